@@ -1,0 +1,49 @@
+/*
+ * Tugboat: version and error codes, the part of the public interface that every other header uses.
+ *
+ * Functions of the library return 0, or a negative TUG_ERR_*. Everything here may be called from
+ * any thread at any time, before MPI is initialised and after it is finalised, and never blocks.
+ */
+#ifndef TUGBOAT_TUGBOAT_H
+#define TUGBOAT_TUGBOAT_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TUG_VERSION_MAJOR 0
+#define TUG_VERSION_MINOR 1
+#define TUG_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define TUG_API __attribute__((visibility("default")))
+#else
+#define TUG_API
+#endif
+
+enum tug_error {
+    TUG_OK = 0,
+    TUG_ERR_INVALID = -1,     /* an argument is out of its range */
+    TUG_ERR_SETTING = -2,     /* a TUGBOAT_* variable has a value that is not allowed */
+    TUG_ERR_NO_MEMORY = -3,   /* memory could not be had */
+    TUG_ERR_NO_MPI = -4,      /* the process has no MPI library that can be used */
+    TUG_ERR_MPI = -5,         /* the host MPI returned an error */
+    TUG_ERR_SYSTEM = -6,      /* a system call failed */
+    TUG_ERR_STATE = -7,       /* the call is not allowed in the present state */
+    TUG_ERR_FULL = -8,        /* no room at this moment; try again after progress */
+    TUG_ERR_UNSUPPORTED = -9, /* this build or machine cannot do it */
+    TUG_ERR_TIMEOUT = -10,    /* the time given ran out first */
+};
+
+/* The version as "MAJOR.MINOR.PATCH". The string is constant and belongs to the library. */
+TUG_API const char *tug_version(void);
+
+/* A short sentence for 0 or a TUG_ERR_* code; a fixed sentence for any other number. Never NULL;
+ * the string is constant and belongs to the library. */
+TUG_API const char *tug_strerror(int error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

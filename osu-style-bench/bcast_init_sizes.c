@@ -1,0 +1,209 @@
+/* bcast_init_sizes.c: how long does a persistent broadcast take, by size?
+ *
+ * For each size: MPI_Bcast_init once, then start and wait repeatedly. An iteration's time is the
+ * longest of all ranks' times from before start to after wait; the table shows the median over
+ * iterations. With --overlap the ranks compute between start and wait, and the table shows how
+ * much of the broadcast the computation has hidden.
+ *
+ * Invariants: the root's data differ in every iteration; iterations are separated by bench_sync(),
+ * outside the clock readings; all ranks run the same number of iterations, chosen to fill a time
+ * budget.
+ * Threading: main thread only.
+ */
+#include "bench.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SIZES = 64, MIN_ITERATIONS = 5, NWARM = 3 };
+
+typedef int bcast_init_function(void *, int, MPI_Datatype, int, MPI_Comm, MPI_Info, MPI_Request *);
+
+static const char *size_list = "8,4K,32K,256K,2M,16M";
+static double seconds = 0.5;
+static long max_iterations = 2000;
+static long root;
+static double overlap_us;
+static bool mpix;
+
+static bcast_init_function *bcast_init = MPI_Bcast_init;
+
+/* What an iteration has between its two clock readings. */
+enum { COMMUNICATE = 1, COMPUTE = 2 };
+
+struct run {
+    size_t bytes;
+    void *buffer;
+    MPI_Request request;
+    uint64_t seed; /* of the last iteration's data */
+    long errors;
+};
+
+/* Returns this rank's microseconds. */
+static double iterate(struct run *run, int what) {
+    run->seed++;
+    if (bench.rank == root && (what & COMMUNICATE))
+        bench_pattern_fill(run->buffer, run->bytes, run->seed);
+    bench_sync();
+    double begin_us = bench_now_us();
+    if (what & COMMUNICATE)
+        MPI_Start(&run->request);
+    if (what & COMPUTE)
+        bench_compute(overlap_us);
+    if (what & COMMUNICATE)
+        MPI_Wait(&run->request, MPI_STATUS_IGNORE);
+    double us = bench_now_us() - begin_us;
+    if (bench.validate && (what & COMMUNICATE)) {
+        if (bench.rank != root && run->bytes > 0)
+            bench_corrupt(run->buffer);
+        run->errors += bench_pattern_check(run->buffer, run->bytes, run->seed, "broadcast data");
+    }
+    return us;
+}
+
+/* How many iterations, everything around them included, fit the budget: the same number on all
+ * ranks. */
+static int choose_iterations(struct run *run, int what) {
+    double slowest_us, begin_us = 0;
+    for (int i = 0; i < NWARM + 2; i++) {
+        if (i == NWARM)
+            begin_us = bench_now_us();
+        iterate(run, what);
+    }
+    double us = (bench_now_us() - begin_us) / 2;
+    MPI_Allreduce(&us, &slowest_us, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    double fit = seconds * 1e6 / (slowest_us > 0.1 ? slowest_us : 0.1);
+    if (fit < MIN_ITERATIONS)
+        return MIN_ITERATIONS;
+    return fit > (double)max_iterations ? (int)max_iterations : (int)fit;
+}
+
+/* Leaves sorted maxima over the ranks in the result, on rank 0; the caller frees it. */
+static double *measure(struct run *run, int what, int *niterations) {
+    int n = choose_iterations(run, what);
+    double *mine = malloc((size_t)n * sizeof *mine), *slowest = calloc((size_t)n, sizeof *slowest);
+    if (mine == NULL || slowest == NULL)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    for (int i = 0; i < n; i++)
+        mine[i] = iterate(run, what);
+    MPI_Reduce(mine, slowest, n, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    free(mine);
+    bench_sort(slowest, n);
+    *niterations = n;
+    return slowest;
+}
+
+static double measure_median(struct run *run, int what) {
+    int n;
+    double *us = measure(run, what, &n);
+    double median_us = bench_median(us, n);
+    free(us);
+    return median_us;
+}
+
+static void print_overlap(struct run *run, double total_us) {
+    double comm_us = measure_median(run, COMMUNICATE);
+    double compute_us = measure_median(run, COMPUTE);
+    double exposed = (total_us - compute_us) / (comm_us > 0 ? comm_us : 1);
+    double hidden = 100.0 * (1.0 - exposed);
+    bench_cell(comm_us);
+    bench_cell(compute_us);
+    bench_cell(hidden < 0 ? 0 : hidden > 100 ? 100 : hidden);
+}
+
+static void print_row(struct run *run) {
+    int n;
+    double *us = measure(run, overlap_us > 0 ? COMMUNICATE | COMPUTE : COMMUNICATE, &n);
+    double median_us = bench_median(us, n);
+    bench_cell((double)run->bytes);
+    bench_cell(median_us);
+    bench_cell(bench_p90(us, n));
+    bench_cell(us[0]);
+    if (overlap_us > 0)
+        print_overlap(run, median_us);
+    else
+        bench_cell((double)run->bytes / (median_us > 0 ? median_us : 1) * 1e-3);
+    bench_cell(n);
+    free(us);
+}
+
+static long run_size(long bytes) {
+    struct run run = {.bytes = (size_t)bytes, .seed = (uint64_t)bytes};
+    if (posix_memalign(&run.buffer, 4096, run.bytes + 1) != 0)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    memset(run.buffer, 0, run.bytes + 1);
+    bcast_init(run.buffer, (int)bytes, MPI_BYTE, (int)root, MPI_COMM_WORLD, MPI_INFO_NULL,
+               &run.request);
+    print_row(&run);
+    MPI_Request_free(&run.request);
+    free(run.buffer);
+    return run.errors;
+}
+
+static long run_all(const long sizes[], int nsizes) {
+    static const struct bench_column plain[] = {
+        {"bytes", BENCH_KEY, 0},   {"median_us", BENCH_LOWER, 2}, {"p90_us", BENCH_INFO, 2},
+        {"min_us", BENCH_INFO, 2}, {"gb_per_s", BENCH_INFO, 2},   {"iterations", BENCH_INFO, 0},
+    };
+    static const struct bench_column overlapped[] = {
+        {"bytes", BENCH_KEY, 0},       {"median_us", BENCH_LOWER, 2}, {"p90_us", BENCH_INFO, 2},
+        {"min_us", BENCH_INFO, 2},     {"comm_us", BENCH_INFO, 2},    {"compute_us", BENCH_INFO, 2},
+        {"hidden_pct", BENCH_INFO, 1}, {"iterations", BENCH_INFO, 0},
+    };
+    long errors = 0;
+    if (overlap_us > 0)
+        bench_table_begin(overlapped, sizeof overlapped / sizeof overlapped[0]);
+    else
+        bench_table_begin(plain, sizeof plain / sizeof plain[0]);
+    for (int i = 0; i < nsizes; i++)
+        errors += run_size(sizes[i]);
+    return errors;
+}
+
+/* The extension is looked for in the running program: this binary must also run without it. */
+static const char *choose_function(void) {
+    if (!mpix)
+        return "MPI_Bcast_init";
+    void *found = dlsym(RTLD_DEFAULT, "MPIX_Bcast_init");
+    if (found == NULL)
+        return "MPI_Bcast_init (MPIX_Bcast_init is not there)";
+    memcpy(&bcast_init, &found, sizeof found);
+    return "MPIX_Bcast_init";
+}
+
+int main(int argc, char **argv) {
+    const struct bench_option options[] = {
+        {"sizes", BENCH_TEXT, &size_list, "bytes, with K, M, G"},
+        {"seconds", BENCH_REAL, &seconds, "time for each size (at least 5 iterations)"},
+        {"max-iterations", BENCH_LONG, &max_iterations, "no more than this for a size"},
+        {"root", BENCH_LONG, &root, "the root's rank"},
+        {"overlap", BENCH_REAL, &overlap_us, "microseconds of computing between start and wait"},
+        {"mpix", BENCH_FLAG, &mpix, "use MPIX_Bcast_init where it is there"},
+    };
+    long sizes[MAX_SIZES];
+    char what[160];
+    bench_start(&argc, &argv, MPI_THREAD_SINGLE,
+                "How long does a persistent broadcast take, by size?", options,
+                sizeof options / sizeof options[0]);
+    int nsizes = bench_parse_sizes(size_list, sizes, MAX_SIZES);
+    for (int i = 0; i < nsizes; i++)
+        if (sizes[i] > INT_MAX)
+            nsizes = -1;
+    if (nsizes < 1)
+        bench_usage_error("--sizes '%s' is not a list of at most %d sizes below 2G", size_list,
+                          MAX_SIZES);
+    if (root < 0 || root >= bench.nranks || seconds <= 0 || overlap_us < 0 ||
+        max_iterations < MIN_ITERATIONS)
+        bench_usage_error("--root 0..%d, --seconds > 0, --overlap >= 0, --max-iterations >= %d",
+                          bench.nranks - 1, MIN_ITERATIONS);
+    const char *function = choose_function();
+    if (overlap_us > 0)
+        bench_calibrate();
+    snprintf(what, sizeof what, "%s, root %ld; maximum over ranks%s", function, root,
+             overlap_us > 0 ? "; computing between start and wait" : "");
+    bench_header(what);
+    return bench_finish(run_all(sizes, nsizes));
+}

@@ -1,0 +1,104 @@
+#include "persistent/request.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "tugboat/tugboat.h"
+
+/* Handles index pages of pointers, so that finding needs no lock while the table grows. */
+#define PAGE_BITS 10
+#define PAGE_SIZE (1u << PAGE_BITS)
+#define PAGES (TUG_REQUEST_MOST >> PAGE_BITS)
+
+typedef struct tug_request *_Atomic request_page[PAGE_SIZE];
+
+_Atomic uint32_t tug_request_limit;
+static request_page *_Atomic pages[PAGES];
+
+/* Free indices, a stack under a lock: init and free of requests are not hot. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t *free_indices;
+static uint32_t nfree;
+static uint32_t free_capacity;
+
+static struct tug_request *_Atomic *place(uint32_t index) {
+    request_page *page = atomic_load(&pages[index >> PAGE_BITS]);
+    return &(*page)[index & (PAGE_SIZE - 1)];
+}
+
+struct tug_request *tug_request_find(MPI_Request handle) {
+    return atomic_load(place((uint32_t)handle - TUG_REQUEST_FIRST));
+}
+
+/* One more index; the stack of free ones grows first, so that giving back cannot fail. */
+static bool grow(uint32_t *index) {
+    uint32_t limit = atomic_load(&tug_request_limit);
+    if (limit == TUG_REQUEST_MOST)
+        return false;
+    if (limit == free_capacity) {
+        uint32_t capacity = free_capacity + PAGE_SIZE;
+        uint32_t *grown = realloc(free_indices, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return false;
+        free_indices = grown;
+        free_capacity = capacity;
+    }
+    request_page *_Atomic *page = &pages[limit >> PAGE_BITS];
+    if (atomic_load(page) == NULL) {
+        request_page *fresh = calloc(1, sizeof(*fresh));
+        if (fresh == NULL)
+            return false;
+        atomic_store(page, fresh);
+    }
+    atomic_store(&tug_request_limit, limit + 1);
+    *index = limit;
+    return true;
+}
+
+/* The engine's word that the operation is over. A request that the program has freed goes with it.
+ */
+static void completed(struct tug_job *job) {
+    struct tug_request *request = (struct tug_request *)job;
+    if (atomic_fetch_or(&request->state, TUG_REQUEST_COMPLETE) & TUG_REQUEST_FREED)
+        request->destroy(request);
+}
+
+int tug_request_register(struct tug_request *request) {
+    uint32_t index;
+    pthread_mutex_lock(&lock);
+    bool got = nfree > 0;
+    if (got)
+        index = free_indices[--nfree];
+    else
+        got = grow(&index);
+    pthread_mutex_unlock(&lock);
+    if (!got)
+        return TUG_ERR_NO_MEMORY;
+    request->handle = (MPI_Request)(TUG_REQUEST_FIRST + index);
+    request->job.completed = completed;
+    request->active = false;
+    request->error = MPI_SUCCESS;
+    atomic_store(&request->state, 0);
+    atomic_store(place(index), request);
+    return 0;
+}
+
+void tug_request_start(struct tug_request *request) {
+    request->active = true;
+    request->error = MPI_SUCCESS;
+    atomic_store(&request->state, 0);
+    request->start(request);
+    tug_engine_launch(&request->job);
+}
+
+void tug_request_release(struct tug_request *request) {
+    uint32_t index = (uint32_t)request->handle - TUG_REQUEST_FIRST;
+    atomic_store(place(index), NULL);
+    pthread_mutex_lock(&lock);
+    free_indices[nfree++] = index;
+    pthread_mutex_unlock(&lock);
+    /* who of this and completed() comes second destroys */
+    if (!request->active ||
+        (atomic_fetch_or(&request->state, TUG_REQUEST_FREED) & TUG_REQUEST_COMPLETE))
+        request->destroy(request);
+}

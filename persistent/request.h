@@ -1,0 +1,72 @@
+/* Requests of our own: the handle that the program holds for a persistent collective.
+ *
+ * A handle must be told from the host's by one comparison, and must never be one of the host's.
+ * MPICH's handles carry their kind in bits 31-30 and the object's type in 29-26; kind 0 is invalid,
+ * and its only request is MPI_REQUEST_NULL, 0x2c000000. Ours are the rest of that kind:
+ *
+ *        31 30 29      26 25                      0
+ *       +-----+----------+-------------------------+
+ *       | 0 0 | 1 0 1 1  | 1 + index in the table  |
+ *       +-----+----------+-------------------------+
+ *
+ * A request that escapes us (given to a call we do not know) is reported by the host as invalid,
+ * not mistaken for another.
+ *
+ * States: inactive -> start -> active -> completed() by the engine -> complete -> a wait or test of
+ * the program -> inactive. One thread at a time handles a request (MPI's rule); state is what the
+ * engine's thread and that thread share.
+ */
+#ifndef TUG_PERSISTENT_REQUEST_H
+#define TUG_PERSISTENT_REQUEST_H
+
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+
+#define TUG_REQUEST_FIRST ((uint32_t)MPI_REQUEST_NULL + 1)
+#define TUG_REQUEST_MOST (1u << 20)
+
+#define TUG_REQUEST_COMPLETE 1u /* the operation of the last start is over */
+#define TUG_REQUEST_FREED 2u    /* by the program while active: destroyed when complete */
+
+struct tug_request {
+    struct tug_job job;
+    MPI_Request handle;
+    MPI_Comm comm; /* errors of the operation go to its handler */
+    bool active;
+    int error;              /* of the operation, set before TUG_REQUEST_COMPLETE */
+    _Atomic uint32_t state; /* TUG_REQUEST_COMPLETE, TUG_REQUEST_FREED */
+    /* Prepares the job for another run; just before it is launched. */
+    void (*start)(struct tug_request *request);
+    /* Frees the request's memory; the handle is gone already. */
+    void (*destroy)(struct tug_request *request);
+};
+
+/* How many handles have ever been given; 0 until the first persistent collective. */
+extern _Atomic uint32_t tug_request_limit;
+
+static inline bool tug_request_is_ours(MPI_Request handle) {
+    return (uint32_t)handle - TUG_REQUEST_FIRST <
+           atomic_load_explicit(&tug_request_limit, memory_order_relaxed);
+}
+
+/* The request behind a handle that is ours; NULL if it has been freed. */
+struct tug_request *tug_request_find(MPI_Request handle);
+
+/* Gives the request a handle and resets its state. 0 or TUG_ERR_NO_MEMORY. Any thread. */
+int tug_request_register(struct tug_request *request);
+
+/* Starts an inactive request. */
+void tug_request_start(struct tug_request *request);
+
+/* Takes the handle back and destroys the request, at once or when its operation is complete. */
+void tug_request_release(struct tug_request *request);
+
+static inline bool tug_request_pending(const struct tug_request *request) {
+    return request->active && !(atomic_load(&request->state) & TUG_REQUEST_COMPLETE);
+}
+
+#endif

@@ -1,0 +1,108 @@
+#include "persistent/staging.h"
+
+#include <stdlib.h>
+
+#include "host/host.h"
+#include "tugboat/tugboat.h"
+
+/* True if elements of the type lie one after another, each a plain block of bytes in order. */
+static bool is_contiguous(MPI_Datatype type) {
+    int nints, naddresses, ntypes, combiner;
+    MPI_Count size, lb, extent;
+    if (tug_host.Type_get_envelope(type, &nints, &naddresses, &ntypes, &combiner) != MPI_SUCCESS)
+        return false;
+    if (combiner == MPI_COMBINER_NAMED) {
+        tug_host.Type_size_c(type, &size);
+        tug_host.Type_get_extent_c(type, &lb, &extent);
+        return lb == 0 && size == extent;
+    }
+    if (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP)
+        return false;
+    int count;
+    MPI_Datatype inner;
+    if (nints > 1 || naddresses != 0 || ntypes != 1 ||
+        tug_host.Type_get_contents(type, nints, 0, 1, &count, NULL, &inner) != MPI_SUCCESS)
+        return false;
+    bool contiguous = is_contiguous(inner);
+    tug_host.Type_get_envelope(inner, &nints, &naddresses, &ntypes, &combiner);
+    if (combiner != MPI_COMBINER_NAMED)
+        tug_host.Type_free(&inner);
+    return contiguous;
+}
+
+/* A type like it with a life of its own. Not MPI_Type_dup: that would run the program's attribute
+ * callbacks. */
+static int hold_type(MPI_Datatype type, MPI_Datatype *held) {
+    *held = MPI_DATATYPE_NULL;
+    if (tug_host.Type_contiguous(1, type, held) != MPI_SUCCESS)
+        return TUG_ERR_MPI;
+    return tug_host.Type_commit(held) == MPI_SUCCESS ? 0 : TUG_ERR_MPI;
+}
+
+int tug_staging_init(struct tug_staging *staging, void *buffer, MPI_Count count,
+                     MPI_Datatype type) {
+    MPI_Count lb, packed;
+    *staging = (struct tug_staging){.bytes = buffer, .buffer = buffer, .type = MPI_DATATYPE_NULL};
+    staging->count = count;
+    tug_host.Type_size_c(type, &staging->size);
+    tug_host.Type_get_extent_c(type, &lb, &staging->extent);
+    if (count == 0 || staging->size == 0 || is_contiguous(type))
+        return 0;
+    int error = hold_type(type, &staging->type);
+    if (error)
+        goto fail;
+    error = TUG_ERR_UNSUPPORTED;
+    if (tug_host.Pack_size_c(1, staging->type, MPI_COMM_SELF, &packed) != MPI_SUCCESS ||
+        packed != staging->size)
+        goto fail;
+    error = TUG_ERR_NO_MEMORY;
+    staging->bytes = malloc((size_t)(count * staging->size));
+    if (staging->bytes == NULL)
+        goto fail;
+    return 0;
+
+fail:
+    staging->bytes = NULL;
+    tug_staging_fini(staging);
+    return error;
+}
+
+void tug_staging_fini(struct tug_staging *staging) {
+    if (staging->type == MPI_DATATYPE_NULL)
+        return;
+    free(staging->bytes);
+    tug_host.Type_free(&staging->type);
+}
+
+/* Where the elements from `converted` on lie in the program's memory. */
+static unsigned char *next_element(const struct tug_staging *staging) {
+    return (unsigned char *)staging->buffer + staging->converted * staging->extent;
+}
+
+int tug_staging_pack_to(struct tug_staging *staging, size_t bytes) {
+    if (staging->type == MPI_DATATYPE_NULL || !staging->packs)
+        return MPI_SUCCESS;
+    MPI_Count upto = ((MPI_Count)bytes + staging->size - 1) / staging->size;
+    MPI_Count elements = upto - staging->converted;
+    if (elements <= 0)
+        return MPI_SUCCESS;
+    MPI_Count position = staging->converted * staging->size;
+    int error = tug_host.Pack_c(next_element(staging), elements, staging->type, staging->bytes,
+                                staging->count * staging->size, &position, MPI_COMM_SELF);
+    staging->converted = upto;
+    return error;
+}
+
+int tug_staging_unpack_to(struct tug_staging *staging, size_t bytes) {
+    if (staging->type == MPI_DATATYPE_NULL || staging->packs)
+        return MPI_SUCCESS;
+    MPI_Count upto = (MPI_Count)bytes / staging->size;
+    MPI_Count elements = upto - staging->converted;
+    if (elements <= 0)
+        return MPI_SUCCESS;
+    MPI_Count position = staging->converted * staging->size;
+    int error = tug_host.Unpack_c(staging->bytes, staging->count * staging->size, &position,
+                                  next_element(staging), elements, staging->type, MPI_COMM_SELF);
+    staging->converted = upto;
+    return error;
+}

@@ -1,0 +1,290 @@
+/* Start and end of MPI: the thread level, the settings, the engine's life.
+ *
+ * The host is initialised at MPI_THREAD_MULTIPLE, whatever the program asked for, since the engine
+ * may call it beside the program; the program is told what it asked for. Until the first window or
+ * persistent request that is the only trace of us.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "base/stats.h"
+#include "engine/engine.h"
+#include "host/host.h"
+#include "persistent/team.h"
+#include "pmpi/shim.h"
+#include "pmpi/window.h"
+#include "tugboat/tugboat.h"
+
+#define MAX_JOBS 4096
+
+struct tug_shim tug_shim;
+
+static bool world; /* MPI_Init or MPI_Init_thread was called: there is an MPI_COMM_WORLD */
+static _Atomic int sessions; /* open ones */
+static MPI_Request poll_handle = MPI_REQUEST_NULL;
+
+/* ---- the settings ---- */
+
+/* 0, or MPI_ERR_OTHER with the reason said. */
+static int load_settings(void) {
+    char reason[512];
+    if (tug_settings_load(reason, sizeof(reason)) == 0) {
+        tug_stats_on = tug_settings.enabled && tug_settings.stats != NULL;
+        return MPI_SUCCESS;
+    }
+    tug_log(TUG_LOG_ERROR, "%s", reason);
+    return MPI_ERR_OTHER;
+}
+
+static void warn_unknown(const char *name, void *argument) {
+    (void)argument;
+    tug_log(TUG_VERBOSE_WARN, "%s is not a setting of Tugboat's and is ignored (see tugboat info)",
+            name);
+}
+
+static void report_settings(void) {
+    int rank = 0;
+    if (world)
+        tug_host.Comm_rank(MPI_COMM_WORLD, &rank);
+    tug_log_set_rank(rank);
+    if (rank == 0)
+        (void)tug_settings_unknown(warn_unknown, NULL);
+}
+
+/* MPI is up at thread level provided; requested is what the program wanted. */
+static void activate(int requested, int provided) {
+    tug_shim.requested = requested;
+    tug_shim.concurrent =
+        requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_THREAD;
+    tug_shim.active = provided == MPI_THREAD_MULTIPLE && tug_host_complete();
+    report_settings();
+    if (provided != MPI_THREAD_MULTIPLE)
+        tug_warn_once("the host MPI has no MPI_THREAD_MULTIPLE: all calls pass through");
+    else if (!tug_shim.active)
+        tug_warn_once("the host MPI lacks MPI 4 calls that are needed: all calls pass through");
+}
+
+/* ---- the engine ---- */
+
+static int poll_query(void *state, MPI_Status *status) {
+    (void)state;
+    (void)status;
+    return MPI_SUCCESS;
+}
+
+static int poll_free(void *state) {
+    (void)state;
+    return MPI_SUCCESS;
+}
+
+static int poll_cancel(void *state, int complete) {
+    (void)state;
+    (void)complete;
+    return MPI_SUCCESS;
+}
+
+/* Testing a request that never completes is a progress call that needs no communicator. */
+static void poll_host(void) {
+    int flag;
+    MPI_Request handle = poll_handle;
+    tug_host.Test(&handle, &flag, MPI_STATUS_IGNORE);
+}
+
+static void stop_at_exit(void) {
+    tug_engine_abandon();
+}
+
+static void child_of_fork(void) {
+    tug_engine_forked();
+    tug_shim.active = false;
+}
+
+static void end_polls(void) {
+    tug_host.Grequest_complete(poll_handle);
+    tug_host.Wait(&poll_handle, MPI_STATUS_IGNORE);
+}
+
+static bool start_engine(void) {
+    static bool hooked;
+    if (tug_host.Grequest_start(poll_query, poll_free, poll_cancel, NULL, &poll_handle) !=
+        MPI_SUCCESS)
+        return false;
+    const struct tug_engine_config config = {.host_poll = poll_host, .max_jobs = MAX_JOBS};
+    int error = tug_engine_start(&config);
+    if (error) {
+        tug_warn_once("the engine does not start (%s): all calls pass through",
+                      tug_strerror(error));
+        end_polls();
+        return false;
+    }
+    if (!hooked) {
+        hooked = true;
+        atexit(stop_at_exit);
+        pthread_atfork(NULL, NULL, child_of_fork);
+    }
+    return true;
+}
+
+bool tug_shim_engine(void) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool refused;
+    if (tug_engine_running())
+        return true;
+    pthread_mutex_lock(&lock);
+    bool started = !refused && (tug_engine_running() || start_engine());
+    refused = !started;
+    pthread_mutex_unlock(&lock);
+    return started;
+}
+
+static void stop_engine(void) {
+    if (!tug_engine_running())
+        return;
+    tug_engine_stop();
+    end_polls();
+}
+
+/* ---- initialisation ---- */
+
+int tug_shim_Init_thread(int *argc, char ***argv, int required, int *provided) {
+    if (!tug_host_resolve() || load_settings() != MPI_SUCCESS)
+        return MPI_ERR_OTHER;
+    if (!tug_settings.enabled || provided == NULL || required < MPI_THREAD_SINGLE ||
+        required > MPI_THREAD_MULTIPLE)
+        return tug_host.Init_thread(argc, argv, required, provided);
+    int got = MPI_THREAD_SINGLE;
+    int error = tug_host.Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &got);
+    if (error != MPI_SUCCESS)
+        return error;
+    world = true;
+    activate(required, got);
+    *provided = required < got ? required : got;
+    return MPI_SUCCESS;
+}
+
+int tug_shim_Init(int *argc, char ***argv) {
+    if (!tug_host_resolve() || load_settings() != MPI_SUCCESS)
+        return MPI_ERR_OTHER;
+    if (!tug_settings.enabled)
+        return tug_host.Init(argc, argv);
+    int provided;
+    return tug_shim_Init_thread(argc, argv, MPI_THREAD_SINGLE, &provided);
+}
+
+int tug_shim_Query_thread(int *provided) {
+    int error = tug_host.Query_thread(provided);
+    if (error == MPI_SUCCESS && tug_shim.active && world)
+        *provided = tug_shim.requested;
+    return error;
+}
+
+/* ---- sessions ---- */
+
+static const char level_key[] = "thread_level";
+
+static const char *const names[] = {"MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED",
+                                    "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"};
+static const int levels[] = {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED,
+                             MPI_THREAD_MULTIPLE};
+
+static int level_of(MPI_Info info) {
+    char value[MPI_MAX_INFO_VAL + 1] = "";
+    int flag = 0;
+    if (info == MPI_INFO_NULL ||
+        tug_host.Info_get(info, level_key, MPI_MAX_INFO_VAL, value, &flag) != MPI_SUCCESS || !flag)
+        return MPI_THREAD_SINGLE;
+    for (int i = 0; i < 4; i++)
+        if (strcmp(value, names[i]) == 0)
+            return levels[i];
+    return -1; /* the host says what is wrong */
+}
+
+int tug_shim_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session) {
+    if (!tug_host_resolve() || load_settings() != MPI_SUCCESS)
+        return MPI_ERR_OTHER;
+    int requested = tug_settings.enabled ? level_of(info) : -1;
+    MPI_Info ours;
+    if (requested < 0 || (info == MPI_INFO_NULL ? tug_host.Info_create(&ours)
+                                                : tug_host.Info_dup(info, &ours)) != MPI_SUCCESS)
+        return tug_host.Session_init(info, errhandler, session);
+    tug_host.Info_set(ours, level_key, names[3]);
+    int error = tug_host.Session_init(ours, errhandler, session);
+    tug_host.Info_free(&ours);
+    if (error != MPI_SUCCESS)
+        return error;
+    atomic_fetch_add(&sessions, 1);
+    int most = world || tug_shim.active ? tug_shim.requested : MPI_THREAD_SINGLE;
+    activate(requested > most ? requested : most, MPI_THREAD_MULTIPLE);
+    return MPI_SUCCESS;
+}
+
+int tug_shim_Session_get_info(MPI_Session session, MPI_Info *info_used) {
+    int error = tug_host.Session_get_info(session, info_used);
+    for (int i = 0; i < 4 && error == MPI_SUCCESS && tug_shim.active; i++)
+        if (levels[i] == tug_shim.requested)
+            tug_host.Info_set(*info_used, level_key, names[i]);
+    return error;
+}
+
+/* ---- the end ---- */
+
+/* Sums the counters of all ranks where there is a world, and prints them once. */
+static void print_stats(void) {
+    uint64_t mine[TUG_STAT_COUNT], sum[TUG_STAT_COUNT], most[TUG_STAT_COUNT];
+    int rank = 0, nranks = 1;
+    tug_stats_snapshot(mine);
+    if (world) {
+        tug_host.Comm_rank(MPI_COMM_WORLD, &rank);
+        tug_host.Comm_size(MPI_COMM_WORLD, &nranks);
+        tug_host.Reduce(mine, sum, TUG_STAT_COUNT, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+        tug_host.Reduce(mine, most, TUG_STAT_COUNT, MPI_UINT64_T, MPI_MAX, 0, MPI_COMM_WORLD);
+    } else {
+        memcpy(sum, mine, sizeof(sum));
+        memcpy(most, mine, sizeof(most));
+    }
+    if (rank != 0)
+        return;
+    if (strcmp(tug_settings.stats, "1") == 0) {
+        tug_stats_print(stderr, sum, most, nranks);
+        return;
+    }
+    FILE *file = fopen(tug_settings.stats, "w");
+    if (file == NULL) {
+        tug_log(TUG_VERBOSE_WARN, "cannot write TUGBOAT_STATS=%s", tug_settings.stats);
+        return;
+    }
+    tug_stats_print_json(file, sum, most, nranks);
+    fclose(file);
+}
+
+static void finish(void) {
+    tug_window_free_left_over();
+    tug_team_finalize();
+    stop_engine();
+    if (tug_stats_on)
+        print_stats();
+    /* MPICH 4.0.2 over TCP hangs when one rank is through with its connections before another has
+     * begun: our own ending must not set them apart */
+    if (world)
+        tug_host.Barrier(MPI_COMM_WORLD);
+    tug_shim.active = false;
+}
+
+int tug_shim_Finalize(void) {
+    if (tug_shim.active)
+        finish();
+    world = false;
+    return tug_host.Finalize();
+}
+
+/* The last session of a process that has no world ends the engine too. */
+int tug_shim_Session_finalize(MPI_Session *session) {
+    if (tug_shim.active && atomic_fetch_sub(&sessions, 1) == 1 && !world)
+        finish();
+    return tug_host.Session_finalize(session);
+}

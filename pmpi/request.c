@@ -1,0 +1,426 @@
+/* The request family: ours, the host's, and both in one array.
+ *
+ * A call whose requests are all the host's goes to the host at once; while no persistent collective
+ * of ours exists, that is one comparison. In a mixed call the host is given a copy of the array in
+ * which ours are MPI_REQUEST_NULL: it sees to its own and fills the empty statuses, indices stay
+ * true, and we add what is ours. A mixed wait lets the engine and the host progress in turn.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stats.h"
+#include "engine/engine.h"
+#include "host/host.h"
+#include "persistent/request.h"
+#include "pmpi/shim.h"
+
+#define MIXED_NAP_NS 20000 /* a mixed wait's longest sleep: the host's requests ring no bell */
+#define ON_STACK 64
+
+/* A call of the host's family; while a window is open the engine is told that the program is
+ * inside. */
+#define PASS(call)                                                                                 \
+    ({                                                                                             \
+        bool attended = TUG_UNLIKELY(tug_engine_attended());                                       \
+        if (attended)                                                                              \
+            tug_engine_host_begin();                                                               \
+        int passed = (call);                                                                       \
+        if (attended)                                                                              \
+            tug_engine_host_end();                                                                 \
+        passed;                                                                                    \
+    })
+
+/* ---- one request ---- */
+
+static void set_empty(MPI_Status *status) {
+    if (status == MPI_STATUS_IGNORE)
+        return;
+    memset(status, 0, sizeof(*status));
+    status->MPI_SOURCE = MPI_ANY_SOURCE;
+    status->MPI_TAG = MPI_ANY_TAG;
+}
+
+/* The request of ours behind *handle, or NULL: the call is the host's (also for a stale handle,
+ * which the host reports). */
+static struct tug_request *ours(const MPI_Request *handle) {
+    return handle != NULL && TUG_UNLIKELY(tug_request_is_ours(*handle)) ? tug_request_find(*handle)
+                                                                        : NULL;
+}
+
+static bool is_over(void *argument) {
+    return !tug_request_pending(argument);
+}
+
+/* Ends an operation that is over: the request is inactive again. Returns the operation's error. */
+static int retire(struct tug_request *request, MPI_Status *status) {
+    int error = request->active ? request->error : MPI_SUCCESS;
+    request->active = false;
+    set_empty(status);
+    return error;
+}
+
+/* retire() for the calls on a single request, which report through the communicator's handler. */
+static int retire_one(struct tug_request *request, MPI_Status *status) {
+    int error = retire(request, status);
+    if (TUG_UNLIKELY(error != MPI_SUCCESS))
+        tug_host.Comm_call_errhandler(request->comm, error);
+    return error;
+}
+
+int tug_shim_Start(MPI_Request *request) {
+    struct tug_request *mine = ours(request);
+    if (mine == NULL || mine->active) {
+        tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
+        return tug_host.Start(
+            request); /* an active one of ours: the host reports MPI_ERR_REQUEST */
+    }
+    tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
+    tug_request_start(mine);
+    return MPI_SUCCESS;
+}
+
+int tug_shim_Wait(MPI_Request *request, MPI_Status *status) {
+    struct tug_request *mine = ours(request);
+    if (mine == NULL) {
+        tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
+        return PASS(tug_host.Wait(request, status));
+    }
+    tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
+    if (tug_request_pending(mine))
+        tug_engine_wait(is_over, mine, -1);
+    return retire_one(mine, status);
+}
+
+int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
+    struct tug_request *mine = ours(request);
+    if (mine == NULL || flag == NULL) {
+        tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
+        return PASS(tug_host.Test(request, flag, status));
+    }
+    tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
+    if (tug_request_pending(mine))
+        tug_engine_poll();
+    *flag = !tug_request_pending(mine);
+    return *flag ? retire_one(mine, status) : MPI_SUCCESS;
+}
+
+int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *status) {
+    struct tug_request *mine = ours(&request);
+    if (mine == NULL || flag == NULL)
+        return tug_host.Request_get_status(request, flag, status);
+    if (tug_request_pending(mine))
+        tug_engine_poll();
+    *flag = !tug_request_pending(mine);
+    if (*flag)
+        set_empty(status);
+    return MPI_SUCCESS;
+}
+
+int tug_shim_Cancel(MPI_Request *request) {
+    return tug_host.Cancel(
+        request); /* ours cannot be cancelled: the host reports MPI_ERR_REQUEST */
+}
+
+/* ---- arrays ---- */
+
+static bool any_ours(int count, const MPI_Request requests[]) {
+    if (atomic_load_explicit(&tug_request_limit, memory_order_relaxed) == 0 || count <= 0 ||
+        requests == NULL)
+        return false;
+    for (int i = 0; i < count; i++)
+        if (tug_request_is_ours(requests[i]) && tug_request_find(requests[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* An array with requests of ours in it. */
+struct mixed {
+    int count;
+    MPI_Request *requests; /* the program's */
+    MPI_Request *theirs;   /* the host's, MPI_REQUEST_NULL in place of ours */
+    MPI_Status *statuses;  /* the program's, or MPI_STATUSES_IGNORE */
+    int *indices;
+    int flag;  /* the host's answer */
+    bool over; /* a look has taken something, or found nothing left to wait for: no second look */
+    int outcome;
+    int error; /* the host's */
+    MPI_Request on_stack[ON_STACK];
+};
+
+/* False: no memory. */
+static bool split(struct mixed *mixed, int count, MPI_Request requests[], MPI_Status statuses[]) {
+    mixed->count = count;
+    mixed->requests = requests;
+    mixed->statuses = statuses;
+    mixed->flag = 0;
+    mixed->error = MPI_SUCCESS;
+    mixed->over = false;
+    mixed->theirs =
+        count <= ON_STACK ? mixed->on_stack : malloc((size_t)count * sizeof(MPI_Request));
+    if (mixed->theirs == NULL)
+        return false;
+    for (int i = 0; i < count; i++)
+        mixed->theirs[i] = ours(&requests[i]) ? MPI_REQUEST_NULL : requests[i];
+    tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
+    return true;
+}
+
+/* Gives the program the host's handles back as the host left them. */
+static int join(struct mixed *mixed, int result) {
+    for (int i = 0; i < mixed->count; i++)
+        if (ours(&mixed->requests[i]) == NULL)
+            mixed->requests[i] = mixed->theirs[i];
+    if (mixed->theirs != mixed->on_stack)
+        free(mixed->theirs);
+    return result;
+}
+
+static MPI_Status *status_at(const struct mixed *mixed, int i) {
+    return mixed->statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &mixed->statuses[i];
+}
+
+/* The first request of ours that is over (and was active) from index on, or -1. *active: there are
+ * active ones. */
+static int next_over(const struct mixed *mixed, int from, bool *active) {
+    *active = false;
+    for (int i = from; i < mixed->count; i++) {
+        const struct tug_request *request = ours(&mixed->requests[i]);
+        if (request == NULL || !request->active)
+            continue;
+        *active = true;
+        if (!tug_request_pending(request))
+            return i;
+    }
+    return -1;
+}
+
+static bool all_over(const struct mixed *mixed) {
+    for (int i = 0; i < mixed->count; i++) {
+        const struct tug_request *request = ours(&mixed->requests[i]);
+        if (request != NULL && tug_request_pending(request))
+            return false;
+    }
+    return true;
+}
+
+static bool has_theirs(const struct mixed *mixed) {
+    for (int i = 0; i < mixed->count; i++)
+        if (mixed->theirs[i] != MPI_REQUEST_NULL)
+            return true;
+    return false;
+}
+
+static int no_memory(void) {
+    tug_host.Comm_call_errhandler(MPI_COMM_SELF, MPI_ERR_NO_MEM);
+    return MPI_ERR_NO_MEM;
+}
+
+/* Ours are all over: their errors join the host's answer, as MPI_Waitall reports it. */
+static int retire_all(struct mixed *mixed) {
+    bool failed = false;
+    bool in_status = mixed->error == MPI_ERR_IN_STATUS;
+    for (int i = 0; i < mixed->count; i++) {
+        struct tug_request *request = ours(&mixed->requests[i]);
+        if (request == NULL)
+            continue;
+        MPI_Status *status = status_at(mixed, i);
+        int error = retire(request, status);
+        failed |= error != MPI_SUCCESS;
+        if (status != MPI_STATUS_IGNORE && (error != MPI_SUCCESS || in_status))
+            status->MPI_ERROR = error;
+    }
+    if (!failed)
+        return mixed->error;
+    for (int i = 0; i < mixed->count && !in_status; i++)
+        if (ours(&mixed->requests[i]) == NULL && mixed->statuses != MPI_STATUSES_IGNORE)
+            mixed->statuses[i].MPI_ERROR = MPI_SUCCESS;
+    tug_host.Comm_call_errhandler(MPI_COMM_SELF, MPI_ERR_IN_STATUS);
+    return MPI_ERR_IN_STATUS;
+}
+
+/* Lets the host move on without completing anything. */
+static void look_at_theirs(const struct mixed *mixed) {
+    int flag;
+    for (int i = 0; i < mixed->count; i++)
+        if (mixed->theirs[i] != MPI_REQUEST_NULL) {
+            tug_host.Request_get_status(mixed->theirs[i], &flag, MPI_STATUS_IGNORE);
+            return;
+        }
+}
+
+/* Ours are over; until then the host's move on. */
+static bool ours_are_over(void *argument) {
+    struct mixed *mixed = argument;
+    if (all_over(mixed))
+        return true;
+    look_at_theirs(mixed);
+    return false;
+}
+
+/* The host's share is completed by the host's own wait: MPICH 4.0.2's MPI_Testall fails over a
+ * persistent collective that MPI_Waitall completes. */
+int tug_shim_Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
+    struct mixed mixed;
+    if (!any_ours(count, array_of_requests))
+        return PASS(tug_host.Waitall(count, array_of_requests, array_of_statuses));
+    if (!split(&mixed, count, array_of_requests, array_of_statuses))
+        return no_memory();
+    tug_engine_wait(ours_are_over, &mixed, has_theirs(&mixed) ? MIXED_NAP_NS : -1);
+    mixed.error = PASS(tug_host.Waitall(count, mixed.theirs, array_of_statuses));
+    return join(&mixed, retire_all(&mixed));
+}
+
+int tug_shim_Testall(int count, MPI_Request array_of_requests[], int *flag,
+                     MPI_Status array_of_statuses[]) {
+    struct mixed mixed;
+    if (!any_ours(count, array_of_requests) || flag == NULL)
+        return PASS(tug_host.Testall(count, array_of_requests, flag, array_of_statuses));
+    if (!split(&mixed, count, array_of_requests, array_of_statuses))
+        return no_memory();
+    tug_engine_poll();
+    if (!all_over(&mixed)) {
+        *flag = 0;
+        look_at_theirs(&mixed);
+        return join(&mixed, MPI_SUCCESS);
+    }
+    mixed.error = tug_host.Testall(count, mixed.theirs, flag, array_of_statuses);
+    if (mixed.error == MPI_SUCCESS && !*flag)
+        return join(&mixed, MPI_SUCCESS);
+    return join(&mixed, retire_all(&mixed));
+}
+
+/* Looks once for something to return from a Waitany or Testany. True: outcome, indices[0], error
+ * set. */
+static bool find_any(struct mixed *mixed) {
+    bool active;
+    int i = next_over(mixed, 0, &active);
+    if (i >= 0) {
+        struct tug_request *request = ours(&mixed->requests[i]);
+        mixed->outcome = i;
+        mixed->error = retire_one(request, mixed->statuses);
+        return true;
+    }
+    mixed->error = tug_host.Testany(mixed->count, mixed->theirs, &mixed->outcome, &mixed->flag,
+                                    mixed->statuses);
+    if (mixed->error != MPI_SUCCESS)
+        return true;
+    /* the host answers undefined when it has nothing active: that is ours to know */
+    return mixed->flag && (mixed->outcome != MPI_UNDEFINED || !active);
+}
+
+/* What a look takes is taken: the engine may ask again after a yes. */
+static bool look_for_any(void *argument) {
+    struct mixed *mixed = argument;
+    mixed->over = mixed->over || find_any(mixed);
+    return mixed->over;
+}
+
+int tug_shim_Waitany(int count, MPI_Request array_of_requests[], int *indx, MPI_Status *status) {
+    struct mixed mixed;
+    if (!any_ours(count, array_of_requests) || indx == NULL)
+        return PASS(tug_host.Waitany(count, array_of_requests, indx, status));
+    if (!split(&mixed, count, array_of_requests, status))
+        return no_memory();
+    tug_engine_wait(look_for_any, &mixed, has_theirs(&mixed) ? MIXED_NAP_NS : -1);
+    *indx = mixed.outcome;
+    return join(&mixed, mixed.error);
+}
+
+int tug_shim_Testany(int count, MPI_Request array_of_requests[], int *indx, int *flag,
+                     MPI_Status *status) {
+    struct mixed mixed;
+    if (!any_ours(count, array_of_requests) || indx == NULL || flag == NULL)
+        return PASS(tug_host.Testany(count, array_of_requests, indx, flag, status));
+    if (!split(&mixed, count, array_of_requests, status))
+        return no_memory();
+    tug_engine_poll();
+    *flag = look_for_any(&mixed);
+    *indx = *flag ? mixed.outcome : MPI_UNDEFINED;
+    return join(&mixed, mixed.error);
+}
+
+/* Looks once for all that is over. True: outcome (a number, or MPI_UNDEFINED), indices, error set.
+ */
+static bool find_some(struct mixed *mixed) {
+    bool active;
+    int found = 0;
+    bool failed = false;
+    mixed->error = tug_host.Testsome(mixed->count, mixed->theirs, &mixed->outcome, mixed->indices,
+                                     mixed->statuses);
+    if (mixed->error != MPI_SUCCESS && mixed->error != MPI_ERR_IN_STATUS)
+        return true;
+    bool theirs_active = mixed->outcome != MPI_UNDEFINED;
+    if (theirs_active)
+        found = mixed->outcome;
+    (void)next_over(mixed, 0, &active);
+    active |= theirs_active;
+    for (int i = next_over(mixed, 0, &(bool){false}); i >= 0;
+         i = next_over(mixed, i + 1, &(bool){false})) {
+        MPI_Status *status = status_at(mixed, found);
+        int error = retire(ours(&mixed->requests[i]), status);
+        if (status != MPI_STATUS_IGNORE)
+            status->MPI_ERROR = error;
+        failed |= error != MPI_SUCCESS;
+        mixed->indices[found++] = i;
+    }
+    if (failed && mixed->error == MPI_SUCCESS) {
+        tug_host.Comm_call_errhandler(MPI_COMM_SELF, MPI_ERR_IN_STATUS);
+        mixed->error = MPI_ERR_IN_STATUS;
+    }
+    if (found > 0 || active)
+        mixed->outcome = found;
+    return found > 0 || !active;
+}
+
+/* What a look takes is taken: the engine may ask again after a yes. */
+static bool look_for_some(void *argument) {
+    struct mixed *mixed = argument;
+    mixed->over = mixed->over || find_some(mixed);
+    return mixed->over;
+}
+
+static int some(struct mixed *mixed, int count, MPI_Request requests[], int *outcount,
+                int indices[], MPI_Status statuses[], bool wait) {
+    if (!split(mixed, count, requests, statuses))
+        return no_memory();
+    mixed->indices = indices;
+    if (wait) {
+        tug_engine_wait(look_for_some, mixed, has_theirs(mixed) ? MIXED_NAP_NS : -1);
+    } else {
+        tug_engine_poll();
+        (void)look_for_some(mixed);
+    }
+    *outcount = mixed->outcome;
+    return join(mixed, mixed->error);
+}
+
+int tug_shim_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount,
+                      int array_of_indices[], MPI_Status array_of_statuses[]) {
+    struct mixed mixed;
+    if (!any_ours(incount, array_of_requests) || outcount == NULL || array_of_indices == NULL)
+        return PASS(tug_host.Waitsome(incount, array_of_requests, outcount, array_of_indices,
+                                      array_of_statuses));
+    return some(&mixed, incount, array_of_requests, outcount, array_of_indices, array_of_statuses,
+                true);
+}
+
+int tug_shim_Testsome(int incount, MPI_Request array_of_requests[], int *outcount,
+                      int array_of_indices[], MPI_Status array_of_statuses[]) {
+    struct mixed mixed;
+    if (!any_ours(incount, array_of_requests) || outcount == NULL || array_of_indices == NULL)
+        return PASS(tug_host.Testsome(incount, array_of_requests, outcount, array_of_indices,
+                                      array_of_statuses));
+    return some(&mixed, incount, array_of_requests, outcount, array_of_indices, array_of_statuses,
+                false);
+}
+
+int tug_shim_Startall(int count, MPI_Request array_of_requests[]) {
+    if (!any_ours(count, array_of_requests))
+        return tug_host.Startall(count, array_of_requests);
+    for (int i = 0; i < count; i++) {
+        int error = tug_shim_Start(&array_of_requests[i]);
+        if (error != MPI_SUCCESS)
+            return error;
+    }
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,242 @@
+/* One-sided operations on taken windows, native lane.
+ *
+ * A thread alone in MPI calls the host directly. Among several, each operation enters the engine
+ * once: with the baton it calls the host itself, else it leaves a command and returns; who holds
+ * the baton issues it, in order. Operations that return a request wait for their turn, since the
+ * request is the host's.
+ *
+ * A command names the origin buffer and does not copy it: the host may read it until the operation
+ * is locally complete (UCX queues a put it cannot send at once), longer than a cell lives, and MPI
+ * obliges the program to leave it alone for just as long. Datatypes live until their commands are
+ * issued because MPI_Type_free drains first.
+ */
+#include "base/stats.h"
+#include "engine/engine.h"
+#include "host/host.h"
+#include "pmpi/shim.h"
+#include "pmpi/window.h"
+
+/* The parameters of any one-sided operation; each uses its own. */
+struct rma {
+    struct tug_window *window;
+    const void *origin;
+    void *result;
+    const void *compare;
+    MPI_Count origin_count;
+    MPI_Count result_count;
+    MPI_Count target_count;
+    MPI_Aint disp;
+    MPI_Request *request;
+    MPI_Datatype origin_type;
+    MPI_Datatype result_type;
+    MPI_Datatype target_type;
+    int target;
+    MPI_Op op;
+    int error;
+};
+
+_Static_assert(sizeof(struct rma) <= TUG_COMMAND_PAYLOAD, "an operation fits into a command");
+
+static void count_call(enum tug_stat stat, MPI_Count count, MPI_Datatype type) {
+    MPI_Count size = 0;
+    tug_stat_add(stat, 1);
+    if (tug_host.Type_size_c(type, &size) == MPI_SUCCESS && size > 0)
+        tug_stat_add(TUG_STAT_BYTES, (uint64_t)(count * size));
+}
+
+/* How each family's arguments stand in struct rma: SAVE fills one, the argument list calls from
+ * one. */
+#define SAVE_TARGET(o)                                                                             \
+    (o)->target = target_rank;                                                                     \
+    (o)->disp = target_disp
+#define SAVE_COUNTED(o)                                                                            \
+    (o)->origin_count = origin_count;                                                              \
+    (o)->origin_type = origin_datatype;                                                            \
+    (o)->target_count = target_count;                                                              \
+    (o)->target_type = target_datatype;                                                            \
+    SAVE_TARGET(o)
+#define TARGET_ARGUMENTS(o, count_t)                                                               \
+    (o)->target, (o)->disp, (count_t)(o)->target_count, (o)->target_type
+
+#define SAVE_PUT(o)                                                                                \
+    (o)->origin = origin_addr;                                                                     \
+    SAVE_COUNTED(o)
+#define PUT_ARGUMENTS(o, count_t)                                                                  \
+    (o)->origin, (count_t)(o)->origin_count, (o)->origin_type, TARGET_ARGUMENTS(o, count_t)
+#define SAVE_GET(o)                                                                                \
+    (o)->result = origin_addr;                                                                     \
+    SAVE_COUNTED(o)
+#define GET_ARGUMENTS(o, count_t)                                                                  \
+    (o)->result, (count_t)(o)->origin_count, (o)->origin_type, TARGET_ARGUMENTS(o, count_t)
+#define SAVE_ACC(o)                                                                                \
+    SAVE_PUT(o);                                                                                   \
+    (o)->op = op
+#define ACC_ARGUMENTS(o, count_t) PUT_ARGUMENTS(o, count_t), (o)->op
+#define SAVE_GETACC(o)                                                                             \
+    SAVE_ACC(o);                                                                                   \
+    (o)->result = result_addr;                                                                     \
+    (o)->result_count = result_count;                                                              \
+    (o)->result_type = result_datatype
+#define GETACC_ARGUMENTS(o, count_t)                                                               \
+    (o)->origin, (count_t)(o)->origin_count, (o)->origin_type, (o)->result,                        \
+        (count_t)(o)->result_count, (o)->result_type, TARGET_ARGUMENTS(o, count_t), (o)->op
+#define SAVE_FOP(o)                                                                                \
+    (o)->origin = origin_addr;                                                                     \
+    (o)->result = result_addr;                                                                     \
+    (o)->origin_type = datatype;                                                                   \
+    (o)->op = op;                                                                                  \
+    SAVE_TARGET(o)
+#define FOP_ARGUMENTS(o, count_t)                                                                  \
+    (o)->origin, (o)->result, (o)->origin_type, (o)->target, (o)->disp, (o)->op
+#define SAVE_CAS(o)                                                                                \
+    (o)->origin = origin_addr;                                                                     \
+    (o)->compare = compare_addr;                                                                   \
+    (o)->result = result_addr;                                                                     \
+    (o)->origin_type = datatype;                                                                   \
+    SAVE_TARGET(o)
+#define CAS_ARGUMENTS(o, count_t)                                                                  \
+    (o)->origin, (o)->compare, (o)->result, (o)->origin_type, (o)->target, (o)->disp
+
+/* The host sends a large accumulate as one message, buffered whole on arrival: 1 MiB takes it 1 ms
+ * on a node. Pieces below its eager limits take a quarter to a half of that (2 KiB on a node, 16
+ * KiB beyond, measured), and MPI promises atomicity per element only. Beyond PIECES_MOST the
+ * buffers that eager messages need would weigh more than the time. */
+#define PIECE_NEAR 2048
+#define PIECE_FAR 16384
+#define PIECES_LEAST 4 /* in pieces */
+#define PIECES_MOST ((MPI_Count)4 << 20)
+
+/* How many elements a piece of this accumulate has; 0: it goes as it is. */
+static MPI_Count piece_elements(const struct tug_window *window, int target, MPI_Count origin_count,
+                                MPI_Datatype origin_type, MPI_Count target_count,
+                                MPI_Datatype target_type, MPI_Count *size) {
+    MPI_Count lb, extent;
+    if (origin_count < PIECE_NEAR || origin_count != target_count || origin_type != target_type ||
+        window->common_unit <= 0)
+        return 0;
+    const MPI_Count builtin = 1; /* the kind in bits 31-30 of a named type's handle */
+    MPI_Count bytes = tug_window_is_near(window, target) ? PIECE_NEAR : PIECE_FAR;
+    if ((uint32_t)origin_type >> 30 != builtin ||
+        tug_host.Type_size_c(origin_type, size) != MPI_SUCCESS ||
+        tug_host.Type_get_extent_c(origin_type, &lb, &extent) != MPI_SUCCESS || *size != extent ||
+        origin_count * *size < PIECES_LEAST * bytes || origin_count * *size > PIECES_MOST ||
+        bytes % *size != 0 || bytes % window->common_unit != 0)
+        return 0;
+    return bytes / *size;
+}
+
+/* Only accumulates are cut. A piece is a call of its own, too short to be cut again, counted once
+ * all. */
+#define SPLIT_PUT(Name, stat, count_t)
+#define SPLIT_GET(Name, stat, count_t)
+#define SPLIT_GETACC(Name, stat, count_t)
+#define SPLIT_FOP(Name, stat, count_t)
+#define SPLIT_CAS(Name, stat, count_t)
+#define SPLIT_PUT_REQUEST(Name, stat, count_t)
+#define SPLIT_GET_REQUEST(Name, stat, count_t)
+#define SPLIT_ACC_REQUEST(Name, stat, count_t)
+#define SPLIT_GETACC_REQUEST(Name, stat, count_t)
+#define SPLIT_ACC(Name, stat, count_t)                                                             \
+    MPI_Count size;                                                                                \
+    MPI_Count elements = piece_elements(window, target_rank, origin_count, origin_datatype,        \
+                                        target_count, target_datatype, &size);                     \
+    if (TUG_UNLIKELY(elements > 0)) {                                                              \
+        int failed = MPI_SUCCESS;                                                                  \
+        for (MPI_Count i = 0; i < origin_count && failed == MPI_SUCCESS; i += elements) {          \
+            count_t n = (count_t)(elements < origin_count - i ? elements : origin_count - i);      \
+            failed = tug_shim_##Name((const char *)origin_addr + i * size, n, origin_datatype,     \
+                                     target_rank, target_disp + i * size / window->common_unit, n, \
+                                     target_datatype, op, win);                                    \
+            tug_stat_add(stat, i == 0 ? 0 : (uint64_t)-1);                                         \
+        }                                                                                          \
+        return failed;                                                                             \
+    }                                                                                              \
+    (void)size
+
+/* What every body begins with: not ours? the host's at once. */
+#define BEGIN(Name, STAT, FAMILY, count_t, count, type, arguments)                                 \
+    struct tug_window *window = tug_window_find(win);                                              \
+    if (TUG_UNLIKELY(window == NULL)) {                                                            \
+        tug_stat_add(TUG_STAT_##STAT##_PASSED, 1);                                                 \
+        return tug_host.Name arguments;                                                            \
+    }                                                                                              \
+    SPLIT_##FAMILY(Name, TUG_STAT_##STAT##_TAKEN, count_t);                                        \
+    if (TUG_UNLIKELY(tug_stats_on))                                                                \
+        count_call(TUG_STAT_##STAT##_TAKEN, count, type);                                          \
+    if (TUG_UNLIKELY(window->healed))                                                              \
+        target_disp = tug_window_translate(window, target_rank, target_disp);                      \
+    if (!tug_shim.concurrent) {                                                                    \
+        tug_engine_host_called();                                                                  \
+        return tug_window_report(window, tug_host.Name arguments);                                 \
+    }                                                                                              \
+    (void)0
+
+/* An operation that may be issued later. */
+#define OPERATION(Name, STAT, FAMILY, count_t, count, type, parameters, arguments)                 \
+    static void execute_##Name(struct tug_command *command) {                                      \
+        struct rma *o = (struct rma *)command->payload.bytes;                                      \
+        tug_window_defer(o->window,                                                                \
+                         tug_host.Name(FAMILY##_ARGUMENTS(o, count_t), o->window->handle));        \
+    }                                                                                              \
+    int tug_shim_##Name parameters {                                                               \
+        BEGIN(Name, STAT, FAMILY, count_t, count, type, arguments);                                \
+        struct tug_ticket ticket;                                                                  \
+        if (tug_engine_enter_helping(&ticket) == TUG_ENTRY_BATON) {                                \
+            int error = tug_host.Name arguments;                                                   \
+            tug_engine_leave();                                                                    \
+            return tug_window_report(window, error);                                               \
+        }                                                                                          \
+        struct rma *o = (struct rma *)ticket.cell->payload.bytes;                                  \
+        o->window = window;                                                                        \
+        SAVE_##FAMILY(o);                                                                          \
+        ticket.cell->execute = execute_##Name;                                                     \
+        tug_engine_commit(&ticket);                                                                \
+        return MPI_SUCCESS;                                                                        \
+    }
+
+/* An operation that returns a request: issued in its turn, by whoever drives. */
+#define REQUEST_OPERATION(Name, FAMILY, count_t, parameters, arguments)                            \
+    static void run_##Name(void *argument) {                                                       \
+        struct rma *o = argument;                                                                  \
+        o->error = tug_host.Name(FAMILY##_ARGUMENTS(o, count_t), o->window->handle, o->request);   \
+    }                                                                                              \
+    int tug_shim_##Name parameters {                                                               \
+        BEGIN(Name, RMA_REQUEST, FAMILY##_REQUEST, count_t, origin_count, origin_datatype,         \
+              arguments);                                                                          \
+        struct rma operation;                                                                      \
+        struct rma *o = &operation;                                                                \
+        o->window = window;                                                                        \
+        o->request = request;                                                                      \
+        SAVE_##FAMILY(o);                                                                          \
+        tug_engine_call(run_##Name, o);                                                            \
+        return tug_window_report(window, o->error);                                                \
+    }
+
+/* Rows name their own families; the twins differ in the type of the counts. */
+#define COUNT_OF(count_t, Name, STAT, FAMILY, parameters, arguments)                               \
+    OPERATION(Name, STAT, FAMILY, count_t, origin_count, origin_datatype, parameters, arguments)
+#define ROW_Put(...) COUNT_OF(int, Put, PUT, PUT, __VA_ARGS__)
+#define ROW_Put_c(...) COUNT_OF(MPI_Count, Put_c, PUT, PUT, __VA_ARGS__)
+#define ROW_Get(...) COUNT_OF(int, Get, GET, GET, __VA_ARGS__)
+#define ROW_Get_c(...) COUNT_OF(MPI_Count, Get_c, GET, GET, __VA_ARGS__)
+#define ROW_Accumulate(...) COUNT_OF(int, Accumulate, ACCUMULATE, ACC, __VA_ARGS__)
+#define ROW_Accumulate_c(...) COUNT_OF(MPI_Count, Accumulate_c, ACCUMULATE, ACC, __VA_ARGS__)
+#define ROW_Get_accumulate(...) COUNT_OF(int, Get_accumulate, GET_ACCUMULATE, GETACC, __VA_ARGS__)
+#define ROW_Get_accumulate_c(...)                                                                  \
+    COUNT_OF(MPI_Count, Get_accumulate_c, GET_ACCUMULATE, GETACC, __VA_ARGS__)
+#define ROW_Fetch_and_op(...)                                                                      \
+    OPERATION(Fetch_and_op, FETCH_AND_OP, FOP, int, 1, datatype, __VA_ARGS__)
+#define ROW_Compare_and_swap(...)                                                                  \
+    OPERATION(Compare_and_swap, COMPARE_AND_SWAP, CAS, int, 1, datatype, __VA_ARGS__)
+#define ROW_Rput(...) REQUEST_OPERATION(Rput, PUT, int, __VA_ARGS__)
+#define ROW_Rput_c(...) REQUEST_OPERATION(Rput_c, PUT, MPI_Count, __VA_ARGS__)
+#define ROW_Rget(...) REQUEST_OPERATION(Rget, GET, int, __VA_ARGS__)
+#define ROW_Rget_c(...) REQUEST_OPERATION(Rget_c, GET, MPI_Count, __VA_ARGS__)
+#define ROW_Raccumulate(...) REQUEST_OPERATION(Raccumulate, ACC, int, __VA_ARGS__)
+#define ROW_Raccumulate_c(...) REQUEST_OPERATION(Raccumulate_c, ACC, MPI_Count, __VA_ARGS__)
+#define ROW_Rget_accumulate(...) REQUEST_OPERATION(Rget_accumulate, GETACC, int, __VA_ARGS__)
+#define ROW_Rget_accumulate_c(...)                                                                 \
+    REQUEST_OPERATION(Rget_accumulate_c, GETACC, MPI_Count, __VA_ARGS__)
+
+#define TUG_CALL_RMA(Name, parameters, arguments) ROW_##Name(parameters, arguments)
+#include "host/calls.def"

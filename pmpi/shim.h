@@ -1,0 +1,27 @@
+/* The shim's bodies, one per row of the table: what happens when the program calls MPI_X; and the
+ * state they share. A body looks whether the object is ours; if not, it calls the host at once. */
+#ifndef TUG_PMPI_SHIM_H
+#define TUG_PMPI_SHIM_H
+
+#include <mpi.h>
+#include <stdbool.h>
+
+#define TUG_CALL(Name, parameters, arguments) int tug_shim_##Name parameters;
+#include "host/calls.def"
+
+#define TUG_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+struct tug_shim {
+    bool active;     /* MPI runs at MPI_THREAD_MULTIPLE and the settings allow us: windows and
+                        persistent     collectives are taken */
+    bool concurrent; /* several threads may be in MPI at once, or TUGBOAT_PROGRESS=thread: commands
+                        go through the engine. Without, the one thread calls the host directly. */
+    int requested;   /* the thread level that the program asked for and is told */
+};
+extern struct tug_shim tug_shim;
+
+/* Starts the engine if it does not run yet. False: the caller passes its call through. Any thread.
+ */
+bool tug_shim_engine(void);
+
+#endif

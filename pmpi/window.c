@@ -1,0 +1,380 @@
+/* Taking windows: creation, the table of handles, error handlers, attributes, end. */
+#include "pmpi/window.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/stats.h"
+#include "engine/engine.h"
+#include "host/host.h"
+#include "persistent/team.h"
+#include "pmpi/shim.h"
+
+#define HOST_ALIGNMENT 16 /* what MPICH 4.0.2 over UCX addresses rightly */
+
+tug_window_page *_Atomic tug_window_pages[TUG_WINDOW_PAGES];
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tug_window *oldest, *newest;
+
+/* ---- the table ---- */
+
+static bool table_set(struct tug_window *window) {
+    uint32_t key = tug_window_key(window->handle);
+    tug_window_page *_Atomic *place = &tug_window_pages[key >> TUG_WINDOW_PAGE_BITS];
+    tug_window_page *page = atomic_load(place);
+    if (page == NULL) {
+        tug_window_page *fresh = calloc(1, sizeof(*fresh));
+        if (fresh == NULL)
+            return false;
+        if (atomic_compare_exchange_strong(place, &page, fresh))
+            page = fresh;
+        else
+            free(fresh);
+    }
+    /* release: pairs with the acquire in tug_window_find */
+    atomic_store_explicit(&(*page)[key & ((1u << TUG_WINDOW_PAGE_BITS) - 1)], window,
+                          memory_order_release);
+    return true;
+}
+
+/* The host may have given the handle to a new window of another thread already: only ours goes. */
+static void table_clear(struct tug_window *window) {
+    uint32_t key = tug_window_key(window->handle);
+    tug_window_page *page = atomic_load(&tug_window_pages[key >> TUG_WINDOW_PAGE_BITS]);
+    struct tug_window *expected = window;
+    atomic_compare_exchange_strong(&(*page)[key & ((1u << TUG_WINDOW_PAGE_BITS) - 1)], &expected,
+                                   NULL);
+}
+
+static void list_add(struct tug_window *window) {
+    pthread_mutex_lock(&list_lock);
+    window->older = newest;
+    *(newest != NULL ? &newest->newer : &oldest) = window;
+    newest = window;
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void list_remove(struct tug_window *window) {
+    pthread_mutex_lock(&list_lock);
+    *(window->older != NULL ? &window->older->newer : &oldest) = window->newer;
+    *(window->newer != NULL ? &window->newer->older : &newest) = window->older;
+    pthread_mutex_unlock(&list_lock);
+}
+
+/* ---- error handlers ---- */
+
+static void init_recursive(pthread_mutex_t *lock) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+int tug_window_raise(struct tug_window *window, int error) {
+    if (window->errhandler == MPI_ERRORS_RETURN)
+        return error;
+    MPI_Win handle = window->handle;
+    pthread_mutex_lock(&window->lock);
+    tug_host.Win_set_errhandler(handle, window->errhandler);
+    tug_host.Win_call_errhandler(handle, error);
+    /* the program's handler may have freed the window */
+    if (tug_window_find(handle) == window) {
+        tug_host.Win_set_errhandler(handle, MPI_ERRORS_RETURN);
+        pthread_mutex_unlock(&window->lock);
+    }
+    return error;
+}
+
+int tug_shim_Win_set_errhandler(MPI_Win win, MPI_Errhandler errhandler) {
+    struct tug_window *window = tug_window_find(win);
+    if (window == NULL)
+        return tug_host.Win_set_errhandler(win, errhandler);
+    pthread_mutex_lock(&window->lock);
+    int error = tug_host.Win_set_errhandler(win, errhandler);
+    if (error == MPI_SUCCESS) {
+        MPI_Errhandler old = window->errhandler;
+        /* reading it back gives us a reference: the program may free its handle */
+        tug_host.Win_get_errhandler(win, &window->errhandler);
+        tug_host.Win_set_errhandler(win, MPI_ERRORS_RETURN);
+        tug_host.Errhandler_free(&old);
+    }
+    pthread_mutex_unlock(&window->lock);
+    return tug_window_report(window, error);
+}
+
+int tug_shim_Win_get_errhandler(MPI_Win win, MPI_Errhandler *errhandler) {
+    struct tug_window *window = tug_window_find(win);
+    if (window == NULL)
+        return tug_host.Win_get_errhandler(win, errhandler);
+    pthread_mutex_lock(&window->lock);
+    tug_host.Win_set_errhandler(win, window->errhandler);
+    int error = tug_host.Win_get_errhandler(win, errhandler);
+    tug_host.Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    pthread_mutex_unlock(&window->lock);
+    return tug_window_report(window, error);
+}
+
+int tug_shim_Win_call_errhandler(MPI_Win win, int errorcode) {
+    struct tug_window *window = tug_window_find(win);
+    if (window == NULL)
+        return tug_host.Win_call_errhandler(win, errorcode);
+    (void)tug_window_raise(window, errorcode);
+    return MPI_SUCCESS;
+}
+
+/* ---- taking ---- */
+
+/* Makes a window ours. Without memory for it, it stays the host's alone. */
+static struct tug_window *adopt(MPI_Win win) {
+    struct tug_window *window = calloc(1, sizeof(*window));
+    if (window == NULL)
+        return NULL;
+    window->handle = win;
+    init_recursive(&window->lock);
+    tug_host.Win_get_errhandler(win, &window->errhandler);
+    if (!table_set(window)) {
+        tug_host.Errhandler_free(&window->errhandler);
+        pthread_mutex_destroy(&window->lock);
+        free(window);
+        return NULL;
+    }
+    tug_host.Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    list_add(window);
+    tug_engine_attend(1);
+    tug_stat_add(TUG_STAT_WINDOW_TAKEN, 1);
+    return window;
+}
+
+static void window_release(struct tug_window *window) {
+    table_clear(window);
+    list_remove(window);
+    tug_engine_attend(-1);
+    tug_host.Errhandler_free(&window->errhandler);
+    free(window->place);
+    free(window->near);
+    free(window);
+}
+
+static bool takes_windows(int error) {
+    if (error == MPI_SUCCESS && tug_shim.active && tug_shim_engine())
+        return true;
+    tug_stat_add(TUG_STAT_WINDOW_PASSED, 1);
+    return false;
+}
+
+static void keep_geometry(struct tug_window *window, void *base, MPI_Aint size,
+                          MPI_Aint disp_unit) {
+    window->own_geometry = true;
+    window->base = base;
+    window->size = size;
+    window->disp_unit = disp_unit;
+    window->disp_unit_int = (int)disp_unit;
+}
+
+/* What all ranks of a new window find out together. */
+struct agreement {
+    bool misplaced;       /* the host has put some rank's window elsewhere than it was asked to */
+    MPI_Aint common_unit; /* every rank's disp_unit, or 0 */
+};
+
+static struct agreement agree(bool misplaced, MPI_Aint disp_unit, MPI_Comm comm) {
+    MPI_Aint most[3] = {misplaced, disp_unit, -disp_unit};
+    tug_host.Allreduce(MPI_IN_PLACE, most, 3, MPI_AINT, MPI_MAX, comm);
+    return (struct agreement){most[0] != 0, most[1] == -most[2] ? most[1] : 0};
+}
+
+static bool is_misplaced(void *base, MPI_Aint size, MPI_Win win) {
+    void *at = NULL;
+    int flag = 0;
+    tug_host.Win_get_attr(win, MPI_WIN_BASE, &at, &flag);
+    return flag && size > 0 && at != base;
+}
+
+/* Notes which targets are on this node. Collective the first time on a communicator. */
+static void find_neighbours(struct tug_window *window, MPI_Comm comm) {
+    struct tug_team *team;
+    if (tug_team_get(comm, &team) != 0 || window == NULL)
+        return;
+    window->nranks = team->nranks;
+    window->near = calloc(((size_t)team->nranks + 63) / 64, sizeof(uint64_t));
+    for (int r = 0; window->near != NULL && r < team->nranks; r++)
+        if (team->node_of[r] == team->node_of[team->rank])
+            window->near[r / 64] |= (uint64_t)1 << (r % 64);
+}
+
+/* Where every rank's memory begins in a window that starts at aligned addresses and counts bytes.
+ */
+static struct tug_place *gather_places(void *base, MPI_Aint disp_unit, MPI_Comm comm, int *nranks) {
+    tug_host.Comm_size(comm, nranks);
+    struct tug_place mine = {disp_unit, (MPI_Aint)((uintptr_t)base % HOST_ALIGNMENT)};
+    struct tug_place *places = malloc((size_t)*nranks * sizeof(*places));
+    int failed = places == NULL;
+    tug_host.Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_LOR, comm);
+    if (failed) {
+        free(places);
+        return NULL;
+    }
+    tug_host.Allgather(&mine, 2, MPI_AINT, places, 2, MPI_AINT, comm);
+    return places;
+}
+
+/* Creates the window again where the host addresses it rightly. Collective. */
+static int heal(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
+                MPI_Win *win) {
+    int nranks;
+    struct tug_place *places = gather_places(base, disp_unit, comm, &nranks);
+    if (places == NULL)
+        return MPI_ERR_NO_MEM;
+    MPI_Aint shift = (MPI_Aint)((uintptr_t)base % HOST_ALIGNMENT);
+    tug_host.Win_free(win);
+    int error =
+        tug_host.Win_create((char *)base - shift, size > 0 ? size + shift : 0, 1, info, comm, win);
+    struct tug_window *window = error == MPI_SUCCESS ? adopt(*win) : NULL;
+    if (window == NULL) {
+        free(places);
+        return error == MPI_SUCCESS ? MPI_ERR_NO_MEM : error;
+    }
+    keep_geometry(window, base, size, disp_unit);
+    window->place = places;
+    window->nranks = nranks;
+    window->healed = true;
+    tug_log(TUG_VERBOSE_INFO,
+            "window %#x: the host misplaces memory at %p; displacements are translated",
+            (unsigned)*win, base);
+    return MPI_SUCCESS;
+}
+
+static int adopt_agreed(MPI_Win win, MPI_Aint common_unit, MPI_Comm comm) {
+    struct tug_window *window = adopt(win);
+    find_neighbours(window, comm);
+    if (window != NULL)
+        window->common_unit = common_unit;
+    return MPI_SUCCESS;
+}
+
+static int take_created(int error, void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
+                        MPI_Comm comm, MPI_Win *win) {
+    if (!takes_windows(error))
+        return error;
+    struct agreement agreed = agree(is_misplaced(base, size, *win), disp_unit, comm);
+    if (!agreed.misplaced)
+        return adopt_agreed(*win, agreed.common_unit, comm);
+    error = heal(base, size, disp_unit, info, comm, win);
+    if (error != MPI_SUCCESS)
+        tug_host.Comm_call_errhandler(comm, error);
+    return error;
+}
+
+/* The host lays out ranks one after another by their sizes, and addresses the result wrongly where
+ * one is not aligned: sizes are rounded up, the program sees its own. */
+static MPI_Aint rounded(MPI_Aint size) {
+    const MPI_Aint line = 64;
+    return tug_shim.active && size > 0 ? (size + line - 1) / line * line : size;
+}
+
+static int take_allocated(int error, MPI_Aint size, MPI_Aint disp_unit, void *baseptr,
+                          MPI_Comm comm, MPI_Win *win) {
+    if (!takes_windows(error))
+        return error;
+    (void)adopt_agreed(*win, agree(false, disp_unit, comm).common_unit, comm);
+    struct tug_window *window = tug_window_find(*win);
+    if (window != NULL && rounded(size) != size)
+        keep_geometry(window, *(void **)baseptr, size, disp_unit);
+    return MPI_SUCCESS;
+}
+
+static int take_shared(int error, MPI_Aint disp_unit, MPI_Comm comm, MPI_Win *win) {
+    return takes_windows(error)
+               ? adopt_agreed(*win, agree(false, disp_unit, comm).common_unit, comm)
+               : error;
+}
+
+#define TAKE_Win_create(Name, parameters, arguments)                                               \
+    int tug_shim_##Name parameters {                                                               \
+        return take_created(tug_host.Name arguments, base, size, disp_unit, info, comm, win);      \
+    }
+#define TAKE_Win_allocate(Name, parameters, arguments)                                             \
+    int tug_shim_##Name parameters {                                                               \
+        MPI_Aint asked = size;                                                                     \
+        size = rounded(size);                                                                      \
+        return take_allocated(tug_host.Name arguments, asked, disp_unit, baseptr, comm, win);      \
+    }
+#define TAKE_Win_shared(Name, unit, parameters, arguments)                                         \
+    int tug_shim_##Name parameters {                                                               \
+        return take_shared(tug_host.Name arguments, unit, comm, win);                              \
+    }
+#define ROW_Win_create(...) TAKE_Win_create(Win_create, __VA_ARGS__)
+#define ROW_Win_create_c(...) TAKE_Win_create(Win_create_c, __VA_ARGS__)
+#define ROW_Win_allocate(...) TAKE_Win_allocate(Win_allocate, __VA_ARGS__)
+#define ROW_Win_allocate_c(...) TAKE_Win_allocate(Win_allocate_c, __VA_ARGS__)
+#define ROW_Win_allocate_shared(...) TAKE_Win_shared(Win_allocate_shared, disp_unit, __VA_ARGS__)
+#define ROW_Win_allocate_shared_c(...)                                                             \
+    TAKE_Win_shared(Win_allocate_shared_c, disp_unit, __VA_ARGS__)
+#define ROW_Win_create_dynamic(...) TAKE_Win_shared(Win_create_dynamic, 1, __VA_ARGS__)
+#define TUG_CALL_CREATE(Name, parameters, arguments) ROW_##Name(parameters, arguments)
+#include "host/calls.def"
+
+/* ---- using ---- */
+
+#define TUG_CALL_WINDOW_PLAIN(Name, parameters, arguments)                                         \
+    int tug_shim_##Name parameters {                                                               \
+        struct tug_window *window = tug_window_find(win);                                          \
+        int error = tug_host.Name arguments;                                                       \
+        return window == NULL ? error : tug_window_report(window, error);                          \
+    }
+#include "host/calls.def"
+
+int tug_shim_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int *flag) {
+    struct tug_window *window = tug_window_find(win);
+    int error = tug_host.Win_get_attr(win, win_keyval, attribute_val, flag);
+    if (window == NULL)
+        return error;
+    if (error == MPI_SUCCESS && window->own_geometry) {
+        if (win_keyval == MPI_WIN_BASE)
+            *(void **)attribute_val = window->base;
+        else if (win_keyval == MPI_WIN_SIZE)
+            *(void **)attribute_val = &window->size;
+        else if (win_keyval == MPI_WIN_DISP_UNIT)
+            *(void **)attribute_val = &window->disp_unit_int;
+    }
+    return tug_window_report(window, error);
+}
+
+int tug_shim_Win_get_info(MPI_Win win, MPI_Info *info_used) {
+    struct tug_window *window = tug_window_find(win);
+    int error = tug_host.Win_get_info(win, info_used);
+    if (window == NULL)
+        return error;
+    if (error == MPI_SUCCESS)
+        tug_host.Info_set(*info_used, "tugboat_lane", "native");
+    return tug_window_report(window, error);
+}
+
+int tug_shim_Win_free(MPI_Win *win) {
+    struct tug_window *window = win == NULL ? NULL : tug_window_find(*win);
+    if (window == NULL)
+        return tug_host.Win_free(win);
+    tug_engine_drain();
+    int deferred = tug_window_settle(window, MPI_SUCCESS);
+    /* from here on the program's handler again: the host may report an open epoch */
+    tug_host.Win_set_errhandler(*win, window->errhandler);
+    int error = tug_host.Win_free(win);
+    if (error != MPI_SUCCESS) {
+        tug_host.Win_set_errhandler(window->handle, MPI_ERRORS_RETURN);
+        return error;
+    }
+    window_release(window);
+    return deferred;
+}
+
+void tug_window_free_left_over(void) {
+    for (struct tug_window *window = oldest, *next; window != NULL; window = next) {
+        MPI_Win handle = window->handle;
+        next = window->newer;
+        tug_engine_drain();
+        if (tug_host.Win_free(&handle) == MPI_SUCCESS) /* an open epoch: it stays */
+            window_release(window);
+    }
+}

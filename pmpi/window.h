@@ -1,0 +1,119 @@
+/* Windows that the shim has taken: what we know of them beside the host's handle.
+ *
+ * Native lane: the host's window does the work; the engine issues the operations and looks after
+ * its progress. Ours are the error handler and two repairs:
+ *
+ * - The host's own handler on a taken window is MPI_ERRORS_RETURN, so that an operation that fails
+ * in another thread's hands never runs the program's handler there. The program's handler is kept
+ * here and called, through the host, by the thread whose call surfaces the error.
+ * - MPICH 4.0.2 with UCX >= 1.13 (fixed in 4.1) addresses windows over memory that is not 16-byte
+ *   aligned wrongly. Such a window is created again over the aligned memory around it, and
+ * displacements are translated (healed). May go when 4.1 is the oldest host.
+ *
+ * Any thread may look up a window; its creation and its end are the program's to order.
+ */
+#ifndef TUG_PMPI_WINDOW_H
+#define TUG_PMPI_WINDOW_H
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tug_window {
+    MPI_Win handle;
+    struct tug_window *older, *newer; /* the open ones, in the order of their creation */
+    bool healed;                      /* target displacements are translated by place[] */
+    bool own_geometry;                /* base, size and disp_unit below are what the program sees */
+    int nranks;                       /* of the window's group */
+    uint64_t *near;                   /* bit set: targets on this node; NULL: not known */
+    struct tug_place *place;          /* healed: per target */
+    void *base;
+    MPI_Aint size;
+    MPI_Aint disp_unit;
+    MPI_Aint common_unit;      /* disp_unit of every rank; 0: they differ, or healed */
+    int disp_unit_int;         /* the attribute's value is an int */
+    MPI_Errhandler errhandler; /* the program's; we hold a reference */
+    pthread_mutex_t lock;      /* the error handler's changes; recursive */
+    _Atomic int deferred;      /* first error of an operation that returned before it was issued */
+};
+
+/* Where a target's memory begins in a healed window, whose displacements count bytes. */
+struct tug_place {
+    MPI_Aint disp_unit;
+    MPI_Aint shift;
+};
+
+/* The taken windows by handle. MPICH handles of windows: kind in bits 31-30 (builtin 1, direct 2,
+ * indirect 3), object type in 29-26, index below. Two levels, so that looking up is two loads and a
+ * handle that was never ours costs a branch. */
+#define TUG_WINDOW_PAGE_BITS 10
+#define TUG_WINDOW_PAGES (1u << (27 - TUG_WINDOW_PAGE_BITS))
+typedef struct tug_window *_Atomic tug_window_page[1u << TUG_WINDOW_PAGE_BITS];
+extern tug_window_page *_Atomic tug_window_pages[TUG_WINDOW_PAGES];
+
+static inline uint32_t tug_window_key(MPI_Win win) {
+    uint32_t handle = (uint32_t)win;
+    return (handle & 0x03ffffffu) | ((handle & 0x40000000u) >> 4);
+}
+
+/* The taken window behind a handle, or NULL. */
+static inline struct tug_window *tug_window_find(MPI_Win win) {
+    uint32_t key = tug_window_key(win);
+    tug_window_page *page =
+        atomic_load_explicit(&tug_window_pages[key >> TUG_WINDOW_PAGE_BITS], memory_order_acquire);
+    if (__builtin_expect(page == NULL, 0))
+        return NULL;
+    struct tug_window *window = atomic_load_explicit(
+        &(*page)[key & ((1u << TUG_WINDOW_PAGE_BITS) - 1)], memory_order_acquire);
+    return __builtin_expect(window != NULL && window->handle == win, 1) ? window : NULL;
+}
+
+/* Notes the failure of an operation whose call has returned; the first one stays. */
+static inline void tug_window_defer(struct tug_window *window, int error) {
+    int none = MPI_SUCCESS;
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        atomic_compare_exchange_strong(&window->deferred, &none, error);
+}
+
+/* Frees the windows that the program has left over at the end of MPI, in the order of their
+ * creation, which is the same on all ranks of each: MPICH 4.0.2 over UCX 1.13 aborts in
+ * MPI_Finalize over a window that is still there. */
+void tug_window_free_left_over(void);
+
+/* Calls the program's error handler for the window. Returns the error if the handler returns. */
+int tug_window_raise(struct tug_window *window, int error);
+
+/* What a call on the window returns for the host's answer: an error goes through the handler. */
+static inline int tug_window_report(struct tug_window *window, int error) {
+    return __builtin_expect(error == MPI_SUCCESS, 1) ? MPI_SUCCESS
+                                                     : tug_window_raise(window, error);
+}
+
+/* What a synchronisation call returns: its own error, or else the deferred one, through the
+ * handler. */
+static inline int tug_window_settle(struct tug_window *window, int error) {
+    if (__builtin_expect(atomic_load_explicit(&window->deferred, memory_order_relaxed) != 0, 0)) {
+        int deferred = atomic_exchange(&window->deferred, MPI_SUCCESS);
+        error = error == MPI_SUCCESS ? deferred : error;
+    }
+    return tug_window_report(window, error);
+}
+
+/* True if the target is known to be on this node. */
+static inline bool tug_window_is_near(const struct tug_window *window, int target_rank) {
+    return window->near != NULL && target_rank >= 0 && target_rank < window->nranks &&
+           (window->near[target_rank / 64] >> (target_rank % 64) & 1);
+}
+
+/* The displacement the host needs for the program's target_disp. Healed windows only. */
+static inline MPI_Aint tug_window_translate(const struct tug_window *window, int target_rank,
+                                            MPI_Aint target_disp) {
+    if (target_rank < 0 || target_rank >= window->nranks || target_disp < 0)
+        return target_disp; /* the host says what is wrong */
+    const struct tug_place *place = &window->place[target_rank];
+    return target_disp * place->disp_unit + place->shift;
+}
+
+#endif

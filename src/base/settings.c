@@ -1,0 +1,346 @@
+/*
+ * The table of settings, the parsers its rows name, and the two ways to print it.
+ *
+ * A parser sets its field only on success and keeps no pointer into the environment: the program
+ * may change its environment at any time after the load. See settings.h for the threading rule.
+ */
+#include "base/settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tugboat/tugboat.h"
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+extern char **environ;
+
+struct tug_settings tug_settings;
+
+/* Number rows: smallest, largest; `unit_suffix` allows K and M; `power_of_two` as it says. */
+struct number_rule {
+    uint64_t least, most;
+    bool unit_suffix, power_of_two, zero_too;
+};
+
+struct setting {
+    const char *name;
+    const char *type;
+    const char *initial;
+    const char *range;
+    const char *help;
+    bool (*parse)(const struct setting *setting, const char *text);
+    void *field;
+    const char *const *choices; /* parse_choice: NULL-terminated, in the order of the enum */
+    struct number_rule number;
+};
+
+static bool parse_switch(const struct setting *setting, const char *text);
+static bool parse_choice(const struct setting *setting, const char *text);
+static bool parse_number(const struct setting *setting, const char *text);
+static bool parse_affinity(const struct setting *setting, const char *text);
+static bool parse_stats(const struct setting *setting, const char *text);
+
+static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
+static const char *const verbose_choices[] = {"quiet", "warn", "info", "debug", NULL};
+
+static const struct setting settings[] = {
+    {.name = "TUGBOAT",
+     .type = "switch",
+     .initial = "on",
+     .range = "on, off",
+     .help = "off makes the library a pure pass-through to the host MPI",
+     .parse = parse_switch,
+     .field = &tug_settings.enabled},
+    {.name = "TUGBOAT_PROGRESS",
+     .type = "choice",
+     .initial = "auto",
+     .range = "auto, thread, caller",
+     .help = "who drives the engine: the calling thread at low load and the offload thread "
+             "otherwise, always the offload thread, or callers only",
+     .parse = parse_choice,
+     .field = &tug_settings.progress,
+     .choices = progress_choices},
+    {.name = "TUGBOAT_AFFINITY",
+     .type = "CPU list",
+     .initial = "auto",
+     .range = "auto, none, or CPUs such as 0,2-3",
+     .help = "where the offload thread may run",
+     .parse = parse_affinity,
+     .field = &tug_settings.affinity},
+    {.name = "TUGBOAT_SPIN_US",
+     .type = "number",
+     .initial = "5",
+     .range = "0 to 10000",
+     .help = "microseconds a waiting thread spins before it yields its core and then sleeps",
+     .parse = parse_number,
+     .field = &tug_settings.spin_us,
+     .number = {.least = 0, .most = 10000}},
+    {.name = "TUGBOAT_RING_SIZE",
+     .type = "number",
+     .initial = "1024",
+     .range = "a power of two, 16 to 1048576",
+     .help = "commands that can wait for the engine",
+     .parse = parse_number,
+     .field = &tug_settings.ring_size,
+     .number = {.least = 16, .most = 1048576, .power_of_two = true}},
+    {.name = "TUGBOAT_STATS",
+     .type = "output",
+     .initial = "0",
+     .range = "0, 1, or a file name ending in .json",
+     .help =
+         "1 prints one block of counters from rank 0 when MPI is finalised; a file gets them as "
+         "JSON",
+     .parse = parse_stats,
+     .field = &tug_settings.stats},
+    {.name = "TUGBOAT_VERBOSE",
+     .type = "choice",
+     .initial = "warn",
+     .range = "quiet, warn, info, debug",
+     .help = "how much is said on standard error",
+     .parse = parse_choice,
+     .field = &tug_settings.verbose,
+     .choices = verbose_choices},
+    {.name = "TUGBOAT_SEGMENT",
+     .type = "size",
+     .initial = "0",
+     .range = "0 (chosen for you), or 4K to 4M",
+     .help = "bytes in a segment of a persistent broadcast; K and M are powers of 1024",
+     .parse = parse_number,
+     .field = &tug_settings.segment_bytes,
+     .number = {.least = 4096, .most = 4194304, .unit_suffix = true, .zero_too = true}},
+};
+
+static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool loaded;
+static int load_status;
+static char load_error[512];
+static char *kept_text[COUNT_OF(settings)]; /* the value in effect, NULL where it is the default */
+
+static bool parse_switch(const struct setting *setting, const char *text) {
+    bool *field = setting->field;
+    if (strcmp(text, "on") == 0 || strcmp(text, "1") == 0)
+        *field = true;
+    else if (strcmp(text, "off") == 0 || strcmp(text, "0") == 0)
+        *field = false;
+    else
+        return false;
+    return true;
+}
+
+static bool parse_choice(const struct setting *setting, const char *text) {
+    for (unsigned i = 0; setting->choices[i] != NULL; i++) {
+        if (strcmp(text, setting->choices[i]) == 0) {
+            *(unsigned *)setting->field = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_number(const struct setting *setting, const char *text) {
+    const struct number_rule *rule = &setting->number;
+    /* strtoull takes blanks and signs; a setting does not. */
+    if (!isdigit((unsigned char)text[0]))
+        return false;
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0)
+        return false;
+    if (rule->unit_suffix && (*end == 'K' || *end == 'k' || *end == 'M' || *end == 'm')) {
+        const unsigned shift = (*end == 'K' || *end == 'k') ? 10 : 20;
+        if (value > UINT64_MAX >> shift)
+            return false;
+        value <<= shift;
+        end++;
+    }
+    if (*end != '\0')
+        return false;
+    if (!(rule->zero_too && value == 0)) {
+        if (value < rule->least || value > rule->most)
+            return false;
+        if (rule->power_of_two && (value & (value - 1)) != 0)
+            return false;
+    }
+    *(uint64_t *)setting->field = value;
+    return true;
+}
+
+/* One "A" or "A-B" at *text; moves *text behind it. */
+static bool parse_cpu_range(const char **text, cpu_set_t *cpus) {
+    unsigned long bound[2];
+    const char *at = *text;
+    for (int i = 0; i < 2; i++) {
+        if (!isdigit((unsigned char)*at))
+            return false;
+        char *end;
+        errno = 0;
+        bound[i] = strtoul(at, &end, 10);
+        if (errno != 0 || bound[i] >= CPU_SETSIZE)
+            return false;
+        at = end;
+        if (i == 0 && *at != '-') {
+            bound[1] = bound[0];
+            break;
+        }
+        at += i == 0;
+    }
+    if (bound[0] > bound[1])
+        return false;
+    for (unsigned long cpu = bound[0]; cpu <= bound[1]; cpu++)
+        CPU_SET(cpu, cpus);
+    *text = at;
+    return true;
+}
+
+static bool parse_affinity(const struct setting *setting, const char *text) {
+    (void)setting;
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    if (strcmp(text, "auto") == 0) {
+        tug_settings.affinity_mode = TUG_AFFINITY_AUTO;
+    } else if (strcmp(text, "none") == 0) {
+        tug_settings.affinity_mode = TUG_AFFINITY_NONE;
+    } else {
+        const char *at = text;
+        for (;;) {
+            if (!parse_cpu_range(&at, &cpus))
+                return false;
+            if (*at == '\0')
+                break;
+            if (*at++ != ',')
+                return false;
+        }
+        tug_settings.affinity_mode = TUG_AFFINITY_LIST;
+    }
+    tug_settings.affinity_cpus = cpus;
+    tug_settings.affinity = text;
+    return true;
+}
+
+static bool parse_stats(const struct setting *setting, const char *text) {
+    (void)setting;
+    const size_t length = strlen(text);
+    const bool file = length > 5 && strcmp(text + length - 5, ".json") == 0;
+    if (strcmp(text, "0") == 0)
+        tug_settings.stats = NULL;
+    else if (strcmp(text, "1") == 0 || file)
+        tug_settings.stats = text;
+    else
+        return false;
+    return true;
+}
+
+static void set_defaults(void) {
+    for (size_t i = 0; i < COUNT_OF(settings); i++) {
+        const struct setting *setting = &settings[i];
+        if (!setting->parse(setting, setting->initial))
+            abort(); /* a row of the table contradicts itself */
+    }
+}
+
+/* Runs before any constructor that might log or load, so the defaults hold from the start. */
+__attribute__((constructor(101))) static void settings_construct(void) {
+    set_defaults();
+}
+
+static void refuse(const struct setting *setting, const char *text) {
+    if (load_status != 0)
+        return; /* the first one is the one to tell */
+    load_status = TUG_ERR_SETTING;
+    snprintf(load_error, sizeof load_error, "%s=%s is not allowed: it must be %s", setting->name,
+             text, setting->range);
+}
+
+static void load_all(void) {
+    set_defaults();
+    load_status = 0;
+    load_error[0] = '\0';
+    for (size_t i = 0; i < COUNT_OF(settings); i++) {
+        const struct setting *setting = &settings[i];
+        const char *text = getenv(setting->name);
+        if (text == NULL || text[0] == '\0')
+            continue;
+        char *copy = strdup(text);
+        if (copy == NULL) {
+            if (load_status == 0)
+                snprintf(load_error, sizeof load_error, "no memory for the value of %s",
+                         setting->name);
+            load_status = load_status == 0 ? TUG_ERR_NO_MEMORY : load_status;
+        } else if (!setting->parse(setting, copy)) {
+            refuse(setting, copy);
+            free(copy);
+        } else {
+            kept_text[i] = copy;
+        }
+    }
+    loaded = true;
+}
+
+int tug_settings_load(char *error, size_t error_bytes) {
+    pthread_mutex_lock(&load_lock);
+    if (!loaded)
+        load_all();
+    const int status = load_status;
+    if (error_bytes > 0)
+        snprintf(error, error_bytes, "%s", load_error);
+    pthread_mutex_unlock(&load_lock);
+    return status;
+}
+
+void tug_settings_reset(void) {
+    pthread_mutex_lock(&load_lock);
+    set_defaults();
+    for (size_t i = 0; i < COUNT_OF(settings); i++) {
+        free(kept_text[i]);
+        kept_text[i] = NULL;
+    }
+    loaded = false;
+    pthread_mutex_unlock(&load_lock);
+}
+
+void tug_settings_print(FILE *out) {
+    tug_settings_load(NULL, 0);
+    for (size_t i = 0; i < COUNT_OF(settings); i++) {
+        const struct setting *setting = &settings[i];
+        const char *text = kept_text[i] != NULL ? kept_text[i] : setting->initial;
+        const char *source = kept_text[i] != NULL ? "environment" : "default";
+        fprintf(out, "  %-18s %-10s (%s; %s)\n      %s\n", setting->name, text, source,
+                setting->range, setting->help);
+    }
+}
+
+void tug_settings_print_markdown(FILE *out) {
+    fprintf(out, "| setting | type | default | allowed | meaning |\n|---|---|---|---|---|\n");
+    for (size_t i = 0; i < COUNT_OF(settings); i++) {
+        const struct setting *setting = &settings[i];
+        fprintf(out, "| `%s` | %s | `%s` | %s | %s |\n", setting->name, setting->type,
+                setting->initial, setting->range, setting->help);
+    }
+}
+
+int tug_settings_unknown(void (*report)(const char *name, void *arg), void *arg) {
+    int count = 0;
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+        if (strncmp(*entry, "TUGBOAT_", 8) != 0)
+            continue;
+        const size_t length = strcspn(*entry, "=");
+        bool known = false;
+        for (size_t i = 0; i < COUNT_OF(settings) && !known; i++)
+            known = strlen(settings[i].name) == length &&
+                    strncmp(settings[i].name, *entry, length) == 0;
+        if (known)
+            continue;
+        count++;
+        char name[128];
+        snprintf(name, sizeof name, "%.*s", (int)length, *entry);
+        if (report != NULL)
+            report(name, arg);
+    }
+    return count;
+}

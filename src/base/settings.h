@@ -1,0 +1,73 @@
+/*
+ * The settings: one table row per TUGBOAT_* variable, read once, the only reader of the
+ * environment.
+ *
+ * Invariants: `tug_settings` holds the defaults until tug_settings_load has run, and never changes
+ * after its first return; a variable that is empty counts as not set; a row whose value is refused
+ * keeps its default, and all other rows are still read (so `enabled` can be trusted after an
+ * error). Threading: load may be called by any thread, any number of times: the first call reads,
+ * all others wait for it and return what it returned. The fields are then read without
+ * synchronisation. To add a setting: a field here, a row in settings.c.
+ */
+#ifndef TUG_BASE_SETTINGS_H
+#define TUG_BASE_SETTINGS_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum tug_progress {
+    TUG_PROGRESS_AUTO,   /* the caller when there is little to do, the offload thread otherwise */
+    TUG_PROGRESS_THREAD, /* always the offload thread */
+    TUG_PROGRESS_CALLER, /* never a thread of our own */
+};
+
+enum tug_affinity {
+    TUG_AFFINITY_AUTO, /* the engine decides from the mask of the process */
+    TUG_AFFINITY_NONE, /* the offload thread inherits the mask and nothing is set */
+    TUG_AFFINITY_LIST, /* affinity_cpus */
+};
+
+enum tug_verbose {
+    TUG_VERBOSE_QUIET, /* errors only */
+    TUG_VERBOSE_WARN,
+    TUG_VERBOSE_INFO,
+    TUG_VERBOSE_DEBUG,
+};
+
+struct tug_settings {
+    bool enabled;                    /* TUGBOAT */
+    enum tug_progress progress;      /* TUGBOAT_PROGRESS */
+    enum tug_affinity affinity_mode; /* TUGBOAT_AFFINITY */
+    const char *affinity;            /* ... as written, "auto" by default */
+    cpu_set_t affinity_cpus;         /* ... set when affinity_mode is TUG_AFFINITY_LIST */
+    uint64_t spin_us;                /* TUGBOAT_SPIN_US */
+    uint64_t ring_size;              /* TUGBOAT_RING_SIZE, a power of two, in commands */
+    const char *stats;        /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
+    enum tug_verbose verbose; /* TUGBOAT_VERBOSE */
+    uint64_t segment_bytes;   /* TUGBOAT_SEGMENT, 0 = chosen by the model */
+};
+
+extern struct tug_settings tug_settings;
+
+/* Reads the environment into tug_settings. Returns 0, or TUG_ERR_SETTING with a sentence in `error`
+ * (always terminated, may be NULL when error_bytes is 0) that names the variable, its value and
+ * what is allowed. */
+int tug_settings_load(char *error, size_t error_bytes);
+
+/* Forgets what was loaded and returns to the defaults. Tests only: no other thread may be near. */
+void tug_settings_reset(void);
+
+/* The table with values and sources, for people. Loads first if nobody has. */
+void tug_settings_print(FILE *out);
+
+/* The table without values, as the README shows it. */
+void tug_settings_print_markdown(FILE *out);
+
+/* Calls report(name, arg) for every TUGBOAT_* variable of the environment that is no setting.
+ * Returns how many there were; report may be NULL. */
+int tug_settings_unknown(void (*report)(const char *name, void *arg), void *arg);
+
+#endif

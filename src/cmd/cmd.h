@@ -1,0 +1,29 @@
+/*
+ * The subcommands of `tugboat`. Each gets its arguments without the subcommand's own name and
+ * returns the exit status. Single-threaded; nothing here is part of the library.
+ */
+#ifndef TUG_CMD_CMD_H
+#define TUG_CMD_CMD_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Exit statuses of our own, as env(1) and timeout(1) use them. */
+enum {
+    TUG_EXIT_USAGE = 2,
+    TUG_EXIT_FAILED = 125,
+    TUG_EXIT_NOT_EXECUTABLE = 126,
+    TUG_EXIT_NOT_FOUND = 127,
+};
+
+int tug_cmd_run(int argc, char **argv);
+int tug_cmd_info(int argc, char **argv);
+
+/* What `tugboat --help` prints. */
+void tug_cmd_help(FILE *out);
+
+/* Finds libtugboat.so: beside this executable (../lib), then where it was to be installed.
+ * Returns 0 with an absolute path in `path`, or -1. */
+int tug_library_find(char *path, size_t path_bytes);
+
+#endif

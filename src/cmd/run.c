@@ -1,0 +1,149 @@
+/*
+ * `tugboat run`: puts libtugboat.so first into LD_PRELOAD and becomes the command.
+ *
+ * What LD_PRELOAD already holds is kept, behind ours; a library that is there already is not added
+ * again. A launcher needs no special care: it inherits the variable, stays untouched by the library
+ * (which is inert in a process that calls no MPI) and hands its environment to the ranks.
+ */
+#include "cmd/cmd.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_readable(const char *path) {
+    return access(path, R_OK) == 0;
+}
+
+int tug_library_find(char *path, size_t path_bytes) {
+    char found[PATH_MAX];
+    char self[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length > 0) {
+        self[length] = '\0';
+        char *slash = strrchr(self, '/');
+        if (slash != NULL)
+            *slash = '\0';
+        const int need = snprintf(found, sizeof found, "%s/../lib/libtugboat.so", self);
+        if (need > 0 && (size_t)need < sizeof found && is_readable(found))
+            goto resolve;
+    }
+    snprintf(found, sizeof found, "%s/libtugboat.so", TUG_INSTALL_LIBDIR);
+    if (!is_readable(found))
+        return -1;
+
+resolve:;
+    /* Only the folder is resolved: the name stays libtugboat.so, whatever version it links to. */
+    char *name = strrchr(found, '/');
+    *name = '\0';
+    char folder[PATH_MAX];
+    if (realpath(found, folder) == NULL)
+        return -1;
+    const int need = snprintf(path, path_bytes, "%s/libtugboat.so", folder);
+    return need > 0 && (size_t)need < path_bytes ? 0 : -1;
+}
+
+/* LD_PRELOAD is a list split at colons and blanks. */
+static bool list_contains(const char *list, const char *path) {
+    const size_t length = strlen(path);
+    for (const char *at = list; *at != '\0';) {
+        const size_t span = strcspn(at, ": \t\n");
+        if (span == length && strncmp(at, path, length) == 0)
+            return true;
+        at += span;
+        at += strspn(at, ": \t\n");
+    }
+    return false;
+}
+
+static int preload(const char *library) {
+    const char *already = getenv("LD_PRELOAD");
+    if (already == NULL || already[0] == '\0')
+        return setenv("LD_PRELOAD", library, 1);
+    if (list_contains(already, library))
+        return 0;
+    char *list;
+    if (asprintf(&list, "%s:%s", library, already) < 0)
+        return -1;
+    const int status = setenv("LD_PRELOAD", list, 1);
+    free(list);
+    return status;
+}
+
+/* Ranks may run in other folders than this process, so the file name is made absolute here. */
+static int request_stats(const char *file) {
+    if (file == NULL)
+        return setenv("TUGBOAT_STATS", "1", 1);
+    const size_t length = strlen(file);
+    if (length <= 5 || strcmp(file + length - 5, ".json") != 0) {
+        fprintf(stderr, "tugboat: --stats=%s: the file name must end in .json\n", file);
+        return TUG_EXIT_USAGE;
+    }
+    if (file[0] == '/')
+        return setenv("TUGBOAT_STATS", file, 1);
+    char folder[PATH_MAX];
+    char *path;
+    if (getcwd(folder, sizeof folder) == NULL || asprintf(&path, "%s/%s", folder, file) < 0)
+        return -1;
+    const int status = setenv("TUGBOAT_STATS", path, 1);
+    free(path);
+    return status;
+}
+
+int tug_cmd_run(int argc, char **argv) {
+    int first = 0;
+    for (; first < argc && argv[first][0] == '-'; first++) {
+        const char *option = argv[first];
+        int status;
+        if (strcmp(option, "--") == 0) {
+            first++;
+            break;
+        } else if (strcmp(option, "--help") == 0 || strcmp(option, "-h") == 0) {
+            tug_cmd_help(stdout);
+            return 0;
+        } else if (strcmp(option, "--stats") == 0) {
+            status = request_stats(NULL);
+        } else if (strncmp(option, "--stats=", 8) == 0) {
+            status = request_stats(option + 8);
+        } else {
+            fprintf(stderr, "tugboat: run has no option '%s'; see tugboat --help\n", option);
+            return TUG_EXIT_USAGE;
+        }
+        if (status != 0) {
+            if (status < 0)
+                fprintf(stderr, "tugboat: cannot ask for statistics: %s\n", strerror(errno));
+            return status < 0 ? TUG_EXIT_FAILED : status;
+        }
+    }
+    if (first >= argc) {
+        fprintf(stderr,
+                "tugboat: run needs a command, for example: tugboat run mpiexec -n 4 ./app\n");
+        return TUG_EXIT_USAGE;
+    }
+
+    char library[PATH_MAX];
+    if (tug_library_find(library, sizeof library) != 0) {
+        fprintf(stderr,
+                "tugboat: libtugboat.so is neither in ../lib beside this command nor in %s\n",
+                TUG_INSTALL_LIBDIR);
+        return TUG_EXIT_FAILED;
+    }
+    if (strpbrk(library, ": \t\n") != NULL) {
+        fprintf(stderr,
+                "tugboat: LD_PRELOAD cannot name %s: its path holds a blank or a colon; move it\n",
+                library);
+        return TUG_EXIT_FAILED;
+    }
+    if (preload(library) != 0) {
+        fprintf(stderr, "tugboat: cannot set LD_PRELOAD: %s\n", strerror(errno));
+        return TUG_EXIT_FAILED;
+    }
+    execvp(argv[first], argv + first);
+    const int error = errno;
+    fprintf(stderr, "tugboat: cannot run %s: %s\n", argv[first], strerror(error));
+    return error == ENOENT ? TUG_EXIT_NOT_FOUND : TUG_EXIT_NOT_EXECUTABLE;
+}

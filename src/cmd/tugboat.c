@@ -1,0 +1,55 @@
+/*
+ * The `tugboat` command: runs programs under the library, and says what there is.
+ *
+ * Reads nothing but its arguments, the settings (through base/settings.h) and /proc/self/exe.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "tugboat/tugboat.h"
+
+static const struct subcommand {
+    const char *name;
+    const char *usage;
+    const char *help;
+    int (*run)(int argc, char **argv);
+} subcommands[] = {
+    {"run", "run [--stats[=FILE.json]] COMMAND [ARGUMENT...]",
+     "run COMMAND, for example mpiexec -n 4 ./app, with its MPI calls taken by Tugboat",
+     tug_cmd_run},
+    {"info", "info", "version, how it was built, the MPI found, transports, settings",
+     tug_cmd_info},
+};
+
+void tug_cmd_help(FILE *out) {
+    fprintf(out, "usage: tugboat COMMAND\n\n");
+    for (size_t i = 0; i < sizeof subcommands / sizeof subcommands[0]; i++)
+        fprintf(out, "  tugboat %s\n      %s\n", subcommands[i].usage, subcommands[i].help);
+    fprintf(out, "  tugboat --version\n  tugboat --help\n");
+    fprintf(out,
+            "\nExit status of run: that of COMMAND; 125 Tugboat itself failed, 126 COMMAND cannot "
+            "be executed, 127 it was not found.\n");
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        tug_cmd_help(stderr);
+        return TUG_EXIT_USAGE;
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "--version") == 0) {
+        printf("tugboat %s\n", tug_version());
+        return 0;
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+        tug_cmd_help(stdout);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof subcommands / sizeof subcommands[0]; i++) {
+        if (strcmp(word, subcommands[i].name) == 0)
+            return subcommands[i].run(argc - 2, argv + 2);
+    }
+    fprintf(stderr, "tugboat: there is no command '%s'; see tugboat --help\n", word);
+    return TUG_EXIT_USAGE;
+}

@@ -1,0 +1,119 @@
+/* Attending to the host MPI: polls by the offload thread while the program computes.
+ *
+ * The host serialises its threads by one lock, so a poll is worth nothing beside a thread of the
+ * program that is inside the host (it makes the progress itself) and costs that thread dearly: the
+ * lock changes hands through the kernel. Three signs keep polls out of the way: the calls that the
+ * shim sees; a thread that the shim knows to wait inside; and a poll that had to sleep, which can
+ * only have been for the lock. Beats become rarer while the program is met inside the host, and
+ * normal again after two in a row that do not meet it.
+ *
+ * A poll that took clearly longer than an empty one did something, and more is likely to follow:
+ * the thread goes on polling until the host has been silent for a while.
+ */
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "engine/private.h"
+
+#define HOT_TICK_NS 20000   /* between beats while the host has just been found busy */
+#define HOT_TICKS 20        /* for so many beats */
+#define LINGER_POLLS 40     /* empty polls' time to go on polling a host that has fallen silent */
+#define BURST_NS 2000000    /* ... and in all, before the thread sleeps */
+#define SLEEP_LEAST_NS 2000 /* nobody sleeps and wakes in less */
+#define RARER_AT_MOST 2     /* doublings of the beat while the program is met inside */
+#define PASSED_AT_MOST 4    /* beats: not every call makes progress */
+
+enum poll { POLL_EMPTY, POLL_BUSY, POLL_BLOCKED };
+
+static long times_slept(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : 0;
+}
+
+/* One poll. The estimate of an empty one drifts up slowly, so that it recovers from having been too
+ * low. slept: times_slept() before the first poll of the beat. */
+static enum poll poll(struct tug_engine *engine, struct tug_attention *attention, long slept) {
+    uint64_t start = tug_clock_ns();
+    engine->config.host_poll();
+    uint64_t took = tug_clock_ns() - start;
+    tug_stat_add(TUG_STAT_HOST_POLLS, 1);
+    if (took < attention->empty_ns)
+        attention->empty_ns = took;
+    else
+        attention->empty_ns += attention->empty_ns / 64 + 1;
+    if (took <= attention->empty_ns + attention->empty_ns / 4 + 150)
+        return POLL_EMPTY;
+    return took > SLEEP_LEAST_NS && times_slept() != slept ? POLL_BLOCKED : POLL_BUSY;
+}
+
+/* How often the program's threads have been in the host, as far as we see. */
+static uint64_t calls_so_far(const struct tug_engine *engine) {
+    return (atomic_load_explicit(&engine->in_host, memory_order_relaxed) >> 32) +
+           atomic_load_explicit(&engine->drives, memory_order_relaxed);
+}
+
+static bool somebody_inside(const struct tug_engine *engine) {
+    return (uint32_t)atomic_load_explicit(&engine->in_host, memory_order_relaxed) != 0;
+}
+
+/* Polls as long as it has an effect and the program stays out of the host. */
+static enum poll burst(struct tug_engine *engine, struct tug_attention *attention, bool once) {
+    uint64_t calls = attention->calls;
+    long slept = times_slept();
+    uint64_t start = tug_clock_ns();
+    uint64_t last_busy = 0;
+    for (uint64_t now = start; now - start < BURST_NS; now = tug_clock_ns()) {
+        enum poll result = poll(engine, attention, slept);
+        if (result == POLL_BLOCKED)
+            return POLL_BLOCKED;
+        if (result == POLL_BUSY)
+            last_busy = now;
+        if (once || last_busy == 0 || now - last_busy > LINGER_POLLS * attention->empty_ns ||
+            calls_so_far(engine) != calls)
+            break;
+    }
+    return last_busy != 0 ? POLL_BUSY : POLL_EMPTY;
+}
+
+/* True if the program has called the host since the last beat, or is inside. */
+static bool program_called(const struct tug_engine *engine, struct tug_attention *attention) {
+    uint64_t calls = calls_so_far(engine);
+    bool called = calls != attention->calls || somebody_inside(engine);
+    attention->calls = calls;
+    attention->passed = called ? attention->passed + 1 : 0;
+    return called;
+}
+
+void tug_attend(struct tug_engine *engine, struct tug_attention *attention) {
+    if (!tug_engine_attended())
+        return;
+    bool called = program_called(engine, attention);
+    if (called && !attention->glancing) {
+        /* since the last beat, perhaps long ago: is it still at it? */
+        attention->glancing = true;
+        attention->pace_ns = TUG_GLANCE_NS;
+        return;
+    }
+    attention->glancing = false;
+    enum poll result = POLL_BLOCKED;
+    if (!called || attention->passed % PASSED_AT_MOST == 0)
+        result = burst(engine, attention, called);
+    if (called || result == POLL_BLOCKED) {
+        attention->hot = 0;
+        attention->misses += attention->misses < RARER_AT_MOST;
+    } else if (result == POLL_BUSY) {
+        attention->hot = HOT_TICKS;
+        attention->misses = 0;
+    } else if (attention->misses > 0 && !attention->clear) {
+        /* luck, or is the program out of the host? */
+        attention->clear = true;
+        attention->pace_ns = TUG_GLANCE_NS;
+        return;
+    } else {
+        attention->misses = 0;
+    }
+    attention->clear = false;
+    attention->pace_ns =
+        attention->hot > 0 ? HOT_TICK_NS : (int64_t)TUG_TICK_NS << attention->misses;
+    attention->hot -= attention->hot > 0;
+}

@@ -1,0 +1,95 @@
+/* The baton: exactly one thread drives at a time.
+ *
+ * Taking, offering, claiming and leaving, all by compare-exchange on the ring's state word (drawn
+ * in ring.h). The holder alone executes commands, advances jobs, and gives tags back. src/engine's
+ * Promela model in tests/model checks this protocol: never two drivers, no lost wake-up, no
+ * stranded command.
+ */
+#ifndef TUG_ENGINE_BATON_H
+#define TUG_ENGINE_BATON_H
+
+#include "engine/ring.h"
+
+/* Takes a free baton (then the ring is empty) or an offered one (then it is not). Any thread. */
+static inline bool tug_baton_take(struct tug_ring *ring) {
+    uint64_t state = atomic_load_explicit(&ring->state, memory_order_relaxed);
+    while (!(state & TUG_BATON_HELD) || (state & TUG_BATON_OFFER)) {
+        uint64_t next = (state | TUG_BATON_HELD) & ~TUG_BATON_OFFER;
+        /* acquire: pairs with the release in tug_baton_leave and tug_baton_offer */
+        if (atomic_compare_exchange_weak_explicit(&ring->state, &state, next, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+/* Puts the baton down if every command has been executed. False: there is work, the caller still
+ * holds it. On true, *wake_waiters tells whether threads are parked on the waiters' bell. Holder
+ * only. */
+static inline bool tug_baton_leave(struct tug_ring *ring, bool *wake_waiters) {
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    uint64_t state = atomic_load_explicit(&ring->state, memory_order_relaxed);
+    while (state >> TUG_TAIL_SHIFT == head) {
+        /* release: pairs with the acquire of the next taker; seq_cst: waiters look after setting
+         * WAIT */
+        if (atomic_compare_exchange_weak(&ring->state, &state, head << TUG_TAIL_SHIFT)) {
+            *wake_waiters = state & TUG_BATON_WAIT;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Puts the baton down with work left, for the first to take it. The caller then rings the offload
+ * thread and the waiters. Holder only. */
+static inline void tug_baton_offer(struct tug_ring *ring) {
+    atomic_fetch_or(&ring->state, TUG_BATON_OFFER);
+}
+
+/* Announces that the holder is going to sleep. False when commands have come (or, with
+ * yield_to_waiters, when somebody waits): it must not. Holder only. */
+static inline bool tug_baton_sleep(struct tug_ring *ring, bool yield_to_waiters) {
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    uint64_t state = atomic_load_explicit(&ring->state, memory_order_relaxed);
+    do {
+        if (state >> TUG_TAIL_SHIFT != head || (yield_to_waiters && (state & TUG_BATON_WAIT)))
+            return false;
+    } while (!atomic_compare_exchange_weak(&ring->state, &state, state | TUG_BATON_SLEEP));
+    return true;
+}
+
+/* Ends tug_baton_sleep(), whoever woke the holder. Holder only. */
+static inline void tug_baton_awake(struct tug_ring *ring) {
+    if (atomic_load_explicit(&ring->state, memory_order_relaxed) & TUG_BATON_SLEEP)
+        atomic_fetch_and(&ring->state, ~TUG_BATON_SLEEP);
+}
+
+/* Sets WAIT for a thread that is about to park on the waiters' bell. False when the baton is free
+ * or offered: the caller takes it instead. *owes_ring: the holder sleeps and must be rung. Any
+ * thread. */
+static inline bool tug_baton_await(struct tug_ring *ring, bool *owes_ring) {
+    uint64_t state = atomic_load_explicit(&ring->state, memory_order_relaxed);
+    uint64_t next;
+    do {
+        if (!(state & TUG_BATON_HELD) || (state & TUG_BATON_OFFER))
+            return false;
+        next = (state | TUG_BATON_WAIT) & ~TUG_BATON_SLEEP;
+    } while (!atomic_compare_exchange_weak(&ring->state, &state, next));
+    *owes_ring = state & TUG_BATON_SLEEP;
+    return true;
+}
+
+/* True when threads are parked and something changed that they may want: the caller rings the
+ * waiters' bell. Clears WAIT. Holder only. */
+static inline bool tug_baton_clear_wait(struct tug_ring *ring) {
+    if (!(atomic_load(&ring->state) & TUG_BATON_WAIT))
+        return false;
+    atomic_fetch_and(&ring->state, ~TUG_BATON_WAIT);
+    return true;
+}
+
+static inline bool tug_baton_awaited(struct tug_ring *ring) {
+    return atomic_load_explicit(&ring->state, memory_order_relaxed) & TUG_BATON_WAIT;
+}
+
+#endif

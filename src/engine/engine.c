@@ -1,0 +1,339 @@
+/* The requesters' side of the engine, and its start and stop. */
+#include "engine/engine.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include "base/settings.h"
+#include "engine/private.h"
+#include "tugboat/tugboat.h"
+
+struct tug_engine tug_engine;
+_Atomic uint32_t tug_attendance;
+static _Atomic bool running;
+
+bool tug_engine_running(void) {
+    return running;
+}
+
+int tug_engine_start(const struct tug_engine_config *config) {
+    struct tug_engine *engine = &tug_engine;
+    if (running)
+        return 0;
+    int error = tug_ring_init(&engine->ring, tug_settings.ring_size);
+    if (error)
+        return error;
+    error = tug_tags_init(&engine->tags, config->max_jobs);
+    if (error)
+        goto fail_tags;
+    engine->active = calloc(config->max_jobs, sizeof(struct tug_job *));
+    if (engine->active == NULL) {
+        error = TUG_ERR_NO_MEMORY;
+        goto fail_active;
+    }
+    engine->config = *config;
+    engine->nactive = 0;
+    engine->may_drive = tug_settings.progress != TUG_PROGRESS_THREAD;
+    atomic_store(&engine->outstanding, 0);
+    atomic_store(&tug_attendance, 0);
+    atomic_store(&engine->stopping, false);
+    atomic_store(&engine->deep, false);
+    engine->has_thread = false;
+    if (tug_settings.progress != TUG_PROGRESS_CALLER) {
+        error = tug_offload_start(engine);
+        if (error)
+            goto fail_thread;
+    }
+    running = true;
+    return 0;
+
+fail_thread:
+    free(engine->active);
+fail_active:
+    tug_tags_fini(&engine->tags);
+fail_tags:
+    tug_ring_fini(&engine->ring);
+    return error;
+}
+
+void tug_engine_stop(void) {
+    struct tug_engine *engine = &tug_engine;
+    if (!running)
+        return;
+    tug_engine_drain();
+    tug_offload_stop(engine, -1);
+    running = false;
+    free(engine->active);
+    tug_tags_fini(&engine->tags);
+    tug_ring_fini(&engine->ring);
+}
+
+void tug_engine_abandon(void) {
+    const int64_t patience_ns = 200000000;
+    if (running)
+        tug_offload_stop(&tug_engine, patience_ns);
+    running = false;
+}
+
+void tug_engine_forked(void) {
+    running = false;
+}
+
+/* ---- entering and leaving ---- */
+
+enum tug_entry tug_engine_enter(struct tug_ticket *ticket) {
+    return tug_ring_enter(&tug_engine.ring, tug_engine.may_drive, ticket);
+}
+
+void tug_engine_commit(const struct tug_ticket *ticket) {
+    tug_ring_commit(ticket);
+    if (__builtin_expect(ticket->owes_ring, 0)) {
+        tug_engine_ring_driver(&tug_engine);
+        if (!tug_engine.may_drive)
+            tug_engine_ring_offload(&tug_engine);
+    }
+}
+
+/* Work is left and this thread has done its share: somebody else may have the baton. */
+static void offer(struct tug_engine *engine) {
+    bool awaited = tug_baton_clear_wait(&engine->ring);
+    tug_baton_offer(&engine->ring);
+    tug_engine_ring_offload(engine);
+    if (awaited)
+        tug_bell_ring(&engine->waiters, false);
+}
+
+/* Two threads at once may count one: it only tells the offload thread that callers are about. */
+static void count_drive(struct tug_engine *engine) {
+    uint64_t drives = atomic_load_explicit(&engine->drives, memory_order_relaxed);
+    atomic_store_explicit(&engine->drives, drives + 1, memory_order_relaxed);
+}
+
+/* For turns in which the caller advanced the jobs as well. */
+static void count_help(struct tug_engine *engine) {
+    uint64_t helped = atomic_load_explicit(&engine->helped, memory_order_relaxed);
+    atomic_store_explicit(&engine->helped, helped + 1, memory_order_relaxed);
+}
+
+static void after_leave(struct tug_engine *engine, bool wake_waiters) {
+    count_drive(engine);
+    if (wake_waiters && tug_bell_ring(&engine->waiters, false))
+        tug_stat_add(TUG_STAT_WAKES, 1);
+    /* seq_cst, after outstanding was stored: pairs with the offload thread's look before deep sleep
+     */
+    if (atomic_load(&engine->outstanding) > 0 && atomic_load(&engine->deep))
+        tug_engine_ring_offload(engine);
+}
+
+/* Executes what came meanwhile; a command whose producer was preempted in mid-fill is waited for
+ * with the core given away, then left to the offload thread. */
+static void leave_with_work(struct tug_engine *engine) {
+    struct tug_backoff backoff = {0};
+    unsigned left = TUG_BATCH;
+    bool wake;
+    do {
+        unsigned executed = tug_executor_run(engine, left);
+        left -= executed;
+        bool stuck = executed == 0 && !tug_backoff_step(&backoff);
+        if ((left == 0 || stuck) && engine->has_thread) {
+            offer(engine);
+            return;
+        }
+        if (left == 0)
+            left = TUG_BATCH;
+        if (stuck)
+            sched_yield();
+    } while (!tug_baton_leave(&engine->ring, &wake));
+    after_leave(engine, wake);
+}
+
+void tug_engine_leave(void) {
+    struct tug_engine *engine = &tug_engine;
+    bool wake;
+    if (__builtin_expect(tug_baton_leave(&engine->ring, &wake), 1))
+        after_leave(engine, wake);
+    else
+        leave_with_work(engine);
+}
+
+/* Drives one round if nobody does. */
+static bool take_a_turn(struct tug_engine *engine) {
+    if (!engine->may_drive || !tug_baton_take(&engine->ring))
+        return false;
+    (void)tug_driver_round(engine);
+    count_help(engine);
+    tug_engine_leave();
+    return true;
+}
+
+void tug_engine_help(void) {
+    if (take_a_turn(&tug_engine))
+        tug_stat_add(TUG_STAT_HELPS, 1);
+    else
+        sched_yield();
+}
+
+enum tug_entry tug_engine_enter_helping(struct tug_ticket *ticket) {
+    enum tug_entry entry;
+    while ((entry = tug_engine_enter(ticket)) == TUG_ENTRY_FULL)
+        tug_engine_help();
+    return entry;
+}
+
+void tug_engine_poll(void) {
+    struct tug_engine *engine = &tug_engine;
+    if (atomic_load_explicit(&engine->outstanding, memory_order_relaxed) > 0 ||
+        tug_ring_tail(&engine->ring) != atomic_load(&engine->ring.head))
+        (void)take_a_turn(engine);
+}
+
+/* ---- waiting ---- */
+
+static void drive_until(struct tug_engine *engine, bool (*done)(void *), void *argument,
+                        int64_t nap_ns) {
+    struct tug_backoff backoff = {0};
+    while (!done(argument)) {
+        if (tug_driver_round(engine))
+            tug_backoff_reset(&backoff);
+        else if (!tug_backoff_step(&backoff) &&
+                 tug_driver_sleep(engine, false, done, argument, nap_ns))
+            tug_backoff_reset(&backoff);
+    }
+}
+
+/* Sleeps while somebody else drives. */
+static void park_waiter(struct tug_engine *engine, bool (*done)(void *), void *argument,
+                        int64_t nap_ns) {
+    bool owes = false;
+    uint32_t key = tug_bell_prepare(&engine->waiters);
+    if (!tug_baton_await(&engine->ring, &owes)) {
+        if (!engine->may_drive)
+            tug_engine_ring_offload(engine);
+        return;
+    }
+    if (owes)
+        tug_engine_ring_driver(engine);
+    if (done(argument))
+        return;
+    tug_stat_add(TUG_STAT_PARKS, 1);
+    tug_bell_wait(&engine->waiters, key, nap_ns, false);
+}
+
+void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns) {
+    struct tug_engine *engine = &tug_engine;
+    struct tug_backoff backoff = {0};
+    while (!done(argument)) {
+        if (engine->may_drive && tug_baton_take(&engine->ring)) {
+            tug_stat_add(TUG_STAT_HELPS, 1);
+            drive_until(engine, done, argument, nap_ns);
+            count_help(engine);
+            tug_engine_leave();
+            return;
+        }
+        if (!tug_backoff_step(&backoff)) {
+            park_waiter(engine, done, argument, nap_ns);
+            tug_backoff_reset(&backoff);
+        }
+    }
+}
+
+static bool drained_to(void *argument) {
+    const uint64_t *position = argument;
+    return atomic_load(&tug_engine.ring.head) >= *position;
+}
+
+void tug_engine_drain(void) {
+    uint64_t position = tug_ring_tail(&tug_engine.ring);
+    if (!drained_to(&position))
+        tug_engine_wait(drained_to, &position, -1);
+}
+
+/* ---- calls and jobs through the ring ---- */
+
+/* The payload of a tug_engine_call() that had to queue. */
+struct call {
+    void (*function)(void *);
+    void *argument;
+    _Atomic bool *done;
+};
+
+static void execute_call(struct tug_command *command) {
+    struct call *call = (struct call *)command->payload.bytes;
+    call->function(call->argument);
+    atomic_store(call->done, true); /* the caller's frame may be gone after this */
+}
+
+static bool flag_is_set(void *argument) {
+    return atomic_load((_Atomic bool *)argument);
+}
+
+void tug_engine_call(void (*function)(void *), void *argument) {
+    struct tug_ticket ticket;
+    if (tug_engine_enter_helping(&ticket) == TUG_ENTRY_BATON) {
+        function(argument);
+        tug_engine_leave();
+        return;
+    }
+    _Atomic bool done = false;
+    ticket.cell->execute = execute_call;
+    *(struct call *)ticket.cell->payload.bytes = (struct call){function, argument, &done};
+    tug_engine_commit(&ticket);
+    tug_engine_wait(flag_is_set, &done, -1);
+}
+
+static void execute_launch(struct tug_command *command) {
+    tug_completer_admit(&tug_engine, command->payload.pointers[0]);
+}
+
+void tug_engine_launch(struct tug_job *job) {
+    struct tug_ticket ticket;
+    while (!tug_tags_take(&tug_engine.tags, &job->tag))
+        tug_engine_help();
+    if (tug_engine_enter_helping(&ticket) == TUG_ENTRY_BATON) {
+        tug_completer_admit(&tug_engine, job);
+        tug_engine_leave();
+        return;
+    }
+    ticket.cell->execute = execute_launch;
+    ticket.cell->payload.pointers[0] = job;
+    tug_engine_commit(&ticket);
+}
+
+static void no_operation(struct tug_command *command) {
+    (void)command;
+}
+
+void tug_engine_nudge(struct tug_engine *engine) {
+    struct tug_ticket ticket;
+    uint64_t state = atomic_load(&engine->ring.state);
+    /* a free baton has no holder to nudge; a full ring keeps its holder awake */
+    if (!(state & TUG_BATON_HELD) ||
+        tug_ring_enter(&engine->ring, false, &ticket) != TUG_ENTRY_TICKET)
+        return;
+    ticket.cell->execute = no_operation;
+    tug_engine_commit(&ticket);
+    tug_engine_ring_offload(engine);
+}
+
+void tug_engine_attend(int change) {
+    struct tug_engine *engine = &tug_engine;
+    atomic_fetch_add(&tug_attendance, (uint32_t)change);
+    if (change > 0 && engine->has_thread) {
+        tug_engine_nudge(engine);
+        tug_engine_ring_offload(engine);
+    }
+}
+
+#define ONE_CALL ((uint64_t)1 << 32)
+
+void tug_engine_host_begin(void) {
+    atomic_fetch_add_explicit(&tug_engine.in_host, ONE_CALL + 1, memory_order_relaxed);
+}
+
+void tug_engine_host_end(void) {
+    atomic_fetch_sub_explicit(&tug_engine.in_host, 1, memory_order_relaxed);
+}
+
+void tug_engine_host_called(void) {
+    count_drive(&tug_engine);
+}

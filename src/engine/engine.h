@@ -1,0 +1,130 @@
+/* The engine: does the communication on the program's behalf.
+ *
+ * Requesters hand over commands; the holder of the baton executes them (executor) and advances the
+ * outstanding jobs (completer). When nobody drives, the requester itself takes the baton: low load
+ * bypasses the ring. The offload thread drives what is left over: work that outlasts a call, and
+ * the host MPI's progress while a window is open. A thread that must wait helps, then sleeps.
+ *
+ * The engine knows no MPI. What needs MPI comes in as callbacks: a command's execute, a job's
+ * advance, and host_poll. One engine a process; started with the first window, persistent request
+ * or context, stopped at finalize.
+ *
+ * Words: a *command* is executed once and does not block. A *job* is outstanding work that is
+ * advanced until it is complete: a started persistent collective, for one. A job that is out has a
+ * tag.
+ */
+#ifndef TUG_ENGINE_ENGINE_H
+#define TUG_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/park.h"
+#include "engine/ring.h"
+
+/* One piece of outstanding work. The caller owns the memory until completed() has been called. */
+struct tug_job {
+    /* Moves the job on as far as it goes without waiting. Returns true if anything moved; sets
+     * *done. Called by the holder of the baton only. */
+    bool (*advance)(struct tug_job *job, bool *done);
+    /* Called once, by the holder, after advance set done and the tag was given back. May enter
+     * and commit, which never block; may not launch, call, drain or wait: it would wait for itself.
+     * Must publish completion by a seq_cst store that the waiters' done() reads. */
+    void (*completed)(struct tug_job *job);
+    struct tug_bell *bell; /* rung (shared) by peers when the job can move; NULL: must be polled */
+    /* the engine's own */
+    uint32_t tag;
+    uint32_t index;
+};
+
+struct tug_engine_config {
+    void (*host_poll)(void); /* progresses the host MPI a little; any thread */
+    unsigned max_jobs;       /* how many jobs may be out at once (tags); a power of two */
+};
+
+/* Starts the engine as the settings say (and the offload thread unless TUGBOAT_PROGRESS=caller).
+ * 0, TUG_ERR_NO_MEMORY or TUG_ERR_SYSTEM. Not thread safe against stop; idempotent. */
+int tug_engine_start(const struct tug_engine_config *config);
+
+/* Executes what is queued, stops the offload thread, frees everything. Jobs still out are dropped
+ * without completed(). No other thread may be in a call. */
+void tug_engine_stop(void);
+
+/* For exit() without MPI_Finalize: stops the offload thread, waiting for it only a little, since it
+ * may be held up inside the host. Nothing is freed. */
+void tug_engine_abandon(void);
+
+bool tug_engine_running(void);
+
+/* Call in the child of a fork: the offload thread is not there; the engine counts as stopped. */
+void tug_engine_forked(void);
+
+/* ---- commands ---- */
+
+/* One step into the engine. BATON: the caller executes its operation itself, then calls
+ * tug_engine_leave(). TICKET: it fills ticket->cell and calls tug_engine_commit(). FULL: nothing
+ * happened; try again later, or tug_engine_help() first. Never waits, allocates or locks. */
+enum tug_entry tug_engine_enter(struct tug_ticket *ticket);
+
+/* The same for callers that may wait: BATON or TICKET, helping while the ring is full. */
+enum tug_entry tug_engine_enter_helping(struct tug_ticket *ticket);
+
+void tug_engine_commit(const struct tug_ticket *ticket);
+
+/* Ends what TUG_ENTRY_BATON began: executes what others queued meanwhile (a bounded batch, the rest
+ * is offered to the next), then puts the baton down. */
+void tug_engine_leave(void);
+
+/* Runs function(argument) in order with the commands, by whoever drives, and returns when it is
+ * done. The function may not block. */
+void tug_engine_call(void (*function)(void *), void *argument);
+
+/* Returns when every command whose enter happened before this call has been executed. Helps, then
+ * sleeps. */
+void tug_engine_drain(void);
+
+/* Drives one round if nobody does; else gives the core away once. For retry loops on FULL. */
+void tug_engine_help(void);
+
+/* ---- jobs ---- */
+
+/* Hands a job over; it is advanced at once when the baton is free. Order with the caller's earlier
+ * commands and launches is kept. Helps and retries while no tag is free or the ring is full. */
+void tug_engine_launch(struct tug_job *job);
+
+/* Returns when done(argument) is true. Drives when nobody does, else pauses, yields and parks.
+ * done() is called often, by this thread only, and reads (seq_cst) what completed() published.
+ * nap_ns < 0: only the engine makes it true. nap_ns >= 0: it may also become true outside the
+ * engine; no sleep is longer than this. */
+void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns);
+
+/* One look for a caller that polls (MPI_Test): one round of driving if nobody drives. */
+void tug_engine_poll(void);
+
+/* No job will use the bell again: returns when no thread can be about to ring it, so that its
+ * memory may go. */
+void tug_engine_forget_bell(struct tug_bell *bell);
+
+/* ---- attendance ---- */
+
+/* +1 / -1: something needs the host MPI's progress without the program's help (an open window).
+ * While the count is positive the offload thread polls the host. */
+void tug_engine_attend(int change);
+
+extern _Atomic uint32_t tug_attendance;
+
+/* True if there is something to attend to: then the calls below are worth their while. */
+static inline bool tug_engine_attended(void) {
+    return atomic_load_explicit(&tug_attendance, memory_order_relaxed) > 0;
+}
+
+/* Around a call in which the program waits inside the host, which then makes progress by itself:
+ * the offload thread keeps out of its way. Any thread; they nest. */
+void tug_engine_host_begin(void);
+void tug_engine_host_end(void);
+
+/* The same for a short call of a program that has one thread in MPI; never by two threads at once.
+ */
+void tug_engine_host_called(void);
+
+#endif

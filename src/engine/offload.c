@@ -1,0 +1,226 @@
+/* The offload thread: drives when there is work and nobody else does.
+ *
+ * It takes an offered baton at once. Outstanding jobs it takes over only after a whole beat in
+ * which no caller drove, so that a program that waits for its own requests keeps the baton in its
+ * own hands. While something is attended it polls the host MPI once a beat, and goes on for a while
+ * whenever a poll took long enough to have done something. With nothing out and nothing attended it
+ * sleeps without a timer (deep): an idle process costs no CPU.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "engine/private.h"
+#include "tugboat/tugboat.h"
+
+/* TUGBOAT_AFFINITY=auto: the cores the process was given, not those that an OpenMP runtime may have
+ * bound the starting thread to since. */
+static cpu_set_t cpus_at_load;
+
+__attribute__((constructor)) static void remember_cpus(void) {
+    if (sched_getaffinity(0, sizeof(cpus_at_load), &cpus_at_load) != 0)
+        CPU_ZERO(&cpus_at_load);
+}
+
+/* Linux' struct sched_attr, which glibc 2.36 does not declare. */
+struct tug_sched_attr {
+    uint32_t size;
+    uint32_t policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime;
+    uint64_t deadline;
+    uint64_t period;
+};
+
+/* Asks to run promptly among computing threads: no timer slack, a short slice (Linux 6.12 lets a
+ * thread with a shorter slice preempt a longer one), and a better nice value where the user may
+ * have it. Without, a thread that has used up its share waits for the next timer tick or two: 4-8
+ * ms with HZ=250. Best effort, each alone; older kernels ignore the slice. */
+static void ask_for_prompt_wakes(void) {
+    struct tug_sched_attr attr = {.size = sizeof(attr), .runtime = 100000};
+    int nice_now = getpriority(PRIO_PROCESS, 0);
+    attr.nice = nice_now - 10 < -20 ? -20 : nice_now - 10;
+    if (syscall(SYS_sched_setattr, 0, &attr, 0) != 0) {
+        attr.nice = nice_now;
+        (void)syscall(SYS_sched_setattr, 0, &attr, 0);
+    }
+    (void)prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
+    (void)prctl(PR_SET_NAME, "tugboat", 0, 0, 0);
+}
+
+/* Drives until the jobs are done or somebody who waits wants to. */
+static void drive(struct tug_engine *engine) {
+    struct tug_backoff backoff = {0};
+    for (;;) {
+        bool moved = tug_driver_round(engine);
+        bool give_way = engine->nactive == 0 ||
+                        (engine->may_drive && tug_baton_awaited(&engine->ring)) ||
+                        atomic_load_explicit(&engine->stopping, memory_order_relaxed);
+        if (give_way) {
+            bool wake;
+            if (tug_baton_leave(&engine->ring, &wake)) {
+                if (wake)
+                    tug_bell_ring(&engine->waiters, false);
+                return;
+            }
+            /* a command reserved and not yet committed: its producer wants the core */
+            if (!moved && !tug_backoff_step(&backoff))
+                sched_yield();
+            continue;
+        }
+        if (moved) {
+            tug_backoff_reset(&backoff);
+            continue;
+        }
+        if (tug_backoff_step(&backoff))
+            continue;
+        bool attended = tug_engine_attended();
+        (void)tug_driver_sleep(engine, engine->may_drive, NULL, NULL, attended ? TUG_TICK_NS : -1);
+        if (attended)
+            engine->config.host_poll();
+    }
+}
+
+static bool offered(struct tug_engine *engine) {
+    return atomic_load(&engine->ring.state) & TUG_BATON_OFFER;
+}
+
+static bool wanted(struct tug_engine *engine) {
+    return atomic_load(&engine->outstanding) > 0 || atomic_load(&tug_attendance) > 0 ||
+           atomic_load(&engine->stopping) || offered(engine);
+}
+
+/* What the thread remembers from beat to beat. */
+struct beat {
+    struct tug_attention attention;
+    uint64_t helped; /* by the callers, at the last beat */
+    int64_t pace_ns; /* to the next beat, for the jobs' sake */
+    unsigned quiet;  /* beats with nothing out and nothing attended */
+};
+
+static void sleep_deep(struct tug_engine *engine, uint32_t key) {
+    /* seq_cst on both sides: a launcher that saw deep == false is seen by wanted() */
+    atomic_store(&engine->deep, true);
+    if (!wanted(engine))
+        tug_bell_wait(&engine->offload, key, -1, false);
+    atomic_store(&engine->deep, false);
+}
+
+/* TUGBOAT_PROGRESS=thread: the next command is probably near. */
+static void linger(struct tug_engine *engine) {
+    uint64_t until = tug_clock_ns() + tug_settings.spin_us * 1000;
+    while (!offered(engine) && tug_clock_ns() < until)
+        tug_cpu_pause();
+}
+
+/* Takes the baton if it is offered, or if jobs are out that no caller has looked after since the
+ * last beat; and sets the pace of the next: quick when jobs may just have been deserted, slower and
+ * slower while callers drive their jobs themselves, whom every beat disturbs. */
+static void drive_if_deserted(struct tug_engine *engine, struct beat *beat) {
+    uint64_t helped = atomic_load_explicit(&engine->helped, memory_order_relaxed);
+    bool untouched = helped == beat->helped || !engine->may_drive;
+    bool out = atomic_load(&engine->outstanding) > 0;
+    bool held = atomic_load(&engine->ring.state) & TUG_BATON_HELD;
+    beat->helped = helped;
+    if ((offered(engine) || (out && untouched)) && tug_baton_take(&engine->ring)) {
+        drive(engine);
+        beat->quiet = 0;
+        beat->pace_ns = TUG_TICK_NS;
+    } else if (out && !held) {
+        beat->pace_ns = TUG_GLANCE_NS;
+    } else if (out) {
+        beat->pace_ns = beat->pace_ns < TUG_TICK_NS ? TUG_TICK_NS : 2 * beat->pace_ns;
+        if (beat->pace_ns > TUG_SLOW_TICK_NS)
+            beat->pace_ns = TUG_SLOW_TICK_NS;
+    } else {
+        beat->pace_ns = TUG_TICK_NS;
+    }
+}
+
+/* How long until the next beat: what is attended and what is out have a pace each. */
+static int64_t pace(const struct beat *beat) {
+    bool attended = tug_engine_attended();
+    bool out = atomic_load(&tug_engine.outstanding) > 0;
+    if (!attended || (out && beat->pace_ns < beat->attention.pace_ns))
+        return beat->pace_ns;
+    return beat->attention.pace_ns;
+}
+
+static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
+    uint32_t key = tug_bell_prepare(&engine->offload);
+    if (offered(engine) || atomic_load(&engine->stopping))
+        return;
+    if (wanted(engine))
+        beat->quiet = 0;
+    if (++beat->quiet > TUG_TICKS_TO_DEEP)
+        sleep_deep(engine, key);
+    else
+        tug_bell_wait(&engine->offload, key, pace(beat), false);
+}
+
+static void *offload_main(void *argument) {
+    struct tug_engine *engine = argument;
+    struct beat beat = {.attention = TUG_ATTENTION_INITIAL, .pace_ns = TUG_TICK_NS};
+    ask_for_prompt_wakes();
+    while (!atomic_load(&engine->stopping)) {
+        drive_if_deserted(engine, &beat);
+        tug_attend(engine, &beat.attention);
+        if (!engine->may_drive)
+            linger(engine);
+        sleep_a_beat(engine, &beat);
+    }
+    return NULL;
+}
+
+int tug_offload_start(struct tug_engine *engine) {
+    sigset_t all, old;
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    if (tug_settings.affinity_mode == TUG_AFFINITY_LIST)
+        pthread_attr_setaffinity_np(&attr, sizeof(cpu_set_t), &tug_settings.affinity_cpus);
+    else if (tug_settings.affinity_mode == TUG_AFFINITY_AUTO && CPU_COUNT(&cpus_at_load) > 0)
+        pthread_attr_setaffinity_np(&attr, sizeof(cpu_set_t), &cpus_at_load);
+    /* the program's signals are the program's */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int error = pthread_create(&engine->thread, &attr, offload_main, engine);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    if (error) {
+        tug_log(TUG_VERBOSE_WARN, "cannot start the offload thread: %s", strerror(error));
+        return TUG_ERR_SYSTEM;
+    }
+    engine->has_thread = true;
+    return 0;
+}
+
+void tug_offload_stop(struct tug_engine *engine, int64_t patience_ns) {
+    struct timespec until;
+    if (!engine->has_thread)
+        return;
+    atomic_store(&engine->stopping, true);
+    tug_bell_ring(&engine->offload, false);
+    tug_engine_nudge(engine);
+    if (patience_ns < 0) {
+        pthread_join(engine->thread, NULL);
+    } else {
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += patience_ns / 1000000000;
+        until.tv_nsec += patience_ns % 1000000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        (void)pthread_clockjoin_np(engine->thread, NULL, CLOCK_MONOTONIC, &until);
+    }
+    engine->has_thread = false;
+}

@@ -1,0 +1,45 @@
+#include "engine/park.h"
+
+#include <sched.h>
+
+#include "base/clock.h"
+
+/* Pauses on a crowded node: enough for a cache miss or two, not for a context switch. */
+#define TUG_CROWDED_PAUSES 20u
+#define TUG_YIELDS 1000u
+
+struct tug_park_budget tug_park_budget = {TUG_CROWDED_PAUSES, TUG_YIELDS};
+
+static uint32_t pauses_per_us(void) {
+    const uint32_t sample = 1000;
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < 3; i++) {
+        uint64_t start = tug_clock_ns();
+        for (uint32_t k = 0; k < sample; k++)
+            tug_cpu_pause();
+        uint64_t took = tug_clock_ns() - start;
+        best = took < best ? took : best;
+    }
+    return best == 0 ? sample : (uint32_t)(sample * 1000 / best) + 1;
+}
+
+void tug_park_configure(uint64_t spin_us, unsigned wants, unsigned cores) {
+    uint64_t pauses = wants > cores ? TUG_CROWDED_PAUSES : spin_us * pauses_per_us();
+    if (pauses > spin_us * 1000)
+        pauses = spin_us * 1000;
+    atomic_store_explicit(&tug_park_budget.pauses, (uint32_t)pauses, memory_order_relaxed);
+}
+
+bool tug_backoff_step(struct tug_backoff *backoff) {
+    if (backoff->pauses < atomic_load_explicit(&tug_park_budget.pauses, memory_order_relaxed)) {
+        backoff->pauses++;
+        tug_cpu_pause();
+        return true;
+    }
+    if (backoff->yields < atomic_load_explicit(&tug_park_budget.yields, memory_order_relaxed)) {
+        backoff->yields++;
+        sched_yield();
+        return true;
+    }
+    return false;
+}

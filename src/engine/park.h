@@ -1,0 +1,91 @@
+/* How a thread waits: pause, then yield, then park.
+ *
+ * Ranks and threads outnumber cores on ordinary machines, so nobody spins for long. A waiter first
+ * pauses (the answer is a cache miss away), then gives its core to whoever can produce the answer,
+ * then sleeps on a bell until it is rung. The budgets follow the load: on a crowded node pausing
+ * only burns the time slice that the awaited rank needs.
+ *
+ * A bell is an event count on one 32-bit futex word:
+ *
+ *        31                          1   0
+ *       +------------------------------+---+
+ *       | times rung                   | S |     S: somebody sleeps, or is about to
+ *       +------------------------------+---+
+ *
+ * Waiter: key = tug_bell_prepare(); look at the condition again; tug_bell_wait(key) or simply go
+ * on. Ringer: make the condition true; tug_bell_ring(). The condition and the word are accessed
+ * sequentially consistent on both sides (Dekker): either the waiter's second look sees the
+ * condition, or the ringer's look at the word sees S. A ringer that finds no S makes no system
+ * call. Bells may live in memory shared by processes (shared = true).
+ */
+#ifndef TUG_ENGINE_PARK_H
+#define TUG_ENGINE_PARK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+#include "base/futex.h"
+
+#define TUG_BELL_SLEEPER 1u
+#define TUG_BELL_STEP 2u
+
+struct tug_bell {
+    _Atomic uint32_t word;
+};
+
+/* Announces that the caller is about to sleep. The caller must look at its condition again
+ * (seq_cst) before tug_bell_wait(); it may also walk away, which costs at most one needless wake
+ * later. */
+static inline uint32_t tug_bell_prepare(struct tug_bell *bell) {
+    return atomic_fetch_or(&bell->word, TUG_BELL_SLEEPER) | TUG_BELL_SLEEPER;
+}
+
+/* Sleeps until the bell is rung after the prepare that returned key, a timeout (ns, < 0: none) or a
+ * spurious wake. The caller looks at its condition again in any case. */
+static inline void tug_bell_wait(struct tug_bell *bell, uint32_t key, int64_t timeout_ns,
+                                 bool shared) {
+    (void)tug_futex_wait(&bell->word, key, timeout_ns, shared);
+}
+
+/* Wakes every sleeper; no system call when there is none. True when a wake was owed. The caller has
+ * made its condition true by a seq_cst access before. */
+static inline bool tug_bell_ring(struct tug_bell *bell, bool shared) {
+    uint32_t word = atomic_load(&bell->word);
+    while (word & TUG_BELL_SLEEPER) {
+        uint32_t rung = (word & ~TUG_BELL_SLEEPER) + TUG_BELL_STEP;
+        if (atomic_compare_exchange_weak(&bell->word, &word, rung)) {
+            (void)tug_futex_wake(&bell->word, INT32_MAX, shared);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where one waiter stands between pausing and parking. Zero-initialise; reset after progress. */
+struct tug_backoff {
+    uint32_t pauses;
+    uint32_t yields;
+};
+
+/* Process-wide budgets, set by tug_park_configure(). */
+struct tug_park_budget {
+    _Atomic uint32_t pauses;
+    _Atomic uint32_t yields;
+};
+extern struct tug_park_budget tug_park_budget;
+
+/* Sets the budgets: spin_us of pausing when the node's ranks have a core each; a handful of pauses
+ * when they are crowded (wants > cores). Any thread, any time; wants never goes down by itself. */
+void tug_park_configure(uint64_t spin_us, unsigned wants, unsigned cores);
+
+/* One step of waiting. False when both budgets are used up: the caller parks. */
+bool tug_backoff_step(struct tug_backoff *backoff);
+
+static inline void tug_backoff_reset(struct tug_backoff *backoff) {
+    backoff->pauses = 0;
+    backoff->yields = 0;
+}
+
+#endif

@@ -1,0 +1,110 @@
+/* What the files of the engine share: its one state, and the steps of the holder of the baton.
+ *
+ *   engine.c     start, stop, and the requesters' side: enter, call, drain, launch, wait
+ *   executor.c   drains the ring in batches
+ *   completer.c  advances the jobs that are out, and gives their tags back
+ *   offload.c    the thread that drives when nobody else does
+ *   attend.c     and polls the host MPI, as often as that helps and no oftener
+ */
+#ifndef TUG_ENGINE_PRIVATE_H
+#define TUG_ENGINE_PRIVATE_H
+
+#include <pthread.h>
+
+#include "base/stats.h"
+#include "engine/baton.h"
+#include "engine/engine.h"
+#include "engine/tags.h"
+
+#define TUG_BATCH 256         /* commands a thread executes for others before it offers the baton */
+#define TUG_POLL_NAP_NS 50000 /* a driver's longest sleep while some job can only be polled */
+#define TUG_TICK_NS 200000    /* the offload thread's beat while something is out or attended */
+#define TUG_SLOW_TICK_NS 800000 /* ... while callers drive their jobs themselves */
+#define TUG_GLANCE_NS 50000     /* ... to look again whether callers are still at it */
+#define TUG_TICKS_TO_DEEP 50    /* quiet beats before it sleeps without a timer */
+
+struct tug_engine {
+    struct tug_ring ring;
+    struct tug_tags tags;
+
+    struct tug_bell waiters __attribute__((aligned(TUG_CACHE_LINE))); /* see WAIT in ring.h */
+    struct tug_bell driver;                                           /* a holder's own bell */
+    _Atomic uintptr_t asleep_on; /* the bell the holder sleeps on; lowest bit: shared */
+    _Atomic uint32_t ringing;    /* threads between reading asleep_on and having rung it */
+
+    struct tug_job **active __attribute__((aligned(TUG_CACHE_LINE))); /* holder only */
+    unsigned nactive;                                                 /* holder only */
+    _Atomic uint32_t outstanding;                                     /* nactive, for the others */
+    _Atomic uint64_t helped;  /* times a caller advanced the jobs */
+    _Atomic uint64_t drives;  /* times the baton was put down */
+    _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */
+
+    struct tug_bell offload __attribute__((aligned(TUG_CACHE_LINE)));
+    _Atomic bool deep; /* the offload thread sleeps without a timer */
+    _Atomic bool stopping;
+    bool has_thread;
+    bool may_drive; /* requesters take the baton: not with TUGBOAT_PROGRESS=thread */
+    pthread_t thread;
+
+    struct tug_engine_config config;
+};
+
+extern struct tug_engine tug_engine;
+
+/* ---- the holder's steps ---- */
+
+/* Executes up to limit commands. Returns how many. */
+unsigned tug_executor_run(struct tug_engine *engine, unsigned limit);
+
+/* Takes a job over; advances it once. */
+void tug_completer_admit(struct tug_engine *engine, struct tug_job *job);
+
+/* Advances every job once. True if anything moved. */
+bool tug_completer_run(struct tug_engine *engine);
+
+/* One round: commands, then jobs; wakes parked waiters if anything moved. */
+bool tug_driver_round(struct tug_engine *engine);
+
+/* Sleeps until a job's bell rings, a command comes, somebody waits (with yield_to_waiters) or
+ * limit_ns
+ * (< 0: none) is over. Looks at everything once more before. True if that look moved something. */
+bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*done)(void *),
+                      void *argument, int64_t limit_ns);
+
+/* ---- waking ---- */
+
+void tug_engine_ring_driver(struct tug_engine *engine);
+
+/* Has a holder that sleeps, or has decided to, come round again and look at the engine's state:
+ * queues an empty command, which a holder does not sleep over. Never waits. */
+void tug_engine_nudge(struct tug_engine *engine);
+
+static inline void tug_engine_ring_offload(struct tug_engine *engine) {
+    if (engine->has_thread && tug_bell_ring(&engine->offload, false))
+        tug_stat_add(TUG_STAT_OFFLOAD_WAKES, 1);
+}
+
+/* ---- the thread ---- */
+
+/* What the offload thread knows of the host's need for polls (attend.c). */
+struct tug_attention {
+    uint64_t calls;    /* of the program into the host, at the last beat */
+    uint64_t empty_ns; /* what a poll takes that finds nothing */
+    int64_t pace_ns;   /* to the next beat */
+    unsigned misses;   /* how often, lately, a beat has met the program inside the host */
+    bool clear;        /* the last poll did not meet the program, the ones before did */
+    bool glancing;     /* the last beat put the decision off to this one */
+    unsigned passed;   /* beats in a row left out because the program called the host */
+    unsigned hot;      /* beats to come in which the host is likely to need us */
+};
+#define TUG_ATTENTION_INITIAL                                                                      \
+    { .empty_ns = 1000, .pace_ns = TUG_TICK_NS }
+
+/* One beat of polling the host, if anything is attended; sets the pace. */
+void tug_attend(struct tug_engine *engine, struct tug_attention *attention);
+
+int tug_offload_start(struct tug_engine *engine);
+/* Asks the thread to end and waits for it, at most patience_ns (< 0: as long as it takes). */
+void tug_offload_stop(struct tug_engine *engine, int64_t patience_ns);
+
+#endif

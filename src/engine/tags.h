@@ -1,0 +1,54 @@
+/* Free tags: names of outstanding jobs.
+ *
+ * Many requesters take, one completer (the holder of the baton) gives back. The free tags stand in
+ * an SPMC ring as long as there are tags, so that giving never fails and nobody takes a lock: the
+ * spinlock that costs Endo & Taura's InfiniBand layer its thread scaling (SWoPP'16, section 6) is
+ * not here.
+ *
+ * A taker reads the slot before it wins the head by CAS. The slot can be overwritten only after all
+ * tags went round, hence only after head moved on, and then the CAS fails: what was read is never
+ * used.
+ */
+#ifndef TUG_ENGINE_TAGS_H
+#define TUG_ENGINE_TAGS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tug_tags {
+    _Atomic uint64_t head __attribute__((aligned(64))); /* next to take */
+    _Atomic uint64_t tail __attribute__((aligned(64))); /* next to give; completer only */
+    _Atomic uint32_t *slots __attribute__((aligned(64)));
+    uint64_t mask;
+};
+
+/* All of 0 .. count - 1 are free (count a power of two). 0 or TUG_ERR_NO_MEMORY. */
+int tug_tags_init(struct tug_tags *tags, uint32_t count);
+void tug_tags_fini(struct tug_tags *tags);
+
+/* Takes a free tag. False when all are out. Any thread. */
+static inline bool tug_tags_take(struct tug_tags *tags, uint32_t *tag) {
+    /* acquire, here and below: a head that is newer than the tail read after it would let a taker
+     * pass the tail; whoever moved head had seen the tail that allowed it */
+    uint64_t head = atomic_load_explicit(&tags->head, memory_order_acquire);
+    uint32_t candidate;
+    do {
+        /* acquire: pairs with the release in tug_tags_give */
+        if (head == atomic_load_explicit(&tags->tail, memory_order_acquire))
+            return false;
+        candidate = atomic_load_explicit(&tags->slots[head & tags->mask], memory_order_relaxed);
+    } while (!atomic_compare_exchange_weak_explicit(&tags->head, &head, head + 1,
+                                                    memory_order_acq_rel, memory_order_acquire));
+    *tag = candidate;
+    return true;
+}
+
+/* Gives a tag back. Completer only. */
+static inline void tug_tags_give(struct tug_tags *tags, uint32_t tag) {
+    uint64_t tail = atomic_load_explicit(&tags->tail, memory_order_relaxed);
+    atomic_store_explicit(&tags->slots[tail & tags->mask], tag, memory_order_relaxed);
+    atomic_store_explicit(&tags->tail, tail + 1, memory_order_release);
+}
+
+#endif

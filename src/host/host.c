@@ -1,0 +1,110 @@
+#include "host/host.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* Until the host is found every pointer leads to a stub that finds it and calls again. */
+#define TUG_CALL(Name, parameters, arguments)                                                      \
+    static int boot_host_##Name parameters {                                                       \
+        return tug_host_resolve() ? tug_host.Name arguments : MPI_ERR_OTHER;                       \
+    }
+#include "host/calls.def"
+
+struct tug_host tug_host = {
+#define TUG_CALL(Name, parameters, arguments) .Name = boot_host_##Name,
+#include "host/calls.def"
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool found;
+static void *library; /* where dlsym looks: a handle, or RTLD_NEXT */
+static bool complete;
+
+struct object_names {
+    char **names;
+    size_t count;
+};
+
+static int remember_name(struct dl_phdr_info *info, size_t size, void *argument) {
+    struct object_names *list = argument;
+    (void)size;
+    if (info->dlpi_name == NULL || info->dlpi_name[0] == '\0')
+        return 0;
+    char **grown = realloc(list->names, (list->count + 1) * sizeof(char *));
+    if (grown == NULL)
+        return 1;
+    list->names = grown;
+    list->names[list->count] = strdup(info->dlpi_name);
+    list->count += list->names[list->count] != NULL;
+    return 0;
+}
+
+bool tug_host_is_ours(const void *address) {
+    Dl_info theirs, ours;
+    return address == NULL || (dladdr(address, &theirs) && dladdr((void *)&tug_host, &ours) &&
+                               theirs.dli_fbase == ours.dli_fbase);
+}
+
+/* The handle to look in: what comes behind us, or, when MPI was opened with RTLD_LOCAL, the object
+ * that has it. NULL when there is no MPI. */
+static void *find_host(void) {
+    if (dlsym(RTLD_NEXT, "PMPI_Init") != NULL)
+        return RTLD_NEXT;
+    struct object_names list = {0};
+    void *host = NULL;
+    dl_iterate_phdr(remember_name, &list);
+    for (size_t i = 0; i < list.count; i++) {
+        void *handle = host == NULL ? dlopen(list.names[i], RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        if (handle != NULL && !tug_host_is_ours(dlsym(handle, "PMPI_Init")))
+            host = handle; /* kept open: the host must not go away */
+        else if (handle != NULL)
+            dlclose(handle);
+        free(list.names[i]);
+    }
+    free((void *)list.names);
+    return host;
+}
+
+/* The host's PMPI_name. */
+static void *find_function(void *host, const char *pmpi_name) {
+    void *address = dlsym(host, pmpi_name);
+    if (address == NULL)
+        complete = false;
+    return address;
+}
+
+static void resolve(void) {
+    void *host = find_host();
+    if (host == NULL) {
+        tug_log(TUG_LOG_ERROR, "this process calls MPI but no MPI library is loaded in it");
+        return;
+    }
+    found = true;
+    complete = true;
+    library = host;
+    /* dlsym's object pointers become function pointers by POSIX' leave */
+#define TUG_CALL(Name, parameters, arguments)                                                      \
+    *(void **)&tug_host.Name = find_function(host, "PMPI_" #Name);
+#include "host/calls.def"
+#define TUG_HOST_FIND(Name) *(void **)&tug_host.Name = find_function(host, "PMPI_" #Name);
+    TUG_HOST_FUNCTIONS(TUG_HOST_FIND)
+#undef TUG_HOST_FIND
+}
+
+bool tug_host_resolve(void) {
+    pthread_once(&once, resolve);
+    return found;
+}
+
+bool tug_host_complete(void) {
+    return tug_host_resolve() && complete;
+}
+
+void *tug_host_find(const char *name) {
+    return tug_host_resolve() ? dlsym(library, name) : NULL;
+}

@@ -1,0 +1,77 @@
+/* The host MPI: the library underneath, found at run time.
+ *
+ * Tugboat links no MPI. On the first MPI call of the process it looks for the functions it needs in
+ * the objects loaded behind it (or, where the program opened MPI with RTLD_LOCAL, in any loaded
+ * object), and from then on calls them by pointer. tug_host.X is the host's PMPI_X, never one of
+ * ours, never a tool's: the engine's own traffic stays out of sight of profiling tools.
+ *
+ * A process that makes no MPI call never comes here: under a launcher or a shell that inherits
+ * LD_PRELOAD the library does nothing.
+ */
+#ifndef TUG_HOST_HOST_H
+#define TUG_HOST_HOST_H
+
+#include <mpi.h>
+#include <stdbool.h>
+
+/* What Tugboat calls itself, beside the calls it stands in front of. */
+#define TUG_HOST_FUNCTIONS(X)                                                                      \
+    X(Allgather)                                                                                   \
+    X(Allreduce)                                                                                   \
+    X(Barrier)                                                                                     \
+    X(Bcast)                                                                                       \
+    X(Comm_call_errhandler)                                                                        \
+    X(Comm_create_keyval)                                                                          \
+    X(Comm_free)                                                                                   \
+    X(Comm_get_attr)                                                                               \
+    X(Comm_rank)                                                                                   \
+    X(Comm_set_attr)                                                                               \
+    X(Comm_set_errhandler)                                                                         \
+    X(Comm_size)                                                                                   \
+    X(Comm_split)                                                                                  \
+    X(Comm_split_type)                                                                             \
+    X(Comm_test_inter)                                                                             \
+    X(Errhandler_free)                                                                             \
+    X(Grequest_complete)                                                                           \
+    X(Grequest_start)                                                                              \
+    X(Info_create)                                                                                 \
+    X(Info_dup)                                                                                    \
+    X(Info_free)                                                                                   \
+    X(Info_get)                                                                                    \
+    X(Info_set)                                                                                    \
+    X(Irecv)                                                                                       \
+    X(Isend)                                                                                       \
+    X(Pack_c)                                                                                      \
+    X(Pack_size_c)                                                                                 \
+    X(Reduce)                                                                                      \
+    X(Type_commit)                                                                                 \
+    X(Type_contiguous)                                                                             \
+    X(Type_get_contents)                                                                           \
+    X(Type_get_envelope)                                                                           \
+    X(Type_get_extent_c)                                                                           \
+    X(Type_size_c)                                                                                 \
+    X(Unpack_c)
+
+struct tug_host {
+#define TUG_CALL(Name, parameters, arguments) int(*Name) parameters;
+#include "host/calls.def"
+#define TUG_HOST_POINTER(Name) __typeof__(PMPI_##Name) *Name;
+    TUG_HOST_FUNCTIONS(TUG_HOST_POINTER)
+#undef TUG_HOST_POINTER
+};
+
+extern struct tug_host tug_host;
+
+/* Finds the host MPI, once. False (and one error line) when there is none. Any thread. */
+bool tug_host_resolve(void);
+
+/* True when the host has every function of both lists: without, everything passes through. */
+bool tug_host_complete(void);
+
+/* The host's function of a name that is in neither list, or NULL. */
+void *tug_host_find(const char *name);
+
+/* True for NULL and for addresses inside Tugboat's own object. */
+bool tug_host_is_ours(const void *address);
+
+#endif

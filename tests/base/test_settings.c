@@ -1,0 +1,294 @@
+/*
+ * The settings table: every row accepts what it says, refuses what it does not, and says so.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/settings.h"
+#include "tugboat/tugboat.h"
+
+static const char *const names[] = {"TUGBOAT",          "TUGBOAT_PROGRESS",  "TUGBOAT_AFFINITY",
+                                    "TUGBOAT_SPIN_US",  "TUGBOAT_RING_SIZE", "TUGBOAT_STATS",
+                                    "TUGBOAT_VERBOSE",  "TUGBOAT_SEGMENT",   "TUGBOAT_NONSENSE",
+                                    "TUGBOAT_SPIN_USEC"};
+
+static int clean(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        unsetenv(names[i]);
+    tug_settings_reset();
+    return 0;
+}
+
+static int load_with(const char *name, const char *value, char *error, size_t error_bytes) {
+    clean(NULL);
+    setenv(name, value, 1);
+    return tug_settings_load(error, error_bytes);
+}
+
+static void accept(const char *name, const char *value) {
+    char error[512];
+    const int status = load_with(name, value, error, sizeof error);
+    if (status != 0)
+        print_error("%s=%s refused: %s\n", name, value, error);
+    assert_int_equal(status, 0);
+    assert_string_equal(error, "");
+}
+
+static void refuse(const char *name, const char *value, const char *allowed) {
+    char error[512] = "";
+    const int status = load_with(name, value, error, sizeof error);
+    if (status != TUG_ERR_SETTING)
+        print_error("%s=%s accepted\n", name, value);
+    assert_int_equal(status, TUG_ERR_SETTING);
+    assert_non_null(strstr(error, name));
+    assert_non_null(strstr(error, value));
+    assert_non_null(strstr(error, allowed));
+}
+
+static void assert_defaults(void) {
+    assert_true(tug_settings.enabled);
+    assert_int_equal(tug_settings.progress, TUG_PROGRESS_AUTO);
+    assert_int_equal(tug_settings.affinity_mode, TUG_AFFINITY_AUTO);
+    assert_string_equal(tug_settings.affinity, "auto");
+    assert_int_equal(tug_settings.spin_us, 5);
+    assert_int_equal(tug_settings.ring_size, 1024);
+    assert_null(tug_settings.stats);
+    assert_int_equal(tug_settings.verbose, TUG_VERBOSE_WARN);
+    assert_int_equal(tug_settings.segment_bytes, 0);
+}
+
+static void test_defaults_before_and_after_load(void **state) {
+    (void)state;
+    assert_defaults();
+    assert_int_equal(tug_settings_load(NULL, 0), 0);
+    assert_defaults();
+}
+
+static void test_empty_is_not_set(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 8; i++)
+        setenv(names[i], "", 1);
+    assert_int_equal(tug_settings_load(NULL, 0), 0);
+    assert_defaults();
+}
+
+static void test_switch(void **state) {
+    (void)state;
+    accept("TUGBOAT", "off");
+    assert_false(tug_settings.enabled);
+    accept("TUGBOAT", "on");
+    assert_true(tug_settings.enabled);
+    accept("TUGBOAT", "0");
+    assert_false(tug_settings.enabled);
+    accept("TUGBOAT", "1");
+    assert_true(tug_settings.enabled);
+    refuse("TUGBOAT", "perhaps", "on, off");
+    assert_true(tug_settings.enabled);
+}
+
+static void test_choices(void **state) {
+    (void)state;
+    accept("TUGBOAT_PROGRESS", "thread");
+    assert_int_equal(tug_settings.progress, TUG_PROGRESS_THREAD);
+    accept("TUGBOAT_PROGRESS", "caller");
+    assert_int_equal(tug_settings.progress, TUG_PROGRESS_CALLER);
+    accept("TUGBOAT_PROGRESS", "auto");
+    assert_int_equal(tug_settings.progress, TUG_PROGRESS_AUTO);
+    refuse("TUGBOAT_PROGRESS", "sometimes", "auto, thread, caller");
+    refuse("TUGBOAT_PROGRESS", "Auto", "auto, thread, caller");
+    accept("TUGBOAT_VERBOSE", "quiet");
+    assert_int_equal(tug_settings.verbose, TUG_VERBOSE_QUIET);
+    accept("TUGBOAT_VERBOSE", "debug");
+    assert_int_equal(tug_settings.verbose, TUG_VERBOSE_DEBUG);
+    refuse("TUGBOAT_VERBOSE", "loud", "quiet, warn, info, debug");
+}
+
+static void test_numbers(void **state) {
+    (void)state;
+    accept("TUGBOAT_SPIN_US", "0");
+    assert_int_equal(tug_settings.spin_us, 0);
+    accept("TUGBOAT_SPIN_US", "10000");
+    assert_int_equal(tug_settings.spin_us, 10000);
+    static const char *const bad[] = {"10001", "-1",  "+1",   " 1",  "1 ",
+                                      "x",     "1us", "0x10", "1.5", "99999999999999999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        refuse("TUGBOAT_SPIN_US", bad[i], "0 to 10000");
+        assert_int_equal(tug_settings.spin_us, 5);
+    }
+}
+
+static void test_ring_size(void **state) {
+    (void)state;
+    accept("TUGBOAT_RING_SIZE", "16");
+    assert_int_equal(tug_settings.ring_size, 16);
+    accept("TUGBOAT_RING_SIZE", "1048576");
+    assert_int_equal(tug_settings.ring_size, 1048576);
+    static const char *const bad[] = {"0", "3", "8", "24", "1000", "2097152", "1K"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refuse("TUGBOAT_RING_SIZE", bad[i], "power of two");
+}
+
+static void test_segment(void **state) {
+    (void)state;
+    accept("TUGBOAT_SEGMENT", "0");
+    assert_int_equal(tug_settings.segment_bytes, 0);
+    accept("TUGBOAT_SEGMENT", "4096");
+    assert_int_equal(tug_settings.segment_bytes, 4096);
+    accept("TUGBOAT_SEGMENT", "64K");
+    assert_int_equal(tug_settings.segment_bytes, 65536);
+    accept("TUGBOAT_SEGMENT", "4M");
+    assert_int_equal(tug_settings.segment_bytes, 4194304);
+    accept("TUGBOAT_SEGMENT", "50000");
+    assert_int_equal(tug_settings.segment_bytes, 50000);
+    static const char *const bad[] = {"1", "4095", "5M", "4G", "64KB", "K", "18014398509481985K"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refuse("TUGBOAT_SEGMENT", bad[i], "4K to 4M");
+}
+
+static void test_affinity(void **state) {
+    (void)state;
+    accept("TUGBOAT_AFFINITY", "none");
+    assert_int_equal(tug_settings.affinity_mode, TUG_AFFINITY_NONE);
+    accept("TUGBOAT_AFFINITY", "0,2-4,7");
+    assert_int_equal(tug_settings.affinity_mode, TUG_AFFINITY_LIST);
+    assert_int_equal(CPU_COUNT(&tug_settings.affinity_cpus), 5);
+    static const int wanted[] = {0, 2, 3, 4, 7};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        assert_true(CPU_ISSET(wanted[i], &tug_settings.affinity_cpus));
+    accept("TUGBOAT_AFFINITY", "1023");
+    static const char *const bad[] = {
+        ",",  "0,", ",0", "0-", "-1", "3-2", "1024", "0 1", "0-1-2", "0x1", "99999999999999999999",
+        "any"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        refuse("TUGBOAT_AFFINITY", bad[i], "auto, none");
+        assert_int_equal(tug_settings.affinity_mode, TUG_AFFINITY_AUTO);
+    }
+}
+
+static void test_stats(void **state) {
+    (void)state;
+    accept("TUGBOAT_STATS", "0");
+    assert_null(tug_settings.stats);
+    accept("TUGBOAT_STATS", "1");
+    assert_string_equal(tug_settings.stats, "1");
+    accept("TUGBOAT_STATS", "/tmp/a.json");
+    setenv("TUGBOAT_STATS", "changed by the program", 1);
+    assert_string_equal(tug_settings.stats, "/tmp/a.json");
+    refuse("TUGBOAT_STATS", "yes", ".json");
+    refuse("TUGBOAT_STATS", ".json", ".json");
+    refuse("TUGBOAT_STATS", "a.txt", ".json");
+}
+
+static void test_first_error_is_told_and_the_rest_is_read(void **state) {
+    (void)state;
+    setenv("TUGBOAT", "off", 1);
+    setenv("TUGBOAT_PROGRESS", "never", 1);
+    setenv("TUGBOAT_SPIN_US", "many", 1);
+    setenv("TUGBOAT_RING_SIZE", "64", 1);
+    char error[512];
+    assert_int_equal(tug_settings_load(error, sizeof error), TUG_ERR_SETTING);
+    assert_non_null(strstr(error, "TUGBOAT_PROGRESS=never"));
+    assert_null(strstr(error, "SPIN"));
+    assert_false(tug_settings.enabled);
+    assert_int_equal(tug_settings.ring_size, 64);
+    assert_int_equal(tug_settings.progress, TUG_PROGRESS_AUTO);
+
+    /* Asked again, it says the same, into a buffer that is too small as well. */
+    char cut[8];
+    assert_int_equal(tug_settings_load(cut, sizeof cut), TUG_ERR_SETTING);
+    assert_string_equal(cut, "TUGBOAT");
+}
+
+static void test_read_once(void **state) {
+    (void)state;
+    setenv("TUGBOAT_SPIN_US", "7", 1);
+    assert_int_equal(tug_settings_load(NULL, 0), 0);
+    setenv("TUGBOAT_SPIN_US", "8", 1);
+    assert_int_equal(tug_settings_load(NULL, 0), 0);
+    assert_int_equal(tug_settings.spin_us, 7);
+}
+
+static void *load_on_thread(void *arg) {
+    (void)arg;
+    const int status = tug_settings_load(NULL, 0);
+    return status == 0 && tug_settings.ring_size == 128 ? (void *)1 : NULL;
+}
+
+static void test_load_on_many_threads(void **state) {
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        clean(NULL);
+        setenv("TUGBOAT_RING_SIZE", "128", 1);
+        pthread_t threads[8];
+        for (int i = 0; i < 8; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, load_on_thread, NULL), 0);
+        for (int i = 0; i < 8; i++) {
+            void *saw_it = NULL;
+            pthread_join(threads[i], &saw_it);
+            assert_non_null(saw_it);
+        }
+    }
+}
+
+static void remember_name(const char *name, void *arg) {
+    strcat(arg, name);
+    strcat(arg, ";");
+}
+
+static void test_unknown(void **state) {
+    (void)state;
+    setenv("TUGBOAT_SPIN_US", "7", 1);
+    assert_int_equal(tug_settings_unknown(NULL, NULL), 0);
+    setenv("TUGBOAT_NONSENSE", "1", 1);
+    setenv("TUGBOAT_SPIN_USEC", "1", 1);
+    char seen[256] = "";
+    assert_int_equal(tug_settings_unknown(remember_name, seen), 2);
+    assert_non_null(strstr(seen, "TUGBOAT_NONSENSE;"));
+    assert_non_null(strstr(seen, "TUGBOAT_SPIN_USEC;"));
+}
+
+static void test_print_names_value_and_source(void **state) {
+    (void)state;
+    setenv("TUGBOAT_SPIN_US", "77", 1);
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    assert_non_null(out);
+    tug_settings_print(out);
+    fclose(out);
+    const char *row = strstr(text, "TUGBOAT_SPIN_US ");
+    assert_non_null(row);
+    assert_int_equal(strncmp(row + strlen("TUGBOAT_SPIN_US    "), "77", 2), 0);
+    assert_non_null(strstr(row, "(environment; 0 to 10000)"));
+    for (size_t i = 0; i < 8; i++)
+        assert_non_null(strstr(text, names[i]));
+    assert_non_null(strstr(text, "(default; quiet, warn, info, debug)"));
+    free(text);
+}
+
+int main(void) {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, clean, clean)
+    const struct CMUnitTest tests[] = {
+        CASE(test_defaults_before_and_after_load),
+        CASE(test_empty_is_not_set),
+        CASE(test_switch),
+        CASE(test_choices),
+        CASE(test_numbers),
+        CASE(test_ring_size),
+        CASE(test_segment),
+        CASE(test_affinity),
+        CASE(test_stats),
+        CASE(test_first_error_is_told_and_the_rest_is_read),
+        CASE(test_read_once),
+        CASE(test_load_on_many_threads),
+        CASE(test_unknown),
+        CASE(test_print_names_value_and_source),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

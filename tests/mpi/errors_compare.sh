@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# The error classes of the host MPI alone against those under the tug (or with it off).
+#
+#   errors_compare.sh WAY RUN_OPTIONS... -- PROGRAM [ARG]...
+#
+# WAY is tug or off. Both runs have to end well, to print as many cases, and the same line for each.
+set -u
+way=$1
+shift
+here=$(cd "$(dirname "$0")" && pwd)
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+for run in host "$way"; do
+    timeout 25 "$here/run_mpi.sh" --way "$run" "$@" > "$results/$run.all" 2> "$results/$run.err"
+    rc=$?
+    if [ $rc != 0 ]; then
+        echo "the program ended with status $rc ($run)"
+        tail -n 15 "$results/$run.all" "$results/$run.err"
+        exit 1
+    fi
+    grep -E '\[(return|handler)\]: class' "$results/$run.all" > "$results/$run"
+done
+lines=$(wc -l < "$results/host")
+if [ "$lines" -lt 100 ] || grep -q 'class 0 ' "$results/host"; then
+    echo "the host MPI's own lines are too few ($lines) or hold a success:"
+    grep 'class 0 ' "$results/host"
+    exit 1
+fi
+if diff "$results/host" "$results/$way"; then
+    echo "$lines lines, all the same"
+else
+    echo "(< host MPI alone, > $way)"
+    exit 1
+fi

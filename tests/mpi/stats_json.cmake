@@ -1,0 +1,17 @@
+# Is FILE a JSON object with the counters of a run that put, synchronised and broadcast?
+file(READ "${FILE}" text)
+foreach(path IN ITEMS "calls;put;taken" "calls;sync;taken" "calls;window;taken"
+                      "calls;persistent;taken")
+    string(JSON value ERROR_VARIABLE problem GET "${text}" ${path})
+    if(problem)
+        message(FATAL_ERROR "${path}: ${problem} in\n${text}")
+    endif()
+    if(NOT value GREATER 0)
+        message(FATAL_ERROR "${path} is ${value}, and the program makes such calls:\n${text}")
+    endif()
+endforeach()
+string(JSON ranks GET "${text}" ranks)
+if(NOT ranks GREATER 0)
+    message(FATAL_ERROR "ranks is ${ranks}")
+endif()
+message(STATUS "the counters of ${ranks} ranks are JSON")

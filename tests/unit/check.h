@@ -1,0 +1,36 @@
+/* What the unit tests of the engine share: cmocka with the headers it wants, and small helpers.
+ * Included by one test program each; nothing here is thread-safe unless it says so. */
+#ifndef TUG_TEST_CHECK_H
+#define TUG_TEST_CHECK_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+/* Some other thread or the engine makes it true within ten seconds, or the test fails. */
+#define CHECK_SOON(condition)                                                                      \
+    do {                                                                                           \
+        for (int check_ms = 0; !(condition) && check_ms < 10000; check_ms++)                       \
+            check_sleep_us(1000);                                                                  \
+        assert_true(condition);                                                                    \
+    } while (0)
+
+static inline void check_sleep_us(long us) {
+    struct timespec pause = {us / 1000000, us % 1000000 * 1000};
+    nanosleep(&pause, NULL);
+}
+
+static inline uint64_t check_clock_ns(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+#endif

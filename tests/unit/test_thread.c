@@ -1,0 +1,338 @@
+/* The offload thread: what it does with nobody calling, that it costs nothing when there is nothing
+ * to do, and that stop and fork leave no trace. */
+#include <dirent.h>
+#include <signal.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine_fixture.h"
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+static int stop(void **state) {
+    (void)state;
+    tug_engine_stop();
+    tug_settings_reset();
+    return 0;
+}
+
+/* The value after `key:` in a task's status, or -1. */
+static long task_status(const char *task, const char *key) {
+    char path[300], line[256];
+    long value = -1;
+    snprintf(path, sizeof(path), "/proc/self/task/%s/status", task);
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        if (strncmp(line, key, strlen(key)) == 0)
+            value = strtol(line + strlen(key) + 1, NULL, 10);
+    if (file != NULL)
+        fclose(file);
+    return value;
+}
+
+/* The thread id of the engine's thread as a string, by its name; false when there is none. */
+static bool find_offload(char task[32]) {
+    bool found = false;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (struct dirent *entry; !found && (entry = readdir(tasks)) != NULL;) {
+        char path[300], name[32] = "";
+        snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+        FILE *file = fopen(path, "r");
+        if (file == NULL)
+            continue;
+        found = fgets(name, sizeof(name), file) != NULL && strcmp(name, "tugboat\n") == 0;
+        if (found)
+            snprintf(task, 32, "%.31s", entry->d_name);
+        fclose(file);
+    }
+    closedir(tasks);
+    return found;
+}
+
+static void thread_only_where_it_is_wanted(void **state) {
+    (void)state;
+    char task[32];
+    assert_false(find_offload(task));
+    start_engine(TUG_PROGRESS_CALLER, 16);
+    check_sleep_us(2000);
+    assert_false(find_offload(task));
+    stop_engine();
+    for (int mode = 0; mode < 2; mode++) {
+        start_engine(mode == 0 ? TUG_PROGRESS_AUTO : TUG_PROGRESS_THREAD, 16);
+        CHECK_SOON(find_offload(task));
+        stop_engine();
+        assert_false(find_offload(task));
+    }
+}
+
+static void attendance_polls_the_host(void **state) {
+    (void)state;
+    for (int mode = 0; mode < 2; mode++) {
+        start_engine(mode == 0 ? TUG_PROGRESS_AUTO : TUG_PROGRESS_THREAD, 16);
+        check_sleep_us(30000);
+        assert_int_equal(atomic_load(&host_polls), 0);
+        tug_engine_attend(1);
+        tug_engine_attend(1);
+        CHECK_SOON(atomic_load(&host_polls) > 20);
+        assert_false(pthread_equal(atomic_load(&host_poller), pthread_self()));
+        tug_engine_attend(-1);
+        uint64_t seen = atomic_load(&host_polls);
+        CHECK_SOON(atomic_load(&host_polls) > seen + 20); /* one window is still open */
+        tug_engine_attend(-1);
+        check_sleep_us(20000);
+        seen = atomic_load(&host_polls);
+        check_sleep_us(50000);
+        assert_int_equal(atomic_load(&host_polls), seen);
+        stop_engine();
+    }
+}
+
+static void attended_also_while_a_job_is_out(void **state) {
+    (void)state;
+    static struct tug_bell bell;
+    static struct step_job job;
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    step_job_init(&job, 1, 0, &bell);
+    tug_engine_launch(&job.base);
+    tug_engine_attend(1);
+    CHECK_SOON(atomic_load(&host_polls) > 20);
+    check_sleep_us(30000); /* the offload thread has taken the job over by now */
+    uint64_t seen = atomic_load(&host_polls);
+    CHECK_SOON(atomic_load(&host_polls) > seen + 20);
+    tug_engine_attend(-1);
+    atomic_store(&job.permitted, 1);
+    (void)tug_bell_ring(&bell, true);
+    step_job_wait(&job);
+}
+
+static void attending_starts_while_it_sleeps_on_a_job(void **state) {
+    (void)state;
+    static struct tug_bell bell;
+    static struct step_job job;
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    step_job_init(&job, 1, 0, &bell);
+    tug_engine_launch(&job.base);
+    check_sleep_us(50000); /* asleep on the bell, without a timer */
+    tug_engine_attend(1);
+    CHECK_SOON(atomic_load(&host_polls) > 20);
+    tug_engine_attend(-1);
+    atomic_store(&job.permitted, 1);
+    (void)tug_bell_ring(&bell, true);
+    step_job_wait(&job);
+}
+
+static void idle_means_idle(enum tug_progress progress) {
+    char task[32];
+    static struct step_job job;
+    start_engine(progress, 16);
+    tug_engine_attend(1);
+    step_job_init(&job, 1, 1, NULL);
+    tug_engine_launch(&job.base);
+    step_job_wait(&job);
+    tug_engine_attend(-1);
+    tug_engine_drain();
+    CHECK_SOON(find_offload(task));
+    check_sleep_us(100000); /* what was going on settles */
+    long switches = task_status(task, "voluntary_ctxt_switches");
+    uint64_t before = check_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    check_sleep_us(300000);
+    uint64_t used = check_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - before;
+    assert_true(switches >= 0);
+    assert_int_equal(task_status(task, "voluntary_ctxt_switches"), switches); /* no timer */
+    if (!SANITIZED)
+        assert_true(used < 2000000);
+    stop_engine();
+}
+
+static void idle_costs_no_cpu(void **state) {
+    (void)state;
+    idle_means_idle(TUG_PROGRESS_AUTO);
+    idle_means_idle(TUG_PROGRESS_THREAD);
+}
+
+static void a_job_that_cannot_move_costs_little(void **state) {
+    (void)state;
+    static struct tug_bell bell;
+    static struct step_job job;
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    step_job_init(&job, 1, 0, &bell);
+    tug_engine_launch(&job.base);
+    check_sleep_us(50000);
+    uint64_t before = check_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    check_sleep_us(200000);
+    uint64_t used = check_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - before;
+    if (!SANITIZED)
+        assert_true(used < 10000000);
+    atomic_store(&job.permitted, 1);
+    (void)tug_bell_ring(&bell, true);
+    CHECK_SOON(step_job_is_done(&job));
+}
+
+static void deep_sleep_ends_with_work(void **state) {
+    (void)state;
+    static struct step_job job;
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    for (int i = 0; i < 5; i++) {
+        check_sleep_us(60000); /* deep */
+        step_job_init(&job, 1, 0, NULL);
+        tug_engine_launch(&job.base);
+        atomic_store(&job.permitted, 1);
+        CHECK_SOON(step_job_is_done(&job)); /* nobody else drives */
+    }
+}
+
+static void nothing(struct tug_command *command) {
+    (void)command;
+}
+
+/* A thread that never waits and only hands over operations advances no job itself. */
+static void direct_operations_do_not_starve_a_job(void **state) {
+    (void)state;
+    static struct step_job job;
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    step_job_init(&job, 1, 0, NULL);
+    tug_engine_launch(&job.base);
+    uint64_t start = check_clock_ns(CLOCK_MONOTONIC), now = start;
+    while (!step_job_is_done(&job) && now - start < 5000000000u) {
+        struct tug_ticket ticket = {0};
+        enum tug_entry entry = tug_engine_enter(&ticket);
+        if (entry == TUG_ENTRY_BATON) {
+            tug_engine_leave();
+        } else if (entry == TUG_ENTRY_TICKET) {
+            ticket.cell->execute = nothing;
+            tug_engine_commit(&ticket);
+        }
+        now = check_clock_ns(CLOCK_MONOTONIC);
+        if (now - start > 20000000)
+            atomic_store(&job.permitted, 1);
+    }
+    assert_true(step_job_is_done(&job));
+    assert_true(now - start < 1000000000u);
+}
+
+static void stops_with_jobs_out(void **state) {
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        struct tug_bell bell = {0};
+        static struct step_job job;
+        start_engine(i % 2 ? TUG_PROGRESS_AUTO : TUG_PROGRESS_THREAD, 16);
+        step_job_init(&job, 1, 0, i % 4 < 2 ? &bell : NULL);
+        tug_engine_launch(&job.base);
+        check_sleep_us(i * 7 % 1000);
+        stop_engine();
+        assert_int_equal(atomic_load(&job.completed), 0); /* dropped */
+    }
+}
+
+static void count_one(void *argument) {
+    ++*(int *)argument;
+}
+
+static void a_fork_child_counts_as_stopped(void **state) {
+    (void)state;
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    tug_engine_attend(1);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int calls = 0;
+        const struct tug_engine_config config = {count_host_poll, FIXTURE_MAX_JOBS};
+        tug_engine_forked();
+        if (tug_engine_running())
+            _exit(1);
+        tug_engine_stop(); /* must not wait for the thread that is not there */
+        tug_settings.progress = TUG_PROGRESS_CALLER;
+        if (tug_engine_start(&config) != 0 || !tug_engine_running())
+            _exit(2);
+        tug_engine_call(count_one, &calls);
+        tug_engine_stop();
+        _exit(calls == 1 ? 0 : 3);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    uint64_t seen = atomic_load(&host_polls);
+    CHECK_SOON(atomic_load(&host_polls) > seen + 20); /* the parent's goes on */
+    tug_engine_attend(-1);
+}
+
+static void affinity_list_is_obeyed(void **state) {
+    (void)state;
+    char task[32];
+    cpu_set_t mine, wanted, got;
+    assert_int_equal(sched_getaffinity(0, sizeof(mine), &mine), 0);
+    int last = CPU_SETSIZE - 1;
+    while (!CPU_ISSET(last, &mine))
+        last--;
+    CPU_ZERO(&wanted);
+    CPU_SET(last, &wanted);
+    tug_settings.affinity_mode = TUG_AFFINITY_LIST;
+    tug_settings.affinity_cpus = wanted;
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    CHECK_SOON(find_offload(task));
+    assert_int_equal(sched_getaffinity((pid_t)strtol(task, NULL, 10), sizeof(got), &got), 0);
+    assert_true(CPU_EQUAL(&wanted, &got));
+    assert_int_equal(sched_getaffinity(0, sizeof(got), &got), 0);
+    assert_true(CPU_EQUAL(&mine, &got)); /* ours only */
+}
+
+static _Atomic int signals_here;
+static pthread_t main_thread;
+
+static void on_signal(int number) {
+    (void)number;
+    if (pthread_equal(pthread_self(), main_thread))
+        atomic_fetch_add(&signals_here, 1);
+    else
+        atomic_fetch_add(&signals_here, 1000);
+}
+
+static void signals_are_the_programs(void **state) {
+    (void)state;
+    main_thread = pthread_self();
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    tug_engine_attend(1);
+    struct sigaction action = {.sa_handler = on_signal}, old;
+    sigset_t block, mask;
+    sigaction(SIGUSR1, &action, &old);
+    sigemptyset(&block);
+    sigaddset(&block, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &block, &mask);
+    kill(getpid(), SIGUSR1); /* only a thread that does not block it could take it now */
+    check_sleep_us(20000);
+    assert_int_equal(atomic_load(&signals_here), 0);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    assert_int_equal(atomic_load(&signals_here), 1);
+    sigaction(SIGUSR1, &old, NULL);
+    tug_engine_attend(-1);
+}
+
+int main(void) {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, NULL, stop)
+    const struct CMUnitTest tests[] = {
+        CASE(thread_only_where_it_is_wanted),
+        CASE(attendance_polls_the_host),
+        CASE(attended_also_while_a_job_is_out),
+        CASE(attending_starts_while_it_sleeps_on_a_job),
+        CASE(idle_costs_no_cpu),
+        CASE(a_job_that_cannot_move_costs_little),
+        CASE(deep_sleep_ends_with_work),
+        CASE(direct_operations_do_not_starve_a_job),
+        CASE(stops_with_jobs_out),
+        CASE(a_fork_child_counts_as_stopped),
+        CASE(affinity_list_is_obeyed),
+        CASE(signals_are_the_programs),
+    };
+    return cmocka_run_group_tests_name("thread", tests, NULL, NULL);
+}
