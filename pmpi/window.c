@@ -175,14 +175,21 @@ static void keep_geometry(struct tug_window *window, void *base, MPI_Aint size,
 
 /* What all ranks of a new window find out together. */
 struct agreement {
-    bool misplaced;       /* the host has put some rank's window elsewhere than it was asked to */
-    MPI_Aint common_unit; /* every rank's disp_unit, or 0 */
+    bool misplaced;        /* the host has put some rank's window elsewhere than it was asked to */
+    MPI_Aint common_unit;  /* every rank's disp_unit, or 0 */
+    struct tug_team *team; /* of its communicator; NULL: not known */
 };
 
+/* Collective, and the last that a creation has to wait for: the ranks leave it as close together as
+ * the host's own call. Programs count on that which store into their window's memory after its
+ * creation and, without a barrier, into their neighbour's (the static coarrays of gfortran). */
 static struct agreement agree(bool misplaced, MPI_Aint disp_unit, MPI_Comm comm) {
+    struct tug_team *team;
+    if (tug_team_get(comm, &team) != 0) /* collective the first time on a communicator */
+        team = NULL;
     MPI_Aint most[3] = {misplaced, disp_unit, -disp_unit};
     tug_host.Allreduce(MPI_IN_PLACE, most, 3, MPI_AINT, MPI_MAX, comm);
-    return (struct agreement){most[0] != 0, most[1] == -most[2] ? most[1] : 0};
+    return (struct agreement){most[0] != 0, most[1] == -most[2] ? most[1] : 0, team};
 }
 
 static bool is_misplaced(void *base, MPI_Aint size, MPI_Win win) {
@@ -192,11 +199,8 @@ static bool is_misplaced(void *base, MPI_Aint size, MPI_Win win) {
     return flag && size > 0 && at != base;
 }
 
-/* Notes which targets are on this node. Collective the first time on a communicator. */
-static void find_neighbours(struct tug_window *window, MPI_Comm comm) {
-    struct tug_team *team;
-    if (tug_team_get(comm, &team) != 0 || window == NULL)
-        return;
+/* Notes which targets are on this node. */
+static void find_neighbours(struct tug_window *window, const struct tug_team *team) {
     window->nranks = team->nranks;
     window->near = calloc(((size_t)team->nranks + 63) / 64, sizeof(uint64_t));
     for (int r = 0; window->near != NULL && r < team->nranks; r++)
@@ -246,12 +250,14 @@ static int heal(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MP
     return MPI_SUCCESS;
 }
 
-static int adopt_agreed(MPI_Win win, MPI_Aint common_unit, MPI_Comm comm) {
+static struct tug_window *adopt_agreed(MPI_Win win, struct agreement agreed) {
     struct tug_window *window = adopt(win);
-    find_neighbours(window, comm);
-    if (window != NULL)
-        window->common_unit = common_unit;
-    return MPI_SUCCESS;
+    if (window == NULL)
+        return NULL;
+    window->common_unit = agreed.common_unit;
+    if (agreed.team != NULL)
+        find_neighbours(window, agreed.team);
+    return window;
 }
 
 static int take_created(int error, void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
@@ -259,8 +265,10 @@ static int take_created(int error, void *base, MPI_Aint size, MPI_Aint disp_unit
     if (!takes_windows(error))
         return error;
     struct agreement agreed = agree(is_misplaced(base, size, *win), disp_unit, comm);
-    if (!agreed.misplaced)
-        return adopt_agreed(*win, agreed.common_unit, comm);
+    if (!agreed.misplaced) {
+        (void)adopt_agreed(*win, agreed);
+        return MPI_SUCCESS;
+    }
     error = heal(base, size, disp_unit, info, comm, win);
     if (error != MPI_SUCCESS)
         tug_host.Comm_call_errhandler(comm, error);
@@ -278,17 +286,16 @@ static int take_allocated(int error, MPI_Aint size, MPI_Aint disp_unit, void *ba
                           MPI_Comm comm, MPI_Win *win) {
     if (!takes_windows(error))
         return error;
-    (void)adopt_agreed(*win, agree(false, disp_unit, comm).common_unit, comm);
-    struct tug_window *window = tug_window_find(*win);
+    struct tug_window *window = adopt_agreed(*win, agree(false, disp_unit, comm));
     if (window != NULL && rounded(size) != size)
         keep_geometry(window, *(void **)baseptr, size, disp_unit);
     return MPI_SUCCESS;
 }
 
 static int take_shared(int error, MPI_Aint disp_unit, MPI_Comm comm, MPI_Win *win) {
-    return takes_windows(error)
-               ? adopt_agreed(*win, agree(false, disp_unit, comm).common_unit, comm)
-               : error;
+    if (takes_windows(error))
+        (void)adopt_agreed(*win, agree(false, disp_unit, comm));
+    return error;
 }
 
 #define TAKE_Win_create(Name, parameters, arguments)                                               \

@@ -87,6 +87,12 @@ static bool program_called(const struct tug_engine *engine, struct tug_attention
 void tug_attend(struct tug_engine *engine, struct tug_attention *attention) {
     if (!tug_engine_attended())
         return;
+    uint64_t quiet_until = atomic_load_explicit(&engine->quiet_until, memory_order_relaxed);
+    int64_t settling_ns = (int64_t)(quiet_until - tug_clock_ns());
+    if (settling_ns > 0) {
+        attention->pace_ns = settling_ns + TUG_SETTLE_NS;
+        return;
+    }
     bool called = program_called(engine, attention);
     if (called && !attention->glancing) {
         /* since the last beat, perhaps long ago: is it still at it? */

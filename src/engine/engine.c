@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/settings.h"
 #include "engine/private.h"
 #include "tugboat/tugboat.h"
@@ -317,10 +318,15 @@ void tug_engine_nudge(struct tug_engine *engine) {
 
 void tug_engine_attend(int change) {
     struct tug_engine *engine = &tug_engine;
-    atomic_fetch_add(&tug_attendance, (uint32_t)change);
-    if (change > 0 && engine->has_thread) {
+    if (change > 0)
+        atomic_store_explicit(&engine->quiet_until, tug_clock_ns() + TUG_SETTLE_NS,
+                              memory_order_relaxed);
+    uint32_t before = atomic_fetch_add(&tug_attendance, (uint32_t)change);
+    if (change > 0 && before == 0 && engine->has_thread) {
         tug_engine_nudge(engine);
-        tug_engine_ring_offload(engine);
+        /* seq_cst: pairs with the thread's look at the count before its deep sleep */
+        if (atomic_load(&engine->deep))
+            tug_engine_ring_offload(engine);
     }
 }
 

@@ -173,6 +173,8 @@ static void *offload_main(void *argument) {
     struct tug_engine *engine = argument;
     struct beat beat = {.attention = TUG_ATTENTION_INITIAL, .pace_ns = TUG_TICK_NS};
     ask_for_prompt_wakes();
+    atomic_store(&engine->begun, true);
+    tug_bell_ring(&engine->waiters, false);
     while (!atomic_load(&engine->stopping)) {
         drive_if_deserted(engine, &beat);
         tug_attend(engine, &beat.attention);
@@ -181,6 +183,19 @@ static void *offload_main(void *argument) {
         sleep_a_beat(engine, &beat);
     }
     return NULL;
+}
+
+/* Where the cores are busy a new thread is first run when another sleeps, and its beginning takes
+ * tens of microseconds: better here than in the program's first page fault. */
+static void await_beginning(struct tug_engine *engine) {
+    struct tug_backoff backoff = {0};
+    while (!atomic_load(&engine->begun)) {
+        if (tug_backoff_step(&backoff))
+            continue;
+        uint32_t key = tug_bell_prepare(&engine->waiters);
+        if (!atomic_load(&engine->begun))
+            tug_bell_wait(&engine->waiters, key, -1, false);
+    }
 }
 
 int tug_offload_start(struct tug_engine *engine) {
@@ -194,6 +209,7 @@ int tug_offload_start(struct tug_engine *engine) {
     /* the program's signals are the program's */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
+    atomic_store(&engine->begun, false);
     int error = pthread_create(&engine->thread, &attr, offload_main, engine);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
@@ -201,6 +217,7 @@ int tug_offload_start(struct tug_engine *engine) {
         tug_log(TUG_VERBOSE_WARN, "cannot start the offload thread: %s", strerror(error));
         return TUG_ERR_SYSTEM;
     }
+    await_beginning(engine);
     engine->has_thread = true;
     return 0;
 }

@@ -21,7 +21,10 @@
 #define TUG_TICK_NS 200000    /* the offload thread's beat while something is out or attended */
 #define TUG_SLOW_TICK_NS 800000 /* ... while callers drive their jobs themselves */
 #define TUG_GLANCE_NS 50000     /* ... to look again whether callers are still at it */
-#define TUG_TICKS_TO_DEEP 50    /* quiet beats before it sleeps without a timer */
+#define TUG_SETTLE_NS                                                                              \
+    1000000                  /* no beat for the host so soon after it has got more to attend to    \
+                              */
+#define TUG_TICKS_TO_DEEP 50 /* quiet beats before it sleeps without a timer */
 
 struct tug_engine {
     struct tug_ring ring;
@@ -35,13 +38,15 @@ struct tug_engine {
     struct tug_job **active __attribute__((aligned(TUG_CACHE_LINE))); /* holder only */
     unsigned nactive;                                                 /* holder only */
     _Atomic uint32_t outstanding;                                     /* nactive, for the others */
-    _Atomic uint64_t helped;  /* times a caller advanced the jobs */
-    _Atomic uint64_t drives;  /* times the baton was put down */
+    _Atomic uint64_t helped;      /* times a caller advanced the jobs */
+    _Atomic uint64_t drives;      /* times the baton was put down */
+    _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
     _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */
 
     struct tug_bell offload __attribute__((aligned(TUG_CACHE_LINE)));
     _Atomic bool deep; /* the offload thread sleeps without a timer */
     _Atomic bool stopping;
+    _Atomic bool begun; /* the offload thread runs */
     bool has_thread;
     bool may_drive; /* requesters take the baton: not with TUGBOAT_PROGRESS=thread */
     pthread_t thread;

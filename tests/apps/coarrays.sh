@@ -55,6 +55,10 @@ agrees() {
         { ! grep -qi 'test passed' native.out || grep -qi 'test passed' tug.out; }
 }
 
+# increment_my_neighbor reads its neighbour's array straight after the allocation, before the
+# neighbour has surely stored the initial values: a rank that loses its core just then breaks it.
+racy=" increment_my_neighbor "
+
 # A program that runs out of time on a busy machine (alloc_comp_multidim_shape takes 3 s or 40, with
 # the tug or without) is no verdict: it is tried again, natively and under the tug in turn. 0: it
 # passes after all; 1: natively it always does; 2: natively it runs out of time as well.
@@ -62,7 +66,7 @@ try_again() {
     for _ in 1 2 3; do
         passes native.out "$1" || return 2
         agrees "$1" && return 0
-        [ $status = 124 ] || return 1
+        [ $status = 124 ] || [[ $racy = *" ${1##*/} "* ]] || return 1
     done
     return 1
 }
@@ -79,7 +83,7 @@ for program in "${programs[@]}"; do
     between=$(date +%s%N)
     agrees "$program"
     verdict=$?
-    if [ $verdict != 0 ] && [ $status = 124 ]; then
+    if [ $verdict != 0 ] && { [ $status = 124 ] || [[ $racy = *" $name "* ]]; }; then
         try_again "$program"
         verdict=$?
     fi

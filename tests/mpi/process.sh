@@ -28,12 +28,12 @@ status_of() {
 status_of host "$@"
 host=$rc
 [ $host = 77 ] && { cat "$output"; exit 77; }
-# When one rank goes, the launcher hangs up on the others, now and then before it has read the
-# first one's status: then the job's is that of the hangup, tug or no tug.
-for _ in 1 2 3; do
+# When one rank goes, the launcher hangs up on the others or kills them, now and then before it has
+# read the first one's status: then the job's is that of the signal, tug or no tug.
+for _ in 1 2 3 4; do
     status_of tug "$@"
     tug=$rc
-    { [ "$tug" != "$expected" ] && grep -q 'Hangup (signal 1)' "$output"; } || break
+    { [ "$tug" != "$expected" ] && grep -qE '(Hangup|Killed) \(signal [19]\)' "$output"; } || break
 done
 echo "exit status: $host on the host, $tug under the tug, expected: $expected"
 case $expected in
