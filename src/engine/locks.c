@@ -1,0 +1,91 @@
+#include "engine/locks.h"
+
+#include "base/clock.h"
+
+/* Why the reader-writer lock is right. Who has a ticket adds one to each counter, once: a reader to
+ * readers when it is let in and to writers when it unlocks, a writer to both when it unlocks. Who
+ * waits with ticket t has added nothing yet, and nobody behind it is let in before it has. So
+ *
+ *      readers == t   all tickets before t are readers who were let in, or have unlocked
+ *      writers == t   all tickets before t have unlocked
+ *
+ * which is the order of arrival. Only equality is asked, so the counters may wrap.
+ *
+ * No wake-up is lost: a counter is moved by a seq_cst access before the bell is looked at, and a
+ * waiter looks again by one after it has announced itself (park.h). A ring wakes every sleeper,
+ * although it may be the turn of one only; the others sleep again. That is the price of one bell
+ * for all, and paid by locks alone that are held for so long that waiters sleep. */
+
+static void wait_for_turn(const _Atomic uint32_t *counter, uint32_t ticket, struct tug_bell *bell,
+                          void (*idle)(void)) {
+    struct tug_backoff backoff = {0};
+    uint64_t since_ns = tug_clock_ns();
+    /* acquire: pairs with the releases of all that moved the counter to here */
+    while (atomic_load(counter) != ticket) {
+        /* By the clock: a bell that rings for others all the time leaves no sleep to time out. */
+        if (idle && tug_clock_ns() - since_ns >= TUG_LOCK_IDLE_NS) {
+            idle();
+            since_ns = tug_clock_ns();
+        }
+        if (tug_backoff_step(&backoff))
+            continue;
+        uint32_t key = tug_bell_prepare(bell);
+        if (atomic_load(counter) != ticket)
+            tug_bell_wait(bell, key, idle ? TUG_LOCK_IDLE_NS : -1, true);
+    }
+}
+
+static inline void take_turn(const _Atomic uint32_t *counter, uint32_t ticket,
+                             struct tug_bell *bell, void (*idle)(void)) {
+    /* acquire: as in wait_for_turn */
+    if (__builtin_expect(atomic_load(counter) != ticket, 0))
+        wait_for_turn(counter, ticket, bell, idle);
+}
+
+void tug_rwlock_lock_shared(struct tug_rwlock *lock, void (*idle)(void)) {
+    uint32_t ticket = atomic_fetch_add_explicit(&lock->next, 1, memory_order_relaxed);
+    take_turn(&lock->readers, ticket, &lock->bell, idle);
+    /* release: the next reader sees what the last writer wrote, through this reader */
+    atomic_fetch_add(&lock->readers, 1);
+    (void)tug_bell_ring(&lock->bell, true);
+}
+
+void tug_rwlock_lock_exclusive(struct tug_rwlock *lock, void (*idle)(void)) {
+    uint32_t ticket = atomic_fetch_add_explicit(&lock->next, 1, memory_order_relaxed);
+    take_turn(&lock->writers, ticket, &lock->bell, idle);
+}
+
+void tug_rwlock_unlock_shared(struct tug_rwlock *lock) {
+    /* release: pairs with the acquire of the next writer, which must not write under our reads. An
+     * addition, as readers unlock at the same time: its release sequence carries all of theirs. */
+    atomic_fetch_add(&lock->writers, 1);
+    (void)tug_bell_ring(&lock->bell, true);
+}
+
+void tug_rwlock_unlock_exclusive(struct tug_rwlock *lock) {
+    /* release, both: pair with the acquire of the next reader and of the next writer */
+    atomic_fetch_add(&lock->readers, 1);
+    atomic_fetch_add(&lock->writers, 1);
+    (void)tug_bell_ring(&lock->bell, true);
+}
+
+/* Who sleeps has stored a 2 before and locks with a 2: it cannot know whether others sleep. So the
+ * word is a 2 whenever somebody sleeps and nobody has been woken. */
+void tug_mutex_wait(struct tug_mutex *mutex) {
+    struct tug_backoff backoff = {0};
+    while (tug_backoff_step(&backoff)) {
+        uint32_t unlocked = 0;
+        /* looked at first: a failing compare-exchange takes the line from the holder */
+        if (atomic_load_explicit(&mutex->word, memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_weak_explicit(&mutex->word, &unlocked, 1, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return;
+    }
+    /* acquire: as in tug_mutex_lock */
+    while (atomic_exchange_explicit(&mutex->word, 2, memory_order_acquire) != 0)
+        (void)tug_futex_wait(&mutex->word, 2, -1, true);
+}
+
+void tug_mutex_wake(struct tug_mutex *mutex) {
+    (void)tug_futex_wake(&mutex->word, 1, true);
+}

@@ -1,0 +1,72 @@
+/* Locks in memory that processes share: a reader-writer lock in order of arrival, and a mutex.
+ *
+ * All of them wait as everything here waits (park.h): pause, yield, then sleep on a futex. They are
+ * owned by nobody: who has locked, in whichever thread, may have another thread unlock. Zeroed
+ * memory is an unlocked lock; nothing needs to be destroyed. A process that dies while it holds one
+ * leaves it held: an MPI job does not outlive its ranks.
+ *
+ * The reader-writer lock hands out tickets, so nobody is overtaken: not a writer by a stream of
+ * readers, nor the other way round. Readers who stand next to each other in the queue hold it
+ * together.
+ *
+ *      next     tickets given out
+ *      readers  the ticket that may lock for reading now; a reader who has it lets the next one in
+ *      writers  the ticket that may lock for writing now: so many have unlocked
+ *      bell     rung when readers or writers moves
+ */
+#ifndef TUG_ENGINE_LOCKS_H
+#define TUG_ENGINE_LOCKS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+#include "engine/park.h"
+
+struct tug_rwlock {
+    _Atomic uint32_t next;
+    _Atomic uint32_t readers;
+    _Atomic uint32_t writers;
+    struct tug_bell bell;
+} __attribute__((aligned(TUG_CACHE_LINE)));
+
+/* Locks and returns; blocks until every earlier ticket allows it. idle() is called about every
+ * TUG_LOCK_IDLE_NS of waiting (NULL: sleeps without a timer): what else must go on while this
+ * thread waits. It must not wait for this lock. Acquire: sees what was written under the lock
+ * before. */
+void tug_rwlock_lock_shared(struct tug_rwlock *lock, void (*idle)(void));
+void tug_rwlock_lock_exclusive(struct tug_rwlock *lock, void (*idle)(void));
+
+/* Unlocks. Release. No system call unless somebody sleeps. */
+void tug_rwlock_unlock_shared(struct tug_rwlock *lock);
+void tug_rwlock_unlock_exclusive(struct tug_rwlock *lock);
+
+#define TUG_LOCK_IDLE_NS 200000
+
+/* A mutex for a few instructions, a cache line of its own: one atomic operation to lock, one to
+ * unlock. Unfair. */
+struct tug_mutex {
+    _Atomic uint32_t word; /* 0 free, 1 held, 2 held and somebody may sleep */
+} __attribute__((aligned(TUG_CACHE_LINE)));
+
+void tug_mutex_wait(struct tug_mutex *mutex); /* the rest of lock, out of line */
+void tug_mutex_wake(struct tug_mutex *mutex); /* the rest of unlock */
+
+static inline void tug_mutex_lock(struct tug_mutex *mutex) {
+    uint32_t unlocked = 0;
+    /* acquire: pairs with the release in unlock */
+    if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&mutex->word, &unlocked, 1,
+                                                                  memory_order_acquire,
+                                                                  memory_order_relaxed),
+                         0))
+        tug_mutex_wait(mutex);
+}
+
+static inline void tug_mutex_unlock(struct tug_mutex *mutex) {
+    /* release: pairs with the acquire in lock. An exchange, not a store: it must see a 2. */
+    if (__builtin_expect(atomic_exchange_explicit(&mutex->word, 0, memory_order_release) == 2, 0))
+        tug_mutex_wake(mutex);
+}
+
+#endif
