@@ -1,0 +1,350 @@
+/* Locks: who is let in and in which order, also where the tickets wrap; that waiters sleep, are
+ * woken in whichever process they are, and keep idle() going. */
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "engine/locks.h"
+
+static struct tug_rwlock rwlock_at(uint32_t ticket) {
+    return (struct tug_rwlock){.next = ticket, .readers = ticket, .writers = ticket};
+}
+
+/* A thread that locks and stays in until it is told to leave. */
+struct visitor {
+    struct tug_rwlock *lock;
+    bool exclusive;
+    void (*idle)(void);
+    _Atomic bool in, leave;
+    pthread_t thread;
+};
+
+static void *visit(void *argument) {
+    struct visitor *self = argument;
+    (self->exclusive ? tug_rwlock_lock_exclusive : tug_rwlock_lock_shared)(self->lock, self->idle);
+    atomic_store(&self->in, true);
+    while (!atomic_load(&self->leave))
+        check_sleep_us(100);
+    (self->exclusive ? tug_rwlock_unlock_exclusive : tug_rwlock_unlock_shared)(self->lock);
+    return NULL;
+}
+
+/* Returns when the visitor has its place in the queue. */
+static void arrive(struct visitor *visitor) {
+    uint32_t before = atomic_load(&visitor->lock->next);
+    assert_int_equal(pthread_create(&visitor->thread, NULL, visit, visitor), 0);
+    CHECK_SOON(atomic_load(&visitor->lock->next) == before + 1);
+}
+
+static void leave(struct visitor *visitor) {
+    atomic_store(&visitor->leave, true);
+    pthread_join(visitor->thread, NULL);
+}
+
+static void wait_until_asleep(struct tug_rwlock *lock) {
+    CHECK_SOON(atomic_load(&lock->bell.word) & TUG_BELL_SLEEPER);
+}
+
+static void must_not_be_called(void) {
+    abort();
+}
+
+static void a_free_lock_is_taken_without_waiting(void **state) {
+    (void)state;
+    struct tug_rwlock lock = {0};
+    tug_rwlock_lock_shared(&lock, must_not_be_called);
+    tug_rwlock_lock_shared(&lock, must_not_be_called);
+    assert_int_equal(atomic_load(&lock.next), 2);
+    assert_int_equal(atomic_load(&lock.readers), 2);
+    assert_int_equal(atomic_load(&lock.writers), 0);
+    tug_rwlock_unlock_shared(&lock);
+    tug_rwlock_unlock_shared(&lock);
+    assert_int_equal(atomic_load(&lock.writers), 2);
+    tug_rwlock_lock_exclusive(&lock, must_not_be_called);
+    assert_int_equal(atomic_load(&lock.next), 3);
+    assert_int_equal(atomic_load(&lock.readers), 2);
+    assert_int_equal(atomic_load(&lock.writers), 2);
+    tug_rwlock_unlock_exclusive(&lock);
+    assert_int_equal(atomic_load(&lock.readers), 3);
+    assert_int_equal(atomic_load(&lock.writers), 3);
+    assert_int_equal(atomic_load(&lock.bell.word), 0);
+}
+
+static void a_writer_waits_for_every_reader(void **state) {
+    (void)state;
+    struct tug_rwlock lock = {0};
+    struct visitor readers[] = {{.lock = &lock}, {.lock = &lock}};
+    struct visitor writer = {.lock = &lock, .exclusive = true};
+    arrive(&readers[0]);
+    arrive(&readers[1]);
+    CHECK_SOON(atomic_load(&readers[0].in) && atomic_load(&readers[1].in));
+    arrive(&writer);
+    leave(&readers[1]);
+    wait_until_asleep(&lock);
+    assert_false(atomic_load(&writer.in));
+    leave(&readers[0]);
+    CHECK_SOON(atomic_load(&writer.in));
+    leave(&writer);
+}
+
+static void order_of_arrival(uint32_t ticket) {
+    struct tug_rwlock lock = rwlock_at(ticket);
+    struct visitor reader = {.lock = &lock};
+    struct visitor writer = {.lock = &lock, .exclusive = true};
+    struct visitor later[] = {{.lock = &lock}, {.lock = &lock}};
+    struct visitor last = {.lock = &lock, .exclusive = true};
+    arrive(&reader);
+    CHECK_SOON(atomic_load(&reader.in));
+    arrive(&writer);
+    arrive(&later[0]);
+    arrive(&later[1]);
+    arrive(&last);
+    wait_until_asleep(&lock);
+    check_sleep_us(2000);
+    assert_false(atomic_load(&writer.in));
+    assert_false(atomic_load(&later[0].in) || atomic_load(&later[1].in)); /* not past the writer */
+    leave(&reader);
+    CHECK_SOON(atomic_load(&writer.in));
+    check_sleep_us(2000);
+    assert_false(atomic_load(&later[0].in) || atomic_load(&later[1].in));
+    leave(&writer);
+    CHECK_SOON(atomic_load(&later[0].in) && atomic_load(&later[1].in));
+    leave(&later[0]);
+    check_sleep_us(2000);
+    assert_false(atomic_load(&last.in));
+    leave(&later[1]);
+    CHECK_SOON(atomic_load(&last.in));
+    leave(&last);
+    assert_int_equal(atomic_load(&lock.next), ticket + 5);
+    assert_int_equal(atomic_load(&lock.readers), ticket + 5);
+    assert_int_equal(atomic_load(&lock.writers), ticket + 5);
+}
+
+static void nobody_is_overtaken(void **state) {
+    (void)state;
+    order_of_arrival(0);
+}
+
+static void nobody_is_overtaken_where_tickets_wrap(void **state) {
+    (void)state;
+    for (uint32_t before = 1; before <= 5; before++)
+        order_of_arrival(-before);
+}
+
+static void *lock_and_go(void *lock) {
+    tug_rwlock_lock_exclusive(lock, NULL);
+    return NULL;
+}
+
+static void another_thread_may_unlock(void **state) {
+    (void)state;
+    struct tug_rwlock lock = {0};
+    struct visitor reader = {.lock = &lock};
+    pthread_t writer;
+    assert_int_equal(pthread_create(&writer, NULL, lock_and_go, &lock), 0);
+    pthread_join(writer, NULL);
+    arrive(&reader);
+    wait_until_asleep(&lock);
+    assert_false(atomic_load(&reader.in));
+    tug_rwlock_unlock_exclusive(&lock);
+    CHECK_SOON(atomic_load(&reader.in));
+    leave(&reader);
+}
+
+static uint64_t cpu_ns_of(pthread_t thread) {
+    clockid_t clock;
+    assert_int_equal(pthread_getcpuclockid(thread, &clock), 0);
+    return check_clock_ns(clock);
+}
+
+static void who_waits_long_sleeps(void **state) {
+    (void)state;
+    struct tug_rwlock lock = {0};
+    struct visitor reader = {.lock = &lock};
+    tug_rwlock_lock_exclusive(&lock, NULL);
+    arrive(&reader);
+    wait_until_asleep(&lock);
+    check_sleep_us(1000);
+    uint64_t before = cpu_ns_of(reader.thread);
+    check_sleep_us(50000);
+    assert_in_range(cpu_ns_of(reader.thread) - before, 0, 1000000);
+    tug_rwlock_unlock_exclusive(&lock);
+    leave(&reader);
+}
+
+static _Atomic uint32_t idled;
+static _Atomic pthread_t idler;
+
+static void count_idle(void) {
+    atomic_store(&idler, pthread_self());
+    atomic_fetch_add(&idled, 1);
+}
+
+/* Rings so often that no sleep comes to its end, for some milliseconds; false when this thread was
+ * held up. */
+static bool ring_incessantly(struct tug_bell *bell) {
+    uint64_t start = check_clock_ns(CLOCK_MONOTONIC), last = start;
+    while (last - start < 10 * TUG_LOCK_IDLE_NS) {
+        (void)tug_bell_ring(bell, true);
+        uint64_t now = check_clock_ns(CLOCK_MONOTONIC);
+        if (now - last > TUG_LOCK_IDLE_NS / 2)
+            return false;
+        last = now;
+    }
+    return true;
+}
+
+static bool idles_although_rung(struct tug_bell *bell) {
+    for (int attempt = 0; attempt < 2000; attempt++) {
+        uint32_t before = atomic_load(&idled);
+        if (ring_incessantly(bell) && atomic_load(&idled) - before >= 2)
+            return true;
+        check_sleep_us(1000);
+    }
+    return false;
+}
+
+static void idle_is_called_while_waiting(void **state) {
+    (void)state;
+    for (int exclusive = 0; exclusive <= 1; exclusive++) {
+        struct tug_rwlock lock = {0};
+        struct visitor visitor = {.lock = &lock, .exclusive = exclusive, .idle = count_idle};
+        tug_rwlock_lock_exclusive(&lock, NULL);
+        atomic_store(&idled, 0);
+        uint64_t start = check_clock_ns(CLOCK_MONOTONIC);
+        arrive(&visitor);
+        CHECK_SOON(atomic_load(&idled) >= 10);
+        assert_true(check_clock_ns(CLOCK_MONOTONIC) - start >= 10 * TUG_LOCK_IDLE_NS);
+        assert_true(pthread_equal(atomic_load(&idler), visitor.thread));
+        assert_true(idles_although_rung(&lock.bell));
+        tug_rwlock_unlock_exclusive(&lock);
+        CHECK_SOON(atomic_load(&visitor.in));
+        uint32_t before = atomic_load(&idled);
+        check_sleep_us(2000);
+        assert_int_equal(atomic_load(&idled), before);
+        leave(&visitor);
+    }
+}
+
+struct shared {
+    struct tug_rwlock rwlock;
+    struct tug_mutex mutex;
+    uint32_t counter;
+};
+
+static struct shared *map_shared(void) {
+    struct shared *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(shared, MAP_FAILED);
+    return shared;
+}
+
+static void join_child(pid_t child) {
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void a_process_wakes_another(void **state) {
+    (void)state;
+    struct shared *shared = map_shared();
+    tug_rwlock_lock_exclusive(&shared->rwlock, NULL);
+    tug_mutex_lock(&shared->mutex);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) { /* sleeps twice, without a timer: hangs if it is not woken */
+        alarm(30);
+        tug_rwlock_lock_shared(&shared->rwlock, NULL);
+        tug_mutex_lock(&shared->mutex);
+        _exit(shared->counter == 2 ? 0 : 1);
+    }
+    wait_until_asleep(&shared->rwlock);
+    check_sleep_us(2000);
+    shared->counter = 1;
+    tug_rwlock_unlock_exclusive(&shared->rwlock);
+    CHECK_SOON(atomic_load(&shared->mutex.word) == 2);
+    check_sleep_us(2000);
+    shared->counter = 2;
+    tug_mutex_unlock(&shared->mutex);
+    join_child(child);
+    munmap(shared, sizeof(*shared));
+}
+
+struct queue {
+    struct tug_mutex mutex;
+    uint32_t served; /* under the mutex */
+};
+
+static void *be_served(void *argument) {
+    struct queue *queue = argument;
+    tug_mutex_lock(&queue->mutex);
+    queue->served++;
+    tug_mutex_unlock(&queue->mutex);
+    return NULL;
+}
+
+static void a_mutex_costs_no_wake_when_nobody_waits(void **state) {
+    (void)state;
+    struct tug_mutex mutex = {0};
+    for (int i = 0; i < 3; i++) {
+        tug_mutex_lock(&mutex);
+        assert_int_equal(atomic_load(&mutex.word), 1);
+        tug_mutex_unlock(&mutex);
+        assert_int_equal(atomic_load(&mutex.word), 0);
+    }
+}
+
+static void a_mutex_wakes_its_sleepers_in_turn(void **state) {
+    (void)state;
+    for (int round = 0; round < 10; round++) {
+        struct queue queue = {0};
+        pthread_t threads[4];
+        tug_mutex_lock(&queue.mutex);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, be_served, &queue), 0);
+        CHECK_SOON(atomic_load(&queue.mutex.word) == 2);
+        check_sleep_us(round % 2 ? 5000 : 0); /* all asleep, or some on their way */
+        assert_int_equal(queue.served, 0);
+        tug_mutex_unlock(&queue.mutex);
+        for (int i = 0; i < 4; i++)
+            pthread_join(threads[i], NULL);
+        assert_int_equal(queue.served, 4);
+        assert_int_equal(atomic_load(&queue.mutex.word), 0);
+    }
+}
+
+static void *lock_mutex_and_go(void *mutex) {
+    tug_mutex_lock(mutex);
+    return NULL;
+}
+
+static void another_thread_may_unlock_a_mutex(void **state) {
+    (void)state;
+    struct tug_mutex mutex = {0};
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, lock_mutex_and_go, &mutex), 0);
+        pthread_join(thread, NULL);
+        assert_int_equal(atomic_load(&mutex.word), 1);
+        tug_mutex_unlock(&mutex);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_free_lock_is_taken_without_waiting),
+        cmocka_unit_test(a_writer_waits_for_every_reader),
+        cmocka_unit_test(nobody_is_overtaken),
+        cmocka_unit_test(nobody_is_overtaken_where_tickets_wrap),
+        cmocka_unit_test(another_thread_may_unlock),
+        cmocka_unit_test(who_waits_long_sleeps),
+        cmocka_unit_test(idle_is_called_while_waiting),
+        cmocka_unit_test(a_process_wakes_another),
+        cmocka_unit_test(a_mutex_costs_no_wake_when_nobody_waits),
+        cmocka_unit_test(a_mutex_wakes_its_sleepers_in_turn),
+        cmocka_unit_test(another_thread_may_unlock_a_mutex),
+    };
+    return cmocka_run_group_tests_name("locks", tests, NULL, NULL);
+}
