@@ -45,7 +45,8 @@ static inline void take_turn(const _Atomic uint32_t *counter, uint32_t ticket,
 void tug_rwlock_lock_shared(struct tug_rwlock *lock, void (*idle)(void)) {
     uint32_t ticket = atomic_fetch_add_explicit(&lock->next, 1, memory_order_relaxed);
     take_turn(&lock->readers, ticket, &lock->bell, idle);
-    /* release: the next reader sees what the last writer wrote, through this reader */
+    /* An addition: it prolongs the release sequence in which the next reader meets the last writer.
+     */
     atomic_fetch_add(&lock->readers, 1);
     (void)tug_bell_ring(&lock->bell, true);
 }

@@ -1,0 +1,210 @@
+/* Locks in shared memory, taken by the threads of several processes, more than there are cores.
+ *
+ * What the locks guard is plain memory: the thread sanitizer sees, in each process, where a lock
+ * does not order its holders. Writers change a pair in two steps, which readers must find equal;
+ * who must be alone looks that it is; and a writer's ticket must be the number of those who were
+ * let in before it, so that nobody is overtaken by or overtakes a writer. Tickets start just below
+ * their wrap. Now and then a holder lingers, so that the others fall asleep. Everybody gets on.
+ */
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "engine/locks.h"
+#include "stress.h"
+
+#define MAX_WORKERS 16
+#define LOCKS 2
+
+struct worker {
+    uint64_t random;
+    uint64_t turns[LOCKS];
+    uint64_t mutex_turns;
+    pthread_t thread;
+} __attribute__((aligned(128)));
+
+static struct shared {
+    struct guarded {
+        struct tug_rwlock lock;
+        uint32_t first;   /* ticket */
+        uint64_t pair[2]; /* under the lock: how often it was written */
+        _Atomic uint32_t let_in;
+        _Atomic int readers, writers; /* that are in now */
+    } guarded[LOCKS];
+    struct tug_mutex mutex;
+    uint64_t mutex_turns; /* under the mutex */
+    _Atomic uint64_t idled;
+    uint64_t deadline_ns;
+    unsigned writes_percent;
+    struct worker workers[MAX_WORKERS];
+} * shared;
+
+static void count_idle(void) {
+    atomic_fetch_add_explicit(&shared->idled, 1, memory_order_relaxed);
+}
+
+static void linger(uint64_t *random) {
+    uint64_t how = stress_random(random) % 1000;
+    if (how < 2) { /* the others use up their patience and sleep */
+        struct timespec pause = {0, 500000};
+        nanosleep(&pause, NULL);
+    } else if (how < 50) {
+        sched_yield();
+    }
+}
+
+/* The counts are relaxed: they must not order what only the lock may order. */
+static int now(_Atomic int *count, int change) {
+    return atomic_fetch_add_explicit(count, change, memory_order_relaxed) + change;
+}
+
+static void read_pair(struct guarded *guarded, uint64_t *random) {
+    tug_rwlock_lock_shared(&guarded->lock, *random & 1 ? count_idle : NULL);
+    atomic_fetch_add_explicit(&guarded->let_in, 1, memory_order_relaxed);
+    (void)now(&guarded->readers, 1);
+    uint64_t left = guarded->pair[0];
+    linger(random);
+    STRESS_CHECK(guarded->pair[1] == left, "a reader saw half a write");
+    STRESS_CHECK(now(&guarded->writers, 0) == 0, "a writer among readers");
+    (void)now(&guarded->readers, -1);
+    tug_rwlock_unlock_shared(&guarded->lock);
+}
+
+static void write_pair(struct guarded *guarded, uint64_t *random) {
+    tug_rwlock_lock_exclusive(&guarded->lock, *random & 1 ? count_idle : NULL);
+    uint32_t before = atomic_fetch_add_explicit(&guarded->let_in, 1, memory_order_relaxed);
+    uint32_t ticket = atomic_load_explicit(&guarded->lock.writers, memory_order_relaxed);
+    STRESS_CHECK(ticket - guarded->first == before, "the writer at place %u came after %u others",
+                 ticket - guarded->first, before);
+    STRESS_CHECK(now(&guarded->writers, 1) == 1, "two writers");
+    guarded->pair[0]++;
+    linger(random);
+    guarded->pair[1]++;
+    STRESS_CHECK(now(&guarded->readers, 0) == 0, "a reader beside a writer");
+    (void)now(&guarded->writers, -1);
+    tug_rwlock_unlock_exclusive(&guarded->lock);
+}
+
+static void count_under_mutex(uint64_t *random) {
+    tug_mutex_lock(&shared->mutex);
+    uint64_t turn = shared->mutex_turns + 1;
+    linger(random);
+    shared->mutex_turns = turn;
+    tug_mutex_unlock(&shared->mutex);
+}
+
+static void *work(void *argument) {
+    struct worker *self = argument;
+    while (tug_clock_ns() < shared->deadline_ns) {
+        uint64_t what = stress_random(&self->random);
+        unsigned which = what % LOCKS;
+        (what / LOCKS % 100 < shared->writes_percent ? write_pair : read_pair)(
+            &shared->guarded[which], &self->random);
+        self->turns[which]++;
+        for (uint64_t n = what >> 60; n > 0; n--) {
+            count_under_mutex(&self->random);
+            self->mutex_turns++;
+        }
+    }
+    return NULL;
+}
+
+/* A process: some of the workers. */
+__attribute__((noreturn)) static void be_a_process(unsigned first, unsigned nthreads) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (unsigned i = first; i < first + nthreads; i++)
+        STRESS_CHECK(pthread_create(&shared->workers[i].thread, NULL, work, &shared->workers[i]) ==
+                         0,
+                     "no thread");
+    for (unsigned i = first; i < first + nthreads; i++)
+        pthread_join(shared->workers[i].thread, NULL);
+    _exit(0);
+}
+
+static void check_the_end(struct guarded *guarded, uint64_t turns) {
+    uint32_t end = guarded->first + (uint32_t)turns;
+    STRESS_CHECK(atomic_load(&guarded->lock.next) == end &&
+                     atomic_load(&guarded->lock.readers) == end &&
+                     atomic_load(&guarded->lock.writers) == end,
+                 "%llu turns from ticket %u ended at next %u readers %u writers %u",
+                 (unsigned long long)turns, guarded->first, atomic_load(&guarded->lock.next),
+                 atomic_load(&guarded->lock.readers), atomic_load(&guarded->lock.writers));
+}
+
+static void round_of(unsigned nprocesses, unsigned nthreads, unsigned writes_percent,
+                     double seconds) {
+    unsigned nworkers = nprocesses * nthreads;
+    memset(shared, 0, sizeof(*shared));
+    shared->writes_percent = writes_percent;
+    for (unsigned k = 0; k < LOCKS; k++) {
+        struct guarded *guarded = &shared->guarded[k];
+        uint32_t first = -(uint32_t)(stress_seed_of(nworkers + k) % 1000);
+        *guarded = (struct guarded){.lock = {.next = first, .readers = first, .writers = first},
+                                    .first = first};
+    }
+    for (unsigned i = 0; i < nworkers; i++)
+        shared->workers[i].random = stress_seed_of(1000 * writes_percent + 100 * nprocesses + i);
+    shared->deadline_ns = tug_clock_ns() + (uint64_t)(seconds * 1e9);
+    fflush(stdout);
+    for (unsigned i = 0; i < nprocesses; i++) {
+        pid_t child = fork();
+        STRESS_CHECK(child >= 0, "no fork");
+        if (child == 0)
+            be_a_process(i * nthreads, nthreads);
+    }
+    for (unsigned i = 0; i < nprocesses; i++) {
+        int status = -1;
+        STRESS_CHECK(wait(&status) > 0 && status == 0, "a process ended with %x", status);
+    }
+    uint64_t turns[LOCKS] = {0}, mutex_turns = 0, least = UINT64_MAX, most = 0;
+    for (unsigned i = 0; i < nworkers; i++) {
+        uint64_t own = 0;
+        for (unsigned k = 0; k < LOCKS; k++) {
+            own += shared->workers[i].turns[k];
+            turns[k] += shared->workers[i].turns[k];
+        }
+        least = own < least ? own : least;
+        most = own > most ? own : most;
+        mutex_turns += shared->workers[i].mutex_turns;
+    }
+    for (unsigned k = 0; k < LOCKS; k++)
+        check_the_end(&shared->guarded[k], turns[k]);
+    STRESS_CHECK(shared->mutex_turns == mutex_turns, "%llu turns with the mutex, %llu counted",
+                 (unsigned long long)mutex_turns, (unsigned long long)shared->mutex_turns);
+    STRESS_CHECK(20 * least >= most, "one worker had %llu turns, another %llu",
+                 (unsigned long long)least, (unsigned long long)most);
+    printf("%u processes of %2u threads, %3u%% writes: %8llu turns (a worker %llu to %llu), "
+           "%8llu with the mutex, idle %llu times\n",
+           nprocesses, nthreads, writes_percent, (unsigned long long)(turns[0] + turns[1]),
+           (unsigned long long)least, (unsigned long long)most, (unsigned long long)mutex_turns,
+           (unsigned long long)atomic_load(&shared->idled));
+}
+
+static void on_alarm(int number) {
+    (void)number;
+    for (unsigned k = 0; k < LOCKS; k++) {
+        struct guarded *guarded = &shared->guarded[k];
+        fprintf(stderr, "lock %u: next %u readers %u writers %u bell %x; %d and %d are in\n", k,
+                atomic_load(&guarded->lock.next), atomic_load(&guarded->lock.readers),
+                atomic_load(&guarded->lock.writers), atomic_load(&guarded->lock.bell.word),
+                atomic_load(&guarded->readers), atomic_load(&guarded->writers));
+    }
+    stress_fail("nothing moves; mutex %u", atomic_load(&shared->mutex.word));
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        unsigned processes, threads, writes_percent;
+    } rounds[] = {{1, 2, 50}, {1, 8, 10}, {1, 16, 50}, {2, 1, 50},
+                  {8, 1, 10}, {4, 4, 30}, {4, 4, 100}, {4, 4, 0}};
+    const unsigned nrounds = sizeof(rounds) / sizeof(rounds[0]);
+    stress_parse(argc, argv);
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    STRESS_CHECK(shared != MAP_FAILED, "no shared memory");
+    signal(SIGALRM, on_alarm);
+    alarm(90 + (unsigned)stress.seconds);
+    for (unsigned i = 0; i < nrounds; i++)
+        round_of(rounds[i].processes, rounds[i].threads, rounds[i].writes_percent,
+                 stress.seconds / nrounds);
+    return 0;
+}
