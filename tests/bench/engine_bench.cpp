@@ -1,7 +1,8 @@
 /* What the engine's hot paths cost (Google Benchmark): enqueue alone and against other producers,
- * end to end, free tags, the low-load bypass, calls, drains, waking a sleeping offload thread.
+ * end to end, free tags, the low-load bypass, calls, drains, waking a sleeping offload thread,
+ * locks.
  *
- * All times are manual: the loops are in engine_c.c and time themselves, so neither the benchmark's
+ * All times are manual: the loops are in C and time themselves, so neither the benchmark's
  * own loop nor a call across languages is in them. Reported per command. check.sh compares the
  * medians with the project's bars.
  */
@@ -41,6 +42,13 @@ void EndToEnd(benchmark::State &state, int direct) {
     state.SetItemsProcessed(static_cast<int64_t>(state.iterations())); // commands a second
 }
 
+/* A turn with the mutex, while as many threads want it. */
+void Mutex(benchmark::State &state) {
+    const auto threads = static_cast<unsigned>(state.range(0));
+    for (auto _ : state)
+        state.SetIterationTime(bench_mutex_threads(threads, kLoop) / 1e9 / kLoop);
+}
+
 void Wake(benchmark::State &state) {
     std::vector<double> sample(1);
     for (auto _ : state) {
@@ -54,6 +62,10 @@ void Wake(benchmark::State &state) {
 BENCHMARK_CAPTURE(Loop, ring_enqueue, bench_ring_enqueue)->UseManualTime()->Iterations(10);
 BENCHMARK_CAPTURE(Loop, ring_dequeue, bench_ring_dequeue)->UseManualTime()->Iterations(10);
 BENCHMARK_CAPTURE(Loop, tags_take_give, bench_tags_take_give)->UseManualTime()->Iterations(10);
+BENCHMARK_CAPTURE(Loop, rwlock_shared, bench_rwlock_shared)->UseManualTime()->Iterations(10);
+BENCHMARK_CAPTURE(Loop, rwlock_exclusive, bench_rwlock_exclusive)->UseManualTime()->Iterations(10);
+BENCHMARK_CAPTURE(Loop, mutex, bench_mutex)->UseManualTime()->Iterations(10);
+BENCHMARK(Mutex)->Arg(2)->Arg(4)->UseManualTime()->Iterations(10);
 BENCHMARK_CAPTURE(Loop, engine_bypass, bench_engine_bypass)->UseManualTime()->Iterations(10);
 BENCHMARK_CAPTURE(Loop, engine_call, bench_engine_call)->UseManualTime()->Iterations(10);
 BENCHMARK_CAPTURE(Loop, engine_drain_idle, bench_engine_drain_idle)

@@ -1,9 +1,9 @@
 /* The engine's hot paths as loops that C++ can call and time.
  *
  * The engine's headers are C11 with _Atomic and cannot be read by a C++17 compiler, so the loops
- * are in engine_c.c. Each function does its operation `n` times and returns the nanoseconds that
- * took; setting up and draining are outside. No function may be called by two threads at once;
- * those with producers start their own threads. Failures abort.
+ * are in engine_c.c and locks_c.c. Each function does its operation `n` times and returns the
+ * nanoseconds that took; setting up and draining are outside. No function may be called by two
+ * threads at once; those with producers or threads start their own. Failures abort.
  */
 #ifndef TUG_BENCH_ENGINE_C_H
 #define TUG_BENCH_ENGINE_C_H
@@ -23,6 +23,14 @@ double bench_ring_dequeue(uint64_t n);
 
 /* Free tags: take and give back. */
 double bench_tags_take_give(uint64_t n);
+
+/* Locks that nobody else wants: lock and unlock. */
+double bench_rwlock_shared(uint64_t n);
+double bench_rwlock_exclusive(uint64_t n);
+double bench_mutex(uint64_t n);
+
+/* `n` turns of lock, count and unlock, shared out to at most 64 threads. */
+double bench_mutex_threads(unsigned nthreads, uint64_t n);
 
 /* How a round of producers went. */
 struct bench_round {
