@@ -4,7 +4,8 @@
  * does not order its holders. Writers change a pair in two steps, which readers must find equal;
  * who must be alone looks that it is; and a writer's ticket must be the number of those who were
  * let in before it, so that nobody is overtaken by or overtakes a writer. Tickets start just below
- * their wrap. Now and then a holder lingers, so that the others fall asleep. Everybody gets on.
+ * their wrap. Now and then a holder lingers, so that the others fall asleep. Nobody stops before
+ * everybody has had a few turns: a lock that starves one of them never comes to an end.
  */
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -15,6 +16,7 @@
 
 #define MAX_WORKERS 16
 #define LOCKS 2
+#define ENOUGH_TURNS 10
 
 struct worker {
     uint64_t random;
@@ -23,7 +25,7 @@ struct worker {
     pthread_t thread;
 } __attribute__((aligned(128)));
 
-static struct shared {
+struct shared {
     struct guarded {
         struct tug_rwlock lock;
         uint32_t first;   /* ticket */
@@ -35,9 +37,12 @@ static struct shared {
     uint64_t mutex_turns; /* under the mutex */
     _Atomic uint64_t idled;
     uint64_t deadline_ns;
+    _Atomic unsigned waiting_for; /* workers without enough turns */
     unsigned writes_percent;
     struct worker workers[MAX_WORKERS];
-} * shared;
+};
+
+static struct shared *shared;
 
 static void count_idle(void) {
     atomic_fetch_add_explicit(&shared->idled, 1, memory_order_relaxed);
@@ -93,14 +98,20 @@ static void count_under_mutex(uint64_t *random) {
     tug_mutex_unlock(&shared->mutex);
 }
 
+static uint64_t turns_of(const struct worker *worker) {
+    return worker->turns[0] + worker->turns[1];
+}
+
 static void *work(void *argument) {
     struct worker *self = argument;
-    while (tug_clock_ns() < shared->deadline_ns) {
+    while (tug_clock_ns() < shared->deadline_ns || atomic_load(&shared->waiting_for) > 0) {
         uint64_t what = stress_random(&self->random);
         unsigned which = what % LOCKS;
         (what / LOCKS % 100 < shared->writes_percent ? write_pair : read_pair)(
             &shared->guarded[which], &self->random);
         self->turns[which]++;
+        if (turns_of(self) == ENOUGH_TURNS)
+            atomic_fetch_sub(&shared->waiting_for, 1);
         for (uint64_t n = what >> 60; n > 0; n--) {
             count_under_mutex(&self->random);
             self->mutex_turns++;
@@ -136,6 +147,7 @@ static void round_of(unsigned nprocesses, unsigned nthreads, unsigned writes_per
     unsigned nworkers = nprocesses * nthreads;
     memset(shared, 0, sizeof(*shared));
     shared->writes_percent = writes_percent;
+    shared->waiting_for = nworkers;
     for (unsigned k = 0; k < LOCKS; k++) {
         struct guarded *guarded = &shared->guarded[k];
         uint32_t first = -(uint32_t)(stress_seed_of(nworkers + k) % 1000);
@@ -158,21 +170,17 @@ static void round_of(unsigned nprocesses, unsigned nthreads, unsigned writes_per
     }
     uint64_t turns[LOCKS] = {0}, mutex_turns = 0, least = UINT64_MAX, most = 0;
     for (unsigned i = 0; i < nworkers; i++) {
-        uint64_t own = 0;
-        for (unsigned k = 0; k < LOCKS; k++) {
-            own += shared->workers[i].turns[k];
-            turns[k] += shared->workers[i].turns[k];
-        }
-        least = own < least ? own : least;
-        most = own > most ? own : most;
-        mutex_turns += shared->workers[i].mutex_turns;
+        const struct worker *worker = &shared->workers[i];
+        least = turns_of(worker) < least ? turns_of(worker) : least;
+        most = turns_of(worker) > most ? turns_of(worker) : most;
+        for (unsigned k = 0; k < LOCKS; k++)
+            turns[k] += worker->turns[k];
+        mutex_turns += worker->mutex_turns;
     }
     for (unsigned k = 0; k < LOCKS; k++)
         check_the_end(&shared->guarded[k], turns[k]);
     STRESS_CHECK(shared->mutex_turns == mutex_turns, "%llu turns with the mutex, %llu counted",
                  (unsigned long long)mutex_turns, (unsigned long long)shared->mutex_turns);
-    STRESS_CHECK(20 * least >= most, "one worker had %llu turns, another %llu",
-                 (unsigned long long)least, (unsigned long long)most);
     printf("%u processes of %2u threads, %3u%% writes: %8llu turns (a worker %llu to %llu), "
            "%8llu with the mutex, idle %llu times\n",
            nprocesses, nthreads, writes_percent, (unsigned long long)(turns[0] + turns[1]),
