@@ -22,17 +22,15 @@
 #endif
 
 /* MPICH backs shared windows by files in /dev/shm. */
-static bool has_room(size_t bytes) {
+bool tug_arena_has_room(size_t bytes, const char *what) {
     struct statvfs shm;
     if (statvfs("/dev/shm", &shm) != 0)
         return true;
     size_t room = (size_t)shm.f_bavail * shm.f_frsize;
     if (room >= bytes + CHUNK_SPARE)
         return true;
-    tug_warn_once(
-        "/dev/shm has %zu KiB left, a persistent broadcast needs %zu KiB: the host MPI's own is "
-        "used instead",
-        room >> 10, (bytes + CHUNK_SPARE) >> 10);
+    tug_warn_once("/dev/shm has %zu KiB left, %s needs %zu KiB: the host MPI's own is used instead",
+                  room >> 10, what, (bytes + CHUNK_SPARE) >> 10);
     return false;
 }
 
@@ -75,7 +73,8 @@ static bool map(const struct tug_team *team, struct tug_chunk *chunk) {
 static int add_chunk(struct tug_team *team, size_t bytes) {
     struct tug_chunk *chunk = calloc(1, sizeof(*chunk));
     bytes = bytes < CHUNK_LEAST ? CHUNK_LEAST : (bytes + PAGE - 1) / PAGE * PAGE;
-    if (!all_agree(team, chunk != NULL && (team->node_rank != 0 || has_room(bytes)))) {
+    if (!all_agree(team, chunk != NULL && (team->node_rank != 0 ||
+                                           tug_arena_has_room(bytes, "a persistent broadcast")))) {
         free(chunk);
         return TUG_ERR_NO_MEMORY;
     }

@@ -8,6 +8,7 @@
 #define TUG_PERSISTENT_ARENA_H
 
 #include <mpi.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct tug_team;
@@ -24,6 +25,9 @@ struct tug_chunk {
  * of the node, a multiple of 64 bytes. 0, TUG_ERR_NO_MEMORY (said once, with what is missing),
  * TUG_ERR_MPI. */
 int tug_arena_take(struct tug_team *team, size_t bytes, unsigned char **memory);
+
+/* False, said once, if /dev/shm cannot take so many bytes more. what: needs them ("a window"). */
+bool tug_arena_has_room(size_t bytes, const char *what);
 
 /* Gives all chunks back. */
 void tug_arena_fini(struct tug_team *team);

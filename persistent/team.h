@@ -1,9 +1,10 @@
-/* Teams: what the ranks of a communicator need to run persistent collectives together.
+/* Teams: what the ranks of a communicator need to run persistent collectives together, and what
+ * their windows need to know of them.
  *
  * A team hangs on the program's communicator as an attribute, is made by the first persistent
- * collective on it (collectively) and goes with it. It has a private communicator for the traffic
- * between nodes, the map of ranks to nodes as the host sees them (MPI_COMM_TYPE_SHARED), and an
- * *arena*: memory shared by the ranks of this node, taken from the host MPI, out of which
+ * collective or window on it (collectively) and goes with it. It has a private communicator for the
+ * traffic between nodes, the map of ranks to nodes as the host sees them (MPI_COMM_TYPE_SHARED),
+ * and an *arena*: memory shared by the ranks of this node, taken from the host MPI, out of which
  * *channels* are cut.
  *
  *     arena chunk 0:  | how to write | bell of node rank 0 | bell 1 | ... | channel | channel | ...
@@ -76,8 +77,8 @@ struct tug_team {
     struct tug_chunk *chunks;    /* newest first */
     struct tug_channel **channels;
     int nchannels, channel_capacity;
-    uint64_t *votes; /* room for an agreement over all channels */
-    int references;  /* requests of this rank */
+    uint64_t *votes;        /* room for an agreement over all channels */
+    _Atomic int references; /* requests and windows of this rank */
 };
 
 static inline struct tug_bell *tug_team_bell(const struct tug_team *team, int node_rank) {
@@ -97,6 +98,15 @@ int tug_team_channel(struct tug_team *team, size_t slot_bytes, uint64_t bytes, b
 
 /* Ends a request's use of team and channel. Local. */
 void tug_team_release(struct tug_team *team, struct tug_channel *channel);
+
+/* While a window of this rank needs the team it outlives its communicator. */
+static inline void tug_team_hold(struct tug_team *team) {
+    team->references++;
+}
+
+static inline void tug_team_drop(struct tug_team *team) {
+    team->references--;
+}
 
 /* MPI is about to end: the communicators' last attributes are deleted where no collective may be
  * called; what is shared goes with the process. */

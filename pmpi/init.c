@@ -89,7 +89,7 @@ static int poll_cancel(void *state, int complete) {
 }
 
 /* Testing a request that never completes is a progress call that needs no communicator. */
-static void poll_host(void) {
+void tug_shim_poll_host(void) {
     int flag;
     MPI_Request handle = poll_handle;
     tug_host.Test(&handle, &flag, MPI_STATUS_IGNORE);
@@ -114,7 +114,7 @@ static bool start_engine(void) {
     if (tug_host.Grequest_start(poll_query, poll_free, poll_cancel, NULL, &poll_handle) !=
         MPI_SUCCESS)
         return false;
-    const struct tug_engine_config config = {.host_poll = poll_host, .max_jobs = MAX_JOBS};
+    const struct tug_engine_config config = {.host_poll = tug_shim_poll_host, .max_jobs = MAX_JOBS};
     int error = tug_engine_start(&config);
     if (error) {
         tug_warn_once("the engine does not start (%s): all calls pass through",

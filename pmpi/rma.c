@@ -1,4 +1,6 @@
-/* One-sided operations on taken windows, native lane.
+/* One-sided operations on taken windows.
+ *
+ * Direct lane: done at once by the caller (direct.h). Native lane:
  *
  * A thread alone in MPI calls the host directly. Among several, each operation enters the engine
  * once: with the baton it calls the host itself, else it leaves a command and returns; who holds
@@ -13,29 +15,12 @@
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/host.h"
+#include "pmpi/direct.h"
+#include "pmpi/rma.h"
 #include "pmpi/shim.h"
 #include "pmpi/window.h"
 
-/* The parameters of any one-sided operation; each uses its own. */
-struct rma {
-    struct tug_window *window;
-    const void *origin;
-    void *result;
-    const void *compare;
-    MPI_Count origin_count;
-    MPI_Count result_count;
-    MPI_Count target_count;
-    MPI_Aint disp;
-    MPI_Request *request;
-    MPI_Datatype origin_type;
-    MPI_Datatype result_type;
-    MPI_Datatype target_type;
-    int target;
-    MPI_Op op;
-    int error;
-};
-
-_Static_assert(sizeof(struct rma) <= TUG_COMMAND_PAYLOAD, "an operation fits into a command");
+_Static_assert(sizeof(struct tug_rma) <= TUG_COMMAND_PAYLOAD, "an operation fits into a command");
 
 static void count_call(enum tug_stat stat, MPI_Count count, MPI_Datatype type) {
     MPI_Count size = 0;
@@ -44,7 +29,7 @@ static void count_call(enum tug_stat stat, MPI_Count count, MPI_Datatype type) {
         tug_stat_add(TUG_STAT_BYTES, (uint64_t)(count * size));
 }
 
-/* How each family's arguments stand in struct rma: SAVE fills one, the argument list calls from
+/* How each family's arguments stand in struct tug_rma: SAVE fills one, the argument list calls from
  * one. */
 #define SAVE_TARGET(o)                                                                             \
     (o)->target = target_rank;                                                                     \
@@ -97,6 +82,13 @@ static void count_call(enum tug_stat stat, MPI_Count count, MPI_Datatype type) {
 #define CAS_ARGUMENTS(o, count_t)                                                                  \
     (o)->origin, (o)->compare, (o)->result, (o)->origin_type, (o)->target, (o)->disp
 
+#define DIRECT_PUT tug_direct_put
+#define DIRECT_GET tug_direct_get
+#define DIRECT_ACC tug_direct_accumulate
+#define DIRECT_GETACC tug_direct_get_accumulate
+#define DIRECT_FOP tug_direct_fetch_and_op
+#define DIRECT_CAS tug_direct_compare_and_swap
+
 /* The host sends a large accumulate as one message, buffered whole on arrival: 1 MiB takes it 1 ms
  * on a node. Pieces below its eager limits take a quarter to a half of that (2 KiB on a node, 16
  * KiB beyond, measured), and MPI promises atomicity per element only. Beyond PIECES_MOST the
@@ -127,15 +119,12 @@ static MPI_Count piece_elements(const struct tug_window *window, int target, MPI
 
 /* Only accumulates are cut. A piece is a call of its own, too short to be cut again, counted once
  * all. */
-#define SPLIT_PUT(Name, stat, count_t)
-#define SPLIT_GET(Name, stat, count_t)
-#define SPLIT_GETACC(Name, stat, count_t)
-#define SPLIT_FOP(Name, stat, count_t)
-#define SPLIT_CAS(Name, stat, count_t)
-#define SPLIT_PUT_REQUEST(Name, stat, count_t)
-#define SPLIT_GET_REQUEST(Name, stat, count_t)
-#define SPLIT_ACC_REQUEST(Name, stat, count_t)
-#define SPLIT_GETACC_REQUEST(Name, stat, count_t)
+#define SPLIT_NOTHING(Name, stat, count_t)
+#define SPLIT_PUT SPLIT_NOTHING
+#define SPLIT_GET SPLIT_NOTHING
+#define SPLIT_GETACC SPLIT_NOTHING
+#define SPLIT_FOP SPLIT_NOTHING
+#define SPLIT_CAS SPLIT_NOTHING
 #define SPLIT_ACC(Name, stat, count_t)                                                             \
     MPI_Count size;                                                                                \
     MPI_Count elements = piece_elements(window, target_rank, origin_count, origin_datatype,        \
@@ -150,19 +139,37 @@ static MPI_Count piece_elements(const struct tug_window *window, int target, MPI
             tug_stat_add(stat, i == 0 ? 0 : (uint64_t)-1);                                         \
         }                                                                                          \
         return failed;                                                                             \
-    }                                                                                              \
-    (void)size
+    }
 
-/* What every body begins with: not ours? the host's at once. */
-#define BEGIN(Name, STAT, FAMILY, count_t, count, type, arguments)                                 \
+/* An operation in the direct lane. What it refuses, the host gets to see on its own window, whose
+ * answer is an error. */
+#define DO_DIRECT(Name, FAMILY, arguments, then)                                                   \
+    struct tug_rma direct;                                                                         \
+    direct.window = window;                                                                        \
+    SAVE_##FAMILY(&direct);                                                                        \
+    int done = DIRECT_##FAMILY(&direct);                                                           \
+    if (TUG_UNLIKELY(done == TUG_DIRECT_REFUSED))                                                  \
+        done = tug_host.Name arguments;                                                            \
+    else if (done == MPI_SUCCESS)                                                                  \
+        done = (then);                                                                             \
+    return tug_window_report(window, done)
+
+/* What every body begins with: not ours? the host's at once. `then` ends what the direct lane has
+ * done. */
+#define BEGIN(Name, STAT, FAMILY, SPLIT, count_t, count, type, arguments, then)                    \
     struct tug_window *window = tug_window_find(win);                                              \
     if (TUG_UNLIKELY(window == NULL)) {                                                            \
         tug_stat_add(TUG_STAT_##STAT##_PASSED, 1);                                                 \
         return tug_host.Name arguments;                                                            \
     }                                                                                              \
-    SPLIT_##FAMILY(Name, TUG_STAT_##STAT##_TAKEN, count_t);                                        \
+    if (window->direct == NULL) {                                                                  \
+        SPLIT(Name, TUG_STAT_##STAT##_TAKEN, count_t);                                             \
+    }                                                                                              \
     if (TUG_UNLIKELY(tug_stats_on))                                                                \
         count_call(TUG_STAT_##STAT##_TAKEN, count, type);                                          \
+    if (window->direct != NULL) {                                                                  \
+        DO_DIRECT(Name, FAMILY, arguments, then);                                                  \
+    }                                                                                              \
     if (TUG_UNLIKELY(window->healed))                                                              \
         target_disp = tug_window_translate(window, target_rank, target_disp);                      \
     if (!tug_shim.concurrent) {                                                                    \
@@ -174,19 +181,19 @@ static MPI_Count piece_elements(const struct tug_window *window, int target, MPI
 /* An operation that may be issued later. */
 #define OPERATION(Name, STAT, FAMILY, count_t, count, type, parameters, arguments)                 \
     static void execute_##Name(struct tug_command *command) {                                      \
-        struct rma *o = (struct rma *)command->payload.bytes;                                      \
+        struct tug_rma *o = (struct tug_rma *)command->payload.bytes;                              \
         tug_window_defer(o->window,                                                                \
                          tug_host.Name(FAMILY##_ARGUMENTS(o, count_t), o->window->handle));        \
     }                                                                                              \
     int tug_shim_##Name parameters {                                                               \
-        BEGIN(Name, STAT, FAMILY, count_t, count, type, arguments);                                \
+        BEGIN(Name, STAT, FAMILY, SPLIT_##FAMILY, count_t, count, type, arguments, MPI_SUCCESS);   \
         struct tug_ticket ticket;                                                                  \
         if (tug_engine_enter_helping(&ticket) == TUG_ENTRY_BATON) {                                \
             int error = tug_host.Name arguments;                                                   \
             tug_engine_leave();                                                                    \
             return tug_window_report(window, error);                                               \
         }                                                                                          \
-        struct rma *o = (struct rma *)ticket.cell->payload.bytes;                                  \
+        struct tug_rma *o = (struct tug_rma *)ticket.cell->payload.bytes;                          \
         o->window = window;                                                                        \
         SAVE_##FAMILY(o);                                                                          \
         ticket.cell->execute = execute_##Name;                                                     \
@@ -197,14 +204,14 @@ static MPI_Count piece_elements(const struct tug_window *window, int target, MPI
 /* An operation that returns a request: issued in its turn, by whoever drives. */
 #define REQUEST_OPERATION(Name, FAMILY, count_t, parameters, arguments)                            \
     static void run_##Name(void *argument) {                                                       \
-        struct rma *o = argument;                                                                  \
+        struct tug_rma *o = argument;                                                              \
         o->error = tug_host.Name(FAMILY##_ARGUMENTS(o, count_t), o->window->handle, o->request);   \
     }                                                                                              \
     int tug_shim_##Name parameters {                                                               \
-        BEGIN(Name, RMA_REQUEST, FAMILY##_REQUEST, count_t, origin_count, origin_datatype,         \
-              arguments);                                                                          \
-        struct rma operation;                                                                      \
-        struct rma *o = &operation;                                                                \
+        BEGIN(Name, RMA_REQUEST, FAMILY, SPLIT_NOTHING, count_t, origin_count, origin_datatype,    \
+              arguments, tug_direct_request(window->direct, request));                             \
+        struct tug_rma operation;                                                                  \
+        struct tug_rma *o = &operation;                                                            \
         o->window = window;                                                                        \
         o->request = request;                                                                      \
         SAVE_##FAMILY(o);                                                                          \

@@ -24,4 +24,7 @@ extern struct tug_shim tug_shim;
  */
 bool tug_shim_engine(void);
 
+/* Progresses the host MPI a little. The engine has been started. Any thread. */
+void tug_shim_poll_host(void);
+
 #endif

@@ -1,11 +1,43 @@
-/* Synchronisation of taken windows: whatever was queued before is issued first, then the calling
- * thread itself makes the host's call. The engine is never blocked by an epoch. Deferred errors
- * surface here. */
+/* Synchronisation of taken windows. Native lane: whatever was queued before is issued first, then
+ * the calling thread itself makes the host's call. The engine is never blocked by an epoch.
+ * Deferred errors surface here. Direct lane: nothing is ever outstanding. */
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/host.h"
+#include "pmpi/direct.h"
 #include "pmpi/shim.h"
 #include "pmpi/window.h"
+
+/* What each call is in the direct lane; the host does what the lane leaves to it, over a window
+ * that has nothing outstanding. */
+#define WAITS(call) (tug_engine_host_begin(), waited(call))
+static int waited(int error) {
+    tug_engine_host_end();
+    return error;
+}
+#define DIRECT_Win_fence WAITS(tug_direct_fence(window, assert))
+#define DIRECT_Win_start WAITS(tug_direct_start(window, group, assert))
+#define DIRECT_Win_complete WAITS(tug_direct_complete(window))
+#define DIRECT_Win_post WAITS(tug_host.Win_post(group, assert, win))
+#define DIRECT_Win_wait WAITS(tug_host.Win_wait(win))
+#define DIRECT_Win_test WAITS(tug_host.Win_test(win, flag))
+#define DIRECT_Win_lock tug_direct_lock(window, lock_type, rank, assert)
+#define DIRECT_Win_unlock tug_direct_unlock(window, rank)
+#define DIRECT_Win_lock_all tug_direct_lock_all(window, assert)
+#define DIRECT_Win_unlock_all tug_direct_unlock_all(window)
+#define DIRECT_Win_flush tug_direct_flush(window, rank)
+#define DIRECT_Win_flush_all tug_direct_flush_all(window)
+#define DIRECT_Win_flush_local tug_direct_flush(window, rank)
+#define DIRECT_Win_flush_local_all tug_direct_flush_all(window)
+#define DIRECT_Win_sync MPI_SUCCESS
+
+/* Before: what this rank has stored is there for those the call lets in. After: what the others
+ * have stored is there for this rank. */
+#define SYNC_DIRECT(Name)                                                                          \
+    atomic_thread_fence(memory_order_seq_cst);                                                     \
+    int done = DIRECT_##Name;                                                                      \
+    atomic_thread_fence(memory_order_seq_cst);                                                     \
+    return tug_window_report(window, done)
 
 #define SYNC(Name, host_call, not_ours, parameters, arguments)                                     \
     int tug_shim_##Name parameters {                                                               \
@@ -15,6 +47,9 @@
             return tug_host.Name arguments;                                                        \
         }                                                                                          \
         tug_stat_add(TUG_STAT_SYNC_TAKEN, 1);                                                      \
+        if (window->direct != NULL) {                                                              \
+            SYNC_DIRECT(Name);                                                                     \
+        }                                                                                          \
         if (tug_shim.concurrent)                                                                   \
             tug_engine_drain();                                                                    \
         tug_engine_host_begin();                                                                   \

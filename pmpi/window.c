@@ -2,12 +2,15 @@
 #include "pmpi/window.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
+#include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/host.h"
 #include "persistent/team.h"
+#include "pmpi/direct.h"
 #include "pmpi/shim.h"
 
 #define HOST_ALIGNMENT 16 /* what MPICH 4.0.2 over UCX addresses rightly */
@@ -142,23 +145,31 @@ static struct tug_window *adopt(MPI_Win win) {
     }
     tug_host.Win_set_errhandler(win, MPI_ERRORS_RETURN);
     list_add(window);
-    tug_engine_attend(1);
     tug_stat_add(TUG_STAT_WINDOW_TAKEN, 1);
     return window;
 }
 
-static void window_release(struct tug_window *window) {
+static void disown(struct tug_window *window) {
     table_clear(window);
     list_remove(window);
-    tug_engine_attend(-1);
     tug_host.Errhandler_free(&window->errhandler);
     free(window->place);
     free(window->near);
     free(window);
 }
 
+/* The host's window is gone. */
+static void window_release(struct tug_window *window) {
+    if (window->direct != NULL)
+        tug_direct_free(window->direct);
+    else
+        tug_engine_attend(-1);
+    disown(window);
+}
+
 static bool takes_windows(int error) {
-    if (error == MPI_SUCCESS && tug_shim.active && tug_shim_engine())
+    if (error == MPI_SUCCESS && tug_shim.active && tug_settings.rma != TUG_RMA_OFF &&
+        tug_shim_engine())
         return true;
     tug_stat_add(TUG_STAT_WINDOW_PASSED, 1);
     return false;
@@ -244,20 +255,25 @@ static int heal(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MP
     window->place = places;
     window->nranks = nranks;
     window->healed = true;
+    tug_engine_attend(1);
     tug_log(TUG_VERBOSE_INFO,
             "window %#x: the host misplaces memory at %p; displacements are translated",
             (unsigned)*win, base);
     return MPI_SUCCESS;
 }
 
-static struct tug_window *adopt_agreed(MPI_Win win, struct agreement agreed) {
-    struct tug_window *window = adopt(win);
-    if (window == NULL)
-        return NULL;
+/* The window goes by the native lane: through the host's. */
+static void go_native(struct tug_window *window, struct agreement agreed) {
     window->common_unit = agreed.common_unit;
     if (agreed.team != NULL)
         find_neighbours(window, agreed.team);
-    return window;
+    tug_engine_attend(1);
+}
+
+static void adopt_native(MPI_Win win, struct agreement agreed) {
+    struct tug_window *window = adopt(win);
+    if (window != NULL)
+        go_native(window, agreed);
 }
 
 static int take_created(int error, void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
@@ -266,7 +282,7 @@ static int take_created(int error, void *base, MPI_Aint size, MPI_Aint disp_unit
         return error;
     struct agreement agreed = agree(is_misplaced(base, size, *win), disp_unit, comm);
     if (!agreed.misplaced) {
-        (void)adopt_agreed(*win, agreed);
+        adopt_native(*win, agreed);
         return MPI_SUCCESS;
     }
     error = heal(base, size, disp_unit, info, comm, win);
@@ -282,44 +298,112 @@ static MPI_Aint rounded(MPI_Aint size) {
     return tug_shim.active && size > 0 ? (size + line - 1) / line * line : size;
 }
 
-static int take_allocated(int error, MPI_Aint size, MPI_Aint disp_unit, void *baseptr,
-                          MPI_Comm comm, MPI_Win *win) {
+/* A call that allocates a window's memory: MPI_Win_allocate or MPI_Win_allocate_shared. */
+struct allocation {
+    int (*host_call)(const struct allocation *, MPI_Aint size);
+    bool shared;
+    MPI_Aint size;
+    MPI_Aint disp_unit;
+    MPI_Info info;
+    MPI_Comm comm;
+    void *baseptr;
+    MPI_Win *win;
+};
+
+static bool info_says(MPI_Info info, const char *key, const char *value) {
+    char text[MPI_MAX_INFO_VAL + 1];
+    int flag = 0;
+    if (info == MPI_INFO_NULL)
+        return false;
+    tug_host.Info_get(info, key, MPI_MAX_INFO_VAL, text, &flag);
+    return flag && strcmp(text, value) == 0;
+}
+
+/* The team of a communicator whose ranks share a node, or NULL. The handle has not been checked:
+ * what is plainly none is left to the host. MPICH's handles of communicators: kind in bits 31-30,
+ * object type 1 in 29-26. */
+static struct tug_team *team_of_node(MPI_Comm comm) {
+    struct tug_team *team;
+    int inter;
+    if ((uint32_t)comm >> 30 == 0 || ((uint32_t)comm >> 26 & 15) != 1 ||
+        tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
+        return NULL;
+    return tug_team_get(comm, &team) == 0 && team->nnodes == 1 ? team : NULL;
+}
+
+/* Tries the direct lane for a window whose host window, over next to nothing, is there. Collective,
+ * the same answer on all ranks. */
+static bool go_direct(const struct allocation *a, struct tug_team *team) {
+    struct tug_window *window = adopt(*a->win);
+    bool contiguous = a->shared && !info_says(a->info, "alloc_shared_noncontig", "true");
+    bool willing = window != NULL && !info_says(a->info, "tugboat_lane", "native");
+    struct tug_direct *direct = tug_direct_create(team, a->size, a->disp_unit, contiguous, willing);
+    if (direct == NULL) {
+        if (window != NULL)
+            disown(window);
+        return false;
+    }
+    window->direct = direct;
+    keep_geometry(window, direct->targets[direct->rank].base, a->size, a->disp_unit);
+    *(void **)a->baseptr = window->base;
+    tug_log(TUG_VERBOSE_INFO, "window %#x: direct lane", (unsigned)*a->win);
+    return true;
+}
+
+static int allocate_native(const struct allocation *a) {
+    int error = a->host_call(a, a->shared ? a->size : rounded(a->size));
     if (!takes_windows(error))
         return error;
-    struct tug_window *window = adopt_agreed(*win, agree(false, disp_unit, comm));
-    if (window != NULL && rounded(size) != size)
-        keep_geometry(window, *(void **)baseptr, size, disp_unit);
+    adopt_native(*a->win, agree(false, a->disp_unit, a->comm));
+    struct tug_window *window = tug_window_find(*a->win);
+    if (window != NULL && !a->shared && rounded(a->size) != a->size)
+        keep_geometry(window, *(void **)a->baseptr, a->size, a->disp_unit);
     return MPI_SUCCESS;
 }
 
-static int take_shared(int error, MPI_Aint disp_unit, MPI_Comm comm, MPI_Win *win) {
-    if (takes_windows(error))
-        (void)adopt_agreed(*win, agree(false, disp_unit, comm));
-    return error;
+/* In the direct lane the program's handle is a window of the host's over one byte at most, made as
+ * the program said: the host checks the arguments, and answers for flavour, group and info. */
+static int allocate(const struct allocation *a) {
+    struct tug_team *team = NULL;
+    if (tug_shim.active && tug_settings.rma == TUG_RMA_AUTO)
+        team = team_of_node(a->comm);
+    if (team == NULL)
+        return allocate_native(a);
+    int error = a->host_call(a, a->size > 0 ? 1 : a->size);
+    if (!takes_windows(error))
+        return error;
+    if (go_direct(a, team))
+        return MPI_SUCCESS;
+    tug_host.Win_free(a->win);
+    return allocate_native(a);
 }
 
 #define TAKE_Win_create(Name, parameters, arguments)                                               \
     int tug_shim_##Name parameters {                                                               \
         return take_created(tug_host.Name arguments, base, size, disp_unit, info, comm, win);      \
     }
-#define TAKE_Win_allocate(Name, parameters, arguments)                                             \
+#define TAKE_allocation(Name, is_shared, unit_t, parameters)                                       \
+    static int host_##Name(const struct allocation *a, MPI_Aint size) {                            \
+        return tug_host.Name(size, (unit_t)a->disp_unit, a->info, a->comm, a->baseptr, a->win);    \
+    }                                                                                              \
     int tug_shim_##Name parameters {                                                               \
-        MPI_Aint asked = size;                                                                     \
-        size = rounded(size);                                                                      \
-        return take_allocated(tug_host.Name arguments, asked, disp_unit, baseptr, comm, win);      \
+        return allocate(&(struct allocation){host_##Name, is_shared, size, disp_unit, info, comm,  \
+                                             baseptr, win});                                       \
     }
-#define TAKE_Win_shared(Name, unit, parameters, arguments)                                         \
+#define TAKE_Win_create_dynamic(Name, parameters, arguments)                                       \
     int tug_shim_##Name parameters {                                                               \
-        return take_shared(tug_host.Name arguments, unit, comm, win);                              \
+        int error = tug_host.Name arguments;                                                       \
+        if (takes_windows(error))                                                                  \
+            adopt_native(*win, agree(false, 1, comm));                                             \
+        return error;                                                                              \
     }
 #define ROW_Win_create(...) TAKE_Win_create(Win_create, __VA_ARGS__)
 #define ROW_Win_create_c(...) TAKE_Win_create(Win_create_c, __VA_ARGS__)
-#define ROW_Win_allocate(...) TAKE_Win_allocate(Win_allocate, __VA_ARGS__)
-#define ROW_Win_allocate_c(...) TAKE_Win_allocate(Win_allocate_c, __VA_ARGS__)
-#define ROW_Win_allocate_shared(...) TAKE_Win_shared(Win_allocate_shared, disp_unit, __VA_ARGS__)
-#define ROW_Win_allocate_shared_c(...)                                                             \
-    TAKE_Win_shared(Win_allocate_shared_c, disp_unit, __VA_ARGS__)
-#define ROW_Win_create_dynamic(...) TAKE_Win_shared(Win_create_dynamic, 1, __VA_ARGS__)
+#define ROW_Win_allocate(p, a) TAKE_allocation(Win_allocate, false, int, p)
+#define ROW_Win_allocate_c(p, a) TAKE_allocation(Win_allocate_c, false, MPI_Aint, p)
+#define ROW_Win_allocate_shared(p, a) TAKE_allocation(Win_allocate_shared, true, int, p)
+#define ROW_Win_allocate_shared_c(p, a) TAKE_allocation(Win_allocate_shared_c, true, MPI_Aint, p)
+#define ROW_Win_create_dynamic(...) TAKE_Win_create_dynamic(Win_create_dynamic, __VA_ARGS__)
 #define TUG_CALL_CREATE(Name, parameters, arguments) ROW_##Name(parameters, arguments)
 #include "host/calls.def"
 
@@ -355,14 +439,45 @@ int tug_shim_Win_get_info(MPI_Win win, MPI_Info *info_used) {
     if (window == NULL)
         return error;
     if (error == MPI_SUCCESS)
-        tug_host.Info_set(*info_used, "tugboat_lane", "native");
+        tug_host.Info_set(*info_used, "tugboat_lane", window->direct ? "direct" : "native");
     return tug_window_report(window, error);
 }
+
+/* In the direct lane the host knows nothing of the memory. */
+static int query(struct tug_window *window, int rank, MPI_Aint *size, MPI_Aint *disp_unit,
+                 void *baseptr) {
+    const struct tug_direct *direct = window->direct;
+    if (rank == MPI_PROC_NULL) /* the first rank that has any */
+        for (rank = 0; rank < direct->nranks - 1 && direct->targets[rank].size == 0;)
+            rank++;
+    *size = direct->targets[rank].size;
+    *disp_unit = direct->targets[rank].disp_unit;
+    *(void **)baseptr = direct->targets[rank].base;
+    return MPI_SUCCESS;
+}
+
+#define SHARED_QUERY(Name, unit_t)                                                                 \
+    int tug_shim_##Name(MPI_Win win, int rank, MPI_Aint *size, unit_t *disp_unit, void *baseptr) { \
+        struct tug_window *window = tug_window_find(win);                                          \
+        MPI_Aint unit;                                                                             \
+        int error = tug_host.Name(win, rank, size, disp_unit, baseptr);                            \
+        if (window == NULL)                                                                        \
+            return error;                                                                          \
+        if (error == MPI_SUCCESS && window->direct != NULL) {                                      \
+            error = query(window, rank, size, &unit, baseptr);                                     \
+            *disp_unit = (unit_t)unit;                                                             \
+        }                                                                                          \
+        return tug_window_report(window, error);                                                   \
+    }
+SHARED_QUERY(Win_shared_query, int)
+SHARED_QUERY(Win_shared_query_c, MPI_Aint)
 
 int tug_shim_Win_free(MPI_Win *win) {
     struct tug_window *window = win == NULL ? NULL : tug_window_find(*win);
     if (window == NULL)
         return tug_host.Win_free(win);
+    if (window->direct != NULL && tug_direct_in_epoch(window->direct))
+        return tug_window_raise(window, MPI_ERR_RMA_SYNC);
     tug_engine_drain();
     int deferred = tug_window_settle(window, MPI_SUCCESS);
     /* from here on the program's handler again: the host may report an open epoch */
@@ -381,6 +496,8 @@ void tug_window_free_left_over(void) {
         MPI_Win handle = window->handle;
         next = window->newer;
         tug_engine_drain();
+        if (window->direct != NULL && tug_direct_in_epoch(window->direct))
+            continue;
         if (tug_host.Win_free(&handle) == MPI_SUCCESS) /* an open epoch: it stays */
             window_release(window);
     }

@@ -1,7 +1,8 @@
 /* Windows that the shim has taken: what we know of them beside the host's handle.
  *
- * Native lane: the host's window does the work; the engine issues the operations and looks after
- * its progress. Ours are the error handler and two repairs:
+ * A window has a lane. Direct: all ranks have mapped its memory, see direct.h. Native: the host's
+ * window does the work; the engine issues the operations and looks after its progress. Ours in both
+ * are the error handler, and in the native lane two repairs:
  *
  * - The host's own handler on a taken window is MPI_ERRORS_RETURN, so that an operation that fails
  * in another thread's hands never runs the program's handler there. The program's handler is kept
@@ -23,6 +24,7 @@
 
 struct tug_window {
     MPI_Win handle;
+    struct tug_direct *direct;        /* direct lane; NULL: native */
     struct tug_window *older, *newer; /* the open ones, in the order of their creation */
     bool healed;                      /* target displacements are translated by place[] */
     bool own_geometry;                /* base, size and disp_unit below are what the program sees */

@@ -46,6 +46,7 @@ static bool parse_affinity(const struct setting *setting, const char *text);
 static bool parse_stats(const struct setting *setting, const char *text);
 
 static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
+static const char *const rma_choices[] = {"auto", "native", "off", NULL};
 static const char *const verbose_choices[] = {"quiet", "warn", "info", "debug", NULL};
 
 static const struct setting settings[] = {
@@ -88,6 +89,16 @@ static const struct setting settings[] = {
      .parse = parse_number,
      .field = &tug_settings.ring_size,
      .number = {.least = 16, .most = 1048576, .power_of_two = true}},
+    {.name = "TUGBOAT_RMA",
+     .type = "choice",
+     .initial = "auto",
+     .range = "auto, native, off",
+     .help = "how windows are served: by direct access to memory that all their ranks have mapped "
+             "where they can and natively otherwise, always by the host MPI's window through the "
+             "engine, or not at all",
+     .parse = parse_choice,
+     .field = &tug_settings.rma,
+     .choices = rma_choices},
     {.name = "TUGBOAT_STATS",
      .type = "output",
      .initial = "0",

@@ -30,6 +30,12 @@ enum tug_affinity {
     TUG_AFFINITY_LIST, /* affinity_cpus */
 };
 
+enum tug_rma_lanes {
+    TUG_RMA_AUTO,   /* the best lane that all ranks of a window can take */
+    TUG_RMA_NATIVE, /* the host's window, through the engine */
+    TUG_RMA_OFF,    /* windows are the host's alone */
+};
+
 enum tug_verbose {
     TUG_VERBOSE_QUIET, /* errors only */
     TUG_VERBOSE_WARN,
@@ -45,6 +51,7 @@ struct tug_settings {
     cpu_set_t affinity_cpus;         /* ... set when affinity_mode is TUG_AFFINITY_LIST */
     uint64_t spin_us;                /* TUGBOAT_SPIN_US */
     uint64_t ring_size;              /* TUGBOAT_RING_SIZE, a power of two, in commands */
+    enum tug_rma_lanes rma;          /* TUGBOAT_RMA */
     const char *stats;        /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
     enum tug_verbose verbose; /* TUGBOAT_VERBOSE */
     uint64_t segment_bytes;   /* TUGBOAT_SEGMENT, 0 = chosen by the model */

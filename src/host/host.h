@@ -34,6 +34,9 @@
     X(Errhandler_free)                                                                             \
     X(Grequest_complete)                                                                           \
     X(Grequest_start)                                                                              \
+    X(Group_free)                                                                                  \
+    X(Group_size)                                                                                  \
+    X(Group_translate_ranks)                                                                       \
     X(Info_create)                                                                                 \
     X(Info_dup)                                                                                    \
     X(Info_free)                                                                                   \
@@ -49,6 +52,7 @@
     X(Type_get_contents)                                                                           \
     X(Type_get_envelope)                                                                           \
     X(Type_get_extent_c)                                                                           \
+    X(Type_get_true_extent_c)                                                                      \
     X(Type_size_c)                                                                                 \
     X(Unpack_c)
 

@@ -1,0 +1,428 @@
+#include "pmpi/direct.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/host.h"
+#include "persistent/arena.h"
+#include "persistent/team.h"
+#include "pmpi/layout.h"
+#include "pmpi/reduction.h"
+#include "pmpi/window.h"
+
+/* ---- memory ---- */
+
+#define ALIGNMENT ((MPI_Aint)64)
+
+static MPI_Aint rounded(MPI_Aint bytes) {
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* What each rank tells the others. */
+struct part {
+    MPI_Aint size;
+    MPI_Aint disp_unit;
+    MPI_Aint willing;
+};
+
+static bool all_agree(const struct tug_team *team, bool mine) {
+    int everyone = mine;
+    return tug_host.Allreduce(MPI_IN_PLACE, &everyone, 1, MPI_INT, MPI_LAND, team->comm) ==
+               MPI_SUCCESS &&
+           everyone;
+}
+
+/* The first rank looks for all: the others might look when it is not the same any more. */
+static bool is_room(const struct tug_team *team, const struct part *parts) {
+    MPI_Aint bytes = 0;
+    int room = true;
+    for (int r = 0; r < team->nranks; r++) {
+        bytes += rounded(parts[r].size) + (MPI_Aint)sizeof(struct tug_control);
+        room = room && parts[r].willing;
+    }
+    if (room && team->rank == 0)
+        room = tug_arena_has_room((size_t)bytes, "a window");
+    return tug_host.Bcast(&room, 1, MPI_INT, 0, team->comm) == MPI_SUCCESS && room;
+}
+
+/* Maps the memory and notes where everybody's is. */
+static bool map(struct tug_direct *direct, const struct part *parts, bool contiguous) {
+    const struct tug_team *team = direct->team;
+    int last = team->nranks - 1;
+    MPI_Aint bytes = contiguous ? parts[team->rank].size : rounded(parts[team->rank].size);
+    if (team->rank == last)
+        bytes = rounded(bytes) + ALIGNMENT + team->nranks * (MPI_Aint)sizeof(struct tug_control);
+    MPI_Info info;
+    void *mine;
+    tug_host.Info_create(&info);
+    tug_host.Info_set(info, "alloc_shared_noncontig", contiguous ? "false" : "true");
+    int error = tug_host.Win_allocate_shared(bytes, 1, info, team->comm, &mine, &direct->memory);
+    tug_host.Info_free(&info);
+    if (error != MPI_SUCCESS)
+        return false;
+    for (int r = 0; r < team->nranks; r++) {
+        struct tug_direct_target *target = &direct->targets[r];
+        MPI_Aint size;
+        int unit;
+        void *base;
+        if (tug_host.Win_shared_query(direct->memory, r, &size, &unit, &base) != MPI_SUCCESS)
+            return false;
+        target->base = base;
+        target->size = parts[r].size;
+        target->disp_unit = parts[r].disp_unit;
+    }
+    uintptr_t behind = (uintptr_t)direct->targets[last].base + (uintptr_t)parts[last].size;
+    struct tug_control *control = (void *)((behind + ALIGNMENT - 1) & -(uintptr_t)ALIGNMENT);
+    for (int r = 0; r < team->nranks; r++)
+        direct->targets[r].control = &control[r];
+    memset(&control[team->rank], 0, sizeof(*control)); /* a rank alone gets it from malloc */
+    return true;
+}
+
+struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
+                                     bool contiguous, bool willing) {
+    size_t n = (size_t)team->nranks;
+    struct tug_direct *direct = calloc(1, sizeof(*direct) + n * sizeof(direct->targets[0]));
+    struct part *parts = malloc(n * sizeof(*parts));
+    struct part mine = {size, disp_unit, willing};
+    bool made = false;
+    if (!all_agree(team, direct != NULL && parts != NULL))
+        goto fail;
+    direct->team = team;
+    direct->memory = MPI_WIN_NULL;
+    direct->nranks = team->nranks;
+    direct->rank = team->rank;
+    tug_host.Allgather(&mine, 3, MPI_AINT, parts, 3, MPI_AINT, team->comm);
+    if (!is_room(team, parts))
+        goto fail;
+    made = all_agree(team, map(direct, parts, contiguous));
+    if (made)
+        tug_team_hold(team);
+    else if (direct->memory != MPI_WIN_NULL)
+        tug_host.Win_free(&direct->memory);
+fail:
+    free(parts);
+    if (made)
+        return direct;
+    free(direct);
+    return NULL;
+}
+
+void tug_direct_free(struct tug_direct *direct) {
+    tug_host.Win_free(&direct->memory);
+    tug_team_drop(direct->team);
+    free(direct);
+}
+
+/* ---- what every operation begins with ---- */
+
+/* The target of an operation of `data`, whose address it sets; or why there is none. */
+static int reach(const struct tug_rma *o, struct tug_data *data, struct tug_direct_target **found) {
+    struct tug_direct *direct = o->window->direct;
+    if (__builtin_expect((unsigned)o->target >= (unsigned)direct->nranks || o->disp < 0, 0))
+        return TUG_DIRECT_REFUSED;
+    struct tug_direct_target *target = &direct->targets[o->target];
+    uint8_t everyone = atomic_load_explicit(&direct->everyone, memory_order_relaxed);
+    uint8_t access = atomic_load_explicit(&target->access, memory_order_relaxed);
+    if (__builtin_expect(everyone & TUG_ACCESS_FENCE, 0))
+        atomic_store_explicit(&direct->fence_used, true, memory_order_relaxed);
+    else if (__builtin_expect(!(everyone & TUG_ACCESS_ALL) &&
+                                  !(access & (TUG_ACCESS_LOCKED | TUG_ACCESS_START)),
+                              0))
+        return MPI_ERR_RMA_SYNC;
+    MPI_Aint offset;
+    if (__builtin_expect(__builtin_mul_overflow(o->disp, target->disp_unit, &offset) ||
+                             (data->bytes > 0 &&
+                              (offset > target->size - data->end || offset + data->first < 0)),
+                         0))
+        return MPI_ERR_RMA_RANGE;
+    data->address = target->base + offset;
+    *found = target;
+    return MPI_SUCCESS;
+}
+
+static MPI_Comm comm_of(const struct tug_rma *o) {
+    return o->window->direct->team->comm;
+}
+
+static inline bool describe(struct tug_data *data, void *address, MPI_Count count,
+                            MPI_Datatype type, const struct tug_rma *o) {
+    data->address = address;
+    data->count = count;
+    data->type = type;
+    return tug_data_describe(data, comm_of(o));
+}
+
+/* MPI_PROC_NULL: nothing to do, once the arguments have been seen to be right. */
+#define RETURN_IF_NOBODY(o)                                                                        \
+    if (__builtin_expect((o)->target == MPI_PROC_NULL, 0))                                         \
+    return MPI_SUCCESS
+
+/* ---- put and get ---- */
+
+/* What one store or load can do is done by one: a program that polls its window sees all of it or
+ * nothing. */
+static inline int move(const struct tug_data *to, const struct tug_data *from, MPI_Comm comm) {
+    if (__builtin_expect(to->contiguous && from->contiguous, 1)) {
+        switch (to->bytes) {
+        case 4:
+            memcpy(to->address, from->address, 4);
+            return MPI_SUCCESS;
+        case 8:
+            memcpy(to->address, from->address, 8);
+            return MPI_SUCCESS;
+        default:
+            break;
+        }
+    }
+    return tug_data_move(to, from, comm);
+}
+
+int tug_direct_put(const struct tug_rma *o) {
+    struct tug_data origin, data;
+    struct tug_direct_target *target;
+    if (!describe(&origin, (void *)o->origin, o->origin_count, o->origin_type, o) ||
+        !describe(&data, NULL, o->target_count, o->target_type, o))
+        return TUG_DIRECT_REFUSED;
+    RETURN_IF_NOBODY(o);
+    int error = reach(o, &data, &target);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
+    return __builtin_expect(origin.bytes == data.bytes, 1) ? move(&data, &origin, comm_of(o))
+                                                           : MPI_ERR_ARG;
+}
+
+int tug_direct_get(const struct tug_rma *o) {
+    struct tug_data origin, data;
+    struct tug_direct_target *target;
+    if (!describe(&origin, o->result, o->origin_count, o->origin_type, o) ||
+        !describe(&data, NULL, o->target_count, o->target_type, o))
+        return TUG_DIRECT_REFUSED;
+    RETURN_IF_NOBODY(o);
+    int error = reach(o, &data, &target);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
+    return __builtin_expect(origin.bytes == data.bytes, 1) ? move(&origin, &data, comm_of(o))
+                                                           : MPI_ERR_ARG;
+}
+
+/* ---- accumulates ---- */
+
+static struct tug_mutex *stripe_of(const struct tug_direct_target *target, size_t offset) {
+    return &target->control->stripes[offset / TUG_STRIPE_BYTES % TUG_STRIPES];
+}
+
+/* Combines n elements that lie together with the target's; *old, unless NULL, gets what was there.
+ */
+static void combine(const struct tug_direct_target *target, unsigned char *at,
+                    const unsigned char *origin, unsigned char *old, size_t n, size_t element,
+                    tug_reduction reduce) {
+    while (n > 0) {
+        size_t offset = (size_t)(at - target->base);
+        size_t room = TUG_STRIPE_BYTES - offset % TUG_STRIPE_BYTES;
+        size_t now = (room + element - 1) / element; /* as many as begin in this stripe */
+        now = now < n ? now : n;
+        struct tug_mutex *mutex = stripe_of(target, offset);
+        tug_mutex_lock(mutex);
+        if (old != NULL)
+            memcpy(old, at, now * element);
+        reduce(at, origin, now);
+        tug_mutex_unlock(mutex);
+        at += now * element;
+        origin = origin == NULL ? NULL : origin + now * element;
+        old = old == NULL ? NULL : old + now * element;
+        n -= now;
+    }
+}
+
+/* The elements an accumulate works on: one type, n of them, as an array of that type lies. */
+struct elements {
+    MPI_Datatype type;
+    size_t n, extent;
+    tug_reduction reduce;
+};
+
+static bool find_elements(const struct tug_rma *o, struct elements *elements) {
+    MPI_Count lb, extent;
+    elements->type = tug_type_element(o->target_type);
+    elements->reduce = tug_reduction_find(o->op, elements->type);
+    if (elements->reduce == NULL)
+        return false;
+    if (tug_type_is_basic(elements->type)) {
+        elements->extent = tug_type_basic_size(elements->type);
+        return true;
+    }
+    tug_host.Type_get_extent_c(elements->type, &lb, &extent); /* a pair may have gaps */
+    elements->extent = (size_t)extent;
+    return true;
+}
+
+static bool is_array(const struct tug_data *data, const struct elements *elements) {
+    return data->contiguous || data->type == elements->type;
+}
+
+/* An array for the elements of `data`: its own memory where they lie so, else new memory. */
+static bool array_of(const struct tug_data *data, const struct elements *elements,
+                     struct tug_data *array, MPI_Comm comm) {
+    *array = *data;
+    if (is_array(data, elements))
+        return true;
+    array->count = (MPI_Count)elements->n;
+    array->type = elements->type;
+    array->address = malloc(elements->n * elements->extent);
+    return array->address != NULL && tug_data_describe(array, comm);
+}
+
+static void array_release(const struct tug_data *data, const struct tug_data *array) {
+    if (array->address != data->address)
+        free(array->address);
+}
+
+/* Combines where the target's elements are scattered: under all mutexes, by way of an array. */
+static int combine_scattered(const struct tug_direct_target *target, const struct tug_data *data,
+                             const unsigned char *origin, unsigned char *old,
+                             const struct elements *elements, MPI_Comm comm) {
+    struct tug_data array;
+    if (!array_of(data, elements, &array, comm))
+        return MPI_ERR_NO_MEM;
+    for (int i = 0; i < TUG_STRIPES; i++) /* in this order, always: no two wait for each other */
+        tug_mutex_lock(&target->control->stripes[i]);
+    int error = tug_data_move(&array, data, comm);
+    if (error == MPI_SUCCESS) {
+        if (old != NULL)
+            memcpy(old, array.address, elements->n * elements->extent);
+        elements->reduce(array.address, origin, elements->n);
+        error = tug_data_move(data, &array, comm);
+    }
+    for (int i = TUG_STRIPES - 1; i >= 0; i--)
+        tug_mutex_unlock(&target->control->stripes[i]);
+    array_release(data, &array);
+    return error;
+}
+
+/* Accumulates origin (NULL: MPI_NO_OP reads none) and fetches into result (NULL: it does not). */
+static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
+                      const struct tug_data *result) {
+    static const struct tug_data none = {.contiguous = true};
+    struct elements elements;
+    struct tug_data data, from = none, old = none;
+    struct tug_direct_target *target;
+    MPI_Count size;
+    if (!describe(&data, NULL, o->target_count, o->target_type, o) ||
+        !find_elements(o, &elements) ||
+        (origin != NULL && tug_type_element(o->origin_type) != elements.type))
+        return TUG_DIRECT_REFUSED;
+    RETURN_IF_NOBODY(o);
+    int error = reach(o, &data, &target);
+    if (error != MPI_SUCCESS)
+        return error;
+    if ((origin != NULL && origin->bytes != data.bytes) ||
+        (result != NULL && result->bytes != data.bytes))
+        return MPI_ERR_ARG;
+    if (data.bytes == 0)
+        return MPI_SUCCESS;
+    origin = origin == NULL ? &none : origin;
+    result = result == NULL ? &none : result;
+    if (tug_type_is_basic(elements.type))
+        size = (MPI_Count)elements.extent;
+    else
+        tug_host.Type_size_c(elements.type, &size);
+    elements.n = data.bytes / (size_t)size;
+
+    error = MPI_ERR_NO_MEM;
+    if (!array_of(origin, &elements, &from, comm_of(o)))
+        return error;
+    if (!array_of(result, &elements, &old, comm_of(o)))
+        goto release_from;
+    error =
+        from.address == origin->address ? MPI_SUCCESS : tug_data_move(&from, origin, comm_of(o));
+    if (error != MPI_SUCCESS)
+        goto release_old;
+    if (is_array(&data, &elements))
+        combine(target, data.address, from.address, old.address, elements.n, elements.extent,
+                elements.reduce);
+    else
+        error = combine_scattered(target, &data, from.address, old.address, &elements, comm_of(o));
+    if (error == MPI_SUCCESS && old.address != result->address)
+        error = tug_data_move(result, &old, comm_of(o));
+release_old:
+    array_release(result, &old);
+release_from:
+    array_release(origin, &from);
+    return error;
+}
+
+int tug_direct_accumulate(const struct tug_rma *o) {
+    struct tug_data origin;
+    if (!describe(&origin, (void *)o->origin, o->origin_count, o->origin_type, o))
+        return TUG_DIRECT_REFUSED;
+    return accumulate(o, &origin, NULL);
+}
+
+int tug_direct_get_accumulate(const struct tug_rma *o) {
+    struct tug_data origin, result;
+    bool reads_origin = o->op != MPI_NO_OP;
+    if ((reads_origin &&
+         !describe(&origin, (void *)o->origin, o->origin_count, o->origin_type, o)) ||
+        !describe(&result, o->result, o->result_count, o->result_type, o))
+        return TUG_DIRECT_REFUSED;
+    return accumulate(o, reads_origin ? &origin : NULL, &result);
+}
+
+/* ---- one element ---- */
+
+/* The target's element for fetch_and_op and compare_and_swap. */
+static int reach_element(const struct tug_rma *o, struct tug_data *data,
+                         struct tug_direct_target **target) {
+    return describe(data, NULL, 1, o->origin_type, o) ? reach(o, data, target) : TUG_DIRECT_REFUSED;
+}
+
+int tug_direct_fetch_and_op(const struct tug_rma *o) {
+    struct tug_data data;
+    struct tug_direct_target *target;
+    tug_reduction reduce = tug_reduction_find(o->op, o->origin_type);
+    if (reduce == NULL)
+        return TUG_DIRECT_REFUSED;
+    RETURN_IF_NOBODY(o);
+    int error = reach_element(o, &data, &target);
+    if (error != MPI_SUCCESS)
+        return error;
+    struct tug_mutex *mutex =
+        stripe_of(target, (size_t)((unsigned char *)data.address - target->base));
+    tug_mutex_lock(mutex);
+    memcpy(o->result, data.address, (size_t)data.end);
+    reduce(data.address, o->origin, 1);
+    tug_mutex_unlock(mutex);
+    return MPI_SUCCESS;
+}
+
+/* MPI has it for integers, bytes and logicals. */
+static bool has_compare_and_swap(MPI_Datatype type) {
+    return tug_reduction_find(MPI_BAND, type) != NULL ||
+           (tug_reduction_find(MPI_LAND, type) != NULL &&
+            tug_reduction_find(MPI_SUM, type) == NULL);
+}
+
+int tug_direct_compare_and_swap(const struct tug_rma *o) {
+    struct tug_data data;
+    struct tug_direct_target *target;
+    if (!has_compare_and_swap(o->origin_type))
+        return TUG_DIRECT_REFUSED;
+    RETURN_IF_NOBODY(o);
+    int error = reach_element(o, &data, &target);
+    if (error != MPI_SUCCESS)
+        return error;
+    struct tug_mutex *mutex =
+        stripe_of(target, (size_t)((unsigned char *)data.address - target->base));
+    tug_mutex_lock(mutex);
+    bool same = memcmp(data.address, o->compare, data.bytes) == 0;
+    memcpy(o->result, data.address, data.bytes);
+    if (same)
+        memcpy(data.address, o->origin, data.bytes);
+    tug_mutex_unlock(mutex);
+    return MPI_SUCCESS;
+}
+
+int tug_direct_request(const struct tug_direct *direct, MPI_Request *request) {
+    return tug_host.Irecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, direct->team->comm, request);
+}

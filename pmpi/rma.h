@@ -1,0 +1,28 @@
+/* One one-sided operation: what a command carries, and what the direct lane is handed. */
+#ifndef TUG_PMPI_RMA_H
+#define TUG_PMPI_RMA_H
+
+#include <mpi.h>
+
+struct tug_window;
+
+/* The parameters of any one-sided operation; each family uses its own. */
+struct tug_rma {
+    struct tug_window *window;
+    const void *origin;
+    void *result;
+    const void *compare;
+    MPI_Count origin_count;
+    MPI_Count result_count;
+    MPI_Count target_count;
+    MPI_Aint disp;
+    MPI_Request *request;
+    MPI_Datatype origin_type;
+    MPI_Datatype result_type;
+    MPI_Datatype target_type;
+    int target;
+    MPI_Op op;
+    int error;
+};
+
+#endif
