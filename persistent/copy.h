@@ -1,10 +1,16 @@
-/* Copying into memory that another core will read.
+/* Copying through memory that ranks share.
  *
- * Two ways. A plain memcpy leaves the lines in the writer's cache, and the reader fetches them from
- * there: best where cores share a last-level cache. A streaming copy writes past the caches, and
- * the reader's prefetchers stream from memory: twice as fast where every line would have to cross
- * between two last-level caches. Which of the two a machine (or a placement on it) wants is
- * measured by tug_probe_channel().
+ * Two ways. A plain memcpy leaves the lines in the copier's cache; a streaming copy writes past the
+ * caches, and does not read first what it is going to overwrite.
+ *
+ * Into the channel the plain copy is best where cores share a cache: the reader fetches the lines
+ * from there. Streaming is twice as fast where every line would have to cross between two
+ * last-level caches: the reader's prefetchers then stream from memory. Which of the two a machine
+ * (or a placement on it) wants is measured by tug_probe_channel().
+ *
+ * Out of it, into the program's buffer, the plain copy is best as long as the buffers stay in the
+ * last-level cache, where the program will find its data. Beyond, the lines it writes are fetched
+ * from memory and pushed out again before anybody reads them.
  */
 #ifndef TUG_PERSISTENT_COPY_H
 #define TUG_PERSISTENT_COPY_H
@@ -17,12 +23,22 @@
 #include <emmintrin.h>
 #endif
 
-/* destination is aligned to a cache line. The copy is visible before any later store. */
+/* Of nranks ranks on this node, the share of one in the last-level cache if those that may meet on
+ * one do; SIZE_MAX if the kernel does not say. Any thread. */
+size_t tug_copy_cache_share(int nranks);
+
+/* The copy is visible before any later store. */
 static inline void tug_copy_streaming(void *destination, const void *source, size_t bytes) {
 #ifdef __SSE2__
     const size_t line = 64;
     unsigned char *to = destination;
     const unsigned char *from = source;
+    size_t head = -(uintptr_t)to % line;
+    head = head < bytes ? head : bytes;
+    memcpy(to, from, head);
+    to += head;
+    from += head;
+    bytes -= head;
     size_t whole = bytes / line * line;
     for (size_t i = 0; i < whole; i += line) {
         __m128i a = _mm_loadu_si128((const __m128i *)(from + i));

@@ -38,6 +38,9 @@ int tug_schedule_bcast(struct tug_schedule *schedule, int root) {
     schedule->staging.packs = team->rank == root;
     int holder = holder_at(team, root, place);
     schedule->writer = team->node_rank_of[holder];
+    /* what is staged is unpacked at once: it had better be in the cache */
+    schedule->streams = schedule->staging.type == MPI_DATATYPE_NULL &&
+                        schedule->bytes >= tug_copy_cache_share(team->node_size);
     if (holder != team->rank)
         return lane_init(schedule, TUG_LANE_COLLECT, true, 0, 0);
 
@@ -158,9 +161,14 @@ static bool collect(struct tug_schedule *schedule, const struct tug_descriptor *
         return false;
     size_t offset = segment_offset(schedule, descriptor->segment);
     size_t end = segment_end(schedule, descriptor->segment);
-    bool fits = end - offset <= TUG_SLOT_INLINE;
-    memcpy(schedule->staging.bytes + offset,
-           fits ? head->data : channel->data + slot * channel->slot_bytes, end - offset);
+    unsigned char *bytes = schedule->staging.bytes + offset;
+    const unsigned char *data = channel->data + slot * channel->slot_bytes;
+    if (end - offset <= TUG_SLOT_INLINE)
+        memcpy(bytes, head->data, end - offset);
+    else if (schedule->streams)
+        tug_copy_streaming(bytes, data, end - offset);
+    else
+        memcpy(bytes, data, end - offset);
     atomic_store(&channel->reads[team->node_rank].count, position + 1);
     tug_bell_ring(tug_team_bell(team, schedule->writer), true);
     note(schedule, tug_staging_unpack_to(&schedule->staging, end));

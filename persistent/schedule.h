@@ -59,6 +59,7 @@ struct tug_schedule {
     size_t segment_bytes;
     uint32_t nsegments;
     int writer;    /* COLLECT: node rank of who publishes */
+    bool streams;  /* COLLECT: past the caches (copy.h) */
     uint64_t base; /* the channel's position when this run began */
     struct tug_lane lanes[TUG_LANES];
     int error; /* first error of the host in this run */
