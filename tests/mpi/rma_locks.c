@@ -8,22 +8,13 @@
  * A window that says it is in the direct lane has to do what the host MPI's own do not: every rank
  * gets a tenth of its share of locks at least, and locks with MPI_MODE_NOCHECK leave no trace.
  */
+#include "lane.h"
 #include "win_kinds.h"
 #include <time.h>
 
 enum { NWORDS = 5, SLOT = 64, MAX_RANKS = 16, TAG = 7, BIG = 8 << 20 };
 
 static struct check_rng rng;
-
-static bool is_direct(struct kind_win *w) {
-    char lane[16];
-    int flag;
-    MPI_Info info;
-    MUST(MPI_Win_get_info(w->win, &info));
-    MUST(MPI_Info_get(info, "tugboat_lane", sizeof lane - 1, lane, &flag));
-    MUST(MPI_Info_free(&info));
-    return flag && strcmp(lane, "direct") == 0;
-}
 
 static uint64_t draw(uint64_t below) {
     return check_draw(&rng) % below;
@@ -156,7 +147,7 @@ static void test_nocheck(struct kind_win *other) {
     see_pair(words, "nocheck");
     CHECK(words[0] == rounds, "%lld updates", (long long)words[0]);
     check_barrier(w.comm);
-    if (is_direct(&w))
+    if (lane_is_direct(w.win))
         exclude(&w, rounds);
     kind_close(&w);
 }
@@ -164,7 +155,7 @@ static void test_nocheck(struct kind_win *other) {
 /* All want the lock of rank 0 all the time. */
 static void test_fairness(struct kind_win *w) {
     double end;
-    bool direct = is_direct(w);
+    bool direct = lane_is_direct(w->win);
     int turns = 0, all[MAX_RANKS], sum = 0;
     check_barrier(w->comm);
     for (end = MPI_Wtime() + 0.15; MPI_Wtime() < end; turns++) {

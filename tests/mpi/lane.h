@@ -1,0 +1,28 @@
+/*
+ * lane.h: which lane a window says it is in.
+ */
+#ifndef TUG_TESTS_MPI_LANE_H
+#define TUG_TESTS_MPI_LANE_H
+
+#include "check.h"
+
+#define LANE_MOST 32
+
+/* "direct", "native", or "none" without the tug. */
+__attribute__((unused)) static void lane_of(MPI_Win win, char lane[LANE_MOST]) {
+    int flag;
+    MPI_Info info;
+    MUST(MPI_Win_get_info(win, &info));
+    MUST(MPI_Info_get(info, "tugboat_lane", LANE_MOST - 1, lane, &flag));
+    MUST(MPI_Info_free(&info));
+    if (!flag)
+        strcpy(lane, "none");
+}
+
+__attribute__((unused)) static bool lane_is_direct(MPI_Win win) {
+    char lane[LANE_MOST];
+    lane_of(win, lane);
+    return strcmp(lane, "direct") == 0;
+}
+
+#endif
