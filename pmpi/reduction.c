@@ -1,0 +1,288 @@
+/* Three layers: kernels, one for each operation of each arithmetic (signed 32-bit, double complex,
+ * ...); rows of kernels, one for each arithmetic, indexed by the operation; slots, one for each
+ * type, that name a row.
+ *
+ * MPICH numbers its predefined handles, and the numbers end in a small index:
+ *
+ *        31  30 29    26 25    16 15     8 7      0
+ *       +------+--------+--------+--------+--------+
+ *       | kind | object |        | size   | index  |   types: object 3, kind 1, most pairs kind 2
+ *       |      |        |                   |index |   operations: object 6, kind 1
+ *       +------+--------+-------------------+------+
+ *
+ * A slot keeps the whole handle, so that a derived type with the same index is told apart.
+ *
+ * Integers are added and multiplied without sign: the same bits, and no overflow is undefined.
+ * Pairs of operation and type that the host has beyond MPI's table (MPI_CHAR as an integer) are
+ * here too, except logic on floating point: the host accepts it, and then aborts or does nothing.
+ *
+ * Results are the host's to the bit, except where MPICH 4.0.2 is wrong: it finds the maximum and
+ * the minimum of unsigned integers as if they were signed (its issue 6083), and takes the sixteen
+ * bytes of an MPI_REAL16 for as many integers.
+ */
+#include "pmpi/reduction.h"
+
+#include <complex.h>
+#include <stdint.h>
+#include <string.h>
+#include <wchar.h>
+
+#ifndef __clang__
+/* gcc 12 vectorises no loop of unknown length at -O2. */
+#pragma GCC optimize("O3")
+#endif
+
+/* --- kernels ---------------------------------------------------------------------------------- */
+
+#define ANYWHERE __attribute__((aligned(1), may_alias))
+
+/* a is the target's element, b the origin's. */
+#define KERNEL(name, T, result)                                                                    \
+    static void name(void *target, const void *origin, size_t n) {                                 \
+        typedef T element ANYWHERE;                                                                \
+        element *to = target;                                                                      \
+        const element *from = origin;                                                              \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            T a = to[i], b = from[i];                                                              \
+            to[i] = (T)(result);                                                                   \
+        }                                                                                          \
+    }
+
+/* If neither is greater (zeros, NaN), the origin's is taken: so does the host. */
+#define ORDER(name, T)                                                                             \
+    KERNEL(max_##name, T, (a > b ? a : b))                                                         \
+    KERNEL(min_##name, T, (a < b ? a : b))
+
+/* 1u: narrow types would be multiplied as int. */
+#define BITS(name, T)                                                                              \
+    KERNEL(sum_##name, T, (a + b))                                                                 \
+    KERNEL(prod_##name, T, (1u * a * b))                                                           \
+    KERNEL(land_##name, T, (a != 0 && b != 0))                                                     \
+    KERNEL(lor_##name, T, (a != 0 || b != 0))                                                      \
+    KERNEL(lxor_##name, T, ((a != 0) != (b != 0)))                                                 \
+    KERNEL(band_##name, T, (a & b))                                                                \
+    KERNEL(bor_##name, T, (a | b))                                                                 \
+    KERNEL(bxor_##name, T, (a ^ b))
+
+#define REAL(name, T)                                                                              \
+    ORDER(name, T)                                                                                 \
+    KERNEL(sum_##name, T, (a + b))                                                                 \
+    KERNEL(prod_##name, T, (a * b))
+
+/* C's product recovers infinities from NaN; for Fortran and C++ the host takes the bare formula. */
+#define COMPLEX(name, part, T)                                                                     \
+    static void sum_##name(void *target, const void *origin, size_t n) {                           \
+        sum_##part(target, origin, 2 * n);                                                         \
+    }                                                                                              \
+    KERNEL(c_prod_##name, T, (a * b))                                                              \
+    KERNEL(prod_##name, T,                                                                         \
+           __builtin_complex(__real__(a) * __real__(b) - __imag__(a) * __imag__(b),                \
+                             __real__(a) * __imag__(b) + __imag__(a) * __real__(b)))
+
+/* The gaps between and behind value and index are not the type's, and are left alone. */
+#define PAIR_KERNEL(name, T, I, statements)                                                        \
+    static void name(void *target, const void *origin, size_t n) {                                 \
+        typedef T value ANYWHERE;                                                                  \
+        typedef I index ANYWHERE;                                                                  \
+        struct pair {                                                                              \
+            T value;                                                                               \
+            I index;                                                                               \
+        };                                                                                         \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            char *to = (char *)target + i * sizeof(struct pair);                                   \
+            const char *from = (const char *)origin + i * sizeof(struct pair);                     \
+            value *a = (value *)to;                                                                \
+            index *a_at = (index *)(to + offsetof(struct pair, index));                            \
+            T b = *(const value *)from;                                                            \
+            I b_at = *(const index *)(from + offsetof(struct pair, index));                        \
+            statements                                                                             \
+        }                                                                                          \
+    }
+
+#define TAKE                                                                                       \
+    *a = b;                                                                                        \
+    *a_at = b_at;
+#define TAKE_IF(better)                                                                            \
+    if (better) {                                                                                  \
+        TAKE                                                                                       \
+    } else if (*a == b) {                                                                          \
+        *a_at = *a_at < b_at ? *a_at : b_at;                                                       \
+    }
+
+#define PAIR(name, T, I)                                                                           \
+    PAIR_KERNEL(maxloc_##name, T, I, TAKE_IF(b > *a))                                              \
+    PAIR_KERNEL(minloc_##name, T, I, TAKE_IF(b < *a))                                              \
+    PAIR_KERNEL(replace_##name, T, I, TAKE)
+
+#define REPLACE(name, T)                                                                           \
+    static void replace_##name(void *target, const void *origin, size_t n) {                       \
+        if (n > 0)                                                                                 \
+            memmove(target, origin, n * sizeof(T));                                                \
+    }
+
+static void no_op(void *target, const void *origin, size_t n) {
+    (void)target, (void)origin, (void)n;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+#define NOPS 16
+#define OP(op) ((uint32_t)(op) % NOPS)
+
+#define ROW(name, ...)                                                                             \
+    static const tug_reduction name[NOPS] = {                                                      \
+        [OP(MPI_REPLACE)] = replace_##name, [OP(MPI_NO_OP)] = no_op, __VA_ARGS__};
+#define ROW_ORDER(name) [OP(MPI_MAX)] = max_##name, [OP(MPI_MIN)] = min_##name
+#define ROW_RING(name) [OP(MPI_SUM)] = sum_##name, [OP(MPI_PROD)] = prod_##name
+#define ROW_LOGIC(name)                                                                            \
+    [OP(MPI_LAND)] = land_##name, [OP(MPI_LOR)] = lor_##name, [OP(MPI_LXOR)] = lxor_##name
+#define ROW_BITS(name)                                                                             \
+    [OP(MPI_BAND)] = band_##name, [OP(MPI_BOR)] = bor_##name, [OP(MPI_BXOR)] = bxor_##name
+
+#define PLAIN_ROW(name, T, ...)                                                                    \
+    REPLACE(name, T)                                                                               \
+    ROW(name, __VA_ARGS__)
+#define INTEGER_ROW(name, T, bits)                                                                 \
+    ORDER(name, T)                                                                                 \
+    PLAIN_ROW(name, T, ROW_ORDER(name), ROW_RING(bits), ROW_LOGIC(bits), ROW_BITS(bits))
+#define INTEGER_ROWS(i, u, I, U)                                                                   \
+    BITS(u, U)                                                                                     \
+    INTEGER_ROW(i, I, u)                                                                           \
+    INTEGER_ROW(u, U, u)
+#define REAL_ROW(name, T)                                                                          \
+    REAL(name, T)                                                                                  \
+    PLAIN_ROW(name, T, ROW_ORDER(name), ROW_RING(name))
+#define COMPLEX_ROWS(name, part, T)                                                                \
+    COMPLEX(name, part, T)                                                                         \
+    PLAIN_ROW(name, T, ROW_RING(name))                                                             \
+    PLAIN_ROW(c_##name, T, [OP(MPI_SUM)] = sum_##name, [OP(MPI_PROD)] = c_prod_##name)
+#define PAIR_ROW(name, T, I)                                                                       \
+    PAIR(name, T, I)                                                                               \
+    ROW(name, [OP(MPI_MAXLOC)] = maxloc_##name, [OP(MPI_MINLOC)] = minloc_##name)
+
+/* Fortran's REAL*16, which is no long double on x86. */
+#ifdef __SIZEOF_FLOAT128__
+typedef __float128 quad;
+#else
+typedef long double quad;
+#endif
+
+INTEGER_ROWS(i8, u8, int8_t, uint8_t)
+INTEGER_ROWS(i16, u16, int16_t, uint16_t)
+INTEGER_ROWS(i32, u32, int32_t, uint32_t)
+INTEGER_ROWS(i64, u64, int64_t, uint64_t)
+REAL_ROW(f32, float)
+REAL_ROW(f64, double)
+REAL_ROW(long_double, long double)
+REAL_ROW(f128, quad)
+COMPLEX_ROWS(complex32, f32, float complex)
+COMPLEX_ROWS(complex64, f64, double complex)
+COMPLEX_ROWS(long_complex, long_double, long double complex)
+PAIR_ROW(float_int, float, int)
+PAIR_ROW(double_int, double, int)
+PAIR_ROW(long_int, long, int)
+PAIR_ROW(short_int, short, int)
+PAIR_ROW(long_double_int, long double, int)
+PAIR_ROW(two_ints, int, int)
+PAIR_ROW(two_floats, float, float)
+PAIR_ROW(two_doubles, double, double)
+PLAIN_ROW(bool8, uint8_t, ROW_LOGIC(u8))
+PLAIN_ROW(bool32, uint32_t, ROW_LOGIC(u32))
+PLAIN_ROW(byte, uint8_t, ROW_BITS(u8))
+PLAIN_ROW(packed, char)
+PLAIN_ROW(wide_char, wchar_t)
+PLAIN_ROW(complex128, quad[2])
+
+/* --- slots ------------------------------------------------------------------------------------ */
+
+#define SIGNED_OR_NOT(T, bits) ((T)-1 < 1 ? i##bits : u##bits)
+#define INTEGER(T)                                                                                 \
+    (sizeof(T) == 8   ? SIGNED_OR_NOT(T, 64)                                                       \
+     : sizeof(T) == 4 ? SIGNED_OR_NOT(T, 32)                                                       \
+     : sizeof(T) == 2 ? SIGNED_OR_NOT(T, 16)                                                       \
+                      : SIGNED_OR_NOT(T, 8))
+
+/* The index, and the bit that tells the two kinds of types apart. */
+#define SLOT(type) ((uint32_t)(type) >> 31 << 7 | ((uint32_t)(type)&127))
+#define TYPE(type, row) [SLOT(type)] = {(type) == MPI_DATATYPE_NULL ? NULL : (row), (type)}
+
+/* Types that the host lacks are all MPI_DATATYPE_NULL. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init"
+
+static const struct slot {
+    const tug_reduction *row;
+    MPI_Datatype type;
+} slots[256] = {
+    TYPE(MPI_CHAR, INTEGER(char)),
+    TYPE(MPI_SIGNED_CHAR, INTEGER(signed char)),
+    TYPE(MPI_UNSIGNED_CHAR, INTEGER(unsigned char)),
+    TYPE(MPI_SHORT, INTEGER(short)),
+    TYPE(MPI_UNSIGNED_SHORT, INTEGER(unsigned short)),
+    TYPE(MPI_INT, INTEGER(int)),
+    TYPE(MPI_UNSIGNED, INTEGER(unsigned)),
+    TYPE(MPI_LONG, INTEGER(long)),
+    TYPE(MPI_UNSIGNED_LONG, INTEGER(unsigned long)),
+    TYPE(MPI_LONG_LONG, INTEGER(long long)),
+    TYPE(MPI_UNSIGNED_LONG_LONG, INTEGER(unsigned long long)),
+    TYPE(MPI_INT8_T, i8),
+    TYPE(MPI_INT16_T, i16),
+    TYPE(MPI_INT32_T, i32),
+    TYPE(MPI_INT64_T, i64),
+    TYPE(MPI_UINT8_T, u8),
+    TYPE(MPI_UINT16_T, u16),
+    TYPE(MPI_UINT32_T, u32),
+    TYPE(MPI_UINT64_T, u64),
+    TYPE(MPI_AINT, INTEGER(MPI_Aint)),
+    TYPE(MPI_COUNT, INTEGER(MPI_Count)),
+    TYPE(MPI_OFFSET, INTEGER(MPI_Offset)),
+    TYPE(MPI_INTEGER, INTEGER(MPI_Fint)),
+    TYPE(MPI_INTEGER1, i8),
+    TYPE(MPI_INTEGER2, i16),
+    TYPE(MPI_INTEGER4, i32),
+    TYPE(MPI_INTEGER8, i64),
+    TYPE(MPI_CHARACTER, INTEGER(char)),
+    TYPE(MPI_WCHAR, wide_char),
+    TYPE(MPI_PACKED, packed),
+    TYPE(MPI_BYTE, byte),
+    TYPE(MPI_C_BOOL, bool8),
+    TYPE(MPI_CXX_BOOL, bool8),
+    TYPE(MPI_LOGICAL, bool32),
+    TYPE(MPI_FLOAT, f32),
+    TYPE(MPI_DOUBLE, f64),
+    TYPE(MPI_LONG_DOUBLE, long_double),
+    TYPE(MPI_REAL, f32),
+    TYPE(MPI_DOUBLE_PRECISION, f64),
+    TYPE(MPI_REAL4, f32),
+    TYPE(MPI_REAL8, f64),
+    TYPE(MPI_REAL16, f128),
+    TYPE(MPI_C_FLOAT_COMPLEX, c_complex32),
+    TYPE(MPI_C_DOUBLE_COMPLEX, c_complex64),
+    TYPE(MPI_C_LONG_DOUBLE_COMPLEX, c_long_complex),
+    TYPE(MPI_CXX_FLOAT_COMPLEX, complex32),
+    TYPE(MPI_CXX_DOUBLE_COMPLEX, complex64),
+    TYPE(MPI_CXX_LONG_DOUBLE_COMPLEX, long_complex),
+    TYPE(MPI_COMPLEX, complex32),
+    TYPE(MPI_DOUBLE_COMPLEX, complex64),
+    TYPE(MPI_COMPLEX8, complex32),
+    TYPE(MPI_COMPLEX16, complex64),
+    TYPE(MPI_COMPLEX32, complex128),
+    TYPE(MPI_FLOAT_INT, float_int),
+    TYPE(MPI_DOUBLE_INT, double_int),
+    TYPE(MPI_LONG_INT, long_int),
+    TYPE(MPI_SHORT_INT, short_int),
+    TYPE(MPI_LONG_DOUBLE_INT, long_double_int),
+    TYPE(MPI_2INT, two_ints),
+    TYPE(MPI_2INTEGER, two_ints),
+    TYPE(MPI_2REAL, two_floats),
+    TYPE(MPI_2DOUBLE_PRECISION, two_doubles),
+};
+
+#pragma GCC diagnostic pop
+
+tug_reduction tug_reduction_find(MPI_Op op, MPI_Datatype type) {
+    const struct slot *slot = &slots[SLOT(type)];
+    if (slot->type != type || !slot->row || ((uint32_t)op ^ (uint32_t)MPI_MAX) >= NOPS)
+        return NULL;
+    return slot->row[OP(op)];
+}
