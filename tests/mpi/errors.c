@@ -56,15 +56,20 @@ static void report(const char *name, int variant, int rc) {
 }
 
 /* `call`, then `sync` whatever the call gave; the first error of the two is the case's. */
-#define TRY(name, call, sync)                                                                      \
+#define TRY_VARIANTS(nvariants, name, call, sync)                                                  \
     do {                                                                                           \
-        for (int variant = 0; variant < 2; variant++) {                                            \
+        for (int variant = 0; variant < (nvariants); variant++) {                                  \
             arm(variant, win);                                                                     \
             int called = (call);                                                                   \
             int synced = (sync);                                                                   \
             report(name, variant, called != MPI_SUCCESS ? called : synced);                        \
         }                                                                                          \
     } while (0)
+#define TRY(name, call, sync) TRY_VARIANTS(2, name, call, sync)
+
+/* An MPI_Win_free of MPICH 4.0.2 that fails has given up a reference to the window's handler: only
+ * with one that MPI has made. */
+#define TRY_FREE(name) TRY_VARIANTS(1, name, MPI_Win_free(&win), MPI_SUCCESS)
 
 #define INT MPI_INT32_T
 
@@ -72,6 +77,7 @@ static int32_t x, y, z;
 static MPI_Request request;
 static MPI_Datatype uncommitted;
 static MPI_Op user_op;
+static MPI_Group nobody; /* an epoch with it can be begun by one rank alone */
 
 static void add_up(void *in, void *inout, int *n, MPI_Datatype *type) {
     (void)type;
@@ -183,7 +189,16 @@ static void try_outside_epochs(int t) {
     TRY("put: no epoch", MPI_Put(&x, 1, INT, t, 0, 1, INT, win), epoch(t));
     TRY("accumulate: no epoch", MPI_Accumulate(&x, 1, INT, t, 0, 1, INT, MPI_SUM, win), epoch(t));
     TRY("fetch_and_op: no epoch", MPI_Fetch_and_op(&x, &y, INT, t, 0, MPI_SUM, win), epoch(t));
+    TRY("get: no epoch", MPI_Get(&x, 1, INT, t, 0, 1, INT, win), epoch(t));
+    TRY("get_accumulate: no epoch",
+        MPI_Get_accumulate(&x, 1, INT, &y, 1, INT, t, 0, 1, INT, MPI_SUM, win), epoch(t));
+    TRY("compare_and_swap: no epoch", MPI_Compare_and_swap(&x, &y, &z, INT, t, 0, win), epoch(t));
+    TRY("rput: no epoch", MPI_Rput(&x, 1, INT, t, 0, 1, INT, win, &request), epoch(t));
+    TRY("rget_accumulate: no epoch",
+        MPI_Rget_accumulate(&x, 1, INT, &y, 1, INT, t, 0, 1, INT, MPI_SUM, win, &request),
+        epoch(t));
     TRY("flush: no epoch", MPI_Win_flush(t, win), MPI_SUCCESS);
+    TRY("flush_local_all: no epoch", MPI_Win_flush_local_all(win), MPI_SUCCESS);
     TRY("flush_all: no epoch", MPI_Win_flush_all(win), MPI_SUCCESS);
     TRY("flush_local: no epoch", MPI_Win_flush_local(t, win), MPI_SUCCESS);
     TRY("unlock: not locked", MPI_Win_unlock(t, win), MPI_SUCCESS);
@@ -208,16 +223,72 @@ static void try_outside_epochs(int t) {
 static void try_inside_epochs(int t) {
     MUST(MPI_Win_lock(MPI_LOCK_SHARED, t, 0, win));
     TRY("lock: locked already", MPI_Win_lock(MPI_LOCK_SHARED, t, 0, win), MPI_SUCCESS);
+    TRY("lock: locked already, exclusive", MPI_Win_lock(MPI_LOCK_EXCLUSIVE, t, 0, win),
+        MPI_SUCCESS);
+    TRY("lock: locked already, nocheck", MPI_Win_lock(MPI_LOCK_SHARED, t, MPI_MODE_NOCHECK, win),
+        MPI_SUCCESS);
     TRY("lock_all: one is locked", MPI_Win_lock_all(0, win), MPI_SUCCESS);
     TRY("unlock: rank", MPI_Win_unlock(check_nranks, win), MPI_SUCCESS);
     TRY("unlock_all: one is locked", MPI_Win_unlock_all(win), MPI_SUCCESS);
     TRY("flush: rank", MPI_Win_flush(check_nranks, win), MPI_SUCCESS);
     TRY("fence: locked", MPI_Win_fence(0, win), MPI_SUCCESS);
+    TRY("start: locked", MPI_Win_start(nobody, 0, win), MPI_SUCCESS);
+    TRY("complete: locked", MPI_Win_complete(win), MPI_SUCCESS);
     MUST(MPI_Win_unlock(t, win));
+    TRY("unlock: unlocked already", MPI_Win_unlock(t, win), MPI_SUCCESS);
     MUST(MPI_Win_lock_all(0, win));
     TRY("lock_all: locked already", MPI_Win_lock_all(0, win), MPI_SUCCESS);
     TRY("lock: all are locked", MPI_Win_lock(MPI_LOCK_SHARED, t, 0, win), MPI_SUCCESS);
+    TRY("unlock: all are locked", MPI_Win_unlock(t, win), MPI_SUCCESS);
+    TRY("fence: all are locked", MPI_Win_fence(0, win), MPI_SUCCESS);
+    TRY("start: all are locked", MPI_Win_start(nobody, 0, win), MPI_SUCCESS);
     MUST(MPI_Win_unlock_all(win));
+    TRY("unlock_all: unlocked already", MPI_Win_unlock_all(win), MPI_SUCCESS);
+    MUST(MPI_Win_start(nobody, 0, win));
+    TRY("start: started already", MPI_Win_start(nobody, 0, win), MPI_SUCCESS);
+    TRY("lock: started", MPI_Win_lock(MPI_LOCK_SHARED, t, 0, win), MPI_SUCCESS);
+    TRY("lock_all: started", MPI_Win_lock_all(0, win), MPI_SUCCESS);
+    TRY("fence: started", MPI_Win_fence(0, win), MPI_SUCCESS);
+    TRY("unlock: started", MPI_Win_unlock(t, win), MPI_SUCCESS);
+    TRY("flush: started", MPI_Win_flush(t, win), MPI_SUCCESS);
+    MUST(MPI_Win_complete(win));
+    TRY("complete: completed already", MPI_Win_complete(win), MPI_SUCCESS);
+}
+
+/* Epochs that only all ranks together can begin or end: a window of this rank alone. */
+static void try_alone(void) {
+    MPI_Win all = win;
+    void *base;
+    MPI_Group self;
+    MUST(MPI_Comm_group(MPI_COMM_SELF, &self));
+    MUST(MPI_Win_allocate(64, 4, MPI_INFO_NULL, MPI_COMM_SELF, &base, &win));
+    MUST(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+    TRY_FREE("free: locked");
+    MUST(MPI_Win_unlock(0, win));
+    MUST(MPI_Win_lock_all(0, win));
+    TRY_FREE("free: all are locked");
+    MUST(MPI_Win_unlock_all(win));
+    MUST(MPI_Win_fence(0, win));
+    MUST(MPI_Put(&x, 1, INT, 0, 0, 1, INT, win));
+    TRY("lock: fenced", MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win), MPI_SUCCESS);
+    TRY("lock_all: fenced", MPI_Win_lock_all(0, win), MPI_SUCCESS);
+    TRY("start: fenced", MPI_Win_start(self, 0, win), MPI_SUCCESS);
+    TRY("flush: fenced", MPI_Win_flush(0, win), MPI_SUCCESS);
+    TRY("unlock: fenced", MPI_Win_unlock(0, win), MPI_SUCCESS);
+    MUST(MPI_Win_fence(MPI_MODE_NOSUCCEED, win));
+    TRY("put: no fence follows", MPI_Put(&x, 1, INT, 0, 0, 1, INT, win), epoch(0));
+    MUST(MPI_Win_post(self, 0, win));
+    MUST(MPI_Win_start(self, 0, win));
+    TRY("post: posted already", MPI_Win_post(self, 0, win), MPI_SUCCESS);
+    TRY_FREE("free: started");
+    MUST(MPI_Win_complete(win));
+    TRY("put: completed", MPI_Put(&x, 1, INT, 0, 0, 1, INT, win), epoch(0));
+    TRY_FREE("free: posted");
+    MUST(MPI_Win_wait(win));
+    TRY("wait: not posted any more", MPI_Win_wait(win), MPI_SUCCESS);
+    MUST(MPI_Win_free(&win));
+    MUST(MPI_Group_free(&self));
+    win = all;
 }
 
 static void try_windows(void) {
@@ -330,6 +401,7 @@ static void try_handlers(void) {
 int main(int argc, char **argv) {
     check_begin(&argc, &argv, "errors");
     int target = check_nranks - 1;
+    MPI_Group everybody;
     MUST(MPI_Win_allocate(256, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &window, &win));
     if (argc > 1 && strcmp(argv[1], "fatal") == 0) {
         /* The default handler ends the job; coming back from here is the mistake. */
@@ -341,10 +413,14 @@ int main(int argc, char **argv) {
     }
     MUST(MPI_Type_vector(2, 1, 2, INT, &uncommitted));
     MUST(MPI_Op_create(add_up, 1, &user_op));
+    MUST(MPI_Win_get_group(win, &everybody));
+    MUST(MPI_Group_incl(everybody, 0, NULL, &nobody));
+    MUST(MPI_Group_free(&everybody));
     try_handlers();
     if (check_rank == 0) {
         try_outside_epochs(target);
         try_inside_epochs(target);
+        try_alone();
         MUST(MPI_Win_lock_all(0, win));
         try_put_get(target);
         try_accumulate(target);
@@ -361,6 +437,7 @@ int main(int argc, char **argv) {
     MUST(MPI_Errhandler_free(&comm_handler));
     MUST(MPI_Op_free(&user_op));
     MUST(MPI_Type_free(&uncommitted));
+    MUST(MPI_Group_free(&nobody));
     MUST(MPI_Win_free(&win));
     return check_end();
 }
