@@ -33,6 +33,7 @@ struct unit {
 struct shape {
     MPI_Datatype type;
     MPI_Aint lb, extent;
+    bool derived;
     bool plain; /* a run of one predefined type */
     int n;
     MPI_Aint at[MOST]; /* of each unit, in the order of the datatype */
@@ -56,7 +57,7 @@ static void make_units(void) {
 
 static struct shape *shape_of_unit(const struct unit *unit) {
     struct shape *s = calloc(1, sizeof(*s));
-    MUST(MPI_Type_dup(unit->type, &s->type));
+    s->type = unit->type;
     s->extent = unit->extent;
     s->plain = unit->runs[1].length == 0;
     s->n = 1;
@@ -64,7 +65,8 @@ static struct shape *shape_of_unit(const struct unit *unit) {
 }
 
 static void shape_free(struct shape *s) {
-    MUST(MPI_Type_free(&s->type));
+    if (s->derived)
+        MUST(MPI_Type_free(&s->type));
     free(s);
 }
 
@@ -215,6 +217,7 @@ static struct shape *derive(const struct shape *inner, enum make make) {
     }
     struct shape *s = shape_of_copies(inner, copies, places);
     s->type = type;
+    s->derived = true;
     MUST(MPI_Type_get_extent(type, &s->lb, &s->extent));
     return s;
 }
@@ -226,7 +229,8 @@ static struct shape *draw_shape(const struct unit *unit) {
         shape_free(inner);
         inner = outer;
     }
-    MUST(MPI_Type_commit(&inner->type));
+    if (inner->derived)
+        MUST(MPI_Type_commit(&inner->type));
     return inner;
 }
 
