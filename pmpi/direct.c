@@ -242,19 +242,27 @@ struct elements {
     tug_reduction reduce;
 };
 
-static bool find_elements(const struct tug_rma *o, struct elements *elements) {
+/* MPICH's handles of predefined operations: 0x580000NN. What is none the host refuses; some pairs
+ * of op and type that MPI does not define it would try. */
+static int no_reduction(MPI_Op op) {
+    return (uint32_t)op >> 8 == 0x580000 ? MPI_ERR_OP : TUG_DIRECT_REFUSED;
+}
+
+static int find_elements(const struct tug_rma *o, struct elements *elements) {
     MPI_Count lb, extent;
     elements->type = tug_type_element(o->target_type);
     elements->reduce = tug_reduction_find(o->op, elements->type);
     if (elements->reduce == NULL)
-        return false;
+        return no_reduction(o->op);
+    if (o->op != MPI_NO_OP && tug_type_element(o->origin_type) != elements->type)
+        return MPI_ERR_TYPE;
     if (tug_type_is_basic(elements->type)) {
         elements->extent = tug_type_basic_size(elements->type);
-        return true;
+        return MPI_SUCCESS;
     }
     tug_host.Type_get_extent_c(elements->type, &lb, &extent); /* a pair may have gaps */
     elements->extent = (size_t)extent;
-    return true;
+    return MPI_SUCCESS;
 }
 
 static bool is_array(const struct tug_data *data, const struct elements *elements) {
@@ -308,12 +316,13 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
     struct tug_data data, from = none, old = none;
     struct tug_direct_target *target;
     MPI_Count size;
-    if (!describe(&data, NULL, o->target_count, o->target_type, o) ||
-        !find_elements(o, &elements) ||
-        (origin != NULL && tug_type_element(o->origin_type) != elements.type))
+    if (!describe(&data, NULL, o->target_count, o->target_type, o))
         return TUG_DIRECT_REFUSED;
+    int error = find_elements(o, &elements);
+    if (error != MPI_SUCCESS)
+        return error;
     RETURN_IF_NOBODY(o);
-    int error = reach(o, &data, &target);
+    error = reach(o, &data, &target);
     if (error != MPI_SUCCESS)
         return error;
     if ((origin != NULL && origin->bytes != data.bytes) ||
@@ -382,7 +391,7 @@ int tug_direct_fetch_and_op(const struct tug_rma *o) {
     struct tug_direct_target *target;
     tug_reduction reduce = tug_reduction_find(o->op, o->origin_type);
     if (reduce == NULL)
-        return TUG_DIRECT_REFUSED;
+        return tug_type_is_basic(o->origin_type) ? no_reduction(o->op) : TUG_DIRECT_REFUSED;
     RETURN_IF_NOBODY(o);
     int error = reach_element(o, &data, &target);
     if (error != MPI_SUCCESS)

@@ -20,7 +20,7 @@
 #define LINGER_POLLS 40     /* empty polls' time to go on polling a host that has fallen silent */
 #define BURST_NS 2000000    /* ... and in all, before the thread sleeps */
 #define SLEEP_LEAST_NS 2000 /* nobody sleeps and wakes in less */
-#define RARER_AT_MOST 2     /* doublings of the beat while the program is met inside */
+#define RARER_AT_MOST 1     /* doublings of the beat while the program is met inside */
 #define PASSED_AT_MOST 4    /* beats: not every call makes progress */
 
 enum poll { POLL_EMPTY, POLL_BUSY, POLL_BLOCKED };
@@ -104,7 +104,7 @@ void tug_attend(struct tug_engine *engine, struct tug_attention *attention) {
     enum poll result = POLL_BLOCKED;
     if (!called || attention->passed % PASSED_AT_MOST == 0)
         result = burst(engine, attention, called);
-    if (called || result == POLL_BLOCKED) {
+    if (called || (result == POLL_BLOCKED && attention->hot == 0)) {
         attention->hot = 0;
         attention->misses += attention->misses < RARER_AT_MOST;
     } else if (result == POLL_BUSY) {
