@@ -269,11 +269,11 @@ static bool is_array(const struct tug_data *data, const struct elements *element
     return data->contiguous || data->type == elements->type;
 }
 
-/* An array for the elements of `data`: its own memory where they lie so, else new memory. */
-static bool array_of(const struct tug_data *data, const struct elements *elements,
+/* An array for the elements of `data`: its own memory if in_place, else new memory. */
+static bool array_of(const struct tug_data *data, const struct elements *elements, bool in_place,
                      struct tug_data *array, MPI_Comm comm) {
     *array = *data;
-    if (is_array(data, elements))
+    if (in_place)
         return true;
     array->count = (MPI_Count)elements->n;
     array->type = elements->type;
@@ -291,7 +291,7 @@ static int combine_scattered(const struct tug_direct_target *target, const struc
                              const unsigned char *origin, unsigned char *old,
                              const struct elements *elements, MPI_Comm comm) {
     struct tug_data array;
-    if (!array_of(data, elements, &array, comm))
+    if (!array_of(data, elements, false, &array, comm))
         return MPI_ERR_NO_MEM;
     for (int i = 0; i < TUG_STRIPES; i++) /* in this order, always: no two wait for each other */
         tug_mutex_lock(&target->control->stripes[i]);
@@ -339,9 +339,10 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
     elements.n = data.bytes / (size_t)size;
 
     error = MPI_ERR_NO_MEM;
-    if (!array_of(origin, &elements, &from, comm_of(o)))
+    if (!array_of(origin, &elements, is_array(origin, &elements), &from, comm_of(o)))
         return error;
-    if (!array_of(result, &elements, &old, comm_of(o)))
+    /* never in place where there are gaps: those of the result are the program's */
+    if (!array_of(result, &elements, result->contiguous, &old, comm_of(o)))
         goto release_from;
     error =
         from.address == origin->address ? MPI_SUCCESS : tug_data_move(&from, origin, comm_of(o));
@@ -393,13 +394,19 @@ int tug_direct_fetch_and_op(const struct tug_rma *o) {
     if (reduce == NULL)
         return tug_type_is_basic(o->origin_type) ? no_reduction(o->op) : TUG_DIRECT_REFUSED;
     RETURN_IF_NOBODY(o);
+    if (!tug_type_is_basic(o->origin_type)) { /* a pair, perhaps with a gap */
+        struct tug_rma as_vector = *o;
+        as_vector.origin_count = as_vector.result_count = as_vector.target_count = 1;
+        as_vector.result_type = as_vector.target_type = o->origin_type;
+        return tug_direct_get_accumulate(&as_vector);
+    }
     int error = reach_element(o, &data, &target);
     if (error != MPI_SUCCESS)
         return error;
     struct tug_mutex *mutex =
         stripe_of(target, (size_t)((unsigned char *)data.address - target->base));
     tug_mutex_lock(mutex);
-    memcpy(o->result, data.address, (size_t)data.end);
+    memcpy(o->result, data.address, data.bytes);
     reduce(data.address, o->origin, 1);
     tug_mutex_unlock(mutex);
     return MPI_SUCCESS;
