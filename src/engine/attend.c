@@ -8,7 +8,7 @@
  * normal again after two in a row that do not meet it.
  *
  * A poll that took clearly longer than an empty one did something, and more is likely to follow:
- * the thread goes on polling until the host has been silent for a while.
+ * the thread polls again at once, and when that is in vain beats quickly for a while.
  */
 #include <sys/resource.h>
 
@@ -17,8 +17,8 @@
 
 #define HOT_TICK_NS 20000   /* between beats while the host has just been found busy */
 #define HOT_TICKS 20        /* for so many beats */
-#define LINGER_POLLS 40     /* empty polls' time to go on polling a host that has fallen silent */
-#define BURST_NS 2000000    /* ... and in all, before the thread sleeps */
+#define BURST_NS 2000000    /* of polls with an effect before the thread sleeps */
+#define COLD_NS 500         /* more that an empty poll takes when the caches have gone cold */
 #define SLEEP_LEAST_NS 2000 /* nobody sleeps and wakes in less */
 #define RARER_AT_MOST 1     /* doublings of the beat while the program is met inside */
 #define PASSED_AT_MOST 4    /* beats: not every call makes progress */
@@ -41,7 +41,7 @@ static enum poll poll(struct tug_engine *engine, struct tug_attention *attention
         attention->empty_ns = took;
     else
         attention->empty_ns += attention->empty_ns / 64 + 1;
-    if (took <= attention->empty_ns + attention->empty_ns / 4 + 150)
+    if (took <= attention->empty_ns + attention->empty_ns / 2 + COLD_NS)
         return POLL_EMPTY;
     return took > SLEEP_LEAST_NS && times_slept() != slept ? POLL_BLOCKED : POLL_BUSY;
 }
@@ -56,23 +56,22 @@ static bool somebody_inside(const struct tug_engine *engine) {
     return (uint32_t)atomic_load_explicit(&engine->in_host, memory_order_relaxed) != 0;
 }
 
-/* Polls as long as it has an effect and the program stays out of the host. */
+/* Polls as long as it has an effect and the program stays out of the host. Not a poll longer: who
+ * is to send the next message may be waiting for this core. */
 static enum poll burst(struct tug_engine *engine, struct tug_attention *attention, bool once) {
     uint64_t calls = attention->calls;
     long slept = times_slept();
     uint64_t start = tug_clock_ns();
-    uint64_t last_busy = 0;
-    for (uint64_t now = start; now - start < BURST_NS; now = tug_clock_ns()) {
+    bool had_effect = false;
+    do {
         enum poll result = poll(engine, attention, slept);
         if (result == POLL_BLOCKED)
             return POLL_BLOCKED;
-        if (result == POLL_BUSY)
-            last_busy = now;
-        if (once || last_busy == 0 || now - last_busy > LINGER_POLLS * attention->empty_ns ||
-            calls_so_far(engine) != calls)
+        if (result == POLL_EMPTY)
             break;
-    }
-    return last_busy != 0 ? POLL_BUSY : POLL_EMPTY;
+        had_effect = true;
+    } while (!once && calls_so_far(engine) == calls && tug_clock_ns() - start < BURST_NS);
+    return had_effect ? POLL_BUSY : POLL_EMPTY;
 }
 
 /* True if the program has called the host since the last beat, or is inside. */
