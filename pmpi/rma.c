@@ -144,10 +144,10 @@ static MPI_Count piece_elements(const struct tug_window *window, int target, MPI
 /* An operation in the direct lane. What it refuses, the host gets to see on its own window, whose
  * answer is an error. */
 #define DO_DIRECT(Name, FAMILY, arguments, then)                                                   \
-    struct tug_rma direct;                                                                         \
-    direct.window = window;                                                                        \
-    SAVE_##FAMILY(&direct);                                                                        \
-    int done = DIRECT_##FAMILY(&direct);                                                           \
+    struct tug_rma operation, *direct = &operation;                                                \
+    direct->window = window;                                                                       \
+    SAVE_##FAMILY(direct);                                                                         \
+    int done = DIRECT_##FAMILY(direct);                                                            \
     if (TUG_UNLIKELY(done == TUG_DIRECT_REFUSED))                                                  \
         done = tug_host.Name arguments;                                                            \
     else if (done == MPI_SUCCESS)                                                                  \
