@@ -39,8 +39,8 @@ environment=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
 bar "target computes, TCP" 2 truly_passive -- '*/8<=500' '*/1048576<=3000'
 bar "both ranks compute, TCP" 2 truly_passive --busy-origin -- '*/8<=500' '*/1048576<=3000'
 environment=()
-bar "put rate" 2 put_rate_threads --
-bar "fetch_and_op rate" 2 put_rate_threads --op fetch_and_op --
+bar "put rate" 2 put_rate_threads -- 'put/*>=2'
+bar "fetch_and_op rate" 2 put_rate_threads --op fetch_and_op -- 'fetch_and_op/*>=4'
 bar "broadcast, 2 ranks" 2 bcast_init_sizes -- '8>=0.9' '262144>=2.5' '2097152>=2.5' '16777216>=2'
 bar "broadcast, 4 ranks" 4 bcast_init_sizes -- '8>=10' '2097152>=20'
 

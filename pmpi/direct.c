@@ -51,7 +51,8 @@ static bool map(struct tug_direct *direct, const struct part *parts, bool contig
     int last = team->nranks - 1;
     MPI_Aint bytes = contiguous ? parts[team->rank].size : rounded(parts[team->rank].size);
     if (team->rank == last)
-        bytes = rounded(bytes) + ALIGNMENT + team->nranks * (MPI_Aint)sizeof(struct tug_control);
+        bytes = rounded(bytes) + ALIGNMENT + (MPI_Aint)sizeof(struct tug_barrier) +
+                team->nranks * (MPI_Aint)sizeof(struct tug_control);
     MPI_Info info;
     void *mine;
     tug_host.Info_create(&info);
@@ -72,10 +73,14 @@ static bool map(struct tug_direct *direct, const struct part *parts, bool contig
         target->disp_unit = parts[r].disp_unit;
     }
     uintptr_t behind = (uintptr_t)direct->targets[last].base + (uintptr_t)parts[last].size;
-    struct tug_control *control = (void *)((behind + ALIGNMENT - 1) & -(uintptr_t)ALIGNMENT);
+    direct->fence = (void *)((behind + ALIGNMENT - 1) & -(uintptr_t)ALIGNMENT);
+    struct tug_control *control = (void *)(direct->fence + 1);
     for (int r = 0; r < team->nranks; r++)
         direct->targets[r].control = &control[r];
-    memset(&control[team->rank], 0, sizeof(*control)); /* a rank alone gets it from malloc */
+    /* a rank alone gets its memory from malloc */
+    memset(&control[team->rank], 0, sizeof(*control));
+    if (team->rank == 0)
+        memset(direct->fence, 0, sizeof(*direct->fence));
     return true;
 }
 
@@ -178,32 +183,27 @@ static inline int move(const struct tug_data *to, const struct tug_data *from, M
     return tug_data_move(to, from, comm);
 }
 
-int tug_direct_put(const struct tug_rma *o) {
+static inline int transfer(const struct tug_rma *o, void *here, bool into_target) {
     struct tug_data origin, data;
     struct tug_direct_target *target;
-    if (!describe(&origin, (void *)o->origin, o->origin_count, o->origin_type, o) ||
+    if (!describe(&origin, here, o->origin_count, o->origin_type, o) ||
         !describe(&data, NULL, o->target_count, o->target_type, o))
         return TUG_DIRECT_REFUSED;
     RETURN_IF_NOBODY(o);
     int error = reach(o, &data, &target);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
-    return __builtin_expect(origin.bytes == data.bytes, 1) ? move(&data, &origin, comm_of(o))
-                                                           : MPI_ERR_ARG;
+    if (__builtin_expect(origin.bytes != data.bytes, 0))
+        return MPI_ERR_ARG;
+    return into_target ? move(&data, &origin, comm_of(o)) : move(&origin, &data, comm_of(o));
+}
+
+int tug_direct_put(const struct tug_rma *o) {
+    return transfer(o, (void *)o->origin, true);
 }
 
 int tug_direct_get(const struct tug_rma *o) {
-    struct tug_data origin, data;
-    struct tug_direct_target *target;
-    if (!describe(&origin, o->result, o->origin_count, o->origin_type, o) ||
-        !describe(&data, NULL, o->target_count, o->target_type, o))
-        return TUG_DIRECT_REFUSED;
-    RETURN_IF_NOBODY(o);
-    int error = reach(o, &data, &target);
-    if (__builtin_expect(error != MPI_SUCCESS, 0))
-        return error;
-    return __builtin_expect(origin.bytes == data.bytes, 1) ? move(&origin, &data, comm_of(o))
-                                                           : MPI_ERR_ARG;
+    return transfer(o, o->result, false);
 }
 
 /* ---- accumulates ---- */

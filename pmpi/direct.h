@@ -3,10 +3,10 @@
  * For MPI_Win_allocate and MPI_Win_allocate_shared on ranks that share a node. The calling thread
  * itself loads and stores the target's memory: no queue, no engine, no help from the target, any
  * number of threads. What the program holds is a window of the host's over next to nothing, which
- * knows its attributes, info, group and name and does fence and post-start-complete-wait; the
- * memory is a second one, shared, of ours alone:
+ * knows its attributes, info, group and name and does post-start-complete-wait; the memory is a
+ * second one, shared, of ours alone:
  *
- *     | memory of rank 0 | rank 1 | ... | rank n-1 | control of rank 0 | 1 | ... | n-1 |
+ *     | memory of rank 0 | rank 1 | ... | rank n-1 | barrier | control of rank 0 | ... | n-1 |
  *
  * A rank's control has the lock that MPI_Win_lock takes, and a row of mutexes, each for every so
  * many bytes of its memory in turn: an accumulate holds the mutex of the bytes where its elements
@@ -60,6 +60,7 @@ struct tug_direct_target {
 struct tug_direct {
     struct tug_team *team; /* held */
     MPI_Win memory;
+    struct tug_barrier *fence;
     _Atomic uint8_t everyone; /* what holds for every target */
     _Atomic bool fence_used;  /* the open fence epoch has seen an operation */
     _Atomic uint32_t nlocks;  /* targets with TUG_ACCESS_LOCKED */

@@ -1,9 +1,8 @@
 /* Epochs of windows in the direct lane: who may access what, until when.
  *
- * Fence and post-start-complete-wait are the host's calls: the operations between them are plain
- * loads and stores, and the caller (sync.c) puts memory fences around all of these. Passive epochs
- * are ours alone: MPI_Win_lock takes the target's lock in shared memory, and neither the target nor
- * the host takes part.
+ * Operations are plain loads and stores, and the caller (sync.c) puts memory fences around every
+ * call here. Fences are a barrier in shared memory, and MPI_Win_lock takes the target's lock there;
+ * neither needs the host. Post-start-complete-wait is the host's.
  *
  * The states follow MPICH 4.0: an epoch of one kind excludes those of the others; a fence begins an
  * epoch only if an operation follows.
@@ -35,11 +34,11 @@ bool tug_direct_in_epoch(const struct tug_direct *direct) {
 
 int tug_direct_fence(struct tug_window *window, int assert) {
     struct tug_direct *direct = window->direct;
+    if (assert & ~(MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED))
+        return tug_host.Win_fence(assert, window->handle); /* which says what is wrong */
     if (tug_direct_in_epoch(direct))
         return MPI_ERR_RMA_SYNC;
-    int error = tug_host.Win_fence(assert, window->handle);
-    if (error != MPI_SUCCESS)
-        return error;
+    tug_barrier_wait(direct->fence, (uint32_t)direct->nranks, tug_shim_poll_host);
     atomic_store(&direct->fence_used, false);
     atomic_store(&direct->everyone, assert &MPI_MODE_NOSUCCEED ? 0 : TUG_ACCESS_FENCE);
     return MPI_SUCCESS;

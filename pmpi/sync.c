@@ -15,7 +15,7 @@ static int waited(int error) {
     tug_engine_host_end();
     return error;
 }
-#define DIRECT_Win_fence WAITS(tug_direct_fence(window, assert))
+#define DIRECT_Win_fence tug_direct_fence(window, assert)
 #define DIRECT_Win_start WAITS(tug_direct_start(window, group, assert))
 #define DIRECT_Win_complete WAITS(tug_direct_complete(window))
 #define DIRECT_Win_post WAITS(tug_host.Win_post(group, assert, win))

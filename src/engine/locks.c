@@ -90,3 +90,18 @@ void tug_mutex_wait(struct tug_mutex *mutex) {
 void tug_mutex_wake(struct tug_mutex *mutex) {
     (void)tug_futex_wake(&mutex->word, 1, true);
 }
+
+/* Nobody can arrive for the round after before this thread has left this one, so rounds is either
+ * what it was or one more. */
+void tug_barrier_wait(struct tug_barrier *barrier, uint32_t n, void (*idle)(void)) {
+    uint32_t rounds = atomic_load_explicit(&barrier->rounds, memory_order_relaxed);
+    /* acquire and release: the last to arrive sees what all wrote before they did */
+    if (atomic_fetch_add(&barrier->arrived, 1) + 1 < n) {
+        take_turn(&barrier->rounds, rounds + 1, &barrier->bell, idle);
+        return;
+    }
+    atomic_store_explicit(&barrier->arrived, 0, memory_order_relaxed);
+    /* release: pairs with the acquire in take_turn; orders the store above for the next round */
+    atomic_fetch_add(&barrier->rounds, 1);
+    (void)tug_bell_ring(&barrier->bell, true);
+}

@@ -1,4 +1,5 @@
-/* Locks in memory that processes share: a reader-writer lock in order of arrival, and a mutex.
+/* Locks in memory that processes share: a reader-writer lock in order of arrival, a mutex, and a
+ * barrier.
  *
  * All of them wait as everything here waits (park.h): pause, yield, then sleep on a futex. They are
  * owned by nobody: who has locked, in whichever thread, may have another thread unlock. Zeroed
@@ -68,5 +69,16 @@ static inline void tug_mutex_unlock(struct tug_mutex *mutex) {
     if (__builtin_expect(atomic_exchange_explicit(&mutex->word, 0, memory_order_release) == 2, 0))
         tug_mutex_wake(mutex);
 }
+
+/* A barrier for n threads, always the same number. */
+struct tug_barrier {
+    _Atomic uint32_t arrived;
+    _Atomic uint32_t rounds; /* that are complete */
+    struct tug_bell bell;
+} __attribute__((aligned(TUG_CACHE_LINE)));
+
+/* Returns when n threads have called it in this round. What each wrote before, all see after.
+ * idle(): as for the reader-writer lock. */
+void tug_barrier_wait(struct tug_barrier *barrier, uint32_t n, void (*idle)(void));
 
 #endif

@@ -1,5 +1,5 @@
-/* Locks: who is let in and in which order, also where the tickets wrap; that waiters sleep, are
- * woken in whichever process they are, and keep idle() going. */
+/* Locks and the barrier: who is let in and in which order, also where the tickets wrap; that
+ * waiters sleep, are woken in whichever process they are, and keep idle() going. */
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -332,6 +332,46 @@ static void another_thread_may_unlock_a_mutex(void **state) {
     }
 }
 
+/* Threads, more than cores, that write their round, meet, look at everybody's and meet again. */
+enum { NMEET = 6, NROUNDS = 400 };
+
+static struct {
+    struct tug_barrier barrier;
+    unsigned plain[NMEET]; /* the barrier alone orders these */
+    _Atomic unsigned wrong;
+} meeting;
+
+static void *meet(void *argument) {
+    unsigned *mine = argument;
+    for (unsigned round = 1; round <= NROUNDS; round++) {
+        *mine = round;
+        if (mine == meeting.plain && round == NROUNDS / 2)
+            check_sleep_us(5000); /* the others sleep by then */
+        tug_barrier_wait(&meeting.barrier, NMEET, count_idle);
+        for (int i = 0; i < NMEET; i++)
+            if (meeting.plain[i] != round)
+                atomic_fetch_add(&meeting.wrong, 1);
+        tug_barrier_wait(&meeting.barrier, NMEET, count_idle);
+    }
+    return NULL;
+}
+
+/* Begins where the count of rounds wraps on the way. */
+static void nobody_leaves_a_barrier_before_all_are_there(void **state) {
+    (void)state;
+    pthread_t threads[NMEET];
+    meeting.barrier.rounds = (uint32_t)-NROUNDS;
+    atomic_store(&idled, 0);
+    for (int i = 0; i < NMEET; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, meet, &meeting.plain[i]), 0);
+    for (int i = 0; i < NMEET; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(meeting.wrong, 0);
+    assert_int_equal(meeting.barrier.rounds, NROUNDS);
+    assert_int_equal(meeting.barrier.arrived, 0);
+    assert_true(atomic_load(&idled) > 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_free_lock_is_taken_without_waiting),
@@ -345,6 +385,7 @@ int main(void) {
         cmocka_unit_test(a_mutex_costs_no_wake_when_nobody_waits),
         cmocka_unit_test(a_mutex_wakes_its_sleepers_in_turn),
         cmocka_unit_test(another_thread_may_unlock_a_mutex),
+        cmocka_unit_test(nobody_leaves_a_barrier_before_all_are_there),
     };
     return cmocka_run_group_tests_name("locks", tests, NULL, NULL);
 }
