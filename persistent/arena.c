@@ -1,6 +1,7 @@
 #include "persistent/arena.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@
 #endif
 
 /* MPICH backs shared windows by files in /dev/shm. */
-bool tug_arena_has_room(size_t bytes, const char *what) {
+static bool has_room(size_t bytes, const char *what) {
     struct statvfs shm;
     if (statvfs("/dev/shm", &shm) != 0)
         return true;
@@ -36,14 +37,13 @@ bool tug_arena_has_room(size_t bytes, const char *what) {
 
 /* False if there is no memory behind the pages. An older kernel cannot say; has_room() has looked.
  */
-static bool populate(unsigned char *base, size_t bytes) {
+static bool populate(unsigned char *base, size_t bytes, const char *what) {
     unsigned char *start = (unsigned char *)((uintptr_t)base / PAGE * PAGE);
     if (madvise(start, (size_t)(base + bytes - start), MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
         return true;
-    tug_warn_once(
-        "shared memory of %zu KiB for a persistent broadcast is not to be had (%s): the host "
-        "MPI's own is used instead",
-        bytes >> 10, strerror(errno));
+    tug_warn_once("shared memory of %zu KiB for %s is not to be had (%s): the host MPI's own is "
+                  "used instead",
+                  bytes >> 10, what, strerror(errno));
     return false;
 }
 
@@ -56,7 +56,8 @@ static bool all_agree(const struct tug_team *team, bool mine) {
 }
 
 /* Takes the node's shared memory from the host. */
-static bool map(const struct tug_team *team, struct tug_chunk *chunk) {
+static bool map(const struct tug_team *team, struct tug_chunk *chunk, bool at_once,
+                const char *what) {
     void *mine, *base;
     MPI_Aint bytes;
     int unit;
@@ -67,25 +68,48 @@ static bool map(const struct tug_team *team, struct tug_chunk *chunk) {
     if (tug_host.Win_shared_query(chunk->win, 0, &bytes, &unit, &base) != MPI_SUCCESS)
         return false;
     chunk->base = base;
-    return team->node_rank != 0 || populate(chunk->base, chunk->bytes);
+    if (team->node_size == 1) /* from malloc */
+        memset(chunk->base, 0, chunk->bytes);
+    return team->node_rank != 0 || !at_once || populate(chunk->base, chunk->bytes, what);
 }
 
-static int add_chunk(struct tug_team *team, size_t bytes) {
+/* A new chunk, zeroed; at_once: with its pages. NULL without memory. */
+static struct tug_chunk *make_chunk(struct tug_team *team, size_t bytes, bool at_once,
+                                    const char *what) {
     struct tug_chunk *chunk = calloc(1, sizeof(*chunk));
-    bytes = bytes < CHUNK_LEAST ? CHUNK_LEAST : (bytes + PAGE - 1) / PAGE * PAGE;
-    if (!all_agree(team, chunk != NULL && (team->node_rank != 0 ||
-                                           tug_arena_has_room(bytes, "a persistent broadcast")))) {
+    bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+    if (!all_agree(team, chunk != NULL && (team->node_rank != 0 || has_room(bytes, what)))) {
         free(chunk);
-        return TUG_ERR_NO_MEMORY;
+        return NULL;
     }
     chunk->bytes = bytes;
     chunk->win = MPI_WIN_NULL;
-    if (!all_agree(team, map(team, chunk))) {
+    chunk->id = ++team->last_chunk;
+    if (!all_agree(team, map(team, chunk, at_once, what))) {
         if (chunk->win != MPI_WIN_NULL)
             tug_host.Win_free(&chunk->win);
         free(chunk);
-        return TUG_ERR_NO_MEMORY;
+        return NULL;
     }
+    return chunk;
+}
+
+static void free_chunks(struct tug_chunk **chunks) {
+    while (*chunks != NULL) {
+        struct tug_chunk *chunk = *chunks;
+        *chunks = chunk->next;
+        tug_host.Win_free(&chunk->win);
+        free(chunk);
+    }
+}
+
+/* ---- the arena ---- */
+
+static int add_chunk(struct tug_team *team, size_t bytes) {
+    struct tug_chunk *chunk =
+        make_chunk(team, bytes < CHUNK_LEAST ? CHUNK_LEAST : bytes, true, "a persistent broadcast");
+    if (chunk == NULL)
+        return TUG_ERR_NO_MEMORY;
     chunk->next = team->chunks;
     team->chunks = chunk;
     return 0;
@@ -106,10 +130,66 @@ int tug_arena_take(struct tug_team *team, size_t bytes, unsigned char **memory) 
 }
 
 void tug_arena_fini(struct tug_team *team) {
-    while (team->chunks != NULL) {
-        struct tug_chunk *chunk = team->chunks;
-        team->chunks = chunk->next;
-        tug_host.Win_free(&chunk->win);
-        free(chunk);
+    free_chunks(&team->chunks);
+    free_chunks(&team->spare);
+}
+
+/* ---- blocks ---- */
+
+#define BLOCK_KEPT ((size_t)1 << 20) /* larger ones go back to the host at once */
+#define BLOCK_LEAST ((size_t)16 << 10)
+
+/* The spare block that fits and has been there longest, or NULL. They are sorted by id. */
+static struct tug_chunk **find_spare(struct tug_team *team, size_t bytes) {
+    struct tug_chunk **place = &team->spare;
+    while (*place != NULL && (*place)->bytes < bytes)
+        place = &(*place)->next;
+    return place;
+}
+
+/* Ranks choose by themselves, and alike unless threads that free windows have kept them in
+ * different orders: then a new block it is. */
+static struct tug_chunk *take_spare(struct tug_team *team, size_t bytes, void (*idle)(void)) {
+    pthread_mutex_lock(&team->spare_lock);
+    struct tug_chunk *block = *find_spare(team, bytes);
+    pthread_mutex_unlock(&team->spare_lock);
+    uint32_t id = block != NULL ? block->id : 0;
+    const struct tug_word *words = tug_team_meet(team, &id, sizeof(id), idle);
+    for (int r = 0; r < team->node_size; r++)
+        if (memcmp(&words[r], &id, sizeof(id)) != 0)
+            return NULL;
+    if (block == NULL)
+        return NULL;
+    pthread_mutex_lock(&team->spare_lock);
+    struct tug_chunk **place = &team->spare;
+    while (*place != block)
+        place = &(*place)->next;
+    *place = block->next;
+    pthread_mutex_unlock(&team->spare_lock);
+    return block;
+}
+
+struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, void (*idle)(void)) {
+    size_t rounded = BLOCK_LEAST;
+    while (rounded < bytes && rounded < BLOCK_KEPT)
+        rounded *= 2;
+    bytes = rounded < bytes ? bytes : rounded;
+    struct tug_chunk *block = take_spare(team, bytes, idle);
+    return block != NULL ? block : make_chunk(team, bytes, bytes <= BLOCK_KEPT, "a window");
+}
+
+void tug_block_give(struct tug_team *team, struct tug_chunk *block) {
+    if (block->bytes > BLOCK_KEPT) {
+        tug_host.Win_free(&block->win);
+        free(block);
+        return;
     }
+    block->used = block->bytes;
+    pthread_mutex_lock(&team->spare_lock);
+    struct tug_chunk **place = &team->spare;
+    while (*place != NULL && (*place)->id < block->id)
+        place = &(*place)->next;
+    block->next = *place;
+    *place = block;
+    pthread_mutex_unlock(&team->spare_lock);
 }

@@ -1,23 +1,28 @@
-/* The arena of a team: memory shared by the ranks of a node, taken from the host MPI in chunks.
+/* Memory shared by the ranks of a node, taken from the host MPI in chunks.
  *
- * Every page is made real at once: memory that /dev/shm cannot back is an error code here, not a
- * SIGBUS when it is first touched. All calls are collective over the team and answer alike on all
- * ranks.
+ * The *arena* of a team hands out pieces of chunks that stay until the team goes: channels.
+ * *Blocks* are whole chunks that come and go with a window; small ones are kept when they are given
+ * back, for the next window, since the host takes most of a millisecond to make one.
+ *
+ * Pages are made real at once, but for those of large blocks: memory that /dev/shm cannot back is
+ * an error code here, not a SIGBUS when it is first touched. All calls but tug_block_give() are
+ * collective over the team and answer alike on all ranks.
  */
 #ifndef TUG_PERSISTENT_ARENA_H
 #define TUG_PERSISTENT_ARENA_H
 
 #include <mpi.h>
-#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct tug_team;
 
 struct tug_chunk {
     MPI_Win win;
-    unsigned char *base;
+    unsigned char *base; /* at a page */
     size_t bytes;
-    size_t used;
+    size_t used; /* arena: handed out; block: all of it once it has been in use */
+    uint32_t id; /* the same on all ranks of the team */
     struct tug_chunk *next;
 };
 
@@ -26,10 +31,16 @@ struct tug_chunk {
  * TUG_ERR_MPI. */
 int tug_arena_take(struct tug_team *team, size_t bytes, unsigned char **memory);
 
-/* False, said once, if /dev/shm cannot take so many bytes more. what: needs them ("a window"). */
-bool tug_arena_has_room(size_t bytes, const char *what);
+/* A block of at least `bytes`, for a team whose ranks share a node; NULL if shared memory runs out
+ * (said once). Zeroed if block->used is 0; else it holds what it held. Meets once
+ * (tug_team_meet()).
+ */
+struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, void (*idle)(void));
 
-/* Gives all chunks back. */
+/* No rank will touch the block again. Collective for large ones only. Any thread. */
+void tug_block_give(struct tug_team *team, struct tug_chunk *block);
+
+/* Gives all chunks and spare blocks back. */
 void tug_arena_fini(struct tug_team *team);
 
 #endif

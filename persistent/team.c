@@ -7,6 +7,7 @@
 
 #include "base/settings.h"
 #include "engine/engine.h"
+#include "engine/locks.h"
 #include "host/host.h"
 #include "persistent/arena.h"
 #include "persistent/probe.h"
@@ -92,6 +93,7 @@ static void team_free(struct tug_team *team) {
     free(team->node_of);
     free(team->node_rank_of);
     free(team->leader_of);
+    pthread_mutex_destroy(&team->spare_lock);
     free(team);
 }
 
@@ -105,6 +107,7 @@ static int team_make(MPI_Comm comm, struct tug_team **result) {
     }
     team->comm = MPI_COMM_NULL;
     team->node_comm = MPI_COMM_NULL;
+    pthread_mutex_init(&team->spare_lock, NULL);
     int error = make_communicators(team, comm);
     if (!error)
         error = map_nodes(team);
@@ -118,6 +121,34 @@ static int team_make(MPI_Comm comm, struct tug_team **result) {
     tug_park_configure(tug_settings.spin_us, (unsigned)team->node_size, cores());
     *result = team;
     return 0;
+}
+
+/* ---- meeting ---- */
+
+struct tug_meeting {
+    struct tug_barrier barrier;
+    struct tug_word words[]; /* [2][node size], in turn */
+};
+
+int tug_team_prepare_to_meet(struct tug_team *team) {
+    unsigned char *memory;
+    if (team->meeting != NULL)
+        return 0;
+    int error = tug_arena_take(
+        team, sizeof(struct tug_meeting) + 2 * (size_t)team->node_size * sizeof(struct tug_word),
+        &memory);
+    if (!error)
+        team->meeting = (struct tug_meeting *)memory;
+    return error;
+}
+
+const struct tug_word *tug_team_meet(struct tug_team *team, const void *mine, size_t bytes,
+                                     void (*idle)(void)) {
+    uint32_t turn = team->meetings++ % 2;
+    struct tug_word *words = &team->meeting->words[turn * (uint32_t)team->node_size];
+    memcpy(&words[team->node_rank], mine, bytes);
+    tug_barrier_wait(&team->meeting->barrier, (uint32_t)team->node_size, idle);
+    return words;
 }
 
 /* ---- belonging to a communicator ---- */

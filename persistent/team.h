@@ -26,6 +26,7 @@
 #define TUG_PERSISTENT_TEAM_H
 
 #include <mpi.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,11 +76,31 @@ struct tug_team {
     uint32_t probed;             /* bit set of classes measured */
     struct tug_bell *bells;      /* [node size], a cache line each: see tug_team_bell() */
     struct tug_chunk *chunks;    /* newest first */
+    struct tug_chunk *spare;     /* blocks, by id */
+    pthread_mutex_t spare_lock;
+    uint32_t last_chunk;         /* id */
+    struct tug_meeting *meeting; /* NULL: not made yet */
+    uint32_t meetings;           /* so far */
     struct tug_channel **channels;
     int nchannels, channel_capacity;
     uint64_t *votes;        /* room for an agreement over all channels */
     _Atomic int references; /* requests and windows of this rank */
 };
+
+/* What a rank brings to a meeting. */
+struct tug_word {
+    unsigned char bytes[64];
+};
+
+/* Makes ready to meet. Collective over a team whose ranks share a node, the same answer on all
+ * ranks: 0, TUG_ERR_NO_MEMORY. */
+int tug_team_prepare_to_meet(struct tug_team *team);
+
+/* Brings `bytes` (64 at most) and returns what all ranks brought, by rank, when they have: to be
+ * read until the next but one meeting. Through shared memory alone. Collective; after
+ * tug_team_prepare_to_meet(). idle: see locks.h. */
+const struct tug_word *tug_team_meet(struct tug_team *team, const void *mine, size_t bytes,
+                                     void (*idle)(void));
 
 static inline struct tug_bell *tug_team_bell(const struct tug_team *team, int node_rank) {
     return (struct tug_bell *)((unsigned char *)team->bells + (size_t)node_rank * 64);

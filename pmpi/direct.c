@@ -3,118 +3,99 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/engine.h"
 #include "host/host.h"
 #include "persistent/arena.h"
 #include "persistent/team.h"
 #include "pmpi/layout.h"
 #include "pmpi/reduction.h"
+#include "pmpi/shim.h"
 #include "pmpi/window.h"
 
 /* ---- memory ---- */
-
-#define ALIGNMENT ((MPI_Aint)64)
-
-static MPI_Aint rounded(MPI_Aint bytes) {
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
 
 /* What each rank tells the others. */
 struct part {
     MPI_Aint size;
     MPI_Aint disp_unit;
-    MPI_Aint willing;
+    bool willing;
 };
 
-static bool all_agree(const struct tug_team *team, bool mine) {
-    int everyone = mine;
-    return tug_host.Allreduce(MPI_IN_PLACE, &everyone, 1, MPI_INT, MPI_LAND, team->comm) ==
-               MPI_SUCCESS &&
-           everyone;
+/* Where each rank's memory begins behind the controls: pages apart for those that have a page. */
+static size_t place_of(size_t at, MPI_Aint size, bool contiguous) {
+    const size_t line = 64, page = 4096;
+    size_t unit = size < (MPI_Aint)page ? line : page;
+    return contiguous ? at : (at + unit - 1) / unit * unit;
 }
 
-/* The first rank looks for all: the others might look when it is not the same any more. */
-static bool is_room(const struct tug_team *team, const struct part *parts) {
-    MPI_Aint bytes = 0;
-    int room = true;
-    for (int r = 0; r < team->nranks; r++) {
-        bytes += rounded(parts[r].size) + (MPI_Aint)sizeof(struct tug_control);
-        room = room && parts[r].willing;
+/* Lays the window out from base on (0: to see how many bytes it takes). */
+static size_t lay_out(struct tug_direct *direct, bool contiguous, unsigned char *base) {
+    size_t at = sizeof(*direct->fence);
+    direct->fence = (struct tug_barrier *)base;
+    for (int r = 0; r < direct->nranks; r++) {
+        direct->targets[r].control = (struct tug_control *)(base + at);
+        at += sizeof(struct tug_control);
     }
-    if (room && team->rank == 0)
-        room = tug_arena_has_room((size_t)bytes, "a window");
-    return tug_host.Bcast(&room, 1, MPI_INT, 0, team->comm) == MPI_SUCCESS && room;
-}
-
-/* Maps the memory and notes where everybody's is. */
-static bool map(struct tug_direct *direct, const struct part *parts, bool contiguous) {
-    const struct tug_team *team = direct->team;
-    int last = team->nranks - 1;
-    MPI_Aint bytes = contiguous ? parts[team->rank].size : rounded(parts[team->rank].size);
-    if (team->rank == last)
-        bytes = rounded(bytes) + ALIGNMENT + (MPI_Aint)sizeof(struct tug_barrier) +
-                team->nranks * (MPI_Aint)sizeof(struct tug_control);
-    MPI_Info info;
-    void *mine;
-    tug_host.Info_create(&info);
-    tug_host.Info_set(info, "alloc_shared_noncontig", contiguous ? "false" : "true");
-    int error = tug_host.Win_allocate_shared(bytes, 1, info, team->comm, &mine, &direct->memory);
-    tug_host.Info_free(&info);
-    if (error != MPI_SUCCESS)
-        return false;
-    for (int r = 0; r < team->nranks; r++) {
+    at = place_of(at, direct->targets[0].size, false);
+    for (int r = 0; r < direct->nranks; r++) {
         struct tug_direct_target *target = &direct->targets[r];
-        MPI_Aint size;
-        int unit;
-        void *base;
-        if (tug_host.Win_shared_query(direct->memory, r, &size, &unit, &base) != MPI_SUCCESS)
-            return false;
-        target->base = base;
-        target->size = parts[r].size;
-        target->disp_unit = parts[r].disp_unit;
+        at = place_of(at, target->size, contiguous);
+        target->base = base + at;
+        at += (size_t)target->size;
     }
-    uintptr_t behind = (uintptr_t)direct->targets[last].base + (uintptr_t)parts[last].size;
-    direct->fence = (void *)((behind + ALIGNMENT - 1) & -(uintptr_t)ALIGNMENT);
-    struct tug_control *control = (void *)(direct->fence + 1);
-    for (int r = 0; r < team->nranks; r++)
-        direct->targets[r].control = &control[r];
-    /* a rank alone gets its memory from malloc */
-    memset(&control[team->rank], 0, sizeof(*control));
-    if (team->rank == 0)
-        memset(direct->fence, 0, sizeof(*direct->fence));
-    return true;
+    return at;
+}
+
+/* Notes what the ranks have told each other. False if any of them is not willing. */
+static bool note(struct tug_direct *direct, const struct tug_word *words) {
+    bool willing = direct != NULL;
+    struct part part;
+    for (int r = 0; willing && r < direct->nranks; r++) {
+        memcpy(&part, &words[r], sizeof(part));
+        willing = part.willing;
+        direct->targets[r].size = part.size;
+        direct->targets[r].disp_unit = part.disp_unit;
+    }
+    return willing;
 }
 
 struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
                                      bool contiguous, bool willing) {
     size_t n = (size_t)team->nranks;
     struct tug_direct *direct = calloc(1, sizeof(*direct) + n * sizeof(direct->targets[0]));
-    struct part *parts = malloc(n * sizeof(*parts));
-    struct part mine = {size, disp_unit, willing};
-    bool made = false;
-    if (!all_agree(team, direct != NULL && parts != NULL))
+    const struct part mine = {size, disp_unit, willing && direct != NULL};
+    tug_engine_keep_quiet(); /* from now on, and again at the end: a beat in between sleeps longer */
+    if (direct != NULL) {
+        direct->team = team;
+        direct->nranks = team->nranks;
+        direct->rank = team->rank;
+    }
+    if (tug_team_prepare_to_meet(team) != 0 ||
+        !note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_shim_poll_host)))
         goto fail;
-    direct->team = team;
-    direct->memory = MPI_WIN_NULL;
-    direct->nranks = team->nranks;
-    direct->rank = team->rank;
-    tug_host.Allgather(&mine, 3, MPI_AINT, parts, 3, MPI_AINT, team->comm);
-    if (!is_room(team, parts))
+    direct->block = tug_block_take(team, lay_out(direct, contiguous, NULL), tug_shim_poll_host);
+    if (direct->block == NULL)
         goto fail;
-    made = all_agree(team, map(direct, parts, contiguous));
-    if (made)
-        tug_team_hold(team);
-    else if (direct->memory != MPI_WIN_NULL)
-        tug_host.Win_free(&direct->memory);
+    lay_out(direct, contiguous, direct->block->base);
+    if (direct->block->used > 0) {
+        struct tug_direct_target *own = &direct->targets[direct->rank];
+        memset(own->control, 0, sizeof(*own->control));
+        memset(own->base, 0, (size_t)own->size);
+        if (direct->rank == 0)
+            memset(direct->fence, 0, sizeof(*direct->fence));
+    }
+    /* nobody goes on before all is zero; the last that a creation waits for, see agree() */
+    tug_engine_keep_quiet();
+    (void)tug_team_meet(team, &mine, sizeof(mine), tug_shim_poll_host);
+    tug_team_hold(team);
+    return direct;
 fail:
-    free(parts);
-    if (made)
-        return direct;
     free(direct);
     return NULL;
 }
 
 void tug_direct_free(struct tug_direct *direct) {
-    tug_host.Win_free(&direct->memory);
+    tug_block_give(direct->team, direct->block);
     tug_team_drop(direct->team);
     free(direct);
 }

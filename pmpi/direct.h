@@ -4,9 +4,9 @@
  * itself loads and stores the target's memory: no queue, no engine, no help from the target, any
  * number of threads. What the program holds is a window of the host's over next to nothing, which
  * knows its attributes, info, group and name and does post-start-complete-wait; the memory is a
- * second one, shared, of ours alone:
+ * block that the ranks of the team share:
  *
- *     | memory of rank 0 | rank 1 | ... | rank n-1 | barrier | control of rank 0 | ... | n-1 |
+ *     | barrier | control of rank 0 | ... | n-1 | memory of rank 0 | ... | n-1 |
  *
  * A rank's control has the lock that MPI_Win_lock takes, and a row of mutexes, each for every so
  * many bytes of its memory in turn: an accumulate holds the mutex of the bytes where its elements
@@ -26,6 +26,7 @@
 #include "engine/locks.h"
 #include "pmpi/rma.h"
 
+struct tug_chunk;
 struct tug_team;
 
 #define TUG_STRIPES 32        /* mutexes of a target */
@@ -58,8 +59,8 @@ struct tug_direct_target {
 };
 
 struct tug_direct {
-    struct tug_team *team; /* held */
-    MPI_Win memory;
+    struct tug_team *team;   /* held */
+    struct tug_chunk *block; /* of shared memory */
     struct tug_barrier *fence;
     _Atomic uint8_t everyone; /* what holds for every target */
     _Atomic bool fence_used;  /* the open fence epoch has seen an operation */
@@ -74,7 +75,7 @@ struct tug_direct {
 struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
                                      bool contiguous, bool willing);
 
-/* Gives the memory back. Collective. */
+/* Gives the memory back, when no rank uses the window any more. Collective. */
 void tug_direct_free(struct tug_direct *direct);
 
 /* What an operation returns that was not done because an argument is not as MPI wants it: the

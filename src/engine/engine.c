@@ -316,11 +316,15 @@ void tug_engine_nudge(struct tug_engine *engine) {
     tug_engine_ring_offload(engine);
 }
 
+void tug_engine_keep_quiet(void) {
+    atomic_store_explicit(&tug_engine.quiet_until, tug_clock_ns() + TUG_SETTLE_NS,
+                          memory_order_relaxed);
+}
+
 void tug_engine_attend(int change) {
     struct tug_engine *engine = &tug_engine;
     if (change > 0)
-        atomic_store_explicit(&engine->quiet_until, tug_clock_ns() + TUG_SETTLE_NS,
-                              memory_order_relaxed);
+        tug_engine_keep_quiet();
     uint32_t before = atomic_fetch_add(&tug_attendance, (uint32_t)change);
     if (change > 0 && before == 0 && engine->has_thread) {
         tug_engine_nudge(engine);

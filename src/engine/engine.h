@@ -108,10 +108,13 @@ void tug_engine_forget_bell(struct tug_bell *bell);
 /* ---- attendance ---- */
 
 /* +1 / -1: something needs the host MPI's progress without the program's help (an open window).
- * While the count is positive the offload thread polls the host; but not in the first moment after
- * a +1: ranks that have just left the creation of a window together count on staying together, and
- * a poll can cost one of them its core. */
+ * While the count is positive the offload thread polls the host; not in the first moment, see
+ * below. */
 void tug_engine_attend(int change);
+
+/* No polls in the next moment: ranks that are about to leave the creation of a window together
+ * count on staying together, and a poll can cost one of them its core. */
+void tug_engine_keep_quiet(void);
 
 extern _Atomic uint32_t tug_attendance;
 
