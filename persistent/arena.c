@@ -175,7 +175,11 @@ struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, void (*idl
         rounded *= 2;
     bytes = rounded < bytes ? bytes : rounded;
     struct tug_chunk *block = take_spare(team, bytes, idle);
-    return block != NULL ? block : make_chunk(team, bytes, bytes <= BLOCK_KEPT, "a window");
+    if (block == NULL)
+        block = make_chunk(team, bytes, bytes <= BLOCK_KEPT, "a window");
+    if (block != NULL && bytes <= BLOCK_KEPT)
+        block->used = bytes;
+    return block;
 }
 
 void tug_block_give(struct tug_team *team, struct tug_chunk *block) {
@@ -184,7 +188,6 @@ void tug_block_give(struct tug_team *team, struct tug_chunk *block) {
         free(block);
         return;
     }
-    block->used = block->bytes;
     pthread_mutex_lock(&team->spare_lock);
     struct tug_chunk **place = &team->spare;
     while (*place != NULL && (*place)->id < block->id)

@@ -21,7 +21,7 @@ struct tug_chunk {
     MPI_Win win;
     unsigned char *base; /* at a page */
     size_t bytes;
-    size_t used; /* arena: handed out; block: all of it once it has been in use */
+    size_t used; /* arena: handed out; block: 0 if it is known to be zeroed */
     uint32_t id; /* the same on all ranks of the team */
     struct tug_chunk *next;
 };
@@ -32,9 +32,7 @@ struct tug_chunk {
 int tug_arena_take(struct tug_team *team, size_t bytes, unsigned char **memory);
 
 /* A block of at least `bytes`, for a team whose ranks share a node; NULL if shared memory runs out
- * (said once). Zeroed if block->used is 0; else it holds what it held. Meets once
- * (tug_team_meet()).
- */
+ * (said once). Meets once (tug_team_meet()). */
 struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, void (*idle)(void));
 
 /* No rank will touch the block again. Collective for large ones only. Any thread. */

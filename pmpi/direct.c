@@ -64,7 +64,8 @@ struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_A
     size_t n = (size_t)team->nranks;
     struct tug_direct *direct = calloc(1, sizeof(*direct) + n * sizeof(direct->targets[0]));
     const struct part mine = {size, disp_unit, willing && direct != NULL};
-    tug_engine_keep_quiet(); /* from now on, and again at the end: a beat in between sleeps longer */
+    tug_engine_keep_quiet(); /* from now on, and again at the end: a beat in between sleeps longer
+                              */
     if (direct != NULL) {
         direct->team = team;
         direct->nranks = team->nranks;
@@ -77,7 +78,7 @@ struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_A
     if (direct->block == NULL)
         goto fail;
     lay_out(direct, contiguous, direct->block->base);
-    if (direct->block->used > 0) {
+    if (direct->block->used > 0) { /* it also maps the pages: the program's first stores are fast */
         struct tug_direct_target *own = &direct->targets[direct->rank];
         memset(own->control, 0, sizeof(*own->control));
         memset(own->base, 0, (size_t)own->size);
