@@ -28,8 +28,8 @@ static size_t place_of(size_t at, MPI_Aint size, bool contiguous) {
     return contiguous ? at : (at + unit - 1) / unit * unit;
 }
 
-/* Lays the window out from base on (0: to see how many bytes it takes). */
-static size_t lay_out(struct tug_direct *direct, bool contiguous, unsigned char *base) {
+/* Lays the window out from address base on, 0 to see how many bytes it takes. */
+static size_t lay_out(struct tug_direct *direct, bool contiguous, uintptr_t base) {
     size_t at = sizeof(*direct->fence);
     direct->fence = (struct tug_barrier *)base;
     for (int r = 0; r < direct->nranks; r++) {
@@ -40,7 +40,7 @@ static size_t lay_out(struct tug_direct *direct, bool contiguous, unsigned char 
     for (int r = 0; r < direct->nranks; r++) {
         struct tug_direct_target *target = &direct->targets[r];
         at = place_of(at, target->size, contiguous);
-        target->base = base + at;
+        target->base = (unsigned char *)(base + at);
         at += (size_t)target->size;
     }
     return at;
@@ -74,10 +74,10 @@ struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_A
     if (tug_team_prepare_to_meet(team) != 0 ||
         !note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_shim_poll_host)))
         goto fail;
-    direct->block = tug_block_take(team, lay_out(direct, contiguous, NULL), tug_shim_poll_host);
+    direct->block = tug_block_take(team, lay_out(direct, contiguous, 0), tug_shim_poll_host);
     if (direct->block == NULL)
         goto fail;
-    lay_out(direct, contiguous, direct->block->base);
+    lay_out(direct, contiguous, (uintptr_t)direct->block->base);
     if (direct->block->used > 0) { /* it also maps the pages: the program's first stores are fast */
         struct tug_direct_target *own = &direct->targets[direct->rank];
         memset(own->control, 0, sizeof(*own->control));

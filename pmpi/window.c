@@ -262,18 +262,15 @@ static int heal(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MP
     return MPI_SUCCESS;
 }
 
-/* The window goes by the native lane: through the host's. */
-static void go_native(struct tug_window *window, struct agreement agreed) {
+/* Makes the host's window ours, native lane. */
+static void adopt_native(MPI_Win win, struct agreement agreed) {
+    struct tug_window *window = adopt(win);
+    if (window == NULL)
+        return;
     window->common_unit = agreed.common_unit;
     if (agreed.team != NULL)
         find_neighbours(window, agreed.team);
     tug_engine_attend(1);
-}
-
-static void adopt_native(MPI_Win win, struct agreement agreed) {
-    struct tug_window *window = adopt(win);
-    if (window != NULL)
-        go_native(window, agreed);
 }
 
 static int take_created(int error, void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
