@@ -363,15 +363,22 @@ int tug_direct_get_accumulate(const struct tug_rma *o) {
 
 /* ---- one element ---- */
 
-/* The target's element for fetch_and_op and compare_and_swap. */
-static int reach_element(const struct tug_rma *o, struct tug_data *data,
-                         struct tug_direct_target **target) {
-    return describe(data, NULL, 1, o->origin_type, o) ? reach(o, data, target) : TUG_DIRECT_REFUSED;
+/* The target's element for fetch_and_op and compare_and_swap, with its mutex held on success. */
+static int lock_element(const struct tug_rma *o, struct tug_data *data, struct tug_mutex **mutex) {
+    struct tug_direct_target *target;
+    if (!describe(data, NULL, 1, o->origin_type, o))
+        return TUG_DIRECT_REFUSED;
+    int error = reach(o, data, &target);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
+    *mutex = stripe_of(target, (size_t)((unsigned char *)data->address - target->base));
+    tug_mutex_lock(*mutex);
+    return MPI_SUCCESS;
 }
 
 int tug_direct_fetch_and_op(const struct tug_rma *o) {
     struct tug_data data;
-    struct tug_direct_target *target;
+    struct tug_mutex *mutex;
     tug_reduction reduce = tug_reduction_find(o->op, o->origin_type);
     if (reduce == NULL)
         return tug_type_is_basic(o->origin_type) ? no_reduction(o->op) : TUG_DIRECT_REFUSED;
@@ -382,12 +389,9 @@ int tug_direct_fetch_and_op(const struct tug_rma *o) {
         as_vector.result_type = as_vector.target_type = o->origin_type;
         return tug_direct_get_accumulate(&as_vector);
     }
-    int error = reach_element(o, &data, &target);
+    int error = lock_element(o, &data, &mutex);
     if (error != MPI_SUCCESS)
         return error;
-    struct tug_mutex *mutex =
-        stripe_of(target, (size_t)((unsigned char *)data.address - target->base));
-    tug_mutex_lock(mutex);
     memcpy(o->result, data.address, data.bytes);
     reduce(data.address, o->origin, 1);
     tug_mutex_unlock(mutex);
@@ -403,16 +407,13 @@ static bool has_compare_and_swap(MPI_Datatype type) {
 
 int tug_direct_compare_and_swap(const struct tug_rma *o) {
     struct tug_data data;
-    struct tug_direct_target *target;
+    struct tug_mutex *mutex;
     if (!has_compare_and_swap(o->origin_type))
         return TUG_DIRECT_REFUSED;
     RETURN_IF_NOBODY(o);
-    int error = reach_element(o, &data, &target);
+    int error = lock_element(o, &data, &mutex);
     if (error != MPI_SUCCESS)
         return error;
-    struct tug_mutex *mutex =
-        stripe_of(target, (size_t)((unsigned char *)data.address - target->base));
-    tug_mutex_lock(mutex);
     bool same = memcmp(data.address, o->compare, data.bytes) == 0;
     memcpy(o->result, data.address, data.bytes);
     if (same)
