@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "engine/private.h"
 
-#define HOT_TICK_NS 20000   /* between beats while the host has just been found busy */
-#define HOT_TICKS 20        /* for so many beats */
+#define HOT_TICK_NS 40000   /* between beats while the host has just been found busy */
+#define HOT_TICKS 10        /* for so many beats */
 #define BURST_NS 2000000    /* of polls with an effect before the thread sleeps */
 #define COLD_NS 500         /* more that an empty poll takes when the caches have gone cold */
 #define SLEEP_LEAST_NS 2000 /* nobody sleeps and wakes in less */
