@@ -12,10 +12,10 @@
 #include "base/settings.h"
 #include "tugboat/tugboat.h"
 
-static const char *const names[] = {"TUGBOAT",          "TUGBOAT_PROGRESS",  "TUGBOAT_AFFINITY",
-                                    "TUGBOAT_SPIN_US",  "TUGBOAT_RING_SIZE", "TUGBOAT_STATS",
-                                    "TUGBOAT_VERBOSE",  "TUGBOAT_SEGMENT",   "TUGBOAT_NONSENSE",
-                                    "TUGBOAT_SPIN_USEC"};
+static const char *const names[] = {"TUGBOAT",           "TUGBOAT_PROGRESS",  "TUGBOAT_AFFINITY",
+                                    "TUGBOAT_SPIN_US",   "TUGBOAT_RING_SIZE", "TUGBOAT_STATS",
+                                    "TUGBOAT_VERBOSE",   "TUGBOAT_SEGMENT",   "TUGBOAT_NONSENSE",
+                                    "TUGBOAT_SPIN_USEC", "TUGBOAT_RMA"};
 
 static int clean(void **state) {
     (void)state;
@@ -102,6 +102,14 @@ static void test_choices(void **state) {
     assert_int_equal(tug_settings.progress, TUG_PROGRESS_AUTO);
     refuse("TUGBOAT_PROGRESS", "sometimes", "auto, thread, caller");
     refuse("TUGBOAT_PROGRESS", "Auto", "auto, thread, caller");
+
+    accept("TUGBOAT_RMA", "native");
+    assert_int_equal(tug_settings.rma, TUG_RMA_NATIVE);
+    accept("TUGBOAT_RMA", "off");
+    assert_int_equal(tug_settings.rma, TUG_RMA_OFF);
+    accept("TUGBOAT_RMA", "auto");
+    assert_int_equal(tug_settings.rma, TUG_RMA_AUTO);
+    refuse("TUGBOAT_RMA", "direct", "auto, native, off");
     accept("TUGBOAT_VERBOSE", "quiet");
     assert_int_equal(tug_settings.verbose, TUG_VERBOSE_QUIET);
     accept("TUGBOAT_VERBOSE", "debug");
