@@ -139,34 +139,32 @@ void tug_arena_fini(struct tug_team *team) {
 #define BLOCK_KEPT ((size_t)1 << 20) /* larger ones go back to the host at once */
 #define BLOCK_LEAST ((size_t)16 << 10)
 
-/* The spare block that fits and has been there longest, or NULL. They are sorted by id. */
-static struct tug_chunk **find_spare(struct tug_team *team, size_t bytes) {
+/* Takes out the spare block that fits and is oldest, or returns NULL. They are sorted by id. */
+static struct tug_chunk *remove_spare(struct tug_team *team, size_t bytes) {
+    pthread_mutex_lock(&team->spare_lock);
     struct tug_chunk **place = &team->spare;
     while (*place != NULL && (*place)->bytes < bytes)
         place = &(*place)->next;
-    return place;
+    struct tug_chunk *block = *place;
+    if (block != NULL)
+        *place = block->next;
+    pthread_mutex_unlock(&team->spare_lock);
+    return block;
 }
 
 /* Ranks choose by themselves, and alike unless threads that free windows have kept them in
  * different orders: then a new block it is. */
 static struct tug_chunk *take_spare(struct tug_team *team, size_t bytes, void (*idle)(void)) {
-    pthread_mutex_lock(&team->spare_lock);
-    struct tug_chunk *block = *find_spare(team, bytes);
-    pthread_mutex_unlock(&team->spare_lock);
+    struct tug_chunk *block = remove_spare(team, bytes);
     uint32_t id = block != NULL ? block->id : 0;
     const struct tug_word *words = tug_team_meet(team, &id, sizeof(id), idle);
+    bool alike = true;
     for (int r = 0; r < team->node_size; r++)
-        if (memcmp(&words[r], &id, sizeof(id)) != 0)
-            return NULL;
-    if (block == NULL)
-        return NULL;
-    pthread_mutex_lock(&team->spare_lock);
-    struct tug_chunk **place = &team->spare;
-    while (*place != block)
-        place = &(*place)->next;
-    *place = block->next;
-    pthread_mutex_unlock(&team->spare_lock);
-    return block;
+        alike = alike && memcmp(&words[r], &id, sizeof(id)) == 0;
+    if (alike || block == NULL)
+        return block;
+    tug_block_give(team, block);
+    return NULL;
 }
 
 struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, void (*idle)(void)) {
@@ -177,8 +175,8 @@ struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, void (*idl
     struct tug_chunk *block = take_spare(team, bytes, idle);
     if (block == NULL)
         block = make_chunk(team, bytes, bytes <= BLOCK_KEPT, "a window");
-    if (block != NULL && bytes <= BLOCK_KEPT)
-        block->used = bytes;
+    if (block != NULL)
+        block->zeroed = bytes > BLOCK_KEPT;
     return block;
 }
 

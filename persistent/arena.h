@@ -12,6 +12,7 @@
 #define TUG_PERSISTENT_ARENA_H
 
 #include <mpi.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,8 +22,9 @@ struct tug_chunk {
     MPI_Win win;
     unsigned char *base; /* at a page */
     size_t bytes;
-    size_t used; /* arena: handed out; block: 0 if it is known to be zeroed */
+    size_t used; /* arena: handed out */
     uint32_t id; /* the same on all ranks of the team */
+    bool zeroed; /* block: known to be; small ones may hold anything */
     struct tug_chunk *next;
 };
 

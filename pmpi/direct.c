@@ -78,7 +78,7 @@ struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_A
     if (direct->block == NULL)
         goto fail;
     lay_out(direct, contiguous, (uintptr_t)direct->block->base);
-    if (direct->block->used > 0) { /* it also maps the pages: the program's first stores are fast */
+    if (!direct->block->zeroed) { /* it also maps the pages: the program's first stores are fast */
         struct tug_direct_target *own = &direct->targets[direct->rank];
         memset(own->control, 0, sizeof(*own->control));
         memset(own->base, 0, (size_t)own->size);
@@ -220,7 +220,7 @@ static void combine(const struct tug_direct_target *target, unsigned char *at,
 /* The elements an accumulate works on: one type, n of them, as an array of that type lies. */
 struct elements {
     MPI_Datatype type;
-    size_t n, extent;
+    size_t n, size, extent; /* size without the gaps that a pair may have */
     tug_reduction reduce;
 };
 
@@ -230,8 +230,9 @@ static int no_reduction(MPI_Op op) {
     return (uint32_t)op >> 8 == 0x580000 ? MPI_ERR_OP : TUG_DIRECT_REFUSED;
 }
 
+/* All but their number. */
 static int find_elements(const struct tug_rma *o, struct elements *elements) {
-    MPI_Count lb, extent;
+    MPI_Count lb, size, extent;
     elements->type = tug_type_element(o->target_type);
     elements->reduce = tug_reduction_find(o->op, elements->type);
     if (elements->reduce == NULL)
@@ -239,10 +240,12 @@ static int find_elements(const struct tug_rma *o, struct elements *elements) {
     if (o->op != MPI_NO_OP && tug_type_element(o->origin_type) != elements->type)
         return MPI_ERR_TYPE;
     if (tug_type_is_basic(elements->type)) {
-        elements->extent = tug_type_basic_size(elements->type);
+        elements->size = elements->extent = tug_type_basic_size(elements->type);
         return MPI_SUCCESS;
     }
-    tug_host.Type_get_extent_c(elements->type, &lb, &extent); /* a pair may have gaps */
+    tug_host.Type_size_c(elements->type, &size);
+    tug_host.Type_get_extent_c(elements->type, &lb, &extent);
+    elements->size = (size_t)size;
     elements->extent = (size_t)extent;
     return MPI_SUCCESS;
 }
@@ -297,7 +300,6 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
     struct elements elements;
     struct tug_data data, from = none, old = none;
     struct tug_direct_target *target;
-    MPI_Count size;
     if (!describe(&data, NULL, o->target_count, o->target_type, o))
         return TUG_DIRECT_REFUSED;
     int error = find_elements(o, &elements);
@@ -314,11 +316,7 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
         return MPI_SUCCESS;
     origin = origin == NULL ? &none : origin;
     result = result == NULL ? &none : result;
-    if (tug_type_is_basic(elements.type))
-        size = (MPI_Count)elements.extent;
-    else
-        tug_host.Type_size_c(elements.type, &size);
-    elements.n = data.bytes / (size_t)size;
+    elements.n = data.bytes / elements.size;
 
     error = MPI_ERR_NO_MEM;
     if (!array_of(origin, &elements, is_array(origin, &elements), &from, comm_of(o)))

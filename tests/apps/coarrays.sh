@@ -59,6 +59,11 @@ agrees() {
 # neighbour has surely stored the initial values: a rank that loses its core just then breaks it.
 racy=" increment_my_neighbor "
 
+# no_verdict NAME: the failure just seen says nothing, it ran out of time or is racy
+no_verdict() {
+    [ $status = 124 ] || [[ $racy = *" $1 "* ]]
+}
+
 # A program that runs out of time on a busy machine (alloc_comp_multidim_shape takes 3 s or 40, with
 # the tug or without) is no verdict: it is tried again, natively and under the tug in turn. 0: it
 # passes after all; 1: natively it always does; 2: natively it runs out of time as well.
@@ -66,7 +71,7 @@ try_again() {
     for _ in 1 2 3; do
         passes native.out "$1" || return 2
         agrees "$1" && return 0
-        [ $status = 124 ] || [[ $racy = *" ${1##*/} "* ]] || return 1
+        no_verdict "${1##*/}" || return 1
     done
     return 1
 }
@@ -83,7 +88,7 @@ for program in "${programs[@]}"; do
     between=$(date +%s%N)
     agrees "$program"
     verdict=$?
-    if [ $verdict != 0 ] && { [ $status = 124 ] || [[ $racy = *" $name "* ]]; }; then
+    if [ $verdict != 0 ] && no_verdict "$name"; then
         try_again "$program"
         verdict=$?
     fi
