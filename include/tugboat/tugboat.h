@@ -33,6 +33,10 @@ enum tug_error {
     TUG_ERR_FULL = -8,        /* no room at this moment; try again after progress */
     TUG_ERR_UNSUPPORTED = -9, /* this build or machine cannot do it */
     TUG_ERR_TIMEOUT = -10,    /* the time given ran out first */
+    TUG_ERR_RANGE = -11,      /* an address lies outside of its registration */
+    TUG_ERR_KEY = -12,        /* a key is of no registration, or of one that has ended */
+    TUG_ERR_PEER = -13,       /* another process, or the way to it, is lost */
+    TUG_ERR_DEVICE = -14,     /* a network device failed */
 };
 
 /* The version as "MAJOR.MINOR.PATCH". The string is constant and belongs to the library. */

@@ -22,6 +22,10 @@ static const char *const sentences[] = {
     [-TUG_ERR_FULL] = "no room now, try again after progress",
     [-TUG_ERR_UNSUPPORTED] = "not supported by this build or machine",
     [-TUG_ERR_TIMEOUT] = "timed out",
+    [-TUG_ERR_RANGE] = "an address outside of its registration",
+    [-TUG_ERR_KEY] = "a key of no registration, or of one that has ended",
+    [-TUG_ERR_PEER] = "another process, or the way to it, is lost",
+    [-TUG_ERR_DEVICE] = "a network device failed",
 };
 
 const char *tug_version(void) {

@@ -16,12 +16,12 @@ static void test_sentences(void **state) {
     (void)state;
     const char *unknown = tug_strerror(1);
     assert_non_null(unknown);
-    for (int error = 0; error >= TUG_ERR_TIMEOUT; error--) {
+    for (int error = 0; error >= TUG_ERR_DEVICE; error--) {
         assert_string_not_equal(tug_strerror(error), unknown);
         for (int other = 0; other > error; other--)
             assert_string_not_equal(tug_strerror(error), tug_strerror(other));
     }
-    static const int strange[] = {2, INT_MAX, TUG_ERR_TIMEOUT - 1, INT_MIN, INT_MIN + 1};
+    static const int strange[] = {2, INT_MAX, TUG_ERR_DEVICE - 1, INT_MIN, INT_MIN + 1};
     for (size_t i = 0; i < sizeof strange / sizeof strange[0]; i++)
         assert_string_equal(tug_strerror(strange[i]), unknown);
 }

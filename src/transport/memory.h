@@ -1,0 +1,111 @@
+/* Registered memory of one context, and the keys that name it.
+ *
+ * A registration has an *id*: its index in the table, and a generation that differs each time the
+ * index is used again, so that a key of a registration that has ended is refused for ever:
+ *
+ *        63            32 31             0
+ *       +----------------+----------------+
+ *       | generation     | index          |      generation 0: never
+ *       +----------------+----------------+
+ *
+ * A key, as it travels:
+ *
+ *       word 0   id
+ *       word 1   session of the context (agreed by its processes)
+ *       word 2   address of the first byte at the owner
+ *       word 3   bytes
+ *       word 4   rkey (low half) | owner's rank in its context (high half)
+ *       word 5   segment + 1 (16 bits, 0: not mapped) | rank in the node (16 bits) | check (32
+ * bits)
+ *
+ * The check is a hash of all else: a key that was damaged on its way is refused when it is used.
+ * The owner checks id, generation and bounds again whenever it serves a request.
+ *
+ * Finding: any thread, no lock. Adding and ending: under the table's lock; ending by the holder
+ * of the baton, who alone serves peers, so that nothing is found and then ended under him.
+ */
+#ifndef TUG_TRANSPORT_MEMORY_H
+#define TUG_TRANSPORT_MEMORY_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tugboat/llcl.h"
+
+#define TUG_TRANSPORTS 8 /* at most: slots of device data in a registration */
+
+struct tug_registration {
+    struct tug_context *context;
+    unsigned char *base;
+    size_t bytes;
+    uint64_t id;
+    uint32_t rkey;                      /* a device's name of it, for keys */
+    uint32_t segment;                   /* + 1; 0: not from tug_mem_allocate() */
+    uint32_t serving;                   /* transfers under way that peers asked for; holder only */
+    void *of_transport[TUG_TRANSPORTS]; /* what each transport keeps with it, by transport number */
+};
+
+struct tug_memory_table {
+    pthread_mutex_t lock;
+    /* chunks of 1024 entries, made when needed and never moved: readers take no lock */
+    struct tug_memory_chunk *_Atomic chunks[1024];
+    uint32_t used;      /* indices ever used */
+    uint32_t free_list; /* index + 1 of the first free one */
+};
+
+int tug_memory_table_init(struct tug_memory_table *table);
+void tug_memory_table_fini(struct tug_memory_table *table);
+
+/* Gives the registration an id. 0 or TUG_ERR_NO_MEMORY. */
+int tug_memory_add(struct tug_memory_table *table, struct tug_registration *registration);
+
+/* The id is refused from now on. */
+void tug_memory_remove(struct tug_memory_table *table, struct tug_registration *registration);
+
+/* The registration of an id if [offset, offset + bytes) lies in it. *status is set when NULL is
+ * returned: TUG_ERR_KEY or TUG_ERR_RANGE. */
+struct tug_registration *tug_memory_find(struct tug_memory_table *table, uint64_t id,
+                                         uint64_t offset, uint64_t bytes, int *status);
+
+/* Calls each(registration, argument) for all that are left. Not concurrently with the others. */
+void tug_memory_each(struct tug_memory_table *table,
+                     void (*each)(struct tug_registration *, void *), void *argument);
+
+/* ---- keys ---- */
+
+static inline uint32_t tug_key_check(const struct tug_key *key) {
+    uint64_t hash = 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < 5; i++)
+        hash = (hash ^ key->word[i]) * 0xff51afd7ed558ccdu ^ hash >> 29;
+    hash = (hash ^ (uint32_t)key->word[5]) * 0xff51afd7ed558ccdu;
+    return (uint32_t)(hash >> 32);
+}
+
+static inline uint32_t tug_key_owner(const struct tug_key *key) {
+    return (uint32_t)(key->word[4] >> 32);
+}
+
+static inline uint32_t tug_key_segment(const struct tug_key *key) { /* + 1 */
+    return (uint16_t)key->word[5];
+}
+
+static inline uint32_t tug_key_node_rank(const struct tug_key *key) {
+    return (uint16_t)(key->word[5] >> 16);
+}
+
+/* Is this an undamaged key of that process in that session, and [offset, offset + bytes) inside?
+ * 0, TUG_ERR_KEY, TUG_ERR_RANGE. */
+static inline int tug_key_allows(const struct tug_key *key, uint64_t session, uint32_t owner,
+                                 uint64_t offset, uint64_t bytes) {
+    if (key->word[1] != session || tug_key_owner(key) != owner ||
+        (uint32_t)(key->word[5] >> 32) != tug_key_check(key))
+        return TUG_ERR_KEY;
+    if (offset > key->word[3] || bytes > key->word[3] - offset)
+        return TUG_ERR_RANGE;
+    return 0;
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* One operation on its way: what a tug_try_*_async() call became.
+ *
+ * A context has a fixed table of them. A *tag* is an index into it: taken by the requester, who
+ * fills the operation in; carried in packets and work requests; given back by the holder of the
+ * baton when the operation is complete. Between the two the holder alone touches it, but for
+ * `registration`, which tug_mem_deregister() looks at.
+ */
+#ifndef TUG_TRANSPORT_OPERATION_H
+#define TUG_TRANSPORT_OPERATION_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tugboat/llcl.h"
+
+enum tug_operation_kind {
+    TUG_OPERATION_NONE, /* not in use */
+    TUG_OPERATION_READ,
+    TUG_OPERATION_WRITE,
+    TUG_OPERATION_FETCH,   /* fetch and op */
+    TUG_OPERATION_COMPARE, /* compare and swap */
+    TUG_OPERATION_AM,
+};
+
+#define TUG_OPERATION_INLINE 24 /* bytes of a write or message that are copied at once */
+#define TUG_NO_TAG UINT32_MAX
+
+struct tug_operation {
+    struct tug_callback on_complete;
+    struct tug_callback on_local; /* f is NULL when it has been called */
+    uint64_t key;                 /* the remote registration's id, see memory.h */
+    uint64_t offset;              /* in it */
+    uint64_t address;             /* the same place in the peer's address space, and */
+    uint32_t rkey;                /* ... what its device calls the registration */
+    uint32_t peer;
+    /* 64 bytes */
+    unsigned char *local;                          /* NULL: the data are in `data` */
+    struct tug_registration *_Atomic registration; /* of local; NULL: none, or not in use */
+    uint64_t bytes;
+    uint64_t left; /* the transport's own: bytes that have not moved */
+    union {
+        unsigned char data[TUG_OPERATION_INLINE]; /* writes and messages with local == NULL */
+        struct {
+            uint64_t operand; /* FETCH: the operand; COMPARE: the new value */
+            uint64_t compare;
+        };
+    };
+    uint32_t next; /* the transport's own: tag of the next in a list */
+    uint8_t kind;
+    uint8_t op;      /* FETCH: enum tug_atomic_op; AM: the handler */
+    int8_t status;   /* the first thing that went wrong */
+    uint8_t scratch; /* the transport's own */
+} __attribute__((aligned(128)));
+
+_Static_assert(sizeof(struct tug_operation) == 128, "an operation is two cache lines");
+
+static inline const unsigned char *tug_operation_data(const struct tug_operation *operation) {
+    return operation->local != NULL ? operation->local : operation->data;
+}
+
+#endif

@@ -1,0 +1,225 @@
+/* Packets: the format of what travels between the packet transports of two processes, and its
+ * checked decoding. Pure: no MPI, no state.
+ *
+ * Everything is in host byte order (a job's processes run on one kind of machine; the magic number
+ * tells if not). A packet is a header and records, each at a multiple of 8 bytes:
+ *
+ *        0        2     3      4            8            12           16
+ *       +--------+-----+------+------------+------------+------------+
+ *       | magic  | ver | flag | bytes      | source     | records    |    header, 40 bytes
+ *       +--------+-----+------+------------+------------+------------+
+ *       | number     | applied    | session                          |
+ *       +------------+------------+----------------------------------+
+ *       | reserved (0)            |
+ *       +-------------------------+
+ *
+ *   bytes    of the packet, header included
+ *   number   of this packet among those of its source to its destination that hold requests, from
+ *            1, modulo 2^32; 0: there are no requests in it
+ *   applied  the number of the last request packet from there that has been applied here
+ *
+ *        0      1     2        4            8
+ *       +------+-----+--------+------------+
+ *       | kind | sub | length | tag        |                              record, 8 bytes, then
+ *       +------+-----+--------+------------+
+ *
+ *   length   bytes of data at the record's end, which is filled up to a multiple of 8
+ *   tag      of the operation at its origin
+ *
+ *                     sub             then, 8 bytes each                       data
+ *   WRITE             -               key, offset                              yes
+ *   READ              -               key, offset, position in the operation, bytes
+ *   FETCH             op | width      key, offset, operand
+ *   COMPARE           width           key, offset, new value, expected
+ *   AM                handler         -                                        yes
+ *   BULK_WRITE        -               key, offset, bytes       may I send these bytes by
+ * themselves? BULK_READ         -               key, offset, bytes       send me these bytes by
+ * themselves CONTROL           transport       -                                        yes and the
+ * answers, which need no number: DATA              status          position in the operation (8)
+ * yes VALUE             status          value (8) FAILED            status          -         a
+ * WRITE, AM or BULK_*; before it counts as applied BULK_READY        -               -         the
+ * receive for BULK_WRITE's bytes is posted BULK_DONE         status          -         they have
+ * arrived
+ *
+ * A status is the positive value of a TUG_ERR_*; op | width is op << 4 | width.
+ */
+#ifndef TUG_TRANSPORT_PACKET_H
+#define TUG_TRANSPORT_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define TUG_PACKET_MAGIC 0x5447
+#define TUG_PACKET_VERSION 1
+#define TUG_PACKET_REQUESTS 1 /* flag: holds requests, has a number, wants to be acknowledged */
+
+struct tug_packet_header {
+    uint16_t magic;
+    uint8_t version;
+    uint8_t flags;
+    uint32_t bytes;
+    uint32_t source;
+    uint32_t records;
+    uint32_t number;
+    uint32_t applied;
+    uint64_t session;
+    uint64_t reserved;
+};
+
+_Static_assert(sizeof(struct tug_packet_header) == 40, "see the drawing");
+
+enum tug_record_kind {
+    TUG_RECORD_WRITE = 1,
+    TUG_RECORD_READ,
+    TUG_RECORD_FETCH,
+    TUG_RECORD_COMPARE,
+    TUG_RECORD_AM,
+    TUG_RECORD_BULK_WRITE,
+    TUG_RECORD_BULK_READ,
+    TUG_RECORD_CONTROL,
+    /* answers */
+    TUG_RECORD_DATA,
+    TUG_RECORD_VALUE,
+    TUG_RECORD_FAILED,
+    TUG_RECORD_BULK_READY,
+    TUG_RECORD_BULK_DONE,
+    TUG_RECORD_KINDS
+};
+
+struct tug_record_head {
+    uint8_t kind;
+    uint8_t sub;
+    uint16_t length;
+    uint32_t tag;
+};
+
+#define TUG_RECORD_WORDS_MOST 4
+#define TUG_RECORD_DATA_MOST 65528u
+
+/* 8-byte words between a record's head and its data, by kind. */
+extern const uint8_t tug_record_words[TUG_RECORD_KINDS];
+
+static inline size_t tug_record_bytes(unsigned kind, size_t length) {
+    return sizeof(struct tug_record_head) + (size_t)tug_record_words[kind] * 8 +
+           ((length + 7) & ~(size_t)7);
+}
+
+/* ---- building ---- */
+
+/* A packet being filled. */
+struct tug_packet {
+    unsigned char *memory; /* aligned to 8 */
+    uint32_t used;         /* bytes so far, header included */
+    uint32_t capacity;
+    uint32_t records;
+};
+
+static inline void tug_packet_begin(struct tug_packet *packet, void *memory, uint32_t capacity) {
+    packet->memory = memory;
+    packet->capacity = capacity;
+    packet->used = sizeof(struct tug_packet_header);
+    packet->records = 0;
+}
+
+static inline bool tug_packet_has_room(const struct tug_packet *packet, unsigned kind,
+                                       size_t length) {
+    return packet->capacity - packet->used >= tug_record_bytes(kind, length);
+}
+
+/* Appends a record that has room. Returns its words, to be filled by the caller; its data go
+ * behind them (the caller fills them up with zeros: tug_packet_data() does). */
+static inline uint64_t *tug_packet_add(struct tug_packet *packet, unsigned kind, unsigned sub,
+                                       uint32_t tag, size_t length) {
+    struct tug_record_head *head = (struct tug_record_head *)(packet->memory + packet->used);
+    *head = (struct tug_record_head){(uint8_t)kind, (uint8_t)sub, (uint16_t)length, tag};
+    packet->used += (uint32_t)tug_record_bytes(kind, length);
+    packet->records++;
+    return (uint64_t *)(head + 1);
+}
+
+/* Copies a record's data to their place. */
+static inline void tug_packet_data(uint64_t *place, const void *data, size_t length) {
+    if (__builtin_expect(length == 8, 1)) {
+        memcpy(place, data, 8);
+        return;
+    }
+    if (length % 8 != 0)
+        place[length / 8] = 0;
+    if (length > 0)
+        memcpy(place, data, length);
+}
+
+/* Writes the header. */
+static inline void tug_packet_end(struct tug_packet *packet, uint32_t source, uint32_t number,
+                                  uint32_t applied, uint64_t session) {
+    struct tug_packet_header header = {.magic = TUG_PACKET_MAGIC,
+                                       .version = TUG_PACKET_VERSION,
+                                       .flags = number != 0 ? TUG_PACKET_REQUESTS : 0,
+                                       .bytes = packet->used,
+                                       .source = source,
+                                       .records = packet->records,
+                                       .number = number,
+                                       .applied = applied,
+                                       .session = session};
+    memcpy(packet->memory, &header, sizeof(header));
+}
+
+/* ---- reading ---- */
+
+/* A record as read: words[] and data point into the packet. */
+struct tug_record {
+    uint8_t kind;
+    uint8_t sub;
+    uint16_t length;
+    uint32_t tag;
+    const uint64_t *words;
+    const unsigned char *data;
+};
+
+struct tug_packet_reader {
+    struct tug_packet_header header;
+    const unsigned char *next;
+    const unsigned char *end;
+    uint32_t left; /* records */
+};
+
+enum tug_packet_fault {
+    TUG_PACKET_GOOD,
+    TUG_PACKET_SHORT,   /* fewer bytes than a header, or than the header says */
+    TUG_PACKET_FOREIGN, /* magic, version or flags */
+    TUG_PACKET_SESSION, /* of another context */
+    TUG_PACKET_SOURCE,  /* a source that is not there */
+    TUG_PACKET_LENGTH,  /* a record goes beyond the packet, or bytes are left */
+    TUG_PACKET_KIND,    /* a record of no kind, or a request in a packet without number */
+    TUG_PACKET_WIDTH,   /* an atomic that does not exist */
+    TUG_PACKET_STATUS,  /* a status that does not exist */
+};
+
+/* A sentence. */
+const char *tug_packet_fault_text(enum tug_packet_fault fault);
+
+/* Looks at the whole packet before anything of it is used: header and every record's structure.
+ * GOOD, and the reader stands before the first record. memory is aligned to 8 and not changed by
+ * others meanwhile; the reader may be used as long as it is there. */
+enum tug_packet_fault tug_packet_open(struct tug_packet_reader *reader, const void *memory,
+                                      size_t bytes, uint64_t session, uint32_t nranks);
+
+/* The next record of a packet that was found good. False: that was all. */
+static inline bool tug_packet_next(struct tug_packet_reader *reader, struct tug_record *record) {
+    if (reader->left == 0)
+        return false;
+    reader->left--;
+    const struct tug_record_head *head = (const struct tug_record_head *)reader->next;
+    record->kind = head->kind;
+    record->sub = head->sub;
+    record->length = head->length;
+    record->tag = head->tag;
+    record->words = (const uint64_t *)(head + 1);
+    record->data = (const unsigned char *)(record->words + tug_record_words[head->kind]);
+    reader->next += tug_record_bytes(head->kind, head->length);
+    return true;
+}
+
+#endif

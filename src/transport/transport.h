@@ -1,0 +1,153 @@
+/* Transports: the ways from one process to another, behind one table of operations.
+ *
+ * A *fabric* is what the transports of one context share: who is who, the table of operations, the
+ * registered memory, and the calls back to the layer above. The layer above finds the transport for
+ * an operation (tug_fabric_post()); from then on the operation is the transport's, until it calls
+ * tug_fabric_complete().
+ *
+ *   self, mapped  memory in reach of loads and stores never comes here: the caller does it
+ *   packets       (packets.c) requests and answers in packets, by one of two *wires*:
+ *     shm         inboxes in memory shared by the node
+ *     mpi         messages on a private communicator
+ *   cma           large blocks inside a node by cross-memory attach (used by packets)
+ *   native        large blocks by the host MPI's one-sided calls
+ *   verbs         InfiniBand and RoCE
+ *
+ * Threading: everything but `missing` and `reaches` is called by one thread at a time: the holder
+ * of the baton (or of a direct context's lock), open and close by the program under MPI's rules.
+ */
+#ifndef TUG_TRANSPORT_TRANSPORT_H
+#define TUG_TRANSPORT_TRANSPORT_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/park.h"
+#include "engine/tags.h"
+#include "transport/memory.h"
+#include "transport/operation.h"
+
+struct tug_fabric;
+
+struct tug_transport {
+    const char *name;
+    const char *help; /* one line, for `tugboat info -d` */
+
+    /* Why this machine cannot have it (a sentence in `reason`, 256 bytes), or false. No MPI. */
+    bool (*missing)(char *reason);
+
+    /* Collective. 0 and *state; TUG_ERR_UNSUPPORTED: not here, said at info level; other errors. */
+    int (*open)(struct tug_fabric *fabric, void **state);
+    /* Collective, nothing is outstanding anywhere. */
+    void (*close)(void *state);
+
+    bool (*reaches)(void *state, uint32_t peer);
+
+    /* Makes the memory usable and may set registration->rkey; keeps what it needs in
+     * registration->of_transport[own number]. NULL: nothing to do. 0, TUG_ERR_SYSTEM,
+     * TUG_ERR_NO_MEMORY. Any thread, before the registration is seen by others. */
+    int (*register_memory)(void *state, struct tug_registration *registration);
+    void (*deregister_memory)(void *state, struct tug_registration *registration);
+
+    /* Can it do this operation, to a peer that it reaches? Any thread. */
+    bool (*takes)(void *state, const struct tug_operation *operation);
+
+    /* Takes the operation over. Never refuses: what does not fit now waits inside, linked by
+     * operation->next. */
+    void (*post)(void *state, struct tug_operation *operation);
+
+    /* The batch ends here: one doorbell, one packet. May be NULL. */
+    void (*flush)(void *state);
+
+    /* Gets on as far as it goes without waiting. True if anything moved. */
+    bool (*poll)(void *state);
+
+    /* True if something is outstanding or unsent. */
+    bool (*busy)(void *state);
+
+    /* The caller is about to sleep on fabric->bell: see to it that news ring it. False: they
+     * cannot, it must poll. poll() is called once more after this. */
+    bool (*arm)(void *state);
+
+    /* A message of this transport's own from its peer, see tug_fabric_control(). NULL: none. */
+    void (*control)(void *state, uint32_t peer, const void *data, size_t bytes);
+};
+
+/* The table, best first; the position is the transport's number. NULL-terminated. */
+extern const struct tug_transport *const tug_transports[];
+
+enum tug_transport_number { TUG_BY_VERBS, TUG_BY_NATIVE, TUG_BY_PACKETS, TUG_TRANSPORT_COUNT };
+
+/* Which ways TUGBOAT_TRANSPORTS allows: bits. */
+enum tug_way {
+    TUG_WAY_SELF = 1,   /* memory of one's own, directly */
+    TUG_WAY_MAPPED = 2, /* mapped memory of the node, directly */
+    TUG_WAY_SHM = 4,    /* packets through shared memory */
+    TUG_WAY_CMA = 8,    /* with large blocks by cross-memory attach */
+    TUG_WAY_VERBS = 16,
+    TUG_WAY_NATIVE = 32,
+    TUG_WAY_MPI = 64,
+};
+
+struct tug_fabric {
+    struct tug_context *context;
+    MPI_Comm comm;      /* private */
+    MPI_Comm node_comm; /* private: the processes of this node, as the host sees it */
+    uint32_t rank, nranks;
+    uint32_t node_rank, node_size;
+    uint32_t *node_ranks; /* [node_size] their ranks in comm */
+    uint64_t session;     /* agreed, random */
+    unsigned ways;        /* enum tug_way bits */
+    bool device_atomics;  /* agreed: atomics by the network card, for all pairs */
+
+    struct tug_operation *operations; /* [noperations] */
+    uint32_t noperations;
+    struct tug_tags tags;
+    uint32_t out; /* operations handed to transports; holder only */
+
+    struct tug_memory_table memory;
+
+    void *states[TUG_TRANSPORT_COUNT]; /* NULL: not open */
+
+    struct tug_bell *bell; /* whoever serves this context sleeps on it */
+    bool bell_shared;
+
+    uint64_t completions; /* so far; holder only */
+
+    /* ---- handed down ---- */
+
+    /* An active message has come. 0, or the error for its sender. */
+    int (*deliver)(struct tug_fabric *fabric, uint32_t source, unsigned handler,
+                   const void *payload, size_t bytes);
+};
+
+/* Picks the transport of an operation; NULL: TUG_ERR_PEER, there is none. Any thread. */
+const struct tug_transport *tug_fabric_route(const struct tug_fabric *fabric,
+                                             const struct tug_operation *operation, void **state);
+
+static inline uint32_t tug_fabric_tag(const struct tug_fabric *fabric,
+                                      const struct tug_operation *operation) {
+    return (uint32_t)(operation - fabric->operations);
+}
+
+/* The memory that on_local speaks of may be used again. Holder only. At most once matters. */
+static inline void tug_fabric_local(struct tug_operation *operation) {
+    struct tug_callback callback = operation->on_local;
+    if (callback.f != NULL) {
+        operation->on_local.f = NULL;
+        callback.f(callback.d, operation->status);
+    }
+}
+
+/* Ends an operation with operation->status: callbacks, then the tag is free. Holder only. */
+void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operation);
+
+/* Sends a short message (at most TUG_CONTROL_MAX bytes) to the same transport at the peer, by
+ * packets over MPI, in order. For wire-up. Holder only. */
+#define TUG_CONTROL_MAX 256
+void tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
+                        const void *data, size_t bytes);
+
+#endif
