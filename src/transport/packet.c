@@ -103,34 +103,49 @@ static enum tug_packet_fault check_record(const struct tug_record_head *head, ui
 }
 
 /* Kind, sub and length in one word. */
-static inline uint32_t look_of(const unsigned char *record) {
+static inline uint32_t look_of(const void *record) {
     uint32_t look;
     memcpy(&look, record, sizeof(look));
     return look;
 }
 
+/* What has been checked holds for every record of the same look. Most records look like the last or
+ * the one before it: their step is known before they have been loaded, and they cost less than one
+ * nanosecond instead of three. */
+struct known {
+    uint32_t look;
+    uint32_t step;
+};
+
 static enum tug_packet_fault check_records(const unsigned char *next, const unsigned char *end,
                                            uint32_t records, bool numbered) {
     const uint32_t answers = (1u << TUG_RECORD_KINDS) - (1u << TUG_RECORD_DATA);
     const uint32_t kinds = numbered ? (1u << TUG_RECORD_KINDS) - 2 : answers;
-    while (records > 0) {
+    /* to begin with, a record that is good everywhere */
+    const struct tug_record_head ready = {.kind = TUG_RECORD_BULK_READY};
+    struct known last = {look_of(&ready), sizeof(ready)}, other = last;
+    for (; records > 0; records--) {
+        uint32_t step;
         if ((size_t)(end - next) < sizeof(struct tug_record_head))
             return TUG_PACKET_LENGTH;
-        struct tug_record_head head;
-        memcpy(&head, next, sizeof(head));
-        const enum tug_packet_fault fault = check_record(&head, kinds);
-        if (fault != TUG_PACKET_GOOD)
-            return fault;
-        /* Those after it mostly look the same: then what has been checked holds for them too, and
-         * the step to the next does not wait for a load. */
         const uint32_t look = look_of(next);
-        const size_t step = tug_record_bytes(head.kind, head.length);
-        do {
-            if ((size_t)(end - next) < step)
-                return TUG_PACKET_LENGTH;
-            next += step;
-            records--;
-        } while (records > 0 && (size_t)(end - next) >= sizeof(head) && look_of(next) == look);
+        if (look == last.look) {
+            step = last.step;
+        } else if (look == other.look) {
+            step = other.step;
+        } else {
+            struct tug_record_head head;
+            memcpy(&head, next, sizeof(head));
+            const enum tug_packet_fault fault = check_record(&head, kinds);
+            if (fault != TUG_PACKET_GOOD)
+                return fault;
+            step = (uint32_t)tug_record_bytes(head.kind, head.length);
+            other = last;
+            last = (struct known){look, step};
+        }
+        if ((size_t)(end - next) < step)
+            return TUG_PACKET_LENGTH;
+        next += step;
     }
     return next == end ? TUG_PACKET_GOOD : TUG_PACKET_LENGTH;
 }
