@@ -330,6 +330,7 @@ static void finding_while_others_add_and_remove(void **state) {
     struct tug_registration mine = {.bytes = 128};
     pthread_t changer, finders[FINDERS];
     (void)state;
+    atomic_store(&over, false);
     assert_int_equal(tug_memory_add(&table, &mine), 0);
     for (uintptr_t i = 0; i < FINDERS; i++)
         assert_int_equal(pthread_create(&finders[i], NULL, i == 0 ? look_for_mine : look_for_recent,
@@ -346,36 +347,92 @@ static void finding_while_others_add_and_remove(void **state) {
     tug_memory_remove(&table, &mine);
 }
 
-static void *add_many(void *argument) {
-    struct tug_registration *registrations = argument;
-    for (int i = 0; i < 2000; i++) {
-        registrations[i] = (struct tug_registration){.bytes = (size_t)i};
-        if (tug_memory_add(&table, &registrations[i]) != 0)
+/* Two registrations take turns at one index: the generation says which it was. */
+enum { SWAPS = 3000000 };
+
+static struct tug_registration turns[2] = {{.bytes = 8}, {.bytes = 16}};
+static _Atomic uint32_t generation;
+
+static void *take_turns(void *argument) {
+    (void)argument;
+    for (uint32_t i = 1; i <= SWAPS; i++) {
+        struct tug_registration *one = &turns[i % 2];
+        if (tug_memory_add(&table, one) != 0 || one->id != (uint64_t)i << 32)
             atomic_fetch_add(&mistakes, 1);
-        if (i % 2 == 1) {
-            tug_memory_remove(&table, &registrations[i]);
-            registrations[i].id = 0;
+        atomic_store_explicit(&generation, i, memory_order_relaxed);
+        tug_memory_remove(&table, one);
+    }
+    atomic_store(&over, true);
+    return NULL;
+}
+
+static void *look_at_turns(void *argument) {
+    (void)argument;
+    while (!atomic_load_explicit(&over, memory_order_relaxed)) {
+        const uint32_t now = atomic_load_explicit(&generation, memory_order_relaxed) + 1;
+        for (uint32_t i = now; i < now + 4; i++) {
+            int status = 0;
+            const struct tug_registration *one =
+                tug_memory_find(&table, (uint64_t)i << 32, 0, i % 2 == 0 ? 8 : 16, &status);
+            if (one != NULL ? one != &turns[i % 2] : status != TUG_ERR_KEY)
+                atomic_fetch_add(&mistakes, 1);
         }
     }
     return NULL;
 }
 
+static void finding_what_is_replaced_at_that_moment(void **state) {
+    pthread_t changer, finders[2];
+    (void)state;
+    atomic_store(&over, false);
+    atomic_store(&generation, 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&finders[i], NULL, look_at_turns, NULL), 0);
+    assert_int_equal(pthread_create(&changer, NULL, take_turns, NULL), 0);
+    pthread_join(changer, NULL);
+    for (int i = 0; i < 2; i++)
+        pthread_join(finders[i], NULL);
+    assert_int_equal(atomic_load(&mistakes), 0);
+}
+
+enum { ADDERS = 4, ADDS = 20000, ROUNDS = 15 };
+
+static void *add_many(void *argument) {
+    struct tug_registration *registrations = argument;
+    while (!atomic_load(&over)) {
+    }
+    for (int round = 1; round <= ROUNDS; round++) {
+        for (int i = 0; i < ADDS; i++) {
+            registrations[i].bytes = (size_t)i;
+            if (tug_memory_add(&table, &registrations[i]) != 0)
+                atomic_fetch_add(&mistakes, 1);
+        }
+        /* half of them stay in the end */
+        for (int i = 0; i < ADDS; i++)
+            if (round < ROUNDS || i % 2 == 1)
+                tug_memory_remove(&table, &registrations[i]);
+    }
+    return NULL;
+}
+
 static void threads_that_add_get_ids_of_their_own(void **state) {
-    enum { ADDERS = 4 };
-    static struct tug_registration registrations[ADDERS][2000];
+    struct tug_registration *registrations = calloc(ADDERS * ADDS, sizeof(*registrations));
     pthread_t threads[ADDERS];
     (void)state;
-    for (int i = 0; i < ADDERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, add_many, registrations[i]), 0);
-    for (int i = 0; i < ADDERS; i++)
+    assert_non_null(registrations);
+    atomic_store(&over, false);
+    for (size_t i = 0; i < ADDERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, add_many, registrations + i * ADDS), 0);
+    atomic_store(&over, true);
+    for (size_t i = 0; i < ADDERS; i++)
         pthread_join(threads[i], NULL);
     assert_int_equal(atomic_load(&mistakes), 0);
-    for (int i = 0; i < ADDERS; i++)
-        for (size_t j = 0; j < 2000; j += 2)
-            assert_found(registrations[i][j].id, j, 0, &registrations[i][j]);
+    for (size_t i = 0; i < ADDERS * ADDS; i += 2)
+        assert_found(registrations[i].id, i % ADDS, 0, &registrations[i]);
     struct visit visit = {0};
     tug_memory_each(&table, visit_one, &visit);
-    assert_int_equal(visit.count, ADDERS * 1000);
+    assert_int_equal(visit.count, ADDERS * ADDS / 2);
+    free(registrations);
 }
 
 /* ---- keys ---- */
@@ -447,6 +504,7 @@ int main(void) {
         WITH_TABLE(no_memory_is_said_and_harmless),
         WITH_TABLE(each_visits_what_is_left_and_may_remove_it),
         WITH_TABLE(finding_while_others_add_and_remove),
+        WITH_TABLE(finding_what_is_replaced_at_that_moment),
         WITH_TABLE(threads_that_add_get_ids_of_their_own),
         cmocka_unit_test(a_key_allows_its_bytes),
         cmocka_unit_test(a_key_with_a_wrong_bit_is_refused),
