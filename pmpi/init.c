@@ -56,12 +56,17 @@ static void report_settings(void) {
         (void)tug_settings_unknown(warn_unknown, NULL);
 }
 
+static bool bring_up(void) {
+    return tug_shim.active && tug_shim_engine();
+}
+
 /* MPI is up at thread level provided; requested is what the program wanted. */
 static void activate(int requested, int provided) {
     tug_shim.requested = requested;
     tug_shim.concurrent =
         requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_THREAD;
     tug_shim.active = provided == MPI_THREAD_MULTIPLE && tug_host_complete();
+    tug_engine_bring_up = bring_up;
     report_settings();
     if (provided != MPI_THREAD_MULTIPLE)
         tug_warn_once("the host MPI has no MPI_THREAD_MULTIPLE: all calls pass through");

@@ -23,6 +23,8 @@ static const char *const names[] = {"TUGBOAT",
                                     "TUGBOAT_NONSENSE",
                                     "TUGBOAT_SPIN_USEC",
                                     "TUGBOAT_RMA",
+                                    "TUGBOAT_TRANSPORTS",
+                                    "TUGBOAT_OPERATIONS",
                                     "TUGBOAT_AGGREGATE",
                                     "TUGBOAT_VERBS_DEVICE"};
 
@@ -193,6 +195,29 @@ static void test_segment(void **state) {
         refuse("TUGBOAT_SEGMENT", bad[i], "4K to 4M");
 }
 
+static void test_transports(void **state) {
+    (void)state;
+    assert_true(tug_settings.transports & TUG_WAY_MAPPED);
+    assert_false(tug_settings.transports & TUG_WAY_NATIVE);
+    assert_false(tug_settings.transports_named);
+    accept("TUGBOAT_TRANSPORTS", "mpi");
+    assert_int_equal(tug_settings.transports, TUG_WAY_MPI);
+    assert_true(tug_settings.transports_named);
+    accept("TUGBOAT_TRANSPORTS", "native,self,mpi");
+    assert_int_equal(tug_settings.transports, TUG_WAY_NATIVE | TUG_WAY_SELF | TUG_WAY_MPI);
+    accept("TUGBOAT_TRANSPORTS", "self,mapped,cma,shm,verbs,native,mpi");
+    assert_int_equal(tug_settings.transports, 127);
+    static const char *const bad[] = {",", "mpi,", ",mpi", "mp", "mpix", "mpi shm", "tcp", "MPI"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refuse("TUGBOAT_TRANSPORTS", bad[i], "self, mapped, cma, shm, verbs, native, mpi");
+    accept("TUGBOAT_OPERATIONS", "16");
+    assert_int_equal(tug_settings.operations, 16);
+    refuse("TUGBOAT_OPERATIONS", "100", "a power of two, 16 to 1048576");
+    accept("TUGBOAT_AGGREGATE", "off");
+    assert_false(tug_settings.aggregate);
+    refuse("TUGBOAT_AGGREGATE", "perhaps", "on, off");
+}
+
 static void test_affinity(void **state) {
     (void)state;
     accept("TUGBOAT_AFFINITY", "none");
@@ -325,6 +350,7 @@ int main(void) {
         CASE(test_numbers),
         CASE(test_ring_size),
         CASE(test_segment),
+        CASE(test_transports),
         CASE(test_affinity),
         CASE(test_stats),
         CASE(test_first_error_is_told_and_the_rest_is_read),
