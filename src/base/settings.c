@@ -45,6 +45,7 @@ static bool parse_number(const struct setting *setting, const char *text);
 static bool parse_affinity(const struct setting *setting, const char *text);
 static bool parse_stats(const struct setting *setting, const char *text);
 static bool parse_transports(const struct setting *setting, const char *text);
+static bool parse_device(const struct setting *setting, const char *text);
 
 static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
 static const char *const rma_choices[] = {"auto", "native", "off", NULL};
@@ -152,6 +153,13 @@ static const struct setting settings[] = {
      .parse = parse_number,
      .field = &tug_settings.segment_bytes,
      .number = {.least = 4096, .most = 4194304, .unit_suffix = true, .zero_too = true}},
+    {.name = "TUGBOAT_VERBS_DEVICE",
+     .type = "device",
+     .initial = "auto",
+     .range = "auto, or a device such as mlx5_0, or one of its ports such as mlx5_0:1",
+     .help = "the InfiniBand or RoCE device; auto takes the first active port",
+     .parse = parse_device,
+     .field = tug_settings.verbs_device},
 };
 
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -292,6 +300,30 @@ static bool parse_transports(const struct setting *setting, const char *text) {
     }
     *(unsigned *)setting->field = allowed;
     tug_settings.transports_named = text != setting->initial;
+    return true;
+}
+
+/* NAME or NAME:PORT. */
+static bool parse_device(const struct setting *setting, const char *text) {
+    (void)setting;
+    const size_t length = strcspn(text, ":");
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)text[i]) && strchr("_-.", text[i]) == NULL)
+            return false;
+    if (length == 0 || length > TUG_VERBS_NAME_MAX)
+        return false;
+    unsigned long port = 0;
+    if (text[length] == ':') {
+        char *end;
+        if (!isdigit((unsigned char)text[length + 1]))
+            return false;
+        port = strtoul(text + length + 1, &end, 10);
+        if (*end != '\0' || port < 1 || port > 255)
+            return false;
+    }
+    snprintf(tug_settings.verbs_device, sizeof tug_settings.verbs_device, "%.*s", (int)length,
+             text);
+    tug_settings.verbs_port = (unsigned)port;
     return true;
 }
 

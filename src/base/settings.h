@@ -54,6 +54,8 @@ enum tug_verbose {
     TUG_VERBOSE_DEBUG,
 };
 
+#define TUG_VERBS_NAME_MAX 63
+
 struct tug_settings {
     bool enabled;                    /* TUGBOAT */
     enum tug_progress progress;      /* TUGBOAT_PROGRESS */
@@ -70,6 +72,8 @@ struct tug_settings {
     const char *stats;        /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
     enum tug_verbose verbose; /* TUGBOAT_VERBOSE */
     uint64_t segment_bytes;   /* TUGBOAT_SEGMENT, 0 = chosen by the model */
+    char verbs_device[TUG_VERBS_NAME_MAX + 1]; /* TUGBOAT_VERBS_DEVICE without port, or "auto" */
+    unsigned verbs_port;                       /* ... its port, 0: any */
 };
 
 extern struct tug_settings tug_settings;

@@ -25,7 +25,8 @@ static const char *const names[] = {"TUGBOAT",
                                     "TUGBOAT_RMA",
                                     "TUGBOAT_TRANSPORTS",
                                     "TUGBOAT_OPERATIONS",
-                                    "TUGBOAT_AGGREGATE"};
+                                    "TUGBOAT_AGGREGATE",
+                                    "TUGBOAT_VERBS_DEVICE"};
 
 static int clean(void **state) {
     (void)state;
@@ -71,6 +72,9 @@ static void assert_defaults(void) {
     assert_null(tug_settings.stats);
     assert_int_equal(tug_settings.verbose, TUG_VERBOSE_WARN);
     assert_int_equal(tug_settings.segment_bytes, 0);
+    assert_true(tug_settings.aggregate);
+    assert_string_equal(tug_settings.verbs_device, "auto");
+    assert_int_equal(tug_settings.verbs_port, 0);
 }
 
 static void test_defaults_before_and_after_load(void **state) {
@@ -100,6 +104,28 @@ static void test_switch(void **state) {
     assert_true(tug_settings.enabled);
     refuse("TUGBOAT", "perhaps", "on, off");
     assert_true(tug_settings.enabled);
+}
+
+static void test_verbs_device(void **state) {
+    (void)state;
+    accept("TUGBOAT_VERBS_DEVICE", "mlx5_0");
+    assert_string_equal(tug_settings.verbs_device, "mlx5_0");
+    assert_int_equal(tug_settings.verbs_port, 0);
+    accept("TUGBOAT_VERBS_DEVICE", "rocep1s0f1:2");
+    assert_string_equal(tug_settings.verbs_device, "rocep1s0f1");
+    assert_int_equal(tug_settings.verbs_port, 2);
+    const char *const bad[] = {":1", "a:", "a:0", "a:256", "a:1x", "a b", "a:-1", "../x"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        refuse("TUGBOAT_VERBS_DEVICE", bad[i], "mlx5_0:1");
+        assert_string_equal(tug_settings.verbs_device, "auto");
+    }
+    char *longest = calloc(1, TUG_VERBS_NAME_MAX + 2);
+    memset(longest, 'x', TUG_VERBS_NAME_MAX);
+    accept("TUGBOAT_VERBS_DEVICE", longest);
+    assert_string_equal(tug_settings.verbs_device, longest);
+    longest[TUG_VERBS_NAME_MAX] = 'x';
+    refuse("TUGBOAT_VERBS_DEVICE", longest, "mlx5_0:1");
+    free(longest);
 }
 
 static void test_choices(void **state) {
@@ -319,6 +345,7 @@ int main(void) {
         CASE(test_defaults_before_and_after_load),
         CASE(test_empty_is_not_set),
         CASE(test_switch),
+        CASE(test_verbs_device),
         CASE(test_choices),
         CASE(test_numbers),
         CASE(test_ring_size),
