@@ -20,6 +20,7 @@
     X(Allreduce)                                                                                   \
     X(Barrier)                                                                                     \
     X(Bcast)                                                                                       \
+    X(Cancel)                                                                                      \
     X(Comm_call_errhandler)                                                                        \
     X(Comm_create_keyval)                                                                          \
     X(Comm_free)                                                                                   \
@@ -32,18 +33,22 @@
     X(Comm_split_type)                                                                             \
     X(Comm_test_inter)                                                                             \
     X(Errhandler_free)                                                                             \
+    X(Get_count)                                                                                   \
     X(Grequest_complete)                                                                           \
     X(Grequest_start)                                                                              \
     X(Group_free)                                                                                  \
     X(Group_size)                                                                                  \
     X(Group_translate_ranks)                                                                       \
+    X(Ibarrier)                                                                                    \
     X(Info_create)                                                                                 \
     X(Info_dup)                                                                                    \
     X(Info_free)                                                                                   \
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
     X(Irecv)                                                                                       \
+    X(Irecv_c)                                                                                     \
     X(Isend)                                                                                       \
+    X(Isend_c)                                                                                     \
     X(Pack_c)                                                                                      \
     X(Pack_size_c)                                                                                 \
     X(Reduce)                                                                                      \
