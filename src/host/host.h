@@ -42,6 +42,7 @@
     X(Info_free)                                                                                   \
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
+    X(Iprobe)                                                                                      \
     X(Irecv)                                                                                       \
     X(Isend)                                                                                       \
     X(Pack_c)                                                                                      \
