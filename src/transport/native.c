@@ -581,7 +581,7 @@ static bool native_arm(void *state) {
     return !native_busy(state);
 }
 
-const struct tug_transport tug_native_transport = {
+const struct tug_transport tug_transport_native = {
     .name = "native",
     .help = "large blocks by the one-sided calls of the host MPI",
     .missing = native_missing,

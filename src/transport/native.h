@@ -7,6 +7,6 @@
 /* Smaller blocks are left to the packets: three messages go before and after each. */
 #define TUG_NATIVE_MIN ((uint64_t)65536)
 
-extern const struct tug_transport tug_native_transport;
+extern const struct tug_transport tug_transport_native;
 
 #endif

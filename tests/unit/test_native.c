@@ -129,7 +129,7 @@ static int letters_sent, letters_read;
 static int completed, handed_on;
 static int last_status;
 
-static const struct tug_transport *const native = &tug_native_transport;
+static const struct tug_transport *const native = &tug_transport_native;
 
 static void packets_post(void *state, struct tug_operation *operation) {
     (void)operation;
@@ -139,7 +139,7 @@ static void packets_post(void *state, struct tug_operation *operation) {
 
 static const struct tug_transport packets = {.name = "packets", .post = packets_post};
 const struct tug_transport *const tug_transports[] = {[TUG_BY_VERBS] = &packets,
-                                                      [TUG_BY_NATIVE] = &tug_native_transport,
+                                                      [TUG_BY_NATIVE] = &tug_transport_native,
                                                       [TUG_BY_PACKETS] = &packets,
                                                       NULL};
 
