@@ -45,6 +45,7 @@
     X(Info_free)                                                                                   \
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
+    X(Iprobe)                                                                                      \
     X(Irecv)                                                                                       \
     X(Irecv_c)                                                                                     \
     X(Isend)                                                                                       \
