@@ -20,7 +20,6 @@
     X(Allreduce)                                                                                   \
     X(Barrier)                                                                                     \
     X(Bcast)                                                                                       \
-    X(Cancel)                                                                                      \
     X(Comm_call_errhandler)                                                                        \
     X(Comm_create_keyval)                                                                          \
     X(Comm_free)                                                                                   \

@@ -225,8 +225,7 @@ static void use_bell(struct tug_context *context) {
 
 static bool usable(MPI_Comm comm) {
     int inter = 1;
-    return comm != MPI_COMM_NULL &&
-           tug_host.Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter;
+    return comm != MPI_COMM_NULL && tug_host.Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter;
 }
 
 int tug_context_create(MPI_Comm comm, enum tug_drive drive, tug_context **result) {

@@ -45,8 +45,8 @@ struct tug_context {
     pthread_mutex_t lock;    /* TUG_DRIVE_DIRECT: its baton */
     uint32_t deferred_first; /* ... and what callbacks started while it was held */
     uint32_t deferred_last;
-    struct tug_wire *shm;                           /* NULL: no inboxes */
-    _Atomic unsigned char *attachable;              /* [node_size] enum tug_attachable */
+    struct tug_wire *shm;                            /* NULL: no inboxes */
+    _Atomic unsigned char *attachable;               /* [node_size] enum tug_attachable */
     struct tug_mapped *_Atomic mapped[TUG_SEGMENTS]; /* by segment number */
     struct tug_handler handlers[TUG_AM_HANDLERS];
     struct tug_context *next; /* of all, for MPI_Finalize */

@@ -22,8 +22,8 @@
 /* Not the default model: this library may be loaded before the program, where it is cheaper. */
 #define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
-static THREAD_LOCAL unsigned depth;                      /* of callbacks, on this thread */
-static THREAD_LOCAL const struct tug_context *holding;   /* the direct context it drives */
+static THREAD_LOCAL unsigned depth;                    /* of callbacks, on this thread */
+static THREAD_LOCAL const struct tug_context *holding; /* the direct context it drives */
 
 /* What the calls have in common. */
 struct request {
@@ -116,8 +116,8 @@ static inline unsigned char *reach(const struct tug_context *context,
     if (fabric->device_atomics)
         return NULL; /* one way for all: the card's */
     if (peer == fabric->rank && (fabric->ways & TUG_WAY_SELF)) {
-        int status = tug_key_allows(key, fabric->session, peer, request->remote->offset,
-                                    request->bytes);
+        int status =
+            tug_key_allows(key, fabric->session, peer, request->remote->offset, request->bytes);
         struct tug_registration *registration =
             status ? NULL
                    : tug_memory_find((struct tug_memory_table *)&fabric->memory, key->word[0],
@@ -170,8 +170,8 @@ static bool attachable(struct tug_context *context, uint32_t node_rank) {
 }
 
 /* False: it is not possible here, nothing happened. */
-static bool attach(struct tug_context *context, const struct request *request,
-                   unsigned char *local, int *status) {
+static bool attach(struct tug_context *context, const struct request *request, unsigned char *local,
+                   int *status) {
     const struct tug_fabric *fabric = &context->fabric;
     const struct tug_key *key = request->remote->key;
     uint32_t node_rank = tug_key_node_rank(key), peer = (uint32_t)request->peer;
@@ -274,8 +274,8 @@ static inline void after_post(struct tug_context *context) {
             tug_transports[i]->flush(fabric->states[i]);
 }
 
-static bool submit(struct tug_context *context, const struct request *request,
-                   unsigned char *local, unsigned char *place) {
+static bool submit(struct tug_context *context, const struct request *request, unsigned char *local,
+                   unsigned char *place) {
     struct tug_fabric *fabric = &context->fabric;
     struct tug_ticket ticket;
     uint32_t tag;

@@ -27,9 +27,10 @@
 
 #define TUG_STREAM_WINDOW 8
 #define TUG_STREAM_READING ((uint64_t)256 << 10)
-#define TUG_BULK_LEAST ((uint64_t)64 << 10) /* large blocks go by themselves from here on, by MPI  \
-                                             */
-#define TUG_BULK_MOST 16                    /* of ours at once */
+#define TUG_BULK_LEAST                                                                             \
+    ((uint64_t)64 << 10) /* large blocks go by themselves from here on, by MPI                     \
+                          */
+#define TUG_BULK_MOST 16 /* of ours at once */
 
 /* How an operation stands here: tug_operation.scratch. */
 enum tug_packets_state {
