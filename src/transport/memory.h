@@ -45,6 +45,7 @@ struct tug_registration {
     uint32_t rkey;                      /* a device's name of it, for keys */
     uint32_t segment;                   /* + 1; 0: not from tug_mem_allocate() */
     uint32_t serving;                   /* transfers under way that peers asked for; holder only */
+    _Atomic uint64_t *live;             /* mapped memory: where its id stands while it lives */
     void *of_transport[TUG_TRANSPORTS]; /* what each transport keeps with it, by transport number */
 };
 
