@@ -1,9 +1,9 @@
-/* Any bytes as a packet: what is found good is read to the last byte and served from registered
+/* Any bytes as a packet: what is found good is read to the last byte and applied to registered
  * memory; nothing outside of the packet and of the registrations may be touched.
  *
  * The packet lies in an allocation of exactly its size, under the address sanitizer. Registrations
- * end at a page that cannot be touched; what stands before them is compared afterwards. A second
- * decoder, slow and in other words, must come to the same verdict.
+ * end at a page that cannot be touched. A second decoder and a second way to apply, slow and in
+ * other words, must come to the same verdict and leave the same bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "tests/fuzz/world.h"
+#include "transport/apply.h"
 #include "transport/memory.h"
 #include "transport/packet.h"
 #include "tugboat/llcl.h"
@@ -35,8 +36,8 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t bytes, size_t bytes_most);
 
 static struct tug_memory_table table;
 static struct tug_registration registrations[WORLD_REGISTRATIONS];
-static unsigned char *pages[WORLD_REGISTRATIONS]; /* two each: the second is closed */
-static unsigned char canaries[PAGE];
+static unsigned char *pages[WORLD_REGISTRATIONS];        /* two each: the second is closed */
+static unsigned char shadows[WORLD_REGISTRATIONS][PAGE]; /* how the first should look */
 
 static unsigned long good, bad[TUG_PACKET_STATUS + 1], seen[TUG_RECORD_KINDS], served, refused;
 
@@ -48,7 +49,7 @@ static void report(void) {
     for (int fault = TUG_PACKET_SHORT; fault <= TUG_PACKET_STATUS; fault++)
         faults += bad[fault] > 0;
     fprintf(stderr,
-            "reached: %lu good packets, %u of %d kinds, %u of %d faults, %lu served, "
+            "reached: %lu good packets, %u of %d kinds, %u of %d faults, %lu applied, "
             "%lu refused\n",
             good, kinds, TUG_RECORD_KINDS - 1, faults, TUG_PACKET_STATUS, served, refused);
 }
@@ -56,7 +57,7 @@ static void report(void) {
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc;
     (void)argv;
-    memset(canaries, CANARY, PAGE);
+    memset(shadows, CANARY, sizeof(shadows));
     REQUIRE(tug_memory_table_init(&table) == 0);
     for (uint32_t i = 0; i < WORLD_REGISTRATIONS; i++) {
         pages[i] = mmap(NULL, (size_t)2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -75,10 +76,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 }
 
 static void look_at_the_world(void) {
-    for (uint32_t i = 0; i < WORLD_REGISTRATIONS; i++) {
-        const bool ended = i == WORLD_REGISTRATIONS - 1;
-        REQUIRE(memcmp(pages[i], canaries, ended ? PAGE : PAGE - world_bytes[i]) == 0);
-    }
+    for (uint32_t i = 0; i < WORLD_REGISTRATIONS; i++)
+        REQUIRE(memcmp(pages[i], shadows[i], PAGE) == 0);
 }
 
 /* ---- the second decoder ---- */
@@ -95,12 +94,13 @@ static size_t slow_record(const unsigned char *at, size_t left, bool numbered) {
         unsigned words, most;
         const char *sub;
     } rules[TUG_RECORD_KINDS] = {
-        {0, 0, ""},        {2, 65528, "zero"},   {4, 0, "zero"},   {3, 0, "fetch"},
-        {4, 0, "width"},   {0, 4096, "any"},     {3, 0, "zero"},   {3, 0, "zero"},
-        {0, 65528, "any"}, {1, 65528, "status"}, {1, 0, "status"}, {0, 0, "status"},
-        {0, 0, "zero"},    {0, 0, "status"},
+        {0, 0, ""}, /* by kind */
+        {2, 65528, "zero"},   {4, 0, "zero"},   {3, 0, "fetch"},  {4, 0, "width"},
+        {0, 4096, "any"},     {3, 0, "zero"},   {3, 0, "zero"},   {0, 65528, "any"},
+        {1, 65528, "status"}, {1, 0, "status"}, {0, 0, "status"}, {0, 0, "zero"},
+        {0, 0, "status"},     {0, 0, "status"},
     };
-    if (left < 8 || at[0] == 0 || at[0] > 13 || (at[0] < 9 && !numbered))
+    if (left < 8 || at[0] == 0 || at[0] > 14 || (at[0] < 9 && !numbered))
         return 0;
     const unsigned sub = at[1], length = (unsigned)number_at(at + 2, 2), width = sub % 16;
     const char *rule = rules[at[0]].sub;
@@ -130,7 +130,49 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     return at == bytes;
 }
 
-/* ---- serving ---- */
+/* ---- the second way to apply ---- */
+
+static uint64_t operate(unsigned op, uint64_t old, uint64_t operand) {
+    const uint64_t results[] = {old + operand, old & operand, old | operand, old ^ operand,
+                                operand};
+    return results[op];
+}
+
+/* Does to the shadow what the record asks for. Sets the status, the old value of an atomic and, if
+ * the memory is there, the offset in the page. */
+static int slow_apply(const struct tug_record *record, uint32_t *index, size_t *place,
+                      uint64_t *bytes, uint64_t *old) {
+    const uint64_t offset = record->words[1];
+    const unsigned width = record->sub % 16;
+    *bytes = record->kind == TUG_RECORD_WRITE     ? record->length
+             : record->kind == TUG_RECORD_READ    ? record->words[3]
+             : record->kind == TUG_RECORD_FETCH   ? width
+             : record->kind == TUG_RECORD_COMPARE ? width
+                                                  : record->words[2];
+    for (*index = 0; *index < WORLD_REGISTRATIONS - 1; ++*index)
+        if (record->words[0] == world_id(*index))
+            break;
+    if (*index == WORLD_REGISTRATIONS - 1)
+        return TUG_ERR_KEY;
+    if (offset > PAGE || *bytes > PAGE || offset + *bytes > world_bytes[*index])
+        return TUG_ERR_RANGE;
+    *place = PAGE - world_bytes[*index] + offset;
+    unsigned char *at = shadows[*index] + *place;
+    if (record->kind == TUG_RECORD_WRITE)
+        memcpy(at, record->data, record->length);
+    if (record->kind != TUG_RECORD_FETCH && record->kind != TUG_RECORD_COMPARE)
+        return 0;
+    if (*place % width != 0)
+        return TUG_ERR_INVALID;
+    *old = number_at(at, width);
+    uint64_t value = record->words[2];
+    if (record->kind == TUG_RECORD_FETCH)
+        value = operate(record->sub / 16, *old, value);
+    else if (*old != (width == 4 ? (uint32_t)record->words[3] : record->words[3]))
+        return 0;
+    memcpy(at, &value, width);
+    return 0;
+}
 
 static uint64_t sum;
 
@@ -139,47 +181,26 @@ static void touch(const unsigned char *at, size_t bytes) {
         sum = sum * 31 + at[i];
 }
 
-/* Bytes of registered memory that a record wants; false: none. */
-static bool wants(const struct tug_record *record, uint64_t *bytes) {
-    switch (record->kind) {
-    case TUG_RECORD_WRITE:
-        *bytes = record->length;
-        return true;
-    case TUG_RECORD_READ:
-        *bytes = record->words[3];
-        return true;
-    case TUG_RECORD_FETCH:
-    case TUG_RECORD_COMPARE:
-        *bytes = record->sub & 15;
-        return true;
-    case TUG_RECORD_BULK_WRITE:
-    case TUG_RECORD_BULK_READ:
-        *bytes = record->words[2];
-        return true;
-    default:
-        return false;
-    }
-}
-
-static void serve(const struct tug_record *record) {
-    uint64_t bytes = 0;
-    int status = 0;
-    if (!wants(record, &bytes))
+static void apply(const struct tug_record *record) {
+    uint64_t bytes = 0, old = 0;
+    uint32_t index = 0;
+    size_t place = 0;
+    if (record->kind >= TUG_RECORD_DATA || record->kind == TUG_RECORD_AM ||
+        record->kind == TUG_RECORD_CONTROL)
         return;
-    struct tug_registration *registration =
-        tug_memory_find(&table, record->words[0], record->words[1], bytes, &status);
-    if (registration == NULL) {
-        REQUIRE(status == TUG_ERR_KEY || status == TUG_ERR_RANGE);
+    const int status = slow_apply(record, &index, &place, &bytes, &old);
+    const struct tug_applied applied = tug_apply(&table, record);
+    look_at_the_world();
+    REQUIRE(applied.status == status);
+    if (status != 0) {
         refused++;
         return;
     }
     served++;
-    unsigned char *place = registration->base + record->words[1];
-    touch(place, bytes);
-    if (record->kind == TUG_RECORD_WRITE && bytes > 0)
-        memcpy(place, record->data, bytes);
-    else if (record->kind != TUG_RECORD_READ && record->kind != TUG_RECORD_BULK_READ)
-        memset(place, (int)record->tag, bytes);
+    REQUIRE(applied.registration == &registrations[index]);
+    REQUIRE(applied.bytes == bytes && applied.value == old);
+    REQUIRE(applied.data == pages[index] + place);
+    touch(applied.data, applied.bytes);
 }
 
 static void read_records(struct tug_packet_reader *reader, const unsigned char *packet,
@@ -194,7 +215,7 @@ static void read_records(struct tug_packet_reader *reader, const unsigned char *
         REQUIRE((const unsigned char *)record.words == next + 8);
         touch((const unsigned char *)record.words, (size_t)tug_record_words[record.kind] * 8);
         touch(record.data, record.length);
-        serve(&record);
+        apply(&record);
         next = record.data + (record.length + 7) / 8 * 8;
     }
     REQUIRE(next == packet + bytes);
@@ -215,7 +236,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     if (fault == TUG_PACKET_GOOD) {
         good++;
         read_records(&reader, packet, bytes);
-        look_at_the_world();
     } else {
         REQUIRE(fault > TUG_PACKET_GOOD && fault <= TUG_PACKET_STATUS);
         bad[fault]++;

@@ -21,10 +21,10 @@ if [ $status -ne 0 ]; then
     exit 1
 fi
 reached=$(sed -n 's/^reached: //p' "$folder/log" | tr -d ,)
-# "N good packets K of K kinds F of F faults N served N refused"
-read -r good _ _ kinds _ all_kinds _ faults _ all_faults _ served _ refused _ <<<"$reached"
+# "N good packets K of K kinds F of F faults N applied N refused"
+read -r good _ _ kinds _ all_kinds _ faults _ all_faults _ applied _ refused _ <<<"$reached"
 if [ "$good" -lt 1000 ] || [ "$kinds" != "$all_kinds" ] || [ "$faults" != "$all_faults" ] ||
-    [ "$served" -eq 0 ] || [ "$refused" -eq 0 ]; then
+    [ "$applied" -eq 0 ] || [ "$refused" -eq 0 ]; then
     echo "the run did not reach what it is for"
     exit 1
 fi
