@@ -15,6 +15,7 @@
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/host.h"
+#include "llcl/finalize.h"
 #include "persistent/team.h"
 #include "pmpi/shim.h"
 #include "pmpi/window.h"
@@ -56,12 +57,17 @@ static void report_settings(void) {
         (void)tug_settings_unknown(warn_unknown, NULL);
 }
 
+static bool bring_up(void) {
+    return tug_shim.active && tug_shim_engine();
+}
+
 /* MPI is up at thread level provided; requested is what the program wanted. */
 static void activate(int requested, int provided) {
     tug_shim.requested = requested;
     tug_shim.concurrent =
         requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_THREAD;
     tug_shim.active = provided == MPI_THREAD_MULTIPLE && tug_host_complete();
+    tug_engine_bring_up = bring_up;
     report_settings();
     if (provided != MPI_THREAD_MULTIPLE)
         tug_warn_once("the host MPI has no MPI_THREAD_MULTIPLE: all calls pass through");
@@ -265,6 +271,7 @@ static void print_stats(void) {
 static void finish(void) {
     tug_window_free_left_over();
     tug_team_finalize();
+    tug_llcl_finalize();
     stop_engine();
     if (tug_stats_on)
         print_stats();

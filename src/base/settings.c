@@ -44,9 +44,14 @@ static bool parse_choice(const struct setting *setting, const char *text);
 static bool parse_number(const struct setting *setting, const char *text);
 static bool parse_affinity(const struct setting *setting, const char *text);
 static bool parse_stats(const struct setting *setting, const char *text);
+static bool parse_transports(const struct setting *setting, const char *text);
+static bool parse_device(const struct setting *setting, const char *text);
 
 static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
 static const char *const rma_choices[] = {"auto", "native", "off", NULL};
+/* In the order of enum tug_way. */
+static const char *const ways[] = {"self", "mapped", "cma", "shm", "verbs", "native", "mpi", NULL};
+#define TRANSPORTS_INITIAL "self,mapped,cma,shm,verbs,mpi"
 static const char *const verbose_choices[] = {"quiet", "warn", "info", "debug", NULL};
 
 static const struct setting settings[] = {
@@ -99,6 +104,30 @@ static const struct setting settings[] = {
      .parse = parse_choice,
      .field = &tug_settings.rma,
      .choices = rma_choices},
+    {.name = "TUGBOAT_TRANSPORTS",
+     .type = "list",
+     .initial = TRANSPORTS_INITIAL,
+     .range = "one or more of self, mapped, cma, shm, verbs, native, mpi, with commas between",
+     .help = "the ways that LLCL may take to another process; mpi also carries wire-up and active "
+             "messages where nothing else is left",
+     .parse = parse_transports,
+     .field = &tug_settings.transports},
+    {.name = "TUGBOAT_OPERATIONS",
+     .type = "number",
+     .initial = "4096",
+     .range = "a power of two, 16 to 1048576",
+     .help = "operations of an LLCL context that can be outstanding",
+     .parse = parse_number,
+     .field = &tug_settings.operations,
+     .number = {.least = 16, .most = 1048576, .power_of_two = true}},
+    {.name = "TUGBOAT_AGGREGATE",
+     .type = "switch",
+     .initial = "on",
+     .range = "on, off",
+     .help = "small operations to one process wait for company and are sent together while others "
+             "are under way to it",
+     .parse = parse_switch,
+     .field = &tug_settings.aggregate},
     {.name = "TUGBOAT_STATS",
      .type = "output",
      .initial = "0",
@@ -124,6 +153,13 @@ static const struct setting settings[] = {
      .parse = parse_number,
      .field = &tug_settings.segment_bytes,
      .number = {.least = 4096, .most = 4194304, .unit_suffix = true, .zero_too = true}},
+    {.name = "TUGBOAT_VERBS_DEVICE",
+     .type = "device",
+     .initial = "auto",
+     .range = "auto, or a device such as mlx5_0, or one of its ports such as mlx5_0:1",
+     .help = "the InfiniBand or RoCE device; auto takes the first active port",
+     .parse = parse_device,
+     .field = tug_settings.verbs_device},
 };
 
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -244,6 +280,50 @@ static bool parse_stats(const struct setting *setting, const char *text) {
         tug_settings.stats = text;
     else
         return false;
+    return true;
+}
+
+static bool parse_transports(const struct setting *setting, const char *text) {
+    unsigned allowed = 0;
+    for (const char *at = text;; at++) {
+        const size_t length = strcspn(at, ",");
+        unsigned way = 0;
+        while (ways[way] != NULL &&
+               (strlen(ways[way]) != length || strncmp(ways[way], at, length) != 0))
+            way++;
+        if (ways[way] == NULL)
+            return false;
+        allowed |= 1u << way;
+        at += length;
+        if (*at == '\0')
+            break;
+    }
+    *(unsigned *)setting->field = allowed;
+    tug_settings.transports_named = text != setting->initial;
+    return true;
+}
+
+/* NAME or NAME:PORT. */
+static bool parse_device(const struct setting *setting, const char *text) {
+    (void)setting;
+    const size_t length = strcspn(text, ":");
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)text[i]) && strchr("_-.", text[i]) == NULL)
+            return false;
+    if (length == 0 || length > TUG_VERBS_NAME_MAX)
+        return false;
+    unsigned long port = 0;
+    if (text[length] == ':') {
+        char *end;
+        if (!isdigit((unsigned char)text[length + 1]))
+            return false;
+        port = strtoul(text + length + 1, &end, 10);
+        if (*end != '\0' || port < 1 || port > 255)
+            return false;
+    }
+    snprintf(tug_settings.verbs_device, sizeof tug_settings.verbs_device, "%.*s", (int)length,
+             text);
+    tug_settings.verbs_port = (unsigned)port;
     return true;
 }
 

@@ -36,12 +36,25 @@ enum tug_rma_lanes {
     TUG_RMA_OFF,    /* windows are the host's alone */
 };
 
+/* Ways from process to process: bits of tug_settings.transports. */
+enum tug_way {
+    TUG_WAY_SELF = 1,    /* memory of one's own, directly */
+    TUG_WAY_MAPPED = 2,  /* mapped memory of the node, directly */
+    TUG_WAY_CMA = 4,     /* large blocks inside the node by cross-memory attach, directly */
+    TUG_WAY_SHM = 8,     /* packets through shared memory */
+    TUG_WAY_VERBS = 16,  /* InfiniBand, RoCE */
+    TUG_WAY_NATIVE = 32, /* large blocks by the host MPI's one-sided calls */
+    TUG_WAY_MPI = 64,    /* packets by messages of the host MPI */
+};
+
 enum tug_verbose {
     TUG_VERBOSE_QUIET, /* errors only */
     TUG_VERBOSE_WARN,
     TUG_VERBOSE_INFO,
     TUG_VERBOSE_DEBUG,
 };
+
+#define TUG_VERBS_NAME_MAX 63
 
 struct tug_settings {
     bool enabled;                    /* TUGBOAT */
@@ -52,9 +65,15 @@ struct tug_settings {
     uint64_t spin_us;                /* TUGBOAT_SPIN_US */
     uint64_t ring_size;              /* TUGBOAT_RING_SIZE, a power of two, in commands */
     enum tug_rma_lanes rma;          /* TUGBOAT_RMA */
+    unsigned transports;             /* TUGBOAT_TRANSPORTS: enum tug_way bits */
+    bool transports_named;           /* ... and the user has named them */
+    uint64_t operations;             /* TUGBOAT_OPERATIONS, a power of two */
+    bool aggregate;                  /* TUGBOAT_AGGREGATE */
     const char *stats;        /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
     enum tug_verbose verbose; /* TUGBOAT_VERBOSE */
     uint64_t segment_bytes;   /* TUGBOAT_SEGMENT, 0 = chosen by the model */
+    char verbs_device[TUG_VERBS_NAME_MAX + 1]; /* TUGBOAT_VERBS_DEVICE without port, or "auto" */
+    unsigned verbs_port;                       /* ... its port, 0: any */
 };
 
 extern struct tug_settings tug_settings;

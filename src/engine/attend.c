@@ -30,13 +30,26 @@ static long times_slept(void) {
     return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : 0;
 }
 
+/* Gets the services on if nobody else does (their polls progress the host too), else the host
+ * alone. True if something is known to have moved. */
+static bool look(struct tug_engine *engine) {
+    bool moved = false;
+    if (atomic_load(&engine->nservices) > 0 && tug_baton_take(&engine->ring))
+        tug_offload_round(engine, &moved);
+    else
+        engine->config.host_poll();
+    return moved;
+}
+
 /* One poll. The estimate of an empty one drifts up slowly, so that it recovers from having been too
  * low. slept: times_slept() before the first poll of the beat. */
 static enum poll poll(struct tug_engine *engine, struct tug_attention *attention, long slept) {
     uint64_t start = tug_clock_ns();
-    engine->config.host_poll();
+    bool moved = look(engine);
     uint64_t took = tug_clock_ns() - start;
     tug_stat_add(TUG_STAT_HOST_POLLS, 1);
+    if (moved)
+        return POLL_BUSY;
     if (took < attention->empty_ns)
         attention->empty_ns = took;
     else

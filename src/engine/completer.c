@@ -18,7 +18,7 @@ void tug_completer_admit(struct tug_engine *engine, struct tug_job *job) {
     }
     job->index = engine->nactive;
     engine->active[engine->nactive++] = job;
-    atomic_store(&engine->outstanding, engine->nactive);
+    tug_completer_count(engine);
 }
 
 bool tug_completer_run(struct tug_engine *engine) {
@@ -34,7 +34,7 @@ bool tug_completer_run(struct tug_engine *engine) {
         moved = true;
         engine->active[i] = engine->active[--engine->nactive];
         engine->active[i]->index = i;
-        atomic_store(&engine->outstanding, engine->nactive);
+        tug_completer_count(engine);
         retire(engine, job);
     }
     return moved;
@@ -43,36 +43,44 @@ bool tug_completer_run(struct tug_engine *engine) {
 bool tug_driver_round(struct tug_engine *engine) {
     bool moved = tug_executor_run(engine, TUG_BATCH) > 0;
     moved |= tug_completer_run(engine);
+    moved |= engine->services != NULL && tug_services_poll(engine);
     if (moved && tug_baton_clear_wait(&engine->ring) && tug_bell_ring(&engine->waiters, false))
         tug_stat_add(TUG_STAT_WAKES, 1);
     return moved;
 }
 
-/* The one bell that every job rings, or NULL if some job has none or they differ. */
+/* The one bell that every job and service rings, or NULL if some have none or they differ. */
 static struct tug_bell *common_bell(const struct tug_engine *engine) {
-    struct tug_bell *bell = engine->nactive > 0 ? engine->active[0]->bell : NULL;
-    for (unsigned i = 1; i < engine->nactive; i++)
-        if (engine->active[i]->bell != bell)
+    struct tug_bell *bell = tug_services_bell(engine);
+    if (engine->services != NULL && bell == NULL)
+        return NULL;
+    for (unsigned i = 0; i < engine->nactive; i++) {
+        struct tug_bell *its = engine->active[i]->bell;
+        if (its == NULL || (bell != NULL && its != bell))
             return NULL;
+        bell = its;
+    }
     return bell;
 }
 
 bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*done)(void *),
                       void *argument, int64_t limit_ns) {
     struct tug_bell *bell = common_bell(engine);
-    bool shared = bell != NULL;
-    if (!shared) {
-        bell = &engine->driver;
-        if (engine->nactive > 0 && (limit_ns < 0 || limit_ns > TUG_POLL_NAP_NS))
+    bool rings = bell != NULL && tug_services_arm(engine);
+    bool shared = rings && (engine->nactive > 0 || engine->services->bell_shared);
+    if (!rings) {
+        bell = NULL;
+        if ((engine->nactive > 0 || engine->services != NULL) &&
+            (limit_ns < 0 || limit_ns > TUG_POLL_NAP_NS))
             limit_ns = TUG_POLL_NAP_NS;
     }
+    /* before SLEEP is set: who clears it reads where to ring */
+    bell = tug_sleeper_choose(&engine->driver, bell, shared);
     uint32_t key = tug_bell_prepare(bell);
     if (tug_driver_round(engine))
         return true;
     if (done != NULL && done(argument))
         return false;
-    /* before SLEEP is set: who clears it reads where to ring */
-    atomic_store(&engine->asleep_on, (uintptr_t)bell | shared);
     if (!tug_baton_sleep(&engine->ring, yield_to_waiters)) {
         sched_yield(); /* a producer in mid-fill may want this core */
         return false;
@@ -83,20 +91,25 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
     return false;
 }
 
-void tug_engine_ring_driver(struct tug_engine *engine) {
-    atomic_fetch_add(&engine->ringing, 1);
-    uintptr_t where = atomic_load(&engine->asleep_on);
+bool tug_sleeper_ring(struct tug_sleeper *sleeper) {
+    atomic_fetch_add(&sleeper->ringing, 1);
+    uintptr_t where = atomic_load(&sleeper->asleep_on);
     struct tug_bell *bell = (struct tug_bell *)(where & ~(uintptr_t)1); /* NOLINT: tagged pointer */
-    if (bell != NULL && tug_bell_ring(bell, where & 1))
-        tug_stat_add(TUG_STAT_WAKES, 1);
-    atomic_fetch_sub(&engine->ringing, 1);
+    bool rang = bell != NULL && tug_bell_ring(bell, where & 1);
+    atomic_fetch_sub(&sleeper->ringing, 1);
+    return rang;
 }
 
 /* seq_cst on both sides: a ringer that read the old place is counted in ringing. */
-void tug_engine_forget_bell(struct tug_bell *bell) {
-    struct tug_engine *engine = &tug_engine;
-    uintptr_t where = (uintptr_t)bell | 1;
-    (void)atomic_compare_exchange_strong(&engine->asleep_on, &where, 0);
-    while (atomic_load(&engine->ringing) > 0)
+static void forget_bell(struct tug_sleeper *sleeper, struct tug_bell *bell) {
+    uintptr_t where = atomic_load(&sleeper->asleep_on);
+    if ((where & ~(uintptr_t)1) == (uintptr_t)bell)
+        (void)atomic_compare_exchange_strong(&sleeper->asleep_on, &where, (uintptr_t)&sleeper->own);
+    while (atomic_load(&sleeper->ringing) > 0)
         sched_yield();
+}
+
+void tug_engine_forget_bell(struct tug_bell *bell) {
+    forget_bell(&tug_engine.driver, bell);
+    forget_bell(&tug_engine.offload, bell);
 }

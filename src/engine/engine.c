@@ -10,6 +10,7 @@
 #include "tugboat/tugboat.h"
 
 struct tug_engine tug_engine;
+bool (*tug_engine_bring_up)(void);
 _Atomic uint32_t tug_attendance;
 static _Atomic bool running;
 
@@ -34,6 +35,9 @@ int tug_engine_start(const struct tug_engine_config *config) {
     }
     engine->config = *config;
     engine->nactive = 0;
+    engine->nbusy = 0;
+    engine->services = NULL;
+    atomic_store(&engine->nservices, 0);
     engine->may_drive = tug_settings.progress != TUG_PROGRESS_THREAD;
     atomic_store(&engine->outstanding, 0);
     atomic_store(&tug_attendance, 0);
@@ -184,6 +188,7 @@ enum tug_entry tug_engine_enter_helping(struct tug_ticket *ticket) {
 void tug_engine_poll(void) {
     struct tug_engine *engine = &tug_engine;
     if (atomic_load_explicit(&engine->outstanding, memory_order_relaxed) > 0 ||
+        atomic_load_explicit(&engine->nservices, memory_order_relaxed) > 0 ||
         tug_ring_tail(&engine->ring) != atomic_load(&engine->ring.head))
         (void)take_a_turn(engine);
 }

@@ -37,10 +37,34 @@ struct tug_job {
     uint32_t index;
 };
 
+/* Something that is looked after in every round, as long as it is there: the transports of an LLCL
+ * context, which have peers to answer even when nothing of ours is out. All three functions are
+ * called by the holder of the baton only; they may enter and commit, as completed() may. */
+struct tug_service {
+    /* Gets on as far as it goes without waiting. Returns true if anything moved. */
+    bool (*poll)(struct tug_service *service);
+    /* True while something of ours is out: then somebody drives until it is not. */
+    bool (*busy)(struct tug_service *service);
+    /* The caller is going to sleep on the bell: see to it that news ring it, and return true; it
+     * polls once more before it sleeps. False: news do not ring, so the service is polled at
+     * intervals. */
+    bool (*arm)(struct tug_service *service);
+    struct tug_bell *bell;
+    bool bell_shared;
+    bool attended; /* arm() is false: the offload thread has to look in while nobody drives */
+    /* the engine's own */
+    bool was_busy;
+    struct tug_service *next;
+};
+
 struct tug_engine_config {
     void (*host_poll)(void); /* progresses the host MPI a little; any thread */
     unsigned max_jobs;       /* how many jobs may be out at once (tags); a power of two */
 };
+
+/* Brings the engine up for the floors that stand on it, or says that it cannot be (no MPI yet,
+ * TUGBOAT=off). Set by whoever knows how. */
+extern bool (*tug_engine_bring_up)(void);
 
 /* Starts the engine as the settings say (and the offload thread unless TUGBOAT_PROGRESS=caller).
  * 0, TUG_ERR_NO_MEMORY or TUG_ERR_SYSTEM. Not thread safe against stop; idempotent. */
@@ -104,6 +128,16 @@ void tug_engine_poll(void);
 /* No job will use the bell again: returns when no thread can be about to ring it, so that its
  * memory may go. */
 void tug_engine_forget_bell(struct tug_bell *bell);
+
+/* ---- services ---- */
+
+/* The service is polled in every round from now on / never again. Not in callbacks. */
+void tug_engine_serve(struct tug_service *service);
+void tug_engine_unserve(struct tug_service *service);
+
+/* Looks at the service's busy(), which may have changed. Holder of the baton only; the engine does
+ * it itself after every round. */
+void tug_engine_service_changed(struct tug_service *service);
 
 /* ---- attendance ---- */
 

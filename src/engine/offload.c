@@ -2,9 +2,11 @@
  *
  * It takes an offered baton at once. Outstanding jobs it takes over only after a whole beat in
  * which no caller drove, so that a program that waits for its own requests keeps the baton in its
- * own hands. While something is attended it polls the host MPI once a beat, and goes on for a while
- * whenever a poll took long enough to have done something. With nothing out and nothing attended it
- * sleeps without a timer (deep): an idle process costs no CPU.
+ * own hands. Services' news are waited for by whoever drives, and by this thread while nobody does:
+ * it *watches*, asleep on the services' bell. While something is attended it polls the host MPI
+ * once a beat, and goes on for a while whenever a poll took long enough to have done something.
+ * With nothing out and nothing attended it sleeps without a timer (deep): an idle process costs no
+ * CPU.
  */
 #include <errno.h>
 #include <sched.h>
@@ -64,7 +66,7 @@ static void drive(struct tug_engine *engine) {
     struct tug_backoff backoff = {0};
     for (;;) {
         bool moved = tug_driver_round(engine);
-        bool give_way = engine->nactive == 0 ||
+        bool give_way = engine->nactive + engine->nbusy == 0 ||
                         (engine->may_drive && tug_baton_awaited(&engine->ring)) ||
                         atomic_load_explicit(&engine->stopping, memory_order_relaxed);
         if (give_way) {
@@ -101,6 +103,21 @@ static bool wanted(struct tug_engine *engine) {
            atomic_load(&engine->stopping) || offered(engine);
 }
 
+void tug_offload_round(struct tug_engine *engine, bool *moved) {
+    struct tug_backoff backoff = {0};
+    bool wake;
+    *moved = tug_driver_round(engine);
+    while (!tug_baton_leave(&engine->ring, &wake)) {
+        /* a command reserved and not yet committed: its producer wants the core */
+        if (tug_driver_round(engine))
+            *moved = true;
+        else if (!tug_backoff_step(&backoff))
+            sched_yield();
+    }
+    if (wake)
+        tug_bell_ring(&engine->waiters, false);
+}
+
 /* What the thread remembers from beat to beat. */
 struct beat {
     struct tug_attention attention;
@@ -109,11 +126,38 @@ struct beat {
     unsigned quiet;  /* beats with nothing out and nothing attended */
 };
 
-static void sleep_deep(struct tug_engine *engine, uint32_t key) {
+/* Where the thread is about to sleep. */
+struct perch {
+    struct tug_bell *bell;
+    uint32_t key;
+    bool shared;
+    bool watching; /* on the services' bell */
+};
+
+/* Prepares to sleep; on the services' bell if nobody drives and they have one. False if there is
+ * something to do instead. The bell is chosen with the baton in hand, so that it cannot go. */
+static bool prepare(struct tug_engine *engine, struct perch *perch) {
+    *perch = (struct perch){.bell = tug_sleeper_choose(&engine->offload, NULL, false)};
+    perch->key = tug_bell_prepare(perch->bell);
+    if (atomic_load(&engine->nservices) == 0 || !tug_baton_take(&engine->ring))
+        return true;
+    struct tug_bell *bell = tug_services_bell(engine);
+    if (bell != NULL && tug_services_arm(engine)) {
+        perch->watching = true;
+        perch->shared = engine->services->bell_shared;
+        perch->bell = tug_sleeper_choose(&engine->offload, bell, perch->shared);
+        perch->key = tug_bell_prepare(bell);
+    }
+    bool moved;
+    tug_offload_round(engine, &moved);
+    return !moved;
+}
+
+static void sleep_deep(struct tug_engine *engine, const struct perch *perch) {
     /* seq_cst on both sides: a launcher that saw deep == false is seen by wanted() */
     atomic_store(&engine->deep, true);
     if (!wanted(engine))
-        tug_bell_wait(&engine->offload, key, -1, false);
+        tug_bell_wait(perch->bell, perch->key, -1, perch->shared);
     atomic_store(&engine->deep, false);
 }
 
@@ -139,7 +183,7 @@ static void drive_if_deserted(struct tug_engine *engine, struct beat *beat) {
         beat->pace_ns = TUG_TICK_NS;
     } else if (out && !held) {
         beat->pace_ns = TUG_GLANCE_NS;
-    } else if (out) {
+    } else if (out || (held && atomic_load(&engine->nservices) > 0)) {
         beat->pace_ns = beat->pace_ns < TUG_TICK_NS ? TUG_TICK_NS : 2 * beat->pace_ns;
         if (beat->pace_ns > TUG_SLOW_TICK_NS)
             beat->pace_ns = TUG_SLOW_TICK_NS;
@@ -158,15 +202,16 @@ static int64_t pace(const struct beat *beat) {
 }
 
 static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
-    uint32_t key = tug_bell_prepare(&engine->offload);
-    if (offered(engine) || atomic_load(&engine->stopping))
+    struct perch perch;
+    if (!prepare(engine, &perch) || offered(engine) || atomic_load(&engine->stopping))
         return;
-    if (wanted(engine))
+    bool left_to_others = atomic_load(&engine->nservices) > 0 && !perch.watching;
+    if (wanted(engine) || left_to_others)
         beat->quiet = 0;
     if (++beat->quiet > TUG_TICKS_TO_DEEP)
-        sleep_deep(engine, key);
+        sleep_deep(engine, &perch);
     else
-        tug_bell_wait(&engine->offload, key, pace(beat), false);
+        tug_bell_wait(perch.bell, perch.key, pace(beat), perch.shared);
 }
 
 static void *offload_main(void *argument) {
@@ -227,7 +272,7 @@ void tug_offload_stop(struct tug_engine *engine, int64_t patience_ns) {
     if (!engine->has_thread)
         return;
     atomic_store(&engine->stopping, true);
-    tug_bell_ring(&engine->offload, false);
+    tug_sleeper_ring(&engine->offload);
     tug_engine_nudge(engine);
     if (patience_ns < 0) {
         pthread_join(engine->thread, NULL);

@@ -3,6 +3,7 @@
  *   engine.c     start, stop, and the requesters' side: enter, call, drain, launch, wait
  *   executor.c   drains the ring in batches
  *   completer.c  advances the jobs that are out, and gives their tags back
+ *   services.c   polls what is looked after in every round
  *   offload.c    the thread that drives when nobody else does
  *   attend.c     and polls the host MPI, as often as that helps and no oftener
  */
@@ -26,24 +27,32 @@
                               */
 #define TUG_TICKS_TO_DEEP 50 /* quiet beats before it sleeps without a timer */
 
+/* Who sleeps for the engine, and where: on a bell of its own, or on one that peers ring too. */
+struct tug_sleeper {
+    struct tug_bell own;
+    _Atomic uintptr_t asleep_on; /* the bell; lowest bit: shared; 0: never slept */
+    _Atomic uint32_t ringing;    /* threads between reading asleep_on and having rung it */
+};
+
 struct tug_engine {
     struct tug_ring ring;
     struct tug_tags tags;
 
     struct tug_bell waiters __attribute__((aligned(TUG_CACHE_LINE))); /* see WAIT in ring.h */
-    struct tug_bell driver;                                           /* a holder's own bell */
-    _Atomic uintptr_t asleep_on; /* the bell the holder sleeps on; lowest bit: shared */
-    _Atomic uint32_t ringing;    /* threads between reading asleep_on and having rung it */
+    struct tug_sleeper driver;                                        /* the holder of the baton */
 
     struct tug_job **active __attribute__((aligned(TUG_CACHE_LINE))); /* holder only */
     unsigned nactive;                                                 /* holder only */
-    _Atomic uint32_t outstanding;                                     /* nactive, for the others */
+    unsigned nbusy;                                                   /* services; holder only */
+    struct tug_service *services;                                     /* holder only */
+    _Atomic uint32_t nservices;
+    _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
     _Atomic uint64_t helped;      /* times a caller advanced the jobs */
     _Atomic uint64_t drives;      /* times the baton was put down */
     _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
     _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */
 
-    struct tug_bell offload __attribute__((aligned(TUG_CACHE_LINE)));
+    struct tug_sleeper offload __attribute__((aligned(TUG_CACHE_LINE))); /* its thread */
     _Atomic bool deep; /* the offload thread sleeps without a timer */
     _Atomic bool stopping;
     _Atomic bool begun; /* the offload thread runs */
@@ -67,7 +76,21 @@ void tug_completer_admit(struct tug_engine *engine, struct tug_job *job);
 /* Advances every job once. True if anything moved. */
 bool tug_completer_run(struct tug_engine *engine);
 
-/* One round: commands, then jobs; wakes parked waiters if anything moved. */
+/* Publishes how much is out. */
+static inline void tug_completer_count(struct tug_engine *engine) {
+    atomic_store(&engine->outstanding, engine->nactive + engine->nbusy);
+}
+
+/* Polls every service once. True if anything moved. */
+bool tug_services_poll(struct tug_engine *engine);
+
+/* Arms every service. True if all of them ring. */
+bool tug_services_arm(struct tug_engine *engine);
+
+/* The one bell of all services, or NULL. */
+struct tug_bell *tug_services_bell(const struct tug_engine *engine);
+
+/* One round: commands, then jobs and services; wakes parked waiters if anything moved. */
 bool tug_driver_round(struct tug_engine *engine);
 
 /* Sleeps until a job's bell rings, a command comes, somebody waits (with yield_to_waiters) or
@@ -78,18 +101,38 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
 
 /* ---- waking ---- */
 
-void tug_engine_ring_driver(struct tug_engine *engine);
+/* The bell to sleep on; before the sleeper's prepare. */
+static inline struct tug_bell *tug_sleeper_choose(struct tug_sleeper *sleeper,
+                                                  struct tug_bell *bell, bool shared) {
+    if (bell == NULL)
+        bell = &sleeper->own, shared = false;
+    /* seq_cst, before the sleeper's second look: a ringer who reads the old place has changed what
+     * that look is for before */
+    atomic_store(&sleeper->asleep_on, (uintptr_t)bell | shared);
+    return bell;
+}
+
+/* Wakes the sleeper, wherever it sleeps. True if a wake was owed. */
+bool tug_sleeper_ring(struct tug_sleeper *sleeper);
+
+static inline void tug_engine_ring_driver(struct tug_engine *engine) {
+    if (tug_sleeper_ring(&engine->driver))
+        tug_stat_add(TUG_STAT_WAKES, 1);
+}
 
 /* Has a holder that sleeps, or has decided to, come round again and look at the engine's state:
  * queues an empty command, which a holder does not sleep over. Never waits. */
 void tug_engine_nudge(struct tug_engine *engine);
 
 static inline void tug_engine_ring_offload(struct tug_engine *engine) {
-    if (engine->has_thread && tug_bell_ring(&engine->offload, false))
+    if (engine->has_thread && tug_sleeper_ring(&engine->offload))
         tug_stat_add(TUG_STAT_OFFLOAD_WAKES, 1);
 }
 
 /* ---- the thread ---- */
+
+/* The offload thread has taken the baton to look once round; puts it down again. */
+void tug_offload_round(struct tug_engine *engine, bool *moved);
 
 /* What the offload thread knows of the host's need for polls (attend.c). */
 struct tug_attention {

@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/settings.h"
 #include "engine/park.h"
 #include "engine/tags.h"
 #include "transport/memory.h"
@@ -80,17 +81,6 @@ extern const struct tug_transport *const tug_transports[];
 
 enum tug_transport_number { TUG_BY_VERBS, TUG_BY_NATIVE, TUG_BY_PACKETS, TUG_TRANSPORT_COUNT };
 
-/* Which ways TUGBOAT_TRANSPORTS allows: bits. */
-enum tug_way {
-    TUG_WAY_SELF = 1,   /* memory of one's own, directly */
-    TUG_WAY_MAPPED = 2, /* mapped memory of the node, directly */
-    TUG_WAY_SHM = 4,    /* packets through shared memory */
-    TUG_WAY_CMA = 8,    /* with large blocks by cross-memory attach */
-    TUG_WAY_VERBS = 16,
-    TUG_WAY_NATIVE = 32,
-    TUG_WAY_MPI = 64,
-};
-
 struct tug_fabric {
     struct tug_context *context;
     MPI_Comm comm;      /* private */
@@ -99,7 +89,7 @@ struct tug_fabric {
     uint32_t node_rank, node_size;
     uint32_t *node_ranks; /* [node_size] their ranks in comm */
     uint64_t session;     /* agreed, random */
-    unsigned ways;        /* enum tug_way bits */
+    unsigned ways;        /* enum tug_way bits: allowed and possible */
     bool device_atomics;  /* agreed: atomics by the network card, for all pairs */
 
     struct tug_operation *operations; /* [noperations] */
@@ -114,7 +104,8 @@ struct tug_fabric {
     struct tug_bell *bell; /* whoever serves this context sleeps on it */
     bool bell_shared;
 
-    uint64_t completions; /* so far; holder only */
+    uint64_t completions;      /* so far; holder only */
+    _Atomic bool flush_wanted; /* by any thread: what waits for company goes with the next poll */
 
     /* ---- handed down ---- */
 
@@ -140,6 +131,9 @@ static inline void tug_fabric_local(struct tug_operation *operation) {
         callback.f(callback.d, operation->status);
     }
 }
+
+/* Stores the old value that an atomic brought. Holder only. */
+void tug_fabric_result(struct tug_operation *operation, uint64_t value);
 
 /* Ends an operation with operation->status: callbacks, then the tag is free. Holder only. */
 void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operation);

@@ -12,10 +12,21 @@
 #include "base/settings.h"
 #include "tugboat/tugboat.h"
 
-static const char *const names[] = {"TUGBOAT",           "TUGBOAT_PROGRESS",  "TUGBOAT_AFFINITY",
-                                    "TUGBOAT_SPIN_US",   "TUGBOAT_RING_SIZE", "TUGBOAT_STATS",
-                                    "TUGBOAT_VERBOSE",   "TUGBOAT_SEGMENT",   "TUGBOAT_NONSENSE",
-                                    "TUGBOAT_SPIN_USEC", "TUGBOAT_RMA"};
+static const char *const names[] = {"TUGBOAT",
+                                    "TUGBOAT_PROGRESS",
+                                    "TUGBOAT_AFFINITY",
+                                    "TUGBOAT_SPIN_US",
+                                    "TUGBOAT_RING_SIZE",
+                                    "TUGBOAT_STATS",
+                                    "TUGBOAT_VERBOSE",
+                                    "TUGBOAT_SEGMENT",
+                                    "TUGBOAT_NONSENSE",
+                                    "TUGBOAT_SPIN_USEC",
+                                    "TUGBOAT_RMA",
+                                    "TUGBOAT_TRANSPORTS",
+                                    "TUGBOAT_OPERATIONS",
+                                    "TUGBOAT_AGGREGATE",
+                                    "TUGBOAT_VERBS_DEVICE"};
 
 static int clean(void **state) {
     (void)state;
@@ -61,6 +72,9 @@ static void assert_defaults(void) {
     assert_null(tug_settings.stats);
     assert_int_equal(tug_settings.verbose, TUG_VERBOSE_WARN);
     assert_int_equal(tug_settings.segment_bytes, 0);
+    assert_true(tug_settings.aggregate);
+    assert_string_equal(tug_settings.verbs_device, "auto");
+    assert_int_equal(tug_settings.verbs_port, 0);
 }
 
 static void test_defaults_before_and_after_load(void **state) {
@@ -90,6 +104,28 @@ static void test_switch(void **state) {
     assert_true(tug_settings.enabled);
     refuse("TUGBOAT", "perhaps", "on, off");
     assert_true(tug_settings.enabled);
+}
+
+static void test_verbs_device(void **state) {
+    (void)state;
+    accept("TUGBOAT_VERBS_DEVICE", "mlx5_0");
+    assert_string_equal(tug_settings.verbs_device, "mlx5_0");
+    assert_int_equal(tug_settings.verbs_port, 0);
+    accept("TUGBOAT_VERBS_DEVICE", "rocep1s0f1:2");
+    assert_string_equal(tug_settings.verbs_device, "rocep1s0f1");
+    assert_int_equal(tug_settings.verbs_port, 2);
+    const char *const bad[] = {":1", "a:", "a:0", "a:256", "a:1x", "a b", "a:-1", "../x"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        refuse("TUGBOAT_VERBS_DEVICE", bad[i], "mlx5_0:1");
+        assert_string_equal(tug_settings.verbs_device, "auto");
+    }
+    char *longest = calloc(1, TUG_VERBS_NAME_MAX + 2);
+    memset(longest, 'x', TUG_VERBS_NAME_MAX);
+    accept("TUGBOAT_VERBS_DEVICE", longest);
+    assert_string_equal(tug_settings.verbs_device, longest);
+    longest[TUG_VERBS_NAME_MAX] = 'x';
+    refuse("TUGBOAT_VERBS_DEVICE", longest, "mlx5_0:1");
+    free(longest);
 }
 
 static void test_choices(void **state) {
@@ -157,6 +193,29 @@ static void test_segment(void **state) {
     static const char *const bad[] = {"1", "4095", "5M", "4G", "64KB", "K", "18014398509481985K"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refuse("TUGBOAT_SEGMENT", bad[i], "4K to 4M");
+}
+
+static void test_transports(void **state) {
+    (void)state;
+    assert_true(tug_settings.transports & TUG_WAY_MAPPED);
+    assert_false(tug_settings.transports & TUG_WAY_NATIVE);
+    assert_false(tug_settings.transports_named);
+    accept("TUGBOAT_TRANSPORTS", "mpi");
+    assert_int_equal(tug_settings.transports, TUG_WAY_MPI);
+    assert_true(tug_settings.transports_named);
+    accept("TUGBOAT_TRANSPORTS", "native,self,mpi");
+    assert_int_equal(tug_settings.transports, TUG_WAY_NATIVE | TUG_WAY_SELF | TUG_WAY_MPI);
+    accept("TUGBOAT_TRANSPORTS", "self,mapped,cma,shm,verbs,native,mpi");
+    assert_int_equal(tug_settings.transports, 127);
+    static const char *const bad[] = {",", "mpi,", ",mpi", "mp", "mpix", "mpi shm", "tcp", "MPI"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refuse("TUGBOAT_TRANSPORTS", bad[i], "self, mapped, cma, shm, verbs, native, mpi");
+    accept("TUGBOAT_OPERATIONS", "16");
+    assert_int_equal(tug_settings.operations, 16);
+    refuse("TUGBOAT_OPERATIONS", "100", "a power of two, 16 to 1048576");
+    accept("TUGBOAT_AGGREGATE", "off");
+    assert_false(tug_settings.aggregate);
+    refuse("TUGBOAT_AGGREGATE", "perhaps", "on, off");
 }
 
 static void test_affinity(void **state) {
@@ -286,10 +345,12 @@ int main(void) {
         CASE(test_defaults_before_and_after_load),
         CASE(test_empty_is_not_set),
         CASE(test_switch),
+        CASE(test_verbs_device),
         CASE(test_choices),
         CASE(test_numbers),
         CASE(test_ring_size),
         CASE(test_segment),
+        CASE(test_transports),
         CASE(test_affinity),
         CASE(test_stats),
         CASE(test_first_error_is_told_and_the_rest_is_read),

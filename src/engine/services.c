@@ -1,0 +1,82 @@
+/* Services: what is looked after in every round of the driver. Holder only, but for serve and
+ * unserve, which go through the ring. */
+#include "engine/private.h"
+
+static void update(struct tug_engine *engine, struct tug_service *service) {
+    bool busy = service->busy(service);
+    if (busy == service->was_busy)
+        return;
+    service->was_busy = busy;
+    engine->nbusy += busy ? 1u : -1u;
+    tug_completer_count(engine);
+}
+
+void tug_engine_service_changed(struct tug_service *service) {
+    update(&tug_engine, service);
+}
+
+bool tug_services_poll(struct tug_engine *engine) {
+    bool moved = false;
+    for (struct tug_service *service = engine->services; service; service = service->next) {
+        moved |= service->poll(service);
+        update(engine, service);
+    }
+    /* seq_cst: whatever callbacks wrote is seen by waiters who set WAIT and look once more; pairs
+     * with tug_baton_await, whose WAIT the driver looks for after this */
+    if (moved)
+        atomic_thread_fence(memory_order_seq_cst);
+    return moved;
+}
+
+bool tug_services_arm(struct tug_engine *engine) {
+    bool all = true;
+    for (struct tug_service *service = engine->services; service; service = service->next)
+        all &= service->arm(service);
+    return all;
+}
+
+struct tug_bell *tug_services_bell(const struct tug_engine *engine) {
+    struct tug_bell *bell = NULL;
+    for (const struct tug_service *service = engine->services; service; service = service->next) {
+        if (bell != NULL && service->bell != bell)
+            return NULL;
+        bell = service->bell;
+    }
+    return bell;
+}
+
+static void add(void *argument) {
+    struct tug_service *service = argument;
+    service->was_busy = false;
+    service->next = tug_engine.services;
+    tug_engine.services = service;
+    atomic_fetch_add(&tug_engine.nservices, 1);
+}
+
+void tug_engine_serve(struct tug_service *service) {
+    tug_engine_call(add, service);
+    tug_engine_nudge(&tug_engine);
+    tug_engine_ring_offload(&tug_engine);
+    if (service->attended)
+        tug_engine_attend(1);
+}
+
+static void take_out(void *argument) {
+    struct tug_service *service = argument;
+    struct tug_service **at = &tug_engine.services;
+    while (*at != service)
+        at = &(*at)->next;
+    *at = service->next;
+    if (service->was_busy)
+        tug_engine.nbusy--;
+    tug_completer_count(&tug_engine);
+    atomic_fetch_sub(&tug_engine.nservices, 1);
+}
+
+void tug_engine_unserve(struct tug_service *service) {
+    if (service->attended)
+        tug_engine_attend(-1);
+    tug_engine_call(take_out, service);
+    tug_engine_ring_offload(&tug_engine); /* it may sleep on the bell */
+    tug_engine_forget_bell(service->bell);
+}

@@ -1,0 +1,213 @@
+/* The verbs transport: InfiniBand and RoCE by libibverbs.
+ *
+ * Reads and writes are RDMA, 8-byte atomics the device's, without the peer's processor. Everybody
+ * or nobody has it: open is agreed, so every process reaches every process, itself included.
+ * verbs_private.h tells how the parts go together. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "host/host.h"
+#include "transport/verbs.h"
+#include "transport/verbs_private.h"
+
+#define LEAST_CQE 256
+#define MOST_CQE 16384
+
+static bool missing(char *reason) {
+    struct tug_verbs_device device;
+    if (!tug_verbs_device_open(&device, reason))
+        return true;
+    tug_verbs_device_close(&device);
+    return false;
+}
+
+/* As many completions as there can be operations, and some more for their pieces. */
+static int cq_size(const struct tug_verbs *verbs) {
+    uint32_t size = verbs->fabric->noperations * 2;
+    size = size < LEAST_CQE ? LEAST_CQE : size;
+    size = size > MOST_CQE ? MOST_CQE : size;
+    return (int)size < verbs->device.most_cqe ? (int)size : verbs->device.most_cqe;
+}
+
+static bool open_here(struct tug_verbs *verbs, char *reason) {
+    struct tug_fabric *fabric = verbs->fabric;
+    if (!tug_verbs_device_open(&verbs->device, reason))
+        return false;
+    verbs->operations_mr =
+        tug_ibv.reg_mr(verbs->device.pd, fabric->operations,
+                       fabric->noperations * sizeof(struct tug_operation), IBV_ACCESS_LOCAL_WRITE);
+    if (verbs->operations_mr == NULL) {
+        snprintf(reason, 256, "%s cannot register memory (ulimit -l?)", verbs->device.name);
+        return false;
+    }
+    const int size = cq_size(verbs);
+    verbs->channel = tug_ibv.create_comp_channel(verbs->device.context);
+    if (verbs->channel != NULL)
+        verbs->cq = tug_ibv.create_cq(verbs->device.context, size, NULL, verbs->channel, 0);
+    verbs->chain = calloc(TUG_VERBS_DEPTH, sizeof *verbs->chain);
+    verbs->pieces = calloc(TUG_VERBS_DEPTH, sizeof *verbs->pieces);
+    if (verbs->cq == NULL || verbs->chain == NULL || verbs->pieces == NULL) {
+        snprintf(reason, 256, "%s has no room for a completion queue", verbs->device.name);
+        return false;
+    }
+    verbs->cq_size = verbs->cq_room = (uint32_t)size;
+    verbs->atomics = verbs->device.atomics;
+    return true;
+}
+
+static void verbs_close(void *state) {
+    struct tug_verbs *verbs = state;
+    tug_verbs_pairs_free(verbs);
+    tug_verbs_watch_stop(verbs);
+    if (verbs->cq != NULL)
+        tug_ibv.destroy_cq(verbs->cq);
+    if (verbs->channel != NULL)
+        tug_ibv.destroy_comp_channel(verbs->channel);
+    if (verbs->operations_mr != NULL)
+        tug_ibv.dereg_mr(verbs->operations_mr);
+    tug_verbs_device_close(&verbs->device);
+    pthread_mutex_destroy(&verbs->regions.lock);
+    free(verbs->chain);
+    free(verbs->pieces);
+    free(verbs);
+}
+
+/* All processes have a device, and on the same kind of link; atomics if all have them. */
+static bool agreed(struct tug_verbs *verbs, bool here) {
+    enum { HERE, ATOMICS, LINK, NOT_LINK, VOTES };
+    int votes[VOTES] = {here, verbs->atomics, verbs->device.link_layer, -verbs->device.link_layer};
+    if (verbs->fabric->comm != MPI_COMM_NULL &&
+        tug_host.Allreduce(MPI_IN_PLACE, votes, VOTES, MPI_INT, MPI_MIN, verbs->fabric->comm) !=
+            MPI_SUCCESS)
+        return false;
+    verbs->atomics = votes[ATOMICS];
+    return votes[HERE] && votes[LINK] == -votes[NOT_LINK];
+}
+
+static int verbs_open(struct tug_fabric *fabric, void **state) {
+    char reason[256] = "no memory";
+    struct tug_verbs *verbs = calloc(1, sizeof *verbs);
+    struct tug_verbs nothing = {.fabric = fabric};
+    bool here = false;
+    if (verbs != NULL) {
+        verbs->fabric = fabric;
+        verbs->finished = verbs->finished_tail = TUG_NO_TAG;
+        pthread_mutex_init(&verbs->regions.lock, NULL);
+        here = open_here(verbs, reason);
+    }
+    if (!agreed(verbs != NULL ? verbs : &nothing, here)) {
+        tug_log(TUG_VERBOSE_INFO, "verbs: not used: %s",
+                here ? "other processes have no such device" : reason);
+        if (verbs != NULL)
+            verbs_close(verbs);
+        return TUG_ERR_UNSUPPORTED;
+    }
+    tug_log(TUG_VERBOSE_INFO, "verbs: %s port %u, %s", verbs->device.name, verbs->device.port,
+            verbs->atomics ? "with atomics" : "without atomics");
+    *state = verbs;
+    return 0;
+}
+
+static bool verbs_reaches(void *state, uint32_t peer) {
+    const struct tug_verbs *verbs = state;
+    return peer < verbs->fabric->nranks;
+}
+
+bool tug_verbs_atomics(const void *state) {
+    const struct tug_verbs *verbs = state;
+    return verbs != NULL && verbs->atomics;
+}
+
+static int verbs_register(void *state, struct tug_registration *registration) {
+    struct tug_verbs *verbs = state;
+    struct tug_verbs_region *region = NULL;
+    registration->of_transport[TUG_BY_VERBS] = NULL;
+    if (registration->bytes == 0)
+        return 0; /* nothing will move */
+    int status = tug_verbs_region_take(&verbs->regions, &verbs->device, registration->base,
+                                       registration->bytes, &region);
+    if (status != 0)
+        return status;
+    registration->of_transport[TUG_BY_VERBS] = region;
+    registration->rkey = region->mr->rkey;
+    return 0;
+}
+
+static void verbs_deregister(void *state, struct tug_registration *registration) {
+    struct tug_verbs *verbs = state;
+    struct tug_verbs_region *region = registration->of_transport[TUG_BY_VERBS];
+    registration->of_transport[TUG_BY_VERBS] = NULL;
+    if (region != NULL)
+        tug_verbs_region_leave(&verbs->regions, region);
+}
+
+static bool verbs_takes(void *state, const struct tug_operation *operation) {
+    const struct tug_verbs *verbs = state;
+    switch (operation->kind) {
+    case TUG_OPERATION_READ:
+    case TUG_OPERATION_WRITE:
+        return true;
+    case TUG_OPERATION_FETCH:
+    case TUG_OPERATION_COMPARE: /* 4 bytes: see verbs_queue.c */
+        return verbs->fabric->device_atomics && operation->bytes == 8 &&
+               operation->address % 8 == 0;
+    default:
+        return false;
+    }
+}
+
+static void verbs_post(void *state, struct tug_operation *operation) {
+    tug_verbs_post(state, operation);
+}
+
+static void verbs_flush(void *state) {
+    struct tug_verbs *verbs = state;
+    if (verbs->touched != NULL)
+        tug_verbs_flush(verbs);
+}
+
+static bool verbs_poll(void *state) {
+    return tug_verbs_poll(state);
+}
+
+static bool verbs_busy(void *state) {
+    const struct tug_verbs *verbs = state;
+    return verbs->out > 0;
+}
+
+static bool verbs_arm(void *state) {
+    struct tug_verbs *verbs = state;
+    const bool unsent = verbs->touched != NULL && verbs->cq_room > 0;
+    if (verbs->finished != TUG_NO_TAG || unsent || verbs->asked_again > 0)
+        return false;
+    if (verbs->cq_room < verbs->cq_size)
+        return ibv_req_notify_cq(verbs->cq, 0) == 0;
+    return true; /* what else can come is a control message */
+}
+
+static void verbs_control(void *state, uint32_t peer, const void *data, size_t bytes) {
+    struct tug_verbs *verbs = state;
+    tug_verbs_pair_control(verbs, peer, data, bytes);
+    if (verbs->touched != NULL)
+        tug_verbs_flush(verbs);
+}
+
+const struct tug_transport tug_transport_verbs = {
+    .name = "verbs",
+    .help = "InfiniBand and RoCE: RDMA and the device's atomics",
+    .missing = missing,
+    .open = verbs_open,
+    .close = verbs_close,
+    .reaches = verbs_reaches,
+    .register_memory = verbs_register,
+    .deregister_memory = verbs_deregister,
+    .takes = verbs_takes,
+    .post = verbs_post,
+    .flush = verbs_flush,
+    .poll = verbs_poll,
+    .busy = verbs_busy,
+    .arm = verbs_arm,
+    .control = verbs_control,
+};

@@ -1,0 +1,236 @@
+/* Inside the verbs transport.
+ *
+ *   verbs_library.c   libibverbs, found at run time
+ *   verbs_device.c    the device and its port
+ *   verbs_memory.c    registered memory
+ *   verbs_pair.c      one peer: connections, made on first use, mended after errors
+ *   verbs_queue.c     operations to work requests, chains, completions
+ *   verbs_watch.c     the thread that sleeps for the engine
+ *   verbs.c           the table of operations
+ *
+ * A *pair* is this process and one peer. It has two queue pairs at most, one for each direction:
+ * the *sender*, made when the first operation to the peer is posted, and the *server*, made when
+ * the peer asks, which answers the peer's operations without this process's help. An error takes a
+ * queue pair down with everything on it; so a process's mistakes hit its own operations and never
+ * those of its peers.
+ *
+ *      asker                                              asked
+ *      sender made      -- ASK number, address -->        server made and ready
+ *      ready, posts     <-- ANSWER number, address --
+ *
+ * Whoever asks again has lost his sender: the old server goes. A number names one life of a
+ * sender, so that a late answer is known as such.
+ *
+ * Threading: the holder of the baton, but for the registered memory (any thread, its own lock), the
+ * watcher, and what is constant after open.
+ */
+#ifndef TUG_TRANSPORT_VERBS_PRIVATE_H
+#define TUG_TRANSPORT_VERBS_PRIVATE_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/transport.h"
+
+/* ---- the library ---- */
+
+/* Functions that verbs.h does not define in line. */
+#define TUG_VERBS_FUNCTIONS(X)                                                                     \
+    X(ack_async_event)                                                                             \
+    X(ack_cq_events)                                                                               \
+    X(alloc_pd)                                                                                    \
+    X(close_device)                                                                                \
+    X(create_comp_channel)                                                                         \
+    X(create_cq)                                                                                   \
+    X(create_qp)                                                                                   \
+    X(dealloc_pd)                                                                                  \
+    X(dereg_mr)                                                                                    \
+    X(destroy_comp_channel)                                                                        \
+    X(destroy_cq)                                                                                  \
+    X(destroy_qp)                                                                                  \
+    X(event_type_str)                                                                              \
+    X(free_device_list)                                                                            \
+    X(get_async_event)                                                                             \
+    X(get_cq_event)                                                                                \
+    X(get_device_list)                                                                             \
+    X(get_device_name)                                                                             \
+    X(modify_qp)                                                                                   \
+    X(open_device)                                                                                 \
+    X(query_device)                                                                                \
+    X(query_gid)                                                                                   \
+    X(query_port)                                                                                  \
+    X(reg_mr)                                                                                      \
+    X(wc_status_str)
+
+struct tug_ibv {
+#define TUG_VERBS_POINTER(name) __typeof__(ibv_##name) *name;
+    TUG_VERBS_FUNCTIONS(TUG_VERBS_POINTER)
+#undef TUG_VERBS_POINTER
+    __typeof__(_ibv_query_gid_ex) *query_gid_ex; /* NULL: libibverbs older than 32 */
+};
+
+extern struct tug_ibv tug_ibv;
+
+/* Finds libibverbs, once. False, with a sentence in reason (256 bytes), when it cannot be had. Any
+ * thread. */
+bool tug_verbs_library(char *reason);
+
+/* ---- the device ---- */
+
+struct tug_verbs_device {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    char name[TUG_VERBS_NAME_MAX + 1];
+    uint8_t port;
+    uint8_t link_layer;
+    uint8_t mtu; /* enum ibv_mtu */
+    uint8_t gid_index;
+    uint16_t lid;
+    union ibv_gid gid;
+    uint32_t most_message; /* bytes of one work request */
+    uint8_t reads;         /* reads and atomics under way on one queue pair: as asker */
+    uint8_t serves;        /* ... and as asked */
+    bool atomics;
+    int most_cqe;
+};
+
+/* Opens the port that TUGBOAT_VERBS_DEVICE names, or the first active one. False, with a sentence
+ * in reason (256 bytes), when there is none. */
+bool tug_verbs_device_open(struct tug_verbs_device *device, char *reason);
+void tug_verbs_device_close(struct tug_verbs_device *device);
+
+/* ---- registered memory ---- */
+
+/* Memory as the device knows it. Registrations inside one that is there already share it. */
+struct tug_verbs_region {
+    struct tug_verbs_region *next;
+    unsigned char *base;
+    size_t bytes;
+    uint32_t users;
+    struct ibv_mr *mr;
+};
+
+struct tug_verbs_regions {
+    pthread_mutex_t lock;
+    struct tug_verbs_region *first;
+    uint64_t made, shared; /* so far */
+};
+
+/* 0 and *region, TUG_ERR_SYSTEM, TUG_ERR_NO_MEMORY. Any thread. */
+int tug_verbs_region_take(struct tug_verbs_regions *regions, const struct tug_verbs_device *device,
+                          void *base, size_t bytes, struct tug_verbs_region **region);
+void tug_verbs_region_leave(struct tug_verbs_regions *regions, struct tug_verbs_region *region);
+
+/* ---- pairs ---- */
+
+#define TUG_VERBS_DEPTH 64  /* work requests under way on one sender; a power of two */
+#define TUG_VERBS_SIGNAL 16 /* every so many report their end, see verbs_queue.c */
+#define TUG_VERBS_INLINE 64 /* bytes asked for in a work request itself */
+#define TUG_VERBS_PAIRS (1u << 20)
+
+/* A work request under way: whose, and what its end means. */
+#define TUG_SLOT_SIGNALLED 0x80000000u
+#define TUG_SLOT_LAST 0x40000000u /* of its operation */
+#define TUG_SLOT_TAG 0x3fffffffu
+
+enum tug_verbs_phase { TUG_PAIR_IDLE, TUG_PAIR_ASKED, TUG_PAIR_UP };
+
+struct tug_verbs_pair {
+    uint32_t peer;
+    uint32_t index;  /* in verbs->pairs */
+    uint32_t number; /* of the sender's life */
+    uint8_t phase;   /* enum tug_verbs_phase, of the sender */
+    bool touched;    /* in verbs->touched */
+    bool lost;       /* the peer did not answer the last time */
+    uint32_t psn;
+    uint32_t most_inline;
+    uint64_t deadline_ns; /* for the answer, if it was lost before; 0: none */
+    struct ibv_qp *sender;
+    struct ibv_qp *server;
+    struct tug_verbs_pair *next_touched;
+    uint32_t head, tail; /* tags: operations that wait, in order; TUG_NO_TAG: none */
+    uint32_t sent, done; /* work requests so far; their difference is under way */
+    uint32_t slots[TUG_VERBS_DEPTH];
+};
+
+struct tug_verbs {
+    struct tug_fabric *fabric;
+    struct tug_verbs_device device;
+    bool atomics; /* of all processes */
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *cq;
+    uint32_t cq_size;
+    uint32_t cq_room; /* completions that fit beside those that may still come */
+    struct tug_verbs_regions regions;
+    struct ibv_mr *operations_mr; /* fabric->operations: source of small data, place of results */
+
+    struct tug_verbs_pair **pairs; /* [npairs] */
+    uint32_t npairs, pairs_capacity;
+    uint32_t *map; /* [map_size] by peer: index + 1 */
+    uint32_t map_size;
+    struct tug_verbs_pair *touched; /* what flush looks at */
+    uint32_t numbers;
+    uint32_t asked_again; /* pairs with a deadline */
+
+    uint32_t finished; /* tag: operations to be completed by the next poll */
+    uint32_t finished_tail;
+    uint32_t out;  /* operations taken and not completed */
+    uint64_t said; /* bits of causes that have been logged */
+
+    struct ibv_send_wr *chain; /* [TUG_VERBS_DEPTH] being built */
+    struct ibv_sge *pieces;    /* [TUG_VERBS_DEPTH] */
+    uint64_t chains, posted;   /* so far */
+
+    /* the watcher */
+    pthread_t watcher;
+    bool watching;
+    int stop_fd;
+    atomic_bool device_lost;
+    bool device_mourned;
+};
+
+static inline struct tug_operation *tug_verbs_operation(const struct tug_verbs *verbs,
+                                                        uint32_t tag) {
+    return &verbs->fabric->operations[tag];
+}
+
+/* The pair of a peer, made at first contact; NULL: no memory. */
+struct tug_verbs_pair *tug_verbs_pair_of(struct tug_verbs *verbs, uint32_t peer);
+/* Asks the peer for a connection. When it cannot be had here, the waiting operations fail. */
+void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
+/* A message from the pair at the peer. */
+void tug_verbs_pair_control(struct tug_verbs *verbs, uint32_t peer, const void *data, size_t bytes);
+/* The sender is gone; so are its completions. Work under way must have been dealt with. */
+void tug_verbs_pair_drop_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
+/* Fails what waits for answers that do not come. */
+bool tug_verbs_pairs_expire(struct tug_verbs *verbs);
+void tug_verbs_pairs_free(struct tug_verbs *verbs);
+
+/* ---- operations ---- */
+
+/* The pair is looked at by the next flush. */
+static inline void tug_verbs_touch(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    if (pair->touched)
+        return;
+    pair->touched = true;
+    pair->next_touched = verbs->touched;
+    verbs->touched = pair;
+}
+
+void tug_verbs_post(struct tug_verbs *verbs, struct tug_operation *operation);
+void tug_verbs_flush(struct tug_verbs *verbs);
+bool tug_verbs_poll(struct tug_verbs *verbs);
+/* Everything that waits for the pair ends with status. */
+void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status);
+
+/* ---- the watcher ---- */
+
+/* Starts it if it is not there. False: no thread could be had. */
+bool tug_verbs_watch(struct tug_verbs *verbs);
+void tug_verbs_watch_stop(struct tug_verbs *verbs);
+
+#endif

@@ -1,0 +1,442 @@
+/* Operations become work requests, completions become the operations' ends.
+ *
+ * post() only queues at the pair. flush() makes a chain of what waits at a pair and posts it by one
+ * call: one doorbell for many operations. In a chain only some requests report their end (are
+ * *signalled*): the last one, every 16th, every large one and the one before it, so that a small
+ * operation is not told late because a large one follows. The device works one sender's requests
+ * off in order, so a reported end ends all before it; `slots` remembers them.
+ *
+ * What is in flight never exceeds the sender's depth, nor, over all pairs, the completion queue:
+ * each request may come back by itself when something goes wrong. What has no room waits.
+ *
+ * Atomics that the device does not have (and, or, xor, swap) are tried as compare-and-swap with the
+ * value that was found the last time until nobody came between. Those of 4 bytes are left to
+ * packets: a compare-and-swap of the 8 bytes around them would undo what the owner's CPU writes
+ * to the other four meanwhile.
+ *
+ * After an error
+ *   the requests before it on the sender are complete and it alone has failed. Those behind it: if
+ *   the peer refused (NAK), it has executed none of them, and they start again on a new sender.
+ *   Otherwise nobody knows, and they fail with TUG_ERR_PEER. Operations that have not been posted
+ *   wait for the new sender in any case.
+ *
+ * Callbacks run from tug_fabric_complete() and tug_fabric_local() and may post: both are called
+ * when everything here is in order. Threading: the holder. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "transport/verbs_private.h"
+
+#define LARGE 16384 /* bytes: worth a report of its own */
+#define BATCH 32    /* completions taken at once */
+#define ROUNDS 8    /* ... and so many times in one poll */
+
+/* Where the device puts what an atomic found. */
+static unsigned char *result_of(struct tug_operation *operation) {
+    return operation->data + 16;
+}
+
+static bool is_atomic(const struct tug_operation *operation) {
+    return operation->kind == TUG_OPERATION_FETCH || operation->kind == TUG_OPERATION_COMPARE;
+}
+
+static void finish(struct tug_verbs *verbs, struct tug_operation *operation, int status) {
+    operation->status = (int8_t)status;
+    operation->next = TUG_NO_TAG;
+    const uint32_t tag = tug_fabric_tag(verbs->fabric, operation);
+    if (verbs->finished == TUG_NO_TAG)
+        verbs->finished = tag;
+    else
+        tug_verbs_operation(verbs, verbs->finished_tail)->next = tag;
+    verbs->finished_tail = tag;
+}
+
+static bool complete_finished(struct tug_verbs *verbs) {
+    bool any = false;
+    while (verbs->finished != TUG_NO_TAG) {
+        struct tug_operation *operation = tug_verbs_operation(verbs, verbs->finished);
+        verbs->finished = operation->next;
+        verbs->out--;
+        any = true;
+        tug_fabric_complete(verbs->fabric, operation);
+    }
+    return any;
+}
+
+/* ---- what waits at a pair ---- */
+
+static void append(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
+                   struct tug_operation *operation) {
+    const uint32_t tag = tug_fabric_tag(verbs->fabric, operation);
+    operation->next = TUG_NO_TAG;
+    operation->left = operation->bytes;
+    if (pair->head == TUG_NO_TAG)
+        pair->head = tag;
+    else
+        tug_verbs_operation(verbs, pair->tail)->next = tag;
+    pair->tail = tag;
+    tug_verbs_touch(verbs, pair);
+}
+
+static void take_head(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    pair->head = tug_verbs_operation(verbs, pair->head)->next;
+}
+
+void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status) {
+    while (pair->head != TUG_NO_TAG) {
+        struct tug_operation *operation = tug_verbs_operation(verbs, pair->head);
+        take_head(verbs, pair);
+        finish(verbs, operation, status);
+    }
+}
+
+static const struct tug_verbs_region *region_of(struct tug_operation *operation) {
+    /* relaxed: the requester's store came to us with the operation */
+    struct tug_registration *registration =
+        atomic_load_explicit(&operation->registration, memory_order_relaxed);
+    return registration != NULL ? registration->of_transport[TUG_BY_VERBS] : NULL;
+}
+
+void tug_verbs_post(struct tug_verbs *verbs, struct tug_operation *operation) {
+    verbs->out++;
+    if (!is_atomic(operation) && operation->bytes > 0 && operation->local != NULL &&
+        region_of(operation) == NULL) {
+        finish(verbs, operation, TUG_ERR_INVALID);
+        return;
+    }
+    struct tug_verbs_pair *pair = NULL;
+    if (!verbs->device_mourned)
+        pair = tug_verbs_pair_of(verbs, operation->peer);
+    if (pair == NULL) {
+        finish(verbs, operation, verbs->device_mourned ? TUG_ERR_DEVICE : TUG_ERR_NO_MEMORY);
+        return;
+    }
+    if (operation->kind == TUG_OPERATION_FETCH)
+        operation->compare = 0; /* the first guess of those that are tried */
+    append(verbs, pair, operation);
+}
+
+/* ---- work requests ---- */
+
+static uint64_t applied(const struct tug_operation *operation, uint64_t value) {
+    switch (operation->op) {
+    case TUG_AND:
+        return value & operation->operand;
+    case TUG_OR:
+        return value | operation->operand;
+    case TUG_XOR:
+        return value ^ operation->operand;
+    default:
+        return operation->operand;
+    }
+}
+
+static void fill_atomic(struct tug_verbs *verbs, struct tug_operation *operation,
+                        struct ibv_send_wr *request, struct ibv_sge *piece) {
+    *piece =
+        (struct ibv_sge){(uint64_t)(uintptr_t)result_of(operation), 8, verbs->operations_mr->lkey};
+    request->wr.atomic.remote_addr = operation->address;
+    request->wr.atomic.rkey = operation->rkey;
+    request->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+    request->wr.atomic.compare_add = operation->compare;
+    if (operation->kind == TUG_OPERATION_COMPARE) {
+        request->wr.atomic.swap = operation->operand;
+    } else if (operation->op == TUG_ADD) {
+        request->opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+        request->wr.atomic.compare_add = operation->operand;
+    } else {
+        request->wr.atomic.swap = applied(operation, operation->compare);
+    }
+    operation->left = 0;
+}
+
+/* Fills a request with the operation's next piece. */
+static void fill(struct tug_verbs *verbs, const struct tug_verbs_pair *pair,
+                 struct tug_operation *operation, struct ibv_send_wr *request,
+                 struct ibv_sge *piece) {
+    request->sg_list = piece;
+    request->num_sge = 1;
+    request->send_flags = 0;
+    if (is_atomic(operation)) {
+        fill_atomic(verbs, operation, request, piece);
+        return;
+    }
+    const uint64_t done = operation->bytes - operation->left;
+    const uint32_t most = verbs->device.most_message;
+    const uint32_t length = operation->left < most ? (uint32_t)operation->left : most;
+    request->wr.rdma.remote_addr = operation->address + done;
+    request->wr.rdma.rkey = operation->rkey;
+    request->opcode = operation->kind == TUG_OPERATION_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+    if (operation->kind == TUG_OPERATION_WRITE && operation->bytes <= pair->most_inline)
+        request->send_flags = IBV_SEND_INLINE;
+    if (length == 0) {
+        request->num_sge = 0;
+    } else {
+        const struct tug_verbs_region *region =
+            operation->local != NULL ? region_of(operation) : NULL;
+        *piece =
+            (struct ibv_sge){(uint64_t)(uintptr_t)(tug_operation_data(operation) + done), length,
+                             region != NULL ? region->mr->lkey : verbs->operations_mr->lkey};
+    }
+    operation->left -= length;
+}
+
+/* Makes a chain of what waits, at most `room` requests. Returns how many. */
+static uint32_t build(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t room) {
+    uint32_t n = 0;
+    for (; n < room && pair->head != TUG_NO_TAG; n++) {
+        const uint32_t tag = pair->head;
+        struct tug_operation *operation = tug_verbs_operation(verbs, tag);
+        struct ibv_send_wr *request = &verbs->chain[n];
+        fill(verbs, pair, operation, request, &verbs->pieces[n]);
+        const bool last = operation->left == 0;
+        if (last)
+            take_head(verbs, pair);
+        /* the tag, the pair, and its sender's life */
+        request->wr_id = (uint64_t)tag | (uint64_t)pair->index << 32 | (uint64_t)pair->number << 52;
+        request->next = request + 1;
+        uint32_t slot = tag | (last ? TUG_SLOT_LAST : 0);
+        if (request->num_sge > 0 && request->sg_list->length >= LARGE) {
+            slot |= TUG_SLOT_SIGNALLED;
+            if (n > 0)
+                pair->slots[(pair->sent + n - 1) % TUG_VERBS_DEPTH] |= TUG_SLOT_SIGNALLED;
+        }
+        if (n % TUG_VERBS_SIGNAL == TUG_VERBS_SIGNAL - 1)
+            slot |= TUG_SLOT_SIGNALLED;
+        pair->slots[(pair->sent + n) % TUG_VERBS_DEPTH] = slot;
+    }
+    verbs->chain[n - 1].next = NULL;
+    pair->slots[(pair->sent + n - 1) % TUG_VERBS_DEPTH] |= TUG_SLOT_SIGNALLED;
+    for (uint32_t i = 0; i < n; i++)
+        if (pair->slots[(pair->sent + i) % TUG_VERBS_DEPTH] & TUG_SLOT_SIGNALLED)
+            verbs->chain[i].send_flags |= IBV_SEND_SIGNALED;
+    return n;
+}
+
+static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, bool again,
+                         int status);
+
+/* Data that went into the requests themselves are not needed any more. */
+static void tell_local(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t n) {
+    uint32_t told[TUG_VERBS_DEPTH], ntold = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t tag = pair->slots[(pair->sent - n + i) % TUG_VERBS_DEPTH] & TUG_SLOT_TAG;
+        const struct tug_operation *operation = tug_verbs_operation(verbs, tag);
+        if ((verbs->chain[i].send_flags & IBV_SEND_INLINE) && operation->on_local.f != NULL)
+            told[ntold++] = tag;
+    }
+    for (uint32_t i = 0; i < ntold; i++)
+        tug_fabric_local(tug_verbs_operation(verbs, told[i]));
+}
+
+/* Posts what waits at the pair as far as there is room. */
+static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    while (pair->head != TUG_NO_TAG) {
+        if (pair->phase == TUG_PAIR_IDLE)
+            tug_verbs_pair_connect(verbs, pair);
+        if (pair->phase != TUG_PAIR_UP)
+            return;
+        uint32_t room = TUG_VERBS_DEPTH - (pair->sent - pair->done);
+        if (room == 0)
+            return; /* the next completion touches the pair */
+        room = tug_settings.aggregate ? room : 1;
+        room = room < verbs->cq_room ? room : verbs->cq_room;
+        if (room == 0) {
+            tug_verbs_touch(verbs, pair);
+            return;
+        }
+        const uint32_t n = build(verbs, pair, room);
+        struct ibv_send_wr *bad = NULL;
+        const int error = ibv_post_send(pair->sender, verbs->chain, &bad);
+        pair->sent += n;
+        verbs->cq_room -= n;
+        verbs->chains++;
+        verbs->posted += n;
+        if (error != 0) {
+            tug_warn_once("verbs: %s does not take work for rank %u: %s", verbs->device.name,
+                          pair->peer, strerror(error));
+            break_sender(verbs, pair, false, TUG_ERR_DEVICE);
+            return;
+        }
+        tell_local(verbs, pair, n);
+    }
+}
+
+void tug_verbs_flush(struct tug_verbs *verbs) {
+    struct tug_verbs_pair *pair = verbs->touched;
+    verbs->touched = NULL;
+    while (pair != NULL) {
+        struct tug_verbs_pair *next = pair->next_touched;
+        pair->touched = false;
+        pump(verbs, pair);
+        pair = next;
+    }
+}
+
+/* ---- completions ---- */
+
+static void succeeded(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
+                      struct tug_operation *operation) {
+    if (is_atomic(operation)) {
+        uint64_t found;
+        memcpy(&found, result_of(operation), 8);
+        if (operation->kind == TUG_OPERATION_FETCH && operation->op != TUG_ADD &&
+            found != operation->compare) {
+            operation->compare = found;
+            append(verbs, pair, operation);
+            return;
+        }
+        if (operation->local != NULL)
+            memcpy(operation->local, &found, 8);
+    }
+    finish(verbs, operation, 0);
+}
+
+/* The oldest request under way has ended well. Returns its slot. */
+static uint32_t pop(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    const uint32_t slot = pair->slots[pair->done++ % TUG_VERBS_DEPTH];
+    verbs->cq_room++;
+    if (slot & TUG_SLOT_LAST)
+        succeeded(verbs, pair, tug_verbs_operation(verbs, slot & TUG_SLOT_TAG));
+    return slot;
+}
+
+/* The sender has failed: what is under way on it starts again, or ends with status. */
+static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, bool again,
+                         int status) {
+    uint32_t first = TUG_NO_TAG, last = TUG_NO_TAG;
+    for (uint32_t at = pair->done; at != pair->sent; at++) {
+        const uint32_t tag = pair->slots[at % TUG_VERBS_DEPTH] & TUG_SLOT_TAG;
+        if (tag == last)
+            continue; /* one more piece of it */
+        struct tug_operation *operation = tug_verbs_operation(verbs, tag);
+        if (tag == pair->head)
+            take_head(verbs, pair); /* the rest of it waited */
+        operation->left = operation->bytes;
+        if (first == TUG_NO_TAG)
+            first = tag;
+        else
+            tug_verbs_operation(verbs, last)->next = tag;
+        last = tag;
+    }
+    if (last != TUG_NO_TAG) {
+        const uint32_t rest = pair->head;
+        if (rest == TUG_NO_TAG)
+            pair->tail = last;
+        pair->head = first;
+        tug_verbs_operation(verbs, last)->next = rest;
+        for (uint32_t tag = first; !again && tag != rest; tag = pair->head) {
+            take_head(verbs, pair);
+            finish(verbs, tug_verbs_operation(verbs, tag), status);
+        }
+    }
+    tug_verbs_pair_drop_sender(verbs, pair);
+    if (pair->head != TUG_NO_TAG)
+        tug_verbs_touch(verbs, pair);
+}
+
+static int status_of(enum ibv_wc_status status) {
+    switch (status) {
+    case IBV_WC_REM_ACCESS_ERR:
+        return TUG_ERR_KEY;
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_LOC_LEN_ERR:
+    case IBV_WC_LOC_QP_OP_ERR:
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_LOC_ACCESS_ERR:
+        return TUG_ERR_RANGE;
+    case IBV_WC_FATAL_ERR:
+    case IBV_WC_GENERAL_ERR:
+        return TUG_ERR_DEVICE;
+    default:
+        return TUG_ERR_PEER;
+    }
+}
+
+static void say_once(struct tug_verbs *verbs, const struct tug_verbs_pair *pair,
+                     enum ibv_wc_status status) {
+    const uint64_t bit = 1ull << (status & 63);
+    if (verbs->said & bit)
+        return;
+    verbs->said |= bit;
+    tug_log(TUG_VERBOSE_WARN, "verbs: an operation to rank %u failed on %s: %s (said once)",
+            pair->peer, verbs->device.name, tug_ibv.wc_status_str(status));
+}
+
+static void failed(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t tag,
+                   enum ibv_wc_status why) {
+    say_once(verbs, pair, why);
+    while (pair->done != pair->sent &&
+           (pair->slots[pair->done % TUG_VERBS_DEPTH] & TUG_SLOT_TAG) != tag)
+        pop(verbs, pair);
+    assert(pair->done != pair->sent && "a completion without work request");
+    while (pair->done != pair->sent &&
+           (pair->slots[pair->done % TUG_VERBS_DEPTH] & TUG_SLOT_TAG) == tag) {
+        pair->done++;
+        verbs->cq_room++;
+    }
+    if (pair->head == tag)
+        take_head(verbs, pair); /* the rest of it waited */
+    finish(verbs, tug_verbs_operation(verbs, tag), status_of(why));
+    const bool refused =
+        why == IBV_WC_REM_ACCESS_ERR || why == IBV_WC_REM_INV_REQ_ERR || why == IBV_WC_REM_OP_ERR;
+    pair->lost = !refused;
+    break_sender(verbs, pair, refused, TUG_ERR_PEER);
+}
+
+static void take(struct tug_verbs *verbs, const struct ibv_wc *completion) {
+    const uint32_t tag = (uint32_t)completion->wr_id;
+    struct tug_verbs_pair *pair =
+        verbs->pairs[(uint32_t)(completion->wr_id >> 32) & (TUG_VERBS_PAIRS - 1)];
+    if (pair->phase != TUG_PAIR_UP || (completion->wr_id >> 52) != (pair->number & 0xfff))
+        return; /* of a sender that is gone */
+    if (completion->status != IBV_WC_SUCCESS) {
+        failed(verbs, pair, tag, completion->status);
+        return;
+    }
+    uint32_t slot;
+    do {
+        assert(pair->done != pair->sent && "a completion without work request");
+        slot = pop(verbs, pair);
+    } while (!(slot & TUG_SLOT_SIGNALLED));
+    assert((slot & TUG_SLOT_TAG) == tag && "completions come in order");
+    if (pair->head != TUG_NO_TAG)
+        tug_verbs_touch(verbs, pair);
+}
+
+/* The device is gone with all that was under way. */
+static void mourn(struct tug_verbs *verbs) {
+    verbs->device_mourned = true;
+    for (uint32_t i = 0; i < verbs->npairs; i++) {
+        struct tug_verbs_pair *pair = verbs->pairs[i];
+        break_sender(verbs, pair, false, TUG_ERR_DEVICE);
+        tug_verbs_fail_waiting(verbs, pair, TUG_ERR_DEVICE);
+    }
+}
+
+static bool poll_queue(struct tug_verbs *verbs) {
+    struct ibv_wc completions[BATCH];
+    bool any = false;
+    for (int round = 0; round < ROUNDS && verbs->cq_room < verbs->cq_size; round++) {
+        const int n = ibv_poll_cq(verbs->cq, BATCH, completions);
+        for (int i = 0; i < n; i++)
+            take(verbs, &completions[i]);
+        complete_finished(verbs);
+        any |= n > 0;
+        if (n < BATCH)
+            break;
+    }
+    return any;
+}
+
+bool tug_verbs_poll(struct tug_verbs *verbs) {
+    bool moved = poll_queue(verbs);
+    /* seq_cst: pairs with the watcher's store; what it rang for is seen */
+    if (!verbs->device_mourned && atomic_load(&verbs->device_lost))
+        mourn(verbs);
+    moved |= tug_verbs_pairs_expire(verbs);
+    if (verbs->touched != NULL)
+        tug_verbs_flush(verbs);
+    return complete_finished(verbs) || moved;
+}

@@ -1,0 +1,102 @@
+/* The watcher: sleeps in the kernel for completions and bad news, and rings the engine's bell.
+ *
+ * The engine asks for one event (arm) before it sleeps, and looks at the completion queue once more
+ * after that; so an event means that something came later, and whoever sleeps is woken. While the
+ * engine drives nobody asks for events and the watcher sleeps on. Started with the first pair.
+ * Threading: one thread of its own, which touches the channel, device_lost and the bell. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "transport/verbs_private.h"
+
+static void take_completion_event(struct tug_verbs *verbs) {
+    struct ibv_cq *cq;
+    void *argument;
+    if (tug_ibv.get_cq_event(verbs->channel, &cq, &argument) == 0)
+        tug_ibv.ack_cq_events(cq, 1);
+}
+
+static void take_device_event(struct tug_verbs *verbs) {
+    struct ibv_async_event event;
+    if (tug_ibv.get_async_event(verbs->device.context, &event) != 0)
+        return;
+    const enum ibv_event_type type = event.event_type;
+    tug_ibv.ack_async_event(&event);
+    switch (type) {
+    case IBV_EVENT_DEVICE_FATAL:
+    case IBV_EVENT_CQ_ERR:
+        tug_log(TUG_LOG_ERROR, "verbs: %s has failed: %s", verbs->device.name,
+                tug_ibv.event_type_str(type));
+        /* seq_cst, before the bell: pairs with the load in tug_verbs_poll */
+        atomic_store(&verbs->device_lost, true);
+        break;
+    case IBV_EVENT_PORT_ERR:
+        tug_log(TUG_VERBOSE_WARN, "verbs: port %u of %s is down", verbs->device.port,
+                verbs->device.name);
+        break;
+    default: /* a server that a peer's mistake took down, for one: the peer asks again */
+        tug_log(TUG_VERBOSE_DEBUG, "verbs: %s: %s", verbs->device.name,
+                tug_ibv.event_type_str(type));
+    }
+}
+
+static void *watch(void *argument) {
+    struct tug_verbs *verbs = argument;
+    struct pollfd files[] = {{.fd = verbs->stop_fd, .events = POLLIN},
+                             {.fd = verbs->channel->fd, .events = POLLIN},
+                             {.fd = verbs->device.context->async_fd, .events = POLLIN}};
+    for (;;) {
+        if (poll(files, 3, -1) < 0) {
+            if (errno == EINTR)
+                continue;
+            break;
+        }
+        if (files[0].revents != 0)
+            break;
+        if (files[1].revents & POLLIN)
+            take_completion_event(verbs);
+        if (files[2].revents & POLLIN)
+            take_device_event(verbs);
+        if ((files[1].revents | files[2].revents) & (POLLERR | POLLHUP | POLLNVAL)) {
+            atomic_store(&verbs->device_lost, true); /* as above */
+            tug_bell_ring(verbs->fabric->bell, verbs->fabric->bell_shared);
+            break;
+        }
+        tug_bell_ring(verbs->fabric->bell, verbs->fabric->bell_shared);
+    }
+    return NULL;
+}
+
+bool tug_verbs_watch(struct tug_verbs *verbs) {
+    if (verbs->watching)
+        return true;
+    verbs->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (verbs->stop_fd < 0)
+        return false;
+    sigset_t all, before;
+    sigfillset(&all); /* signals are the program's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = pthread_create(&verbs->watcher, NULL, watch, verbs);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed != 0) {
+        close(verbs->stop_fd);
+        return false;
+    }
+    verbs->watching = true;
+    return true;
+}
+
+void tug_verbs_watch_stop(struct tug_verbs *verbs) {
+    if (!verbs->watching)
+        return;
+    const uint64_t one = 1;
+    while (write(verbs->stop_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    pthread_join(verbs->watcher, NULL);
+    close(verbs->stop_fd);
+    verbs->watching = false;
+}

@@ -1,0 +1,195 @@
+#include "fake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+struct fake fakes[2];
+bool fake_hold;
+unsigned fake_queued;
+
+struct message {
+    struct message *next;
+    uint32_t from, to;
+    size_t bytes;
+    unsigned char data[TUG_CONTROL_MAX];
+};
+
+static struct message *messages;
+
+static struct fake *fake_of(struct tug_fabric *fabric) {
+    return &fakes[fabric->rank];
+}
+
+/* ---- what the transport calls; these take the place of the library's own ---- */
+
+void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operation) {
+    struct fake *fake = fake_of(fabric);
+    tug_fabric_local(operation);
+    struct tug_callback callback = operation->on_complete;
+    const int status = operation->status;
+    operation->kind = TUG_OPERATION_NONE;
+    fake->free_tags[fake->nfree++] = tug_fabric_tag(fabric, operation);
+    fabric->completions++;
+    if (callback.f != NULL)
+        callback.f(callback.d, status);
+}
+
+void tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
+                        const void *data, size_t bytes) {
+    if (transport != TUG_BY_VERBS || bytes > TUG_CONTROL_MAX || peer > 1)
+        abort();
+    struct message *message = calloc(1, sizeof *message);
+    message->from = fabric->rank;
+    message->to = peer;
+    message->bytes = bytes;
+    memcpy(message->data, data, bytes);
+    struct message **at = &messages;
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = message;
+    fake_queued++;
+}
+
+/* ---- the fabric ---- */
+
+static void open_one(uint32_t rank) {
+    struct fake *fake = &fakes[rank];
+    memset(fake, 0, sizeof *fake);
+    struct tug_fabric *fabric = &fake->fabric;
+    fabric->comm = fabric->node_comm = MPI_COMM_NULL;
+    fabric->rank = rank;
+    fabric->nranks = 2;
+    fabric->bell = &fake->bell;
+    fabric->noperations = FAKE_OPERATIONS;
+    fabric->operations = aligned_alloc(4096, FAKE_OPERATIONS * sizeof(struct tug_operation));
+    memset(fabric->operations, 0, FAKE_OPERATIONS * sizeof(struct tug_operation));
+    for (uint32_t i = 0; i < FAKE_OPERATIONS; i++)
+        fake->free_tags[fake->nfree++] = i;
+    void *state = NULL;
+    const int status = tug_transport_verbs.open(fabric, &state);
+    if (status != 0) {
+        fprintf(stderr, "open: %s\n", tug_strerror(status));
+        exit(1);
+    }
+    fake->verbs = state;
+    fabric->device_atomics = tug_verbs_atomics(state);
+}
+
+void fake_open(void) {
+    open_one(0);
+    open_one(1);
+}
+
+void fake_close(void) {
+    fake_drop_messages();
+    for (int i = 0; i < 2; i++) {
+        tug_transport_verbs.close(fakes[i].verbs);
+        free(fakes[i].fabric.operations);
+    }
+}
+
+void fake_drop_messages(void) {
+    while (messages != NULL) {
+        struct message *message = messages;
+        messages = message->next;
+        free(message);
+        fake_queued--;
+    }
+}
+
+bool fake_round(void) {
+    bool moved = false;
+    while (messages != NULL && !fake_hold) {
+        struct message *message = messages;
+        messages = message->next;
+        fake_queued--;
+        tug_transport_verbs.control(fakes[message->to].verbs, message->from, message->data,
+                                    message->bytes);
+        free(message);
+        moved = true;
+    }
+    for (int i = 0; i < 2; i++)
+        moved |= tug_transport_verbs.poll(fakes[i].verbs);
+    return moved;
+}
+
+struct tug_registration *fake_register(struct fake *fake, void *base, size_t bytes) {
+    struct tug_registration *registration = calloc(1, sizeof *registration);
+    registration->base = base;
+    registration->bytes = bytes;
+    const int status = tug_transport_verbs.register_memory(fake->verbs, registration);
+    if (status != 0) {
+        fprintf(stderr, "register %zu bytes: %s\n", bytes, tug_strerror(status));
+        exit(1);
+    }
+    return registration;
+}
+
+void fake_deregister(struct fake *fake, struct tug_registration *registration) {
+    tug_transport_verbs.deregister_memory(fake->verbs, registration);
+    free(registration);
+}
+
+static void on_local(void *d, int status) {
+    struct fake_end *end = d;
+    (void)status;
+    end->local++;
+}
+
+static void on_complete(void *d, int status) {
+    struct fake_end *end = d;
+    end->complete++;
+    end->status = status;
+}
+
+struct tug_operation *fake_operation(struct fake *fake, uint32_t peer, enum tug_operation_kind kind,
+                                     struct tug_registration *remote, uint64_t offset,
+                                     struct tug_registration *local, uint64_t local_offset,
+                                     uint64_t bytes, struct fake_end *end) {
+    if (fake->nfree == 0)
+        abort();
+    struct tug_operation *operation = &fake->fabric.operations[fake->free_tags[--fake->nfree]];
+    memset(operation, 0xee, sizeof *operation); /* nothing may be relied on */
+    operation->kind = (uint8_t)kind;
+    operation->op = 0;
+    operation->status = 0;
+    operation->peer = peer;
+    operation->offset = offset;
+    operation->address = (uint64_t)(uintptr_t)remote->base + offset;
+    operation->rkey = remote->rkey;
+    operation->bytes = bytes;
+    operation->local = local != NULL ? local->base + local_offset : NULL;
+    operation->registration = local;
+    operation->on_local = (struct tug_callback){NULL, NULL};
+    operation->on_complete = (struct tug_callback){NULL, NULL};
+    if (end != NULL) {
+        *end = (struct fake_end){0, 0, 1};
+        operation->on_complete = (struct tug_callback){on_complete, end};
+        if (kind == TUG_OPERATION_WRITE)
+            operation->on_local = (struct tug_callback){on_local, end};
+    }
+    return operation;
+}
+
+void fake_post(struct fake *fake, struct tug_operation *operation) {
+    tug_transport_verbs.post(fake->verbs, operation);
+}
+
+void fake_flush(struct fake *fake) {
+    tug_transport_verbs.flush(fake->verbs);
+}
+
+bool fake_finish(unsigned seconds) {
+    const uint64_t end = tug_clock_ns() + seconds * 1000000000ull;
+    fake_flush(&fakes[0]);
+    fake_flush(&fakes[1]);
+    while (tug_transport_verbs.busy(fakes[0].verbs) || tug_transport_verbs.busy(fakes[1].verbs)) {
+        fake_round();
+        if (tug_clock_ns() > end)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,60 @@
+/* Two fabrics in one process, without MPI: what the verbs transport needs of a fabric, and no more.
+ *
+ * Control messages go through a queue that fake_round() empties, so that a test can hold them back.
+ * Ranks 0 and 1 are fakes[0] and fakes[1], on the same device. One thread. */
+#ifndef TUG_TEST_FAKE_H
+#define TUG_TEST_FAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/verbs.h"
+#include "transport/verbs_private.h"
+
+#define FAKE_OPERATIONS 1024
+
+struct fake {
+    struct tug_fabric fabric;
+    struct tug_bell bell;
+    struct tug_verbs *verbs;
+    uint32_t free_tags[FAKE_OPERATIONS];
+    uint32_t nfree;
+};
+
+extern struct fake fakes[2];
+extern bool fake_hold;       /* control messages stay in the queue */
+extern unsigned fake_queued; /* control messages in the queue */
+
+/* Opens both; the test fails if that is not possible. */
+void fake_open(void);
+void fake_close(void);
+/* Empties the queue of control messages without delivering them. */
+void fake_drop_messages(void);
+
+/* Delivers messages and polls both. True if anything moved. */
+bool fake_round(void);
+
+/* Registered memory of a fake. */
+struct tug_registration *fake_register(struct fake *fake, void *base, size_t bytes);
+void fake_deregister(struct fake *fake, struct tug_registration *registration);
+
+/* How an operation ended. */
+struct fake_end {
+    int local, complete; /* calls so far */
+    int status;
+};
+
+/* Fills in a new operation from a fake to the other's (or its own) registration; it is posted by
+ * fake_post(). */
+struct tug_operation *fake_operation(struct fake *fake, uint32_t peer, enum tug_operation_kind kind,
+                                     struct tug_registration *remote, uint64_t offset,
+                                     struct tug_registration *local, uint64_t local_offset,
+                                     uint64_t bytes, struct fake_end *end);
+void fake_post(struct fake *fake, struct tug_operation *operation);
+void fake_flush(struct fake *fake);
+
+/* Flushes both and rounds until nothing is out. False after a time limit. */
+bool fake_finish(unsigned seconds);
+
+#endif
