@@ -78,7 +78,8 @@ static inline unsigned char *tug_mapped_place(const struct tug_context *context,
                                               uint64_t offset, uint64_t bytes) {
     const struct tug_fabric *fabric = &context->fabric;
     uint32_t number = tug_key_segment(key), node_rank = tug_key_node_rank(key);
-    if (number == 0 || number > TUG_SEGMENTS || key->word[1] != fabric->session ||
+    if (number == 0 || number > TUG_SEGMENTS ||
+        tug_key_allows(key, fabric->session, owner, offset, bytes) != 0 ||
         node_rank >= fabric->node_size || fabric->node_ranks[node_rank] != owner)
         return NULL;
     /* acquire: pairs with the release in tug_mem_allocate */

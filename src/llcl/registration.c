@@ -229,10 +229,11 @@ void tug_mem_key(const tug_registration *registration, struct tug_key *key) {
 void *tug_mem_map(const tug_context *context, const struct tug_key *key) {
     int status;
     uint32_t owner = tug_key_owner(key);
+    if (tug_key_allows(key, context->fabric.session, owner, 0, 0) != 0)
+        return NULL;
     if (owner != context->fabric.rank)
         return tug_mapped_place(context, key, owner, 0, 0);
     struct tug_registration *registration = tug_memory_find(
         (struct tug_memory_table *)&context->fabric.memory, key->word[0], 0, 0, &status);
-    return registration != NULL && key->word[1] == context->fabric.session ? registration->base
-                                                                           : NULL;
+    return registration != NULL ? registration->base : NULL;
 }
