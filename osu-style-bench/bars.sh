@@ -2,8 +2,9 @@
 # bars.sh BUILD_DIR [ROUNDS]: are the tug's promises kept on this machine, today?
 #
 # Compares host MPI and tug in alternation, with validation, and fails when a bar is missed: operations on a
-# computing target within fixed times, persistent broadcasts by fixed ratios. The broadcast bars at 4 ranks are
-# meant for 2 cores. Takes some minutes; wants a quiet machine.
+# computing target within fixed times, persistent broadcasts by fixed ratios. The low-level layer's programs bring
+# their own comparison. The bars with 4 ranks or 16 threads are meant for 2 cores. Takes some minutes; wants a
+# quiet machine.
 set -uo pipefail
 
 build=$(cd "${1:?usage: bars.sh BUILD_DIR [ROUNDS]}" && pwd) || exit 2
@@ -33,6 +34,74 @@ bar() {
     echo
 }
 
+# medians COLUMN: reads rows of CSV, of several runs, and prints each key with the median of its column.
+medians() {
+    awk -F, -v column="$1" '
+        /^#/ || NF < 2 { next }
+        /key:/ {
+            for (i = 1; i <= NF; i++) {
+                is_key[i] = $i ~ /^key:/
+                sub(/^[a-z]+:/, "", $i)
+                if ($i == column)
+                    value = i
+            }
+            next
+        }
+        value {
+            key = ""
+            for (i = 1; i <= NF; i++)
+                if (is_key[i])
+                    key = key (key == "" ? "" : "/") $i
+            if (!(key in n))
+                keys[++nkeys] = key
+            for (i = n[key]++; i > 0 && sample[key, i] > $value + 0; i--)
+                sample[key, i + 1] = sample[key, i]
+            sample[key, i + 1] = $value + 0
+        }
+        END {
+            for (k = 1; k <= nkeys; k++) {
+                m = n[keys[k]]
+                low = sample[keys[k], int((m + 1) / 2)]
+                high = sample[keys[k], int(m / 2) + 1]
+                printf "%s %g\n", keys[k], (low + high) / 2
+            }
+        }'
+}
+
+# figure TITLE COLUMN PROGRAM ARGUMENTS... -- REQUIREMENT...: what a program of 2 ranks compares within each run.
+# A requirement is PATTERN<=X or PATTERN>=X on the column's median over the rounds.
+figure() {
+    local title=$1 column=$2 program=$3 arguments=() output="" missed=0 round rows key value
+    shift 3
+    while [[ $1 != -- ]]; do
+        arguments+=("$1")
+        shift
+    done
+    shift
+    for ((round = 0; round < rounds; round++)); do
+        output+=$(env "${environment[@]}" timeout 120 "$mpiexec" -n 2 "$bench/$program" --csv --validate \
+            "${arguments[@]}")$'\n' || missed=1
+    done
+    rows=$(medians "$column" <<<"$output")
+    echo "# $title: $column, median of $rounds rounds"
+    awk '{ printf "  %-32s %s\n", $1, $2 }' <<<"$rows"
+    for requirement in "$@"; do
+        local pattern=${requirement%%[<>]=*} bound=${requirement##*=} sign=">=" nmatches=0
+        [[ $requirement == *"<="* ]] && sign="<="
+        while read -r key value; do
+            # shellcheck disable=SC2053 # a pattern is meant
+            [[ $key == $pattern ]] || continue
+            nmatches=$((nmatches + 1))
+            awk "BEGIN { exit !($value $sign $bound) }" && continue
+            echo "bars: $title: $key has $column $value, $sign $bound is required" >&2
+            missed=1
+        done <<<"$rows"
+        ((nmatches > 0)) || { echo "bars: $title: no row is $pattern" >&2; missed=1; }
+    done
+    nmissed=$((nmissed + missed))
+    echo
+}
+
 bar "target computes" 2 truly_passive -- '*<=500'
 bar "both ranks compute" 2 truly_passive --busy-origin -- '*<=500'
 environment=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
@@ -43,6 +112,17 @@ bar "put rate" 2 put_rate_threads -- 'put/*>=2'
 bar "fetch_and_op rate" 2 put_rate_threads --op fetch_and_op -- 'fetch_and_op/*>=4'
 bar "broadcast, 2 ranks" 2 bcast_init_sizes -- '8>=0.9' '262144>=2.5' '2097152>=2.5' '16777216>=2'
 bar "broadcast, 4 ranks" 4 bcast_init_sizes -- '8>=10' '2097152>=20'
+
+figure "latency that the engine adds, mapped memory" added_ns llcl_latency --sizes 8 -- '*/mapped/8<=20'
+figure "time inside the call, mapped memory" engine_ns llcl_overhead -- '*/mapped<=30'
+figure "rate by threads, mapped memory" of_one llcl_rate_threads --threads 1,16 -- '*/16>=0.9'
+figure "rate by threads, private memory" of_one llcl_rate_threads --threads 1,16 --memory private -- '*/16>=0.9'
+environment=(TUGBOAT_PROGRESS=thread)
+figure "time inside the call, enqueued" engine_ns llcl_overhead --memory private -- '*<=60'
+environment=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
+figure "latency that the engine adds, TCP" ratio llcl_latency --sizes 8,512,4K,64K -- '*/mpi/*<=1.05'
+figure "rate by threads, TCP" of_one llcl_rate_threads --threads 1,16 -- '*/16>=0.9'
+figure "writes of 8 bytes packed together, TCP" times_put llcl_aggregation -- 'mpi/8>=100'
 
 if ((nmissed > 0)); then
     echo "$nmissed comparisons missed a bar or failed"

@@ -15,6 +15,7 @@
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/host.h"
+#include "llcl/finalize.h"
 #include "persistent/team.h"
 #include "pmpi/shim.h"
 #include "pmpi/window.h"
@@ -270,6 +271,7 @@ static void print_stats(void) {
 static void finish(void) {
     tug_window_free_left_over();
     tug_team_finalize();
+    tug_llcl_finalize();
     stop_engine();
     if (tug_stats_on)
         print_stats();

@@ -116,9 +116,13 @@ TUG_API int tug_mem_allocate(tug_context *context, size_t size_in_bytes,
 
 /* Ends a registration: keys of it are refused from now on, at other processes too. TUG_ERR_STATE,
  * and nothing happens, while operations of this process use it as local memory or a transfer that
- * another process asked for is under way in it. Memory from tug_mem_allocate() goes when its last
- * process has deregistered it or with the context. Local; not in callbacks. */
+ * another process asked for is under way in it. Memory from tug_mem_allocate() stays until the
+ * context ends: see tug_mem_free(). Local; not in callbacks. */
 TUG_API int tug_mem_deregister(tug_registration **registration);
+
+/* Ends what one tug_mem_allocate() made, on all processes, memory and all. Collective over the
+ * context. TUG_ERR_INVALID (it is not from there), TUG_ERR_STATE: the same everywhere. */
+TUG_API int tug_mem_free(tug_registration **registration);
 
 TUG_API void *tug_mem_address(const tug_registration *registration);
 TUG_API size_t tug_mem_size(const tug_registration *registration);

@@ -36,7 +36,10 @@
     X(WAKES, "wakes", "times a sleeper was woken")                                                 \
     X(OFFLOAD_WAKES, "offload_wakes", "times the offload thread was woken")                        \
     X(HOST_POLLS, "host_polls", "times the host MPI was polled for progress")                      \
-    X(BYTES, "bytes", "bytes handed to the engine")
+    X(BYTES, "bytes", "bytes handed to the engine")                                                \
+    X(OPERATIONS, "operations", "LLCL operations that were handed to a transport")                 \
+    X(MAPPED, "mapped", "LLCL operations that the caller did on mapped memory")                    \
+    X(PACKETS, "packets", "packets sent")
 
 enum tug_stat {
 #define TUG_STAT_PAIR(NAME, name) TUG_STAT_##NAME##_TAKEN, TUG_STAT_##NAME##_PASSED,

@@ -32,18 +32,23 @@
     X(Comm_split_type)                                                                             \
     X(Comm_test_inter)                                                                             \
     X(Errhandler_free)                                                                             \
+    X(Get_count)                                                                                   \
     X(Grequest_complete)                                                                           \
     X(Grequest_start)                                                                              \
     X(Group_free)                                                                                  \
     X(Group_size)                                                                                  \
     X(Group_translate_ranks)                                                                       \
+    X(Ibarrier)                                                                                    \
     X(Info_create)                                                                                 \
     X(Info_dup)                                                                                    \
     X(Info_free)                                                                                   \
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
+    X(Iprobe)                                                                                      \
     X(Irecv)                                                                                       \
+    X(Irecv_c)                                                                                     \
     X(Isend)                                                                                       \
+    X(Isend_c)                                                                                     \
     X(Pack_c)                                                                                      \
     X(Pack_size_c)                                                                                 \
     X(Reduce)                                                                                      \

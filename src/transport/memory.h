@@ -45,6 +45,7 @@ struct tug_registration {
     uint32_t rkey;                      /* a device's name of it, for keys */
     uint32_t segment;                   /* + 1; 0: not from tug_mem_allocate() */
     uint32_t serving;                   /* transfers under way that peers asked for; holder only */
+    _Atomic uint64_t *live;             /* mapped memory: where its id stands while it lives */
     void *of_transport[TUG_TRANSPORTS]; /* what each transport keeps with it, by transport number */
 };
 
@@ -76,12 +77,19 @@ void tug_memory_each(struct tug_memory_table *table,
 
 /* ---- keys ---- */
 
+/* All bits of a product, so that every bit of both counts. */
+static inline uint64_t tug_key_fold(uint64_t a, uint64_t b) {
+    const unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 static inline uint32_t tug_key_check(const struct tug_key *key) {
-    uint64_t hash = 0x9e3779b97f4a7c15u;
-    for (int i = 0; i < 5; i++)
-        hash = (hash ^ key->word[i]) * 0xff51afd7ed558ccdu ^ hash >> 29;
-    hash = (hash ^ (uint32_t)key->word[5]) * 0xff51afd7ed558ccdu;
-    return (uint32_t)(hash >> 32);
+    const uint64_t *w = key->word;
+    const uint64_t hash =
+        tug_key_fold(w[0] ^ 0x9e3779b97f4a7c15u, w[1] ^ 0xff51afd7ed558ccdu) ^
+        tug_key_fold(w[2] ^ 0xc4ceb9fe1a85ec53u, w[3] ^ 0xbf58476d1ce4e5b9u) ^
+        tug_key_fold(w[4] ^ 0x94d049bb133111ebu, (uint32_t)w[5] ^ 0xd6e8feb86659fd93u);
+    return (uint32_t)(tug_key_fold(hash, 0x9e3779b97f4a7c15u) >> 32);
 }
 
 static inline uint32_t tug_key_owner(const struct tug_key *key) {

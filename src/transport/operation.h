@@ -50,7 +50,7 @@ struct tug_operation {
     uint8_t kind;
     uint8_t op;      /* FETCH: enum tug_atomic_op; AM: the handler */
     int8_t status;   /* the first thing that went wrong */
-    uint8_t scratch; /* the transport's own */
+    uint8_t scratch; /* the transport's own; 0 to begin with, 1-7 mean packets' (packets.h) */
 } __attribute__((aligned(128)));
 
 _Static_assert(sizeof(struct tug_operation) == 128, "an operation is two cache lines");

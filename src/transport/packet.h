@@ -26,20 +26,28 @@
  *   length   bytes of data at the record's end, which is filled up to a multiple of 8
  *   tag      of the operation at its origin
  *
- *                     sub             then, 8 bytes each                       data
- *   WRITE             -               key, offset                              yes
- *   READ              -               key, offset, position in the operation, bytes
- *   FETCH             op | width      key, offset, operand
- *   COMPARE           width           key, offset, new value, expected
- *   AM                handler         -                                        yes
- *   BULK_WRITE        -               key, offset, bytes       may I send these bytes by
- * themselves? BULK_READ         -               key, offset, bytes       send me these bytes by
- * themselves CONTROL           transport       -                                        yes and the
- * answers, which need no number: DATA              status          position in the operation (8)
- * yes VALUE             status          value (8) FAILED            status          -         a
- * WRITE, AM or BULK_*; before it counts as applied BULK_READY        -               -         the
- * receive for BULK_WRITE's bytes is posted BULK_DONE         status          -         they have
- * arrived
+ *   kind         sub         words (8 bytes each)               data
+ *   WRITE        -           key, offset                        yes
+ *   READ         -           key, offset, position, bytes       -
+ *   FETCH        op | width  key, offset, operand               -
+ *   COMPARE      width       key, offset, new value, expected   -
+ *   AM           handler     -                                  yes
+ *   BULK_WRITE   -           key, offset, bytes                 -
+ *   BULK_READ    -           key, offset, bytes                 -
+ *   CONTROL      transport   -                                  yes
+ *
+ *   and the answers, which need no number:
+ *   DATA         status      position                           yes
+ *   VALUE        status      value                              -
+ *   FAILED       status      -                                  -
+ *   BULK_READY   -           -                                  -
+ *   BULK_DONE    status      -                                  -
+ *   REFUSED      status      -                                  -
+ *
+ * A READ may ask for a part of its operation, at that position; DATA brings the part. FAILED is of
+ * a WRITE, AM or BULK and goes ahead of the acknowledgement. BULK blocks travel outside of packets:
+ * BULK_READY says that the receive for one is posted, BULK_DONE that it has arrived. REFUSED: a
+ * packet made no sense, no more of them.
  *
  * A status is the positive value of a TUG_ERR_*; op | width is op << 4 | width.
  */
@@ -85,6 +93,7 @@ enum tug_record_kind {
     TUG_RECORD_FAILED,
     TUG_RECORD_BULK_READY,
     TUG_RECORD_BULK_DONE,
+    TUG_RECORD_REFUSED,
     TUG_RECORD_KINDS
 };
 

@@ -104,7 +104,8 @@ struct tug_fabric {
     struct tug_bell *bell; /* whoever serves this context sleeps on it */
     bool bell_shared;
 
-    uint64_t completions; /* so far; holder only */
+    uint64_t completions;      /* so far; holder only */
+    _Atomic bool flush_wanted; /* by any thread: what waits for company goes with the next poll */
 
     /* ---- handed down ---- */
 
@@ -130,6 +131,9 @@ static inline void tug_fabric_local(struct tug_operation *operation) {
         callback.f(callback.d, operation->status);
     }
 }
+
+/* Stores the old value that an atomic brought. Holder only. */
+void tug_fabric_result(struct tug_operation *operation, uint64_t value);
 
 /* Ends an operation with operation->status: callbacks, then the tag is free. Holder only. */
 void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operation);

@@ -1,0 +1,362 @@
+#include "llcl/context.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/log.h"
+#include "host/host.h"
+#include "llcl/finalize.h"
+#include "transport/cma.h"
+#include "transport/packets.h"
+
+static struct tug_context *contexts;
+static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- getting on ---- */
+
+bool tug_context_poll(struct tug_context *context) {
+    struct tug_fabric *fabric = &context->fabric;
+    bool moved = false;
+    context->posts = 0;
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
+        if (fabric->states[i] == NULL)
+            continue;
+        if (tug_transports[i]->flush != NULL)
+            tug_transports[i]->flush(fabric->states[i]);
+        moved |= tug_transports[i]->poll(fabric->states[i]);
+    }
+    return moved;
+}
+
+bool tug_context_busy(const struct tug_context *context) {
+    const struct tug_fabric *fabric = &context->fabric;
+    if (fabric->out > 0)
+        return true;
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
+        if (fabric->states[i] != NULL && tug_transports[i]->busy(fabric->states[i]))
+            return true;
+    return false;
+}
+
+static struct tug_context *of_service(struct tug_service *service) {
+    return (struct tug_context *)((char *)service - offsetof(struct tug_context, service));
+}
+
+static bool service_poll(struct tug_service *service) {
+    return tug_context_poll(of_service(service));
+}
+
+static bool service_busy(struct tug_service *service) {
+    return tug_context_busy(of_service(service));
+}
+
+static bool service_arm(struct tug_service *service) {
+    struct tug_fabric *fabric = &of_service(service)->fabric;
+    bool all = true;
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
+        if (fabric->states[i] != NULL)
+            all &= tug_transports[i]->arm(fabric->states[i]);
+    return all;
+}
+
+static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned id, const void *payload,
+                   size_t bytes) {
+    struct tug_handler *handler = &fabric->context->handlers[id];
+    /* acquire: pairs with the release in tug_am_register; brings d */
+    tug_am_handler f = atomic_load_explicit(&handler->f, memory_order_acquire);
+    if (f == NULL)
+        return TUG_ERR_INVALID;
+    f(fabric->context, (int)source, payload, bytes, handler->d);
+    return 0;
+}
+
+int tug_am_register(tug_context *context, unsigned id, tug_am_handler handler, void *d) {
+    if (context == NULL || id >= TUG_AM_HANDLERS)
+        return TUG_ERR_INVALID;
+    atomic_store_explicit(&context->handlers[id].f, NULL, memory_order_relaxed);
+    context->handlers[id].d = d;
+    atomic_store_explicit(&context->handlers[id].f, handler, memory_order_release);
+    return 0;
+}
+
+/* ---- creation ---- */
+
+static int who_is_who(struct tug_fabric *fabric, MPI_Comm comm) {
+    int rank, size, node_rank, node_size;
+    if (tug_host.Comm_rank(comm, &rank) != MPI_SUCCESS ||
+        tug_host.Comm_size(comm, &size) != MPI_SUCCESS ||
+        tug_host.Comm_split(comm, 0, rank, &fabric->comm) != MPI_SUCCESS ||
+        tug_host.Comm_split_type(fabric->comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL,
+                                 &fabric->node_comm) != MPI_SUCCESS ||
+        tug_host.Comm_rank(fabric->node_comm, &node_rank) != MPI_SUCCESS ||
+        tug_host.Comm_size(fabric->node_comm, &node_size) != MPI_SUCCESS)
+        return TUG_ERR_MPI;
+    fabric->rank = (uint32_t)rank;
+    fabric->nranks = (uint32_t)size;
+    fabric->node_rank = (uint32_t)node_rank;
+    fabric->node_size = (uint32_t)node_size;
+    return 0;
+}
+
+static int agree_on_session(struct tug_fabric *fabric) {
+    if (fabric->rank == 0 && getrandom(&fabric->session, sizeof(fabric->session), 0) < 0)
+        fabric->session = (uint64_t)(uintptr_t)fabric ^ (uint64_t)random() << 20;
+    return tug_host.Bcast(&fabric->session, 1, MPI_UINT64_T, 0, fabric->comm) == MPI_SUCCESS
+               ? 0
+               : TUG_ERR_MPI;
+}
+
+static int make_tables(struct tug_context *context) {
+    struct tug_fabric *fabric = &context->fabric;
+    uint32_t n = (uint32_t)tug_settings.operations;
+    fabric->operations = aligned_alloc(128, (size_t)n * sizeof(struct tug_operation));
+    fabric->node_ranks = malloc(fabric->node_size * sizeof(uint32_t));
+    context->attachable = calloc(fabric->node_size, 1);
+    if (fabric->operations == NULL || fabric->node_ranks == NULL || context->attachable == NULL)
+        return TUG_ERR_NO_MEMORY;
+    memset((void *)fabric->operations, 0, (size_t)n * sizeof(struct tug_operation));
+    fabric->noperations = n;
+    int error = tug_tags_init(&fabric->tags, n);
+    return error ? error : tug_memory_table_init(&fabric->memory);
+}
+
+static int exchange_node_ranks(struct tug_fabric *fabric) {
+    return tug_host.Allgather(&fabric->rank, 1, MPI_UINT32_T, fabric->node_ranks, 1, MPI_UINT32_T,
+                              fabric->node_comm) == MPI_SUCCESS
+               ? 0
+               : TUG_ERR_MPI;
+}
+
+/* A way that the user has named and that is not here is a mistake in the setting; one that was only
+ * allowed by default is simply not taken. */
+static int open_transport(struct tug_fabric *fabric, unsigned number, unsigned way) {
+    const struct tug_transport *transport = tug_transports[number];
+    char reason[256] = "";
+    if (!(fabric->ways & way))
+        return 0;
+    int status = TUG_ERR_UNSUPPORTED;
+    if (tug_all_agree(fabric->comm, !transport->missing(reason)))
+        status = transport->open(fabric, &fabric->states[number]);
+    if (status == 0)
+        return 0;
+    fabric->ways &= ~way;
+    if (status != TUG_ERR_UNSUPPORTED || !tug_settings.transports_named)
+        return status == TUG_ERR_UNSUPPORTED ? 0 : status;
+    tug_log(TUG_LOG_ERROR, "TUGBOAT_TRANSPORTS names %s, which cannot be had: %s", transport->name,
+            reason[0] != '\0' ? reason : "not on every process");
+    return TUG_ERR_SETTING;
+}
+
+static int open_transports(struct tug_context *context) {
+    struct tug_fabric *fabric = &context->fabric;
+    fabric->ways = tug_settings.transports;
+    char reason[256];
+    if ((fabric->ways & TUG_WAY_CMA) && tug_cma_missing(reason)) {
+        fabric->ways &= ~(unsigned)TUG_WAY_CMA;
+        tug_log(TUG_VERBOSE_INFO, "no cross-memory attach: %s", reason);
+    }
+    int status = tug_transport_packets.open(fabric, &fabric->states[TUG_BY_PACKETS]);
+    if (status == 0)
+        status = open_transport(fabric, TUG_BY_VERBS, TUG_WAY_VERBS);
+    if (status == 0)
+        status = open_transport(fabric, TUG_BY_NATIVE, TUG_WAY_NATIVE);
+    if (fabric->states[TUG_BY_PACKETS] != NULL)
+        context->shm = ((struct tug_packets *)fabric->states[TUG_BY_PACKETS])->shm;
+    return status;
+}
+
+static void close_transports(struct tug_fabric *fabric) {
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
+        if (fabric->states[i] != NULL)
+            tug_transports[i]->close(fabric->states[i]);
+        fabric->states[i] = NULL;
+    }
+}
+
+static void destroy(struct tug_context *context) {
+    struct tug_fabric *fabric = &context->fabric;
+    close_transports(fabric);
+    if (fabric->node_comm != MPI_COMM_NULL)
+        tug_host.Comm_free(&fabric->node_comm);
+    if (fabric->comm != MPI_COMM_NULL)
+        tug_host.Comm_free(&fabric->comm);
+    if (fabric->noperations > 0) {
+        tug_tags_fini(&fabric->tags);
+        tug_memory_table_fini(&fabric->memory);
+    }
+    free(fabric->operations);
+    free(fabric->node_ranks);
+    free((void *)context->attachable);
+    pthread_mutex_destroy(&context->lock);
+    free(context);
+}
+
+static int build(struct tug_context *context, MPI_Comm comm) {
+    struct tug_fabric *fabric = &context->fabric;
+    int status = who_is_who(fabric, comm);
+    if (status != 0)
+        return status;
+    status = make_tables(context);
+    if (!tug_all_agree(fabric->comm, status == 0))
+        return status != 0 ? status : TUG_ERR_NO_MEMORY;
+    status = exchange_node_ranks(fabric);
+    if (status == 0)
+        status = agree_on_session(fabric);
+    if (status == 0)
+        status = open_transports(context);
+    return status;
+}
+
+/* Inboxes have a bell that peers ring. Without, nobody but ourselves rings. */
+static void use_bell(struct tug_context *context) {
+    static struct tug_bell nobodys;
+    struct tug_fabric *fabric = &context->fabric;
+    if (fabric->bell == NULL)
+        fabric->bell = &nobodys;
+    context->service = (struct tug_service){.poll = service_poll,
+                                            .busy = service_busy,
+                                            .arm = service_arm,
+                                            .bell = fabric->bell,
+                                            .bell_shared = fabric->bell_shared,
+                                            .attended = !service_arm(&context->service)};
+}
+
+static bool usable(MPI_Comm comm) {
+    int inter = 1;
+    return comm != MPI_COMM_NULL && tug_host.Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter;
+}
+
+int tug_context_create(MPI_Comm comm, enum tug_drive drive, tug_context **result) {
+    if (tug_engine_bring_up == NULL || !tug_engine_bring_up())
+        return TUG_ERR_STATE;
+    if (result == NULL || (drive != TUG_DRIVE_ENGINE && drive != TUG_DRIVE_DIRECT) || !usable(comm))
+        return TUG_ERR_INVALID;
+    struct tug_context *context = calloc(1, sizeof(*context));
+    if (!tug_all_agree(comm, context != NULL)) {
+        free(context);
+        return TUG_ERR_NO_MEMORY;
+    }
+    context->drive = drive;
+    context->deferred_first = context->deferred_last = TUG_NO_TAG;
+    context->fabric.context = context;
+    context->fabric.comm = context->fabric.node_comm = MPI_COMM_NULL;
+    context->fabric.deliver = deliver;
+    pthread_mutex_init(&context->lock, NULL);
+    int status = build(context, comm);
+    if (status != 0) {
+        destroy(context);
+        return status;
+    }
+    use_bell(context);
+    if (drive == TUG_DRIVE_ENGINE)
+        tug_engine_serve(&context->service);
+    pthread_mutex_lock(&contexts_lock);
+    context->next = contexts;
+    contexts = context;
+    pthread_mutex_unlock(&contexts_lock);
+    *result = context;
+    return 0;
+}
+
+/* ---- the end ---- */
+
+struct look {
+    struct tug_context *context;
+    bool busy;
+};
+
+static void look(void *argument) {
+    struct look *what = argument;
+    (void)tug_context_poll(what->context);
+    what->busy = tug_context_busy(what->context);
+}
+
+/* Serves the others until all are here. */
+static void quiesce(struct tug_context *context) {
+    struct look what = {context, true};
+    int all = 0;
+    for (;;) {
+        tug_context_call(context, look, &what);
+        if (!what.busy)
+            break;
+        sched_yield();
+    }
+    MPI_Request request;
+    tug_host.Ibarrier(context->fabric.comm, &request);
+    for (;;) {
+        tug_host.Test(&request, &all, MPI_STATUS_IGNORE);
+        if (all)
+            return;
+        tug_context_call(context, look, &what);
+        sched_yield();
+    }
+}
+
+static void end_registration(struct tug_registration *registration, void *argument) {
+    (void)argument;
+    tug_registration_end(registration);
+}
+
+static void forget(struct tug_context *context) {
+    pthread_mutex_lock(&contexts_lock);
+    struct tug_context **at = &contexts;
+    while (*at != NULL && *at != context)
+        at = &(*at)->next;
+    if (*at != NULL)
+        *at = context->next;
+    pthread_mutex_unlock(&contexts_lock);
+}
+
+int tug_context_free(tug_context **handle) {
+    if (handle == NULL || *handle == NULL)
+        return TUG_ERR_INVALID;
+    struct tug_context *context = *handle;
+    quiesce(context);
+    if (context->drive == TUG_DRIVE_ENGINE)
+        tug_engine_unserve(&context->service);
+    tug_memory_each(&context->fabric.memory, end_registration, NULL);
+    tug_registration_close(context);
+    forget(context);
+    destroy(context);
+    *handle = NULL;
+    return 0;
+}
+
+void tug_llcl_finalize(void) {
+    while (contexts != NULL) {
+        tug_context *context = contexts;
+        tug_warn_once("MPI is finalised while LLCL contexts are open: they are freed");
+        (void)tug_context_free(&context);
+    }
+}
+
+/* ---- facts ---- */
+
+int tug_context_rank(const tug_context *context) {
+    return (int)context->fabric.rank;
+}
+
+int tug_context_size(const tug_context *context) {
+    return (int)context->fabric.nranks;
+}
+
+bool tug_context_cpu_atomics(const tug_context *context) {
+    return !context->fabric.device_atomics;
+}
+
+const char *tug_context_transport(const tug_context *context, int process, size_t size_in_bytes) {
+    const struct tug_fabric *fabric = &context->fabric;
+    struct tug_operation operation = {.kind = TUG_OPERATION_WRITE, .bytes = size_in_bytes};
+    if (process < 0 || (uint32_t)process >= fabric->nranks)
+        return "none";
+    operation.peer = (uint32_t)process;
+    if (operation.peer == fabric->rank && (fabric->ways & TUG_WAY_SELF))
+        return "self";
+    void *state;
+    const struct tug_transport *transport = tug_fabric_route(fabric, &operation, &state);
+    if (transport != &tug_transport_packets)
+        return transport->name;
+    return tug_packets_wire_name(state, operation.peer);
+}

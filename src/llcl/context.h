@@ -1,0 +1,98 @@
+/* What the files of LLCL share: the context.
+ *
+ *   context.c       creation, end, and the choice of transports
+ *   registration.c  memory: registered, allocated, mapped; keys
+ *   operation.c     the try_ calls: checks, the caller's own way where memory is mapped, the ring
+ *   wait.c          helping and waiting
+ */
+#ifndef TUG_LLCL_CONTEXT_H
+#define TUG_LLCL_CONTEXT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "engine/engine.h"
+#include "transport/segment.h"
+#include "transport/transport.h"
+
+#define TUG_SEGMENTS 1024
+#define TUG_CMA_LEAST 4096 /* bytes from which cross-memory attach is worth a system call */
+
+struct tug_wire;
+
+/* Memory of tug_mem_allocate(). Each process's part begins with a page of which the first word is
+ * the id of its registration, 0 when that has ended. */
+struct tug_mapped {
+    struct tug_segment segment;
+    uint32_t index;
+};
+#define TUG_MAPPED_HEAD 4096
+
+/* May we attach to a process of this node? Found out at first use. */
+enum tug_attachable { TUG_ATTACH_UNKNOWN, TUG_ATTACH_YES, TUG_ATTACH_NO };
+
+struct tug_handler {
+    _Atomic tug_am_handler f;
+    void *d;
+};
+
+struct tug_context {
+    struct tug_fabric fabric;
+    struct tug_service service; /* TUG_DRIVE_ENGINE */
+    enum tug_drive drive;
+    unsigned posts;          /* since the last poll; holder only */
+    pthread_mutex_t lock;    /* TUG_DRIVE_DIRECT: its baton */
+    uint32_t deferred_first; /* ... and what callbacks started while it was held */
+    uint32_t deferred_last;
+    struct tug_wire *shm;                            /* NULL: no inboxes */
+    _Atomic unsigned char *attachable;               /* [node_size] enum tug_attachable */
+    struct tug_mapped *_Atomic mapped[TUG_SEGMENTS]; /* by segment number */
+    struct tug_handler handlers[TUG_AM_HANDLERS];
+    struct tug_context *next; /* of all, for MPI_Finalize */
+};
+
+/* Runs function(argument) as the holder of the baton, or of the direct context's lock, and returns.
+ * Not in callbacks. */
+void tug_context_call(struct tug_context *context, void (*function)(void *), void *argument);
+
+/* One poll of all transports. Holder only. True if anything moved. */
+bool tug_context_poll(struct tug_context *context);
+
+/* True while something of ours is out. Holder only. */
+bool tug_context_busy(const struct tug_context *context);
+
+/* Posts what callbacks started while the direct context's lock was held. Holder only. */
+void tug_context_post_deferred(struct tug_context *context);
+
+/* Ends a registration without asking. Holder only. */
+void tug_registration_end(struct tug_registration *registration);
+
+/* Frees the segments that are left. Collective. */
+void tug_registration_close(struct tug_context *context);
+
+/* This process's place in the part of a mapped segment that a key names, if the key is right and
+ * [offset, offset + bytes) lies inside; NULL otherwise. Any thread. */
+static inline unsigned char *tug_mapped_place(const struct tug_context *context,
+                                              const struct tug_key *key, uint32_t owner,
+                                              uint64_t offset, uint64_t bytes) {
+    const struct tug_fabric *fabric = &context->fabric;
+    uint32_t number = tug_key_segment(key), node_rank = tug_key_node_rank(key);
+    if (number == 0 || number > TUG_SEGMENTS ||
+        tug_key_allows(key, fabric->session, owner, offset, bytes) != 0 ||
+        node_rank >= fabric->node_size || fabric->node_ranks[node_rank] != owner)
+        return NULL;
+    /* acquire: pairs with the release in tug_mem_allocate */
+    struct tug_mapped *mapped =
+        atomic_load_explicit(&context->mapped[number - 1], memory_order_acquire);
+    if (mapped == NULL)
+        return NULL;
+    const struct tug_segment_part *part = &mapped->segment.parts[node_rank];
+    uint64_t size = part->bytes - TUG_MAPPED_HEAD;
+    if (offset > size || bytes > size - offset ||
+        atomic_load_explicit((_Atomic uint64_t *)part->base, memory_order_relaxed) != key->word[0])
+        return NULL;
+    return part->base + TUG_MAPPED_HEAD + offset;
+}
+
+#endif

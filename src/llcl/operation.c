@@ -1,0 +1,467 @@
+/* The try_ calls.
+ *
+ * An operation on memory in reach (mapped, or this process's own) is done at once by the caller;
+ * large blocks in the memory of a process of the node, by cross-memory attach. Everything else
+ * takes a tag and goes to a transport: directly if the baton is free, through the ring if not.
+ *
+ * Callbacks that start operations whose callbacks start operations ... would grow the stack where
+ * everything is done at once: from DEPTH_MOST on such operations are queued like others.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/stats.h"
+#include "llcl/context.h"
+#include "transport/atomic.h"
+#include "transport/cma.h"
+#include "transport/wire.h"
+
+#define DEPTH_MOST 8
+#define POSTS_A_POLL 128
+
+/* Not the default model: this library may be loaded before the program, where it is cheaper. */
+#define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+
+static THREAD_LOCAL unsigned depth;                    /* of callbacks, on this thread */
+static THREAD_LOCAL const struct tug_context *holding; /* the direct context it drives */
+
+/* What the calls have in common. */
+struct request {
+    uint8_t kind;
+    uint8_t op; /* FETCH: enum tug_atomic_op; AM: the handler */
+    int peer;
+    const struct tug_remote_address *remote; /* AM: NULL */
+    const struct tug_local_address *local;   /* AM: NULL */
+    const void *payload;                     /* AM */
+    size_t bytes;
+    uint64_t operand;
+    uint64_t compare;
+    struct tug_callback on_local;
+    struct tug_callback on_complete;
+};
+
+static inline bool is_atomic(unsigned kind) {
+    return kind == TUG_OPERATION_FETCH || kind == TUG_OPERATION_COMPARE;
+}
+
+/* ---- ending at once ---- */
+
+static inline void call_back(const struct tug_callback *callback, int status) {
+    if (callback->f != NULL)
+        callback->f(callback->d, status);
+}
+
+static inline bool finish(const struct request *request, int status) {
+    depth++;
+    call_back(&request->on_local, status);
+    call_back(&request->on_complete, status);
+    depth--;
+    return true;
+}
+
+static __attribute__((noinline)) bool fail(const struct request *request, int status) {
+    if (request->on_complete.f == NULL)
+        tug_log(TUG_LOG_ERROR, "an operation on process %d fails and nobody is told: %s",
+                request->peer, tug_strerror(status));
+    return finish(request, status);
+}
+
+/* ---- checks ---- */
+
+/* Sets *local to the local memory (NULL: none is needed). */
+static inline int check_local(const struct tug_context *context, const struct request *request,
+                              unsigned char **local) {
+    const struct tug_registration *registration = request->local->registration;
+    *local = NULL;
+    if (registration == NULL)
+        return is_atomic(request->kind) || request->bytes == 0 ? 0 : TUG_ERR_INVALID;
+    if (registration->context != context)
+        return TUG_ERR_INVALID;
+    if (request->local->offset > registration->bytes ||
+        request->bytes > registration->bytes - request->local->offset)
+        return TUG_ERR_RANGE;
+    *local = registration->base + request->local->offset;
+    return 0;
+}
+
+static inline int check(const struct tug_context *context, const struct request *request,
+                        unsigned char **local) {
+    if (request->peer < 0 || (uint32_t)request->peer >= context->fabric.nranks)
+        return TUG_ERR_INVALID;
+    if (request->kind == TUG_OPERATION_AM) {
+        *local = (unsigned char *)(uintptr_t)request->payload;
+        return request->bytes <= TUG_AM_MAX_PAYLOAD && (*local != NULL || request->bytes == 0)
+                   ? 0
+                   : TUG_ERR_INVALID;
+    }
+    if (request->remote->key == NULL)
+        return TUG_ERR_KEY;
+    if (is_atomic(request->kind)) {
+        if ((request->bytes != 4 && request->bytes != 8) ||
+            (request->kind == TUG_OPERATION_FETCH && request->op > TUG_SWAP) ||
+            (request->remote->key->word[2] + request->remote->offset) % request->bytes != 0)
+            return TUG_ERR_INVALID;
+    }
+    return check_local(context, request, local);
+}
+
+/* ---- memory in reach ---- */
+
+/* Where the remote memory is in this process; NULL: not in reach, or the key is wrong. */
+static inline unsigned char *reach(const struct tug_context *context,
+                                   const struct request *request) {
+    const struct tug_fabric *fabric = &context->fabric;
+    const struct tug_key *key = request->remote->key;
+    uint32_t peer = (uint32_t)request->peer;
+    if (fabric->device_atomics)
+        return NULL; /* one way for all: the card's */
+    if (peer == fabric->rank && (fabric->ways & TUG_WAY_SELF)) {
+        int status =
+            tug_key_allows(key, fabric->session, peer, request->remote->offset, request->bytes);
+        struct tug_registration *registration =
+            status ? NULL
+                   : tug_memory_find((struct tug_memory_table *)&fabric->memory, key->word[0],
+                                     request->remote->offset, request->bytes, &status);
+        return registration != NULL ? registration->base + request->remote->offset : NULL;
+    }
+    if (!(fabric->ways & TUG_WAY_MAPPED))
+        return NULL;
+    return tug_mapped_place(context, key, peer, request->remote->offset, request->bytes);
+}
+
+static inline void copy(unsigned char *to, const unsigned char *from, size_t bytes) {
+    if (bytes == 8)
+        memcpy(to, from, 8);
+    else if (bytes > 0)
+        memmove(to, from, bytes);
+}
+
+static inline void do_here(unsigned kind, unsigned op, unsigned char *place, unsigned char *local,
+                           size_t bytes, uint64_t operand, uint64_t compare) {
+    uint64_t old;
+    switch (kind) {
+    case TUG_OPERATION_READ:
+        copy(local, place, bytes);
+        return;
+    case TUG_OPERATION_WRITE:
+        copy(place, local, bytes);
+        return;
+    case TUG_OPERATION_FETCH:
+        old = tug_atomic_fetch(place, (unsigned)bytes, op, operand);
+        break;
+    default:
+        old = tug_atomic_compare(place, (unsigned)bytes, compare, operand);
+        break;
+    }
+    if (local != NULL)
+        tug_atomic_result(local, (unsigned)bytes, old);
+}
+
+/* ---- cross-memory attach ---- */
+
+static bool attachable(struct tug_context *context, uint32_t node_rank) {
+    _Atomic unsigned char *known = &context->attachable[node_rank];
+    unsigned char state = atomic_load_explicit(known, memory_order_relaxed);
+    if (state == TUG_ATTACH_UNKNOWN) { /* two threads at once find the same */
+        state = tug_wire_shm_attachable(context->shm, node_rank) ? TUG_ATTACH_YES : TUG_ATTACH_NO;
+        atomic_store_explicit(known, state, memory_order_relaxed);
+    }
+    return state == TUG_ATTACH_YES;
+}
+
+/* False: it is not possible here, nothing happened. */
+static bool attach(struct tug_context *context, const struct request *request, unsigned char *local,
+                   int *status) {
+    const struct tug_fabric *fabric = &context->fabric;
+    const struct tug_key *key = request->remote->key;
+    uint32_t node_rank = tug_key_node_rank(key), peer = (uint32_t)request->peer;
+    if (!(fabric->ways & TUG_WAY_CMA) || request->bytes < TUG_CMA_LEAST ||
+        node_rank >= fabric->node_size || fabric->node_ranks[node_rank] != peer ||
+        peer == fabric->rank ||
+        tug_key_allows(key, fabric->session, peer, request->remote->offset, request->bytes) != 0 ||
+        !tug_wire_shm_published(context->shm, node_rank, key->word[0]) ||
+        !attachable(context, node_rank))
+        return false;
+    pid_t pid = tug_wire_shm_pid(context->shm, node_rank);
+    uint64_t address = key->word[2] + request->remote->offset;
+    *status = request->kind == TUG_OPERATION_READ
+                  ? tug_cma_read(pid, local, address, request->bytes)
+                  : tug_cma_write(pid, local, address, request->bytes);
+    if (*status == 0 && !tug_wire_shm_published(context->shm, node_rank, key->word[0]))
+        *status = TUG_ERR_KEY; /* it ended meanwhile: what moved may have been anything */
+    return true;
+}
+
+/* ---- the transports' way ---- */
+
+#define DO_HERE 8 /* in scratch: address is a place in this process */
+
+static void fill(struct tug_context *context, struct tug_operation *operation,
+                 const struct request *request, unsigned char *local, unsigned char *place) {
+    operation->on_complete = request->on_complete;
+    operation->on_local = request->on_local;
+    operation->peer = (uint32_t)request->peer;
+    operation->bytes = request->bytes;
+    operation->status = 0;
+    operation->op = request->op;
+    operation->local = local;
+    struct tug_registration *registration = NULL;
+    if (request->remote != NULL) {
+        const struct tug_key *key = request->remote->key;
+        operation->key = key->word[0];
+        operation->offset = request->remote->offset;
+        operation->address = key->word[2] + request->remote->offset;
+        operation->rkey = (uint32_t)key->word[4];
+        registration = request->local->registration;
+    }
+    if (is_atomic(request->kind)) {
+        operation->operand = request->operand;
+        operation->compare = request->compare;
+    } else if (request->kind != TUG_OPERATION_READ && request->bytes <= TUG_OPERATION_INLINE &&
+               place == NULL) {
+        copy(operation->data, local, request->bytes);
+        operation->local = NULL;
+        registration = NULL;
+    }
+    operation->scratch = 0;
+    if (place != NULL) {
+        operation->address = (uint64_t)(uintptr_t)place;
+        operation->scratch = DO_HERE;
+    }
+    /* relaxed: deregistration is ordered behind this call by its caller */
+    atomic_store_explicit(&operation->registration, registration, memory_order_relaxed);
+    operation->kind = request->kind;
+    (void)context;
+}
+
+/* Holder only. */
+static void post(struct tug_context *context, struct tug_operation *operation) {
+    struct tug_fabric *fabric = &context->fabric;
+    void *state;
+    fabric->out++;
+    tug_stat_add(TUG_STAT_OPERATIONS, 1);
+    if (__builtin_expect(operation->scratch == DO_HERE, 0)) {
+        do_here(operation->kind, operation->op, (unsigned char *)(uintptr_t)operation->address,
+                operation->local, operation->bytes, operation->operand, operation->compare);
+        tug_fabric_complete(fabric, operation);
+        return;
+    }
+    const struct tug_transport *transport = tug_fabric_route(fabric, operation, &state);
+    transport->post(state, operation);
+}
+
+static void execute_post(struct tug_command *command) {
+    struct tug_context *context = command->payload.pointers[0];
+    post(context, command->payload.pointers[1]);
+    if (!context->service.was_busy)
+        tug_engine_service_changed(&context->service);
+}
+
+static void execute_nothing(struct tug_command *command) {
+    (void)command;
+}
+
+/* The holder has posted an operation of its own: the batch ends, and now and then a look for
+ * answers keeps the table from filling up. */
+static inline void after_post(struct tug_context *context) {
+    struct tug_fabric *fabric = &context->fabric;
+    if (++context->posts >= POSTS_A_POLL) {
+        (void)tug_context_poll(context);
+        return;
+    }
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
+        if (fabric->states[i] != NULL && tug_transports[i]->flush != NULL)
+            tug_transports[i]->flush(fabric->states[i]);
+}
+
+static bool submit(struct tug_context *context, const struct request *request, unsigned char *local,
+                   unsigned char *place) {
+    struct tug_fabric *fabric = &context->fabric;
+    struct tug_ticket ticket;
+    uint32_t tag;
+    enum tug_entry entry = tug_engine_enter(&ticket);
+    if (entry == TUG_ENTRY_FULL)
+        return false;
+    bool room = tug_tags_take(&fabric->tags, &tag);
+    struct tug_operation *operation = room ? &fabric->operations[tag] : NULL;
+    if (room)
+        fill(context, operation, request, local, place);
+    if (entry == TUG_ENTRY_BATON) {
+        if (room) {
+            post(context, operation);
+            after_post(context);
+        } else {
+            (void)tug_context_poll(context);
+        }
+        if (!context->service.was_busy)
+            tug_engine_service_changed(&context->service);
+        tug_engine_leave();
+        return room;
+    }
+    ticket.cell->execute = room ? execute_post : execute_nothing;
+    ticket.cell->payload.pointers[0] = context;
+    ticket.cell->payload.pointers[1] = operation;
+    tug_engine_commit(&ticket);
+    return room;
+}
+
+/* ---- direct contexts: one lock ---- */
+
+static void defer(struct tug_context *context, struct tug_operation *operation) {
+    struct tug_fabric *fabric = &context->fabric;
+    uint32_t tag = tug_fabric_tag(fabric, operation);
+    operation->next = TUG_NO_TAG;
+    if (context->deferred_first == TUG_NO_TAG)
+        context->deferred_first = tag;
+    else
+        fabric->operations[context->deferred_last].next = tag;
+    context->deferred_last = tag;
+}
+
+void tug_context_post_deferred(struct tug_context *context) {
+    while (context->deferred_first != TUG_NO_TAG) {
+        struct tug_operation *operation = &context->fabric.operations[context->deferred_first];
+        context->deferred_first = operation->next;
+        post(context, operation);
+    }
+}
+
+static bool submit_direct(struct tug_context *context, const struct request *request,
+                          unsigned char *local, unsigned char *place) {
+    struct tug_fabric *fabric = &context->fabric;
+    bool in_callback = holding == context;
+    uint32_t tag;
+    if (!in_callback) {
+        pthread_mutex_lock(&context->lock);
+        holding = context;
+    }
+    bool room = tug_tags_take(&fabric->tags, &tag);
+    if (room) {
+        struct tug_operation *operation = &fabric->operations[tag];
+        fill(context, operation, request, local, place);
+        if (in_callback)
+            defer(context, operation);
+        else
+            post(context, operation);
+    }
+    if (!in_callback) {
+        if (room)
+            after_post(context);
+        else
+            (void)tug_context_poll(context);
+        tug_context_post_deferred(context);
+        holding = NULL;
+        pthread_mutex_unlock(&context->lock);
+    }
+    return room;
+}
+
+void tug_context_call(struct tug_context *context, void (*function)(void *), void *argument) {
+    if (context->drive == TUG_DRIVE_ENGINE) {
+        tug_engine_call(function, argument);
+        return;
+    }
+    pthread_mutex_lock(&context->lock);
+    holding = context;
+    function(argument);
+    tug_context_post_deferred(context);
+    holding = NULL;
+    pthread_mutex_unlock(&context->lock);
+}
+
+/* ---- the calls ---- */
+
+static bool take_way(struct tug_context *context, const struct request *request,
+                     unsigned char *local, unsigned char *place) {
+    if (request->remote != NULL && place == NULL) {
+        const struct tug_remote_address *remote = request->remote;
+        int status = tug_key_allows(remote->key, context->fabric.session, (uint32_t)request->peer,
+                                    remote->offset, request->bytes);
+        if (status != 0)
+            return fail(request, status);
+        if (!is_atomic(request->kind) && depth < DEPTH_MOST &&
+            attach(context, request, local, &status))
+            return finish(request, status);
+    }
+    return context->drive == TUG_DRIVE_ENGINE ? submit(context, request, local, place)
+                                              : submit_direct(context, request, local, place);
+}
+
+static inline __attribute__((always_inline)) bool start(struct tug_context *context,
+                                                        const struct request *request) {
+    unsigned char *local, *place = NULL;
+    int status = check(context, request, &local);
+    if (__builtin_expect(status != 0, 0))
+        return fail(request, status);
+    if (request->kind != TUG_OPERATION_AM) {
+        place = reach(context, request);
+        if (__builtin_expect(place != NULL && depth < DEPTH_MOST, 1)) {
+            do_here(request->kind, request->op, place, local, request->bytes, request->operand,
+                    request->compare);
+            tug_stat_add(TUG_STAT_MAPPED, 1);
+            return finish(request, 0);
+        }
+    }
+    return take_way(context, request, local, place);
+}
+
+bool tug_try_read_async(tug_context *context, const struct tug_read_params *params) {
+    const struct request request = {.kind = TUG_OPERATION_READ,
+                                    .peer = params->src_proc,
+                                    .remote = &params->src_raddr,
+                                    .local = &params->dest_laddr,
+                                    .bytes = params->size_in_bytes,
+                                    .on_complete = params->on_complete};
+    return start(context, &request);
+}
+
+bool tug_try_write_async(tug_context *context, const struct tug_write_params *params) {
+    const struct request request = {.kind = TUG_OPERATION_WRITE,
+                                    .peer = params->dest_proc,
+                                    .remote = &params->dest_raddr,
+                                    .local = &params->src_laddr,
+                                    .bytes = params->size_in_bytes,
+                                    .on_local = params->on_local,
+                                    .on_complete = params->on_complete};
+    return start(context, &request);
+}
+
+bool tug_try_fetch_and_op_async(tug_context *context,
+                                const struct tug_fetch_and_op_params *params) {
+    const struct request request = {.kind = TUG_OPERATION_FETCH,
+                                    .op = (unsigned)params->op <= TUG_SWAP ? (uint8_t)params->op
+                                                                           : UINT8_MAX,
+                                    .peer = params->dest_proc,
+                                    .remote = &params->dest_raddr,
+                                    .local = &params->result_laddr,
+                                    .bytes = params->size_in_bytes,
+                                    .operand = params->operand,
+                                    .on_complete = params->on_complete};
+    return start(context, &request);
+}
+
+bool tug_try_compare_and_swap_async(tug_context *context,
+                                    const struct tug_compare_and_swap_params *params) {
+    const struct request request = {.kind = TUG_OPERATION_COMPARE,
+                                    .peer = params->dest_proc,
+                                    .remote = &params->dest_raddr,
+                                    .local = &params->result_laddr,
+                                    .bytes = params->size_in_bytes,
+                                    .operand = params->desired,
+                                    .compare = params->expected,
+                                    .on_complete = params->on_complete};
+    return start(context, &request);
+}
+
+bool tug_try_am_async(tug_context *context, const struct tug_am_params *params) {
+    const struct request request = {.kind = TUG_OPERATION_AM,
+                                    .op = (uint8_t)params->handler,
+                                    .peer = params->dest_proc,
+                                    .payload = params->payload,
+                                    .bytes = params->size_in_bytes,
+                                    .on_local = params->on_local,
+                                    .on_complete = params->on_complete};
+    if (params->handler >= TUG_AM_HANDLERS)
+        return fail(&request, TUG_ERR_INVALID);
+    return start(context, &request);
+}

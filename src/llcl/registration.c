@@ -1,0 +1,239 @@
+/* Memory: registered where it is, or allocated so that the node maps it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/host.h"
+#include "llcl/context.h"
+#include "transport/wire.h"
+
+/* ---- beginning ---- */
+
+/* Undoes what transports have done, from number n - 1 down. */
+static void withdraw(struct tug_registration *registration, unsigned n) {
+    struct tug_fabric *fabric = &registration->context->fabric;
+    while (n-- > 0)
+        if (fabric->states[n] != NULL && tug_transports[n]->deregister_memory != NULL)
+            tug_transports[n]->deregister_memory(fabric->states[n], registration);
+}
+
+static int announce(struct tug_registration *registration) {
+    struct tug_fabric *fabric = &registration->context->fabric;
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
+        if (fabric->states[i] == NULL || tug_transports[i]->register_memory == NULL)
+            continue;
+        int status = tug_transports[i]->register_memory(fabric->states[i], registration);
+        if (status != 0) {
+            withdraw(registration, i);
+            return status;
+        }
+    }
+    int status = tug_memory_add(&fabric->memory, registration);
+    if (status != 0)
+        withdraw(registration, TUG_TRANSPORT_COUNT);
+    return status;
+}
+
+static struct tug_registration *make(struct tug_context *context, void *address, size_t bytes) {
+    struct tug_registration *registration = calloc(1, sizeof(*registration));
+    if (registration == NULL)
+        return NULL;
+    registration->context = context;
+    registration->base = address;
+    registration->bytes = bytes;
+    return registration;
+}
+
+int tug_mem_register(tug_context *context, void *address, size_t size_in_bytes,
+                     tug_registration **result) {
+    if (context == NULL || result == NULL || (address == NULL && size_in_bytes > 0) ||
+        size_in_bytes > PTRDIFF_MAX || (uintptr_t)address > UINTPTR_MAX - size_in_bytes)
+        return TUG_ERR_INVALID;
+    struct tug_registration *registration = make(context, address, size_in_bytes);
+    if (registration == NULL)
+        return TUG_ERR_NO_MEMORY;
+    int status = announce(registration);
+    if (status != 0) {
+        free(registration);
+        return status;
+    }
+    if (context->shm != NULL)
+        tug_wire_shm_publish(context->shm, registration->id);
+    *result = registration;
+    return 0;
+}
+
+/* ---- allocated memory ---- */
+
+/* The same number on all processes: allocation and release are collective. */
+static uint32_t free_number(struct tug_context *context) {
+    uint32_t i = 0;
+    while (i < TUG_SEGMENTS && atomic_load(&context->mapped[i]) != NULL)
+        i++;
+    return i;
+}
+
+static int allocate(struct tug_context *context, size_t bytes, struct tug_mapped *mapped,
+                    struct tug_registration **result) {
+    struct tug_fabric *fabric = &context->fabric;
+    struct tug_segment_part *part = &mapped->segment.parts[fabric->node_rank];
+    struct tug_registration *registration = make(context, part->base + TUG_MAPPED_HEAD, bytes);
+    int status = registration == NULL ? TUG_ERR_NO_MEMORY : announce(registration);
+    if (!tug_all_agree(fabric->comm, status == 0)) {
+        if (status == 0) {
+            tug_memory_remove(&fabric->memory, registration);
+            withdraw(registration, TUG_TRANSPORT_COUNT);
+        }
+        free(registration);
+        return TUG_ERR_NO_MEMORY;
+    }
+    registration->segment = mapped->index + 1;
+    registration->live = (_Atomic uint64_t *)part->base;
+    atomic_store(registration->live, registration->id);
+    if (context->shm != NULL)
+        tug_wire_shm_publish(context->shm, registration->id);
+    *result = registration;
+    return 0;
+}
+
+int tug_mem_allocate(tug_context *context, size_t size_in_bytes, tug_registration **result) {
+    if (context == NULL || result == NULL)
+        return TUG_ERR_INVALID;
+    struct tug_fabric *fabric = &context->fabric;
+    struct tug_mapped *mapped = calloc(1, sizeof(*mapped));
+    uint32_t number = free_number(context);
+    bool possible = mapped != NULL && number < TUG_SEGMENTS &&
+                    size_in_bytes < PTRDIFF_MAX - 2 * (size_t)TUG_MAPPED_HEAD;
+    int status = TUG_ERR_NO_MEMORY;
+    if (!tug_all_agree(fabric->comm, possible))
+        goto fail;
+    status = tug_segment_make(fabric->comm, fabric->node_comm, size_in_bytes + TUG_MAPPED_HEAD,
+                              &mapped->segment);
+    if (status != 0)
+        goto fail;
+    mapped->index = number;
+    status = allocate(context, size_in_bytes, mapped, result);
+    if (status != 0) {
+        tug_segment_free(&mapped->segment);
+        goto fail;
+    }
+    /* release: pairs with the acquire in tug_mapped_place */
+    atomic_store_explicit(&context->mapped[number], mapped, memory_order_release);
+    /* whoever leaves may use a key at once: everybody has mapped everything by then */
+    (void)tug_all_agree(fabric->comm, true);
+    return 0;
+fail:
+    free(mapped);
+    return status;
+}
+
+/* ---- the end ---- */
+
+void tug_registration_end(struct tug_registration *registration) {
+    struct tug_context *context = registration->context;
+    if (registration->live != NULL)
+        atomic_store(registration->live, 0);
+    if (context->shm != NULL)
+        tug_wire_shm_withdraw(context->shm, registration->id);
+    tug_memory_remove(&context->fabric.memory, registration);
+    withdraw(registration, TUG_TRANSPORT_COUNT);
+    free(registration);
+}
+
+static bool in_use(const struct tug_registration *registration) {
+    const struct tug_fabric *fabric = &registration->context->fabric;
+    if (registration->serving > 0)
+        return true;
+    for (uint32_t i = 0; fabric->out > 0 && i < fabric->noperations; i++)
+        /* acquire: pairs with the release in tug_fabric_complete */
+        if (atomic_load_explicit(&fabric->operations[i].registration, memory_order_acquire) ==
+            registration)
+            return true;
+    return false;
+}
+
+struct ending {
+    struct tug_registration *registration;
+    bool ask_only;
+    int status;
+};
+
+static void end(void *argument) {
+    struct ending *ending = argument;
+    if (in_use(ending->registration))
+        ending->status = TUG_ERR_STATE;
+    else if (!ending->ask_only)
+        tug_registration_end(ending->registration);
+}
+
+int tug_mem_deregister(tug_registration **handle) {
+    if (handle == NULL || *handle == NULL)
+        return TUG_ERR_INVALID;
+    struct ending ending = {.registration = *handle};
+    tug_context_call((*handle)->context, end, &ending);
+    if (ending.status == 0)
+        *handle = NULL;
+    return ending.status;
+}
+
+int tug_mem_free(tug_registration **handle) {
+    if (handle == NULL || *handle == NULL || (*handle)->segment == 0)
+        return TUG_ERR_INVALID;
+    struct tug_context *context = (*handle)->context;
+    uint32_t number = (*handle)->segment - 1;
+    struct ending ending = {.registration = *handle, .ask_only = true};
+    tug_context_call(context, end, &ending);
+    if (!tug_all_agree(context->fabric.comm, ending.status == 0))
+        return TUG_ERR_STATE;
+    ending.ask_only = false;
+    tug_context_call(context, end, &ending);
+    struct tug_mapped *mapped = atomic_exchange(&context->mapped[number], NULL);
+    (void)tug_all_agree(context->fabric.comm, true);
+    tug_segment_free(&mapped->segment);
+    free(mapped);
+    *handle = NULL;
+    return 0;
+}
+
+void tug_registration_close(struct tug_context *context) {
+    for (uint32_t i = 0; i < TUG_SEGMENTS; i++) {
+        struct tug_mapped *mapped = atomic_exchange(&context->mapped[i], NULL);
+        if (mapped == NULL)
+            continue;
+        tug_segment_free(&mapped->segment);
+        free(mapped);
+    }
+}
+
+/* ---- facts ---- */
+
+void *tug_mem_address(const tug_registration *registration) {
+    return registration->base;
+}
+
+size_t tug_mem_size(const tug_registration *registration) {
+    return registration->bytes;
+}
+
+void tug_mem_key(const tug_registration *registration, struct tug_key *key) {
+    const struct tug_fabric *fabric = &registration->context->fabric;
+    key->word[0] = registration->id;
+    key->word[1] = fabric->session;
+    key->word[2] = (uint64_t)(uintptr_t)registration->base;
+    key->word[3] = registration->bytes;
+    key->word[4] = (uint64_t)fabric->rank << 32 | registration->rkey;
+    uint32_t node_rank = fabric->node_rank < UINT16_MAX ? fabric->node_rank : UINT16_MAX;
+    key->word[5] = (uint64_t)node_rank << 16 | registration->segment;
+    key->word[5] |= (uint64_t)tug_key_check(key) << 32;
+}
+
+void *tug_mem_map(const tug_context *context, const struct tug_key *key) {
+    int status;
+    uint32_t owner = tug_key_owner(key);
+    if (tug_key_allows(key, context->fabric.session, owner, 0, 0) != 0)
+        return NULL;
+    if (owner != context->fabric.rank)
+        return tug_mapped_place(context, key, owner, 0, 0);
+    struct tug_registration *registration = tug_memory_find(
+        (struct tug_memory_table *)&context->fabric.memory, key->word[0], 0, 0, &status);
+    return registration != NULL ? registration->base : NULL;
+}

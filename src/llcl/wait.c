@@ -1,0 +1,76 @@
+/* Helping and waiting. */
+#include <sched.h>
+#include <time.h>
+
+#include "llcl/context.h"
+
+/* What a waiter waits for can come true outside of the engine (on mapped memory operations end on
+ * the caller's thread): the longest sleep before it looks again. */
+#define NAP_NS 1000000
+
+static void poll_direct(void *argument) {
+    (void)tug_context_poll(argument);
+}
+
+void tug_progress(tug_context *context) {
+    atomic_store_explicit(&context->fabric.flush_wanted, true, memory_order_relaxed);
+    if (context->drive == TUG_DRIVE_ENGINE)
+        tug_engine_help();
+    else
+        tug_context_call(context, poll_direct, context);
+}
+
+static void wait_direct(tug_context *context, bool (*done)(void *), void *d) {
+    const struct timespec nap = {.tv_nsec = 50000};
+    struct tug_backoff backoff = {0};
+    while (!done(d)) {
+        uint64_t before = context->fabric.completions;
+        tug_context_call(context, poll_direct, context);
+        if (context->fabric.completions != before)
+            tug_backoff_reset(&backoff);
+        else if (!tug_backoff_step(&backoff))
+            (void)nanosleep(&nap, NULL);
+    }
+}
+
+void tug_wait(tug_context *context, bool (*done)(void *d), void *d) {
+    if (done(d))
+        return;
+    atomic_store_explicit(&context->fabric.flush_wanted, true, memory_order_relaxed);
+    if (context->drive == TUG_DRIVE_ENGINE)
+        tug_engine_wait(done, d, NAP_NS);
+    else
+        wait_direct(context, done, d);
+}
+
+/* ---- counters ---- */
+
+void tug_counter_add(void *pointer, int status) {
+    struct tug_counter *counter = pointer;
+    int none = 0;
+    if (__builtin_expect(status != 0, 0))
+        (void)__atomic_compare_exchange_n(&counter->status, &none, status, false, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED);
+    /* seq_cst: waiters set WAIT before they look, see tug_engine_wait() */
+    (void)__atomic_fetch_add(&counter->completed, 1, __ATOMIC_SEQ_CST);
+}
+
+uint64_t tug_counter_value(const struct tug_counter *counter) {
+    return __atomic_load_n(&counter->completed, __ATOMIC_SEQ_CST);
+}
+
+struct target {
+    const struct tug_counter *counter;
+    uint64_t target;
+};
+
+static bool reached(void *argument) {
+    const struct target *target = argument;
+    return tug_counter_value(target->counter) >= target->target;
+}
+
+int tug_counter_wait(tug_context *context, struct tug_counter *counter, uint64_t target) {
+    struct target what = {counter, target};
+    tug_wait(context, reached, &what);
+    return __atomic_load_n(&counter->status, __ATOMIC_RELAXED);
+}

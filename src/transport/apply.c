@@ -1,0 +1,56 @@
+#include "transport/apply.h"
+
+#include <string.h>
+
+#include "transport/atomic.h"
+
+/* How much memory a request is about. */
+static uint64_t extent(const struct tug_record *record) {
+    switch (record->kind) {
+    case TUG_RECORD_WRITE:
+        return record->length;
+    case TUG_RECORD_READ:
+        return record->words[3];
+    case TUG_RECORD_FETCH:
+    case TUG_RECORD_COMPARE:
+        return record->sub & 15;
+    default:
+        return record->words[2];
+    }
+}
+
+struct tug_applied tug_apply(struct tug_memory_table *memory, const struct tug_record *record) {
+    struct tug_applied applied = {.bytes = extent(record)};
+    uint64_t offset = record->words[1];
+    struct tug_registration *registration =
+        tug_memory_find(memory, record->words[0], offset, applied.bytes, &applied.status);
+    if (registration == NULL)
+        return applied;
+    applied.registration = registration;
+    unsigned char *place = registration->base + offset;
+    unsigned width = record->sub & 15;
+    applied.data = place;
+    switch (record->kind) {
+    case TUG_RECORD_WRITE:
+        if (__builtin_expect(record->length == 8, 1))
+            memcpy(place, record->data, 8);
+        else if (record->length > 0)
+            memcpy(place, record->data, record->length);
+        break;
+    case TUG_RECORD_FETCH:
+        if ((uintptr_t)place % width != 0)
+            applied.status = TUG_ERR_INVALID;
+        else
+            applied.value = tug_atomic_fetch(place, width, record->sub >> 4, record->words[2]);
+        break;
+    case TUG_RECORD_COMPARE:
+        if ((uintptr_t)place % width != 0)
+            applied.status = TUG_ERR_INVALID;
+        else
+            applied.value = tug_atomic_compare(place, width, record->words[3], record->words[2]);
+        break;
+    default:
+        break;
+    }
+    return applied;
+}

@@ -1,0 +1,25 @@
+/* Applying a peer's request to this process's registered memory. Pure but for the memory: no MPI,
+ * no engine. Nothing outside a registration is read or written, whatever the request says. */
+#ifndef TUG_TRANSPORT_APPLY_H
+#define TUG_TRANSPORT_APPLY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/memory.h"
+#include "transport/packet.h"
+
+/* What came of it. */
+struct tug_applied {
+    int status;     /* 0 or TUG_ERR_KEY, TUG_ERR_RANGE, TUG_ERR_INVALID (an atomic's alignment) */
+    uint64_t value; /* FETCH, COMPARE: the old one */
+    const unsigned char *data; /* READ, BULK_*: the memory asked for */
+    uint64_t bytes;            /* ... and how much */
+    struct tug_registration *registration;
+};
+
+/* record: a WRITE, READ, FETCH, COMPARE, BULK_WRITE or BULK_READ of a packet that was found good.
+ * WRITE, FETCH and COMPARE are done here; for the others the memory is looked up. Holder only. */
+struct tug_applied tug_apply(struct tug_memory_table *memory, const struct tug_record *record);
+
+#endif

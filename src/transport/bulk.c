@@ -1,0 +1,183 @@
+/* Large blocks by messages of their own, from registered memory to registered memory, over MPI.
+ *
+ *      WRITE    origin                     target
+ *                 | -- BULK_WRITE ----------> |  the memory is looked up, a receive posted
+ *                 | <---------- BULK_READY -- |
+ *                 | == the block ===========> |
+ *                 | <----------- BULK_DONE -- |
+ *
+ *      READ     a receive is posted
+ *                 | -- BULK_READ -----------> |  the memory is looked up
+ *                 | <=========== the block == |
+ *
+ * or FAILED instead of the first answer. The messages' tags come from the operation's: the origin's
+ * operations are all its own, so no two blocks between a pair have one tag.
+ */
+#include <stdlib.h>
+
+#include "host/host.h"
+#include "transport/apply.h"
+#include "transport/packets.h"
+
+enum role { WRITE_OUT, READ_IN, SERVE_WRITE, SERVE_READ };
+
+struct tug_bulk {
+    struct tug_bulk *next;
+    enum role role;
+    bool under_way; /* the message is posted */
+    bool dropped;   /* nobody wants to know */
+    uint32_t peer;
+    uint32_t tag; /* of the operation at its origin */
+    MPI_Request request;
+    struct tug_registration *registration; /* SERVE_* */
+};
+
+static int mpi_tag(uint32_t tag, bool read) {
+    return TUG_MPI_TAG_BULK + (int)(2 * tag) + read;
+}
+
+static struct tug_bulk *add(struct tug_packets *packets, enum role role, uint32_t peer,
+                            uint32_t tag) {
+    struct tug_bulk *bulk = malloc(sizeof(*bulk));
+    if (bulk == NULL)
+        return NULL;
+    *bulk = (struct tug_bulk){.next = packets->bulk, .role = role, .peer = peer, .tag = tag};
+    packets->bulk = bulk;
+    return bulk;
+}
+
+static void receive(const struct tug_packets *packets, struct tug_bulk *bulk, void *place,
+                    uint64_t bytes, bool read) {
+    tug_host.Irecv_c(place, (MPI_Count)bytes, MPI_BYTE, (int)bulk->peer, mpi_tag(bulk->tag, read),
+                     packets->fabric->comm, &bulk->request);
+    bulk->under_way = true;
+}
+
+static void send(const struct tug_packets *packets, struct tug_bulk *bulk, const void *place,
+                 uint64_t bytes, bool read) {
+    tug_host.Isend_c(place, (MPI_Count)bytes, MPI_BYTE, (int)bulk->peer, mpi_tag(bulk->tag, read),
+                     packets->fabric->comm, &bulk->request);
+    bulk->under_way = true;
+}
+
+/* NULL: the block of that operation of ours has moved. */
+static struct tug_bulk *find(const struct tug_packets *packets,
+                             const struct tug_operation *operation) {
+    uint32_t tag = tug_fabric_tag(packets->fabric, operation);
+    struct tug_bulk *bulk = packets->bulk;
+    while (bulk != NULL && ((bulk->role != READ_IN && bulk->role != WRITE_OUT) ||
+                            bulk->tag != tag || bulk->dropped))
+        bulk = bulk->next;
+    return bulk;
+}
+
+bool tug_bulk_announce(struct tug_packets *packets, struct tug_operation *operation) {
+    bool read = operation->kind == TUG_OPERATION_READ;
+    struct tug_bulk *bulk = add(packets, read ? READ_IN : WRITE_OUT, operation->peer,
+                                tug_fabric_tag(packets->fabric, operation));
+    if (bulk == NULL)
+        return false;
+    if (read)
+        receive(packets, bulk, operation->local, operation->bytes, true);
+    operation->scratch = TUG_PACKETS_BULK;
+    packets->bulk_out++;
+    return true;
+}
+
+static void finish(struct tug_packets *packets, struct tug_operation *operation) {
+    packets->bulk_out--;
+    packets->bulk_ended = true;
+    tug_fabric_complete(packets->fabric, operation);
+}
+
+void tug_bulk_ready(struct tug_packets *packets, struct tug_operation *operation) {
+    struct tug_bulk *bulk = find(packets, operation);
+    if (bulk != NULL && !bulk->under_way)
+        send(packets, bulk, operation->local, operation->bytes, false);
+}
+
+/* Nobody waits for the block any more. One that was never begun ends like a message. */
+static void drop(struct tug_bulk *bulk) {
+    bulk->dropped = true;
+    if (!bulk->under_way)
+        bulk->request = MPI_REQUEST_NULL;
+    else if (bulk->role == READ_IN || bulk->role == SERVE_WRITE)
+        tug_host.Cancel(&bulk->request);
+    bulk->under_way = true;
+}
+
+void tug_bulk_done(struct tug_packets *packets, struct tug_operation *operation, int status) {
+    operation->status = (int8_t)status;
+    tug_bulk_refused(packets, operation);
+}
+
+void tug_bulk_refused(struct tug_packets *packets, struct tug_operation *operation) {
+    struct tug_bulk *bulk = find(packets, operation);
+    if (bulk != NULL)
+        drop(bulk);
+    finish(packets, operation);
+}
+
+bool tug_bulk_serve(struct tug_packets *packets, uint32_t peer, const struct tug_record *record,
+                    const struct tug_applied *applied) {
+    bool write = record->kind == TUG_RECORD_BULK_WRITE;
+    struct tug_bulk *bulk = add(packets, write ? SERVE_WRITE : SERVE_READ, peer, record->tag);
+    if (bulk == NULL)
+        return false;
+    bulk->registration = applied->registration;
+    bulk->registration->serving++;
+    if (write) {
+        receive(packets, bulk, (void *)(uintptr_t)applied->data, applied->bytes, false);
+        (void)tug_packets_answer(packets, peer, TUG_RECORD_BULK_READY, 0, record->tag, 0);
+    } else {
+        send(packets, bulk, applied->data, applied->bytes, true);
+    }
+    return true;
+}
+
+/* The block has moved (or, where nobody wants to know, its receive was cancelled). */
+static void moved(struct tug_packets *packets, const struct tug_bulk *bulk) {
+    struct tug_fabric *fabric = packets->fabric;
+    if (bulk->registration != NULL)
+        bulk->registration->serving--;
+    if (bulk->dropped)
+        return;
+    if (bulk->role == SERVE_WRITE)
+        (void)tug_packets_answer(packets, bulk->peer, TUG_RECORD_BULK_DONE, 0, bulk->tag, 0);
+    else if (bulk->role == WRITE_OUT)
+        tug_fabric_local(&fabric->operations[bulk->tag]);
+    else if (bulk->role == READ_IN)
+        finish(packets, &fabric->operations[bulk->tag]);
+}
+
+bool tug_bulk_poll(struct tug_packets *packets) {
+    struct tug_bulk *done_list = NULL;
+    for (struct tug_bulk **at = &packets->bulk; *at != NULL;) {
+        struct tug_bulk *bulk = *at;
+        int done = 0;
+        if (bulk->under_way)
+            tug_host.Test(&bulk->request, &done, MPI_STATUS_IGNORE);
+        if (!done) {
+            at = &bulk->next;
+            continue;
+        }
+        *at = bulk->next;
+        bulk->next = done_list;
+        done_list = bulk;
+    }
+    bool any = done_list != NULL;
+    while (done_list != NULL) {
+        struct tug_bulk *bulk = done_list;
+        done_list = bulk->next;
+        moved(packets, bulk);
+        free(bulk);
+    }
+    return any;
+}
+
+void tug_bulk_drop(struct tug_packets *packets, uint32_t peer) {
+    for (struct tug_bulk *bulk = packets->bulk; bulk != NULL; bulk = bulk->next) {
+        if (bulk->peer == peer && !bulk->dropped)
+            drop(bulk);
+    }
+}

@@ -1,0 +1,32 @@
+/* Cross-memory attach: one copy, by the kernel, from or to the memory of another process of this
+ * machine.
+ *
+ * Whether it is allowed is a matter of the kernel, of a seccomp filter, of ptrace rights and of
+ * process namespaces, and may differ from pair to pair: it is tried by a real read, never assumed.
+ * Nothing here keeps state; any thread; errno is left alone. A transfer that fails may have moved a
+ * part.
+ */
+#ifndef TUG_TRANSPORT_CMA_H
+#define TUG_TRANSPORT_CMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Why this machine cannot have it (a sentence in `reason`, 256 bytes, only then), or false: this
+ * process can read its own memory that way. */
+bool tug_cma_missing(char *reason);
+
+/* Can this process read the peer's memory? True if the word at that address of the peer is
+ * `expected`: then pid and address mean the same at both ends. Where writing is allowed is not a
+ * question of its own: the kernel asks for the same right. */
+bool tug_cma_probe(pid_t pid, uint64_t address, uint64_t expected);
+
+/* Copy `bytes` bytes from or to the peer's memory. 0; TUG_ERR_RANGE: memory of either side is not
+ * there or may not be read or written; TUG_ERR_PEER: there is no such process any more;
+ * TUG_ERR_SYSTEM: refused, or anything else. They block while the kernel copies. */
+int tug_cma_read(pid_t pid, void *to, uint64_t from, size_t bytes);
+int tug_cma_write(pid_t pid, const void *from, uint64_t to, size_t bytes);
+
+#endif

@@ -1,0 +1,51 @@
+/* The fabric: which transport an operation takes, and how it ends. */
+#include <stddef.h>
+
+#include "transport/atomic.h"
+#include "transport/transport.h"
+
+extern const struct tug_transport tug_transport_verbs;
+extern const struct tug_transport tug_transport_native;
+extern const struct tug_transport tug_transport_packets;
+
+const struct tug_transport *const tug_transports[] = {
+    [TUG_BY_VERBS] = &tug_transport_verbs,
+    [TUG_BY_NATIVE] = &tug_transport_native,
+    [TUG_BY_PACKETS] = &tug_transport_packets,
+    [TUG_TRANSPORT_COUNT] = NULL,
+};
+
+const struct tug_transport *tug_fabric_route(const struct tug_fabric *fabric,
+                                             const struct tug_operation *operation, void **state) {
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
+        const struct tug_transport *transport = tug_transports[i];
+        *state = fabric->states[i];
+        if (*state != NULL && transport->reaches(*state, operation->peer) &&
+            transport->takes(*state, operation))
+            return transport;
+    }
+    return NULL;
+}
+
+void tug_fabric_result(struct tug_operation *operation, uint64_t value) {
+    if (operation->local != NULL)
+        tug_atomic_result(operation->local, (unsigned)operation->bytes, value);
+}
+
+void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operation) {
+    struct tug_callback local = operation->on_local;
+    struct tug_callback complete = operation->on_complete;
+    int status = operation->status;
+    operation->kind = TUG_OPERATION_NONE;
+    operation->scratch = 0;
+    /* release: deregistration that finds no user of the memory may free it */
+    atomic_store_explicit(&operation->registration, NULL, memory_order_release);
+    fabric->out--;
+    fabric->completions++;
+    /* the tag first: the callbacks may want one */
+    tug_tags_give(&fabric->tags, tug_fabric_tag(fabric, operation));
+    if (local.f != NULL)
+        local.f(local.d, status);
+    if (complete.f != NULL)
+        complete.f(complete.d, status);
+}

@@ -1,0 +1,12 @@
+/* The native transport (native.c): what others may know of it. */
+#ifndef TUG_TRANSPORT_NATIVE_H
+#define TUG_TRANSPORT_NATIVE_H
+
+#include "transport/transport.h"
+
+/* Smaller blocks are left to the packets: three messages go before and after each. */
+#define TUG_NATIVE_MIN ((uint64_t)65536)
+
+extern const struct tug_transport tug_transport_native;
+
+#endif

@@ -1,0 +1,119 @@
+/* The packet transport: requests and answers between processes, many operations in one packet.
+ *
+ * A *stream* is what this process keeps of one peer: made when the two first have to do with each
+ * other, found by the peer's rank. Its operations are written into the open request packet, which
+ * is sent
+ *   - at the end of the batch if no request packet is under way to the peer,
+ *   - when it is full,
+ *   - when the answer to the one under way arrives (Nagle's rule, and self-clocking: the busier the
+ *     peer, the more operations share a packet), and
+ *   - on demand (fabric->flush_wanted).
+ * The peer's engine applies it while its program computes, and acknowledges packets, not
+ * operations: one number in the header of whatever goes back. Failures and results are records of
+ * their own and go ahead of it.
+ *
+ * Flow control: at most TUG_STREAM_WINDOW request packets are unacknowledged, and at most
+ * TUG_STREAM_READING bytes of answers asked for, per peer; other operations wait in the table of
+ * operations, so a slow peer costs bounded memory here and there. Receiving never waits for
+ * sending, so two processes cannot wait for each other.
+ *
+ * A packet that makes no sense is logged and refused; its sender then fails all operations to this
+ * peer, TUG_ERR_PEER. Holder of the baton only.
+ */
+#ifndef TUG_TRANSPORT_PACKETS_H
+#define TUG_TRANSPORT_PACKETS_H
+
+#include "transport/wire.h"
+
+#define TUG_STREAM_WINDOW 8
+#define TUG_STREAM_READING ((uint64_t)256 << 10)
+#define TUG_BULK_LEAST                                                                             \
+    ((uint64_t)64 << 10) /* large blocks go by themselves from here on, by MPI                     \
+                          */
+#define TUG_BULK_MOST 16 /* of ours at once */
+
+/* How an operation stands here: tug_operation.scratch. */
+enum tug_packets_state {
+    TUG_PACKETS_WAITING = 1, /* not all of it is in packets */
+    TUG_PACKETS_SENT,
+    TUG_PACKETS_BULK, /* announced, moves by itself */
+};
+
+struct tug_control_message;
+
+struct tug_stream {
+    uint32_t peer;
+    bool touched; /* in the list of those to be flushed */
+    bool lost;
+    struct tug_wire *wire;
+    struct tug_buffer *requests, *answers;         /* open ones, or NULL */
+    struct tug_buffer *unsent_first, *unsent_last; /* the wire had no room */
+    struct tug_control_message *control_first, *control_last;
+    uint32_t waiting_first, waiting_last;   /* operations, TUG_NO_TAG: none */
+    uint32_t open_first, open_last;         /* written into the open packet */
+    uint32_t sent_first[TUG_STREAM_WINDOW]; /* ... into those under way, by number */
+    uint64_t number, acked;                 /* request packets sent, acknowledged */
+    uint64_t applied, told;                 /* received and applied, acknowledged */
+    uint64_t reading;                       /* bytes asked for */
+    struct tug_stream *next_touched;
+    struct tug_stream *next; /* of all */
+};
+
+struct tug_bulk;
+
+struct tug_packets {
+    struct tug_fabric *fabric;
+    struct tug_wire *shm; /* NULL: not used */
+    struct tug_wire *mpi;
+    struct tug_stream **streams; /* by rank; NULL: no contact so far */
+    struct tug_stream *all;
+    struct tug_stream *touched;
+    struct tug_bulk *bulk;
+    unsigned bulk_out; /* of ours */
+    bool bulk_ended;   /* one of ours, since the last poll: others may wait for it */
+    unsigned nstreams;
+    uint64_t unacked; /* request packets of ours, over all streams */
+};
+
+extern const struct tug_transport tug_transport_packets;
+
+/* Bytes a process of a job of nranks keeps when it has to do with `active` others, packets apart.
+ */
+size_t tug_packets_footprint(uint64_t nranks, uint64_t active);
+
+/* What a wire calls when a packet has come; receiver is the struct tug_packets. */
+void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
+
+/* The wire to a peer. Any thread. */
+const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t peer);
+
+/* ---- bulk.c: large blocks by messages of their own, over MPI ---- */
+
+/* The operation's block is announced by a record (the caller's); its receive, if it is a READ, is
+ * posted. False: no memory. */
+bool tug_bulk_announce(struct tug_packets *packets, struct tug_operation *operation);
+
+/* The target may have the block: sends it. */
+void tug_bulk_ready(struct tug_packets *packets, struct tug_operation *operation);
+
+/* The target has received it. */
+void tug_bulk_done(struct tug_packets *packets, struct tug_operation *operation, int status);
+
+/* The target has refused: what was prepared is taken back. */
+void tug_bulk_refused(struct tug_packets *packets, struct tug_operation *operation);
+
+/* A peer's announcement, whose memory was found: receives or sends the block. False: no memory. */
+struct tug_applied;
+bool tug_bulk_serve(struct tug_packets *packets, uint32_t peer, const struct tug_record *record,
+                    const struct tug_applied *applied);
+
+bool tug_bulk_poll(struct tug_packets *packets);
+
+/* The stream's peer is lost. */
+void tug_bulk_drop(struct tug_packets *packets, uint32_t peer);
+
+/* An answer for the peer, packets.c's. words: where the record's words go. */
+uint64_t *tug_packets_answer(struct tug_packets *packets, uint32_t peer, unsigned kind, int status,
+                             uint32_t tag, size_t length);
+
+#endif

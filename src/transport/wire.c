@@ -1,0 +1,43 @@
+/* Pools of buffers. */
+#include "transport/wire.h"
+
+#include <stdlib.h>
+
+#define SPARE_AT_MOST 256
+
+struct tug_buffer *tug_pool_take(struct tug_pool *pool) {
+    struct tug_buffer *buffer = pool->spare;
+    if (buffer != NULL) {
+        pool->spare = buffer->next;
+        pool->nspare--;
+    } else {
+        buffer = malloc(sizeof(*buffer) + pool->bytes);
+        if (buffer == NULL)
+            return NULL;
+    }
+    pool->nout++;
+    buffer->next = NULL;
+    buffer->number = 0;
+    tug_packet_begin(&buffer->packet, buffer->memory, pool->bytes);
+    return buffer;
+}
+
+void tug_pool_give(struct tug_pool *pool, struct tug_buffer *buffer) {
+    pool->nout--;
+    if (pool->nspare == SPARE_AT_MOST) {
+        free(buffer);
+        return;
+    }
+    buffer->next = pool->spare;
+    pool->spare = buffer;
+    pool->nspare++;
+}
+
+void tug_pool_fini(struct tug_pool *pool) {
+    while (pool->spare != NULL) {
+        struct tug_buffer *buffer = pool->spare;
+        pool->spare = buffer->next;
+        free(buffer);
+    }
+    pool->nspare = 0;
+}

@@ -1,0 +1,85 @@
+/* Wires: what carries packets from process to process, reliably and in order for each pair.
+ *
+ * A *buffer* is a packet with its memory, from the pool of its wire. Sending hands it to the wire,
+ * which gives it back to the pool when its bytes are on their way.
+ *
+ * Holder of the baton only, but for open and close.
+ */
+#ifndef TUG_TRANSPORT_WIRE_H
+#define TUG_TRANSPORT_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/packet.h"
+#include "transport/transport.h"
+
+struct tug_buffer {
+    struct tug_buffer *next;
+    struct tug_packet packet;
+    uint32_t number;     /* of the packet; 0: no requests in it */
+    MPI_Request request; /* the mpi wire's */
+    uint64_t memory[];
+};
+
+/* Buffers of one size. */
+struct tug_pool {
+    struct tug_buffer *spare;
+    uint32_t bytes; /* of a packet */
+    uint32_t nspare;
+    uint32_t nout; /* in use */
+};
+
+/* NULL: no memory. The packet is begun. */
+struct tug_buffer *tug_pool_take(struct tug_pool *pool);
+void tug_pool_give(struct tug_pool *pool, struct tug_buffer *buffer);
+void tug_pool_fini(struct tug_pool *pool);
+
+struct tug_wire;
+
+struct tug_wire_type {
+    const char *name;
+    /* Sends a packet that was ended. False: no room now, the buffer is still the caller's. */
+    bool (*send)(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);
+    /* Looks for packets and hands each to wire->receive, a bounded number of them; gets what was
+     * sent on its way. True if anything moved. */
+    bool (*poll)(struct tug_wire *wire);
+    /* True if the wire still has packets that were sent in its hands. */
+    bool (*busy)(struct tug_wire *wire);
+    void (*close)(struct tug_wire *wire); /* collective */
+};
+
+struct tug_wire {
+    const struct tug_wire_type *type;
+    struct tug_fabric *fabric;
+    struct tug_pool pool;
+    /* A packet has come: bytes at memory (aligned to 8), the receiver's until it returns. */
+    void (*receive)(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
+    void *receiver;
+};
+
+/* Inboxes in memory shared by the node. NULL and *status: TUG_ERR_UNSUPPORTED (alone on the node),
+ * TUG_ERR_NO_MEMORY. Collective. */
+struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status);
+
+/* This process's and the others' lists of live registrations, in the inboxes' memory: what
+ * cross-memory attach must look at before it touches a peer's memory. */
+void tug_wire_shm_publish(struct tug_wire *wire, uint64_t id);
+void tug_wire_shm_withdraw(struct tug_wire *wire, uint64_t id);
+bool tug_wire_shm_published(const struct tug_wire *wire, uint32_t node_rank, uint64_t id);
+int tug_wire_shm_pid(const struct tug_wire *wire, uint32_t node_rank);
+
+/* Can this process attach to that one's memory? Finds out by a read. Any thread. */
+bool tug_wire_shm_attachable(const struct tug_wire *wire, uint32_t node_rank);
+
+/* Messages of the host MPI. Collective. */
+#define TUG_MPI_TAG_PACKET 0
+#define TUG_MPI_TAG_BULK 1 /* and above: two for each operation's tag */
+struct tug_wire *tug_wire_mpi_open(struct tug_fabric *fabric, int *status);
+
+/* What a wire costs, in bytes a process (`tugboat info --memory`). */
+size_t tug_wire_shm_footprint(void);
+size_t tug_wire_mpi_footprint(void);
+
+#endif

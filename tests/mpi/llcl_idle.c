@@ -1,0 +1,127 @@
+/*
+ * llcl_idle: what costs no processor time.
+ *
+ * idle: a context that is open and has been used, and whose processes sleep. The argument
+ * after it bounds the processor time in ms a second.
+ * stop: the last rank is stopped (SIGSTOP) for a second while all have operations under way that
+ * need it. The others wait, and use little time meanwhile; everything completes after SIGCONT,
+ * with the right data.
+ */
+#include "llcl_check.h"
+#include <signal.h>
+#include <sys/wait.h>
+
+enum { HANDLER = 5, BYTES = 1 << 16, STOP_MS = 1000 };
+
+static struct ll_memory memory, local;
+static _Atomic int handled;
+
+static double used(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void on_message(tug_context *c, int source, const void *payload, size_t bytes, void *d) {
+    (void)c, (void)source, (void)payload, (void)bytes, (void)d;
+    atomic_fetch_add(&handled, 1);
+}
+
+static void traffic(tug_context *context, uint64_t round) {
+    for (int to = 0; to < check_nranks; to++) {
+        size_t at = (size_t)check_rank * BYTES;
+        check_fill(local.base, BYTES, (uint64_t)check_rank, round);
+        LL_GOOD(ll_write(context, to, &memory.keys[to], at, local.registration, 0, BYTES));
+        memset(local.base, 0, BYTES);
+        LL_GOOD(ll_read(context, to, &memory.keys[to], at, local.registration, 0, BYTES));
+        check_same(local.base, BYTES, (uint64_t)check_rank, round, "read back", __LINE__);
+        LL_GOOD(ll_am(context, to, HANDLER, &round, sizeof round));
+    }
+}
+
+static void idle(tug_context *context, double most_ms) {
+    traffic(context, 1);
+    ll_barrier(context);
+    usleep(100000);
+    double before = used();
+    usleep(1000000);
+    double took = used() - before;
+    printf("rank %d: %.1f ms of processor time in a second asleep\n", check_rank, 1e3 * took);
+    CHECK(1e3 * took < most_ms, "idle, and yet %.1f ms of processor time in a second", 1e3 * took);
+    ll_barrier(context);
+    traffic(context, 2);
+}
+
+/* A child that stops its parent for a while when told to, and then ends. */
+static pid_t make_stopper(int *tell) {
+    int ends[2];
+    CHECK(pipe(ends) == 0, "no pipe");
+    pid_t parent = getpid(), child = fork();
+    CHECK(child >= 0, "no child");
+    if (child == 0) {
+        char go = 0;
+        close(ends[1]);
+        if (read(ends[0], &go, 1) == 1) {
+            usleep(50000);
+            kill(parent, SIGSTOP);
+            usleep(STOP_MS * 1000);
+            kill(parent, SIGCONT);
+        }
+        _exit(0);
+    }
+    close(ends[0]);
+    *tell = ends[1];
+    return child;
+}
+
+/* Traffic for longer than the stop lasts. The longest wait of all is the one for the stopped. */
+static void stopped_meanwhile(tug_context *context, double most_share) {
+    double end = ll_now() + 1e-3 * STOP_MS + 0.4, longest = 0, took = 0;
+    for (uint64_t round = 1; ll_now() < end; round++) {
+        double start = ll_now(), before = used();
+        traffic(context, round);
+        if (ll_now() - start > longest) {
+            longest = ll_now() - start;
+            took = used() - before;
+        }
+    }
+    printf("rank %d: the longest round took %.0f ms and %.1f ms of processor time\n", check_rank,
+           1e3 * longest, 1e3 * took);
+    if (check_rank == check_nranks - 1)
+        return;
+    CHECK(longest > 0.5e-3 * STOP_MS, "nobody waited for the stopped rank");
+    CHECK(took < most_share * longest, "%.1f ms of processor time in a wait of %.0f ms", 1e3 * took,
+          1e3 * longest);
+}
+
+int main(int argc, char **argv) {
+    bool stop = argc > 1 && strcmp(argv[1], "stop") == 0;
+    double most = argc > 2 ? atof(argv[2]) : 50;
+    enum tug_drive drive =
+        argc > 3 && strcmp(argv[3], "direct") == 0 ? TUG_DRIVE_DIRECT : TUG_DRIVE_ENGINE;
+    int tell = -1;
+    /* Before there are threads. The rank is not known yet: every one has such a child. */
+    pid_t stopper = stop ? make_stopper(&tell) : 0;
+    check_begin(&argc, &argv, "llcl_idle");
+    tug_context *context = ll_open(MPI_COMM_WORLD, drive);
+    LL_GOOD(tug_am_register(context, HANDLER, on_message, NULL));
+    ll_make(context, &memory, LL_REGISTERED, (size_t)check_nranks * BYTES);
+    ll_make(context, &local, LL_REGISTERED, BYTES);
+    traffic(context, 0);
+    ll_barrier(context);
+    if (stop) {
+        if (check_rank == check_nranks - 1)
+            CHECK(write(tell, "g", 1) == 1, "no word to the child");
+        close(tell);
+        stopped_meanwhile(context, most / 1000);
+        waitpid(stopper, NULL, 0);
+    } else {
+        idle(context, most);
+    }
+    ll_barrier(context);
+    CHECK(atomic_load(&handled) >= check_nranks, "messages: %d", atomic_load(&handled));
+    ll_end(&memory);
+    ll_end(&local);
+    ll_close(&context);
+    return check_end();
+}

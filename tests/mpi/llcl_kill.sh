@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# A peer is killed in mid-transfer: the job ends soon, and nothing is left of it.
+#
+#   llcl_kill.sh RUN_OPTIONS... -- PROGRAM
+#
+# The launcher ends the others when one of them goes. What the job leaves in /dev/shm is looked at
+# in a mount namespace of its own where that may be made, else by the names of what came meanwhile.
+# The host MPI's own leavings are its own.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+if [ -z "${LLCL_KILL_INSIDE:-}" ] && unshare -m mount -t tmpfs tmpfs /dev/shm 2> /dev/null; then
+    export LLCL_KILL_INSIDE=1
+    exec unshare -m bash -c 'mount -t tmpfs tmpfs /dev/shm && exec "$0" "$@"' "$0" "$@"
+fi
+
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+ours() { find /dev/shm -iname '*tug*' 2> /dev/null | sort; }
+
+before=$(ours)
+start=$(date +%s%N)
+timeout -k 5 20 "$here/run_mpi.sh" --way host "$@" > "$output" 2>&1
+rc=$?
+took=$((($(date +%s%N) - start) / 1000000))
+fail() {
+    echo "$*"
+    tail -n 20 "$output"
+    exit 1
+}
+[ $rc != 124 ] && [ $rc != 137 ] || fail "the job did not end in 20 s after a rank was killed"
+[ $rc != 0 ] || fail "the job ended with status 0 although a rank was killed"
+grep -q begins "$output" || fail "the job ended, with status $rc, before a rank was killed"
+! grep -q WRONG "$output" || fail "wrong"
+left=$(comm -13 <(echo "$before") <(ours))
+[ -z "$left" ] || fail "left in /dev/shm: $left"
+program=$(realpath "${!#}")
+running() {
+    local exe
+    for exe in /proc/[0-9]*/exe; do
+        [ "$(readlink "$exe" 2> /dev/null)" != "$program" ] || echo "${exe//[^0-9]/}"
+    done
+}
+for _ in $(seq 20); do
+    [ -n "$(running)" ] || break
+    sleep 0.1
+done
+[ -z "$(running)" ] || fail "processes are left 2 s after the end: $(running | tr '\n' ' ')"
+[ "$took" -lt 15000 ] || fail "the job took $took ms to end"
+echo "ended after $took ms with status $rc, nothing left in /dev/shm"

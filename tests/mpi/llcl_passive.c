@@ -1,0 +1,103 @@
+/*
+ * llcl_passive: operations complete while their target computes.
+ *
+ * All ranks but the first compute for a time, without a call of MPI's or the library's. The first
+ * one does operations of every kind on them meanwhile, one after the other: the median of each kind
+ * is bounded, and all have to be complete before the computing ends.
+ */
+#include "llcl_check.h"
+
+enum { KINDS_OF_OPERATION = 8, EACH = 15, LARGE = 1 << 20, HANDLER = 2, COMPUTE_MS = 400 };
+
+static struct ll_memory memory[LL_KINDS], local;
+static _Atomic int handled;
+
+static void on_message(tug_context *c, int source, const void *payload, size_t bytes, void *d) {
+    (void)c, (void)source, (void)payload, (void)bytes, (void)d;
+    atomic_fetch_add(&handled, 1);
+}
+
+static const char *const names[KINDS_OF_OPERATION] = {
+    "write 8 B",   "write 1 MiB",  "read 8 B",    "read 1 MiB",
+    "add, mapped", "add, reached", "message 8 B", "message 4 KiB",
+};
+
+static int operation(tug_context *context, int what, int to, const struct ll_memory *m) {
+    const struct tug_key *key = &m->keys[to];
+    size_t bytes = what % 2 ? LARGE : 8;
+    switch (what / 2) {
+    case 0:
+        return ll_write(context, to, key, 0, local.registration, 0, bytes);
+    case 1:
+        return ll_read(context, to, key, 0, local.registration, 0, bytes);
+    case 2:
+        m = &memory[what % 2 ? LL_REGISTERED : LL_ALLOCATED];
+        return ll_fetch(context, to, &m->keys[to], LARGE, NULL, 0, 8, TUG_ADD, 1);
+    default:
+        return ll_am(context, to, HANDLER, local.base, what % 2 ? TUG_AM_MAX_PAYLOAD : 8);
+    }
+}
+
+static int compare_times(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void disturb(tug_context *context, double start) {
+    for (int what = 0; what < KINDS_OF_OPERATION; what++) {
+        double took[EACH];
+        int to = 0;
+        for (int i = 0; i < EACH; i++) {
+            to = 1 + (i + what) % (check_nranks - 1);
+            double before = ll_now();
+            LL_GOOD(operation(context, what, to, &memory[i % 2]));
+            took[i] = ll_now() - before;
+        }
+        qsort(took, EACH, sizeof *took, compare_times);
+        printf("%-14s median %8.1f us, most %8.1f us\n", names[what], 1e6 * took[EACH / 2],
+               1e6 * took[EACH - 1]);
+        CHECK(took[EACH / 2] < 20e-3, "%s on a rank that computes: median %.1f ms", names[what],
+              1e3 * took[EACH / 2]);
+    }
+    CHECK(ll_now() - start < 1e-3 * COMPUTE_MS, "operations took %.0f ms, the target computed %d",
+          1e3 * (ll_now() - start), COMPUTE_MS);
+}
+
+static void compute(double start) {
+    volatile double x = 1;
+    while (ll_now() - start < 1e-3 * COMPUTE_MS)
+        for (int i = 0; i < 1000; i++)
+            x = x * 1.0000001 + 1e-9;
+}
+
+int main(int argc, char **argv) {
+    check_begin(&argc, &argv, "llcl_passive");
+    if (check_nranks < 2) {
+        printf("skipped: wants two ranks\n");
+        return CHECK_SKIP;
+    }
+    tug_context *context = ll_open(MPI_COMM_WORLD, TUG_DRIVE_ENGINE);
+    LL_GOOD(tug_am_register(context, HANDLER, on_message, NULL));
+    for (int kind = 0; kind < LL_KINDS; kind++)
+        ll_make(context, &memory[kind], (enum ll_kind)kind, LARGE + 8);
+    ll_make(context, &local, LL_REGISTERED, LARGE);
+    /* First contact is not what is measured. */
+    if (check_rank == 0)
+        for (int to = 1; to < check_nranks; to++)
+            for (int what = 0; what < KINDS_OF_OPERATION; what++)
+                LL_GOOD(operation(context, what, to, &memory[what % 2]));
+    ll_barrier(context);
+    double start = ll_now();
+    if (check_rank == 0)
+        disturb(context, start);
+    else
+        compute(start);
+    ll_barrier(context);
+    if (check_rank > 0)
+        CHECK(atomic_load(&handled) > 2, "%d messages were handled", atomic_load(&handled));
+    for (int kind = 0; kind < LL_KINDS; kind++)
+        ll_end(&memory[kind]);
+    ll_end(&local);
+    ll_close(&context);
+    return check_end();
+}

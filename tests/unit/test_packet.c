@@ -1,0 +1,433 @@
+/* Packets: what is built is what is read, and everything else is refused. What a record may look
+ * like is said here a second time, in other words than in the decoder, and compared for every kind
+ * and sub. */
+#include "check.h"
+#include "transport/packet.h"
+#include "tugboat/llcl.h"
+
+#define SESSION UINT64_C(0x0123456789abcdef)
+#define RANKS 7
+#define CAPACITY (512 * 1024)
+#define HEADER (uint32_t)sizeof(struct tug_packet_header)
+
+static unsigned char memory[CAPACITY] __attribute__((aligned(64)));
+
+/* A good sub for each kind. */
+static const uint8_t good_sub[TUG_RECORD_KINDS] = {
+    [TUG_RECORD_FETCH] = TUG_XOR << 4 | 8,
+    [TUG_RECORD_COMPARE] = 4,
+    [TUG_RECORD_AM] = 255,
+    [TUG_RECORD_CONTROL] = 2,
+    [TUG_RECORD_DATA] = -TUG_ERR_RANGE,
+    [TUG_RECORD_FAILED] = -TUG_ERR_KEY,
+    [TUG_RECORD_REFUSED] = -TUG_ERR_INVALID,
+};
+
+static bool is_request(unsigned kind) {
+    return kind >= TUG_RECORD_WRITE && kind <= TUG_RECORD_CONTROL;
+}
+
+static size_t most_data(unsigned kind) {
+    switch (kind) {
+    case TUG_RECORD_WRITE:
+    case TUG_RECORD_CONTROL:
+    case TUG_RECORD_DATA:
+        return TUG_RECORD_DATA_MOST;
+    case TUG_RECORD_AM:
+        return TUG_AM_MAX_PAYLOAD;
+    default:
+        return 0;
+    }
+}
+
+static unsigned words_of(unsigned kind) {
+    switch (kind) {
+    case TUG_RECORD_READ:
+    case TUG_RECORD_COMPARE:
+        return 4;
+    case TUG_RECORD_FETCH:
+    case TUG_RECORD_BULK_WRITE:
+    case TUG_RECORD_BULK_READ:
+        return 3;
+    case TUG_RECORD_WRITE:
+        return 2;
+    case TUG_RECORD_DATA:
+    case TUG_RECORD_VALUE:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t length,
+                                             bool numbered) {
+    if (kind == 0 || kind >= TUG_RECORD_KINDS || (is_request(kind) && !numbered))
+        return TUG_PACKET_KIND;
+    switch (kind) {
+    case TUG_RECORD_FETCH:
+        if (sub / 16 > TUG_SWAP)
+            return TUG_PACKET_WIDTH;
+        if (sub % 16 != 4 && sub % 16 != 8)
+            return TUG_PACKET_WIDTH;
+        break;
+    case TUG_RECORD_COMPARE:
+        if (sub != 4 && sub != 8)
+            return TUG_PACKET_WIDTH;
+        break;
+    case TUG_RECORD_DATA:
+    case TUG_RECORD_VALUE:
+    case TUG_RECORD_FAILED:
+    case TUG_RECORD_BULK_DONE:
+    case TUG_RECORD_REFUSED:
+        if (sub > 14)
+            return TUG_PACKET_STATUS;
+        break;
+    case TUG_RECORD_AM:
+    case TUG_RECORD_CONTROL:
+        break;
+    default:
+        if (sub != 0)
+            return TUG_PACKET_KIND;
+    }
+    return length <= most_data(kind) ? TUG_PACKET_GOOD : TUG_PACKET_LENGTH;
+}
+
+static uint64_t *add(struct tug_packet *packet, unsigned kind, size_t length) {
+    assert_true(tug_packet_has_room(packet, kind, length));
+    uint64_t *words = tug_packet_add(packet, kind, good_sub[kind], kind * 1000, length);
+    for (unsigned i = 0; i < words_of(kind); i++)
+        words[i] = kind * UINT64_C(0x0101010101010101) + i;
+    return words;
+}
+
+static enum tug_packet_fault open_packet(struct tug_packet_reader *reader, const void *at,
+                                         size_t bytes) {
+    return tug_packet_open(reader, at, bytes, SESSION, RANKS);
+}
+
+static enum tug_packet_fault verdict(size_t bytes) {
+    struct tug_packet_reader reader;
+    struct tug_record record = {0};
+    const enum tug_packet_fault fault = open_packet(&reader, memory, bytes);
+    if (fault != TUG_PACKET_GOOD)
+        assert_false(tug_packet_next(&reader, &record)); /* nothing of it can be read */
+    return fault;
+}
+
+static struct tug_packet_header *header(void) {
+    return (struct tug_packet_header *)memory;
+}
+
+/* ---- what is built is what is read ---- */
+
+static void every_kind_and_length_comes_through(void **state) {
+    static const uint16_t lengths[] = {0, 1, 7, 8, 9, 24, 4095, 4096, 4097, 65521, 65528};
+    static unsigned char data[TUG_RECORD_DATA_MOST];
+    struct tug_packet packet;
+    (void)state;
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = (unsigned char)(i * 31 + 7);
+    memset(memory, 0xee, sizeof(memory));
+    for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
+        tug_packet_begin(&packet, memory, CAPACITY);
+        unsigned records = 0;
+        for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+            if (lengths[i] > most_data(kind))
+                continue;
+            uint64_t *words = add(&packet, kind, lengths[i]);
+            tug_packet_data(words + words_of(kind), data, lengths[i]);
+            records++;
+        }
+        const uint32_t number = is_request(kind) ? UINT32_MAX : 0;
+        tug_packet_end(&packet, RANKS - 1, number, 17, SESSION);
+
+        struct tug_packet_reader reader;
+        struct tug_record record = {0};
+        assert_int_equal(open_packet(&reader, memory, packet.used), TUG_PACKET_GOOD);
+        assert_int_equal(reader.header.source, RANKS - 1);
+        assert_int_equal(reader.header.number, number);
+        assert_int_equal(reader.header.applied, 17);
+        assert_int_equal(reader.header.records, records);
+        for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+            if (lengths[i] > most_data(kind))
+                continue;
+            assert_true(tug_packet_next(&reader, &record));
+            assert_int_equal(record.kind, kind);
+            assert_int_equal(record.sub, good_sub[kind]);
+            assert_int_equal(record.length, lengths[i]);
+            assert_int_equal(record.tag, kind * 1000);
+            for (unsigned word = 0; word < words_of(kind); word++)
+                assert_int_equal(record.words[word], kind * UINT64_C(0x0101010101010101) + word);
+            assert_ptr_equal(record.data, record.words + words_of(kind));
+            assert_memory_equal(record.data, data, lengths[i]);
+            for (unsigned pad = lengths[i]; pad % 8 != 0; pad++)
+                assert_int_equal(record.data[pad], 0);
+        }
+        assert_false(tug_packet_next(&reader, &record));
+        assert_ptr_equal(reader.next, reader.end);
+    }
+}
+
+static void records_of_all_kinds_mix(void **state) {
+    struct tug_packet packet;
+    unsigned kinds[4000], seed = 20160809, count = 0;
+    (void)state;
+    tug_packet_begin(&packet, memory, CAPACITY);
+    for (; count < 4000; count++) {
+        seed = seed * 1103515245 + 12345;
+        /* runs of one kind, then of two in turn, then of all */
+        unsigned kind = count < 1000   ? TUG_RECORD_WRITE
+                        : count < 2000 ? TUG_RECORD_WRITE + count % 2
+                                       : 1 + (seed >> 16) % (TUG_RECORD_KINDS - 1);
+        const size_t length = most_data(kind) > 0 ? (seed >> 20) % 80 : 0;
+        uint64_t *words = add(&packet, kind, length);
+        memset(words + words_of(kind), (int)kind, length);
+        kinds[count] = kind;
+    }
+    tug_packet_end(&packet, 0, 1, 0, SESSION);
+    struct tug_packet_reader reader;
+    struct tug_record record = {0};
+    assert_int_equal(open_packet(&reader, memory, packet.used), TUG_PACKET_GOOD);
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(tug_packet_next(&reader, &record));
+        assert_int_equal(record.kind, kinds[i]);
+        assert_int_equal(record.tag, kinds[i] * 1000);
+        for (unsigned at = 0; at < record.length; at++)
+            assert_int_equal(record.data[at], kinds[i]);
+    }
+    assert_false(tug_packet_next(&reader, &record));
+}
+
+static void a_packet_without_records_is_good(void **state) {
+    struct tug_packet packet;
+    (void)state;
+    tug_packet_begin(&packet, memory, HEADER);
+    tug_packet_end(&packet, 0, 0, 5, SESSION);
+    assert_int_equal(packet.used, HEADER);
+    assert_int_equal(verdict(HEADER), TUG_PACKET_GOOD);
+}
+
+static void room_is_counted_to_the_byte(void **state) {
+    (void)state;
+    for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
+        const uint32_t length = most_data(kind) > 0 ? 13 : 0;
+        const uint32_t needed = 8 + 8 * words_of(kind) + (length > 0 ? 16 : 0);
+        struct tug_packet packet;
+        assert_int_equal(tug_record_bytes(kind, length), needed);
+        tug_packet_begin(&packet, memory, HEADER + needed - 1);
+        assert_false(tug_packet_has_room(&packet, kind, length));
+        tug_packet_begin(&packet, memory, HEADER + needed);
+        assert_true(tug_packet_has_room(&packet, kind, length));
+        add(&packet, kind, length);
+        assert_int_equal(packet.used, packet.capacity);
+        assert_false(tug_packet_has_room(&packet, TUG_RECORD_FAILED, 0));
+    }
+}
+
+/* ---- what is refused ---- */
+
+/* A good packet with a request and an answer; returns its bytes. */
+static uint32_t make_good(void) {
+    struct tug_packet packet;
+    memset(memory, 0, 4096);
+    tug_packet_begin(&packet, memory, CAPACITY);
+    add(&packet, TUG_RECORD_WRITE, 12);
+    add(&packet, TUG_RECORD_VALUE, 0);
+    tug_packet_end(&packet, 3, 9, 8, SESSION);
+    assert_int_equal(verdict(packet.used), TUG_PACKET_GOOD);
+    return packet.used;
+}
+
+static void every_field_of_the_header_is_looked_at(void **state) {
+    const uint32_t bytes = make_good();
+    (void)state;
+#define CHECK_FIELD(field, value, fault)                                                           \
+    do {                                                                                           \
+        make_good();                                                                               \
+        header()->field = (value);                                                                 \
+        assert_int_equal(verdict(bytes), fault);                                                   \
+    } while (0)
+    CHECK_FIELD(magic, 0x4754, TUG_PACKET_FOREIGN); /* the other byte order */
+    CHECK_FIELD(version, TUG_PACKET_VERSION + 1, TUG_PACKET_FOREIGN);
+    CHECK_FIELD(version, 0, TUG_PACKET_FOREIGN);
+    CHECK_FIELD(flags, 0, TUG_PACKET_FOREIGN); /* it has a number */
+    for (unsigned bit = 1; bit < 8; bit++)
+        CHECK_FIELD(flags, (uint8_t)(TUG_PACKET_REQUESTS | 1u << bit), TUG_PACKET_FOREIGN);
+    CHECK_FIELD(number, 0, TUG_PACKET_FOREIGN); /* the flag says that there is one */
+    for (unsigned bit = 0; bit < 64; bit++) {
+        CHECK_FIELD(reserved, UINT64_C(1) << bit, TUG_PACKET_FOREIGN);
+        CHECK_FIELD(session, SESSION ^ UINT64_C(1) << bit, TUG_PACKET_SESSION);
+    }
+    CHECK_FIELD(source, RANKS - 1, TUG_PACKET_GOOD);
+    CHECK_FIELD(source, RANKS, TUG_PACKET_SOURCE);
+    CHECK_FIELD(source, UINT32_MAX, TUG_PACKET_SOURCE);
+    for (uint32_t said = 0; said < HEADER; said++)
+        CHECK_FIELD(bytes, said, TUG_PACKET_SHORT);
+    CHECK_FIELD(bytes, bytes + 1, TUG_PACKET_SHORT);
+    CHECK_FIELD(bytes, UINT32_MAX, TUG_PACKET_SHORT);
+    CHECK_FIELD(bytes, bytes - 8, TUG_PACKET_LENGTH);
+    CHECK_FIELD(records, 0, TUG_PACKET_LENGTH);
+    CHECK_FIELD(records, 1, TUG_PACKET_LENGTH);
+    CHECK_FIELD(records, 3, TUG_PACKET_LENGTH);
+    CHECK_FIELD(records, UINT32_MAX, TUG_PACKET_LENGTH);
+    CHECK_FIELD(applied, 12345, TUG_PACKET_GOOD);
+#undef CHECK_FIELD
+}
+
+static void a_packet_cut_anywhere_is_refused(void **state) {
+    (void)state;
+    for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
+        struct tug_packet packet;
+        tug_packet_begin(&packet, memory, CAPACITY);
+        for (int i = 0; i < 4; i++)
+            add(&packet, kind, most_data(kind) > 0 ? 21 : 0);
+        tug_packet_end(&packet, 0, 1, 0, SESSION);
+        for (uint32_t bytes = 0; bytes < packet.used; bytes++) {
+            /* a copy of its own size, so that a look behind it is seen by the address sanitizer */
+            unsigned char *cut = malloc(bytes + 1);
+            memcpy(cut, memory, bytes);
+            struct tug_packet_reader reader;
+            assert_int_equal(open_packet(&reader, cut, bytes), TUG_PACKET_SHORT);
+            if (bytes >= HEADER) { /* and the header says so */
+                memcpy(cut + offsetof(struct tug_packet_header, bytes), &bytes, sizeof(bytes));
+                assert_int_equal(open_packet(&reader, cut, bytes), TUG_PACKET_LENGTH);
+                assert_int_equal(reader.left, 0);
+            }
+            free(cut);
+        }
+        header()->bytes += 8; /* more than the records use up */
+        assert_int_equal(verdict(packet.used + 8), TUG_PACKET_LENGTH);
+        header()->bytes -= 8;
+        assert_int_equal(verdict(packet.used), TUG_PACKET_GOOD);
+        assert_int_equal(verdict(packet.used + 1), TUG_PACKET_LENGTH);
+    }
+}
+
+/* A packet that is one record of this look, or a good one and then it. */
+static enum tug_packet_fault verdict_of_record(unsigned kind, unsigned sub, uint16_t length,
+                                               bool numbered, unsigned before) {
+    const unsigned words = kind < TUG_RECORD_KINDS ? words_of(kind) : 0;
+    struct tug_packet packet;
+    tug_packet_begin(&packet, memory, CAPACITY);
+    for (unsigned i = 0; i < before; i++)
+        add(&packet, TUG_RECORD_VALUE, 0);
+    *(struct tug_record_head *)(memory + packet.used) =
+        (struct tug_record_head){(uint8_t)kind, (uint8_t)sub, length, 0};
+    packet.used += 8 + 8 * words + (length + 7u) / 8 * 8;
+    packet.records++;
+    tug_packet_end(&packet, 0, numbered, 0, SESSION);
+    return verdict(packet.used);
+}
+
+static void every_kind_and_sub_is_judged(void **state) {
+    static const uint16_t lengths[] = {0, 1, 8, 4096, 4097, 65528, 65529, 65535};
+    unsigned good = 0;
+    (void)state;
+    for (unsigned kind = 0; kind < 256; kind++)
+        for (unsigned sub = 0; sub < 256; sub++)
+            for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+                for (unsigned numbered = 0; numbered < 2; numbered++) {
+                    const enum tug_packet_fault expected =
+                        fault_of_record(kind, sub, lengths[i], numbered != 0);
+                    const enum tug_packet_fault fault =
+                        verdict_of_record(kind, sub, lengths[i], numbered != 0, i % 3);
+                    if (fault != expected)
+                        fail_msg("kind %u sub %u length %u number %u: %d, expected %d", kind, sub,
+                                 lengths[i], numbered, (int)fault, (int)expected);
+                    good += fault == TUG_PACKET_GOOD;
+                }
+    assert_true(good > 1000);
+}
+
+static void one_bad_record_among_many_is_found(void **state) {
+    (void)state;
+    for (unsigned bad = 0; bad < 50; bad++) {
+        struct tug_packet packet;
+        struct tug_record_head *heads[50];
+        tug_packet_begin(&packet, memory, CAPACITY);
+        for (unsigned i = 0; i < 50; i++) {
+            heads[i] = (struct tug_record_head *)(memory + packet.used);
+            add(&packet, i % 7 == 3 ? TUG_RECORD_FETCH : TUG_RECORD_WRITE, i % 7 == 3 ? 0 : 8);
+        }
+        tug_packet_end(&packet, 0, 1, 0, SESSION);
+        assert_int_equal(verdict(packet.used), TUG_PACKET_GOOD);
+        const struct tug_record_head kept = *heads[bad];
+        *heads[bad] = (struct tug_record_head){0}; /* kind 0 */
+        assert_int_equal(verdict(packet.used), TUG_PACKET_KIND);
+        *heads[bad] = kept;
+        heads[bad]->sub ^= 1;
+        assert_int_equal(verdict(packet.used),
+                         kept.kind == TUG_RECORD_FETCH ? TUG_PACKET_WIDTH : TUG_PACKET_KIND);
+        *heads[bad] = kept;
+        heads[bad]->length = kept.kind == TUG_RECORD_FETCH ? 8 : 60000; /* beyond the end */
+        assert_int_equal(verdict(packet.used), TUG_PACKET_LENGTH);
+    }
+}
+
+/* A record may not end beyond the packet even if one of the same look was good before it. */
+static void the_last_of_many_alike_must_fit(void **state) {
+    struct tug_packet packet;
+    (void)state;
+    for (unsigned count = 1; count < 6; count++) {
+        tug_packet_begin(&packet, memory, CAPACITY);
+        for (unsigned i = 0; i < count; i++) {
+            add(&packet, TUG_RECORD_WRITE, 8);
+            add(&packet, TUG_RECORD_READ, 0);
+        }
+        tug_packet_end(&packet, 0, 1, 0, SESSION);
+        for (uint32_t less = 1; less < tug_record_bytes(TUG_RECORD_READ, 0); less++) {
+            header()->bytes = packet.used - less;
+            assert_int_equal(verdict(packet.used - less), TUG_PACKET_LENGTH);
+        }
+    }
+}
+
+static void padding_is_not_looked_at(void **state) {
+    struct tug_packet packet;
+    (void)state;
+    tug_packet_begin(&packet, memory, CAPACITY);
+    uint64_t *words = add(&packet, TUG_RECORD_WRITE, 3);
+    memset(words + 2, 0xff, 8);
+    tug_packet_end(&packet, 0, 1, 0, SESSION);
+    assert_int_equal(verdict(packet.used), TUG_PACKET_GOOD);
+}
+
+static void who_sent_a_bad_packet_can_be_said(void **state) {
+    const uint32_t bytes = make_good();
+    struct tug_packet_reader reader;
+    (void)state;
+    header()->records = 5;
+    assert_int_equal(open_packet(&reader, memory, bytes), TUG_PACKET_LENGTH);
+    assert_int_equal(reader.header.source, 3);
+    assert_int_equal(reader.header.number, 9);
+}
+
+static void every_fault_has_its_sentence(void **state) {
+    (void)state;
+    for (int fault = TUG_PACKET_GOOD; fault <= TUG_PACKET_STATUS; fault++) {
+        const char *text = tug_packet_fault_text((enum tug_packet_fault)fault);
+        assert_non_null(text);
+        assert_true(strlen(text) > 10);
+        for (int other = TUG_PACKET_GOOD; other < fault; other++)
+            assert_string_not_equal(text, tug_packet_fault_text((enum tug_packet_fault)other));
+    }
+    assert_non_null(tug_packet_fault_text((enum tug_packet_fault)(TUG_PACKET_STATUS + 1)));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_and_length_comes_through),
+        cmocka_unit_test(records_of_all_kinds_mix),
+        cmocka_unit_test(a_packet_without_records_is_good),
+        cmocka_unit_test(room_is_counted_to_the_byte),
+        cmocka_unit_test(every_field_of_the_header_is_looked_at),
+        cmocka_unit_test(a_packet_cut_anywhere_is_refused),
+        cmocka_unit_test(every_kind_and_sub_is_judged),
+        cmocka_unit_test(one_bad_record_among_many_is_found),
+        cmocka_unit_test(the_last_of_many_alike_must_fit),
+        cmocka_unit_test(padding_is_not_looked_at),
+        cmocka_unit_test(who_sent_a_bad_packet_can_be_said),
+        cmocka_unit_test(every_fault_has_its_sentence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
