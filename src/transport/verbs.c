@@ -47,7 +47,9 @@ static bool open_here(struct tug_verbs *verbs, char *reason) {
         verbs->cq = tug_ibv.create_cq(verbs->device.context, size, NULL, verbs->channel, 0);
     verbs->chain = calloc(TUG_VERBS_DEPTH, sizeof *verbs->chain);
     verbs->pieces = calloc(TUG_VERBS_DEPTH, sizeof *verbs->pieces);
-    if (verbs->cq == NULL || verbs->chain == NULL || verbs->pieces == NULL) {
+    verbs->joined = calloc(TUG_VERBS_DEPTH, sizeof *verbs->joined);
+    if (verbs->cq == NULL || verbs->chain == NULL || verbs->pieces == NULL ||
+        verbs->joined == NULL) {
         snprintf(reason, 256, "%s has no room for a completion queue", verbs->device.name);
         return false;
     }
@@ -70,6 +72,7 @@ static void verbs_close(void *state) {
     pthread_mutex_destroy(&verbs->regions.lock);
     free(verbs->chain);
     free(verbs->pieces);
+    free(verbs->joined);
     free(verbs);
 }
 
