@@ -515,8 +515,7 @@ static void take_control(struct tug_packets *packets, struct tug_stream *stream,
         tug_transports[record->sub]->control(fabric->states[record->sub], stream->peer,
                                              record->data, record->length);
     else
-        tug_log(TUG_VERBOSE_WARN, "process %u sends a message for a transport that is not here",
-                stream->peer);
+        tug_warn_once("process %u sends messages for a transport that is not here", stream->peer);
 }
 
 static void serve(struct tug_packets *packets, struct tug_stream *stream,
@@ -691,7 +690,7 @@ static void refuse(struct tug_packets *packets, struct tug_stream *stream, const
     lose(packets, stream);
 }
 
-static void receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
+void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
     struct tug_packets *packets = receiver;
     struct tug_fabric *fabric = packets->fabric;
     struct tug_packet_reader reader;
@@ -783,11 +782,11 @@ static int open_wires(struct tug_packets *packets) {
         if (packets->mpi == NULL)
             return status;
         packets->mpi->receiver = packets;
-        packets->mpi->receive = receive;
+        packets->mpi->receive = tug_packets_receive;
     }
     if (packets->shm != NULL) {
         packets->shm->receiver = packets;
-        packets->shm->receive = receive;
+        packets->shm->receive = tug_packets_receive;
     }
     return 0;
 }

@@ -81,6 +81,9 @@ extern const struct tug_transport tug_transport_packets;
  */
 size_t tug_packets_footprint(uint64_t nranks, uint64_t active);
 
+/* What a wire calls when a packet has come; receiver is the struct tug_packets. */
+void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
+
 /* The wire to a peer. Any thread. */
 const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t peer);
 

@@ -224,11 +224,10 @@ static void chains(void) {
     for (int link = 0; link < LINKS; link++)
         for (int kind = 0; kind < LL_KINDS; kind++)
             for (int self = 0; self < 2; self++) {
-                bool near = ll_way("self") && self && link != MESSAGE;
-                bool mapped = tug_mem_map(context, &remote[kind].keys[right]) != NULL;
-                int length = near || (mapped && link != MESSAGE) ? 100000 : check_rounds(2000, 100);
-                if (self && link == MESSAGE && kind == 0)
-                    length = 100000;
+                bool mapped = ll_way("mapped") && link != MESSAGE &&
+                              tug_mem_map(context, &remote[kind].keys[right]) != NULL;
+                bool near = self ? ll_way("self") : mapped;
+                int length = near ? 100000 : check_rounds(2000, 100);
                 c = (struct chain){.link = (enum link)link,
                                    .to = self ? check_rank : right,
                                    .left = length,

@@ -14,6 +14,7 @@
 
 #include "check.h"
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <tugboat/llcl.h>
 #include <unistd.h>
@@ -144,6 +145,9 @@ LL_UNUSED static void ll_make(tug_context *context, struct ll_memory *m, enum ll
         /* At 8 but not at 16: what the host's windows stumble on. */
         m->block = aligned_alloc(64, (bytes + 2 * LL_GUARD + 8 + 63) / 64 * 64);
         CHECK(m->block != NULL, "no %zu bytes", bytes);
+        if (bytes >> 30 > 0) /* a million page faults are no part of any test */
+            madvise((void *)(((uintptr_t)m->block + 4095) & ~(uintptr_t)4095), bytes - 4096,
+                    MADV_HUGEPAGE);
         memset(m->block, LL_CANARY, LL_GUARD + 8);
         m->base = m->block + LL_GUARD + 8;
         memset(m->base, 0, bytes);

@@ -20,6 +20,7 @@ static const uint8_t good_sub[TUG_RECORD_KINDS] = {
     [TUG_RECORD_CONTROL] = 2,
     [TUG_RECORD_DATA] = -TUG_ERR_RANGE,
     [TUG_RECORD_FAILED] = -TUG_ERR_KEY,
+    [TUG_RECORD_REFUSED] = -TUG_ERR_INVALID,
 };
 
 static bool is_request(unsigned kind) {
@@ -77,6 +78,7 @@ static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t
     case TUG_RECORD_VALUE:
     case TUG_RECORD_FAILED:
     case TUG_RECORD_BULK_DONE:
+    case TUG_RECORD_REFUSED:
         if (sub > 14)
             return TUG_PACKET_STATUS;
         break;
