@@ -20,8 +20,8 @@ enum { MAX_SIZES = 32, MAX_SAMPLES = 1000, MIN_OPERATIONS = 4 };
 
 static const char *size_list = "8,64,512,4K,32K,256K,1M";
 static const char *op_list = "read,write,fetch_and_op,am";
-static long nsamples = 11;
-static double seconds = 0.01;
+static long nsamples = 51;
+static double seconds = 0.002;
 
 static struct llcl_side sides[2]; /* engine, direct */
 

@@ -1,59 +1,18 @@
 #include "persistent/arena.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/statvfs.h>
 
-#include "base/log.h"
 #include "host/host.h"
 #include "persistent/team.h"
+#include "transport/segment.h"
 #include "tugboat/tugboat.h"
 
 #define CHUNK_LEAST ((size_t)2 << 20)
-#define CHUNK_SPARE ((size_t)256 << 10) /* for the host's own bookkeeping of a window */
 #define PAGE ((size_t)4096)
-
-#ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
-#define MADV_POPULATE_WRITE 23
-#endif
-
-/* MPICH backs shared windows by files in /dev/shm. */
-static bool has_room(size_t bytes, const char *what) {
-    struct statvfs shm;
-    if (statvfs("/dev/shm", &shm) != 0)
-        return true;
-    size_t room = (size_t)shm.f_bavail * shm.f_frsize;
-    if (room >= bytes + CHUNK_SPARE)
-        return true;
-    tug_warn_once("/dev/shm has %zu KiB left, %s needs %zu KiB: the host MPI's own is used instead",
-                  room >> 10, what, (bytes + CHUNK_SPARE) >> 10);
-    return false;
-}
-
-/* False if there is no memory behind the pages. An older kernel cannot say; has_room() has looked.
- */
-static bool populate(unsigned char *base, size_t bytes, const char *what) {
-    unsigned char *start = (unsigned char *)((uintptr_t)base / PAGE * PAGE);
-    if (madvise(start, (size_t)(base + bytes - start), MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
-        return true;
-    tug_warn_once("shared memory of %zu KiB for %s is not to be had (%s): the host MPI's own is "
-                  "used instead",
-                  bytes >> 10, what, strerror(errno));
-    return false;
-}
-
-static bool all_agree(const struct tug_team *team, bool mine) {
-    int everyone = mine;
-    if (tug_host.Allreduce(MPI_IN_PLACE, &everyone, 1, MPI_INT, MPI_LAND, team->comm) !=
-        MPI_SUCCESS)
-        return false;
-    return everyone;
-}
 
 /* Takes the node's shared memory from the host. */
 static bool map(const struct tug_team *team, struct tug_chunk *chunk, bool at_once,
@@ -70,7 +29,7 @@ static bool map(const struct tug_team *team, struct tug_chunk *chunk, bool at_on
     chunk->base = base;
     if (team->node_size == 1) /* from malloc */
         memset(chunk->base, 0, chunk->bytes);
-    return team->node_rank != 0 || !at_once || populate(chunk->base, chunk->bytes, what);
+    return team->node_rank != 0 || !at_once || tug_shm_populate(chunk->base, chunk->bytes, what);
 }
 
 /* A new chunk, zeroed; at_once: with its pages. NULL without memory. */
@@ -78,14 +37,15 @@ static struct tug_chunk *make_chunk(struct tug_team *team, size_t bytes, bool at
                                     const char *what) {
     struct tug_chunk *chunk = calloc(1, sizeof(*chunk));
     bytes = (bytes + PAGE - 1) / PAGE * PAGE;
-    if (!all_agree(team, chunk != NULL && (team->node_rank != 0 || has_room(bytes, what)))) {
+    if (!tug_all_agree(team->comm,
+                       chunk != NULL && (team->node_rank != 0 || tug_shm_has_room(bytes, what)))) {
         free(chunk);
         return NULL;
     }
     chunk->bytes = bytes;
     chunk->win = MPI_WIN_NULL;
     chunk->id = ++team->last_chunk;
-    if (!all_agree(team, map(team, chunk, at_once, what))) {
+    if (!tug_all_agree(team->comm, map(team, chunk, at_once, what))) {
         if (chunk->win != MPI_WIN_NULL)
             tug_host.Win_free(&chunk->win);
         free(chunk);

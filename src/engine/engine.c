@@ -139,6 +139,8 @@ static void leave_with_work(struct tug_engine *engine) {
     do {
         unsigned executed = tug_executor_run(engine, left);
         left -= executed;
+        if (executed > 0)
+            tug_services_flush(engine);
         bool stuck = executed == 0 && !tug_backoff_step(&backoff);
         if ((left == 0 || stuck) && engine->has_thread) {
             offer(engine);

@@ -38,11 +38,13 @@ struct tug_job {
 };
 
 /* Something that is looked after in every round, as long as it is there: the transports of an LLCL
- * context, which have peers to answer even when nothing of ours is out. All three functions are
+ * context, which have peers to answer even when nothing of ours is out. All functions are
  * called by the holder of the baton only; they may enter and commit, as completed() may. */
 struct tug_service {
     /* Gets on as far as it goes without waiting. Returns true if anything moved. */
     bool (*poll)(struct tug_service *service);
+    /* The commands of a batch have been executed: what they began goes. */
+    void (*flush)(struct tug_service *service);
     /* True while something of ours is out: then somebody drives until it is not. */
     bool (*busy)(struct tug_service *service);
     /* The caller is going to sleep on the bell: see to it that news ring it, and return true; it

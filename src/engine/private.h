@@ -81,6 +81,9 @@ static inline void tug_completer_count(struct tug_engine *engine) {
     atomic_store(&engine->outstanding, engine->nactive + engine->nbusy);
 }
 
+/* The end of a batch, for every service. */
+void tug_services_flush(struct tug_engine *engine);
+
 /* Polls every service once. True if anything moved. */
 bool tug_services_poll(struct tug_engine *engine);
 

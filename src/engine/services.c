@@ -28,6 +28,11 @@ bool tug_services_poll(struct tug_engine *engine) {
     return moved;
 }
 
+void tug_services_flush(struct tug_engine *engine) {
+    for (struct tug_service *service = engine->services; service; service = service->next)
+        service->flush(service);
+}
+
 bool tug_services_arm(struct tug_engine *engine) {
     bool all = true;
     for (struct tug_service *service = engine->services; service; service = service->next)

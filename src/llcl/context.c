@@ -10,23 +10,28 @@
 #include "llcl/finalize.h"
 #include "transport/cma.h"
 #include "transport/packets.h"
+#include "transport/verbs.h"
 
 static struct tug_context *contexts;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- getting on ---- */
 
+void tug_context_flush(struct tug_context *context) {
+    struct tug_fabric *fabric = &context->fabric;
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
+        if (fabric->states[i] != NULL && tug_transports[i]->flush != NULL)
+            tug_transports[i]->flush(fabric->states[i]);
+}
+
 bool tug_context_poll(struct tug_context *context) {
     struct tug_fabric *fabric = &context->fabric;
     bool moved = false;
     context->posts = 0;
-    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
-        if (fabric->states[i] == NULL)
-            continue;
-        if (tug_transports[i]->flush != NULL)
-            tug_transports[i]->flush(fabric->states[i]);
-        moved |= tug_transports[i]->poll(fabric->states[i]);
-    }
+    tug_context_flush(context);
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
+        if (fabric->states[i] != NULL)
+            moved |= tug_transports[i]->poll(fabric->states[i]);
     return moved;
 }
 
@@ -46,6 +51,10 @@ static struct tug_context *of_service(struct tug_service *service) {
 
 static bool service_poll(struct tug_service *service) {
     return tug_context_poll(of_service(service));
+}
+
+static void service_flush(struct tug_service *service) {
+    tug_context_flush(of_service(service));
 }
 
 static bool service_busy(struct tug_service *service) {
@@ -157,11 +166,16 @@ static int open_transports(struct tug_context *context) {
         fabric->ways &= ~(unsigned)TUG_WAY_CMA;
         tug_log(TUG_VERBOSE_INFO, "no cross-memory attach: %s", reason);
     }
+    if (!tug_all_agree(fabric->node_comm, fabric->ways & TUG_WAY_CMA))
+        fabric->ways &= ~(unsigned)TUG_WAY_CMA;
     int status = tug_transport_packets.open(fabric, &fabric->states[TUG_BY_PACKETS]);
     if (status == 0)
         status = open_transport(fabric, TUG_BY_VERBS, TUG_WAY_VERBS);
     if (status == 0)
         status = open_transport(fabric, TUG_BY_NATIVE, TUG_WAY_NATIVE);
+    /* cards and CPUs are not atomic to each other: the card's only where nobody uses a CPU's */
+    fabric->device_atomics = status == 0 && !(fabric->ways & (TUG_WAY_SELF | TUG_WAY_MAPPED)) &&
+                             tug_verbs_atomics(fabric->states[TUG_BY_VERBS]);
     if (fabric->states[TUG_BY_PACKETS] != NULL)
         context->shm = ((struct tug_packets *)fabric->states[TUG_BY_PACKETS])->shm;
     return status;
@@ -216,6 +230,7 @@ static void use_bell(struct tug_context *context) {
     if (fabric->bell == NULL)
         fabric->bell = &nobodys;
     context->service = (struct tug_service){.poll = service_poll,
+                                            .flush = service_flush,
                                             .busy = service_busy,
                                             .arm = service_arm,
                                             .bell = fabric->bell,

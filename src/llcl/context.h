@@ -56,6 +56,9 @@ struct tug_context {
  * Not in callbacks. */
 void tug_context_call(struct tug_context *context, void (*function)(void *), void *argument);
 
+/* The end of a batch: what was posted goes. Holder only. */
+void tug_context_flush(struct tug_context *context);
+
 /* One poll of all transports. Holder only. True if anything moved. */
 bool tug_context_poll(struct tug_context *context);
 

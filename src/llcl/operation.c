@@ -113,8 +113,6 @@ static inline unsigned char *reach(const struct tug_context *context,
     const struct tug_fabric *fabric = &context->fabric;
     const struct tug_key *key = request->remote->key;
     uint32_t peer = (uint32_t)request->peer;
-    if (fabric->device_atomics)
-        return NULL; /* one way for all: the card's */
     if (peer == fabric->rank && (fabric->ways & TUG_WAY_SELF)) {
         int status =
             tug_key_allows(key, fabric->session, peer, request->remote->offset, request->bytes);
@@ -264,14 +262,10 @@ static void execute_nothing(struct tug_command *command) {
 /* The holder has posted an operation of its own: the batch ends, and now and then a look for
  * answers keeps the table from filling up. */
 static inline void after_post(struct tug_context *context) {
-    struct tug_fabric *fabric = &context->fabric;
-    if (++context->posts >= POSTS_A_POLL) {
+    if (++context->posts >= POSTS_A_POLL)
         (void)tug_context_poll(context);
-        return;
-    }
-    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
-        if (fabric->states[i] != NULL && tug_transports[i]->flush != NULL)
-            tug_transports[i]->flush(fabric->states[i]);
+    else
+        tug_context_flush(context);
 }
 
 static bool submit(struct tug_context *context, const struct request *request, unsigned char *local,

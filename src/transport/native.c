@@ -6,13 +6,17 @@
  * owner does, before:
  *
  *     read     origin: ASK ----> owner: looks it up, counts registration->serving
- *              origin <--- GRANT (address), gets, completes; RELEASE ---> owner: counts down
+ *              origin <--- GRANT (address), gets; RELEASE ---> owner: counts down
+ *              origin <--- DONE, completes
  *     write    origin: OFFER (address) ---> owner: looks it up, counts, gets, counts down
  *              origin <--- DONE, completes
  *
  * Memory that overlaps attached memory without lying inside it cannot be attached (MPI-4.0,
  * 12.2.4). It is not offered, and when it is asked for, the answer is NATIVE_ELSEWHERE and the
  * origin hands the operation to the packets.
+ *
+ * An operation is complete when the owner counts it no more, so that an owner who is told of it can
+ * end the registration.
  *
  * Threading: the table of attached ranges has a lock; all else belongs to the holder, see
  * transport.h.
@@ -90,7 +94,7 @@ struct native {
     uint32_t nasked;     /* operations that they know of, of these */
     uint32_t noffered;   /* ... writes, which peers get from here */
     uint32_t ngranted;   /* reads of peers from here */
-    uint64_t *asked;     /* bit per tag: an answer is due */
+    uint8_t *due;        /* by tag: the kind of the answer that must come, 0: none */
 
     struct block *blocks; /* in order of arrival */
     struct block **blocks_end;
@@ -196,17 +200,17 @@ static int open_window(struct native *native) {
 
 static int native_open(struct tug_fabric *fabric, void **state) {
     struct native *native = calloc(1, sizeof(*native));
-    uint64_t *asked = calloc((fabric->noperations + 63) / 64, sizeof(*asked));
-    int status = native != NULL && asked != NULL ? 0 : TUG_ERR_NO_MEMORY;
+    uint8_t *due = calloc(fabric->noperations, 1);
+    int status = native != NULL && due != NULL ? 0 : TUG_ERR_NO_MEMORY;
     if (status == 0) {
         native->fabric = fabric;
-        native->asked = asked;
+        native->due = due;
         native->waiting.first = TUG_NO_TAG;
         native->blocks_end = &native->blocks;
         status = open_window(native);
     }
     if (status != 0) {
-        free(asked);
+        free(due);
         free(native);
         return status;
     }
@@ -236,7 +240,7 @@ static void native_close(void *state) {
     free_blocks(native->blocks);
     free_blocks(native->free_blocks);
     pthread_mutex_destroy(&native->lock);
-    free(native->asked);
+    free(native->due);
     free(native);
 }
 
@@ -249,12 +253,12 @@ static bool native_reaches(void *state, uint32_t peer) {
 
 static bool native_takes(void *state, const struct tug_operation *operation) {
     (void)state;
-    if (operation->bytes < TUG_NATIVE_MIN || operation->local == NULL)
+    if (operation->bytes < TUG_NATIVE_MIN)
         return false;
-    if (operation->kind == TUG_OPERATION_READ)
-        return true;
     if (operation->kind != TUG_OPERATION_WRITE)
-        return false;
+        return operation->kind == TUG_OPERATION_READ;
+    if (operation->local == NULL)
+        return true; /* no block without memory comes: somebody asks what would be taken */
     /* relaxed: the caller set it */
     const struct tug_registration *registration =
         atomic_load_explicit(&operation->registration, memory_order_relaxed);
@@ -268,7 +272,7 @@ static void tell(struct native *native, uint32_t peer, const struct message *mes
 static void ask(struct native *native, struct tug_operation *operation) {
     const uint32_t tag = tug_fabric_tag(native->fabric, operation);
     const bool writes = operation->kind == TUG_OPERATION_WRITE;
-    native->asked[tag / 64] |= (uint64_t)1 << tag % 64;
+    native->due[tag] = writes ? DONE : GRANT;
     native->nasked++;
     native->noffered += writes;
     tell(native, operation->peer,
@@ -348,22 +352,26 @@ static void get_piece(struct native *native, struct block *block) {
     block->left -= bytes;
 }
 
+/* A read is over; its owner may forget it. */
+static void give_back(struct native *native, struct tug_operation *operation, uint64_t key,
+                      int status) {
+    const uint32_t tag = tug_fabric_tag(native->fabric, operation);
+    operation->status = (int8_t)status;
+    native->due[tag] = DONE;
+    tell(native, operation->peer, &(struct message){.kind = RELEASE, .tag = tag, .key = key});
+}
+
 /* Everything of it has come, or will never come. */
 static void end_block(struct native *native, struct block *block) {
-    struct message message = {.tag = block->tag, .key = block->key, .status = block->status};
-    struct tug_registration *registration = block->registration;
-    const uint32_t peer = block->peer;
+    if (block->registration != NULL) {
+        block->registration->serving--;
+        tell(native, block->peer,
+             &(struct message){.kind = DONE, .tag = block->tag, .status = block->status});
+    } else {
+        give_back(native, &native->fabric->operations[block->tag], block->key, block->status);
+    }
     block->next = native->free_blocks;
     native->free_blocks = block;
-    if (registration != NULL) {
-        registration->serving--;
-        message.kind = DONE;
-        tell(native, peer, &message);
-    } else {
-        message.kind = RELEASE;
-        tell(native, peer, &message);
-        finish(native, &native->fabric->operations[message.tag], (int)message.status);
-    }
 }
 
 /* Asks for pieces while there is room, first come, first served. */
@@ -433,16 +441,15 @@ static void offered(struct native *native, uint32_t peer, const struct message *
     enqueue(native, block);
 }
 
-/* The operation that an answer is for; NULL: none is due. */
-static struct tug_operation *take_asked(struct native *native, uint32_t peer, uint32_t tag,
-                                        enum tug_operation_kind kind) {
-    const uint64_t bit = (uint64_t)1 << tag % 64;
-    if (tag >= native->fabric->noperations || (native->asked[tag / 64] & bit) == 0)
+/* The operation that an answer is for; NULL: none of that kind is due. */
+static struct tug_operation *answered(struct native *native, uint32_t peer,
+                                      const struct message *message) {
+    if (message->tag >= native->fabric->noperations || native->due[message->tag] != message->kind)
         return NULL;
-    struct tug_operation *operation = &native->fabric->operations[tag];
-    if (operation->peer != peer || operation->kind != kind)
+    struct tug_operation *operation = &native->fabric->operations[message->tag];
+    if (operation->peer != peer)
         return NULL;
-    native->asked[tag / 64] &= ~bit;
+    native->due[message->tag] = 0;
     return operation;
 }
 
@@ -456,8 +463,9 @@ static void granted(struct native *native, struct tug_operation *operation,
     struct block *block = message->status == 0 ? new_block(native) : NULL;
     if (block == NULL) {
         if (message->status == 0)
-            tell(native, operation->peer, &(struct message){.kind = RELEASE, .key = message->key});
-        finish(native, operation, message->status == 0 ? TUG_ERR_NO_MEMORY : (int)message->status);
+            give_back(native, operation, message->key, TUG_ERR_NO_MEMORY);
+        else
+            finish(native, operation, (int)message->status);
         return;
     }
     *block = (struct block){.to = operation->local,
@@ -469,7 +477,8 @@ static void granted(struct native *native, struct tug_operation *operation,
     enqueue(native, block);
 }
 
-static bool release(struct native *native, const struct message *message) {
+/* The peer has read what it asked for. */
+static bool release(struct native *native, uint32_t peer, const struct message *message) {
     int status;
     struct tug_registration *registration =
         tug_memory_find(&native->fabric->memory, message->key, 0, 0, &status);
@@ -477,7 +486,16 @@ static bool release(struct native *native, const struct message *message) {
         return false;
     registration->serving--;
     native->ngranted--;
+    tell(native, peer, &(struct message){.kind = DONE, .tag = message->tag});
     return true;
+}
+
+static void done(struct native *native, struct tug_operation *operation, int status) {
+    if (operation->kind == TUG_OPERATION_WRITE)
+        native->noffered--;
+    else
+        status = operation->status;
+    finish(native, operation, status);
 }
 
 /* False: the message makes no sense. */
@@ -493,19 +511,17 @@ static bool understand(struct native *native, uint32_t peer, const struct messag
         offered(native, peer, message);
         return true;
     case GRANT:
-        operation = take_asked(native, peer, message->tag, TUG_OPERATION_READ);
+        operation = answered(native, peer, message);
         if (operation != NULL)
             granted(native, operation, message);
         return operation != NULL;
     case DONE:
-        operation = take_asked(native, peer, message->tag, TUG_OPERATION_WRITE);
-        if (operation == NULL)
-            return false;
-        native->noffered--;
-        finish(native, operation, message->status > 0 ? TUG_ERR_MPI : (int)message->status);
-        return true;
+        operation = message->status <= 0 ? answered(native, peer, message) : NULL;
+        if (operation != NULL)
+            done(native, operation, (int)message->status);
+        return operation != NULL;
     case RELEASE:
-        return release(native, message);
+        return release(native, peer, message);
     default:
         return false;
     }
@@ -597,3 +613,7 @@ const struct tug_transport tug_transport_native = {
     .arm = native_arm,
     .control = native_control,
 };
+
+size_t tug_native_footprint(uint32_t operations) {
+    return sizeof(struct native) + operations;
+}

@@ -24,32 +24,37 @@ bool tug_all_agree(MPI_Comm comm, bool mine) {
     return everyone;
 }
 
-/* MPICH backs shared windows by files in /dev/shm. One process of the node looks for all. */
-static bool has_room(MPI_Comm node_comm, size_t bytes) {
-    unsigned long long mine = bytes, sum = 0;
+bool tug_shm_has_room(size_t bytes, const char *what) {
     struct statvfs shm;
+    if (statvfs("/dev/shm", &shm) != 0)
+        return true;
+    size_t room = (size_t)shm.f_bavail * shm.f_frsize;
+    if (room >= bytes + SPARE)
+        return true;
+    tug_warn_once("/dev/shm has %zu KiB left, %s needs %zu KiB", room >> 10, what,
+                  (bytes + SPARE) >> 10);
+    return false;
+}
+
+bool tug_shm_populate(unsigned char *base, size_t bytes, const char *what) {
+    unsigned char *start = (unsigned char *)((uintptr_t)base / PAGE * PAGE);
+    if (bytes == 0 || madvise(start, (size_t)(base + bytes - start), MADV_POPULATE_WRITE) == 0 ||
+        errno == EINVAL)
+        return true;
+    tug_warn_once("shared memory of %zu KiB for %s is not to be had: %s", bytes >> 10, what,
+                  strerror(errno));
+    return false;
+}
+
+/* MPICH backs shared windows by files in /dev/shm, but for a process alone. */
+static bool node_has_room(MPI_Comm node_comm, size_t bytes) {
+    unsigned long long mine = bytes, sum = 0;
     int nprocesses = 1;
     tug_host.Comm_size(node_comm, &nprocesses);
     if (tug_host.Allreduce(&mine, &sum, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, node_comm) !=
         MPI_SUCCESS)
         return false;
-    if (nprocesses == 1 || statvfs("/dev/shm", &shm) != 0)
-        return true;
-    size_t room = (size_t)shm.f_bavail * shm.f_frsize;
-    if (room >= sum + SPARE)
-        return true;
-    tug_warn_once("/dev/shm has %zu KiB left, the processes of this node need %llu KiB", room >> 10,
-                  (sum + SPARE) >> 10);
-    return false;
-}
-
-/* False if there is no memory behind the pages. An older kernel cannot say; has_room() has looked.
- */
-static bool populate(unsigned char *base, size_t bytes) {
-    if (bytes == 0 || madvise(base, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
-        return true;
-    tug_warn_once("shared memory of %zu KiB is not to be had: %s", bytes >> 10, strerror(errno));
-    return false;
+    return nprocesses == 1 || tug_shm_has_room((size_t)sum, "LLCL on this node");
 }
 
 /* Each process asks for a page more than it needs, to start at one. */
@@ -96,12 +101,13 @@ static bool make(MPI_Comm node_comm, size_t bytes, struct tug_segment *segment) 
     struct tug_segment_part *part = &segment->parts[rank];
     if (part->bytes > 0 && n == 1) /* from malloc */
         memset(part->base, 0, part->bytes);
-    return populate(part->base, (part->bytes + PAGE - 1) / PAGE * PAGE);
+    return tug_shm_populate(part->base, part->bytes, "LLCL");
 }
 
 int tug_segment_make(MPI_Comm all, MPI_Comm node_comm, size_t bytes, struct tug_segment *segment) {
     *segment = (struct tug_segment){.win = MPI_WIN_NULL};
-    if (!tug_all_agree(all, bytes <= PTRDIFF_MAX - 2 * PAGE && has_room(node_comm, asked(bytes))))
+    if (!tug_all_agree(all,
+                       bytes <= PTRDIFF_MAX - 2 * PAGE && node_has_room(node_comm, asked(bytes))))
         return TUG_ERR_NO_MEMORY;
     if (!tug_all_agree(all, make(node_comm, bytes, segment))) {
         tug_segment_free(segment);

@@ -33,4 +33,11 @@ void tug_segment_free(struct tug_segment *segment);
 /* True if this is true at every process of comm. */
 bool tug_all_agree(MPI_Comm comm, bool mine);
 
+/* Has /dev/shm room for so much? False is said once, with what wants it. */
+bool tug_shm_has_room(size_t bytes, const char *what);
+
+/* Makes the pages real. False, said once, if there is no memory behind them; an older kernel cannot
+ * tell, then tug_shm_has_room() has looked. */
+bool tug_shm_populate(unsigned char *base, size_t bytes, const char *what);
+
 #endif

@@ -27,7 +27,7 @@
 #define CANARY 0xc5
 #define OPERATIONS 32u
 #define TRANSFERS 256
-#define PIECE 7168u /* what a READ asks for at a time */
+#define PIECE TUG_READ_PIECE
 #define ME 0u
 #define NODE 3u /* ranks 0, 1 and 2 are a node */
 

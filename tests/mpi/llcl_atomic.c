@@ -281,7 +281,7 @@ static void run(enum tug_drive drive) {
     for (int kind = 0; kind < LL_KINDS; kind++) {
         tug_context *context = ll_open(MPI_COMM_WORLD, drive);
         ll_make(context, &words, (enum ll_kind)kind, OWN + LL_MAX_RANKS * EACH);
-        ll_make(context, &results, (enum ll_kind)(check_rank % 2), RESULTS);
+        ll_make(context, &results, (enum ll_kind)(1 - kind), RESULTS);
         set_words();
         ll_barrier(context);
         for (int to = 0; to < check_nranks; to++) {
@@ -298,8 +298,8 @@ static void run(enum tug_drive drive) {
         ll_barrier(context);
         if (check_rank == check_nranks - 1)
             check_words(n);
-        ll_end(&results);
-        ll_end(&words);
+        ll_end(context, &results);
+        ll_end(context, &words);
         ll_close(&context);
     }
 }

@@ -16,6 +16,9 @@ static const size_t sizes[] = {0,     1,     7,      8,        9,
                                65536, 65537, 300001, 1u << 20, (1u << 20) + 1};
 enum { SIZES = sizeof sizes / sizeof *sizes, BEFORE = 64, BEHIND = 64, SKEW_MOST = 16 };
 
+/* Not the same at both ends, or a byte too many would not be seen. */
+enum { FAR_CANARY = 0xa5, NEAR_CANARY = 0x5b };
+
 /* Distances of a transfer's ends from multiples of 64. */
 static const size_t skews[][2] = {{0, 0}, {3, 8}, {8, 5}, {1, 1}};
 enum { SKEWS = sizeof skews / sizeof *skews, RECORDS = 1 << 15 };
@@ -42,8 +45,9 @@ static size_t place(int i, size_t skew) {
 
 static void check_around(const struct ll_memory *m, int i, size_t skew, const char *what) {
     size_t from = place(i, skew), to = from + sizes[i];
-    ll_all(m->base + slot_at[i], from - slot_at[i], LL_CANARY, what, __LINE__);
-    ll_all(m->base + to, slot_at[i + 1] - to, LL_CANARY, what, __LINE__);
+    uint8_t canary = m == &remote[m->kind] ? FAR_CANARY : NEAR_CANARY;
+    ll_all(m->base + slot_at[i], from - slot_at[i], canary, what, __LINE__);
+    ll_all(m->base + to, slot_at[i + 1] - to, canary, what, __LINE__);
 }
 
 static uint64_t round_of(int i) {
@@ -52,8 +56,8 @@ static uint64_t round_of(int i) {
 
 static void reset(tug_context *context) {
     for (int k = 0; k < LL_KINDS; k++) {
-        memset(remote[k].base, LL_CANARY, remote[k].bytes);
-        memset(local[k].base, LL_CANARY, local[k].bytes);
+        memset(remote[k].base, FAR_CANARY, remote[k].bytes);
+        memset(local[k].base, NEAR_CANARY, local[k].bytes);
     }
     phase++;
     ll_barrier(context);
@@ -151,10 +155,10 @@ static void mapped(tug_context *context) {
     reset(context);
     const unsigned char *map = tug_mem_map(context, &remote[LL_ALLOCATED].keys[right]);
     if (map != NULL)
-        ll_all(map, remote[LL_ALLOCATED].bytes, LL_CANARY, "mapped memory", __LINE__);
+        ll_all(map, remote[LL_ALLOCATED].bytes, FAR_CANARY, "mapped memory", __LINE__);
     map = tug_mem_map(context, &remote[LL_REGISTERED].keys[right]);
     if (map != NULL)
-        ll_all(map, remote[LL_REGISTERED].bytes, LL_CANARY, "mapped memory", __LINE__);
+        ll_all(map, remote[LL_REGISTERED].bytes, FAR_CANARY, "mapped memory", __LINE__);
     ll_barrier(context);
 }
 
@@ -186,8 +190,8 @@ static void run(enum tug_drive drive) {
             all_at_once(context, &p);
         }
     for (int k = 0; k < LL_KINDS; k++) {
-        ll_end(&remote[k]);
-        ll_end(&local[k]);
+        ll_end(context, &remote[k]);
+        ll_end(context, &local[k]);
     }
     ll_close(&context);
     ll_once(&records[first], nrecords - first);

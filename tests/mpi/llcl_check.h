@@ -14,6 +14,7 @@
 
 #include "check.h"
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <tugboat/llcl.h>
 #include <unistd.h>
@@ -144,6 +145,9 @@ LL_UNUSED static void ll_make(tug_context *context, struct ll_memory *m, enum ll
         /* At 8 but not at 16: what the host's windows stumble on. */
         m->block = aligned_alloc(64, (bytes + 2 * LL_GUARD + 8 + 63) / 64 * 64);
         CHECK(m->block != NULL, "no %zu bytes", bytes);
+        if (bytes >> 30 > 0) /* a million page faults are no part of any test */
+            madvise((void *)(((uintptr_t)m->block + 4095) & ~(uintptr_t)4095), bytes - 4096,
+                    MADV_HUGEPAGE);
         memset(m->block, LL_CANARY, LL_GUARD + 8);
         m->base = m->block + LL_GUARD + 8;
         memset(m->base, 0, bytes);
@@ -170,11 +174,15 @@ LL_UNUSED static void ll_guards(const struct ll_memory *m) {
     }
 }
 
-/* Peers may still be at it for a moment: after the barrier that follows their last operation the
- * answer is 0 at once. */
-LL_UNUSED static void ll_end(struct ll_memory *m) {
+/* Nothing is under way in it any more. Its owner may have to hear of that: a moment is allowed. */
+LL_UNUSED static void ll_end(tug_context *context, struct ll_memory *m) {
+    int rc;
     ll_guards(m);
-    int rc = tug_mem_deregister(&m->registration);
+    for (double end = ll_now() + 5; (rc = tug_mem_deregister(&m->registration)) == TUG_ERR_STATE;) {
+        CHECK(ll_now() < end, "memory that nobody uses cannot be deregistered");
+        tug_progress(context);
+        sched_yield();
+    }
     CHECK(rc == 0 && m->registration == NULL, "tug_mem_deregister: %s", tug_strerror(rc));
     free(m->block);
 }

@@ -401,7 +401,7 @@ static void run(enum tug_drive drive) {
     LL_GOOD(tug_am_register(context, HANDLER, on_message, NULL));
     for (int kind = 0; kind < LL_KINDS; kind++)
         ll_make(context, &memory[kind], (enum ll_kind)kind, area_at(check_nranks, 0));
-    ll_make(context, &staging, (enum ll_kind)(check_rank % 2),
+    ll_make(context, &staging, (enum ll_kind)(round_number % 2),
             (size_t)nthreads * (size_t)check_nranks * LL_KINDS * AREA);
     for (int i = 0; i < nthreads; i++)
         prepare(&threads[i], i);
@@ -422,8 +422,8 @@ static void run(enum tug_drive drive) {
     for (int i = 0; i < nthreads; i++)
         free(threads[i].shadow);
     for (int kind = 0; kind < LL_KINDS; kind++)
-        ll_end(&memory[kind]);
-    ll_end(&staging);
+        ll_end(context, &memory[kind]);
+    ll_end(context, &staging);
     ll_close(&context);
 }
 
@@ -435,7 +435,7 @@ int main(int argc, char **argv) {
         noperations = atoi(argv[2]);
     CHECK(nthreads >= 1 && nthreads <= THREADS_MOST, "1 to %d threads", THREADS_MOST);
     if (noperations == 0)
-        noperations = check_rounds(20000, 4000) / nthreads;
+        noperations = check_rounds(40000, 8000) / nthreads;
     ll_drives(argc > 3 ? argv[3] : NULL, run);
     return check_end();
 }

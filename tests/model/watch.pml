@@ -1,0 +1,228 @@
+/* How the offload thread watches (src/engine/offload.c): while nobody drives it sleeps on the bell that
+ * peers ring, and is woken by this process's own threads wherever it sleeps.
+ *
+ * PEERS processes put news into the inbox and ring its bell (SERVICE). LOCALS threads of this process
+ * put work out and ring whatever bell the thread has said it sleeps on. A caller takes the baton for a
+ * while: then the thread sleeps on its OWN bell, with a timer. At the end the service is taken out and
+ * its memory goes: nobody of this process may touch its bell after that.
+ *
+ * Property: no state without a successor in which news or work are left (spin's invalid end states), and
+ * the assertions on `gone`. Broken variants, to be found wrong: CHOOSE_LATE, NO_ROUND, NO_LOOK,
+ * NO_BATON, FORGET_AT_ONCE, NO_RING.
+ */
+#ifndef PEERS
+#define PEERS 2
+#endif
+#ifndef LOCALS
+#define LOCALS 1
+#endif
+
+#define SLEEPER 1
+#define STEP 2
+#define OWN 0
+#define SERVICE 1
+#define NOWHERE 2
+
+byte word[2];
+byte asleep = NOWHERE; /* the bell on which the thread is in the kernel */
+byte asleep_on = OWN;  /* tug_sleeper */
+byte ringing;
+bit baton;
+bit deep;
+bit services = 1;
+bit gone;
+byte news, work; /* not yet looked after */
+byte peers_done, locals_done;
+
+/* tug_bell_ring(): by a peer it always finds memory, its own mapping */
+inline ring(bell, ours)
+{
+    assert(!(ours && bell == SERVICE && gone));
+    seen = word[bell];
+    do
+    :: seen & SLEEPER ->
+        atomic {
+            if
+            :: word[bell] == seen -> word[bell] = (seen & ~SLEEPER) + STEP; ok = true
+            :: else -> seen = word[bell]; ok = false
+            fi
+        }
+        if
+        :: ok ->
+            atomic {
+                if
+                :: asleep == bell -> asleep = NOWHERE
+                :: else
+                fi
+            }
+            break
+        :: else
+        fi
+    :: else -> break
+    od
+}
+
+/* tug_sleeper_ring() */
+inline ring_thread()
+{
+    ringing++;
+    where = asleep_on;
+    ring(where, true);
+    ringing--
+}
+
+inline prepare(which)
+{
+    assert(!(which == SERVICE && gone));
+    atomic { word[which] = word[which] | SLEEPER; key = word[which] }
+}
+
+active proctype thread()
+{
+    byte key, bell;
+    bit moved, timed;
+again:
+    bell = OWN;
+    moved = 0;
+    timed = 0;
+    asleep_on = OWN;
+    prepare(OWN);
+    if
+    :: services ->
+        if
+#ifdef NO_BATON
+        :: true ->
+#else
+        :: atomic { !baton -> baton = 1 } ->
+#endif
+            if
+            :: services ->
+                bell = SERVICE;
+#ifdef CHOOSE_LATE
+                prepare(SERVICE);
+#else
+                asleep_on = SERVICE;
+                prepare(SERVICE);
+#endif
+            :: else
+            fi;
+#ifndef NO_ROUND
+            atomic {
+                if
+                :: news > 0 -> news = 0; moved = 1
+                :: else
+                fi
+            };
+#endif
+#ifndef NO_BATON
+            baton = 0
+#endif
+        :: baton -> timed = 1
+        fi
+    :: else
+    fi;
+    if
+    :: moved -> goto again
+    :: else
+    fi;
+    deep = 1;
+#ifndef NO_LOOK
+    if
+    :: work > 0 -> deep = 0; work = 0; goto again
+    :: else
+    fi;
+#endif
+#ifdef CHOOSE_LATE
+    asleep_on = bell;
+#endif
+    atomic { /* FUTEX_WAIT; memory that is gone is an error code */
+        if
+        :: !(bell == SERVICE && gone) && word[bell] == key -> asleep = bell
+        :: else
+        fi
+    };
+end_idle: /* with nothing left to do it may sleep for ever */
+    if
+    :: asleep == NOWHERE
+    :: timed -> asleep = NOWHERE
+    fi;
+    deep = 0;
+    work = 0;
+    goto again
+}
+
+proctype peer()
+{
+    byte seen;
+    bool ok;
+    news++;
+    ring(SERVICE, false);
+    peers_done++
+}
+
+proctype worker()
+{
+    byte seen, where;
+    bool ok;
+    work++;
+    if
+    :: deep -> ring_thread()
+    :: else -> skip /* it looks before it sleeps */
+    fi;
+    locals_done++
+}
+
+/* A thread that drives for a while; what comes meanwhile it looks after. */
+active proctype caller()
+{
+    if
+    :: atomic { !baton -> baton = 1 } ->
+        news = 0;
+        baton = 0
+    :: skip
+    fi
+}
+
+/* tug_engine_unserve(), when the peers have ended */
+active proctype ender()
+{
+    byte seen, where;
+    bool ok;
+    atomic { peers_done == PEERS && news == 0 };
+    atomic { !baton -> baton = 1 };
+    services = 0;
+    baton = 0;
+#ifndef NO_RING
+    ring_thread();
+#endif
+    atomic {
+        if
+        :: asleep_on == SERVICE -> asleep_on = OWN
+        :: else
+        fi
+    };
+#ifndef FORGET_AT_ONCE
+    ringing == 0;
+#endif
+    gone = 1;
+    atomic { locals_done == LOCALS && work == 0 };
+    /* the thread must not sleep for ever where nobody can wake it any more */
+    assert(asleep != SERVICE)
+}
+
+init
+{
+    byte n;
+    atomic {
+        n = 0;
+        do
+        :: n < PEERS -> run peer(); n++
+        :: else -> break
+        od;
+        n = 0;
+        do
+        :: n < LOCALS -> run worker(); n++
+        :: else -> break
+        od
+    }
+}

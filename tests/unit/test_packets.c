@@ -1,0 +1,536 @@
+/* The packet transport between two processes that are both in this one: two fabrics, joined by
+ * wires that are queues, so that the test decides what is delivered and when. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "transport/packets.h"
+
+#define OPERATIONS 4096
+#define MEMORY ((size_t)1 << 20)
+#define PACKET_BYTES 8176
+#define QUEUE 64
+
+struct side;
+
+struct fake_wire {
+    struct tug_wire wire;
+    struct side *to;
+    struct {
+        size_t bytes;
+        uint64_t memory[PACKET_BYTES / 8];
+    } queue[QUEUE];
+    unsigned first, count, room; /* room: how many fit */
+    unsigned sent;
+};
+
+struct side {
+    struct tug_fabric fabric;
+    struct tug_packets packets;
+    struct fake_wire out;
+    struct tug_stream *streams[2];
+    struct tug_registration remote; /* what the other one may touch */
+    struct tug_registration local;
+    unsigned messages;
+    size_t message_bytes;
+    unsigned char message[TUG_AM_MAX_PAYLOAD];
+};
+
+static uint32_t both[2] = {0, 1};
+static struct side *a, *b;
+
+/* ---- the wire ---- */
+
+static bool fake_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
+    struct fake_wire *fake = (struct fake_wire *)wire;
+    assert_int_equal(peer, fake->to->fabric.rank);
+    if (fake->count >= fake->room)
+        return false;
+    unsigned at = (fake->first + fake->count++) % QUEUE;
+    fake->queue[at].bytes = buffer->packet.used;
+    memcpy(fake->queue[at].memory, buffer->packet.memory, buffer->packet.used);
+    fake->sent++;
+    tug_pool_give(&wire->pool, buffer);
+    return true;
+}
+
+/* Takes what the other side has sent. */
+static bool fake_poll(struct tug_wire *wire) {
+    struct fake_wire *in = &((struct fake_wire *)wire)->to->out;
+    bool any = in->count > 0;
+    while (in->count > 0) {
+        unsigned at = in->first;
+        in->first = (in->first + 1) % QUEUE;
+        in->count--;
+        wire->receive(wire->receiver, wire, in->queue[at].memory, in->queue[at].bytes);
+    }
+    return any;
+}
+
+static bool fake_busy(struct tug_wire *wire) {
+    (void)wire;
+    return false;
+}
+
+static const struct tug_wire_type fake_type = {
+    .name = "fake", .send = fake_send, .poll = fake_poll, .busy = fake_busy};
+
+/* ---- two sides ---- */
+
+static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned handler,
+                   const void *payload, size_t bytes) {
+    struct side *side = (struct side *)fabric;
+    (void)source;
+    if (handler == 9)
+        return TUG_ERR_INVALID;
+    side->messages++;
+    side->message_bytes = bytes;
+    memcpy(side->message, payload, bytes);
+    return 0;
+}
+
+static void add_memory(struct side *side, struct tug_registration *registration, int fill) {
+    registration->base = malloc(MEMORY);
+    memset(registration->base, fill, MEMORY);
+    registration->bytes = MEMORY;
+    assert_int_equal(tug_memory_add(&side->fabric.memory, registration), 0);
+}
+
+static struct side *make_side(uint32_t rank) {
+    struct side *side = calloc(1, sizeof(*side));
+    struct tug_fabric *fabric = &side->fabric;
+    fabric->rank = fabric->node_rank = rank;
+    fabric->nranks = fabric->node_size = 2;
+    fabric->node_ranks = both;
+    fabric->session = 77;
+    fabric->ways = TUG_WAY_SELF | TUG_WAY_SHM;
+    fabric->noperations = OPERATIONS;
+    fabric->operations = aligned_alloc(128, OPERATIONS * sizeof(struct tug_operation));
+    memset((void *)fabric->operations, 0, OPERATIONS * sizeof(struct tug_operation));
+    assert_int_equal(tug_tags_init(&fabric->tags, OPERATIONS), 0);
+    assert_int_equal(tug_memory_table_init(&fabric->memory), 0);
+    fabric->deliver = deliver;
+    fabric->states[TUG_BY_PACKETS] = &side->packets;
+    side->packets.fabric = fabric;
+    side->packets.streams = side->streams;
+    side->packets.shm = &side->out.wire;
+    side->out.wire = (struct tug_wire){.type = &fake_type,
+                                       .fabric = fabric,
+                                       .pool = {.bytes = PACKET_BYTES},
+                                       .receive = tug_packets_receive,
+                                       .receiver = &side->packets};
+    side->out.room = QUEUE;
+    add_memory(side, &side->remote, rank == 0 ? 0xA0 : 0xB0);
+    add_memory(side, &side->local, rank == 0 ? 0x0A : 0x0B);
+    return side;
+}
+
+static int set_up(void **state) {
+    (void)state;
+    a = make_side(0);
+    b = make_side(1);
+    a->out.to = b;
+    b->out.to = a;
+    return 0;
+}
+
+static void free_side(struct side *side) {
+    for (int i = 0; i < 2; i++) {
+        struct tug_stream *stream = side->streams[i];
+        if (stream != NULL && stream->requests != NULL)
+            tug_pool_give(&side->out.wire.pool, stream->requests);
+        free(stream);
+    }
+    assert_int_equal(side->out.wire.pool.nout, 0);
+    tug_pool_fini(&side->out.wire.pool);
+    tug_tags_fini(&side->fabric.tags);
+    tug_memory_table_fini(&side->fabric.memory);
+    free((void *)side->fabric.operations);
+    free(side->remote.base);
+    free(side->local.base);
+    free(side);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    free_side(a);
+    free_side(b);
+    return 0;
+}
+
+static void poll_once(struct side *side) {
+    (void)tug_transport_packets.poll(&side->packets);
+}
+
+static void run(void) {
+    for (int i = 0; i < 1000; i++) {
+        poll_once(b);
+        poll_once(a);
+    }
+}
+
+/* ---- operations ---- */
+
+struct record {
+    int completed, local, status;
+};
+
+static void on_complete(void *d, int status) {
+    struct record *record = d;
+    record->completed++;
+    record->status = status;
+}
+
+static void on_local(void *d, int status) {
+    struct record *record = d;
+    (void)status;
+    assert_int_equal(record->completed, 0);
+    record->local++;
+}
+
+static struct tug_operation *prepare(unsigned kind, uint64_t offset, uint64_t bytes,
+                                     struct record *record) {
+    uint32_t tag = TUG_NO_TAG;
+    assert_true(tug_tags_take(&a->fabric.tags, &tag));
+    struct tug_operation *operation = &a->fabric.operations[tag];
+    operation->kind = (uint8_t)kind;
+    operation->peer = 1;
+    operation->key = b->remote.id;
+    operation->offset = offset;
+    operation->bytes = bytes;
+    operation->local = a->local.base + offset;
+    operation->status = 0;
+    operation->scratch = 0;
+    *record = (struct record){0, 0, 1};
+    operation->on_complete = (struct tug_callback){on_complete, record};
+    operation->on_local = (struct tug_callback){NULL, NULL};
+    if (kind == TUG_OPERATION_WRITE || kind == TUG_OPERATION_AM)
+        operation->on_local = (struct tug_callback){on_local, record};
+    return operation;
+}
+
+static void post(struct tug_operation *operation) {
+    a->fabric.out++;
+    tug_transport_packets.post(&a->packets, operation);
+}
+
+static void assert_done(const struct record *record, int status) {
+    assert_int_equal(record->completed, 1);
+    assert_int_equal(record->status, status);
+}
+
+/* ---- tests ---- */
+
+static void test_kinds(void **state) {
+    (void)state;
+    struct record record[6];
+    uint64_t old = 40, got = 0;
+    for (size_t i = 0; i < MEMORY; i++)
+        a->local.base[i] = (unsigned char)(i * 7);
+    memcpy(b->remote.base + 4096, &old, 8);
+    post(prepare(TUG_OPERATION_WRITE, 0, 100, &record[0]));
+    struct tug_operation *fetch = prepare(TUG_OPERATION_FETCH, 4096, 8, &record[1]);
+    fetch->op = TUG_ADD;
+    fetch->operand = 2;
+    fetch->local = (unsigned char *)&got;
+    post(fetch);
+    run();
+    assert_done(&record[0], 0);
+    assert_int_equal(record[0].local, 1);
+    assert_memory_equal(b->remote.base, a->local.base, 100);
+    assert_int_equal(b->remote.base[100], 0xB0);
+    assert_done(&record[1], 0);
+    assert_int_equal(got, 40);
+    struct tug_operation *compare = prepare(TUG_OPERATION_COMPARE, 4096, 4, &record[2]);
+    compare->compare = 42;
+    compare->operand = 99;
+    compare->local = (unsigned char *)&got;
+    post(compare);
+    post(prepare(TUG_OPERATION_READ, 8192, 777, &record[3]));
+    struct tug_operation *message = prepare(TUG_OPERATION_AM, 64, 33, &record[4]);
+    message->op = 5;
+    post(message);
+    post(prepare(TUG_OPERATION_WRITE, 50, 0, &record[5]));
+    run();
+    assert_done(&record[2], 0);
+    assert_int_equal((uint32_t)got, 42);
+    assert_int_equal(*(uint32_t *)(b->remote.base + 4096), 99);
+    assert_done(&record[3], 0);
+    for (int i = 0; i < 777; i++)
+        assert_int_equal(a->local.base[8192 + i], 0xB0);
+    assert_done(&record[4], 0);
+    assert_int_equal(b->messages, 1);
+    assert_int_equal(b->message_bytes, 33);
+    assert_memory_equal(b->message, a->local.base + 64, 33);
+    assert_done(&record[5], 0);
+    assert_int_equal(a->fabric.out, 0);
+    assert_false(tug_transport_packets.busy(&a->packets));
+}
+
+static void test_aggregation(void **state) {
+    (void)state;
+    static struct record record[1000];
+    for (unsigned i = 0; i < 1000; i++) {
+        post(prepare(TUG_OPERATION_WRITE, 8 * i, 8, &record[i]));
+        tug_transport_packets.flush(&a->packets);
+    }
+    /* the first goes alone, the others wait for its acknowledgement or a full packet */
+    unsigned full = (PACKET_BYTES - 40) / 32;
+    assert_int_equal(a->out.sent, 1 + 999 / full);
+    run();
+    assert_int_equal(a->out.sent, 1 + (999 + full - 1) / full);
+    for (unsigned i = 0; i < 1000; i++)
+        assert_done(&record[i], 0);
+    assert_int_equal(b->out.sent <= a->out.sent, 1);
+    assert_memory_equal(b->remote.base, a->local.base, 8000);
+}
+
+static void test_demand(void **state) {
+    (void)state;
+    struct record record[2];
+    for (int i = 0; i < 2; i++) {
+        post(prepare(TUG_OPERATION_WRITE, 0, 8, &record[i]));
+        tug_transport_packets.flush(&a->packets);
+    }
+    assert_int_equal(a->out.sent, 1);
+    atomic_store(&a->fabric.flush_wanted, true);
+    poll_once(a);
+    assert_int_equal(a->out.sent, 2);
+    run();
+    assert_done(&record[1], 0);
+}
+
+/* A peer that does not look: bounded packets, everything else waits in the table. */
+static void test_window(void **state) {
+    (void)state;
+    static struct record record[OPERATIONS];
+    for (unsigned i = 0; i < OPERATIONS; i++) {
+        post(prepare(TUG_OPERATION_WRITE, 8 * i, 8, &record[i]));
+        tug_transport_packets.flush(&a->packets);
+        poll_once(a);
+    }
+    assert_int_equal(a->out.count, TUG_STREAM_WINDOW);
+    assert_int_equal(a->out.wire.pool.nout, 1);
+    uint32_t tag = TUG_NO_TAG;
+    assert_false(tug_tags_take(&a->fabric.tags, &tag));
+    run();
+    for (unsigned i = 0; i < OPERATIONS; i++)
+        assert_done(&record[i], 0);
+    assert_memory_equal(b->remote.base, a->local.base, 8 * OPERATIONS);
+}
+
+static void test_wire_without_room(void **state) {
+    (void)state;
+    static struct record record[2000];
+    a->out.room = 0;
+    b->out.room = 1;
+    for (unsigned i = 0; i < 2000; i++)
+        post(prepare(i % 2 ? TUG_OPERATION_WRITE : TUG_OPERATION_READ, 512 * i, 300, &record[i]));
+    tug_transport_packets.flush(&a->packets);
+    assert_int_equal(a->out.sent, 0);
+    run();
+    assert_int_equal(a->out.sent, 0);
+    a->out.room = 1;
+    run();
+    for (unsigned i = 0; i < 2000; i++)
+        assert_done(&record[i], 0);
+    assert_int_equal(a->fabric.out, 0);
+}
+
+static void test_long_ones(void **state) {
+    (void)state;
+    struct record record[3];
+    for (size_t i = 0; i < MEMORY; i++) {
+        a->local.base[i] = (unsigned char)(i * 31 >> 3);
+        b->remote.base[i] = (unsigned char)(i * 17 >> 2);
+    }
+    unsigned char *before = malloc(MEMORY);
+    memcpy(before, b->remote.base, MEMORY);
+    size_t half = MEMORY / 2 - 3;
+    post(prepare(TUG_OPERATION_READ, 3, half, &record[0]));
+    post(prepare(TUG_OPERATION_WRITE, MEMORY / 2 + 1, half, &record[1]));
+    post(prepare(TUG_OPERATION_READ, MEMORY / 2, 1, &record[2]));
+    assert_true(a->streams[1]->reading <= TUG_STREAM_READING);
+    run();
+    for (int i = 0; i < 3; i++)
+        assert_done(&record[i], 0);
+    assert_int_equal(record[1].local, 1);
+    assert_memory_equal(a->local.base + 3, before + 3, half);
+    assert_memory_equal(b->remote.base + MEMORY / 2 + 1, a->local.base + MEMORY / 2 + 1, half);
+    assert_int_equal(a->streams[1]->reading, 0);
+    free(before);
+}
+
+static void test_failures(void **state) {
+    (void)state;
+    struct record record[8];
+    struct tug_operation *operation;
+    post(prepare(TUG_OPERATION_WRITE, 0, 8, &record[0]));
+    operation = prepare(TUG_OPERATION_WRITE, 0, 8, &record[1]);
+    operation->key += (uint64_t)1 << 32;
+    post(operation);
+    operation = prepare(TUG_OPERATION_READ, 8, 20000, &record[2]);
+    operation->offset = MEMORY - 10000;
+    post(operation);
+    operation = prepare(TUG_OPERATION_FETCH, 4, 8, &record[3]);
+    operation->op = TUG_XOR;
+    post(operation);
+    operation = prepare(TUG_OPERATION_AM, 0, 8, &record[4]);
+    operation->op = 9;
+    post(operation);
+    operation = prepare(TUG_OPERATION_WRITE, 8, 50000, &record[5]);
+    operation->offset = MEMORY - 10000;
+    post(operation);
+    post(prepare(TUG_OPERATION_WRITE, 16, 8, &record[6]));
+    run();
+    assert_done(&record[0], 0);
+    assert_done(&record[1], TUG_ERR_KEY);
+    assert_done(&record[2], TUG_ERR_RANGE);
+    assert_done(&record[3], TUG_ERR_INVALID);
+    assert_done(&record[4], TUG_ERR_INVALID);
+    assert_done(&record[5], TUG_ERR_RANGE);
+    assert_done(&record[6], 0);
+    assert_int_equal(a->fabric.out, 0);
+}
+
+/* The number that travels has 32 bits and is never 0. */
+static void test_numbers_go_round(void **state) {
+    (void)state;
+    struct record record;
+    post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
+    tug_transport_packets.flush(&a->packets);
+    run();
+    uint64_t near = 3 * (uint64_t)UINT32_MAX - 20;
+    a->streams[1]->number = a->streams[1]->acked = near;
+    b->streams[0]->applied = b->streams[0]->told = near;
+    for (unsigned i = 0; i < 50; i++) {
+        post(prepare(TUG_OPERATION_WRITE, 8 * i, 8, &record));
+        tug_transport_packets.flush(&a->packets);
+        run();
+        assert_done(&record, 0);
+    }
+    assert_int_equal(a->streams[1]->number, near + 50);
+}
+
+/* Bytes on the wire to b that a did not write. */
+static void inject(const void *bytes, size_t n) {
+    unsigned at = (a->out.first + a->out.count++) % QUEUE;
+    a->out.queue[at].bytes = n;
+    memcpy(a->out.queue[at].memory, bytes, n);
+}
+
+static size_t forge(uint64_t *memory, uint32_t number, uint32_t applied) {
+    struct tug_packet packet;
+    tug_packet_begin(&packet, memory, PACKET_BYTES);
+    uint64_t *words = tug_packet_add(&packet, TUG_RECORD_WRITE, 0, 3, 8);
+    words[0] = b->remote.id;
+    words[1] = 0;
+    words[2] = 0x5151515151515151;
+    tug_packet_end(&packet, 0, number, applied, 77);
+    return packet.used;
+}
+
+static void test_noise_is_dropped(void **state) {
+    (void)state;
+    uint64_t memory[PACKET_BYTES / 8];
+    struct record record;
+    memset(memory, 0x5a, sizeof(memory));
+    inject(memory, 100);
+    size_t n = forge(memory, 1, 0);
+    ((struct tug_packet_header *)memory)->session = 78;
+    inject(memory, n);
+    inject(memory, 8);
+    post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
+    tug_transport_packets.flush(&a->packets);
+    run();
+    assert_done(&record, 0);
+}
+
+static void refused(const uint64_t *memory, size_t n) {
+    struct record record[3];
+    post(prepare(TUG_OPERATION_WRITE, 8, 8, &record[0]));
+    tug_transport_packets.flush(&a->packets);
+    run();
+    assert_done(&record[0], 0);
+    inject(memory, n);
+    struct tug_operation *message = prepare(TUG_OPERATION_AM, 0, 8, &record[1]);
+    message->op = 1;
+    post(message);
+    tug_transport_packets.flush(&a->packets);
+    run();
+    assert_done(&record[1], TUG_ERR_PEER);
+    assert_int_equal(b->messages, 0);
+    post(prepare(TUG_OPERATION_READ, 0, 8, &record[2]));
+    assert_done(&record[2], TUG_ERR_PEER);
+    assert_int_equal(b->remote.base[0], 0xB0);
+    assert_int_equal(a->fabric.out, 0);
+    assert_false(tug_transport_packets.busy(&a->packets));
+}
+
+static void test_wrong_number(void **state) {
+    (void)state;
+    uint64_t memory[PACKET_BYTES / 8];
+    refused(memory, forge(memory, 3, 0));
+}
+
+static void test_malformed(void **state) {
+    (void)state;
+    uint64_t memory[PACKET_BYTES / 8];
+    size_t n = forge(memory, 2, 0);
+    ((struct tug_record_head *)(memory + 5))->length = 4000;
+    refused(memory, n);
+}
+
+static void test_answer_to_nothing(void **state) {
+    (void)state;
+    uint64_t memory[PACKET_BYTES / 8];
+    struct tug_packet packet;
+    tug_packet_begin(&packet, memory, PACKET_BYTES);
+    *tug_packet_add(&packet, TUG_RECORD_VALUE, 0, 3, 0) = 5;
+    tug_packet_end(&packet, 0, 0, 0, 77);
+    refused(memory, packet.used);
+}
+
+static void test_acknowledges_what_was_not_sent(void **state) {
+    (void)state;
+    uint64_t memory[PACKET_BYTES / 8];
+    struct tug_packet packet;
+    tug_packet_begin(&packet, memory, PACKET_BYTES);
+    tug_packet_end(&packet, 0, 0, 9, 77);
+    refused(memory, packet.used);
+}
+
+static void test_control_without_transport(void **state) {
+    (void)state;
+    struct record record;
+    for (int i = 0; i < 100; i++)
+        tug_fabric_control(&a->fabric, 1, TUG_BY_VERBS, "0123456789", 10);
+    post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
+    tug_transport_packets.flush(&a->packets);
+    run();
+    assert_done(&record, 0);
+}
+
+int main(void) {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(test_kinds),
+        CASE(test_aggregation),
+        CASE(test_demand),
+        CASE(test_window),
+        CASE(test_wire_without_room),
+        CASE(test_long_ones),
+        CASE(test_failures),
+        CASE(test_numbers_go_round),
+        CASE(test_noise_is_dropped),
+        CASE(test_wrong_number),
+        CASE(test_malformed),
+        CASE(test_answer_to_nothing),
+        CASE(test_acknowledges_what_was_not_sent),
+        CASE(test_control_without_transport),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Boots the virtual machine once and runs all cases in it; CTest then asks for each one's result.
+#
+# usage: suite.sh run CASES RESULTS [VM-OPTION...]
+#            the machine, and in it every line of the file CASES: NAME SECONDS COMMAND...
+#        suite.sh in-vm CASES RESULTS
+#            the part inside the machine
+#        suite.sh result RESULTS NAME
+#            what a case said, and its status
+set -uo pipefail
+here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+
+run() {
+    local cases=$1 results=$2 status=0
+    shift 2
+    rm -rf "$results"
+    mkdir -p "$results"
+    cd "$results" || exit 1
+    "$here/run_in_vm.sh" "$@" "$here/suite.sh" in-vm "$cases" "$results" 2>"$results/vm" || status=$?
+    cat "$results/vm" >&2
+    if [ "$status" -eq 77 ]; then tail -n 1 "$results/vm" >"$results/skipped"; fi
+    return "$status"
+}
+
+in_vm() {
+    local cases=$1 results=$2 name seconds command status
+    while read -r name seconds command; do
+        status=0
+        timeout -k 5 "$seconds" bash -c "$command" >"$results/$name.log" 2>&1 </dev/null || status=$?
+        if [ "$status" -eq 124 ]; then echo "took longer than $seconds s" >>"$results/$name.log"; fi
+        echo "$status" >"$results/$name.status"
+        echo "$name: $status"
+    done <"$cases"
+}
+
+result() {
+    local results=$1 name=$2
+    if [ -e "$results/skipped" ]; then
+        cat "$results/skipped"
+        return 77
+    fi
+    cat "$results/$name.log" 2>/dev/null
+    if [ ! -e "$results/$name.status" ]; then
+        echo "$name has not been run"
+        return 1
+    fi
+    return "$(cat "$results/$name.status")"
+}
+
+case ${1:-} in
+run | result)
+    name=$1
+    shift
+    "$name" "$@"
+    ;;
+in-vm)
+    shift
+    in_vm "$@"
+    ;;
+*) exit 2 ;;
+esac
