@@ -108,30 +108,6 @@ static void kinds(enum tug_drive drive) {
     }
 }
 
-/* All at the same time, of the same ranks, with the same handler's id. */
-static void several(enum tug_drive drive) {
-    enum { PARTS = 4 };
-    static struct part parts[PARTS];
-    for (int i = 0; i < PARTS; i++) {
-        MPI_Comm comm;
-        MUST(MPI_Comm_split(MPI_COMM_WORLD, 0, i % 2 ? -check_rank : check_rank, &comm));
-        open_part(&parts[i], comm, i == 3 ? TUG_DRIVE_DIRECT : drive);
-    }
-    for (int round = 1; round <= 3; round++) {
-        for (int i = 0; i < PARTS; i++) {
-            use_part(&parts[i], (uint64_t)(round * 10 + i));
-            wait_part(&parts[i], parts[i].comm);
-        }
-        for (int i = 0; i < PARTS; i++)
-            check_part(&parts[i], (uint64_t)(round * 10 + i), round);
-        check_barrier(MPI_COMM_WORLD);
-    }
-    crossing(&parts[0]); /* both of one drive */
-    crossing(&parts[2]); /* the second is direct */
-    for (int i = 0; i < PARTS; i++)
-        close_part(&parts[i]);
-}
-
 /* A callback of one context starts an operation of another, whose callback starts one of the
  * first: to and fro. */
 struct relay {
@@ -188,6 +164,30 @@ static void crossing(struct part parts[2]) {
     }
     for (int i = 0; i < 2; i++)
         LL_GOOD(tug_mem_deregister(&r.locals[i]));
+}
+
+/* All at the same time, of the same ranks, with the same handler's id. */
+static void several(enum tug_drive drive) {
+    enum { PARTS = 4 };
+    static struct part parts[PARTS];
+    for (int i = 0; i < PARTS; i++) {
+        MPI_Comm comm;
+        MUST(MPI_Comm_split(MPI_COMM_WORLD, 0, i % 2 ? -check_rank : check_rank, &comm));
+        open_part(&parts[i], comm, i == 3 ? TUG_DRIVE_DIRECT : drive);
+    }
+    for (int round = 1; round <= 3; round++) {
+        for (int i = 0; i < PARTS; i++) {
+            use_part(&parts[i], (uint64_t)(round * 10 + i));
+            wait_part(&parts[i], parts[i].comm);
+        }
+        for (int i = 0; i < PARTS; i++)
+            check_part(&parts[i], (uint64_t)(round * 10 + i), round);
+        check_barrier(MPI_COMM_WORLD);
+    }
+    crossing(&parts[0]); /* both of one drive */
+    crossing(&parts[2]); /* the second is direct */
+    for (int i = 0; i < PARTS; i++)
+        close_part(&parts[i]);
 }
 
 /* The end waits for what is under way, here and elsewhere. */
