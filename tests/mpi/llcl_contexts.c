@@ -143,7 +143,7 @@ static void relay_next(void *d, int status) {
 
 static void crossing(struct part parts[2]) {
     static unsigned char source[64];
-    struct relay r = {.parts = parts, .left = check_rounds(2000, 200)};
+    struct relay r = {.parts = parts, .left = ll_rounds(2000, 200)};
     MPI_Request request;
     int done = 0;
     for (int i = 0; i < 2; i++)
@@ -246,7 +246,7 @@ static int mappings(void) {
 }
 
 static void many(enum tug_drive drive) {
-    int files = 0, maps = 0, threads = 0, rounds = check_rounds(40, 6);
+    int files = 0, maps = 0, threads = 0, rounds = ll_rounds(40, 6);
     for (int i = 0; i < rounds; i++) {
         struct part p;
         open_part(&p, MPI_COMM_WORLD, drive);
@@ -315,7 +315,7 @@ static void run(enum tug_drive drive) {
 }
 
 int main(int argc, char **argv) {
-    check_begin(&argc, &argv, "llcl_contexts");
+    ll_begin(&argc, &argv, "llcl_contexts");
     ll_drives(argc > 1 ? argv[1] : NULL, run);
     return check_end();
 }
