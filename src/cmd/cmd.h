@@ -19,6 +19,9 @@ enum {
 int tug_cmd_run(int argc, char **argv);
 int tug_cmd_info(int argc, char **argv);
 
+/* `tugboat info --memory`; text is RANKS or RANKS,ACTIVE, NULL when it is missing. */
+int tug_cmd_memory(const char *text);
+
 /* What `tugboat --help` prints. */
 void tug_cmd_help(FILE *out);
 

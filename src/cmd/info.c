@@ -8,12 +8,20 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
 #include "base/settings.h"
+#include "transport/cma.h"
+#include "transport/transport.h"
 #include "tugboat/tugboat.h"
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define REASON_BYTES 256
+
+static void *host_mpi; /* the host's MPI library, opened, or NULL */
 
 static void print_build(void) {
     char library[PATH_MAX];
@@ -27,44 +35,134 @@ static void print_build(void) {
            tug_library_find(library, sizeof library) == 0 ? library : "not found");
 }
 
-/* Returns the host's MPI library opened, or NULL. */
-static void *print_host(void) {
+/* Finds and opens the host's MPI library. */
+static const char *find_host(void) {
     static const char *const names[] = {"libmpich.so.12", "libmpi.so.12"};
-    printf("host MPI\n");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
         void *host = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
-        if (host == NULL)
-            continue;
-        int (*get_version)(char *, int *);
-        *(void **)&get_version = dlsym(host, "PMPI_Get_library_version");
-        if (get_version == NULL) {
-            dlclose(host);
-            continue;
+        if (host != NULL && dlsym(host, "PMPI_Get_library_version") != NULL) {
+            host_mpi = host;
+            return names[i];
         }
-        char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-        int length = 0;
-        get_version(text, &length);
-        text[strcspn(text, "\n")] = '\0';
-        for (char *tab = text; (tab = strchr(tab, '\t')) != NULL;)
-            *tab = ' ';
-        printf("  %s %s\n", names[i], text);
-        return host;
+        if (host != NULL)
+            dlclose(host);
     }
-    printf("  none found: install MPICH (Debian: mpich), or set LD_LIBRARY_PATH to it\n");
     return NULL;
 }
 
-static void print_transports(void *host) {
-    printf("transports\n");
-    printf("  native        %s\n", host != NULL && dlsym(host, "PMPI_Rput") != NULL
-                                       ? "one-sided calls of the host MPI, issued by the engine"
-                                       : "not available: no host MPI with MPI-3 RMA");
+static void print_host(void) {
+    const char *name = find_host();
+    printf("host MPI\n");
+    if (name == NULL) {
+        printf("  none found: install MPICH (Debian: mpich), or set LD_LIBRARY_PATH to it\n");
+        return;
+    }
+    int (*get_version)(char *, int *);
+    *(void **)&get_version = dlsym(host_mpi, "PMPI_Get_library_version");
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    get_version(text, &length);
+    text[strcspn(text, "\n")] = '\0';
+    for (char *tab = text; (tab = strchr(tab, '\t')) != NULL;)
+        *tab = ' ';
+    printf("  %s %s\n", name, text);
+}
+
+/* ---- the ways ---- */
+
+static bool host_missing(char *reason) {
+    if (host_mpi != NULL && dlsym(host_mpi, "PMPI_Rget_c") != NULL)
+        return false;
+    snprintf(reason, REASON_BYTES, "no host MPI of MPI 4 is found");
+    return true;
+}
+
+static bool shared_memory_missing(char *reason) {
+    struct statvfs shm;
+    if (statvfs("/dev/shm", &shm) == 0 && shm.f_bavail > 0)
+        return false;
+    snprintf(reason, REASON_BYTES, "/dev/shm is not there or full");
+    return true;
+}
+
+static bool never_missing(char *reason) {
+    (void)reason;
+    return false;
+}
+
+/* In the order in which they are preferred. transport: the row of tug_transports[] that speaks for
+ * the way, TUG_TRANSPORT_COUNT: none, it is described here. */
+static const struct way {
+    enum tug_way bit;
+    unsigned transport;
+    const char *name;
+    const char *help;
+    bool (*missing)(char *reason);
+} ways[] = {
+    {TUG_WAY_SELF, TUG_TRANSPORT_COUNT, "self",
+     "memory of the process's own: loads, stores and CPU atomics by the calling thread",
+     never_missing},
+    {TUG_WAY_MAPPED, TUG_TRANSPORT_COUNT, "mapped",
+     "memory of the node's processes that is mapped here: loads, stores and CPU atomics by the "
+     "calling thread",
+     shared_memory_missing},
+    {TUG_WAY_CMA, TUG_TRANSPORT_COUNT, "cma",
+     "large blocks inside the node by cross-memory attach, by the calling thread", tug_cma_missing},
+    {TUG_WAY_VERBS, TUG_BY_VERBS, "verbs", NULL, NULL},
+    {TUG_WAY_NATIVE, TUG_BY_NATIVE, "native", NULL, host_missing},
+    {TUG_WAY_SHM, TUG_TRANSPORT_COUNT, "shm",
+     "packets through inboxes in memory shared by the node", shared_memory_missing},
+    {TUG_WAY_MPI, TUG_TRANSPORT_COUNT, "mpi", "packets by messages of the host MPI", host_missing},
+};
+
+static bool is_missing(const struct way *way, char *reason) {
+    reason[0] = '\0';
+    return (way->missing != NULL && way->missing(reason)) ||
+           (way->transport < TUG_TRANSPORT_COUNT &&
+            tug_transports[way->transport]->missing(reason));
+}
+
+static const char *help_of(const struct way *way) {
+    return way->help != NULL ? way->help : tug_transports[way->transport]->help;
+}
+
+static void print_transports(void) {
+    char reason[REASON_BYTES];
+    printf("transports (tugboat info -d says more)\n ");
+    for (size_t i = 0; i < COUNT_OF(ways); i++)
+        if (!is_missing(&ways[i], reason))
+            printf(" %s", ways[i].name);
+    printf("\n");
+}
+
+static void print_shared_memory(void) {
     struct statvfs shm;
     if (statvfs("/dev/shm", &shm) == 0)
-        printf("  shm           shared memory of this node, /dev/shm with %llu MiB free\n",
+        printf(": /dev/shm has %llu MiB free",
                (unsigned long long)shm.f_bavail * shm.f_frsize >> 20);
-    else
-        printf("  shm           not available: no /dev/shm\n");
+}
+
+static void print_ways(void) {
+    char reason[REASON_BYTES];
+    printf("ways of LLCL to another process, best first\n");
+    for (size_t i = 0; i < COUNT_OF(ways); i++) {
+        const struct way *way = &ways[i];
+        const bool allowed = (tug_settings.transports & way->bit) != 0;
+        printf("\n%s\n  %s\n  ", way->name, help_of(way));
+        if (is_missing(way, reason)) {
+            printf("not available: %s", reason);
+        } else {
+            printf("available%s", allowed ? "" : ", not allowed by TUGBOAT_TRANSPORTS");
+            if (way->missing == shared_memory_missing)
+                print_shared_memory();
+        }
+        printf("\n");
+    }
+    printf("\nTUGBOAT_TRANSPORTS allows");
+    for (size_t i = 0; i < COUNT_OF(ways); i++)
+        if (tug_settings.transports & ways[i].bit)
+            printf(" %s", ways[i].name);
+    printf(" (%s)\n", tug_settings.transports_named ? "environment" : "default");
 }
 
 static void print_unknown(const char *name, void *arg) {
@@ -72,22 +170,47 @@ static void print_unknown(const char *name, void *arg) {
     printf("  %-18s is not a setting and has no effect\n", name);
 }
 
-int tug_cmd_info(int argc, char **argv) {
-    if (argc > 0) {
-        fprintf(stderr, "tugboat: info takes no argument '%s'\n", argv[0]);
-        return TUG_EXIT_USAGE;
-    }
-    print_build();
-    print_transports(print_host());
-    printf("settings\n");
+/* 0, or the exit status, with the reason said. */
+static int load_settings(void) {
     char error[512];
-    const int status = tug_settings_load(error, sizeof error);
+    if (tug_settings_load(error, sizeof error) == 0)
+        return 0;
+    fflush(stdout);
+    fprintf(stderr, "tugboat: %s\n", error);
+    return 1;
+}
+
+static int info_transports(void) {
+    (void)find_host();
+    const int status = load_settings();
+    if (status == 0)
+        print_ways();
+    return status;
+}
+
+static int info_all(void) {
+    print_build();
+    print_host();
+    (void)tug_settings_load(NULL, 0);
+    print_transports();
+    printf("settings\n");
     tug_settings_print(stdout);
     tug_settings_unknown(print_unknown, NULL);
-    fflush(stdout);
-    if (status != 0) {
-        fprintf(stderr, "tugboat: %s\n", error);
-        return 1;
+    return load_settings();
+}
+
+int tug_cmd_info(int argc, char **argv) {
+    if (argc == 0)
+        return info_all();
+    const char *option = argv[0];
+    if (argc == 1 && (strcmp(option, "--help") == 0 || strcmp(option, "-h") == 0)) {
+        tug_cmd_help(stdout);
+        return 0;
     }
-    return 0;
+    if (argc == 1 && strcmp(option, "-d") == 0)
+        return info_transports();
+    if (strcmp(option, "--memory") == 0 && argc <= 2)
+        return tug_cmd_memory(argc == 2 ? argv[1] : NULL);
+    fprintf(stderr, "tugboat: info takes no argument '%s'; see tugboat --help\n", argv[argc - 1]);
+    return TUG_EXIT_USAGE;
 }

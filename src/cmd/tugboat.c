@@ -18,7 +18,11 @@ static const struct subcommand {
     {"run", "run [--stats[=FILE.json]] COMMAND [ARGUMENT...]",
      "run COMMAND, for example mpiexec -n 4 ./app, with its MPI calls taken by Tugboat",
      tug_cmd_run},
-    {"info", "info", "version, how it was built, the MPI found, transports, settings",
+    {"info", "info [-d | --memory RANKS[,ACTIVE]]",
+     "version, how it was built, the MPI found, transports, settings; -d: the ways of LLCL to "
+     "another process, and which are available; --memory: what LLCL needs in one of RANKS "
+     "processes "
+     "that has to do with ACTIVE others",
      tug_cmd_info},
 };
 

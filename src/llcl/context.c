@@ -158,14 +158,6 @@ static int open_transport(struct tug_fabric *fabric, unsigned number, unsigned w
     return TUG_ERR_SETTING;
 }
 
-/* Atomics go by the card if they can all go by it: each to each other, to oneself too. (Those of 4
- * bytes, which it does not have, are then the owner's CPU's, likewise all of them.) */
-static bool agree_on_atomics(const struct tug_fabric *fabric) {
-    const unsigned others = fabric->ways & ~(unsigned)(TUG_WAY_VERBS | TUG_WAY_MPI);
-    return tug_all_agree(fabric->comm,
-                         others == 0 && tug_verbs_atomics(fabric->states[TUG_BY_VERBS]));
-}
-
 static int open_transports(struct tug_context *context) {
     struct tug_fabric *fabric = &context->fabric;
     fabric->ways = tug_settings.transports;
@@ -181,8 +173,9 @@ static int open_transports(struct tug_context *context) {
         status = open_transport(fabric, TUG_BY_VERBS, TUG_WAY_VERBS);
     if (status == 0)
         status = open_transport(fabric, TUG_BY_NATIVE, TUG_WAY_NATIVE);
-    if (status == 0)
-        fabric->device_atomics = agree_on_atomics(fabric);
+    /* cards and CPUs are not atomic to each other: the card's only where nobody uses a CPU's */
+    fabric->device_atomics = status == 0 && !(fabric->ways & (TUG_WAY_SELF | TUG_WAY_MAPPED)) &&
+                             tug_verbs_atomics(fabric->states[TUG_BY_VERBS]);
     if (fabric->states[TUG_BY_PACKETS] != NULL)
         context->shm = ((struct tug_packets *)fabric->states[TUG_BY_PACKETS])->shm;
     return status;

@@ -157,3 +157,9 @@ void tug_memory_each(struct tug_memory_table *table,
             each(atomic_load_explicit(&entry->registration, memory_order_relaxed), argument);
     }
 }
+
+size_t tug_memory_footprint(uint32_t registrations) {
+    const size_t chunks = (registrations + CHUNK_ENTRIES - 1) / CHUNK_ENTRIES;
+    return chunks * sizeof(struct tug_memory_chunk) +
+           registrations * sizeof(struct tug_registration);
+}

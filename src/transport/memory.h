@@ -71,6 +71,9 @@ void tug_memory_remove(struct tug_memory_table *table, struct tug_registration *
 struct tug_registration *tug_memory_find(struct tug_memory_table *table, uint64_t id,
                                          uint64_t offset, uint64_t bytes, int *status);
 
+/* Bytes that so many registrations take, the table itself apart. */
+size_t tug_memory_footprint(uint32_t registrations);
+
 /* Calls each(registration, argument) for all that are left. Not concurrently with the others. */
 void tug_memory_each(struct tug_memory_table *table,
                      void (*each)(struct tug_registration *, void *), void *argument);

@@ -613,3 +613,7 @@ const struct tug_transport tug_transport_native = {
     .arm = native_arm,
     .control = native_control,
 };
+
+size_t tug_native_footprint(uint32_t operations) {
+    return sizeof(struct native) + operations;
+}

@@ -9,4 +9,7 @@
 
 extern const struct tug_transport tug_transport_native;
 
+/* Bytes a process, while it moves nothing. */
+size_t tug_native_footprint(uint32_t operations);
+
 #endif

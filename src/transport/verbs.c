@@ -24,11 +24,9 @@ static bool missing(char *reason) {
 }
 
 /* As many completions as there can be operations, and some more for their pieces. */
-static int cq_size(const struct tug_verbs *verbs) {
-    uint32_t size = verbs->fabric->noperations * 2;
-    size = size < LEAST_CQE ? LEAST_CQE : size;
-    size = size > MOST_CQE ? MOST_CQE : size;
-    return (int)size < verbs->device.most_cqe ? (int)size : verbs->device.most_cqe;
+static uint32_t cq_size(uint32_t operations) {
+    const uint32_t size = operations * 2;
+    return size < LEAST_CQE ? LEAST_CQE : size > MOST_CQE ? MOST_CQE : size;
 }
 
 static bool open_here(struct tug_verbs *verbs, char *reason) {
@@ -42,7 +40,8 @@ static bool open_here(struct tug_verbs *verbs, char *reason) {
         snprintf(reason, 256, "%s cannot register memory (ulimit -l?)", verbs->device.name);
         return false;
     }
-    const int size = cq_size(verbs);
+    int size = (int)cq_size(fabric->noperations);
+    size = size < verbs->device.most_cqe ? size : verbs->device.most_cqe;
     verbs->channel = tug_ibv.create_comp_channel(verbs->device.context);
     if (verbs->channel != NULL)
         verbs->cq = tug_ibv.create_cq(verbs->device.context, size, NULL, verbs->channel, 0);
@@ -214,3 +213,21 @@ const struct tug_transport tug_transport_verbs = {
     .arm = verbs_arm,
     .control = verbs_control,
 };
+
+/* A work request is its control, its address and the data in line, in units of 64 bytes; each queue
+ * begins at a page; a completion has 64 bytes: so the common devices have it. */
+bool tug_verbs_footprint(uint32_t operations, uint32_t active,
+                         struct tug_verbs_footprint *footprint) {
+    const size_t request = (64 + TUG_VERBS_INLINE + 63) / 64 * 64, page = 4096;
+    const size_t sender = TUG_VERBS_DEPTH * request, server = page;
+    size_t capacity = 8;
+    while (capacity < active)
+        capacity *= 2;
+    footprint->fixed = sizeof(struct tug_verbs) +
+                       TUG_VERBS_DEPTH * (sizeof(struct ibv_send_wr) + sizeof(struct ibv_sge));
+    footprint->pairs = active * sizeof(struct tug_verbs_pair) +
+                       capacity * (sizeof(struct tug_verbs_pair *) + 2 * sizeof(uint32_t));
+    footprint->queues =
+        active * (2 * sizeof(struct ibv_qp) + sender + server) + (size_t)cq_size(operations) * 64;
+    return true;
+}

@@ -12,4 +12,13 @@ extern const struct tug_transport tug_transport_verbs;
  * every atomic of the context goes by verbs. The same everywhere. state may be NULL: false. */
 bool tug_verbs_atomics(const void *state);
 
+/* Bytes a process: of the transport, of what it keeps of `active` peers, and an estimate of what
+ * libibverbs and the device's driver keep in this process for their queue pairs and the completion
+ * queue. False: not in this build. */
+struct tug_verbs_footprint {
+    size_t fixed, pairs, queues;
+};
+bool tug_verbs_footprint(uint32_t operations, uint32_t active,
+                         struct tug_verbs_footprint *footprint);
+
 #endif

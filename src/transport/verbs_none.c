@@ -21,6 +21,14 @@ bool tug_verbs_atomics(const void *state) {
     return false;
 }
 
+bool tug_verbs_footprint(uint32_t operations, uint32_t active,
+                         struct tug_verbs_footprint *footprint) {
+    (void)operations;
+    (void)active;
+    (void)footprint;
+    return false;
+}
+
 const struct tug_transport tug_transport_verbs = {
     .name = "verbs",
     .help = "InfiniBand and RoCE (not in this build)",

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define SPARE_AT_MOST 256
+#define SPARE_MOST ((size_t)1 << 20) /* bytes a pool keeps for later */
 
 struct tug_buffer *tug_pool_take(struct tug_pool *pool) {
     struct tug_buffer *buffer = pool->spare;
@@ -24,7 +24,7 @@ struct tug_buffer *tug_pool_take(struct tug_pool *pool) {
 
 void tug_pool_give(struct tug_pool *pool, struct tug_buffer *buffer) {
     pool->nout--;
-    if (pool->nspare == SPARE_AT_MOST) {
+    if (pool->nspare >= tug_pool_spare_most(sizeof(*buffer) + pool->bytes)) {
         free(buffer);
         return;
     }
@@ -40,4 +40,8 @@ void tug_pool_fini(struct tug_pool *pool) {
         free(buffer);
     }
     pool->nspare = 0;
+}
+
+size_t tug_pool_spare_most(size_t packet_bytes) {
+    return SPARE_MOST / packet_bytes;
 }

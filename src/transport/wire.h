@@ -78,8 +78,12 @@ bool tug_wire_shm_attachable(const struct tug_wire *wire, uint32_t node_rank);
 #define TUG_MPI_TAG_BULK 1 /* and above: two for each operation's tag */
 struct tug_wire *tug_wire_mpi_open(struct tug_fabric *fabric, int *status);
 
-/* What a wire costs, in bytes a process (`tugboat info --memory`). */
+/* What a wire costs, in bytes a process (`tugboat info --memory`); a packet of it; and how many
+ * packets a pool keeps for later, at most. */
 size_t tug_wire_shm_footprint(void);
 size_t tug_wire_mpi_footprint(void);
+size_t tug_wire_shm_packet(void);
+size_t tug_wire_mpi_packet(void);
+size_t tug_pool_spare_most(size_t packet_bytes);
 
 #endif

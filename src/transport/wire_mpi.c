@@ -140,3 +140,7 @@ struct tug_wire *tug_wire_mpi_open(struct tug_fabric *fabric, int *status) {
 size_t tug_wire_mpi_footprint(void) {
     return sizeof(struct mpi_wire) + RECEIVES * (sizeof(struct tug_buffer) + PACKET_BYTES);
 }
+
+size_t tug_wire_mpi_packet(void) {
+    return sizeof(struct tug_buffer) + PACKET_BYTES;
+}

@@ -201,3 +201,7 @@ bool tug_wire_shm_attachable(const struct tug_wire *wire, uint32_t node_rank) {
 size_t tug_wire_shm_footprint(void) {
     return sizeof(struct inbox) + sizeof(struct shm_wire);
 }
+
+size_t tug_wire_shm_packet(void) {
+    return sizeof(struct tug_buffer) + sizeof(((struct slot *)NULL)->packet);
+}

@@ -58,7 +58,7 @@ expect stats-bad 2 'must end in \.json' "$tugboat" run --stats=a.txt true
 
 expect info 0 'TUGBOAT_SPIN_US +5 +\(default' "$tugboat" info
 for wanted in '^tugboat [0-9]' 'compiler +[A-Za-z]+' 'build type +[A-Za-z]+' 'MPI headers +MPICH [0-9]' \
-    "library +$library" 'libmpich\.so\.12 MPICH Version: +[0-9]' 'native +one-sided' 'shm +shared memory'; do
+    "library +$library" 'libmpich\.so\.12 MPICH Version: +[0-9]' '^transports' '^ .* self mapped .*native.* mpi$'; do
     expect "info: $wanted" 0 "$wanted" "$tugboat" info
 done
 expect info-environment 0 'TUGBOAT_SPIN_US +9 +\(environment' env TUGBOAT_SPIN_US=9 "$tugboat" info
@@ -67,6 +67,44 @@ expect info-bad 1 '^tugboat: TUGBOAT_RING_SIZE=3 is not allowed: it must be a po
     env TUGBOAT_RING_SIZE=3 "$tugboat" info
 expect info-argument 2 "no argument 'all'" "$tugboat" info all
 absent info-argument 'settings'
+expect info-help 0 '^usage: tugboat' "$tugboat" info --help
+expect info-two 2 "no argument 'more'" "$tugboat" info -d more
+
+# The ways: each once, with what it is and whether it is there; no environment decides but ours.
+for way in self mapped cma verbs native shm mpi; do
+    expect "ways: $way" 0 "^$way\$" "$tugboat" info -d
+    got=$(sed -n "/^$way\$/,/^\$/p" "$work/out")
+    grep -qE '^  [a-zA-Z].{20}' <<<"$got" && grep -qE '^  (available|not available: .{8})' <<<"$got" ||
+        { echo "FAILED ways: $way is not described: $got"; failed=1; }
+done
+[ "$(grep -cE '^[a-z]+$' "$work/out")" = 7 ] || { echo "FAILED ways: there are more or fewer"; failed=1; }
+expect ways-default 0 '^TUGBOAT_TRANSPORTS allows self .*mpi \(default\)$' "$tugboat" info -d
+expect ways-named 0 '^TUGBOAT_TRANSPORTS allows self shm \(environment\)$' \
+    env TUGBOAT_TRANSPORTS=shm,self "$tugboat" info -d
+expect ways-mpi 0 'available, not allowed by TUGBOAT_TRANSPORTS$' env TUGBOAT_TRANSPORTS=self "$tugboat" info -d
+expect ways-bad 1 'TUGBOAT_TRANSPORTS=pigeon is not allowed' env TUGBOAT_TRANSPORTS=pigeon "$tugboat" info -d
+
+# Memory: a bar for a million processes, parts that add up, and what depends on what.
+bytes() { sed -nE "s/^ *$1 +([0-9]+).*/\1/p" "$work/out"; }
+expect memory 0 '^memory of LLCL in one of 1000000 processes that has to do with 1024 others' \
+    "$tugboat" info --memory 1000000
+all=$(bytes 'all of it')
+[ "${all:-0}" -gt 1000000 ] && [ "$all" -le 24000000 ] || { echo "FAILED memory: '$all' bytes"; failed=1; }
+[ "$(bytes 'pointers to peers')" -gt 1000000 ] || { echo "FAILED memory: pointers"; failed=1; }
+awk 'NR == 1 { next } { n = substr($0, 37, 13) + 0 } /^  / { items += n; next }
+     /^all of it/ { exit n == 0 || items != n || sums != n } { sums += n }' \
+    "$work/out" || { echo "FAILED memory: the parts do not add up"; failed=1; }
+"$tugboat" info --memory 1000000,1024 >"$work/same"
+cmp -s "$work/out" "$work/same" || { echo "FAILED memory: 1024 is not the default"; failed=1; }
+expect memory-few 0 'one of 8 processes that has to do with 8 others' "$tugboat" info --memory 8
+few=$(bytes 'operation table')
+expect memory-operations 0 'operation table' env TUGBOAT_OPERATIONS=8192 "$tugboat" info --memory 8,3
+[ "$(bytes 'operation table')" = $((2 * few)) ] || { echo "FAILED memory: operations"; failed=1; }
+for wrong in '' x 0 10,11 10, 10,0 -5 9999999999 5,5x; do
+    expect "memory '$wrong'" 2 'needs RANKS or RANKS,ACTIVE' "$tugboat" info --memory "$wrong"
+done
+expect memory-nothing 2 'needs RANKS' "$tugboat" info --memory
+expect memory-more 2 "no argument '6'" "$tugboat" info --memory 5 6
 
 # Without the library beside it or where it is installed, the command says where it looked.
 if [ ! -e "$libdir/libtugboat.so" ]; then

@@ -298,8 +298,8 @@ static void run(enum tug_drive drive) {
         ll_barrier(context);
         if (check_rank == check_nranks - 1)
             check_words(n);
-        ll_end(&results);
-        ll_end(&words);
+        ll_end(context, &results);
+        ll_end(context, &words);
         ll_close(&context);
     }
 }

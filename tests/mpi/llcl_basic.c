@@ -190,8 +190,8 @@ static void run(enum tug_drive drive) {
             all_at_once(context, &p);
         }
     for (int k = 0; k < LL_KINDS; k++) {
-        ll_end(&remote[k]);
-        ll_end(&local[k]);
+        ll_end(context, &remote[k]);
+        ll_end(context, &local[k]);
     }
     ll_close(&context);
     ll_once(&records[first], nrecords - first);

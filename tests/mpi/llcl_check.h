@@ -174,11 +174,15 @@ LL_UNUSED static void ll_guards(const struct ll_memory *m) {
     }
 }
 
-/* Peers may still be at it for a moment: after the barrier that follows their last operation the
- * answer is 0 at once. */
-LL_UNUSED static void ll_end(struct ll_memory *m) {
+/* Nothing is under way in it any more. Its owner may have to hear of that: a moment is allowed. */
+LL_UNUSED static void ll_end(tug_context *context, struct ll_memory *m) {
+    int rc;
     ll_guards(m);
-    int rc = tug_mem_deregister(&m->registration);
+    for (double end = ll_now() + 5; (rc = tug_mem_deregister(&m->registration)) == TUG_ERR_STATE;) {
+        CHECK(ll_now() < end, "memory that nobody uses cannot be deregistered");
+        tug_progress(context);
+        sched_yield();
+    }
     CHECK(rc == 0 && m->registration == NULL, "tug_mem_deregister: %s", tug_strerror(rc));
     free(m->block);
 }

@@ -364,7 +364,7 @@ static void used_memory(enum tug_drive drive) {
     if (check_nranks > 1 && drive == TUG_DRIVE_DIRECT &&
         strcmp(tug_context_transport(context, to, MUCH), "mpi") == 0)
         CHECK(busy > 0, "no deregistration was refused");
-    ll_end(&far);
+    ll_end(context, &far);
 }
 
 /* ---- what is not an operation ---- */
@@ -452,8 +452,8 @@ static void run(enum tug_drive drive) {
         ll_all(remote.base, slot, LL_CANARY, "remote memory", __LINE__);
         ll_all(remote.base + slot + 64, BYTES - slot - 64, LL_CANARY, "remote memory", __LINE__);
         LL_GOOD(tug_mem_deregister(&of_other));
-        ll_end(&local);
-        ll_end(&remote);
+        ll_end(context, &local);
+        ll_end(context, &remote);
         ll_close(&context);
         ll_close(&other);
     }

@@ -120,8 +120,8 @@ int main(int argc, char **argv) {
     }
     ll_barrier(context);
     CHECK(atomic_load(&handled) >= check_nranks, "messages: %d", atomic_load(&handled));
-    ll_end(&memory);
-    ll_end(&local);
+    ll_end(context, &memory);
+    ll_end(context, &local);
     ll_close(&context);
     return check_end();
 }

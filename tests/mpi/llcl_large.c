@@ -103,8 +103,8 @@ int main(int argc, char **argv) {
         check(near.base, 2, "read");
     }
     ll_barrier(context);
-    ll_end(&near);
-    ll_end(&far);
+    ll_end(context, &near);
+    ll_end(context, &far);
     ll_close(&context);
     return check_end();
 }

@@ -422,8 +422,8 @@ static void run(enum tug_drive drive) {
     for (int i = 0; i < nthreads; i++)
         free(threads[i].shadow);
     for (int kind = 0; kind < LL_KINDS; kind++)
-        ll_end(&memory[kind]);
-    ll_end(&staging);
+        ll_end(context, &memory[kind]);
+    ll_end(context, &staging);
     ll_close(&context);
 }
 

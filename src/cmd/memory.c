@@ -1,0 +1,155 @@
+/*
+ * `tugboat info --memory`: what LLCL keeps in one process of a large job, use by use.
+ *
+ * In the manner of Saga et al., HPC-148 (2015), table 3. Every figure is computed from the sizes of
+ * the structures themselves, which their rooms tell, and from the settings; nothing is measured and
+ * no MPI is initialised. Counted is what stays when nothing is under way, after the first contact
+ * with all the peers in use; the host MPI's own memory is not known here.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/settings.h"
+#include "cmd/cmd.h"
+#include "engine/ring.h"
+#include "llcl/context.h"
+#include "transport/native.h"
+#include "transport/packets.h"
+#include "transport/verbs.h"
+#include "transport/wire.h"
+
+#define ACTIVE_DEFAULT 1024
+#define RANKS_MOST ((uint64_t)INT32_MAX)
+#define REGISTRATIONS 255 /* as the paper counts */
+#define NODE 128          /* processes of a node */
+#define PAGE ((size_t)4096)
+
+struct table {
+    size_t part, total;
+};
+
+static void print_bytes(const char *use, size_t bytes, const char *how) {
+    printf("%-36s %12zu%s%s\n", use, bytes, how[0] != '\0' ? "  " : "", how);
+}
+
+static void row(struct table *table, const char *use, size_t bytes, const char *how) {
+    char indented[64];
+    snprintf(indented, sizeof indented, "  %s", use);
+    print_bytes(indented, bytes, how);
+    table->part += bytes;
+}
+
+/* A row of so many of that size. */
+static void row_of(struct table *table, const char *use, uint64_t count, size_t bytes,
+                   const char *what) {
+    char how[80];
+    snprintf(how, sizeof how, "%llu %s of %zu", (unsigned long long)count, what, bytes);
+    row(table, use, count * bytes, how);
+}
+
+/* Ends a part of the table. */
+static void sum(struct table *table, const char *name) {
+    print_bytes(name, table->part, "");
+    table->total += table->part;
+    table->part = 0;
+}
+
+/* The table is of zero pages: those become memory that hold the pointer of a peer in use. */
+static void print_pointers(struct table *table, size_t bytes, uint32_t active) {
+    const size_t pages = (bytes + PAGE - 1) / PAGE;
+    char how[80];
+    snprintf(how, sizeof how, "at most %zu pages in use, of %zu bytes",
+             pages < active ? pages : active, bytes);
+    row(table, "pointers to peers", (pages < active ? pages : active) * PAGE, how);
+}
+
+/* What every context has. */
+static void print_context(struct table *table, uint64_t ranks, uint32_t active) {
+    const uint64_t operations = tug_settings.operations;
+    const size_t bare = tug_packets_footprint(0, 0);
+    row_of(table, "operation table", operations, sizeof(struct tug_operation), "operations");
+    row_of(table, "free tags", operations, sizeof(uint32_t), "tags");
+    row(table, "context", sizeof(struct tug_context) + bare,
+        "handlers, allocated segments, chunks of registrations");
+    row_of(table, "node's processes", NODE,
+           sizeof(uint32_t) + sizeof(unsigned char) + sizeof(struct tug_segment_part), "entries");
+    row_of(table, "registered memory", REGISTRATIONS,
+           tug_memory_footprint(REGISTRATIONS) / REGISTRATIONS, "registrations");
+    row(table, "others' registered memory", 0, "none: keys are the program's");
+    print_pointers(table, tug_packets_footprint(ranks, 0) - bare, active);
+    row_of(table, "peers in use", active, tug_packets_footprint(0, 1) - bare, "streams");
+    sum(table, "every context");
+}
+
+static void print_wires(struct table *table) {
+    const size_t shm = tug_wire_shm_packet(), mpi = tug_wire_mpi_packet();
+    row(table, "inbox in shared memory", tug_wire_shm_footprint(), "this process's share");
+    row_of(table, "packets kept for later, at most", tug_pool_spare_most(shm), shm, "packets");
+    sum(table, "packets by shm");
+    row(table, "receive buffers", tug_wire_mpi_footprint(), "always posted");
+    row_of(table, "packets kept for later, at most", tug_pool_spare_most(mpi), mpi, "packets");
+    sum(table, "packets by mpi");
+}
+
+static void print_devices(struct table *table, uint32_t active) {
+    struct tug_verbs_footprint verbs;
+    if (tug_verbs_footprint((uint32_t)tug_settings.operations, active, &verbs)) {
+        row(table, "verbs transport", verbs.fixed, "");
+        row_of(table, "verbs peers in use", active, verbs.pairs / active, "pairs");
+        row(table, "queues, an estimate", verbs.queues, "the driver's, in this process");
+        sum(table, "verbs");
+    }
+    row(table, "blocks and requests", tug_native_footprint((uint32_t)tug_settings.operations),
+        "if allowed");
+    sum(table, "native");
+}
+
+static void print_table(uint64_t ranks, uint32_t active) {
+    struct table table = {0};
+    printf("memory of LLCL in one of %llu processes that has to do with %u others, in bytes\n",
+           (unsigned long long)ranks, active);
+    row_of(&table, "command ring", tug_settings.ring_size, sizeof(struct tug_command), "commands");
+    sum(&table, "engine");
+    print_context(&table, ranks, active);
+    print_wires(&table);
+    print_devices(&table, active);
+    print_bytes("all of it", table.total, "");
+    table.total = 0;
+    row_of(&table, "and on its way to one peer, at most", TUG_STREAM_WINDOW + 1,
+           tug_wire_mpi_packet(), "packets");
+}
+
+/* A whole number from 1 to `most`, followed by `end`; *text then points behind it. */
+static bool parse_number(const char **text, uint64_t most, uint64_t *number) {
+    char *end;
+    if (**text < '1' || **text > '9' || strspn(*text, "0123456789") > 12)
+        return false;
+    *number = strtoull(*text, &end, 10);
+    *text = end;
+    return *number <= most;
+}
+
+int tug_cmd_memory(const char *text) {
+    uint64_t ranks = 0, active = 0;
+    const char *at = text != NULL ? text : "";
+    bool good = parse_number(&at, RANKS_MOST, &ranks);
+    if (good && *at == ',') {
+        at++;
+        good = parse_number(&at, ranks, &active);
+    }
+    if (!good || *at != '\0') {
+        fprintf(stderr,
+                "tugboat: info --memory needs RANKS or RANKS,ACTIVE, for example 1000000,1024\n");
+        return TUG_EXIT_USAGE;
+    }
+    char error[512];
+    if (tug_settings_load(error, sizeof error) != 0) {
+        fprintf(stderr, "tugboat: %s\n", error);
+        return 1;
+    }
+    if (active == 0)
+        active = ranks < ACTIVE_DEFAULT ? ranks : ACTIVE_DEFAULT;
+    print_table(ranks, (uint32_t)active);
+    return 0;
+}

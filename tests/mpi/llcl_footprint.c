@@ -1,0 +1,120 @@
+/*
+ * What a context costs in memory is what `tugboat info --memory` says.
+ *
+ *   llcl_footprint CONTEXTS LEAST MOST
+ *
+ * LEAST is what the table says without, MOST with the packets that a process keeps for later, for a
+ * context with 255 registrations that has to do with all processes. Contexts are made one after the
+ * other, the first one apart: it brings the engine up and meets the host MPI for the first time.
+ * In each, every process writes to every process, often enough for packets to be full and many.
+ * Measured is the growth of the memory of all processes together (Pss: a page that several have
+ * mapped is counted once), the median of the contexts, less what the host MPI takes for the
+ * communicators of a context.
+ */
+#include "llcl_check.h"
+
+enum { REGISTRATIONS = 255, MOST_CONTEXTS = 32, PIECE = 16384, PIECES = 64 };
+
+static struct ll_memory memory[MOST_CONTEXTS];
+static tug_context *contexts[MOST_CONTEXTS];
+static unsigned char small[REGISTRATIONS][8];
+
+/* Bytes, of all processes. */
+static double in_use(void) {
+    char line[256];
+    long kib = -1;
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    if (file == NULL) {
+        printf("skipped: no /proc/self/smaps_rollup\n");
+        MPI_Finalize();
+        exit(CHECK_SKIP);
+    }
+    while (fgets(line, sizeof line, file) != NULL && sscanf(line, "Pss: %ld kB", &kib) != 1)
+        continue;
+    fclose(file);
+    CHECK(kib > 0, "no Pss in smaps_rollup");
+    double mine = (double)kib * 1024, all;
+    check_barrier(MPI_COMM_WORLD);
+    MUST(MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));
+    return all;
+}
+
+static void write_to_all(tug_context *context, struct ll_memory *m) {
+    struct tug_counter counter = {0};
+    uint64_t count = 0;
+    for (int i = 0; i < PIECES; i++)
+        for (int to = 0; to < check_nranks; to++) {
+            struct tug_write_params params = {
+                .dest_proc = to,
+                .dest_raddr = {&m->keys[to], 0},
+                .src_laddr = {m->registration, 0},
+                .size_in_bytes = PIECE,
+                .on_complete = {tug_counter_add, &counter},
+            };
+            while (!tug_try_write_async(context, &params))
+                tug_progress(context);
+            count++;
+        }
+    int rc = tug_counter_wait(context, &counter, count);
+    CHECK(rc == 0, "writes: %s", tug_strerror(rc));
+}
+
+static void make(int i) {
+    contexts[i] = ll_open(MPI_COMM_WORLD, TUG_DRIVE_ENGINE);
+    ll_make(contexts[i], &memory[i], LL_REGISTERED, PIECE);
+    for (int r = 0; r < REGISTRATIONS - 1; r++) {
+        tug_registration *registration;
+        int rc = tug_mem_register(contexts[i], small[r], sizeof small[r], &registration);
+        CHECK(rc == 0, "tug_mem_register: %s", tug_strerror(rc));
+    }
+    write_to_all(contexts[i], &memory[i]);
+    ll_barrier(contexts[i]);
+}
+
+/* The communicators of a context. They stay: what is freed would be used again. */
+static void make_host(int i) {
+    MPI_Comm all, node;
+    (void)i;
+    MUST(MPI_Comm_split(MPI_COMM_WORLD, 0, check_rank, &all));
+    MUST(MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, check_rank, MPI_INFO_NULL, &node));
+}
+
+static int compare(const void *left, const void *right) {
+    const double a = *(const double *)left, b = *(const double *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* What one more takes of a process: the median of n. */
+static double growth(int n, void (*make_one)(int i)) {
+    double grown[MOST_CONTEXTS], before = in_use();
+    for (int i = 1; i <= n; i++) {
+        make_one(i);
+        const double now = in_use();
+        grown[i - 1] = (now - before) / check_nranks;
+        before = now;
+    }
+    qsort(grown, (size_t)n, sizeof grown[0], compare);
+    return grown[n / 2];
+}
+
+int main(int argc, char **argv) {
+    check_begin(&argc, &argv, "llcl_footprint");
+    CHECK(argc == 4, "usage: llcl_footprint CONTEXTS LEAST MOST");
+    const int n = atoi(argv[1]);
+    const double least = atof(argv[2]), most = atof(argv[3]);
+    CHECK(n > 0 && n < MOST_CONTEXTS && least > 0 && most >= least, "usage");
+    make(0);
+    const double host = growth(n, make_host);
+    const double each = growth(n, make) - host;
+    if (check_rank == 0)
+        printf("a context: %.0f bytes measured, %.0f to %.0f computed (host MPI: %.0f more)\n",
+               each, least, most, host);
+    const double page = 4096;
+    CHECK(each > 0.85 * least - 8 * page, "%.0f bytes, and %.0f were computed", each, least);
+    CHECK(each < 1.3 * most + 8 * page, "%.0f bytes, and %.0f were computed", each, most);
+    for (int i = 0; i <= n; i++) {
+        ll_end(contexts[i], &memory[i]);
+        ll_close(&contexts[i]);
+    }
+    return check_end();
+}

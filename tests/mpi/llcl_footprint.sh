@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Compares the memory that contexts take with what `tugboat info --memory` says.
+#
+#   llcl_footprint.sh TUGBOAT CONTEXTS mpi|shm --mpiexec PATH --ranks N ... -- PROGRAM
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+tugboat=$1 contexts=$2 wire=$3
+shift 3
+ranks=
+settings=()
+for ((i = 1; i < $#; i++)); do
+    next=$((i + 1))
+    [ "${!i}" = --ranks ] && ranks=${!next}
+    [ "${!i}" = --env ] && settings+=("${!next}")
+done
+for name in $(compgen -e | grep -E '^TUGBOAT'); do unset "$name"; done
+
+table=$(env "${settings[@]}" "$tugboat" info --memory "$ranks,$ranks") || exit 1
+bytes() { sed -nE "s/^ *$1 +([0-9]+)( .*)?\$/\1/p"; }
+context=$(bytes 'every context' <<<"$table")
+wires=$(sed -n '/^every context/,/^packets by '"$wire"'/p' <<<"$table")
+packets=$(bytes "packets by $wire" <<<"$table")
+spare=$(bytes 'packets kept for later, at most' <<<"$wires" | tail -n 1)
+if [ -z "$context" ] || [ -z "$packets" ] || [ -z "$spare" ]; then
+    echo "the table has changed: $table"
+    exit 1
+fi
+exec "$here/run_mpi.sh" --way host "$@" "$contexts" $((context + packets - spare)) \
+    $((context + packets))
