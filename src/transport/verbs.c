@@ -167,7 +167,7 @@ static void verbs_post(void *state, struct tug_operation *operation) {
 static void verbs_flush(void *state) {
     struct tug_verbs *verbs = state;
     if (verbs->touched != NULL)
-        tug_verbs_flush(verbs);
+        tug_verbs_flush(verbs, false);
 }
 
 static bool verbs_poll(void *state) {
@@ -193,7 +193,7 @@ static void verbs_control(void *state, uint32_t peer, const void *data, size_t b
     struct tug_verbs *verbs = state;
     tug_verbs_pair_control(verbs, peer, data, bytes);
     if (verbs->touched != NULL)
-        tug_verbs_flush(verbs);
+        tug_verbs_flush(verbs, true);
 }
 
 const struct tug_transport tug_transport_verbs = {

@@ -154,6 +154,8 @@ struct tug_verbs_pair {
     struct ibv_qp *server;
     struct tug_verbs_pair *next_touched;
     uint32_t head, tail; /* tags: operations that wait, in order; TUG_NO_TAG: none */
+    uint32_t waiting;    /* how many */
+    bool urgent;         /* a large one is among them */
     uint32_t sent, done; /* slots used so far; their difference is under way */
     uint32_t slots[TUG_VERBS_DEPTH];
 };
@@ -224,7 +226,9 @@ static inline void tug_verbs_touch(struct tug_verbs *verbs, struct tug_verbs_pai
 }
 
 void tug_verbs_post(struct tug_verbs *verbs, struct tug_operation *operation);
-void tug_verbs_flush(struct tug_verbs *verbs);
+/* A batch ends. Few small operations to a peer that has work of ours wait for company until the
+ * next poll; wanted: they do not. */
+void tug_verbs_flush(struct tug_verbs *verbs, bool wanted);
 bool tug_verbs_poll(struct tug_verbs *verbs);
 /* Everything that waits for the pair ends with status. */
 void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status);

@@ -1,7 +1,8 @@
 /* Operations become work requests, completions become the operations' ends.
  *
  * post() only queues at the pair. flush() makes a chain of what waits at a pair and posts it by one
- * call: one doorbell for many operations. Small writes that follow one another in the queue and in
+ * call: one doorbell for many operations. While a peer has work of ours, few small operations wait
+ * for company until the next poll. Small writes that follow one another in the queue and in
  * the remote memory become one request, whose data are copied together. In a chain only some
  * requests report their end (are *signalled*): the last one, every 16th, every large one and the
  * one before it, so that a small operation is not told late because a large one follows. The device
@@ -78,11 +79,14 @@ static void append(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
     else
         tug_verbs_operation(verbs, pair->tail)->next = tag;
     pair->tail = tag;
+    pair->waiting++;
+    pair->urgent |= operation->bytes >= LARGE;
     tug_verbs_touch(verbs, pair);
 }
 
 static void take_head(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     pair->head = tug_verbs_operation(verbs, pair->head)->next;
+    pair->waiting--;
 }
 
 void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status) {
@@ -271,6 +275,7 @@ static void tell_local(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uin
 
 /* Posts what waits at the pair as far as there is room. */
 static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    pair->urgent = false;
     while (pair->head != TUG_NO_TAG) {
         if (pair->phase == TUG_PAIR_IDLE)
             tug_verbs_pair_connect(verbs, pair);
@@ -303,13 +308,21 @@ static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     }
 }
 
-void tug_verbs_flush(struct tug_verbs *verbs) {
+static bool may_wait(const struct tug_verbs_pair *pair) {
+    return tug_settings.aggregate && pair->sent != pair->done && !pair->urgent &&
+           pair->waiting < TUG_VERBS_SIGNAL;
+}
+
+void tug_verbs_flush(struct tug_verbs *verbs, bool wanted) {
     struct tug_verbs_pair *pair = verbs->touched;
     verbs->touched = NULL;
     while (pair != NULL) {
         struct tug_verbs_pair *next = pair->next_touched;
         pair->touched = false;
-        pump(verbs, pair);
+        if (!wanted && may_wait(pair))
+            tug_verbs_touch(verbs, pair);
+        else
+            pump(verbs, pair);
         pair = next;
     }
 }
@@ -354,6 +367,7 @@ static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, b
         if (tag == pair->head)
             take_head(verbs, pair); /* the rest of it waited */
         operation->left = operation->bytes;
+        pair->waiting++;
         if (first == TUG_NO_TAG)
             first = tag;
         else
@@ -493,6 +507,6 @@ bool tug_verbs_poll(struct tug_verbs *verbs) {
         mourn(verbs);
     moved |= tug_verbs_pairs_expire(verbs);
     if (verbs->touched != NULL)
-        tug_verbs_flush(verbs);
+        tug_verbs_flush(verbs, true);
     return complete_finished(verbs) || moved;
 }

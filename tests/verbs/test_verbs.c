@@ -418,6 +418,41 @@ static void chain_one_post(void **state) {
     assert_chain(TUG_VERBS_DEPTH);
 }
 
+/* While the peer has work of ours few small operations wait for the next poll; many, or a large
+ * one, do not. */
+static void chain_waits(void **state) {
+    (void)state;
+    const struct tug_verbs *verbs = ORIGIN->verbs;
+    one(TUG_OPERATION_WRITE, 0, 0, 8);
+    uint64_t posted = verbs->posted;
+    chain_of(1, 0);
+    fake_flush(ORIGIN);
+    assert_int_equal(verbs->posted, posted + 1);
+    chain_of(5, 1);
+    fake_flush(ORIGIN);
+    assert_int_equal(verbs->posted, posted + 1);
+    assert_false(tug_transport_verbs.arm(ORIGIN->verbs));
+    tug_transport_verbs.poll(ORIGIN->verbs);
+    assert_int_equal(verbs->posted, posted + 6);
+    chain_of(TUG_VERBS_SIGNAL - 1, 6);
+    fake_flush(ORIGIN);
+    assert_int_equal(verbs->posted, posted + 6);
+    chain_of(1, 5 + TUG_VERBS_SIGNAL);
+    fake_flush(ORIGIN);
+    assert_int_equal(verbs->posted, posted + 6 + TUG_VERBS_SIGNAL);
+    assert_true(fake_finish(60));
+    assert_chain(6 + TUG_VERBS_SIGNAL);
+    posted = verbs->posted;
+    chain_of(1, 0);
+    fake_flush(ORIGIN);
+    fake_post(ORIGIN, fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, 1u << 20, mine, 0,
+                                     1u << 20, NULL));
+    fake_flush(ORIGIN);
+    assert_int_equal(verbs->posted, posted + 2);
+    assert_true(fake_finish(60));
+    assert_int_equal(verbs->pairs[0]->waiting, 0);
+}
+
 static void chain_off(void **state) {
     (void)state;
     tug_settings.aggregate = false;
@@ -536,6 +571,7 @@ static void relay_next(void *d, int status) {
     fake_post(ORIGIN, operation);
     if (relay->left % 2)
         fake_flush(ORIGIN);
+    assert_true(ORIGIN->verbs->pairs[0]->waiting <= 4);
 }
 
 /* Callbacks post, and the batch may end inside of them. */
@@ -916,6 +952,7 @@ static const struct CMUnitTest tests[] = {
     CASE(atomic_not_taken),
     CASE(atomic_contended),
     CASE(chain_one_post),
+    CASE(chain_waits),
     CASE(chain_off),
     CASE(chain_overflow),
     CASE(chain_narrow_queue),
