@@ -10,6 +10,7 @@
 #include "llcl/finalize.h"
 #include "transport/cma.h"
 #include "transport/packets.h"
+#include "transport/verbs.h"
 
 static struct tug_context *contexts;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -172,6 +173,9 @@ static int open_transports(struct tug_context *context) {
         status = open_transport(fabric, TUG_BY_VERBS, TUG_WAY_VERBS);
     if (status == 0)
         status = open_transport(fabric, TUG_BY_NATIVE, TUG_WAY_NATIVE);
+    /* cards and CPUs are not atomic to each other: the card's only where nobody uses a CPU's */
+    fabric->device_atomics = status == 0 && !(fabric->ways & (TUG_WAY_SELF | TUG_WAY_MAPPED)) &&
+                             tug_verbs_atomics(fabric->states[TUG_BY_VERBS]);
     if (fabric->states[TUG_BY_PACKETS] != NULL)
         context->shm = ((struct tug_packets *)fabric->states[TUG_BY_PACKETS])->shm;
     return status;

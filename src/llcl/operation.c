@@ -113,8 +113,6 @@ static inline unsigned char *reach(const struct tug_context *context,
     const struct tug_fabric *fabric = &context->fabric;
     const struct tug_key *key = request->remote->key;
     uint32_t peer = (uint32_t)request->peer;
-    if (fabric->device_atomics)
-        return NULL; /* one way for all: the card's */
     if (peer == fabric->rank && (fabric->ways & TUG_WAY_SELF)) {
         int status =
             tug_key_allows(key, fabric->session, peer, request->remote->offset, request->bytes);

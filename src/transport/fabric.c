@@ -2,11 +2,10 @@
 #include <stddef.h>
 
 #include "transport/atomic.h"
+#include "transport/native.h"
+#include "transport/packets.h"
 #include "transport/transport.h"
-
-extern const struct tug_transport tug_transport_verbs;
-extern const struct tug_transport tug_transport_native;
-extern const struct tug_transport tug_transport_packets;
+#include "transport/verbs.h"
 
 const struct tug_transport *const tug_transports[] = {
     [TUG_BY_VERBS] = &tug_transport_verbs,

@@ -27,19 +27,30 @@
 
 #define TUG_STREAM_WINDOW 8
 #define TUG_STREAM_READING ((uint64_t)256 << 10)
-#define TUG_BULK_LEAST                                                                             \
-    ((uint64_t)64 << 10) /* large blocks go by themselves from here on, by MPI                     \
-                          */
-#define TUG_BULK_MOST 16 /* of ours at once */
+
+/* What a READ asks for at a time: its answer fits every wire's packets, and parts of an operation
+ * are told apart by their position alone. */
+#define TUG_READ_PIECE 7168u
+
+/* Over MPI, blocks from this size on go by themselves, so many of ours at once. */
+#define TUG_BULK_LEAST ((uint64_t)64 << 10)
+#define TUG_BULK_MOST 16
 
 /* How an operation stands here: tug_operation.scratch. */
 enum tug_packets_state {
     TUG_PACKETS_WAITING = 1, /* not all of it is in packets */
     TUG_PACKETS_SENT,
-    TUG_PACKETS_BULK, /* announced, moves by itself */
+    TUG_PACKETS_BULK,   /* announced, moves by itself */
+    TUG_PACKETS_ENDING, /* over, but for a message that has its memory */
 };
 
-struct tug_control_message;
+/* A message of a transport's own, waiting for room. */
+struct tug_control_message {
+    struct tug_control_message *next;
+    uint32_t bytes;
+    uint8_t transport;
+    unsigned char data[TUG_CONTROL_MAX];
+};
 
 struct tug_stream {
     uint32_t peer;
@@ -81,11 +92,57 @@ extern const struct tug_transport tug_transport_packets;
  */
 size_t tug_packets_footprint(uint64_t nranks, uint64_t active);
 
-/* What a wire calls when a packet has come; receiver is the struct tug_packets. */
-void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
-
 /* The wire to a peer. Any thread. */
 const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t peer);
+
+/* ---- stream.c ---- */
+
+/* NULL: no memory. */
+struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer);
+
+/* The stream has something to send: it is looked at when the batch ends. */
+static inline void tug_stream_touch(struct tug_packets *packets, struct tug_stream *stream) {
+    if (stream->touched)
+        return;
+    stream->touched = true;
+    stream->next_touched = packets->touched;
+    packets->touched = stream;
+}
+
+static inline bool tug_stream_window_open(const struct tug_stream *stream) {
+    return stream->number - stream->acked < TUG_STREAM_WINDOW;
+}
+
+/* A packet's number as it travels: 1, 2, ... 2^32 - 1, 1, ...; 0 for none. */
+static inline uint32_t tug_wire_number(uint64_t number) {
+    return number == 0 ? 0 : (uint32_t)((number - 1) % UINT32_MAX) + 1;
+}
+
+/* The end of a batch, for one peer; wanted: what waits for company goes too. */
+void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bool wanted);
+
+/* Sends the open request packet. The window is open. */
+void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *stream);
+
+/* Everything that was to be done at the peer fails, now and later. */
+void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream);
+
+/* An answer for the peer; returns where the record's words go. */
+uint64_t *tug_packets_answer(struct tug_packets *packets, uint32_t peer, unsigned kind, int status,
+                             uint32_t tag, size_t length);
+
+/* ---- write.c ---- */
+
+/* Takes an operation over. */
+void tug_packets_post(void *state, struct tug_operation *operation);
+
+/* Writes what waits into packets, as far as it goes. */
+void tug_stream_pump(struct tug_packets *packets, struct tug_stream *stream);
+
+/* ---- serve.c ---- */
+
+/* What a wire calls when a packet has come; receiver is the struct tug_packets. */
+void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
 
 /* ---- bulk.c: large blocks by messages of their own, over MPI ---- */
 
@@ -111,9 +168,5 @@ bool tug_bulk_poll(struct tug_packets *packets);
 
 /* The stream's peer is lost. */
 void tug_bulk_drop(struct tug_packets *packets, uint32_t peer);
-
-/* An answer for the peer, packets.c's. words: where the record's words go. */
-uint64_t *tug_packets_answer(struct tug_packets *packets, uint32_t peer, unsigned kind, int status,
-                             uint32_t tag, size_t length);
 
 #endif

@@ -90,7 +90,7 @@ struct tug_fabric {
     uint32_t *node_ranks; /* [node_size] their ranks in comm */
     uint64_t session;     /* agreed, random */
     unsigned ways;        /* enum tug_way bits: allowed and possible */
-    bool device_atomics;  /* agreed: atomics by the network card, for all pairs */
+    bool device_atomics;  /* agreed: atomics of 8 bytes by the network card, for all pairs */
 
     struct tug_operation *operations; /* [noperations] */
     uint32_t noperations;

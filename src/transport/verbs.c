@@ -47,7 +47,9 @@ static bool open_here(struct tug_verbs *verbs, char *reason) {
         verbs->cq = tug_ibv.create_cq(verbs->device.context, size, NULL, verbs->channel, 0);
     verbs->chain = calloc(TUG_VERBS_DEPTH, sizeof *verbs->chain);
     verbs->pieces = calloc(TUG_VERBS_DEPTH, sizeof *verbs->pieces);
-    if (verbs->cq == NULL || verbs->chain == NULL || verbs->pieces == NULL) {
+    verbs->joined = calloc(TUG_VERBS_DEPTH, sizeof *verbs->joined);
+    if (verbs->cq == NULL || verbs->chain == NULL || verbs->pieces == NULL ||
+        verbs->joined == NULL) {
         snprintf(reason, 256, "%s has no room for a completion queue", verbs->device.name);
         return false;
     }
@@ -70,6 +72,7 @@ static void verbs_close(void *state) {
     pthread_mutex_destroy(&verbs->regions.lock);
     free(verbs->chain);
     free(verbs->pieces);
+    free(verbs->joined);
     free(verbs);
 }
 
@@ -164,7 +167,7 @@ static void verbs_post(void *state, struct tug_operation *operation) {
 static void verbs_flush(void *state) {
     struct tug_verbs *verbs = state;
     if (verbs->touched != NULL)
-        tug_verbs_flush(verbs);
+        tug_verbs_flush(verbs, false);
 }
 
 static bool verbs_poll(void *state) {
@@ -190,7 +193,7 @@ static void verbs_control(void *state, uint32_t peer, const void *data, size_t b
     struct tug_verbs *verbs = state;
     tug_verbs_pair_control(verbs, peer, data, bytes);
     if (verbs->touched != NULL)
-        tug_verbs_flush(verbs);
+        tug_verbs_flush(verbs, true);
 }
 
 const struct tug_transport tug_transport_verbs = {

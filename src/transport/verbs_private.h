@@ -127,15 +127,16 @@ void tug_verbs_region_leave(struct tug_verbs_regions *regions, struct tug_verbs_
 
 /* ---- pairs ---- */
 
-#define TUG_VERBS_DEPTH 64  /* work requests under way on one sender; a power of two */
-#define TUG_VERBS_SIGNAL 16 /* every so many report their end, see verbs_queue.c */
+#define TUG_VERBS_DEPTH 64  /* slots of one sender, see below; a power of two */
+#define TUG_VERBS_SIGNAL 16 /* every so many requests report their end, see verbs_queue.c */
 #define TUG_VERBS_INLINE 64 /* bytes asked for in a work request itself */
 #define TUG_VERBS_PAIRS (1u << 20)
 
-/* A work request under way: whose, and what its end means. */
-#define TUG_SLOT_SIGNALLED 0x80000000u
-#define TUG_SLOT_LAST 0x40000000u /* of its operation */
-#define TUG_SLOT_TAG 0x3fffffffu
+/* What is under way on a sender: a slot for each operation, or piece of one, with its tag and */
+#define TUG_SLOT_SIGNALLED 0x80000000u /* the device reports its end */
+#define TUG_SLOT_LAST 0x40000000u      /* the operation ends with it */
+#define TUG_SLOT_JOINED 0x20000000u    /* the next slot is of the same work request */
+#define TUG_SLOT_TAG 0x1fffffffu
 
 enum tug_verbs_phase { TUG_PAIR_IDLE, TUG_PAIR_ASKED, TUG_PAIR_UP };
 
@@ -153,7 +154,9 @@ struct tug_verbs_pair {
     struct ibv_qp *server;
     struct tug_verbs_pair *next_touched;
     uint32_t head, tail; /* tags: operations that wait, in order; TUG_NO_TAG: none */
-    uint32_t sent, done; /* work requests so far; their difference is under way */
+    uint32_t waiting;    /* how many */
+    bool urgent;         /* a large one is among them */
+    uint32_t sent, done; /* slots used so far; their difference is under way */
     uint32_t slots[TUG_VERBS_DEPTH];
 };
 
@@ -181,9 +184,10 @@ struct tug_verbs {
     uint32_t out;  /* operations taken and not completed */
     uint64_t said; /* bits of causes that have been logged */
 
-    struct ibv_send_wr *chain; /* [TUG_VERBS_DEPTH] being built */
-    struct ibv_sge *pieces;    /* [TUG_VERBS_DEPTH] */
-    uint64_t chains, posted;   /* so far */
+    struct ibv_send_wr *chain;                 /* [TUG_VERBS_DEPTH] being built */
+    struct ibv_sge *pieces;                    /* [TUG_VERBS_DEPTH] */
+    unsigned char (*joined)[TUG_VERBS_INLINE]; /* [TUG_VERBS_DEPTH]: data of joined writes */
+    uint64_t chains, posted;                   /* chains and requests so far */
 
     /* the watcher */
     pthread_t watcher;
@@ -222,7 +226,9 @@ static inline void tug_verbs_touch(struct tug_verbs *verbs, struct tug_verbs_pai
 }
 
 void tug_verbs_post(struct tug_verbs *verbs, struct tug_operation *operation);
-void tug_verbs_flush(struct tug_verbs *verbs);
+/* A batch ends. Few small operations to a peer that has work of ours wait for company until the
+ * next poll; wanted: they do not. */
+void tug_verbs_flush(struct tug_verbs *verbs, bool wanted);
 bool tug_verbs_poll(struct tug_verbs *verbs);
 /* Everything that waits for the pair ends with status. */
 void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status);

@@ -1,13 +1,16 @@
 /* Operations become work requests, completions become the operations' ends.
  *
  * post() only queues at the pair. flush() makes a chain of what waits at a pair and posts it by one
- * call: one doorbell for many operations. In a chain only some requests report their end (are
- * *signalled*): the last one, every 16th, every large one and the one before it, so that a small
- * operation is not told late because a large one follows. The device works one sender's requests
- * off in order, so a reported end ends all before it; `slots` remembers them.
+ * call: one doorbell for many operations. While a peer has work of ours, few small operations wait
+ * for company until the next poll. Small writes that follow one another in the queue and in
+ * the remote memory become one request, whose data are copied together. In a chain only some
+ * requests report their end (are *signalled*): the last one, every 16th, every large one and the
+ * one before it, so that a small operation is not told late because a large one follows. The device
+ * works one sender's requests off in order, so a reported end ends all before it; `slots` remembers
+ * them.
  *
  * What is in flight never exceeds the sender's depth, nor, over all pairs, the completion queue:
- * each request may come back by itself when something goes wrong. What has no room waits.
+ * each slot's request may come back by itself when something goes wrong. What has no room waits.
  *
  * Atomics that the device does not have (and, or, xor, swap) are tried as compare-and-swap with the
  * value that was found the last time until nobody came between. Those of 4 bytes are left to
@@ -76,11 +79,14 @@ static void append(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
     else
         tug_verbs_operation(verbs, pair->tail)->next = tag;
     pair->tail = tag;
+    pair->waiting++;
+    pair->urgent |= operation->bytes >= LARGE;
     tug_verbs_touch(verbs, pair);
 }
 
 static void take_head(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     pair->head = tug_verbs_operation(verbs, pair->head)->next;
+    pair->waiting--;
 }
 
 void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status) {
@@ -151,6 +157,11 @@ static void fill_atomic(struct tug_verbs *verbs, struct tug_operation *operation
     operation->left = 0;
 }
 
+/* The data are copied into the request when it is posted. */
+static bool goes_inline(const struct tug_verbs_pair *pair, const struct tug_operation *operation) {
+    return operation->kind == TUG_OPERATION_WRITE && operation->bytes <= pair->most_inline;
+}
+
 /* Fills a request with the operation's next piece. */
 static void fill(struct tug_verbs *verbs, const struct tug_verbs_pair *pair,
                  struct tug_operation *operation, struct ibv_send_wr *request,
@@ -168,50 +179,82 @@ static void fill(struct tug_verbs *verbs, const struct tug_verbs_pair *pair,
     request->wr.rdma.remote_addr = operation->address + done;
     request->wr.rdma.rkey = operation->rkey;
     request->opcode = operation->kind == TUG_OPERATION_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
-    if (operation->kind == TUG_OPERATION_WRITE && operation->bytes <= pair->most_inline)
+    if (goes_inline(pair, operation))
         request->send_flags = IBV_SEND_INLINE;
-    if (length == 0) {
+    const struct tug_verbs_region *region = operation->local != NULL ? region_of(operation) : NULL;
+    *piece = (struct ibv_sge){(uint64_t)(uintptr_t)(tug_operation_data(operation) + done), length,
+                              region != NULL ? region->mr->lkey : verbs->operations_mr->lkey};
+    if (length == 0)
         request->num_sge = 0;
-    } else {
-        const struct tug_verbs_region *region =
-            operation->local != NULL ? region_of(operation) : NULL;
-        *piece =
-            (struct ibv_sge){(uint64_t)(uintptr_t)(tug_operation_data(operation) + done), length,
-                             region != NULL ? region->mr->lkey : verbs->operations_mr->lkey};
-    }
     operation->left -= length;
 }
 
-/* Makes a chain of what waits, at most `room` requests. Returns how many. */
-static uint32_t build(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t room) {
-    uint32_t n = 0;
-    for (; n < room && pair->head != TUG_NO_TAG; n++) {
-        const uint32_t tag = pair->head;
+/* Joins what waits behind an inline write to it as long as it goes on where that ends. Returns the
+ * slots that this takes; *tag becomes that of the last one. */
+static uint32_t join(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t n,
+                     uint32_t used, uint32_t room, uint32_t *tag) {
+    struct ibv_send_wr *request = &verbs->chain[n];
+    struct ibv_sge *piece = &verbs->pieces[n];
+    const uint32_t most =
+        pair->most_inline < TUG_VERBS_INLINE ? pair->most_inline : TUG_VERBS_INLINE;
+    uint32_t taken = 0;
+    while (used + taken < room && pair->head != TUG_NO_TAG) {
+        struct tug_operation *next = tug_verbs_operation(verbs, pair->head);
+        if (next->kind != TUG_OPERATION_WRITE || next->rkey != request->wr.rdma.rkey ||
+            next->address != request->wr.rdma.remote_addr + piece->length ||
+            next->bytes > most - piece->length)
+            break;
+        if (taken == 0)
+            memcpy(verbs->joined[n], (void *)(uintptr_t)piece->addr, piece->length);
+        memcpy(verbs->joined[n] + piece->length, tug_operation_data(next), next->bytes);
+        piece->addr = (uint64_t)(uintptr_t)verbs->joined[n];
+        piece->length += (uint32_t)next->bytes;
+        next->left = 0;
+        pair->slots[(pair->sent + used + taken - 1) % TUG_VERBS_DEPTH] |= TUG_SLOT_JOINED;
+        *tag = pair->head;
+        take_head(verbs, pair);
+        pair->slots[(pair->sent + used + taken) % TUG_VERBS_DEPTH] = *tag | TUG_SLOT_LAST;
+        taken++;
+    }
+    return taken;
+}
+
+static void signal_end(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t n,
+                       uint32_t used) {
+    verbs->chain[n].send_flags |= IBV_SEND_SIGNALED;
+    pair->slots[(pair->sent + used - 1) % TUG_VERBS_DEPTH] |= TUG_SLOT_SIGNALLED;
+}
+
+/* Makes a chain of what waits, in at most `room` slots. Returns how many; *requests: work
+ * requests. */
+static uint32_t build(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t room,
+                      uint32_t *requests) {
+    uint32_t n = 0, used = 0;
+    for (; used < room && pair->head != TUG_NO_TAG; n++) {
+        uint32_t tag = pair->head;
         struct tug_operation *operation = tug_verbs_operation(verbs, tag);
         struct ibv_send_wr *request = &verbs->chain[n];
         fill(verbs, pair, operation, request, &verbs->pieces[n]);
         const bool last = operation->left == 0;
         if (last)
             take_head(verbs, pair);
+        const bool large = verbs->pieces[n].length >= LARGE;
+        if (large && n > 0)
+            signal_end(verbs, pair, n - 1, used);
+        pair->slots[(pair->sent + used++) % TUG_VERBS_DEPTH] = tag | (last ? TUG_SLOT_LAST : 0);
+        if ((request->send_flags & IBV_SEND_INLINE) && operation->bytes < TUG_VERBS_INLINE &&
+            operation->bytes > 0)
+            used += join(verbs, pair, n, used, room, &tag);
         /* the tag, the pair, and its sender's life */
         request->wr_id = (uint64_t)tag | (uint64_t)pair->index << 32 | (uint64_t)pair->number << 52;
         request->next = request + 1;
-        uint32_t slot = tag | (last ? TUG_SLOT_LAST : 0);
-        if (request->num_sge > 0 && request->sg_list->length >= LARGE) {
-            slot |= TUG_SLOT_SIGNALLED;
-            if (n > 0)
-                pair->slots[(pair->sent + n - 1) % TUG_VERBS_DEPTH] |= TUG_SLOT_SIGNALLED;
-        }
-        if (n % TUG_VERBS_SIGNAL == TUG_VERBS_SIGNAL - 1)
-            slot |= TUG_SLOT_SIGNALLED;
-        pair->slots[(pair->sent + n) % TUG_VERBS_DEPTH] = slot;
+        if (large || n % TUG_VERBS_SIGNAL == TUG_VERBS_SIGNAL - 1)
+            signal_end(verbs, pair, n, used);
     }
     verbs->chain[n - 1].next = NULL;
-    pair->slots[(pair->sent + n - 1) % TUG_VERBS_DEPTH] |= TUG_SLOT_SIGNALLED;
-    for (uint32_t i = 0; i < n; i++)
-        if (pair->slots[(pair->sent + i) % TUG_VERBS_DEPTH] & TUG_SLOT_SIGNALLED)
-            verbs->chain[i].send_flags |= IBV_SEND_SIGNALED;
-    return n;
+    signal_end(verbs, pair, n - 1, used);
+    *requests = n;
+    return used;
 }
 
 static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, bool again,
@@ -223,7 +266,7 @@ static void tell_local(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uin
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t tag = pair->slots[(pair->sent - n + i) % TUG_VERBS_DEPTH] & TUG_SLOT_TAG;
         const struct tug_operation *operation = tug_verbs_operation(verbs, tag);
-        if ((verbs->chain[i].send_flags & IBV_SEND_INLINE) && operation->on_local.f != NULL)
+        if (operation->on_local.f != NULL && goes_inline(pair, operation))
             told[ntold++] = tag;
     }
     for (uint32_t i = 0; i < ntold; i++)
@@ -232,6 +275,7 @@ static void tell_local(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uin
 
 /* Posts what waits at the pair as far as there is room. */
 static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    pair->urgent = false;
     while (pair->head != TUG_NO_TAG) {
         if (pair->phase == TUG_PAIR_IDLE)
             tug_verbs_pair_connect(verbs, pair);
@@ -246,13 +290,14 @@ static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
             tug_verbs_touch(verbs, pair);
             return;
         }
-        const uint32_t n = build(verbs, pair, room);
+        uint32_t requests;
+        const uint32_t n = build(verbs, pair, room, &requests);
         struct ibv_send_wr *bad = NULL;
         const int error = ibv_post_send(pair->sender, verbs->chain, &bad);
         pair->sent += n;
         verbs->cq_room -= n;
         verbs->chains++;
-        verbs->posted += n;
+        verbs->posted += requests;
         if (error != 0) {
             tug_warn_once("verbs: %s does not take work for rank %u: %s", verbs->device.name,
                           pair->peer, strerror(error));
@@ -263,13 +308,21 @@ static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     }
 }
 
-void tug_verbs_flush(struct tug_verbs *verbs) {
+static bool may_wait(const struct tug_verbs_pair *pair) {
+    return tug_settings.aggregate && pair->sent != pair->done && !pair->urgent &&
+           pair->waiting < TUG_VERBS_SIGNAL;
+}
+
+void tug_verbs_flush(struct tug_verbs *verbs, bool wanted) {
     struct tug_verbs_pair *pair = verbs->touched;
     verbs->touched = NULL;
     while (pair != NULL) {
         struct tug_verbs_pair *next = pair->next_touched;
         pair->touched = false;
-        pump(verbs, pair);
+        if (!wanted && may_wait(pair))
+            tug_verbs_touch(verbs, pair);
+        else
+            pump(verbs, pair);
         pair = next;
     }
 }
@@ -293,7 +346,7 @@ static void succeeded(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
     finish(verbs, operation, 0);
 }
 
-/* The oldest request under way has ended well. Returns its slot. */
+/* The oldest slot's request has ended well. Returns the slot. */
 static uint32_t pop(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     const uint32_t slot = pair->slots[pair->done++ % TUG_VERBS_DEPTH];
     verbs->cq_room++;
@@ -314,6 +367,7 @@ static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, b
         if (tag == pair->head)
             take_head(verbs, pair); /* the rest of it waited */
         operation->left = operation->bytes;
+        pair->waiting++;
         if (first == TUG_NO_TAG)
             first = tag;
         else
@@ -364,21 +418,37 @@ static void say_once(struct tug_verbs *verbs, const struct tug_verbs_pair *pair,
             pair->peer, verbs->device.name, tug_ibv.wc_status_str(status));
 }
 
+/* Where the work request ends that begins at a slot. */
+static uint32_t last_slot(const struct tug_verbs_pair *pair, uint32_t at) {
+    assert(at != pair->sent && "a completion without work request");
+    while (pair->slots[at % TUG_VERBS_DEPTH] & TUG_SLOT_JOINED)
+        at++;
+    return at;
+}
+
 static void failed(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t tag,
                    enum ibv_wc_status why) {
     say_once(verbs, pair, why);
-    while (pair->done != pair->sent &&
-           (pair->slots[pair->done % TUG_VERBS_DEPTH] & TUG_SLOT_TAG) != tag)
-        pop(verbs, pair);
-    assert(pair->done != pair->sent && "a completion without work request");
-    while (pair->done != pair->sent &&
-           (pair->slots[pair->done % TUG_VERBS_DEPTH] & TUG_SLOT_TAG) == tag) {
-        pair->done++;
+    uint32_t end = last_slot(pair, pair->done);
+    while ((pair->slots[end % TUG_VERBS_DEPTH] & TUG_SLOT_TAG) != tag) {
+        while (pair->done != end + 1)
+            pop(verbs, pair);
+        end = last_slot(pair, pair->done);
+    }
+    /* its further pieces, if it has some, are not wanted any more */
+    while (end + 1 != pair->sent &&
+           (pair->slots[(end + 1) % TUG_VERBS_DEPTH] & TUG_SLOT_TAG) == tag)
+        end++;
+    if (pair->head == tag)
+        take_head(verbs, pair); /* ... nor those that have not been posted */
+    uint32_t before = TUG_NO_TAG;
+    for (; pair->done != end + 1; pair->done++) {
+        const uint32_t failing = pair->slots[pair->done % TUG_VERBS_DEPTH] & TUG_SLOT_TAG;
+        if (failing != before)
+            finish(verbs, tug_verbs_operation(verbs, failing), status_of(why));
+        before = failing;
         verbs->cq_room++;
     }
-    if (pair->head == tag)
-        take_head(verbs, pair); /* the rest of it waited */
-    finish(verbs, tug_verbs_operation(verbs, tag), status_of(why));
     const bool refused =
         why == IBV_WC_REM_ACCESS_ERR || why == IBV_WC_REM_INV_REQ_ERR || why == IBV_WC_REM_OP_ERR;
     pair->lost = !refused;
@@ -437,6 +507,6 @@ bool tug_verbs_poll(struct tug_verbs *verbs) {
         mourn(verbs);
     moved |= tug_verbs_pairs_expire(verbs);
     if (verbs->touched != NULL)
-        tug_verbs_flush(verbs);
+        tug_verbs_flush(verbs, true);
     return complete_finished(verbs) || moved;
 }

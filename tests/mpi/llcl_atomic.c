@@ -277,7 +277,7 @@ static void set_words(void) {
 }
 
 static void run(enum tug_drive drive) {
-    int n = check_rounds(1000, 100);
+    int n = ll_rounds(1000, 100);
     for (int kind = 0; kind < LL_KINDS; kind++) {
         tug_context *context = ll_open(MPI_COMM_WORLD, drive);
         ll_make(context, &words, (enum ll_kind)kind, OWN + LL_MAX_RANKS * EACH);
@@ -298,14 +298,14 @@ static void run(enum tug_drive drive) {
         ll_barrier(context);
         if (check_rank == check_nranks - 1)
             check_words(n);
-        ll_end(&results);
-        ll_end(&words);
+        ll_end(context, &results);
+        ll_end(context, &words);
         ll_close(&context);
     }
 }
 
 int main(int argc, char **argv) {
-    check_begin(&argc, &argv, "llcl_atomic");
+    ll_begin(&argc, &argv, "llcl_atomic");
     ll_drives(argc > 1 ? argv[1] : NULL, run);
     return check_end();
 }

@@ -190,15 +190,15 @@ static void run(enum tug_drive drive) {
             all_at_once(context, &p);
         }
     for (int k = 0; k < LL_KINDS; k++) {
-        ll_end(&remote[k]);
-        ll_end(&local[k]);
+        ll_end(context, &remote[k]);
+        ll_end(context, &local[k]);
     }
     ll_close(&context);
     ll_once(&records[first], nrecords - first);
 }
 
 int main(int argc, char **argv) {
-    check_begin(&argc, &argv, "llcl_basic");
+    ll_begin(&argc, &argv, "llcl_basic");
     lay_out();
     ll_drives(argc > 1 ? argv[1] : NULL, run);
     return check_end();

@@ -108,6 +108,64 @@ static void kinds(enum tug_drive drive) {
     }
 }
 
+/* A callback of one context starts an operation of another, whose callback starts one of the
+ * first: to and fro. */
+struct relay {
+    struct part *parts;
+    tug_registration *locals[2];
+    int left;
+    _Atomic int late, done;
+};
+
+static void relay_next(void *d, int status);
+
+static bool relay_try(struct relay *r) {
+    struct part *p = &r->parts[r->left % 2];
+    int to = (p->rank + 1) % p->size;
+    struct tug_write_params w = {to,
+                                 {&p->keys[to], (size_t)p->rank * BYTES},
+                                 {r->locals[r->left % 2], 0},
+                                 64,
+                                 {NULL, NULL},
+                                 {relay_next, r}};
+    struct tug_am_params m = {to, HANDLER, &p->rank, sizeof p->rank, {NULL, NULL}, {relay_next, r}};
+    return r->left % 3 ? tug_try_write_async(p->context, &w) : tug_try_am_async(p->context, &m);
+}
+
+static void relay_next(void *d, int status) {
+    struct relay *r = d;
+    CHECK(status == 0, "a relay: %s", tug_strerror(status));
+    if (--r->left == 0)
+        atomic_store(&r->done, 1);
+    else if (!relay_try(r))
+        atomic_store(&r->late, 1);
+}
+
+static void crossing(struct part parts[2]) {
+    static unsigned char source[64];
+    struct relay r = {.parts = parts, .left = ll_rounds(2000, 200)};
+    MPI_Request request;
+    int done = 0;
+    for (int i = 0; i < 2; i++)
+        LL_GOOD(tug_mem_register(parts[i].context, source, sizeof source, &r.locals[i]));
+    atomic_store(&r.late, 1);
+    while (!atomic_load(&r.done)) {
+        if (atomic_exchange(&r.late, 0) && !relay_try(&r))
+            atomic_store(&r.late, 1);
+        tug_progress(parts[0].context);
+        tug_progress(parts[1].context);
+    }
+    MUST(MPI_Ibarrier(MPI_COMM_WORLD, &request));
+    while (!done) {
+        MUST(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+        tug_progress(parts[0].context);
+        tug_progress(parts[1].context);
+        sched_yield();
+    }
+    for (int i = 0; i < 2; i++)
+        LL_GOOD(tug_mem_deregister(&r.locals[i]));
+}
+
 /* All at the same time, of the same ranks, with the same handler's id. */
 static void several(enum tug_drive drive) {
     enum { PARTS = 4 };
@@ -126,6 +184,8 @@ static void several(enum tug_drive drive) {
             check_part(&parts[i], (uint64_t)(round * 10 + i), round);
         check_barrier(MPI_COMM_WORLD);
     }
+    crossing(&parts[0]); /* both of one drive */
+    crossing(&parts[2]); /* the second is direct */
     for (int i = 0; i < PARTS; i++)
         close_part(&parts[i]);
 }
@@ -186,7 +246,7 @@ static int mappings(void) {
 }
 
 static void many(enum tug_drive drive) {
-    int files = 0, maps = 0, threads = 0, rounds = check_rounds(40, 10);
+    int files = 0, maps = 0, threads = 0, rounds = ll_rounds(40, 6);
     for (int i = 0; i < rounds; i++) {
         struct part p;
         open_part(&p, MPI_COMM_WORLD, drive);
@@ -255,7 +315,7 @@ static void run(enum tug_drive drive) {
 }
 
 int main(int argc, char **argv) {
-    check_begin(&argc, &argv, "llcl_contexts");
+    ll_begin(&argc, &argv, "llcl_contexts");
     ll_drives(argc > 1 ? argv[1] : NULL, run);
     return check_end();
 }

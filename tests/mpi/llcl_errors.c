@@ -283,7 +283,7 @@ static void ended_keys(void) {
     CHECK(registration == NULL, "the registration after its end");
     ll_barrier(context);
     for (int again = 0; again < 2; again++) {
-        for (int i = 0; i < TIMES; i++)
+        for (int i = 0; i < ll_rounds(TIMES, 20); i++)
             CHECK(ll_read(context, to, &theirs, 0, local.registration, 1024, 8) == TUG_ERR_KEY &&
                       ll_write(context, to, &theirs, 0, local.registration, 0, 200) ==
                           TUG_ERR_KEY &&
@@ -364,7 +364,7 @@ static void used_memory(enum tug_drive drive) {
     if (check_nranks > 1 && drive == TUG_DRIVE_DIRECT &&
         strcmp(tug_context_transport(context, to, MUCH), "mpi") == 0)
         CHECK(busy > 0, "no deregistration was refused");
-    ll_end(&far);
+    ll_end(context, &far);
 }
 
 /* ---- what is not an operation ---- */
@@ -452,8 +452,8 @@ static void run(enum tug_drive drive) {
         ll_all(remote.base, slot, LL_CANARY, "remote memory", __LINE__);
         ll_all(remote.base + slot + 64, BYTES - slot - 64, LL_CANARY, "remote memory", __LINE__);
         LL_GOOD(tug_mem_deregister(&of_other));
-        ll_end(&local);
-        ll_end(&remote);
+        ll_end(context, &local);
+        ll_end(context, &remote);
         ll_close(&context);
         ll_close(&other);
     }
@@ -474,7 +474,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "WRONG: a context before MPI_Init: %s\n", tug_strerror(rc));
         return 1;
     }
-    check_begin(&argc, &argv, "llcl_errors");
+    ll_begin(&argc, &argv, "llcl_errors");
     if (argc > 1 && strcmp(argv[1], "off") == 0)
         return off();
     ll_drives(argc > 1 ? argv[1] : NULL, run);

@@ -113,7 +113,7 @@ int main(int argc, char **argv) {
     CHECK(each > 0.85 * least - 8 * page, "%.0f bytes, and %.0f were computed", each, least);
     CHECK(each < 1.3 * most + 8 * page, "%.0f bytes, and %.0f were computed", each, most);
     for (int i = 0; i <= n; i++) {
-        ll_end(&memory[i]);
+        ll_end(contexts[i], &memory[i]);
         ll_close(&contexts[i]);
     }
     return check_end();

@@ -23,6 +23,7 @@ static tug_context *context;
 static struct ll_memory board, local;
 static unsigned char *buffers[BUFFERS];
 static uint64_t hits, misses, refusals;
+static uint64_t large_every = 100; /* large ones are for the ways of large blocks */
 
 static uint64_t check_of(const struct news *n) {
     uint64_t hash = n->stamp * 0x9e3779b97f4a7c15u ^ n->bytes;
@@ -72,9 +73,9 @@ static void churn(int times) {
     }
     for (uint64_t n = 1; n <= (uint64_t)times; n++) {
         tug_registration *registration;
-        /* The large ones a hundredth of the time: they are for the ways of large blocks. */
-        int i = n % 100 == 0 ? (int)(n / 100 % LARGE_ONES)
-                             : LARGE_ONES + (int)(check_draw(&rng) % (BUFFERS - LARGE_ONES));
+        int i = n % large_every == 0
+                    ? (int)(n / large_every % LARGE_ONES)
+                    : LARGE_ONES + (int)(check_draw(&rng) % (BUFFERS - LARGE_ONES));
         check_poison(i);
         stamp(i, n);
         LL_GOOD(tug_mem_register(context, buffers[i], size_of(i), &registration));
@@ -142,7 +143,9 @@ int main(int argc, char **argv) {
     int times = argc > 1 ? atoi(argv[1]) : 100000;
     enum tug_drive drive =
         argc > 2 && strcmp(argv[2], "direct") == 0 ? TUG_DRIVE_DIRECT : TUG_DRIVE_ENGINE;
-    check_begin(&argc, &argv, "llcl_memory");
+    if (argc > 3)
+        large_every = strtoull(argv[3], NULL, 10);
+    ll_begin(&argc, &argv, "llcl_memory");
     context = ll_open(MPI_COMM_WORLD, drive);
     ll_make(context, &board, LL_ALLOCATED, sizeof(struct news));
     ll_make(context, &local, LL_REGISTERED, sizeof(struct news) + 4 * LARGE);
@@ -161,8 +164,8 @@ int main(int argc, char **argv) {
         check_poison(i);
         free(buffers[i]);
     }
-    ll_end(&board);
-    ll_end(&local);
+    ll_end(context, &board);
+    ll_end(context, &local);
     ll_close(&context);
     return check_end();
 }

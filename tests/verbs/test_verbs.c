@@ -389,10 +389,11 @@ static void atomic_contended(void **state) {
 
 /* ---- chains ---- */
 
+/* Writes that do not go on where the last one ended. */
 static void chain_of(unsigned n, unsigned first) {
     for (unsigned i = 0; i < n; i++) {
         struct tug_operation *operation = fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs,
-                                                         (first + i) * 8, NULL, 0, 8, NULL);
+                                                         (first + i) * 16, NULL, 0, 8, NULL);
         memcpy(operation->data, &(uint64_t){first + i}, 8);
         fake_post(ORIGIN, operation);
     }
@@ -400,7 +401,7 @@ static void chain_of(unsigned n, unsigned first) {
 
 static void assert_chain(unsigned n) {
     for (unsigned i = 0; i < n; i++)
-        assert_memory_equal(theirs_memory + i * 8, &(uint64_t){i}, 8);
+        assert_memory_equal(theirs_memory + i * 16, &(uint64_t){i}, 8);
 }
 
 static void chain_one_post(void **state) {
@@ -415,6 +416,41 @@ static void chain_one_post(void **state) {
     assert_true(fake_finish(60));
     assert_int_equal(ORIGIN->verbs->chains, chains + 1);
     assert_chain(TUG_VERBS_DEPTH);
+}
+
+/* While the peer has work of ours few small operations wait for the next poll; many, or a large
+ * one, do not. */
+static void chain_waits(void **state) {
+    (void)state;
+    const struct tug_verbs *verbs = ORIGIN->verbs;
+    one(TUG_OPERATION_WRITE, 0, 0, 8);
+    uint64_t posted = verbs->posted;
+    chain_of(1, 0);
+    fake_flush(ORIGIN);
+    assert_int_equal(verbs->posted, posted + 1);
+    chain_of(5, 1);
+    fake_flush(ORIGIN);
+    assert_int_equal(verbs->posted, posted + 1);
+    assert_false(tug_transport_verbs.arm(ORIGIN->verbs));
+    tug_transport_verbs.poll(ORIGIN->verbs);
+    assert_int_equal(verbs->posted, posted + 6);
+    chain_of(TUG_VERBS_SIGNAL - 1, 6);
+    fake_flush(ORIGIN);
+    assert_int_equal(verbs->posted, posted + 6);
+    chain_of(1, 5 + TUG_VERBS_SIGNAL);
+    fake_flush(ORIGIN);
+    assert_int_equal(verbs->posted, posted + 6 + TUG_VERBS_SIGNAL);
+    assert_true(fake_finish(60));
+    assert_chain(6 + TUG_VERBS_SIGNAL);
+    posted = verbs->posted;
+    chain_of(1, 0);
+    fake_flush(ORIGIN);
+    fake_post(ORIGIN, fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, 1u << 20, mine, 0,
+                                     1u << 20, NULL));
+    fake_flush(ORIGIN);
+    assert_int_equal(verbs->posted, posted + 2);
+    assert_true(fake_finish(60));
+    assert_int_equal(verbs->pairs[0]->waiting, 0);
 }
 
 static void chain_off(void **state) {
@@ -484,6 +520,41 @@ static void chain_mixed(void **state) {
     }
 }
 
+/* Small writes that go on where the last one ended become one request. */
+static void chain_joined(void **state) {
+    (void)state;
+    enum { N = 64 };
+    struct fake_end ends[N];
+    fill(mine_memory, AREA / 2, 15);
+    one(TUG_OPERATION_WRITE, 0, 0, 8);
+    for (unsigned bytes = 1; bytes <= 40; bytes += 3) {
+        const uint64_t posted = ORIGIN->verbs->posted;
+        memset(theirs_memory, 0, (size_t)N * bytes + 1);
+        for (unsigned i = 0; i < N; i++)
+            fake_post(ORIGIN, fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, i * bytes,
+                                             mine, i * bytes, bytes, &ends[i]));
+        assert_true(fake_finish(60));
+        const unsigned together = TUG_VERBS_INLINE / bytes;
+        assert_int_equal(ORIGIN->verbs->posted - posted, (N + together - 1) / together);
+        for (unsigned i = 0; i < N; i++) {
+            assert_done(&ends[i], 0);
+            assert_int_equal(ends[i].local, 1);
+        }
+        assert_filled(theirs_memory, (size_t)N * bytes, 15);
+        assert_int_equal(theirs_memory[N * bytes], 0);
+    }
+    /* not over a gap, nor of two registrations, nor with others between */
+    struct tug_registration alias = *theirs;
+    const uint64_t posted = ORIGIN->verbs->posted;
+    const unsigned at[] = {0, 9, 17, 24, 32, 39, 47};
+    for (unsigned i = 0; i < 7; i++)
+        fake_post(ORIGIN,
+                  fake_operation(ORIGIN, 1, i == 4 ? TUG_OPERATION_READ : TUG_OPERATION_WRITE,
+                                 i == 2 ? &alias : theirs, at[i], mine, 64 + at[i], 8, &ends[i]));
+    assert_true(fake_finish(60));
+    assert_int_equal(ORIGIN->verbs->posted - posted, 5);
+}
+
 struct relay {
     unsigned left;
 };
@@ -494,12 +565,13 @@ static void relay_next(void *d, int status) {
     if (relay->left-- == 0)
         return;
     struct tug_operation *operation =
-        fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, relay->left * 8, NULL, 0, 8, NULL);
+        fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, relay->left * 16, NULL, 0, 8, NULL);
     memcpy(operation->data, &(uint64_t){relay->left}, 8);
     operation->on_complete = (struct tug_callback){relay_next, relay};
     fake_post(ORIGIN, operation);
     if (relay->left % 2)
         fake_flush(ORIGIN);
+    assert_true(ORIGIN->verbs->pairs[0]->waiting <= 4);
 }
 
 /* Callbacks post, and the batch may end inside of them. */
@@ -527,7 +599,7 @@ static void chain_from_on_local(void **state) {
     one(TUG_OPERATION_WRITE, 0, 0, 8);
     chain_of(20, 0);
     struct tug_operation *operation =
-        fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, 40 * 8, NULL, 0, 8, NULL);
+        fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, 40 * 16, NULL, 0, 8, NULL);
     memcpy(operation->data, &(uint64_t){40}, 8);
     operation->on_local = (struct tug_callback){local_posts, &told};
     fake_post(ORIGIN, operation);
@@ -665,6 +737,31 @@ static void error_bad_key(void **state) {
         bad_key_at(places[i], 8, true);
 }
 
+/* Joined writes with a bad key fail together, and nobody else. */
+static void error_bad_key_joined(void **state) {
+    (void)state;
+    enum { N = 60 };
+    for (unsigned bad = 0; bad < N; bad += 7) {
+        struct fake_end ends[N];
+        struct tug_registration nobody = *theirs;
+        nobody.rkey ^= 0x5a5a00;
+        fill(mine_memory, 4096, bad);
+        memset(theirs_memory, 0, 4096);
+        one(TUG_OPERATION_WRITE, 8192, 0, 8);
+        for (unsigned i = 0; i < N; i++)
+            fake_post(ORIGIN, fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE,
+                                             i >= bad && i < bad + 5 ? &nobody : theirs, i * 8,
+                                             mine, i * 8, 8, &ends[i]));
+        assert_true(fake_finish(60));
+        for (unsigned i = 0; i < N; i++) {
+            const bool failed = i >= bad && i < bad + 5;
+            assert_done(&ends[i], failed ? TUG_ERR_KEY : 0);
+            assert_memory_equal(theirs_memory + i * 8,
+                                failed ? (unsigned char[8]){0} : mine_memory + i * 8, 8);
+        }
+    }
+}
+
 static void error_bad_key_large(void **state) {
     (void)state;
     bad_key_at(20, 100000, true);
@@ -721,6 +818,7 @@ static void error_peer_gone(void **state) {
     for (unsigned i = 0; i < N; i++)
         fake_post(ORIGIN, fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, i * 8, mine, i * 8,
                                          8, &ends[i]));
+    fake_flush(ORIGIN);
     const uint64_t before = tug_clock_ns();
     assert_true(fake_finish(120));
     printf("lost after %.1f s\n", (double)(tug_clock_ns() - before) / 1e9);
@@ -854,10 +952,12 @@ static const struct CMUnitTest tests[] = {
     CASE(atomic_not_taken),
     CASE(atomic_contended),
     CASE(chain_one_post),
+    CASE(chain_waits),
     CASE(chain_off),
     CASE(chain_overflow),
     CASE(chain_narrow_queue),
     CASE(chain_mixed),
+    CASE(chain_joined),
     CASE(chain_from_callbacks),
     CASE(chain_from_on_local),
     CASE(memory_shared),
@@ -865,6 +965,7 @@ static const struct CMUnitTest tests[] = {
     CASE(memory_ended),
     CASE(memory_threads),
     CASE(error_bad_key),
+    CASE(error_bad_key_joined),
     CASE(error_bad_key_large),
     CASE(error_then_large),
     CASE(error_out_of_memory_there),

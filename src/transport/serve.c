@@ -1,0 +1,257 @@
+/* Packets that come: requests are applied and answered, answers end operations of ours. */
+#include <string.h>
+
+#include "base/log.h"
+#include "transport/apply.h"
+#include "transport/packets.h"
+
+/* ---- requests ---- */
+
+static void answer_read(struct tug_packets *packets, struct tug_stream *stream,
+                        const struct tug_record *record, const struct tug_applied *applied) {
+    int status = applied->status;
+    if (status == 0 && applied->bytes > TUG_READ_PIECE)
+        status = TUG_ERR_INVALID;
+    size_t length = status == 0 ? applied->bytes : 0;
+    uint64_t *words =
+        tug_packets_answer(packets, stream->peer, TUG_RECORD_DATA, status, record->tag, length);
+    words[0] = record->words[2];
+    tug_packet_data(words + 1, applied->data, length);
+}
+
+static void serve_bulk(struct tug_packets *packets, struct tug_stream *stream,
+                       const struct tug_record *record, struct tug_applied *applied) {
+    if (applied->status == 0 && record->tag >= (uint32_t)INT32_MAX / 4)
+        applied->status = TUG_ERR_INVALID;
+    if (applied->status == 0 && !tug_bulk_serve(packets, stream->peer, record, applied))
+        applied->status = TUG_ERR_NO_MEMORY;
+    if (applied->status != 0)
+        (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_FAILED, applied->status,
+                                 record->tag, 0);
+}
+
+static void take_control(struct tug_packets *packets, struct tug_stream *stream,
+                         const struct tug_record *record) {
+    struct tug_fabric *fabric = packets->fabric;
+    if (record->sub < TUG_TRANSPORT_COUNT && fabric->states[record->sub] != NULL &&
+        tug_transports[record->sub]->control != NULL)
+        tug_transports[record->sub]->control(fabric->states[record->sub], stream->peer,
+                                             record->data, record->length);
+    else
+        tug_warn_once("process %u sends messages for a transport that is not here", stream->peer);
+}
+
+static void serve(struct tug_packets *packets, struct tug_stream *stream,
+                  const struct tug_record *record) {
+    struct tug_fabric *fabric = packets->fabric;
+    struct tug_applied applied = {0};
+    switch (record->kind) {
+    case TUG_RECORD_AM:
+        applied.status =
+            fabric->deliver(fabric, stream->peer, record->sub, record->data, record->length);
+        break;
+    case TUG_RECORD_CONTROL:
+        take_control(packets, stream, record);
+        return;
+    default:
+        applied = tug_apply(&fabric->memory, record);
+    }
+    switch (record->kind) {
+    case TUG_RECORD_READ:
+        answer_read(packets, stream, record, &applied);
+        break;
+    case TUG_RECORD_FETCH:
+    case TUG_RECORD_COMPARE:
+        *tug_packets_answer(packets, stream->peer, TUG_RECORD_VALUE, applied.status, record->tag,
+                            0) = applied.value;
+        break;
+    case TUG_RECORD_BULK_WRITE:
+    case TUG_RECORD_BULK_READ:
+        serve_bulk(packets, stream, record, &applied);
+        break;
+    default:
+        if (__builtin_expect(applied.status != 0, 0))
+            (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_FAILED, applied.status,
+                                     record->tag, 0);
+    }
+}
+
+/* ---- answers that come ---- */
+
+/* The operation that an answer names, if it is one of ours to that peer in a state to be answered.
+ */
+static struct tug_operation *named(struct tug_packets *packets, const struct tug_stream *stream,
+                                   const struct tug_record *record, unsigned states) {
+    struct tug_fabric *fabric = packets->fabric;
+    if (record->tag >= fabric->noperations)
+        return NULL;
+    struct tug_operation *operation = &fabric->operations[record->tag];
+    if (operation->kind == TUG_OPERATION_NONE || operation->peer != stream->peer ||
+        !(states >> operation->scratch & 1))
+        return NULL;
+    return operation;
+}
+
+#define IN(state) (1u << TUG_PACKETS_##state)
+
+static bool take_data(struct tug_packets *packets, struct tug_stream *stream,
+                      const struct tug_record *record) {
+    struct tug_operation *operation = named(packets, stream, record, IN(WAITING) | IN(SENT));
+    if (operation == NULL || operation->kind != TUG_OPERATION_READ)
+        return false;
+    /* wires keep order: the next part, and one that was asked for */
+    uint64_t position = operation->bytes - operation->left;
+    if (record->words[0] != position ||
+        (operation->scratch == TUG_PACKETS_WAITING && position >= operation->operand))
+        return false;
+    uint64_t piece = operation->left < TUG_READ_PIECE ? operation->left : TUG_READ_PIECE;
+    if (piece > stream->reading || (record->sub == 0 && record->length != piece))
+        return false;
+    if (record->sub == 0 && piece > 0)
+        memcpy(operation->local + position, record->data, piece);
+    else if (record->sub != 0 && operation->status == 0)
+        operation->status = (int8_t)-record->sub;
+    operation->left -= piece;
+    stream->reading -= piece;
+    tug_stream_touch(packets, stream); /* who waits because too much was asked for */
+    if (operation->left == 0)
+        tug_fabric_complete(packets->fabric, operation);
+    return true;
+}
+
+static bool take_value(struct tug_packets *packets, struct tug_stream *stream,
+                       const struct tug_record *record) {
+    struct tug_operation *operation = named(packets, stream, record, IN(SENT));
+    if (operation == NULL ||
+        (operation->kind != TUG_OPERATION_FETCH && operation->kind != TUG_OPERATION_COMPARE))
+        return false;
+    operation->status = (int8_t)-record->sub;
+    if (record->sub == 0)
+        tug_fabric_result(operation, record->words[0]);
+    tug_fabric_complete(packets->fabric, operation);
+    return true;
+}
+
+static bool take_failure(struct tug_packets *packets, struct tug_stream *stream,
+                         const struct tug_record *record) {
+    struct tug_operation *operation =
+        named(packets, stream, record, IN(WAITING) | IN(SENT) | IN(BULK));
+    if (operation == NULL || record->sub == 0)
+        return false;
+    if (operation->status == 0)
+        operation->status = (int8_t)-record->sub;
+    if (operation->scratch == TUG_PACKETS_BULK)
+        tug_bulk_refused(packets, operation);
+    return true; /* others are completed with their packet */
+}
+
+static bool take_bulk(struct tug_packets *packets, struct tug_stream *stream,
+                      const struct tug_record *record) {
+    struct tug_operation *operation = named(packets, stream, record, IN(BULK));
+    if (operation == NULL || operation->kind != TUG_OPERATION_WRITE)
+        return false;
+    if (record->kind == TUG_RECORD_BULK_READY)
+        tug_bulk_ready(packets, operation);
+    else
+        tug_bulk_done(packets, operation, -record->sub);
+    return true;
+}
+
+static bool take_answer(struct tug_packets *packets, struct tug_stream *stream,
+                        const struct tug_record *record) {
+    switch (record->kind) {
+    case TUG_RECORD_DATA:
+        return take_data(packets, stream, record);
+    case TUG_RECORD_VALUE:
+        return take_value(packets, stream, record);
+    case TUG_RECORD_FAILED:
+        return take_failure(packets, stream, record);
+    case TUG_RECORD_REFUSED:
+        tug_log(TUG_LOG_ERROR, "process %u has refused a packet: it is given up", stream->peer);
+        tug_stream_lose(packets, stream);
+        return true;
+    default:
+        return take_bulk(packets, stream, record);
+    }
+}
+
+/* ---- receiving ---- */
+
+/* Completes what the packets up to that number carried. False: a number that was never sent. */
+static bool take_acknowledgement(struct tug_packets *packets, struct tug_stream *stream,
+                                 uint32_t applied) {
+    struct tug_fabric *fabric = packets->fabric;
+    uint64_t upto = stream->acked;
+    while (tug_wire_number(upto) != applied) {
+        if (upto == stream->number)
+            return false;
+        upto++;
+    }
+    if (upto == stream->acked)
+        return true;
+    while (stream->acked < upto) {
+        stream->acked++;
+        packets->unacked--;
+        uint32_t tag = stream->sent_first[stream->acked % TUG_STREAM_WINDOW];
+        while (tag != TUG_NO_TAG) {
+            struct tug_operation *operation = &fabric->operations[tag];
+            tag = operation->next;
+            if (tag != TUG_NO_TAG)
+                __builtin_prefetch(&fabric->operations[tag]);
+            tug_fabric_complete(fabric, operation);
+        }
+    }
+    tug_stream_touch(packets, stream);
+    return true;
+}
+
+static void refuse(struct tug_packets *packets, struct tug_stream *stream, const char *why) {
+    tug_log(TUG_LOG_ERROR, "a packet from process %u is refused: %s", stream->peer, why);
+    (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_REFUSED, TUG_ERR_INVALID, TUG_NO_TAG,
+                             0);
+    tug_stream_flush(packets, stream, false);
+    tug_stream_lose(packets, stream);
+}
+
+void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
+    struct tug_packets *packets = receiver;
+    struct tug_fabric *fabric = packets->fabric;
+    struct tug_packet_reader reader;
+    struct tug_record record;
+    enum tug_packet_fault fault =
+        tug_packet_open(&reader, memory, bytes, fabric->session, fabric->nranks);
+    if (fault != TUG_PACKET_GOOD && (bytes < sizeof(reader.header) || fault <= TUG_PACKET_SOURCE)) {
+        tug_log(TUG_LOG_ERROR, "%zu bytes came by %s that are not a packet of ours: %s", bytes,
+                wire->type->name, tug_packet_fault_text(fault));
+        return;
+    }
+    struct tug_stream *stream = tug_stream_to(packets, reader.header.source);
+    if (stream == NULL || stream->lost)
+        return;
+    if (fault != TUG_PACKET_GOOD) {
+        refuse(packets, stream, tug_packet_fault_text(fault));
+        return;
+    }
+    bool numbered = reader.header.number != 0;
+    if (stream->wire != wire ||
+        (numbered && reader.header.number != tug_wire_number(stream->applied + 1))) {
+        refuse(packets, stream, "it is not the next one");
+        return;
+    }
+    while (tug_packet_next(&reader, &record)) {
+        if (record.kind < TUG_RECORD_DATA) {
+            serve(packets, stream, &record);
+        } else if (!take_answer(packets, stream, &record)) {
+            refuse(packets, stream, "an answer to nothing that was asked");
+            return;
+        }
+        if (stream->lost)
+            return;
+    }
+    if (numbered) {
+        stream->applied++;
+        tug_stream_touch(packets, stream);
+    }
+    if (!take_acknowledgement(packets, stream, reader.header.applied))
+        refuse(packets, stream, "it acknowledges what was not sent");
+}

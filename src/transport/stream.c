@@ -1,0 +1,171 @@
+/* Streams: what goes to one peer, and in which packets. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/stats.h"
+#include "transport/packets.h"
+
+/* ---- streams ---- */
+
+static bool shares_node(const struct tug_fabric *fabric, uint32_t peer) {
+    uint32_t low = 0, high = fabric->node_size;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (fabric->node_ranks[middle] < peer)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < fabric->node_size && fabric->node_ranks[low] == peer;
+}
+
+static struct tug_wire *wire_to(const struct tug_packets *packets, uint32_t peer) {
+    bool shm = (packets->fabric->ways & TUG_WAY_SHM) && shares_node(packets->fabric, peer);
+    return shm ? packets->shm : packets->mpi;
+}
+
+const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t peer) {
+    return wire_to(packets, peer)->type->name;
+}
+
+/* NULL: no memory. */
+struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
+    struct tug_stream *stream = packets->streams[peer];
+    if (__builtin_expect(stream != NULL, 1))
+        return stream;
+    stream = calloc(1, sizeof(*stream));
+    if (stream == NULL)
+        return NULL;
+    stream->peer = peer;
+    stream->wire = wire_to(packets, peer);
+    stream->waiting_first = stream->waiting_last = TUG_NO_TAG;
+    stream->open_first = stream->open_last = TUG_NO_TAG;
+    stream->next = packets->all;
+    packets->all = stream;
+    packets->streams[peer] = stream;
+    packets->nstreams++;
+    return stream;
+}
+
+/* ---- sending ---- */
+
+static void drain(struct tug_stream *stream) {
+    while (stream->unsent_first != NULL) {
+        struct tug_buffer *buffer = stream->unsent_first;
+        struct tug_buffer *next = buffer->next;
+        if (!stream->wire->type->send(stream->wire, stream->peer, buffer))
+            return;
+        stream->unsent_first = next;
+    }
+}
+
+static void send(struct tug_packets *packets, struct tug_stream *stream, struct tug_buffer *buffer,
+                 uint64_t number) {
+    stream->told = stream->applied;
+    tug_packet_end(&buffer->packet, packets->fabric->rank, tug_wire_number(number),
+                   tug_wire_number(stream->applied), packets->fabric->session);
+    tug_stat_add(TUG_STAT_PACKETS, 1);
+    buffer->next = NULL;
+    if (stream->unsent_first == NULL)
+        stream->unsent_first = buffer;
+    else
+        stream->unsent_last->next = buffer;
+    stream->unsent_last = buffer;
+    drain(stream);
+    if (stream->unsent_first != NULL)
+        tug_stream_touch(packets, stream);
+}
+
+static void send_answers(struct tug_packets *packets, struct tug_stream *stream) {
+    struct tug_buffer *buffer = stream->answers;
+    stream->answers = NULL;
+    send(packets, stream, buffer, 0);
+}
+
+/* The window is open. Answers go ahead: a failure must be known before its packet counts as
+ * applied. */
+void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *stream) {
+    struct tug_buffer *buffer = stream->requests;
+    if (stream->answers != NULL)
+        send_answers(packets, stream);
+    stream->requests = NULL;
+    stream->number++;
+    packets->unacked++;
+    stream->sent_first[stream->number % TUG_STREAM_WINDOW] = stream->open_first;
+    stream->open_first = stream->open_last = TUG_NO_TAG;
+    send(packets, stream, buffer, stream->number);
+}
+
+static void acknowledge(struct tug_packets *packets, struct tug_stream *stream) {
+    struct tug_buffer *buffer = tug_pool_take(&stream->wire->pool);
+    if (buffer == NULL)
+        tug_stream_touch(packets, stream); /* the next packet to it says it too */
+    else
+        send(packets, stream, buffer, 0);
+}
+
+/* The end of a batch, for one peer. */
+void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bool wanted) {
+    if (stream->unsent_first != NULL)
+        drain(stream);
+    if (stream->unsent_first != NULL)
+        tug_stream_touch(packets, stream);
+    if (stream->answers != NULL)
+        send_answers(packets, stream);
+    if (stream->requests != NULL && stream->requests->packet.records > 0 &&
+        tug_stream_window_open(stream) &&
+        (stream->number == stream->acked || wanted || !tug_settings.aggregate))
+        tug_stream_send_requests(packets, stream);
+    if (stream->told != stream->applied)
+        acknowledge(packets, stream);
+}
+
+/* ---- losing a peer ---- */
+
+/* Everything that was to be done there fails, now and later. */
+void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
+    struct tug_fabric *fabric = packets->fabric;
+    stream->lost = true;
+    packets->unacked -= stream->number - stream->acked;
+    stream->acked = stream->number;
+    tug_bulk_drop(packets, stream->peer);
+    if (stream->requests != NULL)
+        tug_pool_give(&stream->wire->pool, stream->requests);
+    stream->requests = NULL;
+    while (stream->control_first != NULL) {
+        struct tug_control_message *message = stream->control_first;
+        stream->control_first = message->next;
+        free(message);
+    }
+    stream->waiting_first = TUG_NO_TAG;
+    stream->open_first = TUG_NO_TAG;
+    for (uint32_t tag = 0; tag < fabric->noperations; tag++) {
+        struct tug_operation *operation = &fabric->operations[tag];
+        if (operation->kind == TUG_OPERATION_NONE || operation->scratch == 0 ||
+            operation->scratch > TUG_PACKETS_BULK || operation->peer != stream->peer)
+            continue;
+        if (operation->scratch == TUG_PACKETS_BULK)
+            packets->bulk_out--;
+        operation->status = TUG_ERR_PEER;
+        tug_fabric_complete(fabric, operation);
+    }
+}
+
+/* ---- answers ---- */
+
+uint64_t *tug_packets_answer(struct tug_packets *packets, uint32_t peer, unsigned kind, int status,
+                             uint32_t tag, size_t length) {
+    static uint64_t nowhere[1 + TUG_READ_PIECE / 8];
+    struct tug_stream *stream = packets->streams[peer];
+    if (stream->answers != NULL && !tug_packet_has_room(&stream->answers->packet, kind, length))
+        send_answers(packets, stream);
+    if (stream->answers == NULL)
+        stream->answers = tug_pool_take(&stream->wire->pool);
+    if (stream->answers == NULL) {
+        tug_log(TUG_LOG_ERROR, "no memory for an answer to process %u, which will miss it", peer);
+        return nowhere;
+    }
+    tug_stream_touch(packets, stream);
+    return tug_packet_add(&stream->answers->packet, kind, (unsigned)-status, tag, length);
+}

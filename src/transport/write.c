@@ -1,0 +1,250 @@
+/* Operations become records: written into the open packet of their stream, or, where there is no
+ * room, lined up in the table of operations. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/packets.h"
+
+/* ---- writing operations into packets ---- */
+
+enum fit {
+    FITS,    /* written, all of it */
+    PARTLY,  /* written in part: the packet is full */
+    NO_ROOM, /* in this packet */
+    LATER,   /* too much is under way */
+};
+
+static void link_open(struct tug_fabric *fabric, struct tug_stream *stream,
+                      struct tug_operation *operation) {
+    uint32_t tag = tug_fabric_tag(fabric, operation);
+    operation->next = TUG_NO_TAG;
+    operation->scratch = TUG_PACKETS_SENT;
+    if (stream->open_first == TUG_NO_TAG)
+        stream->open_first = tag;
+    else
+        fabric->operations[stream->open_last].next = tag;
+    stream->open_last = tag;
+}
+
+/* operation->left: bytes that are not in packets yet. The part that completes it carries it. */
+static enum fit write_write(struct tug_fabric *fabric, struct tug_stream *stream,
+                            struct tug_operation *operation) {
+    struct tug_packet *packet = &stream->requests->packet;
+    size_t empty = packet->capacity - sizeof(struct tug_packet_header);
+    size_t most = tug_record_bytes(TUG_RECORD_WRITE, 0);
+    size_t room = packet->capacity - packet->used;
+    size_t piece = operation->left;
+    if (room < tug_record_bytes(TUG_RECORD_WRITE, piece)) {
+        if (room < empty / 2)
+            return NO_ROOM;
+        piece = (room - most) & ~(size_t)7;
+    }
+    uint64_t moved = operation->bytes - operation->left;
+    uint64_t *words =
+        tug_packet_add(packet, TUG_RECORD_WRITE, 0, tug_fabric_tag(fabric, operation), piece);
+    words[0] = operation->key;
+    words[1] = operation->offset + moved;
+    tug_packet_data(words + 2, tug_operation_data(operation) + moved, piece);
+    operation->left -= piece;
+    if (operation->left > 0)
+        return PARTLY;
+    link_open(fabric, stream, operation);
+    tug_fabric_local(operation);
+    return FITS;
+}
+
+/* operation->left: bytes that have not come; operand: those asked for. */
+static enum fit write_read(struct tug_fabric *fabric, struct tug_stream *stream,
+                           struct tug_operation *operation) {
+    struct tug_packet *packet = &stream->requests->packet;
+    uint32_t tag = tug_fabric_tag(fabric, operation);
+    do {
+        uint64_t piece = operation->bytes - operation->operand;
+        if (piece > TUG_READ_PIECE)
+            piece = TUG_READ_PIECE;
+        if (stream->reading + piece > TUG_STREAM_READING)
+            return LATER;
+        if (!tug_packet_has_room(packet, TUG_RECORD_READ, 0))
+            return NO_ROOM;
+        uint64_t *words = tug_packet_add(packet, TUG_RECORD_READ, 0, tag, 0);
+        words[0] = operation->key;
+        words[1] = operation->offset + operation->operand;
+        words[2] = operation->operand;
+        words[3] = piece;
+        operation->operand += piece;
+        stream->reading += piece;
+    } while (operation->operand < operation->bytes);
+    operation->scratch = TUG_PACKETS_SENT;
+    return FITS;
+}
+
+static enum fit write_atomic(struct tug_fabric *fabric, struct tug_stream *stream,
+                             struct tug_operation *operation) {
+    struct tug_packet *packet = &stream->requests->packet;
+    bool compare = operation->kind == TUG_OPERATION_COMPARE;
+    unsigned kind = compare ? TUG_RECORD_COMPARE : TUG_RECORD_FETCH;
+    if (!tug_packet_has_room(packet, kind, 0))
+        return NO_ROOM;
+    unsigned sub = (compare ? 0 : (unsigned)operation->op << 4) | (unsigned)operation->bytes;
+    uint64_t *words = tug_packet_add(packet, kind, sub, tug_fabric_tag(fabric, operation), 0);
+    words[0] = operation->key;
+    words[1] = operation->offset;
+    words[2] = operation->operand;
+    if (compare)
+        words[3] = operation->compare;
+    operation->scratch = TUG_PACKETS_SENT;
+    return FITS;
+}
+
+static enum fit write_message(struct tug_fabric *fabric, struct tug_stream *stream,
+                              struct tug_operation *operation) {
+    struct tug_packet *packet = &stream->requests->packet;
+    if (!tug_packet_has_room(packet, TUG_RECORD_AM, operation->bytes))
+        return NO_ROOM;
+    uint64_t *words = tug_packet_add(packet, TUG_RECORD_AM, operation->op,
+                                     tug_fabric_tag(fabric, operation), operation->bytes);
+    tug_packet_data(words, tug_operation_data(operation), operation->bytes);
+    link_open(fabric, stream, operation);
+    tug_fabric_local(operation);
+    return FITS;
+}
+
+/* Large blocks of registered memory go by themselves. */
+static bool is_bulk(const struct tug_packets *packets, const struct tug_stream *stream,
+                    const struct tug_operation *operation) {
+    return operation->bytes >= TUG_BULK_LEAST && stream->wire == packets->mpi &&
+           operation->local != NULL &&
+           (operation->kind == TUG_OPERATION_WRITE || operation->kind == TUG_OPERATION_READ);
+}
+
+static enum fit write_bulk(struct tug_packets *packets, struct tug_stream *stream,
+                           struct tug_operation *operation) {
+    unsigned kind =
+        operation->kind == TUG_OPERATION_WRITE ? TUG_RECORD_BULK_WRITE : TUG_RECORD_BULK_READ;
+    if (packets->bulk_out == TUG_BULK_MOST)
+        return LATER;
+    if (!tug_packet_has_room(&stream->requests->packet, kind, 0))
+        return NO_ROOM;
+    if (!tug_bulk_announce(packets, operation))
+        return LATER;
+    uint64_t *words = tug_packet_add(&stream->requests->packet, kind, 0,
+                                     tug_fabric_tag(packets->fabric, operation), 0);
+    words[0] = operation->key;
+    words[1] = operation->offset;
+    words[2] = operation->bytes;
+    return FITS;
+}
+
+static enum fit write_operation(struct tug_packets *packets, struct tug_stream *stream,
+                                struct tug_operation *operation) {
+    if (is_bulk(packets, stream, operation))
+        return write_bulk(packets, stream, operation);
+    switch (operation->kind) {
+    case TUG_OPERATION_WRITE:
+        return write_write(packets->fabric, stream, operation);
+    case TUG_OPERATION_READ:
+        return write_read(packets->fabric, stream, operation);
+    case TUG_OPERATION_AM:
+        return write_message(packets->fabric, stream, operation);
+    default:
+        return write_atomic(packets->fabric, stream, operation);
+    }
+}
+
+/* False: no memory. */
+static bool have_open(struct tug_packets *packets, struct tug_stream *stream) {
+    if (stream->requests == NULL)
+        stream->requests = tug_pool_take(&stream->wire->pool);
+    tug_stream_touch(packets, stream);
+    return stream->requests != NULL;
+}
+
+/* The open packet has no room for what comes next: it goes if it may. */
+static bool make_room(struct tug_packets *packets, struct tug_stream *stream) {
+    if (!tug_stream_window_open(stream))
+        return false;
+    tug_stream_send_requests(packets, stream);
+    return have_open(packets, stream);
+}
+
+/* Writes what waits, as far as it goes. */
+void tug_stream_pump(struct tug_packets *packets, struct tug_stream *stream) {
+    struct tug_fabric *fabric = packets->fabric;
+    if (stream->control_first == NULL && stream->waiting_first == TUG_NO_TAG)
+        return;
+    if (stream->lost || !have_open(packets, stream))
+        return;
+    while (stream->control_first != NULL) {
+        struct tug_control_message *message = stream->control_first;
+        if (!tug_packet_has_room(&stream->requests->packet, TUG_RECORD_CONTROL, message->bytes)) {
+            if (!make_room(packets, stream))
+                return;
+            continue;
+        }
+        uint64_t *words = tug_packet_add(&stream->requests->packet, TUG_RECORD_CONTROL,
+                                         message->transport, TUG_NO_TAG, message->bytes);
+        tug_packet_data(words, message->data, message->bytes);
+        stream->control_first = message->next;
+        free(message);
+    }
+    while (stream->waiting_first != TUG_NO_TAG) {
+        struct tug_operation *operation = &fabric->operations[stream->waiting_first];
+        uint32_t next = operation->next;
+        enum fit fit = write_operation(packets, stream, operation);
+        if (fit == FITS)
+            stream->waiting_first = next;
+        else if (fit == LATER || !make_room(packets, stream))
+            return;
+    }
+}
+
+static void wait_in_line(struct tug_fabric *fabric, struct tug_stream *stream,
+                         struct tug_operation *operation) {
+    uint32_t tag = tug_fabric_tag(fabric, operation);
+    operation->next = TUG_NO_TAG;
+    operation->scratch = TUG_PACKETS_WAITING;
+    if (stream->waiting_first == TUG_NO_TAG)
+        stream->waiting_first = tag;
+    else
+        fabric->operations[stream->waiting_last].next = tag;
+    stream->waiting_last = tag;
+}
+
+/* A message to oneself needs no packet. */
+static void deliver_here(struct tug_fabric *fabric, struct tug_operation *operation) {
+    operation->status = (int8_t)fabric->deliver(fabric, fabric->rank, operation->op,
+                                                tug_operation_data(operation), operation->bytes);
+    tug_fabric_complete(fabric, operation);
+}
+
+void tug_packets_post(void *state, struct tug_operation *operation) {
+    struct tug_packets *packets = state;
+    struct tug_fabric *fabric = packets->fabric;
+    if (operation->kind == TUG_OPERATION_AM && operation->peer == fabric->rank &&
+        (fabric->ways & TUG_WAY_SELF)) {
+        deliver_here(fabric, operation);
+        return;
+    }
+    struct tug_stream *stream = tug_stream_to(packets, operation->peer);
+    if (stream == NULL || stream->lost) {
+        operation->status = stream == NULL ? TUG_ERR_NO_MEMORY : TUG_ERR_PEER;
+        tug_fabric_complete(fabric, operation);
+        return;
+    }
+    operation->left = operation->bytes;
+    if (operation->kind == TUG_OPERATION_READ)
+        operation->operand = 0;
+    if (__builtin_expect(stream->waiting_first == TUG_NO_TAG && stream->requests != NULL &&
+                             stream->control_first == NULL && tug_settings.aggregate,
+                         1)) {
+        /* while a packet is under way its acknowledgement flushes */
+        if (stream->number == stream->acked)
+            tug_stream_touch(packets, stream);
+        if (write_operation(packets, stream, operation) == FITS)
+            return;
+    }
+    wait_in_line(fabric, stream, operation);
+    tug_stream_pump(packets, stream);
+    if (!tug_settings.aggregate)
+        tug_stream_flush(packets, stream, true);
+}
