@@ -305,7 +305,7 @@ int main(int argc, char **argv) {
     const unsigned nrounds = sizeof(rounds) / sizeof(rounds[0]);
     stress_parse(argc, argv);
     stress_watchdog(90 + (unsigned)stress.seconds);
-    inboxes = aligned_alloc(4096, 2 * sizeof(*inboxes));
+    inboxes = aligned_alloc(TUG_CACHE_LINE, 2 * sizeof(*inboxes));
     for (unsigned i = 0; i < nrounds; i++)
         round_of(rounds[i].threads, rounds[i].operations, rounds[i].ring, stress.seconds / nrounds);
     free(inboxes);
