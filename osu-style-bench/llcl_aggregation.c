@@ -114,11 +114,11 @@ static double write_sample(long passes, long *errors) {
 }
 
 /* A context of its own for each sample, the first pass through it not timed. */
-static double run_writes(char way[16], long *errors) {
-    llcl_side_open(&side, TUG_DRIVE_ENGINE, nwords * WORD, nwords * WORD);
+static double run_writes(char way[LLCL_WAY], long *errors) {
+    llcl_side_open(&side);
     write_sample(1, errors);
     double ns = write_sample(npasses, errors);
-    snprintf(way, 16, "%s", llcl_side_way(&side, LLCL_WRITE, WORD));
+    llcl_side_way(&side, LLCL_WRITE, WORD, way);
     llcl_side_close(&side);
     return ns;
 }
@@ -199,7 +199,7 @@ static long run_all(void) {
         {"puts", BENCH_INFO, 0},
     };
     static double write_ns[MAX_SAMPLES], put_ns[MAX_SAMPLES], times[MAX_SAMPLES];
-    char way[16] = "";
+    char way[LLCL_WAY] = "";
     long errors = 0;
     run_puts(&errors); /* warms up */
     for (int i = 0; i < nsamples; i++) {
@@ -259,6 +259,8 @@ int main(int argc, char **argv) {
              "writes of 8 bytes, %s over %zu words; MPI_Put with a flush for "
              "every %ld",
              order, nwords, batch);
+    side = (struct llcl_side){
+        .drive = TUG_DRIVE_ENGINE, .remote_bytes = nwords * WORD, .local_bytes = nwords * WORD};
     find_host();
     open_window();
     llcl_header(what);

@@ -114,20 +114,30 @@ static void *new_pages(size_t bytes) {
     return pages;
 }
 
-void llcl_side_open(struct llcl_side *side, enum tug_drive drive, size_t remote_bytes,
-                    size_t local_bytes) {
-    *side = (struct llcl_side){.name = drive == TUG_DRIVE_ENGINE ? "engine" : "direct"};
-    llcl_must(tug_context_create(MPI_COMM_WORLD, drive, &side->context), "tug_context_create");
+void llcl_sides_set(struct llcl_side sides[2], size_t remote_bytes, size_t local_bytes) {
+    for (int i = 0; i < 2; i++)
+        sides[i] = (struct llcl_side){.drive = i == 0 ? TUG_DRIVE_ENGINE : TUG_DRIVE_DIRECT,
+                                      .remote_bytes = remote_bytes,
+                                      .local_bytes = local_bytes};
+}
+
+void llcl_side_open(struct llcl_side *side) {
+    *side = (struct llcl_side){
+        .drive = side->drive, .remote_bytes = side->remote_bytes, .local_bytes = side->local_bytes};
+    llcl_must(tug_context_create(MPI_COMM_WORLD, side->drive, &side->context),
+              "tug_context_create");
     if (strcmp(llcl_options.memory, "mapped") == 0) {
-        llcl_must(tug_mem_allocate(side->context, remote_bytes, &side->remote), "tug_mem_allocate");
+        llcl_must(tug_mem_allocate(side->context, side->remote_bytes, &side->remote),
+                  "tug_mem_allocate");
     } else {
-        side->malloced = new_pages(remote_bytes);
-        llcl_must(tug_mem_register(side->context, side->malloced, remote_bytes, &side->remote),
-                  "tug_mem_register");
+        side->malloced = new_pages(side->remote_bytes);
+        llcl_must(
+            tug_mem_register(side->context, side->malloced, side->remote_bytes, &side->remote),
+            "tug_mem_register");
     }
     side->memory = tug_mem_address(side->remote);
-    side->buffer = new_pages(local_bytes);
-    llcl_must(tug_mem_register(side->context, side->buffer, local_bytes, &side->local),
+    side->buffer = new_pages(side->local_bytes);
+    llcl_must(tug_mem_register(side->context, side->buffer, side->local_bytes, &side->local),
               "tug_mem_register");
     llcl_must(tug_am_register(side->context, LLCL_AM, take_message, &side->sink),
               "tug_am_register");
@@ -148,10 +158,11 @@ void llcl_side_close(struct llcl_side *side) {
     free(side->malloced);
 }
 
-const char *llcl_side_way(const struct llcl_side *side, enum llcl_op op, size_t bytes) {
-    if (op != LLCL_AM && tug_mem_map(side->context, &side->key) != NULL)
-        return "mapped";
-    return tug_context_transport(side->context, LLCL_TARGET, bytes);
+void llcl_side_way(const struct llcl_side *side, enum llcl_op op, size_t bytes,
+                   char way[LLCL_WAY]) {
+    bool mapped = op != LLCL_AM && tug_mem_map(side->context, &side->key) != NULL;
+    snprintf(way, LLCL_WAY, "%s",
+             mapped ? "mapped" : tug_context_transport(side->context, LLCL_TARGET, bytes));
 }
 
 bool llcl_op_has_size(enum llcl_op op, size_t bytes) {

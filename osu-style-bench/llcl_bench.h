@@ -3,11 +3,13 @@
  * Other than the rest of this folder these programs use the library by name (<tugboat/llcl.h>) and
  * are linked with it. Two processes: the origin starts operations, the target serves. A *side* is
  * one context with its memory; a program has one that the engine drives and one that its calls
- * drive (direct), and measures them alternately, so that the ratio is of one run.
+ * drive (direct), and measures them alternately, so that the ratio is of one run. A side is open
+ * for its own samples only: an engine that watches over an idle context costs the other side time.
  *
- * A sample goes: the target in llcl_serve(), the origin measures and ends with llcl_release(); then
- * the target's memory may be looked at.
- * Invariant: one side at a time has operations under way.
+ * A sample goes: open; the target in llcl_serve(), the origin measures and ends with
+ * llcl_release(); then the target's memory may be looked at; the same again if the first was to
+ * warm up; close.
+ * Invariant: one side at a time is open.
  * Threading: main threads, but for llcl_try(), llcl_start() and llcl_wait(), which any thread of
  * the origin may call.
  */
@@ -33,7 +35,8 @@ struct llcl_sink {
 };
 
 struct llcl_side {
-    const char *name; /* of the drive */
+    enum tug_drive drive;
+    size_t remote_bytes, local_bytes; /* of both processes */
     tug_context *context;
     tug_registration *remote; /* the other process's operations work on it */
     unsigned char *memory;    /* of remote */
@@ -75,14 +78,16 @@ void llcl_header(const char *what);
 /* Ends the job with a message unless status is 0. */
 void llcl_must(int status, const char *what);
 
-/* Collective. Both processes get remote and local memory of that many bytes; local memory is
- * private. */
-void llcl_side_open(struct llcl_side *side, enum tug_drive drive, size_t remote_bytes,
-                    size_t local_bytes);
+/* The two sides of most programs, closed: engine, direct. */
+void llcl_sides_set(struct llcl_side sides[2], size_t remote_bytes, size_t local_bytes);
+
+/* Collective. Memory is zero; local memory is private. */
+void llcl_side_open(struct llcl_side *side);
 void llcl_side_close(struct llcl_side *side);
 
 /* How operations of this kind and size reach the target: "mapped" or a transport's name. */
-const char *llcl_side_way(const struct llcl_side *side, enum llcl_op op, size_t bytes);
+enum { LLCL_WAY = 16 };
+void llcl_side_way(const struct llcl_side *side, enum llcl_op op, size_t bytes, char way[LLCL_WAY]);
 
 /* The target: serves until the origin releases it. Returns what the origin says then. */
 uint64_t llcl_serve(struct llcl_side *side);

@@ -31,6 +31,7 @@ struct job {
     size_t bytes;
     uint64_t noperations;
     uint64_t seed;
+    char way[LLCL_WAY];
     long errors;
 };
 
@@ -124,7 +125,7 @@ static void check(struct job *job) {
 }
 
 /* Returns nanoseconds for one operation, at the origin. */
-static double run_sample(struct job *job) {
+static double measure(struct job *job) {
     double ns = 0;
     prepare(job);
     if (bench.rank == LLCL_ORIGIN) {
@@ -139,15 +140,25 @@ static double run_sample(struct job *job) {
     return ns;
 }
 
+static double run_sample(struct job *job) {
+    uint64_t noperations = job->noperations;
+    llcl_side_open(job->side);
+    job->noperations = MIN_OPERATIONS;
+    measure(job);
+    job->noperations = noperations;
+    double ns = measure(job);
+    llcl_side_way(job->side, job->op, job->bytes, job->way);
+    llcl_side_close(job->side);
+    return ns;
+}
+
 /* ---- rows ---- */
 
-/* Grows until a sample can be judged by; the second of two trials counts, the first warms up. Both
- * sides get the same number, the smaller one. */
+/* Grows until a sample can be judged by. Both sides get the same number, the smaller one. */
 static uint64_t choose_noperations(struct job *job) {
     job->noperations = MIN_OPERATIONS;
     for (;;) {
         uint64_t next[2] = {0};
-        run_sample(job);
         double us = run_sample(job) * 1e-3 * (double)job->noperations;
         if (bench.rank == LLCL_ORIGIN) {
             next[1] = us >= seconds * 1e5;
@@ -182,7 +193,7 @@ static long run_row(enum llcl_op op, size_t bytes) {
     }
     double *columns[] = {ns[0], ns[1], added, ratio};
     bench_cell_text(llcl_op_names[op]);
-    bench_cell_text(llcl_side_way(&sides[0], op, bytes));
+    bench_cell_text(jobs[0].way);
     bench_cell((double)bytes);
     for (int i = 0; i < 4; i++) {
         bench_sort(columns[i], (int)nsamples);
@@ -230,11 +241,8 @@ int main(int argc, char **argv) {
         bench_usage_error("--sizes '%s' is not a list of sizes", size_list);
     for (int i = 0; i < nsizes; i++)
         largest = sizes[i] > largest ? sizes[i] : largest;
-    llcl_side_open(&sides[0], TUG_DRIVE_ENGINE, (size_t)largest, (size_t)largest);
-    llcl_side_open(&sides[1], TUG_DRIVE_DIRECT, (size_t)largest, (size_t)largest);
+    llcl_sides_set(sides, (size_t)largest, (size_t)largest);
     llcl_header("latency of one operation at a time");
     long errors = run_all(ops, nops, sizes, nsizes);
-    llcl_side_close(&sides[0]);
-    llcl_side_close(&sides[1]);
     return bench_finish(errors);
 }

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BURSTS = 1000000, MAX_BURST = 4096, WORD = 8 };
+enum { MAX_BURSTS = 1000000, MAX_BURST = 4096, NWARM = 10, WORD = 8 };
 
 static const char *op_list = "read,write,fetch_and_op,am";
 static long burst = 64;
@@ -34,10 +34,12 @@ struct job {
     uint64_t started; /* operations of the last burst */
     uint64_t refused; /* bursts */
     uint64_t bursts;  /* so far */
+    uint64_t before;  /* before this side was opened */
     uint64_t messages, first_words;
     double *first_ns; /* for the first call of each burst */
     double *ns;       /* for one of the calls behind it */
     int n;
+    char way[LLCL_WAY];
     long errors;
 };
 
@@ -75,7 +77,8 @@ static void run_burst(struct job *job) {
 static long check_words(const struct job *job, const unsigned char *memory, const char *what) {
     const uint64_t *words = (const uint64_t *)memory;
     for (uint64_t i = 0; i < job->started; i++) {
-        uint64_t expected = job->op == LLCL_FETCH ? job->bursts - 1 : value(job, (long)i);
+        uint64_t expected =
+            job->op == LLCL_FETCH ? job->bursts - job->before - 1 : value(job, (long)i);
         if (words[i] == expected)
             continue;
         fprintf(stderr, "%s: rank %d: %s, %s: word %llu is %llx, not %llx\n", bench.name,
@@ -88,11 +91,16 @@ static long check_words(const struct job *job, const unsigned char *memory, cons
 
 /* ---- samples ---- */
 
-/* nbursts bursts; reads read what the target has put there before the first of them. */
+/* nbursts bursts, and some before them to warm up; reads read what the target has put there before
+ * the first of them. */
 static void run_bursts(struct job *job) {
+    int n = job->n;
+    job->messages = job->first_words = 0;
     if (job->op == LLCL_READ)
         job->bursts++;
-    for (long i = 0; i < nbursts; i++) {
+    for (long i = -NWARM; i < nbursts; i++) {
+        if (i == 0)
+            job->n = n;
         if (job->op != LLCL_READ)
             job->bursts++;
         if (job->op == LLCL_WRITE || job->op == LLCL_AM)
@@ -122,13 +130,14 @@ static long check_target(struct job *job) {
 /* The target needs what the origin knows of the last burst to check it. */
 static void run_sample(struct job *job) {
     struct llcl_side *side = job->side;
+    llcl_side_open(side);
+    job->before = job->bursts;
     if (bench.rank == LLCL_TARGET && job->op == LLCL_READ) {
         job->bursts++;
         fill(job, side->memory);
     }
     bench_sync();
     if (bench.rank == LLCL_ORIGIN) {
-        memset(side->buffer, 0, (size_t)burst * WORD);
         run_bursts(job);
         llcl_release(side, job->started);
         uint64_t facts[] = {job->bursts, job->messages, job->first_words};
@@ -147,13 +156,15 @@ static void run_sample(struct job *job) {
         if (bench.validate)
             job->errors += check_target(job);
     }
+    llcl_side_way(side, job->op, WORD, job->way);
+    llcl_side_close(side);
 }
 
 /* ---- rows ---- */
 
 static void print_row(const struct job jobs[2]) {
     bench_cell_text(llcl_op_names[jobs[0].op]);
-    bench_cell_text(llcl_side_way(&sides[0], jobs[0].op, WORD));
+    bench_cell_text(jobs[0].way);
     for (int side = 0; side < 2; side++) {
         const struct job *job = &jobs[side];
         bench_sort(job->ns, job->n);
@@ -170,18 +181,11 @@ static void print_row(const struct job jobs[2]) {
 static long run_row(enum llcl_op op) {
     struct job jobs[2];
     for (int side = 0; side < 2; side++) {
-        memset(sides[side].memory, 0, (size_t)burst * WORD);
-        sides[side].sink = (struct llcl_sink){0};
         jobs[side] = (struct job){.side = &sides[side], .op = op};
-        jobs[side].ns = calloc((size_t)(nsamples * nbursts), sizeof(double));
-        jobs[side].first_ns = calloc((size_t)(nsamples * nbursts), sizeof(double));
+        jobs[side].ns = calloc((size_t)(nsamples * nbursts + NWARM), sizeof(double));
+        jobs[side].first_ns = calloc((size_t)(nsamples * nbursts + NWARM), sizeof(double));
         if (jobs[side].ns == NULL || jobs[side].first_ns == NULL)
             llcl_must(TUG_ERR_NO_MEMORY, "memory");
-    }
-    bench_sync();
-    for (int side = 0; side < 2; side++) {
-        run_sample(&jobs[side]); /* warms up */
-        jobs[side].n = 0;
     }
     for (int i = 0; i < nsamples; i++)
         for (int j = 0; j < 2; j++)
@@ -227,13 +231,10 @@ int main(int argc, char **argv) {
         bench_usage_error("--burst 2..%d, --bursts and --samples > 0, their product at most %d",
                           MAX_BURST, MAX_BURSTS);
     int nops = llcl_parse_ops(op_list, ops);
-    llcl_side_open(&sides[0], TUG_DRIVE_ENGINE, (size_t)burst * WORD, (size_t)burst * WORD);
-    llcl_side_open(&sides[1], TUG_DRIVE_DIRECT, (size_t)burst * WORD, (size_t)burst * WORD);
+    llcl_sides_set(sides, (size_t)burst * WORD, (size_t)burst * WORD);
     snprintf(what, sizeof what, "time inside the call, %ld operations of 8 bytes in a burst",
              burst);
     llcl_header(what);
     long errors = run_all(ops, nops);
-    llcl_side_close(&sides[0]);
-    llcl_side_close(&sides[1]);
     return bench_finish(errors);
 }

@@ -106,6 +106,14 @@ static void drop(struct tug_bulk *bulk) {
     bulk->under_way = true;
 }
 
+/* The operation is over; its memory is the message's until that has ended too, which a receive that
+ * is cancelled does soon. */
+static void end_with_message(struct tug_bulk *bulk, struct tug_operation *operation) {
+    if (bulk->role == READ_IN)
+        tug_host.Cancel(&bulk->request);
+    operation->scratch = TUG_PACKETS_ENDING;
+}
+
 void tug_bulk_done(struct tug_packets *packets, struct tug_operation *operation, int status) {
     operation->status = (int8_t)status;
     tug_bulk_refused(packets, operation);
@@ -113,6 +121,10 @@ void tug_bulk_done(struct tug_packets *packets, struct tug_operation *operation,
 
 void tug_bulk_refused(struct tug_packets *packets, struct tug_operation *operation) {
     struct tug_bulk *bulk = find(packets, operation);
+    if (bulk != NULL && bulk->under_way) {
+        end_with_message(bulk, operation);
+        return;
+    }
     if (bulk != NULL)
         drop(bulk);
     finish(packets, operation);
@@ -137,17 +149,19 @@ bool tug_bulk_serve(struct tug_packets *packets, uint32_t peer, const struct tug
 
 /* The block has moved (or, where nobody wants to know, its receive was cancelled). */
 static void moved(struct tug_packets *packets, const struct tug_bulk *bulk) {
-    struct tug_fabric *fabric = packets->fabric;
     if (bulk->registration != NULL)
         bulk->registration->serving--;
     if (bulk->dropped)
         return;
     if (bulk->role == SERVE_WRITE)
         (void)tug_packets_answer(packets, bulk->peer, TUG_RECORD_BULK_DONE, 0, bulk->tag, 0);
-    else if (bulk->role == WRITE_OUT)
-        tug_fabric_local(&fabric->operations[bulk->tag]);
-    else if (bulk->role == READ_IN)
-        finish(packets, &fabric->operations[bulk->tag]);
+    if (bulk->registration != NULL)
+        return;
+    struct tug_operation *operation = &packets->fabric->operations[bulk->tag];
+    if (bulk->role == WRITE_OUT && operation->scratch != TUG_PACKETS_ENDING)
+        tug_fabric_local(operation);
+    else
+        finish(packets, operation);
 }
 
 bool tug_bulk_poll(struct tug_packets *packets) {
@@ -175,9 +189,19 @@ bool tug_bulk_poll(struct tug_packets *packets) {
     return any;
 }
 
+/* What is being sent is only read: its operation ends at once, since the peer may never take it. */
 void tug_bulk_drop(struct tug_packets *packets, uint32_t peer) {
     for (struct tug_bulk *bulk = packets->bulk; bulk != NULL; bulk = bulk->next) {
-        if (bulk->peer == peer && !bulk->dropped)
-            drop(bulk);
+        struct tug_operation *operation = &packets->fabric->operations[bulk->tag];
+        if (bulk->peer != peer || bulk->dropped)
+            continue;
+        if (bulk->role == READ_IN) {
+            operation->status = TUG_ERR_PEER;
+            end_with_message(bulk, operation);
+            continue;
+        }
+        if (bulk->role == WRITE_OUT)
+            operation->scratch = TUG_PACKETS_BULK;
+        drop(bulk);
     }
 }

@@ -40,7 +40,8 @@
 enum tug_packets_state {
     TUG_PACKETS_WAITING = 1, /* not all of it is in packets */
     TUG_PACKETS_SENT,
-    TUG_PACKETS_BULK, /* announced, moves by itself */
+    TUG_PACKETS_BULK,   /* announced, moves by itself */
+    TUG_PACKETS_ENDING, /* over, but for a message that has its memory */
 };
 
 /* A message of a transport's own, waiting for room. */

@@ -97,15 +97,15 @@ static struct tug_operation *named(struct tug_packets *packets, const struct tug
 static bool take_data(struct tug_packets *packets, struct tug_stream *stream,
                       const struct tug_record *record) {
     struct tug_operation *operation = named(packets, stream, record, IN(WAITING) | IN(SENT));
-    uint64_t position = record->words[0];
-    if (operation == NULL || operation->kind != TUG_OPERATION_READ ||
-        position % TUG_READ_PIECE != 0 || (position >= operation->bytes && position != 0))
+    if (operation == NULL || operation->kind != TUG_OPERATION_READ)
         return false;
-    uint64_t piece = operation->bytes - position;
-    if (piece > TUG_READ_PIECE)
-        piece = TUG_READ_PIECE;
-    if (piece > operation->left || piece > stream->reading ||
-        (record->sub == 0 && record->length != piece))
+    /* wires keep order: the next part, and one that was asked for */
+    uint64_t position = operation->bytes - operation->left;
+    if (record->words[0] != position ||
+        (operation->scratch == TUG_PACKETS_WAITING && position >= operation->operand))
+        return false;
+    uint64_t piece = operation->left < TUG_READ_PIECE ? operation->left : TUG_READ_PIECE;
+    if (piece > stream->reading || (record->sub == 0 && record->length != piece))
         return false;
     if (record->sub == 0 && piece > 0)
         memcpy(operation->local + position, record->data, piece);

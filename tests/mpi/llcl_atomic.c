@@ -277,7 +277,7 @@ static void set_words(void) {
 }
 
 static void run(enum tug_drive drive) {
-    int n = check_rounds(1000, 100);
+    int n = ll_rounds(1000, 100);
     for (int kind = 0; kind < LL_KINDS; kind++) {
         tug_context *context = ll_open(MPI_COMM_WORLD, drive);
         ll_make(context, &words, (enum ll_kind)kind, OWN + LL_MAX_RANKS * EACH);
@@ -305,7 +305,7 @@ static void run(enum tug_drive drive) {
 }
 
 int main(int argc, char **argv) {
-    check_begin(&argc, &argv, "llcl_atomic");
+    ll_begin(&argc, &argv, "llcl_atomic");
     ll_drives(argc > 1 ? argv[1] : NULL, run);
     return check_end();
 }

@@ -198,7 +198,7 @@ static void run(enum tug_drive drive) {
 }
 
 int main(int argc, char **argv) {
-    check_begin(&argc, &argv, "llcl_basic");
+    ll_begin(&argc, &argv, "llcl_basic");
     lay_out();
     ll_drives(argc > 1 ? argv[1] : NULL, run);
     return check_end();

@@ -24,6 +24,7 @@
 enum { LL_MAX_RANKS = 16, LL_GUARD = 128, LL_CANARY = 0xa5, LL_SPOILT = 0xee };
 
 static bool ll_help;
+static bool ll_slow; /* more than two ranks, or others want the cores: agreed */
 
 LL_UNUSED static double ll_now(void) {
     struct timespec t;
@@ -101,6 +102,29 @@ LL_UNUSED static void ll_note(tug_context *context, int to, int from) {
     MUST(MPI_Isend(NULL, 0, MPI_BYTE, to, 77, MPI_COMM_WORLD, &send));
     ll_mpi_wait(context, &receive);
     ll_mpi_wait(context, &send);
+}
+
+/* Finds out how long it takes to hear of one another: where a wait costs a time slice of everybody
+ * who wants the core, thousands of them in a row take minutes. */
+LL_UNUSED static void ll_pace(void) {
+    check_barrier(MPI_COMM_WORLD);
+    double start = ll_now();
+    for (int i = 0; i < 20; i++)
+        check_barrier(MPI_COMM_WORLD);
+    int slow = check_nranks > 2 || ll_now() - start > 20 * 300e-6, any;
+    MUST(MPI_Allreduce(&slow, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD));
+    ll_slow = any;
+    if (check_rank == 0 && check_nranks <= 2 && ll_slow)
+        printf("others want the cores: fewer rounds\n");
+}
+
+LL_UNUSED static void ll_begin(int *argc, char ***argv, const char *program) {
+    check_begin(argc, argv, program);
+    ll_pace();
+}
+
+LL_UNUSED static int ll_rounds(int full, int few) {
+    return ll_slow ? few : full;
 }
 
 /* ---- memory ---- */

@@ -108,30 +108,6 @@ static void kinds(enum tug_drive drive) {
     }
 }
 
-/* All at the same time, of the same ranks, with the same handler's id. */
-static void several(enum tug_drive drive) {
-    enum { PARTS = 4 };
-    static struct part parts[PARTS];
-    for (int i = 0; i < PARTS; i++) {
-        MPI_Comm comm;
-        MUST(MPI_Comm_split(MPI_COMM_WORLD, 0, i % 2 ? -check_rank : check_rank, &comm));
-        open_part(&parts[i], comm, i == 3 ? TUG_DRIVE_DIRECT : drive);
-    }
-    for (int round = 1; round <= 3; round++) {
-        for (int i = 0; i < PARTS; i++) {
-            use_part(&parts[i], (uint64_t)(round * 10 + i));
-            wait_part(&parts[i], parts[i].comm);
-        }
-        for (int i = 0; i < PARTS; i++)
-            check_part(&parts[i], (uint64_t)(round * 10 + i), round);
-        check_barrier(MPI_COMM_WORLD);
-    }
-    crossing(&parts[0]); /* both of one drive */
-    crossing(&parts[2]); /* the second is direct */
-    for (int i = 0; i < PARTS; i++)
-        close_part(&parts[i]);
-}
-
 /* A callback of one context starts an operation of another, whose callback starts one of the
  * first: to and fro. */
 struct relay {
@@ -167,7 +143,7 @@ static void relay_next(void *d, int status) {
 
 static void crossing(struct part parts[2]) {
     static unsigned char source[64];
-    struct relay r = {.parts = parts, .left = check_rounds(2000, 200)};
+    struct relay r = {.parts = parts, .left = ll_rounds(2000, 200)};
     MPI_Request request;
     int done = 0;
     for (int i = 0; i < 2; i++)
@@ -188,6 +164,30 @@ static void crossing(struct part parts[2]) {
     }
     for (int i = 0; i < 2; i++)
         LL_GOOD(tug_mem_deregister(&r.locals[i]));
+}
+
+/* All at the same time, of the same ranks, with the same handler's id. */
+static void several(enum tug_drive drive) {
+    enum { PARTS = 4 };
+    static struct part parts[PARTS];
+    for (int i = 0; i < PARTS; i++) {
+        MPI_Comm comm;
+        MUST(MPI_Comm_split(MPI_COMM_WORLD, 0, i % 2 ? -check_rank : check_rank, &comm));
+        open_part(&parts[i], comm, i == 3 ? TUG_DRIVE_DIRECT : drive);
+    }
+    for (int round = 1; round <= 3; round++) {
+        for (int i = 0; i < PARTS; i++) {
+            use_part(&parts[i], (uint64_t)(round * 10 + i));
+            wait_part(&parts[i], parts[i].comm);
+        }
+        for (int i = 0; i < PARTS; i++)
+            check_part(&parts[i], (uint64_t)(round * 10 + i), round);
+        check_barrier(MPI_COMM_WORLD);
+    }
+    crossing(&parts[0]); /* both of one drive */
+    crossing(&parts[2]); /* the second is direct */
+    for (int i = 0; i < PARTS; i++)
+        close_part(&parts[i]);
 }
 
 /* The end waits for what is under way, here and elsewhere. */
@@ -246,7 +246,7 @@ static int mappings(void) {
 }
 
 static void many(enum tug_drive drive) {
-    int files = 0, maps = 0, threads = 0, rounds = check_rounds(40, 6);
+    int files = 0, maps = 0, threads = 0, rounds = ll_rounds(40, 6);
     for (int i = 0; i < rounds; i++) {
         struct part p;
         open_part(&p, MPI_COMM_WORLD, drive);
@@ -315,7 +315,7 @@ static void run(enum tug_drive drive) {
 }
 
 int main(int argc, char **argv) {
-    check_begin(&argc, &argv, "llcl_contexts");
+    ll_begin(&argc, &argv, "llcl_contexts");
     ll_drives(argc > 1 ? argv[1] : NULL, run);
     return check_end();
 }

@@ -283,7 +283,7 @@ static void ended_keys(void) {
     CHECK(registration == NULL, "the registration after its end");
     ll_barrier(context);
     for (int again = 0; again < 2; again++) {
-        for (int i = 0; i < TIMES; i++)
+        for (int i = 0; i < ll_rounds(TIMES, 20); i++)
             CHECK(ll_read(context, to, &theirs, 0, local.registration, 1024, 8) == TUG_ERR_KEY &&
                       ll_write(context, to, &theirs, 0, local.registration, 0, 200) ==
                           TUG_ERR_KEY &&
@@ -474,7 +474,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "WRONG: a context before MPI_Init: %s\n", tug_strerror(rc));
         return 1;
     }
-    check_begin(&argc, &argv, "llcl_errors");
+    ll_begin(&argc, &argv, "llcl_errors");
     if (argc > 1 && strcmp(argv[1], "off") == 0)
         return off();
     ll_drives(argc > 1 ? argv[1] : NULL, run);

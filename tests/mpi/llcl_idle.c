@@ -102,7 +102,7 @@ int main(int argc, char **argv) {
     int tell = -1;
     /* Before there are threads. The rank is not known yet: every one has such a child. */
     pid_t stopper = stop ? make_stopper(&tell) : 0;
-    check_begin(&argc, &argv, "llcl_idle");
+    ll_begin(&argc, &argv, "llcl_idle");
     tug_context *context = ll_open(MPI_COMM_WORLD, drive);
     LL_GOOD(tug_am_register(context, HANDLER, on_message, NULL));
     ll_make(context, &memory, LL_REGISTERED, (size_t)check_nranks * BYTES);

@@ -28,7 +28,7 @@ static void on_any(void *d, int status) {
 int main(int argc, char **argv) {
     pthread_t thread;
     struct tug_counter counter = {0};
-    check_begin(&argc, &argv, "llcl_kill");
+    ll_begin(&argc, &argv, "llcl_kill");
     tug_context *context = ll_open(MPI_COMM_WORLD, TUG_DRIVE_ENGINE);
     for (int kind = 0; kind < LL_KINDS; kind++)
         ll_make(context, &memory[kind], (enum ll_kind)kind, BYTES);

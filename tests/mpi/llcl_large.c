@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
     struct ll_memory far, near;
     enum ll_kind kind =
         argc > 1 && strcmp(argv[1], "registered") == 0 ? LL_REGISTERED : LL_ALLOCATED;
-    check_begin(&argc, &argv, "llcl_large");
+    ll_begin(&argc, &argv, "llcl_large");
     if (check_nranks != 2 || !enough()) {
         if (check_rank == 0)
             printf("skipped: wants two ranks and 5.6 GiB of memory\n");

@@ -145,7 +145,7 @@ int main(int argc, char **argv) {
         argc > 2 && strcmp(argv[2], "direct") == 0 ? TUG_DRIVE_DIRECT : TUG_DRIVE_ENGINE;
     if (argc > 3)
         large_every = strtoull(argv[3], NULL, 10);
-    check_begin(&argc, &argv, "llcl_memory");
+    ll_begin(&argc, &argv, "llcl_memory");
     context = ll_open(MPI_COMM_WORLD, drive);
     ll_make(context, &board, LL_ALLOCATED, sizeof(struct news));
     ll_make(context, &local, LL_REGISTERED, sizeof(struct news) + 4 * LARGE);

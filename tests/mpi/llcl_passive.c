@@ -86,7 +86,7 @@ static void compute(void) {
 }
 
 int main(int argc, char **argv) {
-    check_begin(&argc, &argv, "llcl_passive");
+    ll_begin(&argc, &argv, "llcl_passive");
     if (check_nranks < 2) {
         printf("skipped: wants two ranks\n");
         return CHECK_SKIP;

@@ -429,13 +429,14 @@ static void run(enum tug_drive drive) {
 
 int main(int argc, char **argv) {
     check_begin_threads(&argc, &argv, "llcl_threads");
+    ll_pace();
     if (argc > 1)
         nthreads = atoi(argv[1]);
     if (argc > 2)
         noperations = atoi(argv[2]);
     CHECK(nthreads >= 1 && nthreads <= THREADS_MOST, "1 to %d threads", THREADS_MOST);
     if (noperations == 0)
-        noperations = check_rounds(40000, 8000) / nthreads;
+        noperations = ll_rounds(40000, 8000) / nthreads;
     ll_drives(argc > 3 ? argv[3] : NULL, run);
     return check_end();
 }

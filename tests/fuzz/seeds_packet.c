@@ -1,5 +1,5 @@
 /* Writes the seeds of the fuzz target: good packets by the library's own builder, one for each kind
- * of record and some that mix them. Usage: fuzz_seeds FOLDER */
+ * of record and some that mix them. Usage: fuzz_seeds_packet FOLDER */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -61,6 +61,8 @@ static void add(struct tug_packet *packet, unsigned kind) {
         world_id(registration), draw(world_bytes[registration]) & ~7u, draw(64), draw(128)};
     if (!(kind >= TUG_RECORD_WRITE && kind <= TUG_RECORD_CONTROL))
         values[0] = draw(64);
+    if (kind == TUG_RECORD_COMPARE && draw(2))
+        values[3] = UINT64_C(0xc5c5c5c5c5c5c5c5); /* what the memory holds at first */
     memcpy(words, values, (size_t)tug_record_words[kind] * 8);
     tug_packet_data(words + tug_record_words[kind], data, length);
 }

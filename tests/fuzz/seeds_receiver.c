@@ -1,0 +1,113 @@
+/* Writes the seeds of the receiver's fuzz target: scripts of what has gone wrong or could, and some
+ * of chance. Usage: fuzz_seeds_receiver FOLDER. What the bytes mean is said in fuzz_receiver.c. */
+#include <stdio.h>
+
+static FILE *file;
+static int failed;
+
+static void open_script(const char *folder, const char *name, unsigned which) {
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/%s-%u", folder, name, which);
+    file = fopen(path, "wb");
+    if (file == NULL) {
+        perror(path);
+        failed = 1;
+    }
+}
+
+static void say(unsigned byte) {
+    if (file != NULL && fputc((int)(byte & 255), file) == EOF)
+        failed = 1;
+}
+
+static void close_script(void) {
+    if (file != NULL && fclose(file) != 0)
+        failed = 1;
+    file = NULL;
+}
+
+enum { READ, WRITE, FETCH, COMPARE, MESSAGE };
+enum { SIZE_8 = 3, SIZE_PIECES_3 = 14, SIZE_70000 = 17, SIZE_PIECES_40 = 18 };
+
+static void post(unsigned kind, unsigned peer, unsigned size) {
+    say(0);
+    say(kind);
+    say(peer);
+    say(size);
+    say(0);
+}
+
+static void poll(void) {
+    say(12);
+}
+
+static void flush(void) {
+    say(14);
+}
+
+/* 3, 8 or 40 answers of rank 1 in one packet; how: 0 right, 7 a READ's at a wrong position. */
+static void answer(unsigned count, unsigned first_tag, unsigned how) {
+    say(6);
+    say(count == 3 ? 66 : count == 8 ? 131 : 196);
+    say(1);
+    for (unsigned i = 0; i < count; i++) {
+        say(0);
+        say(first_tag);
+        say(how);
+        if (how == 7)
+            say(i);
+    }
+}
+
+/* A READ that is not asked for to its end, answered to its end. */
+static void answers_to_what_was_not_asked(void) {
+    post(READ, 1, SIZE_PIECES_3);
+    post(READ, 1, SIZE_PIECES_3);
+    post(READ, 1, SIZE_PIECES_40);
+    flush();
+    for (int i = 0; i < 2; i++)
+        answer(3, 2, 0);
+    poll();
+    for (int i = 0; i < 8; i++) /* 34 */
+        answer(i < 2 ? 8 : 3, 2, 7);
+    post(WRITE, 1, SIZE_8);
+    poll();
+    poll();
+}
+
+/* Large blocks to and from a peer that then makes no sense. */
+static void blocks_of_a_lost_peer(void) {
+    post(READ, 3, SIZE_70000);
+    post(WRITE, 3, SIZE_70000);
+    flush();
+    poll();
+    say(6);
+    say(3);
+    say(253); /* a wrong number */
+    say(9);
+    poll();
+}
+
+int main(int argc, char **argv) {
+    unsigned seed = 3;
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+        return 2;
+    }
+    open_script(argv[1], "not-asked", 0);
+    answers_to_what_was_not_asked();
+    close_script();
+    open_script(argv[1], "lost-block", 0);
+    blocks_of_a_lost_peer();
+    close_script();
+    for (unsigned which = 0; which < 60; which++) {
+        static const unsigned below[] = {256, 240, 120, 200};
+        open_script(argv[1], "chance", which);
+        for (unsigned i = 0; i < 40 + which % 7 * 80; i++) {
+            seed = seed * 1103515245 + 12345;
+            say((seed >> 16) % below[which % 4]);
+        }
+        close_script();
+    }
+    return failed;
+}
