@@ -23,13 +23,18 @@
 #include "transport/transport.h"
 #include "transport/wire.h"
 
-#define PAGE 4096u
+#define PAGE 32768u
+#define GUARD 65536u
 #define CANARY 0xc5
 #define OPERATIONS 32u
 #define TRANSFERS 256
+#define WINDOW TUG_STREAM_WINDOW
 #define PIECE TUG_READ_PIECE
 #define ME 0u
 #define NODE 3u /* ranks 0, 1 and 2 are a node */
+
+/* One is larger than a part of a READ, and than a packet of the smaller wire. */
+static const uint32_t sizes_of_memory[WORLD_REGISTRATIONS] = {8, 100, 20000, 64};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -59,9 +64,9 @@ static uint64_t take_number(void) {
 
 /* Sizes around which something changes. */
 static uint64_t take_size(void) {
-    static const uint32_t sizes[] = {0,         1,     4,     8,     23,        24,    25,
-                                     64,        100,   4096,  4097,  PIECE - 1, PIECE, PIECE + 1,
-                                     3 * PIECE, 65535, 65536, 70000, 40 * PIECE};
+    static const uint32_t sizes[] = {0,         1,     4,     8,     23,         24,    25,
+                                     64,        100,   4096,  4097,  PIECE - 1,  PIECE, PIECE + 1,
+                                     3 * PIECE, 65535, 65536, 70000, 40 * PIECE, 8192,  20000};
     return sizes[take() % (sizeof(sizes) / sizeof(sizes[0]))];
 }
 
@@ -425,12 +430,14 @@ static size_t length_of(unsigned kind) {
     }
 }
 
-/* An operation that is out, if the script finds one. */
-static uint32_t take_tag(void) {
+/* Mostly an operation that is out to that peer. */
+static uint32_t take_tag(uint32_t source) {
     const unsigned choice = take();
-    for (uint32_t i = 0; i < OPERATIONS && choice < 240; i++)
-        if (live[(choice + i) % OPERATIONS].out)
+    for (uint32_t i = 0; i < OPERATIONS && choice < 240; i++) {
+        const struct live *one = &live[(choice + i) % OPERATIONS];
+        if (one->out && (one->peer == source || choice >= 200))
             return (choice + i) % OPERATIONS;
+    }
     return choice * UINT32_C(0x01010101);
 }
 
@@ -452,7 +459,7 @@ static void add_any(struct tug_packet *packet, uint32_t source, unsigned kind) {
     const unsigned sub = sub_of(kind, choice);
     refused[source] |= kind == TUG_RECORD_REFUSED;
     lied[source] |= kind >= TUG_RECORD_DATA;
-    uint64_t *at = tug_packet_add(packet, known, sub, take_tag(), length);
+    uint64_t *at = tug_packet_add(packet, known, sub, take_tag(source), length);
     ((unsigned char *)(at - 1))[0] = (unsigned char)kind;
     memcpy(at, words, (size_t)tug_record_words[known] * 8);
     memset(at + tug_record_words[known], (int)choice, length);
@@ -462,24 +469,38 @@ static bool read_due(const struct live *one) {
     return one->asked > one->answered;
 }
 
-/* What an honest peer says about an operation next. */
+static bool is_due(const struct live *one) {
+    return read_due(one) || one->value_due || one->ready_due || one->done_due;
+}
+
+/* A part of a READ; how: 7, 8 and 9 are lies. */
+static void add_part(struct tug_packet *packet, uint32_t tag, unsigned how, unsigned status) {
+    struct live *one = &live[tag];
+    const uint64_t left = one->bytes - one->answered;
+    size_t piece = status != 0 ? 0 : left < PIECE ? left : PIECE;
+    uint64_t position = one->answered;
+    if (how == 7)
+        position = (uint64_t)PIECE * (take() % 40);
+    else if (how == 8)
+        piece = take_size() % (PIECE + 1);
+    else
+        one->answered += left < PIECE ? left : PIECE;
+    uint64_t *at = tug_packet_add(packet, TUG_RECORD_DATA, status, tag, piece);
+    at[0] = position;
+    memset(at + 1, 0x22, piece);
+    one->value_due = false;
+}
+
+/* What an honest peer says about an operation next, or what it would say later. */
 static void add_due(struct tug_packet *packet, uint32_t tag) {
     struct live *one = &live[tag];
     const uint8_t kind = operations[tag].kind;
     const unsigned how = take(), status = how < 240 ? 0 : -TUG_ERR_KEY;
-    const bool lie = how % 16 == 7;
-    if (kind == TUG_OPERATION_READ && (read_due(one) || one->value_due)) {
-        const uint64_t left = one->bytes - one->answered;
-        const size_t piece = left < PIECE ? left : PIECE;
-        uint64_t *at =
-            tug_packet_add(packet, TUG_RECORD_DATA, status, tag, status == 0 ? piece : 0);
-        at[0] = lie ? (uint64_t)PIECE * (take() % 40) : one->answered;
-        memset(at + 1, 0x22, status == 0 ? piece : 0);
-        lied[one->peer] |= lie;
-        if (!lie)
-            one->answered += piece;
-        one->value_due = false;
-    } else if (one->value_due) {
+    const bool due = is_due(one);
+    lied[one->peer] |= !due || how % 16 == 7 || how % 16 == 8;
+    if (kind == TUG_OPERATION_READ) {
+        add_part(packet, tag, how % 16, status);
+    } else if (kind == TUG_OPERATION_FETCH || kind == TUG_OPERATION_COMPARE) {
         *tug_packet_add(packet, TUG_RECORD_VALUE, status, tag, 0) = 17;
         one->value_due = false;
     } else if (one->ready_due) {
@@ -487,8 +508,9 @@ static void add_due(struct tug_packet *packet, uint32_t tag) {
                        0);
         one->ready_due = false;
         one->done_due = status == 0;
-    } else if (one->done_due) {
-        tug_packet_add(packet, TUG_RECORD_BULK_DONE, status, tag, 0);
+    } else {
+        tug_packet_add(packet, due || how & 1 ? TUG_RECORD_BULK_DONE : TUG_RECORD_BULK_READY,
+                       due || how & 1 ? status : 0, tag, 0);
         one->done_due = false;
     }
 }
@@ -498,10 +520,8 @@ static void add_answer(struct tug_packet *packet, uint32_t source) {
     for (uint32_t i = 0; i < OPERATIONS; i++) {
         const uint32_t tag = (first + i) % OPERATIONS;
         const struct live *one = &live[tag];
-        if (!one->out || one->peer != source ||
-            !tug_packet_has_room(packet, TUG_RECORD_DATA, PIECE))
-            continue;
-        if (read_due(one) || one->value_due || one->ready_due || one->done_due) {
+        if (one->out && one->peer == source && (first >= 224 || is_due(one)) &&
+            tug_packet_has_room(packet, TUG_RECORD_DATA, PIECE)) {
             add_due(packet, tag);
             return;
         }
@@ -533,18 +553,26 @@ static void receive(void) {
     const uint32_t under_way = last_sent[source] - applied;
     if (under_way > 0)
         applied += oddity % (under_way + 1);
-    if (oddity == 255)
+    bool wrong = false;
+    if (oddity == 255) {
         wire = wire == &shm_wire ? &mpi_wire : &shm_wire;
-    else if (oddity == 254)
-        applied = take() * UINT32_C(0x01000001);
-    else if (oddity == 253)
-        number = take() * UINT32_C(0x01000001);
-    tug_packet_end(&packet, source, number, applied, WORLD_SESSION);
-    if (oddity == 252) {
-        const unsigned word = take() % 6;
-        incoming[word] ^= take_number();
+        wrong = true;
+    } else if (oddity == 254) {
+        applied = last_sent[source] + take() % 12;
+        wrong = applied > last_sent[source] + WINDOW;
+    } else if (oddity == 253) {
+        number = 1 + take() * UINT32_C(0x01000001);
+        wrong = number != last_came[source] + 1;
     }
-    if (numbered)
+    tug_packet_end(&packet, source, number, applied, WORLD_SESSION);
+    if (oddity == 252) { /* anything in the header, but who it is from and which it is */
+        struct tug_packet_header *header = (struct tug_packet_header *)incoming;
+        const unsigned word = take() % 5;
+        incoming[word] ^= take_number();
+        header->source = source;
+        header->number = number;
+    }
+    if (number == last_came[source] + 1)
         last_came[source]++;
     if (applied - last_acked[source] <= under_way)
         last_acked[source] = applied;
@@ -554,12 +582,13 @@ static void receive(void) {
     memcpy(copy, packet.memory, packet.used);
     wire->wire.receive(wire->wire.receiver, &wire->wire, copy, packet.used);
     free(copy);
+    REQUIRE(!wrong || wires_full || refused[source]);
 }
 
 /* ---- the world ---- */
 
 static struct tug_registration registrations[WORLD_REGISTRATIONS];
-static unsigned char *pages[WORLD_REGISTRATIONS]; /* two each: the second is closed */
+static unsigned char *pages[WORLD_REGISTRATIONS]; /* PAGE bytes each, then closed ones */
 static unsigned char canaries[PAGE];
 
 static void report(void) {
@@ -582,13 +611,13 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     tug_host.Test = test;
     memset(canaries, CANARY, PAGE);
     for (uint32_t i = 0; i < WORLD_REGISTRATIONS; i++) {
-        pages[i] = mmap(NULL, (size_t)2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                        -1, 0);
+        pages[i] = mmap(NULL, (size_t)PAGE + GUARD, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         REQUIRE(pages[i] != MAP_FAILED);
-        REQUIRE(mprotect(pages[i] + PAGE, PAGE, PROT_NONE) == 0);
+        REQUIRE(mprotect(pages[i] + PAGE, GUARD, PROT_NONE) == 0);
         memset(pages[i], CANARY, PAGE);
-        registrations[i].bytes = world_bytes[i];
-        registrations[i].base = pages[i] + PAGE - world_bytes[i];
+        registrations[i].bytes = sizes_of_memory[i];
+        registrations[i].base = pages[i] + PAGE - sizes_of_memory[i];
     }
     atexit(report);
     return 0;
@@ -653,7 +682,7 @@ static void end_world(void) {
     for (uint32_t i = 0; i < WORLD_REGISTRATIONS; i++) {
         const bool ended = i == WORLD_REGISTRATIONS - 1;
         REQUIRE(registrations[i].serving == 0);
-        REQUIRE(memcmp(pages[i], canaries, ended ? PAGE : PAGE - world_bytes[i]) == 0);
+        REQUIRE(memcmp(pages[i], canaries, ended ? PAGE : PAGE - sizes_of_memory[i]) == 0);
     }
     tug_memory_table_fini(&fabric.memory);
     tug_tags_fini(&fabric.tags);

@@ -27,7 +27,7 @@ static void close_script(void) {
 }
 
 enum { READ, WRITE, FETCH, COMPARE, MESSAGE };
-enum { SIZE_8 = 3, SIZE_PIECES_3 = 14, SIZE_70000 = 17, SIZE_PIECES_40 = 18 };
+enum { SIZE_8 = 3, SIZE_PIECES_3 = 14, SIZE_70000 = 17, SIZE_PIECES_40 = 18, SIZE_20000 = 20 };
 
 static void post(unsigned kind, unsigned peer, unsigned size) {
     say(0);
@@ -88,6 +88,36 @@ static void blocks_of_a_lost_peer(void) {
     poll();
 }
 
+/* A FETCH that waits behind a long WRITE is answered. */
+static void answers_to_what_waits(void) {
+    post(WRITE, 1, SIZE_PIECES_40);
+    post(FETCH, 1, SIZE_8);
+    flush();
+    answer(3, 224 + 1, 0);
+    post(COMPARE, 2, SIZE_8);
+    say(6); /* the WRITE's first packets are acknowledged */
+    say(1);
+    say(8);
+    poll();
+    poll();
+}
+
+/* Rank 1 READs more at a time than is a part. */
+static void asks_for_too_much(void) {
+    say(6);
+    say(64 + 2 + 32 + 8); /* rank 1, numbered, three records */
+    say(0);
+    for (int i = 0; i < 3; i++) {
+        say(120 + 1); /* a READ */
+        say(2);       /* of the large registration, from its start */
+        say(0);
+        say(0);
+        say(SIZE_20000);
+        say(i);
+    }
+    poll();
+}
+
 int main(int argc, char **argv) {
     unsigned seed = 3;
     if (argc != 2) {
@@ -99,6 +129,12 @@ int main(int argc, char **argv) {
     close_script();
     open_script(argv[1], "lost-block", 0);
     blocks_of_a_lost_peer();
+    close_script();
+    open_script(argv[1], "waits", 0);
+    answers_to_what_waits();
+    close_script();
+    open_script(argv[1], "too-much", 0);
+    asks_for_too_much();
     close_script();
     for (unsigned which = 0; which < 60; which++) {
         static const unsigned below[] = {256, 240, 120, 200};
