@@ -35,9 +35,10 @@
 /* MPICH 4.0.2 over UCX 1.13 answers a get from a dynamic window at 15 GB/s up to this size and at
  * 1 to 2 GB/s above it. May go with the last host of that kind. */
 #define PIECE ((uint64_t)65536)
-#define PIECES_PER_BLOCK 4 /* in flight: one is on its way while the next is answered */
-#define REQUESTS 64        /* in flight, of all blocks */
-#define ASKED_MOST 64      /* operations of this process that others know of */
+/* In flight. An owner who looks in but now and then answers all of a block's at once. */
+#define PIECES_PER_BLOCK 16
+#define REQUESTS 128
+#define ASKED_MOST 64 /* operations of this process that others know of */
 
 enum message_kind { ASK = 1, GRANT, OFFER, DONE, RELEASE };
 

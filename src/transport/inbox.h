@@ -1,0 +1,57 @@
+/* Inboxes: packets for one process, put by the others of its node into memory that all have mapped.
+ *
+ *     slot:   | seq (8) | bytes (4) | - (4) | packet ...          |      8 KiB, 64 of them
+ *
+ * The slots are a ring with many producers and one consumer, its owner, in the manner of the
+ * command ring: seq is the slot's position when it is free, position + 1 when it holds a packet,
+ * position + SLOTS when it is free for the next turn. Producers reserve by compare-exchange on
+ * tail, copy and commit without waiting for one another; a full inbox is an answer, not a wait. A
+ * producer that dies between the two leaves the inbox stuck: a job does not outlive its processes.
+ *
+ * Pairings: put stores seq (seq_cst), take loads it (the packet's bytes); both are sequentially
+ * consistent so that the producer's look at the bell comes after the one and the owner's second
+ * look after its prepare (park.h). Giving back releases seq, reserving acquires it (the slot may be
+ * written).
+ */
+#ifndef TUG_TRANSPORT_INBOX_H
+#define TUG_TRANSPORT_INBOX_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+#include "engine/park.h"
+
+#define TUG_INBOX_SLOTS 64u
+#define TUG_INBOX_SLOT_BYTES 8192u
+#define TUG_INBOX_PACKET_BYTES (TUG_INBOX_SLOT_BYTES - 16)
+
+struct tug_slot {
+    _Atomic uint64_t seq;
+    uint32_t bytes;
+    uint32_t unused;
+    unsigned char packet[TUG_INBOX_PACKET_BYTES];
+};
+
+_Static_assert(sizeof(struct tug_slot) == TUG_INBOX_SLOT_BYTES, "slots are drawn so");
+
+struct tug_inbox {
+    struct tug_bell bell __attribute__((aligned(TUG_CACHE_LINE))); /* the owner sleeps on it */
+    _Atomic uint64_t tail __attribute__((aligned(TUG_CACHE_LINE)));
+    struct tug_slot slots[TUG_INBOX_SLOTS] __attribute__((aligned(TUG_CACHE_LINE)));
+};
+
+/* By the owner, before anybody puts. */
+void tug_inbox_init(struct tug_inbox *inbox);
+
+/* Copies a packet in and wakes the owner if it sleeps. False: full. Any thread of any process. */
+bool tug_inbox_put(struct tug_inbox *inbox, const void *packet, uint32_t bytes);
+
+/* Copies the packet at *head out, to memory of TUG_INBOX_PACKET_BYTES, and moves *head on: nothing
+ * in a packet is believed while its writer can still change it. Returns its bytes; 0: there is
+ * none. Owner only. */
+uint32_t tug_inbox_take(struct tug_inbox *inbox, uint64_t *head, void *packet);
+
+#endif

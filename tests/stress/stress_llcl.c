@@ -1,0 +1,313 @@
+/* LLCL with more threads than cores, without MPI: the requesters, the ring, the engine and its
+ * offload thread, packets and two real inboxes; the peer is a thread that serves.
+ *
+ * Every thread has a stripe of the peer's memory and of its own. It writes words there, reads them
+ * back when the write is complete, and adds to counters that all share; callbacks start operations
+ * now and then. What is read must be what was written, and the counters must count everything. A
+ * small table and a small ring make calls find no room.
+ */
+#include "llcl/context.h"
+#include "stress.h"
+#include "transport/inbox.h"
+#include "transport/packets.h"
+
+#define MAX_THREADS 16
+#define STRIPE ((size_t)4096)
+#define COUNTERS 8
+#define MEMORY (MAX_THREADS * STRIPE + COUNTERS * 8)
+
+struct wire {
+    struct tug_wire wire;
+    struct tug_inbox *in, *out;
+    uint64_t head;
+    uint64_t packet[TUG_INBOX_PACKET_BYTES / 8];
+};
+
+static bool wire_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
+    (void)peer;
+    if (!tug_inbox_put(((struct wire *)wire)->out, buffer->packet.memory, buffer->packet.used))
+        return false;
+    tug_pool_give(&wire->pool, buffer);
+    return true;
+}
+
+static bool wire_poll(struct tug_wire *base) {
+    struct wire *wire = (struct wire *)base;
+    uint32_t bytes, taken = 0;
+    while (taken < 16 && (bytes = tug_inbox_take(wire->in, &wire->head, wire->packet)) > 0) {
+        base->receive(base->receiver, base, wire->packet, bytes);
+        taken++;
+    }
+    return taken > 0;
+}
+
+static const struct tug_wire_type type = {.name = "test", .send = wire_send, .poll = wire_poll};
+
+/* One process: a context as tug_context_create() makes it, but for MPI. */
+struct side {
+    struct tug_context context;
+    struct tug_packets packets;
+    struct tug_stream *streams[2];
+    struct wire wire;
+    tug_registration *registration;
+    unsigned char memory[MEMORY] __attribute__((aligned(64)));
+};
+
+static struct side *ours, *peers;
+static struct tug_inbox *inboxes;
+static uint32_t ranks[2] = {0, 1};
+static struct tug_key key;
+static _Atomic bool ending;
+
+static _Atomic uint64_t messages;
+
+static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned handler,
+                   const void *payload, size_t bytes) {
+    (void)fabric, (void)source, (void)handler, (void)payload, (void)bytes;
+    atomic_fetch_add_explicit(&messages, 1, memory_order_relaxed);
+    return 0;
+}
+
+static bool service_poll(struct tug_service *service) {
+    (void)service;
+    return tug_context_poll(&ours->context);
+}
+
+static void service_flush(struct tug_service *service) {
+    (void)service;
+    tug_context_flush(&ours->context);
+}
+
+static bool service_busy(struct tug_service *service) {
+    (void)service;
+    return tug_context_busy(&ours->context);
+}
+
+static bool service_arm(struct tug_service *service) {
+    (void)service;
+    return true;
+}
+
+static struct side *make_side(uint32_t rank, uint32_t operations) {
+    struct side *side = aligned_alloc(64, (sizeof(*side) + 63) / 64 * 64);
+    memset(side, 0, sizeof(*side));
+    struct tug_fabric *fabric = &side->context.fabric;
+    fabric->context = &side->context;
+    fabric->rank = fabric->node_rank = rank;
+    fabric->nranks = fabric->node_size = 2;
+    fabric->node_ranks = ranks;
+    fabric->session = 7;
+    fabric->ways = TUG_WAY_SHM;
+    fabric->noperations = operations;
+    fabric->operations = aligned_alloc(128, operations * sizeof(struct tug_operation));
+    memset((void *)fabric->operations, 0, operations * sizeof(struct tug_operation));
+    STRESS_CHECK(tug_tags_init(&fabric->tags, operations) == 0 &&
+                     tug_memory_table_init(&fabric->memory) == 0,
+                 "no memory");
+    fabric->deliver = deliver;
+    fabric->states[TUG_BY_PACKETS] = &side->packets;
+    side->packets.fabric = fabric;
+    side->packets.streams = side->streams;
+    side->packets.shm = &side->wire.wire;
+    side->wire.wire = (struct tug_wire){.type = &type,
+                                        .fabric = fabric,
+                                        .pool = {.bytes = TUG_INBOX_PACKET_BYTES},
+                                        .receive = tug_packets_receive,
+                                        .receiver = &side->packets};
+    side->wire.in = &inboxes[rank];
+    side->wire.out = &inboxes[1 - rank];
+    STRESS_CHECK(tug_mem_register(&side->context, side->memory, MEMORY, &side->registration) == 0,
+                 "no registration");
+    return side;
+}
+
+static void *serve(void *argument) {
+    (void)argument;
+    struct tug_bell *bell = &inboxes[1].bell;
+    while (!atomic_load(&ending)) {
+        uint32_t key_of_bell = tug_bell_prepare(bell);
+        if (!tug_context_poll(&peers->context) && !atomic_load(&ending))
+            tug_bell_wait(bell, key_of_bell, tug_context_busy(&peers->context) ? 100000 : -1, true);
+    }
+    return NULL;
+}
+
+struct thread {
+    pthread_t thread;
+    unsigned which;
+    uint64_t deadline_ns;
+    uint64_t operations, refusals, added;
+    _Atomic uint64_t from_callbacks;
+    struct tug_counter counter;
+};
+
+static void count_one(void *d, int status) {
+    struct thread *thread = d;
+    STRESS_CHECK(status == 0, "an addition from a callback: %s", tug_strerror(status));
+    tug_counter_add(&thread->counter, status);
+}
+
+static struct tug_fetch_and_op_params addition(unsigned counter, struct tug_callback callback) {
+    return (struct tug_fetch_and_op_params){
+        .dest_proc = 1,
+        .dest_raddr = {&key, MAX_THREADS * STRIPE + 8 * (size_t)counter},
+        .size_in_bytes = 8,
+        .op = TUG_ADD,
+        .operand = 1,
+        .on_complete = callback};
+}
+
+/* Starts another operation if there is room for it. */
+static void add_again(void *d, int status) {
+    struct thread *thread = d;
+    STRESS_CHECK(status == 0, "a write: %s", tug_strerror(status));
+    struct tug_fetch_and_op_params params =
+        addition(thread->which % COUNTERS, (struct tug_callback){count_one, thread});
+    if (tug_try_fetch_and_op_async(&ours->context, &params))
+        atomic_fetch_add(&thread->from_callbacks, 1);
+    tug_counter_add(&thread->counter, 0);
+}
+
+#define UNTIL_TAKEN(thread, call)                                                                  \
+    while (!(call)) {                                                                              \
+        (thread)->refusals++;                                                                      \
+        tug_progress(&ours->context);                                                              \
+    }
+
+static void wait_all(struct thread *thread) {
+    uint64_t all;
+    do { /* callbacks may have started more */
+        all = thread->operations + atomic_load(&thread->from_callbacks);
+        int status = tug_counter_wait(&ours->context, &thread->counter, all);
+        STRESS_CHECK(status == 0, "an operation: %s", tug_strerror(status));
+    } while (all != thread->operations + atomic_load(&thread->from_callbacks));
+}
+
+static void burst(struct thread *thread, uint64_t *random) {
+    const struct tug_callback count = {tug_counter_add, &thread->counter};
+    const struct tug_callback again = {add_again, thread};
+    size_t stripe = thread->which * STRIPE;
+    unsigned n = 1 + (unsigned)(stress_random(random) % 60);
+    uint64_t *mine = (uint64_t *)(ours->memory + stripe);
+    for (unsigned i = 0; i < n; i++) {
+        size_t bytes = 8 * (1 + stress_random(random) % 4);
+        uint64_t value = stress_random(random);
+        for (unsigned w = 0; w < 4; w++)
+            mine[4 * i + w] = value + w;
+        struct tug_write_params write = {.dest_proc = 1,
+                                         .dest_raddr = {&key, stripe + 32 * i},
+                                         .src_laddr = {ours->registration, stripe + 32 * i},
+                                         .size_in_bytes = bytes,
+                                         .on_complete = value % 16 == 0 ? again : count};
+        UNTIL_TAKEN(thread, tug_try_write_async(&ours->context, &write));
+        thread->operations++;
+        if (value % 8 == 1) {
+            struct tug_fetch_and_op_params add = addition((unsigned)(value >> 8) % COUNTERS, count);
+            UNTIL_TAKEN(thread, tug_try_fetch_and_op_async(&ours->context, &add));
+            thread->operations++;
+            thread->added++;
+        }
+    }
+    wait_all(thread);
+    for (unsigned i = 0; i < n; i++) {
+        struct tug_read_params read = {.src_proc = 1,
+                                       .src_raddr = {&key, stripe + 32 * i},
+                                       .dest_laddr = {ours->registration, stripe + 2048 + 8 * i},
+                                       .size_in_bytes = 8,
+                                       .on_complete = count};
+        UNTIL_TAKEN(thread, tug_try_read_async(&ours->context, &read));
+        thread->operations++;
+    }
+    wait_all(thread);
+    for (unsigned i = 0; i < n; i++)
+        STRESS_CHECK(mine[256 + i] == mine[4 * i], "thread %u reads what it did not write",
+                     thread->which);
+}
+
+static void *work(void *argument) {
+    struct thread *thread = argument;
+    uint64_t random = stress_seed_of(thread->which);
+    while (tug_clock_ns() < thread->deadline_ns)
+        burst(thread, &random);
+    return NULL;
+}
+
+static void free_side(struct side *side) {
+    struct tug_fabric *fabric = &side->context.fabric;
+    for (int i = 0; i < 2; i++)
+        free(side->streams[i]);
+    tug_pool_fini(&side->wire.wire.pool);
+    tug_registration_end(side->registration);
+    tug_memory_table_fini(&fabric->memory);
+    tug_tags_fini(&fabric->tags);
+    free(fabric->operations);
+    free(side);
+}
+
+static void host_poll(void) {}
+
+static void round_of(unsigned threads, uint32_t operations, uint64_t ring, double seconds) {
+    static struct thread all[MAX_THREADS];
+    const struct tug_engine_config config = {.host_poll = host_poll, .max_jobs = 16};
+    pthread_t server;
+    uint64_t sum = 0, refusals = 0, due = 0, counted = 0;
+    memset(inboxes, 0, 2 * sizeof(*inboxes));
+    tug_inbox_init(&inboxes[0]);
+    tug_inbox_init(&inboxes[1]);
+    tug_settings.ring_size = ring;
+    STRESS_CHECK(tug_engine_start(&config) == 0, "the engine does not start");
+    ours = make_side(0, operations);
+    peers = make_side(1, operations);
+    tug_mem_key(peers->registration, &key);
+    ours->context.service = (struct tug_service){.poll = service_poll,
+                                                 .flush = service_flush,
+                                                 .busy = service_busy,
+                                                 .arm = service_arm,
+                                                 .bell = &inboxes[0].bell,
+                                                 .bell_shared = true};
+    tug_engine_serve(&ours->context.service);
+    atomic_store(&ending, false);
+    pthread_create(&server, NULL, serve, NULL);
+    uint64_t deadline = tug_clock_ns() + (uint64_t)(seconds * 1e9);
+    for (unsigned t = 0; t < threads; t++) {
+        all[t] = (struct thread){.which = t, .deadline_ns = deadline};
+        pthread_create(&all[t].thread, NULL, work, &all[t]);
+    }
+    for (unsigned t = 0; t < threads; t++) {
+        pthread_join(all[t].thread, NULL);
+        sum += all[t].operations;
+        refusals += all[t].refusals;
+        due += all[t].added + atomic_load(&all[t].from_callbacks);
+    }
+    tug_engine_unserve(&ours->context.service);
+    atomic_store(&ending, true);
+    (void)tug_bell_ring(&inboxes[1].bell, true);
+    pthread_join(server, NULL);
+    for (unsigned i = 0; i < COUNTERS; i++)
+        counted += ((uint64_t *)(peers->memory + MAX_THREADS * STRIPE))[i];
+    STRESS_CHECK(counted == due, "%llu additions, and %llu were counted", (unsigned long long)due,
+                 (unsigned long long)counted);
+    free_side(ours);
+    free_side(peers);
+    tug_engine_stop();
+    printf("%u threads, %u operations, ring of %llu: %llu operations, %llu without room\n", threads,
+           operations, (unsigned long long)ring, (unsigned long long)sum,
+           (unsigned long long)refusals);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        unsigned threads;
+        uint32_t operations;
+        uint64_t ring;
+    } rounds[] = {{1, 4096, 1024}, {4, 4096, 1024}, {16, 4096, 1024}, {8, 16, 16}, {16, 64, 16}};
+    const unsigned nrounds = sizeof(rounds) / sizeof(rounds[0]);
+    stress_parse(argc, argv);
+    stress_watchdog(90 + (unsigned)stress.seconds);
+    inboxes = aligned_alloc(TUG_CACHE_LINE, 2 * sizeof(*inboxes));
+    for (unsigned i = 0; i < nrounds; i++)
+        round_of(rounds[i].threads, rounds[i].operations, rounds[i].ring, stress.seconds / nrounds);
+    free(inboxes);
+    return 0;
+}
