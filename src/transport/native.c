@@ -29,6 +29,8 @@
 #include "base/log.h"
 #include "host/host.h"
 #include "transport/native.h"
+
+#include "transport/segment.h"
 #include "transport/transport.h"
 #include "tugboat/tugboat.h"
 
@@ -201,17 +203,18 @@ static int open_window(struct native *native) {
 
 static int native_open(struct tug_fabric *fabric, void **state) {
     struct native *native = calloc(1, sizeof(*native));
-    uint8_t *due = calloc(fabric->noperations, 1);
-    int status = native != NULL && due != NULL ? 0 : TUG_ERR_NO_MEMORY;
-    if (status == 0) {
+    if (native != NULL) {
         native->fabric = fabric;
-        native->due = due;
+        native->due = calloc(fabric->noperations, 1);
         native->waiting.first = TUG_NO_TAG;
         native->blocks_end = &native->blocks;
-        status = open_window(native);
     }
+    int status = TUG_ERR_NO_MEMORY;
+    if (tug_all_agree(fabric->comm, native != NULL && native->due != NULL))
+        status = open_window(native);
     if (status != 0) {
-        free(due);
+        if (native != NULL)
+            free(native->due);
         free(native);
         return status;
     }
