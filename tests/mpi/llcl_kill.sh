@@ -4,8 +4,8 @@
 #   llcl_kill.sh RUN_OPTIONS... -- PROGRAM
 #
 # The launcher ends the others when one of them goes. What the job leaves in /dev/shm is looked at
-# in a mount namespace of its own where that may be made, else by the names of what came meanwhile.
-# The host MPI's own leavings are its own.
+# in a mount namespace of its own where that may be made: there must be nothing, the host's included,
+# which backs our shared memory. Else names of ours are looked for among what came meanwhile.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${LLCL_KILL_INSIDE:-}" ] && unshare -m mount -t tmpfs tmpfs /dev/shm 2> /dev/null; then
@@ -15,7 +15,9 @@ fi
 
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
-ours() { find /dev/shm -iname '*tug*' 2> /dev/null | sort; }
+pattern='*tug*'
+[ -z "${LLCL_KILL_INSIDE:-}" ] || pattern='*'
+ours() { find /dev/shm -type f -name "$pattern" 2> /dev/null | sort; }
 
 before=$(ours)
 start=$(date +%s%N)
