@@ -115,13 +115,15 @@ bar "broadcast, 4 ranks" 4 bcast_init_sizes -- '8>=10' '2097152>=20'
 
 figure "latency that the engine adds, mapped memory" added_ns llcl_latency --sizes 8 -- '*/mapped/8<=20'
 figure "time inside the call, mapped memory" engine_ns llcl_overhead -- '*/mapped<=30'
-figure "rate by threads, mapped memory" of_one llcl_rate_threads --threads 1,16 -- '*/16>=0.9'
-figure "rate by threads, private memory" of_one llcl_rate_threads --threads 1,16 --memory private -- '*/16>=0.9'
+# A target that polls: with one that sleeps the rate of one thread is that of its wakes, a low bar.
+figure "rate by threads, mapped memory" of_one llcl_rate_threads --threads 1,16 --target poll -- '*/16>=0.9'
+figure "rate by threads, private memory" of_one llcl_rate_threads --threads 1,16 --memory private \
+    --target poll -- '*/16>=0.9'
 environment=(TUGBOAT_PROGRESS=thread)
 figure "time inside the call, enqueued" engine_ns llcl_overhead --memory private -- '*<=60'
 environment=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
 figure "latency that the engine adds, TCP" ratio llcl_latency --sizes 8,512,4K,64K -- '*/mpi/*<=1.05'
-figure "rate by threads, TCP" of_one llcl_rate_threads --threads 1,16 -- '*/16>=0.9'
+figure "rate by threads, TCP" of_one llcl_rate_threads --threads 1,16 --target poll -- '*/16>=0.9'
 figure "writes of 8 bytes packed together, TCP" times_put llcl_aggregation -- 'mpi/8>=100'
 
 if ((nmissed > 0)); then

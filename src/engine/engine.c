@@ -120,6 +120,10 @@ static void count_help(struct tug_engine *engine) {
     atomic_store_explicit(&engine->helped, helped + 1, memory_order_relaxed);
 }
 
+void tug_engine_helped(void) {
+    count_help(&tug_engine);
+}
+
 static void after_leave(struct tug_engine *engine, bool wake_waiters) {
     count_drive(engine);
     if (wake_waiters && tug_bell_ring(&engine->waiters, false))

@@ -137,6 +137,9 @@ void tug_engine_forget_bell(struct tug_bell *bell);
 void tug_engine_serve(struct tug_service *service);
 void tug_engine_unserve(struct tug_service *service);
 
+/* The holder has polled what is out by itself: it needs no offload thread yet. */
+void tug_engine_helped(void);
+
 /* Looks at the service's busy(), which may have changed. Holder of the baton only; the engine does
  * it itself after every round. */
 void tug_engine_service_changed(struct tug_service *service);

@@ -36,9 +36,11 @@ struct request {
     size_t bytes;
     uint64_t operand;
     uint64_t compare;
-    struct tug_callback on_local;
-    struct tug_callback on_complete;
+    const struct tug_callback *on_local; /* pointers: what was just written in pieces is slow to */
+    const struct tug_callback *on_complete; /* copy whole before it has reached the cache */
 };
+
+static const struct tug_callback nothing;
 
 static inline bool is_atomic(unsigned kind) {
     return kind == TUG_OPERATION_FETCH || kind == TUG_OPERATION_COMPARE;
@@ -53,14 +55,14 @@ static inline void call_back(const struct tug_callback *callback, int status) {
 
 static inline bool finish(const struct request *request, int status) {
     depth++;
-    call_back(&request->on_local, status);
-    call_back(&request->on_complete, status);
+    call_back(request->on_local, status);
+    call_back(request->on_complete, status);
     depth--;
     return true;
 }
 
 static __attribute__((noinline)) bool fail(const struct request *request, int status) {
-    if (request->on_complete.f == NULL)
+    if (request->on_complete->f == NULL)
         tug_log(TUG_LOG_ERROR, "an operation on process %d fails and nobody is told: %s",
                 request->peer, tug_strerror(status));
     return finish(request, status);
@@ -196,8 +198,8 @@ static bool attach(struct tug_context *context, const struct request *request, u
 
 static void fill(struct tug_context *context, struct tug_operation *operation,
                  const struct request *request, unsigned char *local, unsigned char *place) {
-    operation->on_complete = request->on_complete;
-    operation->on_local = request->on_local;
+    operation->on_complete = *request->on_complete;
+    operation->on_local = *request->on_local;
     operation->peer = (uint32_t)request->peer;
     operation->bytes = request->bytes;
     operation->status = 0;
@@ -262,10 +264,12 @@ static void execute_nothing(struct tug_command *command) {
 /* The holder has posted an operation of its own: the batch ends, and now and then a look for
  * answers keeps the table from filling up. */
 static inline void after_post(struct tug_context *context) {
-    if (++context->posts >= POSTS_A_POLL)
+    if (++context->posts >= POSTS_A_POLL) {
         (void)tug_context_poll(context);
-    else
+        tug_engine_helped();
+    } else {
         tug_context_flush(context);
+    }
 }
 
 static bool submit(struct tug_context *context, const struct request *request, unsigned char *local,
@@ -405,7 +409,8 @@ bool tug_try_read_async(tug_context *context, const struct tug_read_params *para
                                     .remote = &params->src_raddr,
                                     .local = &params->dest_laddr,
                                     .bytes = params->size_in_bytes,
-                                    .on_complete = params->on_complete};
+                                    .on_local = &nothing,
+                                    .on_complete = &params->on_complete};
     return start(context, &request);
 }
 
@@ -415,8 +420,8 @@ bool tug_try_write_async(tug_context *context, const struct tug_write_params *pa
                                     .remote = &params->dest_raddr,
                                     .local = &params->src_laddr,
                                     .bytes = params->size_in_bytes,
-                                    .on_local = params->on_local,
-                                    .on_complete = params->on_complete};
+                                    .on_local = &params->on_local,
+                                    .on_complete = &params->on_complete};
     return start(context, &request);
 }
 
@@ -430,7 +435,8 @@ bool tug_try_fetch_and_op_async(tug_context *context,
                                     .local = &params->result_laddr,
                                     .bytes = params->size_in_bytes,
                                     .operand = params->operand,
-                                    .on_complete = params->on_complete};
+                                    .on_local = &nothing,
+                                    .on_complete = &params->on_complete};
     return start(context, &request);
 }
 
@@ -443,7 +449,8 @@ bool tug_try_compare_and_swap_async(tug_context *context,
                                     .bytes = params->size_in_bytes,
                                     .operand = params->desired,
                                     .compare = params->expected,
-                                    .on_complete = params->on_complete};
+                                    .on_local = &nothing,
+                                    .on_complete = &params->on_complete};
     return start(context, &request);
 }
 
@@ -453,8 +460,8 @@ bool tug_try_am_async(tug_context *context, const struct tug_am_params *params) 
                                     .peer = params->dest_proc,
                                     .payload = params->payload,
                                     .bytes = params->size_in_bytes,
-                                    .on_local = params->on_local,
-                                    .on_complete = params->on_complete};
+                                    .on_local = &params->on_local,
+                                    .on_complete = &params->on_complete};
     if (params->handler >= TUG_AM_HANDLERS)
         return fail(&request, TUG_ERR_INVALID);
     return start(context, &request);

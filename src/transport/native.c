@@ -29,15 +29,18 @@
 #include "base/log.h"
 #include "host/host.h"
 #include "transport/native.h"
+
+#include "transport/segment.h"
 #include "transport/transport.h"
 #include "tugboat/tugboat.h"
 
 /* MPICH 4.0.2 over UCX 1.13 answers a get from a dynamic window at 15 GB/s up to this size and at
  * 1 to 2 GB/s above it. May go with the last host of that kind. */
 #define PIECE ((uint64_t)65536)
-#define PIECES_PER_BLOCK 4 /* in flight: one is on its way while the next is answered */
-#define REQUESTS 64        /* in flight, of all blocks */
-#define ASKED_MOST 64      /* operations of this process that others know of */
+/* In flight. An owner who looks in but now and then answers all of a block's at once. */
+#define PIECES_PER_BLOCK 16
+#define REQUESTS 128
+#define ASKED_MOST 64 /* operations of this process that others know of */
 
 enum message_kind { ASK = 1, GRANT, OFFER, DONE, RELEASE };
 
@@ -200,17 +203,18 @@ static int open_window(struct native *native) {
 
 static int native_open(struct tug_fabric *fabric, void **state) {
     struct native *native = calloc(1, sizeof(*native));
-    uint8_t *due = calloc(fabric->noperations, 1);
-    int status = native != NULL && due != NULL ? 0 : TUG_ERR_NO_MEMORY;
-    if (status == 0) {
+    if (native != NULL) {
         native->fabric = fabric;
-        native->due = due;
+        native->due = calloc(fabric->noperations, 1);
         native->waiting.first = TUG_NO_TAG;
         native->blocks_end = &native->blocks;
-        status = open_window(native);
     }
+    int status = TUG_ERR_NO_MEMORY;
+    if (tug_all_agree(fabric->comm, native != NULL && native->due != NULL))
+        status = open_window(native);
     if (status != 0) {
-        free(due);
+        if (native != NULL)
+            free(native->due);
         free(native);
         return status;
     }

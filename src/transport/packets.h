@@ -25,7 +25,7 @@
 
 #include "transport/wire.h"
 
-#define TUG_STREAM_WINDOW 8
+#define TUG_STREAM_WINDOW 16
 #define TUG_STREAM_READING ((uint64_t)256 << 10)
 
 /* What a READ asks for at a time: its answer fits every wire's packets, and parts of an operation

@@ -150,6 +150,9 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
         operation->status = TUG_ERR_PEER;
         tug_fabric_complete(fabric, operation);
     }
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
+        if (fabric->states[i] != NULL && tug_transports[i]->lost != NULL)
+            tug_transports[i]->lost(fabric->states[i], stream->peer);
 }
 
 /* ---- answers ---- */

@@ -74,6 +74,10 @@ struct tug_transport {
 
     /* A message of this transport's own from its peer, see tug_fabric_control(). NULL: none. */
     void (*control)(void *state, uint32_t peer, const void *data, size_t bytes);
+
+    /* Messages to the peer and from it do not arrive any more: who waits for one fails. NULL: this
+     * transport does not mind. */
+    void (*lost)(void *state, uint32_t peer);
 };
 
 /* The table, best first; the position is the transport's number. NULL-terminated. */

@@ -196,6 +196,10 @@ static void verbs_control(void *state, uint32_t peer, const void *data, size_t b
         tug_verbs_flush(verbs, true);
 }
 
+static void verbs_lost(void *state, uint32_t peer) {
+    tug_verbs_pair_gone(state, peer);
+}
+
 const struct tug_transport tug_transport_verbs = {
     .name = "verbs",
     .help = "InfiniBand and RoCE: RDMA and the device's atomics",
@@ -212,6 +216,7 @@ const struct tug_transport tug_transport_verbs = {
     .busy = verbs_busy,
     .arm = verbs_arm,
     .control = verbs_control,
+    .lost = verbs_lost,
 };
 
 /* A work request is its control, its address and the data in line, in units of 64 bytes; each queue
@@ -223,8 +228,9 @@ bool tug_verbs_footprint(uint32_t operations, uint32_t active,
     size_t capacity = 8;
     while (capacity < active)
         capacity *= 2;
-    footprint->fixed = sizeof(struct tug_verbs) +
-                       TUG_VERBS_DEPTH * (sizeof(struct ibv_send_wr) + sizeof(struct ibv_sge));
+    footprint->fixed =
+        sizeof(struct tug_verbs) +
+        TUG_VERBS_DEPTH * (sizeof(struct ibv_send_wr) + sizeof(struct ibv_sge) + TUG_VERBS_INLINE);
     footprint->pairs = active * sizeof(struct tug_verbs_pair) +
                        capacity * (sizeof(struct tug_verbs_pair *) + 2 * sizeof(uint32_t));
     footprint->queues =

@@ -237,6 +237,10 @@ static void answered(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
 
 void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     uint32_t most_inline = TUG_VERBS_INLINE;
+    if (pair->gone) {
+        tug_verbs_fail_waiting(verbs, pair, TUG_ERR_PEER);
+        return;
+    }
     pair->sender = make_queue_pair(verbs, TUG_VERBS_DEPTH, &most_inline);
     if (pair->sender == NULL) {
         tug_warn_once("verbs: %s has no connection left for rank %u", verbs->device.name,
@@ -295,6 +299,17 @@ void tug_verbs_pair_drop_sender(struct tug_verbs *verbs, struct tug_verbs_pair *
     pair->phase = TUG_PAIR_IDLE;
     verbs->cq_room += pair->sent - pair->done;
     pair->sent = pair->done = 0;
+}
+
+void tug_verbs_pair_gone(struct tug_verbs *verbs, uint32_t peer) {
+    struct tug_verbs_pair *pair = tug_verbs_pair_of(verbs, peer);
+    if (pair == NULL)
+        return;
+    pair->gone = true;
+    if (pair->phase != TUG_PAIR_ASKED)
+        return;
+    tug_verbs_pair_drop_sender(verbs, pair);
+    tug_verbs_fail_waiting(verbs, pair, TUG_ERR_PEER);
 }
 
 bool tug_verbs_pairs_expire(struct tug_verbs *verbs) {

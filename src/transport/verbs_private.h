@@ -147,6 +147,7 @@ struct tug_verbs_pair {
     uint8_t phase;   /* enum tug_verbs_phase, of the sender */
     bool touched;    /* in verbs->touched */
     bool lost;       /* the peer did not answer the last time */
+    bool gone;       /* and cannot be asked again */
     uint32_t psn;
     uint32_t most_inline;
     uint64_t deadline_ns; /* for the answer, if it was lost before; 0: none */
@@ -208,6 +209,8 @@ struct tug_verbs_pair *tug_verbs_pair_of(struct tug_verbs *verbs, uint32_t peer)
 void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
 /* A message from the pair at the peer. */
 void tug_verbs_pair_control(struct tug_verbs *verbs, uint32_t peer, const void *data, size_t bytes);
+/* The peer cannot be asked any more. What is connected goes on. */
+void tug_verbs_pair_gone(struct tug_verbs *verbs, uint32_t peer);
 /* The sender is gone; so are its completions. Work under way must have been dealt with. */
 void tug_verbs_pair_drop_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
 /* Fails what waits for answers that do not come. */

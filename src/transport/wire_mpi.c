@@ -10,22 +10,31 @@
 #include "transport/segment.h"
 #include "transport/wire.h"
 
-#define PACKET_BYTES 32768u
+#define PACKET_BYTES 8000u /* UCX sends more by rendezvous, which costs a packet twice the time */
 #define RECEIVES 16u
-#define PACKETS_A_POLL 16
-#define SENDS_LOOKED_AT 4 /* that are not done, a poll */
+#define SENDS 64u /* looked at in one poll */
 
 struct mpi_wire {
     struct tug_wire wire;
-    struct tug_buffer *receives[RECEIVES];
-    uint32_t oldest; /* receive */
-    struct tug_buffer *sent_first, *sent_last;
+    /* receives, then sends: all are looked at by one call, since each makes a pass of progress */
+    MPI_Request requests[RECEIVES + SENDS];
+    struct tug_buffer *buffers[RECEIVES + SENDS];
+    int came[RECEIVES]; /* bytes of a receive that is done, -1: it is not */
+    uint32_t oldest;    /* receive */
+    uint32_t nsends;
+    struct tug_buffer *more_first, *more_last; /* sends for which there was no place */
 };
 
 static void post_receive(struct mpi_wire *mpi, uint32_t i) {
-    struct tug_buffer *buffer = mpi->receives[i];
-    tug_host.Irecv(buffer->memory, PACKET_BYTES, MPI_BYTE, MPI_ANY_SOURCE, TUG_MPI_TAG_PACKET,
-                   mpi->wire.fabric->comm, &buffer->request);
+    mpi->came[i] = -1;
+    tug_host.Irecv(mpi->buffers[i]->memory, PACKET_BYTES, MPI_BYTE, MPI_ANY_SOURCE,
+                   TUG_MPI_TAG_PACKET, mpi->wire.fabric->comm, &mpi->requests[i]);
+}
+
+static void look_at(struct mpi_wire *mpi, struct tug_buffer *buffer) {
+    uint32_t i = RECEIVES + mpi->nsends++;
+    mpi->buffers[i] = buffer;
+    mpi->requests[i] = buffer->request;
 }
 
 static bool mpi_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
@@ -34,50 +43,67 @@ static bool mpi_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
                        TUG_MPI_TAG_PACKET, wire->fabric->comm, &buffer->request) != MPI_SUCCESS)
         return false;
     buffer->next = NULL;
-    if (mpi->sent_first == NULL)
-        mpi->sent_first = buffer;
+    if (mpi->nsends < SENDS) {
+        look_at(mpi, buffer);
+        return true;
+    }
+    if (mpi->more_first == NULL)
+        mpi->more_first = buffer;
     else
-        mpi->sent_last->next = buffer;
-    mpi->sent_last = buffer;
+        mpi->more_last->next = buffer;
+    mpi->more_last = buffer;
     return true;
 }
 
-/* Gives back the buffers of sends that are done. */
-static bool collect_sent(struct mpi_wire *mpi) {
-    struct tug_buffer **at = &mpi->sent_first, *last = NULL;
-    unsigned under_way = 0;
-    bool moved = false;
-    while (*at != NULL && under_way < SENDS_LOOKED_AT) {
-        struct tug_buffer *buffer = *at;
-        int done = 0;
-        tug_host.Test(&buffer->request, &done, MPI_STATUS_IGNORE);
-        if (!done) {
-            under_way++;
-            last = buffer;
-            at = &buffer->next;
+/* Closes the gaps that ended sends have left. */
+static void close_gaps(struct mpi_wire *mpi) {
+    uint32_t end = RECEIVES + mpi->nsends;
+    for (uint32_t i = RECEIVES; i < end;) {
+        if (mpi->buffers[i] != NULL) {
+            i++;
             continue;
         }
-        *at = buffer->next;
-        if (buffer == mpi->sent_last)
-            mpi->sent_last = last;
-        tug_pool_give(&mpi->wire.pool, buffer);
-        moved = true;
+        end--;
+        mpi->buffers[i] = mpi->buffers[end];
+        mpi->requests[i] = mpi->requests[end];
     }
-    return moved;
+    mpi->nsends = end - RECEIVES;
+    while (mpi->more_first != NULL && mpi->nsends < SENDS) {
+        struct tug_buffer *buffer = mpi->more_first;
+        mpi->more_first = buffer->next;
+        look_at(mpi, buffer);
+    }
+}
+
+/* One look at everything. True if anything ended. */
+static bool look(struct mpi_wire *mpi) {
+    int indices[RECEIVES + SENDS], done = 0;
+    MPI_Status statuses[RECEIVES + SENDS];
+    bool sent = false;
+    tug_host.Testsome((int)(RECEIVES + mpi->nsends), mpi->requests, &done, indices, statuses);
+    if (done <= 0) /* MPI_UNDEFINED is negative */
+        return false;
+    for (int i = 0; i < done; i++) {
+        uint32_t which = (uint32_t)indices[i];
+        if (which < RECEIVES) {
+            tug_host.Get_count(&statuses[i], MPI_BYTE, &mpi->came[which]);
+        } else {
+            tug_pool_give(&mpi->wire.pool, mpi->buffers[which]);
+            mpi->buffers[which] = NULL;
+            sent = true;
+        }
+    }
+    if (sent)
+        close_gaps(mpi);
+    return true;
 }
 
 static bool mpi_poll(struct tug_wire *wire) {
     struct mpi_wire *mpi = (struct mpi_wire *)wire;
-    bool moved = mpi->sent_first != NULL && collect_sent(mpi);
-    for (int taken = 0; taken < PACKETS_A_POLL; taken++) {
+    bool moved = look(mpi);
+    for (uint32_t taken = 0; taken < RECEIVES && mpi->came[mpi->oldest] >= 0; taken++) {
         uint32_t i = mpi->oldest;
-        MPI_Status status;
-        int done = 0, bytes = 0;
-        tug_host.Test(&mpi->receives[i]->request, &done, &status);
-        if (!done)
-            break;
-        tug_host.Get_count(&status, MPI_BYTE, &bytes);
-        wire->receive(wire->receiver, wire, mpi->receives[i]->memory, (size_t)bytes);
+        wire->receive(wire->receiver, wire, mpi->buffers[i]->memory, (size_t)mpi->came[i]);
         post_receive(mpi, i);
         mpi->oldest = (i + 1) % RECEIVES;
         moved = true;
@@ -86,18 +112,15 @@ static bool mpi_poll(struct tug_wire *wire) {
 }
 
 static bool mpi_busy(struct tug_wire *wire) {
-    return ((struct mpi_wire *)wire)->sent_first != NULL;
+    return ((struct mpi_wire *)wire)->nsends > 0;
 }
 
 static void mpi_close(struct tug_wire *wire) {
     struct mpi_wire *mpi = (struct mpi_wire *)wire;
     for (uint32_t i = 0; i < RECEIVES; i++) {
-        struct tug_buffer *buffer = mpi->receives[i];
-        if (buffer == NULL)
-            continue;
-        tug_host.Cancel(&buffer->request);
-        tug_host.Wait(&buffer->request, MPI_STATUS_IGNORE);
-        free(buffer);
+        tug_host.Cancel(&mpi->requests[i]);
+        tug_host.Wait(&mpi->requests[i], MPI_STATUS_IGNORE);
+        free(mpi->buffers[i]);
     }
     tug_pool_fini(&wire->pool);
     free(mpi);
@@ -109,8 +132,8 @@ static const struct tug_wire_type mpi_type = {
 /* The pool counts what is under way; receives always are. */
 static bool take_receives(struct mpi_wire *mpi) {
     for (uint32_t i = 0; i < RECEIVES; i++) {
-        mpi->receives[i] = tug_pool_take(&mpi->wire.pool);
-        if (mpi->receives[i] == NULL)
+        mpi->buffers[i] = tug_pool_take(&mpi->wire.pool);
+        if (mpi->buffers[i] == NULL)
             return false;
     }
     return true;
@@ -127,7 +150,7 @@ struct tug_wire *tug_wire_mpi_open(struct tug_fabric *fabric, int *status) {
     *status = tug_all_agree(fabric->comm, good) ? 0 : TUG_ERR_NO_MEMORY;
     if (*status != 0) {
         for (uint32_t i = 0; mpi != NULL && i < RECEIVES; i++)
-            free(mpi->receives[i]);
+            free(mpi->buffers[i]);
         free(mpi);
         return NULL;
     }

@@ -100,7 +100,7 @@ expect memory-few 0 'one of 8 processes that has to do with 8 others' "$tugboat"
 few=$(bytes 'operation table')
 expect memory-operations 0 'operation table' env TUGBOAT_OPERATIONS=8192 "$tugboat" info --memory 8,3
 [ "$(bytes 'operation table')" = $((2 * few)) ] || { echo "FAILED memory: operations"; failed=1; }
-for wrong in '' x 0 10,11 10, 10,0 -5 9999999999 5,5x; do
+for wrong in '' x 0 10,11 '10,' 10,0 -5 9999999999 5,5x; do
     expect "memory '$wrong'" 2 'needs RANKS or RANKS,ACTIVE' "$tugboat" info --memory "$wrong"
 done
 expect memory-nothing 2 'needs RANKS' "$tugboat" info --memory

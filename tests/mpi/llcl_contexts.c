@@ -246,7 +246,7 @@ static int mappings(void) {
 }
 
 static void many(enum tug_drive drive) {
-    int files = 0, maps = 0, threads = 0, rounds = ll_rounds(40, 6);
+    int files = 0, maps = 0, threads = 0, rounds = ll_rounds(20, 4);
     for (int i = 0; i < rounds; i++) {
         struct part p;
         open_part(&p, MPI_COMM_WORLD, drive);

@@ -302,6 +302,31 @@ static void ended_keys(void) {
     works("ended keys");
 }
 
+/* Nobody need be told; and of several the first error is told. */
+static void callbacks(void) {
+    struct tug_counter counter = {0};
+    uint64_t word = 0x1234567887654321u + (uint64_t)check_rank;
+    struct tug_write_params w = {
+        to, {&remote.keys[to], mine + 8}, {local.registration, 512}, 8, {NULL, NULL}, {NULL, NULL}};
+    memcpy(local.base + 512, &word, 8);
+    LL_TRY(context, tug_try_write_async(context, &w));
+    for (double end = ll_now() + 20;;) {
+        LL_GOOD(ll_read(context, to, &remote.keys[to], mine + 8, local.registration, 520, 8));
+        if (memcmp(local.base + 520, &word, 8) == 0)
+            break;
+        CHECK(ll_now() < end, "a write without callbacks did not happen");
+    }
+    w.on_complete = (struct tug_callback){tug_counter_add, &counter};
+    for (int i = 0; i < 10; i++) {
+        w.dest_raddr.offset = i == 5 ? BYTES : mine + 8;
+        LL_TRY(context, tug_try_write_async(context, &w));
+    }
+    int rc = tug_counter_wait(context, &counter, 10);
+    CHECK(rc == TUG_ERR_RANGE && tug_counter_value(&counter) == 10, "a counter of %d and %s",
+          (int)tug_counter_value(&counter), tug_strerror(rc));
+    works("operations without callbacks");
+}
+
 /* ---- deregistration of memory in use ---- */
 
 static void on_message(tug_context *c, int source, const void *payload, size_t bytes, void *d) {
@@ -445,6 +470,7 @@ static void run(enum tug_drive drive) {
         damaged_keys();
         ended_keys();
         registrations();
+        callbacks();
         used_memory(drive);
         ll_barrier(context);
         /* Of the slot of its origin the first 64 bytes were written by what was right, no more. */

@@ -21,9 +21,10 @@ context=$(bytes 'every context' <<<"$table")
 wires=$(sed -n '/^every context/,/^packets by '"$wire"'/p' <<<"$table")
 packets=$(bytes "packets by $wire" <<<"$table")
 spare=$(bytes 'packets kept for later, at most' <<<"$wires" | tail -n 1)
-if [ -z "$context" ] || [ -z "$packets" ] || [ -z "$spare" ]; then
-    echo "the table has changed: $table"
-    exit 1
-fi
-exec "$here/run_mpi.sh" --way host "$@" "$contexts" $((context + packets - spare)) \
-    $((context + packets))
+packet=$(sed -nE 's/.* packets of ([0-9]+)$/\1/p' <<<"$wires" | tail -n 1)
+window=$(sed -nE 's/^ *and on its way to one peer.* ([0-9]+) packets of .*/\1/p' <<<"$table")
+for number in "$context" "$packets" "$spare" "$packet" "$window"; do
+    [ -n "$number" ] || { echo "the table has changed: $table"; exit 1; }
+done
+least=$((context + packets - spare))
+exec "$here/run_mpi.sh" --way host "$@" "$contexts" $least $((least + window * packet))

@@ -64,8 +64,9 @@ static void disturb(tug_context *context) {
         qsort(took, EACH, sizeof *took, compare_times);
         printf("%-14s median %8.1f us, most %8.1f us\n", names[what], 1e6 * took[EACH / 2],
                1e6 * took[EACH - 1]);
-        CHECK(took[EACH / 2] < 20e-3, "%s on a rank that computes: median %.1f ms", names[what],
-              1e3 * took[EACH / 2]);
+        /* The computing itself goes on until it is told: without progress, for 20 s. */
+        CHECK(took[EACH / 2] < (check_nranks == 2 && ll_slow ? 200e-3 : 20e-3),
+              "%s on a rank that computes: median %.1f ms", names[what], 1e3 * took[EACH / 2]);
     }
     memset(local.base, 0x11, 8);
     for (int to = 1; to < check_nranks; to++)

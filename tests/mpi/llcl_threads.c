@@ -436,7 +436,7 @@ int main(int argc, char **argv) {
         noperations = atoi(argv[2]);
     CHECK(nthreads >= 1 && nthreads <= THREADS_MOST, "1 to %d threads", THREADS_MOST);
     if (noperations == 0)
-        noperations = ll_rounds(40000, 8000) / nthreads;
+        noperations = ll_rounds(40000, 4000) / nthreads;
     ll_drives(argc > 3 ? argv[3] : NULL, run);
     return check_end();
 }

@@ -301,13 +301,17 @@ int main(int argc, char **argv) {
         unsigned threads;
         uint32_t operations;
         uint64_t ring;
-    } rounds[] = {{1, 4096, 1024}, {4, 4096, 1024}, {16, 4096, 1024}, {8, 16, 16}, {16, 64, 16}};
+        uint32_t yields; /* before a waiter parks: with few, everything depends on wake-ups */
+    } rounds[] = {{1, 4096, 1024, 1000}, {4, 4096, 1024, 1}, {16, 4096, 1024, 1000},
+                  {8, 16, 16, 1000},     {16, 64, 16, 1},    {4, 1024, 16, 0}};
     const unsigned nrounds = sizeof(rounds) / sizeof(rounds[0]);
     stress_parse(argc, argv);
     stress_watchdog(90 + (unsigned)stress.seconds);
-    inboxes = aligned_alloc(4096, 2 * sizeof(*inboxes));
-    for (unsigned i = 0; i < nrounds; i++)
+    inboxes = aligned_alloc(TUG_CACHE_LINE, 2 * sizeof(*inboxes));
+    for (unsigned i = 0; i < nrounds; i++) {
+        atomic_store(&tug_park_budget.yields, rounds[i].yields);
         round_of(rounds[i].threads, rounds[i].operations, rounds[i].ring, stress.seconds / nrounds);
+    }
     free(inboxes);
     return 0;
 }

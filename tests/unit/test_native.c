@@ -12,7 +12,7 @@
 
 /* ---- the host ---- */
 
-#define GETS 256
+#define GETS 512
 static struct get {
     void *to;
     const void *from;
@@ -38,6 +38,12 @@ static int fake_errhandler(MPI_Win window, MPI_Errhandler handler) {
 static int fake_lock_all(int assertion, MPI_Win window) {
     (void)assertion, (void)window;
     return MPI_SUCCESS;
+}
+
+static int fake_allreduce(const void *in, void *inout, int count, MPI_Datatype type, MPI_Op op,
+                          MPI_Comm comm) {
+    (void)in, (void)inout, (void)count, (void)type, (void)op, (void)comm;
+    return MPI_SUCCESS; /* in place, and all agree */
 }
 
 static int fake_unlock_all(MPI_Win window) {
@@ -192,6 +198,7 @@ static int start(void **state) {
     tug_host.Win_create_dynamic = fake_create;
     tug_host.Win_set_errhandler = fake_errhandler;
     tug_host.Win_lock_all = fake_lock_all;
+    tug_host.Allreduce = fake_allreduce;
     tug_host.Win_unlock_all = fake_unlock_all;
     tug_host.Win_free = fake_free;
     tug_host.Win_attach = fake_attach;
@@ -378,7 +385,7 @@ static void many_at_once_are_bounded(void **state) {
     settle();
     assert_int_equal(completed, 200);
     assert_int_equal(last_status, 0);
-    assert_true(gets_most <= 128); /* 64 of each process */
+    assert_true(gets_most <= 256); /* 128 of each process */
     assert_memory_equal(pair.memory[1], expected, pair.bytes);
     free(expected);
     leave_pair(&pair);

@@ -853,6 +853,34 @@ static void error_peer_silent(void **state) {
     one(TUG_OPERATION_WRITE, 0, 0, 8);
 }
 
+/* The way of the questions is lost: who waits for an answer fails, later ones at once; what is
+ * connected goes on. */
+static void error_nobody_to_ask(void **state) {
+    (void)state;
+    struct fake_end ends[3];
+    fake_hold = true;
+    fake_post(ORIGIN,
+              fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, 0, mine, 0, 8, &ends[0]));
+    fake_flush(ORIGIN);
+    fake_round();
+    assert_int_equal(ends[0].complete, 0);
+    tug_transport_verbs.lost(ORIGIN->verbs, 1);
+    fake_post(ORIGIN,
+              fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, 0, mine, 0, 8, &ends[1]));
+    assert_true(fake_finish(5));
+    assert_done(&ends[0], TUG_ERR_PEER);
+    assert_done(&ends[1], TUG_ERR_PEER);
+    fake_hold = false;
+    fake_round(); /* a late answer */
+    for (int i = 0; i < 2; i++) {
+        fake_post(TARGET,
+                  fake_operation(TARGET, 0, TUG_OPERATION_WRITE, mine, 0, theirs, 0, 8, &ends[2]));
+        assert_true(fake_finish(60));
+        assert_done(&ends[2], 0);
+        tug_transport_verbs.lost(TARGET->verbs, 0);
+    }
+}
+
 static void error_device_lost(void **state) {
     (void)state;
     enum { N = 100 };
@@ -971,6 +999,7 @@ static const struct CMUnitTest tests[] = {
     CASE(error_out_of_memory_there),
     CASE(error_peer_gone),
     CASE(error_peer_silent),
+    CASE(error_nobody_to_ask),
     CASE(error_device_lost),
     CASE(sleep_wakes),
     CASE(sleep_costs_nothing),
