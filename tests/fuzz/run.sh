@@ -15,7 +15,7 @@ mkdir -p "$folder/seeds" "$folder/corpus"
 export ASAN_OPTIONS=quarantine_size_mb=32${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 status=0
 "$fuzzer" -seed=20160809 -max_total_time="$seconds" -max_len=4096 -len_control=0 \
-    -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$folder/" \
+    -timeout=60 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$folder/" \
     "$folder/corpus" "$folder/seeds" >"$folder/log" 2>&1 || status=$?
 grep -E '^(stat::|reached:|SUMMARY|.*not so:)' "$folder/log" || true
 if [ $status -ne 0 ]; then
