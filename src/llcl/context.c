@@ -72,21 +72,28 @@ static bool service_arm(struct tug_service *service) {
 
 static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned id, const void *payload,
                    size_t bytes) {
-    struct tug_handler *handler = &fabric->context->handlers[id];
-    /* acquire: pairs with the release in tug_am_register; brings d */
-    tug_am_handler f = atomic_load_explicit(&handler->f, memory_order_acquire);
-    if (f == NULL)
+    const struct tug_handler *handler = &fabric->context->handlers[id];
+    if (handler->f == NULL)
         return TUG_ERR_INVALID;
-    f(fabric->context, (int)source, payload, bytes, handler->d);
+    handler->f(fabric->context, (int)source, payload, bytes, handler->d);
     return 0;
+}
+
+struct setting {
+    struct tug_handler *place;
+    struct tug_handler handler;
+};
+
+static void set_handler(void *argument) {
+    struct setting *setting = argument;
+    *setting->place = setting->handler;
 }
 
 int tug_am_register(tug_context *context, unsigned id, tug_am_handler handler, void *d) {
     if (context == NULL || id >= TUG_AM_HANDLERS)
         return TUG_ERR_INVALID;
-    atomic_store_explicit(&context->handlers[id].f, NULL, memory_order_relaxed);
-    context->handlers[id].d = d;
-    atomic_store_explicit(&context->handlers[id].f, handler, memory_order_release);
+    struct setting setting = {&context->handlers[id], {handler, d}};
+    tug_context_call(context, set_handler, &setting);
     return 0;
 }
 
@@ -174,8 +181,10 @@ static int open_transports(struct tug_context *context) {
     if (status == 0)
         status = open_transport(fabric, TUG_BY_NATIVE, TUG_WAY_NATIVE);
     /* cards and CPUs are not atomic to each other: the card's only where nobody uses a CPU's */
-    fabric->device_atomics = status == 0 && !(fabric->ways & (TUG_WAY_SELF | TUG_WAY_MAPPED)) &&
-                             tug_verbs_atomics(fabric->states[TUG_BY_VERBS]);
+    if (status == 0)
+        fabric->device_atomics =
+            tug_all_agree(fabric->comm, !(fabric->ways & (TUG_WAY_SELF | TUG_WAY_MAPPED)) &&
+                                            tug_verbs_atomics(fabric->states[TUG_BY_VERBS]));
     if (fabric->states[TUG_BY_PACKETS] != NULL)
         context->shm = ((struct tug_packets *)fabric->states[TUG_BY_PACKETS])->shm;
     return status;

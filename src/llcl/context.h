@@ -33,7 +33,7 @@ struct tug_mapped {
 enum tug_attachable { TUG_ATTACH_UNKNOWN, TUG_ATTACH_YES, TUG_ATTACH_NO };
 
 struct tug_handler {
-    _Atomic tug_am_handler f;
+    tug_am_handler f; /* holder only */
     void *d;
 };
 
@@ -41,9 +41,10 @@ struct tug_context {
     struct tug_fabric fabric;
     struct tug_service service; /* TUG_DRIVE_ENGINE */
     enum tug_drive drive;
-    unsigned posts;          /* since the last poll; holder only */
-    pthread_mutex_t lock;    /* TUG_DRIVE_DIRECT: its baton */
-    uint32_t deferred_first; /* ... and what callbacks started while it was held */
+    unsigned posts;           /* since the last poll; holder only */
+    pthread_mutex_t lock;     /* TUG_DRIVE_DIRECT: its baton */
+    _Atomic uintptr_t driver; /* ... and the thread that has it, 0: none */
+    uint32_t deferred_first;  /* ... and what callbacks started while it was held */
     uint32_t deferred_last;
     struct tug_wire *shm;                            /* NULL: no inboxes */
     _Atomic unsigned char *attachable;               /* [node_size] enum tug_attachable */

@@ -22,8 +22,9 @@
 /* Not the default model: this library may be loaded before the program, where it is cheaper. */
 #define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
-static THREAD_LOCAL unsigned depth;                    /* of callbacks, on this thread */
-static THREAD_LOCAL const struct tug_context *holding; /* the direct context it drives */
+static THREAD_LOCAL unsigned depth; /* of callbacks, on this thread */
+static THREAD_LOCAL unsigned
+    holding; /* direct contexts that it drives, one from another's callback */
 
 /* What the calls have in common. */
 struct request {
@@ -179,16 +180,15 @@ static bool attach(struct tug_context *context, const struct request *request, u
         node_rank >= fabric->node_size || fabric->node_ranks[node_rank] != peer ||
         peer == fabric->rank ||
         tug_key_allows(key, fabric->session, peer, request->remote->offset, request->bytes) != 0 ||
-        !tug_wire_shm_published(context->shm, node_rank, key->word[0]) ||
-        !attachable(context, node_rank))
+        !attachable(context, node_rank) ||
+        !tug_wire_shm_attach(context->shm, node_rank, key->word[0]))
         return false;
     pid_t pid = tug_wire_shm_pid(context->shm, node_rank);
     uint64_t address = key->word[2] + request->remote->offset;
     *status = request->kind == TUG_OPERATION_READ
                   ? tug_cma_read(pid, local, address, request->bytes)
                   : tug_cma_write(pid, local, address, request->bytes);
-    if (*status == 0 && !tug_wire_shm_published(context->shm, node_rank, key->word[0]))
-        *status = TUG_ERR_KEY; /* it ended meanwhile: what moved may have been anything */
+    tug_wire_shm_detach(context->shm, node_rank, key->word[0]);
     return true;
 }
 
@@ -266,7 +266,8 @@ static void execute_nothing(struct tug_command *command) {
 static inline void after_post(struct tug_context *context) {
     if (++context->posts >= POSTS_A_POLL) {
         (void)tug_context_poll(context);
-        tug_engine_helped();
+        if (context->drive == TUG_DRIVE_ENGINE)
+            tug_engine_helped();
     } else {
         tug_context_flush(context);
     }
@@ -324,14 +325,37 @@ void tug_context_post_deferred(struct tug_context *context) {
     }
 }
 
+/* Who drives it, by the address of something of its thread's. */
+static uintptr_t this_thread(void) {
+    return (uintptr_t)&holding;
+}
+
+static void begin_driving(struct tug_context *context) {
+    atomic_store_explicit(&context->driver, this_thread(), memory_order_relaxed);
+    holding++;
+}
+
+static void end_driving(struct tug_context *context) {
+    tug_context_post_deferred(context);
+    holding--;
+    atomic_store_explicit(&context->driver, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&context->lock);
+}
+
 static bool submit_direct(struct tug_context *context, const struct request *request,
                           unsigned char *local, unsigned char *place) {
     struct tug_fabric *fabric = &context->fabric;
-    bool in_callback = holding == context;
+    /* relaxed: only this thread can have stored its own address */
+    bool in_callback =
+        atomic_load_explicit(&context->driver, memory_order_relaxed) == this_thread();
     uint32_t tag;
     if (!in_callback) {
-        pthread_mutex_lock(&context->lock);
-        holding = context;
+        /* from another context's callback there is no waiting: two threads could cross */
+        if (holding == 0)
+            pthread_mutex_lock(&context->lock);
+        else if (pthread_mutex_trylock(&context->lock) != 0)
+            return false;
+        begin_driving(context);
     }
     bool room = tug_tags_take(&fabric->tags, &tag);
     if (room) {
@@ -347,9 +371,7 @@ static bool submit_direct(struct tug_context *context, const struct request *req
             after_post(context);
         else
             (void)tug_context_poll(context);
-        tug_context_post_deferred(context);
-        holding = NULL;
-        pthread_mutex_unlock(&context->lock);
+        end_driving(context);
     }
     return room;
 }
@@ -360,11 +382,9 @@ void tug_context_call(struct tug_context *context, void (*function)(void *), voi
         return;
     }
     pthread_mutex_lock(&context->lock);
-    holding = context;
+    begin_driving(context);
     function(argument);
-    tug_context_post_deferred(context);
-    holding = NULL;
-    pthread_mutex_unlock(&context->lock);
+    end_driving(context);
 }
 
 /* ---- the calls ---- */

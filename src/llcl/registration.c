@@ -132,15 +132,16 @@ void tug_registration_end(struct tug_registration *registration) {
     struct tug_context *context = registration->context;
     if (registration->live != NULL)
         atomic_store(registration->live, 0);
-    if (context->shm != NULL)
-        tug_wire_shm_withdraw(context->shm, registration->id);
     tug_memory_remove(&context->fabric.memory, registration);
     withdraw(registration, TUG_TRANSPORT_COUNT);
     free(registration);
 }
 
 static bool in_use(const struct tug_registration *registration) {
-    const struct tug_fabric *fabric = &registration->context->fabric;
+    struct tug_context *context = registration->context;
+    const struct tug_fabric *fabric = &context->fabric;
+    if (registration->serving > 0)
+        (void)tug_context_poll(context); /* it may have ended, and nobody has looked */
     if (registration->serving > 0)
         return true;
     for (uint32_t i = 0; fabric->out > 0 && i < fabric->noperations; i++)
@@ -159,10 +160,14 @@ struct ending {
 
 static void end(void *argument) {
     struct ending *ending = argument;
-    if (in_use(ending->registration))
+    struct tug_wire *shm = ending->registration->context->shm;
+    if (in_use(ending->registration) ||
+        (shm != NULL && !tug_wire_shm_withdraw(shm, ending->registration->id)))
         ending->status = TUG_ERR_STATE;
     else if (!ending->ask_only)
         tug_registration_end(ending->registration);
+    else if (shm != NULL)
+        tug_wire_shm_publish(shm, ending->registration->id);
 }
 
 int tug_mem_deregister(tug_registration **handle) {

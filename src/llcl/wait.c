@@ -8,25 +8,33 @@
  * the caller's thread): the longest sleep before it looks again. */
 #define NAP_NS 1000000
 
+struct look {
+    tug_context *context;
+    bool moved;
+};
+
 static void poll_direct(void *argument) {
-    (void)tug_context_poll(argument);
+    struct look *look = argument;
+    look->moved = tug_context_poll(look->context);
 }
 
 void tug_progress(tug_context *context) {
     atomic_store_explicit(&context->fabric.flush_wanted, true, memory_order_relaxed);
-    if (context->drive == TUG_DRIVE_ENGINE)
+    if (context->drive == TUG_DRIVE_ENGINE) {
         tug_engine_help();
-    else
-        tug_context_call(context, poll_direct, context);
+        return;
+    }
+    struct look look = {.context = context};
+    tug_context_call(context, poll_direct, &look);
 }
 
 static void wait_direct(tug_context *context, bool (*done)(void *), void *d) {
     const struct timespec nap = {.tv_nsec = 50000};
     struct tug_backoff backoff = {0};
     while (!done(d)) {
-        uint64_t before = context->fabric.completions;
-        tug_context_call(context, poll_direct, context);
-        if (context->fabric.completions != before)
+        struct look look = {.context = context};
+        tug_context_call(context, poll_direct, &look);
+        if (look.moved)
             tug_backoff_reset(&backoff);
         else if (!tug_backoff_step(&backoff))
             (void)nanosleep(&nap, NULL);

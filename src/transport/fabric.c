@@ -40,7 +40,6 @@ void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operat
     /* release: deregistration that finds no user of the memory may free it */
     atomic_store_explicit(&operation->registration, NULL, memory_order_release);
     fabric->out--;
-    fabric->completions++;
     /* the tag first: the callbacks may want one */
     tug_tags_give(&fabric->tags, tug_fabric_tag(fabric, operation));
     if (local.f != NULL)

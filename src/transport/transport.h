@@ -108,7 +108,6 @@ struct tug_fabric {
     struct tug_bell *bell; /* whoever serves this context sleeps on it */
     bool bell_shared;
 
-    uint64_t completions;      /* so far; holder only */
     _Atomic bool flush_wanted; /* by any thread: what waits for company goes with the next poll */
 
     /* ---- handed down ---- */

@@ -63,11 +63,14 @@ struct tug_wire {
  * TUG_ERR_NO_MEMORY. Collective. */
 struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status);
 
-/* This process's and the others' lists of live registrations, in the inboxes' memory: what
- * cross-memory attach must look at before it touches a peer's memory. */
+/* This process's and the others' lists of live registrations, in the inboxes' memory, for
+ * cross-memory attach. The owner publishes and withdraws; withdraw is refused while a transfer is
+ * under way. Attach, by any thread of a process of the node, says whether the registration is there
+ * and, if so, keeps it there until detach. */
 void tug_wire_shm_publish(struct tug_wire *wire, uint64_t id);
-void tug_wire_shm_withdraw(struct tug_wire *wire, uint64_t id);
-bool tug_wire_shm_published(const struct tug_wire *wire, uint32_t node_rank, uint64_t id);
+bool tug_wire_shm_withdraw(struct tug_wire *wire, uint64_t id);
+bool tug_wire_shm_attach(const struct tug_wire *wire, uint32_t node_rank, uint64_t id);
+void tug_wire_shm_detach(const struct tug_wire *wire, uint32_t node_rank, uint64_t id);
 int tug_wire_shm_pid(const struct tug_wire *wire, uint32_t node_rank);
 
 /* Can this process attach to that one's memory? Finds out by a read. Any thread. */

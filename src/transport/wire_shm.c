@@ -15,11 +15,18 @@
 #define PACKETS_A_POLL 16
 #define LIVE 1024u /* registrations that cross-memory attach can know of, by index */
 
+/* A live registration. Who attaches is counted first and looks at the id then; the owner withdraws
+ * the id first and looks at the count then: either the one or the other sees it (seq_cst). */
+struct live {
+    _Atomic uint64_t id;        /* 0: none */
+    _Atomic uint64_t attachers; /* transfers under way */
+};
+
 struct part {
     _Atomic int pid;
     uint64_t probe_address; /* in its owner: a word that holds probe_value */
     uint64_t probe_value;
-    _Atomic uint64_t live[LIVE] __attribute__((aligned(TUG_CACHE_LINE))); /* ids, 0: none */
+    struct live live[LIVE] __attribute__((aligned(TUG_CACHE_LINE)));
     struct tug_inbox inbox __attribute__((aligned(4096)));
 };
 
@@ -115,27 +122,42 @@ struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
 
 /* ---- live registrations ---- */
 
-static _Atomic uint64_t *entry(const struct tug_wire *wire, uint32_t node_rank, uint64_t id) {
+static struct live *entry(const struct tug_wire *wire, uint32_t node_rank, uint64_t id) {
     const struct shm_wire *shm = (const struct shm_wire *)wire;
     uint32_t index = (uint32_t)id;
     return index < LIVE ? &part_of(shm, node_rank)->live[index] : NULL;
 }
 
 void tug_wire_shm_publish(struct tug_wire *wire, uint64_t id) {
-    _Atomic uint64_t *mine = entry(wire, wire->fabric->node_rank, id);
+    struct live *mine = entry(wire, wire->fabric->node_rank, id);
     if (mine != NULL)
-        atomic_store(mine, id);
+        atomic_store(&mine->id, id);
 }
 
-void tug_wire_shm_withdraw(struct tug_wire *wire, uint64_t id) {
-    _Atomic uint64_t *mine = entry(wire, wire->fabric->node_rank, id);
-    if (mine != NULL)
-        atomic_store(mine, 0);
+bool tug_wire_shm_withdraw(struct tug_wire *wire, uint64_t id) {
+    struct live *mine = entry(wire, wire->fabric->node_rank, id);
+    if (mine == NULL)
+        return true;
+    atomic_store(&mine->id, 0);
+    if (atomic_load(&mine->attachers) == 0)
+        return true;
+    atomic_store(&mine->id, id);
+    return false;
 }
 
-bool tug_wire_shm_published(const struct tug_wire *wire, uint32_t node_rank, uint64_t id) {
-    _Atomic uint64_t *theirs = entry(wire, node_rank, id);
-    return theirs != NULL && atomic_load(theirs) == id;
+bool tug_wire_shm_attach(const struct tug_wire *wire, uint32_t node_rank, uint64_t id) {
+    struct live *theirs = entry(wire, node_rank, id);
+    if (theirs == NULL)
+        return false;
+    atomic_fetch_add(&theirs->attachers, 1);
+    if (atomic_load(&theirs->id) == id)
+        return true;
+    atomic_fetch_sub(&theirs->attachers, 1);
+    return false;
+}
+
+void tug_wire_shm_detach(const struct tug_wire *wire, uint32_t node_rank, uint64_t id) {
+    atomic_fetch_sub(&entry(wire, node_rank, id)->attachers, 1);
 }
 
 int tug_wire_shm_pid(const struct tug_wire *wire, uint32_t node_rank) {

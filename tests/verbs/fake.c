@@ -32,7 +32,6 @@ void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operat
     const int status = operation->status;
     operation->kind = TUG_OPERATION_NONE;
     fake->free_tags[fake->nfree++] = tug_fabric_tag(fabric, operation);
-    fabric->completions++;
     if (callback.f != NULL)
         callback.f(callback.d, status);
 }
