@@ -50,6 +50,21 @@ bool tug_host_is_ours(const void *address) {
                                theirs.dli_fbase == ours.dli_fbase);
 }
 
+/* For programs that were linked with --as-needed and call nothing of MPI but what we stand in front
+ * of: the linker has found that they do not need it. NULL: there is none on this machine. */
+static void *load_host(void) {
+    static const char *const names[] = {"libmpich.so.12", "libmpi.so.12"};
+    void *host = NULL;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && host == NULL; i++) {
+        host = dlopen(names[i], RTLD_LAZY | RTLD_GLOBAL);
+        if (host != NULL && tug_host_is_ours(dlsym(host, "PMPI_Init"))) {
+            dlclose(host);
+            host = NULL;
+        }
+    }
+    return host;
+}
+
 /* The handle to look in: what comes behind us, or, when MPI was opened with RTLD_LOCAL, the object
  * that has it. NULL when there is no MPI. */
 static void *find_host(void) {
@@ -67,7 +82,7 @@ static void *find_host(void) {
         free(list.names[i]);
     }
     free((void *)list.names);
-    return host;
+    return host != NULL ? host : load_host();
 }
 
 /* The host's PMPI_name. */

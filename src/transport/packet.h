@@ -15,7 +15,7 @@
  *
  *   bytes    of the packet, header included
  *   number   of this packet among those of its source to its destination that hold requests, from
- *            1, modulo 2^32; 0: there are no requests in it
+ *            1 to 2^32 - 1 and then from 1 again; 0: there are no requests in it
  *   applied  the number of the last request packet from there that has been applied here
  *
  *        0      1     2        4            8
