@@ -15,9 +15,9 @@
 #include "engine/ring.h"
 #include "llcl/context.h"
 #include "transport/native.h"
-#include "transport/packets.h"
-#include "transport/verbs.h"
-#include "transport/wire.h"
+#include "transport/packets/packets.h"
+#include "transport/verbs/verbs.h"
+#include "transport/packets/wire.h"
 
 #define ACTIVE_DEFAULT 1024
 #define RANKS_MOST ((uint64_t)INT32_MAX)

@@ -9,8 +9,8 @@
 #include "host/host.h"
 #include "llcl/finalize.h"
 #include "transport/cma.h"
-#include "transport/packets.h"
-#include "transport/verbs.h"
+#include "transport/packets/packets.h"
+#include "transport/verbs/verbs.h"
 
 static struct tug_context *contexts;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -14,7 +14,7 @@
 #include "llcl/context.h"
 #include "transport/atomic.h"
 #include "transport/cma.h"
-#include "transport/wire.h"
+#include "transport/packets/wire.h"
 
 #define DEPTH_MOST 8
 #define POSTS_A_POLL 128

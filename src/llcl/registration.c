@@ -4,7 +4,7 @@
 
 #include "host/host.h"
 #include "llcl/context.h"
-#include "transport/wire.h"
+#include "transport/packets/wire.h"
 
 /* ---- beginning ---- */
 

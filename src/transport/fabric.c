@@ -3,9 +3,9 @@
 
 #include "transport/atomic.h"
 #include "transport/native.h"
-#include "transport/packets.h"
+#include "transport/packets/packets.h"
 #include "transport/transport.h"
-#include "transport/verbs.h"
+#include "transport/verbs/verbs.h"
 
 const struct tug_transport *const tug_transports[] = {
     [TUG_BY_VERBS] = &tug_transport_verbs,

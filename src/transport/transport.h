@@ -6,12 +6,12 @@
  * tug_fabric_complete().
  *
  *   self, mapped  memory in reach of loads and stores never comes here: the caller does it
- *   packets       (packets.c) requests and answers in packets, by one of two *wires*:
+ *   packets       (packets/) requests and answers in packets, by one of two *wires*:
  *     shm         inboxes in memory shared by the node
  *     mpi         messages on a private communicator
  *   cma           large blocks inside a node by cross-memory attach (used by packets)
  *   native        large blocks by the host MPI's one-sided calls
- *   verbs         InfiniBand and RoCE
+ *   verbs         (verbs/) InfiniBand and RoCE
  *
  * Threading: everything but `missing` and `reaches` is called by one thread at a time: the holder
  * of the baton (or of a direct context's lock), open and close by the program under MPI's rules.

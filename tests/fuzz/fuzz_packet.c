@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 
 #include "tests/fuzz/world.h"
-#include "transport/apply.h"
+#include "transport/packets/apply.h"
 #include "transport/memory.h"
-#include "transport/packet.h"
+#include "transport/packets/packet.h"
 #include "tugboat/llcl.h"
 
 #define PAGE 4096u

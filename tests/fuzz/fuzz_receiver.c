@@ -18,10 +18,10 @@
 #include "base/log.h"
 #include "host/host.h"
 #include "tests/fuzz/world.h"
-#include "transport/packets.h"
+#include "transport/packets/packets.h"
 #include "transport/segment.h"
 #include "transport/transport.h"
-#include "transport/wire.h"
+#include "transport/packets/wire.h"
 
 #define PAGE 32768u
 #define GUARD 65536u

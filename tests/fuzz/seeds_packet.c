@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/fuzz/world.h"
-#include "transport/packet.h"
+#include "transport/packets/packet.h"
 #include "tugboat/llcl.h"
 
 #define CAPACITY 4096

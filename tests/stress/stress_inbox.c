@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 
 #include "stress.h"
-#include "transport/inbox.h"
+#include "transport/packets/inbox.h"
 
 #define MAX_PRODUCERS 16
 #define WORDS (TUG_INBOX_PACKET_BYTES / 8)

@@ -8,8 +8,8 @@
  */
 #include "llcl/context.h"
 #include "stress.h"
-#include "transport/inbox.h"
-#include "transport/packets.h"
+#include "transport/packets/inbox.h"
+#include "transport/packets/packets.h"
 
 #define MAX_THREADS 16
 #define STRIPE ((size_t)4096)

@@ -2,7 +2,7 @@
  * like is said here a second time, in other words than in the decoder, and compared for every kind
  * and sub. */
 #include "check.h"
-#include "transport/packet.h"
+#include "transport/packets/packet.h"
 #include "tugboat/llcl.h"
 
 #define SESSION UINT64_C(0x0123456789abcdef)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "transport/packets.h"
+#include "transport/packets/packets.h"
 
 #define OPERATIONS 4096
 #define MEMORY ((size_t)1 << 20)

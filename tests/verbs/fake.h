@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "transport/verbs.h"
-#include "transport/verbs_private.h"
+#include "transport/verbs/verbs.h"
+#include "transport/verbs/private.h"
 
 #define FAKE_OPERATIONS 1024
 

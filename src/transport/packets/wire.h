@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "transport/packet.h"
+#include "transport/packets/packet.h"
 #include "transport/transport.h"
 
 struct tug_buffer {

@@ -2,15 +2,15 @@
  *
  * Reads and writes are RDMA, 8-byte atomics the device's, without the peer's processor. Everybody
  * or nobody has it: open is agreed, so every process reaches every process, itself included.
- * verbs_private.h tells how the parts go together. */
+ * private.h tells how the parts go together. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "host/host.h"
-#include "transport/verbs.h"
-#include "transport/verbs_private.h"
+#include "transport/verbs/verbs.h"
+#include "transport/verbs/private.h"
 
 #define LEAST_CQE 256
 #define MOST_CQE 16384
@@ -152,7 +152,7 @@ static bool verbs_takes(void *state, const struct tug_operation *operation) {
     case TUG_OPERATION_WRITE:
         return true;
     case TUG_OPERATION_FETCH:
-    case TUG_OPERATION_COMPARE: /* 4 bytes: see verbs_queue.c */
+    case TUG_OPERATION_COMPARE: /* 4 bytes: see queue.c */
         return verbs->fabric->device_atomics && operation->bytes == 8 &&
                operation->address % 8 == 0;
     default:

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/packets.h"
+#include "transport/packets/packets.h"
 
 /* ---- writing operations into packets ---- */
 

@@ -1,4 +1,4 @@
-#include "transport/apply.h"
+#include "transport/packets/apply.h"
 
 #include <string.h>
 

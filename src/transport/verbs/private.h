@@ -1,11 +1,11 @@
 /* Inside the verbs transport.
  *
- *   verbs_library.c   libibverbs, found at run time
- *   verbs_device.c    the device and its port
- *   verbs_memory.c    registered memory
- *   verbs_pair.c      one peer: connections, made on first use, mended after errors
- *   verbs_queue.c     operations to work requests, chains, completions
- *   verbs_watch.c     the thread that sleeps for the engine
+ *   library.c         libibverbs, found at run time
+ *   device.c          the device and its port
+ *   memory.c          registered memory
+ *   pair.c            one peer: connections, made on first use, mended after errors
+ *   queue.c           operations to work requests, chains, completions
+ *   watch.c           the thread that sleeps for the engine
  *   verbs.c           the table of operations
  *
  * A *pair* is this process and one peer. It has two queue pairs at most, one for each direction:
@@ -128,7 +128,7 @@ void tug_verbs_region_leave(struct tug_verbs_regions *regions, struct tug_verbs_
 /* ---- pairs ---- */
 
 #define TUG_VERBS_DEPTH 64  /* slots of one sender, see below; a power of two */
-#define TUG_VERBS_SIGNAL 16 /* every so many requests report their end, see verbs_queue.c */
+#define TUG_VERBS_SIGNAL 16 /* every so many requests report their end, see queue.c */
 #define TUG_VERBS_INLINE 64 /* bytes asked for in a work request itself */
 #define TUG_VERBS_PAIRS (1u << 20)
 

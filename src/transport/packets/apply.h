@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "transport/memory.h"
-#include "transport/packet.h"
+#include "transport/packets/packet.h"
 
 /* What came of it. */
 struct tug_applied {

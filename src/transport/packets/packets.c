@@ -1,4 +1,4 @@
-#include "transport/packets.h"
+#include "transport/packets/packets.h"
 
 #include <stdlib.h>
 #include <string.h>

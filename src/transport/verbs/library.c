@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "transport/verbs_private.h"
+#include "transport/verbs/private.h"
 
 struct tug_ibv tug_ibv;
 

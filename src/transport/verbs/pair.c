@@ -1,7 +1,7 @@
 /* Pairs: the table of those there are, and their connections.
  *
  * A pair is made at first contact, from either side, and found by a hash table over the peers; a
- * process that talks to few of a million others keeps only those. See verbs_private.h for senders,
+ * process that talks to few of a million others keeps only those. See private.h for senders,
  * servers and the two messages. Threading: the holder. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "transport/verbs_private.h"
+#include "transport/verbs/private.h"
 
 #define MAGIC 0x5456
 #define VERSION 1

@@ -3,7 +3,7 @@
  */
 #include <stdio.h>
 
-#include "transport/verbs.h"
+#include "transport/verbs/verbs.h"
 
 static bool verbs_missing(char *reason) {
     snprintf(reason, 256, "this library was built without the headers of libibverbs");

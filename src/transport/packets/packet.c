@@ -8,7 +8,7 @@
  * What a record may look like is one table row per kind. Padding is not looked at. No state: any
  * thread.
  */
-#include "transport/packet.h"
+#include "transport/packets/packet.h"
 
 #include "tugboat/llcl.h"
 

@@ -1,4 +1,4 @@
-#include "transport/inbox.h"
+#include "transport/packets/inbox.h"
 
 #include <string.h>
 

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "transport/cma.h"
-#include "transport/inbox.h"
+#include "transport/packets/inbox.h"
 #include "transport/segment.h"
-#include "transport/wire.h"
+#include "transport/packets/wire.h"
 
 #define PACKETS_A_POLL 16
 #define LIVE 1024u /* registrations that cross-memory attach can know of, by index */

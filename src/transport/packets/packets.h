@@ -23,7 +23,7 @@
 #ifndef TUG_TRANSPORT_PACKETS_H
 #define TUG_TRANSPORT_PACKETS_H
 
-#include "transport/wire.h"
+#include "transport/packets/wire.h"
 
 #define TUG_STREAM_WINDOW 16
 #define TUG_STREAM_READING ((uint64_t)256 << 10)

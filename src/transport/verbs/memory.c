@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "transport/verbs_private.h"
+#include "transport/verbs/private.h"
 
 static struct tug_verbs_region *find(struct tug_verbs_regions *regions, const unsigned char *base,
                                      size_t bytes) {

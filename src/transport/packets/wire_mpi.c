@@ -8,7 +8,7 @@
 
 #include "host/host.h"
 #include "transport/segment.h"
-#include "transport/wire.h"
+#include "transport/packets/wire.h"
 
 #define PACKET_BYTES 8000u /* UCX sends more by rendezvous, which costs a packet twice the time */
 #define RECEIVES 16u

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "transport/verbs_private.h"
+#include "transport/verbs/private.h"
 
 #define MOST_READS 16
 #define MOST_PIECE (1u << 30)

@@ -1,4 +1,4 @@
-/* The verbs transport, as the fabric sees it. What is inside is in verbs_private.h. */
+/* The verbs transport, as the fabric sees it. What is inside is in private.h. */
 #ifndef TUG_TRANSPORT_VERBS_H
 #define TUG_TRANSPORT_VERBS_H
 

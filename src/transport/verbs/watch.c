@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "transport/verbs_private.h"
+#include "transport/verbs/private.h"
 
 static void take_completion_event(struct tug_verbs *verbs) {
     struct ibv_cq *cq;

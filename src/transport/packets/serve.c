@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "transport/apply.h"
-#include "transport/packets.h"
+#include "transport/packets/apply.h"
+#include "transport/packets/packets.h"
 
 /* ---- requests ---- */
 

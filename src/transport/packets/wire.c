@@ -1,5 +1,5 @@
 /* Pools of buffers. */
-#include "transport/wire.h"
+#include "transport/packets/wire.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/stats.h"
-#include "transport/packets.h"
+#include "transport/packets/packets.h"
 
 /* ---- streams ---- */
 

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 
 #include "host/host.h"
-#include "transport/apply.h"
-#include "transport/packets.h"
+#include "transport/packets/apply.h"
+#include "transport/packets/packets.h"
 
 enum role { WRITE_OUT, READ_IN, SERVE_WRITE, SERVE_READ };
 

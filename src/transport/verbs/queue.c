@@ -29,7 +29,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "transport/verbs_private.h"
+#include "transport/verbs/private.h"
 
 #define LARGE 16384 /* bytes: worth a report of its own */
 #define BATCH 32    /* completions taken at once */
