@@ -22,6 +22,8 @@
 #define SLEEP_LEAST_NS 2000 /* nobody sleeps and wakes in less */
 #define RARER_AT_MOST 1     /* doublings of the beat while the program is met inside */
 #define PASSED_AT_MOST 4    /* beats: not every call makes progress */
+#define QUIET_BEATS 64      /* without effect before the beat doubles, where only services attend */
+#define QUIETER_AT_MOST 3   /* such doublings */
 
 enum poll { POLL_EMPTY, POLL_BUSY, POLL_BLOCKED };
 
@@ -41,6 +43,11 @@ static bool look(struct tug_engine *engine) {
     return moved;
 }
 
+static bool only_services(const struct tug_engine *engine) {
+    return atomic_load_explicit(&tug_attendance, memory_order_relaxed) ==
+           atomic_load_explicit(&engine->nattended, memory_order_relaxed);
+}
+
 /* One poll. The estimate of an empty one drifts up slowly, so that it recovers from having been too
  * low. slept: times_slept() before the first poll of the beat. */
 static enum poll poll(struct tug_engine *engine, struct tug_attention *attention, long slept) {
@@ -50,6 +57,8 @@ static enum poll poll(struct tug_engine *engine, struct tug_attention *attention
     tug_stat_add(TUG_STAT_HOST_POLLS, 1);
     if (moved)
         return POLL_BUSY;
+    if (only_services(engine)) /* they know; nothing need be guessed */
+        return POLL_EMPTY;
     if (took < attention->empty_ns)
         attention->empty_ns = took;
     else
@@ -96,6 +105,15 @@ static bool program_called(const struct tug_engine *engine, struct tug_attention
     return called;
 }
 
+/* Windows promise their peers a prompt answer. Services without a bell that have had nothing to do
+ * for a while are looked after less and less often: an idle process costs next to nothing. */
+static int64_t quiet_pace(const struct tug_engine *engine, struct tug_attention *attention,
+                          bool effect) {
+    attention->quiet = effect || !only_services(engine) ? 0 : attention->quiet + 1;
+    unsigned doublings = attention->quiet / QUIET_BEATS;
+    return TUG_TICK_NS << (doublings < QUIETER_AT_MOST ? doublings : QUIETER_AT_MOST);
+}
+
 void tug_attend(struct tug_engine *engine, struct tug_attention *attention) {
     if (!tug_engine_attended())
         return;
@@ -131,7 +149,7 @@ void tug_attend(struct tug_engine *engine, struct tug_attention *attention) {
         attention->misses = 0;
     }
     attention->clear = false;
-    attention->pace_ns =
-        attention->hot > 0 ? HOT_TICK_NS : (int64_t)TUG_TICK_NS << attention->misses;
+    int64_t pace_ns = quiet_pace(engine, attention, called || result == POLL_BUSY);
+    attention->pace_ns = attention->hot > 0 ? HOT_TICK_NS : pace_ns << attention->misses;
     attention->hot -= attention->hot > 0;
 }

@@ -46,6 +46,7 @@ struct tug_engine {
     unsigned nbusy;                                                   /* services; holder only */
     struct tug_service *services;                                     /* holder only */
     _Atomic uint32_t nservices;
+    _Atomic uint32_t nattended;   /* services that are attended */
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
     _Atomic uint64_t helped;      /* times a caller advanced the jobs */
     _Atomic uint64_t drives;      /* times the baton was put down */
@@ -146,6 +147,7 @@ struct tug_attention {
     bool clear;        /* the last poll did not meet the program, the ones before did */
     bool glancing;     /* the last beat put the decision off to this one */
     unsigned passed;   /* beats in a row left out because the program called the host */
+    unsigned quiet;    /* beats in a row without an effect, where only services attend */
     unsigned hot;      /* beats to come in which the host is likely to need us */
 };
 #define TUG_ATTENTION_INITIAL                                                                      \

@@ -62,8 +62,10 @@ void tug_engine_serve(struct tug_service *service) {
     tug_engine_call(add, service);
     tug_engine_nudge(&tug_engine);
     tug_engine_ring_offload(&tug_engine);
-    if (service->attended)
+    if (service->attended) {
+        atomic_fetch_add(&tug_engine.nattended, 1);
         tug_engine_attend(1);
+    }
 }
 
 static void take_out(void *argument) {
@@ -79,8 +81,10 @@ static void take_out(void *argument) {
 }
 
 void tug_engine_unserve(struct tug_service *service) {
-    if (service->attended)
+    if (service->attended) {
         tug_engine_attend(-1);
+        atomic_fetch_sub(&tug_engine.nattended, 1);
+    }
     tug_engine_call(take_out, service);
     tug_engine_ring_offload(&tug_engine); /* it may sleep on the bell */
     tug_engine_forget_bell(service->bell);

@@ -27,4 +27,5 @@ for number in "$context" "$packets" "$spare" "$packet" "$window"; do
     [ -n "$number" ] || { echo "the table has changed: $table"; exit 1; }
 done
 least=$((context + packets - spare))
-exec "$here/run_mpi.sh" --way host "$@" "$contexts" $least $((least + window * packet))
+# an answer may be under way to everybody, each in a packet of its own
+exec "$here/run_mpi.sh" --way host "$@" "$contexts" $least $((least + (window + ranks) * packet))
