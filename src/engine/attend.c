@@ -123,7 +123,14 @@ void tug_attend(struct tug_engine *engine, struct tug_attention *attention) {
         attention->pace_ns = settling_ns + TUG_SETTLE_NS;
         return;
     }
+    uint64_t helped = atomic_load_explicit(&engine->helped, memory_order_relaxed);
+    bool looked_after = only_services(engine) && helped != attention->helped;
     bool called = program_called(engine, attention);
+    attention->helped = helped;
+    if (looked_after) { /* by callers, who poll the services too */
+        attention->pace_ns = TUG_SLOW_TICK_NS;
+        return;
+    }
     if (called && !attention->glancing) {
         /* since the last beat, perhaps long ago: is it still at it? */
         attention->glancing = true;

@@ -122,6 +122,7 @@ void tug_offload_round(struct tug_engine *engine, bool *moved) {
 struct beat {
     struct tug_attention attention;
     uint64_t helped; /* by the callers, at the last beat */
+    unsigned steady; /* beats in a row that have seen them help */
     int64_t pace_ns; /* to the next beat, for the jobs' sake */
     unsigned quiet;  /* beats with nothing out and nothing attended */
 };
@@ -176,12 +177,15 @@ static void drive_if_deserted(struct tug_engine *engine, struct beat *beat) {
     bool untouched = helped == beat->helped || !engine->may_drive;
     bool out = atomic_load(&engine->outstanding) > 0;
     bool held = atomic_load(&engine->ring.state) & TUG_BATON_HELD;
+    /* a stream of operations: whoever posts them looks for the answers as well */
+    bool services_only = atomic_load(&engine->outstanding) <= atomic_load(&engine->nservices);
+    beat->steady = untouched ? 0 : beat->steady + 1;
     beat->helped = helped;
     if ((offered(engine) || (out && untouched)) && tug_baton_take(&engine->ring)) {
         drive(engine);
         beat->quiet = 0;
         beat->pace_ns = TUG_TICK_NS;
-    } else if (out && !held) {
+    } else if (out && !held && !(services_only && beat->steady > 1)) {
         beat->pace_ns = TUG_GLANCE_NS;
     } else if (out || (held && atomic_load(&engine->nservices) > 0)) {
         beat->pace_ns = beat->pace_ns < TUG_TICK_NS ? TUG_TICK_NS : 2 * beat->pace_ns;

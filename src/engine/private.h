@@ -141,6 +141,7 @@ void tug_offload_round(struct tug_engine *engine, bool *moved);
 /* What the offload thread knows of the host's need for polls (attend.c). */
 struct tug_attention {
     uint64_t calls;    /* of the program into the host, at the last beat */
+    uint64_t helped;   /* by callers, at the last beat */
     uint64_t empty_ns; /* what a poll takes that finds nothing */
     int64_t pace_ns;   /* to the next beat */
     unsigned misses;   /* how often, lately, a beat has met the program inside the host */

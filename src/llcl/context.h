@@ -82,9 +82,9 @@ static inline unsigned char *tug_mapped_place(const struct tug_context *context,
                                               uint64_t offset, uint64_t bytes) {
     const struct tug_fabric *fabric = &context->fabric;
     uint32_t number = tug_key_segment(key), node_rank = tug_key_node_rank(key);
-    if (number == 0 || number > TUG_SEGMENTS ||
-        tug_key_allows(key, fabric->session, owner, offset, bytes) != 0 ||
-        node_rank >= fabric->node_size || fabric->node_ranks[node_rank] != owner)
+    if (number == 0 || number > TUG_SEGMENTS || node_rank >= fabric->node_size ||
+        fabric->node_ranks[node_rank] != owner ||
+        tug_key_allows(key, fabric->session, owner, offset, bytes) != 0)
         return NULL;
     /* acquire: pairs with the release in tug_mem_allocate */
     struct tug_mapped *mapped =

@@ -17,7 +17,7 @@
 #include "transport/packets/wire.h"
 
 #define DEPTH_MOST 8
-#define POSTS_A_POLL 128
+#define POSTS_A_POLL 512
 
 /* Not the default model: this library may be loaded before the program, where it is cheaper. */
 #define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))

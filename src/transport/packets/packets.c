@@ -28,13 +28,13 @@ void tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned trans
     tug_stream_pump(packets, stream);
 }
 
-static void flush_all(struct tug_packets *packets, bool wanted) {
+static void flush_all(struct tug_packets *packets, bool wanted, bool arriving) {
     struct tug_stream *stream = packets->touched;
     packets->touched = NULL;
     while (stream != NULL) {
         struct tug_stream *next = stream->next_touched;
         stream->touched = false;
-        tug_stream_flush(packets, stream, wanted);
+        tug_stream_flush(packets, stream, wanted, arriving);
         stream = next;
     }
 }
@@ -42,7 +42,7 @@ static void flush_all(struct tug_packets *packets, bool wanted) {
 static void packets_flush(void *state) {
     struct tug_packets *packets = state;
     if (packets->touched != NULL)
-        flush_all(packets, false);
+        flush_all(packets, false, true);
 }
 
 static bool packets_poll(void *state) {
@@ -67,7 +67,7 @@ static bool packets_poll(void *state) {
          stream = stream->next_touched)
         tug_stream_pump(packets, stream);
     if (packets->touched != NULL)
-        flush_all(packets, wanted);
+        flush_all(packets, wanted, moved);
     return moved;
 }
 
@@ -155,7 +155,8 @@ static bool packets_takes(void *state, const struct tug_operation *operation) {
 
 static bool packets_busy(void *state) {
     const struct tug_packets *packets = state;
-    return packets->unacked > 0 || (packets->shm != NULL && packets->shm->pool.nout > 0) ||
+    return packets->unacked > 0 || packets->touched != NULL ||
+           (packets->shm != NULL && packets->shm->pool.nout > 0) ||
            (packets->mpi != NULL && packets->mpi->pool.nout > 0) || packets->bulk != NULL;
 }
 

@@ -26,6 +26,10 @@
 #include "transport/packets/wire.h"
 
 #define TUG_STREAM_WINDOW 16
+
+/* A packet is acknowledged at the end of the poll that took it; full ones, of which more will come,
+ * so many at a time, or when a poll has found nothing. */
+#define TUG_STREAM_PATIENCE 4
 #define TUG_STREAM_READING ((uint64_t)256 << 10)
 
 /* What a READ asks for at a time: its answer fits every wire's packets, and parts of an operation
@@ -56,6 +60,7 @@ struct tug_stream {
     uint32_t peer;
     bool touched; /* in the list of those to be flushed */
     bool lost;
+    bool patient; /* the peer's last packet was a full one: more are coming */
     struct tug_wire *wire;
     struct tug_buffer *requests, *answers;         /* open ones, or NULL */
     struct tug_buffer *unsent_first, *unsent_last; /* the wire had no room */
@@ -118,8 +123,10 @@ static inline uint32_t tug_wire_number(uint64_t number) {
     return number == 0 ? 0 : (uint32_t)((number - 1) % UINT32_MAX) + 1;
 }
 
-/* The end of a batch, for one peer; wanted: what waits for company goes too. */
-void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bool wanted);
+/* The end of a batch, for one peer; wanted: what waits for company goes too. arriving: the poll has
+ * found something, so acknowledgements may be patient. */
+void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bool wanted,
+                      bool arriving);
 
 /* Sends the open request packet. The window is open. */
 void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *stream);

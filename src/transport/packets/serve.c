@@ -209,7 +209,7 @@ static void refuse(struct tug_packets *packets, struct tug_stream *stream, const
     tug_log(TUG_LOG_ERROR, "a packet from process %u is refused: %s", stream->peer, why);
     (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_REFUSED, TUG_ERR_INVALID, TUG_NO_TAG,
                              0);
-    tug_stream_flush(packets, stream, false);
+    tug_stream_flush(packets, stream, false, false);
     tug_stream_lose(packets, stream);
 }
 
@@ -250,6 +250,7 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
     }
     if (numbered) {
         stream->applied++;
+        stream->patient = bytes >= wire->pool.bytes / 2;
         tug_stream_touch(packets, stream);
     }
     if (!take_acknowledgement(packets, stream, reader.header.applied))

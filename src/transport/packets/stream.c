@@ -106,7 +106,8 @@ static void acknowledge(struct tug_packets *packets, struct tug_stream *stream) 
 }
 
 /* The end of a batch, for one peer. */
-void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bool wanted) {
+void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bool wanted,
+                      bool arriving) {
     if (stream->unsent_first != NULL)
         drain(stream);
     if (stream->unsent_first != NULL)
@@ -117,7 +118,11 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
         tug_stream_window_open(stream) &&
         (stream->number == stream->acked || wanted || !tug_settings.aggregate))
         tug_stream_send_requests(packets, stream);
-    if (stream->told != stream->applied)
+    if (stream->told == stream->applied)
+        return;
+    if (arriving && stream->patient && stream->applied - stream->told < TUG_STREAM_PATIENCE)
+        tug_stream_touch(packets, stream);
+    else
         acknowledge(packets, stream);
 }
 
