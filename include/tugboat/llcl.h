@@ -114,11 +114,11 @@ TUG_API int tug_mem_register(tug_context *context, void *address, size_t size_in
 TUG_API int tug_mem_allocate(tug_context *context, size_t size_in_bytes,
                              tug_registration **registration);
 
-/* Ends a registration: keys of it are refused from now on, at other processes too (by a network card
- * when no other registration covers the memory). TUG_ERR_STATE, and nothing happens, while
+/* Ends a registration: keys of it are refused from now on, at other processes too (by a network
+ * card when no other registration covers the memory). TUG_ERR_STATE, and nothing happens, while
  * operations of this process use it as local memory, or a transfer that another process asked for
- * is under way in it, as far as this process has seen: tug_progress() and try again. Memory from tug_mem_allocate() stays until the
- * context ends: see tug_mem_free(). Local; not in callbacks. */
+ * is under way in it, as far as this process has seen: tug_progress() and try again. Memory from
+ * tug_mem_allocate() stays until the context ends: see tug_mem_free(). Local; not in callbacks. */
 TUG_API int tug_mem_deregister(tug_registration **registration);
 
 /* Ends what one tug_mem_allocate() made, on all processes, memory and all. Collective over the
