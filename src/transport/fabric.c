@@ -26,6 +26,18 @@ const struct tug_transport *tug_fabric_route(const struct tug_fabric *fabric,
     return NULL;
 }
 
+uint32_t tug_fabric_node_rank(const struct tug_fabric *fabric, uint32_t peer) {
+    uint32_t low = 0, high = fabric->node_size;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (fabric->node_ranks[middle] < peer)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < fabric->node_size && fabric->node_ranks[low] == peer ? low : TUG_ELSEWHERE;
+}
+
 void tug_fabric_result(struct tug_operation *operation, uint64_t value) {
     if (operation->local != NULL)
         tug_atomic_result(operation->local, (unsigned)operation->bytes, value);

@@ -91,7 +91,7 @@ struct tug_fabric {
     MPI_Comm node_comm; /* private: the processes of this node, as the host sees it */
     uint32_t rank, nranks;
     uint32_t node_rank, node_size;
-    uint32_t *node_ranks; /* [node_size] their ranks in comm */
+    uint32_t *node_ranks; /* [node_size] their ranks in comm, ascending */
     uint64_t session;     /* agreed, random */
     unsigned ways;        /* enum tug_way bits: allowed and possible */
     bool device_atomics;  /* agreed: atomics of 8 bytes by the network card, for all pairs */
@@ -120,6 +120,10 @@ struct tug_fabric {
 /* Picks the transport of an operation; NULL: TUG_ERR_PEER, there is none. Any thread. */
 const struct tug_transport *tug_fabric_route(const struct tug_fabric *fabric,
                                              const struct tug_operation *operation, void **state);
+
+/* The place of a peer among the processes of this node, or TUG_ELSEWHERE. Any thread. */
+#define TUG_ELSEWHERE UINT32_MAX
+uint32_t tug_fabric_node_rank(const struct tug_fabric *fabric, uint32_t peer);
 
 static inline uint32_t tug_fabric_tag(const struct tug_fabric *fabric,
                                       const struct tug_operation *operation) {

@@ -28,13 +28,13 @@ void tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned trans
     tug_stream_pump(packets, stream);
 }
 
-static void flush_all(struct tug_packets *packets, bool wanted, bool arriving) {
+static void flush_all(struct tug_packets *packets, bool wanted) {
     struct tug_stream *stream = packets->touched;
     packets->touched = NULL;
     while (stream != NULL) {
         struct tug_stream *next = stream->next_touched;
         stream->touched = false;
-        tug_stream_flush(packets, stream, wanted, arriving);
+        tug_stream_flush(packets, stream, wanted);
         stream = next;
     }
 }
@@ -42,7 +42,7 @@ static void flush_all(struct tug_packets *packets, bool wanted, bool arriving) {
 static void packets_flush(void *state) {
     struct tug_packets *packets = state;
     if (packets->touched != NULL)
-        flush_all(packets, false, true);
+        flush_all(packets, false);
 }
 
 static bool packets_poll(void *state) {
@@ -67,7 +67,7 @@ static bool packets_poll(void *state) {
          stream = stream->next_touched)
         tug_stream_pump(packets, stream);
     if (packets->touched != NULL)
-        flush_all(packets, wanted, moved);
+        flush_all(packets, wanted);
     return moved;
 }
 

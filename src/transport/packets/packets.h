@@ -27,8 +27,8 @@
 
 #define TUG_STREAM_WINDOW 16
 
-/* A packet is acknowledged at the end of the poll that took it; full ones, of which more will come,
- * so many at a time, or when a poll has found nothing. */
+/* A packet is acknowledged at the end of the poll that took it; full ones, since more will come, so
+ * many at a time, or by the first poll that finds no more. */
 #define TUG_STREAM_PATIENCE 4
 #define TUG_STREAM_READING ((uint64_t)256 << 10)
 
@@ -60,7 +60,7 @@ struct tug_stream {
     uint32_t peer;
     bool touched; /* in the list of those to be flushed */
     bool lost;
-    bool patient; /* the peer's last packet was a full one: more are coming */
+    bool patient; /* a full packet has just come from the peer: there are more */
     struct tug_wire *wire;
     struct tug_buffer *requests, *answers;         /* open ones, or NULL */
     struct tug_buffer *unsent_first, *unsent_last; /* the wire had no room */
@@ -123,10 +123,8 @@ static inline uint32_t tug_wire_number(uint64_t number) {
     return number == 0 ? 0 : (uint32_t)((number - 1) % UINT32_MAX) + 1;
 }
 
-/* The end of a batch, for one peer; wanted: what waits for company goes too. arriving: the poll has
- * found something, so acknowledgements may be patient. */
-void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bool wanted,
-                      bool arriving);
+/* The end of a batch, for one peer; wanted: what waits for company goes too. */
+void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bool wanted);
 
 /* Sends the open request packet. The window is open. */
 void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *stream);

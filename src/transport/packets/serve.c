@@ -209,7 +209,7 @@ static void refuse(struct tug_packets *packets, struct tug_stream *stream, const
     tug_log(TUG_LOG_ERROR, "a packet from process %u is refused: %s", stream->peer, why);
     (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_REFUSED, TUG_ERR_INVALID, TUG_NO_TAG,
                              0);
-    tug_stream_flush(packets, stream, false, false);
+    tug_stream_flush(packets, stream, false);
     tug_stream_lose(packets, stream);
 }
 

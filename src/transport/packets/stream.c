@@ -8,20 +8,9 @@
 
 /* ---- streams ---- */
 
-static bool shares_node(const struct tug_fabric *fabric, uint32_t peer) {
-    uint32_t low = 0, high = fabric->node_size;
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        if (fabric->node_ranks[middle] < peer)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < fabric->node_size && fabric->node_ranks[low] == peer;
-}
-
 static struct tug_wire *wire_to(const struct tug_packets *packets, uint32_t peer) {
-    bool shm = (packets->fabric->ways & TUG_WAY_SHM) && shares_node(packets->fabric, peer);
+    bool shm = (packets->fabric->ways & TUG_WAY_SHM) &&
+               tug_fabric_node_rank(packets->fabric, peer) != TUG_ELSEWHERE;
     return shm ? packets->shm : packets->mpi;
 }
 
@@ -106,8 +95,7 @@ static void acknowledge(struct tug_packets *packets, struct tug_stream *stream) 
 }
 
 /* The end of a batch, for one peer. */
-void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bool wanted,
-                      bool arriving) {
+void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bool wanted) {
     if (stream->unsent_first != NULL)
         drain(stream);
     if (stream->unsent_first != NULL)
@@ -120,10 +108,12 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
         tug_stream_send_requests(packets, stream);
     if (stream->told == stream->applied)
         return;
-    if (arriving && stream->patient && stream->applied - stream->told < TUG_STREAM_PATIENCE)
+    if (stream->patient && stream->applied - stream->told < TUG_STREAM_PATIENCE) {
+        stream->patient = false; /* until the next packet, or the next look */
         tug_stream_touch(packets, stream);
-    else
+    } else {
         acknowledge(packets, stream);
+    }
 }
 
 /* ---- losing a peer ---- */

@@ -39,26 +39,13 @@ struct shm_wire {
     uint64_t packet[TUG_INBOX_PACKET_BYTES / 8];
 };
 
-/* The node rank of a peer of this node: node_ranks is in ascending order. */
-static uint32_t place_of(const struct tug_fabric *fabric, uint32_t peer) {
-    uint32_t low = 0, high = fabric->node_size - 1;
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        if (fabric->node_ranks[middle] < peer)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static struct part *part_of(const struct shm_wire *shm, uint32_t node_rank) {
     return (struct part *)shm->segment.parts[node_rank].base;
 }
 
 static bool shm_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
     struct shm_wire *shm = (struct shm_wire *)wire;
-    struct tug_inbox *inbox = &part_of(shm, place_of(wire->fabric, peer))->inbox;
+    struct tug_inbox *inbox = &part_of(shm, tug_fabric_node_rank(wire->fabric, peer))->inbox;
     if (!tug_inbox_put(inbox, buffer->packet.memory, buffer->packet.used))
         return false;
     tug_pool_give(&wire->pool, buffer);

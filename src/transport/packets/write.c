@@ -246,5 +246,5 @@ void tug_packets_post(void *state, struct tug_operation *operation) {
     wait_in_line(fabric, stream, operation);
     tug_stream_pump(packets, stream);
     if (!tug_settings.aggregate)
-        tug_stream_flush(packets, stream, true, false);
+        tug_stream_flush(packets, stream, true);
 }
