@@ -196,8 +196,8 @@ static bool attach(struct tug_context *context, const struct request *request, u
 
 #define DO_HERE 8 /* in scratch: address is a place in this process */
 
-static void fill(struct tug_context *context, struct tug_operation *operation,
-                 const struct request *request, unsigned char *local, unsigned char *place) {
+static void fill(struct tug_operation *operation, const struct request *request,
+                 unsigned char *local, unsigned char *place) {
     operation->on_complete = *request->on_complete;
     operation->on_local = *request->on_local;
     operation->peer = (uint32_t)request->peer;
@@ -231,7 +231,6 @@ static void fill(struct tug_context *context, struct tug_operation *operation,
     /* relaxed: deregistration is ordered behind this call by its caller */
     atomic_store_explicit(&operation->registration, registration, memory_order_relaxed);
     operation->kind = request->kind;
-    (void)context;
 }
 
 /* Holder only. */
@@ -284,7 +283,7 @@ static bool submit(struct tug_context *context, const struct request *request, u
     bool room = tug_tags_take(&fabric->tags, &tag);
     struct tug_operation *operation = room ? &fabric->operations[tag] : NULL;
     if (room)
-        fill(context, operation, request, local, place);
+        fill(operation, request, local, place);
     if (entry == TUG_ENTRY_BATON) {
         if (room) {
             post(context, operation);
@@ -360,7 +359,7 @@ static bool submit_direct(struct tug_context *context, const struct request *req
     bool room = tug_tags_take(&fabric->tags, &tag);
     if (room) {
         struct tug_operation *operation = &fabric->operations[tag];
-        fill(context, operation, request, local, place);
+        fill(operation, request, local, place);
         if (in_callback)
             defer(context, operation);
         else

@@ -79,11 +79,10 @@ static int allocate(struct tug_context *context, size_t bytes, struct tug_mapped
     struct tug_registration *registration = make(context, part->base + TUG_MAPPED_HEAD, bytes);
     int status = registration == NULL ? TUG_ERR_NO_MEMORY : announce(registration);
     if (!tug_all_agree(fabric->comm, status == 0)) {
-        if (status == 0) {
-            tug_memory_remove(&fabric->memory, registration);
-            withdraw(registration, TUG_TRANSPORT_COUNT);
-        }
-        free(registration);
+        if (status == 0)
+            tug_registration_end(registration);
+        else
+            free(registration);
         return TUG_ERR_NO_MEMORY;
     }
     registration->segment = mapped->index + 1;

@@ -2,14 +2,14 @@
  *
  * A *fabric* is what the transports of one context share: who is who, the table of operations, the
  * registered memory, and the calls back to the layer above. The layer above finds the transport for
- * an operation (tug_fabric_post()); from then on the operation is the transport's, until it calls
+ * an operation (tug_fabric_route()); from then on the operation is the transport's, until it calls
  * tug_fabric_complete().
  *
  *   self, mapped  memory in reach of loads and stores never comes here: the caller does it
  *   packets       (packets/) requests and answers in packets, by one of two *wires*:
  *     shm         inboxes in memory shared by the node
  *     mpi         messages on a private communicator
- *   cma           large blocks inside a node by cross-memory attach (used by packets)
+ *   cma           large blocks inside a node by cross-memory attach (by the caller too)
  *   native        large blocks by the host MPI's one-sided calls
  *   verbs         (verbs/) InfiniBand and RoCE
  *
@@ -142,7 +142,7 @@ static inline void tug_fabric_local(struct tug_operation *operation) {
 /* Stores the old value that an atomic brought. Holder only. */
 void tug_fabric_result(struct tug_operation *operation, uint64_t value);
 
-/* Ends an operation with operation->status: callbacks, then the tag is free. Holder only. */
+/* Ends an operation with operation->status: the tag is free, then callbacks. Holder only. */
 void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operation);
 
 /* Sends a short message (at most TUG_CONTROL_MAX bytes) to the same transport at the peer, by

@@ -70,13 +70,8 @@ static bool fake_poll(struct tug_wire *wire) {
     return any;
 }
 
-static bool fake_busy(struct tug_wire *wire) {
-    (void)wire;
-    return false;
-}
-
 static const struct tug_wire_type fake_type = {
-    .name = "fake", .send = fake_send, .poll = fake_poll, .busy = fake_busy};
+    .name = "fake", .send = fake_send, .poll = fake_poll};
 
 /* ---- two sides ---- */
 

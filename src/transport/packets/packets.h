@@ -87,8 +87,7 @@ struct tug_packets {
     struct tug_bulk *bulk;
     unsigned bulk_out; /* of ours */
     bool bulk_ended;   /* one of ours, since the last poll: others may wait for it */
-    unsigned nstreams;
-    uint64_t unacked; /* request packets of ours, over all streams */
+    uint64_t unacked;  /* request packets of ours, over all streams */
 };
 
 extern const struct tug_transport tug_transport_packets;

@@ -33,7 +33,6 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
     stream->next = packets->all;
     packets->all = stream;
     packets->streams[peer] = stream;
-    packets->nstreams++;
     return stream;
 }
 

@@ -18,7 +18,6 @@
 struct tug_buffer {
     struct tug_buffer *next;
     struct tug_packet packet;
-    uint32_t number;     /* of the packet; 0: no requests in it */
     MPI_Request request; /* the mpi wire's */
     uint64_t memory[];
 };
@@ -45,8 +44,6 @@ struct tug_wire_type {
     /* Looks for packets and hands each to wire->receive, a bounded number of them; gets what was
      * sent on its way. True if anything moved. */
     bool (*poll)(struct tug_wire *wire);
-    /* True if the wire still has packets that were sent in its hands. */
-    bool (*busy)(struct tug_wire *wire);
     void (*close)(struct tug_wire *wire); /* collective */
 };
 

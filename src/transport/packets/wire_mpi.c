@@ -111,10 +111,6 @@ static bool mpi_poll(struct tug_wire *wire) {
     return moved;
 }
 
-static bool mpi_busy(struct tug_wire *wire) {
-    return ((struct mpi_wire *)wire)->nsends > 0;
-}
-
 static void mpi_close(struct tug_wire *wire) {
     struct mpi_wire *mpi = (struct mpi_wire *)wire;
     for (uint32_t i = 0; i < RECEIVES; i++) {
@@ -127,7 +123,7 @@ static void mpi_close(struct tug_wire *wire) {
 }
 
 static const struct tug_wire_type mpi_type = {
-    .name = "mpi", .send = mpi_send, .poll = mpi_poll, .busy = mpi_busy, .close = mpi_close};
+    .name = "mpi", .send = mpi_send, .poll = mpi_poll, .close = mpi_close};
 
 /* The pool counts what is under way; receives always are. */
 static bool take_receives(struct mpi_wire *mpi) {

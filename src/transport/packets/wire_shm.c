@@ -64,11 +64,6 @@ static bool shm_poll(struct tug_wire *wire) {
     return taken > 0;
 }
 
-static bool shm_busy(struct tug_wire *wire) {
-    (void)wire;
-    return false;
-}
-
 static void shm_close(struct tug_wire *wire) {
     struct shm_wire *shm = (struct shm_wire *)wire;
     wire->fabric->bell = NULL;
@@ -78,7 +73,7 @@ static void shm_close(struct tug_wire *wire) {
 }
 
 static const struct tug_wire_type shm_type = {
-    .name = "shm", .send = shm_send, .poll = shm_poll, .busy = shm_busy, .close = shm_close};
+    .name = "shm", .send = shm_send, .poll = shm_poll, .close = shm_close};
 
 struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
     struct shm_wire *shm = calloc(1, sizeof(*shm));
