@@ -235,12 +235,13 @@ static MPI_Datatype make_array(MPI_Datatype inner) {
     return type;
 }
 
-static MPI_Datatype make_resized(MPI_Datatype inner) {
+/* Negative extents are for whole types: the host does not pack rows of those where it says. */
+static MPI_Datatype make_resized(MPI_Datatype inner, bool whole) {
     MPI_Datatype type;
     MPI_Aint lb, extent, low, true_extent;
     MUST(MPI_Type_get_true_extent(inner, &low, &true_extent));
     lb = draw(2) ? low : (MPI_Aint)draw(60) - 40;
-    extent = draw(4) ? true_extent + (MPI_Aint)draw(2) * 8 : (MPI_Aint)draw(100) - 40;
+    extent = draw(4) ? true_extent + (MPI_Aint)draw(2) * 8 : (MPI_Aint)draw(60) - (whole ? 60 : 0);
     if (draw(2))
         MUST(MPI_Type_create_resized(inner, lb, extent, &type));
     else
@@ -264,7 +265,7 @@ static MPI_Datatype draw_type(int depth, MPI_Datatype only) {
     type = kind < 4    ? make_vector(inner)
            : kind < 6  ? make_indexed(inner)
            : kind == 6 ? make_array(inner)
-                       : make_resized(inner);
+                       : make_resized(inner, false);
     release(&inner);
     return type;
 }
@@ -424,6 +425,11 @@ static void random_types(int rounds) {
         draw(2);
         MPI_Datatype only = draw(2) ? basic(false) : MPI_DATATYPE_NULL;
         MPI_Datatype type = draw_type((int)draw(5), only);
+        if (draw(8) == 0) {
+            MPI_Datatype inner = type;
+            type = make_resized(inner, true);
+            release(&inner);
+        }
         long before = live;
         int count = (int)draw(4);
         if (getenv("CHECK_SAY") != NULL) {
