@@ -15,20 +15,35 @@ MPI_Datatype tug_type_element(MPI_Datatype type) {
     return flat != NULL ? flat->element : MPI_DATATYPE_NULL;
 }
 
+/* The bounds of one item as the host tells them: too wide where parts of it are there no times. */
+static void ask_host(MPI_Datatype type, MPI_Count *size, MPI_Count *first, MPI_Count *end,
+                     MPI_Count *extent) {
+    MPI_Count lb;
+    tug_host.Type_size_c(type, size);
+    tug_host.Type_get_true_extent_c(type, first, end);
+    *end += *first;
+    tug_host.Type_get_extent_c(type, &lb, extent);
+}
+
 bool tug_data_describe_derived(struct tug_data *data, MPI_Comm comm) {
-    MPI_Count bytes, size, low, true_extent, lb, extent;
+    MPI_Count bytes, size, first, end, extent;
     /* the one question that a bad handle or an uncommitted type answers with an error, on comm */
     if (tug_host.Pack_size_c(data->count, data->type, comm, &bytes) != MPI_SUCCESS)
         return false;
-    tug_host.Type_size_c(data->type, &size);
-    tug_host.Type_get_true_extent_c(data->type, &low, &true_extent);
-    tug_host.Type_get_extent_c(data->type, &lb, &extent);
     const struct tug_flat *flat = tug_flat_get(data->type);
+    data->contiguous = flat != NULL && flat->contiguous;
+    if (flat != NULL) {
+        size = (MPI_Count)flat->size;
+        first = flat->first;
+        end = flat->end;
+        extent = flat->extent;
+    } else {
+        ask_host(data->type, &size, &first, &end, &extent);
+    }
     MPI_Count last = data->count > 0 ? (data->count - 1) * extent : 0;
     data->bytes = (size_t)(data->count * size);
-    data->first = (MPI_Aint)(low + (last < 0 ? last : 0));
-    data->end = (MPI_Aint)(low + true_extent + (last > 0 ? last : 0));
-    data->contiguous = flat != NULL && flat->contiguous;
+    data->first = (MPI_Aint)(first + (last < 0 ? last : 0));
+    data->end = (MPI_Aint)(end + (last > 0 ? last : 0));
     return true;
 }
 
