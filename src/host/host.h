@@ -57,9 +57,7 @@
     X(Type_create_keyval)                                                                          \
     X(Type_free_keyval)                                                                            \
     X(Type_get_attr)                                                                               \
-    X(Type_get_contents)                                                                           \
     X(Type_get_contents_c)                                                                         \
-    X(Type_get_envelope)                                                                           \
     X(Type_get_envelope_c)                                                                         \
     X(Type_get_extent_c)                                                                           \
     X(Type_get_true_extent_c)                                                                      \

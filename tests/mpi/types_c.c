@@ -1,6 +1,7 @@
 /*
- * rma_types_c: operations with a datatype made by the calls with large counts, and with one whose
- * last field is there no times and would lie behind the end of the window.
+ * types_c: operations and a persistent broadcast with datatypes made by the calls with large
+ * counts; and an operation with a type whose last field is there no times and would lie behind the
+ * end of the window.
  *
  * The error handlers are MPI's own: whoever asks the host about such a type in the wrong way ends
  * the job.
@@ -74,9 +75,34 @@ static void absent_field(const int *mine) {
     MUST(MPI_Type_free(&type));
 }
 
+static void broadcast(MPI_Count stride) {
+    MPI_Datatype type;
+    MPI_Request request;
+    int values[N];
+    if (stride == 1)
+        MUST(MPI_Type_contiguous_c(HALF, MPI_INT, &type));
+    else
+        MUST(MPI_Type_vector_c(HALF, 1, stride, MPI_INT, &type));
+    MUST(MPI_Type_commit(&type));
+    MUST(MPI_Bcast_init(values, 1, type, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < N; i++)
+            values[i] = value(check_rank, i + round);
+        MUST(MPI_Start(&request));
+        MUST(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        for (int i = 0; i < N; i++) {
+            bool sent = i < HALF * stride && i % stride == 0;
+            int wanted = value(sent ? 0 : check_rank, i + round);
+            CHECK(values[i] == wanted, "element %d: %d, not %d", i, values[i], wanted);
+        }
+    }
+    MUST(MPI_Request_free(&request));
+    MUST(MPI_Type_free(&type));
+}
+
 int main(int argc, char **argv) {
     int mine[HALF];
-    check_begin(&argc, &argv, "rma_types_c");
+    check_begin(&argc, &argv, "types_c");
     target = (check_rank + 1) % check_nranks;
     source = (check_rank + check_nranks - 1) % check_nranks;
     for (int i = 0; i < HALF; i++)
@@ -85,6 +111,8 @@ int main(int argc, char **argv) {
         MPI_Win_allocate(N * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win));
     every_other(mine);
     absent_field(mine);
+    broadcast(1);
+    broadcast(2);
     MUST(MPI_Win_free(&win));
     return check_end();
 }
