@@ -95,7 +95,8 @@ fail:
     return NULL;
 }
 
-void tug_direct_free(struct tug_direct *direct) {
+static void release(struct tug_window *window) {
+    struct tug_direct *direct = window->direct;
     tug_block_give(direct->team, direct->block);
     tug_team_drop(direct->team);
     free(direct);
@@ -109,13 +110,7 @@ static int reach(const struct tug_rma *o, struct tug_data *data, struct tug_dire
     if (__builtin_expect((unsigned)o->target >= (unsigned)direct->nranks || o->disp < 0, 0))
         return TUG_DIRECT_REFUSED;
     struct tug_direct_target *target = &direct->targets[o->target];
-    uint8_t everyone = atomic_load_explicit(&direct->everyone, memory_order_relaxed);
-    uint8_t access = atomic_load_explicit(&target->access, memory_order_relaxed);
-    if (__builtin_expect(everyone & TUG_ACCESS_FENCE, 0))
-        atomic_store_explicit(&direct->fence_used, true, memory_order_relaxed);
-    else if (__builtin_expect(!(everyone & TUG_ACCESS_ALL) &&
-                                  !(access & (TUG_ACCESS_LOCKED | TUG_ACCESS_START)),
-                              0))
+    if (__builtin_expect(!tug_epochs_allow(&o->window->epochs, o->target), 0))
         return MPI_ERR_RMA_SYNC;
     MPI_Aint offset;
     if (__builtin_expect(__builtin_mul_overflow(o->disp, target->disp_unit, &offset) ||
@@ -423,3 +418,94 @@ int tug_direct_compare_and_swap(const struct tug_rma *o) {
 int tug_direct_request(const struct tug_direct *direct, MPI_Request *request) {
     return tug_host.Irecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, direct->team->comm, request);
 }
+
+/* ---- synchronisation: operations are plain loads and stores, and the caller (sync.c) puts memory
+ * fences around every call here ---- */
+
+static int fence(struct tug_window *window) {
+    struct tug_direct *direct = window->direct;
+    tug_barrier_wait(direct->fence, (uint32_t)direct->nranks, tug_shim_poll_host);
+    return MPI_SUCCESS;
+}
+
+/* Post-start-complete-wait is the host's, over a window that has nothing outstanding. */
+#define WAITS(call) (tug_engine_host_begin(), waited(call))
+static int waited(int error) {
+    tug_engine_host_end();
+    return error;
+}
+
+static int start(struct tug_window *window, MPI_Group group, int assert) {
+    return WAITS(tug_host.Win_start(group, assert, window->handle));
+}
+
+static int complete(struct tug_window *window) {
+    return WAITS(tug_host.Win_complete(window->handle));
+}
+
+static int post(struct tug_window *window, MPI_Group group, int assert) {
+    return WAITS(tug_host.Win_post(group, assert, window->handle));
+}
+
+static int wait_exposure(struct tug_window *window) {
+    return WAITS(tug_host.Win_wait(window->handle));
+}
+
+static int test_exposure(struct tug_window *window, int *flag) {
+    return WAITS(tug_host.Win_test(window->handle, flag));
+}
+
+static int lock(struct tug_window *window, int rank, bool exclusive) {
+    struct tug_rwlock *lock = &window->direct->targets[rank].control->lock;
+    if (exclusive)
+        tug_rwlock_lock_exclusive(lock, tug_shim_poll_host);
+    else
+        tug_rwlock_lock_shared(lock, tug_shim_poll_host);
+    return MPI_SUCCESS;
+}
+
+static int unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
+    struct tug_rwlock *lock = &window->direct->targets[rank].control->lock;
+    if (taken && exclusive)
+        tug_rwlock_unlock_exclusive(lock);
+    else if (taken)
+        tug_rwlock_unlock_shared(lock);
+    return MPI_SUCCESS;
+}
+
+static int lock_all(struct tug_window *window) {
+    for (int r = 0; r < window->direct->nranks; r++)
+        (void)lock(window, r, false);
+    return MPI_SUCCESS;
+}
+
+static int unlock_all(struct tug_window *window, bool taken) {
+    for (int r = 0; r < window->direct->nranks; r++)
+        (void)unlock(window, r, false, taken);
+    return MPI_SUCCESS;
+}
+
+static int flush(struct tug_window *window, int rank) {
+    (void)window, (void)rank;
+    return MPI_SUCCESS;
+}
+
+static int flush_all(struct tug_window *window) {
+    (void)window;
+    return MPI_SUCCESS;
+}
+
+const struct tug_lane tug_direct_lane = {.name = "direct",
+                                         .fence = fence,
+                                         .start = start,
+                                         .complete = complete,
+                                         .post = post,
+                                         .wait = wait_exposure,
+                                         .test = test_exposure,
+                                         .lock = lock,
+                                         .lock_all = lock_all,
+                                         .unlock = unlock,
+                                         .unlock_all = unlock_all,
+                                         .flush = flush,
+                                         .flush_all = flush_all,
+                                         .release = release};

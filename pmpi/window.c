@@ -153,6 +153,7 @@ static void disown(struct tug_window *window) {
     table_clear(window);
     list_remove(window);
     tug_host.Errhandler_free(&window->errhandler);
+    tug_epochs_fini(&window->epochs);
     free(window->place);
     free(window->near);
     free(window);
@@ -160,8 +161,8 @@ static void disown(struct tug_window *window) {
 
 /* The host's window is gone. */
 static void window_release(struct tug_window *window) {
-    if (window->direct != NULL)
-        tug_direct_free(window->direct);
+    if (window->lane != NULL)
+        window->lane->release(window);
     else
         tug_engine_attend(-1);
     disown(window);
@@ -333,7 +334,8 @@ static struct tug_team *team_of_node(MPI_Comm comm) {
 static bool go_direct(const struct allocation *a, struct tug_team *team) {
     struct tug_window *window = adopt(*a->win);
     bool contiguous = a->shared && !info_says(a->info, "alloc_shared_noncontig", "true");
-    bool willing = window != NULL && !info_says(a->info, "tugboat_lane", "native");
+    bool willing = window != NULL && !info_says(a->info, "tugboat_lane", "native") &&
+                   tug_epochs_init(&window->epochs, team->nranks);
     struct tug_direct *direct = tug_direct_create(team, a->size, a->disp_unit, contiguous, willing);
     if (direct == NULL) {
         if (window != NULL)
@@ -341,6 +343,7 @@ static bool go_direct(const struct allocation *a, struct tug_team *team) {
         return false;
     }
     window->direct = direct;
+    window->lane = &tug_direct_lane;
     keep_geometry(window, direct->targets[direct->rank].base, a->size, a->disp_unit);
     *(void **)a->baseptr = window->base;
     tug_log(TUG_VERBOSE_INFO, "window %#x: direct lane", (unsigned)*a->win);
@@ -436,7 +439,8 @@ int tug_shim_Win_get_info(MPI_Win win, MPI_Info *info_used) {
     if (window == NULL)
         return error;
     if (error == MPI_SUCCESS)
-        tug_host.Info_set(*info_used, "tugboat_lane", window->direct ? "direct" : "native");
+        tug_host.Info_set(*info_used, "tugboat_lane",
+                          window->lane != NULL ? window->lane->name : "native");
     return tug_window_report(window, error);
 }
 
@@ -473,7 +477,7 @@ int tug_shim_Win_free(MPI_Win *win) {
     struct tug_window *window = win == NULL ? NULL : tug_window_find(*win);
     if (window == NULL)
         return tug_host.Win_free(win);
-    if (window->direct != NULL && tug_direct_in_epoch(window->direct))
+    if (window->lane != NULL && tug_epochs_open(&window->epochs))
         return tug_window_raise(window, MPI_ERR_RMA_SYNC);
     tug_engine_drain();
     int deferred = tug_window_settle(window, MPI_SUCCESS);
@@ -493,7 +497,7 @@ void tug_window_free_left_over(void) {
         MPI_Win handle = window->handle;
         next = window->newer;
         tug_engine_drain();
-        if (window->direct != NULL && tug_direct_in_epoch(window->direct))
+        if (window->lane != NULL && tug_epochs_open(&window->epochs))
             continue;
         if (tug_host.Win_free(&handle) == MPI_SUCCESS) /* an open epoch: it stays */
             window_release(window);
