@@ -108,7 +108,7 @@ static void release(struct tug_window *window) {
 static int reach(const struct tug_rma *o, struct tug_data *data, struct tug_direct_target **found) {
     struct tug_direct *direct = o->window->direct;
     if (__builtin_expect((unsigned)o->target >= (unsigned)direct->nranks || o->disp < 0, 0))
-        return TUG_DIRECT_REFUSED;
+        return TUG_RMA_REFUSED;
     struct tug_direct_target *target = &direct->targets[o->target];
     if (__builtin_expect(!tug_epochs_allow(&o->window->epochs, o->target), 0))
         return MPI_ERR_RMA_SYNC;
@@ -165,7 +165,7 @@ static inline int transfer(const struct tug_rma *o, void *here, bool into_target
     struct tug_direct_target *target;
     if (!describe(&origin, here, o->origin_count, o->origin_type, o) ||
         !describe(&data, NULL, o->target_count, o->target_type, o))
-        return TUG_DIRECT_REFUSED;
+        return TUG_RMA_REFUSED;
     RETURN_IF_NOBODY(o);
     int error = reach(o, &data, &target);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
@@ -219,19 +219,13 @@ struct elements {
     tug_reduction reduce;
 };
 
-/* MPICH's handles of predefined operations: 0x580000NN. What is none the host refuses; some pairs
- * of op and type that MPI does not define it would try. */
-static int no_reduction(MPI_Op op) {
-    return (uint32_t)op >> 8 == 0x580000 ? MPI_ERR_OP : TUG_DIRECT_REFUSED;
-}
-
 /* All but their number. */
 static int find_elements(const struct tug_rma *o, struct elements *elements) {
     MPI_Count lb, size, extent;
     elements->type = tug_type_element(o->target_type);
     elements->reduce = tug_reduction_find(o->op, elements->type);
     if (elements->reduce == NULL)
-        return no_reduction(o->op);
+        return tug_rma_no_reduction(o->op);
     if (o->op != MPI_NO_OP && tug_type_element(o->origin_type) != elements->type)
         return MPI_ERR_TYPE;
     if (tug_type_is_basic(elements->type)) {
@@ -296,7 +290,7 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
     struct tug_data data, from = none, old = none;
     struct tug_direct_target *target;
     if (!describe(&data, NULL, o->target_count, o->target_type, o))
-        return TUG_DIRECT_REFUSED;
+        return TUG_RMA_REFUSED;
     int error = find_elements(o, &elements);
     if (error != MPI_SUCCESS)
         return error;
@@ -340,7 +334,7 @@ release_from:
 int tug_direct_accumulate(const struct tug_rma *o) {
     struct tug_data origin;
     if (!describe(&origin, (void *)o->origin, o->origin_count, o->origin_type, o))
-        return TUG_DIRECT_REFUSED;
+        return TUG_RMA_REFUSED;
     return accumulate(o, &origin, NULL);
 }
 
@@ -350,7 +344,7 @@ int tug_direct_get_accumulate(const struct tug_rma *o) {
     if ((reads_origin &&
          !describe(&origin, (void *)o->origin, o->origin_count, o->origin_type, o)) ||
         !describe(&result, o->result, o->result_count, o->result_type, o))
-        return TUG_DIRECT_REFUSED;
+        return TUG_RMA_REFUSED;
     return accumulate(o, reads_origin ? &origin : NULL, &result);
 }
 
@@ -360,7 +354,7 @@ int tug_direct_get_accumulate(const struct tug_rma *o) {
 static int lock_element(const struct tug_rma *o, struct tug_data *data, struct tug_mutex **mutex) {
     struct tug_direct_target *target;
     if (!describe(data, NULL, 1, o->origin_type, o))
-        return TUG_DIRECT_REFUSED;
+        return TUG_RMA_REFUSED;
     int error = reach(o, data, &target);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
@@ -374,7 +368,7 @@ int tug_direct_fetch_and_op(const struct tug_rma *o) {
     struct tug_mutex *mutex;
     tug_reduction reduce = tug_reduction_find(o->op, o->origin_type);
     if (reduce == NULL)
-        return tug_type_is_basic(o->origin_type) ? no_reduction(o->op) : TUG_DIRECT_REFUSED;
+        return tug_type_is_basic(o->origin_type) ? tug_rma_no_reduction(o->op) : TUG_RMA_REFUSED;
     RETURN_IF_NOBODY(o);
     if (!tug_type_is_basic(o->origin_type)) { /* a pair, perhaps with a gap */
         struct tug_rma as_vector = *o;
@@ -391,18 +385,11 @@ int tug_direct_fetch_and_op(const struct tug_rma *o) {
     return MPI_SUCCESS;
 }
 
-/* MPI has it for integers, bytes and logicals. */
-static bool has_compare_and_swap(MPI_Datatype type) {
-    return tug_reduction_find(MPI_BAND, type) != NULL ||
-           (tug_reduction_find(MPI_LAND, type) != NULL &&
-            tug_reduction_find(MPI_SUM, type) == NULL);
-}
-
 int tug_direct_compare_and_swap(const struct tug_rma *o) {
     struct tug_data data;
     struct tug_mutex *mutex;
-    if (!has_compare_and_swap(o->origin_type))
-        return TUG_DIRECT_REFUSED;
+    if (!tug_reduction_compares(o->origin_type))
+        return TUG_RMA_REFUSED;
     RETURN_IF_NOBODY(o);
     int error = lock_element(o, &data, &mutex);
     if (error != MPI_SUCCESS)

@@ -60,13 +60,9 @@ struct tug_direct {
 struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
                                      bool contiguous, bool willing);
 
-/* What an operation returns that was not done because an argument is not as MPI wants it: the
- * host, asked to do the same, says what is wrong. Not an MPI error class. */
-#define TUG_DIRECT_REFUSED (-1)
-
 /* The operations: done when they return. MPI_SUCCESS, an error class for the window's handler
  * (MPI_ERR_RMA_SYNC outside of an epoch, MPI_ERR_RMA_RANGE outside of the target's memory,
- * MPI_ERR_ARG if origin and target differ in size, MPI_ERR_NO_MEM), or TUG_DIRECT_REFUSED. Any
+ * MPI_ERR_ARG if origin and target differ in size, MPI_ERR_NO_MEM), or TUG_RMA_REFUSED. Any
  * thread. */
 int tug_direct_put(const struct tug_rma *o);
 int tug_direct_get(const struct tug_rma *o);

@@ -294,6 +294,7 @@ int tug_context_create(MPI_Comm comm, enum tug_drive drive, tug_context **result
     context->drive = drive;
     context->deferred_first = context->deferred_last = TUG_NO_TAG;
     context->fabric.context = context;
+    context->everything = (struct tug_registration){.context = context, .bytes = SIZE_MAX};
     context->fabric.comm = context->fabric.node_comm = MPI_COMM_NULL;
     context->fabric.deliver = deliver;
     context->fabric.called = called;
@@ -383,7 +384,8 @@ int tug_context_free(tug_context **handle) {
 void tug_llcl_finalize(void) {
     while (contexts != NULL) {
         tug_context *context = contexts;
-        tug_warn_once("MPI is finalised while LLCL contexts are open: they are freed");
+        if (!context->internal)
+            tug_warn_once("MPI is finalised while LLCL contexts are open: they are freed");
         (void)tug_context_free(&context);
     }
 }

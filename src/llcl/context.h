@@ -44,7 +44,9 @@ struct tug_call_entry {
 
 struct tug_context {
     struct tug_fabric fabric;
-    struct tug_service service; /* TUG_DRIVE_ENGINE */
+    bool internal;                      /* another floor's, not the program's */
+    struct tug_registration everything; /* see tug_context_everything() */
+    struct tug_service service;         /* TUG_DRIVE_ENGINE */
     enum tug_drive drive;
     unsigned posts;           /* since the last poll; holder only */
     pthread_mutex_t lock;     /* TUG_DRIVE_DIRECT: its baton */
@@ -74,6 +76,12 @@ bool tug_context_busy(const struct tug_context *context);
 
 /* Posts what callbacks started while the direct context's lock was held. Holder only. */
 void tug_context_post_deferred(struct tug_context *context);
+
+/* All memory of this process, as local memory only: offset is the address. For floors whose users
+ * register nothing; devices do not take it. */
+static inline struct tug_registration *tug_context_everything(struct tug_context *context) {
+    return &context->everything;
+}
 
 /* tug_counter_add(counter, 0), n times. */
 void tug_counter_add_many(void *counter, uint64_t n);

@@ -85,7 +85,9 @@ static inline int check_local(const struct tug_context *context, const struct re
     if (request->local->offset > registration->bytes ||
         request->bytes > registration->bytes - request->local->offset)
         return TUG_ERR_RANGE;
-    *local = registration->base + request->local->offset;
+    *local = registration == &context->everything
+                 ? (unsigned char *)(uintptr_t)request->local->offset
+                 : registration->base + request->local->offset;
     return 0;
 }
 

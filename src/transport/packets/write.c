@@ -229,8 +229,7 @@ static void wait_in_line(struct tug_fabric *fabric, struct tug_stream *stream,
 static void deliver_here(struct tug_fabric *fabric, struct tug_operation *operation) {
     if (operation->kind == TUG_OPERATION_CALL) {
         const struct tug_caller caller = {(int)fabric->rank, tug_fabric_tag(fabric, operation)};
-        operation->scratch = TUG_PACKETS_SENT;
-        tug_fabric_local(operation);
+        operation->scratch = TUG_PACKETS_SENT; /* its memory is used until it has been handled */
         int status = fabric->called(fabric, caller, operation->op, tug_operation_data(operation),
                                     operation->bytes);
         if (status != 0) {
