@@ -108,8 +108,10 @@ static void describe_element(MPI_Datatype element, struct tug_flat *flat) {
         PAIR_LAYOUT(flat, long double);
     else
         flat->element_size = flat->element_extent = tug_type_basic_size(element);
-    if (!is_pair(element) || flat->gap_from == flat->gap_to) /* no gap, or one at the end */
+    if (!is_pair(element) || flat->gap_from == flat->gap_to) { /* no gap, or one at the end */
         flat->gap_from = flat->element_size;
+        flat->gap_to = flat->element_extent;
+    }
     flat->element = element;
 }
 

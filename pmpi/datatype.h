@@ -25,7 +25,7 @@ struct tug_flat {
     size_t nruns;          /* of elements (bytes without one type) in an item; neighbours count
                               twice where only the walk joins them */
     bool contiguous;       /* any number of items is one run of bytes from offset 0 */
-    size_t gap_from, gap_to; /* in an element: the bytes of a pair's gap; the rest is data */
+    size_t gap_from, gap_to; /* in an element: the bytes [from, to) of a pair's gap, perhaps none */
     struct tug_node root;    /* an item */
 };
 

@@ -146,6 +146,10 @@ void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned 
 /* Waits until all that was started to the rank is complete. An error class. */
 int tug_remote_flush(struct tug_remote *remote, int rank);
 
+/* Returns when done(argument) is true. Meanwhile this rank's engine serves the others, and its host
+ * MPI gets on, on which what is waited for may depend. */
+void tug_remote_wait(struct tug_remote *remote, bool (*done)(void *), void *argument);
+
 /* The error class for a TUG_ERR_*. */
 int tug_remote_error(int status);
 

@@ -1,8 +1,10 @@
 /* What epochs of the packet lane wait for: answers and notices of the other ranks' engines. */
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "pmpi/epoch.h"
 #include "pmpi/remote.h"
+#include "pmpi/shim.h"
 #include "pmpi/window.h"
 
 /* ---- telling and waiting ---- */
@@ -40,13 +42,59 @@ int tug_remote_error(int status) {
     }
 }
 
+/* A wait of a few microseconds has no time for the host. */
+#define HOST_POLL_NS 20000
+
+struct wait {
+    bool (*done)(void *);
+    void *argument;
+    uint64_t polled; /* when; 0: the wait has just begun */
+};
+
+static bool is_over(void *pointer) {
+    struct wait *wait = pointer;
+    if (wait->done(wait->argument))
+        return true;
+    uint64_t now = tug_clock_ns();
+    if (wait->polled == 0)
+        wait->polled = now;
+    if (now - wait->polled < HOST_POLL_NS)
+        return false;
+    wait->polled = now;
+    tug_shim_poll_host();
+    return wait->done(wait->argument);
+}
+
+void tug_remote_wait(struct tug_remote *remote, bool (*done)(void *), void *argument) {
+    struct wait wait = {done, argument, 0};
+    if (!done(argument))
+        tug_wait(remote->domain->context, is_over, &wait);
+}
+
+struct target_count {
+    const struct tug_counter *counter;
+    uint64_t value;
+};
+
+static bool has_counted(void *argument) {
+    const struct target_count *awaited = argument;
+    return tug_counter_value(awaited->counter) >= awaited->value;
+}
+
+/* A TUG_ERR_*, told once. */
+static int wait_counter(struct tug_remote *remote, struct tug_counter *counter, uint64_t value) {
+    struct target_count awaited = {counter, value};
+    tug_remote_wait(remote, has_counted, &awaited);
+    int status = __atomic_load_n(&counter->status, __ATOMIC_RELAXED);
+    if (__builtin_expect(status != 0, 0))
+        __atomic_store_n(&counter->status, 0, __ATOMIC_RELAXED);
+    return status;
+}
+
 int tug_remote_flush(struct tug_remote *remote, int rank) {
     struct tug_remote_target *target = &remote->targets[rank];
     uint64_t started = atomic_load_explicit(&target->started, memory_order_relaxed);
-    int status = tug_counter_wait(remote->domain->context, &target->counter, started);
-    if (__builtin_expect(status != 0, 0)) /* told once */
-        __atomic_store_n(&target->counter.status, 0, __ATOMIC_RELAXED);
-    return tug_remote_error(status);
+    return tug_remote_error(wait_counter(remote, &target->counter, started));
 }
 
 static int flush_every(struct tug_remote *remote) {
@@ -70,7 +118,7 @@ static bool has_come(void *argument) {
 
 static void await(struct tug_remote *remote, _Atomic uint32_t *count, uint32_t value) {
     struct awaited awaited = {count, value};
-    tug_wait(remote->domain->context, has_come, &awaited);
+    tug_remote_wait(remote, has_come, &awaited);
 }
 
 /* ---- fence ---- */
@@ -204,7 +252,7 @@ static int lock(struct tug_window *window, int rank, bool exclusive) {
     struct tug_remote *remote = window->remote;
     struct tug_counter granted = {0};
     ask(remote, rank, exclusive, &granted);
-    return tug_remote_error(tug_counter_wait(remote->domain->context, &granted, 1));
+    return tug_remote_error(wait_counter(remote, &granted, 1));
 }
 
 static int lock_all(struct tug_window *window) {
@@ -212,8 +260,7 @@ static int lock_all(struct tug_window *window) {
     struct tug_counter granted = {0};
     for (int r = 0; r < remote->nranks; r++)
         ask(remote, (remote->rank + r) % remote->nranks, false, &granted);
-    return tug_remote_error(
-        tug_counter_wait(remote->domain->context, &granted, (uint64_t)remote->nranks));
+    return tug_remote_error(wait_counter(remote, &granted, (uint64_t)remote->nranks));
 }
 
 /* Complete first: a large block travels by itself and may be later than the message. */
