@@ -10,6 +10,7 @@
 
 #include "host/host.h"
 #include "llcl/context.h"
+#include "persistent/request.h"
 #include "persistent/team.h"
 #include "pmpi/datatype.h"
 #include "pmpi/layout.h"
@@ -21,29 +22,14 @@
 
 /* The parts of an operation that returns a request. */
 struct bundle {
+    struct tug_request request;
     _Atomic uint32_t left; /* parts, and one for the call that starts them */
     _Atomic int status;    /* the first error */
     struct tug_counter *counter;
-    MPI_Request request;
 };
 
-static int query_request(void *state, MPI_Status *status) {
-    const struct bundle *bundle = state;
-    tug_host.Status_set_elements(status, MPI_BYTE, 0);
-    tug_host.Status_set_cancelled(status, 0);
-    status->MPI_SOURCE = MPI_ANY_SOURCE;
-    status->MPI_TAG = MPI_ANY_TAG;
-    return tug_remote_error(atomic_load(&bundle->status));
-}
-
-static int free_request(void *state) {
-    free(state);
-    return MPI_SUCCESS;
-}
-
-static int cancel_request(void *state, int complete) {
-    (void)state, (void)complete;
-    return MPI_SUCCESS;
+static void destroy(struct tug_request *request) {
+    free(request);
 }
 
 /* One part is over. The last one completes the request, after which the bundle may be gone. */
@@ -55,7 +41,8 @@ static void end_part(void *pointer, int status) {
     if (atomic_fetch_sub(&bundle->left, 1) > 1)
         return;
     struct tug_counter *counter = bundle->counter;
-    tug_host.Grequest_complete(bundle->request);
+    bundle->request.error = tug_remote_error(atomic_load(&bundle->status));
+    tug_request_complete(&bundle->request);
     tug_counter_add(counter, 0);
 }
 
@@ -87,15 +74,16 @@ static int begin_request(const struct tug_rma *o, struct ways *ways) {
     struct bundle *bundle = calloc(1, sizeof(*bundle));
     if (bundle == NULL)
         return MPI_ERR_NO_MEM;
+    bundle->request.once = true;
+    bundle->request.comm = ways->remote->team->comm; /* whose handler returns */
+    bundle->request.destroy = destroy;
     atomic_init(&bundle->left, 1);
     bundle->counter = &ways->target->counter;
-    int error = tug_host.Grequest_start(query_request, free_request, cancel_request, bundle,
-                                        &bundle->request);
-    if (error != MPI_SUCCESS) {
+    if (tug_request_register(&bundle->request) != 0) {
         free(bundle);
-        return error;
+        return MPI_ERR_NO_MEM;
     }
-    *o->request = bundle->request;
+    *o->request = bundle->request.handle;
     tug_remote_begin(ways->target, 1);
     ways->bundle = bundle;
     return MPI_SUCCESS;

@@ -52,8 +52,6 @@
     X(Pack_c)                                                                                      \
     X(Pack_size_c)                                                                                 \
     X(Reduce)                                                                                      \
-    X(Status_set_cancelled)                                                                        \
-    X(Status_set_elements)                                                                         \
     X(Type_commit)                                                                                 \
     X(Type_contiguous)                                                                             \
     X(Type_create_keyval)                                                                          \
