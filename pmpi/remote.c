@@ -1,5 +1,6 @@
 #include "pmpi/remote.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,19 +11,85 @@
 #include "persistent/team.h"
 #include "pmpi/window.h"
 
-/* ---- what a communicator's windows share ---- */
+/* ---- domains ---- */
 
-static void domain_free(void *pointer) {
-    struct tug_domain *domain = pointer;
-    if (domain->context != NULL)
-        (void)tug_context_free(&domain->context);
+/* A team's part in a domain; the team's `domain`. */
+struct membership {
+    struct tug_domain *domain;
+    struct tug_team *team;
+    int *process_of; /* [nranks of the team] ranks in the domain */
+};
+
+static struct tug_domain *domains; /* oldest last */
+static pthread_mutex_t domains_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void domain_end(struct tug_domain *domain) {
+    pthread_mutex_lock(&domains_lock);
+    struct tug_domain **at = &domains;
+    while (*at != domain)
+        at = &(*at)->next;
+    *at = domain->next;
+    pthread_mutex_unlock(&domains_lock);
+    (void)tug_context_free(&domain->context);
     free(domain);
 }
 
-/* Collective, the same answer everywhere: NULL if it cannot be had. */
-static struct tug_domain *domain_of(struct tug_team *team) {
-    if (team->domain != NULL)
-        return team->domain;
+/* The team goes, and with it its own domain: nobody else holds it. Collective. */
+static void membership_end(void *pointer) {
+    struct membership *membership = pointer;
+    struct tug_domain *domain = membership->domain;
+    if (domain->team == membership->team)
+        domain_end(domain);
+    else
+        tug_team_drop(domain->team);
+    free(membership->process_of);
+    free(membership);
+}
+
+/* Where the team's ranks are in the domain. False if they are not all there. */
+static bool find_processes(const struct tug_domain *domain, const struct tug_team *team,
+                           int *process_of) {
+    MPI_Group mine, its;
+    bool all = true;
+    int *ranks = malloc((size_t)team->nranks * sizeof(*ranks));
+    if (ranks == NULL)
+        return false;
+    for (int r = 0; r < team->nranks; r++)
+        ranks[r] = r;
+    tug_host.Comm_group(team->comm, &mine);
+    tug_host.Comm_group(domain->team->comm, &its);
+    tug_host.Group_translate_ranks(mine, team->nranks, ranks, its, process_of);
+    tug_host.Group_free(&mine);
+    tug_host.Group_free(&its);
+    for (int r = 0; r < team->nranks; r++)
+        all &= process_of[r] >= 0 && process_of[r] < domain->team->nranks;
+    free(ranks);
+    return all;
+}
+
+/* The oldest domain that has all ranks of the team, or NULL. */
+static struct tug_domain *find_domain(const struct tug_team *team, int *process_of) {
+    struct tug_domain *found = NULL;
+    pthread_mutex_lock(&domains_lock);
+    for (struct tug_domain *domain = domains; domain != NULL; domain = domain->next)
+        if (domain->team->nranks >= team->nranks && find_processes(domain, team, process_of))
+            found = domain;
+    if (found != NULL && found != domains)
+        (void)find_processes(found, team, process_of);
+    pthread_mutex_unlock(&domains_lock);
+    return found;
+}
+
+/* True on all ranks if all have found the same. */
+static bool agree_on(const struct tug_domain *domain, MPI_Comm comm) {
+    uint64_t session = domain == NULL ? 0 : domain->context->fabric.session;
+    uint64_t votes[2] = {session, ~session};
+    tug_host.Allreduce(MPI_IN_PLACE, votes, 2, MPI_UINT64_T, MPI_BOR, comm);
+    return votes[0] == ~votes[1] && session != 0;
+}
+
+/* A domain of the team's own. */
+static struct tug_domain *domain_make(struct tug_team *team) {
     struct tug_domain *domain = calloc(1, sizeof(*domain));
     if (!tug_all_agree(team->comm, domain != NULL)) {
         free(domain);
@@ -35,13 +102,44 @@ static struct tug_domain *domain_of(struct tug_team *team) {
         return NULL;
     }
     domain->context->internal = true;
+    domain->team = team;
     tug_remote_serve(domain);
-    team->domain = domain;
-    team->domain_free = domain_free;
+    pthread_mutex_lock(&domains_lock);
+    domain->next = domains;
+    domains = domain;
+    pthread_mutex_unlock(&domains_lock);
     return domain;
 }
 
-/* The same on all ranks: creation and end of windows are collective. */
+/* Collective, the same answer everywhere: NULL if there is none. */
+static struct membership *membership_of(struct tug_team *team) {
+    if (team->domain != NULL)
+        return team->domain;
+    struct membership *membership = calloc(1, sizeof(*membership));
+    int *process_of = malloc((size_t)team->nranks * sizeof(*process_of));
+    struct tug_domain *domain = NULL;
+    if (!tug_all_agree(team->comm, membership != NULL && process_of != NULL))
+        goto fail;
+    domain = find_domain(team, process_of);
+    if (agree_on(domain, team->comm)) {
+        tug_team_hold(domain->team);
+    } else {
+        domain = domain_make(team);
+        for (int r = 0; r < team->nranks; r++)
+            process_of[r] = r;
+    }
+    if (domain == NULL)
+        goto fail;
+    *membership = (struct membership){domain, team, process_of};
+    team->domain = membership;
+    team->domain_free = membership_end;
+    return membership;
+fail:
+    free(membership);
+    free(process_of);
+    return NULL;
+}
+
 static uint32_t free_number(const struct tug_domain *domain) {
     uint32_t i = 0;
     while (i < TUG_REMOTE_WINDOWS && atomic_load(&domain->windows[i]) != NULL)
@@ -55,6 +153,7 @@ struct part {
     struct tug_key key;
     MPI_Aint size;
     MPI_Aint disp_unit;
+    uint64_t number;
 };
 
 /* Collective if it allocates. */
@@ -89,8 +188,10 @@ static void give_memory(struct tug_remote *remote) {
 
 /* Tells the others where this rank's memory is. The last that a creation waits for, see agree() in
  * window.c. False without memory. */
-static bool exchange(struct tug_remote *remote, MPI_Aint disp_unit, MPI_Comm comm) {
-    struct part mine = {.size = remote->size, .disp_unit = disp_unit};
+static bool exchange(struct tug_remote *remote, MPI_Aint disp_unit,
+                     const struct membership *membership) {
+    MPI_Comm comm = membership->team->comm;
+    struct part mine = {.size = remote->size, .disp_unit = disp_unit, .number = remote->number};
     struct part *all = malloc((size_t)remote->nranks * sizeof(*all));
     if (!tug_all_agree(comm, all != NULL)) {
         free(all);
@@ -102,7 +203,7 @@ static bool exchange(struct tug_remote *remote, MPI_Aint disp_unit, MPI_Comm com
         remote->targets[r].key = all[r].key;
         remote->targets[r].size = all[r].size;
         remote->targets[r].disp_unit = all[r].disp_unit;
-        remote->targets[r].seat.next = -1;
+        remote->targets[r].number = (uint32_t)all[r].number;
     }
     free(all);
     return true;
@@ -110,27 +211,33 @@ static bool exchange(struct tug_remote *remote, MPI_Aint disp_unit, MPI_Comm com
 
 /* ---- creation and end ---- */
 
-static struct tug_remote *make(struct tug_team *team, struct tug_domain *domain) {
+static struct tug_remote *make(const struct membership *membership) {
+    struct tug_team *team = membership->team;
     size_t n = (size_t)team->nranks;
     struct tug_remote *remote = calloc(1, sizeof(*remote) + n * sizeof(remote->targets[0]));
     if (remote == NULL)
         return NULL;
     remote->team = team;
-    remote->domain = domain;
+    remote->domain = membership->domain;
     remote->nranks = team->nranks;
     remote->rank = team->rank;
     remote->lock_first = remote->lock_last = -1;
-    remote->number = free_number(domain);
+    remote->number = free_number(remote->domain);
+    for (int r = 0; r < team->nranks; r++) {
+        remote->targets[r].process = membership->process_of[r];
+        remote->targets[r].seat.next = -1;
+    }
     return remote;
 }
 
 struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint size,
                                      MPI_Aint disp_unit, bool allocate, bool willing) {
     tug_engine_keep_quiet();
-    struct tug_domain *domain = domain_of(team);
-    if (domain == NULL)
+    struct membership *membership = membership_of(team);
+    if (membership == NULL)
         return NULL;
-    struct tug_remote *remote = make(team, domain);
+    struct tug_domain *domain = membership->domain;
+    struct tug_remote *remote = make(membership);
     willing = willing && remote != NULL && remote->number < TUG_REMOTE_WINDOWS &&
               size < (MPI_Aint)1 << TUG_REMOTE_PLACE_BITS;
     if (!tug_all_agree(team->comm, willing)) {
@@ -144,10 +251,10 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
         free(remote);
         return NULL;
     }
-    /* release: handlers look it up */
+    /* release: handlers look it up from now on, for others are through with the creation earlier */
     atomic_store_explicit(&domain->windows[remote->number], remote, memory_order_release);
     tug_engine_keep_quiet();
-    if (!exchange(remote, disp_unit, team->comm)) {
+    if (!exchange(remote, disp_unit, membership)) {
         atomic_store(&domain->windows[remote->number], NULL);
         give_memory(remote);
         free(remote);

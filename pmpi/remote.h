@@ -15,7 +15,7 @@
  * that the flushes of several threads are one wait. Errors found at the target come back the same
  * way and surface in the flush.
  *
- *   remote.c        a communicator's context, creation and end of windows
+ *   remote.c        contexts and who shares them, creation and end of windows
  *   remote_rma.c    the origin: operations become LLCL's
  *   remote_serve.c  the target: accumulates, fetching operations, locks, notices
  *   remote_sync.c   what epochs wait for
@@ -37,13 +37,16 @@
 struct tug_team;
 struct tug_lane;
 
-#define TUG_REMOTE_WINDOWS 4096 /* open at once on one communicator */
+#define TUG_REMOTE_WINDOWS 4096 /* open at once in a domain */
 #define TUG_REMOTE_ROUNDS 31    /* of a barrier: 2^31 ranks */
 
-/* What the windows of one communicator share. Hangs on its team. */
+/* What windows share: a context of LLCL and the numbers by which messages name windows. Made for a
+ * communicator, and used by the windows of all those whose ranks it has. */
 struct tug_domain {
     tug_context *context;
-    struct tug_remote *_Atomic windows[TUG_REMOTE_WINDOWS]; /* by number, the same on all ranks */
+    struct tug_team *team; /* it was made for */
+    struct tug_domain *next;
+    struct tug_remote *_Atomic windows[TUG_REMOTE_WINDOWS]; /* by this rank's number */
 };
 
 /* A lock that this rank's memory is under, or that waits for it; holder only. */
@@ -58,6 +61,8 @@ enum tug_seat { TUG_SEAT_EMPTY, TUG_SEAT_WAITS, TUG_SEAT_SHARED, TUG_SEAT_EXCLUS
 
 struct tug_remote_target {
     struct tug_key key;
+    int process;     /* its rank in the domain */
+    uint32_t number; /* of the window there */
     MPI_Aint size;
     MPI_Aint disp_unit;
     struct tug_counter counter; /* operations of this rank that are complete there */
@@ -113,12 +118,14 @@ int tug_remote_compare_and_swap(const struct tug_rma *o);
 
 /* ---- between the files ---- */
 
-/* What a message or call begins with; operands follow. Host byte order. */
+/* What a message or call begins with; operands follow. Host byte order. The window's number is the
+ * target's. */
 struct tug_remote_head {
     uint16_t window;
     uint8_t op;     /* the low byte of MPICH's handle of the operation; notices: the round */
     uint8_t what;   /* notices: enum tug_notice; locks: exclusive */
-    uint32_t type;  /* MPICH's handle of the elements' predefined type */
+    uint32_t type;  /* MPICH's handle of the elements' predefined type; locks and notices: the
+                       sender's rank in the window */
     uint64_t place; /* offset in the target's memory << 16 | elements */
 };
 

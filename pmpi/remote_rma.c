@@ -51,7 +51,7 @@ struct ways {
     tug_context *context;
     struct tug_remote *remote;
     struct tug_remote_target *target;
-    int rank;
+    int process;
     MPI_Aint offset; /* of the target's first item in its memory */
     struct bundle *bundle;
 };
@@ -136,7 +136,7 @@ static inline int reach(const struct tug_rma *o, const struct tug_data *data, st
                               (offset > target->size - data->end || offset + data->first < 0)),
                          0))
         return MPI_ERR_RMA_RANGE;
-    *ways = (struct ways){remote->domain->context, remote, target, o->target, offset, NULL};
+    *ways = (struct ways){remote->domain->context, remote, target, target->process, offset, NULL};
     return MPI_SUCCESS;
 }
 
@@ -149,14 +149,14 @@ static inline void move_run(const struct ways *ways, bool into_target, MPI_Aint 
     const struct tug_local_address local = {tug_context_everything(ways->context),
                                             (size_t)(uintptr_t)here};
     if (into_target) {
-        const struct tug_write_params write = {.dest_proc = ways->rank,
+        const struct tug_write_params write = {.dest_proc = ways->process,
                                                .dest_raddr = there,
                                                .src_laddr = local,
                                                .size_in_bytes = bytes,
                                                .on_complete = next_part(ways)};
         TUG_REMOTE_TRY(ways->context, tug_try_write_async(ways->context, &write));
     } else {
-        const struct tug_read_params read = {.src_proc = ways->rank,
+        const struct tug_read_params read = {.src_proc = ways->process,
                                              .src_raddr = there,
                                              .dest_laddr = local,
                                              .size_in_bytes = bytes,
@@ -253,7 +253,7 @@ static void free_letter(void *letter, int status) {
 static struct tug_remote_head head_of(const struct ways *ways, MPI_Op op, MPI_Datatype type,
                                       MPI_Aint offset, size_t n) {
     return (struct tug_remote_head){
-        .window = (uint16_t)ways->remote->number,
+        .window = (uint16_t)ways->target->number,
         .op = (uint8_t)op,
         .type = (uint32_t)type,
         .place = (uint64_t)(ways->offset + offset) << 16 | (uint16_t)n,
@@ -262,7 +262,7 @@ static struct tug_remote_head head_of(const struct ways *ways, MPI_Op op, MPI_Da
 
 static inline void send_message(const struct ways *ways, const void *payload, size_t bytes,
                                 struct tug_callback on_local) {
-    const struct tug_am_params message = {.dest_proc = ways->rank,
+    const struct tug_am_params message = {.dest_proc = ways->process,
                                           .handler = TUG_MESSAGE_ACCUMULATE,
                                           .payload = payload,
                                           .size_in_bytes = bytes,
@@ -274,7 +274,7 @@ static inline void send_message(const struct ways *ways, const void *payload, si
 static inline void send_call(const struct ways *ways, unsigned id, const void *payload,
                              size_t bytes, void *answer, size_t answer_bytes,
                              struct tug_callback on_local, struct tug_callback on_complete) {
-    const struct tug_call_params call = {.dest_proc = ways->rank,
+    const struct tug_call_params call = {.dest_proc = ways->process,
                                          .handler = id,
                                          .payload = payload,
                                          .size_in_bytes = bytes,

@@ -65,6 +65,15 @@ static bool find_place(struct request *request) {
     return true;
 }
 
+/* The sender's part in a window, for locks and notices; NULL if it is not who it says. */
+static struct tug_remote_target *find_sender(const struct request *request, int process) {
+    struct tug_remote *remote = request->remote;
+    uint32_t rank = request->head.type;
+    if (rank >= (uint32_t)remote->nranks || remote->targets[rank].process != process)
+        return NULL;
+    return &remote->targets[rank];
+}
+
 static void complain(int source) {
     tug_log(TUG_LOG_ERROR, "rank %d sends a one-sided operation that makes no sense: dropped",
             source);
@@ -149,7 +158,7 @@ static void grant(struct tug_remote *remote) {
             remote->exclusive = true;
         else
             remote->nshared++;
-        const struct tug_caller caller = {rank, seat->tag};
+        const struct tug_caller caller = {remote->targets[rank].process, seat->tag};
         tug_answer(remote->domain->context, caller, NULL, 0);
     }
 }
@@ -157,42 +166,42 @@ static void grant(struct tug_remote *remote) {
 static void on_lock(tug_context *context, struct tug_caller caller, const void *payload,
                     size_t bytes, void *domain) {
     struct request request;
-    struct tug_lock_seat *seat;
+    struct tug_remote_target *sender = NULL;
     (void)context;
-    if (!read_head(domain, payload, bytes, &request) ||
-        (seat = &request.remote->targets[caller.process].seat)->holds != TUG_SEAT_EMPTY) {
-        complain(caller.process); /* and it waits for ever: no answer is a grant */
+    if (read_head(domain, payload, bytes, &request))
+        sender = find_sender(&request, caller.process);
+    if (sender == NULL || sender->seat.holds != TUG_SEAT_EMPTY) {
+        complain(caller.process); /* and it waits for ever: no answer is a refusal */
         return;
     }
     struct tug_remote *remote = request.remote;
-    *seat = (struct tug_lock_seat){caller.tag, -1, TUG_SEAT_WAITS, request.head.what != 0};
+    int32_t rank = (int32_t)request.head.type;
+    sender->seat = (struct tug_lock_seat){caller.tag, -1, TUG_SEAT_WAITS, request.head.what != 0};
     if (remote->lock_first < 0)
-        remote->lock_first = caller.process;
+        remote->lock_first = rank;
     else
-        remote->targets[remote->lock_last].seat.next = caller.process;
-    remote->lock_last = caller.process;
+        remote->targets[remote->lock_last].seat.next = rank;
+    remote->lock_last = rank;
     grant(remote);
 }
 
 static void on_unlock(tug_context *context, int source, const void *payload, size_t bytes,
                       void *domain) {
     struct request request;
+    struct tug_remote_target *sender = NULL;
     (void)context;
-    if (!read_head(domain, payload, bytes, &request)) {
+    if (read_head(domain, payload, bytes, &request))
+        sender = find_sender(&request, source);
+    if (sender == NULL || sender->seat.holds < TUG_SEAT_SHARED) {
         complain(source);
         return;
     }
-    struct tug_remote *remote = request.remote;
-    struct tug_lock_seat *seat = &remote->targets[source].seat;
-    if (seat->holds == TUG_SEAT_EXCLUSIVE)
-        remote->exclusive = false;
-    else if (seat->holds == TUG_SEAT_SHARED)
-        remote->nshared--;
+    if (sender->seat.holds == TUG_SEAT_EXCLUSIVE)
+        request.remote->exclusive = false;
     else
-        complain(source);
-    if (seat->holds != TUG_SEAT_WAITS)
-        seat->holds = TUG_SEAT_EMPTY;
-    grant(remote);
+        request.remote->nshared--;
+    sender->seat.holds = TUG_SEAT_EMPTY;
+    grant(request.remote);
 }
 
 /* ---- notices ---- */
@@ -200,12 +209,14 @@ static void on_unlock(tug_context *context, int source, const void *payload, siz
 static void on_notice(tug_context *context, int source, const void *payload, size_t bytes,
                       void *domain) {
     struct request request;
+    struct tug_remote_target *from = NULL;
     (void)context;
-    if (!read_head(domain, payload, bytes, &request) || request.head.op >= TUG_REMOTE_ROUNDS) {
+    if (read_head(domain, payload, bytes, &request) && request.head.op < TUG_REMOTE_ROUNDS)
+        from = find_sender(&request, source);
+    if (from == NULL) {
         complain(source);
         return;
     }
-    struct tug_remote_target *from = &request.remote->targets[source];
     /* seq_cst: waiters set WAIT before they look, see tug_engine_wait() */
     switch (request.head.what) {
     case TUG_NOTICE_POST:

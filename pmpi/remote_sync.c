@@ -9,17 +9,19 @@
 
 /* ---- telling and waiting ---- */
 
-static struct tug_remote_head head_of(const struct tug_remote *remote, unsigned what,
+static struct tug_remote_head head_of(const struct tug_remote *remote, int rank, unsigned what,
                                       unsigned round) {
-    return (struct tug_remote_head){
-        .window = (uint16_t)remote->number, .op = (uint8_t)round, .what = (uint8_t)what};
+    return (struct tug_remote_head){.window = (uint16_t)remote->targets[rank].number,
+                                    .op = (uint8_t)round,
+                                    .what = (uint8_t)what,
+                                    .type = (uint32_t)remote->rank};
 }
 
 void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,
                      unsigned round) {
     struct tug_remote_target *target = &remote->targets[rank];
-    struct tug_remote_head head = head_of(remote, what, round); /* short: copied by the call */
-    const struct tug_am_params message = {.dest_proc = rank,
+    struct tug_remote_head head = head_of(remote, rank, what, round); /* copied by the call */
+    const struct tug_am_params message = {.dest_proc = target->process,
                                           .handler = id,
                                           .payload = &head,
                                           .size_in_bytes = sizeof(head),
@@ -239,8 +241,8 @@ static int test_exposure(struct tug_window *window, int *flag) {
 
 /* Asks for the lock; the counter hears when it is granted. */
 static void ask(struct tug_remote *remote, int rank, bool exclusive, struct tug_counter *granted) {
-    struct tug_remote_head head = head_of(remote, exclusive, 0); /* short: copied by the call */
-    const struct tug_call_params call = {.dest_proc = rank,
+    struct tug_remote_head head = head_of(remote, rank, exclusive, 0); /* copied by the call */
+    const struct tug_call_params call = {.dest_proc = remote->targets[rank].process,
                                          .handler = TUG_CALL_LOCK,
                                          .payload = &head,
                                          .size_in_bytes = sizeof(head),

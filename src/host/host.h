@@ -23,6 +23,7 @@
     X(Comm_call_errhandler)                                                                        \
     X(Comm_create_keyval)                                                                          \
     X(Comm_free)                                                                                   \
+    X(Comm_group)                                                                                  \
     X(Comm_get_attr)                                                                               \
     X(Comm_rank)                                                                                   \
     X(Comm_set_attr)                                                                               \
