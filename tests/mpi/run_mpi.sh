@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Runs one MPI test program one way, for CTest.
 #
-#   run_mpi.sh --mpiexec PATH --way host|tug|native|off|either --ranks N [--nodes one|emulated|tcp]
-#              [--lib LIBTUGBOAT] [--tool LIB] [--env NAME=VALUE]... -- PROGRAM [ARG]...
+#   run_mpi.sh --mpiexec PATH --way host|tug|native|packet|off|either --ranks N
+#              [--nodes one|emulated|tcp] [--lib LIBTUGBOAT] [--tool LIB] [--env NAME=VALUE]...
+#              -- PROGRAM [ARG]...
 #
 # host is the program on the MPI alone: the oracle that shows the program itself to be right.
-# native is under the tug, with every window in the native lane.
+# native is under the tug, with every window in the native lane; packet, with every window in the
+# packet lane that can be there.
 # either documents a defect of the host MPI: the program may be right or not, but it must end.
 # emulated makes every rank a node of its own; tcp puts a real network stack below that as well.
 # The exit status is the program's; 77 is a skip. A preload that did not happen is a failure: ld.so
@@ -36,11 +38,11 @@ unset LD_PRELOAD
 
 preload=$tool_before
 case $way in
-tug | native | off)
+tug | native | packet | off)
     [ -r "$lib" ] || { echo "run_mpi.sh: no library at '$lib'" >&2; exit 2; }
     preload=${preload:+$preload:}$lib
     [ $way = off ] && settings+=("TUGBOAT=off")
-    [ $way = native ] && settings+=("TUGBOAT_RMA=native")
+    [[ $way = native || $way = packet ]] && settings+=("TUGBOAT_RMA=$way")
     ;;
 host | either) ;;
 *) echo "run_mpi.sh: unknown way '$way'" >&2; exit 2 ;;
