@@ -55,12 +55,14 @@ static bool grow(uint32_t *index) {
     return true;
 }
 
-/* The engine's word that the operation is over. A request that the program has freed goes with it.
- */
-static void completed(struct tug_job *job) {
-    struct tug_request *request = (struct tug_request *)job;
+/* A request that the program has freed goes with its operation. */
+void tug_request_complete(struct tug_request *request) {
     if (atomic_fetch_or(&request->state, TUG_REQUEST_COMPLETE) & TUG_REQUEST_FREED)
         request->destroy(request);
+}
+
+static void completed(struct tug_job *job) {
+    tug_request_complete((struct tug_request *)job);
 }
 
 int tug_request_register(struct tug_request *request) {
@@ -76,7 +78,7 @@ int tug_request_register(struct tug_request *request) {
         return TUG_ERR_NO_MEMORY;
     request->handle = (MPI_Request)(TUG_REQUEST_FIRST + index);
     request->job.completed = completed;
-    request->active = false;
+    request->active = request->once;
     request->error = MPI_SUCCESS;
     atomic_store(&request->state, 0);
     atomic_store(place(index), request);

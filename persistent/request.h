@@ -1,4 +1,5 @@
-/* Requests of our own: the handle that the program holds for a persistent collective.
+/* Requests of our own: the handle that the program holds for a persistent collective, or for a
+ * one-sided operation of the packet lane (`once`: it ends with its operation).
  *
  * A handle must be told from the host's by one comparison, and must never be one of the host's.
  * MPICH's handles carry their kind in bits 31-30 and the object's type in 29-26; kind 0 is invalid,
@@ -37,6 +38,7 @@ struct tug_request {
     MPI_Request handle;
     MPI_Comm comm; /* errors of the operation go to its handler */
     bool active;
+    bool once;              /* active from the beginning; no job */
     int error;              /* of the operation, set before TUG_REQUEST_COMPLETE */
     _Atomic uint32_t state; /* TUG_REQUEST_COMPLETE, TUG_REQUEST_FREED */
     /* Prepares the job for another run; just before it is launched. */
@@ -58,6 +60,9 @@ struct tug_request *tug_request_find(MPI_Request handle);
 
 /* Gives the request a handle and resets its state. 0 or TUG_ERR_NO_MEMORY. Any thread. */
 int tug_request_register(struct tug_request *request);
+
+/* The operation is over. Any thread; the request may be gone afterwards. */
+void tug_request_complete(struct tug_request *request);
 
 /* Starts an inactive request. */
 void tug_request_start(struct tug_request *request);

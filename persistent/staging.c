@@ -7,9 +7,11 @@
 
 /* True if elements of the type lie one after another, each a plain block of bytes in order. */
 static bool is_contiguous(MPI_Datatype type) {
-    int nints, naddresses, ntypes, combiner;
-    MPI_Count size, lb, extent;
-    if (tug_host.Type_get_envelope(type, &nints, &naddresses, &ntypes, &combiner) != MPI_SUCCESS)
+    int combiner, unused;
+    MPI_Count nints, naddresses, ncounts, ntypes, size, lb, extent, count;
+    MPI_Datatype inner;
+    if (tug_host.Type_get_envelope_c(type, &nints, &naddresses, &ncounts, &ntypes, &combiner) !=
+        MPI_SUCCESS)
         return false;
     if (combiner == MPI_COMBINER_NAMED) {
         tug_host.Type_size_c(type, &size);
@@ -18,13 +20,12 @@ static bool is_contiguous(MPI_Datatype type) {
     }
     if (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP)
         return false;
-    int count;
-    MPI_Datatype inner;
-    if (nints > 1 || naddresses != 0 || ntypes != 1 ||
-        tug_host.Type_get_contents(type, nints, 0, 1, &count, NULL, &inner) != MPI_SUCCESS)
+    if (nints > 1 || naddresses != 0 || ncounts > 1 || ntypes != 1 ||
+        tug_host.Type_get_contents_c(type, nints, 0, ncounts, 1, &unused, NULL, &count, &inner) !=
+            MPI_SUCCESS)
         return false;
     bool contiguous = is_contiguous(inner);
-    tug_host.Type_get_envelope(inner, &nints, &naddresses, &ntypes, &combiner);
+    tug_host.Type_get_envelope_c(inner, &nints, &naddresses, &ncounts, &ntypes, &combiner);
     if (combiner != MPI_COMBINER_NAMED)
         tug_host.Type_free(&inner);
     return contiguous;

@@ -79,6 +79,8 @@ static int make_communicators(struct tug_team *team, MPI_Comm comm) {
 
 /* Frees what there is. Collective if the communicators were made. */
 static void team_free(struct tug_team *team) {
+    if (team->domain != NULL)
+        team->domain_free(team->domain);
     for (int r = 0; team->bells != NULL && r < team->node_size; r++)
         tug_engine_forget_bell(tug_team_bell(team, r));
     tug_arena_fini(team);

@@ -83,8 +83,10 @@ struct tug_team {
     uint32_t meetings;           /* so far */
     struct tug_channel **channels;
     int nchannels, channel_capacity;
-    uint64_t *votes;        /* room for an agreement over all channels */
-    _Atomic int references; /* requests and windows of this rank */
+    uint64_t *votes;                   /* room for an agreement over all channels */
+    _Atomic int references;            /* requests and windows of this rank */
+    void *domain;                      /* what its windows share, or NULL; ends with the team, by */
+    void (*domain_free)(void *domain); /* ... this, collective */
 };
 
 /* What a rank brings to a meeting. */

@@ -95,7 +95,8 @@ fail:
     return NULL;
 }
 
-void tug_direct_free(struct tug_direct *direct) {
+static void release(struct tug_window *window) {
+    struct tug_direct *direct = window->direct;
     tug_block_give(direct->team, direct->block);
     tug_team_drop(direct->team);
     free(direct);
@@ -107,15 +108,9 @@ void tug_direct_free(struct tug_direct *direct) {
 static int reach(const struct tug_rma *o, struct tug_data *data, struct tug_direct_target **found) {
     struct tug_direct *direct = o->window->direct;
     if (__builtin_expect((unsigned)o->target >= (unsigned)direct->nranks || o->disp < 0, 0))
-        return TUG_DIRECT_REFUSED;
+        return TUG_RMA_REFUSED;
     struct tug_direct_target *target = &direct->targets[o->target];
-    uint8_t everyone = atomic_load_explicit(&direct->everyone, memory_order_relaxed);
-    uint8_t access = atomic_load_explicit(&target->access, memory_order_relaxed);
-    if (__builtin_expect(everyone & TUG_ACCESS_FENCE, 0))
-        atomic_store_explicit(&direct->fence_used, true, memory_order_relaxed);
-    else if (__builtin_expect(!(everyone & TUG_ACCESS_ALL) &&
-                                  !(access & (TUG_ACCESS_LOCKED | TUG_ACCESS_START)),
-                              0))
+    if (__builtin_expect(!tug_epochs_allow(&o->window->epochs, o->target), 0))
         return MPI_ERR_RMA_SYNC;
     MPI_Aint offset;
     if (__builtin_expect(__builtin_mul_overflow(o->disp, target->disp_unit, &offset) ||
@@ -170,7 +165,7 @@ static inline int transfer(const struct tug_rma *o, void *here, bool into_target
     struct tug_direct_target *target;
     if (!describe(&origin, here, o->origin_count, o->origin_type, o) ||
         !describe(&data, NULL, o->target_count, o->target_type, o))
-        return TUG_DIRECT_REFUSED;
+        return TUG_RMA_REFUSED;
     RETURN_IF_NOBODY(o);
     int error = reach(o, &data, &target);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
@@ -224,19 +219,13 @@ struct elements {
     tug_reduction reduce;
 };
 
-/* MPICH's handles of predefined operations: 0x580000NN. What is none the host refuses; some pairs
- * of op and type that MPI does not define it would try. */
-static int no_reduction(MPI_Op op) {
-    return (uint32_t)op >> 8 == 0x580000 ? MPI_ERR_OP : TUG_DIRECT_REFUSED;
-}
-
 /* All but their number. */
 static int find_elements(const struct tug_rma *o, struct elements *elements) {
     MPI_Count lb, size, extent;
     elements->type = tug_type_element(o->target_type);
     elements->reduce = tug_reduction_find(o->op, elements->type);
     if (elements->reduce == NULL)
-        return no_reduction(o->op);
+        return tug_rma_no_reduction(o->op);
     if (o->op != MPI_NO_OP && tug_type_element(o->origin_type) != elements->type)
         return MPI_ERR_TYPE;
     if (tug_type_is_basic(elements->type)) {
@@ -301,7 +290,7 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
     struct tug_data data, from = none, old = none;
     struct tug_direct_target *target;
     if (!describe(&data, NULL, o->target_count, o->target_type, o))
-        return TUG_DIRECT_REFUSED;
+        return TUG_RMA_REFUSED;
     int error = find_elements(o, &elements);
     if (error != MPI_SUCCESS)
         return error;
@@ -345,7 +334,7 @@ release_from:
 int tug_direct_accumulate(const struct tug_rma *o) {
     struct tug_data origin;
     if (!describe(&origin, (void *)o->origin, o->origin_count, o->origin_type, o))
-        return TUG_DIRECT_REFUSED;
+        return TUG_RMA_REFUSED;
     return accumulate(o, &origin, NULL);
 }
 
@@ -355,7 +344,7 @@ int tug_direct_get_accumulate(const struct tug_rma *o) {
     if ((reads_origin &&
          !describe(&origin, (void *)o->origin, o->origin_count, o->origin_type, o)) ||
         !describe(&result, o->result, o->result_count, o->result_type, o))
-        return TUG_DIRECT_REFUSED;
+        return TUG_RMA_REFUSED;
     return accumulate(o, reads_origin ? &origin : NULL, &result);
 }
 
@@ -365,7 +354,7 @@ int tug_direct_get_accumulate(const struct tug_rma *o) {
 static int lock_element(const struct tug_rma *o, struct tug_data *data, struct tug_mutex **mutex) {
     struct tug_direct_target *target;
     if (!describe(data, NULL, 1, o->origin_type, o))
-        return TUG_DIRECT_REFUSED;
+        return TUG_RMA_REFUSED;
     int error = reach(o, data, &target);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
@@ -379,7 +368,7 @@ int tug_direct_fetch_and_op(const struct tug_rma *o) {
     struct tug_mutex *mutex;
     tug_reduction reduce = tug_reduction_find(o->op, o->origin_type);
     if (reduce == NULL)
-        return tug_type_is_basic(o->origin_type) ? no_reduction(o->op) : TUG_DIRECT_REFUSED;
+        return tug_type_is_basic(o->origin_type) ? tug_rma_no_reduction(o->op) : TUG_RMA_REFUSED;
     RETURN_IF_NOBODY(o);
     if (!tug_type_is_basic(o->origin_type)) { /* a pair, perhaps with a gap */
         struct tug_rma as_vector = *o;
@@ -396,18 +385,11 @@ int tug_direct_fetch_and_op(const struct tug_rma *o) {
     return MPI_SUCCESS;
 }
 
-/* MPI has it for integers, bytes and logicals. */
-static bool has_compare_and_swap(MPI_Datatype type) {
-    return tug_reduction_find(MPI_BAND, type) != NULL ||
-           (tug_reduction_find(MPI_LAND, type) != NULL &&
-            tug_reduction_find(MPI_SUM, type) == NULL);
-}
-
 int tug_direct_compare_and_swap(const struct tug_rma *o) {
     struct tug_data data;
     struct tug_mutex *mutex;
-    if (!has_compare_and_swap(o->origin_type))
-        return TUG_DIRECT_REFUSED;
+    if (!tug_reduction_compares(o->origin_type))
+        return TUG_RMA_REFUSED;
     RETURN_IF_NOBODY(o);
     int error = lock_element(o, &data, &mutex);
     if (error != MPI_SUCCESS)
@@ -423,3 +405,94 @@ int tug_direct_compare_and_swap(const struct tug_rma *o) {
 int tug_direct_request(const struct tug_direct *direct, MPI_Request *request) {
     return tug_host.Irecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, direct->team->comm, request);
 }
+
+/* ---- synchronisation: operations are plain loads and stores, and the caller (sync.c) puts memory
+ * fences around every call here ---- */
+
+static int fence(struct tug_window *window) {
+    struct tug_direct *direct = window->direct;
+    tug_barrier_wait(direct->fence, (uint32_t)direct->nranks, tug_shim_poll_host);
+    return MPI_SUCCESS;
+}
+
+/* Post-start-complete-wait is the host's, over a window that has nothing outstanding. */
+#define WAITS(call) (tug_engine_host_begin(), waited(call))
+static int waited(int error) {
+    tug_engine_host_end();
+    return error;
+}
+
+static int start(struct tug_window *window, MPI_Group group, int assert) {
+    return WAITS(tug_host.Win_start(group, assert, window->handle));
+}
+
+static int complete(struct tug_window *window) {
+    return WAITS(tug_host.Win_complete(window->handle));
+}
+
+static int post(struct tug_window *window, MPI_Group group, int assert) {
+    return WAITS(tug_host.Win_post(group, assert, window->handle));
+}
+
+static int wait_exposure(struct tug_window *window) {
+    return WAITS(tug_host.Win_wait(window->handle));
+}
+
+static int test_exposure(struct tug_window *window, int *flag) {
+    return WAITS(tug_host.Win_test(window->handle, flag));
+}
+
+static int lock(struct tug_window *window, int rank, bool exclusive) {
+    struct tug_rwlock *lock = &window->direct->targets[rank].control->lock;
+    if (exclusive)
+        tug_rwlock_lock_exclusive(lock, tug_shim_poll_host);
+    else
+        tug_rwlock_lock_shared(lock, tug_shim_poll_host);
+    return MPI_SUCCESS;
+}
+
+static int unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
+    struct tug_rwlock *lock = &window->direct->targets[rank].control->lock;
+    if (taken && exclusive)
+        tug_rwlock_unlock_exclusive(lock);
+    else if (taken)
+        tug_rwlock_unlock_shared(lock);
+    return MPI_SUCCESS;
+}
+
+static int lock_all(struct tug_window *window) {
+    for (int r = 0; r < window->direct->nranks; r++)
+        (void)lock(window, r, false);
+    return MPI_SUCCESS;
+}
+
+static int unlock_all(struct tug_window *window, bool taken) {
+    for (int r = 0; r < window->direct->nranks; r++)
+        (void)unlock(window, r, false, taken);
+    return MPI_SUCCESS;
+}
+
+static int flush(struct tug_window *window, int rank) {
+    (void)window, (void)rank;
+    return MPI_SUCCESS;
+}
+
+static int flush_all(struct tug_window *window) {
+    (void)window;
+    return MPI_SUCCESS;
+}
+
+const struct tug_lane tug_direct_lane = {.name = "direct",
+                                         .fence = fence,
+                                         .start = start,
+                                         .complete = complete,
+                                         .post = post,
+                                         .wait = wait_exposure,
+                                         .test = test_exposure,
+                                         .lock = lock,
+                                         .lock_all = lock_all,
+                                         .unlock = unlock,
+                                         .unlock_all = unlock_all,
+                                         .flush = flush,
+                                         .flush_all = flush_all,
+                                         .release = release};

@@ -13,7 +13,7 @@
  * begin, so that accumulates on the same element, whatever their type and length, exclude each
  * other. MPI promises atomicity per element and no more.
  *
- * Epochs are ours to check, since the host sees no operation (epoch.c).
+ * Epochs are checked by epoch.c; what they wait for is a barrier and locks in shared memory.
  */
 #ifndef TUG_PMPI_DIRECT_H
 #define TUG_PMPI_DIRECT_H
@@ -27,6 +27,7 @@
 #include "pmpi/rma.h"
 
 struct tug_chunk;
+struct tug_lane;
 struct tug_team;
 
 #define TUG_STRIPES 32        /* mutexes of a target */
@@ -38,33 +39,17 @@ struct tug_control {
     struct tug_mutex stripes[TUG_STRIPES];
 };
 
-/* Why this rank may touch a target's memory: bits of tug_direct.everyone and of a target's access.
- */
-enum {
-    TUG_ACCESS_SHARED = 1,    /* MPI_Win_lock */
-    TUG_ACCESS_EXCLUSIVE = 2, /* MPI_Win_lock */
-    TUG_ACCESS_ALL = 4,       /* MPI_Win_lock_all; everyone only */
-    TUG_ACCESS_FENCE = 8,     /* MPI_Win_fence; everyone only */
-    TUG_ACCESS_START = 16,    /* MPI_Win_start; in everyone: such an epoch is open */
-    TUG_ACCESS_NOCHECK = 32,  /* beside a lock: it was not taken, the program sees to it */
-};
-#define TUG_ACCESS_LOCKED (TUG_ACCESS_SHARED | TUG_ACCESS_EXCLUSIVE)
-
 struct tug_direct_target {
     unsigned char *base;
     MPI_Aint size;
     MPI_Aint disp_unit;
     struct tug_control *control;
-    _Atomic uint8_t access;
 };
 
 struct tug_direct {
     struct tug_team *team;   /* held */
     struct tug_chunk *block; /* of shared memory */
     struct tug_barrier *fence;
-    _Atomic uint8_t everyone; /* what holds for every target */
-    _Atomic bool fence_used;  /* the open fence epoch has seen an operation */
-    _Atomic uint32_t nlocks;  /* targets with TUG_ACCESS_LOCKED */
     int nranks, rank;
     struct tug_direct_target targets[];
 };
@@ -75,16 +60,9 @@ struct tug_direct {
 struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
                                      bool contiguous, bool willing);
 
-/* Gives the memory back, when no rank uses the window any more. Collective. */
-void tug_direct_free(struct tug_direct *direct);
-
-/* What an operation returns that was not done because an argument is not as MPI wants it: the
- * host, asked to do the same, says what is wrong. Not an MPI error class. */
-#define TUG_DIRECT_REFUSED (-1)
-
 /* The operations: done when they return. MPI_SUCCESS, an error class for the window's handler
  * (MPI_ERR_RMA_SYNC outside of an epoch, MPI_ERR_RMA_RANGE outside of the target's memory,
- * MPI_ERR_ARG if origin and target differ in size, MPI_ERR_NO_MEM), or TUG_DIRECT_REFUSED. Any
+ * MPI_ERR_ARG if origin and target differ in size, MPI_ERR_NO_MEM), or TUG_RMA_REFUSED. Any
  * thread. */
 int tug_direct_put(const struct tug_rma *o);
 int tug_direct_get(const struct tug_rma *o);
@@ -93,21 +71,7 @@ int tug_direct_get_accumulate(const struct tug_rma *o);
 int tug_direct_fetch_and_op(const struct tug_rma *o);
 int tug_direct_compare_and_swap(const struct tug_rma *o);
 
-/* Synchronisation (epoch.c), as MPI_Win_x with the window's lane decided: what the call returns
- * before the window's handler has seen it. MPI_ERR_RMA_SYNC for a call that no epoch, or another,
- * allows. */
-int tug_direct_fence(struct tug_window *window, int assert);
-int tug_direct_start(struct tug_window *window, MPI_Group group, int assert);
-int tug_direct_complete(struct tug_window *window);
-int tug_direct_lock(struct tug_window *window, int lock_type, int rank, int assert);
-int tug_direct_unlock(struct tug_window *window, int rank);
-int tug_direct_lock_all(struct tug_window *window, int assert);
-int tug_direct_unlock_all(struct tug_window *window);
-int tug_direct_flush(struct tug_window *window, int rank);
-int tug_direct_flush_all(struct tug_window *window);
-
-/* True while an epoch is open in which this rank may access others: the window cannot be freed. */
-bool tug_direct_in_epoch(const struct tug_direct *direct);
+extern const struct tug_lane tug_direct_lane;
 
 /* A request that is complete. */
 int tug_direct_request(const struct tug_direct *direct, MPI_Request *request);

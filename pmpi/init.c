@@ -17,6 +17,7 @@
 #include "host/host.h"
 #include "llcl/finalize.h"
 #include "persistent/team.h"
+#include "pmpi/datatype.h"
 #include "pmpi/shim.h"
 #include "pmpi/window.h"
 #include "tugboat/tugboat.h"
@@ -273,6 +274,7 @@ static void finish(void) {
     tug_team_finalize();
     tug_llcl_finalize();
     stop_engine();
+    tug_flat_finalize();
     if (tug_stats_on)
         print_stats();
     /* MPICH 4.0.2 over TCP hangs when one rank is through with its connections before another has

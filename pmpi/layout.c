@@ -4,94 +4,46 @@
 #include <string.h>
 
 #include "host/host.h"
-
-/* ---- what a type is made of ---- */
-
-struct contents {
-    int combiner, nintegers, naddresses, ntypes;
-    int *integers;
-    MPI_Aint *addresses;
-    MPI_Datatype *types;
-};
-
-static void contents_release(struct contents *contents) {
-    for (int i = 0; i < contents->ntypes; i++)
-        if (!tug_type_is_basic(contents->types[i])) {
-            int combiner, integers, addresses, types;
-            tug_host.Type_get_envelope(contents->types[i], &integers, &addresses, &types,
-                                       &combiner);
-            if (combiner != MPI_COMBINER_NAMED)
-                tug_host.Type_free(&contents->types[i]);
-        }
-    free(contents->integers);
-    free(contents->addresses);
-    free(contents->types);
-}
-
-/* Opens a type that is not a named one. False without memory. */
-static bool contents_get(MPI_Datatype type, struct contents *contents) {
-    contents->integers = malloc(((size_t)contents->nintegers + 1) * sizeof(int));
-    contents->addresses = malloc(((size_t)contents->naddresses + 1) * sizeof(MPI_Aint));
-    contents->types = malloc(((size_t)contents->ntypes + 1) * sizeof(MPI_Datatype));
-    if (contents->integers != NULL && contents->addresses != NULL && contents->types != NULL &&
-        tug_host.Type_get_contents(type, contents->nintegers, contents->naddresses,
-                                   contents->ntypes, contents->integers, contents->addresses,
-                                   contents->types) == MPI_SUCCESS)
-        return true;
-    contents->ntypes = 0;
-    contents_release(contents);
-    return false;
-}
-
-MPI_Datatype tug_type_element(MPI_Datatype type) {
-    struct contents contents;
-    if (tug_type_is_basic(type))
-        return type;
-    tug_host.Type_get_envelope(type, &contents.nintegers, &contents.naddresses, &contents.ntypes,
-                               &contents.combiner);
-    if (contents.combiner == MPI_COMBINER_NAMED)
-        return type; /* a pair */
-    if (contents.ntypes == 0 || !contents_get(type, &contents))
-        return MPI_DATATYPE_NULL;
-    MPI_Datatype element = tug_type_element(contents.types[0]);
-    for (int i = 1; i < contents.ntypes; i++)
-        if (tug_type_element(contents.types[i]) != element)
-            element = MPI_DATATYPE_NULL;
-    contents_release(&contents);
-    return element;
-}
+#include "pmpi/datatype.h"
 
 /* ---- where its bytes are ---- */
 
-/* True for what is packed as it lies: a pair without gaps, a row or a copy of a basic type. */
-static bool lies_packed(MPI_Datatype type) {
-    struct contents contents;
-    tug_host.Type_get_envelope(type, &contents.nintegers, &contents.naddresses, &contents.ntypes,
-                               &contents.combiner);
-    if (contents.combiner == MPI_COMBINER_NAMED)
-        return true;
-    if (contents.combiner != MPI_COMBINER_CONTIGUOUS && contents.combiner != MPI_COMBINER_DUP)
-        return false;
-    if (!contents_get(type, &contents))
-        return false;
-    bool basic = tug_type_is_basic(contents.types[0]);
-    contents_release(&contents);
-    return basic;
+MPI_Datatype tug_type_element(MPI_Datatype type) {
+    if (tug_type_is_basic(type))
+        return type;
+    const struct tug_flat *flat = tug_flat_get(type);
+    return flat != NULL ? flat->element : MPI_DATATYPE_NULL;
+}
+
+/* The bounds of one item as the host tells them: too wide where parts of it are there no times. */
+static void ask_host(MPI_Datatype type, MPI_Count *size, MPI_Count *first, MPI_Count *end,
+                     MPI_Count *extent) {
+    MPI_Count lb;
+    tug_host.Type_size_c(type, size);
+    tug_host.Type_get_true_extent_c(type, first, end);
+    *end += *first;
+    tug_host.Type_get_extent_c(type, &lb, extent);
 }
 
 bool tug_data_describe_derived(struct tug_data *data, MPI_Comm comm) {
-    MPI_Count bytes, size, low, true_extent, lb, extent;
+    MPI_Count bytes, size, first, end, extent;
     /* the one question that a bad handle or an uncommitted type answers with an error, on comm */
     if (tug_host.Pack_size_c(data->count, data->type, comm, &bytes) != MPI_SUCCESS)
         return false;
-    tug_host.Type_size_c(data->type, &size);
-    tug_host.Type_get_true_extent_c(data->type, &low, &true_extent);
-    tug_host.Type_get_extent_c(data->type, &lb, &extent);
+    const struct tug_flat *flat = tug_flat_get(data->type);
+    data->contiguous = flat != NULL && flat->contiguous;
+    if (flat != NULL) {
+        size = (MPI_Count)flat->size;
+        first = flat->first;
+        end = flat->end;
+        extent = flat->extent;
+    } else {
+        ask_host(data->type, &size, &first, &end, &extent);
+    }
     MPI_Count last = data->count > 0 ? (data->count - 1) * extent : 0;
     data->bytes = (size_t)(data->count * size);
-    data->first = (MPI_Aint)(low + (last < 0 ? last : 0));
-    data->end = (MPI_Aint)(low + true_extent + (last > 0 ? last : 0));
-    data->contiguous = low == 0 && size == true_extent && size == extent && lies_packed(data->type);
+    data->first = (MPI_Aint)(first + (last < 0 ? last : 0));
+    data->end = (MPI_Aint)(end + (last > 0 ? last : 0));
     return true;
 }
 

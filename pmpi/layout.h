@@ -51,7 +51,7 @@ static inline bool tug_data_describe(struct tug_data *data, MPI_Comm comm) {
  * packing, for one). */
 int tug_data_move(const struct tug_data *to, const struct tug_data *from, MPI_Comm comm);
 
-/* The one predefined type that all of a datatype is made of, or MPI_DATATYPE_NULL. */
+/* The one predefined type that all of a valid datatype is made of, or MPI_DATATYPE_NULL. */
 MPI_Datatype tug_type_element(MPI_Datatype type);
 
 #endif

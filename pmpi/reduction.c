@@ -286,3 +286,9 @@ tug_reduction tug_reduction_find(MPI_Op op, MPI_Datatype type) {
         return NULL;
     return slot->row[OP(op)];
 }
+
+bool tug_reduction_compares(MPI_Datatype type) {
+    return tug_reduction_find(MPI_BAND, type) != NULL ||
+           (tug_reduction_find(MPI_LAND, type) != NULL &&
+            tug_reduction_find(MPI_SUM, type) == NULL);
+}

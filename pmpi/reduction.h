@@ -9,6 +9,7 @@
 #define TUG_PMPI_REDUCTION_H
 
 #include <mpi.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* target[i] = target[i] op origin[i], i < n elements of the type. The vectors are the same or do
@@ -20,5 +21,8 @@ typedef void (*tug_reduction)(void *target, const void *origin, size_t n);
  * Thread safe, never blocks, does not call MPI, takes a nanosecond. Complex and pair types, long
  * double, Fortran and C++ types that the host MPI has are included. */
 tug_reduction tug_reduction_find(MPI_Op op, MPI_Datatype type);
+
+/* True for the types that MPI_Compare_and_swap takes: integers, bytes and logicals. */
+bool tug_reduction_compares(MPI_Datatype type);
 
 #endif

@@ -51,19 +51,25 @@ static bool is_over(void *argument) {
     return !tug_request_pending(argument);
 }
 
-/* Ends an operation that is over: the request is inactive again. Returns the operation's error. */
-static int retire(struct tug_request *request, MPI_Status *status) {
+/* Ends an operation that is over: the request is inactive again, or gone. Returns the operation's
+ * error. */
+static int retire(MPI_Request *handle, struct tug_request *request, MPI_Status *status) {
     int error = request->active ? request->error : MPI_SUCCESS;
     request->active = false;
     set_empty(status);
+    if (request->once) {
+        tug_request_release(request);
+        *handle = MPI_REQUEST_NULL;
+    }
     return error;
 }
 
 /* retire() for the calls on a single request, which report through the communicator's handler. */
-static int retire_one(struct tug_request *request, MPI_Status *status) {
-    int error = retire(request, status);
+static int retire_one(MPI_Request *handle, struct tug_request *request, MPI_Status *status) {
+    MPI_Comm comm = request->comm;
+    int error = retire(handle, request, status);
     if (TUG_UNLIKELY(error != MPI_SUCCESS))
-        tug_host.Comm_call_errhandler(request->comm, error);
+        tug_host.Comm_call_errhandler(comm, error);
     return error;
 }
 
@@ -88,7 +94,7 @@ int tug_shim_Wait(MPI_Request *request, MPI_Status *status) {
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
     if (tug_request_pending(mine))
         tug_engine_wait(is_over, mine, -1);
-    return retire_one(mine, status);
+    return retire_one(request, mine, status);
 }
 
 int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
@@ -101,7 +107,7 @@ int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
     if (tug_request_pending(mine))
         tug_engine_poll();
     *flag = !tug_request_pending(mine);
-    return *flag ? retire_one(mine, status) : MPI_SUCCESS;
+    return *flag ? retire_one(request, mine, status) : MPI_SUCCESS;
 }
 
 int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *status) {
@@ -224,7 +230,7 @@ static int retire_all(struct mixed *mixed) {
         if (request == NULL)
             continue;
         MPI_Status *status = status_at(mixed, i);
-        int error = retire(request, status);
+        int error = retire(&mixed->requests[i], request, status);
         failed |= error != MPI_SUCCESS;
         if (status != MPI_STATUS_IGNORE && (error != MPI_SUCCESS || in_status))
             status->MPI_ERROR = error;
@@ -297,7 +303,7 @@ static bool find_any(struct mixed *mixed) {
     if (i >= 0) {
         struct tug_request *request = ours(&mixed->requests[i]);
         mixed->outcome = i;
-        mixed->error = retire_one(request, mixed->statuses);
+        mixed->error = retire_one(&mixed->requests[i], request, mixed->statuses);
         return true;
     }
     mixed->error = tug_host.Testany(mixed->count, mixed->theirs, &mixed->outcome, &mixed->flag,
@@ -357,7 +363,7 @@ static bool find_some(struct mixed *mixed) {
     for (int i = next_over(mixed, 0, &(bool){false}); i >= 0;
          i = next_over(mixed, i + 1, &(bool){false})) {
         MPI_Status *status = status_at(mixed, found);
-        int error = retire(ours(&mixed->requests[i]), status);
+        int error = retire(&mixed->requests[i], ours(&mixed->requests[i]), status);
         if (status != MPI_STATUS_IGNORE)
             status->MPI_ERROR = error;
         failed |= error != MPI_SUCCESS;

@@ -1,6 +1,6 @@
 /* One-sided operations on taken windows.
  *
- * Direct lane: done at once by the caller (direct.h). Native lane:
+ * Direct lane: done at once by the caller (direct.h). Packet lane: remote.h. Native lane:
  *
  * A thread alone in MPI calls the host directly. Among several, each operation enters the engine
  * once: with the baton it calls the host itself, else it leaves a command and returns; who holds
@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "host/host.h"
 #include "pmpi/direct.h"
+#include "pmpi/remote.h"
 #include "pmpi/rma.h"
 #include "pmpi/shim.h"
 #include "pmpi/window.h"
@@ -82,12 +83,14 @@ static void count_call(enum tug_stat stat, MPI_Count count, MPI_Datatype type) {
 #define CAS_ARGUMENTS(o, count_t)                                                                  \
     (o)->origin, (o)->compare, (o)->result, (o)->origin_type, (o)->target, (o)->disp
 
-#define DIRECT_PUT tug_direct_put
-#define DIRECT_GET tug_direct_get
-#define DIRECT_ACC tug_direct_accumulate
-#define DIRECT_GETACC tug_direct_get_accumulate
-#define DIRECT_FOP tug_direct_fetch_and_op
-#define DIRECT_CAS tug_direct_compare_and_swap
+/* Each family in the lanes of ours. */
+#define IN_LANE(window, name) ((window)->direct != NULL ? tug_direct_##name : tug_remote_##name)
+#define LANE_PUT(window) IN_LANE(window, put)
+#define LANE_GET(window) IN_LANE(window, get)
+#define LANE_ACC(window) IN_LANE(window, accumulate)
+#define LANE_GETACC(window) IN_LANE(window, get_accumulate)
+#define LANE_FOP(window) IN_LANE(window, fetch_and_op)
+#define LANE_CAS(window) IN_LANE(window, compare_and_swap)
 
 /* The host sends a large accumulate as one message, buffered whole on arrival: 1 MiB takes it 1 ms
  * on a node. Pieces below its eager limits take a quarter to a half of that (2 KiB on a node, 16
@@ -141,34 +144,34 @@ static MPI_Count piece_elements(const struct tug_window *window, int target, MPI
         return failed;                                                                             \
     }
 
-/* An operation in the direct lane. What it refuses, the host gets to see on its own window, whose
+/* An operation in a lane of ours. What it refuses, the host gets to see on its own window, whose
  * answer is an error. */
-#define DO_DIRECT(Name, FAMILY, arguments, then)                                                   \
-    struct tug_rma operation, *direct = &operation;                                                \
-    direct->window = window;                                                                       \
-    SAVE_##FAMILY(direct);                                                                         \
-    int done = DIRECT_##FAMILY(direct);                                                            \
-    if (TUG_UNLIKELY(done == TUG_DIRECT_REFUSED))                                                  \
+#define DO_IN_LANE(Name, FAMILY, arguments, its_request)                                           \
+    struct tug_rma operation, *ours = &operation;                                                  \
+    ours->window = window;                                                                         \
+    ours->request = (its_request);                                                                 \
+    SAVE_##FAMILY(ours);                                                                           \
+    int done = LANE_##FAMILY(window)(ours);                                                        \
+    if (TUG_UNLIKELY(done == TUG_RMA_REFUSED))                                                     \
         done = tug_host.Name arguments;                                                            \
-    else if (done == MPI_SUCCESS)                                                                  \
-        done = (then);                                                                             \
+    else if (done == MPI_SUCCESS && ours->request != NULL && window->direct != NULL)               \
+        done = tug_direct_request(window->direct, ours->request);                                  \
     return tug_window_report(window, done)
 
-/* What every body begins with: not ours? the host's at once. `then` ends what the direct lane has
- * done. */
-#define BEGIN(Name, STAT, FAMILY, SPLIT, count_t, count, type, arguments, then)                    \
+/* What every body begins with: not ours? the host's at once. */
+#define BEGIN(Name, STAT, FAMILY, SPLIT, count_t, count, type, arguments, its_request)             \
     struct tug_window *window = tug_window_find(win);                                              \
     if (TUG_UNLIKELY(window == NULL)) {                                                            \
         tug_stat_add(TUG_STAT_##STAT##_PASSED, 1);                                                 \
         return tug_host.Name arguments;                                                            \
     }                                                                                              \
-    if (window->direct == NULL) {                                                                  \
+    if (window->lane == NULL) {                                                                    \
         SPLIT(Name, TUG_STAT_##STAT##_TAKEN, count_t);                                             \
     }                                                                                              \
     if (TUG_UNLIKELY(tug_stats_on))                                                                \
         count_call(TUG_STAT_##STAT##_TAKEN, count, type);                                          \
-    if (window->direct != NULL) {                                                                  \
-        DO_DIRECT(Name, FAMILY, arguments, then);                                                  \
+    if (window->lane != NULL) {                                                                    \
+        DO_IN_LANE(Name, FAMILY, arguments, its_request);                                          \
     }                                                                                              \
     if (TUG_UNLIKELY(window->healed))                                                              \
         target_disp = tug_window_translate(window, target_rank, target_disp);                      \
@@ -186,7 +189,7 @@ static MPI_Count piece_elements(const struct tug_window *window, int target, MPI
                          tug_host.Name(FAMILY##_ARGUMENTS(o, count_t), o->window->handle));        \
     }                                                                                              \
     int tug_shim_##Name parameters {                                                               \
-        BEGIN(Name, STAT, FAMILY, SPLIT_##FAMILY, count_t, count, type, arguments, MPI_SUCCESS);   \
+        BEGIN(Name, STAT, FAMILY, SPLIT_##FAMILY, count_t, count, type, arguments, NULL);          \
         struct tug_ticket ticket;                                                                  \
         if (tug_engine_enter_helping(&ticket) == TUG_ENTRY_BATON) {                                \
             int error = tug_host.Name arguments;                                                   \
@@ -209,7 +212,7 @@ static MPI_Count piece_elements(const struct tug_window *window, int target, MPI
     }                                                                                              \
     int tug_shim_##Name parameters {                                                               \
         BEGIN(Name, RMA_REQUEST, FAMILY, SPLIT_NOTHING, count_t, origin_count, origin_datatype,    \
-              arguments, tug_direct_request(window->direct, request));                             \
+              arguments, request);                                                                 \
         struct tug_rma operation;                                                                  \
         struct tug_rma *o = &operation;                                                            \
         o->window = window;                                                                        \

@@ -1,41 +1,35 @@
 /* Synchronisation of taken windows. Native lane: whatever was queued before is issued first, then
  * the calling thread itself makes the host's call. The engine is never blocked by an epoch.
- * Deferred errors surface here. Direct lane: nothing is ever outstanding. */
+ * Deferred errors surface here. Lanes of ours: epoch.h. */
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/host.h"
-#include "pmpi/direct.h"
+#include "pmpi/epoch.h"
 #include "pmpi/shim.h"
 #include "pmpi/window.h"
 
-/* What each call is in the direct lane; the host does what the lane leaves to it, over a window
- * that has nothing outstanding. */
-#define WAITS(call) (tug_engine_host_begin(), waited(call))
-static int waited(int error) {
-    tug_engine_host_end();
-    return error;
-}
-#define DIRECT_Win_fence tug_direct_fence(window, assert)
-#define DIRECT_Win_start WAITS(tug_direct_start(window, group, assert))
-#define DIRECT_Win_complete WAITS(tug_direct_complete(window))
-#define DIRECT_Win_post WAITS(tug_host.Win_post(group, assert, win))
-#define DIRECT_Win_wait WAITS(tug_host.Win_wait(win))
-#define DIRECT_Win_test WAITS(tug_host.Win_test(win, flag))
-#define DIRECT_Win_lock tug_direct_lock(window, lock_type, rank, assert)
-#define DIRECT_Win_unlock tug_direct_unlock(window, rank)
-#define DIRECT_Win_lock_all tug_direct_lock_all(window, assert)
-#define DIRECT_Win_unlock_all tug_direct_unlock_all(window)
-#define DIRECT_Win_flush tug_direct_flush(window, rank)
-#define DIRECT_Win_flush_all tug_direct_flush_all(window)
-#define DIRECT_Win_flush_local tug_direct_flush(window, rank)
-#define DIRECT_Win_flush_local_all tug_direct_flush_all(window)
-#define DIRECT_Win_sync MPI_SUCCESS
+/* What each call is in a lane of ours. */
+#define OURS_Win_fence tug_epoch_fence(window, assert)
+#define OURS_Win_start tug_epoch_start(window, group, assert)
+#define OURS_Win_complete tug_epoch_complete(window)
+#define OURS_Win_post window->lane->post(window, group, assert)
+#define OURS_Win_wait window->lane->wait(window)
+#define OURS_Win_test window->lane->test(window, flag)
+#define OURS_Win_lock tug_epoch_lock(window, lock_type, rank, assert)
+#define OURS_Win_unlock tug_epoch_unlock(window, rank)
+#define OURS_Win_lock_all tug_epoch_lock_all(window, assert)
+#define OURS_Win_unlock_all tug_epoch_unlock_all(window)
+#define OURS_Win_flush tug_epoch_flush(window, rank)
+#define OURS_Win_flush_all tug_epoch_flush_all(window)
+#define OURS_Win_flush_local tug_epoch_flush(window, rank)
+#define OURS_Win_flush_local_all tug_epoch_flush_all(window)
+#define OURS_Win_sync MPI_SUCCESS
 
 /* Before: what this rank has stored is there for those the call lets in. After: what the others
  * have stored is there for this rank. */
-#define SYNC_DIRECT(Name)                                                                          \
+#define SYNC_OURS(Name)                                                                            \
     atomic_thread_fence(memory_order_seq_cst);                                                     \
-    int done = DIRECT_##Name;                                                                      \
+    int done = OURS_##Name;                                                                        \
     atomic_thread_fence(memory_order_seq_cst);                                                     \
     return tug_window_report(window, done)
 
@@ -47,8 +41,8 @@ static int waited(int error) {
             return tug_host.Name arguments;                                                        \
         }                                                                                          \
         tug_stat_add(TUG_STAT_SYNC_TAKEN, 1);                                                      \
-        if (window->direct != NULL) {                                                              \
-            SYNC_DIRECT(Name);                                                                     \
+        if (window->lane != NULL) {                                                                \
+            SYNC_OURS(Name);                                                                       \
         }                                                                                          \
         if (tug_shim.concurrent)                                                                   \
             tug_engine_drain();                                                                    \

@@ -11,6 +11,7 @@
 #include "host/host.h"
 #include "persistent/team.h"
 #include "pmpi/direct.h"
+#include "pmpi/remote.h"
 #include "pmpi/shim.h"
 
 #define HOST_ALIGNMENT 16 /* what MPICH 4.0.2 over UCX addresses rightly */
@@ -153,6 +154,7 @@ static void disown(struct tug_window *window) {
     table_clear(window);
     list_remove(window);
     tug_host.Errhandler_free(&window->errhandler);
+    tug_epochs_fini(&window->epochs);
     free(window->place);
     free(window->near);
     free(window);
@@ -160,8 +162,8 @@ static void disown(struct tug_window *window) {
 
 /* The host's window is gone. */
 static void window_release(struct tug_window *window) {
-    if (window->direct != NULL)
-        tug_direct_free(window->direct);
+    if (window->lane != NULL)
+        window->lane->release(window);
     else
         tug_engine_attend(-1);
     disown(window);
@@ -273,10 +275,49 @@ static void adopt_native(MPI_Win win, struct agreement agreed) {
     tug_engine_attend(1);
 }
 
+static bool info_says(MPI_Info info, const char *key, const char *value) {
+    char text[MPI_MAX_INFO_VAL + 1];
+    int flag = 0;
+    if (info == MPI_INFO_NULL)
+        return false;
+    tug_host.Info_get(info, key, MPI_MAX_INFO_VAL, text, &flag);
+    return flag && strcmp(text, value) == 0;
+}
+
+/* Tries the packet lane for a window whose host window is there. Collective, the same answer on all
+ * ranks. Without the offload thread nobody would apply what comes while the program is inside the
+ * host. */
+static struct tug_window *go_remote(MPI_Win win, struct tug_team *team, void *base, MPI_Aint size,
+                                    MPI_Aint disp_unit, bool allocate, MPI_Info info) {
+    struct tug_window *window = adopt(win);
+    bool willing = window != NULL && !info_says(info, "tugboat_lane", "native") &&
+                   tug_settings.progress != TUG_PROGRESS_CALLER &&
+                   tug_epochs_init(&window->epochs, team->nranks);
+    struct tug_remote *remote = tug_remote_create(team, base, size, disp_unit, allocate, willing);
+    if (remote == NULL) {
+        if (window != NULL)
+            disown(window);
+        return NULL;
+    }
+    window->remote = remote;
+    window->lane = &tug_remote_lane;
+    keep_geometry(window, remote->base, size, disp_unit);
+    tug_log(TUG_VERBOSE_INFO, "window %#x: packet lane", (unsigned)win);
+    return window;
+}
+
+static bool has_lanes(void) {
+    return tug_settings.rma == TUG_RMA_AUTO || tug_settings.rma == TUG_RMA_PACKET;
+}
+
 static int take_created(int error, void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
                         MPI_Comm comm, MPI_Win *win) {
+    struct tug_team *team;
     if (!takes_windows(error))
         return error;
+    if (has_lanes() && tug_team_get(comm, &team) == 0 &&
+        go_remote(*win, team, base, size, disp_unit, false, info) != NULL)
+        return MPI_SUCCESS;
     struct agreement agreed = agree(is_misplaced(base, size, *win), disp_unit, comm);
     if (!agreed.misplaced) {
         adopt_native(*win, agreed);
@@ -307,33 +348,28 @@ struct allocation {
     MPI_Win *win;
 };
 
-static bool info_says(MPI_Info info, const char *key, const char *value) {
-    char text[MPI_MAX_INFO_VAL + 1];
-    int flag = 0;
-    if (info == MPI_INFO_NULL)
-        return false;
-    tug_host.Info_get(info, key, MPI_MAX_INFO_VAL, text, &flag);
-    return flag && strcmp(text, value) == 0;
-}
-
-/* The team of a communicator whose ranks share a node, or NULL. The handle has not been checked:
- * what is plainly none is left to the host. MPICH's handles of communicators: kind in bits 31-30,
- * object type 1 in 29-26. */
-static struct tug_team *team_of_node(MPI_Comm comm) {
+/* The team of a communicator, or NULL. The handle has not been checked: what is plainly none is
+ * left to the host. MPICH's handles of communicators: kind in bits 31-30, object type 1 in 29-26.
+ */
+static struct tug_team *team_of(MPI_Comm comm) {
     struct tug_team *team;
     int inter;
     if ((uint32_t)comm >> 30 == 0 || ((uint32_t)comm >> 26 & 15) != 1 ||
         tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
         return NULL;
-    return tug_team_get(comm, &team) == 0 && team->nnodes == 1 ? team : NULL;
+    return tug_team_get(comm, &team) == 0 ? team : NULL;
 }
 
 /* Tries the direct lane for a window whose host window, over next to nothing, is there. Collective,
  * the same answer on all ranks. */
 static bool go_direct(const struct allocation *a, struct tug_team *team) {
+    if (team->nnodes > 1 || tug_settings.rma == TUG_RMA_PACKET)
+        return false;
     struct tug_window *window = adopt(*a->win);
     bool contiguous = a->shared && !info_says(a->info, "alloc_shared_noncontig", "true");
-    bool willing = window != NULL && !info_says(a->info, "tugboat_lane", "native");
+    bool willing = window != NULL && !info_says(a->info, "tugboat_lane", "native") &&
+                   !info_says(a->info, "tugboat_lane", "packet") &&
+                   tug_epochs_init(&window->epochs, team->nranks);
     struct tug_direct *direct = tug_direct_create(team, a->size, a->disp_unit, contiguous, willing);
     if (direct == NULL) {
         if (window != NULL)
@@ -341,6 +377,7 @@ static bool go_direct(const struct allocation *a, struct tug_team *team) {
         return false;
     }
     window->direct = direct;
+    window->lane = &tug_direct_lane;
     keep_geometry(window, direct->targets[direct->rank].base, a->size, a->disp_unit);
     *(void **)a->baseptr = window->base;
     tug_log(TUG_VERBOSE_INFO, "window %#x: direct lane", (unsigned)*a->win);
@@ -358,19 +395,25 @@ static int allocate_native(const struct allocation *a) {
     return MPI_SUCCESS;
 }
 
-/* In the direct lane the program's handle is a window of the host's over one byte at most, made as
+/* In a lane of ours the program's handle is a window of the host's over one byte at most, made as
  * the program said: the host checks the arguments, and answers for flavour, group and info. */
 static int allocate(const struct allocation *a) {
     struct tug_team *team = NULL;
-    if (tug_shim.active && tug_settings.rma == TUG_RMA_AUTO)
-        team = team_of_node(a->comm);
-    if (team == NULL)
+    if (tug_shim.active && has_lanes())
+        team = team_of(a->comm);
+    if (team == NULL || (a->shared && team->nnodes > 1))
         return allocate_native(a);
     int error = a->host_call(a, a->size > 0 ? 1 : a->size);
     if (!takes_windows(error))
         return error;
     if (go_direct(a, team))
         return MPI_SUCCESS;
+    struct tug_window *window =
+        a->shared ? NULL : go_remote(*a->win, team, NULL, a->size, a->disp_unit, true, a->info);
+    if (window != NULL) {
+        *(void **)a->baseptr = window->base;
+        return MPI_SUCCESS;
+    }
     tug_host.Win_free(a->win);
     return allocate_native(a);
 }
@@ -436,11 +479,13 @@ int tug_shim_Win_get_info(MPI_Win win, MPI_Info *info_used) {
     if (window == NULL)
         return error;
     if (error == MPI_SUCCESS)
-        tug_host.Info_set(*info_used, "tugboat_lane", window->direct ? "direct" : "native");
+        tug_host.Info_set(*info_used, "tugboat_lane",
+                          window->lane != NULL ? window->lane->name : "native");
     return tug_window_report(window, error);
 }
 
-/* In the direct lane the host knows nothing of the memory. */
+/* In the direct lane the host knows nothing of the memory. (Windows of the packet lane are never of
+ * the flavour that can be asked for it.) */
 static int query(struct tug_window *window, int rank, MPI_Aint *size, MPI_Aint *disp_unit,
                  void *baseptr) {
     const struct tug_direct *direct = window->direct;
@@ -473,10 +518,11 @@ int tug_shim_Win_free(MPI_Win *win) {
     struct tug_window *window = win == NULL ? NULL : tug_window_find(*win);
     if (window == NULL)
         return tug_host.Win_free(win);
-    if (window->direct != NULL && tug_direct_in_epoch(window->direct))
+    if (window->lane != NULL && tug_epochs_open(&window->epochs))
         return tug_window_raise(window, MPI_ERR_RMA_SYNC);
     tug_engine_drain();
-    int deferred = tug_window_settle(window, MPI_SUCCESS);
+    int last = window->lane != NULL ? window->lane->flush_all(window) : MPI_SUCCESS;
+    int deferred = tug_window_settle(window, last);
     /* from here on the program's handler again: the host may report an open epoch */
     tug_host.Win_set_errhandler(*win, window->errhandler);
     int error = tug_host.Win_free(win);
@@ -493,8 +539,10 @@ void tug_window_free_left_over(void) {
         MPI_Win handle = window->handle;
         next = window->newer;
         tug_engine_drain();
-        if (window->direct != NULL && tug_direct_in_epoch(window->direct))
+        if (window->lane != NULL && tug_epochs_open(&window->epochs))
             continue;
+        if (window->lane != NULL)
+            (void)window->lane->flush_all(window);
         if (tug_host.Win_free(&handle) == MPI_SUCCESS) /* an open epoch: it stays */
             window_release(window);
     }

@@ -1,7 +1,8 @@
 /* Windows that the shim has taken: what we know of them beside the host's handle.
  *
- * A window has a lane. Direct: all ranks have mapped its memory, see direct.h. Native: the host's
- * window does the work; the engine issues the operations and looks after its progress. Ours in both
+ * A window has a lane. Direct: all ranks have mapped its memory, see direct.h. Packet: operations
+ * travel in packets and the target's engine applies them, see remote.h. Native: the host's window
+ * does the work; the engine issues the operations and looks after its progress. Ours in all of them
  * are the error handler, and in the native lane two repairs:
  *
  * - The host's own handler on a taken window is MPI_ERRORS_RETURN, so that an operation that fails
@@ -22,9 +23,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pmpi/epoch.h"
+
 struct tug_window {
     MPI_Win handle;
-    struct tug_direct *direct;        /* direct lane; NULL: native */
+    struct tug_direct *direct;        /* direct lane; NULL: another */
+    struct tug_remote *remote;        /* packet lane; NULL: another */
+    const struct tug_lane *lane;      /* of ours; NULL: native */
+    struct tug_epochs epochs;         /* lanes of ours */
     struct tug_window *older, *newer; /* the open ones, in the order of their creation */
     bool healed;                      /* target displacements are translated by place[] */
     bool own_geometry;                /* base, size and disp_unit below are what the program sees */

@@ -17,12 +17,14 @@
  *   call returns true and the callback may have been called before that.
  *
  *   No order is promised, neither of execution nor of callbacks: who needs one starts the second
- *   operation from the first one's callback.
+ *   operation from the first one's callback. But active messages and calls of one thread to one
+ *   process are handled in the order in which they were started.
  *
  * Completion
  *   read, atomics   the local memory holds the result.
  *   write           the data are in the remote memory: whoever is told so reads them there.
  *   active message  the handler has returned.
+ *   call            the answer is there.
  *   on_local (writes and active messages, optional) is called once as well, not after on_complete:
  *   the local memory may be used again.
  *
@@ -222,6 +224,42 @@ struct tug_am_params {
 };
 
 TUG_API bool tug_try_am_async(tug_context *context, const struct tug_am_params *params);
+
+/* ---- calls: active messages with an answer ---- */
+
+/* Whom to answer. */
+struct tug_caller {
+    int process;
+    uint32_t tag;
+};
+
+/* Called as a tug_am_handler is. The callee answers every call once, with tug_answer(): in the
+ * handler, or later (a lock that is free again, a page that has moved). Until then the call is
+ * outstanding at the caller. */
+typedef void (*tug_call_handler)(tug_context *context, struct tug_caller caller,
+                                 const void *payload, size_t size_in_bytes, void *d);
+
+/* Sets the handler of an id, NULL: none. Calls have ids of their own, 0 .. TUG_AM_HANDLERS - 1.
+ * Calls to an id without handler fail with TUG_ERR_INVALID. Local; any thread, not in callbacks. */
+TUG_API int tug_call_register(tug_context *context, unsigned id, tug_call_handler handler, void *d);
+
+/* Answers a call. In handlers and callbacks only. */
+TUG_API void tug_answer(tug_context *context, struct tug_caller caller, const void *answer,
+                        size_t size_in_bytes);
+
+struct tug_call_params {
+    int dest_proc;
+    unsigned handler;
+    const void *payload; /* at most TUG_AM_MAX_PAYLOAD bytes, need not be registered */
+    size_t size_in_bytes;
+    void *answer;           /* need not be registered; filled when on_complete is called */
+    size_t answer_in_bytes; /* at most TUG_AM_MAX_PAYLOAD; TUG_ERR_RANGE if the callee answers with
+                               another size */
+    struct tug_callback on_local;
+    struct tug_callback on_complete;
+};
+
+TUG_API bool tug_try_call_async(tug_context *context, const struct tug_call_params *params);
 
 /* ---- helping and waiting ---- */
 

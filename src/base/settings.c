@@ -48,7 +48,7 @@ static bool parse_transports(const struct setting *setting, const char *text);
 static bool parse_device(const struct setting *setting, const char *text);
 
 static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
-static const char *const rma_choices[] = {"auto", "native", "off", NULL};
+static const char *const rma_choices[] = {"auto", "packet", "native", "off", NULL};
 /* In the order of enum tug_way. */
 static const char *const ways[] = {"self", "mapped", "cma", "shm", "verbs", "native", "mpi", NULL};
 #define TRANSPORTS_INITIAL "self,mapped,cma,shm,verbs,mpi"
@@ -97,10 +97,10 @@ static const struct setting settings[] = {
     {.name = "TUGBOAT_RMA",
      .type = "choice",
      .initial = "auto",
-     .range = "auto, native, off",
+     .range = "auto, packet, native, off",
      .help = "how windows are served: by direct access to memory that all their ranks have mapped "
-             "where they can and natively otherwise, always by the host MPI's window through the "
-             "engine, or not at all",
+             "where they can and in packets otherwise, always in packets, always by the host MPI's "
+             "window through the engine, or not at all",
      .parse = parse_choice,
      .field = &tug_settings.rma,
      .choices = rma_choices},

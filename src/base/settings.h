@@ -32,6 +32,7 @@ enum tug_affinity {
 
 enum tug_rma_lanes {
     TUG_RMA_AUTO,   /* the best lane that all ranks of a window can take */
+    TUG_RMA_PACKET, /* in packets, even where memory could be mapped */
     TUG_RMA_NATIVE, /* the host's window, through the engine */
     TUG_RMA_OFF,    /* windows are the host's alone */
 };

@@ -54,10 +54,14 @@
     X(Reduce)                                                                                      \
     X(Type_commit)                                                                                 \
     X(Type_contiguous)                                                                             \
-    X(Type_get_contents)                                                                           \
-    X(Type_get_envelope)                                                                           \
+    X(Type_create_keyval)                                                                          \
+    X(Type_free_keyval)                                                                            \
+    X(Type_get_attr)                                                                               \
+    X(Type_get_contents_c)                                                                         \
+    X(Type_get_envelope_c)                                                                         \
     X(Type_get_extent_c)                                                                           \
     X(Type_get_true_extent_c)                                                                      \
+    X(Type_set_attr)                                                                               \
     X(Type_size_c)                                                                                 \
     X(Unpack_c)
 

@@ -79,6 +79,15 @@ static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned id, cons
     return 0;
 }
 
+static int called(struct tug_fabric *fabric, struct tug_caller caller, unsigned id,
+                  const void *payload, size_t bytes) {
+    const struct tug_call_entry *entry = &fabric->context->callees[id];
+    if (entry->f == NULL)
+        return TUG_ERR_INVALID;
+    entry->f(fabric->context, caller, payload, bytes, entry->d);
+    return 0;
+}
+
 struct setting {
     struct tug_handler *place;
     struct tug_handler handler;
@@ -94,6 +103,24 @@ int tug_am_register(tug_context *context, unsigned id, tug_am_handler handler, v
         return TUG_ERR_INVALID;
     struct setting setting = {&context->handlers[id], {handler, d}};
     tug_context_call(context, set_handler, &setting);
+    return 0;
+}
+
+struct call_setting {
+    struct tug_call_entry *place;
+    struct tug_call_entry entry;
+};
+
+static void set_callee(void *argument) {
+    struct call_setting *setting = argument;
+    *setting->place = setting->entry;
+}
+
+int tug_call_register(tug_context *context, unsigned id, tug_call_handler handler, void *d) {
+    if (context == NULL || id >= TUG_AM_HANDLERS)
+        return TUG_ERR_INVALID;
+    struct call_setting setting = {&context->callees[id], {handler, d}};
+    tug_context_call(context, set_callee, &setting);
     return 0;
 }
 
@@ -135,6 +162,8 @@ static int make_tables(struct tug_context *context) {
     memset((void *)fabric->operations, 0, (size_t)n * sizeof(struct tug_operation));
     fabric->noperations = n;
     int error = tug_tags_init(&fabric->tags, n);
+    if (error == 0)
+        error = tug_tags_keep_in_hand(&fabric->tags, n / 4);
     return error ? error : tug_memory_table_init(&fabric->memory);
 }
 
@@ -265,8 +294,12 @@ int tug_context_create(MPI_Comm comm, enum tug_drive drive, tug_context **result
     context->drive = drive;
     context->deferred_first = context->deferred_last = TUG_NO_TAG;
     context->fabric.context = context;
+    context->everything = (struct tug_registration){.context = context, .bytes = SIZE_MAX};
     context->fabric.comm = context->fabric.node_comm = MPI_COMM_NULL;
     context->fabric.deliver = deliver;
+    context->fabric.called = called;
+    context->fabric.counter = tug_counter_add;
+    context->fabric.count = tug_counter_add_many;
     pthread_mutex_init(&context->lock, NULL);
     int status = build(context, comm);
     if (status != 0) {
@@ -351,7 +384,8 @@ int tug_context_free(tug_context **handle) {
 void tug_llcl_finalize(void) {
     while (contexts != NULL) {
         tug_context *context = contexts;
-        tug_warn_once("MPI is finalised while LLCL contexts are open: they are freed");
+        if (!context->internal)
+            tug_warn_once("MPI is finalised while LLCL contexts are open: they are freed");
         (void)tug_context_free(&context);
     }
 }

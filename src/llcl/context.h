@@ -37,9 +37,16 @@ struct tug_handler {
     void *d;
 };
 
+struct tug_call_entry {
+    tug_call_handler f; /* holder only */
+    void *d;
+};
+
 struct tug_context {
     struct tug_fabric fabric;
-    struct tug_service service; /* TUG_DRIVE_ENGINE */
+    bool internal;                      /* another floor's, not the program's */
+    struct tug_registration everything; /* see tug_context_everything() */
+    struct tug_service service;         /* TUG_DRIVE_ENGINE */
     enum tug_drive drive;
     unsigned posts;           /* since the last poll; holder only */
     pthread_mutex_t lock;     /* TUG_DRIVE_DIRECT: its baton */
@@ -50,6 +57,7 @@ struct tug_context {
     _Atomic unsigned char *attachable;               /* [node_size] enum tug_attachable */
     struct tug_mapped *_Atomic mapped[TUG_SEGMENTS]; /* by segment number */
     struct tug_handler handlers[TUG_AM_HANDLERS];
+    struct tug_call_entry callees[TUG_AM_HANDLERS];
     struct tug_context *next; /* of all, for MPI_Finalize */
 };
 
@@ -68,6 +76,15 @@ bool tug_context_busy(const struct tug_context *context);
 
 /* Posts what callbacks started while the direct context's lock was held. Holder only. */
 void tug_context_post_deferred(struct tug_context *context);
+
+/* All memory of this process, as local memory only: offset is the address. For floors whose users
+ * register nothing; devices do not take it. */
+static inline struct tug_registration *tug_context_everything(struct tug_context *context) {
+    return &context->everything;
+}
+
+/* tug_counter_add(counter, 0), n times. */
+void tug_counter_add_many(void *counter, uint64_t n);
 
 /* Ends a registration without asking. Holder only. */
 void tug_registration_end(struct tug_registration *registration);

@@ -14,7 +14,7 @@
 #include "llcl/context.h"
 #include "transport/atomic.h"
 #include "transport/cma.h"
-#include "transport/packets/wire.h"
+#include "transport/packets/packets.h"
 
 #define DEPTH_MOST 8
 #define POSTS_A_POLL 512
@@ -29,11 +29,13 @@ static THREAD_LOCAL unsigned
 /* What the calls have in common. */
 struct request {
     uint8_t kind;
-    uint8_t op; /* FETCH: enum tug_atomic_op; AM: the handler */
+    uint8_t op; /* FETCH: enum tug_atomic_op; AM, CALL: the handler */
     int peer;
-    const struct tug_remote_address *remote; /* AM: NULL */
-    const struct tug_local_address *local;   /* AM: NULL */
-    const void *payload;                     /* AM */
+    const struct tug_remote_address *remote; /* AM, CALL: NULL */
+    const struct tug_local_address *local;   /* AM, CALL: NULL */
+    const void *payload;                     /* AM, CALL */
+    void *answer;                            /* CALL */
+    size_t answer_bytes;
     size_t bytes;
     uint64_t operand;
     uint64_t compare;
@@ -83,7 +85,9 @@ static inline int check_local(const struct tug_context *context, const struct re
     if (request->local->offset > registration->bytes ||
         request->bytes > registration->bytes - request->local->offset)
         return TUG_ERR_RANGE;
-    *local = registration->base + request->local->offset;
+    *local = registration == &context->everything
+                 ? (unsigned char *)(uintptr_t)request->local->offset
+                 : registration->base + request->local->offset;
     return 0;
 }
 
@@ -91,9 +95,11 @@ static inline int check(const struct tug_context *context, const struct request 
                         unsigned char **local) {
     if (request->peer < 0 || (uint32_t)request->peer >= context->fabric.nranks)
         return TUG_ERR_INVALID;
-    if (request->kind == TUG_OPERATION_AM) {
+    if (request->remote == NULL) {
         *local = (unsigned char *)(uintptr_t)request->payload;
-        return request->bytes <= TUG_AM_MAX_PAYLOAD && (*local != NULL || request->bytes == 0)
+        return request->bytes <= TUG_AM_MAX_PAYLOAD && (*local != NULL || request->bytes == 0) &&
+                       request->answer_bytes <= TUG_AM_MAX_PAYLOAD &&
+                       (request->answer != NULL || request->answer_bytes == 0)
                    ? 0
                    : TUG_ERR_INVALID;
     }
@@ -213,6 +219,9 @@ static void fill(struct tug_operation *operation, const struct request *request,
         operation->address = key->word[2] + request->remote->offset;
         operation->rkey = (uint32_t)key->word[4];
         registration = request->local->registration;
+    } else {
+        operation->address = (uint64_t)(uintptr_t)request->answer;
+        operation->offset = request->answer_bytes;
     }
     if (is_atomic(request->kind)) {
         operation->operand = request->operand;
@@ -280,7 +289,8 @@ static bool submit(struct tug_context *context, const struct request *request, u
     enum tug_entry entry = tug_engine_enter(&ticket);
     if (entry == TUG_ENTRY_FULL)
         return false;
-    bool room = tug_tags_take(&fabric->tags, &tag);
+    bool room = entry == TUG_ENTRY_BATON ? tug_tags_take_in_hand(&fabric->tags, &tag)
+                                         : tug_tags_take(&fabric->tags, &tag);
     struct tug_operation *operation = room ? &fabric->operations[tag] : NULL;
     if (room)
         fill(operation, request, local, place);
@@ -356,7 +366,7 @@ static bool submit_direct(struct tug_context *context, const struct request *req
             return false;
         begin_driving(context);
     }
-    bool room = tug_tags_take(&fabric->tags, &tag);
+    bool room = tug_tags_take_in_hand(&fabric->tags, &tag);
     if (room) {
         struct tug_operation *operation = &fabric->operations[tag];
         fill(operation, request, local, place);
@@ -410,7 +420,7 @@ static inline __attribute__((always_inline)) bool start(struct tug_context *cont
     int status = check(context, request, &local);
     if (__builtin_expect(status != 0, 0))
         return fail(request, status);
-    if (request->kind != TUG_OPERATION_AM) {
+    if (request->remote != NULL) {
         place = reach(context, request);
         if (__builtin_expect(place != NULL && depth < DEPTH_MOST, 1)) {
             do_here(request->kind, request->op, place, local, request->bytes, request->operand,
@@ -484,4 +494,24 @@ bool tug_try_am_async(tug_context *context, const struct tug_am_params *params) 
     if (params->handler >= TUG_AM_HANDLERS)
         return fail(&request, TUG_ERR_INVALID);
     return start(context, &request);
+}
+
+bool tug_try_call_async(tug_context *context, const struct tug_call_params *params) {
+    const struct request request = {.kind = TUG_OPERATION_CALL,
+                                    .op = (uint8_t)params->handler,
+                                    .peer = params->dest_proc,
+                                    .payload = params->payload,
+                                    .bytes = params->size_in_bytes,
+                                    .answer = params->answer,
+                                    .answer_bytes = params->answer_in_bytes,
+                                    .on_local = &params->on_local,
+                                    .on_complete = &params->on_complete};
+    if (params->handler >= TUG_AM_HANDLERS)
+        return fail(&request, TUG_ERR_INVALID);
+    return start(context, &request);
+}
+
+void tug_answer(tug_context *context, struct tug_caller caller, const void *answer,
+                size_t size_in_bytes) {
+    tug_packets_reply(context->fabric.states[TUG_BY_PACKETS], caller, 0, answer, size_in_bytes);
 }

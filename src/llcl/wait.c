@@ -63,6 +63,11 @@ void tug_counter_add(void *pointer, int status) {
     (void)__atomic_fetch_add(&counter->completed, 1, __ATOMIC_SEQ_CST);
 }
 
+void tug_counter_add_many(void *pointer, uint64_t n) {
+    struct tug_counter *counter = pointer;
+    (void)__atomic_fetch_add(&counter->completed, n, __ATOMIC_SEQ_CST); /* as above */
+}
+
 uint64_t tug_counter_value(const struct tug_counter *counter) {
     return __atomic_load_n(&counter->completed, __ATOMIC_SEQ_CST);
 }

@@ -43,19 +43,48 @@ void tug_fabric_result(struct tug_operation *operation, uint64_t value) {
         tug_atomic_result(operation->local, (unsigned)operation->bytes, value);
 }
 
-void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operation) {
-    struct tug_callback local = operation->on_local;
-    struct tug_callback complete = operation->on_complete;
-    int status = operation->status;
+static inline void release(struct tug_fabric *fabric, struct tug_operation *operation) {
     operation->kind = TUG_OPERATION_NONE;
     operation->scratch = 0;
     /* release: deregistration that finds no user of the memory may free it */
     atomic_store_explicit(&operation->registration, NULL, memory_order_release);
     fabric->out--;
-    /* the tag first: the callbacks may want one */
     tug_tags_give(&fabric->tags, tug_fabric_tag(fabric, operation));
+}
+
+void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operation) {
+    struct tug_callback local = operation->on_local;
+    struct tug_callback complete = operation->on_complete;
+    int status = operation->status;
+    release(fabric, operation); /* before the callbacks, which may want the tag */
     if (local.f != NULL)
         local.f(local.d, status);
     if (complete.f != NULL)
         complete.f(complete.d, status);
+}
+
+void tug_fabric_complete_list(struct tug_fabric *fabric, uint32_t first) {
+    void *counter = NULL;
+    uint64_t n = 0;
+    for (uint32_t tag = first; tag != TUG_NO_TAG;) {
+        struct tug_operation *operation = &fabric->operations[tag];
+        tag = operation->next;
+        if (tag != TUG_NO_TAG)
+            __builtin_prefetch(&fabric->operations[tag]);
+        if (operation->on_complete.f != fabric->counter || operation->on_complete.f == NULL ||
+            operation->status != 0 || operation->on_local.f != NULL) {
+            tug_fabric_complete(fabric, operation);
+            continue;
+        }
+        if (operation->on_complete.d != counter) {
+            if (n > 0)
+                fabric->count(counter, n);
+            counter = operation->on_complete.d;
+            n = 0;
+        }
+        n++;
+        release(fabric, operation);
+    }
+    if (n > 0)
+        fabric->count(counter, n);
 }

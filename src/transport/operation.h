@@ -21,6 +21,7 @@ enum tug_operation_kind {
     TUG_OPERATION_FETCH,   /* fetch and op */
     TUG_OPERATION_COMPARE, /* compare and swap */
     TUG_OPERATION_AM,
+    TUG_OPERATION_CALL, /* an active message with an answer */
 };
 
 #define TUG_OPERATION_INLINE 24 /* bytes of a write or message that are copied at once */
@@ -30,9 +31,10 @@ struct tug_operation {
     struct tug_callback on_complete;
     struct tug_callback on_local; /* f is NULL when it has been called */
     uint64_t key;                 /* the remote registration's id, see memory.h */
-    uint64_t offset;              /* in it */
-    uint64_t address;             /* the same place in the peer's address space, and */
-    uint32_t rkey;                /* ... what its device calls the registration */
+    uint64_t offset;              /* in it; CALL: bytes of the answer */
+    uint64_t address;             /* the same place in the peer's address space; CALL: the answer's
+                                     in ours */
+    uint32_t rkey;                /* what the peer's device calls the registration */
     uint32_t peer;
     /* 64 bytes */
     unsigned char *local;                          /* NULL: the data are in `data` */
@@ -48,7 +50,7 @@ struct tug_operation {
     };
     uint32_t next; /* the transport's own: tag of the next in a list */
     uint8_t kind;
-    uint8_t op;      /* FETCH: enum tug_atomic_op; AM: the handler */
+    uint8_t op;      /* FETCH: enum tug_atomic_op; AM, CALL: the handler */
     int8_t status;   /* the first thing that went wrong */
     uint8_t scratch; /* the transport's own; 0 to begin with, 1-7 mean packets' (packets.h) */
 } __attribute__((aligned(128)));

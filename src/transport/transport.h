@@ -115,6 +115,16 @@ struct tug_fabric {
     /* An active message has come. 0, or the error for its sender. */
     int (*deliver)(struct tug_fabric *fabric, uint32_t source, unsigned handler,
                    const void *payload, size_t bytes);
+
+    /* A call has come; tug_packets_reply() answers it, now or later. 0, or the error for the
+     * caller: then it is answered. */
+    int (*called)(struct tug_fabric *fabric, struct tug_caller caller, unsigned handler,
+                  const void *payload, size_t bytes);
+
+    /* Callbacks that only count: n operations that end well with `counter` may be told by one
+     * count(d, n). NULL: none are. */
+    void (*counter)(void *d, int status);
+    void (*count)(void *d, uint64_t n);
 };
 
 /* Picks the transport of an operation; NULL: TUG_ERR_PEER, there is none. Any thread. */
@@ -144,6 +154,9 @@ void tug_fabric_result(struct tug_operation *operation, uint64_t value);
 
 /* Ends an operation with operation->status: the tag is free, then callbacks. Holder only. */
 void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operation);
+
+/* Ends all operations of a list (by `next`), in any order. Holder only. */
+void tug_fabric_complete_list(struct tug_fabric *fabric, uint32_t first);
 
 /* Sends a short message (at most TUG_CONTROL_MAX bytes) to the same transport at the peer, by
  * packets over MPI, in order. For wire-up. Holder only. */

@@ -143,9 +143,11 @@ static void test_choices(void **state) {
     assert_int_equal(tug_settings.rma, TUG_RMA_NATIVE);
     accept("TUGBOAT_RMA", "off");
     assert_int_equal(tug_settings.rma, TUG_RMA_OFF);
+    accept("TUGBOAT_RMA", "packet");
+    assert_int_equal(tug_settings.rma, TUG_RMA_PACKET);
     accept("TUGBOAT_RMA", "auto");
     assert_int_equal(tug_settings.rma, TUG_RMA_AUTO);
-    refuse("TUGBOAT_RMA", "direct", "auto, native, off");
+    refuse("TUGBOAT_RMA", "direct", "auto, packet, native, off");
     accept("TUGBOAT_VERBOSE", "quiet");
     assert_int_equal(tug_settings.verbose, TUG_VERBOSE_QUIET);
     accept("TUGBOAT_VERBOSE", "debug");

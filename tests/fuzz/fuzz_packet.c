@@ -90,20 +90,23 @@ static uint64_t number_at(const unsigned char *at, unsigned bytes) {
     return value;
 }
 
-/* The bytes of the record there, or 0 if it is none. */
-static size_t slow_record(const unsigned char *at, size_t left, bool numbered) {
+/* The bytes of the record there, or 0 if it is none. wrote: behind a WRITE. */
+static size_t slow_record(const unsigned char *at, size_t left, bool numbered, bool wrote) {
     static const struct {
         unsigned words, most;
         const char *sub;
     } rules[TUG_RECORD_KINDS] = {
         {0, 0, ""}, /* by kind */
-        {2, 65528, "zero"},   {4, 0, "zero"},   {3, 0, "fetch"},  {4, 0, "width"},
-        {0, 4096, "any"},     {3, 0, "zero"},   {3, 0, "zero"},   {0, 65528, "any"},
-        {1, 65528, "status"}, {1, 0, "status"}, {0, 0, "status"}, {0, 0, "zero"},
-        {0, 0, "status"},     {0, 0, "status"},
+        {2, 65528, "zero"}, {4, 0, "zero"},    {3, 0, "fetch"},      {4, 0, "width"},
+        {0, 4096, "any"},   {0, 4096, "any"},  {0, 65535, ""},       {3, 0, "zero"},
+        {3, 0, "zero"},     {0, 65528, "any"}, {1, 65528, "status"}, {1, 0, "status"},
+        {0, 0, "status"},   {0, 0, "zero"},    {0, 0, "status"},     {0, 0, "status"},
     };
-    if (left < 8 || at[0] == 0 || at[0] > 14 || (at[0] < 9 && !numbered))
+    if (left < 8 || at[0] == 0 || at[0] > 16 || (at[0] < 11 && !numbered))
         return 0;
+    if (at[0] == 7)
+        return !wrote || at[1] == 0 || 8 + (at[1] + 7u) / 8 * 8 > left ? 0
+                                                                       : 8 + (at[1] + 7u) / 8 * 8;
     const unsigned sub = at[1], length = (unsigned)number_at(at + 2, 2), width = sub % 16;
     const char *rule = rules[at[0]].sub;
     if ((strcmp(rule, "zero") == 0 && sub != 0) || (strcmp(rule, "status") == 0 && sub > 14) ||
@@ -123,10 +126,12 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
         number_at(packet + 24, 8) != WORLD_SESSION || number_at(packet + 32, 8) != 0)
         return false;
     size_t at = 40;
+    bool wrote = false;
     for (uint64_t records = number_at(packet + 12, 4); records > 0; records--) {
-        const size_t step = slow_record(packet + at, bytes - at, numbered);
+        const size_t step = slow_record(packet + at, bytes - at, numbered, wrote);
         if (step == 0)
             return false;
+        wrote |= packet[at] == 1;
         at += step;
     }
     return at == bytes;
@@ -188,7 +193,7 @@ static void apply(const struct tug_record *record) {
     uint32_t index = 0;
     size_t place = 0;
     if (record->kind >= TUG_RECORD_DATA || record->kind == TUG_RECORD_AM ||
-        record->kind == TUG_RECORD_CONTROL)
+        record->kind == TUG_RECORD_CALL || record->kind == TUG_RECORD_CONTROL)
         return;
     const int status = slow_apply(record, &index, &place, &bytes, &old);
     const struct tug_applied applied = tug_apply(&table, record);
@@ -210,11 +215,24 @@ static void read_records(struct tug_packet_reader *reader, const unsigned char *
     const unsigned char *next = packet + sizeof(struct tug_packet_header);
     struct tug_record record;
     uint32_t records = 0;
+    uint64_t base[2] = {0};
     while (tug_packet_next(reader, &record)) {
         records++;
-        seen[record.kind]++;
-        REQUIRE(record.kind == next[0] && record.sub == next[1]);
-        REQUIRE((const unsigned char *)record.words == next + 8);
+        seen[next[0]]++;
+        if (next[0] == TUG_RECORD_AGAIN) {
+            REQUIRE(record.kind == TUG_RECORD_WRITE && record.sub == 0);
+            REQUIRE(record.length == next[1] && record.tag == number_at(next + 2, 2));
+            REQUIRE(record.words[0] == base[0]);
+            const uint32_t distance = (uint32_t)number_at(next + 4, 4);
+            REQUIRE(record.words[1] - base[1] ==
+                    (distance >> 31 ? distance - (UINT64_C(1) << 32) : distance));
+            REQUIRE(record.data == next + 8);
+        } else {
+            REQUIRE(record.kind == next[0] && record.sub == next[1]);
+            REQUIRE((const unsigned char *)record.words == next + 8);
+        }
+        if (next[0] == TUG_RECORD_WRITE)
+            memcpy(base, record.words, sizeof(base));
         touch((const unsigned char *)record.words, (size_t)tug_record_words[record.kind] * 8);
         touch(record.data, record.length);
         apply(&record);
@@ -269,10 +287,11 @@ static size_t mend(uint8_t *data, size_t bytes) {
     while (bytes - end >= sizeof(struct tug_record_head)) {
         struct tug_record_head head;
         memcpy(&head, data + end, sizeof(head));
+        const unsigned length = head.kind == TUG_RECORD_AGAIN ? head.sub : head.length;
         if (head.kind == 0 || head.kind >= TUG_RECORD_KINDS ||
-            tug_record_bytes(head.kind, head.length) > bytes - end)
+            tug_record_bytes(head.kind, length) > bytes - end)
             break;
-        end += tug_record_bytes(head.kind, head.length);
+        end += tug_record_bytes(head.kind, length);
         header.records++;
     }
     header.bytes = (uint32_t)end;

@@ -75,10 +75,11 @@ static uint64_t take_size(void) {
 static struct live {
     bool out, local_told, again;
     unsigned char *local;
+    unsigned char *answer; /* CALL */
     uint32_t peer;
     uint64_t bytes;
     uint64_t asked, answered; /* READ: bytes */
-    bool value_due;           /* FETCH, COMPARE */
+    bool value_due;           /* FETCH, COMPARE, CALL */
     bool ready_due, done_due; /* BULK_WRITE */
 } live[OPERATIONS];
 
@@ -128,7 +129,7 @@ static void note_request(uint32_t peer, const struct tug_record *record) {
     REQUIRE(record->tag < OPERATIONS);
     struct live *one = &live[record->tag];
     if (record->kind == TUG_RECORD_READ || record->kind == TUG_RECORD_FETCH ||
-        record->kind == TUG_RECORD_COMPARE)
+        record->kind == TUG_RECORD_COMPARE || record->kind == TUG_RECORD_CALL)
         REQUIRE(one->out && one->peer == peer);
     if (record->kind == TUG_RECORD_READ) {
         REQUIRE(record->words[2] == one->asked);
@@ -136,7 +137,8 @@ static void note_request(uint32_t peer, const struct tug_record *record) {
         one->asked += record->words[3];
         one->value_due = one->bytes == 0;
     }
-    one->value_due |= record->kind == TUG_RECORD_FETCH || record->kind == TUG_RECORD_COMPARE;
+    one->value_due |= record->kind == TUG_RECORD_FETCH || record->kind == TUG_RECORD_COMPARE ||
+                      record->kind == TUG_RECORD_CALL;
     one->ready_due |= record->kind == TUG_RECORD_BULK_WRITE;
 }
 
@@ -222,6 +224,28 @@ static int deliver(struct tug_fabric *of, uint32_t source, unsigned handler, con
     return sum % 5 == 4 ? TUG_ERR_INVALID : 0;
 }
 
+/* Calls that have come and are answered later. */
+static struct tug_caller waiting[8];
+static unsigned nwaiting;
+static void *transport;
+
+static void answer_waiting(void) {
+    static const unsigned char answer[TUG_AM_MAX_PAYLOAD];
+    while (nwaiting > 0)
+        tug_packets_reply(transport, waiting[--nwaiting], 0, answer,
+                          take_size() % (TUG_AM_MAX_PAYLOAD + 1));
+}
+
+static int called(struct tug_fabric *of, struct tug_caller caller, unsigned handler,
+                  const void *payload, size_t bytes) {
+    if (deliver(of, (uint32_t)caller.process, handler, payload, bytes) != 0)
+        return TUG_ERR_INVALID;
+    waiting[nwaiting++] = caller;
+    if (handler % 2 == 0 || nwaiting == 8)
+        answer_waiting();
+    return 0;
+}
+
 /* ---- the host MPI: large blocks ---- */
 
 struct transfer {
@@ -293,7 +317,6 @@ static int test(MPI_Request *request, int *done, MPI_Status *status) {
 /* ---- the layer above ---- */
 
 static struct tug_operation operations[OPERATIONS];
-static void *transport;
 static unsigned depth;
 
 static void post(void);
@@ -326,7 +349,8 @@ static void completed(void *d, int status) {
     refused[one->peer] |= status == TUG_ERR_PEER;
     one->out = false;
     free(one->local);
-    one->local = NULL;
+    free(one->answer);
+    one->local = one->answer = NULL;
     if (one->again && status == 0 && depth < 3) {
         depth++;
         post();
@@ -338,7 +362,7 @@ static uint64_t size_of(unsigned kind) {
     const uint64_t bytes = take_size();
     if (kind == TUG_OPERATION_FETCH || kind == TUG_OPERATION_COMPARE)
         return bytes % 2 == 0 ? 8 : 4;
-    if (kind == TUG_OPERATION_AM && bytes > TUG_AM_MAX_PAYLOAD)
+    if (kind >= TUG_OPERATION_AM && bytes > TUG_AM_MAX_PAYLOAD)
         return TUG_AM_MAX_PAYLOAD;
     return bytes;
 }
@@ -351,8 +375,8 @@ static void post(void) {
     struct tug_operation *operation = &operations[tag];
     struct live *one = &live[tag];
     const unsigned choice = take();
-    const unsigned kind = TUG_OPERATION_READ + choice % 5;
-    const bool sends = kind == TUG_OPERATION_WRITE || kind == TUG_OPERATION_AM;
+    const unsigned kind = TUG_OPERATION_READ + choice % 6;
+    const bool sends = kind == TUG_OPERATION_WRITE || kind >= TUG_OPERATION_AM;
     REQUIRE(!one->out);
     *one = (struct live){.out = true, .again = choice >> 7};
     *operation = (struct tug_operation){.key = world_id(choice % 4),
@@ -368,6 +392,12 @@ static void post(void) {
     if (operation->bytes > 0)
         one->local[0] = one->local[operation->bytes - 1] = 0x11;
     operation->local = one->local;
+    if (kind == TUG_OPERATION_CALL) {
+        operation->offset = choice % 64;
+        one->answer = malloc(operation->offset);
+        REQUIRE(one->answer != NULL || operation->offset == 0);
+        operation->address = (uint64_t)(uintptr_t)one->answer;
+    }
     if (sends) {
         operation->on_local = (struct tug_callback){told_local, one};
         if (operation->bytes <= TUG_OPERATION_INLINE) {
@@ -397,6 +427,7 @@ static unsigned sub_of(unsigned kind, unsigned choice) {
     case TUG_RECORD_COMPARE:
         return choice & 64 ? 4 : 8;
     case TUG_RECORD_AM:
+    case TUG_RECORD_CALL:
         return choice;
     case TUG_RECORD_CONTROL:
         return choice % 4;
@@ -419,6 +450,7 @@ static size_t length_of(unsigned kind) {
     case TUG_RECORD_DATA:
         return take_size() % 65536;
     case TUG_RECORD_AM:
+    case TUG_RECORD_CALL:
         return take_size() % (TUG_AM_MAX_PAYLOAD + 2);
     default:
         return 0;
@@ -443,6 +475,12 @@ static void add_any(struct tug_packet *packet, uint32_t source, unsigned kind) {
     const size_t length = length_of(kind);
     if (!tug_packet_has_room(packet, known, length))
         return;
+    if (kind == TUG_RECORD_AGAIN && choice < 240) {
+        unsigned char *place = (unsigned char *)tug_packet_add_again(
+            packet, packet->offset + take() - 128, choice, 1 + take() % 64);
+        memset(place, (int)choice, (size_t)(packet->memory + packet->used - place));
+        return;
+    }
     if (kind < TUG_RECORD_DATA) {
         words[0] = choice % 8 < 5 ? world_id(choice % 8) : take_number();
         words[1] = choice & 32 ? take_number() : take();
@@ -455,6 +493,8 @@ static void add_any(struct tug_packet *packet, uint32_t source, unsigned kind) {
     refused[source] |= kind == TUG_RECORD_REFUSED;
     lied[source] |= kind >= TUG_RECORD_DATA;
     uint64_t *at = tug_packet_add(packet, known, sub, take_tag(source), length);
+    if (kind == TUG_RECORD_WRITE)
+        packet->offset = words[1];
     ((unsigned char *)(at - 1))[0] = (unsigned char)kind;
     memcpy(at, words, (size_t)tug_record_words[known] * 8);
     memset(at + tug_record_words[known], (int)choice, length);
@@ -495,6 +535,12 @@ static void add_due(struct tug_packet *packet, uint32_t tag) {
     lied[one->peer] |= !due || how % 16 == 7 || how % 16 == 8;
     if (kind == TUG_OPERATION_READ) {
         add_part(packet, tag, how % 16, status);
+    } else if (kind == TUG_OPERATION_CALL) {
+        const size_t length = status != 0 ? 0 : operations[tag].offset + (how % 16 == 8);
+        uint64_t *at = tug_packet_add(packet, TUG_RECORD_DATA, status, tag, length);
+        at[0] = how % 16 == 7;
+        memset(at + 1, 0x33, length);
+        one->value_due = false;
     } else if (kind == TUG_OPERATION_FETCH || kind == TUG_OPERATION_COMPARE) {
         *tug_packet_add(packet, TUG_RECORD_VALUE, status, tag, 0) = 17;
         one->value_due = false;
@@ -591,8 +637,9 @@ static unsigned char canaries[PAGE];
 
 static void report(void) {
     const int kinds = __builtin_popcountl(reached.kinds);
-    /* all kinds of record but CONTROL, which needs another transport to send it */
-    const bool enough = kinds == TUG_RECORD_KINDS - 2 && reached.completed > reached.failed &&
+    /* all kinds of record but CONTROL, which needs another transport to send it, and AGAIN, which
+     * reads as a WRITE */
+    const bool enough = kinds == TUG_RECORD_KINDS - 3 && reached.completed > reached.failed &&
                         reached.messages > 0 && reached.blocks > 0 && reached.refused > 0;
     fprintf(stderr,
             "reached: %lu packets came, %lu were sent, %lu were refused, %lu operations ended, "
@@ -632,6 +679,7 @@ static void begin_world(void) {
     memset(last_came, 0, sizeof(last_came));
     memset(operations, 0, sizeof(operations));
     wires_full = transfers_end = false;
+    nwaiting = 0;
     tug_settings.aggregate = true;
     fabric = (struct tug_fabric){.rank = ME,
                                  .nranks = WORLD_RANKS,
@@ -641,7 +689,8 @@ static void begin_world(void) {
                                  .ways = TUG_WAY_SHM | TUG_WAY_MPI,
                                  .operations = operations,
                                  .noperations = OPERATIONS,
-                                 .deliver = deliver};
+                                 .deliver = deliver,
+                                 .called = called};
     REQUIRE(tug_tags_init(&fabric.tags, OPERATIONS) == 0);
     REQUIRE(tug_memory_table_init(&fabric.memory) == 0);
     for (uint32_t i = 0; i < WORLD_REGISTRATIONS; i++) {

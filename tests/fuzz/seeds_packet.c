@@ -24,6 +24,7 @@ static unsigned sub_of(unsigned kind) {
     case TUG_RECORD_COMPARE:
         return draw(2) ? 8 : 4;
     case TUG_RECORD_AM:
+    case TUG_RECORD_CALL:
         return draw(256);
     case TUG_RECORD_CONTROL:
         return draw(3);
@@ -42,6 +43,7 @@ static size_t length_of(unsigned kind) {
     switch (kind) {
     case TUG_RECORD_WRITE:
     case TUG_RECORD_AM:
+    case TUG_RECORD_CALL:
     case TUG_RECORD_CONTROL:
     case TUG_RECORD_DATA:
         return draw(3) == 0 ? 8 : draw(40);
@@ -53,6 +55,12 @@ static size_t length_of(unsigned kind) {
 static void add(struct tug_packet *packet, unsigned kind) {
     static const unsigned char data[64] = "The quick brown fox jumps over the lazy dog.";
     const size_t length = length_of(kind);
+    if (kind == TUG_RECORD_AGAIN) {
+        tug_packet_data(tug_packet_add_again(packet, packet->offset + 8 * (uint64_t)draw(3) - 8,
+                                             draw(64), 1 + draw(20)),
+                        data, 8);
+        return;
+    }
     if (!tug_packet_has_room(packet, kind, length))
         return;
     const uint32_t registration = draw(WORLD_REGISTRATIONS);
@@ -63,6 +71,8 @@ static void add(struct tug_packet *packet, unsigned kind) {
         values[0] = draw(64);
     if (kind == TUG_RECORD_COMPARE && draw(2))
         values[3] = UINT64_C(0xc5c5c5c5c5c5c5c5); /* what the memory holds at first */
+    if (kind == TUG_RECORD_WRITE)
+        packet->offset = values[1];
     memcpy(words, values, (size_t)tug_record_words[kind] * 8);
     tug_packet_data(words + tug_record_words[kind], data, length);
 }
@@ -90,6 +100,8 @@ int main(int argc, char **argv) {
     }
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
         tug_packet_begin(&packet, memory, CAPACITY);
+        if (kind == TUG_RECORD_AGAIN)
+            add(&packet, TUG_RECORD_WRITE);
         for (unsigned i = 0; i < 3; i++)
             add(&packet, kind);
         failed |= end(&packet, kind < TUG_RECORD_DATA, argv[1], "kind", kind);

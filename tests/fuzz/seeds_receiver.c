@@ -26,7 +26,7 @@ static void close_script(void) {
     file = NULL;
 }
 
-enum { READ, WRITE, FETCH, COMPARE, MESSAGE };
+enum { READ, WRITE, FETCH, COMPARE, MESSAGE, CALL };
 enum { SIZE_8 = 3, SIZE_PIECES_3 = 14, SIZE_70000 = 17, SIZE_PIECES_40 = 18, SIZE_20000 = 20 };
 
 static void post(unsigned kind, unsigned peer, unsigned size) {
@@ -118,6 +118,16 @@ static void asks_for_too_much(void) {
     poll();
 }
 
+/* Rank 1 answers a call, then another with too much. */
+static void answers_to_calls(void) {
+    for (unsigned how = 0; how < 9; how += 8) {
+        post(CALL, 1, SIZE_8);
+        flush();
+        answer(3, 0, how);
+        poll();
+    }
+}
+
 int main(int argc, char **argv) {
     unsigned seed = 3;
     if (argc != 2) {
@@ -132,6 +142,9 @@ int main(int argc, char **argv) {
     close_script();
     open_script(argv[1], "waits", 0);
     answers_to_what_waits();
+    close_script();
+    open_script(argv[1], "calls", 0);
+    answers_to_calls();
     close_script();
     open_script(argv[1], "too-much", 0);
     asks_for_too_much();

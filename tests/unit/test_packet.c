@@ -17,6 +17,7 @@ static const uint8_t good_sub[TUG_RECORD_KINDS] = {
     [TUG_RECORD_FETCH] = TUG_XOR << 4 | 8,
     [TUG_RECORD_COMPARE] = 4,
     [TUG_RECORD_AM] = 255,
+    [TUG_RECORD_CALL] = 1,
     [TUG_RECORD_CONTROL] = 2,
     [TUG_RECORD_DATA] = -TUG_ERR_RANGE,
     [TUG_RECORD_FAILED] = -TUG_ERR_KEY,
@@ -34,6 +35,7 @@ static size_t most_data(unsigned kind) {
     case TUG_RECORD_DATA:
         return TUG_RECORD_DATA_MOST;
     case TUG_RECORD_AM:
+    case TUG_RECORD_CALL:
         return TUG_AM_MAX_PAYLOAD;
     default:
         return 0;
@@ -61,7 +63,8 @@ static unsigned words_of(unsigned kind) {
 
 static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t length,
                                              bool numbered) {
-    if (kind == 0 || kind >= TUG_RECORD_KINDS || (is_request(kind) && !numbered))
+    if (kind == 0 || kind >= TUG_RECORD_KINDS || (is_request(kind) && !numbered) ||
+        kind == TUG_RECORD_AGAIN) /* no WRITE before it */
         return TUG_PACKET_KIND;
     switch (kind) {
     case TUG_RECORD_FETCH:
@@ -83,6 +86,7 @@ static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t
             return TUG_PACKET_STATUS;
         break;
     case TUG_RECORD_AM:
+    case TUG_RECORD_CALL:
     case TUG_RECORD_CONTROL:
         break;
     default:
@@ -129,6 +133,8 @@ static void every_kind_and_length_comes_through(void **state) {
         data[i] = (unsigned char)(i * 31 + 7);
     memset(memory, 0xee, sizeof(memory));
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
+        if (kind == TUG_RECORD_AGAIN) /* by itself below */
+            continue;
         tug_packet_begin(&packet, memory, CAPACITY);
         unsigned records = 0;
         for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -179,6 +185,8 @@ static void records_of_all_kinds_mix(void **state) {
         unsigned kind = count < 1000   ? TUG_RECORD_WRITE
                         : count < 2000 ? TUG_RECORD_WRITE + count % 2
                                        : 1 + (seed >> 16) % (TUG_RECORD_KINDS - 1);
+        if (kind == TUG_RECORD_AGAIN)
+            kind = TUG_RECORD_WRITE;
         const size_t length = most_data(kind) > 0 ? (seed >> 20) % 80 : 0;
         uint64_t *words = add(&packet, kind, length);
         memset(words + words_of(kind), (int)kind, length);
@@ -198,6 +206,86 @@ static void records_of_all_kinds_mix(void **state) {
     assert_false(tug_packet_next(&reader, &record));
 }
 
+/* Writes that lie near the last full one have short records, and read the same. */
+static void writes_near_another_read_as_writes(void **state) {
+    static const int64_t distances[] = {
+        0, 8, -8, 4096, INT32_MAX, INT32_MIN, (int64_t)INT32_MAX + 1, (int64_t)INT32_MIN - 1};
+    static const struct {
+        uint64_t key;
+        size_t length;
+        uint32_t tag;
+        bool fits;
+    } cases[] = {{5, 8, 0, true},    {5, 1, 65535, true},  {5, 255, 1, true}, {5, 0, 1, false},
+                 {5, 256, 1, false}, {5, 8, 65536, false}, {6, 8, 1, false}};
+    const uint64_t base = UINT64_C(1) << 33;
+    unsigned char data[255];
+    (void)state;
+    for (unsigned i = 0; i < sizeof(data); i++)
+        data[i] = (unsigned char)(i * 7 + 1);
+    for (size_t d = 0; d < sizeof(distances) / sizeof(distances[0]); d++)
+        for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+            const bool near = distances[d] >= INT32_MIN && distances[d] <= INT32_MAX;
+            const uint64_t offset = base + (uint64_t)distances[d];
+            struct tug_packet packet;
+            tug_packet_begin(&packet, memory, CAPACITY);
+            assert_false(tug_packet_again_fits(&packet, cases[c].key, offset, 1, 8));
+            uint64_t *words = tug_packet_add(&packet, TUG_RECORD_WRITE, 0, 3, 8);
+            words[0] = packet.key = 5;
+            words[1] = packet.offset = base;
+            words[2] = 77;
+            assert_int_equal(
+                tug_packet_again_fits(&packet, cases[c].key, offset, cases[c].tag, cases[c].length),
+                near && cases[c].fits);
+            if (!near || !cases[c].fits)
+                continue;
+            const uint32_t before = packet.used;
+            for (int i = 0; i < 3; i++)
+                tug_packet_data(
+                    tug_packet_add_again(&packet, offset, cases[c].tag, cases[c].length), data,
+                    cases[c].length);
+            assert_int_equal(packet.used - before, 3 * (8 + (cases[c].length + 7) / 8 * 8));
+            tug_packet_end(&packet, 0, 1, 0, SESSION);
+
+            struct tug_packet_reader reader;
+            struct tug_record record = {0};
+            assert_int_equal(open_packet(&reader, memory, packet.used), TUG_PACKET_GOOD);
+            assert_true(tug_packet_next(&reader, &record));
+            for (int i = 0; i < 3; i++) {
+                assert_true(tug_packet_next(&reader, &record));
+                assert_int_equal(record.kind, TUG_RECORD_WRITE);
+                assert_int_equal(record.sub, 0);
+                assert_int_equal(record.length, cases[c].length);
+                assert_int_equal(record.tag, cases[c].tag);
+                assert_int_equal(record.words[0], 5);
+                assert_int_equal(record.words[1], offset);
+                assert_memory_equal(record.data, data, cases[c].length);
+            }
+            assert_false(tug_packet_next(&reader, &record));
+            for (uint32_t bytes = before + 1; bytes < packet.used; bytes++) {
+                header()->bytes = bytes;
+                assert_int_equal(verdict(bytes), TUG_PACKET_LENGTH);
+            }
+        }
+}
+
+static void near_what_is_known(void **state) {
+    struct tug_packet packet;
+    (void)state;
+    for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
+        if (kind == TUG_RECORD_AGAIN)
+            continue;
+        tug_packet_begin(&packet, memory, CAPACITY);
+        add(&packet, kind, 0);
+        struct tug_record_head *again = (struct tug_record_head *)(memory + packet.used);
+        tug_packet_add_again(&packet, 8, 1, 8);
+        tug_packet_end(&packet, 0, 1, 0, SESSION);
+        assert_int_equal(verdict(packet.used),
+                         kind == TUG_RECORD_WRITE ? TUG_PACKET_GOOD : TUG_PACKET_KIND);
+        again->sub = 0; /* of no length */
+        assert_int_not_equal(verdict(packet.used), TUG_PACKET_GOOD);
+    }
+}
+
 static void a_packet_without_records_is_good(void **state) {
     struct tug_packet packet;
     (void)state;
@@ -210,6 +298,8 @@ static void a_packet_without_records_is_good(void **state) {
 static void room_is_counted_to_the_byte(void **state) {
     (void)state;
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
+        if (kind == TUG_RECORD_AGAIN)
+            continue;
         const uint32_t length = most_data(kind) > 0 ? 13 : 0;
         const uint32_t needed = 8 + 8 * words_of(kind) + (length > 0 ? 16 : 0);
         struct tug_packet packet;
@@ -278,6 +368,8 @@ static void a_packet_cut_anywhere_is_refused(void **state) {
     (void)state;
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
         struct tug_packet packet;
+        if (kind == TUG_RECORD_AGAIN)
+            continue;
         tug_packet_begin(&packet, memory, CAPACITY);
         for (int i = 0; i < 4; i++)
             add(&packet, kind, most_data(kind) > 0 ? 21 : 0);
@@ -418,6 +510,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_and_length_comes_through),
         cmocka_unit_test(records_of_all_kinds_mix),
+        cmocka_unit_test(writes_near_another_read_as_writes),
+        cmocka_unit_test(near_what_is_known),
         cmocka_unit_test(a_packet_without_records_is_good),
         cmocka_unit_test(room_is_counted_to_the_byte),
         cmocka_unit_test(every_field_of_the_header_is_looked_at),

@@ -17,6 +17,8 @@
     { 1, 0, 0, 0 }
 #define SUB_ANY                                                                                    \
     { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX }
+#define SUB_SOME                                                                                   \
+    { UINT64_MAX - 1, UINT64_MAX, UINT64_MAX, UINT64_MAX }
 #define SUB_STATUS                                                                                 \
     { (UINT64_C(2) << -TUG_ERR_DEVICE) - 1, 0, 0, 0 }
 #define WIDTHS (UINT64_C(1) << 4 | UINT64_C(1) << 8)
@@ -38,6 +40,8 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
     [TUG_RECORD_FETCH] = {0, TUG_PACKET_WIDTH, SUB_FETCH},
     [TUG_RECORD_COMPARE] = {0, TUG_PACKET_WIDTH, SUB_WIDTH},
     [TUG_RECORD_AM] = {TUG_AM_MAX_PAYLOAD, TUG_PACKET_KIND, SUB_ANY},
+    [TUG_RECORD_CALL] = {TUG_AM_MAX_PAYLOAD, TUG_PACKET_KIND, SUB_ANY},
+    [TUG_RECORD_AGAIN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_SOME},
     [TUG_RECORD_BULK_WRITE] = {0, TUG_PACKET_KIND, SUB_NONE},
     [TUG_RECORD_BULK_READ] = {0, TUG_PACKET_KIND, SUB_NONE},
     [TUG_RECORD_CONTROL] = {TUG_RECORD_DATA_MOST, TUG_PACKET_KIND, SUB_ANY},
@@ -62,7 +66,7 @@ static const char *const fault_texts[] = {
     [TUG_PACKET_SESSION] = "a packet of another context",
     [TUG_PACKET_SOURCE] = "a packet from a process that is not there",
     [TUG_PACKET_LENGTH] = "a record of a wrong length, or a wrong number of records",
-    [TUG_PACKET_KIND] = "a record that does not exist, or a request in a packet without number",
+    [TUG_PACKET_KIND] = "a record that does not exist, or not at that place",
     [TUG_PACKET_WIDTH] = "an atomic that does not exist",
     [TUG_PACKET_STATUS] = "a status that does not exist",
 };
@@ -103,11 +107,12 @@ static enum tug_packet_fault check_record(const struct tug_record_head *head, ui
     return TUG_PACKET_GOOD;
 }
 
-/* Kind, sub and length in one word. */
+/* Kind, sub and length in one word; what stands in the place of an AGAIN's length is its tag. */
 static inline uint32_t look_of(const void *record) {
-    uint32_t look;
-    memcpy(&look, record, sizeof(look));
-    return look;
+    struct tug_record_head head;
+    memcpy(&head, record, sizeof(head));
+    const uint32_t length = head.kind == TUG_RECORD_AGAIN ? 0 : head.length;
+    return head.kind | (uint32_t)head.sub << 8 | length << 16;
 }
 
 /* What has been checked holds for every record of the same look. Most records look like the last or
@@ -121,7 +126,8 @@ struct known {
 static enum tug_packet_fault check_records(const unsigned char *next, const unsigned char *end,
                                            uint32_t records, bool numbered) {
     const uint32_t answers = (1u << TUG_RECORD_KINDS) - (1u << TUG_RECORD_DATA);
-    const uint32_t kinds = numbered ? (1u << TUG_RECORD_KINDS) - 2 : answers;
+    const uint32_t again = 1u << TUG_RECORD_AGAIN; /* behind a WRITE */
+    uint32_t kinds = numbered ? ((1u << TUG_RECORD_KINDS) - 2) & ~again : answers;
     /* to begin with, a record that is good everywhere */
     const struct tug_record_head ready = {.kind = TUG_RECORD_BULK_READY};
     struct known last = {look_of(&ready), sizeof(ready)}, other = last;
@@ -140,7 +146,10 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
             const enum tug_packet_fault fault = check_record(&head, kinds);
             if (fault != TUG_PACKET_GOOD)
                 return fault;
-            step = (uint32_t)tug_record_bytes(head.kind, head.length);
+            if (head.kind == TUG_RECORD_WRITE)
+                kinds |= again;
+            step = (uint32_t)tug_record_bytes(
+                head.kind, head.kind == TUG_RECORD_AGAIN ? head.sub : head.length);
             other = last;
             last = (struct known){look, step};
         }

@@ -28,10 +28,12 @@
  *
  *   kind         sub         words (8 bytes each)               data
  *   WRITE        -           key, offset                        yes
+ *   AGAIN        (below)     -                                  yes
  *   READ         -           key, offset, position, bytes       -
  *   FETCH        op | width  key, offset, operand               -
  *   COMPARE      width       key, offset, new value, expected   -
  *   AM           handler     -                                  yes
+ *   CALL         handler     -                                  yes
  *   BULK_WRITE   -           key, offset, bytes                 -
  *   BULK_READ    -           key, offset, bytes                 -
  *   CONTROL      transport   -                                  yes
@@ -44,7 +46,16 @@
  *   BULK_DONE    status      -                                  -
  *   REFUSED      status      -                                  -
  *
- * A READ may ask for a part of its operation, at that position; DATA brings the part. FAILED is of
+ * An AGAIN is a short write to the registration that the last WRITE of the packet named. Its head
+ * is all it needs:
+ *
+ *        0      1        2        4            8
+ *       +------+--------+--------+------------+
+ *       | kind | length | tag    | distance   |   of its offset from that WRITE's, with a sign
+ *       +------+--------+--------+------------+
+ *
+ * A READ may ask for a part of its operation, at that position; DATA brings the part. A CALL is
+ * answered by DATA, at position 0, when the callee has an answer. FAILED is of
  * a WRITE, AM or BULK and goes ahead of the acknowledgement. BULK blocks travel outside of packets:
  * BULK_READY says that the receive for one is posted, BULK_DONE that it has arrived. REFUSED: a
  * packet made no sense, no more of them.
@@ -84,6 +95,8 @@ enum tug_record_kind {
     TUG_RECORD_FETCH,
     TUG_RECORD_COMPARE,
     TUG_RECORD_AM,
+    TUG_RECORD_CALL,
+    TUG_RECORD_AGAIN,
     TUG_RECORD_BULK_WRITE,
     TUG_RECORD_BULK_READ,
     TUG_RECORD_CONTROL,
@@ -123,6 +136,7 @@ struct tug_packet {
     uint32_t used;         /* bytes so far, header included */
     uint32_t capacity;
     uint32_t records;
+    uint64_t key, offset; /* of the last WRITE; key 0: none so far */
 };
 
 static inline void tug_packet_begin(struct tug_packet *packet, void *memory, uint32_t capacity) {
@@ -130,6 +144,7 @@ static inline void tug_packet_begin(struct tug_packet *packet, void *memory, uin
     packet->capacity = capacity;
     packet->used = sizeof(struct tug_packet_header);
     packet->records = 0;
+    packet->key = packet->offset = 0;
 }
 
 static inline bool tug_packet_has_room(const struct tug_packet *packet, unsigned kind,
@@ -144,6 +159,24 @@ static inline uint64_t *tug_packet_add(struct tug_packet *packet, unsigned kind,
     struct tug_record_head *head = (struct tug_record_head *)(packet->memory + packet->used);
     *head = (struct tug_record_head){(uint8_t)kind, (uint8_t)sub, (uint16_t)length, tag};
     packet->used += (uint32_t)tug_record_bytes(kind, length);
+    packet->records++;
+    return (uint64_t *)(head + 1);
+}
+
+/* Can a write be an AGAIN? Such a record takes tug_record_bytes(TUG_RECORD_AGAIN, length). */
+static inline bool tug_packet_again_fits(const struct tug_packet *packet, uint64_t key,
+                                         uint64_t offset, uint32_t tag, size_t length) {
+    return key == packet->key && tag <= UINT16_MAX && length - 1 < UINT8_MAX &&
+           offset - packet->offset + ((uint64_t)1 << 31) <= UINT32_MAX;
+}
+
+/* Appends an AGAIN that fits and has room; its data go to the place returned. */
+static inline uint64_t *tug_packet_add_again(struct tug_packet *packet, uint64_t offset,
+                                             uint32_t tag, size_t length) {
+    struct tug_record_head *head = (struct tug_record_head *)(packet->memory + packet->used);
+    *head = (struct tug_record_head){TUG_RECORD_AGAIN, (uint8_t)length, (uint16_t)tag,
+                                     (uint32_t)(offset - packet->offset)};
+    packet->used += (uint32_t)tug_record_bytes(TUG_RECORD_AGAIN, length);
     packet->records++;
     return (uint64_t *)(head + 1);
 }
@@ -177,7 +210,8 @@ static inline void tug_packet_end(struct tug_packet *packet, uint32_t source, ui
 
 /* ---- reading ---- */
 
-/* A record as read: words[] and data point into the packet. */
+/* A record as read: words[] and data point into the packet. An AGAIN reads as a WRITE, whose words
+ * are the reader's. */
 struct tug_record {
     uint8_t kind;
     uint8_t sub;
@@ -191,7 +225,9 @@ struct tug_packet_reader {
     struct tug_packet_header header;
     const unsigned char *next;
     const unsigned char *end;
-    uint32_t left; /* records */
+    uint32_t left;        /* records */
+    const uint64_t *base; /* the words of the last WRITE */
+    uint64_t again[2];    /* the words of the AGAIN that was read last */
 };
 
 enum tug_packet_fault {
@@ -201,7 +237,8 @@ enum tug_packet_fault {
     TUG_PACKET_SESSION, /* of another context */
     TUG_PACKET_SOURCE,  /* a source that is not there */
     TUG_PACKET_LENGTH,  /* a record goes beyond the packet, or bytes are left */
-    TUG_PACKET_KIND,    /* a record of no kind, or a request in a packet without number */
+    TUG_PACKET_KIND,    /* a record of no kind, a request in a packet without number, or an AGAIN
+                           before any WRITE */
     TUG_PACKET_WIDTH,   /* an atomic that does not exist */
     TUG_PACKET_STATUS,  /* a status that does not exist */
 };
@@ -221,12 +258,25 @@ static inline bool tug_packet_next(struct tug_packet_reader *reader, struct tug_
         return false;
     reader->left--;
     const struct tug_record_head *head = (const struct tug_record_head *)reader->next;
+    if (head->kind == TUG_RECORD_AGAIN) {
+        reader->again[0] = reader->base[0];
+        reader->again[1] = reader->base[1] + (uint64_t)(int64_t)(int32_t)head->tag;
+        *record = (struct tug_record){.kind = TUG_RECORD_WRITE,
+                                      .length = head->sub,
+                                      .tag = head->length,
+                                      .words = reader->again,
+                                      .data = (const unsigned char *)(head + 1)};
+        reader->next += tug_record_bytes(TUG_RECORD_AGAIN, head->sub);
+        return true;
+    }
     record->kind = head->kind;
     record->sub = head->sub;
     record->length = head->length;
     record->tag = head->tag;
     record->words = (const uint64_t *)(head + 1);
     record->data = (const unsigned char *)(record->words + tug_record_words[head->kind]);
+    if (head->kind == TUG_RECORD_WRITE)
+        reader->base = record->words;
     reader->next += tug_record_bytes(head->kind, head->length);
     return true;
 }

@@ -41,11 +41,23 @@ static void take_control(struct tug_packets *packets, struct tug_stream *stream,
         tug_warn_once("process %u sends messages for a transport that is not here", stream->peer);
 }
 
+static void serve_call(struct tug_packets *packets, struct tug_stream *stream,
+                       const struct tug_record *record) {
+    struct tug_fabric *fabric = packets->fabric;
+    const struct tug_caller caller = {(int)stream->peer, record->tag};
+    int status = fabric->called(fabric, caller, record->sub, record->data, record->length);
+    if (status != 0)
+        tug_packets_reply(packets, caller, status, NULL, 0);
+}
+
 static void serve(struct tug_packets *packets, struct tug_stream *stream,
                   const struct tug_record *record) {
     struct tug_fabric *fabric = packets->fabric;
     struct tug_applied applied = {0};
     switch (record->kind) {
+    case TUG_RECORD_CALL:
+        serve_call(packets, stream, record);
+        return;
     case TUG_RECORD_AM:
         applied.status =
             fabric->deliver(fabric, stream->peer, record->sub, record->data, record->length);
@@ -94,9 +106,25 @@ static struct tug_operation *named(struct tug_packets *packets, const struct tug
 
 #define IN(state) (1u << TUG_PACKETS_##state)
 
+/* The answer of a call, whose size is the callee's word: another than was asked for is an error. */
+static void take_reply(struct tug_packets *packets, struct tug_operation *operation, int status,
+                       const void *answer, size_t bytes) {
+    if (status == 0 && bytes != operation->offset)
+        status = TUG_ERR_RANGE;
+    operation->status = (int8_t)status;
+    if (status == 0 && bytes > 0)
+        memcpy((void *)(uintptr_t)operation->address, answer, bytes);
+    tug_fabric_complete(packets->fabric, operation);
+}
+
 static bool take_data(struct tug_packets *packets, struct tug_stream *stream,
                       const struct tug_record *record) {
     struct tug_operation *operation = named(packets, stream, record, IN(WAITING) | IN(SENT));
+    if (operation != NULL && operation->kind == TUG_OPERATION_CALL &&
+        operation->scratch == TUG_PACKETS_SENT && record->words[0] == 0) {
+        take_reply(packets, operation, -record->sub, record->data, record->length);
+        return true;
+    }
     if (operation == NULL || operation->kind != TUG_OPERATION_READ)
         return false;
     /* wires keep order: the next part, and one that was asked for */
@@ -175,12 +203,29 @@ static bool take_answer(struct tug_packets *packets, struct tug_stream *stream,
     }
 }
 
+void tug_packets_reply(struct tug_packets *packets, struct tug_caller caller, int status,
+                       const void *answer, size_t bytes) {
+    struct tug_fabric *fabric = packets->fabric;
+    if ((uint32_t)caller.process == fabric->rank && (fabric->ways & TUG_WAY_SELF)) {
+        take_reply(packets, &fabric->operations[caller.tag], status, answer, bytes);
+        return;
+    }
+    const struct tug_stream *stream = packets->streams[caller.process];
+    if (stream->lost)
+        return;
+    if (status != 0)
+        bytes = 0;
+    uint64_t *words =
+        tug_packets_answer(packets, stream->peer, TUG_RECORD_DATA, status, caller.tag, bytes);
+    words[0] = 0;
+    tug_packet_data(words + 1, answer, bytes);
+}
+
 /* ---- receiving ---- */
 
 /* Completes what the packets up to that number carried. False: a number that was never sent. */
 static bool take_acknowledgement(struct tug_packets *packets, struct tug_stream *stream,
                                  uint32_t applied) {
-    struct tug_fabric *fabric = packets->fabric;
     uint64_t upto = stream->acked;
     while (tug_wire_number(upto) != applied) {
         if (upto == stream->number)
@@ -192,14 +237,8 @@ static bool take_acknowledgement(struct tug_packets *packets, struct tug_stream 
     while (stream->acked < upto) {
         stream->acked++;
         packets->unacked--;
-        uint32_t tag = stream->sent_first[stream->acked % TUG_STREAM_WINDOW];
-        while (tag != TUG_NO_TAG) {
-            struct tug_operation *operation = &fabric->operations[tag];
-            tag = operation->next;
-            if (tag != TUG_NO_TAG)
-                __builtin_prefetch(&fabric->operations[tag]);
-            tug_fabric_complete(fabric, operation);
-        }
+        tug_fabric_complete_list(packets->fabric,
+                                 stream->sent_first[stream->acked % TUG_STREAM_WINDOW]);
     }
     tug_stream_touch(packets, stream);
     return true;

@@ -26,10 +26,25 @@ static void link_open(struct tug_fabric *fabric, struct tug_stream *stream,
     stream->open_last = tag;
 }
 
+/* All of it is in packets; the acknowledgement of the open one completes it. */
+static enum fit written(struct tug_fabric *fabric, struct tug_stream *stream,
+                        struct tug_operation *operation) {
+    link_open(fabric, stream, operation);
+    tug_fabric_local(operation);
+    return FITS;
+}
+
 /* operation->left: bytes that are not in packets yet. The part that completes it carries it. */
 static enum fit write_write(struct tug_fabric *fabric, struct tug_stream *stream,
                             struct tug_operation *operation) {
     struct tug_packet *packet = &stream->requests->packet;
+    uint32_t tag = tug_fabric_tag(fabric, operation);
+    if (tug_packet_again_fits(packet, operation->key, operation->offset, tag, operation->bytes) &&
+        tug_packet_has_room(packet, TUG_RECORD_AGAIN, operation->bytes)) {
+        uint64_t *place = tug_packet_add_again(packet, operation->offset, tag, operation->bytes);
+        tug_packet_data(place, tug_operation_data(operation), operation->bytes);
+        return written(fabric, stream, operation);
+    }
     size_t empty = packet->capacity - sizeof(struct tug_packet_header);
     size_t most = tug_record_bytes(TUG_RECORD_WRITE, 0);
     size_t room = packet->capacity - packet->used;
@@ -40,17 +55,12 @@ static enum fit write_write(struct tug_fabric *fabric, struct tug_stream *stream
         piece = (room - most) & ~(size_t)7;
     }
     uint64_t moved = operation->bytes - operation->left;
-    uint64_t *words =
-        tug_packet_add(packet, TUG_RECORD_WRITE, 0, tug_fabric_tag(fabric, operation), piece);
-    words[0] = operation->key;
-    words[1] = operation->offset + moved;
+    uint64_t *words = tug_packet_add(packet, TUG_RECORD_WRITE, 0, tag, piece);
+    words[0] = packet->key = operation->key;
+    words[1] = packet->offset = operation->offset + moved;
     tug_packet_data(words + 2, tug_operation_data(operation) + moved, piece);
     operation->left -= piece;
-    if (operation->left > 0)
-        return PARTLY;
-    link_open(fabric, stream, operation);
-    tug_fabric_local(operation);
-    return FITS;
+    return operation->left > 0 ? PARTLY : written(fabric, stream, operation);
 }
 
 /* operation->left: bytes that have not come; operand: those asked for. */
@@ -99,12 +109,16 @@ static enum fit write_atomic(struct tug_fabric *fabric, struct tug_stream *strea
 static enum fit write_message(struct tug_fabric *fabric, struct tug_stream *stream,
                               struct tug_operation *operation) {
     struct tug_packet *packet = &stream->requests->packet;
-    if (!tug_packet_has_room(packet, TUG_RECORD_AM, operation->bytes))
+    bool call = operation->kind == TUG_OPERATION_CALL;
+    unsigned kind = call ? TUG_RECORD_CALL : TUG_RECORD_AM;
+    if (!tug_packet_has_room(packet, kind, operation->bytes))
         return NO_ROOM;
-    uint64_t *words = tug_packet_add(packet, TUG_RECORD_AM, operation->op,
-                                     tug_fabric_tag(fabric, operation), operation->bytes);
+    uint64_t *words = tug_packet_add(packet, kind, operation->op, tug_fabric_tag(fabric, operation),
+                                     operation->bytes);
     tug_packet_data(words, tug_operation_data(operation), operation->bytes);
-    link_open(fabric, stream, operation);
+    if (!call)
+        return written(fabric, stream, operation);
+    operation->scratch = TUG_PACKETS_SENT; /* its answer completes it */
     tug_fabric_local(operation);
     return FITS;
 }
@@ -145,6 +159,7 @@ static enum fit write_operation(struct tug_packets *packets, struct tug_stream *
     case TUG_OPERATION_READ:
         return write_read(packets->fabric, stream, operation);
     case TUG_OPERATION_AM:
+    case TUG_OPERATION_CALL:
         return write_message(packets->fabric, stream, operation);
     default:
         return write_atomic(packets->fabric, stream, operation);
@@ -212,6 +227,17 @@ static void wait_in_line(struct tug_fabric *fabric, struct tug_stream *stream,
 
 /* A message to oneself needs no packet. */
 static void deliver_here(struct tug_fabric *fabric, struct tug_operation *operation) {
+    if (operation->kind == TUG_OPERATION_CALL) {
+        const struct tug_caller caller = {(int)fabric->rank, tug_fabric_tag(fabric, operation)};
+        operation->scratch = TUG_PACKETS_SENT; /* its memory is used until it has been handled */
+        int status = fabric->called(fabric, caller, operation->op, tug_operation_data(operation),
+                                    operation->bytes);
+        if (status != 0) {
+            operation->status = (int8_t)status;
+            tug_fabric_complete(fabric, operation);
+        }
+        return;
+    }
     operation->status = (int8_t)fabric->deliver(fabric, fabric->rank, operation->op,
                                                 tug_operation_data(operation), operation->bytes);
     tug_fabric_complete(fabric, operation);
@@ -220,8 +246,8 @@ static void deliver_here(struct tug_fabric *fabric, struct tug_operation *operat
 void tug_packets_post(void *state, struct tug_operation *operation) {
     struct tug_packets *packets = state;
     struct tug_fabric *fabric = packets->fabric;
-    if (operation->kind == TUG_OPERATION_AM && operation->peer == fabric->rank &&
-        (fabric->ways & TUG_WAY_SELF)) {
+    if (operation->peer == fabric->rank && (fabric->ways & TUG_WAY_SELF) &&
+        (operation->kind == TUG_OPERATION_AM || operation->kind == TUG_OPERATION_CALL)) {
         deliver_here(fabric, operation);
         return;
     }

@@ -147,6 +147,12 @@ static void verbs_deregister(void *state, struct tug_registration *registration)
 
 static bool verbs_takes(void *state, const struct tug_operation *operation) {
     const struct tug_verbs *verbs = state;
+    /* relaxed: the caller set it */
+    const struct tug_registration *registration =
+        atomic_load_explicit(&operation->registration, memory_order_relaxed);
+    if (registration != NULL && registration->bytes > 0 &&
+        registration->of_transport[TUG_BY_VERBS] == NULL)
+        return false; /* local memory that the device does not know */
     switch (operation->kind) {
     case TUG_OPERATION_READ:
     case TUG_OPERATION_WRITE:

@@ -1,0 +1,161 @@
+/* Packet lane: windows whose targets are reached through the low-level layer.
+ *
+ * For windows over several nodes, and over memory that the program brings. Puts and gets are writes
+ * and reads of LLCL on the target's registered memory: small ones travel together in packets, large
+ * ones by themselves, and what a node maps is loaded and stored by the caller. Accumulates,
+ * fetching operations, locks and notices are messages and calls, which the target's engine handles
+ * while its program computes: one at a time, so that all accumulates on a window's memory are
+ * atomic to each other. Messages of one thread to one target are handled in the order in which they
+ * were sent: that is MPI's order of accumulates.
+ *
+ * A derived datatype at the target never travels. The origin walks it and sends runs (datatype.h).
+ *
+ * Completion: a target's `started` counts this rank's operations there, its counter those that are
+ * complete; a flush waits until the second has caught up with the first, whoever started them, so
+ * that the flushes of several threads are one wait. Errors found at the target come back the same
+ * way and surface in the flush.
+ *
+ *   remote.c        a communicator's context, creation and end of windows
+ *   remote_rma.c    the origin: operations become LLCL's
+ *   remote_serve.c  the target: accumulates, fetching operations, locks, notices
+ *   remote_sync.c   what epochs wait for
+ *
+ * Threads: operations and synchronisation on any, under MPI's rules; handlers (remote_serve.c) by
+ * whoever holds the engine's baton.
+ */
+#ifndef TUG_PMPI_REMOTE_H
+#define TUG_PMPI_REMOTE_H
+
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pmpi/rma.h"
+#include "tugboat/llcl.h"
+
+struct tug_team;
+struct tug_lane;
+
+#define TUG_REMOTE_WINDOWS 4096 /* open at once on one communicator */
+#define TUG_REMOTE_ROUNDS 31    /* of a barrier: 2^31 ranks */
+
+/* What the windows of one communicator share. Hangs on its team. */
+struct tug_domain {
+    tug_context *context;
+    struct tug_remote *_Atomic windows[TUG_REMOTE_WINDOWS]; /* by number, the same on all ranks */
+};
+
+/* A lock that this rank's memory is under, or that waits for it; holder only. */
+struct tug_lock_seat {
+    uint32_t tag;  /* of the waiting call */
+    int32_t next;  /* the rank that waits behind, -1: none */
+    uint8_t holds; /* enum tug_seat */
+    bool wants_exclusive;
+};
+
+enum tug_seat { TUG_SEAT_EMPTY, TUG_SEAT_WAITS, TUG_SEAT_SHARED, TUG_SEAT_EXCLUSIVE };
+
+struct tug_remote_target {
+    struct tug_key key;
+    MPI_Aint size;
+    MPI_Aint disp_unit;
+    struct tug_counter counter; /* operations of this rank that are complete there */
+    _Atomic uint64_t started;
+    _Atomic uint32_t posts;     /* exposure epochs that it has opened for us, */
+    uint32_t posts_used;        /* ... of which so many have been started */
+    _Atomic uint32_t completes; /* access epochs to us that it has ended, */
+    uint32_t completes_used;    /* ... of which so many have been waited for */
+    struct tug_lock_seat seat;  /* its lock on our memory */
+};
+
+struct tug_remote {
+    struct tug_team *team; /* held */
+    struct tug_domain *domain;
+    tug_registration *memory;
+    bool allocated; /* memory is LLCL's own, mapped by the node */
+    uint32_t number;
+    int nranks, rank;
+    unsigned char *base;
+    MPI_Aint size;
+    /* locks on our memory, in order of arrival; holder only */
+    int32_t lock_first, lock_last; /* ranks that wait, -1: none */
+    uint32_t nshared;
+    bool exclusive;
+    /* barriers: messages that have come in each round, and barriers so far */
+    _Atomic uint32_t arrived[TUG_REMOTE_ROUNDS];
+    uint32_t barriers;
+    int *exposed, nexposed; /* ranks of the open exposure epoch; NULL: none */
+    int *started, nstarted; /* ranks of the open access epoch; NULL: none */
+    struct tug_remote_target targets[];
+};
+
+extern const struct tug_lane tug_remote_lane;
+
+/* Makes the packet lane's part of a window of `size` bytes at `base`, or, with allocate, of new
+ * memory. Collective over the team; the same answer on all ranks: NULL if any of them is not
+ * willing or cannot. */
+struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint size,
+                                     MPI_Aint disp_unit, bool allocate, bool willing);
+
+/* Gives all back, when no rank uses the window any more. Collective. */
+void tug_remote_release(struct tug_window *window);
+
+/* The operations: begun when they return, and complete when the target is flushed. MPI_SUCCESS, an
+ * error class for the window's handler, or TUG_RMA_REFUSED, as tug_direct_x. With o->request they
+ * set it to a request that completes with the operation. */
+int tug_remote_put(const struct tug_rma *o);
+int tug_remote_get(const struct tug_rma *o);
+int tug_remote_accumulate(const struct tug_rma *o);
+int tug_remote_get_accumulate(const struct tug_rma *o);
+int tug_remote_fetch_and_op(const struct tug_rma *o);
+int tug_remote_compare_and_swap(const struct tug_rma *o);
+
+/* ---- between the files ---- */
+
+/* What a message or call begins with; operands follow. Host byte order. */
+struct tug_remote_head {
+    uint16_t window;
+    uint8_t op;     /* the low byte of MPICH's handle of the operation; notices: the round */
+    uint8_t what;   /* notices: enum tug_notice; locks: exclusive */
+    uint32_t type;  /* MPICH's handle of the elements' predefined type */
+    uint64_t place; /* offset in the target's memory << 16 | elements */
+};
+
+#define TUG_REMOTE_PLACE_BITS 48
+#define TUG_REMOTE_PIECE (TUG_AM_MAX_PAYLOAD - sizeof(struct tug_remote_head))
+
+enum tug_notice { TUG_NOTICE_POST, TUG_NOTICE_COMPLETE, TUG_NOTICE_BARRIER };
+
+enum tug_remote_message { TUG_MESSAGE_ACCUMULATE, TUG_MESSAGE_UNLOCK, TUG_MESSAGE_NOTICE };
+enum tug_remote_call { TUG_CALL_FETCH, TUG_CALL_COMPARE, TUG_CALL_LOCK };
+
+/* Makes the context call the handlers. */
+void tug_remote_serve(struct tug_domain *domain);
+
+/* Counts n operations that are about to be started. */
+static inline void tug_remote_begin(struct tug_remote_target *target, uint64_t n) {
+    /* relaxed: a flush by another thread is ordered behind it by the program */
+    atomic_fetch_add_explicit(&target->started, n, memory_order_relaxed);
+}
+
+/* Sends a message of no data to the target's engine; `started` counts it. */
+void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,
+                     unsigned round);
+
+/* Waits until all that was started to the rank is complete. An error class. */
+int tug_remote_flush(struct tug_remote *remote, int rank);
+
+/* Returns when done(argument) is true. Meanwhile this rank's engine serves the others, and its host
+ * MPI gets on, on which what is waited for may depend. */
+void tug_remote_wait(struct tug_remote *remote, bool (*done)(void *), void *argument);
+
+/* The error class for a TUG_ERR_*. */
+int tug_remote_error(int status);
+
+/* Tries until there is room. */
+#define TUG_REMOTE_TRY(context, call)                                                              \
+    while (__builtin_expect(!(call), 0))                                                           \
+    tug_progress(context)
+
+#endif

@@ -1,0 +1,540 @@
+/* The origin's side of the packet lane: one-sided operations become LLCL's.
+ *
+ * Where both sides lie in one piece an operation is one write, read, message or call. Otherwise the
+ * two datatypes are walked together, and every run that is a run on both sides is one. Puts and
+ * gets work on the program's memory itself; the operands of accumulates are copied into messages,
+ * so that the program's datatypes are not needed after the call.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/host.h"
+#include "llcl/context.h"
+#include "persistent/request.h"
+#include "persistent/team.h"
+#include "pmpi/datatype.h"
+#include "pmpi/layout.h"
+#include "pmpi/reduction.h"
+#include "pmpi/remote.h"
+#include "pmpi/window.h"
+
+/* ---- what an operation ends with ---- */
+
+/* The parts of an operation that returns a request. */
+struct bundle {
+    struct tug_request request;
+    _Atomic uint32_t left; /* parts, and one for the call that starts them */
+    _Atomic int status;    /* the first error */
+    struct tug_counter *counter;
+};
+
+static void destroy(struct tug_request *request) {
+    free(request);
+}
+
+/* One part is over. The last one completes the request, after which the bundle may be gone. */
+static void end_part(void *pointer, int status) {
+    struct bundle *bundle = pointer;
+    int none = 0;
+    if (status != 0)
+        atomic_compare_exchange_strong(&bundle->status, &none, status);
+    if (atomic_fetch_sub(&bundle->left, 1) > 1)
+        return;
+    struct tug_counter *counter = bundle->counter;
+    bundle->request.error = tug_remote_error(atomic_load(&bundle->status));
+    tug_request_complete(&bundle->request);
+    tug_counter_add(counter, 0);
+}
+
+/* An operation under way. */
+struct ways {
+    tug_context *context;
+    struct tug_remote *remote;
+    struct tug_remote_target *target;
+    int rank;
+    MPI_Aint offset; /* of the target's first item in its memory */
+    struct bundle *bundle;
+};
+
+/* What the next part's on_complete is; counts it. */
+static inline struct tug_callback next_part(const struct ways *ways) {
+    if (__builtin_expect(ways->bundle != NULL, 0)) {
+        atomic_fetch_add_explicit(&ways->bundle->left, 1, memory_order_relaxed);
+        return (struct tug_callback){end_part, ways->bundle};
+    }
+    tug_remote_begin(ways->target, 1);
+    return (struct tug_callback){tug_counter_add, &ways->target->counter};
+}
+
+/* Makes the operation's request, if it has one. */
+static int begin_request(const struct tug_rma *o, struct ways *ways) {
+    ways->bundle = NULL;
+    if (__builtin_expect(o->request == NULL, 1))
+        return MPI_SUCCESS;
+    struct bundle *bundle = calloc(1, sizeof(*bundle));
+    if (bundle == NULL)
+        return MPI_ERR_NO_MEM;
+    bundle->request.once = true;
+    bundle->request.comm = ways->remote->team->comm; /* whose handler returns */
+    bundle->request.destroy = destroy;
+    atomic_init(&bundle->left, 1);
+    bundle->counter = &ways->target->counter;
+    if (tug_request_register(&bundle->request) != 0) {
+        free(bundle);
+        return MPI_ERR_NO_MEM;
+    }
+    *o->request = bundle->request.handle;
+    tug_remote_begin(ways->target, 1);
+    ways->bundle = bundle;
+    return MPI_SUCCESS;
+}
+
+/* All parts have been started. */
+static int end_request(const struct ways *ways, int error) {
+    if (ways->bundle != NULL)
+        end_part(ways->bundle, error == MPI_SUCCESS ? 0 : TUG_ERR_NO_MEMORY);
+    return error;
+}
+
+/* A request of an operation on MPI_PROC_NULL. */
+static int null_request(const struct tug_rma *o) {
+    if (o->request == NULL)
+        return MPI_SUCCESS;
+    return tug_host.Irecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, o->window->remote->team->comm,
+                          o->request);
+}
+
+#define RETURN_IF_NOBODY(o)                                                                        \
+    if (__builtin_expect((o)->target == MPI_PROC_NULL, 0))                                         \
+    return null_request(o)
+
+/* ---- what every operation begins with ---- */
+
+static MPI_Comm comm_of(const struct tug_rma *o) {
+    return o->window->remote->team->comm;
+}
+
+static inline bool describe(struct tug_data *data, const void *address, MPI_Count count,
+                            MPI_Datatype type, const struct tug_rma *o) {
+    data->address = (void *)address;
+    data->count = count;
+    data->type = type;
+    return tug_data_describe(data, comm_of(o));
+}
+
+/* Finds the target of an operation of `data`, or says why there is none. */
+static inline int reach(const struct tug_rma *o, const struct tug_data *data, struct ways *ways) {
+    struct tug_remote *remote = o->window->remote;
+    if (__builtin_expect((unsigned)o->target >= (unsigned)remote->nranks || o->disp < 0, 0))
+        return TUG_RMA_REFUSED;
+    if (__builtin_expect(!tug_epochs_allow(&o->window->epochs, o->target), 0))
+        return MPI_ERR_RMA_SYNC;
+    struct tug_remote_target *target = &remote->targets[o->target];
+    MPI_Aint offset;
+    if (__builtin_expect(__builtin_mul_overflow(o->disp, target->disp_unit, &offset) ||
+                             (data->bytes > 0 &&
+                              (offset > target->size - data->end || offset + data->first < 0)),
+                         0))
+        return MPI_ERR_RMA_RANGE;
+    *ways = (struct ways){remote->domain->context, remote, target, o->target, offset, NULL};
+    return MPI_SUCCESS;
+}
+
+/* ---- put and get ---- */
+
+/* Moves bytes that lie together on both sides. */
+static inline void move_run(const struct ways *ways, bool into_target, MPI_Aint offset, char *here,
+                            size_t bytes) {
+    const struct tug_remote_address there = {&ways->target->key, (size_t)(ways->offset + offset)};
+    const struct tug_local_address local = {tug_context_everything(ways->context),
+                                            (size_t)(uintptr_t)here};
+    if (into_target) {
+        const struct tug_write_params write = {.dest_proc = ways->rank,
+                                               .dest_raddr = there,
+                                               .src_laddr = local,
+                                               .size_in_bytes = bytes,
+                                               .on_complete = next_part(ways)};
+        TUG_REMOTE_TRY(ways->context, tug_try_write_async(ways->context, &write));
+    } else {
+        const struct tug_read_params read = {.src_proc = ways->rank,
+                                             .src_raddr = there,
+                                             .dest_laddr = local,
+                                             .size_in_bytes = bytes,
+                                             .on_complete = next_part(ways)};
+        TUG_REMOTE_TRY(ways->context, tug_try_read_async(ways->context, &read));
+    }
+}
+
+/* A run of one side, what is left of it. */
+struct run {
+    struct tug_walk walk;
+    MPI_Aint at;
+    size_t left;
+};
+
+static bool begin_run(struct run *run, const struct tug_data *data, enum tug_walk_mode mode) {
+    const struct tug_flat *flat = tug_flat_get(data->type);
+    if (flat == NULL)
+        return false;
+    tug_walk_begin(&run->walk, flat, (size_t)data->count, mode);
+    run->left = 0;
+    return true;
+}
+
+/* True if there is some of it. */
+static inline bool refill(struct run *run) {
+    return run->left > 0 || tug_walk_next(&run->walk, SIZE_MAX, &run->at, &run->left);
+}
+
+static inline void consume(struct run *run, size_t units, size_t unit) {
+    run->at += (MPI_Aint)(units * unit);
+    run->left -= units;
+}
+
+static int move_scattered(const struct ways *ways, bool into_target, const struct tug_data *here,
+                          const struct tug_data *there) {
+    struct run mine, its;
+    if (!begin_run(&mine, here, TUG_WALK_BYTES) || !begin_run(&its, there, TUG_WALK_BYTES))
+        return MPI_ERR_NO_MEM;
+    while (refill(&mine) && refill(&its)) {
+        size_t bytes = mine.left < its.left ? mine.left : its.left;
+        move_run(ways, into_target, its.at, (char *)here->address + mine.at, bytes);
+        consume(&mine, bytes, 1);
+        consume(&its, bytes, 1);
+    }
+    return MPI_SUCCESS;
+}
+
+static inline int transfer(const struct tug_rma *o, const void *here, bool into_target) {
+    struct tug_data origin, data;
+    struct ways ways;
+    if (!describe(&origin, here, o->origin_count, o->origin_type, o) ||
+        !describe(&data, NULL, o->target_count, o->target_type, o))
+        return TUG_RMA_REFUSED;
+    RETURN_IF_NOBODY(o);
+    int error = reach(o, &data, &ways);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
+    if (__builtin_expect(origin.bytes != data.bytes, 0))
+        return MPI_ERR_ARG;
+    error = begin_request(o, &ways);
+    if (error != MPI_SUCCESS)
+        return error;
+    if (__builtin_expect(origin.contiguous && data.contiguous, 1)) {
+        if (data.bytes > 0)
+            move_run(&ways, into_target, 0, origin.address, data.bytes);
+    } else {
+        error = move_scattered(&ways, into_target, &origin, &data);
+    }
+    return end_request(&ways, error);
+}
+
+int tug_remote_put(const struct tug_rma *o) {
+    return transfer(o, o->origin, true);
+}
+
+int tug_remote_get(const struct tug_rma *o) {
+    return transfer(o, o->result, false);
+}
+
+/* ---- messages and calls ---- */
+
+/* Long ones have memory of their own until they have been sent. */
+struct letter {
+    struct tug_remote_head head;
+    unsigned char data[];
+};
+
+static void free_letter(void *letter, int status) {
+    (void)status;
+    free(letter);
+}
+
+static struct tug_remote_head head_of(const struct ways *ways, MPI_Op op, MPI_Datatype type,
+                                      MPI_Aint offset, size_t n) {
+    return (struct tug_remote_head){
+        .window = (uint16_t)ways->remote->number,
+        .op = (uint8_t)op,
+        .type = (uint32_t)type,
+        .place = (uint64_t)(ways->offset + offset) << 16 | (uint16_t)n,
+    };
+}
+
+static inline void send_message(const struct ways *ways, const void *payload, size_t bytes,
+                                struct tug_callback on_local) {
+    const struct tug_am_params message = {.dest_proc = ways->rank,
+                                          .handler = TUG_MESSAGE_ACCUMULATE,
+                                          .payload = payload,
+                                          .size_in_bytes = bytes,
+                                          .on_local = on_local,
+                                          .on_complete = next_part(ways)};
+    TUG_REMOTE_TRY(ways->context, tug_try_am_async(ways->context, &message));
+}
+
+static inline void send_call(const struct ways *ways, unsigned id, const void *payload,
+                             size_t bytes, void *answer, size_t answer_bytes,
+                             struct tug_callback on_local, struct tug_callback on_complete) {
+    const struct tug_call_params call = {.dest_proc = ways->rank,
+                                         .handler = id,
+                                         .payload = payload,
+                                         .size_in_bytes = bytes,
+                                         .answer = answer,
+                                         .answer_in_bytes = answer_bytes,
+                                         .on_local = on_local,
+                                         .on_complete = on_complete};
+    TUG_REMOTE_TRY(ways->context, tug_try_call_async(ways->context, &call));
+}
+
+/* The head and up to 8 bytes: copied by the call. */
+struct short_letter {
+    struct tug_remote_head head;
+    unsigned char data[8];
+};
+
+static const struct tug_callback nothing;
+
+/* ---- accumulates ---- */
+
+/* The elements an accumulate works on. */
+struct elements {
+    MPI_Datatype type;
+    size_t extent;
+    size_t gap_from, gap_to; /* bytes of the gap that a pair may have */
+};
+
+static int find_elements(const struct tug_rma *o, struct elements *elements) {
+    elements->type = tug_type_element(o->target_type);
+    if (tug_reduction_find(o->op, elements->type) == NULL)
+        return tug_rma_no_reduction(o->op);
+    if (o->op != MPI_NO_OP && tug_type_element(o->origin_type) != elements->type)
+        return MPI_ERR_TYPE;
+    if (tug_type_is_basic(elements->type)) {
+        elements->extent = tug_type_basic_size(elements->type);
+        elements->gap_from = elements->gap_to = elements->extent;
+        return MPI_SUCCESS;
+    }
+    const struct tug_flat *flat = tug_flat_get(elements->type);
+    if (flat == NULL)
+        return MPI_ERR_NO_MEM;
+    elements->extent = flat->element_extent;
+    elements->gap_from = flat->gap_from;
+    elements->gap_to = flat->gap_to;
+    return MPI_SUCCESS;
+}
+
+/* Copies n elements from the run they lie in, or the runs. */
+static void gather(unsigned char *to, struct run *from, const void *base, size_t n, size_t extent) {
+    while (n > 0 && refill(from)) {
+        size_t now = from->left < n ? from->left : n;
+        memcpy(to, (const char *)base + from->at, now * extent);
+        consume(from, now, extent);
+        to += now * extent;
+        n -= now;
+    }
+}
+
+/* Fetched pairs on their way into memory whose gaps stay as they are. */
+struct fetched {
+    struct tug_callback then;
+    struct elements elements;
+    unsigned char *place;
+    size_t n;
+    unsigned char data[];
+};
+
+static void deliver(void *pointer, int status) {
+    struct fetched *fetched = pointer;
+    const struct elements *elements = &fetched->elements;
+    struct tug_callback then = fetched->then;
+    for (size_t i = 0; i < fetched->n && status == 0; i++) {
+        unsigned char *to = fetched->place + i * elements->extent;
+        const unsigned char *from = fetched->data + i * elements->extent;
+        memcpy(to, from, elements->gap_from);
+        memcpy(to + elements->gap_to, from + elements->gap_to, elements->extent - elements->gap_to);
+    }
+    free(fetched);
+    then.f(then.d, status);
+}
+
+/* One piece: n elements that lie together at the target and, if fetched, in the result. */
+static int send_piece(const struct ways *ways, const struct tug_rma *o,
+                      const struct elements *elements, MPI_Aint offset, size_t n,
+                      struct run *origin, unsigned char *result) {
+    struct tug_remote_head head = head_of(ways, o->op, elements->type, offset, n);
+    size_t bytes = n * elements->extent, sent = origin == NULL ? 0 : bytes;
+    struct tug_callback on_local = nothing;
+    struct short_letter little;
+    struct letter *letter = (struct letter *)&little;
+    if (sent > sizeof(little.data)) {
+        letter = malloc(sizeof(*letter) + sent);
+        if (letter == NULL)
+            return MPI_ERR_NO_MEM;
+        on_local = (struct tug_callback){free_letter, letter};
+    }
+    letter->head = head;
+    if (sent > 0)
+        gather(letter->data, origin, o->origin, n, elements->extent);
+    if (result == NULL) {
+        send_message(ways, letter, sizeof(head) + sent, on_local);
+        return MPI_SUCCESS;
+    }
+    void *answer = result;
+    struct tug_callback on_complete;
+    if (elements->gap_from != elements->gap_to) {
+        struct fetched *fetched = malloc(sizeof(*fetched) + bytes);
+        if (fetched == NULL) {
+            if (on_local.f != NULL)
+                free(letter);
+            return MPI_ERR_NO_MEM;
+        }
+        *fetched = (struct fetched){next_part(ways), *elements, result, n};
+        answer = fetched->data;
+        on_complete = (struct tug_callback){deliver, fetched};
+    } else {
+        on_complete = next_part(ways);
+    }
+    send_call(ways, TUG_CALL_FETCH, letter, sizeof(head) + sent, answer, bytes, on_local,
+              on_complete);
+    return MPI_SUCCESS;
+}
+
+/* Walks the sides together. */
+static int send_pieces(const struct ways *ways, const struct tug_rma *o,
+                       const struct elements *elements, const struct tug_data *data,
+                       const struct tug_data *origin, const struct tug_data *result) {
+    struct run its, mine, back;
+    const size_t most = TUG_REMOTE_PIECE / elements->extent;
+    if (!begin_run(&its, data, TUG_WALK_ELEMENTS) ||
+        (origin != NULL && !begin_run(&mine, origin, TUG_WALK_ELEMENTS)) ||
+        (result != NULL && !begin_run(&back, result, TUG_WALK_ELEMENTS)))
+        return MPI_ERR_NO_MEM;
+    while (refill(&its) && (result == NULL || refill(&back))) {
+        size_t n = its.left < most ? its.left : most;
+        unsigned char *place = NULL;
+        if (result != NULL) {
+            n = back.left < n ? back.left : n;
+            place = (unsigned char *)result->address + back.at;
+            consume(&back, n, elements->extent);
+        }
+        int error = send_piece(ways, o, elements, its.at, n, origin != NULL ? &mine : NULL, place);
+        if (error != MPI_SUCCESS)
+            return error;
+        consume(&its, n, elements->extent);
+    }
+    return MPI_SUCCESS;
+}
+
+/* Accumulates origin (NULL: MPI_NO_OP reads none) and fetches into result (NULL: it does not). */
+static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
+                      const struct tug_data *result) {
+    struct elements elements;
+    struct tug_data data;
+    struct ways ways;
+    if (!describe(&data, NULL, o->target_count, o->target_type, o))
+        return TUG_RMA_REFUSED;
+    int error = find_elements(o, &elements);
+    if (error != MPI_SUCCESS)
+        return error;
+    RETURN_IF_NOBODY(o);
+    error = reach(o, &data, &ways);
+    if (error != MPI_SUCCESS)
+        return error;
+    if ((origin != NULL && origin->bytes != data.bytes) ||
+        (result != NULL && result->bytes != data.bytes))
+        return MPI_ERR_ARG;
+    error = begin_request(o, &ways);
+    if (error != MPI_SUCCESS)
+        return error;
+    if (data.bytes > 0)
+        error = send_pieces(&ways, o, &elements, &data, origin, result);
+    return end_request(&ways, error);
+}
+
+/* One basic element at the target and here, the most common: no walk. */
+static inline bool is_simple(const struct tug_rma *o) {
+    return o->origin_count == 1 && o->target_count == 1 && o->origin_type == o->target_type &&
+           tug_type_is_basic(o->target_type) && tug_type_basic_size(o->target_type) <= 8 &&
+           o->request == NULL && o->target != MPI_PROC_NULL;
+}
+
+static int accumulate_one(const struct tug_rma *o) {
+    struct tug_data data;
+    struct ways ways;
+    if (tug_reduction_find(o->op, o->target_type) == NULL)
+        return tug_rma_no_reduction(o->op);
+    (void)describe(&data, NULL, 1, o->target_type, o);
+    int error = reach(o, &data, &ways);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
+    struct short_letter letter = {.head = head_of(&ways, o->op, o->target_type, 0, 1)};
+    memcpy(letter.data, o->origin, data.bytes);
+    send_message(&ways, &letter, sizeof(letter.head) + data.bytes, nothing);
+    return MPI_SUCCESS;
+}
+
+int tug_remote_accumulate(const struct tug_rma *o) {
+    struct tug_data origin;
+    if (__builtin_expect(is_simple(o) && o->op != MPI_NO_OP, 1))
+        return accumulate_one(o);
+    if (!describe(&origin, o->origin, o->origin_count, o->origin_type, o))
+        return TUG_RMA_REFUSED;
+    return accumulate(o, &origin, NULL);
+}
+
+int tug_remote_get_accumulate(const struct tug_rma *o) {
+    struct tug_data origin, result;
+    bool reads_origin = o->op != MPI_NO_OP;
+    if ((reads_origin && !describe(&origin, o->origin, o->origin_count, o->origin_type, o)) ||
+        !describe(&result, o->result, o->result_count, o->result_type, o))
+        return TUG_RMA_REFUSED;
+    return accumulate(o, reads_origin ? &origin : NULL, &result);
+}
+
+/* ---- one element ---- */
+
+int tug_remote_fetch_and_op(const struct tug_rma *o) {
+    struct tug_data data;
+    struct ways ways;
+    if (tug_reduction_find(o->op, o->origin_type) == NULL)
+        return tug_type_is_basic(o->origin_type) ? tug_rma_no_reduction(o->op) : TUG_RMA_REFUSED;
+    RETURN_IF_NOBODY(o);
+    if (!tug_type_is_basic(o->origin_type) || tug_type_basic_size(o->origin_type) > 8) {
+        struct tug_rma as_vector = *o;
+        as_vector.origin_count = as_vector.result_count = as_vector.target_count = 1;
+        as_vector.result_type = as_vector.target_type = o->origin_type;
+        return tug_remote_get_accumulate(&as_vector);
+    }
+    (void)describe(&data, NULL, 1, o->origin_type, o);
+    int error = reach(o, &data, &ways);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
+    struct short_letter letter = {.head = head_of(&ways, o->op, o->origin_type, 0, 1)};
+    size_t sent = o->op == MPI_NO_OP ? 0 : data.bytes;
+    if (sent > 0)
+        memcpy(letter.data, o->origin, sent);
+    send_call(&ways, TUG_CALL_FETCH, &letter, sizeof(letter.head) + sent, o->result, data.bytes,
+              nothing, next_part(&ways));
+    return MPI_SUCCESS;
+}
+
+int tug_remote_compare_and_swap(const struct tug_rma *o) {
+    struct tug_data data;
+    struct ways ways;
+    if (!tug_reduction_compares(o->origin_type))
+        return TUG_RMA_REFUSED;
+    RETURN_IF_NOBODY(o);
+    if (!describe(&data, NULL, 1, o->origin_type, o))
+        return TUG_RMA_REFUSED;
+    int error = reach(o, &data, &ways);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
+    struct letter *letter = malloc(sizeof(*letter) + 2 * data.bytes);
+    if (letter == NULL)
+        return MPI_ERR_NO_MEM;
+    letter->head = head_of(&ways, MPI_REPLACE, o->origin_type, 0, 1);
+    memcpy(letter->data, o->origin, data.bytes);
+    memcpy(letter->data + data.bytes, o->compare, data.bytes);
+    send_call(&ways, TUG_CALL_COMPARE, letter, sizeof(*letter) + 2 * data.bytes, o->result,
+              data.bytes, (struct tug_callback){free_letter, letter}, next_part(&ways));
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,233 @@
+/* The target's side of the packet lane: what its engine does for others while its program computes.
+ *
+ * Everything here is run by the holder of the baton, one handler at a time: that makes accumulates
+ * atomic to each other. A message is input: what it names is checked before it is used. Origins
+ * check arguments first, so what fails here is a damaged or a foreign message: it is logged and
+ * dropped, and a call is answered with nothing, which its origin takes for an error.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "host/host.h"
+#include "pmpi/layout.h"
+#include "pmpi/reduction.h"
+#include "pmpi/remote.h"
+
+#define ANSWER_MOST TUG_AM_MAX_PAYLOAD
+
+/* ---- what a message is about ---- */
+
+/* A message taken apart. */
+struct request {
+    struct tug_remote_head head;
+    struct tug_remote *remote;
+    const unsigned char *data;
+    size_t bytes; /* of data */
+    unsigned char *place;
+    size_t n, element, extent;
+};
+
+static bool read_head(const struct tug_domain *domain, const void *payload, size_t bytes,
+                      struct request *request) {
+    if (bytes < sizeof(request->head))
+        return false;
+    memcpy(&request->head, payload, sizeof(request->head));
+    request->data = (const unsigned char *)payload + sizeof(request->head);
+    request->bytes = bytes - sizeof(request->head);
+    if (request->head.window >= TUG_REMOTE_WINDOWS)
+        return false;
+    /* acquire: pairs with the release in tug_remote_create */
+    request->remote =
+        atomic_load_explicit(&domain->windows[request->head.window], memory_order_acquire);
+    return request->remote != NULL;
+}
+
+/* Finds the elements in this rank's memory. */
+static bool find_place(struct request *request) {
+    MPI_Datatype type = (MPI_Datatype)request->head.type;
+    uint64_t offset = request->head.place >> 16;
+    request->n = request->head.place & UINT16_MAX;
+    if (tug_type_is_basic(type)) {
+        request->element = request->extent = tug_type_basic_size(type);
+    } else {
+        MPI_Count lb, size, extent;
+        if (tug_reduction_find(MPI_REPLACE, type) == NULL) /* no type that has elements */
+            return false;
+        tug_host.Type_size_c(type, &size);
+        tug_host.Type_get_extent_c(type, &lb, &extent);
+        request->element = (size_t)size;
+        request->extent = (size_t)extent;
+    }
+    uint64_t all = (uint64_t)request->n * request->extent, size = (uint64_t)request->remote->size;
+    if (all > TUG_REMOTE_PIECE || offset > size || all > size - offset)
+        return false;
+    request->place = request->remote->base + offset;
+    return true;
+}
+
+static void complain(int source) {
+    tug_log(TUG_LOG_ERROR, "rank %d sends a one-sided operation that makes no sense: dropped",
+            source);
+}
+
+static tug_reduction find_reduction(const struct request *request) {
+    return tug_reduction_find((MPI_Op)(0x58000000 | request->head.op),
+                              (MPI_Datatype)request->head.type);
+}
+
+/* ---- accumulates ---- */
+
+static void on_accumulate(tug_context *context, int source, const void *payload, size_t bytes,
+                          void *domain) {
+    struct request request;
+    (void)context;
+    if (!read_head(domain, payload, bytes, &request) || !find_place(&request) ||
+        request.bytes != request.n * request.extent) {
+        complain(source);
+        return;
+    }
+    tug_reduction reduce = find_reduction(&request);
+    if (reduce == NULL)
+        complain(source);
+    else
+        reduce(request.place, request.data, request.n);
+}
+
+/* MPI_NO_OP comes without operands. */
+static void on_fetch(tug_context *context, struct tug_caller caller, const void *payload,
+                     size_t bytes, void *domain) {
+    unsigned char old[ANSWER_MOST];
+    struct request request;
+    tug_reduction reduce = NULL;
+    bool good = read_head(domain, payload, bytes, &request) && find_place(&request);
+    if (good) {
+        reduce = find_reduction(&request);
+        good = reduce != NULL && (request.bytes == request.n * request.extent ||
+                                  (request.bytes == 0 && request.head.op == (MPI_NO_OP & 0xff)));
+    }
+    if (!good) {
+        complain(caller.process);
+        tug_answer(context, caller, NULL, 0);
+        return;
+    }
+    size_t all = request.n * request.extent;
+    memcpy(old, request.place, all);
+    if (request.bytes > 0)
+        reduce(request.place, request.data, request.n);
+    tug_answer(context, caller, old, all);
+}
+
+/* The element, then what it is compared with. */
+static void on_compare(tug_context *context, struct tug_caller caller, const void *payload,
+                       size_t bytes, void *domain) {
+    unsigned char old[64];
+    struct request request;
+    if (!read_head(domain, payload, bytes, &request) || !find_place(&request) || request.n != 1 ||
+        request.element > sizeof(old) || request.bytes != 2 * request.element) {
+        complain(caller.process);
+        tug_answer(context, caller, NULL, 0);
+        return;
+    }
+    size_t element = request.element;
+    memcpy(old, request.place, element);
+    if (memcmp(old, request.data + element, element) == 0)
+        memcpy(request.place, request.data, element);
+    tug_answer(context, caller, old, element);
+}
+
+/* ---- locks: in order of arrival, shared ones together ---- */
+
+static void grant(struct tug_remote *remote) {
+    while (remote->lock_first >= 0) {
+        int rank = remote->lock_first;
+        struct tug_lock_seat *seat = &remote->targets[rank].seat;
+        if (remote->exclusive || (seat->wants_exclusive && remote->nshared > 0))
+            return;
+        remote->lock_first = seat->next;
+        seat->holds = seat->wants_exclusive ? TUG_SEAT_EXCLUSIVE : TUG_SEAT_SHARED;
+        if (seat->wants_exclusive)
+            remote->exclusive = true;
+        else
+            remote->nshared++;
+        const struct tug_caller caller = {rank, seat->tag};
+        tug_answer(remote->domain->context, caller, NULL, 0);
+    }
+}
+
+static void on_lock(tug_context *context, struct tug_caller caller, const void *payload,
+                    size_t bytes, void *domain) {
+    struct request request;
+    struct tug_lock_seat *seat;
+    (void)context;
+    if (!read_head(domain, payload, bytes, &request) ||
+        (seat = &request.remote->targets[caller.process].seat)->holds != TUG_SEAT_EMPTY) {
+        complain(caller.process); /* and it waits for ever: no answer is a grant */
+        return;
+    }
+    struct tug_remote *remote = request.remote;
+    *seat = (struct tug_lock_seat){caller.tag, -1, TUG_SEAT_WAITS, request.head.what != 0};
+    if (remote->lock_first < 0)
+        remote->lock_first = caller.process;
+    else
+        remote->targets[remote->lock_last].seat.next = caller.process;
+    remote->lock_last = caller.process;
+    grant(remote);
+}
+
+static void on_unlock(tug_context *context, int source, const void *payload, size_t bytes,
+                      void *domain) {
+    struct request request;
+    (void)context;
+    if (!read_head(domain, payload, bytes, &request)) {
+        complain(source);
+        return;
+    }
+    struct tug_remote *remote = request.remote;
+    struct tug_lock_seat *seat = &remote->targets[source].seat;
+    if (seat->holds == TUG_SEAT_EXCLUSIVE)
+        remote->exclusive = false;
+    else if (seat->holds == TUG_SEAT_SHARED)
+        remote->nshared--;
+    else
+        complain(source);
+    if (seat->holds != TUG_SEAT_WAITS)
+        seat->holds = TUG_SEAT_EMPTY;
+    grant(remote);
+}
+
+/* ---- notices ---- */
+
+static void on_notice(tug_context *context, int source, const void *payload, size_t bytes,
+                      void *domain) {
+    struct request request;
+    (void)context;
+    if (!read_head(domain, payload, bytes, &request) || request.head.op >= TUG_REMOTE_ROUNDS) {
+        complain(source);
+        return;
+    }
+    struct tug_remote_target *from = &request.remote->targets[source];
+    /* seq_cst: waiters set WAIT before they look, see tug_engine_wait() */
+    switch (request.head.what) {
+    case TUG_NOTICE_POST:
+        atomic_fetch_add(&from->posts, 1);
+        break;
+    case TUG_NOTICE_COMPLETE:
+        atomic_fetch_add(&from->completes, 1);
+        break;
+    case TUG_NOTICE_BARRIER:
+        atomic_fetch_add(&request.remote->arrived[request.head.op], 1);
+        break;
+    default:
+        complain(source);
+    }
+}
+
+void tug_remote_serve(struct tug_domain *domain) {
+    tug_context *context = domain->context;
+    (void)tug_am_register(context, TUG_MESSAGE_ACCUMULATE, on_accumulate, domain);
+    (void)tug_am_register(context, TUG_MESSAGE_UNLOCK, on_unlock, domain);
+    (void)tug_am_register(context, TUG_MESSAGE_NOTICE, on_notice, domain);
+    (void)tug_call_register(context, TUG_CALL_FETCH, on_fetch, domain);
+    (void)tug_call_register(context, TUG_CALL_COMPARE, on_compare, domain);
+    (void)tug_call_register(context, TUG_CALL_LOCK, on_lock, domain);
+}

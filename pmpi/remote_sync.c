@@ -1,0 +1,303 @@
+/* What epochs of the packet lane wait for: answers and notices of the other ranks' engines. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "pmpi/epoch.h"
+#include "pmpi/remote.h"
+#include "pmpi/shim.h"
+#include "pmpi/window.h"
+
+/* ---- telling and waiting ---- */
+
+static struct tug_remote_head head_of(const struct tug_remote *remote, unsigned what,
+                                      unsigned round) {
+    return (struct tug_remote_head){
+        .window = (uint16_t)remote->number, .op = (uint8_t)round, .what = (uint8_t)what};
+}
+
+void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,
+                     unsigned round) {
+    struct tug_remote_target *target = &remote->targets[rank];
+    struct tug_remote_head head = head_of(remote, what, round); /* short: copied by the call */
+    const struct tug_am_params message = {.dest_proc = rank,
+                                          .handler = id,
+                                          .payload = &head,
+                                          .size_in_bytes = sizeof(head),
+                                          .on_complete = {tug_counter_add, &target->counter}};
+    tug_remote_begin(target, 1);
+    TUG_REMOTE_TRY(remote->domain->context, tug_try_am_async(remote->domain->context, &message));
+}
+
+int tug_remote_error(int status) {
+    switch (status) {
+    case 0:
+        return MPI_SUCCESS;
+    case TUG_ERR_RANGE:
+    case TUG_ERR_KEY:
+        return MPI_ERR_RMA_RANGE;
+    case TUG_ERR_NO_MEMORY:
+        return MPI_ERR_NO_MEM;
+    default:
+        return MPI_ERR_OTHER;
+    }
+}
+
+/* A wait of a few microseconds has no time for the host. */
+#define HOST_POLL_NS 20000
+
+struct wait {
+    bool (*done)(void *);
+    void *argument;
+    uint64_t polled; /* when; 0: the wait has just begun */
+};
+
+static bool is_over(void *pointer) {
+    struct wait *wait = pointer;
+    if (wait->done(wait->argument))
+        return true;
+    uint64_t now = tug_clock_ns();
+    if (wait->polled == 0)
+        wait->polled = now;
+    if (now - wait->polled < HOST_POLL_NS)
+        return false;
+    wait->polled = now;
+    tug_shim_poll_host();
+    return wait->done(wait->argument);
+}
+
+void tug_remote_wait(struct tug_remote *remote, bool (*done)(void *), void *argument) {
+    struct wait wait = {done, argument, 0};
+    if (!done(argument))
+        tug_wait(remote->domain->context, is_over, &wait);
+}
+
+struct target_count {
+    const struct tug_counter *counter;
+    uint64_t value;
+};
+
+static bool has_counted(void *argument) {
+    const struct target_count *awaited = argument;
+    return tug_counter_value(awaited->counter) >= awaited->value;
+}
+
+/* A TUG_ERR_*, told once. */
+static int wait_counter(struct tug_remote *remote, struct tug_counter *counter, uint64_t value) {
+    struct target_count awaited = {counter, value};
+    tug_remote_wait(remote, has_counted, &awaited);
+    int status = __atomic_load_n(&counter->status, __ATOMIC_RELAXED);
+    if (__builtin_expect(status != 0, 0))
+        __atomic_store_n(&counter->status, 0, __ATOMIC_RELAXED);
+    return status;
+}
+
+int tug_remote_flush(struct tug_remote *remote, int rank) {
+    struct tug_remote_target *target = &remote->targets[rank];
+    uint64_t started = atomic_load_explicit(&target->started, memory_order_relaxed);
+    return tug_remote_error(wait_counter(remote, &target->counter, started));
+}
+
+static int flush_every(struct tug_remote *remote) {
+    int error = MPI_SUCCESS;
+    for (int r = 0; r < remote->nranks; r++) {
+        int its = tug_remote_flush(remote, r);
+        error = error == MPI_SUCCESS ? its : error;
+    }
+    return error;
+}
+
+struct awaited {
+    _Atomic uint32_t *count;
+    uint32_t value;
+};
+
+static bool has_come(void *argument) {
+    const struct awaited *awaited = argument;
+    return (int32_t)(atomic_load(awaited->count) - awaited->value) >= 0;
+}
+
+static void await(struct tug_remote *remote, _Atomic uint32_t *count, uint32_t value) {
+    struct awaited awaited = {count, value};
+    tug_remote_wait(remote, has_come, &awaited);
+}
+
+/* ---- fence ---- */
+
+/* Everybody tells the one 2^round ranks on, and waits for the one 2^round ranks before: after all
+ * rounds everybody has heard of everybody (dissemination: Hensgen, Finkel and Manber 1988). */
+static void barrier(struct tug_remote *remote) {
+    remote->barriers++;
+    for (unsigned round = 0; ((int64_t)1 << round) < remote->nranks; round++) {
+        int64_t to = (remote->rank + ((int64_t)1 << round)) % remote->nranks;
+        tug_remote_tell(remote, (int)to, TUG_MESSAGE_NOTICE, TUG_NOTICE_BARRIER, round);
+        await(remote, &remote->arrived[round], remote->barriers);
+    }
+}
+
+static int fence(struct tug_window *window) {
+    int error = flush_every(window->remote);
+    barrier(window->remote);
+    return error;
+}
+
+/* ---- post, start, complete, wait ---- */
+
+static int start(struct tug_window *window, MPI_Group group, int assert) {
+    struct tug_remote *remote = window->remote;
+    int n;
+    if (assert & ~MPI_MODE_NOCHECK)
+        return MPI_ERR_ASSERT;
+    int *ranks = tug_window_ranks(window, group, &n);
+    if (ranks == NULL)
+        return MPI_ERR_NO_MEM;
+    for (int i = 0; i < n; i++) {
+        struct tug_remote_target *target = ranks[i] < 0 ? NULL : &remote->targets[ranks[i]];
+        if (target != NULL) /* posts are sent whatever they assert: their number is what counts */
+            await(remote, &target->posts, ++target->posts_used);
+    }
+    remote->started = ranks;
+    remote->nstarted = n;
+    return MPI_SUCCESS;
+}
+
+static int complete(struct tug_window *window) {
+    struct tug_remote *remote = window->remote;
+    int error = MPI_SUCCESS;
+    if (remote->started == NULL)
+        return MPI_ERR_RMA_SYNC;
+    for (int i = 0; i < remote->nstarted; i++)
+        if (remote->started[i] >= 0) {
+            int its = tug_remote_flush(remote, remote->started[i]);
+            error = error == MPI_SUCCESS ? its : error;
+        }
+    for (int i = 0; i < remote->nstarted; i++)
+        if (remote->started[i] >= 0)
+            tug_remote_tell(remote, remote->started[i], TUG_MESSAGE_NOTICE, TUG_NOTICE_COMPLETE, 0);
+    free(remote->started);
+    remote->started = NULL;
+    return error;
+}
+
+static int post(struct tug_window *window, MPI_Group group, int assert) {
+    struct tug_remote *remote = window->remote;
+    int n;
+    if (assert & ~(MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT))
+        return MPI_ERR_ASSERT;
+    if (remote->exposed != NULL)
+        return MPI_ERR_RMA_SYNC;
+    int *ranks = tug_window_ranks(window, group, &n);
+    if (ranks == NULL)
+        return MPI_ERR_NO_MEM;
+    remote->exposed = ranks;
+    remote->nexposed = n;
+    for (int i = 0; i < n; i++)
+        if (ranks[i] >= 0)
+            tug_remote_tell(remote, ranks[i], TUG_MESSAGE_NOTICE, TUG_NOTICE_POST, 0);
+    return MPI_SUCCESS;
+}
+
+static void end_exposure(struct tug_remote *remote) {
+    for (int i = 0; i < remote->nexposed; i++)
+        if (remote->exposed[i] >= 0)
+            remote->targets[remote->exposed[i]].completes_used++;
+    free(remote->exposed);
+    remote->exposed = NULL;
+}
+
+static int wait_exposure(struct tug_window *window) {
+    struct tug_remote *remote = window->remote;
+    if (remote->exposed == NULL)
+        return MPI_ERR_RMA_SYNC;
+    for (int i = 0; i < remote->nexposed; i++)
+        if (remote->exposed[i] >= 0) {
+            struct tug_remote_target *from = &remote->targets[remote->exposed[i]];
+            await(remote, &from->completes, from->completes_used + 1);
+        }
+    end_exposure(remote);
+    return MPI_SUCCESS;
+}
+
+static int test_exposure(struct tug_window *window, int *flag) {
+    struct tug_remote *remote = window->remote;
+    if (remote->exposed == NULL)
+        return MPI_ERR_RMA_SYNC;
+    if (flag == NULL)
+        return MPI_ERR_ARG;
+    tug_progress(remote->domain->context);
+    *flag = 1;
+    for (int i = 0; i < remote->nexposed && *flag; i++)
+        if (remote->exposed[i] >= 0) {
+            struct tug_remote_target *from = &remote->targets[remote->exposed[i]];
+            *flag = has_come(&(struct awaited){&from->completes, from->completes_used + 1});
+        }
+    if (*flag)
+        end_exposure(remote);
+    return MPI_SUCCESS;
+}
+
+/* ---- locks ---- */
+
+/* Asks for the lock; the counter hears when it is granted. */
+static void ask(struct tug_remote *remote, int rank, bool exclusive, struct tug_counter *granted) {
+    struct tug_remote_head head = head_of(remote, exclusive, 0); /* short: copied by the call */
+    const struct tug_call_params call = {.dest_proc = rank,
+                                         .handler = TUG_CALL_LOCK,
+                                         .payload = &head,
+                                         .size_in_bytes = sizeof(head),
+                                         .on_complete = {tug_counter_add, granted}};
+    TUG_REMOTE_TRY(remote->domain->context, tug_try_call_async(remote->domain->context, &call));
+}
+
+static int lock(struct tug_window *window, int rank, bool exclusive) {
+    struct tug_remote *remote = window->remote;
+    struct tug_counter granted = {0};
+    ask(remote, rank, exclusive, &granted);
+    return tug_remote_error(wait_counter(remote, &granted, 1));
+}
+
+static int lock_all(struct tug_window *window) {
+    struct tug_remote *remote = window->remote;
+    struct tug_counter granted = {0};
+    for (int r = 0; r < remote->nranks; r++)
+        ask(remote, (remote->rank + r) % remote->nranks, false, &granted);
+    return tug_remote_error(wait_counter(remote, &granted, (uint64_t)remote->nranks));
+}
+
+/* Complete first: a large block travels by itself and may be later than the message. */
+static int unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
+    (void)exclusive;
+    int error = tug_remote_flush(window->remote, rank);
+    if (taken)
+        tug_remote_tell(window->remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
+    return error;
+}
+
+static int unlock_all(struct tug_window *window, bool taken) {
+    int error = flush_every(window->remote);
+    for (int r = 0; r < window->remote->nranks && taken; r++)
+        tug_remote_tell(window->remote, r, TUG_MESSAGE_UNLOCK, 0, 0);
+    return error;
+}
+
+static int flush(struct tug_window *window, int rank) {
+    return tug_remote_flush(window->remote, rank);
+}
+
+static int flush_all(struct tug_window *window) {
+    return flush_every(window->remote);
+}
+
+const struct tug_lane tug_remote_lane = {.name = "packet",
+                                         .fence = fence,
+                                         .start = start,
+                                         .complete = complete,
+                                         .post = post,
+                                         .wait = wait_exposure,
+                                         .test = test_exposure,
+                                         .lock = lock,
+                                         .lock_all = lock_all,
+                                         .unlock = unlock,
+                                         .unlock_all = unlock_all,
+                                         .flush = flush,
+                                         .flush_all = flush_all,
+                                         .release = tug_remote_release};
