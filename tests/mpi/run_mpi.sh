@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Runs one MPI test program one way, for CTest.
 #
-#   run_mpi.sh --mpiexec PATH --way host|tug|native|off|either --ranks N [--nodes one|emulated|tcp]
-#              [--lib LIBTUGBOAT] [--tool LIB] [--env NAME=VALUE]... -- PROGRAM [ARG]...
+#   run_mpi.sh --mpiexec PATH --way host|tug|native|packet|off|either --ranks N
+#              [--nodes one|emulated|tcp|hosts] [--lib LIBTUGBOAT] [--tool LIB] [--env NAME=VALUE]...
+#              -- PROGRAM [ARG]...
 #
 # host is the program on the MPI alone: the oracle that shows the program itself to be right.
-# native is under the tug, with every window in the native lane.
+# native is under the tug, with every window in the native lane; packet, with every window in the
+# packet lane that can be there.
 # either documents a defect of the host MPI: the program may be right or not, but it must end.
-# emulated makes every rank a node of its own; tcp puts a real network stack below that as well.
+# emulated makes every rank a node of its own; tcp puts a real network stack below that as well;
+# hosts has as many hosts as ranks, see tests/hosts/mpiexec_hosts.sh.
 # The exit status is the program's; 77 is a skip. A preload that did not happen is a failure: ld.so
 # only warns about it, and the test would then test the host.
 set -u
@@ -36,11 +39,11 @@ unset LD_PRELOAD
 
 preload=$tool_before
 case $way in
-tug | native | off)
+tug | native | packet | off)
     [ -r "$lib" ] || { echo "run_mpi.sh: no library at '$lib'" >&2; exit 2; }
     preload=${preload:+$preload:}$lib
     [ $way = off ] && settings+=("TUGBOAT=off")
-    [ $way = native ] && settings+=("TUGBOAT_RMA=native")
+    [[ $way = native || $way = packet ]] && settings+=("TUGBOAT_RMA=$way")
     ;;
 host | either) ;;
 *) echo "run_mpi.sh: unknown way '$way'" >&2; exit 2 ;;
@@ -51,6 +54,10 @@ case $nodes in
 one) ;;
 emulated) settings+=("MPIR_CVAR_NOLOCAL=1") ;;
 tcp) settings+=("MPIR_CVAR_NOLOCAL=1" "UCX_TLS=tcp,self") ;;
+hosts)
+    settings+=("UCX_TLS=tcp,self" "HOSTS=$ranks" "MPIEXEC=$mpiexec")
+    mpiexec=$(dirname "$0")/../hosts/mpiexec_hosts.sh
+    ;;
 *) echo "run_mpi.sh: unknown nodes '$nodes'" >&2; exit 2 ;;
 esac
 [ -n "$preload" ] && settings+=("LD_PRELOAD=$preload")
@@ -62,7 +69,7 @@ fi
 # Over TCP the host MPI of Debian 12 hangs now and then in its own start or end, tug or no tug (1
 # in 15 runs of 2 ranks): such a run, and only such a one, gets two more chances.
 attempts=1
-[ $nodes = tcp ] && attempts=3
+[[ $nodes = tcp || $nodes = hosts ]] && attempts=3
 for ((attempt = 1; attempt <= attempts; attempt++)); do
     if [ $attempts = 1 ]; then
         env "${settings[@]}" "$mpiexec" -n "$ranks" "$@"
