@@ -10,10 +10,11 @@
  *
  * A derived datatype at the target never travels. The origin walks it and sends runs (datatype.h).
  *
- * Completion: a target's `started` counts this rank's operations there, its counter those that are
- * complete; a flush waits until the second has caught up with the first, whoever started them, so
- * that the flushes of several threads are one wait. Errors found at the target come back the same
- * way and surface in the flush.
+ * Completion: operations end in any order (what is mapped at once, large blocks late), so a flush
+ * cannot just count. Each target has two *flights*; operations board the one that is open. A flush
+ * closes it, opens the other, and waits until all that boarded have landed, whoever started them:
+ * the flushes of several threads are one wait, and none waits for what was started after it. Errors
+ * found at the target come back the same way and surface in the flush.
  *
  *   remote.c        contexts and who shares them, creation and end of windows
  *   remote_rma.c    the origin: operations become LLCL's
@@ -59,14 +60,19 @@ struct tug_lock_seat {
 
 enum tug_seat { TUG_SEAT_EMPTY, TUG_SEAT_WAITS, TUG_SEAT_SHARED, TUG_SEAT_EXCLUSIVE };
 
+struct tug_flight {
+    struct tug_counter landed; /* operations that are complete */
+    _Atomic uint64_t boarded;  /* ... of so many that have been started */
+};
+
 struct tug_remote_target {
     struct tug_key key;
     int process;     /* its rank in the domain */
     uint32_t number; /* of the window there */
     MPI_Aint size;
     MPI_Aint disp_unit;
-    struct tug_counter counter; /* operations of this rank that are complete there */
-    _Atomic uint64_t started;
+    struct tug_flight flights[2];
+    _Atomic uint32_t flips;     /* the open flight is number flips % 2 */
     _Atomic uint32_t posts;     /* exposure epochs that it has opened for us, */
     uint32_t posts_used;        /* ... of which so many have been started */
     _Atomic uint32_t completes; /* access epochs to us that it has ended, */
@@ -140,13 +146,16 @@ enum tug_remote_call { TUG_CALL_FETCH, TUG_CALL_COMPARE, TUG_CALL_LOCK };
 /* Makes the context call the handlers. */
 void tug_remote_serve(struct tug_domain *domain);
 
-/* Counts n operations that are about to be started. */
-static inline void tug_remote_begin(struct tug_remote_target *target, uint64_t n) {
-    /* relaxed: a flush by another thread is ordered behind it by the program */
-    atomic_fetch_add_explicit(&target->started, n, memory_order_relaxed);
+/* Counts an operation that is about to be started; its completion goes to the flight's counter. */
+static inline struct tug_flight *tug_remote_board(struct tug_remote_target *target) {
+    uint32_t flips = atomic_load_explicit(&target->flips, memory_order_relaxed);
+    struct tug_flight *flight = &target->flights[flips % 2];
+    /* relaxed: a flush that must wait for it is ordered behind it by the program */
+    atomic_fetch_add_explicit(&flight->boarded, 1, memory_order_relaxed);
+    return flight;
 }
 
-/* Sends a message of no data to the target's engine; `started` counts it. */
+/* Sends a message of no data to the target's engine. */
 void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,
                      unsigned round);
 

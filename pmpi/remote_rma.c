@@ -62,8 +62,7 @@ static inline struct tug_callback next_part(const struct ways *ways) {
         atomic_fetch_add_explicit(&ways->bundle->left, 1, memory_order_relaxed);
         return (struct tug_callback){end_part, ways->bundle};
     }
-    tug_remote_begin(ways->target, 1);
-    return (struct tug_callback){tug_counter_add, &ways->target->counter};
+    return (struct tug_callback){tug_counter_add, &tug_remote_board(ways->target)->landed};
 }
 
 /* Makes the operation's request, if it has one. */
@@ -78,13 +77,12 @@ static int begin_request(const struct tug_rma *o, struct ways *ways) {
     bundle->request.comm = ways->remote->team->comm; /* whose handler returns */
     bundle->request.destroy = destroy;
     atomic_init(&bundle->left, 1);
-    bundle->counter = &ways->target->counter;
     if (tug_request_register(&bundle->request) != 0) {
         free(bundle);
         return MPI_ERR_NO_MEM;
     }
     *o->request = bundle->request.handle;
-    tug_remote_begin(ways->target, 1);
+    bundle->counter = &tug_remote_board(ways->target)->landed;
     ways->bundle = bundle;
     return MPI_SUCCESS;
 }

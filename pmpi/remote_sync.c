@@ -21,12 +21,12 @@ void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned 
                      unsigned round) {
     struct tug_remote_target *target = &remote->targets[rank];
     struct tug_remote_head head = head_of(remote, rank, what, round); /* copied by the call */
-    const struct tug_am_params message = {.dest_proc = target->process,
-                                          .handler = id,
-                                          .payload = &head,
-                                          .size_in_bytes = sizeof(head),
-                                          .on_complete = {tug_counter_add, &target->counter}};
-    tug_remote_begin(target, 1);
+    const struct tug_am_params message = {
+        .dest_proc = target->process,
+        .handler = id,
+        .payload = &head,
+        .size_in_bytes = sizeof(head),
+        .on_complete = {tug_counter_add, &tug_remote_board(target)->landed}};
     TUG_REMOTE_TRY(remote->domain->context, tug_try_am_async(remote->domain->context, &message));
 }
 
@@ -83,20 +83,66 @@ static bool has_counted(void *argument) {
     return tug_counter_value(awaited->counter) >= awaited->value;
 }
 
-/* A TUG_ERR_*, told once. */
+/* A TUG_ERR_*. */
 static int wait_counter(struct tug_remote *remote, struct tug_counter *counter, uint64_t value) {
     struct target_count awaited = {counter, value};
     tug_remote_wait(remote, has_counted, &awaited);
-    int status = __atomic_load_n(&counter->status, __ATOMIC_RELAXED);
-    if (__builtin_expect(status != 0, 0))
-        __atomic_store_n(&counter->status, 0, __ATOMIC_RELAXED);
-    return status;
+    return __atomic_load_n(&counter->status, __ATOMIC_RELAXED);
+}
+
+/* What a flush waits for: the flight is empty, or has been seen to be so by another, who flipped.
+ */
+struct landing {
+    struct tug_remote_target *target;
+    uint32_t flips;
+    uint32_t flight;
+};
+
+/* The landed first: what has landed has boarded, so as many as have boarded later are all. */
+static bool is_empty(const struct tug_flight *flight) {
+    return tug_counter_value(&flight->landed) >= atomic_load(&flight->boarded);
+}
+
+static bool has_landed(void *argument) {
+    const struct landing *landing = argument;
+    return is_empty(&landing->target->flights[landing->flight]) ||
+           atomic_load(&landing->target->flips) != landing->flips;
+}
+
+static void land(struct tug_remote *remote, struct tug_remote_target *target, uint32_t flips,
+                 uint32_t flight) {
+    struct landing landing = {target, flips, flight % 2};
+    tug_remote_wait(remote, has_landed, &landing);
+}
+
+/* Who flips has seen the closed flight empty. So after two flips by whomever, both flights have
+ * been empty since this call began. Who boards the open flight just when it is closed (it read
+ * `flips` before) does no harm: it is waited for in vain at worst. */
+static void land_all(struct tug_remote *remote, struct tug_remote_target *target) {
+    uint32_t first = atomic_load(&target->flips), flips = first;
+    for (; flips - first < 2; flips = atomic_load(&target->flips)) {
+        land(remote, target, flips, flips + 1);
+        if (atomic_load(&target->flips) != flips)
+            continue;
+        if (is_empty(&target->flights[flips % 2]))
+            return;
+        if (atomic_compare_exchange_strong(&target->flips, &flips, flips + 1)) {
+            land(remote, target, flips + 1, flips);
+            return;
+        }
+    }
 }
 
 int tug_remote_flush(struct tug_remote *remote, int rank) {
     struct tug_remote_target *target = &remote->targets[rank];
-    uint64_t started = atomic_load_explicit(&target->started, memory_order_relaxed);
-    return tug_remote_error(wait_counter(remote, &target->counter, started));
+    int status = 0;
+    land_all(remote, target);
+    for (int i = 0; i < 2; i++) {
+        int *place = &target->flights[i].landed.status;
+        if (__builtin_expect(__atomic_load_n(place, __ATOMIC_RELAXED) != 0, 0)) /* told once */
+            status = __atomic_exchange_n(place, 0, __ATOMIC_RELAXED);
+    }
+    return tug_remote_error(status);
 }
 
 static int flush_every(struct tug_remote *remote) {
