@@ -38,7 +38,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->nbusy = 0;
     engine->services = NULL;
     atomic_store(&engine->nservices, 0);
-    atomic_store(&engine->nattended, 0);
+    atomic_store(&tug_attended_services, 0);
     engine->may_drive = tug_settings.progress != TUG_PROGRESS_THREAD;
     atomic_store(&engine->outstanding, 0);
     atomic_store(&tug_attendance, 0);

@@ -162,6 +162,14 @@ static inline bool tug_engine_attended(void) {
     return atomic_load_explicit(&tug_attendance, memory_order_relaxed) > 0;
 }
 
+/* Services that only polls can get on (the network's bell does not reach us): while there are any,
+ * program threads that wait in the host had better look after them too. */
+extern _Atomic uint32_t tug_attended_services;
+
+static inline bool tug_engine_wants_help(void) {
+    return atomic_load_explicit(&tug_attended_services, memory_order_relaxed) > 0;
+}
+
 /* Around a call in which the program waits inside the host, which then makes progress by itself:
  * the offload thread keeps out of its way. Any thread; they nest. */
 void tug_engine_host_begin(void);

@@ -46,7 +46,6 @@ struct tug_engine {
     unsigned nbusy;                                                   /* services; holder only */
     struct tug_service *services;                                     /* holder only */
     _Atomic uint32_t nservices;
-    _Atomic uint32_t nattended;   /* services that are attended */
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
     _Atomic uint64_t helped;      /* times a caller advanced the jobs */
     _Atomic uint64_t drives;      /* times the baton was put down */
