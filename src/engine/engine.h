@@ -124,6 +124,11 @@ void tug_engine_launch(struct tug_job *job);
  * engine; no sleep is longer than this. */
 void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns);
 
+/* The same for a done() that other threads may call too, as often as they like, until this has
+ * returned; it may do no more than look. A thread that is parked is then woken when done() is true,
+ * and not whenever anything has moved. */
+void tug_engine_wait_public(bool (*done)(void *), void *argument, int64_t nap_ns);
+
 /* One look for a caller that polls (MPI_Test): one round of driving if nobody drives. */
 void tug_engine_poll(void);
 
