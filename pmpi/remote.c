@@ -261,6 +261,7 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
         return NULL;
     }
     tug_team_hold(team);
+    tug_engine_be_prompt(1);
     return remote;
 }
 
@@ -273,6 +274,7 @@ void tug_remote_release(struct tug_window *window) {
     struct tug_remote *remote = window->remote;
     /* by the holder: no handler is in it any more */
     tug_context_call(remote->domain->context, forget, remote);
+    tug_engine_be_prompt(-1);
     give_memory(remote);
     tug_team_drop(remote->team);
     free(remote->exposed);

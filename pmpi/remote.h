@@ -136,7 +136,8 @@ struct tug_remote_head {
 };
 
 #define TUG_REMOTE_PLACE_BITS 48
-#define TUG_REMOTE_PIECE (TUG_AM_MAX_PAYLOAD - sizeof(struct tug_remote_head))
+/* Bytes of elements in a message: two of them fill a packet. */
+#define TUG_REMOTE_PIECE 3936
 
 enum tug_notice { TUG_NOTICE_POST, TUG_NOTICE_COMPLETE, TUG_NOTICE_BARRIER };
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "engine/engine.h"
 #include "pmpi/epoch.h"
 #include "pmpi/remote.h"
 #include "pmpi/shim.h"
@@ -300,7 +301,10 @@ static int lock(struct tug_window *window, int rank, bool exclusive) {
     struct tug_remote *remote = window->remote;
     struct tug_counter granted = {0};
     ask(remote, rank, exclusive, &granted);
-    return tug_remote_error(wait_counter(remote, &granted, 1));
+    int status = wait_counter(remote, &granted, 1);
+    if (rank == remote->rank && tug_engine_wants_help())
+        tug_engine_poll(); /* who locks its own memory in a loop must hear of others who want to */
+    return tug_remote_error(status);
 }
 
 static int lock_all(struct tug_window *window) {

@@ -105,10 +105,18 @@ static bool program_called(const struct tug_engine *engine, struct tug_attention
     return called;
 }
 
+static _Atomic uint32_t prompt; /* who promise their peers a prompt answer */
+
+void tug_engine_be_prompt(int change) {
+    atomic_fetch_add(&prompt, (uint32_t)change);
+    tug_engine_ring_offload(&tug_engine);
+}
+
 /* Windows promise their peers a prompt answer. Services without a bell that have had nothing to do
  * for a while are looked after less and less often: an idle process costs next to nothing. */
 static int64_t quiet_pace(struct tug_attention *attention, bool effect) {
-    attention->quiet = effect || !only_services() ? 0 : attention->quiet + 1;
+    bool may_wait = only_services() && atomic_load_explicit(&prompt, memory_order_relaxed) == 0;
+    attention->quiet = effect || !may_wait ? 0 : attention->quiet + 1;
     unsigned doublings = attention->quiet / QUIET_BEATS;
     return TUG_TICK_NS << (doublings < QUIETER_AT_MOST ? doublings : QUIETER_AT_MOST);
 }

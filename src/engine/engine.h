@@ -171,6 +171,10 @@ static inline bool tug_engine_attended(void) {
  * program threads that wait in the host had better look after them too. */
 extern _Atomic uint32_t tug_attended_services;
 
+/* +1 / -1: somebody promises the peers of such services a prompt answer (an open window): quiet
+ * times do not make the offload thread look less often. */
+void tug_engine_be_prompt(int change);
+
 static inline bool tug_engine_wants_help(void) {
     return atomic_load_explicit(&tug_attended_services, memory_order_relaxed) > 0;
 }
