@@ -30,6 +30,56 @@
         passed;                                                                                    \
     })
 
+/* ---- beside services that want help ---- */
+
+/* Requests of the host's that a call is about to wait for. */
+struct expected {
+    int n;
+    const MPI_Request *requests;
+    bool all;  /* or any */
+    int first; /* all: those before are complete */
+};
+
+/* Looks without taking anything. An error is for the host's own call to report. */
+static bool is_complete(MPI_Request request) {
+    int flag = 0;
+    return tug_host.Request_get_status(request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag;
+}
+
+static bool has_come(void *argument) {
+    struct expected *expected = argument;
+    if (expected->all) {
+        while (expected->first < expected->n && is_complete(expected->requests[expected->first]))
+            expected->first++;
+        return expected->first == expected->n;
+    }
+    bool active = false;
+    for (int i = 0; i < expected->n; i++) {
+        if (expected->requests[i] == MPI_REQUEST_NULL)
+            continue;
+        active = true;
+        if (is_complete(expected->requests[i]))
+            return true;
+    }
+    return !active;
+}
+
+/* Before a wait inside the host: stays out of it until it has an end, and helps meanwhile. */
+static void help_until(int n, const MPI_Request requests[], bool all) {
+    if (!TUG_UNLIKELY(tug_engine_wants_help()) || n <= 0 || requests == NULL)
+        return;
+    struct expected expected = {n, requests, all, 0};
+    if (!has_come(&expected))
+        tug_engine_wait(has_come, &expected, MIXED_NAP_NS);
+}
+
+/* After a look into the host by a program that polls. */
+static int helped(int result) {
+    if (TUG_UNLIKELY(tug_engine_wants_help()))
+        tug_engine_poll();
+    return result;
+}
+
 /* ---- one request ---- */
 
 static void set_empty(MPI_Status *status) {
@@ -89,6 +139,7 @@ int tug_shim_Wait(MPI_Request *request, MPI_Status *status) {
     struct tug_request *mine = ours(request);
     if (mine == NULL) {
         tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
+        help_until(1, request, true);
         return PASS(tug_host.Wait(request, status));
     }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
@@ -101,7 +152,7 @@ int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
     struct tug_request *mine = ours(request);
     if (mine == NULL || flag == NULL) {
         tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
-        return PASS(tug_host.Test(request, flag, status));
+        return helped(PASS(tug_host.Test(request, flag, status)));
     }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
     if (tug_request_pending(mine))
@@ -113,7 +164,7 @@ int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
 int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *status) {
     struct tug_request *mine = ours(&request);
     if (mine == NULL || flag == NULL)
-        return tug_host.Request_get_status(request, flag, status);
+        return helped(tug_host.Request_get_status(request, flag, status));
     if (tug_request_pending(mine))
         tug_engine_poll();
     *flag = !tug_request_pending(mine);
@@ -267,8 +318,10 @@ static bool ours_are_over(void *argument) {
  * persistent collective that MPI_Waitall completes. */
 int tug_shim_Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
     struct mixed mixed;
-    if (!any_ours(count, array_of_requests))
+    if (!any_ours(count, array_of_requests)) {
+        help_until(count, array_of_requests, true);
         return PASS(tug_host.Waitall(count, array_of_requests, array_of_statuses));
+    }
     if (!split(&mixed, count, array_of_requests, array_of_statuses))
         return no_memory();
     tug_engine_wait(ours_are_over, &mixed, has_theirs(&mixed) ? MIXED_NAP_NS : -1);
@@ -280,7 +333,7 @@ int tug_shim_Testall(int count, MPI_Request array_of_requests[], int *flag,
                      MPI_Status array_of_statuses[]) {
     struct mixed mixed;
     if (!any_ours(count, array_of_requests) || flag == NULL)
-        return PASS(tug_host.Testall(count, array_of_requests, flag, array_of_statuses));
+        return helped(PASS(tug_host.Testall(count, array_of_requests, flag, array_of_statuses)));
     if (!split(&mixed, count, array_of_requests, array_of_statuses))
         return no_memory();
     tug_engine_poll();
@@ -323,8 +376,10 @@ static bool look_for_any(void *argument) {
 
 int tug_shim_Waitany(int count, MPI_Request array_of_requests[], int *indx, MPI_Status *status) {
     struct mixed mixed;
-    if (!any_ours(count, array_of_requests) || indx == NULL)
+    if (!any_ours(count, array_of_requests) || indx == NULL) {
+        help_until(count, array_of_requests, false);
         return PASS(tug_host.Waitany(count, array_of_requests, indx, status));
+    }
     if (!split(&mixed, count, array_of_requests, status))
         return no_memory();
     tug_engine_wait(look_for_any, &mixed, has_theirs(&mixed) ? MIXED_NAP_NS : -1);
@@ -336,7 +391,7 @@ int tug_shim_Testany(int count, MPI_Request array_of_requests[], int *indx, int 
                      MPI_Status *status) {
     struct mixed mixed;
     if (!any_ours(count, array_of_requests) || indx == NULL || flag == NULL)
-        return PASS(tug_host.Testany(count, array_of_requests, indx, flag, status));
+        return helped(PASS(tug_host.Testany(count, array_of_requests, indx, flag, status)));
     if (!split(&mixed, count, array_of_requests, status))
         return no_memory();
     tug_engine_poll();
@@ -403,9 +458,11 @@ static int some(struct mixed *mixed, int count, MPI_Request requests[], int *out
 int tug_shim_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount,
                       int array_of_indices[], MPI_Status array_of_statuses[]) {
     struct mixed mixed;
-    if (!any_ours(incount, array_of_requests) || outcount == NULL || array_of_indices == NULL)
+    if (!any_ours(incount, array_of_requests) || outcount == NULL || array_of_indices == NULL) {
+        help_until(incount, array_of_requests, false);
         return PASS(tug_host.Waitsome(incount, array_of_requests, outcount, array_of_indices,
                                       array_of_statuses));
+    }
     return some(&mixed, incount, array_of_requests, outcount, array_of_indices, array_of_statuses,
                 true);
 }
@@ -414,8 +471,8 @@ int tug_shim_Testsome(int incount, MPI_Request array_of_requests[], int *outcoun
                       int array_of_indices[], MPI_Status array_of_statuses[]) {
     struct mixed mixed;
     if (!any_ours(incount, array_of_requests) || outcount == NULL || array_of_indices == NULL)
-        return PASS(tug_host.Testsome(incount, array_of_requests, outcount, array_of_indices,
-                                      array_of_statuses));
+        return helped(PASS(tug_host.Testsome(incount, array_of_requests, outcount, array_of_indices,
+                                             array_of_statuses)));
     return some(&mixed, incount, array_of_requests, outcount, array_of_indices, array_of_statuses,
                 false);
 }

@@ -363,7 +363,7 @@ static struct tug_team *team_of(MPI_Comm comm) {
 /* Tries the direct lane for a window whose host window, over next to nothing, is there. Collective,
  * the same answer on all ranks. */
 static bool go_direct(const struct allocation *a, struct tug_team *team) {
-    if (team->nnodes > 1 || tug_settings.rma == TUG_RMA_PACKET)
+    if (team->nnodes > 1 || (tug_settings.rma == TUG_RMA_PACKET && !a->shared))
         return false;
     struct tug_window *window = adopt(*a->win);
     bool contiguous = a->shared && !info_says(a->info, "alloc_shared_noncontig", "true");

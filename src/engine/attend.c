@@ -43,9 +43,9 @@ static bool look(struct tug_engine *engine) {
     return moved;
 }
 
-static bool only_services(const struct tug_engine *engine) {
+static bool only_services(void) {
     return atomic_load_explicit(&tug_attendance, memory_order_relaxed) ==
-           atomic_load_explicit(&engine->nattended, memory_order_relaxed);
+           atomic_load_explicit(&tug_attended_services, memory_order_relaxed);
 }
 
 /* One poll. The estimate of an empty one drifts up slowly, so that it recovers from having been too
@@ -57,7 +57,7 @@ static enum poll poll(struct tug_engine *engine, struct tug_attention *attention
     tug_stat_add(TUG_STAT_HOST_POLLS, 1);
     if (moved)
         return POLL_BUSY;
-    if (only_services(engine)) /* they know; nothing need be guessed */
+    if (only_services()) /* they know; nothing need be guessed */
         return POLL_EMPTY;
     if (took < attention->empty_ns)
         attention->empty_ns = took;
@@ -107,9 +107,8 @@ static bool program_called(const struct tug_engine *engine, struct tug_attention
 
 /* Windows promise their peers a prompt answer. Services without a bell that have had nothing to do
  * for a while are looked after less and less often: an idle process costs next to nothing. */
-static int64_t quiet_pace(const struct tug_engine *engine, struct tug_attention *attention,
-                          bool effect) {
-    attention->quiet = effect || !only_services(engine) ? 0 : attention->quiet + 1;
+static int64_t quiet_pace(struct tug_attention *attention, bool effect) {
+    attention->quiet = effect || !only_services() ? 0 : attention->quiet + 1;
     unsigned doublings = attention->quiet / QUIET_BEATS;
     return TUG_TICK_NS << (doublings < QUIETER_AT_MOST ? doublings : QUIETER_AT_MOST);
 }
@@ -124,8 +123,9 @@ void tug_attend(struct tug_engine *engine, struct tug_attention *attention) {
         return;
     }
     uint64_t helped = atomic_load_explicit(&engine->helped, memory_order_relaxed);
-    bool looked_after = only_services(engine) && helped != attention->helped;
-    bool called = program_called(engine, attention);
+    bool looked_after = only_services() && helped != attention->helped;
+    /* the host's progress is not the services': only who helps gets them on */
+    bool called = program_called(engine, attention) && !tug_engine_wants_help();
     attention->helped = helped;
     if (looked_after) { /* by callers, who poll the services too */
         attention->pace_ns = TUG_SLOW_TICK_NS;
@@ -156,7 +156,7 @@ void tug_attend(struct tug_engine *engine, struct tug_attention *attention) {
         attention->misses = 0;
     }
     attention->clear = false;
-    int64_t pace_ns = quiet_pace(engine, attention, called || result == POLL_BUSY);
+    int64_t pace_ns = quiet_pace(attention, called || result == POLL_BUSY);
     attention->pace_ns = attention->hot > 0 ? HOT_TICK_NS : pace_ns << attention->misses;
     attention->hot -= attention->hot > 0;
 }

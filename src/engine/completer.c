@@ -44,8 +44,8 @@ bool tug_driver_round(struct tug_engine *engine) {
     bool moved = tug_executor_run(engine, TUG_BATCH) > 0;
     moved |= tug_completer_run(engine);
     moved |= engine->services != NULL && tug_services_poll(engine);
-    if (moved && tug_baton_clear_wait(&engine->ring) && tug_bell_ring(&engine->waiters, false))
-        tug_stat_add(TUG_STAT_WAKES, 1);
+    if (moved)
+        tug_waiters_wake(&engine->waiters);
     return moved;
 }
 

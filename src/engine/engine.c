@@ -18,6 +18,13 @@ bool tug_engine_running(void) {
     return running;
 }
 
+static unsigned cores(void) {
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
+        return 1;
+    return (unsigned)CPU_COUNT(&cpus);
+}
+
 int tug_engine_start(const struct tug_engine_config *config) {
     struct tug_engine *engine = &tug_engine;
     if (running)
@@ -38,9 +45,11 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->nbusy = 0;
     engine->services = NULL;
     atomic_store(&engine->nservices, 0);
-    atomic_store(&engine->nattended, 0);
+    atomic_store(&tug_attended_services, 0);
     engine->may_drive = tug_settings.progress != TUG_PROGRESS_THREAD;
     atomic_store(&engine->outstanding, 0);
+    atomic_store(&engine->waiting, 0);
+    engine->cores = cores();
     atomic_store(&tug_attendance, 0);
     atomic_store(&engine->stopping, false);
     atomic_store(&engine->deep, false);
@@ -100,13 +109,20 @@ void tug_engine_commit(const struct tug_ticket *ticket) {
     }
 }
 
+void tug_engine_left(struct tug_engine *engine) {
+    if (engine->may_drive)
+        tug_waiters_call(&engine->waiters);
+    else
+        tug_waiters_wake(&engine->waiters);
+}
+
 /* Work is left and this thread has done its share: somebody else may have the baton. */
 static void offer(struct tug_engine *engine) {
     bool awaited = tug_baton_clear_wait(&engine->ring);
     tug_baton_offer(&engine->ring);
     tug_engine_ring_offload(engine);
     if (awaited)
-        tug_bell_ring(&engine->waiters, false);
+        tug_engine_left(engine);
 }
 
 /* Two threads at once may count one: it only tells the offload thread that callers are about. */
@@ -127,8 +143,8 @@ void tug_engine_helped(void) {
 
 static void after_leave(struct tug_engine *engine, bool wake_waiters) {
     count_drive(engine);
-    if (wake_waiters && tug_bell_ring(&engine->waiters, false))
-        tug_stat_add(TUG_STAT_WAKES, 1);
+    if (wake_waiters)
+        tug_engine_left(engine);
     /* seq_cst, after outstanding was stored: pairs with the offload thread's look before deep sleep
      */
     if (atomic_load(&engine->outstanding) > 0 && atomic_load(&engine->deep))
@@ -202,23 +218,18 @@ void tug_engine_poll(void) {
 
 /* ---- waiting ---- */
 
-static void drive_until(struct tug_engine *engine, bool (*done)(void *), void *argument,
-                        int64_t nap_ns) {
-    struct tug_backoff backoff = {0};
-    while (!done(argument)) {
-        if (tug_driver_round(engine))
-            tug_backoff_reset(&backoff);
-        else if (!tug_backoff_step(&backoff) &&
-                 tug_driver_sleep(engine, false, done, argument, nap_ns))
-            tug_backoff_reset(&backoff);
-    }
-}
+/* What a thread waits for. */
+struct wait {
+    bool (*done)(void *);
+    void *argument;
+    int64_t nap_ns;
+    bool public; /* anybody may call done */
+};
 
-/* Sleeps while somebody else drives. */
-static void park_waiter(struct tug_engine *engine, bool (*done)(void *), void *argument,
-                        int64_t nap_ns) {
+/* Sleeps on a prepared bell while somebody else drives. */
+static void sleep_on(struct tug_engine *engine, const struct wait *wait, struct tug_bell *bell,
+                     uint32_t key) {
     bool owes = false;
-    uint32_t key = tug_bell_prepare(&engine->waiters);
     if (!tug_baton_await(&engine->ring, &owes)) {
         if (!engine->may_drive)
             tug_engine_ring_offload(engine);
@@ -226,28 +237,125 @@ static void park_waiter(struct tug_engine *engine, bool (*done)(void *), void *a
     }
     if (owes)
         tug_engine_ring_driver(engine);
-    if (done(argument))
+    if (wait->done(wait->argument))
         return;
     tug_stat_add(TUG_STAT_PARKS, 1);
-    tug_bell_wait(&engine->waiters, key, nap_ns, false);
+    tug_bell_wait(bell, key, wait->nap_ns, false);
 }
 
-void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns) {
-    struct tug_engine *engine = &tug_engine;
+static void park(struct tug_engine *engine, const struct wait *wait) {
+    struct tug_waiters *waiters = &engine->waiters;
+    struct tug_seat *seat = NULL;
+    uint32_t key;
+    if (wait->public)
+        seat = tug_waiters_sit(waiters, wait->done, wait->argument, &key);
+    if (seat == NULL)
+        key = tug_bell_prepare(&waiters->crowd);
+    sleep_on(engine, wait, seat != NULL ? &seat->bell : &waiters->crowd, key);
+    if (seat != NULL)
+        tug_waiters_rise(waiters, seat);
+}
+
+/* This thread was on its way to the baton and goes without having taken it: those who are parked
+ * and relied on it are woken by the holder or, if there is none, now. */
+static void pass_on(struct tug_engine *engine) {
+    bool owes = false;
+    if (!engine->may_drive || !tug_waiters_any(&engine->waiters))
+        return;
+    if (!tug_baton_await(&engine->ring, &owes))
+        tug_engine_left(engine);
+    else if (owes)
+        tug_engine_ring_driver(engine);
+}
+
+/* This thread has the baton, and others are parked: its leave shall see them, and what has come
+ * true while WAIT was not set it tells them now. */
+static void take_over(struct tug_engine *engine) {
+    if (tug_baton_awaited(&engine->ring) || !tug_waiters_any(&engine->waiters))
+        return;
+    atomic_fetch_or(&engine->ring.state, TUG_BATON_WAIT);
+    tug_waiters_wake(&engine->waiters);
+}
+
+/* The holder found nothing to do and gives its core away. Others who wait may get it, and would
+ * find the baton in the hands of one who does not run: it is put down, and as this thread is coming
+ * back nobody is woken for it. False: commands are being handed over, it keeps the baton. */
+static bool step_aside(struct tug_engine *engine, struct tug_backoff *backoff) {
+    if (atomic_load_explicit(&engine->waiting, memory_order_relaxed) < 2 ||
+        !tug_backoff_yields(backoff))
+        return false;
+    tug_waiters_come(&engine->waiters);
+    bool aside = tug_baton_step_aside(&engine->ring);
+    if (aside) {
+        count_drive(engine);
+        count_help(engine);
+        (void)tug_backoff_step(backoff);
+    }
+    tug_waiters_came(&engine->waiters);
+    return aside;
+}
+
+/* Drives until done, or until it has stepped aside. True: done. */
+static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug_backoff *backoff) {
+    while (!wait->done(wait->argument)) {
+        if (tug_driver_round(engine))
+            tug_backoff_reset(backoff);
+        else if (step_aside(engine, backoff))
+            return false;
+        else if (!tug_backoff_step(backoff) &&
+                 tug_driver_sleep(engine, false, wait->done, wait->argument, wait->nap_ns))
+            tug_backoff_reset(backoff);
+    }
+    return true;
+}
+
+/* One who does not drive has little to do awake. It pauses and yields for as long as a driver
+ * would where there is a core for each who waits, for waking it costs more; otherwise hardly, for
+ * the core it looks on is wanted. */
+static bool should_park(struct tug_engine *engine, struct tug_backoff *backoff) {
+    bool crowded = atomic_load_explicit(&engine->waiting, memory_order_relaxed) > engine->cores;
+    return (crowded && backoff->yields >= TUG_CROWDED_YIELDS) || !tug_backoff_step(backoff);
+}
+
+static void wait_awhile(struct tug_engine *engine, const struct wait *wait) {
     struct tug_backoff backoff = {0};
-    while (!done(argument)) {
+    bool relied_on = false;
+    while (!wait->done(wait->argument)) {
         if (engine->may_drive && tug_baton_take(&engine->ring)) {
             tug_stat_add(TUG_STAT_HELPS, 1);
-            drive_until(engine, done, argument, nap_ns);
+            take_over(engine);
+            relied_on = !drive(engine, wait, &backoff);
+            if (relied_on)
+                continue;
             count_help(engine);
             tug_engine_leave();
             return;
         }
-        if (!tug_backoff_step(&backoff)) {
-            park_waiter(engine, done, argument, nap_ns);
+        if (should_park(engine, &backoff)) {
+            park(engine, wait);
+            relied_on = true;
             tug_backoff_reset(&backoff);
         }
     }
+    if (relied_on)
+        pass_on(engine);
+}
+
+static void wait_for(const struct wait *wait) {
+    struct tug_engine *engine = &tug_engine;
+    if (wait->done(wait->argument))
+        return;
+    atomic_fetch_add_explicit(&engine->waiting, 1, memory_order_relaxed);
+    wait_awhile(engine, wait);
+    atomic_fetch_sub_explicit(&engine->waiting, 1, memory_order_relaxed);
+}
+
+void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns) {
+    wait_for(&(struct wait){done, argument, nap_ns, false});
+}
+
+void tug_engine_wait_public(bool (*done)(void *), void *argument, int64_t nap_ns) {
+    wait_for(&(struct wait){done, argument, nap_ns, true});
 }
 
 static bool drained_to(void *argument) {
@@ -258,7 +366,7 @@ static bool drained_to(void *argument) {
 void tug_engine_drain(void) {
     uint64_t position = tug_ring_tail(&tug_engine.ring);
     if (!drained_to(&position))
-        tug_engine_wait(drained_to, &position, -1);
+        tug_engine_wait_public(drained_to, &position, -1);
 }
 
 /* ---- calls and jobs through the ring ---- */
@@ -291,7 +399,7 @@ void tug_engine_call(void (*function)(void *), void *argument) {
     ticket.cell->execute = execute_call;
     *(struct call *)ticket.cell->payload.bytes = (struct call){function, argument, &done};
     tug_engine_commit(&ticket);
-    tug_engine_wait(flag_is_set, &done, -1);
+    tug_engine_wait_public(flag_is_set, &done, -1);
 }
 
 static void execute_launch(struct tug_command *command) {

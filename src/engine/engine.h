@@ -124,6 +124,11 @@ void tug_engine_launch(struct tug_job *job);
  * engine; no sleep is longer than this. */
 void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns);
 
+/* The same for a done() that other threads may call too, as often as they like, until this has
+ * returned; it may do no more than look. A thread that is parked is then woken when done() is true,
+ * and not whenever anything has moved. */
+void tug_engine_wait_public(bool (*done)(void *), void *argument, int64_t nap_ns);
+
 /* One look for a caller that polls (MPI_Test): one round of driving if nobody drives. */
 void tug_engine_poll(void);
 
@@ -160,6 +165,14 @@ extern _Atomic uint32_t tug_attendance;
 /* True if there is something to attend to: then the calls below are worth their while. */
 static inline bool tug_engine_attended(void) {
     return atomic_load_explicit(&tug_attendance, memory_order_relaxed) > 0;
+}
+
+/* Services that only polls can get on (the network's bell does not reach us): while there are any,
+ * program threads that wait in the host had better look after them too. */
+extern _Atomic uint32_t tug_attended_services;
+
+static inline bool tug_engine_wants_help(void) {
+    return atomic_load_explicit(&tug_attended_services, memory_order_relaxed) > 0;
 }
 
 /* Around a call in which the program waits inside the host, which then makes progress by itself:

@@ -73,7 +73,7 @@ static void drive(struct tug_engine *engine) {
             bool wake;
             if (tug_baton_leave(&engine->ring, &wake)) {
                 if (wake)
-                    tug_bell_ring(&engine->waiters, false);
+                    tug_engine_left(engine);
                 return;
             }
             /* a command reserved and not yet committed: its producer wants the core */
@@ -115,7 +115,7 @@ void tug_offload_round(struct tug_engine *engine, bool *moved) {
             sched_yield();
     }
     if (wake)
-        tug_bell_ring(&engine->waiters, false);
+        tug_engine_left(engine);
 }
 
 /* What the thread remembers from beat to beat. */
@@ -135,12 +135,20 @@ struct perch {
     bool watching; /* on the services' bell */
 };
 
-/* Prepares to sleep; on the services' bell if nobody drives and they have one. False if there is
- * something to do instead. The bell is chosen with the baton in hand, so that it cannot go. */
+/* Some caller waits and drives, also if it has put the baton down for a moment: to watch now would
+ * ask the peers for a wake with every packet. */
+static bool waited_for(struct tug_engine *engine) {
+    return engine->may_drive && atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0;
+}
+
+/* Prepares to sleep; on the services' bell if nobody drives or waits and they have one. False if
+ * there is something to do instead. The bell is chosen with the baton in hand, so that it cannot
+ * go. */
 static bool prepare(struct tug_engine *engine, struct perch *perch) {
     *perch = (struct perch){.bell = tug_sleeper_choose(&engine->offload, NULL, false)};
     perch->key = tug_bell_prepare(perch->bell);
-    if (atomic_load(&engine->nservices) == 0 || !tug_baton_take(&engine->ring))
+    if (atomic_load(&engine->nservices) == 0 || waited_for(engine) ||
+        !tug_baton_take(&engine->ring))
         return true;
     struct tug_bell *bell = tug_services_bell(engine);
     if (bell != NULL && tug_services_arm(engine)) {
@@ -223,7 +231,7 @@ static void *offload_main(void *argument) {
     struct beat beat = {.attention = TUG_ATTENTION_INITIAL, .pace_ns = TUG_TICK_NS};
     ask_for_prompt_wakes();
     atomic_store(&engine->begun, true);
-    tug_bell_ring(&engine->waiters, false);
+    tug_bell_ring(&engine->waiters.crowd, false);
     while (!atomic_load(&engine->stopping)) {
         drive_if_deserted(engine, &beat);
         tug_attend(engine, &beat.attention);
@@ -241,9 +249,9 @@ static void await_beginning(struct tug_engine *engine) {
     while (!atomic_load(&engine->begun)) {
         if (tug_backoff_step(&backoff))
             continue;
-        uint32_t key = tug_bell_prepare(&engine->waiters);
+        uint32_t key = tug_bell_prepare(&engine->waiters.crowd);
         if (!atomic_load(&engine->begun))
-            tug_bell_wait(&engine->waiters, key, -1, false);
+            tug_bell_wait(&engine->waiters.crowd, key, -1, false);
     }
 }
 

@@ -83,6 +83,12 @@ void tug_park_configure(uint64_t spin_us, unsigned wants, unsigned cores);
 /* One step of waiting. False when both budgets are used up: the caller parks. */
 bool tug_backoff_step(struct tug_backoff *backoff);
 
+/* True if the next step gives the core away. */
+static inline bool tug_backoff_yields(const struct tug_backoff *backoff) {
+    return backoff->pauses >= atomic_load_explicit(&tug_park_budget.pauses, memory_order_relaxed) &&
+           backoff->yields < atomic_load_explicit(&tug_park_budget.yields, memory_order_relaxed);
+}
+
 static inline void tug_backoff_reset(struct tug_backoff *backoff) {
     backoff->pauses = 0;
     backoff->yields = 0;

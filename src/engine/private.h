@@ -3,6 +3,7 @@
  *   engine.c     start, stop, and the requesters' side: enter, call, drain, launch, wait
  *   executor.c   drains the ring in batches
  *   completer.c  advances the jobs that are out, and gives their tags back
+ *   waiters.c    where waiting threads are parked, and who of them is woken
  *   services.c   polls what is looked after in every round
  *   offload.c    the thread that drives when nobody else does
  *   attend.c     and polls the host MPI, as often as that helps and no oftener
@@ -16,8 +17,10 @@
 #include "engine/baton.h"
 #include "engine/engine.h"
 #include "engine/tags.h"
+#include "engine/waiters.h"
 
 #define TUG_BATCH 256         /* commands a thread executes for others before it offers the baton */
+#define TUG_CROWDED_YIELDS 3  /* of one who waits, does not drive, and has no core to himself */
 #define TUG_POLL_NAP_NS 50000 /* a driver's longest sleep while some job can only be polled */
 #define TUG_TICK_NS 200000    /* the offload thread's beat while something is out or attended */
 #define TUG_SLOW_TICK_NS 800000 /* ... while callers drive their jobs themselves */
@@ -38,16 +41,16 @@ struct tug_engine {
     struct tug_ring ring;
     struct tug_tags tags;
 
-    struct tug_bell waiters __attribute__((aligned(TUG_CACHE_LINE))); /* see WAIT in ring.h */
-    struct tug_sleeper driver;                                        /* the holder of the baton */
+    struct tug_waiters waiters __attribute__((aligned(TUG_CACHE_LINE))); /* see WAIT in ring.h */
+    struct tug_sleeper driver;                                           /* the holder */
 
     struct tug_job **active __attribute__((aligned(TUG_CACHE_LINE))); /* holder only */
     unsigned nactive;                                                 /* holder only */
     unsigned nbusy;                                                   /* services; holder only */
     struct tug_service *services;                                     /* holder only */
     _Atomic uint32_t nservices;
-    _Atomic uint32_t nattended;   /* services that are attended */
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
+    _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */
     _Atomic uint64_t helped;      /* times a caller advanced the jobs */
     _Atomic uint64_t drives;      /* times the baton was put down */
     _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
@@ -58,6 +61,7 @@ struct tug_engine {
     _Atomic bool stopping;
     _Atomic bool begun; /* the offload thread runs */
     bool has_thread;
+    unsigned cores; /* this process may use */
     bool may_drive; /* requesters take the baton: not with TUGBOAT_PROGRESS=thread */
     pthread_t thread;
 
@@ -94,7 +98,7 @@ bool tug_services_arm(struct tug_engine *engine);
 /* The one bell of all services, or NULL. */
 struct tug_bell *tug_services_bell(const struct tug_engine *engine);
 
-/* One round: commands, then jobs and services; wakes parked waiters if anything moved. */
+/* One round: commands, then jobs and services; wakes who waits for what has moved. */
 bool tug_driver_round(struct tug_engine *engine);
 
 /* Sleeps until a job's bell rings, a command comes, somebody waits (with yield_to_waiters) or
@@ -104,6 +108,9 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
                       void *argument, int64_t limit_ns);
 
 /* ---- waking ---- */
+
+/* The baton was put down, or offered, and WAIT was set. */
+void tug_engine_left(struct tug_engine *engine);
 
 /* The bell to sleep on; before the sleeper's prepare. */
 static inline struct tug_bell *tug_sleeper_choose(struct tug_sleeper *sleeper,

@@ -11,7 +11,7 @@
  *        HELD   somebody drives, or is offered to
  *        OFFER  the holder has put the baton down with work left; the first to clear the bit has it
  *        SLEEP  the holder sleeps on its bell; who clears the bit owes it a ring
- *        WAIT   threads are parked on the waiters' bell
+ *        WAIT   threads are parked, see waiters.h
  *
  * Invariant: HELD clear implies that every position handed out has been executed. The holder may
  * clear HELD only while tail equals its head (one CAS checks and clears), so a command can never be

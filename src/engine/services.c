@@ -2,6 +2,8 @@
  * unserve, which go through the ring. */
 #include "engine/private.h"
 
+_Atomic uint32_t tug_attended_services;
+
 static void update(struct tug_engine *engine, struct tug_service *service) {
     bool busy = service->busy(service);
     if (busy == service->was_busy)
@@ -63,7 +65,7 @@ void tug_engine_serve(struct tug_service *service) {
     tug_engine_nudge(&tug_engine);
     tug_engine_ring_offload(&tug_engine);
     if (service->attended) {
-        atomic_fetch_add(&tug_engine.nattended, 1);
+        atomic_fetch_add(&tug_attended_services, 1);
         tug_engine_attend(1);
     }
 }
@@ -83,7 +85,7 @@ static void take_out(void *argument) {
 void tug_engine_unserve(struct tug_service *service) {
     if (service->attended) {
         tug_engine_attend(-1);
-        atomic_fetch_sub(&tug_engine.nattended, 1);
+        atomic_fetch_sub(&tug_attended_services, 1);
     }
     tug_engine_call(take_out, service);
     tug_engine_ring_offload(&tug_engine); /* it may sleep on the bell */

@@ -41,14 +41,19 @@ static void wait_direct(tug_context *context, bool (*done)(void *), void *d) {
     }
 }
 
-void tug_wait(tug_context *context, bool (*done)(void *d), void *d) {
+static inline void wait_for(tug_context *context, bool (*done)(void *d), void *d,
+                            void (*engine_wait)(bool (*)(void *), void *, int64_t)) {
     if (done(d))
         return;
     atomic_store_explicit(&context->fabric.flush_wanted, true, memory_order_relaxed);
     if (context->drive == TUG_DRIVE_ENGINE)
-        tug_engine_wait(done, d, NAP_NS);
+        engine_wait(done, d, NAP_NS);
     else
         wait_direct(context, done, d);
+}
+
+void tug_wait(tug_context *context, bool (*done)(void *d), void *d) {
+    wait_for(context, done, d, tug_engine_wait);
 }
 
 /* ---- counters ---- */
@@ -84,6 +89,6 @@ static bool reached(void *argument) {
 
 int tug_counter_wait(tug_context *context, struct tug_counter *counter, uint64_t target) {
     struct target what = {counter, target};
-    tug_wait(context, reached, &what);
+    wait_for(context, reached, &what, tug_engine_wait_public);
     return __atomic_load_n(&counter->status, __ATOMIC_RELAXED);
 }

@@ -78,7 +78,7 @@ byte returned; /* producers */
 
 #define LOCALS                                                                                         \
     byte st, i, left, cell;                                                                       \
-    bool owes, got, more
+    bool owes, got, more, relied_on, aside
 
 #define NOW_DRIVING assert(!driving); driving = 1
 #define COMMITTED (seq[head % CELLS] == head + 1)
@@ -205,15 +205,15 @@ inline baton_await() /* got, owes: the holder sleeps */
     }
 }
 
-/* tug_baton_clear_wait() and the ring that it asks for */
-inline wake_waiters()
+/* tug_baton_step_aside() */
+inline baton_step_aside() /* got */
 {
-    if
-    :: state & WAIT ->
-        state = state & (255 - WAIT);
-        ring(BELL_WAITERS)
-    :: else
-    fi
+    atomic {
+        if
+        :: TAIL(state) == head -> state = state & (255 - HELD); driving = 0; got = true
+        :: else -> got = false
+        fi
+    }
 }
 
 /* ---- the holder's steps: executor.c, completer.c ---- */
@@ -249,13 +249,8 @@ inline executor_run()
         seq[cell] = head + CELLS;
 #endif
 #ifdef BROKEN_PUBLISH
-        owes = (state & WAIT) != 0; /* looks for waiters before the result can be seen */
+        ring(BELL_WAITERS); /* looks for waiters before the result can be seen */
         head++;
-        if
-        :: owes -> state = state & (255 - WAIT); ring(BELL_WAITERS)
-        :: else
-        fi;
-        owes = false;
         atomic { left--; cell = 0; more = true }
 #else
         atomic { head++; left--; cell = 0; more = true }
@@ -294,7 +289,7 @@ inline driver_round() /* more: something moved */
     completer_run();
 #ifndef BROKEN_PUBLISH
     if
-    :: more -> wake_waiters()
+    :: more -> ring(BELL_WAITERS)
     :: else
     fi
 #endif
@@ -460,11 +455,36 @@ inline submit(who, which)
     atomic { got = false; st = 0 }
 }
 
-/* tug_engine_wait(): drives if nobody does, else parks. */
+/* take_over() and pass_on(): the crowd's bell shows whether somebody is parked; seats are in
+ * waiters.pml. */
+inline take_over()
+{
+    if
+    :: !(state & WAIT) && bell[BELL_WAITERS] -> state = state | WAIT; ring(BELL_WAITERS)
+    :: else
+    fi
+}
+
+inline pass_on()
+{
+    if
+    :: relied_on && MAY_DRIVE && bell[BELL_WAITERS] ->
+        baton_await();
+        if
+        :: got -> got = false; ring_driver()
+        :: else -> ring(BELL_WAITERS)
+        fi
+    :: else
+    fi;
+    relied_on = false
+}
+
+/* tug_engine_wait(): drives if nobody does, else parks. With ASIDE a driver that finds nothing
+ * may step aside, once. */
 inline wait_until(condition)
 {
     do
-    :: condition -> break
+    :: condition -> pass_on(); break
     :: else ->
         if
         :: MAY_DRIVE -> baton_take()
@@ -473,17 +493,25 @@ inline wait_until(condition)
         if
         :: got ->
             got = false;
+            take_over();
             do
-            :: condition -> break
+            :: condition -> more = false; relied_on = false; engine_leave(); break
             :: else ->
                 driver_round();
                 if
                 :: more
-                :: else -> driver_sleep(false, condition)
+                :: !more -> driver_sleep(false, condition)
+#ifdef ASIDE
+                :: !more && !aside ->
+                    aside = true;
+                    baton_step_aside();
+                    if
+                    :: got -> atomic { got = false; relied_on = true }; break
+                    :: else
+                    fi
+#endif
                 fi
-            od;
-            more = false;
-            engine_leave()
+            od
         :: else ->
             prepare(BELL_WAITERS);
             baton_await();
@@ -507,7 +535,7 @@ inline wait_until(condition)
                     (condition) || !FOR_GRABS(state) /* goes on spinning */
                 fi
             fi;
-            key[me] = 0
+            atomic { key[me] = 0; relied_on = true }
         fi
     od
 }

@@ -1,0 +1,89 @@
+/* Seats: taken and left by waiters, looked at by whoever drives or has just stopped. */
+#include "engine/waiters.h"
+
+#include <sched.h>
+
+#include "base/stats.h"
+
+static uint64_t bit_of(const struct tug_waiters *waiters, const struct tug_seat *seat) {
+    return 1ull << (seat - waiters->seats);
+}
+
+struct tug_seat *tug_waiters_sit(struct tug_waiters *waiters, bool (*done)(void *), void *argument,
+                                 uint32_t *key) {
+    uint64_t taken = atomic_load_explicit(&waiters->taken, memory_order_relaxed), bit;
+    do {
+        if (taken == UINT64_MAX)
+            return NULL;
+        bit = ~taken & (taken + 1);
+        /* acquire: pairs with the release in tug_waiters_rise: the last guest's writes are over */
+    } while (!atomic_compare_exchange_weak_explicit(&waiters->taken, &taken, taken | bit,
+                                                    memory_order_acquire, memory_order_relaxed));
+    struct tug_seat *seat = &waiters->seats[__builtin_ctzll(bit)];
+    seat->done = done;
+    seat->argument = argument;
+    *key = tug_bell_prepare(&seat->bell);
+    /* seq_cst: before the caller's second look; releases done and argument to look() */
+    atomic_fetch_or(&waiters->parked, bit);
+    return seat;
+}
+
+void tug_waiters_rise(struct tug_waiters *waiters, struct tug_seat *seat) {
+    uint64_t bit = bit_of(waiters, seat);
+    bool called =
+        !(atomic_load(&waiters->parked) & bit) || !(atomic_fetch_and(&waiters->parked, ~bit) & bit);
+    while (atomic_load(&waiters->looking) > 0)
+        sched_yield();
+    if (called)
+        tug_waiters_came(waiters);
+    /* release: pairs with the acquire in tug_waiters_sit */
+    atomic_fetch_and_explicit(&waiters->taken, ~bit, memory_order_release);
+}
+
+/* Which seats have what they wait for. */
+static uint64_t look(struct tug_waiters *waiters) {
+    uint64_t ready = 0;
+    /* seq_cst, before parked is read: who has cleared its bit before sees this count, or is not
+     * seen */
+    atomic_fetch_add(&waiters->looking, 1);
+    for (uint64_t left = atomic_load(&waiters->parked); left != 0; left &= left - 1) {
+        struct tug_seat *seat = &waiters->seats[__builtin_ctzll(left)];
+        if (seat->done(seat->argument))
+            ready |= left & -left;
+    }
+    atomic_fetch_sub(&waiters->looking, 1);
+    return ready;
+}
+
+/* Wakes those; the bit decides whether somebody else was faster. True if somebody was woken. */
+static bool ring(struct tug_waiters *waiters, uint64_t who) {
+    uint32_t asked = (uint32_t)__builtin_popcountll(who);
+    /* before the bits go: who finds its bit gone takes itself off this count */
+    atomic_fetch_add(&waiters->coming, asked);
+    who &= atomic_fetch_and(&waiters->parked, ~who);
+    uint32_t got = (uint32_t)__builtin_popcountll(who);
+    if (got < asked)
+        atomic_fetch_sub(&waiters->coming, asked - got);
+    for (uint64_t left = who; left != 0; left &= left - 1)
+        tug_bell_ring(&waiters->seats[__builtin_ctzll(left)].bell, false);
+    tug_stat_add(TUG_STAT_WAKES, got);
+    return who != 0;
+}
+
+void tug_waiters_wake(struct tug_waiters *waiters) {
+    if (tug_bell_ring(&waiters->crowd, false))
+        tug_stat_add(TUG_STAT_WAKES, 1);
+    if (atomic_load(&waiters->parked) == 0)
+        return;
+    uint64_t ready = look(waiters);
+    if (ready != 0)
+        (void)ring(waiters, ready);
+}
+
+void tug_waiters_call(struct tug_waiters *waiters) {
+    uint64_t parked;
+    tug_waiters_wake(waiters);
+    while ((parked = atomic_load(&waiters->parked)) != 0 && atomic_load(&waiters->coming) == 0 &&
+           !ring(waiters, parked & -parked))
+        ;
+}

@@ -1,0 +1,79 @@
+/* Where threads are parked that wait while another drives, and which of them are woken.
+ *
+ * Waking everybody whenever something has moved is right and dear: with more threads than cores
+ * most wakes end in a look and another sleep. So a waiter that can say what it waits for in a way
+ * that anybody can look up takes a *seat*, one of its own, and is woken for one of two reasons:
+ *   - what it waits for has come true (whoever drives looks after every round that moved), or
+ *   - the baton has been put down and nobody is on the way who would take it: then one is woken.
+ * All others stand in the *crowd*, on one bell: woken whenever something has moved or the baton
+ * has been put down. So do those that find no free seat.
+ *
+ * No wake-up is lost. A waiter announces itself (its bit in `parked`, or the crowd's bell), then
+ * sets WAIT in the baton's word, then looks once more; a holder makes things true before it looks
+ * for waiters, and puts the baton down, which shows it WAIT, before it looks for an heir: Dekker
+ * twice, all of it seq_cst. WAIT goes with the baton; from then on it is up to the waiters that are
+ * *coming*: those that have been woken, or have put the baton down for a moment only, and have not
+ * looked since. Each of them, before it goes its way, has seen the baton held with WAIT set, or has
+ * taken it, which sets WAIT while others are parked, or has called the next one.
+ * tests/model/waiters.pml checks that.
+ *
+ * A thread that looks at seats is counted in `looking`; nobody leaves a seat, whose condition may
+ * be on its stack, before that count has been seen at zero. Bells are the engine's and never go, so
+ * that they are rung after the look: at worst a later guest of the seat is woken for nothing.
+ */
+#ifndef TUG_ENGINE_WAITERS_H
+#define TUG_ENGINE_WAITERS_H
+
+#include "engine/park.h"
+#include "engine/ring.h"
+
+#define TUG_SEATS 64
+
+struct tug_seat {
+    struct tug_bell bell;
+    bool (*done)(void *);
+    void *argument;
+} __attribute__((aligned(TUG_CACHE_LINE)));
+
+struct tug_waiters {
+    struct tug_bell crowd;
+    _Atomic uint32_t coming;  /* will look at the baton: nobody else needs to be woken for it */
+    _Atomic uint32_t looking; /* threads that look at what is written on seats */
+    _Atomic uint64_t parked;  /* seats whose thread sleeps, or is about to */
+    _Atomic uint64_t taken;   /* seats that belong to a thread */
+    struct tug_seat seats[TUG_SEATS];
+};
+
+/* Takes a seat, prepares its bell (*key) and announces the caller; NULL: none is free. The caller
+ * sets WAIT, looks at its condition again and sleeps, and leaves the seat in any case. Until then
+ * done(argument) may be called by any thread. */
+struct tug_seat *tug_waiters_sit(struct tug_waiters *waiters, bool (*done)(void *), void *argument,
+                                 uint32_t *key);
+
+/* Leaves it; returns when nobody reads the condition any more. */
+void tug_waiters_rise(struct tug_waiters *waiters, struct tug_seat *seat);
+
+/* True if threads are parked here. */
+static inline bool tug_waiters_any(struct tug_waiters *waiters) {
+    return atomic_load(&waiters->parked) != 0 ||
+           (atomic_load(&waiters->crowd.word) & TUG_BELL_SLEEPER);
+}
+
+/* Wakes the crowd, and of the seats those whose condition has come true. The caller has made it
+ * true by a seq_cst access. */
+void tug_waiters_wake(struct tug_waiters *waiters);
+
+/* The caller comes back to look at the baton: from before it puts it down, to before it looks. */
+static inline void tug_waiters_come(struct tug_waiters *waiters) {
+    atomic_fetch_add(&waiters->coming, 1);
+}
+
+static inline void tug_waiters_came(struct tug_waiters *waiters) {
+    atomic_fetch_sub(&waiters->coming, 1);
+}
+
+/* The caller has put the baton down and WAIT was set: wakes the same, and calls one who takes the
+ * baton, if others are parked and nobody is coming. */
+void tug_waiters_call(struct tug_waiters *waiters);
+
+#endif

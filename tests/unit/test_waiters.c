@@ -1,0 +1,134 @@
+/* Seats and the crowd: who is woken when something has come true, and when the baton is put down.
+ */
+#include <pthread.h>
+
+#include "check.h"
+#include "engine/waiters.h"
+
+#define N 3
+
+static struct tug_waiters waiters;
+static struct tug_seat *seats[TUG_SEATS];
+static uint32_t keys[TUG_SEATS];
+static _Atomic int flags[TUG_SEATS];
+
+static bool is_set(void *argument) {
+    return atomic_load((_Atomic int *)argument) != 0;
+}
+
+static struct tug_seat *sit(int i) {
+    atomic_store(&flags[i], 0);
+    return tug_waiters_sit(&waiters, is_set, (void *)&flags[i], &keys[i]);
+}
+
+static int reset(void **state) {
+    (void)state;
+    memset((void *)&waiters, 0, sizeof(waiters));
+    for (int i = 0; i < N; i++)
+        seats[i] = sit(i);
+    return 0;
+}
+
+static bool was_rung(int i) {
+    return atomic_load(&seats[i]->bell.word) != keys[i];
+}
+
+static int count_rung(void) {
+    int count = 0;
+    for (int i = 0; i < N; i++)
+        count += was_rung(i);
+    return count;
+}
+
+static void nothing_true_nobody_woken(void **state) {
+    (void)state;
+    tug_waiters_wake(&waiters);
+    assert_int_equal(count_rung(), 0);
+}
+
+static void who_has_it_is_woken(void **state) {
+    (void)state;
+    atomic_store(&flags[1], 1);
+    tug_waiters_wake(&waiters);
+    assert_int_equal(count_rung(), 1);
+    assert_true(was_rung(1));
+    assert_int_equal(atomic_load(&waiters.coming), 1);
+    tug_waiters_wake(&waiters); /* once */
+    assert_int_equal(atomic_load(&waiters.coming), 1);
+    tug_waiters_rise(&waiters, seats[1]);
+    assert_int_equal(atomic_load(&waiters.coming), 0);
+}
+
+static void the_crowd_is_always_woken(void **state) {
+    (void)state;
+    uint32_t key = tug_bell_prepare(&waiters.crowd);
+    tug_waiters_wake(&waiters);
+    assert_int_not_equal(atomic_load(&waiters.crowd.word), key);
+    assert_int_equal(count_rung(), 0);
+}
+
+static void one_is_called_to_the_baton(void **state) {
+    (void)state;
+    tug_waiters_call(&waiters);
+    assert_int_equal(count_rung(), 1);
+    tug_waiters_call(&waiters); /* he is still coming */
+    assert_int_equal(count_rung(), 1);
+    for (int i = 0; i < N; i++)
+        if (was_rung(i))
+            tug_waiters_rise(&waiters, seats[i]);
+    tug_waiters_call(&waiters);
+    assert_int_equal(count_rung(), 2);
+}
+
+static void who_has_it_can_take_the_baton(void **state) {
+    (void)state;
+    atomic_store(&flags[2], 1);
+    tug_waiters_call(&waiters);
+    assert_true(was_rung(2));
+    assert_int_equal(count_rung(), 1);
+}
+
+static void who_steps_aside_is_coming(void **state) {
+    (void)state;
+    tug_waiters_come(&waiters);
+    tug_waiters_call(&waiters);
+    assert_int_equal(count_rung(), 0);
+    tug_waiters_came(&waiters);
+    tug_waiters_call(&waiters);
+    assert_int_equal(count_rung(), 1);
+}
+
+static void who_has_left_is_not_asked(void **state) {
+    (void)state;
+    atomic_store(&flags[0], 1);
+    tug_waiters_rise(&waiters, seats[0]);
+    tug_waiters_wake(&waiters);
+    assert_int_equal(count_rung(), 0);
+    assert_int_equal(atomic_load(&waiters.coming), 0);
+    assert_ptr_equal(sit(0), seats[0]); /* somebody else's now */
+}
+
+static void seats_run_out(void **state) {
+    (void)state;
+    for (int i = N; i < TUG_SEATS; i++) {
+        seats[i] = sit(i);
+        assert_non_null(seats[i]);
+        for (int k = 0; k < i; k++)
+            assert_ptr_not_equal(seats[i], seats[k]);
+    }
+    uint32_t key;
+    assert_null(tug_waiters_sit(&waiters, is_set, (void *)&flags[0], &key));
+    tug_waiters_rise(&waiters, seats[TUG_SEATS - 1]);
+    assert_non_null(sit(TUG_SEATS - 1));
+}
+
+int main(void) {
+#define CASE(name) cmocka_unit_test_setup(name, reset)
+    const struct CMUnitTest tests[] = {
+        CASE(nothing_true_nobody_woken),     CASE(who_has_it_is_woken),
+        CASE(the_crowd_is_always_woken),     CASE(one_is_called_to_the_baton),
+        CASE(who_has_it_can_take_the_baton), CASE(who_steps_aside_is_coming),
+        CASE(who_has_left_is_not_asked),     CASE(seats_run_out),
+    };
+    return cmocka_run_group_tests_name("waiters", tests, NULL, NULL);
+}
