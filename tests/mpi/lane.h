@@ -19,17 +19,23 @@ __attribute__((unused)) static void lane_of(MPI_Win win, char lane[LANE_MOST]) {
         strcpy(lane, "none");
 }
 
-__attribute__((unused)) static bool lane_is_direct(MPI_Win win) {
+__attribute__((unused)) static bool lane_is(MPI_Win win, const char *name) {
     char lane[LANE_MOST];
     lane_of(win, lane);
-    return strcmp(lane, "direct") == 0;
+    return strcmp(lane, name) == 0;
+}
+
+__attribute__((unused)) static bool lane_is_direct(MPI_Win win) {
+    return lane_is(win, "direct");
+}
+
+__attribute__((unused)) static bool lane_is_packet(MPI_Win win) {
+    return lane_is(win, "packet");
 }
 
 /* In these lanes the library itself does what is asked for; the host MPI's limits are not there. */
 __attribute__((unused)) static bool lane_is_ours(MPI_Win win) {
-    char lane[LANE_MOST];
-    lane_of(win, lane);
-    return strcmp(lane, "direct") == 0 || strcmp(lane, "packet") == 0;
+    return lane_is_direct(win) || lane_is_packet(win);
 }
 
 #endif

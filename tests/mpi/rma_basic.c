@@ -6,6 +6,7 @@
  * side, nothing at all (count 0, MPI_PROC_NULL), and displacement units.
  * Layout of a window: NSLOT bytes for every origin rank, at origin * NSLOT.
  */
+#include "lane.h"
 #include "win_kinds.h"
 
 enum { NSLOT = 1024, MAX_RANKS = 16 };
@@ -120,8 +121,11 @@ static void test_fence(struct kind_win *w) {
     MUST(MPI_Win_fence(MPI_MODE_NOSUCCEED, w->win));
 }
 
-/* Post-start-complete-wait: every rank is exposed to both neighbours, then to everybody. */
+/* Post-start-complete-wait: every rank is exposed to both neighbours, then to everybody.
+ * MPICH 4.0.2 only counts posts, and takes that of a rank which is a round ahead for one of this
+ * round: then it waits for ever for the missing one (see rma_pscw). */
 static void test_pscw(struct kind_win *w) {
+    bool strict = lane_is_packet(w->win);
     MPI_Group all, peers;
     int ranks[2] = {(w->rank + w->nranks - 1) % w->nranks, (w->rank + 1) % w->nranks};
     MUST(MPI_Comm_group(w->comm, &all));
@@ -155,6 +159,8 @@ static void test_pscw(struct kind_win *w) {
             CHECK(got == check_word((uint64_t)origin, round, 3), "round %d, origin %d", (int)round,
                   origin);
         }
+        if (!strict)
+            check_barrier(w->comm);
     }
     MUST(MPI_Group_free(&peers));
     MUST(MPI_Group_free(&all));

@@ -257,9 +257,7 @@ static void still_works(struct kind_win *w) {
 }
 
 static void test_arguments(struct kind_win *w) {
-    char lane[LANE_MOST];
-    lane_of(w->win, lane);
-    at_once = strcmp(lane, "native") != 0;
+    at_once = !lane_is(w->win, "native");
     fill_all(w->win, w->base, w->size);
     for (int i = 0; i < check_rounds(w->nranks, 1); i++) {
         int t = (w->rank + 1 + i) % w->nranks;

@@ -193,14 +193,12 @@ static void *work(void *arg) {
 static void run(struct kind_win *w, int nrounds) {
     static struct worker workers[MAX_THREADS];
     pthread_t threads[MAX_THREADS];
-    char lane[LANE_MOST];
-    lane_of(w->win, lane);
     for (int i = 0; i < nthreads; i++) {
         memset(&workers[i], 0, sizeof workers[i]);
         workers[i].w = w;
         workers[i].id = i;
         workers[i].nrounds = nrounds;
-        workers[i].local_flushes = strcmp(lane, "none") != 0;
+        workers[i].local_flushes = !lane_is(w->win, "none");
         CHECK(pthread_create(&threads[i], NULL, work, &workers[i]) == 0, "no thread");
     }
     for (int i = 0; i < nthreads; i++)

@@ -5,7 +5,7 @@
  * other; window memory loaded and stored by its rank within lock_all, with MPI_Win_sync between; a
  * window's memory as the buffer of operations on it; dozens of windows open at once, which come and
  * go in any order; windows of halves of the ranks, of the ranks in reverse, of one rank alone, at
- * the same time and with different sizes; ranks without memory.
+ * the same time and with different sizes, also while the other ranks wait; ranks without memory.
  * Where registrations of memory overlap, the host MPI of Debian 12 addresses such windows wrongly
  * unless UCX is kept from caching them (see win_unaligned): the tug heals that.
  */
@@ -233,6 +233,34 @@ static void test_many(void) {
     MUST(MPI_Comm_free(&reversed));
 }
 
+/* Some ranks make, use and free windows while the others wait for a message: those take no part. */
+static void test_without_the_others(struct kind_win *everybody) {
+    bool takes_part = everybody->rank % 2 == 0;
+    MPI_Request request;
+    MPI_Comm some;
+    int done = 0;
+    MUST(MPI_Comm_split(everybody->comm, takes_part, everybody->rank, &some));
+    MUST(MPI_Irecv(NULL, 0, MPI_CHAR, 0, 1, everybody->comm, &request));
+    for (int round = 0; takes_part && round < 3; round++) {
+        struct kind_win w;
+        if (!kind_open(&w, everybody->kind, some, BYTES, 1))
+            break;
+        put_at(&w, 0, BYTES, (uint64_t)w.rank, 200 + (uint64_t)round);
+        check_barrier(some);
+        see_at(&w, 0, BYTES, (uint64_t)left_of(&w), 200 + (uint64_t)round, __LINE__);
+        kind_close(&w);
+    }
+    if (takes_part)
+        check_barrier(some);
+    for (int r = 0; everybody->rank == 0 && r < everybody->nranks; r++)
+        MUST(MPI_Send(NULL, 0, MPI_CHAR, r, 1, everybody->comm));
+    while (!done) {
+        MUST(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+        sched_yield();
+    }
+    MUST(MPI_Comm_free(&some));
+}
+
 /* Memory and unit of each rank are its own; some have none. */
 static void test_uneven(bool created) {
     int unit = 1 << check_rank % 4;
@@ -269,7 +297,7 @@ static void test_uneven(bool created) {
 
 int main(int argc, char **argv) {
     static void (*const tests[])(struct kind_win *) = {test_same_memory, test_loads_and_stores,
-                                                       test_own_buffers};
+                                                       test_own_buffers, test_without_the_others};
     check_begin(&argc, &argv, "rma_overlap");
     CHECK(check_nranks <= MAX_RANKS, "at most %d ranks", MAX_RANKS);
     for (int kind = 0; kind < NKINDS; kind++) {

@@ -203,7 +203,6 @@ static void test_two_windows(struct kind_win *a, uint64_t round) {
 
 int main(int argc, char **argv) {
     uint64_t round = 0;
-    char lane[LANE_MOST];
     check_begin(&argc, &argv, "rma_pscw");
     bool strict_always = argc > 1 && strcmp(argv[1], "strict") == 0;
     CHECK(check_nranks <= MAX_RANKS, "at most %d ranks", MAX_RANKS);
@@ -212,8 +211,7 @@ int main(int argc, char **argv) {
         if (!kind_open(&w, (enum kind)kind, MPI_COMM_WORLD, sizeof(struct place), 8))
             continue;
         memset(sums, 0, sizeof sums);
-        lane_of(w.win, lane);
-        bool strict = strict_always || strcmp(lane, "packet") == 0;
+        bool strict = strict_always || lane_is_packet(w.win);
         for (int i = 0; i < check_rounds(40, 2) * NSHAPES; i++) {
             enum shape shape = (enum shape)(i % NSHAPES);
             if (shape == PAIRS && w.nranks % 2)
