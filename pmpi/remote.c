@@ -156,11 +156,27 @@ struct part {
     uint64_t number;
 };
 
+/* LLCL allocates for all processes of a context: what is for some of them is allocated by each.
+ * False without memory. */
+static bool bring_memory(struct tug_remote *remote, MPI_Aint size) {
+    const size_t page = 4096;
+    size_t bytes = ((size_t)size + page - 1) / page * page;
+    remote->brought = aligned_alloc(page, bytes > 0 ? bytes : page);
+    if (remote->brought != NULL)
+        memset(remote->brought, 0, bytes);
+    return remote->brought != NULL;
+}
+
 /* Collective if it allocates. */
 static bool have_memory(struct tug_remote *remote, void *base, MPI_Aint size, bool allocate) {
     tug_context *context = remote->domain->context;
     int status;
-    if (allocate)
+    if (allocate && !remote->allocated) {
+        if (!bring_memory(remote, size))
+            return false;
+        base = remote->brought;
+    }
+    if (remote->allocated)
         status = tug_mem_allocate(context, (size_t)size, &remote->memory);
     else
         status = tug_mem_register(context, size > 0 ? base : NULL, (size_t)size, &remote->memory);
@@ -169,21 +185,18 @@ static bool have_memory(struct tug_remote *remote, void *base, MPI_Aint size, bo
                 tug_strerror(status));
         return false;
     }
-    remote->base = allocate ? tug_mem_address(remote->memory) : base;
+    remote->base = remote->allocated ? tug_mem_address(remote->memory) : base;
     remote->size = size;
     return true;
 }
 
 /* Collective if it was allocated. */
 static void give_memory(struct tug_remote *remote) {
-    if (remote->memory == NULL)
-        return;
-    if (remote->allocated) {
+    if (remote->memory != NULL && remote->allocated)
         (void)tug_mem_free(&remote->memory);
-        return;
-    }
-    while (tug_mem_deregister(&remote->memory) == TUG_ERR_STATE)
+    while (remote->memory != NULL && tug_mem_deregister(&remote->memory) == TUG_ERR_STATE)
         tug_progress(remote->domain->context); /* another's large transfer is at its very end */
+    free(remote->brought);
 }
 
 /* Tells the others where this rank's memory is. The last that a creation waits for, see agree() in
@@ -244,7 +257,7 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
         free(remote);
         return NULL;
     }
-    remote->allocated = allocate;
+    remote->allocated = allocate && team->nranks == domain->team->nranks;
     bool have = have_memory(remote, base, size, allocate);
     if (!tug_all_agree(team->comm, have)) {
         give_memory(remote);

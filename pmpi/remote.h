@@ -85,6 +85,7 @@ struct tug_remote {
     struct tug_domain *domain;
     tug_registration *memory;
     bool allocated; /* memory is LLCL's own, mapped by the node */
+    void *brought;  /* memory of this rank alone, to be freed; NULL: none */
     uint32_t number;
     int nranks, rank;
     unsigned char *base;
