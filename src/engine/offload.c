@@ -122,6 +122,8 @@ void tug_offload_round(struct tug_engine *engine, bool *moved) {
 struct beat {
     struct tug_attention attention;
     uint64_t helped; /* by the callers, at the last beat */
+    uint64_t drives; /* likewise */
+    bool served;     /* peers have been answered since the last sleep */
     unsigned steady; /* beats in a row that have seen them help */
     int64_t pace_ns; /* to the next beat, for the jobs' sake */
     unsigned quiet;  /* beats with nothing out and nothing attended */
@@ -135,19 +137,24 @@ struct perch {
     bool watching; /* on the services' bell */
 };
 
-/* Some caller waits and drives, also if it has put the baton down for a moment: to watch now would
+/* Some caller waits and drives, also if it has put the baton down for a moment, or callers have
+ * driven since the last beat and look for what comes between their operations: to watch now would
  * ask the peers for a wake with every packet. */
-static bool waited_for(struct tug_engine *engine) {
-    return engine->may_drive && atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0;
+static bool left_to_callers(struct tug_engine *engine, struct beat *beat) {
+    uint64_t drives = atomic_load_explicit(&engine->drives, memory_order_relaxed);
+    bool driven = drives != beat->drives;
+    beat->drives = drives;
+    return engine->may_drive &&
+           (driven || atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0);
 }
 
 /* Prepares to sleep; on the services' bell if nobody drives or waits and they have one. False if
  * there is something to do instead. The bell is chosen with the baton in hand, so that it cannot
  * go. */
-static bool prepare(struct tug_engine *engine, struct perch *perch) {
+static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *perch) {
     *perch = (struct perch){.bell = tug_sleeper_choose(&engine->offload, NULL, false)};
     perch->key = tug_bell_prepare(perch->bell);
-    if (atomic_load(&engine->nservices) == 0 || waited_for(engine) ||
+    if (atomic_load(&engine->nservices) == 0 || left_to_callers(engine, beat) ||
         !tug_baton_take(&engine->ring))
         return true;
     struct tug_bell *bell = tug_services_bell(engine);
@@ -157,9 +164,25 @@ static bool prepare(struct tug_engine *engine, struct perch *perch) {
         perch->bell = tug_sleeper_choose(&engine->offload, bell, perch->shared);
         perch->key = tug_bell_prepare(bell);
     }
-    bool moved;
-    tug_offload_round(engine, &moved);
-    return !moved;
+    tug_offload_round(engine, &beat->served);
+    return !beat->served;
+}
+
+/* A peer that has been answered probably asks again, and to be woken costs it more than the answer:
+ * looks for a moment before it sleeps, unless callers look. */
+static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
+    uint64_t until = tug_clock_ns() + TUG_LINGER_NS;
+    while (beat->served && !left_to_callers(engine, beat)) {
+        bool moved = false;
+        if (tug_baton_take(&engine->ring))
+            tug_offload_round(engine, &moved);
+        uint64_t now = tug_clock_ns();
+        if (moved)
+            until = now + TUG_LINGER_NS;
+        beat->served = now < until;
+        for (int i = 0; i < 16; i++)
+            tug_cpu_pause();
+    }
 }
 
 static void sleep_deep(struct tug_engine *engine, const struct perch *perch) {
@@ -215,7 +238,8 @@ static int64_t pace(const struct beat *beat) {
 
 static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
     struct perch perch;
-    if (!prepare(engine, &perch) || offered(engine) || atomic_load(&engine->stopping))
+    linger_for_peers(engine, beat);
+    if (!prepare(engine, beat, &perch) || offered(engine) || atomic_load(&engine->stopping))
         return;
     bool left_to_others = atomic_load(&engine->nservices) > 0 && !perch.watching;
     if (wanted(engine) || left_to_others)

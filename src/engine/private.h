@@ -28,6 +28,7 @@
 #define TUG_SETTLE_NS                                                                              \
     1000000                  /* no beat for the host so soon after it has got more to attend to    \
                               */
+#define TUG_LINGER_NS 20000  /* after a peer has been answered */
 #define TUG_TICKS_TO_DEEP 50 /* quiet beats before it sleeps without a timer */
 
 /* Who sleeps for the engine, and where: on a bell of its own, or on one that peers ring too. */
