@@ -116,12 +116,15 @@ static void land(struct tug_remote *remote, struct tug_remote_target *target, ui
     tug_remote_wait(remote, has_landed, &landing);
 }
 
-/* Who flips has seen the closed flight empty. So after two flips by whomever, both flights have
- * been empty since this call began. Who boards the open flight just when it is closed (it read
- * `flips` before) does no harm: it is waited for in vain at worst. */
+/* Who flips has seen the closed flight empty, while that number of flips stood. The first flip that
+ * others make after this call has begun may go back to a look before it; the next two do not, and
+ * they are about both flights. Who boards the open flight just when it is closed (it read `flips`
+ * before) does no harm: it is waited for in vain at worst. Checked by tests/model/flights.pml. */
+#define FLIPS_ENOUGH 3
+
 static void land_all(struct tug_remote *remote, struct tug_remote_target *target) {
     uint32_t first = atomic_load(&target->flips), flips = first;
-    for (; flips - first < 2; flips = atomic_load(&target->flips)) {
+    for (; flips - first < FLIPS_ENOUGH; flips = atomic_load(&target->flips)) {
         land(remote, target, flips, flips + 1);
         if (atomic_load(&target->flips) != flips)
             continue;

@@ -311,7 +311,7 @@ static int test(MPI_Request *request, int *done, MPI_Status *status) {
         REQUIRE(__asan_region_is_poisoned(transfer->place, transfer->bytes) == NULL);
     transfer->used = false;
     *request = MPI_REQUEST_NULL;
-    return MPI_SUCCESS;
+    return !transfer->cancelled && take() % 16 == 15 ? MPI_ERR_OTHER : MPI_SUCCESS;
 }
 
 /* ---- the layer above ---- */

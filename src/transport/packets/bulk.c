@@ -26,6 +26,7 @@ struct tug_bulk {
     enum role role;
     bool under_way; /* the message is posted */
     bool dropped;   /* nobody wants to know */
+    bool failed;    /* the host says so */
     uint32_t peer;
     uint32_t tag; /* of the operation at its origin */
     MPI_Request request;
@@ -48,15 +49,17 @@ static struct tug_bulk *add(struct tug_packets *packets, enum role role, uint32_
 
 static void receive(const struct tug_packets *packets, struct tug_bulk *bulk, void *place,
                     uint64_t bytes, bool read) {
-    tug_host.Irecv_c(place, (MPI_Count)bytes, MPI_BYTE, (int)bulk->peer, mpi_tag(bulk->tag, read),
-                     packets->fabric->comm, &bulk->request);
+    bulk->failed = tug_host.Irecv_c(place, (MPI_Count)bytes, MPI_BYTE, (int)bulk->peer,
+                                    mpi_tag(bulk->tag, read), packets->fabric->comm,
+                                    &bulk->request) != MPI_SUCCESS;
     bulk->under_way = true;
 }
 
 static void send(const struct tug_packets *packets, struct tug_bulk *bulk, const void *place,
                  uint64_t bytes, bool read) {
-    tug_host.Isend_c(place, (MPI_Count)bytes, MPI_BYTE, (int)bulk->peer, mpi_tag(bulk->tag, read),
-                     packets->fabric->comm, &bulk->request);
+    bulk->failed = tug_host.Isend_c(place, (MPI_Count)bytes, MPI_BYTE, (int)bulk->peer,
+                                    mpi_tag(bulk->tag, read), packets->fabric->comm,
+                                    &bulk->request) != MPI_SUCCESS;
     bulk->under_way = true;
 }
 
@@ -147,18 +150,21 @@ bool tug_bulk_serve(struct tug_packets *packets, uint32_t peer, const struct tug
     return true;
 }
 
-/* The block has moved (or, where nobody wants to know, its receive was cancelled). */
+/* The block has moved, or never will. (Where nobody wants to know, its receive was cancelled.) */
 static void moved(struct tug_packets *packets, const struct tug_bulk *bulk) {
+    int status = bulk->failed ? TUG_ERR_MPI : 0;
     if (bulk->registration != NULL)
         bulk->registration->serving--;
     if (bulk->dropped)
         return;
     if (bulk->role == SERVE_WRITE)
-        (void)tug_packets_answer(packets, bulk->peer, TUG_RECORD_BULK_DONE, 0, bulk->tag, 0);
+        (void)tug_packets_answer(packets, bulk->peer, TUG_RECORD_BULK_DONE, status, bulk->tag, 0);
     if (bulk->registration != NULL)
         return;
     struct tug_operation *operation = &packets->fabric->operations[bulk->tag];
-    if (bulk->role == WRITE_OUT && operation->scratch != TUG_PACKETS_ENDING)
+    if (operation->status == 0)
+        operation->status = (int8_t)status;
+    if (bulk->role == WRITE_OUT && operation->scratch != TUG_PACKETS_ENDING && !bulk->failed)
         tug_fabric_local(operation);
     else
         finish(packets, operation);
@@ -168,9 +174,10 @@ bool tug_bulk_poll(struct tug_packets *packets) {
     struct tug_bulk *done_list = NULL;
     for (struct tug_bulk **at = &packets->bulk; *at != NULL;) {
         struct tug_bulk *bulk = *at;
-        int done = 0;
-        if (bulk->under_way)
-            tug_host.Test(&bulk->request, &done, MPI_STATUS_IGNORE);
+        int done = bulk->failed;
+        if (bulk->under_way && !bulk->failed &&
+            tug_host.Test(&bulk->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            done = bulk->failed = true;
         if (!done) {
             at = &bulk->next;
             continue;
