@@ -320,11 +320,15 @@ static int find_elements(const struct tug_rma *o, struct elements *elements) {
     return MPI_SUCCESS;
 }
 
-/* Copies n elements from the run they lie in, or the runs. */
-static void gather(unsigned char *to, struct run *from, const void *base, size_t n, size_t extent) {
+/* Copies n elements from the run they lie in, or the runs; nothing behind their last byte. */
+static void gather(unsigned char *to, struct run *from, const void *base, size_t n,
+                   const struct elements *elements) {
+    size_t extent = elements->extent;
+    size_t end = elements->gap_to == extent ? elements->gap_from : extent;
     while (n > 0 && refill(from)) {
         size_t now = from->left < n ? from->left : n;
-        memcpy(to, (const char *)base + from->at, now * extent);
+        memcpy(to, (const char *)base + from->at, (now - 1) * extent + end);
+        memset(to + (now - 1) * extent + end, 0, extent - end);
         consume(from, now, extent);
         to += now * extent;
         n -= now;
@@ -371,7 +375,7 @@ static int send_piece(const struct ways *ways, const struct tug_rma *o,
     }
     letter->head = head;
     if (sent > 0)
-        gather(letter->data, origin, o->origin, n, elements->extent);
+        gather(letter->data, origin, o->origin, n, elements);
     if (result == NULL) {
         send_message(ways, letter, sizeof(head) + sent, on_local);
         return MPI_SUCCESS;

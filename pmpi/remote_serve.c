@@ -25,6 +25,7 @@ struct request {
     size_t bytes; /* of data */
     unsigned char *place;
     size_t n, element, extent;
+    size_t span; /* from the first byte to behind the last one that is data */
 };
 
 static bool read_head(const struct tug_domain *domain, const void *payload, size_t bytes,
@@ -46,20 +47,25 @@ static bool read_head(const struct tug_domain *domain, const void *payload, size
 static bool find_place(struct request *request) {
     MPI_Datatype type = (MPI_Datatype)request->head.type;
     uint64_t offset = request->head.place >> 16;
+    size_t end;
     request->n = request->head.place & UINT16_MAX;
     if (tug_type_is_basic(type)) {
-        request->element = request->extent = tug_type_basic_size(type);
+        request->element = request->extent = end = tug_type_basic_size(type);
     } else {
-        MPI_Count lb, size, extent;
+        MPI_Count lb, size, extent, first, true_extent;
         if (tug_reduction_find(MPI_REPLACE, type) == NULL) /* no type that has elements */
             return false;
         tug_host.Type_size_c(type, &size);
         tug_host.Type_get_extent_c(type, &lb, &extent);
+        tug_host.Type_get_true_extent_c(type, &first, &true_extent);
         request->element = (size_t)size;
         request->extent = (size_t)extent;
+        end = (size_t)(first + true_extent);
     }
-    uint64_t all = (uint64_t)request->n * request->extent, size = (uint64_t)request->remote->size;
-    if (all > TUG_REMOTE_PIECE || offset > size || all > size - offset)
+    uint64_t size = (uint64_t)request->remote->size;
+    request->span = request->n == 0 ? 0 : (request->n - 1) * request->extent + end;
+    if (request->n * request->extent > TUG_REMOTE_PIECE || offset > size ||
+        request->span > size - offset)
         return false;
     request->place = request->remote->base + offset;
     return true;
@@ -120,7 +126,8 @@ static void on_fetch(tug_context *context, struct tug_caller caller, const void 
         return;
     }
     size_t all = request.n * request.extent;
-    memcpy(old, request.place, all);
+    memcpy(old, request.place, request.span);
+    memset(old + request.span, 0, all - request.span);
     if (request.bytes > 0)
         reduce(request.place, request.data, request.n);
     tug_answer(context, caller, old, all);
