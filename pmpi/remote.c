@@ -246,14 +246,15 @@ static struct tug_remote *make(const struct membership *membership) {
 struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint size,
                                      MPI_Aint disp_unit, bool allocate, bool willing) {
     tug_engine_keep_quiet();
+    if (!tug_all_agree(team->comm, willing && size < (MPI_Aint)1 << TUG_REMOTE_PLACE_BITS))
+        return NULL;
     struct membership *membership = membership_of(team);
     if (membership == NULL)
         return NULL;
     struct tug_domain *domain = membership->domain;
     struct tug_remote *remote = make(membership);
-    willing = willing && remote != NULL && remote->number < TUG_REMOTE_WINDOWS &&
-              size < (MPI_Aint)1 << TUG_REMOTE_PLACE_BITS;
-    if (!tug_all_agree(team->comm, willing)) {
+    bool made = remote != NULL && remote->number < TUG_REMOTE_WINDOWS;
+    if (!tug_all_agree(team->comm, made)) {
         free(remote);
         return NULL;
     }

@@ -284,14 +284,23 @@ static bool info_says(MPI_Info info, const char *key, const char *value) {
     return flag && strcmp(text, value) == 0;
 }
 
+/* Does this rank want the window in the packet lane? Between nodes only who asks for it gets it:
+ * there packets are messages of the host's, and a target that waits in one of the host's blocking
+ * calls keeps the host's lock so busy that our thread hardly gets at them. Without the offload
+ * thread nobody would apply what comes while the program is inside the host. */
+static bool wants_packets(const struct tug_team *team, MPI_Info info) {
+    return tug_settings.progress != TUG_PROGRESS_CALLER &&
+           !info_says(info, "tugboat_lane", "native") &&
+           (team->nnodes == 1 || tug_settings.rma == TUG_RMA_PACKET ||
+            info_says(info, "tugboat_lane", "packet"));
+}
+
 /* Tries the packet lane for a window whose host window is there. Collective, the same answer on all
- * ranks. Without the offload thread nobody would apply what comes while the program is inside the
- * host. */
+ * ranks. */
 static struct tug_window *go_remote(MPI_Win win, struct tug_team *team, void *base, MPI_Aint size,
                                     MPI_Aint disp_unit, bool allocate, MPI_Info info) {
     struct tug_window *window = adopt(win);
-    bool willing = window != NULL && !info_says(info, "tugboat_lane", "native") &&
-                   tug_settings.progress != TUG_PROGRESS_CALLER &&
+    bool willing = window != NULL && wants_packets(team, info) &&
                    tug_epochs_init(&window->epochs, team->nranks);
     struct tug_remote *remote = tug_remote_create(team, base, size, disp_unit, allocate, willing);
     if (remote == NULL) {

@@ -55,6 +55,7 @@ static enum poll poll(struct tug_engine *engine, struct tug_attention *attention
     bool moved = look(engine);
     uint64_t took = tug_clock_ns() - start;
     tug_stat_add(TUG_STAT_HOST_POLLS, 1);
+    attention->served |= moved;
     if (moved)
         return POLL_BUSY;
     if (only_services()) /* they know; nothing need be guessed */

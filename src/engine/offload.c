@@ -171,14 +171,17 @@ static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *
 /* A peer that has been answered probably asks again, and to be woken costs it more than the answer:
  * looks for a moment before it sleeps, unless callers look. */
 static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
-    uint64_t until = tug_clock_ns() + TUG_LINGER_NS;
+    const uint64_t patience_ns = tug_engine_wants_help() ? TUG_LINGER_FAR_NS : TUG_LINGER_NS;
+    uint64_t until = tug_clock_ns() + patience_ns;
+    beat->served |= beat->attention.served;
+    beat->attention.served = false;
     while (beat->served && !left_to_callers(engine, beat)) {
         bool moved = false;
         if (tug_baton_take(&engine->ring))
             tug_offload_round(engine, &moved);
         uint64_t now = tug_clock_ns();
         if (moved)
-            until = now + TUG_LINGER_NS;
+            until = now + patience_ns;
         beat->served = now < until;
         for (int i = 0; i < 16; i++)
             tug_cpu_pause();

@@ -30,36 +30,16 @@ void tug_park_configure(uint64_t spin_us, unsigned wants, unsigned cores) {
     atomic_store_explicit(&tug_park_budget.pauses, (uint32_t)pauses, memory_order_relaxed);
 }
 
-/* A yield that took this long has lost the core to somebody who computes, for a whole time slice.
- * The thread's next waits go to sleep instead, which costs less; now and then one tries again. */
-#define TUG_YIELD_LOST_NS 200000
-#define TUG_WARY_WAITS 64
-
-static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t wary;
-
-static bool yield(struct tug_backoff *backoff, uint32_t most) {
-    if (backoff->yields >= most)
-        return false;
-    if (wary > 0 && backoff->yields == 0) {
-        wary--;
-        backoff->yields = most;
-        return false;
-    }
-    backoff->yields++;
-    uint64_t start = tug_clock_ns();
-    sched_yield();
-    if (tug_clock_ns() - start > TUG_YIELD_LOST_NS) {
-        wary = TUG_WARY_WAITS;
-        backoff->yields = most;
-    }
-    return true;
-}
-
 bool tug_backoff_step(struct tug_backoff *backoff) {
     if (backoff->pauses < atomic_load_explicit(&tug_park_budget.pauses, memory_order_relaxed)) {
         backoff->pauses++;
         tug_cpu_pause();
         return true;
     }
-    return yield(backoff, atomic_load_explicit(&tug_park_budget.yields, memory_order_relaxed));
+    if (backoff->yields < atomic_load_explicit(&tug_park_budget.yields, memory_order_relaxed)) {
+        backoff->yields++;
+        sched_yield();
+        return true;
+    }
+    return false;
 }

@@ -26,10 +26,11 @@
 #define TUG_SLOW_TICK_NS 800000 /* ... while callers drive their jobs themselves */
 #define TUG_GLANCE_NS 50000     /* ... to look again whether callers are still at it */
 #define TUG_SETTLE_NS                                                                              \
-    1000000                  /* no beat for the host so soon after it has got more to attend to    \
-                              */
-#define TUG_LINGER_NS 20000  /* after a peer has been answered */
-#define TUG_TICKS_TO_DEEP 50 /* quiet beats before it sleeps without a timer */
+    1000000                     /* no beat for the host so soon after it has got more to attend to \
+                                 */
+#define TUG_LINGER_NS 20000     /* after a peer has been answered */
+#define TUG_LINGER_FAR_NS 60000 /* ... by what only polls can see */
+#define TUG_TICKS_TO_DEEP 50    /* quiet beats before it sleeps without a timer */
 
 /* Who sleeps for the engine, and where: on a bell of its own, or on one that peers ring too. */
 struct tug_sleeper {
@@ -158,6 +159,7 @@ struct tug_attention {
     unsigned passed;   /* beats in a row left out because the program called the host */
     unsigned quiet;    /* beats in a row without an effect, where only services attend */
     unsigned hot;      /* beats to come in which the host is likely to need us */
+    bool served;       /* services have been got on; who looks at it resets it */
 };
 #define TUG_ATTENTION_INITIAL                                                                      \
     { .empty_ns = 1000, .pace_ns = TUG_TICK_NS }
