@@ -113,6 +113,11 @@ bar "fetch_and_op rate" 2 put_rate_threads --op fetch_and_op -- 'fetch_and_op/*>
 bar "broadcast, 2 ranks" 2 bcast_init_sizes -- '8>=0.9' '262144>=2.5' '2097152>=2.5' '16777216>=2'
 bar "broadcast, 4 ranks" 4 bcast_init_sizes -- '8>=10' '2097152>=20'
 
+bar "updates of random words" 2 gups -- 'allocate/*>=5' 'create/*>=4'
+environment=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self" TUGBOAT_RMA=packet)
+bar "updates of random words, packets over TCP" 2 gups -- '*>=50'
+environment=()
+
 figure "latency that the engine adds, mapped memory" added_ns llcl_latency --sizes 8 -- '*/mapped/8<=20'
 figure "time inside the call, mapped memory" engine_ns llcl_overhead -- '*/mapped<=30'
 # A target that polls: with one that sleeps the rate of one thread is that of its wakes, a low bar.

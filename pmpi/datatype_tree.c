@@ -167,6 +167,7 @@ static void keep(struct tug_node *node, struct tug_block *blocks, size_t n) {
     struct tug_block *smaller = realloc(blocks, n * sizeof(*blocks));
     node->blocks = smaller != NULL ? smaller : blocks;
     node->n = n;
+    /* cppcheck-suppress memleak ; the node has it */
 }
 
 struct tug_node *tug_node_list(struct tug_block *blocks, size_t n) {

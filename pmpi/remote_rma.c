@@ -392,6 +392,7 @@ static int send_piece(const struct ways *ways, const struct tug_rma *o,
         *fetched = (struct fetched){next_part(ways), *elements, result, n};
         answer = fetched->data;
         on_complete = (struct tug_callback){deliver, fetched};
+        /* cppcheck-suppress memleak ; deliver() frees it */
     } else {
         on_complete = next_part(ways);
     }
