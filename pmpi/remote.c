@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/settings.h"
 #include "engine/engine.h"
 #include "host/host.h"
 #include "llcl/context.h"
@@ -253,7 +254,10 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
         return NULL;
     struct tug_domain *domain = membership->domain;
     struct tug_remote *remote = make(membership);
-    bool made = remote != NULL && remote->number < TUG_REMOTE_WINDOWS;
+    /* on a node, without inboxes (no shared memory, or the user's word), the host is faster */
+    bool worth =
+        team->nnodes > 1 || domain->context->shm != NULL || tug_settings.rma == TUG_RMA_PACKET;
+    bool made = remote != NULL && remote->number < TUG_REMOTE_WINDOWS && worth;
     if (!tug_all_agree(team->comm, made)) {
         free(remote);
         return NULL;
