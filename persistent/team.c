@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/settings.h"
 #include "engine/engine.h"
 #include "engine/locks.h"
@@ -19,11 +20,6 @@ static int keyval = MPI_KEYVAL_INVALID;
 static bool finalizing;
 
 /* ---- making ---- */
-
-static unsigned cores(void) {
-    cpu_set_t mask;
-    return sched_getaffinity(0, sizeof(mask), &mask) == 0 ? (unsigned)CPU_COUNT(&mask) : 1;
-}
 
 static bool allocate_maps(struct tug_team *team) {
     size_t n = (size_t)team->nranks;
@@ -117,10 +113,10 @@ static int team_make(MPI_Comm comm, struct tug_team **result) {
         team_free(team);
         return error;
     }
-    int crowded = (unsigned)team->node_size > cores();
+    int crowded = (unsigned)team->node_size > tug_cpu_cores();
     tug_host.Allreduce(MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_LOR, team->comm);
     team->crowded = crowded;
-    tug_park_configure(tug_settings.spin_us, (unsigned)team->node_size, cores());
+    tug_park_configure(tug_settings.spin_us, (unsigned)team->node_size, tug_cpu_cores());
     *result = team;
     return 0;
 }

@@ -7,8 +7,7 @@
 #include "host/host.h"
 #include "persistent/arena.h"
 #include "persistent/team.h"
-#include "pmpi/layout.h"
-#include "pmpi/reduction.h"
+#include "pmpi/operand.h"
 #include "pmpi/shim.h"
 #include "pmpi/window.h"
 
@@ -106,39 +105,18 @@ static void release(struct tug_window *window) {
 
 /* The target of an operation of `data`, whose address it sets; or why there is none. */
 static int reach(const struct tug_rma *o, struct tug_data *data, struct tug_direct_target **found) {
-    struct tug_direct *direct = o->window->direct;
-    if (__builtin_expect((unsigned)o->target >= (unsigned)direct->nranks || o->disp < 0, 0))
-        return TUG_RMA_REFUSED;
-    struct tug_direct_target *target = &direct->targets[o->target];
-    if (__builtin_expect(!tug_epochs_allow(&o->window->epochs, o->target), 0))
-        return MPI_ERR_RMA_SYNC;
     MPI_Aint offset;
-    if (__builtin_expect(__builtin_mul_overflow(o->disp, target->disp_unit, &offset) ||
-                             (data->bytes > 0 &&
-                              (offset > target->size - data->end || offset + data->first < 0)),
-                         0))
-        return MPI_ERR_RMA_RANGE;
+    int error = tug_operand_check_target(o);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
+    struct tug_direct_target *target = &o->window->direct->targets[o->target];
+    error = tug_operand_locate(o, data, target->size, target->disp_unit, &offset);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
     data->address = target->base + offset;
     *found = target;
     return MPI_SUCCESS;
 }
-
-static MPI_Comm comm_of(const struct tug_rma *o) {
-    return o->window->direct->team->comm;
-}
-
-static inline bool describe(struct tug_data *data, void *address, MPI_Count count,
-                            MPI_Datatype type, const struct tug_rma *o) {
-    data->address = address;
-    data->count = count;
-    data->type = type;
-    return tug_data_describe(data, comm_of(o));
-}
-
-/* MPI_PROC_NULL: nothing to do, once the arguments have been seen to be right. */
-#define RETURN_IF_NOBODY(o)                                                                        \
-    if (__builtin_expect((o)->target == MPI_PROC_NULL, 0))                                         \
-    return MPI_SUCCESS
 
 /* ---- put and get ---- */
 
@@ -163,16 +141,17 @@ static inline int move(const struct tug_data *to, const struct tug_data *from, M
 static inline int transfer(const struct tug_rma *o, void *here, bool into_target) {
     struct tug_data origin, data;
     struct tug_direct_target *target;
-    if (!describe(&origin, here, o->origin_count, o->origin_type, o) ||
-        !describe(&data, NULL, o->target_count, o->target_type, o))
+    if (!tug_operand_describe(&origin, here, o->origin_count, o->origin_type, o) ||
+        !tug_operand_describe(&data, NULL, o->target_count, o->target_type, o))
         return TUG_RMA_REFUSED;
-    RETURN_IF_NOBODY(o);
+    TUG_RETURN_IF_NOBODY(o);
     int error = reach(o, &data, &target);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
     if (__builtin_expect(origin.bytes != data.bytes, 0))
         return MPI_ERR_ARG;
-    return into_target ? move(&data, &origin, comm_of(o)) : move(&origin, &data, comm_of(o));
+    return into_target ? move(&data, &origin, o->window->comm)
+                       : move(&origin, &data, o->window->comm);
 }
 
 int tug_direct_put(const struct tug_rma *o) {
@@ -212,46 +191,19 @@ static void combine(const struct tug_direct_target *target, unsigned char *at,
     }
 }
 
-/* The elements an accumulate works on: one type, n of them, as an array of that type lies. */
-struct elements {
-    MPI_Datatype type;
-    size_t n, size, extent; /* size without the gaps that a pair may have */
-    tug_reduction reduce;
-};
-
-/* All but their number. */
-static int find_elements(const struct tug_rma *o, struct elements *elements) {
-    MPI_Count lb, size, extent;
-    elements->type = tug_type_element(o->target_type);
-    elements->reduce = tug_reduction_find(o->op, elements->type);
-    if (elements->reduce == NULL)
-        return tug_rma_no_reduction(o->op);
-    if (o->op != MPI_NO_OP && tug_type_element(o->origin_type) != elements->type)
-        return MPI_ERR_TYPE;
-    if (tug_type_is_basic(elements->type)) {
-        elements->size = elements->extent = tug_type_basic_size(elements->type);
-        return MPI_SUCCESS;
-    }
-    tug_host.Type_size_c(elements->type, &size);
-    tug_host.Type_get_extent_c(elements->type, &lb, &extent);
-    elements->size = (size_t)size;
-    elements->extent = (size_t)extent;
-    return MPI_SUCCESS;
-}
-
-static bool is_array(const struct tug_data *data, const struct elements *elements) {
+static bool is_array(const struct tug_data *data, const struct tug_elements *elements) {
     return data->contiguous || data->type == elements->type;
 }
 
 /* An array for the elements of `data`: its own memory if in_place, else new memory. */
-static bool array_of(const struct tug_data *data, const struct elements *elements, bool in_place,
-                     struct tug_data *array, MPI_Comm comm) {
+static bool array_of(const struct tug_data *data, const struct tug_elements *elements, size_t n,
+                     bool in_place, struct tug_data *array, MPI_Comm comm) {
     *array = *data;
     if (in_place)
         return true;
-    array->count = (MPI_Count)elements->n;
+    array->count = (MPI_Count)n;
     array->type = elements->type;
-    array->address = malloc(elements->n * elements->extent);
+    array->address = malloc(n * elements->extent);
     return array->address != NULL && tug_data_describe(array, comm);
 }
 
@@ -263,17 +215,17 @@ static void array_release(const struct tug_data *data, const struct tug_data *ar
 /* Combines where the target's elements are scattered: under all mutexes, by way of an array. */
 static int combine_scattered(const struct tug_direct_target *target, const struct tug_data *data,
                              const unsigned char *origin, unsigned char *old,
-                             const struct elements *elements, MPI_Comm comm) {
+                             const struct tug_elements *elements, size_t n, MPI_Comm comm) {
     struct tug_data array;
-    if (!array_of(data, elements, false, &array, comm))
+    if (!array_of(data, elements, n, false, &array, comm))
         return MPI_ERR_NO_MEM;
     for (int i = 0; i < TUG_STRIPES; i++) /* in this order, always: no two wait for each other */
         tug_mutex_lock(&target->control->stripes[i]);
     int error = tug_data_move(&array, data, comm);
     if (error == MPI_SUCCESS) {
         if (old != NULL)
-            memcpy(old, array.address, elements->n * elements->extent);
-        elements->reduce(array.address, origin, elements->n);
+            memcpy(old, array.address, n * elements->extent);
+        elements->reduce(array.address, origin, n);
         error = tug_data_move(data, &array, comm);
     }
     for (int i = TUG_STRIPES - 1; i >= 0; i--)
@@ -286,15 +238,15 @@ static int combine_scattered(const struct tug_direct_target *target, const struc
 static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
                       const struct tug_data *result) {
     static const struct tug_data none = {.contiguous = true};
-    struct elements elements;
+    struct tug_elements elements;
     struct tug_data data, from = none, old = none;
     struct tug_direct_target *target;
-    if (!describe(&data, NULL, o->target_count, o->target_type, o))
+    if (!tug_operand_describe(&data, NULL, o->target_count, o->target_type, o))
         return TUG_RMA_REFUSED;
-    int error = find_elements(o, &elements);
+    int error = tug_operand_find_elements(o, &elements);
     if (error != MPI_SUCCESS)
         return error;
-    RETURN_IF_NOBODY(o);
+    TUG_RETURN_IF_NOBODY(o);
     error = reach(o, &data, &target);
     if (error != MPI_SUCCESS)
         return error;
@@ -305,25 +257,26 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
         return MPI_SUCCESS;
     origin = origin == NULL ? &none : origin;
     result = result == NULL ? &none : result;
-    elements.n = data.bytes / elements.size;
+    size_t n = data.bytes / elements.size;
 
     error = MPI_ERR_NO_MEM;
-    if (!array_of(origin, &elements, is_array(origin, &elements), &from, comm_of(o)))
+    if (!array_of(origin, &elements, n, is_array(origin, &elements), &from, o->window->comm))
         return error;
     /* never in place where there are gaps: those of the result are the program's */
-    if (!array_of(result, &elements, result->contiguous, &old, comm_of(o)))
+    if (!array_of(result, &elements, n, result->contiguous, &old, o->window->comm))
         goto release_from;
-    error =
-        from.address == origin->address ? MPI_SUCCESS : tug_data_move(&from, origin, comm_of(o));
+    error = from.address == origin->address ? MPI_SUCCESS
+                                            : tug_data_move(&from, origin, o->window->comm);
     if (error != MPI_SUCCESS)
         goto release_old;
     if (is_array(&data, &elements))
-        combine(target, data.address, from.address, old.address, elements.n, elements.extent,
+        combine(target, data.address, from.address, old.address, n, elements.extent,
                 elements.reduce);
     else
-        error = combine_scattered(target, &data, from.address, old.address, &elements, comm_of(o));
+        error = combine_scattered(target, &data, from.address, old.address, &elements, n,
+                                  o->window->comm);
     if (error == MPI_SUCCESS && old.address != result->address)
-        error = tug_data_move(result, &old, comm_of(o));
+        error = tug_data_move(result, &old, o->window->comm);
 release_old:
     array_release(result, &old);
 release_from:
@@ -332,20 +285,11 @@ release_from:
 }
 
 int tug_direct_accumulate(const struct tug_rma *o) {
-    struct tug_data origin;
-    if (!describe(&origin, (void *)o->origin, o->origin_count, o->origin_type, o))
-        return TUG_RMA_REFUSED;
-    return accumulate(o, &origin, NULL);
+    return tug_operand_accumulate(o, false, accumulate);
 }
 
 int tug_direct_get_accumulate(const struct tug_rma *o) {
-    struct tug_data origin, result;
-    bool reads_origin = o->op != MPI_NO_OP;
-    if ((reads_origin &&
-         !describe(&origin, (void *)o->origin, o->origin_count, o->origin_type, o)) ||
-        !describe(&result, o->result, o->result_count, o->result_type, o))
-        return TUG_RMA_REFUSED;
-    return accumulate(o, reads_origin ? &origin : NULL, &result);
+    return tug_operand_accumulate(o, true, accumulate);
 }
 
 /* ---- one element ---- */
@@ -353,7 +297,7 @@ int tug_direct_get_accumulate(const struct tug_rma *o) {
 /* The target's element for fetch_and_op and compare_and_swap, with its mutex held on success. */
 static int lock_element(const struct tug_rma *o, struct tug_data *data, struct tug_mutex **mutex) {
     struct tug_direct_target *target;
-    if (!describe(data, NULL, 1, o->origin_type, o))
+    if (!tug_operand_describe(data, NULL, 1, o->origin_type, o))
         return TUG_RMA_REFUSED;
     int error = reach(o, data, &target);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
@@ -368,12 +312,11 @@ int tug_direct_fetch_and_op(const struct tug_rma *o) {
     struct tug_mutex *mutex;
     tug_reduction reduce = tug_reduction_find(o->op, o->origin_type);
     if (reduce == NULL)
-        return tug_type_is_basic(o->origin_type) ? tug_rma_no_reduction(o->op) : TUG_RMA_REFUSED;
-    RETURN_IF_NOBODY(o);
+        return tug_type_is_basic(o->origin_type) ? tug_operand_no_reduction(o->op)
+                                                 : TUG_RMA_REFUSED;
+    TUG_RETURN_IF_NOBODY(o);
     if (!tug_type_is_basic(o->origin_type)) { /* a pair, perhaps with a gap */
-        struct tug_rma as_vector = *o;
-        as_vector.origin_count = as_vector.result_count = as_vector.target_count = 1;
-        as_vector.result_type = as_vector.target_type = o->origin_type;
+        const struct tug_rma as_vector = tug_operand_as_vector(o);
         return tug_direct_get_accumulate(&as_vector);
     }
     int error = lock_element(o, &data, &mutex);
@@ -390,7 +333,7 @@ int tug_direct_compare_and_swap(const struct tug_rma *o) {
     struct tug_mutex *mutex;
     if (!tug_reduction_compares(o->origin_type))
         return TUG_RMA_REFUSED;
-    RETURN_IF_NOBODY(o);
+    TUG_RETURN_IF_NOBODY(o);
     int error = lock_element(o, &data, &mutex);
     if (error != MPI_SUCCESS)
         return error;
@@ -400,10 +343,6 @@ int tug_direct_compare_and_swap(const struct tug_rma *o) {
         memcpy(data.address, o->origin, data.bytes);
     tug_mutex_unlock(mutex);
     return MPI_SUCCESS;
-}
-
-int tug_direct_request(const struct tug_direct *direct, MPI_Request *request) {
-    return tug_host.Irecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, direct->team->comm, request);
 }
 
 /* ---- synchronisation: operations are plain loads and stores, and the caller (sync.c) puts memory

@@ -73,7 +73,4 @@ int tug_direct_compare_and_swap(const struct tug_rma *o);
 
 extern const struct tug_lane tug_direct_lane;
 
-/* A request that is complete. */
-int tug_direct_request(const struct tug_direct *direct, MPI_Request *request);
-
 #endif

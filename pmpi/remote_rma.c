@@ -13,8 +13,7 @@
 #include "persistent/request.h"
 #include "persistent/team.h"
 #include "pmpi/datatype.h"
-#include "pmpi/layout.h"
-#include "pmpi/reduction.h"
+#include "pmpi/operand.h"
 #include "pmpi/remote.h"
 #include "pmpi/window.h"
 
@@ -74,7 +73,7 @@ static int begin_request(const struct tug_rma *o, struct ways *ways) {
     if (bundle == NULL)
         return MPI_ERR_NO_MEM;
     bundle->request.once = true;
-    bundle->request.comm = ways->remote->team->comm; /* whose handler returns */
+    bundle->request.comm = o->window->comm; /* whose handler returns */
     bundle->request.destroy = destroy;
     atomic_init(&bundle->left, 1);
     if (tug_request_register(&bundle->request) != 0) {
@@ -94,48 +93,19 @@ static int end_request(const struct ways *ways, int error) {
     return error;
 }
 
-/* A request of an operation on MPI_PROC_NULL. */
-static int null_request(const struct tug_rma *o) {
-    if (o->request == NULL)
-        return MPI_SUCCESS;
-    return tug_host.Irecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, o->window->remote->team->comm,
-                          o->request);
-}
-
-#define RETURN_IF_NOBODY(o)                                                                        \
-    if (__builtin_expect((o)->target == MPI_PROC_NULL, 0))                                         \
-    return null_request(o)
-
 /* ---- what every operation begins with ---- */
-
-static MPI_Comm comm_of(const struct tug_rma *o) {
-    return o->window->remote->team->comm;
-}
-
-static inline bool describe(struct tug_data *data, const void *address, MPI_Count count,
-                            MPI_Datatype type, const struct tug_rma *o) {
-    data->address = (void *)address;
-    data->count = count;
-    data->type = type;
-    return tug_data_describe(data, comm_of(o));
-}
 
 /* Finds the target of an operation of `data`, or says why there is none. */
 static inline int reach(const struct tug_rma *o, const struct tug_data *data, struct ways *ways) {
-    struct tug_remote *remote = o->window->remote;
-    if (__builtin_expect((unsigned)o->target >= (unsigned)remote->nranks || o->disp < 0, 0))
-        return TUG_RMA_REFUSED;
-    if (__builtin_expect(!tug_epochs_allow(&o->window->epochs, o->target), 0))
-        return MPI_ERR_RMA_SYNC;
-    struct tug_remote_target *target = &remote->targets[o->target];
     MPI_Aint offset;
-    if (__builtin_expect(__builtin_mul_overflow(o->disp, target->disp_unit, &offset) ||
-                             (data->bytes > 0 &&
-                              (offset > target->size - data->end || offset + data->first < 0)),
-                         0))
-        return MPI_ERR_RMA_RANGE;
+    int error = tug_operand_check_target(o);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
+    struct tug_remote *remote = o->window->remote;
+    struct tug_remote_target *target = &remote->targets[o->target];
+    error = tug_operand_locate(o, data, target->size, target->disp_unit, &offset);
     *ways = (struct ways){remote->domain->context, remote, target, target->process, offset, NULL};
-    return MPI_SUCCESS;
+    return error;
 }
 
 /* ---- put and get ---- */
@@ -206,10 +176,10 @@ static int move_scattered(const struct ways *ways, bool into_target, const struc
 static inline int transfer(const struct tug_rma *o, const void *here, bool into_target) {
     struct tug_data origin, data;
     struct ways ways;
-    if (!describe(&origin, here, o->origin_count, o->origin_type, o) ||
-        !describe(&data, NULL, o->target_count, o->target_type, o))
+    if (!tug_operand_describe(&origin, here, o->origin_count, o->origin_type, o) ||
+        !tug_operand_describe(&data, NULL, o->target_count, o->target_type, o))
         return TUG_RMA_REFUSED;
-    RETURN_IF_NOBODY(o);
+    TUG_RETURN_IF_NOBODY(o);
     int error = reach(o, &data, &ways);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
@@ -293,36 +263,9 @@ static const struct tug_callback nothing;
 
 /* ---- accumulates ---- */
 
-/* The elements an accumulate works on. */
-struct elements {
-    MPI_Datatype type;
-    size_t extent;
-    size_t gap_from, gap_to; /* bytes of the gap that a pair may have */
-};
-
-static int find_elements(const struct tug_rma *o, struct elements *elements) {
-    elements->type = tug_type_element(o->target_type);
-    if (tug_reduction_find(o->op, elements->type) == NULL)
-        return tug_rma_no_reduction(o->op);
-    if (o->op != MPI_NO_OP && tug_type_element(o->origin_type) != elements->type)
-        return MPI_ERR_TYPE;
-    if (tug_type_is_basic(elements->type)) {
-        elements->extent = tug_type_basic_size(elements->type);
-        elements->gap_from = elements->gap_to = elements->extent;
-        return MPI_SUCCESS;
-    }
-    const struct tug_flat *flat = tug_flat_get(elements->type);
-    if (flat == NULL)
-        return MPI_ERR_NO_MEM;
-    elements->extent = flat->element_extent;
-    elements->gap_from = flat->gap_from;
-    elements->gap_to = flat->gap_to;
-    return MPI_SUCCESS;
-}
-
 /* Copies n elements from the run they lie in, or the runs; nothing behind their last byte. */
 static void gather(unsigned char *to, struct run *from, const void *base, size_t n,
-                   const struct elements *elements) {
+                   const struct tug_elements *elements) {
     size_t extent = elements->extent;
     size_t end = elements->gap_to == extent ? elements->gap_from : extent;
     while (n > 0 && refill(from)) {
@@ -338,7 +281,7 @@ static void gather(unsigned char *to, struct run *from, const void *base, size_t
 /* Fetched pairs on their way into memory whose gaps stay as they are. */
 struct fetched {
     struct tug_callback then;
-    struct elements elements;
+    struct tug_elements elements;
     unsigned char *place;
     size_t n;
     unsigned char data[];
@@ -346,7 +289,7 @@ struct fetched {
 
 static void deliver(void *pointer, int status) {
     struct fetched *fetched = pointer;
-    const struct elements *elements = &fetched->elements;
+    const struct tug_elements *elements = &fetched->elements;
     struct tug_callback then = fetched->then;
     for (size_t i = 0; i < fetched->n && status == 0; i++) {
         unsigned char *to = fetched->place + i * elements->extent;
@@ -360,7 +303,7 @@ static void deliver(void *pointer, int status) {
 
 /* One piece: n elements that lie together at the target and, if fetched, in the result. */
 static int send_piece(const struct ways *ways, const struct tug_rma *o,
-                      const struct elements *elements, MPI_Aint offset, size_t n,
+                      const struct tug_elements *elements, MPI_Aint offset, size_t n,
                       struct run *origin, unsigned char *result) {
     struct tug_remote_head head = head_of(ways, o->op, elements->type, offset, n);
     size_t bytes = n * elements->extent, sent = origin == NULL ? 0 : bytes;
@@ -403,7 +346,7 @@ static int send_piece(const struct ways *ways, const struct tug_rma *o,
 
 /* Walks the sides together. */
 static int send_pieces(const struct ways *ways, const struct tug_rma *o,
-                       const struct elements *elements, const struct tug_data *data,
+                       const struct tug_elements *elements, const struct tug_data *data,
                        const struct tug_data *origin, const struct tug_data *result) {
     struct run its, mine, back;
     const size_t most = TUG_REMOTE_PIECE / elements->extent;
@@ -430,15 +373,15 @@ static int send_pieces(const struct ways *ways, const struct tug_rma *o,
 /* Accumulates origin (NULL: MPI_NO_OP reads none) and fetches into result (NULL: it does not). */
 static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
                       const struct tug_data *result) {
-    struct elements elements;
+    struct tug_elements elements;
     struct tug_data data;
     struct ways ways;
-    if (!describe(&data, NULL, o->target_count, o->target_type, o))
+    if (!tug_operand_describe(&data, NULL, o->target_count, o->target_type, o))
         return TUG_RMA_REFUSED;
-    int error = find_elements(o, &elements);
+    int error = tug_operand_find_elements(o, &elements);
     if (error != MPI_SUCCESS)
         return error;
-    RETURN_IF_NOBODY(o);
+    TUG_RETURN_IF_NOBODY(o);
     error = reach(o, &data, &ways);
     if (error != MPI_SUCCESS)
         return error;
@@ -460,63 +403,64 @@ static inline bool is_simple(const struct tug_rma *o) {
            o->request == NULL && o->target != MPI_PROC_NULL;
 }
 
-static int accumulate_one(const struct tug_rma *o) {
+/* Writes the letter of an operation on one element of at most 8 bytes of o->origin_type. */
+static int write_short(const struct tug_rma *o, struct ways *ways, struct short_letter *letter,
+                       size_t *bytes) {
     struct tug_data data;
-    struct ways ways;
-    if (tug_reduction_find(o->op, o->target_type) == NULL)
-        return tug_rma_no_reduction(o->op);
-    (void)describe(&data, NULL, 1, o->target_type, o);
-    int error = reach(o, &data, &ways);
+    (void)tug_operand_describe(&data, NULL, 1, o->origin_type, o);
+    int error = reach(o, &data, ways);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
-    struct short_letter letter = {.head = head_of(&ways, o->op, o->target_type, 0, 1)};
-    memcpy(letter.data, o->origin, data.bytes);
-    send_message(&ways, &letter, sizeof(letter.head) + data.bytes, nothing);
+    letter->head = head_of(ways, o->op, o->origin_type, 0, 1);
+    *bytes = data.bytes;
+    if (o->op != MPI_NO_OP)
+        memcpy(letter->data, o->origin, data.bytes);
+    return MPI_SUCCESS;
+}
+
+static int accumulate_one(const struct tug_rma *o) {
+    struct ways ways;
+    struct short_letter letter;
+    size_t bytes;
+    if (tug_reduction_find(o->op, o->target_type) == NULL)
+        return tug_operand_no_reduction(o->op);
+    int error = write_short(o, &ways, &letter, &bytes);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
+    send_message(&ways, &letter, sizeof(letter.head) + bytes, nothing);
     return MPI_SUCCESS;
 }
 
 int tug_remote_accumulate(const struct tug_rma *o) {
-    struct tug_data origin;
     if (__builtin_expect(is_simple(o) && o->op != MPI_NO_OP, 1))
         return accumulate_one(o);
-    if (!describe(&origin, o->origin, o->origin_count, o->origin_type, o))
-        return TUG_RMA_REFUSED;
-    return accumulate(o, &origin, NULL);
+    return tug_operand_accumulate(o, false, accumulate);
 }
 
 int tug_remote_get_accumulate(const struct tug_rma *o) {
-    struct tug_data origin, result;
-    bool reads_origin = o->op != MPI_NO_OP;
-    if ((reads_origin && !describe(&origin, o->origin, o->origin_count, o->origin_type, o)) ||
-        !describe(&result, o->result, o->result_count, o->result_type, o))
-        return TUG_RMA_REFUSED;
-    return accumulate(o, reads_origin ? &origin : NULL, &result);
+    return tug_operand_accumulate(o, true, accumulate);
 }
 
 /* ---- one element ---- */
 
 int tug_remote_fetch_and_op(const struct tug_rma *o) {
-    struct tug_data data;
     struct ways ways;
+    struct short_letter letter;
+    size_t bytes;
     if (tug_reduction_find(o->op, o->origin_type) == NULL)
-        return tug_type_is_basic(o->origin_type) ? tug_rma_no_reduction(o->op) : TUG_RMA_REFUSED;
-    RETURN_IF_NOBODY(o);
+        return tug_type_is_basic(o->origin_type) ? tug_operand_no_reduction(o->op)
+                                                 : TUG_RMA_REFUSED;
+    TUG_RETURN_IF_NOBODY(o);
     if (!tug_type_is_basic(o->origin_type) || tug_type_basic_size(o->origin_type) > 8) {
-        struct tug_rma as_vector = *o;
-        as_vector.origin_count = as_vector.result_count = as_vector.target_count = 1;
-        as_vector.result_type = as_vector.target_type = o->origin_type;
+        const struct tug_rma as_vector = tug_operand_as_vector(o);
         return tug_remote_get_accumulate(&as_vector);
     }
-    (void)describe(&data, NULL, 1, o->origin_type, o);
-    int error = reach(o, &data, &ways);
+    int error = write_short(o, &ways, &letter, &bytes);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
-    struct short_letter letter = {.head = head_of(&ways, o->op, o->origin_type, 0, 1)};
-    size_t sent = o->op == MPI_NO_OP ? 0 : data.bytes;
-    if (sent > 0)
-        memcpy(letter.data, o->origin, sent);
-    send_call(&ways, TUG_CALL_FETCH, &letter, sizeof(letter.head) + sent, o->result, data.bytes,
-              nothing, next_part(&ways));
+    send_call(&ways, TUG_CALL_FETCH, &letter,
+              sizeof(letter.head) + (o->op == MPI_NO_OP ? 0 : bytes), o->result, bytes, nothing,
+              next_part(&ways));
     return MPI_SUCCESS;
 }
 
@@ -525,8 +469,8 @@ int tug_remote_compare_and_swap(const struct tug_rma *o) {
     struct ways ways;
     if (!tug_reduction_compares(o->origin_type))
         return TUG_RMA_REFUSED;
-    RETURN_IF_NOBODY(o);
-    if (!describe(&data, NULL, 1, o->origin_type, o))
+    TUG_RETURN_IF_NOBODY(o);
+    if (!tug_operand_describe(&data, NULL, 1, o->origin_type, o))
         return TUG_RMA_REFUSED;
     int error = reach(o, &data, &ways);
     if (__builtin_expect(error != MPI_SUCCESS, 0))

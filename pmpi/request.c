@@ -40,16 +40,11 @@ struct expected {
     int first; /* all: those before are complete */
 };
 
-/* MPICH's handles of requests: kind in bits 31-30, object type 11 in 29-26. What is plainly none
- * the host reports, once. */
-static bool is_request(MPI_Request request) {
-    return (uint32_t)request >> 30 != 0 && ((uint32_t)request >> 26 & 15) == 11;
-}
-
-/* Looks without taking anything. An error is for the host's own call to report. */
+/* Looks without taking anything. An error, as of a handle that is plainly none, is for the host's
+ * own call to report, once. */
 static bool is_complete(MPI_Request request) {
     int flag = 0;
-    return !is_request(request) ||
+    return !tug_handle_is((uint32_t)request, TUG_HANDLE_REQUEST) ||
            tug_host.Request_get_status(request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag;
 }
 

@@ -144,6 +144,16 @@ static MPI_Count piece_elements(const struct tug_window *window, int target, MPI
         return failed;                                                                             \
     }
 
+/* True if an operation that a lane has begun is complete by that, and has no request yet. */
+static inline bool is_over(const struct tug_rma *o) {
+    return o->window->direct != NULL || o->target == MPI_PROC_NULL;
+}
+
+/* Makes its request, a complete one. */
+static int complete_request(const struct tug_rma *o) {
+    return tug_host.Irecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, o->window->comm, o->request);
+}
+
 /* An operation in a lane of ours. What it refuses, the host gets to see on its own window, whose
  * answer is an error. */
 #define DO_IN_LANE(Name, FAMILY, arguments, its_request)                                           \
@@ -154,8 +164,8 @@ static MPI_Count piece_elements(const struct tug_window *window, int target, MPI
     int done = LANE_##FAMILY(window)(ours);                                                        \
     if (TUG_UNLIKELY(done == TUG_RMA_REFUSED))                                                     \
         done = tug_host.Name arguments;                                                            \
-    else if (done == MPI_SUCCESS && ours->request != NULL && window->direct != NULL)               \
-        done = tug_direct_request(window->direct, ours->request);                                  \
+    else if (done == MPI_SUCCESS && ours->request != NULL && is_over(ours))                        \
+        done = complete_request(ours);                                                             \
     return tug_window_report(window, done)
 
 /* What every body begins with: not ours? the host's at once. */

@@ -3,7 +3,6 @@
 #define TUG_PMPI_RMA_H
 
 #include <mpi.h>
-#include <stdint.h>
 
 struct tug_window;
 
@@ -29,11 +28,5 @@ struct tug_rma {
 /* What an operation returns that was not done because an argument is not as MPI wants it: the
  * host, asked to do the same, says what is wrong. Not an MPI error class. */
 #define TUG_RMA_REFUSED (-1)
-
-/* Why there is no reduction for an operation. MPICH's handles of predefined ones: 0x580000NN. What
- * is none the host refuses; some pairs of op and type that MPI does not define it would try. */
-static inline int tug_rma_no_reduction(MPI_Op op) {
-    return (uint32_t)op >> 8 == 0x580000 ? MPI_ERR_OP : TUG_RMA_REFUSED;
-}
 
 #endif

@@ -310,6 +310,7 @@ static struct tug_window *go_remote(MPI_Win win, struct tug_team *team, void *ba
     }
     window->remote = remote;
     window->lane = &tug_remote_lane;
+    window->comm = team->comm;
     keep_geometry(window, remote->base, size, disp_unit);
     tug_log(TUG_VERBOSE_INFO, "window %#x: packet lane", (unsigned)win);
     return window;
@@ -358,12 +359,11 @@ struct allocation {
 };
 
 /* The team of a communicator, or NULL. The handle has not been checked: what is plainly none is
- * left to the host. MPICH's handles of communicators: kind in bits 31-30, object type 1 in 29-26.
- */
+ * left to the host. */
 static struct tug_team *team_of(MPI_Comm comm) {
     struct tug_team *team;
     int inter;
-    if ((uint32_t)comm >> 30 == 0 || ((uint32_t)comm >> 26 & 15) != 1 ||
+    if (!tug_handle_is((uint32_t)comm, TUG_HANDLE_COMM) ||
         tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
         return NULL;
     return tug_team_get(comm, &team) == 0 ? team : NULL;
@@ -387,6 +387,7 @@ static bool go_direct(const struct allocation *a, struct tug_team *team) {
     }
     window->direct = direct;
     window->lane = &tug_direct_lane;
+    window->comm = team->comm;
     keep_geometry(window, direct->targets[direct->rank].base, a->size, a->disp_unit);
     *(void **)a->baseptr = window->base;
     tug_log(TUG_VERBOSE_INFO, "window %#x: direct lane", (unsigned)*a->win);

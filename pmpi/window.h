@@ -27,10 +27,11 @@
 
 struct tug_window {
     MPI_Win handle;
-    struct tug_direct *direct;        /* direct lane; NULL: another */
-    struct tug_remote *remote;        /* packet lane; NULL: another */
-    const struct tug_lane *lane;      /* of ours; NULL: native */
-    struct tug_epochs epochs;         /* lanes of ours */
+    struct tug_direct *direct;   /* direct lane; NULL: another */
+    struct tug_remote *remote;   /* packet lane; NULL: another */
+    const struct tug_lane *lane; /* of ours; NULL: native */
+    struct tug_epochs epochs;    /* lanes of ours */
+    MPI_Comm comm;               /* lanes of ours: private, of its ranks, with MPI_ERRORS_RETURN */
     struct tug_window *older, *newer; /* the open ones, in the order of their creation */
     bool healed;                      /* target displacements are translated by place[] */
     bool own_geometry;                /* base, size and disp_unit below are what the program sees */

@@ -18,13 +18,6 @@ bool tug_engine_running(void) {
     return running;
 }
 
-static unsigned cores(void) {
-    cpu_set_t cpus;
-    if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
-        return 1;
-    return (unsigned)CPU_COUNT(&cpus);
-}
-
 int tug_engine_start(const struct tug_engine_config *config) {
     struct tug_engine *engine = &tug_engine;
     if (running)
@@ -49,7 +42,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->may_drive = tug_settings.progress != TUG_PROGRESS_THREAD;
     atomic_store(&engine->outstanding, 0);
     atomic_store(&engine->waiting, 0);
-    engine->cores = cores();
+    engine->cores = tug_cpu_cores();
     atomic_store(&tug_attendance, 0);
     atomic_store(&engine->stopping, false);
     atomic_store(&engine->deep, false);

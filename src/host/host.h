@@ -13,6 +13,7 @@
 
 #include <mpi.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* What Tugboat calls itself, beside the calls it stands in front of. */
 #define TUG_HOST_FUNCTIONS(X)                                                                      \
@@ -84,6 +85,14 @@ bool tug_host_complete(void);
 
 /* The host's function of a name that is in neither list, or NULL. */
 void *tug_host_find(const char *name);
+
+/* MPICH's handles: the kind in bits 31-30 (0: none), the object's type in 29-26. */
+enum tug_handle_type { TUG_HANDLE_COMM = 1, TUG_HANDLE_REQUEST = 11 };
+
+/* False for what is plainly no handle of such an object. */
+static inline bool tug_handle_is(uint32_t handle, enum tug_handle_type type) {
+    return handle >> 30 != 0 && (handle >> 26 & 15) == type;
+}
 
 /* True for NULL and for addresses inside Tugboat's own object. */
 bool tug_host_is_ours(const void *address);

@@ -88,39 +88,32 @@ static int called(struct tug_fabric *fabric, struct tug_caller caller, unsigned 
     return 0;
 }
 
+/* An entry of one of the tables of handlers. */
 struct setting {
-    struct tug_handler *place;
-    struct tug_handler handler;
+    void *place;
+    const void *entry;
+    size_t bytes;
 };
 
-static void set_handler(void *argument) {
-    struct setting *setting = argument;
-    *setting->place = setting->handler;
+static void set(void *argument) {
+    const struct setting *setting = argument;
+    memcpy(setting->place, setting->entry, setting->bytes);
 }
 
 int tug_am_register(tug_context *context, unsigned id, tug_am_handler handler, void *d) {
+    const struct tug_handler entry = {handler, d};
     if (context == NULL || id >= TUG_AM_HANDLERS)
         return TUG_ERR_INVALID;
-    struct setting setting = {&context->handlers[id], {handler, d}};
-    tug_context_call(context, set_handler, &setting);
+    tug_context_call(context, set,
+                     &(struct setting){&context->handlers[id], &entry, sizeof(entry)});
     return 0;
 }
 
-struct call_setting {
-    struct tug_call_entry *place;
-    struct tug_call_entry entry;
-};
-
-static void set_callee(void *argument) {
-    struct call_setting *setting = argument;
-    *setting->place = setting->entry;
-}
-
 int tug_call_register(tug_context *context, unsigned id, tug_call_handler handler, void *d) {
+    const struct tug_call_entry entry = {handler, d};
     if (context == NULL || id >= TUG_AM_HANDLERS)
         return TUG_ERR_INVALID;
-    struct call_setting setting = {&context->callees[id], {handler, d}};
-    tug_context_call(context, set_callee, &setting);
+    tug_context_call(context, set, &(struct setting){&context->callees[id], &entry, sizeof(entry)});
     return 0;
 }
 

@@ -315,17 +315,6 @@ static bool submit(struct tug_context *context, const struct request *request, u
 
 /* ---- direct contexts: one lock ---- */
 
-static void defer(struct tug_context *context, struct tug_operation *operation) {
-    struct tug_fabric *fabric = &context->fabric;
-    uint32_t tag = tug_fabric_tag(fabric, operation);
-    operation->next = TUG_NO_TAG;
-    if (context->deferred_first == TUG_NO_TAG)
-        context->deferred_first = tag;
-    else
-        fabric->operations[context->deferred_last].next = tag;
-    context->deferred_last = tag;
-}
-
 void tug_context_post_deferred(struct tug_context *context) {
     while (context->deferred_first != TUG_NO_TAG) {
         struct tug_operation *operation = &context->fabric.operations[context->deferred_first];
@@ -371,7 +360,8 @@ static bool submit_direct(struct tug_context *context, const struct request *req
         struct tug_operation *operation = &fabric->operations[tag];
         fill(operation, request, local, place);
         if (in_callback)
-            defer(context, operation);
+            tug_fabric_line_up(fabric, &context->deferred_first, &context->deferred_last,
+                               operation);
         else
             post(context, operation);
     }

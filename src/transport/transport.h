@@ -140,6 +140,19 @@ static inline uint32_t tug_fabric_tag(const struct tug_fabric *fabric,
     return (uint32_t)(operation - fabric->operations);
 }
 
+/* Puts the operation at the end of a list, linked by `next`, of which the tags of the first
+ * (TUG_NO_TAG: it is empty) and the last are given. Holder only. */
+static inline void tug_fabric_line_up(struct tug_fabric *fabric, uint32_t *first, uint32_t *last,
+                                      struct tug_operation *operation) {
+    uint32_t tag = tug_fabric_tag(fabric, operation);
+    operation->next = TUG_NO_TAG;
+    if (*first == TUG_NO_TAG)
+        *first = tag;
+    else
+        fabric->operations[*last].next = tag;
+    *last = tag;
+}
+
 /* The memory that on_local speaks of may be used again. Holder only. At most once matters. */
 static inline void tug_fabric_local(struct tug_operation *operation) {
     struct tug_callback callback = operation->on_local;

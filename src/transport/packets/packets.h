@@ -135,6 +135,10 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream);
 uint64_t *tug_packets_answer(struct tug_packets *packets, uint32_t peer, unsigned kind, int status,
                              uint32_t tag, size_t length);
 
+/* A call has come, perhaps from this process itself: hands it up. */
+void tug_packets_called(struct tug_packets *packets, struct tug_caller caller, unsigned handler,
+                        const void *payload, size_t bytes);
+
 /* Answers a call. */
 void tug_packets_reply(struct tug_packets *packets, struct tug_caller caller, int status,
                        const void *answer, size_t bytes);

@@ -41,11 +41,9 @@ static void take_control(struct tug_packets *packets, struct tug_stream *stream,
         tug_warn_once("process %u sends messages for a transport that is not here", stream->peer);
 }
 
-static void serve_call(struct tug_packets *packets, struct tug_stream *stream,
-                       const struct tug_record *record) {
-    struct tug_fabric *fabric = packets->fabric;
-    const struct tug_caller caller = {(int)stream->peer, record->tag};
-    int status = fabric->called(fabric, caller, record->sub, record->data, record->length);
+void tug_packets_called(struct tug_packets *packets, struct tug_caller caller, unsigned handler,
+                        const void *payload, size_t bytes) {
+    int status = packets->fabric->called(packets->fabric, caller, handler, payload, bytes);
     if (status != 0)
         tug_packets_reply(packets, caller, status, NULL, 0);
 }
@@ -56,7 +54,8 @@ static void serve(struct tug_packets *packets, struct tug_stream *stream,
     struct tug_applied applied = {0};
     switch (record->kind) {
     case TUG_RECORD_CALL:
-        serve_call(packets, stream, record);
+        tug_packets_called(packets, (struct tug_caller){(int)stream->peer, record->tag},
+                           record->sub, record->data, record->length);
         return;
     case TUG_RECORD_AM:
         applied.status =

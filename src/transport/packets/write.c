@@ -14,22 +14,11 @@ enum fit {
     LATER,   /* too much is under way */
 };
 
-static void link_open(struct tug_fabric *fabric, struct tug_stream *stream,
-                      struct tug_operation *operation) {
-    uint32_t tag = tug_fabric_tag(fabric, operation);
-    operation->next = TUG_NO_TAG;
-    operation->scratch = TUG_PACKETS_SENT;
-    if (stream->open_first == TUG_NO_TAG)
-        stream->open_first = tag;
-    else
-        fabric->operations[stream->open_last].next = tag;
-    stream->open_last = tag;
-}
-
 /* All of it is in packets; the acknowledgement of the open one completes it. */
 static enum fit written(struct tug_fabric *fabric, struct tug_stream *stream,
                         struct tug_operation *operation) {
-    link_open(fabric, stream, operation);
+    operation->scratch = TUG_PACKETS_SENT;
+    tug_fabric_line_up(fabric, &stream->open_first, &stream->open_last, operation);
     tug_fabric_local(operation);
     return FITS;
 }
@@ -213,29 +202,14 @@ void tug_stream_pump(struct tug_packets *packets, struct tug_stream *stream) {
     }
 }
 
-static void wait_in_line(struct tug_fabric *fabric, struct tug_stream *stream,
-                         struct tug_operation *operation) {
-    uint32_t tag = tug_fabric_tag(fabric, operation);
-    operation->next = TUG_NO_TAG;
-    operation->scratch = TUG_PACKETS_WAITING;
-    if (stream->waiting_first == TUG_NO_TAG)
-        stream->waiting_first = tag;
-    else
-        fabric->operations[stream->waiting_last].next = tag;
-    stream->waiting_last = tag;
-}
-
 /* A message to oneself needs no packet. */
-static void deliver_here(struct tug_fabric *fabric, struct tug_operation *operation) {
+static void deliver_here(struct tug_packets *packets, struct tug_operation *operation) {
+    struct tug_fabric *fabric = packets->fabric;
     if (operation->kind == TUG_OPERATION_CALL) {
         const struct tug_caller caller = {(int)fabric->rank, tug_fabric_tag(fabric, operation)};
         operation->scratch = TUG_PACKETS_SENT; /* its memory is used until it has been handled */
-        int status = fabric->called(fabric, caller, operation->op, tug_operation_data(operation),
-                                    operation->bytes);
-        if (status != 0) {
-            operation->status = (int8_t)status;
-            tug_fabric_complete(fabric, operation);
-        }
+        tug_packets_called(packets, caller, operation->op, tug_operation_data(operation),
+                           operation->bytes);
         return;
     }
     operation->status = (int8_t)fabric->deliver(fabric, fabric->rank, operation->op,
@@ -248,7 +222,7 @@ void tug_packets_post(void *state, struct tug_operation *operation) {
     struct tug_fabric *fabric = packets->fabric;
     if (operation->peer == fabric->rank && (fabric->ways & TUG_WAY_SELF) &&
         (operation->kind == TUG_OPERATION_AM || operation->kind == TUG_OPERATION_CALL)) {
-        deliver_here(fabric, operation);
+        deliver_here(packets, operation);
         return;
     }
     struct tug_stream *stream = tug_stream_to(packets, operation->peer);
@@ -269,7 +243,8 @@ void tug_packets_post(void *state, struct tug_operation *operation) {
         if (write_operation(packets, stream, operation) == FITS)
             return;
     }
-    wait_in_line(fabric, stream, operation);
+    operation->scratch = TUG_PACKETS_WAITING;
+    tug_fabric_line_up(fabric, &stream->waiting_first, &stream->waiting_last, operation);
     tug_stream_pump(packets, stream);
     if (!tug_settings.aggregate)
         tug_stream_flush(packets, stream, true);

@@ -1,0 +1,33 @@
+#include "pmpi/operand.h"
+
+#include <stdint.h>
+
+#include "pmpi/datatype.h"
+
+/* MPICH's handles of predefined operations: 0x580000NN. What is none the host refuses; some pairs
+ * of op and type that MPI does not define it would try. */
+int tug_operand_no_reduction(MPI_Op op) {
+    return (uint32_t)op >> 8 == 0x580000 ? MPI_ERR_OP : TUG_RMA_REFUSED;
+}
+
+int tug_operand_find_elements(const struct tug_rma *o, struct tug_elements *elements) {
+    elements->type = tug_type_element(o->target_type);
+    elements->reduce = tug_reduction_find(o->op, elements->type);
+    if (elements->reduce == NULL)
+        return tug_operand_no_reduction(o->op);
+    if (o->op != MPI_NO_OP && tug_type_element(o->origin_type) != elements->type)
+        return MPI_ERR_TYPE;
+    if (tug_type_is_basic(elements->type)) {
+        elements->size = elements->extent = tug_type_basic_size(elements->type);
+        elements->gap_from = elements->gap_to = elements->extent;
+        return MPI_SUCCESS;
+    }
+    const struct tug_flat *flat = tug_flat_get(elements->type);
+    if (flat == NULL)
+        return MPI_ERR_NO_MEM;
+    elements->size = flat->element_size;
+    elements->extent = flat->element_extent;
+    elements->gap_from = flat->gap_from;
+    elements->gap_to = flat->gap_to;
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,85 @@
+/* What the lanes of ours find out about a one-sided operation before they do it: its data, its
+ * elements, its place at the target, and what MPI has against it. The answers are those of
+ * direct.h: MPI_SUCCESS, an error class for the window's handler, or TUG_RMA_REFUSED. Any thread.
+ */
+#ifndef TUG_PMPI_OPERAND_H
+#define TUG_PMPI_OPERAND_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "pmpi/layout.h"
+#include "pmpi/reduction.h"
+#include "pmpi/rma.h"
+#include "pmpi/window.h"
+
+static inline bool tug_operand_describe(struct tug_data *data, const void *address, MPI_Count count,
+                                        MPI_Datatype type, const struct tug_rma *o) {
+    data->address = (void *)address;
+    data->count = count;
+    data->type = type;
+    return tug_data_describe(data, o->window->comm);
+}
+
+/* MPI_PROC_NULL: nothing to do, once the arguments have been seen to be right. */
+#define TUG_RETURN_IF_NOBODY(o)                                                                    \
+    if (__builtin_expect((o)->target == MPI_PROC_NULL, 0))                                         \
+    return MPI_SUCCESS
+
+/* Is the target one that this rank may access now? */
+static inline int tug_operand_check_target(const struct tug_rma *o) {
+    struct tug_epochs *epochs = &o->window->epochs;
+    if (__builtin_expect((unsigned)o->target >= (unsigned)epochs->nranks || o->disp < 0, 0))
+        return TUG_RMA_REFUSED;
+    return __builtin_expect(!tug_epochs_allow(epochs, o->target), 0) ? MPI_ERR_RMA_SYNC
+                                                                     : MPI_SUCCESS;
+}
+
+/* Where in a target's `size` bytes the operation's data begin. */
+static inline int tug_operand_locate(const struct tug_rma *o, const struct tug_data *data,
+                                     MPI_Aint size, MPI_Aint disp_unit, MPI_Aint *offset) {
+    if (__builtin_expect(
+            __builtin_mul_overflow(o->disp, disp_unit, offset) ||
+                (data->bytes > 0 && (*offset > size - data->end || *offset + data->first < 0)),
+            0))
+        return MPI_ERR_RMA_RANGE;
+    return MPI_SUCCESS;
+}
+
+/* The elements an accumulate works on: of one predefined type. */
+struct tug_elements {
+    MPI_Datatype type;
+    size_t size, extent;     /* size without the gap that a pair may have: */
+    size_t gap_from, gap_to; /* ... these bytes of an element, perhaps none */
+    tug_reduction reduce;
+};
+
+int tug_operand_find_elements(const struct tug_rma *o, struct tug_elements *elements);
+
+/* Why there is no reduction for an operation. */
+int tug_operand_no_reduction(MPI_Op op);
+
+/* Describes what an accumulate reads (`origin`; NULL: MPI_NO_OP reads nothing) and fetches into
+ * (`result`; NULL: it does not fetch), and goes on with both. */
+static inline int tug_operand_accumulate(const struct tug_rma *o, bool fetches,
+                                         int (*go_on)(const struct tug_rma *,
+                                                      const struct tug_data *origin,
+                                                      const struct tug_data *result)) {
+    struct tug_data origin, result;
+    bool reads = !fetches || o->op != MPI_NO_OP;
+    if ((reads && !tug_operand_describe(&origin, o->origin, o->origin_count, o->origin_type, o)) ||
+        (fetches && !tug_operand_describe(&result, o->result, o->result_count, o->result_type, o)))
+        return TUG_RMA_REFUSED;
+    return go_on(o, reads ? &origin : NULL, fetches ? &result : NULL);
+}
+
+/* The same operation as a fetching accumulate of one element. */
+static inline struct tug_rma tug_operand_as_vector(const struct tug_rma *o) {
+    struct tug_rma vector = *o;
+    vector.origin_count = vector.result_count = vector.target_count = 1;
+    vector.result_type = vector.target_type = o->origin_type;
+    return vector;
+}
+
+#endif
