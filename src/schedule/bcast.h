@@ -1,0 +1,37 @@
+/* Compiling a broadcast.
+ *
+ * Between nodes the message goes down the pipelines of an algorithm (trees.h), each carrying its
+ * share in segments; on every node one rank holds a pipeline's ends: with several pipelines and
+ * ranks they take one each, as the TNIs of a node do. Inside a node:
+ *
+ *   RELAY      the holder publishes each segment in its channel as it arrives, the others collect
+ * it TWO_PHASE  the pipelines land in memory that the node shares; when all of them are through
+ * (each takes a no-op's step of the others, as in Morie et al., section 6), every rank copies the
+ * message out of it by itself, in parallel
+ *
+ * A root whose node is the only one publishes; nothing lands.
+ */
+#ifndef TUG_SCHEDULE_BCAST_H
+#define TUG_SCHEDULE_BCAST_H
+
+#include <stdint.h>
+
+#include "schedule/places.h"
+#include "schedule/schedule.h"
+#include "schedule/trees.h"
+
+enum tug_phases { TUG_RELAY, TUG_TWO_PHASE };
+
+struct tug_bcast_plan {
+    enum tug_algorithm algorithm;
+    enum tug_phases phases;
+    uint32_t root; /* rank */
+    uint64_t elements;
+    uint64_t segment; /* elements, between nodes and in the channel */
+};
+
+/* The schedule of a rank, between TUG_AREA_OUTPUT of all ranks. 0 or TUG_ERR_NO_MEMORY. */
+int tug_compile_bcast(struct tug_schedule *schedule, const struct tug_places *places,
+                      const struct tug_bcast_plan *plan, uint32_t rank);
+
+#endif

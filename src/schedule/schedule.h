@@ -1,0 +1,137 @@
+/* Schedules: one rank's part of a collective, as data.
+ *
+ * A schedule is a handful of *lanes*, each a list of *descriptors* worked off in order; lanes run
+ * beside one another. This is the Session Mode Control Queue of Tofu2 in software (Morie et al.,
+ * section 3), a lane being what a TNI's queue is there: a lane has a read pointer and a *scheduling
+ * pointer* that the read pointer may not overtake, and what completes moves the scheduling pointers
+ * of the lanes that wait for it on (its session progress step).
+ *
+ *     lane 0 (from the left)  RECEIVE x 8          limit: all at start
+ *                              |  each segment: lanes 1 and 2 + 1
+ *     lane 1 (to the right)   SEND x 8             limit: none at start
+ *     lane 2 (to the node)    PUBLISH x 8          limit: none at start
+ *
+ * A descriptor stands for a run of *segments*: its elements are cut into pieces of `segment`, the
+ * last may be shorter. Pointers count segments, and each segment that completes takes a step. No
+ * elements are one segment of nothing: a signal.
+ *
+ * The same schedule is executed by a session (persistent/session.h), by the simulator
+ * (model/simulate.h), and printed by tug_schedule_dump(). It knows neither MPI nor addresses:
+ * quantities are in elements of the collective's datatype, places are areas and offsets in
+ * them. Compilers (bcast.h, collectives.h) are pure functions of the places of ranks, a plan, and
+ * the rank. A finished schedule is constant.
+ */
+#ifndef TUG_SCHEDULE_SCHEDULE_H
+#define TUG_SCHEDULE_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define TUG_LANES_MOST 32 /* what fits a set of lanes */
+
+/* What a descriptor does with a segment. "Node" operations go through memory that the ranks of a
+ * node share: each rank writes a *channel* of its own there, a ring of numbered segments, and any
+ * of them reads it. All ranks of a node run through the numbers of every channel alike, so a
+ * segment is named by its writer and its position, counted from the beginning of the run. */
+enum tug_kind {
+    TUG_NOP,     /* nothing: waits for its step, then gives its own */
+    TUG_COPY,    /* from -> to */
+    TUG_REDUCE,  /* to = from op to, element by element */
+    TUG_FOLD,    /* to = to op from: the other order, for operations that do not commute */
+    TUG_SEND,    /* from -> peer, a rank; segments between two ranks arrive in the order of their
+                    lane, lanes are told apart by `tag` */
+    TUG_RECEIVE, /* peer -> to */
+    TUG_PUBLISH, /* from -> the next segments of this rank's channel */
+    TUG_SIGNAL,  /* the same without data: the positions pass */
+    TUG_COLLECT, /* segments of peer's channel -> to; peer is a rank of the node */
+    TUG_AWAIT,   /* the same without data */
+    TUG_GATHER_REDUCE, /* to = (segment of peer's channel) op to */
+    TUG_GATHER_FOLD,   /* to = to op (segment of peer's channel) */
+};
+
+/* The memory a collective works on. What they are in one run is said by who executes. */
+enum tug_area {
+    TUG_AREA_NONE,
+    TUG_AREA_INPUT,   /* the program's send buffer (in place: the same as OUTPUT) */
+    TUG_AREA_OUTPUT,  /* the program's receive buffer; a broadcast's buffer */
+    TUG_AREA_SCRATCH, /* private, schedule->scratch elements */
+    TUG_AREA_LANDING, /* shared by the node, schedule->landing elements */
+    TUG_AREA_BLOCKS,  /* this and all above: blocks that MPI describes (alltoallw: one a peer and
+                         way), moved as a whole: no offset, one element */
+};
+
+struct tug_place {
+    uint64_t offset; /* elements */
+    uint32_t area;
+};
+
+struct tug_descriptor {
+    uint8_t kind;
+    uint8_t tag;   /* SEND, RECEIVE: the same at both ends */
+    uint32_t peer; /* SEND, RECEIVE: rank; COLLECT and its like: rank in the node */
+    uint64_t elements;
+    uint64_t segment; /* elements of a piece; 0: all in one */
+    uint32_t from_area, to_area;
+    uint64_t from, to; /* offsets, elements */
+    uint32_t position; /* COLLECT and its like: of the first segment in peer's channel */
+    uint32_t release;  /* ... what this rank needs next of it, when the last is done: positions
+                          below are free for the writer to overwrite */
+    uint32_t steps;    /* the session progress step of each segment */
+    uint32_t advances; /* the set of lanes that take it */
+};
+
+struct tug_lane {
+    struct tug_descriptor *descriptors;
+    uint32_t count;
+    uint32_t capacity;
+    uint32_t limit; /* the scheduling pointer at the start of a run, segments */
+    uint32_t depth; /* SEND, RECEIVE: segments that may be under way at once; 0: as the executor
+                       likes */
+};
+
+struct tug_schedule {
+    uint32_t nlanes;
+    struct tug_lane lanes[TUG_LANES_MOST];
+    uint64_t scratch; /* elements of the private area */
+    uint64_t landing; /* elements of the node's area: the same on all ranks of a node */
+    uint32_t *passes; /* [node size] segments that go through each channel in a run: the same on
+                         all ranks of a node */
+    uint32_t *first;  /* [node size] the first position this rank needs of each */
+    uint32_t node_size;
+    bool failed; /* memory ran out while it was built */
+};
+
+#define TUG_LIMIT_ALL UINT32_MAX /* a lane that waits for nobody */
+
+/* ---- building ---- */
+
+void tug_schedule_init(struct tug_schedule *schedule, uint32_t node_size);
+void tug_schedule_fini(struct tug_schedule *schedule);
+
+/* A new lane whose first `limit` segments need no step; its number. The lanes that a descriptor
+ * advances may be added later. More than TUG_LANES_MOST: failed. */
+uint32_t tug_schedule_lane(struct tug_schedule *schedule, uint32_t limit);
+
+/* Appends; memory that runs out is noted in schedule->failed. */
+void tug_lane_add(struct tug_schedule *schedule, uint32_t lane,
+                  const struct tug_descriptor *descriptor);
+
+/* ---- reading ---- */
+
+/* Segments of a descriptor (at least 1), and the elements of one of them. */
+uint32_t tug_descriptor_segments(const struct tug_descriptor *descriptor);
+uint64_t tug_descriptor_at(const struct tug_descriptor *descriptor, uint32_t segment,
+                           uint64_t *offset);
+
+/* 0, or TUG_ERR_INVALID with the reason in `why`, for a schedule that could not run by itself:
+ * steps to lanes that do not exist, places outside of their areas, positions beyond passes, more
+ * steps than segments, a lane that can never end. */
+int tug_schedule_check(const struct tug_schedule *schedule, uint64_t input, uint64_t output,
+                       char why[128]);
+
+/* For people: one line a descriptor, lanes one after another. */
+void tug_schedule_dump(const struct tug_schedule *schedule, FILE *out);
+
+#endif
