@@ -51,7 +51,7 @@ static void destroy(struct tug_request *request) {
     struct bcast *bcast = (struct bcast *)request;
     struct tug_team *team = bcast->schedule.team;
     struct tug_channel *channel = bcast->schedule.channel;
-    tug_schedule_fini(&bcast->schedule);
+    tug_schedule_end(&bcast->schedule);
     free(bcast);
     if (channel != NULL)
         tug_team_release(team, channel);
@@ -80,7 +80,7 @@ static int prepare(struct bcast *bcast, void *buffer, MPI_Count count, MPI_Datat
     return 0;
 
 fail:
-    tug_schedule_fini(schedule);
+    tug_schedule_end(schedule);
     return error;
 }
 

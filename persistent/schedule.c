@@ -59,7 +59,7 @@ int tug_schedule_bcast(struct tug_schedule *schedule, int root) {
     return error;
 }
 
-void tug_schedule_fini(struct tug_schedule *schedule) {
+void tug_schedule_end(struct tug_schedule *schedule) {
     for (int i = 0; i < TUG_LANES; i++)
         free(schedule->lanes[i].descriptors);
     tug_staging_fini(&schedule->staging);

@@ -78,6 +78,6 @@ bool tug_schedule_advance(struct tug_schedule *schedule, bool *done);
 /* True if the schedule has traffic between nodes, for which no bell rings. */
 bool tug_schedule_polls(const struct tug_schedule *schedule);
 
-void tug_schedule_fini(struct tug_schedule *schedule);
+void tug_schedule_end(struct tug_schedule *schedule);
 
 #endif

@@ -47,6 +47,8 @@ enum tug_kind {
     TUG_SIGNAL,  /* the same without data: the positions pass */
     TUG_COLLECT, /* segments of peer's channel -> to; peer is a rank of the node */
     TUG_AWAIT,   /* the same without data */
+    TUG_DRAIN,   /* waits until the node's ranks are through with all that earlier runs passed in
+                    this rank's channel: what they read on its word (LANDING) may be written */
     TUG_GATHER_REDUCE, /* to = (segment of peer's channel) op to */
     TUG_GATHER_FOLD,   /* to = to op (segment of peer's channel) */
 };
@@ -60,11 +62,6 @@ enum tug_area {
     TUG_AREA_LANDING, /* shared by the node, schedule->landing elements */
     TUG_AREA_BLOCKS,  /* this and all above: blocks that MPI describes (alltoallw: one a peer and
                          way), moved as a whole: no offset, one element */
-};
-
-struct tug_place {
-    uint64_t offset; /* elements */
-    uint32_t area;
 };
 
 struct tug_descriptor {
@@ -110,8 +107,8 @@ struct tug_schedule {
 void tug_schedule_init(struct tug_schedule *schedule, uint32_t node_size);
 void tug_schedule_fini(struct tug_schedule *schedule);
 
-/* A new lane whose first `limit` segments need no step; its number. The lanes that a descriptor
- * advances may be added later. More than TUG_LANES_MOST: failed. */
+/* A new lane whose first `limit` segments need no step; its number. More than TUG_LANES_MOST:
+ * failed. */
 uint32_t tug_schedule_lane(struct tug_schedule *schedule, uint32_t limit);
 
 /* Appends; memory that runs out is noted in schedule->failed. */

@@ -41,8 +41,7 @@ uint32_t tug_pipeline_children(const struct tug_places *places, enum tug_algorit
                                uint32_t pipeline, uint32_t root_node, uint32_t node,
                                uint32_t children[TUG_CHILDREN_MOST]);
 
-/* Hops from the root's node to the farthest. */
-uint32_t tug_pipeline_depth(const struct tug_places *places, enum tug_algorithm algorithm,
-                            uint32_t root_node);
+/* Hops from the root's node to the farthest; with one colour or two of a torus, at most. */
+uint32_t tug_pipeline_depth(const struct tug_places *places, enum tug_algorithm algorithm);
 
 #endif

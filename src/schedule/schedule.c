@@ -1,0 +1,216 @@
+#include "schedule/schedule.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tugboat/tugboat.h"
+
+/* What each kind needs said. */
+enum { FROM = 1, TO = 2, RANK = 4, CHANNEL = 8, WRITES_CHANNEL = 16 };
+
+static const struct {
+    const char *name;
+    unsigned needs;
+} kinds[] = {
+    [TUG_NOP] = {"no-op", 0},
+    [TUG_COPY] = {"copy", FROM | TO},
+    [TUG_REDUCE] = {"reduce", FROM | TO},
+    [TUG_FOLD] = {"fold", FROM | TO},
+    [TUG_SEND] = {"send", FROM | RANK},
+    [TUG_RECEIVE] = {"receive", TO | RANK},
+    [TUG_PUBLISH] = {"publish", FROM | WRITES_CHANNEL},
+    [TUG_SIGNAL] = {"signal", WRITES_CHANNEL},
+    [TUG_COLLECT] = {"collect", TO | CHANNEL},
+    [TUG_AWAIT] = {"await", CHANNEL},
+    [TUG_DRAIN] = {"drain", 0},
+    [TUG_GATHER_REDUCE] = {"gather-reduce", TO | CHANNEL},
+    [TUG_GATHER_FOLD] = {"gather-fold", TO | CHANNEL},
+};
+
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* ---- building ---- */
+
+void tug_schedule_init(struct tug_schedule *schedule, uint32_t node_size) {
+    memset(schedule, 0, sizeof(*schedule));
+    schedule->node_size = node_size;
+    schedule->passes = calloc(2 * (size_t)node_size, sizeof(*schedule->passes));
+    schedule->first = schedule->passes + node_size;
+    schedule->failed = schedule->passes == NULL;
+}
+
+void tug_schedule_fini(struct tug_schedule *schedule) {
+    for (uint32_t l = 0; l < schedule->nlanes; l++)
+        free(schedule->lanes[l].descriptors);
+    free(schedule->passes);
+    memset(schedule, 0, sizeof(*schedule));
+}
+
+uint32_t tug_schedule_lane(struct tug_schedule *schedule, uint32_t limit) {
+    if (schedule->nlanes == TUG_LANES_MOST) {
+        schedule->failed = true;
+        return TUG_LANES_MOST - 1;
+    }
+    schedule->lanes[schedule->nlanes].limit = limit;
+    return schedule->nlanes++;
+}
+
+void tug_lane_add(struct tug_schedule *schedule, uint32_t number,
+                  const struct tug_descriptor *descriptor) {
+    struct tug_lane *lane = &schedule->lanes[number];
+    if (lane->count == lane->capacity) {
+        uint32_t capacity = lane->capacity == 0 ? 2 : 2 * lane->capacity;
+        struct tug_descriptor *grown =
+            realloc(lane->descriptors, capacity * sizeof(*lane->descriptors));
+        if (grown == NULL) {
+            schedule->failed = true;
+            return;
+        }
+        lane->descriptors = grown;
+        lane->capacity = capacity;
+    }
+    lane->descriptors[lane->count++] = *descriptor;
+}
+
+/* ---- reading ---- */
+
+uint32_t tug_descriptor_segments(const struct tug_descriptor *descriptor) {
+    if (descriptor->segment == 0 || descriptor->elements <= descriptor->segment)
+        return 1;
+    return (uint32_t)((descriptor->elements - 1) / descriptor->segment + 1);
+}
+
+uint64_t tug_descriptor_at(const struct tug_descriptor *descriptor, uint32_t segment,
+                           uint64_t *offset) {
+    uint64_t begin = segment * descriptor->segment;
+    uint64_t left = descriptor->elements - begin;
+    *offset = begin;
+    return descriptor->segment != 0 && left > descriptor->segment ? descriptor->segment : left;
+}
+
+static uint64_t room_of(const struct tug_schedule *schedule, uint32_t area, uint64_t input,
+                        uint64_t output) {
+    switch (area) {
+    case TUG_AREA_NONE:
+        return 0;
+    case TUG_AREA_INPUT:
+        return input;
+    case TUG_AREA_OUTPUT:
+        return output;
+    case TUG_AREA_SCRATCH:
+        return schedule->scratch;
+    case TUG_AREA_LANDING:
+        return schedule->landing;
+    default:
+        return 1;
+    }
+}
+
+static bool outside(const struct tug_schedule *schedule, uint32_t area, uint64_t offset,
+                    uint64_t elements, uint64_t input, uint64_t output) {
+    uint64_t room = room_of(schedule, area, input, output);
+    return area == TUG_AREA_NONE || offset > room || elements > room - offset;
+}
+
+static const char *wrong_with(const struct tug_schedule *schedule,
+                              const struct tug_descriptor *descriptor, uint64_t input,
+                              uint64_t output) {
+    if (descriptor->kind >= KINDS)
+        return "unknown kind";
+    unsigned needs = kinds[descriptor->kind].needs;
+    uint64_t n = descriptor->elements;
+    uint32_t segments = tug_descriptor_segments(descriptor);
+    if (needs & FROM && n > 0 &&
+        outside(schedule, descriptor->from_area, descriptor->from, n, input, output))
+        return "reads outside of its area";
+    if (needs & TO && n > 0 &&
+        outside(schedule, descriptor->to_area, descriptor->to, n, input, output))
+        return "writes outside of its area";
+    if (schedule->nlanes < TUG_LANES_MOST && descriptor->advances >> schedule->nlanes != 0)
+        return "steps to a lane that does not exist";
+    if (needs & CHANNEL) {
+        if (descriptor->peer >= schedule->node_size)
+            return "reads the channel of a rank that is not on the node";
+        if (descriptor->position < schedule->first[descriptor->peer] ||
+            descriptor->position + segments > schedule->passes[descriptor->peer])
+            return "reads what does not pass in a channel";
+    }
+    return NULL;
+}
+
+int tug_schedule_check(const struct tug_schedule *schedule, uint64_t input, uint64_t output,
+                       char why[128]) {
+    uint64_t steps[TUG_LANES_MOST] = {0};
+    for (uint32_t l = 0; l < schedule->nlanes; l++)
+        for (uint32_t d = 0; d < schedule->lanes[l].count; d++) {
+            const struct tug_descriptor *descriptor = &schedule->lanes[l].descriptors[d];
+            const char *wrong = wrong_with(schedule, descriptor, input, output);
+            if (wrong != NULL) {
+                snprintf(why, 128, "lane %" PRIu32 ", descriptor %" PRIu32 ": %s", l, d, wrong);
+                return TUG_ERR_INVALID;
+            }
+            for (uint32_t to = 0; to < schedule->nlanes; to++)
+                if (descriptor->advances >> to & 1)
+                    steps[to] += (uint64_t)tug_descriptor_segments(descriptor) * descriptor->steps;
+        }
+    for (uint32_t l = 0; l < schedule->nlanes; l++) {
+        const struct tug_lane *lane = &schedule->lanes[l];
+        uint64_t segments = 0;
+        for (uint32_t d = 0; d < lane->count; d++)
+            segments += tug_descriptor_segments(&lane->descriptors[d]);
+        if (lane->limit != TUG_LIMIT_ALL && lane->limit + steps[l] < segments) {
+            snprintf(why, 128, "lane %" PRIu32 " has %" PRIu64 " segments and %" PRIu64 " steps", l,
+                     segments, lane->limit + steps[l]);
+            return TUG_ERR_INVALID;
+        }
+    }
+    return 0;
+}
+
+static void print_place(FILE *out, const char *word, uint32_t area, uint64_t offset) {
+    static const char *const names[] = {"nothing", "input", "output", "scratch", "landing"};
+    if (area < TUG_AREA_BLOCKS)
+        fprintf(out, " %s %s+%" PRIu64, word, names[area], offset);
+    else
+        fprintf(out, " %s block %" PRIu32, word, area - TUG_AREA_BLOCKS);
+}
+
+static void print_descriptor(FILE *out, const struct tug_descriptor *descriptor) {
+    unsigned needs = kinds[descriptor->kind].needs;
+    uint32_t segments = tug_descriptor_segments(descriptor);
+    fprintf(out, "    %-14s", kinds[descriptor->kind].name);
+    if (needs & (FROM | TO))
+        fprintf(out, "%" PRIu64 " in %" PRIu32, descriptor->elements, segments);
+    else if (segments > 1)
+        fprintf(out, "x %" PRIu32, segments);
+    if (needs & FROM)
+        print_place(out, "from", descriptor->from_area, descriptor->from);
+    if (needs & TO)
+        print_place(out, "to", descriptor->to_area, descriptor->to);
+    if (needs & RANK)
+        fprintf(out, ", rank %" PRIu32 " tag %u", descriptor->peer, descriptor->tag);
+    if (needs & CHANNEL)
+        fprintf(out, ", channel %" PRIu32 " from %" PRIu32 ", then free to %" PRIu32,
+                descriptor->peer, descriptor->position, descriptor->release);
+    if (descriptor->advances != 0) {
+        fprintf(out, "; +%" PRIu32 " to", descriptor->steps);
+        for (uint32_t l = 0; l < TUG_LANES_MOST; l++)
+            if (descriptor->advances >> l & 1)
+                fprintf(out, " %" PRIu32, l);
+    }
+    fputc('\n', out);
+}
+
+void tug_schedule_dump(const struct tug_schedule *schedule, FILE *out) {
+    for (uint32_t l = 0; l < schedule->nlanes; l++) {
+        const struct tug_lane *lane = &schedule->lanes[l];
+        fprintf(out, "lane %" PRIu32 ", limit ", l);
+        if (lane->limit == TUG_LIMIT_ALL)
+            fprintf(out, "none\n");
+        else
+            fprintf(out, "%" PRIu32 "\n", lane->limit);
+        for (uint32_t d = 0; d < lane->count; d++)
+            print_descriptor(out, &lane->descriptors[d]);
+    }
+}
