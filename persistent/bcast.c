@@ -38,6 +38,19 @@ static size_t segment_for(const struct tug_team *team, size_t bytes) {
     return segment;
 }
 
+static struct tug_bcast_plan plan_for(const struct tug_team *team, size_t bytes, int root) {
+    struct tug_bcast_plan plan = {.algorithm = TUG_CHAIN,
+                                  .phases = TUG_RELAY,
+                                  .root = (uint32_t)root,
+                                  .elements = bytes,
+                                  .segment = segment_for(team, bytes)};
+    if (tug_settings.pipelines != TUG_PIPELINES_AUTO)
+        plan.algorithm = (enum tug_algorithm)(tug_settings.pipelines - 1);
+    if (tug_settings.phases != TUG_PHASES_AUTO)
+        plan.phases = (enum tug_phases)(tug_settings.phases - 1);
+    return plan;
+}
+
 static bool advance(struct tug_job *job, bool *done) {
     struct bcast *bcast = (struct bcast *)job;
     bool moved = tug_session_advance(&bcast->session, done);
@@ -80,11 +93,7 @@ static int prepare(struct bcast *bcast, void *buffer, MPI_Count count, MPI_Datat
         return error;
     size_t bytes = (size_t)(count * bcast->staging.size);
     bcast->staging.packs = team->rank == root;
-    bcast->plan = (struct tug_bcast_plan){.algorithm = TUG_CHAIN,
-                                          .phases = TUG_RELAY,
-                                          .root = (uint32_t)root,
-                                          .elements = bytes,
-                                          .segment = segment_for(team, bytes)};
+    bcast->plan = plan_for(team, bytes, root);
     error =
         tug_compile_bcast(&session->schedule, &team->places, &bcast->plan, (uint32_t)team->rank);
     if (error)

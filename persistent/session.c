@@ -40,6 +40,7 @@ static size_t aside_for(const struct tug_session *session, const struct tug_desc
 static size_t survey(struct tug_session *session) {
     size_t aside = 0;
     uint64_t filled = 0;
+    uint32_t filler = TUG_LANES_MOST;
     session->polls = false;
     session->unpacks_in_order = true;
     for (uint32_t l = 0; l < session->schedule.nlanes; l++) {
@@ -51,8 +52,9 @@ static size_t survey(struct tug_session *session) {
             session->polls |= is_transfer(d);
             if (d->to_area != TUG_AREA_OUTPUT || d->kind == TUG_SEND || d->kind == TUG_PUBLISH)
                 continue;
-            session->unpacks_in_order &= d->to == filled;
+            session->unpacks_in_order &= d->to == filled && (l == filler || filled == 0);
             filled = d->to + d->elements;
+            filler = l;
         }
     }
     return aside;

@@ -33,6 +33,9 @@ static int map_nodes(struct tug_team *team) {
         node_of[r] = node_of[r] == r ? (uint32_t)team->nnodes++ : node_of[node_of[r]];
     int error = tug_places_init(&team->places, (uint32_t)team->nranks, node_of);
     free(node_of);
+    const uint32_t *torus = tug_settings.torus;
+    if ((uint64_t)torus[0] * torus[1] * torus[2] == (uint64_t)team->nnodes)
+        memcpy(team->places.torus, torus, sizeof(team->places.torus));
     return tug_all_agree(team->comm, error == 0) ? 0 : TUG_ERR_NO_MEMORY;
 }
 
