@@ -20,37 +20,39 @@ static void wait_for_readers(const struct tug_team *team, const struct tug_chann
                              uint64_t count) {
     struct tug_backoff backoff = {0};
     for (int r = 1; r < team->node_size; r++)
-        while (atomic_load(&channel->reads[r].count) < count)
+        while (atomic_load(&channel->rings[0].reads[r].count) < count)
             relax(&backoff);
 }
 
 static void write_segments(const struct tug_team *team, struct tug_channel *channel,
                            const unsigned char *buffer, bool streaming) {
-    for (uint64_t i = 0; i < RINGFULS * TUG_CHANNEL_SLOTS; i++) {
-        unsigned slot = i % TUG_CHANNEL_SLOTS;
-        unsigned char *to = channel->data + slot * channel->slot_bytes;
-        const unsigned char *from = buffer + slot * channel->slot_bytes;
-        if (i >= TUG_CHANNEL_SLOTS)
-            wait_for_readers(team, channel, channel->position + i + 1 - TUG_CHANNEL_SLOTS);
+    for (uint64_t i = 0; i < RINGFULS * TUG_SEGMENT_SLOTS; i++) {
+        unsigned slot = i % TUG_SEGMENT_SLOTS;
+        unsigned char *to = channel->rings[0].data + slot * channel->has.slot_bytes;
+        const unsigned char *from = buffer + slot * channel->has.slot_bytes;
+        if (i >= TUG_SEGMENT_SLOTS)
+            wait_for_readers(team, channel, channel->rings[0].position + i + 1 - TUG_SEGMENT_SLOTS);
         if (streaming)
-            tug_copy_streaming(to, from, channel->slot_bytes);
+            tug_copy_streaming(to, from, channel->has.slot_bytes);
         else
-            memcpy(to, from, channel->slot_bytes);
-        atomic_store(&channel->heads[slot].number, channel->position + i + 1);
+            memcpy(to, from, channel->has.slot_bytes);
+        atomic_store(&channel->rings[0].heads[slot].number, channel->rings[0].position + i + 1);
     }
-    wait_for_readers(team, channel, channel->position + RINGFULS * TUG_CHANNEL_SLOTS);
+    wait_for_readers(team, channel, channel->rings[0].position + RINGFULS * TUG_SEGMENT_SLOTS);
 }
 
 static void read_segments(const struct tug_team *team, struct tug_channel *channel,
                           unsigned char *buffer) {
     struct tug_backoff backoff = {0};
-    for (uint64_t i = 0; i < RINGFULS * TUG_CHANNEL_SLOTS; i++) {
-        unsigned slot = i % TUG_CHANNEL_SLOTS;
-        while (atomic_load(&channel->heads[slot].number) != channel->position + i + 1)
+    for (uint64_t i = 0; i < RINGFULS * TUG_SEGMENT_SLOTS; i++) {
+        unsigned slot = i % TUG_SEGMENT_SLOTS;
+        while (atomic_load(&channel->rings[0].heads[slot].number) !=
+               channel->rings[0].position + i + 1)
             relax(&backoff);
-        memcpy(buffer + slot * channel->slot_bytes, channel->data + slot * channel->slot_bytes,
-               channel->slot_bytes);
-        atomic_store(&channel->reads[team->node_rank].count, channel->position + i + 1);
+        memcpy(buffer + slot * channel->has.slot_bytes,
+               channel->rings[0].data + slot * channel->has.slot_bytes, channel->has.slot_bytes);
+        atomic_store(&channel->rings[0].reads[team->node_rank].count,
+                     channel->rings[0].position + i + 1);
     }
 }
 
@@ -62,18 +64,18 @@ static uint64_t time_round(const struct tug_team *team, struct tug_channel *chan
         write_segments(team, channel, buffer, streaming);
     else
         read_segments(team, channel, buffer);
-    channel->position += RINGFULS * TUG_CHANNEL_SLOTS;
+    channel->rings[0].position += RINGFULS * TUG_SEGMENT_SLOTS;
     if (team->node_rank == 0)
-        atomic_store(&channel->reads[0].count, channel->position);
+        atomic_store(&channel->rings[0].reads[0].count, channel->rings[0].position);
     return tug_clock_ns() - start;
 }
 
 void tug_probe_channel(struct tug_team *team, struct tug_channel *channel) {
-    size_t bytes = TUG_CHANNEL_SLOTS * channel->slot_bytes;
+    size_t bytes = TUG_SEGMENT_SLOTS * channel->has.slot_bytes;
     unsigned char *buffer = malloc(bytes);
     /* a rank without memory for it takes part with the channel's own: the figures suffer, nothing
      * else */
-    unsigned char *data = buffer != NULL ? buffer : channel->data;
+    unsigned char *data = buffer != NULL ? buffer : channel->rings[0].data;
     uint64_t best[2] = {UINT64_MAX, UINT64_MAX};
     if (buffer != NULL)
         memset(buffer, 1, bytes);

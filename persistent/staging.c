@@ -1,5 +1,6 @@
 #include "persistent/staging.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "host/host.h"
@@ -97,7 +98,8 @@ int tug_staging_pack_to(struct tug_staging *staging, size_t bytes) {
 int tug_staging_unpack_to(struct tug_staging *staging, size_t bytes) {
     if (staging->type == MPI_DATATYPE_NULL || staging->packs)
         return MPI_SUCCESS;
-    MPI_Count upto = (MPI_Count)bytes / staging->size;
+    bool all = bytes / (size_t)staging->size >= (size_t)staging->count;
+    MPI_Count upto = all ? staging->count : (MPI_Count)bytes / staging->size;
     MPI_Count elements = upto - staging->converted;
     if (elements <= 0)
         return MPI_SUCCESS;

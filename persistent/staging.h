@@ -36,8 +36,8 @@ static inline void tug_staging_start(struct tug_staging *staging) {
  * an MPI error. */
 int tug_staging_pack_to(struct tug_staging *staging, size_t bytes);
 
-/* The first `bytes` bytes have arrived: unpacks the elements that are complete. 0 or an MPI error.
- */
+/* The first `bytes` bytes have arrived (more than there are: all): unpacks the elements that are
+ * complete. 0 or an MPI error. */
 int tug_staging_unpack_to(struct tug_staging *staging, size_t bytes);
 
 #endif

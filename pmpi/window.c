@@ -217,7 +217,7 @@ static void find_neighbours(struct tug_window *window, const struct tug_team *te
     window->nranks = team->nranks;
     window->near = calloc(((size_t)team->nranks + 63) / 64, sizeof(uint64_t));
     for (int r = 0; window->near != NULL && r < team->nranks; r++)
-        if (team->node_of[r] == team->node_of[team->rank])
+        if (team->places.node_of[r] == team->places.node_of[team->rank])
             window->near[r / 64] |= (uint64_t)1 << (r % 64);
 }
 

@@ -46,6 +46,7 @@ static bool parse_affinity(const struct setting *setting, const char *text);
 static bool parse_stats(const struct setting *setting, const char *text);
 static bool parse_transports(const struct setting *setting, const char *text);
 static bool parse_device(const struct setting *setting, const char *text);
+static bool parse_torus(const struct setting *setting, const char *text);
 
 static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
 static const char *const rma_choices[] = {"auto", "packet", "native", "off", NULL};
@@ -53,6 +54,9 @@ static const char *const rma_choices[] = {"auto", "packet", "native", "off", NUL
 static const char *const ways[] = {"self", "mapped", "cma", "shm", "verbs", "native", "mpi", NULL};
 #define TRANSPORTS_INITIAL "self,mapped,cma,shm,verbs,mpi"
 static const char *const verbose_choices[] = {"quiet", "warn", "info", "debug", NULL};
+
+static const char *const pipelines_choices[] = {"auto", "chain", "binomial", "trinary", NULL};
+static const char *const phases_choices[] = {"auto", "relay", "two-phase", NULL};
 
 static const struct setting settings[] = {
     {.name = "TUGBOAT",
@@ -153,6 +157,32 @@ static const struct setting settings[] = {
      .parse = parse_number,
      .field = &tug_settings.segment_bytes,
      .number = {.least = 4096, .most = 4194304, .unit_suffix = true, .zero_too = true}},
+    {.name = "TUGBOAT_PIPELINES",
+     .type = "choice",
+     .initial = "auto",
+     .range = "auto, chain, binomial, trinary",
+     .help = "how a persistent broadcast goes from node to node: as the model expects to be "
+             "fastest, or by this way",
+     .parse = parse_choice,
+     .field = &tug_settings.pipelines,
+     .choices = pipelines_choices},
+    {.name = "TUGBOAT_PHASES",
+     .type = "choice",
+     .initial = "auto",
+     .range = "auto, relay, two-phase",
+     .help = "how it goes from one rank of a node to the others: each segment as it arrives, or "
+             "all together when all have arrived",
+     .parse = parse_choice,
+     .field = &tug_settings.phases,
+     .choices = phases_choices},
+    {.name = "TUGBOAT_TORUS",
+     .type = "torus",
+     .initial = "none",
+     .range = "none, or the nodes along three axes such as 4x3x2",
+     .help = "the network's shape, for trinary pipelines; nodes are counted along the first axis "
+             "first, in the order of their first ranks; communicators of other sizes see none",
+     .parse = parse_torus,
+     .field = tug_settings.torus},
     {.name = "TUGBOAT_VERBS_DEVICE",
      .type = "device",
      .initial = "auto",
@@ -324,6 +354,25 @@ static bool parse_device(const struct setting *setting, const char *text) {
     snprintf(tug_settings.verbs_device, sizeof tug_settings.verbs_device, "%.*s", (int)length,
              text);
     tug_settings.verbs_port = (unsigned)port;
+    return true;
+}
+
+/* XxYxZ, each 1 to 1048576. */
+static bool parse_torus(const struct setting *setting, const char *text) {
+    uint32_t sides[3] = {0};
+    if (strcmp(text, "none") != 0) {
+        for (int i = 0; i < 3; i++) {
+            char *end;
+            if (!isdigit((unsigned char)*text))
+                return false;
+            unsigned long side = strtoul(text, &end, 10);
+            if (side < 1 || side > 1048576 || *end != (i < 2 ? 'x' : '\0'))
+                return false;
+            sides[i] = (uint32_t)side;
+            text = end + 1;
+        }
+    }
+    memcpy(setting->field, sides, sizeof sides);
     return true;
 }
 

@@ -48,6 +48,19 @@ enum tug_way {
     TUG_WAY_MPI = 64,    /* packets by messages of the host MPI */
 };
 
+enum tug_pipelines_choice { /* above auto: enum tug_algorithm + 1 (schedule/trees.h) */
+                            TUG_PIPELINES_AUTO,
+                            TUG_PIPELINES_CHAIN,
+                            TUG_PIPELINES_BINOMIAL,
+                            TUG_PIPELINES_TRINARY,
+};
+
+enum tug_phases_choice { /* above auto: enum tug_phases + 1 (schedule/bcast.h) */
+                         TUG_PHASES_AUTO,
+                         TUG_PHASES_RELAY,
+                         TUG_PHASES_TWO,
+};
+
 enum tug_verbose {
     TUG_VERBOSE_QUIET, /* errors only */
     TUG_VERBOSE_WARN,
@@ -73,6 +86,9 @@ struct tug_settings {
     const char *stats;        /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
     enum tug_verbose verbose; /* TUGBOAT_VERBOSE */
     uint64_t segment_bytes;   /* TUGBOAT_SEGMENT, 0 = chosen by the model */
+    enum tug_pipelines_choice pipelines;       /* TUGBOAT_PIPELINES */
+    enum tug_phases_choice phases;             /* TUGBOAT_PHASES */
+    uint32_t torus[3];                         /* TUGBOAT_TORUS: nodes along x, y, z; 0: none */
     char verbs_device[TUG_VERBS_NAME_MAX + 1]; /* TUGBOAT_VERBS_DEVICE without port, or "auto" */
     unsigned verbs_port;                       /* ... its port, 0: any */
 };

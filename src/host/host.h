@@ -54,6 +54,7 @@
     X(Pack_c)                                                                                      \
     X(Pack_size_c)                                                                                 \
     X(Reduce)                                                                                      \
+    X(Reduce_local_c)                                                                              \
     X(Type_commit)                                                                                 \
     X(Type_contiguous)                                                                             \
     X(Type_create_keyval)                                                                          \

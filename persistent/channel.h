@@ -1,0 +1,83 @@
+/* Channels: memory through which the ranks of a node hand each other the segments of a collective.
+ *
+ * A channel is a bundle of *rings*, each with one writer and many readers, and, if wanted, a
+ * *landing*: memory of the message's size for all to read. A request uses one channel, and of it
+ * one ring for each rank of the node that writes.
+ *
+ *     channel:  | ring 0 | ring 1 | ... | landing |
+ *     ring:     | read count of node rank 0 | 1 | ... | slot head 0 | ... | slot data 0 | ...
+ *                 (a cache line each)                   (a cache line each)
+ *
+ * A slot's head carries the number of the segment it holds, and, if the segment is that small, the
+ * data too: one cache miss brings both. A reader's count says what it needs next; the writer
+ * reuses a slot when all are past it. Numbers only grow, over all runs of all requests that use the
+ * channel one after another, whoever writes, so nothing is ever reset.
+ *
+ * Cut out of the arena of a team (arena.h), never given back to it, used again by later requests.
+ * Made and chosen collectively; used by the holder of the baton only.
+ */
+#ifndef TUG_PERSISTENT_CHANNEL_H
+#define TUG_PERSISTENT_CHANNEL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tug_team;
+
+#define TUG_SEGMENT_SLOTS 8
+#define TUG_SLOT_INLINE 56  /* bytes of data that ride in a slot's head */
+#define TUG_CHANNEL_TAGS 64 /* tags of its messages between nodes */
+
+struct tug_slot_head {
+    _Atomic uint64_t number; /* segments that have passed when it is there: position + 1 */
+    unsigned char data[TUG_SLOT_INLINE];
+} __attribute__((aligned(64)));
+
+struct tug_read_count {
+    _Atomic uint64_t count; /* position that this node rank needs next */
+} __attribute__((aligned(64)));
+
+/* One rank's view of a ring. */
+struct tug_segment_ring {
+    struct tug_read_count *reads; /* [node size] */
+    struct tug_slot_head *heads;  /* [TUG_SEGMENT_SLOTS] */
+    unsigned char *data;          /* TUG_SEGMENT_SLOTS x slot_bytes */
+    uint64_t position;            /* segments of all runs that are over, on every rank alike */
+    uint64_t reads_seen;          /* writer: all readers are past it */
+};
+
+/* Classes of channels by slot size, for what is measured once a class: 4 KiB, 8 KiB, ... */
+#define TUG_CHANNEL_CLASSES 16
+
+/* What a request needs. The same on all ranks. */
+struct tug_channel_needs {
+    size_t slot_bytes;    /* 0: nothing but what rides in a slot's head */
+    size_t landing_bytes; /* 0: no landing */
+    uint32_t rings;       /* writers on a node, at most */
+};
+
+struct tug_channel {
+    struct tug_channel_needs has;
+    struct tug_segment_ring *rings; /* [has.rings]; NULL if every rank is alone on its node */
+    unsigned char *landing;         /* NULL without */
+    _Atomic uint32_t *streaming;    /* shared: write past the caches (copy.h) */
+    int index;                      /* in the team's list */
+    bool busy;                      /* a request of this rank uses it */
+};
+
+/* A channel that no rank uses, for one request. Collective over the team, the same answer on all
+ * ranks: 0, TUG_ERR_NO_MEMORY if shared memory (or the host's tags) run out, TUG_ERR_INVALID if
+ * the ranks' messages (`bytes`) differ or any of them is not willing (it could not prepare its
+ * part). */
+int tug_channel_take(struct tug_team *team, const struct tug_channel_needs *needs, uint64_t bytes,
+                     bool willing, struct tug_channel **channel);
+
+/* Ends a request's use of team and channel. Local. */
+void tug_channel_release(struct tug_team *team, struct tug_channel *channel);
+
+/* With the team. */
+void tug_channel_free_all(struct tug_team *team);
+
+#endif

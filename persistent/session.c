@@ -1,0 +1,456 @@
+#include "persistent/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/host.h"
+#include "persistent/copy.h"
+#include "tugboat/tugboat.h"
+
+static bool is_transfer(const struct tug_descriptor *descriptor) {
+    return descriptor->kind == TUG_SEND || descriptor->kind == TUG_RECEIVE;
+}
+
+static void note(struct tug_session *session, int error) {
+    if (session->error == MPI_SUCCESS)
+        session->error = error;
+}
+
+/* ---- making ---- */
+
+/* Bytes that one segment of the descriptor may have to be put aside: an operation that does not
+ * commute, or a copy between layouts. */
+static size_t aside_for(const struct tug_session *session, const struct tug_descriptor *d) {
+    uint64_t offset;
+    size_t elements = (size_t)tug_descriptor_at(d, 0, &offset);
+    bool folds = d->kind == TUG_FOLD || d->kind == TUG_GATHER_FOLD;
+    if (folds && session->reduction == NULL)
+        return elements * session->areas[d->to_area].extent;
+    if (d->kind != TUG_COPY)
+        return 0;
+    const struct tug_area_memory *from = &session->areas[d->from_area];
+    if (from->dense && session->areas[d->to_area].dense)
+        return 0;
+    MPI_Count size = 0;
+    tug_host.Pack_size_c((MPI_Count)elements * from->count, from->type, MPI_COMM_SELF, &size);
+    return (size_t)size;
+}
+
+/* One pass over all descriptors for what the session wants to know of them. */
+static size_t survey(struct tug_session *session) {
+    size_t aside = 0;
+    uint64_t filled = 0;
+    uint32_t filler = TUG_LANES_MOST;
+    session->polls = false;
+    session->unpacks_in_order = true;
+    for (uint32_t l = 0; l < session->schedule.nlanes; l++) {
+        const struct tug_lane *lane = &session->schedule.lanes[l];
+        for (uint32_t i = 0; i < lane->count; i++) {
+            const struct tug_descriptor *d = &lane->descriptors[i];
+            size_t bytes = aside_for(session, d);
+            aside = bytes > aside ? bytes : aside;
+            session->polls |= is_transfer(d);
+            if (d->to_area != TUG_AREA_OUTPUT || d->kind == TUG_SEND || d->kind == TUG_PUBLISH)
+                continue;
+            session->unpacks_in_order &= d->to == filled && (l == filler || filled == 0);
+            filled = d->to + d->elements;
+            filler = l;
+        }
+    }
+    return aside;
+}
+
+uint32_t tug_session_rings(const struct tug_session *session) {
+    uint32_t rings = 0;
+    for (uint32_t w = 0; w < session->schedule.node_size; w++)
+        rings += session->schedule.passes[w] > 0;
+    return rings;
+}
+
+int tug_session_init(struct tug_session *session) {
+    struct tug_schedule *schedule = &session->schedule;
+    size_t aside = survey(session);
+    session->lanes = calloc(schedule->nlanes + 1, sizeof(*session->lanes));
+    session->ring_of = calloc(schedule->node_size, sizeof(*session->ring_of));
+    session->aside = aside > 0 ? malloc(aside) : NULL;
+    if (session->lanes == NULL || session->ring_of == NULL || (aside > 0 && session->aside == NULL))
+        return TUG_ERR_NO_MEMORY;
+    uint32_t ring = 0;
+    for (uint32_t w = 0; w < schedule->node_size; w++)
+        if (schedule->passes[w] > 0)
+            session->ring_of[w] = ring++;
+    return 0;
+}
+
+void tug_session_fini(struct tug_session *session) {
+    tug_schedule_fini(&session->schedule);
+    free(session->lanes);
+    free(session->ring_of);
+    free(session->aside);
+}
+
+/* ---- rings ---- */
+
+static struct tug_segment_ring *ring_of(const struct tug_session *session, uint32_t writer) {
+    return &session->channel->rings[session->ring_of[writer]];
+}
+
+static uint32_t me(const struct tug_session *session) {
+    return (uint32_t)session->team->node_rank;
+}
+
+static void ring_bell(const struct tug_session *session, uint32_t node_rank) {
+    tug_bell_ring(tug_team_bell(session->team, (int)node_rank), true);
+}
+
+/* This rank needs nothing below the position any more. */
+static void release(const struct tug_session *session, uint32_t writer, uint64_t position) {
+    /* release: our reads of what lies below are over; seq_cst: before the look at the bell. Pairs
+     * with all_past(). */
+    atomic_store(&ring_of(session, writer)->reads[me(session)].count, position);
+    ring_bell(session, writer);
+}
+
+/* True if all other ranks of the node need nothing below the position of our ring. */
+static bool all_past(const struct tug_session *session, struct tug_segment_ring *ring,
+                     uint64_t position) {
+    if (position <= ring->reads_seen)
+        return true;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t r = 0; r < session->schedule.node_size; r++) {
+        /* acquire: what they read below is over; seq_cst: the second look before we sleep. Pairs
+         * with release(). */
+        uint64_t count = r == me(session) ? UINT64_MAX : atomic_load(&ring->reads[r].count);
+        least = count < least ? count : least;
+    }
+    ring->reads_seen = least;
+    return position <= least;
+}
+
+/* The next segment of our ring is there. */
+static void announce(struct tug_session *session, struct tug_slot_head *head, uint64_t position) {
+    /* release: the data before its number; seq_cst: before the look at the readers' bells */
+    atomic_store(&head->number, position + 1);
+    session->published++;
+    for (uint32_t r = 0; r < session->schedule.node_size; r++)
+        if (r != me(session))
+            ring_bell(session, r);
+}
+
+/* from == NULL: a signal. */
+static bool publish(struct tug_session *session, const unsigned char *from, size_t bytes) {
+    struct tug_segment_ring *ring = ring_of(session, me(session));
+    uint64_t position = ring->position + session->published;
+    if (position >= TUG_SEGMENT_SLOTS && !all_past(session, ring, position + 1 - TUG_SEGMENT_SLOTS))
+        return false;
+    unsigned slot = position % TUG_SEGMENT_SLOTS;
+    unsigned char *data = ring->data + slot * session->channel->has.slot_bytes;
+    if (from == NULL)
+        ;
+    else if (bytes <= TUG_SLOT_INLINE)
+        memcpy(ring->heads[slot].data, from, bytes);
+    else if (atomic_load_explicit(session->channel->streaming, memory_order_relaxed))
+        tug_copy_streaming(data, from, bytes);
+    else
+        memcpy(data, from, bytes);
+    announce(session, &ring->heads[slot], position);
+    return true;
+}
+
+/* The data of a segment of a writer, or NULL while it is not there. */
+static const unsigned char *arrived(const struct tug_session *session, uint32_t writer,
+                                    uint32_t segment, size_t bytes) {
+    struct tug_segment_ring *ring = ring_of(session, writer);
+    uint64_t position = ring->position + segment;
+    unsigned slot = position % TUG_SEGMENT_SLOTS;
+    struct tug_slot_head *head = &ring->heads[slot];
+    /* acquire: pairs with announce(); seq_cst: the second look before sleeping on our bell */
+    if (atomic_load(&head->number) != position + 1)
+        return NULL;
+    return bytes <= TUG_SLOT_INLINE ? head->data
+                                    : ring->data + slot * session->channel->has.slot_bytes;
+}
+
+/* ---- what descriptors do ---- */
+
+/* A segment of a descriptor, in memory. */
+struct piece {
+    const struct tug_area_memory *from_area, *to_area;
+    unsigned char *from, *to;
+    size_t elements;
+    size_t end; /* of it in OUTPUT, bytes; staging */
+};
+
+static struct piece piece_of(const struct tug_session *session, const struct tug_descriptor *d,
+                             uint32_t segment) {
+    uint64_t offset;
+    struct piece piece = {.from_area = &session->areas[d->from_area],
+                          .to_area = &session->areas[d->to_area]};
+    piece.elements = (size_t)tug_descriptor_at(d, segment, &offset);
+    piece.from = piece.from_area->base + (d->from + offset) * piece.from_area->extent;
+    piece.to = piece.to_area->base + (d->to + offset) * piece.to_area->extent;
+    return piece;
+}
+
+/* Bytes of OUTPUT are going to be read as far as the end of a piece. */
+static void pack(struct tug_session *session, const struct tug_descriptor *d,
+                 const struct piece *piece) {
+    if (session->staging != NULL && d->from_area == TUG_AREA_OUTPUT)
+        note(session,
+             tug_staging_pack_to(session->staging, (size_t)(piece->from - piece->from_area->base) +
+                                                       piece->elements * piece->from_area->extent));
+}
+
+/* Bytes of OUTPUT are there as far as the end of a piece. */
+static void unpack(struct tug_session *session, const struct tug_descriptor *d,
+                   const struct piece *piece) {
+    if (session->staging != NULL && d->to_area == TUG_AREA_OUTPUT && session->unpacks_in_order)
+        note(session,
+             tug_staging_unpack_to(session->staging, (size_t)(piece->to - piece->to_area->base) +
+                                                         piece->elements * piece->to_area->extent));
+}
+
+static void copy(struct tug_session *session, const struct piece *piece) {
+    const struct tug_area_memory *from = piece->from_area;
+    const struct tug_area_memory *to = piece->to_area;
+    MPI_Count n = (MPI_Count)piece->elements;
+    if (from->dense && to->dense) {
+        size_t bytes = piece->elements * from->extent;
+        if (session->streams)
+            tug_copy_streaming(piece->to, piece->from, bytes);
+        else
+            memcpy(piece->to, piece->from, bytes);
+        return;
+    }
+    MPI_Count size = 0;
+    MPI_Count packed = 0;
+    MPI_Count unpacked = 0;
+    note(session, tug_host.Pack_size_c(n * from->count, from->type, MPI_COMM_SELF, &size));
+    note(session, tug_host.Pack_c(piece->from, n * from->count, from->type, session->aside, size,
+                                  &packed, MPI_COMM_SELF));
+    note(session, tug_host.Unpack_c(session->aside, packed, &unpacked, piece->to, n * to->count,
+                                    to->type, MPI_COMM_SELF));
+}
+
+/* to = from op to, or, if it folds, to = to op from. */
+static void reduce(struct tug_session *session, const struct piece *piece, const void *from,
+                   bool folds) {
+    const struct tug_area_memory *area = piece->to_area;
+    if (session->reduction != NULL) { /* predefined operations commute */
+        session->reduction(piece->to, from, piece->elements * (size_t)area->count);
+        return;
+    }
+    MPI_Count n = (MPI_Count)piece->elements * area->count;
+    if (!folds) {
+        note(session, tug_host.Reduce_local_c(from, piece->to, n, area->type, session->op));
+        return;
+    }
+    size_t bytes = piece->elements * area->extent;
+    memcpy(session->aside, from, bytes);
+    note(session, tug_host.Reduce_local_c(piece->to, session->aside, n, area->type, session->op));
+    memcpy(piece->to, session->aside, bytes);
+}
+
+static bool collect(struct tug_session *session, const struct tug_descriptor *d, uint32_t segment,
+                    const struct piece *piece) {
+    size_t bytes = piece->elements * piece->to_area->extent;
+    uint32_t position = d->position + segment;
+    const unsigned char *data = arrived(session, d->peer, position, bytes);
+    if (data == NULL)
+        return false;
+    if (d->kind == TUG_GATHER_REDUCE || d->kind == TUG_GATHER_FOLD)
+        reduce(session, piece, data, d->kind == TUG_GATHER_FOLD);
+    else if (d->kind == TUG_COLLECT && session->streams && bytes > TUG_SLOT_INLINE)
+        tug_copy_streaming(piece->to, data, bytes);
+    else if (d->kind == TUG_COLLECT)
+        memcpy(piece->to, data, bytes);
+    bool last = segment + 1 == tug_descriptor_segments(d);
+    release(session, d->peer,
+            ring_of(session, d->peer)->position + (last ? d->release : position + 1));
+    return true;
+}
+
+/* Executes one segment of anything but a transfer; false if it cannot be yet. */
+static bool execute(struct tug_session *session, const struct tug_descriptor *d, uint32_t segment) {
+    struct piece piece = piece_of(session, d, segment);
+    pack(session, d, &piece);
+    switch ((enum tug_kind)d->kind) {
+    case TUG_NOP:
+    case TUG_SEND:
+    case TUG_RECEIVE:
+        break;
+    case TUG_COPY:
+        copy(session, &piece);
+        break;
+    case TUG_REDUCE:
+        reduce(session, &piece, piece.from, false);
+        break;
+    case TUG_FOLD:
+        reduce(session, &piece, piece.from, true);
+        break;
+    case TUG_PUBLISH:
+        if (!publish(session, piece.from, piece.elements * piece.from_area->extent))
+            return false;
+        break;
+    case TUG_SIGNAL:
+        if (!publish(session, NULL, 0))
+            return false;
+        break;
+    case TUG_COLLECT:
+    case TUG_AWAIT:
+    case TUG_GATHER_REDUCE:
+    case TUG_GATHER_FOLD:
+        if (!collect(session, d, segment, &piece))
+            return false;
+        break;
+    case TUG_DRAIN: {
+        struct tug_segment_ring *ring = ring_of(session, me(session));
+        if (!all_past(session, ring, ring->position))
+            return false;
+        break;
+    }
+    }
+    unpack(session, d, &piece);
+    return true;
+}
+
+/* Hands one segment of a transfer to the host. */
+static void begin_transfer(struct tug_session *session, const struct tug_descriptor *d,
+                           uint32_t segment, MPI_Request *request) {
+    const struct tug_team *team = session->team;
+    struct piece piece = piece_of(session, d, segment);
+    MPI_Count n = (MPI_Count)piece.elements;
+    int tag = session->channel->index * TUG_CHANNEL_TAGS + d->tag;
+    pack(session, d, &piece);
+    if (d->kind == TUG_SEND)
+        note(session,
+             tug_host.Isend_c(piece.from, n * piece.from_area->count, piece.from_area->type,
+                              (int)d->peer, tag, team->comm, request));
+    else
+        note(session, tug_host.Irecv_c(piece.to, n * piece.to_area->count, piece.to_area->type,
+                                       (int)d->peer, tag, team->comm, request));
+}
+
+/* ---- lanes ---- */
+
+static void move_on(struct tug_lane_pointer *pointer, const struct tug_descriptor *d) {
+    pointer->passed++;
+    if (++pointer->segment == tug_descriptor_segments(d)) {
+        pointer->segment = 0;
+        pointer->descriptor++;
+    }
+}
+
+/* A segment is complete: its session progress step. */
+static void step(struct tug_session *session, const struct tug_descriptor *d) {
+    for (uint32_t lanes = d->advances, l = 0; lanes != 0; lanes >>= 1, l++)
+        if (lanes & 1 && session->lanes[l].limit != TUG_LIMIT_ALL)
+            session->lanes[l].limit += d->steps;
+}
+
+/* Begins what the scheduling pointer and the depth allow; everything but transfers is complete when
+ * it is begun. */
+static bool begin(struct tug_session *session, const struct tug_lane *lane,
+                  struct tug_lane_state *state) {
+    bool moved = false;
+    while (state->begin.passed < state->limit && state->begin.descriptor < lane->count) {
+        const struct tug_descriptor *d = &lane->descriptors[state->begin.descriptor];
+        uint32_t under_way = state->begin.passed - state->read.passed;
+        if (is_transfer(d)) {
+            if (under_way == TUG_SESSION_DEPTH)
+                break;
+            begin_transfer(session, d, state->begin.segment,
+                           &state->in_flight[state->begin.passed % TUG_SESSION_DEPTH]);
+            if (session->error != MPI_SUCCESS)
+                break;
+            move_on(&state->begin, d);
+        } else {
+            if (under_way > 0 || !execute(session, d, state->begin.segment))
+                break;
+            move_on(&state->begin, d);
+            state->read = state->begin;
+            step(session, d);
+        }
+        moved = true;
+    }
+    return moved;
+}
+
+/* Looks which transfers are over. */
+static bool complete(struct tug_session *session, const struct tug_lane *lane,
+                     struct tug_lane_state *state) {
+    bool moved = false;
+    while (state->read.passed < state->begin.passed && session->error == MPI_SUCCESS) {
+        const struct tug_descriptor *d = &lane->descriptors[state->read.descriptor];
+        int flag = 0;
+        note(session, tug_host.Test(&state->in_flight[state->read.passed % TUG_SESSION_DEPTH],
+                                    &flag, MPI_STATUS_IGNORE));
+        if (!flag)
+            break;
+        if (d->kind == TUG_RECEIVE) {
+            struct piece piece = piece_of(session, d, state->read.segment);
+            unpack(session, d, &piece);
+        }
+        move_on(&state->read, d);
+        step(session, d);
+        moved = true;
+    }
+    return moved;
+}
+
+/* ---- a run ---- */
+
+void tug_session_start(struct tug_session *session) {
+    const struct tug_schedule *schedule = &session->schedule;
+    for (uint32_t l = 0; l < schedule->nlanes; l++) {
+        session->lanes[l].read = session->lanes[l].begin = (struct tug_lane_pointer){0};
+        session->lanes[l].limit = schedule->lanes[l].limit;
+    }
+    session->published = 0;
+    session->error = MPI_SUCCESS;
+    if (session->staging != NULL)
+        tug_staging_start(session->staging);
+    for (uint32_t w = 0; w < schedule->node_size; w++)
+        if (schedule->first[w] > 0)
+            release(session, w, ring_of(session, w)->position + schedule->first[w]);
+}
+
+/* This rank needs nothing of this run any more: whoever writes next may count on it. */
+static void close_run(struct tug_session *session) {
+    const struct tug_schedule *schedule = &session->schedule;
+    if (session->staging != NULL)
+        note(session, tug_staging_unpack_to(session->staging, SIZE_MAX));
+    for (uint32_t w = 0; w < schedule->node_size; w++) {
+        if (schedule->passes[w] == 0)
+            continue;
+        struct tug_segment_ring *ring = ring_of(session, w);
+        ring->position += schedule->passes[w];
+        uint64_t count =
+            atomic_load_explicit(&ring->reads[me(session)].count, memory_order_relaxed);
+        if (count != ring->position)
+            release(session, w, ring->position);
+    }
+}
+
+bool tug_session_advance(struct tug_session *session, bool *done) {
+    const struct tug_schedule *schedule = &session->schedule;
+    bool moved = false;
+    bool over = true;
+    for (uint32_t l = 0; l < schedule->nlanes && session->error == MPI_SUCCESS; l++) {
+        const struct tug_lane *lane = &schedule->lanes[l];
+        struct tug_lane_state *state = &session->lanes[l];
+        if (state->read.descriptor == lane->count)
+            continue;
+        bool again;
+        do {
+            again = begin(session, lane, state);
+            again |= complete(session, lane, state);
+            moved |= again;
+        } while (again && state->begin.descriptor < lane->count);
+        over &= state->read.descriptor == lane->count;
+    }
+    if (over && session->error == MPI_SUCCESS)
+        close_run(session);
+    *done = over || session->error != MPI_SUCCESS;
+    return moved;
+}

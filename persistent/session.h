@@ -1,0 +1,81 @@
+/* Sessions: the interpreter of schedules, in the engine.
+ *
+ * A session is a schedule with what it works on: a team, a channel, the memory behind its areas,
+ * an operation. It can be run again and again; schedule/schedule.h says what its descriptors mean.
+ * Sends and receives are kept up to TUG_SESSION_DEPTH in flight and complete in order. No
+ * descriptor waits: one that cannot proceed is looked at again. Run by the holder of the baton.
+ */
+#ifndef TUG_PERSISTENT_SESSION_H
+#define TUG_PERSISTENT_SESSION_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "persistent/channel.h"
+#include "persistent/staging.h"
+#include "persistent/team.h"
+#include "pmpi/reduction.h"
+#include "schedule/schedule.h"
+
+#define TUG_SESSION_DEPTH 8
+
+/* The memory behind an area. An element of it is `count` of a datatype. */
+struct tug_area_memory {
+    unsigned char *base;
+    MPI_Datatype type;
+    MPI_Count count;
+    size_t extent; /* bytes from one element to the next */
+    bool dense;    /* an element is `extent` plain bytes: copied as such */
+};
+
+/* A place in a lane. */
+struct tug_lane_pointer {
+    uint32_t descriptor;
+    uint32_t segment; /* of it */
+    uint32_t passed;  /* segments before this one in the lane */
+};
+
+/* Where a lane stands. Sends and receives are begun ahead of the read pointer. */
+struct tug_lane_state {
+    struct tug_lane_pointer read;  /* what is not complete */
+    struct tug_lane_pointer begin; /* what is not begun */
+    uint32_t limit;                /* scheduling pointer, segments */
+    MPI_Request in_flight[TUG_SESSION_DEPTH];
+};
+
+struct tug_session {
+    struct tug_schedule schedule;
+    struct tug_team *team;
+    struct tug_channel *channel;
+    const struct tug_area_memory *areas; /* by number; who fills them keeps them */
+    struct tug_staging *staging;         /* NULL, or OUTPUT is its bytes */
+    bool streams;                        /* reads of channels go past the caches (copy.h) */
+    MPI_Op op;                           /* REDUCE and its like: on elements of OUTPUT ... */
+    tug_reduction reduction;             /* ... by this, or by the host if NULL */
+    int error;                           /* first error of the host in this run */
+    /* the session's own */
+    struct tug_lane_state *lanes;
+    uint32_t *ring_of;     /* [node size] which ring of the channel a node rank writes */
+    unsigned char *aside;  /* room for one segment, where something cannot be done in place */
+    uint64_t published;    /* segments, in this run */
+    bool polls;            /* has traffic between nodes, for which no bell rings */
+    bool unpacks_in_order; /* OUTPUT is filled from front to end */
+};
+
+/* Makes a session of a schedule, which becomes its own, areas, team, staging and op. 0 or
+ * TUG_ERR_NO_MEMORY; in any case to be ended by fini, which takes one that is all zeros too. */
+int tug_session_init(struct tug_session *session);
+void tug_session_fini(struct tug_session *session);
+
+/* What its channel must have beside the size of its slots, on this node. */
+uint32_t tug_session_rings(const struct tug_session *session);
+
+/* Sets all pointers for another run. The channel is there. */
+void tug_session_start(struct tug_session *session);
+
+/* Executes what can be executed now. True if anything moved; sets *done at the end. */
+bool tug_session_advance(struct tug_session *session, bool *done);
+
+#endif
