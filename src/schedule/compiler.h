@@ -1,0 +1,64 @@
+/* What the compilers of collectives share: the rank's place, and descriptors in few words.
+ *
+ * How a compiler keeps the order of things: a lane that waits for two others counts the steps of
+ * both, so either both run in lockstep with it (it takes a no-op for every step but the last), or
+ * what one of them does follows from the other. Buffers that are being sent are not received into
+ * before the send has completed.
+ */
+#ifndef TUG_SCHEDULE_COMPILER_H
+#define TUG_SCHEDULE_COMPILER_H
+
+#include "schedule/collectives.h"
+
+/* Lanes that read several channels of more segments than a channel holds take so many of each in
+ * turn: nobody waits for a segment whose writer waits for that reader. */
+#define TUG_CHUNK (TUG_CHANNEL_AHEAD / 2)
+
+struct tug_compiler {
+    struct tug_schedule *schedule;
+    const struct tug_places *places;
+    uint32_t rank, node, node_rank, node_size;
+};
+
+/* A run of elements in pieces of `segment`. */
+struct tug_run {
+    uint64_t begin, elements, segment;
+};
+
+void tug_compiler_begin(struct tug_compiler *c, struct tug_schedule *schedule,
+                        const struct tug_places *places, uint32_t rank);
+
+/* 0 or TUG_ERR_NO_MEMORY, and nothing is left. */
+int tug_compiler_end(struct tug_compiler *c);
+
+uint32_t tug_run_segments(const struct tug_run *run);
+uint32_t tug_run_chunks(const struct tug_run *run);
+struct tug_run tug_run_chunk(const struct tug_run *run, uint32_t chunk);
+
+/* The n-th of `parts` parts. */
+struct tug_run tug_run_part(const struct tug_run *run, uint32_t parts, uint32_t n);
+
+/* Everything of a lane has been added that reads channels, and no other lane reads those: works out
+ * release and first. schedule->passes is set. */
+void tug_compiler_settle(struct tug_compiler *c, uint32_t lane);
+
+/* A descriptor at the same offset of two areas, which steps once a segment. */
+struct tug_descriptor tug_describe(enum tug_kind kind, const struct tug_run *run, uint32_t from,
+                                   uint32_t to, uint32_t advances);
+
+static inline void tug_add(struct tug_compiler *c, uint32_t lane, struct tug_descriptor d) {
+    tug_lane_add(c->schedule, lane, &d);
+}
+
+/* Waits for `segments` steps and gives `steps` for each. */
+void tug_add_nop(struct tug_compiler *c, uint32_t lane, uint32_t segments, uint32_t steps,
+                 uint32_t advances);
+
+void tug_add_message(struct tug_compiler *c, uint32_t lane, enum tug_kind kind, uint32_t peer,
+                     uint8_t tag, const struct tug_run *run, uint32_t area, uint32_t advances);
+
+/* Copies, collects, reduces from a rank of the node. */
+void tug_add_channel(struct tug_compiler *c, uint32_t lane, enum tug_kind kind, uint32_t node_rank,
+                     const struct tug_run *run, uint32_t to, uint32_t position, uint32_t advances);
+
+#endif
