@@ -533,6 +533,14 @@ static int query(struct tug_window *window, int rank, MPI_Aint *size, MPI_Aint *
 SHARED_QUERY(Win_shared_query, int)
 SHARED_QUERY(Win_shared_query_c, MPI_Aint)
 
+/* All ranks have come to the window's end, where those that wait serve those still at work, and
+ * nothing of this rank's is under way; messages of the meeting itself were. */
+static int meet_in(struct tug_window *window) {
+    int error = window->lane->fence(window);
+    int last = window->lane->flush_all(window);
+    return error == MPI_SUCCESS ? last : error;
+}
+
 int tug_shim_Win_free(MPI_Win *win) {
     struct tug_window *window = win == NULL ? NULL : tug_window_find(*win);
     if (window == NULL)
@@ -540,8 +548,7 @@ int tug_shim_Win_free(MPI_Win *win) {
     if (window->lane != NULL && tug_epochs_open(&window->epochs))
         return tug_window_raise(window, MPI_ERR_RMA_SYNC);
     tug_engine_drain();
-    /* they meet here, where a rank that waits serves those that are still at work */
-    int last = window->lane != NULL ? window->lane->fence(window) : MPI_SUCCESS;
+    int last = window->lane != NULL ? meet_in(window) : MPI_SUCCESS;
     int deferred = tug_window_settle(window, last);
     /* from here on the program's handler again: the host may report an open epoch */
     tug_host.Win_set_errhandler(*win, window->errhandler);
