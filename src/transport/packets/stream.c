@@ -117,12 +117,28 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
 
 /* ---- losing a peer ---- */
 
+static void fail_list(struct tug_fabric *fabric, uint32_t first) {
+    for (uint32_t tag = first; tag != TUG_NO_TAG; tag = fabric->operations[tag].next)
+        fabric->operations[tag].status = TUG_ERR_PEER;
+    tug_fabric_complete_list(fabric, first);
+}
+
+/* What is in packets. */
+static void fail_sent(struct tug_packets *packets, struct tug_stream *stream) {
+    uint32_t open = stream->open_first;
+    stream->open_first = stream->open_last = TUG_NO_TAG;
+    for (; stream->acked < stream->number; packets->unacked--) {
+        stream->acked++;
+        fail_list(packets->fabric, stream->sent_first[stream->acked % TUG_STREAM_WINDOW]);
+    }
+    fail_list(packets->fabric, open);
+}
+
 /* Everything that was to be done there fails, now and later. */
 void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     struct tug_fabric *fabric = packets->fabric;
     stream->lost = true;
-    packets->unacked -= stream->number - stream->acked;
-    stream->acked = stream->number;
+    fail_sent(packets, stream);
     tug_bulk_drop(packets, stream->peer);
     if (stream->requests != NULL)
         tug_pool_give(&stream->wire->pool, stream->requests);
@@ -133,7 +149,6 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
         free(message);
     }
     stream->waiting_first = TUG_NO_TAG;
-    stream->open_first = TUG_NO_TAG;
     for (uint32_t tag = 0; tag < fabric->noperations; tag++) {
         struct tug_operation *operation = &fabric->operations[tag];
         if (operation->kind == TUG_OPERATION_NONE || operation->scratch == 0 ||
