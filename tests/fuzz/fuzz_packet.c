@@ -97,10 +97,10 @@ static size_t slow_record(const unsigned char *at, size_t left, bool numbered, b
         const char *sub;
     } rules[TUG_RECORD_KINDS] = {
         {0, 0, ""}, /* by kind */
-        {2, 65528, "zero"}, {4, 0, "zero"},   {3, 0, "fetch"},   {4, 0, "width"},
-        {0, 4096, "any"},   {0, 4096, "any"}, {0, 65535, ""},    {0, 65535, ""},
-        {3, 0, "zero"},     {3, 0, "zero"},   {0, 65528, "any"}, {1, 65528, "status"},
-        {1, 0, "status"},   {0, 0, "status"}, {0, 0, "zero"},    {0, 0, "status"},
+        {2, 65528, "zero"}, {4, 0, "zero"},   {3, 0, "fetch"}, {4, 0, "width"},
+        {0, 4096, "any"},   {0, 4096, "any"}, {0, 65535, ""},  {0, 65535, ""},
+        {3, 0, "zero"},     {3, 0, "zero"},   {0, 256, "any"}, {1, 65528, "status"},
+        {1, 0, "status"},   {0, 0, "status"}, {0, 0, "zero"},  {0, 0, "status"},
         {0, 0, "status"},
     };
     if (left < 8 || at[0] == 0 || at[0] > 17 || (at[0] < 12 && !numbered))
@@ -128,15 +128,16 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
         number_at(packet + 24, 8) != WORLD_SESSION || number_at(packet + 32, 8) != 0)
         return false;
     size_t at = 40;
-    bool wrote = false;
+    bool wrote = false, asked = false;
     for (uint64_t records = number_at(packet + 12, 4); records > 0; records--) {
         const size_t step = slow_record(packet + at, bytes - at, numbered, wrote);
         if (step == 0)
             return false;
         wrote |= packet[at] == 1;
+        asked |= packet[at] < 12;
         at += step;
     }
-    return at == bytes;
+    return at == bytes && asked == numbered;
 }
 
 /* ---- the second way to apply ---- */
@@ -310,12 +311,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 static size_t mend(uint8_t *data, size_t bytes) {
     struct tug_packet_header header;
     size_t end = sizeof(header);
+    bool asks = false;
     if (bytes < sizeof(header))
         return bytes;
     memcpy(&header, data, sizeof(header));
     header.magic = TUG_PACKET_MAGIC;
     header.version = TUG_PACKET_VERSION;
-    header.flags = header.number != 0 ? TUG_PACKET_REQUESTS : 0;
     header.source %= WORLD_RANKS;
     header.session = WORLD_SESSION;
     header.reserved = 0;
@@ -332,7 +333,10 @@ static size_t mend(uint8_t *data, size_t bytes) {
             break;
         end += step;
         header.records++;
+        asks |= head.kind < TUG_RECORD_DATA;
     }
+    header.number = asks ? header.number | 1 : 0;
+    header.flags = asks ? TUG_PACKET_REQUESTS : 0;
     header.bytes = (uint32_t)end;
     memcpy(data, &header, sizeof(header));
     return end;

@@ -647,6 +647,8 @@ static void receive(void) {
     struct tug_packet packet;
     tug_packet_begin(&packet, incoming, sizeof(incoming));
     static const unsigned many[] = {0, 3, 8, 40};
+    if (numbered)
+        add_any(&packet, source, TUG_RECORD_WRITE + take() % TUG_RECORD_CALL);
     for (unsigned records = many[mode >> 6]; records > 0; records--)
         add_record(&packet, source, numbered);
     const uint32_t under_way = last_sent[source] - applied;

@@ -502,6 +502,51 @@ static void test_lost_counting_ones(void **state) {
     a->out.count = 0;
 }
 
+/* Requests that had no room when the peer was lost do not go any more. */
+static void test_lost_unsent(void **state) {
+    (void)state;
+    struct counter counter = {0};
+    a->out.room = 2;
+    for (unsigned i = 0; i < 2000; i++)
+        post_counting(TUG_OPERATION_WRITE, 8 * i, 24, &counter);
+    assert_true(a->out.wire.pool.nout > 2);
+    const unsigned sent = a->out.sent;
+    tug_stream_lose(&a->packets, a->streams[1]);
+    assert_int_equal(counter.n, 2000);
+    assert_int_equal(a->out.wire.pool.nout, 0);
+    a->out.room = QUEUE;
+    poll_once(a);
+    assert_int_equal(a->out.sent, sent);
+    a->out.count = 0;
+}
+
+/* The refusal goes, whatever has no room before it. */
+static void test_refusal_goes(void **state) {
+    (void)state;
+    struct record record;
+    b->out.room = 0;
+    a->out.room = 0;
+    post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
+    tug_transport_packets.flush(&a->packets);
+    uint64_t bad[5 + 1] = {0};
+    struct tug_packet packet;
+    tug_packet_begin(&packet, bad, sizeof(bad));
+    (void)tug_packet_add(&packet, TUG_RECORD_BULK_READY, 0, 0, 0);
+    tug_packet_end(&packet, 1, 0, 0, 77);
+    a->out.wire.receive(a->out.wire.receiver, &a->out.wire, bad, sizeof(bad));
+    assert_done(&record, TUG_ERR_PEER);
+    a->out.room = QUEUE;
+    poll_once(a);
+    assert_int_equal(a->out.sent, 1);
+    struct tug_packet_reader reader;
+    struct tug_record said = {0};
+    assert_int_equal(tug_packet_open(&reader, a->out.queue[0].memory, a->out.queue[0].bytes, 77, 2),
+                     TUG_PACKET_GOOD);
+    assert_true(tug_packet_next(&reader, &said));
+    assert_int_equal(said.kind, TUG_RECORD_REFUSED);
+    a->out.count = 0;
+}
+
 /* What goes on where the last write stopped needs no operation. */
 static void test_writing_on(void **state) {
     (void)state;
@@ -663,6 +708,8 @@ int main(void) {
         CASE(test_counting_ones_end_together),
         CASE(test_failure_among_counting_ones),
         CASE(test_lost_counting_ones),
+        CASE(test_lost_unsent),
+        CASE(test_refusal_goes),
         CASE(test_writing_on),
         CASE(test_numbers_go_round),
         CASE(test_noise_is_dropped),

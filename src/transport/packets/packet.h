@@ -128,6 +128,7 @@ struct tug_record_head {
 
 #define TUG_RECORD_WORDS_MOST 4
 #define TUG_RECORD_DATA_MOST 65528u
+#define TUG_RECORD_CONTROL_MOST 256u
 
 /* 8-byte words between a record's head and its data, by kind. */
 extern const uint8_t tug_record_words[TUG_RECORD_KINDS];
@@ -317,8 +318,8 @@ enum tug_packet_fault {
     TUG_PACKET_SESSION, /* of another context */
     TUG_PACKET_SOURCE,  /* a source that is not there */
     TUG_PACKET_LENGTH,  /* a record goes beyond the packet, or bytes are left */
-    TUG_PACKET_KIND,    /* a record of no kind, a request in a packet without number, or an AGAIN
-                           before any WRITE */
+    TUG_PACKET_KIND,    /* a record of no kind, a request in a packet without number, an AGAIN or
+                           RUN before any WRITE, or a number and no requests */
     TUG_PACKET_WIDTH,   /* an atomic that does not exist */
     TUG_PACKET_STATUS,  /* a status that does not exist */
 };

@@ -51,6 +51,8 @@ enum tug_packets_state {
     TUG_PACKETS_ENDING, /* over, but for a message that has its memory */
 };
 
+_Static_assert(TUG_CONTROL_MAX == TUG_RECORD_CONTROL_MOST, "a message fits its record");
+
 /* A message of a transport's own, waiting for room. */
 struct tug_control_message {
     struct tug_control_message *next;

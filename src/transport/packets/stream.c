@@ -38,6 +38,15 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
 
 /* ---- sending ---- */
 
+static void add_unsent(struct tug_stream *stream, struct tug_buffer *buffer) {
+    buffer->next = NULL;
+    if (stream->unsent_first == NULL)
+        stream->unsent_first = buffer;
+    else
+        stream->unsent_last->next = buffer;
+    stream->unsent_last = buffer;
+}
+
 static void drain(struct tug_stream *stream) {
     while (stream->unsent_first != NULL) {
         struct tug_buffer *buffer = stream->unsent_first;
@@ -54,12 +63,7 @@ static void send(struct tug_packets *packets, struct tug_stream *stream, struct 
     tug_packet_end(&buffer->packet, packets->fabric->rank, tug_wire_number(number),
                    tug_wire_number(stream->applied), packets->fabric->session);
     tug_stat_add(TUG_STAT_PACKETS, 1);
-    buffer->next = NULL;
-    if (stream->unsent_first == NULL)
-        stream->unsent_first = buffer;
-    else
-        stream->unsent_last->next = buffer;
-    stream->unsent_last = buffer;
+    add_unsent(stream, buffer);
     drain(stream);
     if (stream->unsent_first != NULL)
         tug_stream_touch(packets, stream);
@@ -134,6 +138,20 @@ static void fail_sent(struct tug_packets *packets, struct tug_stream *stream) {
     fail_list(packets->fabric, open);
 }
 
+/* Request packets that have not gone yet stay here. Answers go: one may be the refusal. */
+static void drop_unsent(struct tug_stream *stream) {
+    struct tug_buffer *buffer = stream->unsent_first;
+    stream->unsent_first = NULL;
+    while (buffer != NULL) {
+        struct tug_buffer *next = buffer->next;
+        if (((const struct tug_packet_header *)buffer->memory)->number != 0)
+            tug_pool_give(&stream->wire->pool, buffer);
+        else
+            add_unsent(stream, buffer);
+        buffer = next;
+    }
+}
+
 /* Everything that was to be done there fails, now and later. */
 void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     struct tug_fabric *fabric = packets->fabric;
@@ -143,6 +161,7 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     if (stream->requests != NULL)
         tug_pool_give(&stream->wire->pool, stream->requests);
     stream->requests = NULL;
+    drop_unsent(stream);
     while (stream->control_first != NULL) {
         struct tug_control_message *message = stream->control_first;
         stream->control_first = message->next;
