@@ -50,8 +50,8 @@ struct ways {
     tug_context *context;
     struct tug_remote *remote;
     struct tug_remote_target *target;
-    int process;
-    MPI_Aint offset; /* of the target's first item in its memory */
+    int process, rank;
+    MPI_Aint offset; /* of the target's first item in its memory; dynamic windows: its address */
     struct bundle *bundle;
 };
 
@@ -103,17 +103,32 @@ static inline int reach(const struct tug_rma *o, const struct tug_data *data, st
         return error;
     struct tug_remote *remote = o->window->remote;
     struct tug_remote_target *target = &remote->targets[o->target];
-    error = tug_operand_locate(o, data, target->size, target->disp_unit, &offset);
-    *ways = (struct ways){remote->domain->context, remote, target, target->process, offset, NULL};
+    if (__builtin_expect(remote->attachments != NULL, 0))
+        offset = o->disp;
+    else
+        error = tug_operand_locate(o, data, target->size, target->disp_unit, &offset);
+    *ways = (struct ways){.context = remote->domain->context,
+                          .remote = remote,
+                          .target = target,
+                          .process = target->process,
+                          .rank = o->target,
+                          .offset = offset};
     return error;
+}
+
+/* Is a run of the target's memory there? Without attachments, reach() has seen that. */
+static inline int check_run(const struct ways *ways, MPI_Aint offset, size_t bytes) {
+    if (__builtin_expect(ways->remote->attachments == NULL, 1))
+        return MPI_SUCCESS;
+    return tug_remote_check(ways->remote, ways->rank, (uint64_t)(ways->offset + offset), bytes);
 }
 
 /* ---- put and get ---- */
 
 /* Moves bytes that lie together on both sides. */
-static inline void move_run(const struct ways *ways, bool into_target, MPI_Aint offset, char *here,
-                            size_t bytes) {
-    const struct tug_remote_address there = {&ways->target->key, (size_t)(ways->offset + offset)};
+static inline void move_bytes(const struct ways *ways, bool into_target, const struct tug_key *key,
+                              size_t offset, char *here, size_t bytes) {
+    const struct tug_remote_address there = {key, offset};
     const struct tug_local_address local = {tug_context_everything(ways->context),
                                             (size_t)(uintptr_t)here};
     if (into_target) {
@@ -131,6 +146,32 @@ static inline void move_run(const struct ways *ways, bool into_target, MPI_Aint 
                                              .on_complete = next_part(ways)};
         TUG_REMOTE_TRY(ways->context, tug_try_read_async(ways->context, &read));
     }
+}
+
+/* The same, region by region. */
+static int move_attached(const struct ways *ways, bool into_target, uint64_t address, char *here,
+                         size_t bytes) {
+    struct tug_region region;
+    while (bytes > 0) {
+        int error = tug_remote_find(ways->remote, ways->rank, address, &region);
+        if (error != MPI_SUCCESS)
+            return error;
+        size_t offset = address - region.base, now = region.bytes - offset;
+        now = now < bytes ? now : bytes;
+        move_bytes(ways, into_target, &region.key, offset, here, now);
+        address += now;
+        here += now;
+        bytes -= now;
+    }
+    return MPI_SUCCESS;
+}
+
+static inline int move_run(const struct ways *ways, bool into_target, MPI_Aint offset, char *here,
+                           size_t bytes) {
+    if (__builtin_expect(ways->remote->attachments != NULL, 0))
+        return move_attached(ways, into_target, (uint64_t)(ways->offset + offset), here, bytes);
+    move_bytes(ways, into_target, &ways->target->key, (size_t)(ways->offset + offset), here, bytes);
+    return MPI_SUCCESS;
 }
 
 /* A run of one side, what is left of it. */
@@ -166,7 +207,9 @@ static int move_scattered(const struct ways *ways, bool into_target, const struc
         return MPI_ERR_NO_MEM;
     while (refill(&mine) && refill(&its)) {
         size_t bytes = mine.left < its.left ? mine.left : its.left;
-        move_run(ways, into_target, its.at, (char *)here->address + mine.at, bytes);
+        int error = move_run(ways, into_target, its.at, (char *)here->address + mine.at, bytes);
+        if (error != MPI_SUCCESS)
+            return error;
         consume(&mine, bytes, 1);
         consume(&its, bytes, 1);
     }
@@ -190,7 +233,7 @@ static inline int transfer(const struct tug_rma *o, const void *here, bool into_
         return error;
     if (__builtin_expect(origin.contiguous && data.contiguous, 1)) {
         if (data.bytes > 0)
-            move_run(&ways, into_target, 0, origin.address, data.bytes);
+            error = move_run(&ways, into_target, 0, origin.address, data.bytes);
     } else {
         error = move_scattered(&ways, into_target, &origin, &data);
     }
@@ -267,11 +310,11 @@ static const struct tug_callback nothing;
 static void gather(unsigned char *to, struct run *from, const void *base, size_t n,
                    const struct tug_elements *elements) {
     size_t extent = elements->extent;
-    size_t end = elements->gap_to == extent ? elements->gap_from : extent;
     while (n > 0 && refill(from)) {
         size_t now = from->left < n ? from->left : n;
-        memcpy(to, (const char *)base + from->at, (now - 1) * extent + end);
-        memset(to + (now - 1) * extent + end, 0, extent - end);
+        size_t span = tug_elements_span(elements, now);
+        memcpy(to, (const char *)base + from->at, span);
+        memset(to + span, 0, now * extent - span);
         consume(from, now, extent);
         to += now * extent;
         n -= now;
@@ -307,6 +350,9 @@ static int send_piece(const struct ways *ways, const struct tug_rma *o,
                       struct run *origin, unsigned char *result) {
     struct tug_remote_head head = head_of(ways, o->op, elements->type, offset, n);
     size_t bytes = n * elements->extent, sent = origin == NULL ? 0 : bytes;
+    int error = check_run(ways, offset, tug_elements_span(elements, n));
+    if (error != MPI_SUCCESS)
+        return error;
     struct tug_callback on_local = nothing;
     struct short_letter little;
     struct letter *letter = (struct letter *)&little;
@@ -409,6 +455,8 @@ static int write_short(const struct tug_rma *o, struct ways *ways, struct short_
     struct tug_data data;
     (void)tug_operand_describe(&data, NULL, 1, o->origin_type, o);
     int error = reach(o, &data, ways);
+    if (__builtin_expect(error == MPI_SUCCESS, 1))
+        error = check_run(ways, 0, data.bytes);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
     letter->head = head_of(ways, o->op, o->origin_type, 0, 1);
@@ -473,6 +521,8 @@ int tug_remote_compare_and_swap(const struct tug_rma *o) {
     if (!tug_operand_describe(&data, NULL, 1, o->origin_type, o))
         return TUG_RMA_REFUSED;
     int error = reach(o, &data, &ways);
+    if (__builtin_expect(error == MPI_SUCCESS, 1))
+        error = check_run(&ways, 0, data.bytes);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
     struct letter *letter = malloc(sizeof(*letter) + 2 * data.bytes);

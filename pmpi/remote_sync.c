@@ -84,8 +84,8 @@ static bool has_counted(void *argument) {
     return tug_counter_value(awaited->counter) >= awaited->value;
 }
 
-/* A TUG_ERR_*. */
-static int wait_counter(struct tug_remote *remote, struct tug_counter *counter, uint64_t value) {
+int tug_remote_wait_counter(struct tug_remote *remote, struct tug_counter *counter,
+                            uint64_t value) {
     struct target_count awaited = {counter, value};
     tug_remote_wait(remote, has_counted, &awaited);
     return __atomic_load_n(&counter->status, __ATOMIC_RELAXED);
@@ -155,6 +155,7 @@ static int flush_every(struct tug_remote *remote) {
         int its = tug_remote_flush(remote, r);
         error = error == MPI_SUCCESS ? its : error;
     }
+    tug_remote_await_detached(remote); /* who frees the window gets no message after */
     return error;
 }
 
@@ -304,7 +305,7 @@ static int lock(struct tug_window *window, int rank, bool exclusive) {
     struct tug_remote *remote = window->remote;
     struct tug_counter granted = {0};
     ask(remote, rank, exclusive, &granted);
-    int status = wait_counter(remote, &granted, 1);
+    int status = tug_remote_wait_counter(remote, &granted, 1);
     if (rank == remote->rank && tug_engine_wants_help())
         tug_engine_poll(); /* who locks its own memory in a loop must hear of others who want to */
     return tug_remote_error(status);
@@ -315,7 +316,7 @@ static int lock_all(struct tug_window *window) {
     struct tug_counter granted = {0};
     for (int r = 0; r < remote->nranks; r++)
         ask(remote, (remote->rank + r) % remote->nranks, false, &granted);
-    return tug_remote_error(wait_counter(remote, &granted, (uint64_t)remote->nranks));
+    return tug_remote_error(tug_remote_wait_counter(remote, &granted, (uint64_t)remote->nranks));
 }
 
 /* Complete first: a large block travels by itself and may be later than the message. */
