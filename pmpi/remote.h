@@ -53,6 +53,9 @@ struct tug_domain {
     struct tug_remote *_Atomic windows[TUG_REMOTE_WINDOWS]; /* by this rank's number */
 };
 
+/* Has this rank the shared lock that an epoch of MPI_Win_lock_all needs for a target? */
+enum tug_contact { TUG_CONTACT_NONE, TUG_CONTACT_ASKED, TUG_CONTACT_LOCKED };
+
 /* A lock that this rank's memory is under, or that waits for it; holder only. */
 struct tug_lock_seat {
     uint32_t tag;  /* of the waiting call */
@@ -77,6 +80,7 @@ struct tug_remote_target {
     struct tug_book book; /* dynamic windows: its memory */
     struct tug_flight flights[2];
     _Atomic uint32_t flips;     /* the open flight is number flips % 2 */
+    _Atomic uint8_t contact;    /* enum tug_contact */
     _Atomic uint32_t posts;     /* exposure epochs that it has opened for us, */
     uint32_t posts_used;        /* ... of which so many have been started */
     _Atomic uint32_t completes; /* access epochs to us that it has ended, */
@@ -97,6 +101,7 @@ struct tug_remote {
     struct tug_attachments *attachments; /* of this rank's to a dynamic window; NULL: another */
     struct tug_counter struck;           /* regions that others have struck out of their books, */
     _Atomic uint64_t to_strike;          /* ... of so many that they were told to */
+    _Atomic bool locks_late; /* MPI_Win_lock_all: targets are locked when they are first used */
     /* locks on our memory, in order of arrival; holder only */
     int32_t lock_first, lock_last; /* ranks that wait, -1: none */
     uint32_t nshared;
@@ -185,6 +190,10 @@ static inline struct tug_flight *tug_remote_board(struct tug_remote_target *targ
 /* Sends a message of no data to the target's engine. */
 void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,
                      unsigned round);
+
+/* Locks a target that is used for the first time in an epoch of MPI_Win_lock_all, perhaps by
+ * several threads at once. An error class. */
+int tug_remote_lock_late(struct tug_remote *remote, int rank);
 
 /* Waits until all that was started to the rank is complete. An error class. */
 int tug_remote_flush(struct tug_remote *remote, int rank);

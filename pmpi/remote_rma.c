@@ -103,6 +103,13 @@ static inline int reach(const struct tug_rma *o, const struct tug_data *data, st
         return error;
     struct tug_remote *remote = o->window->remote;
     struct tug_remote_target *target = &remote->targets[o->target];
+    if (atomic_load_explicit(&remote->locks_late, memory_order_relaxed) &&
+        /* acquire: pairs with the store in tug_remote_lock_late() of another thread */
+        __builtin_expect(
+            atomic_load_explicit(&target->contact, memory_order_acquire) != TUG_CONTACT_LOCKED, 0))
+        error = tug_remote_lock_late(remote, o->target);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
     if (__builtin_expect(remote->attachments != NULL, 0))
         offset = o->disp;
     else

@@ -301,22 +301,46 @@ static void ask(struct tug_remote *remote, int rank, bool exclusive, struct tug_
     TUG_REMOTE_TRY(remote->domain->context, tug_try_call_async(remote->domain->context, &call));
 }
 
-static int lock(struct tug_window *window, int rank, bool exclusive) {
-    struct tug_remote *remote = window->remote;
+/* An error class. */
+static int take_lock(struct tug_remote *remote, int rank, bool exclusive) {
     struct tug_counter granted = {0};
     ask(remote, rank, exclusive, &granted);
-    int status = tug_remote_wait_counter(remote, &granted, 1);
-    if (rank == remote->rank && tug_engine_wants_help())
-        tug_engine_poll(); /* who locks its own memory in a loop must hear of others who want to */
-    return tug_remote_error(status);
+    return tug_remote_error(tug_remote_wait_counter(remote, &granted, 1));
 }
 
+static int lock(struct tug_window *window, int rank, bool exclusive) {
+    struct tug_remote *remote = window->remote;
+    int error = take_lock(remote, rank, exclusive);
+    if (rank == remote->rank && tug_engine_wants_help())
+        tug_engine_poll(); /* who locks its own memory in a loop must hear of others who want to */
+    return error;
+}
+
+static bool is_locked(void *argument) {
+    const struct tug_remote_target *target = argument;
+    return atomic_load(&target->contact) != TUG_CONTACT_ASKED;
+}
+
+int tug_remote_lock_late(struct tug_remote *remote, int rank) {
+    struct tug_remote_target *target = &remote->targets[rank];
+    uint8_t contact = TUG_CONTACT_NONE;
+    int error = MPI_SUCCESS;
+    if (atomic_compare_exchange_strong(&target->contact, &contact, TUG_CONTACT_ASKED)) {
+        error = take_lock(remote, rank, false);
+        atomic_store(&target->contact,
+                     error == MPI_SUCCESS ? TUG_CONTACT_LOCKED : TUG_CONTACT_NONE);
+    } else {
+        tug_remote_wait(remote, is_locked, target);
+        error = atomic_load(&target->contact) == TUG_CONTACT_LOCKED ? MPI_SUCCESS : MPI_ERR_OTHER;
+    }
+    return error;
+}
+
+/* Our own memory at once, for loads and stores count on it. */
 static int lock_all(struct tug_window *window) {
     struct tug_remote *remote = window->remote;
-    struct tug_counter granted = {0};
-    for (int r = 0; r < remote->nranks; r++)
-        ask(remote, (remote->rank + r) % remote->nranks, false, &granted);
-    return tug_remote_error(tug_remote_wait_counter(remote, &granted, (uint64_t)remote->nranks));
+    atomic_store(&remote->locks_late, true);
+    return tug_remote_lock_late(remote, remote->rank);
 }
 
 /* Complete first: a large block travels by itself and may be later than the message. */
@@ -329,9 +353,16 @@ static int unlock(struct tug_window *window, int rank, bool exclusive, bool take
 }
 
 static int unlock_all(struct tug_window *window, bool taken) {
-    int error = flush_every(window->remote);
-    for (int r = 0; r < window->remote->nranks && taken; r++)
-        tug_remote_tell(window->remote, r, TUG_MESSAGE_UNLOCK, 0, 0);
+    struct tug_remote *remote = window->remote;
+    int error = flush_every(remote);
+    for (int r = 0; r < remote->nranks && taken; r++)
+        if (atomic_load_explicit(&remote->targets[r].contact, memory_order_relaxed) ==
+            TUG_CONTACT_LOCKED) {
+            atomic_store_explicit(&remote->targets[r].contact, TUG_CONTACT_NONE,
+                                  memory_order_relaxed);
+            tug_remote_tell(remote, r, TUG_MESSAGE_UNLOCK, 0, 0);
+        }
+    atomic_store(&remote->locks_late, false);
     return error;
 }
 
