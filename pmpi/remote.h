@@ -14,7 +14,9 @@
  * cannot just count. Each target has two *flights*; operations board the one that is open. A flush
  * closes it, opens the other, and waits until all that boarded have landed, whoever started them:
  * the flushes of several threads are one wait, and none waits for what was started after it. Errors
- * found at the target come back the same way and surface in the flush.
+ * found at the target come back the same way and surface in the flush. There are two such
+ * *runways*: one for what this rank's buffers are needed for (gets, fetches, and puts that are not
+ * copied by the call), which is all that a local flush waits for, and one for all else.
  *
  *   remote.c        contexts and who shares them, creation and end of windows
  *   remote_rma.c    the origin: operations become LLCL's
@@ -71,15 +73,20 @@ struct tug_flight {
     _Atomic uint64_t boarded;  /* ... of so many that have been started */
 };
 
+struct tug_runway {
+    struct tug_flight flights[2];
+    _Atomic uint32_t flips; /* the open flight is number flips % 2 */
+};
+
 struct tug_remote_target {
     struct tug_key key;
     int process;     /* its rank in the domain */
     uint32_t number; /* of the window there */
     MPI_Aint size;
     MPI_Aint disp_unit;
-    struct tug_book book; /* dynamic windows: its memory */
-    struct tug_flight flights[2];
-    _Atomic uint32_t flips;     /* the open flight is number flips % 2 */
+    struct tug_book book;       /* dynamic windows: its memory */
+    struct tug_runway local;    /* operations that need buffers of ours */
+    struct tug_runway remote;   /* all others */
     _Atomic uint8_t contact;    /* enum tug_contact */
     _Atomic uint32_t posts;     /* exposure epochs that it has opened for us, */
     uint32_t posts_used;        /* ... of which so many have been started */
@@ -179,9 +186,9 @@ enum tug_remote_call { TUG_CALL_FETCH, TUG_CALL_COMPARE, TUG_CALL_LOCK, TUG_CALL
 void tug_remote_serve(struct tug_domain *domain);
 
 /* Counts an operation that is about to be started; its completion goes to the flight's counter. */
-static inline struct tug_flight *tug_remote_board(struct tug_remote_target *target) {
-    uint32_t flips = atomic_load_explicit(&target->flips, memory_order_relaxed);
-    struct tug_flight *flight = &target->flights[flips % 2];
+static inline struct tug_flight *tug_remote_board(struct tug_runway *runway) {
+    uint32_t flips = atomic_load_explicit(&runway->flips, memory_order_relaxed);
+    struct tug_flight *flight = &runway->flights[flips % 2];
     /* relaxed: a flush that must wait for it is ordered behind it by the program */
     atomic_fetch_add_explicit(&flight->boarded, 1, memory_order_relaxed);
     return flight;
@@ -195,8 +202,9 @@ void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned 
  * several threads at once. An error class. */
 int tug_remote_lock_late(struct tug_remote *remote, int rank);
 
-/* Waits until all that was started to the rank is complete. An error class. */
-int tug_remote_flush(struct tug_remote *remote, int rank);
+/* Waits until all that was started to the rank is complete, or (local) until it needs no buffers of
+ * ours any more. An error class. */
+int tug_remote_flush(struct tug_remote *remote, int rank, bool local);
 
 /* Returns when done(argument) is true. Meanwhile this rank's engine serves the others, and its host
  * MPI gets on, on which what is waited for may depend. */

@@ -55,13 +55,27 @@ struct ways {
     struct bundle *bundle;
 };
 
-/* What the next part's on_complete is; counts it. */
-static inline struct tug_callback next_part(const struct ways *ways) {
+/* What the next part's on_complete is; counts it. into_ours: it ends in a buffer of ours. */
+static inline struct tug_callback next_part(const struct ways *ways, bool into_ours) {
     if (__builtin_expect(ways->bundle != NULL, 0)) {
         atomic_fetch_add_explicit(&ways->bundle->left, 1, memory_order_relaxed);
         return (struct tug_callback){end_part, ways->bundle};
     }
-    return (struct tug_callback){tug_counter_add, &tug_remote_board(ways->target)->landed};
+    struct tug_runway *runway = into_ours ? &ways->target->local : &ways->target->remote;
+    return (struct tug_callback){tug_counter_add, &tug_remote_board(runway)->landed};
+}
+
+/* A put has read its buffer. What went wrong, its completion says. */
+static void end_reading(void *counter, int status) {
+    (void)status;
+    tug_counter_add(counter, 0);
+}
+
+/* What a put's on_local is; counts it. */
+static inline struct tug_callback next_reading(const struct ways *ways, size_t bytes) {
+    if (bytes <= TUG_OPERATION_INLINE) /* copied by the call */
+        return (struct tug_callback){0};
+    return (struct tug_callback){end_reading, &tug_remote_board(&ways->target->local)->landed};
 }
 
 /* Makes the operation's request, if it has one. */
@@ -81,7 +95,7 @@ static int begin_request(const struct tug_rma *o, struct ways *ways) {
         return MPI_ERR_NO_MEM;
     }
     *o->request = bundle->request.handle;
-    bundle->counter = &tug_remote_board(ways->target)->landed;
+    bundle->counter = &tug_remote_board(&ways->target->local)->landed;
     ways->bundle = bundle;
     return MPI_SUCCESS;
 }
@@ -143,14 +157,15 @@ static inline void move_bytes(const struct ways *ways, bool into_target, const s
                                                .dest_raddr = there,
                                                .src_laddr = local,
                                                .size_in_bytes = bytes,
-                                               .on_complete = next_part(ways)};
+                                               .on_local = next_reading(ways, bytes),
+                                               .on_complete = next_part(ways, false)};
         TUG_REMOTE_TRY(ways->context, tug_try_write_async(ways->context, &write));
     } else {
         const struct tug_read_params read = {.src_proc = ways->process,
                                              .src_raddr = there,
                                              .dest_laddr = local,
                                              .size_in_bytes = bytes,
-                                             .on_complete = next_part(ways)};
+                                             .on_complete = next_part(ways, true)};
         TUG_REMOTE_TRY(ways->context, tug_try_read_async(ways->context, &read));
     }
 }
@@ -285,7 +300,7 @@ static inline void send_message(const struct ways *ways, const void *payload, si
                                           .payload = payload,
                                           .size_in_bytes = bytes,
                                           .on_local = on_local,
-                                          .on_complete = next_part(ways)};
+                                          .on_complete = next_part(ways, false)};
     TUG_REMOTE_TRY(ways->context, tug_try_am_async(ways->context, &message));
 }
 
@@ -385,12 +400,12 @@ static int send_piece(const struct ways *ways, const struct tug_rma *o,
                 free(letter);
             return MPI_ERR_NO_MEM;
         }
-        *fetched = (struct fetched){next_part(ways), *elements, result, n};
+        *fetched = (struct fetched){next_part(ways, true), *elements, result, n};
         answer = fetched->data;
         on_complete = (struct tug_callback){deliver, fetched};
         /* cppcheck-suppress memleak ; deliver() frees it */
     } else {
-        on_complete = next_part(ways);
+        on_complete = next_part(ways, true);
     }
     send_call(ways, TUG_CALL_FETCH, letter, sizeof(head) + sent, answer, bytes, on_local,
               on_complete);
@@ -515,7 +530,7 @@ int tug_remote_fetch_and_op(const struct tug_rma *o) {
         return error;
     send_call(&ways, TUG_CALL_FETCH, &letter,
               sizeof(letter.head) + (o->op == MPI_NO_OP ? 0 : bytes), o->result, bytes, nothing,
-              next_part(&ways));
+              next_part(&ways, true));
     return MPI_SUCCESS;
 }
 
@@ -539,6 +554,6 @@ int tug_remote_compare_and_swap(const struct tug_rma *o) {
     memcpy(letter->data, o->origin, data.bytes);
     memcpy(letter->data + data.bytes, o->compare, data.bytes);
     send_call(&ways, TUG_CALL_COMPARE, letter, sizeof(*letter) + 2 * data.bytes, o->result,
-              data.bytes, (struct tug_callback){free_letter, letter}, next_part(&ways));
+              data.bytes, (struct tug_callback){free_letter, letter}, next_part(&ways, true));
     return MPI_SUCCESS;
 }

@@ -27,7 +27,7 @@ void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned 
         .handler = id,
         .payload = &head,
         .size_in_bytes = sizeof(head),
-        .on_complete = {tug_counter_add, &tug_remote_board(target)->landed}};
+        .on_complete = {tug_counter_add, &tug_remote_board(&target->remote)->landed}};
     TUG_REMOTE_TRY(remote->domain->context, tug_try_am_async(remote->domain->context, &message));
 }
 
@@ -94,7 +94,7 @@ int tug_remote_wait_counter(struct tug_remote *remote, struct tug_counter *count
 /* What a flush waits for: the flight is empty, or has been seen to be so by another, who flipped.
  */
 struct landing {
-    struct tug_remote_target *target;
+    struct tug_runway *runway;
     uint32_t flips;
     uint32_t flight;
 };
@@ -106,13 +106,13 @@ static bool is_empty(const struct tug_flight *flight) {
 
 static bool has_landed(void *argument) {
     const struct landing *landing = argument;
-    return is_empty(&landing->target->flights[landing->flight]) ||
-           atomic_load(&landing->target->flips) != landing->flips;
+    return is_empty(&landing->runway->flights[landing->flight]) ||
+           atomic_load(&landing->runway->flips) != landing->flips;
 }
 
-static void land(struct tug_remote *remote, struct tug_remote_target *target, uint32_t flips,
+static void land(struct tug_remote *remote, struct tug_runway *runway, uint32_t flips,
                  uint32_t flight) {
-    struct landing landing = {target, flips, flight % 2};
+    struct landing landing = {runway, flips, flight % 2};
     tug_remote_wait(remote, has_landed, &landing);
 }
 
@@ -122,40 +122,46 @@ static void land(struct tug_remote *remote, struct tug_remote_target *target, ui
  * before) does no harm: it is waited for in vain at worst. Checked by tests/model/flights.pml. */
 #define FLIPS_ENOUGH 3
 
-static void land_all(struct tug_remote *remote, struct tug_remote_target *target) {
-    uint32_t first = atomic_load(&target->flips), flips = first;
-    for (; flips - first < FLIPS_ENOUGH; flips = atomic_load(&target->flips)) {
-        land(remote, target, flips, flips + 1);
-        if (atomic_load(&target->flips) != flips)
+static void land_all(struct tug_remote *remote, struct tug_runway *runway) {
+    uint32_t first = atomic_load(&runway->flips), flips = first;
+    for (; flips - first < FLIPS_ENOUGH; flips = atomic_load(&runway->flips)) {
+        land(remote, runway, flips, flips + 1);
+        if (atomic_load(&runway->flips) != flips)
             continue;
-        if (is_empty(&target->flights[flips % 2]))
+        if (is_empty(&runway->flights[flips % 2]))
             return;
-        if (atomic_compare_exchange_strong(&target->flips, &flips, flips + 1)) {
-            land(remote, target, flips + 1, flips);
+        if (atomic_compare_exchange_strong(&runway->flips, &flips, flips + 1)) {
+            land(remote, runway, flips + 1, flips);
             return;
         }
     }
 }
 
-int tug_remote_flush(struct tug_remote *remote, int rank) {
-    struct tug_remote_target *target = &remote->targets[rank];
+/* A TUG_ERR_*. */
+static int land_runway(struct tug_remote *remote, struct tug_runway *runway) {
     int status = 0;
-    land_all(remote, target);
+    land_all(remote, runway);
     for (int i = 0; i < 2; i++) {
-        int *place = &target->flights[i].landed.status;
+        int *place = &runway->flights[i].landed.status;
         if (__builtin_expect(__atomic_load_n(place, __ATOMIC_RELAXED) != 0, 0)) /* told once */
             status = __atomic_exchange_n(place, 0, __ATOMIC_RELAXED);
     }
-    return tug_remote_error(status);
+    return status;
 }
 
-static int flush_every(struct tug_remote *remote) {
+int tug_remote_flush(struct tug_remote *remote, int rank, bool local) {
+    struct tug_remote_target *target = &remote->targets[rank];
+    int status = land_runway(remote, &target->local);
+    int later = local ? 0 : land_runway(remote, &target->remote);
+    return tug_remote_error(status != 0 ? status : later);
+}
+
+static int flush_every(struct tug_remote *remote, bool local) {
     int error = MPI_SUCCESS;
     for (int r = 0; r < remote->nranks; r++) {
-        int its = tug_remote_flush(remote, r);
+        int its = tug_remote_flush(remote, r, local);
         error = error == MPI_SUCCESS ? its : error;
     }
-    tug_remote_await_detached(remote); /* who frees the window gets no message after */
     return error;
 }
 
@@ -188,7 +194,7 @@ static void barrier(struct tug_remote *remote) {
 }
 
 static int fence(struct tug_window *window) {
-    int error = flush_every(window->remote);
+    int error = flush_every(window->remote, false);
     barrier(window->remote);
     return error;
 }
@@ -220,7 +226,7 @@ static int complete(struct tug_window *window) {
         return MPI_ERR_RMA_SYNC;
     for (int i = 0; i < remote->nstarted; i++)
         if (remote->started[i] >= 0) {
-            int its = tug_remote_flush(remote, remote->started[i]);
+            int its = tug_remote_flush(remote, remote->started[i], false);
             error = error == MPI_SUCCESS ? its : error;
         }
     for (int i = 0; i < remote->nstarted; i++)
@@ -346,7 +352,7 @@ static int lock_all(struct tug_window *window) {
 /* Complete first: a large block travels by itself and may be later than the message. */
 static int unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
     (void)exclusive;
-    int error = tug_remote_flush(window->remote, rank);
+    int error = tug_remote_flush(window->remote, rank, false);
     if (taken)
         tug_remote_tell(window->remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
     return error;
@@ -354,7 +360,7 @@ static int unlock(struct tug_window *window, int rank, bool exclusive, bool take
 
 static int unlock_all(struct tug_window *window, bool taken) {
     struct tug_remote *remote = window->remote;
-    int error = flush_every(remote);
+    int error = flush_every(remote, false);
     for (int r = 0; r < remote->nranks && taken; r++)
         if (atomic_load_explicit(&remote->targets[r].contact, memory_order_relaxed) ==
             TUG_CONTACT_LOCKED) {
@@ -366,12 +372,16 @@ static int unlock_all(struct tug_window *window, bool taken) {
     return error;
 }
 
-static int flush(struct tug_window *window, int rank) {
-    return tug_remote_flush(window->remote, rank);
+static int flush(struct tug_window *window, int rank, bool local) {
+    return tug_remote_flush(window->remote, rank, local);
 }
 
-static int flush_all(struct tug_window *window) {
-    return flush_every(window->remote);
+/* A whole one leaves no messages to those who know of memory that has been detached. */
+static int flush_all(struct tug_window *window, bool local) {
+    int error = flush_every(window->remote, local);
+    if (!local)
+        tug_remote_await_detached(window->remote);
+    return error;
 }
 
 const struct tug_lane tug_remote_lane = {.name = "packet",

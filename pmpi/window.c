@@ -560,7 +560,7 @@ int tug_shim_Win_free(MPI_Win *win) {
     if (window->lane != NULL && tug_epochs_open(&window->epochs))
         return tug_window_raise(window, MPI_ERR_RMA_SYNC);
     tug_engine_drain();
-    int last = window->lane != NULL ? window->lane->flush_all(window) : MPI_SUCCESS;
+    int last = window->lane != NULL ? window->lane->flush_all(window, false) : MPI_SUCCESS;
     int deferred = tug_window_settle(window, last);
     /* from here on the program's handler again: the host may report an open epoch */
     tug_host.Win_set_errhandler(*win, window->errhandler);
@@ -581,7 +581,7 @@ void tug_window_free_left_over(void) {
         if (window->lane != NULL && tug_epochs_open(&window->epochs))
             continue;
         if (window->lane != NULL)
-            (void)window->lane->flush_all(window);
+            (void)window->lane->flush_all(window, false);
         if (tug_host.Win_free(&handle) == MPI_SUCCESS) /* an open epoch: it stays */
             window_release(window);
     }
