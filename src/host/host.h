@@ -48,7 +48,6 @@
     X(Irecv_c)                                                                                     \
     X(Pack_c)                                                                                      \
     X(Pack_size_c)                                                                                 \
-    X(Reduce)                                                                                      \
     X(Reduce_local_c)                                                                              \
     X(Recv_init_c)                                                                                 \
     X(Type_commit)                                                                                 \

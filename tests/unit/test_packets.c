@@ -12,7 +12,7 @@
 #define OPERATIONS 4096
 #define MEMORY ((size_t)1 << 20)
 #define PACKET_BYTES 8176
-#define QUEUE 64
+#define QUEUE (2 * TUG_STREAM_WINDOW)
 
 struct side;
 
@@ -322,7 +322,7 @@ static void test_window(void **state) {
     (void)state;
     static struct record record[OPERATIONS];
     for (unsigned i = 0; i < OPERATIONS; i++) {
-        post(prepare(TUG_OPERATION_WRITE, 8 * i, 24, &record[i]));
+        post(prepare(TUG_OPERATION_WRITE, 8 * i, 320, &record[i]));
         tug_transport_packets.flush(&a->packets);
         poll_once(a);
     }

@@ -28,7 +28,8 @@
 
 #include "transport/packets/wire.h"
 
-#define TUG_STREAM_WINDOW 16
+/* 1 MiB of packets: a peer that computes looks seldom, and no more come before it has looked. */
+#define TUG_STREAM_WINDOW 128
 
 /* A packet is acknowledged at the end of the poll that took it; full ones, since more will come, so
  * many at a time, or by the first poll that finds no more. */
