@@ -23,10 +23,7 @@ struct bcast {
     struct tug_bcast_plan plan; /* elements are bytes */
 };
 
-/* Where ranks take turns on the cores, a longer ring saves more turns than the cache saves time.
- * Otherwise: segments long enough to hide the hand-over of one (a cache miss or two), short enough
- * that the ring stays in the second-level cache and a message has several. */
-static size_t segment_for(const struct tug_team *team, size_t bytes) {
+size_t tug_segment_for(const struct tug_team *team, size_t bytes) {
     const size_t most = team->crowded ? SEGMENT_CROWDED : SEGMENT_MOST;
     if (tug_settings.segment_bytes != 0)
         return tug_settings.segment_bytes;
@@ -43,7 +40,7 @@ static struct tug_bcast_plan plan_for(const struct tug_team *team, size_t bytes,
                                   .phases = TUG_RELAY,
                                   .root = (uint32_t)root,
                                   .elements = bytes,
-                                  .segment = segment_for(team, bytes)};
+                                  .segment = tug_segment_for(team, bytes)};
     if (tug_settings.pipelines != TUG_PIPELINES_AUTO)
         plan.algorithm = (enum tug_algorithm)(tug_settings.pipelines - 1);
     if (tug_settings.phases != TUG_PHASES_AUTO)

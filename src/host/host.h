@@ -21,6 +21,8 @@
     X(Allreduce)                                                                                   \
     X(Barrier)                                                                                     \
     X(Bcast)                                                                                       \
+    X(Cart_shift)                                                                                  \
+    X(Cartdim_get)                                                                                 \
     X(Comm_call_errhandler)                                                                        \
     X(Comm_create_keyval)                                                                          \
     X(Comm_free)                                                                                   \
@@ -33,8 +35,12 @@
     X(Comm_split)                                                                                  \
     X(Comm_split_type)                                                                             \
     X(Comm_test_inter)                                                                             \
+    X(Dist_graph_neighbors)                                                                        \
+    X(Dist_graph_neighbors_count)                                                                  \
     X(Errhandler_free)                                                                             \
     X(Get_count)                                                                                   \
+    X(Graph_neighbors)                                                                             \
+    X(Graph_neighbors_count)                                                                       \
     X(Grequest_complete)                                                                           \
     X(Grequest_start)                                                                              \
     X(Group_free)                                                                                  \
@@ -51,10 +57,12 @@
     X(Irecv_c)                                                                                     \
     X(Isend)                                                                                       \
     X(Isend_c)                                                                                     \
+    X(Op_commutative)                                                                              \
     X(Pack_c)                                                                                      \
     X(Pack_size_c)                                                                                 \
     X(Reduce)                                                                                      \
     X(Reduce_local_c)                                                                              \
+    X(Topo_test)                                                                                   \
     X(Type_commit)                                                                                 \
     X(Type_contiguous)                                                                             \
     X(Type_create_keyval)                                                                          \
@@ -93,6 +101,11 @@ enum tug_handle_type { TUG_HANDLE_COMM = 1, TUG_HANDLE_REQUEST = 11 };
 /* False for what is plainly no handle of such an object. */
 static inline bool tug_handle_is(uint32_t handle, enum tug_handle_type type) {
     return handle >> 30 != 0 && (handle >> 26 & 15) == type;
+}
+
+/* True for what MPI defines itself. */
+static inline bool tug_handle_is_predefined(uint32_t handle) {
+    return handle >> 30 == 1;
 }
 
 /* True for NULL and for addresses inside Tugboat's own object. */
