@@ -2,11 +2,17 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/settings.h"
 #include "base/stats.h"
 #include "host/host.h"
+#include "model/choose.h"
+#include "model/tuner.h"
+#include "persistent/agreement.h"
 #include "persistent/copy.h"
 #include "persistent/session.h"
+#include "persistent/tuning.h"
 #include "schedule/bcast.h"
 #include "tugboat/tugboat.h"
 
@@ -15,12 +21,21 @@
 #define SEGMENT_MOST 65536
 #define SEGMENT_CROWDED ((size_t)262144)
 
+#define LANDING_MOST ((size_t)128 << 20) /* of a node's shared memory, for a message to land in */
+
 struct bcast {
     struct tug_request request; /* first: the engine's job is its first */
-    struct tug_session session;
     struct tug_staging staging;
     struct tug_area_memory areas[TUG_AREA_BLOCKS];
-    struct tug_bcast_plan plan; /* elements are bytes */
+    struct tug_team *team;
+    struct tug_channel *channel;
+    size_t bytes;
+    struct tug_tuner tuner;
+    struct tug_session sessions[TUG_CANDIDATES_MOST]; /* of the tuner's candidates */
+    struct tug_session *running;
+    struct tug_agreement agreement; /* only with several candidates */
+    bool agreeing;
+    uint64_t started_ns;
 };
 
 size_t tug_segment_for(const struct tug_team *team, size_t bytes) {
@@ -35,12 +50,24 @@ size_t tug_segment_for(const struct tug_team *team, size_t bytes) {
     return segment;
 }
 
-static struct tug_bcast_plan plan_for(const struct tug_team *team, size_t bytes, int root) {
+/* ---- what to run ---- */
+
+static bool is_allowed(const struct bcast *bcast, const struct tug_bcast_plan *plan) {
+    if (tug_settings.pipelines != TUG_PIPELINES_AUTO &&
+        plan->algorithm != (enum tug_algorithm)(tug_settings.pipelines - 1))
+        return false;
+    if (tug_settings.phases != TUG_PHASES_AUTO)
+        return plan->phases == (enum tug_phases)(tug_settings.phases - 1);
+    return plan->phases == TUG_RELAY || bcast->bytes <= LANDING_MOST;
+}
+
+/* What the settings name, if they leave no choice or nothing is known to choose by. */
+static struct tug_bcast_plan plan_by_settings(const struct bcast *bcast, uint32_t root) {
     struct tug_bcast_plan plan = {.algorithm = TUG_CHAIN,
                                   .phases = TUG_RELAY,
-                                  .root = (uint32_t)root,
-                                  .elements = bytes,
-                                  .segment = tug_segment_for(team, bytes)};
+                                  .root = root,
+                                  .elements = bcast->bytes,
+                                  .segment = tug_segment_for(bcast->team, bcast->bytes)};
     if (tug_settings.pipelines != TUG_PIPELINES_AUTO)
         plan.algorithm = (enum tug_algorithm)(tug_settings.pipelines - 1);
     if (tug_settings.phases != TUG_PHASES_AUTO)
@@ -48,30 +75,138 @@ static struct tug_bcast_plan plan_for(const struct tug_team *team, size_t bytes,
     return plan;
 }
 
+/* The candidates, the fastest first by the model. The same on all ranks. */
+static void choose(struct bcast *bcast, uint32_t root,
+                   const struct tug_model_parameters *parameters) {
+    const struct tug_places *places = &bcast->team->places;
+    struct tug_tuner *tuner = &bcast->tuner;
+    struct tug_candidate all[TUG_CANDIDATES_MOST];
+    struct tug_message message = {.elements = bcast->bytes,
+                                  .element_bytes = 1,
+                                  .root = root,
+                                  .segment_bytes = tug_settings.segment_bytes};
+    uint32_t n = 0;
+    if (parameters != NULL && places->nnodes > 1 && bcast->bytes > 0)
+        n = tug_model_choose(places, &message, parameters, all);
+    tuner->ncandidates = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (is_allowed(bcast, &all[i].plan))
+            tuner->candidates[tuner->ncandidates++] = all[i];
+    tug_tuner_init(tuner);
+    if (tuner->ncandidates > 0)
+        return;
+    tuner->candidates[0].plan = plan_by_settings(bcast, root);
+    tuner->candidates[0].seconds =
+        parameters == NULL ? 0
+                           : tug_model_predict(places, &tuner->candidates[0].plan, 1, parameters);
+    tuner->ncandidates = 1;
+    tuner->settled = parameters == NULL;
+}
+
+/* ---- running ---- */
+
+static void report(const struct bcast *bcast) {
+    const struct tug_tuner *tuner = &bcast->tuner;
+    if (bcast->team->rank != 0)
+        return;
+    for (uint32_t i = 0; i < tuner->ncandidates; i++) {
+        const struct tug_candidate *candidate = &tuner->candidates[i];
+        if (tuner->measured_s[i] == 0)
+            continue;
+        tug_log(TUG_VERBOSE_INFO,
+                "broadcast of %zu bytes by %s, %s, segments of %zu: predicted %.1f us, measured "
+                "%.1f us%s",
+                bcast->bytes, tug_algorithm_name(candidate->plan.algorithm),
+                tug_phases_name(candidate->plan.phases), (size_t)candidate->plan.segment,
+                candidate->seconds * 1e6, tuner->measured_s[i] * 1e6,
+                i == tuner->current ? ": taken" : "");
+    }
+    tug_stat_add(TUG_STAT_MODEL_PREDICTED,
+                 (uint64_t)(tuner->candidates[tuner->current].seconds * 1e9));
+    tug_stat_add(TUG_STAT_MODEL_MEASURED, (uint64_t)(tuner->measured_s[tuner->current] * 1e9));
+}
+
+static void run(struct bcast *bcast) {
+    bcast->running = &bcast->sessions[bcast->tuner.current];
+    tug_session_start(bcast->running);
+    if (!bcast->tuner.settled)
+        bcast->started_ns = tug_clock_ns();
+}
+
+/* True when the ranks agree what to run, and it is started. */
+static bool agree(struct bcast *bcast, bool *moved) {
+    struct tug_agreement *agreement = &bcast->agreement;
+    bool done;
+    *moved = tug_session_advance(&agreement->session, &done);
+    if (!done)
+        return false;
+    bcast->agreeing = false;
+    if (agreement->session.error != MPI_SUCCESS)
+        return true;
+    tug_tuner_agreed(&bcast->tuner, agreement->largest);
+    if (bcast->tuner.settled)
+        report(bcast);
+    run(bcast);
+    return true;
+}
+
+static void finish(struct bcast *bcast) {
+    struct tug_tuner *tuner = &bcast->tuner;
+    if (tuner->settled)
+        return;
+    tug_tuner_note(tuner, (double)(tug_clock_ns() - bcast->started_ns) * 1e-9);
+    if (tuner->settled)
+        report(bcast);
+}
+
 static bool advance(struct tug_job *job, bool *done) {
     struct bcast *bcast = (struct bcast *)job;
-    bool moved = tug_session_advance(&bcast->session, done);
-    if (*done)
-        bcast->request.error = bcast->session.error;
-    return moved;
+    bool agreed = false;
+    bool moved;
+    *done = false;
+    if (bcast->agreeing && !agree(bcast, &agreed))
+        return agreed;
+    if (bcast->agreement.session.error != MPI_SUCCESS) {
+        bcast->request.error = bcast->agreement.session.error;
+        *done = true;
+        return true;
+    }
+    moved = tug_session_advance(bcast->running, done);
+    if (*done) {
+        bcast->request.error = bcast->running->error;
+        finish(bcast);
+    }
+    return moved || agreed;
 }
 
 static void start(struct tug_request *request) {
     struct bcast *bcast = (struct bcast *)request;
-    tug_stat_add(TUG_STAT_BYTES, bcast->plan.elements);
-    tug_session_start(&bcast->session);
+    tug_stat_add(TUG_STAT_BYTES, bcast->bytes);
+    bcast->agreeing = tug_tuner_must_agree(&bcast->tuner);
+    if (bcast->agreeing) {
+        tug_tuner_vote(&bcast->tuner, bcast->agreement.mine);
+        tug_session_start(&bcast->agreement.session);
+    } else {
+        run(bcast);
+    }
+    bool polls = bcast->agreeing || bcast->running->polls;
+    request->job.bell = polls ? NULL : tug_team_own_bell(bcast->team);
 }
 
+/* ---- making ---- */
+
 static void bcast_free(struct bcast *bcast) {
-    tug_session_fini(&bcast->session);
+    for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++)
+        tug_session_fini(&bcast->sessions[i]);
+    tug_agreement_fini(&bcast->agreement);
     tug_staging_fini(&bcast->staging);
     free(bcast);
 }
 
 static void destroy(struct tug_request *request) {
     struct bcast *bcast = (struct bcast *)request;
-    if (bcast->session.channel != NULL)
-        tug_channel_release(bcast->session.team, bcast->session.channel);
+    if (bcast->channel != NULL)
+        tug_channel_release(bcast->team, bcast->channel);
     bcast_free(bcast);
 }
 
@@ -80,29 +215,37 @@ static void set_area(struct bcast *bcast, enum tug_area area, unsigned char *bas
         .base = base, .type = MPI_BYTE, .count = 1, .extent = 1, .dense = true};
 }
 
+static int prepare_session(struct bcast *bcast, uint32_t candidate) {
+    struct tug_session *session = &bcast->sessions[candidate];
+    int error =
+        tug_compile_bcast(&session->schedule, &bcast->team->places,
+                          &bcast->tuner.candidates[candidate].plan, (uint32_t)bcast->team->rank);
+    if (error)
+        return error;
+    bool staged = bcast->staging.type != MPI_DATATYPE_NULL;
+    session->team = bcast->team;
+    session->areas = bcast->areas;
+    session->staging = staged ? &bcast->staging : NULL;
+    /* what is staged is unpacked at once: it had better be in the cache */
+    session->streams = !staged && bcast->bytes >= tug_copy_cache_share(bcast->team->node_size);
+    return tug_session_init(session);
+}
+
 /* All that this rank can prepare alone. */
 static int prepare(struct bcast *bcast, void *buffer, MPI_Count count, MPI_Datatype datatype,
-                   int root) {
-    struct tug_session *session = &bcast->session;
-    struct tug_team *team = session->team;
+                   int root, const struct tug_model_parameters *parameters) {
     int error = tug_staging_init(&bcast->staging, buffer, count, datatype);
     if (error)
         return error;
-    size_t bytes = (size_t)(count * bcast->staging.size);
-    bcast->staging.packs = team->rank == root;
-    bcast->plan = plan_for(team, bytes, root);
-    error =
-        tug_compile_bcast(&session->schedule, &team->places, &bcast->plan, (uint32_t)team->rank);
-    if (error)
-        return error;
+    bcast->bytes = (size_t)(count * bcast->staging.size);
+    bcast->staging.packs = bcast->team->rank == root;
     for (int a = 0; a < TUG_AREA_BLOCKS; a++)
         set_area(bcast, a, bcast->staging.bytes);
-    session->areas = bcast->areas;
-    bool staged = bcast->staging.type != MPI_DATATYPE_NULL;
-    session->staging = staged ? &bcast->staging : NULL;
-    /* what is staged is unpacked at once: it had better be in the cache */
-    session->streams = !staged && bytes >= tug_copy_cache_share(team->node_size);
-    error = tug_session_init(session);
+    choose(bcast, (uint32_t)root, parameters);
+    for (uint32_t i = 0; i < bcast->tuner.ncandidates && !error; i++)
+        error = prepare_session(bcast, i);
+    if (!error && bcast->tuner.ncandidates > 1)
+        error = tug_agreement_init(&bcast->agreement, bcast->team, TUG_CANDIDATES_MOST);
     if (error)
         return error;
     bcast->request.job.advance = advance;
@@ -111,17 +254,49 @@ static int prepare(struct bcast *bcast, void *buffer, MPI_Count count, MPI_Datat
     return tug_request_register(&bcast->request);
 }
 
-/* The same on all ranks. */
+/* Room for any of the candidates. The same on all ranks. */
 static struct tug_channel_needs needs_of(const struct bcast *bcast) {
-    const struct tug_team *team = bcast->session.team;
-    const struct tug_bcast_plan *plan = &bcast->plan;
-    bool shares = team->nnodes < team->nranks && plan->elements > 0;
-    bool lands = shares && plan->phases == TUG_TWO_PHASE && team->nnodes > 1;
-    uint32_t pipelines = tug_pipelines(&team->places, plan->algorithm);
-    return (struct tug_channel_needs){
-        .slot_bytes = shares && plan->elements > TUG_SLOT_INLINE ? plan->segment : 0,
-        .landing_bytes = lands ? plan->elements : 0,
-        .rings = shares ? pipelines : 0};
+    const struct tug_team *team = bcast->team;
+    struct tug_channel_needs needs = {0};
+    if (team->nnodes == team->nranks || bcast->bytes == 0)
+        return needs;
+    for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++) {
+        const struct tug_bcast_plan *plan = &bcast->tuner.candidates[i].plan;
+        uint32_t pipelines = tug_pipelines(&team->places, plan->algorithm);
+        if (bcast->bytes > TUG_SLOT_INLINE && plan->segment > needs.slot_bytes)
+            needs.slot_bytes = plan->segment;
+        if (plan->phases == TUG_TWO_PHASE && team->nnodes > 1)
+            needs.landing_bytes = bcast->bytes;
+        needs.rings = pipelines > needs.rings ? pipelines : needs.rings;
+    }
+    return needs;
+}
+
+/* Does without what lands, if something else is left. The same on all ranks. */
+static bool drop_landing(struct bcast *bcast, struct tug_channel_needs *needs) {
+    struct tug_tuner *tuner = &bcast->tuner;
+    uint32_t kept = 0;
+    if (needs->landing_bytes == 0)
+        return false;
+    for (uint32_t i = 0; i < tuner->ncandidates; i++) {
+        if (tuner->candidates[i].plan.phases == TUG_TWO_PHASE) {
+            tug_session_fini(&bcast->sessions[i]);
+            continue;
+        }
+        bcast->sessions[kept] = bcast->sessions[i];
+        tuner->candidates[kept++] = tuner->candidates[i];
+    }
+    tuner->ncandidates = kept;
+    *needs = needs_of(bcast);
+    return kept > 0;
+}
+
+static void bind(struct bcast *bcast, struct tug_channel *channel) {
+    bcast->channel = channel;
+    bcast->agreement.session.channel = channel;
+    set_area(bcast, TUG_AREA_LANDING, channel->landing);
+    for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++)
+        bcast->sessions[i].channel = channel;
 }
 
 int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
@@ -133,19 +308,21 @@ int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int r
     int error = tug_team_get(comm, &team);
     if (error)
         return error;
+    const struct tug_model_parameters *parameters = tug_team_parameters(team);
     struct bcast *bcast = calloc(1, sizeof(*bcast));
     struct tug_channel_needs needs = {0};
     bool willing = false;
     if (bcast != NULL) {
-        bcast->session.team = team;
+        bcast->team = team;
         bcast->staging.type = MPI_DATATYPE_NULL;
         bcast->request.comm = comm;
-        willing = prepare(bcast, buffer, count, datatype, root) == 0;
+        willing = prepare(bcast, buffer, count, datatype, root, parameters) == 0;
         needs = needs_of(bcast);
     }
     struct tug_channel *channel;
-    error =
-        tug_channel_take(team, &needs, bcast != NULL ? bcast->plan.elements : 0, willing, &channel);
+    do
+        error = tug_channel_take(team, &needs, bcast != NULL ? bcast->bytes : 0, willing, &channel);
+    while (error == TUG_ERR_NO_MEMORY && willing && drop_landing(bcast, &needs));
     if (error) {
         if (willing)
             tug_request_release(&bcast->request);
@@ -153,10 +330,7 @@ int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int r
             bcast_free(bcast);
         return error;
     }
-    bcast->session.channel = channel;
-    set_area(bcast, TUG_AREA_LANDING, channel->landing);
-    if (team->bells != NULL && !bcast->session.polls)
-        bcast->request.job.bell = tug_team_bell(team, team->node_rank);
+    bind(bcast, channel);
     *request = &bcast->request;
     return 0;
 }

@@ -71,6 +71,11 @@ static inline struct tug_bell *tug_team_bell(const struct tug_team *team, int no
     return (struct tug_bell *)((unsigned char *)team->bells + (size_t)node_rank * 64);
 }
 
+/* This rank's, or NULL if the team has none. */
+static inline struct tug_bell *tug_team_own_bell(const struct tug_team *team) {
+    return team->bells != NULL ? tug_team_bell(team, team->node_rank) : NULL;
+}
+
 /* Makes the bells and what else the node's ranks share beside channels, if need be. Collective, the
  * same answer on all ranks: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_team_share(struct tug_team *team);

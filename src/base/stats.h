@@ -39,7 +39,9 @@
     X(BYTES, "bytes", "bytes handed to the engine")                                                \
     X(OPERATIONS, "operations", "LLCL operations that were handed to a transport")                 \
     X(MAPPED, "mapped", "LLCL operations that the caller did on mapped memory")                    \
-    X(PACKETS, "packets", "packets sent")
+    X(PACKETS, "packets", "packets sent")                                                          \
+    X(MODEL_PREDICTED, "model_predicted", "ns of one run of every broadcast, as predicted")        \
+    X(MODEL_MEASURED, "model_measured", "... and as measured")
 
 enum tug_stat {
 #define TUG_STAT_PAIR(NAME, name) TUG_STAT_##NAME##_TAKEN, TUG_STAT_##NAME##_PASSED,

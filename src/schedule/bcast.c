@@ -176,15 +176,15 @@ static void relay_holder(const struct compiler *c) {
     bool root = c->rank == c->plan->root;
     uint32_t limit = root ? TUG_LIMIT_ALL : 0;
     struct adding receives = {.c = c};
-    uint32_t publish = 0;
+    for (uint32_t k = 0; k < c->pipelines; k++) /* ahead of the node: others wait for it */
+        if (holds(c, k))
+            receives.advances[k] = pass_on(c, k, limit);
     if (c->node_size > 1) {
         struct adding publishes = {.c = c, .lane = tug_schedule_lane(c->schedule, limit)};
         in_channel_order(c, c->node_rank, TUG_PUBLISH, add_run, &publishes);
-        publish = 1u << publishes.lane;
+        for (uint32_t k = 0; k < c->pipelines; k++)
+            receives.advances[k] |= 1u << publishes.lane;
     }
-    for (uint32_t k = 0; k < c->pipelines; k++)
-        if (holds(c, k))
-            receives.advances[k] = pass_on(c, k, limit) | publish;
     if (root)
         return;
     if (c->node_size > 1) { /* one lane: segments are published in the order of their arrival */

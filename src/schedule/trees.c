@@ -77,10 +77,12 @@ static bool is_root(struct point point) {
     return point.at[0] == 0 && point.at[1] == 0 && point.at[2] == 0;
 }
 
-/* Along a, then b, then c; points with a == 0 get theirs from a == 1. */
-static struct point torus_parent(struct point point, const int axes[3]) {
+/* Along a, then b, then c; points with a == 0 get theirs round the ring, from the last a: so no
+ * node sends more than three copies of a segment, over all three colours. */
+static struct point torus_parent(const struct tug_places *places, struct point point,
+                                 const int axes[3]) {
     if (point.at[axes[0]] == 0)
-        point.at[axes[0]] = 1;
+        point.at[axes[0]] = places->torus[axes[0]] - 1;
     else if (point.at[axes[2]] > 0)
         point.at[axes[2]]--;
     else if (point.at[axes[1]] > 0)
@@ -101,12 +103,13 @@ static uint32_t torus_children(const struct tug_places *places, uint32_t root_no
         struct point next = point;
         if (++next.at[axes[i]] == places->torus[axes[i]])
             continue;
-        struct point parent = torus_parent(next, axes);
+        struct point parent = torus_parent(places, next, axes);
         if (parent.at[0] == point.at[0] && parent.at[1] == point.at[1] &&
             parent.at[2] == point.at[2])
             children[n++] = node_of(places, root_node, next);
     }
-    if (point.at[axes[0]] == 1 && (point.at[axes[1]] > 0 || point.at[axes[2]] > 0)) {
+    if (point.at[axes[0]] + 1 == places->torus[axes[0]] &&
+        (point.at[axes[1]] > 0 || point.at[axes[2]] > 0)) {
         point.at[axes[0]] = 0;
         children[n++] = node_of(places, root_node, point);
     }
@@ -136,7 +139,8 @@ uint32_t tug_pipeline_parent(const struct tug_places *places, enum tug_algorithm
     if (algorithm == TUG_TRINARY && places->torus[0] != 0) {
         int axes[3];
         axes_of(places, pipeline, axes);
-        return node_of(places, root_node, torus_parent(point_of(places, root_node, node), axes));
+        return node_of(places, root_node,
+                       torus_parent(places, point_of(places, root_node, node), axes));
     }
     uint32_t shift = chain_shift(places, tug_pipelines(places, algorithm), pipeline);
     uint32_t before = chain_index(places, shift, place) - 1;

@@ -23,6 +23,8 @@ refuse "only src/base/settings.c reads the environment" \
     --exclude=settings.c --exclude-dir=cmd '\b(secure_)?getenv *\(|\benviron\b' "${folders[@]}"
 refuse "src/base knows no MPI and no floor above it" \
     '#include *[<"](mpi\.h|engine/|host/|transport/|model/|llcl/|pmpi/|persistent/)' src/base
+refuse "schedules and the model know no MPI and nothing but src/base" \
+    '#include *[<"](mpi\.h|engine/|host/|transport/|llcl/|pmpi/|persistent/)' src/schedule src/model
 refuse "the engine knows nothing of the shim and the collectives" \
     '#include *"(pmpi|persistent)/' src/engine
 refuse "a public header includes public headers only" \

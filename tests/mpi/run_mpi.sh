@@ -2,14 +2,14 @@
 # Runs one MPI test program one way, for CTest.
 #
 #   run_mpi.sh --mpiexec PATH --way host|tug|native|packet|off|either --ranks N
-#              [--nodes one|emulated|tcp|hosts] [--lib LIBTUGBOAT] [--tool LIB] [--env NAME=VALUE]...
+#              [--nodes one|two|emulated|tcp|hosts] [--lib LIBTUGBOAT] [--tool LIB] [--env NAME=VALUE]...
 #              -- PROGRAM [ARG]...
 #
 # host is the program on the MPI alone: the oracle that shows the program itself to be right.
 # native is under the tug, with every window in the native lane; packet, with every window in the
 # packet lane that can be there.
 # either documents a defect of the host MPI: the program may be right or not, but it must end.
-# emulated makes every rank a node of its own; tcp puts a real network stack below that as well;
+# two puts every other rank on a second node; emulated makes every rank a node of its own; tcp puts a real network stack below that as well;
 # hosts has as many hosts as ranks, see tests/hosts/mpiexec_hosts.sh.
 # The exit status is the program's; 77 is a skip. A preload that did not happen is a failure: ld.so
 # only warns about it, and the test would then test the host.
@@ -52,6 +52,7 @@ preload=${preload:+$preload${tool_after:+:}}$tool_after
 
 case $nodes in
 one) ;;
+two) settings+=("MPIR_CVAR_NUM_CLIQUES=2") ;;
 emulated) settings+=("MPIR_CVAR_NOLOCAL=1") ;;
 tcp) settings+=("MPIR_CVAR_NOLOCAL=1" "UCX_TLS=tcp,self") ;;
 hosts)

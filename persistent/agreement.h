@@ -1,0 +1,23 @@
+/* Agreements: the ranks of a team find the largest of what each brings, number by number, in the
+ * engine and without waiting: a schedule of messages between all ranks, run by a session on the
+ * channel of the request that wants it, between two runs of its own.
+ */
+#ifndef TUG_PERSISTENT_AGREEMENT_H
+#define TUG_PERSISTENT_AGREEMENT_H
+
+#include "persistent/session.h"
+
+struct tug_agreement {
+    struct tug_session session;
+    struct tug_area_memory areas[TUG_AREA_BLOCKS];
+    uint32_t count;
+    double *mine;    /* [count] set before a run */
+    double *largest; /* [count] of all ranks, after it */
+};
+
+/* For `count` numbers of at least 0. The channel is set when it is known. 0 or TUG_ERR_NO_MEMORY;
+ * to be freed in any case. Local. */
+int tug_agreement_init(struct tug_agreement *agreement, struct tug_team *team, uint32_t count);
+void tug_agreement_fini(struct tug_agreement *agreement);
+
+#endif

@@ -1,0 +1,121 @@
+#include "model/choose.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "tugboat/tugboat.h"
+
+#define SEGMENT_LEAST 1024
+#define RANKS_MOST ((uint64_t)1 << 31)
+#define SEGMENT_MOST ((uint64_t)4 << 20)
+
+/* Segments of elements that are about so many bytes. */
+static uint64_t elements_in(const struct tug_message *message, uint64_t bytes) {
+    uint64_t n = message->element_bytes > 0 ? bytes / message->element_bytes : message->elements;
+    n = n < message->elements ? n : message->elements;
+    return n > 0 ? n : 1;
+}
+
+/* The best segment of a candidate whose algorithm and phases are set, and the time it gives. */
+static void fit_segment(const struct tug_tree_shape *shape, const struct tug_message *message,
+                        const struct tug_model_parameters *parameters,
+                        struct tug_candidate *candidate) {
+    uint64_t bytes = message->elements * message->element_bytes;
+    bool channels = shape->ppn > 1;
+    uint64_t longest = channels ? parameters->segment_most : SEGMENT_MOST;
+    uint64_t least = message->segment_bytes > 0 ? message->segment_bytes : SEGMENT_LEAST;
+    longest = message->segment_bytes > 0 ? message->segment_bytes : longest;
+    candidate->seconds = -1;
+    for (uint64_t size = least;; size *= 2) {
+        size = size < longest ? size : longest;
+        uint64_t segment = elements_in(message, size);
+        double seconds = tug_predict_bcast(shape, candidate->plan.phases, bytes,
+                                           segment * message->element_bytes, parameters);
+        if (candidate->seconds < 0 || seconds < candidate->seconds) {
+            candidate->seconds = seconds;
+            candidate->plan.segment = segment;
+        }
+        if (size == longest || size >= bytes)
+            return;
+    }
+}
+
+/* Of two that are as fast the simpler. */
+static int faster(const void *left, const void *right) {
+    const struct tug_candidate *a = left;
+    const struct tug_candidate *b = right;
+    if (a->seconds != b->seconds)
+        return a->seconds < b->seconds ? -1 : 1;
+    if (a->plan.algorithm != b->plan.algorithm)
+        return a->plan.algorithm < b->plan.algorithm ? -1 : 1;
+    return (int)a->plan.phases - (int)b->plan.phases;
+}
+
+uint32_t tug_model_choose(const struct tug_places *places, const struct tug_message *message,
+                          const struct tug_model_parameters *parameters,
+                          struct tug_candidate candidates[TUG_CANDIDATES_MOST]) {
+    uint32_t n = 0;
+    int algorithms = places->nnodes > 1 ? TUG_ALGORITHMS : 1;
+    for (int a = 0; a < algorithms; a++) {
+        if (places->nnodes == 2 && a == TUG_BINOMIAL)
+            continue; /* the chain */
+        struct tug_tree_shape shape = tug_tree_shape_of(places, a, message->root);
+        int phases = shape.depth > 0 && shape.ppn > 1 ? 2 : 1;
+        for (int p = 0; p < phases; p++) {
+            candidates[n].plan = (struct tug_bcast_plan){
+                .algorithm = a,
+                .phases = p,
+                .root = message->root,
+                .elements = message->elements,
+            };
+            fit_segment(&shape, message, parameters, &candidates[n++]);
+        }
+    }
+    qsort(candidates, n, sizeof(*candidates), faster);
+    return n;
+}
+
+double tug_model_predict(const struct tug_places *places, const struct tug_bcast_plan *plan,
+                         uint64_t element_bytes, const struct tug_model_parameters *parameters) {
+    struct tug_tree_shape shape = tug_tree_shape_of(places, plan->algorithm, plan->root);
+    return tug_predict_bcast(&shape, plan->phases, plan->elements * element_bytes,
+                             plan->segment * element_bytes, parameters);
+}
+
+const char *tug_phases_name(enum tug_phases phases) {
+    return phases == TUG_RELAY ? "relay" : "two-phase";
+}
+
+int tug_model_places(const struct tug_model_shape *shape, struct tug_places *places) {
+    const uint32_t *side = shape->torus;
+    bool flat = side[0] == 0 && side[1] == 0 && side[2] == 0;
+    if (shape->nodes == 0 || shape->ppn == 0 || (uint64_t)shape->nodes * shape->ppn > RANKS_MOST)
+        return TUG_ERR_INVALID;
+    if (!flat && (double)side[0] * side[1] * side[2] != shape->nodes)
+        return TUG_ERR_INVALID;
+    int error = tug_places_uniform(places, shape->nodes, shape->ppn);
+    for (int d = 0; d < 3 && !error; d++)
+        places->torus[d] = side[d];
+    return error;
+}
+
+int tug_model_bcast(const struct tug_model_shape *shape, uint64_t bytes,
+                    const struct tug_model_parameters *parameters,
+                    struct tug_model_prediction predictions[TUG_MODEL_WAYS], uint32_t *count) {
+    struct tug_candidate candidates[TUG_CANDIDATES_MOST];
+    const struct tug_message message = {.elements = bytes, .element_bytes = 1};
+    struct tug_places places;
+    int error = tug_model_places(shape, &places);
+    if (error)
+        return error;
+    *count = tug_model_choose(&places, &message, parameters, candidates);
+    for (uint32_t i = 0; i < *count; i++)
+        predictions[i] = (struct tug_model_prediction){
+            .algorithm = tug_algorithm_name(candidates[i].plan.algorithm),
+            .phases = tug_phases_name(candidates[i].plan.phases),
+            .segment_bytes = candidates[i].plan.segment,
+            .seconds = candidates[i].seconds,
+        };
+    tug_places_fini(&places);
+    return 0;
+}

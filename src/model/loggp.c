@@ -1,0 +1,197 @@
+#include "model/loggp.h"
+
+#include <stdbool.h>
+
+#include "model/network.h"
+
+#define NODES_LOOKED_AT 1024
+
+/* ---- the paper's ---- */
+
+#define PAPER_PIPELINES 3
+
+uint32_t tug_paper_segments(uint64_t bytes) {
+    static const struct {
+        uint64_t below;
+        uint32_t segments;
+    } table[] = {
+        {64u << 10, 1},   {256u << 10, 4},  {1u << 20, 8},     {16u << 20, 16},
+        {128u << 20, 32}, {256u << 20, 64}, {512u << 20, 128}, {1024u << 20, 256},
+    };
+    for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (bytes < table[i].below)
+            return table[i].segments;
+    return 512;
+}
+
+/* Until the first segment has reached the farthest node. */
+static double paper_fill_s(const struct tug_paper *paper, double segment) {
+    return (paper->hops + 1) * (paper->latency_s + segment * paper->byte_s);
+}
+
+double tug_paper_relay_s(const struct tug_paper *paper, uint64_t bytes) {
+    double segments = tug_paper_segments(bytes);
+    double segment = (double)bytes / PAPER_PIPELINES / segments;
+    double copies = PAPER_PIPELINES * segments * (paper->ppn - 1);
+    return paper_fill_s(paper, segment) + (copies - 1) * (segment * paper->byte_s + paper->gap_s);
+}
+
+double tug_paper_two_phase_s(const struct tug_paper *paper, uint64_t bytes) {
+    double segments = tug_paper_segments(bytes);
+    double share = (double)bytes / PAPER_PIPELINES;
+    double segment = share / segments;
+    double copied = share * (paper->ppn - 1) / paper->engines;
+    return paper_fill_s(paper, segment) +
+           (segments - 1) * (segment * paper->byte_s + paper->gap_s) +
+           (paper->latency_s + copied * paper->byte_s + paper->gap_s);
+}
+
+/* ---- ours ---- */
+
+/* The root serves the pipelines one after another. The way to a node of a binomial tree has a hop
+ * for every one in its place's binary number; where that is less than the rounds, its ancestors are
+ * not the first to be served. */
+static void set_depth(struct tug_tree_shape *shape, const struct tug_places *places,
+                      enum tug_algorithm algorithm) {
+    shape->depth = tug_pipeline_depth(places, algorithm);
+    shape->late = shape->pipelines - 1;
+    if (algorithm != TUG_BINOMIAL || (places->nnodes & (places->nnodes - 1)) == 0)
+        return;
+    shape->depth--;
+    shape->late = 1;
+}
+
+/* What one node has to send, and how far. */
+static void look_at_node(struct tug_tree_shape *shape, const struct tug_places *places,
+                         enum tug_algorithm algorithm, uint32_t root_node, uint32_t node,
+                         uint64_t *hops, uint64_t *links) {
+    uint32_t sends = 0;
+    uint32_t loads[TUG_TORUS_LINKS] = {0};
+    for (uint32_t k = 0; k < shape->pipelines; k++) {
+        uint32_t children[TUG_CHILDREN_MOST];
+        uint32_t n = tug_pipeline_children(places, algorithm, k, root_node, node, children);
+        for (uint32_t c = 0; c < n && places->torus[0] != 0; c++) {
+            uint32_t load = ++loads[tug_network_first_link(places, node, children[c])];
+            shape->load = load > shape->load ? load : shape->load;
+            *links += tug_network_distance(places, node, children[c]);
+        }
+        *hops += n;
+        shape->fan = n > shape->fan ? n : shape->fan;
+        sends += n;
+    }
+    shape->sends = sends > shape->sends ? sends : shape->sends;
+    uint32_t ppn = tug_places_node_size(places, node);
+    shape->ppn = ppn > shape->ppn ? ppn : shape->ppn;
+}
+
+struct tug_tree_shape tug_tree_shape_of(const struct tug_places *places,
+                                        enum tug_algorithm algorithm, uint32_t root) {
+    struct tug_tree_shape shape = {.pipelines = tug_pipelines(places, algorithm)};
+    uint32_t root_node = places->node_of[root];
+    uint32_t stride = places->nnodes / NODES_LOOKED_AT + 1;
+    uint64_t hops = 0;
+    uint64_t links = 0;
+    set_depth(&shape, places, algorithm);
+    for (uint32_t i = 0; i < places->nnodes;
+         i += stride) { /* the root's first: often the busiest */
+        uint32_t node = (root_node + i) % places->nnodes;
+        look_at_node(&shape, places, algorithm, root_node, node, &hops, &links);
+    }
+    shape.links = links > 0 ? (double)links / (double)hops : 1;
+    return shape;
+}
+
+/* The logarithm to base 2, linear between powers of it: enough to interpolate by. */
+static double log2_of(uint64_t n) {
+    int whole = 63 - __builtin_clzll(n);
+    return whole + (double)n / (double)((uint64_t)1 << whole) - 1;
+}
+
+double tug_copy_byte_s(const struct tug_model_parameters *parameters, uint64_t bytes) {
+    const struct tug_copy_speed *speeds = parameters->copies;
+    uint32_t n = parameters->ncopies;
+    if (n == 0)
+        return parameters->inside.byte_s;
+    if (bytes <= speeds[0].bytes)
+        return speeds[0].byte_s;
+    for (uint32_t i = 1; i < n; i++) {
+        if (bytes > speeds[i].bytes)
+            continue;
+        double from = log2_of(speeds[i - 1].bytes);
+        double way = (log2_of(bytes) - from) / (log2_of(speeds[i].bytes) - from);
+        return speeds[i - 1].byte_s + way * (speeds[i].byte_s - speeds[i - 1].byte_s);
+    }
+    return speeds[n - 1].byte_s;
+}
+
+static double most(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* What one segment costs, wherever the time goes. */
+struct segment_costs {
+    double wire_s;  /* until the busiest node or link has passed it on, in all pipelines */
+    double hop_s;   /* from a node to the next */
+    double late_s;  /* until the next of several can leave a node */
+    double copy_s;  /* into the memory that a node shares, or out of it, by all of its ranks */
+    double alone_s; /* ... by one */
+};
+
+static struct segment_costs costs_of(const struct tug_tree_shape *shape, uint64_t bytes,
+                                     uint64_t segment,
+                                     const struct tug_model_parameters *parameters) {
+    const struct tug_loggp *between = &parameters->between;
+    double data_s = (double)segment * between->byte_s;
+    double engines = most(shape->sends, shape->pipelines) / (double)parameters->engines;
+    double crowd = most(1, (double)shape->ppn / parameters->copiers);
+    double copy_s =
+        parameters->inside.overhead_s + (double)segment * tug_copy_byte_s(parameters, bytes);
+    return (struct segment_costs){
+        .wire_s = (data_s + between->gap_s) * most(most(1, shape->load), engines),
+        .hop_s = between->latency_s + (shape->links - 1) * parameters->hop_s +
+                 2 * between->overhead_s + data_s,
+        .late_s = most(between->overhead_s, (data_s + between->gap_s) / parameters->engines),
+        .copy_s = crowd * copy_s,
+        .alone_s = copy_s,
+    };
+}
+
+/* From one segment of every pipeline to the next: the longest of what the wires need, the
+ * processor of the root, and that of a rank that holds the ends of pipelines elsewhere. relays: the
+ * other nodes put segments into their memory as they come. */
+static double interval_s(const struct tug_tree_shape *shape, const struct segment_costs *costs,
+                         double overhead_s, bool relays) {
+    uint32_t holders = shape->ppn < shape->pipelines ? shape->ppn : shape->pipelines;
+    uint32_t held = (shape->pipelines + holders - 1) / holders;
+    double local_s = shape->ppn > 1 ? shape->pipelines * costs->copy_s : 0;
+    double root_s = overhead_s * shape->sends + local_s;
+    double holder_s = overhead_s * held * (shape->fan + 1) + (relays ? local_s : 0);
+    return shape->depth == 0 ? local_s : most(costs->wire_s, most(root_s, holder_s));
+}
+
+double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases phases, uint64_t bytes,
+                         uint64_t segment_bytes, const struct tug_model_parameters *parameters) {
+    if (bytes == 0)
+        return 0;
+    uint64_t share = (bytes + shape->pipelines - 1) / shape->pipelines;
+    uint64_t segment = segment_bytes > 0 && segment_bytes < share ? segment_bytes : share;
+    uint64_t rounds = (share + segment - 1) / segment;
+    bool relays = phases == TUG_RELAY || shape->depth == 0;
+    struct segment_costs costs = costs_of(shape, bytes, segment, parameters);
+    double pace_s = interval_s(shape, &costs, parameters->between.overhead_s, relays);
+    double seconds = parameters->start_s + shape->depth * costs.hop_s + shape->late * costs.late_s;
+    if (relays && shape->ppn > 1 && shape->ppn < shape->pipelines) {
+        /* a rank that holds two pipelines takes their segments in turn, and is early in one of them
+         * where it is late in the other */
+        seconds += shape->depth * costs.hop_s * 2 / 3;
+        pace_s = most(pace_s, shape->depth * costs.hop_s + 4 * costs.copy_s);
+    }
+    seconds += (double)(rounds - 1) * pace_s;
+    if (shape->ppn == 1)
+        return seconds;
+    seconds += parameters->inside.latency_s;
+    if (relays) /* the last segment, in and out */
+        return seconds + costs.alone_s + costs.copy_s;
+    struct segment_costs all = costs_of(shape, bytes, bytes, parameters);
+    return seconds + 2 * parameters->inside.overhead_s + all.copy_s; /* signal, await, copy */
+}

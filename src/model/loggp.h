@@ -1,0 +1,64 @@
+/* The equations.
+ *
+ * Two kinds. The paper's own (Morie et al., equations 1 to 4) predict the bandwidth of Trinary x3
+ * on FX100 in the reading that gives its figures: the three pipelines carry a third of the message
+ * each, G is Gn, and a node has ntni engines (TNIs). Ours predict a plan of schedule/bcast.h on any
+ * places from LogGP parameters: they are what choose.h chooses by.
+ *
+ * Pure functions.
+ */
+#ifndef TUG_MODEL_LOGGP_H
+#define TUG_MODEL_LOGGP_H
+
+#include <stdint.h>
+
+#include "schedule/bcast.h"
+#include "tugboat/model.h"
+
+/* ---- the paper's ---- */
+
+struct tug_paper {
+    double latency_s; /* Ln, a hop */
+    double byte_s;    /* Gn, and G */
+    double gap_s;     /* g */
+    uint32_t hops;    /* XYZhops */
+    uint32_t engines; /* ntni */
+    uint32_t ppn;
+};
+
+/* Its table: pieces into which each pipeline cuts a message of so many bytes. */
+uint32_t tug_paper_segments(uint64_t bytes);
+
+/* T1: every segment that arrives is copied to the ppn - 1 other ranks, all of them by one engine.
+ */
+double tug_paper_relay_s(const struct tug_paper *paper, uint64_t bytes);
+
+/* T2: all segments first, then ppn - 1 copies of a pipeline's share by all engines. */
+double tug_paper_two_phase_s(const struct tug_paper *paper, uint64_t bytes);
+
+/* ---- ours ---- */
+
+/* What the prediction needs to know of an algorithm on some places; independent of the message. */
+struct tug_tree_shape {
+    uint32_t pipelines;
+    uint32_t depth; /* hops to the farthest node */
+    uint32_t late;  /* segments that are sent to others before, on the way to it */
+    double links;   /* of the network in a hop, on average */
+    uint32_t sends; /* copies of a segment that the busiest node sends, over all pipelines */
+    uint32_t fan;   /* ... in one of them */
+    uint32_t load;  /* ... of which begin with the same link of a torus */
+    uint32_t ppn;   /* ranks of the largest node */
+};
+
+/* Looks at 1 024 nodes at most. */
+struct tug_tree_shape tug_tree_shape_of(const struct tug_places *places,
+                                        enum tug_algorithm algorithm, uint32_t root);
+
+/* Seconds a byte of a copy inside a node, in the course of a message of `bytes`. */
+double tug_copy_byte_s(const struct tug_model_parameters *parameters, uint64_t bytes);
+
+/* Seconds from the start on all ranks to the end on the last of them. */
+double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases phases, uint64_t bytes,
+                         uint64_t segment_bytes, const struct tug_model_parameters *parameters);
+
+#endif

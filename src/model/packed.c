@@ -1,0 +1,149 @@
+#include "model/packed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tugboat/tugboat.h"
+
+#define AT_FIRST 1024
+
+/* Room for one more. */
+static bool reserve(void **vector, uint32_t count, uint32_t *capacity, size_t item) {
+    if (count < *capacity)
+        return true;
+    uint32_t grown = *capacity == 0 ? AT_FIRST : *capacity + *capacity / 2;
+    void *moved = grown > *capacity ? realloc(*vector, grown * item) : NULL;
+    if (moved == NULL)
+        return false;
+    *vector = moved;
+    *capacity = grown;
+    return true;
+}
+
+/* What would lead the simulator out of its tables; NULL: nothing. */
+static const char *wrong_with(const struct tug_packed *packed, const struct tug_schedule *schedule,
+                              const struct tug_descriptor *descriptor) {
+    bool message = descriptor->kind == TUG_SEND || descriptor->kind == TUG_RECEIVE;
+    bool channel = descriptor->kind == TUG_COLLECT || descriptor->kind == TUG_AWAIT ||
+                   descriptor->kind == TUG_GATHER_REDUCE || descriptor->kind == TUG_GATHER_FOLD;
+    if (message && descriptor->peer >= packed->places->nranks)
+        return "a peer that is no rank";
+    if (channel && descriptor->peer >= schedule->node_size)
+        return "a peer that is not on the node";
+    if (descriptor->kind > TUG_GATHER_FOLD)
+        return "an unknown kind";
+    if (schedule->nlanes < TUG_LANES_MOST && descriptor->advances >> schedule->nlanes != 0)
+        return "a step to a lane that is not there";
+    return NULL;
+}
+
+static int pack_lane(struct tug_packed *packed, const struct tug_schedule *schedule, uint32_t rank,
+                     uint32_t number, char *why, size_t why_bytes) {
+    const struct tug_lane *lane = &schedule->lanes[number];
+    struct tug_packed_lane to = {
+        .rank = rank, .op = packed->nops, .done_op = packed->nops, .limit = lane->limit};
+    for (uint32_t i = 0; i < lane->count; i++) {
+        const struct tug_descriptor *d = &lane->descriptors[i];
+        const char *wrong = wrong_with(packed, schedule, d);
+        if (wrong != NULL) {
+            snprintf(why, why_bytes, "rank %u, lane %u, descriptor %u: %s", rank, number, i, wrong);
+            return TUG_ERR_INVALID;
+        }
+        if (!reserve((void **)&packed->ops, packed->nops, &packed->ops_capacity,
+                     sizeof(*packed->ops)))
+            return TUG_ERR_NO_MEMORY;
+        packed->ops[packed->nops++] = (struct tug_packed_op){
+            .elements = d->elements,
+            .segment = d->segment,
+            .segments = tug_descriptor_segments(d),
+            .peer = d->peer,
+            .position = d->position,
+            .release = d->release,
+            .steps = d->steps,
+            .advances = d->advances,
+            .flow = TUG_NO_FLOW,
+            .kind = d->kind,
+            .tag = d->tag,
+        };
+    }
+    to.end = packed->nops;
+    if (!reserve((void **)&packed->lanes, packed->nlanes, &packed->lanes_capacity,
+                 sizeof(*packed->lanes)))
+        return TUG_ERR_NO_MEMORY;
+    packed->lanes[packed->nlanes++] = to;
+    return 0;
+}
+
+static int pack_schedule(struct tug_packed *packed, const struct tug_schedule *schedule,
+                         uint32_t rank, char *why, size_t why_bytes) {
+    uint32_t node = packed->places->node_of[rank];
+    uint32_t size = tug_places_node_size(packed->places, node);
+    int error = 0;
+    if (schedule->node_size != size) {
+        snprintf(why, why_bytes, "rank %u has a schedule for a node of %u ranks, not of %u", rank,
+                 schedule->node_size, size);
+        return TUG_ERR_INVALID;
+    }
+    for (uint32_t l = 0; l < schedule->nlanes && !error; l++)
+        error = pack_lane(packed, schedule, rank, l, why, why_bytes);
+    if (!error && size > 1)
+        memcpy(tug_packed_need(packed, node, packed->places->node_rank_of[rank], 0),
+               schedule->first, size * sizeof(*schedule->first));
+    packed->lanes_of[rank + 1] = packed->nlanes;
+    return error;
+}
+
+static uint64_t needs_count(const struct tug_places *places, uint64_t *needs_of) {
+    uint64_t count = 0;
+    for (uint32_t n = 0; n < places->nnodes; n++) {
+        uint64_t size = tug_places_node_size(places, n);
+        needs_of[n] = count;
+        count += size > 1 ? size * size : 0;
+    }
+    return count;
+}
+
+int tug_pack(struct tug_packed *packed, const struct tug_places *places,
+             int (*compile)(void *state, uint32_t rank, struct tug_schedule *schedule), void *state,
+             char *why, size_t why_bytes) {
+    memset(packed, 0, sizeof(*packed));
+    packed->places = places;
+    packed->lanes_of = calloc((size_t)places->nranks + 1, sizeof(*packed->lanes_of));
+    packed->needs_of = calloc(places->nnodes, sizeof(*packed->needs_of));
+    if (packed->lanes_of == NULL || packed->needs_of == NULL)
+        return TUG_ERR_NO_MEMORY;
+    packed->needs = calloc(needs_count(places, packed->needs_of) + 1, sizeof(*packed->needs));
+    int error = packed->needs != NULL ? 0 : TUG_ERR_NO_MEMORY;
+    for (uint32_t rank = 0; rank < places->nranks && !error; rank++) {
+        struct tug_schedule schedule;
+        error = compile(state, rank, &schedule);
+        if (error)
+            break;
+        error = pack_schedule(packed, &schedule, rank, why, why_bytes);
+        tug_schedule_fini(&schedule);
+    }
+    return error;
+}
+
+void tug_packed_fini(struct tug_packed *packed) {
+    free(packed->ops);
+    free(packed->lanes);
+    free(packed->lanes_of);
+    free(packed->needs_of);
+    free(packed->needs);
+    memset(packed, 0, sizeof(*packed));
+}
+
+size_t tug_packed_bytes(const struct tug_packed *packed) {
+    const struct tug_places *places = packed->places;
+    uint64_t needs = 0;
+    for (uint32_t n = 0; n < places->nnodes; n++) {
+        uint64_t size = tug_places_node_size(places, n);
+        needs += size > 1 ? size * size : 0;
+    }
+    return packed->ops_capacity * sizeof(*packed->ops) +
+           packed->lanes_capacity * sizeof(*packed->lanes) +
+           ((size_t)places->nranks + 1) * sizeof(*packed->lanes_of) +
+           places->nnodes * sizeof(*packed->needs_of) + needs * sizeof(*packed->needs);
+}

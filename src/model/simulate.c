@@ -1,0 +1,488 @@
+#include "model/simulate.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/flows.h"
+#include "model/loggp.h"
+#include "model/packed.h"
+#include "model/radix.h"
+#include "tugboat/tugboat.h"
+
+#define SENDS_FLYING 2
+
+/* What an event tells: in its two lowest bits; above, of which lane, flow or rank. */
+enum { LANE_COMPLETES, FLOW_ARRIVES, CHANNEL_SHOWS };
+
+struct machine {
+    const struct tug_simulation *simulation;
+    const struct tug_places *places;
+    struct tug_packed packed;
+    struct tug_flows flows;
+    struct tug_network network;
+    struct tug_radix events;
+    uint64_t now_ps;
+    struct tug_simulated result;
+    uint64_t last_ps; /* when the last lane so far has ended */
+    uint32_t lanes_left;
+    /* [nranks] */
+    uint64_t *processor_ps; /* free at */
+    uint32_t *written;      /* positions of the channel that have been begun */
+    uint32_t *shown;        /* ... that readers can see */
+    /* [nnodes][engines], [nnodes][copiers]: free at */
+    uint64_t *out_ps, *in_ps, *copier_ps;
+    /* costs */
+    double out_byte_ps, copy_byte_ps;
+    uint64_t latency_ps, overhead_ps, gap_ps, inside_latency_ps, inside_overhead_ps;
+    uint32_t *queue; /* [nlanes] a ring of lanes to look at */
+    uint32_t queue_first, queued;
+    bool failed;
+};
+
+static uint64_t ps(double seconds) {
+    return (uint64_t)(seconds * 1e12 + 0.5);
+}
+
+static uint64_t max_of(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* ---- what is scarce ---- */
+
+/* The server of a pool to begin something at `ready_ps`: of those that are free by then the one
+ * that became so last, so that none stands idle while a later one is taken; else the first to
+ * become free. */
+static uint64_t *pick(uint64_t *pool, uint32_t count, uint64_t ready_ps) {
+    uint64_t *best = pool;
+    for (uint32_t i = 1; i < count; i++) {
+        bool in_time = pool[i] <= ready_ps;
+        bool best_in_time = *best <= ready_ps;
+        if (in_time != best_in_time ? in_time : in_time == (pool[i] > *best))
+            best = &pool[i];
+    }
+    return best;
+}
+
+/* A rank handles a message: o. What costs nothing is no work of a processor's. */
+static uint64_t handle(struct machine *machine, uint32_t rank) {
+    if (machine->overhead_ps == 0)
+        return machine->now_ps;
+    uint64_t *processor = &machine->processor_ps[rank];
+    *processor = max_of(*processor, machine->now_ps) + machine->overhead_ps;
+    return *processor;
+}
+
+/* A rank copies, or reduces, which takes as long. */
+static uint64_t copy(struct machine *machine, uint32_t rank, uint64_t bytes) {
+    uint32_t copiers = machine->simulation->parameters->copiers;
+    uint32_t node = machine->places->node_of[rank];
+    uint64_t *processor = &machine->processor_ps[rank];
+    uint64_t start = max_of(machine->now_ps, *processor);
+    uint64_t took = machine->inside_overhead_ps + (uint64_t)((double)bytes * machine->copy_byte_ps);
+    if (tug_places_node_size(machine->places, node) > copiers) {
+        uint64_t *copier = pick(&machine->copier_ps[(size_t)node * copiers], copiers, start);
+        start = max_of(start, *copier);
+        *copier = start + took;
+    }
+    *processor = start + took;
+    return *processor;
+}
+
+/* Engine, links, engine. When the message has left, and *arrives_ps. */
+static uint64_t transfer(struct machine *machine, uint32_t from, uint32_t to, uint64_t ready_ps,
+                         uint64_t bytes, uint64_t *arrives_ps) {
+    uint32_t engines = machine->simulation->parameters->engines;
+    uint64_t *out = pick(&machine->out_ps[(size_t)from * engines], engines, ready_ps);
+    uint64_t busy = (uint64_t)((double)bytes * machine->out_byte_ps);
+    uint64_t start = max_of(ready_ps, *out);
+    uint64_t head = tug_network_pass(&machine->network, from, to, start, busy);
+    uint64_t *in = pick(&machine->in_ps[(size_t)to * engines], engines, head);
+    uint64_t enters = max_of(head, *in);
+    *out = start + busy + machine->gap_ps; /* the network holds what has to wait on its way */
+    *in = enters + busy + machine->gap_ps;
+    *arrives_ps = enters + busy + machine->latency_ps;
+    machine->result.sent_bytes += bytes;
+    return start + busy;
+}
+
+/* ---- lanes ---- */
+
+static void look_at(struct machine *machine, uint32_t number) {
+    struct tug_packed_lane *lane = &machine->packed.lanes[number];
+    if (lane->queued)
+        return;
+    lane->queued = true;
+    uint32_t last = machine->queue_first + machine->queued++;
+    machine->queue[last % machine->packed.nlanes] = number;
+}
+
+static void look_at_rank(struct machine *machine, uint32_t rank) {
+    const uint32_t *lanes_of = machine->packed.lanes_of;
+    for (uint32_t l = lanes_of[rank]; l < lanes_of[rank + 1]; l++)
+        look_at(machine, l);
+}
+
+static bool reads_channel(unsigned kind) {
+    return kind == TUG_COLLECT || kind == TUG_AWAIT || kind == TUG_GATHER_REDUCE ||
+           kind == TUG_GATHER_FOLD;
+}
+
+static bool writes_channel(unsigned kind) {
+    return kind == TUG_PUBLISH || kind == TUG_SIGNAL;
+}
+
+static uint64_t bytes_of(const struct machine *machine, const struct tug_packed_op *op,
+                         uint32_t segment) {
+    uint64_t left = op->elements - segment * op->segment;
+    uint64_t elements = op->segment != 0 && left > op->segment ? op->segment : left;
+    return elements * machine->simulation->element_bytes;
+}
+
+static struct tug_flow *flow_of(struct machine *machine, struct tug_packed_op *op, uint32_t from,
+                                uint32_t to) {
+    if (op->flow == TUG_NO_FLOW)
+        op->flow = tug_flows_find(&machine->flows, from, to, op->tag);
+    if (op->flow != TUG_NO_FLOW)
+        return &machine->flows.flows[op->flow];
+    machine->failed = true;
+    return NULL;
+}
+
+static bool same_node(const struct machine *machine, uint32_t a, uint32_t b) {
+    return machine->places->node_of[a] == machine->places->node_of[b];
+}
+
+static bool begin_send(struct machine *machine, struct tug_packed_lane *lane,
+                       struct tug_packed_op *op, uint64_t bytes, uint64_t *ends_ps) {
+    uint32_t rank = lane->rank;
+    uint64_t arrives;
+    if (flow_of(machine, op, rank, op->peer) == NULL)
+        return false;
+    if (same_node(machine, rank, op->peer)) {
+        *ends_ps = copy(machine, rank, bytes);
+        arrives = *ends_ps + machine->inside_latency_ps;
+    } else {
+        uint64_t ready = max_of(handle(machine, rank), lane->wire_ps);
+        *ends_ps = transfer(machine, machine->places->node_of[rank],
+                            machine->places->node_of[op->peer], ready, bytes, &arrives);
+        lane->wire_ps = *ends_ps + machine->gap_ps;
+    }
+    tug_radix_add(&machine->events, arrives, (uint64_t)op->flow << 2 | FLOW_ARRIVES);
+    return true;
+}
+
+static bool begin_receive(struct machine *machine, uint32_t number, struct tug_packed_op *op,
+                          uint32_t rank, uint64_t bytes, uint64_t *ends_ps) {
+    struct tug_flow *flow = flow_of(machine, op, op->peer, rank);
+    if (flow == NULL)
+        return false;
+    if (flow->arrived == flow->taken) {
+        flow->waiter = number;
+        return false;
+    }
+    flow->taken++;
+    *ends_ps =
+        same_node(machine, rank, op->peer) ? copy(machine, rank, bytes) : handle(machine, rank);
+    return true;
+}
+
+/* A slot is free when no reader needs what is in it. */
+static bool has_slot(const struct machine *machine, uint32_t rank) {
+    uint32_t node = machine->places->node_of[rank];
+    uint32_t me = machine->places->node_rank_of[rank];
+    uint32_t size = tug_places_node_size(machine->places, node);
+    for (uint32_t r = 0; r < size; r++)
+        if (r != me && (uint64_t)*tug_packed_need(&machine->packed, node, r, me) +
+                               machine->simulation->slots <=
+                           machine->written[rank])
+            return false;
+    return true;
+}
+
+static uint32_t rank_on_node(const struct machine *machine, uint32_t rank, uint32_t node_rank) {
+    return tug_places_rank(machine->places, machine->places->node_of[rank], node_rank);
+}
+
+/* Begins the lane's next segment and says when it ends; false: it has to wait. */
+static bool begin(struct machine *machine, uint32_t number, uint64_t *ends_ps) {
+    struct tug_packed_lane *lane = &machine->packed.lanes[number];
+    struct tug_packed_op *op = &machine->packed.ops[lane->op];
+    uint64_t bytes = bytes_of(machine, op, lane->segment);
+    uint32_t rank = lane->rank;
+    switch (op->kind) {
+    case TUG_NOP:
+    case TUG_DRAIN: /* there was no run before */
+        *ends_ps = machine->now_ps;
+        return true;
+    case TUG_SEND:
+        return begin_send(machine, lane, op, bytes, ends_ps);
+    case TUG_RECEIVE:
+        return begin_receive(machine, number, op, rank, bytes, ends_ps);
+    case TUG_PUBLISH:
+    case TUG_SIGNAL:
+        if (!has_slot(machine, rank))
+            return false;
+        machine->written[rank]++;
+        *ends_ps = copy(machine, rank, op->kind == TUG_PUBLISH ? bytes : 0);
+        return true;
+    case TUG_COLLECT:
+    case TUG_AWAIT:
+    case TUG_GATHER_REDUCE:
+    case TUG_GATHER_FOLD:
+        if (machine->shown[rank_on_node(machine, rank, op->peer)] <= op->position + lane->segment)
+            return false;
+        *ends_ps = copy(machine, rank, op->kind == TUG_AWAIT ? 0 : bytes);
+        return true;
+    default: /* COPY, REDUCE, FOLD */
+        *ends_ps = copy(machine, rank, bytes);
+        return true;
+    }
+}
+
+static void release(struct machine *machine, const struct tug_packed_op *op, uint32_t segment,
+                    uint32_t rank) {
+    uint32_t node = machine->places->node_of[rank];
+    uint32_t *need =
+        tug_packed_need(&machine->packed, node, machine->places->node_rank_of[rank], op->peer);
+    uint32_t next = segment + 1 == op->segments ? op->release : op->position + segment + 1;
+    if (next <= *need)
+        return;
+    *need = next;
+    look_at_rank(machine, rank_on_node(machine, rank, op->peer));
+}
+
+static void step(struct machine *machine, const struct tug_packed_op *op, uint32_t rank) {
+    uint32_t first = machine->packed.lanes_of[rank];
+    for (uint32_t left = op->advances; left != 0; left &= left - 1) {
+        uint32_t number = first + (uint32_t)__builtin_ctz(left);
+        struct tug_packed_lane *lane = &machine->packed.lanes[number];
+        if (lane->limit != TUG_LIMIT_ALL)
+            lane->limit += op->steps;
+        look_at(machine, number);
+    }
+}
+
+static void complete(struct machine *machine, uint32_t number) {
+    struct tug_packed_lane *lane = &machine->packed.lanes[number];
+    const struct tug_packed_op *op = &machine->packed.ops[lane->done_op];
+    uint32_t segment = lane->done_segment++;
+    lane->flying--;
+    if (lane->done_segment == op->segments) {
+        lane->done_segment = 0;
+        lane->done_op++;
+    }
+    if (writes_channel(op->kind))
+        tug_radix_add(&machine->events, machine->now_ps + machine->inside_latency_ps,
+                      (uint64_t)lane->rank << 2 | CHANNEL_SHOWS);
+    if (reads_channel(op->kind))
+        release(machine, op, segment, lane->rank);
+    step(machine, op, lane->rank);
+    look_at(machine, number);
+    if (lane->done_op < lane->end)
+        return;
+    machine->lanes_left--;
+    if (machine->now_ps > machine->last_ps || machine->result.events == 0) {
+        machine->last_ps = machine->now_ps;
+        machine->result.last_rank = lane->rank;
+    }
+}
+
+/* In order; only sends overlap, and only with sends. */
+static bool may_begin(const struct machine *machine, const struct tug_packed_lane *lane) {
+    const struct tug_packed_op *ops = machine->packed.ops;
+    if (lane->op == lane->end)
+        return false;
+    if (lane->limit != TUG_LIMIT_ALL && lane->posted >= lane->limit)
+        return false;
+    return lane->flying == 0 || (lane->flying < SENDS_FLYING && ops[lane->op].kind == TUG_SEND &&
+                                 ops[lane->done_op].kind == TUG_SEND);
+}
+
+static void advance(struct machine *machine, uint32_t number) {
+    struct tug_packed_lane *lane = &machine->packed.lanes[number];
+    while (may_begin(machine, lane)) {
+        uint64_t ends;
+        if (!begin(machine, number, &ends))
+            return;
+        lane->posted++;
+        lane->flying++;
+        lane->segment++;
+        if (lane->segment == machine->packed.ops[lane->op].segments) {
+            lane->segment = 0;
+            lane->op++;
+        }
+        if (ends > machine->now_ps)
+            tug_radix_add(&machine->events, ends, (uint64_t)number << 2 | LANE_COMPLETES);
+        else
+            complete(machine, number);
+    }
+}
+
+/* The readers on the node that wait for this channel. */
+static void show(struct machine *machine, uint32_t rank) {
+    const struct tug_places *places = machine->places;
+    uint32_t node = places->node_of[rank];
+    machine->shown[rank]++;
+    for (uint32_t i = places->node_first[node]; i < places->node_first[node + 1]; i++) {
+        uint32_t reader = places->ranks[i];
+        for (uint32_t l = machine->packed.lanes_of[reader];
+             l < machine->packed.lanes_of[reader + 1]; l++) {
+            const struct tug_packed_lane *lane = &machine->packed.lanes[l];
+            const struct tug_packed_op *op = &machine->packed.ops[lane->op];
+            if (lane->op < lane->end && reads_channel(op->kind) &&
+                op->peer == places->node_rank_of[rank])
+                look_at(machine, l);
+        }
+    }
+}
+
+static void arrive(struct machine *machine, uint32_t number) {
+    struct tug_flow *flow = &machine->flows.flows[number];
+    flow->arrived++;
+    if (flow->waiter != TUG_NO_WAITER)
+        look_at(machine, flow->waiter);
+    flow->waiter = TUG_NO_WAITER;
+}
+
+static void settle(struct machine *machine) {
+    while (machine->queued > 0) {
+        uint32_t number = machine->queue[machine->queue_first];
+        machine->queue_first = (machine->queue_first + 1) % machine->packed.nlanes;
+        machine->queued--;
+        machine->packed.lanes[number].queued = false;
+        advance(machine, number);
+    }
+}
+
+/* ---- a schedule that never ends ---- */
+
+static void explain(const struct machine *machine, char *why, size_t why_bytes) {
+    const struct tug_packed_lane *lane = machine->packed.lanes;
+    while (lane->done_op == lane->end)
+        lane++;
+    uint32_t number = (uint32_t)(lane - machine->packed.lanes);
+    const struct tug_packed_op *op = &machine->packed.ops[lane->op];
+    char what[96];
+    if (lane->limit != TUG_LIMIT_ALL && lane->posted >= lane->limit)
+        snprintf(what, sizeof(what), "a step after %u segments", lane->posted);
+    else if (op->kind == TUG_RECEIVE)
+        snprintf(what, sizeof(what), "segment %u from rank %u with tag %u", lane->segment, op->peer,
+                 op->tag);
+    else if (writes_channel(op->kind))
+        snprintf(what, sizeof(what), "a slot of its channel for position %u",
+                 machine->written[lane->rank]);
+    else
+        snprintf(what, sizeof(what), "position %u of the channel of node rank %u",
+                 op->position + lane->segment, op->peer);
+    snprintf(why, why_bytes,
+             "rank %u, lane %u waits for ever for %s; %u of %u lanes have not ended", lane->rank,
+             number - machine->packed.lanes_of[lane->rank], what, machine->lanes_left,
+             machine->packed.nlanes);
+}
+
+/* ---- all ---- */
+
+static void run(struct machine *machine) {
+    struct tug_event event;
+    for (uint32_t l = 0; l < machine->packed.nlanes; l++)
+        look_at(machine, l);
+    settle(machine);
+    while (tug_radix_take(&machine->events, &event)) {
+        uint32_t number = (uint32_t)(event.what >> 2);
+        machine->now_ps = event.at_ps;
+        machine->result.events++;
+        switch (event.what & 3) {
+        case LANE_COMPLETES:
+            complete(machine, number);
+            break;
+        case FLOW_ARRIVES:
+            arrive(machine, number);
+            break;
+        default:
+            show(machine, number);
+        }
+        settle(machine);
+    }
+}
+
+/* A zeroed table; notes what it takes. */
+static void *table(struct machine *machine, size_t count, size_t item) {
+    void *memory = calloc(count + 1, item);
+    machine->failed = machine->failed || memory == NULL;
+    machine->result.memory_bytes += count * item;
+    return memory;
+}
+
+static int build(struct machine *machine, char *why, size_t why_bytes) {
+    const struct tug_simulation *simulation = machine->simulation;
+    const struct tug_model_parameters *p = simulation->parameters;
+    const struct tug_places *places = machine->places;
+    machine->out_byte_ps = p->between.byte_s * 1e12;
+    machine->copy_byte_ps = tug_copy_byte_s(p, simulation->message_bytes) * 1e12;
+    machine->latency_ps = ps(p->between.latency_s);
+    machine->overhead_ps = ps(p->between.overhead_s);
+    machine->gap_ps = ps(p->between.gap_s);
+    machine->inside_latency_ps = ps(p->inside.latency_s);
+    machine->inside_overhead_ps = ps(p->inside.overhead_s);
+    machine->processor_ps = table(machine, places->nranks, sizeof(uint64_t));
+    machine->written = table(machine, places->nranks, sizeof(uint32_t));
+    machine->shown = table(machine, places->nranks, sizeof(uint32_t));
+    machine->out_ps = table(machine, (size_t)places->nnodes * p->engines, sizeof(uint64_t));
+    machine->in_ps = table(machine, (size_t)places->nnodes * p->engines, sizeof(uint64_t));
+    machine->copier_ps = table(machine, (size_t)places->nnodes * p->copiers, sizeof(uint64_t));
+    machine->network = simulation->network;
+    if (machine->failed)
+        return TUG_ERR_NO_MEMORY;
+    int error = tug_network_init(&machine->network, places, p->hop_s, p->engines);
+    if (error) {
+        snprintf(why, why_bytes, "the network does not fit the places");
+        return error;
+    }
+    error =
+        tug_pack(&machine->packed, places, simulation->compile, simulation->state, why, why_bytes);
+    if (error)
+        return error;
+    machine->queue = table(machine, machine->packed.nlanes, sizeof(uint32_t));
+    for (uint32_t l = 0; l < machine->packed.nlanes; l++)
+        machine->lanes_left += machine->packed.lanes[l].op < machine->packed.lanes[l].end;
+    return machine->failed ? TUG_ERR_NO_MEMORY : 0;
+}
+
+static void tear_down(struct machine *machine) {
+    tug_packed_fini(&machine->packed);
+    tug_flows_fini(&machine->flows);
+    tug_network_fini(&machine->network);
+    tug_radix_fini(&machine->events);
+    free(machine->processor_ps);
+    free(machine->written);
+    free(machine->shown);
+    free(machine->out_ps);
+    free(machine->in_ps);
+    free(machine->copier_ps);
+    free(machine->queue);
+}
+
+int tug_simulate(const struct tug_simulation *simulation, struct tug_simulated *result, char *why,
+                 size_t why_bytes) {
+    struct machine machine = {.simulation = simulation, .places = simulation->places};
+    int error = build(&machine, why, why_bytes);
+    if (error)
+        goto out;
+    run(&machine);
+    if (machine.failed || machine.events.failed) {
+        error = TUG_ERR_NO_MEMORY;
+    } else if (machine.lanes_left > 0) {
+        error = TUG_ERR_STATE;
+        explain(&machine, why, why_bytes);
+    } else {
+        machine.result.seconds = simulation->parameters->start_s + (double)machine.last_ps * 1e-12;
+        machine.result.memory_bytes +=
+            tug_packed_bytes(&machine.packed) + tug_flows_bytes(&machine.flows);
+        *result = machine.result;
+    }
+out:
+    tear_down(&machine);
+    return error;
+}

@@ -1,0 +1,56 @@
+/* Runs the schedules of all ranks of a job under LogGP, with contention.
+ *
+ * The schedules are those that sessions run, compiled rank by rank by a callback and packed at
+ * once, so that a million ranks fit into memory. What is scarce:
+ *
+ *   a rank     does one thing at a time: o of each message, copies, reductions
+ *   a node     sends `engines` messages at once and receives as many; makes `copiers` copies at
+ * once a link     carries one message at a time (network.h) a channel  has so many slots (PUBLISH
+ * waits for the slowest reader)
+ *
+ * Each is given to whoever asks first. Two segments of a lane are under way between nodes at once;
+ * messages need no receiver. Deterministic: the same input gives the same picosecond.
+ *
+ * A schedule that never ends is found: nothing is under way and lanes are left. Single-threaded,
+ * pure.
+ */
+#ifndef TUG_MODEL_SIMULATE_H
+#define TUG_MODEL_SIMULATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/network.h"
+#include "schedule/places.h"
+#include "schedule/schedule.h"
+#include "tugboat/model.h"
+
+#define TUG_SIMULATED_SLOTS 8
+
+struct tug_simulation {
+    const struct tug_places *places;
+    const struct tug_model_parameters *parameters;
+    struct tug_network network; /* kind, radix and taper */
+    uint64_t element_bytes;
+    uint64_t message_bytes; /* in whose course copies are made: how fast they are */
+    uint32_t slots;         /* of a channel */
+    /* The schedule of a rank, to be freed here. 0 or a TUG_ERR_*. */
+    int (*compile)(void *state, uint32_t rank, struct tug_schedule *schedule);
+    void *state;
+};
+
+struct tug_simulated {
+    double seconds;        /* until the last rank is through */
+    uint32_t last_rank;    /* one that is last */
+    uint64_t events;       /* that it took to find out */
+    uint64_t sent_bytes;   /* between nodes */
+    uint64_t memory_bytes; /* of the packed schedules and their state */
+};
+
+/* 0, the callback's error, TUG_ERR_NO_MEMORY, TUG_ERR_INVALID for schedules that name ranks or
+ * lanes that are not there, and TUG_ERR_STATE for schedules that never end; `why` says which rank
+ * and lane of it, and what it waits for. */
+int tug_simulate(const struct tug_simulation *simulation, struct tug_simulated *result, char *why,
+                 size_t why_bytes);
+
+#endif

@@ -1,0 +1,332 @@
+/* The paper's equations against its figures, our own against what they must say, the choice, and
+ * files of parameters. */
+#include <unistd.h>
+
+#include "check.h"
+#include "model/choose.h"
+#include "model/loggp.h"
+
+static const uint64_t KiB = 1024, MiB = 1048576;
+
+/* ---- the paper ---- */
+
+static const struct tug_paper fx100 = {
+    .latency_s = 1e-7, .byte_s = 1.04762e-10, .gap_s = 1e-9, .hops = 4, .engines = 4};
+
+/* The best bandwidth of all sizes, GB/s. */
+static double best(double (*seconds)(const struct tug_paper *paper, uint64_t bytes), uint32_t ppn) {
+    struct tug_paper paper = fx100;
+    double most = 0;
+    paper.ppn = ppn;
+    for (uint64_t bytes = KiB; bytes <= KiB * MiB; bytes *= 2) {
+        double rate = (double)bytes / seconds(&paper, bytes) * 1e-9;
+        most = rate > most ? rate : most;
+    }
+    return most;
+}
+
+static void assert_about(double value, double wanted, double share) {
+    if (value < wanted * (1 - share) || value > wanted * (1 + share))
+        fail_msg("%g is not within %g %% of %g", value, share * 100, wanted);
+}
+
+static void paper_figures(void **state) {
+    (void)state;
+    assert_about(best(tug_paper_two_phase_s, 2), 22, 0.1);
+    assert_about(best(tug_paper_two_phase_s, 4), 16, 0.1);
+    assert_about(best(tug_paper_relay_s, 2), 9, 0.1);
+    assert_about(best(tug_paper_relay_s, 3), 4.5, 0.1);
+    assert_about(best(tug_paper_relay_s, 4), 3, 0.1);
+}
+
+/* In the reading of G that gives them. */
+static void paper_exactly(void **state) {
+    (void)state;
+    assert_about(best(tug_paper_two_phase_s, 2), 22.9, 0.01);
+    assert_about(best(tug_paper_two_phase_s, 4), 16.4, 0.01);
+    assert_about(best(tug_paper_relay_s, 2), 9.5, 0.01);
+    assert_about(best(tug_paper_relay_s, 3), 4.77, 0.01);
+    assert_about(best(tug_paper_relay_s, 4), 3.18, 0.01);
+}
+
+static void paper_segments(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t kib;
+        uint32_t segments;
+    } table[] = {{1, 1},       {32, 1},       {64, 4},       {128, 4},      {256, 8},
+                 {512, 8},     {1024, 16},    {8192, 16},    {16384, 32},   {65536, 32},
+                 {131072, 64}, {262144, 128}, {524288, 256}, {1048576, 512}};
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        assert_int_equal(tug_paper_segments(table[i].kib * KiB), table[i].segments);
+}
+
+/* ---- ours ---- */
+
+static struct tug_model_parameters named(const char *name) {
+    struct tug_model_parameters parameters;
+    assert_int_equal(tug_model_named(name, &parameters), 0);
+    return parameters;
+}
+
+static struct tug_places places_of(uint32_t nodes, uint32_t ppn, const char *torus) {
+    struct tug_model_shape shape = {.nodes = nodes, .ppn = ppn};
+    struct tug_places places;
+    sscanf(torus, "%ux%ux%u", &shape.torus[0], &shape.torus[1], &shape.torus[2]);
+    assert_int_equal(tug_model_places(&shape, &places), 0);
+    return places;
+}
+
+static double predict(const struct tug_places *places, enum tug_algorithm algorithm,
+                      enum tug_phases phases, uint64_t bytes, uint64_t segment,
+                      const struct tug_model_parameters *parameters) {
+    struct tug_bcast_plan plan = {
+        .algorithm = algorithm, .phases = phases, .elements = bytes, .segment = segment};
+    return tug_model_predict(places, &plan, 1, parameters);
+}
+
+/* Where LogGP leaves nothing to interpretation. */
+static void by_hand(void **state) {
+    (void)state;
+    struct tug_model_parameters p = {.between = {3e-6, 1e-6, 0, 1e-9},
+                                     .inside = {2e-7, 1e-7, 0, 1e-10},
+                                     .engines = 1,
+                                     .copiers = 8};
+    struct tug_places chain = places_of(5, 1, "");
+    assert_about(predict(&chain, TUG_CHAIN, TUG_RELAY, 1000, 1000, &p), 4 * 6e-6, 1e-9);
+    assert_about(predict(&chain, TUG_CHAIN, TUG_RELAY, 64000, 16000, &p), 4 * 21e-6 + 3 * 16e-6,
+                 1e-9);
+    tug_places_fini(&chain);
+    struct tug_places tree = places_of(8, 1, "");
+    assert_about(predict(&tree, TUG_BINOMIAL, TUG_RELAY, 1000, 1000, &p), 3 * 6e-6, 1e-9);
+    tug_places_fini(&tree);
+    struct tug_places node = places_of(1, 4, "");
+    assert_about(predict(&node, TUG_CHAIN, TUG_RELAY, 3000, 1000, &p), 2e-7 + 4 * 2e-7, 1e-9);
+    p.copiers = 2; /* half of the ranks copy while the others wait */
+    assert_about(predict(&node, TUG_CHAIN, TUG_RELAY, 3000, 1000, &p), 2e-7 + 2e-7 + 3 * 4e-7,
+                 1e-9);
+    assert_true(predict(&node, TUG_CHAIN, TUG_RELAY, 0, 1, &p) == 0);
+    tug_places_fini(&node);
+}
+
+static void copy_speeds(void **state) {
+    (void)state;
+    struct tug_model_parameters p = named("default");
+    assert_true(tug_copy_byte_s(&p, MiB) == p.inside.byte_s);
+    p.ncopies = 3;
+    p.copies[0] = (struct tug_copy_speed){64 * KiB, 1e-11};
+    p.copies[1] = (struct tug_copy_speed){MiB, 3e-11};
+    p.copies[2] = (struct tug_copy_speed){16 * MiB, 3.5e-11};
+    assert_about(tug_copy_byte_s(&p, 8), 1e-11, 1e-9);
+    assert_about(tug_copy_byte_s(&p, 64 * KiB), 1e-11, 1e-9);
+    assert_about(tug_copy_byte_s(&p, 256 * KiB), 2e-11, 1e-9);
+    assert_about(tug_copy_byte_s(&p, MiB), 3e-11, 1e-9);
+    assert_about(tug_copy_byte_s(&p, 4 * MiB), 3.25e-11, 1e-9);
+    assert_about(tug_copy_byte_s(&p, 640 * MiB), 3.5e-11, 1e-9);
+}
+
+/* ---- choosing ---- */
+
+static void chooses(void **state) {
+    (void)state;
+    struct tug_model_parameters p = named("default");
+    struct tug_candidate candidates[TUG_CANDIDATES_MOST];
+    struct tug_places places = places_of(64, 4, "");
+    struct tug_message message = {.elements = 2, .element_bytes = 8};
+    assert_int_equal(tug_model_choose(&places, &message, &p, candidates), 6);
+    assert_int_equal(candidates[0].plan.algorithm, TUG_BINOMIAL);
+    message.elements = 8 * MiB;
+    uint32_t n = tug_model_choose(&places, &message, &p, candidates);
+    assert_int_not_equal(candidates[0].plan.algorithm, TUG_BINOMIAL);
+    for (uint32_t i = 1; i < n; i++)
+        assert_true(candidates[i - 1].seconds <= candidates[i].seconds);
+    assert_true(candidates[0].plan.segment > 0);
+    assert_true(candidates[0].plan.segment * 8 <= p.segment_most);
+    assert_true(tug_model_predict(&places, &candidates[0].plan, 8, &p) == candidates[0].seconds);
+    message.segment_bytes = 4096;
+    tug_model_choose(&places, &message, &p, candidates);
+    assert_int_equal(candidates[0].plan.segment, 512);
+    message.element_bytes = 5000; /* an element is never cut */
+    tug_model_choose(&places, &message, &p, candidates);
+    assert_int_equal(candidates[0].plan.segment, 1);
+    tug_places_fini(&places);
+}
+
+/* What would be the same schedule is one candidate. */
+static void few_candidates(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t nodes, ppn, candidates;
+    } cases[] = {{1, 1, 1}, {1, 7, 1}, {2, 1, 2}, {2, 2, 4}, {3, 1, 3}, {3, 2, 6}};
+    struct tug_model_parameters p = named("default");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tug_candidate candidates[TUG_CANDIDATES_MOST];
+        struct tug_places places = places_of(cases[i].nodes, cases[i].ppn, "");
+        struct tug_message message = {.elements = 100, .element_bytes = 8};
+        assert_int_equal(tug_model_choose(&places, &message, &p, candidates), cases[i].candidates);
+        message.elements = 0;
+        assert_int_equal(tug_model_choose(&places, &message, &p, candidates), cases[i].candidates);
+        assert_true(candidates[0].plan.segment > 0);
+        tug_places_fini(&places);
+    }
+}
+
+/* More bandwidth or less latency never makes anything slower. */
+static void monotone(void **state) {
+    (void)state;
+    struct tug_model_parameters p = named("default");
+    struct tug_model_parameters worse = p;
+    worse.between.latency_s *= 2;
+    worse.between.byte_s *= 2;
+    worse.inside.overhead_s *= 2;
+    worse.inside.byte_s *= 2;
+    struct tug_model_shape shape = {.nodes = 27, .ppn = 4, .torus = {3, 3, 3}};
+    struct tug_model_prediction a[TUG_MODEL_WAYS], b[TUG_MODEL_WAYS];
+    uint32_t n;
+    double before = 0;
+    for (uint64_t bytes = 1; bytes <= KiB * MiB; bytes *= 4) {
+        assert_int_equal(tug_model_bcast(&shape, bytes, &p, a, &n), 0);
+        assert_int_equal(tug_model_bcast(&shape, bytes, &worse, b, &n), 0);
+        assert_int_equal(n, 6);
+        assert_true(a[0].seconds < b[0].seconds);
+        assert_true(a[0].seconds >= before);
+        before = a[0].seconds;
+    }
+}
+
+static void bad_shapes(void **state) {
+    (void)state;
+    struct tug_model_parameters p = named("default");
+    struct tug_model_prediction predictions[TUG_MODEL_WAYS];
+    uint32_t n = 77;
+    static const struct tug_model_shape shapes[] = {
+        {.nodes = 0, .ppn = 1},
+        {.nodes = 1, .ppn = 0},
+        {.nodes = 1u << 31, .ppn = 2},
+        {.nodes = 8, .ppn = 1, .torus = {2, 2, 3}},
+        {.nodes = 8, .ppn = 1, .torus = {8, 1, 0}},
+        {.nodes = 0x10000, .ppn = 1, .torus = {0x10000, 0x10000, 0x10001}},
+    };
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+        assert_int_equal(tug_model_bcast(&shapes[i], 8, &p, predictions, &n), TUG_ERR_INVALID);
+    assert_int_equal(n, 77);
+    assert_int_equal(tug_model_named("nonesuch", &p), TUG_ERR_INVALID);
+}
+
+/* ---- files ---- */
+
+static char file_name[64];
+
+static int with_file(void **state) {
+    (void)state;
+    snprintf(file_name, sizeof(file_name), "/tmp/tug-tuning-%d", (int)getpid());
+    return 0;
+}
+
+static int without_file(void **state) {
+    (void)state;
+    unlink(file_name);
+    return 0;
+}
+
+static void write_text(const char *text) {
+    FILE *file = fopen(file_name, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void there_and_back(void **state) {
+    (void)state;
+    struct tug_model_parameters p = named("fx100"), q;
+    char why[256];
+    p.between_is_guess = 1;
+    p.ncopies = 2;
+    p.copies[0] = (struct tug_copy_speed){1, 1e-11};
+    p.copies[1] = (struct tug_copy_speed){MiB, 3e-11};
+    assert_int_equal(tug_model_write(file_name, &p), 0);
+    assert_int_equal(tug_model_read(file_name, &q, why, sizeof(why)), 0);
+    const double *a = (const double *)&p, *b = (const double *)&q;
+    for (size_t i = 0; i < 9; i++)
+        assert_true(a[i] == b[i] || (b[i] > a[i] * 0.99999 && b[i] < a[i] * 1.00001));
+    assert_int_equal(q.engines, p.engines);
+    assert_int_equal(q.copiers, p.copiers);
+    assert_int_equal(q.segment_most, p.segment_most);
+    assert_int_equal(q.between_is_guess, 1);
+    assert_int_equal(q.ncopies, 2);
+    assert_int_equal(q.copies[1].bytes, MiB);
+    assert_about(q.copies[1].byte_s, 3e-11, 1e-5);
+    assert_int_equal(tug_model_write("/no/such/folder/file", &p), TUG_ERR_SYSTEM);
+}
+
+static void half_a_file(void **state) {
+    (void)state;
+    struct tug_model_parameters p, normal = named("default");
+    char why[256];
+    write_text("# by hand\n\n  between.latency_us=7 # slow\n\tengines = 2\r\n");
+    assert_int_equal(tug_model_read(file_name, &p, why, sizeof(why)), 0);
+    assert_about(p.between.latency_s, 7e-6, 1e-9);
+    assert_int_equal(p.engines, 2);
+    assert_int_equal(p.between_is_guess, 0);
+    assert_true(p.inside.byte_s == normal.inside.byte_s);
+}
+
+static void bad_files(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *line, *word;
+    } cases[] = {
+        {"engines = 1\nspeed = 3\n", ":2:", "speed"},
+        {"engines\n", ":1:", "engines"},
+        {"engines =\n", ":1:", "engines"},
+        {"engines = 0\n", ":1:", "0"},
+        {"engines = 1.5\n", ":1:", "whole number"},
+        {"engines = 1 2\n", ":1:", "1 2"},
+        {"\n\nbetween.latency_us = -1\n", ":3:", "-1"},
+        {"between.latency_us = nan\n", ":1:", "nan"},
+        {"between.latency_us = 1e400\n", ":1:", "1e400"},
+        {"between.bandwidth_gb_s = 0\n", ":1:", "GB/s"},
+        {"segment_most = 100\n", ":1:", "1024"},
+        {"between.guess = 2\n", ":1:", "0 or 1"},
+        {"copy 0 = 4\n", ":1:", "bytes"},
+        {"copy = 4\n", ":1:", "copy"},
+        {"copy 100 = fast\n", ":1:", "fast"},
+        {"copy 100 = 4\ncopy 100 = 3\n", ":2:", "100"},
+        {"copy 1=1\ncopy 2=1\ncopy 3=1\ncopy 4=1\ncopy 5=1\ncopy 6=1\ncopy 7=1\ncopy 8=1\n"
+         "copy 9=1\n",
+         ":9:", "eight"},
+    };
+    struct tug_model_parameters p, untouched;
+    memset(&p, 42, sizeof(p));
+    memcpy(&untouched, &p, sizeof(p));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char why[256] = "";
+        write_text(cases[i].text);
+        assert_int_equal(tug_model_read(file_name, &p, why, sizeof(why)), TUG_ERR_INVALID);
+        if (strstr(why, file_name) == NULL || strstr(why, cases[i].line) == NULL ||
+            strstr(why, cases[i].word) == NULL)
+            fail_msg("case %zu: %s", i, why);
+    }
+    char why[256];
+    assert_int_equal(tug_model_read("/no/such/file", &p, why, sizeof(why)), TUG_ERR_SYSTEM);
+    assert_non_null(strstr(why, "/no/such/file: No such"));
+    assert_memory_equal(&p, &untouched, sizeof(p));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(paper_figures),
+        cmocka_unit_test(paper_exactly),
+        cmocka_unit_test(paper_segments),
+        cmocka_unit_test(by_hand),
+        cmocka_unit_test(copy_speeds),
+        cmocka_unit_test(chooses),
+        cmocka_unit_test(few_candidates),
+        cmocka_unit_test(monotone),
+        cmocka_unit_test(bad_shapes),
+        cmocka_unit_test_setup_teardown(there_and_back, with_file, without_file),
+        cmocka_unit_test_setup_teardown(half_a_file, with_file, without_file),
+        cmocka_unit_test_setup_teardown(bad_files, with_file, without_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

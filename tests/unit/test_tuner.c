@@ -1,0 +1,115 @@
+/* The tuner: the model is trusted while it is right, all candidates are measured once it is wrong,
+ * and ranks that see different times run the same candidate in the same run all the same. */
+#include "check.h"
+#include "model/tuner.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { RANKS = 3, RUNS = 120 };
+
+static struct tug_tuner tuner_of(uint32_t n, const double *seconds) {
+    struct tug_tuner tuner;
+    memset(&tuner, 0, sizeof(tuner));
+    tuner.ncandidates = n;
+    for (uint32_t i = 0; i < n; i++)
+        tuner.candidates[i].seconds = seconds[i];
+    tug_tuner_init(&tuner);
+    return tuner;
+}
+
+/* Runs ranks together; truth[i] is what candidate i takes, rank r sees it up to 30 % shorter, and a
+ * run in seven is disturbed. Returns how often they met to agree. */
+static int run_together(struct tug_tuner tuners[RANKS], const double *truth, uint32_t taken[RUNS]) {
+    int meetings = 0;
+    for (int run = 0; run < RUNS; run++) {
+        bool must = tug_tuner_must_agree(&tuners[0]);
+        double most[TUG_CANDIDATES_MOST] = {0};
+        for (int r = 0; r < RANKS; r++) {
+            double votes[TUG_CANDIDATES_MOST];
+            assert_int_equal(tug_tuner_must_agree(&tuners[r]), must);
+            tug_tuner_vote(&tuners[r], votes);
+            for (int i = 0; i < TUG_CANDIDATES_MOST; i++)
+                most[i] = votes[i] > most[i] ? votes[i] : most[i];
+        }
+        for (int r = 0; must && r < RANKS; r++)
+            tug_tuner_agreed(&tuners[r], most);
+        meetings += must;
+        taken[run] = tuners[0].current;
+        for (int r = 0; r < RANKS; r++) {
+            assert_int_equal(tuners[r].current, taken[run]);
+            if (!tuners[r].settled)
+                tug_tuner_note(&tuners[r],
+                               truth[taken[run]] * (1 - 0.1 * r) + (run % 7 == 3 ? 1.0 : 0.0));
+        }
+    }
+    return meetings;
+}
+
+static void right_model_is_trusted(void **state) {
+    const double predicted[] = {1e-5, 2e-5, 3e-5};
+    const double truth[] = {1.8e-5, 1e-6, 1e-6}; /* within a factor of two: others are not tried */
+    struct tug_tuner tuners[RANKS];
+    uint32_t taken[RUNS];
+    (void)state;
+    for (int r = 0; r < RANKS; r++)
+        tuners[r] = tuner_of(3, predicted);
+    assert_int_equal(run_together(tuners, truth, taken), 1);
+    for (int run = 0; run < RUNS; run++)
+        assert_int_equal(taken[run], 0);
+    assert_true(tuners[2].settled);
+    assert_true(fabs(tuners[2].measured_s[0] - 1.8e-5) < 1e-12); /* the slowest rank's median */
+}
+
+static void wrong_model_is_corrected(void **state) {
+    const double predicted[] = {1e-5, 2e-5, 3e-5, 9e-5};
+    const double truth[] = {4e-5, 5e-5, 1e-5, 1e-9}; /* the last is hopeless by the model */
+    struct tug_tuner tuners[RANKS];
+    uint32_t taken[RUNS];
+    (void)state;
+    for (int r = 0; r < RANKS; r++)
+        tuners[r] = tuner_of(4, predicted);
+    assert_int_equal(run_together(tuners, truth, taken), 2);
+    assert_int_equal(taken[TUG_TUNER_TRUST - 1], 0);
+    assert_int_equal(taken[TUG_TUNER_TRUST], 1);
+    assert_int_equal(taken[TUG_TUNER_TRUST + TUG_TUNER_TRY], 2);
+    for (int run = TUG_TUNER_TRUST + TUG_TUNER_TRY; run < RUNS; run++)
+        assert_int_equal(taken[run], 2);
+    assert_true(tuners[1].settled);
+    assert_true(tuners[0].measured_s[3] == 0);
+}
+
+static void prediction_may_be_too_long(void **state) {
+    const double predicted[] = {1e-4, 1.1e-4};
+    const double truth[] = {1e-5, 5e-6};
+    struct tug_tuner tuners[RANKS];
+    uint32_t taken[RUNS];
+    (void)state;
+    for (int r = 0; r < RANKS; r++)
+        tuners[r] = tuner_of(2, predicted);
+    assert_int_equal(run_together(tuners, truth, taken), 2);
+    assert_int_equal(taken[RUNS - 1], 1);
+}
+
+static void one_candidate_needs_nobody(void **state) {
+    const double predicted[] = {1e-9};
+    const double truth[] = {1e-5};
+    struct tug_tuner tuners[RANKS];
+    uint32_t taken[RUNS];
+    (void)state;
+    for (int r = 0; r < RANKS; r++)
+        tuners[r] = tuner_of(1, predicted);
+    assert_int_equal(run_together(tuners, truth, taken), 0);
+    assert_true(tuners[0].settled);
+    assert_true(fabs(tuners[0].measured_s[0] - 1e-5) < 1e-12);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right_model_is_trusted),
+        cmocka_unit_test(wrong_model_is_corrected),
+        cmocka_unit_test(prediction_may_be_too_long),
+        cmocka_unit_test(one_candidate_needs_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
