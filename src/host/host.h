@@ -17,6 +17,8 @@
 
 /* What Tugboat calls itself, beside the calls it stands in front of. */
 #define TUG_HOST_FUNCTIONS(X)                                                                      \
+    X(Cart_shift)                                                                                  \
+    X(Cartdim_get)                                                                                 \
     X(Comm_call_errhandler)                                                                        \
     X(Comm_create_keyval)                                                                          \
     X(Comm_group)                                                                                  \
@@ -27,9 +29,13 @@
     X(Comm_set_errhandler)                                                                         \
     X(Comm_size)                                                                                   \
     X(Comm_test_inter)                                                                             \
+    X(Dist_graph_neighbors)                                                                        \
+    X(Dist_graph_neighbors_count)                                                                  \
     X(Errhandler_free)                                                                             \
     X(Get_count)                                                                                   \
     X(Get_count_c)                                                                                 \
+    X(Graph_neighbors)                                                                             \
+    X(Graph_neighbors_count)                                                                       \
     X(Grequest_complete)                                                                           \
     X(Grequest_start)                                                                              \
     X(Group_free)                                                                                  \
@@ -46,10 +52,12 @@
     X(Imrecv_c)                                                                                    \
     X(Irecv)                                                                                       \
     X(Irecv_c)                                                                                     \
+    X(Op_commutative)                                                                              \
     X(Pack_c)                                                                                      \
     X(Pack_size_c)                                                                                 \
     X(Reduce_local_c)                                                                              \
     X(Recv_init_c)                                                                                 \
+    X(Topo_test)                                                                                   \
     X(Type_commit)                                                                                 \
     X(Type_contiguous)                                                                             \
     X(Type_create_keyval)                                                                          \
@@ -91,6 +99,11 @@ enum tug_handle_type { TUG_HANDLE_COMM = 1, TUG_HANDLE_DATATYPE = 3, TUG_HANDLE_
 /* False for what is plainly no handle of such an object. */
 static inline bool tug_handle_is(uint32_t handle, enum tug_handle_type type) {
     return handle >> 30 != 0 && (handle >> 26 & 15) == type;
+}
+
+/* True for what MPI defines itself. */
+static inline bool tug_handle_is_predefined(uint32_t handle) {
+    return handle >> 30 == 1;
 }
 
 /* True for NULL and for addresses inside Tugboat's own object. */
