@@ -19,7 +19,7 @@
 #define SEGMENT_SMALL 2048 /* of messages that live in the caches anyway */
 #define SEGMENT_LEAST 8192
 #define SEGMENT_MOST 65536
-#define SEGMENT_CROWDED ((size_t)262144)
+#define SEGMENT_CROWDED ((size_t)524288)
 
 #define LANDING_MOST ((size_t)128 << 20) /* of a node's shared memory, for a message to land in */
 
@@ -38,14 +38,18 @@ struct bcast {
     uint64_t started_ns;
 };
 
+/* Where ranks take turns on the cores a segment costs everybody a turn: few and long ones.
+ * Otherwise: segments long enough to hide the hand-over of one (a cache miss or two), short enough
+ * that the ring stays in the second-level cache and a message has several. */
 size_t tug_segment_for(const struct tug_team *team, size_t bytes) {
     const size_t most = team->crowded ? SEGMENT_CROWDED : SEGMENT_MOST;
+    const size_t pieces = team->crowded ? 1 : TUG_SEGMENT_SLOTS;
     if (tug_settings.segment_bytes != 0)
         return tug_settings.segment_bytes;
     if (bytes <= SEGMENT_LEAST)
-        return SEGMENT_SMALL;
+        return team->crowded ? SEGMENT_LEAST : SEGMENT_SMALL;
     size_t segment = SEGMENT_LEAST;
-    while (segment < most && segment * TUG_SEGMENT_SLOTS < bytes)
+    while (segment < most && segment * pieces < bytes)
         segment *= 2;
     return segment;
 }

@@ -159,7 +159,7 @@ static int take(int error, const struct tug_collective *call, MPI_Request *reque
 #define DESCRIBE_NEIGHBOR_ALLTOALLV DESCRIBE_ALLTOALLV
 #define DESCRIBE_NEIGHBOR_ALLTOALLW DESCRIBE_ALLTOALLW
 
-#define TUG_CALL_COLLECTIVE(KIND, Name, parameters, arguments)                                     \
+#define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
     int tug_shim_##Name parameters {                                                               \
         const struct tug_collective call = {                                                       \
             .kind = TUG_COLLECTIVE_##KIND, DESCRIBE_##KIND, .comm = comm};                         \

@@ -47,6 +47,7 @@ static bool parse_stats(const struct setting *setting, const char *text);
 static bool parse_transports(const struct setting *setting, const char *text);
 static bool parse_device(const struct setting *setting, const char *text);
 static bool parse_torus(const struct setting *setting, const char *text);
+static bool parse_tuning(const struct setting *setting, const char *text);
 
 static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
 static const char *const rma_choices[] = {"auto", "packet", "native", "off", NULL};
@@ -102,9 +103,9 @@ static const struct setting settings[] = {
      .type = "choice",
      .initial = "auto",
      .range = "auto, packet, native, off",
-     .help = "how windows are served: on one node by direct access to memory that all their ranks "
-             "have mapped or in packets, and by the host MPI's window through the engine between "
-             "nodes; always in packets; always by the host MPI's window; or not at all",
+     .help = "how windows are served: by direct access to memory that all their ranks have mapped, "
+             "and in packets otherwise; always in packets; by the host MPI's window through the "
+             "engine; or not at all",
      .parse = parse_choice,
      .field = &tug_settings.rma,
      .choices = rma_choices},
@@ -183,6 +184,13 @@ static const struct setting settings[] = {
              "first, in the order of their first ranks; communicators of other sizes see none",
      .parse = parse_torus,
      .field = tug_settings.torus},
+    {.name = "TUGBOAT_TUNING",
+     .type = "file",
+     .initial = "none",
+     .range = "none (a short measurement when it is needed), or a file of tugboat calibrate",
+     .help = "what this machine does, for the model that chooses how to broadcast",
+     .parse = parse_tuning,
+     .field = &tug_settings.tuning},
     {.name = "TUGBOAT_VERBS_DEVICE",
      .type = "device",
      .initial = "auto",
@@ -358,6 +366,13 @@ static bool parse_device(const struct setting *setting, const char *text) {
 }
 
 /* XxYxZ, each 1 to 1048576. */
+/* Whether it can be read is seen when it is. */
+static bool parse_tuning(const struct setting *setting, const char *text) {
+    (void)setting;
+    tug_settings.tuning = strcmp(text, "none") == 0 ? NULL : text;
+    return true;
+}
+
 static bool parse_torus(const struct setting *setting, const char *text) {
     uint32_t sides[3] = {0};
     if (strcmp(text, "none") != 0) {

@@ -89,6 +89,7 @@ struct tug_settings {
     enum tug_pipelines_choice pipelines;       /* TUGBOAT_PIPELINES */
     enum tug_phases_choice phases;             /* TUGBOAT_PHASES */
     uint32_t torus[3];                         /* TUGBOAT_TORUS: nodes along x, y, z; 0: none */
+    const char *tuning;                        /* TUGBOAT_TUNING: a file, or NULL */
     char verbs_device[TUG_VERBS_NAME_MAX + 1]; /* TUGBOAT_VERBS_DEVICE without port, or "auto" */
     unsigned verbs_port;                       /* ... its port, 0: any */
 };

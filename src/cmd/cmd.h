@@ -18,6 +18,8 @@ enum {
 
 int tug_cmd_run(int argc, char **argv);
 int tug_cmd_info(int argc, char **argv);
+int tug_cmd_model(int argc, char **argv);
+int tug_cmd_calibrate(int argc, char **argv);
 
 /* `tugboat info --memory`; text is RANKS or RANKS,ACTIVE, NULL when it is missing. */
 int tug_cmd_memory(const char *text);

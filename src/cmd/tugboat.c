@@ -24,6 +24,18 @@ static const struct subcommand {
      "processes "
      "that has to do with ACTIVE others",
      tug_cmd_info},
+    {"model",
+     "model [--nodes N] [--ppn P] [--size BYTES[:BYTES]] [--torus XxYxZ | --tree RADIX[:TAPER]] "
+     "[--parameters FILE|default|fx100] [--algorithm NAME] [--simulate] [--dump[=RANK]] "
+     "[--plot FILE.svg] [--json]",
+     "what a broadcast takes by each algorithm, as predicted from measured or named parameters; "
+     "--simulate: as a simulation of its schedules finds; --dump: the schedule of a rank",
+     tug_cmd_model},
+    {"calibrate", "calibrate [-o FILE] LAUNCHER [ARGUMENT...]",
+     "measure what this machine does, for TUGBOAT_TUNING and model; LAUNCHER is for example "
+     "mpiexec "
+     "-n 4, over two nodes or more to measure between nodes too",
+     tug_cmd_calibrate},
 };
 
 void tug_cmd_help(FILE *out) {

@@ -1,0 +1,359 @@
+#include "persistent/calibrate.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "engine/park.h"
+#include "host/host.h"
+#include "model/fit.h"
+#include "persistent/channel.h"
+#include "persistent/copy.h"
+#include "persistent/session.h"
+#include "schedule/bcast.h"
+#include "tugboat/tugboat.h"
+
+#define SLEEP_NS 200000
+#define SEGMENT 65536
+#define SEGMENT_CROWDED 262144
+#define TINY 64
+#define RUNS_MOST 64
+#define BURST 16 /* messages of a stream */
+
+struct effort {
+    uint64_t point_ns;   /* for each size, if it takes long */
+    unsigned runs;       /* at least */
+    uint64_t bytes_most; /* inside a node */
+};
+
+static const struct effort efforts[] = {
+    [TUG_EFFORT_SHORT] = {500000, 3, (uint64_t)4 << 20},
+    [TUG_EFFORT_THOROUGH] = {200000000, 9, (uint64_t)64 << 20},
+};
+
+struct calibration {
+    struct tug_team *team;
+    const struct effort *effort;
+    struct tug_channel *channel;
+    struct tug_places node; /* the largest node, as if it were all */
+    uint32_t node_number;
+    unsigned char *buffer;
+    uint64_t segment;
+    struct tug_model_parameters *parameters;
+};
+
+/* ---- waiting ---- */
+
+static void relax(struct tug_backoff *backoff) {
+    if (!tug_backoff_step(backoff))
+        tug_backoff_reset(backoff);
+}
+
+/* All ranks meet; those that come early sleep, for others are being measured. */
+static int meet(const struct tug_team *team) {
+    const struct timespec pause = {0, SLEEP_NS};
+    MPI_Request request;
+    int there = 0;
+    if (tug_host.Ibarrier(team->comm, &request) != MPI_SUCCESS)
+        return TUG_ERR_MPI;
+    for (;;) {
+        if (tug_host.Test(&request, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            return TUG_ERR_MPI;
+        if (there)
+            return 0;
+        nanosleep(&pause, NULL);
+    }
+}
+
+static int by_time(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The lower quartile: what lies above has been held up by others on the machine. */
+static double typical_s(uint64_t *times_ns, unsigned n) {
+    qsort(times_ns, n, sizeof(*times_ns), by_time);
+    return (double)times_ns[n / 4] * 1e-9;
+}
+
+/* ---- inside a node ---- */
+
+/* A broadcast from one of the node's ranks, as a session of its own kind. */
+static int open_session(const struct calibration *c, uint32_t root, uint64_t bytes,
+                        uint64_t segment, struct tug_area_memory areas[TUG_AREA_BLOCKS],
+                        struct tug_session *session) {
+    const struct tug_bcast_plan plan = {.algorithm = TUG_CHAIN,
+                                        .phases = TUG_RELAY,
+                                        .root = root,
+                                        .elements = bytes,
+                                        .segment = segment};
+    *session = (struct tug_session){.team = c->team,
+                                    .channel = c->channel,
+                                    .areas = areas,
+                                    .streams = bytes >= tug_copy_cache_share(c->team->node_size)};
+    for (int a = 0; a < TUG_AREA_BLOCKS; a++)
+        areas[a] = (struct tug_area_memory){
+            .base = c->buffer, .type = MPI_BYTE, .count = 1, .extent = 1, .dense = true};
+    int error =
+        tug_compile_bcast(&session->schedule, &c->node, &plan, (uint32_t)c->team->node_rank);
+    return error ? error : tug_session_init(session);
+}
+
+static void run(struct tug_session *session) {
+    struct tug_backoff backoff = {0};
+    bool done = false;
+    tug_session_start(session);
+    while (!done)
+        if (tug_session_advance(session, &done))
+            tug_backoff_reset(&backoff);
+        else if (!done)
+            relax(&backoff);
+}
+
+/* Seconds of one run, on the first rank of the node. With two roots the first two ranks broadcast
+ * in turn, each when it has the other's: that is how long a run takes. With one the first
+ * broadcasts all the time: that is how much goes through. */
+static int time_inside(const struct calibration *c, uint32_t roots, uint64_t bytes,
+                       uint64_t segment, double *seconds) {
+    struct tug_session sessions[2] = {0};
+    struct tug_area_memory areas[TUG_AREA_BLOCKS];
+    uint64_t times[RUNS_MOST];
+    unsigned n = 0;
+    int error = 0;
+    for (uint32_t root = 0; root < roots && !error; root++)
+        error = open_session(c, root, bytes, segment, areas, &sessions[root]);
+    uint64_t begun = tug_clock_ns();
+    /* the last byte of a run says whether there is another: rank 0 has seen the clock */
+    for (bool more = !error; more; n++) {
+        uint64_t start = tug_clock_ns();
+        bool last =
+            n + 1 == RUNS_MOST || (n >= c->effort->runs && start - begun > c->effort->point_ns);
+        if (c->team->node_rank == 0)
+            c->buffer[bytes - 1] = !last;
+        run(&sessions[0]);
+        more = c->buffer[bytes - 1];
+        if (roots > 1)
+            run(&sessions[1]);
+        times[n] = (tug_clock_ns() - start) / roots;
+    }
+    *seconds = n > 1 ? typical_s(times + 1, n - 1) : 0; /* the first touches the memory */
+    tug_session_fini(&sessions[0]);
+    tug_session_fini(&sessions[1]);
+    return error;
+}
+
+static double not_negative(double value) {
+    return value > 0 ? value : 0;
+}
+
+/* Signals, tiny segments, and messages of growing size: what choose by is one copy, so what
+ * crowding adds, which the model adds again, is taken out. */
+static int measure_inside(const struct calibration *c) {
+    struct tug_model_parameters *p = c->parameters;
+    double crowd = (double)c->team->node_size / p->copiers;
+    double one, many, seconds;
+    crowd = crowd > 1 ? crowd : 1;
+    int error = time_inside(c, 2, 8, 8, &one);
+    if (!error)
+        error = time_inside(c, 2, TINY * TINY, TINY, &many);
+    if (error)
+        return error;
+    p->inside.overhead_s = not_negative((many - one) / (TINY - 1)) / crowd;
+    p->inside.latency_s = not_negative(one - (1 + crowd) * p->inside.overhead_s);
+    p->inside.gap_s = 0;
+    p->ncopies = 0;
+    for (uint64_t bytes = c->segment; bytes <= c->effort->bytes_most; bytes *= 4) {
+        uint64_t segment = bytes / 4 < c->segment ? bytes / 4 : c->segment;
+        error = time_inside(c, 1, bytes, segment, &seconds);
+        if (error)
+            return error;
+        double copy_s = seconds / ((double)(bytes / segment) * crowd);
+        /* where noise makes single segments slow, some of the time still is the copy's */
+        double bare_s = copy_s - p->inside.overhead_s;
+        bare_s = bare_s > copy_s / 4 ? bare_s : copy_s / 4;
+        p->copies[p->ncopies++] = (struct tug_copy_speed){bytes, bare_s / (double)segment};
+    }
+    p->inside.byte_s = p->copies[0].byte_s;
+    p->segment_most = c->segment;
+    return 0;
+}
+
+/* ---- between nodes ---- */
+
+static bool wait_for(MPI_Request *requests, unsigned n) {
+    struct tug_backoff backoff = {0};
+    for (unsigned i = 0; i < n; i++) {
+        int flag = 0;
+        while (!flag) {
+            if (tug_host.Test(&requests[i], &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+                return false;
+            if (!flag)
+                relax(&backoff);
+        }
+    }
+    return true;
+}
+
+/* `n` messages to the other, or from it, `depth` of them under way. */
+static bool pass(const struct calibration *c, bool sends, int peer, uint64_t bytes, unsigned n) {
+    MPI_Request requests[TUG_SESSION_DEPTH];
+    int tag = c->channel->index * TUG_CHANNEL_TAGS;
+    for (unsigned i = 0; i < n; i++) {
+        MPI_Request *request = &requests[i % TUG_SESSION_DEPTH];
+        if (i >= TUG_SESSION_DEPTH && !wait_for(request, 1))
+            return false;
+        int error = sends ? tug_host.Isend_c(c->buffer, (MPI_Count)bytes, MPI_BYTE, peer, tag,
+                                             c->team->comm, request)
+                          : tug_host.Irecv_c(c->buffer, (MPI_Count)bytes, MPI_BYTE, peer, tag,
+                                             c->team->comm, request);
+        if (error != MPI_SUCCESS)
+            return false;
+    }
+    unsigned left = n < TUG_SESSION_DEPTH ? n : TUG_SESSION_DEPTH;
+    for (unsigned i = n - left; i < n; i++)
+        if (!wait_for(&requests[i % TUG_SESSION_DEPTH], 1))
+            return false;
+    return true;
+}
+
+/* The first two nodes' leaders send each other `n` messages in turn. Seconds of one way, on the
+ * first. */
+static bool time_between(const struct calibration *c, int peer, uint64_t bytes, unsigned n,
+                         double *seconds) {
+    bool first = c->team->rank < peer;
+    uint64_t times[RUNS_MOST];
+    unsigned runs = 0;
+    uint64_t begun = tug_clock_ns();
+    for (bool more = true; more; runs++) {
+        uint64_t start = tug_clock_ns();
+        bool last = runs + 1 == RUNS_MOST ||
+                    (runs >= c->effort->runs && start - begun > c->effort->point_ns);
+        if (first)
+            c->buffer[0] = !last;
+        if (!pass(c, first, peer, bytes, n))
+            return false;
+        more = c->buffer[0];
+        if (!pass(c, !first, peer, bytes, n))
+            return false;
+        times[runs] = (tug_clock_ns() - start) / 2;
+    }
+    *seconds = runs > 1 ? typical_s(times + 1, runs - 1) : 0;
+    return true;
+}
+
+static int measure_between(const struct calibration *c, int peer) {
+    static const uint64_t sizes[] = {8, 1024, 4096, 16384, 65536, 262144};
+    struct tug_observation seen[2 * sizeof(sizes) / sizeof(sizes[0]) + 1];
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        double trip, burst;
+        if (!time_between(c, peer, sizes[i], 1, &trip) ||
+            !time_between(c, peer, sizes[i], BURST, &burst))
+            return TUG_ERR_MPI;
+        double interval = (burst - trip) / (BURST - 1);
+        if (trip > 0)
+            seen[n++] = tug_observe_trip(sizes[i], trip);
+        if (interval > 0)
+            seen[n++] = tug_observe_stream(sizes[i], interval);
+        if (interval > 0 && i == 0) /* small ones follow as fast as processors handle them */
+            seen[n++] = tug_observe_overhead(interval);
+    }
+    double error = tug_fit_loggp(seen, n, &c->parameters->between);
+    tug_log(TUG_VERBOSE_DEBUG, "LogGP between nodes fits %zu measurements within %.0f %%", n,
+            error * 100);
+    c->parameters->between_is_guess = 0;
+    return 0;
+}
+
+/* ---- all ---- */
+
+static uint32_t largest_node(const struct tug_places *places) {
+    uint32_t best = 0;
+    for (uint32_t n = 1; n < places->nnodes; n++)
+        if (tug_places_node_size(places, n) > tug_places_node_size(places, best))
+            best = n;
+    return best;
+}
+
+static int prepare(struct calibration *c) {
+    struct tug_team *team = c->team;
+    const struct tug_places *places = &team->places;
+    c->node_number = largest_node(places);
+    uint32_t size = tug_places_node_size(places, c->node_number);
+    c->segment = team->crowded ? SEGMENT_CROWDED : SEGMENT;
+    c->buffer = malloc(c->effort->bytes_most);
+    if (c->buffer != NULL)
+        memset(c->buffer, 1, c->effort->bytes_most);
+    int error = tug_places_uniform(&c->node, 1, size);
+    const struct tug_channel_needs needs = {.slot_bytes = c->segment, .rings = size > 1 ? 2 : 0};
+    int taken = tug_channel_take(team, &needs, 0, c->buffer != NULL && !error, &c->channel);
+    if (taken)
+        c->channel = NULL;
+    return taken == TUG_ERR_INVALID ? TUG_ERR_NO_MEMORY : taken;
+}
+
+/* Each part while the other ranks sleep. The first of those measured knows, and tells. */
+static int measure(const struct calibration *c) {
+    struct tug_team *team = c->team;
+    const struct tug_places *places = &team->places;
+    struct tug_model_parameters *p = c->parameters;
+    int error = 0;
+    p->copiers = tug_cpu_cores();
+    if (tug_places_node_size(places, c->node_number) > 1) {
+        if (places->node_of[team->rank] == c->node_number)
+            error = measure_inside(c);
+        if (meet(team) != 0)
+            return TUG_ERR_MPI;
+        tug_host.Bcast(p, sizeof(*p), MPI_BYTE, (int)tug_places_rank(places, c->node_number, 0),
+                       team->comm);
+    }
+    if (team->nnodes > 1) {
+        int first = (int)tug_places_rank(places, 0, 0);
+        int second = (int)tug_places_rank(places, 1, 0);
+        if (!error && (team->rank == first || team->rank == second))
+            error = measure_between(c, team->rank == first ? second : first);
+        if (meet(team) != 0)
+            return TUG_ERR_MPI;
+        tug_host.Bcast(p, sizeof(*p), MPI_BYTE, first, team->comm);
+    }
+    return error;
+}
+
+int tug_calibrate(struct tug_team *team, enum tug_effort effort,
+                  struct tug_model_parameters *parameters) {
+    struct calibration c = {.team = team, .effort = &efforts[effort], .parameters = parameters};
+    (void)tug_model_named("default", parameters);
+    int error = prepare(&c);
+    if (!error)
+        error = measure(&c);
+    if (c.channel != NULL)
+        tug_channel_release(team, c.channel);
+    tug_places_fini(&c.node);
+    free(c.buffer);
+    tug_host.Allreduce(MPI_IN_PLACE, &error, 1, MPI_INT, MPI_MIN, team->comm);
+    return error;
+}
+
+int tug_tuning_get(struct tug_team *team, struct tug_model_parameters *parameters) {
+    static bool said;
+    char why[512];
+    int good = tug_settings.tuning != NULL;
+    if (good && team->rank == 0) {
+        good = tug_model_read(tug_settings.tuning, parameters, why, sizeof(why)) == 0;
+        if (!good && !said)
+            tug_log(TUG_VERBOSE_WARN, "TUGBOAT_TUNING: %s; measuring instead", why);
+        said = said || !good;
+    }
+    tug_host.Bcast(&good, 1, MPI_INT, 0, team->comm);
+    if (!good)
+        return tug_calibrate(team, TUG_EFFORT_SHORT, parameters);
+    return tug_host.Bcast(parameters, sizeof(*parameters), MPI_BYTE, 0, team->comm) == MPI_SUCCESS
+               ? 0
+               : TUG_ERR_MPI;
+}

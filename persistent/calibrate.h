@@ -1,0 +1,32 @@
+/* Measuring what the model (src/model) wants to know of a machine.
+ *
+ * Inside a node all of the team's ranks on the largest node take part: what they see of a signal,
+ * what a segment costs in passing through shared memory, and how fast messages of several sizes go
+ * through it in segments, all ranks copying at once. Between nodes the leaders of the first two
+ * exchange messages as a session does: trips, streams and the bare cost of a send, to which LogGP
+ * parameters are fitted. Those who have nothing to do meanwhile sleep.
+ *
+ * What cannot be measured, for want of a second rank or node, is as in "default", and said to be a
+ * guess where that is between nodes. Collective over the team; the same answer on all ranks.
+ */
+#ifndef TUG_PERSISTENT_CALIBRATE_H
+#define TUG_PERSISTENT_CALIBRATE_H
+
+#include "persistent/team.h"
+#include "tugboat/model.h"
+
+enum tug_effort {
+    TUG_EFFORT_SHORT,    /* some ten milliseconds, messages to 4 MiB: for a program's first */
+    TUG_EFFORT_THOROUGH, /* some seconds, messages to 64 MiB: for `tugboat calibrate` */
+};
+
+/* 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
+int tug_calibrate(struct tug_team *team, enum tug_effort effort,
+                  struct tug_model_parameters *parameters);
+
+/* What the library chooses by: the file that TUGBOAT_TUNING names, read by the first rank, or a
+ * short measurement. A file that is no good is said to be so, by the first rank and once. Errors as
+ * above. */
+int tug_tuning_get(struct tug_team *team, struct tug_model_parameters *parameters);
+
+#endif

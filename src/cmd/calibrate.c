@@ -1,0 +1,128 @@
+/*
+ * `tugboat calibrate`: starts itself under a launcher, as an MPI program that measures.
+ *
+ * The command links no MPI. Its ranks find the host's library as ours does in a program; they are
+ * started with the option --rank.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/settings.h"
+#include "cmd/cmd.h"
+#include "host/host.h"
+#include "persistent/calibrate.h"
+#include "tugboat/model.h"
+
+#define FILE_DEFAULT "tugboat.tuning"
+#define RANK_OPTION "--rank"
+
+/* ---- a rank ---- */
+
+static int report(const struct tug_team *team, const char *file,
+                  const struct tug_model_parameters *parameters) {
+    if (tug_model_write(file, parameters) != 0) {
+        fprintf(stderr, "tugboat: cannot write %s: %s\n", file, strerror(errno));
+        return TUG_EXIT_FAILED;
+    }
+    printf("measured with %d ranks on %d node%s; written to %s\n", team->nranks, team->nnodes,
+           team->nnodes == 1 ? "" : "s", file);
+    if (team->nnodes == 1)
+        printf("only one node: what is between nodes is a guess\n");
+    if (team->nnodes == team->nranks)
+        printf("no two ranks on a node: what is inside of a node is a guess\n");
+    printf("to use it: export TUGBOAT_TUNING=%s\n", file);
+    return 0;
+}
+
+static int measure(const char *file) {
+    struct tug_team *team;
+    struct tug_model_parameters parameters;
+    int provided;
+    char why[512];
+    if (tug_settings_load(why, sizeof(why)) != 0) {
+        fprintf(stderr, "tugboat: %s\n", why);
+        return TUG_EXIT_FAILED;
+    }
+    if (!tug_host_complete() ||
+        tug_host.Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
+        fprintf(stderr, "tugboat: no usable MPI library is found here\n");
+        return TUG_EXIT_FAILED;
+    }
+    int error = tug_team_get(MPI_COMM_WORLD, &team);
+    if (!error)
+        error = tug_calibrate(team, TUG_EFFORT_THOROUGH, &parameters);
+    int status = error ? TUG_EXIT_FAILED : 0;
+    if (error)
+        fprintf(stderr, "tugboat: calibrate: %s\n", tug_strerror(error));
+    else if (team->rank == 0)
+        status = report(team, file, &parameters);
+    tug_host.Bcast(&status, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    tug_host.Barrier(MPI_COMM_WORLD);
+    tug_team_finalize();
+    tug_host.Finalize();
+    return status;
+}
+
+/* ---- the command ---- */
+
+/* Ranks may run in other folders than this process. */
+static bool absolute(const char *file, char path[PATH_MAX]) {
+    char folder[PATH_MAX];
+    if (file[0] == '/')
+        return snprintf(path, PATH_MAX, "%s", file) < PATH_MAX;
+    return getcwd(folder, sizeof(folder)) != NULL &&
+           snprintf(path, PATH_MAX, "%s/%s", folder, file) < PATH_MAX;
+}
+
+/* launcher and its arguments, then ourselves as what it starts. */
+static int launch(char **launcher, int n, const char *file) {
+    static char command[] = "calibrate", rank[] = RANK_OPTION;
+    char self[PATH_MAX], path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char **arguments = calloc((size_t)n + 5, sizeof(*arguments));
+    if (length < 0 || arguments == NULL || !absolute(file, path)) {
+        fprintf(stderr, "tugboat: calibrate: %s\n", strerror(errno));
+        free((void *)arguments);
+        return TUG_EXIT_FAILED;
+    }
+    self[length] = '\0';
+    memcpy((void *)arguments, (void *)launcher, (size_t)n * sizeof(*arguments));
+    arguments[n] = self;
+    arguments[n + 1] = command;
+    arguments[n + 2] = rank;
+    arguments[n + 3] = path;
+    execvp(arguments[0], arguments);
+    int error = errno;
+    fprintf(stderr, "tugboat: cannot run %s: %s\n", arguments[0], strerror(error));
+    free((void *)arguments);
+    return error == ENOENT ? TUG_EXIT_NOT_FOUND : TUG_EXIT_NOT_EXECUTABLE;
+}
+
+int tug_cmd_calibrate(int argc, char **argv) {
+    const char *file = FILE_DEFAULT;
+    int first = 0;
+    if (argc == 2 && strcmp(argv[0], RANK_OPTION) == 0)
+        return measure(argv[1]);
+    if (argc == 1 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
+        tug_cmd_help(stdout);
+        return 0;
+    }
+    if (argc > 0 && strcmp(argv[0], "-o") == 0) {
+        file = argc > 1 ? argv[1] : "";
+        first = 2;
+    } else if (argc > 0 && argv[0][0] == '-') {
+        fprintf(stderr, "tugboat: calibrate has no option '%s'; see tugboat --help\n", argv[0]);
+        return TUG_EXIT_USAGE;
+    }
+    if (first >= argc || file[0] == '\0') {
+        fprintf(stderr, "tugboat: calibrate needs a launcher, for example: tugboat calibrate "
+                        "mpiexec -n 4\n");
+        return TUG_EXIT_USAGE;
+    }
+    return launch(argv + first, argc - first, file);
+}

@@ -1,0 +1,41 @@
+/*
+ * What `tugboat model` has found out, and how it is shown.
+ */
+#ifndef TUG_CMD_MODEL_H
+#define TUG_CMD_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "model/choose.h"
+#include "model/network.h"
+
+#define TUG_SIZES_MOST 64
+
+/* One size of message. */
+struct tug_model_row {
+    uint64_t bytes;
+    uint32_t ncandidates; /* the fastest first */
+    struct tug_candidate candidates[TUG_CANDIDATES_MOST];
+    double simulated_s[TUG_CANDIDATES_MOST]; /* 0: not simulated */
+};
+
+struct tug_model_report {
+    const char *machine; /* where the parameters come from */
+    struct tug_model_parameters parameters;
+    struct tug_model_shape shape;
+    struct tug_network network; /* kind, radix and taper */
+    bool simulated;
+    uint32_t nrows;
+    struct tug_model_row rows[TUG_SIZES_MOST];
+};
+
+void tug_model_print_table(const struct tug_model_report *report, FILE *out);
+void tug_model_print_json(const struct tug_model_report *report, FILE *out);
+
+/* Draws bandwidth over size into a file whose name ends in .svg or .png. 0, or -1 with the reason
+ * said on standard error. */
+int tug_model_plot(const struct tug_model_report *report, const char *file);
+
+#endif

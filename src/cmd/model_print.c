@@ -1,0 +1,201 @@
+/*
+ * The report of `tugboat model`: as a table, as JSON, and drawn by gnuplot.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "cmd/model.h"
+
+#define WAYS (TUG_ALGORITHMS * 2)
+
+static double microseconds(double seconds) {
+    return seconds * 1e6;
+}
+
+static double rate_gb_s(uint64_t bytes, double seconds) {
+    return seconds > 0 ? (double)bytes / seconds * 1e-9 : 0;
+}
+
+static void size_text(uint64_t bytes, char text[24]) {
+    static const char units[] = "\0KMG";
+    int unit = 0;
+    while (unit < 3 && bytes > 0 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(text, 24, "%llu%.1s", (unsigned long long)bytes, &units[unit]);
+}
+
+static uint32_t way_of(const struct tug_bcast_plan *plan) {
+    return 2 * (uint32_t)plan->algorithm + (uint32_t)plan->phases;
+}
+
+/* Where a way stands among a row's candidates; ncandidates: it is none of them. */
+static uint32_t find(const struct tug_model_row *row, uint32_t way) {
+    uint32_t i = 0;
+    while (i < row->ncandidates && way_of(&row->candidates[i].plan) != way)
+        i++;
+    return i;
+}
+
+static void way_text(uint32_t way, char text[24]) {
+    snprintf(text, 24, "%s%s", tug_algorithm_name(way / 2), way % 2 ? " 2-phase" : "");
+}
+
+/* ---- for people ---- */
+
+static void print_heading(const struct tug_model_report *report, FILE *out) {
+    const struct tug_model_shape *shape = &report->shape;
+    fprintf(out, "%u node%s x %u rank%s", shape->nodes, shape->nodes == 1 ? "" : "s", shape->ppn,
+            shape->ppn == 1 ? "" : "s");
+    if (shape->torus[0] > 0)
+        fprintf(out, ", torus %ux%ux%u", shape->torus[0], shape->torus[1], shape->torus[2]);
+    if (report->network.kind == TUG_NETWORK_TREE)
+        fprintf(out, ", fat tree with %u nodes a switch, tapered %u to 1", report->network.radix,
+                report->network.taper);
+    fprintf(out, "; parameters: %s%s\n", report->machine,
+            report->parameters.between_is_guess && shape->nodes > 1 ? ", a guess between nodes"
+                                                                    : "");
+    fprintf(out, "microseconds of a broadcast, predicted:\n\n%8s", "bytes");
+    for (uint32_t way = 0; way < WAYS; way++) {
+        char text[24];
+        way_text(way, text);
+        if (find(&report->rows[0], way) < report->rows[0].ncandidates)
+            fprintf(out, " %16s", text);
+    }
+    fprintf(out, "   %-16s %8s %7s%s\n", "the fastest", "segment", "GB/s",
+            report->simulated ? "    simulated   ratio" : "");
+}
+
+static void print_row(const struct tug_model_report *report, const struct tug_model_row *row,
+                      FILE *out) {
+    const struct tug_candidate *chosen = &row->candidates[0];
+    char size[24], segment[24], name[24];
+    size_text(row->bytes, size);
+    size_text(chosen->plan.segment, segment);
+    way_text(way_of(&chosen->plan), name);
+    fprintf(out, "%8s", size);
+    for (uint32_t way = 0; way < WAYS; way++) {
+        uint32_t i = find(row, way);
+        if (i < row->ncandidates)
+            fprintf(out, " %16.2f", microseconds(row->candidates[i].seconds));
+    }
+    fprintf(out, "   %-16s %8s %7.2f", name, segment, rate_gb_s(row->bytes, chosen->seconds));
+    if (report->simulated)
+        fprintf(out, " %12.2f %7.2f", microseconds(row->simulated_s[0]),
+                row->simulated_s[0] > 0 ? chosen->seconds / row->simulated_s[0] : 1);
+    fputc('\n', out);
+}
+
+void tug_model_print_table(const struct tug_model_report *report, FILE *out) {
+    print_heading(report, out);
+    for (uint32_t i = 0; i < report->nrows; i++)
+        print_row(report, &report->rows[i], out);
+}
+
+/* ---- for programs ---- */
+
+static void print_candidate(const struct tug_model_row *row, uint32_t i, bool simulated,
+                            FILE *out) {
+    const struct tug_candidate *candidate = &row->candidates[i];
+    fprintf(out,
+            "%s\n        {\"algorithm\": \"%s\", \"phases\": \"%s\", \"segment_bytes\": %llu, "
+            "\"predicted_s\": %.6g",
+            i > 0 ? "," : "", tug_algorithm_name(candidate->plan.algorithm),
+            tug_phases_name(candidate->plan.phases), (unsigned long long)candidate->plan.segment,
+            candidate->seconds);
+    if (simulated)
+        fprintf(out, ", \"simulated_s\": %.6g", row->simulated_s[i]);
+    fputc('}', out);
+}
+
+/* A file name may hold anything. */
+static void print_string(const char *text, FILE *out) {
+    fputc('"', out);
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ')
+            fprintf(out, "\\u%04x", (unsigned char)*text);
+        else
+            fprintf(out, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+    }
+    fputc('"', out);
+}
+
+void tug_model_print_json(const struct tug_model_report *report, FILE *out) {
+    const struct tug_model_shape *shape = &report->shape;
+    fprintf(out, "{\n  \"nodes\": %u,\n  \"ppn\": %u,\n  \"torus\": [%u, %u, %u],\n", shape->nodes,
+            shape->ppn, shape->torus[0], shape->torus[1], shape->torus[2]);
+    fprintf(out, "  \"parameters\": ");
+    print_string(report->machine, out);
+    fprintf(out, ",\n  \"sizes\": [");
+    for (uint32_t r = 0; r < report->nrows; r++) {
+        const struct tug_model_row *row = &report->rows[r];
+        fprintf(out, "%s\n    {\"bytes\": %llu, \"ways\": [", r > 0 ? "," : "",
+                (unsigned long long)row->bytes);
+        for (uint32_t i = 0; i < row->ncandidates; i++)
+            print_candidate(row, i, report->simulated, out);
+        fprintf(out, "]}");
+    }
+    fprintf(out, "\n  ]\n}\n");
+}
+
+/* ---- drawn ---- */
+
+/* The points of one way; NaN where it is no candidate. */
+static void write_points(const struct tug_model_report *report, uint32_t way, FILE *gnuplot) {
+    fprintf(gnuplot, "$way%u << EOD\n", way);
+    for (uint32_t r = 0; r < report->nrows; r++) {
+        const struct tug_model_row *row = &report->rows[r];
+        uint32_t i = find(row, way);
+        if (i < row->ncandidates)
+            fprintf(gnuplot, "%llu %g %g\n", (unsigned long long)row->bytes,
+                    rate_gb_s(row->bytes, row->candidates[i].seconds),
+                    rate_gb_s(row->bytes, row->simulated_s[i]));
+    }
+    fprintf(gnuplot, "EOD\n");
+}
+
+static void write_script(const struct tug_model_report *report, const char *file,
+                         const char *terminal, FILE *gnuplot) {
+    fprintf(gnuplot, "set terminal %s size 900,600\nset output '%s'\n", terminal, file);
+    fprintf(gnuplot, "set title 'broadcast, %u nodes x %u ranks' noenhanced\n", report->shape.nodes,
+            report->shape.ppn);
+    fprintf(gnuplot, "set logscale x 2\nset format x '%%.0b %%BB'\nset xlabel 'message'\n"
+                     "set ylabel 'GB/s'\nset key left top\nset grid\n");
+    for (uint32_t way = 0; way < WAYS; way++)
+        write_points(report, way, gnuplot);
+    const char *separator = "plot";
+    for (uint32_t way = 0; way < WAYS; way++) {
+        char name[24];
+        if (find(&report->rows[0], way) == report->rows[0].ncandidates)
+            continue;
+        way_text(way, name);
+        fprintf(gnuplot, "%s $way%u using 1:2 with lines linewidth 2 linecolor %u title '%s'",
+                separator, way, way + 1, name);
+        separator = ",";
+        if (report->simulated)
+            fprintf(gnuplot, ", $way%u using 1:3 with points pointtype 6 linecolor %u notitle", way,
+                    way + 1);
+    }
+    fputc('\n', gnuplot);
+}
+
+int tug_model_plot(const struct tug_model_report *report, const char *file) {
+    const char *suffix = strrchr(file, '.');
+    const char *terminal = suffix != NULL && strcmp(suffix, ".png") == 0 ? "png" : "svg";
+    if (system("command -v gnuplot >/dev/null 2>&1") != 0) {
+        fprintf(stderr, "tugboat: %s is not drawn: gnuplot is not installed here\n", file);
+        return -1;
+    }
+    FILE *gnuplot = popen("exec gnuplot", "w");
+    if (gnuplot == NULL) {
+        perror("tugboat: cannot run gnuplot");
+        return -1;
+    }
+    write_script(report, file, terminal, gnuplot);
+    int status = pclose(gnuplot);
+    if (status != 0)
+        fprintf(stderr, "tugboat: gnuplot could not draw %s\n", file);
+    return status == 0 ? 0 : -1;
+}

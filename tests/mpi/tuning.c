@@ -1,0 +1,71 @@
+/* What the library measures for itself at the first persistent collective: quickly, with the same
+ * answer on all ranks; and what it takes from a file instead.
+ *
+ * Linked with the library's inside: there is no other way to ask. */
+#include <unistd.h>
+
+#include "check.h"
+#include "base/settings.h"
+#include "host/host.h"
+#include "persistent/calibrate.h"
+
+static struct tug_team *team;
+
+static void same_everywhere(const struct tug_model_parameters *mine) {
+    struct tug_model_parameters first = *mine;
+    MUST(MPI_Bcast(&first, sizeof(first), MPI_BYTE, 0, MPI_COMM_WORLD));
+    CHECK(memcmp(&first, mine, sizeof(first)) == 0, "ranks have different parameters");
+}
+
+static void get(struct tug_model_parameters *p) {
+    int error = tug_tuning_get(team, p);
+    CHECK(error == 0, "no parameters: %s", tug_strerror(error));
+    same_everywhere(p);
+}
+
+static void measured(void) {
+    struct tug_model_parameters p;
+    for (int i = 0; i < 2; i++) { /* the second time the channel is there */
+        check_barrier(MPI_COMM_WORLD);
+        double start = MPI_Wtime();
+        get(&p);
+        double took = MPI_Wtime() - start;
+        if (check_rank == 0)
+            printf("%.1f ms\n", took * 1e3);
+        /* where ranks outnumber cores, each collective of the host takes slices of time */
+        CHECK(took < (check_nranks > 2 ? 10 : 1), "it took %g s", took);
+    }
+    CHECK(p.between_is_guess == (team->nnodes == 1), "guess %d", p.between_is_guess);
+    CHECK(p.between.byte_s > 0 && p.inside.byte_s > 0 && p.copiers > 0, "nothing measured");
+    CHECK((p.ncopies > 0) == (team->nnodes < team->nranks), "%u copies", p.ncopies);
+}
+
+static void from_file(void) {
+    char name[] = "/tmp/tug-tuning-XXXXXX";
+    struct tug_model_parameters p;
+    CHECK(tug_model_named("fx100", &p) == 0, "fx100 is not known");
+    int file = mkstemp(name);
+    CHECK(file >= 0 && tug_model_write(name, &p) == 0, "cannot write %s", name);
+    /* only the first rank's file counts */
+    tug_settings.tuning = check_rank == 0 ? name : "/no/such/file";
+    get(&p);
+    CHECK(p.engines == 4, "engines %u: not from the file", p.engines);
+    if (check_rank == 0) {
+        FILE *bad = fopen(name, "w");
+        CHECK(bad != NULL, "cannot write %s", name);
+        fprintf(bad, "engines = many\n");
+        fclose(bad);
+    }
+    get(&p);
+    CHECK(p.engines == 1, "engines %u: not measured", p.engines);
+    close(file);
+    remove(name);
+}
+
+int main(int argc, char **argv) {
+    check_begin_threads(&argc, &argv, "tuning");
+    CHECK(tug_host_complete() && tug_team_get(MPI_COMM_WORLD, &team) == 0, "no team");
+    measured();
+    from_file();
+    return check_end();
+}
