@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/settings.h"
 #include "base/stats.h"
 #include "host/host.h"
 #include "persistent/bcast.h"
@@ -14,8 +15,9 @@
 /* Messages from here on are worth more steps for less traffic. */
 #define LARGE_ON_NODE ((size_t)16384)
 #define LARGE_BETWEEN_NODES ((size_t)65536)
-#define SEGMENT_OF_PAIRS ((size_t)131072) /* what comes is reduced while the next comes */
-#define TREE_MOST ((size_t)4096)          /* of a rank's part: Gather and Scatter by a tree */
+#define SEGMENT_OF_MESSAGES ((size_t)131072) /* what the host sends at little more than its rate   \
+                                              */
+#define TREE_MOST ((size_t)4096)             /* of a rank's part: Gather and Scatter by a tree */
 
 /* ---- memory ---- */
 
@@ -93,6 +95,13 @@ static bool on_one_node(const struct collective *c) {
     return c->session.team->nnodes == 1;
 }
 
+/* Bytes in a segment: what suits a channel, or messages if there are any. */
+static size_t segment_for(const struct collective *c, size_t bytes, bool through_channels) {
+    bool messages = !through_channels || !on_one_node(c);
+    return messages && tug_settings.segment_bytes == 0 ? SEGMENT_OF_MESSAGES
+                                                       : tug_segment_for(c->session.team, bytes);
+}
+
 /* Channels for segments of so many bytes, if there is anybody to share them with. */
 static void need_channel(struct collective *c, size_t segment_bytes) {
     const struct tug_places *places = &c->session.team->places;
@@ -168,7 +177,6 @@ static int set_reduction_areas(struct collective *c, const struct tug_collective
 }
 
 static int prepare_reduction(struct collective *c, const struct tug_collective *call) {
-    const struct tug_team *team = c->session.team;
     struct tug_reduce_plan plan = {.elements = (uint64_t)call->receive.count,
                                    .root = (uint32_t)call->root,
                                    .in_place = call->send.buffer == MPI_IN_PLACE};
@@ -182,12 +190,11 @@ static int prepare_reduction(struct collective *c, const struct tug_collective *
     size_t extent = c->areas[TUG_AREA_OUTPUT].extent;
     c->bytes = plan.elements * extent;
     plan.large = c->bytes >= (on_one_node(c) ? LARGE_ON_NODE : LARGE_BETWEEN_NODES);
-    bool scatters = call->kind == TUG_COLLECTIVE_REDUCE_SCATTER ||
-                    call->kind == TUG_COLLECTIVE_REDUCE_SCATTER_BLOCK;
-    size_t segment = scatters ? SEGMENT_OF_PAIRS : tug_segment_for(team, c->bytes);
+    bool shares = call->kind == TUG_COLLECTIVE_REDUCE || call->kind == TUG_COLLECTIVE_ALLREDUCE;
+    size_t segment = segment_for(c, c->bytes, shares);
     plan.segment = extent > 0 && segment > extent ? segment / extent : 1;
     c->token = c->bytes << 3 | (uint64_t)plan.large << 1 | plan.commutes;
-    if (call->kind == TUG_COLLECTIVE_REDUCE || call->kind == TUG_COLLECTIVE_ALLREDUCE)
+    if (shares)
         need_channel(c, plan.segment < plan.elements ? plan.segment * extent : c->bytes);
     error = compile_reduction(c, call, &plan);
     return error ? error : give_scratch(c);
@@ -205,7 +212,7 @@ static int prepare_allgather(struct collective *c, const struct tug_collective *
     if (error)
         return error;
     struct tug_gather_plan plan = {
-        .elements = part, .segment = tug_segment_for(team, part), .in_place = in_place};
+        .elements = part, .segment = segment_for(c, part, true), .in_place = in_place};
     tug_collective_bytes(c, TUG_AREA_INPUT, (void *)call->send.buffer, 1);
     tug_collective_bytes(c, TUG_AREA_OUTPUT, (void *)call->receive.buffer, 1);
     c->bytes = part;

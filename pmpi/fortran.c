@@ -1,50 +1,15 @@
 /* What Fortran needs beside the C entries.
  *
  * Nearly nothing: mpif.h and `use mpi` call MPI_*, mpi_f08 calls PMPI_*, and handles are integers
- * in all three. Here are the MPIX_ names, and one host-internal call through which MPICH's Fortran
- * bindings read window attributes without coming by MPI_Win_get_attr.
+ * in all three. Here is one host-internal call through which MPICH's Fortran bindings read window
+ * attributes without coming by MPI_Win_get_attr; the MPIX_ names are in fortran_mpix.c.
  */
 #include <dlfcn.h>
 
 #include "host/host.h"
 #include "pmpi/shim.h"
 #include "pmpi/window.h"
-#include "tugboat/mpix.h"
-
-/* MPI_BOTTOM is the address of a common block in Fortran; the bindings keep it in these variables.
- */
-static void *translate_bottom(void *buffer) {
-    static const char *const names[] = {"MPIR_F_MPI_BOTTOM", "MPIR_F08_MPI_BOTTOM"};
-    void **classic = dlsym(RTLD_DEFAULT, names[0]);
-    void *f08 = dlsym(RTLD_DEFAULT, names[1]);
-    return (classic != NULL && buffer == *classic) || (f08 != NULL && buffer == f08) ? MPI_BOTTOM
-                                                                                     : buffer;
-}
-
-typedef void bcast_init(void *buffer, const MPI_Fint *count, const MPI_Fint *datatype,
-                        const MPI_Fint *root, const MPI_Fint *comm, const MPI_Fint *info,
-                        MPI_Fint *request, MPI_Fint *ierror);
-TUG_API bcast_init mpix_bcast_init_, mpix_bcast_init__, pmpix_bcast_init_, pmpix_bcast_init__;
-
-/* MPIX_BCAST_INIT(BUFFER, COUNT, DATATYPE, ROOT, COMM, INFO, REQUEST, IERROR); types of mpi_f08
- * have the representation of an integer. IERROR may be absent (a null pointer). */
-void pmpix_bcast_init_(void *buffer, const MPI_Fint *count, const MPI_Fint *datatype,
-                       const MPI_Fint *root, const MPI_Fint *comm, const MPI_Fint *info,
-                       MPI_Fint *request, MPI_Fint *ierror) {
-    int error = PMPIX_Bcast_init(translate_bottom(buffer), *count, (MPI_Datatype)*datatype, *root,
-                                 (MPI_Comm)*comm, (MPI_Info)*info, (MPI_Request *)request);
-    if (ierror != NULL)
-        *ierror = error;
-}
-
-#define ALSO(name)                                                                                 \
-    void name(void *buffer, const MPI_Fint *count, const MPI_Fint *datatype, const MPI_Fint *root, \
-              const MPI_Fint *comm, const MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierror) {   \
-        pmpix_bcast_init_(buffer, count, datatype, root, comm, info, request, ierror);             \
-    }
-ALSO(mpix_bcast_init_)
-ALSO(mpix_bcast_init__)
-ALSO(pmpix_bcast_init__)
+#include "tugboat/tugboat.h"
 
 /* How MPICH 4.0 asks for an attribute's value. */
 enum attr_type { ATTR_PTR = 0, ATTR_AINT = 1 };

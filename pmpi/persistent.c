@@ -167,24 +167,16 @@ static int take(int error, const struct tug_collective *call, MPI_Request *reque
     }
 #include "host/calls.def"
 
-/* ---- the MPIX_ names, C and Fortran ---- */
+/* ---- the MPIX_ names ---- */
 
-int MPIX_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm,
-                    MPI_Info info, MPI_Request *request) {
-    return PMPIX_Bcast_init(buffer, count, datatype, root, comm, info, request);
-}
-
-int PMPIX_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm,
-                     MPI_Info info, MPI_Request *request) {
-    return tug_shim_Bcast_init(buffer, count, datatype, root, comm, info, request);
-}
-
-int MPIX_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
-                      MPI_Info info, MPI_Request *request) {
-    return PMPIX_Bcast_init_c(buffer, count, datatype, root, comm, info, request);
-}
-
-int PMPIX_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
-                       MPI_Comm comm, MPI_Info info, MPI_Request *request) {
-    return tug_shim_Bcast_init_c(buffer, count, datatype, root, comm, info, request);
-}
+#define TUG_MPIX(Name, parameters, arguments)                                                      \
+    int MPIX_##Name parameters {                                                                   \
+        return PMPIX_##Name arguments;                                                             \
+    }                                                                                              \
+    int PMPIX_##Name parameters {                                                                  \
+        return tug_shim_##Name arguments;                                                          \
+    }
+#define TUG_CALL_PERSISTENT TUG_MPIX
+#define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
+    TUG_MPIX(Name, parameters, arguments)
+#include "host/calls.def"

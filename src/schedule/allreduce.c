@@ -154,38 +154,52 @@ static void doubling(struct tug_reduction *r) {
  *     gather -> receive -> reduce -> send          the reductions (tag 0)
  *                            |
  *                            +-> again: receive -> send, publish   (tag 1)
+ *
+ * Where there is nothing to gather, and INPUT stays as it is, it is taken from there: nothing waits
+ * for a copy but that of the last block, to where its result is to be.
  */
 struct ring {
     struct tug_reduction *r;
     uint32_t gather, receive, reduce, send, receive_again, send_again;
     uint32_t publish; /* set: no lane without members */
     uint32_t to, from;
+    bool straight; /* out of INPUT */
 };
 
 static struct tug_run block_of(const struct tug_reduction *r, uint32_t down) {
     return tug_run_part(&r->all, r->count, (r->me + r->count - down) % r->count);
 }
 
+/* The node's own part of a block, to be sent or reduced into what comes. */
+static void ring_prepare(struct ring *g, uint32_t down, uint32_t *position) {
+    struct tug_reduction *r = g->r;
+    struct tug_run block = block_of(r, down);
+    if (!g->straight)
+        tug_reduction_gather(r, g->gather, &block, down == 0 ? TUG_AREA_SCRATCH : TUG_AREA_OUTPUT,
+                             r->plan->in_place && down > 0, position,
+                             1u << (down == 0 ? g->send : g->receive));
+}
+
 static void ring_reduce(struct ring *g) {
     struct tug_reduction *r = g->r;
     uint32_t position = 0;
+    uint32_t own = g->straight ? TUG_AREA_INPUT : TUG_AREA_OUTPUT;
     for (uint32_t down = 0; down < r->count; down++) {
         struct tug_run block = block_of(r, down);
         bool last = down + 1 == r->count;
-        bool there = r->plan->in_place && down > 0;
-        tug_reduction_gather(r, g->gather, &block, down == 0 ? TUG_AREA_SCRATCH : TUG_AREA_OUTPUT,
-                             there, &position, 1u << (down == 0 ? g->send : g->receive));
+        ring_prepare(g, down, &position);
         if (down > 0) {
             tug_add_message(&r->c, g->receive, TUG_RECEIVE, g->from, 0, &block, TUG_AREA_SCRATCH,
                             1u << g->reduce);
             tug_add(&r->c, g->reduce,
-                    tug_describe(TUG_REDUCE, &block, last ? TUG_AREA_SCRATCH : TUG_AREA_OUTPUT,
+                    tug_describe(TUG_REDUCE, &block, last ? TUG_AREA_SCRATCH : own,
                                  last ? TUG_AREA_OUTPUT : TUG_AREA_SCRATCH,
                                  last ? g->publish | 1u << g->send_again | 1u << g->receive_again
                                       : 1u << g->send));
         }
         if (!last)
-            tug_add_message(&r->c, g->send, TUG_SEND, g->to, 0, &block, TUG_AREA_SCRATCH, 0);
+            tug_add_message(&r->c, g->send, TUG_SEND, g->to, 0, &block,
+                            down == 0 && g->straight ? TUG_AREA_INPUT : TUG_AREA_SCRATCH, 0);
     }
 }
 
@@ -240,6 +254,14 @@ static void ring(struct tug_reduction *r) {
         ring_results(r, publish, TUG_PUBLISH);
     }
     schedule->scratch = r->all.elements;
+    g.straight = !tug_reduction_has_members(r) && !r->plan->in_place;
+    if (g.straight) {
+        struct tug_run first = block_of(r, 0), last = block_of(r, r->count - 1);
+        schedule->lanes[g.receive].limit = TUG_LIMIT_ALL;
+        schedule->lanes[g.send].limit = tug_run_segments(&first);
+        schedule->lanes[g.reduce].limit = tug_run_segments(&last);
+        tug_add(&r->c, g.reduce, tug_describe(TUG_COPY, &last, TUG_AREA_INPUT, TUG_AREA_OUTPUT, 0));
+    }
     ring_reduce(&g);
     ring_again(&g);
     tug_compiler_settle(&r->c, g.gather);

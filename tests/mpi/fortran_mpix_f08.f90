@@ -6,7 +6,8 @@ program fortran_mpix_f08
     use mpix_f08
     implicit none
     integer, parameter :: n = 30000
-    integer, asynchronous :: field(n)
+    integer, asynchronous :: field(n), all(2)
+    integer, allocatable :: counts(:), displs(:), from(:), to(:)
     integer :: rank, nranks, round, i
     integer(MPI_ADDRESS_KIND) :: value
     logical :: there
@@ -29,6 +30,25 @@ program fortran_mpix_f08
     end do
     call MPI_Request_free(request)
     if (request /= MPI_REQUEST_NULL) call wrong(2)
+
+    call MPIX_Allreduce_init(MPI_IN_PLACE, all, 2, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, &
+                             MPI_INFO_NULL, request)
+    all = [rank, 1]
+    call MPI_Start(request)
+    call MPI_Wait(request, MPI_STATUS_IGNORE)
+    if (any(all /= [nranks * (nranks - 1) / 2, nranks])) call wrong(5)
+    call MPI_Request_free(request)
+
+    allocate (from(nranks), to(nranks))
+    counts = [(1, i = 1, nranks)]
+    displs = [(i - 1, i = 1, nranks)]
+    call MPIX_Alltoallv_init(from, counts, displs, MPI_INTEGER, to, counts, displs, MPI_INTEGER, &
+                             MPI_COMM_WORLD, MPI_INFO_NULL, request)
+    from = [(100 * rank + i, i = 1, nranks)]
+    call MPI_Start(request)
+    call MPI_Wait(request, MPI_STATUS_IGNORE)
+    if (any(to /= [(100 * (i - 1) + rank + 1, i = 1, nranks)])) call wrong(6)
+    call MPI_Request_free(request)
 
     call MPI_Win_allocate(13_MPI_ADDRESS_KIND, 1, MPI_INFO_NULL, MPI_COMM_WORLD, memory, window)
     call MPI_Win_get_attr(window, MPI_WIN_SIZE, value, there)
