@@ -42,7 +42,8 @@ struct calibration {
     struct tug_channel *channel;
     struct tug_places node; /* the largest node, as if it were all */
     uint32_t node_number;
-    unsigned char *buffer;
+    unsigned char *buffer; /* effort->bytes_most */
+    uint64_t walked;       /* between nodes: what comes next in it */
     uint64_t segment;
     struct tug_model_parameters *parameters;
 };
@@ -200,17 +201,29 @@ static bool wait_for(MPI_Request *requests, unsigned n) {
     return true;
 }
 
-/* `n` messages to the other, or from it, `depth` of them under way. */
-static bool pass(const struct calibration *c, bool sends, int peer, uint64_t bytes, unsigned n) {
+/* The next of the buffer, from front to end and again: the data of a long message is in no cache.
+ */
+static unsigned char *walk(struct calibration *c, uint64_t bytes) {
+    if (c->walked + bytes > c->effort->bytes_most)
+        c->walked = 0;
+    c->walked += bytes;
+    return c->buffer + c->walked - bytes;
+}
+
+/* `n` messages to the other, or from it, as many under way as a session has; the first is at
+ * `first`. */
+static bool pass(struct calibration *c, bool sends, int peer, uint64_t bytes, unsigned n,
+                 unsigned char *first) {
     MPI_Request requests[TUG_SESSION_DEPTH];
     int tag = c->channel->index * TUG_CHANNEL_TAGS;
     for (unsigned i = 0; i < n; i++) {
         MPI_Request *request = &requests[i % TUG_SESSION_DEPTH];
         if (i >= TUG_SESSION_DEPTH && !wait_for(request, 1))
             return false;
-        int error = sends ? tug_host.Isend_c(c->buffer, (MPI_Count)bytes, MPI_BYTE, peer, tag,
+        unsigned char *data = i == 0 ? first : walk(c, bytes);
+        int error = sends ? tug_host.Isend_c(data, (MPI_Count)bytes, MPI_BYTE, peer, tag,
                                              c->team->comm, request)
-                          : tug_host.Irecv_c(c->buffer, (MPI_Count)bytes, MPI_BYTE, peer, tag,
+                          : tug_host.Irecv_c(data, (MPI_Count)bytes, MPI_BYTE, peer, tag,
                                              c->team->comm, request);
         if (error != MPI_SUCCESS)
             return false;
@@ -224,7 +237,7 @@ static bool pass(const struct calibration *c, bool sends, int peer, uint64_t byt
 
 /* The first two nodes' leaders send each other `n` messages in turn. Seconds of one way, on the
  * first. */
-static bool time_between(const struct calibration *c, int peer, uint64_t bytes, unsigned n,
+static bool time_between(struct calibration *c, int peer, uint64_t bytes, unsigned n,
                          double *seconds) {
     bool first = c->team->rank < peer;
     uint64_t times[RUNS_MOST];
@@ -234,12 +247,14 @@ static bool time_between(const struct calibration *c, int peer, uint64_t bytes, 
         uint64_t start = tug_clock_ns();
         bool last = runs + 1 == RUNS_MOST ||
                     (runs >= c->effort->runs && start - begun > c->effort->point_ns);
+        unsigned char *there = walk(c, bytes);
+        unsigned char *back = walk(c, bytes);
         if (first)
-            c->buffer[0] = !last;
-        if (!pass(c, first, peer, bytes, n))
+            there[0] = !last;
+        if (!pass(c, first, peer, bytes, n, there))
             return false;
-        more = c->buffer[0];
-        if (!pass(c, !first, peer, bytes, n))
+        more = there[0];
+        if (!pass(c, !first, peer, bytes, n, back))
             return false;
         times[runs] = (tug_clock_ns() - start) / 2;
     }
@@ -247,7 +262,7 @@ static bool time_between(const struct calibration *c, int peer, uint64_t bytes, 
     return true;
 }
 
-static int measure_between(const struct calibration *c, int peer) {
+static int measure_between(struct calibration *c, int peer) {
     static const uint64_t sizes[] = {8, 1024, 4096, 16384, 65536, 262144};
     struct tug_observation seen[2 * sizeof(sizes) / sizeof(sizes[0]) + 1];
     size_t n = 0;
@@ -299,7 +314,7 @@ static int prepare(struct calibration *c) {
 }
 
 /* Each part while the other ranks sleep. The first of those measured knows, and tells. */
-static int measure(const struct calibration *c) {
+static int measure(struct calibration *c) {
     struct tug_team *team = c->team;
     const struct tug_places *places = &team->places;
     struct tug_model_parameters *p = c->parameters;
