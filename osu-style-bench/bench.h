@@ -67,6 +67,17 @@ double bench_now_us(void);
  * spinning barrier. */
 void bench_sync(void);
 
+/* A window of so many zeroed bytes on every rank, by the flavour's name: "allocate" or "create",
+ * whose memory is the caller's and goes with the window. Collective. */
+struct bench_window {
+    MPI_Win win;
+    void *memory; /* this rank's */
+    bool created;
+};
+bool bench_window_has_name(const char *flavour);
+struct bench_window bench_window_open(const char *flavour, size_t bytes, int disp_unit);
+void bench_window_close(struct bench_window *window);
+
 /* Finds this machine's speed for bench_compute(). Collective, so that all cores are busy meanwhile.
  */
 void bench_calibrate(void);

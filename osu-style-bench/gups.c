@@ -164,38 +164,27 @@ static long choose_nupdates(long *errors) {
     return round_to_batches((double)round_to_batches(n) * seconds * 1e6 / us[1]);
 }
 
-static void open_window(const char *kind) {
-    MPI_Aint bytes = (MPI_Aint)(part_words() * WORD);
-    if (strcmp(kind, "create") == 0) {
-        table = aligned_alloc(64, ((size_t)bytes + 63) / 64 * 64);
-        if (table == NULL)
-            MPI_Abort(MPI_COMM_WORLD, 1);
-        MPI_Win_create(table, bytes, WORD, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
-    } else {
-        MPI_Win_allocate(bytes, WORD, MPI_INFO_NULL, MPI_COMM_WORLD, &table, &window);
-    }
+static struct bench_window open_table(const char *flavour) {
+    struct bench_window opened = bench_window_open(flavour, (size_t)(part_words() * WORD), WORD);
+    window = opened.win;
+    table = opened.memory;
     MPI_Win_lock_all(0, window);
     for (uint64_t i = 0; i < part_words(); i++)
         table[i] = first_content(i);
     MPI_Win_sync(window);
     bench_sync();
-}
-
-static void close_window(const char *kind) {
-    MPI_Win_unlock_all(window);
-    MPI_Win_free(&window);
-    if (strcmp(kind, "create") == 0)
-        free(table);
+    return opened;
 }
 
 static long run_window(const char *kind) {
     double us[MAX_SAMPLES + 1];
     long errors = 0;
-    open_window(kind);
+    struct bench_window opened = open_table(kind);
     long nupdates = choose_nupdates(&errors);
     for (long i = 0; i < nsamples; i += 2)
         errors += run_pair(nupdates, &us[i]);
-    close_window(kind);
+    MPI_Win_unlock_all(window);
+    bench_window_close(&opened);
     bench_sort(us, (int)nsamples);
     if (bench.rank != 0)
         return errors;

@@ -1,7 +1,8 @@
 /* put_rate_threads.c: how many 8-byte puts a second, when 1, 2, 4, ... threads share the process?
  *
  * Threads of rank 0 put 8 bytes at a time into rank 1's window and flush after every --batch puts,
- * under MPI_THREAD_MULTIPLE. With --op fetch_and_op they all add to one counter of rank 1 instead.
+ * under MPI_THREAD_MULTIPLE. With --op fetch_and_op or accumulate they all add to one counter of
+ * rank 1 instead.
  *
  * Invariants: every put carries another value and each thread has slots of its own, which it goes
  * through in turn; so the window's final content is known exactly. It is checked twice: by rank 1
@@ -32,12 +33,14 @@ struct worker {
 
 static const char *thread_list = "1,2,4";
 static const char *op_name = "put";
+static const char *flavour = "allocate";
 static const char *target_wait = "polite";
 static long batch = 64;
 static long nsamples = 5;
 static double seconds = 0.1;
 
-static bool fetching;
+static const char *const op_names[] = {"put", "fetch_and_op", "accumulate"};
+static enum { OP_PUT, OP_FETCH, OP_ACCUMULATE, NOPS } op;
 static struct worker *workers;
 static pthread_barrier_t start_line;
 static MPI_Win window;
@@ -85,14 +88,22 @@ static void fetch_all(struct worker *me) {
     }
 }
 
+static void add_all(struct worker *me) {
+    me->values[0] = 1;
+    for (long done = 0; done < me->noperations; done += batch) {
+        for (long i = 0; i < batch; i++)
+            MPI_Accumulate(&me->values[0], 1, MPI_UINT64_T, TARGET, 0, 1, MPI_UINT64_T, MPI_SUM,
+                           window);
+        MPI_Win_flush(TARGET, window);
+    }
+}
+
 static void *work(void *argument) {
+    static void (*const run_op[NOPS])(struct worker *) = {put_all, fetch_all, add_all};
     struct worker *me = argument;
     pthread_barrier_wait(&start_line);
     me->begin_us = bench_now_us();
-    if (fetching)
-        fetch_all(me);
-    else
-        put_all(me);
+    run_op[op](me);
     me->end_us = bench_now_us();
     return NULL;
 }
@@ -151,7 +162,7 @@ static long check_counter(uint64_t found, uint64_t expected, const char *where) 
 }
 
 static long check_sample(int nthreads, long noperations, int sample) {
-    size_t nwords = fetching ? 1 : (size_t)nthreads * NSLOTS;
+    size_t nwords = op == OP_PUT ? (size_t)nthreads * NSLOTS : 1;
     uint64_t *copy = window_memory;
     const char *where = "the target's memory";
     long errors;
@@ -166,10 +177,10 @@ static long check_sample(int nthreads, long noperations, int sample) {
         MPI_Win_sync(window);
         bench_corrupt(window_memory);
     }
-    if (fetching)
-        errors = check_counter(copy[0], (uint64_t)nthreads * (uint64_t)noperations, where);
-    else
+    if (op == OP_PUT)
         errors = check_puts(copy, nthreads, noperations, sample, where);
+    else
+        errors = check_counter(copy[0], (uint64_t)nthreads * (uint64_t)noperations, where);
     if (bench.rank == ORIGIN)
         free(copy);
     return errors;
@@ -251,13 +262,16 @@ static long run_threads(int nthreads) {
 static void check_options(void) {
     if (bench.nranks != 2)
         bench_usage_error("2 ranks are needed, not %d", bench.nranks);
-    if (strcmp(op_name, "put") != 0 && strcmp(op_name, "fetch_and_op") != 0)
-        bench_usage_error("--op is put or fetch_and_op, not '%s'", op_name);
+    for (op = OP_PUT; op < NOPS && strcmp(op_name, op_names[op]) != 0;)
+        op++;
+    if (op == NOPS)
+        bench_usage_error("--op is put, fetch_and_op or accumulate, not '%s'", op_name);
+    if (!bench_window_has_name(flavour))
+        bench_usage_error("--window is allocate or create, not '%s'", flavour);
     if (strcmp(target_wait, "polite") != 0 && strcmp(target_wait, "barrier") != 0)
         bench_usage_error("--target is polite or barrier, not '%s'", target_wait);
     if (batch < 1 || batch > MAX_BATCH || nsamples < 1 || nsamples > MAX_SAMPLES || seconds <= 0)
         bench_usage_error("--batch 1..%d, --samples 1..%d, --seconds > 0", MAX_BATCH, MAX_SAMPLES);
-    fetching = strcmp(op_name, "fetch_and_op") == 0;
 }
 
 static long run_all(const long threads[], int nthreads) {
@@ -280,7 +294,8 @@ static long run_all(const long threads[], int nthreads) {
 int main(int argc, char **argv) {
     const struct bench_option options[] = {
         {"threads", BENCH_TEXT, &thread_list, "numbers of threads"},
-        {"op", BENCH_TEXT, &op_name, "put or fetch_and_op"},
+        {"op", BENCH_TEXT, &op_name, "put, fetch_and_op or accumulate"},
+        {"window", BENCH_TEXT, &flavour, "how the window is made: allocate or create"},
         {"batch", BENCH_LONG, &batch, "operations between flushes"},
         {"samples", BENCH_LONG, &nsamples, "samples for each number of threads"},
         {"seconds", BENCH_REAL, &seconds, "time for a sample"},
@@ -301,15 +316,17 @@ int main(int argc, char **argv) {
     workers = calloc(MAX_THREADS, sizeof *workers);
     if (workers == NULL)
         MPI_Abort(MPI_COMM_WORLD, 1);
-    MPI_Win_allocate((MPI_Aint)sizeof(uint64_t) * MAX_THREADS * NSLOTS, sizeof(uint64_t),
-                     MPI_INFO_NULL, MPI_COMM_WORLD, &window_memory, &window);
+    struct bench_window opened = bench_window_open(
+        flavour, sizeof *window_memory * MAX_THREADS * NSLOTS, sizeof *window_memory);
+    window = opened.win;
+    window_memory = opened.memory;
     MPI_Win_lock_all(0, window);
     snprintf(what, sizeof what, "rank 0: %s of 8 bytes, a flush for every %ld; rank 1 waits: %s",
              op_name, batch, target_wait);
     bench_header(what);
     long errors = run_all(threads, nthreads);
     MPI_Win_unlock_all(window);
-    MPI_Win_free(&window);
+    bench_window_close(&opened);
     free(workers);
     return bench_finish(errors);
 }

@@ -44,6 +44,7 @@ static long compute_ms = 200;
 static long nperiods = 1;
 static long nepochs = 3; /* per period */
 static bool busy_origin;
+static const char *flavour = "allocate";
 
 static MPI_Win window;
 static char *window_memory; /* this rank's part */
@@ -257,6 +258,7 @@ int main(int argc, char **argv) {
         {"periods", BENCH_LONG, &nperiods, "compute periods for each kind of operation"},
         {"epochs", BENCH_LONG, &nepochs, "lock-operate-unlock epochs in a period"},
         {"busy-origin", BENCH_FLAG, &busy_origin, "a second thread computes on the origin"},
+        {"window", BENCH_TEXT, &flavour, "how the window is made: allocate or create"},
     };
     char what[160];
     pthread_t thread;
@@ -270,11 +272,14 @@ int main(int argc, char **argv) {
         bench_usage_error(
             "--compute-ms >= 1, --periods 1..4000, --epochs 1..64, at most %d samples",
             MAX_SAMPLES);
+    if (!bench_window_has_name(flavour))
+        bench_usage_error("--window is allocate or create, not '%s'", flavour);
     origin_data = calloc((size_t)nepochs, BIG);
     if (origin_data == NULL)
         MPI_Abort(MPI_COMM_WORLD, 1);
-    MPI_Win_allocate((MPI_Aint)nepochs * BIG, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window_memory,
-                     &window);
+    struct bench_window opened = bench_window_open(flavour, (size_t)nepochs * BIG, 1);
+    window = opened.win;
+    window_memory = opened.memory;
     bench_calibrate();
     snprintf(what, sizeof what, "rank 0: lock-operate-unlock; rank 1 computes %ld ms without MPI%s",
              compute_ms, busy_origin ? "; a second thread computes on rank 0" : "");
@@ -286,7 +291,7 @@ int main(int argc, char **argv) {
         atomic_store_explicit(&stop_computing, true, memory_order_relaxed);
         pthread_join(thread, NULL);
     }
-    MPI_Win_free(&window);
+    bench_window_close(&opened);
     free(origin_data);
     return bench_finish(errors);
 }

@@ -41,7 +41,7 @@ struct bcast {
 /* Where ranks take turns on the cores a segment costs everybody a turn: few and long ones.
  * Otherwise: segments long enough to hide the hand-over of one (a cache miss or two), short enough
  * that the ring stays in the second-level cache and a message has several. */
-static size_t segment_for(const struct tug_team *team, size_t bytes) {
+size_t tug_segment_for(const struct tug_team *team, size_t bytes) {
     const size_t most = team->crowded ? SEGMENT_CROWDED : SEGMENT_MOST;
     const size_t pieces = team->crowded ? 1 : TUG_SEGMENT_SLOTS;
     if (tug_settings.segment_bytes != 0)
@@ -71,7 +71,7 @@ static struct tug_bcast_plan plan_by_settings(const struct bcast *bcast, uint32_
                                   .phases = TUG_RELAY,
                                   .root = root,
                                   .elements = bcast->bytes,
-                                  .segment = segment_for(bcast->team, bcast->bytes)};
+                                  .segment = tug_segment_for(bcast->team, bcast->bytes)};
     if (tug_settings.pipelines != TUG_PIPELINES_AUTO)
         plan.algorithm = (enum tug_algorithm)(tug_settings.pipelines - 1);
     if (tug_settings.phases != TUG_PHASES_AUTO)

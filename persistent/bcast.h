@@ -12,11 +12,18 @@
 #include <mpi.h>
 
 #include "persistent/request.h"
+#include "persistent/team.h"
 
 /* Collective over comm, after the host has accepted the same arguments. On success *request is
  * registered and inactive, on all ranks. Otherwise, on all ranks alike, a TUG_ERR_* and nothing is
  * left behind: TUG_ERR_UNSUPPORTED (an inter-communicator), TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
                      struct tug_request **request);
+
+/* Bytes in a segment of a collective that goes through channels, unless TUGBOAT_SEGMENT says. Where
+ * ranks take turns on the cores, a longer ring saves more turns than the cache saves time.
+ * Otherwise: segments long enough to hide the hand-over of one (a cache miss or two), short enough
+ * that the ring stays in the second-level cache and a message has several. */
+size_t tug_segment_for(const struct tug_team *team, size_t bytes);
 
 #endif

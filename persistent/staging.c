@@ -6,8 +6,7 @@
 #include "host/host.h"
 #include "tugboat/tugboat.h"
 
-/* True if elements of the type lie one after another, each a plain block of bytes in order. */
-static bool is_contiguous(MPI_Datatype type) {
+bool tug_type_is_dense(MPI_Datatype type) {
     int combiner, unused;
     MPI_Count nints, naddresses, ncounts, ntypes, size, lb, extent, count;
     MPI_Datatype inner;
@@ -25,16 +24,15 @@ static bool is_contiguous(MPI_Datatype type) {
         tug_host.Type_get_contents_c(type, nints, 0, ncounts, 1, &unused, NULL, &count, &inner) !=
             MPI_SUCCESS)
         return false;
-    bool contiguous = is_contiguous(inner);
+    bool contiguous = tug_type_is_dense(inner);
     tug_host.Type_get_envelope_c(inner, &nints, &naddresses, &ncounts, &ntypes, &combiner);
     if (combiner != MPI_COMBINER_NAMED)
         tug_host.Type_free(&inner);
     return contiguous;
 }
 
-/* A type like it with a life of its own. Not MPI_Type_dup: that would run the program's attribute
- * callbacks. */
-static int hold_type(MPI_Datatype type, MPI_Datatype *held) {
+/* Not MPI_Type_dup: that would run the program's attribute callbacks. */
+int tug_type_hold(MPI_Datatype type, MPI_Datatype *held) {
     *held = MPI_DATATYPE_NULL;
     if (tug_host.Type_contiguous(1, type, held) != MPI_SUCCESS)
         return TUG_ERR_MPI;
@@ -48,9 +46,9 @@ int tug_staging_init(struct tug_staging *staging, void *buffer, MPI_Count count,
     staging->count = count;
     tug_host.Type_size_c(type, &staging->size);
     tug_host.Type_get_extent_c(type, &lb, &staging->extent);
-    if (count == 0 || staging->size == 0 || is_contiguous(type))
+    if (count == 0 || staging->size == 0 || tug_type_is_dense(type))
         return 0;
-    int error = hold_type(type, &staging->type);
+    int error = tug_type_hold(type, &staging->type);
     if (error)
         goto fail;
     error = TUG_ERR_UNSUPPORTED;

@@ -26,6 +26,7 @@
 #include "engine/park.h"
 #include "persistent/channel.h"
 #include "schedule/places.h"
+#include "tugboat/model.h"
 
 struct tug_team {
     MPI_Comm comm;      /* private: traffic between nodes, agreement at init */
@@ -46,8 +47,10 @@ struct tug_team {
     uint32_t meetings;           /* so far */
     struct tug_channel **channels;
     int nchannels, channel_capacity;
-    uint64_t *votes;                   /* room for an agreement over all channels */
-    _Atomic int references;            /* requests and windows of this rank */
+    uint64_t *votes;                        /* room for an agreement over all channels */
+    _Atomic int references;                 /* requests and windows of this rank */
+    struct tug_model_parameters parameters; /* see tuning.h */
+    bool tuned;                             /* ... they are known */
     void *domain;                      /* what its windows share, or NULL; ends with the team, by */
     void (*domain_free)(void *domain); /* ... this, collective */
 };

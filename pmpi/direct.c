@@ -411,13 +411,13 @@ static int unlock_all(struct tug_window *window, bool taken) {
     return MPI_SUCCESS;
 }
 
-static int flush(struct tug_window *window, int rank) {
-    (void)window, (void)rank;
+static int flush(struct tug_window *window, int rank, bool local) {
+    (void)window, (void)rank, (void)local;
     return MPI_SUCCESS;
 }
 
-static int flush_all(struct tug_window *window) {
-    (void)window;
+static int flush_all(struct tug_window *window, bool local) {
+    (void)window, (void)local;
     return MPI_SUCCESS;
 }
 

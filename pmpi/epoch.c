@@ -153,18 +153,18 @@ int tug_epoch_unlock_all(struct tug_window *window) {
     return window->lane->unlock_all(window, !(access & TUG_ACCESS_NOCHECK));
 }
 
-int tug_epoch_flush(struct tug_window *window, int rank) {
+int tug_epoch_flush(struct tug_window *window, int rank, bool local) {
     struct tug_epochs *epochs = &window->epochs;
     if (!is_rank(epochs, rank))
         return tug_host.Win_flush(rank, window->handle);
     if (!(everyone(epochs) & TUG_ACCESS_ALL) &&
         !(atomic_load_explicit(&epochs->access[rank], memory_order_relaxed) & TUG_ACCESS_LOCKED))
         return MPI_ERR_RMA_SYNC;
-    return window->lane->flush(window, rank);
+    return window->lane->flush(window, rank, local);
 }
 
-int tug_epoch_flush_all(struct tug_window *window) {
+int tug_epoch_flush_all(struct tug_window *window, bool local) {
     if (!(everyone(&window->epochs) & TUG_ACCESS_ALL) && !locked(&window->epochs))
         return MPI_ERR_RMA_SYNC;
-    return window->lane->flush_all(window);
+    return window->lane->flush_all(window, local);
 }

@@ -51,8 +51,9 @@ struct tug_lane {
     /* This rank's operations there are complete after; the lock is given back if it was taken. */
     int (*unlock)(struct tug_window *window, int rank, bool exclusive, bool taken);
     int (*unlock_all)(struct tug_window *window, bool taken);
-    int (*flush)(struct tug_window *window, int rank);
-    int (*flush_all)(struct tug_window *window);
+    /* local: this rank's buffers may be used again, and no more is promised. */
+    int (*flush)(struct tug_window *window, int rank, bool local);
+    int (*flush_all)(struct tug_window *window, bool local);
     void (*release)(struct tug_window *window); /* nobody uses it any more. Collective. */
 };
 
@@ -83,8 +84,8 @@ int tug_epoch_lock(struct tug_window *window, int lock_type, int rank, int asser
 int tug_epoch_unlock(struct tug_window *window, int rank);
 int tug_epoch_lock_all(struct tug_window *window, int assert);
 int tug_epoch_unlock_all(struct tug_window *window);
-int tug_epoch_flush(struct tug_window *window, int rank);
-int tug_epoch_flush_all(struct tug_window *window);
+int tug_epoch_flush(struct tug_window *window, int rank, bool local);
+int tug_epoch_flush_all(struct tug_window *window, bool local);
 
 /* The members of a group by their ranks in the window, *n of them; MPI_PROC_NULL for who is not in
  * it. To be freed; NULL without memory. */

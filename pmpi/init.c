@@ -17,6 +17,8 @@
 #include "host/host.h"
 #include "llcl/finalize.h"
 #include "persistent/team.h"
+#include "pmpi/blocking.h"
+#include "pmpi/circle.h"
 #include "pmpi/datatype.h"
 #include "pmpi/shim.h"
 #include "pmpi/window.h"
@@ -270,6 +272,9 @@ static void print_stats(void) {
 }
 
 static void finish(void) {
+    if (world)
+        tug_blocking_meet(MPI_COMM_WORLD);
+    tug_circle_finalize();
     tug_window_free_left_over();
     tug_team_finalize();
     tug_llcl_finalize();

@@ -55,6 +55,13 @@ struct tug_elements {
     tug_reduction reduce;
 };
 
+/* Bytes from the first one of n > 0 elements that lie together to behind their last one that is
+ * data. */
+static inline size_t tug_elements_span(const struct tug_elements *elements, size_t n) {
+    size_t end = elements->gap_to == elements->extent ? elements->gap_from : elements->extent;
+    return (n - 1) * elements->extent + end;
+}
+
 int tug_operand_find_elements(const struct tug_rma *o, struct tug_elements *elements);
 
 /* Why there is no reduction for an operation. */

@@ -1,12 +1,15 @@
-/* Persistent collectives: the broadcast is ours where we can serve the communicator; the others
- * stay the host's, and the engine looks after the host's progress while such a request exists. */
+/* Persistent collectives are ours where we can serve the communicator, on all its ranks alike; else
+ * they stay the host's, and the engine looks after the host's progress while such a request exists.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/host.h"
 #include "persistent/bcast.h"
+#include "persistent/collective.h"
 #include "persistent/request.h"
 #include "pmpi/shim.h"
 #include "tugboat/mpix.h"
@@ -57,16 +60,6 @@ static void unwatch(MPI_Request request) {
         tug_engine_attend(-1);
 }
 
-#define TUG_CALL_PERSISTENT_HOST(Name, parameters, arguments)                                      \
-    int tug_shim_##Name parameters {                                                               \
-        int error = tug_host.Name arguments;                                                       \
-        if (error == MPI_SUCCESS)                                                                  \
-            watch(*request);                                                                       \
-        tug_stat_add(TUG_STAT_PERSISTENT_PASSED, 1);                                               \
-        return error;                                                                              \
-    }
-#include "host/calls.def"
-
 int tug_shim_Request_free(MPI_Request *request) {
     if (request != NULL && TUG_UNLIKELY(tug_request_is_ours(*request))) {
         struct tug_request *mine = tug_request_find(*request);
@@ -81,17 +74,12 @@ int tug_shim_Request_free(MPI_Request *request) {
     return tug_host.Request_free(request);
 }
 
-/* ---- the broadcast ---- */
+/* ---- ours ---- */
 
-/* The host has accepted the arguments: *request is its persistent broadcast. Ours takes its place
- * if all ranks can; otherwise the host's stays and the engine attends to it. */
-static int take_bcast(int error, void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
-                      MPI_Comm comm, MPI_Request *request) {
-    if (error != MPI_SUCCESS || !tug_shim.active)
-        return error;
-    struct tug_request *mine = NULL;
-    if (tug_shim_engine() && tug_bcast_create(buffer, count, datatype, root, comm, &mine) == 0) {
-        tug_host.Request_free(request);
+/* What has become of the host's request, which it has made: ours has taken its place on all ranks,
+ * or on none; then the engine attends to it. */
+static int settle(int error, struct tug_request *mine, MPI_Request *request) {
+    if (error == 0) {
         *request = mine->handle;
         tug_stat_add(TUG_STAT_PERSISTENT_TAKEN, 1);
     } else {
@@ -101,9 +89,81 @@ static int take_bcast(int error, void *buffer, MPI_Count count, MPI_Datatype dat
     return MPI_SUCCESS;
 }
 
+static int take_bcast(int error, void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
+                      MPI_Comm comm, MPI_Request *request) {
+    if (error != MPI_SUCCESS || !tug_shim.active)
+        return error;
+    struct tug_request *mine = NULL;
+    error = !tug_shim_engine() || tug_bcast_create(buffer, count, datatype, root, comm, &mine);
+    if (!error)
+        tug_host.Request_free(request);
+    return settle(error, mine, request);
+}
+
+/* The program's operations may run on the engine's thread if the program itself may be in MPI on
+ * several: it then expects them at any time. A program with one thread in MPI would be surprised by
+ * an operation beside its own code. */
+static int take(int error, const struct tug_collective *call, MPI_Request *request) {
+    if (error != MPI_SUCCESS || !tug_shim.active)
+        return error;
+    struct tug_request *mine = NULL;
+    struct tug_collective described = *call;
+    described.runs_user_code =
+        tug_shim.requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_CALLER;
+    error = !tug_shim_engine() || tug_collective_create(&described, request, &mine);
+    return settle(error, mine, request);
+}
+
 #define TUG_CALL_PERSISTENT(Name, parameters, arguments)                                           \
     int tug_shim_##Name parameters {                                                               \
         return take_bcast(tug_host.Name arguments, buffer, count, datatype, root, comm, request);  \
+    }
+#include "host/calls.def"
+
+/* How the arguments of each kind describe it, by their names. */
+#define SIDE(address, number, of)                                                                  \
+    { .buffer = (address), .count = (number), .type = (of) }
+#define SIDE_V(address, numbers, places, of)                                                       \
+    { .buffer = (address), .type = (of), .counts = TUG_LIST(numbers), .displs = TUG_LIST(places) }
+#define SIDE_W(address, numbers, places, of)                                                       \
+    { .buffer = (address), .types = (of), .counts = TUG_LIST(numbers), .displs = TUG_LIST(places) }
+#define REDUCTION(number)                                                                          \
+    .send = {.buffer = sendbuf}, .receive = SIDE(recvbuf, number, datatype), .op = op
+#define SEND SIDE(sendbuf, sendcount, sendtype)
+#define RECEIVE SIDE(recvbuf, recvcount, recvtype)
+
+#define DESCRIBE_BARRIER .root = 0
+#define DESCRIBE_REDUCE REDUCTION(count), .root = root
+#define DESCRIBE_ALLREDUCE REDUCTION(count)
+#define DESCRIBE_SCAN REDUCTION(count)
+#define DESCRIBE_EXSCAN REDUCTION(count)
+#define DESCRIBE_REDUCE_SCATTER_BLOCK REDUCTION(recvcount)
+#define DESCRIBE_REDUCE_SCATTER REDUCTION(0), .receive.counts = TUG_LIST(recvcounts)
+#define DESCRIBE_ALLGATHER .send = SEND, .receive = RECEIVE
+#define DESCRIBE_ALLGATHERV .send = SEND, .receive = SIDE_V(recvbuf, recvcounts, displs, recvtype)
+#define DESCRIBE_GATHER DESCRIBE_ALLGATHER, .root = root
+#define DESCRIBE_GATHERV DESCRIBE_ALLGATHERV, .root = root
+#define DESCRIBE_SCATTER DESCRIBE_ALLGATHER, .root = root
+#define DESCRIBE_SCATTERV                                                                          \
+    .send = SIDE_V(sendbuf, sendcounts, displs, sendtype), .receive = RECEIVE, .root = root
+#define DESCRIBE_ALLTOALL DESCRIBE_ALLGATHER
+#define DESCRIBE_ALLTOALLV                                                                         \
+    .send = SIDE_V(sendbuf, sendcounts, sdispls, sendtype),                                        \
+    .receive = SIDE_V(recvbuf, recvcounts, rdispls, recvtype)
+#define DESCRIBE_ALLTOALLW                                                                         \
+    .send = SIDE_W(sendbuf, sendcounts, sdispls, sendtypes),                                       \
+    .receive = SIDE_W(recvbuf, recvcounts, rdispls, recvtypes)
+#define DESCRIBE_NEIGHBOR_ALLGATHER DESCRIBE_ALLGATHER
+#define DESCRIBE_NEIGHBOR_ALLGATHERV DESCRIBE_ALLGATHERV
+#define DESCRIBE_NEIGHBOR_ALLTOALL DESCRIBE_ALLTOALL
+#define DESCRIBE_NEIGHBOR_ALLTOALLV DESCRIBE_ALLTOALLV
+#define DESCRIBE_NEIGHBOR_ALLTOALLW DESCRIBE_ALLTOALLW
+
+#define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
+    int tug_shim_##Name parameters {                                                               \
+        const struct tug_collective call = {                                                       \
+            .kind = TUG_COLLECTIVE_##KIND, DESCRIBE_##KIND, .comm = comm};                         \
+        return take(tug_host.Name arguments, &call, request);                                      \
     }
 #include "host/calls.def"
 

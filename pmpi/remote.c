@@ -169,10 +169,15 @@ static bool bring_memory(struct tug_remote *remote, MPI_Aint size) {
 }
 
 /* Collective if it allocates. */
-static bool have_memory(struct tug_remote *remote, void *base, MPI_Aint size, bool allocate) {
+static bool have_memory(struct tug_remote *remote, void *base, MPI_Aint size,
+                        enum tug_remote_memory memory) {
     tug_context *context = remote->domain->context;
     int status;
-    if (allocate && !remote->allocated) {
+    if (memory == TUG_REMOTE_ATTACHED) {
+        remote->attachments = tug_attachments_make();
+        return remote->attachments != NULL;
+    }
+    if (memory == TUG_REMOTE_ALLOCATED && !remote->allocated) {
         if (!bring_memory(remote, size))
             return false;
         base = remote->brought;
@@ -191,12 +196,17 @@ static bool have_memory(struct tug_remote *remote, void *base, MPI_Aint size, bo
     return true;
 }
 
+void tug_remote_deregister(struct tug_remote *remote, tug_registration **registration) {
+    while (*registration != NULL && tug_mem_deregister(registration) == TUG_ERR_STATE)
+        tug_progress(remote->domain->context); /* another's large transfer is at its very end */
+}
+
 /* Collective if it was allocated. */
 static void give_memory(struct tug_remote *remote) {
     if (remote->memory != NULL && remote->allocated)
         (void)tug_mem_free(&remote->memory);
-    while (remote->memory != NULL && tug_mem_deregister(&remote->memory) == TUG_ERR_STATE)
-        tug_progress(remote->domain->context); /* another's large transfer is at its very end */
+    tug_remote_deregister(remote, &remote->memory);
+    tug_attachments_free(remote);
     free(remote->brought);
 }
 
@@ -211,7 +221,8 @@ static bool exchange(struct tug_remote *remote, MPI_Aint disp_unit,
         free(all);
         return false;
     }
-    tug_mem_key(remote->memory, &mine.key);
+    if (remote->memory != NULL)
+        tug_mem_key(remote->memory, &mine.key);
     tug_host.Allgather(&mine, sizeof(mine), MPI_BYTE, all, sizeof(mine), MPI_BYTE, comm);
     for (int r = 0; r < remote->nranks; r++) {
         remote->targets[r].key = all[r].key;
@@ -245,7 +256,8 @@ static struct tug_remote *make(const struct membership *membership) {
 }
 
 struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint size,
-                                     MPI_Aint disp_unit, bool allocate, bool willing) {
+                                     MPI_Aint disp_unit, enum tug_remote_memory memory,
+                                     bool willing) {
     tug_engine_keep_quiet();
     if (!tug_all_agree(team->comm, willing && size < (MPI_Aint)1 << TUG_REMOTE_PLACE_BITS))
         return NULL;
@@ -262,8 +274,8 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
         free(remote);
         return NULL;
     }
-    remote->allocated = allocate && team->nranks == domain->team->nranks;
-    bool have = have_memory(remote, base, size, allocate);
+    remote->allocated = memory == TUG_REMOTE_ALLOCATED && team->nranks == domain->team->nranks;
+    bool have = have_memory(remote, base, size, memory);
     if (!tug_all_agree(team->comm, have)) {
         give_memory(remote);
         free(remote);

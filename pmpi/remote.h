@@ -14,11 +14,14 @@
  * cannot just count. Each target has two *flights*; operations board the one that is open. A flush
  * closes it, opens the other, and waits until all that boarded have landed, whoever started them:
  * the flushes of several threads are one wait, and none waits for what was started after it. Errors
- * found at the target come back the same way and surface in the flush.
+ * found at the target come back the same way and surface in the flush. There are two such
+ * *runways*: one for what this rank's buffers are needed for (gets, fetches, and puts that are not
+ * copied by the call), which is all that a local flush waits for, and one for all else.
  *
  *   remote.c        contexts and who shares them, creation and end of windows
  *   remote_rma.c    the origin: operations become LLCL's
  *   remote_serve.c  the target: accumulates, fetching operations, locks, notices
+ *   remote_attach.c dynamic windows: what is attached, and who knows of it
  *   remote_sync.c   what epochs wait for
  *
  * Threads: operations and synchronisation on any, under MPI's rules; handlers (remote_serve.c) by
@@ -32,11 +35,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pmpi/book.h"
 #include "pmpi/rma.h"
 #include "tugboat/llcl.h"
 
-struct tug_team;
+struct tug_attachments;
 struct tug_lane;
+struct tug_team;
 
 #define TUG_REMOTE_WINDOWS 4096 /* open at once in a domain */
 #define TUG_REMOTE_ROUNDS 31    /* of a barrier: 2^31 ranks */
@@ -49,6 +54,9 @@ struct tug_domain {
     struct tug_domain *next;
     struct tug_remote *_Atomic windows[TUG_REMOTE_WINDOWS]; /* by this rank's number */
 };
+
+/* Has this rank the shared lock that an epoch of MPI_Win_lock_all needs for a target? */
+enum tug_contact { TUG_CONTACT_NONE, TUG_CONTACT_ASKED, TUG_CONTACT_LOCKED };
 
 /* A lock that this rank's memory is under, or that waits for it; holder only. */
 struct tug_lock_seat {
@@ -65,14 +73,21 @@ struct tug_flight {
     _Atomic uint64_t boarded;  /* ... of so many that have been started */
 };
 
+struct tug_runway {
+    struct tug_flight flights[2];
+    _Atomic uint32_t flips; /* the open flight is number flips % 2 */
+};
+
 struct tug_remote_target {
     struct tug_key key;
     int process;     /* its rank in the domain */
     uint32_t number; /* of the window there */
     MPI_Aint size;
     MPI_Aint disp_unit;
-    struct tug_flight flights[2];
-    _Atomic uint32_t flips;     /* the open flight is number flips % 2 */
+    struct tug_book book;       /* dynamic windows: its memory */
+    struct tug_runway local;    /* operations that need buffers of ours */
+    struct tug_runway remote;   /* all others */
+    _Atomic uint8_t contact;    /* enum tug_contact */
     _Atomic uint32_t posts;     /* exposure epochs that it has opened for us, */
     uint32_t posts_used;        /* ... of which so many have been started */
     _Atomic uint32_t completes; /* access epochs to us that it has ended, */
@@ -90,6 +105,10 @@ struct tug_remote {
     int nranks, rank;
     unsigned char *base;
     MPI_Aint size;
+    struct tug_attachments *attachments; /* of this rank's to a dynamic window; NULL: another */
+    struct tug_counter struck;           /* regions that others have struck out of their books, */
+    _Atomic uint64_t to_strike;          /* ... of so many that they were told to */
+    _Atomic bool locks_late; /* MPI_Win_lock_all: targets are locked when they are first used */
     /* locks on our memory, in order of arrival; holder only */
     int32_t lock_first, lock_last; /* ranks that wait, -1: none */
     uint32_t nshared;
@@ -104,11 +123,18 @@ struct tug_remote {
 
 extern const struct tug_lane tug_remote_lane;
 
-/* Makes the packet lane's part of a window of `size` bytes at `base`, or, with allocate, of new
- * memory. Collective over the team; the same answer on all ranks: NULL if any of them is not
- * willing or cannot. */
+/* Where a window's memory comes from. */
+enum tug_remote_memory {
+    TUG_REMOTE_GIVEN,
+    TUG_REMOTE_ALLOCATED, /* by us */
+    TUG_REMOTE_ATTACHED,  /* later, by each rank */
+};
+
+/* Makes the packet lane's part of a window of `size` bytes, at `base` if they are given. Collective
+ * over the team; the same answer on all ranks: NULL if any of them is not willing or cannot. */
 struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint size,
-                                     MPI_Aint disp_unit, bool allocate, bool willing);
+                                     MPI_Aint disp_unit, enum tug_remote_memory memory,
+                                     bool willing);
 
 /* Gives all back, when no rank uses the window any more. Collective. */
 void tug_remote_release(struct tug_window *window);
@@ -123,6 +149,11 @@ int tug_remote_get_accumulate(const struct tug_rma *o);
 int tug_remote_fetch_and_op(const struct tug_rma *o);
 int tug_remote_compare_and_swap(const struct tug_rma *o);
 
+/* MPI_Win_attach and MPI_Win_detach on a dynamic window: an error class. MPI_ERR_RMA_ATTACH: it
+ * overlaps what is attached, or a device refuses it; MPI_ERR_BASE: nothing is attached there. */
+int tug_remote_attach(struct tug_remote *remote, void *base, MPI_Aint size);
+int tug_remote_detach(struct tug_remote *remote, const void *base);
+
 /* ---- between the files ---- */
 
 /* What a message or call begins with; operands follow. Host byte order. The window's number is the
@@ -131,9 +162,10 @@ struct tug_remote_head {
     uint16_t window;
     uint8_t op;     /* the low byte of MPICH's handle of the operation; notices: the round */
     uint8_t what;   /* notices: enum tug_notice; locks: exclusive */
-    uint32_t type;  /* MPICH's handle of the elements' predefined type; locks and notices: the
-                       sender's rank in the window */
-    uint64_t place; /* offset in the target's memory << 16 | elements */
+    uint32_t type;  /* MPICH's handle of the elements' predefined type; all but accumulates and
+                       fetching operations: the sender's rank in the window */
+    uint64_t place; /* offset in the target's memory (dynamic windows: the address) << 16 |
+                       elements */
 };
 
 #define TUG_REMOTE_PLACE_BITS 48
@@ -142,16 +174,21 @@ struct tug_remote_head {
 
 enum tug_notice { TUG_NOTICE_POST, TUG_NOTICE_COMPLETE, TUG_NOTICE_BARRIER };
 
-enum tug_remote_message { TUG_MESSAGE_ACCUMULATE, TUG_MESSAGE_UNLOCK, TUG_MESSAGE_NOTICE };
-enum tug_remote_call { TUG_CALL_FETCH, TUG_CALL_COMPARE, TUG_CALL_LOCK };
+enum tug_remote_message {
+    TUG_MESSAGE_ACCUMULATE,
+    TUG_MESSAGE_UNLOCK,
+    TUG_MESSAGE_NOTICE,
+    TUG_MESSAGE_DETACHED
+};
+enum tug_remote_call { TUG_CALL_FETCH, TUG_CALL_COMPARE, TUG_CALL_LOCK, TUG_CALL_REGION };
 
 /* Makes the context call the handlers. */
 void tug_remote_serve(struct tug_domain *domain);
 
 /* Counts an operation that is about to be started; its completion goes to the flight's counter. */
-static inline struct tug_flight *tug_remote_board(struct tug_remote_target *target) {
-    uint32_t flips = atomic_load_explicit(&target->flips, memory_order_relaxed);
-    struct tug_flight *flight = &target->flights[flips % 2];
+static inline struct tug_flight *tug_remote_board(struct tug_runway *runway) {
+    uint32_t flips = atomic_load_explicit(&runway->flips, memory_order_relaxed);
+    struct tug_flight *flight = &runway->flights[flips % 2];
     /* relaxed: a flush that must wait for it is ordered behind it by the program */
     atomic_fetch_add_explicit(&flight->boarded, 1, memory_order_relaxed);
     return flight;
@@ -161,12 +198,44 @@ static inline struct tug_flight *tug_remote_board(struct tug_remote_target *targ
 void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,
                      unsigned round);
 
-/* Waits until all that was started to the rank is complete. An error class. */
-int tug_remote_flush(struct tug_remote *remote, int rank);
+/* Locks a target that is used for the first time in an epoch of MPI_Win_lock_all, perhaps by
+ * several threads at once. An error class. */
+int tug_remote_lock_late(struct tug_remote *remote, int rank);
+
+/* Waits until all that was started to the rank is complete, or (local) until it needs no buffers of
+ * ours any more. An error class. */
+int tug_remote_flush(struct tug_remote *remote, int rank, bool local);
 
 /* Returns when done(argument) is true. Meanwhile this rank's engine serves the others, and its host
  * MPI gets on, on which what is waited for may depend. */
 void tug_remote_wait(struct tug_remote *remote, bool (*done)(void *), void *argument);
+
+/* The same for a counter. A TUG_ERR_*. */
+int tug_remote_wait_counter(struct tug_remote *remote, struct tug_counter *counter, uint64_t value);
+
+/* Ends a registration, as soon as the transports let go of it. */
+void tug_remote_deregister(struct tug_remote *remote, tug_registration **registration);
+
+/* Dynamic windows, at the origin: the region of the target's around an address; it is asked for if
+ * it is not in the book. An error class, MPI_ERR_RMA_RANGE if there is none. */
+int tug_remote_find(struct tug_remote *remote, int rank, uint64_t address,
+                    struct tug_region *region);
+
+/* ... MPI_SUCCESS if all bytes are attached there, perhaps in neighbouring regions. */
+int tug_remote_check(struct tug_remote *remote, int rank, uint64_t address, size_t bytes);
+
+/* ... at the target, holder only: the memory if all bytes of it are attached, or NULL; */
+unsigned char *tug_remote_attached(const struct tug_remote *remote, uint64_t address, size_t bytes);
+
+/* ... the region for a rank that will have it in its book, NULL if there is none. */
+const struct tug_region *tug_remote_tell_region(struct tug_remote *remote, uint32_t rank,
+                                                uint64_t address);
+
+/* Returns when no other rank knows of regions that have been detached. */
+void tug_remote_await_detached(struct tug_remote *remote);
+
+struct tug_attachments *tug_attachments_make(void);
+void tug_attachments_free(struct tug_remote *remote);
 
 /* The error class for a TUG_ERR_*. */
 int tug_remote_error(int status);

@@ -50,18 +50,32 @@ struct ways {
     tug_context *context;
     struct tug_remote *remote;
     struct tug_remote_target *target;
-    int process;
-    MPI_Aint offset; /* of the target's first item in its memory */
+    int process, rank;
+    MPI_Aint offset; /* of the target's first item in its memory; dynamic windows: its address */
     struct bundle *bundle;
 };
 
-/* What the next part's on_complete is; counts it. */
-static inline struct tug_callback next_part(const struct ways *ways) {
+/* What the next part's on_complete is; counts it. into_ours: it ends in a buffer of ours. */
+static inline struct tug_callback next_part(const struct ways *ways, bool into_ours) {
     if (__builtin_expect(ways->bundle != NULL, 0)) {
         atomic_fetch_add_explicit(&ways->bundle->left, 1, memory_order_relaxed);
         return (struct tug_callback){end_part, ways->bundle};
     }
-    return (struct tug_callback){tug_counter_add, &tug_remote_board(ways->target)->landed};
+    struct tug_runway *runway = into_ours ? &ways->target->local : &ways->target->remote;
+    return (struct tug_callback){tug_counter_add, &tug_remote_board(runway)->landed};
+}
+
+/* A put has read its buffer. What went wrong, its completion says. */
+static void end_reading(void *counter, int status) {
+    (void)status;
+    tug_counter_add(counter, 0);
+}
+
+/* What a put's on_local is; counts it. */
+static inline struct tug_callback next_reading(const struct ways *ways, size_t bytes) {
+    if (bytes <= TUG_OPERATION_INLINE) /* copied by the call */
+        return (struct tug_callback){0};
+    return (struct tug_callback){end_reading, &tug_remote_board(&ways->target->local)->landed};
 }
 
 /* Makes the operation's request, if it has one. */
@@ -81,7 +95,7 @@ static int begin_request(const struct tug_rma *o, struct ways *ways) {
         return MPI_ERR_NO_MEM;
     }
     *o->request = bundle->request.handle;
-    bundle->counter = &tug_remote_board(ways->target)->landed;
+    bundle->counter = &tug_remote_board(&ways->target->local)->landed;
     ways->bundle = bundle;
     return MPI_SUCCESS;
 }
@@ -103,17 +117,39 @@ static inline int reach(const struct tug_rma *o, const struct tug_data *data, st
         return error;
     struct tug_remote *remote = o->window->remote;
     struct tug_remote_target *target = &remote->targets[o->target];
-    error = tug_operand_locate(o, data, target->size, target->disp_unit, &offset);
-    *ways = (struct ways){remote->domain->context, remote, target, target->process, offset, NULL};
+    if (atomic_load_explicit(&remote->locks_late, memory_order_relaxed) &&
+        /* acquire: pairs with the store in tug_remote_lock_late() of another thread */
+        __builtin_expect(
+            atomic_load_explicit(&target->contact, memory_order_acquire) != TUG_CONTACT_LOCKED, 0))
+        error = tug_remote_lock_late(remote, o->target);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
+    if (__builtin_expect(remote->attachments != NULL, 0))
+        offset = o->disp;
+    else
+        error = tug_operand_locate(o, data, target->size, target->disp_unit, &offset);
+    *ways = (struct ways){.context = remote->domain->context,
+                          .remote = remote,
+                          .target = target,
+                          .process = target->process,
+                          .rank = o->target,
+                          .offset = offset};
     return error;
+}
+
+/* Is a run of the target's memory there? Without attachments, reach() has seen that. */
+static inline int check_run(const struct ways *ways, MPI_Aint offset, size_t bytes) {
+    if (__builtin_expect(ways->remote->attachments == NULL, 1))
+        return MPI_SUCCESS;
+    return tug_remote_check(ways->remote, ways->rank, (uint64_t)(ways->offset + offset), bytes);
 }
 
 /* ---- put and get ---- */
 
 /* Moves bytes that lie together on both sides. */
-static inline void move_run(const struct ways *ways, bool into_target, MPI_Aint offset, char *here,
-                            size_t bytes) {
-    const struct tug_remote_address there = {&ways->target->key, (size_t)(ways->offset + offset)};
+static inline void move_bytes(const struct ways *ways, bool into_target, const struct tug_key *key,
+                              size_t offset, char *here, size_t bytes) {
+    const struct tug_remote_address there = {key, offset};
     const struct tug_local_address local = {tug_context_everything(ways->context),
                                             (size_t)(uintptr_t)here};
     if (into_target) {
@@ -121,16 +157,43 @@ static inline void move_run(const struct ways *ways, bool into_target, MPI_Aint 
                                                .dest_raddr = there,
                                                .src_laddr = local,
                                                .size_in_bytes = bytes,
-                                               .on_complete = next_part(ways)};
+                                               .on_local = next_reading(ways, bytes),
+                                               .on_complete = next_part(ways, false)};
         TUG_REMOTE_TRY(ways->context, tug_try_write_async(ways->context, &write));
     } else {
         const struct tug_read_params read = {.src_proc = ways->process,
                                              .src_raddr = there,
                                              .dest_laddr = local,
                                              .size_in_bytes = bytes,
-                                             .on_complete = next_part(ways)};
+                                             .on_complete = next_part(ways, true)};
         TUG_REMOTE_TRY(ways->context, tug_try_read_async(ways->context, &read));
     }
+}
+
+/* The same, region by region. */
+static int move_attached(const struct ways *ways, bool into_target, uint64_t address, char *here,
+                         size_t bytes) {
+    struct tug_region region;
+    while (bytes > 0) {
+        int error = tug_remote_find(ways->remote, ways->rank, address, &region);
+        if (error != MPI_SUCCESS)
+            return error;
+        size_t offset = address - region.base, now = region.bytes - offset;
+        now = now < bytes ? now : bytes;
+        move_bytes(ways, into_target, &region.key, offset, here, now);
+        address += now;
+        here += now;
+        bytes -= now;
+    }
+    return MPI_SUCCESS;
+}
+
+static inline int move_run(const struct ways *ways, bool into_target, MPI_Aint offset, char *here,
+                           size_t bytes) {
+    if (__builtin_expect(ways->remote->attachments != NULL, 0))
+        return move_attached(ways, into_target, (uint64_t)(ways->offset + offset), here, bytes);
+    move_bytes(ways, into_target, &ways->target->key, (size_t)(ways->offset + offset), here, bytes);
+    return MPI_SUCCESS;
 }
 
 /* A run of one side, what is left of it. */
@@ -166,7 +229,9 @@ static int move_scattered(const struct ways *ways, bool into_target, const struc
         return MPI_ERR_NO_MEM;
     while (refill(&mine) && refill(&its)) {
         size_t bytes = mine.left < its.left ? mine.left : its.left;
-        move_run(ways, into_target, its.at, (char *)here->address + mine.at, bytes);
+        int error = move_run(ways, into_target, its.at, (char *)here->address + mine.at, bytes);
+        if (error != MPI_SUCCESS)
+            return error;
         consume(&mine, bytes, 1);
         consume(&its, bytes, 1);
     }
@@ -190,7 +255,7 @@ static inline int transfer(const struct tug_rma *o, const void *here, bool into_
         return error;
     if (__builtin_expect(origin.contiguous && data.contiguous, 1)) {
         if (data.bytes > 0)
-            move_run(&ways, into_target, 0, origin.address, data.bytes);
+            error = move_run(&ways, into_target, 0, origin.address, data.bytes);
     } else {
         error = move_scattered(&ways, into_target, &origin, &data);
     }
@@ -235,7 +300,7 @@ static inline void send_message(const struct ways *ways, const void *payload, si
                                           .payload = payload,
                                           .size_in_bytes = bytes,
                                           .on_local = on_local,
-                                          .on_complete = next_part(ways)};
+                                          .on_complete = next_part(ways, false)};
     TUG_REMOTE_TRY(ways->context, tug_try_am_async(ways->context, &message));
 }
 
@@ -267,11 +332,11 @@ static const struct tug_callback nothing;
 static void gather(unsigned char *to, struct run *from, const void *base, size_t n,
                    const struct tug_elements *elements) {
     size_t extent = elements->extent;
-    size_t end = elements->gap_to == extent ? elements->gap_from : extent;
     while (n > 0 && refill(from)) {
         size_t now = from->left < n ? from->left : n;
-        memcpy(to, (const char *)base + from->at, (now - 1) * extent + end);
-        memset(to + (now - 1) * extent + end, 0, extent - end);
+        size_t span = tug_elements_span(elements, now);
+        memcpy(to, (const char *)base + from->at, span);
+        memset(to + span, 0, now * extent - span);
         consume(from, now, extent);
         to += now * extent;
         n -= now;
@@ -307,6 +372,9 @@ static int send_piece(const struct ways *ways, const struct tug_rma *o,
                       struct run *origin, unsigned char *result) {
     struct tug_remote_head head = head_of(ways, o->op, elements->type, offset, n);
     size_t bytes = n * elements->extent, sent = origin == NULL ? 0 : bytes;
+    int error = check_run(ways, offset, tug_elements_span(elements, n));
+    if (error != MPI_SUCCESS)
+        return error;
     struct tug_callback on_local = nothing;
     struct short_letter little;
     struct letter *letter = (struct letter *)&little;
@@ -332,12 +400,12 @@ static int send_piece(const struct ways *ways, const struct tug_rma *o,
                 free(letter);
             return MPI_ERR_NO_MEM;
         }
-        *fetched = (struct fetched){next_part(ways), *elements, result, n};
+        *fetched = (struct fetched){next_part(ways, true), *elements, result, n};
         answer = fetched->data;
         on_complete = (struct tug_callback){deliver, fetched};
         /* cppcheck-suppress memleak ; deliver() frees it */
     } else {
-        on_complete = next_part(ways);
+        on_complete = next_part(ways, true);
     }
     send_call(ways, TUG_CALL_FETCH, letter, sizeof(head) + sent, answer, bytes, on_local,
               on_complete);
@@ -409,6 +477,8 @@ static int write_short(const struct tug_rma *o, struct ways *ways, struct short_
     struct tug_data data;
     (void)tug_operand_describe(&data, NULL, 1, o->origin_type, o);
     int error = reach(o, &data, ways);
+    if (__builtin_expect(error == MPI_SUCCESS, 1))
+        error = check_run(ways, 0, data.bytes);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
     letter->head = head_of(ways, o->op, o->origin_type, 0, 1);
@@ -460,7 +530,7 @@ int tug_remote_fetch_and_op(const struct tug_rma *o) {
         return error;
     send_call(&ways, TUG_CALL_FETCH, &letter,
               sizeof(letter.head) + (o->op == MPI_NO_OP ? 0 : bytes), o->result, bytes, nothing,
-              next_part(&ways));
+              next_part(&ways, true));
     return MPI_SUCCESS;
 }
 
@@ -473,6 +543,8 @@ int tug_remote_compare_and_swap(const struct tug_rma *o) {
     if (!tug_operand_describe(&data, NULL, 1, o->origin_type, o))
         return TUG_RMA_REFUSED;
     int error = reach(o, &data, &ways);
+    if (__builtin_expect(error == MPI_SUCCESS, 1))
+        error = check_run(&ways, 0, data.bytes);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
     struct letter *letter = malloc(sizeof(*letter) + 2 * data.bytes);
@@ -482,6 +554,6 @@ int tug_remote_compare_and_swap(const struct tug_rma *o) {
     memcpy(letter->data, o->origin, data.bytes);
     memcpy(letter->data + data.bytes, o->compare, data.bytes);
     send_call(&ways, TUG_CALL_COMPARE, letter, sizeof(*letter) + 2 * data.bytes, o->result,
-              data.bytes, (struct tug_callback){free_letter, letter}, next_part(&ways));
+              data.bytes, (struct tug_callback){free_letter, letter}, next_part(&ways, true));
     return MPI_SUCCESS;
 }

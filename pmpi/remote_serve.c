@@ -43,6 +43,14 @@ static bool read_head(const struct tug_domain *domain, const void *payload, size
     return request->remote != NULL;
 }
 
+/* Where [offset, offset + bytes) of this rank's memory is, or NULL. */
+static unsigned char *place_of(const struct tug_remote *remote, uint64_t offset, size_t bytes) {
+    uint64_t size = (uint64_t)remote->size;
+    if (remote->attachments != NULL)
+        return tug_remote_attached(remote, offset, bytes);
+    return offset > size || bytes > size - offset ? NULL : remote->base + offset;
+}
+
 /* Finds the elements in this rank's memory. */
 static bool find_place(struct request *request) {
     MPI_Datatype type = (MPI_Datatype)request->head.type;
@@ -62,13 +70,11 @@ static bool find_place(struct request *request) {
         request->extent = (size_t)extent;
         end = (size_t)(first + true_extent);
     }
-    uint64_t size = (uint64_t)request->remote->size;
     request->span = request->n == 0 ? 0 : (request->n - 1) * request->extent + end;
-    if (request->n * request->extent > TUG_REMOTE_PIECE || offset > size ||
-        request->span > size - offset)
+    if (request->n * request->extent > TUG_REMOTE_PIECE)
         return false;
-    request->place = request->remote->base + offset;
-    return true;
+    request->place = place_of(request->remote, offset, request->span);
+    return request->place != NULL;
 }
 
 /* The sender's part in a window, for locks and notices; NULL if it is not who it says. */
@@ -240,12 +246,41 @@ static void on_notice(tug_context *context, int source, const void *payload, siz
     }
 }
 
+/* ---- dynamic windows ---- */
+
+static void on_region(tug_context *context, struct tug_caller caller, const void *payload,
+                      size_t bytes, void *domain) {
+    struct request request;
+    const struct tug_region *region = NULL;
+    if (read_head(domain, payload, bytes, &request) &&
+        find_sender(&request, caller.process) != NULL && request.remote->attachments != NULL)
+        region =
+            tug_remote_tell_region(request.remote, request.head.type, request.head.place >> 16);
+    /* none: that is the program's mistake, and its origin's to report */
+    tug_answer(context, caller, region, region == NULL ? 0 : sizeof(*region));
+}
+
+static void on_detached(tug_context *context, int source, const void *payload, size_t bytes,
+                        void *domain) {
+    struct request request;
+    struct tug_remote_target *from = NULL;
+    (void)context;
+    if (read_head(domain, payload, bytes, &request))
+        from = find_sender(&request, source);
+    if (from == NULL)
+        complain(source);
+    else
+        tug_book_strike_out(&from->book, request.head.place >> 16, 1);
+}
+
 void tug_remote_serve(struct tug_domain *domain) {
     tug_context *context = domain->context;
     (void)tug_am_register(context, TUG_MESSAGE_ACCUMULATE, on_accumulate, domain);
     (void)tug_am_register(context, TUG_MESSAGE_UNLOCK, on_unlock, domain);
     (void)tug_am_register(context, TUG_MESSAGE_NOTICE, on_notice, domain);
+    (void)tug_am_register(context, TUG_MESSAGE_DETACHED, on_detached, domain);
     (void)tug_call_register(context, TUG_CALL_FETCH, on_fetch, domain);
     (void)tug_call_register(context, TUG_CALL_COMPARE, on_compare, domain);
     (void)tug_call_register(context, TUG_CALL_LOCK, on_lock, domain);
+    (void)tug_call_register(context, TUG_CALL_REGION, on_region, domain);
 }

@@ -27,7 +27,7 @@ void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned 
         .handler = id,
         .payload = &head,
         .size_in_bytes = sizeof(head),
-        .on_complete = {tug_counter_add, &tug_remote_board(target)->landed}};
+        .on_complete = {tug_counter_add, &tug_remote_board(&target->remote)->landed}};
     TUG_REMOTE_TRY(remote->domain->context, tug_try_am_async(remote->domain->context, &message));
 }
 
@@ -84,8 +84,8 @@ static bool has_counted(void *argument) {
     return tug_counter_value(awaited->counter) >= awaited->value;
 }
 
-/* A TUG_ERR_*. */
-static int wait_counter(struct tug_remote *remote, struct tug_counter *counter, uint64_t value) {
+int tug_remote_wait_counter(struct tug_remote *remote, struct tug_counter *counter,
+                            uint64_t value) {
     struct target_count awaited = {counter, value};
     tug_remote_wait(remote, has_counted, &awaited);
     return __atomic_load_n(&counter->status, __ATOMIC_RELAXED);
@@ -94,7 +94,7 @@ static int wait_counter(struct tug_remote *remote, struct tug_counter *counter, 
 /* What a flush waits for: the flight is empty, or has been seen to be so by another, who flipped.
  */
 struct landing {
-    struct tug_remote_target *target;
+    struct tug_runway *runway;
     uint32_t flips;
     uint32_t flight;
 };
@@ -106,13 +106,13 @@ static bool is_empty(const struct tug_flight *flight) {
 
 static bool has_landed(void *argument) {
     const struct landing *landing = argument;
-    return is_empty(&landing->target->flights[landing->flight]) ||
-           atomic_load(&landing->target->flips) != landing->flips;
+    return is_empty(&landing->runway->flights[landing->flight]) ||
+           atomic_load(&landing->runway->flips) != landing->flips;
 }
 
-static void land(struct tug_remote *remote, struct tug_remote_target *target, uint32_t flips,
+static void land(struct tug_remote *remote, struct tug_runway *runway, uint32_t flips,
                  uint32_t flight) {
-    struct landing landing = {target, flips, flight % 2};
+    struct landing landing = {runway, flips, flight % 2};
     tug_remote_wait(remote, has_landed, &landing);
 }
 
@@ -122,37 +122,44 @@ static void land(struct tug_remote *remote, struct tug_remote_target *target, ui
  * before) does no harm: it is waited for in vain at worst. Checked by tests/model/flights.pml. */
 #define FLIPS_ENOUGH 3
 
-static void land_all(struct tug_remote *remote, struct tug_remote_target *target) {
-    uint32_t first = atomic_load(&target->flips), flips = first;
-    for (; flips - first < FLIPS_ENOUGH; flips = atomic_load(&target->flips)) {
-        land(remote, target, flips, flips + 1);
-        if (atomic_load(&target->flips) != flips)
+static void land_all(struct tug_remote *remote, struct tug_runway *runway) {
+    uint32_t first = atomic_load(&runway->flips), flips = first;
+    for (; flips - first < FLIPS_ENOUGH; flips = atomic_load(&runway->flips)) {
+        land(remote, runway, flips, flips + 1);
+        if (atomic_load(&runway->flips) != flips)
             continue;
-        if (is_empty(&target->flights[flips % 2]))
+        if (is_empty(&runway->flights[flips % 2]))
             return;
-        if (atomic_compare_exchange_strong(&target->flips, &flips, flips + 1)) {
-            land(remote, target, flips + 1, flips);
+        if (atomic_compare_exchange_strong(&runway->flips, &flips, flips + 1)) {
+            land(remote, runway, flips + 1, flips);
             return;
         }
     }
 }
 
-int tug_remote_flush(struct tug_remote *remote, int rank) {
-    struct tug_remote_target *target = &remote->targets[rank];
+/* A TUG_ERR_*. */
+static int land_runway(struct tug_remote *remote, struct tug_runway *runway) {
     int status = 0;
-    land_all(remote, target);
+    land_all(remote, runway);
     for (int i = 0; i < 2; i++) {
-        int *place = &target->flights[i].landed.status;
+        int *place = &runway->flights[i].landed.status;
         if (__builtin_expect(__atomic_load_n(place, __ATOMIC_RELAXED) != 0, 0)) /* told once */
             status = __atomic_exchange_n(place, 0, __ATOMIC_RELAXED);
     }
-    return tug_remote_error(status);
+    return status;
 }
 
-static int flush_every(struct tug_remote *remote) {
+int tug_remote_flush(struct tug_remote *remote, int rank, bool local) {
+    struct tug_remote_target *target = &remote->targets[rank];
+    int status = land_runway(remote, &target->local);
+    int later = local ? 0 : land_runway(remote, &target->remote);
+    return tug_remote_error(status != 0 ? status : later);
+}
+
+static int flush_every(struct tug_remote *remote, bool local) {
     int error = MPI_SUCCESS;
     for (int r = 0; r < remote->nranks; r++) {
-        int its = tug_remote_flush(remote, r);
+        int its = tug_remote_flush(remote, r, local);
         error = error == MPI_SUCCESS ? its : error;
     }
     return error;
@@ -187,7 +194,7 @@ static void barrier(struct tug_remote *remote) {
 }
 
 static int fence(struct tug_window *window) {
-    int error = flush_every(window->remote);
+    int error = flush_every(window->remote, false);
     barrier(window->remote);
     return error;
 }
@@ -219,7 +226,7 @@ static int complete(struct tug_window *window) {
         return MPI_ERR_RMA_SYNC;
     for (int i = 0; i < remote->nstarted; i++)
         if (remote->started[i] >= 0) {
-            int its = tug_remote_flush(remote, remote->started[i]);
+            int its = tug_remote_flush(remote, remote->started[i], false);
             error = error == MPI_SUCCESS ? its : error;
         }
     for (int i = 0; i < remote->nstarted; i++)
@@ -300,46 +307,81 @@ static void ask(struct tug_remote *remote, int rank, bool exclusive, struct tug_
     TUG_REMOTE_TRY(remote->domain->context, tug_try_call_async(remote->domain->context, &call));
 }
 
-static int lock(struct tug_window *window, int rank, bool exclusive) {
-    struct tug_remote *remote = window->remote;
+/* An error class. */
+static int take_lock(struct tug_remote *remote, int rank, bool exclusive) {
     struct tug_counter granted = {0};
     ask(remote, rank, exclusive, &granted);
-    int status = wait_counter(remote, &granted, 1);
-    if (rank == remote->rank && tug_engine_wants_help())
-        tug_engine_poll(); /* who locks its own memory in a loop must hear of others who want to */
-    return tug_remote_error(status);
+    return tug_remote_error(tug_remote_wait_counter(remote, &granted, 1));
 }
 
+static int lock(struct tug_window *window, int rank, bool exclusive) {
+    struct tug_remote *remote = window->remote;
+    int error = take_lock(remote, rank, exclusive);
+    if (rank == remote->rank && tug_engine_wants_help())
+        tug_engine_poll(); /* who locks its own memory in a loop must hear of others who want to */
+    return error;
+}
+
+static bool is_locked(void *argument) {
+    const struct tug_remote_target *target = argument;
+    return atomic_load(&target->contact) != TUG_CONTACT_ASKED;
+}
+
+int tug_remote_lock_late(struct tug_remote *remote, int rank) {
+    struct tug_remote_target *target = &remote->targets[rank];
+    uint8_t contact = TUG_CONTACT_NONE;
+    int error = MPI_SUCCESS;
+    if (atomic_compare_exchange_strong(&target->contact, &contact, TUG_CONTACT_ASKED)) {
+        error = take_lock(remote, rank, false);
+        atomic_store(&target->contact,
+                     error == MPI_SUCCESS ? TUG_CONTACT_LOCKED : TUG_CONTACT_NONE);
+    } else {
+        tug_remote_wait(remote, is_locked, target);
+        error = atomic_load(&target->contact) == TUG_CONTACT_LOCKED ? MPI_SUCCESS : MPI_ERR_OTHER;
+    }
+    return error;
+}
+
+/* Our own memory at once, for loads and stores count on it. */
 static int lock_all(struct tug_window *window) {
     struct tug_remote *remote = window->remote;
-    struct tug_counter granted = {0};
-    for (int r = 0; r < remote->nranks; r++)
-        ask(remote, (remote->rank + r) % remote->nranks, false, &granted);
-    return tug_remote_error(wait_counter(remote, &granted, (uint64_t)remote->nranks));
+    atomic_store(&remote->locks_late, true);
+    return tug_remote_lock_late(remote, remote->rank);
 }
 
 /* Complete first: a large block travels by itself and may be later than the message. */
 static int unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
     (void)exclusive;
-    int error = tug_remote_flush(window->remote, rank);
+    int error = tug_remote_flush(window->remote, rank, false);
     if (taken)
         tug_remote_tell(window->remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
     return error;
 }
 
 static int unlock_all(struct tug_window *window, bool taken) {
-    int error = flush_every(window->remote);
-    for (int r = 0; r < window->remote->nranks && taken; r++)
-        tug_remote_tell(window->remote, r, TUG_MESSAGE_UNLOCK, 0, 0);
+    struct tug_remote *remote = window->remote;
+    int error = flush_every(remote, false);
+    for (int r = 0; r < remote->nranks && taken; r++)
+        if (atomic_load_explicit(&remote->targets[r].contact, memory_order_relaxed) ==
+            TUG_CONTACT_LOCKED) {
+            atomic_store_explicit(&remote->targets[r].contact, TUG_CONTACT_NONE,
+                                  memory_order_relaxed);
+            tug_remote_tell(remote, r, TUG_MESSAGE_UNLOCK, 0, 0);
+        }
+    atomic_store(&remote->locks_late, false);
     return error;
 }
 
-static int flush(struct tug_window *window, int rank) {
-    return tug_remote_flush(window->remote, rank);
+static int flush(struct tug_window *window, int rank, bool local) {
+    return tug_remote_flush(window->remote, rank, local);
 }
 
-static int flush_all(struct tug_window *window) {
-    return flush_every(window->remote);
+/* A whole one leaves no messages to those who know of memory that has been detached. */
+static int flush_all(struct tug_window *window, bool local) {
+    int error = flush_every(window->remote, local);
+    if (!local)
+        tug_remote_await_detached(window->remote);
+    return error;
 }
 
 const struct tug_lane tug_remote_lane = {.name = "packet",

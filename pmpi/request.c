@@ -12,68 +12,10 @@
 #include "engine/engine.h"
 #include "host/host.h"
 #include "persistent/request.h"
+#include "pmpi/blocking.h"
 #include "pmpi/shim.h"
 
-#define MIXED_NAP_NS 20000 /* a mixed wait's longest sleep: the host's requests ring no bell */
 #define ON_STACK 64
-
-/* A call of the host's family; while a window is open the engine is told that the program is
- * inside. */
-#define PASS(call)                                                                                 \
-    ({                                                                                             \
-        bool attended = TUG_UNLIKELY(tug_engine_attended());                                       \
-        if (attended)                                                                              \
-            tug_engine_host_begin();                                                               \
-        int passed = (call);                                                                       \
-        if (attended)                                                                              \
-            tug_engine_host_end();                                                                 \
-        passed;                                                                                    \
-    })
-
-/* ---- beside services that want help ---- */
-
-/* Requests of the host's that a call is about to wait for. */
-struct expected {
-    int n;
-    const MPI_Request *requests;
-    bool all;  /* or any */
-    int first; /* all: those before are complete */
-};
-
-/* Looks without taking anything. An error, as of a handle that is plainly none, is for the host's
- * own call to report, once. */
-static bool is_complete(MPI_Request request) {
-    int flag = 0;
-    return !tug_handle_is((uint32_t)request, TUG_HANDLE_REQUEST) ||
-           tug_host.Request_get_status(request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag;
-}
-
-static bool has_come(void *argument) {
-    struct expected *expected = argument;
-    if (expected->all) {
-        while (expected->first < expected->n && is_complete(expected->requests[expected->first]))
-            expected->first++;
-        return expected->first == expected->n;
-    }
-    bool active = false;
-    for (int i = 0; i < expected->n; i++) {
-        if (expected->requests[i] == MPI_REQUEST_NULL)
-            continue;
-        active = true;
-        if (is_complete(expected->requests[i]))
-            return true;
-    }
-    return !active;
-}
-
-/* Before a wait inside the host: stays out of it until it has an end, and helps meanwhile. */
-static void help_until(int n, const MPI_Request requests[], bool all) {
-    if (!TUG_UNLIKELY(tug_engine_wants_help()) || n <= 0 || requests == NULL)
-        return;
-    struct expected expected = {n, requests, all, 0};
-    if (!has_come(&expected))
-        tug_engine_wait(has_come, &expected, MIXED_NAP_NS);
-}
 
 /* After a look into the host by a program that polls. */
 static int helped(int result) {
@@ -141,8 +83,9 @@ int tug_shim_Wait(MPI_Request *request, MPI_Status *status) {
     struct tug_request *mine = ours(request);
     if (mine == NULL) {
         tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
-        help_until(1, request, true);
-        return PASS(tug_host.Wait(request, status));
+        if (TUG_UNLIKELY(tug_engine_wants_help()))
+            return tug_blocking_wait(request, status);
+        return TUG_INSIDE_HOST(tug_host.Wait(request, status));
     }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
     if (tug_request_pending(mine))
@@ -154,7 +97,7 @@ int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
     struct tug_request *mine = ours(request);
     if (mine == NULL || flag == NULL) {
         tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
-        return helped(PASS(tug_host.Test(request, flag, status)));
+        return helped(TUG_INSIDE_HOST(tug_host.Test(request, flag, status)));
     }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
     if (tug_request_pending(mine))
@@ -321,13 +264,13 @@ static bool ours_are_over(void *argument) {
 int tug_shim_Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
     struct mixed mixed;
     if (!any_ours(count, array_of_requests)) {
-        help_until(count, array_of_requests, true);
-        return PASS(tug_host.Waitall(count, array_of_requests, array_of_statuses));
+        tug_blocking_until(count, array_of_requests, true);
+        return TUG_INSIDE_HOST(tug_host.Waitall(count, array_of_requests, array_of_statuses));
     }
     if (!split(&mixed, count, array_of_requests, array_of_statuses))
         return no_memory();
-    tug_engine_wait(ours_are_over, &mixed, has_theirs(&mixed) ? MIXED_NAP_NS : -1);
-    mixed.error = PASS(tug_host.Waitall(count, mixed.theirs, array_of_statuses));
+    tug_engine_wait(ours_are_over, &mixed, has_theirs(&mixed) ? TUG_HOST_NAP_NS : -1);
+    mixed.error = TUG_INSIDE_HOST(tug_host.Waitall(count, mixed.theirs, array_of_statuses));
     return join(&mixed, retire_all(&mixed));
 }
 
@@ -335,7 +278,8 @@ int tug_shim_Testall(int count, MPI_Request array_of_requests[], int *flag,
                      MPI_Status array_of_statuses[]) {
     struct mixed mixed;
     if (!any_ours(count, array_of_requests) || flag == NULL)
-        return helped(PASS(tug_host.Testall(count, array_of_requests, flag, array_of_statuses)));
+        return helped(
+            TUG_INSIDE_HOST(tug_host.Testall(count, array_of_requests, flag, array_of_statuses)));
     if (!split(&mixed, count, array_of_requests, array_of_statuses))
         return no_memory();
     tug_engine_poll();
@@ -379,12 +323,12 @@ static bool look_for_any(void *argument) {
 int tug_shim_Waitany(int count, MPI_Request array_of_requests[], int *indx, MPI_Status *status) {
     struct mixed mixed;
     if (!any_ours(count, array_of_requests) || indx == NULL) {
-        help_until(count, array_of_requests, false);
-        return PASS(tug_host.Waitany(count, array_of_requests, indx, status));
+        tug_blocking_until(count, array_of_requests, false);
+        return TUG_INSIDE_HOST(tug_host.Waitany(count, array_of_requests, indx, status));
     }
     if (!split(&mixed, count, array_of_requests, status))
         return no_memory();
-    tug_engine_wait(look_for_any, &mixed, has_theirs(&mixed) ? MIXED_NAP_NS : -1);
+    tug_engine_wait(look_for_any, &mixed, has_theirs(&mixed) ? TUG_HOST_NAP_NS : -1);
     *indx = mixed.outcome;
     return join(&mixed, mixed.error);
 }
@@ -393,7 +337,8 @@ int tug_shim_Testany(int count, MPI_Request array_of_requests[], int *indx, int 
                      MPI_Status *status) {
     struct mixed mixed;
     if (!any_ours(count, array_of_requests) || indx == NULL || flag == NULL)
-        return helped(PASS(tug_host.Testany(count, array_of_requests, indx, flag, status)));
+        return helped(
+            TUG_INSIDE_HOST(tug_host.Testany(count, array_of_requests, indx, flag, status)));
     if (!split(&mixed, count, array_of_requests, status))
         return no_memory();
     tug_engine_poll();
@@ -448,7 +393,7 @@ static int some(struct mixed *mixed, int count, MPI_Request requests[], int *out
         return no_memory();
     mixed->indices = indices;
     if (wait) {
-        tug_engine_wait(look_for_some, mixed, has_theirs(mixed) ? MIXED_NAP_NS : -1);
+        tug_engine_wait(look_for_some, mixed, has_theirs(mixed) ? TUG_HOST_NAP_NS : -1);
     } else {
         tug_engine_poll();
         (void)look_for_some(mixed);
@@ -461,9 +406,9 @@ int tug_shim_Waitsome(int incount, MPI_Request array_of_requests[], int *outcoun
                       int array_of_indices[], MPI_Status array_of_statuses[]) {
     struct mixed mixed;
     if (!any_ours(incount, array_of_requests) || outcount == NULL || array_of_indices == NULL) {
-        help_until(incount, array_of_requests, false);
-        return PASS(tug_host.Waitsome(incount, array_of_requests, outcount, array_of_indices,
-                                      array_of_statuses));
+        tug_blocking_until(incount, array_of_requests, false);
+        return TUG_INSIDE_HOST(tug_host.Waitsome(incount, array_of_requests, outcount,
+                                                 array_of_indices, array_of_statuses));
     }
     return some(&mixed, incount, array_of_requests, outcount, array_of_indices, array_of_statuses,
                 true);
@@ -473,8 +418,8 @@ int tug_shim_Testsome(int incount, MPI_Request array_of_requests[], int *outcoun
                       int array_of_indices[], MPI_Status array_of_statuses[]) {
     struct mixed mixed;
     if (!any_ours(incount, array_of_requests) || outcount == NULL || array_of_indices == NULL)
-        return helped(PASS(tug_host.Testsome(incount, array_of_requests, outcount, array_of_indices,
-                                             array_of_statuses)));
+        return helped(TUG_INSIDE_HOST(tug_host.Testsome(incount, array_of_requests, outcount,
+                                                        array_of_indices, array_of_statuses)));
     return some(&mixed, incount, array_of_requests, outcount, array_of_indices, array_of_statuses,
                 false);
 }

@@ -19,10 +19,10 @@
 #define OURS_Win_unlock tug_epoch_unlock(window, rank)
 #define OURS_Win_lock_all tug_epoch_lock_all(window, assert)
 #define OURS_Win_unlock_all tug_epoch_unlock_all(window)
-#define OURS_Win_flush tug_epoch_flush(window, rank)
-#define OURS_Win_flush_all tug_epoch_flush_all(window)
-#define OURS_Win_flush_local tug_epoch_flush(window, rank)
-#define OURS_Win_flush_local_all tug_epoch_flush_all(window)
+#define OURS_Win_flush tug_epoch_flush(window, rank, false)
+#define OURS_Win_flush_all tug_epoch_flush_all(window, false)
+#define OURS_Win_flush_local tug_epoch_flush(window, rank, true)
+#define OURS_Win_flush_local_all tug_epoch_flush_all(window, true)
 #define OURS_Win_sync MPI_SUCCESS
 
 /* Before: what this rank has stored is there for those the call lets in. After: what the others

@@ -10,6 +10,8 @@
 #include "engine/engine.h"
 #include "host/host.h"
 #include "persistent/team.h"
+#include "pmpi/blocking.h"
+#include "pmpi/circle.h"
 #include "pmpi/direct.h"
 #include "pmpi/remote.h"
 #include "pmpi/shim.h"
@@ -166,6 +168,8 @@ static void window_release(struct tug_window *window) {
         window->lane->release(window);
     else
         tug_engine_attend(-1);
+    if (window->circle != NULL)
+        tug_circle_leave(window->circle);
     disown(window);
 }
 
@@ -284,30 +288,31 @@ static bool info_says(MPI_Info info, const char *key, const char *value) {
     return flag && strcmp(text, value) == 0;
 }
 
-/* Does this rank want the window in the packet lane? Between nodes only who asks for it gets it:
- * there packets are messages of the host's, and a target that waits in one of the host's blocking
- * calls keeps the host's lock so busy that our thread hardly gets at them. Without the offload
- * thread nobody would apply what comes while the program is inside the host. */
-static bool wants_packets(const struct tug_team *team, MPI_Info info) {
+/* Does this rank want the window in the packet lane? Without the offload thread nobody would apply
+ * what comes while the program is inside the host. */
+static bool wants_packets(MPI_Info info) {
     return tug_settings.progress != TUG_PROGRESS_CALLER &&
-           !info_says(info, "tugboat_lane", "native") &&
-           (team->nnodes == 1 || tug_settings.rma == TUG_RMA_PACKET ||
-            info_says(info, "tugboat_lane", "packet"));
+           !info_says(info, "tugboat_lane", "native");
 }
 
 /* Tries the packet lane for a window whose host window is there. Collective, the same answer on all
  * ranks. */
-static struct tug_window *go_remote(MPI_Win win, struct tug_team *team, void *base, MPI_Aint size,
-                                    MPI_Aint disp_unit, bool allocate, MPI_Info info) {
+static struct tug_window *go_remote(MPI_Win win, MPI_Comm comm, struct tug_team *team, void *base,
+                                    MPI_Aint size, MPI_Aint disp_unit,
+                                    enum tug_remote_memory memory, MPI_Info info) {
     struct tug_window *window = adopt(win);
-    bool willing = window != NULL && wants_packets(team, info) &&
+    struct tug_circle *circle = team->nnodes > 1 ? tug_circle_of(comm) : NULL;
+    bool willing = window != NULL && wants_packets(info) && (circle != NULL || team->nnodes == 1) &&
                    tug_epochs_init(&window->epochs, team->nranks);
-    struct tug_remote *remote = tug_remote_create(team, base, size, disp_unit, allocate, willing);
+    struct tug_remote *remote = tug_remote_create(team, base, size, disp_unit, memory, willing);
     if (remote == NULL) {
         if (window != NULL)
             disown(window);
         return NULL;
     }
+    if (circle != NULL)
+        tug_circle_enter(circle);
+    window->circle = circle;
     window->remote = remote;
     window->lane = &tug_remote_lane;
     window->comm = team->comm;
@@ -326,7 +331,7 @@ static int take_created(int error, void *base, MPI_Aint size, MPI_Aint disp_unit
     if (!takes_windows(error))
         return error;
     if (has_lanes() && tug_team_get(comm, &team) == 0 &&
-        go_remote(*win, team, base, size, disp_unit, false, info) != NULL)
+        go_remote(*win, comm, team, base, size, disp_unit, TUG_REMOTE_GIVEN, info) != NULL)
         return MPI_SUCCESS;
     struct agreement agreed = agree(is_misplaced(base, size, *win), disp_unit, comm);
     if (!agreed.misplaced) {
@@ -337,6 +342,16 @@ static int take_created(int error, void *base, MPI_Aint size, MPI_Aint disp_unit
     if (error != MPI_SUCCESS)
         tug_host.Comm_call_errhandler(comm, error);
     return error;
+}
+
+static int take_dynamic(int error, MPI_Info info, MPI_Comm comm, MPI_Win *win) {
+    struct tug_team *team;
+    if (!takes_windows(error))
+        return error;
+    if (!has_lanes() || tug_team_get(comm, &team) != 0 ||
+        go_remote(*win, comm, team, MPI_BOTTOM, 0, 1, TUG_REMOTE_ATTACHED, info) == NULL)
+        adopt_native(*win, agree(false, 1, comm));
+    return MPI_SUCCESS;
 }
 
 /* The host lays out ranks one after another by their sizes, and addresses the result wrongly where
@@ -418,8 +433,9 @@ static int allocate(const struct allocation *a) {
         return error;
     if (go_direct(a, team))
         return MPI_SUCCESS;
-    struct tug_window *window =
-        a->shared ? NULL : go_remote(*a->win, team, NULL, a->size, a->disp_unit, true, a->info);
+    struct tug_window *window = a->shared ? NULL
+                                          : go_remote(*a->win, a->comm, team, NULL, a->size,
+                                                      a->disp_unit, TUG_REMOTE_ALLOCATED, a->info);
     if (window != NULL) {
         *(void **)a->baseptr = window->base;
         return MPI_SUCCESS;
@@ -430,6 +446,7 @@ static int allocate(const struct allocation *a) {
 
 #define TAKE_Win_create(Name, parameters, arguments)                                               \
     int tug_shim_##Name parameters {                                                               \
+        tug_blocking_meet(comm);                                                                   \
         return take_created(tug_host.Name arguments, base, size, disp_unit, info, comm, win);      \
     }
 #define TAKE_allocation(Name, is_shared, unit_t, parameters)                                       \
@@ -437,15 +454,14 @@ static int allocate(const struct allocation *a) {
         return tug_host.Name(size, (unit_t)a->disp_unit, a->info, a->comm, a->baseptr, a->win);    \
     }                                                                                              \
     int tug_shim_##Name parameters {                                                               \
+        tug_blocking_meet(comm);                                                                   \
         return allocate(&(struct allocation){host_##Name, is_shared, size, disp_unit, info, comm,  \
                                              baseptr, win});                                       \
     }
 #define TAKE_Win_create_dynamic(Name, parameters, arguments)                                       \
     int tug_shim_##Name parameters {                                                               \
-        int error = tug_host.Name arguments;                                                       \
-        if (takes_windows(error))                                                                  \
-            adopt_native(*win, agree(false, 1, comm));                                             \
-        return error;                                                                              \
+        tug_blocking_meet(comm);                                                                   \
+        return take_dynamic(tug_host.Name arguments, info, comm, win);                             \
     }
 #define ROW_Win_create(...) TAKE_Win_create(Win_create, __VA_ARGS__)
 #define ROW_Win_create_c(...) TAKE_Win_create(Win_create_c, __VA_ARGS__)
@@ -466,6 +482,26 @@ static int allocate(const struct allocation *a) {
         return window == NULL ? error : tug_window_report(window, error);                          \
     }
 #include "host/calls.def"
+
+/* In the packet lane the host's window stays empty; it says what is wrong with arguments. */
+int tug_shim_Win_attach(MPI_Win win, void *base, MPI_Aint size) {
+    struct tug_window *window = tug_window_find(win);
+    if (window == NULL)
+        return tug_host.Win_attach(win, base, size);
+    bool ours = window->remote != NULL && window->remote->attachments != NULL && size >= 0 &&
+                (base != NULL || size == 0);
+    return tug_window_report(window, ours ? tug_remote_attach(window->remote, base, size)
+                                          : tug_host.Win_attach(win, base, size));
+}
+
+int tug_shim_Win_detach(MPI_Win win, const void *base) {
+    struct tug_window *window = tug_window_find(win);
+    if (window == NULL)
+        return tug_host.Win_detach(win, base);
+    bool ours = window->remote != NULL && window->remote->attachments != NULL;
+    return tug_window_report(window, ours ? tug_remote_detach(window->remote, base)
+                                          : tug_host.Win_detach(win, base));
+}
 
 int tug_shim_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int *flag) {
     struct tug_window *window = tug_window_find(win);
@@ -524,6 +560,14 @@ static int query(struct tug_window *window, int rank, MPI_Aint *size, MPI_Aint *
 SHARED_QUERY(Win_shared_query, int)
 SHARED_QUERY(Win_shared_query_c, MPI_Aint)
 
+/* All ranks have come to the window's end, where those that wait serve those still at work, and
+ * nothing of this rank's is under way; messages of the meeting itself were. */
+static int meet_in(struct tug_window *window) {
+    int error = window->lane->fence(window);
+    int last = window->lane->flush_all(window, false);
+    return error == MPI_SUCCESS ? last : error;
+}
+
 int tug_shim_Win_free(MPI_Win *win) {
     struct tug_window *window = win == NULL ? NULL : tug_window_find(*win);
     if (window == NULL)
@@ -531,7 +575,7 @@ int tug_shim_Win_free(MPI_Win *win) {
     if (window->lane != NULL && tug_epochs_open(&window->epochs))
         return tug_window_raise(window, MPI_ERR_RMA_SYNC);
     tug_engine_drain();
-    int last = window->lane != NULL ? window->lane->flush_all(window) : MPI_SUCCESS;
+    int last = window->lane != NULL ? meet_in(window) : MPI_SUCCESS;
     int deferred = tug_window_settle(window, last);
     /* from here on the program's handler again: the host may report an open epoch */
     tug_host.Win_set_errhandler(*win, window->errhandler);
@@ -552,7 +596,7 @@ void tug_window_free_left_over(void) {
         if (window->lane != NULL && tug_epochs_open(&window->epochs))
             continue;
         if (window->lane != NULL)
-            (void)window->lane->flush_all(window);
+            (void)window->lane->flush_all(window, false);
         if (tug_host.Win_free(&handle) == MPI_SUCCESS) /* an open epoch: it stays */
             window_release(window);
     }

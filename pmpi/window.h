@@ -29,6 +29,7 @@ struct tug_window {
     MPI_Win handle;
     struct tug_direct *direct;   /* direct lane; NULL: another */
     struct tug_remote *remote;   /* packet lane; NULL: another */
+    struct tug_circle *circle;   /* ... between nodes; left when the window goes */
     const struct tug_lane *lane; /* of ours; NULL: native */
     struct tug_epochs epochs;    /* lanes of ours */
     MPI_Comm comm;               /* lanes of ours: private, of its ranks, with MPI_ERRORS_RETURN */

@@ -103,9 +103,9 @@ static const struct setting settings[] = {
      .type = "choice",
      .initial = "auto",
      .range = "auto, packet, native, off",
-     .help = "how windows are served: on one node by direct access to memory that all their ranks "
-             "have mapped or in packets, and by the host MPI's window through the engine between "
-             "nodes; always in packets; always by the host MPI's window; or not at all",
+     .help = "how windows are served: by direct access to memory that all their ranks have mapped, "
+             "and in packets otherwise; always in packets; by the host MPI's window through the "
+             "engine; or not at all",
      .parse = parse_choice,
      .field = &tug_settings.rma,
      .choices = rma_choices},

@@ -122,6 +122,18 @@ static int64_t quiet_pace(struct tug_attention *attention, bool effect) {
     return TUG_TICK_NS << (doublings < QUIETER_AT_MOST ? doublings : QUIETER_AT_MOST);
 }
 
+/* True if callers get the attended services on, and with them the host: one has since the last
+ * beat, or drives while it waits. */
+static bool is_looked_after(struct tug_engine *engine, struct tug_attention *attention) {
+    uint64_t helped = atomic_load_explicit(&engine->helped, memory_order_relaxed);
+    bool changed = helped != attention->helped;
+    attention->helped = helped;
+    bool driven =
+        atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0 &&
+        (atomic_load_explicit(&engine->ring.state, memory_order_relaxed) & TUG_BATON_HELD);
+    return tug_engine_wants_help() && (changed || driven);
+}
+
 void tug_attend(struct tug_engine *engine, struct tug_attention *attention) {
     if (!tug_engine_attended())
         return;
@@ -131,12 +143,10 @@ void tug_attend(struct tug_engine *engine, struct tug_attention *attention) {
         attention->pace_ns = settling_ns + TUG_SETTLE_NS;
         return;
     }
-    uint64_t helped = atomic_load_explicit(&engine->helped, memory_order_relaxed);
-    bool looked_after = only_services() && helped != attention->helped;
+    bool looked_after = is_looked_after(engine, attention);
     /* the host's progress is not the services': only who helps gets them on */
     bool called = program_called(engine, attention) && !tug_engine_wants_help();
-    attention->helped = helped;
-    if (looked_after) { /* by callers, who poll the services too */
+    if (looked_after) {
         attention->pace_ns = TUG_SLOW_TICK_NS;
         return;
     }

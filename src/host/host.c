@@ -105,6 +105,8 @@ static void resolve(void) {
     /* dlsym's object pointers become function pointers by POSIX' leave */
 #define TUG_CALL(Name, parameters, arguments)                                                      \
     *(void **)&tug_host.Name = find_function(host, "PMPI_" #Name);
+#define TUG_CALL_COLLECTIVE(Name, Twin, parameters, arguments)                                     \
+    TUG_CALL(Name, parameters, arguments) TUG_CALL(Twin, , )
 #include "host/calls.def"
 #define TUG_HOST_FIND(Name) *(void **)&tug_host.Name = find_function(host, "PMPI_" #Name);
     TUG_HOST_FUNCTIONS(TUG_HOST_FIND)

@@ -17,44 +17,47 @@
 
 /* What Tugboat calls itself, beside the calls it stands in front of. */
 #define TUG_HOST_FUNCTIONS(X)                                                                      \
-    X(Allgather)                                                                                   \
-    X(Allreduce)                                                                                   \
-    X(Barrier)                                                                                     \
-    X(Bcast)                                                                                       \
+    X(Cart_shift)                                                                                  \
+    X(Cartdim_get)                                                                                 \
     X(Comm_call_errhandler)                                                                        \
     X(Comm_create_keyval)                                                                          \
-    X(Comm_free)                                                                                   \
     X(Comm_group)                                                                                  \
     X(Comm_get_attr)                                                                               \
     X(Comm_rank)                                                                                   \
+    X(Comm_remote_group)                                                                           \
     X(Comm_set_attr)                                                                               \
     X(Comm_set_errhandler)                                                                         \
     X(Comm_size)                                                                                   \
-    X(Comm_split)                                                                                  \
-    X(Comm_split_type)                                                                             \
     X(Comm_test_inter)                                                                             \
+    X(Dist_graph_neighbors)                                                                        \
+    X(Dist_graph_neighbors_count)                                                                  \
     X(Errhandler_free)                                                                             \
     X(Get_count)                                                                                   \
+    X(Get_count_c)                                                                                 \
+    X(Graph_neighbors)                                                                             \
+    X(Graph_neighbors_count)                                                                       \
     X(Grequest_complete)                                                                           \
     X(Grequest_start)                                                                              \
     X(Group_free)                                                                                  \
     X(Group_size)                                                                                  \
     X(Group_translate_ranks)                                                                       \
-    X(Ibarrier)                                                                                    \
     X(Info_create)                                                                                 \
     X(Info_dup)                                                                                    \
     X(Info_free)                                                                                   \
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
     X(Iprobe)                                                                                      \
+    X(Improbe)                                                                                     \
+    X(Imrecv)                                                                                      \
+    X(Imrecv_c)                                                                                    \
     X(Irecv)                                                                                       \
     X(Irecv_c)                                                                                     \
-    X(Isend)                                                                                       \
-    X(Isend_c)                                                                                     \
+    X(Op_commutative)                                                                              \
     X(Pack_c)                                                                                      \
     X(Pack_size_c)                                                                                 \
-    X(Reduce)                                                                                      \
     X(Reduce_local_c)                                                                              \
+    X(Recv_init_c)                                                                                 \
+    X(Topo_test)                                                                                   \
     X(Type_commit)                                                                                 \
     X(Type_contiguous)                                                                             \
     X(Type_create_keyval)                                                                          \
@@ -70,6 +73,9 @@
 
 struct tug_host {
 #define TUG_CALL(Name, parameters, arguments) int(*Name) parameters;
+#define TUG_CALL_COLLECTIVE(Name, Twin, parameters, arguments)                                     \
+    int(*Name) parameters;                                                                         \
+    __typeof__(PMPI_##Twin) *Twin;
 #include "host/calls.def"
 #define TUG_HOST_POINTER(Name) __typeof__(PMPI_##Name) *Name;
     TUG_HOST_FUNCTIONS(TUG_HOST_POINTER)
@@ -88,11 +94,16 @@ bool tug_host_complete(void);
 void *tug_host_find(const char *name);
 
 /* MPICH's handles: the kind in bits 31-30 (0: none), the object's type in 29-26. */
-enum tug_handle_type { TUG_HANDLE_COMM = 1, TUG_HANDLE_REQUEST = 11 };
+enum tug_handle_type { TUG_HANDLE_COMM = 1, TUG_HANDLE_DATATYPE = 3, TUG_HANDLE_REQUEST = 11 };
 
 /* False for what is plainly no handle of such an object. */
 static inline bool tug_handle_is(uint32_t handle, enum tug_handle_type type) {
     return handle >> 30 != 0 && (handle >> 26 & 15) == type;
+}
+
+/* True for what MPI defines itself. */
+static inline bool tug_handle_is_predefined(uint32_t handle) {
+    return handle >> 30 == 1;
 }
 
 /* True for NULL and for addresses inside Tugboat's own object. */

@@ -269,16 +269,35 @@ static void execute_nothing(struct tug_command *command) {
     (void)command;
 }
 
-/* The holder has posted an operation of its own: the batch ends, and now and then a look for
- * answers keeps the table from filling up. */
+/* Now and then a look for answers keeps the table from filling up. */
+static __attribute__((noinline)) void poll_after_posts(struct tug_context *context) {
+    (void)tug_context_poll(context);
+    if (context->drive == TUG_DRIVE_ENGINE)
+        tug_engine_helped();
+}
+
+/* The holder has posted an operation of its own: the batch ends. */
 static inline void after_post(struct tug_context *context) {
-    if (++context->posts >= POSTS_A_POLL) {
-        (void)tug_context_poll(context);
-        if (context->drive == TUG_DRIVE_ENGINE)
-            tug_engine_helped();
-    } else {
+    if (++context->posts >= POSTS_A_POLL)
+        poll_after_posts(context);
+    else
         tug_context_flush(context);
-    }
+}
+
+/* A write like the one before it needs no operation of its own. Holder only. */
+static inline bool write_on(struct tug_context *context, const struct request *request,
+                            const unsigned char *local, const unsigned char *place) {
+    if (request->kind != TUG_OPERATION_WRITE || request->bytes > TUG_OPERATION_INLINE ||
+        request->on_complete->f != tug_counter_add || request->on_local->f != NULL ||
+        place != NULL ||
+        !tug_packets_write_on(context->fabric.states[TUG_BY_PACKETS], (uint32_t)request->peer,
+                              request->remote->key->word[0], request->remote->offset, local,
+                              request->bytes, request->on_complete->d))
+        return false;
+    tug_stat_add(TUG_STAT_OPERATIONS, 1);
+    if (++context->posts >= POSTS_A_POLL)
+        poll_after_posts(context);
+    return true;
 }
 
 static bool submit(struct tug_context *context, const struct request *request, unsigned char *local,
@@ -289,6 +308,10 @@ static bool submit(struct tug_context *context, const struct request *request, u
     enum tug_entry entry = tug_engine_enter(&ticket);
     if (entry == TUG_ENTRY_FULL)
         return false;
+    if (entry == TUG_ENTRY_BATON && write_on(context, request, local, place)) {
+        tug_engine_leave();
+        return true;
+    }
     bool room = entry == TUG_ENTRY_BATON ? tug_tags_take_in_hand(&fabric->tags, &tag)
                                          : tug_tags_take(&fabric->tags, &tag);
     struct tug_operation *operation = room ? &fabric->operations[tag] : NULL;
@@ -354,6 +377,10 @@ static bool submit_direct(struct tug_context *context, const struct request *req
         else if (pthread_mutex_trylock(&context->lock) != 0)
             return false;
         begin_driving(context);
+        if (write_on(context, request, local, place)) {
+            end_driving(context);
+            return true;
+        }
     }
     bool room = tug_tags_take_in_hand(&fabric->tags, &tag);
     if (room) {

@@ -63,6 +63,22 @@ void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operat
         complete.f(complete.d, status);
 }
 
+void tug_fabric_join(struct tug_fabric *fabric, struct tug_operation *operation,
+                     struct tug_operation *with) {
+    with->left++;
+    tug_fabric_local(operation);
+    release(fabric, operation);
+}
+
+/* One of a list, which is not merely to be counted. */
+static void complete_one(struct tug_fabric *fabric, struct tug_operation *operation) {
+    void *counter = operation->on_complete.d;
+    uint64_t joined = operation->left;
+    tug_fabric_complete(fabric, operation); /* first: its status is theirs */
+    if (joined > 0)
+        fabric->count(counter, joined);
+}
+
 void tug_fabric_complete_list(struct tug_fabric *fabric, uint32_t first) {
     void *counter = NULL;
     uint64_t n = 0;
@@ -73,7 +89,7 @@ void tug_fabric_complete_list(struct tug_fabric *fabric, uint32_t first) {
             __builtin_prefetch(&fabric->operations[tag]);
         if (operation->on_complete.f != fabric->counter || operation->on_complete.f == NULL ||
             operation->status != 0 || operation->on_local.f != NULL) {
-            tug_fabric_complete(fabric, operation);
+            complete_one(fabric, operation);
             continue;
         }
         if (operation->on_complete.d != counter) {
@@ -82,7 +98,7 @@ void tug_fabric_complete_list(struct tug_fabric *fabric, uint32_t first) {
             counter = operation->on_complete.d;
             n = 0;
         }
-        n++;
+        n += 1 + operation->left;
         release(fabric, operation);
     }
     if (n > 0)

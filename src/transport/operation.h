@@ -40,7 +40,8 @@ struct tug_operation {
     unsigned char *local;                          /* NULL: the data are in `data` */
     struct tug_registration *_Atomic registration; /* of local; NULL: none, or not in use */
     uint64_t bytes;
-    uint64_t left; /* the transport's own: bytes that have not moved */
+    uint64_t left; /* the transport's own: bytes that have not moved; in a list to be completed,
+                      operations that end with this one, see tug_fabric_join() */
     union {
         unsigned char data[TUG_OPERATION_INLINE]; /* writes and messages with local == NULL */
         struct {

@@ -168,7 +168,23 @@ void tug_fabric_result(struct tug_operation *operation, uint64_t value);
 /* Ends an operation with operation->status: the tag is free, then callbacks. Holder only. */
 void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operation);
 
-/* Ends all operations of a list (by `next`), in any order. Holder only. */
+/* Can the operation end with that one? Both only count, with one counter, so that nobody can tell
+ * which of them went wrong. Holder only. */
+static inline bool tug_fabric_joins(const struct tug_fabric *fabric,
+                                    const struct tug_operation *operation,
+                                    const struct tug_operation *with) {
+    return operation->on_complete.f == fabric->counter && fabric->counter != NULL &&
+           with->on_complete.f == fabric->counter &&
+           operation->on_complete.d == with->on_complete.d;
+}
+
+/* The operation, which joins that one, ends with it, in tug_fabric_complete_list(): its tag is free
+ * now. Holder only. */
+void tug_fabric_join(struct tug_fabric *fabric, struct tug_operation *operation,
+                     struct tug_operation *with);
+
+/* Ends all operations of a list (by `next`), in any order, and those that have joined them. Holder
+ * only. */
 void tug_fabric_complete_list(struct tug_fabric *fabric, uint32_t first);
 
 /* Sends a short message (at most TUG_CONTROL_MAX bytes) to the same transport at the peer, by

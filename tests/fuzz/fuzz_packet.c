@@ -97,16 +97,18 @@ static size_t slow_record(const unsigned char *at, size_t left, bool numbered, b
         const char *sub;
     } rules[TUG_RECORD_KINDS] = {
         {0, 0, ""}, /* by kind */
-        {2, 65528, "zero"}, {4, 0, "zero"},    {3, 0, "fetch"},      {4, 0, "width"},
-        {0, 4096, "any"},   {0, 4096, "any"},  {0, 65535, ""},       {3, 0, "zero"},
-        {3, 0, "zero"},     {0, 65528, "any"}, {1, 65528, "status"}, {1, 0, "status"},
-        {0, 0, "status"},   {0, 0, "zero"},    {0, 0, "status"},     {0, 0, "status"},
+        {2, 65528, "zero"}, {4, 0, "zero"},   {3, 0, "fetch"}, {4, 0, "width"},
+        {0, 4096, "any"},   {0, 4096, "any"}, {0, 65535, ""},  {0, 65535, ""},
+        {3, 0, "zero"},     {3, 0, "zero"},   {0, 256, "any"}, {1, 65528, "status"},
+        {1, 0, "status"},   {0, 0, "status"}, {0, 0, "zero"},  {0, 0, "status"},
+        {0, 0, "status"},
     };
-    if (left < 8 || at[0] == 0 || at[0] > 16 || (at[0] < 11 && !numbered))
+    if (left < 8 || at[0] == 0 || at[0] > 17 || (at[0] < 12 && !numbered))
         return 0;
-    if (at[0] == 7)
-        return !wrote || at[1] == 0 || 8 + (at[1] + 7u) / 8 * 8 > left ? 0
-                                                                       : 8 + (at[1] + 7u) / 8 * 8;
+    if (at[0] == 7 || at[0] == 8) {
+        const size_t data = at[0] == 7 ? at[1] : number_at(at + 2, 2) * (4u + at[1]);
+        return !wrote || at[1] == 0 || 8 + (data + 7) / 8 * 8 > left ? 0 : 8 + (data + 7) / 8 * 8;
+    }
     const unsigned sub = at[1], length = (unsigned)number_at(at + 2, 2), width = sub % 16;
     const char *rule = rules[at[0]].sub;
     if ((strcmp(rule, "zero") == 0 && sub != 0) || (strcmp(rule, "status") == 0 && sub > 14) ||
@@ -126,15 +128,16 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
         number_at(packet + 24, 8) != WORLD_SESSION || number_at(packet + 32, 8) != 0)
         return false;
     size_t at = 40;
-    bool wrote = false;
+    bool wrote = false, asked = false;
     for (uint64_t records = number_at(packet + 12, 4); records > 0; records--) {
         const size_t step = slow_record(packet + at, bytes - at, numbered, wrote);
         if (step == 0)
             return false;
         wrote |= packet[at] == 1;
+        asked |= packet[at] < 12;
         at += step;
     }
-    return at == bytes;
+    return at == bytes && asked == numbered;
 }
 
 /* ---- the second way to apply ---- */
@@ -188,6 +191,29 @@ static void touch(const unsigned char *at, size_t bytes) {
         sum = sum * 31 + at[i];
 }
 
+/* One write after the other, each as if it had come alone. */
+static void apply_run(const struct tug_record *record) {
+    const unsigned char *next = record->data;
+    int status = 0;
+    for (unsigned i = 0; i < record->length; i++, next += 4 + record->sub) {
+        const uint64_t distance = number_at(next, 4);
+        const uint64_t words[] = {record->words[0], record->words[1] + distance -
+                                                        (distance >> 31 ? UINT64_C(1) << 32 : 0)};
+        const struct tug_record one = {
+            .kind = TUG_RECORD_WRITE, .length = record->sub, .words = words, .data = next + 4};
+        uint64_t bytes = 0, old = 0;
+        uint32_t index = 0;
+        size_t place = 0;
+        const int its = slow_apply(&one, &index, &place, &bytes, &old);
+        status = its != 0 ? its : status;
+    }
+    const int found = tug_apply_run(&table, record);
+    look_at_the_world();
+    REQUIRE(found == status || (record->length == 0 && found != 0));
+    applied_well += status == 0;
+    refused += status != 0;
+}
+
 static void apply(const struct tug_record *record) {
     uint64_t bytes = 0, old = 0;
     uint32_t index = 0;
@@ -195,6 +221,10 @@ static void apply(const struct tug_record *record) {
     if (record->kind >= TUG_RECORD_DATA || record->kind == TUG_RECORD_AM ||
         record->kind == TUG_RECORD_CALL || record->kind == TUG_RECORD_CONTROL)
         return;
+    if (record->kind == TUG_RECORD_RUN) {
+        apply_run(record);
+        return;
+    }
     const int status = slow_apply(record, &index, &place, &bytes, &old);
     const struct tug_applied applied = tug_apply(&table, record);
     look_at_the_world();
@@ -216,6 +246,7 @@ static void read_records(struct tug_packet_reader *reader, const unsigned char *
     struct tug_record record;
     uint32_t records = 0;
     uint64_t base[2] = {0};
+    size_t step;
     while (tug_packet_next(reader, &record)) {
         records++;
         seen[next[0]]++;
@@ -227,16 +258,22 @@ static void read_records(struct tug_packet_reader *reader, const unsigned char *
             REQUIRE(record.words[1] - base[1] ==
                     (distance >> 31 ? distance - (UINT64_C(1) << 32) : distance));
             REQUIRE(record.data == next + 8);
+        } else if (next[0] == TUG_RECORD_RUN) {
+            REQUIRE(record.words[0] == base[0] && record.words[1] == base[1]);
+            REQUIRE(record.data == next + 8);
         } else {
-            REQUIRE(record.kind == next[0] && record.sub == next[1]);
             REQUIRE((const unsigned char *)record.words == next + 8);
         }
+        REQUIRE(next[0] == TUG_RECORD_AGAIN || (record.kind == next[0] && record.sub == next[1]));
         if (next[0] == TUG_RECORD_WRITE)
             memcpy(base, record.words, sizeof(base));
         touch((const unsigned char *)record.words, (size_t)tug_record_words[record.kind] * 8);
-        touch(record.data, record.length);
+        step = record.length;
+        if (record.kind == TUG_RECORD_RUN)
+            step *= 4 + (size_t)record.sub;
+        touch(record.data, step);
         apply(&record);
-        next = record.data + (record.length + 7) / 8 * 8;
+        next = record.data + (step + 7) / 8 * 8;
     }
     REQUIRE(next == packet + bytes);
     REQUIRE(reader->next == reader->end && reader->end == next);
@@ -274,12 +311,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 static size_t mend(uint8_t *data, size_t bytes) {
     struct tug_packet_header header;
     size_t end = sizeof(header);
+    bool asks = false;
     if (bytes < sizeof(header))
         return bytes;
     memcpy(&header, data, sizeof(header));
     header.magic = TUG_PACKET_MAGIC;
     header.version = TUG_PACKET_VERSION;
-    header.flags = header.number != 0 ? TUG_PACKET_REQUESTS : 0;
     header.source %= WORLD_RANKS;
     header.session = WORLD_SESSION;
     header.reserved = 0;
@@ -287,13 +324,19 @@ static size_t mend(uint8_t *data, size_t bytes) {
     while (bytes - end >= sizeof(struct tug_record_head)) {
         struct tug_record_head head;
         memcpy(&head, data + end, sizeof(head));
-        const unsigned length = head.kind == TUG_RECORD_AGAIN ? head.sub : head.length;
-        if (head.kind == 0 || head.kind >= TUG_RECORD_KINDS ||
-            tug_record_bytes(head.kind, length) > bytes - end)
+        if (head.kind == 0 || head.kind >= TUG_RECORD_KINDS)
             break;
-        end += tug_record_bytes(head.kind, length);
+        const unsigned length = head.kind == TUG_RECORD_AGAIN ? head.sub : head.length;
+        const size_t step = head.kind == TUG_RECORD_RUN ? tug_run_bytes(head.length, head.sub)
+                                                        : tug_record_bytes(head.kind, length);
+        if (step > bytes - end)
+            break;
+        end += step;
         header.records++;
+        asks |= head.kind < TUG_RECORD_DATA;
     }
+    header.number = asks ? header.number | 1 : 0;
+    header.flags = asks ? TUG_PACKET_REQUESTS : 0;
     header.bytes = (uint32_t)end;
     memcpy(data, &header, sizeof(header));
     return end;

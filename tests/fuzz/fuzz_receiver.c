@@ -414,6 +414,56 @@ static void post(void) {
     tug_transport_packets.post(transport, operation);
 }
 
+/* ---- operations that only count ---- */
+
+static uint64_t uncounted[WORLD_RANKS];
+
+static void count_many(void *d, uint64_t n) {
+    uint64_t *mine = d;
+    REQUIRE(n <= *mine);
+    *mine -= n;
+    reached.completed += n;
+}
+
+static void count_one(void *d, int status) {
+    REQUIRE(status <= 0 && status >= TUG_ERR_DEVICE);
+    count_many(d, 1);
+    reached.failed += status != 0;
+    refused[(uint64_t *)d - uncounted] |= status == TUG_ERR_PEER;
+}
+
+static void post_one_counting(const struct tug_operation *like) {
+    uint32_t tag;
+    uint64_t *mine = &uncounted[like->peer];
+    ++*mine;
+    if (like->kind == TUG_OPERATION_WRITE &&
+        tug_packets_write_on(transport, like->peer, like->key, like->offset, like->data,
+                             like->bytes, mine))
+        return;
+    if (!tug_tags_take(&fabric.tags, &tag)) {
+        --*mine;
+        return;
+    }
+    REQUIRE(!live[tag].out);
+    operations[tag] = *like;
+    operations[tag].on_complete = (struct tug_callback){count_one, mine};
+    fabric.out++;
+    tug_transport_packets.post(transport, &operations[tag]);
+}
+
+/* Some of a kind, to one peer. */
+static void post_counting(void) {
+    const unsigned choice = take();
+    struct tug_operation like = {.kind = choice & 64 ? TUG_OPERATION_AM : TUG_OPERATION_WRITE,
+                                 .key = world_id(choice % 4),
+                                 .peer = take() % WORLD_RANKS,
+                                 .bytes = take() % (TUG_OPERATION_INLINE + 1)};
+    for (unsigned i = choice % 32; i > 0; i--) {
+        like.offset = take();
+        post_one_counting(&like);
+    }
+}
+
 /* ---- packets that come ---- */
 
 static uint64_t incoming[64 * 8192 / 8];
@@ -475,6 +525,14 @@ static void add_any(struct tug_packet *packet, uint32_t source, unsigned kind) {
     const size_t length = length_of(kind);
     if (!tug_packet_has_room(packet, known, length))
         return;
+    if (kind == TUG_RECORD_RUN && choice < 240) {
+        const unsigned char data[64] = {(unsigned char)choice};
+        const size_t each = 1 + take() % sizeof(data);
+        if (tug_packet_begin_run(packet, take_tag(source), each))
+            for (unsigned i = choice % 8; i > 0 && tug_packet_runs(packet, each); i--)
+                tug_packet_run_on(packet, packet->offset + take() - 128, data, each);
+        return;
+    }
     if (kind == TUG_RECORD_AGAIN && choice < 240) {
         unsigned char *place = (unsigned char *)tug_packet_add_again(
             packet, packet->offset + take() - 128, choice, 1 + take() % 64);
@@ -572,7 +630,7 @@ static void add_answer(struct tug_packet *packet, uint32_t source) {
 static void add_record(struct tug_packet *packet, uint32_t source, bool numbered) {
     const unsigned choice = take();
     if (choice >= 240)
-        add_any(packet, source, choice % 16);
+        add_any(packet, source, choice % TUG_RECORD_KINDS);
     else if (choice >= 120 && numbered)
         add_any(packet, source, 1 + choice % TUG_RECORD_CONTROL);
     else
@@ -589,6 +647,8 @@ static void receive(void) {
     struct tug_packet packet;
     tug_packet_begin(&packet, incoming, sizeof(incoming));
     static const unsigned many[] = {0, 3, 8, 40};
+    if (numbered)
+        add_any(&packet, source, TUG_RECORD_WRITE + take() % TUG_RECORD_CALL);
     for (unsigned records = many[mode >> 6]; records > 0; records--)
         add_record(&packet, source, numbered);
     const uint32_t under_way = last_sent[source] - applied;
@@ -672,6 +732,7 @@ static void begin_world(void) {
     static uint32_t node_ranks[NODE] = {0, 1, 2};
     memset(transfers, 0, sizeof(transfers));
     memset(live, 0, sizeof(live));
+    memset(uncounted, 0, sizeof(uncounted));
     memset(refused, 0, sizeof(refused));
     memset(lied, 0, sizeof(lied));
     memset(last_sent, 0, sizeof(last_sent));
@@ -690,7 +751,9 @@ static void begin_world(void) {
                                  .operations = operations,
                                  .noperations = OPERATIONS,
                                  .deliver = deliver,
-                                 .called = called};
+                                 .called = called,
+                                 .counter = count_one,
+                                 .count = count_many};
     REQUIRE(tug_tags_init(&fabric.tags, OPERATIONS) == 0);
     REQUIRE(tug_memory_table_init(&fabric.memory) == 0);
     for (uint32_t i = 0; i < WORLD_REGISTRATIONS; i++) {
@@ -724,6 +787,8 @@ static void end_world(void) {
         REQUIRE(!live[tag].out);
     for (int i = 0; i < TRANSFERS; i++)
         REQUIRE(!transfers[i].used);
+    for (uint32_t peer = 0; peer < WORLD_RANKS; peer++)
+        REQUIRE(uncounted[peer] == 0);
     REQUIRE(fabric.out == 0);
     tug_transport_packets.close(transport);
     for (uint32_t i = 0; i < WORLD_REGISTRATIONS; i++) {
@@ -741,8 +806,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     begin_world();
     while (script < script_end) {
         const unsigned what = take() % 16;
-        if (what < 6)
+        if (what < 5)
             post();
+        else if (what == 5)
+            post_counting();
         else if (what < 12)
             receive();
         else if (what < 14)

@@ -61,6 +61,13 @@ static void add(struct tug_packet *packet, unsigned kind) {
                         data, 8);
         return;
     }
+    if (kind == TUG_RECORD_RUN) {
+        const size_t each = 1 + draw(20);
+        if (tug_packet_begin_run(packet, draw(64), each))
+            for (unsigned i = draw(6); i > 0 && tug_packet_runs(packet, each); i--)
+                tug_packet_run_on(packet, packet->offset + 8 * (uint64_t)draw(3) - 8, data, each);
+        return;
+    }
     if (!tug_packet_has_room(packet, kind, length))
         return;
     const uint32_t registration = draw(WORLD_REGISTRATIONS);
@@ -100,7 +107,7 @@ int main(int argc, char **argv) {
     }
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
         tug_packet_begin(&packet, memory, CAPACITY);
-        if (kind == TUG_RECORD_AGAIN)
+        if (kind == TUG_RECORD_AGAIN || kind == TUG_RECORD_RUN)
             add(&packet, TUG_RECORD_WRITE);
         for (unsigned i = 0; i < 3; i++)
             add(&packet, kind);

@@ -4,6 +4,7 @@
 ! that saw the put and not the flush would be silently wrong, so every kind of synchronisation
 ! follows a put here. Sections of arrays that are not contiguous are put, got and broadcast, calls
 ! are made without the optional error argument, and MPI_ALLOC_MEM's pointers come back as c_ptr.
+! The same holds for calls that wait, which between nodes are done otherwise while a window is open.
 program fortran_f08
     use mpi_f08
     use, intrinsic :: iso_c_binding
@@ -44,7 +45,9 @@ program fortran_f08
     call sections()
     call atomics()
     call request_based()
+    call waits()
     call MPI_Win_free(win)
+    call waits()
     call broadcasts()
     call MPI_Finalize()
     if (rank == 0) print '(a)', 'right'
@@ -58,6 +61,37 @@ contains
         print '(a,i0,a,i0)', 'WRONG rank ', rank, ', check ', what
         call MPI_Abort(MPI_COMM_WORLD, 1)
     end subroutine check
+
+    subroutine waits()
+        integer :: total, bytes
+        type(MPI_Comm) :: comm
+        type(MPI_Message) :: message
+        type(MPI_Request) :: request
+        call MPI_Barrier(MPI_COMM_WORLD)
+        call MPI_Comm_dup(MPI_COMM_WORLD, comm)
+        total = rank + 1
+        call MPI_Allreduce(MPI_IN_PLACE, total, 1, MPI_INTEGER, MPI_SUM, comm)
+        call check(total == nranks * (nranks + 1) / 2, 70)
+        out = 1000 + rank
+        got = -1
+        call MPI_Sendrecv(out, n, MPI_INTEGER, right, 5, got, n, MPI_INTEGER, left, 5, comm, statuses(1))
+        call check(all(got == 1000 + left) .and. statuses(1)%MPI_SOURCE == left, 71)
+        call MPI_Isend(out, n, MPI_INTEGER, right, 6, comm, request)
+        call MPI_Probe(left, 6, comm, statuses(1))
+        call MPI_Get_count(statuses(1), MPI_BYTE, bytes)
+        call check(bytes == 4 * n .and. statuses(1)%MPI_TAG == 6, 72)
+        call MPI_Mprobe(MPI_ANY_SOURCE, 6, comm, message, statuses(1))
+        got = -1
+        call MPI_Mrecv(got, n, MPI_INTEGER, message, statuses(1))
+        call check(all(got == 1000 + left) .and. statuses(1)%MPI_SOURCE == left, 73)
+        call MPI_Wait(request, MPI_STATUS_IGNORE)
+        got = -1
+        if (mod(rank, 2) == 0 .and. nranks > 1) call MPI_Send(out, n, MPI_INTEGER, right, 7, comm)
+        if (nranks > 1) call MPI_Recv(got, n, MPI_INTEGER, left, 7, comm, MPI_STATUS_IGNORE)
+        if (mod(rank, 2) == 1) call MPI_Send(out, n, MPI_INTEGER, right, 7, comm)
+        if (nranks > 1) call check(all(got == 1000 + left), 74)
+        call MPI_Comm_free(comm)
+    end subroutine waits
 
     ! A put, then each way to complete it; the origin's array changes at once afterwards.
     subroutine synchronised_put(round)

@@ -218,14 +218,14 @@ static void test_shared(const char *key, const char *value, const char *lane, co
 
 static void test_created(void) {
     static char memory[SIZE] __attribute__((aligned(64)));
+    const char *lane = strcmp(here, "native") == 0 ? "native" : "packet";
     MPI_Info info = info_of(NULL, NULL);
     MPI_Win win;
     MUST(MPI_Win_create(memory, SIZE, UNIT, info, MPI_COMM_WORLD, &win));
-    check_window(win, memory, MPI_WIN_FLAVOR_CREATE, MPI_COMM_WORLD,
-                 strcmp(here, "native") == 0 ? "native" : "packet", "created");
+    check_window(win, memory, MPI_WIN_FLAVOR_CREATE, MPI_COMM_WORLD, lane, "created");
     MUST(MPI_Win_free(&win));
     MUST(MPI_Win_create_dynamic(info, MPI_COMM_WORLD, &win));
-    expect_lane(win, "native", "dynamic");
+    expect_lane(win, lane, "dynamic");
     check_group_and_name(win, MPI_COMM_WORLD, "dynamic");
     MUST(MPI_Win_free(&win));
     MUST(MPI_Info_free(&info));

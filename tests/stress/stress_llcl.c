@@ -105,6 +105,8 @@ static struct side *make_side(uint32_t rank, uint32_t operations) {
                      tug_memory_table_init(&fabric->memory) == 0,
                  "no memory");
     fabric->deliver = deliver;
+    fabric->counter = tug_counter_add;
+    fabric->count = tug_counter_add_many;
     fabric->states[TUG_BY_PACKETS] = &side->packets;
     side->packets.fabric = fabric;
     side->packets.streams = side->streams;

@@ -31,15 +31,21 @@ static bool is_request(unsigned kind) {
 static size_t most_data(unsigned kind) {
     switch (kind) {
     case TUG_RECORD_WRITE:
-    case TUG_RECORD_CONTROL:
     case TUG_RECORD_DATA:
         return TUG_RECORD_DATA_MOST;
+    case TUG_RECORD_CONTROL:
+        return 256;
     case TUG_RECORD_AM:
     case TUG_RECORD_CALL:
         return TUG_AM_MAX_PAYLOAD;
     default:
         return 0;
     }
+}
+
+/* Written as its distance from a WRITE. */
+static bool is_near(unsigned kind) {
+    return kind == TUG_RECORD_AGAIN || kind == TUG_RECORD_RUN;
 }
 
 static unsigned words_of(unsigned kind) {
@@ -64,7 +70,7 @@ static unsigned words_of(unsigned kind) {
 static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t length,
                                              bool numbered) {
     if (kind == 0 || kind >= TUG_RECORD_KINDS || (is_request(kind) && !numbered) ||
-        kind == TUG_RECORD_AGAIN) /* no WRITE before it */
+        is_near(kind)) /* no WRITE before it */
         return TUG_PACKET_KIND;
     switch (kind) {
     case TUG_RECORD_FETCH:
@@ -133,7 +139,7 @@ static void every_kind_and_length_comes_through(void **state) {
         data[i] = (unsigned char)(i * 31 + 7);
     memset(memory, 0xee, sizeof(memory));
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
-        if (kind == TUG_RECORD_AGAIN) /* by itself below */
+        if (is_near(kind)) /* by themselves below */
             continue;
         tug_packet_begin(&packet, memory, CAPACITY);
         unsigned records = 0;
@@ -185,7 +191,7 @@ static void records_of_all_kinds_mix(void **state) {
         unsigned kind = count < 1000   ? TUG_RECORD_WRITE
                         : count < 2000 ? TUG_RECORD_WRITE + count % 2
                                        : 1 + (seed >> 16) % (TUG_RECORD_KINDS - 1);
-        if (kind == TUG_RECORD_AGAIN)
+        if (is_near(kind))
             kind = TUG_RECORD_WRITE;
         const size_t length = most_data(kind) > 0 ? (seed >> 20) % 80 : 0;
         uint64_t *words = add(&packet, kind, length);
@@ -228,14 +234,14 @@ static void writes_near_another_read_as_writes(void **state) {
             const uint64_t offset = base + (uint64_t)distances[d];
             struct tug_packet packet;
             tug_packet_begin(&packet, memory, CAPACITY);
-            assert_false(tug_packet_again_fits(&packet, cases[c].key, offset, 1, 8));
+            assert_false(tug_packet_is_near(&packet, cases[c].key, offset, 8));
             uint64_t *words = tug_packet_add(&packet, TUG_RECORD_WRITE, 0, 3, 8);
             words[0] = packet.key = 5;
             words[1] = packet.offset = base;
             words[2] = 77;
-            assert_int_equal(
-                tug_packet_again_fits(&packet, cases[c].key, offset, cases[c].tag, cases[c].length),
-                near && cases[c].fits);
+            assert_int_equal(tug_packet_is_near(&packet, cases[c].key, offset, cases[c].length) &&
+                                 tug_packet_again_fits(&packet, cases[c].tag, cases[c].length),
+                             near && cases[c].fits);
             if (!near || !cases[c].fits)
                 continue;
             const uint32_t before = packet.used;
@@ -268,21 +274,126 @@ static void writes_near_another_read_as_writes(void **state) {
         }
 }
 
+#define BASE (UINT64_C(1) << 33)
+#define RUN_OFFSET(i) (BASE + (uint64_t)((i) % 2 ? -1 : 1) * (i)*1000)
+
+/* A packet with a RUN between a WRITE and a message: so many writes of that length, as fit. Returns
+ * how many do. */
+static unsigned make_run(struct tug_packet *packet, uint32_t capacity, unsigned count,
+                         size_t length) {
+    unsigned char data[255];
+    unsigned added = 0;
+    memset(memory, 0xee, capacity);
+    tug_packet_begin(packet, memory, capacity);
+    assert_false(tug_packet_is_near(packet, 5, BASE, length));
+    uint64_t *words = tug_packet_add(packet, TUG_RECORD_WRITE, 0, 3, 0);
+    words[0] = packet->key = 5;
+    words[1] = packet->offset = BASE;
+    assert_false(tug_packet_runs(packet, length));
+    if (count > 0 && tug_packet_begin_run(packet, 77777, length)) {
+        assert_false(tug_packet_runs(packet, length % 255 + 1));
+        for (; added < count && tug_packet_runs(packet, length); added++) {
+            memset(data, (int)added + 1, sizeof(data));
+            tug_packet_run_on(packet, RUN_OFFSET(added), data, length);
+        }
+    }
+    if (tug_packet_has_room(packet, TUG_RECORD_AM, 8))
+        *tug_packet_add(packet, TUG_RECORD_AM, 9, 4, 8) = 1234567;
+    assert_true(packet->used <= capacity);
+    tug_packet_end(packet, 0, 1, 0, SESSION);
+    assert_int_equal(packet->used % 8, 0);
+    return added;
+}
+
+static void writes_in_a_run_come_through(void **state) {
+    static const size_t lengths[] = {1, 4, 7, 8, 9, 24, 255};
+    struct tug_packet packet;
+    struct tug_packet_reader reader;
+    struct tug_record record = {0};
+    (void)state;
+    for (size_t l = 0; l < sizeof(lengths) / sizeof(lengths[0]); l++)
+        for (unsigned count = 1; count < 20; count++) {
+            const size_t length = lengths[l];
+            assert_int_equal(make_run(&packet, CAPACITY, count, length), count);
+            assert_int_equal(open_packet(&reader, memory, packet.used), TUG_PACKET_GOOD);
+            assert_true(tug_packet_next(&reader, &record));
+            assert_true(tug_packet_next(&reader, &record));
+            assert_int_equal(record.kind, TUG_RECORD_RUN);
+            assert_int_equal(record.sub, length);
+            assert_int_equal(record.length, count);
+            assert_int_equal(record.tag, 77777);
+            assert_int_equal(record.words[0], 5);
+            assert_int_equal(record.words[1], BASE);
+            for (unsigned i = 0; i < count; i++) {
+                const unsigned char *one = record.data + i * (4 + length);
+                int32_t distance;
+                memcpy(&distance, one, 4);
+                assert_int_equal(BASE + (uint64_t)(int64_t)distance, RUN_OFFSET(i));
+                assert_int_equal(one[4], i + 1);
+                assert_int_equal(one[3 + length], i + 1);
+            }
+            for (const unsigned char *pad = record.data + count * (4 + length);
+                 (uintptr_t)pad % 8 != 0; pad++)
+                assert_int_equal(*pad, 0);
+            assert_true(tug_packet_next(&reader, &record));
+            assert_int_equal(record.kind, TUG_RECORD_AM);
+            assert_int_equal(*(const uint64_t *)(const void *)record.data, 1234567);
+            assert_false(tug_packet_next(&reader, &record));
+        }
+}
+
+static void a_run_fills_its_packet_and_no_more(void **state) {
+    struct tug_packet packet;
+    (void)state;
+    const uint32_t before = HEADER + 24; /* a WRITE of nothing */
+    for (uint32_t room = 0; room <= 512; room += 8) {
+        const unsigned fit = room < 8 + 16 ? 0 : (room - 8) / 12;
+        assert_int_equal(make_run(&packet, before + room, UINT16_MAX, 8), fit);
+        assert_int_equal(verdict(packet.used), TUG_PACKET_GOOD);
+    }
+}
+
+static void a_wrong_run_is_refused(void **state) {
+    struct tug_packet packet;
+    (void)state;
+    make_run(&packet, CAPACITY, 5, 8);
+    const uint32_t bytes = packet.used;
+    struct tug_record_head *head = (struct tug_record_head *)(memory + HEADER + 24);
+    assert_int_equal(head->kind, TUG_RECORD_RUN);
+    for (uint32_t cut = HEADER; cut < bytes; cut++) {
+        header()->bytes = cut;
+        assert_int_equal(verdict(cut), TUG_PACKET_LENGTH);
+    }
+    header()->bytes = bytes;
+    for (unsigned length = 0; length < 256; length++) {
+        head->sub = (uint8_t)length;
+        assert_int_equal(verdict(bytes) == TUG_PACKET_GOOD, length == 8);
+    }
+    head->sub = 8;
+    head->length = UINT16_MAX;
+    assert_int_equal(verdict(bytes), TUG_PACKET_LENGTH);
+}
+
 static void near_what_is_known(void **state) {
     struct tug_packet packet;
     (void)state;
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
-        if (kind == TUG_RECORD_AGAIN)
+        if (is_near(kind))
             continue;
-        tug_packet_begin(&packet, memory, CAPACITY);
-        add(&packet, kind, 0);
-        struct tug_record_head *again = (struct tug_record_head *)(memory + packet.used);
-        tug_packet_add_again(&packet, 8, 1, 8);
-        tug_packet_end(&packet, 0, 1, 0, SESSION);
-        assert_int_equal(verdict(packet.used),
-                         kind == TUG_RECORD_WRITE ? TUG_PACKET_GOOD : TUG_PACKET_KIND);
-        again->sub = 0; /* of no length */
-        assert_int_not_equal(verdict(packet.used), TUG_PACKET_GOOD);
+        for (int run = 0; run < 2; run++) {
+            tug_packet_begin(&packet, memory, CAPACITY);
+            add(&packet, kind, 0);
+            struct tug_record_head *near = (struct tug_record_head *)(memory + packet.used);
+            if (!run)
+                tug_packet_add_again(&packet, 8, 1, 8);
+            else if (tug_packet_begin_run(&packet, 1, 8))
+                tug_packet_run_on(&packet, 8, memory, 8);
+            tug_packet_end(&packet, 0, 1, 0, SESSION);
+            assert_int_equal(verdict(packet.used),
+                             kind == TUG_RECORD_WRITE ? TUG_PACKET_GOOD : TUG_PACKET_KIND);
+            near->sub = 0; /* of no length */
+            assert_int_not_equal(verdict(packet.used), TUG_PACKET_GOOD);
+        }
     }
 }
 
@@ -298,7 +409,7 @@ static void a_packet_without_records_is_good(void **state) {
 static void room_is_counted_to_the_byte(void **state) {
     (void)state;
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
-        if (kind == TUG_RECORD_AGAIN)
+        if (is_near(kind))
             continue;
         const uint32_t length = most_data(kind) > 0 ? 13 : 0;
         const uint32_t needed = 8 + 8 * words_of(kind) + (length > 0 ? 16 : 0);
@@ -368,12 +479,12 @@ static void a_packet_cut_anywhere_is_refused(void **state) {
     (void)state;
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
         struct tug_packet packet;
-        if (kind == TUG_RECORD_AGAIN)
+        if (is_near(kind))
             continue;
         tug_packet_begin(&packet, memory, CAPACITY);
         for (int i = 0; i < 4; i++)
             add(&packet, kind, most_data(kind) > 0 ? 21 : 0);
-        tug_packet_end(&packet, 0, 1, 0, SESSION);
+        tug_packet_end(&packet, 0, is_request(kind), 0, SESSION);
         for (uint32_t bytes = 0; bytes < packet.used; bytes++) {
             /* a copy of its own size, so that a look behind it is seen by the address sanitizer */
             unsigned char *cut = malloc(bytes + 1);
@@ -419,8 +530,10 @@ static void every_kind_and_sub_is_judged(void **state) {
         for (unsigned sub = 0; sub < 256; sub++)
             for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
                 for (unsigned numbered = 0; numbered < 2; numbered++) {
-                    const enum tug_packet_fault expected =
+                    enum tug_packet_fault expected =
                         fault_of_record(kind, sub, lengths[i], numbered != 0);
+                    if (expected == TUG_PACKET_GOOD && numbered && !is_request(kind))
+                        expected = TUG_PACKET_KIND;
                     const enum tug_packet_fault fault =
                         verdict_of_record(kind, sub, lengths[i], numbered != 0, i % 3);
                     if (fault != expected)
@@ -511,6 +624,9 @@ int main(void) {
         cmocka_unit_test(every_kind_and_length_comes_through),
         cmocka_unit_test(records_of_all_kinds_mix),
         cmocka_unit_test(writes_near_another_read_as_writes),
+        cmocka_unit_test(writes_in_a_run_come_through),
+        cmocka_unit_test(a_run_fills_its_packet_and_no_more),
+        cmocka_unit_test(a_wrong_run_is_refused),
         cmocka_unit_test(near_what_is_known),
         cmocka_unit_test(a_packet_without_records_is_good),
         cmocka_unit_test(room_is_counted_to_the_byte),

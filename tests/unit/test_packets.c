@@ -12,7 +12,7 @@
 #define OPERATIONS 4096
 #define MEMORY ((size_t)1 << 20)
 #define PACKET_BYTES 8176
-#define QUEUE 64
+#define QUEUE (2 * TUG_STREAM_WINDOW)
 
 struct side;
 
@@ -87,6 +87,23 @@ static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned handler,
     return 0;
 }
 
+/* What operations that only count have in common. */
+struct counter {
+    uint64_t n;
+    int status;
+};
+
+static void count_one(void *d, int status) {
+    struct counter *counter = d;
+    counter->n++;
+    if (status != 0)
+        counter->status = status;
+}
+
+static void count_many(void *d, uint64_t n) {
+    ((struct counter *)d)->n += n;
+}
+
 static void add_memory(struct side *side, struct tug_registration *registration, int fill) {
     registration->base = malloc(MEMORY);
     memset(registration->base, fill, MEMORY);
@@ -108,6 +125,8 @@ static struct side *make_side(uint32_t rank) {
     assert_int_equal(tug_tags_init(&fabric->tags, OPERATIONS), 0);
     assert_int_equal(tug_memory_table_init(&fabric->memory), 0);
     fabric->deliver = deliver;
+    fabric->counter = count_one;
+    fabric->count = count_many;
     fabric->states[TUG_BY_PACKETS] = &side->packets;
     side->packets.fabric = fabric;
     side->packets.streams = side->streams;
@@ -303,7 +322,7 @@ static void test_window(void **state) {
     (void)state;
     static struct record record[OPERATIONS];
     for (unsigned i = 0; i < OPERATIONS; i++) {
-        post(prepare(TUG_OPERATION_WRITE, 8 * i, 24, &record[i]));
+        post(prepare(TUG_OPERATION_WRITE, 8 * i, 320, &record[i]));
         tug_transport_packets.flush(&a->packets);
         poll_once(a);
     }
@@ -389,6 +408,173 @@ static void test_failures(void **state) {
     assert_done(&record[5], TUG_ERR_RANGE);
     assert_done(&record[6], 0);
     assert_int_equal(a->fabric.out, 0);
+}
+
+/* ---- operations that only count ---- */
+
+/* A write of what is at offset in a's memory, which is copied if it is short. */
+static void post_counting(unsigned kind, uint64_t offset, size_t bytes, struct counter *counter) {
+    struct record unused;
+    struct tug_operation *operation = prepare(kind, offset, bytes, &unused);
+    operation->on_complete = (struct tug_callback){count_one, counter};
+    operation->on_local = (struct tug_callback){NULL, NULL};
+    if (bytes <= TUG_OPERATION_INLINE) {
+        memcpy(operation->data, operation->local, bytes);
+        operation->local = NULL;
+    }
+    post(operation);
+}
+
+static void test_counting_ones_end_together(void **state) {
+    (void)state;
+    static const size_t lengths[] = {8, 8, 8, 3, 24, 8, 100, 8, 1, 0, 8};
+    const unsigned n = 4000, nlengths = sizeof(lengths) / sizeof(lengths[0]);
+    struct counter counters[2] = {{0}};
+    uint64_t due[2] = {0};
+    for (size_t i = 0; i < MEMORY; i++)
+        a->local.base[i] = (unsigned char)(i * 13 >> 2);
+    memset(b->remote.base, 0, MEMORY);
+    for (unsigned i = 0; i < n; i++) {
+        const unsigned which = i / 100 % 2;
+        const unsigned kind = i % 17 == 5 ? TUG_OPERATION_AM : TUG_OPERATION_WRITE;
+        post_counting(kind, (uint64_t)i * 128, lengths[i % nlengths], &counters[which]);
+        due[which]++;
+        tug_transport_packets.flush(&a->packets);
+    }
+    assert_true(a->fabric.out < n / 2);
+    run();
+    assert_int_equal(a->fabric.out, 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(counters[i].n, due[i]);
+        assert_int_equal(counters[i].status, 0);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        const size_t length = i % 17 == 5 ? 0 : lengths[i % nlengths];
+        assert_memory_equal(b->remote.base + i * 128, a->local.base + i * 128, length);
+        assert_int_equal(b->remote.base[i * 128 + length], 0);
+    }
+    uint32_t tag = TUG_NO_TAG;
+    for (unsigned i = 0; i < OPERATIONS; i++)
+        assert_true(tug_tags_take(&a->fabric.tags, &tag));
+}
+
+/* One of many that end together is wrong: the counter says so, the others are done. */
+static void test_failure_among_counting_ones(void **state) {
+    (void)state;
+    struct counter counter = {0};
+    for (unsigned i = 0; i < 300; i++)
+        post_counting(TUG_OPERATION_WRITE, i % 100 == 99 ? MEMORY - 4 : 8 * i, 8, &counter);
+    run();
+    assert_int_equal(counter.n, 300);
+    assert_int_equal(counter.status, TUG_ERR_RANGE);
+    for (unsigned i = 0; i < 300; i++)
+        assert_int_equal(b->remote.base[8 * i], i % 100 == 99 ? 0xB0 : 0x0A);
+    for (unsigned i = 1; i <= 4; i++)
+        assert_int_equal(b->remote.base[MEMORY - i], 0xB0);
+    counter = (struct counter){0};
+    struct tug_registration *registration = &b->remote;
+    tug_memory_remove(&b->fabric.memory, registration);
+    for (unsigned i = 0; i < 300; i++)
+        post_counting(TUG_OPERATION_WRITE, 8 * i, 8, &counter);
+    run();
+    assert_int_equal(counter.n, 300);
+    assert_int_equal(counter.status, TUG_ERR_KEY);
+    assert_int_equal(a->fabric.out, 0);
+}
+
+static void test_lost_counting_ones(void **state) {
+    (void)state;
+    struct counter counter = {0};
+    struct record record;
+    uint64_t n = 0;
+    for (; a->fabric.out < OPERATIONS - 10; n++) {
+        post_counting(TUG_OPERATION_WRITE, 8, 8, &counter);
+        tug_transport_packets.flush(&a->packets);
+    }
+    assert_int_equal(a->out.count, TUG_STREAM_WINDOW);
+    post(prepare(TUG_OPERATION_READ, 0, 8, &record));
+    tug_stream_lose(&a->packets, a->streams[1]);
+    assert_done(&record, TUG_ERR_PEER);
+    assert_int_equal(counter.status, TUG_ERR_PEER);
+    assert_int_equal(counter.n, n);
+    assert_int_equal(a->fabric.out, 0);
+    assert_int_equal(a->packets.unacked, 0);
+    a->out.count = 0;
+}
+
+/* Requests that had no room when the peer was lost do not go any more. */
+static void test_lost_unsent(void **state) {
+    (void)state;
+    struct counter counter = {0};
+    a->out.room = 2;
+    for (unsigned i = 0; i < 2000; i++)
+        post_counting(TUG_OPERATION_WRITE, 8 * i, 24, &counter);
+    assert_true(a->out.wire.pool.nout > 2);
+    const unsigned sent = a->out.sent;
+    tug_stream_lose(&a->packets, a->streams[1]);
+    assert_int_equal(counter.n, 2000);
+    assert_int_equal(a->out.wire.pool.nout, 0);
+    a->out.room = QUEUE;
+    poll_once(a);
+    assert_int_equal(a->out.sent, sent);
+    a->out.count = 0;
+}
+
+/* The refusal goes, whatever has no room before it. */
+static void test_refusal_goes(void **state) {
+    (void)state;
+    struct record record;
+    b->out.room = 0;
+    a->out.room = 0;
+    post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
+    tug_transport_packets.flush(&a->packets);
+    uint64_t bad[5 + 1] = {0};
+    struct tug_packet packet;
+    tug_packet_begin(&packet, bad, sizeof(bad));
+    (void)tug_packet_add(&packet, TUG_RECORD_BULK_READY, 0, 0, 0);
+    tug_packet_end(&packet, 1, 0, 0, 77);
+    a->out.wire.receive(a->out.wire.receiver, &a->out.wire, bad, sizeof(bad));
+    assert_done(&record, TUG_ERR_PEER);
+    a->out.room = QUEUE;
+    poll_once(a);
+    assert_int_equal(a->out.sent, 1);
+    struct tug_packet_reader reader;
+    struct tug_record said = {0};
+    assert_int_equal(tug_packet_open(&reader, a->out.queue[0].memory, a->out.queue[0].bytes, 77, 2),
+                     TUG_PACKET_GOOD);
+    assert_true(tug_packet_next(&reader, &said));
+    assert_int_equal(said.kind, TUG_RECORD_REFUSED);
+    a->out.count = 0;
+}
+
+/* What goes on where the last write stopped needs no operation. */
+static void test_writing_on(void **state) {
+    (void)state;
+    struct counter counter = {0}, other = {0};
+    const uint64_t key = b->remote.id, word = 0x1122334455667788;
+    for (unsigned i = 0; i < 3; i++) { /* one goes, one is written in full, one begins a run */
+        assert_false(tug_packets_write_on(&a->packets, 1, key, 0, &word, 8, &counter));
+        post_counting(TUG_OPERATION_WRITE, 8 * i, 8, &counter);
+        tug_transport_packets.flush(&a->packets);
+    }
+    assert_int_equal(a->out.sent, 1);
+    const uint32_t out = a->fabric.out;
+    assert_false(tug_packets_write_on(&a->packets, 1, key + 1, 64, &word, 8, &counter));
+    assert_false(tug_packets_write_on(&a->packets, 1, key, 64, &word, 4, &counter));
+    assert_false(tug_packets_write_on(&a->packets, 1, key, 64, &word, 8, &other));
+    assert_false(tug_packets_write_on(&a->packets, 1, key, (uint64_t)1 << 40, &word, 8, &counter));
+    unsigned n = 0;
+    for (; tug_packets_write_on(&a->packets, 1, key, 4096 + 8 * n, &word, 8, &counter); n++)
+        assert_true(n < PACKET_BYTES / 12);
+    assert_true(n > PACKET_BYTES / 12 - 20);
+    assert_int_equal(a->fabric.out, out);
+    assert_int_equal(counter.n, 0);
+    run();
+    assert_int_equal(counter.n, n + 3);
+    assert_int_equal(counter.status, 0);
+    for (unsigned i = 0; i < n; i++)
+        assert_memory_equal(b->remote.base + 4096 + 8 * i, &word, 8);
+    assert_int_equal(b->remote.base[4096 + 8 * n], 0xB0);
 }
 
 /* The number that travels has 32 bits and is never 0. */
@@ -519,6 +705,12 @@ int main(void) {
         CASE(test_wire_without_room),
         CASE(test_long_ones),
         CASE(test_failures),
+        CASE(test_counting_ones_end_together),
+        CASE(test_failure_among_counting_ones),
+        CASE(test_lost_counting_ones),
+        CASE(test_lost_unsent),
+        CASE(test_refusal_goes),
+        CASE(test_writing_on),
         CASE(test_numbers_go_round),
         CASE(test_noise_is_dropped),
         CASE(test_wrong_number),

@@ -54,3 +54,27 @@ struct tug_applied tug_apply(struct tug_memory_table *memory, const struct tug_r
     }
     return applied;
 }
+
+int tug_apply_run(struct tug_memory_table *memory, const struct tug_record *record) {
+    const size_t length = record->sub;
+    const unsigned char *next = record->data;
+    int status = 0;
+    struct tug_registration *registration =
+        tug_memory_find(memory, record->words[0], 0, length, &status);
+    if (registration == NULL)
+        return status;
+    const uint64_t offset_most = registration->bytes - length;
+    for (unsigned i = 0; i < record->length; i++, next += tug_run_step(length)) {
+        int32_t distance;
+        memcpy(&distance, next, sizeof(distance));
+        const uint64_t offset = record->words[1] + (uint64_t)(int64_t)distance;
+        const unsigned char *data = next + sizeof(distance);
+        if (__builtin_expect(offset > offset_most, 0))
+            status = TUG_ERR_RANGE;
+        else if (__builtin_expect(length == 8, 1))
+            memcpy(registration->base + offset, data, 8);
+        else
+            memcpy(registration->base + offset, data, length);
+    }
+    return status;
+}

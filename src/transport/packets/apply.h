@@ -22,4 +22,8 @@ struct tug_applied {
  * WRITE, FETCH and COMPARE are done here; for the others the memory is looked up. Holder only. */
 struct tug_applied tug_apply(struct tug_memory_table *memory, const struct tug_record *record);
 
+/* record: a RUN. Does those writes that it can, whatever is wrong with the others. 0, or what was
+ * wrong with one of them: TUG_ERR_KEY, TUG_ERR_RANGE. Holder only. */
+int tug_apply_run(struct tug_memory_table *memory, const struct tug_record *record);
+
 #endif

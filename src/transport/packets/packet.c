@@ -42,9 +42,10 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
     [TUG_RECORD_AM] = {TUG_AM_MAX_PAYLOAD, TUG_PACKET_KIND, SUB_ANY},
     [TUG_RECORD_CALL] = {TUG_AM_MAX_PAYLOAD, TUG_PACKET_KIND, SUB_ANY},
     [TUG_RECORD_AGAIN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_SOME},
+    [TUG_RECORD_RUN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_SOME},
     [TUG_RECORD_BULK_WRITE] = {0, TUG_PACKET_KIND, SUB_NONE},
     [TUG_RECORD_BULK_READ] = {0, TUG_PACKET_KIND, SUB_NONE},
-    [TUG_RECORD_CONTROL] = {TUG_RECORD_DATA_MOST, TUG_PACKET_KIND, SUB_ANY},
+    [TUG_RECORD_CONTROL] = {TUG_RECORD_CONTROL_MOST, TUG_PACKET_KIND, SUB_ANY},
     [TUG_RECORD_DATA] = {TUG_RECORD_DATA_MOST, TUG_PACKET_STATUS, SUB_STATUS},
     [TUG_RECORD_VALUE] = {0, TUG_PACKET_STATUS, SUB_STATUS},
     [TUG_RECORD_FAILED] = {0, TUG_PACKET_STATUS, SUB_STATUS},
@@ -66,7 +67,8 @@ static const char *const fault_texts[] = {
     [TUG_PACKET_SESSION] = "a packet of another context",
     [TUG_PACKET_SOURCE] = "a packet from a process that is not there",
     [TUG_PACKET_LENGTH] = "a record of a wrong length, or a wrong number of records",
-    [TUG_PACKET_KIND] = "a record that does not exist, or not at that place",
+    [TUG_PACKET_KIND] =
+        "a record that does not exist, or not at that place, or a number and no requests",
     [TUG_PACKET_WIDTH] = "an atomic that does not exist",
     [TUG_PACKET_STATUS] = "a status that does not exist",
 };
@@ -115,6 +117,14 @@ static inline uint32_t look_of(const void *record) {
     return head.kind | (uint32_t)head.sub << 8 | length << 16;
 }
 
+/* Bytes to the next record. */
+static uint32_t step_of(const struct tug_record_head *head) {
+    if (head->kind == TUG_RECORD_RUN)
+        return (uint32_t)tug_run_bytes(head->length, head->sub);
+    return (uint32_t)tug_record_bytes(head->kind,
+                                      head->kind == TUG_RECORD_AGAIN ? head->sub : head->length);
+}
+
 /* What has been checked holds for every record of the same look. Most records look like the last or
  * the one before it: their step is known before they have been loaded, and they cost less than one
  * nanosecond instead of three. */
@@ -126,8 +136,9 @@ struct known {
 static enum tug_packet_fault check_records(const unsigned char *next, const unsigned char *end,
                                            uint32_t records, bool numbered) {
     const uint32_t answers = (1u << TUG_RECORD_KINDS) - (1u << TUG_RECORD_DATA);
-    const uint32_t again = 1u << TUG_RECORD_AGAIN; /* behind a WRITE */
-    uint32_t kinds = numbered ? ((1u << TUG_RECORD_KINDS) - 2) & ~again : answers;
+    const uint32_t near = 1u << TUG_RECORD_AGAIN | 1u << TUG_RECORD_RUN; /* a WRITE */
+    bool requests = false;
+    uint32_t kinds = numbered ? ((1u << TUG_RECORD_KINDS) - 2) & ~near : answers;
     /* to begin with, a record that is good everywhere */
     const struct tug_record_head ready = {.kind = TUG_RECORD_BULK_READY};
     struct known last = {look_of(&ready), sizeof(ready)}, other = last;
@@ -147,9 +158,9 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
             if (fault != TUG_PACKET_GOOD)
                 return fault;
             if (head.kind == TUG_RECORD_WRITE)
-                kinds |= again;
-            step = (uint32_t)tug_record_bytes(
-                head.kind, head.kind == TUG_RECORD_AGAIN ? head.sub : head.length);
+                kinds |= near;
+            requests |= head.kind < TUG_RECORD_DATA;
+            step = step_of(&head);
             other = last;
             last = (struct known){look, step};
         }
@@ -157,7 +168,9 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
             return TUG_PACKET_LENGTH;
         next += step;
     }
-    return next == end ? TUG_PACKET_GOOD : TUG_PACKET_LENGTH;
+    if (next != end)
+        return TUG_PACKET_LENGTH;
+    return numbered && !requests ? TUG_PACKET_KIND : TUG_PACKET_GOOD;
 }
 
 /* On a fault the header stands in the reader if there are as many bytes, for those who want to say

@@ -29,6 +29,7 @@
  *   kind         sub         words (8 bytes each)               data
  *   WRITE        -           key, offset                        yes
  *   AGAIN        (below)     -                                  yes
+ *   RUN          (below)     -                                  yes
  *   READ         -           key, offset, position, bytes       -
  *   FETCH        op | width  key, offset, operand               -
  *   COMPARE      width       key, offset, new value, expected   -
@@ -53,6 +54,13 @@
  *       +------+--------+--------+------------+
  *       | kind | length | tag    | distance   |   of its offset from that WRITE's, with a sign
  *       +------+--------+--------+------------+
+ *
+ * A RUN is several of these, all of one length and under one tag:
+ *
+ *        0      1        2        4            8            12
+ *       +------+--------+--------+------------+------------+--------------+------------+---
+ *       | kind | length | count  | tag        | distance   | length bytes | distance   | ...
+ *       +------+--------+--------+------------+------------+--------------+------------+---
  *
  * A READ may ask for a part of its operation, at that position; DATA brings the part. A CALL is
  * answered by DATA, at position 0, when the callee has an answer. FAILED is of
@@ -97,6 +105,7 @@ enum tug_record_kind {
     TUG_RECORD_AM,
     TUG_RECORD_CALL,
     TUG_RECORD_AGAIN,
+    TUG_RECORD_RUN,
     TUG_RECORD_BULK_WRITE,
     TUG_RECORD_BULK_READ,
     TUG_RECORD_CONTROL,
@@ -119,6 +128,7 @@ struct tug_record_head {
 
 #define TUG_RECORD_WORDS_MOST 4
 #define TUG_RECORD_DATA_MOST 65528u
+#define TUG_RECORD_CONTROL_MOST 256u
 
 /* 8-byte words between a record's head and its data, by kind. */
 extern const uint8_t tug_record_words[TUG_RECORD_KINDS];
@@ -128,15 +138,25 @@ static inline size_t tug_record_bytes(unsigned kind, size_t length) {
            ((length + 7) & ~(size_t)7);
 }
 
+/* Bytes of one write of a RUN, and of all of it. */
+static inline size_t tug_run_step(size_t length) {
+    return sizeof(uint32_t) + length;
+}
+
+static inline size_t tug_run_bytes(size_t count, size_t length) {
+    return sizeof(struct tug_record_head) + ((count * tug_run_step(length) + 7) & ~(size_t)7);
+}
+
 /* ---- building ---- */
 
 /* A packet being filled. */
 struct tug_packet {
     unsigned char *memory; /* aligned to 8 */
-    uint32_t used;         /* bytes so far, header included */
-    uint32_t capacity;
+    uint32_t used;         /* bytes so far, header included; no multiple of 8 behind a RUN */
+    uint32_t capacity;     /* a multiple of 8, below 256 KiB */
     uint32_t records;
-    uint64_t key, offset; /* of the last WRITE; key 0: none so far */
+    uint64_t key, offset;        /* of the last WRITE; key 0: none so far */
+    struct tug_record_head *run; /* the last record, if it is a RUN; NULL */
 };
 
 static inline void tug_packet_begin(struct tug_packet *packet, void *memory, uint32_t capacity) {
@@ -145,40 +165,100 @@ static inline void tug_packet_begin(struct tug_packet *packet, void *memory, uin
     packet->used = sizeof(struct tug_packet_header);
     packet->records = 0;
     packet->key = packet->offset = 0;
+    packet->run = NULL;
+}
+
+/* Bytes that the next record may have. */
+static inline size_t tug_packet_room(const struct tug_packet *packet) {
+    return (packet->capacity - packet->used) & ~(size_t)7;
 }
 
 static inline bool tug_packet_has_room(const struct tug_packet *packet, unsigned kind,
                                        size_t length) {
-    return packet->capacity - packet->used >= tug_record_bytes(kind, length);
+    return tug_packet_room(packet) >= tug_record_bytes(kind, length);
+}
+
+/* No more of it: what is missing to a multiple of 8 becomes zeros. */
+static inline void tug_packet_end_run(struct tug_packet *packet) {
+    if (packet->run == NULL)
+        return;
+    size_t rest = -(size_t)packet->used & 7;
+    if (rest > 0)
+        memset(packet->memory + packet->used, 0, rest);
+    packet->used += (uint32_t)rest;
+    packet->run = NULL;
+}
+
+/* The head of a new record of so many bytes. */
+static inline struct tug_record_head *tug_packet_begin_record(struct tug_packet *packet,
+                                                              size_t bytes) {
+    tug_packet_end_run(packet);
+    struct tug_record_head *head = (struct tug_record_head *)(packet->memory + packet->used);
+    packet->used += (uint32_t)bytes;
+    packet->records++;
+    return head;
 }
 
 /* Appends a record that has room. Returns its words, to be filled by the caller; its data go
  * behind them (the caller fills them up with zeros: tug_packet_data() does). */
 static inline uint64_t *tug_packet_add(struct tug_packet *packet, unsigned kind, unsigned sub,
                                        uint32_t tag, size_t length) {
-    struct tug_record_head *head = (struct tug_record_head *)(packet->memory + packet->used);
+    struct tug_record_head *head = tug_packet_begin_record(packet, tug_record_bytes(kind, length));
     *head = (struct tug_record_head){(uint8_t)kind, (uint8_t)sub, (uint16_t)length, tag};
-    packet->used += (uint32_t)tug_record_bytes(kind, length);
-    packet->records++;
     return (uint64_t *)(head + 1);
 }
 
-/* Can a write be an AGAIN? Such a record takes tug_record_bytes(TUG_RECORD_AGAIN, length). */
-static inline bool tug_packet_again_fits(const struct tug_packet *packet, uint64_t key,
-                                         uint64_t offset, uint32_t tag, size_t length) {
-    return key == packet->key && tag <= UINT16_MAX && length - 1 < UINT8_MAX &&
+/* Can a write be given by its distance from the last WRITE? */
+static inline bool tug_packet_is_near(const struct tug_packet *packet, uint64_t key,
+                                      uint64_t offset, size_t length) {
+    return key == packet->key && length - 1 < UINT8_MAX &&
            offset - packet->offset + ((uint64_t)1 << 31) <= UINT32_MAX;
+}
+
+/* Can a write that is near be an AGAIN? */
+static inline bool tug_packet_again_fits(const struct tug_packet *packet, uint32_t tag,
+                                         size_t length) {
+    return tag <= UINT16_MAX && tug_packet_has_room(packet, TUG_RECORD_AGAIN, length);
 }
 
 /* Appends an AGAIN that fits and has room; its data go to the place returned. */
 static inline uint64_t *tug_packet_add_again(struct tug_packet *packet, uint64_t offset,
                                              uint32_t tag, size_t length) {
-    struct tug_record_head *head = (struct tug_record_head *)(packet->memory + packet->used);
+    struct tug_record_head *head =
+        tug_packet_begin_record(packet, tug_record_bytes(TUG_RECORD_AGAIN, length));
     *head = (struct tug_record_head){TUG_RECORD_AGAIN, (uint8_t)length, (uint16_t)tag,
                                      (uint32_t)(offset - packet->offset)};
-    packet->used += (uint32_t)tug_record_bytes(TUG_RECORD_AGAIN, length);
-    packet->records++;
     return (uint64_t *)(head + 1);
+}
+
+/* Is the last record a RUN of that length with room for one more? */
+static inline bool tug_packet_runs(const struct tug_packet *packet, size_t length) {
+    return packet->run != NULL && packet->run->sub == length &&
+           packet->capacity - packet->used >= tug_run_step(length);
+}
+
+/* Appends a write that is near to that RUN. */
+static inline void tug_packet_run_on(struct tug_packet *packet, uint64_t offset, const void *data,
+                                     size_t length) {
+    unsigned char *place = packet->memory + packet->used;
+    const uint32_t distance = (uint32_t)(offset - packet->offset);
+    memcpy(place, &distance, sizeof(distance));
+    if (__builtin_expect(length == 8, 1))
+        memcpy(place + sizeof(distance), data, 8);
+    else
+        memcpy(place + sizeof(distance), data, length);
+    packet->used += (uint32_t)tug_run_step(length);
+    packet->run->length++;
+}
+
+/* Begins an empty RUN, if there is room for one of one write. */
+static inline bool tug_packet_begin_run(struct tug_packet *packet, uint32_t tag, size_t length) {
+    if (tug_packet_room(packet) < tug_run_bytes(1, length))
+        return false;
+    struct tug_record_head *head = tug_packet_begin_record(packet, sizeof(*head));
+    *head = (struct tug_record_head){TUG_RECORD_RUN, (uint8_t)length, 0, tag};
+    packet->run = head;
+    return true;
 }
 
 /* Copies a record's data to their place. */
@@ -196,6 +276,7 @@ static inline void tug_packet_data(uint64_t *place, const void *data, size_t len
 /* Writes the header. */
 static inline void tug_packet_end(struct tug_packet *packet, uint32_t source, uint32_t number,
                                   uint32_t applied, uint64_t session) {
+    tug_packet_end_run(packet);
     struct tug_packet_header header = {.magic = TUG_PACKET_MAGIC,
                                        .version = TUG_PACKET_VERSION,
                                        .flags = number != 0 ? TUG_PACKET_REQUESTS : 0,
@@ -211,7 +292,7 @@ static inline void tug_packet_end(struct tug_packet *packet, uint32_t source, ui
 /* ---- reading ---- */
 
 /* A record as read: words[] and data point into the packet. An AGAIN reads as a WRITE, whose words
- * are the reader's. */
+ * are the reader's; the words of a RUN are those of the WRITE before it, length is its count. */
 struct tug_record {
     uint8_t kind;
     uint8_t sub;
@@ -237,8 +318,8 @@ enum tug_packet_fault {
     TUG_PACKET_SESSION, /* of another context */
     TUG_PACKET_SOURCE,  /* a source that is not there */
     TUG_PACKET_LENGTH,  /* a record goes beyond the packet, or bytes are left */
-    TUG_PACKET_KIND,    /* a record of no kind, a request in a packet without number, or an AGAIN
-                           before any WRITE */
+    TUG_PACKET_KIND,    /* a record of no kind, a request in a packet without number, an AGAIN or
+                           RUN before any WRITE, or a number and no requests */
     TUG_PACKET_WIDTH,   /* an atomic that does not exist */
     TUG_PACKET_STATUS,  /* a status that does not exist */
 };
@@ -275,6 +356,11 @@ static inline bool tug_packet_next(struct tug_packet_reader *reader, struct tug_
     record->tag = head->tag;
     record->words = (const uint64_t *)(head + 1);
     record->data = (const unsigned char *)(record->words + tug_record_words[head->kind]);
+    if (head->kind == TUG_RECORD_RUN) {
+        record->words = reader->base;
+        reader->next += tug_run_bytes(head->length, head->sub);
+        return true;
+    }
     if (head->kind == TUG_RECORD_WRITE)
         reader->base = record->words;
     reader->next += tug_record_bytes(head->kind, head->length);

@@ -8,6 +8,9 @@
  *   - when the answer to the one under way arrives (Nagle's rule, and self-clocking: the busier the
  *     peer, the more operations share a packet), and
  *   - on demand (fabric->flush_wanted).
+ * Writes and messages that only count, all with one counter, end together: the first of them in a
+ * packet bears the others, whose tags are free at once, and short writes among them share a record.
+ *
  * The peer's engine applies it while its program computes, and acknowledges packets, not
  * operations: one number in the header of whatever goes back. Failures and results are records of
  * their own and go ahead of it.
@@ -25,7 +28,8 @@
 
 #include "transport/packets/wire.h"
 
-#define TUG_STREAM_WINDOW 16
+/* 1 MiB of packets: a peer that computes looks seldom, and no more come before it has looked. */
+#define TUG_STREAM_WINDOW 128
 
 /* A packet is acknowledged at the end of the poll that took it; full ones, since more will come, so
  * many at a time, or by the first poll that finds no more. */
@@ -47,6 +51,8 @@ enum tug_packets_state {
     TUG_PACKETS_BULK,   /* announced, moves by itself */
     TUG_PACKETS_ENDING, /* over, but for a message that has its memory */
 };
+
+_Static_assert(TUG_CONTROL_MAX == TUG_RECORD_CONTROL_MOST, "a message fits its record");
 
 /* A message of a transport's own, waiting for room. */
 struct tug_control_message {
@@ -147,6 +153,11 @@ void tug_packets_reply(struct tug_packets *packets, struct tug_caller caller, in
 
 /* Takes an operation over. */
 void tug_packets_post(void *state, struct tug_operation *operation);
+
+/* A short write that only counts need not become an operation if it can go on where the last one to
+ * that peer has written. False: nothing happened, it must. */
+bool tug_packets_write_on(struct tug_packets *packets, uint32_t peer, uint64_t key, uint64_t offset,
+                          const void *data, size_t bytes, void *counter);
 
 /* Writes what waits into packets, as far as it goes. */
 void tug_stream_pump(struct tug_packets *packets, struct tug_stream *stream);

@@ -64,6 +64,9 @@ static void serve(struct tug_packets *packets, struct tug_stream *stream,
     case TUG_RECORD_CONTROL:
         take_control(packets, stream, record);
         return;
+    case TUG_RECORD_RUN:
+        applied.status = tug_apply_run(&fabric->memory, record);
+        break;
     default:
         applied = tug_apply(&fabric->memory, record);
     }

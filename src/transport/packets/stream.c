@@ -38,6 +38,15 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
 
 /* ---- sending ---- */
 
+static void add_unsent(struct tug_stream *stream, struct tug_buffer *buffer) {
+    buffer->next = NULL;
+    if (stream->unsent_first == NULL)
+        stream->unsent_first = buffer;
+    else
+        stream->unsent_last->next = buffer;
+    stream->unsent_last = buffer;
+}
+
 static void drain(struct tug_stream *stream) {
     while (stream->unsent_first != NULL) {
         struct tug_buffer *buffer = stream->unsent_first;
@@ -54,12 +63,7 @@ static void send(struct tug_packets *packets, struct tug_stream *stream, struct 
     tug_packet_end(&buffer->packet, packets->fabric->rank, tug_wire_number(number),
                    tug_wire_number(stream->applied), packets->fabric->session);
     tug_stat_add(TUG_STAT_PACKETS, 1);
-    buffer->next = NULL;
-    if (stream->unsent_first == NULL)
-        stream->unsent_first = buffer;
-    else
-        stream->unsent_last->next = buffer;
-    stream->unsent_last = buffer;
+    add_unsent(stream, buffer);
     drain(stream);
     if (stream->unsent_first != NULL)
         tug_stream_touch(packets, stream);
@@ -117,23 +121,53 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
 
 /* ---- losing a peer ---- */
 
+static void fail_list(struct tug_fabric *fabric, uint32_t first) {
+    for (uint32_t tag = first; tag != TUG_NO_TAG; tag = fabric->operations[tag].next)
+        fabric->operations[tag].status = TUG_ERR_PEER;
+    tug_fabric_complete_list(fabric, first);
+}
+
+/* What is in packets. */
+static void fail_sent(struct tug_packets *packets, struct tug_stream *stream) {
+    uint32_t open = stream->open_first;
+    stream->open_first = stream->open_last = TUG_NO_TAG;
+    for (; stream->acked < stream->number; packets->unacked--) {
+        stream->acked++;
+        fail_list(packets->fabric, stream->sent_first[stream->acked % TUG_STREAM_WINDOW]);
+    }
+    fail_list(packets->fabric, open);
+}
+
+/* Request packets that have not gone yet stay here. Answers go: one may be the refusal. */
+static void drop_unsent(struct tug_stream *stream) {
+    struct tug_buffer *buffer = stream->unsent_first;
+    stream->unsent_first = NULL;
+    while (buffer != NULL) {
+        struct tug_buffer *next = buffer->next;
+        if (((const struct tug_packet_header *)buffer->memory)->number != 0)
+            tug_pool_give(&stream->wire->pool, buffer);
+        else
+            add_unsent(stream, buffer);
+        buffer = next;
+    }
+}
+
 /* Everything that was to be done there fails, now and later. */
 void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     struct tug_fabric *fabric = packets->fabric;
     stream->lost = true;
-    packets->unacked -= stream->number - stream->acked;
-    stream->acked = stream->number;
+    fail_sent(packets, stream);
     tug_bulk_drop(packets, stream->peer);
     if (stream->requests != NULL)
         tug_pool_give(&stream->wire->pool, stream->requests);
     stream->requests = NULL;
+    drop_unsent(stream);
     while (stream->control_first != NULL) {
         struct tug_control_message *message = stream->control_first;
         stream->control_first = message->next;
         free(message);
     }
     stream->waiting_first = TUG_NO_TAG;
-    stream->open_first = TUG_NO_TAG;
     for (uint32_t tag = 0; tag < fabric->noperations; tag++) {
         struct tug_operation *operation = &fabric->operations[tag];
         if (operation->kind == TUG_OPERATION_NONE || operation->scratch == 0 ||

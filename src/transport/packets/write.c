@@ -14,10 +14,25 @@ enum fit {
     LATER,   /* too much is under way */
 };
 
-/* All of it is in packets; the acknowledgement of the open one completes it. */
+/* The operation under whose tag a write or message goes whose data are all in its record: the last
+ * one of the open packet if it can end with that, or itself. */
+static inline struct tug_operation *bearer(struct tug_fabric *fabric,
+                                           const struct tug_stream *stream,
+                                           struct tug_operation *operation) {
+    struct tug_operation *last = &fabric->operations[stream->open_last];
+    return stream->open_last != TUG_NO_TAG && tug_fabric_joins(fabric, operation, last) ? last
+                                                                                        : operation;
+}
+
+/* All of it is in packets; the acknowledgement of the open one completes the bearer. */
 static enum fit written(struct tug_fabric *fabric, struct tug_stream *stream,
-                        struct tug_operation *operation) {
+                        struct tug_operation *operation, struct tug_operation *bearer) {
+    if (bearer != operation) {
+        tug_fabric_join(fabric, operation, bearer);
+        return FITS;
+    }
     operation->scratch = TUG_PACKETS_SENT;
+    operation->left = 0;
     tug_fabric_line_up(fabric, &stream->open_first, &stream->open_last, operation);
     tug_fabric_local(operation);
     return FITS;
@@ -27,16 +42,25 @@ static enum fit written(struct tug_fabric *fabric, struct tug_stream *stream,
 static enum fit write_write(struct tug_fabric *fabric, struct tug_stream *stream,
                             struct tug_operation *operation) {
     struct tug_packet *packet = &stream->requests->packet;
-    uint32_t tag = tug_fabric_tag(fabric, operation);
-    if (tug_packet_again_fits(packet, operation->key, operation->offset, tag, operation->bytes) &&
-        tug_packet_has_room(packet, TUG_RECORD_AGAIN, operation->bytes)) {
-        uint64_t *place = tug_packet_add_again(packet, operation->offset, tag, operation->bytes);
-        tug_packet_data(place, tug_operation_data(operation), operation->bytes);
-        return written(fabric, stream, operation);
+    struct tug_operation *under = /* what is short is copied when it is started */
+        operation->local == NULL ? bearer(fabric, stream, operation) : operation;
+    uint32_t tag = tug_fabric_tag(fabric, under);
+    if (tug_packet_is_near(packet, operation->key, operation->offset, operation->bytes)) {
+        if (under != operation && (tug_packet_runs(packet, operation->bytes) ||
+                                   tug_packet_begin_run(packet, tag, operation->bytes))) {
+            tug_packet_run_on(packet, operation->offset, operation->data, operation->bytes);
+            return written(fabric, stream, operation, under);
+        }
+        if (tug_packet_again_fits(packet, tag, operation->bytes)) {
+            uint64_t *place =
+                tug_packet_add_again(packet, operation->offset, tag, operation->bytes);
+            tug_packet_data(place, tug_operation_data(operation), operation->bytes);
+            return written(fabric, stream, operation, under);
+        }
     }
     size_t empty = packet->capacity - sizeof(struct tug_packet_header);
     size_t most = tug_record_bytes(TUG_RECORD_WRITE, 0);
-    size_t room = packet->capacity - packet->used;
+    size_t room = tug_packet_room(packet);
     size_t piece = operation->left;
     if (room < tug_record_bytes(TUG_RECORD_WRITE, piece)) {
         if (room < empty / 2)
@@ -49,7 +73,7 @@ static enum fit write_write(struct tug_fabric *fabric, struct tug_stream *stream
     words[1] = packet->offset = operation->offset + moved;
     tug_packet_data(words + 2, tug_operation_data(operation) + moved, piece);
     operation->left -= piece;
-    return operation->left > 0 ? PARTLY : written(fabric, stream, operation);
+    return operation->left > 0 ? PARTLY : written(fabric, stream, operation, under);
 }
 
 /* operation->left: bytes that have not come; operand: those asked for. */
@@ -102,11 +126,12 @@ static enum fit write_message(struct tug_fabric *fabric, struct tug_stream *stre
     unsigned kind = call ? TUG_RECORD_CALL : TUG_RECORD_AM;
     if (!tug_packet_has_room(packet, kind, operation->bytes))
         return NO_ROOM;
-    uint64_t *words = tug_packet_add(packet, kind, operation->op, tug_fabric_tag(fabric, operation),
+    struct tug_operation *under = call ? operation : bearer(fabric, stream, operation);
+    uint64_t *words = tug_packet_add(packet, kind, operation->op, tug_fabric_tag(fabric, under),
                                      operation->bytes);
     tug_packet_data(words, tug_operation_data(operation), operation->bytes);
     if (!call)
-        return written(fabric, stream, operation);
+        return written(fabric, stream, operation, under);
     operation->scratch = TUG_PACKETS_SENT; /* its answer completes it */
     tug_fabric_local(operation);
     return FITS;
@@ -248,4 +273,21 @@ void tug_packets_post(void *state, struct tug_operation *operation) {
     tug_stream_pump(packets, stream);
     if (!tug_settings.aggregate)
         tug_stream_flush(packets, stream, true);
+}
+
+bool tug_packets_write_on(struct tug_packets *packets, uint32_t peer, uint64_t key, uint64_t offset,
+                          const void *data, size_t bytes, void *counter) {
+    const struct tug_stream *stream = packets->streams[peer];
+    if (stream == NULL || stream->requests == NULL)
+        return false;
+    struct tug_packet *packet = &stream->requests->packet;
+    if (!tug_packet_runs(packet, bytes) || !tug_packet_is_near(packet, key, offset, bytes) ||
+        stream->waiting_first != TUG_NO_TAG || stream->number == stream->acked)
+        return false;
+    struct tug_operation *bearer = &packets->fabric->operations[stream->open_last];
+    if (bearer->on_complete.d != counter)
+        return false;
+    tug_packet_run_on(packet, offset, data, bytes);
+    bearer->left++;
+    return true;
 }

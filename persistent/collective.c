@@ -1,0 +1,372 @@
+#include "persistent/collective.h"
+
+#include <stdlib.h>
+
+#include "base/stats.h"
+#include "host/host.h"
+#include "persistent/bcast.h"
+#include "persistent/collective_private.h"
+#include "persistent/copy.h"
+#include "schedule/collectives.h"
+#include "transport/segment.h"
+#include "tugboat/tugboat.h"
+
+/* Messages from here on are worth more steps for less traffic. */
+#define LARGE_ON_NODE ((size_t)16384)
+#define LARGE_BETWEEN_NODES ((size_t)65536)
+#define SEGMENT_OF_PAIRS ((size_t)131072) /* what comes is reduced while the next comes */
+#define TREE_MOST ((size_t)4096)          /* of a rank's part: Gather and Scatter by a tree */
+
+/* ---- memory ---- */
+
+int tug_collective_reserve(struct collective *c, uint32_t nblocks) {
+    c->nareas = TUG_AREA_BLOCKS + nblocks;
+    c->areas = calloc(c->nareas, sizeof(*c->areas));
+    c->held = calloc(2 * (size_t)c->nareas, sizeof(*c->held));
+    c->held_for = c->held + c->nareas;
+    c->session.areas = c->areas;
+    return c->areas != NULL && c->held != NULL ? 0 : TUG_ERR_NO_MEMORY;
+}
+
+static bool is_named(MPI_Datatype type) {
+    int combiner = 0;
+    MPI_Count n[4];
+    return tug_host.Type_get_envelope_c(type, &n[0], &n[1], &n[2], &n[3], &combiner) ==
+               MPI_SUCCESS &&
+           combiner == MPI_COMBINER_NAMED;
+}
+
+static int hold(struct collective *c, MPI_Datatype type, MPI_Datatype *held) {
+    *held = type;
+    if (is_named(type))
+        return 0;
+    for (uint32_t i = 0; i < c->nheld; i++)
+        if (c->held_for[i] == type) {
+            *held = c->held[i];
+            return 0;
+        }
+    int error = tug_type_hold(type, &c->held[c->nheld]);
+    if (error)
+        return error;
+    *held = c->held[c->nheld];
+    c->held_for[c->nheld++] = type;
+    return 0;
+}
+
+int tug_collective_area(struct collective *c, uint32_t number, const void *base, MPI_Count count,
+                        MPI_Datatype type) {
+    struct tug_area_memory *area = &c->areas[number];
+    MPI_Count lb, extent, size;
+    tug_host.Type_get_extent_c(type, &lb, &extent);
+    tug_host.Type_size_c(type, &size);
+    *area = (struct tug_area_memory){.base = (unsigned char *)base,
+                                     .count = count,
+                                     .extent = (size_t)(count * extent),
+                                     .dense = tug_type_is_dense(type)};
+    return hold(c, type, &area->type);
+}
+
+void tug_collective_bytes(struct collective *c, uint32_t area, void *base, size_t element_bytes) {
+    c->areas[area] = (struct tug_area_memory){.base = base,
+                                              .type = MPI_BYTE,
+                                              .count = (MPI_Count)element_bytes,
+                                              .extent = element_bytes,
+                                              .dense = true};
+}
+
+static int give_scratch(struct collective *c) {
+    size_t bytes = (size_t)c->session.schedule.scratch * c->areas[TUG_AREA_SCRATCH].extent;
+    c->memory = calloc(1, bytes + 1); /* what is between the parts of pairs goes along */
+    c->areas[TUG_AREA_SCRATCH].base = c->memory;
+    return c->memory != NULL ? 0 : TUG_ERR_NO_MEMORY;
+}
+
+/* ---- what is compiled ---- */
+
+static size_t size_of(MPI_Datatype type) {
+    MPI_Count size = 0;
+    tug_host.Type_size_c(type, &size);
+    return (size_t)size;
+}
+
+static bool on_one_node(const struct collective *c) {
+    return c->session.team->nnodes == 1;
+}
+
+/* Channels for segments of so many bytes, if there is anybody to share them with. */
+static void need_channel(struct collective *c, size_t segment_bytes) {
+    const struct tug_places *places = &c->session.team->places;
+    uint32_t most = 1;
+    for (uint32_t n = 0; n < places->nnodes; n++) {
+        uint32_t size = tug_places_node_size(places, n);
+        most = size > most ? size : most;
+    }
+    if (most > 1)
+        c->needs = (struct tug_channel_needs){
+            .slot_bytes = segment_bytes > TUG_SLOT_INLINE ? segment_bytes : 0, .rings = most};
+}
+
+static int compile_reduction(struct collective *c, const struct tug_collective *call,
+                             const struct tug_reduce_plan *plan) {
+    const struct tug_team *team = c->session.team;
+    struct tug_schedule *schedule = &c->session.schedule;
+    uint32_t rank = (uint32_t)team->rank;
+    uint64_t *counts = NULL;
+    int error;
+    switch (call->kind) {
+    case TUG_COLLECTIVE_REDUCE:
+        return tug_compile_reduce(schedule, &team->places, plan, rank);
+    case TUG_COLLECTIVE_ALLREDUCE:
+        return tug_compile_allreduce(schedule, &team->places, plan, rank);
+    case TUG_COLLECTIVE_SCAN:
+    case TUG_COLLECTIVE_EXSCAN:
+        return tug_compile_scan(schedule, &team->places, plan, call->kind == TUG_COLLECTIVE_EXSCAN,
+                                rank);
+    default:
+        counts = malloc((size_t)team->nranks * sizeof(*counts));
+        if (counts == NULL)
+            return TUG_ERR_NO_MEMORY;
+        for (uint32_t r = 0; r < (uint32_t)team->nranks; r++)
+            counts[r] = call->receive.counts.items != NULL
+                            ? (uint64_t)tug_list_at(&call->receive.counts, r)
+                            : (uint64_t)call->receive.count;
+        error = tug_compile_reduce_scatter(schedule, &team->places, plan, counts, rank);
+        free(counts);
+        return error;
+    }
+}
+
+/* Predefined operations are ours; the program's are the host's to call, on plain elements only: a
+ * channel carries all bytes of an element. */
+static int set_operation(struct collective *c, const struct tug_collective *call, bool *commutes) {
+    int flag = 0;
+    c->session.op = call->op;
+    c->session.reduction = tug_reduction_find(call->op, call->receive.type);
+    *commutes = true;
+    if (c->session.reduction != NULL)
+        return 0;
+    bool predefined = tug_handle_is_predefined((uint32_t)call->op);
+    if (!tug_type_is_dense(call->receive.type) || (!predefined && !call->runs_user_code))
+        return TUG_ERR_UNSUPPORTED;
+    if (tug_host.Op_commutative(call->op, &flag) != MPI_SUCCESS)
+        return TUG_ERR_MPI;
+    *commutes = flag;
+    return 0;
+}
+
+/* Areas of single elements: plain ones, or pairs, whose gaps are nobody's. */
+static int set_reduction_areas(struct collective *c, const struct tug_collective *call) {
+    const void *output = call->receive.buffer;
+    const void *input = call->send.buffer == MPI_IN_PLACE ? output : call->send.buffer;
+    int error = 0;
+    for (uint32_t a = TUG_AREA_INPUT; a <= TUG_AREA_SCRATCH && !error; a++) {
+        error =
+            tug_collective_area(c, a, a == TUG_AREA_OUTPUT ? output : input, 1, call->receive.type);
+        c->areas[a].dense = true;
+    }
+    return error;
+}
+
+static int prepare_reduction(struct collective *c, const struct tug_collective *call) {
+    const struct tug_team *team = c->session.team;
+    struct tug_reduce_plan plan = {.elements = (uint64_t)call->receive.count,
+                                   .root = (uint32_t)call->root,
+                                   .in_place = call->send.buffer == MPI_IN_PLACE};
+    int error = tug_collective_reserve(c, 0);
+    if (!error)
+        error = set_operation(c, call, &plan.commutes);
+    if (!error)
+        error = set_reduction_areas(c, call);
+    if (error)
+        return error;
+    size_t extent = c->areas[TUG_AREA_OUTPUT].extent;
+    c->bytes = plan.elements * extent;
+    plan.large = c->bytes >= (on_one_node(c) ? LARGE_ON_NODE : LARGE_BETWEEN_NODES);
+    bool scatters = call->kind == TUG_COLLECTIVE_REDUCE_SCATTER ||
+                    call->kind == TUG_COLLECTIVE_REDUCE_SCATTER_BLOCK;
+    size_t segment = scatters ? SEGMENT_OF_PAIRS : tug_segment_for(team, c->bytes);
+    plan.segment = extent > 0 && segment > extent ? segment / extent : 1;
+    c->token = c->bytes << 3 | (uint64_t)plan.large << 1 | plan.commutes;
+    if (call->kind == TUG_COLLECTIVE_REDUCE || call->kind == TUG_COLLECTIVE_ALLREDUCE)
+        need_channel(c, plan.segment < plan.elements ? plan.segment * extent : c->bytes);
+    error = compile_reduction(c, call, &plan);
+    return error ? error : give_scratch(c);
+}
+
+static int prepare_allgather(struct collective *c, const struct tug_collective *call) {
+    const struct tug_team *team = c->session.team;
+    bool in_place = call->send.buffer == MPI_IN_PLACE;
+    size_t part = (size_t)call->receive.count * size_of(call->receive.type);
+    bool dense =
+        tug_type_is_dense(call->receive.type) && (in_place || tug_type_is_dense(call->send.type));
+    if (!tug_all_agree(team->comm, dense))
+        return tug_collective_blocks(c, call);
+    int error = tug_collective_reserve(c, 0);
+    if (error)
+        return error;
+    struct tug_gather_plan plan = {
+        .elements = part, .segment = tug_segment_for(team, part), .in_place = in_place};
+    tug_collective_bytes(c, TUG_AREA_INPUT, (void *)call->send.buffer, 1);
+    tug_collective_bytes(c, TUG_AREA_OUTPUT, (void *)call->receive.buffer, 1);
+    c->bytes = part;
+    c->token = (uint64_t)part << 3 | 1;
+    need_channel(c, part < plan.segment ? part : plan.segment);
+    return tug_compile_allgather(&c->session.schedule, &team->places, &plan, (uint32_t)team->rank);
+}
+
+/* Gather and Scatter of small parts: a part is an element. */
+static int prepare_tree(struct collective *c, const struct tug_collective *call) {
+    const struct tug_team *team = c->session.team;
+    bool gathers = call->kind == TUG_COLLECTIVE_GATHER;
+    bool root = team->rank == call->root;
+    const struct tug_side *everywhere = gathers ? &call->send : &call->receive;
+    const struct tug_side *at_root = gathers ? &call->receive : &call->send;
+    bool in_place = root && everywhere->buffer == MPI_IN_PLACE;
+    const struct tug_side *any = root ? at_root : everywhere;
+    size_t part = (size_t)any->count * size_of(any->type);
+    if (part > TREE_MOST || part == 0)
+        return tug_collective_blocks(c, call);
+    int error = tug_collective_reserve(c, 0);
+    if (!error && !in_place)
+        error = tug_collective_area(c, gathers ? TUG_AREA_INPUT : TUG_AREA_OUTPUT,
+                                    everywhere->buffer, everywhere->count, everywhere->type);
+    if (!error && root)
+        error = tug_collective_area(c, gathers ? TUG_AREA_OUTPUT : TUG_AREA_INPUT, at_root->buffer,
+                                    at_root->count, at_root->type);
+    if (error)
+        return error;
+    struct tug_gather_plan plan = {
+        .elements = 1, .root = (uint32_t)call->root, .in_place = in_place};
+    tug_collective_bytes(c, TUG_AREA_SCRATCH, NULL, part);
+    c->bytes = part;
+    c->token = (uint64_t)part << 3 | 2;
+    error =
+        gathers
+            ? tug_compile_gather(&c->session.schedule, &team->places, &plan, (uint32_t)team->rank)
+            : tug_compile_scatter(&c->session.schedule, &team->places, &plan, (uint32_t)team->rank);
+    return error ? error : give_scratch(c);
+}
+
+static int prepare_barrier(struct collective *c) {
+    const struct tug_team *team = c->session.team;
+    int error = tug_collective_reserve(c, 0);
+    need_channel(c, 0);
+    return error ? error
+                 : tug_compile_barrier(&c->session.schedule, &team->places, (uint32_t)team->rank);
+}
+
+static int prepare_schedule(struct collective *c, const struct tug_collective *call) {
+    switch (call->kind) {
+    case TUG_COLLECTIVE_BARRIER:
+        return prepare_barrier(c);
+    case TUG_COLLECTIVE_REDUCE:
+    case TUG_COLLECTIVE_ALLREDUCE:
+    case TUG_COLLECTIVE_SCAN:
+    case TUG_COLLECTIVE_EXSCAN:
+    case TUG_COLLECTIVE_REDUCE_SCATTER:
+    case TUG_COLLECTIVE_REDUCE_SCATTER_BLOCK:
+        return prepare_reduction(c, call);
+    case TUG_COLLECTIVE_ALLGATHER:
+        return prepare_allgather(c, call);
+    case TUG_COLLECTIVE_GATHER:
+    case TUG_COLLECTIVE_SCATTER:
+        return prepare_tree(c, call);
+    default:
+        return tug_collective_blocks(c, call);
+    }
+}
+
+/* ---- the request ---- */
+
+static bool advance(struct tug_job *job, bool *done) {
+    struct collective *c = (struct collective *)job;
+    bool moved = tug_session_advance(&c->session, done);
+    if (*done)
+        c->request.error = c->session.error;
+    return moved;
+}
+
+static void start(struct tug_request *request) {
+    struct collective *c = (struct collective *)request;
+    tug_stat_add(TUG_STAT_BYTES, c->bytes);
+    tug_session_start(&c->session);
+}
+
+static void collective_free(struct collective *c) {
+    tug_session_fini(&c->session);
+    for (uint32_t i = 0; i < c->nheld; i++)
+        tug_host.Type_free(&c->held[i]);
+    if (c->host != MPI_REQUEST_NULL)
+        tug_host.Request_free(&c->host);
+    free(c->held);
+    free(c->areas);
+    free(c->memory);
+    free(c);
+}
+
+static void destroy(struct tug_request *request) {
+    struct collective *c = (struct collective *)request;
+    if (c->session.channel != NULL)
+        tug_channel_release(c->session.team, c->session.channel);
+    collective_free(c);
+}
+
+/* All that this rank can prepare alone. */
+static int prepare(struct collective *c, const struct tug_collective *call) {
+    int error = prepare_schedule(c, call);
+    if (error)
+        return error;
+    c->session.streams = c->bytes >= tug_copy_cache_share(c->session.team->node_size);
+    error = tug_session_init(&c->session);
+    if (error)
+        return error;
+    c->request.job.advance = advance;
+    c->request.start = start;
+    c->request.destroy = destroy;
+    return tug_request_register(&c->request);
+}
+
+/* The host's request goes, unless the program's operation needs somebody to hold it. */
+static void settle_host(struct collective *c, MPI_Request *host) {
+    if (c->session.op != 0 && c->session.reduction == NULL)
+        c->host = *host;
+    else
+        tug_host.Request_free(host);
+}
+
+int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
+                          struct tug_request **request) {
+    int inter = 0;
+    struct tug_team *team;
+    if (tug_host.Comm_test_inter(call->comm, &inter) != MPI_SUCCESS || inter)
+        return TUG_ERR_UNSUPPORTED;
+    int error = tug_team_get(call->comm, &team);
+    if (error)
+        return error;
+    struct collective *c = calloc(1, sizeof(*c));
+    struct tug_channel_needs needs = {0};
+    bool willing = false;
+    if (c != NULL) {
+        c->session.team = team;
+        c->request.comm = call->comm;
+        c->host = MPI_REQUEST_NULL;
+        willing = prepare(c, call) == 0;
+        needs = c->needs;
+    }
+    struct tug_channel *channel;
+    uint64_t token = c != NULL ? c->token << 5 | call->kind : 0;
+    error = tug_channel_take(team, &needs, token, willing, &channel);
+    if (error) {
+        if (willing)
+            tug_request_release(&c->request);
+        else if (c != NULL)
+            collective_free(c);
+        return error;
+    }
+    c->session.channel = channel;
+    if (team->bells != NULL && !c->session.polls)
+        c->request.job.bell = tug_team_bell(team, team->node_rank);
+    settle_host(c, host);
+    *request = &c->request;
+    return 0;
+}

@@ -1,0 +1,76 @@
+/* Persistent collectives other than the broadcast: from MPI's arguments to a session.
+ *
+ * Init works out what every block of data is (areas), has the schedule compiled and takes a
+ * channel; start and completion are the request's. Reductions and Allgather use the node's channels
+ * and need data that is plain bytes; what MPI has to describe, and all that is not the same for all
+ * ranks, travels as blocks between ranks (collective_blocks.c).
+ */
+#ifndef TUG_PERSISTENT_COLLECTIVE_H
+#define TUG_PERSISTENT_COLLECTIVE_H
+
+#include <mpi.h>
+#include <stdbool.h>
+
+#include "persistent/request.h"
+
+enum tug_collective_kind {
+    TUG_COLLECTIVE_BARRIER,
+    TUG_COLLECTIVE_REDUCE,
+    TUG_COLLECTIVE_ALLREDUCE,
+    TUG_COLLECTIVE_SCAN,
+    TUG_COLLECTIVE_EXSCAN,
+    TUG_COLLECTIVE_REDUCE_SCATTER_BLOCK,
+    TUG_COLLECTIVE_REDUCE_SCATTER,
+    TUG_COLLECTIVE_ALLGATHER,
+    TUG_COLLECTIVE_ALLGATHERV,
+    TUG_COLLECTIVE_GATHER,
+    TUG_COLLECTIVE_GATHERV,
+    TUG_COLLECTIVE_SCATTER,
+    TUG_COLLECTIVE_SCATTERV,
+    TUG_COLLECTIVE_ALLTOALL,
+    TUG_COLLECTIVE_ALLTOALLV,
+    TUG_COLLECTIVE_ALLTOALLW,
+    TUG_COLLECTIVE_NEIGHBOR_ALLGATHER,
+    TUG_COLLECTIVE_NEIGHBOR_ALLGATHERV,
+    TUG_COLLECTIVE_NEIGHBOR_ALLTOALL,
+    TUG_COLLECTIVE_NEIGHBOR_ALLTOALLV,
+    TUG_COLLECTIVE_NEIGHBOR_ALLTOALLW,
+};
+
+/* A list of the program's: int, or what the large-count calls take. */
+struct tug_list {
+    const void *items; /* NULL: no list */
+    bool large;
+};
+
+#define TUG_LIST(array)                                                                            \
+    { (array), sizeof(*(array)) > sizeof(int) }
+
+/* One side of a collective as the program describes it. */
+struct tug_side {
+    const void *buffer; /* MPI_IN_PLACE among others */
+    MPI_Count count;    /* of every block, without a list */
+    MPI_Datatype type;
+    struct tug_list counts;
+    struct tug_list displs;    /* in elements; with types in bytes; without: block after block */
+    const MPI_Datatype *types; /* or NULL: type */
+};
+
+struct tug_collective {
+    enum tug_collective_kind kind;
+    struct tug_side send, receive; /* reductions: receive, and send.buffer */
+    MPI_Op op;
+    int root;
+    MPI_Comm comm;
+    bool runs_user_code; /* the engine may call the program's operations on any thread */
+};
+
+/* Collective over the communicator, after the host has accepted the same arguments: *host is its
+ * request, which remains the caller's on failure. On success it is freed, or kept for as long as
+ * the operation has to live, and *request is registered and inactive, on all ranks. Otherwise, on
+ * all ranks alike, a TUG_ERR_* and nothing is left behind: TUG_ERR_UNSUPPORTED, TUG_ERR_INVALID (a
+ * rank's part cannot be done), TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
+int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
+                          struct tug_request **request);
+
+#endif

@@ -1,0 +1,268 @@
+/* Collectives whose data goes as blocks from rank to rank.
+ *
+ * A block of nothing is not sent: both ends know, since MPI wants the sizes at both ends alike. All
+ * ranks order their messages by how far sender and receiver are apart, so that with few under way
+ * somebody's next message is always awaited. */
+#include <stdlib.h>
+
+#include "host/host.h"
+#include "persistent/collective_private.h"
+#include "schedule/collectives.h"
+#include "tugboat/tugboat.h"
+
+#define RING_LEAST ((size_t)65536) /* bytes of all parts of an Allgatherv that goes round */
+
+struct ordered {
+    struct tug_message message;
+    uint32_t distance, turn;
+};
+
+struct blocks {
+    struct collective *c;
+    const struct tug_collective *call;
+    uint32_t rank, n;
+    uint32_t nblocks, nsends, nreceives;
+    struct ordered *sends, *receives;
+    size_t bytes; /* of what this rank sends */
+};
+
+static size_t size_of(MPI_Datatype type) {
+    MPI_Count size = 0;
+    tug_host.Type_size_c(type, &size);
+    return (size_t)size;
+}
+
+static size_t bytes_of(const struct blocks *b, uint32_t block) {
+    const struct tug_area_memory *area = &b->c->areas[TUG_AREA_BLOCKS + block];
+    return (size_t)area->count * size_of(area->type);
+}
+
+/* The i-th block of a side becomes the next of ours. */
+static int add_block(struct blocks *b, const struct tug_side *side, uint32_t i) {
+    MPI_Datatype type = side->types != NULL ? side->types[i] : side->type;
+    MPI_Count count = side->counts.items != NULL ? tug_list_at(&side->counts, i) : side->count;
+    MPI_Count lb, extent;
+    tug_host.Type_get_extent_c(type, &lb, &extent);
+    MPI_Count at = side->displs.items == NULL
+                       ? (MPI_Count)i * count * extent
+                       : tug_list_at(&side->displs, i) * (side->types != NULL ? 1 : extent);
+    return tug_collective_area(b->c, TUG_AREA_BLOCKS + b->nblocks++,
+                               (const unsigned char *)side->buffer + at, count, type);
+}
+
+static void add_send(struct blocks *b, uint32_t to, uint32_t block) {
+    if (bytes_of(b, block) == 0)
+        return;
+    b->bytes += bytes_of(b, block);
+    b->sends[b->nsends] = (struct ordered){{to, block}, (to + b->n - b->rank) % b->n, b->nsends};
+    b->nsends++;
+}
+
+static void add_receive(struct blocks *b, uint32_t from, uint32_t block) {
+    if (bytes_of(b, block) == 0)
+        return;
+    b->receives[b->nreceives] =
+        (struct ordered){{from, block}, (b->rank + b->n - from) % b->n, b->nreceives};
+    b->nreceives++;
+}
+
+static int compare(const void *left, const void *right) {
+    const struct ordered *a = left, *b = right;
+    if (a->distance != b->distance)
+        return a->distance < b->distance ? -1 : 1;
+    return a->turn < b->turn ? -1 : a->turn > b->turn;
+}
+
+/* ---- who sends what to whom ---- */
+
+/* Rooted: parts of the root's side to or from all, and the others' one part. */
+static int describe_rooted(struct blocks *b, bool gathers) {
+    const struct tug_side *all = gathers ? &b->call->receive : &b->call->send;
+    const struct tug_side *one = gathers ? &b->call->send : &b->call->receive;
+    bool in_place = one->buffer == MPI_IN_PLACE;
+    uint32_t root = (uint32_t)b->call->root;
+    void (*add_ones)(struct blocks *, uint32_t, uint32_t) = gathers ? add_send : add_receive;
+    void (*add_alls)(struct blocks *, uint32_t, uint32_t) = gathers ? add_receive : add_send;
+    int error = 0;
+    if (!in_place) {
+        error = add_block(b, one, 0);
+        if (!error)
+            add_ones(b, root, b->nblocks - 1);
+    }
+    for (uint32_t r = 0; b->rank == root && r < b->n && !error; r++) {
+        if (r == root && in_place)
+            continue;
+        error = add_block(b, all, r);
+        if (!error)
+            add_alls(b, r, b->nblocks - 1);
+    }
+    return error;
+}
+
+/* A block to and from each rank. In place what is sent is what is received into. */
+static int describe_alltoall(struct blocks *b) {
+    bool in_place = b->call->send.buffer == MPI_IN_PLACE;
+    int error = 0;
+    for (uint32_t r = 0; r < b->n && !error; r++) {
+        error = add_block(b, &b->call->receive, r);
+        if (!error)
+            add_receive(b, r, b->nblocks - 1);
+        if (!error && !in_place)
+            error = add_block(b, &b->call->send, r);
+        if (!error)
+            add_send(b, r, b->nblocks - 1);
+    }
+    return error;
+}
+
+/* Every rank's block is everybody's: blocks by rank, and the rank's own as it is sent. */
+static int describe_allgather(struct blocks *b) {
+    bool in_place = b->call->send.buffer == MPI_IN_PLACE;
+    int error = 0;
+    for (uint32_t r = 0; r < b->n && !error; r++)
+        error = add_block(b, &b->call->receive, r);
+    if (!error && !in_place)
+        error = add_block(b, &b->call->send, 0);
+    for (uint32_t r = 0; r < b->n && !error; r++) {
+        if (r == b->rank && in_place)
+            continue;
+        add_receive(b, r, r);
+        add_send(b, r, in_place ? b->rank : b->n);
+    }
+    return error;
+}
+
+static int describe_neighbours(struct blocks *b, const struct tug_neighbours *neighbours,
+                               bool one_for_all) {
+    int error = one_for_all ? add_block(b, &b->call->send, 0) : 0;
+    for (int i = 0; i < neighbours->nout && !error; i++) {
+        if (!one_for_all)
+            error = add_block(b, &b->call->send, (uint32_t)i);
+        if (!error && neighbours->out[i] != MPI_PROC_NULL)
+            add_send(b, (uint32_t)neighbours->out[i], one_for_all ? 0 : b->nblocks - 1);
+    }
+    uint32_t first = b->nblocks;
+    for (int i = 0; i < neighbours->nin && !error; i++)
+        error = add_block(b, &b->call->receive, (uint32_t)i);
+    for (int i = 0; i < neighbours->nin && !error; i++) {
+        int in = neighbours->crossed ? neighbours->nin - 1 - i : i;
+        if (neighbours->in[in] != MPI_PROC_NULL)
+            add_receive(b, (uint32_t)neighbours->in[in], first + (uint32_t)in);
+    }
+    return error;
+}
+
+static int describe(struct blocks *b, const struct tug_neighbours *neighbours) {
+    switch (b->call->kind) {
+    case TUG_COLLECTIVE_GATHER:
+    case TUG_COLLECTIVE_GATHERV:
+        return describe_rooted(b, true);
+    case TUG_COLLECTIVE_SCATTER:
+    case TUG_COLLECTIVE_SCATTERV:
+        return describe_rooted(b, false);
+    case TUG_COLLECTIVE_ALLTOALL:
+    case TUG_COLLECTIVE_ALLTOALLV:
+    case TUG_COLLECTIVE_ALLTOALLW:
+        return describe_alltoall(b);
+    case TUG_COLLECTIVE_ALLGATHER:
+    case TUG_COLLECTIVE_ALLGATHERV:
+        return describe_allgather(b);
+    case TUG_COLLECTIVE_NEIGHBOR_ALLGATHER:
+    case TUG_COLLECTIVE_NEIGHBOR_ALLGATHERV:
+        return describe_neighbours(b, neighbours, true);
+    default:
+        return describe_neighbours(b, neighbours, false);
+    }
+}
+
+/* ---- compiling ---- */
+
+/* Memory for what is sent in place, as plain bytes: blocks behind all others. */
+static int put_aside(struct blocks *b) {
+    unsigned char *at = b->c->memory = malloc(b->bytes + 1);
+    if (at == NULL)
+        return TUG_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < b->nsends; i++) {
+        size_t bytes = bytes_of(b, b->sends[i].message.block);
+        tug_collective_bytes(b->c, TUG_AREA_BLOCKS + b->nblocks + i, at, bytes);
+        at += bytes;
+    }
+    return 0;
+}
+
+static int compile_exchange(struct blocks *b, bool in_place) {
+    const struct tug_team *team = b->c->session.team;
+    struct tug_message *messages = malloc((b->nsends + b->nreceives + 1) * sizeof(*messages));
+    if (messages == NULL)
+        return TUG_ERR_NO_MEMORY;
+    qsort(b->sends, b->nsends, sizeof(*b->sends), compare);
+    qsort(b->receives, b->nreceives, sizeof(*b->receives), compare);
+    for (uint32_t i = 0; i < b->nsends; i++)
+        messages[i] = b->sends[i].message;
+    for (uint32_t i = 0; i < b->nreceives; i++)
+        messages[b->nsends + i] = b->receives[i].message;
+    struct tug_exchange_plan plan = {.sends = messages,
+                                     .receives = messages + b->nsends,
+                                     .nsends = b->nsends,
+                                     .nreceives = b->nreceives,
+                                     .in_place = in_place,
+                                     .staging = b->nblocks};
+    int error = in_place ? put_aside(b) : 0;
+    if (!error)
+        error = tug_compile_exchange(&b->c->session.schedule, &team->places, &plan,
+                                     (uint32_t)team->rank);
+    free(messages);
+    return error;
+}
+
+static bool is_allgather(const struct tug_collective *call) {
+    return call->kind == TUG_COLLECTIVE_ALLGATHER || call->kind == TUG_COLLECTIVE_ALLGATHERV;
+}
+
+static bool is_alltoall(const struct tug_collective *call) {
+    return call->kind == TUG_COLLECTIVE_ALLTOALL || call->kind == TUG_COLLECTIVE_ALLTOALLV ||
+           call->kind == TUG_COLLECTIVE_ALLTOALLW;
+}
+
+static int compile(struct blocks *b, const struct tug_neighbours *neighbours) {
+    const struct tug_team *team = b->c->session.team;
+    bool in_place = b->call->send.buffer == MPI_IN_PLACE;
+    int error = describe(b, neighbours);
+    if (error)
+        return error;
+    b->c->bytes = b->bytes;
+    size_t total = 0;
+    for (uint32_t r = 0; is_allgather(b->call) && r < b->n; r++)
+        total += bytes_of(b, r);
+    if (total >= RING_LEAST)
+        return tug_compile_ring(&b->c->session.schedule, &team->places, in_place,
+                                (uint32_t)team->rank);
+    return compile_exchange(b, in_place && is_alltoall(b->call));
+}
+
+int tug_collective_blocks(struct collective *c, const struct tug_collective *call) {
+    struct blocks b = {.c = c,
+                       .call = call,
+                       .rank = (uint32_t)c->session.team->rank,
+                       .n = (uint32_t)c->session.team->nranks};
+    struct tug_neighbours neighbours = {0};
+    uint32_t most = b.n + 1; /* sends or receives */
+    int error = 0;
+    if (call->kind >= TUG_COLLECTIVE_NEIGHBOR_ALLGATHER) {
+        error = tug_neighbours_get(call->comm, &neighbours);
+        most = (uint32_t)(neighbours.nin + neighbours.nout) + 1;
+    }
+    if (!error)
+        error = tug_collective_reserve(c, 3 * most);
+    b.sends = calloc(2 * (size_t)most, sizeof(*b.sends));
+    if (b.sends == NULL && !error)
+        error = TUG_ERR_NO_MEMORY;
+    if (!error) {
+        b.receives = b.sends + most;
+        error = compile(&b, &neighbours);
+    }
+    free(b.sends);
+    free(neighbours.in);
+    free(neighbours.out);
+    return error;
+}

@@ -1,0 +1,305 @@
+#include "pmpi/blocking.h"
+
+#include <stdlib.h>
+
+#include "host/host.h"
+#include "pmpi/circle.h"
+#include "pmpi/shim.h"
+
+/* ---- requests ---- */
+
+/* A request that is being waited for. */
+struct pending {
+    MPI_Request *request;
+    MPI_Status *status;
+    int error;
+    bool over; /* a look has completed it: no second look */
+};
+
+static bool is_over(void *argument) {
+    struct pending *pending = argument;
+    int flag = 0;
+    if (!pending->over) {
+        pending->error = tug_host.Test(pending->request, &flag, pending->status);
+        pending->over = flag || pending->error != MPI_SUCCESS;
+    }
+    return pending->over;
+}
+
+int tug_blocking_wait(MPI_Request *request, MPI_Status *status) {
+    struct pending pending = {request, status, MPI_SUCCESS, false};
+    tug_engine_wait(is_over, &pending, TUG_HOST_NAP_NS);
+    return pending.error;
+}
+
+/* Requests that a call is about to wait for. */
+struct expected {
+    int n;
+    const MPI_Request *requests;
+    bool all;  /* or any */
+    int first; /* all: those before are complete */
+};
+
+/* Looks without taking anything. An error, as of a handle that is plainly none, is for the host's
+ * own call to report, once. */
+static bool is_complete(MPI_Request request) {
+    int flag = 0;
+    return !tug_handle_is((uint32_t)request, TUG_HANDLE_REQUEST) ||
+           tug_host.Request_get_status(request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag;
+}
+
+static bool has_come(void *argument) {
+    struct expected *expected = argument;
+    if (expected->all) {
+        while (expected->first < expected->n && is_complete(expected->requests[expected->first]))
+            expected->first++;
+        return expected->first == expected->n;
+    }
+    bool active = false;
+    for (int i = 0; i < expected->n; i++) {
+        if (expected->requests[i] == MPI_REQUEST_NULL)
+            continue;
+        active = true;
+        if (is_complete(expected->requests[i]))
+            return true;
+    }
+    return !active;
+}
+
+void tug_blocking_until(int n, const MPI_Request requests[], bool all) {
+    if (!TUG_UNLIKELY(tug_engine_wants_help()) || n <= 0 || requests == NULL)
+        return;
+    struct expected expected = {n, requests, all, 0};
+    tug_engine_wait(has_come, &expected, TUG_HOST_NAP_NS);
+}
+
+/* ---- collectives ---- */
+
+void tug_blocking_meet(MPI_Comm comm) {
+    MPI_Request request;
+    if (tug_circle_has(comm) && tug_host.Ibarrier(comm, &request) == MPI_SUCCESS)
+        (void)tug_blocking_wait(&request, MPI_STATUS_IGNORE);
+}
+
+#define WITH_REQUEST(...) (__VA_ARGS__, &request)
+
+/* The call's nonblocking twin, waited for from outside. */
+#define TWIN(Twin, arguments)                                                                      \
+    ({                                                                                             \
+        MPI_Request request;                                                                       \
+        int started = tug_host.Twin WITH_REQUEST arguments;                                        \
+        started == MPI_SUCCESS ? tug_blocking_wait(&request, MPI_STATUS_IGNORE) : started;         \
+    })
+
+#define TUG_CALL_COLLECTIVE(Name, Twin, parameters, arguments)                                     \
+    int tug_shim_##Name parameters {                                                               \
+        if (tug_circle_has(comm))                                                                  \
+            return TWIN(Twin, arguments);                                                          \
+        return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
+    }
+
+/* True for functions of the program's. A handle that is none is the host's to report. */
+static bool is_programs(MPI_Op op) {
+    const uint32_t builtin = 1;
+    return (uint32_t)op >> 30 > builtin;
+}
+
+#define TUG_CALL_REDUCTION(Name, Twin, parameters, arguments)                                      \
+    int tug_shim_##Name parameters {                                                               \
+        if (tug_circle_has(comm) && !is_programs(op))                                              \
+            return TWIN(Twin, arguments);                                                          \
+        tug_blocking_meet(comm);                                                                   \
+        return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
+    }
+
+#define TUG_CALL_MEETING(Name, on, parameters, arguments)                                          \
+    int tug_shim_##Name parameters {                                                               \
+        tug_blocking_meet(on);                                                                     \
+        return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
+    }
+
+/* ---- point to point ---- */
+
+#define TUG_CALL_SENDING(Name, Twin, parameters, arguments)                                        \
+    int tug_shim_##Name parameters {                                                               \
+        if (TUG_UNLIKELY(tug_engine_wants_help()))                                                 \
+            return TWIN(Twin, arguments);                                                          \
+        return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
+    }
+
+#include "host/calls.def"
+
+/* A message that is being waited for. */
+struct arrival {
+    int source, tag;
+    MPI_Comm comm;
+    MPI_Message *message; /* NULL: it is only looked for */
+    MPI_Status *status;
+    int error;
+    bool over;
+};
+
+static bool has_arrived(void *argument) {
+    struct arrival *a = argument;
+    int flag = 0;
+    if (!a->over) {
+        a->error = a->message == NULL
+                       ? tug_host.Iprobe(a->source, a->tag, a->comm, &flag, a->status)
+                       : tug_host.Improbe(a->source, a->tag, a->comm, &flag, a->message, a->status);
+        a->over = flag || a->error != MPI_SUCCESS;
+    }
+    return a->over;
+}
+
+static int probe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
+    struct arrival arrival = {source, tag, comm, message, status, MPI_SUCCESS, false};
+    tug_engine_wait(has_arrived, &arrival, TUG_HOST_NAP_NS);
+    return arrival.error;
+}
+
+int tug_shim_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
+    if (TUG_UNLIKELY(tug_engine_wants_help()))
+        return probe(source, tag, comm, NULL, status);
+    return TUG_INSIDE_HOST(tug_host.Probe(source, tag, comm, status));
+}
+
+int tug_shim_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
+    if (TUG_UNLIKELY(tug_engine_wants_help()) && message != NULL)
+        return probe(source, tag, comm, message, status);
+    return TUG_INSIDE_HOST(tug_host.Mprobe(source, tag, comm, message, status));
+}
+
+/* Where a message is to go. */
+struct place {
+    void *buffer;
+    MPI_Count count;
+    MPI_Datatype type;
+};
+
+static bool fits(const struct place *place, const MPI_Status *envelope) {
+    MPI_Count size, bytes;
+    return tug_handle_is((uint32_t)place->type, TUG_HANDLE_DATATYPE) &&
+           tug_host.Type_size_c(place->type, &size) == MPI_SUCCESS &&
+           tug_host.Get_count_c(envelope, MPI_BYTE, &bytes) == MPI_SUCCESS &&
+           bytes <= size * place->count;
+}
+
+/* The message is there. A request reports what goes wrong through the handler of MPI_COMM_WORLD, a
+ * blocking call through the communicator's: what does not fit is the host's own call to receive. */
+static int take(const struct place *place, const struct arrival *arrival, MPI_Status *status) {
+    MPI_Request request;
+    if (!fits(place, arrival->status))
+        return tug_host.Recv_c(place->buffer, place->count, place->type, arrival->source,
+                               arrival->tag, arrival->comm, status);
+    int error = tug_host.Irecv_c(place->buffer, place->count, place->type, arrival->source,
+                                 arrival->tag, arrival->comm, &request);
+    return error == MPI_SUCCESS ? tug_blocking_wait(&request, status) : error;
+}
+
+/* Reports arguments with which nothing can be received. */
+static int check(const struct place *place, int source, int tag, MPI_Comm comm) {
+    MPI_Request request;
+    int error =
+        tug_host.Recv_init_c(place->buffer, place->count, place->type, source, tag, comm, &request);
+    return error == MPI_SUCCESS ? tug_host.Request_free(&request) : error;
+}
+
+static int receive(const struct place *place, int source, int tag, MPI_Comm comm,
+                   MPI_Status *status) {
+    if (source == MPI_PROC_NULL)
+        return tug_host.Recv_c(place->buffer, place->count, place->type, source, tag, comm, status);
+    MPI_Status envelope;
+    struct arrival arrival = {source, tag, comm, NULL, &envelope, MPI_SUCCESS, false};
+    if (!has_arrived(&arrival)) {
+        int error = check(place, source, tag, comm);
+        if (error != MPI_SUCCESS)
+            return error;
+        tug_engine_wait(has_arrived, &arrival, TUG_HOST_NAP_NS);
+    }
+    return arrival.error == MPI_SUCCESS ? take(place, &arrival, status) : arrival.error;
+}
+
+#define RECV(Name, count_t)                                                                        \
+    int tug_shim_##Name(void *buf, count_t count, MPI_Datatype datatype, int source, int tag,      \
+                        MPI_Comm comm, MPI_Status *status) {                                       \
+        if (TUG_UNLIKELY(tug_engine_wants_help()))                                                 \
+            return receive(&(struct place){buf, count, datatype}, source, tag, comm, status);      \
+        return TUG_INSIDE_HOST(tug_host.Name(buf, count, datatype, source, tag, comm, status));    \
+    }
+RECV(Recv, int)
+RECV(Recv_c, MPI_Count)
+
+#define MRECV(Name, Twin, count_t)                                                                 \
+    int tug_shim_##Name(void *buf, count_t count, MPI_Datatype datatype, MPI_Message *message,     \
+                        MPI_Status *status) {                                                      \
+        MPI_Request request;                                                                       \
+        if (!TUG_UNLIKELY(tug_engine_wants_help()))                                                \
+            return TUG_INSIDE_HOST(tug_host.Name(buf, count, datatype, message, status));          \
+        int error = tug_host.Twin(buf, count, datatype, message, &request);                        \
+        return error == MPI_SUCCESS ? tug_blocking_wait(&request, status) : error;                 \
+    }
+MRECV(Mrecv, Imrecv, int)
+MRECV(Mrecv_c, Imrecv_c, MPI_Count)
+
+/* The send is under way while the message is waited for. */
+static int exchange(const struct place *from, int dest, int sendtag, const struct place *to,
+                    int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
+    MPI_Request request;
+    int error = check(to, source, recvtag, comm);
+    if (error == MPI_SUCCESS)
+        error =
+            tug_host.Isend_c(from->buffer, from->count, from->type, dest, sendtag, comm, &request);
+    if (error != MPI_SUCCESS)
+        return error;
+    error = receive(to, source, recvtag, comm, status);
+    int sent = tug_blocking_wait(&request, MPI_STATUS_IGNORE);
+    return error == MPI_SUCCESS ? sent : error;
+}
+
+#define SENDRECV(Name, count_t)                                                                    \
+    int tug_shim_##Name(const void *sendbuf, count_t sendcount, MPI_Datatype sendtype, int dest,   \
+                        int sendtag, void *recvbuf, count_t recvcount, MPI_Datatype recvtype,      \
+                        int source, int recvtag, MPI_Comm comm, MPI_Status *status) {              \
+        const struct place from = {(void *)sendbuf, sendcount, sendtype};                          \
+        const struct place to = {recvbuf, recvcount, recvtype};                                    \
+        if (TUG_UNLIKELY(tug_engine_wants_help()))                                                 \
+            return exchange(&from, dest, sendtag, &to, source, recvtag, comm, status);             \
+        return TUG_INSIDE_HOST(tug_host.Name(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, \
+                                             recvcount, recvtype, source, recvtag, comm, status)); \
+    }
+SENDRECV(Sendrecv, int)
+SENDRECV(Sendrecv_c, MPI_Count)
+
+/* What is in the buffer, packed; to be freed. NULL without memory, and for what cannot be packed:
+ * the host reports it. */
+static void *pack(const struct place *place, MPI_Comm comm, MPI_Count *bytes) {
+    if (place->count < 0 || !tug_handle_is((uint32_t)place->type, TUG_HANDLE_DATATYPE) ||
+        tug_host.Pack_size_c(place->count, place->type, comm, bytes) != MPI_SUCCESS)
+        return NULL;
+    void *packed = malloc(*bytes > 0 ? (size_t)*bytes : 1);
+    MPI_Count end = 0;
+    if (packed != NULL && tug_host.Pack_c(place->buffer, place->count, place->type, packed, *bytes,
+                                          &end, comm) == MPI_SUCCESS) {
+        *bytes = end;
+        return packed;
+    }
+    free(packed);
+    return NULL;
+}
+
+#define REPLACE(Name, count_t)                                                                     \
+    int tug_shim_##Name(void *buf, count_t count, MPI_Datatype datatype, int dest, int sendtag,    \
+                        int source, int recvtag, MPI_Comm comm, MPI_Status *status) {              \
+        const struct place to = {buf, count, datatype};                                            \
+        struct place from = {.type = MPI_PACKED};                                                  \
+        if (TUG_UNLIKELY(tug_engine_wants_help()))                                                 \
+            from.buffer = pack(&to, comm, &from.count);                                            \
+        if (from.buffer == NULL)                                                                   \
+            return TUG_INSIDE_HOST(tug_host.Name(buf, count, datatype, dest, sendtag, source,      \
+                                                 recvtag, comm, status));                          \
+        int error = exchange(&from, dest, sendtag, &to, source, recvtag, comm, status);            \
+        free(from.buffer);                                                                         \
+        return error;                                                                              \
+    }
+REPLACE(Sendrecv_replace, int)
+REPLACE(Sendrecv_replace_c, MPI_Count)

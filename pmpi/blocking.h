@@ -1,0 +1,49 @@
+/* Waiting for the host's operations without keeping others waiting.
+ *
+ * A thread that waits inside the host turns in its progress loop and keeps the host's one lock
+ * busy: the engine's thread, which has peers to answer through the same host, hardly gets at it. So
+ * while the engine wants help (tug_engine_wants_help) a call that waits in the host is done in
+ * another form: the nonblocking twin is started and looked at from outside, and in between this
+ * thread drives the engine, yields its core, and sleeps. As for the program, it is the blocking
+ * call: data, status and errors are the same. Without that need it is the host's own call.
+ *
+ * Collective calls choose their form alike on all ranks, see circle.h. Those without a twin, and
+ * reductions by the program's functions, which are called by the program's thread, meet before
+ * they enter the host: nobody waits long there for another's arrival.
+ *
+ * Any thread that may call MPI; never the engine's.
+ */
+#ifndef TUG_PMPI_BLOCKING_H
+#define TUG_PMPI_BLOCKING_H
+
+#include <mpi.h>
+#include <stdbool.h>
+
+#include "engine/engine.h"
+
+#define TUG_HOST_NAP_NS 20000 /* longest sleep of who waits for the host, which rings no bell */
+
+/* A call that may wait inside the host; while a window is open the engine is told of it. */
+#define TUG_INSIDE_HOST(call)                                                                      \
+    ({                                                                                             \
+        bool attended = __builtin_expect(tug_engine_attended(), 0);                                \
+        if (attended)                                                                              \
+            tug_engine_host_begin();                                                               \
+        int result = (call);                                                                       \
+        if (attended)                                                                              \
+            tug_engine_host_end();                                                                 \
+        result;                                                                                    \
+    })
+
+/* MPI_Wait on a request of the host's, from outside. */
+int tug_blocking_wait(MPI_Request *request, MPI_Status *status);
+
+/* Returns when a wait of the host for all, or any, of its requests would not have to wait.
+ * Completes none of them. At once if the engine wants no help. */
+void tug_blocking_until(int n, const MPI_Request requests[], bool all);
+
+/* Before a collective call that waits inside the host: returns when all ranks of the communicator
+ * have come, or at once if the call need not be polite. */
+void tug_blocking_meet(MPI_Comm comm);
+
+#endif

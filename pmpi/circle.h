@@ -1,0 +1,45 @@
+/* Circles: communicators on which every rank knows that waiting ranks are wanted.
+ *
+ * A blocking collective call and its nonblocking twin do not meet: whoever puts one in place of the
+ * other must do so on all ranks of the communicator alike, and what one rank sees of its own engine
+ * does not tell what the others do. But a window between nodes is made by all ranks of its
+ * communicator together. That communicator's group becomes a circle, for as long as it or such a
+ * window lives, and these communicators are inside:
+ *
+ * - the circle's own, always: MPI orders the collective calls on one communicator;
+ * - any other whose ranks are all in the circle, if no rank has several threads in MPI: a program
+ *   that ordered two collective calls differently on two ranks might wait for ever, and is wrong.
+ *
+ * Any thread.
+ */
+#ifndef TUG_PMPI_CIRCLE_H
+#define TUG_PMPI_CIRCLE_H
+
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct tug_circle;
+
+/* The circle of a communicator, which is not in force yet if it is new. Collective over the
+ * communicator; the same answer on all ranks: NULL if one has no memory for it. */
+struct tug_circle *tug_circle_of(MPI_Comm comm);
+
+/* A window has been made / freed by all ranks of the circle. */
+void tug_circle_enter(struct tug_circle *circle);
+void tug_circle_leave(struct tug_circle *circle);
+
+extern _Atomic unsigned tug_circles_in_force;
+bool tug_circle_covers(MPI_Comm comm);
+
+/* True on every rank of the communicator, or on none. Local; false for what is no communicator. */
+static inline bool tug_circle_has(MPI_Comm comm) {
+    return __builtin_expect(atomic_load_explicit(&tug_circles_in_force, memory_order_relaxed) > 0 &&
+                                tug_circle_covers(comm),
+                            0);
+}
+
+/* MPI is about to end: no collective call follows that would ask. */
+void tug_circle_finalize(void);
+
+#endif
