@@ -87,10 +87,10 @@ static void choose(struct bcast *bcast, uint32_t root,
     const struct tug_places *places = &bcast->team->places;
     struct tug_tuner *tuner = &bcast->tuner;
     struct tug_candidate all[TUG_CANDIDATES_MOST];
-    struct tug_message message = {.elements = bcast->bytes,
-                                  .element_bytes = 1,
-                                  .root = root,
-                                  .segment_bytes = tug_settings.segment_bytes};
+    struct tug_broadcast message = {.elements = bcast->bytes,
+                                    .element_bytes = 1,
+                                    .root = root,
+                                    .segment_bytes = tug_settings.segment_bytes};
     uint32_t n = 0;
     if (parameters != NULL && places->nnodes > 1 && bcast->bytes > 0)
         n = tug_model_choose(places, &message, parameters, all);
