@@ -54,7 +54,7 @@ static const struct {
 } units[] = {
     [MICROSECONDS] = {0, 1e9, false, "a time in microseconds, 0 to 1e9"},
     [GIGABYTES_PER_SECOND] = {1e-6, 1e6, false, "a bandwidth in GB/s, 1e-6 to 1e6"},
-    [COUNT] = {1, 65536, true, "a whole number, 1 to 65536"},
+    [COUNT] = {1, 1024, true, "a whole number, 1 to 1024"},
     [BYTES] = {1024, 1073741824, true, "bytes, 1024 to 1073741824"},
     [FLAG] = {0, 1, true, "0 or 1"},
 };
