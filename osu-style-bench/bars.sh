@@ -102,13 +102,41 @@ figure() {
     echo
 }
 
+# crowd TITLE PROGRAM ARGUMENTS...: 4 ranks, meant for 2 cores, do at least half of what 2 do, both under the tug. The
+# column is mups; rows are KEY/RANKS/...
+crowd() {
+    local title=$1 program=$2 round ranks output rows
+    shift 2
+    for ((round = 0; round < rounds; round++)); do
+        for ranks in 2 4; do
+            output+=$(env "${environment[@]}" timeout 120 "$build/bin/tugboat" run "$mpiexec" -n "$ranks" \
+                "$bench/$program" --csv --validate "$@")$'\n'
+        done
+    done
+    rows=$(medians mups <<<"$output")
+    echo "# $title: 4 ranks against 2, mups, medians of $rounds rounds"
+    awk '
+        { split($1, key, "/"); rate[key[1], key[2]] = $2; kinds[key[1]] }
+        END {
+            for (kind in kinds) {
+                four = rate[kind, 4]; two = rate[kind, 2]
+                printf "  %-12s %g of %g\n", kind, four, two
+                missed += !(two > 0 && four >= two / 2); n++
+            }
+            exit n == 0 || missed > 0
+        }' <<<"$rows" || { echo "bars: $title: 4 ranks do less than half of what 2 do" >&2; nmissed=$((nmissed + 1)); }
+    echo
+}
+
 bar "target computes" 2 truly_passive -- '*<=500'
 bar "both ranks compute" 2 truly_passive --busy-origin -- '*<=500'
+bar "target computes, MPI_Win_create" 2 truly_passive --window create -- '*/8<=50'
 environment=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
 bar "target computes, TCP" 2 truly_passive -- '*/8<=500' '*/1048576<=3000'
 bar "both ranks compute, TCP" 2 truly_passive --busy-origin -- '*/8<=500' '*/1048576<=3000'
 environment=()
 bar "put rate" 2 put_rate_threads -- 'put/*>=2'
+bar "put rate, MPI_Win_create" 2 put_rate_threads --window create -- 'put/*>=4'
 bar "fetch_and_op rate" 2 put_rate_threads --op fetch_and_op -- 'fetch_and_op/*>=4'
 bar "broadcast, 2 ranks" 2 bcast_init_sizes -- '8>=0.9' '262144>=2.5' '2097152>=2.5' '16777216>=2'
 bar "broadcast, 4 ranks" 4 bcast_init_sizes -- '8>=10' '2097152>=20'
@@ -116,7 +144,12 @@ bar "broadcast, 4 ranks" 4 bcast_init_sizes -- '8>=10' '2097152>=20'
 bar "updates of random words" 2 gups -- 'allocate/*>=5' 'create/*>=4'
 environment=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self" TUGBOAT_RMA=packet)
 bar "updates of random words, packets over TCP" 2 gups -- '*>=50'
+bar "put rate, packets over TCP" 2 put_rate_threads -- 'put/*>=100'
+bar "accumulate rate, packets over TCP" 2 put_rate_threads --op accumulate -- 'accumulate/*>=50'
+environment=(MPIR_CVAR_NOLOCAL=1) # over TCP jobs of 4 ranks of the host's hang now and then
+crowd "updates with a flush for each, packets between nodes" gups --batch 1
 environment=()
+crowd "updates with a flush for each" gups --batch 1
 
 figure "latency that the engine adds, mapped memory" added_ns llcl_latency --sizes 8 -- '*/mapped/8<=20'
 figure "time inside the call, mapped memory" engine_ns llcl_overhead -- '*/mapped<=30'

@@ -26,6 +26,8 @@
 struct bcast {
     struct tug_request request; /* first: the engine's job is its first */
     struct tug_staging staging;
+    MPI_Datatype
+        plain_type; /* predefined, and the buffer lies as it is: MPI_DATATYPE_NULL if not */
     struct tug_area_memory areas[TUG_AREA_BLOCKS];
     struct tug_team *team;
     struct tug_channel *channel;
@@ -85,10 +87,10 @@ static void choose(struct bcast *bcast, uint32_t root,
     const struct tug_places *places = &bcast->team->places;
     struct tug_tuner *tuner = &bcast->tuner;
     struct tug_candidate all[TUG_CANDIDATES_MOST];
-    struct tug_message message = {.elements = bcast->bytes,
-                                  .element_bytes = 1,
-                                  .root = root,
-                                  .segment_bytes = tug_settings.segment_bytes};
+    struct tug_broadcast message = {.elements = bcast->bytes,
+                                    .element_bytes = 1,
+                                    .root = root,
+                                    .segment_bytes = tug_settings.segment_bytes};
     uint32_t n = 0;
     if (parameters != NULL && places->nnodes > 1 && bcast->bytes > 0)
         n = tug_model_choose(places, &message, parameters, all);
@@ -219,6 +221,39 @@ static void set_area(struct bcast *bcast, enum tug_area area, unsigned char *bas
         .base = base, .type = MPI_BYTE, .count = 1, .extent = 1, .dense = true};
 }
 
+/* Runs work on what is staged now. */
+static void use_staging(struct bcast *bcast) {
+    bool staged = bcast->staging.type != MPI_DATATYPE_NULL;
+    set_area(bcast, TUG_AREA_OUTPUT, bcast->staging.bytes);
+    for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++) {
+        struct tug_session *session = &bcast->sessions[i];
+        session->staging = staged ? &bcast->staging : NULL;
+        /* what is staged is unpacked at once: it had better be in the cache */
+        session->streams = !staged && bcast->bytes >= tug_copy_cache_share(bcast->team->node_size);
+    }
+}
+
+int tug_bcast_rebind(struct tug_request *request, void *buffer, MPI_Count count,
+                     MPI_Datatype datatype) {
+    struct bcast *bcast = (struct bcast *)request;
+    struct tug_staging staging;
+    if (bcast->plain_type == datatype) {
+        bcast->staging.bytes = bcast->staging.buffer = buffer;
+        set_area(bcast, TUG_AREA_OUTPUT, buffer);
+        return MPI_SUCCESS;
+    }
+    int error = tug_staging_init(&staging, buffer, count, datatype);
+    if (error)
+        return error == TUG_ERR_NO_MEMORY ? MPI_ERR_NO_MEM : MPI_ERR_TYPE;
+    staging.packs = bcast->staging.packs;
+    tug_staging_fini(&bcast->staging);
+    bcast->staging = staging;
+    use_staging(bcast);
+    bool plain = staging.type == MPI_DATATYPE_NULL && tug_handle_is_predefined((uint32_t)datatype);
+    bcast->plain_type = plain ? datatype : MPI_DATATYPE_NULL;
+    return MPI_SUCCESS;
+}
+
 static int prepare_session(struct bcast *bcast, uint32_t candidate) {
     struct tug_session *session = &bcast->sessions[candidate];
     int error =
@@ -226,12 +261,8 @@ static int prepare_session(struct bcast *bcast, uint32_t candidate) {
                           &bcast->tuner.candidates[candidate].plan, (uint32_t)bcast->team->rank);
     if (error)
         return error;
-    bool staged = bcast->staging.type != MPI_DATATYPE_NULL;
     session->team = bcast->team;
     session->areas = bcast->areas;
-    session->staging = staged ? &bcast->staging : NULL;
-    /* what is staged is unpacked at once: it had better be in the cache */
-    session->streams = !staged && bcast->bytes >= tug_copy_cache_share(bcast->team->node_size);
     return tug_session_init(session);
 }
 
@@ -248,6 +279,7 @@ static int prepare(struct bcast *bcast, void *buffer, MPI_Count count, MPI_Datat
     choose(bcast, (uint32_t)root, parameters);
     for (uint32_t i = 0; i < bcast->tuner.ncandidates && !error; i++)
         error = prepare_session(bcast, i);
+    use_staging(bcast);
     if (!error && bcast->tuner.ncandidates > 1)
         error = tug_agreement_init(&bcast->agreement, bcast->team, TUG_CANDIDATES_MOST);
     if (error)
@@ -319,6 +351,7 @@ int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int r
     if (bcast != NULL) {
         bcast->team = team;
         bcast->staging.type = MPI_DATATYPE_NULL;
+        bcast->plain_type = MPI_DATATYPE_NULL;
         bcast->request.comm = comm;
         willing = prepare(bcast, buffer, count, datatype, root, parameters) == 0;
         needs = needs_of(bcast);

@@ -1,10 +1,9 @@
-/* Persistent broadcast: init compiles a schedule for this rank, start hands it to the engine.
+/* Persistent broadcast: init compiles schedules for this rank, start hands one to the engine.
  *
- * Inside a node the node's first holder of the data (the root, or the node's leader) publishes
- * segments into a ring in shared memory; the other local ranks collect them, overlapped. Between
- * nodes the segments are relayed along a chain of nodes (bucket relay; Morie et al., section 4) by
- * the host's two-sided calls on the team's private communicator; a segment is passed on and
- * published as soon as it has arrived.
+ * How the message goes from node to node and from rank to rank inside of them is the model's choice
+ * (model/choose.h), and after some twenty runs that of what was measured (model/tuner.h): schedules
+ * of all candidates are compiled by init (schedule/bcast.h) and run by sessions. Data that is not
+ * contiguous is staged.
  */
 #ifndef TUG_PERSISTENT_BCAST_H
 #define TUG_PERSISTENT_BCAST_H
@@ -19,6 +18,11 @@
  * left behind: TUG_ERR_UNSUPPORTED (an inter-communicator), TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
                      struct tug_request **request);
+
+/* The next run is on another buffer, with a message of the same size. An inactive request's. 0 or
+ * an error class of MPI. */
+int tug_bcast_rebind(struct tug_request *request, void *buffer, MPI_Count count,
+                     MPI_Datatype datatype);
 
 /* Bytes in a segment of a collective that goes through channels, unless TUGBOAT_SEGMENT says. Where
  * ranks take turns on the cores, a longer ring saves more turns than the cache saves time.

@@ -16,6 +16,7 @@
 #include "persistent/copy.h"
 #include "persistent/session.h"
 #include "schedule/bcast.h"
+#include "transport/segment.h"
 #include "tugboat/tugboat.h"
 
 #define SLEEP_NS 200000
@@ -23,7 +24,8 @@
 #define SEGMENT_CROWDED 262144
 #define TINY 64
 #define RUNS_MOST 64
-#define BURST 16 /* messages of a stream */
+#define BURST 8 /* messages of a stream */
+#define RINGFULS 8
 
 struct effort {
     uint64_t point_ns;   /* for each size, if it takes long */
@@ -42,7 +44,8 @@ struct calibration {
     struct tug_channel *channel;
     struct tug_places node; /* the largest node, as if it were all */
     uint32_t node_number;
-    unsigned char *buffer;
+    unsigned char *buffer; /* effort->bytes_most */
+    uint64_t walked;       /* between nodes: what comes next in it */
     uint64_t segment;
     struct tug_model_parameters *parameters;
 };
@@ -84,22 +87,31 @@ static double typical_s(uint64_t *times_ns, unsigned n) {
 
 /* ---- inside a node ---- */
 
-/* A broadcast from one of the node's ranks, as a session of its own kind. */
-static int open_session(const struct calibration *c, uint32_t root, uint64_t bytes,
-                        uint64_t segment, struct tug_area_memory areas[TUG_AREA_BLOCKS],
+/* A broadcast to rehearse. With two roots the first two ranks broadcast in turn, each when it has
+ * the other's: that is how long a run takes. With one the first broadcasts all the time: that is
+ * how much goes through. */
+struct rehearsal {
+    uint32_t roots;
+    uint64_t bytes, segment;
+    unsigned runs; /* that are timed together: a root alone can be a ring ahead of the others */
+    struct tug_session sessions[2];
+    double seconds; /* of one run, on the first rank */
+};
+
+#define REHEARSALS_MOST (2 + TUG_COPY_SPEEDS)
+
+static int open_session(const struct calibration *c, const struct rehearsal *rehearsal,
+                        uint32_t root, const struct tug_area_memory *areas,
                         struct tug_session *session) {
     const struct tug_bcast_plan plan = {.algorithm = TUG_CHAIN,
                                         .phases = TUG_RELAY,
                                         .root = root,
-                                        .elements = bytes,
-                                        .segment = segment};
-    *session = (struct tug_session){.team = c->team,
-                                    .channel = c->channel,
-                                    .areas = areas,
-                                    .streams = bytes >= tug_copy_cache_share(c->team->node_size)};
-    for (int a = 0; a < TUG_AREA_BLOCKS; a++)
-        areas[a] = (struct tug_area_memory){
-            .base = c->buffer, .type = MPI_BYTE, .count = 1, .extent = 1, .dense = true};
+                                        .elements = rehearsal->bytes,
+                                        .segment = rehearsal->segment};
+    session->team = c->team;
+    session->channel = c->channel;
+    session->areas = areas;
+    session->streams = rehearsal->bytes >= tug_copy_cache_share(c->team->node_size);
     int error =
         tug_compile_bcast(&session->schedule, &c->node, &plan, (uint32_t)c->team->node_rank);
     return error ? error : tug_session_init(session);
@@ -116,72 +128,84 @@ static void run(struct tug_session *session) {
             relax(&backoff);
 }
 
-/* Seconds of one run, on the first rank of the node. With two roots the first two ranks broadcast
- * in turn, each when it has the other's: that is how long a run takes. With one the first
- * broadcasts all the time: that is how much goes through. */
-static int time_inside(const struct calibration *c, uint32_t roots, uint64_t bytes,
-                       uint64_t segment, double *seconds) {
-    struct tug_session sessions[2] = {0};
-    struct tug_area_memory areas[TUG_AREA_BLOCKS];
+static void rehearse(const struct calibration *c, struct rehearsal *rehearsal) {
     uint64_t times[RUNS_MOST];
     unsigned n = 0;
-    int error = 0;
-    for (uint32_t root = 0; root < roots && !error; root++)
-        error = open_session(c, root, bytes, segment, areas, &sessions[root]);
+    unsigned char *last_byte = &c->buffer[rehearsal->bytes - 1];
     uint64_t begun = tug_clock_ns();
-    /* the last byte of a run says whether there is another: rank 0 has seen the clock */
-    for (bool more = !error; more; n++) {
+    /* the last byte says whether these are the last: the first rank looks at the clock */
+    for (bool more = true; more; n++) {
         uint64_t start = tug_clock_ns();
         bool last =
             n + 1 == RUNS_MOST || (n >= c->effort->runs && start - begun > c->effort->point_ns);
         if (c->team->node_rank == 0)
-            c->buffer[bytes - 1] = !last;
-        run(&sessions[0]);
-        more = c->buffer[bytes - 1];
-        if (roots > 1)
-            run(&sessions[1]);
-        times[n] = (tug_clock_ns() - start) / roots;
+            *last_byte = !last;
+        for (unsigned i = 0; i < rehearsal->runs; i++)
+            for (uint32_t root = 0; root < rehearsal->roots; root++)
+                run(&rehearsal->sessions[root]);
+        more = *last_byte;
+        times[n] = tug_clock_ns() - start;
     }
-    *seconds = n > 1 ? typical_s(times + 1, n - 1) : 0; /* the first touches the memory */
-    tug_session_fini(&sessions[0]);
-    tug_session_fini(&sessions[1]);
-    return error;
+    double all_s = n > 1 ? typical_s(times + 1, n - 1) : 0; /* the first touches the memory */
+    rehearsal->seconds = all_s / rehearsal->runs / rehearsal->roots;
 }
 
 static double not_negative(double value) {
     return value > 0 ? value : 0;
 }
 
-/* Signals, tiny segments, and messages of growing size: what choose by is one copy, so what
- * crowding adds, which the model adds again, is taken out. */
-static int measure_inside(const struct calibration *c) {
+/* From single ones, many tiny segments, and messages of growing size. What crowding adds is taken
+ * out: the model adds it again. */
+static void learn_inside(const struct calibration *c, const struct rehearsal *done, unsigned n) {
     struct tug_model_parameters *p = c->parameters;
     double crowd = (double)c->team->node_size / p->copiers;
-    double one, many, seconds;
     crowd = crowd > 1 ? crowd : 1;
-    int error = time_inside(c, 2, 8, 8, &one);
-    if (!error)
-        error = time_inside(c, 2, TINY * TINY, TINY, &many);
-    if (error)
-        return error;
-    p->inside.overhead_s = not_negative((many - one) / (TINY - 1)) / crowd;
-    p->inside.latency_s = not_negative(one - (1 + crowd) * p->inside.overhead_s);
+    p->inside.overhead_s = not_negative((done[1].seconds - done[0].seconds) / (TINY - 1)) / crowd;
+    p->inside.latency_s = not_negative(done[0].seconds - (1 + crowd) * p->inside.overhead_s);
     p->inside.gap_s = 0;
     p->ncopies = 0;
-    for (uint64_t bytes = c->segment; bytes <= c->effort->bytes_most; bytes *= 4) {
-        uint64_t segment = bytes / 4 < c->segment ? bytes / 4 : c->segment;
-        error = time_inside(c, 1, bytes, segment, &seconds);
-        if (error)
-            return error;
-        double copy_s = seconds / ((double)(bytes / segment) * crowd);
+    for (unsigned i = 2; i < n; i++) {
+        double copy_s = done[i].seconds / ((double)(done[i].bytes / done[i].segment) * crowd);
         /* where noise makes single segments slow, some of the time still is the copy's */
         double bare_s = copy_s - p->inside.overhead_s;
         bare_s = bare_s > copy_s / 4 ? bare_s : copy_s / 4;
-        p->copies[p->ncopies++] = (struct tug_copy_speed){bytes, bare_s / (double)segment};
+        p->copies[p->ncopies++] =
+            (struct tug_copy_speed){done[i].bytes, bare_s / (double)done[i].segment};
     }
     p->inside.byte_s = p->copies[0].byte_s;
     p->segment_most = c->segment;
-    return 0;
+}
+
+static int measure_inside(const struct calibration *c) {
+    struct rehearsal list[REHEARSALS_MOST] = {
+        {.roots = 2, .bytes = 8, .segment = 8, .runs = RINGFULS},
+        {.roots = 2, .bytes = (uint64_t)TINY * TINY, .segment = TINY, .runs = 1},
+    };
+    struct tug_area_memory areas[TUG_AREA_BLOCKS];
+    unsigned n = 2;
+    int error = 0;
+    for (int a = 0; a < TUG_AREA_BLOCKS; a++)
+        areas[a] = (struct tug_area_memory){
+            .base = c->buffer, .type = MPI_BYTE, .count = 1, .extent = 1, .dense = true};
+    for (uint64_t bytes = c->segment; bytes <= c->effort->bytes_most; bytes *= 4) {
+        uint64_t segment = bytes / 4 < c->segment ? bytes / 4 : c->segment;
+        unsigned runs = (unsigned)(RINGFULS * TUG_SEGMENT_SLOTS * segment / bytes);
+        list[n++] = (struct rehearsal){
+            .roots = 1, .bytes = bytes, .segment = segment, .runs = runs > 0 ? runs : 1};
+    }
+    for (unsigned i = 0; i < n; i++)
+        for (uint32_t root = 0; root < list[i].roots && !error; root++)
+            error = open_session(c, &list[i], root, areas, &list[i].sessions[root]);
+    if (!tug_all_agree(c->team->node_comm, !error))
+        error = TUG_ERR_NO_MEMORY;
+    for (unsigned i = 0; i < n && !error; i++)
+        rehearse(c, &list[i]);
+    for (unsigned i = 0; i < n; i++)
+        for (uint32_t root = 0; root < list[i].roots; root++)
+            tug_session_fini(&list[i].sessions[root]);
+    if (!error)
+        learn_inside(c, list, n);
+    return error;
 }
 
 /* ---- between nodes ---- */
@@ -200,17 +224,29 @@ static bool wait_for(MPI_Request *requests, unsigned n) {
     return true;
 }
 
-/* `n` messages to the other, or from it, `depth` of them under way. */
-static bool pass(const struct calibration *c, bool sends, int peer, uint64_t bytes, unsigned n) {
+/* The next of the buffer, from front to end and again: the data of a long message is in no cache.
+ */
+static unsigned char *walk(struct calibration *c, uint64_t bytes) {
+    if (c->walked + bytes > c->effort->bytes_most)
+        c->walked = 0;
+    c->walked += bytes;
+    return c->buffer + c->walked - bytes;
+}
+
+/* `n` messages to the other, or from it, as many under way as a session has; the first is at
+ * `first`. */
+static bool pass(struct calibration *c, bool sends, int peer, uint64_t bytes, unsigned n,
+                 unsigned char *first) {
     MPI_Request requests[TUG_SESSION_DEPTH];
     int tag = c->channel->index * TUG_CHANNEL_TAGS;
     for (unsigned i = 0; i < n; i++) {
         MPI_Request *request = &requests[i % TUG_SESSION_DEPTH];
         if (i >= TUG_SESSION_DEPTH && !wait_for(request, 1))
             return false;
-        int error = sends ? tug_host.Isend_c(c->buffer, (MPI_Count)bytes, MPI_BYTE, peer, tag,
+        unsigned char *data = i == 0 ? first : walk(c, bytes);
+        int error = sends ? tug_host.Isend_c(data, (MPI_Count)bytes, MPI_BYTE, peer, tag,
                                              c->team->comm, request)
-                          : tug_host.Irecv_c(c->buffer, (MPI_Count)bytes, MPI_BYTE, peer, tag,
+                          : tug_host.Irecv_c(data, (MPI_Count)bytes, MPI_BYTE, peer, tag,
                                              c->team->comm, request);
         if (error != MPI_SUCCESS)
             return false;
@@ -224,7 +260,7 @@ static bool pass(const struct calibration *c, bool sends, int peer, uint64_t byt
 
 /* The first two nodes' leaders send each other `n` messages in turn. Seconds of one way, on the
  * first. */
-static bool time_between(const struct calibration *c, int peer, uint64_t bytes, unsigned n,
+static bool time_between(struct calibration *c, int peer, uint64_t bytes, unsigned n,
                          double *seconds) {
     bool first = c->team->rank < peer;
     uint64_t times[RUNS_MOST];
@@ -234,12 +270,14 @@ static bool time_between(const struct calibration *c, int peer, uint64_t bytes, 
         uint64_t start = tug_clock_ns();
         bool last = runs + 1 == RUNS_MOST ||
                     (runs >= c->effort->runs && start - begun > c->effort->point_ns);
+        unsigned char *there = walk(c, bytes);
+        unsigned char *back = walk(c, bytes);
         if (first)
-            c->buffer[0] = !last;
-        if (!pass(c, first, peer, bytes, n))
+            there[0] = !last;
+        if (!pass(c, first, peer, bytes, n, there))
             return false;
-        more = c->buffer[0];
-        if (!pass(c, !first, peer, bytes, n))
+        more = there[0];
+        if (!pass(c, !first, peer, bytes, n, back))
             return false;
         times[runs] = (tug_clock_ns() - start) / 2;
     }
@@ -247,16 +285,19 @@ static bool time_between(const struct calibration *c, int peer, uint64_t bytes, 
     return true;
 }
 
-static int measure_between(const struct calibration *c, int peer) {
-    static const uint64_t sizes[] = {8, 1024, 4096, 16384, 65536, 262144};
-    struct tug_observation seen[2 * sizeof(sizes) / sizeof(sizes[0]) + 1];
+static int measure_between(struct calibration *c, int peer) {
+    enum { SIZES = 6 };
+    static const uint64_t sizes[SIZES] = {8, 1024, 4096, 16384, 65536, 262144};
+    struct tug_observation seen[2 * SIZES + 1];
+    double longest_s = 1e-9;
     size_t n = 0;
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < SIZES; i++) {
         double trip, burst;
         if (!time_between(c, peer, sizes[i], 1, &trip) ||
             !time_between(c, peer, sizes[i], BURST, &burst))
             return TUG_ERR_MPI;
         double interval = (burst - trip) / (BURST - 1);
+        longest_s = trip > 0 ? trip : longest_s;
         if (trip > 0)
             seen[n++] = tug_observe_trip(sizes[i], trip);
         if (interval > 0)
@@ -264,7 +305,10 @@ static int measure_between(const struct calibration *c, int peer) {
         if (interval > 0 && i == 0) /* small ones follow as fast as processors handle them */
             seen[n++] = tug_observe_overhead(interval);
     }
-    double error = tug_fit_loggp(seen, n, &c->parameters->between);
+    struct tug_loggp *between = &c->parameters->between;
+    double error = tug_fit_loggp(seen, n, between);
+    if (between->byte_s <= 0) /* noise alone: the longest trip was all data */
+        between->byte_s = longest_s / (double)sizes[SIZES - 1];
     tug_log(TUG_VERBOSE_DEBUG, "LogGP between nodes fits %zu measurements within %.0f %%", n,
             error * 100);
     c->parameters->between_is_guess = 0;
@@ -299,7 +343,7 @@ static int prepare(struct calibration *c) {
 }
 
 /* Each part while the other ranks sleep. The first of those measured knows, and tells. */
-static int measure(const struct calibration *c) {
+static int measure(struct calibration *c) {
     struct tug_team *team = c->team;
     const struct tug_places *places = &team->places;
     struct tug_model_parameters *p = c->parameters;

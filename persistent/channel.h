@@ -28,7 +28,7 @@ struct tug_team;
 
 #define TUG_SEGMENT_SLOTS 8
 #define TUG_SLOT_INLINE 56  /* bytes of data that ride in a slot's head */
-#define TUG_CHANNEL_TAGS 64 /* tags of its messages between nodes */
+#define TUG_CHANNEL_TAGS 64 /* tags of its messages between nodes; the last is for oneself */
 
 struct tug_slot_head {
     _Atomic uint64_t number; /* segments that have passed when it is there: position + 1 */

@@ -18,22 +18,15 @@ static void note(struct tug_session *session, int error) {
 
 /* ---- making ---- */
 
-/* Bytes that one segment of the descriptor may have to be put aside: an operation that does not
- * commute, or a copy between layouts. */
+/* Bytes that one segment of the descriptor may have to be put aside: operations that do not
+ * commute. */
 static size_t aside_for(const struct tug_session *session, const struct tug_descriptor *d) {
     uint64_t offset;
     size_t elements = (size_t)tug_descriptor_at(d, 0, &offset);
     bool folds = d->kind == TUG_FOLD || d->kind == TUG_GATHER_FOLD;
     if (folds && session->reduction == NULL)
         return elements * session->areas[d->to_area].extent;
-    if (d->kind != TUG_COPY)
-        return 0;
-    const struct tug_area_memory *from = &session->areas[d->from_area];
-    if (from->dense && session->areas[d->to_area].dense)
-        return 0;
-    MPI_Count size = 0;
-    tug_host.Pack_size_c((MPI_Count)elements * from->count, from->type, MPI_COMM_SELF, &size);
-    return (size_t)size;
+    return 0;
 }
 
 /* One pass over all descriptors for what the session wants to know of them. */
@@ -222,14 +215,12 @@ static void copy(struct tug_session *session, const struct piece *piece) {
             memcpy(piece->to, piece->from, bytes);
         return;
     }
-    MPI_Count size = 0;
-    MPI_Count packed = 0;
-    MPI_Count unpacked = 0;
-    note(session, tug_host.Pack_size_c(n * from->count, from->type, MPI_COMM_SELF, &size));
-    note(session, tug_host.Pack_c(piece->from, n * from->count, from->type, session->aside, size,
-                                  &packed, MPI_COMM_SELF));
-    note(session, tug_host.Unpack_c(session->aside, packed, &unpacked, piece->to, n * to->count,
-                                    to->type, MPI_COMM_SELF));
+    /* between layouts: a message to ourselves, which waits for nobody */
+    int self = session->team->rank;
+    int tag = (session->channel->index + 1) * TUG_CHANNEL_TAGS - 1;
+    note(session, tug_host.Sendrecv_c(piece->from, n * from->count, from->type, self, tag,
+                                      piece->to, n * to->count, to->type, self, tag,
+                                      session->team->comm, MPI_STATUS_IGNORE));
 }
 
 /* to = from op to, or, if it folds, to = to op from. */

@@ -6,6 +6,8 @@
 #include "host/host.h"
 #include "tugboat/tugboat.h"
 
+#define BEYOND_BOTTOM 64
+
 bool tug_type_is_dense(MPI_Datatype type) {
     int combiner, unused;
     MPI_Count nints, naddresses, ncounts, ntypes, size, lb, extent, count;
@@ -39,6 +41,15 @@ int tug_type_hold(MPI_Datatype type, MPI_Datatype *held) {
     return tug_host.Type_commit(held) == MPI_SUCCESS ? 0 : TUG_ERR_MPI;
 }
 
+/* MPICH 4.0.2 packs nothing from MPI_BOTTOM, which is NULL: the same data, seen from beyond. */
+static int hold_from_beyond(struct tug_staging *staging, MPI_Datatype type) {
+    MPI_Aint back = -BEYOND_BOTTOM;
+    staging->buffer = (void *)BEYOND_BOTTOM; // NOLINT(performance-no-int-to-ptr)
+    if (tug_host.Type_create_hindexed_block(1, 1, &back, type, &staging->type) != MPI_SUCCESS)
+        return TUG_ERR_MPI;
+    return tug_host.Type_commit(&staging->type) == MPI_SUCCESS ? 0 : TUG_ERR_MPI;
+}
+
 int tug_staging_init(struct tug_staging *staging, void *buffer, MPI_Count count,
                      MPI_Datatype type) {
     MPI_Count lb, packed;
@@ -48,7 +59,8 @@ int tug_staging_init(struct tug_staging *staging, void *buffer, MPI_Count count,
     tug_host.Type_get_extent_c(type, &lb, &staging->extent);
     if (count == 0 || staging->size == 0 || tug_type_is_dense(type))
         return 0;
-    int error = tug_type_hold(type, &staging->type);
+    int error =
+        buffer == NULL ? hold_from_beyond(staging, type) : tug_type_hold(type, &staging->type);
     if (error)
         goto fail;
     error = TUG_ERR_UNSUPPORTED;

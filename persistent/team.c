@@ -151,6 +151,7 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     (void)state;
     if (finalizing)
         return MPI_SUCCESS;
+    tug_repeats_drop(team);
     int used = team->references > 0;
     tug_host.Allreduce(MPI_IN_PLACE, &used, 1, MPI_INT, MPI_LOR, team->comm);
     if (!used)

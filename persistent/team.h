@@ -25,6 +25,7 @@
 
 #include "engine/park.h"
 #include "persistent/channel.h"
+#include "persistent/repeat.h"
 #include "schedule/places.h"
 #include "tugboat/model.h"
 
@@ -51,6 +52,7 @@ struct tug_team {
     _Atomic int references;                 /* requests and windows of this rank */
     struct tug_model_parameters parameters; /* see tuning.h */
     bool tuned;                             /* ... they are known */
+    struct tug_repeats repeats;
     void *domain;                      /* what its windows share, or NULL; ends with the team, by */
     void (*domain_free)(void *domain); /* ... this, collective */
 };

@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 
+#include "base/settings.h"
 #include "host/host.h"
+#include "persistent/repeat.h"
 #include "pmpi/circle.h"
 #include "pmpi/shim.h"
 
@@ -93,6 +95,17 @@ void tug_blocking_meet(MPI_Comm comm) {
 
 #define TUG_CALL_COLLECTIVE(Name, Twin, parameters, arguments)                                     \
     int tug_shim_##Name parameters {                                                               \
+        if (tug_circle_has(comm))                                                                  \
+            return TWIN(Twin, arguments);                                                          \
+        return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
+    }
+
+#define TUG_CALL_BCAST(Name, Twin, parameters, arguments)                                          \
+    int tug_shim_##Name parameters {                                                               \
+        int error;                                                                                 \
+        if (TUG_UNLIKELY(tug_settings.bcast) && tug_shim.active && tug_shim_engine() &&            \
+            tug_repeat_bcast(buffer, count, datatype, root, comm, &error))                         \
+            return error;                                                                          \
         if (tug_circle_has(comm))                                                                  \
             return TWIN(Twin, arguments);                                                          \
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \

@@ -56,6 +56,7 @@ static const char *const ways[] = {"self", "mapped", "cma", "shm", "verbs", "nat
 #define TRANSPORTS_INITIAL "self,mapped,cma,shm,verbs,mpi"
 static const char *const verbose_choices[] = {"quiet", "warn", "info", "debug", NULL};
 
+static const char *const bcast_choices[] = {"off", "auto", NULL};
 static const char *const pipelines_choices[] = {"auto", "chain", "binomial", "trinary", NULL};
 static const char *const phases_choices[] = {"auto", "relay", "two-phase", NULL};
 
@@ -158,6 +159,15 @@ static const struct setting settings[] = {
      .parse = parse_number,
      .field = &tug_settings.segment_bytes,
      .number = {.least = 4096, .most = 4194304, .unit_suffix = true, .zero_too = true}},
+    {.name = "TUGBOAT_BCAST",
+     .type = "choice",
+     .initial = "off",
+     .range = "off, auto",
+     .help = "auto: MPI_Bcast that repeat with the same root and size on a communicator run a "
+             "schedule that is kept for them, as MPI_Bcast_init would",
+     .parse = parse_choice,
+     .field = &tug_settings.bcast,
+     .choices = bcast_choices},
     {.name = "TUGBOAT_PIPELINES",
      .type = "choice",
      .initial = "auto",

@@ -86,6 +86,7 @@ struct tug_settings {
     const char *stats;        /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
     enum tug_verbose verbose; /* TUGBOAT_VERBOSE */
     uint64_t segment_bytes;   /* TUGBOAT_SEGMENT, 0 = chosen by the model */
+    unsigned bcast;           /* TUGBOAT_BCAST: 1, auto */
     enum tug_pipelines_choice pipelines;       /* TUGBOAT_PIPELINES */
     enum tug_phases_choice phases;             /* TUGBOAT_PHASES */
     uint32_t torus[3];                         /* TUGBOAT_TORUS: nodes along x, y, z; 0: none */

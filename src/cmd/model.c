@@ -311,7 +311,7 @@ static int fill(const struct options *options, const struct tug_places *places) 
     struct tug_model_report *report = options->report;
     for (uint64_t bytes = options->first;; bytes *= 2) {
         struct tug_model_row *row = &report->rows[report->nrows++];
-        struct tug_message message = {.element_bytes = 1};
+        struct tug_broadcast message = {.element_bytes = 1};
         row->bytes = bytes < options->last ? bytes : options->last;
         message.elements = row->bytes;
         row->ncandidates = tug_model_choose(places, &message, &report->parameters, row->candidates);

@@ -60,6 +60,7 @@
     X(Topo_test)                                                                                   \
     X(Type_commit)                                                                                 \
     X(Type_contiguous)                                                                             \
+    X(Type_create_hindexed_block)                                                                  \
     X(Type_create_keyval)                                                                          \
     X(Type_free_keyval)                                                                            \
     X(Type_get_attr)                                                                               \

@@ -10,14 +10,14 @@
 #define SEGMENT_MOST ((uint64_t)4 << 20)
 
 /* Segments of elements that are about so many bytes. */
-static uint64_t elements_in(const struct tug_message *message, uint64_t bytes) {
+static uint64_t elements_in(const struct tug_broadcast *message, uint64_t bytes) {
     uint64_t n = message->element_bytes > 0 ? bytes / message->element_bytes : message->elements;
     n = n < message->elements ? n : message->elements;
     return n > 0 ? n : 1;
 }
 
 /* The best segment of a candidate whose algorithm and phases are set, and the time it gives. */
-static void fit_segment(const struct tug_tree_shape *shape, const struct tug_message *message,
+static void fit_segment(const struct tug_tree_shape *shape, const struct tug_broadcast *message,
                         const struct tug_model_parameters *parameters,
                         struct tug_candidate *candidate) {
     uint64_t bytes = message->elements * message->element_bytes;
@@ -51,7 +51,7 @@ static int faster(const void *left, const void *right) {
     return (int)a->plan.phases - (int)b->plan.phases;
 }
 
-uint32_t tug_model_choose(const struct tug_places *places, const struct tug_message *message,
+uint32_t tug_model_choose(const struct tug_places *places, const struct tug_broadcast *message,
                           const struct tug_model_parameters *parameters,
                           struct tug_candidate candidates[TUG_CANDIDATES_MOST]) {
     uint32_t n = 0;
@@ -103,7 +103,7 @@ int tug_model_bcast(const struct tug_model_shape *shape, uint64_t bytes,
                     const struct tug_model_parameters *parameters,
                     struct tug_model_prediction predictions[TUG_MODEL_WAYS], uint32_t *count) {
     struct tug_candidate candidates[TUG_CANDIDATES_MOST];
-    const struct tug_message message = {.elements = bytes, .element_bytes = 1};
+    const struct tug_broadcast message = {.elements = bytes, .element_bytes = 1};
     struct tug_places places;
     int error = tug_model_places(shape, &places);
     if (error)

@@ -12,7 +12,7 @@
 #include "model/loggp.h"
 #include "schedule/bcast.h"
 
-struct tug_message {
+struct tug_broadcast {
     uint64_t elements;
     uint64_t element_bytes;
     uint32_t root;          /* rank */
@@ -31,7 +31,7 @@ struct tug_candidate {
 /* All candidates, the fastest first; how many, at least one. Those that would come out as the same
  * schedules are listed once: on one node there is nothing to choose, with one rank a node there are
  * no phases. */
-uint32_t tug_model_choose(const struct tug_places *places, const struct tug_message *message,
+uint32_t tug_model_choose(const struct tug_places *places, const struct tug_broadcast *message,
                           const struct tug_model_parameters *parameters,
                           struct tug_candidate candidates[TUG_CANDIDATES_MOST]);
 

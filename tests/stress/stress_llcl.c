@@ -8,6 +8,7 @@
  */
 #include "llcl/context.h"
 #include "stress.h"
+#include "tests/joined.h"
 #include "transport/packets/inbox.h"
 #include "transport/packets/packets.h"
 
@@ -55,7 +56,6 @@ struct side {
 
 static struct side *ours, *peers;
 static struct tug_inbox *inboxes;
-static uint32_t ranks[2] = {0, 1};
 static struct tug_key key;
 static _Atomic bool ending;
 
@@ -93,29 +93,12 @@ static struct side *make_side(uint32_t rank, uint32_t operations) {
     memset(side, 0, sizeof(*side));
     struct tug_fabric *fabric = &side->context.fabric;
     fabric->context = &side->context;
-    fabric->rank = fabric->node_rank = rank;
-    fabric->nranks = fabric->node_size = 2;
-    fabric->node_ranks = ranks;
-    fabric->session = 7;
-    fabric->ways = TUG_WAY_SHM;
-    fabric->noperations = operations;
-    fabric->operations = aligned_alloc(128, operations * sizeof(struct tug_operation));
-    memset((void *)fabric->operations, 0, operations * sizeof(struct tug_operation));
-    STRESS_CHECK(tug_tags_init(&fabric->tags, operations) == 0 &&
-                     tug_memory_table_init(&fabric->memory) == 0,
-                 "no memory");
+    STRESS_CHECK(joined_begin(fabric, rank, operations), "no memory");
+    joined_by(fabric, &side->packets, side->streams, &side->wire.wire, &type,
+              TUG_INBOX_PACKET_BYTES);
     fabric->deliver = deliver;
     fabric->counter = tug_counter_add;
     fabric->count = tug_counter_add_many;
-    fabric->states[TUG_BY_PACKETS] = &side->packets;
-    side->packets.fabric = fabric;
-    side->packets.streams = side->streams;
-    side->packets.shm = &side->wire.wire;
-    side->wire.wire = (struct tug_wire){.type = &type,
-                                        .fabric = fabric,
-                                        .pool = {.bytes = TUG_INBOX_PACKET_BYTES},
-                                        .receive = tug_packets_receive,
-                                        .receiver = &side->packets};
     side->wire.in = &inboxes[rank];
     side->wire.out = &inboxes[1 - rank];
     STRESS_CHECK(tug_mem_register(&side->context, side->memory, MEMORY, &side->registration) == 0,
@@ -235,14 +218,11 @@ static void *work(void *argument) {
 }
 
 static void free_side(struct side *side) {
-    struct tug_fabric *fabric = &side->context.fabric;
     for (int i = 0; i < 2; i++)
         free(side->streams[i]);
     tug_pool_fini(&side->wire.wire.pool);
     tug_registration_end(side->registration);
-    tug_memory_table_fini(&fabric->memory);
-    tug_tags_fini(&fabric->tags);
-    free(fabric->operations);
+    joined_end(&side->context.fabric);
     free(side);
 }
 

@@ -132,7 +132,7 @@ static void chooses(void **state) {
     struct tug_model_parameters p = named("default");
     struct tug_candidate candidates[TUG_CANDIDATES_MOST];
     struct tug_places places = places_of(64, 4, "");
-    struct tug_message message = {.elements = 2, .element_bytes = 8};
+    struct tug_broadcast message = {.elements = 2, .element_bytes = 8};
     assert_int_equal(tug_model_choose(&places, &message, &p, candidates), 6);
     assert_int_equal(candidates[0].plan.algorithm, TUG_BINOMIAL);
     message.elements = 8 * MiB;
@@ -162,7 +162,7 @@ static void few_candidates(void **state) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct tug_candidate candidates[TUG_CANDIDATES_MOST];
         struct tug_places places = places_of(cases[i].nodes, cases[i].ppn, "");
-        struct tug_message message = {.elements = 100, .element_bytes = 8};
+        struct tug_broadcast message = {.elements = 100, .element_bytes = 8};
         assert_int_equal(tug_model_choose(&places, &message, &p, candidates), cases[i].candidates);
         message.elements = 0;
         assert_int_equal(tug_model_choose(&places, &message, &p, candidates), cases[i].candidates);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "tests/joined.h"
 #include "transport/packets/packets.h"
 
 #define OPERATIONS 4096
@@ -39,7 +40,6 @@ struct side {
     unsigned char message[TUG_AM_MAX_PAYLOAD];
 };
 
-static uint32_t both[2] = {0, 1};
 static struct side *a, *b;
 
 /* ---- the wire ---- */
@@ -114,28 +114,12 @@ static void add_memory(struct side *side, struct tug_registration *registration,
 static struct side *make_side(uint32_t rank) {
     struct side *side = calloc(1, sizeof(*side));
     struct tug_fabric *fabric = &side->fabric;
-    fabric->rank = fabric->node_rank = rank;
-    fabric->nranks = fabric->node_size = 2;
-    fabric->node_ranks = both;
-    fabric->session = 77;
-    fabric->ways = TUG_WAY_SELF | TUG_WAY_SHM;
-    fabric->noperations = OPERATIONS;
-    fabric->operations = aligned_alloc(128, OPERATIONS * sizeof(struct tug_operation));
-    memset((void *)fabric->operations, 0, OPERATIONS * sizeof(struct tug_operation));
-    assert_int_equal(tug_tags_init(&fabric->tags, OPERATIONS), 0);
-    assert_int_equal(tug_memory_table_init(&fabric->memory), 0);
+    assert_true(joined_begin(fabric, rank, OPERATIONS));
+    joined_by(fabric, &side->packets, side->streams, &side->out.wire, &fake_type, PACKET_BYTES);
+    fabric->ways |= TUG_WAY_SELF;
     fabric->deliver = deliver;
     fabric->counter = count_one;
     fabric->count = count_many;
-    fabric->states[TUG_BY_PACKETS] = &side->packets;
-    side->packets.fabric = fabric;
-    side->packets.streams = side->streams;
-    side->packets.shm = &side->out.wire;
-    side->out.wire = (struct tug_wire){.type = &fake_type,
-                                       .fabric = fabric,
-                                       .pool = {.bytes = PACKET_BYTES},
-                                       .receive = tug_packets_receive,
-                                       .receiver = &side->packets};
     side->out.room = QUEUE;
     add_memory(side, &side->remote, rank == 0 ? 0xA0 : 0xB0);
     add_memory(side, &side->local, rank == 0 ? 0x0A : 0x0B);
@@ -160,9 +144,7 @@ static void free_side(struct side *side) {
     }
     assert_int_equal(side->out.wire.pool.nout, 0);
     tug_pool_fini(&side->out.wire.pool);
-    tug_tags_fini(&side->fabric.tags);
-    tug_memory_table_fini(&side->fabric.memory);
-    free((void *)side->fabric.operations);
+    joined_end(&side->fabric);
     free(side->remote.base);
     free(side->local.base);
     free(side);
@@ -532,7 +514,7 @@ static void test_refusal_goes(void **state) {
     struct tug_packet packet;
     tug_packet_begin(&packet, bad, sizeof(bad));
     (void)tug_packet_add(&packet, TUG_RECORD_BULK_READY, 0, 0, 0);
-    tug_packet_end(&packet, 1, 0, 0, 77);
+    tug_packet_end(&packet, 1, 0, 0, JOINED_SESSION);
     a->out.wire.receive(a->out.wire.receiver, &a->out.wire, bad, sizeof(bad));
     assert_done(&record, TUG_ERR_PEER);
     a->out.room = QUEUE;
@@ -540,8 +522,9 @@ static void test_refusal_goes(void **state) {
     assert_int_equal(a->out.sent, 1);
     struct tug_packet_reader reader;
     struct tug_record said = {0};
-    assert_int_equal(tug_packet_open(&reader, a->out.queue[0].memory, a->out.queue[0].bytes, 77, 2),
-                     TUG_PACKET_GOOD);
+    assert_int_equal(
+        tug_packet_open(&reader, a->out.queue[0].memory, a->out.queue[0].bytes, JOINED_SESSION, 2),
+        TUG_PACKET_GOOD);
     assert_true(tug_packet_next(&reader, &said));
     assert_int_equal(said.kind, TUG_RECORD_REFUSED);
     a->out.count = 0;

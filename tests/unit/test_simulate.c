@@ -5,6 +5,7 @@
 #include "model/choose.h"
 #include "model/radix.h"
 #include "model/simulate.h"
+#include "schedule/collectives.h"
 
 static const uint64_t KiB = 1024, MiB = 1048576;
 
@@ -395,7 +396,7 @@ static void agrees_with_prediction(void **state) {
         for (uint64_t bytes = 8; bytes <= 64 * MiB; bytes *= 8) {
             struct tug_model_parameters p = named(cases[i].machine);
             struct tug_candidate candidates[TUG_CANDIDATES_MOST];
-            struct tug_message message = {.elements = bytes, .element_bytes = 1};
+            struct tug_broadcast message = {.elements = bytes, .element_bytes = 1};
             struct broadcast job;
             set_places(&job.places, cases[i].nodes, cases[i].ppn, cases[i].x, cases[i].y,
                        cases[i].z);
@@ -425,7 +426,7 @@ static void paper_machine(void **state) {
     struct tug_model_parameters p = named("fx100");
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         struct broadcast job;
-        struct tug_message message = {.elements = 64 * MiB, .element_bytes = 1};
+        struct tug_broadcast message = {.elements = 64 * MiB, .element_bytes = 1};
         struct tug_candidate candidates[TUG_CANDIDATES_MOST];
         assert_int_equal(tug_model_places(&shapes[i], &job.places), 0);
         enum tug_network_kind network =
@@ -443,6 +444,70 @@ static void paper_machine(void **state) {
         }
         tug_places_fini(&job.places);
     }
+}
+
+/* ---- the other collectives ---- */
+
+enum { BARRIER, REDUCE, ALLREDUCE, SCAN, ALLGATHER, GATHER, SCATTER, RING, COLLECTIVES };
+
+struct collective {
+    struct tug_places places;
+    int which;
+    bool large, commutes;
+};
+
+static int compile_collective(void *state, uint32_t rank, struct tug_schedule *schedule) {
+    const struct collective *job = state;
+    const struct tug_places *places = &job->places;
+    const struct tug_reduce_plan reduce = {
+        .elements = 10000, .segment = 1000, .large = job->large, .commutes = job->commutes};
+    const struct tug_gather_plan gather = {.elements = 10000, .segment = 1000};
+    switch (job->which) {
+    case BARRIER:
+        return tug_compile_barrier(schedule, places, rank);
+    case REDUCE:
+        return tug_compile_reduce(schedule, places, &reduce, rank);
+    case ALLREDUCE:
+        return tug_compile_allreduce(schedule, places, &reduce, rank);
+    case SCAN:
+        return tug_compile_scan(schedule, places, &reduce, job->large, rank);
+    case ALLGATHER:
+        return tug_compile_allgather(schedule, places, &gather, rank);
+    case GATHER:
+        return tug_compile_gather(schedule, places, &gather, rank);
+    case SCATTER:
+        return tug_compile_scatter(schedule, places, &gather, rank);
+    default:
+        return tug_compile_ring(schedule, places, false, rank);
+    }
+}
+
+/* They all end. */
+static void other_collectives(void **state) {
+    (void)state;
+    static const uint32_t shapes[][2] = {{1, 1}, {1, 7}, {2, 1}, {3, 5}, {8, 4}, {13, 3}};
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+        for (int which = 0; which < COLLECTIVES * 4; which++) {
+            struct tug_model_parameters p = named("default");
+            struct tug_simulated result;
+            char why[256] = "";
+            struct collective job = {.which = which / 4, .large = which & 1, .commutes = which & 2};
+            assert_int_equal(tug_places_uniform(&job.places, shapes[i][0], shapes[i][1]), 0);
+            const struct tug_simulation simulation = {
+                .places = &job.places,
+                .parameters = &p,
+                .element_bytes = 8,
+                .message_bytes = 80000,
+                .slots = TUG_CHANNEL_AHEAD,
+                .compile = compile_collective,
+                .state = &job,
+            };
+            if (tug_simulate(&simulation, &result, why, sizeof(why)) != 0)
+                fail_msg("%u x %u, collective %d, large %d: %s", shapes[i][0], shapes[i][1],
+                         job.which, job.large, why);
+            assert_true(result.seconds < 0.01);
+            tug_places_fini(&job.places);
+        }
 }
 
 static void same_again(void **state) {
@@ -488,7 +553,7 @@ int main(void) {
         cmocka_unit_test(engines),       cmocka_unit_test(torus_links),
         cmocka_unit_test(tree_links),    cmocka_unit_test(agrees_with_prediction),
         cmocka_unit_test(paper_machine), cmocka_unit_test(same_again),
-        cmocka_unit_test(million_ranks),
+        cmocka_unit_test(million_ranks), cmocka_unit_test(other_collectives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tests/joined.h"
 
 struct fake fakes[2];
 bool fake_hold;
@@ -19,19 +20,14 @@ struct message {
 
 static struct message *messages;
 
-static struct fake *fake_of(struct tug_fabric *fabric) {
-    return &fakes[fabric->rank];
-}
-
 /* ---- what the transport calls; these take the place of the library's own ---- */
 
 void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operation) {
-    struct fake *fake = fake_of(fabric);
     tug_fabric_local(operation);
     struct tug_callback callback = operation->on_complete;
     const int status = operation->status;
     operation->kind = TUG_OPERATION_NONE;
-    fake->free_tags[fake->nfree++] = tug_fabric_tag(fabric, operation);
+    tug_tags_give(&fabric->tags, tug_fabric_tag(fabric, operation));
     if (callback.f != NULL)
         callback.f(callback.d, status);
 }
@@ -58,15 +54,9 @@ static void open_one(uint32_t rank) {
     struct fake *fake = &fakes[rank];
     memset(fake, 0, sizeof *fake);
     struct tug_fabric *fabric = &fake->fabric;
-    fabric->comm = fabric->node_comm = MPI_COMM_NULL;
-    fabric->rank = rank;
-    fabric->nranks = 2;
+    if (!joined_begin(fabric, rank, FAKE_OPERATIONS))
+        abort();
     fabric->bell = &fake->bell;
-    fabric->noperations = FAKE_OPERATIONS;
-    fabric->operations = aligned_alloc(4096, FAKE_OPERATIONS * sizeof(struct tug_operation));
-    memset(fabric->operations, 0, FAKE_OPERATIONS * sizeof(struct tug_operation));
-    for (uint32_t i = 0; i < FAKE_OPERATIONS; i++)
-        fake->free_tags[fake->nfree++] = i;
     void *state = NULL;
     const int status = tug_transport_verbs.open(fabric, &state);
     if (status != 0) {
@@ -86,7 +76,7 @@ void fake_close(void) {
     fake_drop_messages();
     for (int i = 0; i < 2; i++) {
         tug_transport_verbs.close(fakes[i].verbs);
-        free(fakes[i].fabric.operations);
+        joined_end(&fakes[i].fabric);
     }
 }
 
@@ -148,9 +138,10 @@ struct tug_operation *fake_operation(struct fake *fake, uint32_t peer, enum tug_
                                      struct tug_registration *remote, uint64_t offset,
                                      struct tug_registration *local, uint64_t local_offset,
                                      uint64_t bytes, struct fake_end *end) {
-    if (fake->nfree == 0)
+    uint32_t tag = TUG_NO_TAG;
+    if (!tug_tags_take(&fake->fabric.tags, &tag))
         abort();
-    struct tug_operation *operation = &fake->fabric.operations[fake->free_tags[--fake->nfree]];
+    struct tug_operation *operation = &fake->fabric.operations[tag];
     memset(operation, 0xee, sizeof *operation); /* nothing may be relied on */
     operation->kind = (uint8_t)kind;
     operation->op = 0;

@@ -18,8 +18,6 @@ struct fake {
     struct tug_fabric fabric;
     struct tug_bell bell;
     struct tug_verbs *verbs;
-    uint32_t free_tags[FAKE_OPERATIONS];
-    uint32_t nfree;
 };
 
 extern struct fake fakes[2];

@@ -1,0 +1,80 @@
+#include "persistent/repeat.h"
+
+#include <stddef.h>
+
+#include "base/stats.h"
+#include "engine/engine.h"
+#include "host/host.h"
+#include "persistent/bcast.h"
+#include "persistent/request.h"
+#include "persistent/team.h"
+
+static void drop(struct tug_repeat *repeat) {
+    if (repeat->request != NULL)
+        tug_request_release(repeat->request);
+    *repeat = (struct tug_repeat){0};
+}
+
+void tug_repeats_drop(struct tug_team *team) {
+    for (int i = 0; i < TUG_REPEATS_KEPT; i++)
+        drop(&team->repeats.kept[i]);
+}
+
+/* Bytes of the message; 0 for nothing, and for arguments that are the host's to judge. (NULL is
+ * MPI_BOTTOM, for types with addresses of their own.) */
+static uint64_t bytes_of(const void *buffer, MPI_Count count, MPI_Datatype type, int root,
+                         MPI_Comm comm) {
+    MPI_Count size;
+    int inter;
+    if (count <= 0 || (buffer == NULL && tug_handle_is_predefined((uint32_t)type)) || root < 0 ||
+        !tug_handle_is((uint32_t)comm, TUG_HANDLE_COMM) ||
+        !tug_handle_is((uint32_t)type, TUG_HANDLE_DATATYPE) ||
+        tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter ||
+        tug_host.Type_size_c(type, &size) != MPI_SUCCESS || size <= 0)
+        return 0;
+    return (uint64_t)(size * count);
+}
+
+static struct tug_repeat *find(struct tug_repeats *repeats, int root, uint64_t bytes) {
+    for (int i = 0; i < TUG_REPEATS_KEPT; i++)
+        if (repeats->kept[i].bytes == bytes && repeats->kept[i].root == root)
+            return &repeats->kept[i];
+    struct tug_repeat *repeat = &repeats->kept[repeats->next++ % TUG_REPEATS_KEPT];
+    drop(repeat);
+    repeat->bytes = bytes;
+    repeat->root = root;
+    return repeat;
+}
+
+static bool is_over(void *argument) {
+    return !tug_request_pending(argument);
+}
+
+bool tug_repeat_bcast(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm,
+                      int *error) {
+    struct tug_team *team;
+    uint64_t bytes = bytes_of(buffer, count, type, root, comm);
+    if (bytes == 0 || tug_team_get(comm, &team) != 0 || root >= team->nranks)
+        return false;
+    struct tug_repeat *repeat = find(&team->repeats, root, bytes);
+    if (repeat->refused || repeat->calls++ < TUG_REPEATS_BEFORE)
+        return false;
+    if (repeat->request == NULL) {
+        repeat->refused = tug_bcast_create(buffer, count, type, root, comm, &repeat->request) != 0;
+        if (repeat->refused)
+            return false;
+    }
+    struct tug_request *request = repeat->request;
+    *error = tug_bcast_rebind(request, buffer, count, type);
+    if (*error == MPI_SUCCESS) {
+        tug_request_start(request);
+        if (tug_request_pending(request))
+            tug_engine_wait(is_over, request, -1);
+        request->active = false;
+        *error = request->error;
+    }
+    tug_stat_add(TUG_STAT_BCAST_TAKEN, 1);
+    if (*error != MPI_SUCCESS)
+        tug_host.Comm_call_errhandler(comm, *error);
+    return true;
+}
