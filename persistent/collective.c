@@ -15,8 +15,7 @@
 /* Messages from here on are worth more steps for less traffic. */
 #define LARGE_ON_NODE ((size_t)16384)
 #define LARGE_BETWEEN_NODES ((size_t)65536)
-#define SEGMENT_OF_MESSAGES ((size_t)131072) /* what the host sends at little more than its rate   \
-                                              */
+#define SEGMENT_OF_MESSAGES ((size_t)131072) /* the host sends them at nearly its full rate */
 #define TREE_MOST ((size_t)4096)             /* of a rank's part: Gather and Scatter by a tree */
 
 /* ---- memory ---- */
@@ -233,6 +232,8 @@ static int prepare_tree(struct collective *c, const struct tug_collective *call)
     size_t part = (size_t)any->count * size_of(any->type);
     if (part > TREE_MOST || part == 0)
         return tug_collective_blocks(c, call);
+    if (everywhere->buffer == MPI_BOTTOM || (root && at_root->buffer == MPI_BOTTOM))
+        return TUG_ERR_UNSUPPORTED;
     int error = tug_collective_reserve(c, 0);
     if (!error && !in_place)
         error = tug_collective_area(c, gathers ? TUG_AREA_INPUT : TUG_AREA_OUTPUT,

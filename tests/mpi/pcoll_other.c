@@ -1,5 +1,5 @@
 /*
- * pcoll_other: the other persistent collectives, which the tug passes on, keep giving right data.
+ * pcoll_other: the other persistent collectives, alone and among broadcasts, give right data.
  *
  * Barrier, Allreduce, Reduce, Allgatherv, Gatherv, Scatterv, Alltoall, Scan, Exscan and
  * Reduce_scatter_block, started several times with other content, alone and all at once among
