@@ -28,9 +28,9 @@ struct tug_chunk {
     struct tug_chunk *next;
 };
 
-/* Memory of the newest chunk, or of a new one: zeroed, at the same place in the chunk for all ranks
- * of the node, a multiple of 64 bytes. 0, TUG_ERR_NO_MEMORY (said once, with what is missing),
- * TUG_ERR_MPI. */
+/* Memory of the newest chunk, or of a new one; the same `bytes` on all ranks, for all of them need
+ * a new one then or none does: zeroed, at the same place in the chunk for all ranks of the node, a
+ * multiple of 64 bytes. 0, TUG_ERR_NO_MEMORY (said once, with what is missing), TUG_ERR_MPI. */
 int tug_arena_take(struct tug_team *team, size_t bytes, unsigned char **memory);
 
 /* A block of at least `bytes`, for a team whose ranks share a node; NULL if shared memory runs out

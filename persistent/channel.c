@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "host/host.h"
+#include "host/polite.h"
 #include "persistent/arena.h"
 #include "persistent/probe.h"
 #include "persistent/team.h"
@@ -49,7 +50,7 @@ static int vote(struct tug_team *team, uint64_t bytes, bool willing) {
     votes[2] = ~bytes;
     for (int i = 0; i < team->nchannels; i++)
         votes[VOTES + i / 64] |= (uint64_t)team->channels[i]->busy << (i % 64);
-    if (tug_host.Allreduce(MPI_IN_PLACE, votes, words, MPI_UINT64_T, MPI_BOR, team->comm) !=
+    if (TUG_POLITE(Iallreduce, MPI_IN_PLACE, votes, words, MPI_UINT64_T, MPI_BOR, team->comm) !=
         MPI_SUCCESS)
         return TUG_ERR_MPI;
     return votes[0] == 0 && votes[1] == ~votes[2] ? 0 : TUG_ERR_INVALID;
@@ -90,7 +91,7 @@ static unsigned class_of(size_t slot_bytes) {
 static int map_channel(struct tug_team *team, struct tug_channel *channel) {
     unsigned char *memory;
     const struct tug_channel_needs *has = &channel->has;
-    size_t reads = (size_t)team->node_size * sizeof(struct tug_read_count);
+    size_t reads = (size_t)team->node_most * sizeof(struct tug_read_count);
     size_t heads = TUG_SEGMENT_SLOTS * sizeof(struct tug_slot_head);
     size_t ring_bytes = reads + heads + TUG_SEGMENT_SLOTS * has->slot_bytes;
     int error = tug_team_share(team);

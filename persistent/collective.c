@@ -15,8 +15,13 @@
 /* Messages from here on are worth more steps for less traffic. */
 #define LARGE_ON_NODE ((size_t)16384)
 #define LARGE_BETWEEN_NODES ((size_t)65536)
-#define SEGMENT_OF_MESSAGES ((size_t)131072) /* the host sends them at nearly its full rate */
-#define TREE_MOST ((size_t)4096)             /* of a rank's part: Gather and Scatter by a tree */
+#define LARGE_BETWEEN_FEW ((size_t)524288) /* an allreduce of few nodes: doubling moves no more */
+#define FEW_NODES 4
+/* The host sends them at nearly its full rate, if each costs a meeting of sender and receiver too;
+ * shorter where they go on through channels, whose slots they fill. */
+#define SEGMENT_OF_MESSAGES ((size_t)1048576)
+#define SEGMENT_OF_BOTH ((size_t)131072)
+#define TREE_MOST ((size_t)4096) /* of a rank's part: Gather and Scatter by a tree */
 
 /* ---- memory ---- */
 
@@ -96,22 +101,27 @@ static bool on_one_node(const struct collective *c) {
 
 /* Bytes in a segment: what suits a channel, or messages if there are any. */
 static size_t segment_for(const struct collective *c, size_t bytes, bool through_channels) {
-    bool messages = !through_channels || !on_one_node(c);
-    return messages && tug_settings.segment_bytes == 0 ? SEGMENT_OF_MESSAGES
-                                                       : tug_segment_for(c->session.team, bytes);
+    const struct tug_team *team = c->session.team;
+    if (tug_settings.segment_bytes != 0 || (through_channels && on_one_node(c)))
+        return tug_segment_for(team, bytes);
+    bool both = through_channels && team->nnodes < team->nranks;
+    return both ? SEGMENT_OF_BOTH : SEGMENT_OF_MESSAGES;
+}
+
+static size_t large_from(const struct collective *c, enum tug_collective_kind kind) {
+    if (on_one_node(c))
+        return LARGE_ON_NODE;
+    bool few = kind == TUG_COLLECTIVE_ALLREDUCE && c->session.team->nnodes <= FEW_NODES;
+    return few ? LARGE_BETWEEN_FEW : LARGE_BETWEEN_NODES;
 }
 
 /* Channels for segments of so many bytes, if there is anybody to share them with. */
 static void need_channel(struct collective *c, size_t segment_bytes) {
-    const struct tug_places *places = &c->session.team->places;
-    uint32_t most = 1;
-    for (uint32_t n = 0; n < places->nnodes; n++) {
-        uint32_t size = tug_places_node_size(places, n);
-        most = size > most ? size : most;
-    }
+    const int most = c->session.team->node_most;
     if (most > 1)
         c->needs = (struct tug_channel_needs){
-            .slot_bytes = segment_bytes > TUG_SLOT_INLINE ? segment_bytes : 0, .rings = most};
+            .slot_bytes = segment_bytes > TUG_SLOT_INLINE ? segment_bytes : 0,
+            .rings = (uint32_t)most};
 }
 
 static int compile_reduction(struct collective *c, const struct tug_collective *call,
@@ -188,7 +198,7 @@ static int prepare_reduction(struct collective *c, const struct tug_collective *
         return error;
     size_t extent = c->areas[TUG_AREA_OUTPUT].extent;
     c->bytes = plan.elements * extent;
-    plan.large = c->bytes >= (on_one_node(c) ? LARGE_ON_NODE : LARGE_BETWEEN_NODES);
+    plan.large = c->bytes >= large_from(c, call->kind);
     bool shares = call->kind == TUG_COLLECTIVE_REDUCE || call->kind == TUG_COLLECTIVE_ALLREDUCE;
     size_t segment = segment_for(c, c->bytes, shares);
     plan.segment = extent > 0 && segment > extent ? segment / extent : 1;

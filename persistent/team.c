@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/locks.h"
 #include "host/host.h"
+#include "host/polite.h"
 #include "persistent/arena.h"
 #include "transport/segment.h"
 #include "tugboat/tugboat.h"
@@ -27,8 +28,8 @@ static int map_nodes(struct tug_team *team) {
         return TUG_ERR_NO_MEMORY;
     }
     uint32_t leader = (uint32_t)team->rank; /* the lowest rank of a node */
-    tug_host.Bcast(&leader, 1, MPI_UINT32_T, 0, team->node_comm);
-    tug_host.Allgather(&leader, 1, MPI_UINT32_T, node_of, 1, MPI_UINT32_T, team->comm);
+    TUG_POLITE(Ibcast, &leader, 1, MPI_UINT32_T, 0, team->node_comm);
+    TUG_POLITE(Iallgather, &leader, 1, MPI_UINT32_T, node_of, 1, MPI_UINT32_T, team->comm);
     for (uint32_t r = 0; r < (uint32_t)team->nranks; r++)
         node_of[r] = node_of[r] == r ? (uint32_t)team->nnodes++ : node_of[node_of[r]];
     int error = tug_places_init(&team->places, (uint32_t)team->nranks, node_of);
@@ -76,7 +77,7 @@ static void team_free(struct tug_team *team) {
 static int team_make(MPI_Comm comm, struct tug_team **result) {
     struct tug_team *team = calloc(1, sizeof(*team));
     int failed = team == NULL;
-    tug_host.Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_LOR, comm);
+    TUG_POLITE(Iallreduce, MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_LOR, comm);
     if (failed) {
         free(team);
         return TUG_ERR_NO_MEMORY;
@@ -91,9 +92,10 @@ static int team_make(MPI_Comm comm, struct tug_team **result) {
         team_free(team);
         return error;
     }
-    int crowded = (unsigned)team->node_size > tug_cpu_cores();
-    tug_host.Allreduce(MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_LOR, team->comm);
-    team->crowded = crowded;
+    int most[2] = {team->node_size, (unsigned)team->node_size > tug_cpu_cores()};
+    TUG_POLITE(Iallreduce, MPI_IN_PLACE, most, 2, MPI_INT, MPI_MAX, team->comm);
+    team->node_most = most[0];
+    team->crowded = most[1];
     tug_park_configure(tug_settings.spin_us, (unsigned)team->node_size, tug_cpu_cores());
     *result = team;
     return 0;
@@ -104,7 +106,7 @@ int tug_team_share(struct tug_team *team) {
     if (team->bells != NULL)
         return 0;
     size_t flags = TUG_CHANNEL_CLASSES * sizeof(*team->streaming);
-    int error = tug_arena_take(team, flags + (size_t)team->node_size * 64, &memory);
+    int error = tug_arena_take(team, flags + (size_t)team->node_most * 64, &memory);
     if (error)
         return error;
     team->streaming = (_Atomic uint32_t *)memory;
@@ -124,7 +126,7 @@ int tug_team_prepare_to_meet(struct tug_team *team) {
     if (team->meeting != NULL)
         return 0;
     int error = tug_arena_take(
-        team, sizeof(struct tug_meeting) + 2 * (size_t)team->node_size * sizeof(struct tug_word),
+        team, sizeof(struct tug_meeting) + 2 * (size_t)team->node_most * sizeof(struct tug_word),
         &memory);
     if (!error)
         team->meeting = (struct tug_meeting *)memory;
@@ -153,7 +155,7 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
         return MPI_SUCCESS;
     tug_repeats_drop(team);
     int used = team->references > 0;
-    tug_host.Allreduce(MPI_IN_PLACE, &used, 1, MPI_INT, MPI_LOR, team->comm);
+    TUG_POLITE(Iallreduce, MPI_IN_PLACE, &used, 1, MPI_INT, MPI_LOR, team->comm);
     if (!used)
         team_free(team);
     return MPI_SUCCESS;

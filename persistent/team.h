@@ -34,6 +34,7 @@ struct tug_team {
     MPI_Comm node_comm; /* private: the ranks of this node */
     int rank, nranks;
     int node_rank, node_size;
+    int node_most; /* ranks of the largest node: what all nodes lay shared memory out for */
     int nnodes;
     struct tug_places places;
     bool crowded;                /* some node has more of our ranks than cores */

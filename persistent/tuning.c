@@ -4,6 +4,7 @@
 
 #include "base/settings.h"
 #include "host/host.h"
+#include "host/polite.h"
 #include "persistent/calibrate.h"
 
 /* What this process has learnt from the first team that wanted to know: others take it over. */
@@ -16,9 +17,9 @@ static struct {
 static bool take_over(const struct tug_team *team, struct tug_model_parameters *parameters) {
     int known = machine.known;
     *parameters = machine.parameters;
-    tug_host.Bcast(&known, 1, MPI_INT, 0, team->comm);
+    TUG_POLITE(Ibcast, &known, 1, MPI_INT, 0, team->comm);
     if (known)
-        tug_host.Bcast(parameters, (int)sizeof(*parameters), MPI_BYTE, 0, team->comm);
+        TUG_POLITE(Ibcast, parameters, (int)sizeof(*parameters), MPI_BYTE, 0, team->comm);
     return known;
 }
 

@@ -23,7 +23,7 @@ struct tug_book_page {
 
 /* acquire: pairs with the release in write_entry(); without it the version could be read earlier */
 static void read_entry(const struct entry *entry, struct tug_region *region) {
-    uint64_t words[ENTRY_WORDS];
+    uint64_t words[ENTRY_WORDS] = {0};
     for (size_t i = 0; i < ENTRY_WORDS; i++)
         words[i] = atomic_load_explicit(&entry->words[i], memory_order_acquire);
     memcpy(region, words, sizeof(words));

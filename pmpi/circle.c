@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "host/polite.h"
 #include "pmpi/shim.h"
 
 struct tug_circle {
@@ -82,7 +83,7 @@ struct tug_circle *tug_circle_of(MPI_Comm comm) {
         return circle;
     circle = calloc(1, sizeof(*circle));
     int most[2] = {circle == NULL, tug_shim.requested == MPI_THREAD_MULTIPLE};
-    tug_host.Allreduce(MPI_IN_PLACE, most, 2, MPI_INT, MPI_MAX, comm);
+    TUG_POLITE(Iallreduce, MPI_IN_PLACE, most, 2, MPI_INT, MPI_MAX, comm);
     if (most[0]) {
         free(circle);
         return NULL;

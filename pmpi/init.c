@@ -15,6 +15,7 @@
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/host.h"
+#include "host/polite.h"
 #include "llcl/finalize.h"
 #include "persistent/team.h"
 #include "pmpi/blocking.h"
@@ -250,8 +251,8 @@ static void print_stats(void) {
     if (world) {
         tug_host.Comm_rank(MPI_COMM_WORLD, &rank);
         tug_host.Comm_size(MPI_COMM_WORLD, &nranks);
-        tug_host.Reduce(mine, sum, TUG_STAT_COUNT, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
-        tug_host.Reduce(mine, most, TUG_STAT_COUNT, MPI_UINT64_T, MPI_MAX, 0, MPI_COMM_WORLD);
+        TUG_POLITE(Ireduce, mine, sum, TUG_STAT_COUNT, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+        TUG_POLITE(Ireduce, mine, most, TUG_STAT_COUNT, MPI_UINT64_T, MPI_MAX, 0, MPI_COMM_WORLD);
     } else {
         memcpy(sum, mine, sizeof(sum));
         memcpy(most, mine, sizeof(most));
@@ -285,7 +286,7 @@ static void finish(void) {
     /* MPICH 4.0.2 over TCP hangs when one rank is through with its connections before another has
      * begun: our own ending must not set them apart */
     if (world)
-        tug_host.Barrier(MPI_COMM_WORLD);
+        (void)TUG_POLITE(Ibarrier, MPI_COMM_WORLD);
     tug_shim.active = false;
 }
 

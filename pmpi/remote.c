@@ -8,6 +8,7 @@
 #include "base/settings.h"
 #include "engine/engine.h"
 #include "host/host.h"
+#include "host/polite.h"
 #include "llcl/context.h"
 #include "persistent/team.h"
 #include "pmpi/window.h"
@@ -85,7 +86,7 @@ static struct tug_domain *find_domain(const struct tug_team *team, int *process_
 static bool agree_on(const struct tug_domain *domain, MPI_Comm comm) {
     uint64_t session = domain == NULL ? 0 : domain->context->fabric.session;
     uint64_t votes[2] = {session, ~session};
-    tug_host.Allreduce(MPI_IN_PLACE, votes, 2, MPI_UINT64_T, MPI_BOR, comm);
+    TUG_POLITE(Iallreduce, MPI_IN_PLACE, votes, 2, MPI_UINT64_T, MPI_BOR, comm);
     return votes[0] == ~votes[1] && session != 0;
 }
 
@@ -223,7 +224,7 @@ static bool exchange(struct tug_remote *remote, MPI_Aint disp_unit,
     }
     if (remote->memory != NULL)
         tug_mem_key(remote->memory, &mine.key);
-    tug_host.Allgather(&mine, sizeof(mine), MPI_BYTE, all, sizeof(mine), MPI_BYTE, comm);
+    TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, all, sizeof(mine), MPI_BYTE, comm);
     for (int r = 0; r < remote->nranks; r++) {
         remote->targets[r].key = all[r].key;
         remote->targets[r].size = all[r].size;

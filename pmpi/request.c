@@ -81,16 +81,16 @@ int tug_shim_Start(MPI_Request *request) {
 
 int tug_shim_Wait(MPI_Request *request, MPI_Status *status) {
     struct tug_request *mine = ours(request);
-    if (mine == NULL) {
-        tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
-        if (TUG_UNLIKELY(tug_engine_wants_help()))
-            return tug_blocking_wait(request, status);
-        return TUG_INSIDE_HOST(tug_host.Wait(request, status));
+    if (mine != NULL) {
+        tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
+        if (tug_request_pending(mine))
+            tug_engine_wait(is_over, mine, -1);
+        return retire_one(request, mine, status);
     }
-    tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
-    if (tug_request_pending(mine))
-        tug_engine_wait(is_over, mine, -1);
-    return retire_one(request, mine, status);
+    tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
+    if (TUG_UNLIKELY(tug_engine_wants_help()))
+        return tug_blocking_wait(request, status);
+    return TUG_INSIDE_HOST(tug_host.Wait(request, status));
 }
 
 int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {

@@ -9,6 +9,7 @@
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/host.h"
+#include "host/polite.h"
 #include "persistent/team.h"
 #include "pmpi/blocking.h"
 #include "pmpi/circle.h"
@@ -205,7 +206,7 @@ static struct agreement agree(bool misplaced, MPI_Aint disp_unit, MPI_Comm comm)
     if (tug_team_get(comm, &team) != 0) /* collective the first time on a communicator */
         team = NULL;
     MPI_Aint most[3] = {misplaced, disp_unit, -disp_unit};
-    tug_host.Allreduce(MPI_IN_PLACE, most, 3, MPI_AINT, MPI_MAX, comm);
+    TUG_POLITE(Iallreduce, MPI_IN_PLACE, most, 3, MPI_AINT, MPI_MAX, comm);
     return (struct agreement){most[0] != 0, most[1] == -most[2] ? most[1] : 0, team};
 }
 
@@ -232,12 +233,12 @@ static struct tug_place *gather_places(void *base, MPI_Aint disp_unit, MPI_Comm 
     struct tug_place mine = {disp_unit, (MPI_Aint)((uintptr_t)base % HOST_ALIGNMENT)};
     struct tug_place *places = malloc((size_t)*nranks * sizeof(*places));
     int failed = places == NULL;
-    tug_host.Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_LOR, comm);
+    TUG_POLITE(Iallreduce, MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_LOR, comm);
     if (failed) {
         free(places);
         return NULL;
     }
-    tug_host.Allgather(&mine, 2, MPI_AINT, places, 2, MPI_AINT, comm);
+    TUG_POLITE(Iallgather, &mine, 2, MPI_AINT, places, 2, MPI_AINT, comm);
     return places;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "host/host.h"
+#include "host/polite.h"
 #include "llcl/finalize.h"
 #include "transport/cma.h"
 #include "transport/packets/packets.h"
@@ -139,7 +140,7 @@ static int who_is_who(struct tug_fabric *fabric, MPI_Comm comm) {
 static int agree_on_session(struct tug_fabric *fabric) {
     if (fabric->rank == 0 && getrandom(&fabric->session, sizeof(fabric->session), 0) < 0)
         fabric->session = (uint64_t)(uintptr_t)fabric ^ (uint64_t)random() << 20;
-    return tug_host.Bcast(&fabric->session, 1, MPI_UINT64_T, 0, fabric->comm) == MPI_SUCCESS
+    return TUG_POLITE(Ibcast, &fabric->session, 1, MPI_UINT64_T, 0, fabric->comm) == MPI_SUCCESS
                ? 0
                : TUG_ERR_MPI;
 }
@@ -161,8 +162,8 @@ static int make_tables(struct tug_context *context) {
 }
 
 static int exchange_node_ranks(struct tug_fabric *fabric) {
-    return tug_host.Allgather(&fabric->rank, 1, MPI_UINT32_T, fabric->node_ranks, 1, MPI_UINT32_T,
-                              fabric->node_comm) == MPI_SUCCESS
+    return TUG_POLITE(Iallgather, &fabric->rank, 1, MPI_UINT32_T, fabric->node_ranks, 1,
+                      MPI_UINT32_T, fabric->node_comm) == MPI_SUCCESS
                ? 0
                : TUG_ERR_MPI;
 }

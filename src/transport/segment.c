@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "host/host.h"
+#include "host/polite.h"
 #include "tugboat/tugboat.h"
 
 #define PAGE ((size_t)4096)
@@ -19,7 +20,7 @@
 
 bool tug_all_agree(MPI_Comm comm, bool mine) {
     int everyone = mine;
-    if (tug_host.Allreduce(MPI_IN_PLACE, &everyone, 1, MPI_INT, MPI_LAND, comm) != MPI_SUCCESS)
+    if (TUG_POLITE(Iallreduce, MPI_IN_PLACE, &everyone, 1, MPI_INT, MPI_LAND, comm) != MPI_SUCCESS)
         return false;
     return everyone;
 }
@@ -51,7 +52,7 @@ static bool node_has_room(MPI_Comm node_comm, size_t bytes) {
     unsigned long long mine = bytes, sum = 0;
     int nprocesses = 1;
     tug_host.Comm_size(node_comm, &nprocesses);
-    if (tug_host.Allreduce(&mine, &sum, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, node_comm) !=
+    if (TUG_POLITE(Iallreduce, &mine, &sum, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, node_comm) !=
         MPI_SUCCESS)
         return false;
     return nprocesses == 1 || tug_shm_has_room((size_t)sum, "LLCL on this node");
@@ -74,8 +75,8 @@ static bool find_parts(struct tug_segment *segment, MPI_Comm node_comm, size_t b
     unsigned long long *sizes = malloc((size_t)n * sizeof(*sizes));
     segment->parts = calloc((size_t)n, sizeof(*segment->parts));
     bool good = tug_all_agree(node_comm, sizes != NULL && segment->parts != NULL) &&
-                tug_host.Allgather(&mine, 1, MPI_UNSIGNED_LONG_LONG, sizes, 1,
-                                   MPI_UNSIGNED_LONG_LONG, node_comm) == MPI_SUCCESS;
+                TUG_POLITE(Iallgather, &mine, 1, MPI_UNSIGNED_LONG_LONG, sizes, 1,
+                           MPI_UNSIGNED_LONG_LONG, node_comm) == MPI_SUCCESS;
     for (int i = 0; good && i < n; i++) {
         void *base = NULL;
         MPI_Aint with_page;

@@ -40,10 +40,17 @@ static int fake_lock_all(int assertion, MPI_Win window) {
     return MPI_SUCCESS;
 }
 
-static int fake_allreduce(const void *in, void *inout, int count, MPI_Datatype type, MPI_Op op,
-                          MPI_Comm comm) {
+static int fake_iallreduce(const void *in, void *inout, int count, MPI_Datatype type, MPI_Op op,
+                           MPI_Comm comm, MPI_Request *request) {
     (void)in, (void)inout, (void)count, (void)type, (void)op, (void)comm;
+    *request = MPI_REQUEST_NULL;
     return MPI_SUCCESS; /* in place, and all agree */
+}
+
+static int fake_test(MPI_Request *request, int *flag, MPI_Status *status) {
+    (void)request, (void)status;
+    *flag = 1;
+    return MPI_SUCCESS;
 }
 
 static int fake_unlock_all(MPI_Win window) {
@@ -198,7 +205,8 @@ static int start(void **state) {
     tug_host.Win_create_dynamic = fake_create;
     tug_host.Win_set_errhandler = fake_errhandler;
     tug_host.Win_lock_all = fake_lock_all;
-    tug_host.Allreduce = fake_allreduce;
+    tug_host.Iallreduce = fake_iallreduce;
+    tug_host.Test = fake_test;
     tug_host.Win_unlock_all = fake_unlock_all;
     tug_host.Win_free = fake_free;
     tug_host.Win_attach = fake_attach;

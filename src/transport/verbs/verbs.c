@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "host/host.h"
+#include "host/polite.h"
 #include "transport/verbs/verbs.h"
 #include "transport/verbs/private.h"
 
@@ -81,7 +82,7 @@ static bool agreed(struct tug_verbs *verbs, bool here) {
     enum { HERE, ATOMICS, LINK, NOT_LINK, VOTES };
     int votes[VOTES] = {here, verbs->atomics, verbs->device.link_layer, -verbs->device.link_layer};
     if (verbs->fabric->comm != MPI_COMM_NULL &&
-        tug_host.Allreduce(MPI_IN_PLACE, votes, VOTES, MPI_INT, MPI_MIN, verbs->fabric->comm) !=
+        TUG_POLITE(Iallreduce, MPI_IN_PLACE, votes, VOTES, MPI_INT, MPI_MIN, verbs->fabric->comm) !=
             MPI_SUCCESS)
         return false;
     verbs->atomics = votes[ATOMICS];

@@ -1,0 +1,205 @@
+/* coll_init_sizes.c: how long do the other persistent collectives take, by kind and size?
+ *
+ * For each kind and size: init once, then start and wait repeatedly. An iteration's time is the
+ * longest of all ranks' times from before start to after wait; the table shows the median. The size
+ * is that of one block: what a rank contributes to allgather, sends to each rank in alltoall, gets
+ * from reduce_scatter_block, and the whole vector of a reduction. Sums of doubles, which are whole
+ * numbers here, so that --validate may compare exactly.
+ *
+ * Invariants: iterations are separated by bench_sync(), outside of the clock readings; all ranks
+ * run the same number of them, chosen to fill a time budget.
+ * Threading: main thread only.
+ */
+#include "bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SIZES = 32, MAX_KINDS = 16, MIN_ITERATIONS = 5, NWARM = 3 };
+
+static const char *size_list = "8,4K,64K,1M";
+static const char *kind_list = "barrier,reduce,allreduce,allgather,alltoall,reduce_scatter_block";
+static double seconds = 0.3;
+static long max_iterations = 2000;
+
+struct run {
+    size_t words; /* of a block */
+    double *in, *out;
+    MPI_Request request;
+};
+
+#define W (int)run->words, MPI_DOUBLE
+#define END MPI_COMM_WORLD, MPI_INFO_NULL, &run->request
+
+static void barrier_init(struct run *run) {
+    MPI_Barrier_init(END);
+}
+static void reduce_init(struct run *run) {
+    MPI_Reduce_init(run->in, run->out, W, MPI_SUM, 0, END);
+}
+static void allreduce_init(struct run *run) {
+    MPI_Allreduce_init(run->in, run->out, W, MPI_SUM, END);
+}
+static void allgather_init(struct run *run) {
+    MPI_Allgather_init(run->in, W, run->out, W, END);
+}
+static void alltoall_init(struct run *run) {
+    MPI_Alltoall_init(run->in, W, run->out, W, END);
+}
+static void reduce_scatter_block_init(struct run *run) {
+    MPI_Reduce_scatter_block_init(run->in, run->out, W, MPI_SUM, END);
+}
+
+/* What must come out: word i of a rank's input is rank + i. */
+static double sum_at(size_t i) {
+    return (double)bench.nranks * ((double)(bench.nranks - 1) / 2 + (double)i);
+}
+static double gathered_at(const struct run *run, size_t i) {
+    return (double)(i / run->words) + (double)(i % run->words);
+}
+static double exchanged_at(const struct run *run, size_t i) {
+    return (double)(i / run->words) + (double)((size_t)bench.rank * run->words + i % run->words);
+}
+static double reduced_at(const struct run *run, size_t i) {
+    (void)run;
+    return sum_at(i);
+}
+static double scattered_at(const struct run *run, size_t i) {
+    return sum_at((size_t)bench.rank * run->words + i);
+}
+
+static const struct kind {
+    const char *name;
+    void (*init)(struct run *run);
+    double (*expected)(const struct run *run, size_t i);
+    bool many_in, many_out; /* a block for each rank */
+    bool root_only;
+} kinds[] = {
+    {"barrier", barrier_init, NULL, false, false, false},
+    {"reduce", reduce_init, reduced_at, false, false, true},
+    {"allreduce", allreduce_init, reduced_at, false, false, false},
+    {"allgather", allgather_init, gathered_at, false, true, false},
+    {"alltoall", alltoall_init, exchanged_at, true, true, false},
+    {"reduce_scatter_block", reduce_scatter_block_init, scattered_at, true, false, false},
+};
+enum { NKINDS = sizeof kinds / sizeof kinds[0] };
+
+static double iterate(struct run *run) {
+    bench_sync();
+    double begin_us = bench_now_us();
+    MPI_Start(&run->request);
+    MPI_Wait(&run->request, MPI_STATUS_IGNORE);
+    return bench_now_us() - begin_us;
+}
+
+static int choose_iterations(struct run *run) {
+    double slowest_us, begin_us = 0;
+    for (int i = 0; i < NWARM + 2; i++) {
+        if (i == NWARM)
+            begin_us = bench_now_us();
+        iterate(run);
+    }
+    double us = (bench_now_us() - begin_us) / 2;
+    MPI_Allreduce(&us, &slowest_us, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    double fit = seconds * 1e6 / (slowest_us > 0.1 ? slowest_us : 0.1);
+    if (fit < MIN_ITERATIONS)
+        return MIN_ITERATIONS;
+    return fit > (double)max_iterations ? (int)max_iterations : (int)fit;
+}
+
+static long check(const struct kind *kind, const struct run *run, size_t out_words) {
+    long errors = 0;
+    if (!bench.validate || kind->expected == NULL || (kind->root_only && bench.rank != 0))
+        return 0;
+    bench_corrupt(run->out);
+    for (size_t i = 0; i < out_words; i++)
+        errors += run->out[i] != kind->expected(run, i);
+    if (errors > 0)
+        fprintf(stderr, "rank %d, %s of %zu bytes: %ld words are wrong\n", bench.rank, kind->name,
+                run->words * sizeof(double), errors);
+    return errors;
+}
+
+static long run_one(const struct kind *kind, long bytes) {
+    size_t nranks = (size_t)bench.nranks;
+    struct run run = {.words = (size_t)bytes / sizeof(double)};
+    size_t in_words = run.words * (kind->many_in ? nranks : 1);
+    size_t out_words = run.words * (kind->many_out ? nranks : 1);
+    run.in = malloc((in_words + 1) * sizeof(double));
+    run.out = calloc(out_words + 1, sizeof(double));
+    if (run.in == NULL || run.out == NULL)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    for (size_t i = 0; i < in_words; i++)
+        run.in[i] = (double)bench.rank + (double)i;
+    kind->init(&run);
+    int n = choose_iterations(&run);
+    double *mine = malloc((size_t)n * sizeof *mine), *slowest = calloc((size_t)n, sizeof *slowest);
+    if (mine == NULL || slowest == NULL)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    for (int i = 0; i < n; i++)
+        mine[i] = iterate(&run);
+    MPI_Reduce(mine, slowest, n, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    bench_sort(slowest, n);
+    bench_cell_text(kind->name);
+    bench_cell((double)bytes);
+    bench_cell(bench_median(slowest, n));
+    bench_cell(bench_p90(slowest, n));
+    bench_cell(n);
+    long errors = check(kind, &run, out_words);
+    MPI_Request_free(&run.request);
+    free(mine);
+    free(slowest);
+    free(run.in);
+    free(run.out);
+    return errors;
+}
+
+static bool is_named(const char *name) {
+    size_t length = strlen(name);
+    for (const char *at = kind_list; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+static int count_named(void) {
+    int n = 0;
+    for (int k = 0; k < NKINDS; k++)
+        n += is_named(kinds[k].name);
+    return n;
+}
+
+int main(int argc, char **argv) {
+    const struct bench_option options[] = {
+        {"sizes", BENCH_TEXT, &size_list, "bytes of a block, multiples of 8, with K, M"},
+        {"kinds", BENCH_TEXT, &kind_list, "some of the default list"},
+        {"seconds", BENCH_REAL, &seconds, "time for each kind and size (at least 5 iterations)"},
+        {"max-iterations", BENCH_LONG, &max_iterations, "no more than this for a kind and size"},
+    };
+    static const struct bench_column columns[] = {
+        {"kind", BENCH_KEY, 0},    {"bytes", BENCH_KEY, 0},       {"median_us", BENCH_LOWER, 2},
+        {"p90_us", BENCH_INFO, 2}, {"iterations", BENCH_INFO, 0},
+    };
+    long sizes[MAX_SIZES];
+    bench_start(&argc, &argv, MPI_THREAD_SINGLE,
+                "How long do persistent collectives take, by kind and size?", options,
+                sizeof options / sizeof options[0]);
+    int nsizes = bench_parse_sizes(size_list, sizes, MAX_SIZES);
+    for (int i = 0; i < nsizes; i++)
+        if (sizes[i] > (1l << 30) || sizes[i] % (long)sizeof(double) != 0)
+            nsizes = -1;
+    if (nsizes < 1 || count_named() == 0)
+        bench_usage_error("--sizes '%s': multiples of 8 up to 1G; --kinds '%s': of the list",
+                          size_list, kind_list);
+    bench_header("persistent collectives; maximum over ranks");
+    bench_table_begin(columns, sizeof columns / sizeof columns[0]);
+    long errors = 0;
+    for (int k = 0; k < NKINDS; k++)
+        for (int i = 0; is_named(kinds[k].name) && i < (kinds[k].expected == NULL ? 1 : nsizes);
+             i++)
+            errors += run_one(&kinds[k], kinds[k].expected == NULL ? 0 : sizes[i]);
+    return bench_finish(errors);
+}
