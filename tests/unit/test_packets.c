@@ -401,7 +401,9 @@ static void post_counting(unsigned kind, uint64_t offset, size_t bytes, struct c
     operation->on_complete = (struct tug_callback){count_one, counter};
     operation->on_local = (struct tug_callback){NULL, NULL};
     if (bytes <= TUG_OPERATION_INLINE) {
-        memcpy(operation->data, operation->local, bytes);
+        /* what is to be refused may end beyond the target's memory, and so beyond ours */
+        memcpy(operation->data, operation->local,
+               offset + bytes > MEMORY ? MEMORY - offset : bytes);
         operation->local = NULL;
     }
     post(operation);
