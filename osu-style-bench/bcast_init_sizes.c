@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SIZES = 64, MIN_ITERATIONS = 5, NWARM = 3 };
+enum { MAX_SIZES = 64 };
 
 typedef int bcast_init_function(void *, int, MPI_Datatype, int, MPI_Comm, MPI_Info, MPI_Request *);
 
@@ -38,12 +38,15 @@ struct run {
     size_t bytes;
     void *buffer;
     MPI_Request request;
+    int what;
     uint64_t seed; /* of the last iteration's data */
     long errors;
 };
 
 /* Returns this rank's microseconds. */
-static double iterate(struct run *run, int what) {
+static double iterate(void *argument) {
+    struct run *run = argument;
+    int what = run->what;
     run->seed++;
     if (bench.rank == root && (what & COMMUNICATE))
         bench_pattern_fill(run->buffer, run->bytes, run->seed);
@@ -64,36 +67,10 @@ static double iterate(struct run *run, int what) {
     return us;
 }
 
-/* How many iterations, everything around them included, fit the budget: the same number on all
- * ranks. */
-static int choose_iterations(struct run *run, int what) {
-    double slowest_us, begin_us = 0;
-    for (int i = 0; i < NWARM + 2; i++) {
-        if (i == NWARM)
-            begin_us = bench_now_us();
-        iterate(run, what);
-    }
-    double us = (bench_now_us() - begin_us) / 2;
-    MPI_Allreduce(&us, &slowest_us, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    double fit = seconds * 1e6 / (slowest_us > 0.1 ? slowest_us : 0.1);
-    if (fit < MIN_ITERATIONS)
-        return MIN_ITERATIONS;
-    return fit > (double)max_iterations ? (int)max_iterations : (int)fit;
-}
-
 /* Leaves sorted maxima over the ranks in the result, on rank 0; the caller frees it. */
 static double *measure(struct run *run, int what, int *niterations) {
-    int n = choose_iterations(run, what);
-    double *mine = malloc((size_t)n * sizeof *mine), *slowest = calloc((size_t)n, sizeof *slowest);
-    if (mine == NULL || slowest == NULL)
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    for (int i = 0; i < n; i++)
-        mine[i] = iterate(run, what);
-    MPI_Reduce(mine, slowest, n, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    free(mine);
-    bench_sort(slowest, n);
-    *niterations = n;
-    return slowest;
+    run->what = what;
+    return bench_iterate(iterate, run, seconds, max_iterations, niterations);
 }
 
 static double measure_median(struct run *run, int what) {
@@ -196,9 +173,9 @@ int main(int argc, char **argv) {
         bench_usage_error("--sizes '%s' is not a list of at most %d sizes below 2G", size_list,
                           MAX_SIZES);
     if (root < 0 || root >= bench.nranks || seconds <= 0 || overlap_us < 0 ||
-        max_iterations < MIN_ITERATIONS)
+        max_iterations < BENCH_LEAST_ITERATIONS)
         bench_usage_error("--root 0..%d, --seconds > 0, --overlap >= 0, --max-iterations >= %d",
-                          bench.nranks - 1, MIN_ITERATIONS);
+                          bench.nranks - 1, BENCH_LEAST_ITERATIONS);
     const char *function = choose_function();
     if (overlap_us > 0)
         bench_calibrate();

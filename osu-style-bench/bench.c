@@ -354,6 +354,38 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static int fitting_iterations(double (*iterate)(void *argument), void *argument, double seconds,
+                              long most) {
+    enum { NWARM = 3 };
+    double slowest_us, begin_us = 0;
+    for (int i = 0; i < NWARM + 2; i++) {
+        if (i == NWARM)
+            begin_us = bench_now_us();
+        iterate(argument);
+    }
+    double us = (bench_now_us() - begin_us) / 2;
+    MPI_Allreduce(&us, &slowest_us, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    double fit = seconds * 1e6 / (slowest_us > 0.1 ? slowest_us : 0.1);
+    if (fit < BENCH_LEAST_ITERATIONS)
+        return BENCH_LEAST_ITERATIONS;
+    return fit > (double)most ? (int)most : (int)fit;
+}
+
+double *bench_iterate(double (*iterate)(void *argument), void *argument, double seconds, long most,
+                      int *niterations) {
+    int n = fitting_iterations(iterate, argument, seconds, most);
+    double *mine = malloc((size_t)n * sizeof *mine), *slowest = calloc((size_t)n, sizeof *slowest);
+    if (mine == NULL || slowest == NULL)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    for (int i = 0; i < n; i++)
+        mine[i] = iterate(argument);
+    MPI_Reduce(mine, slowest, n, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    free(mine);
+    bench_sort(slowest, n);
+    *niterations = n;
+    return slowest;
+}
+
 void bench_sort(double samples[], int n) {
     qsort(samples, (size_t)n, sizeof samples[0], compare_doubles);
 }

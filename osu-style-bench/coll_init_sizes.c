@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SIZES = 32, MAX_KINDS = 16, MIN_ITERATIONS = 5, NWARM = 3 };
+enum { MAX_SIZES = 32 };
 
 static const char *size_list = "8,4K,64K,1M";
 static const char *kind_list = "barrier,reduce,allreduce,allgather,alltoall,reduce_scatter_block";
@@ -85,27 +85,13 @@ static const struct kind {
 };
 enum { NKINDS = sizeof kinds / sizeof kinds[0] };
 
-static double iterate(struct run *run) {
+static double iterate(void *argument) {
+    struct run *run = argument;
     bench_sync();
     double begin_us = bench_now_us();
     MPI_Start(&run->request);
     MPI_Wait(&run->request, MPI_STATUS_IGNORE);
     return bench_now_us() - begin_us;
-}
-
-static int choose_iterations(struct run *run) {
-    double slowest_us, begin_us = 0;
-    for (int i = 0; i < NWARM + 2; i++) {
-        if (i == NWARM)
-            begin_us = bench_now_us();
-        iterate(run);
-    }
-    double us = (bench_now_us() - begin_us) / 2;
-    MPI_Allreduce(&us, &slowest_us, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    double fit = seconds * 1e6 / (slowest_us > 0.1 ? slowest_us : 0.1);
-    if (fit < MIN_ITERATIONS)
-        return MIN_ITERATIONS;
-    return fit > (double)max_iterations ? (int)max_iterations : (int)fit;
 }
 
 static long check(const struct kind *kind, const struct run *run, size_t out_words) {
@@ -133,14 +119,8 @@ static long run_one(const struct kind *kind, long bytes) {
     for (size_t i = 0; i < in_words; i++)
         run.in[i] = (double)bench.rank + (double)i;
     kind->init(&run);
-    int n = choose_iterations(&run);
-    double *mine = malloc((size_t)n * sizeof *mine), *slowest = calloc((size_t)n, sizeof *slowest);
-    if (mine == NULL || slowest == NULL)
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    for (int i = 0; i < n; i++)
-        mine[i] = iterate(&run);
-    MPI_Reduce(mine, slowest, n, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    bench_sort(slowest, n);
+    int n;
+    double *slowest = bench_iterate(iterate, &run, seconds, max_iterations, &n);
     bench_cell_text(kind->name);
     bench_cell((double)bytes);
     bench_cell(bench_median(slowest, n));
@@ -148,7 +128,6 @@ static long run_one(const struct kind *kind, long bytes) {
     bench_cell(n);
     long errors = check(kind, &run, out_words);
     MPI_Request_free(&run.request);
-    free(mine);
     free(slowest);
     free(run.in);
     free(run.out);
@@ -194,6 +173,8 @@ int main(int argc, char **argv) {
     if (nsizes < 1 || count_named() == 0)
         bench_usage_error("--sizes '%s': multiples of 8 up to 1G; --kinds '%s': of the list",
                           size_list, kind_list);
+    if (seconds <= 0 || max_iterations < BENCH_LEAST_ITERATIONS)
+        bench_usage_error("--seconds > 0, --max-iterations >= %d", BENCH_LEAST_ITERATIONS);
     bench_header("persistent collectives; maximum over ranks");
     bench_table_begin(columns, sizeof columns / sizeof columns[0]);
     long errors = 0;
