@@ -40,9 +40,6 @@ struct bcast {
     uint64_t started_ns;
 };
 
-/* Where ranks take turns on the cores a segment costs everybody a turn: few and long ones.
- * Otherwise: segments long enough to hide the hand-over of one (a cache miss or two), short enough
- * that the ring stays in the second-level cache and a message has several. */
 size_t tug_segment_for(const struct tug_team *team, size_t bytes) {
     const size_t most = team->crowded ? SEGMENT_CROWDED : SEGMENT_MOST;
     const size_t pieces = team->crowded ? 1 : TUG_SEGMENT_SLOTS;

@@ -25,9 +25,9 @@ int tug_bcast_rebind(struct tug_request *request, void *buffer, MPI_Count count,
                      MPI_Datatype datatype);
 
 /* Bytes in a segment of a collective that goes through channels, unless TUGBOAT_SEGMENT says. Where
- * ranks take turns on the cores, a longer ring saves more turns than the cache saves time.
- * Otherwise: segments long enough to hide the hand-over of one (a cache miss or two), short enough
- * that the ring stays in the second-level cache and a message has several. */
+ * ranks take turns on the cores a segment costs everybody a turn: few and long ones. Otherwise:
+ * segments long enough to hide the hand-over of one (a cache miss or two), short enough that the
+ * ring stays in the second-level cache and a message has several. */
 size_t tug_segment_for(const struct tug_team *team, size_t bytes);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/settings.h"
 #include "engine/park.h"
 #include "host/host.h"
+#include "host/polite.h"
 #include "model/fit.h"
 #include "persistent/channel.h"
 #include "persistent/copy.h"
@@ -355,8 +356,8 @@ static int measure(struct calibration *c) {
             error = measure_inside(c);
         if (meet(team) != 0)
             return TUG_ERR_MPI;
-        tug_host.Bcast(p, sizeof(*p), MPI_BYTE, (int)tug_places_rank(places, c->node_number, 0),
-                       team->comm);
+        TUG_POLITE(Ibcast, p, sizeof(*p), MPI_BYTE, (int)tug_places_rank(places, c->node_number, 0),
+                   team->comm);
     }
     if (team->nnodes > 1) {
         int first = (int)tug_places_rank(places, 0, 0);
@@ -365,7 +366,7 @@ static int measure(struct calibration *c) {
             error = measure_between(c, team->rank == first ? second : first);
         if (meet(team) != 0)
             return TUG_ERR_MPI;
-        tug_host.Bcast(p, sizeof(*p), MPI_BYTE, first, team->comm);
+        TUG_POLITE(Ibcast, p, sizeof(*p), MPI_BYTE, first, team->comm);
     }
     return error;
 }
@@ -381,7 +382,7 @@ int tug_calibrate(struct tug_team *team, enum tug_effort effort,
         tug_channel_release(team, c.channel);
     tug_places_fini(&c.node);
     free(c.buffer);
-    tug_host.Allreduce(MPI_IN_PLACE, &error, 1, MPI_INT, MPI_MIN, team->comm);
+    TUG_POLITE(Iallreduce, MPI_IN_PLACE, &error, 1, MPI_INT, MPI_MIN, team->comm);
     return error;
 }
 
@@ -395,10 +396,11 @@ int tug_tuning_get(struct tug_team *team, struct tug_model_parameters *parameter
             tug_log(TUG_VERBOSE_WARN, "TUGBOAT_TUNING: %s; measuring instead", why);
         said = said || !good;
     }
-    tug_host.Bcast(&good, 1, MPI_INT, 0, team->comm);
+    TUG_POLITE(Ibcast, &good, 1, MPI_INT, 0, team->comm);
     if (!good)
         return tug_calibrate(team, TUG_EFFORT_SHORT, parameters);
-    return tug_host.Bcast(parameters, sizeof(*parameters), MPI_BYTE, 0, team->comm) == MPI_SUCCESS
+    return TUG_POLITE(Ibcast, parameters, sizeof(*parameters), MPI_BYTE, 0, team->comm) ==
+                   MPI_SUCCESS
                ? 0
                : TUG_ERR_MPI;
 }

@@ -89,12 +89,6 @@ static int give_scratch(struct collective *c) {
 
 /* ---- what is compiled ---- */
 
-static size_t size_of(MPI_Datatype type) {
-    MPI_Count size = 0;
-    tug_host.Type_size_c(type, &size);
-    return (size_t)size;
-}
-
 static bool on_one_node(const struct collective *c) {
     return c->session.team->nnodes == 1;
 }
@@ -212,7 +206,7 @@ static int prepare_reduction(struct collective *c, const struct tug_collective *
 static int prepare_allgather(struct collective *c, const struct tug_collective *call) {
     const struct tug_team *team = c->session.team;
     bool in_place = call->send.buffer == MPI_IN_PLACE;
-    size_t part = (size_t)call->receive.count * size_of(call->receive.type);
+    size_t part = (size_t)call->receive.count * tug_type_bytes(call->receive.type);
     bool dense =
         tug_type_is_dense(call->receive.type) && (in_place || tug_type_is_dense(call->send.type));
     if (!tug_all_agree(team->comm, dense))
@@ -239,7 +233,7 @@ static int prepare_tree(struct collective *c, const struct tug_collective *call)
     const struct tug_side *at_root = gathers ? &call->receive : &call->send;
     bool in_place = root && everywhere->buffer == MPI_IN_PLACE;
     const struct tug_side *any = root ? at_root : everywhere;
-    size_t part = (size_t)any->count * size_of(any->type);
+    size_t part = (size_t)any->count * tug_type_bytes(any->type);
     if (part > TREE_MOST || part == 0)
         return tug_collective_blocks(c, call);
     if (everywhere->buffer == MPI_BOTTOM || (root && at_root->buffer == MPI_BOTTOM))
@@ -382,8 +376,7 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
         return error;
     }
     c->session.channel = channel;
-    if (team->bells != NULL && !c->session.polls)
-        c->request.job.bell = tug_team_bell(team, team->node_rank);
+    c->request.job.bell = c->session.polls ? NULL : tug_team_own_bell(team);
     settle_host(c, host);
     *request = &c->request;
     return 0;

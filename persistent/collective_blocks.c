@@ -26,15 +26,9 @@ struct blocks {
     size_t bytes; /* of what this rank sends */
 };
 
-static size_t size_of(MPI_Datatype type) {
-    MPI_Count size = 0;
-    tug_host.Type_size_c(type, &size);
-    return (size_t)size;
-}
-
 static size_t bytes_of(const struct blocks *b, uint32_t block) {
     const struct tug_area_memory *area = &b->c->areas[TUG_AREA_BLOCKS + block];
-    return (size_t)area->count * size_of(area->type);
+    return (size_t)area->count * tug_type_bytes(area->type);
 }
 
 /* The i-th block of a side becomes the next of ours. */
@@ -47,7 +41,7 @@ static int add_block(struct blocks *b, const struct tug_side *side, uint32_t i) 
                        ? (MPI_Count)i * count * extent
                        : tug_list_at(&side->displs, i) * (side->types != NULL ? 1 : extent);
     const unsigned char *base = (const unsigned char *)side->buffer + at;
-    if (base == MPI_BOTTOM && (size_t)count * size_of(type) > 0)
+    if (base == MPI_BOTTOM && (size_t)count * tug_type_bytes(type) > 0)
         return TUG_ERR_UNSUPPORTED; /* MPICH 4.0.2 packs nothing from there */
     return tug_collective_area(b->c, TUG_AREA_BLOCKS + b->nblocks++, base, count, type);
 }

@@ -3,7 +3,6 @@
 #include <stddef.h>
 
 #include "base/stats.h"
-#include "engine/engine.h"
 #include "host/host.h"
 #include "persistent/bcast.h"
 #include "persistent/request.h"
@@ -46,10 +45,6 @@ static struct tug_repeat *find(struct tug_repeats *repeats, int root, uint64_t b
     return repeat;
 }
 
-static bool is_over(void *argument) {
-    return !tug_request_pending(argument);
-}
-
 bool tug_repeat_bcast(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm,
                       int *error) {
     struct tug_team *team;
@@ -68,8 +63,7 @@ bool tug_repeat_bcast(void *buffer, MPI_Count count, MPI_Datatype type, int root
     *error = tug_bcast_rebind(request, buffer, count, type);
     if (*error == MPI_SUCCESS) {
         tug_request_start(request);
-        if (tug_request_pending(request))
-            tug_engine_wait(is_over, request, -1);
+        tug_request_wait(request);
         request->active = false;
         *error = request->error;
     }

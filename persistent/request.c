@@ -93,6 +93,15 @@ void tug_request_start(struct tug_request *request) {
     tug_engine_launch(&request->job);
 }
 
+static bool is_over(void *argument) {
+    return !tug_request_pending(argument);
+}
+
+void tug_request_wait(struct tug_request *request) {
+    if (tug_request_pending(request))
+        tug_engine_wait(is_over, request, -1);
+}
+
 void tug_request_release(struct tug_request *request) {
     uint32_t index = (uint32_t)request->handle - TUG_REQUEST_FIRST;
     atomic_store(place(index), NULL);

@@ -74,4 +74,7 @@ static inline bool tug_request_pending(const struct tug_request *request) {
     return request->active && !(atomic_load(&request->state) & TUG_REQUEST_COMPLETE);
 }
 
+/* Returns when it is not pending; helps, then sleeps. */
+void tug_request_wait(struct tug_request *request);
+
 #endif

@@ -8,6 +8,12 @@
 
 #define BEYOND_BOTTOM 64
 
+size_t tug_type_bytes(MPI_Datatype type) {
+    MPI_Count size = 0;
+    tug_host.Type_size_c(type, &size);
+    return (size_t)size;
+}
+
 bool tug_type_is_dense(MPI_Datatype type) {
     int combiner, unused;
     MPI_Count nints, naddresses, ncounts, ntypes, size, lb, extent, count;

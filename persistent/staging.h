@@ -40,6 +40,9 @@ int tug_staging_pack_to(struct tug_staging *staging, size_t bytes);
  * complete. 0 or an MPI error. */
 int tug_staging_unpack_to(struct tug_staging *staging, size_t bytes);
 
+/* Bytes of data in an element of the type. */
+size_t tug_type_bytes(MPI_Datatype type);
+
 /* True if elements of the type lie one after another, each a plain block of bytes in order. */
 bool tug_type_is_dense(MPI_Datatype type);
 

@@ -41,10 +41,6 @@ static struct tug_request *ours(const MPI_Request *handle) {
                                                                         : NULL;
 }
 
-static bool is_over(void *argument) {
-    return !tug_request_pending(argument);
-}
-
 /* Ends an operation that is over: the request is inactive again, or gone. Returns the operation's
  * error. */
 static int retire(MPI_Request *handle, struct tug_request *request, MPI_Status *status) {
@@ -83,8 +79,7 @@ int tug_shim_Wait(MPI_Request *request, MPI_Status *status) {
     struct tug_request *mine = ours(request);
     if (mine != NULL) {
         tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
-        if (tug_request_pending(mine))
-            tug_engine_wait(is_over, mine, -1);
+        tug_request_wait(mine);
         return retire_one(request, mine, status);
     }
     tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);

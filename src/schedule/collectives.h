@@ -92,9 +92,8 @@ struct tug_message {
 struct tug_exchange_plan {
     const struct tug_message *sends, *receives;
     uint32_t nsends, nreceives;
-    uint32_t depth; /* messages under way at once, each way; 0: as the executor likes */
-    bool in_place;  /* blocks that are received are sent first: send i goes out of block
-                       `staging` + i, to which it is copied before anything is received */
+    bool in_place; /* blocks that are received are sent first: send i goes out of block
+                      `staging` + i, to which it is copied before anything is received */
     uint32_t staging;
 };
 

@@ -49,8 +49,6 @@ static void add_messages(struct exchange *x) {
         if (plan->receives[i].peer != x->c.rank)
             tug_add_message(&x->c, x->receive, TUG_RECEIVE, plan->receives[i].peer, 0, &block,
                             TUG_AREA_BLOCKS + plan->receives[i].block, 0);
-    x->c.schedule->lanes[x->send].depth = plan->depth;
-    x->c.schedule->lanes[x->receive].depth = plan->depth;
 }
 
 int tug_compile_exchange(struct tug_schedule *schedule, const struct tug_places *places,

@@ -84,8 +84,6 @@ struct tug_lane {
     uint32_t count;
     uint32_t capacity;
     uint32_t limit; /* the scheduling pointer at the start of a run, segments */
-    uint32_t depth; /* SEND, RECEIVE: segments that may be under way at once; 0: as the executor
-                       likes */
 };
 
 struct tug_schedule {

@@ -61,19 +61,23 @@ check_fail(const char *file, int line, const char *format, ...) {
     } while (0)
 
 /*
- * A barrier that gives its core away while it waits. Ranks of the host MPI spin through each
- * other's time slices when they outnumber the cores, at 8 ms a barrier.
+ * A wait that gives its core away. Ranks of the host MPI spin through each other's time slices when
+ * they outnumber the cores, at 8 ms a barrier.
  */
-__attribute__((unused)) static void check_barrier(MPI_Comm comm) {
-    MPI_Request request;
+__attribute__((unused)) static void check_wait(MPI_Request *request) {
     int done = 0;
-    MUST(MPI_Ibarrier(comm, &request));
     for (;;) {
-        MUST(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+        MUST(MPI_Test(request, &done, MPI_STATUS_IGNORE));
         if (done)
             return;
         sched_yield();
     }
+}
+
+__attribute__((unused)) static void check_barrier(MPI_Comm comm) {
+    MPI_Request request;
+    MUST(MPI_Ibarrier(comm, &request));
+    check_wait(&request);
 }
 
 /* Fewer rounds where every synchronisation of the host costs milliseconds: more than two ranks. */

@@ -200,16 +200,6 @@ static void same(const struct request *r, const char *what, const unsigned char 
 
 /* ---- the calls ---- */
 
-static void politely(MPI_Request *request) {
-    int done = 0;
-    for (;;) {
-        MUST(MPI_Test(request, &done, MPI_STATUS_IGNORE));
-        if (done)
-            return;
-        sched_yield();
-    }
-}
-
 #define CALL(Iname, Name, ...)                                                                     \
     do {                                                                                           \
         if (how == ORACLE)                                                                         \
@@ -271,7 +261,7 @@ static void scatter_oracle(struct request *r) {
         total += r->receive.counts[i];
     }
     MUST(MPI_Iallreduce(in, all, total, r->type, r->op, r->comm, &request));
-    politely(&request);
+    check_wait(&request);
     memcpy(r->receive.oracle, all + begin, (size_t)r->receive.counts[r->rank] * (size_t)extent);
     free(all);
 }
@@ -512,7 +502,7 @@ static void run(struct request *batch, int round) {
             continue;
         }
         call(&batch[i], ORACLE, &oracle);
-        politely(&oracle);
+        check_wait(&oracle);
     }
     if (below(&shared, 10) == 0 && below(&shared, check_nranks) == check_rank)
         usleep(50000);
@@ -525,10 +515,10 @@ static void run(struct request *batch, int round) {
             MUST(MPI_Waitall(BATCH, handles, MPI_STATUSES_IGNORE));
         else
             for (int i = 0; i < BATCH; i++)
-                politely(&handles[i]);
+                check_wait(&handles[i]);
     } else {
         for (int i = 0; i < BATCH; i++)
-            politely(&batch[(i + check_rank) % BATCH].handle);
+            check_wait(&batch[(i + check_rank) % BATCH].handle);
     }
     for (int i = 0; i < BATCH; i++) {
         struct request *r = &batch[i];

@@ -38,25 +38,14 @@ static size_t place_of(const struct worker *me, size_t member) {
     return (size_t)me->id * sizeof(struct place) + member;
 }
 
-/* Waits without holding the core: ranks and threads are more than cores. */
-static void wait_politely(MPI_Request *request) {
-    int done = 0;
-    for (;;) {
-        MUST(MPI_Test(request, &done, MPI_STATUS_IGNORE));
-        if (done)
-            return;
-        sched_yield();
-    }
-}
-
 /* Says to one rank that this thread has come so far, and waits for another to say so. */
 static void exchange(const struct worker *me, int to, int from, int kind) {
     MPI_Request requests[2];
     int tag = 10 * me->id + kind;
     MUST(MPI_Irecv(NULL, 0, MPI_CHAR, from, tag, me->w->comm, &requests[0]));
     MUST(MPI_Isend(NULL, 0, MPI_CHAR, to, tag, me->w->comm, &requests[1]));
-    wait_politely(&requests[0]);
-    wait_politely(&requests[1]);
+    check_wait(&requests[0]);
+    check_wait(&requests[1]);
 }
 
 static uint64_t writer(const struct worker *me, int rank, int kind) {
@@ -119,7 +108,7 @@ static void complete(MPI_Request *requests, int n, uint64_t how) {
         break;
     case 1:
         for (int i = 0; i < n; i++)
-            wait_politely(&requests[i]);
+            check_wait(&requests[i]);
         break;
     case 2:
         for (int i = 0; i < n; i++)

@@ -386,10 +386,9 @@ static bool start(struct job *job, uint32_t rank) {
         state->scratch[i] = GARBAGE;
     for (uint32_t l = 0; l < schedule->nlanes; l++) {
         const struct tug_lane *lane = &schedule->lanes[l];
-        uint32_t depth = lane->depth > 0 && lane->depth < DEPTH ? lane->depth : DEPTH;
         state->lanes[l] = (struct lane_state){
             .limit = lane->limit == TUG_LIMIT_ALL ? UINT64_MAX / 2 : lane->limit,
-            .depth = lane->depth > 0 ? depth : 1 + below(job, DEPTH),
+            .depth = 1 + below(job, DEPTH),
         };
     }
     for (uint32_t w = 0; w < schedule->node_size; w++) {

@@ -281,7 +281,6 @@ static void draw_exchange(struct scene *scene, uint64_t *random) {
         plan->receives = scene->receives[r];
         plan->in_place = scene->in_place;
         plan->staging = 2 * MESSAGES;
-        plan->depth = below(random, 3);
     }
 }
 
