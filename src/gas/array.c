@@ -160,12 +160,17 @@ static int build(struct tug_array *array, const struct tug_array_params *params,
     return make_pools(array);
 }
 
+/* With the context, which MPI_Finalize may end. */
+static void close_errands(void *d) {
+    struct tug_array *array = d;
+    tug_errands_close(&array->errands);
+}
+
 int tug_array_create(MPI_Comm comm, const struct tug_array_params *params, tug_array **result) {
     tug_context *context = NULL;
     int status = tug_context_create(comm, TUG_DRIVE_ENGINE, &context);
     if (status != 0)
         return status;
-    context->internal = true;
     struct tug_array *array = calloc(1, sizeof(*array));
     if (!tug_all_agree(context->fabric.comm, array != NULL)) {
         (void)tug_context_free(&context);
@@ -182,6 +187,8 @@ int tug_array_create(MPI_Comm comm, const struct tug_array_params *params, tug_a
     tug_home_register(array);
     place_own_pages(array, params->placement);
     tug_errands_open(&array->errands, context->fabric.bell, context->fabric.bell_shared);
+    context->at_end = close_errands;
+    context->at_end_d = array;
     (void)tug_all_agree(context->fabric.comm, true); /* nobody calls one who is not listening */
     *result = array;
     return 0;
@@ -213,7 +220,6 @@ int tug_array_free(tug_array **handle) {
     tug_wait(array->context, nothing_is_out, array);
     if (!agree_and_serve(array, atomic_load(&array->holds) == 0))
         return TUG_ERR_STATE;
-    tug_errands_close(&array->errands);
     destroy(array);
     *handle = NULL;
     return 0;

@@ -176,5 +176,6 @@ int main(int argc, char **argv) {
     FAILS(TUG_ERR_INVALID, tug_array_free(&array));
     if (check_nranks > 1)
         no_room();
+    GOOD(tug_array_create(MPI_COMM_WORLD, &params, &array)); /* left to MPI_Finalize */
     return check_end();
 }
