@@ -107,7 +107,8 @@ TUG_API bool tug_try_array_fetch_and_op_async(tug_array *array, size_t index, si
 
 /* Makes this process the owner of all pages of [index, index + size). Complete: it was, though
  * another process may have asked in the meantime. Who holds pages had better not wait for others:
- * two processes could wait for one another. TUG_ERR_NO_MEMORY: this process owns pages_most. */
+ * two processes could wait for one another. TUG_ERR_NO_MEMORY: this process owns pages_most,
+ * those that are just leaving counted. */
 TUG_API int tug_array_own(tug_array *array, size_t index, size_t size_in_bytes);
 TUG_API bool tug_try_array_own_async(tug_array *array, size_t index, size_t size_in_bytes,
                                      struct tug_callback on_complete);

@@ -47,7 +47,7 @@ static void place_own_pages(struct tug_array *array, enum tug_placement placemen
     for (; page < end; page += cyclic ? array->nranks : 1, taken++) {
         const struct tug_place place = tug_array_first_place(array, placement, page);
         struct tug_page *entry = tug_pages_take(&array->pages, page);
-        tug_page_set(entry, &place, tug_array_address(array, &place));
+        tug_pages_set(&array->pages, entry, &place, tug_array_address(array, &place));
         tug_page_open(entry);
     }
     for (size_t slot = array->nslots; slot > taken; slot--)

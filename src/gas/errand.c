@@ -26,9 +26,10 @@ static bool run_all(struct tug_errands *errands) {
         errands->first = errand->next;
         if (errands->first == NULL)
             errands->last = NULL;
+        const bool was_last = errand == last_before;
         errand->run(errand);
         moved |= errands->last != errand;
-        if (errand == last_before)
+        if (was_last)
             break;
     }
     return moved;

@@ -115,7 +115,7 @@ static void wake(struct tug_page *entry) {
 /* ---- asking the home ---- */
 
 static void set_place(struct tug_page *entry, const struct tug_place *place) {
-    tug_page_set(entry, place, tug_array_address(entry->array, place));
+    tug_pages_set(&entry->array->pages, entry, place, tug_array_address(entry->array, place));
 }
 
 /* What the home says counts unless this process has been told something newer since. */

@@ -6,7 +6,8 @@
 
 int tug_pages_init(struct tug_pages *pages, size_t foreign, size_t own, uint32_t self) {
     size_t nbuckets = 64;
-    *pages = (struct tug_pages){.nentries = foreign + own, .self = self, .shift = 64 - 6};
+    *pages = (struct tug_pages){
+        .nentries = foreign + own, .foreign_most = foreign, .self = self, .shift = 64 - 6};
     while (nbuckets < pages->nentries) {
         nbuckets *= 2;
         pages->shift--;
@@ -21,6 +22,8 @@ int tug_pages_init(struct tug_pages *pages, size_t foreign, size_t own, uint32_t
         struct tug_page *entry = &pages->entries[i];
         *entry = (struct tug_page){.page = TUG_NO_PAGE, .owner = TUG_NO_OWNER};
         atomic_init(&entry->writers, TUG_WRITERS_NO_PUTS);
+        entry->after = pages->free;
+        pages->free = entry;
     }
     return 0;
 }
@@ -44,6 +47,29 @@ static void end_change(struct tug_page *entry) {
     uint32_t version = atomic_load_explicit(&entry->version, memory_order_relaxed);
     /* release: pairs with the acquire of a get that reads the version first */
     atomic_store_explicit(&entry->version, version + 1, memory_order_release);
+}
+
+/* ---- the ring of others' pages ---- */
+
+static void join_ring(struct tug_pages *pages, struct tug_page *entry) {
+    struct tug_page *hand = pages->hand;
+    if (hand == NULL) {
+        pages->hand = entry->before = entry->after = entry;
+    } else { /* the hand comes to it last */
+        entry->before = hand->before;
+        entry->after = hand;
+        hand->before->after = entry;
+        hand->before = entry;
+    }
+    pages->nforeign++;
+}
+
+static void leave_ring(struct tug_pages *pages, struct tug_page *entry) {
+    entry->before->after = entry->after;
+    entry->after->before = entry->before;
+    if (pages->hand == entry)
+        pages->hand = entry->after != entry ? entry->after : NULL;
+    pages->nforeign--;
 }
 
 static bool idle(const struct tug_pages *pages, const struct tug_page *entry) {
@@ -79,26 +105,33 @@ bool tug_pages_forget(struct tug_pages *pages, struct tug_page *entry) {
     atomic_store_explicit(&entry->address, NULL, memory_order_relaxed);
     end_change(entry);
     entry->puts_from = 0;
+    leave_ring(pages, entry);
+    entry->after = pages->free;
+    pages->free = entry;
     return true;
 }
 
 /* Twice round: the first time everything may have been used. */
-static struct tug_page *find_free(struct tug_pages *pages) {
-    for (size_t steps = 0; steps < 2 * pages->nentries; steps++) {
-        struct tug_page *entry = &pages->entries[pages->hand];
-        pages->hand = pages->hand + 1 < pages->nentries ? pages->hand + 1 : 0;
+static bool forget_one(struct tug_pages *pages) {
+    for (size_t steps = 2 * pages->nforeign; steps > 0; steps--) {
+        struct tug_page *entry = pages->hand;
+        pages->hand = entry->after;
         if (atomic_load_explicit(&entry->used, memory_order_relaxed))
             atomic_store_explicit(&entry->used, false, memory_order_relaxed);
         else if (tug_pages_forget(pages, entry))
-            return entry;
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 struct tug_page *tug_pages_take(struct tug_pages *pages, uint64_t page) {
-    struct tug_page *entry = find_free(pages);
-    if (entry == NULL)
-        return NULL;
+    /* pages of its own that went have made it more than there should be: two for one */
+    for (int i = 0; i < 2 && pages->nforeign >= pages->foreign_most; i++)
+        if (!forget_one(pages) && i == 0)
+            return NULL;
+    struct tug_page *entry = pages->free;
+    pages->free = entry->after;
+    join_ring(pages, entry);
     struct tug_page *_Atomic *bucket = &pages->buckets[tug_pages_bucket(pages, page)];
     begin_change(entry);
     atomic_store_explicit(&entry->page, page, memory_order_relaxed);
@@ -111,7 +144,13 @@ struct tug_page *tug_pages_take(struct tug_pages *pages, uint64_t page) {
     return entry;
 }
 
-void tug_page_set(struct tug_page *entry, const struct tug_place *place, unsigned char *address) {
+void tug_pages_set(struct tug_pages *pages, struct tug_page *entry, const struct tug_place *place,
+                   unsigned char *address) {
+    const bool was_own = atomic_load_explicit(&entry->owner, memory_order_relaxed) == pages->self;
+    if (was_own && place->owner != pages->self)
+        join_ring(pages, entry);
+    else if (!was_own && place->owner == pages->self)
+        leave_ring(pages, entry);
     begin_change(entry);
     entry->place = *place;
     atomic_store_explicit(&entry->owner, place->owner, memory_order_relaxed);

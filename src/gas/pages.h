@@ -73,14 +73,18 @@ struct tug_page {
     bool coming;              /* the page is being copied to this process */
     struct tug_caller caller; /* of stopping and changing: answered then */
     struct tug_place next;
-    struct tug_lane *first, *last; /* who waits for any of that */
+    struct tug_lane *first, *last;   /* who waits for any of that */
+    struct tug_page *before, *after; /* in the ring; after: in the list of free ones */
 };
 
 struct tug_pages {
     struct tug_page *_Atomic *buckets;
     struct tug_page *entries;
-    size_t nentries, hand;
-    unsigned shift; /* of the hash, to the number of a bucket */
+    size_t nentries;
+    struct tug_page *free;         /* entries, by `after` */
+    struct tug_page *hand;         /* in the ring; NULL: it is empty */
+    size_t nforeign, foreign_most; /* in the ring */
+    unsigned shift;                /* of the hash, to the number of a bucket */
     uint32_t self;
 };
 
@@ -118,7 +122,8 @@ struct tug_page *tug_pages_take(struct tug_pages *pages, uint64_t page);
 bool tug_pages_forget(struct tug_pages *pages, struct tug_page *entry);
 
 /* The page is there now, for gets. Holder only. */
-void tug_page_set(struct tug_page *entry, const struct tug_place *place, unsigned char *address);
+void tug_pages_set(struct tug_pages *pages, struct tug_page *entry, const struct tug_place *place,
+                   unsigned char *address);
 
 static inline bool tug_page_known(const struct tug_page *entry) {
     return atomic_load_explicit(&entry->owner, memory_order_relaxed) != TUG_NO_OWNER;

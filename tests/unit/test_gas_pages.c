@@ -39,7 +39,7 @@ static int drop_pages(void **state) {
 static struct tug_page *add(uint64_t page, uint32_t owner) {
     struct tug_page *entry = tug_pages_take(pages, page);
     assert_non_null(entry);
-    tug_page_set(entry, &(struct tug_place){.owner = owner}, NULL);
+    tug_pages_set(pages, entry, &(struct tug_place){.owner = owner}, NULL);
     tug_page_open(entry);
     return entry;
 }
@@ -54,7 +54,7 @@ static void finds_what_was_taken(void **state) {
     assert_null(tug_pages_find(pages, 6));
     assert_false(tug_page_known(entry));
     assert_false(tug_page_enter(entry, 5));
-    tug_page_set(entry, &(struct tug_place){.owner = 1}, NULL);
+    tug_pages_set(pages, entry, &(struct tug_place){.owner = 1}, NULL);
     assert_true(tug_page_known(entry));
     assert_true(tug_pages_forget(pages, entry));
     assert_null(tug_pages_find(pages, 5));
@@ -63,14 +63,14 @@ static void finds_what_was_taken(void **state) {
 
 static void forgets_what_was_not_used_for_longest(void **state) {
     (void)state;
-    for (uint64_t page = 0; page < ALL; page++)
+    for (uint64_t page = 0; page < FOREIGN; page++)
         add(page, 1);
     /* the hand goes round once, and everything counts as not used */
     add(100, 1);
     unsigned kept = 0;
-    for (uint64_t page = 0; page < ALL; page++)
+    for (uint64_t page = 0; page < FOREIGN; page++)
         kept += tug_pages_find(pages, page) != NULL;
-    assert_int_equal(kept, ALL - 1);
+    assert_int_equal(kept, FOREIGN - 1);
     uint64_t often = 0;
     while (tug_pages_find(pages, often) == NULL)
         often++;
@@ -91,28 +91,41 @@ static void keeps_its_own_pages(void **state) {
     assert_non_null(tug_pages_find(pages, 1));
     assert_non_null(tug_pages_find(pages, 2));
     assert_false(tug_pages_forget(pages, tug_pages_find(pages, 1)));
+    assert_int_equal(pages->nforeign, FOREIGN);
+    /* both go, and come back */
+    for (uint64_t page = 1; page <= OWN; page++)
+        tug_pages_set(pages, tug_pages_find(pages, page), &(struct tug_place){.owner = 1}, NULL);
+    assert_int_equal(pages->nforeign, ALL);
+    for (uint64_t page = 100; page < 100 + OWN; page++)
+        add(page, SELF);
+    assert_true(pages->nforeign <= FOREIGN);
+    for (uint64_t page = 200; page < 300; page++)
+        add(page, 1);
+    for (uint64_t page = 100; page < 100 + OWN; page++)
+        assert_non_null(tug_pages_find(pages, page));
 }
 
 static void keeps_what_is_in_use(void **state) {
     (void)state;
     struct tug_lane lane;
-    struct tug_page *busy[ALL];
-    for (uint64_t page = 0; page < ALL; page++)
+    struct tug_page *busy[FOREIGN];
+    for (uint64_t page = 0; page < FOREIGN; page++)
         busy[page] = add(page, 1);
     busy[0]->gets = 1;
     busy[1]->asking = true;
-    busy[2]->stopping = true;
-    busy[3]->changing = true;
-    busy[4]->coming = true;
-    busy[5]->first = &lane;
-    assert_true(tug_page_enter(busy[6], 6));
-    assert_true(tug_page_enter(busy[7], 7));
+    busy[2]->changing = true;
+    busy[3]->coming = true;
+    busy[4]->first = &lane;
+    assert_true(tug_page_enter(busy[5], 5));
     assert_null(tug_pages_take(pages, 100));
-    for (uint64_t page = 0; page < ALL; page++)
+    for (uint64_t page = 0; page < FOREIGN; page++)
         assert_ptr_equal(tug_pages_find(pages, page), busy[page]);
-    tug_page_leave(busy[6]);
-    assert_ptr_equal(tug_pages_take(pages, 100), busy[6]);
-    assert_null(tug_pages_find(pages, 6));
+    tug_page_leave(busy[5]);
+    busy[5]->stopping = true;
+    assert_null(tug_pages_take(pages, 100));
+    busy[5]->stopping = false;
+    assert_ptr_equal(tug_pages_take(pages, 100), busy[5]);
+    assert_null(tug_pages_find(pages, 5));
     assert_int_equal(told, 0);
 }
 
@@ -188,8 +201,8 @@ static void move_pages(void) {
         struct tug_page *entry = tug_pages_find(pages, page);
         if (entry == NULL)
             entry = tug_pages_take(pages, page);
-        tug_page_set(entry, &(struct tug_place){.owner = 1, .slot = slot},
-                     (unsigned char *)(void *)&slots[slot]);
+        tug_pages_set(pages, entry, &(struct tug_place){.owner = 1, .slot = slot},
+                      (unsigned char *)(void *)&slots[slot]);
     }
 }
 
