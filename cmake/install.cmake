@@ -1,16 +1,33 @@
-# Installed layout: bin/tugboat, LIBDIR/libtugboat.{so,a}, include/tugboat/, pkg-config, documents.
+# Installed layout: bin/tugboat, LIBDIR/libtugboat.{so,a}, include/tugboat/, what finds them (pkg-config,
+# a CMake package, a modulefile), documents. Everything finds its prefix from where it lies: a package
+# or `cmake --install --prefix` may put it elsewhere than this build expects.
 # Packages: `cpack -G DEB` and `cpack -G TGZ` in a build directory.
+include(CMakePackageConfigHelpers)
 
-# The file finds its prefix from where it lies: a package may have another prefix than this build.
+set(cmakedir "${CMAKE_INSTALL_LIBDIR}/cmake/Tugboat")
+set(moduledir "${CMAKE_INSTALL_DATADIR}/tugboat/modulefiles/tugboat")
+
 file(RELATIVE_PATH pkgconfig_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+file(RELATIVE_PATH module_to_prefix "/${moduledir}" "/")
 configure_file(packaging/tugboat.pc.in "${PROJECT_BINARY_DIR}/tugboat.pc" @ONLY)
+configure_file(packaging/modulefile.in "${PROJECT_BINARY_DIR}/modulefile" @ONLY)
+configure_package_config_file(packaging/TugboatConfig.cmake.in
+  "${PROJECT_BINARY_DIR}/TugboatConfig.cmake" INSTALL_DESTINATION "${cmakedir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/TugboatConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)
 
-install(TARGETS tugboat tugboat_static tugboat_cmd
-        RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}"
+set_target_properties(tugboat_static PROPERTIES EXPORT_NAME static)
+install(TARGETS tugboat tugboat_static EXPORT Tugboat
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+        INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(TARGETS tugboat_cmd RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*.f90")
+install(EXPORT Tugboat NAMESPACE Tugboat:: FILE TugboatTargets.cmake DESTINATION "${cmakedir}")
+install(FILES "${PROJECT_BINARY_DIR}/TugboatConfig.cmake"
+              "${PROJECT_BINARY_DIR}/TugboatConfigVersion.cmake" DESTINATION "${cmakedir}")
 install(FILES "${PROJECT_BINARY_DIR}/tugboat.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+install(FILES "${PROJECT_BINARY_DIR}/modulefile" DESTINATION "${moduledir}" RENAME "${PROJECT_VERSION}")
 install(FILES docs/tugboat.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" OPTIONAL)
 

@@ -27,8 +27,8 @@ int tug_cmd_memory(const char *text);
 /* What `tugboat --help` prints. */
 void tug_cmd_help(FILE *out);
 
-/* Finds libtugboat.so: beside this executable (../lib), then where it was to be installed.
- * Returns 0 with an absolute path in `path`, or -1. */
+/* Finds libtugboat.so: in ../lib or its like beside this executable, then where it was to be
+ * installed. Returns 0 with an absolute path in `path`, or -1. */
 int tug_library_find(char *path, size_t path_bytes);
 
 #endif

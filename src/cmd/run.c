@@ -19,32 +19,34 @@ static bool is_readable(const char *path) {
     return access(path, R_OK) == 0;
 }
 
-int tug_library_find(char *path, size_t path_bytes) {
-    char found[PATH_MAX];
-    char self[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length > 0) {
-        self[length] = '\0';
-        char *slash = strrchr(self, '/');
-        if (slash != NULL)
-            *slash = '\0';
-        const int need = snprintf(found, sizeof found, "%s/../lib/libtugboat.so", self);
-        if (need > 0 && (size_t)need < sizeof found && is_readable(found))
-            goto resolve;
-    }
-    snprintf(found, sizeof found, "%s/libtugboat.so", TUG_INSTALL_LIBDIR);
-    if (!is_readable(found))
-        return -1;
+/* The folder of this executable; empty when it cannot be told. */
+static void find_self(char folder[PATH_MAX]) {
+    const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    folder[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+        *slash = '\0';
+}
 
-resolve:;
-    /* Only the folder is resolved: the name stays libtugboat.so, whatever version it links to. */
-    char *name = strrchr(found, '/');
-    *name = '\0';
-    char folder[PATH_MAX];
-    if (realpath(found, folder) == NULL)
-        return -1;
-    const int need = snprintf(path, path_bytes, "%s/libtugboat.so", folder);
-    return need > 0 && (size_t)need < path_bytes ? 0 : -1;
+/* Only the folder is resolved: the name stays libtugboat.so, whatever version it links to. */
+static bool library_in(const char *folder, char *path, size_t path_bytes) {
+    char resolved[PATH_MAX];
+    if (realpath(folder, resolved) == NULL)
+        return false;
+    const int need = snprintf(path, path_bytes, "%s/libtugboat.so", resolved);
+    return need > 0 && (size_t)need < path_bytes && is_readable(path);
+}
+
+int tug_library_find(char *path, size_t path_bytes) {
+    static const char *const beside[] = {"../lib", TUG_LIBDIR_FROM_BINDIR};
+    char self[PATH_MAX], folder[PATH_MAX + sizeof TUG_LIBDIR_FROM_BINDIR + 8];
+    find_self(self);
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0] && self[0] != '\0'; i++) {
+        snprintf(folder, sizeof folder, "%s/%s", self, beside[i]);
+        if (library_in(folder, path, path_bytes))
+            return 0;
+    }
+    return library_in(TUG_INSTALL_LIBDIR, path, path_bytes) ? 0 : -1;
 }
 
 /* LD_PRELOAD is a list split at colons and blanks. */
