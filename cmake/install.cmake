@@ -28,8 +28,17 @@ install(FILES "${PROJECT_BINARY_DIR}/TugboatConfig.cmake"
               "${PROJECT_BINARY_DIR}/TugboatConfigVersion.cmake" DESTINATION "${cmakedir}")
 install(FILES "${PROJECT_BINARY_DIR}/tugboat.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 install(FILES "${PROJECT_BINARY_DIR}/modulefile" DESTINATION "${moduledir}" RENAME "${PROJECT_VERSION}")
-install(FILES docs/tugboat.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" OPTIONAL)
+install(DIRECTORY docs/ DESTINATION "${CMAKE_INSTALL_DOCDIR}" FILES_MATCHING PATTERN "*.md" PATTERN man EXCLUDE)
+
+# The manual is made when the library is built.
+file(GLOB manual_sources CONFIGURE_DEPENDS docs/*.md docs/*.1 docs/man/* include/*.h include/*/*.h)
+add_custom_command(OUTPUT "${PROJECT_BINARY_DIR}/man/made"
+  COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/docs/man/make.sh" "${CMAKE_CURRENT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/man"
+  COMMAND "${CMAKE_COMMAND}" -E touch "${PROJECT_BINARY_DIR}/man/made"
+  DEPENDS ${manual_sources} README.md VERBATIM)
+add_custom_target(tugboat_manual ALL DEPENDS "${PROJECT_BINARY_DIR}/man/made")
+install(DIRECTORY "${PROJECT_BINARY_DIR}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}" PATTERN made EXCLUDE)
 
 set(CPACK_PACKAGE_NAME tugboat)
 set(CPACK_PACKAGE_VENDOR "The Tugboat authors")
