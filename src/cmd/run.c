@@ -62,7 +62,7 @@ static bool list_contains(const char *list, const char *path) {
     return false;
 }
 
-static int preload(const char *library) {
+int tug_library_preload(const char *library) {
     const char *already = getenv("LD_PRELOAD");
     if (already == NULL || already[0] == '\0')
         return setenv("LD_PRELOAD", library, 1);
@@ -140,7 +140,7 @@ int tug_cmd_run(int argc, char **argv) {
                 library);
         return TUG_EXIT_FAILED;
     }
-    if (preload(library) != 0) {
+    if (tug_library_preload(library) != 0) {
         fprintf(stderr, "tugboat: cannot set LD_PRELOAD: %s\n", strerror(errno));
         return TUG_EXIT_FAILED;
     }

@@ -5,10 +5,11 @@ set -euo pipefail
 prefix=$1 man=$1/share/man failed=0
 wrong() { echo "$*"; failed=1; }
 command -v mandoc >/dev/null || { echo "skipped: mandoc is not installed"; exit 77; }
+plain() { mandoc -Tascii "$1" | sed $'s/.\b//g'; }
 
 while IFS= read -r page; do
     mandoc -Tlint -W warning "$page" || wrong "$page: see above"
-    mandoc -Tascii "$page" | col -b | grep '^DESCRIPTION' >/dev/null || wrong "$page describes nothing"
+    plain "$page" | grep '^DESCRIPTION' >/dev/null || wrong "$page describes nothing"
 done < <(find "$man" -type f)
 dangling=$(find "$man" -xtype l)
 [ -z "$dangling" ] || wrong "these lead nowhere: $dangling"
@@ -23,7 +24,7 @@ for page in man1/tugboat.1 man7/tugboat-{lanes,persistent,settings}.7; do
     [ -e "$man/$page" ] || wrong "no $page"
 done
 
-page=$(mandoc -Tascii "$man/man1/tugboat.1" | col -b)
+page=$(plain "$man/man1/tugboat.1")
 for command in $("$prefix/bin/tugboat" --help | sed -n 's/^  tugboat \([a-z]*\).*/\1/p'); do
     grep -q "tugboat $command" <<<"$page" || wrong "tugboat(1) has no word on $command"
 done
