@@ -39,7 +39,8 @@ static MPI_Request poll_handle = MPI_REQUEST_NULL;
 static int load_settings(void) {
     char reason[512];
     if (tug_settings_load(reason, sizeof(reason)) == 0) {
-        tug_stats_on = tug_settings.enabled && tug_settings.stats != NULL;
+        if (tug_settings.enabled && tug_settings.stats != NULL)
+            tug_stats_on = true; /* a tool may have had it on already, see mpit.c */
         return MPI_SUCCESS;
     }
     tug_log(TUG_LOG_ERROR, "%s", reason);
@@ -281,7 +282,7 @@ static void finish(void) {
     tug_llcl_finalize();
     stop_engine();
     tug_flat_finalize();
-    if (tug_stats_on)
+    if (tug_settings.stats != NULL)
         print_stats();
     /* MPICH 4.0.2 over TCP hangs when one rank is through with its connections before another has
      * begun: our own ending must not set them apart */

@@ -469,15 +469,21 @@ void tug_settings_reset(void) {
     pthread_mutex_unlock(&load_lock);
 }
 
-void tug_settings_print(FILE *out) {
+bool tug_settings_row(size_t number, struct tug_setting_row *row) {
+    if (number >= COUNT_OF(settings))
+        return false;
     tug_settings_load(NULL, 0);
-    for (size_t i = 0; i < COUNT_OF(settings); i++) {
-        const struct setting *setting = &settings[i];
-        const char *text = kept_text[i] != NULL ? kept_text[i] : setting->initial;
-        const char *source = kept_text[i] != NULL ? "environment" : "default";
-        fprintf(out, "  %-18s %-10s (%s; %s)\n      %s\n", setting->name, text, source,
-                setting->range, setting->help);
-    }
+    const struct setting *setting = &settings[number];
+    const char *text = kept_text[number] != NULL ? kept_text[number] : setting->initial;
+    *row = (struct tug_setting_row){setting->name, setting->help, setting->range, text};
+    return true;
+}
+
+void tug_settings_print(FILE *out) {
+    struct tug_setting_row row;
+    for (size_t i = 0; tug_settings_row(i, &row); i++)
+        fprintf(out, "  %-18s %-10s (%s; %s)\n      %s\n", row.name, row.value,
+                kept_text[i] != NULL ? "environment" : "default", row.range, row.help);
 }
 
 void tug_settings_print_markdown(FILE *out) {

@@ -111,6 +111,13 @@ void tug_settings_print(FILE *out);
 /* The table without values, as the README shows it. */
 void tug_settings_print_markdown(FILE *out);
 
+/* One row with its value in effect; the strings live as long as the process. Loads first if nobody
+ * has. False: there is no row of that number. */
+struct tug_setting_row {
+    const char *name, *help, *range, *value;
+};
+bool tug_settings_row(size_t number, struct tug_setting_row *row);
+
 /* Calls report(name, arg) for every TUGBOAT_* variable of the environment that is no setting.
  * Returns how many there were; report may be NULL. */
 int tug_settings_unknown(void (*report)(const char *name, void *arg), void *arg);
