@@ -30,6 +30,7 @@ install(FILES "${PROJECT_BINARY_DIR}/tugboat.pc" DESTINATION "${CMAKE_INSTALL_LI
 install(FILES "${PROJECT_BINARY_DIR}/modulefile" DESTINATION "${moduledir}" RENAME "${PROJECT_VERSION}")
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" OPTIONAL)
 install(DIRECTORY docs/ DESTINATION "${CMAKE_INSTALL_DOCDIR}" FILES_MATCHING PATTERN "*.md" PATTERN man EXCLUDE)
+install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
 # The manual is made when the library is built.
 file(GLOB manual_sources CONFIGURE_DEPENDS docs/*.md docs/*.1 docs/man/* include/*.h include/*/*.h)

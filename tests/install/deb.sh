@@ -3,7 +3,6 @@
 # trace. Usage: deb.sh BUILD-DIRECTORY CPACK MPICC MPIEXEC
 set -euo pipefail
 build=$1 cpack=$2 mpicc=$3 mpiexec=$4
-source=$(cd "$(dirname "$0")/consumer" && pwd)
 command -v dpkg >/dev/null || { echo "skipped: this system has no dpkg"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -28,11 +27,9 @@ trace() { (cd "$root" && find . -path ./var/lib/dpkg -prune -o -print | sort); }
 
 before=$(trace)
 in_root --install "$package"
-"$root/usr/bin/tugboat" info | grep -q "library  *$root/usr/lib.*/libtugboat.so" || wrong "the command finds no library"
-flags=$(PKG_CONFIG_PATH=$(dirname "$(find "$root" -name tugboat.pc)") pkg-config --cflags --libs tugboat)
-# shellcheck disable=SC2086
-"$mpicc" -o "$work/mpix" "$source/mpix.c" $flags
-value=$("$root/usr/bin/tugboat" run --stats timeout 30 "$mpiexec" -n 2 "$work/mpix" 2>&1) ||
+"$root/usr/bin/tugboat" info | grep "library  *$root/usr/lib.*/libtugboat.so" >/dev/null || wrong "the command finds no library"
+"$mpicc" -o "$work/passive" "$(find "$root" -name passive.c)"
+value=$("$root/usr/bin/tugboat" run --stats timeout 30 "$mpiexec" -n 2 "$work/passive" 2>&1) ||
     wrong "a program under it fails: $value"
 grep -q 'tugboat .* statistics, 2 ranks' <<<"$value" || wrong "a program was not under it: $value"
 in_root --purge tugboat

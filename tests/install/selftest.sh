@@ -2,7 +2,7 @@
 # `tugboat selftest` finds an installation sound, and what is wrong with one that is not.
 # Usage: selftest.sh PREFIX MPIEXEC
 set -uo pipefail
-prefix=$1 mpiexec=$2 tugboat=$1/bin/tugboat
+tugboat=$1/bin/tugboat mpiexec=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset LD_PRELOAD ${!TUGBOAT*}
