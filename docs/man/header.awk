@@ -6,7 +6,7 @@
 # comment; every marker begins a page named after the first function that follows it. The other functions of
 # a page get links to it. A comment belongs to the declarations below it, up to a blank
 # line. In comments, a line followed by indented ones is a heading, and a gap of two blanks parts a
-# word from what is said about it. PMPI twins are left out.
+# word from what is said about it; drawings stay as they are. PMPI twins are left out.
 
 function plain(text) {
     gsub(/\\/, "\\e", text)
@@ -40,9 +40,23 @@ function list(open) {
     listing = open
 }
 
+# Does a drawing stand between here and the next empty line?
+function drawn(c, n, i) {
+    for (; i <= n && c[i] !~ /^ *$/; i++)
+        if (c[i] ~ /\+--/)
+            return 1
+    return 0
+}
+
 # Writes comment lines c[1..n].
 function prose(c, n,    i, indent, next_indent, text, gap, tagged) {
     for (i = 1; i <= n; i++) {
+        if ((i == 1 || c[i - 1] ~ /^ *$/) && drawn(c, n, i)) {
+            put(".Bd -literal")
+            for (; i <= n && c[i] !~ /^ *$/; i++)
+                put(c[i])
+            put(".Ed")
+        }
         match(c[i], /^ */)
         indent = RLENGTH
         match(c[i + 1], /^ */)
@@ -52,7 +66,7 @@ function prose(c, n,    i, indent, next_indent, text, gap, tagged) {
             sentences(text)
             text = ""
             if (tagged)
-                put(".El")
+                put(".El\n.Pp")
             tagged = 0
             if (c[i] ~ /^ *$/ && i < n && !(c[i + 1] ~ /^[^ ]/ && c[i + 2] ~ /^ /))
                 put(".Pp")
@@ -213,7 +227,8 @@ commenting {
         commenting = 0
         if (about == "") { # the head of the file
             about = subject = c[1]
-            sub(/:.*/, "", subject)
+            if (!sub(/:.*/, "", subject))
+                subject = header
             sub(/^[^:]*: /, "", about)
             sub(/\.$/, "", about)
             item()

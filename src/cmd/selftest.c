@@ -104,8 +104,9 @@ static void check_host(void) {
         tell(BAD, "host MPI", "%s: it lacks calls of MPI 4, programs would run untouched", text);
     else
         tell(GOOD, "host MPI", "%s", text);
-    if (getenv("MPIR_CVAR_CH4_NUM_VCIS") != NULL)
-        tell(NOTE, "host MPI", "MPIR_CVAR_CH4_NUM_VCIS above 1 aborts MPICH 4.0.2 in MPI_Init");
+    const char *vcis = getenv("MPIR_CVAR_CH4_NUM_VCIS");
+    if (vcis != NULL && atoi(vcis) > 1)
+        tell(NOTE, "host MPI", "MPIR_CVAR_CH4_NUM_VCIS=%s: MPICH 4.0.2 aborts in MPI_Init", vcis);
 }
 
 static void check_memory(void) {
