@@ -116,14 +116,12 @@ function prototype(text,    name, type, depth, i, character, argument) {
         }
     }
     synopsis = synopsis ".Fc\n"
-    return name
 }
 
 # The declarations d[1..nd] under the comment c[1..nc].
-function item(    i, name, code, declared, found) {
+function item(    i, declared, found) {
     if (nd == 0 && nc == 0)
         return
-    declared = ""
     for (i = 1; i <= nd; i++)
         declared = declared (i > 1 ? "\n" : "") d[i]
     if (declared ~ /^TUG_API/) {
@@ -150,6 +148,7 @@ function item(    i, name, code, declared, found) {
     }
     nc = nd = 0
 }
+
 # Each prototype of a block, with the words behind it on its line, if any.
 function functions(block,    parts, n, i, before) {
     before = nnames
@@ -181,14 +180,13 @@ function flush_page(    file, i, title) {
     printf ".Sh SEE ALSO\n%s.Xr tugboat-lanes 7 ,\n.Xr tugboat-persistent 7 ,\n.Xr tugboat-settings 7\n",
         page != "" ? "" : ".Xr " overview " 3 ,\n" > file
     close(file)
-    for (i = 1; i <= nnames; i++) {
-        if (names[i] == title)
-            continue
-        system("ln -s " title ".3 " folder "/" names[i] ".3")
-    }
+    for (i = 1; i <= nnames; i++)
+        if (names[i] != title)
+            system("ln -s " title ".3 " folder "/" names[i] ".3")
     page = body = synopsis = ""
     nnames = 0
 }
+
 # No paragraph begins where a section does, and none is empty.
 function trim(text) {
     sub(/^\.Pp\n/, "", text)
@@ -210,11 +208,11 @@ BEGIN { overview = page }
     about = subject ": " about
     next
 }
-/^(#|#ifn?def .*|#endif.*|extern "C".*|}$|#include .*)$/ || /^#(ifn?def|endif|include|define [A-Z_]*_H$|if |else)/ {
-    next
+/^#(if|else|endif|include|define [A-Z_]*_H$)|^extern "C"|^}$/ { next }
+!commenting && !nd && /^\/\*/ { # not one beside a declaration
+    commenting = opening = 1
+    sub(/^\/\*\*? ?/, "")
 }
-# a comment of its own
-!commenting && !nd && /^\/\*/ { commenting = 1; sub(/^\/\*\*? ?/, "") ; opening = 1 }
 commenting {
     last = /\*\/ *$/
     sub(/ *\*\/ *$/, "")
