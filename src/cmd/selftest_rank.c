@@ -61,7 +61,9 @@ static void *find_library(void) {
 
 static void *find_host(void) {
     void *host = dlopen("libmpich.so.12", RTLD_LAZY | RTLD_GLOBAL);
-    return host != NULL ? host : dlopen("libmpi.so.12", RTLD_LAZY | RTLD_GLOBAL);
+    if (host == NULL)
+        host = dlopen("libmpi.so.12", RTLD_LAZY | RTLD_GLOBAL);
+    return host;
 }
 
 /* As the dynamic linker would: the library, if it was preloaded, comes before the host. */
