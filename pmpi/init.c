@@ -22,6 +22,7 @@
 #include "pmpi/circle.h"
 #include "pmpi/datatype.h"
 #include "pmpi/shim.h"
+#include "pmpi/verdict.h"
 #include "pmpi/window.h"
 #include "tugboat/tugboat.h"
 
@@ -74,6 +75,8 @@ static void activate(int requested, int provided) {
     tug_shim.active = provided == MPI_THREAD_MULTIPLE && tug_host_complete();
     tug_engine_bring_up = bring_up;
     report_settings();
+    if (tug_settings.verdict && tug_shim.active)
+        tug_verdict_begin();
     if (provided != MPI_THREAD_MULTIPLE)
         tug_warn_once("the host MPI has no MPI_THREAD_MULTIPLE: all calls pass through");
     else if (!tug_shim.active)
@@ -156,6 +159,7 @@ bool tug_shim_engine(void) {
 static void stop_engine(void) {
     if (!tug_engine_running())
         return;
+    tug_verdict_note_engine();
     tug_engine_stop();
     end_polls();
 }
@@ -252,6 +256,12 @@ static void print_stats(void) {
     if (world) {
         tug_host.Comm_rank(MPI_COMM_WORLD, &rank);
         tug_host.Comm_size(MPI_COMM_WORLD, &nranks);
+    }
+    if (tug_settings.verdict) {
+        tug_verdict_end(rank, nranks);
+        return;
+    }
+    if (world) {
         TUG_POLITE(Ireduce, mine, sum, TUG_STAT_COUNT, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
         TUG_POLITE(Ireduce, mine, most, TUG_STAT_COUNT, MPI_UINT64_T, MPI_MAX, 0, MPI_COMM_WORLD);
     } else {

@@ -137,10 +137,11 @@ static const struct setting settings[] = {
     {.name = "TUGBOAT_STATS",
      .type = "output",
      .initial = "0",
-     .range = "0, 1, or a file name ending in .json",
+     .range = "0, 1, or a file name ending in .json; verdict, or verdict, a comma and such a name",
      .help =
          "1 prints one block of counters from rank 0 when MPI is finalised; a file gets them as "
-         "JSON",
+         "JSON; verdict prints what was gained or lost against the host MPI, for which some calls "
+         "are timed and some starts of persistent collectives take the host's way",
      .parse = parse_stats,
      .field = &tug_settings.stats},
     {.name = "TUGBOAT_VERBOSE",
@@ -320,14 +321,16 @@ static bool parse_affinity(const struct setting *setting, const char *text) {
 
 static bool parse_stats(const struct setting *setting, const char *text) {
     (void)setting;
-    const size_t length = strlen(text);
-    const bool file = length > 5 && strcmp(text + length - 5, ".json") == 0;
-    if (strcmp(text, "0") == 0)
-        tug_settings.stats = NULL;
-    else if (strcmp(text, "1") == 0 || file)
-        tug_settings.stats = text;
-    else
+    static const char verdict[] = "verdict", verdict_and[] = "verdict,";
+    const bool both = strncmp(text, verdict_and, sizeof(verdict_and) - 1) == 0;
+    const char *file = both ? text + sizeof(verdict_and) - 1 : text;
+    const size_t length = strlen(file);
+    const bool has_file = length > 5 && strcmp(file + length - 5, ".json") == 0;
+    if (both ? !has_file
+             : !has_file && strcmp(text, "0") && strcmp(text, "1") && strcmp(text, verdict))
         return false;
+    tug_settings.verdict = both || strcmp(text, verdict) == 0;
+    tug_settings.stats = has_file ? file : strcmp(text, "0") == 0 ? NULL : "1";
     return true;
 }
 

@@ -84,6 +84,7 @@ struct tug_settings {
     uint64_t operations;             /* TUGBOAT_OPERATIONS, a power of two */
     bool aggregate;                  /* TUGBOAT_AGGREGATE */
     const char *stats;        /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
+    bool verdict;             /* ... and what was gained and lost is told, not the counters alone */
     enum tug_verbose verbose; /* TUGBOAT_VERBOSE */
     uint64_t segment_bytes;   /* TUGBOAT_SEGMENT, 0 = chosen by the model */
     unsigned bcast;           /* TUGBOAT_BCAST: 1, auto */

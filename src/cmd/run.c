@@ -77,19 +77,19 @@ int tug_library_preload(const char *library) {
 }
 
 /* Ranks may run in other folders than this process, so the file name is made absolute here. */
-static int request_stats(const char *file) {
+static int request_stats(const char *option, const char *alone, const char *before,
+                         const char *file) {
     if (file == NULL)
-        return setenv("TUGBOAT_STATS", "1", 1);
+        return setenv("TUGBOAT_STATS", alone, 1);
     const size_t length = strlen(file);
     if (length <= 5 || strcmp(file + length - 5, ".json") != 0) {
-        fprintf(stderr, "tugboat: --stats=%s: the file name must end in .json\n", file);
+        fprintf(stderr, "tugboat: %s=%s: the file name must end in .json\n", option, file);
         return TUG_EXIT_USAGE;
     }
-    if (file[0] == '/')
-        return setenv("TUGBOAT_STATS", file, 1);
-    char folder[PATH_MAX];
+    char folder[PATH_MAX] = "";
     char *path;
-    if (getcwd(folder, sizeof folder) == NULL || asprintf(&path, "%s/%s", folder, file) < 0)
+    if ((file[0] != '/' && getcwd(folder, sizeof folder) == NULL) ||
+        asprintf(&path, "%s%s%s%s", before, folder, file[0] == '/' ? "" : "/", file) < 0)
         return -1;
     const int status = setenv("TUGBOAT_STATS", path, 1);
     free(path);
@@ -108,9 +108,13 @@ int tug_cmd_run(int argc, char **argv) {
             tug_cmd_help(stdout);
             return 0;
         } else if (strcmp(option, "--stats") == 0) {
-            status = request_stats(NULL);
+            status = request_stats("--stats", "1", "", NULL);
         } else if (strncmp(option, "--stats=", 8) == 0) {
-            status = request_stats(option + 8);
+            status = request_stats("--stats", "1", "", option + 8);
+        } else if (strcmp(option, "--verdict") == 0) {
+            status = request_stats("--verdict", "verdict", "verdict,", NULL);
+        } else if (strncmp(option, "--verdict=", 10) == 0) {
+            status = request_stats("--verdict", "verdict", "verdict,", option + 10);
         } else {
             fprintf(stderr, "tugboat: run has no option '%s'; see tugboat --help\n", option);
             return TUG_EXIT_USAGE;

@@ -15,7 +15,7 @@ static const struct subcommand {
     const char *help;
     int (*run)(int argc, char **argv);
 } subcommands[] = {
-    {"run", "run [--stats[=FILE.json]] COMMAND [ARGUMENT...]",
+    {"run", "run [--stats[=FILE.json] | --verdict[=FILE.json]] COMMAND [ARGUMENT...]",
      "run COMMAND, for example mpiexec -n 4 ./app, with its MPI calls taken by Tugboat",
      tug_cmd_run},
     {"info", "info [-d | --memory RANKS[,ACTIVE]]",
