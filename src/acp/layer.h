@@ -35,6 +35,10 @@
 
 /* ---- commands ---- */
 
+/* An answer may be older than the command that waits for it, when another had asked already; what a
+ * second and a third say is what there is. */
+#define TUG_ACP_ANSWERS 3
+
 enum tug_acp_kind { TUG_ACP_COPY, TUG_ACP_FETCH, TUG_ACP_COMPARE };
 
 /* What is to be done: this is also what is sent to the rank of a source. */
@@ -57,7 +61,7 @@ struct tug_acp_command {
     uint64_t used;                /* id of the key that the operation went with; 0: our own */
     uint64_t stale;               /* id of a key that was refused */
     acp_ga_t missing;             /* TUG_ACP_ASK: whose key */
-    acp_ga_t asked;               /* ... and whose has been asked for last */
+    unsigned answers;             /* to questions for keys */
     uint64_t old;                 /* an atomic's result on its way to another rank */
     bool fetched;                 /* it is there */
     int32_t answer;               /* of the rank of the source */

@@ -123,9 +123,9 @@ static bool start(struct tug_acp_command *command) {
     case TUG_ACP_FULL:
         return false;
     case TUG_ACP_ASK:
-        if (command->missing != command->asked)
+        if (command->answers < TUG_ACP_ANSWERS)
             return tug_acp_ask(command);
-        tug_acp_end(command, TUG_ERR_KEY); /* we have been told: there is none, or this one */
+        tug_acp_end(command, TUG_ERR_KEY);
         return true;
     case TUG_ACP_RELAY:
         return send(command);

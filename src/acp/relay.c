@@ -63,7 +63,7 @@ static void answered_key(void *argument, int status) {
     question->open = false;
     for (; at != NULL; at = next) {
         next = at->next;
-        at->asked = base;
+        at->answers++;
         if (status != 0)
             tug_acp_end(at, status);
         else

@@ -8,7 +8,7 @@
  *
  * An atomic whose result goes elsewhere is two operations of the source's rank: its old value stops
  * over in the command. A remote end needs a key from the cache; an operation that comes back with
- * TUG_ERR_KEY went with one that has ended, and starts again when a newer one is known.
+ * TUG_ERR_KEY went with one that has ended, and starts again with a newer one, a few times.
  */
 #include <string.h>
 
@@ -50,9 +50,9 @@ int tug_acp_check(const struct tug_acp_request *request) {
 /* On any thread. */
 static void ended(void *argument, int status) {
     struct tug_acp_command *command = argument;
-    if (__builtin_expect(status == TUG_ERR_KEY && command->used != 0, 0)) {
+    if (__builtin_expect(status == TUG_ERR_KEY && command->used != 0, 0) &&
+        command->answers < TUG_ACP_ANSWERS) {
         command->stale = command->used;
-        command->asked = ACP_GA_NULL;
         tug_acp_hand_over(command);
         return;
     }
