@@ -6,10 +6,10 @@
  *
  * Flow control: a rank has room for TUG_ACP_RELAYED commands of all others together. What does not
  * fit is refused, and the issuer sends it again; its credit, the number of commands it may have
- * out, is halved then and grows by one with every command that is done. Nobody waits for room at
- * another rank but issuers, and what a rank does for others takes no room at a third one (it only
- * writes there), so what is here always ends, and room comes back. For those writes half of the
- * LLCL context's operations is left free.
+ * out, falls to those that are out, and grows by one with every command that is done. Nobody waits
+ * for room at another rank but issuers, and what a rank does for others takes no room at a third
+ * one (it only writes there), so what is here always ends, and room comes back. For those writes
+ * half of the LLCL context's operations is left free.
  *
  * Holder only.
  */
@@ -114,7 +114,7 @@ static void answered_command(void *argument, int status) {
     if (status == 0)
         status = command->answer;
     if (status == TUG_ERR_FULL) {
-        relay.credit = relay.credit > 1 ? relay.credit / 2 : 1;
+        relay.credit = relay.out > 0 ? relay.out : 1; /* those it has taken, or has yet to see */
         tug_acp_relay_again(command);
         return;
     }
