@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 int tug_acp_cache_init(struct tug_acp_cache *cache, uint32_t nranks, uint32_t most) {
-    *cache = (struct tug_acp_cache){.nranks = nranks, .most = most};
+    *cache = (struct tug_acp_cache){.nranks = nranks, .most = most, .clock = 1};
     cache->table_of = calloc(nranks, sizeof(*cache->table_of));
     return cache->table_of != NULL ? 0 : TUG_ERR_NO_MEMORY;
 }

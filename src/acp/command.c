@@ -183,7 +183,8 @@ static acp_handle_t issue(const struct tug_acp_request *request, acp_handle_t or
         return ACP_HANDLE_NULL;
     }
     acp_handle_t handle = atomic_fetch_add_explicit(&commands.tail, 1, memory_order_relaxed) + 1;
-    wait_until(handle - TUG_ACP_COMMANDS);
+    if (!complete(&(acp_handle_t){handle - TUG_ACP_COMMANDS}))
+        wait_until(handle - TUG_ACP_COMMANDS + TUG_ACP_COMMANDS / 4); /* room for more than one */
     struct tug_acp_command *command = &tug_acp_slot_of(handle)->command;
     *command = (struct tug_acp_command){
         .request = *request, .handle = handle, .order = order < 0 ? handle - 1 : order};

@@ -114,6 +114,10 @@ struct tug_acp_place {
 int tug_acp_regions_open(void);
 void tug_acp_regions_close(void);
 
+/* Does [ga, ga + bytes), which is ours, lie in a registration, at this moment? 0, TUG_ERR_KEY,
+ * TUG_ERR_RANGE. Any thread. */
+int tug_acp_look_up(acp_ga_t ga, uint64_t bytes);
+
 /* Where [ga, ga + bytes), which is ours, lies; it stays registered until tug_acp_unpin(). 0,
  * TUG_ERR_KEY, TUG_ERR_RANGE. Any thread. */
 int tug_acp_pin(acp_ga_t ga, uint64_t bytes, struct tug_acp_place *place);

@@ -34,7 +34,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* registering and its 
 static void fill(struct region *region, tug_registration *registration) {
     region->registration = registration;
     region->base = tug_mem_address(registration);
-    region->bytes = tug_mem_size(registration);
+    __atomic_store_n(&region->bytes, tug_mem_size(registration), __ATOMIC_RELAXED);
     region->generation++;
     tug_mem_key(registration, &region->key);
     /* release: pairs with the acquire in pin, whoever sees it live reads what was written above */
@@ -63,6 +63,20 @@ void tug_acp_regions_close(void) {
 
 /* ---- using ---- */
 
+static bool within(const struct region *region, uint64_t offset, uint64_t bytes) {
+    /* relaxed: may be read while the region is made anew, by who has not pinned it */
+    size_t all = __atomic_load_n(&region->bytes, __ATOMIC_RELAXED);
+    return offset <= all && bytes <= all - offset;
+}
+
+int tug_acp_look_up(acp_ga_t ga, uint64_t bytes) {
+    struct region *region = &regions[tug_acp_ga_number(ga)];
+    /* acquire: pairs with the release in fill */
+    if (!(atomic_load_explicit(&region->state, memory_order_acquire) & LIVE))
+        return TUG_ERR_KEY;
+    return within(region, tug_acp_ga_offset(ga), bytes) ? 0 : TUG_ERR_RANGE;
+}
+
 int tug_acp_pin(acp_ga_t ga, uint64_t bytes, struct tug_acp_place *place) {
     uint32_t number = tug_acp_ga_number(ga);
     uint64_t offset = tug_acp_ga_offset(ga);
@@ -74,7 +88,7 @@ int tug_acp_pin(acp_ga_t ga, uint64_t bytes, struct tug_acp_place *place) {
         return TUG_ERR_KEY;
     }
     place->number = number;
-    if (offset > region->bytes || bytes > region->bytes - offset) {
+    if (!within(region, offset, bytes)) {
         tug_acp_unpin(place);
         return TUG_ERR_RANGE;
     }

@@ -21,15 +21,9 @@ static bool here(acp_ga_t ga) {
 /* ---- checks ---- */
 
 static int check_end(acp_ga_t ga, uint64_t bytes) {
-    struct tug_acp_place place;
     if (tug_acp_ga_rank(ga) >= tug_acp.nranks || tug_acp_ga_color(ga) != 0)
         return TUG_ERR_INVALID;
-    if (!here(ga))
-        return 0;
-    int status = tug_acp_pin(ga, bytes, &place);
-    if (status == 0)
-        tug_acp_unpin(&place);
-    return status;
+    return here(ga) ? tug_acp_look_up(ga, bytes) : 0;
 }
 
 int tug_acp_check(const struct tug_acp_request *request) {
