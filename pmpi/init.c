@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "acp/finalize.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/stats.h"
@@ -289,6 +290,7 @@ static void finish(void) {
     tug_circle_finalize();
     tug_window_free_left_over();
     tug_team_finalize();
+    tug_acp_finalize_left();
     tug_llcl_finalize();
     stop_engine();
     tug_flat_finalize();

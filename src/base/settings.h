@@ -83,6 +83,7 @@ struct tug_settings {
     bool transports_named;           /* ... and the user has named them */
     uint64_t operations;             /* TUGBOAT_OPERATIONS, a power of two */
     bool aggregate;                  /* TUGBOAT_AGGREGATE */
+    uint64_t acp_starter_bytes;      /* TUGBOAT_ACP_STARTER */
     const char *stats;        /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
     bool verdict;             /* ... and what was gained and lost is told, not the counters alone */
     enum tug_verbose verbose; /* TUGBOAT_VERBOSE */
