@@ -46,7 +46,6 @@ static void fit_segment(const struct tug_tree_shape *shape, const struct tug_bro
     }
 }
 
-/* Of two that are as fast the simpler. */
 static int faster(const void *left, const void *right) {
     const struct tug_candidate *a = left;
     const struct tug_candidate *b = right;
@@ -55,6 +54,10 @@ static int faster(const void *left, const void *right) {
     if (a->plan.algorithm != b->plan.algorithm)
         return a->plan.algorithm < b->plan.algorithm ? -1 : 1;
     return (int)a->plan.phases - (int)b->plan.phases;
+}
+
+void tug_candidates_sort(struct tug_candidate *candidates, uint32_t count) {
+    qsort(candidates, count, sizeof(*candidates), faster);
 }
 
 /* True if another algorithm comes to the same as the chain: from one node to the only other, where
@@ -82,10 +85,12 @@ uint32_t tug_model_choose(const struct tug_places *places, const struct tug_broa
                 .root = message->root,
                 .elements = message->elements,
             };
-            fit_segment(&shape, message, parameters, &candidates[n++]);
+            fit_segment(&shape, message, parameters, &candidates[n]);
+            candidates[n].fitted_s = candidates[n].seconds;
+            n++;
         }
     }
-    qsort(candidates, n, sizeof(*candidates), faster);
+    tug_candidates_sort(candidates, n);
     return n;
 }
 
