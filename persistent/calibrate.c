@@ -3,7 +3,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -20,7 +19,6 @@
 #include "transport/segment.h"
 #include "tugboat/tugboat.h"
 
-#define SLEEP_NS 200000
 #define SEGMENT 65536
 #define SEGMENT_CROWDED 262144
 #define TINY 64
@@ -62,9 +60,9 @@ static void relax(struct tug_backoff *backoff) {
         tug_backoff_reset(backoff);
 }
 
-/* All ranks meet; those that come early sleep, for others are being measured. */
+/* All ranks meet. Those that come early give their cores away, but want them back: as they do in a
+ * broadcast, so that what is measured meanwhile is what it takes where ranks outnumber cores. */
 static int meet(const struct tug_team *team) {
-    const struct timespec pause = {0, SLEEP_NS};
     MPI_Request request;
     int there = 0;
     if (tug_host.Ibarrier(team->comm, &request) != MPI_SUCCESS)
@@ -74,7 +72,7 @@ static int meet(const struct tug_team *team) {
             return TUG_ERR_MPI;
         if (there)
             return 0;
-        nanosleep(&pause, NULL);
+        sched_yield();
     }
 }
 
@@ -412,7 +410,7 @@ static int prepare(struct calibration *c) {
     return taken == TUG_ERR_INVALID ? TUG_ERR_NO_MEMORY : taken;
 }
 
-/* Each part while the other ranks sleep. The first of those measured knows, and tells. */
+/* Each part while the other ranks wait. The first of those measured knows, and tells. */
 static int measure(struct calibration *c) {
     struct tug_team *team = c->team;
     const struct tug_places *places = &team->places;

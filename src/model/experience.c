@@ -1,5 +1,7 @@
 #include "model/experience.h"
 
+#define NEIGHBOURS 3
+
 static uint32_t way_of(const struct tug_bcast_plan *plan) {
     return 2 * (uint32_t)plan->algorithm + (uint32_t)plan->phases;
 }
@@ -29,16 +31,34 @@ static double known(const struct tug_experience *experience, uint32_t way, uint3
     return n > 0 ? sum / n : 0;
 }
 
-/* Of the nearest size that something is known of; of two as near, the smaller. */
-static double nearest(const struct tug_experience *experience, uint32_t way, uint32_t size) {
-    double times = 0;
-    for (uint32_t far = 0; far <= TUG_EXPERIENCE_REACHES && times == 0; far++) {
-        if (far <= size)
-            times = known(experience, way, size - far);
-        if (times == 0 && size + far < TUG_EXPERIENCE_SIZES)
-            times = known(experience, way, size + far);
+/* The one in the middle of three, the mean of two. */
+static double middle(const double *values, uint32_t count) {
+    double least = values[0], most = values[0], sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        least = values[i] < least ? values[i] : least;
+        most = values[i] > most ? values[i] : most;
+        sum += values[i];
     }
-    return times;
+    return count == 3 ? sum - least - most : sum / count;
+}
+
+/* What is known of the very size, or else of the three nearest that something is known of: a
+ * median, for a run of measurements that the machine has disturbed would spoil its neighbours. */
+static double nearest(const struct tug_experience *experience, uint32_t way, uint32_t size) {
+    double found[NEIGHBOURS + 1];
+    uint32_t n = 0;
+    found[0] = known(experience, way, size);
+    if (found[0] > 0)
+        return found[0];
+    for (uint32_t far = 1; far <= TUG_EXPERIENCE_REACHES && n < NEIGHBOURS; far++) {
+        if (far <= size && (found[n] = known(experience, way, size - far)) > 0)
+            n++;
+        if (size + far < TUG_EXPERIENCE_SIZES &&
+            (found[n] = known(experience, way, size + far)) > 0)
+            n++;
+    }
+    n = n < NEIGHBOURS ? n : NEIGHBOURS;
+    return n > 0 ? middle(found, n) : 0;
 }
 
 void tug_experience_apply(const struct tug_experience *experience, uint64_t bytes,

@@ -156,10 +156,14 @@ static void experience_corrects(void **state) {
     assert_applied(&experience, 64, TUG_CHAIN, TUG_RELAY, 3);
     assert_applied(&experience, 4096, TUG_TRINARY, TUG_TWO_PHASE, 5);
     assert_applied(&experience, 4096, TUG_TRINARY, TUG_RELAY, 5); /* the others there */
-    assert_applied(&experience, 2048, TUG_BINOMIAL, TUG_RELAY, 3);
+    assert_applied(&experience, 2048, TUG_BINOMIAL, TUG_RELAY, 4);
     assert_applied(&experience, 1u << 20, TUG_CHAIN, TUG_RELAY, 1); /* too far away */
     assert_applied(&experience, 0, TUG_CHAIN, TUG_RELAY, 1);
     assert_applied(&experience, (uint64_t)3 << 40, TUG_CHAIN, TUG_RELAY, 2);
+    tug_experience_note(&experience, &chain, 2048, 20e-6); /* disturbed */
+    tug_experience_note(&experience, &chain, 8192, 8e-6);
+    assert_applied(&experience, 2048, TUG_CHAIN, TUG_RELAY, 10);
+    assert_applied(&experience, 4096, TUG_CHAIN, TUG_RELAY, 4);
 }
 
 static void experience_sorts(void **state) {
