@@ -35,11 +35,12 @@ struct effort {
     uint64_t point_ns;   /* for each size, if it takes long */
     unsigned runs;       /* at least */
     uint64_t bytes_most; /* inside a node */
+    uint64_t far_bytes;  /* between nodes, a stream that no cache holds */
 };
 
 static const struct effort efforts[] = {
-    [TUG_EFFORT_SHORT] = {500000, 3, (uint64_t)16 << 20},
-    [TUG_EFFORT_THOROUGH] = {200000000, 9, (uint64_t)64 << 20},
+    [TUG_EFFORT_SHORT] = {500000, 3, (uint64_t)4 << 20, (uint64_t)16 << 20},
+    [TUG_EFFORT_THOROUGH] = {200000000, 9, (uint64_t)64 << 20, (uint64_t)64 << 20},
 };
 
 struct calibration {
@@ -48,7 +49,7 @@ struct calibration {
     struct tug_channel *channel;
     struct tug_places node; /* the largest node, as if it were all */
     uint32_t node_number;
-    unsigned char *buffer; /* effort->bytes_most */
+    unsigned char *buffer; /* room for the longest */
     uint64_t segment;
     struct tug_model_parameters *parameters;
 };
@@ -317,8 +318,8 @@ static bool time_points(const struct calibration *c, int peer, struct point *poi
 
 /* A stream through more memory than caches hold: seconds a byte, on the first of the two. */
 static bool time_far(const struct calibration *c, int peer, double *byte_s) {
-    unsigned n = (unsigned)(c->effort->bytes_most / FAR_MESSAGE);
-    memset(c->buffer, 1, c->effort->bytes_most); /* as above */
+    unsigned n = (unsigned)(c->effort->far_bytes / FAR_MESSAGE);
+    memset(c->buffer, 1, c->effort->far_bytes); /* as above */
     if (!pass_both(c, peer, 1, 1))
         return false;
     uint64_t start = tug_clock_ns();
@@ -399,9 +400,10 @@ static int prepare(struct calibration *c) {
     c->node_number = largest_node(places);
     uint32_t size = tug_places_node_size(places, c->node_number);
     c->segment = team->crowded ? SEGMENT_CROWDED : SEGMENT;
-    c->buffer = malloc(c->effort->bytes_most);
+    uint64_t bytes = team->nnodes > 1 ? c->effort->far_bytes : c->effort->bytes_most;
+    c->buffer = malloc(bytes);
     if (c->buffer != NULL)
-        memset(c->buffer, 1, c->effort->bytes_most);
+        memset(c->buffer, 1, bytes);
     int error = tug_places_uniform(&c->node, 1, size);
     const struct tug_channel_needs needs = {.slot_bytes = c->segment, .rings = size > 1 ? 2 : 0};
     int taken = tug_channel_take(team, &needs, 0, c->buffer != NULL && !error, &c->channel);

@@ -17,7 +17,7 @@
 #include "tugboat/model.h"
 
 enum tug_effort {
-    TUG_EFFORT_SHORT,    /* some ten milliseconds, messages to 16 MiB: for a program's first */
+    TUG_EFFORT_SHORT,    /* some ten milliseconds, messages to 4 MiB: for a program's first */
     TUG_EFFORT_THOROUGH, /* some seconds, messages to 64 MiB: for `tugboat calibrate` */
 };
 
