@@ -296,7 +296,7 @@ static bool execute(struct tug_session *session, const struct tug_descriptor *d,
         break;
     case TUG_DRAIN: {
         struct tug_segment_ring *ring = ring_of(session, me(session));
-        if (!all_past(session, ring, ring->position))
+        if (!all_past(session, ring, ring->position + d->position))
             return false;
         break;
     }
