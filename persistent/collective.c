@@ -366,8 +366,9 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
         needs = c->needs;
     }
     struct tug_channel *channel;
-    uint64_t token = c != NULL ? c->token << 5 | call->kind : 0;
-    error = tug_channel_take(team, &needs, token, willing, &channel);
+    struct tug_ballot ballot = {.bytes = c != NULL ? c->token << 5 | call->kind : 0,
+                                .willing = willing};
+    error = tug_channel_take(team, &needs, &ballot, &channel);
     if (error) {
         if (willing)
             tug_request_release(&c->request);
