@@ -214,8 +214,9 @@ static int prepare_allgather(struct collective *c, const struct tug_collective *
     int error = tug_collective_reserve(c, 0);
     if (error)
         return error;
+    /* all write and read at once: a few long segments, as for a message of several times the size */
     struct tug_gather_plan plan = {
-        .elements = part, .segment = segment_for(c, part, true), .in_place = in_place};
+        .elements = part, .segment = segment_for(c, 4 * part, true), .in_place = in_place};
     tug_collective_bytes(c, TUG_AREA_INPUT, (void *)call->send.buffer, 1);
     tug_collective_bytes(c, TUG_AREA_OUTPUT, (void *)call->receive.buffer, 1);
     c->bytes = part;
