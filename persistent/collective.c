@@ -8,6 +8,7 @@
 #include "persistent/bcast.h"
 #include "persistent/collective_private.h"
 #include "persistent/copy.h"
+#include "persistent/twin.h"
 #include "schedule/collectives.h"
 #include "transport/segment.h"
 #include "tugboat/tugboat.h"
@@ -214,8 +215,10 @@ static int prepare_allgather(struct collective *c, const struct tug_collective *
     int error = tug_collective_reserve(c, 0);
     if (error)
         return error;
+    /* all write and read at once: a few long segments, as for a message of several times the size
+     */
     struct tug_gather_plan plan = {
-        .elements = part, .segment = segment_for(c, part, true), .in_place = in_place};
+        .elements = part, .segment = segment_for(c, 4 * part, true), .in_place = in_place};
     tug_collective_bytes(c, TUG_AREA_INPUT, (void *)call->send.buffer, 1);
     tug_collective_bytes(c, TUG_AREA_OUTPUT, (void *)call->receive.buffer, 1);
     c->bytes = part;
@@ -236,8 +239,6 @@ static int prepare_tree(struct collective *c, const struct tug_collective *call)
     size_t part = (size_t)any->count * tug_type_bytes(any->type);
     if (part > TREE_MOST || part == 0)
         return tug_collective_blocks(c, call);
-    if (everywhere->buffer == MPI_BOTTOM || (root && at_root->buffer == MPI_BOTTOM))
-        return TUG_ERR_UNSUPPORTED;
     int error = tug_collective_reserve(c, 0);
     if (!error && !in_place)
         error = tug_collective_area(c, gathers ? TUG_AREA_INPUT : TUG_AREA_OUTPUT,
@@ -338,12 +339,23 @@ static int prepare(struct collective *c, const struct tug_collective *call) {
     return tug_request_register(&c->request);
 }
 
-/* The host's request goes, unless the program's operation needs somebody to hold it. */
-static void settle_host(struct collective *c, MPI_Request *host) {
-    if (c->session.op != 0 && c->session.reduction == NULL)
+/* The host's of these kinds do what they should from the second start on (Allgather's does not). */
+static bool is_comparable(enum tug_collective_kind kind) {
+    return kind == TUG_COLLECTIVE_BARRIER || kind == TUG_COLLECTIVE_REDUCE ||
+           kind == TUG_COLLECTIVE_ALLREDUCE;
+}
+
+/* The host's request goes, unless the program's operation needs somebody to hold it, or it is to be
+ * compared with ours. */
+static void settle_host(struct collective *c, enum tug_collective_kind kind, MPI_Request *host) {
+    if (c->session.op != 0 && c->session.reduction == NULL) {
         c->host = *host;
-    else
-        tug_host.Request_free(host);
+        return;
+    }
+    if (is_comparable(kind) && tug_twin_keep(&c->request, *host))
+        return;
+    tug_host.Request_free(host);
+    tug_twin_keep(&c->request, MPI_REQUEST_NULL);
 }
 
 int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
@@ -366,8 +378,9 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
         needs = c->needs;
     }
     struct tug_channel *channel;
-    uint64_t token = c != NULL ? c->token << 5 | call->kind : 0;
-    error = tug_channel_take(team, &needs, token, willing, &channel);
+    struct tug_ballot ballot = {.bytes = c != NULL ? c->token << 5 | call->kind : 0,
+                                .willing = willing};
+    error = tug_channel_take(team, &needs, &ballot, &channel);
     if (error) {
         if (willing)
             tug_request_release(&c->request);
@@ -377,7 +390,7 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
     }
     c->session.channel = channel;
     c->request.job.bell = c->session.polls ? NULL : tug_team_own_bell(team);
-    settle_host(c, host);
+    settle_host(c, call->kind, host);
     *request = &c->request;
     return 0;
 }
