@@ -1,12 +1,11 @@
 /* ACP: global addresses that every process can copy between, for those who write runtimes.
  *
  * The basic layer of the Advanced Communication Primitives, version 1.x, by its own names and with
- * its own meaning (Morie et al., HPC-148, 2015), on the engine and the transports of Tugboat: a
+ * its own meaning (Saga et al., HPC-148, 2015), on the engine and the transports of Tugboat: a
  * program compiles unchanged and links -ltugboat.
  *
  * Global addresses
- *   A global address (GA) names a byte of some process's memory, the same in all processes. Its
- * bits:
+ *   A global address (GA) names a byte of some process's memory, the same in all processes:
  *
  *        63              43 42   41        34 33                                0
  *       +------------------+---+------------+-----------------------------------+
@@ -16,21 +15,21 @@
  *
  *   c is the colour, the device that serves it: there is one, 0. Key 0 is the starter memory, 1 to
  *   255 are registrations. GAs add up: ga + n is the n-th byte behind. The cmake variables
- *   TUGBOAT_ACP_KEY_BITS and TUGBOAT_ACP_OFFSET_BITS make wider keys or offsets, at the cost of
- * ranks. Keys are used again, the one that has been free for longest first. An access through a GA
- * whose registration has ended fails, or, when its key is used again, reaches what it names then:
- * never the memory of before.
+ *   TUGBOAT_ACP_KEY_BITS and TUGBOAT_ACP_OFFSET_BITS widen keys and offsets, at the cost of ranks.
+ *
+ *   Keys are used again, the one that has been free for longest first. An access through a GA whose
+ *   registration has ended fails, or, when its key is used again, reaches what it names then: never
+ *   the memory of before.
  *
  * Global memory access (GMA)
  *   acp_copy and the atomics start an operation between any two processes and return its handle.
  *   They do not wait for it, but for room: 4096 of a process can be under way. The engine gets on
- *   with it while the program computes. An operation whose source and destination are both
- * elsewhere is sent to the rank of the source, whose engine writes to the destination (third-party
- * copy).
+ *   with it while the program computes. An operation with both ends elsewhere is sent to the rank
+ *   of the source, whose engine writes to the destination (third-party copy).
  *
  * Order
- *   Operations are not ordered but by their last argument, which names what has to be complete
- *   before they start:
+ *   Operations are ordered by their last argument alone, which names what has to be complete before
+ *   they start:
  *       ACP_HANDLE_NULL  nothing
  *       a handle         that operation and all that were started before it
  *       ACP_HANDLE_ALL   all that were started before this one
@@ -38,17 +37,17 @@
  *   Handles of operations that are complete are as good as ACP_HANDLE_NULL.
  *
  * Errors
- *   What is wrong with the calling process's own end, a rank, a size or an order is refused at
- * once: ACP_HANDLE_NULL, ACP_GA_NULL, ACP_ATKEY_NULL, NULL or -1, nothing has happened, and
- * ACP_ERRNO says why. What is wrong at the other end (a key of nothing, an offset behind the
- * registration) is found out there: the operation ends without having written anything, those that
- * were to wait for it do not start, and the acp_complete() that passes it sets ACP_ERRNO. Every
- * failure is told on standard error (TUGBOAT_VERBOSE=quiet: it is not).
+ *   What is wrong with the process's own end, a rank, a size or an order is refused at once:
+ *   ACP_HANDLE_NULL, ACP_GA_NULL, ACP_ATKEY_NULL, NULL or -1, nothing has happened, and ACP_ERRNO
+ *   says why. What is wrong at the other end (a key of nothing, an offset behind the registration)
+ *   is found out there: the operation ends without having written anything, those that were to wait
+ *   for it do not start, and the acp_complete() that passes it sets ACP_ERRNO. Every failure is
+ *   told on standard error, unless TUGBOAT_VERBOSE=quiet.
  *
  * Threads
- *   Any thread, any number, for everything but acp_init, acp_finalize, acp_reset and acp_sync,
- * which one thread at a time calls, and no other thread may be in a call during the first three.
- * Handles count all threads' operations together. No call from a callback of <tugboat/llcl.h>.
+ *   Any thread, any number. But acp_init, acp_finalize, acp_reset and acp_sync are for one thread
+ *   at a time, and during the first three no other may be in a call. Handles count all threads'
+ *   operations together. No calls from callbacks of <tugboat/llcl.h>.
  */
 #ifndef ACP_H
 #define ACP_H

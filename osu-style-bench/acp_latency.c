@@ -135,7 +135,6 @@ static double run_host(const struct job *job) {
 
 static double run_acp(const struct job *job, long *errors) {
     double us = 0;
-    open_acp();
     unsigned char *mine = bench.rank == 0 ? own : target;
     if (bench.rank == giver(job->kind))
         bench_pattern_fill(mine, job->bytes, job->seed);
@@ -154,7 +153,6 @@ static double run_acp(const struct job *job, long *errors) {
         bench_corrupt(mine);
         *errors += bench_pattern_check(mine, job->bytes, job->seed, names[job->kind]);
     }
-    close_acp();
     return us;
 }
 
@@ -181,19 +179,24 @@ static void choose_rounds(struct job *job, long *errors) {
 
 static long run_size(size_t bytes) {
     static double us[KINDS][MAX_SAMPLES], ratio[KINDS][MAX_SAMPLES];
-    int nkinds = bench.nranks > 2 ? KINDS : THIRD;
+    const int nkinds = bench.nranks > 2 ? KINDS : THIRD;
     struct job jobs[KINDS];
     long errors = 0;
-    for (int kind = 0; kind < nkinds; kind++) {
-        jobs[kind] = (struct job){.kind = (enum kind)kind, .bytes = bytes};
-        choose_rounds(&jobs[kind], &errors);
-    }
-    for (long i = 0; i < nsamples; i++)
+    for (long i = -1; i < nsamples; i++) { /* -1: how many rounds? */
         for (int kind = 0; kind < nkinds; kind++) {
+            if (kind == PUT)
+                open_acp();
+            if (i < 0) {
+                jobs[kind] = (struct job){.kind = (enum kind)kind, .bytes = bytes};
+                choose_rounds(&jobs[kind], &errors);
+                continue;
+            }
             jobs[kind].seed = (uint64_t)i * KINDS + (uint64_t)kind + bytes;
             us[kind][i] = run_sample(&jobs[kind], &errors);
             ratio[kind][i] = us[kind][i] / us[kind == THIRD ? PUT : HOST][i];
         }
+        close_acp();
+    }
     for (int kind = PUT; kind < nkinds; kind++) {
         double *columns[] = {us[kind], us[HOST], ratio[kind]};
         bench_cell_text(names[kind]);

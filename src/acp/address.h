@@ -27,6 +27,7 @@
 #define TUG_ACP_RANK_BITS (64 - TUG_ACP_RANK_SHIFT)
 
 _Static_assert(TUG_ACP_KEY_BITS >= 1 && TUG_ACP_KEY_BITS <= 16, "16 bits of keys are enough");
+_Static_assert(TUG_ACP_OFFSET_BITS >= 32, "a generation takes the place of an offset");
 _Static_assert(TUG_ACP_RANK_BITS >= 8 && TUG_ACP_RANK_BITS <= 31, "ranks are ints");
 
 #define TUG_ACP_KEYS (1u << TUG_ACP_KEY_BITS)

@@ -1,6 +1,7 @@
 #include "acp/cache.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 int tug_acp_cache_init(struct tug_acp_cache *cache, uint32_t nranks, uint32_t most) {
     *cache = (struct tug_acp_cache){.nranks = nranks, .most = most, .clock = 1};
@@ -12,7 +13,7 @@ void tug_acp_cache_fini(struct tug_acp_cache *cache) {
     for (uint32_t i = 0; i < cache->ntables; i++)
         free(cache->tables[i]);
     free((void *)cache->table_of);
-    *cache = (struct tug_acp_cache){0};
+    memset(cache, 0, sizeof(*cache));
 }
 
 /* ---- looking ---- */

@@ -47,7 +47,7 @@ static struct tug_acp_command *take_first(struct tug_acp_list *list) {
 }
 
 /* What has been taken is the first again. */
-static void push_back(struct tug_acp_list *list, struct tug_acp_command *command) {
+static void put_back(struct tug_acp_list *list, struct tug_acp_command *command) {
     if (list->first == NULL)
         list->last = command;
     command->next = list->first;
@@ -74,20 +74,24 @@ static void release_waiting(void) {
     }
 }
 
-/* Sorts what has arrived, the first first. */
-static void sort(void) {
+/* What has arrived, the first first. */
+static struct tug_acp_command *take_arrived(void) {
+    struct tug_acp_command *next, *at, *in_order = NULL;
     /* acquire: pairs with the release in hand_over */
-    struct tug_acp_command *at =
-                               atomic_exchange_explicit(&queue.arrived, NULL, memory_order_acquire),
-                           *next, *in_order = NULL;
+    at = atomic_exchange_explicit(&queue.arrived, NULL, memory_order_acquire);
     for (; at != NULL; at = next) {
         next = at->next;
         at->next = in_order;
         in_order = at;
     }
-    if (in_order != NULL)
+    return in_order;
+}
+
+static void sort(void) {
+    struct tug_acp_command *next, *at = take_arrived();
+    if (at != NULL)
         release_waiting(); /* leaves no list of a handle before the last round of the ring */
-    for (at = in_order; at != NULL; at = next) {
+    for (; at != NULL; at = next) {
         next = at->next;
         bool early = at->order > queue.released;
         put(early ? &tug_acp_slot_of(at->order)->waiting : &queue.ready, at);
@@ -148,7 +152,7 @@ static unsigned run_list(struct tug_acp_list *list, bool (*how)(struct tug_acp_c
         struct tug_acp_command *command = take_first(list);
         more = command != last;
         if (!how(command)) {
-            push_back(list, command);
+            put_back(list, command);
             break;
         }
         started++;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "acp/layer.h"
 #include "base/settings.h"
 #include "cmd/cmd.h"
 #include "engine/ring.h"
@@ -105,6 +106,18 @@ static void print_devices(struct table *table, uint32_t active) {
     sum(table, "native");
 }
 
+/* Starter memory is the program's. */
+static void print_acp(uint64_t ranks, uint32_t active) {
+    struct table table = {0};
+    const uint32_t tables = active < TUG_ACP_TABLES ? active : TUG_ACP_TABLES;
+    row_of(&table, "ACP commands", TUG_ACP_COMMANDS, sizeof(struct tug_acp_slot), "slots");
+    row_of(&table, "others' ACP commands", TUG_ACP_RELAYED, sizeof(struct tug_acp_command),
+           "commands");
+    row_of(&table, "others' ACP keys", tables, sizeof(struct tug_acp_table), "tables");
+    row_of(&table, "who has a table", ranks, sizeof(uint16_t), "ranks");
+    print_bytes("and if ACP runs", table.part, "");
+}
+
 static void print_table(uint64_t ranks, uint32_t active) {
     struct table table = {0};
     printf("memory of LLCL in one of %llu processes that has to do with %u others, in bytes\n",
@@ -120,6 +133,7 @@ static void print_table(uint64_t ranks, uint32_t active) {
            tug_wire_mpi_packet(), "packets");
     row(&table, "and answers that nobody takes, at most",
         tug_packets_withheld(active, tug_wire_mpi_packet()), "withheld from all of them");
+    print_acp(ranks, active);
 }
 
 /* A whole number from 1 to `most`, followed by `end`; *text then points behind it. */
