@@ -209,7 +209,10 @@ static void start(struct tug_request *request) {
 
 /* ---- making ---- */
 
-static void bcast_free(struct bcast *bcast) {
+static void destroy(struct tug_request *request) {
+    struct bcast *bcast = (struct bcast *)request;
+    if (bcast->channel != NULL)
+        tug_channel_release(bcast->team, bcast->channel);
     for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++)
         tug_session_fini(&bcast->sessions[i]);
     tug_agreement_fini(&bcast->agreement);
@@ -217,13 +220,6 @@ static void bcast_free(struct bcast *bcast) {
         tug_lent_close(&bcast->borrowed);
     tug_staging_fini(&bcast->staging);
     free(bcast);
-}
-
-static void destroy(struct tug_request *request) {
-    struct bcast *bcast = (struct bcast *)request;
-    if (bcast->channel != NULL)
-        tug_channel_release(bcast->team, bcast->channel);
-    bcast_free(bcast);
 }
 
 static void set_area(struct bcast *bcast, enum tug_area area, unsigned char *base) {
@@ -293,9 +289,6 @@ static int prepare(struct bcast *bcast, void *buffer, MPI_Count count, MPI_Datat
         error = tug_agreement_init(&bcast->agreement, bcast->team, TUG_CANDIDATES_MOST);
     if (error)
         return error;
-    bcast->request.job.advance = advance;
-    bcast->request.start = start;
-    bcast->request.destroy = destroy;
     return tug_request_register(&bcast->request);
 }
 
@@ -392,10 +385,7 @@ static void bind(struct bcast *bcast, struct tug_channel *channel) {
 
 int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
                      bool rebinds, struct tug_request **request) {
-    int inter = 0;
     struct tug_team *team;
-    if (tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
-        return TUG_ERR_UNSUPPORTED;
     int error = tug_team_get(comm, &team);
     if (error)
         return error;
@@ -409,7 +399,8 @@ int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int r
         bcast->team = team;
         bcast->staging.type = MPI_DATATYPE_NULL;
         bcast->plain_type = MPI_DATATYPE_NULL;
-        bcast->request.comm = comm;
+        bcast->request = (struct tug_request){
+            .job.advance = advance, .comm = comm, .start = start, .destroy = destroy};
         ballot.willing = prepare(bcast, buffer, count, datatype, root, &known) == 0;
         ballot.bytes = bcast->bytes;
         needs = needs_of(bcast);
@@ -421,10 +412,8 @@ int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int r
         error = tug_channel_take(team, &needs, &ballot, &channel);
     while (error == TUG_ERR_NO_MEMORY && ballot.willing && drop_landing(bcast, &needs));
     if (error) {
-        if (ballot.willing)
+        if (bcast != NULL)
             tug_request_release(&bcast->request);
-        else if (bcast != NULL)
-            bcast_free(bcast);
         return error;
     }
     if (ballot.offer.name != 0)

@@ -305,7 +305,10 @@ static void start(struct tug_request *request) {
     tug_session_start(&c->session);
 }
 
-static void collective_free(struct collective *c) {
+static void destroy(struct tug_request *request) {
+    struct collective *c = (struct collective *)request;
+    if (c->session.channel != NULL)
+        tug_channel_release(c->session.team, c->session.channel);
     tug_session_fini(&c->session);
     for (uint32_t i = 0; i < c->nheld; i++)
         tug_host.Type_free(&c->held[i]);
@@ -317,13 +320,6 @@ static void collective_free(struct collective *c) {
     free(c);
 }
 
-static void destroy(struct tug_request *request) {
-    struct collective *c = (struct collective *)request;
-    if (c->session.channel != NULL)
-        tug_channel_release(c->session.team, c->session.channel);
-    collective_free(c);
-}
-
 /* All that this rank can prepare alone. */
 static int prepare(struct collective *c, const struct tug_collective *call) {
     int error = prepare_schedule(c, call);
@@ -333,9 +329,6 @@ static int prepare(struct collective *c, const struct tug_collective *call) {
     error = tug_session_init(&c->session);
     if (error)
         return error;
-    c->request.job.advance = advance;
-    c->request.start = start;
-    c->request.destroy = destroy;
     return tug_request_register(&c->request);
 }
 
@@ -360,32 +353,27 @@ static void settle_host(struct collective *c, enum tug_collective_kind kind, MPI
 
 int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
                           struct tug_request **request) {
-    int inter = 0;
     struct tug_team *team;
-    if (tug_host.Comm_test_inter(call->comm, &inter) != MPI_SUCCESS || inter)
-        return TUG_ERR_UNSUPPORTED;
     int error = tug_team_get(call->comm, &team);
     if (error)
         return error;
     struct collective *c = calloc(1, sizeof(*c));
     struct tug_channel_needs needs = {0};
-    bool willing = false;
+    struct tug_ballot ballot = {0};
     if (c != NULL) {
         c->session.team = team;
-        c->request.comm = call->comm;
+        c->request = (struct tug_request){
+            .job.advance = advance, .comm = call->comm, .start = start, .destroy = destroy};
         c->host = MPI_REQUEST_NULL;
-        willing = prepare(c, call) == 0;
+        ballot.willing = prepare(c, call) == 0;
+        ballot.bytes = c->token << 5 | call->kind;
         needs = c->needs;
     }
     struct tug_channel *channel;
-    struct tug_ballot ballot = {.bytes = c != NULL ? c->token << 5 | call->kind : 0,
-                                .willing = willing};
     error = tug_channel_take(team, &needs, &ballot, &channel);
     if (error) {
-        if (willing)
+        if (c != NULL)
             tug_request_release(&c->request);
-        else if (c != NULL)
-            collective_free(c);
         return error;
     }
     c->session.channel = channel;

@@ -24,11 +24,9 @@ void tug_repeats_drop(struct tug_team *team) {
 static uint64_t bytes_of(const void *buffer, MPI_Count count, MPI_Datatype type, int root,
                          MPI_Comm comm) {
     MPI_Count size;
-    int inter;
     if (count <= 0 || (buffer == NULL && tug_handle_is_predefined((uint32_t)type)) || root < 0 ||
         !tug_handle_is((uint32_t)comm, TUG_HANDLE_COMM) ||
         !tug_handle_is((uint32_t)type, TUG_HANDLE_DATATYPE) ||
-        tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter ||
         tug_host.Type_size_c(type, &size) != MPI_SUCCESS || size <= 0)
         return 0;
     return (uint64_t)(size * count);

@@ -130,12 +130,16 @@ void tug_request_wait(struct tug_request *request) {
         tug_twin_called(begin_ns);
 }
 
-void tug_request_release(struct tug_request *request) {
-    uint32_t index = (uint32_t)request->handle - TUG_REQUEST_FIRST;
+static void give_back(uint32_t index) {
     atomic_store(place(index), NULL);
     pthread_mutex_lock(&lock);
     free_indices[nfree++] = index;
     pthread_mutex_unlock(&lock);
+}
+
+void tug_request_release(struct tug_request *request) {
+    if (request->handle != 0)
+        give_back((uint32_t)request->handle - TUG_REQUEST_FIRST);
     /* who of this and completed() comes second destroys */
     if (!request->active ||
         (atomic_fetch_or(&request->state, TUG_REQUEST_FREED) & TUG_REQUEST_COMPLETE))

@@ -35,8 +35,8 @@
 
 struct tug_request {
     struct tug_job job;
-    MPI_Request handle;
-    MPI_Comm comm; /* errors of the operation go to its handler */
+    MPI_Request handle; /* 0: none yet */
+    MPI_Comm comm;      /* errors of the operation go to its handler */
     bool active;
     bool once;              /* active from the beginning; no job */
     int error;              /* of the operation, set before TUG_REQUEST_COMPLETE */
@@ -68,7 +68,8 @@ void tug_request_complete(struct tug_request *request);
 /* Starts an inactive request. */
 void tug_request_start(struct tug_request *request);
 
-/* Takes the handle back and destroys the request, at once or when its operation is complete. */
+/* Takes the handle back, if it was given one, and destroys the request, at once or when its
+ * operation is complete. */
 void tug_request_release(struct tug_request *request);
 
 static inline bool tug_request_pending(const struct tug_request *request) {

@@ -172,13 +172,15 @@ static bool have_keyval(void) {
 }
 
 int tug_team_get(MPI_Comm comm, struct tug_team **team) {
-    int flag = 0;
+    int flag = 0, inter = 0;
     finalizing = false; /* a process may open another session after the last */
     if (!have_keyval())
         return TUG_ERR_MPI;
     tug_host.Comm_get_attr(comm, keyval, (void *)team, &flag);
     if (flag)
         return 0;
+    if (tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
+        return TUG_ERR_UNSUPPORTED;
     int error = team_make(comm, team);
     if (error)
         return error;

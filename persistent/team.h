@@ -87,8 +87,8 @@ static inline struct tug_bell *tug_team_own_bell(const struct tug_team *team) {
  * same answer on all ranks: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_team_share(struct tug_team *team);
 
-/* The team of an intra-communicator; made if need be. Collective, the same answer on all ranks: 0,
- * TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
+/* The team of a communicator; made if need be. Collective, the same answer on all ranks: 0,
+ * TUG_ERR_UNSUPPORTED (an inter-communicator), TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_team_get(MPI_Comm comm, struct tug_team **team);
 
 /* While a window of this rank needs the team it outlives its communicator. */

@@ -380,11 +380,8 @@ struct allocation {
  * left to the host. */
 static struct tug_team *team_of(MPI_Comm comm) {
     struct tug_team *team;
-    int inter;
-    if (!tug_handle_is((uint32_t)comm, TUG_HANDLE_COMM) ||
-        tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
-        return NULL;
-    return tug_team_get(comm, &team) == 0 ? team : NULL;
+    bool good = tug_handle_is((uint32_t)comm, TUG_HANDLE_COMM) && tug_team_get(comm, &team) == 0;
+    return good ? team : NULL;
 }
 
 /* Tries the direct lane for a window whose host window, over next to nothing, is there. Collective,
