@@ -127,6 +127,13 @@ TUG_API int tug_array_hold(tug_array *array, size_t page, void **address);
 /* Ends one hold of this process. TUG_ERR_STATE: it has none. */
 TUG_API int tug_array_release(tug_array *array, size_t page);
 
+/* Where tug_array_next() is; all zero before the first. */
+struct tug_local_page {
+    size_t page;
+    void *address;
+    size_t next; /* the library's own */
+};
+
 /* Goes through the pages of this process, in no order, each held while it is at hand:
  *
  *     struct tug_local_page it = {0};
@@ -135,11 +142,6 @@ TUG_API int tug_array_release(tug_array *array, size_t page);
  *
  * The call releases the page before; who leaves the loop early releases it.page. A page that comes
  * or goes meanwhile is seen or not, or twice. False: no more (or array is NULL). */
-struct tug_local_page {
-    size_t page;
-    void *address;
-    size_t next; /* the library's own */
-};
 TUG_API bool tug_array_next(tug_array *array, struct tug_local_page *it);
 
 /* ---- pages anywhere: the low level ---- */
