@@ -94,18 +94,27 @@ static bool measure(struct tug_array *array, const struct tug_array_params *para
     return array->nslots >= share && array->nslots < UINT32_MAX;
 }
 
+/* See array.h: half of the operations. */
+static uint32_t count_orders(const struct tug_array *array) {
+    uint32_t norders = TUG_ARRAY_ORDERS;
+    while (norders > 1 && 2 * TUG_LANES * norders > array->context->fabric.noperations)
+        norders /= 2;
+    return norders;
+}
+
 static int make_tables(struct tug_array *array, const struct tug_array_params *params) {
+    const uint32_t norders = count_orders(array);
     array->keys = calloc(array->nranks, sizeof(*array->keys));
     array->mapped = calloc(array->nranks, sizeof(*array->mapped));
     array->free_slots = calloc(array->nslots, sizeof(*array->free_slots));
-    array->orders = calloc(TUG_ARRAY_ORDERS, sizeof(*array->orders));
+    array->orders = calloc(norders, sizeof(*array->orders));
     if (array->keys == NULL || array->mapped == NULL || array->free_slots == NULL ||
         array->orders == NULL)
         return TUG_ERR_NO_MEMORY;
     size_t foreign = params->places != 0 ? params->places : PLACES;
     if (foreign > array->npages)
         foreign = array->npages;
-    int status = tug_tags_init(&array->tags, TUG_ARRAY_ORDERS);
+    int status = tug_tags_init(&array->tags, norders);
     if (status == 0)
         status = tug_pages_init(&array->pages, foreign, array->nslots, array->rank);
     if (status == 0)

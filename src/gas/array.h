@@ -22,6 +22,10 @@
  *   free         home -> old owner  the slot may be used again: nobody reads there any more
  *
  * tests/model/relocation.pml checks this.
+ *
+ * Operations of a context are limited, and a question may wait for a move that needs some at other
+ * processes. So that they never wait for one another in a circle, orders have half of them at most,
+ * and fetches, which wait for a read there, a quarter; all others end by themselves.
  */
 #ifndef TUG_GAS_ARRAY_H
 #define TUG_GAS_ARRAY_H
@@ -32,7 +36,7 @@
 #include "llcl/context.h"
 #include "tugboat/gas.h"
 
-#define TUG_ARRAY_ORDERS 256 /* a power of two: calls under way that ask, wait or send */
+#define TUG_ARRAY_ORDERS 256 /* at most, a power of two: calls that ask, wait or send */
 #define TUG_LANES 8          /* pages of one call under way at once */
 
 /* ---- messages ---- */

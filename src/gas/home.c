@@ -47,6 +47,7 @@ struct record {
 };
 
 struct tug_home {
+    uint32_t fetches, fetches_most; /* under way, see array.h */
     size_t nrecords, list_words;
     struct record *records; /* of page p: p / nranks */
     uint64_t *lists;        /* [nrecords][list_words] */
@@ -162,6 +163,7 @@ static void give_up(struct turn *turn) {
 static void fetched(void *d, int status) {
     struct turn *turn = d;
     struct record *record = turn->record;
+    turn->array->home->fetches--;
     turn->status = status != 0 ? status : turn->fetched.status;
     if (turn->status != 0) {
         give_up(turn);
@@ -193,8 +195,10 @@ static void take_step(struct tug_errand *errand) {
     bool taken;
     switch (turn->step) {
     case TUG_CALL_FETCH:
-        taken = tell(turn, turn->question.to, &turn->fetched, sizeof(turn->fetched),
+        taken = turn->array->home->fetches < turn->array->home->fetches_most &&
+                tell(turn, turn->question.to, &turn->fetched, sizeof(turn->fetched),
                      (struct tug_callback){fetched, turn});
+        turn->array->home->fetches += taken;
         break;
     case TUG_CALL_FREE: /* arrives before any page that the next move brings there */
         taken = tell(turn, turn->old.owner, &turn->answers[0].absent, sizeof(uint32_t),
@@ -292,6 +296,7 @@ int tug_home_open(struct tug_array *array, enum tug_placement placement) {
     if (home == NULL)
         return TUG_ERR_NO_MEMORY;
     array->home = home;
+    home->fetches_most = array->context->fabric.noperations / 4;
     if (array->npages > array->rank)
         home->nrecords = (array->npages - array->rank - 1) / array->nranks + 1;
     home->list_words = (array->nranks + 63) / 64;
