@@ -40,12 +40,22 @@ bool tug_completer_run(struct tug_engine *engine) {
     return moved;
 }
 
+/* Wakes who waits for what has moved: at once, or where more wait than there are cores as soon as
+ * there is nothing else to do. */
+static void tell(struct tug_engine *engine, bool moved) {
+    bool crowded = tug_engine_crowded(engine);
+    engine->untold |= moved;
+    if (!engine->untold || (crowded && moved && ++engine->rounds < TUG_UNTOLD_ROUNDS))
+        return;
+    engine->rounds = 0;
+    engine->untold = !tug_waiters_wake(&engine->waiters, crowded);
+}
+
 bool tug_driver_round(struct tug_engine *engine) {
     bool moved = tug_executor_run(engine, TUG_BATCH) > 0;
     moved |= tug_completer_run(engine);
     moved |= engine->services != NULL && tug_services_poll(engine);
-    if (moved)
-        tug_waiters_wake(&engine->waiters);
+    tell(engine, moved);
     return moved;
 }
 
@@ -79,6 +89,8 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
     uint32_t key = tug_bell_prepare(bell);
     if (tug_driver_round(engine))
         return true;
+    if (engine->untold)
+        engine->untold = !tug_waiters_wake(&engine->waiters, false);
     if (done != NULL && done(argument))
         return false;
     if (!tug_baton_sleep(&engine->ring, yield_to_waiters)) {

@@ -113,9 +113,9 @@ void tug_engine_commit(const struct tug_ticket *ticket) {
 
 void tug_engine_left(struct tug_engine *engine) {
     if (engine->may_drive)
-        tug_waiters_call(&engine->waiters);
+        tug_waiters_call(&engine->waiters, tug_engine_crowded(engine));
     else
-        tug_waiters_wake(&engine->waiters);
+        (void)tug_waiters_wake(&engine->waiters, false);
 }
 
 /* Work is left and this thread has done its share: somebody else may have the baton. */
@@ -242,7 +242,9 @@ static void sleep_on(struct tug_engine *engine, const struct wait *wait, struct 
     if (wait->done(wait->argument))
         return;
     tug_stat_add(TUG_STAT_PARKS, 1);
-    tug_bell_wait(bell, key, wait->nap_ns, false);
+    /* many who nap disturb no more than one */
+    int64_t nappers = atomic_load_explicit(&engine->waiting, memory_order_relaxed);
+    tug_bell_wait(bell, key, wait->nap_ns * nappers, false);
 }
 
 static void park(struct tug_engine *engine, const struct wait *wait) {
@@ -276,7 +278,7 @@ static void take_over(struct tug_engine *engine) {
     if (tug_baton_awaited(&engine->ring) || !tug_waiters_any(&engine->waiters))
         return;
     atomic_fetch_or(&engine->ring.state, TUG_BATON_WAIT);
-    tug_waiters_wake(&engine->waiters);
+    engine->untold = !tug_waiters_wake(&engine->waiters, tug_engine_crowded(engine));
 }
 
 /* The holder found nothing to do and gives its core away. Others who wait may get it, and would
@@ -333,11 +335,10 @@ static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug
 }
 
 /* One who does not drive has little to do awake. It pauses and yields for as long as a driver
- * would where there is a core for each who waits, for waking it costs more; otherwise hardly, for
- * the core it looks on is wanted. */
+ * would where there is a core for each who waits, for waking it costs more; otherwise the core it
+ * looks on is wanted. */
 static bool should_park(struct tug_engine *engine, struct tug_backoff *backoff) {
-    bool crowded = atomic_load_explicit(&engine->waiting, memory_order_relaxed) > engine->cores;
-    return (crowded && backoff->yields >= TUG_CROWDED_YIELDS) || !tug_backoff_step(backoff);
+    return tug_engine_crowded(engine) || !tug_backoff_step(backoff);
 }
 
 static void wait_awhile(struct tug_engine *engine, const struct wait *wait) {

@@ -22,7 +22,7 @@
 #include "engine/waiters.h"
 
 #define TUG_BATCH 256         /* commands a thread executes for others before it offers the baton */
-#define TUG_CROWDED_YIELDS 3  /* of one who waits, does not drive, and has no core to himself */
+#define TUG_UNTOLD_ROUNDS 64  /* that moved, in which nobody is woken where more wait than cores */
 #define TUG_POLL_NAP_NS 50000 /* a driver's longest sleep while some job can only be polled */
 #define TUG_TICK_NS 200000    /* the offload thread's beat while something is out or attended */
 #define TUG_SLOW_TICK_NS 800000 /* ... while callers drive their jobs themselves */
@@ -59,6 +59,8 @@ struct tug_engine {
     unsigned nactive;                                                 /* holder only */
     unsigned nbusy;                                                   /* services; holder only */
     struct tug_service *services;                                     /* holder only */
+    bool untold;     /* waiters may sleep who have what they wait for; holder only */
+    unsigned rounds; /* since it was looked whether; holder only */
     _Atomic uint32_t nservices;
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
     _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */
@@ -120,6 +122,11 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
                       void *argument, int64_t limit_ns);
 
 /* ---- waking ---- */
+
+/* More threads wait than there are cores. Any thread. */
+static inline bool tug_engine_crowded(const struct tug_engine *engine) {
+    return atomic_load_explicit(&engine->waiting, memory_order_relaxed) > engine->cores;
+}
 
 /* The baton was put down, or offered, and WAIT was set. */
 void tug_engine_left(struct tug_engine *engine);

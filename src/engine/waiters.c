@@ -70,19 +70,33 @@ static bool ring(struct tug_waiters *waiters, uint64_t who) {
     return who != 0;
 }
 
-void tug_waiters_wake(struct tug_waiters *waiters) {
+/* The next of these after the one who was the last. */
+static uint64_t next_of(struct tug_waiters *waiters, uint64_t who) {
+    unsigned last = atomic_load_explicit(&waiters->last, memory_order_relaxed);
+    uint64_t behind = who & ~(UINT64_MAX >> (TUG_SEATS - 1 - last));
+    uint64_t from = behind != 0 ? behind : who;
+    atomic_store_explicit(&waiters->last, (unsigned)__builtin_ctzll(from), memory_order_relaxed);
+    return from & -from;
+}
+
+bool tug_waiters_wake(struct tug_waiters *waiters, bool singly) {
     if (tug_bell_ring(&waiters->crowd, false))
         tug_stat_add(TUG_STAT_WAKES, 1);
     if (atomic_load(&waiters->parked) == 0)
-        return;
-    uint64_t ready = look(waiters);
+        return true;
+    if (singly && atomic_load(&waiters->coming) > 0)
+        return false;
+    uint64_t ready = look(waiters), now = ready;
+    if (singly && ready != 0)
+        now = next_of(waiters, ready);
     if (ready != 0)
-        (void)ring(waiters, ready);
+        (void)ring(waiters, now);
+    return now == ready;
 }
 
-void tug_waiters_call(struct tug_waiters *waiters) {
+void tug_waiters_call(struct tug_waiters *waiters, bool singly) {
     uint64_t parked;
-    tug_waiters_wake(waiters);
+    (void)tug_waiters_wake(waiters, singly);
     while ((parked = atomic_load(&waiters->parked)) != 0 && atomic_load(&waiters->coming) == 0 &&
            !ring(waiters, parked & -parked))
         ;

@@ -8,6 +8,12 @@
  * All others stand in the *crowd*, on one bell: woken whenever something has moved or the baton
  * has been put down. So do those that find no free seat.
  *
+ * Where more wait than there are cores, those of the first kind are woken *singly*, one after the
+ * other: the engine serves one at a time anyway, and awake together they would take each other's
+ * core, and the peer's, every few operations. The driver keeps in mind that some are left asleep
+ * and wakes the next when it has nothing to do, or has long had no time to; when it puts the baton
+ * down, whoever is coming calls the next.
+ *
  * No wake-up is lost. A waiter announces itself (its bit in `parked`, or the crowd's bell), then
  * sets WAIT in the baton's word, then looks once more; a holder makes things true before it looks
  * for waiters, and puts the baton down, which shows it WAIT, before it looks for an heir: Dekker
@@ -41,6 +47,7 @@ struct tug_waiters {
     _Atomic uint32_t looking; /* threads that look at what is written on seats */
     _Atomic uint64_t parked;  /* seats whose thread sleeps, or is about to */
     _Atomic uint64_t taken;   /* seats that belong to a thread */
+    _Atomic unsigned last;    /* seat that was woken singly */
     struct tug_seat seats[TUG_SEATS];
 };
 
@@ -59,9 +66,10 @@ static inline bool tug_waiters_any(struct tug_waiters *waiters) {
            (atomic_load(&waiters->crowd.word) & TUG_BELL_SLEEPER);
 }
 
-/* Wakes the crowd, and of the seats those whose condition has come true. The caller has made it
- * true by a seq_cst access. */
-void tug_waiters_wake(struct tug_waiters *waiters);
+/* Wakes the crowd, and of the seats those whose condition has come true; singly: one of them, and
+ * none while somebody is coming. False: others may be left asleep. The caller has made it true by a
+ * seq_cst access. */
+bool tug_waiters_wake(struct tug_waiters *waiters, bool singly);
 
 /* The caller comes back to look at the baton: from before it puts it down, to before it looks. */
 static inline void tug_waiters_come(struct tug_waiters *waiters) {
@@ -74,6 +82,6 @@ static inline void tug_waiters_came(struct tug_waiters *waiters) {
 
 /* The caller has put the baton down and WAIT was set: wakes the same, and calls one who takes the
  * baton, if others are parked and nobody is coming. */
-void tug_waiters_call(struct tug_waiters *waiters);
+void tug_waiters_call(struct tug_waiters *waiters, bool singly);
 
 #endif

@@ -4,7 +4,8 @@
  * the baton then makes true: a driver in a round, after which it wakes those it is true for, or a POSTER
  * who takes the baton for an operation of its own, polls, and puts it down. A driver that finds nothing
  * sleeps until something is ready, or steps aside once in a wait. Reads and writes of shared memory are
- * steps; a sleep may end for no reason. Each waiter has a seat of its own.
+ * steps; a sleep may end for no reason. Each waiter has a seat of its own. SINGLY: more wait than there
+ * are cores, so that one is woken at a time, and a driver that has moved something may put it off.
  *
  * Properties:
  *  - no lost wake-up: the only end state is that where all have returned;
@@ -13,7 +14,7 @@
  *
  * LATE: nothing becomes ready for the others before the first has returned, so that no wake meant for
  * them hides that its own was lost. Broken variants, to be found wrong: NO_LOOK, NO_PASS_ON,
- * NO_TAKE_OVER, NO_HEIR, RISE_AT_ONCE, WAKE_FIRST.
+ * NO_TAKE_OVER, NO_HEIR, RISE_AT_ONCE, WAKE_FIRST, FORGET (what was put off).
  */
 #ifndef WAITERS
 #define WAITERS 2
@@ -43,9 +44,10 @@ bit woken[WAITERS];   /* the bell was rung since the prepare */
 byte waits;           /* bits: in a wait, its condition may be read */
 byte returned;
 bit first_back;
+bit untold;           /* some may be left asleep; the holder's */
 bit driving;          /* ghost */
 
-#define LOCALS byte i, who, mine, n; bool got, owes, more
+#define LOCALS byte i, who, mine, n; bool got, owes, more, singly, rest
 
 /* look(): who = the bits of those who have what they wait for */
 inline look()
@@ -88,23 +90,50 @@ inline ring()
     }
 }
 
+/* rest: others may be left asleep */
 inline wake()
 {
+    rest = false;
     if
     :: parked != 0 ->
-        look();
         if
-        :: who != 0 -> ring(); mine = 0
-        :: else
+        :: singly && coming != 0 -> rest = true
+        :: else ->
+            look();
+            if
+            :: singly && (who & (who - 1)) != 0 ->
+                rest = true;
+                if
+                :: who = who & (255 - (who - 1))
+                :: who = who & (who - 1)
+                fi
+            :: else
+            fi;
+            if
+            :: who != 0 -> ring(); mine = 0
+            :: else
+            fi
         fi
     :: else
-    fi
+    fi;
+    singly = false
+}
+
+inline choose()
+{
+#ifdef SINGLY
+    singly = true
+#else
+    skip
+#endif
 }
 
 /* tug_waiters_call() */
 inline call()
 {
+    choose();
     wake();
+    rest = false;
 #ifndef NO_HEIR
     do
     :: atomic { parked != 0 -> who = parked & (255 - (parked - 1)) };
@@ -170,8 +199,12 @@ inline drive()
         fi;
 #else
         poll();
+        untold = untold || more;
         if
-        :: more -> wake()
+        :: untold -> choose(); wake(); untold = rest; rest = false
+#ifdef SINGLY
+        :: more /* put off */
+#endif
         :: else
         fi;
 #endif
@@ -179,7 +212,13 @@ inline drive()
         :: more -> more = false
         :: else ->
             if
-            :: (done & BIT(me)) || ANY_READY /* asleep on the bell, or yields with the baton */
+            :: !untold && ((done & BIT(me)) || ANY_READY) /* asleep on the bell */
+            :: untold ->
+#ifdef FORGET
+                untold = false
+#else
+                wake(); untold = rest; rest = false
+#endif
             :: !aside && !(done & BIT(me)) ->
                 aside = true;
                 coming++;
@@ -251,7 +290,12 @@ proctype waiter(byte me)
                 got = false;
 #ifndef NO_TAKE_OVER
                 if
-                :: !(state & WAIT) && parked != 0 -> state = state | WAIT; wake()
+                :: !(state & WAIT) && parked != 0 ->
+                    state = state | WAIT;
+                    choose();
+                    wake();
+                    untold = rest;
+                    rest = false
                 :: else
                 fi;
 #endif

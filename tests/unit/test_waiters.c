@@ -42,48 +42,66 @@ static int count_rung(void) {
 
 static void nothing_true_nobody_woken(void **state) {
     (void)state;
-    tug_waiters_wake(&waiters);
+    (void)tug_waiters_wake(&waiters, false);
     assert_int_equal(count_rung(), 0);
 }
 
 static void who_has_it_is_woken(void **state) {
     (void)state;
     atomic_store(&flags[1], 1);
-    tug_waiters_wake(&waiters);
+    (void)tug_waiters_wake(&waiters, false);
     assert_int_equal(count_rung(), 1);
     assert_true(was_rung(1));
     assert_int_equal(atomic_load(&waiters.coming), 1);
-    tug_waiters_wake(&waiters); /* once */
+    (void)tug_waiters_wake(&waiters, false); /* once */
     assert_int_equal(atomic_load(&waiters.coming), 1);
     tug_waiters_rise(&waiters, seats[1]);
     assert_int_equal(atomic_load(&waiters.coming), 0);
 }
 
+static void singly_one_comes_after_the_other(void **state) {
+    (void)state;
+    bool was[N] = {false};
+    for (int i = 0; i < N; i++)
+        atomic_store(&flags[i], 1);
+    for (int turn = 1; turn <= N; turn++) {
+        assert_int_equal(tug_waiters_wake(&waiters, true), turn == N);
+        assert_int_equal(count_rung(), turn);
+        assert_int_equal(tug_waiters_wake(&waiters, true), turn == N); /* one is coming */
+        assert_int_equal(count_rung(), turn);
+        for (int i = 0; i < N; i++)
+            if (was_rung(i) && !was[i]) {
+                was[i] = true;
+                tug_waiters_rise(&waiters, seats[i]);
+            }
+    }
+}
+
 static void the_crowd_is_always_woken(void **state) {
     (void)state;
     uint32_t key = tug_bell_prepare(&waiters.crowd);
-    tug_waiters_wake(&waiters);
+    (void)tug_waiters_wake(&waiters, false);
     assert_int_not_equal(atomic_load(&waiters.crowd.word), key);
     assert_int_equal(count_rung(), 0);
 }
 
 static void one_is_called_to_the_baton(void **state) {
     (void)state;
-    tug_waiters_call(&waiters);
+    tug_waiters_call(&waiters, false);
     assert_int_equal(count_rung(), 1);
-    tug_waiters_call(&waiters); /* he is still coming */
+    tug_waiters_call(&waiters, false); /* he is still coming */
     assert_int_equal(count_rung(), 1);
     for (int i = 0; i < N; i++)
         if (was_rung(i))
             tug_waiters_rise(&waiters, seats[i]);
-    tug_waiters_call(&waiters);
+    tug_waiters_call(&waiters, false);
     assert_int_equal(count_rung(), 2);
 }
 
 static void who_has_it_can_take_the_baton(void **state) {
     (void)state;
     atomic_store(&flags[2], 1);
-    tug_waiters_call(&waiters);
+    tug_waiters_call(&waiters, false);
     assert_true(was_rung(2));
     assert_int_equal(count_rung(), 1);
 }
@@ -91,10 +109,10 @@ static void who_has_it_can_take_the_baton(void **state) {
 static void who_steps_aside_is_coming(void **state) {
     (void)state;
     tug_waiters_come(&waiters);
-    tug_waiters_call(&waiters);
+    tug_waiters_call(&waiters, false);
     assert_int_equal(count_rung(), 0);
     tug_waiters_came(&waiters);
-    tug_waiters_call(&waiters);
+    tug_waiters_call(&waiters, false);
     assert_int_equal(count_rung(), 1);
 }
 
@@ -102,7 +120,7 @@ static void who_has_left_is_not_asked(void **state) {
     (void)state;
     atomic_store(&flags[0], 1);
     tug_waiters_rise(&waiters, seats[0]);
-    tug_waiters_wake(&waiters);
+    (void)tug_waiters_wake(&waiters, false);
     assert_int_equal(count_rung(), 0);
     assert_int_equal(atomic_load(&waiters.coming), 0);
     assert_ptr_equal(sit(0), seats[0]); /* somebody else's now */
@@ -125,10 +143,15 @@ static void seats_run_out(void **state) {
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup(name, reset)
     const struct CMUnitTest tests[] = {
-        CASE(nothing_true_nobody_woken),     CASE(who_has_it_is_woken),
-        CASE(the_crowd_is_always_woken),     CASE(one_is_called_to_the_baton),
-        CASE(who_has_it_can_take_the_baton), CASE(who_steps_aside_is_coming),
-        CASE(who_has_left_is_not_asked),     CASE(seats_run_out),
+        CASE(nothing_true_nobody_woken),
+        CASE(who_has_it_is_woken),
+        CASE(singly_one_comes_after_the_other),
+        CASE(the_crowd_is_always_woken),
+        CASE(one_is_called_to_the_baton),
+        CASE(who_has_it_can_take_the_baton),
+        CASE(who_steps_aside_is_coming),
+        CASE(who_has_left_is_not_asked),
+        CASE(seats_run_out),
     };
     return cmocka_run_group_tests_name("waiters", tests, NULL, NULL);
 }
