@@ -70,6 +70,15 @@ static uint64_t time_round(const struct tug_team *team, struct tug_channel *chan
     return tug_clock_ns() - start;
 }
 
+/* What others may wait for has come without a bell: who was through the last round first may have
+ * begun a broadcast, and be asleep already. seq_cst stores of counts, then the look at the bells.
+ */
+static void ring_bells(const struct tug_team *team) {
+    for (int r = 0; r < team->node_size; r++)
+        if (r != team->node_rank)
+            tug_bell_ring(tug_team_bell(team, r), true);
+}
+
 void tug_probe_channel(struct tug_team *team, struct tug_channel *channel) {
     size_t bytes = TUG_SEGMENT_SLOTS * channel->has.slot_bytes;
     unsigned char *buffer = malloc(bytes);
@@ -85,6 +94,7 @@ void tug_probe_channel(struct tug_team *team, struct tug_channel *channel) {
         if (took < best[streaming] && i >= 2) /* the first round touches the memory */
             best[streaming] = took;
     }
+    ring_bells(team);
     /* by a margin: where the two are close, noise and the moment's placement decide, and a wrong
      * guess at streaming costs far more than one at the caches */
     if (team->node_rank == 0)
