@@ -2,8 +2,10 @@
  *
  * For each size: MPI_Bcast_init once, then start and wait repeatedly. An iteration's time is the
  * longest of all ranks' times from before start to after wait; the table shows the median over
- * iterations. With --overlap the ranks compute between start and wait, and the table shows how
- * much of the broadcast the computation has hidden.
+ * iterations. --memory says where buffers come from; with `bare` nothing is broadcast: the ranks
+ * copy out of the root's memory, a window that all have mapped, which is what a broadcast on one
+ * node can come near to. With --overlap the ranks compute between start and wait, and the table
+ * shows how much of the broadcast the computation has hidden.
  *
  * Invariants: the root's data differ in every iteration; iterations are separated by bench_sync(),
  * outside the clock readings; all ranks run the same number of iterations, chosen to fill a time
@@ -29,6 +31,12 @@ static long root;
 static double overlap_us;
 static bool mpix;
 
+static const char *const memories[] = {"malloc", "alloc_mem", "window", "bare"};
+enum memory { MALLOC, ALLOC_MEM, WINDOW, BARE, MEMORIES };
+
+static const char *memory_name = "malloc";
+static enum memory memory;
+
 static bcast_init_function *bcast_init = MPI_Bcast_init;
 
 /* What an iteration has between its two clock readings. */
@@ -37,6 +45,8 @@ enum { COMMUNICATE = 1, COMPUTE = 2 };
 struct run {
     size_t bytes;
     void *buffer;
+    MPI_Win win;       /* it lies in */
+    const void *roots; /* BARE: the root's buffer, as mapped here */
     MPI_Request request;
     int what;
     uint64_t seed; /* of the last iteration's data */
@@ -52,11 +62,13 @@ static double iterate(void *argument) {
         bench_pattern_fill(run->buffer, run->bytes, run->seed);
     bench_sync();
     double begin_us = bench_now_us();
-    if (what & COMMUNICATE)
+    if (what & COMMUNICATE && memory != BARE)
         MPI_Start(&run->request);
+    else if (what & COMMUNICATE && bench.rank != root)
+        memcpy(run->buffer, run->roots, run->bytes);
     if (what & COMPUTE)
         bench_compute(overlap_us);
-    if (what & COMMUNICATE)
+    if (what & COMMUNICATE && memory != BARE)
         MPI_Wait(&run->request, MPI_STATUS_IGNORE);
     double us = bench_now_us() - begin_us;
     if (bench.validate && (what & COMMUNICATE)) {
@@ -107,16 +119,44 @@ static void print_row(struct run *run) {
     free(us);
 }
 
+static void allocate(struct run *run) {
+    MPI_Aint bytes = (MPI_Aint)run->bytes + 1;
+    int error = MPI_SUCCESS, unit;
+    if (memory == MALLOC)
+        error = posix_memalign(&run->buffer, 4096, (size_t)bytes);
+    else if (memory == ALLOC_MEM)
+        error = MPI_Alloc_mem(bytes, MPI_INFO_NULL, &run->buffer);
+    else if (memory == WINDOW)
+        error = MPI_Win_allocate(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &run->buffer, &run->win);
+    else
+        error = MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &run->buffer,
+                                        &run->win);
+    if (error != MPI_SUCCESS)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    if (memory == BARE)
+        MPI_Win_shared_query(run->win, (int)root, &bytes, &unit, (void *)&run->roots);
+    memset(run->buffer, 0, run->bytes + 1);
+}
+
+static void release(struct run *run) {
+    if (memory == MALLOC)
+        free(run->buffer);
+    else if (memory == ALLOC_MEM)
+        MPI_Free_mem(run->buffer);
+    else
+        MPI_Win_free(&run->win);
+}
+
 static long run_size(long bytes) {
     struct run run = {.bytes = (size_t)bytes, .seed = (uint64_t)bytes};
-    if (posix_memalign(&run.buffer, 4096, run.bytes + 1) != 0)
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    memset(run.buffer, 0, run.bytes + 1);
-    bcast_init(run.buffer, (int)bytes, MPI_BYTE, (int)root, MPI_COMM_WORLD, MPI_INFO_NULL,
-               &run.request);
+    allocate(&run);
+    if (memory != BARE)
+        bcast_init(run.buffer, (int)bytes, MPI_BYTE, (int)root, MPI_COMM_WORLD, MPI_INFO_NULL,
+                   &run.request);
     print_row(&run);
-    MPI_Request_free(&run.request);
-    free(run.buffer);
+    if (memory != BARE)
+        MPI_Request_free(&run.request);
+    release(&run);
     return run.errors;
 }
 
@@ -140,6 +180,13 @@ static long run_all(const long sizes[], int nsizes) {
     return errors;
 }
 
+static void choose_memory(void) {
+    while (memory < MEMORIES && strcmp(memory_name, memories[memory]) != 0)
+        memory++;
+    if (memory == MEMORIES)
+        bench_usage_error("--memory '%s' is none of malloc, alloc_mem, window, bare", memory_name);
+}
+
 /* The extension is looked for in the running program: this binary must also run without it. */
 static const char *choose_function(void) {
     if (!mpix)
@@ -158,6 +205,8 @@ int main(int argc, char **argv) {
         {"max-iterations", BENCH_LONG, &max_iterations, "no more than this for a size"},
         {"root", BENCH_LONG, &root, "the root's rank"},
         {"overlap", BENCH_REAL, &overlap_us, "microseconds of computing between start and wait"},
+        {"memory", BENCH_TEXT, &memory_name,
+         "of the buffers: malloc, alloc_mem, window; bare: a memcpy instead of the broadcast"},
         {"mpix", BENCH_FLAG, &mpix, "use MPIX_Bcast_init where it is there"},
     };
     long sizes[MAX_SIZES];
@@ -176,11 +225,12 @@ int main(int argc, char **argv) {
         max_iterations < BENCH_LEAST_ITERATIONS)
         bench_usage_error("--root 0..%d, --seconds > 0, --overlap >= 0, --max-iterations >= %d",
                           bench.nranks - 1, BENCH_LEAST_ITERATIONS);
-    const char *function = choose_function();
+    choose_memory();
+    const char *function = memory == BARE ? "memcpy out of mapped memory" : choose_function();
     if (overlap_us > 0)
         bench_calibrate();
-    snprintf(what, sizeof what, "%s, root %ld; maximum over ranks%s", function, root,
-             overlap_us > 0 ? "; computing between start and wait" : "");
+    snprintf(what, sizeof what, "%s, root %ld, buffers %s; maximum over ranks%s", function, root,
+             memory_name, overlap_us > 0 ? "; computing between start and wait" : "");
     bench_header(what);
     return bench_finish(run_all(sizes, nsizes));
 }

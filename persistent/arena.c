@@ -5,8 +5,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "host/host.h"
+#include "persistent/lent.h"
 #include "persistent/team.h"
 #include "transport/segment.h"
 #include "tugboat/tugboat.h"
@@ -14,22 +16,32 @@
 #define CHUNK_LEAST ((size_t)2 << 20)
 #define PAGE ((size_t)4096)
 
+#define NAME_BYTES 64 /* behind the chunk: its name, from node rank 0 for all */
+
 /* Takes the node's shared memory from the host. */
 static bool map(const struct tug_team *team, struct tug_chunk *chunk, bool at_once,
                 const char *what) {
     void *mine, *base;
     MPI_Aint bytes;
     int unit;
-    if (tug_host.Win_allocate_shared(team->node_rank == 0 ? (MPI_Aint)chunk->bytes : 0, 1,
-                                     MPI_INFO_NULL, team->node_comm, &mine,
-                                     &chunk->win) != MPI_SUCCESS)
+    if (tug_host.Win_allocate_shared(
+            team->node_rank == 0 ? (MPI_Aint)(chunk->bytes + NAME_BYTES) : 0, 1, MPI_INFO_NULL,
+            team->node_comm, &mine, &chunk->win) != MPI_SUCCESS)
         return false;
     if (tug_host.Win_shared_query(chunk->win, 0, &bytes, &unit, &base) != MPI_SUCCESS)
         return false;
     chunk->base = base;
     if (team->node_size == 1) /* from malloc */
         memset(chunk->base, 0, chunk->bytes);
-    return team->node_rank != 0 || !at_once || tug_shm_populate(chunk->base, chunk->bytes, what);
+    if (team->node_rank != 0)
+        return true;
+    if (!tug_shm_populate(chunk->base + (at_once ? 0 : chunk->bytes),
+                          (at_once ? chunk->bytes : 0) + NAME_BYTES, what))
+        return false;
+    uint64_t name = 0; /* without random numbers: none */
+    (void)!getrandom(&name, sizeof(name), 0);
+    memcpy(chunk->base + chunk->bytes, &name, sizeof(name));
+    return true;
 }
 
 /* A new chunk, zeroed; at_once: with its pages. NULL without memory. */
@@ -37,8 +49,8 @@ static struct tug_chunk *make_chunk(struct tug_team *team, size_t bytes, bool at
                                     const char *what) {
     struct tug_chunk *chunk = calloc(1, sizeof(*chunk));
     bytes = (bytes + PAGE - 1) / PAGE * PAGE;
-    if (!tug_all_agree(team->comm,
-                       chunk != NULL && (team->node_rank != 0 || tug_shm_has_room(bytes, what)))) {
+    if (!tug_all_agree(team->comm, chunk != NULL && (team->node_rank != 0 ||
+                                                     tug_shm_has_room(bytes + NAME_BYTES, what)))) {
         free(chunk);
         return NULL;
     }
@@ -51,6 +63,7 @@ static struct tug_chunk *make_chunk(struct tug_team *team, size_t bytes, bool at
         free(chunk);
         return NULL;
     }
+    memcpy(&chunk->name, chunk->base + chunk->bytes, sizeof(chunk->name));
     return chunk;
 }
 
@@ -99,6 +112,48 @@ void tug_arena_fini(struct tug_team *team) {
 #define BLOCK_KEPT ((size_t)1 << 20) /* larger ones go back to the host at once */
 #define BLOCK_LEAST ((size_t)16 << 10)
 
+/* Those that are out, in all teams: for lending. */
+static struct tug_chunk *out;
+static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void note_out(struct tug_chunk *block) {
+    pthread_mutex_lock(&out_lock);
+    block->next = out;
+    out = block;
+    pthread_mutex_unlock(&out_lock);
+}
+
+static void note_back(struct tug_chunk *block) {
+    pthread_mutex_lock(&out_lock);
+    struct tug_chunk **place = &out;
+    while (*place != block)
+        place = &(*place)->next;
+    *place = block->next;
+    pthread_mutex_unlock(&out_lock);
+}
+
+struct tug_offer tug_block_offer(const void *memory, size_t bytes) {
+    struct tug_offer offer = {0};
+    pthread_mutex_lock(&out_lock);
+    for (const struct tug_chunk *block = out; block != NULL; block = block->next) {
+        size_t distance = (uintptr_t)memory - (uintptr_t)block->base;
+        if (distance < block->bytes && bytes <= block->bytes - distance)
+            offer = (struct tug_offer){.name = block->name, .distance = distance};
+    }
+    pthread_mutex_unlock(&out_lock);
+    return offer.name != 0 ? offer : (struct tug_offer){0};
+}
+
+unsigned char *tug_block_open(const struct tug_offer *offer) {
+    unsigned char *memory = NULL;
+    pthread_mutex_lock(&out_lock);
+    for (const struct tug_chunk *block = out; block != NULL; block = block->next)
+        if (block->name == offer->name)
+            memory = block->base + offer->distance;
+    pthread_mutex_unlock(&out_lock);
+    return memory;
+}
+
 /* Takes out the spare block that fits and is oldest, or returns NULL. They are sorted by id. */
 static struct tug_chunk *remove_spare(struct tug_team *team, size_t bytes) {
     pthread_mutex_lock(&team->spare_lock);
@@ -112,6 +167,17 @@ static struct tug_chunk *remove_spare(struct tug_team *team, size_t bytes) {
     return block;
 }
 
+/* Sorted by id. */
+static void keep_spare(struct tug_team *team, struct tug_chunk *block) {
+    pthread_mutex_lock(&team->spare_lock);
+    struct tug_chunk **place = &team->spare;
+    while (*place != NULL && (*place)->id < block->id)
+        place = &(*place)->next;
+    block->next = *place;
+    *place = block;
+    pthread_mutex_unlock(&team->spare_lock);
+}
+
 /* Ranks choose by themselves, and alike unless threads that free windows have kept them in
  * different orders: then a new block it is. */
 static struct tug_chunk *take_spare(struct tug_team *team, size_t bytes, void (*idle)(void)) {
@@ -123,7 +189,7 @@ static struct tug_chunk *take_spare(struct tug_team *team, size_t bytes, void (*
         alike = alike && memcmp(&words[r], &id, sizeof(id)) == 0;
     if (alike || block == NULL)
         return block;
-    tug_block_give(team, block);
+    keep_spare(team, block);
     return NULL;
 }
 
@@ -135,22 +201,19 @@ struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, void (*idl
     struct tug_chunk *block = take_spare(team, bytes, idle);
     if (block == NULL)
         block = make_chunk(team, bytes, bytes <= BLOCK_KEPT, "a window");
-    if (block != NULL)
-        block->zeroed = bytes > BLOCK_KEPT;
+    if (block == NULL)
+        return NULL;
+    block->zeroed = bytes > BLOCK_KEPT;
+    note_out(block);
     return block;
 }
 
 void tug_block_give(struct tug_team *team, struct tug_chunk *block) {
+    note_back(block);
     if (block->bytes > BLOCK_KEPT) {
         tug_host.Win_free(&block->win);
         free(block);
         return;
     }
-    pthread_mutex_lock(&team->spare_lock);
-    struct tug_chunk **place = &team->spare;
-    while (*place != NULL && (*place)->id < block->id)
-        place = &(*place)->next;
-    block->next = *place;
-    *place = block;
-    pthread_mutex_unlock(&team->spare_lock);
+    keep_spare(team, block);
 }

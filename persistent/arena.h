@@ -2,7 +2,8 @@
  *
  * The *arena* of a team hands out pieces of chunks that stay until the team goes: channels.
  * *Blocks* are whole chunks that come and go with a window; small ones are kept when they are given
- * back, for the next window, since the host takes most of a millisecond to make one.
+ * back, for the next window, since the host takes most of a millisecond to make one. A block has a
+ * name that all of its ranks know: what is in one can be lent (lent.h).
  *
  * Pages are made real at once, but for those of large blocks: memory that /dev/shm cannot back is
  * an error code here, not a SIGBUS when it is first touched. All calls but tug_block_give() are
@@ -16,15 +17,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct tug_offer;
 struct tug_team;
 
 struct tug_chunk {
     MPI_Win win;
     unsigned char *base; /* at a page */
     size_t bytes;
-    size_t used; /* arena: handed out */
-    uint32_t id; /* the same on all ranks of the team */
-    bool zeroed; /* block: known to be; small ones may hold anything */
+    size_t used;   /* arena: handed out */
+    uint32_t id;   /* the same on all ranks of the team */
+    uint64_t name; /* the same on all ranks of the node, and no other chunk's there */
+    bool zeroed;   /* block: known to be; small ones may hold anything */
     struct tug_chunk *next;
 };
 
@@ -39,6 +42,11 @@ struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, void (*idl
 
 /* No rank will touch the block again. Collective for large ones only. Any thread. */
 void tug_block_give(struct tug_team *team, struct tug_chunk *block);
+
+/* Where memory is in a block of this process that is out, or all zeros; and where an offered buffer
+ * is in this one, or NULL. Any thread. */
+struct tug_offer tug_block_offer(const void *memory, size_t bytes);
+unsigned char *tug_block_open(const struct tug_offer *offer);
 
 /* Gives all chunks and spare blocks back. */
 void tug_arena_fini(struct tug_team *team);

@@ -11,9 +11,11 @@
 #include "model/tuner.h"
 #include "persistent/agreement.h"
 #include "persistent/copy.h"
+#include "persistent/lent.h"
 #include "persistent/session.h"
 #include "persistent/tuning.h"
 #include "schedule/bcast.h"
+#include "transport/segment.h"
 #include "tugboat/tugboat.h"
 
 #define SEGMENT_SMALL 2048 /* of messages that live in the caches anyway */
@@ -21,6 +23,7 @@
 #define SEGMENT_MOST 65536
 #define SEGMENT_CROWDED ((size_t)524288)
 
+#define LENT_LEAST ((size_t)65536)       /* below, passing it on through the ring is as fast */
 #define LANDING_MOST ((size_t)128 << 20) /* of a node's shared memory, for a message to land in */
 
 struct bcast {
@@ -35,6 +38,7 @@ struct bcast {
     struct tug_tuner tuner;
     struct tug_session sessions[TUG_CANDIDATES_MOST]; /* of the tuner's candidates */
     struct tug_session *running;
+    struct tug_offer borrowed;      /* where the root's memory is, if this rank has opened it */
     struct tug_agreement agreement; /* while candidates are measured */
     bool agreeing;
     uint64_t started_ns;
@@ -209,6 +213,8 @@ static void bcast_free(struct bcast *bcast) {
     for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++)
         tug_session_fini(&bcast->sessions[i]);
     tug_agreement_fini(&bcast->agreement);
+    if (bcast->borrowed.name != 0)
+        tug_lent_close(&bcast->borrowed);
     tug_staging_fini(&bcast->staging);
     free(bcast);
 }
@@ -258,8 +264,7 @@ int tug_bcast_rebind(struct tug_request *request, void *buffer, MPI_Count count,
     return MPI_SUCCESS;
 }
 
-static int prepare_session(struct bcast *bcast, uint32_t candidate) {
-    struct tug_session *session = &bcast->sessions[candidate];
+static int prepare_session(struct bcast *bcast, uint32_t candidate, struct tug_session *session) {
     int error =
         tug_compile_bcast(&session->schedule, &bcast->team->places,
                           &bcast->tuner.candidates[candidate].plan, (uint32_t)bcast->team->rank);
@@ -282,7 +287,7 @@ static int prepare(struct bcast *bcast, void *buffer, MPI_Count count, MPI_Datat
         set_area(bcast, a, bcast->staging.bytes);
     choose(bcast, (uint32_t)root, known);
     for (uint32_t i = 0; i < bcast->tuner.ncandidates && !error; i++)
-        error = prepare_session(bcast, i);
+        error = prepare_session(bcast, i, &bcast->sessions[i]);
     use_staging(bcast);
     if (!error && !bcast->tuner.settled)
         error = tug_agreement_init(&bcast->agreement, bcast->team, TUG_CANDIDATES_MOST);
@@ -331,6 +336,52 @@ static bool drop_landing(struct bcast *bcast, struct tug_channel_needs *needs) {
     return kept > 0;
 }
 
+/* ---- the root's memory, lent ---- */
+
+static void offer(const struct bcast *bcast, struct tug_ballot *ballot) {
+    const struct tug_staging *staging = &bcast->staging;
+    if (staging->packs && staging->type == MPI_DATATYPE_NULL && bcast->bytes >= LENT_LEAST &&
+        bcast->team->node_most > 1)
+        ballot->offer = tug_lent_offer(staging->bytes, bcast->bytes);
+}
+
+/* Opens the root's memory, and compiles what runs on it instead. */
+static bool borrow(struct bcast *bcast, const struct tug_offer *offer,
+                   struct tug_session sessions[TUG_CANDIDATES_MOST]) {
+    struct tug_tuner *tuner = &bcast->tuner;
+    bool ready = true;
+    if (!bcast->staging.packs) {
+        unsigned char *lent = tug_lent_open(offer, bcast->bytes);
+        if (lent == NULL)
+            return false;
+        bcast->borrowed = *offer;
+        set_area(bcast, TUG_AREA_LENT, lent);
+    }
+    for (uint32_t i = 0; i < tuner->ncandidates && ready; i++) {
+        tuner->candidates[i].plan.lent = true;
+        ready = prepare_session(bcast, i, &sessions[i]) == 0;
+    }
+    return ready;
+}
+
+/* If all ranks of the root's node can read its memory they will. Collective. */
+static void take_offer(struct bcast *bcast, const struct tug_offer *offer, int root) {
+    const struct tug_team *team = bcast->team;
+    struct tug_session sessions[TUG_CANDIDATES_MOST] = {0};
+    const uint32_t *node_of = team->places.node_of;
+    bool near = node_of[team->rank] == node_of[root];
+    bool agreed = tug_all_agree(team->comm, !near || borrow(bcast, offer, sessions));
+    if (agreed && bcast->staging.packs)
+        tug_log(TUG_VERBOSE_INFO, "broadcast of %zu bytes: lent to the node", bcast->bytes);
+    for (uint32_t i = 0; near && i < bcast->tuner.ncandidates; i++) {
+        struct tug_session unused = agreed ? bcast->sessions[i] : sessions[i];
+        if (agreed)
+            bcast->sessions[i] = sessions[i];
+        tug_session_fini(&unused);
+    }
+    use_staging(bcast);
+}
+
 static void bind(struct bcast *bcast, struct tug_channel *channel) {
     bcast->channel = channel;
     bcast->agreement.session.channel = channel;
@@ -340,7 +391,7 @@ static void bind(struct bcast *bcast, struct tug_channel *channel) {
 }
 
 int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
-                     struct tug_request **request) {
+                     bool rebinds, struct tug_request **request) {
     int inter = 0;
     struct tug_team *team;
     if (tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
@@ -353,26 +404,31 @@ int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int r
         return TUG_ERR_MPI;
     struct bcast *bcast = calloc(1, sizeof(*bcast));
     struct tug_channel_needs needs = {0};
-    bool willing = false;
+    struct tug_ballot ballot = {0};
     if (bcast != NULL) {
         bcast->team = team;
         bcast->staging.type = MPI_DATATYPE_NULL;
         bcast->plain_type = MPI_DATATYPE_NULL;
         bcast->request.comm = comm;
-        willing = prepare(bcast, buffer, count, datatype, root, &known) == 0;
+        ballot.willing = prepare(bcast, buffer, count, datatype, root, &known) == 0;
+        ballot.bytes = bcast->bytes;
         needs = needs_of(bcast);
+        if (!rebinds)
+            offer(bcast, &ballot);
     }
     struct tug_channel *channel;
     do
-        error = tug_channel_take(team, &needs, bcast != NULL ? bcast->bytes : 0, willing, &channel);
-    while (error == TUG_ERR_NO_MEMORY && willing && drop_landing(bcast, &needs));
+        error = tug_channel_take(team, &needs, &ballot, &channel);
+    while (error == TUG_ERR_NO_MEMORY && ballot.willing && drop_landing(bcast, &needs));
     if (error) {
-        if (willing)
+        if (ballot.willing)
             tug_request_release(&bcast->request);
         else if (bcast != NULL)
             bcast_free(bcast);
         return error;
     }
+    if (ballot.offer.name != 0)
+        take_offer(bcast, &ballot.offer, root);
     bind(bcast, channel);
     *request = &bcast->request;
     return 0;

@@ -3,7 +3,8 @@
  * How the message goes from node to node and from rank to rank inside of them is the model's choice
  * (model/choose.h), and after some twenty runs that of what was measured (model/tuner.h): schedules
  * of all candidates are compiled by init (schedule/bcast.h) and run by sessions. Data that is not
- * contiguous is staged.
+ * contiguous is staged. Where the root's memory can be lent (lent.h) its node copies straight out
+ * of it.
  */
 #ifndef TUG_PERSISTENT_BCAST_H
 #define TUG_PERSISTENT_BCAST_H
@@ -13,11 +14,12 @@
 #include "persistent/request.h"
 #include "persistent/team.h"
 
-/* Collective over comm, after the host has accepted the same arguments. On success *request is
+/* Collective over comm, after the host has accepted the same arguments; rebinds: it will be told to
+ * use other buffers, by tug_bcast_rebind(), on all ranks or none. On success *request is
  * registered and inactive, on all ranks. Otherwise, on all ranks alike, a TUG_ERR_* and nothing is
  * left behind: TUG_ERR_UNSUPPORTED (an inter-communicator), TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
-                     struct tug_request **request);
+                     bool rebinds, struct tug_request **request);
 
 /* The next run is on another buffer, with a message of the same size. An inactive request's. 0 or
  * an error class of MPI. */

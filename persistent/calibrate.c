@@ -406,7 +406,8 @@ static int prepare(struct calibration *c) {
         memset(c->buffer, 1, bytes);
     int error = tug_places_uniform(&c->node, 1, size);
     const struct tug_channel_needs needs = {.slot_bytes = c->segment, .rings = size > 1 ? 2 : 0};
-    int taken = tug_channel_take(team, &needs, 0, c->buffer != NULL && !error, &c->channel);
+    struct tug_ballot ballot = {.willing = c->buffer != NULL && !error};
+    int taken = tug_channel_take(team, &needs, &ballot, &c->channel);
     if (taken)
         c->channel = NULL;
     return taken == TUG_ERR_INVALID ? TUG_ERR_NO_MEMORY : taken;

@@ -13,7 +13,8 @@
 
 #define CHANNELS_AT_FIRST 64
 #define CHANNELS_MOST (1 << 14) /* x TUG_CHANNEL_TAGS: tags that every host has */
-#define VOTES 3                 /* words before those of channels */
+#define OFFER_WORDS (sizeof(struct tug_offer) / sizeof(uint64_t))
+#define VOTES (3 + OFFER_WORDS) /* words before those of channels */
 
 static size_t round_up(size_t bytes) {
     return (bytes + 63) / 64 * 64;
@@ -39,20 +40,23 @@ static bool reserve_channel(struct tug_team *team) {
 }
 
 /* All ranks' word on a new request, by one bitwise-or: is anybody unwilling, do the messages have
- * one size (all bits of b and of not b agree), and which channels does anybody still use. */
-static int vote(struct tug_team *team, uint64_t bytes, bool willing) {
+ * one size (all bits of b and of not b agree), what does one of them offer, and which channels does
+ * anybody still use. */
+static int vote(struct tug_team *team, struct tug_ballot *ballot) {
     uint64_t few[VOTES];
     uint64_t *votes = team->votes != NULL ? team->votes : few;
-    int words = VOTES + (team->nchannels + 63) / 64;
+    int words = (int)VOTES + (team->nchannels + 63) / 64;
     memset(votes, 0, (size_t)words * sizeof(*votes));
-    votes[0] = !willing;
-    votes[1] = bytes;
-    votes[2] = ~bytes;
+    votes[0] = !ballot->willing;
+    votes[1] = ballot->bytes;
+    votes[2] = ~ballot->bytes;
+    memcpy(&votes[3], &ballot->offer, sizeof(ballot->offer));
     for (int i = 0; i < team->nchannels; i++)
-        votes[VOTES + i / 64] |= (uint64_t)team->channels[i]->busy << (i % 64);
+        votes[VOTES + (size_t)i / 64] |= (uint64_t)team->channels[i]->busy << (i % 64);
     if (TUG_POLITE(Iallreduce, MPI_IN_PLACE, votes, words, MPI_UINT64_T, MPI_BOR, team->comm) !=
         MPI_SUCCESS)
         return TUG_ERR_MPI;
+    memcpy(&ballot->offer, &votes[3], sizeof(ballot->offer));
     return votes[0] == 0 && votes[1] == ~votes[2] ? 0 : TUG_ERR_INVALID;
 }
 
@@ -71,7 +75,7 @@ static struct tug_channel *find_free(const struct tug_team *team,
     struct tug_channel *best = NULL;
     for (int i = 0; i < team->nchannels; i++) {
         struct tug_channel *channel = team->channels[i];
-        bool used = team->votes[VOTES + i / 64] >> (i % 64) & 1;
+        bool used = team->votes[VOTES + (size_t)i / 64] >> (i % 64) & 1;
         if (!used && fits(channel, needs) &&
             (best == NULL || memory_of(&channel->has) < memory_of(&best->has)))
             best = channel;
@@ -155,9 +159,9 @@ static int add_channel(struct tug_team *team, const struct tug_channel_needs *ne
     return 0;
 }
 
-int tug_channel_take(struct tug_team *team, const struct tug_channel_needs *needs, uint64_t bytes,
-                     bool willing, struct tug_channel **channel) {
-    int error = vote(team, bytes, willing);
+int tug_channel_take(struct tug_team *team, const struct tug_channel_needs *needs,
+                     struct tug_ballot *ballot, struct tug_channel **channel) {
+    int error = vote(team, ballot);
     if (error)
         return error;
     *channel = find_free(team, needs);

@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "persistent/lent.h"
+
 struct tug_team;
 
 #define TUG_SEGMENT_SLOTS 8
@@ -67,12 +69,18 @@ struct tug_channel {
     bool busy;                      /* a request of this rank uses it */
 };
 
+/* What a rank has to say of a new request. */
+struct tug_ballot {
+    uint64_t bytes;         /* of the messages, or what else must be the same on all ranks */
+    bool willing;           /* it could prepare its part */
+    struct tug_offer offer; /* one rank's at most; the others get it */
+};
+
 /* A channel that no rank uses, for one request. Collective over the team, the same answer on all
  * ranks: 0, TUG_ERR_NO_MEMORY if shared memory (or the host's tags) run out, TUG_ERR_INVALID if
- * the ranks' messages (`bytes`) differ or any of them is not willing (it could not prepare its
- * part). */
-int tug_channel_take(struct tug_team *team, const struct tug_channel_needs *needs, uint64_t bytes,
-                     bool willing, struct tug_channel **channel);
+ * their `bytes` differ or any of them is not willing. */
+int tug_channel_take(struct tug_team *team, const struct tug_channel_needs *needs,
+                     struct tug_ballot *ballot, struct tug_channel **channel);
 
 /* Ends a request's use of team and channel. Local. */
 void tug_channel_release(struct tug_team *team, struct tug_channel *channel);

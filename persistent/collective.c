@@ -215,8 +215,10 @@ static int prepare_allgather(struct collective *c, const struct tug_collective *
     int error = tug_collective_reserve(c, 0);
     if (error)
         return error;
+    /* all write and read at once: a few long segments, as for a message of several times the size
+     */
     struct tug_gather_plan plan = {
-        .elements = part, .segment = segment_for(c, part, true), .in_place = in_place};
+        .elements = part, .segment = segment_for(c, 4 * part, true), .in_place = in_place};
     tug_collective_bytes(c, TUG_AREA_INPUT, (void *)call->send.buffer, 1);
     tug_collective_bytes(c, TUG_AREA_OUTPUT, (void *)call->receive.buffer, 1);
     c->bytes = part;
@@ -237,8 +239,6 @@ static int prepare_tree(struct collective *c, const struct tug_collective *call)
     size_t part = (size_t)any->count * tug_type_bytes(any->type);
     if (part > TREE_MOST || part == 0)
         return tug_collective_blocks(c, call);
-    if (everywhere->buffer == MPI_BOTTOM || (root && at_root->buffer == MPI_BOTTOM))
-        return TUG_ERR_UNSUPPORTED;
     int error = tug_collective_reserve(c, 0);
     if (!error && !in_place)
         error = tug_collective_area(c, gathers ? TUG_AREA_INPUT : TUG_AREA_OUTPUT,
@@ -378,8 +378,9 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
         needs = c->needs;
     }
     struct tug_channel *channel;
-    uint64_t token = c != NULL ? c->token << 5 | call->kind : 0;
-    error = tug_channel_take(team, &needs, token, willing, &channel);
+    struct tug_ballot ballot = {.bytes = c != NULL ? c->token << 5 | call->kind : 0,
+                                .willing = willing};
+    error = tug_channel_take(team, &needs, &ballot, &channel);
     if (error) {
         if (willing)
             tug_request_release(&c->request);

@@ -40,10 +40,8 @@ static int add_block(struct blocks *b, const struct tug_side *side, uint32_t i) 
     MPI_Count at = side->displs.items == NULL
                        ? (MPI_Count)i * count * extent
                        : tug_list_at(&side->displs, i) * (side->types != NULL ? 1 : extent);
-    const unsigned char *base = (const unsigned char *)side->buffer + at;
-    if (base == MPI_BOTTOM && (size_t)count * tug_type_bytes(type) > 0)
-        return TUG_ERR_UNSUPPORTED; /* MPICH 4.0.2 packs nothing from there */
-    return tug_collective_area(b->c, TUG_AREA_BLOCKS + b->nblocks++, base, count, type);
+    return tug_collective_area(b->c, TUG_AREA_BLOCKS + b->nblocks++,
+                               (const unsigned char *)side->buffer + at, count, type);
 }
 
 static void add_send(struct blocks *b, uint32_t to, uint32_t block) {

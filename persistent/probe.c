@@ -16,10 +16,11 @@ static void relax(struct tug_backoff *backoff) {
         tug_backoff_reset(backoff);
 }
 
-static void wait_for_readers(const struct tug_team *team, const struct tug_channel *channel,
-                             uint64_t count) {
+/* Until node ranks from `first` on are that far. */
+static void wait_for(const struct tug_team *team, const struct tug_channel *channel, int first,
+                     uint64_t count) {
     struct tug_backoff backoff = {0};
-    for (int r = 1; r < team->node_size; r++)
+    for (int r = first; r < team->node_size; r++)
         while (atomic_load(&channel->rings[0].reads[r].count) < count)
             relax(&backoff);
 }
@@ -31,14 +32,14 @@ static void write_segments(const struct tug_team *team, struct tug_channel *chan
         unsigned char *to = channel->rings[0].data + slot * channel->has.slot_bytes;
         const unsigned char *from = buffer + slot * channel->has.slot_bytes;
         if (i >= TUG_SEGMENT_SLOTS)
-            wait_for_readers(team, channel, channel->rings[0].position + i + 1 - TUG_SEGMENT_SLOTS);
+            wait_for(team, channel, 1, channel->rings[0].position + i + 1 - TUG_SEGMENT_SLOTS);
         if (streaming)
             tug_copy_streaming(to, from, channel->has.slot_bytes);
         else
             memcpy(to, from, channel->has.slot_bytes);
         atomic_store(&channel->rings[0].heads[slot].number, channel->rings[0].position + i + 1);
     }
-    wait_for_readers(team, channel, channel->rings[0].position + RINGFULS * TUG_SEGMENT_SLOTS);
+    wait_for(team, channel, 1, channel->rings[0].position + RINGFULS * TUG_SEGMENT_SLOTS);
 }
 
 static void read_segments(const struct tug_team *team, struct tug_channel *channel,
@@ -70,15 +71,6 @@ static uint64_t time_round(const struct tug_team *team, struct tug_channel *chan
     return tug_clock_ns() - start;
 }
 
-/* What others may wait for has come without a bell: who was through the last round first may have
- * begun a broadcast, and be asleep already. seq_cst stores of counts, then the look at the bells.
- */
-static void ring_bells(const struct tug_team *team) {
-    for (int r = 0; r < team->node_size; r++)
-        if (r != team->node_rank)
-            tug_bell_ring(tug_team_bell(team, r), true);
-}
-
 void tug_probe_channel(struct tug_team *team, struct tug_channel *channel) {
     size_t bytes = TUG_SEGMENT_SLOTS * channel->has.slot_bytes;
     unsigned char *buffer = malloc(bytes);
@@ -94,7 +86,8 @@ void tug_probe_channel(struct tug_team *team, struct tug_channel *channel) {
         if (took < best[streaming] && i >= 2) /* the first round touches the memory */
             best[streaming] = took;
     }
-    ring_bells(team);
+    /* nobody rings a bell here: who went on while another still reads would sleep for ever */
+    wait_for(team, channel, 0, channel->rings[0].position);
     /* by a margin: where the two are close, noise and the moment's placement decide, and a wrong
      * guess at streaming costs far more than one at the caches */
     if (team->node_rank == 0)

@@ -55,7 +55,8 @@ bool tug_repeat_bcast(void *buffer, MPI_Count count, MPI_Datatype type, int root
     if (repeat->refused || repeat->calls++ < TUG_REPEATS_BEFORE)
         return false;
     if (repeat->request == NULL) {
-        repeat->refused = tug_bcast_create(buffer, count, type, root, comm, &repeat->request) != 0;
+        repeat->refused =
+            tug_bcast_create(buffer, count, type, root, comm, true, &repeat->request) != 0;
         if (repeat->refused)
             return false;
     }

@@ -98,9 +98,12 @@ static void ring_bell(const struct tug_session *session, uint32_t node_rank) {
 
 /* This rank needs nothing below the position any more. */
 static void release(const struct tug_session *session, uint32_t writer, uint64_t position) {
+    _Atomic uint64_t *count = &ring_of(session, writer)->reads[me(session)].count;
+    if (atomic_load_explicit(count, memory_order_relaxed) == position)
+        return;
     /* release: our reads of what lies below are over; seq_cst: before the look at the bell. Pairs
      * with all_past(). */
-    atomic_store(&ring_of(session, writer)->reads[me(session)].count, position);
+    atomic_store(count, position);
     ring_bell(session, writer);
 }
 
@@ -296,7 +299,7 @@ static bool execute(struct tug_session *session, const struct tug_descriptor *d,
         break;
     case TUG_DRAIN: {
         struct tug_segment_ring *ring = ring_of(session, me(session));
-        if (!all_past(session, ring, ring->position))
+        if (!all_past(session, ring, ring->position + d->position))
             return false;
         break;
     }
@@ -416,10 +419,7 @@ static void close_run(struct tug_session *session) {
             continue;
         struct tug_segment_ring *ring = ring_of(session, w);
         ring->position += schedule->passes[w];
-        uint64_t count =
-            atomic_load_explicit(&ring->reads[me(session)].count, memory_order_relaxed);
-        if (count != ring->position)
-            release(session, w, ring->position);
+        release(session, w, ring->position);
     }
 }
 

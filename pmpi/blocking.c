@@ -34,45 +34,77 @@ int tug_blocking_wait(MPI_Request *request, MPI_Status *status) {
     return pending.error;
 }
 
-/* Requests that a call is about to wait for. */
-struct expected {
+/* An array of requests that is being waited for, all of it. */
+struct array {
     int n;
-    const MPI_Request *requests;
-    bool all;  /* or any */
-    int first; /* all: those before are complete */
+    MPI_Request *requests;
+    MPI_Status *statuses;
+    int *indices;    /* what a look has taken, */
+    MPI_Status *got; /* ... and their statuses */
+    int error;
+    bool over;
 };
 
-/* Looks without taking anything. An error, as of a handle that is plainly none, is for the host's
- * own call to report, once. */
-static bool is_complete(MPI_Request request) {
-    int flag = 0;
-    return !tug_handle_is((uint32_t)request, TUG_HANDLE_REQUEST) ||
-           tug_host.Request_get_status(request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag;
-}
-
-static bool has_come(void *argument) {
-    struct expected *expected = argument;
-    if (expected->all) {
-        while (expected->first < expected->n && is_complete(expected->requests[expected->first]))
-            expected->first++;
-        return expected->first == expected->n;
-    }
-    bool active = false;
-    for (int i = 0; i < expected->n; i++) {
-        if (expected->requests[i] == MPI_REQUEST_NULL)
-            continue;
-        active = true;
-        if (is_complete(expected->requests[i]))
-            return true;
-    }
-    return !active;
-}
-
-void tug_blocking_until(int n, const MPI_Request requests[], bool all) {
-    if (!TUG_UNLIKELY(tug_engine_wants_help()) || n <= 0 || requests == NULL)
+static void hand_out(struct array *array, int ndone, bool failed) {
+    if (array->statuses == MPI_STATUSES_IGNORE)
         return;
-    struct expected expected = {n, requests, all, 0};
-    tug_engine_wait(has_come, &expected, TUG_HOST_NAP_NS);
+    for (int i = 0; failed && array->error == MPI_SUCCESS && i < array->n; i++)
+        array->statuses[i].MPI_ERROR = MPI_SUCCESS;
+    for (int i = 0; i < ndone; i++) {
+        MPI_Status *status = &array->statuses[array->indices[i]];
+        int error = failed ? array->got[i].MPI_ERROR : status->MPI_ERROR;
+        *status = array->got[i];
+        status->MPI_ERROR = error;
+    }
+}
+
+/* MPI_Testsome, for its error is what that of MPI_Waitall is, and reported the same way. MPICH
+ * 4.0.2's MPI_Testall fails over a persistent collective; a look that takes nothing
+ * (MPI_Request_get_status) reports an error that the wait would report again. */
+static bool are_over(void *argument) {
+    struct array *array = argument;
+    int ndone = 0;
+    while (!array->over) {
+        int error =
+            tug_host.Testsome(array->n, array->requests, &ndone, array->indices, array->got);
+        bool failed = error == MPI_ERR_IN_STATUS;
+        array->over = (error != MPI_SUCCESS && !failed) || ndone == MPI_UNDEFINED;
+        if (!array->over)
+            hand_out(array, ndone, failed);
+        if (error != MPI_SUCCESS)
+            array->error = error;
+        if (ndone == 0)
+            break;
+    }
+    return array->over;
+}
+
+#define ON_STACK 64
+
+int tug_blocking_waitall(int n, MPI_Request requests[], MPI_Status statuses[]) {
+    int few_indices[ON_STACK], *indices = few_indices;
+    MPI_Status few[ON_STACK], *got = few;
+    if (n <= 0 || requests == NULL)
+        return tug_host.Waitall(n, requests, statuses);
+    if (n > ON_STACK) {
+        indices = malloc((size_t)n * sizeof(*indices));
+        got = malloc((size_t)n * sizeof(*got));
+    }
+    struct array array = {n, requests, statuses, indices, got, MPI_SUCCESS, false};
+    if (indices != NULL && got != NULL) {
+        for (int i = 0; statuses != MPI_STATUSES_IGNORE && i < n; i++) {
+            MPI_Request none = MPI_REQUEST_NULL; /* those of requests with nothing to wait for */
+            tug_host.Wait(&none, &statuses[i]);
+        }
+        tug_engine_wait(are_over, &array, TUG_HOST_NAP_NS);
+    } else {
+        array.error = tug_host.Waitall(n, requests, statuses);
+    }
+    if (n > ON_STACK) {
+        free(indices);
+        free(got);
+    }
+    return array.error;
 }
 
 /* ---- collectives ---- */

@@ -38,9 +38,8 @@
 /* MPI_Wait on a request of the host's, from outside. */
 int tug_blocking_wait(MPI_Request *request, MPI_Status *status);
 
-/* Returns when a wait of the host for all, or any, of its requests would not have to wait.
- * Completes none of them. At once if the engine wants no help. */
-void tug_blocking_until(int n, const MPI_Request requests[], bool all);
+/* MPI_Waitall on requests of the host's, from outside. */
+int tug_blocking_waitall(int n, MPI_Request requests[], MPI_Status statuses[]);
 
 /* Before a collective call that waits inside the host: returns when all ranks of the communicator
  * have come, or at once if the call need not be polite. */

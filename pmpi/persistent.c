@@ -95,7 +95,8 @@ static int take_bcast(int error, void *buffer, MPI_Count count, MPI_Datatype dat
     if (error != MPI_SUCCESS || !tug_shim.active)
         return error;
     struct tug_request *mine = NULL;
-    error = !tug_shim_engine() || tug_bcast_create(buffer, count, datatype, root, comm, &mine);
+    error = !tug_shim_engine() ||
+            tug_bcast_create(buffer, count, datatype, root, comm, false, &mine);
     if (!error && !tug_twin_keep(mine, *request))
         tug_host.Request_free(request);
     return settle(error, mine, request);

@@ -249,6 +249,7 @@ static struct tug_remote *make(const struct membership *membership) {
     remote->rank = team->rank;
     remote->lock_first = remote->lock_last = -1;
     remote->number = free_number(remote->domain);
+    remote->ordered = remote->domain->context->fabric.states[TUG_BY_VERBS] == NULL;
     for (int r = 0; r < team->nranks; r++) {
         remote->targets[r].process = membership->process_of[r];
         remote->targets[r].seat.next = -1;

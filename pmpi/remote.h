@@ -87,6 +87,7 @@ struct tug_remote_target {
     struct tug_book book;       /* dynamic windows: its memory */
     struct tug_runway local;    /* operations that need buffers of ours */
     struct tug_runway remote;   /* all others */
+    _Atomic bool overtaken;     /* since its lock something was moved that messages overtake */
     _Atomic uint8_t contact;    /* enum tug_contact */
     _Atomic uint32_t posts;     /* exposure epochs that it has opened for us, */
     uint32_t posts_used;        /* ... of which so many have been started */
@@ -100,6 +101,7 @@ struct tug_remote {
     struct tug_domain *domain;
     tug_registration *memory;
     bool allocated; /* memory is LLCL's own, mapped by the node */
+    bool ordered;   /* what is small goes in packets, as messages do, and none overtakes another */
     void *brought;  /* memory of this rank alone, to be freed; NULL: none */
     uint32_t number;
     int nranks, rank;
@@ -169,6 +171,8 @@ struct tug_remote_head {
 };
 
 #define TUG_REMOTE_PLACE_BITS 48
+/* Transfers of fewer bytes stay in order with messages, where everything goes in packets. */
+#define TUG_REMOTE_ORDERED 4096
 /* Bytes of elements in a message: two of them fill a packet. */
 #define TUG_REMOTE_PIECE 3936
 

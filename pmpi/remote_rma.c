@@ -152,6 +152,8 @@ static inline void move_bytes(const struct ways *ways, bool into_target, const s
     const struct tug_remote_address there = {key, offset};
     const struct tug_local_address local = {tug_context_everything(ways->context),
                                             (size_t)(uintptr_t)here};
+    if (bytes >= TUG_REMOTE_ORDERED)
+        atomic_store_explicit(&ways->target->overtaken, true, memory_order_relaxed);
     if (into_target) {
         const struct tug_write_params write = {.dest_proc = ways->process,
                                                .dest_raddr = there,

@@ -349,12 +349,18 @@ static int lock_all(struct tug_window *window) {
     return tug_remote_lock_late(remote, remote->rank);
 }
 
-/* Complete first: a large block travels by itself and may be later than the message. */
+/* What is in order with messages is complete at the target when it hears of the unlock, and one
+ * wait is enough. A large block travels by itself and may be later than the message: complete
+ * first. */
 static int unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
     (void)exclusive;
-    int error = tug_remote_flush(window->remote, rank, false);
-    if (taken)
-        tug_remote_tell(window->remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
+    struct tug_remote *remote = window->remote;
+    bool overtaken = atomic_exchange(&remote->targets[rank].overtaken, false) || !remote->ordered;
+    if (taken && !overtaken)
+        tug_remote_tell(remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
+    int error = tug_remote_flush(remote, rank, false);
+    if (taken && overtaken)
+        tug_remote_tell(remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
     return error;
 }
 

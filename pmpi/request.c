@@ -132,7 +132,19 @@ static bool any_ours(int count, const MPI_Request requests[]) {
     return false;
 }
 
-/* An array with requests of ours in it. */
+/* True if a wait for them is not simply the host's: some are ours, or the engine wants help. */
+static bool wait_outside(int count, const MPI_Request requests[]) {
+    return any_ours(count, requests) ||
+           (TUG_UNLIKELY(tug_engine_wants_help()) && count > 0 && requests != NULL);
+}
+
+static int wait_for_theirs(int count, MPI_Request requests[], MPI_Status statuses[]) {
+    if (TUG_UNLIKELY(tug_engine_wants_help()))
+        return tug_blocking_waitall(count, requests, statuses);
+    return TUG_INSIDE_HOST(tug_host.Waitall(count, requests, statuses));
+}
+
+/* An array with requests of ours in it, or that is waited for from outside the host. */
 struct mixed {
     int count;
     MPI_Request *requests; /* the program's */
@@ -228,23 +240,20 @@ static int retire_all(struct mixed *mixed) {
         if (status != MPI_STATUS_IGNORE && (error != MPI_SUCCESS || in_status))
             status->MPI_ERROR = error;
     }
-    if (!failed)
+    if (!failed || (mixed->error != MPI_SUCCESS && !in_status))
         return mixed->error;
     for (int i = 0; i < mixed->count && !in_status; i++)
         if (ours(&mixed->requests[i]) == NULL && mixed->statuses != MPI_STATUSES_IGNORE)
             mixed->statuses[i].MPI_ERROR = MPI_SUCCESS;
-    tug_host.Comm_call_errhandler(MPI_COMM_SELF, MPI_ERR_IN_STATUS);
+    if (!in_status) /* or the host has told already */
+        tug_host.Comm_call_errhandler(MPI_COMM_SELF, MPI_ERR_IN_STATUS);
     return MPI_ERR_IN_STATUS;
 }
 
-/* Lets the host move on without completing anything. */
+/* Lets the host move on without completing anything, or reporting what the wait will report. */
 static void look_at_theirs(const struct mixed *mixed) {
-    int flag;
-    for (int i = 0; i < mixed->count; i++)
-        if (mixed->theirs[i] != MPI_REQUEST_NULL) {
-            tug_host.Request_get_status(mixed->theirs[i], &flag, MPI_STATUS_IGNORE);
-            return;
-        }
+    if (has_theirs(mixed))
+        tug_shim_poll_host();
 }
 
 static void wait_until(bool (*done)(void *), struct mixed *mixed) {
@@ -270,14 +279,12 @@ static bool ours_are_over(void *argument) {
  * persistent collective that MPI_Waitall completes. */
 int tug_shim_Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
     struct mixed mixed;
-    if (!any_ours(count, array_of_requests)) {
-        tug_blocking_until(count, array_of_requests, true);
-        return TUG_INSIDE_HOST(tug_host.Waitall(count, array_of_requests, array_of_statuses));
-    }
+    if (!any_ours(count, array_of_requests))
+        return wait_for_theirs(count, array_of_requests, array_of_statuses);
     if (!split(&mixed, count, array_of_requests, array_of_statuses))
         return no_memory();
     wait_until(ours_are_over, &mixed);
-    mixed.error = TUG_INSIDE_HOST(tug_host.Waitall(count, mixed.theirs, array_of_statuses));
+    mixed.error = wait_for_theirs(count, mixed.theirs, array_of_statuses);
     return join(&mixed, retire_all(&mixed));
 }
 
@@ -329,10 +336,8 @@ static bool look_for_any(void *argument) {
 
 int tug_shim_Waitany(int count, MPI_Request array_of_requests[], int *indx, MPI_Status *status) {
     struct mixed mixed;
-    if (!any_ours(count, array_of_requests) || indx == NULL) {
-        tug_blocking_until(count, array_of_requests, false);
+    if (!wait_outside(count, array_of_requests) || indx == NULL)
         return TUG_INSIDE_HOST(tug_host.Waitany(count, array_of_requests, indx, status));
-    }
     if (!split(&mixed, count, array_of_requests, status))
         return no_memory();
     wait_until(look_for_any, &mixed);
@@ -412,11 +417,9 @@ static int some(struct mixed *mixed, int count, MPI_Request requests[], int *out
 int tug_shim_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount,
                       int array_of_indices[], MPI_Status array_of_statuses[]) {
     struct mixed mixed;
-    if (!any_ours(incount, array_of_requests) || outcount == NULL || array_of_indices == NULL) {
-        tug_blocking_until(incount, array_of_requests, false);
+    if (!wait_outside(incount, array_of_requests) || outcount == NULL || array_of_indices == NULL)
         return TUG_INSIDE_HOST(tug_host.Waitsome(incount, array_of_requests, outcount,
                                                  array_of_indices, array_of_statuses));
-    }
     return some(&mixed, incount, array_of_requests, outcount, array_of_indices, array_of_statuses,
                 true);
 }

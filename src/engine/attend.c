@@ -24,6 +24,8 @@
 #define PASSED_AT_MOST 4    /* beats: not every call makes progress */
 #define QUIET_BEATS 64      /* without effect before the beat doubles, where only services attend */
 #define QUIETER_AT_MOST 3   /* such doublings */
+#define TRUSTED_TICK_NS 1600000 /* between beats where the lookout sees what comes */
+#define TRUST_MOST 8
 
 enum poll { POLL_EMPTY, POLL_BUSY, POLL_BLOCKED };
 
@@ -41,6 +43,11 @@ static bool look(struct tug_engine *engine) {
     else
         engine->config.host_poll();
     return moved;
+}
+
+bool tug_attend_sees(const struct tug_engine *engine, const struct tug_attention *attention) {
+    return attention->trust > 0 &&
+           atomic_load_explicit(&engine->offload.lookout.sees, memory_order_relaxed);
 }
 
 static bool only_services(void) {
@@ -106,6 +113,19 @@ static bool program_called(const struct tug_engine *engine, struct tug_attention
     return called;
 }
 
+/* Was what a beat has found announced by the lookout, while the thread slept there? And is what it
+ * announces ever there to be found? */
+static void judge_lookout(struct tug_attention *attention, bool effect) {
+    if (!attention->watched)
+        return;
+    if (attention->news) {
+        attention->vain = effect ? 0 : attention->vain + 1;
+        attention->trust += effect && attention->trust < TRUST_MOST;
+    } else {
+        attention->trust -= effect && attention->trust > 0;
+    }
+}
+
 static _Atomic uint32_t prompt; /* who promise their peers a prompt answer */
 
 void tug_engine_be_prompt(int change) {
@@ -115,15 +135,18 @@ void tug_engine_be_prompt(int change) {
 
 /* Windows promise their peers a prompt answer. Services without a bell that have had nothing to do
  * for a while are looked after less and less often: an idle process costs next to nothing. */
-static int64_t quiet_pace(struct tug_attention *attention, bool effect) {
+static int64_t quiet_pace(const struct tug_engine *engine, struct tug_attention *attention,
+                          bool effect) {
     bool may_wait = only_services() && atomic_load_explicit(&prompt, memory_order_relaxed) == 0;
     attention->quiet = effect || !may_wait ? 0 : attention->quiet + 1;
     unsigned doublings = attention->quiet / QUIET_BEATS;
-    return TUG_TICK_NS << (doublings < QUIETER_AT_MOST ? doublings : QUIETER_AT_MOST);
+    int64_t tick_ns = tug_attend_sees(engine, attention) ? TRUSTED_TICK_NS : TUG_TICK_NS;
+    return tick_ns << (doublings < QUIETER_AT_MOST ? doublings : QUIETER_AT_MOST);
 }
 
 /* True if callers get the attended services on, and with them the host: one has since the last
- * beat, or drives while it waits. */
+ * beat, or drives while it waits. Sets the pace: who only looked in now and then, with nothing of
+ * its own out, may just have begun to compute, and the lookout is worth the next beat. */
 static bool is_looked_after(struct tug_engine *engine, struct tug_attention *attention) {
     uint64_t helped = atomic_load_explicit(&engine->helped, memory_order_relaxed);
     bool changed = helped != attention->helped;
@@ -131,6 +154,9 @@ static bool is_looked_after(struct tug_engine *engine, struct tug_attention *att
     bool driven =
         atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0 &&
         (atomic_load_explicit(&engine->ring.state, memory_order_relaxed) & TUG_BATON_HELD);
+    bool idle = !driven && atomic_load_explicit(&engine->outstanding, memory_order_relaxed) == 0;
+    attention->pace_ns =
+        idle && tug_attend_sees(engine, attention) ? TUG_BLIND_NS : TUG_SLOW_TICK_NS;
     return tug_engine_wants_help() && (changed || driven);
 }
 
@@ -146,10 +172,8 @@ void tug_attend(struct tug_engine *engine, struct tug_attention *attention) {
     bool looked_after = is_looked_after(engine, attention);
     /* the host's progress is not the services': only who helps gets them on */
     bool called = program_called(engine, attention) && !tug_engine_wants_help();
-    if (looked_after) {
-        attention->pace_ns = TUG_SLOW_TICK_NS;
+    if (looked_after)
         return;
-    }
     if (called && !attention->glancing) {
         /* since the last beat, perhaps long ago: is it still at it? */
         attention->glancing = true;
@@ -175,7 +199,10 @@ void tug_attend(struct tug_engine *engine, struct tug_attention *attention) {
         attention->misses = 0;
     }
     attention->clear = false;
-    int64_t pace_ns = quiet_pace(attention, called || result == POLL_BUSY);
+    judge_lookout(attention, result == POLL_BUSY);
+    if (tug_attend_sees(engine, attention))
+        attention->hot = 0;
+    int64_t pace_ns = quiet_pace(engine, attention, called || result == POLL_BUSY);
     attention->pace_ns = attention->hot > 0 ? HOT_TICK_NS : pace_ns << attention->misses;
     attention->hot -= attention->hot > 0;
 }

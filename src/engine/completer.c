@@ -86,9 +86,24 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
         return false;
     }
     tug_stat_add(TUG_STAT_PARKS, 1);
-    tug_bell_wait(bell, key, limit_ns, shared);
+    (void)tug_sleeper_sleep(&engine->driver, bell, key, shared, limit_ns);
     tug_baton_awake(&engine->ring);
     return false;
+}
+
+bool tug_sleeper_sleep(struct tug_sleeper *sleeper, struct tug_bell *bell, uint32_t key,
+                       bool shared, int64_t limit_ns) {
+    bool news = false;
+    if (bell != &sleeper->own || !atomic_load(&sleeper->lookout.sees)) {
+        tug_bell_wait(bell, key, limit_ns, shared);
+        return false;
+    }
+    /* seq_cst, Dekker: pairs with the ringer, who changes the word and then reads this */
+    atomic_store(&sleeper->out, true);
+    if (atomic_load(&bell->word) == key)
+        news = tug_lookout_sleep(&sleeper->lookout, limit_ns);
+    atomic_store(&sleeper->out, false);
+    return news;
 }
 
 bool tug_sleeper_ring(struct tug_sleeper *sleeper) {
@@ -96,6 +111,8 @@ bool tug_sleeper_ring(struct tug_sleeper *sleeper) {
     uintptr_t where = atomic_load(&sleeper->asleep_on);
     struct tug_bell *bell = (struct tug_bell *)(where & ~(uintptr_t)1); /* NOLINT: tagged pointer */
     bool rang = bell != NULL && tug_bell_ring(bell, where & 1);
+    if (rang && atomic_load(&sleeper->out))
+        tug_lookout_ring(&sleeper->lookout);
     atomic_fetch_sub(&sleeper->ringing, 1);
     return rang;
 }

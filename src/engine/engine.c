@@ -18,6 +18,11 @@ bool tug_engine_running(void) {
     return running;
 }
 
+static void close_lookouts(struct tug_engine *engine) {
+    tug_lookout_close(&engine->driver.lookout);
+    tug_lookout_close(&engine->offload.lookout);
+}
+
 int tug_engine_start(const struct tug_engine_config *config) {
     struct tug_engine *engine = &tug_engine;
     if (running)
@@ -47,6 +52,8 @@ int tug_engine_start(const struct tug_engine_config *config) {
     atomic_store(&engine->stopping, false);
     atomic_store(&engine->deep, false);
     engine->has_thread = false;
+    tug_lookout_open(&engine->driver.lookout);
+    tug_lookout_open(&engine->offload.lookout);
     if (tug_settings.progress != TUG_PROGRESS_CALLER) {
         error = tug_offload_start(engine);
         if (error)
@@ -56,6 +63,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     return 0;
 
 fail_thread:
+    close_lookouts(engine);
     free(engine->active);
 fail_active:
     tug_tags_fini(&engine->tags);
@@ -71,6 +79,7 @@ void tug_engine_stop(void) {
     tug_engine_drain();
     tug_offload_stop(engine, -1);
     running = false;
+    close_lookouts(engine);
     free(engine->active);
     tug_tags_fini(&engine->tags);
     tug_ring_fini(&engine->ring);
@@ -288,6 +297,27 @@ static bool step_aside(struct tug_engine *engine, struct tug_backoff *backoff) {
     return aside;
 }
 
+/* False: the driver is to sleep. Where the host's sockets wake it, yielding is worth its while only
+ * as long as nobody computes on this core: who does keeps it until the next tick of the clock. */
+static bool look_again(struct tug_engine *engine, struct tug_backoff *backoff) {
+    if (!atomic_load_explicit(&engine->driver.lookout.sees, memory_order_relaxed))
+        return tug_backoff_step(backoff);
+    if (!tug_backoff_yields(backoff)) {
+        backoff->pauses += TUG_LOOK_PAUSES;
+        return tug_backoff_step(backoff);
+    }
+    uint32_t dear = atomic_load_explicit(&engine->dear, memory_order_relaxed);
+    if (dear > 0) {
+        atomic_store_explicit(&engine->dear, dear - 1, memory_order_relaxed);
+        return false;
+    }
+    uint64_t start = tug_clock_ns();
+    (void)tug_backoff_step(backoff);
+    if (tug_clock_ns() - start > TUG_DEAR_YIELD_NS)
+        atomic_store_explicit(&engine->dear, TUG_DEAR_WAITS, memory_order_relaxed);
+    return true;
+}
+
 /* Drives until done, or until it has stepped aside. True: done. */
 static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug_backoff *backoff) {
     while (!wait->done(wait->argument)) {
@@ -295,7 +325,7 @@ static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug
             tug_backoff_reset(backoff);
         else if (step_aside(engine, backoff))
             return false;
-        else if (!tug_backoff_step(backoff) &&
+        else if (!look_again(engine, backoff) &&
                  tug_driver_sleep(engine, false, wait->done, wait->argument, wait->nap_ns))
             tug_backoff_reset(backoff);
     }

@@ -135,6 +135,7 @@ struct perch {
     uint32_t key;
     bool shared;
     bool watching; /* on the services' bell */
+    bool blind;    /* callers look for news themselves */
 };
 
 /* Some caller waits and drives, also if it has put the baton down for a moment, or callers have
@@ -154,8 +155,8 @@ static bool left_to_callers(struct tug_engine *engine, struct beat *beat) {
 static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *perch) {
     *perch = (struct perch){.bell = tug_sleeper_choose(&engine->offload, NULL, false)};
     perch->key = tug_bell_prepare(perch->bell);
-    if (atomic_load(&engine->nservices) == 0 || left_to_callers(engine, beat) ||
-        !tug_baton_take(&engine->ring))
+    perch->blind = left_to_callers(engine, beat);
+    if (atomic_load(&engine->nservices) == 0 || perch->blind || !tug_baton_take(&engine->ring))
         return true;
     struct tug_bell *bell = tug_services_bell(engine);
     if (bell != NULL && tug_services_arm(engine)) {
@@ -171,7 +172,9 @@ static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *
 /* A peer that has been answered probably asks again, and to be woken costs it more than the answer:
  * looks for a moment before it sleeps, unless callers look. */
 static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
-    const uint64_t patience_ns = tug_engine_wants_help() ? TUG_LINGER_FAR_NS : TUG_LINGER_NS;
+    uint64_t patience_ns = tug_engine_wants_help() ? TUG_LINGER_FAR_NS : TUG_LINGER_NS;
+    if (tug_attend_sees(engine, &beat->attention))
+        patience_ns = 0;
     uint64_t until = tug_clock_ns() + patience_ns;
     beat->served |= beat->attention.served;
     beat->attention.served = false;
@@ -239,9 +242,24 @@ static int64_t pace(const struct beat *beat) {
     return beat->attention.pace_ns;
 }
 
+/* In the lookout, unless its news would be for others: callers who look themselves, or whoever else
+ * has sockets in this process. */
+static void sleep_lightly(struct tug_engine *engine, struct beat *beat, const struct perch *perch) {
+    struct tug_attention *attention = &beat->attention;
+    if (perch->blind || attention->vain >= TUG_VAIN_MOST) {
+        attention->vain -= attention->vain > 0;
+        tug_bell_wait(perch->bell, perch->key, pace(beat), perch->shared);
+        return;
+    }
+    attention->watched = true;
+    attention->news =
+        tug_sleeper_sleep(&engine->offload, perch->bell, perch->key, perch->shared, pace(beat));
+}
+
 static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
     struct perch perch;
     linger_for_peers(engine, beat);
+    beat->attention.watched = beat->attention.news = false;
     if (!prepare(engine, beat, &perch) || offered(engine) || atomic_load(&engine->stopping))
         return;
     bool left_to_others = atomic_load(&engine->nservices) > 0 && !perch.watching;
@@ -250,7 +268,7 @@ static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
     if (++beat->quiet > TUG_TICKS_TO_DEEP)
         sleep_deep(engine, &perch);
     else
-        tug_bell_wait(perch.bell, perch.key, pace(beat), perch.shared);
+        sleep_lightly(engine, beat, &perch);
 }
 
 static void *offload_main(void *argument) {

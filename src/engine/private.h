@@ -7,6 +7,7 @@
  *   services.c   polls what is looked after in every round
  *   offload.c    the thread that drives when nobody else does
  *   attend.c     and polls the host MPI, as often as that helps and no oftener
+ *   lookout.c    where it sleeps until the host's sockets have news
  */
 #ifndef TUG_ENGINE_PRIVATE_H
 #define TUG_ENGINE_PRIVATE_H
@@ -16,6 +17,7 @@
 #include "base/stats.h"
 #include "engine/baton.h"
 #include "engine/engine.h"
+#include "engine/lookout.h"
 #include "engine/tags.h"
 #include "engine/waiters.h"
 
@@ -24,19 +26,26 @@
 #define TUG_POLL_NAP_NS 50000 /* a driver's longest sleep while some job can only be polled */
 #define TUG_TICK_NS 200000    /* the offload thread's beat while something is out or attended */
 #define TUG_SLOW_TICK_NS 800000 /* ... while callers drive their jobs themselves */
+#define TUG_BLIND_NS 200000     /* ... while they only look in, and a lookout is to take over */
 #define TUG_GLANCE_NS 50000     /* ... to look again whether callers are still at it */
 #define TUG_SETTLE_NS                                                                              \
     1000000                     /* no beat for the host so soon after it has got more to attend to \
                                  */
 #define TUG_LINGER_NS 20000     /* after a peer has been answered */
 #define TUG_LINGER_FAR_NS 60000 /* ... by what only polls can see */
-#define TUG_TICKS_TO_DEEP 50    /* quiet beats before it sleeps without a timer */
+#define TUG_DEAR_YIELD_NS 400000 /* a yield this long has given the core to one who computes */
+#define TUG_DEAR_WAITS 256       /* ... and is not tried again for so many */
+#define TUG_LOOK_PAUSES 3        /* so many pauses more does a look at the host's sockets take */
+#define TUG_VAIN_MOST 32         /* sleeps ended in vain before the next is without the lookout */
+#define TUG_TICKS_TO_DEEP 50     /* quiet beats before it sleeps without a timer */
 
 /* Who sleeps for the engine, and where: on a bell of its own, or on one that peers ring too. */
 struct tug_sleeper {
     struct tug_bell own;
     _Atomic uintptr_t asleep_on; /* the bell; lowest bit: shared; 0: never slept */
     _Atomic uint32_t ringing;    /* threads between reading asleep_on and having rung it */
+    struct tug_lookout lookout;  /* where it sleeps on its own bell, if that sees anything */
+    _Atomic bool out;            /* it does, or is about to: ringing the bell alone does not do */
 };
 
 struct tug_engine {
@@ -56,6 +65,7 @@ struct tug_engine {
     _Atomic uint64_t helped;      /* times a caller advanced the jobs */
     _Atomic uint64_t drives;      /* times the baton was put down */
     _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
+    _Atomic uint32_t dear;        /* waits to come in which a driver does not yield its core */
     _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */
 
     struct tug_sleeper offload __attribute__((aligned(TUG_CACHE_LINE))); /* its thread */
@@ -125,6 +135,11 @@ static inline struct tug_bell *tug_sleeper_choose(struct tug_sleeper *sleeper,
     return bell;
 }
 
+/* Sleeps on a bell that was chosen and prepared, or in the lookout, at most limit_ns (< 0: none).
+ * True: the host's sockets have news. */
+bool tug_sleeper_sleep(struct tug_sleeper *sleeper, struct tug_bell *bell, uint32_t key,
+                       bool shared, int64_t limit_ns);
+
 /* Wakes the sleeper, wherever it sleeps. True if a wake was owed. */
 bool tug_sleeper_ring(struct tug_sleeper *sleeper);
 
@@ -160,9 +175,17 @@ struct tug_attention {
     unsigned quiet;    /* beats in a row without an effect, where only services attend */
     unsigned hot;      /* beats to come in which the host is likely to need us */
     bool served;       /* services have been got on; who looks at it resets it */
+    bool watched;      /* the last sleep was in the lookout */
+    bool news;         /* ... and ended by it */
+    unsigned vain;     /* times in a row that it has found nothing then */
+    unsigned trust;    /* how sure the lookout is to see what comes; 0: not at all */
 };
 #define TUG_ATTENTION_INITIAL                                                                      \
-    { .empty_ns = 1000, .pace_ns = TUG_TICK_NS }
+    { .empty_ns = 1000, .pace_ns = TUG_TICK_NS, .trust = 1 }
+
+/* True while what comes to the host is expected to wake the thread where it sleeps: then beats are
+ * for the rest. */
+bool tug_attend_sees(const struct tug_engine *engine, const struct tug_attention *attention);
 
 /* One beat of polling the host, if anything is attended; sets the pace. */
 void tug_attend(struct tug_engine *engine, struct tug_attention *attention);

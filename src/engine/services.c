@@ -65,6 +65,8 @@ void tug_engine_serve(struct tug_service *service) {
     tug_engine_nudge(&tug_engine);
     tug_engine_ring_offload(&tug_engine);
     if (service->attended) {
+        tug_lookout_scan(&tug_engine.driver.lookout);
+        tug_lookout_scan(&tug_engine.offload.lookout);
         atomic_fetch_add(&tug_attended_services, 1);
         tug_engine_attend(1);
     }

@@ -365,6 +365,8 @@ int tug_context_free(tug_context **handle) {
         return TUG_ERR_INVALID;
     struct tug_context *context = *handle;
     quiesce(context);
+    if (context->at_end != NULL)
+        context->at_end(context->at_end_d);
     if (context->drive == TUG_DRIVE_ENGINE)
         tug_engine_unserve(&context->service);
     tug_memory_each(&context->fabric.memory, end_registration, NULL);

@@ -58,6 +58,8 @@ struct tug_context {
     struct tug_mapped *_Atomic mapped[TUG_SEGMENTS]; /* by segment number */
     struct tug_handler handlers[TUG_AM_HANDLERS];
     struct tug_call_entry callees[TUG_AM_HANDLERS];
+    void (*at_end)(void *d); /* another floor's, called when everything is complete; or NULL */
+    void *at_end_d;
     struct tug_context *next; /* of all, for MPI_Finalize */
 };
 

@@ -240,17 +240,20 @@ static bool begin_receive(struct machine *machine, uint32_t number, struct tug_p
     return true;
 }
 
-/* A slot is free when no reader needs what is in it. */
-static bool has_slot(const struct machine *machine, uint32_t rank) {
+/* No other rank of the node needs anything below the position of this rank's channel. */
+static bool all_past(const struct machine *machine, uint32_t rank, uint64_t position) {
     uint32_t node = machine->places->node_of[rank];
     uint32_t me = machine->places->node_rank_of[rank];
     uint32_t size = tug_places_node_size(machine->places, node);
     for (uint32_t r = 0; r < size; r++)
-        if (r != me && (uint64_t)*tug_packed_need(&machine->packed, node, r, me) +
-                               machine->simulation->slots <=
-                           machine->written[rank])
+        if (r != me && *tug_packed_need(&machine->packed, node, r, me) < position)
             return false;
     return true;
+}
+
+static bool has_slot(const struct machine *machine, uint32_t rank) {
+    uint64_t written = machine->written[rank], slots = machine->simulation->slots;
+    return written < slots || all_past(machine, rank, written + 1 - slots);
 }
 
 static uint32_t rank_on_node(const struct machine *machine, uint32_t rank, uint32_t node_rank) {
@@ -265,9 +268,11 @@ static bool begin(struct machine *machine, uint32_t number, uint64_t *ends_ps) {
     uint32_t rank = lane->rank;
     switch (op->kind) {
     case TUG_NOP:
-    case TUG_DRAIN: /* there was no run before */
         *ends_ps = machine->now_ps;
         return true;
+    case TUG_DRAIN:
+        *ends_ps = machine->now_ps;
+        return all_past(machine, rank, op->position);
     case TUG_SEND:
         return begin_send(machine, lane, op, bytes, ends_ps);
     case TUG_RECEIVE:

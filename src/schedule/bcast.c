@@ -225,6 +225,37 @@ static void relay(const struct compiler *c) {
     }
 }
 
+/* ---- inside the root's node: lent ---- */
+
+/* The root gives the word, and is done when all have their copy. */
+static void lend(const struct compiler *c) {
+    uint32_t lender = holder_on(c, c->root_node, 0);
+    struct tug_schedule *schedule = c->schedule;
+    schedule->passes[lender] = 1;
+    if (c->node_rank == lender) {
+        struct tug_descriptor signal = {.kind = TUG_SIGNAL};
+        struct tug_descriptor drain = {.kind = TUG_DRAIN, .position = 1};
+        for (uint32_t k = 0; k < c->pipelines; k++)
+            if (holds(c, k))
+                (void)pass_on(c, k, TUG_LIMIT_ALL);
+        uint32_t lane = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
+        tug_lane_add(schedule, lane, &signal);
+        tug_lane_add(schedule, lane, &drain);
+        return;
+    }
+    uint32_t lane = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
+    struct tug_descriptor await = {.kind = TUG_AWAIT, .peer = lender}; /* and lets go of nothing */
+    struct tug_descriptor let_go = {.kind = TUG_AWAIT, .peer = lender, .release = 1};
+    struct tug_descriptor copy = {.kind = TUG_COPY,
+                                  .peer = lender,
+                                  .elements = c->plan->elements,
+                                  .from_area = TUG_AREA_LENT,
+                                  .to_area = TUG_AREA_OUTPUT};
+    tug_lane_add(schedule, lane, &await);
+    tug_lane_add(schedule, lane, &copy);
+    tug_lane_add(schedule, lane, &let_go);
+}
+
 /* ---- inside a node: two phases ---- */
 
 /* A pipeline that lands: nobody of the node may still read the last run's message where it lands;
@@ -316,6 +347,8 @@ int tug_compile_bcast(struct tug_schedule *schedule, const struct tug_places *pl
     if (!schedule->failed && plan->elements > 0) {
         if (lands(&c))
             two_phase(&c);
+        else if (plan->lent && c.node == c.root_node && c.node_size > 1)
+            lend(&c);
         else
             relay(&c);
     }

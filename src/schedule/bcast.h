@@ -9,11 +9,13 @@
  * (each takes a no-op's step of the others, as in Morie et al., section 6), every rank copies the
  * message out of it by itself, in parallel
  *
- * A root whose node is the only one publishes; nothing lands.
+ * On the root's node nothing lands: the root publishes, or, where it lends its buffer, the others
+ * copy out of that, all at once.
  */
 #ifndef TUG_SCHEDULE_BCAST_H
 #define TUG_SCHEDULE_BCAST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "schedule/places.h"
@@ -28,6 +30,7 @@ struct tug_bcast_plan {
     uint32_t root; /* rank */
     uint64_t elements;
     uint64_t segment; /* elements, between nodes and in the channel */
+    bool lent;        /* the root's node can read the root's OUTPUT where it lies */
 };
 
 /* The schedule of a rank, between TUG_AREA_OUTPUT of all ranks. 0 or TUG_ERR_NO_MEMORY. */

@@ -97,6 +97,7 @@ static uint64_t room_of(const struct tug_schedule *schedule, uint32_t area, uint
     case TUG_AREA_INPUT:
         return input;
     case TUG_AREA_OUTPUT:
+    case TUG_AREA_LENT:
         return output;
     case TUG_AREA_SCRATCH:
         return schedule->scratch;
@@ -129,6 +130,8 @@ static const char *wrong_with(const struct tug_schedule *schedule,
         return "writes outside of its area";
     if (schedule->nlanes < TUG_LANES_MOST && descriptor->advances >> schedule->nlanes != 0)
         return "steps to a lane that does not exist";
+    if (descriptor->from_area == TUG_AREA_LENT && descriptor->peer >= schedule->node_size)
+        return "reads memory of a rank that is not on the node";
     if (needs & CHANNEL) {
         if (descriptor->peer >= schedule->node_size)
             return "reads the channel of a rank that is not on the node";
@@ -169,7 +172,7 @@ int tug_schedule_check(const struct tug_schedule *schedule, uint64_t input, uint
 }
 
 static void print_place(FILE *out, const char *word, uint32_t area, uint64_t offset) {
-    static const char *const names[] = {"nothing", "input", "output", "scratch", "landing"};
+    static const char *const names[] = {"nothing", "input", "output", "scratch", "landing", "lent"};
     if (area < TUG_AREA_BLOCKS)
         fprintf(out, " %s %s+%" PRIu64, word, names[area], offset);
     else
@@ -193,6 +196,10 @@ static void print_descriptor(FILE *out, const struct tug_descriptor *descriptor)
     if (needs & CHANNEL)
         fprintf(out, ", channel %" PRIu32 " from %" PRIu32 ", then free to %" PRIu32,
                 descriptor->peer, descriptor->position, descriptor->release);
+    if (needs & FROM && descriptor->from_area == TUG_AREA_LENT)
+        fprintf(out, " of %" PRIu32, descriptor->peer);
+    if (descriptor->kind == TUG_DRAIN)
+        fprintf(out, "below %" PRIu32, descriptor->position);
     if (descriptor->advances != 0) {
         fprintf(out, "; +%" PRIu32 " to", descriptor->steps);
         for (uint32_t l = 0; l < TUG_LANES_MOST; l++)

@@ -47,8 +47,8 @@ enum tug_kind {
     TUG_SIGNAL,  /* the same without data: the positions pass */
     TUG_COLLECT, /* segments of peer's channel -> to; peer is a rank of the node */
     TUG_AWAIT,   /* the same without data */
-    TUG_DRAIN,   /* waits until the node's ranks are through with all that earlier runs passed in
-                    this rank's channel: what they read on its word (LANDING) may be written */
+    TUG_DRAIN, /* waits until the node's ranks need nothing below `position` of this rank's channel
+                  in this run: what they read on its word (LANDING, LENT) may be written again */
     TUG_GATHER_REDUCE, /* to = (segment of peer's channel) op to */
     TUG_GATHER_FOLD,   /* to = to op (segment of peer's channel) */
 };
@@ -60,19 +60,22 @@ enum tug_area {
     TUG_AREA_OUTPUT,  /* the program's receive buffer; a broadcast's buffer */
     TUG_AREA_SCRATCH, /* private, schedule->scratch elements */
     TUG_AREA_LANDING, /* shared by the node, schedule->landing elements */
+    TUG_AREA_LENT,    /* OUTPUT of the node rank `peer`, read where it lies */
     TUG_AREA_BLOCKS,  /* this and all above: blocks that MPI describes (alltoallw: one a peer and
                          way), moved as a whole: no offset, one element */
 };
 
 struct tug_descriptor {
     uint8_t kind;
-    uint8_t tag;   /* SEND, RECEIVE: the same at both ends */
-    uint32_t peer; /* SEND, RECEIVE: rank; COLLECT and its like: rank in the node */
+    uint8_t tag; /* SEND, RECEIVE: the same at both ends */
+    uint32_t
+        peer; /* SEND, RECEIVE: rank; COLLECT and its like, what reads LENT: rank in the node */
     uint64_t elements;
     uint64_t segment; /* elements of a piece; 0: all in one */
     uint32_t from_area, to_area;
     uint64_t from, to; /* offsets, elements */
-    uint32_t position; /* COLLECT and its like: of the first segment in peer's channel */
+    uint32_t position; /* COLLECT and its like: of the first segment in peer's channel; DRAIN: in
+                          this rank's */
     uint32_t release;  /* ... what this rank needs next of it, when the last is done: positions
                           below are free for the writer to overwrite */
     uint32_t steps;    /* the session progress step of each segment */

@@ -522,6 +522,7 @@ static void late(MPI_Comm comm, MPI_Win win, const int64_t *memory) {
     struct room room = enter(comm);
     int64_t one = 1, before = memory[0], x = 0;
     int to = (room.rank + 1) % room.n;
+    MUST(MPI_Barrier(comm)); /* nobody adds before all have looked */
     MUST(MPI_Win_lock_all(0, win));
     for (int call = 0; call < 4; call++) {
         int worker = call % room.n;

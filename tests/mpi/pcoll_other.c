@@ -3,7 +3,8 @@
  *
  * Barrier, Allreduce, Reduce, Allgatherv, Gatherv, Scatterv, Alltoall, Scan, Exscan and
  * Reduce_scatter_block, started several times with other content, alone and all at once among
- * persistent broadcasts. MPI_Gather_init, Scatter_init and Allgather_init are not among them:
+ * persistent broadcasts; Gather, Scatter and Alltoall once, on memory that types alone describe,
+ * from MPI_BOTTOM. MPI_Gather_init, Scatter_init and Allgather_init are not among the others:
  * MPICH 4.0.2 does part of their copying once and for all in the init call.
  */
 #include "check.h"
@@ -109,6 +110,46 @@ static void see(int round) {
     }
 }
 
+static MPI_Datatype placed(const int64_t *block) {
+    MPI_Datatype type;
+    MPI_Aint address;
+    MUST(MPI_Get_address(block, &address));
+    MUST(MPI_Type_create_hindexed_block(1, N, &address, MPI_INT64_T, &type));
+    MUST(MPI_Type_commit(&type));
+    return type;
+}
+
+static void from_bottom(void) {
+    MPI_Datatype from[3], to[3];
+    MPI_Request requests[3];
+    int root = check_nranks - 1, n = check_nranks, me = check_rank;
+    fill(99);
+    for (int i = 0; i < 3; i++) {
+        from[i] = placed(in[i]);
+        to[i] = placed(out[i]);
+    }
+    MUST(MPI_Gather_init(MPI_BOTTOM, 1, from[0], MPI_BOTTOM, 1, to[0], root, MPI_COMM_WORLD,
+                         MPI_INFO_NULL, &requests[0]));
+    MUST(MPI_Scatter_init(MPI_BOTTOM, 1, from[1], MPI_BOTTOM, 1, to[1], root, MPI_COMM_WORLD,
+                          MPI_INFO_NULL, &requests[1]));
+    MUST(MPI_Alltoall_init(MPI_BOTTOM, 1, from[2], MPI_BOTTOM, 1, to[2], MPI_COMM_WORLD,
+                           MPI_INFO_NULL, &requests[2]));
+    MUST(MPI_Startall(3, requests));
+    MUST(MPI_Waitall(3, requests, MPI_STATUSES_IGNORE));
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < N; i++) {
+            CHECK(me != root || out[0][k * N + i] == value(k, 99, 0, i), "gathered: %d of %d", i,
+                  k);
+            CHECK(out[1][i] == value(root, 99, 1, me * N + i), "scattered: %d", i);
+            CHECK(out[2][k * N + i] == value(k, 99, 2, me * N + i), "exchanged: %d of %d", i, k);
+        }
+    for (int i = 0; i < 3; i++) {
+        MUST(MPI_Request_free(&requests[i]));
+        MUST(MPI_Type_free(&from[i]));
+        MUST(MPI_Type_free(&to[i]));
+    }
+}
+
 int main(int argc, char **argv) {
     check_begin(&argc, &argv, "pcoll_other");
     CHECK(check_nranks <= MAX_RANKS, "at most %d ranks", MAX_RANKS);
@@ -136,5 +177,6 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < NREQ; i++)
         MUST(MPI_Request_free(&r[i]));
+    from_bottom();
     return check_end();
 }

@@ -110,12 +110,13 @@ static int by_value(const void *left, const void *right) {
 static double measure(const struct tug_bcast_plan *plan, unsigned char *buffer) {
     static struct tug_area_memory areas[TUG_AREA_BLOCKS];
     const struct tug_channel_needs needs = {0};
+    struct tug_ballot ballot = {.willing = true};
     struct tug_session session = {.team = team, .areas = areas};
     double times[RUNS];
     for (int a = 0; a < TUG_AREA_BLOCKS; a++)
         areas[a] = (struct tug_area_memory){
             .base = buffer, .type = MPI_BYTE, .count = 1, .extent = 1, .dense = true};
-    CHECK(tug_channel_take(team, &needs, 0, true, &session.channel) == 0, "no channel");
+    CHECK(tug_channel_take(team, &needs, &ballot, &session.channel) == 0, "no channel");
     CHECK(tug_compile_bcast(&session.schedule, &team->places, plan, (uint32_t)check_rank) == 0 &&
               tug_session_init(&session) == 0,
           "no session");

@@ -149,6 +149,28 @@ static void a_channel(void **state) {
     assert_true(job.result.seconds >= (4 * 3 * 2 + 3) * 0.999e-6);
 }
 
+static void loan_build(struct tug_schedule *schedule, uint32_t rank) {
+    uint32_t lane = free_lane(schedule);
+    if (rank == 0) {
+        add(schedule, lane, (struct tug_descriptor){.kind = TUG_SIGNAL});
+        add(schedule, lane, (struct tug_descriptor){.kind = TUG_DRAIN, .position = 1});
+        add(schedule, lane, (struct tug_descriptor){.kind = TUG_COPY, .elements = 1000});
+        return;
+    }
+    add(schedule, lane, (struct tug_descriptor){.kind = TUG_AWAIT});
+    add(schedule, lane, (struct tug_descriptor){.kind = TUG_COPY, .elements = 4000});
+    add(schedule, lane, (struct tug_descriptor){.kind = TUG_AWAIT, .release = 1});
+}
+
+/* The word given by 1, seen at 2, taken by 3; copied by 8, let go by 9; then the lender goes on. */
+static void a_loan(void **state) {
+    (void)state;
+    struct by_hand job = {0};
+    assert_int_equal(run_by_hand(&job, 1, 3, loan_build), 0);
+    assert_us(job.result.seconds, 9 + 2);
+    assert_int_equal(job.result.last_rank, 0);
+}
+
 /* ---- what never ends ---- */
 
 static void no_sender_build(struct tug_schedule *schedule, uint32_t rank) {
@@ -562,13 +584,21 @@ static void million_ranks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heap),          cmocka_unit_test(a_message),
-        cmocka_unit_test(local_work),    cmocka_unit_test(a_channel),
-        cmocka_unit_test(stuck),         cmocka_unit_test(invalid),
-        cmocka_unit_test(engines),       cmocka_unit_test(torus_links),
-        cmocka_unit_test(tree_links),    cmocka_unit_test(agrees_with_prediction),
-        cmocka_unit_test(paper_machine), cmocka_unit_test(same_again),
-        cmocka_unit_test(million_ranks), cmocka_unit_test(other_collectives),
+        cmocka_unit_test(a_loan),
+        cmocka_unit_test(heap),
+        cmocka_unit_test(a_message),
+        cmocka_unit_test(local_work),
+        cmocka_unit_test(a_channel),
+        cmocka_unit_test(stuck),
+        cmocka_unit_test(invalid),
+        cmocka_unit_test(engines),
+        cmocka_unit_test(torus_links),
+        cmocka_unit_test(tree_links),
+        cmocka_unit_test(agrees_with_prediction),
+        cmocka_unit_test(paper_machine),
+        cmocka_unit_test(same_again),
+        cmocka_unit_test(million_ranks),
+        cmocka_unit_test(other_collectives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,254 @@
+#include "persistent/lent.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "persistent/arena.h"
+
+#define PAGE ((size_t)4096)
+#define VIEWS_KEPT 8
+
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ 22
+#endif
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- the lender's ---- */
+
+struct piece {
+    const unsigned char *base;
+    size_t bytes;
+    uint64_t place;
+};
+
+static struct {
+    int fd; /* 0: there is no file yet */
+    ino_t inode;
+    uint64_t end;
+    void *pieces; /* a tree */
+} file;
+
+/* Pieces do not overlap: what does is the same. */
+static int compare(const void *left, const void *right) {
+    const struct piece *a = left, *b = right;
+    if (a->base + a->bytes <= b->base)
+        return -1;
+    return a->base >= b->base + b->bytes;
+}
+
+static struct piece *find(const void *address) {
+    const struct piece key = {.base = address, .bytes = 1};
+    struct piece **found = tfind(&key, &file.pieces, compare);
+    return found != NULL ? *found : NULL;
+}
+
+/* The program may have closed our descriptor, and opened something else. */
+static bool file_is_open(void) {
+    struct stat status;
+    return file.fd > 0 && fstat(file.fd, &status) == 0 && status.st_ino == file.inode;
+}
+
+static bool file_open(void) {
+    struct stat status;
+    int fd = memfd_create("tugboat", MFD_CLOEXEC);
+    if (fd > 0 && fstat(fd, &status) == 0) {
+        file.fd = fd;
+        file.inode = status.st_ino;
+        return true;
+    }
+    if (fd >= 0)
+        close(fd);
+    return false;
+}
+
+/* A limit on the size of files would be a signal to the program. */
+static bool file_may_grow_to(uint64_t end) {
+    struct rlimit most;
+    return getrlimit(RLIMIT_FSIZE, &most) == 0 &&
+           (most.rlim_cur == RLIM_INFINITY || end <= most.rlim_cur);
+}
+
+static void *map_piece(struct piece *piece) {
+    if (!(file.fd > 0 ? file_is_open() : file_open()) ||
+        !file_may_grow_to(file.end + piece->bytes) ||
+        ftruncate(file.fd, (off_t)(file.end + piece->bytes)) != 0)
+        return NULL;
+    void *memory =
+        mmap(NULL, piece->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, (off_t)file.end);
+    if (memory == MAP_FAILED)
+        return NULL;
+    piece->base = memory;
+    piece->place = file.end;
+    if (tsearch(piece, &file.pieces, compare) == NULL) {
+        munmap(memory, piece->bytes);
+        return NULL;
+    }
+    file.end += piece->bytes;
+    return memory;
+}
+
+void *tug_lent_allocate(size_t bytes) {
+    struct piece *piece = malloc(sizeof(*piece));
+    if (piece == NULL || bytes > PTRDIFF_MAX - PAGE) {
+        free(piece);
+        return NULL;
+    }
+    piece->bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+    pthread_mutex_lock(&lock);
+    void *memory = map_piece(piece);
+    pthread_mutex_unlock(&lock);
+    if (memory == NULL)
+        free(piece);
+    return memory;
+}
+
+bool tug_lent_free(void *memory) {
+    pthread_mutex_lock(&lock);
+    struct piece *piece = find(memory);
+    bool ours = piece != NULL && piece->base == memory;
+    if (ours)
+        tdelete(piece, &file.pieces, compare);
+    pthread_mutex_unlock(&lock);
+    if (!ours)
+        return false;
+    madvise(memory, piece->bytes, MADV_REMOVE); /* whoever else still has it mapped */
+    munmap(memory, piece->bytes);
+    free(piece);
+    return true;
+}
+
+struct tug_offer tug_lent_offer(const void *buffer, size_t bytes) {
+    struct tug_offer offer = {0};
+    pthread_mutex_lock(&lock);
+    const struct piece *piece = find(buffer);
+    if (piece != NULL && file_is_open()) {
+        offer = (struct tug_offer){
+            .name = file.inode,
+            .lender = (uint64_t)getpid() << 32 | (uint32_t)file.fd,
+            .place = piece->place,
+            .bytes = piece->bytes,
+            .distance = (uint64_t)((const unsigned char *)buffer - piece->base),
+        };
+    }
+    pthread_mutex_unlock(&lock);
+    if (offer.name == 0)
+        return tug_block_offer(buffer, bytes);
+    return bytes <= offer.bytes - offer.distance ? offer : (struct tug_offer){0};
+}
+
+/* ---- the others' ---- */
+
+struct view {
+    struct view *next;
+    struct tug_offer of;
+    unsigned char *base;
+    unsigned users;
+};
+
+static struct view *views; /* the one used last first */
+
+/* In /proc of another process space is somebody else under that number: it is the file only if its
+ * inode says so; and looking must not hang. */
+static int open_file(const struct tug_offer *offer) {
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof(path), "/proc/%u/fd/%u", (unsigned)(offer->lender >> 32),
+             (unsigned)offer->lender);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_ino == offer->name &&
+        (uint64_t)status.st_size >= offer->place + offer->bytes)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static struct view *make_view(const struct tug_offer *offer) {
+    struct view *view = malloc(sizeof(*view));
+    int fd = view != NULL ? open_file(offer) : -1;
+    void *base = MAP_FAILED;
+    if (fd >= 0) {
+        base = mmap(NULL, offer->bytes, PROT_READ, MAP_SHARED, fd, (off_t)offer->place);
+        close(fd);
+    }
+    if (base == MAP_FAILED) {
+        free(view);
+        return NULL;
+    }
+    *view = (struct view){.of = *offer, .base = base};
+    return view;
+}
+
+/* Takes the view out of the list, or returns NULL. */
+static struct view *take_view(const struct tug_offer *offer) {
+    for (struct view **at = &views; *at != NULL; at = &(*at)->next) {
+        struct view *view = *at;
+        if (view->of.name != offer->name || view->of.place != offer->place)
+            continue;
+        *at = view->next;
+        return view;
+    }
+    return NULL;
+}
+
+static void put_view(struct view *view) {
+    view->next = views;
+    views = view;
+}
+
+/* Of those that nobody wants only the newest stay. */
+static void drop_views(void) {
+    unsigned unwanted = 0;
+    for (struct view **at = &views; *at != NULL;) {
+        struct view *view = *at;
+        unwanted += view->users == 0;
+        if (view->users > 0 || unwanted <= VIEWS_KEPT) {
+            at = &view->next;
+            continue;
+        }
+        *at = view->next;
+        munmap(view->base, view->of.bytes);
+        free(view);
+    }
+}
+
+unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes) {
+    if (offer->lender == 0)
+        return tug_block_open(offer);
+    pthread_mutex_lock(&lock);
+    struct view *view = take_view(offer);
+    if (view == NULL)
+        view = make_view(offer);
+    if (view != NULL) {
+        view->users++;
+        put_view(view);
+    }
+    pthread_mutex_unlock(&lock);
+    if (view == NULL)
+        return NULL;
+    /* the first run should not be the one that finds the pages */
+    uint64_t within = offer->distance % PAGE;
+    madvise(view->base + offer->distance - within, bytes + within, MADV_POPULATE_READ);
+    return view->base + offer->distance;
+}
+
+void tug_lent_close(const struct tug_offer *offer) {
+    if (offer->lender == 0)
+        return;
+    pthread_mutex_lock(&lock);
+    struct view *view = take_view(offer);
+    view->users--;
+    put_view(view);
+    drop_views();
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,48 @@
+/* Lent memory: memory of a rank that other ranks of its node can read where it lies.
+ *
+ * What MPI_Alloc_mem gives from TUG_LENT_LEAST on are pieces of one nameless file in memory, the
+ * lender's; who is told where a piece is opens the file through /proc/PID/fd and maps the piece,
+ * for reading. Nothing has a name that could outlive the processes. No place in the file is used
+ * twice, so a view of what has been given back shows zeros, never another's data. Blocks of windows
+ * (arena.h) are mapped by all ranks of their team already and go by their names.
+ *
+ *     file: | piece | (given back: a hole) | piece | ... never used
+ *
+ * Views are shared by those who want the same piece; a few that nobody wants are kept, for requests
+ * made again and again on the same buffer.
+ *
+ * Any thread.
+ */
+#ifndef TUG_PERSISTENT_LENT_H
+#define TUG_PERSISTENT_LENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TUG_LENT_LEAST ((size_t)65536) /* less is not worth pages of its own */
+
+/* Where a buffer is, as others are told. All zeros: not lent. */
+struct tug_offer {
+    uint64_t name;     /* of the file (its inode) or of the block */
+    uint64_t lender;   /* process << 32 | descriptor of the file; 0: a block */
+    uint64_t place;    /* of the piece, in the file */
+    uint64_t bytes;    /* of the piece */
+    uint64_t distance; /* from the beginning of the piece or block to the buffer */
+};
+
+/* Zeroed memory, at a page; NULL where none of the kind can be had. */
+void *tug_lent_allocate(size_t bytes);
+
+/* False: not from there. */
+bool tug_lent_free(void *memory);
+
+/* All zeros unless all of the buffer is in one piece or block. */
+struct tug_offer tug_lent_offer(const void *buffer, size_t bytes);
+
+/* The offered buffer of another process, of so many bytes, as mapped here: only to be read, until
+ * tug_lent_close(). NULL if it cannot be opened. */
+unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes);
+void tug_lent_close(const struct tug_offer *offer);
+
+#endif

@@ -1,0 +1,46 @@
+/* A lookout: where a thread sleeps until the host MPI's sockets have news, or it is rung.
+ *
+ * A host that reaches its peers through sockets waits for them with epoll sets of its own, and an
+ * epoll set can be watched by another. The lookout's set holds those of this process that have
+ * connected internet sockets in them, edge-triggered, and an eventfd as its bell. It never reads
+ * from a socket nor touches the host's sets: it learns that something has come, and whoever then
+ * polls the host takes it. Sockets that the host opens later are in its sets by themselves.
+ *
+ * A hint, no more: hosts also bring news without sockets (shared memory, devices), and the program
+ * may have sets of its own. Who sleeps here still looks now and then, and sleeps blindly when what
+ * it is woken for is never there for it.
+ *
+ * Threads: open, scan and close by one thread at a time; sleep by one thread at a time; ring by
+ * any.
+ */
+#ifndef TUG_ENGINE_LOOKOUT_H
+#define TUG_ENGINE_LOOKOUT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tug_lookout {
+    int set;           /* our epoll set */
+    int bell;          /* eventfd */
+    _Atomic bool sees; /* there is something to watch */
+};
+
+/* Until it is open it sees nothing, and it is not open if the kernel cannot. */
+#define TUG_LOOKOUT_SHUT                                                                           \
+    { .set = -1, .bell = -1 }
+
+void tug_lookout_open(struct tug_lookout *lookout);
+void tug_lookout_close(struct tug_lookout *lookout);
+
+/* Looks through this process's descriptors for epoll sets with connected sockets and watches those
+ * that are new. Tens of microseconds. */
+void tug_lookout_scan(struct tug_lookout *lookout);
+
+/* Sleeps until there are news, the bell has been rung, or limit_ns (< 0: none) is over. True: news
+ * have come since the last sleep. */
+bool tug_lookout_sleep(struct tug_lookout *lookout, int64_t limit_ns);
+
+void tug_lookout_ring(struct tug_lookout *lookout);
+
+#endif

@@ -1,0 +1,240 @@
+/* Relocatable global arrays: creation and end, on the program's thread. */
+#include "gas/array.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/host.h"
+#include "host/polite.h"
+
+#define PLACES 4096 /* of others' pages, unless params say otherwise */
+#define SPARE_SLOTS 64
+
+/* ---- first places ---- */
+
+uint64_t tug_array_first_page(size_t npages, uint32_t nranks, uint32_t rank) {
+    const size_t share = npages / nranks, rest = npages % nranks;
+    return rank * share + (rank < rest ? rank : rest);
+}
+
+static uint32_t block_owner(size_t npages, uint32_t nranks, uint64_t page) {
+    const size_t share = npages / nranks, rest = npages % nranks;
+    if (page < rest * (share + 1))
+        return (uint32_t)(page / (share + 1));
+    return (uint32_t)(rest + (page - rest * (share + 1)) / share);
+}
+
+struct tug_place tug_array_first_place(const struct tug_array *array, enum tug_placement placement,
+                                       uint64_t page) {
+    if (placement == TUG_PLACE_CYCLIC)
+        return (struct tug_place){.owner = (uint32_t)(page % array->nranks),
+                                  .slot = (uint32_t)(page / array->nranks)};
+    const uint32_t owner = block_owner(array->npages, array->nranks, page);
+    return (struct tug_place){
+        .owner = owner,
+        .slot = (uint32_t)(page - tug_array_first_page(array->npages, array->nranks, owner))};
+}
+
+/* This process's pages, open for puts; the slots that are left. */
+static void place_own_pages(struct tug_array *array, enum tug_placement placement) {
+    const bool cyclic = placement == TUG_PLACE_CYCLIC;
+    uint64_t page =
+        cyclic ? array->rank : tug_array_first_page(array->npages, array->nranks, array->rank);
+    const uint64_t end = cyclic
+                             ? array->npages
+                             : tug_array_first_page(array->npages, array->nranks, array->rank + 1);
+    size_t taken = 0;
+    for (; page < end; page += cyclic ? array->nranks : 1, taken++) {
+        const struct tug_place place = tug_array_first_place(array, placement, page);
+        struct tug_page *entry = tug_pages_take(&array->pages, page);
+        tug_pages_set(&array->pages, entry, &place, tug_array_address(array, &place));
+        tug_page_open(entry);
+    }
+    for (size_t slot = array->nslots; slot > taken; slot--)
+        array->free_slots[array->nfree++] = (uint32_t)(slot - 1);
+}
+
+/* ---- creation ---- */
+
+static bool valid(const struct tug_array_params *params) {
+    const size_t page = params->page_bytes;
+    return params->size_in_bytes > 0 && params->size_in_bytes < PTRDIFF_MAX && page >= 64 &&
+           page <= (size_t)1 << 30 && (page & (page - 1)) == 0 &&
+           (params->placement == TUG_PLACE_BLOCK || params->placement == TUG_PLACE_CYCLIC);
+}
+
+/* The same on all processes, and valid? Collective. */
+static bool agree_on(struct tug_array *array, const struct tug_array_params *params, bool usable) {
+    uint64_t mine[6] = {0}, first[6];
+    if (usable && valid(params))
+        memcpy(mine,
+               (uint64_t[6]){params->size_in_bytes, params->page_bytes, params->placement,
+                             params->pages_most, params->places, params->copies_most},
+               sizeof(mine));
+    memcpy(first, mine, sizeof(mine));
+    MPI_Comm comm = array->context->fabric.comm;
+    bool same = TUG_POLITE(Ibcast, first, 6, MPI_UINT64_T, 0, comm) == MPI_SUCCESS &&
+                mine[0] != 0 && memcmp(first, mine, sizeof(mine)) == 0;
+    return tug_all_agree(comm, same);
+}
+
+/* What follows from the parameters. False: they do not fit together. */
+static bool measure(struct tug_array *array, const struct tug_array_params *params) {
+    const struct tug_fabric *fabric = &array->context->fabric;
+    array->rank = fabric->rank;
+    array->nranks = fabric->nranks;
+    array->cpu_atomics = tug_context_cpu_atomics(array->context);
+    array->bytes = params->size_in_bytes;
+    array->page_bytes = params->page_bytes;
+    array->page_shift = (unsigned)__builtin_ctzll(params->page_bytes);
+    array->npages = ((params->size_in_bytes - 1) >> array->page_shift) + 1;
+    const size_t share = (array->npages - 1) / array->nranks + 1;
+    size_t most = params->pages_most != 0 ? params->pages_most : 2 * share + SPARE_SLOTS;
+    array->nslots = most < array->npages ? most : array->npages;
+    return array->nslots >= share && array->nslots < UINT32_MAX;
+}
+
+static int make_tables(struct tug_array *array, const struct tug_array_params *params) {
+    array->keys = calloc(array->nranks, sizeof(*array->keys));
+    array->mapped = calloc(array->nranks, sizeof(*array->mapped));
+    array->free_slots = calloc(array->nslots, sizeof(*array->free_slots));
+    array->orders = calloc(TUG_ARRAY_ORDERS, sizeof(*array->orders));
+    if (array->keys == NULL || array->mapped == NULL || array->free_slots == NULL ||
+        array->orders == NULL)
+        return TUG_ERR_NO_MEMORY;
+    size_t foreign = params->places != 0 ? params->places : PLACES;
+    if (foreign > array->npages)
+        foreign = array->npages;
+    int status = tug_tags_init(&array->tags, TUG_ARRAY_ORDERS);
+    if (status == 0)
+        status = tug_pages_init(&array->pages, foreign, array->nslots, array->rank);
+    if (status == 0)
+        status = tug_home_open(array, params->placement);
+    if (status == 0 && params->copies_most > 0)
+        status = tug_copies_open(array, params->copies_most);
+    return status;
+}
+
+/* The pools, their keys, and where they are mapped. Collective. */
+static int make_pools(struct tug_array *array) {
+    tug_context *context = array->context;
+    struct tug_key mine;
+    size_t bytes;
+    if (__builtin_mul_overflow(array->nslots, array->page_bytes, &bytes))
+        return TUG_ERR_NO_MEMORY;
+    int status = tug_mem_allocate(context, bytes, &array->pool);
+    if (status != 0)
+        return status;
+    tug_mem_key(array->pool, &mine);
+    if (TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, array->keys, sizeof(mine), MPI_BYTE,
+                   context->fabric.comm) != MPI_SUCCESS)
+        return TUG_ERR_MPI;
+    for (uint32_t i = 0; i < array->nranks; i++)
+        if (i == array->rank || (context->fabric.ways & TUG_WAY_MAPPED))
+            array->mapped[i] = tug_mem_map(context, &array->keys[i]);
+    return 0;
+}
+
+static void destroy(struct tug_array *array) {
+    if (array->context != NULL)
+        (void)tug_context_free(&array->context);
+    tug_copies_close(array);
+    tug_home_close(array);
+    tug_pages_fini(&array->pages);
+    tug_tags_fini(&array->tags);
+    free(array->orders);
+    free(array->free_slots);
+    free(array->mapped);
+    free(array->keys);
+    free(array);
+}
+
+static int build(struct tug_array *array, const struct tug_array_params *params, bool usable) {
+    if (!agree_on(array, params, usable))
+        return TUG_ERR_INVALID;
+    MPI_Comm comm = array->context->fabric.comm;
+    if (!tug_all_agree(comm, measure(array, params)))
+        return TUG_ERR_INVALID;
+    if (!tug_all_agree(comm, make_tables(array, params) == 0))
+        return TUG_ERR_NO_MEMORY;
+    return make_pools(array);
+}
+
+/* With the context, which MPI_Finalize may end. */
+static void close_errands(void *d) {
+    struct tug_array *array = d;
+    tug_errands_close(&array->errands);
+}
+
+int tug_array_create(MPI_Comm comm, const struct tug_array_params *params, tug_array **result) {
+    tug_context *context = NULL;
+    int status = tug_context_create(comm, TUG_DRIVE_ENGINE, &context);
+    if (status != 0)
+        return status;
+    struct tug_array *array = calloc(1, sizeof(*array));
+    if (!tug_all_agree(context->fabric.comm, array != NULL)) {
+        (void)tug_context_free(&context);
+        free(array);
+        return TUG_ERR_NO_MEMORY;
+    }
+    array->context = context;
+    status = build(array, params, params != NULL && result != NULL);
+    if (status != 0) {
+        destroy(array);
+        return status;
+    }
+    tug_order_register(array);
+    tug_home_register(array);
+    place_own_pages(array, params->placement);
+    tug_errands_open(&array->errands, context->fabric.bell, context->fabric.bell_shared);
+    context->at_end = close_errands;
+    context->at_end_d = array;
+    (void)tug_all_agree(context->fabric.comm, true); /* nobody calls one who is not listening */
+    *result = array;
+    return 0;
+}
+
+/* ---- the end ---- */
+
+static bool nothing_is_out(void *d) {
+    struct tug_array *array = d;
+    return atomic_load(&array->orders_out) == 0;
+}
+
+/* Do all agree? Serves the others meanwhile. */
+static bool agree_and_serve(struct tug_array *array, bool mine) {
+    int all = 0, value = mine, done = 0;
+    MPI_Request request;
+    if (tug_host.Iallreduce(&value, &all, 1, MPI_INT, MPI_MIN, array->context->fabric.comm,
+                            &request) != MPI_SUCCESS)
+        return false;
+    while (tug_host.Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done)
+        tug_progress(array->context);
+    return all != 0;
+}
+
+int tug_array_free(tug_array **handle) {
+    if (handle == NULL || *handle == NULL)
+        return TUG_ERR_INVALID;
+    struct tug_array *array = *handle;
+    tug_wait(array->context, nothing_is_out, array);
+    if (!agree_and_serve(array, atomic_load(&array->holds) == 0))
+        return TUG_ERR_STATE;
+    destroy(array);
+    *handle = NULL;
+    return 0;
+}
+
+/* ---- facts ---- */
+
+size_t tug_array_size(const tug_array *array) {
+    return array != NULL ? array->bytes : 0;
+}
+
+size_t tug_array_page_bytes(const tug_array *array) {
+    return array != NULL ? array->page_bytes : 0;
+}
+
+size_t tug_array_pages(const tug_array *array) {
+    return array != NULL ? array->npages : 0;
+}

@@ -1,0 +1,179 @@
+/* What the files of the relocatable global arrays share.
+ *
+ *   array.c    creation, end, facts
+ *   access.c   the public calls: what memory in reach allows is done by the caller, the rest is an
+ *              order
+ *   order.c    orders: what has to ask, wait or send, by the holder of the baton
+ *   home.c     the directory of the pages whose home is here, and their moves
+ *   pages.c    where pages are, as this process remembers it
+ *   errand.c   becoming the holder of the baton
+ *   copies.c   the read cache
+ *
+ * A page moves in five steps, led by its home; the messages are LLCL calls, so every step ends when
+ * all have answered:
+ *
+ *   own, move    asker -> home      queues behind earlier ones
+ *   stop         home -> all who know the place: no puts from now on; answered when those under
+ *                way are complete. Gets go on.
+ *   fetch        home -> new owner  reads the page into a slot of its own
+ *   change       home -> all who know the place: gets go to the new one; answered when those from
+ *                the old one are complete. Puts still ask the home, who answers when all have
+ *                changed: no put can be missed by a get that finds the old place.
+ *   free         home -> old owner  the slot may be used again: nobody reads there any more
+ *
+ * tests/model/relocation.pml checks this.
+ */
+#ifndef TUG_GAS_ARRAY_H
+#define TUG_GAS_ARRAY_H
+
+#include "engine/tags.h"
+#include "gas/errand.h"
+#include "gas/pages.h"
+#include "llcl/context.h"
+#include "tugboat/gas.h"
+
+#define TUG_ARRAY_ORDERS 256 /* a power of two: calls under way that ask, wait or send */
+#define TUG_LANES 8          /* pages of one call under way at once */
+
+/* ---- messages ---- */
+
+enum tug_gas_call {
+    TUG_CALL_ASK,
+    TUG_CALL_MOVE,
+    TUG_CALL_STOP,
+    TUG_CALL_FETCH,
+    TUG_CALL_CHANGE,
+    TUG_CALL_FREE,
+    TUG_CALL_KINDS
+};
+
+struct tug_question { /* ask, move: to the home */
+    uint64_t page;
+    uint32_t to;   /* move: the new owner */
+    uint32_t puts; /* ask: the answer must allow puts */
+};
+
+struct tug_reply {
+    struct tug_place place;
+    int32_t status;
+    uint32_t puts; /* allowed: nobody knows another place */
+};
+
+struct tug_message { /* stop, fetch, free: the place it leaves; change: the new one */
+    uint64_t page;
+    struct tug_place place;
+};
+
+struct tug_fetched {
+    int32_t status;
+    uint32_t slot;
+};
+
+/* ---- orders ---- */
+
+enum tug_order_kind {
+    TUG_ORDER_GET,
+    TUG_ORDER_PUT,
+    TUG_ORDER_FETCH,  /* fetch and op */
+    TUG_ORDER_MOVE,   /* to `to` */
+    TUG_ORDER_LOCATE, /* the place shall be known */
+    TUG_ORDER_HOLD,   /* ... and puts be allowed, if it is here */
+};
+
+struct tug_order;
+
+/* One page of an order at a time; holder only. */
+struct tug_lane {
+    struct tug_errand errand; /* there was no room */
+    struct tug_order *order;
+    struct tug_lane *next; /* in an entry's list of those who wait */
+    struct tug_page *entry;
+    uint64_t page;
+    struct tug_question question;
+    struct tug_reply reply;
+};
+
+struct tug_order {
+    struct tug_errand errand;
+    struct tug_array *array;
+    struct tug_callback on_complete;
+    enum tug_order_kind kind;
+    int status; /* the first thing that went wrong */
+    size_t index, bytes;
+    void *buffer;          /* GET: to; PUT: from; FETCH: the result, or NULL; others: the place */
+    uint64_t operand;      /* FETCH */
+    enum tug_atomic_op op; /* FETCH */
+    uint32_t to;           /* MOVE */
+    uint64_t next, end;    /* pages that no lane has taken */
+    unsigned lanes_out;
+    struct tug_lane lanes[TUG_LANES];
+};
+
+/* ---- the array ---- */
+
+struct tug_home;
+struct tug_copies;
+
+struct tug_array {
+    tug_context *context;
+    size_t bytes, page_bytes, npages;
+    unsigned page_shift;
+    uint32_t rank, nranks;
+    bool cpu_atomics;
+    struct tug_pages pages;
+
+    tug_registration *pool; /* slots of page_bytes each */
+    size_t nslots;
+    struct tug_key *keys;   /* [nranks] of the pools */
+    unsigned char **mapped; /* [nranks] the pools in this process, or NULL */
+    uint32_t *free_slots;   /* [nfree]; holder only */
+    size_t nfree;
+
+    struct tug_home *home;
+    struct tug_errands errands;
+    struct tug_tags tags; /* of orders */
+    struct tug_order *orders;
+    _Atomic uint32_t orders_out;
+    _Atomic uint32_t holds;
+    struct tug_copies *copies; /* NULL: none */
+};
+
+static inline uint32_t tug_array_home(const struct tug_array *array, uint64_t page) {
+    return (uint32_t)(page % array->nranks);
+}
+
+static inline unsigned char *tug_array_address(const struct tug_array *array,
+                                               const struct tug_place *place) {
+    unsigned char *pool = array->mapped[place->owner];
+    return pool != NULL ? pool + place->slot * array->page_bytes : NULL;
+}
+
+/* One process's slots, and the place of each page, at the beginning. */
+uint64_t tug_array_first_page(size_t npages, uint32_t nranks, uint32_t rank);
+struct tug_place tug_array_first_place(const struct tug_array *array, enum tug_placement placement,
+                                       uint64_t page);
+
+/* ---- order.c ---- */
+
+/* A free order, or NULL. Any thread. */
+struct tug_order *tug_order_take(struct tug_array *array);
+
+/* Fills in what is left, runs it, and calls on_complete once. Any thread. */
+void tug_order_start(struct tug_order *order);
+
+/* The requester's side of moves. */
+void tug_order_register(struct tug_array *array);
+
+/* ---- home.c ---- */
+
+/* 0 or TUG_ERR_NO_MEMORY. */
+int tug_home_open(struct tug_array *array, enum tug_placement placement);
+void tug_home_register(struct tug_array *array);
+void tug_home_close(struct tug_array *array);
+
+/* ---- copies.c ---- */
+
+int tug_copies_open(struct tug_array *array, size_t copies);
+void tug_copies_close(struct tug_array *array);
+
+#endif

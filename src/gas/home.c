@@ -1,0 +1,320 @@
+/* The home: the directory of the pages p with p % nranks == rank, and their moves.
+ *
+ * A record says where a page is and who has been told (its list; the owner always knows). Moves of
+ * a page take place one after the other, in the order in which they came; questions that need puts
+ * allowed wait among them, so that everybody gets on however many want the page. Others are
+ * answered at once while the page is still where it was: who asks is on the list by then, and is
+ * told when it changes.
+ *
+ * Who forgets a page does not say so: it says that it does not know it when it is told of a change,
+ * and is taken off the list.
+ *
+ * Threading: the holder of the baton.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gas/array.h"
+
+struct record;
+
+/* A move, or a question that waits its turn. */
+struct turn {
+    struct tug_errand errand; /* there was no room */
+    struct turn *next;
+    struct tug_array *array;
+    struct record *record;
+    struct tug_caller caller;
+    struct tug_question question;
+    bool is_move;
+    /* a move that has begun */
+    struct tug_place old;
+    enum tug_gas_call step;
+    uint32_t cursor, out; /* told so far; not answered yet */
+    int status;
+    struct tug_message message; /* of stop, fetch and free: the old place; of change: the new */
+    struct tug_fetched fetched;
+    struct answer {
+        struct turn *turn;
+        uint32_t rank, absent;
+    } answers[]; /* [nranks] */
+};
+
+struct record {
+    struct tug_place place;
+    struct turn *move;         /* under way */
+    struct turn *first, *last; /* those that wait for it */
+};
+
+struct tug_home {
+    size_t nrecords, list_words;
+    struct record *records; /* of page p: p / nranks */
+    uint64_t *lists;        /* [nrecords][list_words] */
+};
+
+/* ---- records ---- */
+
+static struct record *record_of(struct tug_array *array, uint64_t page) {
+    return &array->home->records[page / array->nranks];
+}
+
+static uint64_t *list_of(struct tug_array *array, const struct record *record) {
+    return array->home->lists + (size_t)(record - array->home->records) * array->home->list_words;
+}
+
+static void enlist(struct tug_array *array, const struct record *record, uint32_t rank) {
+    list_of(array, record)[rank / 64] |= (uint64_t)1 << rank % 64;
+}
+
+static void strike(struct tug_array *array, const struct record *record, uint32_t rank) {
+    list_of(array, record)[rank / 64] &= ~((uint64_t)1 << rank % 64);
+}
+
+/* Must the process be told of the step? */
+static bool concerned(struct tug_array *array, const struct record *record, uint32_t rank) {
+    return rank == record->place.owner || (list_of(array, record)[rank / 64] >> rank % 64 & 1) != 0;
+}
+
+static void reply(struct tug_array *array, const struct record *record, struct tug_caller caller,
+                  int status, bool puts) {
+    const struct tug_reply what = {.place = record->place, .status = status, .puts = puts};
+    if (status == 0)
+        enlist(array, record, (uint32_t)caller.process);
+    tug_answer(array->context, caller, &what, sizeof(what));
+}
+
+/* ---- turns ---- */
+
+/* Brings the page to the process, unless it is there. False: it is, and the turn is over. */
+static bool begin(struct turn *turn);
+
+/* The page is where it is now: the next in turn. */
+static void end_move(struct record *record) {
+    struct turn *turn = record->move;
+    record->move = NULL;
+    reply(turn->array, record, turn->caller, turn->status, true);
+    while (record->move == NULL && (turn = record->first) != NULL) {
+        record->first = turn->next;
+        if (turn->is_move && begin(turn))
+            return;
+        reply(turn->array, record, turn->caller, 0, true);
+        free(turn);
+    }
+}
+
+/* ---- the steps of a move ---- */
+
+static void all_have_answered(struct turn *turn);
+static void take_step(struct tug_errand *errand);
+
+static void answered(void *d, int status) {
+    struct answer *answer = d;
+    struct turn *turn = answer->turn;
+    if (status != 0 && turn->status == 0 && turn->step == TUG_CALL_STOP)
+        turn->status = status; /* who is lost cannot be told of a change, and needs not */
+    if (answer->absent && turn->step == TUG_CALL_CHANGE)
+        strike(turn->array, turn->record, answer->rank);
+    if (--turn->out == 0 && turn->cursor == turn->array->nranks)
+        all_have_answered(turn);
+}
+
+static bool tell(struct turn *turn, uint32_t rank, void *reply_to, size_t reply_bytes,
+                 struct tug_callback on_complete) {
+    const struct tug_call_params call = {.dest_proc = (int)rank,
+                                         .handler = turn->step,
+                                         .payload = &turn->message,
+                                         .size_in_bytes = sizeof(turn->message),
+                                         .answer = reply_to,
+                                         .answer_in_bytes = reply_bytes,
+                                         .on_complete = on_complete};
+    return tug_try_call_async(turn->array->context, &call);
+}
+
+/* Stop, change: to all whom it concerns. False: there is no room for the next one. */
+static bool tell_all(struct turn *turn) {
+    struct tug_array *array = turn->array;
+    for (; turn->cursor < array->nranks; turn->cursor++) {
+        struct answer *answer = &turn->answers[turn->cursor];
+        if (!concerned(array, turn->record, turn->cursor))
+            continue;
+        *answer = (struct answer){turn, turn->cursor, 0};
+        if (!tell(turn, turn->cursor, &answer->absent, sizeof(answer->absent),
+                  (struct tug_callback){answered, answer}))
+            return false;
+        turn->out++;
+    }
+    return true; /* the owner is concerned: its answer ends the step */
+}
+
+static void step_to(struct turn *turn, enum tug_gas_call step, const struct tug_place *place) {
+    turn->step = step;
+    turn->message.place = *place;
+    turn->cursor = turn->out = 0;
+    take_step(&turn->errand);
+}
+
+static void give_up(struct turn *turn) {
+    turn->record->place.generation++; /* puts were stopped in the one before */
+    end_move(turn->record);
+    free(turn);
+}
+
+static void fetched(void *d, int status) {
+    struct turn *turn = d;
+    struct record *record = turn->record;
+    turn->status = status != 0 ? status : turn->fetched.status;
+    if (turn->status != 0) {
+        give_up(turn);
+        return;
+    }
+    enlist(turn->array, record, turn->old.owner); /* it has known the page as its owner so far */
+    record->place = (struct tug_place){.generation = turn->old.generation + 1,
+                                       .owner = turn->question.to,
+                                       .slot = turn->fetched.slot};
+    step_to(turn, TUG_CALL_CHANGE, &record->place);
+}
+
+static void freed(void *d, int status) {
+    (void)status;
+    free(d);
+}
+
+static void all_have_answered(struct turn *turn) {
+    if (turn->status != 0)
+        give_up(turn);
+    else if (turn->step == TUG_CALL_STOP)
+        step_to(turn, TUG_CALL_FETCH, &turn->old);
+    else
+        step_to(turn, TUG_CALL_FREE, &turn->old);
+}
+
+static void take_step(struct tug_errand *errand) {
+    struct turn *turn = (struct turn *)errand;
+    bool taken;
+    switch (turn->step) {
+    case TUG_CALL_FETCH:
+        taken = tell(turn, turn->question.to, &turn->fetched, sizeof(turn->fetched),
+                     (struct tug_callback){fetched, turn});
+        break;
+    case TUG_CALL_FREE: /* arrives before any page that the next move brings there */
+        taken = tell(turn, turn->old.owner, &turn->answers[0].absent, sizeof(uint32_t),
+                     (struct tug_callback){freed, turn});
+        if (taken)
+            end_move(turn->record);
+        break;
+    default:
+        taken = tell_all(turn);
+    }
+    if (!taken)
+        tug_errands_retry(&turn->array->errands, errand);
+}
+
+static bool begin(struct turn *turn) {
+    struct record *record = turn->record;
+    if (record->place.owner == turn->question.to)
+        return false;
+    record->move = turn;
+    turn->old = record->place;
+    step_to(turn, TUG_CALL_STOP, &turn->old);
+    return true;
+}
+
+/* ---- what others ask ---- */
+
+static struct turn *take_turn(struct tug_array *array, struct tug_caller caller,
+                              const struct tug_question *question, bool is_move) {
+    size_t nanswers = is_move ? array->nranks : 0;
+    struct turn *turn = calloc(1, sizeof(*turn) + nanswers * sizeof(struct answer));
+    if (turn == NULL)
+        return NULL;
+    turn->errand.run = take_step;
+    turn->array = array;
+    turn->record = record_of(array, question->page);
+    turn->caller = caller;
+    turn->question = *question;
+    turn->is_move = is_move;
+    turn->message.page = question->page;
+    return turn;
+}
+
+static void line_up(struct turn *turn) {
+    struct record *record = turn->record;
+    if (record->first == NULL)
+        record->first = turn;
+    else
+        record->last->next = turn;
+    record->last = turn;
+}
+
+static void on_ask(tug_context *context, struct tug_caller caller, const void *payload,
+                   size_t bytes, void *d) {
+    struct tug_array *array = d;
+    struct tug_question question;
+    (void)context, (void)bytes;
+    memcpy(&question, payload, sizeof(question));
+    struct record *record = record_of(array, question.page);
+    const struct turn *move = record->move;
+    if (move == NULL) {
+        reply(array, record, caller, 0, true);
+    } else if (!question.puts && (move->step == TUG_CALL_STOP || move->step == TUG_CALL_FETCH)) {
+        reply(array, record, caller, 0, false);
+    } else {
+        struct turn *turn = take_turn(array, caller, &question, false);
+        if (turn != NULL)
+            line_up(turn);
+        else
+            reply(array, record, caller, TUG_ERR_NO_MEMORY, false);
+    }
+}
+
+static void on_move(tug_context *context, struct tug_caller caller, const void *payload,
+                    size_t bytes, void *d) {
+    struct tug_array *array = d;
+    struct tug_question question;
+    (void)context, (void)bytes;
+    memcpy(&question, payload, sizeof(question));
+    struct record *record = record_of(array, question.page);
+    struct turn *turn = take_turn(array, caller, &question, true);
+    if (turn == NULL) {
+        reply(array, record, caller, TUG_ERR_NO_MEMORY, false);
+    } else if (record->move != NULL) {
+        line_up(turn);
+    } else if (!begin(turn)) {
+        reply(array, record, caller, 0, true);
+        free(turn);
+    }
+}
+
+/* ---- beginning and end ---- */
+
+int tug_home_open(struct tug_array *array, enum tug_placement placement) {
+    struct tug_home *home = calloc(1, sizeof(*home));
+    if (home == NULL)
+        return TUG_ERR_NO_MEMORY;
+    array->home = home;
+    if (array->npages > array->rank)
+        home->nrecords = (array->npages - array->rank - 1) / array->nranks + 1;
+    home->list_words = (array->nranks + 63) / 64;
+    home->records = calloc(home->nrecords + 1, sizeof(*home->records));
+    home->lists = calloc(home->nrecords + 1, home->list_words * sizeof(*home->lists));
+    if (home->records == NULL || home->lists == NULL)
+        return TUG_ERR_NO_MEMORY;
+    for (size_t i = 0; i < home->nrecords; i++)
+        home->records[i].place =
+            tug_array_first_place(array, placement, i * array->nranks + array->rank);
+    return 0;
+}
+
+void tug_home_register(struct tug_array *array) {
+    (void)tug_call_register(array->context, TUG_CALL_ASK, on_ask, array);
+    (void)tug_call_register(array->context, TUG_CALL_MOVE, on_move, array);
+}
+
+void tug_home_close(struct tug_array *array) {
+    struct tug_home *home = array->home;
+    if (home == NULL)
+        return;
+    free(home->records);
+    free(home->lists);
+    free(home);
+}

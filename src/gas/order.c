@@ -1,0 +1,478 @@
+/* Orders: gets, puts and moves that have to ask, wait or send.
+ *
+ * An order takes its pages one after the other on up to TUG_LANES lanes. A lane finds the entry of
+ * its page, and does what it is for, or asks the page's home, or waits in the entry for who has
+ * asked already; whatever happens to the entry sets it going again.
+ *
+ * Also here: what this process does when others' pages, or its own, move: stop, fetch, change,
+ * free.
+ *
+ * Threading: all but take and start by the holder of the baton.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gas/array.h"
+#include "transport/atomic.h"
+
+static void run_lane(struct tug_lane *lane);
+
+/* ---- beginning and end ---- */
+
+struct tug_order *tug_order_take(struct tug_array *array) {
+    uint32_t tag;
+    if (!tug_tags_take(&array->tags, &tag))
+        return NULL;
+    atomic_fetch_add_explicit(&array->orders_out, 1, memory_order_relaxed);
+    struct tug_order *order = &array->orders[tag];
+    order->array = array;
+    order->status = 0;
+    return order;
+}
+
+static void end_order(struct tug_order *order) {
+    struct tug_array *array = order->array;
+    struct tug_callback callback = order->on_complete;
+    int status = order->status;
+    tug_tags_give(&array->tags, (uint32_t)(order - array->orders));
+    if (callback.f != NULL)
+        callback.f(callback.d, status);
+    /* seq_cst: tug_array_free() waits for it */
+    atomic_fetch_sub(&array->orders_out, 1);
+}
+
+/* The lane's page is done. True: it has another one. */
+static bool next_page(struct tug_lane *lane, int status) {
+    struct tug_order *order = lane->order;
+    if (status != 0 && order->status == 0)
+        order->status = status;
+    if (order->status == 0 && order->next < order->end) {
+        lane->page = order->next++;
+        return true;
+    }
+    if (--order->lanes_out == 0)
+        end_order(order);
+    return false;
+}
+
+static void go_on(struct tug_lane *lane, int status) {
+    if (next_page(lane, status))
+        run_lane(lane);
+}
+
+static void run_again(struct tug_errand *errand) {
+    run_lane((struct tug_lane *)((char *)errand - offsetof(struct tug_lane, errand)));
+}
+
+static void retry(struct tug_lane *lane) {
+    lane->errand.run = run_again;
+    tug_errands_retry(&lane->order->array->errands, &lane->errand);
+}
+
+static void run_order(struct tug_errand *errand) {
+    struct tug_order *order =
+        (struct tug_order *)((char *)errand - offsetof(struct tug_order, errand));
+    uint64_t pages = order->end - order->next;
+    unsigned lanes = pages < TUG_LANES ? (unsigned)pages : TUG_LANES;
+    order->lanes_out = lanes;
+    for (unsigned i = 0; i < lanes; i++)
+        order->lanes[i] = (struct tug_lane){.order = order, .page = order->next++};
+    for (unsigned i = 0; i < lanes; i++) /* the last to end gives the order back */
+        run_lane(&order->lanes[i]);
+}
+
+void tug_order_start(struct tug_order *order) {
+    struct tug_array *array = order->array;
+    order->next = order->index >> array->page_shift;
+    order->end = ((order->index + order->bytes - 1) >> array->page_shift) + 1;
+    order->errand.run = run_order;
+    tug_errands_post(&array->errands, &order->errand);
+}
+
+/* ---- waiting ---- */
+
+static bool wait_on(struct tug_page *entry, struct tug_lane *lane) {
+    lane->next = NULL;
+    if (entry->first == NULL)
+        entry->first = lane;
+    else
+        entry->last->next = lane;
+    entry->last = lane;
+    return false;
+}
+
+/* Sets all going that wait. */
+static void wake(struct tug_page *entry) {
+    struct tug_lane *lane = entry->first;
+    entry->first = entry->last = NULL;
+    while (lane != NULL) {
+        struct tug_lane *next = lane->next;
+        run_lane(lane);
+        lane = next;
+    }
+}
+
+/* ---- asking the home ---- */
+
+static void set_place(struct tug_page *entry, const struct tug_place *place) {
+    tug_pages_set(&entry->array->pages, entry, place, tug_array_address(entry->array, place));
+}
+
+/* What the home says counts unless this process has been told something newer since. */
+static void apply(struct tug_page *entry, const struct tug_reply *reply) {
+    const struct tug_place *place = &reply->place;
+    if (entry->changing || (tug_page_known(entry) && place->generation < entry->place.generation))
+        return;
+    if (!tug_page_known(entry) || place->generation > entry->place.generation)
+        set_place(entry, place);
+    if (reply->puts && place->generation >= entry->puts_from)
+        tug_page_open(entry);
+}
+
+static void replied(void *d, int status) {
+    struct tug_lane *lane = d;
+    struct tug_page *entry = lane->entry;
+    const bool moved = lane->question.to != TUG_NO_OWNER;
+    entry->asking = false;
+    if (status == 0)
+        status = lane->reply.status;
+    if (status == 0)
+        apply(entry, &lane->reply);
+    if (status != 0 || moved)
+        go_on(lane, status);
+    else
+        run_lane(lane);
+    wake(entry);
+}
+
+static bool ask(struct tug_page *entry, struct tug_lane *lane, enum tug_gas_call what, bool puts) {
+    struct tug_array *array = entry->array;
+    if (entry->asking)
+        return wait_on(entry, lane);
+    lane->question =
+        (struct tug_question){.page = lane->page,
+                              .to = what == TUG_CALL_MOVE ? lane->order->to : TUG_NO_OWNER,
+                              .puts = puts};
+    const struct tug_call_params call = {.dest_proc = (int)tug_array_home(array, lane->page),
+                                         .handler = what,
+                                         .payload = &lane->question,
+                                         .size_in_bytes = sizeof(lane->question),
+                                         .answer = &lane->reply,
+                                         .answer_in_bytes = sizeof(lane->reply),
+                                         .on_complete = {replied, lane}};
+    entry->asking = true;
+    if (!tug_try_call_async(array->context, &call)) {
+        entry->asking = false;
+        retry(lane);
+    }
+    return false;
+}
+
+/* ---- doing it: true if the page is done, false if something or somebody else goes on ---- */
+
+/* Which bytes of the page, and where they come from or go to. */
+struct part {
+    size_t offset, bytes; /* in the page */
+    unsigned char *local;
+};
+
+static struct part part_of(const struct tug_lane *lane) {
+    const struct tug_order *order = lane->order;
+    const size_t start = (size_t)lane->page << order->array->page_shift;
+    const size_t end = start + order->array->page_bytes, upto = order->index + order->bytes;
+    const size_t from = order->index > start ? order->index : start;
+    return (struct part){
+        from - start, (upto < end ? upto : end) - from,
+        order->buffer != NULL ? (unsigned char *)order->buffer + (from - order->index) : NULL};
+}
+
+static struct tug_remote_address remote(const struct tug_page *entry, size_t offset) {
+    const struct tug_array *array = entry->array;
+    return (struct tug_remote_address){&array->keys[entry->place.owner],
+                                       entry->place.slot * array->page_bytes + offset};
+}
+
+static struct tug_local_address local(const struct tug_array *array, const void *address) {
+    return (struct tug_local_address){tug_context_everything(array->context), (uintptr_t)address};
+}
+
+static void finish_change(struct tug_page *entry, const struct tug_place *place);
+
+static void end_get(struct tug_page *entry) {
+    if (--entry->gets == 0 && entry->changing) {
+        const struct tug_place next = entry->next;
+        const struct tug_caller caller = entry->caller;
+        finish_change(entry, &next);
+        tug_answer(entry->array->context, caller, &(uint32_t){0}, sizeof(uint32_t));
+    }
+}
+
+static void got(void *d, int status) {
+    struct tug_lane *lane = d;
+    struct tug_page *entry = lane->entry;
+    go_on(lane, status);
+    end_get(entry);
+}
+
+static bool do_get(struct tug_page *entry, struct tug_lane *lane) {
+    struct tug_array *array = entry->array;
+    const struct part part = part_of(lane);
+    if (!tug_page_known(entry))
+        return ask(entry, lane, TUG_CALL_ASK, false);
+    const unsigned char *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
+    if (address != NULL) {
+        memcpy(part.local, address + part.offset, part.bytes);
+        return true;
+    }
+    const struct tug_read_params read = {.src_proc = (int)entry->place.owner,
+                                         .src_raddr = remote(entry, part.offset),
+                                         .dest_laddr = local(array, part.local),
+                                         .size_in_bytes = part.bytes,
+                                         .on_complete = {got, lane}};
+    entry->gets++;
+    if (!tug_try_read_async(array->context, &read)) {
+        entry->gets--;
+        retry(lane);
+    }
+    return false;
+}
+
+static void done_put(void *d, int status) {
+    struct tug_lane *lane = d;
+    struct tug_page *entry = lane->entry;
+    tug_page_leave(entry);
+    go_on(lane, status);
+}
+
+static bool try_put(struct tug_page *entry, struct tug_lane *lane, const struct part *part) {
+    const struct tug_write_params write = {.dest_proc = (int)entry->place.owner,
+                                           .dest_raddr = remote(entry, part->offset),
+                                           .src_laddr = local(entry->array, part->local),
+                                           .size_in_bytes = part->bytes,
+                                           .on_complete = {done_put, lane}};
+    return tug_try_write_async(entry->array->context, &write);
+}
+
+static bool try_fetch(struct tug_page *entry, struct tug_lane *lane, const struct part *part) {
+    struct tug_fetch_and_op_params fetch = {.dest_proc = (int)entry->place.owner,
+                                            .dest_raddr = remote(entry, part->offset),
+                                            .size_in_bytes = part->bytes,
+                                            .op = lane->order->op,
+                                            .operand = lane->order->operand,
+                                            .on_complete = {done_put, lane}};
+    if (part->local != NULL)
+        fetch.result_laddr = local(entry->array, part->local);
+    return tug_try_fetch_and_op_async(entry->array->context, &fetch);
+}
+
+static bool do_put(struct tug_page *entry, struct tug_lane *lane) {
+    const struct part part = part_of(lane);
+    if (!tug_page_known(entry) || !tug_page_enter(entry, lane->page))
+        return ask(entry, lane, TUG_CALL_ASK, true);
+    unsigned char *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
+    if (address != NULL && lane->order->kind == TUG_ORDER_PUT) {
+        memcpy(address + part.offset, part.local, part.bytes);
+        tug_page_leave(entry);
+        return true;
+    }
+    if (!(lane->order->kind == TUG_ORDER_PUT ? try_put : try_fetch)(entry, lane, &part)) {
+        tug_page_leave(entry);
+        retry(lane);
+    }
+    return false;
+}
+
+static bool do_move(struct tug_page *entry, struct tug_lane *lane) {
+    if (!tug_page_known(entry))
+        return ask(entry, lane, TUG_CALL_ASK, false);
+    if (entry->place.owner == lane->order->to)
+        return true;
+    return ask(entry, lane, TUG_CALL_MOVE, false);
+}
+
+static bool do_locate(struct tug_page *entry, struct tug_lane *lane) {
+    const bool hold = lane->order->kind == TUG_ORDER_HOLD;
+    if (!tug_page_known(entry))
+        return ask(entry, lane, TUG_CALL_ASK, hold);
+    if (hold && entry->place.owner == entry->array->rank &&
+        (atomic_load_explicit(&entry->writers, memory_order_relaxed) & TUG_WRITERS_NO_PUTS))
+        return ask(entry, lane, TUG_CALL_ASK, true);
+    *(struct tug_place *)lane->order->buffer = entry->place;
+    return true;
+}
+
+static bool do_page(struct tug_lane *lane) {
+    struct tug_array *array = lane->order->array;
+    struct tug_page *entry = tug_pages_find(&array->pages, lane->page);
+    if (entry == NULL)
+        entry = tug_pages_take(&array->pages, lane->page);
+    if (entry == NULL) {
+        retry(lane);
+        return false;
+    }
+    lane->entry = entry;
+    tug_page_touch(entry);
+    if (entry->changing)
+        return wait_on(entry, lane);
+    switch (lane->order->kind) {
+    case TUG_ORDER_GET:
+        return do_get(entry, lane);
+    case TUG_ORDER_PUT:
+    case TUG_ORDER_FETCH:
+        return do_put(entry, lane);
+    case TUG_ORDER_MOVE:
+        return do_move(entry, lane);
+    default:
+        return do_locate(entry, lane);
+    }
+}
+
+static void run_lane(struct tug_lane *lane) {
+    while (do_page(lane) && next_page(lane, 0)) {
+    }
+}
+
+/* ---- pages that move ---- */
+
+static void answer(struct tug_array *array, struct tug_caller caller, uint32_t absent) {
+    tug_answer(array->context, caller, &absent, sizeof(absent));
+}
+
+/* Puts under way are complete, perhaps. */
+static void settle(struct tug_errand *errand) {
+    struct tug_page *entry =
+        (struct tug_page *)((char *)errand - offsetof(struct tug_page, errand));
+    atomic_store(&entry->told, false);
+    if (!entry->stopping || !tug_page_stop(entry))
+        return;
+    entry->stopping = false;
+    answer(entry->array, entry->caller, 0);
+}
+
+static void on_stop(tug_context *context, struct tug_caller caller, const void *payload,
+                    size_t bytes, void *d) {
+    struct tug_array *array = d;
+    struct tug_message message;
+    (void)context, (void)bytes;
+    memcpy(&message, payload, sizeof(message));
+    struct tug_page *entry = tug_pages_find(&array->pages, message.page);
+    if (entry != NULL) {
+        entry->puts_from = message.place.generation + 1;
+        entry->stopping = !tug_page_stop(entry);
+        entry->caller = caller;
+    }
+    if (entry == NULL || !entry->stopping)
+        answer(array, caller, 0);
+}
+
+static void finish_change(struct tug_page *entry, const struct tug_place *place) {
+    entry->changing = entry->coming = false;
+    if (entry->puts_from < place->generation)
+        entry->puts_from = place->generation;
+    set_place(entry, place);
+    wake(entry);
+}
+
+static void on_change(tug_context *context, struct tug_caller caller, const void *payload,
+                      size_t bytes, void *d) {
+    struct tug_array *array = d;
+    struct tug_message message;
+    (void)context, (void)bytes;
+    memcpy(&message, payload, sizeof(message));
+    struct tug_page *entry = tug_pages_find(&array->pages, message.page);
+    if (entry != NULL && entry->gets > 0) {
+        entry->changing = true;
+        entry->next = message.place;
+        entry->caller = caller;
+        return;
+    }
+    if (entry != NULL)
+        finish_change(entry, &message.place);
+    answer(array, caller, entry == NULL);
+}
+
+static void on_free(tug_context *context, struct tug_caller caller, const void *payload,
+                    size_t bytes, void *d) {
+    struct tug_array *array = d;
+    struct tug_message message;
+    (void)context, (void)bytes;
+    memcpy(&message, payload, sizeof(message));
+    array->free_slots[array->nfree++] = message.place.slot;
+    answer(array, caller, 0);
+}
+
+/* ---- fetching a page that comes ---- */
+
+struct fetch {
+    struct tug_errand errand;
+    struct tug_array *array;
+    struct tug_caller caller;
+    struct tug_message message;
+    struct tug_page *entry;
+    struct tug_fetched fetched;
+};
+
+static void fetched(void *d, int status) {
+    struct fetch *fetch = d;
+    struct tug_array *array = fetch->array;
+    fetch->fetched.status = status;
+    if (status != 0) {
+        fetch->entry->coming = false;
+        array->free_slots[array->nfree++] = fetch->fetched.slot;
+    }
+    tug_answer(array->context, fetch->caller, &fetch->fetched, sizeof(fetch->fetched));
+    free(fetch);
+}
+
+/* The new owner's entry is there before the page is, and stays. */
+static void run_fetch(struct tug_errand *errand) {
+    struct fetch *fetch = (struct fetch *)errand;
+    struct tug_array *array = fetch->array;
+    const struct tug_place *place = &fetch->message.place;
+    struct tug_page *entry = tug_pages_find(&array->pages, fetch->message.page);
+    if (entry == NULL)
+        entry = tug_pages_take(&array->pages, fetch->message.page);
+    if (entry == NULL) {
+        tug_errands_retry(&array->errands, errand);
+        return;
+    }
+    entry->coming = true;
+    fetch->entry = entry;
+    const struct tug_read_params read = {
+        .src_proc = (int)place->owner,
+        .src_raddr = {&array->keys[place->owner], place->slot * array->page_bytes},
+        .dest_laddr = {array->pool, fetch->fetched.slot * array->page_bytes},
+        .size_in_bytes = array->page_bytes,
+        .on_complete = {fetched, fetch}};
+    if (!tug_try_read_async(array->context, &read))
+        tug_errands_retry(&array->errands, errand);
+}
+
+static void on_fetch(tug_context *context, struct tug_caller caller, const void *payload,
+                     size_t bytes, void *d) {
+    struct tug_array *array = d;
+    struct fetch *fetch = array->nfree > 0 ? calloc(1, sizeof(*fetch)) : NULL;
+    (void)bytes;
+    if (fetch == NULL) {
+        const struct tug_fetched full = {.status = TUG_ERR_NO_MEMORY};
+        tug_answer(context, caller, &full, sizeof(full));
+        return;
+    }
+    fetch->errand.run = run_fetch;
+    fetch->array = array;
+    fetch->caller = caller;
+    memcpy(&fetch->message, payload, sizeof(fetch->message));
+    fetch->fetched.slot = array->free_slots[--array->nfree];
+    run_fetch(&fetch->errand);
+}
+
+void tug_order_register(struct tug_array *array) {
+    for (size_t i = 0; i < array->pages.nentries; i++) {
+        array->pages.entries[i].array = array;
+        array->pages.entries[i].errand.run = settle;
+    }
+    (void)tug_call_register(array->context, TUG_CALL_STOP, on_stop, array);
+    (void)tug_call_register(array->context, TUG_CALL_CHANGE, on_change, array);
+    (void)tug_call_register(array->context, TUG_CALL_FETCH, on_fetch, array);
+    (void)tug_call_register(array->context, TUG_CALL_FREE, on_free, array);
+}

@@ -1,0 +1,116 @@
+/*
+ * gas_moves: large pages move while they are put and got as a whole.
+ *
+ * Copies of a page take long enough here to meet the steps of a move. Every page has one thread
+ * that puts all of it, with a number that grows, and then says so in a word of another page. Other
+ * threads read the word first: the page that they get then has that number or higher ones in all
+ * its words, and none of another page. Pages go to ranks drawn at random, into the few slots there
+ * are, so that what is freed is used again at once. Arguments: milliseconds (1000), bytes of a page
+ * (65536).
+ */
+#include "check.h"
+#include <pthread.h>
+#include <tugboat/gas.h>
+
+#define GOOD(call)                                                                                 \
+    do {                                                                                           \
+        int good_rc = (call);                                                                      \
+        CHECK(good_rc == 0, "%s: %s", #call, tug_strerror(good_rc));                               \
+    } while (0)
+
+enum { PAGES_EACH = 2, MOST_PAGES = 16 };
+
+static tug_array *array;
+static size_t page_bytes, page_words, npages;
+static double end;
+static unsigned long long nputs, ngets, nmoves;
+
+static uint64_t word_of(size_t page, uint64_t number, size_t word) {
+    return number << 32 | (check_word(page, number, word) & UINT32_MAX);
+}
+
+static size_t done_index(size_t page) { /* in the page behind the others */
+    return npages * page_bytes + page * 8;
+}
+
+static void *put_pages(void *argument) {
+    uint64_t *words = malloc(page_bytes), *there = malloc(page_bytes), number = 0;
+    (void)argument;
+    while (MPI_Wtime() < end) {
+        number++;
+        for (size_t i = 0; i < PAGES_EACH; i++) {
+            size_t page = (size_t)check_rank * PAGES_EACH + i;
+            for (size_t k = 0; k < page_words; k++)
+                words[k] = word_of(page, number, k);
+            GOOD(tug_array_put(array, page * page_bytes, words, page_bytes));
+            GOOD(tug_array_put(array, done_index(page), &number, 8));
+            GOOD(tug_array_get(array, page * page_bytes, there, page_bytes));
+            CHECK(memcmp(words, there, page_bytes) == 0, "page %zu: put %llu is lost", page,
+                  (unsigned long long)number);
+            nputs++;
+        }
+    }
+    free(words);
+    free(there);
+    return NULL;
+}
+
+static void *get_pages(void *argument) {
+    uint64_t *words = malloc(page_bytes), least;
+    struct check_rng rng = {(uint64_t)check_rank << 32};
+    (void)argument;
+    while (MPI_Wtime() < end) {
+        size_t page = check_draw(&rng) % npages;
+        GOOD(tug_array_get(array, done_index(page), &least, 8));
+        GOOD(tug_array_get(array, page * page_bytes, words, page_bytes));
+        for (size_t k = check_draw(&rng) % 61; k < page_words && least > 0; k += 61) {
+            CHECK(words[k] == word_of(page, words[k] >> 32, k), "word %zu of page %zu: %016llx", k,
+                  page, (unsigned long long)words[k]);
+            CHECK(words[k] >> 32 >= least, "word %zu of page %zu: %llu, but %llu was complete", k,
+                  page, (unsigned long long)words[k] >> 32, (unsigned long long)least);
+        }
+        ngets++;
+    }
+    free(words);
+    return NULL;
+}
+
+static void *move_pages(void *argument) {
+    struct check_rng rng = {(uint64_t)check_rank << 32 | 1u << 31};
+    (void)argument;
+    while (MPI_Wtime() < end) {
+        size_t page = check_draw(&rng) % npages;
+        if (check_draw(&rng) % 2)
+            GOOD(tug_array_own(array, page * page_bytes, 1));
+        else
+            GOOD(tug_array_move(array, page, (int)(check_draw(&rng) % (uint64_t)check_nranks)));
+        nmoves++;
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    static void *(*const work[])(void *) = {put_pages, get_pages, move_pages};
+    pthread_t threads[3];
+    check_begin_threads(&argc, &argv, "gas_moves");
+    const double seconds = (argc > 1 ? atoi(argv[1]) : 1000) / 1000.0;
+    page_bytes = argc > 2 ? strtoull(argv[2], NULL, 0) : 65536;
+    page_words = page_bytes / 8;
+    npages = (size_t)check_nranks * PAGES_EACH;
+    CHECK(npages <= MOST_PAGES, "ranks");
+    struct tug_array_params params = {.size_in_bytes = (npages + 1) * page_bytes,
+                                      .page_bytes = page_bytes,
+                                      .pages_most = npages + 1,
+                                      .places = 4};
+    GOOD(tug_array_create(MPI_COMM_WORLD, &params, &array));
+    end = MPI_Wtime() + seconds;
+    for (int i = 0; i < 3; i++)
+        CHECK(pthread_create(&threads[i], NULL, work[i], NULL) == 0, "no thread");
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    if (check_rank == 0)
+        printf("rank 0: %llu puts, %llu gets, %llu moves\n", nputs, ngets, nmoves);
+    CHECK(nputs > 0 && ngets > 0 && nmoves > 0, "somebody did not get on");
+    GOOD(tug_array_free(&array));
+    return check_end();
+}

@@ -1,0 +1,289 @@
+/* Lent memory: pieces of a lender's file seen from another process, for as long as they live and
+ * after, and all that can be amiss. There is one file a process: every test has a process of its
+ * own, but the last. */
+#include <sys/stat.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "persistent/lent.h"
+
+#define BYTES ((size_t)100000)
+
+static unsigned count_lines(const char *path) {
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    unsigned lines = 0;
+    for (int c; (c = fgetc(file)) != EOF;)
+        lines += c == '\n';
+    fclose(file);
+    return lines;
+}
+
+static unsigned count_descriptors(void) {
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    unsigned n = 0;
+    while (readdir(folder) != NULL)
+        n++;
+    closedir(folder);
+    return n;
+}
+
+/* Two processes take turns by bytes through pipes. */
+struct pair {
+    int to_child[2], to_parent[2];
+    pid_t child;
+};
+
+static void give_turn(int fd) {
+    assert_int_equal(write(fd, "", 1), 1);
+}
+
+static void take_turn(int fd) {
+    char byte;
+    assert_int_equal(read(fd, &byte, 1), 1);
+}
+
+static bool is_child(struct pair *pair) {
+    assert_int_equal(pipe(pair->to_child), 0);
+    assert_int_equal(pipe(pair->to_parent), 0);
+    pair->child = fork();
+    if (pair->child != 0) { /* who ends early is noticed */
+        close(pair->to_child[0]);
+        close(pair->to_parent[1]);
+    }
+    return pair->child == 0;
+}
+
+/* The child ends with the number of what was wrong. */
+static void assert_child_was_right(const struct pair *pair) {
+    int status;
+    assert_int_equal(waitpid(pair->child, &status, 0), pair->child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+#define RIGHT(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            _exit(__LINE__ % 255 + 1);                                                             \
+    } while (0)
+
+static void alone(void (*body)(void)) {
+    pid_t child = fork();
+    if (child == 0) {
+        body();
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* ---- the lender ---- */
+
+static void pieces_body(void) {
+    unsigned char *a = tug_lent_allocate(BYTES), *b = tug_lent_allocate(2 * BYTES);
+    RIGHT(a != NULL && b != NULL && (uintptr_t)a % 4096 == 0);
+    for (size_t i = 0; i < 2 * BYTES; i++)
+        RIGHT(b[i] == 0);
+    memset(a, 1, BYTES);
+    memset(b, 2, 2 * BYTES);
+    RIGHT(a[0] == 1 && a[BYTES - 1] == 1);
+    struct tug_offer whole = tug_lent_offer(b, 2 * BYTES), part = tug_lent_offer(b + 5000, 10);
+    RIGHT(whole.name != 0 && whole.distance == 0 && whole.bytes >= 2 * BYTES);
+    RIGHT(part.name == whole.name && part.place == whole.place && part.distance == 5000);
+    RIGHT(tug_lent_offer(a, BYTES).place != whole.place);
+    RIGHT(tug_lent_offer(b, whole.bytes + 1).name == 0);
+    RIGHT(tug_lent_offer(b + 5000, whole.bytes - 4999).name == 0);
+    RIGHT(tug_lent_offer(&whole, 1).name == 0);
+    RIGHT(!tug_lent_free(b + 4096) && !tug_lent_free(&whole) && !tug_lent_free(NULL));
+    RIGHT(tug_lent_free(b) && !tug_lent_free(b));
+    RIGHT(tug_lent_offer(b, 1).name == 0);
+    unsigned char *c = tug_lent_allocate(2 * BYTES);
+    for (size_t i = 0; i < 2 * BYTES; i++)
+        RIGHT(c[i] == 0);
+    RIGHT(a[0] == 1 && tug_lent_free(c) && tug_lent_free(a));
+}
+
+static void pieces(void **state) {
+    (void)state;
+    alone(pieces_body);
+}
+
+static void limited_body(void) {
+    struct rlimit none = {0, RLIM_INFINITY};
+    RIGHT(setrlimit(RLIMIT_FSIZE, &none) == 0);
+    RIGHT(tug_lent_allocate(BYTES) == NULL);
+    none.rlim_cur = RLIM_INFINITY;
+    RIGHT(setrlimit(RLIMIT_FSIZE, &none) == 0);
+    struct rlimit files = {3, 3};
+    RIGHT(tug_lent_allocate(SIZE_MAX) == NULL && tug_lent_allocate((size_t)1 << 62) == NULL);
+    RIGHT(tug_lent_allocate(BYTES) != NULL);
+    RIGHT(setrlimit(RLIMIT_NOFILE, &files) == 0);
+    RIGHT(tug_lent_allocate(BYTES) != NULL); /* the file is there */
+}
+
+static void no_file_body(void) {
+    struct rlimit files = {0, 0};
+    RIGHT(setrlimit(RLIMIT_NOFILE, &files) == 0);
+    RIGHT(tug_lent_allocate(BYTES) == NULL);
+}
+
+static void limited(void **state) {
+    (void)state;
+    alone(limited_body);
+    alone(no_file_body);
+}
+
+/* The program closes what is not its own, and gets the number for a file of its own. */
+static void closed_body(void) {
+    unsigned char *memory = tug_lent_allocate(BYTES);
+    int fd = (int)(uint32_t)tug_lent_offer(memory, 1).lender;
+    char text[16] = "the program's", again[16];
+    RIGHT(close(fd) == 0);
+    RIGHT(tug_lent_offer(memory, 1).name == 0 && tug_lent_allocate(BYTES) == NULL);
+    RIGHT(memfd_create("mine", 0) == fd && write(fd, text, sizeof(text)) == sizeof(text));
+    RIGHT(tug_lent_offer(memory, 1).name == 0 && tug_lent_allocate(BYTES) == NULL);
+    memset(memory, 7, BYTES);
+    RIGHT(tug_lent_free(memory));
+    RIGHT(pread(fd, again, sizeof(again), 0) == sizeof(again) && strcmp(text, again) == 0);
+    RIGHT(lseek(fd, 0, SEEK_END) == sizeof(text));
+}
+
+static void closed(void **state) {
+    (void)state;
+    alone(closed_body);
+}
+
+/* ---- the others ---- */
+
+static void borrower(const struct pair *pair) {
+    struct tug_offer offer;
+    take_turn(pair->to_child[0]);
+    RIGHT(read(pair->to_child[0], &offer, sizeof(offer)) == sizeof(offer));
+    const unsigned char *seen = tug_lent_open(&offer, BYTES - 5000);
+    RIGHT(seen != NULL && seen[0] == 1 && seen[BYTES - 5001] == 1);
+    give_turn(pair->to_parent[1]);
+    take_turn(pair->to_child[0]);
+    RIGHT(seen[0] == 2); /* the same memory */
+    struct tug_offer wrong = offer;
+    wrong.name++;
+    RIGHT(tug_lent_open(&wrong, 1) == NULL);
+    wrong = offer;
+    wrong.lender ^= 64;
+    wrong.place += 4096; /* or a view would be found */
+    RIGHT(tug_lent_open(&wrong, 1) == NULL);
+    wrong = offer;
+    wrong.place += (uint64_t)1 << 40;
+    RIGHT(tug_lent_open(&wrong, 1) == NULL);
+    give_turn(pair->to_parent[1]);
+    take_turn(pair->to_child[0]);
+    for (size_t i = 0; i < BYTES - 5000; i++) /* given back: nobody's data, and no signal */
+        RIGHT(seen[i] == 0);
+    tug_lent_close(&offer);
+    _exit(0);
+}
+
+static void seen_by_another(void **state) {
+    (void)state;
+    struct pair pair;
+    if (is_child(&pair))
+        borrower(&pair);
+    unsigned char *memory = tug_lent_allocate(BYTES);
+    memset(memory, 1, BYTES);
+    struct tug_offer offer = tug_lent_offer(memory + 5000, BYTES - 5000);
+    give_turn(pair.to_child[1]);
+    assert_int_equal(write(pair.to_child[1], &offer, sizeof(offer)), sizeof(offer));
+    take_turn(pair.to_parent[0]);
+    memset(memory, 2, BYTES);
+    give_turn(pair.to_child[1]);
+    take_turn(pair.to_parent[0]);
+    assert_true(tug_lent_free(memory));
+    memory = tug_lent_allocate(BYTES); /* may come to lie where the last did */
+    memset(memory, 3, BYTES);
+    give_turn(pair.to_child[1]);
+    assert_child_was_right(&pair);
+    assert_true(tug_lent_free(memory));
+}
+
+/* A view serves all who want it, and some stay; nothing grows. */
+static void views_body(void) {
+    enum { PIECES = 40 };
+    unsigned char *memory[PIECES];
+    struct tug_offer offers[PIECES];
+    for (int i = 0; i < PIECES; i++) {
+        memory[i] = tug_lent_allocate(BYTES);
+        memory[i][0] = (unsigned char)i;
+        offers[i] = tug_lent_offer(memory[i], BYTES);
+    }
+    unsigned char *first = tug_lent_open(&offers[0], BYTES);
+    RIGHT(first != NULL && first != memory[0]);
+    RIGHT(tug_lent_open(&offers[0], BYTES) == first);
+    unsigned maps = 0, descriptors = count_descriptors();
+    for (int round = 0; round < 300; round++) {
+        for (int i = 0; i < PIECES; i++) {
+            unsigned char *seen = tug_lent_open(&offers[i], BYTES);
+            RIGHT(seen != NULL && seen[0] == i);
+            tug_lent_close(&offers[i]);
+        }
+        if (round == 2)
+            maps = count_lines("/proc/self/maps");
+    }
+    RIGHT(count_lines("/proc/self/maps") == maps && count_descriptors() == descriptors);
+    tug_lent_close(&offers[0]);
+    RIGHT(first[0] == 0 && tug_lent_open(&offers[0], BYTES) == first);
+    unsigned before = count_lines("/proc/self/maps");
+    for (int i = 1; i < PIECES; i++)
+        RIGHT(tug_lent_open(&offers[i], BYTES) != NULL);
+    unsigned wanted = count_lines("/proc/self/maps");
+    for (int i = 0; i < PIECES; i++)
+        tug_lent_close(&offers[i]);
+    RIGHT(wanted - before >= PIECES / 2 && wanted - count_lines("/proc/self/maps") >= PIECES / 2);
+}
+
+static void views(void **state) {
+    (void)state;
+    alone(views_body);
+}
+
+/* Memory given back is the system's again, however often. */
+static void given_back_body(void) {
+    struct rlimit little = {(rlim_t)2 << 30, (rlim_t)2 << 30};
+    unsigned descriptors = 0;
+    RIGHT(setrlimit(RLIMIT_AS, &little) == 0);
+    for (int i = 0; i < 10000; i++) {
+        unsigned char *memory = tug_lent_allocate((size_t)1 << 20);
+        RIGHT(memory != NULL);
+        memory[i % (1 << 20)] = 1;
+        RIGHT(tug_lent_free(memory));
+        if (i == 0)
+            descriptors = count_descriptors();
+    }
+    RIGHT(count_descriptors() == descriptors);
+    struct stat status;
+    char path[64];
+    unsigned char *memory = tug_lent_allocate(BYTES);
+    snprintf(path, sizeof(path), "/proc/self/fd/%u",
+             (unsigned)(uint32_t)tug_lent_offer(memory, 1).lender);
+    memory[0] = 1;
+    RIGHT(stat(path, &status) == 0 && status.st_blocks * 512 <= 4096);
+}
+
+static void given_back(void **state) {
+    (void)state;
+    alone(given_back_body);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces), cmocka_unit_test(limited),    cmocka_unit_test(closed),
+        cmocka_unit_test(views),  cmocka_unit_test(given_back), cmocka_unit_test(seen_by_another),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
