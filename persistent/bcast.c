@@ -35,7 +35,7 @@ struct bcast {
     struct tug_tuner tuner;
     struct tug_session sessions[TUG_CANDIDATES_MOST]; /* of the tuner's candidates */
     struct tug_session *running;
-    struct tug_agreement agreement; /* only with several candidates */
+    struct tug_agreement agreement; /* while candidates are measured */
     bool agreeing;
     uint64_t started_ns;
 };
@@ -54,6 +54,12 @@ size_t tug_segment_for(const struct tug_team *team, size_t bytes) {
 }
 
 /* ---- what to run ---- */
+
+/* What is known to choose by. The same on all ranks. */
+struct knowledge {
+    const struct tug_model_parameters *parameters; /* NULL: nothing */
+    struct tug_experience experience;
+};
 
 static bool is_allowed(const struct bcast *bcast, const struct tug_bcast_plan *plan) {
     if (tug_settings.pipelines != TUG_PIPELINES_AUTO &&
@@ -79,8 +85,8 @@ static struct tug_bcast_plan plan_by_settings(const struct bcast *bcast, uint32_
 }
 
 /* The candidates, the fastest first by the model. The same on all ranks. */
-static void choose(struct bcast *bcast, uint32_t root,
-                   const struct tug_model_parameters *parameters) {
+static void choose(struct bcast *bcast, uint32_t root, const struct knowledge *known) {
+    const struct tug_model_parameters *parameters = known->parameters;
     const struct tug_places *places = &bcast->team->places;
     struct tug_tuner *tuner = &bcast->tuner;
     struct tug_candidate all[TUG_CANDIDATES_MOST];
@@ -96,20 +102,24 @@ static void choose(struct bcast *bcast, uint32_t root,
         if (is_allowed(bcast, &all[i].plan))
             tuner->candidates[tuner->ncandidates++] = all[i];
     tug_tuner_init(tuner);
-    if (tuner->ncandidates > 0)
-        return;
-    tuner->candidates[0].plan = plan_by_settings(bcast, root);
-    tuner->candidates[0].seconds =
-        parameters == NULL ? 0
-                           : tug_model_predict(places, &tuner->candidates[0].plan, 1, parameters);
-    tuner->ncandidates = 1;
-    tuner->settled = parameters == NULL;
+    if (tuner->ncandidates == 0) {
+        struct tug_candidate *only = &tuner->candidates[tuner->ncandidates++];
+        only->plan = plan_by_settings(bcast, root);
+        only->fitted_s =
+            parameters != NULL ? tug_model_predict(places, &only->plan, 1, parameters) : 0;
+        tuner->settled = parameters == NULL;
+    }
+    tug_experience_apply(&known->experience, bcast->bytes, tuner->candidates, tuner->ncandidates);
 }
 
 /* ---- running ---- */
 
-static void report(const struct bcast *bcast) {
+/* What has been measured, for later requests and for people. */
+static void settle(struct bcast *bcast) {
     const struct tug_tuner *tuner = &bcast->tuner;
+    for (uint32_t i = 0; i < tuner->ncandidates; i++)
+        if (tuner->measured_s[i] > 0)
+            tug_team_learn(bcast->team, &tuner->candidates[i], bcast->bytes, tuner->measured_s[i]);
     if (bcast->team->rank != 0)
         return;
     for (uint32_t i = 0; i < tuner->ncandidates; i++) {
@@ -117,11 +127,11 @@ static void report(const struct bcast *bcast) {
         if (tuner->measured_s[i] == 0)
             continue;
         tug_log(TUG_VERBOSE_INFO,
-                "broadcast of %zu bytes by %s, %s, segments of %zu: predicted %.1f us, measured "
-                "%.1f us%s",
+                "broadcast of %zu bytes by %s, %s, segments of %zu: predicted %.1f us, with "
+                "experience %.1f us, measured %.1f us%s",
                 bcast->bytes, tug_algorithm_name(candidate->plan.algorithm),
                 tug_phases_name(candidate->plan.phases), (size_t)candidate->plan.segment,
-                candidate->seconds * 1e6, tuner->measured_s[i] * 1e6,
+                candidate->fitted_s * 1e6, candidate->seconds * 1e6, tuner->measured_s[i] * 1e6,
                 i == tuner->current ? ": taken" : "");
     }
     tug_stat_add(TUG_STAT_MODEL_PREDICTED,
@@ -148,18 +158,15 @@ static bool agree(struct bcast *bcast, bool *moved) {
         return true;
     tug_tuner_agreed(&bcast->tuner, agreement->largest);
     if (bcast->tuner.settled)
-        report(bcast);
+        settle(bcast);
     run(bcast);
     return true;
 }
 
 static void finish(struct bcast *bcast) {
     struct tug_tuner *tuner = &bcast->tuner;
-    if (tuner->settled)
-        return;
-    tug_tuner_note(tuner, (double)(tug_clock_ns() - bcast->started_ns) * 1e-9);
-    if (tuner->settled)
-        report(bcast);
+    if (!tuner->settled)
+        tug_tuner_note(tuner, (double)(tug_clock_ns() - bcast->started_ns) * 1e-9);
 }
 
 static bool advance(struct tug_job *job, bool *done) {
@@ -265,7 +272,7 @@ static int prepare_session(struct bcast *bcast, uint32_t candidate) {
 
 /* All that this rank can prepare alone. */
 static int prepare(struct bcast *bcast, void *buffer, MPI_Count count, MPI_Datatype datatype,
-                   int root, const struct tug_model_parameters *parameters) {
+                   int root, const struct knowledge *known) {
     int error = tug_staging_init(&bcast->staging, buffer, count, datatype);
     if (error)
         return error;
@@ -273,11 +280,11 @@ static int prepare(struct bcast *bcast, void *buffer, MPI_Count count, MPI_Datat
     bcast->staging.packs = bcast->team->rank == root;
     for (int a = 0; a < TUG_AREA_BLOCKS; a++)
         set_area(bcast, a, bcast->staging.bytes);
-    choose(bcast, (uint32_t)root, parameters);
+    choose(bcast, (uint32_t)root, known);
     for (uint32_t i = 0; i < bcast->tuner.ncandidates && !error; i++)
         error = prepare_session(bcast, i);
     use_staging(bcast);
-    if (!error && bcast->tuner.ncandidates > 1)
+    if (!error && !bcast->tuner.settled)
         error = tug_agreement_init(&bcast->agreement, bcast->team, TUG_CANDIDATES_MOST);
     if (error)
         return error;
@@ -341,7 +348,9 @@ int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int r
     int error = tug_team_get(comm, &team);
     if (error)
         return error;
-    const struct tug_model_parameters *parameters = tug_team_parameters(team);
+    struct knowledge known = {.parameters = tug_team_parameters(team)};
+    if (known.parameters != NULL && tug_team_experience(team, &known.experience) != 0)
+        return TUG_ERR_MPI;
     struct bcast *bcast = calloc(1, sizeof(*bcast));
     struct tug_channel_needs needs = {0};
     bool willing = false;
@@ -350,7 +359,7 @@ int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int r
         bcast->staging.type = MPI_DATATYPE_NULL;
         bcast->plain_type = MPI_DATATYPE_NULL;
         bcast->request.comm = comm;
-        willing = prepare(bcast, buffer, count, datatype, root, parameters) == 0;
+        willing = prepare(bcast, buffer, count, datatype, root, &known) == 0;
         needs = needs_of(bcast);
     }
     struct tug_channel *channel;

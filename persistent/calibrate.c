@@ -3,7 +3,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -20,12 +19,15 @@
 #include "transport/segment.h"
 #include "tugboat/tugboat.h"
 
-#define SLEEP_NS 200000
 #define SEGMENT 65536
 #define SEGMENT_CROWDED 262144
 #define TINY 64
 #define RUNS_MOST 64
 #define BURST 8 /* messages of a stream */
+#define TRIPS 4 /* there and back, timed together */
+#define LARGE_FROM 65536
+#define FAR_MESSAGE ((uint64_t)1 << 20)
+#define SIZES 10 /* of messages between nodes */
 #define RINGFULS 8
 #define COPIERS_MOST 1024 /* what a file may say */
 
@@ -33,11 +35,12 @@ struct effort {
     uint64_t point_ns;   /* for each size, if it takes long */
     unsigned runs;       /* at least */
     uint64_t bytes_most; /* inside a node */
+    uint64_t far_bytes;  /* between nodes, a stream that no cache holds */
 };
 
 static const struct effort efforts[] = {
-    [TUG_EFFORT_SHORT] = {500000, 3, (uint64_t)4 << 20},
-    [TUG_EFFORT_THOROUGH] = {200000000, 9, (uint64_t)64 << 20},
+    [TUG_EFFORT_SHORT] = {500000, 3, (uint64_t)4 << 20, (uint64_t)16 << 20},
+    [TUG_EFFORT_THOROUGH] = {200000000, 9, (uint64_t)64 << 20, (uint64_t)64 << 20},
 };
 
 struct calibration {
@@ -46,8 +49,7 @@ struct calibration {
     struct tug_channel *channel;
     struct tug_places node; /* the largest node, as if it were all */
     uint32_t node_number;
-    unsigned char *buffer; /* effort->bytes_most */
-    uint64_t walked;       /* between nodes: what comes next in it */
+    unsigned char *buffer; /* room for the longest */
     uint64_t segment;
     struct tug_model_parameters *parameters;
 };
@@ -59,9 +61,9 @@ static void relax(struct tug_backoff *backoff) {
         tug_backoff_reset(backoff);
 }
 
-/* All ranks meet; those that come early sleep, for others are being measured. */
+/* All ranks meet. Those that come early give their cores away, but want them back: as they do in a
+ * broadcast, so that what is measured meanwhile is what it takes where ranks outnumber cores. */
 static int meet(const struct tug_team *team) {
-    const struct timespec pause = {0, SLEEP_NS};
     MPI_Request request;
     int there = 0;
     if (tug_host.Ibarrier(team->comm, &request) != MPI_SUCCESS)
@@ -71,7 +73,7 @@ static int meet(const struct tug_team *team) {
             return TUG_ERR_MPI;
         if (there)
             return 0;
-        nanosleep(&pause, NULL);
+        sched_yield();
     }
 }
 
@@ -137,6 +139,8 @@ static void rehearse(const struct calibration *c, struct rehearsal *rehearsal) {
     uint64_t begun = tug_clock_ns();
     /* the last byte says whether these are the last: the first rank looks at the clock */
     for (bool more = true; more; n++) {
+        if (rehearsal->runs == 1 && c->team->node_rank == 0) /* programs write what they send */
+            memset(c->buffer, (int)n, rehearsal->bytes);
         uint64_t start = tug_clock_ns();
         bool last =
             n + 1 == RUNS_MOST || (n >= c->effort->runs && start - begun > c->effort->point_ns);
@@ -152,8 +156,8 @@ static void rehearse(const struct calibration *c, struct rehearsal *rehearsal) {
     rehearsal->seconds = all_s / rehearsal->runs / rehearsal->roots;
 }
 
-static double not_negative(double value) {
-    return value > 0 ? value : 0;
+static double at_least(double value, double least) {
+    return value > least ? value : least;
 }
 
 /* From single ones, many tiny segments, and messages of growing size. What crowding adds is taken
@@ -162,8 +166,8 @@ static void learn_inside(const struct calibration *c, const struct rehearsal *do
     struct tug_model_parameters *p = c->parameters;
     double crowd = (double)c->team->node_size / p->copiers;
     crowd = crowd > 1 ? crowd : 1;
-    p->inside.overhead_s = not_negative((done[1].seconds - done[0].seconds) / (TINY - 1)) / crowd;
-    p->inside.latency_s = not_negative(done[0].seconds - (1 + crowd) * p->inside.overhead_s);
+    p->inside.overhead_s = at_least((done[1].seconds - done[0].seconds) / (TINY - 1), 0) / crowd;
+    p->inside.latency_s = at_least(done[0].seconds - (1 + crowd) * p->inside.overhead_s, 0);
     p->inside.gap_s = 0;
     p->ncopies = 0;
     for (unsigned i = 2; i < n; i++) {
@@ -212,6 +216,9 @@ static int measure_inside(const struct calibration *c) {
 
 /* ---- between nodes ---- */
 
+#define WAYS 2
+enum { IN = 1, OUT = 2 };
+
 static bool wait_for(MPI_Request *requests, unsigned n) {
     struct tug_backoff backoff = {0};
     for (unsigned i = 0; i < n; i++) {
@@ -226,94 +233,154 @@ static bool wait_for(MPI_Request *requests, unsigned n) {
     return true;
 }
 
-/* The next of the buffer, from front to end and again: the data of a long message is in no cache.
- */
-static unsigned char *walk(struct calibration *c, uint64_t bytes) {
-    if (c->walked + bytes > c->effort->bytes_most)
-        c->walked = 0;
-    c->walked += bytes;
-    return c->buffer + c->walked - bytes;
-}
-
-/* `n` messages to the other, or from it, as many under way as a session has; the first is at
- * `first`. */
-static bool pass(struct calibration *c, bool sends, int peer, uint64_t bytes, unsigned n,
-                 unsigned char *first) {
-    MPI_Request requests[TUG_SESSION_DEPTH];
+/* `n` messages, each way that is wanted, as many under way as a session has, one behind another in
+ * the buffer. */
+static bool pass(const struct calibration *c, unsigned ways, int peer, uint64_t bytes, unsigned n) {
+    MPI_Request requests[TUG_SESSION_DEPTH][WAYS];
     int tag = c->channel->index * TUG_CHANNEL_TAGS;
-    for (unsigned i = 0; i < n; i++) {
-        MPI_Request *request = &requests[i % TUG_SESSION_DEPTH];
-        if (i >= TUG_SESSION_DEPTH && !wait_for(request, 1))
+    for (unsigned i = 0; i < n + TUG_SESSION_DEPTH; i++) {
+        MPI_Request *under_way = requests[i % TUG_SESSION_DEPTH];
+        unsigned char *data = c->buffer + i % n * bytes;
+        if (i >= TUG_SESSION_DEPTH && i - TUG_SESSION_DEPTH < n && !wait_for(under_way, WAYS))
             return false;
-        unsigned char *data = i == 0 ? first : walk(c, bytes);
-        int error = sends ? tug_host.Isend_c(data, (MPI_Count)bytes, MPI_BYTE, peer, tag,
-                                             c->team->comm, request)
-                          : tug_host.Irecv_c(data, (MPI_Count)bytes, MPI_BYTE, peer, tag,
-                                             c->team->comm, request);
-        if (error != MPI_SUCCESS)
+        under_way[0] = under_way[1] = MPI_REQUEST_NULL;
+        if (i < n && (ways & IN) != 0 &&
+            tug_host.Irecv_c(data, (MPI_Count)bytes, MPI_BYTE, peer, tag, c->team->comm,
+                             &under_way[0]) != MPI_SUCCESS)
+            return false;
+        if (i < n && (ways & OUT) != 0 &&
+            tug_host.Isend_c(data, (MPI_Count)bytes, MPI_BYTE, peer, tag, c->team->comm,
+                             &under_way[1]) != MPI_SUCCESS)
             return false;
     }
-    unsigned left = n < TUG_SESSION_DEPTH ? n : TUG_SESSION_DEPTH;
-    for (unsigned i = n - left; i < n; i++)
-        if (!wait_for(&requests[i % TUG_SESSION_DEPTH], 1))
-            return false;
     return true;
 }
 
-/* The first two nodes' leaders send each other `n` messages in turn. Seconds of one way, on the
- * first. */
-static bool time_between(struct calibration *c, int peer, uint64_t bytes, unsigned n,
-                         double *seconds) {
+/* Times of messages of one size between two ranks: streams there and back at once; one there and
+ * one back, a few times; a stream there and one back. */
+enum { EXCHANGE, TRIP, STREAM, MEASURES };
+
+struct point {
+    uint64_t bytes;
+    unsigned trips, burst;
+    unsigned runs;
+    uint64_t spent_ns;
+    uint64_t times_ns[MEASURES][RUNS_MOST];
+};
+
+/* There, then back. */
+static bool pass_both(const struct calibration *c, int peer, uint64_t bytes, unsigned n) {
+    unsigned first = c->team->rank < peer ? OUT : IN;
+    return pass(c, first, peer, bytes, n) && pass(c, (IN | OUT) & ~first, peer, bytes, n);
+}
+
+static bool time_point(const struct calibration *c, int peer, struct point *point) {
+    uint64_t start = tug_clock_ns();
+    if (!pass(c, IN | OUT, peer, point->bytes, point->burst))
+        return false;
+    uint64_t exchanged = tug_clock_ns();
+    for (unsigned i = 0; i < point->trips; i++)
+        if (!pass_both(c, peer, point->bytes, 1))
+            return false;
+    uint64_t tripped = tug_clock_ns();
+    if (!pass_both(c, peer, point->bytes, point->burst))
+        return false;
+    uint64_t end = tug_clock_ns();
+    point->times_ns[EXCHANGE][point->runs] = exchanged - start;
+    point->times_ns[TRIP][point->runs] = (tripped - exchanged) / 2 / point->trips;
+    point->times_ns[STREAM][point->runs] = (end - tripped) / 2;
+    point->spent_ns += end - start;
+    point->runs++;
+    return true;
+}
+
+/* All sizes in turn, so that what disturbs the machine for a while disturbs a run of each, until
+ * each has had its share of time. The first of the two says who is next. */
+static bool time_points(const struct calibration *c, int peer, struct point *points) {
     bool first = c->team->rank < peer;
-    uint64_t times[RUNS_MOST];
-    unsigned runs = 0;
-    uint64_t begun = tug_clock_ns();
-    for (bool more = true; more; runs++) {
-        uint64_t start = tug_clock_ns();
-        bool last = runs + 1 == RUNS_MOST ||
-                    (runs >= c->effort->runs && start - begun > c->effort->point_ns);
-        unsigned char *there = walk(c, bytes);
-        unsigned char *back = walk(c, bytes);
-        if (first)
-            there[0] = !last;
-        if (!pass(c, first, peer, bytes, n, there))
+    for (uint32_t wanted = 1; wanted != 0;) {
+        wanted = 0;
+        for (unsigned i = 0; i < SIZES; i++) {
+            unsigned enough =
+                points[i].spent_ns > c->effort->point_ns ? c->effort->runs : RUNS_MOST;
+            wanted |= (uint32_t)(points[i].runs < enough) << i;
+        }
+        memcpy(c->buffer, &wanted, sizeof(wanted));
+        if (!pass(c, first ? OUT : IN, peer, sizeof(wanted), 1))
             return false;
-        more = there[0];
-        if (!pass(c, !first, peer, bytes, n, back))
-            return false;
-        times[runs] = (tug_clock_ns() - start) / 2;
+        memcpy(&wanted, c->buffer, sizeof(wanted));
+        for (unsigned i = 0; i < SIZES; i++)
+            if ((wanted >> i & 1) != 0 && !time_point(c, peer, &points[i]))
+                return false;
     }
-    *seconds = runs > 1 ? typical_s(times + 1, runs - 1) : 0;
     return true;
 }
 
-static int measure_between(struct calibration *c, int peer) {
-    enum { SIZES = 6 };
-    static const uint64_t sizes[SIZES] = {8, 1024, 4096, 16384, 65536, 262144};
+/* A stream through more memory than caches hold: seconds a byte, on the first of the two. */
+static bool time_far(const struct calibration *c, int peer, double *byte_s) {
+    unsigned n = (unsigned)(c->effort->far_bytes / FAR_MESSAGE);
+    memset(c->buffer, 1, c->effort->far_bytes); /* as above */
+    if (!pass_both(c, peer, 1, 1))
+        return false;
+    uint64_t start = tug_clock_ns();
+    if (!pass_both(c, peer, FAR_MESSAGE, n))
+        return false;
+    *byte_s = (double)(tug_clock_ns() - start) * 1e-9 / 2 / ((double)n * FAR_MESSAGE);
+    return true;
+}
+
+/* The first run has touched the memory. What a processor needs for a message is what it takes
+ * longer to send while one comes in. Where noise makes single messages slow, some of the time still
+ * is the stream's. */
+static struct tug_transfer_speed learn_transfer(struct point *point) {
+    double seconds[MEASURES];
+    for (int m = 0; m < MEASURES; m++)
+        seconds[m] = typical_s(point->times_ns[m] + 1, point->runs - 1);
+    struct tug_transfer_speed speed = {.bytes = point->bytes, .trip_s = seconds[TRIP]};
+    speed.interval_s = at_least((seconds[STREAM] - seconds[TRIP]) / (point->burst - 1),
+                                seconds[STREAM] / (2 * point->burst));
+    double both_s = (seconds[EXCHANGE] - seconds[TRIP]) / (point->burst - 1);
+    speed.handle_s = at_least(both_s - speed.interval_s, 0);
+    speed.handle_s = speed.handle_s < speed.interval_s ? speed.handle_s : speed.interval_s;
+    return speed;
+}
+
+/* The straight line through them. */
+static void fit_line(struct tug_model_parameters *p) {
     struct tug_observation seen[2 * SIZES + 1];
-    double longest_s = 1e-9;
     size_t n = 0;
-    for (size_t i = 0; i < SIZES; i++) {
-        double trip, burst;
-        if (!time_between(c, peer, sizes[i], 1, &trip) ||
-            !time_between(c, peer, sizes[i], BURST, &burst))
-            return TUG_ERR_MPI;
-        double interval = (burst - trip) / (BURST - 1);
-        longest_s = trip > 0 ? trip : longest_s;
-        if (trip > 0)
-            seen[n++] = tug_observe_trip(sizes[i], trip);
-        if (interval > 0)
-            seen[n++] = tug_observe_stream(sizes[i], interval);
-        if (interval > 0 && i == 0) /* small ones follow as fast as processors handle them */
-            seen[n++] = tug_observe_overhead(interval);
+    for (uint32_t i = 0; i < p->ntransfers; i++) {
+        const struct tug_transfer_speed *speed = &p->transfers[i];
+        seen[n++] = tug_observe_trip(speed->bytes, at_least(speed->trip_s, 1e-9));
+        seen[n++] = tug_observe_stream(speed->bytes, at_least(speed->interval_s, 1e-9));
     }
-    struct tug_loggp *between = &c->parameters->between;
-    double error = tug_fit_loggp(seen, n, between);
-    if (between->byte_s <= 0) /* noise alone: the longest trip was all data */
-        between->byte_s = longest_s / (double)sizes[SIZES - 1];
+    if (p->transfers[0].handle_s > 0)
+        seen[n++] = tug_observe_overhead(p->transfers[0].handle_s);
+    double error = tug_fit_loggp(seen, n, &p->between);
+    if (p->between.byte_s <= 0) /* noise alone: the longest trip was all data */
+        p->between.byte_s =
+            at_least(p->transfers[SIZES - 1].trip_s, 1e-9) / (double)p->transfers[SIZES - 1].bytes;
     tug_log(TUG_VERBOSE_DEBUG, "LogGP between nodes fits %zu measurements within %.0f %%", n,
             error * 100);
-    c->parameters->between_is_guess = 0;
+}
+
+static int measure_between(const struct calibration *c, int peer) {
+    static const uint64_t sizes[SIZES] = {8,     1024,  2048,  4096,   8192,
+                                          16384, 32768, 65536, 262144, 1048576};
+    struct tug_model_parameters *p = c->parameters;
+    struct point points[SIZES] = {0};
+    for (unsigned i = 0; i < SIZES; i++) {
+        points[i].bytes = sizes[i];
+        points[i].trips = sizes[i] < LARGE_FROM ? TRIPS : 1;
+        points[i].burst = sizes[i] < LARGE_FROM ? BURST : BURST / 2;
+    }
+    if (!time_points(c, peer, points) || !time_far(c, peer, &p->far_byte_s))
+        return TUG_ERR_MPI;
+    p->ntransfers = SIZES;
+    for (unsigned i = 0; i < SIZES; i++)
+        p->transfers[i] = learn_transfer(&points[i]);
+    fit_line(p);
+    p->between_is_guess = 0;
     return 0;
 }
 
@@ -333,9 +400,10 @@ static int prepare(struct calibration *c) {
     c->node_number = largest_node(places);
     uint32_t size = tug_places_node_size(places, c->node_number);
     c->segment = team->crowded ? SEGMENT_CROWDED : SEGMENT;
-    c->buffer = malloc(c->effort->bytes_most);
+    uint64_t bytes = team->nnodes > 1 ? c->effort->far_bytes : c->effort->bytes_most;
+    c->buffer = malloc(bytes);
     if (c->buffer != NULL)
-        memset(c->buffer, 1, c->effort->bytes_most);
+        memset(c->buffer, 1, bytes);
     int error = tug_places_uniform(&c->node, 1, size);
     const struct tug_channel_needs needs = {.slot_bytes = c->segment, .rings = size > 1 ? 2 : 0};
     int taken = tug_channel_take(team, &needs, 0, c->buffer != NULL && !error, &c->channel);
@@ -344,7 +412,7 @@ static int prepare(struct calibration *c) {
     return taken == TUG_ERR_INVALID ? TUG_ERR_NO_MEMORY : taken;
 }
 
-/* Each part while the other ranks sleep. The first of those measured knows, and tells. */
+/* Each part while the other ranks wait. The first of those measured knows, and tells. */
 static int measure(struct calibration *c) {
     struct tug_team *team = c->team;
     const struct tug_places *places = &team->places;

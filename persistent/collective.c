@@ -8,6 +8,7 @@
 #include "persistent/bcast.h"
 #include "persistent/collective_private.h"
 #include "persistent/copy.h"
+#include "persistent/twin.h"
 #include "schedule/collectives.h"
 #include "transport/segment.h"
 #include "tugboat/tugboat.h"
@@ -338,12 +339,23 @@ static int prepare(struct collective *c, const struct tug_collective *call) {
     return tug_request_register(&c->request);
 }
 
-/* The host's request goes, unless the program's operation needs somebody to hold it. */
-static void settle_host(struct collective *c, MPI_Request *host) {
-    if (c->session.op != 0 && c->session.reduction == NULL)
+/* The host's of these kinds do what they should from the second start on (Allgather's does not). */
+static bool is_comparable(enum tug_collective_kind kind) {
+    return kind == TUG_COLLECTIVE_BARRIER || kind == TUG_COLLECTIVE_REDUCE ||
+           kind == TUG_COLLECTIVE_ALLREDUCE;
+}
+
+/* The host's request goes, unless the program's operation needs somebody to hold it, or it is to be
+ * compared with ours. */
+static void settle_host(struct collective *c, enum tug_collective_kind kind, MPI_Request *host) {
+    if (c->session.op != 0 && c->session.reduction == NULL) {
         c->host = *host;
-    else
-        tug_host.Request_free(host);
+        return;
+    }
+    if (is_comparable(kind) && tug_twin_keep(&c->request, *host))
+        return;
+    tug_host.Request_free(host);
+    tug_twin_keep(&c->request, MPI_REQUEST_NULL);
 }
 
 int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
@@ -377,7 +389,7 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
     }
     c->session.channel = channel;
     c->request.job.bell = c->session.polls ? NULL : tug_team_own_bell(team);
-    settle_host(c, host);
+    settle_host(c, call->kind, host);
     *request = &c->request;
     return 0;
 }

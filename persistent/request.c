@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "persistent/twin.h"
 #include "tugboat/tugboat.h"
 
 /* Handles index pages of pointers, so that finding needs no lock while the table grows. */
@@ -55,10 +57,17 @@ static bool grow(uint32_t *index) {
     return true;
 }
 
+static void destroy(struct tug_request *request) {
+    tug_twin_free(request);
+    request->destroy(request);
+}
+
 /* A request that the program has freed goes with its operation. */
 void tug_request_complete(struct tug_request *request) {
+    if (__builtin_expect(request->twin != NULL, 0))
+        tug_twin_complete(request);
     if (atomic_fetch_or(&request->state, TUG_REQUEST_COMPLETE) & TUG_REQUEST_FREED)
-        request->destroy(request);
+        destroy(request);
 }
 
 static void completed(struct tug_job *job) {
@@ -80,15 +89,30 @@ int tug_request_register(struct tug_request *request) {
     request->job.completed = completed;
     request->active = request->once;
     request->error = MPI_SUCCESS;
+    request->twin = NULL;
     atomic_store(&request->state, 0);
     atomic_store(place(index), request);
     return 0;
+}
+
+static void start_with_twin(struct tug_request *request) {
+    uint64_t begin_ns = tug_clock_ns();
+    bool host;
+    tug_twin_start(request);
+    host = tug_twin_is_host(request);
+    tug_engine_launch(&request->job); /* it may be over by now */
+    if (!host)
+        tug_twin_called(begin_ns);
 }
 
 void tug_request_start(struct tug_request *request) {
     request->active = true;
     request->error = MPI_SUCCESS;
     atomic_store(&request->state, 0);
+    if (__builtin_expect(request->twin != NULL, 0)) {
+        start_with_twin(request);
+        return;
+    }
     request->start(request);
     tug_engine_launch(&request->job);
 }
@@ -98,8 +122,12 @@ static bool is_over(void *argument) {
 }
 
 void tug_request_wait(struct tug_request *request) {
-    if (tug_request_pending(request))
-        tug_engine_wait(is_over, request, -1);
+    if (!tug_request_pending(request))
+        return;
+    uint64_t begin_ns = __builtin_expect(request->twin != NULL, 0) ? tug_clock_ns() : 0;
+    tug_engine_wait(is_over, request, -1);
+    if (begin_ns != 0 && !tug_twin_is_host(request))
+        tug_twin_called(begin_ns);
 }
 
 void tug_request_release(struct tug_request *request) {
@@ -111,5 +139,5 @@ void tug_request_release(struct tug_request *request) {
     /* who of this and completed() comes second destroys */
     if (!request->active ||
         (atomic_fetch_or(&request->state, TUG_REQUEST_FREED) & TUG_REQUEST_COMPLETE))
-        request->destroy(request);
+        destroy(request);
 }

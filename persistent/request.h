@@ -40,6 +40,7 @@ struct tug_request {
     bool active;
     bool once;              /* active from the beginning; no job */
     int error;              /* of the operation, set before TUG_REQUEST_COMPLETE */
+    struct tug_twin *twin;  /* the host's beside it, where the two are compared; else NULL */
     _Atomic uint32_t state; /* TUG_REQUEST_COMPLETE, TUG_REQUEST_FREED */
     /* Prepares the job for another run; just before it is launched. */
     void (*start)(struct tug_request *request);

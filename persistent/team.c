@@ -71,6 +71,7 @@ static void team_free(struct tug_team *team) {
     tug_channel_free_all(team);
     tug_places_fini(&team->places);
     pthread_mutex_destroy(&team->spare_lock);
+    free(team->experience);
     free(team);
 }
 

@@ -53,6 +53,7 @@ struct tug_team {
     _Atomic int references;                 /* requests and windows of this rank */
     struct tug_model_parameters parameters; /* see tuning.h */
     bool tuned;                             /* ... they are known */
+    struct tug_experience *experience;      /* ... and what became of predictions, or NULL */
     struct tug_repeats repeats;
     void *domain;                      /* what its windows share, or NULL; ends with the team, by */
     void (*domain_free)(void *domain); /* ... this, collective */

@@ -1,6 +1,7 @@
 #include "persistent/tuning.h"
 
-#include <stddef.h>
+#include <pthread.h>
+#include <stdlib.h>
 
 #include "base/settings.h"
 #include "host/host.h"
@@ -32,4 +33,27 @@ const struct tug_model_parameters *tug_team_parameters(struct tug_team *team) {
         team->tuned = true;
     }
     return team->tuned ? &team->parameters : NULL;
+}
+
+/* Requests learn on whatever thread drives the engine, while the program makes others. */
+static pthread_mutex_t learning = PTHREAD_MUTEX_INITIALIZER;
+
+int tug_team_experience(struct tug_team *team, struct tug_experience *experience) {
+    pthread_mutex_lock(&learning);
+    *experience = team->experience != NULL ? *team->experience : (struct tug_experience){0};
+    pthread_mutex_unlock(&learning);
+    return TUG_POLITE(Ibcast, experience, sizeof(*experience), MPI_BYTE, 0, team->comm) ==
+                   MPI_SUCCESS
+               ? 0
+               : TUG_ERR_MPI;
+}
+
+void tug_team_learn(struct tug_team *team, const struct tug_candidate *candidate, uint64_t bytes,
+                    double seconds) {
+    pthread_mutex_lock(&learning);
+    if (team->experience == NULL)
+        team->experience = calloc(1, sizeof(*team->experience));
+    if (team->experience != NULL)
+        tug_experience_note(team->experience, candidate, bytes, seconds);
+    pthread_mutex_unlock(&learning);
 }

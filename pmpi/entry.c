@@ -11,6 +11,7 @@
 
 #include "host/host.h"
 #include "pmpi/shim.h"
+#include "pmpi/verdict.h"
 #include "tugboat/tugboat.h"
 
 struct next_table {
@@ -32,6 +33,12 @@ static struct next_table next = {
 #include "host/calls.def"
 };
 
+/* Our shim, or the same with a clock beside it. */
+static struct next_table mine = {
+#define TUG_CALL(Name, parameters, arguments) .Name = tug_shim_##Name,
+#include "host/calls.def"
+};
+
 /* A tool's MPI_X behind us: one that is not another name for the host's PMPI_X. */
 static void *find_next(const char *mpi_name, const void *host_function, void *shim) {
     void *address = dlsym(RTLD_NEXT, mpi_name);
@@ -42,8 +49,7 @@ static void resolve_once(void) {
     if (!tug_host_resolve())
         return;
 #define TUG_CALL(Name, parameters, arguments)                                                      \
-    *(void **)&next.Name =                                                                         \
-        find_next("MPI_" #Name, *(void **)&tug_host.Name, (void *)tug_shim_##Name);
+    *(void **)&next.Name = find_next("MPI_" #Name, *(void **)&tug_host.Name, *(void **)&mine.Name);
 #include "host/calls.def"
 }
 
@@ -58,6 +64,28 @@ static bool resolve(void) {
         return next.Name arguments;                                                                \
     }                                                                                              \
     TUG_API int PMPI_##Name parameters {                                                           \
-        return tug_shim_##Name arguments;                                                          \
+        return mine.Name arguments;                                                                \
     }
 #include "host/calls.def"
+
+/* ---- timed, for the verdict ---- */
+
+#define TUG_TIMED(CLASS, Name, parameters, arguments)                                              \
+    static int timed_##Name parameters {                                                           \
+        struct tug_timed timed = tug_timed_begin(TUG_TIME_##CLASS);                                \
+        int result = tug_shim_##Name arguments;                                                    \
+        tug_timed_end(TUG_TIME_##CLASS, timed);                                                    \
+        return result;                                                                             \
+    }
+#include "pmpi/timed.def"
+#undef TUG_TIMED
+
+/* A tool behind us calls PMPI_X, which is timed. */
+void tug_entries_time(void) {
+#define TUG_TIMED(CLASS, Name, parameters, arguments)                                              \
+    if (next.Name == tug_shim_##Name)                                                              \
+        next.Name = timed_##Name;                                                                  \
+    mine.Name = timed_##Name;
+#include "pmpi/timed.def"
+#undef TUG_TIMED
+}

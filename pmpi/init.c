@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "acp/finalize.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/stats.h"
@@ -22,6 +23,7 @@
 #include "pmpi/circle.h"
 #include "pmpi/datatype.h"
 #include "pmpi/shim.h"
+#include "pmpi/verdict.h"
 #include "pmpi/window.h"
 #include "tugboat/tugboat.h"
 
@@ -39,7 +41,8 @@ static MPI_Request poll_handle = MPI_REQUEST_NULL;
 static int load_settings(void) {
     char reason[512];
     if (tug_settings_load(reason, sizeof(reason)) == 0) {
-        tug_stats_on = tug_settings.enabled && tug_settings.stats != NULL;
+        if (tug_settings.enabled && tug_settings.stats != NULL)
+            tug_stats_on = true; /* a tool may have had it on already, see mpit.c */
         return MPI_SUCCESS;
     }
     tug_log(TUG_LOG_ERROR, "%s", reason);
@@ -73,6 +76,8 @@ static void activate(int requested, int provided) {
     tug_shim.active = provided == MPI_THREAD_MULTIPLE && tug_host_complete();
     tug_engine_bring_up = bring_up;
     report_settings();
+    if (tug_settings.verdict && tug_shim.active)
+        tug_verdict_begin();
     if (provided != MPI_THREAD_MULTIPLE)
         tug_warn_once("the host MPI has no MPI_THREAD_MULTIPLE: all calls pass through");
     else if (!tug_shim.active)
@@ -155,6 +160,7 @@ bool tug_shim_engine(void) {
 static void stop_engine(void) {
     if (!tug_engine_running())
         return;
+    tug_verdict_note_engine();
     tug_engine_stop();
     end_polls();
 }
@@ -251,6 +257,12 @@ static void print_stats(void) {
     if (world) {
         tug_host.Comm_rank(MPI_COMM_WORLD, &rank);
         tug_host.Comm_size(MPI_COMM_WORLD, &nranks);
+    }
+    if (tug_settings.verdict) {
+        tug_verdict_end(rank, nranks);
+        return;
+    }
+    if (world) {
         TUG_POLITE(Ireduce, mine, sum, TUG_STAT_COUNT, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
         TUG_POLITE(Ireduce, mine, most, TUG_STAT_COUNT, MPI_UINT64_T, MPI_MAX, 0, MPI_COMM_WORLD);
     } else {
@@ -278,10 +290,11 @@ static void finish(void) {
     tug_circle_finalize();
     tug_window_free_left_over();
     tug_team_finalize();
+    tug_acp_finalize_left();
     tug_llcl_finalize();
     stop_engine();
     tug_flat_finalize();
-    if (tug_stats_on)
+    if (tug_settings.stats != NULL)
         print_stats();
     /* MPICH 4.0.2 over TCP hangs when one rank is through with its connections before another has
      * begun: our own ending must not set them apart */

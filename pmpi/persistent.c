@@ -11,6 +11,7 @@
 #include "persistent/bcast.h"
 #include "persistent/collective.h"
 #include "persistent/request.h"
+#include "persistent/twin.h"
 #include "pmpi/shim.h"
 #include "tugboat/mpix.h"
 
@@ -95,7 +96,7 @@ static int take_bcast(int error, void *buffer, MPI_Count count, MPI_Datatype dat
         return error;
     struct tug_request *mine = NULL;
     error = !tug_shim_engine() || tug_bcast_create(buffer, count, datatype, root, comm, &mine);
-    if (!error)
+    if (!error && !tug_twin_keep(mine, *request))
         tug_host.Request_free(request);
     return settle(error, mine, request);
 }

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/host.h"
 #include "persistent/request.h"
+#include "persistent/twin.h"
 #include "pmpi/blocking.h"
 #include "pmpi/shim.h"
 
@@ -254,6 +256,16 @@ static void look_at_theirs(const struct mixed *mixed) {
         tug_shim_poll_host();
 }
 
+static void wait_until(bool (*done)(void *), struct mixed *mixed) {
+    bool timed = tug_twin_on && any_ours(mixed->count, mixed->requests);
+    for (int i = 0; i < mixed->count && timed; i++)
+        timed = ours(&mixed->requests[i]) == NULL || !tug_twin_is_host(ours(&mixed->requests[i]));
+    uint64_t begin_ns = timed ? tug_clock_ns() : 0;
+    tug_engine_wait(done, mixed, has_theirs(mixed) ? TUG_HOST_NAP_NS : -1);
+    if (timed)
+        tug_twin_called(begin_ns);
+}
+
 /* Ours are over; until then the host's move on. */
 static bool ours_are_over(void *argument) {
     struct mixed *mixed = argument;
@@ -271,7 +283,7 @@ int tug_shim_Waitall(int count, MPI_Request array_of_requests[], MPI_Status arra
         return wait_for_theirs(count, array_of_requests, array_of_statuses);
     if (!split(&mixed, count, array_of_requests, array_of_statuses))
         return no_memory();
-    tug_engine_wait(ours_are_over, &mixed, has_theirs(&mixed) ? TUG_HOST_NAP_NS : -1);
+    wait_until(ours_are_over, &mixed);
     mixed.error = wait_for_theirs(count, mixed.theirs, array_of_statuses);
     return join(&mixed, retire_all(&mixed));
 }
@@ -328,7 +340,7 @@ int tug_shim_Waitany(int count, MPI_Request array_of_requests[], int *indx, MPI_
         return TUG_INSIDE_HOST(tug_host.Waitany(count, array_of_requests, indx, status));
     if (!split(&mixed, count, array_of_requests, status))
         return no_memory();
-    tug_engine_wait(look_for_any, &mixed, has_theirs(&mixed) ? TUG_HOST_NAP_NS : -1);
+    wait_until(look_for_any, &mixed);
     *indx = mixed.outcome;
     return join(&mixed, mixed.error);
 }
@@ -393,7 +405,7 @@ static int some(struct mixed *mixed, int count, MPI_Request requests[], int *out
         return no_memory();
     mixed->indices = indices;
     if (wait) {
-        tug_engine_wait(look_for_some, mixed, has_theirs(mixed) ? TUG_HOST_NAP_NS : -1);
+        wait_until(look_for_some, mixed);
     } else {
         tug_engine_poll();
         (void)look_for_some(mixed);

@@ -277,6 +277,7 @@ static void adopt_native(MPI_Win win, struct agreement agreed) {
     window->common_unit = agreed.common_unit;
     if (agreed.team != NULL)
         find_neighbours(window, agreed.team);
+    tug_stat_add(TUG_STAT_NATIVE_WINDOWS, 1);
     tug_engine_attend(1);
 }
 
@@ -318,6 +319,7 @@ static struct tug_window *go_remote(MPI_Win win, MPI_Comm comm, struct tug_team 
     window->lane = &tug_remote_lane;
     window->comm = team->comm;
     keep_geometry(window, remote->base, size, disp_unit);
+    tug_stat_add(TUG_STAT_PACKET_WINDOWS, 1);
     tug_log(TUG_VERBOSE_INFO, "window %#x: packet lane", (unsigned)win);
     return window;
 }
@@ -406,6 +408,7 @@ static bool go_direct(const struct allocation *a, struct tug_team *team) {
     window->comm = team->comm;
     keep_geometry(window, direct->targets[direct->rank].base, a->size, a->disp_unit);
     *(void **)a->baseptr = window->base;
+    tug_stat_add(TUG_STAT_DIRECT_WINDOWS, 1);
     tug_log(TUG_VERBOSE_INFO, "window %#x: direct lane", (unsigned)*a->win);
     return true;
 }

@@ -31,6 +31,18 @@ struct tug_loggp {
     double byte_s;     /* G */
 };
 
+/* What messages of so many bytes take between nodes. MPIs change their protocols as messages grow,
+ * and no straight line goes through what comes of it: parameterised LogP (Kielmann et al., 2000).
+ */
+struct tug_transfer_speed {
+    uint64_t bytes;
+    double trip_s;     /* from one rank to the other */
+    double interval_s; /* from one message of a stream to the next */
+    double handle_s;   /* of which a processor is busy, at either end */
+};
+
+#define TUG_TRANSFER_SPEEDS 16
+
 /* Memory is copied at so many seconds a byte in the course of a message of so many bytes. */
 struct tug_copy_speed {
     uint64_t bytes;
@@ -53,6 +65,11 @@ struct tug_model_parameters {
     uint32_t ncopies;         /* 0: `inside.byte_s` holds for all sizes; else these do, by growing
                                  size, interpolated */
     struct tug_copy_speed copies[TUG_COPY_SPEEDS];
+    uint32_t ntransfers; /* 0: `between` holds for all sizes; else these do, by growing size,
+                            interpolated */
+    struct tug_transfer_speed transfers[TUG_TRANSFER_SPEEDS];
+    double far_byte_s; /* least that a byte takes between nodes when no cache holds the message; 0:
+                          no more than others */
     int between_is_guess; /* nothing has been measured between nodes */
 };
 

@@ -134,13 +134,22 @@ static const struct setting settings[] = {
              "are under way to it",
      .parse = parse_switch,
      .field = &tug_settings.aggregate},
+    {.name = "TUGBOAT_ACP_STARTER",
+     .type = "size",
+     .initial = "64K",
+     .range = "1K to 1024M",
+     .help = "bytes of ACP's starter memory on every rank",
+     .parse = parse_number,
+     .field = &tug_settings.acp_starter_bytes,
+     .number = {.least = 1024, .most = 1 << 30, .unit_suffix = true}},
     {.name = "TUGBOAT_STATS",
      .type = "output",
      .initial = "0",
-     .range = "0, 1, or a file name ending in .json",
+     .range = "0, 1, or a file name ending in .json; verdict, or verdict, a comma and such a name",
      .help =
          "1 prints one block of counters from rank 0 when MPI is finalised; a file gets them as "
-         "JSON",
+         "JSON; verdict prints what was gained or lost against the host MPI, for which some calls "
+         "are timed and some starts of persistent collectives take the host's way",
      .parse = parse_stats,
      .field = &tug_settings.stats},
     {.name = "TUGBOAT_VERBOSE",
@@ -320,14 +329,16 @@ static bool parse_affinity(const struct setting *setting, const char *text) {
 
 static bool parse_stats(const struct setting *setting, const char *text) {
     (void)setting;
-    const size_t length = strlen(text);
-    const bool file = length > 5 && strcmp(text + length - 5, ".json") == 0;
-    if (strcmp(text, "0") == 0)
-        tug_settings.stats = NULL;
-    else if (strcmp(text, "1") == 0 || file)
-        tug_settings.stats = text;
-    else
+    static const char verdict[] = "verdict", verdict_and[] = "verdict,";
+    const bool both = strncmp(text, verdict_and, sizeof(verdict_and) - 1) == 0;
+    const char *file = both ? text + sizeof(verdict_and) - 1 : text;
+    const size_t length = strlen(file);
+    const bool has_file = length > 5 && strcmp(file + length - 5, ".json") == 0;
+    if (both ? !has_file
+             : !has_file && strcmp(text, "0") && strcmp(text, "1") && strcmp(text, verdict))
         return false;
+    tug_settings.verdict = both || strcmp(text, verdict) == 0;
+    tug_settings.stats = has_file ? file : strcmp(text, "0") == 0 ? NULL : "1";
     return true;
 }
 
@@ -469,15 +480,21 @@ void tug_settings_reset(void) {
     pthread_mutex_unlock(&load_lock);
 }
 
-void tug_settings_print(FILE *out) {
+bool tug_settings_row(size_t number, struct tug_setting_row *row) {
+    if (number >= COUNT_OF(settings))
+        return false;
     tug_settings_load(NULL, 0);
-    for (size_t i = 0; i < COUNT_OF(settings); i++) {
-        const struct setting *setting = &settings[i];
-        const char *text = kept_text[i] != NULL ? kept_text[i] : setting->initial;
-        const char *source = kept_text[i] != NULL ? "environment" : "default";
-        fprintf(out, "  %-18s %-10s (%s; %s)\n      %s\n", setting->name, text, source,
-                setting->range, setting->help);
-    }
+    const struct setting *setting = &settings[number];
+    const char *text = kept_text[number] != NULL ? kept_text[number] : setting->initial;
+    *row = (struct tug_setting_row){setting->name, setting->help, setting->range, text};
+    return true;
+}
+
+void tug_settings_print(FILE *out) {
+    struct tug_setting_row row;
+    for (size_t i = 0; tug_settings_row(i, &row); i++)
+        fprintf(out, "  %-18s %-10s (%s; %s)\n      %s\n", row.name, row.value,
+                kept_text[i] != NULL ? "environment" : "default", row.range, row.help);
 }
 
 void tug_settings_print_markdown(FILE *out) {

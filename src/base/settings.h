@@ -83,7 +83,9 @@ struct tug_settings {
     bool transports_named;           /* ... and the user has named them */
     uint64_t operations;             /* TUGBOAT_OPERATIONS, a power of two */
     bool aggregate;                  /* TUGBOAT_AGGREGATE */
+    uint64_t acp_starter_bytes;      /* TUGBOAT_ACP_STARTER */
     const char *stats;        /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
+    bool verdict;             /* ... and what was gained and lost is told, not the counters alone */
     enum tug_verbose verbose; /* TUGBOAT_VERBOSE */
     uint64_t segment_bytes;   /* TUGBOAT_SEGMENT, 0 = chosen by the model */
     unsigned bcast;           /* TUGBOAT_BCAST: 1, auto */
@@ -110,6 +112,13 @@ void tug_settings_print(FILE *out);
 
 /* The table without values, as the README shows it. */
 void tug_settings_print_markdown(FILE *out);
+
+/* One row with its value in effect; the strings live as long as the process. Loads first if nobody
+ * has. False: there is no row of that number. */
+struct tug_setting_row {
+    const char *name, *help, *range, *value;
+};
+bool tug_settings_row(size_t number, struct tug_setting_row *row);
 
 /* Calls report(name, arg) for every TUGBOAT_* variable of the environment that is no setting.
  * Returns how many there were; report may be NULL. */

@@ -41,6 +41,9 @@
     X(OPERATIONS, "operations", "LLCL operations that were handed to a transport")                 \
     X(MAPPED, "mapped", "LLCL operations that the caller did on mapped memory")                    \
     X(PACKETS, "packets", "packets sent")                                                          \
+    X(DIRECT_WINDOWS, "direct_windows", "windows in the direct lane")                              \
+    X(PACKET_WINDOWS, "packet_windows", "... in the packet lane")                                  \
+    X(NATIVE_WINDOWS, "native_windows", "... in the native lane")                                  \
     X(MODEL_PREDICTED, "model_predicted", "ns of one run of every broadcast, as predicted")        \
     X(MODEL_MEASURED, "model_measured", "... and as measured")
 
@@ -72,6 +75,9 @@ static inline void tug_stat_max(enum tug_stat stat, uint64_t value) {
                                                   memory_order_relaxed, memory_order_relaxed)) {
     }
 }
+
+/* Of a counter, as JSON has it: "put_taken", "packets". A constant string. */
+const char *tug_stat_name(enum tug_stat stat);
 
 /* Copies all TUG_STAT_COUNT counters of this process. */
 void tug_stats_snapshot(uint64_t out[]);

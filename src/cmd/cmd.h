@@ -20,6 +20,7 @@ int tug_cmd_run(int argc, char **argv);
 int tug_cmd_info(int argc, char **argv);
 int tug_cmd_model(int argc, char **argv);
 int tug_cmd_calibrate(int argc, char **argv);
+int tug_cmd_selftest(int argc, char **argv);
 
 /* `tugboat info --memory`; text is RANKS or RANKS,ACTIVE, NULL when it is missing. */
 int tug_cmd_memory(const char *text);
@@ -27,8 +28,16 @@ int tug_cmd_memory(const char *text);
 /* What `tugboat --help` prints. */
 void tug_cmd_help(FILE *out);
 
-/* Finds libtugboat.so: beside this executable (../lib), then where it was to be installed.
- * Returns 0 with an absolute path in `path`, or -1. */
+/* Finds libtugboat.so: in ../lib or its like beside this executable, then where it was to be
+ * installed. Returns 0 with an absolute path in `path`, or -1. */
 int tug_library_find(char *path, size_t path_bytes);
+
+/* Puts it first into LD_PRELOAD of this process, if it is not there. 0, or -1 and errno. */
+int tug_library_preload(const char *path);
+
+/* Opens the host's MPI library: its name and version in one line. TUG_HOST_OLD: not one of MPI 4,
+ * with which programs pass through. */
+enum tug_host_kind { TUG_HOST_NONE, TUG_HOST_OLD, TUG_HOST_GOOD };
+enum tug_host_kind tug_host_describe(char *text, size_t text_bytes);
 
 #endif

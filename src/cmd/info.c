@@ -50,31 +50,40 @@ static const char *find_host(void) {
     return NULL;
 }
 
-static void print_host(void) {
+static bool host_lacks_calls(void) {
+    return host_mpi == NULL || dlsym(host_mpi, "PMPI_Rget_c") == NULL;
+}
+
+enum tug_host_kind tug_host_describe(char *text, size_t text_bytes) {
     const char *name = find_host();
-    printf("host MPI\n");
-    if (name == NULL) {
-        printf("  none found: install MPICH (Debian: mpich), or set LD_LIBRARY_PATH to it\n");
-        return;
-    }
+    if (name == NULL)
+        return TUG_HOST_NONE;
     int (*get_version)(char *, int *);
     *(void **)&get_version = dlsym(host_mpi, "PMPI_Get_library_version");
-    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0;
-    get_version(text, &length);
-    text[strcspn(text, "\n")] = '\0';
-    for (char *tab = text; (tab = strchr(tab, '\t')) != NULL;)
+    get_version(version, &length);
+    version[strcspn(version, "\n")] = '\0';
+    for (char *tab = version; (tab = strchr(tab, '\t')) != NULL;)
         *tab = ' ';
-    printf("  %s %s\n", name, text);
+    snprintf(text, text_bytes, "%s %s", name, version);
+    return host_lacks_calls() ? TUG_HOST_OLD : TUG_HOST_GOOD;
+}
+
+static void print_host(void) {
+    char text[512];
+    printf("host MPI\n");
+    if (tug_host_describe(text, sizeof text) == TUG_HOST_NONE)
+        printf("  none found: install MPICH (Debian: mpich), or set LD_LIBRARY_PATH to it\n");
+    else
+        printf("  %s\n", text);
 }
 
 /* ---- the ways ---- */
 
 static bool host_missing(char *reason) {
-    if (host_mpi != NULL && dlsym(host_mpi, "PMPI_Rget_c") != NULL)
-        return false;
     snprintf(reason, REASON_BYTES, "no host MPI of MPI 4 is found");
-    return true;
+    return host_lacks_calls();
 }
 
 static bool shared_memory_missing(char *reason) {

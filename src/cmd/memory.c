@@ -118,6 +118,8 @@ static void print_table(uint64_t ranks, uint32_t active) {
     table.total = 0;
     row_of(&table, "and on its way to one peer, at most", TUG_STREAM_WINDOW + 1,
            tug_wire_mpi_packet(), "packets");
+    row(&table, "and answers that nobody takes, at most",
+        tug_packets_withheld(active, tug_wire_mpi_packet()), "withheld from all of them");
 }
 
 /* A whole number from 1 to `most`, followed by `end`; *text then points behind it. */

@@ -19,32 +19,34 @@ static bool is_readable(const char *path) {
     return access(path, R_OK) == 0;
 }
 
-int tug_library_find(char *path, size_t path_bytes) {
-    char found[PATH_MAX];
-    char self[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length > 0) {
-        self[length] = '\0';
-        char *slash = strrchr(self, '/');
-        if (slash != NULL)
-            *slash = '\0';
-        const int need = snprintf(found, sizeof found, "%s/../lib/libtugboat.so", self);
-        if (need > 0 && (size_t)need < sizeof found && is_readable(found))
-            goto resolve;
-    }
-    snprintf(found, sizeof found, "%s/libtugboat.so", TUG_INSTALL_LIBDIR);
-    if (!is_readable(found))
-        return -1;
+/* The folder of this executable; empty when it cannot be told. */
+static void find_self(char folder[PATH_MAX]) {
+    const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    folder[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+        *slash = '\0';
+}
 
-resolve:;
-    /* Only the folder is resolved: the name stays libtugboat.so, whatever version it links to. */
-    char *name = strrchr(found, '/');
-    *name = '\0';
-    char folder[PATH_MAX];
-    if (realpath(found, folder) == NULL)
-        return -1;
-    const int need = snprintf(path, path_bytes, "%s/libtugboat.so", folder);
-    return need > 0 && (size_t)need < path_bytes ? 0 : -1;
+/* Only the folder is resolved: the name stays libtugboat.so, whatever version it links to. */
+static bool library_in(const char *folder, char *path, size_t path_bytes) {
+    char resolved[PATH_MAX];
+    if (realpath(folder, resolved) == NULL)
+        return false;
+    const int need = snprintf(path, path_bytes, "%s/libtugboat.so", resolved);
+    return need > 0 && (size_t)need < path_bytes && is_readable(path);
+}
+
+int tug_library_find(char *path, size_t path_bytes) {
+    static const char *const beside[] = {"../lib", TUG_LIBDIR_FROM_BINDIR};
+    char self[PATH_MAX], folder[PATH_MAX + sizeof TUG_LIBDIR_FROM_BINDIR + 8];
+    find_self(self);
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0] && self[0] != '\0'; i++) {
+        snprintf(folder, sizeof folder, "%s/%s", self, beside[i]);
+        if (library_in(folder, path, path_bytes))
+            return 0;
+    }
+    return library_in(TUG_INSTALL_LIBDIR, path, path_bytes) ? 0 : -1;
 }
 
 /* LD_PRELOAD is a list split at colons and blanks. */
@@ -60,7 +62,7 @@ static bool list_contains(const char *list, const char *path) {
     return false;
 }
 
-static int preload(const char *library) {
+int tug_library_preload(const char *library) {
     const char *already = getenv("LD_PRELOAD");
     if (already == NULL || already[0] == '\0')
         return setenv("LD_PRELOAD", library, 1);
@@ -75,19 +77,19 @@ static int preload(const char *library) {
 }
 
 /* Ranks may run in other folders than this process, so the file name is made absolute here. */
-static int request_stats(const char *file) {
+static int request_stats(const char *option, const char *alone, const char *before,
+                         const char *file) {
     if (file == NULL)
-        return setenv("TUGBOAT_STATS", "1", 1);
+        return setenv("TUGBOAT_STATS", alone, 1);
     const size_t length = strlen(file);
     if (length <= 5 || strcmp(file + length - 5, ".json") != 0) {
-        fprintf(stderr, "tugboat: --stats=%s: the file name must end in .json\n", file);
+        fprintf(stderr, "tugboat: %s=%s: the file name must end in .json\n", option, file);
         return TUG_EXIT_USAGE;
     }
-    if (file[0] == '/')
-        return setenv("TUGBOAT_STATS", file, 1);
-    char folder[PATH_MAX];
+    char folder[PATH_MAX] = "";
     char *path;
-    if (getcwd(folder, sizeof folder) == NULL || asprintf(&path, "%s/%s", folder, file) < 0)
+    if ((file[0] != '/' && getcwd(folder, sizeof folder) == NULL) ||
+        asprintf(&path, "%s%s%s%s", before, folder, file[0] == '/' ? "" : "/", file) < 0)
         return -1;
     const int status = setenv("TUGBOAT_STATS", path, 1);
     free(path);
@@ -106,9 +108,13 @@ int tug_cmd_run(int argc, char **argv) {
             tug_cmd_help(stdout);
             return 0;
         } else if (strcmp(option, "--stats") == 0) {
-            status = request_stats(NULL);
+            status = request_stats("--stats", "1", "", NULL);
         } else if (strncmp(option, "--stats=", 8) == 0) {
-            status = request_stats(option + 8);
+            status = request_stats("--stats", "1", "", option + 8);
+        } else if (strcmp(option, "--verdict") == 0) {
+            status = request_stats("--verdict", "verdict", "verdict,", NULL);
+        } else if (strncmp(option, "--verdict=", 10) == 0) {
+            status = request_stats("--verdict", "verdict", "verdict,", option + 10);
         } else {
             fprintf(stderr, "tugboat: run has no option '%s'; see tugboat --help\n", option);
             return TUG_EXIT_USAGE;
@@ -138,7 +144,7 @@ int tug_cmd_run(int argc, char **argv) {
                 library);
         return TUG_EXIT_FAILED;
     }
-    if (preload(library) != 0) {
+    if (tug_library_preload(library) != 0) {
         fprintf(stderr, "tugboat: cannot set LD_PRELOAD: %s\n", strerror(errno));
         return TUG_EXIT_FAILED;
     }

@@ -15,7 +15,7 @@ static const struct subcommand {
     const char *help;
     int (*run)(int argc, char **argv);
 } subcommands[] = {
-    {"run", "run [--stats[=FILE.json]] COMMAND [ARGUMENT...]",
+    {"run", "run [--stats[=FILE.json] | --verdict[=FILE.json]] COMMAND [ARGUMENT...]",
      "run COMMAND, for example mpiexec -n 4 ./app, with its MPI calls taken by Tugboat",
      tug_cmd_run},
     {"info", "info [-d | --memory RANKS[,ACTIVE]]",
@@ -36,6 +36,10 @@ static const struct subcommand {
      "mpiexec "
      "-n 4, over two nodes or more to measure between nodes too",
      tug_cmd_calibrate},
+    {"selftest", "selftest [LAUNCHER [ARGUMENT...]]",
+     "check this installation on this machine, in seconds: the host MPI and its defects, memory, "
+     "cores, and a job of two ranks (of LAUNCHER's) without and with Tugboat",
+     tug_cmd_selftest},
 };
 
 void tug_cmd_help(FILE *out) {

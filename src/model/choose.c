@@ -16,6 +16,10 @@ static uint64_t elements_in(const struct tug_broadcast *message, uint64_t bytes)
     return n > 0 ? n : 1;
 }
 
+static uint64_t least_of(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
 /* The best segment of a candidate whose algorithm and phases are set, and the time it gives. */
 static void fit_segment(const struct tug_tree_shape *shape, const struct tug_broadcast *message,
                         const struct tug_model_parameters *parameters,
@@ -23,6 +27,8 @@ static void fit_segment(const struct tug_tree_shape *shape, const struct tug_bro
     uint64_t bytes = message->elements * message->element_bytes;
     bool channels = shape->ppn > 1;
     uint64_t longest = channels ? parameters->segment_most : SEGMENT_MOST;
+    if (parameters->ntransfers > 0 && shape->depth > 0) /* nothing is known of longer ones */
+        longest = least_of(longest, parameters->transfers[parameters->ntransfers - 1].bytes);
     uint64_t least = message->segment_bytes > 0 ? message->segment_bytes : SEGMENT_LEAST;
     longest = message->segment_bytes > 0 ? message->segment_bytes : longest;
     candidate->seconds = -1;
@@ -40,7 +46,6 @@ static void fit_segment(const struct tug_tree_shape *shape, const struct tug_bro
     }
 }
 
-/* Of two that are as fast the simpler. */
 static int faster(const void *left, const void *right) {
     const struct tug_candidate *a = left;
     const struct tug_candidate *b = right;
@@ -51,15 +56,27 @@ static int faster(const void *left, const void *right) {
     return (int)a->plan.phases - (int)b->plan.phases;
 }
 
+void tug_candidates_sort(struct tug_candidate *candidates, uint32_t count) {
+    qsort(candidates, count, sizeof(*candidates), faster);
+}
+
+/* True if another algorithm comes to the same as the chain: from one node to the only other, where
+ * several ranks do not share the work. */
+static bool is_chain(const struct tug_places *places, enum tug_algorithm algorithm,
+                     const struct tug_tree_shape *shape) {
+    return places->nnodes == 2 &&
+           (algorithm == TUG_BINOMIAL || (algorithm == TUG_TRINARY && shape->ppn == 1));
+}
+
 uint32_t tug_model_choose(const struct tug_places *places, const struct tug_broadcast *message,
                           const struct tug_model_parameters *parameters,
                           struct tug_candidate candidates[TUG_CANDIDATES_MOST]) {
     uint32_t n = 0;
     int algorithms = places->nnodes > 1 ? TUG_ALGORITHMS : 1;
     for (int a = 0; a < algorithms; a++) {
-        if (places->nnodes == 2 && a == TUG_BINOMIAL)
-            continue; /* the chain */
         struct tug_tree_shape shape = tug_tree_shape_of(places, a, message->root);
+        if (is_chain(places, a, &shape))
+            continue;
         int phases = shape.depth > 0 && shape.ppn > 1 ? 2 : 1;
         for (int p = 0; p < phases; p++) {
             candidates[n].plan = (struct tug_bcast_plan){
@@ -68,10 +85,12 @@ uint32_t tug_model_choose(const struct tug_places *places, const struct tug_broa
                 .root = message->root,
                 .elements = message->elements,
             };
-            fit_segment(&shape, message, parameters, &candidates[n++]);
+            fit_segment(&shape, message, parameters, &candidates[n]);
+            candidates[n].fitted_s = candidates[n].seconds;
+            n++;
         }
     }
-    qsort(candidates, n, sizeof(*candidates), faster);
+    tug_candidates_sort(candidates, n);
     return n;
 }
 

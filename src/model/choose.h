@@ -23,7 +23,8 @@ const char *tug_phases_name(enum tug_phases phases);
 
 struct tug_candidate {
     struct tug_bcast_plan plan;
-    double seconds;
+    double fitted_s; /* predicted from the parameters alone */
+    double seconds;  /* ... and corrected by what was measured before (experience.h) */
 };
 
 #define TUG_CANDIDATES_MOST (2 * TUG_ALGORITHMS)
@@ -34,6 +35,9 @@ struct tug_candidate {
 uint32_t tug_model_choose(const struct tug_places *places, const struct tug_broadcast *message,
                           const struct tug_model_parameters *parameters,
                           struct tug_candidate candidates[TUG_CANDIDATES_MOST]);
+
+/* The fastest first; of two that are as fast, the simpler. */
+void tug_candidates_sort(struct tug_candidate *candidates, uint32_t count);
 
 /* The places that a shape means. 0, TUG_ERR_INVALID (see tug_model_bcast()), TUG_ERR_NO_MEMORY. */
 int tug_model_places(const struct tug_model_shape *shape, struct tug_places *places);

@@ -5,6 +5,7 @@
 #include "model/network.h"
 
 #define NODES_LOOKED_AT 1024
+#define FAR_BYTES ((uint64_t)8 << 20) /* messages that outgrow caches */
 
 /* ---- the paper's ---- */
 
@@ -76,7 +77,7 @@ static void look_at_node(struct tug_tree_shape *shape, const struct tug_places *
             *links += tug_network_distance(places, node, children[c]);
         }
         *hops += n;
-        shape->fan = n > shape->fan ? n : shape->fan;
+        shape->fan = n > shape->fan && node != root_node ? n : shape->fan;
         sends += n;
     }
     shape->sends = sends > shape->sends ? sends : shape->sends;
@@ -124,33 +125,84 @@ double tug_copy_byte_s(const struct tug_model_parameters *parameters, uint64_t b
     return speeds[n - 1].byte_s;
 }
 
+/* The measured one that is `way` of the distance between two. */
+static struct tug_transfer_speed between_two(const struct tug_transfer_speed *a,
+                                             const struct tug_transfer_speed *b, double way) {
+    return (struct tug_transfer_speed){
+        .trip_s = a->trip_s + way * (b->trip_s - a->trip_s),
+        .interval_s = a->interval_s + way * (b->interval_s - a->interval_s),
+        .handle_s = a->handle_s + way * (b->handle_s - a->handle_s),
+    };
+}
+
+static struct tug_transfer_speed measured_transfer(const struct tug_model_parameters *parameters,
+                                                   uint64_t segment) {
+    const struct tug_transfer_speed *speeds = parameters->transfers;
+    const struct tug_transfer_speed *last = &speeds[parameters->ntransfers - 1];
+    if (segment >= last->bytes) { /* more of the same */
+        double times = (double)segment / (double)last->bytes;
+        return (struct tug_transfer_speed){
+            .trip_s = last->trip_s + (times - 1) * last->interval_s,
+            .interval_s = times * last->interval_s,
+            .handle_s = times * last->handle_s,
+        };
+    }
+    if (segment <= speeds[0].bytes)
+        return speeds[0];
+    while (segment > speeds[1].bytes)
+        speeds++;
+    return between_two(&speeds[0], &speeds[1],
+                       (double)(segment - speeds[0].bytes) /
+                           (double)(speeds[1].bytes - speeds[0].bytes));
+}
+
+struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *parameters,
+                                          uint64_t segment, uint64_t bytes) {
+    const struct tug_loggp *between = &parameters->between;
+    double data_s = (double)segment * between->byte_s;
+    struct tug_transfer_speed transfer = {
+        .trip_s = between->latency_s + 2 * between->overhead_s + data_s,
+        .interval_s = between->gap_s + data_s,
+        .handle_s = between->overhead_s,
+    };
+    if (parameters->ntransfers > 0)
+        transfer = measured_transfer(parameters, segment);
+    double far_s = (double)segment * parameters->far_byte_s;
+    if (bytes >= FAR_BYTES && transfer.interval_s < far_s) {
+        transfer.trip_s += far_s - transfer.interval_s;
+        transfer.interval_s = far_s;
+    }
+    transfer.bytes = segment;
+    return transfer;
+}
+
 static double most(double a, double b) {
     return a > b ? a : b;
 }
 
 /* What one segment costs, wherever the time goes. */
 struct segment_costs {
-    double wire_s;  /* until the busiest node or link has passed it on, in all pipelines */
-    double hop_s;   /* from a node to the next */
-    double late_s;  /* until the next of several can leave a node */
-    double copy_s;  /* into the memory that a node shares, or out of it, by all of its ranks */
-    double alone_s; /* ... by one */
+    double wire_s;   /* until the busiest node or link has passed it on, in all pipelines */
+    double hop_s;    /* from a node to the next */
+    double handle_s; /* of a processor, to send or receive it */
+    double late_s;   /* until the next of several can leave a node */
+    double copy_s;   /* into the memory that a node shares, or out of it, by all of its ranks */
+    double alone_s;  /* ... by one */
 };
 
 static struct segment_costs costs_of(const struct tug_tree_shape *shape, uint64_t bytes,
                                      uint64_t segment,
                                      const struct tug_model_parameters *parameters) {
-    const struct tug_loggp *between = &parameters->between;
-    double data_s = (double)segment * between->byte_s;
+    struct tug_transfer_speed transfer = tug_transfer_at(parameters, segment, bytes);
     double engines = most(shape->sends, shape->pipelines) / (double)parameters->engines;
     double crowd = most(1, (double)shape->ppn / parameters->copiers);
     double copy_s =
         parameters->inside.overhead_s + (double)segment * tug_copy_byte_s(parameters, bytes);
     return (struct segment_costs){
-        .wire_s = (data_s + between->gap_s) * most(most(1, shape->load), engines),
-        .hop_s = between->latency_s + (shape->links - 1) * parameters->hop_s +
-                 2 * between->overhead_s + data_s,
-        .late_s = most(between->overhead_s, (data_s + between->gap_s) / parameters->engines),
+        .wire_s = transfer.interval_s * most(most(1, shape->load), engines),
+        .hop_s = transfer.trip_s + (shape->links - 1) * parameters->hop_s,
+        .handle_s = transfer.handle_s,
+        .late_s = most(transfer.handle_s, transfer.interval_s / parameters->engines),
         .copy_s = crowd * copy_s,
         .alone_s = copy_s,
     };
@@ -160,12 +212,12 @@ static struct segment_costs costs_of(const struct tug_tree_shape *shape, uint64_
  * processor of the root, and that of a rank that holds the ends of pipelines elsewhere. relays: the
  * other nodes put segments into their memory as they come. */
 static double interval_s(const struct tug_tree_shape *shape, const struct segment_costs *costs,
-                         double overhead_s, bool relays) {
+                         bool relays) {
     uint32_t holders = shape->ppn < shape->pipelines ? shape->ppn : shape->pipelines;
     uint32_t held = (shape->pipelines + holders - 1) / holders;
     double local_s = shape->ppn > 1 ? shape->pipelines * costs->copy_s : 0;
-    double root_s = overhead_s * shape->sends + local_s;
-    double holder_s = overhead_s * held * (shape->fan + 1) + (relays ? local_s : 0);
+    double root_s = costs->handle_s * shape->sends + local_s;
+    double holder_s = costs->handle_s * held * (shape->fan + 1) + (relays ? local_s : 0);
     return shape->depth == 0 ? local_s : most(costs->wire_s, most(root_s, holder_s));
 }
 
@@ -178,7 +230,7 @@ double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases pha
     uint64_t rounds = (share + segment - 1) / segment;
     bool relays = phases == TUG_RELAY || shape->depth == 0;
     struct segment_costs costs = costs_of(shape, bytes, segment, parameters);
-    double pace_s = interval_s(shape, &costs, parameters->between.overhead_s, relays);
+    double pace_s = interval_s(shape, &costs, relays);
     double seconds = parameters->start_s + shape->depth * costs.hop_s + shape->late * costs.late_s;
     if (relays && shape->ppn > 1 && shape->ppn < shape->pipelines) {
         /* a rank that holds two pipelines takes their segments in turn, and is early in one of them

@@ -45,7 +45,7 @@ struct tug_tree_shape {
     uint32_t late;  /* segments that are sent to others before, on the way to it */
     double links;   /* of the network in a hop, on average */
     uint32_t sends; /* copies of a segment that the busiest node sends, over all pipelines */
-    uint32_t fan;   /* ... in one of them */
+    uint32_t fan;   /* ... that another than the root's sends in one of them */
     uint32_t load;  /* ... of which begin with the same link of a torus */
     uint32_t ppn;   /* ranks of the largest node */
 };
@@ -53,6 +53,10 @@ struct tug_tree_shape {
 /* Looks at 1 024 nodes at most. */
 struct tug_tree_shape tug_tree_shape_of(const struct tug_places *places,
                                         enum tug_algorithm algorithm, uint32_t root);
+
+/* What a segment takes between nodes, in the course of a message of `bytes`. */
+struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *parameters,
+                                          uint64_t segment, uint64_t bytes);
 
 /* Seconds a byte of a copy inside a node, in the course of a message of `bytes`. */
 double tug_copy_byte_s(const struct tug_model_parameters *parameters, uint64_t bytes);

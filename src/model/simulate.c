@@ -16,6 +16,17 @@
 /* What an event tells: in its two lowest bits; above, of which lane, flow or rank. */
 enum { LANE_COMPLETES, FLOW_ARRIVES, CHANNEL_SHOWS };
 
+/* What a message between nodes costs: a processor at either end, the wires and engines, and what
+ * passes until it has arrived. */
+struct transfer_costs {
+    uint64_t bytes;
+    uint64_t overhead_ps; /* before it leaves, and after it has arrived */
+    uint64_t handle_ps;   /* of a processor, at least as much */
+    uint64_t busy_ps;
+    uint64_t gap_ps;
+    uint64_t latency_ps;
+};
+
 struct machine {
     const struct tug_simulation *simulation;
     const struct tug_places *places;
@@ -34,8 +45,9 @@ struct machine {
     /* [nnodes][engines], [nnodes][copiers]: free at */
     uint64_t *out_ps, *in_ps, *copier_ps;
     /* costs */
-    double out_byte_ps, copy_byte_ps;
-    uint64_t latency_ps, overhead_ps, gap_ps, inside_latency_ps, inside_overhead_ps;
+    double copy_byte_ps;
+    uint64_t inside_latency_ps, inside_overhead_ps;
+    struct transfer_costs last_costs;
     uint32_t *queue; /* [nlanes] a ring of lanes to look at */
     uint32_t queue_first, queued;
     bool failed;
@@ -43,6 +55,10 @@ struct machine {
 
 static uint64_t ps(double seconds) {
     return (uint64_t)(seconds * 1e12 + 0.5);
+}
+
+static uint64_t min_of(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
 }
 
 static uint64_t max_of(uint64_t a, uint64_t b) {
@@ -65,13 +81,47 @@ static uint64_t *pick(uint64_t *pool, uint32_t count, uint64_t ready_ps) {
     return best;
 }
 
-/* A rank handles a message: o. What costs nothing is no work of a processor's. */
-static uint64_t handle(struct machine *machine, uint32_t rank) {
-    if (machine->overhead_ps == 0)
+/* Where sizes are measured one by one, a message is on the wire for as long as another would have
+ * to wait, if that is part of the trip. */
+static struct transfer_costs work_out(const struct machine *machine, uint64_t bytes) {
+    const struct tug_model_parameters *p = machine->simulation->parameters;
+    struct tug_transfer_speed speed = tug_transfer_at(p, bytes, machine->simulation->message_bytes);
+    struct transfer_costs costs = {.bytes = bytes, .handle_ps = ps(speed.handle_s)};
+    if (p->ntransfers == 0) {
+        costs.overhead_ps = ps(p->between.overhead_s);
+        costs.gap_ps = ps(p->between.gap_s);
+        costs.busy_ps = ps((double)bytes * p->between.byte_s);
+        costs.latency_ps = ps(p->between.latency_s);
+        return costs;
+    }
+    uint64_t trip = ps(speed.trip_s);
+    uint64_t interval = ps(speed.interval_s);
+    costs.overhead_ps = min_of(ps(p->between.overhead_s), min_of(costs.handle_ps, trip / 2));
+    trip -= 2 * costs.overhead_ps;
+    costs.busy_ps = min_of(interval, trip);
+    costs.gap_ps = interval - costs.busy_ps;
+    costs.latency_ps = trip - costs.busy_ps;
+    return costs;
+}
+
+/* Messages of one size follow each other. */
+static const struct transfer_costs *costs_of(struct machine *machine, uint64_t bytes) {
+    if (machine->last_costs.bytes != bytes)
+        machine->last_costs = work_out(machine, bytes);
+    return &machine->last_costs;
+}
+
+/* A rank sends or receives a message that is there now. When it leaves, or has come. What costs
+ * nothing is no work of a processor's. */
+static uint64_t handle(struct machine *machine, uint32_t rank, const struct transfer_costs *costs,
+                       bool receives) {
+    if (costs->handle_ps == 0)
         return machine->now_ps;
     uint64_t *processor = &machine->processor_ps[rank];
-    *processor = max_of(*processor, machine->now_ps) + machine->overhead_ps;
-    return *processor;
+    uint64_t free = max_of(*processor, machine->now_ps);
+    uint64_t after = machine->now_ps + costs->overhead_ps;
+    *processor = receives ? max_of(*processor + costs->handle_ps, after) : free + costs->handle_ps;
+    return receives ? *processor : free + costs->overhead_ps;
 }
 
 /* A rank copies, or reduces, which takes as long. */
@@ -92,18 +142,18 @@ static uint64_t copy(struct machine *machine, uint32_t rank, uint64_t bytes) {
 
 /* Engine, links, engine. When the message has left, and *arrives_ps. */
 static uint64_t transfer(struct machine *machine, uint32_t from, uint32_t to, uint64_t ready_ps,
-                         uint64_t bytes, uint64_t *arrives_ps) {
+                         const struct transfer_costs *costs, uint64_t *arrives_ps) {
     uint32_t engines = machine->simulation->parameters->engines;
     uint64_t *out = pick(&machine->out_ps[(size_t)from * engines], engines, ready_ps);
-    uint64_t busy = (uint64_t)((double)bytes * machine->out_byte_ps);
+    uint64_t busy = costs->busy_ps;
     uint64_t start = max_of(ready_ps, *out);
     uint64_t head = tug_network_pass(&machine->network, from, to, start, busy);
     uint64_t *in = pick(&machine->in_ps[(size_t)to * engines], engines, head);
     uint64_t enters = max_of(head, *in);
-    *out = start + busy + machine->gap_ps; /* the network holds what has to wait on its way */
-    *in = enters + busy + machine->gap_ps;
-    *arrives_ps = enters + busy + machine->latency_ps;
-    machine->result.sent_bytes += bytes;
+    *out = start + busy + costs->gap_ps; /* the network holds what has to wait on its way */
+    *in = enters + busy + costs->gap_ps;
+    *arrives_ps = enters + busy + costs->latency_ps;
+    machine->result.sent_bytes += costs->bytes;
     return start + busy;
 }
 
@@ -164,10 +214,11 @@ static bool begin_send(struct machine *machine, struct tug_packed_lane *lane,
         *ends_ps = copy(machine, rank, bytes);
         arrives = *ends_ps + machine->inside_latency_ps;
     } else {
-        uint64_t ready = max_of(handle(machine, rank), lane->wire_ps);
+        const struct transfer_costs *costs = costs_of(machine, bytes);
+        uint64_t ready = max_of(handle(machine, rank, costs, false), lane->wire_ps);
         *ends_ps = transfer(machine, machine->places->node_of[rank],
-                            machine->places->node_of[op->peer], ready, bytes, &arrives);
-        lane->wire_ps = *ends_ps + machine->gap_ps;
+                            machine->places->node_of[op->peer], ready, costs, &arrives);
+        lane->wire_ps = *ends_ps + costs->gap_ps;
     }
     tug_radix_add(&machine->events, arrives, (uint64_t)op->flow << 2 | FLOW_ARRIVES);
     return true;
@@ -183,8 +234,9 @@ static bool begin_receive(struct machine *machine, uint32_t number, struct tug_p
         return false;
     }
     flow->taken++;
-    *ends_ps =
-        same_node(machine, rank, op->peer) ? copy(machine, rank, bytes) : handle(machine, rank);
+    *ends_ps = same_node(machine, rank, op->peer)
+                   ? copy(machine, rank, bytes)
+                   : handle(machine, rank, costs_of(machine, bytes), true);
     return true;
 }
 
@@ -426,11 +478,8 @@ static int build(struct machine *machine, char *why, size_t why_bytes) {
     const struct tug_simulation *simulation = machine->simulation;
     const struct tug_model_parameters *p = simulation->parameters;
     const struct tug_places *places = machine->places;
-    machine->out_byte_ps = p->between.byte_s * 1e12;
+    machine->last_costs.bytes = UINT64_MAX;
     machine->copy_byte_ps = tug_copy_byte_s(p, simulation->message_bytes) * 1e12;
-    machine->latency_ps = ps(p->between.latency_s);
-    machine->overhead_ps = ps(p->between.overhead_s);
-    machine->gap_ps = ps(p->between.gap_s);
     machine->inside_latency_ps = ps(p->inside.latency_s);
     machine->inside_overhead_ps = ps(p->inside.overhead_s);
     machine->processor_ps = table(machine, places->nranks, sizeof(uint64_t));

@@ -6,6 +6,7 @@ void tug_tuner_init(struct tug_tuner *tuner) {
     memset(tuner->measured_s, 0, sizeof(tuner->measured_s));
     tuner->current = 0;
     tuner->runs = 0;
+    tuner->limit = TUG_TUNER_NEAR;
     tuner->trying = false;
     tuner->settled = false;
 }
@@ -29,13 +30,13 @@ static double median(double *values, uint32_t count) {
 static uint32_t next_to_try(const struct tug_tuner *tuner, uint32_t after) {
     uint32_t next = after + 1;
     while (next < tuner->ncandidates &&
-           tuner->candidates[next].seconds > TUG_TUNER_HOPELESS * tuner->candidates[0].seconds)
+           tuner->candidates[next].seconds > tuner->limit * tuner->candidates[0].seconds)
         next++;
     return next;
 }
 
 bool tug_tuner_must_agree(const struct tug_tuner *tuner) {
-    if (tuner->settled || tuner->ncandidates == 1 || tuner->runs < runs_wanted(tuner))
+    if (tuner->settled || tuner->runs < runs_wanted(tuner))
         return false;
     return !tuner->trying || next_to_try(tuner, tuner->current) == tuner->ncandidates;
 }
@@ -45,7 +46,6 @@ void tug_tuner_note(struct tug_tuner *tuner, double seconds) {
     if (tuner->runs < runs_wanted(tuner))
         return;
     tuner->measured_s[tuner->current] = median(tuner->times_s, tuner->runs);
-    tuner->settled = tuner->ncandidates == 1;
     if (!tuner->trying)
         return;
     uint32_t next = next_to_try(tuner, tuner->current);
@@ -64,8 +64,10 @@ void tug_tuner_agreed(struct tug_tuner *tuner, const double votes[TUG_CANDIDATES
     double measured = tuner->measured_s[0];
     double predicted = tuner->candidates[0].seconds;
     bool right = measured <= TUG_TUNER_WRONG * predicted && predicted <= TUG_TUNER_WRONG * measured;
+    if (!right)
+        tuner->limit = TUG_TUNER_HOPELESS;
     uint32_t other = next_to_try(tuner, 0);
-    if (!tuner->trying && !right && other < tuner->ncandidates) {
+    if (!tuner->trying && other < tuner->ncandidates) {
         tuner->trying = true;
         tuner->current = other;
         tuner->runs = 0;

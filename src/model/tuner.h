@@ -1,15 +1,14 @@
 /* Which of its candidates a request takes: the model's choice, until measurements say otherwise.
  *
- * The first TUG_TUNER_TRUST runs take the candidate that is predicted to be fastest. If their
- * median differs from the prediction by more than a factor of two, the model does not know this
- * machine: each candidate that is not hopeless is then run TUG_TUNER_TRY times, and the fastest
- * stays.
+ * The first TUG_TUNER_TRUST runs take the candidate that is predicted to be fastest. Those that are
+ * predicted to be nearly as fast are then run TUG_TUNER_TRY times each, and the fastest stays. If
+ * the median of the first differs from its prediction by more than a factor of two, the model does
+ * not know this machine, and all that are not hopeless are tried.
  *
  * All ranks must take the same candidate in the same run. What to run depends on the number of
  * runs and on what the ranks have agreed upon, nothing else: before a run for which
  * tug_tuner_must_agree() is true all ranks bring their votes, and the largest of each is told to
- * tug_tuner_agreed() on every rank. That happens twice at most, and never where there is but one
- * candidate, which is measured only to be told of.
+ * tug_tuner_agreed() on every rank. That happens twice at most.
  *
  * Pure; one thread at a time.
  */
@@ -24,7 +23,8 @@
 #define TUG_TUNER_TRUST 20
 #define TUG_TUNER_TRY 9
 #define TUG_TUNER_WRONG 2.0    /* a prediction is wrong beyond this factor */
-#define TUG_TUNER_HOPELESS 5.0 /* candidates that much slower than the first are not tried */
+#define TUG_TUNER_NEAR 1.5     /* candidates slower than the first by less are always tried */
+#define TUG_TUNER_HOPELESS 5.0 /* ... by more never */
 
 struct tug_tuner {
     struct tug_candidate candidates[TUG_CANDIDATES_MOST]; /* the fastest first */
@@ -33,6 +33,7 @@ struct tug_tuner {
     uint32_t current; /* the candidate of the next run */
     uint32_t runs;    /* of it, with their times */
     double times_s[TUG_TUNER_TRUST];
+    double limit; /* candidates slower than the first by more are not tried */
     bool trying;
     bool settled; /* nothing is measured any more */
 };

@@ -6,6 +6,7 @@
  *     between.latency_us      = 4.4
  *     between.bandwidth_gb_s  = 5.8
  *     copy 262144             = 55       # bytes of the message, GB/s
+ *     transfer 1024           = 2 1 0.5  # bytes; us: of a trip, to the next, of a processor
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -17,7 +18,7 @@
 
 #define LINE_BYTES 256
 
-enum unit { MICROSECONDS, GIGABYTES_PER_SECOND, COUNT, BYTES, FLAG };
+enum unit { MICROSECONDS, NANOSECONDS, GIGABYTES_PER_SECOND, COUNT, BYTES, FLAG };
 
 #define FIELD(member, name, unit)                                                                  \
     { name, unit, offsetof(struct tug_model_parameters, member) }
@@ -33,6 +34,7 @@ static const struct field {
     FIELD(between.byte_s, "between.bandwidth_gb_s", GIGABYTES_PER_SECOND),
     FIELD(between_is_guess, "between.guess", FLAG),
     FIELD(start_s, "start_us", MICROSECONDS),
+    FIELD(far_byte_s, "between.far_ns_byte", NANOSECONDS),
     FIELD(hop_s, "hop_us", MICROSECONDS),
     FIELD(engines, "engines", COUNT),
     FIELD(inside.latency_s, "inside.latency_us", MICROSECONDS),
@@ -45,6 +47,7 @@ static const struct field {
 
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
 #define COPY "copy"
+#define TRANSFER "transfer"
 
 /* What a number may be, by unit, and for people. */
 static const struct {
@@ -53,6 +56,7 @@ static const struct {
     const char *range;
 } units[] = {
     [MICROSECONDS] = {0, 1e9, false, "a time in microseconds, 0 to 1e9"},
+    [NANOSECONDS] = {0, 1e6, false, "a time in nanoseconds, 0 to 1e6"},
     [GIGABYTES_PER_SECOND] = {1e-6, 1e6, false, "a bandwidth in GB/s, 1e-6 to 1e6"},
     [COUNT] = {1, 1024, true, "a whole number, 1 to 1024"},
     [BYTES] = {1024, 1073741824, true, "bytes, 1024 to 1073741824"},
@@ -100,7 +104,6 @@ struct reader {
     unsigned line;
     char *why;
     size_t why_bytes;
-    bool own_copies; /* the file has a table of copies */
     struct tug_model_parameters parameters;
 };
 
@@ -126,6 +129,9 @@ static void set_field(struct tug_model_parameters *parameters, const struct fiel
     case MICROSECONDS:
         *(double *)at = number * 1e-6;
         break;
+    case NANOSECONDS:
+        *(double *)at = number * 1e-9;
+        break;
     case GIGABYTES_PER_SECOND:
         *(double *)at = 1 / (number * 1e9);
         break;
@@ -146,6 +152,8 @@ static double field_of(const struct tug_model_parameters *parameters, const stru
     switch (field->unit) {
     case MICROSECONDS:
         return *(const double *)at * 1e6;
+    case NANOSECONDS:
+        return *(const double *)at * 1e9;
     case GIGABYTES_PER_SECOND:
         return 1 / (*(const double *)at * 1e9);
     case COUNT:
@@ -157,23 +165,55 @@ static double field_of(const struct tug_model_parameters *parameters, const stru
     }
 }
 
+/* The bytes that a line of a table is about: more than those of the line before. */
+static int read_bytes(struct reader *reader, const char *text, uint32_t lines, uint32_t lines_most,
+                      uint64_t before, uint64_t *bytes) {
+    double number;
+    if (lines == lines_most)
+        return refuse(reader, text, "left out: the table is full");
+    if (!parse_number(text, COUNT, &number) && !parse_number(text, BYTES, &number))
+        return refuse(reader, text, units[BYTES].range);
+    if (lines > 0 && number <= (double)before)
+        return refuse(reader, text, "more bytes than in the line of this table before");
+    *bytes = (uint64_t)number;
+    return 0;
+}
+
 /* "copy BYTES = GB/s" */
-static int read_copy(struct reader *reader, const char *bytes_text, const char *value) {
+static int read_copy(struct reader *reader, const char *bytes_text, char *value) {
     struct tug_model_parameters *p = &reader->parameters;
-    double bytes, speed;
-    if (!reader->own_copies)
-        p->ncopies = 0;
-    reader->own_copies = true;
-    if (p->ncopies == TUG_COPY_SPEEDS)
-        return refuse(reader, COPY, "there at most eight times");
-    if (!parse_number(bytes_text, COUNT, &bytes) && !parse_number(bytes_text, BYTES, &bytes))
-        return refuse(reader, bytes_text, units[BYTES].range);
-    if (p->ncopies > 0 && bytes <= (double)p->copies[p->ncopies - 1].bytes)
-        return refuse(reader, bytes_text, "more bytes than in the line of copies before");
+    struct tug_copy_speed *copy = &p->copies[p->ncopies];
+    double speed;
+    int error = read_bytes(reader, bytes_text, p->ncopies, TUG_COPY_SPEEDS,
+                           p->ncopies > 0 ? copy[-1].bytes : 0, &copy->bytes);
+    if (error)
+        return error;
     if (!parse_number(value, GIGABYTES_PER_SECOND, &speed))
         return refuse(reader, value, units[GIGABYTES_PER_SECOND].range);
-    p->copies[p->ncopies++] = (struct tug_copy_speed){(uint64_t)bytes, 1 / (speed * 1e9)};
+    copy->byte_s = 1 / (speed * 1e9);
+    p->ncopies++;
     return 0;
+}
+
+/* "transfer BYTES = trip interval processor", in microseconds */
+static int read_transfer(struct reader *reader, const char *bytes_text, char *value) {
+    struct tug_model_parameters *p = &reader->parameters;
+    struct tug_transfer_speed *transfer = &p->transfers[p->ntransfers];
+    double *const times[] = {&transfer->trip_s, &transfer->interval_s, &transfer->handle_s};
+    int error = read_bytes(reader, bytes_text, p->ntransfers, TUG_TRANSFER_SPEEDS,
+                           p->ntransfers > 0 ? transfer[-1].bytes : 0, &transfer->bytes);
+    char *rest = value;
+    for (int i = 0; i < 3 && !error; i++) {
+        const char *text = strtok_r(rest, " \t", &rest);
+        if (text == NULL || !parse_number(text, MICROSECONDS, times[i]))
+            return refuse(reader, text != NULL ? text : bytes_text,
+                          "three times in microseconds, 0 to 1e9");
+        *times[i] *= 1e-6;
+    }
+    if (!error && rest != NULL && *rest != '\0')
+        return refuse(reader, rest, "three times and no more");
+    p->ntransfers += !error;
+    return error;
 }
 
 /* Cuts blanks off at both ends. */
@@ -198,6 +238,8 @@ static int read_line(struct reader *reader, char *line) {
     value = trim(value);
     if (strncmp(name, COPY " ", sizeof(COPY)) == 0)
         return read_copy(reader, trim(name + sizeof(COPY)), value);
+    if (strncmp(name, TRANSFER " ", sizeof(TRANSFER)) == 0)
+        return read_transfer(reader, trim(name + sizeof(TRANSFER)), value);
     for (size_t i = 0; i < FIELDS; i++) {
         double number;
         if (strcmp(fields[i].name, name) != 0)
@@ -251,6 +293,14 @@ int tug_model_write(const char *path, const struct tug_model_parameters *paramet
     for (uint32_t i = 0; i < parameters->ncopies; i++)
         fprintf(file, "copy %-18llu = %.6g\n", (unsigned long long)parameters->copies[i].bytes,
                 1 / (parameters->copies[i].byte_s * 1e9));
+    if (parameters->ntransfers > 0)
+        fprintf(file, "# us between nodes, by bytes: of a trip, to the next of a stream, of a "
+                      "processor at either end\n");
+    for (uint32_t i = 0; i < parameters->ntransfers; i++) {
+        const struct tug_transfer_speed *t = &parameters->transfers[i];
+        fprintf(file, TRANSFER " %-14llu = %.6g %.6g %.6g\n", (unsigned long long)t->bytes,
+                t->trip_s * 1e6, t->interval_s * 1e6, t->handle_s * 1e6);
+    }
     bool failed = ferror(file) != 0;
     failed = fclose(file) != 0 || failed;
     return failed ? TUG_ERR_SYSTEM : 0;

@@ -123,9 +123,9 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     if (bytes < 40)
         return false;
     const bool numbered = number_at(packet + 16, 4) != 0;
-    if (number_at(packet, 2) != 0x5447 || packet[2] != 1 || packet[3] != numbered ||
+    if (number_at(packet, 2) != 0x5447 || packet[2] != 2 || packet[3] != numbered ||
         number_at(packet + 4, 4) != bytes || number_at(packet + 8, 4) >= WORLD_RANKS ||
-        number_at(packet + 24, 8) != WORLD_SESSION || number_at(packet + 32, 8) != 0)
+        number_at(packet + 24, 8) != WORLD_SESSION || number_at(packet + 36, 4) != 0)
         return false;
     size_t at = 40;
     bool wrote = false, asked = false;

@@ -1,14 +1,14 @@
 /*
- * llcl_large: one operation of more than 2 GiB.
+ * llcl_large: one operation of more than 2 GiB, or as much as a small machine has memory for.
  *
  * Rank 0 writes 2 GiB + 1 bytes to rank 1, which looks at every word of them, and reads them back.
- * Argument: allocated or registered, the kind of memory at the far end.
+ * Arguments: allocated or registered, the kind of memory at the far end; MiB instead of 2048.
  * Skipped without the memory: two blocks of that size, and a part of one for what the way needs.
  */
 #include "llcl_check.h"
 #include <sys/statvfs.h>
 
-static const size_t bytes = ((size_t)2 << 30) + 1;
+static size_t bytes = ((size_t)2 << 30) + 1;
 
 /* In KiB, from /proc/meminfo; 0 if it is not told. */
 static unsigned long available(void) {
@@ -25,7 +25,7 @@ static unsigned long available(void) {
 
 static bool enough(void) {
     struct statvfs shm;
-    unsigned long want = 5600ul << 10, have = available();
+    unsigned long want = bytes / 1024 * 11 / 4, have = available();
     int yes = have >= want, all;
     if (!yes)
         printf("rank %d: %lu MiB are available of %lu\n", check_rank, have >> 10, want >> 10);
@@ -69,10 +69,12 @@ int main(int argc, char **argv) {
     struct ll_memory far, near;
     enum ll_kind kind =
         argc > 1 && strcmp(argv[1], "registered") == 0 ? LL_REGISTERED : LL_ALLOCATED;
+    if (argc > 2)
+        bytes = ((size_t)strtoul(argv[2], NULL, 10) << 20) + 1;
     ll_begin(&argc, &argv, "llcl_large");
     if (check_nranks != 2 || !enough()) {
         if (check_rank == 0)
-            printf("skipped: wants two ranks and 5.6 GiB of memory\n");
+            printf("skipped: wants two ranks and %zu MiB of memory\n", bytes / 4 * 11 >> 20);
         MPI_Finalize();
         return CHECK_SKIP;
     }

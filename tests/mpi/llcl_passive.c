@@ -3,7 +3,8 @@
  *
  * All ranks but the first compute without a call of MPI's or the library's, until they see a word
  * in their memory that the first one writes at the end. That does operations of every kind on them
- * meanwhile, one after the other; the median of each kind is bounded.
+ * meanwhile, one after the other; the median of each kind is bounded. Argument: KiB of the large
+ * ones instead of 1024, for slow machines.
  */
 #include "llcl_check.h"
 
@@ -19,6 +20,7 @@ enum {
 
 static struct ll_memory memory[LL_KINDS], local;
 static _Atomic int handled;
+static size_t large = LARGE;
 
 static void on_message(tug_context *c, int source, const void *payload, size_t bytes, void *d) {
     (void)c, (void)source, (void)payload, (void)bytes, (void)d;
@@ -26,13 +28,13 @@ static void on_message(tug_context *c, int source, const void *payload, size_t b
 }
 
 static const char *const names[KINDS_OF_OPERATION] = {
-    "write 8 B",   "write 1 MiB",  "read 8 B",    "read 1 MiB",
+    "write 8 B",   "write, large", "read 8 B",    "read, large",
     "add, mapped", "add, reached", "message 8 B", "message 4 KiB",
 };
 
 static int operation(tug_context *context, int what, int to, const struct ll_memory *m) {
     const struct tug_key *key = &m->keys[to];
-    size_t bytes = what % 2 ? LARGE : 8;
+    size_t bytes = what % 2 ? large : 8;
     switch (what / 2) {
     case 0:
         return ll_write(context, to, key, 0, local.registration, 0, bytes);
@@ -87,7 +89,10 @@ static void compute(void) {
 }
 
 int main(int argc, char **argv) {
+    if (argc > 1)
+        large = strtoul(argv[1], NULL, 10) << 10;
     ll_begin(&argc, &argv, "llcl_passive");
+    CHECK(large <= LARGE, "%zu bytes are too many", large);
     if (check_nranks < 2) {
         printf("skipped: wants two ranks\n");
         return CHECK_SKIP;

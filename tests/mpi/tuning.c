@@ -32,8 +32,8 @@ static void measured(void) {
         double took = MPI_Wtime() - start;
         if (check_rank == 0)
             printf("%.1f ms\n", took * 1e3);
-        /* where ranks outnumber cores, each collective of the host takes slices of time */
-        CHECK(took < (check_nranks > 2 ? 10 : 1), "it took %g s", took);
+        /* where others want the cores, each message takes slices of time */
+        CHECK(took < (check_nranks > 2 ? 10 : 3), "it took %g s", took);
     }
     CHECK(p.between_is_guess == (team->nnodes == 1), "guess %d", p.between_is_guess);
     CHECK(p.between.byte_s > 0 && p.inside.byte_s > 0 && p.copiers > 0, "nothing measured");

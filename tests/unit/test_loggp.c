@@ -125,7 +125,61 @@ static void copy_speeds(void **state) {
     assert_about(tug_copy_byte_s(&p, 640 * MiB), 3.5e-11, 1e-9);
 }
 
+/* Messages from 8 KiB on take another protocol. */
+static struct tug_model_parameters jumping(void) {
+    struct tug_model_parameters p = named("default");
+    p.start_s = 0;
+    p.ntransfers = 4;
+    p.transfers[0] = (struct tug_transfer_speed){1024, 5e-6, 4e-6, 1e-6};
+    p.transfers[1] = (struct tug_transfer_speed){4096, 8e-6, 5e-6, 3e-6};
+    p.transfers[2] = (struct tug_transfer_speed){8192, 50e-6, 30e-6, 30e-6};
+    p.transfers[3] = (struct tug_transfer_speed){64 * KiB, 60e-6, 40e-6, 30e-6};
+    return p;
+}
+
+static void assert_transfer(const struct tug_model_parameters *p, uint64_t segment, uint64_t bytes,
+                            double trip_us, double interval_us, double handle_us) {
+    struct tug_transfer_speed t = tug_transfer_at(p, segment, bytes);
+    assert_about(t.trip_s * 1e6, trip_us, 1e-9);
+    assert_about(t.interval_s * 1e6, interval_us, 1e-9);
+    assert_about(t.handle_s * 1e6, handle_us, 1e-9);
+}
+
+static void transfers(void **state) {
+    (void)state;
+    struct tug_model_parameters p = named("default");
+    assert_transfer(&p, 10000, 10000, 2 + 1 + 1, 0.2 + 1, 0.5);
+    p = jumping();
+    assert_transfer(&p, 8, 8, 5, 4, 1);
+    assert_transfer(&p, 4096, 4096, 8, 5, 3);
+    assert_transfer(&p, 1024 + 1024, MiB, 6, 4 + 1. / 3, 1 + 2. / 3);
+    assert_transfer(&p, 128 * KiB, MiB, 60 + 40, 80, 60);
+    p.far_byte_s = 2e-9;
+    assert_transfer(&p, 4096, MiB, 8, 5, 3);
+    assert_transfer(&p, 4096, 64 * MiB, 8 + 3.192, 8.192, 3);
+}
+
 /* ---- choosing ---- */
+
+/* Segments stay below the jump, and where nothing was measured there are none. */
+static void chooses_by_transfers(void **state) {
+    (void)state;
+    struct tug_model_parameters p = jumping();
+    struct tug_candidate candidates[TUG_CANDIDATES_MOST];
+    struct tug_places places = places_of(2, 1, "");
+    struct tug_broadcast message = {.elements = 16 * KiB, .element_bytes = 1};
+    assert_int_equal(tug_model_choose(&places, &message, &p, candidates), 1);
+    assert_int_equal(candidates[0].plan.segment, 4096);
+    assert_about(candidates[0].seconds, 8e-6 + 3 * 5e-6, 1e-9);
+    message.elements = 64 * MiB;
+    tug_model_choose(&places, &message, &p, candidates);
+    assert_int_equal(candidates[0].plan.segment, 64 * KiB);
+    tug_places_fini(&places);
+    places = places_of(4, 1, ""); /* who passes on has to receive as well */
+    assert_about(predict(&places, TUG_CHAIN, TUG_RELAY, 16 * KiB, 4096, &p), 3 * 8e-6 + 3 * 6e-6,
+                 1e-9);
+    tug_places_fini(&places);
+}
 
 static void chooses(void **state) {
     (void)state;
@@ -157,7 +211,7 @@ static void few_candidates(void **state) {
     (void)state;
     static const struct {
         uint32_t nodes, ppn, candidates;
-    } cases[] = {{1, 1, 1}, {1, 7, 1}, {2, 1, 2}, {2, 2, 4}, {3, 1, 3}, {3, 2, 6}};
+    } cases[] = {{1, 1, 1}, {1, 7, 1}, {2, 1, 1}, {2, 2, 4}, {3, 1, 3}, {3, 2, 6}};
     struct tug_model_parameters p = named("default");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct tug_candidate candidates[TUG_CANDIDATES_MOST];
@@ -244,6 +298,10 @@ static void there_and_back(void **state) {
     p.ncopies = 2;
     p.copies[0] = (struct tug_copy_speed){1, 1e-11};
     p.copies[1] = (struct tug_copy_speed){MiB, 3e-11};
+    p.ntransfers = 2;
+    p.transfers[0] = (struct tug_transfer_speed){8, 1e-6, 2e-6, 0};
+    p.transfers[1] = (struct tug_transfer_speed){MiB, 5e-4, 4e-4, 3e-4};
+    p.far_byte_s = 3e-10;
     assert_int_equal(tug_model_write(file_name, &p), 0);
     assert_int_equal(tug_model_read(file_name, &q, why, sizeof(why)), 0);
     const double *a = (const double *)&p, *b = (const double *)&q;
@@ -256,6 +314,13 @@ static void there_and_back(void **state) {
     assert_int_equal(q.ncopies, 2);
     assert_int_equal(q.copies[1].bytes, MiB);
     assert_about(q.copies[1].byte_s, 3e-11, 1e-5);
+    assert_int_equal(q.ntransfers, 2);
+    assert_transfer(&q, 8, 8, 1, 2, 0);
+    assert_int_equal(q.transfers[1].bytes, MiB);
+    assert_about(q.transfers[1].trip_s, 5e-4, 1e-5);
+    assert_about(q.transfers[1].interval_s, 4e-4, 1e-5);
+    assert_about(q.transfers[1].handle_s, 3e-4, 1e-5);
+    assert_about(q.far_byte_s, 3e-10, 1e-5);
     assert_int_equal(tug_model_write("/no/such/folder/file", &p), TUG_ERR_SYSTEM);
 }
 
@@ -294,7 +359,12 @@ static void bad_files(void **state) {
         {"copy 100 = 4\ncopy 100 = 3\n", ":2:", "100"},
         {"copy 1=1\ncopy 2=1\ncopy 3=1\ncopy 4=1\ncopy 5=1\ncopy 6=1\ncopy 7=1\ncopy 8=1\n"
          "copy 9=1\n",
-         ":9:", "eight"},
+         ":9:", "full"},
+        {"transfer 8 = 1 2\n", ":1:", "three times"},
+        {"transfer 8 = 1 2 3 4\n", ":1:", "no more"},
+        {"transfer 8 = 1 x 3\n", ":1:", "x"},
+        {"transfer 8 = 1 2 3\ntransfer 8 = 1 2 3\n", ":2:", "more bytes"},
+        {"between.far_ns_byte = -1\n", ":1:", "nanoseconds"},
     };
     struct tug_model_parameters p, untouched;
     memset(&p, 42, sizeof(p));
@@ -320,7 +390,9 @@ int main(void) {
         cmocka_unit_test(paper_segments),
         cmocka_unit_test(by_hand),
         cmocka_unit_test(copy_speeds),
+        cmocka_unit_test(transfers),
         cmocka_unit_test(chooses),
+        cmocka_unit_test(chooses_by_transfers),
         cmocka_unit_test(few_candidates),
         cmocka_unit_test(monotone),
         cmocka_unit_test(bad_shapes),

@@ -456,7 +456,7 @@ static void every_field_of_the_header_is_looked_at(void **state) {
         CHECK_FIELD(flags, (uint8_t)(TUG_PACKET_REQUESTS | 1u << bit), TUG_PACKET_FOREIGN);
     CHECK_FIELD(number, 0, TUG_PACKET_FOREIGN); /* the flag says that there is one */
     for (unsigned bit = 0; bit < 64; bit++) {
-        CHECK_FIELD(reserved, UINT64_C(1) << bit, TUG_PACKET_FOREIGN);
+        CHECK_FIELD(reserved, UINT32_C(1) << bit % 32, TUG_PACKET_FOREIGN);
         CHECK_FIELD(session, SESSION ^ UINT64_C(1) << bit, TUG_PACKET_SESSION);
     }
     CHECK_FIELD(source, RANKS - 1, TUG_PACKET_GOOD);

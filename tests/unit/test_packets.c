@@ -336,6 +336,58 @@ static void test_wire_without_room(void **state) {
     assert_int_equal(a->fabric.out, 0);
 }
 
+/* A peer that takes nothing: its answers share packets, however long it goes on asking. */
+static void test_answers_gather(void **state) {
+    (void)state;
+    static struct record record[300];
+    b->out.room = 0;
+    for (unsigned i = 0; i < 300; i++) {
+        post(prepare(TUG_OPERATION_FETCH, 8 * i, 8, &record[i]));
+        atomic_store(&a->fabric.flush_wanted, true);
+        poll_once(a);
+        poll_once(b);
+    }
+    assert_true(a->out.sent > 100);
+    assert_in_range(b->out.wire.pool.nout, 1, 2);
+    assert_false(tug_transport_packets.arm(&b->packets)); /* nothing rings when there is room */
+    b->out.room = QUEUE;
+    run();
+    assert_true(tug_transport_packets.arm(&b->packets));
+    for (unsigned i = 0; i < 300; i++)
+        assert_done(&record[i], 0);
+}
+
+/* The more peers a process has, the less each may ask it for at a time. */
+static void ask_one_of(uint32_t npeers, uint64_t credit) {
+    static struct record record[2000];
+    const size_t room = PACKET_BYTES - sizeof(struct tug_packet_header);
+    b->packets.nstreams = npeers;
+    post(prepare(TUG_OPERATION_WRITE, 0, 8, &record[0]));
+    run();
+    assert_int_equal(a->streams[1]->credit, credit);
+    b->out.room = 0;
+    for (unsigned i = 0; i < 1000; i++)
+        post(prepare(TUG_OPERATION_FETCH, 8 * i, 8, &record[i]));
+    for (unsigned i = 1000; i < 1010; i++)
+        post(prepare(TUG_OPERATION_READ, 1 << 16, 100000, &record[i]));
+    run();
+    assert_in_range(a->streams[1]->asked, credit / 2, credit);
+    assert_in_range(b->out.wire.pool.nout, 1, 2 * credit / room + 2);
+    b->out.room = QUEUE;
+    run();
+    for (unsigned i = 0; i < 1010; i++)
+        assert_done(&record[i], 0);
+    assert_int_equal(a->streams[1]->asked, 0);
+}
+
+static void test_credit(void **state) {
+    (void)state;
+    ask_one_of(2, TUG_CREDIT_MOST);
+    ask_one_of(512, TUG_ANSWERS_MOST / 512);
+    ask_one_of(1 << 30, tug_credit_least());
+    ask_one_of(2, TUG_CREDIT_MOST);
+}
+
 static void test_long_ones(void **state) {
     (void)state;
     struct record record[3];
@@ -349,14 +401,14 @@ static void test_long_ones(void **state) {
     post(prepare(TUG_OPERATION_READ, 3, half, &record[0]));
     post(prepare(TUG_OPERATION_WRITE, MEMORY / 2 + 1, half, &record[1]));
     post(prepare(TUG_OPERATION_READ, MEMORY / 2, 1, &record[2]));
-    assert_true(a->streams[1]->reading <= TUG_STREAM_READING);
+    assert_true(a->streams[1]->asked <= a->streams[1]->credit);
     run();
     for (int i = 0; i < 3; i++)
         assert_done(&record[i], 0);
     assert_int_equal(record[1].local, 1);
     assert_memory_equal(a->local.base + 3, before + 3, half);
     assert_memory_equal(b->remote.base + MEMORY / 2 + 1, a->local.base + MEMORY / 2 + 1, half);
-    assert_int_equal(a->streams[1]->reading, 0);
+    assert_int_equal(a->streams[1]->asked, 0);
     free(before);
 }
 
@@ -688,6 +740,8 @@ int main(void) {
         CASE(test_demand),
         CASE(test_window),
         CASE(test_wire_without_room),
+        CASE(test_answers_gather),
+        CASE(test_credit),
         CASE(test_long_ones),
         CASE(test_failures),
         CASE(test_counting_ones_end_together),

@@ -1,6 +1,7 @@
 /* The tuner: the model is trusted while it is right, all candidates are measured once it is wrong,
  * and ranks that see different times run the same candidate in the same run all the same. */
 #include "check.h"
+#include "model/experience.h"
 #include "model/tuner.h"
 
 #include <math.h>
@@ -48,7 +49,7 @@ static int run_together(struct tug_tuner tuners[RANKS], const double *truth, uin
 
 static void right_model_is_trusted(void **state) {
     const double predicted[] = {1e-5, 2e-5, 3e-5};
-    const double truth[] = {1.8e-5, 1e-6, 1e-6}; /* within a factor of two: others are not tried */
+    const double truth[] = {1.8e-5, 1e-6, 1e-6}; /* within a factor of two: these are not tried */
     struct tug_tuner tuners[RANKS];
     uint32_t taken[RUNS];
     (void)state;
@@ -59,6 +60,23 @@ static void right_model_is_trusted(void **state) {
         assert_int_equal(taken[run], 0);
     assert_true(tuners[2].settled);
     assert_true(fabs(tuners[2].measured_s[0] - 1.8e-5) < 1e-12); /* the slowest rank's median */
+}
+
+/* Those predicted to be nearly as fast are tried all the same. */
+static void near_ones_are_tried(void **state) {
+    const double predicted[] = {1e-5, 1.3e-5, 2e-5};
+    const double truth[] = {1.1e-5, 0.9e-5, 1e-9};
+    struct tug_tuner tuners[RANKS];
+    uint32_t taken[RUNS];
+    (void)state;
+    for (int r = 0; r < RANKS; r++)
+        tuners[r] = tuner_of(3, predicted);
+    assert_int_equal(run_together(tuners, truth, taken), 2);
+    assert_int_equal(taken[TUG_TUNER_TRUST - 1], 0);
+    for (int run = TUG_TUNER_TRUST; run < RUNS; run++)
+        assert_int_equal(taken[run], 1);
+    assert_true(tuners[0].settled);
+    assert_true(tuners[0].measured_s[2] == 0);
 }
 
 static void wrong_model_is_corrected(void **state) {
@@ -91,7 +109,7 @@ static void prediction_may_be_too_long(void **state) {
     assert_int_equal(taken[RUNS - 1], 1);
 }
 
-static void one_candidate_needs_nobody(void **state) {
+static void one_candidate_is_measured(void **state) {
     const double predicted[] = {1e-9};
     const double truth[] = {1e-5};
     struct tug_tuner tuners[RANKS];
@@ -99,17 +117,73 @@ static void one_candidate_needs_nobody(void **state) {
     (void)state;
     for (int r = 0; r < RANKS; r++)
         tuners[r] = tuner_of(1, predicted);
-    assert_int_equal(run_together(tuners, truth, taken), 0);
-    assert_true(tuners[0].settled);
-    assert_true(fabs(tuners[0].measured_s[0] - 1e-5) < 1e-12);
+    assert_int_equal(run_together(tuners, truth, taken), 1);
+    assert_true(tuners[2].settled);
+    assert_true(fabs(tuners[2].measured_s[0] - 1e-5) < 1e-12);
+}
+
+/* ---- experience ---- */
+
+static struct tug_candidate candidate_of(enum tug_algorithm algorithm, enum tug_phases phases,
+                                         double fitted_s) {
+    return (struct tug_candidate){.plan = {.algorithm = algorithm, .phases = phases},
+                                  .fitted_s = fitted_s};
+}
+
+static void assert_applied(const struct tug_experience *experience, uint64_t bytes,
+                           enum tug_algorithm algorithm, enum tug_phases phases, double times) {
+    struct tug_candidate candidate = candidate_of(algorithm, phases, 1e-5);
+    tug_experience_apply(experience, bytes, &candidate, 1);
+    if (fabs(candidate.seconds / 1e-5 - times) > 1e-5)
+        fail_msg("%s of %llu bytes: %g times, not %g", tug_algorithm_name(algorithm),
+                 (unsigned long long)bytes, candidate.seconds / 1e-5, times);
+}
+
+static void experience_corrects(void **state) {
+    struct tug_experience experience = {0};
+    const struct tug_candidate chain = candidate_of(TUG_CHAIN, TUG_RELAY, 2e-6);
+    const struct tug_candidate trinary = candidate_of(TUG_TRINARY, TUG_TWO_PHASE, 2e-6);
+    const struct tug_candidate nothing = candidate_of(TUG_BINOMIAL, TUG_RELAY, 0);
+    (void)state;
+    assert_applied(&experience, 1024, TUG_CHAIN, TUG_RELAY, 1);
+    tug_experience_note(&experience, &chain, 1024, 6e-6);
+    tug_experience_note(&experience, &nothing, 1024, 6e-6);
+    tug_experience_note(&experience, &trinary, 4096, 10e-6);
+    tug_experience_note(&experience, &chain, UINT64_MAX, 4e-6);
+    assert_applied(&experience, 1024, TUG_CHAIN, TUG_RELAY, 3);
+    assert_applied(&experience, 2047, TUG_CHAIN, TUG_RELAY, 3);
+    assert_applied(&experience, 16384, TUG_CHAIN, TUG_RELAY, 3);
+    assert_applied(&experience, 64, TUG_CHAIN, TUG_RELAY, 3);
+    assert_applied(&experience, 4096, TUG_TRINARY, TUG_TWO_PHASE, 5);
+    assert_applied(&experience, 4096, TUG_TRINARY, TUG_RELAY, 5); /* the others there */
+    assert_applied(&experience, 2048, TUG_BINOMIAL, TUG_RELAY, 4);
+    assert_applied(&experience, 1u << 20, TUG_CHAIN, TUG_RELAY, 1); /* too far away */
+    assert_applied(&experience, 0, TUG_CHAIN, TUG_RELAY, 1);
+    assert_applied(&experience, (uint64_t)3 << 40, TUG_CHAIN, TUG_RELAY, 2);
+    tug_experience_note(&experience, &chain, 2048, 20e-6); /* disturbed */
+    tug_experience_note(&experience, &chain, 8192, 8e-6);
+    assert_applied(&experience, 2048, TUG_CHAIN, TUG_RELAY, 10);
+    assert_applied(&experience, 4096, TUG_CHAIN, TUG_RELAY, 4);
+}
+
+static void experience_sorts(void **state) {
+    struct tug_experience experience = {0};
+    struct tug_candidate both[] = {candidate_of(TUG_CHAIN, TUG_RELAY, 1e-6),
+                                   candidate_of(TUG_TRINARY, TUG_RELAY, 2e-6)};
+    (void)state;
+    tug_experience_note(&experience, &both[0], 4096, 3e-6);
+    tug_experience_note(&experience, &both[1], 4096, 2e-6);
+    tug_experience_apply(&experience, 4096, both, 2);
+    assert_int_equal(both[0].plan.algorithm, TUG_TRINARY);
+    assert_true(fabs(both[1].seconds - 3e-6) < 1e-11);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_model_is_trusted),
-        cmocka_unit_test(wrong_model_is_corrected),
-        cmocka_unit_test(prediction_may_be_too_long),
-        cmocka_unit_test(one_candidate_needs_nobody),
+        cmocka_unit_test(right_model_is_trusted),    cmocka_unit_test(near_ones_are_tried),
+        cmocka_unit_test(wrong_model_is_corrected),  cmocka_unit_test(prediction_may_be_too_long),
+        cmocka_unit_test(one_candidate_is_measured), cmocka_unit_test(experience_corrects),
+        cmocka_unit_test(experience_sorts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

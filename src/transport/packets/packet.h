@@ -10,13 +10,14 @@
  *       +--------+-----+------+------------+------------+------------+
  *       | number     | applied    | session                          |
  *       +------------+------------+----------------------------------+
- *       | reserved (0)            |
- *       +-------------------------+
+ *       | credit     | reserved 0 |
+ *       +------------+------------+
  *
  *   bytes    of the packet, header included
  *   number   of this packet among those of its source to its destination that hold requests, from
  *            1 to 2^32 - 1 and then from 1 again; 0: there are no requests in it
  *   applied  the number of the last request packet from there that has been applied here
+ *   credit   bytes of answers that may be asked for from here at a time, see packets.h
  *
  *        0      1     2        4            8
  *       +------+-----+--------+------------+
@@ -79,7 +80,7 @@
 #include <string.h>
 
 #define TUG_PACKET_MAGIC 0x5447
-#define TUG_PACKET_VERSION 1
+#define TUG_PACKET_VERSION 2
 #define TUG_PACKET_REQUESTS 1 /* flag: holds requests, has a number, wants to be acknowledged */
 
 struct tug_packet_header {
@@ -92,7 +93,8 @@ struct tug_packet_header {
     uint32_t number;
     uint32_t applied;
     uint64_t session;
-    uint64_t reserved;
+    uint32_t credit;
+    uint32_t reserved;
 };
 
 _Static_assert(sizeof(struct tug_packet_header) == 40, "see the drawing");
@@ -155,6 +157,7 @@ struct tug_packet {
     uint32_t used;         /* bytes so far, header included; no multiple of 8 behind a RUN */
     uint32_t capacity;     /* a multiple of 8, below 256 KiB */
     uint32_t records;
+    uint32_t credit;             /* for its receiver; 0 unless said otherwise */
     uint64_t key, offset;        /* of the last WRITE; key 0: none so far */
     struct tug_record_head *run; /* the last record, if it is a RUN; NULL */
 };
@@ -164,6 +167,7 @@ static inline void tug_packet_begin(struct tug_packet *packet, void *memory, uin
     packet->capacity = capacity;
     packet->used = sizeof(struct tug_packet_header);
     packet->records = 0;
+    packet->credit = 0;
     packet->key = packet->offset = 0;
     packet->run = NULL;
 }
@@ -285,7 +289,8 @@ static inline void tug_packet_end(struct tug_packet *packet, uint32_t source, ui
                                        .records = packet->records,
                                        .number = number,
                                        .applied = applied,
-                                       .session = session};
+                                       .session = session,
+                                       .credit = packet->credit};
     memcpy(packet->memory, &header, sizeof(header));
 }
 

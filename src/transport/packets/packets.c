@@ -160,9 +160,10 @@ static bool packets_busy(void *state) {
            (packets->mpi != NULL && packets->mpi->pool.nout > 0) || packets->bulk != NULL;
 }
 
-/* Inboxes ring; the host MPI does not. */
+/* Inboxes ring when a packet comes; the host MPI does not, nor does an inbox that has room again. */
 static bool packets_arm(void *state) {
-    return ((struct tug_packets *)state)->mpi == NULL;
+    const struct tug_packets *packets = state;
+    return packets->mpi == NULL && packets->touched == NULL;
 }
 
 const struct tug_transport tug_transport_packets = {
@@ -179,6 +180,14 @@ const struct tug_transport tug_transport_packets = {
     .busy = packets_busy,
     .arm = packets_arm,
 };
+
+size_t tug_packets_withheld(uint64_t active, size_t packet_bytes) {
+    const size_t room = packet_bytes - sizeof(struct tug_buffer) - sizeof(struct tug_packet_header);
+    size_t packets = 0;
+    for (uint64_t k = 1; k <= active; k++) /* two in a row hold more than one has room for */
+        packets += 2 * tug_credit(k) / room + 2;
+    return packets * packet_bytes;
+}
 
 size_t tug_packets_footprint(uint64_t nranks, uint64_t active) {
     return sizeof(struct tug_packets) + nranks * sizeof(struct tug_stream *) +

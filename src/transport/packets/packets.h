@@ -15,10 +15,19 @@
  * operations: one number in the header of whatever goes back. Failures and results are records of
  * their own and go ahead of it.
  *
- * Flow control: at most TUG_STREAM_WINDOW request packets are unacknowledged, and at most
- * TUG_STREAM_READING bytes of answers asked for, per peer; other operations wait in the table of
- * operations, so a slow peer costs bounded memory here and there. Receiving never waits for
- * sending, so two processes cannot wait for each other.
+ * Flow control: at most TUG_STREAM_WINDOW request packets are unacknowledged, and at most so many
+ * bytes of answers to reads and atomics asked for as the peer has given *credit* for; other
+ * operations wait in the table of operations, so a slow peer costs bounded memory here and there.
+ * Receiving never waits for sending, so two processes cannot wait for each other.
+ *
+ * Answers that a peer does not take are withheld here, in as few packets as they fit. What that can
+ * cost over all peers is bounded by the credit: TUG_ANSWERS_MOST shared by the streams there are,
+ * told anew in every packet, and never less than one piece of a read, so that everybody gets on.
+ * A process begins with that least credit. Peers that have not heard of newer ones yet may ask for
+ * what they were promised: the k-th to come TUG_ANSWERS_MOST / k, in all ln(n) times as much for n
+ * peers (tug_packets_withheld(); `tugboat info --memory` prints it). Not counted are the answers of
+ * calls, which the callee gives when it likes, and failures: of these the table of operations of
+ * the peer is the bound.
  *
  * A packet that makes no sense is logged and refused; its sender then fails all operations to this
  * peer, TUG_ERR_PEER. Holder of the baton only.
@@ -34,11 +43,26 @@
 /* A packet is acknowledged at the end of the poll that took it; full ones, since more will come, so
  * many at a time, or by the first poll that finds no more. */
 #define TUG_STREAM_PATIENCE 4
-#define TUG_STREAM_READING ((uint64_t)256 << 10)
+
+/* Credit, in bytes of records: the most for one peer, and for all of them. */
+#define TUG_CREDIT_MOST ((uint64_t)256 << 10)
+#define TUG_ANSWERS_MOST ((uint64_t)8 << 20)
 
 /* What a READ asks for at a time: its answer fits every wire's packets, and parts of an operation
  * are told apart by their position alone. */
 #define TUG_READ_PIECE 7168u
+
+static inline uint64_t tug_credit_least(void) {
+    return tug_record_bytes(TUG_RECORD_DATA, TUG_READ_PIECE);
+}
+
+/* The credit of each of so many peers. */
+static inline uint32_t tug_credit(uint64_t npeers) {
+    uint64_t share = npeers > 0 ? TUG_ANSWERS_MOST / npeers : TUG_CREDIT_MOST;
+    if (share < tug_credit_least())
+        share = tug_credit_least();
+    return (uint32_t)(share < TUG_CREDIT_MOST ? share : TUG_CREDIT_MOST);
+}
 
 /* Over MPI, blocks from this size on go by themselves, so many of ours at once. */
 #define TUG_BULK_LEAST ((uint64_t)64 << 10)
@@ -76,7 +100,8 @@ struct tug_stream {
     uint32_t sent_first[TUG_STREAM_WINDOW]; /* ... into those under way, by number */
     uint64_t number, acked;                 /* request packets sent, acknowledged */
     uint64_t applied, told;                 /* received and applied, acknowledged */
-    uint64_t reading;                       /* bytes asked for */
+    uint64_t asked;                         /* bytes of answers that are to come */
+    uint64_t credit;                        /* ... and that may be */
     struct tug_stream *next_touched;
     struct tug_stream *next; /* of all */
 };
@@ -89,6 +114,7 @@ struct tug_packets {
     struct tug_wire *mpi;
     struct tug_stream **streams; /* by rank; NULL: no contact so far */
     struct tug_stream *all;
+    uint32_t nstreams;
     struct tug_stream *touched;
     struct tug_bulk *bulk;
     unsigned bulk_out; /* of ours */
@@ -101,6 +127,10 @@ extern const struct tug_transport tug_transport_packets;
 /* Bytes a process of a job of nranks keeps when it has to do with `active` others, packets apart.
  */
 size_t tug_packets_footprint(uint64_t nranks, uint64_t active);
+
+/* Bytes of packets in which answers are withheld if none of `active` peers takes any, at most;
+ * calls and failures apart. */
+size_t tug_packets_withheld(uint64_t active, size_t packet_bytes);
 
 /* The wire to a peer. Any thread. */
 const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t peer);

@@ -106,6 +106,13 @@ static struct tug_operation *named(struct tug_packets *packets, const struct tug
     return operation;
 }
 
+/* So much of what was asked for has come: others may be asked for now. */
+static inline void answered(struct tug_packets *packets, struct tug_stream *stream,
+                            uint64_t bytes) {
+    stream->asked -= bytes;
+    tug_stream_touch(packets, stream);
+}
+
 #define IN(state) (1u << TUG_PACKETS_##state)
 
 /* The answer of a call, whose size is the callee's word: another than was asked for is an error. */
@@ -135,15 +142,15 @@ static bool take_data(struct tug_packets *packets, struct tug_stream *stream,
         (operation->scratch == TUG_PACKETS_WAITING && position >= operation->operand))
         return false;
     uint64_t piece = operation->left < TUG_READ_PIECE ? operation->left : TUG_READ_PIECE;
-    if (piece > stream->reading || (record->sub == 0 && record->length != piece))
+    uint64_t asked = tug_record_bytes(TUG_RECORD_DATA, piece);
+    if (asked > stream->asked || (record->sub == 0 && record->length != piece))
         return false;
     if (record->sub == 0 && piece > 0)
         memcpy(operation->local + position, record->data, piece);
     else if (record->sub != 0 && operation->status == 0)
         operation->status = (int8_t)-record->sub;
     operation->left -= piece;
-    stream->reading -= piece;
-    tug_stream_touch(packets, stream); /* who waits because too much was asked for */
+    answered(packets, stream, asked);
     if (operation->left == 0)
         tug_fabric_complete(packets->fabric, operation);
     return true;
@@ -155,6 +162,7 @@ static bool take_value(struct tug_packets *packets, struct tug_stream *stream,
     if (operation == NULL ||
         (operation->kind != TUG_OPERATION_FETCH && operation->kind != TUG_OPERATION_COMPARE))
         return false;
+    answered(packets, stream, tug_record_bytes(TUG_RECORD_VALUE, 0));
     operation->status = (int8_t)-record->sub;
     if (record->sub == 0)
         tug_fabric_result(operation, record->words[0]);
@@ -273,6 +281,10 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
         refuse(packets, stream, tug_packet_fault_text(fault));
         return;
     }
+    if (reader.header.credit > tug_credit_least())
+        stream->credit = reader.header.credit;
+    else
+        stream->credit = tug_credit_least();
     bool numbered = reader.header.number != 0;
     if (stream->wire != wire ||
         (numbered && reader.header.number != tug_wire_number(stream->applied + 1))) {

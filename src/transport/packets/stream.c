@@ -30,6 +30,8 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
     stream->wire = wire_to(packets, peer);
     stream->waiting_first = stream->waiting_last = TUG_NO_TAG;
     stream->open_first = stream->open_last = TUG_NO_TAG;
+    stream->credit = tug_credit_least();
+    packets->nstreams++;
     stream->next = packets->all;
     packets->all = stream;
     packets->streams[peer] = stream;
@@ -60,6 +62,7 @@ static void drain(struct tug_stream *stream) {
 static void send(struct tug_packets *packets, struct tug_stream *stream, struct tug_buffer *buffer,
                  uint64_t number) {
     stream->told = stream->applied;
+    buffer->packet.credit = tug_credit(packets->nstreams);
     tug_packet_end(&buffer->packet, packets->fabric->rank, tug_wire_number(number),
                    tug_wire_number(stream->applied), packets->fabric->session);
     tug_stat_add(TUG_STAT_PACKETS, 1);
@@ -101,8 +104,10 @@ static void acknowledge(struct tug_packets *packets, struct tug_stream *stream) 
 void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bool wanted) {
     if (stream->unsent_first != NULL)
         drain(stream);
-    if (stream->unsent_first != NULL)
-        tug_stream_touch(packets, stream);
+    if (stream->unsent_first != NULL) {
+        tug_stream_touch(packets, stream); /* the wire is full: what is to go gathers */
+        return;
+    }
     if (stream->answers != NULL)
         send_answers(packets, stream);
     if (stream->requests != NULL && stream->requests->packet.records > 0 &&

@@ -76,6 +76,11 @@ static enum fit write_write(struct tug_fabric *fabric, struct tug_stream *stream
     return operation->left > 0 ? PARTLY : written(fabric, stream, operation, under);
 }
 
+/* May so many bytes of answers be asked for? */
+static inline bool may_ask(const struct tug_stream *stream, size_t bytes) {
+    return stream->asked + bytes <= stream->credit;
+}
+
 /* operation->left: bytes that have not come; operand: those asked for. */
 static enum fit write_read(struct tug_fabric *fabric, struct tug_stream *stream,
                            struct tug_operation *operation) {
@@ -85,7 +90,7 @@ static enum fit write_read(struct tug_fabric *fabric, struct tug_stream *stream,
         uint64_t piece = operation->bytes - operation->operand;
         if (piece > TUG_READ_PIECE)
             piece = TUG_READ_PIECE;
-        if (stream->reading + piece > TUG_STREAM_READING)
+        if (!may_ask(stream, tug_record_bytes(TUG_RECORD_DATA, piece)))
             return LATER;
         if (!tug_packet_has_room(packet, TUG_RECORD_READ, 0))
             return NO_ROOM;
@@ -95,7 +100,7 @@ static enum fit write_read(struct tug_fabric *fabric, struct tug_stream *stream,
         words[2] = operation->operand;
         words[3] = piece;
         operation->operand += piece;
-        stream->reading += piece;
+        stream->asked += tug_record_bytes(TUG_RECORD_DATA, piece);
     } while (operation->operand < operation->bytes);
     operation->scratch = TUG_PACKETS_SENT;
     return FITS;
@@ -106,8 +111,11 @@ static enum fit write_atomic(struct tug_fabric *fabric, struct tug_stream *strea
     struct tug_packet *packet = &stream->requests->packet;
     bool compare = operation->kind == TUG_OPERATION_COMPARE;
     unsigned kind = compare ? TUG_RECORD_COMPARE : TUG_RECORD_FETCH;
+    if (!may_ask(stream, tug_record_bytes(TUG_RECORD_VALUE, 0)))
+        return LATER;
     if (!tug_packet_has_room(packet, kind, 0))
         return NO_ROOM;
+    stream->asked += tug_record_bytes(TUG_RECORD_VALUE, 0);
     unsigned sub = (compare ? 0 : (unsigned)operation->op << 4) | (unsigned)operation->bytes;
     uint64_t *words = tug_packet_add(packet, kind, sub, tug_fabric_tag(fabric, operation), 0);
     words[0] = operation->key;

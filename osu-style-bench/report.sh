@@ -1,0 +1,319 @@
+#!/usr/bin/env bash
+# report.sh BUILD_DIR [--quick] [--rounds N] [--out DIR] [--only NAME,...]: host MPI and tug, side by side, on one page.
+#
+# Runs the benchmarks of this folder, host against tug in alternation (and the host with its own progress
+# thread, and Open MPI where mpicc.openmpi is installed), and writes DIR/index.html: plots, a table of all
+# ratios, and what they were measured on, in one file that refers to nothing outside. The figures lie beside
+# it in DIR/data. Each figure comes from this run. Exit status 0 unless a program failed; being slower is no
+# failure.
+set -uo pipefail
+
+usage="usage: report.sh BUILD_DIR [--quick] [--rounds N] [--out DIR] [--only NAME,...]"
+build=$(cd "${1:?$usage}" && pwd) || exit 2
+shift
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+out=report quick=0 rounds=5 only=
+while (($# > 0)); do
+    case $1 in
+    --quick) quick=1 rounds=2 ;;
+    --rounds) rounds=${2:?$usage}; shift ;;
+    --out) out=${2:?$usage}; shift ;;
+    --only) only=${2:?$usage}; shift ;;
+    *) echo "$usage" >&2; exit 2 ;;
+    esac
+    shift
+done
+bench=$build/bin/osu-style-bench
+tugboat=$build/bin/tugboat
+mpiexec=${MPIEXEC:-$(command -v mpiexec.mpich || command -v mpiexec.hydra || command -v mpiexec)}
+command -v gnuplot >/dev/null || { echo "report: gnuplot is not there (Debian: gnuplot-nox)" >&2; exit 2; }
+mkdir -p "$out/data" && out=$(cd "$out" && pwd) || exit 2
+rm -f "$out"/data/*.csv
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+nfailed=0
+
+# --- Open MPI, where it is ----------------------------------------------------------------------------
+
+openmpi=()
+if command -v mpicc.openmpi >/dev/null && command -v mpiexec.openmpi >/dev/null; then
+    built=1
+    for program in put_rate_threads truly_passive gups; do
+        mpicc.openmpi -O2 -D_GNU_SOURCE "$here/$program.c" "$here/bench.c" "$here/bench_table.c" \
+            -o "$work/$program" -lpthread -lm -ldl 2>"$work/err" || built=0
+    done
+    if ((built)); then
+        openmpi=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpiexec.openmpi --oversubscribe)
+    else
+        echo "report: the benchmarks do not build with mpicc.openmpi: $(head -n 1 "$work/err")" >&2
+    fi
+fi
+
+# --- the steps, once to plan and once to run ----------------------------------------------------------
+
+# A step is NAME SECONDS TITLE, the seconds it took where this was written; what they take here scales the
+# time that is said to be left.
+planning=1 planned=0 passed=0 begun=$SECONDS nsteps=0 step=0
+names=()
+declare -A title_of caption_of unit_of kind_of x_of
+
+# begin NAME QUICK_SECONDS FULL_SECONDS KIND UNIT X TITLE CAPTION: whether the step is to be run now.
+begin() {
+    local seconds=$2
+    ((quick)) || seconds=$3
+    [[ -z $only || ,$only, == *,$1,* ]] || return 1
+    if ((planning)); then
+        planned=$((planned + seconds))
+        nsteps=$((nsteps + 1))
+        return 1
+    fi
+    names+=("$1")
+    kind_of[$1]=$4 unit_of[$1]=$5 x_of[$1]=$6 title_of[$1]=$7 caption_of[$1]=$8
+    step=$((step + 1))
+    local gone=$((SECONDS - begun)) left
+    left=$((passed > 0 ? (planned - passed) * gone / passed : planned))
+    printf 'report: [%2d/%d] %-52s %d:%02d gone, about %d:%02d left\n' $step $nsteps "$7" \
+        $((gone / 60)) $((gone % 60)) $((left / 60)) $((left % 60)) >&2
+    passed=$((passed + seconds))
+}
+
+failed() {
+    echo "report: FAILED: $*" >&2
+    nfailed=$((nfailed + 1))
+}
+
+# compare NAME RANKS CONTESTANTS PROGRAM ARGUMENTS...: by versus into data/NAME.csv. The variables in
+# ${environment[@]} hold for all.
+environment=()
+compare() {
+    local name=$1 ranks=$2 contestants=$3 program=$4 contestant commands=() options=()
+    shift 4
+    for contestant in $contestants; do
+        local run=("$mpiexec" -n "$ranks" "$bench/$program" --csv "$@")
+        case $contestant in
+        host) run=(env "${environment[@]}" "${run[@]}") ;;
+        async) run=(env "${environment[@]}" MPIR_CVAR_ASYNC_PROGRESS=1 "${run[@]}") ;;
+        tug) run=(env "${environment[@]}" "$tugboat" run "${run[@]}") ;;
+        openmpi)
+            ((${#openmpi[@]} > 0)) || continue
+            run=("${openmpi[@]}" -n "$ranks" "$work/$program" --csv "$@")
+            ;;
+        esac
+        options+=(--name "$contestant")
+        commands+=(-- "${run[@]}")
+    done
+    "$bench/versus" --rounds "$rounds" --timeout 60 --title "$name" --csv="$out/data/$name.csv" \
+        "${options[@]}" "${commands[@]}" >/dev/null 2>"$work/err" ||
+        failed "${title_of[$name]}: $(tail -n 1 "$work/err")"
+}
+
+# columns NAME PROGRAM "COLUMN=SERIES ..." ARGUMENTS...: one run of a program that compares by itself; its
+# columns become what versus would have written.
+columns() {
+    local name=$1 program=$2 pairs=$3
+    shift 3
+    env "${environment[@]}" timeout 60 "$mpiexec" -n 2 "$bench/$program" --csv "$@" >"$work/rows" 2>"$work/err" ||
+        failed "${title_of[$name]}: $(tail -n 1 "$work/err")"
+    awk -F, -v pairs="$pairs" -v name="$name" '
+        BEGIN { npairs = split(pairs, pair, " ") }
+        /^#/ || NF < 2 { next }
+        /key:/ {
+            line = "title,key,value,better"
+            for (i = 1; i <= NF; i++) {
+                is_key[i] = $i ~ /^key:/
+                sub(/^[a-z]+:/, "", $i)
+                at[$i] = i
+            }
+            for (p = 1; p <= npairs; p++) {
+                split(pair[p], half, "=")
+                wanted[p] = at[half[1]]
+                line = line "," half[2]
+            }
+            ratio = npairs == 2 && pairs ~ /=host .*=tug/
+            if (ratio)
+                line = line ",tug_ratio,tug_overlaps"
+            print line
+            next
+        }
+        {
+            key = ""
+            for (i = 1; i <= NF; i++)
+                if (is_key[i])
+                    key = key (key == "" ? "" : "/") $i
+            line = name "," key ",,"
+            for (p = 1; p <= npairs; p++)
+                line = line "," $wanted[p]
+            if (ratio)
+                line = line "," $wanted[2] / $wanted[1] ",no"
+            print line
+        }' "$work/rows" >"$out/data/$name.csv"
+}
+
+# beside NAME SERIES: reads "KEY VALUE" lines and puts them into data/NAME.csv as one more series.
+beside() {
+    awk -F, -v OFS=, -v series="$2" '
+        NR == FNR { split($0, half, " "); value[half[1]] = half[2]; next }
+        { $4 = $4 OFS (FNR == 1 ? series : value[$2]); print }' - "$out/data/$1.csv" >"$work/beside" &&
+        cp "$work/beside" "$out/data/$1.csv"
+}
+
+predicted() { # what the model says of a broadcast on a node of $1 ranks: "BYTES MICROSECONDS"
+    "$tugboat" calibrate -o "$work/tuning" "$mpiexec" -n "$1" >/dev/null 2>&1 || return 0
+    "$tugboat" model --nodes 1 --ppn "$1" --size 8:16M --parameters "$work/tuning" --json 2>/dev/null | awk '
+        match($0, /"bytes": [0-9]+/) { bytes = substr($0, RSTART + 9, RLENGTH - 9) }
+        {
+            while (match($0, /"predicted_s": [0-9.e+-]+/)) {
+                s = substr($0, RSTART + 15, RLENGTH - 15) * 1e6
+                if (!(bytes in best) || s < best[bytes])
+                    best[bytes] = s
+                $0 = substr($0, RSTART + RLENGTH)
+            }
+        }
+        END { for (b in best) print b, best[b] }'
+}
+
+copied() { # memcpy's time: "BYTES MICROSECONDS"
+    "$mpiexec" -n 1 "$bench/memcpy_sizes" --csv --seconds 0.05 --sizes "$sizes" |
+        awk -F, '/^[0-9]/ { print $1, $2 }'
+}
+
+sizes=8,1K,4K,32K,256K,2M,16M
+((quick)) && short=(--seconds 0.1) || short=()
+tcp=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
+
+steps() {
+    begin progress 12 40 bars microseconds "" "one-sided operations on a rank that computes" \
+        "Rank 0 locks, operates and unlocks while rank 1 computes for 200 ms and makes no MPI call; operation and bytes, means. One node." &&
+        compare progress 2 "host async tug openmpi" truly_passive
+    environment=("${tcp[@]}")
+    begin progress_tcp 12 40 bars microseconds "" "the same between nodes (emulated, TCP)" \
+        "Two ranks that reach each other by TCP only." &&
+        compare progress_tcp 2 "host tug" truly_passive
+    environment=()
+    begin latency 10 20 lines nanoseconds "bytes" "latency of one operation of LLCL" \
+        "One at a time on mapped memory, by the engine and by a context without one." &&
+        columns latency llcl_latency "engine_ns=engine direct_ns=direct" --samples "$((quick ? 11 : 51))"
+    environment=("${tcp[@]}")
+    begin latency_tcp 10 20 lines nanoseconds "bytes" "the same between nodes (emulated, TCP)" \
+        "The engine adds what lies between the two curves." &&
+        columns latency_tcp llcl_latency "engine_ns=engine direct_ns=direct" --sizes 8,512,4K,64K --ops read,write \
+            --samples "$((quick ? 11 : 51))"
+    environment=()
+    begin overhead 4 8 bars nanoseconds "" "time a thread is inside a call of LLCL" \
+        "8 bytes, 64 calls in a burst; memory that is not mapped, so the operations are sent." &&
+        columns overhead llcl_overhead "engine_ns=engine direct_ns=direct" --memory private --samples "$((quick ? 5 : 11))"
+    begin put_rate 6 25 lines "million a second" "threads" "8-byte puts by threads" \
+        "MPI_Win_allocate on one node, a flush for every 64." &&
+        compare put_rate 2 "host tug openmpi" put_rate_threads "${short[@]}"
+    begin fetch_rate 6 25 lines "million a second" "threads" "8-byte fetch_and_ops by threads" \
+        "MPI_Win_allocate on one node, a flush for every 64." &&
+        compare fetch_rate 2 "host tug openmpi" put_rate_threads --op fetch_and_op "${short[@]}"
+    begin create_rate 6 25 lines "million a second" "threads" "8-byte puts into MPI_Win_create" \
+        "Memory of the program's own, a flush for every 64." &&
+        compare create_rate 2 "host tug" put_rate_threads --window create "${short[@]}"
+    begin rate 8 15 lines "million a second" "threads" "8-byte operations of LLCL by threads" \
+        "Memory that is not mapped, one node; by the engine and by a context that is locked." &&
+        columns rate llcl_rate_threads "engine_mops=engine direct_mops=direct" --memory private --target poll \
+            --samples "$((quick ? 3 : 7))"
+    environment=("${tcp[@]}")
+    begin aggregation 6 10 bars "million a second" "" "8-byte writes packed together, between nodes (emulated, TCP)" \
+        "LLCL against MPI_Put of the host with a flush for every 64." &&
+        columns aggregation llcl_aggregation "put_mops=host write_mops=tug" --samples "$((quick ? 3 : 7))"
+    environment=()
+    if begin bcast 14 45 lines microseconds "bytes" "MPI_Bcast_init, 2 ranks on a node" \
+        "With the model's prediction, from a calibration just before, and one core's memcpy of the same size as the limit."; then
+        compare bcast 2 "host tug" bcast_init_sizes --sizes "$sizes" "${short[@]}"
+        predicted 2 | beside bcast "predicted"
+        copied | beside bcast "memcpy"
+    fi
+    begin bcast_crowd 20 60 lines microseconds "bytes" "MPI_Bcast_init, 4 ranks on this machine's cores" \
+        "More ranks than cores, where there are fewer than four." &&
+        compare bcast_crowd 4 "host tug" bcast_init_sizes --sizes 8,4K,32K,256K,2M "${short[@]}"
+    begin collectives 14 45 bars microseconds "" "other persistent collectives, 2 ranks" "Kind and bytes of a block." &&
+        compare collectives 2 "host tug" coll_init_sizes --sizes 8,64K,1M "${short[@]}"
+    begin overlap 6 20 bars microseconds "" "4 MiB broadcast with 2 ms of computing between start and wait" \
+        "What is above 2 ms was not hidden. Both ranks compute, each on a core of its own where there are two." &&
+        compare overlap 2 "host tug" bcast_init_sizes --sizes 4M --overlap 2000 "${short[@]}"
+    begin gups 8 25 bars "million a second" "" "updates of random words (GUPS), one node" "Window, ranks and updates between flushes." &&
+        compare gups 2 "host tug openmpi" gups
+    environment=("${tcp[@]}")
+    begin gups_tcp 10 30 bars "million a second" "" "the same between nodes (emulated, TCP)" "" &&
+        compare gups_tcp 2 "host tug" gups
+    environment=()
+}
+
+# --- the page -----------------------------------------------------------------------------------------
+
+escape() { sed 's/&/\&amp;/g; s/</\&lt;/g; s/>/\&gt;/g'; }
+
+plot() { # the plot of step $1 as an image within the page
+    [[ -s $out/data/$1.csv ]] || return 1
+    awk -f "$here/report_plot.awk" -v kind="${kind_of[$1]}" -v unit="${unit_of[$1]}" -v x="${x_of[$1]}" \
+        "$out/data/$1.csv" | gnuplot >"$work/plot.svg" 2>"$work/err" && [[ -s $work/plot.svg ]] || return 1
+    printf '<img alt="plot: %s" src="data:image/svg+xml;base64,%s">\n' "$(escape <<<"${title_of[$1]}")" \
+        "$(base64 -w 0 "$work/plot.svg")"
+}
+
+fact() { printf '<dt>%s</dt><dd>%s</dd>\n' "$1" "$(escape <<<"$2")"; }
+
+machine() {
+    fact measured "$(date -u '+%Y-%m-%d %H:%M UTC'), $rounds rounds, in $(((SECONDS - begun + 59) / 60)) min"
+    fact machine "$(uname -n), $(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo), $(nproc) cores, $(uname -sr)"
+    fact "host MPI" "$("$tugboat" info | awk 'host { $1 = $1; print; exit } /^host MPI/ { host = 1 }')"
+    fact Tugboat "$("$tugboat" --version), commit $(git -C "$here" rev-parse --short HEAD 2>/dev/null || echo unknown)"
+    ((${#openmpi[@]} > 0)) && fact "Open MPI" "$(mpiexec.openmpi --version | head -n 1)"
+    fact load "$(cut -d ' ' -f 1-3 /proc/loadavg) when the page was written"
+}
+
+page() {
+    local name facts="" files=()
+    for name in "${names[@]}"; do
+        facts+="$name|${unit_of[$name]}|$(escape <<<"${title_of[$name]}");"
+        [[ -s $out/data/$name.csv ]] && files+=("$out/data/$name.csv")
+    done
+    cat <<'HTML'
+<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Tugboat: measured here</title>
+<link rel="icon" href="data:,">
+<style>
+:root { color-scheme: light dark; --back: #fff; --ink: #222; --line: #ddd; --good: #1a7a3c; --bad: #b3372f }
+body { margin: 0 auto; max-width: 78rem; padding: 1rem; background: var(--back); color: var(--ink); font: 16px/1.5 sans-serif }
+main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1.5rem }
+figure { margin: 0 } figcaption { font-size: .9rem } h2 { font-size: 1.1rem; margin: 0 }
+img { width: 100%; height: auto }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem } dd { margin: 0 }
+.table { overflow-x: auto } table { border-collapse: collapse; font-size: .9rem }
+th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid var(--line) }
+.good { color: var(--good) } .bad { color: var(--bad) }
+@media (prefers-color-scheme: dark) {
+  :root { --back: #16181c; --ink: #ddd; --line: #3a3d44; --good: #6fd08c; --bad: #ff8a80 }
+  img { filter: invert(.88) hue-rotate(180deg) }
+}
+</style></head><body>
+<h1>Tugboat: measured here</h1>
+<p>The same programs on the host MPI and under Tugboat, in alternation; medians. Axes of values are logarithmic.</p>
+HTML
+    echo "<dl>"
+    machine
+    echo "</dl>"
+    ((nfailed == 0)) || echo "<p class=\"bad\">$nfailed of the comparisons failed; their plots may be missing.</p>"
+    echo "<main>"
+    for name in "${names[@]}"; do
+        printf '<figure id="%s"><h2>%s</h2>\n' "$name" "$(escape <<<"${title_of[$name]}")"
+        plot "$name" || echo '<p class="bad">no figures</p>'
+        printf '<figcaption>%s</figcaption></figure>\n' "$(escape <<<"${caption_of[$name]}")"
+    done
+    echo "</main><h2>All ratios</h2><div class=\"table\"><table>"
+    echo "<tr><th>what</th><th>case</th><th>host MPI</th><th>with Tugboat</th><th>unit</th><th>better by</th></tr>"
+    ((${#files[@]} == 0)) || awk -f "$here/report_page.awk" -v facts="$facts" "${files[@]}"
+    echo "</table></div></body></html>"
+}
+
+steps
+((nsteps > 0)) || { echo "report: no step is called '$only'" >&2; exit 2; }
+planning=0
+steps
+page >"$out/index.html"
+echo "report: $out/index.html, $nsteps comparisons in $((SECONDS - begun)) s" >&2
+((nfailed == 0))

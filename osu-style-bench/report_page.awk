@@ -1,0 +1,31 @@
+# report_page.awk: the rows of the table of ratios, as HTML, from CSV files of `versus`.
+#
+#   awk -f report_page.awk -v facts="NAME|UNIT|TITLE;..." DATA.csv...
+#
+# A row for each key that both the host and the tug have a value for.
+BEGIN {
+    FS = ","
+    n = split(facts, fact, ";")
+    for (i = 1; i <= n; i++) {
+        split(fact[i], part, "|")
+        unit[part[1]] = part[2]
+        title[part[1]] = part[3]
+    }
+}
+
+FNR == 1 {
+    delete column
+    for (i = 1; i <= NF; i++)
+        column[$i] = i
+    next
+}
+
+function number(v) { return sprintf(v >= 1000 ? "%.0f" : "%.3g", v) }
+
+column["host"] && column["tug"] && $(column["tug_ratio"]) != "" {
+    ratio = $(column["tug_ratio"])
+    better = ratio >= 1 ? "good" : "bad"
+    overlaps = $(column["tug_overlaps"]) == "yes" ? " <small>ranges overlap</small>" : ""
+    printf("<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td class=\"%s\">&times;%s%s</td></tr>\n",
+        title[$1], $2, number($(column["host"])), number($(column["tug"])), unit[$1], better, number(ratio), overlaps)
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# report_test.sh BUILD_DIR: is the report one page that a browser shows without complaint, with every plot in it?
+#
+# Runs three short steps of the report, among them one that compares within a program and one with series put
+# beside, and opens the page in headless Chromium. Exit status 77 where gnuplot or Chromium is missing.
+set -uo pipefail
+
+build=$(cd "${1:?usage: report_test.sh BUILD_DIR}" && pwd) || exit 2
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+for tool in gnuplot chromium; do
+    command -v $tool >/dev/null || { echo "skipped: $tool is not there"; exit 77; }
+done
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+fail() {
+    echo "report_test: $*" >&2
+    exit 1
+}
+
+steps=overhead,bcast,gups
+"$here/report.sh" "$build" --quick --rounds 1 --only $steps --out "$work/report" 2>"$work/log" ||
+    fail "the report failed: $(cat "$work/log")"
+grep -q '\[ 3/3\].*left' "$work/log" || fail "no line says how much is left: $(cat "$work/log")"
+page=$work/report/index.html
+for series in host tug predicted memcpy; do
+    head -n 1 "$work/report/data/bcast.csv" | grep -qw $series || fail "the broadcast lacks the series $series"
+done
+grep -Eo '(src|href)="[^"]{0,40}' "$page" | grep -v '="data:' && fail "the page refers to something outside"
+[ "$(grep -c '<tr><td>updates of random words' "$page")" -eq 2 ] || fail "the table of ratios lacks updates of random words"
+
+# The page as it is, but that its title tells how many images it shows.
+sed 's|</body>|<script>onload = () => { const all = [...document.images];'\
+'document.title = all.filter(i => i.naturalWidth > 100).length + " of " + all.length'\
+'+ (document.documentElement.scrollWidth > innerWidth ? " too wide" : "") }</script></body>|' "$page" >"$work/report/look.html"
+browse() {
+    timeout 60 chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$work/profile" \
+        --enable-logging=stderr --window-size="$1" --dump-dom "file://$work/report/look.html" >"$work/dom" 2>"$work/console" ||
+        fail "Chromium failed: $(tail -n 3 "$work/console")"
+    grep 'CONSOLE' "$work/console" && fail "the browser complained"
+    grep -o '<title>.*</title>' "$work/dom" | grep -qx "<title>3 of 3</title>" ||
+        fail "at $1 the page shows: $(grep -o '<title>.*</title>' "$work/dom")"
+}
+browse 1280,900
+browse 500,900
+echo "3 plots, no complaint, nothing from outside"

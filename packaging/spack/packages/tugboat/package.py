@@ -1,0 +1,30 @@
+# A Spack repository of one package:
+#     spack repo add packaging/spack
+#     spack dev-build tugboat@main        in a checkout
+from spack.package import *
+
+
+class Tugboat(CMakePackage):
+    """MPI extension library: one-sided and persistent collective calls of an unchanged MPICH
+    program are handed to an engine, which progresses them while the program computes."""
+
+    license("MIT")
+    version("main")
+
+    variant("verbs", default=True, description="Build the InfiniBand and RoCE transport")
+
+    depends_on("c", type="build")
+    depends_on("cxx", type="build")
+    depends_on("cmake@3.25:", type="build")
+    depends_on("gmake", type="build")
+    # Its headers when built; the library is found at run time, and is the program's.
+    depends_on("mpich@4:", type=("build", "run"))
+    depends_on("rdma-core", when="+verbs", type="build")
+
+    def cmake_args(self):
+        return [
+            self.define("BUILD_TESTING", False),
+            self.define_from_variant("TUGBOAT_VERBS", "verbs"),
+            self.define("MPICH_C_WRAPPER", self.spec["mpich"].prefix.bin.mpicc),
+            self.define("MPICH_EXECUTABLE", self.spec["mpich"].prefix.bin.mpiexec),
+        ]

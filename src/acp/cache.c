@@ -1,0 +1,118 @@
+#include "acp/cache.h"
+
+#include <stdlib.h>
+
+int tug_acp_cache_init(struct tug_acp_cache *cache, uint32_t nranks, uint32_t most) {
+    *cache = (struct tug_acp_cache){.nranks = nranks, .most = most, .clock = 1};
+    cache->table_of = calloc(nranks, sizeof(*cache->table_of));
+    return cache->table_of != NULL ? 0 : TUG_ERR_NO_MEMORY;
+}
+
+void tug_acp_cache_fini(struct tug_acp_cache *cache) {
+    for (uint32_t i = 0; i < cache->ntables; i++)
+        free(cache->tables[i]);
+    free((void *)cache->table_of);
+    *cache = (struct tug_acp_cache){0};
+}
+
+/* ---- looking ---- */
+
+/* One table after the other: each time the clock ticks. The same again: it does not, and nothing is
+ * written that other cores read. */
+static void touch(struct tug_acp_cache *cache, struct tug_acp_table *table) {
+    uint64_t now = atomic_load_explicit(&cache->clock, memory_order_relaxed);
+    if (atomic_load_explicit(&table->used, memory_order_relaxed) == now)
+        return;
+    atomic_store_explicit(&cache->clock, now + 1, memory_order_relaxed);
+    atomic_store_explicit(&table->used, now + 1, memory_order_relaxed);
+}
+
+bool tug_acp_cache_find(struct tug_acp_cache *cache, uint32_t rank, uint32_t number,
+                        struct tug_key *key) {
+    /* acquire: pairs with the release in store */
+    uint16_t at = atomic_load_explicit(&cache->table_of[rank], memory_order_acquire);
+    if (at == 0)
+        return false;
+    struct tug_acp_table *table =
+        atomic_load_explicit(&cache->tables[at - 1], memory_order_relaxed);
+    /* acquire: pairs with the release in end_change; the words that follow are of this version */
+    uint32_t version = atomic_load_explicit(&table->version, memory_order_acquire);
+    if (version % 2 != 0 || atomic_load_explicit(&table->rank, memory_order_relaxed) != rank)
+        return false;
+    for (unsigned i = 0; i < 6; i++)
+        key->word[i] = atomic_load_explicit(&table->keys[number][i], memory_order_relaxed);
+    /* pairs with the fence in begin_change: who has read a new word sees the new version */
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(&table->version, memory_order_relaxed) != version || key->word[0] == 0)
+        return false;
+    touch(cache, table);
+    return true;
+}
+
+/* ---- storing: holder only ---- */
+
+static void begin_change(struct tug_acp_table *table) {
+    uint32_t version = atomic_load_explicit(&table->version, memory_order_relaxed);
+    atomic_store_explicit(&table->version, version + 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release); /* pairs with the fence in find */
+}
+
+static void end_change(struct tug_acp_table *table) {
+    uint32_t version = atomic_load_explicit(&table->version, memory_order_relaxed);
+    /* release: pairs with the acquire in find */
+    atomic_store_explicit(&table->version, version + 1, memory_order_release);
+}
+
+static uint32_t oldest(const struct tug_acp_cache *cache) {
+    uint32_t found = 0;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < cache->ntables; i++) {
+        uint64_t used = atomic_load_explicit(&cache->tables[i]->used, memory_order_relaxed);
+        if (used < least) {
+            least = used;
+            found = i;
+        }
+    }
+    return found;
+}
+
+/* The rank's table, new or another's if it has none: with begin_change() done. NULL: no memory. */
+static struct tug_acp_table *open_table(struct tug_acp_cache *cache, uint32_t rank) {
+    uint16_t at = atomic_load_explicit(&cache->table_of[rank], memory_order_relaxed);
+    if (at != 0) {
+        begin_change(cache->tables[at - 1]);
+        return cache->tables[at - 1];
+    }
+    struct tug_acp_table *table = cache->ntables < cache->most ? calloc(1, sizeof(*table)) : NULL;
+    uint32_t index = cache->ntables;
+    if (table != NULL) {
+        atomic_store_explicit(&cache->tables[index], table, memory_order_relaxed);
+        cache->ntables++;
+        begin_change(table);
+    } else if (cache->ntables > 0) {
+        index = oldest(cache);
+        table = cache->tables[index];
+        atomic_store_explicit(&cache->table_of[table->rank], 0, memory_order_relaxed);
+        begin_change(table);
+        for (uint32_t i = 0; i < TUG_ACP_KEYS; i++)
+            atomic_store_explicit(&table->keys[i][0], 0, memory_order_relaxed);
+    } else {
+        return NULL;
+    }
+    atomic_store_explicit(&table->rank, rank, memory_order_relaxed);
+    /* release: pairs with the acquire in find */
+    atomic_store_explicit(&cache->table_of[rank], (uint16_t)(index + 1), memory_order_release);
+    return table;
+}
+
+int tug_acp_cache_store(struct tug_acp_cache *cache, uint32_t rank, uint32_t number,
+                        const struct tug_key *key) {
+    struct tug_acp_table *table = open_table(cache, rank);
+    if (table == NULL)
+        return TUG_ERR_NO_MEMORY;
+    for (unsigned i = 0; i < 6; i++)
+        atomic_store_explicit(&table->keys[number][i], key->word[i], memory_order_relaxed);
+    touch(cache, table);
+    end_change(table);
+    return 0;
+}

@@ -1,0 +1,62 @@
+/* The barrier: dissemination. In round k everybody tells the rank 2^k further on, and waits until
+ * it has been told as often as it has been here. The rank that tells is the same each time, so
+ * counts are enough. One thread at a time. */
+#include <string.h>
+
+#include "acp/layer.h"
+
+#define ROUNDS 31
+
+static struct {
+    _Atomic uint64_t told[ROUNDS];
+    uint32_t number[ROUNDS]; /* what messages say */
+    uint64_t times;
+    struct tug_counter sent;
+} barrier;
+
+static void told(tug_context *context, int source, const void *payload, size_t bytes, void *d) {
+    uint32_t round = ROUNDS;
+    (void)context;
+    (void)source;
+    (void)d;
+    if (bytes == sizeof(round))
+        memcpy(&round, payload, bytes);
+    if (round < ROUNDS)
+        (void)atomic_fetch_add(&barrier.told[round], 1); /* seq_cst: see tug_engine_wait() */
+}
+
+static bool has_been_told(void *argument) {
+    const uint32_t *round = argument;
+    return atomic_load(&barrier.told[*round]) >= barrier.times;
+}
+
+int tug_acp_sync_open(void) {
+    memset(&barrier, 0, sizeof(barrier));
+    for (uint32_t round = 0; round < ROUNDS; round++)
+        barrier.number[round] = round;
+    return tug_am_register(tug_acp.context, 0, told, NULL);
+}
+
+int tug_acp_sync_all(void) {
+    barrier.times++;
+    for (uint32_t round = 0; UINT64_C(1) << round < tug_acp.nranks; round++) {
+        const struct tug_am_params params = {
+            .dest_proc = (int)((tug_acp.rank + (UINT64_C(1) << round)) % tug_acp.nranks),
+            .payload = &barrier.number[round],
+            .size_in_bytes = sizeof(round),
+            .on_complete = {tug_counter_add, &barrier.sent}};
+        while (!tug_try_am_async(tug_acp.context, &params))
+            tug_progress(tug_acp.context);
+        tug_wait(tug_acp.context, has_been_told, &round);
+    }
+    return barrier.sent.status;
+}
+
+int acp_sync(void) {
+    if (!tug_acp_runs("acp_sync"))
+        return -1;
+    int status = tug_acp_sync_all();
+    if (status != 0)
+        tug_acp_fail("acp_sync", status);
+    return status != 0 ? -1 : 0;
+}

@@ -1,0 +1,333 @@
+/*
+ * `tugboat selftest`: is this installation sound, and what will it do on this machine?
+ *
+ * First what can be seen without MPI; then a small job of our own under a launcher, twice: on the
+ * host MPI alone, where its defects show, and under the library, where they must not. Every check
+ * is a line, the last line is the verdict. Nothing is written and nothing is left running: a job
+ * that does not end is killed.
+ */
+#include "cmd/selftest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/settings.h"
+#include "cmd/cmd.h"
+#include "transport/cma.h"
+#include "transport/transport.h"
+
+#define RANK_OPTION "--rank"
+#define JOB_SECONDS 20
+#define SHM_COMFORTABLE_MIB 64
+#define REASON_BYTES 256
+#define TEXT_BYTES 512
+
+/* ---- lines ---- */
+
+enum verdict { GOOD, NOTE, BAD };
+
+static int notes, failures;
+
+/* One check. A NOTE is worth knowing and spoils nothing. */
+__attribute__((format(printf, 3, 4))) static void tell(enum verdict verdict, const char *what,
+                                                       const char *format, ...) {
+    static const char *const words[] = {"ok", "note", "FAILED"};
+    va_list arguments;
+    notes += verdict == NOTE;
+    failures += verdict == BAD;
+    printf("  %-14s %-7s ", what, words[verdict]);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    printf("\n");
+    fflush(stdout);
+}
+
+/* ---- findings of a job ---- */
+
+#define FORMAT "tugboat-selftest %d %d %d %d %d %d %d %d %d %lf %15s"
+
+void tug_findings_print(FILE *out, const struct tug_findings *f) {
+    fprintf(out, "tugboat-selftest %d %d %d %d %d %d %d %d %d %.3f %s\n", f->ranks, f->nodes,
+            f->node_ranks, f->node_cpus, f->preloaded, f->multiple, f->unaligned, f->unsigned_max,
+            f->persistent, f->passive_us, f->lane);
+}
+
+bool tug_findings_read(const char *line, struct tug_findings *f) {
+    return sscanf(line, FORMAT, &f->ranks, &f->nodes, &f->node_ranks, &f->node_cpus, &f->preloaded,
+                  &f->multiple, &f->unaligned, &f->unsigned_max, &f->persistent, &f->passive_us,
+                  f->lane) == 11;
+}
+
+/* ---- without MPI ---- */
+
+static void check_library(void) {
+    char path[PATH_MAX];
+    if (tug_library_find(path, sizeof path) == 0)
+        tell(GOOD, "library", "%s", path);
+    else
+        tell(BAD, "library", "libtugboat.so is neither beside this command nor in %s",
+             TUG_INSTALL_LIBDIR);
+}
+
+static void unknown_setting(const char *name, void *argument) {
+    (void)argument;
+    tell(NOTE, "settings", "%s is not a setting and has no effect", name);
+}
+
+static void check_settings(void) {
+    char why[TEXT_BYTES];
+    if (tug_settings_load(why, sizeof why) != 0)
+        tell(BAD, "settings", "%s", why);
+    else if (!tug_settings.enabled)
+        tell(NOTE, "settings", "TUGBOAT=off: programs run on the host MPI alone");
+    else if (tug_settings_unknown(unknown_setting, NULL) == 0)
+        tell(GOOD, "settings", "all values are allowed");
+}
+
+static void check_host(void) {
+    char text[TEXT_BYTES];
+    enum tug_host_kind kind = tug_host_describe(text, sizeof text);
+    if (kind == TUG_HOST_NONE)
+        tell(BAD, "host MPI", "none found: install MPICH, or set LD_LIBRARY_PATH to it");
+    else if (kind == TUG_HOST_OLD)
+        tell(BAD, "host MPI", "%s: it lacks calls of MPI 4, programs would run untouched", text);
+    else
+        tell(GOOD, "host MPI", "%s", text);
+    const char *vcis = getenv("MPIR_CVAR_CH4_NUM_VCIS");
+    if (vcis != NULL && atoi(vcis) > 1)
+        tell(NOTE, "host MPI", "MPIR_CVAR_CH4_NUM_VCIS=%s: MPICH 4.0.2 aborts in MPI_Init", vcis);
+}
+
+static void check_memory(void) {
+    struct statvfs shm;
+    char reason[REASON_BYTES];
+    if (statvfs("/dev/shm", &shm) != 0) {
+        tell(BAD, "shared memory", "/dev/shm: %s", strerror(errno));
+    } else {
+        const unsigned long long mib = (unsigned long long)shm.f_bavail * shm.f_frsize >> 20;
+        tell(mib < SHM_COMFORTABLE_MIB ? NOTE : GOOD, "shared memory",
+             "/dev/shm has %llu MiB free%s", mib,
+             mib < SHM_COMFORTABLE_MIB ? ": windows that do not fit take the packet lane, and "
+                                         "collectives may be the host's (in containers: --shm-size)"
+                                       : "");
+    }
+    if (tug_cma_missing(reason))
+        tell(NOTE, "cross-memory", "%s: large LLCL blocks inside a node are copied twice", reason);
+    else
+        tell(GOOD, "cross-memory", "attach is allowed");
+}
+
+static void check_device(void) {
+    char reason[REASON_BYTES] = "";
+    if (tug_transports[TUG_BY_VERBS]->missing(reason))
+        tell(GOOD, "InfiniBand", "none (%s): the host MPI is the network", reason);
+    else
+        tell(GOOD, "InfiniBand", "LLCL uses the device");
+}
+
+/* ---- the job ---- */
+
+static const char *const launchers[] = {"mpiexec.mpich", "mpiexec.hydra", "mpiexec"};
+
+/* In the child: becomes the launcher, by the first of the usual names that is there if the user has
+ * given none. */
+static void become(char **given, int ngiven, bool under_tug) {
+    static char command[] = "selftest", rank[] = RANK_OPTION, option[] = "-n", two[] = "2";
+    char self[PATH_MAX], library[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    char **arguments = calloc((size_t)ngiven + 8, sizeof *arguments);
+    if (length < 0 || arguments == NULL)
+        _exit(TUG_EXIT_FAILED);
+    self[length] = '\0';
+    if (!under_tug)
+        unsetenv("LD_PRELOAD");
+    else if (tug_library_find(library, sizeof library) != 0 || tug_library_preload(library) != 0)
+        _exit(TUG_EXIT_FAILED);
+    int n = ngiven;
+    memcpy((void *)arguments, (void *)given, (size_t)ngiven * sizeof *arguments);
+    if (ngiven == 0) {
+        arguments[1] = option;
+        arguments[2] = two;
+        n = 3;
+    }
+    arguments[n] = self;
+    arguments[n + 1] = command;
+    arguments[n + 2] = rank;
+    if (ngiven > 0)
+        execvp(arguments[0], arguments);
+    for (size_t i = 0; ngiven == 0 && i < sizeof launchers / sizeof launchers[0]; i++) {
+        arguments[0] = strdup(launchers[i]);
+        execvp(launchers[i], arguments);
+    }
+    _exit(TUG_EXIT_NOT_FOUND);
+}
+
+/* Reads what the job prints until it ends or its time is up. Lines that are no findings are passed
+ * on. The number of findings; those of the last. */
+static int listen_to(int from, struct tug_findings *findings) {
+    const uint64_t until = tug_clock_ns() + JOB_SECONDS * UINT64_C(1000000000);
+    char text[8192];
+    size_t used = 0;
+    int found = 0;
+    for (;;) {
+        struct pollfd poller = {.fd = from, .events = POLLIN};
+        const uint64_t now = tug_clock_ns();
+        if (now >= until || poll(&poller, 1, (int)((until - now) / 1000000) + 1) <= 0)
+            return -1;
+        const ssize_t got = read(from, text + used, sizeof text - 1 - used);
+        if (got <= 0)
+            return found;
+        used += (size_t)got;
+        text[used] = '\0';
+        char *line = text;
+        for (char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+            *end = '\0';
+            if (tug_findings_read(line, findings))
+                found++;
+            else
+                printf("%s\n", line);
+        }
+        used = strlen(line) < sizeof text / 2 ? strlen(line) : 0;
+        memmove(text, line, used);
+    }
+}
+
+/* Runs the job. False, and it has been told, if it brings no findings. */
+static bool run_job(char **launcher, int n, bool under_tug, struct tug_findings *findings) {
+    const char *what = under_tug ? "under Tugboat" : "launcher";
+    int ends[2], status = 0;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        tell(BAD, what, "%s", strerror(errno));
+        return false;
+    }
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        setpgid(0, 0);
+        dup2(ends[1], STDOUT_FILENO);
+        become(launcher, n, under_tug);
+    }
+    close(ends[1]);
+    const int found = child < 0 ? 0 : listen_to(ends[0], findings);
+    close(ends[0]);
+    if (found < 0)
+        kill(-child, SIGKILL);
+    if (child > 0)
+        waitpid(child, &status, 0);
+    if (found == 1 && status == 0)
+        return true;
+    if (found < 0)
+        tell(BAD, what, "the job did not end within %d s", JOB_SECONDS);
+    else if (found > 1)
+        tell(BAD, what, "it starts single processes instead of a job: is it another MPI's?");
+    else if (WIFEXITED(status) && WEXITSTATUS(status) == TUG_EXIT_NOT_FOUND)
+        tell(BAD, what, "%s is not found", n > 0 ? launcher[0] : "no mpiexec of MPICH");
+    else if (status == 0)
+        tell(BAD, what, "no rank reports anything");
+    else
+        tell(BAD, what, "the job fails (status %#x)", (unsigned)status);
+    return false;
+}
+
+/* ---- what the jobs tell ---- */
+
+static void judge_host(const struct tug_findings *host) {
+    tell(GOOD, "launcher", "%d rank%s on %d node%s", host->ranks, host->ranks == 1 ? "" : "s",
+         host->nodes, host->nodes == 1 ? "" : "s");
+    if (!host->multiple)
+        tell(BAD, "threads", "the host MPI grants no MPI_THREAD_MULTIPLE: programs run untouched");
+    if (host->node_cpus > host->node_ranks)
+        tell(GOOD, "cores", "%d for %d rank%s of a node: one to spare for the offload threads",
+             host->node_cpus, host->node_ranks, host->node_ranks == 1 ? "" : "s");
+    else
+        tell(NOTE, "cores",
+             "%d for %d rank%s of a node: none to spare; the offload threads share them with the "
+             "ranks",
+             host->node_cpus, host->node_ranks, host->node_ranks == 1 ? "" : "s");
+    if (!host->unaligned)
+        tell(NOTE, "host MPI", "puts to the wrong place in windows over unaligned memory");
+    if (!host->unsigned_max)
+        tell(NOTE, "host MPI", "MPI_MAX of unsigned integers compares them as signed");
+    if (!host->persistent)
+        tell(NOTE, "host MPI", "MPI_Bcast_init brings wrong data");
+}
+
+static void judge_passive(const struct tug_findings *host, const struct tug_findings *tug) {
+    if (host->passive_us == 0)
+        tell(NOTE, "progress", "not tried: that takes two ranks");
+    else
+        tell(tug->passive_us < host->passive_us ? GOOD : NOTE, "progress",
+             "a put to a rank that computes for 60 ms takes %.1f us, on the host alone %.1f us",
+             tug->passive_us, host->passive_us);
+}
+
+static void judge_tug(const struct tug_findings *host, const struct tug_findings *tug) {
+    if (!tug->preloaded) {
+        tell(BAD, "under Tugboat",
+             "the library does not get into the ranks: does the launcher hand LD_PRELOAD on?");
+        return;
+    }
+    if (strcmp(tug->lane, "host") == 0)
+        tell(tug_settings.rma == TUG_RMA_OFF ? NOTE : BAD, "windows", "are left to the host MPI");
+    else
+        tell(GOOD, "windows", "take the %s lane", tug->lane);
+    tell(tug->unaligned ? GOOD : BAD, "data", "windows over unaligned memory are %s",
+         !tug->unaligned   ? "wrong"
+         : host->unaligned ? "right"
+                           : "healed");
+    if (!tug->unsigned_max && strcmp(tug->lane, "native") != 0)
+        tell(BAD, "data", "MPI_MAX of unsigned integers is wrong");
+    tell(tug->persistent ? GOOD : BAD, "data", "MPI_Bcast_init brings %s data",
+         tug->persistent ? "the right" : "wrong");
+    judge_passive(host, tug);
+}
+
+static void conclude(void) {
+    if (failures > 0)
+        printf("Tugboat does not work here as it should: %d check%s failed.\n", failures,
+               failures == 1 ? "" : "s");
+    else if (!tug_settings.enabled)
+        printf("Tugboat is installed, and switched off by TUGBOAT=off.\n");
+    else if (notes > 0)
+        printf("Tugboat works here; %d thing%s worth knowing.\n", notes,
+               notes == 1 ? " is" : "s are");
+    else
+        printf("Tugboat works here.\n");
+}
+
+int tug_cmd_selftest(int argc, char **argv) {
+    struct tug_findings host = {0}, tug = {0};
+    if (argc == 1 && strcmp(argv[0], RANK_OPTION) == 0)
+        return tug_selftest_rank();
+    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
+        tug_cmd_help(stdout);
+        return 0;
+    }
+    if (argc > 0 && argv[0][0] == '-') {
+        fprintf(stderr, "tugboat: selftest has no option '%s'; see tugboat --help\n", argv[0]);
+        return TUG_EXIT_USAGE;
+    }
+    check_library();
+    check_settings();
+    check_host();
+    check_memory();
+    check_device();
+    if (failures == 0 && run_job(argv, argc, false, &host)) {
+        judge_host(&host);
+        if (tug_settings.enabled && run_job(argv, argc, true, &tug))
+            judge_tug(&host, &tug);
+    }
+    conclude();
+    return failures > 0;
+}

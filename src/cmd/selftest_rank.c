@@ -1,0 +1,227 @@
+/*
+ * A rank of `tugboat selftest`: an MPI program that checks its data and measures one thing.
+ *
+ * It calls MPI as any program does: through the library where that is preloaded, and otherwise the
+ * host. The command links neither, so the calls are looked up. Every finding is agreed on by all
+ * ranks; one that does not hold on one of them does not hold.
+ */
+#include "cmd/selftest.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <mpi.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "cmd/cmd.h"
+
+#define COMPUTE_NS 60000000ull
+#define LEAD_NS 5000000ull /* from the beginning of the computation to the put */
+
+#define CALLS(X)                                                                                   \
+    X(Init_thread)                                                                                 \
+    X(Finalize)                                                                                    \
+    X(Comm_rank)                                                                                   \
+    X(Comm_size)                                                                                   \
+    X(Comm_split_type)                                                                             \
+    X(Comm_free)                                                                                   \
+    X(Allreduce)                                                                                   \
+    X(Barrier)                                                                                     \
+    X(Bcast_init)                                                                                  \
+    X(Start)                                                                                       \
+    X(Wait)                                                                                        \
+    X(Request_free)                                                                                \
+    X(Win_create)                                                                                  \
+    X(Win_allocate)                                                                                \
+    X(Win_free)                                                                                    \
+    X(Win_fence)                                                                                   \
+    X(Win_lock)                                                                                    \
+    X(Win_unlock)                                                                                  \
+    X(Win_get_info)                                                                                \
+    X(Info_get)                                                                                    \
+    X(Info_free)                                                                                   \
+    X(Put)                                                                                         \
+    X(Accumulate)
+
+static struct mpi {
+#define POINTER(Name) __typeof__(MPI_##Name) *Name;
+    CALLS(POINTER)
+} mpi;
+
+static int rank, nranks;
+
+static void *find_library(void) {
+    char path[PATH_MAX];
+    return tug_library_find(path, sizeof path) == 0 ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
+
+static void *find_host(void) {
+    void *host = dlopen("libmpich.so.12", RTLD_LAZY | RTLD_GLOBAL);
+    if (host == NULL)
+        host = dlopen("libmpi.so.12", RTLD_LAZY | RTLD_GLOBAL);
+    return host;
+}
+
+/* As the dynamic linker would: the library, if it was preloaded, comes before the host. */
+static bool look_up(int *preloaded) {
+    void *library = find_library(), *host = find_host();
+    bool complete = host != NULL;
+    *preloaded = library != NULL;
+#define FIND(Name)                                                                                 \
+    if (complete) {                                                                                \
+        void *ours = library != NULL ? dlsym(library, "MPI_" #Name) : NULL;                        \
+        *(void **)&mpi.Name = ours != NULL ? ours : dlsym(host, "MPI_" #Name);                     \
+        complete = mpi.Name != NULL;                                                               \
+    }
+    CALLS(FIND)
+    return complete;
+}
+
+/* What holds on all ranks. */
+static int everywhere(bool holds) {
+    int mine = holds, all = 0;
+    mpi.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return all;
+}
+
+static void find_shape(struct tug_findings *f) {
+    MPI_Comm node;
+    cpu_set_t mine, together;
+    int node_rank;
+    int lead;
+    CPU_ZERO(&mine);
+    sched_getaffinity(0, sizeof mine, &mine);
+    mpi.Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    mpi.Comm_rank(node, &node_rank);
+    mpi.Comm_size(node, &f->node_ranks);
+    mpi.Allreduce(&mine, &together, sizeof mine, MPI_BYTE, MPI_BOR, node);
+    f->node_cpus = CPU_COUNT(&together);
+    mpi.Comm_free(&node);
+    lead = node_rank == 0;
+    mpi.Allreduce(&lead, &f->nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    mpi.Allreduce(MPI_IN_PLACE, &f->node_ranks, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    f->ranks = nranks;
+}
+
+/* Every rank puts a pattern to its right neighbour; memory is aligned to nothing. */
+static int try_unaligned(void) {
+    enum { AHEAD = 64, BYTES = 40 };
+    _Alignas(64) char memory[AHEAD + BYTES + 64], out[BYTES];
+    const int right = (rank + 1) % nranks, left = (rank + nranks - 1) % nranks;
+    bool good = true;
+    for (int offset = 1; offset < 16; offset += 6) {
+        MPI_Win win;
+        char *base = memory + AHEAD + offset;
+        memset(memory, 0, sizeof memory);
+        memset(out, 'a' + (rank + offset) % 26, sizeof out);
+        mpi.Win_create(base, BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+        mpi.Win_fence(0, win);
+        mpi.Put(out, BYTES, MPI_BYTE, right, 0, BYTES, MPI_BYTE, win);
+        mpi.Win_fence(0, win);
+        for (int i = 0; i < BYTES; i++)
+            good = good && base[i] == 'a' + (left + offset) % 26;
+        mpi.Win_free(&win);
+    }
+    return everywhere(good);
+}
+
+static int try_unsigned_max(MPI_Win win, uint32_t *word) {
+    const uint32_t large = UINT32_C(0xfffffff0);
+    *word = 1;
+    mpi.Win_fence(0, win);
+    mpi.Accumulate(&large, 1, MPI_UINT32_T, (rank + 1) % nranks, 0, 1, MPI_UINT32_T, MPI_MAX, win);
+    mpi.Win_fence(0, win);
+    return everywhere(*word == large);
+}
+
+static int try_persistent(void) {
+    MPI_Request request;
+    int values[1000];
+    bool good = true;
+    mpi.Bcast_init(values, 1000, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    for (int round = 1; round <= 5; round++) {
+        for (int i = 0; i < 1000; i++)
+            values[i] = rank == 0 ? round * i : -1;
+        mpi.Start(&request);
+        mpi.Wait(&request, MPI_STATUS_IGNORE);
+        for (int i = 0; i < 1000; i++)
+            good = good && values[i] == round * i;
+    }
+    mpi.Request_free(&request);
+    return everywhere(good);
+}
+
+static void nap(uint64_t ns) {
+    const struct timespec time = {.tv_nsec = (long)ns};
+    nanosleep(&time, NULL);
+}
+
+/* Rank 0 puts a word to rank 1, which computes. The others are out of the way. */
+static double measure_passive(MPI_Win win) {
+    double us = 0;
+    mpi.Barrier(MPI_COMM_WORLD);
+    const uint64_t begin = tug_clock_ns();
+    if (rank == 0 && nranks > 1) {
+        const uint32_t word = 1;
+        nap(LEAD_NS);
+        const uint64_t before = tug_clock_ns();
+        mpi.Win_lock(MPI_LOCK_SHARED, 1, 0, win);
+        mpi.Put(&word, 1, MPI_UINT32_T, 1, 0, 1, MPI_UINT32_T, win);
+        mpi.Win_unlock(1, win);
+        us = (double)(tug_clock_ns() - before) / 1e3;
+    } else if (rank == 1) {
+        while (tug_clock_ns() - begin < COMPUTE_NS)
+            ;
+    } else {
+        nap(COMPUTE_NS);
+    }
+    mpi.Barrier(MPI_COMM_WORLD);
+    return us;
+}
+
+static void find_lane(MPI_Win win, char lane[TUG_FINDINGS_LANE]) {
+    MPI_Info info;
+    int there = 0;
+    mpi.Win_get_info(win, &info);
+    mpi.Info_get(info, "tugboat_lane", TUG_FINDINGS_LANE - 1, lane, &there);
+    mpi.Info_free(&info);
+    if (!there)
+        strcpy(lane, "host");
+}
+
+static void try_all(struct tug_findings *f) {
+    MPI_Win win;
+    uint32_t *word;
+    find_shape(f);
+    f->unaligned = try_unaligned();
+    f->persistent = try_persistent();
+    mpi.Win_allocate(64, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &win);
+    find_lane(win, f->lane);
+    f->unsigned_max = try_unsigned_max(win, word);
+    f->passive_us = measure_passive(win);
+    mpi.Win_free(&win);
+}
+
+int tug_selftest_rank(void) {
+    struct tug_findings f = {0};
+    int provided;
+    if (!look_up(&f.preloaded)) {
+        fprintf(stderr, "tugboat: no MPI library with the calls of MPI 4 is found here\n");
+        return TUG_EXIT_FAILED;
+    }
+    if (mpi.Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
+        return TUG_EXIT_FAILED;
+    f.multiple = provided == MPI_THREAD_MULTIPLE;
+    mpi.Comm_rank(MPI_COMM_WORLD, &rank);
+    mpi.Comm_size(MPI_COMM_WORLD, &nranks);
+    try_all(&f);
+    if (rank == 0)
+        tug_findings_print(stdout, &f);
+    fflush(stdout);
+    mpi.Finalize();
+    return 0;
+}

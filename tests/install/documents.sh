@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# What the documents name is there: links, files and folders of the source, settings; the README is short.
+# Usage: documents.sh SOURCE-ROOT
+set -uo pipefail
+cd "$1" || exit 1
+failed=0 looked=0
+wrong() { echo "$*"; failed=1; }
+
+settings=$(grep -oE '"TUGBOAT(_[A-Z]+)*"' src/base/settings.c | tr -d '"')
+for document in README.md CONTRIBUTING.md docs/*.md examples/*.md; do
+    folder=$(dirname "$document")
+    for link in $(grep -oE '\]\([^)]+\)' "$document" | sed 's/^](//; s/[)#].*//' | grep -v '://'); do
+        looked=$((looked + 1))
+        [ -e "$folder/$link" ] || wrong "$document links to $link, which is not there"
+    done
+    for path in $(grep -oE '`(src|pmpi|persistent|tests|include|packaging|docs|osu-style-bench)/[^` ]*`' "$document" | tr -d '`'); do
+        looked=$((looked + 1))
+        compgen -G "$path" >/dev/null || wrong "$document names $path, which is not there"
+    done
+    for setting in $(grep -oE '\bTUGBOAT_[A-Z_]*[A-Z]\b' "$document" | grep -vE '^TUGBOAT_(X|WERROR)$' | sort -u); do
+        looked=$((looked + 1))
+        grep -qx "$setting" <<<"$settings" || wrong "$document names $setting, which is no setting"
+    done
+done
+[ "$looked" -gt 50 ] || wrong "only $looked names were looked at"
+lines=$(wc -l <README.md)
+[ "$lines" -lt 200 ] || wrong "the README has $lines lines"
+[ $failed -eq 0 ] && echo "$looked names are there"
+exit $failed

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# `tugboat selftest` finds an installation sound, and what is wrong with one that is not.
+# Usage: selftest.sh PREFIX MPIEXEC
+set -uo pipefail
+tugboat=$1/bin/tugboat mpiexec=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset LD_PRELOAD ${!TUGBOAT*}
+# shellcheck source=../base/expect.sh
+. "$(dirname "$0")/../base/expect.sh"
+
+expect sound 0 '^Tugboat works here' "$tugboat" selftest "$mpiexec" -n 2
+for line in 'library +ok .*libtugboat.so' 'launcher +ok +2 ranks on 1 node' 'windows +ok +take the direct lane' \
+    'data +ok .*unaligned' 'data +ok .*right data' 'progress .* takes [0-9.]+ us'; do
+    grep -qE "^  $line" "$work/out" || { echo "FAILED sound: no line $line"; failed=1; }
+done
+absent sound FAILED
+expect nodes 0 'launcher +ok +2 ranks on 2 nodes' env MPIR_CVAR_NOLOCAL=1 "$tugboat" selftest "$mpiexec" -n 2
+expect alone 0 'progress +note +not tried' "$tugboat" selftest "$mpiexec" -n 1
+expect off 0 'switched off by TUGBOAT=off' env TUGBOAT=off "$tugboat" selftest "$mpiexec" -n 2
+absent off 'windows +ok'
+expect not-preloaded 1 'does not get into the ranks' "$tugboat" selftest env -u LD_PRELOAD "$mpiexec" -n 2
+expect not-there 1 'launcher +FAILED +no-such-launcher is not found' "$tugboat" selftest no-such-launcher
+expect silent 1 'no rank reports anything' "$tugboat" selftest true
+expect fails 1 'the job fails' "$tugboat" selftest false
+expect setting 1 'settings +FAILED +TUGBOAT_RMA=x is not allowed' env TUGBOAT_RMA=x "$tugboat" selftest "$mpiexec" -n 2
+expect unknown 1 'settings +note +TUGBOAT_X is not a setting' env TUGBOAT_X=1 "$tugboat" selftest false
+expect another-mpi 1 'single processes instead of a job' \
+    "$tugboat" selftest sh -c '"$@" & "$@"; wait' sh
+expect option 2 "no option '-x'" "$tugboat" selftest -x
+
+[ $failed -eq 0 ] && echo "all fine"
+exit $failed
