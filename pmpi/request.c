@@ -257,7 +257,7 @@ static void look_at_theirs(const struct mixed *mixed) {
 }
 
 static void wait_until(bool (*done)(void *), struct mixed *mixed) {
-    bool timed = tug_twin_on;
+    bool timed = tug_twin_on && any_ours(mixed->count, mixed->requests);
     for (int i = 0; i < mixed->count && timed; i++)
         timed = ours(&mixed->requests[i]) == NULL || !tug_twin_is_host(ours(&mixed->requests[i]));
     uint64_t begin_ns = timed ? tug_clock_ns() : 0;

@@ -5,7 +5,8 @@
  * way; the origin's buffer is overwritten when a local flush has returned, and a get's looked at.
  * Accumulates of hundreds of KiB: several types, counts that fill no packet evenly, derived
  * datatypes on either side, mixed with small ones on the same words, in order; and all ranks onto
- * the same words at once. Afterwards each rank compares what should and should not have changed.
+ * the same words at once; and what a lock hands over with them. Afterwards each rank compares what
+ * should and should not have changed.
  */
 #include "lane.h"
 #include "win_kinds.h"
@@ -176,6 +177,25 @@ static void test_all_at_once(void) {
     end_looking();
 }
 
+/* Who gets the lock sees all of what was put under it before: a block is of one piece. */
+static void test_handed_over(void) {
+    begin_looking();
+    memset(w.base, 0, BYTES);
+    end_looking();
+    for (int round = 1; round <= 8; round++) {
+        memset(buffer, round, BYTES);
+        MUST(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, right, 0, w.win));
+        MUST(MPI_Put(buffer, BYTES, MPI_BYTE, right, there(0), BYTES, MPI_BYTE, w.win));
+        MUST(MPI_Win_unlock(right, w.win));
+        MUST(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, check_rank, 0, w.win));
+        for (int i = 1; i < BYTES; i++)
+            CHECK(w.base[i] == w.base[0], "byte %d is %d, the first is %d", i, w.base[i],
+                  w.base[0]);
+        MUST(MPI_Win_unlock(check_rank, w.win));
+    }
+    check_barrier(MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv) {
     check_begin(&argc, &argv, "rma_large");
     right = (check_rank + 1) % check_nranks;
@@ -191,6 +211,7 @@ int main(int argc, char **argv) {
         test_fetched();
         test_derived();
         test_all_at_once();
+        test_handed_over();
         kind_close(&w);
         if (check_rank == 0)
             printf("%s\n", kind_names[kind]);
