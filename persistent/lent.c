@@ -40,9 +40,10 @@ static struct {
 /* Pieces do not overlap: what does is the same. */
 static int compare(const void *left, const void *right) {
     const struct piece *a = left, *b = right;
-    if (a->base + a->bytes <= b->base)
+    const uintptr_t at = (uintptr_t)a->base, other = (uintptr_t)b->base;
+    if (at + a->bytes <= other)
         return -1;
-    return a->base >= b->base + b->bytes;
+    return at >= other + b->bytes;
 }
 
 static struct piece *find(const void *address) {
