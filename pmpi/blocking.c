@@ -100,10 +100,10 @@ int tug_blocking_waitall(int n, MPI_Request requests[], MPI_Status statuses[]) {
     } else {
         array.error = tug_host.Waitall(n, requests, statuses);
     }
-    if (n > ON_STACK) {
+    if (indices != few_indices)
         free(indices);
+    if (got != few)
         free(got);
-    }
     return array.error;
 }
 

@@ -81,6 +81,7 @@ static bool is_epoll_set(int directory, const char *name) {
 void tug_lookout_scan(struct tug_lookout *lookout) {
     DIR *directory = lookout->set < 0 ? NULL : opendir("/proc/self/fd");
     const struct dirent *entry;
+    /* cppcheck-suppress readdirCalled ; the stream is this thread's own */
     while (directory != NULL && (entry = readdir(directory)) != NULL) {
         int descriptor = (int)strtol(entry->d_name, NULL, 10);
         if (entry->d_name[0] == '.' || descriptor == lookout->set ||

@@ -160,7 +160,8 @@ static bool packets_busy(void *state) {
            (packets->mpi != NULL && packets->mpi->pool.nout > 0) || packets->bulk != NULL;
 }
 
-/* Inboxes ring when a packet comes; the host MPI does not, nor does an inbox that has room again. */
+/* Inboxes ring when a packet comes; the host MPI does not, nor does an inbox that has room again.
+ */
 static bool packets_arm(void *state) {
     const struct tug_packets *packets = state;
     return packets->mpi == NULL && packets->touched == NULL;
