@@ -44,6 +44,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->services = NULL;
     atomic_store(&engine->nservices, 0);
     atomic_store(&tug_attended_services, 0);
+    atomic_store(&tug_helped_services, 0);
     engine->may_drive = tug_settings.progress != TUG_PROGRESS_THREAD;
     atomic_store(&engine->outstanding, 0);
     atomic_store(&engine->waiting, 0);
@@ -302,7 +303,7 @@ static bool step_aside(struct tug_engine *engine, struct tug_backoff *backoff) {
 /* False: the driver is to sleep. Where the host's sockets wake it, yielding is worth its while only
  * as long as nobody computes on this core: who does keeps it until the next tick of the clock. */
 static bool look_again(struct tug_engine *engine, struct tug_backoff *backoff) {
-    if (!atomic_load_explicit(&engine->driver.lookout.sees, memory_order_relaxed))
+    if (!tug_lookout_useful(&engine->driver.lookout))
         return tug_backoff_step(backoff);
     if (!tug_backoff_yields(backoff)) {
         backoff->pauses += TUG_LOOK_PAUSES;

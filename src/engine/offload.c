@@ -149,21 +149,30 @@ static bool left_to_callers(struct tug_engine *engine, struct beat *beat) {
            (driven || atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0);
 }
 
+/* Does the kernel wake the thread for what comes to the services? Then to watch costs the peers
+ * nothing. */
+static bool hears(struct tug_engine *engine) {
+    return atomic_load_explicit(&engine->offload.lookout.ours, memory_order_relaxed) > 0;
+}
+
 /* Prepares to sleep; on the services' bell if nobody drives or waits and they have one. False if
  * there is something to do instead. The bell is chosen with the baton in hand, so that it cannot
  * go. */
 static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *perch) {
     *perch = (struct perch){.bell = tug_sleeper_choose(&engine->offload, NULL, false)};
     perch->key = tug_bell_prepare(perch->bell);
-    perch->blind = left_to_callers(engine, beat);
+    perch->blind = left_to_callers(engine, beat) &&
+                   (!hears(engine) || atomic_load_explicit(&engine->waiting, memory_order_relaxed));
     if (atomic_load(&engine->nservices) == 0 || perch->blind || !tug_baton_take(&engine->ring))
         return true;
     struct tug_bell *bell = tug_services_bell(engine);
     if (bell != NULL && tug_services_arm(engine)) {
         perch->watching = true;
-        perch->shared = engine->services->bell_shared;
-        perch->bell = tug_sleeper_choose(&engine->offload, bell, perch->shared);
-        perch->key = tug_bell_prepare(bell);
+        if (bell != &tug_engine_own_bell) {
+            perch->shared = engine->services->bell_shared;
+            perch->bell = tug_sleeper_choose(&engine->offload, bell, perch->shared);
+            perch->key = tug_bell_prepare(bell);
+        }
     }
     tug_offload_round(engine, &beat->served);
     return !beat->served;
@@ -172,8 +181,8 @@ static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *
 /* A peer that has been answered probably asks again, and to be woken costs it more than the answer:
  * looks for a moment before it sleeps, unless callers look. */
 static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
-    uint64_t patience_ns = tug_engine_wants_help() ? TUG_LINGER_FAR_NS : TUG_LINGER_NS;
-    if (tug_attend_sees(engine, &beat->attention))
+    uint64_t patience_ns = tug_engine_attended() ? TUG_LINGER_FAR_NS : TUG_LINGER_NS;
+    if (hears(engine) || tug_attend_sees(engine, &beat->attention))
         patience_ns = 0;
     uint64_t until = tug_clock_ns() + patience_ns;
     beat->served |= beat->attention.served;
@@ -194,7 +203,9 @@ static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
 static void sleep_deep(struct tug_engine *engine, const struct perch *perch) {
     /* seq_cst on both sides: a launcher that saw deep == false is seen by wanted() */
     atomic_store(&engine->deep, true);
-    if (!wanted(engine))
+    if (!wanted(engine) && perch->watching)
+        (void)tug_sleeper_sleep(&engine->offload, perch->bell, perch->key, perch->shared, -1);
+    else if (!wanted(engine))
         tug_bell_wait(perch->bell, perch->key, -1, perch->shared);
     atomic_store(&engine->deep, false);
 }
@@ -246,9 +257,12 @@ static int64_t pace(const struct beat *beat) {
  * has sockets in this process. */
 static void sleep_lightly(struct tug_engine *engine, struct beat *beat, const struct perch *perch) {
     struct tug_attention *attention = &beat->attention;
-    if (perch->blind || attention->vain >= TUG_VAIN_MOST) {
+    if (perch->blind || (attention->vain >= TUG_VAIN_MOST && !hears(engine))) {
+        int64_t limit_ns = pace(beat);
+        if (hears(engine) && limit_ns > TUG_DEAF_NS)
+            limit_ns = TUG_DEAF_NS;
         attention->vain -= attention->vain > 0;
-        tug_bell_wait(perch->bell, perch->key, pace(beat), perch->shared);
+        tug_bell_wait(perch->bell, perch->key, limit_ns, perch->shared);
         return;
     }
     attention->watched = true;

@@ -27,6 +27,7 @@
 #define TUG_TICK_NS 200000    /* the offload thread's beat while something is out or attended */
 #define TUG_SLOW_TICK_NS 800000 /* ... while callers drive their jobs themselves */
 #define TUG_BLIND_NS 200000     /* ... while they only look in, and a lookout is to take over */
+#define TUG_DEAF_NS 100000      /* ... while one of them waits at our own sockets */
 #define TUG_GLANCE_NS 50000     /* ... to look again whether callers are still at it */
 #define TUG_SETTLE_NS                                                                              \
     1000000                     /* no beat for the host so soon after it has got more to attend to \
