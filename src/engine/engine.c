@@ -370,9 +370,15 @@ static void wait_for(const struct wait *wait) {
     struct tug_engine *engine = &tug_engine;
     if (wait->done(wait->argument))
         return;
+    uint64_t start = tug_engine_hears(engine) ? tug_clock_ns() : 0;
     atomic_fetch_add_explicit(&engine->waiting, 1, memory_order_relaxed);
     wait_awhile(engine, wait);
     atomic_fetch_sub_explicit(&engine->waiting, 1, memory_order_relaxed);
+    if (start != 0 && tug_clock_ns() - start > TUG_LONG_WAIT_NS) {
+        /* to compute, perhaps, while the offload thread believes that we look */
+        atomic_store_explicit(&engine->gone, true, memory_order_relaxed);
+        tug_engine_ring_offload(engine);
+    }
 }
 
 void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns) {

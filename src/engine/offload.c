@@ -126,6 +126,7 @@ struct beat {
     bool served;     /* peers have been answered since the last sleep */
     unsigned steady; /* beats in a row that have seen them help */
     int64_t pace_ns; /* to the next beat, for the jobs' sake */
+    unsigned deaf;   /* beats in a row that it has slept where nothing but a ring wakes it */
     unsigned quiet;  /* beats with nothing out and nothing attended */
 };
 
@@ -149,20 +150,15 @@ static bool left_to_callers(struct tug_engine *engine, struct beat *beat) {
            (driven || atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0);
 }
 
-/* Does the kernel wake the thread for what comes to the services? Then to watch costs the peers
- * nothing. */
-static bool hears(struct tug_engine *engine) {
-    return atomic_load_explicit(&engine->offload.lookout.ours, memory_order_relaxed) > 0;
-}
-
 /* Prepares to sleep; on the services' bell if nobody drives or waits and they have one. False if
  * there is something to do instead. The bell is chosen with the baton in hand, so that it cannot
  * go. */
 static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *perch) {
     *perch = (struct perch){.bell = tug_sleeper_choose(&engine->offload, NULL, false)};
     perch->key = tug_bell_prepare(perch->bell);
-    perch->blind = left_to_callers(engine, beat) &&
-                   (!hears(engine) || atomic_load_explicit(&engine->waiting, memory_order_relaxed));
+    perch->blind = left_to_callers(engine, beat);
+    if (atomic_exchange_explicit(&engine->gone, false, memory_order_relaxed))
+        perch->blind = atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0;
     if (atomic_load(&engine->nservices) == 0 || perch->blind || !tug_baton_take(&engine->ring))
         return true;
     struct tug_bell *bell = tug_services_bell(engine);
@@ -182,7 +178,7 @@ static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *
  * looks for a moment before it sleeps, unless callers look. */
 static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
     uint64_t patience_ns = tug_engine_attended() ? TUG_LINGER_FAR_NS : TUG_LINGER_NS;
-    if (hears(engine) || tug_attend_sees(engine, &beat->attention))
+    if (tug_engine_hears(engine) || tug_attend_sees(engine, &beat->attention))
         patience_ns = 0;
     uint64_t until = tug_clock_ns() + patience_ns;
     beat->served |= beat->attention.served;
@@ -257,14 +253,17 @@ static int64_t pace(const struct beat *beat) {
  * has sockets in this process. */
 static void sleep_lightly(struct tug_engine *engine, struct beat *beat, const struct perch *perch) {
     struct tug_attention *attention = &beat->attention;
-    if (perch->blind || (attention->vain >= TUG_VAIN_MOST && !hears(engine))) {
+    if (perch->blind || (attention->vain >= TUG_VAIN_MOST && !tug_engine_hears(engine))) {
         int64_t limit_ns = pace(beat);
-        if (hears(engine) && limit_ns > TUG_DEAF_NS)
-            limit_ns = TUG_DEAF_NS;
+        int64_t deaf_ns = TUG_DEAF_NS << beat->deaf;
+        beat->deaf += beat->deaf < TUG_DEAFER_AT_MOST;
+        if (tug_engine_hears(engine) && limit_ns > deaf_ns)
+            limit_ns = deaf_ns;
         attention->vain -= attention->vain > 0;
         tug_bell_wait(perch->bell, perch->key, limit_ns, perch->shared);
         return;
     }
+    beat->deaf = 0;
     attention->watched = true;
     attention->news =
         tug_sleeper_sleep(&engine->offload, perch->bell, perch->key, perch->shared, pace(beat));
