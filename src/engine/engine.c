@@ -139,7 +139,8 @@ static void count_help(struct tug_engine *engine) {
     atomic_store_explicit(&engine->helped, helped + 1, memory_order_relaxed);
 }
 
-void tug_engine_helped(void) {
+void tug_engine_look(void) {
+    (void)tug_services_poll(&tug_engine);
     count_help(&tug_engine);
 }
 

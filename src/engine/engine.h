@@ -145,8 +145,10 @@ uint64_t tug_engine_cpu_ns(void);
 void tug_engine_serve(struct tug_service *service);
 void tug_engine_unserve(struct tug_service *service);
 
-/* The holder has polled what is out by itself: it needs no offload thread yet. */
-void tug_engine_helped(void);
+/* Polls every service, for a holder that has handed over many operations and waited for none: its
+ * peers are answered, and it needs no offload thread yet. Holder of the baton only, not in
+ * callbacks. */
+void tug_engine_look(void);
 
 /* Looks at the service's busy(), which may have changed. Holder of the baton only; the engine does
  * it itself after every round. */

@@ -271,9 +271,10 @@ static void execute_nothing(struct tug_command *command) {
 
 /* Now and then a look for answers keeps the table from filling up. */
 static __attribute__((noinline)) void poll_after_posts(struct tug_context *context) {
-    (void)tug_context_poll(context);
     if (context->drive == TUG_DRIVE_ENGINE)
-        tug_engine_helped();
+        tug_engine_look();
+    else
+        (void)tug_context_poll(context);
 }
 
 /* The holder has posted an operation of its own: the batch ends. */
