@@ -219,6 +219,11 @@ void tug_engine_poll(void) {
         (void)take_a_turn(engine);
 }
 
+void tug_engine_pass(void) {
+    if (!tug_engine.has_thread)
+        tug_engine_poll();
+}
+
 /* ---- waiting ---- */
 
 /* What a thread waits for. */

@@ -53,7 +53,8 @@ struct tug_service {
     bool (*arm)(struct tug_service *service);
     struct tug_bell *bell;
     bool bell_shared;
-    bool attended; /* arm() is false: the offload thread has to look in while nobody drives */
+    bool attended; /* arm() is false: the offload thread has to look in while nobody drives (where
+                      there is no such thread, the engine sets it) */
     /* the engine's own */
     bool was_busy;
     struct tug_service *next;
@@ -132,6 +133,10 @@ void tug_engine_wait_public(bool (*done)(void *), void *argument, int64_t nap_ns
 /* One look for a caller that polls (MPI_Test): one round of driving if nobody drives. */
 void tug_engine_poll(void);
 
+/* For a call that would have waited, and need not: where there is no offload thread it looks all
+ * the same, so that a program whose calls always end at once answers its peers. */
+void tug_engine_pass(void);
+
 /* No job will use the bell again: returns when no thread can be about to ring it, so that its
  * memory may go. */
 void tug_engine_forget_bell(struct tug_bell *bell);
@@ -172,7 +177,8 @@ static inline bool tug_engine_attended(void) {
     return atomic_load_explicit(&tug_attendance, memory_order_relaxed) > 0;
 }
 
-/* Services that only polls can get on (the network's bell does not reach us): while there are any,
+/* Services that only polls can get on (the network's bell does not reach us, or there is no offload
+ * thread to hear one): while there are any,
  * program threads that wait in the host had better look after them too. */
 extern _Atomic uint32_t tug_attended_services;
 

@@ -61,6 +61,8 @@ static void add(void *argument) {
 }
 
 void tug_engine_serve(struct tug_service *service) {
+    /* without the offload thread nobody hears the bell */
+    service->attended |= !tug_engine.has_thread;
     tug_engine_call(add, service);
     tug_engine_nudge(&tug_engine);
     tug_engine_ring_offload(&tug_engine);
