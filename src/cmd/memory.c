@@ -74,7 +74,9 @@ static void print_context(struct table *table, uint64_t ranks, uint32_t active) 
     row(table, "context", sizeof(struct tug_context) + bare,
         "handlers, allocated segments, chunks of registrations");
     row_of(table, "node's processes", NODE,
-           sizeof(uint32_t) + sizeof(unsigned char) + sizeof(struct tug_segment_part), "entries");
+           sizeof(uint32_t) + sizeof(unsigned char) + sizeof(void *) +
+               sizeof(struct tug_segment_part),
+           "entries");
     row_of(table, "registered memory", REGISTRATIONS,
            tug_memory_footprint(REGISTRATIONS) / REGISTRATIONS, "registrations");
     row(table, "others' registered memory", 0, "none: keys are the program's");
@@ -133,6 +135,8 @@ static void print_table(uint64_t ranks, uint32_t active) {
            tug_wire_mpi_packet(), "packets");
     row(&table, "and answers that nobody takes, at most",
         tug_packets_withheld(active, tug_wire_mpi_packet()), "withheld from all of them");
+    row(&table, "and views of lent memory", tug_reach_footprint(),
+        "for each process of the node that lends any");
     print_acp(ranks, active);
 }
 

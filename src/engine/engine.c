@@ -140,7 +140,8 @@ static void count_help(struct tug_engine *engine) {
     atomic_store_explicit(&engine->helped, helped + 1, memory_order_relaxed);
 }
 
-void tug_engine_helped(void) {
+void tug_engine_look(void) {
+    (void)tug_services_poll(&tug_engine);
     count_help(&tug_engine);
 }
 
@@ -217,6 +218,11 @@ void tug_engine_poll(void) {
         atomic_load_explicit(&engine->nservices, memory_order_relaxed) > 0 ||
         tug_ring_tail(&engine->ring) != atomic_load(&engine->ring.head))
         (void)take_a_turn(engine);
+}
+
+void tug_engine_pass(void) {
+    if (!tug_engine.has_thread)
+        tug_engine_poll();
 }
 
 /* ---- waiting ---- */

@@ -122,7 +122,8 @@ void tug_offload_round(struct tug_engine *engine, bool *moved) {
 struct beat {
     struct tug_attention attention;
     uint64_t helped; /* by the callers, at the last beat */
-    uint64_t drives; /* likewise */
+    uint64_t looked; /* likewise, at the last sleep */
+    uint64_t drives; /* likewise, times the baton was put down */
     bool served;     /* peers have been answered since the last sleep */
     unsigned steady; /* beats in a row that have seen them help */
     int64_t pace_ns; /* to the next beat, for the jobs' sake */
@@ -140,14 +141,34 @@ struct perch {
 };
 
 /* Some caller waits and drives, also if it has put the baton down for a moment, or callers have
- * driven since the last beat and look for what comes between their operations: to watch now would
- * ask the peers for a wake with every packet. */
-static bool left_to_callers(struct tug_engine *engine, struct beat *beat) {
-    uint64_t drives = atomic_load_explicit(&engine->drives, memory_order_relaxed);
-    bool driven = drives != beat->drives;
-    beat->drives = drives;
+ * polled the services since the last sleep, between their operations: to watch now would ask the
+ * peers for a wake with every packet. To have held the baton is not enough: who only hands over
+ * answers nobody. */
+static bool left_to_callers(const struct tug_engine *engine, const struct beat *beat) {
     return engine->may_drive &&
-           (driven || atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0);
+           (atomic_load_explicit(&engine->helped, memory_order_relaxed) != beat->looked ||
+            atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0);
+}
+
+/* Callers get the host on: they have held the baton since the last sleep, or called it. */
+static bool driven(const struct tug_engine *engine, const struct beat *beat) {
+    return engine->may_drive &&
+           atomic_load_explicit(&engine->drives, memory_order_relaxed) != beat->drives;
+}
+
+static void look(struct tug_command *command) {
+    (void)command;
+    (void)tug_services_poll(&tug_engine);
+}
+
+/* The baton is in the hands of a caller, who may put it down without having looked and take it
+ * again before this thread can: it is to look. A ring that is full is for the next time. */
+static void ask_holder_to_look(struct tug_engine *engine) {
+    struct tug_ticket ticket;
+    if (tug_ring_enter(&engine->ring, false, &ticket) != TUG_ENTRY_TICKET)
+        return;
+    ticket.cell->execute = look;
+    tug_engine_commit(&ticket);
 }
 
 /* Prepares to sleep; on the services' bell if nobody drives or waits and they have one. False if
@@ -156,11 +177,18 @@ static bool left_to_callers(struct tug_engine *engine, struct beat *beat) {
 static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *perch) {
     *perch = (struct perch){.bell = tug_sleeper_choose(&engine->offload, NULL, false)};
     perch->key = tug_bell_prepare(perch->bell);
-    perch->blind = left_to_callers(engine, beat);
+    bool left = left_to_callers(engine, beat);
     if (atomic_exchange_explicit(&engine->gone, false, memory_order_relaxed))
-        perch->blind = atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0;
-    if (atomic_load(&engine->nservices) == 0 || perch->blind || !tug_baton_take(&engine->ring))
+        left = atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0;
+    perch->blind = left || (driven(engine, beat) && !tug_engine_hears(engine));
+    beat->looked = atomic_load_explicit(&engine->helped, memory_order_relaxed);
+    beat->drives = atomic_load_explicit(&engine->drives, memory_order_relaxed);
+    if (atomic_load(&engine->nservices) == 0 || left)
         return true;
+    if (!tug_baton_take(&engine->ring)) {
+        ask_holder_to_look(engine);
+        return true;
+    }
     struct tug_bell *bell = tug_services_bell(engine);
     if (bell != NULL && tug_services_arm(engine)) {
         perch->watching = true;

@@ -67,7 +67,7 @@ struct tug_engine {
     _Atomic uint32_t nservices;
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
     _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */
-    _Atomic uint64_t helped;      /* times a caller advanced the jobs */
+    _Atomic uint64_t helped;      /* times a caller advanced the jobs or polled the services */
     _Atomic uint64_t drives;      /* times the baton was put down */
     _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
     _Atomic uint32_t dear;        /* waits to come in which a driver does not yield its core */

@@ -67,6 +67,8 @@ static uint32_t is_helped(const struct tug_service *service) {
 }
 
 void tug_engine_serve(struct tug_service *service) {
+    /* without the offload thread nobody hears the bell */
+    service->attended |= !tug_engine.has_thread;
     if (service->descriptor >= 0) {
         (void)tug_lookout_add(&tug_engine.driver.lookout, service->descriptor);
         (void)tug_lookout_add(&tug_engine.offload.lookout, service->descriptor);
@@ -83,12 +85,21 @@ void tug_engine_serve(struct tug_service *service) {
     }
 }
 
+/* One that goes. */
+struct leaving {
+    struct tug_service *service;
+    bool bell_stays; /* another has the same */
+};
+
 static void take_out(void *argument) {
-    struct tug_service *service = argument;
+    struct leaving *leaving = argument;
+    struct tug_service *service = leaving->service;
     struct tug_service **at = &tug_engine.services;
     while (*at != service)
         at = &(*at)->next;
     *at = service->next;
+    for (const struct tug_service *other = tug_engine.services; other; other = other->next)
+        leaving->bell_stays |= other->bell == service->bell;
     if (service->was_busy)
         tug_engine.nbusy--;
     tug_completer_count(&tug_engine);
@@ -101,11 +112,14 @@ void tug_engine_unserve(struct tug_service *service) {
         tug_engine_attend(-1);
         atomic_fetch_sub(&tug_attended_services, 1);
     }
-    tug_engine_call(take_out, service);
+    struct leaving leaving = {.service = service};
+    tug_engine_call(take_out, &leaving);
     if (service->descriptor >= 0) {
         tug_lookout_remove(&tug_engine.driver.lookout, service->descriptor);
         tug_lookout_remove(&tug_engine.offload.lookout, service->descriptor);
     }
     tug_engine_ring_offload(&tug_engine); /* it may sleep on the bell */
-    tug_engine_forget_bell(service->bell);
+    /* or do so again, where another service has it: then it must still be found there */
+    if (!leaving.bell_stays)
+        tug_engine_forget_bell(service->bell);
 }

@@ -151,7 +151,9 @@ static int make_tables(struct tug_context *context) {
     fabric->operations = aligned_alloc(128, (size_t)n * sizeof(struct tug_operation));
     fabric->node_ranks = malloc(fabric->node_size * sizeof(uint32_t));
     context->attachable = calloc(fabric->node_size, 1);
-    if (fabric->operations == NULL || fabric->node_ranks == NULL || context->attachable == NULL)
+    context->views = calloc(fabric->node_size, sizeof(*context->views));
+    if (fabric->operations == NULL || fabric->node_ranks == NULL || context->attachable == NULL ||
+        context->views == NULL)
         return TUG_ERR_NO_MEMORY;
     memset((void *)fabric->operations, 0, (size_t)n * sizeof(struct tug_operation));
     fabric->noperations = n;
@@ -223,6 +225,7 @@ static void close_transports(struct tug_fabric *fabric) {
 
 static void destroy(struct tug_context *context) {
     struct tug_fabric *fabric = &context->fabric;
+    tug_reach_close(context);
     close_transports(fabric);
     if (fabric->node_comm != MPI_COMM_NULL)
         tug_host.Comm_free(&fabric->node_comm);

@@ -35,6 +35,7 @@ struct tug_buffer *tug_pool_take(struct tug_pool *pool);
 void tug_pool_give(struct tug_pool *pool, struct tug_buffer *buffer);
 void tug_pool_fini(struct tug_pool *pool);
 
+struct tug_offer;
 struct tug_wire;
 
 struct tug_wire_type {
@@ -70,11 +71,17 @@ struct tug_wire {
  * TUG_ERR_NO_MEMORY. Collective. */
 struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status);
 
-/* This process's and the others' lists of live registrations, in the inboxes' memory, for
- * cross-memory attach. The owner publishes and withdraws; withdraw is refused while a transfer is
- * under way. Attach, by any thread of a process of the node, says whether the registration is there
- * and, if so, keeps it there until detach. */
-void tug_wire_shm_publish(struct tug_wire *wire, uint64_t id);
+/* This process's and the others' lists of live registrations, in the inboxes' memory, for who
+ * reaches them from another process. The owner publishes and withdraws; withdraw is refused while a
+ * transfer is under way. Attach, by any thread of a process of the node, says whether the
+ * registration is there and, if so, keeps it there until detach. */
+#define TUG_LIVE 1024u /* registrations that the others know of, by index */
+
+/* offer: where it is lent, all zeros if it is not; NULL: as before, it was withdrawn only. */
+void tug_wire_shm_publish(struct tug_wire *wire, uint64_t id, const struct tug_offer *offer);
+/* While attached. */
+const struct tug_offer *tug_wire_shm_offer(const struct tug_wire *wire, uint32_t node_rank,
+                                           uint64_t id);
 bool tug_wire_shm_withdraw(struct tug_wire *wire, uint64_t id);
 bool tug_wire_shm_attach(const struct tug_wire *wire, uint32_t node_rank, uint64_t id);
 void tug_wire_shm_detach(const struct tug_wire *wire, uint32_t node_rank, uint64_t id);
