@@ -177,18 +177,13 @@ static bool wire_poll(struct tug_wire *wire) {
     return true;
 }
 
-static bool wire_arm(struct tug_wire *wire) {
-    (void)wire;
-    return true;
-}
-
 static void wire_close(struct tug_wire *wire) {
     REQUIRE(wire->pool.nout == 0);
     tug_pool_fini(&wire->pool);
 }
 
 static const struct tug_wire_type wire_type = {
-    .name = "played", .send = wire_send, .poll = wire_poll, .arm = wire_arm, .close = wire_close};
+    .name = "played", .send = wire_send, .poll = wire_poll, .close = wire_close};
 
 static struct tug_wire *open_wire(struct wire *wire, struct tug_fabric *of, uint32_t bytes,
                                   int *status) {

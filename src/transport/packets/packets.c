@@ -205,11 +205,13 @@ static bool all_wait_for_room(const struct tug_packets *packets) {
     return true;
 }
 
+static bool wakes(struct tug_wire *wire) {
+    return wire == NULL || wire->type->arm == NULL || wire->type->arm(wire);
+}
+
 static bool packets_arm(void *state) {
     const struct tug_packets *packets = state;
-    return (packets->shm == NULL || packets->shm->type->arm(packets->shm)) &&
-           (packets->far == NULL || packets->far->type->arm(packets->far)) &&
-           all_wait_for_room(packets);
+    return wakes(packets->shm) && wakes(packets->far) && all_wait_for_room(packets);
 }
 
 int tug_packets_descriptor(struct tug_packets *packets, bool watch) {

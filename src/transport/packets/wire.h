@@ -45,7 +45,8 @@ struct tug_wire_type {
     /* Looks for packets and hands each to wire->receive, a bounded number of them; gets what was
      * sent on its way. True if anything moved. */
     bool (*poll)(struct tug_wire *wire);
-    /* Who calls is about to sleep: see to it that news wake it. False: they cannot. */
+    /* Who calls is about to sleep: see to it that news wake it. False: they cannot. NULL: who sends
+     * rings. */
     bool (*arm)(struct tug_wire *wire);
     /* Is a sleeper woken when more can be sent to the peer? NULL: no. */
     bool (*tells_of_room)(const struct tug_wire *wire, uint32_t peer);

@@ -65,12 +65,6 @@ static bool shm_poll(struct tug_wire *wire) {
     return taken > 0;
 }
 
-/* Who puts a packet into an inbox rings. */
-static bool shm_arm(struct tug_wire *wire) {
-    (void)wire;
-    return true;
-}
-
 static void shm_close(struct tug_wire *wire) {
     struct shm_wire *shm = (struct shm_wire *)wire;
     wire->fabric->bell = NULL;
@@ -80,7 +74,7 @@ static void shm_close(struct tug_wire *wire) {
 }
 
 static const struct tug_wire_type shm_type = {
-    .name = "shm", .send = shm_send, .poll = shm_poll, .arm = shm_arm, .close = shm_close};
+    .name = "shm", .send = shm_send, .poll = shm_poll, .close = shm_close};
 
 struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
     struct shm_wire *shm = calloc(1, sizeof(*shm));
