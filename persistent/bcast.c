@@ -377,10 +377,10 @@ static void take_offer(struct bcast *bcast, const struct tug_offer *offer, int r
 
 static void bind(struct bcast *bcast, struct tug_channel *channel) {
     bcast->channel = channel;
-    bcast->agreement.session.channel = channel;
+    tug_session_bind(&bcast->agreement.session, channel, true);
     set_area(bcast, TUG_AREA_LANDING, channel->landing);
     for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++)
-        bcast->sessions[i].channel = channel;
+        tug_session_bind(&bcast->sessions[i], channel, true);
 }
 
 int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
