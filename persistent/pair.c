@@ -30,8 +30,7 @@ size_t tug_pair_memory(size_t slot_bytes) {
 }
 
 struct tug_segment_ring tug_pair_at(unsigned char *memory) {
-    struct tug_slot_head *heads =
-        (struct tug_slot_head *)(memory + sizeof(struct tug_read_count));
+    struct tug_slot_head *heads = (struct tug_slot_head *)(memory + sizeof(struct tug_read_count));
     return (struct tug_segment_ring){.reads = (struct tug_read_count *)memory,
                                      .heads = heads,
                                      .data = (unsigned char *)(heads + TUG_SEGMENT_SLOTS)};
