@@ -360,20 +360,26 @@ static bool borrow(struct bcast *bcast, const struct tug_offer *offer,
         bcast->borrowed = *offer;
         set_area(bcast, TUG_AREA_LENT, lent);
     }
-    for (uint32_t i = 0; i < tuner->ncandidates && ready; i++) {
-        tuner->candidates[i].plan.lent = true;
+    for (uint32_t i = 0; i < tuner->ncandidates && ready; i++)
         ready = prepare_session(bcast, i, &sessions[i]) == 0;
-    }
     return ready;
 }
 
-/* If all ranks of the root's node can read its memory they will. Collective. */
+static void set_lent(struct bcast *bcast, bool lent) {
+    for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++)
+        bcast->tuner.candidates[i].plan.lent = lent;
+}
+
+/* If all ranks of the root's node can read its memory they will. What the others run is the same
+ * either way. Collective. */
 static void take_offer(struct bcast *bcast, const struct tug_offer *offer, int root) {
     const struct tug_team *team = bcast->team;
     struct tug_session sessions[TUG_CANDIDATES_MOST] = {0};
     const uint32_t *node_of = team->places.node_of;
     bool near = node_of[team->rank] == node_of[root];
+    set_lent(bcast, true);
     bool agreed = tug_all_agree(team->comm, !near || borrow(bcast, offer, sessions));
+    set_lent(bcast, agreed);
     if (agreed && bcast->staging.packs)
         tug_log(TUG_VERBOSE_INFO, "broadcast of %zu bytes: lent to the node", bcast->bytes);
     for (uint32_t i = 0; near && i < bcast->tuner.ncandidates; i++) {
@@ -387,10 +393,10 @@ static void take_offer(struct bcast *bcast, const struct tug_offer *offer, int r
 
 static void bind(struct bcast *bcast, struct tug_channel *channel) {
     bcast->channel = channel;
-    bcast->agreement.session.channel = channel;
+    tug_session_bind(&bcast->agreement.session, channel, true);
     set_area(bcast, TUG_AREA_LANDING, channel->landing);
     for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++)
-        bcast->sessions[i].channel = channel;
+        tug_session_bind(&bcast->sessions[i], channel, true);
 }
 
 int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
