@@ -15,6 +15,7 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "host/handles.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "llcl/finalize.h"
@@ -22,6 +23,7 @@
 #include "pmpi/blocking.h"
 #include "pmpi/circle.h"
 #include "pmpi/datatype.h"
+#include "pmpi/reduction.h"
 #include "pmpi/shim.h"
 #include "pmpi/verdict.h"
 #include "pmpi/window.h"
@@ -32,8 +34,8 @@
 struct tug_shim tug_shim;
 
 static bool world; /* MPI_Init or MPI_Init_thread was called: there is an MPI_COMM_WORLD */
-static _Atomic int sessions; /* open ones */
-static MPI_Request poll_handle = MPI_REQUEST_NULL;
+static _Atomic int sessions;    /* open ones */
+static MPI_Request poll_handle; /* while the engine runs */
 
 /* ---- the settings ---- */
 
@@ -75,6 +77,11 @@ static void activate(int requested, int provided) {
         requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_THREAD;
     tug_shim.active = provided == MPI_THREAD_MULTIPLE && tug_host_complete();
     tug_engine_bring_up = bring_up;
+#ifdef OPEN_MPI
+    if (tug_shim.active)
+        tug_openmpi_learn();
+#endif
+    tug_reduction_learn();
     report_settings();
     if (tug_settings.verdict && tug_shim.active)
         tug_verdict_begin();
