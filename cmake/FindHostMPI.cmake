@@ -124,7 +124,8 @@ find_package_handle_standard_args(HostMPI
 
 if(HostMPI_FOUND AND NOT TARGET HostMPI::headers)
   add_library(HostMPI::headers INTERFACE IMPORTED)
-  target_include_directories(HostMPI::headers SYSTEM INTERFACE ${HOSTMPI_INCLUDE_DIRS})
+  target_include_directories(HostMPI::headers SYSTEM INTERFACE
+    ${HOSTMPI_INCLUDE_DIRS} ${_hostmpi_c_includes})
   add_library(HostMPI::C INTERFACE IMPORTED)
   target_link_libraries(HostMPI::C INTERFACE HostMPI::headers ${HOSTMPI_LIBRARIES})
 endif()

@@ -106,7 +106,9 @@ typedef const MPI_Fint integer;
     void pmpix_##lower##_init_ parameters {                                                        \
         struct type_lists lists = {{NULL, NULL}};                                                  \
         MPI_Request made;                                                                          \
-        int error = PMPIX_##Name##_init in_c;                                                      \
+        int error = MPI_ERR_OTHER; /* of another host, whose handles differ */                     \
+        if (tug_host_family() == TUG_FAMILY_BUILT_FOR)                                             \
+            error = PMPIX_##Name##_init in_c;                                                      \
         if (error == MPI_SUCCESS)                                                                  \
             *request = REQUEST_TO_F(made);                                                         \
         free(lists.made[0]);                                                                       \

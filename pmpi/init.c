@@ -175,10 +175,10 @@ static void stop_engine(void) {
 /* ---- initialisation ---- */
 
 int tug_shim_Init_thread(int *argc, char ***argv, int required, int *provided) {
-    if (!tug_host_resolve() || load_settings() != MPI_SUCCESS)
+    if (!tug_entries_resolve() || load_settings() != MPI_SUCCESS)
         return MPI_ERR_OTHER;
-    if (!tug_settings.enabled || provided == NULL || required < MPI_THREAD_SINGLE ||
-        required > MPI_THREAD_MULTIPLE)
+    if (tug_host_family() != TUG_FAMILY_BUILT_FOR || !tug_settings.enabled || provided == NULL ||
+        required < MPI_THREAD_SINGLE || required > MPI_THREAD_MULTIPLE)
         return tug_host.Init_thread(argc, argv, required, provided);
     int got = MPI_THREAD_SINGLE;
     int error = tug_host.Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &got);
@@ -191,9 +191,9 @@ int tug_shim_Init_thread(int *argc, char ***argv, int required, int *provided) {
 }
 
 int tug_shim_Init(int *argc, char ***argv) {
-    if (!tug_host_resolve() || load_settings() != MPI_SUCCESS)
+    if (!tug_entries_resolve() || load_settings() != MPI_SUCCESS)
         return MPI_ERR_OTHER;
-    if (!tug_settings.enabled)
+    if (tug_host_family() != TUG_FAMILY_BUILT_FOR || !tug_settings.enabled)
         return tug_host.Init(argc, argv);
     int provided;
     return tug_shim_Init_thread(argc, argv, MPI_THREAD_SINGLE, &provided);
@@ -228,7 +228,7 @@ static int level_of(MPI_Info info) {
 }
 
 int tug_shim_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session) {
-    if (!tug_host_resolve() || load_settings() != MPI_SUCCESS)
+    if (!tug_entries_resolve() || load_settings() != MPI_SUCCESS)
         return MPI_ERR_OTHER;
     int requested = tug_settings.enabled ? level_of(info) : -1;
     MPI_Info ours;

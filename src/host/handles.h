@@ -1,10 +1,10 @@
 /* What can be read off the host's handles without asking it: all that differs between hosts in how
  * they are made.
  *
- * MPICH's are integers: the kind in bits 31-30 (0: none, 1: predefined), the object's type in 29-26,
- * below that an index. Open MPI's are addresses; those of predefined objects are in a table that is
- * made once MPI is up. Predefined types and operations have numbers that are the same in all
- * processes of a job, small enough to index a table. Any thread, after MPI's initialisation; an
+ * MPICH's are integers: the kind in bits 31-30 (0: none, 1: predefined), the object's type in
+ * 29-26, below that an index. Open MPI's are addresses; those of predefined objects are in a table
+ * that is made once MPI is up. Predefined types and operations have numbers that are the same in
+ * all processes of a job, small enough to index a table. Any thread, after MPI's initialisation; an
  * operation takes a nanosecond or two.
  */
 #ifndef TUG_HOST_HANDLES_H

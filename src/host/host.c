@@ -30,6 +30,14 @@ static void *library; /* where dlsym looks: a handle, or RTLD_NEXT */
 static enum tug_host_family family;
 static bool complete;
 
+#ifdef OPEN_MPI
+const char *const tug_host_libraries[] = {"libmpi.so.40", NULL};
+const char *const tug_host_launchers[] = {"mpiexec.openmpi", "mpirun.openmpi", "mpiexec", NULL};
+#else
+const char *const tug_host_libraries[] = {"libmpich.so.12", "libmpi.so.12", NULL};
+const char *const tug_host_launchers[] = {"mpiexec.mpich", "mpiexec.hydra", "mpiexec", NULL};
+#endif
+
 struct object_names {
     char **names;
     size_t count;
@@ -58,14 +66,9 @@ bool tug_host_is_ours(const void *address) {
 /* For programs that were linked with --as-needed and call nothing of MPI but what we stand in front
  * of: the linker has found that they do not need it. NULL: there is none on this machine. */
 static void *load_host(void) {
-#ifdef OPEN_MPI
-    static const char *const names[] = {"libmpi.so.40"};
-#else
-    static const char *const names[] = {"libmpich.so.12", "libmpi.so.12"};
-#endif
     void *host = NULL;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && host == NULL; i++) {
-        host = dlopen(names[i], RTLD_LAZY | RTLD_GLOBAL);
+    for (size_t i = 0; tug_host_libraries[i] != NULL && host == NULL; i++) {
+        host = dlopen(tug_host_libraries[i], RTLD_LAZY | RTLD_GLOBAL);
         if (host != NULL && tug_host_is_ours(dlsym(host, "PMPI_Init"))) {
             dlclose(host);
             host = NULL;

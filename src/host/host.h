@@ -127,6 +127,11 @@ enum tug_host_family tug_host_family(void);
 #define TUG_FAMILY_BUILT_FOR TUG_FAMILY_MPICH
 #endif
 
+/* The names that the library of the host this one is built for goes by, and those of its launcher,
+ * best first; ends with NULL. */
+extern const char *const tug_host_libraries[];
+extern const char *const tug_host_launchers[];
+
 /* "MPICH", "Open MPI", "no MPI". */
 const char *tug_host_family_name(enum tug_host_family family);
 

@@ -78,7 +78,8 @@ static int stand_in_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datat
 
 static int stand_in_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                             MPI_Comm comm, MPI_Request *request) {
-    WITH_ITEMS(count, datatype, tug_host.Irecv(buf, is.number, is.type, source, tag, comm, request));
+    WITH_ITEMS(count, datatype,
+               tug_host.Irecv(buf, is.number, is.type, source, tag, comm, request));
 }
 
 static int stand_in_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
@@ -88,7 +89,8 @@ static int stand_in_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, in
 
 static int stand_in_Recv_init_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
                                 int tag, MPI_Comm comm, MPI_Request *request) {
-    WITH_ITEMS(count, datatype, tug_host.Recv_init(buf, is.number, is.type, source, tag, comm, request));
+    WITH_ITEMS(count, datatype,
+               tug_host.Recv_init(buf, is.number, is.type, source, tag, comm, request));
 }
 
 static int stand_in_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype,
@@ -143,8 +145,8 @@ static int stand_in_Pack_size_c(MPI_Count incount, MPI_Datatype datatype, MPI_Co
     return error;
 }
 
-static int stand_in_Pack_c(const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf,
-                           MPI_Count outsize, MPI_Count *position, MPI_Comm comm) {
+static int stand_in_Pack_c(const void *inbuf, MPI_Count incount, MPI_Datatype datatype,
+                           void *outbuf, MPI_Count outsize, MPI_Count *position, MPI_Comm comm) {
     int at = 0;
     MPI_Count room = outsize - *position;
     if (incount > INT_MAX || incount < 0)
@@ -161,9 +163,9 @@ static int stand_in_Unpack_c(const void *inbuf, MPI_Count insize, MPI_Count *pos
     MPI_Count room = insize - *position;
     if (outcount > INT_MAX || outcount < 0)
         return MPI_ERR_COUNT;
-    int error = tug_host.Unpack((const char *)inbuf + *position,
-                                room > INT_MAX ? INT_MAX : (int)room, &at, outbuf, (int)outcount,
-                                datatype, comm);
+    int error =
+        tug_host.Unpack((const char *)inbuf + *position, room > INT_MAX ? INT_MAX : (int)room, &at,
+                        outbuf, (int)outcount, datatype, comm);
     *position += at;
     return error;
 }
@@ -246,10 +248,10 @@ static void *stand_in(const char *name) {
 
 /* Persistent collectives are an extension there; types have had 64-bit sizes since MPI 3. */
 void *tug_openmpi_find(void *library, const char *name) {
-    static const char *const renamed[][2] = {{"Type_get_extent_c", "PMPI_Type_get_extent_x"},
-                                             {"Type_get_true_extent_c",
-                                              "PMPI_Type_get_true_extent_x"},
-                                             {"Type_size_c", "PMPI_Type_size_x"}};
+    static const char *const renamed[][2] = {
+        {"Type_get_extent_c", "PMPI_Type_get_extent_x"},
+        {"Type_get_true_extent_c", "PMPI_Type_get_true_extent_x"},
+        {"Type_size_c", "PMPI_Type_size_x"}};
     char symbol[64];
     for (size_t i = 0; i < sizeof(renamed) / sizeof(renamed[0]); i++)
         if (strcmp(name, renamed[i][0]) == 0)

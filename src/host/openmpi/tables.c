@@ -10,8 +10,8 @@ struct tug_openmpi_objects tug_openmpi;
 struct tug_openmpi_type tug_openmpi_types[TUG_TYPE_PLACES];
 MPI_Datatype tug_openmpi_type_of[TUG_TYPE_PLACES];
 
-/* A program that was linked with copies of the library's objects has the ones that count; MPI opened
- * with RTLD_LOCAL is not found this way. */
+/* A program that was linked with copies of the library's objects has the ones that count; MPI
+ * opened with RTLD_LOCAL is not found this way. */
 static void *find_object(void *library, const char *symbol) {
     void *address = dlsym(RTLD_DEFAULT, symbol);
     return address != NULL ? address : dlsym(library, symbol);
@@ -32,8 +32,8 @@ static void learn_type(MPI_Datatype type, uint16_t number, bool pair) {
     uint32_t i = tug_openmpi_hash(type);
     while (tug_openmpi_types[i].handle != NULL)
         i = (i + 1) % TUG_TYPE_PLACES;
-    tug_openmpi_types[i] =
-        (struct tug_openmpi_type){.handle = type, .number = number, .size = pair ? 0 : (uint16_t)size};
+    tug_openmpi_types[i] = (struct tug_openmpi_type){
+        .handle = type, .number = number, .size = pair ? 0 : (uint16_t)size};
     tug_openmpi_type_of[number] = type;
 }
 
