@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/stats.h"
+#include "host/handles.h"
 #include "host/host.h"
 #include "model/choose.h"
 #include "model/tuner.h"
@@ -256,7 +257,7 @@ int tug_bcast_rebind(struct tug_request *request, void *buffer, MPI_Count count,
     tug_staging_fini(&bcast->staging);
     bcast->staging = staging;
     use_staging(bcast);
-    bool plain = staging.type == MPI_DATATYPE_NULL && tug_handle_is_predefined((uint32_t)datatype);
+    bool plain = staging.type == MPI_DATATYPE_NULL && tug_type_is_predefined(datatype);
     bcast->plain_type = plain ? datatype : MPI_DATATYPE_NULL;
     return MPI_SUCCESS;
 }
