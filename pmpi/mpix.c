@@ -5,6 +5,7 @@
 #include "tugboat/mpix.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
 
 #include "host/host.h"
 #include "pmpi/shim.h"
