@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "persistent/lent.h"
+#include "transport/lent.h"
 
 struct tug_team;
 

@@ -4,6 +4,7 @@
 
 #include "base/settings.h"
 #include "base/stats.h"
+#include "host/handles.h"
 #include "host/host.h"
 #include "persistent/bcast.h"
 #include "persistent/collective_private.h"
@@ -165,7 +166,7 @@ static int set_operation(struct collective *c, const struct tug_collective *call
     *commutes = true;
     if (c->session.reduction != NULL)
         return 0;
-    bool predefined = tug_handle_is_predefined((uint32_t)call->op);
+    bool predefined = tug_op_is_predefined(call->op);
     if (!tug_type_is_dense(call->receive.type) || (!predefined && !call->runs_user_code))
         return TUG_ERR_UNSUPPORTED;
     if (tug_host.Op_commutative(call->op, &flag) != MPI_SUCCESS)
