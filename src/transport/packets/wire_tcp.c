@@ -301,11 +301,25 @@ static void on_outgoing(struct tcp_wire *tcp, struct outgoing *link, uint32_t ev
 
 /* ---- receiving ---- */
 
+static void end_incoming(struct tcp_wire *tcp, struct incoming *link);
+
+/* Who has waited longest to say hello makes room for a newcomer. */
+static void drop_stranger(struct tcp_wire *tcp) {
+    struct incoming *oldest = NULL;
+    for (struct incoming *link = tcp->incoming; link != NULL; link = link->next)
+        if (link->source == NOBODY && !link->closed)
+            oldest = link; /* newer ones are ahead of it */
+    if (oldest != NULL)
+        end_incoming(tcp, oldest);
+}
+
 static void take_connections(struct tcp_wire *tcp) {
     int socket;
     while ((socket = accept4(tcp->listener.socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >=
            0) {
-        struct incoming *link = tcp->strangers < STRANGERS ? calloc(1, sizeof(*link)) : NULL;
+        if (tcp->strangers == STRANGERS)
+            drop_stranger(tcp);
+        struct incoming *link = calloc(1, sizeof(*link));
         if (link == NULL) {
             close(socket);
             continue;

@@ -1,0 +1,123 @@
+/*
+ * llcl_strangers: who connects to the tcp wire's port and is not of the job gets nowhere.
+ *
+ * Every rank finds the port at which its context listens and connects to it: to go again at once,
+ * to send nonsense, to say a hello with the wrong session, to say nothing, more often than the wire
+ * keeps strangers. All of these end with the connection closed, by the engine of a rank that does
+ * not look itself, and operations between the ranks go on meanwhile.
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "llcl_check.h"
+
+enum { BYTES = 1 << 16, PORTS = 64, SILENT = 100, PATIENCE_MS = 20000 };
+
+static struct ll_memory memory, local;
+
+/* The listening internet sockets of this process. */
+static int listeners(struct sockaddr_storage address[PORTS]) {
+    int n = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    CHECK(directory != NULL, "no /proc/self/fd");
+    for (struct dirent *entry; n < PORTS && (entry = readdir(directory)) != NULL;) {
+        int fd = atoi(entry->d_name), listens = 0;
+        socklen_t size = sizeof listens, bytes = sizeof address[n];
+        if (entry->d_name[0] != '.' &&
+            getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens &&
+            getsockname(fd, (struct sockaddr *)&address[n], &bytes) == 0 &&
+            (address[n].ss_family == AF_INET || address[n].ss_family == AF_INET6))
+            n++;
+    }
+    closedir(directory);
+    return n;
+}
+
+static bool is_among(const struct sockaddr_storage *one, const struct sockaddr_storage *all,
+                     int n) {
+    while (n > 0 && memcmp(one, &all[n - 1], sizeof *one) != 0)
+        n--;
+    return n > 0;
+}
+
+static int connection(const struct sockaddr_storage *to) {
+    int fd = socket(to->ss_family, SOCK_STREAM, 0);
+    CHECK(fd >= 0 && connect(fd, (const struct sockaddr *)to, sizeof *to) == 0,
+          "no connection to our own port");
+    return fd;
+}
+
+static void expect_closed(int fd, const char *what) {
+    struct pollfd end = {.fd = fd, .events = POLLIN};
+    char byte;
+    CHECK(poll(&end, 1, PATIENCE_MS) == 1 && recv(fd, &byte, 1, 0) <= 0,
+          "the connection is still there after %s", what);
+    close(fd);
+}
+
+static void say(const struct sockaddr_storage *to, const void *words, size_t bytes,
+                const char *what) {
+    int fd = connection(to);
+    CHECK(send(fd, words, bytes, MSG_NOSIGNAL) == (ssize_t)bytes, "%s cannot be sent", what);
+    expect_closed(fd, what);
+}
+
+/* Everybody writes to everybody else, and reads it again. */
+static void exchange(tug_context *context, int round) {
+    static unsigned char back[BYTES];
+    int to = (check_rank + 1) % check_nranks;
+    memset(local.base, 1 + (check_rank + round) % 250, BYTES);
+    LL_GOOD(ll_write(context, to, &memory.keys[to], 0, local.registration, 0, BYTES));
+    memcpy(back, local.base, BYTES);
+    memset(local.base, 0, BYTES);
+    LL_GOOD(ll_read(context, to, &memory.keys[to], 0, local.registration, 0, BYTES));
+    CHECK(memcmp(back, local.base, BYTES) == 0, "round %d: other data have come back", round);
+}
+
+int main(int argc, char **argv) {
+    struct sockaddr_storage before[PORTS], after[PORTS];
+    int nbefore, nafter, ours = -1, silent[SILENT];
+    ll_begin(&argc, &argv, "llcl_strangers");
+    check_barrier(MPI_COMM_WORLD); /* the host has had to do with the others */
+    memset(before, 0, sizeof before);
+    memset(after, 0, sizeof after);
+    nbefore = listeners(before);
+    tug_context *context = ll_open(MPI_COMM_WORLD, TUG_DRIVE_ENGINE);
+    nafter = listeners(after);
+    if (check_nranks < 2 || strcmp(tug_context_transport(context, !check_rank, 8), "tcp") != 0) {
+        printf("skipped: the ranks are not joined by tcp\n");
+        return CHECK_SKIP;
+    }
+    for (int i = 0; i < nafter; i++)
+        if (!is_among(&after[i], before, nbefore))
+            ours = i;
+    CHECK(ours >= 0, "no new port among %d", nafter);
+    const struct sockaddr_storage *port = &after[ours];
+    ll_make(context, &memory, LL_REGISTERED, BYTES);
+    ll_make(context, &local, LL_REGISTERED, BYTES);
+    exchange(context, 0);
+    close(connection(port));
+    const char nonsense[64] = "GET / HTTP/1.1\r\nHost: tugboat\r\n\r\n";
+    say(port, nonsense, sizeof nonsense, "nonsense");
+    const uint64_t hello[4] = {0x3170637462677574u, 1, (uint64_t)check_rank << 32, 0};
+    say(port, hello, sizeof hello, "a hello of another session");
+    exchange(context, 1);
+    for (int i = 0; i < SILENT; i++) {
+        silent[i] = connection(port);
+        if (i % 10 == 0)
+            exchange(context, 2 + i);
+    }
+    expect_closed(silent[0], "many others have come");
+    for (int i = 1; i < SILENT; i++)
+        close(silent[i]);
+    exchange(context, 200);
+    ll_barrier(context);
+    ll_end(context, &memory);
+    ll_end(context, &local);
+    ll_close(&context);
+    return check_end();
+}
