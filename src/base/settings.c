@@ -50,6 +50,7 @@ static bool parse_torus(const struct setting *setting, const char *text);
 static bool parse_tuning(const struct setting *setting, const char *text);
 
 static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
+static const char *const wait_choices[] = {"auto", "polite", "native", NULL};
 static const char *const rma_choices[] = {"auto", "packet", "native", "off", NULL};
 /* In the order of enum tug_way. */
 static const char *const ways[] = {"self", "mapped", "cma", "shm", "verbs", "native", "mpi", NULL};
@@ -92,6 +93,16 @@ static const struct setting settings[] = {
      .parse = parse_number,
      .field = &tug_settings.spin_us,
      .number = {.least = 0, .most = 10000}},
+    {.name = "TUGBOAT_WAIT",
+     .type = "choice",
+     .initial = "auto",
+     .range = "auto, polite, native",
+     .help = "how the host's blocking calls wait: politely, which gives the core away, where the "
+             "ranks outnumber the cores they may use, and as the host does otherwise; always one "
+             "or the other",
+     .parse = parse_choice,
+     .field = &tug_settings.wait,
+     .choices = wait_choices},
     {.name = "TUGBOAT_RING_SIZE",
      .type = "number",
      .initial = "1024",
