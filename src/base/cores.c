@@ -55,7 +55,8 @@ static bool own_quota(struct tug_quota *quota) {
     while (fgets(line, sizeof(line), file) != NULL)
         if (strncmp(line, "0::", 3) == 0) {
             line[strcspn(line, "\n")] = '\0';
-            limited = tug_quota_find("/sys/fs/cgroup", strcmp(line + 3, "/") ? line + 3 : "", quota);
+            limited =
+                tug_quota_find("/sys/fs/cgroup", strcmp(line + 3, "/") ? line + 3 : "", quota);
         }
     fclose(file);
     return limited;

@@ -497,7 +497,8 @@ bool tug_settings_row(size_t number, struct tug_setting_row *row) {
     tug_settings_load(NULL, 0);
     const struct setting *setting = &settings[number];
     const char *text = kept_text[number] != NULL ? kept_text[number] : setting->initial;
-    *row = (struct tug_setting_row){setting->name, setting->help, setting->range, text};
+    *row = (struct tug_setting_row){setting->name, setting->help, setting->range, text,
+                                    kept_text[number] != NULL};
     return true;
 }
 
@@ -505,7 +506,7 @@ void tug_settings_print(FILE *out) {
     struct tug_setting_row row;
     for (size_t i = 0; tug_settings_row(i, &row); i++)
         fprintf(out, "  %-18s %-10s (%s; %s)\n      %s\n", row.name, row.value,
-                kept_text[i] != NULL ? "environment" : "default", row.range, row.help);
+                row.from_environment ? "environment" : "default", row.range, row.help);
 }
 
 void tug_settings_print_markdown(FILE *out) {

@@ -124,6 +124,7 @@ void tug_settings_print_markdown(FILE *out);
  * has. False: there is no row of that number. */
 struct tug_setting_row {
     const char *name, *help, *range, *value;
+    bool from_environment; /* else it is the default */
 };
 bool tug_settings_row(size_t number, struct tug_setting_row *row);
 

@@ -42,6 +42,7 @@
     X(OPERATIONS, "operations", "LLCL operations that were handed to a transport")                 \
     X(MAPPED, "mapped", "LLCL operations that the caller did on mapped memory")                    \
     X(PACKETS, "packets", "packets sent")                                                          \
+    X(FLUSHES_COMBINED, "flushes_combined", "flushes that another thread's flush waited for")      \
     X(DIRECT_WINDOWS, "direct_windows", "windows in the direct lane")                              \
     X(PACKET_WINDOWS, "packet_windows", "... in the packet lane")                                  \
     X(NATIVE_WINDOWS, "native_windows", "... in the native lane")                                  \
