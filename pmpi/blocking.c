@@ -5,6 +5,7 @@
 
 #include "base/settings.h"
 #include "base/stats.h"
+#include "host/handles.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "host/spin.h"
@@ -190,15 +191,9 @@ void tug_blocking_meet(MPI_Comm comm) {
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
     }
 
-/* True for functions of the program's. A handle that is none is the host's to report. */
-static bool is_programs(MPI_Op op) {
-    const uint32_t builtin = 1;
-    return (uint32_t)op >> 30 > builtin;
-}
-
 #define TUG_CALL_REDUCTION(Name, Twin, parameters, arguments)                                      \
     int tug_shim_##Name parameters {                                                               \
-        if (tug_circle_has(comm) && !is_programs(op))                                              \
+        if (tug_circle_has(comm) && !tug_op_is_programs(op))                                       \
             return TWIN(Twin, arguments);                                                          \
         tug_blocking_meet(comm);                                                                   \
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
@@ -270,7 +265,7 @@ struct place {
 
 static bool fits(const struct place *place, const MPI_Status *envelope) {
     MPI_Count size, bytes;
-    return tug_handle_is((uint32_t)place->type, TUG_HANDLE_DATATYPE) &&
+    return tug_type_is_one(place->type) &&
            tug_host.Type_size_c(place->type, &size) == MPI_SUCCESS &&
            tug_host.Get_count_c(envelope, MPI_BYTE, &bytes) == MPI_SUCCESS &&
            bytes <= size * place->count;
@@ -365,7 +360,7 @@ SENDRECV(Sendrecv_c, MPI_Count)
 /* What is in the buffer, packed; to be freed. NULL without memory, and for what cannot be packed:
  * the host reports it. */
 static void *pack(const struct place *place, MPI_Comm comm, MPI_Count *bytes) {
-    if (place->count < 0 || !tug_handle_is((uint32_t)place->type, TUG_HANDLE_DATATYPE) ||
+    if (place->count < 0 || !tug_type_is_one(place->type) ||
         tug_host.Pack_size_c(place->count, place->type, comm, bytes) != MPI_SUCCESS)
         return NULL;
     void *packed = malloc(*bytes > 0 ? (size_t)*bytes : 1);

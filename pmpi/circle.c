@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "host/handles.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "pmpi/shim.h"
@@ -177,7 +178,7 @@ bool tug_circle_covers(MPI_Comm comm) {
     int flag = 0;
     if (comm == MPI_COMM_WORLD && world.in_force)
         return true;
-    if (!tug_handle_is((uint32_t)comm, TUG_HANDLE_COMM) || comm == MPI_COMM_SELF ||
+    if (!tug_comm_is_one(comm) || comm == MPI_COMM_SELF ||
         tug_host.Comm_get_attr(comm, inside_key, (void *)&known, &flag) != MPI_SUCCESS)
         return false;
     pthread_mutex_lock(&lock);

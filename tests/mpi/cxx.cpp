@@ -34,23 +34,27 @@ void check(bool right, const std::string &what) {
 
 /* A vector of words that all ranks reach. */
 class Shared {
-public:
+  public:
     explicit Shared(int n) {
         MPI_Win_allocate(n * MPI_Aint{8}, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &words, &win);
         std::fill(words, words + n, 0);
         MPI_Win_fence(0, win);
     }
-    ~Shared() { MPI_Win_free(&win); }
+    ~Shared() {
+        MPI_Win_free(&win);
+    }
     Shared(const Shared &) = delete;
     Shared &operator=(const Shared &) = delete;
 
     /* An epoch on one rank, ended however it is left. */
     class Epoch {
-    public:
+      public:
         Epoch(Shared &shared, int target) : window(shared.win), to(target) {
             MPI_Win_lock(MPI_LOCK_SHARED, to, 0, window);
         }
-        ~Epoch() { MPI_Win_unlock(to, window); }
+        ~Epoch() {
+            MPI_Win_unlock(to, window);
+        }
         Epoch(const Epoch &) = delete;
         Epoch &operator=(const Epoch &) = delete;
 
@@ -61,14 +65,14 @@ public:
             MPI_Win_flush(to, window);
         }
 
-    private:
+      private:
         MPI_Win window;
         int to;
     };
 
     std::int64_t *words = nullptr;
 
-private:
+  private:
     MPI_Win win = MPI_WIN_NULL;
 };
 
