@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/cpu.h"
+#include "base/cores.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "engine/park.h"
@@ -419,7 +419,8 @@ static int measure(struct calibration *c) {
     const struct tug_places *places = &team->places;
     struct tug_model_parameters *p = c->parameters;
     int error = 0;
-    p->copiers = tug_cpu_cores() < COPIERS_MOST ? tug_cpu_cores() : COPIERS_MOST;
+    unsigned cores = tug_cores_find().count;
+    p->copiers = cores < COPIERS_MOST ? cores : COPIERS_MOST;
     if (tug_places_node_size(places, c->node_number) > 1) {
         if (places->node_of[team->rank] == c->node_number)
             error = measure_inside(c);

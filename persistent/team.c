@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cpu.h"
+#include "base/cores.h"
 #include "base/settings.h"
 #include "engine/engine.h"
 #include "engine/locks.h"
@@ -93,11 +93,12 @@ static int team_make(MPI_Comm comm, struct tug_team **result) {
         team_free(team);
         return error;
     }
-    int most[2] = {team->node_size, (unsigned)team->node_size > tug_cpu_cores()};
+    unsigned cores = tug_cores_find().count;
+    int most[2] = {team->node_size, (unsigned)team->node_size > cores};
     TUG_POLITE(Iallreduce, MPI_IN_PLACE, most, 2, MPI_INT, MPI_MAX, team->comm);
     team->node_most = most[0];
     team->crowded = most[1];
-    tug_park_configure(tug_settings.spin_us, (unsigned)team->node_size, tug_cpu_cores());
+    tug_park_configure(tug_settings.spin_us, (unsigned)team->node_size, cores);
     *result = team;
     return 0;
 }

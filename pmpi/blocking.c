@@ -1,13 +1,40 @@
 #include "pmpi/blocking.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/settings.h"
+#include "base/stats.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/polite.h"
+#include "host/spin.h"
 #include "persistent/repeat.h"
 #include "pmpi/circle.h"
 #include "pmpi/shim.h"
+
+bool tug_waits_polite;
+
+struct look {
+    bool (*done)(void *);
+    void *argument;
+};
+
+/* The waiter gives its core away when the look is over. */
+static bool look_from_outside(void *argument) {
+    struct look *look = argument;
+    tug_spin_vain = 0;
+    return look->done(look->argument);
+}
+
+void tug_blocking_until(bool (*done)(void *), void *argument) {
+    struct look look = {done, argument};
+    tug_stat_add(TUG_STAT_OUTSIDE_WAITS, 1);
+    if (tug_engine_running())
+        tug_engine_wait(look_from_outside, &look, TUG_HOST_NAP_NS);
+    else
+        tug_polite_until(done, argument);
+}
 
 /* ---- requests ---- */
 
@@ -31,22 +58,23 @@ static bool is_over(void *argument) {
 
 int tug_blocking_wait(MPI_Request *request, MPI_Status *status) {
     struct pending pending = {request, status, MPI_SUCCESS, false};
-    tug_engine_wait(is_over, &pending, TUG_HOST_NAP_NS);
+    tug_blocking_until(is_over, &pending);
     return pending.error;
 }
 
 /* An array of requests that is being waited for, all of it. */
 struct array {
     int n;
-    MPI_Request *requests;
+    MPI_Request *requests; /* the program's */
     MPI_Status *statuses;
-    int *indices;    /* what a look has taken, */
-    MPI_Status *got; /* ... and their statuses */
+    MPI_Request *left; /* those not taken yet, MPI_REQUEST_NULL in place of others */
+    int *indices;      /* what a look has taken, */
+    MPI_Status *got;   /* ... and their statuses */
     int error;
     bool over;
 };
 
-static void hand_out(struct array *array, int ndone, bool failed) {
+static void hand_out_statuses(struct array *array, int ndone, bool failed) {
     if (array->statuses == MPI_STATUSES_IGNORE)
         return;
     for (int i = 0; failed && array->error == MPI_SUCCESS && i < array->n; i++)
@@ -59,6 +87,16 @@ static void hand_out(struct array *array, int ndone, bool failed) {
     }
 }
 
+/* Each request is taken once: MPICH 4.0.2 waits for ever for a persistent collective that is over
+ * and not started again. */
+static void hand_out(struct array *array, int ndone, bool failed) {
+    hand_out_statuses(array, ndone, failed);
+    for (int i = 0; i < ndone; i++) {
+        array->requests[array->indices[i]] = array->left[array->indices[i]];
+        array->left[array->indices[i]] = MPI_REQUEST_NULL;
+    }
+}
+
 /* MPI_Testsome, for its error is what that of MPI_Waitall is, and reported the same way. MPICH
  * 4.0.2's MPI_Testall fails over a persistent collective; a look that takes nothing
  * (MPI_Request_get_status) reports an error that the wait would report again. */
@@ -66,8 +104,7 @@ static bool are_over(void *argument) {
     struct array *array = argument;
     int ndone = 0;
     while (!array->over) {
-        int error =
-            tug_host.Testsome(array->n, array->requests, &ndone, array->indices, array->got);
+        int error = tug_host.Testsome(array->n, array->left, &ndone, array->indices, array->got);
         bool failed = error == MPI_ERR_IN_STATUS;
         array->over = (error != MPI_SUCCESS && !failed) || ndone == MPI_UNDEFINED;
         if (!array->over)
@@ -82,29 +119,39 @@ static bool are_over(void *argument) {
 
 #define ON_STACK 64
 
+static void wait_for_array(struct array *array) {
+    memcpy(array->left, array->requests, (size_t)array->n * sizeof(*array->left));
+    for (int i = 0; array->statuses != MPI_STATUSES_IGNORE && i < array->n; i++) {
+        MPI_Request none = MPI_REQUEST_NULL; /* those of requests with nothing to wait for */
+        tug_host.Wait(&none, &array->statuses[i]);
+    }
+    tug_blocking_until(are_over, array);
+}
+
 int tug_blocking_waitall(int n, MPI_Request requests[], MPI_Status statuses[]) {
-    int few_indices[ON_STACK], *indices = few_indices;
-    MPI_Status few[ON_STACK], *got = few;
+    struct {
+        MPI_Request left[ON_STACK];
+        int indices[ON_STACK];
+        MPI_Status got[ON_STACK];
+    } few;
     if (n <= 0 || requests == NULL)
         return tug_host.Waitall(n, requests, statuses);
+    struct array array = {n,           requests, statuses,    few.left,
+                          few.indices, few.got,  MPI_SUCCESS, false};
     if (n > ON_STACK) {
-        indices = malloc((size_t)n * sizeof(*indices));
-        got = malloc((size_t)n * sizeof(*got));
+        array.left = malloc((size_t)n * sizeof(*array.left));
+        array.indices = malloc((size_t)n * sizeof(*array.indices));
+        array.got = malloc((size_t)n * sizeof(*array.got));
     }
-    struct array array = {n, requests, statuses, indices, got, MPI_SUCCESS, false};
-    if (indices != NULL && got != NULL) {
-        for (int i = 0; statuses != MPI_STATUSES_IGNORE && i < n; i++) {
-            MPI_Request none = MPI_REQUEST_NULL; /* those of requests with nothing to wait for */
-            tug_host.Wait(&none, &statuses[i]);
-        }
-        tug_engine_wait(are_over, &array, TUG_HOST_NAP_NS);
-    } else {
+    if (array.left != NULL && array.indices != NULL && array.got != NULL)
+        wait_for_array(&array);
+    else
         array.error = tug_host.Waitall(n, requests, statuses);
+    if (n > ON_STACK) {
+        free(array.left);
+        free(array.indices);
+        free(array.got);
     }
-    if (indices != few_indices)
-        free(indices);
-    if (got != few)
-        free(got);
     return array.error;
 }
 
@@ -162,7 +209,7 @@ void tug_blocking_meet(MPI_Comm comm) {
 
 #define TUG_CALL_SENDING(Name, Twin, parameters, arguments)                                        \
     int tug_shim_##Name parameters {                                                               \
-        if (TUG_UNLIKELY(tug_engine_wants_help()))                                                 \
+        if (tug_waits_outside())                                                                   \
             return TWIN(Twin, arguments);                                                          \
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
     }
@@ -193,18 +240,18 @@ static bool has_arrived(void *argument) {
 
 static int probe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
     struct arrival arrival = {source, tag, comm, message, status, MPI_SUCCESS, false};
-    tug_engine_wait(has_arrived, &arrival, TUG_HOST_NAP_NS);
+    tug_blocking_until(has_arrived, &arrival);
     return arrival.error;
 }
 
 int tug_shim_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
-    if (TUG_UNLIKELY(tug_engine_wants_help()))
+    if (tug_waits_outside())
         return probe(source, tag, comm, NULL, status);
     return TUG_INSIDE_HOST(tug_host.Probe(source, tag, comm, status));
 }
 
 int tug_shim_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
-    if (TUG_UNLIKELY(tug_engine_wants_help()) && message != NULL)
+    if (tug_waits_outside() && message != NULL)
         return probe(source, tag, comm, message, status);
     return TUG_INSIDE_HOST(tug_host.Mprobe(source, tag, comm, message, status));
 }
@@ -254,7 +301,7 @@ static int receive(const struct place *place, int source, int tag, MPI_Comm comm
         int error = check(place, source, tag, comm);
         if (error != MPI_SUCCESS)
             return error;
-        tug_engine_wait(has_arrived, &arrival, TUG_HOST_NAP_NS);
+        tug_blocking_until(has_arrived, &arrival);
     }
     return arrival.error == MPI_SUCCESS ? take(place, &arrival, status) : arrival.error;
 }
@@ -262,7 +309,7 @@ static int receive(const struct place *place, int source, int tag, MPI_Comm comm
 #define RECV(Name, count_t)                                                                        \
     int tug_shim_##Name(void *buf, count_t count, MPI_Datatype datatype, int source, int tag,      \
                         MPI_Comm comm, MPI_Status *status) {                                       \
-        if (TUG_UNLIKELY(tug_engine_wants_help()))                                                 \
+        if (tug_waits_outside())                                                                   \
             return receive(&(struct place){buf, count, datatype}, source, tag, comm, status);      \
         return TUG_INSIDE_HOST(tug_host.Name(buf, count, datatype, source, tag, comm, status));    \
     }
@@ -273,7 +320,7 @@ RECV(Recv_c, MPI_Count)
     int tug_shim_##Name(void *buf, count_t count, MPI_Datatype datatype, MPI_Message *message,     \
                         MPI_Status *status) {                                                      \
         MPI_Request request;                                                                       \
-        if (!TUG_UNLIKELY(tug_engine_wants_help()))                                                \
+        if (!tug_waits_outside())                                                                  \
             return TUG_INSIDE_HOST(tug_host.Name(buf, count, datatype, message, status));          \
         int error = tug_host.Twin(buf, count, datatype, message, &request);                        \
         return error == MPI_SUCCESS ? tug_blocking_wait(&request, status) : error;                 \
@@ -302,7 +349,7 @@ static int exchange(const struct place *from, int dest, int sendtag, const struc
                         int source, int recvtag, MPI_Comm comm, MPI_Status *status) {              \
         const struct place from = {(void *)sendbuf, sendcount, sendtype};                          \
         const struct place to = {recvbuf, recvcount, recvtype};                                    \
-        if (TUG_UNLIKELY(tug_engine_wants_help()))                                                 \
+        if (tug_waits_outside())                                                                   \
             return exchange(&from, dest, sendtag, &to, source, recvtag, comm, status);             \
         return TUG_INSIDE_HOST(tug_host.Name(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, \
                                              recvcount, recvtype, source, recvtag, comm, status)); \
@@ -332,7 +379,7 @@ static void *pack(const struct place *place, MPI_Comm comm, MPI_Count *bytes) {
                         int source, int recvtag, MPI_Comm comm, MPI_Status *status) {              \
         const struct place to = {buf, count, datatype};                                            \
         struct place from = {.type = MPI_PACKED};                                                  \
-        if (TUG_UNLIKELY(tug_engine_wants_help()))                                                 \
+        if (tug_waits_outside())                                                                   \
             from.buffer = pack(&to, comm, &from.count);                                            \
         if (from.buffer == NULL)                                                                   \
             return TUG_INSIDE_HOST(tug_host.Name(buf, count, datatype, dest, sendtag, source,      \

@@ -1,11 +1,13 @@
 /* Waiting for the host's operations without keeping others waiting.
  *
- * A thread that waits inside the host turns in its progress loop and keeps the host's one lock
- * busy: the engine's thread, which has peers to answer through the same host, hardly gets at it. So
- * while the engine wants help (tug_engine_wants_help) a call that waits in the host is done in
- * another form: the nonblocking twin is started and looked at from outside, and in between this
- * thread drives the engine, yields its core, and sleeps. As for the program, it is the blocking
- * call: data, status and errors are the same. Without that need it is the host's own call.
+ * A thread that waits inside the host turns in its progress loop. It keeps the host's one lock
+ * busy: the engine's thread, which has peers to answer through the same host, hardly gets at it.
+ * And it keeps the core, which the rank that it waits for may want. So while the engine wants help
+ * (tug_engine_wants_help), and always where ranks outnumber cores (crowd.h), a call that waits in
+ * the host is done in another form: the nonblocking twin is started and looked at from outside, and
+ * in between this thread drives the engine, if there is one, yields its core, and sleeps. As for
+ * the program, it is the blocking call: data, status and errors are the same. Without that need it
+ * is the host's own call.
  *
  * Collective calls choose their form alike on all ranks, see circle.h. Those without a twin, and
  * reductions by the program's functions, which are called by the program's thread, meet before
@@ -34,6 +36,17 @@
             tug_engine_host_end();                                                                 \
         result;                                                                                    \
     })
+
+/* Set for good before the program's first call but MPI_Init, see crowd.h. */
+extern bool tug_waits_polite;
+
+/* True if a call that may wait in the host had better wait outside. */
+static inline bool tug_waits_outside(void) {
+    return __builtin_expect(tug_waits_polite | tug_engine_wants_help(), 0);
+}
+
+/* Returns when done(argument) is true, which looks into the host, and is not called again. */
+void tug_blocking_until(bool (*done)(void *), void *argument);
 
 /* MPI_Wait on a request of the host's, from outside. */
 int tug_blocking_wait(MPI_Request *request, MPI_Status *status);

@@ -11,9 +11,9 @@
 
 struct tug_circle {
     MPI_Group group;
-    bool one_thread; /* no rank has several threads in MPI */
-    bool in_force;   /* a window has been made */
-    bool named;      /* the communicator lives */
+    bool ordered;  /* with other calls of its ranks: no rank has several threads in MPI */
+    bool in_force; /* a window has been made */
+    bool named;    /* the communicator lives */
     unsigned windows;
     struct tug_circle *next; /* in force */
 };
@@ -22,6 +22,7 @@ struct tug_circle {
  * the deletion of attributes. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tug_circle *circles;
+static struct tug_circle world;
 static uintptr_t generation; /* changes with the list */
 _Atomic unsigned tug_circles_in_force;
 
@@ -89,22 +90,35 @@ struct tug_circle *tug_circle_of(MPI_Comm comm) {
         free(circle);
         return NULL;
     }
-    circle->one_thread = !most[1];
+    circle->ordered = !most[1];
     circle->named = true;
     tug_host.Comm_group(comm, &circle->group);
     tug_host.Comm_set_attr(comm, circle_key, circle);
     return circle;
 }
 
+/* With the lock. */
+static void put_in_force(struct tug_circle *circle) {
+    circle->in_force = true;
+    circle->next = circles;
+    circles = circle;
+    list_changed(1);
+}
+
+void tug_circle_world(void) {
+    have_keys();
+    tug_host.Comm_group(MPI_COMM_WORLD, &world.group);
+    pthread_mutex_lock(&lock);
+    world.ordered = true;
+    put_in_force(&world);
+    pthread_mutex_unlock(&lock);
+}
+
 void tug_circle_enter(struct tug_circle *circle) {
     pthread_mutex_lock(&lock);
     circle->windows++;
-    if (!circle->in_force) {
-        circle->in_force = true;
-        circle->next = circles;
-        circles = circle;
-        list_changed(1);
-    }
+    if (!circle->in_force)
+        put_in_force(circle);
     pthread_mutex_unlock(&lock);
 }
 
@@ -135,7 +149,7 @@ static bool contains(const struct tug_circle *circle, MPI_Group group) {
  */
 static bool has_circle(MPI_Group group, MPI_Group remote) {
     for (const struct tug_circle *circle = circles; circle != NULL; circle = circle->next)
-        if (circle->one_thread && contains(circle, group) &&
+        if (circle->ordered && contains(circle, group) &&
             (remote == MPI_GROUP_NULL || contains(circle, remote)))
             return true;
     return false;
@@ -162,6 +176,8 @@ static bool is_inside(MPI_Comm comm) {
 bool tug_circle_covers(MPI_Comm comm) {
     void *known = NULL;
     int flag = 0;
+    if (comm == MPI_COMM_WORLD && world.in_force)
+        return true;
     if (!tug_comm_is_one(comm) || comm == MPI_COMM_SELF ||
         tug_host.Comm_get_attr(comm, inside_key, (void *)&known, &flag) != MPI_SUCCESS)
         return false;
@@ -181,6 +197,7 @@ void tug_circle_finalize(void) {
         struct tug_circle *circle = circles;
         circles = circle->next;
         list_changed(-1);
+        circle->in_force = false;
         tug_host.Group_free(&circle->group);
     }
     pthread_mutex_unlock(&lock);

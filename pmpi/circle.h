@@ -10,6 +10,9 @@
  * - any other whose ranks are all in the circle, if no rank has several threads in MPI: a program
  *   that ordered two collective calls differently on two ranks might wait for ever, and is wrong.
  *
+ * Where the job's ranks wait politely (crowd.h) the world is a circle, from MPI_Init to
+ * MPI_Finalize and with whatever threads.
+ *
  * Any thread.
  */
 #ifndef TUG_PMPI_CIRCLE_H
@@ -24,6 +27,9 @@ struct tug_circle;
 /* The circle of a communicator, which is not in force yet if it is new. Collective over the
  * communicator; the same answer on all ranks: NULL if one has no memory for it. */
 struct tug_circle *tug_circle_of(MPI_Comm comm);
+
+/* All ranks of MPI_COMM_WORLD, which are in MPI_Init, make it a circle. */
+void tug_circle_world(void);
 
 /* A window has been made / freed by all ranks of the circle. */
 void tug_circle_enter(struct tug_circle *circle);

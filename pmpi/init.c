@@ -18,10 +18,12 @@
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/polite.h"
+#include "host/spin.h"
 #include "llcl/finalize.h"
 #include "persistent/team.h"
 #include "pmpi/blocking.h"
 #include "pmpi/circle.h"
+#include "pmpi/crowd.h"
 #include "pmpi/datatype.h"
 #include "pmpi/reduction.h"
 #include "pmpi/shim.h"
@@ -114,6 +116,7 @@ static int poll_cancel(void *state, int complete) {
 void tug_shim_poll_host(void) {
     int flag;
     MPI_Request handle = poll_handle;
+    tug_spin_vain = 0;
     tug_host.Test(&handle, &flag, MPI_STATUS_IGNORE);
 }
 
@@ -186,6 +189,8 @@ int tug_shim_Init_thread(int *argc, char ***argv, int required, int *provided) {
         return error;
     world = true;
     activate(required, got);
+    if (tug_shim.active)
+        tug_crowd_settle();
     *provided = required < got ? required : got;
     return MPI_SUCCESS;
 }
@@ -295,6 +300,7 @@ static void finish(void) {
     if (world)
         tug_blocking_meet(MPI_COMM_WORLD);
     tug_circle_finalize();
+    tug_crowd_finalize();
     tug_window_free_left_over();
     tug_team_finalize();
     tug_acp_finalize_left();
@@ -314,7 +320,9 @@ int tug_shim_Finalize(void) {
     if (tug_shim.active)
         finish();
     world = false;
-    return tug_host.Finalize();
+    int error = tug_host.Finalize();
+    tug_spin_restore();
+    return error;
 }
 
 /* The last session of a process that has no world ends the engine too. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/stats.h"
 #include "engine/engine.h"
 #include "pmpi/epoch.h"
 #include "pmpi/remote.h"
@@ -135,6 +136,7 @@ static void land_all(struct tug_remote *remote, struct tug_runway *runway) {
             return;
         }
     }
+    tug_stat_add(TUG_STAT_FLUSHES_COMBINED, 1);
 }
 
 /* A TUG_ERR_*. */

@@ -96,7 +96,7 @@ int tug_shim_Wait(MPI_Request *request, MPI_Status *status) {
         return retire_one(request, mine, status);
     }
     tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
-    if (TUG_UNLIKELY(tug_engine_wants_help()))
+    if (tug_waits_outside())
         return tug_blocking_wait(request, status);
     return TUG_INSIDE_HOST(tug_host.Wait(request, status));
 }
@@ -142,14 +142,13 @@ static bool any_ours(int count, const MPI_Request requests[]) {
     return false;
 }
 
-/* True if a wait for them is not simply the host's: some are ours, or the engine wants help. */
+/* True if a wait for them is not simply the host's: some are ours, or it has to be polite. */
 static bool wait_outside(int count, const MPI_Request requests[]) {
-    return any_ours(count, requests) ||
-           (TUG_UNLIKELY(tug_engine_wants_help()) && count > 0 && requests != NULL);
+    return any_ours(count, requests) || (tug_waits_outside() && count > 0 && requests != NULL);
 }
 
 static int wait_for_theirs(int count, MPI_Request requests[], MPI_Status statuses[]) {
-    if (TUG_UNLIKELY(tug_engine_wants_help()))
+    if (tug_waits_outside())
         return tug_blocking_waitall(count, requests, statuses);
     return TUG_INSIDE_HOST(tug_host.Waitall(count, requests, statuses));
 }
@@ -271,7 +270,10 @@ static void wait_until(bool (*done)(void *), struct mixed *mixed) {
     for (int i = 0; i < mixed->count && timed; i++)
         timed = ours(&mixed->requests[i]) == NULL || !tug_twin_is_host(ours(&mixed->requests[i]));
     uint64_t begin_ns = timed ? tug_clock_ns() : 0;
-    tug_engine_wait(done, mixed, has_theirs(mixed) ? TUG_HOST_NAP_NS : -1);
+    if (has_theirs(mixed))
+        tug_blocking_until(done, mixed);
+    else
+        tug_engine_wait(done, mixed, -1);
     if (timed)
         tug_twin_called(begin_ns);
 }

@@ -149,26 +149,23 @@ static uint64_t probe_all(struct probe *p, const uint64_t stats[], uint64_t nope
 /* What the host needs for this rank's one-sided calls. Collective. */
 static uint64_t probe_host(const uint64_t stats[], int rank, int nranks) {
     uint64_t noperations = 0, most = 0, ns = 0;
-    struct probe probe = {.partner = (rank ^ 1) < nranks ? rank ^ 1 : 0};
+    /* not from the heap: a rank without it would miss what the others do together */
+    static char scratch[2][SCRATCH_BYTES];
+    struct probe probe = {
+        .partner = (rank ^ 1) < nranks ? rank ^ 1 : 0, .origin = scratch[0], .result = scratch[1]};
     for (int i = 0; i < FAMILIES; i++)
         noperations += stats[taken[i]];
     TUG_POLITE(Iallreduce, &noperations, &most, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
     if (most == 0 || nranks < 2)
         return 0;
-    char *memory = calloc(2, SCRATCH_BYTES);
     void *base;
-    if (memory == NULL || tug_host.Win_allocate(SCRATCH_BYTES, 8, MPI_INFO_NULL, MPI_COMM_WORLD,
-                                                &base, &probe.win) != MPI_SUCCESS) {
-        free(memory);
+    if (tug_host.Win_allocate(SCRATCH_BYTES, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &probe.win) !=
+        MPI_SUCCESS)
         return 0;
-    }
-    probe.origin = memory;
-    probe.result = memory + SCRATCH_BYTES;
     if (noperations > 0)
         ns = probe_all(&probe, stats, noperations);
     TUG_POLITE(Ibarrier, MPI_COMM_WORLD); /* serves who is not through */
     tug_host.Win_free(&probe.win);
-    free(memory);
     return ns;
 }
 

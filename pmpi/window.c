@@ -290,6 +290,40 @@ static struct tug_place *gather_places(void *base, MPI_Aint disp_unit, MPI_Comm 
     return places;
 }
 
+static bool info_says(MPI_Info info, const char *key, const char *value) {
+    char text[MPI_MAX_INFO_VAL + 1];
+    int flag = 0;
+    if (info == MPI_INFO_NULL)
+        return false;
+    tug_host.Info_get(info, key, MPI_MAX_INFO_VAL, text, &flag);
+    return flag && strcmp(text, value) == 0;
+}
+
+/* As far as this rank knows: what another wants or lacks it is not told. */
+static const char *reason_for_native(MPI_Info info) {
+    if (tug_settings.rma == TUG_RMA_NATIVE)
+        return "TUGBOAT_RMA=native";
+    if (info_says(info, "tugboat_lane", "native"))
+        return "asked for by its info";
+    if (tug_settings.progress == TUG_PROGRESS_CALLER)
+        return "TUGBOAT_PROGRESS=caller leaves nobody to apply packets";
+    return "not every rank could have another lane, or wanted it";
+}
+
+static const char *reason_for_packets(MPI_Info info, enum tug_remote_memory memory, int nnodes) {
+    if (memory == TUG_REMOTE_GIVEN)
+        return "its memory is the program's";
+    if (memory == TUG_REMOTE_ATTACHED)
+        return "its memory is attached later";
+    if (nnodes > 1)
+        return "its ranks are on several nodes";
+    if (tug_settings.rma == TUG_RMA_PACKET)
+        return "TUGBOAT_RMA=packet";
+    if (info_says(info, "tugboat_lane", "packet"))
+        return "asked for by its info";
+    return "not every rank could map the others' memory, or wanted to";
+}
+
 /* Creates the window again where the host addresses it rightly. Collective. */
 static int heal(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
                 MPI_Win *win) {
@@ -310,6 +344,7 @@ static int heal(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MP
     window->place = places;
     window->nranks = nranks;
     window->healed = true;
+    window->reason = reason_for_native(info);
     tug_engine_attend(1);
     tug_log(TUG_VERBOSE_INFO,
             "window %#" PRIx64 ": the host misplaces memory at %p; displacements are translated",
@@ -318,24 +353,18 @@ static int heal(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MP
 }
 
 /* Makes the host's window ours, native lane. */
-static void adopt_native(MPI_Win win, struct agreement agreed) {
+static void adopt_native(MPI_Win win, struct agreement agreed, MPI_Info info) {
     struct tug_window *window = adopt(win);
     if (window == NULL)
         return;
+    window->reason = reason_for_native(info);
     window->common_unit = agreed.common_unit;
     if (agreed.team != NULL)
         find_neighbours(window, agreed.team);
     tug_stat_add(TUG_STAT_NATIVE_WINDOWS, 1);
+    tug_log(TUG_VERBOSE_INFO, "window %#" PRIx64 ": native lane: %s", tug_handle_bits(win),
+            window->reason);
     tug_engine_attend(1);
-}
-
-static bool info_says(MPI_Info info, const char *key, const char *value) {
-    char text[MPI_MAX_INFO_VAL + 1];
-    int flag = 0;
-    if (info == MPI_INFO_NULL)
-        return false;
-    tug_host.Info_get(info, key, MPI_MAX_INFO_VAL, text, &flag);
-    return flag && strcmp(text, value) == 0;
 }
 
 /* Does this rank want the window in the packet lane? Without the offload thread nobody would apply
@@ -365,10 +394,12 @@ static struct tug_window *go_remote(MPI_Win win, MPI_Comm comm, struct tug_team 
     window->circle = circle;
     window->remote = remote;
     window->lane = &tug_remote_lane;
+    window->reason = reason_for_packets(info, memory, team->nnodes);
     window->comm = team->comm;
     keep_geometry(window, remote->base, size, disp_unit);
     tug_stat_add(TUG_STAT_PACKET_WINDOWS, 1);
-    tug_log(TUG_VERBOSE_INFO, "window %#" PRIx64 ": packet lane", tug_handle_bits(win));
+    tug_log(TUG_VERBOSE_INFO, "window %#" PRIx64 ": packet lane: %s", tug_handle_bits(win),
+            window->reason);
     return window;
 }
 
@@ -386,7 +417,7 @@ static int take_created(int error, void *base, MPI_Aint size, MPI_Aint disp_unit
         return MPI_SUCCESS;
     struct agreement agreed = agree(is_misplaced(base, size, *win), disp_unit, comm);
     if (!agreed.misplaced) {
-        adopt_native(*win, agreed);
+        adopt_native(*win, agreed, info);
         return MPI_SUCCESS;
     }
     error = heal(base, size, disp_unit, info, comm, win);
@@ -401,7 +432,7 @@ static int take_dynamic(int error, MPI_Info info, MPI_Comm comm, MPI_Win *win) {
         return error;
     if (!has_lanes() || tug_team_get(comm, &team) != 0 ||
         go_remote(*win, comm, team, MPI_BOTTOM, 0, 1, TUG_REMOTE_ATTACHED, info) == NULL)
-        adopt_native(*win, agree(false, 1, comm));
+        adopt_native(*win, agree(false, 1, comm), info);
     return MPI_SUCCESS;
 }
 
@@ -450,11 +481,13 @@ static bool go_direct(const struct allocation *a, struct tug_team *team) {
     }
     window->direct = direct;
     window->lane = &tug_direct_lane;
+    window->reason = "its ranks share a node and its memory was allocated for them";
     window->comm = team->comm;
     keep_geometry(window, direct->targets[direct->rank].base, a->size, a->disp_unit);
     *(void **)a->baseptr = window->base;
     tug_stat_add(TUG_STAT_DIRECT_WINDOWS, 1);
-    tug_log(TUG_VERBOSE_INFO, "window %#" PRIx64 ": direct lane", tug_handle_bits(*a->win));
+    tug_log(TUG_VERBOSE_INFO, "window %#" PRIx64 ": direct lane: %s", tug_handle_bits(*a->win),
+            window->reason);
     return true;
 }
 
@@ -462,7 +495,7 @@ static int allocate_native(const struct allocation *a) {
     int error = a->host_call(a, a->shared ? a->size : rounded(a->size));
     if (!takes_windows(error))
         return error;
-    adopt_native(*a->win, agree(false, a->disp_unit, a->comm));
+    adopt_native(*a->win, agree(false, a->disp_unit, a->comm), a->info);
     struct tug_window *window = tug_window_find(*a->win);
     if (window != NULL && !a->shared && rounded(a->size) != a->size)
         keep_geometry(window, *(void **)a->baseptr, a->size, a->disp_unit);
@@ -573,9 +606,11 @@ int tug_shim_Win_get_info(MPI_Win win, MPI_Info *info_used) {
     int error = tug_host.Win_get_info(win, info_used);
     if (window == NULL)
         return error;
-    if (error == MPI_SUCCESS)
+    if (error == MPI_SUCCESS) {
         tug_host.Info_set(*info_used, "tugboat_lane",
                           window->lane != NULL ? window->lane->name : "native");
+        tug_host.Info_set(*info_used, "tugboat_lane_reason", window->reason);
+    }
     return tug_window_report(window, error);
 }
 

@@ -31,6 +31,7 @@ struct tug_window {
     struct tug_remote *remote;   /* packet lane; NULL: another */
     struct tug_circle *circle;   /* ... between nodes; left when the window goes */
     const struct tug_lane *lane; /* of ours; NULL: native */
+    const char *reason;          /* why it is in its lane, in words */
     struct tug_epochs epochs;    /* lanes of ours */
     MPI_Comm comm;               /* lanes of ours: private, of its ranks, with MPI_ERRORS_RETURN */
     struct tug_window *older, *newer; /* the open ones, in the order of their creation */

@@ -1,18 +1,10 @@
 /*
- * What a spinning thread says to its core, the size of a cache line, and how many cores there are.
+ * What a spinning thread says to its core, and the size of a cache line.
  */
 #ifndef TUG_BASE_CPU_H
 #define TUG_BASE_CPU_H
 
-#include <sched.h>
-
 #define TUG_CACHE_LINE 64
-
-/* How many cores the calling thread may use; 1 if that cannot be known. */
-static inline unsigned tug_cpu_cores(void) {
-    cpu_set_t cpus;
-    return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (unsigned)CPU_COUNT(&cpus) : 1;
-}
 
 /* Tells the core that this is a wait: saves power and lets the sibling hardware thread run. */
 static inline void tug_cpu_pause(void) {

@@ -50,6 +50,7 @@ static bool parse_torus(const struct setting *setting, const char *text);
 static bool parse_tuning(const struct setting *setting, const char *text);
 
 static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
+static const char *const wait_choices[] = {"auto", "polite", "native", NULL};
 static const char *const rma_choices[] = {"auto", "packet", "native", "off", NULL};
 /* In the order of enum tug_way. */
 static const char *const ways[] = {"self",   "mapped", "cma", "shm", "verbs",
@@ -93,6 +94,16 @@ static const struct setting settings[] = {
      .parse = parse_number,
      .field = &tug_settings.spin_us,
      .number = {.least = 0, .most = 10000}},
+    {.name = "TUGBOAT_WAIT",
+     .type = "choice",
+     .initial = "auto",
+     .range = "auto, polite, native",
+     .help = "how the host's blocking calls wait: politely, which gives the core away, where the "
+             "ranks outnumber the cores they may use, and as the host does otherwise; always one "
+             "or the other",
+     .parse = parse_choice,
+     .field = &tug_settings.wait,
+     .choices = wait_choices},
     {.name = "TUGBOAT_RING_SIZE",
      .type = "number",
      .initial = "1024",
@@ -487,7 +498,8 @@ bool tug_settings_row(size_t number, struct tug_setting_row *row) {
     tug_settings_load(NULL, 0);
     const struct setting *setting = &settings[number];
     const char *text = kept_text[number] != NULL ? kept_text[number] : setting->initial;
-    *row = (struct tug_setting_row){setting->name, setting->help, setting->range, text};
+    *row = (struct tug_setting_row){setting->name, setting->help, setting->range, text,
+                                    kept_text[number] != NULL};
     return true;
 }
 
@@ -495,7 +507,7 @@ void tug_settings_print(FILE *out) {
     struct tug_setting_row row;
     for (size_t i = 0; tug_settings_row(i, &row); i++)
         fprintf(out, "  %-18s %-10s (%s; %s)\n      %s\n", row.name, row.value,
-                kept_text[i] != NULL ? "environment" : "default", row.range, row.help);
+                row.from_environment ? "environment" : "default", row.range, row.help);
 }
 
 void tug_settings_print_markdown(FILE *out) {

@@ -30,6 +30,12 @@ enum tug_affinity {
     TUG_AFFINITY_LIST, /* affinity_cpus */
 };
 
+enum tug_wait {
+    TUG_WAIT_AUTO,   /* politely where the ranks have no core each */
+    TUG_WAIT_POLITE, /* the host's blocking calls from outside */
+    TUG_WAIT_NATIVE, /* ... by the host alone, unless the engine's peers want service */
+};
+
 enum tug_rma_lanes {
     TUG_RMA_AUTO,   /* the best lane that all ranks of a window can take */
     TUG_RMA_PACKET, /* in packets, even where memory could be mapped */
@@ -78,6 +84,7 @@ struct tug_settings {
     const char *affinity;            /* ... as written, "auto" by default */
     cpu_set_t affinity_cpus;         /* ... set when affinity_mode is TUG_AFFINITY_LIST */
     uint64_t spin_us;                /* TUGBOAT_SPIN_US */
+    enum tug_wait wait;              /* TUGBOAT_WAIT */
     uint64_t ring_size;              /* TUGBOAT_RING_SIZE, a power of two, in commands */
     enum tug_rma_lanes rma;          /* TUGBOAT_RMA */
     unsigned transports;             /* TUGBOAT_TRANSPORTS: enum tug_way bits */
@@ -118,6 +125,7 @@ void tug_settings_print_markdown(FILE *out);
  * has. False: there is no row of that number. */
 struct tug_setting_row {
     const char *name, *help, *range, *value;
+    bool from_environment; /* else it is the default */
 };
 bool tug_settings_row(size_t number, struct tug_setting_row *row);
 

@@ -37,10 +37,12 @@
     X(WAKES, "wakes", "times a sleeper was woken")                                                 \
     X(OFFLOAD_WAKES, "offload_wakes", "times the offload thread was woken")                        \
     X(HOST_POLLS, "host_polls", "times the host MPI was polled for progress")                      \
+    X(OUTSIDE_WAITS, "outside_waits", "waits for the host MPI that give the core away")            \
     X(BYTES, "bytes", "bytes handed to the engine")                                                \
     X(OPERATIONS, "operations", "LLCL operations that were handed to a transport")                 \
     X(MAPPED, "mapped", "LLCL operations that the caller did on mapped memory")                    \
     X(PACKETS, "packets", "packets sent")                                                          \
+    X(FLUSHES_COMBINED, "flushes_combined", "flushes that another thread's flush waited for")      \
     X(DIRECT_WINDOWS, "direct_windows", "windows in the direct lane")                              \
     X(PACKET_WINDOWS, "packet_windows", "... in the packet lane")                                  \
     X(NATIVE_WINDOWS, "native_windows", "... in the native lane")                                  \

@@ -167,6 +167,22 @@ static void print_times(FILE *out, const struct tug_verdict_rank ranks[], int nr
                       "at least: between ranks that do nothing else");
 }
 
+static void print_count(FILE *out, const char *name, struct spread s) {
+    fprintf(out, "  %-28s %10" PRIu64 " %10" PRIu64 " %10" PRIu64 "\n", name, s.least, s.median,
+            s.most);
+}
+
+static void print_counts(FILE *out, const struct tug_verdict_rank ranks[], int nranks) {
+    fprintf(out, "  %-28s %10s %10s %10s\n", "counts of a rank", "least", "median", "most");
+    print_count(out, "sleeps", SPREAD_AT(stats, TUG_STAT_PARKS));
+    print_count(out, "wakes", SPREAD_AT(stats, TUG_STAT_WAKES));
+    print_count(out, "... of the engine's thread", SPREAD_AT(stats, TUG_STAT_OFFLOAD_WAKES));
+    print_count(out, "polite waits for the host", SPREAD_AT(stats, TUG_STAT_OUTSIDE_WAITS));
+    print_count(out, "packets", SPREAD_AT(stats, TUG_STAT_PACKETS));
+    print_count(out, "operations in packets", SPREAD_AT(stats, TUG_STAT_OPERATIONS));
+    print_count(out, "flushes combined", SPREAD_AT(stats, TUG_STAT_FLUSHES_COMBINED));
+}
+
 static void print_engine(FILE *out, const struct tug_verdict_rank ranks[], int nranks) {
     const double packets = sum_of(ranks, nranks, TUG_STAT_PACKETS);
     const double predicted = sum_of(ranks, nranks, TUG_STAT_MODEL_PREDICTED);
@@ -182,9 +198,6 @@ static void print_engine(FILE *out, const struct tug_verdict_rank ranks[], int n
     if (packets > 0)
         fprintf(out, "  operations in a packet: %.1f\n",
                 (sum_of(ranks, nranks, TUG_STAT_OPERATIONS)) / packets);
-    fprintf(out, "  sleeps %.0f, wakes %.0f, of the engine's thread %.0f\n",
-            sum_of(ranks, nranks, TUG_STAT_PARKS), sum_of(ranks, nranks, TUG_STAT_WAKES),
-            sum_of(ranks, nranks, TUG_STAT_OFFLOAD_WAKES));
     if (runs.sum > 0)
         fprintf(out,
                 "  persistent collectives: %.0f %% of their time beside the program's own work\n",
@@ -203,6 +216,7 @@ void tug_verdict_print(FILE *out, const struct tug_verdict_rank ranks[], int nra
     fprintf(out, "tugboat %s verdict, %d rank%s\n", tug_version(), nranks, nranks == 1 ? "" : "s");
     print_calls(out, ranks, nranks);
     print_times(out, ranks, nranks);
+    print_counts(out, ranks, nranks);
     print_engine(out, ranks, nranks);
     fprintf(out, "  Tugboat %s.\n", verdict.words);
     fflush(out);

@@ -15,8 +15,14 @@
 
 #include "base/settings.h"
 #include "host/host.h"
+#include "llcl/context.h"
+#include "model/tuning.h"
 #include "transport/cma.h"
+#include "transport/lent.h"
+#include "transport/packets/inbox.h"
+#include "transport/packets/packets.h"
 #include "transport/transport.h"
+#include "tugboat/model.h"
 #include "tugboat/tugboat.h"
 
 /* The version of mpi.h, and a call by which a host that is new enough is known. */
@@ -195,6 +201,11 @@ static void print_unknown(const char *name, void *arg) {
     printf("  %-18s is not a setting and has no effect\n", name);
 }
 
+static void print_unknown_comment(const char *name, void *arg) {
+    (void)arg;
+    printf("# %s is not a setting and has no effect\n", name);
+}
+
 /* 0, or the exit status, with the reason said. */
 static int load_settings(void) {
     char error[512];
@@ -211,6 +222,55 @@ static int info_transports(void) {
     if (status == 0)
         print_ways();
     return status;
+}
+
+/* The configuration as a shell reads it, and where each value came from. */
+static int info_configuration(void) {
+    struct tug_setting_row row;
+    const int status = load_settings();
+    printf("# Tugboat %s: settings in effect\n", tug_version());
+    for (size_t i = 0; tug_settings_row(i, &row); i++)
+        printf("%s=%-*s # %s; %s\n", row.name, (int)(40 - strlen(row.name)), row.value,
+               row.from_environment ? "environment" : "default", row.range);
+    tug_settings_unknown(print_unknown_comment, NULL);
+    return status;
+}
+
+/* From how many bytes on another way is taken. Fixed: measured once, for all machines. */
+static void print_thresholds(void) {
+    printf("# Tugboat %s: where the way changes, in bytes\n", tug_version());
+    printf("cma.from          %8u # inside a node: by cross-memory attach instead of packets\n",
+           (unsigned)TUG_CMA_LEAST);
+    printf("bulk.from         %8llu # between nodes: by itself instead of in packets\n",
+           (unsigned long long)TUG_BULK_LEAST);
+    printf("inbox.packet      %8u # a packet through shared memory holds\n",
+           (unsigned)TUG_INBOX_PACKET_BYTES);
+    printf("lent.from         %8zu # MPI_Alloc_mem: memory that broadcasts copy out of directly\n",
+           TUG_LENT_LEAST);
+}
+
+/* What the model of broadcasts knows of this machine, as TUGBOAT_TUNING and tugboat model read it.
+ */
+static int info_tuning(void) {
+    struct tug_model_parameters parameters;
+    char why[512];
+    if (load_settings() != 0)
+        return 1;
+    print_thresholds();
+    if (tug_settings.tuning == NULL) {
+        printf("\n# TUGBOAT_TUNING=none: nothing is measured yet. Jobs measure for some "
+               "milliseconds when they need it,\n# tugboat calibrate does once and for all. Until "
+               "then a guess:\n");
+        (void)tug_model_named("default", &parameters);
+    } else if (tug_model_read(tug_settings.tuning, &parameters, why, sizeof why) != 0) {
+        fflush(stdout);
+        fprintf(stderr, "tugboat: %s\n", why);
+        return 1;
+    } else {
+        printf("\n# measured: TUGBOAT_TUNING=%s\n", tug_settings.tuning);
+    }
+    tug_model_print(stdout, &parameters);
+    return 0;
 }
 
 static int info_all(void) {
@@ -234,6 +294,10 @@ int tug_cmd_info(int argc, char **argv) {
     }
     if (argc == 1 && strcmp(option, "-d") == 0)
         return info_transports();
+    if (argc == 1 && strcmp(option, "-c") == 0)
+        return info_configuration();
+    if (argc == 1 && strcmp(option, "-t") == 0)
+        return info_tuning();
     if (strcmp(option, "--memory") == 0 && argc <= 2)
         return tug_cmd_memory(argc == 2 ? argv[1] : NULL);
     fprintf(stderr, "tugboat: info takes no argument '%s'; see tugboat --help\n", argv[argc - 1]);

@@ -18,9 +18,12 @@ static const struct subcommand {
     {"run", "run [--stats[=FILE.json] | --verdict[=FILE.json]] COMMAND [ARGUMENT...]",
      "run COMMAND, for example mpiexec -n 4 ./app, with its MPI calls taken by Tugboat",
      tug_cmd_run},
-    {"info", "info [-d | --memory RANKS[,ACTIVE]]",
-     "version, how it was built, the MPI found, transports, settings; -d: the ways of LLCL to "
-     "another process, and which are available; --memory: what LLCL needs in one of RANKS "
+    {"info", "info [-c | -d | -t | --memory RANKS[,ACTIVE]]",
+     "version, how it was built, the MPI found, transports, settings; -c: the settings alone, and "
+     "where each value came from; -d: the ways of LLCL to another process, and which are "
+     "available; "
+     "-t: what has been measured, and from which sizes on another way is taken; --memory: what "
+     "LLCL needs in one of RANKS "
      "processes "
      "that has to do with ACTIVE others",
      tug_cmd_info},

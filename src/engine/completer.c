@@ -51,11 +51,19 @@ static void tell(struct tug_engine *engine, bool moved) {
     engine->untold = !tug_waiters_wake(&engine->waiters, crowded);
 }
 
+static _Thread_local bool driving;
+
+bool tug_engine_driving(void) {
+    return driving;
+}
+
 bool tug_driver_round(struct tug_engine *engine) {
+    driving = true;
     bool moved = tug_executor_run(engine, TUG_BATCH) > 0;
     moved |= tug_completer_run(engine);
     moved |= engine->services != NULL && tug_services_poll(engine);
     tell(engine, moved);
+    driving = false;
     return moved;
 }
 

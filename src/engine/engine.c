@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/settings.h"
 #include "engine/private.h"
 #include "tugboat/tugboat.h"
@@ -48,7 +49,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->may_drive = tug_settings.progress != TUG_PROGRESS_THREAD;
     atomic_store(&engine->outstanding, 0);
     atomic_store(&engine->waiting, 0);
-    engine->cores = tug_cpu_cores();
+    engine->cores = tug_cores_find().count;
     atomic_store(&tug_attendance, 0);
     atomic_store(&engine->stopping, false);
     atomic_store(&engine->deep, false);

@@ -134,6 +134,10 @@ void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns);
  * and not whenever anything has moved. */
 void tug_engine_wait_public(bool (*done)(void *), void *argument, int64_t nap_ns);
 
+/* True inside a round of driving, for what is called there: others wait for the baton that this
+ * thread holds, and it had better not give its core away. */
+bool tug_engine_driving(void);
+
 /* One look for a caller that polls (MPI_Test): one round of driving if nobody drives. */
 void tug_engine_poll(void);
 

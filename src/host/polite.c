@@ -3,19 +3,47 @@
 #include <sched.h>
 #include <time.h>
 
-#define YIELDS 2000
-#define NAP_NS 50000
+#include "base/clock.h"
+#include "host/spin.h"
 
-int tug_polite_wait(MPI_Request *request) {
-    const struct timespec nap = {0, NAP_NS};
-    for (unsigned looks = 0;; looks++) {
-        int flag = 0;
-        int error = tug_host.Test(request, &flag, MPI_STATUS_IGNORE);
-        if (flag || error != MPI_SUCCESS)
-            return error;
+#define YIELDS 1000         /* on an idle core a third of a millisecond, on a crowded one more */
+#define NAP_PART 16         /* of the time waited so far */
+#define NAP_LEAST_NS 20000  /* Linux adds 50 us of timer slack by itself */
+#define NAP_MOST_NS 1000000 /* what comes then is still taken promptly */
+
+static void nap(uint64_t waited_ns) {
+    uint64_t ns = waited_ns / NAP_PART;
+    ns = ns < NAP_LEAST_NS ? NAP_LEAST_NS : ns > NAP_MOST_NS ? NAP_MOST_NS : ns;
+    (void)nanosleep(&(struct timespec){0, (long)ns}, NULL);
+}
+
+void tug_polite_until(bool (*done)(void *), void *argument) {
+    uint64_t begin_ns = 0;
+    for (unsigned looks = 0; !done(argument); looks++) {
+        if (looks == 0)
+            begin_ns = tug_clock_ns();
+        tug_spin_vain = 0;
         if (looks < YIELDS)
             sched_yield();
         else
-            (void)nanosleep(&nap, NULL);
+            nap(tug_clock_ns() - begin_ns);
     }
+}
+
+struct pending {
+    MPI_Request *request;
+    int error;
+};
+
+static bool is_over(void *argument) {
+    struct pending *pending = argument;
+    int flag = 0;
+    pending->error = tug_host.Test(pending->request, &flag, MPI_STATUS_IGNORE);
+    return flag || pending->error != MPI_SUCCESS;
+}
+
+int tug_polite_wait(MPI_Request *request) {
+    struct pending pending = {request, MPI_SUCCESS};
+    tug_polite_until(is_over, &pending);
+    return pending.error;
 }

@@ -1,16 +1,21 @@
-/* The host's collectives, as the library itself calls them: the nonblocking twin, looked at from
- * outside. Who waits inside the host spins, through the time slices of those that are awaited where
- * ranks outnumber cores. Any thread.
+/* Waiting for the host from outside: somebody else's turn in between. Who waits inside the host
+ * spins, through the time slices of those that are awaited where ranks outnumber cores. Any thread.
  *
  *     error = TUG_POLITE(Ibcast, buffer, 1, MPI_INT, 0, comm);
  */
 #ifndef TUG_HOST_POLITE_H
 #define TUG_HOST_POLITE_H
 
+#include <stdbool.h>
+
 #include "host/host.h"
 
-/* Tests, yields the core, and after a while sleeps in between, until the request is complete. Its
- * error. */
+/* Returns when done(argument) is true, which progresses the host when it looks. In between the core
+ * is given away, and after a while the thread sleeps: never for longer than a small part of the
+ * time waited so far, since the host rings no bell. */
+void tug_polite_until(bool (*done)(void *), void *argument);
+
+/* MPI_Wait without a status. The request's error. */
 int tug_polite_wait(MPI_Request *request);
 
 #define TUG_POLITE(Twin, ...)                                                                      \

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tugboat/model.h"
+#include "model/tuning.h"
 
 #define LINE_BYTES 256
 
@@ -280,10 +280,7 @@ int tug_model_read(const char *path, struct tug_model_parameters *parameters, ch
     return error;
 }
 
-int tug_model_write(const char *path, const struct tug_model_parameters *parameters) {
-    FILE *file = fopen(path, "w");
-    if (file == NULL)
-        return TUG_ERR_SYSTEM;
+void tug_model_print(FILE *file, const struct tug_model_parameters *parameters) {
     fprintf(file, "# Tugboat %s: what this machine does, for TUGBOAT_TUNING\n", tug_version());
     for (size_t i = 0; i < FIELDS; i++)
         fprintf(file, units[fields[i].unit].whole ? "%-23s = %.0f\n" : "%-23s = %.6g\n",
@@ -301,6 +298,13 @@ int tug_model_write(const char *path, const struct tug_model_parameters *paramet
         fprintf(file, TRANSFER " %-14llu = %.6g %.6g %.6g\n", (unsigned long long)t->bytes,
                 t->trip_s * 1e6, t->interval_s * 1e6, t->handle_s * 1e6);
     }
+}
+
+int tug_model_write(const char *path, const struct tug_model_parameters *parameters) {
+    FILE *file = fopen(path, "w");
+    if (file == NULL)
+        return TUG_ERR_SYSTEM;
+    tug_model_print(file, parameters);
     bool failed = ferror(file) != 0;
     failed = fclose(file) != 0 || failed;
     return failed ? TUG_ERR_SYSTEM : 0;

@@ -49,6 +49,16 @@ expect info-bad 1 '^tugboat: TUGBOAT_RING_SIZE=3 is not allowed: it must be a po
 expect info-argument 2 "no argument 'all'" "$tugboat" info all
 absent info-argument 'settings'
 expect info-help 0 '^usage: tugboat' "$tugboat" info --help
+expect configuration 0 '^TUGBOAT_SPIN_US=5 +# default; 0 to 10000$' "$tugboat" info -c
+expect configuration-environment 0 '^TUGBOAT_SPIN_US=9 +# environment; ' env TUGBOAT_SPIN_US=9 "$tugboat" info -c
+expect configuration-unknown 0 '^# TUGBOAT_WIND is not a setting' env TUGBOAT_WIND=1 "$tugboat" info -c
+expect configuration-bad 1 'TUGBOAT_WAIT=long is not allowed' env TUGBOAT_WAIT=long "$tugboat" info -c
+expect tuning-guess 0 'nothing is measured yet' "$tugboat" info -t
+expect tuning-thresholds 0 '^cma.from +4096 ' "$tugboat" info -t
+printf 'between.latency_us = 7.5\n' >"$work/tuning"
+expect tuning-file 0 '^between.latency_us +. 7.5$' env TUGBOAT_TUNING="$work/tuning" "$tugboat" info -t
+expect tuning-file-named 0 "^# measured: TUGBOAT_TUNING=$work/tuning" env TUGBOAT_TUNING="$work/tuning" "$tugboat" info -t
+expect tuning-missing 1 'no_such_file' env TUGBOAT_TUNING=/no_such_file "$tugboat" info -t
 expect info-two 2 "no argument 'more'" "$tugboat" info -d more
 
 # The ways: each once, with what it is and whether it is there; no environment decides but ours.

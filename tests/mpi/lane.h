@@ -14,6 +14,10 @@ __attribute__((unused)) static void lane_of(MPI_Win win, char lane[LANE_MOST]) {
     MPI_Info info;
     MUST(MPI_Win_get_info(win, &info));
     MUST(MPI_Info_get(info, "tugboat_lane", LANE_MOST - 1, lane, &flag));
+    int told;
+    char reason[MPI_MAX_INFO_VAL + 1] = "";
+    MUST(MPI_Info_get(info, "tugboat_lane_reason", MPI_MAX_INFO_VAL, reason, &told));
+    CHECK(told == flag && (!told || reason[0] != '\0'), "lane %s, reason '%s'", lane, reason);
     MUST(MPI_Info_free(&info));
     if (!flag)
         strcpy(lane, "none");

@@ -231,6 +231,42 @@ static void test_created(void) {
     MUST(MPI_Info_free(&info));
 }
 
+static void expect_reason(MPI_Win win, const char *expected, const char *what) {
+    char reason[MPI_MAX_INFO_VAL + 1] = "";
+    int told;
+    MPI_Info info;
+    MUST(MPI_Win_get_info(win, &info));
+    MUST(MPI_Info_get(info, "tugboat_lane_reason", MPI_MAX_INFO_VAL, reason, &told));
+    MUST(MPI_Info_free(&info));
+    CHECK(told && strcmp(reason, expected) == 0, "%s: '%s', not '%s'", what, reason, expected);
+}
+
+/* Why a window is where it is: where the program asks for it, and where it brings its memory. */
+static void test_reasons(void) {
+    static char memory[SIZE];
+    MPI_Win win;
+    MPI_Info info;
+    char *base;
+    if (strcmp(here, "none") == 0)
+        return;
+    MUST(MPI_Info_create(&info));
+    MUST(MPI_Info_set(info, "tugboat_lane", "native"));
+    MUST(MPI_Win_allocate(SIZE, UNIT, info, MPI_COMM_WORLD, &base, &win));
+    expect_reason(win, strcmp(here, "native") == 0 ? "TUGBOAT_RMA=native" : "asked for by its info",
+                  "native wanted");
+    MUST(MPI_Win_free(&win));
+    MUST(MPI_Info_free(&info));
+    MUST(MPI_Win_create(memory, SIZE, UNIT, MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    if (lane_is_packet(win))
+        expect_reason(win, "its memory is the program's", "created");
+    MUST(MPI_Win_free(&win));
+    MUST(MPI_Win_allocate(SIZE, UNIT, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win));
+    if (lane_is_direct(win))
+        expect_reason(win, "its ranks share a node and its memory was allocated for them",
+                      "allocated");
+    MUST(MPI_Win_free(&win));
+}
+
 /* A rank without memory has a window like all others. */
 static void test_nothing(void) {
     MPI_Win win;
@@ -255,5 +291,6 @@ int main(int argc, char **argv) {
     test_shared("tugboat_lane", "native", "native", "shared, native wanted");
     test_created();
     test_nothing();
+    test_reasons();
     return check_end();
 }

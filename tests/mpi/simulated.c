@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/cpu.h"
+#include "base/cores.h"
 #include "base/settings.h"
 #include "check.h"
 #include "engine/park.h"
@@ -188,10 +188,10 @@ int main(int argc, char **argv) {
     char why[256];
     check_begin_threads(&argc, &argv, "simulated");
     CHECK(tug_settings_load(why, sizeof(why)) == 0, "%s", why);
-    if ((unsigned)check_nranks > tug_cpu_cores())
+    if ((unsigned)check_nranks > tug_cores_find().count)
         return skip("nodes that are emulated on fewer cores share them, simulated ones do not");
     CHECK(tug_host_complete() && tug_team_get(MPI_COMM_WORLD, &team) == 0, "no team");
-    tug_park_configure(tug_settings.spin_us, (unsigned)check_nranks, tug_cpu_cores());
+    tug_park_configure(tug_settings.spin_us, (unsigned)check_nranks, tug_cores_find().count);
     unsigned char *buffer = malloc(sizes[SIZES - 1]);
     CHECK(buffer != NULL, "no memory");
     bool good = false;

@@ -1,0 +1,97 @@
+#include "base/cores.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* cpu.max: microseconds of processor time in each period, or "max", and the period. */
+static bool read_quota(const char *directory, struct tug_quota *quota) {
+    char name[PATH_MAX];
+    double limit_us, period_us;
+    struct stat status;
+    if (snprintf(name, sizeof(name), "%s/cpu.max", directory) >= (int)sizeof(name))
+        return false;
+    FILE *file = fopen(name, "re");
+    if (file == NULL)
+        return false;
+    bool limited = fscanf(file, "%lf %lf", &limit_us, &period_us) == 2 && period_us > 0 &&
+                   stat(directory, &status) == 0;
+    fclose(file);
+    if (limited)
+        *quota = (struct tug_quota){limit_us / period_us, status.st_ino};
+    return limited;
+}
+
+bool tug_quota_find(const char *root, const char *path, struct tug_quota *quota) {
+    char directory[PATH_MAX];
+    size_t root_length = strlen(root);
+    bool limited = false;
+    /* outside of what the mount shows, as a group can be that was entered from another namespace */
+    if (strstr(path, "/..") != NULL)
+        path = "";
+    if (snprintf(directory, sizeof(directory), "%s%s", root, path) >= (int)sizeof(directory))
+        return false;
+    for (;;) {
+        struct tug_quota here;
+        if (read_quota(directory, &here) && (!limited || here.cores < quota->cores)) {
+            *quota = here;
+            limited = true;
+        }
+        char *last = strrchr(directory, '/');
+        if (last == NULL || (size_t)(last - directory) < root_length)
+            return limited;
+        *last = '\0';
+    }
+}
+
+static bool own_quota(struct tug_quota *quota) {
+    char line[PATH_MAX];
+    bool limited = false;
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    if (file == NULL)
+        return false;
+    while (fgets(line, sizeof(line), file) != NULL)
+        if (strncmp(line, "0::", 3) == 0) {
+            line[strcspn(line, "\n")] = '\0';
+            limited =
+                tug_quota_find("/sys/fs/cgroup", strcmp(line + 3, "/") ? line + 3 : "", quota);
+        }
+    fclose(file);
+    return limited;
+}
+
+/* FNV-1a. */
+static uint64_t mix(uint64_t hash, const void *data, size_t bytes) {
+    const unsigned char *at = data;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ at[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* This machine, since it was started. */
+static uint64_t mix_machine(uint64_t hash) {
+    char id[64] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file == NULL)
+        return hash;
+    size_t bytes = fread(id, 1, sizeof(id), file);
+    fclose(file);
+    return mix(hash, id, bytes);
+}
+
+struct tug_cores tug_cores_find(void) {
+    struct tug_cores cores = {1, mix_machine(0xcbf29ce484222325u)};
+    struct tug_quota quota;
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0) {
+        cores.count = (unsigned)CPU_COUNT(&cpus);
+        cores.id = mix(cores.id, &cpus, sizeof(cpus));
+    }
+    if (own_quota(&quota) && quota.cores < cores.count) {
+        cores.count = quota.cores < 1 ? 1 : (unsigned)quota.cores;
+        cores.id = mix(cores.id, &quota.group, sizeof(quota.group));
+    }
+    return cores;
+}

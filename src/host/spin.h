@@ -1,0 +1,28 @@
+/* Where the host spins, and how that becomes bearable.
+ *
+ * A call that has a nonblocking twin can wait outside (polite.h). Others cannot: those that make
+ * communicators and windows, reductions by the program's functions, synchronisation of the host's
+ * windows, MPI_Finalize itself. MPICH's device ch4:ucx waits in all of them by calling
+ * ucp_worker_progress() until something comes; the others would sleep if they could. Where ranks
+ * outnumber cores we stand in for that function, in the host alone: after a few calls in a row that
+ * found nothing the thread gives its core away each time, unless it is busy with something that
+ * others wait for. It does not sleep, for it holds the host's lock. With another device such calls
+ * spin as the host does.
+ */
+#ifndef TUG_HOST_SPIN_H
+#define TUG_HOST_SPIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* In MPI_Init, when the ranks turn out to be crowded; and when MPI has ended. Not thread safe.
+ * busy() is asked by the thread that would give its core away. False: the host has no such place.
+ */
+bool tug_spin_yield(bool (*busy)(void));
+void tug_spin_restore(void);
+
+/* Progress calls of this thread in a row that found nothing. Who looks into the host from outside
+ * and gives the core away between looks sets it to 0 before each. */
+extern _Thread_local uint32_t tug_spin_vain;
+
+#endif

@@ -1,0 +1,117 @@
+/* The cores a process may use: its mask, its control groups' quotas, and who shares them. */
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/cores.h"
+
+static char root[] = "/tmp/tug-cores-XXXXXX";
+
+/* A group with what its cpu.max says; NULL: it has none. */
+static void make_group(const char *path, const char *cpu_max) {
+    char name[256];
+    snprintf(name, sizeof(name), "%s%s", root, path);
+    assert_true(mkdir(name, 0700) == 0 || errno == EEXIST);
+    snprintf(name, sizeof(name), "%s%s/cpu.max", root, path);
+    if (cpu_max == NULL)
+        return;
+    FILE *file = fopen(name, "w");
+    assert_non_null(file);
+    fputs(cpu_max, file);
+    fclose(file);
+}
+
+static uint64_t inode(const char *path) {
+    char name[256];
+    struct stat status;
+    snprintf(name, sizeof(name), "%s%s", root, path);
+    assert_int_equal(stat(name, &status), 0);
+    return status.st_ino;
+}
+
+static int begin(void **state) {
+    (void)state;
+    return mkdtemp(root) == NULL;
+}
+
+static int end(void **state) {
+    char command[sizeof(root) + 16];
+    (void)state;
+    snprintf(command, sizeof(command), "rm -rf %s", root);
+    return system(command);
+}
+
+static void the_least_quota_counts(void **state) {
+    (void)state;
+    struct tug_quota quota;
+    make_group("", NULL);
+    make_group("/job", "max 100000\n");
+    make_group("/job/step", NULL);
+    assert_false(tug_quota_find(root, "/job/step", &quota));
+
+    make_group("/job", "250000 100000\n");
+    assert_true(tug_quota_find(root, "/job/step", &quota));
+    assert_true(quota.cores == 2.5);
+    assert_int_equal(quota.group, inode("/job"));
+
+    make_group("/job/step", "400000 100000\n");
+    assert_true(tug_quota_find(root, "/job/step", &quota));
+    assert_true(quota.cores == 2.5);
+
+    make_group("/job/step", "50000 100000\n");
+    assert_true(tug_quota_find(root, "/job/step", &quota));
+    assert_true(quota.cores == 0.5);
+    assert_int_equal(quota.group, inode("/job/step"));
+}
+
+static void a_container_sees_its_own_as_the_root(void **state) {
+    (void)state;
+    struct tug_quota quota;
+    make_group("", "200000 100000\n");
+    assert_true(tug_quota_find(root, "", &quota));
+    assert_true(quota.cores == 2);
+    assert_true(tug_quota_find(root, "/../elsewhere", &quota));
+    assert_int_equal(quota.group, inode(""));
+    make_group("", "nonsense");
+    assert_false(tug_quota_find(root, "", &quota));
+    assert_false(tug_quota_find("/nowhere", "/job", &quota));
+}
+
+static void the_mask_counts(void **state) {
+    (void)state;
+    cpu_set_t all, one;
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    struct tug_cores before = tug_cores_find(), again = tug_cores_find();
+    assert_in_range(before.count, 1, CPU_COUNT(&all));
+    assert_int_equal(before.count, again.count);
+    assert_int_equal(before.id, again.id);
+
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    struct tug_cores bound = tug_cores_find();
+    assert_int_equal(bound.count, 1);
+    if (CPU_COUNT(&all) > 1)
+        assert_int_not_equal(bound.id, before.id);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_least_quota_counts),
+        cmocka_unit_test(a_container_sees_its_own_as_the_root),
+        cmocka_unit_test(the_mask_counts),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
