@@ -175,7 +175,7 @@ static void window_release(struct tug_window *window) {
 }
 
 static bool takes_windows(int error) {
-    if (error == MPI_SUCCESS && tug_shim.active && tug_settings.rma != TUG_RMA_OFF &&
+    if (error == MPI_SUCCESS && tug_shim_takes() && tug_settings.rma != TUG_RMA_OFF &&
         tug_shim_engine())
         return true;
     tug_stat_add(TUG_STAT_WINDOW_PASSED, 1);
