@@ -123,6 +123,7 @@ struct beat {
     struct tug_attention attention;
     uint64_t helped; /* by the callers, at the last beat */
     uint64_t drives; /* likewise */
+    uint64_t looks;  /* likewise */
     bool served;     /* peers have been answered since the last sleep */
     unsigned steady; /* beats in a row that have seen them help */
     int64_t pace_ns; /* to the next beat, for the jobs' sake */
@@ -139,11 +140,12 @@ struct perch {
 };
 
 /* Some caller waits and drives, also if it has put the baton down for a moment, or callers have
- * driven since the last beat and look for what comes between their operations: to watch now would
- * ask the peers for a wake with every packet. */
+ * driven since the last beat and look for what comes between their operations, or they look in
+ * again and again: to watch now would ask the peers for a wake with every packet. */
 static bool left_to_callers(struct tug_engine *engine, struct beat *beat) {
     uint64_t drives = atomic_load_explicit(&engine->drives, memory_order_relaxed);
-    bool driven = drives != beat->drives;
+    uint64_t looks = atomic_load_explicit(&engine->looks, memory_order_relaxed) - beat->looks;
+    bool driven = drives != beat->drives || looks >= TUG_LOOKS_ENOUGH;
     beat->drives = drives;
     return engine->may_drive &&
            (driven || atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0);
@@ -278,11 +280,13 @@ static void *offload_main(void *argument) {
     atomic_store(&engine->begun, true);
     tug_bell_ring(&engine->waiters.crowd, false);
     while (!atomic_load(&engine->stopping)) {
+        uint64_t looks = atomic_load_explicit(&engine->looks, memory_order_relaxed);
         drive_if_deserted(engine, &beat);
         tug_attend(engine, &beat.attention);
         if (!engine->may_drive)
             linger(engine);
         sleep_a_beat(engine, &beat);
+        beat.looks = looks;
     }
     return NULL;
 }
