@@ -153,18 +153,19 @@ struct view {
     struct tug_offer of;
     unsigned char *base;
     unsigned users;
+    bool writable;
 };
 
 static struct view *views; /* the one used last first */
 
 /* In /proc of another process space is somebody else under that number: it is the file only if its
  * inode says so; and looking must not hang. */
-static int open_file(const struct tug_offer *offer) {
+static int open_file(const struct tug_offer *offer, bool writable) {
     char path[64];
     struct stat status;
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", (unsigned)(offer->lender >> 32),
              (unsigned)offer->lender);
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return -1;
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_ino == offer->name &&
@@ -174,27 +175,29 @@ static int open_file(const struct tug_offer *offer) {
     return -1;
 }
 
-static struct view *make_view(const struct tug_offer *offer) {
+static struct view *make_view(const struct tug_offer *offer, bool writable) {
     struct view *view = malloc(sizeof(*view));
-    int fd = view != NULL ? open_file(offer) : -1;
+    int fd = view != NULL ? open_file(offer, writable) : -1;
     void *base = MAP_FAILED;
     if (fd >= 0) {
-        base = mmap(NULL, offer->bytes, PROT_READ, MAP_SHARED, fd, (off_t)offer->place);
+        base = mmap(NULL, offer->bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
+                    fd, (off_t)offer->place);
         close(fd);
     }
     if (base == MAP_FAILED) {
         free(view);
         return NULL;
     }
-    *view = (struct view){.of = *offer, .base = base};
+    *view = (struct view){.of = *offer, .base = base, .writable = writable};
     return view;
 }
 
 /* Takes the view out of the list, or returns NULL. */
-static struct view *take_view(const struct tug_offer *offer) {
+static struct view *take_view(const struct tug_offer *offer, bool writable) {
     for (struct view **at = &views; *at != NULL; at = &(*at)->next) {
         struct view *view = *at;
-        if (view->of.name != offer->name || view->of.place != offer->place)
+        if (view->of.name != offer->name || view->of.place != offer->place ||
+            view->writable != writable)
             continue;
         *at = view->next;
         return view;
@@ -223,33 +226,51 @@ static void drop_views(void) {
     }
 }
 
-unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes) {
-    if (offer->lender == 0)
-        return tug_block_open(offer);
+/* The buffer in a view of its piece, or NULL. */
+static unsigned char *open_view(const struct tug_offer *offer, bool writable) {
     pthread_mutex_lock(&lock);
-    struct view *view = take_view(offer);
+    struct view *view = take_view(offer, writable);
     if (view == NULL)
-        view = make_view(offer);
+        view = make_view(offer, writable);
     if (view != NULL) {
         view->users++;
         put_view(view);
     }
     pthread_mutex_unlock(&lock);
-    if (view == NULL)
-        return NULL;
-    /* the first run should not be the one that finds the pages */
-    uint64_t within = offer->distance % PAGE;
-    madvise(view->base + offer->distance - within, bytes + within, MADV_POPULATE_READ);
-    return view->base + offer->distance;
+    return view != NULL ? view->base + offer->distance : NULL;
 }
 
-void tug_lent_close(const struct tug_offer *offer) {
+static void close_view(const struct tug_offer *offer, bool writable) {
     if (offer->lender == 0)
         return;
     pthread_mutex_lock(&lock);
-    struct view *view = take_view(offer);
+    struct view *view = take_view(offer, writable);
     view->users--;
     put_view(view);
     drop_views();
     pthread_mutex_unlock(&lock);
+}
+
+unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes) {
+    if (offer->lender == 0)
+        return tug_block_open(offer);
+    unsigned char *buffer = open_view(offer, false);
+    if (buffer == NULL)
+        return NULL;
+    /* the first run should not be the one that finds the pages */
+    uint64_t within = offer->distance % PAGE;
+    madvise(buffer - within, bytes + within, MADV_POPULATE_READ);
+    return buffer;
+}
+
+void tug_lent_close(const struct tug_offer *offer) {
+    close_view(offer, false);
+}
+
+unsigned char *tug_lent_open_writable(const struct tug_offer *offer) {
+    return offer->lender == 0 ? tug_block_open(offer) : open_view(offer, true);
+}
+
+void tug_lent_close_writable(const struct tug_offer *offer) {
+    close_view(offer, true);
 }

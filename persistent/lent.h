@@ -1,10 +1,11 @@
-/* Lent memory: memory of a rank that other ranks of its node can read where it lies.
+/* Lent memory: memory of a rank that other ranks of its node can reach where it lies.
  *
  * What MPI_Alloc_mem gives from TUG_LENT_LEAST on are pieces of one nameless file in memory, the
- * lender's; who is told where a piece is opens the file through /proc/PID/fd and maps the piece,
- * for reading. Nothing has a name that could outlive the processes. No place in the file is used
- * twice, so a view of what has been given back shows zeros, never another's data. Blocks of windows
- * (arena.h) are mapped by all ranks of their team already and go by their names.
+ * lender's; who is told where a piece is opens the file through /proc/PID/fd and maps the piece:
+ * for reading (persistent collectives), or for writing too (windows). Nothing has a name that could
+ * outlive the processes. No place in the file is used twice, so a view of what has been given back
+ * shows zeros, never another's data. Blocks of windows (arena.h) are mapped by all ranks of their
+ * team already and go by their names.
  *
  *     file: | piece | (given back: a hole) | piece | ... never used
  *
@@ -40,9 +41,13 @@ bool tug_lent_free(void *memory);
 /* All zeros unless all of the buffer is in one piece or block. */
 struct tug_offer tug_lent_offer(const void *buffer, size_t bytes);
 
-/* The offered buffer of another process, of so many bytes, as mapped here: only to be read, until
- * tug_lent_close(). NULL if it cannot be opened. */
+/* The offered buffer of another process, of so many bytes, as mapped here: only to be read, with
+ * its pages at hand, until tug_lent_close(). NULL if it cannot be opened. */
 unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes);
 void tug_lent_close(const struct tug_offer *offer);
+
+/* The same to be written to as well, its pages as they are. */
+unsigned char *tug_lent_open_writable(const struct tug_offer *offer);
+void tug_lent_close_writable(const struct tug_offer *offer);
 
 #endif
