@@ -6,11 +6,11 @@
 #include "engine/engine.h"
 #include "host/host.h"
 #include "persistent/arena.h"
-#include "persistent/lent.h"
 #include "persistent/team.h"
 #include "pmpi/operand.h"
 #include "pmpi/shim.h"
 #include "pmpi/window.h"
+#include "transport/lent.h"
 
 /* ---- memory ---- */
 
@@ -66,10 +66,28 @@ static bool note(struct tug_direct *direct, const struct tug_word *words) {
     return willing;
 }
 
+/* Of MPI_Alloc_mem, or in another window's block, which is mapped already (lender 0). */
+static struct tug_offer offer_of(const void *base, MPI_Aint size) {
+    struct tug_offer none = {0};
+    if (size == 0)
+        return none;
+    struct tug_offer offer = tug_lent_offer(base, (size_t)size);
+    return offer.name != 0 ? offer : tug_block_offer(base, (size_t)size);
+}
+
+static unsigned char *open_offer(const struct tug_offer *offer) {
+    if (offer->lender == 0)
+        return tug_block_open(offer);
+    unsigned char *piece = tug_lent_map(offer);
+    return piece != NULL ? piece + offer->distance : NULL;
+}
+
 static void close_lent(struct tug_direct *direct) {
-    for (int r = 0; direct->lent != NULL && r < direct->nranks; r++)
-        if (r != direct->rank && direct->targets[r].base != NULL)
-            tug_lent_close_writable(&direct->lent[r]);
+    for (int r = 0; direct->lent != NULL && r < direct->nranks; r++) {
+        const struct tug_offer *offer = &direct->lent[r];
+        if (r != direct->rank && direct->targets[r].base != NULL && offer->lender != 0)
+            tug_lent_unmap(direct->targets[r].base - offer->distance, offer->bytes);
+    }
     free(direct->lent);
 }
 
@@ -81,7 +99,7 @@ static bool open_lent(struct tug_direct *direct, void *base) {
         if (r == direct->rank)
             target->base = base;
         else if (target->size > 0)
-            target->base = tug_lent_open_writable(&direct->lent[r]);
+            target->base = open_offer(&direct->lent[r]);
         opened &= target->base != NULL || target->size == 0;
     }
     return opened;
@@ -146,9 +164,7 @@ struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_A
 struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint size,
                                    MPI_Aint disp_unit, bool willing) {
     struct tug_direct *direct = make(team, true);
-    struct part mine = {.size = size, .disp_unit = disp_unit};
-    if (size > 0)
-        mine.offer = tug_lent_offer(base, (size_t)size);
+    struct part mine = {.size = size, .disp_unit = disp_unit, .offer = offer_of(base, size)};
     mine.willing = willing && direct != NULL && (size == 0 || mine.offer.name != 0);
     tug_engine_keep_quiet();
     if (tug_team_prepare_to_meet(team) != 0 ||

@@ -32,6 +32,13 @@ static inline bool tug_shim_takes(void) {
     return tug_shim.active;
 }
 
+/* Finds the host and what the entries lead to. False: no host. Any thread. */
+bool tug_entries_resolve(void);
+
+/* Finds what the MPIX_ calls lead to. step_aside: to the host's, where it has them, since it is not
+ * the one we are built for. Before any is made. */
+void tug_mpix_resolve(bool step_aside);
+
 /* Starts the engine if it does not run yet. False: the caller passes its call through. Any thread.
  */
 bool tug_shim_engine(void);

@@ -151,9 +151,10 @@ static void look_through(const struct dynamic *object, const struct table *table
 
 /* The host's libraries call everything for the bindings' sake. */
 static bool is_hosts(const char *soname) {
-    static const char *const names[] = {"libmpich.so",   "libmpi.so",      "libmpichfort.so",
-                                        "libmpifort.so", "libmpichcxx.so", "libmpicxx.so",
-                                        "libfmpich.so"};
+    static const char *const names[] = {
+        "libmpich.so",  "libmpi.so",    "libmpichfort.so", "libmpifort.so", "libmpichcxx.so",
+        "libmpicxx.so", "libfmpich.so", "libmpi_mpifh.so", "libmpi_usempi", "libmpi_cxx.so",
+    };
     for (size_t i = 0; soname != NULL && i < COUNT_OF(names); i++)
         if (strncmp(soname, names[i], strlen(names[i])) == 0)
             return true;

@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mpi4.h"
+
 #define CHECK_SKIP 77
 
 /* MPICH's MPI_STATUSES_IGNORE is (MPI_Status *)1, which gcc takes for an array of no length. */
@@ -113,6 +115,27 @@ __attribute__((unused)) static void check_begin_threads(int *argc, char ***argv,
         MPI_Finalize();
         exit(CHECK_SKIP);
     }
+}
+
+/* Zeroed memory at 64 bytes; with CHECK_MEMORY=lent such as the node's other ranks can map. */
+__attribute__((unused)) static void *check_memory(size_t bytes) {
+    const char *kind = getenv("CHECK_MEMORY");
+    const size_t least = 65536;
+    void *memory = NULL;
+    if (kind != NULL && strcmp(kind, "lent") == 0)
+        MUST(MPI_Alloc_mem((MPI_Aint)(bytes > least ? bytes : least), MPI_INFO_NULL, &memory));
+    else
+        memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    CHECK(memory != NULL, "no memory");
+    return memset(memory, 0, bytes);
+}
+
+__attribute__((unused)) static void check_memory_free(void *memory) {
+    const char *kind = getenv("CHECK_MEMORY");
+    if (kind != NULL && strcmp(kind, "lent") == 0)
+        MUST(MPI_Free_mem(memory));
+    else
+        free(memory);
 }
 
 __attribute__((unused)) static int check_end(void) {

@@ -1,4 +1,4 @@
-#include "persistent/lent.h"
+#include "transport/lent.h"
 
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -10,8 +10,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "persistent/arena.h"
 
 #define PAGE ((size_t)4096)
 #define VIEWS_KEPT 8
@@ -141,9 +139,7 @@ struct tug_offer tug_lent_offer(const void *buffer, size_t bytes) {
         };
     }
     pthread_mutex_unlock(&lock);
-    if (offer.name == 0)
-        return tug_block_offer(buffer, bytes);
-    return bytes <= offer.bytes - offer.distance ? offer : (struct tug_offer){0};
+    return offer.name != 0 && bytes <= offer.bytes - offer.distance ? offer : (struct tug_offer){0};
 }
 
 /* ---- the others' ---- */
@@ -153,19 +149,18 @@ struct view {
     struct tug_offer of;
     unsigned char *base;
     unsigned users;
-    bool writable;
 };
 
 static struct view *views; /* the one used last first */
 
 /* In /proc of another process space is somebody else under that number: it is the file only if its
  * inode says so; and looking must not hang. */
-static int open_file(const struct tug_offer *offer, bool writable) {
+static int open_file(const struct tug_offer *offer, int how) {
     char path[64];
     struct stat status;
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", (unsigned)(offer->lender >> 32),
              (unsigned)offer->lender);
-    int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int fd = open(path, how | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return -1;
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_ino == offer->name &&
@@ -175,29 +170,39 @@ static int open_file(const struct tug_offer *offer, bool writable) {
     return -1;
 }
 
-static struct view *make_view(const struct tug_offer *offer, bool writable) {
+static unsigned char *map_offer(const struct tug_offer *offer, int how, int rights) {
+    int fd = open_file(offer, how);
+    if (fd < 0)
+        return NULL;
+    void *base = mmap(NULL, offer->bytes, rights, MAP_SHARED, fd, (off_t)offer->place);
+    close(fd);
+    return base != MAP_FAILED ? base : NULL;
+}
+
+unsigned char *tug_lent_map(const struct tug_offer *offer) {
+    return map_offer(offer, O_RDWR, PROT_READ | PROT_WRITE);
+}
+
+void tug_lent_unmap(unsigned char *base, size_t bytes) {
+    munmap(base, bytes);
+}
+
+static struct view *make_view(const struct tug_offer *offer) {
     struct view *view = malloc(sizeof(*view));
-    int fd = view != NULL ? open_file(offer, writable) : -1;
-    void *base = MAP_FAILED;
-    if (fd >= 0) {
-        base = mmap(NULL, offer->bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
-                    fd, (off_t)offer->place);
-        close(fd);
-    }
-    if (base == MAP_FAILED) {
+    unsigned char *base = view != NULL ? map_offer(offer, O_RDONLY, PROT_READ) : NULL;
+    if (base == NULL) {
         free(view);
         return NULL;
     }
-    *view = (struct view){.of = *offer, .base = base, .writable = writable};
+    *view = (struct view){.of = *offer, .base = base};
     return view;
 }
 
 /* Takes the view out of the list, or returns NULL. */
-static struct view *take_view(const struct tug_offer *offer, bool writable) {
+static struct view *take_view(const struct tug_offer *offer) {
     for (struct view **at = &views; *at != NULL; at = &(*at)->next) {
         struct view *view = *at;
-        if (view->of.name != offer->name || view->of.place != offer->place ||
-            view->writable != writable)
+        if (view->of.name != offer->name || view->of.place != offer->place)
             continue;
         *at = view->next;
         return view;
@@ -226,51 +231,31 @@ static void drop_views(void) {
     }
 }
 
-/* The buffer in a view of its piece, or NULL. */
-static unsigned char *open_view(const struct tug_offer *offer, bool writable) {
+unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes) {
     pthread_mutex_lock(&lock);
-    struct view *view = take_view(offer, writable);
+    struct view *view = take_view(offer);
     if (view == NULL)
-        view = make_view(offer, writable);
+        view = make_view(offer);
     if (view != NULL) {
         view->users++;
         put_view(view);
     }
     pthread_mutex_unlock(&lock);
-    return view != NULL ? view->base + offer->distance : NULL;
+    if (view == NULL)
+        return NULL;
+    /* the first run should not be the one that finds the pages */
+    uint64_t within = offer->distance % PAGE;
+    madvise(view->base + offer->distance - within, bytes + within, MADV_POPULATE_READ);
+    return view->base + offer->distance;
 }
 
-static void close_view(const struct tug_offer *offer, bool writable) {
+void tug_lent_close(const struct tug_offer *offer) {
     if (offer->lender == 0)
         return;
     pthread_mutex_lock(&lock);
-    struct view *view = take_view(offer, writable);
+    struct view *view = take_view(offer);
     view->users--;
     put_view(view);
     drop_views();
     pthread_mutex_unlock(&lock);
-}
-
-unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes) {
-    if (offer->lender == 0)
-        return tug_block_open(offer);
-    unsigned char *buffer = open_view(offer, false);
-    if (buffer == NULL)
-        return NULL;
-    /* the first run should not be the one that finds the pages */
-    uint64_t within = offer->distance % PAGE;
-    madvise(buffer - within, bytes + within, MADV_POPULATE_READ);
-    return buffer;
-}
-
-void tug_lent_close(const struct tug_offer *offer) {
-    close_view(offer, false);
-}
-
-unsigned char *tug_lent_open_writable(const struct tug_offer *offer) {
-    return offer->lender == 0 ? tug_block_open(offer) : open_view(offer, true);
-}
-
-void tug_lent_close_writable(const struct tug_offer *offer) {
-    close_view(offer, true);
 }
