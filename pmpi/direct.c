@@ -10,6 +10,7 @@
 #include "pmpi/operand.h"
 #include "pmpi/shim.h"
 #include "pmpi/window.h"
+#include "transport/lent.h"
 
 /* ---- memory ---- */
 
@@ -17,8 +18,11 @@
 struct part {
     MPI_Aint size;
     MPI_Aint disp_unit;
+    struct tug_offer offer; /* of memory that the program brings */
     bool willing;
 };
+
+_Static_assert(sizeof(struct part) <= sizeof(struct tug_word), "brought to a meeting");
 
 /* Where each rank's memory begins behind the controls: pages apart for those that have a page. */
 static size_t place_of(size_t at, MPI_Aint size, bool contiguous) {
@@ -35,6 +39,8 @@ static size_t lay_out(struct tug_direct *direct, bool contiguous, uintptr_t base
         direct->targets[r].control = (struct tug_control *)(base + at);
         at += sizeof(struct tug_control);
     }
+    if (direct->lent != NULL)
+        return at;
     at = place_of(at, direct->targets[0].size, false);
     for (int r = 0; r < direct->nranks; r++) {
         struct tug_direct_target *target = &direct->targets[r];
@@ -54,48 +60,137 @@ static bool note(struct tug_direct *direct, const struct tug_word *words) {
         willing = part.willing;
         direct->targets[r].size = part.size;
         direct->targets[r].disp_unit = part.disp_unit;
+        if (direct->lent != NULL)
+            direct->lent[r] = part.offer;
     }
     return willing;
 }
 
-struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
-                                     bool contiguous, bool willing) {
+/* Of MPI_Alloc_mem, or in another window's block, which is mapped already (lender 0). */
+static struct tug_offer offer_of(const void *base, MPI_Aint size) {
+    struct tug_offer none = {0};
+    if (size == 0)
+        return none;
+    struct tug_offer offer = tug_lent_offer(base, (size_t)size);
+    return offer.name != 0 ? offer : tug_block_offer(base, (size_t)size);
+}
+
+static unsigned char *open_offer(const struct tug_offer *offer) {
+    if (offer->lender == 0)
+        return tug_block_open(offer);
+    unsigned char *piece = tug_lent_map(offer);
+    return piece != NULL ? piece + offer->distance : NULL;
+}
+
+static void close_lent(struct tug_direct *direct) {
+    for (int r = 0; direct->lent != NULL && r < direct->nranks; r++) {
+        const struct tug_offer *offer = &direct->lent[r];
+        if (r != direct->rank && direct->targets[r].base != NULL && offer->lender != 0)
+            tug_lent_unmap(direct->targets[r].base - offer->distance, offer->bytes);
+    }
+    free(direct->lent);
+}
+
+/* Maps what the others have brought. False if some of it cannot be. */
+static bool open_lent(struct tug_direct *direct, void *base) {
+    bool opened = true;
+    for (int r = 0; r < direct->nranks; r++) {
+        struct tug_direct_target *target = &direct->targets[r];
+        if (r == direct->rank)
+            target->base = base;
+        else if (target->size > 0)
+            target->base = open_offer(&direct->lent[r]);
+        opened &= target->base != NULL || target->size == 0;
+    }
+    return opened;
+}
+
+static struct tug_direct *make(struct tug_team *team, bool brought) {
     size_t n = (size_t)team->nranks;
     struct tug_direct *direct = calloc(1, sizeof(*direct) + n * sizeof(direct->targets[0]));
-    const struct part mine = {size, disp_unit, willing && direct != NULL};
-    tug_engine_keep_quiet(); /* from now on, and again at the end: a beat in between sleeps longer
-                              */
-    if (direct != NULL) {
-        direct->team = team;
-        direct->nranks = team->nranks;
-        direct->rank = team->rank;
+    if (direct == NULL)
+        return NULL;
+    direct->team = team;
+    direct->nranks = team->nranks;
+    direct->rank = team->rank;
+    if (brought)
+        direct->lent = calloc(n, sizeof(direct->lent[0]));
+    if (brought && direct->lent == NULL) {
+        free(direct);
+        return NULL;
     }
-    if (tug_team_prepare_to_meet(team) != 0 ||
-        !note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_shim_poll_host)))
-        goto fail;
-    direct->block = tug_block_take(team, lay_out(direct, contiguous, 0), tug_shim_poll_host);
+    return direct;
+}
+
+/* What the ranks have told each other is noted: takes the block. False: there is none. */
+static bool take_block(struct tug_direct *direct, bool contiguous) {
+    direct->block =
+        tug_block_take(direct->team, lay_out(direct, contiguous, 0), tug_shim_poll_host);
     if (direct->block == NULL)
-        goto fail;
+        return false;
     lay_out(direct, contiguous, (uintptr_t)direct->block->base);
     if (!direct->block->zeroed) { /* it also maps the pages: the program's first stores are fast */
         struct tug_direct_target *own = &direct->targets[direct->rank];
         memset(own->control, 0, sizeof(*own->control));
-        memset(own->base, 0, (size_t)own->size);
+        if (direct->lent == NULL)
+            memset(own->base, 0, (size_t)own->size);
         if (direct->rank == 0)
             memset(direct->fence, 0, sizeof(*direct->fence));
+    }
+    return true;
+}
+
+struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
+                                     bool contiguous, bool willing) {
+    struct tug_direct *direct = make(team, false);
+    const struct part mine = {
+        .size = size, .disp_unit = disp_unit, .willing = willing && direct != NULL};
+    tug_engine_keep_quiet(); /* from now on, and again at the end: a beat in between sleeps longer
+                              */
+    if (tug_team_prepare_to_meet(team) != 0 ||
+        !note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_shim_poll_host)) ||
+        !take_block(direct, contiguous)) {
+        free(direct);
+        return NULL;
     }
     /* nobody goes on before all is zero; the last that a creation waits for, see agree() */
     tug_engine_keep_quiet();
     (void)tug_team_meet(team, &mine, sizeof(mine), tug_shim_poll_host);
     tug_team_hold(team);
     return direct;
+}
+
+/* The ranks that have memory must all be able to lend it. */
+struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint size,
+                                   MPI_Aint disp_unit, bool willing) {
+    struct tug_direct *direct = make(team, true);
+    struct part mine = {.size = size, .disp_unit = disp_unit, .offer = offer_of(base, size)};
+    mine.willing = willing && direct != NULL && (size == 0 || mine.offer.name != 0);
+    tug_engine_keep_quiet();
+    if (tug_team_prepare_to_meet(team) != 0 ||
+        !note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_shim_poll_host)))
+        goto fail;
+    /* all are willing, or none gets here */
+    mine.willing = open_lent(direct, base);
+    if (!take_block(direct, false))
+        goto fail;
+    tug_engine_keep_quiet();
+    if (!note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_shim_poll_host))) {
+        tug_block_give(team, direct->block);
+        goto fail;
+    }
+    tug_team_hold(team);
+    return direct;
 fail:
+    if (direct != NULL)
+        close_lent(direct);
     free(direct);
     return NULL;
 }
 
 static void release(struct tug_window *window) {
     struct tug_direct *direct = window->direct;
+    close_lent(direct);
     tug_block_give(direct->team, direct->block);
     tug_team_drop(direct->team);
     free(direct);

@@ -1,12 +1,15 @@
 /* Direct lane: windows whose memory all of their ranks have mapped.
  *
- * For MPI_Win_allocate and MPI_Win_allocate_shared on ranks that share a node. The calling thread
- * itself loads and stores the target's memory: no queue, no engine, no help from the target, any
- * number of threads. What the program holds is a window of the host's over next to nothing, which
- * knows its attributes, info, group and name and does post-start-complete-wait; the memory is a
- * block that the ranks of the team share:
+ * For MPI_Win_allocate and MPI_Win_allocate_shared on ranks that share a node, and for
+ * MPI_Win_create over memory that can be lent (lent.h: from MPI_Alloc_mem, or another such
+ * window's). The calling thread itself loads and stores the target's memory: no queue, no engine,
+ * no help from the target, any number of threads. What the program holds is a window of the host's
+ * over next to nothing, which knows its attributes, info, group and name and does
+ * post-start-complete-wait; the memory is a block that the ranks of the team share:
  *
  *     | barrier | control of rank 0 | ... | n-1 | memory of rank 0 | ... | n-1 |
+ *
+ * or, where the program brings it, such a block without the memory.
  *
  * A rank's control has the lock that MPI_Win_lock takes, and a row of mutexes, each for every so
  * many bytes of its memory in turn: an accumulate holds the mutex of the bytes where its elements
@@ -28,6 +31,7 @@
 
 struct tug_chunk;
 struct tug_lane;
+struct tug_offer;
 struct tug_team;
 
 #define TUG_STRIPES 32        /* mutexes of a target */
@@ -51,6 +55,8 @@ struct tug_direct {
     struct tug_chunk *block; /* of shared memory */
     struct tug_barrier *fence;
     int nranks, rank;
+    struct tug_offer
+        *lent; /* [nranks] memory that the program has brought; NULL: it is the block's */
     struct tug_direct_target targets[];
 };
 
@@ -59,6 +65,11 @@ struct tug_direct {
  * contiguous: as MPI_Win_allocate_shared lays it out without alloc_shared_noncontig. */
 struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
                                      bool contiguous, bool willing);
+
+/* The same over the program's memory: `base` of this rank, NULL or anything if size is 0. NULL also
+ * if some rank's memory cannot be mapped by the others. */
+struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint size,
+                                   MPI_Aint disp_unit, bool willing);
 
 /* The operations: done when they return. MPI_SUCCESS, an error class for the window's handler
  * (MPI_ERR_RMA_SYNC outside of an epoch, MPI_ERR_RMA_RANGE outside of the target's memory,

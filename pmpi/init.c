@@ -2,7 +2,8 @@
  *
  * The host is initialised at MPI_THREAD_MULTIPLE, whatever the program asked for, since the engine
  * may call it beside the program; the program is told what it asked for. Until the first window or
- * persistent request that is the only trace of us.
+ * persistent request that is the only trace of us. A program in which nothing calls for the engine
+ * gets the level that it asks for, and no trace at all.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/polite.h"
+#include "host/references.h"
 #include "host/spin.h"
 #include "llcl/finalize.h"
 #include "persistent/team.h"
@@ -69,11 +71,25 @@ static void report_settings(void) {
 }
 
 static bool bring_up(void) {
-    return tug_shim.active && tug_shim_engine();
+    return tug_shim_takes() && tug_shim_engine();
 }
 
-/* MPI is up at thread level provided; requested is what the program wanted. */
-static void activate(int requested, int provided) {
+/* The level to ask the host for: no more than the program wants where the engine will not run, nor
+ * counters be told. */
+static int level_for(int requested) {
+    bool engine = tug_settings.threads != 0 || tug_settings.stats != NULL || tug_settings.bcast ||
+                  tug_references_need_engine();
+    return engine ? MPI_THREAD_MULTIPLE : requested;
+}
+
+void tug_shim_note_passed(void) {
+    tug_warn_once("nothing that was loaded when MPI started calls for windows or persistent "
+                  "collectives, so it runs at the program's own thread level: those that come now "
+                  "pass through to the host (TUGBOAT_THREADS=multiple takes them)");
+}
+
+/* MPI is up at thread level provided; asked is what we wanted, requested what the program did. */
+static void activate(int requested, int asked, int provided) {
     tug_shim.requested = requested;
     tug_shim.concurrent =
         requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_THREAD;
@@ -87,7 +103,10 @@ static void activate(int requested, int provided) {
     report_settings();
     if (tug_settings.verdict && tug_shim.active)
         tug_verdict_begin();
-    if (provided != MPI_THREAD_MULTIPLE)
+    tug_shim.own_level = asked != MPI_THREAD_MULTIPLE && provided != MPI_THREAD_MULTIPLE;
+    if (tug_shim.own_level)
+        tug_log(TUG_VERBOSE_DEBUG, "nothing here calls for the engine: MPI starts as it is asked");
+    else if (provided != MPI_THREAD_MULTIPLE)
         tug_warn_once("the host MPI has no MPI_THREAD_MULTIPLE: all calls pass through");
     else if (!tug_shim.active)
         tug_warn_once("the host MPI lacks MPI 4 calls that are needed: all calls pass through");
@@ -183,12 +202,12 @@ int tug_shim_Init_thread(int *argc, char ***argv, int required, int *provided) {
     if (tug_host_family() != TUG_FAMILY_BUILT_FOR || !tug_settings.enabled || provided == NULL ||
         required < MPI_THREAD_SINGLE || required > MPI_THREAD_MULTIPLE)
         return tug_host.Init_thread(argc, argv, required, provided);
-    int got = MPI_THREAD_SINGLE;
-    int error = tug_host.Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &got);
+    int got = MPI_THREAD_SINGLE, asked = level_for(required);
+    int error = tug_host.Init_thread(argc, argv, asked, &got);
     if (error != MPI_SUCCESS)
         return error;
     world = true;
-    activate(required, got);
+    activate(required, asked, got);
     if (tug_shim.active)
         tug_crowd_settle();
     *provided = required < got ? required : got;
@@ -240,14 +259,15 @@ int tug_shim_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session 
     if (requested < 0 || (info == MPI_INFO_NULL ? tug_host.Info_create(&ours)
                                                 : tug_host.Info_dup(info, &ours)) != MPI_SUCCESS)
         return tug_host.Session_init(info, errhandler, session);
-    tug_host.Info_set(ours, level_key, names[3]);
+    int asked = level_for(requested);
+    tug_host.Info_set(ours, level_key, names[asked]);
     int error = tug_host.Session_init(ours, errhandler, session);
     tug_host.Info_free(&ours);
     if (error != MPI_SUCCESS)
         return error;
     atomic_fetch_add(&sessions, 1);
     int most = world || tug_shim.active ? tug_shim.requested : MPI_THREAD_SINGLE;
-    activate(requested > most ? requested : most, MPI_THREAD_MULTIPLE);
+    activate(requested > most ? requested : most, asked, asked);
     return MPI_SUCCESS;
 }
 

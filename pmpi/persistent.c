@@ -91,7 +91,7 @@ static int settle(int error, struct tug_request *mine, MPI_Request *request) {
 
 static int take_bcast(int error, void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
                       MPI_Comm comm, MPI_Request *request) {
-    if (error != MPI_SUCCESS || !tug_shim.active)
+    if (error != MPI_SUCCESS || !tug_shim_takes())
         return error;
     struct tug_request *mine = NULL;
     error =
@@ -105,7 +105,7 @@ static int take_bcast(int error, void *buffer, MPI_Count count, MPI_Datatype dat
  * several: it then expects them at any time. A program with one thread in MPI would be surprised by
  * an operation beside its own code. */
 static int take(int error, const struct tug_collective *call, MPI_Request *request) {
-    if (error != MPI_SUCCESS || !tug_shim.active)
+    if (error != MPI_SUCCESS || !tug_shim_takes())
         return error;
     struct tug_request *mine = NULL;
     struct tug_collective described = *call;

@@ -70,7 +70,9 @@ enum tug_seat { TUG_SEAT_EMPTY, TUG_SEAT_WAITS, TUG_SEAT_SHARED, TUG_SEAT_EXCLUS
 
 struct tug_flight {
     struct tug_counter landed; /* operations that are complete */
-    _Atomic uint64_t boarded;  /* ... of so many that have been started */
+    _Atomic uint64_t boarded;  /* ... of so many that have been started, */
+    _Atomic uint64_t
+        in_hand; /* ... and so many more: the holder of the baton counts its own here */
 };
 
 struct tug_runway {
@@ -84,6 +86,7 @@ struct tug_remote_target {
     uint32_t number; /* of the window there */
     MPI_Aint size;
     MPI_Aint disp_unit;
+    bool only_packets;          /* there is no shorter way to its memory */
     struct tug_book book;       /* dynamic windows: its memory */
     struct tug_runway local;    /* operations that need buffers of ours */
     struct tug_runway remote;   /* all others */

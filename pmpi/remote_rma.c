@@ -147,6 +147,17 @@ static inline int check_run(const struct ways *ways, MPI_Aint offset, size_t byt
 
 /* ---- put and get ---- */
 
+/* The most common put, one of many: it follows another of its kind. False: it has not been started.
+ */
+static inline bool put_on(const struct ways *ways, size_t offset, const void *here, size_t bytes) {
+    struct tug_runway *runway = &ways->target->remote;
+    uint32_t flips = atomic_load_explicit(&runway->flips, memory_order_relaxed);
+    struct tug_flight *flight = &runway->flights[flips % 2];
+    return ways->target->only_packets && bytes <= TUG_OPERATION_INLINE && ways->bundle == NULL &&
+           tug_context_write_on(ways->context, (uint32_t)ways->process, ways->target->key.word[0],
+                                offset, here, bytes, &flight->landed, &flight->in_hand);
+}
+
 /* Moves bytes that lie together on both sides. */
 static inline void move_bytes(const struct ways *ways, bool into_target, const struct tug_key *key,
                               size_t offset, char *here, size_t bytes) {
@@ -195,7 +206,9 @@ static inline int move_run(const struct ways *ways, bool into_target, MPI_Aint o
                            size_t bytes) {
     if (__builtin_expect(ways->remote->attachments != NULL, 0))
         return move_attached(ways, into_target, (uint64_t)(ways->offset + offset), here, bytes);
-    move_bytes(ways, into_target, &ways->target->key, (size_t)(ways->offset + offset), here, bytes);
+    size_t place = (size_t)(ways->offset + offset);
+    if (!into_target || !put_on(ways, place, here, bytes))
+        move_bytes(ways, into_target, &ways->target->key, place, here, bytes);
     return MPI_SUCCESS;
 }
 

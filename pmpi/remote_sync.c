@@ -102,7 +102,8 @@ struct landing {
 
 /* The landed first: what has landed has boarded, so as many as have boarded later are all. */
 static bool is_empty(const struct tug_flight *flight) {
-    return tug_counter_value(&flight->landed) >= atomic_load(&flight->boarded);
+    uint64_t landed = tug_counter_value(&flight->landed);
+    return landed >= atomic_load(&flight->boarded) + atomic_load(&flight->in_hand);
 }
 
 static bool has_landed(void *argument) {

@@ -23,6 +23,8 @@
 static int helped(int result) {
     if (TUG_UNLIKELY(tug_engine_wants_help()))
         tug_engine_poll();
+    else if (TUG_UNLIKELY(tug_engine_serves()))
+        tug_engine_look_in();
     return result;
 }
 

@@ -16,9 +16,21 @@ struct tug_shim {
                         persistent     collectives are taken */
     bool concurrent; /* several threads may be in MPI at once, or TUGBOAT_PROGRESS=thread: commands
                         go through the engine. Without, the one thread calls the host directly. */
+    bool own_level;  /* MPI runs at the thread level that the program asked for, lower than that,
+                        since nothing in it called for more: all calls pass through */
     int requested;   /* the thread level that the program asked for and is told */
 };
 extern struct tug_shim tug_shim;
+
+/* Says once that a call comes that would have been taken, but for own_level. */
+void tug_shim_note_passed(void);
+
+/* May a call be taken for which the engine would have to run? */
+static inline bool tug_shim_takes(void) {
+    if (TUG_UNLIKELY(tug_shim.own_level))
+        tug_shim_note_passed();
+    return tug_shim.active;
+}
 
 /* Finds the host and what the entries lead to. False: no host. Any thread. */
 bool tug_entries_resolve(void);

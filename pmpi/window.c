@@ -223,7 +223,7 @@ static void window_release(struct tug_window *window) {
 }
 
 static bool takes_windows(int error) {
-    if (error == MPI_SUCCESS && tug_shim.active && tug_settings.rma != TUG_RMA_OFF &&
+    if (error == MPI_SUCCESS && tug_shim_takes() && tug_settings.rma != TUG_RMA_OFF &&
         tug_shim_engine())
         return true;
     tug_stat_add(TUG_STAT_WINDOW_PASSED, 1);
@@ -403,6 +403,42 @@ static struct tug_window *go_remote(MPI_Win win, MPI_Comm comm, struct tug_team 
     return window;
 }
 
+static bool wants_direct(MPI_Info info) {
+    return !info_says(info, "tugboat_lane", "native") && !info_says(info, "tugboat_lane", "packet");
+}
+
+static void enter_direct(struct tug_window *window, struct tug_direct *direct,
+                         struct tug_team *team, const char *reason) {
+    const struct tug_direct_target *own = &direct->targets[direct->rank];
+    window->direct = direct;
+    window->lane = &tug_direct_lane;
+    window->reason = reason;
+    window->comm = team->comm;
+    keep_geometry(window, own->base, own->size, own->disp_unit);
+    tug_stat_add(TUG_STAT_DIRECT_WINDOWS, 1);
+    tug_log(TUG_VERBOSE_INFO, "window %#" PRIx64 ": direct lane: %s",
+            tug_handle_bits(window->handle), reason);
+}
+
+/* Tries the direct lane for a window over memory that the program brings. Collective, the same
+ * answer on all ranks. */
+static bool go_direct_over(MPI_Win win, struct tug_team *team, void *base, MPI_Aint size,
+                           MPI_Aint disp_unit, MPI_Info info) {
+    if (team->nnodes > 1 || tug_settings.rma != TUG_RMA_AUTO)
+        return false;
+    struct tug_window *window = adopt(win);
+    bool willing =
+        window != NULL && wants_direct(info) && tug_epochs_init(&window->epochs, team->nranks);
+    struct tug_direct *direct = tug_direct_over(team, base, size, disp_unit, willing);
+    if (direct == NULL) {
+        if (window != NULL)
+            disown(window);
+        return false;
+    }
+    enter_direct(window, direct, team, "its ranks share a node, which can map its memory");
+    return true;
+}
+
 static bool has_lanes(void) {
     return tug_settings.rma == TUG_RMA_AUTO || tug_settings.rma == TUG_RMA_PACKET;
 }
@@ -413,7 +449,8 @@ static int take_created(int error, void *base, MPI_Aint size, MPI_Aint disp_unit
     if (!takes_windows(error))
         return error;
     if (has_lanes() && tug_team_get(comm, &team) == 0 &&
-        go_remote(*win, comm, team, base, size, disp_unit, TUG_REMOTE_GIVEN, info) != NULL)
+        (go_direct_over(*win, team, base, size, disp_unit, info) ||
+         go_remote(*win, comm, team, base, size, disp_unit, TUG_REMOTE_GIVEN, info) != NULL))
         return MPI_SUCCESS;
     struct agreement agreed = agree(is_misplaced(base, size, *win), disp_unit, comm);
     if (!agreed.misplaced) {
@@ -470,24 +507,17 @@ static bool go_direct(const struct allocation *a, struct tug_team *team) {
         return false;
     struct tug_window *window = adopt(*a->win);
     bool contiguous = a->shared && !info_says(a->info, "alloc_shared_noncontig", "true");
-    bool willing = window != NULL && !info_says(a->info, "tugboat_lane", "native") &&
-                   !info_says(a->info, "tugboat_lane", "packet") &&
-                   tug_epochs_init(&window->epochs, team->nranks);
+    bool willing =
+        window != NULL && wants_direct(a->info) && tug_epochs_init(&window->epochs, team->nranks);
     struct tug_direct *direct = tug_direct_create(team, a->size, a->disp_unit, contiguous, willing);
     if (direct == NULL) {
         if (window != NULL)
             disown(window);
         return false;
     }
-    window->direct = direct;
-    window->lane = &tug_direct_lane;
-    window->reason = "its ranks share a node and its memory was allocated for them";
-    window->comm = team->comm;
-    keep_geometry(window, direct->targets[direct->rank].base, a->size, a->disp_unit);
+    enter_direct(window, direct, team,
+                 "its ranks share a node and its memory was allocated for them");
     *(void **)a->baseptr = window->base;
-    tug_stat_add(TUG_STAT_DIRECT_WINDOWS, 1);
-    tug_log(TUG_VERBOSE_INFO, "window %#" PRIx64 ": direct lane: %s", tug_handle_bits(*a->win),
-            window->reason);
     return true;
 }
 

@@ -51,6 +51,7 @@ static bool parse_tuning(const struct setting *setting, const char *text);
 
 static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
 static const char *const wait_choices[] = {"auto", "polite", "native", NULL};
+static const char *const threads_choices[] = {"auto", "multiple", NULL};
 static const char *const rma_choices[] = {"auto", "packet", "native", "off", NULL};
 /* In the order of enum tug_way. */
 static const char *const ways[] = {"self",   "mapped", "cma", "shm", "verbs",
@@ -79,6 +80,16 @@ static const struct setting settings[] = {
      .parse = parse_choice,
      .field = &tug_settings.progress,
      .choices = progress_choices},
+    {.name = "TUGBOAT_THREADS",
+     .type = "choice",
+     .initial = "auto",
+     .range = "auto, multiple",
+     .help = "the host MPI's thread level: what the program asks for if nothing that is loaded when "
+             "MPI starts calls for the engine (windows, persistent collectives, LLCL, ACP), and "
+             "MPI_THREAD_MULTIPLE otherwise; or always that",
+     .parse = parse_choice,
+     .field = &tug_settings.threads,
+     .choices = threads_choices},
     {.name = "TUGBOAT_AFFINITY",
      .type = "CPU list",
      .initial = "auto",

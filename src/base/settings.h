@@ -79,6 +79,7 @@ enum tug_verbose {
 
 struct tug_settings {
     bool enabled;                    /* TUGBOAT */
+    unsigned threads;                /* TUGBOAT_THREADS: 1, multiple */
     enum tug_progress progress;      /* TUGBOAT_PROGRESS */
     enum tug_affinity affinity_mode; /* TUGBOAT_AFFINITY */
     const char *affinity;            /* ... as written, "auto" by default */

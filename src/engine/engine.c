@@ -104,6 +104,12 @@ enum tug_entry tug_engine_enter(struct tug_ticket *ticket) {
     return tug_ring_enter(&tug_engine.ring, tug_engine.may_drive, ticket);
 }
 
+bool tug_engine_enter_idle(void) {
+    struct tug_engine *engine = &tug_engine;
+    uint64_t state = atomic_load_explicit(&engine->ring.state, memory_order_relaxed);
+    return engine->may_drive && !(state & TUG_BATON_HELD) && tug_baton_take(&engine->ring);
+}
+
 void tug_engine_commit(const struct tug_ticket *ticket) {
     tug_ring_commit(ticket);
     if (__builtin_expect(ticket->owes_ring, 0)) {
@@ -146,14 +152,18 @@ void tug_engine_look(void) {
     count_help(&tug_engine);
 }
 
-static void after_leave(struct tug_engine *engine, bool wake_waiters) {
-    count_drive(engine);
+static void after_look(struct tug_engine *engine, bool wake_waiters) {
     if (wake_waiters)
         tug_engine_left(engine);
     /* seq_cst, after outstanding was stored: pairs with the offload thread's look before deep sleep
      */
     if (atomic_load(&engine->outstanding) > 0 && atomic_load(&engine->deep))
         tug_engine_ring_offload(engine);
+}
+
+static void after_leave(struct tug_engine *engine, bool wake_waiters) {
+    count_drive(engine);
+    after_look(engine, wake_waiters);
 }
 
 /* Executes what came meanwhile; a command whose producer was preempted in mid-fill is waited for
@@ -219,6 +229,25 @@ void tug_engine_poll(void) {
         atomic_load_explicit(&engine->nservices, memory_order_relaxed) > 0 ||
         tug_ring_tail(&engine->ring) != atomic_load(&engine->ring.head))
         (void)take_a_turn(engine);
+}
+
+bool tug_engine_serves(void) {
+    return atomic_load_explicit(&tug_engine.nservices, memory_order_relaxed) > 0;
+}
+
+void tug_engine_look_in(void) {
+    struct tug_engine *engine = &tug_engine;
+    bool wake;
+    if (!tug_engine_enter_idle())
+        return;
+    /* two threads at once may count one */
+    uint64_t looks = atomic_load_explicit(&engine->looks, memory_order_relaxed);
+    atomic_store_explicit(&engine->looks, looks + 1, memory_order_relaxed);
+    (void)tug_driver_round(engine);
+    if (tug_baton_leave(&engine->ring, &wake))
+        after_look(engine, wake);
+    else
+        leave_with_work(engine);
 }
 
 void tug_engine_pass(void) {

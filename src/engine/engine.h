@@ -97,6 +97,9 @@ void tug_engine_forked(void);
  * happened; try again later, or tug_engine_help() first. Never waits, allocates or locks. */
 enum tug_entry tug_engine_enter(struct tug_ticket *ticket);
 
+/* Takes the baton if nobody drives, and no cell of the ring. Then as after TUG_ENTRY_BATON. */
+bool tug_engine_enter_idle(void);
+
 /* The same for callers that may wait: BATON or TICKET, helping while the ring is full. */
 enum tug_entry tug_engine_enter_helping(struct tug_ticket *ticket);
 
@@ -140,6 +143,14 @@ bool tug_engine_driving(void);
 
 /* One look for a caller that polls (MPI_Test): one round of driving if nobody drives. */
 void tug_engine_poll(void);
+
+/* The same for a caller that polls for something of its own (MPI_Test on the host's request) while
+ * there are services: peers need not wait for the offload thread, which leaves them to a caller
+ * that looks in again and again. */
+void tug_engine_look_in(void);
+
+/* Are there any services? */
+bool tug_engine_serves(void);
 
 /* For a call that would have waited, and need not: where there is no offload thread it looks all
  * the same, so that a program whose calls always end at once answers its peers. */

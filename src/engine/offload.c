@@ -122,6 +122,7 @@ void tug_offload_round(struct tug_engine *engine, bool *moved) {
 struct beat {
     struct tug_attention attention;
     uint64_t helped; /* by the callers, at the last beat */
+    uint64_t looks;  /* likewise */
     uint64_t looked; /* likewise, at the last sleep */
     uint64_t drives; /* likewise, times the baton was put down */
     bool served;     /* peers have been answered since the last sleep */
@@ -141,12 +142,14 @@ struct perch {
 };
 
 /* Some caller waits and drives, also if it has put the baton down for a moment, or callers have
- * polled the services since the last sleep, between their operations: to watch now would ask the
- * peers for a wake with every packet. To have held the baton is not enough: who only hands over
- * answers nobody. */
+ * polled the services since the last sleep, between their operations, or look in again and again:
+ * to watch now would ask the peers for a wake with every packet. To have held the baton is not
+ * enough: who only hands over answers nobody. */
 static bool left_to_callers(const struct tug_engine *engine, const struct beat *beat) {
+    uint64_t looks = atomic_load_explicit(&engine->looks, memory_order_relaxed) - beat->looks;
     return engine->may_drive &&
            (atomic_load_explicit(&engine->helped, memory_order_relaxed) != beat->looked ||
+            looks >= TUG_LOOKS_ENOUGH ||
             atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0);
 }
 
@@ -319,11 +322,13 @@ static void *offload_main(void *argument) {
     atomic_store(&engine->begun, true);
     tug_bell_ring(&engine->waiters.crowd, false);
     while (!atomic_load(&engine->stopping)) {
+        uint64_t looks = atomic_load_explicit(&engine->looks, memory_order_relaxed);
         drive_if_deserted(engine, &beat);
         tug_attend(engine, &beat.attention);
         if (!engine->may_drive)
             linger(engine);
         sleep_a_beat(engine, &beat);
+        beat.looks = looks;
     }
     return NULL;
 }

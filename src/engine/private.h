@@ -39,6 +39,7 @@
 #define TUG_DEAR_YIELD_NS 400000 /* a yield this long has given the core to one who computes */
 #define TUG_DEAR_WAITS 256       /* ... and is not tried again for so many */
 #define TUG_LOOK_PAUSES 3        /* so many pauses more does a look at the host's sockets take */
+#define TUG_LOOKS_ENOUGH 16      /* of callers since the last beat: they poll in a loop */
 #define TUG_VAIN_MOST 32         /* sleeps ended in vain before the next is without the lookout */
 #define TUG_TICKS_TO_DEEP 50     /* quiet beats before it sleeps without a timer */
 
@@ -69,6 +70,7 @@ struct tug_engine {
     _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */
     _Atomic uint64_t helped;      /* times a caller advanced the jobs or polled the services */
     _Atomic uint64_t drives;      /* times the baton was put down */
+    _Atomic uint64_t looks;       /* times a caller has looked in, see tug_engine_look_in() */
     _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
     _Atomic uint32_t dear;        /* waits to come in which a driver does not yield its core */
     _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */

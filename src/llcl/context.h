@@ -83,6 +83,20 @@ bool tug_context_busy(const struct tug_context *context);
 /* Posts what callbacks started while the direct context's lock was held. Holder only. */
 void tug_context_post_deferred(struct tug_context *context);
 
+/* A write of at most TUG_OPERATION_INLINE bytes to memory that only packets reach, in the record of
+ * the one before it: if this thread gets the baton and there is such a record, whose on_complete is
+ * tug_counter_add on the same counter. What it takes to start such a write otherwise is left out.
+ * Adds one to *started, with the baton in hand: plain stores of those who do this suffice. False:
+ * nothing happened. The caller has seen that [offset, offset + bytes) lies inside. Any thread, not
+ * in callbacks. */
+bool tug_context_write_on(struct tug_context *context, uint32_t peer, uint64_t key, uint64_t offset,
+                          const void *data, size_t bytes, struct tug_counter *counter,
+                          _Atomic uint64_t *started);
+
+/* Do only packets reach a registration of that process, or may there be a shorter way? */
+bool tug_context_only_packets(const struct tug_context *context, uint32_t peer,
+                              const struct tug_key *key);
+
 /* All memory of this process, as local memory only: offset is the address. For floors whose users
  * register nothing; devices do not take it. */
 static inline struct tug_registration *tug_context_everything(struct tug_context *context) {

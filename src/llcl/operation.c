@@ -164,6 +164,14 @@ static inline void do_here(unsigned kind, unsigned op, unsigned char *place, uns
         tug_atomic_result(local, (unsigned)bytes, old);
 }
 
+bool tug_context_only_packets(const struct tug_context *context, uint32_t peer,
+                              const struct tug_key *key) {
+    const struct tug_fabric *fabric = &context->fabric;
+    return !(peer == fabric->rank && (fabric->ways & TUG_WAY_SELF)) &&
+           ((fabric->ways & TUG_WAY_MAPPED) == 0 ||
+            tug_mapped_place(context, key, peer, 0, 0) == NULL);
+}
+
 /* ---- cross-memory attach ---- */
 
 /* False: it is not possible here, nothing happened. The key is right. */
@@ -286,19 +294,39 @@ static inline void after_post(struct tug_context *context) {
 }
 
 /* A write like the one before it needs no operation of its own. Holder only. */
-static inline bool write_on(struct tug_context *context, const struct request *request,
-                            const unsigned char *local, const unsigned char *place) {
-    if (request->kind != TUG_OPERATION_WRITE || request->bytes > TUG_OPERATION_INLINE ||
-        request->on_complete->f != tug_counter_add || request->on_local->f != NULL ||
-        place != NULL ||
-        !tug_packets_write_on(context->fabric.states[TUG_BY_PACKETS], (uint32_t)request->peer,
-                              request->remote->key->word[0], request->remote->offset, local,
-                              request->bytes, request->on_complete->d))
+static inline bool write_short_on(struct tug_context *context, uint32_t peer, uint64_t key,
+                                  uint64_t offset, const void *data, size_t bytes, void *counter) {
+    if (!tug_packets_write_on(context->fabric.states[TUG_BY_PACKETS], peer, key, offset, data,
+                              bytes, counter))
         return false;
     tug_stat_add(TUG_STAT_OPERATIONS, 1);
     if (++context->posts >= POSTS_A_POLL)
         poll_after_posts(context);
     return true;
+}
+
+static inline bool write_on(struct tug_context *context, const struct request *request,
+                            const unsigned char *local, const unsigned char *place) {
+    return request->kind == TUG_OPERATION_WRITE && request->bytes <= TUG_OPERATION_INLINE &&
+           request->on_complete->f == tug_counter_add && request->on_local->f == NULL &&
+           place == NULL &&
+           write_short_on(context, (uint32_t)request->peer, request->remote->key->word[0],
+                          request->remote->offset, local, request->bytes, request->on_complete->d);
+}
+
+bool tug_context_write_on(struct tug_context *context, uint32_t peer, uint64_t key, uint64_t offset,
+                          const void *data, size_t bytes, struct tug_counter *counter,
+                          _Atomic uint64_t *started) {
+    if (context->drive != TUG_DRIVE_ENGINE || !tug_engine_enter_idle())
+        return false;
+    /* before the write: what has been completed has been counted */
+    uint64_t n = atomic_load_explicit(started, memory_order_relaxed);
+    atomic_store_explicit(started, n + 1, memory_order_relaxed);
+    bool done = write_short_on(context, peer, key, offset, data, bytes, counter);
+    if (__builtin_expect(!done, 0))
+        atomic_store_explicit(started, n, memory_order_relaxed);
+    tug_engine_leave();
+    return done;
 }
 
 static bool submit(struct tug_context *context, const struct request *request, unsigned char *local,

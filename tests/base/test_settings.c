@@ -14,6 +14,7 @@
 
 static const char *const names[] = {"TUGBOAT",
                                     "TUGBOAT_PROGRESS",
+                                    "TUGBOAT_THREADS",
                                     "TUGBOAT_AFFINITY",
                                     "TUGBOAT_SPIN_US",
                                     "TUGBOAT_RING_SIZE",
@@ -138,6 +139,12 @@ static void test_choices(void **state) {
     assert_int_equal(tug_settings.progress, TUG_PROGRESS_AUTO);
     refuse("TUGBOAT_PROGRESS", "sometimes", "auto, thread, caller");
     refuse("TUGBOAT_PROGRESS", "Auto", "auto, thread, caller");
+
+    accept("TUGBOAT_THREADS", "multiple");
+    assert_int_equal(tug_settings.threads, 1);
+    accept("TUGBOAT_THREADS", "auto");
+    assert_int_equal(tug_settings.threads, 0);
+    refuse("TUGBOAT_THREADS", "single", "auto, multiple");
 
     accept("TUGBOAT_RMA", "native");
     assert_int_equal(tug_settings.rma, TUG_RMA_NATIVE);

@@ -231,6 +231,96 @@ static void test_created(void) {
     MUST(MPI_Info_free(&info));
 }
 
+/* Every rank puts, gets and adds at every other that has memory, and finds what was put. */
+static void check_exchange(MPI_Win win, int64_t *mine, bool has_memory, const bool has[],
+                           const char *what) {
+    int64_t out = 1000 + check_rank, got = 0, old = 0;
+    const MPI_Aint counter = SIZE / UNIT - 1;
+    if (has_memory)
+        memset(mine, 0, SIZE);
+    check_barrier(MPI_COMM_WORLD);
+    MUST(MPI_Win_lock_all(0, win));
+    for (int r = 0; r < check_nranks; r++) {
+        if (!has[r])
+            continue;
+        MUST(MPI_Put(&out, 1, L, r, check_rank, 1, L, win));
+        MUST(MPI_Win_flush(r, win));
+        MUST(MPI_Get(&got, 1, L, r, check_rank, 1, L, win));
+        MUST(MPI_Accumulate(&out, 1, L, r, counter, 1, L, MPI_SUM, win));
+        MUST(MPI_Fetch_and_op(&out, &old, L, r, counter - 1, MPI_MAX, win));
+        MUST(MPI_Win_flush(r, win));
+        CHECK(got == out, "%s: got %ld from %d, not %ld", what, (long)got, r, (long)out);
+    }
+    MUST(MPI_Win_unlock_all(win));
+    check_barrier(MPI_COMM_WORLD);
+    for (int r = 0; has_memory && r < check_nranks; r++)
+        CHECK(mine[r] == 1000 + r, "%s: %ld from rank %d", what, (long)mine[r], r);
+    int64_t sum = (int64_t)check_nranks * 1000 + (int64_t)check_nranks * (check_nranks - 1) / 2;
+    CHECK(!has_memory || mine[counter] == sum, "%s: the sum is %ld, not %ld", what,
+          (long)mine[counter], (long)sum);
+    CHECK(!has_memory || mine[counter - 1] == 1000 + check_nranks - 1, "%s: the greatest is %ld",
+          what, (long)mine[counter - 1]);
+    check_barrier(MPI_COMM_WORLD);
+}
+
+enum { LENT = 1 << 17 }; /* bytes of MPI_Alloc_mem that the node can map */
+
+/* Memory that the others of the node can map makes a direct window of a created one, if all ranks
+ * that have any bring such. */
+static void test_lent(void) {
+    static int64_t own[SIZE / 8] __attribute__((aligned(64)));
+    const char *lane = strcmp(here, "native") == 0 ? "native" : here;
+    const char *mixed = strcmp(here, "direct") == 0 && check_nranks > 1 ? "packet" : lane;
+    bool all[64], but_last[64];
+    int last = check_nranks - 1;
+    char *lent;
+    MPI_Win win, inner;
+    MPI_Info info = info_of(NULL, NULL);
+    for (int r = 0; r < check_nranks; r++) {
+        all[r] = true;
+        but_last[r] = r != last;
+    }
+    MUST(MPI_Alloc_mem(LENT, MPI_INFO_NULL, &lent));
+    int64_t *part = (int64_t *)(void *)(lent + LENT / 2);
+    for (int i = 0; i < 3; i++) { /* views are used again */
+        MUST(MPI_Win_create(part, SIZE, UNIT, info, MPI_COMM_WORLD, &win));
+        check_window(win, (char *)part, MPI_WIN_FLAVOR_CREATE, MPI_COMM_WORLD, lane, "lent");
+        check_exchange(win, part, true, all, "lent");
+        MUST(MPI_Win_free(&win));
+    }
+
+    bool lends = check_rank != last || check_nranks == 1;
+    int64_t *memory = lends ? part : own;
+    MUST(MPI_Win_create(memory, SIZE, UNIT, info, MPI_COMM_WORLD, &win));
+    expect_lane(win, mixed, "lent but for one");
+    check_exchange(win, memory, true, all, "lent but for one");
+    MUST(MPI_Win_free(&win));
+
+    bool has = check_rank != last;
+    MUST(MPI_Win_create(has ? part : NULL, has ? SIZE : 0, UNIT, info, MPI_COMM_WORLD, &win));
+    expect_lane(win, lane, "lent but for one who has nothing");
+    check_exchange(win, part, has, but_last, "lent but for one who has nothing");
+    MUST(MPI_Win_free(&win));
+
+    /* what lies beyond the piece is not lent */
+    MUST(MPI_Win_create(lent + LENT - SIZE, SIZE, UNIT, info, MPI_COMM_WORLD, &win));
+    expect_lane(win, lane, "the end of what is lent");
+    check_exchange(win, (int64_t *)(void *)(lent + LENT - SIZE), true, all, "the end");
+    MUST(MPI_Win_free(&win));
+    MUST(MPI_Free_mem(lent));
+
+    MUST(MPI_Win_allocate(LENT, 1, info, MPI_COMM_WORLD, &lent, &win));
+    part = (int64_t *)(((uintptr_t)lent + 4096 + 63) / 64 * 64);
+    MUST(MPI_Win_create(part, SIZE, UNIT, info, MPI_COMM_WORLD, &inner));
+    expect_lane(inner, strcmp(here, "direct") == 0 ? "direct" : lane, "inside of a window");
+    if (strcmp(here, "none") !=
+        0) /* MPICH 4.0.2 over UCX 1.13 puts elsewhere, as in win_unaligned.c */
+        check_exchange(inner, part, true, all, "inside of a window");
+    MUST(MPI_Win_free(&inner));
+    MUST(MPI_Win_free(&win));
+    MUST(MPI_Info_free(&info));
+}
+
 static void expect_reason(MPI_Win win, const char *expected, const char *what) {
     char reason[MPI_MAX_INFO_VAL + 1] = "";
     int told;
@@ -290,6 +380,7 @@ int main(int argc, char **argv) {
     test_shared("alloc_shared_noncontig", "true", shared, "shared, anyhow");
     test_shared("tugboat_lane", "native", "native", "shared, native wanted");
     test_created();
+    test_lent();
     test_nothing();
     test_reasons();
     return check_end();

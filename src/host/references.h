@@ -1,0 +1,24 @@
+/* References: what the loaded objects of this process call, as their relocations tell.
+ *
+ * A program that makes no window, no persistent collective and no call of ours never needs the
+ * engine, and then its host MPI need not run at MPI_THREAD_MULTIPLE, whose lock every call pays
+ * for. Dynamic linking leaves a trace of every function that an object calls in another: they are
+ * looked through once, before MPI starts. What an object that is opened later calls, or what is
+ * looked up by name, leaves none.
+ *
+ * Any thread.
+ */
+#ifndef TUG_HOST_REFERENCES_H
+#define TUG_HOST_REFERENCES_H
+
+#include <stdbool.h>
+
+/* False: whatever is loaded now calls nothing for which the engine would run, and the start of MPI
+ * itself is called by reference. True: it does, or it cannot be told. The host's own libraries do
+ * not count. Well below a millisecond for a usual program. */
+bool tug_references_need_engine(void);
+
+/* Is this, in C or Fortran, a call for which the engine would run?. */
+bool tug_reference_needs_engine(const char *symbol);
+
+#endif
