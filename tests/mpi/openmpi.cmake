@@ -10,7 +10,7 @@ function(tug_openmpi_more name)
 endfunction()
 
 # One-sided programs. Over TCP the host alone makes no window, so between nodes there is no oracle but
-# the programs themselves. On one node Open MPI 4.1.4 alone is wrong in several of them (docs/hosts.md):
+# the programs themselves. On one node Open MPI 4.1.4 alone is wrong in several of them (docs/limitations.md):
 # they are run between nodes.
 set(tug_between_nodes rma_derived rma_pscw rma_types)
 foreach(program IN ITEMS rma_accumulate rma_atomic rma_dynamic rma_fence rma_flush_threads rma_large
