@@ -8,7 +8,7 @@
 #include <sys/random.h>
 
 #include "host/host.h"
-#include "persistent/lent.h"
+#include "transport/lent.h"
 #include "persistent/team.h"
 #include "transport/segment.h"
 #include "tugboat/tugboat.h"

@@ -10,9 +10,10 @@
 #include "host/host.h"
 #include "model/choose.h"
 #include "model/tuner.h"
+#include "persistent/arena.h"
 #include "persistent/agreement.h"
 #include "persistent/copy.h"
-#include "persistent/lent.h"
+#include "transport/lent.h"
 #include "persistent/session.h"
 #include "persistent/tuning.h"
 #include "schedule/bcast.h"
@@ -332,11 +333,20 @@ static bool drop_landing(struct bcast *bcast, struct tug_channel_needs *needs) {
 
 /* ---- the root's memory, lent ---- */
 
+static struct tug_offer offer_of(const void *buffer, size_t bytes) {
+    struct tug_offer piece = tug_lent_offer(buffer, bytes);
+    return piece.name != 0 ? piece : tug_block_offer(buffer, bytes);
+}
+
+static unsigned char *open_offer(const struct tug_offer *offer, size_t bytes) {
+    return offer->lender == 0 ? tug_block_open(offer) : tug_lent_open(offer, bytes);
+}
+
 static void offer(const struct bcast *bcast, struct tug_ballot *ballot) {
     const struct tug_staging *staging = &bcast->staging;
     if (staging->packs && staging->type == MPI_DATATYPE_NULL && bcast->bytes >= LENT_LEAST &&
         bcast->team->node_most > 1)
-        ballot->offer = tug_lent_offer(staging->bytes, bcast->bytes);
+        ballot->offer = offer_of(staging->bytes, bcast->bytes);
 }
 
 /* Opens the root's memory, and compiles what runs on it instead. */
@@ -345,26 +355,32 @@ static bool borrow(struct bcast *bcast, const struct tug_offer *offer,
     struct tug_tuner *tuner = &bcast->tuner;
     bool ready = true;
     if (!bcast->staging.packs) {
-        unsigned char *lent = tug_lent_open(offer, bcast->bytes);
+        unsigned char *lent = open_offer(offer, bcast->bytes);
         if (lent == NULL)
             return false;
         bcast->borrowed = *offer;
         set_area(bcast, TUG_AREA_LENT, lent);
     }
-    for (uint32_t i = 0; i < tuner->ncandidates && ready; i++) {
-        tuner->candidates[i].plan.lent = true;
+    for (uint32_t i = 0; i < tuner->ncandidates && ready; i++)
         ready = prepare_session(bcast, i, &sessions[i]) == 0;
-    }
     return ready;
 }
 
-/* If all ranks of the root's node can read its memory they will. Collective. */
+static void set_lent(struct bcast *bcast, bool lent) {
+    for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++)
+        bcast->tuner.candidates[i].plan.lent = lent;
+}
+
+/* If all ranks of the root's node can read its memory they will. What the others run is the same
+ * either way. Collective. */
 static void take_offer(struct bcast *bcast, const struct tug_offer *offer, int root) {
     const struct tug_team *team = bcast->team;
     struct tug_session sessions[TUG_CANDIDATES_MOST] = {0};
     const uint32_t *node_of = team->places.node_of;
     bool near = node_of[team->rank] == node_of[root];
+    set_lent(bcast, true);
     bool agreed = tug_all_agree(team->comm, !near || borrow(bcast, offer, sessions));
+    set_lent(bcast, agreed);
     if (agreed && bcast->staging.packs)
         tug_log(TUG_VERBOSE_INFO, "broadcast of %zu bytes: lent to the node", bcast->bytes);
     for (uint32_t i = 0; near && i < bcast->tuner.ncandidates; i++) {
@@ -378,10 +394,10 @@ static void take_offer(struct bcast *bcast, const struct tug_offer *offer, int r
 
 static void bind(struct bcast *bcast, struct tug_channel *channel) {
     bcast->channel = channel;
-    bcast->agreement.session.channel = channel;
+    tug_session_bind(&bcast->agreement.session, channel, true);
     set_area(bcast, TUG_AREA_LANDING, channel->landing);
     for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++)
-        bcast->sessions[i].channel = channel;
+        tug_session_bind(&bcast->sessions[i], channel, true);
 }
 
 int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,

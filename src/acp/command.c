@@ -117,8 +117,7 @@ static bool complete(void *argument) {
 }
 
 static void wait_until(acp_handle_t handle) {
-    if (!complete(&handle))
-        tug_wait(tug_acp.context, complete, &handle);
+    tug_wait(tug_acp.context, complete, &handle);
 }
 
 /* The last handle that is meant, 0: none. */

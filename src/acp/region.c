@@ -119,12 +119,6 @@ static uint32_t number_of(acp_atkey_t atkey) {
     return ours ? number : 0;
 }
 
-/* A program that does nothing but register looks to the offload thread like one that answers its
- * peers itself. */
-static void help(void) {
-    tug_progress(tug_acp.context);
-}
-
 static int register_at(void *address, size_t bytes, acp_atkey_t *atkey) {
     if (nfree == 0)
         return TUG_ERR_FULL;
@@ -156,8 +150,6 @@ acp_atkey_t acp_register_memory(void *address, size_t size_in_bytes, int color) 
     }
     if (status != 0)
         tug_acp_fail("acp_register_memory", status);
-    else
-        help();
     return atkey;
 }
 
@@ -168,7 +160,6 @@ static void end(struct region *region) {
         sched_yield();
     while (tug_mem_deregister(&region->registration) == TUG_ERR_STATE)
         tug_progress(tug_acp.context);
-    help();
 }
 
 int acp_unregister_memory(acp_atkey_t atkey) {

@@ -3,7 +3,7 @@
  *   source here, destination here    a copy by the caller
  *   source here                      a write of LLCL
  *   destination here                 a read, or an atomic with its result
- *   both in starter memory that this rank has mapped: a copy by the caller
+ *   both in memory of this node that this rank can reach: a copy by the caller
  *   neither                          to the rank of the source, where it is of the second kind
  *
  * An atomic whose result goes elsewhere is two operations of the source's rank: its old value stops
@@ -195,31 +195,36 @@ static enum tug_acp_outcome copy_here(struct tug_acp_command *command) {
     return finish(command, status);
 }
 
-/* May the GA be in memory that this rank has mapped? */
+/* May the GA be in memory that this rank can reach? */
 static bool near(acp_ga_t ga) {
     const struct tug_fabric *fabric = &tug_acp.context->fabric;
-    return tug_acp_ga_number(ga) == 0 && (fabric->ways & TUG_WAY_MAPPED) &&
+    return (fabric->ways & TUG_WAY_MAPPED) &&
            tug_fabric_node_rank(fabric, tug_acp_ga_rank(ga)) != TUG_ELSEWHERE;
 }
 
-/* Starter memory lives as long as ACP: there is nothing to pin. */
+static bool reach(acp_ga_t ga, const struct tug_key *key, uint64_t bytes, struct tug_reach *place) {
+    return tug_reach_begin(tug_acp.context, key, tug_acp_ga_rank(ga), tug_acp_ga_offset(ga), bytes,
+                           place);
+}
+
+/* What is wrong with a request is for the rank of the source to say. */
 static enum tug_acp_outcome copy_between(struct tug_acp_command *command) {
     const struct tug_acp_request *request = &command->request;
     struct tug_key from_key, to_key;
+    struct tug_reach from, to;
     if (!near(request->src) || !near(request->dst))
         return TUG_ACP_RELAY;
     if (!find_key(command, request->src, &from_key) || !find_key(command, request->dst, &to_key))
         return TUG_ACP_ASK;
-    unsigned char *from = tug_mem_map(tug_acp.context, &from_key);
-    unsigned char *to = tug_mem_map(tug_acp.context, &to_key);
-    if (from == NULL || to == NULL)
+    if (!reach(request->src, &from_key, request->bytes, &from))
         return TUG_ACP_RELAY;
-    uint64_t src = tug_acp_ga_offset(request->src), dst = tug_acp_ga_offset(request->dst);
-    uint64_t last = tug_acp.starter_bytes - request->bytes;
-    if (request->bytes > tug_acp.starter_bytes || src > last || dst > last)
-        return finish(command, TUG_ERR_RANGE);
-    memmove(to + dst, from + src, request->bytes);
-    return finish(command, 0);
+    bool both = reach(request->dst, &to_key, request->bytes, &to);
+    if (both) {
+        memmove(to.place, from.place, request->bytes);
+        tug_reach_end(tug_acp.context, &to);
+    }
+    tug_reach_end(tug_acp.context, &from);
+    return both ? finish(command, 0) : TUG_ACP_RELAY;
 }
 
 enum tug_acp_outcome tug_acp_start(struct tug_acp_command *command) {

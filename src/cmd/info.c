@@ -134,6 +134,9 @@ static const struct way {
     {TUG_WAY_NATIVE, TUG_BY_NATIVE, "native", NULL, host_missing},
     {TUG_WAY_SHM, TUG_TRANSPORT_COUNT, "shm",
      "packets through inboxes in memory shared by the node", shared_memory_missing},
+    {TUG_WAY_TCP, TUG_TRANSPORT_COUNT, "tcp",
+     "packets through sockets of our own to other nodes, where the host MPI goes by sockets too",
+     never_missing},
     {TUG_WAY_MPI, TUG_TRANSPORT_COUNT, "mpi", "packets by messages of the host MPI", host_missing},
 };
 

@@ -51,13 +51,18 @@ struct tug_service {
      * polls once more before it sleeps. False: news do not ring, so the service is polled at
      * intervals. */
     bool (*arm)(struct tug_service *service);
-    struct tug_bell *bell;
+    struct tug_bell *bell; /* &tug_engine_own_bell: the descriptor is all that tells of news */
     bool bell_shared;
-    bool attended; /* arm() is false: the offload thread has to look in while nobody drives */
+    int descriptor; /* readable while there are news, once armed; -1: none */
+    bool attended;  /* arm() is false: the offload thread has to look in while nobody drives (where
+                       there is no such thread, the engine sets it) */
     /* the engine's own */
     bool was_busy;
     struct tug_service *next;
 };
+
+/* The bell of services that nobody rings: who drives sleeps on a bell of its own. */
+extern struct tug_bell tug_engine_own_bell;
 
 struct tug_engine_config {
     void (*host_poll)(void); /* progresses the host MPI a little; any thread */
@@ -132,6 +137,10 @@ void tug_engine_wait_public(bool (*done)(void *), void *argument, int64_t nap_ns
 /* One look for a caller that polls (MPI_Test): one round of driving if nobody drives. */
 void tug_engine_poll(void);
 
+/* For a call that would have waited, and need not: where there is no offload thread it looks all
+ * the same, so that a program whose calls always end at once answers its peers. */
+void tug_engine_pass(void);
+
 /* No job will use the bell again: returns when no thread can be about to ring it, so that its
  * memory may go. */
 void tug_engine_forget_bell(struct tug_bell *bell);
@@ -145,8 +154,10 @@ uint64_t tug_engine_cpu_ns(void);
 void tug_engine_serve(struct tug_service *service);
 void tug_engine_unserve(struct tug_service *service);
 
-/* The holder has polled what is out by itself: it needs no offload thread yet. */
-void tug_engine_helped(void);
+/* Polls every service, for a holder that has handed over many operations and waited for none: its
+ * peers are answered, and it needs no offload thread yet. Holder of the baton only, not in
+ * callbacks. */
+void tug_engine_look(void);
 
 /* Looks at the service's busy(), which may have changed. Holder of the baton only; the engine does
  * it itself after every round. */
@@ -170,16 +181,21 @@ static inline bool tug_engine_attended(void) {
     return atomic_load_explicit(&tug_attendance, memory_order_relaxed) > 0;
 }
 
-/* Services that only polls can get on (the network's bell does not reach us): while there are any,
- * program threads that wait in the host had better look after them too. */
+/* Services that are attended: only polls can get them on (nothing tells us of their news, or there
+ * is no offload thread to be told). */
 extern _Atomic uint32_t tug_attended_services;
+
+/* Those, and the ones whose news come at a descriptor: to be woken for it costs the offload thread
+ * dearly where a program thread keeps the core while it waits in the host. While there are any,
+ * such threads had better look after them too. */
+extern _Atomic uint32_t tug_helped_services;
 
 /* +1 / -1: somebody promises the peers of such services a prompt answer (an open window): quiet
  * times do not make the offload thread look less often. */
 void tug_engine_be_prompt(int change);
 
 static inline bool tug_engine_wants_help(void) {
-    return atomic_load_explicit(&tug_attended_services, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&tug_helped_services, memory_order_relaxed) > 0;
 }
 
 /* Around a call in which the program waits inside the host, which then makes progress by itself:

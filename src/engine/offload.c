@@ -122,10 +122,12 @@ void tug_offload_round(struct tug_engine *engine, bool *moved) {
 struct beat {
     struct tug_attention attention;
     uint64_t helped; /* by the callers, at the last beat */
-    uint64_t drives; /* likewise */
+    uint64_t looked; /* likewise, at the last sleep */
+    uint64_t drives; /* likewise, times the baton was put down */
     bool served;     /* peers have been answered since the last sleep */
     unsigned steady; /* beats in a row that have seen them help */
     int64_t pace_ns; /* to the next beat, for the jobs' sake */
+    unsigned deaf;   /* beats in a row that it has slept where nothing but a ring wakes it */
     unsigned quiet;  /* beats with nothing out and nothing attended */
 };
 
@@ -139,14 +141,34 @@ struct perch {
 };
 
 /* Some caller waits and drives, also if it has put the baton down for a moment, or callers have
- * driven since the last beat and look for what comes between their operations: to watch now would
- * ask the peers for a wake with every packet. */
-static bool left_to_callers(struct tug_engine *engine, struct beat *beat) {
-    uint64_t drives = atomic_load_explicit(&engine->drives, memory_order_relaxed);
-    bool driven = drives != beat->drives;
-    beat->drives = drives;
+ * polled the services since the last sleep, between their operations: to watch now would ask the
+ * peers for a wake with every packet. To have held the baton is not enough: who only hands over
+ * answers nobody. */
+static bool left_to_callers(const struct tug_engine *engine, const struct beat *beat) {
     return engine->may_drive &&
-           (driven || atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0);
+           (atomic_load_explicit(&engine->helped, memory_order_relaxed) != beat->looked ||
+            atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0);
+}
+
+/* Callers get the host on: they have held the baton since the last sleep, or called it. */
+static bool driven(const struct tug_engine *engine, const struct beat *beat) {
+    return engine->may_drive &&
+           atomic_load_explicit(&engine->drives, memory_order_relaxed) != beat->drives;
+}
+
+static void look(struct tug_command *command) {
+    (void)command;
+    (void)tug_services_poll(&tug_engine);
+}
+
+/* The baton is in the hands of a caller, who may put it down without having looked and take it
+ * again before this thread can: it is to look. A ring that is full is for the next time. */
+static void ask_holder_to_look(struct tug_engine *engine) {
+    struct tug_ticket ticket;
+    if (tug_ring_enter(&engine->ring, false, &ticket) != TUG_ENTRY_TICKET)
+        return;
+    ticket.cell->execute = look;
+    tug_engine_commit(&ticket);
 }
 
 /* Prepares to sleep; on the services' bell if nobody drives or waits and they have one. False if
@@ -155,15 +177,26 @@ static bool left_to_callers(struct tug_engine *engine, struct beat *beat) {
 static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *perch) {
     *perch = (struct perch){.bell = tug_sleeper_choose(&engine->offload, NULL, false)};
     perch->key = tug_bell_prepare(perch->bell);
-    perch->blind = left_to_callers(engine, beat);
-    if (atomic_load(&engine->nservices) == 0 || perch->blind || !tug_baton_take(&engine->ring))
+    bool left = left_to_callers(engine, beat);
+    if (atomic_exchange_explicit(&engine->gone, false, memory_order_relaxed))
+        left = atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0;
+    perch->blind = left || (driven(engine, beat) && !tug_engine_hears(engine));
+    beat->looked = atomic_load_explicit(&engine->helped, memory_order_relaxed);
+    beat->drives = atomic_load_explicit(&engine->drives, memory_order_relaxed);
+    if (atomic_load(&engine->nservices) == 0 || left)
         return true;
+    if (!tug_baton_take(&engine->ring)) {
+        ask_holder_to_look(engine);
+        return true;
+    }
     struct tug_bell *bell = tug_services_bell(engine);
     if (bell != NULL && tug_services_arm(engine)) {
         perch->watching = true;
-        perch->shared = engine->services->bell_shared;
-        perch->bell = tug_sleeper_choose(&engine->offload, bell, perch->shared);
-        perch->key = tug_bell_prepare(bell);
+        if (bell != &tug_engine_own_bell) {
+            perch->shared = engine->services->bell_shared;
+            perch->bell = tug_sleeper_choose(&engine->offload, bell, perch->shared);
+            perch->key = tug_bell_prepare(bell);
+        }
     }
     tug_offload_round(engine, &beat->served);
     return !beat->served;
@@ -172,8 +205,8 @@ static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *
 /* A peer that has been answered probably asks again, and to be woken costs it more than the answer:
  * looks for a moment before it sleeps, unless callers look. */
 static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
-    uint64_t patience_ns = tug_engine_wants_help() ? TUG_LINGER_FAR_NS : TUG_LINGER_NS;
-    if (tug_attend_sees(engine, &beat->attention))
+    uint64_t patience_ns = tug_engine_attended() ? TUG_LINGER_FAR_NS : TUG_LINGER_NS;
+    if (tug_engine_hears(engine) || tug_attend_sees(engine, &beat->attention))
         patience_ns = 0;
     uint64_t until = tug_clock_ns() + patience_ns;
     beat->served |= beat->attention.served;
@@ -194,7 +227,9 @@ static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
 static void sleep_deep(struct tug_engine *engine, const struct perch *perch) {
     /* seq_cst on both sides: a launcher that saw deep == false is seen by wanted() */
     atomic_store(&engine->deep, true);
-    if (!wanted(engine))
+    if (!wanted(engine) && perch->watching)
+        (void)tug_sleeper_sleep(&engine->offload, perch->bell, perch->key, perch->shared, -1);
+    else if (!wanted(engine))
         tug_bell_wait(perch->bell, perch->key, -1, perch->shared);
     atomic_store(&engine->deep, false);
 }
@@ -246,11 +281,17 @@ static int64_t pace(const struct beat *beat) {
  * has sockets in this process. */
 static void sleep_lightly(struct tug_engine *engine, struct beat *beat, const struct perch *perch) {
     struct tug_attention *attention = &beat->attention;
-    if (perch->blind || attention->vain >= TUG_VAIN_MOST) {
+    if (perch->blind || (attention->vain >= TUG_VAIN_MOST && !tug_engine_hears(engine))) {
+        int64_t limit_ns = pace(beat);
+        int64_t deaf_ns = TUG_DEAF_NS << beat->deaf;
+        beat->deaf += beat->deaf < TUG_DEAFER_AT_MOST;
+        if (tug_engine_hears(engine) && limit_ns > deaf_ns)
+            limit_ns = deaf_ns;
         attention->vain -= attention->vain > 0;
-        tug_bell_wait(perch->bell, perch->key, pace(beat), perch->shared);
+        tug_bell_wait(perch->bell, perch->key, limit_ns, perch->shared);
         return;
     }
+    beat->deaf = 0;
     attention->watched = true;
     attention->news =
         tug_sleeper_sleep(&engine->offload, perch->bell, perch->key, perch->shared, pace(beat));

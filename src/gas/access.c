@@ -261,13 +261,9 @@ int tug_array_own(tug_array *array, size_t index, size_t bytes) {
     int status = check_range(array, index, bytes);
     if (status != 0 || bytes == 0)
         return status;
-    status = carry_out(
+    return carry_out(
         array,
         (struct wanted){.kind = TUG_ORDER_MOVE, .index = index, .bytes = bytes, .to = array->rank});
-    /* who owns a page over and over enters the engine without looking for messages; it must not
-     * keep those out who wait for the page */
-    tug_progress(array->context);
-    return status;
 }
 
 bool tug_try_array_own_async(tug_array *array, size_t index, size_t bytes,

@@ -151,7 +151,9 @@ static int make_tables(struct tug_context *context) {
     fabric->operations = aligned_alloc(128, (size_t)n * sizeof(struct tug_operation));
     fabric->node_ranks = malloc(fabric->node_size * sizeof(uint32_t));
     context->attachable = calloc(fabric->node_size, 1);
-    if (fabric->operations == NULL || fabric->node_ranks == NULL || context->attachable == NULL)
+    context->views = calloc(fabric->node_size, sizeof(*context->views));
+    if (fabric->operations == NULL || fabric->node_ranks == NULL || context->attachable == NULL ||
+        context->views == NULL)
         return TUG_ERR_NO_MEMORY;
     memset((void *)fabric->operations, 0, (size_t)n * sizeof(struct tug_operation));
     fabric->noperations = n;
@@ -223,6 +225,7 @@ static void close_transports(struct tug_fabric *fabric) {
 
 static void destroy(struct tug_context *context) {
     struct tug_fabric *fabric = &context->fabric;
+    tug_reach_close(context);
     close_transports(fabric);
     if (fabric->node_comm != MPI_COMM_NULL)
         tug_host.Comm_free(&fabric->node_comm);
@@ -255,19 +258,25 @@ static int build(struct tug_context *context, MPI_Comm comm) {
     return status;
 }
 
-/* Inboxes have a bell that peers ring. Without, nobody but ourselves rings. */
+/* Inboxes and devices ring a bell. News by sockets come at a descriptor, on which the engine sleeps
+ * unless there is a bell to sleep on. */
 static void use_bell(struct tug_context *context) {
-    static struct tug_bell nobodys;
+    static struct tug_bell devices;
     struct tug_fabric *fabric = &context->fabric;
-    if (fabric->bell == NULL)
-        fabric->bell = &nobodys;
-    context->service = (struct tug_service){.poll = service_poll,
-                                            .flush = service_flush,
-                                            .busy = service_busy,
-                                            .arm = service_arm,
-                                            .bell = fabric->bell,
-                                            .bell_shared = fabric->bell_shared,
-                                            .attended = !service_arm(&context->service)};
+    if (fabric->bell == NULL && fabric->states[TUG_BY_VERBS] != NULL)
+        fabric->bell = &devices;
+    const bool rung = fabric->bell != NULL;
+    if (!rung)
+        fabric->bell = &tug_engine_own_bell;
+    context->service = (struct tug_service){
+        .poll = service_poll,
+        .flush = service_flush,
+        .busy = service_busy,
+        .arm = service_arm,
+        .bell = fabric->bell,
+        .bell_shared = fabric->bell_shared,
+        .descriptor = tug_packets_descriptor(fabric->states[TUG_BY_PACKETS], rung),
+        .attended = !service_arm(&context->service)};
 }
 
 static bool usable(MPI_Comm comm) {

@@ -3,6 +3,7 @@
  *   context.c       creation, end, and the choice of transports
  *   registration.c  memory: registered, allocated, mapped; keys
  *   operation.c     the try_ calls: checks, the caller's own way where memory is mapped, the ring
+ *   reach.c         memory of the node's other processes, where this one can reach it
  *   wait.c          helping and waiting
  */
 #ifndef TUG_LLCL_CONTEXT_H
@@ -32,6 +33,8 @@ struct tug_mapped {
 /* May we attach to a process of this node? Found out at first use. */
 enum tug_attachable { TUG_ATTACH_UNKNOWN, TUG_ATTACH_YES, TUG_ATTACH_NO };
 
+struct tug_views;
+
 struct tug_handler {
     tug_am_handler f; /* holder only */
     void *d;
@@ -55,6 +58,7 @@ struct tug_context {
     uint32_t deferred_last;
     struct tug_wire *shm;                            /* NULL: no inboxes */
     _Atomic unsigned char *attachable;               /* [node_size] enum tug_attachable */
+    struct tug_views *_Atomic *views;                /* [node_size] of lent memory; NULL: none */
     struct tug_mapped *_Atomic mapped[TUG_SEGMENTS]; /* by segment number */
     struct tug_handler handlers[TUG_AM_HANDLERS];
     struct tug_call_entry callees[TUG_AM_HANDLERS];
@@ -117,5 +121,33 @@ static inline unsigned char *tug_mapped_place(const struct tug_context *context,
         return NULL;
     return part->base + TUG_MAPPED_HEAD + offset;
 }
+
+/* ---- reach.c ---- */
+
+/* Memory of another process of this node, mapped or lent, that stays where it is until
+ * tug_reach_end(). */
+struct tug_reach {
+    unsigned char *place;
+    uint64_t id; /* of the registration that is kept; 0: none */
+    uint32_t node_rank;
+};
+
+/* May cross-memory attach and views go to this process of the node? *node_rank: where the key says
+ * that its owner is. Any thread. */
+bool tug_attachable(struct tug_context *context, const struct tug_key *key, uint32_t owner,
+                    uint32_t *node_rank);
+
+/* [offset, offset + bytes) of what the key names, if the key is right and this process can reach it
+ * by loads and stores. False: another way. Any thread; not for long: who ends the registration
+ * waits. */
+bool tug_reach_begin(struct tug_context *context, const struct tug_key *key, uint32_t owner,
+                     uint64_t offset, uint64_t bytes, struct tug_reach *reach);
+void tug_reach_end(const struct tug_context *context, const struct tug_reach *reach);
+
+/* Unmaps all. */
+void tug_reach_close(struct tug_context *context);
+
+/* Bytes of the views of one process's registrations. */
+size_t tug_reach_footprint(void);
 
 #endif

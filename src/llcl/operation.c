@@ -166,27 +166,13 @@ static inline void do_here(unsigned kind, unsigned op, unsigned char *place, uns
 
 /* ---- cross-memory attach ---- */
 
-static bool attachable(struct tug_context *context, uint32_t node_rank) {
-    _Atomic unsigned char *known = &context->attachable[node_rank];
-    unsigned char state = atomic_load_explicit(known, memory_order_relaxed);
-    if (state == TUG_ATTACH_UNKNOWN) { /* two threads at once find the same */
-        state = tug_wire_shm_attachable(context->shm, node_rank) ? TUG_ATTACH_YES : TUG_ATTACH_NO;
-        atomic_store_explicit(known, state, memory_order_relaxed);
-    }
-    return state == TUG_ATTACH_YES;
-}
-
-/* False: it is not possible here, nothing happened. */
+/* False: it is not possible here, nothing happened. The key is right. */
 static bool attach(struct tug_context *context, const struct request *request, unsigned char *local,
                    int *status) {
-    const struct tug_fabric *fabric = &context->fabric;
     const struct tug_key *key = request->remote->key;
-    uint32_t node_rank = tug_key_node_rank(key), peer = (uint32_t)request->peer;
-    if (!(fabric->ways & TUG_WAY_CMA) || request->bytes < TUG_CMA_LEAST ||
-        node_rank >= fabric->node_size || fabric->node_ranks[node_rank] != peer ||
-        peer == fabric->rank ||
-        tug_key_allows(key, fabric->session, peer, request->remote->offset, request->bytes) != 0 ||
-        !attachable(context, node_rank) ||
+    uint32_t node_rank;
+    if (!(context->fabric.ways & TUG_WAY_CMA) || request->bytes < TUG_CMA_LEAST ||
+        !tug_attachable(context, key, (uint32_t)request->peer, &node_rank) ||
         !tug_wire_shm_attach(context->shm, node_rank, key->word[0]))
         return false;
     pid_t pid = tug_wire_shm_pid(context->shm, node_rank);
@@ -195,6 +181,20 @@ static bool attach(struct tug_context *context, const struct request *request, u
                   ? tug_cma_read(pid, local, address, request->bytes)
                   : tug_cma_write(pid, local, address, request->bytes);
     tug_wire_shm_detach(context->shm, node_rank, key->word[0]);
+    return true;
+}
+
+/* Memory that its owner has lent, likewise. */
+static bool do_there(struct tug_context *context, const struct request *request,
+                     unsigned char *local) {
+    struct tug_reach there;
+    if (!tug_reach_begin(context, request->remote->key, (uint32_t)request->peer,
+                         request->remote->offset, request->bytes, &there))
+        return false;
+    do_here(request->kind, request->op, there.place, local, request->bytes, request->operand,
+            request->compare);
+    tug_reach_end(context, &there);
+    tug_stat_add(TUG_STAT_MAPPED, 1);
     return true;
 }
 
@@ -271,9 +271,10 @@ static void execute_nothing(struct tug_command *command) {
 
 /* Now and then a look for answers keeps the table from filling up. */
 static __attribute__((noinline)) void poll_after_posts(struct tug_context *context) {
-    (void)tug_context_poll(context);
     if (context->drive == TUG_DRIVE_ENGINE)
-        tug_engine_helped();
+        tug_engine_look();
+    else
+        (void)tug_context_poll(context);
 }
 
 /* The holder has posted an operation of its own: the batch ends. */
@@ -423,8 +424,9 @@ static bool take_way(struct tug_context *context, const struct request *request,
                                     remote->offset, request->bytes);
         if (status != 0)
             return fail(request, status);
-        if (!is_atomic(request->kind) && depth < DEPTH_MOST &&
-            attach(context, request, local, &status))
+        if (depth < DEPTH_MOST &&
+            (do_there(context, request, local) ||
+             (!is_atomic(request->kind) && attach(context, request, local, &status))))
             return finish(request, status);
     }
     return context->drive == TUG_DRIVE_ENGINE ? submit(context, request, local, place)

@@ -4,6 +4,7 @@
 
 #include "host/host.h"
 #include "llcl/context.h"
+#include "transport/lent.h"
 #include "transport/packets/wire.h"
 
 /* ---- beginning ---- */
@@ -56,8 +57,9 @@ int tug_mem_register(tug_context *context, void *address, size_t size_in_bytes,
         free(registration);
         return status;
     }
+    const struct tug_offer offer = tug_lent_offer(address, size_in_bytes);
     if (context->shm != NULL)
-        tug_wire_shm_publish(context->shm, registration->id);
+        tug_wire_shm_publish(context->shm, registration->id, &offer);
     *result = registration;
     return 0;
 }
@@ -89,7 +91,7 @@ static int allocate(struct tug_context *context, size_t bytes, struct tug_mapped
     registration->live = (_Atomic uint64_t *)part->base;
     atomic_store(registration->live, registration->id);
     if (context->shm != NULL)
-        tug_wire_shm_publish(context->shm, registration->id);
+        tug_wire_shm_publish(context->shm, registration->id, &(struct tug_offer){0});
     *result = registration;
     return 0;
 }
@@ -166,7 +168,7 @@ static void end(void *argument) {
     else if (!ending->ask_only)
         tug_registration_end(ending->registration);
     else if (shm != NULL)
-        tug_wire_shm_publish(shm, ending->registration->id);
+        tug_wire_shm_publish(shm, ending->registration->id, NULL);
 }
 
 int tug_mem_deregister(tug_registration **handle) {

@@ -43,8 +43,11 @@ static void wait_direct(tug_context *context, bool (*done)(void *), void *d) {
 
 static inline void wait_for(tug_context *context, bool (*done)(void *d), void *d,
                             void (*engine_wait)(bool (*)(void *), void *, int64_t)) {
-    if (done(d))
+    if (done(d)) {
+        if (context->drive == TUG_DRIVE_ENGINE)
+            tug_engine_pass();
         return;
+    }
     atomic_store_explicit(&context->fabric.flush_wanted, true, memory_order_relaxed);
     if (context->drive == TUG_DRIVE_ENGINE)
         engine_wait(done, d, NAP_NS);

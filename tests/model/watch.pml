@@ -3,18 +3,23 @@
  *
  * PEERS processes put news into the inbox and ring its bell (SERVICE). LOCALS threads of this process
  * put work out and ring whatever bell the thread has said it sleeps on. A caller takes the baton for a
- * while: then the thread sleeps on its OWN bell, with a timer. At the end the service is taken out and
- * its memory goes: nobody of this process may touch its bell after that.
+ * while: then the thread sleeps on its OWN bell, with a timer. At the end the SERVICES that have the one
+ * bell are taken out and its memory goes: nobody of this process may touch the bell after that.
  *
  * Property: no state without a successor in which news or work are left (spin's invalid end states), and
  * the assertions on `gone`. Broken variants, to be found wrong: CHOOSE_LATE, NO_ROUND, NO_LOOK,
- * NO_BATON, FORGET_AT_ONCE, NO_RING.
+ * NO_BATON, FORGET_AT_ONCE, NO_RING, FORGET_SHARED (the bell of a service that goes, while another has
+ * it).
  */
 #ifndef PEERS
 #define PEERS 2
 #endif
 #ifndef LOCALS
 #define LOCALS 1
+#endif
+
+#ifndef SERVICES
+#define SERVICES 1
 #endif
 
 #define SLEEPER 1
@@ -29,7 +34,7 @@ byte asleep_on = OWN;  /* tug_sleeper */
 byte ringing;
 bit baton;
 bit deep;
-bit services = 1;
+byte services = SERVICES;
 bit gone;
 byte news, work; /* not yet looked after */
 byte peers_done, locals_done;
@@ -88,7 +93,7 @@ again:
     asleep_on = OWN;
     prepare(OWN);
     if
-    :: services ->
+    :: services > 0 ->
         if
 #ifdef NO_BATON
         :: true ->
@@ -96,7 +101,7 @@ again:
         :: atomic { !baton -> baton = 1 } ->
 #endif
             if
-            :: services ->
+            :: services > 0 ->
                 bell = SERVICE;
 #ifdef CHOOSE_LATE
                 prepare(SERVICE);
@@ -187,20 +192,28 @@ active proctype caller()
 active proctype ender()
 {
     byte seen, where;
-    bool ok;
+    bool ok, last;
     atomic { peers_done == PEERS && news == 0 };
-    atomic { !baton -> baton = 1 };
-    services = 0;
-    baton = 0;
+    do
+    :: services == 0 -> break
+    :: else ->
+        atomic { !baton -> baton = 1 };
+        services--;
+        last = (services == 0);
+        baton = 0;
 #ifndef NO_RING
-    ring_thread();
+        ring_thread();
 #endif
-    atomic {
-        if
-        :: asleep_on == SERVICE -> asleep_on = OWN
-        :: else
-        fi
-    };
+#ifdef FORGET_SHARED
+        last = true;
+#endif
+        atomic {
+            if
+            :: last && asleep_on == SERVICE -> asleep_on = OWN
+            :: else
+            fi
+        }
+    od;
 #ifndef FORGET_AT_ONCE
     ringing == 0;
 #endif

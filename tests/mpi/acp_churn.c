@@ -144,7 +144,7 @@ int main(int argc, char **argv) {
     CHECK(acp_init(&argc, &argv) == 0, "acp_init: %s", tug_strerror(ACP_ERRNO));
     struct board *board = acp_query_address(acp_query_starter_ga(check_rank));
     for (int i = 0; i < BUFFERS; i++) {
-        buffers[i] = aligned_alloc(64, BYTES);
+        buffers[i] = check_memory(BYTES);
         stamp(buffers[i], poison);
     }
     tell(board, 0, 0);
@@ -157,7 +157,7 @@ int main(int argc, char **argv) {
     acp_sync();
     for (int i = 0; i < BUFFERS; i++) {
         check_poison(i);
-        free(buffers[i]);
+        check_memory_free(buffers[i]);
     }
     CHECK(acp_finalize() == 0, "acp_finalize");
     return check_end();

@@ -236,7 +236,7 @@ int main(int argc, char **argv) {
     CHECK(acp_rank() == check_rank && acp_procs() == check_nranks, "who is who");
 
     memory[0] = acp_query_address(acp_query_starter_ga(check_rank));
-    memory[1] = calloc(bytes, 1);
+    memory[1] = check_memory(bytes);
     acp_ga_t mine[AREAS] = {acp_query_starter_ga(check_rank)};
     mine[1] = acp_query_ga(acp_register_memory(memory[1], bytes, 0), memory[1]);
     CHECK(memory[0] && mine[0] && mine[1], "%s", tug_strerror(ACP_ERRNO));
@@ -258,6 +258,6 @@ int main(int argc, char **argv) {
         free(issuers[t].last);
         free(issuers[t].window);
     }
-    free(memory[1]);
+    check_memory_free(memory[1]);
     return check_end();
 }

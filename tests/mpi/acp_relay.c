@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
     int source = check_nranks - 2, destination = check_nranks - 1, total = source * commands;
     CHECK(acp_init(&argc, &argv) == 0, "acp_init: %s", tug_strerror(ACP_ERRNO));
     size_t bytes = 8 * (size_t)(total + CHAIN + 4);
-    memory = calloc(1, bytes);
+    memory = check_memory(bytes);
     acp_ga_t mine = acp_query_ga(acp_register_memory(memory, bytes, 0), memory);
     MUST(MPI_Allgather(&mine, 1, MPI_UINT64_T, ga, 1, MPI_UINT64_T, MPI_COMM_WORLD));
     memory[0] = 1;
@@ -82,6 +82,6 @@ int main(int argc, char **argv) {
         CHECK(memory[CHAIN + 1] == check_word(1, 2, 3), "the end of the chain holds 0x%llx",
               (unsigned long long)memory[CHAIN + 1]);
     CHECK(acp_finalize() == 0, "acp_finalize");
-    free(memory);
+    check_memory_free(memory);
     return check_end();
 }

@@ -118,6 +118,27 @@ __attribute__((unused)) static void check_begin_threads(int *argc, char ***argv,
     }
 }
 
+/* Zeroed memory at 64 bytes; with CHECK_MEMORY=lent such as the node's other ranks can map. */
+__attribute__((unused)) static void *check_memory(size_t bytes) {
+    const char *kind = getenv("CHECK_MEMORY");
+    const size_t least = 65536;
+    void *memory = NULL;
+    if (kind != NULL && strcmp(kind, "lent") == 0)
+        MUST(MPI_Alloc_mem((MPI_Aint)(bytes > least ? bytes : least), MPI_INFO_NULL, &memory));
+    else
+        memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    CHECK(memory != NULL, "no memory");
+    return memset(memory, 0, bytes);
+}
+
+__attribute__((unused)) static void check_memory_free(void *memory) {
+    const char *kind = getenv("CHECK_MEMORY");
+    if (kind != NULL && strcmp(kind, "lent") == 0)
+        MUST(MPI_Free_mem(memory));
+    else
+        free(memory);
+}
+
 __attribute__((unused)) static int check_end(void) {
     check_barrier(MPI_COMM_WORLD);
     if (check_rank == 0)

@@ -67,8 +67,7 @@ static void churn(int times) {
     struct news *news = (struct news *)(void *)board.base;
     struct check_rng rng = {7};
     for (int i = 0; i < BUFFERS; i++) {
-        buffers[i] = aligned_alloc(64, size_of(i));
-        CHECK(buffers[i] != NULL, "no memory");
+        buffers[i] = check_memory(size_of(i));
         stamp(i, poison);
     }
     for (uint64_t n = 1; n <= (uint64_t)times; n++) {
@@ -162,7 +161,7 @@ int main(int argc, char **argv) {
     /* Nobody writes any more. */
     for (int i = 0; check_rank == 0 && i < BUFFERS; i++) {
         check_poison(i);
-        free(buffers[i]);
+        check_memory_free(buffers[i]);
     }
     ll_end(context, &board);
     ll_end(context, &local);

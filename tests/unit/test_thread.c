@@ -196,6 +196,17 @@ static void nothing(struct tug_command *command) {
     (void)command;
 }
 
+static void hand_over(void) {
+    struct tug_ticket ticket = {0};
+    enum tug_entry entry = tug_engine_enter(&ticket);
+    if (entry == TUG_ENTRY_BATON) {
+        tug_engine_leave();
+    } else if (entry == TUG_ENTRY_TICKET) {
+        ticket.cell->execute = nothing;
+        tug_engine_commit(&ticket);
+    }
+}
+
 /* A thread that never waits and only hands over operations advances no job itself. */
 static void direct_operations_do_not_starve_a_job(void **state) {
     (void)state;
@@ -205,20 +216,70 @@ static void direct_operations_do_not_starve_a_job(void **state) {
     tug_engine_launch(&job.base);
     uint64_t start = check_clock_ns(CLOCK_MONOTONIC), now = start;
     while (!step_job_is_done(&job) && now - start < 5000000000u) {
-        struct tug_ticket ticket = {0};
-        enum tug_entry entry = tug_engine_enter(&ticket);
-        if (entry == TUG_ENTRY_BATON) {
-            tug_engine_leave();
-        } else if (entry == TUG_ENTRY_TICKET) {
-            ticket.cell->execute = nothing;
-            tug_engine_commit(&ticket);
-        }
+        hand_over();
         now = check_clock_ns(CLOCK_MONOTONIC);
         if (now - start > 20000000)
             atomic_store(&job.permitted, 1);
     }
     assert_true(step_job_is_done(&job));
     assert_true(now - start < 1000000000u);
+}
+
+/* A peer's messages, of which a ring of the bell tells. */
+struct inbox {
+    struct tug_service service;
+    struct tug_bell bell;
+    _Atomic int news;
+    _Atomic int answered;
+};
+
+static bool inbox_poll(struct tug_service *service) {
+    struct inbox *inbox = (struct inbox *)service;
+    int news = atomic_exchange(&inbox->news, 0);
+    atomic_fetch_add(&inbox->answered, news);
+    return news > 0;
+}
+
+static void inbox_flush(struct tug_service *service) {
+    (void)service;
+}
+
+static bool inbox_busy(struct tug_service *service) {
+    (void)service;
+    return false;
+}
+
+static bool inbox_arm(struct tug_service *service) {
+    (void)service;
+    return true;
+}
+
+/* A thread that hands over all the time and never polls is not one who answers the peers. Each
+ * message comes when the one before has been answered: left to chance it takes 20-300 ms. */
+static void direct_operations_do_not_starve_a_service(void **state) {
+    (void)state;
+    const int messages = 200;
+    static struct inbox inbox;
+    inbox = (struct inbox){.service = {.poll = inbox_poll,
+                                       .flush = inbox_flush,
+                                       .busy = inbox_busy,
+                                       .arm = inbox_arm,
+                                       .bell = &inbox.bell}};
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    tug_engine_serve(&inbox.service);
+    const uint64_t start = check_clock_ns(CLOCK_MONOTONIC);
+    int sent = 0;
+    while (atomic_load(&inbox.answered) < messages &&
+           check_clock_ns(CLOCK_MONOTONIC) - start < 10000000000u) {
+        hand_over();
+        if (atomic_load(&inbox.answered) == sent && sent < messages) {
+            sent++;
+            atomic_store(&inbox.news, 1);
+            (void)tug_bell_ring(&inbox.bell, false);
+        }
+    }
+    assert_int_equal(atomic_load(&inbox.answered), messages);
+    tug_engine_unserve(&inbox.service);
 }
 
 static void stops_with_jobs_out(void **state) {
@@ -329,6 +390,7 @@ int main(void) {
         CASE(a_job_that_cannot_move_costs_little),
         CASE(deep_sleep_ends_with_work),
         CASE(direct_operations_do_not_starve_a_job),
+        CASE(direct_operations_do_not_starve_a_service),
         CASE(stops_with_jobs_out),
         CASE(a_fork_child_counts_as_stopped),
         CASE(affinity_list_is_obeyed),

@@ -8,25 +8,26 @@
 #include <unistd.h>
 
 #include "transport/cma.h"
+#include "transport/lent.h"
 #include "transport/packets/inbox.h"
 #include "transport/segment.h"
 #include "transport/packets/wire.h"
 
 #define PACKETS_A_POLL 16
-#define LIVE 1024u /* registrations that cross-memory attach can know of, by index */
 
 /* A live registration. Who attaches is counted first and looks at the id then; the owner withdraws
  * the id first and looks at the count then: either the one or the other sees it (seq_cst). */
 struct live {
     _Atomic uint64_t id;        /* 0: none */
     _Atomic uint64_t attachers; /* transfers under way */
-};
+    struct tug_offer offer;     /* written before the id, read by attachers */
+} __attribute__((aligned(TUG_CACHE_LINE)));
 
 struct part {
     _Atomic int pid;
     uint64_t probe_address; /* in its owner: a word that holds probe_value */
     uint64_t probe_value;
-    struct live live[LIVE] __attribute__((aligned(TUG_CACHE_LINE)));
+    struct live live[TUG_LIVE];
     struct tug_inbox inbox __attribute__((aligned(4096)));
 };
 
@@ -97,8 +98,10 @@ struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
     (void)tug_all_agree(fabric->node_comm, true);
     shm->wire = (struct tug_wire){.type = &shm_type, .fabric = fabric};
     shm->wire.pool.bytes = TUG_INBOX_PACKET_BYTES;
-    fabric->bell = &shm->mine->inbox.bell;
-    fabric->bell_shared = true;
+    if (fabric->node_size > 1) { /* one who is alone rings for nobody but itself */
+        fabric->bell = &shm->mine->inbox.bell;
+        fabric->bell_shared = true;
+    }
     return &shm->wire;
 }
 
@@ -107,13 +110,21 @@ struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
 static struct live *entry(const struct tug_wire *wire, uint32_t node_rank, uint64_t id) {
     const struct shm_wire *shm = (const struct shm_wire *)wire;
     uint32_t index = (uint32_t)id;
-    return index < LIVE ? &part_of(shm, node_rank)->live[index] : NULL;
+    return index < TUG_LIVE ? &part_of(shm, node_rank)->live[index] : NULL;
 }
 
-void tug_wire_shm_publish(struct tug_wire *wire, uint64_t id) {
+void tug_wire_shm_publish(struct tug_wire *wire, uint64_t id, const struct tug_offer *offer) {
     struct live *mine = entry(wire, wire->fabric->node_rank, id);
-    if (mine != NULL)
-        atomic_store(&mine->id, id);
+    if (mine == NULL)
+        return;
+    if (offer != NULL)
+        mine->offer = *offer;
+    atomic_store(&mine->id, id);
+}
+
+const struct tug_offer *tug_wire_shm_offer(const struct tug_wire *wire, uint32_t node_rank,
+                                           uint64_t id) {
+    return &entry(wire, node_rank, id)->offer;
 }
 
 bool tug_wire_shm_withdraw(struct tug_wire *wire, uint64_t id) {

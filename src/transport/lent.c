@@ -1,4 +1,4 @@
-#include "persistent/lent.h"
+#include "transport/lent.h"
 
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -10,8 +10,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "persistent/arena.h"
 
 #define PAGE ((size_t)4096)
 #define VIEWS_KEPT 8
@@ -141,9 +139,7 @@ struct tug_offer tug_lent_offer(const void *buffer, size_t bytes) {
         };
     }
     pthread_mutex_unlock(&lock);
-    if (offer.name == 0)
-        return tug_block_offer(buffer, bytes);
-    return bytes <= offer.bytes - offer.distance ? offer : (struct tug_offer){0};
+    return offer.name != 0 && bytes <= offer.bytes - offer.distance ? offer : (struct tug_offer){0};
 }
 
 /* ---- the others' ---- */
@@ -159,12 +155,12 @@ static struct view *views; /* the one used last first */
 
 /* In /proc of another process space is somebody else under that number: it is the file only if its
  * inode says so; and looking must not hang. */
-static int open_file(const struct tug_offer *offer) {
+static int open_file(const struct tug_offer *offer, int how) {
     char path[64];
     struct stat status;
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", (unsigned)(offer->lender >> 32),
              (unsigned)offer->lender);
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int fd = open(path, how | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return -1;
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_ino == offer->name &&
@@ -174,15 +170,27 @@ static int open_file(const struct tug_offer *offer) {
     return -1;
 }
 
+static unsigned char *map_offer(const struct tug_offer *offer, int how, int rights) {
+    int fd = open_file(offer, how);
+    if (fd < 0)
+        return NULL;
+    void *base = mmap(NULL, offer->bytes, rights, MAP_SHARED, fd, (off_t)offer->place);
+    close(fd);
+    return base != MAP_FAILED ? base : NULL;
+}
+
+unsigned char *tug_lent_map(const struct tug_offer *offer) {
+    return map_offer(offer, O_RDWR, PROT_READ | PROT_WRITE);
+}
+
+void tug_lent_unmap(unsigned char *base, size_t bytes) {
+    munmap(base, bytes);
+}
+
 static struct view *make_view(const struct tug_offer *offer) {
     struct view *view = malloc(sizeof(*view));
-    int fd = view != NULL ? open_file(offer) : -1;
-    void *base = MAP_FAILED;
-    if (fd >= 0) {
-        base = mmap(NULL, offer->bytes, PROT_READ, MAP_SHARED, fd, (off_t)offer->place);
-        close(fd);
-    }
-    if (base == MAP_FAILED) {
+    unsigned char *base = view != NULL ? map_offer(offer, O_RDONLY, PROT_READ) : NULL;
+    if (base == NULL) {
         free(view);
         return NULL;
     }
@@ -224,8 +232,6 @@ static void drop_views(void) {
 }
 
 unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes) {
-    if (offer->lender == 0)
-        return tug_block_open(offer);
     pthread_mutex_lock(&lock);
     struct view *view = take_view(offer);
     if (view == NULL)

@@ -1,10 +1,11 @@
-/* Lent memory: memory of a rank that other ranks of its node can read where it lies.
+/* Lent memory: memory of a rank that other ranks of its node can reach where it lies.
  *
  * What MPI_Alloc_mem gives from TUG_LENT_LEAST on are pieces of one nameless file in memory, the
- * lender's; who is told where a piece is opens the file through /proc/PID/fd and maps the piece,
- * for reading. Nothing has a name that could outlive the processes. No place in the file is used
- * twice, so a view of what has been given back shows zeros, never another's data. Blocks of windows
- * (arena.h) are mapped by all ranks of their team already and go by their names.
+ * lender's; who is told where a piece is opens the file through /proc/PID/fd and maps the piece.
+ * Nothing has a name that could outlive the processes. No place in the file is used twice, so a
+ * view of what has been given back shows zeros, never another's data. Blocks of windows
+ * (persistent/arena.h) are mapped by all ranks of their team already; offers of them go by their
+ * names.
  *
  *     file: | piece | (given back: a hole) | piece | ... never used
  *
@@ -13,8 +14,8 @@
  *
  * Any thread.
  */
-#ifndef TUG_PERSISTENT_LENT_H
-#define TUG_PERSISTENT_LENT_H
+#ifndef TUG_TRANSPORT_LENT_H
+#define TUG_TRANSPORT_LENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,12 +38,17 @@ void *tug_lent_allocate(size_t bytes);
 /* False: not from there. */
 bool tug_lent_free(void *memory);
 
-/* All zeros unless all of the buffer is in one piece or block. */
+/* All zeros unless all of the buffer is in one piece. */
 struct tug_offer tug_lent_offer(const void *buffer, size_t bytes);
 
 /* The offered buffer of another process, of so many bytes, as mapped here: only to be read, until
- * tug_lent_close(). NULL if it cannot be opened. */
+ * tug_lent_close(), which does nothing for a block's. NULL if it cannot be opened. */
 unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes);
 void tug_lent_close(const struct tug_offer *offer);
+
+/* The whole of the offered piece, mapped for the caller alone, to be read and written. NULL if it
+ * cannot be opened. */
+unsigned char *tug_lent_map(const struct tug_offer *offer);
+void tug_lent_unmap(unsigned char *base, size_t bytes);
 
 #endif
