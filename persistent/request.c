@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "host/host.h"
 #include "persistent/twin.h"
 #include "tugboat/tugboat.h"
 
@@ -16,7 +17,8 @@ typedef struct tug_request *_Atomic request_page[PAGE_SIZE];
 
 _Atomic uint32_t tug_request_limit;
 #ifdef OPEN_MPI
-char tug_request_addresses[TUG_REQUEST_MOST];
+struct tug_request_entry tug_request_entries[TUG_REQUEST_ENTRIES];
+MPI_Request tug_request_handles[TUG_REQUEST_MOST];
 #endif
 static request_page *_Atomic pages[PAGES];
 
@@ -33,6 +35,25 @@ static struct tug_request *_Atomic *place(uint32_t index) {
 
 struct tug_request *tug_request_find(MPI_Request handle) {
     return atomic_load(place(tug_request_index(handle)));
+}
+
+/* Gives the index a handle of its own, where that is not the same. */
+static bool enter_handle(uint32_t index) {
+#ifdef OPEN_MPI
+    MPI_Request *handle = &tug_request_handles[index];
+    if (tug_host.Send_init(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, handle) !=
+        MPI_SUCCESS)
+        return false;
+    uint32_t i = tug_request_hash(*handle);
+    while (atomic_load_explicit(&tug_request_entries[i].handle, memory_order_relaxed) != NULL)
+        i = (i + 1) % TUG_REQUEST_ENTRIES;
+    tug_request_entries[i].index = index;
+    /* release: pairs with the acquire in tug_request_index() */
+    atomic_store_explicit(&tug_request_entries[i].handle, *handle, memory_order_release);
+#else
+    (void)index;
+#endif
+    return true;
 }
 
 /* One more index; the stack of free ones grows first, so that giving back cannot fail. */
@@ -55,6 +76,8 @@ static bool grow(uint32_t *index) {
             return false;
         atomic_store(page, fresh);
     }
+    if (!enter_handle(limit))
+        return false;
     atomic_store(&tug_request_limit, limit + 1);
     *index = limit;
     return true;

@@ -11,7 +11,10 @@
  *       +-----+----------+-------------------------+
  *
  * A request that escapes us (given to a call we do not know) is reported by the host as invalid,
- * not mistaken for another. Open MPI's handles are addresses of its requests; ours, of nothing.
+ * not mistaken for another.
+ *
+ * Open MPI's handles are addresses of its requests, into which its Fortran bindings look. Ours are
+ * those of requests that do nothing: persistent sends to nobody, kept for good and given out again.
  *
  * States: inactive -> start -> active -> completed() by the engine -> complete -> a wait or test of
  * the program -> inactive. One thread at a time handles a request (MPI's rule); state is what the
@@ -27,9 +30,8 @@
 
 #include "engine/engine.h"
 
-#define TUG_REQUEST_MOST (1u << 20)
-
 #ifndef OPEN_MPI
+#define TUG_REQUEST_MOST (1u << 20)
 #define TUG_REQUEST_FIRST ((uint32_t)MPI_REQUEST_NULL + 1)
 
 /* Below TUG_REQUEST_MOST for our handles alone. */
@@ -40,15 +42,36 @@ static inline MPI_Request tug_request_handle(uint32_t index) {
     return (MPI_Request)(TUG_REQUEST_FIRST + index);
 }
 #else
-/* Addresses that no object of the host has, since they are ours. Nothing is kept there. */
-extern char tug_request_addresses[TUG_REQUEST_MOST];
+#define TUG_REQUEST_MOST (1u << 16)
 
+/* Our handles by their addresses: an entry is where its hash says, or in one of those behind it, up
+ * to an empty one. Entries never change once they are made. */
+#define TUG_REQUEST_ENTRIES (2 * TUG_REQUEST_MOST)
+struct tug_request_entry {
+    _Atomic MPI_Request handle;
+    uint32_t index;
+};
+extern struct tug_request_entry tug_request_entries[TUG_REQUEST_ENTRIES];
+extern MPI_Request tug_request_handles[TUG_REQUEST_MOST];
+
+static inline uint32_t tug_request_hash(MPI_Request handle) {
+    return (uint32_t)((uint64_t)((uintptr_t)handle >> 4) * 0x9e3779b97f4a7c15u >> 47);
+}
+
+/* Below TUG_REQUEST_MOST for our handles alone. */
 static inline uint32_t tug_request_index(MPI_Request handle) {
-    uintptr_t index = (uintptr_t)handle - (uintptr_t)tug_request_addresses;
-    return index < TUG_REQUEST_MOST ? (uint32_t)index : UINT32_MAX;
+    for (uint32_t i = tug_request_hash(handle);; i = (i + 1) % TUG_REQUEST_ENTRIES) {
+        /* acquire: pairs with the release in enter_handle(); without it the index could be none */
+        MPI_Request there =
+            atomic_load_explicit(&tug_request_entries[i].handle, memory_order_acquire);
+        if (there == handle && handle != NULL)
+            return tug_request_entries[i].index;
+        if (there == NULL)
+            return UINT32_MAX;
+    }
 }
 static inline MPI_Request tug_request_handle(uint32_t index) {
-    return (MPI_Request)&tug_request_addresses[index];
+    return tug_request_handles[index];
 }
 #endif
 
@@ -74,8 +97,8 @@ struct tug_request {
 extern _Atomic uint32_t tug_request_limit;
 
 static inline bool tug_request_is_ours(MPI_Request handle) {
-    return tug_request_index(handle) <
-           atomic_load_explicit(&tug_request_limit, memory_order_relaxed);
+    uint32_t limit = atomic_load_explicit(&tug_request_limit, memory_order_relaxed);
+    return limit > 0 && tug_request_index(handle) < limit;
 }
 
 /* The request behind a handle that is ours; NULL if it has been freed. */

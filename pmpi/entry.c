@@ -72,9 +72,7 @@ static void step_aside(void) {
 #include "host/calls.def"
     if (tug_settings_load(reason, sizeof(reason)) != 0 || !tug_settings.enabled)
         return;
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-    rank = rank != NULL ? rank : getenv("PMI_RANK");
-    if (rank == NULL || strcmp(rank, "0") == 0)
+    if (tug_settings_first_of_job())
         tug_warn_once("this library is built for %s, and the program runs on %s: all calls pass "
                       "through",
                       tug_host_family_name(TUG_FAMILY_BUILT_FOR),

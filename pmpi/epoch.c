@@ -59,7 +59,7 @@ int *tug_window_ranks(struct tug_window *window, MPI_Group group, int *n) {
     int *theirs = ranks + *n;
     for (int i = 0; i < *n; i++)
         theirs[i] = i;
-    tug_host.Win_get_group(window->handle, &all);
+    tug_host.Comm_group(window->comm, &all);
     tug_host.Group_translate_ranks(group, *n, theirs, all, ranks);
     tug_host.Group_free(&all);
     for (int i = 0; i < *n; i++)

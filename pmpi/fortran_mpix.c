@@ -58,7 +58,7 @@ struct type_lists {
 #define OP(fortran) tug_host.Op_f2c(*(fortran))
 #define COMM(fortran) tug_host.Comm_f2c(*(fortran))
 #define INFO(fortran) tug_host.Info_f2c(*(fortran))
-#define REQUEST_TO_F(request) PMPI_Request_c2f(request)
+#define REQUEST_TO_F(request) tug_host.Request_c2f(request)
 #define TYPES(i, kind, fortran)                                                                    \
     (lists.made[i] = types_in_c(fortran, kind(tug_host.Comm_f2c(*comm), (i) == 0)))
 

@@ -443,15 +443,81 @@ static bool has_lanes(void) {
     return tug_settings.rma == TUG_RMA_AUTO || tug_settings.rma == TUG_RMA_PACKET;
 }
 
-static int take_created(int error, void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
-                        MPI_Comm comm, MPI_Win *win) {
+/* The team of a communicator, or NULL. The handle has not been checked: what is plainly none is
+ * left to the host. */
+static struct tug_team *team_of(MPI_Comm comm) {
     struct tug_team *team;
+    bool good = tug_comm_is_one(comm) && tug_team_get(comm, &team) == 0;
+    return good ? team : NULL;
+}
+
+/* ---- the host's window behind one in a lane of ours ---- */
+
+/* The communicator that the host's window is made on. Open MPI 4.1 has no one-sided communication
+ * between nodes but over devices that do it themselves: over TCP it makes no window, and says
+ * MPI_ERR_WIN. The packet lane wants of the host's window no more than the handle, with name,
+ * attributes, info and error handler: one of this rank alone will do. The first attempt is on a
+ * communicator of ours, so that the program's handler does not see it fail. */
+struct attempt {
+    MPI_Comm given, on;
+    bool alone;
+};
+
+static struct attempt attempt_begin(MPI_Comm comm) {
+    struct attempt attempt = {.given = comm, .on = comm};
+#ifdef OPEN_MPI
+    struct tug_team *team = tug_shim.active && has_lanes() ? team_of(comm) : NULL;
+    if (team != NULL && team->nnodes > 1)
+        attempt.on = team->comm;
+#endif
+    return attempt;
+}
+
+/* True: there is another one to make. On all ranks alike. */
+static bool attempt_again(struct attempt *attempt, int error) {
+    if (error != MPI_ERR_WIN || attempt->on == attempt->given || attempt->alone)
+        return false;
+    attempt->on = MPI_COMM_SELF;
+    return attempt->alone = true;
+}
+
+/* Of this rank alone Open MPI makes only windows whose memory it allocates. */
+static int make_alone(MPI_Info info, MPI_Win *win) {
+    void *unused;
+    return tug_host.Win_allocate(1, 1, info, MPI_COMM_SELF, (void *)&unused, win);
+}
+
+/* The window has its lane. */
+static void attempt_succeeded(const struct attempt *attempt, struct tug_window *window,
+                              int flavor) {
+    window->alone = attempt->alone;
+    window->flavor = flavor;
+}
+
+/* The host's window of this rank alone does not serve: there is none. */
+static int attempt_failed(const struct attempt *attempt, MPI_Win *win) {
+    tug_host.Win_free(win);
+    tug_host.Comm_call_errhandler(attempt->given, MPI_ERR_WIN);
+    return MPI_ERR_WIN;
+}
+
+static int take_created(int error, const struct attempt *attempt, void *base, MPI_Aint size,
+                        MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win) {
+    struct tug_team *team;
+    struct tug_window *window = NULL;
     if (!takes_windows(error))
         return error;
-    if (has_lanes() && tug_team_get(comm, &team) == 0 &&
-        (go_direct_over(*win, team, base, size, disp_unit, info) ||
-         go_remote(*win, comm, team, base, size, disp_unit, TUG_REMOTE_GIVEN, info) != NULL))
+    if (has_lanes() && tug_team_get(comm, &team) == 0) {
+        if (go_direct_over(*win, team, base, size, disp_unit, info))
+            return MPI_SUCCESS; /* all on one node: the first attempt has succeeded */
+        window = go_remote(*win, comm, team, base, size, disp_unit, TUG_REMOTE_GIVEN, info);
+    }
+    if (window != NULL) {
+        attempt_succeeded(attempt, window, MPI_WIN_FLAVOR_CREATE);
         return MPI_SUCCESS;
+    }
+    if (attempt->alone)
+        return attempt_failed(attempt, win);
     struct agreement agreed = agree(is_misplaced(base, size, *win), disp_unit, comm);
     if (!agreed.misplaced) {
         adopt_native(*win, agreed, info);
@@ -463,12 +529,19 @@ static int take_created(int error, void *base, MPI_Aint size, MPI_Aint disp_unit
     return error;
 }
 
-static int take_dynamic(int error, MPI_Info info, MPI_Comm comm, MPI_Win *win) {
+static int take_dynamic(int error, const struct attempt *attempt, MPI_Info info, MPI_Comm comm,
+                        MPI_Win *win) {
     struct tug_team *team;
+    struct tug_window *window = NULL;
     if (!takes_windows(error))
         return error;
-    if (!has_lanes() || tug_team_get(comm, &team) != 0 ||
-        go_remote(*win, comm, team, MPI_BOTTOM, 0, 1, TUG_REMOTE_ATTACHED, info) == NULL)
+    if (has_lanes() && tug_team_get(comm, &team) == 0)
+        window = go_remote(*win, comm, team, MPI_BOTTOM, 0, 1, TUG_REMOTE_ATTACHED, info);
+    if (window != NULL)
+        attempt_succeeded(attempt, window, MPI_WIN_FLAVOR_DYNAMIC);
+    else if (attempt->alone)
+        return attempt_failed(attempt, win);
+    else
         adopt_native(*win, agree(false, 1, comm), info);
     return MPI_SUCCESS;
 }
@@ -491,14 +564,6 @@ struct allocation {
     void *baseptr;
     MPI_Win *win;
 };
-
-/* The team of a communicator, or NULL. The handle has not been checked: what is plainly none is
- * left to the host. */
-static struct tug_team *team_of(MPI_Comm comm) {
-    struct tug_team *team;
-    bool good = tug_comm_is_one(comm) && tug_team_get(comm, &team) == 0;
-    return good ? team : NULL;
-}
 
 /* Tries the direct lane for a window whose host window, over next to nothing, is there. Collective,
  * the same answer on all ranks. */
@@ -540,7 +605,14 @@ static int allocate(const struct allocation *a) {
         team = team_of(a->comm);
     if (team == NULL || (a->shared && team->nnodes > 1))
         return allocate_native(a);
-    int error = a->host_call(a, a->size > 0 ? 1 : a->size);
+    struct attempt attempt = attempt_begin(a->comm);
+    struct allocation handle = *a;
+    int error;
+    do {
+        handle.comm = attempt.on;
+        error = attempt.alone ? make_alone(a->info, a->win)
+                              : a->host_call(&handle, a->size > 0 ? 1 : a->size);
+    } while (attempt_again(&attempt, error));
     if (!takes_windows(error))
         return error;
     if (go_direct(a, team))
@@ -549,17 +621,28 @@ static int allocate(const struct allocation *a) {
                                           : go_remote(*a->win, a->comm, team, NULL, a->size,
                                                       a->disp_unit, TUG_REMOTE_ALLOCATED, a->info);
     if (window != NULL) {
+        attempt_succeeded(&attempt, window, MPI_WIN_FLAVOR_ALLOCATE);
         *(void **)a->baseptr = window->base;
         return MPI_SUCCESS;
     }
+    if (attempt.alone)
+        return attempt_failed(&attempt, a->win);
     tug_host.Win_free(a->win);
     return allocate_native(a);
 }
 
 #define TAKE_Win_create(Name, parameters, arguments)                                               \
     int tug_shim_##Name parameters {                                                               \
+        struct attempt attempt;                                                                    \
+        int error;                                                                                 \
         tug_blocking_meet(comm);                                                                   \
-        return take_created(tug_host.Name arguments, base, size, disp_unit, info, comm, win);      \
+        attempt = attempt_begin(comm);                                                             \
+        do {                                                                                       \
+            comm = attempt.on;                                                                     \
+            error = attempt.alone ? make_alone(info, win) : tug_host.Name arguments;               \
+        } while (attempt_again(&attempt, error));                                                  \
+        comm = attempt.given;                                                                      \
+        return take_created(error, &attempt, base, size, disp_unit, info, comm, win);              \
     }
 #define TAKE_allocation(Name, is_shared, unit_t, parameters)                                       \
     static int host_##Name(const struct allocation *a, MPI_Aint size) {                            \
@@ -572,8 +655,16 @@ static int allocate(const struct allocation *a) {
     }
 #define TAKE_Win_create_dynamic(Name, parameters, arguments)                                       \
     int tug_shim_##Name parameters {                                                               \
+        struct attempt attempt;                                                                    \
+        int error;                                                                                 \
         tug_blocking_meet(comm);                                                                   \
-        return take_dynamic(tug_host.Name arguments, info, comm, win);                             \
+        attempt = attempt_begin(comm);                                                             \
+        do {                                                                                       \
+            comm = attempt.on;                                                                     \
+            error = attempt.alone ? make_alone(info, win) : tug_host.Name arguments;               \
+        } while (attempt_again(&attempt, error));                                                  \
+        comm = attempt.given;                                                                      \
+        return take_dynamic(error, &attempt, info, comm, win);                                     \
     }
 #define ROW_Win_create(...) TAKE_Win_create(Win_create, __VA_ARGS__)
 #define ROW_Win_create_c(...) TAKE_Win_create(Win_create_c, __VA_ARGS__)
@@ -620,6 +711,8 @@ int tug_shim_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int 
     int error = tug_host.Win_get_attr(win, win_keyval, attribute_val, flag);
     if (window == NULL)
         return error;
+    if (error == MPI_SUCCESS && window->alone && win_keyval == MPI_WIN_CREATE_FLAVOR)
+        *(void **)attribute_val = &window->flavor;
     if (error == MPI_SUCCESS && window->own_geometry) {
         if (win_keyval == MPI_WIN_BASE)
             *(void **)attribute_val = window->base;
@@ -629,6 +722,14 @@ int tug_shim_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int 
             *(void **)attribute_val = &window->disp_unit_int;
     }
     return tug_window_report(window, error);
+}
+
+int tug_shim_Win_get_group(MPI_Win win, MPI_Group *group) {
+    struct tug_window *window = tug_window_find(win);
+    int error = window != NULL && window->alone && group != NULL
+                    ? tug_host.Comm_group(window->comm, group)
+                    : tug_host.Win_get_group(win, group);
+    return window == NULL ? error : tug_window_report(window, error);
 }
 
 int tug_shim_Win_get_info(MPI_Win win, MPI_Info *info_used) {

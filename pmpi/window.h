@@ -35,6 +35,8 @@ struct tug_window {
     struct tug_epochs epochs;    /* lanes of ours */
     MPI_Comm comm;               /* lanes of ours: private, of its ranks, with MPI_ERRORS_RETURN */
     struct tug_window *older, *newer; /* the open ones, in the order of their creation */
+    bool alone;                       /* the host's window is of this rank alone, see window.c */
+    int flavor;                       /* alone: what the program sees */
     bool healed;                      /* target displacements are translated by place[] */
     bool own_geometry;                /* base, size and disp_unit below are what the program sees */
     int nranks;                       /* of the window's group */

@@ -84,9 +84,10 @@ static const struct setting settings[] = {
      .type = "choice",
      .initial = "auto",
      .range = "auto, multiple",
-     .help = "the host MPI's thread level: what the program asks for if nothing that is loaded when "
-             "MPI starts calls for the engine (windows, persistent collectives, LLCL, ACP), and "
-             "MPI_THREAD_MULTIPLE otherwise; or always that",
+     .help =
+         "the host MPI's thread level: what the program asks for if nothing that is loaded when "
+         "MPI starts calls for the engine (windows, persistent collectives, LLCL, ACP), and "
+         "MPI_THREAD_MULTIPLE otherwise; or always that",
      .parse = parse_choice,
      .field = &tug_settings.threads,
      .choices = threads_choices},
@@ -549,4 +550,14 @@ int tug_settings_unknown(void (*report)(const char *name, void *arg), void *arg)
             report(name, arg);
     }
     return count;
+}
+
+bool tug_settings_first_of_job(void) {
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++) {
+        const char *rank = getenv(ranks[i]);
+        if (rank != NULL)
+            return strcmp(rank, "0") == 0;
+    }
+    return true;
 }

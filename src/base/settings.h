@@ -134,4 +134,8 @@ bool tug_settings_row(size_t number, struct tug_setting_row *row);
  * Returns how many there were; report may be NULL. */
 int tug_settings_unknown(void (*report)(const char *name, void *arg), void *arg);
 
+/* Is this the process that its launcher calls rank 0? True where no launcher tells. For what is
+ * said once a job before MPI runs. */
+bool tug_settings_first_of_job(void);
+
 #endif

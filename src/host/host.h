@@ -84,7 +84,7 @@
     X(Recv_init)                                                                                   \
     X(Reduce_local)                                                                                \
     X(Request_c2f)                                                                                 \
-    X(Request_f2c)                                                                                 \
+    X(Send_init)                                                                                   \
     X(Type_create_struct)                                                                          \
     X(Type_f2c)                                                                                    \
     X(Type_get_contents)                                                                           \

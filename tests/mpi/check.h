@@ -27,6 +27,7 @@
 /* MPICH's MPI_STATUSES_IGNORE is (MPI_Status *)1, which gcc takes for an array of no length. */
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
+#pragma GCC diagnostic ignored "-Wstringop-overread" /* Open MPI's MPI_UNWEIGHTED is (int *)2 */
 #endif
 
 static int check_rank = -1;

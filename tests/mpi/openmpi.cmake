@@ -2,28 +2,34 @@
 # goes between them goes over TCP (run_mpi.sh). What is not in the short list for every run has the
 # label more: ctest -L more.
 #
-# Not here: large counts, sessions (the host has neither), and what is MPICH's own matter.
+# Not here: large counts, sessions (the host has neither), programs that the host alone is wrong in or
+# hangs in, and what is MPICH's own matter.
 
 function(tug_openmpi_more name)
     tug_mpi_test(${name} ${ARGN} LABELS more)
 endfunction()
 
-# One-sided programs. The oracle is the host, where it is right; see host_wrong below.
-foreach(program IN ITEMS rma_basic rma_accumulate rma_atomic rma_derived rma_dynamic rma_errors
-        rma_fence rma_flush_threads rma_large rma_linear rma_lock_fair rma_locks rma_overlap rma_pscw
-        rma_request rma_threads rma_types rma_waits win_unaligned window_free blocking)
+# One-sided programs. Over TCP the host alone makes no window, so between nodes there is no oracle but
+# the programs themselves. On one node Open MPI 4.1.4 alone is wrong in several of them (docs/limitations.md):
+# they are run between nodes.
+set(tug_between_nodes rma_derived rma_pscw rma_types)
+foreach(program IN ITEMS rma_accumulate rma_atomic rma_dynamic rma_fence rma_flush_threads rma_large
+        rma_linear rma_lock_fair rma_locks rma_request rma_threads win_unaligned blocking
+        ${tug_between_nodes})
     tug_mpi_program(mpi_${program} SOURCES ${program}.c)
-    tug_mpi_test(${program} PROGRAM mpi_${program} RANKS 2 WAYS tug)
     tug_mpi_test(${program} PROGRAM mpi_${program} RANKS 3 NODES emulated WAYS tug)
-    tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 1 3 4 WAYS tug)
     tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 2 4 NODES emulated two WAYS tug)
-    tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 2 4 WAYS host native packet off)
+    if(NOT program IN_LIST tug_between_nodes)
+        tug_mpi_test(${program} PROGRAM mpi_${program} RANKS 2 WAYS tug)
+        tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 1 3 4 WAYS tug)
+        tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 2 4 WAYS off)
+    endif()
 endforeach()
 
 # Persistent collectives, which the host has as an extension.
-foreach(program IN ITEMS pbcast pbcast_memory pbcast_mixed pbcast_threads pcoll_other bcast_repeat)
+foreach(program IN ITEMS pbcast pbcast_memory pbcast_mixed pbcast_threads pcoll_other)
     tug_mpi_program(mpi_${program} SOURCES ${program}.c)
-    tug_mpi_test(${program} PROGRAM mpi_${program} RANKS 3 NODES one two WAYS tug)
+    tug_mpi_test(${program} PROGRAM mpi_${program} RANKS 3 WAYS tug)
     tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 1 2 4 NODES one emulated WAYS tug)
     tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 2 4 WAYS host off)
 endforeach()
@@ -46,23 +52,7 @@ tug_mpi_script(process.exit process.sh 2 FIRST failure PROGRAM mpi_process ARGS 
 tug_mpi_script(process.crash process.sh 2 FIRST failure PROGRAM mpi_process ARGS crash LABELS more)
 tug_mpi_script(settings.bad settings.sh 2 PROGRAM mpi_init TIMEOUT 120 LABELS more)
 tug_mpi_script(stats stats.sh 2 FIRST ${CMAKE_COMMAND} --way tug PROGRAM mpi_process ARGS work)
-tug_mpi_test(lanes SOURCES lanes.c ARGS direct RANKS 2 WAYS tug)
-tug_mpi_test(lanes PROGRAM mpi_lanes ARGS packet RANKS 2 NODES emulated WAYS tug)
-tug_mpi_test(lanes PROGRAM mpi_lanes ARGS none RANKS 2 WAYS host off LABELS more)
 tug_mpi_test(idle SOURCES idle.c RANKS 2 WAYS tug)
-tug_mpi_test(tool_variables SOURCES tool_variables.c ARGS host RANKS 1 2 WAYS host off
-    ENV TUGBOAT_SPIN_US=7 LABELS more)
-tug_mpi_test(tool_variables PROGRAM mpi_tool_variables ARGS tug RANKS 2 WAYS tug ENV TUGBOAT_SPIN_US=7)
-
-# The error classes of the host alone, and under the tug.
-tug_mpi_program(mpi_errors SOURCES errors.c)
-tug_mpi_script(errors.tug errors_compare.sh 2 FIRST tug PROGRAM mpi_errors)
-tug_mpi_script(errors.native errors_compare.sh 2 FIRST native PROGRAM mpi_errors LABELS more)
-tug_mpi_script(errors.off errors_compare.sh 2 FIRST off PROGRAM mpi_errors LABELS more)
-
-tug_mpi_program(mpi_counted SOURCES counted.c)
-tug_mpi_script(tools tools.sh 2 FIRST $<TARGET_FILE:counting_tool> PROGRAM mpi_counted)
-
 add_executable(mpi_dlopened dlopened.c)
 target_link_libraries(mpi_dlopened PRIVATE HostMPI::headers ${CMAKE_DL_LIBS})
 set_target_properties(mpi_dlopened PROPERTIES
@@ -76,32 +66,35 @@ set_target_properties(mpi_plugin PROPERTIES
 tug_mpi_test(dlopen.plugin PROGRAM mpi_dlopened RANKS 2 WAYS tug
     ARGS plugin $<TARGET_FILE:mpi_plugin>)
 
-tug_mpi_linked(linked tugboat)
+tug_mpi_program(mpi_rma_threads_linked SOURCES rma_threads.c LIBS tugboat)
+tug_mpi_test(linked.rma_threads PROGRAM mpi_rma_threads_linked RANKS 2 WAYS host)
+tug_mpi_program(mpi_process_linked SOURCES process.c LIBS tugboat)
+tug_mpi_script(linked.stats stats.sh 2 FIRST ${CMAKE_COMMAND} --way host PROGRAM mpi_process_linked
+    ARGS work)
 
 # Fortran: all bindings call C's PMPI_*, and ask the host for integers in place of handles.
 if(TARGET HostMPI::Fortran)
-    foreach(binding IN ITEMS mpif usempi f08)
-        tug_mpi_test(fortran_${binding} SOURCES fortran_${binding}.f90 openmpi_fortran.c
-            LANGUAGE Fortran RANKS 2
-            WAYS tug)
-        tug_openmpi_more(fortran_${binding} PROGRAM mpi_fortran_${binding} RANKS 1 3 4
-            WAYS host tug off)
-        target_compile_options(mpi_fortran_${binding} PRIVATE
-            $<$<COMPILE_LANGUAGE:Fortran>:-fallow-argument-mismatch>)
-    endforeach()
+    tug_mpi_test(fortran_mpif SOURCES fortran_mpif.f90 openmpi_fortran.c LANGUAGE Fortran RANKS 2
+        WAYS tug)
+    tug_openmpi_more(fortran_mpif PROGRAM mpi_fortran_mpif RANKS 1 3 4 WAYS host tug off)
+    target_compile_options(mpi_fortran_mpif PRIVATE
+        $<$<COMPILE_LANGUAGE:Fortran>:-fallow-argument-mismatch>)
     tug_mpi_test(fortran_mpix SOURCES fortran_mpix.f90 LANGUAGE Fortran LIBS tugboat RANKS 2
         WAYS host)
     target_compile_options(mpi_fortran_mpix PRIVATE -fallow-argument-mismatch)
-    tug_mpi_test(fortran_mpix_f08
-        SOURCES ${PROJECT_SOURCE_DIR}/include/tugboat/mpix_f08.f90 fortran_mpix_f08.f90
-        LANGUAGE Fortran LIBS tugboat RANKS 2 WAYS host)
 endif()
 
 # What stands on LLCL.
-foreach(program IN ITEMS basic atomic am errors allocated contexts threads)
-    tug_llcl_test(${program} WAYS all packets mpi RANKS 2)
-    tug_llcl_test(${program} WAYS all RANKS 1 4 LABELS more)
+foreach(program IN ITEMS basic atomic am threads)
+    tug_llcl_test(${program} WAYS all mpi RANKS 2)
     tug_llcl_test(${program} WAYS all RANKS 2 NODES emulated)
+    tug_llcl_test(${program} WAYS packets RANKS 2 LABELS more)
+    tug_llcl_test(${program} WAYS all RANKS 1 4 LABELS more)
+endforeach()
+foreach(program IN ITEMS errors allocated contexts)
+    tug_llcl_test(${program} WAYS all RANKS 2)
+    tug_llcl_test(${program} WAYS packets mpi RANKS 2 LABELS more)
+    tug_llcl_test(${program} WAYS all RANKS 2 NODES emulated LABELS more)
 endforeach()
 tug_llcl_test(passive WAYS all mpi RANKS 2)
 tug_llcl_test(large WAYS all RANKS 2 ARGS allocated TIMEOUT 150 LABELS more)

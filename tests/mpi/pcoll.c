@@ -535,16 +535,15 @@ static void run(struct request *batch, int round) {
 
 /* Whose request it must be. */
 static void check_handle(const struct request *r) {
-#ifdef OPEN_MPI /* the host counts its own from 0 */
-    unsigned number = (unsigned)MPI_Request_c2f(r->handle);
-    bool taken = number >> 30 != 0;
+#ifdef OPEN_MPI /* nothing to be seen from */
+    (void)r;
 #else
     unsigned number = (unsigned)r->handle;
     bool taken = number >> 30 == 0;
-#endif
     bool theirs = r->users && r->kind <= REDUCE_SCATTER && !threads;
     if (ours)
         CHECK(taken == !theirs, "kind %d: handle %x", r->kind, number);
+#endif
 }
 
 static void play(int nstarts) {
