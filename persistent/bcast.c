@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/stats.h"
+#include "host/handles.h"
 #include "host/host.h"
 #include "model/choose.h"
 #include "model/tuner.h"
@@ -256,7 +257,7 @@ int tug_bcast_rebind(struct tug_request *request, void *buffer, MPI_Count count,
     tug_staging_fini(&bcast->staging);
     bcast->staging = staging;
     use_staging(bcast);
-    bool plain = staging.type == MPI_DATATYPE_NULL && tug_handle_is_predefined((uint32_t)datatype);
+    bool plain = staging.type == MPI_DATATYPE_NULL && tug_type_is_predefined(datatype);
     bcast->plain_type = plain ? datatype : MPI_DATATYPE_NULL;
     return MPI_SUCCESS;
 }
@@ -360,20 +361,26 @@ static bool borrow(struct bcast *bcast, const struct tug_offer *offer,
         bcast->borrowed = *offer;
         set_area(bcast, TUG_AREA_LENT, lent);
     }
-    for (uint32_t i = 0; i < tuner->ncandidates && ready; i++) {
-        tuner->candidates[i].plan.lent = true;
+    for (uint32_t i = 0; i < tuner->ncandidates && ready; i++)
         ready = prepare_session(bcast, i, &sessions[i]) == 0;
-    }
     return ready;
 }
 
-/* If all ranks of the root's node can read its memory they will. Collective. */
+static void set_lent(struct bcast *bcast, bool lent) {
+    for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++)
+        bcast->tuner.candidates[i].plan.lent = lent;
+}
+
+/* If all ranks of the root's node can read its memory they will. What the others run is the same
+ * either way. Collective. */
 static void take_offer(struct bcast *bcast, const struct tug_offer *offer, int root) {
     const struct tug_team *team = bcast->team;
     struct tug_session sessions[TUG_CANDIDATES_MOST] = {0};
     const uint32_t *node_of = team->places.node_of;
     bool near = node_of[team->rank] == node_of[root];
+    set_lent(bcast, true);
     bool agreed = tug_all_agree(team->comm, !near || borrow(bcast, offer, sessions));
+    set_lent(bcast, agreed);
     if (agreed && bcast->staging.packs)
         tug_log(TUG_VERBOSE_INFO, "broadcast of %zu bytes: lent to the node", bcast->bytes);
     for (uint32_t i = 0; near && i < bcast->tuner.ncandidates; i++) {
@@ -387,10 +394,10 @@ static void take_offer(struct bcast *bcast, const struct tug_offer *offer, int r
 
 static void bind(struct bcast *bcast, struct tug_channel *channel) {
     bcast->channel = channel;
-    bcast->agreement.session.channel = channel;
+    tug_session_bind(&bcast->agreement.session, channel, true);
     set_area(bcast, TUG_AREA_LANDING, channel->landing);
     for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++)
-        bcast->sessions[i].channel = channel;
+        tug_session_bind(&bcast->sessions[i], channel, true);
 }
 
 int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,

@@ -113,7 +113,7 @@ static int open_session(const struct calibration *c, const struct rehearsal *reh
                                         .elements = rehearsal->bytes,
                                         .segment = rehearsal->segment};
     session->team = c->team;
-    session->channel = c->channel;
+    tug_session_bind(session, c->channel, true);
     session->areas = areas;
     session->streams = rehearsal->bytes >= tug_copy_cache_share(c->team->node_size);
     int error =

@@ -6,6 +6,7 @@
 #include "host/host.h"
 #include "host/polite.h"
 #include "persistent/arena.h"
+#include "persistent/pair.h"
 #include "persistent/probe.h"
 #include "persistent/team.h"
 #include "transport/segment.h"
@@ -14,7 +15,7 @@
 #define CHANNELS_AT_FIRST 64
 #define CHANNELS_MOST (1 << 14) /* x TUG_CHANNEL_TAGS: tags that every host has */
 #define OFFER_WORDS (sizeof(struct tug_offer) / sizeof(uint64_t))
-#define VOTES (3 + OFFER_WORDS) /* words before those of channels */
+#define VOTES (4 + OFFER_WORDS) /* words before those of channels */
 
 static size_t round_up(size_t bytes) {
     return (bytes + 63) / 64 * 64;
@@ -39,34 +40,42 @@ static bool reserve_channel(struct tug_team *team) {
     return true;
 }
 
-/* All ranks' word on a new request, by one bitwise-or: is anybody unwilling, do the messages have
- * one size (all bits of b and of not b agree), what does one of them offer, and which channels does
- * anybody still use. */
+enum { UNWILLING = 1, NOT_PLAIN = 2 };
+
+/* All ranks' word on a new request, by one bitwise-or: is anybody unwilling, or anybody's data not
+ * plain, do the messages have one size (all bits of b and of not b agree), how long are
+ * messages through pairs (less than twice the longest), what does one of them offer, and which
+ * channels does anybody still use. */
 static int vote(struct tug_team *team, struct tug_ballot *ballot) {
     uint64_t few[VOTES];
     uint64_t *votes = team->votes != NULL ? team->votes : few;
     int words = (int)VOTES + (team->nchannels + 63) / 64;
     memset(votes, 0, (size_t)words * sizeof(*votes));
-    votes[0] = !ballot->willing;
+    votes[0] = (ballot->willing ? 0 : UNWILLING) | (ballot->plain ? 0 : NOT_PLAIN);
     votes[1] = ballot->bytes;
     votes[2] = ~ballot->bytes;
-    memcpy(&votes[3], &ballot->offer, sizeof(ballot->offer));
+    votes[3] = ballot->near_bytes;
+    memcpy(&votes[4], &ballot->offer, sizeof(ballot->offer));
     for (int i = 0; i < team->nchannels; i++)
         votes[VOTES + (size_t)i / 64] |= (uint64_t)team->channels[i]->busy << (i % 64);
     if (TUG_POLITE(Iallreduce, MPI_IN_PLACE, votes, words, MPI_UINT64_T, MPI_BOR, team->comm) !=
         MPI_SUCCESS)
         return TUG_ERR_MPI;
-    memcpy(&ballot->offer, &votes[3], sizeof(ballot->offer));
-    return votes[0] == 0 && votes[1] == ~votes[2] ? 0 : TUG_ERR_INVALID;
+    memcpy(&ballot->offer, &votes[4], sizeof(ballot->offer));
+    ballot->near_bytes = votes[3];
+    ballot->plain = !(votes[0] & NOT_PLAIN);
+    return !(votes[0] & UNWILLING) && votes[1] == ~votes[2] ? 0 : TUG_ERR_INVALID;
 }
 
 static size_t memory_of(const struct tug_channel_needs *needs) {
-    return needs->rings * TUG_SEGMENT_SLOTS * needs->slot_bytes + needs->landing_bytes;
+    return needs->rings * TUG_SEGMENT_SLOTS * needs->slot_bytes + needs->landing_bytes +
+           TUG_SEGMENT_SLOTS * needs->pair_bytes;
 }
 
 static bool fits(const struct tug_channel *channel, const struct tug_channel_needs *needs) {
     return channel->has.slot_bytes >= needs->slot_bytes &&
-           channel->has.landing_bytes >= needs->landing_bytes && channel->has.rings >= needs->rings;
+           channel->has.landing_bytes >= needs->landing_bytes &&
+           channel->has.rings >= needs->rings && channel->has.pair_bytes >= needs->pair_bytes;
 }
 
 /* The smallest channel that fits and that nobody uses. */
@@ -90,6 +99,22 @@ static unsigned class_of(size_t slot_bytes) {
     return class;
 }
 
+/* This rank's pairs among those of all, by writer and reader. */
+static void lay_out_pairs(const struct tug_team *team, struct tug_channel *channel,
+                          unsigned char *memory) {
+    size_t each = tug_pair_memory(channel->has.pair_bytes);
+    size_t most = (size_t)team->node_most, me = (size_t)team->node_rank;
+    for (size_t r = 0; channel->to != NULL && r < most; r++) {
+        channel->to[r] = tug_pair_at(memory + (me * most + r) * each);
+        channel->from[r] = tug_pair_at(memory + (r * most + me) * each);
+    }
+}
+
+static size_t pairs_memory(const struct tug_team *team, const struct tug_channel *channel) {
+    size_t most = (size_t)team->node_most;
+    return channel->to != NULL ? most * most * tug_pair_memory(channel->has.pair_bytes) : 0;
+}
+
 /* Lays a channel out in shared memory, and measures how to write it if it is the first of its
  * class. */
 static int map_channel(struct tug_team *team, struct tug_channel *channel) {
@@ -100,7 +125,9 @@ static int map_channel(struct tug_team *team, struct tug_channel *channel) {
     size_t ring_bytes = reads + heads + TUG_SEGMENT_SLOTS * has->slot_bytes;
     int error = tug_team_share(team);
     if (!error)
-        error = tug_arena_take(team, has->rings * ring_bytes + has->landing_bytes, &memory);
+        error = tug_arena_take(
+            team, has->rings * ring_bytes + has->landing_bytes + pairs_memory(team, channel),
+            &memory);
     if (error)
         return error;
     for (uint32_t i = 0; i < has->rings; i++, memory += ring_bytes)
@@ -109,6 +136,7 @@ static int map_channel(struct tug_team *team, struct tug_channel *channel) {
                                       .heads = (struct tug_slot_head *)(memory + reads),
                                       .data = memory + reads + heads};
     channel->landing = has->landing_bytes > 0 ? memory : NULL;
+    lay_out_pairs(team, channel, memory + has->landing_bytes);
     unsigned class = class_of(has->slot_bytes);
     channel->streaming = &team->streaming[class];
     if (has->slot_bytes >= TUG_PROBE_LEAST && has->rings > 0 && team->node_size > 1 &&
@@ -119,18 +147,22 @@ static int map_channel(struct tug_team *team, struct tug_channel *channel) {
     return 0;
 }
 
-static struct tug_channel *allocate(const struct tug_channel_needs *needs) {
+static struct tug_channel *allocate(const struct tug_team *team,
+                                    const struct tug_channel_needs *needs) {
     struct tug_channel *channel = calloc(1, sizeof(*channel));
     if (channel == NULL)
         return NULL;
     channel->has = *needs;
     channel->has.slot_bytes = round_up(needs->slot_bytes);
     channel->has.landing_bytes = round_up(needs->landing_bytes);
-    channel->rings = calloc(needs->rings + 1, sizeof(*channel->rings));
+    size_t most = needs->pair_bytes > 0 ? (size_t)team->node_most : 0;
+    channel->rings = calloc(needs->rings + 2 * most + 1, sizeof(*channel->rings));
     if (channel->rings == NULL) {
         free(channel);
         return NULL;
     }
+    channel->to = most > 0 ? channel->rings + needs->rings : NULL;
+    channel->from = most > 0 ? channel->to + most : NULL;
     return channel;
 }
 
@@ -143,13 +175,14 @@ static void free_channel(struct tug_channel *channel) {
 
 static int add_channel(struct tug_team *team, const struct tug_channel_needs *needs,
                        struct tug_channel **result) {
-    struct tug_channel *channel = allocate(needs);
+    struct tug_channel *channel = allocate(team, needs);
     if (!tug_all_agree(team->comm, channel != NULL && reserve_channel(team))) {
         free_channel(channel);
         return TUG_ERR_NO_MEMORY;
     }
     channel->index = team->nchannels;
-    int error = team->nnodes < team->nranks && needs->rings > 0 ? map_channel(team, channel) : 0;
+    bool shares = team->nnodes < team->nranks && (needs->rings > 0 || needs->pair_bytes > 0);
+    int error = shares ? map_channel(team, channel) : 0;
     if (error) {
         free_channel(channel);
         return error;
@@ -164,9 +197,11 @@ int tug_channel_take(struct tug_team *team, const struct tug_channel_needs *need
     int error = vote(team, ballot);
     if (error)
         return error;
-    *channel = find_free(team, needs);
+    struct tug_channel_needs all = *needs;
+    all.pair_bytes = tug_pair_slot_bytes(team->node_most, ballot->near_bytes);
+    *channel = find_free(team, &all);
     if (*channel == NULL) {
-        error = add_channel(team, needs, channel);
+        error = add_channel(team, &all, channel);
         if (error)
             return error;
     }

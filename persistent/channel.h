@@ -1,12 +1,14 @@
 /* Channels: memory through which the ranks of a node hand each other the segments of a collective.
  *
- * A channel is a bundle of *rings*, each with one writer and many readers, and, if wanted, a
- * *landing*: memory of the message's size for all to read. A request uses one channel, and of it
- * one ring for each rank of the node that writes.
+ * A channel is a bundle of *rings*, each with one writer and many readers; if wanted, a *landing*:
+ * memory of the message's size for all to read; and, if wanted, *pairs*: a ring with one reader for
+ * each two ranks of the node and direction, for messages between them. A request uses one channel,
+ * and of it one ring for each rank of the node that writes.
  *
- *     channel:  | ring 0 | ring 1 | ... | landing |
- *     ring:     | read count of node rank 0 | 1 | ... | slot head 0 | ... | slot data 0 | ...
- *                 (a cache line each)                   (a cache line each)
+ *     channel:  | ring 0 | ring 1 | ... | landing | pair 0 to 0 | pair 0 to 1 | ... | pair 1 to 0 |
+ * ... ring:     | read count of node rank 0 | 1 | ... | slot head 0 | ... | slot data 0 | ... (a
+ * cache line each)                   (a cache line each) pair:     | read count of the reader |
+ * slot head 0 | ... | slot data 0 | ...
  *
  * A slot's head carries the number of the segment it holds, and, if the segment is that small, the
  * data too: one cache miss brings both. A reader's count says what it needs next; the writer
@@ -28,6 +30,7 @@
 
 struct tug_team;
 
+#define TUG_PAIR_RANKS 64 /* nodes of more ranks have no pairs: there are too many of them */
 #define TUG_SEGMENT_SLOTS 8
 #define TUG_SLOT_INLINE 56  /* bytes of data that ride in a slot's head */
 #define TUG_CHANNEL_TAGS 64 /* tags of its messages between nodes; the last is for oneself */
@@ -43,10 +46,11 @@ struct tug_read_count {
 
 /* One rank's view of a ring. */
 struct tug_segment_ring {
-    struct tug_read_count *reads; /* [node size] */
+    struct tug_read_count *reads; /* [node size]; of a pair [1] */
     struct tug_slot_head *heads;  /* [TUG_SEGMENT_SLOTS] */
     unsigned char *data;          /* TUG_SEGMENT_SLOTS x slot_bytes */
-    uint64_t position;            /* segments of all runs that are over, on every rank alike */
+    uint64_t position;            /* segments of all runs that are over, on every rank alike; of a
+                                     pair: that this rank has written or read */
     uint64_t reads_seen;          /* writer: all readers are past it */
 };
 
@@ -58,12 +62,15 @@ struct tug_channel_needs {
     size_t slot_bytes;    /* 0: nothing but what rides in a slot's head */
     size_t landing_bytes; /* 0: no landing */
     uint32_t rings;       /* writers on a node, at most */
+    size_t pair_bytes;    /* of a slot of a pair; 0: no pairs. Worked out by tug_channel_take() */
 };
 
 struct tug_channel {
     struct tug_channel_needs has;
     struct tug_segment_ring *rings; /* [has.rings]; NULL if every rank is alone on its node */
     unsigned char *landing;         /* NULL without */
+    struct tug_segment_ring *to;    /* [node size] this rank's pairs; NULL without */
+    struct tug_segment_ring *from;  /* [node size] */
     _Atomic uint32_t *streaming;    /* shared: write past the caches (copy.h) */
     int index;                      /* in the team's list */
     bool busy;                      /* a request of this rank uses it */
@@ -73,6 +80,8 @@ struct tug_channel {
 struct tug_ballot {
     uint64_t bytes;         /* of the messages, or what else must be the same on all ranks */
     bool willing;           /* it could prepare its part */
+    bool plain;             /* its part lies as plain bytes; when taken: everybody's does */
+    uint64_t near_bytes;    /* of its longest message through a pair */
     struct tug_offer offer; /* one rank's at most; the others get it */
 };
 

@@ -4,6 +4,7 @@
 
 #include "base/settings.h"
 #include "base/stats.h"
+#include "host/handles.h"
 #include "host/host.h"
 #include "persistent/bcast.h"
 #include "persistent/collective_private.h"
@@ -23,6 +24,8 @@
 #define SEGMENT_OF_MESSAGES ((size_t)1048576)
 #define SEGMENT_OF_BOTH ((size_t)131072)
 #define TREE_MOST ((size_t)4096) /* of a rank's part: Gather and Scatter by a tree */
+/* Messages to ranks of the node up to here are faster through pairs than by the host. */
+#define NEAR_MOST ((size_t)131072)
 
 /* ---- memory ---- */
 
@@ -69,6 +72,7 @@ int tug_collective_area(struct collective *c, uint32_t number, const void *base,
     *area = (struct tug_area_memory){.base = (unsigned char *)base,
                                      .count = count,
                                      .extent = (size_t)(count * extent),
+                                     .packed = (size_t)(count * size),
                                      .dense = tug_type_is_dense(type)};
     return hold(c, type, &area->type);
 }
@@ -108,6 +112,10 @@ static size_t large_from(const struct collective *c, enum tug_collective_kind ki
         return LARGE_ON_NODE;
     bool few = kind == TUG_COLLECTIVE_ALLREDUCE && c->session.team->nnodes <= FEW_NODES;
     return few ? LARGE_BETWEEN_FEW : LARGE_BETWEEN_NODES;
+}
+
+void tug_collective_need_pairs(struct collective *c) {
+    c->session.near_most = NEAR_MOST;
 }
 
 /* Channels for segments of so many bytes, if there is anybody to share them with. */
@@ -158,7 +166,7 @@ static int set_operation(struct collective *c, const struct tug_collective *call
     *commutes = true;
     if (c->session.reduction != NULL)
         return 0;
-    bool predefined = tug_handle_is_predefined((uint32_t)call->op);
+    bool predefined = tug_op_is_predefined(call->op);
     if (!tug_type_is_dense(call->receive.type) || (!predefined && !call->runs_user_code))
         return TUG_ERR_UNSUPPORTED;
     if (tug_host.Op_commutative(call->op, &flag) != MPI_SUCCESS)
@@ -200,6 +208,8 @@ static int prepare_reduction(struct collective *c, const struct tug_collective *
     c->token = c->bytes << 3 | (uint64_t)plan.large << 1 | plan.commutes;
     if (shares)
         need_channel(c, plan.segment < plan.elements ? plan.segment * extent : c->bytes);
+    else
+        tug_collective_need_pairs(c);
     error = compile_reduction(c, call, &plan);
     return error ? error : give_scratch(c);
 }
@@ -251,6 +261,7 @@ static int prepare_tree(struct collective *c, const struct tug_collective *call)
     struct tug_gather_plan plan = {
         .elements = 1, .root = (uint32_t)call->root, .in_place = in_place};
     tug_collective_bytes(c, TUG_AREA_SCRATCH, NULL, part);
+    tug_collective_need_pairs(c);
     c->bytes = part;
     c->token = (uint64_t)part << 3 | 2;
     error =
@@ -332,6 +343,14 @@ static int prepare(struct collective *c, const struct tug_collective *call) {
     return tug_request_register(&c->request);
 }
 
+/* All that travels lies as plain bytes. */
+static bool is_plain(const struct collective *c) {
+    for (uint32_t a = TUG_AREA_INPUT; a < c->nareas; a++)
+        if (c->areas[a].count > 0 && !c->areas[a].dense)
+            return false;
+    return true;
+}
+
 /* The host's of these kinds do what they should from the second start on (Allgather's does not). */
 static bool is_comparable(enum tug_collective_kind kind) {
     return kind == TUG_COLLECTIVE_BARRIER || kind == TUG_COLLECTIVE_REDUCE ||
@@ -366,17 +385,23 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
             .job.advance = advance, .comm = call->comm, .start = start, .destroy = destroy};
         c->host = MPI_REQUEST_NULL;
         ballot.willing = prepare(c, call) == 0;
+        ballot.plain = is_plain(c);
+        ballot.near_bytes = c->session.near_longest;
         ballot.bytes = c->token << 5 | call->kind;
         needs = c->needs;
     }
     struct tug_channel *channel;
     error = tug_channel_take(team, &needs, &ballot, &channel);
+    if (error == TUG_ERR_NO_MEMORY && ballot.near_bytes > 0) {
+        ballot.near_bytes = 0; /* all goes by the host's messages then */
+        error = tug_channel_take(team, &needs, &ballot, &channel);
+    }
     if (error) {
         if (c != NULL)
             tug_request_release(&c->request);
         return error;
     }
-    c->session.channel = channel;
+    tug_session_bind(&c->session, channel, ballot.plain);
     c->request.job.bell = c->session.polls ? NULL : tug_team_own_bell(team);
     settle_host(c, call->kind, host);
     *request = &c->request;

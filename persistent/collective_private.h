@@ -35,6 +35,9 @@ int tug_collective_area(struct collective *c, uint32_t area, const void *base, M
 /* An area of plain bytes. */
 void tug_collective_bytes(struct collective *c, uint32_t area, void *base, size_t element_bytes);
 
+/* Messages between ranks of a node go through pairs, where there are any. */
+void tug_collective_need_pairs(struct collective *c);
+
 /* Compiles what goes as blocks from rank to rank; `total` bytes decide about the way of an
  * Allgatherv. 0 or an error. */
 int tug_collective_blocks(struct collective *c, const struct tug_collective *call);

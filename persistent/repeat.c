@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "base/stats.h"
+#include "host/handles.h"
 #include "host/host.h"
 #include "persistent/bcast.h"
 #include "persistent/request.h"
@@ -24,9 +25,8 @@ void tug_repeats_drop(struct tug_team *team) {
 static uint64_t bytes_of(const void *buffer, MPI_Count count, MPI_Datatype type, int root,
                          MPI_Comm comm) {
     MPI_Count size;
-    if (count <= 0 || (buffer == NULL && tug_handle_is_predefined((uint32_t)type)) || root < 0 ||
-        !tug_handle_is((uint32_t)comm, TUG_HANDLE_COMM) ||
-        !tug_handle_is((uint32_t)type, TUG_HANDLE_DATATYPE) ||
+    if (count <= 0 || (buffer == NULL && tug_type_is_predefined(type)) || root < 0 ||
+        !tug_comm_is_one(comm) || !tug_type_is_one(type) ||
         tug_host.Type_size_c(type, &size) != MPI_SUCCESS || size <= 0)
         return 0;
     return (uint64_t)(size * count);

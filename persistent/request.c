@@ -15,6 +15,9 @@
 typedef struct tug_request *_Atomic request_page[PAGE_SIZE];
 
 _Atomic uint32_t tug_request_limit;
+#ifdef OPEN_MPI
+char tug_request_addresses[TUG_REQUEST_MOST];
+#endif
 static request_page *_Atomic pages[PAGES];
 
 /* Free indices, a stack under a lock: init and free of requests are not hot. */
@@ -29,7 +32,7 @@ static struct tug_request *_Atomic *place(uint32_t index) {
 }
 
 struct tug_request *tug_request_find(MPI_Request handle) {
-    return atomic_load(place((uint32_t)handle - TUG_REQUEST_FIRST));
+    return atomic_load(place(tug_request_index(handle)));
 }
 
 /* One more index; the stack of free ones grows first, so that giving back cannot fail. */
@@ -85,7 +88,7 @@ int tug_request_register(struct tug_request *request) {
     pthread_mutex_unlock(&lock);
     if (!got)
         return TUG_ERR_NO_MEMORY;
-    request->handle = (MPI_Request)(TUG_REQUEST_FIRST + index);
+    request->handle = tug_request_handle(index);
     request->job.completed = completed;
     request->active = request->once;
     request->error = MPI_SUCCESS;
@@ -138,8 +141,8 @@ static void give_back(uint32_t index) {
 }
 
 void tug_request_release(struct tug_request *request) {
-    if (request->handle != 0)
-        give_back((uint32_t)request->handle - TUG_REQUEST_FIRST);
+    if (request->handle)
+        give_back(tug_request_index(request->handle));
     /* who of this and completed() comes second destroys */
     if (!request->active ||
         (atomic_fetch_or(&request->state, TUG_REQUEST_FREED) & TUG_REQUEST_COMPLETE))

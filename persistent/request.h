@@ -11,7 +11,7 @@
  *       +-----+----------+-------------------------+
  *
  * A request that escapes us (given to a call we do not know) is reported by the host as invalid,
- * not mistaken for another.
+ * not mistaken for another. Open MPI's handles are addresses of its requests; ours, of nothing.
  *
  * States: inactive -> start -> active -> completed() by the engine -> complete -> a wait or test of
  * the program -> inactive. One thread at a time handles a request (MPI's rule); state is what the
@@ -27,8 +27,30 @@
 
 #include "engine/engine.h"
 
-#define TUG_REQUEST_FIRST ((uint32_t)MPI_REQUEST_NULL + 1)
 #define TUG_REQUEST_MOST (1u << 20)
+
+#ifndef OPEN_MPI
+#define TUG_REQUEST_FIRST ((uint32_t)MPI_REQUEST_NULL + 1)
+
+/* Below TUG_REQUEST_MOST for our handles alone. */
+static inline uint32_t tug_request_index(MPI_Request handle) {
+    return (uint32_t)handle - TUG_REQUEST_FIRST;
+}
+static inline MPI_Request tug_request_handle(uint32_t index) {
+    return (MPI_Request)(TUG_REQUEST_FIRST + index);
+}
+#else
+/* Addresses that no object of the host has, since they are ours. Nothing is kept there. */
+extern char tug_request_addresses[TUG_REQUEST_MOST];
+
+static inline uint32_t tug_request_index(MPI_Request handle) {
+    uintptr_t index = (uintptr_t)handle - (uintptr_t)tug_request_addresses;
+    return index < TUG_REQUEST_MOST ? (uint32_t)index : UINT32_MAX;
+}
+static inline MPI_Request tug_request_handle(uint32_t index) {
+    return (MPI_Request)&tug_request_addresses[index];
+}
+#endif
 
 #define TUG_REQUEST_COMPLETE 1u /* the operation of the last start is over */
 #define TUG_REQUEST_FREED 2u    /* by the program while active: destroyed when complete */
@@ -52,7 +74,7 @@ struct tug_request {
 extern _Atomic uint32_t tug_request_limit;
 
 static inline bool tug_request_is_ours(MPI_Request handle) {
-    return (uint32_t)handle - TUG_REQUEST_FIRST <
+    return tug_request_index(handle) <
            atomic_load_explicit(&tug_request_limit, memory_order_relaxed);
 }
 

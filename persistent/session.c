@@ -5,6 +5,7 @@
 
 #include "host/host.h"
 #include "persistent/copy.h"
+#include "persistent/pair.h"
 #include "tugboat/tugboat.h"
 
 static bool is_transfer(const struct tug_descriptor *descriptor) {
@@ -18,15 +19,41 @@ static void note(struct tug_session *session, int error) {
 
 /* ---- making ---- */
 
+/* What a transfer sends from, or receives into: bytes of an element as they travel. */
+static size_t travels(const struct tug_session *session, const struct tug_descriptor *d) {
+    const struct tug_area_memory *area =
+        &session->areas[d->kind == TUG_SEND ? d->from_area : d->to_area];
+    return area->dense ? area->extent : area->packed;
+}
+
 /* Bytes that one segment of the descriptor may have to be put aside: operations that do not
- * commute. */
+ * commute, and what is packed for a rank of the node. */
 static size_t aside_for(const struct tug_session *session, const struct tug_descriptor *d) {
     uint64_t offset;
     size_t elements = (size_t)tug_descriptor_at(d, 0, &offset);
     bool folds = d->kind == TUG_FOLD || d->kind == TUG_GATHER_FOLD;
     if (folds && session->reduction == NULL)
         return elements * session->areas[d->to_area].extent;
-    return 0;
+    bool dense = session->areas[d->kind == TUG_SEND ? d->from_area : d->to_area].dense;
+    if (!is_transfer(d) || dense)
+        return 0;
+    size_t bytes = elements * travels(session, d);
+    return bytes <= tug_pair_slot_bytes(session->team->node_most, session->near_most) ? bytes : 0;
+}
+
+/* To or from a rank of the node, through a pair if there are any: tags would need pairs of their
+ * own. */
+static bool may_be_near(const struct tug_session *session, const struct tug_descriptor *d,
+                        uint64_t elements) {
+    const uint32_t *node_of = session->team->places.node_of;
+    return is_transfer(d) && d->tag == 0 && node_of[d->peer] == node_of[session->team->rank] &&
+           (size_t)elements * travels(session, d) <= session->near_most;
+}
+
+static size_t near_for(const struct tug_session *session, const struct tug_descriptor *d) {
+    uint64_t offset;
+    uint64_t elements = tug_descriptor_at(d, 0, &offset);
+    return may_be_near(session, d, elements) ? (size_t)elements * travels(session, d) : 0;
 }
 
 /* One pass over all descriptors for what the session wants to know of them. */
@@ -34,7 +61,6 @@ static size_t survey(struct tug_session *session) {
     size_t aside = 0;
     uint64_t filled = 0;
     uint32_t filler = TUG_LANES_MOST;
-    session->polls = false;
     session->unpacks_in_order = true;
     for (uint32_t l = 0; l < session->schedule.nlanes; l++) {
         const struct tug_lane *lane = &session->schedule.lanes[l];
@@ -42,7 +68,8 @@ static size_t survey(struct tug_session *session) {
             const struct tug_descriptor *d = &lane->descriptors[i];
             size_t bytes = aside_for(session, d);
             aside = bytes > aside ? bytes : aside;
-            session->polls |= is_transfer(d);
+            size_t near = near_for(session, d);
+            session->near_longest = near > session->near_longest ? near : session->near_longest;
             if (d->to_area != TUG_AREA_OUTPUT || d->kind == TUG_SEND || d->kind == TUG_PUBLISH)
                 continue;
             session->unpacks_in_order &= d->to == filled && (l == filler || filled == 0);
@@ -73,6 +100,30 @@ int tug_session_init(struct tug_session *session) {
         if (schedule->passes[w] > 0)
             session->ring_of[w] = ring++;
     return 0;
+}
+
+static bool is_near(const struct tug_session *session, const struct tug_descriptor *d,
+                    uint64_t elements) {
+    return session->channel->to != NULL && may_be_near(session, d, elements);
+}
+
+static bool is_all_near(const struct tug_session *session, const struct tug_lane *lane) {
+    for (uint32_t i = 0; i < lane->count; i++) {
+        const struct tug_descriptor *d = &lane->descriptors[i];
+        uint64_t offset;
+        if (is_transfer(d) && !is_near(session, d, tug_descriptor_at(d, 0, &offset)))
+            return false;
+    }
+    return true;
+}
+
+void tug_session_bind(struct tug_session *session, struct tug_channel *channel, bool plain) {
+    session->channel = channel;
+    if (!plain && session->near_most > channel->has.pair_bytes)
+        session->near_most = channel->has.pair_bytes;
+    session->polls = false;
+    for (uint32_t l = 0; l < session->schedule.nlanes; l++)
+        session->polls |= !is_all_near(session, &session->schedule.lanes[l]);
 }
 
 void tug_session_fini(struct tug_session *session) {
@@ -308,11 +359,86 @@ static bool execute(struct tug_session *session, const struct tug_descriptor *d,
     return true;
 }
 
-/* Hands one segment of a transfer to the host. */
+/* ---- near messages ---- */
+
+static uint32_t node_rank_of(const struct tug_session *session, uint32_t rank) {
+    return session->team->places.node_rank_of[rank];
+}
+
+/* What does not lie as plain bytes fits a slot: packed into `aside`, or unpacked from there. */
+static void convert(struct tug_session *session, const struct tug_area_memory *area, void *data,
+                    size_t elements, bool packs) {
+    MPI_Count n = (MPI_Count)elements * area->count, position = 0;
+    MPI_Count bytes = (MPI_Count)(elements * area->packed);
+    if (data == NULL) { /* MPICH 4.0.2 packs nothing from MPI_BOTTOM: a message to ourselves */
+        int self = session->team->rank;
+        int tag = (session->channel->index + 1) * TUG_CHANNEL_TAGS - 1;
+        MPI_Datatype from = packs ? area->type : MPI_PACKED, to = packs ? MPI_PACKED : area->type;
+        note(session,
+             tug_host.Sendrecv_c(packs ? data : session->aside, packs ? n : bytes, from, self, tag,
+                                 packs ? session->aside : data, packs ? bytes : n, to, self, tag,
+                                 session->team->comm, MPI_STATUS_IGNORE));
+    } else if (packs) {
+        note(session, tug_host.Pack_c(data, n, area->type, session->aside, bytes, &position,
+                                      session->team->comm));
+    } else {
+        note(session, tug_host.Unpack_c(session->aside, bytes, &position, data, n, area->type,
+                                        session->team->comm));
+    }
+}
+
+/* Puts what there is room for of a near message into its pair; true when it is through. */
+static bool send_near(struct tug_session *session, struct tug_lane_state *state,
+                      const struct tug_descriptor *d, const struct piece *piece) {
+    uint32_t peer = node_rank_of(session, d->peer);
+    struct tug_segment_ring *ring = &session->channel->to[peer];
+    const void *message = piece->from;
+    size_t bytes = piece->elements * travels(session, d);
+    if (!tug_pair_has_room(ring))
+        return false;
+    if (!piece->from_area->dense) {
+        convert(session, piece->from_area, piece->from, piece->elements, true);
+        message = session->aside;
+    }
+    return tug_pair_put(ring, session->channel->has.pair_bytes, message, bytes, &state->done,
+                        tug_team_bell(session->team, (int)peer));
+}
+
+static bool receive_near(struct tug_session *session, struct tug_lane_state *state,
+                         const struct tug_descriptor *d, const struct piece *piece) {
+    uint32_t peer = node_rank_of(session, d->peer);
+    struct tug_segment_ring *ring = &session->channel->from[peer];
+    bool dense = piece->to_area->dense;
+    size_t bytes = piece->elements * travels(session, d);
+    if (!tug_pair_take(ring, session->channel->has.pair_bytes, dense ? piece->to : session->aside,
+                       bytes, &state->done, tug_team_bell(session->team, (int)peer)))
+        return false;
+    if (!dense)
+        convert(session, piece->to_area, piece->to, piece->elements, false);
+    return true;
+}
+
+/* Gets the near message at the read pointer on. True if it is through; sets *moved if anything
+ * is. */
+static bool move_near(struct tug_session *session, struct tug_lane_state *state,
+                      const struct tug_descriptor *d, bool *moved) {
+    struct piece piece = piece_of(session, d, state->read.segment);
+    size_t before = state->done;
+    bool through = d->kind == TUG_SEND ? send_near(session, state, d, &piece)
+                                       : receive_near(session, state, d, &piece);
+    *moved |= state->done != before;
+    if (through)
+        state->done = 0;
+    return through;
+}
+
+/* Hands one segment of a transfer to the host, if it is not near. */
 static void begin_transfer(struct tug_session *session, const struct tug_descriptor *d,
                            uint32_t segment, MPI_Request *request) {
     const struct tug_team *team = session->team;
     struct piece piece = piece_of(session, d, segment);
+    if (is_near(session, d, piece.elements))
+        return;
     MPI_Count n = (MPI_Count)piece.elements;
     int tag = session->channel->index * TUG_CHANNEL_TAGS + d->tag;
     pack(session, d, &piece);
@@ -376,9 +502,13 @@ static bool complete(struct tug_session *session, const struct tug_lane *lane,
     bool moved = false;
     while (state->read.passed < state->begin.passed && session->error == MPI_SUCCESS) {
         const struct tug_descriptor *d = &lane->descriptors[state->read.descriptor];
+        uint64_t offset;
         int flag = 0;
-        note(session, tug_host.Test(&state->in_flight[state->read.passed % TUG_SESSION_DEPTH],
-                                    &flag, MPI_STATUS_IGNORE));
+        if (is_near(session, d, tug_descriptor_at(d, state->read.segment, &offset)))
+            flag = move_near(session, state, d, &moved);
+        else
+            note(session, tug_host.Test(&state->in_flight[state->read.passed % TUG_SESSION_DEPTH],
+                                        &flag, MPI_STATUS_IGNORE));
         if (!flag)
             break;
         if (d->kind == TUG_RECEIVE) {
@@ -399,6 +529,7 @@ void tug_session_start(struct tug_session *session) {
     for (uint32_t l = 0; l < schedule->nlanes; l++) {
         session->lanes[l].read = session->lanes[l].begin = (struct tug_lane_pointer){0};
         session->lanes[l].limit = schedule->lanes[l].limit;
+        session->lanes[l].done = 0;
     }
     session->published = 0;
     session->error = MPI_SUCCESS;

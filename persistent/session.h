@@ -28,6 +28,7 @@ struct tug_area_memory {
     MPI_Count count;
     size_t extent; /* bytes from one element to the next */
     bool dense;    /* an element is `extent` plain bytes: copied as such */
+    size_t packed; /* bytes of data in an element that is not dense */
 };
 
 /* A place in a lane. */
@@ -37,12 +38,14 @@ struct tug_lane_pointer {
     uint32_t passed;  /* segments before this one in the lane */
 };
 
-/* Where a lane stands. Sends and receives are begun ahead of the read pointer. */
+/* Where a lane stands. Sends and receives are begun ahead of the read pointer; those between ranks
+ * of a node that go through pairs are not ahead, but in pieces. */
 struct tug_lane_state {
     struct tug_lane_pointer read;  /* what is not complete */
     struct tug_lane_pointer begin; /* what is not begun */
     uint32_t limit;                /* scheduling pointer, segments */
     MPI_Request in_flight[TUG_SESSION_DEPTH];
+    size_t done; /* bytes of the near message that is at `read` */
 };
 
 struct tug_session {
@@ -50,6 +53,8 @@ struct tug_session {
     struct tug_team *team;
     struct tug_channel *channel;
     const struct tug_area_memory *areas; /* by number; who fills them keeps them */
+    size_t near_most;                    /* messages to ranks of the node of so many bytes go
+                                            through pairs, if the channel has any */
     struct tug_staging *staging;         /* NULL, or OUTPUT is its bytes */
     bool streams;                        /* reads of channels go past the caches (copy.h) */
     MPI_Op op;                           /* REDUCE and its like: on elements of OUTPUT ... */
@@ -60,13 +65,18 @@ struct tug_session {
     uint32_t *ring_of;     /* [node size] which ring of the channel a node rank writes */
     unsigned char *aside;  /* room for one segment, where something cannot be done in place */
     uint64_t published;    /* segments, in this run */
-    bool polls;            /* has traffic between nodes, for which no bell rings */
+    size_t near_longest;   /* such message */
+    bool polls;            /* has messages of the host's, for which no bell rings */
     bool unpacks_in_order; /* OUTPUT is filled from front to end */
 };
 
 /* Makes a session of a schedule, which becomes its own, areas, team, staging and op. 0 or
  * TUG_ERR_NO_MEMORY; in any case to be ended by fini, which takes one that is all zeros too. */
 int tug_session_init(struct tug_session *session);
+
+/* The channel it runs on. plain: all ranks' data lie as plain bytes, so that messages between ranks
+ * of a node may be cut anywhere. The same on all ranks. */
+void tug_session_bind(struct tug_session *session, struct tug_channel *channel, bool plain);
 void tug_session_fini(struct tug_session *session);
 
 /* What its channel must have beside the size of its slots, on this node. */

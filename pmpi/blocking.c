@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/settings.h"
+#include "host/handles.h"
 #include "host/host.h"
 #include "persistent/repeat.h"
 #include "pmpi/circle.h"
@@ -143,15 +144,9 @@ void tug_blocking_meet(MPI_Comm comm) {
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
     }
 
-/* True for functions of the program's. A handle that is none is the host's to report. */
-static bool is_programs(MPI_Op op) {
-    const uint32_t builtin = 1;
-    return (uint32_t)op >> 30 > builtin;
-}
-
 #define TUG_CALL_REDUCTION(Name, Twin, parameters, arguments)                                      \
     int tug_shim_##Name parameters {                                                               \
-        if (tug_circle_has(comm) && !is_programs(op))                                              \
+        if (tug_circle_has(comm) && !tug_op_is_programs(op))                                       \
             return TWIN(Twin, arguments);                                                          \
         tug_blocking_meet(comm);                                                                   \
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
@@ -223,7 +218,7 @@ struct place {
 
 static bool fits(const struct place *place, const MPI_Status *envelope) {
     MPI_Count size, bytes;
-    return tug_handle_is((uint32_t)place->type, TUG_HANDLE_DATATYPE) &&
+    return tug_type_is_one(place->type) &&
            tug_host.Type_size_c(place->type, &size) == MPI_SUCCESS &&
            tug_host.Get_count_c(envelope, MPI_BYTE, &bytes) == MPI_SUCCESS &&
            bytes <= size * place->count;
@@ -318,7 +313,7 @@ SENDRECV(Sendrecv_c, MPI_Count)
 /* What is in the buffer, packed; to be freed. NULL without memory, and for what cannot be packed:
  * the host reports it. */
 static void *pack(const struct place *place, MPI_Comm comm, MPI_Count *bytes) {
-    if (place->count < 0 || !tug_handle_is((uint32_t)place->type, TUG_HANDLE_DATATYPE) ||
+    if (place->count < 0 || !tug_type_is_one(place->type) ||
         tug_host.Pack_size_c(place->count, place->type, comm, bytes) != MPI_SUCCESS)
         return NULL;
     void *packed = malloc(*bytes > 0 ? (size_t)*bytes : 1);

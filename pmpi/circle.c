@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "host/handles.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "pmpi/shim.h"
@@ -161,7 +162,7 @@ static bool is_inside(MPI_Comm comm) {
 bool tug_circle_covers(MPI_Comm comm) {
     void *known = NULL;
     int flag = 0;
-    if (!tug_handle_is((uint32_t)comm, TUG_HANDLE_COMM) || comm == MPI_COMM_SELF ||
+    if (!tug_comm_is_one(comm) || comm == MPI_COMM_SELF ||
         tug_host.Comm_get_attr(comm, inside_key, (void *)&known, &flag) != MPI_SUCCESS)
         return false;
     pthread_mutex_lock(&lock);

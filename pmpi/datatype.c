@@ -133,18 +133,17 @@ static void flat_from_root(struct tug_flat *flat, MPI_Aint lb, MPI_Aint extent) 
 
 /* Predefined types are few: there is a place for each, filled when it is first asked for. */
 static const struct tug_flat *flat_of_predefined(MPI_Datatype type) {
-    enum { PLACES = 256, PAIRS_FROM = 0xf0 };
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct tug_flat flats[PLACES];
-    static _Atomic MPI_Datatype filled[PLACES];
-    size_t place = tug_type_is_basic(type) ? type & 0xff : PAIRS_FROM + (type & 0xf);
+    static struct tug_flat flats[TUG_TYPE_PLACES];
+    static _Atomic MPI_Datatype filled[TUG_TYPE_PLACES];
+    size_t place = tug_type_place(type);
     struct tug_flat *flat = &flats[place];
     /* acquire: pairs with the release below; without it the place could be read half filled */
     if (atomic_load_explicit(&filled[place], memory_order_acquire) == type)
         return flat;
     pthread_mutex_lock(&lock);
     MPI_Datatype holder = atomic_load_explicit(&filled[place], memory_order_relaxed);
-    if (holder == 0) {
+    if (!holder) {
         describe_element(type, flat);
         size_t extent = flat->element_extent;
         flat->root = (struct tug_node){.kind = extent > 0 ? TUG_NODE_RUNS : TUG_NODE_EMPTY,

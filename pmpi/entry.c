@@ -4,11 +4,20 @@
  * that was loaded behind us, if it wraps X, and otherwise to our shim; PMPI_X always leads to our
  * shim, so a tool sees the program's calls whichever of the two was loaded first. The Fortran 2008
  * bindings call PMPI_X directly and are served by the same definitions.
+ *
+ * A program may run on another MPI than the one this library is built for. Handles then have other
+ * sizes than our shims believe, and the entries lead past them: an entry is a jump, which leaves
+ * the arguments where they are. What the first call of all is given passes through a function that
+ * is typed; it is MPI_Init or its like, whose arguments are the same everywhere.
  */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/log.h"
+#include "base/settings.h"
 #include "host/host.h"
 #include "pmpi/shim.h"
 #include "pmpi/verdict.h"
@@ -45,9 +54,40 @@ static void *find_next(const char *mpi_name, const void *host_function, void *sh
     return address == host_function || tug_host_is_ours(address) ? shim : address;
 }
 
+/* In place of what the host does not have. */
+static int lacking(void) {
+    return MPI_ERR_OTHER;
+}
+
+static void *or_lacking(void *address) {
+    int (*const stub)(void) = lacking;
+    return address != NULL ? address : *(void *const *)&stub;
+}
+
+/* The host is none of ours: nothing comes by the shims. */
+static void step_aside(void) {
+    char reason[512];
+#define TUG_CALL(Name, parameters, arguments)                                                      \
+    *(void **)&mine.Name = or_lacking(*(void **)&tug_host.Name);
+#include "host/calls.def"
+    if (tug_settings_load(reason, sizeof(reason)) != 0 || !tug_settings.enabled)
+        return;
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    rank = rank != NULL ? rank : getenv("PMI_RANK");
+    if (rank == NULL || strcmp(rank, "0") == 0)
+        tug_warn_once("this library is built for %s, and the program runs on %s: all calls pass "
+                      "through",
+                      tug_host_family_name(TUG_FAMILY_BUILT_FOR),
+                      tug_host_family_name(tug_host_family()));
+}
+
 static void resolve_once(void) {
     if (!tug_host_resolve())
         return;
+    bool other = tug_host_family() != TUG_FAMILY_BUILT_FOR;
+    if (other)
+        step_aside();
+    tug_mpix_resolve(other);
 #define TUG_CALL(Name, parameters, arguments)                                                      \
     *(void **)&next.Name = find_next("MPI_" #Name, *(void **)&tug_host.Name, *(void **)&mine.Name);
 #include "host/calls.def"
@@ -57,6 +97,10 @@ static bool resolve(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, resolve_once);
     return tug_host_resolve();
+}
+
+bool tug_entries_resolve(void) {
+    return resolve();
 }
 
 #define TUG_CALL(Name, parameters, arguments)                                                      \

@@ -15,6 +15,7 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "host/handles.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "llcl/finalize.h"
@@ -22,6 +23,7 @@
 #include "pmpi/blocking.h"
 #include "pmpi/circle.h"
 #include "pmpi/datatype.h"
+#include "pmpi/reduction.h"
 #include "pmpi/shim.h"
 #include "pmpi/verdict.h"
 #include "pmpi/window.h"
@@ -32,8 +34,8 @@
 struct tug_shim tug_shim;
 
 static bool world; /* MPI_Init or MPI_Init_thread was called: there is an MPI_COMM_WORLD */
-static _Atomic int sessions; /* open ones */
-static MPI_Request poll_handle = MPI_REQUEST_NULL;
+static _Atomic int sessions;    /* open ones */
+static MPI_Request poll_handle; /* while the engine runs */
 
 /* ---- the settings ---- */
 
@@ -75,6 +77,11 @@ static void activate(int requested, int provided) {
         requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_THREAD;
     tug_shim.active = provided == MPI_THREAD_MULTIPLE && tug_host_complete();
     tug_engine_bring_up = bring_up;
+#ifdef OPEN_MPI
+    if (tug_shim.active)
+        tug_openmpi_learn();
+#endif
+    tug_reduction_learn();
     report_settings();
     if (tug_settings.verdict && tug_shim.active)
         tug_verdict_begin();
@@ -168,10 +175,10 @@ static void stop_engine(void) {
 /* ---- initialisation ---- */
 
 int tug_shim_Init_thread(int *argc, char ***argv, int required, int *provided) {
-    if (!tug_host_resolve() || load_settings() != MPI_SUCCESS)
+    if (!tug_entries_resolve() || load_settings() != MPI_SUCCESS)
         return MPI_ERR_OTHER;
-    if (!tug_settings.enabled || provided == NULL || required < MPI_THREAD_SINGLE ||
-        required > MPI_THREAD_MULTIPLE)
+    if (tug_host_family() != TUG_FAMILY_BUILT_FOR || !tug_settings.enabled || provided == NULL ||
+        required < MPI_THREAD_SINGLE || required > MPI_THREAD_MULTIPLE)
         return tug_host.Init_thread(argc, argv, required, provided);
     int got = MPI_THREAD_SINGLE;
     int error = tug_host.Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &got);
@@ -184,9 +191,9 @@ int tug_shim_Init_thread(int *argc, char ***argv, int required, int *provided) {
 }
 
 int tug_shim_Init(int *argc, char ***argv) {
-    if (!tug_host_resolve() || load_settings() != MPI_SUCCESS)
+    if (!tug_entries_resolve() || load_settings() != MPI_SUCCESS)
         return MPI_ERR_OTHER;
-    if (!tug_settings.enabled)
+    if (tug_host_family() != TUG_FAMILY_BUILT_FOR || !tug_settings.enabled)
         return tug_host.Init(argc, argv);
     int provided;
     return tug_shim_Init_thread(argc, argv, MPI_THREAD_SINGLE, &provided);
@@ -221,7 +228,7 @@ static int level_of(MPI_Info info) {
 }
 
 int tug_shim_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session) {
-    if (!tug_host_resolve() || load_settings() != MPI_SUCCESS)
+    if (!tug_entries_resolve() || load_settings() != MPI_SUCCESS)
         return MPI_ERR_OTHER;
     int requested = tug_settings.enabled ? level_of(info) : -1;
     MPI_Info ours;

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "host/handles.h"
+
 struct tug_data {
     void *address;
     MPI_Count count;
@@ -21,15 +23,6 @@ struct tug_data {
     MPI_Aint end;   /* and of the one behind the highest */
     bool contiguous;
 };
-
-/* MPICH's handles of basic types: 0x4c00SSII, SS the size in bytes. */
-static inline bool tug_type_is_basic(MPI_Datatype type) {
-    return (uint32_t)type >> 16 == 0x4c00;
-}
-
-static inline size_t tug_type_basic_size(MPI_Datatype type) {
-    return (uint32_t)type >> 8 & 0xff;
-}
 
 bool tug_data_describe_derived(struct tug_data *data, MPI_Comm comm);
 

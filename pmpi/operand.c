@@ -1,13 +1,12 @@
 #include "pmpi/operand.h"
 
-#include <stdint.h>
-
+#include "host/handles.h"
 #include "pmpi/datatype.h"
 
-/* MPICH's handles of predefined operations: 0x580000NN. What is none the host refuses; some pairs
- * of op and type that MPI does not define it would try. */
+/* What is no predefined operation the host refuses; some pairs of op and type that MPI does not
+ * define it would try. */
 int tug_operand_no_reduction(MPI_Op op) {
-    return (uint32_t)op >> 8 == 0x580000 ? MPI_ERR_OP : TUG_RMA_REFUSED;
+    return tug_op_is_predefined(op) ? MPI_ERR_OP : TUG_RMA_REFUSED;
 }
 
 int tug_operand_find_elements(const struct tug_rma *o, struct tug_elements *elements) {

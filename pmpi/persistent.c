@@ -13,7 +13,6 @@
 #include "persistent/request.h"
 #include "persistent/twin.h"
 #include "pmpi/shim.h"
-#include "tugboat/mpix.h"
 
 /* ---- the host's persistent collectives ---- */
 
@@ -167,18 +166,4 @@ static int take(int error, const struct tug_collective *call, MPI_Request *reque
             .kind = TUG_COLLECTIVE_##KIND, DESCRIBE_##KIND, .comm = comm};                         \
         return take(tug_host.Name arguments, &call, request);                                      \
     }
-#include "host/calls.def"
-
-/* ---- the MPIX_ names ---- */
-
-#define TUG_MPIX(Name, parameters, arguments)                                                      \
-    int MPIX_##Name parameters {                                                                   \
-        return PMPIX_##Name arguments;                                                             \
-    }                                                                                              \
-    int PMPIX_##Name parameters {                                                                  \
-        return tug_shim_##Name arguments;                                                          \
-    }
-#define TUG_CALL_PERSISTENT TUG_MPIX
-#define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
-    TUG_MPIX(Name, parameters, arguments)
 #include "host/calls.def"

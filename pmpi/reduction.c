@@ -2,15 +2,7 @@
  * ...); rows of kernels, one for each arithmetic, indexed by the operation; slots, one for each
  * type, that name a row.
  *
- * MPICH numbers its predefined handles, and the numbers end in a small index:
- *
- *        31  30 29    26 25    16 15     8 7      0
- *       +------+--------+--------+--------+--------+
- *       | kind | object |        | size   | index  |   types: object 3, kind 1, most pairs kind 2
- *       |      |        |                   |index |   operations: object 6, kind 1
- *       +------+--------+-------------------+------+
- *
- * A slot keeps the whole handle, so that a derived type with the same index is told apart.
+ * A slot keeps the handle as well: derived types share the places of predefined ones.
  *
  * Integers are added and multiplied without sign: the same bits, and no overflow is undefined.
  * Pairs of operation and type that the host has beyond MPI's table (MPI_CHAR as an integer) are
@@ -26,6 +18,8 @@
 #include <stdint.h>
 #include <string.h>
 #include <wchar.h>
+
+#include "host/handles.h"
 
 #ifndef __clang__
 /* gcc 12 vectorises no loop of unknown length at -O2. */
@@ -126,18 +120,15 @@ static void no_op(void *target, const void *origin, size_t n) {
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-#define NOPS 16
-#define OP(op) ((uint32_t)(op) % NOPS)
-
 #define ROW(name, ...)                                                                             \
-    static const tug_reduction name[NOPS] = {                                                      \
-        [OP(MPI_REPLACE)] = replace_##name, [OP(MPI_NO_OP)] = no_op, __VA_ARGS__};
-#define ROW_ORDER(name) [OP(MPI_MAX)] = max_##name, [OP(MPI_MIN)] = min_##name
-#define ROW_RING(name) [OP(MPI_SUM)] = sum_##name, [OP(MPI_PROD)] = prod_##name
+    static const tug_reduction name[TUG_OPS] = {                                                   \
+        [TUG_OP_REPLACE] = replace_##name, [TUG_OP_NO_OP] = no_op, __VA_ARGS__};
+#define ROW_ORDER(name) [TUG_OP_MAX] = max_##name, [TUG_OP_MIN] = min_##name
+#define ROW_RING(name) [TUG_OP_SUM] = sum_##name, [TUG_OP_PROD] = prod_##name
 #define ROW_LOGIC(name)                                                                            \
-    [OP(MPI_LAND)] = land_##name, [OP(MPI_LOR)] = lor_##name, [OP(MPI_LXOR)] = lxor_##name
+    [TUG_OP_LAND] = land_##name, [TUG_OP_LOR] = lor_##name, [TUG_OP_LXOR] = lxor_##name
 #define ROW_BITS(name)                                                                             \
-    [OP(MPI_BAND)] = band_##name, [OP(MPI_BOR)] = bor_##name, [OP(MPI_BXOR)] = bxor_##name
+    [TUG_OP_BAND] = band_##name, [TUG_OP_BOR] = bor_##name, [TUG_OP_BXOR] = bxor_##name
 
 #define PLAIN_ROW(name, T, ...)                                                                    \
     REPLACE(name, T)                                                                               \
@@ -155,10 +146,10 @@ static void no_op(void *target, const void *origin, size_t n) {
 #define COMPLEX_ROWS(name, part, T)                                                                \
     COMPLEX(name, part, T)                                                                         \
     PLAIN_ROW(name, T, ROW_RING(name))                                                             \
-    PLAIN_ROW(c_##name, T, [OP(MPI_SUM)] = sum_##name, [OP(MPI_PROD)] = c_prod_##name)
+    PLAIN_ROW(c_##name, T, [TUG_OP_SUM] = sum_##name, [TUG_OP_PROD] = c_prod_##name)
 #define PAIR_ROW(name, T, I)                                                                       \
     PAIR(name, T, I)                                                                               \
-    ROW(name, [OP(MPI_MAXLOC)] = maxloc_##name, [OP(MPI_MINLOC)] = minloc_##name)
+    ROW(name, [TUG_OP_MAXLOC] = maxloc_##name, [TUG_OP_MINLOC] = minloc_##name)
 
 /* Fortran's REAL*16, which is no long double on x86. */
 #ifdef __SIZEOF_FLOAT128__
@@ -202,89 +193,105 @@ PLAIN_ROW(complex128, quad[2])
      : sizeof(T) == 2 ? SIGNED_OR_NOT(T, 16)                                                       \
                       : SIGNED_OR_NOT(T, 8))
 
-/* The index, and the bit that tells the two kinds of types apart. */
-#define SLOT(type) ((uint32_t)(type) >> 31 << 7 | ((uint32_t)(type)&127))
-#define TYPE(type, row) [SLOT(type)] = {(type) == MPI_DATATYPE_NULL ? NULL : (row), (type)}
+struct slot {
+    const tug_reduction *row;
+    MPI_Datatype type;
+};
 
 /* Types that the host lacks are all MPI_DATATYPE_NULL. */
+#define SLOT_OF(type, row)                                                                         \
+    { (type) == MPI_DATATYPE_NULL ? NULL : (row), (type) }
+
+#define TYPES(TYPE)                                                                                \
+    TYPE(MPI_CHAR, INTEGER(char))                                                                  \
+    TYPE(MPI_SIGNED_CHAR, INTEGER(signed char))                                                    \
+    TYPE(MPI_UNSIGNED_CHAR, INTEGER(unsigned char))                                                \
+    TYPE(MPI_SHORT, INTEGER(short))                                                                \
+    TYPE(MPI_UNSIGNED_SHORT, INTEGER(unsigned short))                                              \
+    TYPE(MPI_INT, INTEGER(int))                                                                    \
+    TYPE(MPI_UNSIGNED, INTEGER(unsigned))                                                          \
+    TYPE(MPI_LONG, INTEGER(long))                                                                  \
+    TYPE(MPI_UNSIGNED_LONG, INTEGER(unsigned long))                                                \
+    TYPE(MPI_LONG_LONG, INTEGER(long long))                                                        \
+    TYPE(MPI_UNSIGNED_LONG_LONG, INTEGER(unsigned long long))                                      \
+    TYPE(MPI_INT8_T, i8)                                                                           \
+    TYPE(MPI_INT16_T, i16)                                                                         \
+    TYPE(MPI_INT32_T, i32)                                                                         \
+    TYPE(MPI_INT64_T, i64)                                                                         \
+    TYPE(MPI_UINT8_T, u8)                                                                          \
+    TYPE(MPI_UINT16_T, u16)                                                                        \
+    TYPE(MPI_UINT32_T, u32)                                                                        \
+    TYPE(MPI_UINT64_T, u64)                                                                        \
+    TYPE(MPI_AINT, INTEGER(MPI_Aint))                                                              \
+    TYPE(MPI_COUNT, INTEGER(MPI_Count))                                                            \
+    TYPE(MPI_OFFSET, INTEGER(MPI_Offset))                                                          \
+    TYPE(MPI_INTEGER, INTEGER(MPI_Fint))                                                           \
+    TYPE(MPI_INTEGER1, i8)                                                                         \
+    TYPE(MPI_INTEGER2, i16)                                                                        \
+    TYPE(MPI_INTEGER4, i32)                                                                        \
+    TYPE(MPI_INTEGER8, i64)                                                                        \
+    TYPE(MPI_CHARACTER, INTEGER(char))                                                             \
+    TYPE(MPI_WCHAR, wide_char)                                                                     \
+    TYPE(MPI_PACKED, packed)                                                                       \
+    TYPE(MPI_BYTE, byte)                                                                           \
+    TYPE(MPI_C_BOOL, bool8)                                                                        \
+    TYPE(MPI_CXX_BOOL, bool8)                                                                      \
+    TYPE(MPI_LOGICAL, bool32)                                                                      \
+    TYPE(MPI_FLOAT, f32)                                                                           \
+    TYPE(MPI_DOUBLE, f64)                                                                          \
+    TYPE(MPI_LONG_DOUBLE, long_double)                                                             \
+    TYPE(MPI_REAL, f32)                                                                            \
+    TYPE(MPI_DOUBLE_PRECISION, f64)                                                                \
+    TYPE(MPI_REAL4, f32)                                                                           \
+    TYPE(MPI_REAL8, f64)                                                                           \
+    TYPE(MPI_REAL16, f128)                                                                         \
+    TYPE(MPI_C_FLOAT_COMPLEX, c_complex32)                                                         \
+    TYPE(MPI_C_DOUBLE_COMPLEX, c_complex64)                                                        \
+    TYPE(MPI_C_LONG_DOUBLE_COMPLEX, c_long_complex)                                                \
+    TYPE(MPI_CXX_FLOAT_COMPLEX, complex32)                                                         \
+    TYPE(MPI_CXX_DOUBLE_COMPLEX, complex64)                                                        \
+    TYPE(MPI_CXX_LONG_DOUBLE_COMPLEX, long_complex)                                                \
+    TYPE(MPI_COMPLEX, complex32)                                                                   \
+    TYPE(MPI_DOUBLE_COMPLEX, complex64)                                                            \
+    TYPE(MPI_COMPLEX8, complex32)                                                                  \
+    TYPE(MPI_COMPLEX16, complex64)                                                                 \
+    TYPE(MPI_COMPLEX32, complex128)                                                                \
+    TYPE(MPI_FLOAT_INT, float_int)                                                                 \
+    TYPE(MPI_DOUBLE_INT, double_int)                                                               \
+    TYPE(MPI_LONG_INT, long_int)                                                                   \
+    TYPE(MPI_SHORT_INT, short_int)                                                                 \
+    TYPE(MPI_LONG_DOUBLE_INT, long_double_int)                                                     \
+    TYPE(MPI_2INT, two_ints)                                                                       \
+    TYPE(MPI_2INTEGER, two_ints)                                                                   \
+    TYPE(MPI_2REAL, two_floats)                                                                    \
+    TYPE(MPI_2DOUBLE_PRECISION, two_doubles)
+
+#ifndef OPEN_MPI
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 
-static const struct slot {
-    const tug_reduction *row;
-    MPI_Datatype type;
-} slots[256] = {
-    TYPE(MPI_CHAR, INTEGER(char)),
-    TYPE(MPI_SIGNED_CHAR, INTEGER(signed char)),
-    TYPE(MPI_UNSIGNED_CHAR, INTEGER(unsigned char)),
-    TYPE(MPI_SHORT, INTEGER(short)),
-    TYPE(MPI_UNSIGNED_SHORT, INTEGER(unsigned short)),
-    TYPE(MPI_INT, INTEGER(int)),
-    TYPE(MPI_UNSIGNED, INTEGER(unsigned)),
-    TYPE(MPI_LONG, INTEGER(long)),
-    TYPE(MPI_UNSIGNED_LONG, INTEGER(unsigned long)),
-    TYPE(MPI_LONG_LONG, INTEGER(long long)),
-    TYPE(MPI_UNSIGNED_LONG_LONG, INTEGER(unsigned long long)),
-    TYPE(MPI_INT8_T, i8),
-    TYPE(MPI_INT16_T, i16),
-    TYPE(MPI_INT32_T, i32),
-    TYPE(MPI_INT64_T, i64),
-    TYPE(MPI_UINT8_T, u8),
-    TYPE(MPI_UINT16_T, u16),
-    TYPE(MPI_UINT32_T, u32),
-    TYPE(MPI_UINT64_T, u64),
-    TYPE(MPI_AINT, INTEGER(MPI_Aint)),
-    TYPE(MPI_COUNT, INTEGER(MPI_Count)),
-    TYPE(MPI_OFFSET, INTEGER(MPI_Offset)),
-    TYPE(MPI_INTEGER, INTEGER(MPI_Fint)),
-    TYPE(MPI_INTEGER1, i8),
-    TYPE(MPI_INTEGER2, i16),
-    TYPE(MPI_INTEGER4, i32),
-    TYPE(MPI_INTEGER8, i64),
-    TYPE(MPI_CHARACTER, INTEGER(char)),
-    TYPE(MPI_WCHAR, wide_char),
-    TYPE(MPI_PACKED, packed),
-    TYPE(MPI_BYTE, byte),
-    TYPE(MPI_C_BOOL, bool8),
-    TYPE(MPI_CXX_BOOL, bool8),
-    TYPE(MPI_LOGICAL, bool32),
-    TYPE(MPI_FLOAT, f32),
-    TYPE(MPI_DOUBLE, f64),
-    TYPE(MPI_LONG_DOUBLE, long_double),
-    TYPE(MPI_REAL, f32),
-    TYPE(MPI_DOUBLE_PRECISION, f64),
-    TYPE(MPI_REAL4, f32),
-    TYPE(MPI_REAL8, f64),
-    TYPE(MPI_REAL16, f128),
-    TYPE(MPI_C_FLOAT_COMPLEX, c_complex32),
-    TYPE(MPI_C_DOUBLE_COMPLEX, c_complex64),
-    TYPE(MPI_C_LONG_DOUBLE_COMPLEX, c_long_complex),
-    TYPE(MPI_CXX_FLOAT_COMPLEX, complex32),
-    TYPE(MPI_CXX_DOUBLE_COMPLEX, complex64),
-    TYPE(MPI_CXX_LONG_DOUBLE_COMPLEX, long_complex),
-    TYPE(MPI_COMPLEX, complex32),
-    TYPE(MPI_DOUBLE_COMPLEX, complex64),
-    TYPE(MPI_COMPLEX8, complex32),
-    TYPE(MPI_COMPLEX16, complex64),
-    TYPE(MPI_COMPLEX32, complex128),
-    TYPE(MPI_FLOAT_INT, float_int),
-    TYPE(MPI_DOUBLE_INT, double_int),
-    TYPE(MPI_LONG_INT, long_int),
-    TYPE(MPI_SHORT_INT, short_int),
-    TYPE(MPI_LONG_DOUBLE_INT, long_double_int),
-    TYPE(MPI_2INT, two_ints),
-    TYPE(MPI_2INTEGER, two_ints),
-    TYPE(MPI_2REAL, two_floats),
-    TYPE(MPI_2DOUBLE_PRECISION, two_doubles),
-};
+#define FIXED(type, row) [PLACE(type)] = SLOT_OF(type, row),
+#define PLACE(type) ((uint32_t)(type) >> 31 << 7 | ((uint32_t)(type)&127)) /* tug_type_place() */
+static const struct slot slots[TUG_TYPE_PLACES] = {TYPES(FIXED)};
 
 #pragma GCC diagnostic pop
 
+void tug_reduction_learn(void) {}
+
+#else /* handles are no constants */
+
+static struct slot slots[TUG_TYPE_PLACES];
+
+#define LEARN(type, row) slots[tug_type_place(type)] = (struct slot)SLOT_OF(type, row);
+void tug_reduction_learn(void){TYPES(LEARN)}
+
+#endif
+
 tug_reduction tug_reduction_find(MPI_Op op, MPI_Datatype type) {
-    const struct slot *slot = &slots[SLOT(type)];
-    if (slot->type != type || !slot->row || ((uint32_t)op ^ (uint32_t)MPI_MAX) >= NOPS)
-        return NULL;
-    return slot->row[OP(op)];
+    const struct slot *slot = &slots[tug_type_place(type)];
+    enum tug_op_number number = tug_op_number(op);
+    return slot->type != type || !slot->row ? NULL : slot->row[number];
 }
 
 bool tug_reduction_compares(MPI_Datatype type) {

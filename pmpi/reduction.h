@@ -16,6 +16,10 @@
  * not overlap; they need not be aligned to more than 1 byte (MPI windows may count bytes). */
 typedef void (*tug_reduction)(void *target, const void *origin, size_t n);
 
+/* Where the host's handles are no constants: makes the table that is asked below. Once MPI is up,
+ * and before anybody asks; again changes nothing. */
+void tug_reduction_learn(void);
+
 /* The function for a predefined operation on a predefined type, MPI_REPLACE and MPI_NO_OP among
  * them; NULL if neither MPI nor the host defines the pair, or op or type is no predefined one.
  * Thread safe, never blocks, does not call MPI, takes a nanosecond. Complex and pair types, long

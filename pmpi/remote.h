@@ -162,9 +162,9 @@ int tug_remote_detach(struct tug_remote *remote, const void *base);
  * target's. */
 struct tug_remote_head {
     uint16_t window;
-    uint8_t op;     /* the low byte of MPICH's handle of the operation; notices: the round */
+    uint8_t op;     /* number of the operation (host/handles.h); notices: the round */
     uint8_t what;   /* notices: enum tug_notice; locks: exclusive */
-    uint32_t type;  /* MPICH's handle of the elements' predefined type; all but accumulates and
+    uint32_t type;  /* number of the elements' predefined type; all but accumulates and
                        fetching operations: the sender's rank in the window */
     uint64_t place; /* offset in the target's memory (dynamic windows: the address) << 16 |
                        elements */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/handles.h"
 #include "host/host.h"
 #include "llcl/context.h"
 #include "persistent/request.h"
@@ -289,8 +290,8 @@ static struct tug_remote_head head_of(const struct ways *ways, MPI_Op op, MPI_Da
                                       MPI_Aint offset, size_t n) {
     return (struct tug_remote_head){
         .window = (uint16_t)ways->target->number,
-        .op = (uint8_t)op,
-        .type = (uint32_t)type,
+        .op = (uint8_t)tug_op_number(op),
+        .type = tug_type_number(type),
         .place = (uint64_t)(ways->offset + offset) << 16 | (uint16_t)n,
     };
 }

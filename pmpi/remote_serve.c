@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "host/handles.h"
 #include "host/host.h"
 #include "pmpi/layout.h"
 #include "pmpi/reduction.h"
@@ -53,7 +54,7 @@ static unsigned char *place_of(const struct tug_remote *remote, uint64_t offset,
 
 /* Finds the elements in this rank's memory. */
 static bool find_place(struct request *request) {
-    MPI_Datatype type = (MPI_Datatype)request->head.type;
+    MPI_Datatype type = tug_type_of_number(request->head.type);
     uint64_t offset = request->head.place >> 16;
     size_t end;
     request->n = request->head.place & UINT16_MAX;
@@ -92,8 +93,8 @@ static void complain(int source) {
 }
 
 static tug_reduction find_reduction(const struct request *request) {
-    return tug_reduction_find((MPI_Op)(0x58000000 | request->head.op),
-                              (MPI_Datatype)request->head.type);
+    return tug_reduction_find(tug_op_of_number(request->head.op),
+                              tug_type_of_number(request->head.type));
 }
 
 /* ---- accumulates ---- */
@@ -124,7 +125,7 @@ static void on_fetch(tug_context *context, struct tug_caller caller, const void 
     if (good) {
         reduce = find_reduction(&request);
         good = reduce != NULL && (request.bytes == request.n * request.extent ||
-                                  (request.bytes == 0 && request.head.op == (MPI_NO_OP & 0xff)));
+                                  (request.bytes == 0 && request.head.op == TUG_OP_NO_OP));
     }
     if (!good) {
         complain(caller.process);

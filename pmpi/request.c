@@ -65,12 +65,23 @@ static int retire_one(MPI_Request *handle, struct tug_request *request, MPI_Stat
     return error;
 }
 
+/* What is done to a request of ours that cannot be done to it. MPICH sees that the handle is none
+ * of its own; Open MPI would look for a request there. */
+static int refuse(int (*call)(MPI_Request *), MPI_Request *request) {
+#ifdef OPEN_MPI
+    (void)call, (void)request;
+    tug_host.Comm_call_errhandler(MPI_COMM_WORLD, MPI_ERR_REQUEST);
+    return MPI_ERR_REQUEST;
+#else
+    return call(request);
+#endif
+}
+
 int tug_shim_Start(MPI_Request *request) {
     struct tug_request *mine = ours(request);
     if (mine == NULL || mine->active) {
         tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
-        return tug_host.Start(
-            request); /* an active one of ours: the host reports MPI_ERR_REQUEST */
+        return mine == NULL ? tug_host.Start(request) : refuse(tug_host.Start, request);
     }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
     tug_request_start(mine);
@@ -116,8 +127,7 @@ int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
 }
 
 int tug_shim_Cancel(MPI_Request *request) {
-    return tug_host.Cancel(
-        request); /* ours cannot be cancelled: the host reports MPI_ERR_REQUEST */
+    return ours(request) == NULL ? tug_host.Cancel(request) : refuse(tug_host.Cancel, request);
 }
 
 /* ---- arrays ---- */

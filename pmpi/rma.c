@@ -14,6 +14,7 @@
  */
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "host/handles.h"
 #include "host/host.h"
 #include "pmpi/direct.h"
 #include "pmpi/remote.h"
@@ -109,9 +110,8 @@ static MPI_Count piece_elements(const struct tug_window *window, int target, MPI
     if (origin_count < PIECE_NEAR || origin_count != target_count || origin_type != target_type ||
         window->common_unit <= 0)
         return 0;
-    const MPI_Count builtin = 1; /* the kind in bits 31-30 of a named type's handle */
     MPI_Count bytes = tug_window_is_near(window, target) ? PIECE_NEAR : PIECE_FAR;
-    if ((uint32_t)origin_type >> 30 != builtin ||
+    if (!tug_type_is_predefined(origin_type) ||
         tug_host.Type_size_c(origin_type, size) != MPI_SUCCESS ||
         tug_host.Type_get_extent_c(origin_type, &lb, &extent) != MPI_SUCCESS || *size != extent ||
         origin_count * *size < PIECES_LEAST * bytes || origin_count * *size > PIECES_MOST ||

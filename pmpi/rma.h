@@ -20,8 +20,8 @@ struct tug_rma {
     MPI_Datatype origin_type;
     MPI_Datatype result_type;
     MPI_Datatype target_type;
-    int target;
     MPI_Op op;
+    int target;
     int error;
 };
 

@@ -20,6 +20,13 @@ struct tug_shim {
 };
 extern struct tug_shim tug_shim;
 
+/* Finds the host and what the entries lead to. False: no host. Any thread. */
+bool tug_entries_resolve(void);
+
+/* Finds what the MPIX_ calls lead to. step_aside: to the host's, where it has them, since it is not
+ * the one we are built for. Before any is made. */
+void tug_mpix_resolve(bool step_aside);
+
 /* Starts the engine if it does not run yet. False: the caller passes its call through. Any thread.
  */
 bool tug_shim_engine(void);

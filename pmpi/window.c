@@ -1,6 +1,7 @@
 /* Taking windows: creation, the table of handles, error handlers, attributes, end. */
 #include "pmpi/window.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "host/handles.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "persistent/team.h"
@@ -19,12 +21,14 @@
 
 #define HOST_ALIGNMENT 16 /* what MPICH 4.0.2 over UCX addresses rightly */
 
-tug_window_page *_Atomic tug_window_pages[TUG_WINDOW_PAGES];
-
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tug_window *oldest, *newest;
 
 /* ---- the table ---- */
+
+#ifndef OPEN_MPI
+
+tug_window_page *_Atomic tug_window_pages[TUG_WINDOW_PAGES];
 
 static bool table_set(struct tug_window *window) {
     uint32_t key = tug_window_key(window->handle);
@@ -53,6 +57,50 @@ static void table_clear(struct tug_window *window) {
     atomic_compare_exchange_strong(&(*page)[key & ((1u << TUG_WINDOW_PAGE_BITS) - 1)], &expected,
                                    NULL);
 }
+
+#else
+
+struct tug_window_entry tug_window_entries[TUG_WINDOW_ENTRIES];
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The handle's entry, or the empty one that is to be it; NULL: neither. With the lock. */
+static struct tug_window_entry *entry_of(MPI_Win win) {
+    uint32_t key = tug_window_key(win);
+    for (unsigned looks = 0; looks < TUG_WINDOW_ENTRIES; looks++) {
+        struct tug_window_entry *entry = &tug_window_entries[key];
+        MPI_Win handle = atomic_load_explicit(&entry->handle, memory_order_relaxed);
+        if (handle == win || handle == NULL)
+            return entry;
+        key = (key + 1) % TUG_WINDOW_ENTRIES;
+    }
+    return NULL;
+}
+
+/* Addresses come back as windows come and go, but a program may see as many different ones as there
+ * are entries: then the window stays the host's. */
+static bool table_set(struct tug_window *window) {
+    pthread_mutex_lock(&table_lock);
+    struct tug_window_entry *entry = entry_of(window->handle);
+    if (entry != NULL) {
+        atomic_store_explicit(&entry->handle, window->handle, memory_order_relaxed);
+        /* release: pairs with the acquire in tug_window_find */
+        atomic_store_explicit(&entry->window, window, memory_order_release);
+    }
+    pthread_mutex_unlock(&table_lock);
+    return entry != NULL;
+}
+
+static void table_clear(struct tug_window *window) {
+    pthread_mutex_lock(&table_lock);
+    struct tug_window_entry *entry = entry_of(window->handle);
+    struct tug_window *expected = window;
+    if (entry != NULL)
+        atomic_compare_exchange_strong(&entry->window, &expected, NULL);
+    pthread_mutex_unlock(&table_lock);
+}
+
+#endif
 
 static void list_add(struct tug_window *window) {
     pthread_mutex_lock(&list_lock);
@@ -264,8 +312,8 @@ static int heal(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MP
     window->healed = true;
     tug_engine_attend(1);
     tug_log(TUG_VERBOSE_INFO,
-            "window %#x: the host misplaces memory at %p; displacements are translated",
-            (unsigned)*win, base);
+            "window %#" PRIx64 ": the host misplaces memory at %p; displacements are translated",
+            tug_handle_bits(*win), base);
     return MPI_SUCCESS;
 }
 
@@ -320,7 +368,7 @@ static struct tug_window *go_remote(MPI_Win win, MPI_Comm comm, struct tug_team 
     window->comm = team->comm;
     keep_geometry(window, remote->base, size, disp_unit);
     tug_stat_add(TUG_STAT_PACKET_WINDOWS, 1);
-    tug_log(TUG_VERBOSE_INFO, "window %#x: packet lane", (unsigned)win);
+    tug_log(TUG_VERBOSE_INFO, "window %#" PRIx64 ": packet lane", tug_handle_bits(win));
     return window;
 }
 
@@ -380,7 +428,7 @@ struct allocation {
  * left to the host. */
 static struct tug_team *team_of(MPI_Comm comm) {
     struct tug_team *team;
-    bool good = tug_handle_is((uint32_t)comm, TUG_HANDLE_COMM) && tug_team_get(comm, &team) == 0;
+    bool good = tug_comm_is_one(comm) && tug_team_get(comm, &team) == 0;
     return good ? team : NULL;
 }
 
@@ -406,7 +454,7 @@ static bool go_direct(const struct allocation *a, struct tug_team *team) {
     keep_geometry(window, direct->targets[direct->rank].base, a->size, a->disp_unit);
     *(void **)a->baseptr = window->base;
     tug_stat_add(TUG_STAT_DIRECT_WINDOWS, 1);
-    tug_log(TUG_VERBOSE_INFO, "window %#x: direct lane", (unsigned)*a->win);
+    tug_log(TUG_VERBOSE_INFO, "window %#" PRIx64 ": direct lane", tug_handle_bits(*a->win));
     return true;
 }
 

@@ -55,6 +55,8 @@ struct tug_place {
     MPI_Aint shift;
 };
 
+#ifndef OPEN_MPI
+
 /* The taken windows by handle. MPICH handles of windows: kind in bits 31-30 (builtin 1, direct 2,
  * indirect 3), object type in 29-26, index below. Two levels, so that looking up is two loads and a
  * handle that was never ours costs a branch. */
@@ -79,6 +81,39 @@ static inline struct tug_window *tug_window_find(MPI_Win win) {
         &(*page)[key & ((1u << TUG_WINDOW_PAGE_BITS) - 1)], memory_order_acquire);
     return __builtin_expect(window != NULL && window->handle == win, 1) ? window : NULL;
 }
+
+#else
+
+/* The taken windows by handle, an address: an entry is where its hash says, or in one of those
+ * behind it, up to an empty one. One that has been left keeps its handle, so that looking goes on,
+ * until the handle comes back. */
+#define TUG_WINDOW_ENTRIES (1u << 14)
+struct tug_window_entry {
+    _Atomic MPI_Win handle;
+    struct tug_window *_Atomic window;
+};
+extern struct tug_window_entry tug_window_entries[TUG_WINDOW_ENTRIES];
+
+static inline uint32_t tug_window_key(MPI_Win win) {
+    return (uint32_t)((uint64_t)((uintptr_t)win >> 4) * 0x9e3779b97f4a7c15u >> 50);
+}
+
+/* The taken window behind a handle, or NULL. */
+static inline struct tug_window *tug_window_find(MPI_Win win) {
+    uint32_t key = tug_window_key(win);
+    for (unsigned looks = 0; looks < TUG_WINDOW_ENTRIES; looks++) {
+        struct tug_window_entry *entry = &tug_window_entries[key];
+        MPI_Win handle = atomic_load_explicit(&entry->handle, memory_order_relaxed);
+        if (__builtin_expect(handle == win, 1)) /* acquire: pairs with the release in table_set */
+            return atomic_load_explicit(&entry->window, memory_order_acquire);
+        if (handle == NULL)
+            break;
+        key = (key + 1) % TUG_WINDOW_ENTRIES;
+    }
+    return NULL;
+}
+
+#endif
 
 /* Notes the failure of an operation whose call has returned; the first one stays. */
 static inline void tug_window_defer(struct tug_window *window, int error) {

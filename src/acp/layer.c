@@ -52,7 +52,7 @@ static bool host_says(const char *name) {
 
 static int begin_mpi(int *argc, char ***argv) {
     int provided;
-    if (!tug_host_resolve())
+    if (tug_host_family() != TUG_FAMILY_BUILT_FOR)
         return TUG_ERR_NO_MPI;
     if (host_says("PMPI_Finalized"))
         return TUG_ERR_STATE;

@@ -247,7 +247,8 @@ void tug_acp_queue_open(void) {
                                          .busy = busy,
                                          .arm = arm,
                                          .bell = context->bell,
-                                         .bell_shared = context->bell_shared};
+                                         .bell_shared = context->bell_shared,
+                                         .descriptor = -1};
     tug_engine_serve(&queue.service);
 }
 

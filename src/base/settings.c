@@ -52,8 +52,9 @@ static bool parse_tuning(const struct setting *setting, const char *text);
 static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
 static const char *const rma_choices[] = {"auto", "packet", "native", "off", NULL};
 /* In the order of enum tug_way. */
-static const char *const ways[] = {"self", "mapped", "cma", "shm", "verbs", "native", "mpi", NULL};
-#define TRANSPORTS_INITIAL "self,mapped,cma,shm,verbs,mpi"
+static const char *const ways[] = {"self",   "mapped", "cma", "shm", "verbs",
+                                   "native", "tcp",    "mpi", NULL};
+#define TRANSPORTS_INITIAL "self,mapped,cma,shm,verbs,tcp,mpi"
 static const char *const verbose_choices[] = {"quiet", "warn", "info", "debug", NULL};
 
 static const char *const bcast_choices[] = {"off", "auto", NULL};
@@ -113,7 +114,7 @@ static const struct setting settings[] = {
     {.name = "TUGBOAT_TRANSPORTS",
      .type = "list",
      .initial = TRANSPORTS_INITIAL,
-     .range = "one or more of self, mapped, cma, shm, verbs, native, mpi, with commas between",
+     .range = "one or more of self, mapped, cma, shm, verbs, native, tcp, mpi, with commas between",
      .help = "the ways that LLCL may take to another process; mpi also carries wire-up and active "
              "messages where nothing else is left",
      .parse = parse_transports,

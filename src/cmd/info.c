@@ -14,9 +14,21 @@
 #include <sys/statvfs.h>
 
 #include "base/settings.h"
+#include "host/host.h"
 #include "transport/cma.h"
 #include "transport/transport.h"
 #include "tugboat/tugboat.h"
+
+/* The version of mpi.h, and a call by which a host that is new enough is known. */
+#ifdef OPEN_MPI
+#define TEXT_OF(number) #number
+#define VERSION_OF(major, minor, release) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(release)
+#define HEADER_VERSION VERSION_OF(OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION)
+#define NEWEST_CALL "PMPIX_Bcast_init"
+#else
+#define HEADER_VERSION MPICH_VERSION
+#define NEWEST_CALL "PMPI_Rget_c"
+#endif
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define REASON_BYTES 256
@@ -30,19 +42,19 @@ static void print_build(void) {
     printf("  flags         %s\n", TUG_BUILD_FLAGS);
     printf("  build type    %s%s%s\n", TUG_BUILD_TYPE,
            TUG_BUILD_SANITIZE[0] != '\0' ? ", sanitizers " : "", TUG_BUILD_SANITIZE);
-    printf("  MPI headers   MPICH %s (MPI %d.%d)\n", MPICH_VERSION, MPI_VERSION, MPI_SUBVERSION);
+    printf("  MPI headers   %s %s (MPI %d.%d)\n", tug_host_family_name(TUG_FAMILY_BUILT_FOR),
+           HEADER_VERSION, MPI_VERSION, MPI_SUBVERSION);
     printf("  library       %s\n",
            tug_library_find(library, sizeof library) == 0 ? library : "not found");
 }
 
 /* Finds and opens the host's MPI library. */
 static const char *find_host(void) {
-    static const char *const names[] = {"libmpich.so.12", "libmpi.so.12"};
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        void *host = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
+    for (size_t i = 0; tug_host_libraries[i] != NULL; i++) {
+        void *host = dlopen(tug_host_libraries[i], RTLD_LAZY | RTLD_LOCAL);
         if (host != NULL && dlsym(host, "PMPI_Get_library_version") != NULL) {
             host_mpi = host;
-            return names[i];
+            return tug_host_libraries[i];
         }
         if (host != NULL)
             dlclose(host);
@@ -51,7 +63,7 @@ static const char *find_host(void) {
 }
 
 static bool host_lacks_calls(void) {
-    return host_mpi == NULL || dlsym(host_mpi, "PMPI_Rget_c") == NULL;
+    return host_mpi == NULL || dlsym(host_mpi, NEWEST_CALL) == NULL;
 }
 
 enum tug_host_kind tug_host_describe(char *text, size_t text_bytes) {
@@ -74,7 +86,8 @@ static void print_host(void) {
     char text[512];
     printf("host MPI\n");
     if (tug_host_describe(text, sizeof text) == TUG_HOST_NONE)
-        printf("  none found: install MPICH (Debian: mpich), or set LD_LIBRARY_PATH to it\n");
+        printf("  none found: install %s, or set LD_LIBRARY_PATH to it\n",
+               tug_host_family_name(TUG_FAMILY_BUILT_FOR));
     else
         printf("  %s\n", text);
 }
@@ -121,6 +134,9 @@ static const struct way {
     {TUG_WAY_NATIVE, TUG_BY_NATIVE, "native", NULL, host_missing},
     {TUG_WAY_SHM, TUG_TRANSPORT_COUNT, "shm",
      "packets through inboxes in memory shared by the node", shared_memory_missing},
+    {TUG_WAY_TCP, TUG_TRANSPORT_COUNT, "tcp",
+     "packets through sockets of our own to other nodes, where the host MPI goes by sockets too",
+     never_missing},
     {TUG_WAY_MPI, TUG_TRANSPORT_COUNT, "mpi", "packets by messages of the host MPI", host_missing},
 };
 

@@ -85,14 +85,22 @@ static void print_context(struct table *table, uint64_t ranks, uint32_t active) 
     sum(table, "every context");
 }
 
-static void print_wires(struct table *table) {
+static void print_wires(struct table *table, uint64_t ranks, uint32_t active) {
     const size_t shm = tug_wire_shm_packet(), mpi = tug_wire_mpi_packet();
+    const size_t tcp = tug_wire_tcp_packet(), all = tug_wire_tcp_footprint(ranks, 0);
     row(table, "inbox in shared memory", tug_wire_shm_footprint(), "this process's share");
     row_of(table, "packets kept for later, at most", tug_pool_spare_most(shm), shm, "packets");
     sum(table, "packets by shm");
     row(table, "receive buffers", tug_wire_mpi_footprint(), "always posted");
     row_of(table, "packets kept for later, at most", tug_pool_spare_most(mpi), mpi, "packets");
     sum(table, "packets by mpi");
+    if (all == 0) /* so large a job goes by mpi */
+        return;
+    row(table, "addresses, links, receive buffer", all, "where the host goes by sockets");
+    row_of(table, "connected peers", active, (tug_wire_tcp_footprint(ranks, active) - all) / active,
+           "two links each");
+    row_of(table, "packets kept for later, at most", tug_pool_spare_most(tcp), tcp, "packets");
+    sum(table, "packets by tcp");
 }
 
 static void print_devices(struct table *table, uint32_t active) {
@@ -127,14 +135,15 @@ static void print_table(uint64_t ranks, uint32_t active) {
     row_of(&table, "command ring", tug_settings.ring_size, sizeof(struct tug_command), "commands");
     sum(&table, "engine");
     print_context(&table, ranks, active);
-    print_wires(&table);
+    print_wires(&table, ranks, active);
     print_devices(&table, active);
     print_bytes("all of it", table.total, "");
     table.total = 0;
-    row_of(&table, "and on its way to one peer, at most", TUG_STREAM_WINDOW + 1,
-           tug_wire_mpi_packet(), "packets");
-    row(&table, "and answers that nobody takes, at most",
-        tug_packets_withheld(active, tug_wire_mpi_packet()), "withheld from all of them");
+    const size_t packet =
+        tug_wire_tcp_footprint(ranks, 0) > 0 ? tug_wire_tcp_packet() : tug_wire_mpi_packet();
+    row_of(&table, "and on its way to one peer, at most", TUG_STREAM_WINDOW + 1, packet, "packets");
+    row(&table, "and answers that nobody takes, at most", tug_packets_withheld(active, packet),
+        "withheld from all of them");
     row(&table, "and views of lent memory", tug_reach_footprint(),
         "for each process of the node that lends any");
     print_acp(ranks, active);

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/settings.h"
 #include "cmd/cmd.h"
+#include "host/host.h"
 #include "transport/cma.h"
 #include "transport/transport.h"
 
@@ -99,9 +100,11 @@ static void check_host(void) {
     char text[TEXT_BYTES];
     enum tug_host_kind kind = tug_host_describe(text, sizeof text);
     if (kind == TUG_HOST_NONE)
-        tell(BAD, "host MPI", "none found: install MPICH, or set LD_LIBRARY_PATH to it");
+        tell(BAD, "host MPI", "none found: install %s, or set LD_LIBRARY_PATH to it",
+             tug_host_family_name(TUG_FAMILY_BUILT_FOR));
     else if (kind == TUG_HOST_OLD)
-        tell(BAD, "host MPI", "%s: it lacks calls of MPI 4, programs would run untouched", text);
+        tell(BAD, "host MPI", "%s: it lacks calls that are needed, programs would run untouched",
+             text);
     else
         tell(GOOD, "host MPI", "%s", text);
     const char *vcis = getenv("MPIR_CVAR_CH4_NUM_VCIS");
@@ -138,8 +141,6 @@ static void check_device(void) {
 
 /* ---- the job ---- */
 
-static const char *const launchers[] = {"mpiexec.mpich", "mpiexec.hydra", "mpiexec"};
-
 /* In the child: becomes the launcher, by the first of the usual names that is there if the user has
  * given none. */
 static void become(char **given, int ngiven, bool under_tug) {
@@ -166,9 +167,9 @@ static void become(char **given, int ngiven, bool under_tug) {
     arguments[n + 2] = rank;
     if (ngiven > 0)
         execvp(arguments[0], arguments);
-    for (size_t i = 0; ngiven == 0 && i < sizeof launchers / sizeof launchers[0]; i++) {
-        arguments[0] = strdup(launchers[i]);
-        execvp(launchers[i], arguments);
+    for (size_t i = 0; ngiven == 0 && tug_host_launchers[i] != NULL; i++) {
+        arguments[0] = strdup(tug_host_launchers[i]);
+        execvp(tug_host_launchers[i], arguments);
     }
     _exit(TUG_EXIT_NOT_FOUND);
 }
@@ -232,7 +233,7 @@ static bool run_job(char **launcher, int n, bool under_tug, struct tug_findings 
     else if (found > 1)
         tell(BAD, what, "it starts single processes instead of a job: is it another MPI's?");
     else if (WIFEXITED(status) && WEXITSTATUS(status) == TUG_EXIT_NOT_FOUND)
-        tell(BAD, what, "%s is not found", n > 0 ? launcher[0] : "no mpiexec of MPICH");
+        tell(BAD, what, "%s is not found", n > 0 ? launcher[0] : "the host MPI's mpiexec");
     else if (status == 0)
         tell(BAD, what, "no rank reports anything");
     else

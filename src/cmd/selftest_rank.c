@@ -18,6 +18,10 @@
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
+#include "host/host.h"
+#ifdef OPEN_MPI
+#include "host/openmpi/openmpi.h"
+#endif
 
 #define COMPUTE_NS 60000000ull
 #define LEAD_NS 5000000ull /* from the beginning of the computation to the put */
@@ -60,10 +64,27 @@ static void *find_library(void) {
 }
 
 static void *find_host(void) {
-    void *host = dlopen("libmpich.so.12", RTLD_LAZY | RTLD_GLOBAL);
-    if (host == NULL)
-        host = dlopen("libmpi.so.12", RTLD_LAZY | RTLD_GLOBAL);
+    void *host = NULL;
+    for (size_t i = 0; tug_host_libraries[i] != NULL && host == NULL; i++)
+        host = dlopen(tug_host_libraries[i], RTLD_LAZY | RTLD_GLOBAL);
+#ifdef OPEN_MPI
+    if (host != NULL)
+        tug_openmpi_find_objects(host);
+#endif
     return host;
+}
+
+/* A call, which below MPI 4 may be an extension. */
+static void *look_up_call(void *library, void *host, const char *name) {
+    static const char *const prefixes[] = {"MPI_", "MPIX_"};
+    void *address = NULL;
+    char symbol[64];
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0] && address == NULL; i++) {
+        snprintf(symbol, sizeof symbol, "%s%s", prefixes[i], name);
+        address = library != NULL ? dlsym(library, symbol) : NULL;
+        address = address != NULL ? address : dlsym(host, symbol);
+    }
+    return address;
 }
 
 /* As the dynamic linker would: the library, if it was preloaded, comes before the host. */
@@ -73,8 +94,7 @@ static bool look_up(int *preloaded) {
     *preloaded = library != NULL;
 #define FIND(Name)                                                                                 \
     if (complete) {                                                                                \
-        void *ours = library != NULL ? dlsym(library, "MPI_" #Name) : NULL;                        \
-        *(void **)&mpi.Name = ours != NULL ? ours : dlsym(host, "MPI_" #Name);                     \
+        *(void **)&mpi.Name = look_up_call(library, host, #Name);                                  \
         complete = mpi.Name != NULL;                                                               \
     }
     CALLS(FIND)
@@ -210,7 +230,7 @@ int tug_selftest_rank(void) {
     struct tug_findings f = {0};
     int provided;
     if (!look_up(&f.preloaded)) {
-        fprintf(stderr, "tugboat: no MPI library with the calls of MPI 4 is found here\n");
+        fprintf(stderr, "tugboat: no MPI library with the calls that are needed is found here\n");
         return TUG_EXIT_FAILED;
     }
     if (mpi.Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)

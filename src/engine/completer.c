@@ -78,6 +78,8 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
     struct tug_bell *bell = common_bell(engine);
     bool rings = bell != NULL && tug_services_arm(engine);
     bool shared = rings && (engine->nactive > 0 || engine->services->bell_shared);
+    if (bell == &tug_engine_own_bell)
+        bell = NULL;
     if (!rings) {
         bell = NULL;
         if ((engine->nactive > 0 || engine->services != NULL) &&
@@ -106,7 +108,7 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
 bool tug_sleeper_sleep(struct tug_sleeper *sleeper, struct tug_bell *bell, uint32_t key,
                        bool shared, int64_t limit_ns) {
     bool news = false;
-    if (bell != &sleeper->own || !atomic_load(&sleeper->lookout.sees)) {
+    if (bell != &sleeper->own || !tug_lookout_useful(&sleeper->lookout)) {
         tug_bell_wait(bell, key, limit_ns, shared);
         return false;
     }

@@ -44,6 +44,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->services = NULL;
     atomic_store(&engine->nservices, 0);
     atomic_store(&tug_attended_services, 0);
+    atomic_store(&tug_helped_services, 0);
     engine->may_drive = tug_settings.progress != TUG_PROGRESS_THREAD;
     atomic_store(&engine->outstanding, 0);
     atomic_store(&engine->waiting, 0);
@@ -308,7 +309,7 @@ static bool step_aside(struct tug_engine *engine, struct tug_backoff *backoff) {
 /* False: the driver is to sleep. Where the host's sockets wake it, yielding is worth its while only
  * as long as nobody computes on this core: who does keeps it until the next tick of the clock. */
 static bool look_again(struct tug_engine *engine, struct tug_backoff *backoff) {
-    if (!atomic_load_explicit(&engine->driver.lookout.sees, memory_order_relaxed))
+    if (!tug_lookout_useful(&engine->driver.lookout))
         return tug_backoff_step(backoff);
     if (!tug_backoff_yields(backoff)) {
         backoff->pauses += TUG_LOOK_PAUSES;
@@ -375,9 +376,15 @@ static void wait_for(const struct wait *wait) {
     struct tug_engine *engine = &tug_engine;
     if (wait->done(wait->argument))
         return;
+    uint64_t start = tug_engine_hears(engine) ? tug_clock_ns() : 0;
     atomic_fetch_add_explicit(&engine->waiting, 1, memory_order_relaxed);
     wait_awhile(engine, wait);
     atomic_fetch_sub_explicit(&engine->waiting, 1, memory_order_relaxed);
+    if (start != 0 && tug_clock_ns() - start > TUG_LONG_WAIT_NS) {
+        /* to compute, perhaps, while the offload thread believes that we look */
+        atomic_store_explicit(&engine->gone, true, memory_order_relaxed);
+        tug_engine_ring_offload(engine);
+    }
 }
 
 void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns) {

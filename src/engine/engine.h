@@ -51,14 +51,18 @@ struct tug_service {
      * polls once more before it sleeps. False: news do not ring, so the service is polled at
      * intervals. */
     bool (*arm)(struct tug_service *service);
-    struct tug_bell *bell;
+    struct tug_bell *bell; /* &tug_engine_own_bell: the descriptor is all that tells of news */
     bool bell_shared;
-    bool attended; /* arm() is false: the offload thread has to look in while nobody drives (where
-                      there is no such thread, the engine sets it) */
+    int descriptor; /* readable while there are news, once armed; -1: none */
+    bool attended;  /* arm() is false: the offload thread has to look in while nobody drives (where
+                       there is no such thread, the engine sets it) */
     /* the engine's own */
     bool was_busy;
     struct tug_service *next;
 };
+
+/* The bell of services that nobody rings: who drives sleeps on a bell of its own. */
+extern struct tug_bell tug_engine_own_bell;
 
 struct tug_engine_config {
     void (*host_poll)(void); /* progresses the host MPI a little; any thread */
@@ -177,17 +181,21 @@ static inline bool tug_engine_attended(void) {
     return atomic_load_explicit(&tug_attendance, memory_order_relaxed) > 0;
 }
 
-/* Services that only polls can get on (the network's bell does not reach us, or there is no offload
- * thread to hear one): while there are any,
- * program threads that wait in the host had better look after them too. */
+/* Services that are attended: only polls can get them on (nothing tells us of their news, or there
+ * is no offload thread to be told). */
 extern _Atomic uint32_t tug_attended_services;
+
+/* Those, and the ones whose news come at a descriptor: to be woken for it costs the offload thread
+ * dearly where a program thread keeps the core while it waits in the host. While there are any,
+ * such threads had better look after them too. */
+extern _Atomic uint32_t tug_helped_services;
 
 /* +1 / -1: somebody promises the peers of such services a prompt answer (an open window): quiet
  * times do not make the offload thread look less often. */
 void tug_engine_be_prompt(int change);
 
 static inline bool tug_engine_wants_help(void) {
-    return atomic_load_explicit(&tug_attended_services, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&tug_helped_services, memory_order_relaxed) > 0;
 }
 
 /* Around a call in which the program waits inside the host, which then makes progress by itself:

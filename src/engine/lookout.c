@@ -1,17 +1,13 @@
 #include "engine/lookout.h"
 
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sockets.h"
 
 enum { NEWS, BELL };
 
@@ -32,6 +28,7 @@ void tug_lookout_open(struct tug_lookout *lookout) {
     lookout->set = epoll_create1(EPOLL_CLOEXEC);
     lookout->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     atomic_store(&lookout->sees, false);
+    atomic_store(&lookout->ours, 0);
     if (lookout->set < 0 || lookout->bell < 0 ||
         !watch(lookout->set, lookout->bell, EPOLLIN, BELL) || await(lookout->set, &none, 1, 0) < 0)
         tug_lookout_close(lookout);
@@ -48,53 +45,29 @@ void tug_lookout_close(struct tug_lookout *lookout) {
 
 /* ---- finding ---- */
 
-static bool is_connected(int descriptor) {
-    struct sockaddr_storage address;
-    socklen_t bytes = sizeof(address);
-    return getpeername(descriptor, (struct sockaddr *)&address, &bytes) == 0 &&
-           (address.ss_family == AF_INET || address.ss_family == AF_INET6);
-}
-
-/* Has an epoll set a connected socket among its members? The kernel lists them. */
-static bool has_sockets(int set) {
-    char path[64], line[256];
-    int member;
-    bool found = false;
-    (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", set);
-    FILE *list = fopen(path, "re");
-    while (list != NULL && !found && fgets(line, sizeof(line), list) != NULL)
-        found = sscanf(line, "tfd: %d", &member) == 1 && is_connected(member);
-    if (list != NULL)
-        (void)fclose(list);
-    return found;
-}
-
-static bool is_epoll_set(int directory, const char *name) {
-    char what[64];
-    ssize_t bytes = readlinkat(directory, name, what, sizeof(what) - 1);
-    if (bytes < 0)
-        return false;
-    what[bytes] = '\0';
-    return strcmp(what, "anon_inode:[eventpoll]") == 0;
+static void watch_host(int set, void *d) {
+    struct tug_lookout *lookout = d;
+    /* one that is watched already is refused */
+    if (watch(lookout->set, set, EPOLLIN | EPOLLET, NEWS))
+        tug_log(TUG_VERBOSE_DEBUG, "news of the host are watched for at descriptor %d", set);
+    atomic_store(&lookout->sees, true);
 }
 
 void tug_lookout_scan(struct tug_lookout *lookout) {
-    DIR *directory = lookout->set < 0 ? NULL : opendir("/proc/self/fd");
-    const struct dirent *entry;
-    /* cppcheck-suppress readdirCalled ; the stream is this thread's own */
-    while (directory != NULL && (entry = readdir(directory)) != NULL) {
-        int descriptor = (int)strtol(entry->d_name, NULL, 10);
-        if (entry->d_name[0] == '.' || descriptor == lookout->set ||
-            !is_epoll_set(dirfd(directory), entry->d_name) || !has_sockets(descriptor))
-            continue;
-        /* one that is watched already is refused */
-        if (watch(lookout->set, descriptor, EPOLLIN | EPOLLET, NEWS))
-            tug_log(TUG_VERBOSE_DEBUG, "news of the host are watched for at descriptor %d",
-                    descriptor);
-        atomic_store(&lookout->sees, true);
-    }
-    if (directory != NULL)
-        (void)closedir(directory);
+    if (lookout->set >= 0)
+        tug_sockets_each_set(watch_host, lookout);
+}
+
+bool tug_lookout_add(struct tug_lookout *lookout, int descriptor) {
+    if (lookout->set < 0 || !watch(lookout->set, descriptor, EPOLLIN, NEWS))
+        return false;
+    atomic_fetch_add(&lookout->ours, 1);
+    return true;
+}
+
+void tug_lookout_remove(struct tug_lookout *lookout, int descriptor) {
+    if (lookout->set >= 0 && epoll_ctl(lookout->set, EPOLL_CTL_DEL, descriptor, NULL) == 0)
+        atomic_fetch_sub(&lookout->ours, 1);
 }
 
 /* ---- sleeping ---- */

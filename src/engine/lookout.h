@@ -1,4 +1,5 @@
-/* A lookout: where a thread sleeps until the host MPI's sockets have news, or it is rung.
+/* A lookout: where a thread sleeps until sockets have news, the host MPI's or our own, or it is
+ * rung.
  *
  * A host that reaches its peers through sockets waits for them with epoll sets of its own, and an
  * epoll set can be watched by another. The lookout's set holds those of this process that have
@@ -8,10 +9,11 @@
  *
  * A hint, no more: hosts also bring news without sockets (shared memory, devices), and the program
  * may have sets of its own. Who sleeps here still looks now and then, and sleeps blindly when what
- * it is woken for is never there for it.
+ * it is woken for is never there for it. With descriptors of our own (the tcp wire's epoll set),
+ * level-triggered, nothing is missed: who found nothing to do after having begun to sleep is woken.
  *
- * Threads: open, scan and close by one thread at a time; sleep by one thread at a time; ring by
- * any.
+ * Threads: open, scan and close by one thread at a time; sleep by one thread at a time; ring, add
+ * and remove by any.
  */
 #ifndef TUG_ENGINE_LOOKOUT_H
 #define TUG_ENGINE_LOOKOUT_H
@@ -23,7 +25,8 @@
 struct tug_lookout {
     int set;           /* our epoll set */
     int bell;          /* eventfd */
-    _Atomic bool sees; /* there is something to watch */
+    _Atomic bool sees; /* something of the host's is watched */
+    _Atomic int ours;  /* descriptors of our own that are watched */
 };
 
 /* Until it is open it sees nothing, and it is not open if the kernel cannot. */
@@ -36,6 +39,17 @@ void tug_lookout_close(struct tug_lookout *lookout);
 /* Looks through this process's descriptors for epoll sets with connected sockets and watches those
  * that are new. Tens of microseconds. */
 void tug_lookout_scan(struct tug_lookout *lookout);
+
+/* Watches a descriptor of our own, which is readable while there is something to do. False: it
+ * cannot. */
+bool tug_lookout_add(struct tug_lookout *lookout, int descriptor);
+void tug_lookout_remove(struct tug_lookout *lookout, int descriptor);
+
+/* Is there anything that would end a sleep here, the bell apart? */
+static inline bool tug_lookout_useful(const struct tug_lookout *lookout) {
+    return atomic_load_explicit(&lookout->sees, memory_order_relaxed) ||
+           atomic_load_explicit(&lookout->ours, memory_order_relaxed) > 0;
+}
 
 /* Sleeps until there are news, the bell has been rung, or limit_ns (< 0: none) is over. True: news
  * have come since the last sleep. */

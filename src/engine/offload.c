@@ -127,6 +127,7 @@ struct beat {
     bool served;     /* peers have been answered since the last sleep */
     unsigned steady; /* beats in a row that have seen them help */
     int64_t pace_ns; /* to the next beat, for the jobs' sake */
+    unsigned deaf;   /* beats in a row that it has slept where nothing but a ring wakes it */
     unsigned quiet;  /* beats with nothing out and nothing attended */
 };
 
@@ -177,7 +178,9 @@ static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *
     *perch = (struct perch){.bell = tug_sleeper_choose(&engine->offload, NULL, false)};
     perch->key = tug_bell_prepare(perch->bell);
     bool left = left_to_callers(engine, beat);
-    perch->blind = left || driven(engine, beat);
+    if (atomic_exchange_explicit(&engine->gone, false, memory_order_relaxed))
+        left = atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0;
+    perch->blind = left || (driven(engine, beat) && !tug_engine_hears(engine));
     beat->looked = atomic_load_explicit(&engine->helped, memory_order_relaxed);
     beat->drives = atomic_load_explicit(&engine->drives, memory_order_relaxed);
     if (atomic_load(&engine->nservices) == 0 || left)
@@ -189,9 +192,11 @@ static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *
     struct tug_bell *bell = tug_services_bell(engine);
     if (bell != NULL && tug_services_arm(engine)) {
         perch->watching = true;
-        perch->shared = engine->services->bell_shared;
-        perch->bell = tug_sleeper_choose(&engine->offload, bell, perch->shared);
-        perch->key = tug_bell_prepare(bell);
+        if (bell != &tug_engine_own_bell) {
+            perch->shared = engine->services->bell_shared;
+            perch->bell = tug_sleeper_choose(&engine->offload, bell, perch->shared);
+            perch->key = tug_bell_prepare(bell);
+        }
     }
     tug_offload_round(engine, &beat->served);
     return !beat->served;
@@ -200,8 +205,8 @@ static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *
 /* A peer that has been answered probably asks again, and to be woken costs it more than the answer:
  * looks for a moment before it sleeps, unless callers look. */
 static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
-    uint64_t patience_ns = tug_engine_wants_help() ? TUG_LINGER_FAR_NS : TUG_LINGER_NS;
-    if (tug_attend_sees(engine, &beat->attention))
+    uint64_t patience_ns = tug_engine_attended() ? TUG_LINGER_FAR_NS : TUG_LINGER_NS;
+    if (tug_engine_hears(engine) || tug_attend_sees(engine, &beat->attention))
         patience_ns = 0;
     uint64_t until = tug_clock_ns() + patience_ns;
     beat->served |= beat->attention.served;
@@ -222,7 +227,9 @@ static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
 static void sleep_deep(struct tug_engine *engine, const struct perch *perch) {
     /* seq_cst on both sides: a launcher that saw deep == false is seen by wanted() */
     atomic_store(&engine->deep, true);
-    if (!wanted(engine))
+    if (!wanted(engine) && perch->watching)
+        (void)tug_sleeper_sleep(&engine->offload, perch->bell, perch->key, perch->shared, -1);
+    else if (!wanted(engine))
         tug_bell_wait(perch->bell, perch->key, -1, perch->shared);
     atomic_store(&engine->deep, false);
 }
@@ -274,11 +281,17 @@ static int64_t pace(const struct beat *beat) {
  * has sockets in this process. */
 static void sleep_lightly(struct tug_engine *engine, struct beat *beat, const struct perch *perch) {
     struct tug_attention *attention = &beat->attention;
-    if (perch->blind || attention->vain >= TUG_VAIN_MOST) {
+    if (perch->blind || (attention->vain >= TUG_VAIN_MOST && !tug_engine_hears(engine))) {
+        int64_t limit_ns = pace(beat);
+        int64_t deaf_ns = TUG_DEAF_NS << beat->deaf;
+        beat->deaf += beat->deaf < TUG_DEAFER_AT_MOST;
+        if (tug_engine_hears(engine) && limit_ns > deaf_ns)
+            limit_ns = deaf_ns;
         attention->vain -= attention->vain > 0;
-        tug_bell_wait(perch->bell, perch->key, pace(beat), perch->shared);
+        tug_bell_wait(perch->bell, perch->key, limit_ns, perch->shared);
         return;
     }
+    beat->deaf = 0;
     attention->watched = true;
     attention->news =
         tug_sleeper_sleep(&engine->offload, perch->bell, perch->key, perch->shared, pace(beat));

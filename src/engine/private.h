@@ -27,6 +27,9 @@
 #define TUG_TICK_NS 200000    /* the offload thread's beat while something is out or attended */
 #define TUG_SLOW_TICK_NS 800000 /* ... while callers drive their jobs themselves */
 #define TUG_BLIND_NS 200000     /* ... while they only look in, and a lookout is to take over */
+#define TUG_DEAF_NS 100000      /* ... of one that our own sockets would wake, to begin with */
+#define TUG_DEAFER_AT_MOST 3    /* ... doublings of it */
+#define TUG_LONG_WAIT_NS 300000 /* a caller that has waited so long says when it leaves */
 #define TUG_GLANCE_NS 50000     /* ... to look again whether callers are still at it */
 #define TUG_SETTLE_NS                                                                              \
     1000000                     /* no beat for the host so soon after it has got more to attend to \
@@ -74,6 +77,7 @@ struct tug_engine {
     _Atomic bool deep; /* the offload thread sleeps without a timer */
     _Atomic bool stopping;
     _Atomic bool begun; /* the offload thread runs */
+    _Atomic bool gone;  /* a caller that has waited long has left: nobody may look any more */
     bool has_thread;
     unsigned cores; /* this process may use */
     bool may_drive; /* requesters take the baton: not with TUGBOAT_PROGRESS=thread */
@@ -146,6 +150,11 @@ static inline struct tug_bell *tug_sleeper_choose(struct tug_sleeper *sleeper,
  * True: the host's sockets have news. */
 bool tug_sleeper_sleep(struct tug_sleeper *sleeper, struct tug_bell *bell, uint32_t key,
                        bool shared, int64_t limit_ns);
+
+/* Does the kernel wake the offload thread for what comes to the services? */
+static inline bool tug_engine_hears(const struct tug_engine *engine) {
+    return atomic_load_explicit(&engine->offload.lookout.ours, memory_order_relaxed) > 0;
+}
 
 /* Wakes the sleeper, wherever it sleeps. True if a wake was owed. */
 bool tug_sleeper_ring(struct tug_sleeper *sleeper);

@@ -3,6 +3,8 @@
 #include "engine/private.h"
 
 _Atomic uint32_t tug_attended_services;
+_Atomic uint32_t tug_helped_services;
+struct tug_bell tug_engine_own_bell;
 
 static void update(struct tug_engine *engine, struct tug_service *service) {
     bool busy = service->busy(service);
@@ -60,12 +62,21 @@ static void add(void *argument) {
     atomic_fetch_add(&tug_engine.nservices, 1);
 }
 
+static uint32_t is_helped(const struct tug_service *service) {
+    return service->attended || service->descriptor >= 0;
+}
+
 void tug_engine_serve(struct tug_service *service) {
     /* without the offload thread nobody hears the bell */
     service->attended |= !tug_engine.has_thread;
+    if (service->descriptor >= 0) {
+        (void)tug_lookout_add(&tug_engine.driver.lookout, service->descriptor);
+        (void)tug_lookout_add(&tug_engine.offload.lookout, service->descriptor);
+    }
     tug_engine_call(add, service);
     tug_engine_nudge(&tug_engine);
     tug_engine_ring_offload(&tug_engine);
+    atomic_fetch_add(&tug_helped_services, is_helped(service));
     if (service->attended) {
         tug_lookout_scan(&tug_engine.driver.lookout);
         tug_lookout_scan(&tug_engine.offload.lookout);
@@ -96,12 +107,17 @@ static void take_out(void *argument) {
 }
 
 void tug_engine_unserve(struct tug_service *service) {
+    atomic_fetch_sub(&tug_helped_services, is_helped(service));
     if (service->attended) {
         tug_engine_attend(-1);
         atomic_fetch_sub(&tug_attended_services, 1);
     }
     struct leaving leaving = {.service = service};
     tug_engine_call(take_out, &leaving);
+    if (service->descriptor >= 0) {
+        tug_lookout_remove(&tug_engine.driver.lookout, service->descriptor);
+        tug_lookout_remove(&tug_engine.offload.lookout, service->descriptor);
+    }
     tug_engine_ring_offload(&tug_engine); /* it may sleep on the bell */
     /* or do so again, where another service has it: then it must still be found there */
     if (!leaving.bell_stays)

@@ -58,7 +58,8 @@ void tug_errands_open(struct tug_errands *errands, struct tug_bell *bell, bool b
                                                 .busy = busy,
                                                 .arm = arm,
                                                 .bell = bell,
-                                                .bell_shared = bell_shared}};
+                                                .bell_shared = bell_shared,
+                                                .descriptor = -1}};
     tug_engine_serve(&errands->service);
 }
 

@@ -3,10 +3,14 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#ifdef OPEN_MPI
+#include "host/openmpi/openmpi.h"
+#endif
 
 /* Until the host is found every pointer leads to a stub that finds it and calls again. */
 #define TUG_CALL(Name, parameters, arguments)                                                      \
@@ -23,7 +27,16 @@ struct tug_host tug_host = {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool found;
 static void *library; /* where dlsym looks: a handle, or RTLD_NEXT */
+static enum tug_host_family family;
 static bool complete;
+
+#ifdef OPEN_MPI
+const char *const tug_host_libraries[] = {"libmpi.so.40", NULL};
+const char *const tug_host_launchers[] = {"mpiexec.openmpi", "mpirun.openmpi", "mpiexec", NULL};
+#else
+const char *const tug_host_libraries[] = {"libmpich.so.12", "libmpi.so.12", NULL};
+const char *const tug_host_launchers[] = {"mpiexec.mpich", "mpiexec.hydra", "mpiexec", NULL};
+#endif
 
 struct object_names {
     char **names;
@@ -53,10 +66,9 @@ bool tug_host_is_ours(const void *address) {
 /* For programs that were linked with --as-needed and call nothing of MPI but what we stand in front
  * of: the linker has found that they do not need it. NULL: there is none on this machine. */
 static void *load_host(void) {
-    static const char *const names[] = {"libmpich.so.12", "libmpi.so.12"};
     void *host = NULL;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && host == NULL; i++) {
-        host = dlopen(names[i], RTLD_LAZY | RTLD_GLOBAL);
+    for (size_t i = 0; tug_host_libraries[i] != NULL && host == NULL; i++) {
+        host = dlopen(tug_host_libraries[i], RTLD_LAZY | RTLD_GLOBAL);
         if (host != NULL && tug_host_is_ours(dlsym(host, "PMPI_Init"))) {
             dlclose(host);
             host = NULL;
@@ -85,9 +97,18 @@ static void *find_host(void) {
     return host != NULL ? host : load_host();
 }
 
-/* The host's PMPI_name. */
-static void *find_function(void *host, const char *pmpi_name) {
-    void *address = dlsym(host, pmpi_name);
+/* The host's PMPI_name, or what stands in for it. */
+static void *find_function(void *host, const char *name) {
+    char symbol[64];
+    snprintf(symbol, sizeof(symbol), "PMPI_%s", name);
+    void *address = dlsym(host, symbol);
+#ifdef OPEN_MPI
+    if (address == NULL && family == TUG_FAMILY_OPENMPI) {
+        address = tug_openmpi_find(host, name);
+        if (address == NULL && tug_openmpi_may_lack(name))
+            return NULL;
+    }
+#endif
     if (address == NULL)
         complete = false;
     return address;
@@ -100,16 +121,20 @@ static void resolve(void) {
         return;
     }
     found = true;
-    complete = true;
     library = host;
+    family = dlsym(host, "ompi_mpi_comm_world") != NULL ? TUG_FAMILY_OPENMPI : TUG_FAMILY_MPICH;
+    complete = family == TUG_FAMILY_BUILT_FOR;
+#ifdef OPEN_MPI
+    tug_openmpi_find_objects(host);
+#endif
     /* dlsym's object pointers become function pointers by POSIX' leave */
-#define TUG_CALL(Name, parameters, arguments)                                                      \
-    *(void **)&tug_host.Name = find_function(host, "PMPI_" #Name);
+#define TUG_CALL(Name, parameters, arguments) *(void **)&tug_host.Name = find_function(host, #Name);
 #define TUG_CALL_COLLECTIVE(Name, Twin, parameters, arguments)                                     \
     TUG_CALL(Name, parameters, arguments) TUG_CALL(Twin, , )
 #include "host/calls.def"
-#define TUG_HOST_FIND(Name) *(void **)&tug_host.Name = find_function(host, "PMPI_" #Name);
+#define TUG_HOST_FIND(Name) *(void **)&tug_host.Name = find_function(host, #Name);
     TUG_HOST_FUNCTIONS(TUG_HOST_FIND)
+    TUG_HOST_FUNCTIONS_MORE(TUG_HOST_FIND)
 #undef TUG_HOST_FIND
 }
 
@@ -120,6 +145,15 @@ bool tug_host_resolve(void) {
 
 bool tug_host_complete(void) {
     return tug_host_resolve() && complete;
+}
+
+enum tug_host_family tug_host_family(void) {
+    return tug_host_resolve() ? family : TUG_FAMILY_NONE;
+}
+
+const char *tug_host_family_name(enum tug_host_family which) {
+    static const char *const names[] = {"no MPI", "MPICH", "Open MPI"};
+    return names[which];
 }
 
 void *tug_host_find(const char *name) {

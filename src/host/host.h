@@ -72,6 +72,29 @@
     X(Type_size_c)                                                                                 \
     X(Unpack_c)
 
+/* ... and what it calls only where handles are not integers, or the host is below MPI 4. */
+#ifdef OPEN_MPI
+#define TUG_HOST_FUNCTIONS_MORE(X)                                                                 \
+    X(Comm_f2c)                                                                                    \
+    X(Get_elements_x)                                                                              \
+    X(Info_f2c)                                                                                    \
+    X(Op_f2c)                                                                                      \
+    X(Pack)                                                                                        \
+    X(Pack_size)                                                                                   \
+    X(Recv_init)                                                                                   \
+    X(Reduce_local)                                                                                \
+    X(Request_c2f)                                                                                 \
+    X(Request_f2c)                                                                                 \
+    X(Type_create_struct)                                                                          \
+    X(Type_f2c)                                                                                    \
+    X(Type_get_contents)                                                                           \
+    X(Type_get_envelope)                                                                           \
+    X(Type_size)                                                                                   \
+    X(Unpack)
+#else
+#define TUG_HOST_FUNCTIONS_MORE(X)
+#endif
+
 struct tug_host {
 #define TUG_CALL(Name, parameters, arguments) int(*Name) parameters;
 #define TUG_CALL_COLLECTIVE(Name, Twin, parameters, arguments)                                     \
@@ -80,6 +103,7 @@ struct tug_host {
 #include "host/calls.def"
 #define TUG_HOST_POINTER(Name) __typeof__(PMPI_##Name) *Name;
     TUG_HOST_FUNCTIONS(TUG_HOST_POINTER)
+    TUG_HOST_FUNCTIONS_MORE(TUG_HOST_POINTER)
 #undef TUG_HOST_POINTER
 };
 
@@ -88,24 +112,31 @@ extern struct tug_host tug_host;
 /* Finds the host MPI, once. False (and one error line) when there is none. Any thread. */
 bool tug_host_resolve(void);
 
-/* True when the host has every function of both lists: without, everything passes through. */
+/* True when the host is the one this library is built for and has every function of both lists, or
+ * a stand-in for it: without, everything passes through. */
 bool tug_host_complete(void);
+
+/* What the host is, as far as it matters: MPICH and what shares its ABI, or Open MPI. */
+enum tug_host_family { TUG_FAMILY_NONE, TUG_FAMILY_MPICH, TUG_FAMILY_OPENMPI };
+
+/* The family of the host that was found, and the one this library is built for. */
+enum tug_host_family tug_host_family(void);
+#ifdef OPEN_MPI
+#define TUG_FAMILY_BUILT_FOR TUG_FAMILY_OPENMPI
+#else
+#define TUG_FAMILY_BUILT_FOR TUG_FAMILY_MPICH
+#endif
+
+/* The names that the library of the host this one is built for goes by, and those of its launcher,
+ * best first; ends with NULL. */
+extern const char *const tug_host_libraries[];
+extern const char *const tug_host_launchers[];
+
+/* "MPICH", "Open MPI", "no MPI". */
+const char *tug_host_family_name(enum tug_host_family family);
 
 /* The host's function of a name that is in neither list, or NULL. */
 void *tug_host_find(const char *name);
-
-/* MPICH's handles: the kind in bits 31-30 (0: none), the object's type in 29-26. */
-enum tug_handle_type { TUG_HANDLE_COMM = 1, TUG_HANDLE_DATATYPE = 3, TUG_HANDLE_REQUEST = 11 };
-
-/* False for what is plainly no handle of such an object. */
-static inline bool tug_handle_is(uint32_t handle, enum tug_handle_type type) {
-    return handle >> 30 != 0 && (handle >> 26 & 15) == type;
-}
-
-/* True for what MPI defines itself. */
-static inline bool tug_handle_is_predefined(uint32_t handle) {
-    return handle >> 30 == 1;
-}
 
 /* True for NULL and for addresses inside Tugboat's own object. */
 bool tug_host_is_ours(const void *address);

@@ -258,19 +258,25 @@ static int build(struct tug_context *context, MPI_Comm comm) {
     return status;
 }
 
-/* Inboxes have a bell that peers ring. Without, nobody but ourselves rings. */
+/* Inboxes and devices ring a bell. News by sockets come at a descriptor, on which the engine sleeps
+ * unless there is a bell to sleep on. */
 static void use_bell(struct tug_context *context) {
-    static struct tug_bell nobodys;
+    static struct tug_bell devices;
     struct tug_fabric *fabric = &context->fabric;
-    if (fabric->bell == NULL)
-        fabric->bell = &nobodys;
-    context->service = (struct tug_service){.poll = service_poll,
-                                            .flush = service_flush,
-                                            .busy = service_busy,
-                                            .arm = service_arm,
-                                            .bell = fabric->bell,
-                                            .bell_shared = fabric->bell_shared,
-                                            .attended = !service_arm(&context->service)};
+    if (fabric->bell == NULL && fabric->states[TUG_BY_VERBS] != NULL)
+        fabric->bell = &devices;
+    const bool rung = fabric->bell != NULL;
+    if (!rung)
+        fabric->bell = &tug_engine_own_bell;
+    context->service = (struct tug_service){
+        .poll = service_poll,
+        .flush = service_flush,
+        .busy = service_busy,
+        .arm = service_arm,
+        .bell = fabric->bell,
+        .bell_shared = fabric->bell_shared,
+        .descriptor = tug_packets_descriptor(fabric->states[TUG_BY_PACKETS], rung),
+        .attended = !service_arm(&context->service)};
 }
 
 static bool usable(MPI_Comm comm) {

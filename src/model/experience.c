@@ -14,19 +14,19 @@ static uint32_t size_of(uint64_t bytes) {
 void tug_experience_note(struct tug_experience *experience, const struct tug_candidate *candidate,
                          uint64_t bytes, double seconds) {
     if (candidate->fitted_s > 0)
-        experience->times[way_of(&candidate->plan)][size_of(bytes)] =
+        experience->times[candidate->plan.lent][way_of(&candidate->plan)][size_of(bytes)] =
             (float)(seconds / candidate->fitted_s);
 }
 
 /* What is known of a size: of the way, or, with TUG_CANDIDATES_MOST for it, of all on average. */
-static double known(const struct tug_experience *experience, uint32_t way, uint32_t size) {
+static double known(const float times[][TUG_EXPERIENCE_SIZES], uint32_t way, uint32_t size) {
     double sum = 0;
     uint32_t n = 0;
     if (way < TUG_CANDIDATES_MOST)
-        return experience->times[way][size];
+        return times[way][size];
     for (uint32_t w = 0; w < TUG_CANDIDATES_MOST; w++) {
-        sum += experience->times[w][size];
-        n += experience->times[w][size] > 0;
+        sum += times[w][size];
+        n += times[w][size] > 0;
     }
     return n > 0 ? sum / n : 0;
 }
@@ -44,17 +44,16 @@ static double middle(const double *values, uint32_t count) {
 
 /* What is known of the very size, or else of the three nearest that something is known of: a
  * median, for a run of measurements that the machine has disturbed would spoil its neighbours. */
-static double nearest(const struct tug_experience *experience, uint32_t way, uint32_t size) {
+static double nearest(const float times[][TUG_EXPERIENCE_SIZES], uint32_t way, uint32_t size) {
     double found[NEIGHBOURS + 1];
     uint32_t n = 0;
-    found[0] = known(experience, way, size);
+    found[0] = known(times, way, size);
     if (found[0] > 0)
         return found[0];
     for (uint32_t far = 1; far <= TUG_EXPERIENCE_REACHES && n < NEIGHBOURS; far++) {
-        if (far <= size && (found[n] = known(experience, way, size - far)) > 0)
+        if (far <= size && (found[n] = known(times, way, size - far)) > 0)
             n++;
-        if (size + far < TUG_EXPERIENCE_SIZES &&
-            (found[n] = known(experience, way, size + far)) > 0)
+        if (size + far < TUG_EXPERIENCE_SIZES && (found[n] = known(times, way, size + far)) > 0)
             n++;
     }
     n = n < NEIGHBOURS ? n : NEIGHBOURS;
@@ -64,9 +63,10 @@ static double nearest(const struct tug_experience *experience, uint32_t way, uin
 void tug_experience_apply(const struct tug_experience *experience, uint64_t bytes,
                           struct tug_candidate *candidates, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        double times = nearest(experience, way_of(&candidates[i].plan), size_of(bytes));
+        const struct tug_bcast_plan *plan = &candidates[i].plan;
+        double times = nearest(experience->times[plan->lent], way_of(plan), size_of(bytes));
         if (times == 0)
-            times = nearest(experience, TUG_CANDIDATES_MOST, size_of(bytes));
+            times = nearest(experience->times[plan->lent], TUG_CANDIDATES_MOST, size_of(bytes));
         candidates[i].seconds = candidates[i].fitted_s * (times > 0 ? times : 1);
     }
     tug_candidates_sort(candidates, count);

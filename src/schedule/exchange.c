@@ -57,9 +57,10 @@ int tug_compile_exchange(struct tug_schedule *schedule, const struct tug_places 
     uint32_t limit = plan->in_place ? 0 : TUG_LIMIT_ALL;
     tug_compiler_begin(&x.c, schedule, places, rank);
     if (!schedule->failed) {
-        x.copy = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
+        /* lanes are looked at in their order: copies while messages are on their way */
         x.send = tug_schedule_lane(schedule, limit);
         x.receive = tug_schedule_lane(schedule, limit);
+        x.copy = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
         if (plan->in_place)
             put_aside(&x);
         copy_own(&x);

@@ -52,13 +52,13 @@ expect info-help 0 '^usage: tugboat' "$tugboat" info --help
 expect info-two 2 "no argument 'more'" "$tugboat" info -d more
 
 # The ways: each once, with what it is and whether it is there; no environment decides but ours.
-for way in self mapped cma verbs native shm mpi; do
+for way in self mapped cma verbs native shm tcp mpi; do
     expect "ways: $way" 0 "^$way\$" "$tugboat" info -d
     got=$(sed -n "/^$way\$/,/^\$/p" "$work/out")
     grep -qE '^  [a-zA-Z].{20}' <<<"$got" && grep -qE '^  (available|not available: .{8})' <<<"$got" ||
         { echo "FAILED ways: $way is not described: $got"; failed=1; }
 done
-[ "$(grep -cE '^[a-z]+$' "$work/out")" = 7 ] || { echo "FAILED ways: there are more or fewer"; failed=1; }
+[ "$(grep -cE '^[a-z]+$' "$work/out")" = 8 ] || { echo "FAILED ways: there are more or fewer"; failed=1; }
 expect ways-default 0 '^TUGBOAT_TRANSPORTS allows self .*mpi \(default\)$' "$tugboat" info -d
 expect ways-named 0 '^TUGBOAT_TRANSPORTS allows self shm \(environment\)$' \
     env TUGBOAT_TRANSPORTS=shm,self "$tugboat" info -d

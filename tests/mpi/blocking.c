@@ -82,12 +82,19 @@ static struct layout lay_out(void) {
 }
 
 /* The call with the counts of MPI 3, or of MPI 4. */
+#if CHECK_HAS_LARGE_COUNTS
+#define LARGE(Name, arguments, arguments_c) MPI_##Name##_c arguments_c
+typedef MPI_Count count_c;
+#else
+#define LARGE(Name, arguments, arguments_c) MPI_##Name arguments
+typedef int count_c;
+#endif
 #define EITHER(large, Name, arguments, arguments_c)                                                \
     do {                                                                                           \
         memset(got, 0x5a, sizeof got);                                                             \
         fill(&room, mine, MOST *FEW);                                                              \
         if (large)                                                                                 \
-            MUST(MPI_##Name##_c arguments_c);                                                      \
+            MUST(LARGE(Name, arguments, arguments_c));                                             \
         else                                                                                       \
             MUST(MPI_##Name arguments);                                                            \
     } while (0)
@@ -251,7 +258,7 @@ static void communicators(struct room room) {
         CHECK(i == 5 ? n <= room.n : n == room.n, "communicator %d has %d ranks", i, n);
         MUST(MPI_Barrier(made[i]));
         MUST(MPI_Comm_free(&made[i]));
-        CHECK(made[i] == MPI_COMM_NULL, "Comm_free left %#x", (unsigned)made[i]);
+        CHECK(made[i] == MPI_COMM_NULL, "Comm_free left %#lx", (unsigned long)made[i]);
     }
 }
 
@@ -267,7 +274,7 @@ static void check_status(const MPI_Status *status, int source, int tag, int byte
 }
 
 typedef int send_call(const void *, int, MPI_Datatype, int, int, MPI_Comm);
-typedef int send_call_c(const void *, MPI_Count, MPI_Datatype, int, int, MPI_Comm);
+typedef int send_call_c(const void *, count_c, MPI_Datatype, int, int, MPI_Comm);
 
 /* How a message is received. */
 enum { BY_RECV, BY_RECV_C, BY_ANY, BY_PROBE, BY_MPROBE, BY_MPROBE_C, WAYS_TO_RECEIVE };
@@ -432,8 +439,8 @@ static void expect(const struct room *room, int error, int class, const char *ca
     int got;
     MUST(MPI_Error_class(error, &got));
     CHECK(got == class, "%s: class %d, not %d", call, got, class);
-    CHECK(nerrors == 1 && error_comm == room->comm, "%s: %d errors, the last on %#x", call, nerrors,
-          (unsigned)error_comm);
+    CHECK(nerrors == 1 && error_comm == room->comm, "%s: %d errors, the last on %#lx", call,
+          nerrors, (unsigned long)error_comm);
     nerrors = 0;
 }
 #define EXPECT(class, call) expect(&room, (call), (class), #call)

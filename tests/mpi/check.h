@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mpi4.h"
+
 #define CHECK_SKIP 77
 
 /* MPICH's MPI_STATUSES_IGNORE is (MPI_Status *)1, which gcc takes for an array of no length. */

@@ -36,6 +36,13 @@ static void *find(const char *name) {
         }                                                                                          \
     } while (0)
 
+#ifdef OPEN_MPI
+/* Its handles are addresses in the library: who is not linked with it has none. */
+static int use_mpi(int argc, char **argv) {
+    (void)argc, (void)argv;
+    return 2;
+}
+#else
 static int use_mpi(int argc, char **argv) {
     int rank = -1, nranks = 0;
     MPI_Win win;
@@ -65,6 +72,7 @@ static int use_mpi(int argc, char **argv) {
         printf("right\n");
     return 0;
 }
+#endif
 
 int main(int argc, char **argv) {
     if (argc < 3)

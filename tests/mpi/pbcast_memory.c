@@ -4,7 +4,8 @@
  * Buffers are the heap's, of MPI_Alloc_mem, or of windows of all ranks, of half of them and of one;
  * the root's and the others' of different kinds; whole, and a part of more. The root writes the
  * next content as soon as its wait is over, the others look at theirs as late as they can. Memory
- * is given back between two requests, and before its request is. Ten thousand requests leave no
+ * is given back between two requests, and before its request is. Ten thousand requests, exchanges
+ * of growing sizes among them, leave no
  * descriptors, mappings and memory behind.
  */
 #include "check.h"
@@ -191,6 +192,25 @@ static struct footprint look(void) {
     return f;
 }
 
+/* Sizes as they come, for what is kept for one and taken again for another. */
+static void exchange(int cycle) {
+    int n = 1 << cycle % 14;
+    MPI_Request request;
+    int *blocks = calloc((size_t)n * (size_t)check_nranks, 2 * sizeof *blocks);
+    CHECK(blocks != NULL, "no memory");
+    int *in = blocks + (size_t)n * (size_t)check_nranks;
+    MUST(MPI_Alltoall_init(blocks, n, MPI_INT, in, n, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL,
+                           &request));
+    for (int r = 0; r < check_nranks; r++)
+        blocks[(r + 1) * n - 1] = check_rank * 100 + r + cycle;
+    MUST(MPI_Start(&request));
+    check_wait(&request);
+    for (int r = 0; r < check_nranks; r++)
+        CHECK(in[(r + 1) * n - 1] == r * 100 + check_rank + cycle, "cycle %d", cycle);
+    MUST(MPI_Request_free(&request));
+    free(blocks);
+}
+
 static void test_leaks(int cycles) {
     enum { N = 65536 };
     struct footprint before = {0};
@@ -210,6 +230,8 @@ static void test_leaks(int cycles) {
         release(&memory);
         if (i % 3 == 0)
             MUST(MPI_Request_free(&request));
+        if (i % 20 == 0)
+            exchange(i / 20);
         if (i == 200)
             before = look();
     }

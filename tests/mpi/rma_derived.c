@@ -484,7 +484,8 @@ static void same(const unsigned char *got, const unsigned char *want, const char
         return;
     for (int i = 0; i < REGION; i++)
         CHECK(got[i] == want[i], "%s, origin %d, call %d, op %x: byte %d is %d, not %d", what,
-              origin, o ? (int)o->call : -1, o ? (unsigned)o->op : 0, i, got[i], want[i]);
+              origin, o ? (int)o->call : -1, o ? (unsigned)(uintptr_t)o->op : 0, i, got[i],
+              want[i]);
 }
 
 enum epoch { FENCE, LOCK, ALL, ALL_CHAIN, NEPOCHS };

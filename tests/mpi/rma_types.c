@@ -397,8 +397,8 @@ static void same(const unsigned char *got, const unsigned char *want, const stru
     for (int i = 0; i < REGION; i++)
         CHECK(got[i] == want[i],
               "%s of %d units of type %d (op %x): byte %d of the %s is %d, not %d", calls[o->call],
-              o->target.count * o->target.shape->n, (int)(o->unit - units), (unsigned)o->op, i,
-              where, got[i], want[i]);
+              o->target.count * o->target.shape->n, (int)(o->unit - units),
+              (unsigned)(uintptr_t)o->op, i, where, got[i], want[i]);
 }
 
 /* ---- epochs ---- */

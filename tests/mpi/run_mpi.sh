@@ -11,6 +11,8 @@
 # either documents a defect of the host MPI: the program may be right or not, but it must end.
 # two puts every other rank on a second node; emulated makes every rank a node of its own; tcp puts a real network stack below that as well;
 # hosts has as many hosts as ranks, see tests/hosts/mpiexec_hosts.sh.
+# With Open MPI a node is a host name, behind which its launcher is kept by node_agent.sh, and what goes
+# between nodes goes over TCP: there is no tcp beside emulated.
 # The exit status is the program's; 77 is a skip. A preload that did not happen is a failure: ld.so
 # only warns about it, and the test would then test the host.
 set -u
@@ -50,18 +52,41 @@ host | either) ;;
 esac
 preload=${preload:+$preload${tool_after:+:}}$tool_after
 
-case $nodes in
-one) ;;
+launch=("$mpiexec" -n "$ranks")
+openmpi=
+if "$mpiexec" --version 2>/dev/null | grep -qE 'OpenRTE|Open MPI'; then
+    openmpi=openmpi.
+    settings+=(OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
+    launch=("$mpiexec" --oversubscribe --bind-to none -n "$ranks")
+fi
+
+# open_nodes N: this many nodes, ranks dealt out in turn.
+open_nodes() {
+    local list='' i
+    agent=$(dirname "$(readlink -f "$0")")/node_agent.sh
+    "$agent" node0 true || { echo "skipped: no host names of one's own here (unshare --uts)"; exit 77; }
+    for ((i = 1; i <= $1; i++)); do list+=${list:+,}node$i:$ranks; done
+    launch+=(--host "$list" --map-by node --mca plm_rsh_agent "$agent"
+        --mca btl_tcp_if_include lo --mca oob_tcp_if_include lo)
+}
+
+case $openmpi$nodes in
+*one) ;;
+openmpi.two) open_nodes 2 ;;
+openmpi.emulated) open_nodes "$ranks" ;;
 two) settings+=("MPIR_CVAR_NUM_CLIQUES=2") ;;
 emulated) settings+=("MPIR_CVAR_NOLOCAL=1") ;;
 tcp) settings+=("MPIR_CVAR_NOLOCAL=1" "UCX_TLS=tcp,self") ;;
 hosts)
     settings+=("UCX_TLS=tcp,self" "HOSTS=$ranks" "MPIEXEC=$mpiexec")
-    mpiexec=$(dirname "$0")/../hosts/mpiexec_hosts.sh
+    launch=("$(dirname "$0")/../hosts/mpiexec_hosts.sh" -n "$ranks")
     ;;
 *) echo "run_mpi.sh: unknown nodes '$nodes'" >&2; exit 2 ;;
 esac
 [ -n "$preload" ] && settings+=("LD_PRELOAD=$preload")
+if [ -n "$openmpi" ] && [ "$nodes" != one ]; then
+    for setting in "${settings[@]}"; do launch+=(-x "${setting%%=*}"); done
+fi
 
 if [ -n "$preload" ] && LD_PRELOAD=$preload /bin/true 2>&1 | grep 'ERROR: ld.so' >&2; then
     exit 2
@@ -88,7 +113,7 @@ waits_for_manager() {
 over_tcp() {
     local job seen=0 rc output
     output=$(mktemp)
-    env "${settings[@]}" timeout 15 "$mpiexec" -n "$ranks" "$@" >"$output" 2>&1 &
+    env "${settings[@]}" timeout 15 "${launch[@]}" "$@" >"$output" 2>&1 &
     job=$!
     while kill -0 $job 2>/dev/null && [ $seen -lt 8 ]; do
         sleep 0.2
@@ -114,7 +139,7 @@ if [[ $nodes = tcp || $nodes = hosts ]]; then
         echo "run_mpi.sh: attempt $attempt over TCP hung" >&2
     done
 else
-    env "${settings[@]}" "$mpiexec" -n "$ranks" "$@"
+    env "${settings[@]}" "${launch[@]}" "$@"
     rc=$?
 fi
 if [ $way = either ]; then

@@ -246,7 +246,8 @@ static void round_of(unsigned threads, uint32_t operations, uint64_t ring, doubl
                                                  .busy = service_busy,
                                                  .arm = service_arm,
                                                  .bell = &inboxes[0].bell,
-                                                 .bell_shared = true};
+                                                 .bell_shared = true,
+                                                 .descriptor = -1};
     tug_engine_serve(&ours->context.service);
     atomic_store(&ending, false);
     pthread_create(&server, NULL, serve, NULL);

@@ -9,6 +9,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#if MPI_VERSION < 4 /* Open MPI 4.1: an extension, by another name */
+#include <mpi-ext.h>
+#define MPI_Bcast_init MPIX_Bcast_init
+#define PMPI_Bcast_init PMPIX_Bcast_init
+#endif
+
 #define WRAP(NAME, PARAMETERS, ARGUMENTS)                                                          \
     static atomic_long count_##NAME;                                                               \
     int MPI_##NAME PARAMETERS {                                                                    \

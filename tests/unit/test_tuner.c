@@ -159,6 +159,12 @@ static void experience_corrects(void **state) {
     assert_applied(&experience, 2048, TUG_BINOMIAL, TUG_RELAY, 4);
     assert_applied(&experience, 1u << 20, TUG_CHAIN, TUG_RELAY, 1); /* too far away */
     assert_applied(&experience, 0, TUG_CHAIN, TUG_RELAY, 1);
+    struct tug_candidate lent = chain; /* is kept apart */
+    lent.plan.lent = true;
+    tug_experience_note(&experience, &lent, 1024, 1e-6);
+    assert_applied(&experience, 1024, TUG_CHAIN, TUG_RELAY, 3);
+    tug_experience_apply(&experience, 1024, &lent, 1);
+    assert_float_equal(lent.seconds, lent.fitted_s * 0.5, 1e-9);
     assert_applied(&experience, (uint64_t)3 << 40, TUG_CHAIN, TUG_RELAY, 2);
     tug_experience_note(&experience, &chain, 2048, 20e-6); /* disturbed */
     tug_experience_note(&experience, &chain, 8192, 8e-6);

@@ -51,8 +51,8 @@ static bool packets_poll(void *state) {
     bool moved = false;
     if (packets->shm != NULL)
         moved |= packets->shm->type->poll(packets->shm);
-    if (packets->mpi != NULL)
-        moved |= packets->mpi->type->poll(packets->mpi);
+    if (packets->far != NULL)
+        moved |= packets->far->type->poll(packets->far);
     if (packets->bulk != NULL)
         moved |= tug_bulk_poll(packets);
     if (wanted || packets->bulk_ended) {
@@ -78,6 +78,42 @@ static bool never_missing(char *reason) {
     return false;
 }
 
+/* Nothing goes there any more. At the end of a job nothing is outstanding, and nobody minds. */
+static void wire_ended(void *receiver, uint32_t peer) {
+    struct tug_packets *packets = receiver;
+    struct tug_stream *stream = packets->streams[peer];
+    if (stream == NULL || stream->lost || !tug_stream_outstanding(stream))
+        return;
+    tug_log(TUG_LOG_ERROR, "the connection to process %u has ended", peer);
+    tug_stream_lose(packets, stream);
+}
+
+static void attach(struct tug_packets *packets, struct tug_wire *wire) {
+    wire->receiver = packets;
+    wire->receive = tug_packets_receive;
+    wire->ended = wire_ended;
+}
+
+/* By sockets of our own where the host goes by sockets, else by the host's messages. */
+static int open_far(struct tug_packets *packets) {
+    struct tug_fabric *fabric = packets->fabric;
+    const char *reason = "";
+    int status = 0;
+    if (fabric->ways & TUG_WAY_TCP) {
+        packets->far = tug_wire_tcp_open(fabric, &reason);
+        if (packets->far != NULL)
+            return 0;
+        fabric->ways &= ~(unsigned)TUG_WAY_TCP;
+        if (tug_settings.transports_named && !(fabric->ways & TUG_WAY_MPI)) {
+            tug_log(TUG_LOG_ERROR, "TUGBOAT_TRANSPORTS names tcp, which cannot be had: %s", reason);
+            return TUG_ERR_SETTING;
+        }
+        tug_log(TUG_VERBOSE_INFO, "packets to other nodes go by mpi, not by tcp: %s", reason);
+    }
+    packets->far = packets->mpi = tug_wire_mpi_open(fabric, &status);
+    return status;
+}
+
 /* Packets through shared memory where they are allowed, or where cross-memory attach needs the list
  * of live registrations; by MPI where somebody cannot be reached so. */
 static int open_wires(struct tug_packets *packets) {
@@ -90,16 +126,13 @@ static int open_wires(struct tug_packets *packets) {
     }
     bool node_is_all = fabric->node_size == fabric->nranks && (fabric->ways & TUG_WAY_SHM);
     if (!tug_all_agree(fabric->comm, node_is_all)) {
-        packets->mpi = tug_wire_mpi_open(fabric, &status);
-        if (packets->mpi == NULL)
+        status = open_far(packets);
+        if (status != 0)
             return status;
-        packets->mpi->receiver = packets;
-        packets->mpi->receive = tug_packets_receive;
+        attach(packets, packets->far);
     }
-    if (packets->shm != NULL) {
-        packets->shm->receiver = packets;
-        packets->shm->receive = tug_packets_receive;
-    }
+    if (packets->shm != NULL)
+        attach(packets, packets->shm);
     return 0;
 }
 
@@ -112,8 +145,8 @@ static void packets_close(void *state) {
             tug_pool_give(&stream->wire->pool, stream->requests);
         free(stream);
     }
-    if (packets->mpi != NULL)
-        packets->mpi->type->close(packets->mpi);
+    if (packets->far != NULL)
+        packets->far->type->close(packets->far);
     if (packets->shm != NULL)
         packets->shm->type->close(packets->shm);
     free((void *)packets->streams);
@@ -157,14 +190,33 @@ static bool packets_busy(void *state) {
     const struct tug_packets *packets = state;
     return packets->unacked > 0 || packets->touched != NULL ||
            (packets->shm != NULL && packets->shm->pool.nout > 0) ||
-           (packets->mpi != NULL && packets->mpi->pool.nout > 0) || packets->bulk != NULL;
+           (packets->far != NULL && packets->far->pool.nout > 0) || packets->bulk != NULL;
 }
 
-/* Inboxes ring when a packet comes; the host MPI does not, nor does an inbox that has room again.
- */
+/* What is held back goes when the wire wakes us because it has room again. */
+static bool all_wait_for_room(const struct tug_packets *packets) {
+    for (const struct tug_stream *stream = packets->touched; stream != NULL;
+         stream = stream->next_touched) {
+        const struct tug_wire *wire = stream->wire;
+        if (stream->unsent_first == NULL || wire->type->tells_of_room == NULL ||
+            !wire->type->tells_of_room(wire, stream->peer))
+            return false;
+    }
+    return true;
+}
+
+static bool wakes(struct tug_wire *wire) {
+    return wire == NULL || wire->type->arm == NULL || wire->type->arm(wire);
+}
+
 static bool packets_arm(void *state) {
     const struct tug_packets *packets = state;
-    return packets->mpi == NULL && packets->touched == NULL;
+    return wakes(packets->shm) && wakes(packets->far) && all_wait_for_room(packets);
+}
+
+int tug_packets_descriptor(struct tug_packets *packets, bool watch) {
+    struct tug_wire *far = packets->far;
+    return far == NULL || far->type->descriptor == NULL ? -1 : far->type->descriptor(far, watch);
 }
 
 const struct tug_transport tug_transport_packets = {

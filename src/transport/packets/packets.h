@@ -110,8 +110,9 @@ struct tug_bulk;
 
 struct tug_packets {
     struct tug_fabric *fabric;
-    struct tug_wire *shm; /* NULL: not used */
-    struct tug_wire *mpi;
+    struct tug_wire *shm;        /* inside the node; NULL: not used */
+    struct tug_wire *far;        /* to the others, by tcp or mpi; NULL: there are none */
+    struct tug_wire *mpi;        /* far, if that is mpi */
     struct tug_stream **streams; /* by rank; NULL: no contact so far */
     struct tug_stream *all;
     uint32_t nstreams;
@@ -123,6 +124,11 @@ struct tug_packets {
 };
 
 extern const struct tug_transport tug_transport_packets;
+
+/* The descriptor that is readable while there are news, of a wire whose news ring no bell; -1:
+ * there is none. Asked for once, when all transports are open. watch: have the bell rung instead.
+ */
+int tug_packets_descriptor(struct tug_packets *packets, bool watch);
 
 /* Bytes a process of a job of nranks keeps when it has to do with `active` others, packets apart.
  */
@@ -151,6 +157,13 @@ static inline void tug_stream_touch(struct tug_packets *packets, struct tug_stre
 
 static inline bool tug_stream_window_open(const struct tug_stream *stream) {
     return stream->number - stream->acked < TUG_STREAM_WINDOW;
+}
+
+/* Does anything of ours wait for the peer? */
+static inline bool tug_stream_outstanding(const struct tug_stream *stream) {
+    return stream->number != stream->acked || stream->asked > 0 || stream->unsent_first != NULL ||
+           stream->waiting_first != TUG_NO_TAG || stream->open_first != TUG_NO_TAG ||
+           (stream->requests != NULL && stream->requests->packet.records > 0);
 }
 
 /* A packet's number as it travels: 1, 2, ... 2^32 - 1, 1, ...; 0 for none. */

@@ -11,7 +11,7 @@
 static struct tug_wire *wire_to(const struct tug_packets *packets, uint32_t peer) {
     bool shm = (packets->fabric->ways & TUG_WAY_SHM) &&
                tug_fabric_node_rank(packets->fabric, peer) != TUG_ELSEWHERE;
-    return shm ? packets->shm : packets->mpi;
+    return shm ? packets->shm : packets->far;
 }
 
 const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t peer) {

@@ -45,6 +45,15 @@ struct tug_wire_type {
     /* Looks for packets and hands each to wire->receive, a bounded number of them; gets what was
      * sent on its way. True if anything moved. */
     bool (*poll)(struct tug_wire *wire);
+    /* Who calls is about to sleep: see to it that news wake it. False: they cannot. NULL: who sends
+     * rings. */
+    bool (*arm)(struct tug_wire *wire);
+    /* Is a sleeper woken when more can be sent to the peer? NULL: no. */
+    bool (*tells_of_room)(const struct tug_wire *wire, uint32_t peer);
+    /* The descriptor that is readable while something has come, or there is room again for what
+     * waits; -1 with watch: the fabric's bell is rung then instead, each time after arm(). NULL:
+     * news ring without, or not at all. */
+    int (*descriptor)(struct tug_wire *wire, bool watch);
     void (*close)(struct tug_wire *wire); /* collective */
 };
 
@@ -54,6 +63,8 @@ struct tug_wire {
     struct tug_pool pool;
     /* A packet has come: bytes at memory (aligned to 8), the receiver's until it returns. */
     void (*receive)(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
+    /* Nothing goes to the peer any more, nor comes from it. */
+    void (*ended)(void *receiver, uint32_t peer);
     void *receiver;
 };
 
@@ -85,12 +96,17 @@ bool tug_wire_shm_attachable(const struct tug_wire *wire, uint32_t node_rank);
 #define TUG_MPI_TAG_BULK 1 /* and above: two for each operation's tag */
 struct tug_wire *tug_wire_mpi_open(struct tug_fabric *fabric, int *status);
 
+/* Sockets of our own. NULL and *reason: it cannot be had, at any process. Collective. */
+struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reason);
+
 /* What a wire costs, in bytes a process (`tugboat info --memory`); a packet of it; and how many
  * packets a pool keeps for later, at most. */
 size_t tug_wire_shm_footprint(void);
 size_t tug_wire_mpi_footprint(void);
+size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active);
 size_t tug_wire_shm_packet(void);
 size_t tug_wire_mpi_packet(void);
+size_t tug_wire_tcp_packet(void);
 size_t tug_pool_spare_most(size_t packet_bytes);
 
 #endif

@@ -111,6 +111,12 @@ static bool mpi_poll(struct tug_wire *wire) {
     return moved;
 }
 
+/* The host tells nobody that something has come. */
+static bool mpi_arm(struct tug_wire *wire) {
+    (void)wire;
+    return false;
+}
+
 static void mpi_close(struct tug_wire *wire) {
     struct mpi_wire *mpi = (struct mpi_wire *)wire;
     for (uint32_t i = 0; i < RECEIVES; i++) {
@@ -123,7 +129,7 @@ static void mpi_close(struct tug_wire *wire) {
 }
 
 static const struct tug_wire_type mpi_type = {
-    .name = "mpi", .send = mpi_send, .poll = mpi_poll, .close = mpi_close};
+    .name = "mpi", .send = mpi_send, .poll = mpi_poll, .arm = mpi_arm, .close = mpi_close};
 
 /* The pool counts what is under way; receives always are. */
 static bool take_receives(struct mpi_wire *mpi) {

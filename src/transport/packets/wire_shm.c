@@ -98,8 +98,10 @@ struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
     (void)tug_all_agree(fabric->node_comm, true);
     shm->wire = (struct tug_wire){.type = &shm_type, .fabric = fabric};
     shm->wire.pool.bytes = TUG_INBOX_PACKET_BYTES;
-    fabric->bell = &shm->mine->inbox.bell;
-    fabric->bell_shared = true;
+    if (fabric->node_size > 1) { /* one who is alone rings for nobody but itself */
+        fabric->bell = &shm->mine->inbox.bell;
+        fabric->bell_shared = true;
+    }
     return &shm->wire;
 }
 

@@ -25,6 +25,6 @@ class Tugboat(CMakePackage):
         return [
             self.define("BUILD_TESTING", False),
             self.define_from_variant("TUGBOAT_VERBS", "verbs"),
-            self.define("MPICH_C_WRAPPER", self.spec["mpich"].prefix.bin.mpicc),
-            self.define("MPICH_EXECUTABLE", self.spec["mpich"].prefix.bin.mpiexec),
+            self.define("HOSTMPI_C_WRAPPER", self.spec["mpich"].prefix.bin.mpicc),
+            self.define("HOSTMPI_EXECUTABLE", self.spec["mpich"].prefix.bin.mpiexec),
         ]

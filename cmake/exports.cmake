@@ -1,0 +1,22 @@
+# Sets export_map, the linker's list of what the library may show: cmake/tugboat.map, and for a host
+# below MPI 4 without the entries of calls that it lacks. A program that looks whether MPI_Put_c can be
+# linked must find what it would find without us.
+
+set(export_map "${CMAKE_CURRENT_SOURCE_DIR}/cmake/tugboat.map")
+
+if(TUGBOAT_MPI STREQUAL "openmpi")
+  set(calls "${CMAKE_CURRENT_SOURCE_DIR}/src/host/calls.def")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${calls}" "${export_map}")
+  file(STRINGS "${calls}" rows REGEX "^TUG_CALL[A-Z_]*\\(")
+  set(lacking "")
+  foreach(row IN LISTS rows)
+    if(row MATCHES "^TUG_CALL[A-Z_]*\\(([A-Z_]+, )?(Session_[a-z_]+|[A-Z][a-z_]*_(c|init)|[A-Z][a-z_]*_init_c),")
+      string(APPEND lacking "        MPI_${CMAKE_MATCH_2}; PMPI_${CMAKE_MATCH_2};\n")
+    endif()
+  endforeach()
+  file(READ "${export_map}" map)
+  string(REPLACE "    local:\n" "    local:\n${lacking}" map "${map}")
+  string(REPLACE " MPII_Win_get_attr;" "" map "${map}")
+  set(export_map "${PROJECT_BINARY_DIR}/tugboat.map")
+  file(CONFIGURE OUTPUT "${export_map}" CONTENT "${map}" @ONLY)
+endif()

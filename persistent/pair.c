@@ -1,0 +1,107 @@
+#include "persistent/pair.h"
+
+#include <string.h>
+
+#define MEMORY_MOST ((size_t)4 << 20) /* of the data of all pairs of a channel */
+/* Few long slots: a writer that is far ahead of the reader does not take the lines back that the
+ * other is about to read. */
+#define SLOT_MOST ((size_t)32768)
+#define TELL_EVERY (TUG_SEGMENT_SLOTS / 2) /* slots read: the writer then has as many to fill */
+
+size_t tug_pair_slot_bytes(int node_most, size_t most) {
+    size_t npairs = (size_t)node_most * (size_t)node_most;
+    size_t bytes = TUG_SLOT_INLINE;
+    if (node_most < 2 || node_most > TUG_PAIR_RANKS || most == 0)
+        return 0;
+    for (size_t next = 64; bytes < most && next <= SLOT_MOST; next *= 2)
+        if (npairs * TUG_SEGMENT_SLOTS * next <= MEMORY_MOST)
+            bytes = next;
+    return bytes;
+}
+
+/* What rides in a head needs no data. */
+static size_t data_bytes(size_t slot_bytes) {
+    return slot_bytes > TUG_SLOT_INLINE ? TUG_SEGMENT_SLOTS * slot_bytes : 0;
+}
+
+size_t tug_pair_memory(size_t slot_bytes) {
+    return sizeof(struct tug_read_count) + TUG_SEGMENT_SLOTS * sizeof(struct tug_slot_head) +
+           data_bytes(slot_bytes);
+}
+
+struct tug_segment_ring tug_pair_at(unsigned char *memory) {
+    struct tug_slot_head *heads = (struct tug_slot_head *)(memory + sizeof(struct tug_read_count));
+    return (struct tug_segment_ring){.reads = (struct tug_read_count *)memory,
+                                     .heads = heads,
+                                     .data = (unsigned char *)(heads + TUG_SEGMENT_SLOTS)};
+}
+
+bool tug_pair_has_room(struct tug_segment_ring *ring) {
+    if (ring->position - ring->reads_seen < TUG_SEGMENT_SLOTS)
+        return true;
+    /* acquire: what it read below is over; seq_cst: the second look before we sleep. Pairs with
+     * tell(). */
+    ring->reads_seen = atomic_load(&ring->reads->count);
+    return ring->position - ring->reads_seen < TUG_SEGMENT_SLOTS;
+}
+
+bool tug_pair_has_news(const struct tug_segment_ring *ring) {
+    struct tug_slot_head *head = &ring->heads[ring->position % TUG_SEGMENT_SLOTS];
+    /* acquire: pairs with the store in tug_pair_put(); seq_cst: the second look before sleeping on
+     * our bell */
+    return atomic_load(&head->number) == ring->position + 1;
+}
+
+/* Where the data of the slot at the ring's position are. */
+static unsigned char *slot_of(const struct tug_segment_ring *ring, size_t slot_bytes,
+                              size_t bytes) {
+    unsigned slot = ring->position % TUG_SEGMENT_SLOTS;
+    return bytes <= TUG_SLOT_INLINE ? ring->heads[slot].data : ring->data + slot * slot_bytes;
+}
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* A message of no bytes takes a slot too. */
+bool tug_pair_put(struct tug_segment_ring *ring, size_t slot_bytes, const void *message,
+                  size_t bytes, size_t *done, struct tug_bell *readers) {
+    while (tug_pair_has_room(ring)) {
+        size_t now = least(bytes - *done, slot_bytes);
+        _Atomic uint64_t *number = &ring->heads[ring->position % TUG_SEGMENT_SLOTS].number;
+        if (now > 0)
+            memcpy(slot_of(ring, slot_bytes, now), (const unsigned char *)message + *done, now);
+        *done += now;
+        ring->position++;
+        /* release: the data before their number; seq_cst: before the look at the reader's bell */
+        atomic_store(number, ring->position);
+        tug_bell_ring(readers, true);
+        if (*done == bytes)
+            return true;
+    }
+    return false;
+}
+
+static void tell(struct tug_segment_ring *ring, struct tug_bell *writers) {
+    if (ring->position % TELL_EVERY != 0)
+        return;
+    /* release: our reads of what lies below are over; seq_cst: before the look at the bell. Pairs
+     * with tug_pair_has_room(). */
+    atomic_store(&ring->reads->count, ring->position);
+    tug_bell_ring(writers, true);
+}
+
+bool tug_pair_take(struct tug_segment_ring *ring, size_t slot_bytes, void *message, size_t bytes,
+                   size_t *done, struct tug_bell *writers) {
+    while (tug_pair_has_news(ring)) {
+        size_t now = least(bytes - *done, slot_bytes);
+        if (now > 0)
+            memcpy((unsigned char *)message + *done, slot_of(ring, slot_bytes, now), now);
+        *done += now;
+        ring->position++;
+        tell(ring, writers);
+        if (*done == bytes)
+            return true;
+    }
+    return false;
+}

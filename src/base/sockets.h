@@ -1,0 +1,25 @@
+/* The internet sockets that this process waits on with epoll sets: how a host MPI without a network
+ * device of its own reaches its peers.
+ *
+ * Looks at /proc/self/fd; tens of microseconds. Reads from no socket and changes no set. Any
+ * thread.
+ */
+#ifndef TUG_BASE_SOCKETS_H
+#define TUG_BASE_SOCKETS_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+/* Calls visit(set, d) for each epoll set of this process, but for those that are Tugboat's own,
+ * that has connected internet sockets among its members. */
+void tug_sockets_each_set(void (*visit)(int set, void *d), void *d);
+
+/* This epoll set is Tugboat's own, from now on / until it is closed. False: too many are. */
+bool tug_sockets_claim(int set);
+void tug_sockets_disclaim(int set);
+
+/* The address at this end of one such socket: of the network that the host uses. False: there is
+ * none. */
+bool tug_sockets_local(struct sockaddr_storage *address);
+
+#endif

@@ -1,0 +1,97 @@
+/* Open MPI's predefined handles, by name and by number. */
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "host/handles.h"
+#include "host/host.h"
+#include "host/openmpi/openmpi.h"
+
+struct tug_openmpi_objects tug_openmpi;
+struct tug_openmpi_type tug_openmpi_types[TUG_TYPE_PLACES];
+MPI_Datatype tug_openmpi_type_of[TUG_TYPE_PLACES];
+
+/* A program that was linked with copies of the library's objects has the ones that count; MPI
+ * opened with RTLD_LOCAL is not found this way. */
+static void *find_object(void *library, const char *symbol) {
+    void *address = dlsym(RTLD_DEFAULT, symbol);
+    return address != NULL ? address : dlsym(library, symbol);
+}
+
+void tug_openmpi_find_objects(void *library) {
+#define TUG_OPENMPI_OBJECT(symbol) tug_openmpi.symbol = find_object(library, #symbol);
+#include "host/openmpi/objects.def"
+}
+
+/* ---- types ---- */
+
+static void learn_type(MPI_Datatype type, uint16_t number, bool pair) {
+    int size = 0;
+    if (type == NULL || type == MPI_DATATYPE_NULL || tug_openmpi_type(type)->number != 0 ||
+        tug_host.Type_size(type, &size) != MPI_SUCCESS)
+        return;
+    uint32_t i = tug_openmpi_hash(type);
+    while (tug_openmpi_types[i].handle != NULL)
+        i = (i + 1) % TUG_TYPE_PLACES;
+    tug_openmpi_types[i] = (struct tug_openmpi_type){
+        .handle = type, .number = number, .size = pair ? 0 : (uint16_t)size};
+    tug_openmpi_type_of[number] = type;
+}
+
+/* ---- operations ---- */
+
+#define OP_PLACES 64
+
+static struct {
+    MPI_Op handle;
+    enum tug_op_number number;
+} ops[OP_PLACES];
+
+static MPI_Op op_of[TUG_OPS];
+
+static void learn_op(MPI_Op op, enum tug_op_number number) {
+    uint32_t i = tug_openmpi_hash(op) % OP_PLACES;
+    while (ops[i].handle != NULL)
+        i = (i + 1) % OP_PLACES;
+    ops[i].handle = op;
+    ops[i].number = number;
+    op_of[number] = op;
+}
+
+enum tug_op_number tug_op_number(MPI_Op op) {
+    uint32_t i = tug_openmpi_hash(op) % OP_PLACES;
+    while (ops[i].handle != op && ops[i].handle != NULL)
+        i = (i + 1) % OP_PLACES;
+    return ops[i].number;
+}
+
+MPI_Op tug_op_of_number(uint32_t number) {
+    return number > TUG_OP_NONE && number < TUG_OPS ? op_of[number] : MPI_OP_NULL;
+}
+
+/* ---- both ---- */
+
+static void learn(void) {
+    uint16_t number = 0;
+#define TUG_OPENMPI_TYPE(type) learn_type(type, ++number, false);
+#define TUG_OPENMPI_PAIR(type) learn_type(type, ++number, true);
+#include "host/openmpi/types.def"
+    learn_op(MPI_MAX, TUG_OP_MAX);
+    learn_op(MPI_MIN, TUG_OP_MIN);
+    learn_op(MPI_SUM, TUG_OP_SUM);
+    learn_op(MPI_PROD, TUG_OP_PROD);
+    learn_op(MPI_LAND, TUG_OP_LAND);
+    learn_op(MPI_BAND, TUG_OP_BAND);
+    learn_op(MPI_LOR, TUG_OP_LOR);
+    learn_op(MPI_BOR, TUG_OP_BOR);
+    learn_op(MPI_LXOR, TUG_OP_LXOR);
+    learn_op(MPI_BXOR, TUG_OP_BXOR);
+    learn_op(MPI_MINLOC, TUG_OP_MINLOC);
+    learn_op(MPI_MAXLOC, TUG_OP_MAXLOC);
+    learn_op(MPI_REPLACE, TUG_OP_REPLACE);
+    learn_op(MPI_NO_OP, TUG_OP_NO_OP);
+}
+
+void tug_openmpi_learn(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, learn);
+}

@@ -1,0 +1,686 @@
+/* The tcp wire: packets through sockets of our own, where the host MPI reaches other nodes through
+ * sockets too. Who waits sleeps in the kernel until something comes, and the host's lock is not in
+ * the way.
+ *
+ * Every process listens at the address of its node in the network that the host uses, at a port of
+ * its own; all are told of all. A *link* is a connection in one direction: made by the sender with
+ * its first packet, greeted by a hello that says who it is and proves that it belongs to the job
+ * (the session is random and known to nobody else), then packets, one behind the other. So two
+ * processes that begin at once do not get in each other's way, and order within a pair is that of
+ * the connection.
+ *
+ * One epoll set holds the listener and all links; a link that could not take all bytes waits in it
+ * for room. The set is readable when there is anything to do: the engine sleeps on it, or, where
+ * peers of the node ring a shared bell too, a *watcher* thread does and rings that bell.
+ *
+ * What comes is not trusted before it is checked: a connection without the right hello is closed,
+ * and at most STRANGERS of them are open; packets are checked by their reader (packet.h). A link
+ * that ends while something is outstanding means that the peer is lost.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/sockets.h"
+#include "host/polite.h"
+#include "transport/segment.h"
+#include "transport/packets/wire.h"
+
+#define PACKET_BYTES 32768u             /* a system call a packet is small beside copying it */
+#define RECEIVE_BYTES (256u << 10)      /* asked of a socket at a time */
+#define RECEIVES_A_LINK 4u              /* in one poll */
+#define EVENTS 64                       /* looked at in one poll */
+#define STRANGERS 64u                   /* connections that have not said hello yet */
+#define PROCESSES_MOST 16384u           /* all are told of all; larger jobs go by the host */
+#define TRIAL_MS 2000                   /* for the connection that shows whether the way is free */
+#define HELLO_MAGIC 0x3170637462677574u /* "tugbtcp1" */
+
+struct hello {
+    uint64_t magic;
+    uint64_t session;
+    uint32_t source, destination;
+    uint64_t reserved; /* 0 */
+};
+
+/* Where a process listens. */
+struct place {
+    uint16_t family; /* AF_INET, AF_INET6 */
+    uint16_t port;   /* network byte order, as the address */
+    unsigned char address[16];
+};
+
+enum kind { LISTENER, INCOMING, OUTGOING };
+
+/* What the epoll set's events name. */
+struct end {
+    enum kind kind;
+    int socket;
+};
+
+#define NOBODY UINT32_MAX
+
+struct incoming {
+    struct end end;
+    uint32_t source; /* NOBODY: has not said hello */
+    bool closed;
+    unsigned char
+        *rest; /* the beginning of a packet that has not come whole; NULL: no memory yet */
+    size_t nrest;
+    struct incoming *next;
+};
+
+struct outgoing {
+    struct end end;
+    uint32_t peer;
+    bool connecting;
+    bool waits;              /* the epoll set tells when there is room */
+    bool lost;               /* nothing goes there any more */
+    bool to_tell;            /* ... which the streams have not been told */
+    struct tug_buffer *rest; /* sent in part */
+    size_t sent;
+};
+
+struct tcp_wire {
+    struct tug_wire wire;
+    struct end listener;
+    int set;
+    struct place *places;       /* [nranks] */
+    struct outgoing **outgoing; /* [nranks], NULL: none yet */
+    struct incoming *incoming;
+    uint32_t strangers;
+    uint32_t to_tell;   /* links that are lost and whose streams have not been told */
+    bool closed_any;    /* incoming links that are to be taken out */
+    uint64_t *received; /* RECEIVE_BYTES */
+    /* the watcher */
+    bool watching;
+    int watched, stop; /* an epoll set with the set in it; an eventfd */
+    pthread_t watcher;
+};
+
+/* ---- the epoll set ---- */
+
+static bool wait_for(const struct tcp_wire *tcp, struct end *end, uint32_t events, int how) {
+    struct epoll_event event = {.events = events, .data.ptr = end};
+    return epoll_ctl(tcp->set, how, end->socket, &event) == 0;
+}
+
+/* ---- addresses ---- */
+
+static socklen_t to_address(const struct place *place, struct sockaddr_storage *address) {
+    memset(address, 0, sizeof(*address));
+    address->ss_family = place->family;
+    if (place->family == AF_INET) {
+        struct sockaddr_in *in = (struct sockaddr_in *)address;
+        in->sin_port = place->port;
+        memcpy(&in->sin_addr, place->address, sizeof(in->sin_addr));
+        return sizeof(*in);
+    }
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)address;
+    in6->sin6_port = place->port;
+    memcpy(&in6->sin6_addr, place->address, sizeof(in6->sin6_addr));
+    return sizeof(*in6);
+}
+
+/* False: not an address that others can connect to. */
+static bool from_address(const struct sockaddr_storage *address, struct place *place) {
+    memset(place, 0, sizeof(*place));
+    place->family = address->ss_family;
+    if (address->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+        place->port = in->sin_port;
+        memcpy(place->address, &in->sin_addr, sizeof(in->sin_addr));
+        return true;
+    }
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+    place->port = in6->sin6_port;
+    memcpy(place->address, &in6->sin6_addr, sizeof(in6->sin6_addr));
+    return address->ss_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
+}
+
+/* ---- losing a peer ---- */
+
+static void lose(struct tcp_wire *tcp, struct outgoing *link) {
+    if (!link->to_tell) {
+        link->to_tell = true;
+        tcp->to_tell++;
+    }
+    if (link->lost)
+        return;
+    link->lost = true;
+    if (link->end.socket >= 0)
+        close(link->end.socket);
+    link->end.socket = -1;
+    if (link->rest != NULL)
+        tug_pool_give(&tcp->wire.pool, link->rest);
+    link->rest = NULL;
+}
+
+/* The streams see whether they mind: at the end of a job nothing is outstanding. */
+static void tell_lost(struct tcp_wire *tcp) {
+    for (uint32_t peer = 0; tcp->to_tell > 0 && peer < tcp->wire.fabric->nranks; peer++) {
+        struct outgoing *link = tcp->outgoing[peer];
+        if (link == NULL || !link->to_tell)
+            continue;
+        link->to_tell = false;
+        tcp->to_tell--;
+        tcp->wire.ended(tcp->wire.receiver, peer);
+    }
+}
+
+/* ---- sending ---- */
+
+static struct outgoing *connect_to(struct tcp_wire *tcp, uint32_t peer) {
+    struct sockaddr_storage address;
+    const int on = 1;
+    struct outgoing *link = calloc(1, sizeof(*link));
+    if (link == NULL)
+        return NULL;
+    *link = (struct outgoing){.end = {.kind = OUTGOING}, .peer = peer, .connecting = true};
+    socklen_t bytes = to_address(&tcp->places[peer], &address);
+    link->end.socket = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    tcp->outgoing[peer] = link;
+    link->waits = true;
+    if (link->end.socket < 0 ||
+        setsockopt(link->end.socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
+        (connect(link->end.socket, (struct sockaddr *)&address, bytes) != 0 &&
+         errno != EINPROGRESS) ||
+        !wait_for(tcp, &link->end, EPOLLOUT | EPOLLRDHUP, EPOLL_CTL_ADD)) {
+        tug_log(TUG_LOG_ERROR, "no connection to process %u: %s", peer, strerror(errno));
+        lose(tcp, link);
+    }
+    return link;
+}
+
+/* Bytes that went, 0: no room; a link that broke is lost. */
+static size_t put(struct tcp_wire *tcp, struct outgoing *link, const void *memory, size_t bytes) {
+    ssize_t sent;
+    do
+        sent = send(link->end.socket, memory, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    if (sent >= 0)
+        return (size_t)sent;
+    if (errno != EAGAIN && errno != EWOULDBLOCK)
+        lose(tcp, link);
+    return 0;
+}
+
+/* The epoll set tells of room, or does so no more. */
+static void want_room(struct tcp_wire *tcp, struct outgoing *link, bool wanted) {
+    if (link->lost || link->waits == wanted)
+        return;
+    link->waits = wanted;
+    if (!wait_for(tcp, &link->end, wanted ? EPOLLOUT | EPOLLRDHUP : EPOLLRDHUP, EPOLL_CTL_MOD))
+        lose(tcp, link);
+}
+
+/* Sends the rest of the buffer that went in part. False: some is left. */
+static bool put_rest(struct tcp_wire *tcp, struct outgoing *link) {
+    if (link->rest == NULL)
+        return true;
+    const struct tug_packet *packet = &link->rest->packet;
+    size_t went =
+        put(tcp, link, (const char *)link->rest->memory + link->sent, packet->used - link->sent);
+    if (link->lost)
+        return false;
+    link->sent += went;
+    if (link->sent < packet->used)
+        return false;
+    tug_pool_give(&tcp->wire.pool, link->rest);
+    link->rest = NULL;
+    return true;
+}
+
+static bool tcp_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
+    struct tcp_wire *tcp = (struct tcp_wire *)wire;
+    struct outgoing *link = tcp->outgoing[peer];
+    if (link == NULL)
+        link = connect_to(tcp, peer);
+    if (link == NULL || link->lost || link->connecting || !put_rest(tcp, link)) {
+        if (link != NULL && link->lost)
+            lose(tcp, link); /* it is told again: now there is something outstanding */
+        else if (link != NULL)
+            want_room(tcp, link, true);
+        return false;
+    }
+    size_t went = put(tcp, link, buffer->memory, buffer->packet.used);
+    if (went < buffer->packet.used)
+        want_room(tcp, link, true);
+    if (link->lost || went == 0)
+        return false;
+    if (went == buffer->packet.used) {
+        tug_pool_give(&wire->pool, buffer);
+    } else {
+        link->rest = buffer;
+        link->sent = went;
+    }
+    return true;
+}
+
+/* The connection has been made, or not: says hello. */
+static void greet(struct tcp_wire *tcp, struct outgoing *link) {
+    const struct tug_fabric *fabric = tcp->wire.fabric;
+    const struct hello hello = {.magic = HELLO_MAGIC,
+                                .session = fabric->session,
+                                .source = fabric->rank,
+                                .destination = link->peer};
+    int error = 0;
+    socklen_t bytes = sizeof(error);
+    if (getsockopt(link->end.socket, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
+        error = errno;
+    link->connecting = false;
+    /* an empty socket has room for so little */
+    if (error == 0 && put(tcp, link, &hello, sizeof(hello)) == sizeof(hello))
+        return;
+    tug_log(TUG_LOG_ERROR, "no connection to process %u: %s", link->peer,
+            error != 0 ? strerror(error) : "it has no room");
+    lose(tcp, link);
+}
+
+/* There is room, or the peer has gone. */
+static void on_outgoing(struct tcp_wire *tcp, struct outgoing *link, uint32_t events) {
+    if (link->lost)
+        return;
+    if (link->connecting)
+        greet(tcp, link);
+    else if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        lose(tcp, link);
+    if (!link->lost && put_rest(tcp, link))
+        want_room(tcp, link, false); /* what the stream holds back goes with the flush */
+}
+
+/* ---- receiving ---- */
+
+static void take_connections(struct tcp_wire *tcp) {
+    int socket;
+    while ((socket = accept4(tcp->listener.socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >=
+           0) {
+        struct incoming *link = tcp->strangers < STRANGERS ? calloc(1, sizeof(*link)) : NULL;
+        if (link == NULL) {
+            close(socket);
+            continue;
+        }
+        *link =
+            (struct incoming){.end = {INCOMING, socket}, .source = NOBODY, .next = tcp->incoming};
+        if (!wait_for(tcp, &link->end, EPOLLIN, EPOLL_CTL_ADD)) {
+            close(socket);
+            free(link);
+            continue;
+        }
+        tcp->incoming = link;
+        tcp->strangers++;
+    }
+}
+
+/* Its memory goes after the poll: an event may still name it. */
+static void end_incoming(struct tcp_wire *tcp, struct incoming *link) {
+    close(link->end.socket);
+    link->closed = tcp->closed_any = true;
+    if (link->source == NOBODY) {
+        tcp->strangers--;
+        return;
+    }
+    /* nothing comes from there any more, so nothing need go there */
+    struct outgoing *back = tcp->outgoing[link->source];
+    if (back != NULL)
+        lose(tcp, back);
+}
+
+static void take_out_closed(struct tcp_wire *tcp) {
+    tcp->closed_any = false;
+    for (struct incoming **at = &tcp->incoming; *at != NULL;) {
+        struct incoming *link = *at;
+        if (!link->closed) {
+            at = &link->next;
+            continue;
+        }
+        *at = link->next;
+        free(link->rest);
+        free(link);
+    }
+}
+
+static bool is_known(const struct tcp_wire *tcp, uint32_t source) {
+    const struct incoming *link = tcp->incoming;
+    while (link != NULL && link->source != source)
+        link = link->next;
+    return link != NULL;
+}
+
+/* Bytes of the hello, 0: it is none. */
+static size_t take_hello(struct tcp_wire *tcp, struct incoming *link, const void *memory) {
+    const struct tug_fabric *fabric = tcp->wire.fabric;
+    const struct hello *hello = memory;
+    if (hello->magic != HELLO_MAGIC || hello->session != fabric->session ||
+        hello->source >= fabric->nranks || hello->destination != fabric->rank ||
+        hello->reserved != 0 || is_known(tcp, hello->source)) {
+        tug_log(TUG_VERBOSE_WARN, "a connection that is not of this job's was closed");
+        return 0;
+    }
+    link->source = hello->source;
+    tcp->strangers--;
+    return sizeof(*hello);
+}
+
+/* Bytes of the packet that begins there, 0: it has not come whole. Nonsense ends the link. */
+static size_t whole_packet(struct tcp_wire *tcp, struct incoming *link, const void *memory,
+                           size_t bytes) {
+    const struct tug_packet_header *header = memory;
+    if (bytes < sizeof(*header))
+        return 0;
+    if (header->magic != TUG_PACKET_MAGIC || header->bytes < sizeof(*header) ||
+        header->bytes > PACKET_BYTES || header->bytes % 8 != 0 || header->source != link->source) {
+        tug_log(TUG_LOG_ERROR, "what comes from process %u are not packets of ours: it is cut off",
+                link->source);
+        end_incoming(tcp, link);
+        return 0;
+    }
+    return header->bytes <= bytes ? header->bytes : 0;
+}
+
+/* Hands the packets in `received` up and keeps what is left for the next time. */
+static void hand_up(struct tcp_wire *tcp, struct incoming *link, size_t have) {
+    const unsigned char *memory = (const unsigned char *)tcp->received;
+    size_t at = 0, bytes;
+    if (link->source == NOBODY) {
+        if (have < sizeof(struct hello)) {
+            bytes = 0;
+        } else if ((at = take_hello(tcp, link, memory)) == 0) {
+            end_incoming(tcp, link);
+            return;
+        }
+    }
+    while (link->source != NOBODY &&
+           (bytes = whole_packet(tcp, link, memory + at, have - at)) > 0) {
+        tcp->wire.receive(tcp->wire.receiver, &tcp->wire, memory + at, bytes);
+        at += bytes;
+    }
+    if (link->closed)
+        return;
+    link->nrest = have - at;
+    if (link->nrest == 0)
+        return;
+    if (link->rest == NULL)
+        link->rest = malloc(PACKET_BYTES);
+    if (link->rest != NULL) {
+        memcpy(link->rest, memory + at, link->nrest);
+    } else {
+        tug_log(TUG_LOG_ERROR, "no memory for a packet of process %u: it is cut off", link->source);
+        end_incoming(tcp, link);
+    }
+}
+
+/* True if anything came. */
+static bool take_from(struct tcp_wire *tcp, struct incoming *link) {
+    bool moved = false;
+    for (unsigned i = 0; i < RECEIVES_A_LINK && !link->closed; i++) {
+        unsigned char *memory = (unsigned char *)tcp->received;
+        const size_t room = RECEIVE_BYTES - link->nrest;
+        ssize_t came;
+        do
+            came = recv(link->end.socket, memory + link->nrest, room, MSG_DONTWAIT);
+        while (came < 0 && errno == EINTR);
+        if (came < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            break;
+        if (came <= 0) {
+            end_incoming(tcp, link);
+            break;
+        }
+        moved = true;
+        if (link->nrest > 0)
+            memcpy(memory, link->rest, link->nrest);
+        hand_up(tcp, link, link->nrest + (size_t)came);
+        if ((size_t)came < room)
+            break;
+    }
+    return moved;
+}
+
+static bool tcp_poll(struct tug_wire *wire) {
+    struct tcp_wire *tcp = (struct tcp_wire *)wire;
+    struct epoll_event events[EVENTS];
+    bool moved = false;
+    int n = epoll_wait(tcp->set, events, EVENTS, 0);
+    for (int i = 0; i < n; i++) {
+        struct end *end = events[i].data.ptr;
+        if (end->kind == LISTENER) {
+            take_connections(tcp);
+        } else if (end->kind == OUTGOING) {
+            on_outgoing(tcp, (struct outgoing *)end, events[i].events);
+            moved = true; /* a stream may have waited for room */
+        } else if (!((struct incoming *)end)->closed) {
+            moved |= take_from(tcp, (struct incoming *)end);
+        }
+    }
+    if (tcp->closed_any)
+        take_out_closed(tcp);
+    if (tcp->to_tell > 0)
+        tell_lost(tcp);
+    return moved;
+}
+
+/* ---- sleeping ---- */
+
+/* Rings the bell when the set has become readable, once for each time that it was armed. */
+static void *watch_main(void *argument) {
+    struct tcp_wire *tcp = argument;
+    const struct tug_fabric *fabric = tcp->wire.fabric;
+    struct epoll_event event;
+    for (;;) {
+        int n = epoll_wait(tcp->watched, &event, 1, -1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 || event.data.fd == tcp->stop)
+            return NULL;
+        tug_bell_ring(fabric->bell, fabric->bell_shared);
+    }
+}
+
+static bool tcp_arm(struct tug_wire *wire) {
+    struct tcp_wire *tcp = (struct tcp_wire *)wire;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.fd = tcp->set};
+    return tcp->to_tell == 0 &&
+           (!tcp->watching || epoll_ctl(tcp->watched, EPOLL_CTL_MOD, tcp->set, &event) == 0);
+}
+
+static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
+    const struct tcp_wire *tcp = (const struct tcp_wire *)wire;
+    return tcp->outgoing[peer] != NULL && tcp->outgoing[peer]->waits;
+}
+
+static bool open_watch(struct tcp_wire *tcp) {
+    struct epoll_event set = {.events = EPOLLONESHOT, .data.fd = tcp->set};
+    tcp->watched = epoll_create1(EPOLL_CLOEXEC);
+    tcp->stop = eventfd(0, EFD_CLOEXEC);
+    struct epoll_event stop = {.events = EPOLLIN, .data.fd = tcp->stop};
+    return tcp->watched >= 0 && tcp->stop >= 0 &&
+           epoll_ctl(tcp->watched, EPOLL_CTL_ADD, tcp->set, &set) == 0 &&
+           epoll_ctl(tcp->watched, EPOLL_CTL_ADD, tcp->stop, &stop) == 0;
+}
+
+static void close_watch(struct tcp_wire *tcp) {
+    if (tcp->watched >= 0)
+        close(tcp->watched);
+    if (tcp->stop >= 0)
+        close(tcp->stop);
+}
+
+static bool start_watching(struct tcp_wire *tcp) {
+    sigset_t all, before;
+    if (!open_watch(tcp)) {
+        close_watch(tcp);
+        return false;
+    }
+    sigfillset(&all); /* signals are the program's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    tcp->watching = pthread_create(&tcp->watcher, NULL, watch_main, tcp) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!tcp->watching)
+        close_watch(tcp);
+    return tcp->watching;
+}
+
+static int descriptor(struct tug_wire *wire, bool watch) {
+    struct tcp_wire *tcp = (struct tcp_wire *)wire;
+    return watch && start_watching(tcp) ? -1 : tcp->set;
+}
+
+static void stop_watching(struct tcp_wire *tcp) {
+    const uint64_t one = 1;
+    if (!tcp->watching)
+        return;
+    while (write(tcp->stop, &one, sizeof(one)) < 0 && errno == EINTR)
+        ;
+    pthread_join(tcp->watcher, NULL);
+    close_watch(tcp);
+    tcp->watching = false;
+}
+
+/* ---- opening and closing ---- */
+
+static void release(struct tcp_wire *tcp) {
+    stop_watching(tcp);
+    for (struct incoming *link = tcp->incoming; link != NULL; link = link->next)
+        if (!link->closed)
+            close(link->end.socket), link->closed = true;
+    take_out_closed(tcp);
+    for (uint32_t peer = 0; tcp->outgoing != NULL && peer < tcp->wire.fabric->nranks; peer++) {
+        if (tcp->outgoing[peer] == NULL)
+            continue;
+        lose(tcp, tcp->outgoing[peer]);
+        free(tcp->outgoing[peer]);
+    }
+    if (tcp->listener.socket >= 0)
+        close(tcp->listener.socket);
+    if (tcp->set >= 0) {
+        tug_sockets_disclaim(tcp->set);
+        close(tcp->set);
+    }
+    free((void *)tcp->outgoing);
+    free(tcp->places);
+    free(tcp->received);
+    tug_pool_fini(&tcp->wire.pool);
+    free(tcp);
+}
+
+static void tcp_close(struct tug_wire *wire) {
+    release((struct tcp_wire *)wire);
+}
+
+static const struct tug_wire_type tcp_type = {.name = "tcp",
+                                              .send = tcp_send,
+                                              .poll = tcp_poll,
+                                              .arm = tcp_arm,
+                                              .tells_of_room = tells_of_room,
+                                              .descriptor = descriptor,
+                                              .close = tcp_close};
+
+/* The node's address in the network that the host uses: its first process has had to do with other
+ * nodes by now. Collective over the node. */
+static bool find_address(const struct tug_fabric *fabric, struct place *mine) {
+    struct sockaddr_storage address;
+    memset(mine, 0, sizeof(*mine));
+    if (fabric->node_rank == 0 && (!tug_sockets_local(&address) || !from_address(&address, mine)))
+        mine->family = AF_UNSPEC;
+    return TUG_POLITE(Ibcast, mine, sizeof(*mine), MPI_BYTE, 0, fabric->node_comm) == MPI_SUCCESS &&
+           mine->family != AF_UNSPEC;
+}
+
+/* Listens at that address, and notes the port. */
+static bool listen_at(struct tcp_wire *tcp, struct place *mine) {
+    struct sockaddr_storage address;
+    mine->port = 0;
+    socklen_t bytes = to_address(mine, &address);
+    int socket_made = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    tcp->listener = (struct end){LISTENER, socket_made};
+    return socket_made >= 0 && bind(socket_made, (struct sockaddr *)&address, bytes) == 0 &&
+           listen(socket_made, SOMAXCONN) == 0 &&
+           getsockname(socket_made, (struct sockaddr *)&address, &bytes) == 0 &&
+           from_address(&address, mine) && wait_for(tcp, &tcp->listener, EPOLLIN, EPOLL_CTL_ADD);
+}
+
+/* Can a connection to that process be made? It is taken for a stranger's and closed. */
+static bool try_way(const struct place *place) {
+    struct sockaddr_storage address;
+    socklen_t bytes = to_address(place, &address);
+    int error = 0;
+    socklen_t error_bytes = sizeof(error);
+    struct pollfd made = {
+        .fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+        .events = POLLOUT};
+    if (made.fd < 0)
+        return false;
+    bool good =
+        connect(made.fd, (struct sockaddr *)&address, bytes) == 0 ||
+        (errno == EINPROGRESS && poll(&made, 1, TRIAL_MS) == 1 &&
+         getsockopt(made.fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) == 0 && error == 0);
+    close(made.fd);
+    return good;
+}
+
+/* NULL: no memory or descriptors. */
+static struct tcp_wire *make(struct tug_fabric *fabric) {
+    struct tcp_wire *tcp = calloc(1, sizeof(*tcp));
+    if (tcp == NULL)
+        return NULL;
+    tcp->wire = (struct tug_wire){.type = &tcp_type, .fabric = fabric};
+    tcp->wire.pool.bytes = PACKET_BYTES;
+    tcp->listener.socket = tcp->watched = tcp->stop = -1;
+    tcp->set = epoll_create1(EPOLL_CLOEXEC);
+    tcp->places = calloc(fabric->nranks, sizeof(struct place));
+    tcp->outgoing = calloc(fabric->nranks, sizeof(struct outgoing *));
+    tcp->received = malloc(RECEIVE_BYTES);
+    if (tcp->set >= 0 && tug_sockets_claim(tcp->set) && tcp->places != NULL &&
+        tcp->outgoing != NULL && tcp->received != NULL)
+        return tcp;
+    release(tcp);
+    return NULL;
+}
+
+struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reason) {
+    struct place mine;
+    if (fabric->nranks > PROCESSES_MOST) {
+        *reason = "too many processes";
+        return NULL;
+    }
+    const bool found = find_address(fabric, &mine);
+    struct tcp_wire *tcp = found ? make(fabric) : NULL;
+    const bool good = tcp != NULL && listen_at(tcp, &mine);
+    *reason = !found ? "the host MPI does not go by sockets"
+                     : "not every process can listen for connections";
+    bool all = tug_all_agree(fabric->comm, good);
+    if (all) {
+        *reason = "a connection between two nodes cannot be made";
+        uint32_t next = (fabric->rank + fabric->node_size) % fabric->nranks;
+        all = TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, tcp->places, sizeof(mine),
+                         MPI_BYTE, fabric->comm) == MPI_SUCCESS;
+        all = tug_all_agree(fabric->comm, all && try_way(&tcp->places[next]));
+    }
+    if (all)
+        return &tcp->wire;
+    if (tcp != NULL)
+        release(tcp);
+    return NULL;
+}
+
+size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active) {
+    if (nranks > PROCESSES_MOST)
+        return 0;
+    return sizeof(struct tcp_wire) + RECEIVE_BYTES +
+           nranks * (sizeof(struct place) + sizeof(struct outgoing *)) +
+           active * (sizeof(struct incoming) + sizeof(struct outgoing));
+}
+
+size_t tug_wire_tcp_packet(void) {
+    return sizeof(struct tug_buffer) + PACKET_BYTES;
+}
