@@ -1,10 +1,11 @@
-/* The MPIX_ names of persistent collectives. MPIX_X leads to a tool behind us that wraps it, or to our
- * shim, PMPIX_X to our shim: as entry.c has it for MPI_X. Where the host is not the one we are built for
- * both lead to the host's.
+/* The MPIX_ names of persistent collectives. MPIX_X leads to a tool behind us that wraps it, or to
+ * our shim, PMPIX_X to our shim: as entry.c has it for MPI_X. Where the host is not the one we are
+ * built for both lead to the host's.
  */
 #include "tugboat/mpix.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
 
 #include "host/host.h"
 #include "pmpi/shim.h"

@@ -2,8 +2,8 @@
  * mpi4.h: what test programs use of MPI 4, on a host that is MPI 3.1 (Open MPI 4.1).
  *
  * Persistent collectives have names of their own there. The large-count calls are not there: a test
- * that makes both makes the same call twice, where the counts are single values; lists are the test's
- * to see to (CHECK_HAS_LARGE_COUNTS).
+ * that makes both makes the same call twice, where the counts are single values; lists are the
+ * test's to see to (CHECK_HAS_LARGE_COUNTS).
  */
 #ifndef TUG_TESTS_MPI_MPI4_H
 #define TUG_TESTS_MPI_MPI4_H
