@@ -1,15 +1,15 @@
 /* acp_latency: how long do a put, a get and a third-party copy of ACP take, by size?
  *
- * Rank 0 copies between its own memory and rank 1's starter memory (--memory registered: to
- * registered memory), and, with three ranks, from rank 1 to rank 2. A time is from the call to the
- * end of acp_complete(), with --window of them under way together; then it is for each. Beside it
- * stands the host MPI in the same run, sample by sample: with one under way half a ping-pong, with
- * more a stream of nonblocking messages and one answer. Who has no part in a sample sleeps: the
- * target's engine does what is to be done.
+ * Rank 0 copies between its own memory and rank 1's starter memory (--memory registered, lent:
+ * to registered memory, see acp_bench.h), and, with three ranks, from rank 1 to rank 2. A time is
+ * from the call to the end of acp_complete(), with --window of them under way together; then it is
+ * for each. Beside it stands the host MPI in the same run, sample by sample: with one under way
+ * half a ping-pong, with more a stream of nonblocking messages and one answer. Who has no part in a
+ * sample sleeps: the target's engine does what is to be done.
  */
+#include "acp_bench.h"
 #include "bench.h"
 
-#include <acp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,16 +18,13 @@
 enum kind { HOST, PUT, GET, THIRD, KINDS };
 static const char *const names[KINDS] = {"host", "put", "get", "third"};
 
-enum { MAX_SIZES = 32, MAX_SAMPLES = 101, MAX_WINDOW = 1024, MAX_RANKS = 16, WARM = 10 };
+enum { MAX_SIZES = 32, MAX_SAMPLES = 101, MAX_WINDOW = 1024, WARM = 10 };
 
-static const char *size_list = "8,64,512,4K,32K,256K,1M", *memory = "starter", *others = "wait";
+static const char *size_list = "8,64,512,4K,32K,256K,1M", *others = "wait";
 static long nsamples = 7, window = 1;
 static double seconds = 0.005;
 
-static size_t largest;
-static unsigned char *own; /* what rank 0 sends from and receives in, and the host too */
-static unsigned char *target, *registered; /* of this rank */
-static acp_ga_t own_ga, targets[MAX_RANKS];
+static struct acp_bench acp = {.memory = "starter"}; /* the host's messages are own too */
 
 struct job {
     enum kind kind;
@@ -50,28 +47,6 @@ static void nap_until_all_here(void) {
     }
 }
 
-/* ---- ACP ---- */
-
-static void open_acp(void) {
-    if (acp_init(NULL, NULL) != 0)
-        bench_usage_error("acp_init: %s", tug_strerror(ACP_ERRNO));
-    acp_ga_t mine = acp_query_starter_ga(bench.rank);
-    target = acp_query_address(mine);
-    if (acp_query_address(mine + largest - 1) == NULL)
-        bench_usage_error("the sizes need TUGBOAT_ACP_STARTER=%zuK", largest / 1024);
-    if (strcmp(memory, "registered") == 0) {
-        target = registered;
-        mine = acp_query_ga(acp_register_memory(target, largest, 0), target);
-    }
-    own_ga = acp_query_ga(acp_register_memory(own, largest, 0), own);
-    MPI_Allgather(&mine, 1, MPI_UINT64_T, targets, 1, MPI_UINT64_T, MPI_COMM_WORLD);
-}
-
-static void close_acp(void) {
-    if (acp_finalize() != 0)
-        bench_usage_error("acp_finalize: %s", tug_strerror(ACP_ERRNO));
-}
-
 /* ---- one sample ---- */
 
 static void stream(const struct job *job, int peer, long rounds) {
@@ -80,19 +55,19 @@ static void stream(const struct job *job, int peer, long rounds) {
     int n = (int)job->bytes;
     for (long i = 0; i < rounds; i++) {
         if (window == 1 && bench.rank == 0) {
-            MPI_Send(own, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD);
-            MPI_Recv(own, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(acp.own, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD);
+            MPI_Recv(acp.own, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         } else if (window == 1) {
-            MPI_Recv(own, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            MPI_Send(own, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD);
+            MPI_Recv(acp.own, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(acp.own, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD);
         } else if (bench.rank == 0) {
             for (long k = 0; k < window; k++)
-                MPI_Isend(own, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &requests[k]);
+                MPI_Isend(acp.own, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &requests[k]);
             MPI_Waitall((int)window, requests, statuses);
             MPI_Recv(NULL, 0, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         } else {
             for (long k = 0; k < window; k++)
-                MPI_Irecv(own, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &requests[k]);
+                MPI_Irecv(acp.own, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &requests[k]);
             MPI_Waitall((int)window, requests, statuses);
             MPI_Send(NULL, 0, MPI_BYTE, peer, 1, MPI_COMM_WORLD);
         }
@@ -100,8 +75,10 @@ static void stream(const struct job *job, int peer, long rounds) {
 }
 
 static void copy(const struct job *job, long rounds) {
-    acp_ga_t from = job->kind == PUT ? own_ga : targets[1];
-    acp_ga_t to = job->kind == PUT ? targets[1] : job->kind == GET ? own_ga : targets[2];
+    acp_ga_t from = job->kind == PUT ? acp.own_ga : acp.targets[1];
+    acp_ga_t to = job->kind == PUT   ? acp.targets[1]
+                  : job->kind == GET ? acp.own_ga
+                                     : acp.targets[2];
     for (long i = 0; i < rounds; i++) {
         acp_handle_t handle = ACP_HANDLE_NULL;
         for (long k = 0; k < window; k++)
@@ -135,7 +112,7 @@ static double run_host(const struct job *job) {
 
 static double run_acp(const struct job *job, long *errors) {
     double us = 0;
-    unsigned char *mine = bench.rank == 0 ? own : target;
+    unsigned char *mine = bench.rank == 0 ? acp.own : acp.target;
     if (bench.rank == giver(job->kind))
         bench_pattern_fill(mine, job->bytes, job->seed);
     nap_until_all_here();
@@ -185,7 +162,7 @@ static long run_size(size_t bytes) {
     for (long i = -1; i < nsamples; i++) { /* -1: how many rounds? */
         for (int kind = 0; kind < nkinds; kind++) {
             if (kind == PUT)
-                open_acp();
+                acp_bench_open(&acp);
             if (i < 0) {
                 jobs[kind] = (struct job){.kind = (enum kind)kind, .bytes = bytes};
                 choose_rounds(&jobs[kind], &errors);
@@ -195,7 +172,7 @@ static long run_size(size_t bytes) {
             us[kind][i] = run_sample(&jobs[kind], &errors);
             ratio[kind][i] = us[kind][i] / us[kind == THIRD ? PUT : HOST][i];
         }
-        close_acp();
+        acp_bench_close();
     }
     for (int kind = PUT; kind < nkinds; kind++) {
         double *columns[] = {us[kind], us[HOST], ratio[kind]};
@@ -215,7 +192,7 @@ int main(int argc, char **argv) {
     const struct bench_option options[] = {
         {"sizes", BENCH_TEXT, &size_list, "bytes of a copy"},
         {"window", BENCH_LONG, &window, "copies under way together"},
-        {"memory", BENCH_TEXT, &memory, "of the targets: starter or registered"},
+        {"memory", BENCH_TEXT, &acp.memory, ACP_BENCH_MEMORY},
         {"others", BENCH_TEXT, &others, "meanwhile: wait (in acp_sync) or sleep"},
         {"samples", BENCH_LONG, &nsamples, "samples for each row"},
         {"seconds", BENCH_REAL, &seconds, "time for a sample"},
@@ -226,22 +203,19 @@ int main(int argc, char **argv) {
         {"samples", BENCH_INFO, 0},
     };
     long sizes[MAX_SIZES], errors = 0;
+    size_t largest = 0;
     setenv("TUGBOAT_ACP_STARTER", "16M", 0);
     bench_start(&argc, &argv, MPI_THREAD_MULTIPLE, "How long does a copy of ACP take, by size?",
                 options, sizeof options / sizeof options[0]);
     int nsizes = bench_parse_sizes(size_list, sizes, MAX_SIZES);
     if (nsizes < 1 || nsamples < 1 || nsamples > MAX_SAMPLES || window < 1 || window > MAX_WINDOW ||
-        seconds <= 0 || bench.nranks < 2 || bench.nranks > MAX_RANKS)
+        seconds <= 0 || bench.nranks < 2 || bench.nranks > ACP_BENCH_RANKS)
         bench_usage_error(
             "two ranks or more, sizes, --samples 1..%d, --window 1..%d, --seconds > 0", MAX_SAMPLES,
             MAX_WINDOW);
     for (int i = 0; i < nsizes; i++)
         largest = (size_t)sizes[i] > largest ? (size_t)sizes[i] : largest;
-    largest = (largest + 4095) / 4096 * 4096;
-    own = aligned_alloc(4096, largest);
-    registered = aligned_alloc(4096, largest);
-    memset(own, 0, largest);
-    memset(registered, 0, largest);
+    acp_bench_begin(&acp, largest);
     bench_header("copies of ACP; third against put, the others against the host");
     bench_table_begin(columns, sizeof columns / sizeof columns[0]);
     for (int i = 0; i < nsizes; i++)

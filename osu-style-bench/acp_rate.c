@@ -6,35 +6,19 @@
  * have taken a while. The others wait in acp_sync(). Both rates are of the same invocation; ratio
  * is long over short.
  */
+#include "acp_bench.h"
 #include "bench.h"
 
-#include <acp.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 512, MAX_SAMPLES = 31, MAX_RANKS = 16, WARM = 1000 };
+enum { ROWS = 512, BYTES = 8 * ROWS, MAX_SAMPLES = 31, WARM = 1000 };
 
 static long few = 10000, many = 10000000, nsamples = 3, repeat = 20;
-static const char *memory = "starter";
-
-static uint64_t own[ROWS], registered[ROWS], *target;
-static acp_ga_t own_ga, targets[MAX_RANKS];
-
-static void open_acp(void) {
-    if (acp_init(NULL, NULL) != 0)
-        bench_usage_error("acp_init: %s", tug_strerror(ACP_ERRNO));
-    acp_ga_t mine = acp_query_starter_ga(bench.rank);
-    target = acp_query_address(mine);
-    if (strcmp(memory, "registered") == 0) {
-        target = registered;
-        mine = acp_query_ga(acp_register_memory(registered, sizeof registered, 0), registered);
-    }
-    own_ga = acp_query_ga(acp_register_memory(own, sizeof own, 0), own);
-    MPI_Allgather(&mine, 1, MPI_UINT64_T, targets, 1, MPI_UINT64_T, MPI_COMM_WORLD);
-}
+static struct acp_bench acp = {.memory = "starter"};
 
 static void issue(bool third, long commands) {
-    acp_ga_t from = third ? targets[1] : own_ga, to = targets[third ? 2 : 1];
+    acp_ga_t from = third ? acp.targets[1] : acp.own_ga, to = acp.targets[third ? 2 : 1];
     for (long i = 0; i < commands; i++)
         acp_copy(to + 8 * (size_t)(i % ROWS), from + 8 * (size_t)(i % ROWS), 8, ACP_HANDLE_NULL);
     acp_complete(ACP_HANDLE_ALL);
@@ -43,9 +27,9 @@ static void issue(bool third, long commands) {
 /* Million commands a second, on rank 0. */
 static double run(bool third, long commands, uint64_t seed, long *errors) {
     double us = 0;
-    open_acp();
+    acp_bench_open(&acp);
     if (bench.rank == (third ? 1 : 0))
-        bench_pattern_fill(third ? target : own, sizeof own, seed);
+        bench_pattern_fill(third ? acp.target : acp.own, BYTES, seed);
     acp_sync();
     if (bench.rank == 0) {
         issue(third, WARM);
@@ -55,10 +39,10 @@ static double run(bool third, long commands, uint64_t seed, long *errors) {
     }
     acp_sync();
     if (bench.validate && bench.rank == (third ? 2 : 1)) {
-        bench_corrupt(target);
-        *errors += bench_pattern_check(target, sizeof own, seed, third ? "third" : "put");
+        bench_corrupt(acp.target);
+        *errors += bench_pattern_check(acp.target, BYTES, seed, third ? "third" : "put");
     }
-    acp_finalize();
+    acp_bench_close();
     return (double)commands / us;
 }
 
@@ -90,7 +74,7 @@ int main(int argc, char **argv) {
         {"many", BENCH_LONG, &many, "commands of a long run"},
         {"repeat", BENCH_LONG, &repeat, "short runs for each long one"},
         {"samples", BENCH_LONG, &nsamples, "long runs for each row"},
-        {"memory", BENCH_TEXT, &memory, "of the targets: starter or registered"},
+        {"memory", BENCH_TEXT, &acp.memory, ACP_BENCH_MEMORY},
     };
     static const struct bench_column columns[] = {
         {"op", BENCH_KEY, -1},    {"few_mops", BENCH_INFO, 2}, {"many_mops", BENCH_HIGHER, 2},
@@ -101,10 +85,11 @@ int main(int argc, char **argv) {
                 "How many copies of ACP a second, at first and after millions?", options,
                 sizeof options / sizeof options[0]);
     if (few < ROWS || many < ROWS || repeat < 1 || repeat > 100 || nsamples < 1 ||
-        nsamples > MAX_SAMPLES || bench.nranks < 2 || bench.nranks > MAX_RANKS)
+        nsamples > MAX_SAMPLES || bench.nranks < 2 || bench.nranks > ACP_BENCH_RANKS)
         bench_usage_error("two ranks or more, --few and --many >= %d, --repeat 1..100, "
                           "--samples 1..%d",
                           ROWS, MAX_SAMPLES);
+    acp_bench_begin(&acp, BYTES);
     bench_header("rate of 8-byte copies");
     bench_table_begin(columns, sizeof columns / sizeof columns[0]);
     errors += run_row(false);

@@ -4,7 +4,8 @@
  *
  * One thread of rank 0 gets from pages of rank 1, again and again. It remembers the place of one
  * page of others: gets of the same page find it, gets of the next one each time do not. Copies are
- * those of the read cache. Samples of the four alternate; the ratios are medians over the rounds.
+ * those of the read cache. With --window so many gets are under way together, of as many pages, and
+ * a time is for each. Samples of the four alternate; the ratios are medians over the rounds.
  * The array, and the context of the plain reads, are open for their own samples only: an engine
  * that watches over two has less time for each.
  *
@@ -18,16 +19,16 @@
 #include <string.h>
 #include <tugboat/gas.h>
 
-enum { MAX_SIZES = 16, MAX_SAMPLES = 1000, PAGES = 64, WAYS = 4 };
+enum { MAX_SIZES = 16, MAX_SAMPLES = 1000, PAGES_LEAST = 64, WAYS = 4, MAX_WINDOW = 64 };
 enum way { PLAIN, REMEMBERED, ASKED, COPY };
 
 static const char *size_list = "8,64,512,4K";
-static long nsamples = 31;
+static long nsamples = 31, window = 1;
 static double seconds = 0.002;
 
-static size_t page_bytes;
-static tug_array *array;     /* one side */
-static tug_context *context; /* the other */
+static size_t page_bytes, npages; /* half of them rank 1's */
+static tug_array *array;          /* one side */
+static tug_context *context;      /* the other */
 static tug_registration *memory, *local;
 static struct tug_key key;
 static unsigned char *buffer;
@@ -44,11 +45,40 @@ static void must(int status, const char *what) {
 
 /* Pages of rank 1 whose home is rank 1. */
 static size_t index_of(uint64_t i) {
-    return (PAGES / 2 + 1 + 2 * (i % (PAGES / 4))) * page_bytes;
+    return (npages / 2 + 1 + 2 * (i % (npages / 4))) * page_bytes;
+}
+
+static void get_together(enum way way, size_t bytes) {
+    struct tug_counter counter = {0};
+    const struct tug_callback count = {tug_counter_add, &counter};
+    for (long k = 0; k < window; k++) {
+        unsigned char *to = buffer + (size_t)k * page_bytes;
+        const size_t from = index_of(way == ASKED ? ++turn : (uint64_t)k);
+        const struct tug_read_params read = {.src_proc = 1,
+                                             .src_raddr = {&key, from},
+                                             .dest_laddr = {local, (size_t)k * page_bytes},
+                                             .size_in_bytes = bytes,
+                                             .on_complete = count};
+        if (way == COPY)
+            must(tug_array_get_copy(array, from, to, bytes), "get_copy");
+        else if (way == PLAIN)
+            while (!tug_try_read_async(context, &read))
+                tug_progress(context);
+        else
+            while (!tug_try_array_get_async(array, from, to, bytes, count))
+                tug_array_progress(array);
+    }
+    while (way != COPY && tug_counter_value(&counter) < (uint64_t)window)
+        way == PLAIN ? tug_progress(context) : tug_array_progress(array);
+    must(counter.status, "get");
 }
 
 static void get_once(enum way way, size_t bytes) {
     struct tug_counter counter = {0};
+    if (window > 1) {
+        get_together(way, bytes);
+        return;
+    }
     const struct tug_read_params read = {.src_proc = 1,
                                          .src_raddr = {&key, index_of(0)},
                                          .dest_laddr = {local, 0},
@@ -74,15 +104,17 @@ static double time_sample(enum way way, size_t bytes, uint64_t n) {
     double begin_us = bench_now_us();
     for (uint64_t i = 0; i < n; i++)
         get_once(way, bytes);
-    return (bench_now_us() - begin_us) * 1e3 / (double)n;
+    return (bench_now_us() - begin_us) * 1e3 / (double)n / (double)window;
 }
 
 static long check(enum way way, size_t bytes) {
     static const char *const names[WAYS] = {"read", "get", "get after asking", "copy"};
     if (!bench.validate)
         return 0;
-    bench_corrupt(buffer);
-    return bench_pattern_check(buffer, bytes, index_of(way == ASKED ? turn : 0), names[way]);
+    const uint64_t last = (uint64_t)window - 1;
+    unsigned char *came = buffer + last * page_bytes;
+    bench_corrupt(came);
+    return bench_pattern_check(came, bytes, index_of(way == ASKED ? turn : last), names[way]);
 }
 
 /* ---- the two sides ---- */
@@ -90,17 +122,17 @@ static long check(enum way way, size_t bytes) {
 static const uint64_t yes = 1;
 
 static size_t end_index(void) { /* where rank 0 says that it is done */
-    return PAGES / 2 * page_bytes;
+    return npages / 2 * page_bytes;
 }
 
 static void open_array(void) {
-    const struct tug_array_params params = {.size_in_bytes = PAGES * page_bytes,
+    const struct tug_array_params params = {.size_in_bytes = npages * page_bytes,
                                             .page_bytes = page_bytes,
-                                            .pages_most = PAGES / 2,
-                                            .places = 1,
-                                            .copies_most = 4};
+                                            .pages_most = npages / 2,
+                                            .places = (size_t)window,
+                                            .copies_most = 4 * (size_t)window};
     must(tug_array_create(MPI_COMM_WORLD, &params, &array), "tug_array_create");
-    for (uint64_t i = 0; bench.rank == 1 && i < PAGES / 4; i++) {
+    for (uint64_t i = 0; bench.rank == 1 && i < npages / 4; i++) {
         bench_pattern_fill(buffer, page_bytes, index_of(i));
         must(tug_array_put(array, index_of(i), buffer, page_bytes), "put");
     }
@@ -108,12 +140,14 @@ static void open_array(void) {
 
 static void open_plain(void) {
     must(tug_context_create(MPI_COMM_WORLD, TUG_DRIVE_ENGINE, &context), "tug_context_create");
-    must(tug_mem_allocate(context, PAGES * page_bytes, &memory), "tug_mem_allocate");
-    must(tug_mem_register(context, buffer, page_bytes, &local), "tug_mem_register");
+    must(tug_mem_allocate(context, npages * page_bytes, &memory), "tug_mem_allocate");
+    must(tug_mem_register(context, buffer, (size_t)window * page_bytes, &local),
+         "tug_mem_register");
     tug_mem_key(memory, &key);
     MPI_Bcast(&key, sizeof key, MPI_BYTE, 1, MPI_COMM_WORLD);
-    bench_pattern_fill((unsigned char *)tug_mem_address(memory) + index_of(0), page_bytes,
-                       index_of(0));
+    for (uint64_t i = 0; i < (uint64_t)window; i++)
+        bench_pattern_fill((unsigned char *)tug_mem_address(memory) + index_of(i), page_bytes,
+                           index_of(i));
 }
 
 /* Rank 1 looks after its engine until rank 0 is done. */
@@ -172,7 +206,8 @@ static double run_sample(enum way way, size_t bytes, uint64_t n, long *errors) {
 /* How many make a sample; rank 0 decides. */
 static uint64_t choose(enum way way, size_t bytes, long *errors) {
     for (uint64_t next[2] = {16, 0};;) {
-        double us = run_sample(way, bytes, next[0], errors) * 1e-3 * (double)next[0];
+        double us =
+            run_sample(way, bytes, next[0], errors) * 1e-3 * (double)(next[0] * (uint64_t)window);
         next[1] = us > seconds * 1e5;
         next[0] = next[1] ? 16 + (uint64_t)(seconds * 1e6 / us * (double)next[0]) : 8 * next[0];
         MPI_Bcast(next, 2, MPI_UINT64_T, 0, MPI_COMM_WORLD);
@@ -216,19 +251,23 @@ int main(int argc, char **argv) {
     const struct bench_option options[] = {
         {"sizes", BENCH_TEXT, &size_list, "bytes of a get"},
         {"samples", BENCH_LONG, &nsamples, "rounds of samples for each row"},
+        {"window", BENCH_LONG, &window, "gets under way together"},
         {"seconds", BENCH_REAL, &seconds, "time for a sample"},
     };
     long sizes[MAX_SIZES], errors = 0;
     bench_start(&argc, &argv, MPI_THREAD_MULTIPLE, "How long does a get of a global array take?",
                 options, sizeof options / sizeof options[0]);
     int nsizes = bench_parse_sizes(size_list, sizes, MAX_SIZES);
-    if (bench.nranks != 2 || nsizes < 1 || nsamples < 1 || nsamples > MAX_SAMPLES || seconds <= 0)
-        bench_usage_error("2 ranks; --sizes a list, --samples 1..%d, --seconds > 0", MAX_SAMPLES);
+    if (bench.nranks != 2 || nsizes < 1 || nsamples < 1 || nsamples > MAX_SAMPLES || window < 1 ||
+        window > MAX_WINDOW || seconds <= 0)
+        bench_usage_error("2 ranks; --sizes a list, --samples 1..%d, --window 1..%d, --seconds > 0",
+                          MAX_SAMPLES, MAX_WINDOW);
+    npages = window * 8 > PAGES_LEAST ? (size_t)window * 8 : PAGES_LEAST;
     page_bytes = 4096;
     for (int i = 0; i < nsizes; i++)
         while ((long)page_bytes < sizes[i])
             page_bytes *= 2;
-    buffer = malloc(page_bytes);
+    buffer = malloc((size_t)window * page_bytes);
     bench_header("get of a global array: remembered, asked for, copied; and a plain read");
     bench_table_begin(columns, sizeof columns / sizeof columns[0]);
     for (int i = 0; i < nsizes; i++)

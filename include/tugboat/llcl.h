@@ -37,7 +37,8 @@
  * Memory
  *   Both ends of a transfer are registered. Memory from tug_mem_allocate() is mapped by the other
  *   processes of its node, whose operations on it are then plain loads, stores and CPU atomics
- *   of the calling thread. Any other memory can be registered by tug_mem_register().
+ *   of the calling thread. Any other memory can be registered by tug_mem_register(); what
+ *   MPI_Alloc_mem gave, from 64 KiB on, the node's other processes reach likewise.
  *
  * Atomics are atomic to each other whatever way they take, not to plain writes, and not to the CPU
  * atomics of the program unless

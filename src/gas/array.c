@@ -203,6 +203,20 @@ int tug_array_create(MPI_Comm comm, const struct tug_array_params *params, tug_a
     return 0;
 }
 
+static void take_call(tug_context *context, struct tug_caller caller, const void *payload,
+                      size_t bytes, void *d) {
+    const struct tug_receiver *receiver = d;
+    (void)context, (void)bytes;
+    receiver->receive(receiver->array, caller, payload);
+}
+
+void tug_array_receive(struct tug_array *array, enum tug_gas_call kind,
+                       void (*receive)(struct tug_array *array, struct tug_caller caller,
+                                       const void *payload)) {
+    array->receivers[kind] = (struct tug_receiver){array, receive};
+    (void)tug_call_register(array->context, kind, take_call, &array->receivers[kind]);
+}
+
 /* ---- the end ---- */
 
 static bool nothing_is_out(void *d) {

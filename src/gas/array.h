@@ -73,6 +73,12 @@ struct tug_fetched {
     uint32_t slot;
 };
 
+/* Who takes one of these kinds. Holder only. */
+struct tug_receiver {
+    struct tug_array *array;
+    void (*receive)(struct tug_array *array, struct tug_caller caller, const void *payload);
+};
+
 /* ---- orders ---- */
 
 enum tug_order_kind {
@@ -134,6 +140,7 @@ struct tug_array {
     size_t nfree;
 
     struct tug_home *home;
+    struct tug_receiver receivers[TUG_CALL_KINDS];
     struct tug_errands errands;
     struct tug_tags tags; /* of orders */
     struct tug_order *orders;
@@ -156,6 +163,11 @@ static inline unsigned char *tug_array_address(const struct tug_array *array,
 uint64_t tug_array_first_page(size_t npages, uint32_t nranks, uint32_t rank);
 struct tug_place tug_array_first_place(const struct tug_array *array, enum tug_placement placement,
                                        uint64_t page);
+
+/* From now on calls of that kind go there. */
+void tug_array_receive(struct tug_array *array, enum tug_gas_call kind,
+                       void (*receive)(struct tug_array *array, struct tug_caller caller,
+                                       const void *payload));
 
 /* ---- order.c ---- */
 

@@ -250,11 +250,8 @@ static void line_up(struct turn *turn) {
     record->last = turn;
 }
 
-static void on_ask(tug_context *context, struct tug_caller caller, const void *payload,
-                   size_t bytes, void *d) {
-    struct tug_array *array = d;
+static void on_ask(struct tug_array *array, struct tug_caller caller, const void *payload) {
     struct tug_question question;
-    (void)context, (void)bytes;
     memcpy(&question, payload, sizeof(question));
     struct record *record = record_of(array, question.page);
     const struct turn *move = record->move;
@@ -271,11 +268,8 @@ static void on_ask(tug_context *context, struct tug_caller caller, const void *p
     }
 }
 
-static void on_move(tug_context *context, struct tug_caller caller, const void *payload,
-                    size_t bytes, void *d) {
-    struct tug_array *array = d;
+static void on_move(struct tug_array *array, struct tug_caller caller, const void *payload) {
     struct tug_question question;
-    (void)context, (void)bytes;
     memcpy(&question, payload, sizeof(question));
     struct record *record = record_of(array, question.page);
     struct turn *turn = take_turn(array, caller, &question, true);
@@ -311,8 +305,8 @@ int tug_home_open(struct tug_array *array, enum tug_placement placement) {
 }
 
 void tug_home_register(struct tug_array *array) {
-    (void)tug_call_register(array->context, TUG_CALL_ASK, on_ask, array);
-    (void)tug_call_register(array->context, TUG_CALL_MOVE, on_move, array);
+    tug_array_receive(array, TUG_CALL_ASK, on_ask);
+    tug_array_receive(array, TUG_CALL_MOVE, on_move);
 }
 
 void tug_home_close(struct tug_array *array) {

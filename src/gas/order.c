@@ -349,11 +349,8 @@ static void settle(struct tug_errand *errand) {
     answer(entry->array, entry->caller, 0);
 }
 
-static void on_stop(tug_context *context, struct tug_caller caller, const void *payload,
-                    size_t bytes, void *d) {
-    struct tug_array *array = d;
+static void on_stop(struct tug_array *array, struct tug_caller caller, const void *payload) {
     struct tug_message message;
-    (void)context, (void)bytes;
     memcpy(&message, payload, sizeof(message));
     struct tug_page *entry = tug_pages_find(&array->pages, message.page);
     if (entry != NULL) {
@@ -373,11 +370,8 @@ static void finish_change(struct tug_page *entry, const struct tug_place *place)
     wake(entry);
 }
 
-static void on_change(tug_context *context, struct tug_caller caller, const void *payload,
-                      size_t bytes, void *d) {
-    struct tug_array *array = d;
+static void on_change(struct tug_array *array, struct tug_caller caller, const void *payload) {
     struct tug_message message;
-    (void)context, (void)bytes;
     memcpy(&message, payload, sizeof(message));
     struct tug_page *entry = tug_pages_find(&array->pages, message.page);
     if (entry != NULL && entry->gets > 0) {
@@ -391,11 +385,8 @@ static void on_change(tug_context *context, struct tug_caller caller, const void
     answer(array, caller, entry == NULL);
 }
 
-static void on_free(tug_context *context, struct tug_caller caller, const void *payload,
-                    size_t bytes, void *d) {
-    struct tug_array *array = d;
+static void on_free(struct tug_array *array, struct tug_caller caller, const void *payload) {
     struct tug_message message;
-    (void)context, (void)bytes;
     memcpy(&message, payload, sizeof(message));
     array->free_slots[array->nfree++] = message.place.slot;
     answer(array, caller, 0);
@@ -448,14 +439,11 @@ static void run_fetch(struct tug_errand *errand) {
         tug_errands_retry(&array->errands, errand);
 }
 
-static void on_fetch(tug_context *context, struct tug_caller caller, const void *payload,
-                     size_t bytes, void *d) {
-    struct tug_array *array = d;
+static void on_fetch(struct tug_array *array, struct tug_caller caller, const void *payload) {
     struct fetch *fetch = array->nfree > 0 ? calloc(1, sizeof(*fetch)) : NULL;
-    (void)bytes;
     if (fetch == NULL) {
         const struct tug_fetched full = {.status = TUG_ERR_NO_MEMORY};
-        tug_answer(context, caller, &full, sizeof(full));
+        tug_answer(array->context, caller, &full, sizeof(full));
         return;
     }
     fetch->errand.run = run_fetch;
@@ -471,8 +459,8 @@ void tug_order_register(struct tug_array *array) {
         array->pages.entries[i].array = array;
         array->pages.entries[i].errand.run = settle;
     }
-    (void)tug_call_register(array->context, TUG_CALL_STOP, on_stop, array);
-    (void)tug_call_register(array->context, TUG_CALL_CHANGE, on_change, array);
-    (void)tug_call_register(array->context, TUG_CALL_FETCH, on_fetch, array);
-    (void)tug_call_register(array->context, TUG_CALL_FREE, on_free, array);
+    tug_array_receive(array, TUG_CALL_STOP, on_stop);
+    tug_array_receive(array, TUG_CALL_CHANGE, on_change);
+    tug_array_receive(array, TUG_CALL_FETCH, on_fetch);
+    tug_array_receive(array, TUG_CALL_FREE, on_free);
 }

@@ -176,7 +176,9 @@ static unsigned char *map_offer(const struct tug_offer *offer, int how, int righ
         return NULL;
     void *base = mmap(NULL, offer->bytes, rights, MAP_SHARED, fd, (off_t)offer->place);
     close(fd);
-    return base != MAP_FAILED ? base : NULL;
+    if (base == MAP_FAILED)
+        return NULL;
+    return base;
 }
 
 unsigned char *tug_lent_map(const struct tug_offer *offer) {

@@ -14,9 +14,10 @@ soname=$(LC_ALL=C readelf -d "$found" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 [ "$soname" = "libtugboat.so.${version%%.*}" ] || wrong "SONAME is '$soname'"
 [ "$(readlink -f "$lib/$soname")" = "$lib/libtugboat.so.$version" ] || wrong "$soname leads elsewhere"
 
-for header in tugboat llcl mpix model; do
+for header in tugboat llcl mpix model gas; do
     [ -s "$prefix/include/tugboat/$header.h" ] || wrong "no $header.h"
 done
+[ -s "$prefix/include/acp.h" ] || wrong "no acp.h"
 # Scripts and packages that name a prefix would break when they are moved.
 if grep -rl "$prefix" "$lib/pkgconfig" "$lib/cmake" "$prefix/share"; then
     wrong "these name the prefix"

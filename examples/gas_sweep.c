@@ -50,7 +50,7 @@ int main(int argc, char **argv) {
     double far[SWEEPS] = {0}, here[SWEEPS] = {0}, sum_far = 0, sum_here = 0;
     tug_array *array;
     MPI_Request all;
-    int rank, done = 0;
+    int rank, done = 0, wrong = 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     must(tug_array_create(MPI_COMM_WORLD, &params, &array));
@@ -68,9 +68,12 @@ int main(int argc, char **argv) {
     for (size_t page = PAGES; page < 2 * PAGES; page++) {
         uint64_t last;
         must(tug_array_get(array, page * PAGE + PAGE - 8, &last, 8));
-        if (last != SWEEPS)
+        if (last != SWEEPS) {
             printf("page %zu is wrong: %llu\n", page, (unsigned long long)last);
+            wrong = 1;
+        }
     }
     must(tug_array_free(&array));
-    return MPI_Finalize();
+    MPI_Finalize();
+    return wrong;
 }

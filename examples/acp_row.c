@@ -1,4 +1,4 @@
-/* acp_example: a first ACP program. Rank 0 lets a row of numbers travel through the memory of all
+/* acp_row.c: a first ACP program. Rank 0 lets a row of numbers travel through the memory of all
  * ranks, although it owns none of the ends but the first and the last; then all draw tickets. */
 #include <acp.h>
 #include <stdio.h>
