@@ -1,7 +1,6 @@
 #include "base/hook.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <inttypes.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -11,71 +10,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if UINTPTR_MAX == UINT64_MAX
-#define SYMBOL_OF(info) ELF64_R_SYM(info)
-#else
-#define SYMBOL_OF(info) ELF32_R_SYM(info)
-#endif
+#include "base/object.h"
 
-/* What is needed of an object's dynamic section. */
-struct tables {
-    const struct link_map *map;
-    const ElfW(Sym) * symbols;
-    const char *names;
-    struct {
-        const ElfW(Rela) * first;
-        size_t bytes;
-    } relocations[2]; /* of calls that are bound late, and all others */
+/* The slot of a symbol. */
+struct wanted {
+    const char *symbol;
+    void **slot; /* NULL: not found yet */
 };
 
-/* glibc has made the addresses in the dynamic section absolute; other linkers leave them. */
-static const void *address_in(const struct link_map *map, const ElfW(Dyn) * entry) {
-    uintptr_t at = entry->d_un.d_ptr;
-    return (const void *)(at < map->l_addr ? map->l_addr + at : at); /* NOLINT: it is an address */
-}
-
-static bool read_tables(const struct link_map *map, struct tables *tables) {
-    *tables = (struct tables){.map = map};
-    for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
-        switch (entry->d_tag) {
-        case DT_SYMTAB:
-            tables->symbols = address_in(map, entry);
-            break;
-        case DT_STRTAB:
-            tables->names = address_in(map, entry);
-            break;
-        case DT_JMPREL:
-            tables->relocations[0].first = address_in(map, entry);
-            break;
-        case DT_PLTRELSZ:
-            tables->relocations[0].bytes = entry->d_un.d_val;
-            break;
-        case DT_RELA:
-            tables->relocations[1].first = address_in(map, entry);
-            break;
-        case DT_RELASZ:
-            tables->relocations[1].bytes = entry->d_un.d_val;
-            break;
-        case DT_REL: /* another form of entries: of 32-bit machines */
-            return false;
-        default:
-            break;
-        }
-    return tables->symbols != NULL && tables->names != NULL;
-}
-
-static void **find_slot(const struct tables *tables, const char *symbol) {
-    for (int t = 0; t < 2; t++) {
-        const ElfW(Rela) *first = tables->relocations[t].first;
-        size_t n = first == NULL ? 0 : tables->relocations[t].bytes / sizeof(*first);
-        for (size_t i = 0; i < n; i++) {
-            const ElfW(Sym) *named = &tables->symbols[SYMBOL_OF(first[i].r_info)];
-            if (SYMBOL_OF(first[i].r_info) != 0 && first[i].r_addend == 0 &&
-                strcmp(tables->names + named->st_name, symbol) == 0)
-                return (void **)(tables->map->l_addr + first[i].r_offset); /* NOLINT: likewise */
-        }
-    }
-    return NULL;
+static bool is_other(const struct tug_reference *reference, void *argument) {
+    struct wanted *wanted = argument;
+    if (reference->plain && strcmp(reference->name, wanted->symbol) == 0)
+        wanted->slot = reference->place;
+    return wanted->slot == NULL;
 }
 
 /* How the page is protected now; -1: not known. */
@@ -114,12 +61,13 @@ bool tug_hook_place(struct tug_hook *hook, const void *inside, const char *symbo
                     void *replacement) {
     Dl_info info;
     struct link_map *map;
-    struct tables tables;
+    struct tug_object self;
+    struct wanted wanted = {symbol, NULL};
     if (inside == NULL || dladdr1(inside, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 ||
-        !read_tables(map, &tables))
+        !tug_object_read(map->l_addr, map->l_ld, &self))
         return false;
-    void **slot = find_slot(&tables, symbol);
-    if (slot == NULL)
+    tug_object_each_reference(&self, is_other, &wanted);
+    if (wanted.slot == NULL)
         return false;
     /* bound late, the slot leads to the linker until the first call: the function itself is asked
      * for in the object's own scope */
@@ -132,9 +80,9 @@ bool tug_hook_place(struct tug_hook *hook, const void *inside, const char *symbo
     if (original == NULL)
         return false;
     hook->original = original;
-    if (!write_slot(slot, replacement))
+    if (!write_slot(wanted.slot, replacement))
         return false;
-    hook->slot = slot;
+    hook->slot = wanted.slot;
     return true;
 }
 

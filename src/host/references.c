@@ -1,11 +1,11 @@
 #include "host/references.h"
 
-#include <link.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/object.h"
 #include "host/host.h"
 
 /* ---- names ---- */
@@ -67,86 +67,13 @@ struct findings {
     bool started; /* by somebody that was seen */
 };
 
-/* What an object's dynamic section says. */
-struct dynamic {
-    const char *strings;
-    const ElfW(Sym) * symbols;
-    const char *soname; /* NULL: none */
-    struct table {
-        const unsigned char *base;
-        size_t bytes, step;
-    } tables[3]; /* DT_RELA, DT_REL, DT_JMPREL */
-};
-
-/* The loader has made most of these into addresses; where it leaves them (the kernel's own object,
- * some machines) they count from the object's base. */
-static const void *address_of(const struct dl_phdr_info *object, const ElfW(Dyn) * entry) {
-    ElfW(Addr) value = entry->d_un.d_ptr;
-    return (const void *)(value < object->dlpi_addr ? value + object->dlpi_addr : value);
-}
-
-static void read_dynamic(const struct dl_phdr_info *object, const ElfW(Dyn) * entry,
-                         struct dynamic *found) {
-    uint64_t soname = 0, jump_type = DT_RELA;
-    *found =
-        (struct dynamic){.tables = {{.step = sizeof(ElfW(Rela))}, {.step = sizeof(ElfW(Rel))}}};
-    for (; entry->d_tag != DT_NULL; entry++) {
-        switch (entry->d_tag) {
-        case DT_STRTAB:
-            found->strings = address_of(object, entry);
-            break;
-        case DT_SYMTAB:
-            found->symbols = address_of(object, entry);
-            break;
-        case DT_SONAME:
-            soname = entry->d_un.d_val;
-            break;
-        case DT_RELA:
-            found->tables[0].base = address_of(object, entry);
-            break;
-        case DT_RELASZ:
-            found->tables[0].bytes = entry->d_un.d_val;
-            break;
-        case DT_REL:
-            found->tables[1].base = address_of(object, entry);
-            break;
-        case DT_RELSZ:
-            found->tables[1].bytes = entry->d_un.d_val;
-            break;
-        case DT_JMPREL:
-            found->tables[2].base = address_of(object, entry);
-            break;
-        case DT_PLTRELSZ:
-            found->tables[2].bytes = entry->d_un.d_val;
-            break;
-        case DT_PLTREL:
-            jump_type = entry->d_un.d_val;
-            break;
-        default:
-            break;
-        }
+static bool take_reference(const struct tug_reference *reference, void *argument) {
+    struct findings *findings = argument;
+    if (reference->symbol->st_shndx == SHN_UNDEF) {
+        findings->needed |= tug_reference_needs_engine(reference->name);
+        findings->started |= starts_mpi(reference->name);
     }
-    found->tables[2].step = jump_type == DT_REL ? sizeof(ElfW(Rel)) : sizeof(ElfW(Rela));
-    found->soname = soname != 0 && found->strings != NULL ? found->strings + soname : NULL;
-}
-
-static void look_through(const struct dynamic *object, const struct table *table,
-                         struct findings *findings) {
-    for (size_t at = 0; table->base != NULL && at + table->step <= table->bytes;
-         at += table->step) { /* both kinds begin alike */
-        const ElfW(Rel) *relocation = (const ElfW(Rel) *)(const void *)(table->base + at);
-#if __ELF_NATIVE_CLASS == 64
-        size_t number = ELF64_R_SYM(relocation->r_info);
-#else
-        size_t number = ELF32_R_SYM(relocation->r_info);
-#endif
-        const ElfW(Sym) *symbol = &object->symbols[number];
-        if (number == 0 || symbol->st_shndx != SHN_UNDEF)
-            continue;
-        const char *name = object->strings + symbol->st_name;
-        findings->needed |= tug_reference_needs_engine(name);
-        findings->started |= starts_mpi(name);
-    }
+    return true;
 }
 
 /* The host's libraries call everything for the bindings' sake. */
@@ -171,24 +98,24 @@ static bool holds(const struct dl_phdr_info *object, const void *address) {
     return false;
 }
 
-static int look_at(struct dl_phdr_info *object, size_t size, void *argument) {
+static int look_at(struct dl_phdr_info *info, size_t size, void *argument) {
     struct findings *findings = argument;
-    struct dynamic dynamic = {0};
+    struct tug_object object = {0};
+    bool named = false;
     (void)size;
-    for (size_t i = 0; i < object->dlpi_phnum; i++)
-        if (object->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            read_dynamic(object, (const void *)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr),
-                         &dynamic);
-    if (holds(object, &tug_host)) {
+    for (size_t i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            named = tug_object_read(info->dlpi_addr,
+                                    (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr),
+                                    &object);
+    if (holds(info, &tug_host)) {
         /* as an archive in something else: what calls us there leaves no trace */
         findings->needed |=
-            dynamic.soname == NULL || strncmp(dynamic.soname, "libtugboat.so", 13) != 0;
+            object.soname == NULL || strncmp(object.soname, "libtugboat.so", 13) != 0;
         return 0;
     }
-    if (dynamic.symbols == NULL || dynamic.strings == NULL || is_hosts(dynamic.soname))
-        return 0;
-    for (size_t i = 0; i < COUNT_OF(dynamic.tables); i++)
-        look_through(&dynamic, &dynamic.tables[i], findings);
+    if (named && !is_hosts(object.soname))
+        tug_object_each_reference(&object, take_reference, findings);
     return findings->needed;
 }
 

@@ -1,0 +1,43 @@
+/* Loaded objects: what the dynamic section of a program or library says of the symbols it refers
+ * to.
+ *
+ * Reads memory that the loader has mapped; changes nothing. Any thread, while the object stays.
+ */
+#ifndef TUG_BASE_OBJECT_H
+#define TUG_BASE_OBJECT_H
+
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tug_relocations {
+    const unsigned char *first;
+    size_t bytes, step;
+};
+
+struct tug_object {
+    ElfW(Addr) base;
+    const char *strings;
+    const ElfW(Sym) * symbols;
+    const char *soname;                    /* NULL: none */
+    struct tug_relocations relocations[3]; /* DT_RELA, DT_REL, DT_JMPREL */
+};
+
+/* False: it names no symbols. */
+bool tug_object_read(ElfW(Addr) base, const ElfW(Dyn) * dynamic, struct tug_object *object);
+
+/* One place of an object that the linker fills with the address of a symbol. */
+struct tug_reference {
+    const char *name;
+    const ElfW(Sym) * symbol;
+    void **place;
+    bool plain; /* the address itself is what belongs there */
+};
+
+/* Calls visit(reference, d) for each, until it says false. */
+void tug_object_each_reference(const struct tug_object *object,
+                               bool (*visit)(const struct tug_reference *reference, void *d),
+                               void *d);
+
+#endif
