@@ -275,7 +275,9 @@ static void use_bell(struct tug_context *context) {
         .arm = service_arm,
         .bell = fabric->bell,
         .bell_shared = fabric->bell_shared,
-        .descriptor = tug_packets_descriptor(fabric->states[TUG_BY_PACKETS], rung),
+        .descriptor = context->drive == TUG_DRIVE_ENGINE
+                          ? tug_packets_descriptor(fabric->states[TUG_BY_PACKETS], rung)
+                          : -1, /* nobody sleeps */
         .attended = !service_arm(&context->service)};
 }
 
