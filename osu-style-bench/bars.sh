@@ -128,16 +128,16 @@ crowd() {
     echo
 }
 
-bar "target computes" 2 truly_passive -- '*<=500'
+bar "target computes" 2 truly_passive -- '*<=500' '*/8<=50'
 bar "both ranks compute" 2 truly_passive --busy-origin -- '*<=500'
 bar "target computes, MPI_Win_create" 2 truly_passive --window create -- '*/8<=50'
 environment=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
-bar "target computes, TCP" 2 truly_passive -- '*/8<=500' '*/1048576<=3000'
-bar "both ranks compute, TCP" 2 truly_passive --busy-origin -- '*/8<=500' '*/1048576<=3000'
+bar "target computes, TCP" 2 truly_passive -- '*/8<=150' '*/1048576<=3000'
+bar "both ranks compute, TCP" 2 truly_passive --busy-origin -- '*/8<=150' '*/1048576<=3000'
 environment=()
-bar "put rate" 2 put_rate_threads -- 'put/*>=2'
+bar "put rate" 2 put_rate_threads -- 'put/*>=10'
 bar "put rate, MPI_Win_create" 2 put_rate_threads --window create -- 'put/*>=4'
-bar "fetch_and_op rate" 2 put_rate_threads --op fetch_and_op -- 'fetch_and_op/*>=4'
+bar "fetch_and_op rate" 2 put_rate_threads --op fetch_and_op -- 'fetch_and_op/*>=8'
 bar "broadcast, 2 ranks" 2 bcast_init_sizes -- '8>=0.9' '262144>=2.5' '2097152>=2.5' '16777216>=2'
 bar "broadcast, 4 ranks" 4 bcast_init_sizes -- '8>=10' '2097152>=20'
 bar "broadcast, 4 ranks, out of MPI_Alloc_mem" 4 bcast_init_sizes --memory alloc_mem -- '2097152>=35'
@@ -150,8 +150,8 @@ environment=()
 bar "updates of random words" 2 gups -- 'allocate/*>=5' 'create/*>=4'
 environment=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self" TUGBOAT_RMA=packet)
 bar "updates of random words, packets over TCP" 2 gups -- '*>=50'
-bar "put rate, packets over TCP" 2 put_rate_threads -- 'put/*>=100'
-bar "accumulate rate, packets over TCP" 2 put_rate_threads --op accumulate -- 'accumulate/*>=50'
+bar "put rate, packets over TCP" 2 put_rate_threads --batch 4096 -- 'put/*>=100'
+bar "accumulate rate, packets over TCP" 2 put_rate_threads --op accumulate --batch 4096 -- 'accumulate/*>=50'
 environment=(MPIR_CVAR_NOLOCAL=1) # over TCP jobs of 4 ranks of the host's hang now and then
 crowd "updates with a flush for each, packets between nodes" gups --batch 1
 environment=()
@@ -166,9 +166,9 @@ figure "rate by threads, private memory" of_one llcl_rate_threads --threads 1,16
 environment=(TUGBOAT_PROGRESS=thread)
 figure "time inside the call, enqueued" engine_ns llcl_overhead --memory private -- '*<=60'
 environment=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
-figure "latency that the engine adds, TCP" ratio llcl_latency --sizes 8,512,4K,64K -- '*/mpi/*<=1.05'
+figure "latency that the engine adds, TCP" ratio llcl_latency --sizes 8,512,4K,64K -- '*/tcp/*<=1.05'
 figure "rate by threads, TCP" of_one llcl_rate_threads --threads 1,16 --target poll -- '*/16>=0.9'
-figure "writes of 8 bytes packed together, TCP" times_put llcl_aggregation -- 'mpi/8>=100'
+figure "writes of 8 bytes packed together, TCP" times_put llcl_aggregation -- 'tcp/8>=100'
 
 if ((nmissed > 0)); then
     echo "$nmissed comparisons missed a bar or failed"
