@@ -212,9 +212,9 @@ static void exchange(int cycle) {
 }
 
 static void test_leaks(int cycles) {
-    enum { N = 65536 };
+    enum { N = 65536, WARM = 300 }; /* every size of exchange() has been there by then */
     struct footprint before = {0};
-    for (int i = 0; i < cycles + 200; i++) {
+    for (int i = 0; i < cycles + WARM; i++) {
         MPI_Request request;
         struct memory memory = allocate(i % 8 < 4 ? ALLOC_MEM : HEAP, (size_t)N << i % 4);
         MUST(MPI_Bcast_init(memory.base, N, MPI_BYTE, i % check_nranks, MPI_COMM_WORLD,
@@ -232,7 +232,7 @@ static void test_leaks(int cycles) {
             MUST(MPI_Request_free(&request));
         if (i % 20 == 0)
             exchange(i / 20);
-        if (i == 200)
+        if (i == WARM)
             before = look();
     }
     struct footprint after = look();
