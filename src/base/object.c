@@ -13,7 +13,7 @@ static const void *address_of(const struct tug_object *object, const ElfW(Dyn) *
     return (const void *)(value < object->base ? value + object->base : value); /* NOLINT */
 }
 
-bool tug_object_read(ElfW(Addr) base, const ElfW(Dyn) * dynamic, struct tug_object *object) {
+bool tug_object_read(uintptr_t base, const void *dynamic, struct tug_object *object) {
     uint64_t soname = 0, jump_type = DT_RELA;
     *object = (struct tug_object){
         .base = base, .relocations = {{.step = sizeof(ElfW(Rela))}, {.step = sizeof(ElfW(Rel))}}};

@@ -17,15 +17,15 @@ struct tug_relocations {
 };
 
 struct tug_object {
-    ElfW(Addr) base;
+    uintptr_t base;
     const char *strings;
     const ElfW(Sym) * symbols;
     const char *soname;                    /* NULL: none */
     struct tug_relocations relocations[3]; /* DT_RELA, DT_REL, DT_JMPREL */
 };
 
-/* False: it names no symbols. */
-bool tug_object_read(ElfW(Addr) base, const ElfW(Dyn) * dynamic, struct tug_object *object);
+/* dynamic: its dynamic section, an array of ElfW(Dyn). False: it names no symbols. */
+bool tug_object_read(uintptr_t base, const void *dynamic, struct tug_object *object);
 
 /* One place of an object that the linker fills with the address of a symbol. */
 struct tug_reference {
