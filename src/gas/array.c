@@ -46,7 +46,7 @@ static void place_own_pages(struct tug_array *array, enum tug_placement placemen
     size_t taken = 0;
     for (; page < end; page += cyclic ? array->nranks : 1, taken++) {
         const struct tug_place place = tug_array_first_place(array, placement, page);
-        struct tug_page *entry = tug_pages_take(&array->pages, page);
+        struct tug_page *entry = tug_pages_take(&array->pages, page, true);
         tug_pages_set(&array->pages, entry, &place, tug_array_address(array, &place));
         tug_page_open(entry);
     }

@@ -305,7 +305,7 @@ static bool do_page(struct tug_lane *lane) {
     struct tug_array *array = lane->order->array;
     struct tug_page *entry = tug_pages_find(&array->pages, lane->page);
     if (entry == NULL)
-        entry = tug_pages_take(&array->pages, lane->page);
+        entry = tug_pages_take(&array->pages, lane->page, false);
     if (entry == NULL) {
         retry(lane);
         return false;
@@ -422,7 +422,7 @@ static void run_fetch(struct tug_errand *errand) {
     const struct tug_place *place = &fetch->message.place;
     struct tug_page *entry = tug_pages_find(&array->pages, fetch->message.page);
     if (entry == NULL)
-        entry = tug_pages_take(&array->pages, fetch->message.page);
+        entry = tug_pages_take(&array->pages, fetch->message.page, true);
     if (entry == NULL) {
         tug_errands_retry(&array->errands, errand);
         return;

@@ -124,11 +124,18 @@ static bool forget_one(struct tug_pages *pages) {
     return false;
 }
 
-struct tug_page *tug_pages_take(struct tug_pages *pages, uint64_t page) {
+/* Makes room for another page of others'. False: there is none. */
+static bool make_room(struct tug_pages *pages) {
     /* pages of its own that went have made it more than there should be: two for one */
     for (int i = 0; i < 2 && pages->nforeign >= pages->foreign_most; i++)
         if (!forget_one(pages) && i == 0)
-            return NULL;
+            return false;
+    return true;
+}
+
+struct tug_page *tug_pages_take(struct tug_pages *pages, uint64_t page, bool comes) {
+    if (comes ? pages->free == NULL && !forget_one(pages) : !make_room(pages))
+        return NULL;
     struct tug_page *entry = pages->free;
     pages->free = entry->after;
     join_ring(pages, entry);

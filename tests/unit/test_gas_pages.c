@@ -37,7 +37,7 @@ static int drop_pages(void **state) {
 
 /* A page that is known and may be written. */
 static struct tug_page *add(uint64_t page, uint32_t owner) {
-    struct tug_page *entry = tug_pages_take(pages, page);
+    struct tug_page *entry = tug_pages_take(pages, page, false);
     assert_non_null(entry);
     tug_pages_set(pages, entry, &(struct tug_place){.owner = owner}, NULL);
     tug_page_open(entry);
@@ -49,7 +49,7 @@ static struct tug_page *add(uint64_t page, uint32_t owner) {
 static void finds_what_was_taken(void **state) {
     (void)state;
     assert_null(tug_pages_find(pages, 5));
-    struct tug_page *entry = tug_pages_take(pages, 5);
+    struct tug_page *entry = tug_pages_take(pages, 5, false);
     assert_ptr_equal(tug_pages_find(pages, 5), entry);
     assert_null(tug_pages_find(pages, 6));
     assert_false(tug_page_known(entry));
@@ -117,14 +117,19 @@ static void keeps_what_is_in_use(void **state) {
     busy[3]->coming = true;
     busy[4]->first = &lane;
     assert_true(tug_page_enter(busy[5], 5));
-    assert_null(tug_pages_take(pages, 100));
+    assert_null(tug_pages_take(pages, 100, false));
     for (uint64_t page = 0; page < FOREIGN; page++)
         assert_ptr_equal(tug_pages_find(pages, page), busy[page]);
+    /* a page that comes here does not wait for those of others */
+    struct tug_page *comes = tug_pages_take(pages, 200, true);
+    assert_non_null(comes);
+    comes->coming = true;
     tug_page_leave(busy[5]);
     busy[5]->stopping = true;
-    assert_null(tug_pages_take(pages, 100));
+    assert_null(tug_pages_take(pages, 100, false));
+    tug_pages_set(pages, comes, &(struct tug_place){.owner = SELF}, NULL);
     busy[5]->stopping = false;
-    assert_ptr_equal(tug_pages_take(pages, 100), busy[5]);
+    assert_ptr_equal(tug_pages_take(pages, 100, false), busy[5]);
     assert_null(tug_pages_find(pages, 5));
     assert_int_equal(told, 0);
 }
@@ -200,7 +205,7 @@ static void move_pages(void) {
         atomic_store_explicit(&slots[slot], page, memory_order_release);
         struct tug_page *entry = tug_pages_find(pages, page);
         if (entry == NULL)
-            entry = tug_pages_take(pages, page);
+            entry = tug_pages_take(pages, page, false);
         tug_pages_set(pages, entry, &(struct tug_place){.owner = 1, .slot = slot},
                       (unsigned char *)(void *)&slots[slot]);
     }
