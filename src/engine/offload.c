@@ -181,9 +181,9 @@ static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *
     *perch = (struct perch){.bell = tug_sleeper_choose(&engine->offload, NULL, false)};
     perch->key = tug_bell_prepare(perch->bell);
     bool left = left_to_callers(engine, beat);
+    perch->blind = left || driven(engine, beat);
     if (atomic_exchange_explicit(&engine->gone, false, memory_order_relaxed))
-        left = atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0;
-    perch->blind = left || (driven(engine, beat) && !tug_engine_hears(engine));
+        perch->blind = left = atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0;
     beat->looked = atomic_load_explicit(&engine->helped, memory_order_relaxed);
     beat->drives = atomic_load_explicit(&engine->drives, memory_order_relaxed);
     if (atomic_load(&engine->nservices) == 0 || left)
