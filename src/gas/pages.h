@@ -114,9 +114,9 @@ static inline void tug_page_touch(struct tug_page *entry) {
         atomic_store_explicit(&entry->used, true, memory_order_relaxed);
 }
 
-/* A new entry for a page that has none: not known, no puts. comes: it will be this process's own, and
- * does not wait for those of others, which may be waiting for it. NULL: something is under way with
- * all of them. Holder only. */
+/* A new entry for a page that has none: not known, no puts. comes: it will be this process's own,
+ * and does not wait for those of others, which may be waiting for it. NULL: something is under way
+ * with all of them. Holder only. */
 struct tug_page *tug_pages_take(struct tug_pages *pages, uint64_t page, bool comes);
 
 /* Takes the entry out, if nothing is under way with it and the page is another's. Holder only. */
