@@ -631,17 +631,21 @@ static int allocate(const struct allocation *a) {
     return allocate_native(a);
 }
 
+/* Makes the host's window: declares `attempt` and its `error`. */
+#define MAKE_HOSTS(Name, arguments)                                                                \
+    struct attempt attempt;                                                                        \
+    int error;                                                                                     \
+    tug_blocking_meet(comm);                                                                       \
+    attempt = attempt_begin(comm);                                                                 \
+    do {                                                                                           \
+        comm = attempt.on;                                                                         \
+        error = attempt.alone ? make_alone(info, win) : tug_host.Name arguments;                   \
+    } while (attempt_again(&attempt, error));                                                      \
+    comm = attempt.given;
+
 #define TAKE_Win_create(Name, parameters, arguments)                                               \
     int tug_shim_##Name parameters {                                                               \
-        struct attempt attempt;                                                                    \
-        int error;                                                                                 \
-        tug_blocking_meet(comm);                                                                   \
-        attempt = attempt_begin(comm);                                                             \
-        do {                                                                                       \
-            comm = attempt.on;                                                                     \
-            error = attempt.alone ? make_alone(info, win) : tug_host.Name arguments;               \
-        } while (attempt_again(&attempt, error));                                                  \
-        comm = attempt.given;                                                                      \
+        MAKE_HOSTS(Name, arguments)                                                                \
         return take_created(error, &attempt, base, size, disp_unit, info, comm, win);              \
     }
 #define TAKE_allocation(Name, is_shared, unit_t, parameters)                                       \
@@ -655,15 +659,7 @@ static int allocate(const struct allocation *a) {
     }
 #define TAKE_Win_create_dynamic(Name, parameters, arguments)                                       \
     int tug_shim_##Name parameters {                                                               \
-        struct attempt attempt;                                                                    \
-        int error;                                                                                 \
-        tug_blocking_meet(comm);                                                                   \
-        attempt = attempt_begin(comm);                                                             \
-        do {                                                                                       \
-            comm = attempt.on;                                                                     \
-            error = attempt.alone ? make_alone(info, win) : tug_host.Name arguments;               \
-        } while (attempt_again(&attempt, error));                                                  \
-        comm = attempt.given;                                                                      \
+        MAKE_HOSTS(Name, arguments)                                                                \
         return take_dynamic(error, &attempt, info, comm, win);                                     \
     }
 #define ROW_Win_create(...) TAKE_Win_create(Win_create, __VA_ARGS__)
