@@ -49,6 +49,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->may_drive = tug_settings.progress != TUG_PROGRESS_THREAD;
     atomic_store(&engine->outstanding, 0);
     atomic_store(&engine->waiting, 0);
+    tug_notes_begin_anew();
     engine->cores = tug_cores_find().count;
     atomic_store(&tug_attendance, 0);
     atomic_store(&engine->stopping, false);
@@ -78,6 +79,7 @@ void tug_engine_stop(void) {
     struct tug_engine *engine = &tug_engine;
     if (!running)
         return;
+    tug_notes_settle();
     tug_engine_drain();
     tug_offload_stop(engine, -1);
     running = false;
@@ -101,7 +103,15 @@ void tug_engine_forked(void) {
 /* ---- entering and leaving ---- */
 
 enum tug_entry tug_engine_enter(struct tug_ticket *ticket) {
-    return tug_ring_enter(&tug_engine.ring, tug_engine.may_drive, ticket);
+    enum tug_entry entry = tug_ring_enter(&tug_engine.ring, tug_engine.may_drive, ticket);
+    if (entry == TUG_ENTRY_BATON && __builtin_expect(!tug_notes_execute(), 0)) {
+        (void)tug_services_poll(&tug_engine); /* room comes with answers */
+        tug_engine_leave();
+        return TUG_ENTRY_FULL;
+    }
+    if (entry == TUG_ENTRY_TICKET)
+        tug_notes_come_behind(ticket->position);
+    return entry;
 }
 
 bool tug_engine_enter_idle(void) {
@@ -177,6 +187,8 @@ static void leave_with_work(struct tug_engine *engine) {
         left -= executed;
         if (executed > 0)
             tug_services_flush(engine);
+        else if (tug_notes_waiting())
+            (void)tug_services_poll(engine); /* they find no room before answers come */
         bool stuck = executed == 0 && !tug_backoff_step(&backoff);
         if ((left == 0 || stuck) && engine->has_thread) {
             offer(engine);

@@ -2,6 +2,7 @@
  *
  *   engine.c     start, stop, and the requesters' side: enter, call, drain, launch, wait
  *   executor.c   drains the ring in batches
+ *   notes.c      small commands, which threads write into notebooks of their own
  *   completer.c  advances the jobs that are out, and gives their tags back
  *   waiters.c    where waiting threads are parked, and who of them is woken
  *   services.c   polls what is looked after in every round
@@ -18,6 +19,7 @@
 #include "engine/baton.h"
 #include "engine/engine.h"
 #include "engine/lookout.h"
+#include "engine/notes.h"
 #include "engine/tags.h"
 #include "engine/waiters.h"
 
