@@ -262,6 +262,23 @@ void tug_engine_look_in(void) {
         leave_with_work(engine);
 }
 
+/* To compute, perhaps, while the offload thread believes that callers look. */
+static void say_gone(struct tug_engine *engine) {
+    atomic_store_explicit(&engine->gone, true, memory_order_relaxed);
+    tug_engine_ring_offload(engine);
+}
+
+void tug_engine_look_away(void) {
+    struct tug_engine *engine = &tug_engine;
+    uint64_t sum = atomic_load_explicit(&engine->helped, memory_order_relaxed) +
+                   atomic_load_explicit(&engine->looks, memory_order_relaxed);
+    if (!tug_engine_hears(engine) ||
+        sum - atomic_load_explicit(&engine->away, memory_order_relaxed) < TUG_LOOKS_MANY)
+        return;
+    atomic_store_explicit(&engine->away, sum, memory_order_relaxed);
+    say_gone(engine);
+}
+
 void tug_engine_pass(void) {
     if (!tug_engine.has_thread)
         tug_engine_poll();
@@ -422,11 +439,8 @@ static void wait_for(const struct wait *wait) {
     atomic_fetch_add_explicit(&engine->waiting, 1, memory_order_relaxed);
     wait_awhile(engine, wait);
     atomic_fetch_sub_explicit(&engine->waiting, 1, memory_order_relaxed);
-    if (start != 0 && tug_clock_ns() - start > TUG_LONG_WAIT_NS) {
-        /* to compute, perhaps, while the offload thread believes that we look */
-        atomic_store_explicit(&engine->gone, true, memory_order_relaxed);
-        tug_engine_ring_offload(engine);
-    }
+    if (start != 0 && tug_clock_ns() - start > TUG_LONG_WAIT_NS)
+        say_gone(engine);
 }
 
 void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns) {

@@ -194,8 +194,8 @@ void tug_note_end(void) {
     uint32_t written = atomic_load_explicit(&book->written, memory_order_relaxed);
     /* release: pairs with the acquire in execute */
     atomic_store_explicit(&book->written, written + 1, memory_order_release);
-    if (__builtin_expect(
-            atomic_load_explicit(&tug_engine.outstanding, memory_order_relaxed) == 0, 0) &&
+    if (__builtin_expect(atomic_load_explicit(&tug_engine.outstanding, memory_order_relaxed) == 0,
+                         0) &&
         tug_engine_enter_idle()) {
         (void)execute(book);
         tug_engine_leave();

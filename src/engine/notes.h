@@ -33,8 +33,8 @@
 
 #include "engine/ring.h"
 
-#define TUG_NOTES 128        /* in a notebook; a power of two */
-#define TUG_NOTEBOOKS 64     /* threads beyond enter the ring */
+#define TUG_NOTES 128    /* in a notebook; a power of two */
+#define TUG_NOTEBOOKS 64 /* threads beyond enter the ring */
 #define TUG_NOTE_PAYLOAD 56
 
 struct tug_note {
