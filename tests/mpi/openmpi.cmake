@@ -84,6 +84,27 @@ if(TARGET HostMPI::Fortran)
     target_compile_options(mpi_fortran_mpix PRIVATE -fallow-argument-mismatch)
 endif()
 
+# Python, where mpi4py is for this host. tug: the library's own lanes, and served while nobody calls MPI.
+foreach(case IN ITEMS "host 2" "tug 1" "tug 2" "tug 3" "off 2" "tug 3 emulated")
+    separate_arguments(case)
+    list(POP_FRONT case way ranks)
+    set(expected host)
+    if(way STREQUAL "tug")
+        set(expected tug)
+    endif()
+    set(name mpi.python.${way}.n${ranks})
+    if(case)
+        string(APPEND name .nodes)
+        set(case --nodes ${case})
+    endif()
+    add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/python.sh
+        --mpiexec ${HOSTMPI_EXECUTABLE} --way ${way} --ranks ${ranks} ${case} --env TUGBOAT_STATS=1
+        --lib $<TARGET_FILE:tugboat> -- ${CMAKE_CURRENT_SOURCE_DIR}/python_calls.py ${expected})
+    set_tests_properties(${name} PROPERTIES
+        TIMEOUT 60 SKIP_RETURN_CODE 77 PROCESSORS 2 LABELS mpi
+        FAIL_REGULAR_EXPRESSION " (put|persistent) +0 ") # calls of ours that were not taken
+endforeach()
+
 # What stands on LLCL.
 foreach(program IN ITEMS basic atomic am threads)
     tug_llcl_test(${program} WAYS all mpi RANKS 2)
