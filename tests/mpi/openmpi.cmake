@@ -66,6 +66,11 @@ set_target_properties(mpi_plugin PROPERTIES
 tug_mpi_test(dlopen.plugin PROGRAM mpi_dlopened RANKS 2 WAYS tug
     ARGS plugin $<TARGET_FILE:mpi_plugin>)
 
+# Tools that are preloaded as well.
+tug_mpi_program(mpi_counted SOURCES counted.c)
+tug_mpi_test(counted PROGRAM mpi_counted RANKS 2 WAYS host tug LABELS more)
+tug_mpi_script(tools tools.sh 2 FIRST $<TARGET_FILE:counting_tool> PROGRAM mpi_counted)
+
 tug_mpi_program(mpi_rma_threads_linked SOURCES rma_threads.c LIBS tugboat)
 tug_mpi_test(linked.rma_threads PROGRAM mpi_rma_threads_linked RANKS 2 WAYS host)
 tug_mpi_program(mpi_process_linked SOURCES process.c LIBS tugboat)
@@ -76,12 +81,17 @@ tug_mpi_script(linked.stats stats.sh 2 FIRST ${CMAKE_COMMAND} --way host PROGRAM
 if(TARGET HostMPI::Fortran)
     tug_mpi_test(fortran_mpif SOURCES fortran_mpif.f90 openmpi_fortran.c LANGUAGE Fortran RANKS 2
         WAYS tug)
-    tug_openmpi_more(fortran_mpif PROGRAM mpi_fortran_mpif RANKS 1 3 4 WAYS host tug off)
+    tug_openmpi_more(fortran_mpif PROGRAM mpi_fortran_mpif RANKS 1 3 4 WAYS tug)
+    tug_openmpi_more(fortran_mpif PROGRAM mpi_fortran_mpif RANKS 2 3 4 WAYS host off)
     target_compile_options(mpi_fortran_mpif PRIVATE
         $<$<COMPILE_LANGUAGE:Fortran>:-fallow-argument-mismatch>)
     tug_mpi_test(fortran_mpix SOURCES fortran_mpix.f90 LANGUAGE Fortran LIBS tugboat RANKS 2
         WAYS host)
     target_compile_options(mpi_fortran_mpix PRIVATE -fallow-argument-mismatch)
+    tug_mpi_test(fortran_mpix_f08
+        SOURCES ${PROJECT_SOURCE_DIR}/include/tugboat/mpix_f08.f90 fortran_mpix_f08.f90
+        LANGUAGE Fortran LIBS tugboat RANKS 2 WAYS host)
+    tug_openmpi_more(fortran_mpix_f08 PROGRAM mpi_fortran_mpix_f08 RANKS 1 4 WAYS host)
 endif()
 
 # Python, where mpi4py is for this host. tug: the library's own lanes, and served while nobody calls MPI.
