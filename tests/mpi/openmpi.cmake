@@ -5,24 +5,38 @@
 # Not here: large counts, sessions (the host has neither), programs that the host alone is wrong in or
 # hangs in, and what is MPICH's own matter.
 
+add_test(NAME unit.base.exports
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/base/exports.sh check $<TARGET_FILE:tugboat>
+            ${PROJECT_SOURCE_DIR}/tests/base/exports-openmpi.txt)
+set_tests_properties(unit.base.exports PROPERTIES LABELS unit TIMEOUT 120)
+
 function(tug_openmpi_more name)
     tug_mpi_test(${name} ${ARGN} LABELS more)
 endfunction()
 
 # One-sided programs. Over TCP the host alone makes no window, so between nodes there is no oracle but
-# the programs themselves. On one node Open MPI 4.1.4 alone is wrong in several of them (docs/limitations.md):
-# they are run between nodes.
-set(tug_between_nodes rma_derived rma_pscw rma_types)
-foreach(program IN ITEMS rma_accumulate rma_atomic rma_dynamic rma_fence rma_flush_threads rma_large
-        rma_linear rma_lock_fair rma_locks rma_request rma_threads win_unaligned blocking
-        ${tug_between_nodes})
+# the programs themselves. On one node Open MPI 4.1.4 alone is wrong in several of them or crashes
+# (docs/limitations.md): those of the first list under the tug as well, in what is left to the host.
+set(tug_wrong_on_a_node rma_derived rma_pscw rma_types)
+set(tug_wrong_alone ${tug_wrong_on_a_node} rma_accumulate rma_atomic rma_dynamic rma_linear)
+foreach(program IN ITEMS rma_fence rma_flush_threads rma_large rma_lock_fair rma_locks rma_request
+        rma_threads win_unaligned blocking ${tug_wrong_alone})
+    set(ranks 1 2 3 4)
+    if(program STREQUAL "blocking")
+        set(ranks 2 3)
+    endif()
+    set(among_nodes ${ranks})
+    list(REMOVE_ITEM ranks 2)
+    list(REMOVE_ITEM among_nodes 1 3)
     tug_mpi_program(mpi_${program} SOURCES ${program}.c)
     tug_mpi_test(${program} PROGRAM mpi_${program} RANKS 3 NODES emulated WAYS tug)
-    tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 2 4 NODES emulated two WAYS tug)
-    if(NOT program IN_LIST tug_between_nodes)
+    tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS ${among_nodes} NODES emulated two WAYS tug)
+    if(NOT program IN_LIST tug_wrong_on_a_node)
         tug_mpi_test(${program} PROGRAM mpi_${program} RANKS 2 WAYS tug)
-        tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 1 3 4 WAYS tug)
-        tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 2 4 WAYS off)
+        tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS ${ranks} WAYS tug)
+    endif()
+    if(NOT program IN_LIST tug_wrong_alone)
+        tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 2 3 WAYS host off)
     endif()
 endforeach()
 
@@ -31,8 +45,10 @@ foreach(program IN ITEMS pbcast pbcast_memory pbcast_mixed pbcast_threads pcoll_
     tug_mpi_program(mpi_${program} SOURCES ${program}.c)
     tug_mpi_test(${program} PROGRAM mpi_${program} RANKS 3 WAYS tug)
     tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 1 2 4 NODES one emulated WAYS tug)
+    tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 4 NODES two WAYS tug)
     tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 2 4 WAYS host off)
 endforeach()
+tug_mpi_test(pcoll_other PROGRAM mpi_pcoll_other RANKS 3 NODES emulated WAYS tug)
 tug_mpi_program(mpi_pcoll SOURCES pcoll.c)
 tug_mpi_test(pcoll PROGRAM mpi_pcoll ARGS ours RANKS 3 WAYS tug)
 tug_openmpi_more(pcoll PROGRAM mpi_pcoll ARGS ours RANKS 1 2 4 NODES one emulated WAYS tug)
