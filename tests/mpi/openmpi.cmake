@@ -40,20 +40,23 @@ foreach(program IN ITEMS rma_fence rma_flush_threads rma_large rma_lock_fair rma
     endif()
 endforeach()
 
-# Persistent collectives, which the host has as an extension.
+# Persistent collectives, which the host has as an extension. It alone crashes in pbcast, and hangs in pcoll
+# of two ranks.
 foreach(program IN ITEMS pbcast pbcast_memory pbcast_mixed pbcast_threads pcoll_other)
     tug_mpi_program(mpi_${program} SOURCES ${program}.c)
     tug_mpi_test(${program} PROGRAM mpi_${program} RANKS 3 WAYS tug)
     tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 1 2 4 NODES one emulated WAYS tug)
     tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 4 NODES two WAYS tug)
-    tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 2 4 WAYS host off)
+    if(NOT program STREQUAL "pbcast")
+        tug_openmpi_more(${program} PROGRAM mpi_${program} RANKS 2 4 WAYS host off)
+    endif()
 endforeach()
 tug_mpi_test(pcoll_other PROGRAM mpi_pcoll_other RANKS 3 NODES emulated WAYS tug)
 tug_mpi_program(mpi_pcoll SOURCES pcoll.c)
 tug_mpi_test(pcoll PROGRAM mpi_pcoll ARGS ours RANKS 3 WAYS tug)
 tug_openmpi_more(pcoll PROGRAM mpi_pcoll ARGS ours RANKS 1 2 4 NODES one emulated WAYS tug)
 tug_openmpi_more(pcoll.threads PROGRAM mpi_pcoll ARGS ours threads RANKS 2 3 WAYS tug)
-tug_openmpi_more(pcoll PROGRAM mpi_pcoll RANKS 2 3 WAYS host)
+tug_openmpi_more(pcoll PROGRAM mpi_pcoll RANKS 3 WAYS host off)
 
 # Start and end.
 tug_mpi_program(mpi_init SOURCES init.c)
