@@ -85,6 +85,11 @@ set_target_properties(mpi_plugin PROPERTIES
 tug_mpi_test(dlopen.plugin PROGRAM mpi_dlopened RANKS 2 WAYS tug
     ARGS plugin $<TARGET_FILE:mpi_plugin>)
 
+# Polite waits, which need no thread level.
+tug_mpi_program(mpi_polite_plain SOURCES polite.c)
+target_compile_definitions(mpi_polite_plain PRIVATE PLAIN)
+tug_mpi_test(polite.plain PROGRAM mpi_polite_plain RANKS 2 WAYS tug ENV TUGBOAT_WAIT=polite)
+
 # Tools that are preloaded as well.
 tug_mpi_program(mpi_counted SOURCES counted.c)
 tug_mpi_test(counted PROGRAM mpi_counted RANKS 2 WAYS host tug LABELS more)
