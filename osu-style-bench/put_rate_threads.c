@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { ORIGIN = 0, TARGET = 1, MAX_THREADS = 64, MAX_SAMPLES = 1000 };
-enum { NSLOTS = 4096, MAX_BATCH = 4096 }; /* per thread */
+enum { MIN_SLOTS = 4096, MAX_BATCH = 16384 }; /* per thread */
 
 struct worker {
     pthread_t thread;
@@ -45,6 +45,7 @@ static struct worker *workers;
 static pthread_barrier_t start_line;
 static MPI_Win window;
 static uint64_t *window_memory;
+static long nslots; /* per thread: no two puts of a batch go to one */
 
 /* ---- workers ---- */
 
@@ -53,11 +54,11 @@ static uint64_t sample_value(int sample, int thread) {
 }
 
 static void put_all(struct worker *me) {
-    MPI_Aint slots = (MPI_Aint)me->id * NSLOTS;
+    const MPI_Aint slots = (MPI_Aint)me->id * nslots;
     for (long done = 0; done < me->noperations; done += batch) {
         for (long i = 0; i < batch; i++) {
             me->values[i] = me->first_value + (uint64_t)(done + i);
-            MPI_Put(&me->values[i], 1, MPI_UINT64_T, TARGET, slots + (done + i) % NSLOTS, 1,
+            MPI_Put(&me->values[i], 1, MPI_UINT64_T, TARGET, slots + (done + i) % nslots, 1,
                     MPI_UINT64_T, window);
         }
         MPI_Win_flush(TARGET, window);
@@ -138,12 +139,12 @@ static double run_workers(int nthreads, long noperations, int sample, long *erro
 static long check_puts(const uint64_t *memory, int nthreads, long noperations, int sample,
                        const char *where) {
     long errors = 0;
-    long used = noperations < NSLOTS ? noperations : NSLOTS;
+    long used = noperations < nslots ? noperations : nslots;
     for (int thread = 0; thread < nthreads; thread++) {
         for (long slot = 0; slot < used; slot++) {
-            long last = noperations - 1 - (noperations - 1 - slot) % NSLOTS;
+            long last = noperations - 1 - (noperations - 1 - slot) % nslots;
             uint64_t expected = sample_value(sample, thread) + (uint64_t)last;
-            uint64_t found = memory[(long)thread * NSLOTS + slot];
+            uint64_t found = memory[(long)thread * nslots + slot];
             if (found != expected && errors++ == 0)
                 fprintf(stderr, "%s: %s: thread %d, slot %ld is %llx, not %llx\n", bench.name,
                         where, thread, slot, (unsigned long long)found,
@@ -162,7 +163,7 @@ static long check_counter(uint64_t found, uint64_t expected, const char *where) 
 }
 
 static long check_sample(int nthreads, long noperations, int sample) {
-    size_t nwords = op == OP_PUT ? (size_t)nthreads * NSLOTS : 1;
+    size_t nwords = op == OP_PUT ? (size_t)nthreads * (size_t)nslots : 1;
     uint64_t *copy = window_memory;
     const char *where = "the target's memory";
     long errors;
@@ -198,7 +199,7 @@ static void wait_for_origin(void) {
 static void clear_window(void) {
     if (bench.rank == TARGET) {
         MPI_Win_sync(window);
-        memset(window_memory, 0, sizeof *window_memory * MAX_THREADS * NSLOTS);
+        memset(window_memory, 0, sizeof *window_memory * MAX_THREADS * (size_t)nslots);
         MPI_Win_sync(window);
     }
     bench_sync();
@@ -272,6 +273,7 @@ static void check_options(void) {
         bench_usage_error("--target is polite or barrier, not '%s'", target_wait);
     if (batch < 1 || batch > MAX_BATCH || nsamples < 1 || nsamples > MAX_SAMPLES || seconds <= 0)
         bench_usage_error("--batch 1..%d, --samples 1..%d, --seconds > 0", MAX_BATCH, MAX_SAMPLES);
+    nslots = batch > MIN_SLOTS ? batch : MIN_SLOTS;
 }
 
 static long run_all(const long threads[], int nthreads) {
@@ -317,7 +319,7 @@ int main(int argc, char **argv) {
     if (workers == NULL)
         MPI_Abort(MPI_COMM_WORLD, 1);
     struct bench_window opened = bench_window_open(
-        flavour, sizeof *window_memory * MAX_THREADS * NSLOTS, sizeof *window_memory);
+        flavour, sizeof *window_memory * MAX_THREADS * (size_t)nslots, sizeof *window_memory);
     window = opened.win;
     window_memory = opened.memory;
     MPI_Win_lock_all(0, window);

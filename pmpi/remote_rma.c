@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/notes.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "llcl/context.h"
@@ -111,7 +112,8 @@ static int end_request(const struct ways *ways, int error) {
 /* ---- what every operation begins with ---- */
 
 /* Finds the target of an operation of `data`, or says why there is none. */
-static inline int reach(const struct tug_rma *o, const struct tug_data *data, struct ways *ways) {
+static inline __attribute__((always_inline)) int
+reach(const struct tug_rma *o, const struct tug_data *data, struct ways *ways) {
     MPI_Aint offset;
     int error = tug_operand_check_target(o);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
@@ -138,6 +140,12 @@ static inline int reach(const struct tug_rma *o, const struct tug_data *data, st
     return error;
 }
 
+/* The same for a few bytes that lie together. */
+static inline int reach_plain(const struct tug_rma *o, size_t bytes, struct ways *ways) {
+    const struct tug_data data = {.bytes = bytes, .end = (MPI_Aint)bytes};
+    return reach(o, &data, ways);
+}
+
 /* Is a run of the target's memory there? Without attachments, reach() has seen that. */
 static inline int check_run(const struct ways *ways, MPI_Aint offset, size_t bytes) {
     if (__builtin_expect(ways->remote->attachments == NULL, 1))
@@ -147,15 +155,59 @@ static inline int check_run(const struct ways *ways, MPI_Aint offset, size_t byt
 
 /* ---- put and get ---- */
 
-/* The most common put, one of many: it follows another of its kind. False: it has not been started.
- */
-static inline bool put_on(const struct ways *ways, size_t offset, const void *here, size_t bytes) {
-    struct tug_runway *runway = &ways->target->remote;
-    uint32_t flips = atomic_load_explicit(&runway->flips, memory_order_relaxed);
-    struct tug_flight *flight = &runway->flights[flips % 2];
-    return ways->target->only_packets && bytes <= TUG_OPERATION_INLINE && ways->bundle == NULL &&
-           tug_context_write_on(ways->context, (uint32_t)ways->process, ways->target->key.word[0],
-                                offset, here, bytes, &flight->landed, &flight->in_hand);
+/* The most common put, one of many: noted. The part behind `target` is the note's. */
+struct noted_put {
+    tug_context *context;
+    struct tug_remote_target *target;
+    uint64_t offset;
+    uint32_t bytes;
+    unsigned char data[TUG_OPERATION_INLINE];
+};
+_Static_assert(sizeof(struct noted_put) <= TUG_NOTE_PAYLOAD, "it fits a note");
+
+/* The flight that is open, for an operation of the holder's of the baton. */
+static inline struct tug_flight *open_flight(struct tug_runway *runway) {
+    return &runway->flights[atomic_load_explicit(&runway->flips, memory_order_relaxed) % 2];
+}
+
+/* Counts an operation that is about to be started, as the holder of the baton: plain stores do.
+ * Counts it back if it could not be. */
+static inline bool board_in_hand(struct tug_flight *flight, int change) {
+    uint64_t n = atomic_load_explicit(&flight->in_hand, memory_order_relaxed);
+    atomic_store_explicit(&flight->in_hand, n + (uint64_t)change, memory_order_relaxed);
+    return false;
+}
+
+static bool execute_put(const struct tug_note *note) {
+    const struct noted_put *put = (const struct noted_put *)note->payload.bytes;
+    struct tug_remote_target *target = put->target;
+    struct tug_flight *flight = open_flight(&target->remote);
+    board_in_hand(flight, 1);
+    return tug_context_write_noted(put->context, (uint32_t)target->process, &target->key,
+                                   put->offset, put->data, put->bytes, &flight->landed) ||
+           board_in_hand(flight, -1);
+}
+
+/* False: it has not been noted. */
+static inline bool note_put(const struct ways *ways, size_t offset, const void *here,
+                            size_t bytes) {
+    if (!ways->target->only_packets || bytes > TUG_OPERATION_INLINE || ways->bundle != NULL)
+        return false;
+    struct tug_note *note = tug_note_begin(false);
+    if (note == NULL)
+        return false;
+    struct noted_put *put = (struct noted_put *)note->payload.bytes;
+    note->execute = execute_put;
+    put->context = ways->context;
+    put->target = ways->target;
+    put->offset = offset;
+    put->bytes = (uint32_t)bytes;
+    if (__builtin_expect(bytes == 8, 1))
+        memcpy(put->data, here, 8);
+    else
+        memcpy(put->data, here, bytes);
+    tug_note_end();
+    return true;
 }
 
 /* Moves bytes that lie together on both sides. */
@@ -207,7 +259,7 @@ static inline int move_run(const struct ways *ways, bool into_target, MPI_Aint o
     if (__builtin_expect(ways->remote->attachments != NULL, 0))
         return move_attached(ways, into_target, (uint64_t)(ways->offset + offset), here, bytes);
     size_t place = (size_t)(ways->offset + offset);
-    if (!into_target || !put_on(ways, place, here, bytes))
+    if (!into_target || !note_put(ways, place, here, bytes))
         move_bytes(ways, into_target, &ways->target->key, place, here, bytes);
     return MPI_SUCCESS;
 }
@@ -278,8 +330,22 @@ static inline int transfer(const struct tug_rma *o, const void *here, bool into_
     return end_request(&ways, error);
 }
 
+/* Elements of a basic type, the same at the target and here, and no request. */
+static inline bool is_plain(const struct tug_rma *o) {
+    return o->origin_type == o->target_type && o->origin_count == o->target_count &&
+           tug_type_is_basic(o->target_type) && o->request == NULL && o->target != MPI_PROC_NULL;
+}
+
 int tug_remote_put(const struct tug_rma *o) {
-    return transfer(o, o->origin, true);
+    struct ways ways;
+    if (!is_plain(o) || o->origin_count < 1 || o->origin_count > TUG_OPERATION_INLINE)
+        return transfer(o, o->origin, true);
+    size_t bytes = (size_t)o->origin_count * tug_type_basic_size(o->target_type);
+    int error = reach_plain(o, bytes, &ways);
+    ways.bundle = NULL;
+    return __builtin_expect(error != MPI_SUCCESS, 0)
+               ? error
+               : move_run(&ways, true, 0, (char *)(uintptr_t)o->origin, bytes);
 }
 
 int tug_remote_get(const struct tug_rma *o) {
@@ -480,40 +546,97 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
     return end_request(&ways, error);
 }
 
-/* One basic element at the target and here, the most common: no walk. */
+/* One element of a basic type at the target and here, the most common: no walk. */
 static inline bool is_simple(const struct tug_rma *o) {
-    return o->origin_count == 1 && o->target_count == 1 && o->origin_type == o->target_type &&
-           tug_type_is_basic(o->target_type) && tug_type_basic_size(o->target_type) <= 8 &&
-           o->request == NULL && o->target != MPI_PROC_NULL;
+    return is_plain(o) && o->origin_count == 1 && tug_type_basic_size(o->target_type) <= 8;
 }
 
 /* Writes the letter of an operation on one element of at most 8 bytes of o->origin_type. */
-static int write_short(const struct tug_rma *o, struct ways *ways, struct short_letter *letter,
-                       size_t *bytes) {
-    struct tug_data data;
-    (void)tug_operand_describe(&data, NULL, 1, o->origin_type, o);
-    int error = reach(o, &data, ways);
+static inline int write_short(const struct tug_rma *o, struct ways *ways,
+                              struct short_letter *letter, size_t *bytes) {
+    *bytes = tug_type_basic_size(o->origin_type);
+    int error = reach_plain(o, *bytes, ways);
     if (__builtin_expect(error == MPI_SUCCESS, 1))
-        error = check_run(ways, 0, data.bytes);
+        error = check_run(ways, 0, *bytes);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
     letter->head = head_of(ways, o->op, o->origin_type, 0, 1);
-    *bytes = data.bytes;
-    if (o->op != MPI_NO_OP)
-        memcpy(letter->data, o->origin, data.bytes);
+    if (__builtin_expect(*bytes == 8 && o->op != MPI_NO_OP, 1))
+        memcpy(letter->data, o->origin, 8);
+    else if (o->op != MPI_NO_OP)
+        memcpy(letter->data, o->origin, *bytes);
     return MPI_SUCCESS;
 }
 
-static int accumulate_one(const struct tug_rma *o) {
-    struct ways ways;
+/* One of many. */
+struct noted_accumulate {
+    tug_context *context;
+    struct tug_remote_target *target;
     struct short_letter letter;
+};
+_Static_assert(sizeof(struct noted_accumulate) <= TUG_NOTE_PAYLOAD, "it fits a note");
+
+static bool execute_accumulate(const struct tug_note *note) {
+    const struct noted_accumulate *noted = (const struct noted_accumulate *)note->payload.bytes;
+    struct tug_remote_target *target = noted->target;
+    struct tug_flight *flight = open_flight(&target->remote);
+    board_in_hand(flight, 1);
+    return tug_context_message_noted(noted->context, (uint32_t)target->process,
+                                     TUG_MESSAGE_ACCUMULATE, &noted->letter, sizeof(noted->letter),
+                                     &flight->landed) ||
+           board_in_hand(flight, -1);
+}
+
+/* One of many on this rank's own memory: atomic to the others', as the holder of the baton. */
+struct noted_reduction {
+    tug_reduction reduce;
+    void *place;
+    unsigned char data[8];
+};
+_Static_assert(sizeof(struct noted_reduction) <= TUG_NOTE_PAYLOAD, "it fits a note");
+
+static bool execute_reduction(const struct tug_note *note) {
+    const struct noted_reduction *noted = (const struct noted_reduction *)note->payload.bytes;
+    noted->reduce(noted->place, noted->data, 1);
+    return true;
+}
+
+/* False: it has not been noted. */
+static inline bool note_accumulate(const struct ways *ways, const struct short_letter *letter,
+                                   tug_reduction reduce) {
+    struct tug_note *note = tug_note_begin(true);
+    if (note == NULL)
+        return false;
+    if (ways->rank == ways->remote->rank && ways->remote->attachments == NULL) {
+        struct noted_reduction *noted = (struct noted_reduction *)note->payload.bytes;
+        note->execute = execute_reduction;
+        noted->reduce = reduce;
+        noted->place = ways->remote->base + ways->offset;
+        memcpy(noted->data, letter->data, sizeof(noted->data));
+        __builtin_prefetch(noted->place, 1); /* it is there when the note is executed */
+    } else {
+        struct noted_accumulate *noted = (struct noted_accumulate *)note->payload.bytes;
+        note->execute = execute_accumulate;
+        noted->context = ways->context;
+        noted->target = ways->target;
+        noted->letter = *letter;
+    }
+    tug_note_end();
+    return true;
+}
+
+static inline int accumulate_one(const struct tug_rma *o) {
+    struct ways ways;
+    struct short_letter letter = {0};
     size_t bytes;
-    if (tug_reduction_find(o->op, o->target_type) == NULL)
+    tug_reduction reduce = tug_reduction_find(o->op, o->target_type);
+    if (__builtin_expect(reduce == NULL, 0))
         return tug_operand_no_reduction(o->op);
     int error = write_short(o, &ways, &letter, &bytes);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
-    send_message(&ways, &letter, sizeof(letter.head) + bytes, nothing);
+    if (!note_accumulate(&ways, &letter, reduce))
+        send_message(&ways, &letter, sizeof(letter), nothing);
     return MPI_SUCCESS;
 }
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "llcl/context.h"
 #include "pmpi/layout.h"
 #include "pmpi/reduction.h"
 #include "pmpi/remote.h"
@@ -99,12 +100,18 @@ static tug_reduction find_reduction(const struct request *request) {
 
 /* ---- accumulates ---- */
 
+/* Operands of a short message are filled up to 8 bytes. */
+static inline bool has_operands(const struct request *request) {
+    size_t bytes = request->n * request->extent;
+    return request->bytes == bytes || (bytes < 8 && request->bytes == 8);
+}
+
 static void on_accumulate(tug_context *context, int source, const void *payload, size_t bytes,
                           void *domain) {
     struct request request;
     (void)context;
     if (!read_head(domain, payload, bytes, &request) || !find_place(&request) ||
-        request.bytes != request.n * request.extent) {
+        !has_operands(&request)) {
         complain(source);
         return;
     }
@@ -113,6 +120,53 @@ static void on_accumulate(tug_context *context, int source, const void *payload,
         complain(source);
     else
         reduce(request.place, request.data, request.n);
+}
+
+/* Begins to fetch the memory that a message is about, if that is easily found. */
+static inline void fetch_early(const struct tug_remote *remote, const unsigned char *payload) {
+    struct tug_remote_head head;
+    memcpy(&head, payload, sizeof(head));
+    uint64_t offset = head.place >> 16;
+    if (head.window == remote->number && offset < (uint64_t)remote->size)
+        __builtin_prefetch(remote->base + offset, 1);
+}
+
+/* Are two messages on elements of one kind, one each, in one window? */
+static inline bool are_alike(const struct tug_remote_head *one,
+                             const struct tug_remote_head *other) {
+    return one->window == other->window && one->op == other->op && one->type == other->type &&
+           (one->place & UINT16_MAX) == 1 && (other->place & UINT16_MAX) == 1;
+}
+
+#define AHEAD 8 /* messages: about as many lines can be on their way to a core */
+
+/* The first of several is taken apart. Those that are like it need only their place, which is
+ * somewhere in memory: what comes later is fetched meanwhile. */
+static void on_accumulates(tug_context *context, int source, const unsigned char *payloads,
+                           size_t bytes, size_t n, void *domain) {
+    struct request first;
+    tug_reduction reduce = NULL;
+    if (read_head(domain, payloads, bytes, &first) && find_place(&first) && has_operands(&first) &&
+        first.remote->attachments == NULL)
+        reduce = find_reduction(&first);
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char *payload = payloads + i * bytes;
+        struct tug_remote_head head;
+        if (reduce == NULL) {
+            on_accumulate(context, source, payload, bytes, domain);
+            continue;
+        }
+        if (i + AHEAD < n)
+            fetch_early(first.remote, payload + AHEAD * bytes);
+        memcpy(&head, payload, sizeof(head));
+        unsigned char *place = NULL;
+        if (__builtin_expect(are_alike(&head, &first.head), 1))
+            place = place_of(first.remote, head.place >> 16, first.span);
+        if (__builtin_expect(place != NULL, 1))
+            reduce(place, payload + sizeof(head), 1);
+        else
+            on_accumulate(context, source, payload, bytes, domain);
+    }
 }
 
 /* MPI_NO_OP comes without operands. */
@@ -276,7 +330,8 @@ static void on_detached(tug_context *context, int source, const void *payload, s
 
 void tug_remote_serve(struct tug_domain *domain) {
     tug_context *context = domain->context;
-    (void)tug_am_register(context, TUG_MESSAGE_ACCUMULATE, on_accumulate, domain);
+    (void)tug_am_register_run(context, TUG_MESSAGE_ACCUMULATE, on_accumulate, on_accumulates,
+                              domain);
     (void)tug_am_register(context, TUG_MESSAGE_UNLOCK, on_unlock, domain);
     (void)tug_am_register(context, TUG_MESSAGE_NOTICE, on_notice, domain);
     (void)tug_am_register(context, TUG_MESSAGE_DETACHED, on_detached, domain);

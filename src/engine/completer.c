@@ -51,7 +51,7 @@ static void tell(struct tug_engine *engine, bool moved) {
     engine->untold = !tug_waiters_wake(&engine->waiters, crowded);
 }
 
-static _Thread_local bool driving;
+static _Thread_local bool driving __attribute__((tls_model("initial-exec")));
 
 bool tug_engine_driving(void) {
     return driving;
@@ -59,6 +59,7 @@ bool tug_engine_driving(void) {
 
 bool tug_driver_round(struct tug_engine *engine) {
     driving = true;
+    (void)tug_notes_execute();
     bool moved = tug_executor_run(engine, TUG_BATCH) > 0;
     moved |= tug_completer_run(engine);
     moved |= engine->services != NULL && tug_services_poll(engine);

@@ -49,6 +49,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->may_drive = tug_settings.progress != TUG_PROGRESS_THREAD;
     atomic_store(&engine->outstanding, 0);
     atomic_store(&engine->waiting, 0);
+    tug_notes_begin_anew();
     engine->cores = tug_cores_find().count;
     atomic_store(&tug_attendance, 0);
     atomic_store(&engine->stopping, false);
@@ -78,6 +79,7 @@ void tug_engine_stop(void) {
     struct tug_engine *engine = &tug_engine;
     if (!running)
         return;
+    tug_notes_settle();
     tug_engine_drain();
     tug_offload_stop(engine, -1);
     running = false;
@@ -101,7 +103,15 @@ void tug_engine_forked(void) {
 /* ---- entering and leaving ---- */
 
 enum tug_entry tug_engine_enter(struct tug_ticket *ticket) {
-    return tug_ring_enter(&tug_engine.ring, tug_engine.may_drive, ticket);
+    enum tug_entry entry = tug_ring_enter(&tug_engine.ring, tug_engine.may_drive, ticket);
+    if (entry == TUG_ENTRY_BATON && __builtin_expect(!tug_notes_execute(), 0)) {
+        (void)tug_services_poll(&tug_engine); /* room comes with answers */
+        tug_engine_leave();
+        return TUG_ENTRY_FULL;
+    }
+    if (entry == TUG_ENTRY_TICKET)
+        tug_notes_come_behind(ticket->position);
+    return entry;
 }
 
 bool tug_engine_enter_idle(void) {
@@ -177,6 +187,8 @@ static void leave_with_work(struct tug_engine *engine) {
         left -= executed;
         if (executed > 0)
             tug_services_flush(engine);
+        else if (tug_notes_waiting())
+            (void)tug_services_poll(engine); /* they find no room before answers come */
         bool stuck = executed == 0 && !tug_backoff_step(&backoff);
         if ((left == 0 || stuck) && engine->has_thread) {
             offer(engine);
@@ -248,6 +260,23 @@ void tug_engine_look_in(void) {
         after_look(engine, wake);
     else
         leave_with_work(engine);
+}
+
+/* To compute, perhaps, while the offload thread believes that callers look. */
+static void say_gone(struct tug_engine *engine) {
+    atomic_store_explicit(&engine->gone, true, memory_order_relaxed);
+    tug_engine_ring_offload(engine);
+}
+
+void tug_engine_look_away(void) {
+    struct tug_engine *engine = &tug_engine;
+    uint64_t sum = atomic_load_explicit(&engine->helped, memory_order_relaxed) +
+                   atomic_load_explicit(&engine->looks, memory_order_relaxed);
+    if (!tug_engine_hears(engine) ||
+        sum - atomic_load_explicit(&engine->away, memory_order_relaxed) < TUG_LOOKS_MANY)
+        return;
+    atomic_store_explicit(&engine->away, sum, memory_order_relaxed);
+    say_gone(engine);
 }
 
 void tug_engine_pass(void) {
@@ -410,11 +439,8 @@ static void wait_for(const struct wait *wait) {
     atomic_fetch_add_explicit(&engine->waiting, 1, memory_order_relaxed);
     wait_awhile(engine, wait);
     atomic_fetch_sub_explicit(&engine->waiting, 1, memory_order_relaxed);
-    if (start != 0 && tug_clock_ns() - start > TUG_LONG_WAIT_NS) {
-        /* to compute, perhaps, while the offload thread believes that we look */
-        atomic_store_explicit(&engine->gone, true, memory_order_relaxed);
-        tug_engine_ring_offload(engine);
-    }
+    if (start != 0 && tug_clock_ns() - start > TUG_LONG_WAIT_NS)
+        say_gone(engine);
 }
 
 void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns) {

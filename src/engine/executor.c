@@ -1,4 +1,5 @@
 /* The executor: takes commands out of the ring and runs them, in order, as the holder of the baton.
+ * Whoever has entered a command may have written notes before, which go ahead of it.
  */
 #include "engine/private.h"
 
@@ -6,7 +7,7 @@ unsigned tug_executor_run(struct tug_engine *engine, unsigned limit) {
     struct tug_ring *ring = &engine->ring;
     struct tug_command *cell;
     unsigned executed = 0;
-    while (executed < limit && (cell = tug_ring_next(ring)) != NULL) {
+    while (executed < limit && (cell = tug_ring_next(ring)) != NULL && tug_notes_execute()) {
         cell->execute(cell);
         tug_ring_consume(ring, cell);
         executed++;

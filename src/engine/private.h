@@ -2,6 +2,7 @@
  *
  *   engine.c     start, stop, and the requesters' side: enter, call, drain, launch, wait
  *   executor.c   drains the ring in batches
+ *   notes.c      small commands, which threads write into notebooks of their own
  *   completer.c  advances the jobs that are out, and gives their tags back
  *   waiters.c    where waiting threads are parked, and who of them is woken
  *   services.c   polls what is looked after in every round
@@ -18,6 +19,7 @@
 #include "engine/baton.h"
 #include "engine/engine.h"
 #include "engine/lookout.h"
+#include "engine/notes.h"
 #include "engine/tags.h"
 #include "engine/waiters.h"
 
@@ -30,6 +32,7 @@
 #define TUG_DEAF_NS 100000      /* ... of one that our own sockets would wake, to begin with */
 #define TUG_DEAFER_AT_MOST 3    /* ... doublings of it */
 #define TUG_LONG_WAIT_NS 300000 /* a caller that has waited so long says when it leaves */
+#define TUG_LOOKS_MANY 64       /* ... and one that has polled so often */
 #define TUG_GLANCE_NS 50000     /* ... to look again whether callers are still at it */
 #define TUG_SETTLE_NS                                                                              \
     1000000                     /* no beat for the host so soon after it has got more to attend to \
@@ -71,6 +74,7 @@ struct tug_engine {
     _Atomic uint64_t helped;      /* times a caller advanced the jobs or polled the services */
     _Atomic uint64_t drives;      /* times the baton was put down */
     _Atomic uint64_t looks;       /* times a caller has looked in, see tug_engine_look_in() */
+    _Atomic uint64_t away;        /* helped + looks when a caller looked away */
     _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
     _Atomic uint32_t dear;        /* waits to come in which a driver does not yield its core */
     _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */

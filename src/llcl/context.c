@@ -71,12 +71,18 @@ static bool service_arm(struct tug_service *service) {
     return all;
 }
 
-static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned id, const void *payload,
-                   size_t bytes) {
+static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned id, const void *payloads,
+                   size_t bytes, size_t n) {
     const struct tug_handler *handler = &fabric->context->handlers[id];
+    const unsigned char *payload = payloads;
     if (handler->f == NULL)
         return TUG_ERR_INVALID;
-    handler->f(fabric->context, (int)source, payload, bytes, handler->d);
+    if (n > 1 && handler->run != NULL) {
+        handler->run(fabric->context, (int)source, payload, bytes, n, handler->d);
+        return 0;
+    }
+    for (; n > 0; n--, payload += bytes)
+        handler->f(fabric->context, (int)source, payload, bytes, handler->d);
     return 0;
 }
 
@@ -101,13 +107,18 @@ static void set(void *argument) {
     memcpy(setting->place, setting->entry, setting->bytes);
 }
 
-int tug_am_register(tug_context *context, unsigned id, tug_am_handler handler, void *d) {
-    const struct tug_handler entry = {handler, d};
+int tug_am_register_run(tug_context *context, unsigned id, tug_am_handler handler,
+                        tug_am_run_handler run, void *d) {
+    const struct tug_handler entry = {handler, d, run};
     if (context == NULL || id >= TUG_AM_HANDLERS)
         return TUG_ERR_INVALID;
     tug_context_call(context, set,
                      &(struct setting){&context->handlers[id], &entry, sizeof(entry)});
     return 0;
+}
+
+int tug_am_register(tug_context *context, unsigned id, tug_am_handler handler, void *d) {
+    return tug_am_register_run(context, id, handler, NULL, d);
 }
 
 int tug_call_register(tug_context *context, unsigned id, tug_call_handler handler, void *d) {

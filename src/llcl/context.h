@@ -35,9 +35,14 @@ enum tug_attachable { TUG_ATTACH_UNKNOWN, TUG_ATTACH_YES, TUG_ATTACH_NO };
 
 struct tug_views;
 
+/* Handles n messages of `bytes` each, one behind the other, that came together. */
+typedef void (*tug_am_run_handler)(tug_context *context, int source, const unsigned char *payloads,
+                                   size_t bytes, size_t n, void *d);
+
 struct tug_handler {
     tug_am_handler f; /* holder only */
     void *d;
+    tug_am_run_handler run; /* NULL: one by one */
 };
 
 struct tug_call_entry {
@@ -83,15 +88,20 @@ bool tug_context_busy(const struct tug_context *context);
 /* Posts what callbacks started while the direct context's lock was held. Holder only. */
 void tug_context_post_deferred(struct tug_context *context);
 
-/* A write of at most TUG_OPERATION_INLINE bytes to memory that only packets reach, in the record of
- * the one before it: if this thread gets the baton and there is such a record, whose on_complete is
- * tug_counter_add on the same counter. What it takes to start such a write otherwise is left out.
- * Adds one to *started, with the baton in hand: plain stores of those who do this suffice. False:
- * nothing happened. The caller has seen that [offset, offset + bytes) lies inside. Any thread, not
- * in callbacks. */
-bool tug_context_write_on(struct tug_context *context, uint32_t peer, uint64_t key, uint64_t offset,
-                          const void *data, size_t bytes, struct tug_counter *counter,
-                          _Atomic uint64_t *started);
+/* What notes (engine/notes.h) start: a write of at most TUG_OPERATION_INLINE bytes to memory that
+ * only packets reach (below), and a message of as many; data are copied. The caller has seen that
+ * peer, key, range and handler are right. on_complete is tug_counter_add on the counter. False: no
+ * room, nothing happened. The batch's end is the caller's. Holder only; not of direct contexts. */
+bool tug_context_write_noted(struct tug_context *context, uint32_t peer, const struct tug_key *key,
+                             uint64_t offset, const void *data, size_t bytes,
+                             struct tug_counter *counter);
+bool tug_context_message_noted(struct tug_context *context, uint32_t peer, unsigned handler,
+                               const void *payload, size_t bytes, struct tug_counter *counter);
+
+/* tug_am_register() of a handler that takes several at a time, besides the one for a single
+ * message. */
+int tug_am_register_run(tug_context *context, unsigned id, tug_am_handler handler,
+                        tug_am_run_handler run, void *d);
 
 /* Do only packets reach a registration of that process, or may there be a shorter way? */
 bool tug_context_only_packets(const struct tug_context *context, uint32_t peer,

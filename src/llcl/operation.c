@@ -314,19 +314,65 @@ static inline bool write_on(struct tug_context *context, const struct request *r
                           request->remote->offset, local, request->bytes, request->on_complete->d);
 }
 
-bool tug_context_write_on(struct tug_context *context, uint32_t peer, uint64_t key, uint64_t offset,
-                          const void *data, size_t bytes, struct tug_counter *counter,
-                          _Atomic uint64_t *started) {
-    if (context->drive != TUG_DRIVE_ENGINE || !tug_engine_enter_idle())
+/* Takes a tag and hands the operation to its transport. False: all are out. Holder only. */
+static bool post_in_hand(struct tug_context *context, const struct request *request,
+                         unsigned char *local, unsigned char *place) {
+    struct tug_fabric *fabric = &context->fabric;
+    uint32_t tag;
+    if (!tug_tags_take_in_hand(&fabric->tags, &tag))
         return false;
-    /* before the write: what has been completed has been counted */
-    uint64_t n = atomic_load_explicit(started, memory_order_relaxed);
-    atomic_store_explicit(started, n + 1, memory_order_relaxed);
-    bool done = write_short_on(context, peer, key, offset, data, bytes, counter);
-    if (__builtin_expect(!done, 0))
-        atomic_store_explicit(started, n, memory_order_relaxed);
-    tug_engine_leave();
-    return done;
+    struct tug_operation *operation = &fabric->operations[tag];
+    fill(operation, request, local, place);
+    post(context, operation);
+    return true;
+}
+
+static bool start_noted(struct tug_context *context, const struct request *request,
+                        const void *data) {
+    if (!post_in_hand(context, request, (unsigned char *)(uintptr_t)data, NULL))
+        return false;
+    if (!context->service.was_busy)
+        tug_engine_service_changed(&context->service);
+    return true;
+}
+
+bool tug_context_write_noted(struct tug_context *context, uint32_t peer, const struct tug_key *key,
+                             uint64_t offset, const void *data, size_t bytes,
+                             struct tug_counter *counter) {
+    if (tug_packets_write_on(context->fabric.states[TUG_BY_PACKETS], peer, key->word[0], offset,
+                             data, bytes, counter)) {
+        tug_stat_add(TUG_STAT_OPERATIONS, 1);
+        return true;
+    }
+    const struct tug_callback counts = {tug_counter_add, counter};
+    const struct tug_remote_address remote = {key, offset};
+    const struct tug_local_address local = {&context->everything, (size_t)(uintptr_t)data};
+    const struct request request = {.kind = TUG_OPERATION_WRITE,
+                                    .peer = (int)peer,
+                                    .remote = &remote,
+                                    .local = &local,
+                                    .bytes = bytes,
+                                    .on_local = &nothing,
+                                    .on_complete = &counts};
+    return start_noted(context, &request, data);
+}
+
+bool tug_context_message_noted(struct tug_context *context, uint32_t peer, unsigned handler,
+                               const void *payload, size_t bytes, struct tug_counter *counter) {
+    if (tug_packets_message_on(context->fabric.states[TUG_BY_PACKETS], peer, handler, payload,
+                               bytes, counter)) {
+        tug_stat_add(TUG_STAT_OPERATIONS, 1);
+        return true;
+    }
+    const struct tug_callback counts = {tug_counter_add, counter};
+    const struct request request = {.kind = TUG_OPERATION_AM,
+                                    .op = (uint8_t)handler,
+                                    .peer = (int)peer,
+                                    .payload = payload,
+                                    .bytes = bytes,
+                                    .on_local = &nothing,
+                                    .on_complete = &counts};
+    return start_noted(context, &request, payload);
 }
 
 static bool submit(struct tug_context *context, const struct request *request, unsigned char *local,
@@ -337,27 +383,24 @@ static bool submit(struct tug_context *context, const struct request *request, u
     enum tug_entry entry = tug_engine_enter(&ticket);
     if (entry == TUG_ENTRY_FULL)
         return false;
-    if (entry == TUG_ENTRY_BATON && write_on(context, request, local, place)) {
-        tug_engine_leave();
-        return true;
-    }
-    bool room = entry == TUG_ENTRY_BATON ? tug_tags_take_in_hand(&fabric->tags, &tag)
-                                         : tug_tags_take(&fabric->tags, &tag);
-    struct tug_operation *operation = room ? &fabric->operations[tag] : NULL;
-    if (room)
-        fill(operation, request, local, place);
     if (entry == TUG_ENTRY_BATON) {
-        if (room) {
-            post(context, operation);
-            after_post(context);
-        } else {
-            (void)tug_context_poll(context);
+        bool room = true;
+        if (!write_on(context, request, local, place)) {
+            room = post_in_hand(context, request, local, place);
+            if (room)
+                after_post(context);
+            else
+                (void)tug_context_poll(context);
+            if (!context->service.was_busy)
+                tug_engine_service_changed(&context->service);
         }
-        if (!context->service.was_busy)
-            tug_engine_service_changed(&context->service);
         tug_engine_leave();
         return room;
     }
+    bool room = tug_tags_take(&fabric->tags, &tag);
+    struct tug_operation *operation = room ? &fabric->operations[tag] : NULL;
+    if (room)
+        fill(operation, request, local, place);
     ticket.cell->execute = room ? execute_post : execute_nothing;
     ticket.cell->payload.pointers[0] = context;
     ticket.cell->payload.pointers[1] = operation;

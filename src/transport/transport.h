@@ -112,9 +112,10 @@ struct tug_fabric {
 
     /* ---- handed down ---- */
 
-    /* An active message has come. 0, or the error for its sender. */
+    /* Active messages have come: n of `bytes` each, one behind the other. 0, or the error for their
+     * sender. A handler may change its table meanwhile. */
     int (*deliver)(struct tug_fabric *fabric, uint32_t source, unsigned handler,
-                   const void *payload, size_t bytes);
+                   const void *payloads, size_t bytes, size_t n);
 
     /* A call has come; tug_packets_reply() answers it, now or later. 0, or the error for the
      * caller: then it is answered. */

@@ -219,7 +219,8 @@ static void apply(const struct tug_record *record) {
     uint32_t index = 0;
     size_t place = 0;
     if (record->kind >= TUG_RECORD_DATA || record->kind == TUG_RECORD_AM ||
-        record->kind == TUG_RECORD_CALL || record->kind == TUG_RECORD_CONTROL)
+        record->kind == TUG_RECORD_AM_RUN || record->kind == TUG_RECORD_CALL ||
+        record->kind == TUG_RECORD_CONTROL)
         return;
     if (record->kind == TUG_RECORD_RUN) {
         apply_run(record);
@@ -271,6 +272,8 @@ static void read_records(struct tug_packet_reader *reader, const unsigned char *
         step = record.length;
         if (record.kind == TUG_RECORD_RUN)
             step *= 4 + (size_t)record.sub;
+        if (record.kind == TUG_RECORD_AM_RUN)
+            step *= record.sub;
         touch(record.data, step);
         apply(&record);
         next = record.data + (step + 7) / 8 * 8;
@@ -327,8 +330,11 @@ static size_t mend(uint8_t *data, size_t bytes) {
         if (head.kind == 0 || head.kind >= TUG_RECORD_KINDS)
             break;
         const unsigned length = head.kind == TUG_RECORD_AGAIN ? head.sub : head.length;
-        const size_t step = head.kind == TUG_RECORD_RUN ? tug_run_bytes(head.length, head.sub)
-                                                        : tug_record_bytes(head.kind, length);
+        size_t step = tug_record_bytes(head.kind, length);
+        if (head.kind == TUG_RECORD_RUN)
+            step = tug_run_bytes(head.length, head.sub);
+        if (head.kind == TUG_RECORD_AM_RUN)
+            step = tug_am_run_bytes(head.length, head.sub & ~7u);
         if (step > bytes - end)
             break;
         end += step;

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
+#include "engine/notes.h"
 #include "host/host.h"
 #include "tests/fuzz/world.h"
 #include "transport/packets/packets.h"
@@ -219,14 +220,16 @@ static void take_control(void *state, uint32_t peer, const void *data, size_t by
 const struct tug_transport tug_transport_verbs = {.name = "played", .control = take_control};
 const struct tug_transport tug_transport_native = {.name = "without messages"};
 
-static int deliver(struct tug_fabric *of, uint32_t source, unsigned handler, const void *payload,
-                   size_t bytes) {
+bool tug_notes_gather; /* the engine's */
+
+static int deliver(struct tug_fabric *of, uint32_t source, unsigned handler, const void *payloads,
+                   size_t bytes, size_t n) {
     unsigned sum = 0;
     REQUIRE(of == &fabric && source < WORLD_RANKS && handler < TUG_AM_HANDLERS);
-    REQUIRE(bytes <= TUG_AM_MAX_PAYLOAD);
-    for (size_t i = 0; i < bytes; i++)
-        sum += ((const unsigned char *)payload)[i];
-    reached.messages++;
+    REQUIRE(bytes <= TUG_AM_MAX_PAYLOAD && (n == 1 || (bytes % 8 == 0 && bytes > 0)));
+    for (size_t i = 0; i < bytes * n; i++)
+        sum += ((const unsigned char *)payloads)[i];
+    reached.messages += n;
     return sum % 5 == 4 ? TUG_ERR_INVALID : 0;
 }
 
@@ -244,7 +247,7 @@ static void answer_waiting(void) {
 
 static int called(struct tug_fabric *of, struct tug_caller caller, unsigned handler,
                   const void *payload, size_t bytes) {
-    if (deliver(of, (uint32_t)caller.process, handler, payload, bytes) != 0)
+    if (deliver(of, (uint32_t)caller.process, handler, payload, bytes, 1) != 0)
         return TUG_ERR_INVALID;
     waiting[nwaiting++] = caller;
     if (handler % 2 == 0 || nwaiting == 8)
@@ -446,6 +449,9 @@ static void post_one_counting(const struct tug_operation *like) {
         tug_packets_write_on(transport, like->peer, like->key, like->offset, like->data,
                              like->bytes, mine))
         return;
+    if (like->kind == TUG_OPERATION_AM &&
+        tug_packets_message_on(transport, like->peer, like->op, like->data, like->bytes, mine))
+        return;
     if (!tug_tags_take(&fabric.tags, &tag)) {
         --*mine;
         return;
@@ -537,6 +543,14 @@ static void add_any(struct tug_packet *packet, uint32_t source, unsigned kind) {
         if (tug_packet_begin_run(packet, take_tag(source), each))
             for (unsigned i = choice % 8; i > 0 && tug_packet_runs(packet, each); i--)
                 tug_packet_run_on(packet, packet->offset + take() - 128, data, each);
+        return;
+    }
+    if (kind == TUG_RECORD_AM_RUN && choice < 240) {
+        const unsigned char data[64] = {(unsigned char)choice};
+        const size_t each = 8 + take() % 8 * 8;
+        if (tug_packet_begin_am_run(packet, take_tag(source), take() * 2, each))
+            for (unsigned i = choice % 8; i > 0 && tug_packet_room(packet) >= each; i--)
+                tug_packet_am_run_on(packet, data, each);
         return;
     }
     if (kind == TUG_RECORD_AGAIN && choice < 240) {

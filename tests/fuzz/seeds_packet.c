@@ -68,6 +68,13 @@ static void add(struct tug_packet *packet, unsigned kind) {
                 tug_packet_run_on(packet, packet->offset + 8 * (uint64_t)draw(3) - 8, data, each);
         return;
     }
+    if (kind == TUG_RECORD_AM_RUN) {
+        const size_t each = 8 * (1 + draw(5));
+        if (tug_packet_begin_am_run(packet, draw(64), draw(256), each))
+            for (unsigned i = draw(6); i > 0 && tug_packet_room(packet) >= each; i--)
+                tug_packet_am_run_on(packet, data, each);
+        return;
+    }
     if (!tug_packet_has_room(packet, kind, length))
         return;
     const uint32_t registration = draw(WORLD_REGISTRATIONS);

@@ -1,11 +1,12 @@
-/* Commands from 1 to 16 threads on however few cores, through rings of 16 and 1024 cells.
+/* Commands and notes from 1 to 16 threads on however few cores, through rings of 16 and 1024 cells.
  *
- * Every command carries producer, sequence number, some words and a checksum over all of it;
- * whoever executes it checks them against what that producer must have sent next. That bookkeeping
- * is plain memory, touched under the baton only: the thread sanitizer sees every place where the
- * baton does not order one driver after the other. Producers drain now and then and look that all
- * of theirs is done.
+ * Every command or note carries producer, sequence number, some words and a checksum over all of
+ * it; whoever executes it checks them against what that producer must have sent next. That
+ * bookkeeping is plain memory, touched under the baton only: the thread sanitizer sees every place
+ * where the baton does not order one driver after the other. Notes find no room now and then.
+ * Producers drain now and then and look that all of theirs is done.
  */
+#include "engine/notes.h"
 #include "stress.h"
 
 #define MAX_PRODUCERS 16
@@ -17,6 +18,7 @@ struct producer {
     uint64_t sent;
     uint64_t full;   /* entries that were refused */
     uint64_t direct; /* operations under the caller's own baton */
+    uint64_t noted;
     unsigned me;
     pthread_t thread;
 } __attribute__((aligned(128)));
@@ -46,6 +48,32 @@ static void execute(struct tug_command *command) {
     STRESS_CHECK(words[WORDS - 1] == checksum(words), "torn command of producer %llu",
                  (unsigned long long)words[0]);
     check_next(words[0], words[1]);
+}
+
+static unsigned without_room; /* under the baton */
+
+static bool execute_note(const struct tug_note *note) {
+    const uint64_t *words = note->payload.words;
+    if (++without_room % 64 == 0)
+        return false;
+    STRESS_CHECK(words[2] == (words[0] ^ words[1]) * 0x100000001b3ull, "torn note of producer %llu",
+                 (unsigned long long)words[0]);
+    check_next(words[0], words[1]);
+    return true;
+}
+
+static bool note_one(struct producer *self) {
+    struct tug_note *note = tug_note_begin(stress_random(&self->random) % 2 == 0);
+    if (note == NULL)
+        return false;
+    note->execute = execute_note;
+    note->payload.words[0] = self->me;
+    note->payload.words[1] = self->sent;
+    note->payload.words[2] = (self->me ^ self->sent) * 0x100000001b3ull;
+    tug_note_end();
+    self->sent++;
+    self->noted++;
+    return true;
 }
 
 static void fill(struct producer *self, uint64_t *words) {
@@ -86,9 +114,12 @@ static void *produce(void *argument) {
     struct producer *self = argument;
     while (tug_clock_ns() < deadline_ns) {
         uint64_t what = stress_random(&self->random) % 100;
+        uint64_t notes = stress_random(&self->random) % 3; /* none, half, most of them */
         for (uint64_t n = stress_random(&self->random) % 64; n > 0; n--)
-            send_one(self);
+            if (stress_random(&self->random) % 20 >= notes * 9 || !note_one(self))
+                send_one(self);
         if (what < 20) {
+            tug_notes_settle();
             tug_engine_drain();
             /* head is past all of mine: what the driver wrote before is visible */
             STRESS_CHECK(executed[self->me] == self->sent, "producer %u: drained at %llu of %llu",
@@ -106,6 +137,7 @@ static void *produce(void *argument) {
             nanosleep(&pause, NULL); /* lets the others fall idle, and come back from it */
         }
     }
+    tug_notes_settle();
     tug_engine_drain();
     return NULL;
 }
@@ -123,11 +155,12 @@ static void round_of(unsigned nproducers, uint64_t ring_size, double seconds) {
         STRESS_CHECK(pthread_create(&producers[i].thread, NULL, produce, &producers[i]) == 0,
                      "no thread");
     }
-    uint64_t sent = 0, direct = 0, full = 0;
+    uint64_t sent = 0, direct = 0, noted = 0, full = 0;
     for (unsigned i = 0; i < nproducers; i++) {
         pthread_join(producers[i].thread, NULL);
         sent += producers[i].sent;
         direct += producers[i].direct;
+        noted += producers[i].noted;
         full += producers[i].full;
     }
     uint64_t through_ring = tug_ring_tail(&tug_engine.ring);
@@ -135,10 +168,11 @@ static void round_of(unsigned nproducers, uint64_t ring_size, double seconds) {
     for (unsigned i = 0; i < nproducers; i++)
         STRESS_CHECK(executed[i] == producers[i].sent, "producer %u: %llu executed of %llu", i,
                      (unsigned long long)executed[i], (unsigned long long)producers[i].sent);
-    printf("%2u producers, %4llu cells: %9llu commands, %9llu direct, %6llu laps, full %llu\n",
+    printf("%2u producers, %4llu cells: %9llu commands, %9llu direct, %9llu noted, %6llu laps, "
+           "full %llu\n",
            nproducers, (unsigned long long)ring_size, (unsigned long long)sent,
-           (unsigned long long)direct, (unsigned long long)(through_ring / ring_size),
-           (unsigned long long)full);
+           (unsigned long long)direct, (unsigned long long)noted,
+           (unsigned long long)(through_ring / ring_size), (unsigned long long)full);
 }
 
 int main(int argc, char **argv) {

@@ -62,9 +62,9 @@ static _Atomic bool ending;
 static _Atomic uint64_t messages;
 
 static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned handler,
-                   const void *payload, size_t bytes) {
-    (void)fabric, (void)source, (void)handler, (void)payload, (void)bytes;
-    atomic_fetch_add_explicit(&messages, 1, memory_order_relaxed);
+                   const void *payloads, size_t bytes, size_t n) {
+    (void)fabric, (void)source, (void)handler, (void)payloads, (void)bytes;
+    atomic_fetch_add_explicit(&messages, (unsigned)n, memory_order_relaxed);
     return 0;
 }
 

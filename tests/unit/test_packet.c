@@ -48,6 +48,11 @@ static bool is_near(unsigned kind) {
     return kind == TUG_RECORD_AGAIN || kind == TUG_RECORD_RUN;
 }
 
+/* Built in a way of its own. */
+static bool is_special(unsigned kind) {
+    return is_near(kind) || kind == TUG_RECORD_AM_RUN;
+}
+
 static unsigned words_of(unsigned kind) {
     switch (kind) {
     case TUG_RECORD_READ:
@@ -61,6 +66,7 @@ static unsigned words_of(unsigned kind) {
         return 2;
     case TUG_RECORD_DATA:
     case TUG_RECORD_VALUE:
+    case TUG_RECORD_AM_RUN:
         return 1;
     default:
         return 0;
@@ -73,6 +79,9 @@ static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t
         is_near(kind)) /* no WRITE before it */
         return TUG_PACKET_KIND;
     switch (kind) {
+    case TUG_RECORD_AM_RUN:
+        return sub > 0 && sub % 8 == 0 && length * sub == (length + 7) / 8 * 8 ? TUG_PACKET_GOOD
+                                                                               : TUG_PACKET_LENGTH;
     case TUG_RECORD_FETCH:
         if (sub / 16 > TUG_SWAP)
             return TUG_PACKET_WIDTH;
@@ -139,7 +148,7 @@ static void every_kind_and_length_comes_through(void **state) {
         data[i] = (unsigned char)(i * 31 + 7);
     memset(memory, 0xee, sizeof(memory));
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
-        if (is_near(kind)) /* by themselves below */
+        if (is_special(kind)) /* by themselves below */
             continue;
         tug_packet_begin(&packet, memory, CAPACITY);
         unsigned records = 0;
@@ -191,7 +200,7 @@ static void records_of_all_kinds_mix(void **state) {
         unsigned kind = count < 1000   ? TUG_RECORD_WRITE
                         : count < 2000 ? TUG_RECORD_WRITE + count % 2
                                        : 1 + (seed >> 16) % (TUG_RECORD_KINDS - 1);
-        if (is_near(kind))
+        if (is_special(kind))
             kind = TUG_RECORD_WRITE;
         const size_t length = most_data(kind) > 0 ? (seed >> 20) % 80 : 0;
         uint64_t *words = add(&packet, kind, length);
@@ -374,11 +383,92 @@ static void a_wrong_run_is_refused(void **state) {
     assert_int_equal(verdict(bytes), TUG_PACKET_LENGTH);
 }
 
+/* A packet of one AM_RUN of so many messages, and a good record behind it. Returns how many fit. */
+static unsigned make_am_run(struct tug_packet *packet, uint32_t capacity, unsigned count,
+                            size_t length) {
+    unsigned char data[248];
+    unsigned added = 0;
+    tug_packet_begin(packet, memory, capacity);
+    assert_false(tug_packet_am_runs(packet, 9, length));
+    if (tug_packet_begin_am_run(packet, 77777, 9, length)) {
+        assert_false(tug_packet_am_runs(packet, 8, length)); /* another handler, another length */
+        assert_false(tug_packet_am_runs(packet, 9, length % 248 + 8));
+        assert_false(tug_packet_runs(packet, length));
+        for (; added < count && tug_packet_am_runs(packet, 9, length); added++) {
+            memset(data, (int)added + 1, sizeof(data));
+            tug_packet_am_run_on(packet, data, length);
+        }
+    }
+    if (tug_packet_has_room(packet, TUG_RECORD_AM, 8))
+        *tug_packet_add(packet, TUG_RECORD_AM, 9, 4, 8) = 1234567;
+    assert_true(packet->used <= capacity);
+    tug_packet_end(packet, 0, packet->records > 0, 0, SESSION);
+    return added;
+}
+
+static void messages_in_a_run_come_through(void **state) {
+    struct tug_packet packet;
+    struct tug_packet_reader reader;
+    struct tug_record record = {0};
+    (void)state;
+    for (size_t length = 8; length <= 248; length += 8)
+        for (unsigned count = 1; count < 20; count++) {
+            assert_int_equal(make_am_run(&packet, CAPACITY, count, length), count);
+            assert_int_equal(open_packet(&reader, memory, packet.used), TUG_PACKET_GOOD);
+            assert_true(tug_packet_next(&reader, &record));
+            assert_int_equal(record.kind, TUG_RECORD_AM_RUN);
+            assert_int_equal(record.sub, length);
+            assert_int_equal(record.length, count);
+            assert_int_equal(record.tag, 77777);
+            assert_int_equal(record.words[0], 9);
+            for (unsigned i = 0; i < count; i++) {
+                assert_int_equal(record.data[i * length], i + 1);
+                assert_int_equal(record.data[(i + 1) * length - 1], i + 1);
+            }
+            assert_true(tug_packet_next(&reader, &record));
+            assert_int_equal(record.kind, TUG_RECORD_AM);
+            assert_false(tug_packet_next(&reader, &record));
+        }
+    for (size_t length = 0; length <= 300; length++)
+        if (length == 0 || length % 8 != 0 || length > 248)
+            assert_int_equal(make_am_run(&packet, CAPACITY, 3, length), 0);
+}
+
+static void a_run_of_messages_fills_its_packet_and_no_more(void **state) {
+    struct tug_packet packet;
+    (void)state;
+    for (uint32_t room = 0; room <= 512; room += 8) {
+        const unsigned fit = room < 16 + 24 ? 0 : (room - 16) / 24;
+        assert_int_equal(make_am_run(&packet, HEADER + room, UINT16_MAX, 24), fit);
+        assert_int_equal(verdict(packet.used), TUG_PACKET_GOOD);
+    }
+}
+
+static void a_wrong_run_of_messages_is_refused(void **state) {
+    struct tug_packet packet;
+    (void)state;
+    make_am_run(&packet, CAPACITY, 5, 24);
+    const uint32_t bytes = packet.used;
+    struct tug_record_head *head = (struct tug_record_head *)(memory + HEADER);
+    for (uint32_t cut = HEADER; cut < bytes; cut++) {
+        header()->bytes = cut;
+        assert_int_equal(verdict(cut), TUG_PACKET_LENGTH);
+    }
+    header()->bytes = bytes;
+    for (unsigned length = 0; length < 256; length++) {
+        head->sub = (uint8_t)length;
+        assert_int_equal(verdict(bytes) == TUG_PACKET_GOOD, length == 24);
+    }
+    head->sub = 24;
+    head->length = UINT16_MAX;
+    assert_int_equal(verdict(bytes), TUG_PACKET_LENGTH);
+}
+
 static void near_what_is_known(void **state) {
     struct tug_packet packet;
     (void)state;
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
-        if (is_near(kind))
+        if (is_special(kind))
             continue;
         for (int run = 0; run < 2; run++) {
             tug_packet_begin(&packet, memory, CAPACITY);
@@ -409,7 +499,7 @@ static void a_packet_without_records_is_good(void **state) {
 static void room_is_counted_to_the_byte(void **state) {
     (void)state;
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
-        if (is_near(kind))
+        if (is_special(kind))
             continue;
         const uint32_t length = most_data(kind) > 0 ? 13 : 0;
         const uint32_t needed = 8 + 8 * words_of(kind) + (length > 0 ? 16 : 0);
@@ -479,7 +569,7 @@ static void a_packet_cut_anywhere_is_refused(void **state) {
     (void)state;
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
         struct tug_packet packet;
-        if (is_near(kind))
+        if (is_special(kind))
             continue;
         tug_packet_begin(&packet, memory, CAPACITY);
         for (int i = 0; i < 4; i++)
@@ -627,6 +717,9 @@ int main(void) {
         cmocka_unit_test(writes_in_a_run_come_through),
         cmocka_unit_test(a_run_fills_its_packet_and_no_more),
         cmocka_unit_test(a_wrong_run_is_refused),
+        cmocka_unit_test(messages_in_a_run_come_through),
+        cmocka_unit_test(a_run_of_messages_fills_its_packet_and_no_more),
+        cmocka_unit_test(a_wrong_run_of_messages_is_refused),
         cmocka_unit_test(near_what_is_known),
         cmocka_unit_test(a_packet_without_records_is_good),
         cmocka_unit_test(room_is_counted_to_the_byte),

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "engine/notes.h"
 #include "tests/joined.h"
 #include "transport/packets/packets.h"
 
@@ -76,14 +77,15 @@ static const struct tug_wire_type fake_type = {
 /* ---- two sides ---- */
 
 static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned handler,
-                   const void *payload, size_t bytes) {
+                   const void *payloads, size_t bytes, size_t n) {
     struct side *side = (struct side *)fabric;
     (void)source;
     if (handler == 9)
         return TUG_ERR_INVALID;
-    side->messages++;
+    side->messages += (unsigned)n;
     side->message_bytes = bytes;
-    memcpy(side->message, payload, bytes);
+    if (n > 0)
+        memcpy(side->message, (const char *)payloads + (n - 1) * bytes, bytes);
     return 0;
 }
 
@@ -614,6 +616,52 @@ static void test_writing_on(void **state) {
     assert_int_equal(b->remote.base[4096 + 8 * n], 0xB0);
 }
 
+/* Nor does a message like the one before. */
+static void test_telling_on(void **state) {
+    (void)state;
+    struct counter counter = {0}, other = {0};
+    const uint64_t words[3] = {1, 2, 3};
+    for (unsigned i = 0; i < 3; i++) { /* one goes, one is written in full, one begins a run */
+        assert_false(tug_packets_message_on(&a->packets, 1, 0, words, 24, &counter));
+        post_counting(TUG_OPERATION_AM, 0, 24, &counter);
+        tug_transport_packets.flush(&a->packets);
+    }
+    assert_int_equal(a->out.sent, 1);
+    const uint32_t out = a->fabric.out;
+    assert_false(tug_packets_message_on(&a->packets, 1, 1, words, 24, &counter));
+    assert_false(tug_packets_message_on(&a->packets, 1, 0, words, 16, &counter));
+    assert_false(tug_packets_message_on(&a->packets, 1, 0, words, 24, &other));
+    unsigned n = 0;
+    for (; tug_packets_message_on(&a->packets, 1, 0, words, 24, &counter); n++)
+        assert_true(n < PACKET_BYTES / 24);
+    assert_true(n > PACKET_BYTES / 24 - 10);
+    assert_int_equal(a->fabric.out, out);
+    assert_int_equal(counter.n, 0);
+    run();
+    assert_int_equal(counter.n, n + 3);
+    assert_int_equal(counter.status, 0);
+    assert_int_equal(b->messages, n + 3);
+    assert_int_equal(b->message_bytes, 24);
+    assert_memory_equal(b->message, words, 24);
+}
+
+/* While more is coming an open packet waits although nothing is under way. */
+static void test_gathering(void **state) {
+    (void)state;
+    struct counter counter = {0};
+    tug_notes_gather = true;
+    for (unsigned i = 0; i < 5; i++) {
+        post_counting(TUG_OPERATION_WRITE, 8 * i, 8, &counter);
+        tug_transport_packets.flush(&a->packets);
+    }
+    assert_int_equal(a->out.sent, 0);
+    tug_notes_gather = false;
+    tug_transport_packets.flush(&a->packets);
+    assert_int_equal(a->out.sent, 1);
+    run();
+    assert_int_equal(counter.n, 5);
+}
+
 /* The number that travels has 32 bits and is never 0. */
 static void test_numbers_go_round(void **state) {
     (void)state;
@@ -750,6 +798,8 @@ int main(void) {
         CASE(test_lost_unsent),
         CASE(test_refusal_goes),
         CASE(test_writing_on),
+        CASE(test_telling_on),
+        CASE(test_gathering),
         CASE(test_numbers_go_round),
         CASE(test_noise_is_dropped),
         CASE(test_wrong_number),

@@ -19,6 +19,9 @@
     { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX }
 #define SUB_SOME                                                                                   \
     { UINT64_MAX - 1, UINT64_MAX, UINT64_MAX, UINT64_MAX }
+#define EIGHTHS UINT64_C(0x0101010101010101)
+#define SUB_WORDS                                                                                  \
+    { EIGHTHS - 1, EIGHTHS, EIGHTHS, EIGHTHS }
 #define SUB_STATUS                                                                                 \
     { (UINT64_C(2) << -TUG_ERR_DEVICE) - 1, 0, 0, 0 }
 #define WIDTHS (UINT64_C(1) << 4 | UINT64_C(1) << 8)
@@ -43,6 +46,7 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
     [TUG_RECORD_CALL] = {TUG_AM_MAX_PAYLOAD, TUG_PACKET_KIND, SUB_ANY},
     [TUG_RECORD_AGAIN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_SOME},
     [TUG_RECORD_RUN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_SOME},
+    [TUG_RECORD_AM_RUN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_WORDS},
     [TUG_RECORD_BULK_WRITE] = {0, TUG_PACKET_KIND, SUB_NONE},
     [TUG_RECORD_BULK_READ] = {0, TUG_PACKET_KIND, SUB_NONE},
     [TUG_RECORD_CONTROL] = {TUG_RECORD_CONTROL_MOST, TUG_PACKET_KIND, SUB_ANY},
@@ -57,7 +61,7 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
 const uint8_t tug_record_words[TUG_RECORD_KINDS] = {
     [TUG_RECORD_WRITE] = 2,   [TUG_RECORD_READ] = 4,       [TUG_RECORD_FETCH] = 3,
     [TUG_RECORD_COMPARE] = 4, [TUG_RECORD_BULK_WRITE] = 3, [TUG_RECORD_BULK_READ] = 3,
-    [TUG_RECORD_DATA] = 1,    [TUG_RECORD_VALUE] = 1,
+    [TUG_RECORD_DATA] = 1,    [TUG_RECORD_VALUE] = 1,      [TUG_RECORD_AM_RUN] = 1,
 };
 
 static const char *const fault_texts[] = {
@@ -121,6 +125,8 @@ static inline uint32_t look_of(const void *record) {
 static uint32_t step_of(const struct tug_record_head *head) {
     if (head->kind == TUG_RECORD_RUN)
         return (uint32_t)tug_run_bytes(head->length, head->sub);
+    if (head->kind == TUG_RECORD_AM_RUN)
+        return (uint32_t)tug_am_run_bytes(head->length, head->sub);
     return (uint32_t)tug_record_bytes(head->kind,
                                       head->kind == TUG_RECORD_AGAIN ? head->sub : head->length);
 }

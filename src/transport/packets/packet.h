@@ -31,6 +31,7 @@
  *   WRITE        -           key, offset                        yes
  *   AGAIN        (below)     -                                  yes
  *   RUN          (below)     -                                  yes
+ *   AM_RUN       (below)     handler                            yes
  *   READ         -           key, offset, position, bytes       -
  *   FETCH        op | width  key, offset, operand               -
  *   COMPARE      width       key, offset, new value, expected   -
@@ -63,11 +64,14 @@
  *       | kind | length | count  | tag        | distance   | length bytes | distance   | ...
  *       +------+--------+--------+------------+------------+--------------+------------+---
  *
+ * An AM_RUN is several short AM for one handler, all of one length (a multiple of 8) and under one
+ * tag: length and count stand where a RUN has them, the messages one behind the other.
+ *
  * A READ may ask for a part of its operation, at that position; DATA brings the part. A CALL is
  * answered by DATA, at position 0, when the callee has an answer. FAILED is of
- * a WRITE, AM or BULK and goes ahead of the acknowledgement. BULK blocks travel outside of packets:
- * BULK_READY says that the receive for one is posted, BULK_DONE that it has arrived. REFUSED: a
- * packet made no sense, no more of them.
+ * a WRITE, AM, run or BULK and goes ahead of the acknowledgement. BULK blocks travel outside of
+ * packets: BULK_READY says that the receive for one is posted, BULK_DONE that it has arrived.
+ * REFUSED: a packet made no sense, no more of them.
  *
  * A status is the positive value of a TUG_ERR_*; op | width is op << 4 | width.
  */
@@ -80,7 +84,7 @@
 #include <string.h>
 
 #define TUG_PACKET_MAGIC 0x5447
-#define TUG_PACKET_VERSION 2
+#define TUG_PACKET_VERSION 3
 #define TUG_PACKET_REQUESTS 1 /* flag: holds requests, has a number, wants to be acknowledged */
 
 struct tug_packet_header {
@@ -108,6 +112,7 @@ enum tug_record_kind {
     TUG_RECORD_CALL,
     TUG_RECORD_AGAIN,
     TUG_RECORD_RUN,
+    TUG_RECORD_AM_RUN,
     TUG_RECORD_BULK_WRITE,
     TUG_RECORD_BULK_READ,
     TUG_RECORD_CONTROL,
@@ -149,6 +154,11 @@ static inline size_t tug_run_bytes(size_t count, size_t length) {
     return sizeof(struct tug_record_head) + ((count * tug_run_step(length) + 7) & ~(size_t)7);
 }
 
+/* Bytes of an AM_RUN. */
+static inline size_t tug_am_run_bytes(size_t count, size_t length) {
+    return sizeof(struct tug_record_head) + sizeof(uint64_t) + count * length;
+}
+
 /* ---- building ---- */
 
 /* A packet being filled. */
@@ -159,7 +169,7 @@ struct tug_packet {
     uint32_t records;
     uint32_t credit;             /* for its receiver; 0 unless said otherwise */
     uint64_t key, offset;        /* of the last WRITE; key 0: none so far */
-    struct tug_record_head *run; /* the last record, if it is a RUN; NULL */
+    struct tug_record_head *run; /* the last record, if it is a RUN or AM_RUN; NULL */
 };
 
 static inline void tug_packet_begin(struct tug_packet *packet, void *memory, uint32_t capacity) {
@@ -237,8 +247,8 @@ static inline uint64_t *tug_packet_add_again(struct tug_packet *packet, uint64_t
 
 /* Is the last record a RUN of that length with room for one more? */
 static inline bool tug_packet_runs(const struct tug_packet *packet, size_t length) {
-    return packet->run != NULL && packet->run->sub == length &&
-           packet->capacity - packet->used >= tug_run_step(length);
+    return packet->run != NULL && packet->run->kind == TUG_RECORD_RUN &&
+           packet->run->sub == length && packet->capacity - packet->used >= tug_run_step(length);
 }
 
 /* Appends a write that is near to that RUN. */
@@ -261,6 +271,40 @@ static inline bool tug_packet_begin_run(struct tug_packet *packet, uint32_t tag,
         return false;
     struct tug_record_head *head = tug_packet_begin_record(packet, sizeof(*head));
     *head = (struct tug_record_head){TUG_RECORD_RUN, (uint8_t)length, 0, tag};
+    packet->run = head;
+    return true;
+}
+
+/* Is the last record an AM_RUN for that handler, of that length, with room for one more? */
+static inline bool tug_packet_am_runs(const struct tug_packet *packet, unsigned handler,
+                                      size_t length) {
+    return packet->run != NULL && packet->run->kind == TUG_RECORD_AM_RUN &&
+           packet->run->sub == length && *(const uint64_t *)(packet->run + 1) == handler &&
+           packet->capacity - packet->used >= length;
+}
+
+/* Appends a message to that AM_RUN. */
+static inline void tug_packet_am_run_on(struct tug_packet *packet, const void *payload,
+                                        size_t length) {
+    unsigned char *place = packet->memory + packet->used;
+    if (__builtin_expect(length == 24, 1)) /* a short head and a word */
+        memcpy(place, payload, 24);
+    else
+        memcpy(place, payload, length);
+    packet->used += (uint32_t)length;
+    packet->run->length++;
+}
+
+/* Begins an empty AM_RUN, if there can be one and room for one message. */
+static inline bool tug_packet_begin_am_run(struct tug_packet *packet, uint32_t tag,
+                                           unsigned handler, size_t length) {
+    if (length - 1 >= UINT8_MAX || length % 8 != 0 ||
+        tug_packet_room(packet) < tug_am_run_bytes(1, length))
+        return false;
+    struct tug_record_head *head =
+        tug_packet_begin_record(packet, sizeof(*head) + sizeof(uint64_t));
+    *head = (struct tug_record_head){TUG_RECORD_AM_RUN, (uint8_t)length, 0, tag};
+    *(uint64_t *)(head + 1) = handler;
     packet->run = head;
     return true;
 }
@@ -297,7 +341,8 @@ static inline void tug_packet_end(struct tug_packet *packet, uint32_t source, ui
 /* ---- reading ---- */
 
 /* A record as read: words[] and data point into the packet. An AGAIN reads as a WRITE, whose words
- * are the reader's; the words of a RUN are those of the WRITE before it, length is its count. */
+ * are the reader's; the words of a RUN are those of the WRITE before it. length is a run's count.
+ */
 struct tug_record {
     uint8_t kind;
     uint8_t sub;
@@ -364,6 +409,10 @@ static inline bool tug_packet_next(struct tug_packet_reader *reader, struct tug_
     if (head->kind == TUG_RECORD_RUN) {
         record->words = reader->base;
         reader->next += tug_run_bytes(head->length, head->sub);
+        return true;
+    }
+    if (head->kind == TUG_RECORD_AM_RUN) {
+        reader->next += tug_am_run_bytes(head->length, head->sub);
         return true;
     }
     if (head->kind == TUG_RECORD_WRITE)

@@ -202,6 +202,10 @@ void tug_packets_post(void *state, struct tug_operation *operation);
 bool tug_packets_write_on(struct tug_packets *packets, uint32_t peer, uint64_t key, uint64_t offset,
                           const void *data, size_t bytes, void *counter);
 
+/* ... and a short message if the last one was for the same handler and as long. */
+bool tug_packets_message_on(struct tug_packets *packets, uint32_t peer, unsigned handler,
+                            const void *payload, size_t bytes, void *counter);
+
 /* Writes what waits into packets, as far as it goes. */
 void tug_stream_pump(struct tug_packets *packets, struct tug_stream *stream);
 

@@ -59,7 +59,13 @@ static void serve(struct tug_packets *packets, struct tug_stream *stream,
         return;
     case TUG_RECORD_AM:
         applied.status =
-            fabric->deliver(fabric, stream->peer, record->sub, record->data, record->length);
+            fabric->deliver(fabric, stream->peer, record->sub, record->data, record->length, 1);
+        break;
+    case TUG_RECORD_AM_RUN:
+        applied.status = record->words[0] < TUG_AM_HANDLERS
+                             ? fabric->deliver(fabric, stream->peer, (unsigned)record->words[0],
+                                               record->data, record->sub, record->length)
+                             : TUG_ERR_INVALID;
         break;
     case TUG_RECORD_CONTROL:
         take_control(packets, stream, record);

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/stats.h"
+#include "engine/notes.h"
 #include "transport/packets/packets.h"
 
 /* ---- streams ---- */
@@ -111,9 +112,13 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
     if (stream->answers != NULL)
         send_answers(packets, stream);
     if (stream->requests != NULL && stream->requests->packet.records > 0 &&
-        tug_stream_window_open(stream) &&
-        (stream->number == stream->acked || wanted || !tug_settings.aggregate))
-        tug_stream_send_requests(packets, stream);
+        tug_stream_window_open(stream)) {
+        bool idle = stream->number == stream->acked;
+        if (wanted || !tug_settings.aggregate || (idle && !tug_notes_gather))
+            tug_stream_send_requests(packets, stream);
+        else if (idle)
+            tug_stream_touch(packets, stream); /* more is coming */
+    }
     if (stream->told == stream->applied)
         return;
     if (stream->patient && stream->applied - stream->told < TUG_STREAM_PATIENCE) {

@@ -132,9 +132,15 @@ static enum fit write_message(struct tug_fabric *fabric, struct tug_stream *stre
     struct tug_packet *packet = &stream->requests->packet;
     bool call = operation->kind == TUG_OPERATION_CALL;
     unsigned kind = call ? TUG_RECORD_CALL : TUG_RECORD_AM;
+    struct tug_operation *under = call ? operation : bearer(fabric, stream, operation);
+    if (under != operation && (tug_packet_am_runs(packet, operation->op, operation->bytes) ||
+                               tug_packet_begin_am_run(packet, tug_fabric_tag(fabric, under),
+                                                       operation->op, operation->bytes))) {
+        tug_packet_am_run_on(packet, tug_operation_data(operation), operation->bytes);
+        return written(fabric, stream, operation, under);
+    }
     if (!tug_packet_has_room(packet, kind, operation->bytes))
         return NO_ROOM;
-    struct tug_operation *under = call ? operation : bearer(fabric, stream, operation);
     uint64_t *words = tug_packet_add(packet, kind, operation->op, tug_fabric_tag(fabric, under),
                                      operation->bytes);
     tug_packet_data(words, tug_operation_data(operation), operation->bytes);
@@ -246,7 +252,7 @@ static void deliver_here(struct tug_packets *packets, struct tug_operation *oper
         return;
     }
     operation->status = (int8_t)fabric->deliver(fabric, fabric->rank, operation->op,
-                                                tug_operation_data(operation), operation->bytes);
+                                                tug_operation_data(operation), operation->bytes, 1);
     tug_fabric_complete(fabric, operation);
 }
 
@@ -283,19 +289,47 @@ void tug_packets_post(void *state, struct tug_operation *operation) {
         tug_stream_flush(packets, stream, true);
 }
 
+/* The operation that ends with this counter and bears the last record of the packet that is open
+ * for the peer and will be looked at: when one that is under way is acknowledged, or when the batch
+ * ends. NULL: there is none. */
+static inline struct tug_operation *counting_bearer(const struct tug_packets *packets,
+                                                    const struct tug_stream *stream,
+                                                    const void *counter) {
+    if (stream->waiting_first != TUG_NO_TAG ||
+        (stream->number == stream->acked && !stream->touched))
+        return NULL;
+    struct tug_operation *bearer = &packets->fabric->operations[stream->open_last];
+    return bearer->on_complete.d == counter ? bearer : NULL;
+}
+
 bool tug_packets_write_on(struct tug_packets *packets, uint32_t peer, uint64_t key, uint64_t offset,
                           const void *data, size_t bytes, void *counter) {
     const struct tug_stream *stream = packets->streams[peer];
     if (stream == NULL || stream->requests == NULL)
         return false;
     struct tug_packet *packet = &stream->requests->packet;
-    if (!tug_packet_runs(packet, bytes) || !tug_packet_is_near(packet, key, offset, bytes) ||
-        stream->waiting_first != TUG_NO_TAG || stream->number == stream->acked)
+    if (!tug_packet_runs(packet, bytes) || !tug_packet_is_near(packet, key, offset, bytes))
         return false;
-    struct tug_operation *bearer = &packets->fabric->operations[stream->open_last];
-    if (bearer->on_complete.d != counter)
+    struct tug_operation *bearer = counting_bearer(packets, stream, counter);
+    if (bearer == NULL)
         return false;
     tug_packet_run_on(packet, offset, data, bytes);
+    bearer->left++;
+    return true;
+}
+
+bool tug_packets_message_on(struct tug_packets *packets, uint32_t peer, unsigned handler,
+                            const void *payload, size_t bytes, void *counter) {
+    const struct tug_stream *stream = packets->streams[peer];
+    if (stream == NULL || stream->requests == NULL)
+        return false;
+    struct tug_packet *packet = &stream->requests->packet;
+    if (!tug_packet_am_runs(packet, handler, bytes))
+        return false;
+    struct tug_operation *bearer = counting_bearer(packets, stream, counter);
+    if (bearer == NULL)
+        return false;
+    tug_packet_am_run_on(packet, payload, bytes);
     bearer->left++;
     return true;
 }

@@ -1,0 +1,212 @@
+/* Notebooks: see notes.h. They stay for the life of the process, for the next threads. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "engine/notes.h"
+#include "engine/private.h"
+
+#define NOTES_A_LOOK 512 /* executed by their writer: now and then a look for answers */
+
+_Thread_local struct tug_notebook *tug_notebook __attribute__((tls_model("initial-exec")));
+
+static struct tug_notebook *_Atomic books[TUG_NOTEBOOKS];
+static _Atomic uint32_t nbooks;
+static struct tug_notebook none = {.written = TUG_NOTES}; /* full for ever */
+static pthread_key_t at_thread_end;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static unsigned executed_since_look; /* holder only */
+bool tug_notes_gather;
+
+/* ---- who has one ---- */
+
+static void leave_book(void *book) {
+    tug_notebook = &none;
+    /* release: pairs with the acquire in take_book */
+    atomic_store_explicit(&((struct tug_notebook *)book)->taken, false, memory_order_release);
+}
+
+static void make_key(void) {
+    if (pthread_key_create(&at_thread_end, leave_book) != 0)
+        atomic_store(&nbooks, TUG_NOTEBOOKS); /* none are made */
+}
+
+/* One that a thread has left. */
+static struct tug_notebook *take_book(void) {
+    uint32_t n = atomic_load_explicit(&nbooks, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++) {
+        struct tug_notebook *book = atomic_load_explicit(&books[i], memory_order_acquire);
+        bool taken = false;
+        if (book != NULL && !atomic_load_explicit(&book->taken, memory_order_relaxed) &&
+            atomic_compare_exchange_strong_explicit(&book->taken, &taken, true,
+                                                    memory_order_acquire, memory_order_relaxed))
+            return book;
+    }
+    return NULL;
+}
+
+static struct tug_notebook *make_book(void) {
+    uint32_t n = atomic_load(&nbooks);
+    do {
+        if (n == TUG_NOTEBOOKS)
+            return NULL;
+    } while (!atomic_compare_exchange_weak(&nbooks, &n, n + 1));
+    struct tug_notebook *book = aligned_alloc(TUG_CACHE_LINE, sizeof(*book));
+    if (book == NULL)
+        return NULL;
+    atomic_init(&book->written, 0);
+    atomic_init(&book->executed, 0);
+    atomic_init(&book->taken, true);
+    book->seen = 0;
+    book->entered = 0;
+    /* release: pairs with the acquire of whoever goes through the books */
+    atomic_store_explicit(&books[n], book, memory_order_release);
+    return book;
+}
+
+static struct tug_notebook *open_book(void) {
+    (void)pthread_once(&once, make_key);
+    struct tug_notebook *book = take_book();
+    if (book == NULL)
+        book = make_book();
+    if (book != NULL && pthread_setspecific(at_thread_end, book) != 0) {
+        leave_book(book);
+        book = NULL;
+    }
+    if (book == NULL)
+        return &none;
+    book->entered = tug_ring_tail(&tug_engine.ring); /* some of that is this thread's */
+    return book;
+}
+
+void tug_notes_begin_anew(void) {
+    const uint32_t n = atomic_load(&nbooks);
+    for (uint32_t i = 0; i < n; i++) {
+        struct tug_notebook *book = atomic_load(&books[i]);
+        if (book != NULL)
+            book->entered = 0;
+    }
+}
+
+void tug_notes_come_behind(uint64_t position) {
+    if (tug_notebook != NULL && tug_notebook != &none)
+        tug_notebook->entered = position + 1;
+}
+
+/* ---- executing ---- */
+
+/* acquire: what was executed is seen; pairs with the release in execute */
+static bool is_empty(const struct tug_notebook *book) {
+    return atomic_load_explicit(&book->written, memory_order_relaxed) ==
+           atomic_load_explicit(&book->executed, memory_order_acquire);
+}
+
+static bool execute(struct tug_notebook *book) {
+    uint32_t executed = atomic_load_explicit(&book->executed, memory_order_relaxed);
+    /* acquire: pairs with the release in tug_note_end */
+    const uint32_t written = atomic_load_explicit(&book->written, memory_order_acquire);
+    bool room = true;
+    for (; executed != written; executed++) {
+        const struct tug_note *note = &book->notes[executed % TUG_NOTES];
+        room = note->execute(note);
+        if (__builtin_expect(!room, 0))
+            break;
+        executed_since_look++;
+    }
+    /* release: pairs with the acquire in has_room */
+    atomic_store_explicit(&book->executed, executed, memory_order_release);
+    return room;
+}
+
+bool tug_notes_execute(void) {
+    const uint32_t n = atomic_load_explicit(&nbooks, memory_order_acquire);
+    bool room = true;
+    for (uint32_t i = 0; i < n; i++) {
+        struct tug_notebook *book = atomic_load_explicit(&books[i], memory_order_acquire);
+        if (book != NULL && !is_empty(book))
+            room &= execute(book);
+    }
+    return room;
+}
+
+/* In notebooks but this thread's. */
+static bool others_wait(const struct tug_notebook *mine) {
+    const uint32_t n = atomic_load_explicit(&nbooks, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tug_notebook *book = atomic_load_explicit(&books[i], memory_order_acquire);
+        if (book != NULL && book != mine && !is_empty(book))
+            return true;
+    }
+    return false;
+}
+
+bool tug_notes_waiting(void) {
+    return others_wait(NULL);
+}
+
+/* ---- writing ---- */
+
+static bool has_room(struct tug_notebook *book) {
+    /* acquire: pairs with the release in execute */
+    book->seen = atomic_load_explicit(&book->executed, memory_order_acquire);
+    return atomic_load_explicit(&book->written, memory_order_relaxed) - book->seen < TUG_NOTES;
+}
+
+/* The notebook is full as far as its writer has seen. */
+static __attribute__((noinline)) bool make_room(struct tug_notebook *book) {
+    if (book == &none)
+        return false;
+    if (has_room(book))
+        return true;
+    if (!tug_engine_enter_idle())
+        return false;
+    bool room = execute(book);
+    if (!room || executed_since_look >= NOTES_A_LOOK) {
+        executed_since_look = 0;
+        tug_notes_gather = room;
+        tug_engine_look();
+        tug_notes_gather = false;
+    }
+    tug_engine_leave();
+    return has_room(book);
+}
+
+struct tug_note *tug_note_begin(bool in_order) {
+    struct tug_notebook *book = tug_notebook;
+    if (__builtin_expect(book == NULL, 0))
+        tug_notebook = book = open_book();
+    if (!tug_engine.may_drive)
+        return NULL;
+    const uint32_t written = atomic_load_explicit(&book->written, memory_order_relaxed);
+    if (__builtin_expect(written - book->seen == TUG_NOTES, 0) && !make_room(book))
+        return NULL;
+    const uint64_t entered = in_order ? tug_ring_tail(&tug_engine.ring) : book->entered;
+    if (__builtin_expect(
+            atomic_load_explicit(&tug_engine.ring.head, memory_order_relaxed) < entered, 0))
+        return NULL;
+    if (in_order && __builtin_expect(atomic_load_explicit(&nbooks, memory_order_relaxed) > 1, 0) &&
+        others_wait(book))
+        return NULL;
+    return &book->notes[written % TUG_NOTES];
+}
+
+void tug_note_end(void) {
+    struct tug_notebook *book = tug_notebook;
+    uint32_t written = atomic_load_explicit(&book->written, memory_order_relaxed);
+    /* release: pairs with the acquire in execute */
+    atomic_store_explicit(&book->written, written + 1, memory_order_release);
+    if (__builtin_expect(atomic_load_explicit(&tug_engine.outstanding, memory_order_relaxed) == 0,
+                         0) &&
+        tug_engine_enter_idle()) {
+        (void)execute(book);
+        tug_engine_leave();
+    }
+}
+
+static void nothing(void *unused) {
+    (void)unused;
+}
+
+void tug_notes_settle(void) {
+    if (tug_notes_waiting())
+        tug_engine_call(nothing, NULL); /* notes go ahead of it */
+}

@@ -1,0 +1,93 @@
+/* Notes: small commands that a thread starts one after the other.
+ *
+ * Entering the ring takes two atomic read-modify-writes, one for the baton and one to put it down,
+ * as long as the rest of what a small operation costs. A thread whose operations are on their way
+ * anyhow, a packet at a time, need not pay them for each: it writes them into a *notebook* of its
+ * own, a ring with one writer, by plain stores. The holder of the baton, whoever that is, executes
+ * what stands there, in every round and ahead of every command; so does the writer when its
+ * notebook is full.
+ *
+ * Order: notes of a thread are executed in the order in which they were written, before whatever
+ * the thread enters the ring for afterwards, and behind what it has entered before (as long as that
+ * is in the ring, it takes no notes). Between threads, one that enters the ring, or calls
+ * tug_notes_settle(), comes behind all notes that were written before (happens-before) by others;
+ * for notes themselves that, and coming behind their commands, holds with `in_order`.
+ *
+ * A note may lie for as long as its writer neither enters the ring nor fills its notebook, and
+ * nobody drives. So they are only for what need not be done before the writer asks for it
+ * (tug_notes_settle()). While nothing is out, and nobody would look soon, the writer executes its
+ * note itself, so that something is. What notes start may be gathered: it goes with the next beat
+ * of the offload thread, when a transport has enough of it, or when it is asked for.
+ *
+ * Pairings: tug_note_end() releases `written`, the holder acquires it (the note's bytes); the
+ * holder releases `executed`, the writer acquires it before it writes there again. A notebook goes
+ * on to another thread, with what stands in it, when its writer ends: `taken` is released and
+ * acquired.
+ */
+#ifndef TUG_ENGINE_NOTES_H
+#define TUG_ENGINE_NOTES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/ring.h"
+
+#define TUG_NOTES 128    /* in a notebook; a power of two */
+#define TUG_NOTEBOOKS 64 /* threads beyond enter the ring */
+#define TUG_NOTE_PAYLOAD 56
+
+struct tug_note {
+    /* By the holder of the baton; may not block. False: there is no room for what it starts,
+     * nothing happened; it is called again. */
+    bool (*execute)(const struct tug_note *note);
+    union {
+        unsigned char bytes[TUG_NOTE_PAYLOAD];
+        uint64_t words[TUG_NOTE_PAYLOAD / 8];
+    } payload;
+} __attribute__((aligned(TUG_CACHE_LINE)));
+
+_Static_assert(sizeof(struct tug_note) == TUG_CACHE_LINE, "a note is a cache line");
+
+struct tug_notebook {
+    _Atomic uint32_t written __attribute__((aligned(TUG_CACHE_LINE))); /* writer only */
+    uint32_t seen;    /* writer only: as many at least have been executed */
+    uint64_t entered; /* writer only: behind the last place in the ring that it got */
+    _Atomic bool taken;
+    _Atomic uint32_t executed __attribute__((aligned(TUG_CACHE_LINE))); /* holder only */
+    struct tug_note notes[TUG_NOTES] __attribute__((aligned(TUG_CACHE_LINE)));
+};
+
+extern _Thread_local struct tug_notebook *tug_notebook
+    __attribute__((tls_model("initial-exec"))); /* this thread's */
+
+/* The place for a note, to be filled and ended with tug_note_end(). NULL: the thread enters the
+ * ring instead. in_order: it comes behind what other threads have noted or entered before. Not in
+ * callbacks. Any thread. */
+struct tug_note *tug_note_begin(bool in_order);
+
+void tug_note_end(void);
+
+/* The holder executes notes of its own and is about to write more: what it has started may wait for
+ * company. Holder only. */
+extern bool tug_notes_gather;
+
+/* Returns when all notes that were written before have been executed, by this thread and, if that
+ * happened before, by others. Any thread, not in callbacks. */
+void tug_notes_settle(void);
+
+/* ---- for the engine ---- */
+
+/* A new ring. No other thread is in the engine. */
+void tug_notes_begin_anew(void);
+
+/* This thread has got that place in the ring. */
+void tug_notes_come_behind(uint64_t position);
+
+/* Does anything stand in a notebook? What happened before is seen. Any thread. */
+bool tug_notes_waiting(void);
+
+/* Executes what stands in the notebooks. False: one has found no room. Holder only. */
+bool tug_notes_execute(void);
+
+#endif

@@ -1,0 +1,201 @@
+/* Notes: written by their threads, executed by whoever drives, in which order, and when. */
+#include "engine/notes.h"
+#include "engine_fixture.h"
+
+static uint64_t order[4096];
+static unsigned executed; /* under the baton */
+static unsigned room;     /* notes are executed as long as there is any */
+
+static bool record(const struct tug_note *note) {
+    if (room == 0)
+        return false;
+    room--;
+    order[executed++ % 4096] = note->payload.words[0];
+    return true;
+}
+
+static bool note(uint64_t value) {
+    struct tug_note *place = tug_note_begin(false);
+    if (place == NULL)
+        return false;
+    place->execute = record;
+    place->payload.words[0] = value;
+    tug_note_end();
+    return true;
+}
+
+/* Something is out: notes are not executed by their writer one by one. */
+static struct step_job job;
+
+static int start(void **state) {
+    (void)state;
+    executed = 0;
+    room = UINT32_MAX;
+    start_engine(TUG_PROGRESS_CALLER, 16);
+    return 0;
+}
+
+static void begin_job(void) {
+    step_job_init(&job, 1, 0, NULL);
+    tug_engine_launch(&job.base);
+}
+
+static void end_job(void) {
+    atomic_store(&job.permitted, 1);
+    step_job_wait(&job);
+}
+
+static int stop(void **state) {
+    (void)state;
+    stop_engine();
+    return 0;
+}
+
+static void expect(unsigned count) {
+    assert_int_equal(executed, count);
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(order[i % 4096], i);
+}
+
+static void the_first_is_executed_at_once(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_true(note(i));
+        expect(i + 1);
+    }
+    assert_false(tug_notes_waiting());
+}
+
+static void others_wait_until_asked_for(void **state) {
+    (void)state;
+    begin_job();
+    for (unsigned i = 0; i < TUG_NOTES; i++) {
+        assert_true(note(i));
+        expect(0);
+    }
+    assert_true(tug_notes_waiting());
+    tug_notes_settle();
+    expect(TUG_NOTES);
+    assert_false(tug_notes_waiting());
+    end_job();
+}
+
+static void a_full_notebook_is_emptied_by_its_writer(void **state) {
+    (void)state;
+    begin_job();
+    for (unsigned i = 0; i < 20 * TUG_NOTES + 1; i++)
+        assert_true(note(i));
+    expect(20 * TUG_NOTES);
+    tug_notes_settle();
+    expect(20 * TUG_NOTES + 1);
+    end_job();
+}
+
+static void append(void *value) {
+    order[executed++ % 4096] = (uintptr_t)value;
+}
+
+static void they_go_ahead_of_later_commands(void **state) {
+    (void)state;
+    struct tug_ticket ticket = {0};
+    begin_job();
+    for (unsigned i = 0; i < 300; i += 3) {
+        assert_true(note(i));
+        tug_engine_call(append, (void *)(uintptr_t)(i + 1));
+        assert_true(note(i + 2));
+        assert_int_equal(tug_engine_enter(&ticket), TUG_ENTRY_BATON);
+        expect(i + 3);
+        tug_engine_leave();
+    }
+    end_job();
+}
+
+static void a_round_executes_them(void **state) {
+    (void)state;
+    begin_job();
+    assert_true(note(0));
+    expect(0);
+    tug_engine_poll();
+    expect(1);
+    end_job();
+}
+
+static void without_room_nothing_goes_ahead(void **state) {
+    (void)state;
+    struct tug_ticket ticket = {0};
+    begin_job();
+    room = 1;
+    for (unsigned i = 0; i < TUG_NOTES; i++)
+        assert_true(note(i));
+    assert_int_equal(tug_engine_enter(&ticket), TUG_ENTRY_FULL);
+    expect(1);
+    assert_true(note(TUG_NOTES));
+    assert_false(note(TUG_NOTES + 1)); /* full again */
+    expect(1);
+    room = UINT32_MAX;
+    assert_int_equal(tug_engine_enter(&ticket), TUG_ENTRY_BATON);
+    expect(TUG_NOTES + 1);
+    tug_engine_leave();
+    end_job();
+}
+
+static void *note_and_look(void *argument) {
+    struct tug_notebook **book = argument;
+    assert_null(tug_note_begin(true)); /* another's is there */
+    assert_true(note(1));
+    *book = tug_notebook;
+    return NULL;
+}
+
+static struct tug_notebook *in_a_thread(void) {
+    struct tug_notebook *book = NULL;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, note_and_look, &book), 0);
+    pthread_join(thread, NULL);
+    return book;
+}
+
+static void threads_have_notebooks_of_their_own(void **state) {
+    (void)state;
+    begin_job();
+    assert_true(note(0));
+    struct tug_notebook *first = in_a_thread();
+    assert_non_null(first);
+    assert_ptr_not_equal(first, tug_notebook);
+    assert_ptr_equal(in_a_thread(), first); /* and leave them to the next, with what is in them */
+    expect(0);
+    assert_null(tug_note_begin(true));
+    tug_notes_settle();
+    assert_int_equal(executed, 3);
+    assert_non_null(tug_note_begin(true));
+    end_job();
+}
+
+static int start_thread(void **state) {
+    (void)state;
+    executed = 0;
+    start_engine(TUG_PROGRESS_THREAD, 16);
+    return 0;
+}
+
+static void none_where_callers_may_not_drive(void **state) {
+    (void)state;
+    assert_false(note(0));
+    tug_notes_settle();
+    expect(0);
+}
+
+int main(void) {
+#define CASE(f) cmocka_unit_test_setup_teardown(f, start, stop)
+    const struct CMUnitTest tests[] = {
+        CASE(the_first_is_executed_at_once),
+        CASE(others_wait_until_asked_for),
+        CASE(a_full_notebook_is_emptied_by_its_writer),
+        CASE(they_go_ahead_of_later_commands),
+        CASE(a_round_executes_them),
+        CASE(without_room_nothing_goes_ahead),
+        CASE(threads_have_notebooks_of_their_own),
+        cmocka_unit_test_setup_teardown(none_where_callers_may_not_drive, start_thread, stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
