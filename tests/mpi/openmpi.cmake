@@ -85,6 +85,13 @@ set_target_properties(mpi_plugin PROPERTIES
 tug_mpi_test(dlopen.plugin PROGRAM mpi_dlopened RANKS 2 WAYS tug
     ARGS plugin $<TARGET_FILE:mpi_plugin>)
 
+# The tools' interface.
+tug_mpi_test(tool_variables SOURCES tool_variables.c ARGS tug RANKS 2 WAYS tug ENV TUGBOAT_SPIN_US=7)
+tug_openmpi_more(tool_variables PROGRAM mpi_tool_variables ARGS host RANKS 1 2 WAYS host off
+    ENV TUGBOAT_SPIN_US=7)
+tug_openmpi_more(tool_variables PROGRAM mpi_tool_variables ARGS tug RANKS 1 WAYS tug packet
+    ENV TUGBOAT_SPIN_US=7)
+
 # Polite waits, which need no thread level.
 tug_mpi_program(mpi_polite_plain SOURCES polite.c)
 target_compile_definitions(mpi_polite_plain PRIVATE PLAIN)
