@@ -29,7 +29,7 @@ install(FILES "${PROJECT_BINARY_DIR}/TugboatConfig.cmake"
 install(FILES "${PROJECT_BINARY_DIR}/tugboat.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 install(FILES "${PROJECT_BINARY_DIR}/modulefile" DESTINATION "${moduledir}" RENAME "${PROJECT_VERSION}")
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" OPTIONAL)
-install(DIRECTORY docs/ DESTINATION "${CMAKE_INSTALL_DOCDIR}" FILES_MATCHING PATTERN "*.md" PATTERN man EXCLUDE)
+install(DIRECTORY docs/ DESTINATION "${CMAKE_INSTALL_DOCDIR}" FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN man EXCLUDE)
 install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
 # The manual is made when the library is built.
@@ -41,7 +41,16 @@ add_custom_command(OUTPUT "${PROJECT_BINARY_DIR}/man/made"
 add_custom_target(tugboat_manual ALL DEPENDS "${PROJECT_BINARY_DIR}/man/made")
 install(DIRECTORY "${PROJECT_BINARY_DIR}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}" PATTERN made EXCLUDE)
 
+# The library for another host has the same names within, and a package of its own name: one or the other
+# in a prefix.
 set(CPACK_PACKAGE_NAME tugboat)
+set(CPACK_DEBIAN_PACKAGE_CONFLICTS tugboat-openmpi)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS mpich)
+if(TUGBOAT_MPI STREQUAL "openmpi")
+  set(CPACK_PACKAGE_NAME tugboat-openmpi)
+  set(CPACK_DEBIAN_PACKAGE_CONFLICTS tugboat)
+  set(CPACK_DEBIAN_PACKAGE_RECOMMENDS openmpi-bin)
+endif()
 set(CPACK_PACKAGE_VENDOR "The Tugboat authors")
 set(CPACK_PACKAGE_CONTACT "The Tugboat authors <tugboat@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
@@ -51,5 +60,4 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= 2.34)")
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "mpich")
 include(CPack)

@@ -16,6 +16,7 @@
  * Threading: main thread only.
  */
 #include "bench.h"
+#include "persistent.h"
 
 #include <dlfcn.h>
 #include <limits.h>

@@ -28,6 +28,27 @@ struct bench bench = {.sync = MPI_COMM_NULL};
 
 static double nsteps_per_us = 500.0;
 
+/* ---- end ---- */
+
+static int exit_status;
+
+static void leave(int signal) {
+    (void)signal;
+    _exit(exit_status);
+}
+
+/* Over TCP the host MPI may never come out of MPI_Finalize: one rank waits for an answer of another
+ * that looks at its connections no more. By then all has been measured, checked and printed. */
+static int finalize(int status) {
+    enum { AT_MOST_SECONDS = 3 };
+    exit_status = status;
+    signal(SIGALRM, leave);
+    alarm(AT_MOST_SECONDS);
+    MPI_Finalize();
+    alarm(0);
+    return status;
+}
+
 /* ---- options ---- */
 
 static const struct bench_option common_options[] = {
@@ -74,8 +95,7 @@ _Noreturn void bench_usage_error(const char *format, ...) {
         fprintf(stderr, " (--help lists the options)\n");
         va_end(args);
     }
-    MPI_Finalize();
-    exit(2);
+    exit(finalize(2));
 }
 
 static const struct bench_option *find_option(const char *name, const struct bench_option options[],
@@ -202,22 +222,6 @@ void bench_header(const char *what) {
     fflush(stdout);
 }
 
-static int exit_status;
-
-static void leave(int signal) {
-    (void)signal;
-    _exit(exit_status);
-}
-
-/* Over TCP the host MPI may never come out of MPI_Finalize: one rank waits for an answer of another
- * that looks at its connections no more. By then all has been measured, checked and printed. */
-static void finalize_at_most(unsigned seconds) {
-    signal(SIGALRM, leave);
-    alarm(seconds);
-    MPI_Finalize();
-    alarm(0);
-}
-
 int bench_finish(long errors) {
     long total = 0;
     MPI_Allreduce(&errors, &total, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
@@ -229,9 +233,7 @@ int bench_finish(long errors) {
     }
     fflush(stdout);
     MPI_Comm_free(&bench.sync);
-    exit_status = total == 0 ? 0 : 1;
-    finalize_at_most(3);
-    return exit_status;
+    return finalize(total == 0 ? 0 : 1);
 }
 
 /* ---- clock, synchronisation, compute ---- */

@@ -13,6 +13,7 @@
  * Threading: main thread only.
  */
 #include "bench.h"
+#include "persistent.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
-# report.sh BUILD_DIR [--quick] [--rounds N] [--out DIR] [--only NAME,...]: host MPI and tug, side by side, on one page.
+# report.sh BUILD_DIR [--quick|--least] [--rounds N] [--out DIR] [--only NAME,...]: host MPI and tug, side by side, on one page.
 #
 # Runs the benchmarks of this folder, host against tug in alternation (and the host with its own progress
 # thread, and Open MPI where mpicc.openmpi is installed), and writes DIR/index.html: plots, a table of all
 # ratios, and what they were measured on, in one file that refers to nothing outside. The figures lie beside
-# it in DIR/data. Each figure comes from this run. Exit status 0 unless a program failed; being slower is no
-# failure.
+# it in DIR/data. Each figure comes from this run. --quick measures less of each; --least so little that its
+# figures mean nothing, for who works on the page. Exit status 0 unless a program failed; being slower is no failure.
 set -uo pipefail
 
-usage="usage: report.sh BUILD_DIR [--quick] [--rounds N] [--out DIR] [--only NAME,...]"
+usage="usage: report.sh BUILD_DIR [--quick|--least] [--rounds N] [--out DIR] [--only NAME,...]"
 build=$(cd "${1:?$usage}" && pwd) || exit 2
 shift
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-out=report quick=0 rounds=5 only=
+out=report amount=full rounds=5 only=
 while (($# > 0)); do
     case $1 in
-    --quick) quick=1 rounds=2 ;;
+    --quick) amount=quick rounds=2 ;;
+    --least) amount=least rounds=1 ;;
     --rounds) rounds=${2:?$usage}; shift ;;
     --out) out=${2:?$usage}; shift ;;
     --only) only=${2:?$usage}; shift ;;
@@ -37,16 +38,12 @@ nfailed=0
 
 openmpi=()
 if command -v mpicc.openmpi >/dev/null && command -v mpiexec.openmpi >/dev/null; then
-    built=1
-    for program in put_rate_threads truly_passive gups; do
+    openmpi=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpiexec.openmpi --oversubscribe --bind-to none)
+    for program in put_rate_threads truly_passive gups bcast_init_sizes coll_init_sizes; do
         mpicc.openmpi -O2 -D_GNU_SOURCE "$here/$program.c" "$here/bench.c" "$here/bench_table.c" \
-            -o "$work/$program" -lpthread -lm -ldl 2>"$work/err" || built=0
+            -o "$work/$program" -lpthread -lm -ldl 2>"$work/err" && continue
+        echo "report: $program does not build with mpicc.openmpi: $(head -n 1 "$work/err")" >&2
     done
-    if ((built)); then
-        openmpi=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpiexec.openmpi --oversubscribe)
-    else
-        echo "report: the benchmarks do not build with mpicc.openmpi: $(head -n 1 "$work/err")" >&2
-    fi
 fi
 
 # --- the steps, once to plan and once to run ----------------------------------------------------------
@@ -60,7 +57,7 @@ declare -A title_of caption_of unit_of kind_of x_of
 # begin NAME QUICK_SECONDS FULL_SECONDS KIND UNIT X TITLE CAPTION: whether the step is to be run now.
 begin() {
     local seconds=$2
-    ((quick)) || seconds=$3
+    [[ $amount != full ]] || seconds=$3
     [[ -z $only || ,$only, == *,$1,* ]] || return 1
     if ((planning)); then
         planned=$((planned + seconds))
@@ -72,7 +69,7 @@ begin() {
     step=$((step + 1))
     local gone=$((SECONDS - begun)) left
     left=$((passed > 0 ? (planned - passed) * gone / passed : planned))
-    printf 'report: [%2d/%d] %-52s %d:%02d gone, about %d:%02d left\n' $step $nsteps "$7" \
+    printf 'report: [%2d/%d] %-66s %d:%02d gone, about %d:%02d left\n' $step $nsteps "$7" \
         $((gone / 60)) $((gone % 60)) $((left / 60)) $((left % 60)) >&2
     passed=$((passed + seconds))
 }
@@ -95,7 +92,7 @@ compare() {
         async) run=(env "${environment[@]}" MPIR_CVAR_ASYNC_PROGRESS=1 "${run[@]}") ;;
         tug) run=(env "${environment[@]}" "$tugboat" run "${run[@]}") ;;
         openmpi)
-            ((${#openmpi[@]} > 0)) || continue
+            [[ -x $work/$program ]] || continue
             run=("${openmpi[@]}" -n "$ranks" "$work/$program" --csv "$@")
             ;;
         esac
@@ -172,75 +169,106 @@ predicted() { # what the model says of a broadcast on a node of $1 ranks: "BYTES
         END { for (b in best) print b, best[b] }'
 }
 
-copied() { # memcpy's time: "BYTES MICROSECONDS"
-    "$mpiexec" -n 1 "$bench/memcpy_sizes" --csv --seconds 0.05 --sizes "$sizes" |
+copied() { # memcpy's time for each size of the list: "BYTES MICROSECONDS"
+    "$mpiexec" -n 1 "$bench/memcpy_sizes" --csv --seconds 0.05 --sizes "$1" |
         awk -F, '/^[0-9]/ { print $1, $2 }'
 }
 
-sizes=8,1K,4K,32K,256K,2M,16M
-((quick)) && short=(--seconds 0.1) || short=()
+# Arguments that say how much: nothing for what the programs do by themselves.
+sizes=8,1K,4K,32K,256K,2M,16M crowd_sizes=8,4K,32K,256K,2M block_sizes=8,64K,1M
+passive=() short=() updates=() bursts=() packed=() gets=() latencies=() rates=()
+case $amount in
+quick)
+    short=(--seconds 0.1)
+    bursts=(--samples 5) packed=(--samples 3) gets=(--samples 5) latencies=(--samples 11) rates=(--samples 3)
+    ;;
+least)
+    sizes=8,32K,1M crowd_sizes=8,32K block_sizes=8,64K
+    passive=(--compute-ms 5 --epochs 1) short=(--seconds 0.005)
+    updates=(--samples 2 --seconds 0.005 --table-bits 12)
+    bursts=(--samples 1 --bursts 20) packed=(--samples 1 --puts 1024 --passes 1 --table-bits 12)
+    gets=(--samples 1 --seconds 0.0005) latencies=(--samples 1 --seconds 0.0005)
+    rates=(--samples 1 --seconds 0.002 --threads "1,2")
+    ;;
+esac
 tcp=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
+over_tcp="between nodes (emulated, TCP)"
+
+# limits NAME RANKS SIZES: puts what the model predicts and what a memcpy takes beside a broadcast's figures.
+limits() {
+    predicted "$2" | beside "$1" "predicted"
+    copied "$3" | beside "$1" "memcpy"
+}
 
 steps() {
-    begin progress 12 40 bars microseconds "" "one-sided operations on a rank that computes" \
+    begin progress 15 24 bars microseconds "" "one-sided operations on a rank that computes" \
         "Rank 0 locks, operates and unlocks while rank 1 computes for 200 ms and makes no MPI call; operation and bytes, means. One node." &&
-        compare progress 2 "host async tug openmpi" truly_passive
+        compare progress 2 "host async tug openmpi" truly_passive "${passive[@]}"
     environment=("${tcp[@]}")
-    begin progress_tcp 12 40 bars microseconds "" "the same between nodes (emulated, TCP)" \
+    begin progress_tcp 6 12 bars microseconds "" "one-sided operations on a rank that computes, $over_tcp" \
         "Two ranks that reach each other by TCP only." &&
-        compare progress_tcp 2 "host tug" truly_passive
+        compare progress_tcp 2 "host tug" truly_passive "${passive[@]}"
     environment=()
-    begin latency 10 20 lines nanoseconds "bytes" "latency of one operation of LLCL" \
-        "One at a time on mapped memory, by the engine and by a context without one." &&
-        columns latency llcl_latency "engine_ns=engine direct_ns=direct" --samples "$((quick ? 11 : 51))"
+    begin latency 3 10 lines nanoseconds "bytes" "latency of one operation of LLCL, one node" \
+        "One at a time on mapped memory, by the engine and by a context without one; active messages go through shared memory." &&
+        columns latency llcl_latency "engine_ns=engine direct_ns=direct" "${latencies[@]}"
     environment=("${tcp[@]}")
-    begin latency_tcp 10 20 lines nanoseconds "bytes" "the same between nodes (emulated, TCP)" \
+    begin latency_tcp 2 8 lines nanoseconds "bytes" "latency of one operation of LLCL, $over_tcp" \
         "The engine adds what lies between the two curves." &&
         columns latency_tcp llcl_latency "engine_ns=engine direct_ns=direct" --sizes 8,512,4K,64K --ops read,write \
-            --samples "$((quick ? 11 : 51))"
+            "${latencies[@]}"
     environment=()
-    begin overhead 4 8 bars nanoseconds "" "time a thread is inside a call of LLCL" \
+    begin overhead 1 2 bars nanoseconds "" "time a thread is inside a call of LLCL" \
         "8 bytes, 64 calls in a burst; memory that is not mapped, so the operations are sent." &&
-        columns overhead llcl_overhead "engine_ns=engine direct_ns=direct" --memory private --samples "$((quick ? 5 : 11))"
-    begin put_rate 6 25 lines "million a second" "threads" "8-byte puts by threads" \
+        columns overhead llcl_overhead "engine_ns=engine direct_ns=direct" --memory private "${bursts[@]}"
+    begin put_rate 10 40 lines "million a second" "threads" "8-byte puts by threads" \
         "MPI_Win_allocate on one node, a flush for every 64." &&
         compare put_rate 2 "host tug openmpi" put_rate_threads "${short[@]}"
-    begin fetch_rate 6 25 lines "million a second" "threads" "8-byte fetch_and_ops by threads" \
+    begin fetch_rate 12 40 lines "million a second" "threads" "8-byte fetch_and_ops by threads" \
         "MPI_Win_allocate on one node, a flush for every 64." &&
         compare fetch_rate 2 "host tug openmpi" put_rate_threads --op fetch_and_op "${short[@]}"
-    begin create_rate 6 25 lines "million a second" "threads" "8-byte puts into MPI_Win_create" \
-        "Memory of the program's own, a flush for every 64." &&
+    begin create_rate 6 25 lines "million a second" "threads" "8-byte puts into MPI_Win_create, by threads" \
+        "Memory of the program's own, one node, a flush for every 64." &&
         compare create_rate 2 "host tug" put_rate_threads --window create "${short[@]}"
-    begin rate 8 15 lines "million a second" "threads" "8-byte operations of LLCL by threads" \
+    begin rate 3 6 lines "million a second" "threads" "8-byte operations of LLCL by threads" \
         "Memory that is not mapped, one node; by the engine and by a context that is locked." &&
         columns rate llcl_rate_threads "engine_mops=engine direct_mops=direct" --memory private --target poll \
-            --samples "$((quick ? 3 : 7))"
+            "${rates[@]}"
     environment=("${tcp[@]}")
-    begin aggregation 6 10 bars "million a second" "" "8-byte writes packed together, between nodes (emulated, TCP)" \
+    begin aggregation 3 6 bars "million a second" "" "8-byte writes packed together, $over_tcp" \
         "LLCL against MPI_Put of the host with a flush for every 64." &&
-        columns aggregation llcl_aggregation "put_mops=host write_mops=tug" --samples "$((quick ? 3 : 7))"
+        columns aggregation llcl_aggregation "put_mops=host write_mops=tug" "${packed[@]}"
     environment=()
-    if begin bcast 14 45 lines microseconds "bytes" "MPI_Bcast_init, 2 ranks on a node" \
-        "With the model's prediction, from a calibration just before, and one core's memcpy of the same size as the limit."; then
-        compare bcast 2 "host tug" bcast_init_sizes --sizes "$sizes" "${short[@]}"
-        predicted 2 | beside bcast "predicted"
-        copied | beside bcast "memcpy"
+    begin bcast 5 40 lines microseconds "bytes" "MPI_Bcast_init, 2 ranks on a node" \
+        "With the model's prediction, from a calibration just before, and one core's memcpy of the same size as the limit." &&
+        compare bcast 2 "host tug openmpi" bcast_init_sizes --sizes "$sizes" "${short[@]}" && limits bcast 2 "$sizes"
+    begin bcast_crowd 8 60 lines microseconds "bytes" "MPI_Bcast_init, 4 ranks on this machine's cores" \
+        "More ranks than cores, where there are fewer than four. The limit is still one memcpy, as if three readers had a core each." &&
+        compare bcast_crowd 4 "host tug openmpi" bcast_init_sizes --sizes "$crowd_sizes" "${short[@]}" &&
+        limits bcast_crowd 4 "$crowd_sizes"
+    begin collectives 8 60 bars microseconds "" "other persistent collectives, 2 ranks" "Kind and bytes of a block." &&
+        compare collectives 2 "host tug openmpi" coll_init_sizes --sizes "$block_sizes" "${short[@]}"
+    if begin overlap 5 30 share microseconds "" "broadcasts with 2 ms of computing between start and wait" \
+        "What is above the computing alone was not hidden. Both ranks compute, each on a core of its own where there are two."; then
+        compare overlap 2 "host tug openmpi" bcast_init_sizes --sizes 256K,1M,4M --overlap 2000 "${short[@]}" &&
+            printf '%s 2000\n' 262144 1048576 4194304 | beside overlap "computing alone"
     fi
-    begin bcast_crowd 20 60 lines microseconds "bytes" "MPI_Bcast_init, 4 ranks on this machine's cores" \
-        "More ranks than cores, where there are fewer than four." &&
-        compare bcast_crowd 4 "host tug" bcast_init_sizes --sizes 8,4K,32K,256K,2M "${short[@]}"
-    begin collectives 14 45 bars microseconds "" "other persistent collectives, 2 ranks" "Kind and bytes of a block." &&
-        compare collectives 2 "host tug" coll_init_sizes --sizes 8,64K,1M "${short[@]}"
-    begin overlap 6 20 bars microseconds "" "4 MiB broadcast with 2 ms of computing between start and wait" \
-        "What is above 2 ms was not hidden. Both ranks compute, each on a core of its own where there are two." &&
-        compare overlap 2 "host tug" bcast_init_sizes --sizes 4M --overlap 2000 "${short[@]}"
-    begin gups 8 25 bars "million a second" "" "updates of random words (GUPS), one node" "Window, ranks and updates between flushes." &&
-        compare gups 2 "host tug openmpi" gups
+    begin gups 6 20 bars "million a second" "" "updates of random words (GUPS), one node" "Window, ranks and updates between flushes." &&
+        compare gups 2 "host tug openmpi" gups "${updates[@]}"
     environment=("${tcp[@]}")
-    begin gups_tcp 10 30 bars "million a second" "" "the same between nodes (emulated, TCP)" "" &&
-        compare gups_tcp 2 "host tug" gups
+    begin gups_tcp 4 15 bars "million a second" "" "updates of random words (GUPS), $over_tcp" "Window, ranks and updates between flushes." &&
+        compare gups_tcp 2 "host tug" gups "${updates[@]}"
+    environment=()
+    begin gets 2 8 lines nanoseconds "bytes" "gets of a relocatable array, one node" \
+        "Where the page's place is remembered, where its home is asked first, out of the read cache; and a plain read of LLCL." &&
+        columns gets gas_latency "$gets_are" "${gets[@]}"
+    environment=("${tcp[@]}")
+    begin gets_tcp 4 25 lines nanoseconds "bytes" "gets of a relocatable array, $over_tcp" \
+        "A remembered place saves the question; a copy in the read cache saves the network." &&
+        columns gets_tcp gas_latency "$gets_are" --sizes 8,512,4K "${gets[@]}"
     environment=()
 }
+gets_are="get_ns=remembered asking_ns=asked copy_ns=cached plain_ns=plain"
 
 # --- the page -----------------------------------------------------------------------------------------
 
@@ -292,7 +320,8 @@ th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid var(--
 }
 </style></head><body>
 <h1>Tugboat: measured here</h1>
-<p>The same programs on the host MPI and under Tugboat, in alternation; medians. Axes of values are logarithmic.</p>
+<p>The same programs on the host MPI and under Tugboat, in alternation; medians. Axes of values are
+logarithmic, that of overlap excepted.</p>
 HTML
     echo "<dl>"
     machine
@@ -305,8 +334,11 @@ HTML
         printf '<figcaption>%s</figcaption></figure>\n' "$(escape <<<"${caption_of[$name]}")"
     done
     echo "</main><h2>All ratios</h2><div class=\"table\"><table>"
-    echo "<tr><th>what</th><th>case</th><th>host MPI</th><th>with Tugboat</th><th>unit</th><th>better by</th></tr>"
-    ((${#files[@]} == 0)) || awk -f "$here/report_page.awk" -v facts="$facts" "${files[@]}"
+    echo "<tr><th>what</th><th>case</th><th>host MPI</th><th>with Tugboat</th><th>unit</th><th>better by</th>"
+    ((${#openmpi[@]} == 0)) || echo "<th>Open MPI</th><th>Tugboat to it</th>"
+    echo "</tr>"
+    ((${#files[@]} == 0)) ||
+        awk -f "$here/report_page.awk" -v facts="$facts" -v beside=$((${#openmpi[@]} > 0)) "${files[@]}"
     echo "</table></div></body></html>"
 }
 

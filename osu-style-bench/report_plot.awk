@@ -1,10 +1,10 @@
 # report_plot.awk: a gnuplot script for the comparison of one CSV file of `versus`.
 #
-#   awk -f report_plot.awk -v kind=lines|bars -v unit="M/s" -v x="bytes" DATA.csv
+#   awk -f report_plot.awk -v kind=lines|bars|share -v unit="M/s" -v x="bytes" DATA.csv
 #
 # The columns between `better` and the first *_ratio are what was compared. lines: the last part of a
 # row's key is its place on the x axis and the parts before name a curve, one for each column; bars:
-# a group of bars for each key.
+# a group of bars for each key; share: such bars on a linear axis from 0.
 BEGIN {
     FS = ","
     label["host"] = "host MPI"
@@ -17,6 +17,7 @@ BEGIN {
     colour_of["tug"] = 3
     colour_of["openmpi"] = 4
     ncolours = 4
+    drawn_in["memcpy"] = drawn_in["predicted"] = 1 # nobody's measurement: dashed
 }
 
 FNR == 1 {
@@ -29,7 +30,7 @@ FNR == 1 {
     key = $2
     at = match(key, "[^/]*$")
     place = substr(key, at)
-    if (kind == "bars")
+    if (kind != "lines")
         key = substr(key, 1, at - 1) short(place)
     curve = at > 1 ? substr(key, 1, at - 2) : ""
     if (!(key in seen)) {
@@ -73,8 +74,8 @@ function lines(   c, i, title, list) {
                 continue
             title = curves[c] == "" || ncurves == 1 ? named(i) : curves[c] ", " named(i)
             printf "$d%d_%d << EOD\n%sEOD\n", c, i, points[curves[c], i]
-            list = list (list == "" ? "" : ", ") sprintf("$d%d_%d using 1:2 with linespoints pt 7 ps 0.6 lw 2 lc rgb '%s' title '%s'",
-                c, i, painted(ncurves == 1 ? names[i] : title), title)
+            list = list (list == "" ? "" : ", ") sprintf("$d%d_%d using 1:2 with linespoints pt 7 ps 0.6 lw 2%s lc rgb '%s' title '%s'",
+                c, i, names[i] in drawn_in ? " dt 2" : "", painted(ncurves == 1 ? names[i] : title), title)
         }
     print "set logscale x 2"
     print "set xlabel '" x "'"
@@ -99,9 +100,10 @@ function bars(   k, i, list) {
     print "set style data histograms"
     print "set style histogram clustered gap 1"
     print "set style fill solid 0.9"
-    print "set logscale y 10"
+    print kind == "share" ? "set yrange [0:*]" : "set logscale y 10"
     print "set format y '%g'"
-    print "set xtics rotate by -25 scale 0 noenhanced"
+    # many names, or long ones, stand steeper, to keep out of each other's way
+    print "set xtics rotate by " (nkeys > 8 ? "-60 font ',11'" : "-25") " scale 0 noenhanced"
     print "plot " list
 }
 
@@ -113,8 +115,8 @@ END {
     print "set rmargin 8"
     print "set tics nomirror"
     print "set ylabel '" unit "'"
-    if (kind == "bars")
-        bars()
-    else
+    if (kind == "lines")
         lines()
+    else
+        bars()
 }

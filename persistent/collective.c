@@ -35,7 +35,12 @@ int tug_collective_reserve(struct collective *c, uint32_t nblocks) {
     c->held = calloc(2 * (size_t)c->nareas, sizeof(*c->held));
     c->held_for = c->held + c->nareas;
     c->session.areas = c->areas;
-    return c->areas != NULL && c->held != NULL ? 0 : TUG_ERR_NO_MEMORY;
+    if (c->areas == NULL || c->held == NULL)
+        return TUG_ERR_NO_MEMORY;
+    /* messages without content have a type too: Open MPI looks at it where nothing is sent */
+    for (uint32_t i = 0; i < c->nareas; i++)
+        tug_collective_bytes(c, i, NULL, 0);
+    return 0;
 }
 
 static bool is_named(MPI_Datatype type) {

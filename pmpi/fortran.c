@@ -1,10 +1,12 @@
 /* What Fortran needs beside the C entries; the MPIX_ names are in fortran_mpix.c.
  *
  * Nearly nothing: MPICH's mpif.h and `use mpi` call MPI_*, its mpi_f08 calls PMPI_*, and handles
- * are integers in all three. Here is one host-internal call through which its bindings read window
- * attributes without coming by MPI_Win_get_attr. Open MPI's bindings call C's PMPI_*.
+ * are integers in all three. Open MPI's bindings call C's PMPI_*. What is here are the attributes
+ * of windows, which the bindings of both read without coming by C's MPI_Win_get_attr: MPICH's by
+ * one call of its own, Open MPI's out of the window itself.
  */
 #include <dlfcn.h>
+#include <stdbool.h>
 
 #include "host/host.h"
 #include "pmpi/shim.h"
@@ -51,5 +53,51 @@ int MPII_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int *fla
     }
     return error;
 }
+
+#else
+
+typedef void win_get_attr(MPI_Fint *win, MPI_Fint *win_keyval, MPI_Aint *attribute_val,
+                          MPI_Fint *flag, MPI_Fint *ierror);
+TUG_API win_get_attr mpi_win_get_attr_, mpi_win_get_attr__, pmpi_win_get_attr_, pmpi_win_get_attr__;
+
+/* That of mpi_f08 comes here too. */
+void pmpi_win_get_attr_(MPI_Fint *win, MPI_Fint *win_keyval, MPI_Aint *attribute_val,
+                        MPI_Fint *flag, MPI_Fint *ierror) {
+    static win_get_attr *_Atomic host;
+    win_get_attr *call = host;
+    if (call == NULL) {
+        *(void **)&call = dlsym(RTLD_NEXT, "pmpi_win_get_attr_");
+        if (call == NULL) {
+            *ierror = MPI_ERR_OTHER;
+            return;
+        }
+        host = call;
+    }
+    call(win, win_keyval, attribute_val, flag, ierror);
+    if (*ierror != MPI_SUCCESS || !*flag || tug_host_family() != TUG_FAMILY_BUILT_FOR)
+        return;
+    int key = *win_keyval, found = 0;
+    void *value;
+    bool in_place = key == MPI_WIN_BASE;
+    if (!in_place && key != MPI_WIN_SIZE && key != MPI_WIN_DISP_UNIT &&
+        key != MPI_WIN_CREATE_FLAVOR)
+        return;
+    MPI_Win c_win = tug_host.Win_f2c(*win);
+    if (tug_window_find(c_win) == NULL ||
+        tug_shim_Win_get_attr(c_win, key, &value, &found) != MPI_SUCCESS || !found)
+        return;
+    *attribute_val = in_place              ? (MPI_Aint)value
+                     : key == MPI_WIN_SIZE ? *(MPI_Aint *)value
+                                           : *(int *)value;
+}
+
+#define SAME(name)                                                                                 \
+    void name(MPI_Fint *win, MPI_Fint *win_keyval, MPI_Aint *attribute_val, MPI_Fint *flag,        \
+              MPI_Fint *ierror) {                                                                  \
+        pmpi_win_get_attr_(win, win_keyval, attribute_val, flag, ierror);                          \
+    }
+SAME(mpi_win_get_attr_)
+SAME(mpi_win_get_attr__)
+SAME(pmpi_win_get_attr__)
 
 #endif

@@ -3,7 +3,7 @@
  * The host is initialised at MPI_THREAD_MULTIPLE, whatever the program asked for, since the engine
  * may call it beside the program; the program is told what it asked for. Until the first window or
  * persistent request that is the only trace of us. A program in which nothing calls for the engine
- * gets the level that it asks for, and no trace at all.
+ * gets the level that it asks for, and no trace but polite waits where its ranks share cores.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -96,7 +96,7 @@ static void activate(int requested, int asked, int provided) {
     tug_shim.active = provided == MPI_THREAD_MULTIPLE && tug_host_complete();
     tug_engine_bring_up = bring_up;
 #ifdef OPEN_MPI
-    if (tug_shim.active)
+    if (tug_host_complete())
         tug_openmpi_learn();
 #endif
     tug_reduction_learn();
@@ -208,7 +208,7 @@ int tug_shim_Init_thread(int *argc, char ***argv, int required, int *provided) {
         return error;
     world = true;
     activate(required, asked, got);
-    if (tug_shim.active)
+    if (tug_shim.active || (tug_shim.own_level && tug_host_complete()))
         tug_crowd_settle();
     *provided = required < got ? required : got;
     return MPI_SUCCESS;
@@ -316,11 +316,16 @@ static void print_stats(void) {
     fclose(file);
 }
 
-static void finish(void) {
+/* Nobody waits politely from here on, and nobody long. */
+static void end_waits(void) {
     if (world)
         tug_blocking_meet(MPI_COMM_WORLD);
     tug_circle_finalize();
     tug_crowd_finalize();
+}
+
+static void finish(void) {
+    end_waits();
     tug_window_free_left_over();
     tug_team_finalize();
     tug_acp_finalize_left();
@@ -339,6 +344,8 @@ static void finish(void) {
 int tug_shim_Finalize(void) {
     if (tug_shim.active)
         finish();
+    else if (tug_waits_polite)
+        end_waits();
     world = false;
     int error = tug_host.Finalize();
     tug_spin_restore();

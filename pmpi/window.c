@@ -455,9 +455,10 @@ static struct tug_team *team_of(MPI_Comm comm) {
 
 /* The communicator that the host's window is made on. Open MPI 4.1 has no one-sided communication
  * between nodes but over devices that do it themselves: over TCP it makes no window, and says
- * MPI_ERR_WIN. The packet lane wants of the host's window no more than the handle, with name,
- * attributes, info and error handler: one of this rank alone will do. The first attempt is on a
- * communicator of ours, so that the program's handler does not see it fail. */
+ * MPI_ERR_WIN; and so it does for created windows of one rank. The packet lane wants of the host's
+ * window no more than the handle, with name, attributes, info and error handler: one of this rank
+ * alone will do. The first attempt is on a communicator of ours, so that the program's handler does
+ * not see it fail. */
 struct attempt {
     MPI_Comm given, on;
     bool alone;
@@ -467,7 +468,7 @@ static struct attempt attempt_begin(MPI_Comm comm) {
     struct attempt attempt = {.given = comm, .on = comm};
 #ifdef OPEN_MPI
     struct tug_team *team = tug_shim.active && has_lanes() ? team_of(comm) : NULL;
-    if (team != NULL && team->nnodes > 1)
+    if (team != NULL && (team->nnodes > 1 || team->nranks == 1))
         attempt.on = team->comm;
 #endif
     return attempt;
@@ -508,8 +509,8 @@ static int take_created(int error, const struct attempt *attempt, void *base, MP
     if (!takes_windows(error))
         return error;
     if (has_lanes() && tug_team_get(comm, &team) == 0) {
-        if (go_direct_over(*win, team, base, size, disp_unit, info))
-            return MPI_SUCCESS; /* all on one node: the first attempt has succeeded */
+        if (!attempt->alone && go_direct_over(*win, team, base, size, disp_unit, info))
+            return MPI_SUCCESS;
         window = go_remote(*win, comm, team, base, size, disp_unit, TUG_REMOTE_GIVEN, info);
     }
     if (window != NULL) {

@@ -90,7 +90,8 @@
     X(Type_get_contents)                                                                           \
     X(Type_get_envelope)                                                                           \
     X(Type_size)                                                                                   \
-    X(Unpack)
+    X(Unpack)                                                                                      \
+    X(Win_f2c)
 #else
 #define TUG_HOST_FUNCTIONS_MORE(X)
 #endif

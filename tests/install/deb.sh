@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The Debian package: made, installed by dpkg in a root of its own, run from there, removed without
-# trace. Usage: deb.sh BUILD-DIRECTORY CPACK MPICC MPIEXEC
+# trace, and refused beside that for another host. Usage: deb.sh BUILD-DIRECTORY CPACK MPICC MPIEXEC PACKAGE OTHER
 set -euo pipefail
-build=$1 cpack=$2 mpicc=$3 mpiexec=$4
+build=$1 cpack=$2 mpicc=$3 mpiexec=$4 name=$5 other=$6
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 command -v dpkg >/dev/null || { echo "skipped: this system has no dpkg"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -15,7 +16,7 @@ if [ "$(id -u)" -ne 0 ]; then
     as_root=(unshare -r)
 fi
 (cd "$build" && "$cpack" -G DEB -B "$work/packages" >"$work/log") || { cat "$work/log"; exit 1; }
-package=$(find "$work/packages" -maxdepth 1 -name 'tugboat_*.deb')
+package=$(find "$work/packages" -maxdepth 1 -name "${name}_*.deb")
 [ -n "$package" ] || wrong "cpack made no package"
 
 # dpkg is told of the C library that this system has, which the package depends on.
@@ -32,5 +33,14 @@ in_root --install "$package"
 value=$("$root/usr/bin/tugboat" run --stats timeout 30 "$mpiexec" -n 2 "$work/passive" 2>&1) ||
     wrong "a program under it fails: $value"
 grep -q 'tugboat .* statistics, 2 ranks' <<<"$value" || wrong "a program was not under it: $value"
-in_root --purge tugboat
+in_root --purge "$name"
 left=$(diff <(echo "$before") <(trace)) || wrong "removal leaves: $left"
+
+# one of the other's name, as empty as can be
+mkdir -p "$work/other/DEBIAN"
+printf 'Package: %s\nVersion: 1\nArchitecture: all\nMaintainer: none <none@localhost>\nDescription: none\n' "$other" \
+    >"$work/other/DEBIAN/control"
+dpkg-deb --root-owner-group --build "$work/other" "$work/other.deb" >/dev/null
+in_root --install "$work/other.deb" >/dev/null
+if in_root --install "$package" >"$work/log" 2>&1; then wrong "$name is installed beside $other"; fi
+grep -q "conflict" "$work/log" || wrong "$name beside $other: $(cat "$work/log")"

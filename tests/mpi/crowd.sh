@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Ranks wait politely by themselves where they outnumber the cores they may use, and only there.
 #
-#   crowd.sh RUN_OPTIONS... -- PROGRAM
+#   crowd.sh PLAIN RUN_OPTIONS... -- PROGRAM
 #
-# PROGRAM is mpi_polite, which fails if it is to be polite and is not.
+# PROGRAM is mpi_polite, which fails if it is to be polite and is not; PLAIN is the same without windows, which
+# runs at its own thread level unless it is asked for counters.
 set -u
+plain=$1
+shift
 here=$(cd "$(dirname "$0")" && pwd)
 mapfile -t cores < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' |
     while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done)
@@ -44,5 +47,13 @@ if [ ${#cores[@]} -gt 1 ]; then
     run "a core each" "${cores[0]},${cores[1]}" 2 none spins
     run "a core each, and threads that drive" "${cores[0]},${cores[1]}" 2 some '' \
         TUGBOAT_PROGRESS=thread
+fi
+if output=$(timeout 40 taskset -c "${cores[0]}" "$here/run_mpi.sh" --way tug "${given[@]}" --ranks 2 \
+    -- "$plain" 2>&1); then
+    echo "two ranks on one core without windows: right"
+else
+    echo "two ranks on one core without windows: not polite"
+    echo "$output"
+    failed=1
 fi
 exit $failed

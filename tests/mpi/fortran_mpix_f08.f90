@@ -1,5 +1,5 @@
 ! fortran_mpix_f08: MPIX_Bcast_init through the module that is installed beside the C headers, and the
-! attributes of a window as Fortran reads them (MPICH's bindings do not come by MPI_Win_get_attr).
+! attributes of a window as Fortran reads them (the bindings do not come by C's MPI_Win_get_attr).
 program fortran_mpix_f08
     use, intrinsic :: iso_c_binding, only: c_ptr
     use mpi_f08
@@ -55,6 +55,12 @@ program fortran_mpix_f08
     if (.not. there .or. value /= 13) call wrong(3)
     call MPI_Win_get_attr(window, MPI_WIN_DISP_UNIT, value, there)
     if (.not. there .or. value /= 1) call wrong(4)
+    call MPI_Win_get_attr(window, MPI_WIN_BASE, value, there)
+    if (.not. there .or. value /= transfer(memory, value)) call wrong(7)
+    call MPI_Win_get_attr(window, MPI_WIN_CREATE_FLAVOR, value, there)
+    if (.not. there .or. value /= MPI_WIN_FLAVOR_ALLOCATE) call wrong(8)
+    call MPI_Win_get_attr(window, MPI_WIN_MODEL, value, there)
+    if (.not. there .or. (value /= MPI_WIN_UNIFIED .and. value /= MPI_WIN_SEPARATE)) call wrong(9)
     call MPI_Win_free(window)
     call MPI_Finalize()
     if (rank == 0) print '(a)', 'right'

@@ -16,11 +16,23 @@ static bool is_ours(const char *name) {
     return strncmp(name, "TUGBOAT", 7) == 0 || strncmp(name, "tugboat_", 8) == 0;
 }
 
+/* What there is no variable at is said with an error; Open MPI 4.1.4 says it with one of its own.
+ */
+static bool is_no_index(int error) {
+#if MPI_VERSION >= 4
+    return error == MPI_T_ERR_INVALID_INDEX;
+#else
+    return error != MPI_SUCCESS;
+#endif
+}
+
 /* ---- control variables ---- */
 
 static void read_setting(int index, const char *name) {
     MPI_T_cvar_handle handle;
     int count;
+    if (MPI_VERSION < 4 && !is_ours(name))
+        return; /* Open MPI 4.1.4 alone crashes in some of its own */
     MUST(MPI_T_cvar_handle_alloc(index, NULL, &handle, &count));
     char *value = calloc((size_t)count + 8, 8);
     CHECK(value != NULL, "no memory");
@@ -36,7 +48,9 @@ static void read_setting(int index, const char *name) {
     free(value);
 }
 
-static void see_settings(void) {
+/* early: MPI has not been initialised. Open MPI adds variables when it is, which come after ours,
+ * and takes others back, whose numbers lead nowhere then. */
+static void see_settings(bool early) {
     int count, ours = 0, found, bind, scope, verbosity;
     MPI_Datatype type;
     MPI_T_enum choices;
@@ -44,12 +58,16 @@ static void see_settings(void) {
     for (int i = 0; i < count; i++) {
         char name[NAME], help[4096];
         int name_length = sizeof name, help_length = sizeof help;
-        MUST(MPI_T_cvar_get_info(i, name, &name_length, &verbosity, &type, &choices, help,
-                                 &help_length, &bind, &scope));
+        int error = MPI_T_cvar_get_info(i, name, &name_length, &verbosity, &type, &choices, help,
+                                        &help_length, &bind, &scope);
+        if (MPI_VERSION < 4 && !early && is_no_index(error))
+            continue;
+        CHECK(error == MPI_SUCCESS, "variable %d: error %d", i, error);
         CHECK(name_length == (int)strlen(name) + 1, "%s: length %d", name, name_length);
         MUST(MPI_T_cvar_get_index(name, &found));
         CHECK(found == i, "%s is found at %d, not %d", name, found, i);
-        CHECK(is_ours(name) || ours == 0, "%s of the host comes after ours", name);
+        CHECK(is_ours(name) || ours == 0 || (MPI_VERSION < 4 && !early),
+              "%s of the host comes after ours", name);
         ours += is_ours(name);
         read_setting(i, name);
     }
@@ -58,11 +76,11 @@ static void see_settings(void) {
     char cut[4] = "abc";
     MUST(MPI_T_cvar_get_info(count - 1, cut, &length, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
     CHECK(strlen(cut) == 3, "'%s'", cut);
-    CHECK(!with_tug || length > 4, "length %d", length); /* MPICH 4.0.2 tells what it wrote */
+    bool last_is_ours = with_tug && (early || MPI_VERSION >= 4);
+    CHECK(!last_is_ours || length > 4, "length %d", length); /* MPICH 4.0.2 tells what it wrote */
     CHECK(MPI_T_cvar_get_index("TUGBOAT_NONE", &found) == MPI_T_ERR_INVALID_NAME, "found");
-    CHECK(MPI_T_cvar_get_info(count, cut, &length, NULL, NULL, NULL, NULL, NULL, NULL, NULL) ==
-              MPI_T_ERR_INVALID_INDEX,
-          "a variable after the last");
+    int after = MPI_T_cvar_get_info(count, cut, &length, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+    CHECK(is_no_index(after), "a variable after the last");
 }
 
 /* ---- performance variables ---- */
@@ -75,6 +93,8 @@ static void see_counter(int index, const char *name, int class) {
     int count, found;
     MUST(MPI_T_pvar_get_index(name, class, &found));
     CHECK(found == index, "%s is found at %d, not %d", name, found, index);
+    if (MPI_VERSION < 4 && !is_ours(name))
+        return; /* Open MPI's are of communicators and the like */
     MUST(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
     if (is_ours(name)) {
         CHECK(count == 1, "%s: %d of them", name, count);
@@ -96,8 +116,11 @@ static void see_counters(void) {
     for (int i = 0; i < count; i++) {
         char name[NAME];
         int length = sizeof name, class, readonly, continuous;
-        MUST(MPI_T_pvar_get_info(i, name, &length, NULL, &class, NULL, NULL, NULL, NULL, NULL,
-                                 &readonly, &continuous, NULL));
+        int error = MPI_T_pvar_get_info(i, name, &length, NULL, &class, NULL, NULL, NULL, NULL,
+                                        NULL, &readonly, &continuous, NULL);
+        if (MPI_VERSION < 4 && is_no_index(error))
+            continue;
+        CHECK(error == MPI_SUCCESS, "counter %d: error %d", i, error);
         CHECK(!is_ours(name) || (readonly && continuous), "%s can be changed", name);
         see_counter(i, name, class);
         ours += is_ours(name);
@@ -134,9 +157,9 @@ int main(int argc, char **argv) {
     with_tug = argc > 1 && strcmp(argv[1], "tug") == 0;
     CHECK(MPI_T_cvar_get_num(&count) == MPI_T_ERR_NOT_INITIALIZED, "not initialised, but there");
     MUST(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
-    see_settings(); /* before MPI is initialised, and after */
+    see_settings(true);
     check_begin(&argc, &argv, "tool_variables");
-    see_settings();
+    see_settings(false);
     MUST(MPI_T_pvar_session_create(&session));
     see_counters();
     if (with_tug)

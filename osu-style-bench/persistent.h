@@ -1,0 +1,25 @@
+/* persistent.h: the persistent collectives by the names of MPI 4, on a host that has them by
+ * others.
+ *
+ * Open MPI 4.1 is MPI 3.1 and has them as an extension, in <mpi-ext.h>.
+ */
+#ifndef OSU_STYLE_BENCH_PERSISTENT_H
+#define OSU_STYLE_BENCH_PERSISTENT_H
+
+#include <mpi.h>
+
+#if MPI_VERSION < 4
+
+#include <mpi-ext.h>
+
+#define MPI_Allgather_init MPIX_Allgather_init
+#define MPI_Allreduce_init MPIX_Allreduce_init
+#define MPI_Alltoall_init MPIX_Alltoall_init
+#define MPI_Barrier_init MPIX_Barrier_init
+#define MPI_Bcast_init MPIX_Bcast_init
+#define MPI_Reduce_init MPIX_Reduce_init
+#define MPI_Reduce_scatter_block_init MPIX_Reduce_scatter_block_init
+
+#endif
+
+#endif
