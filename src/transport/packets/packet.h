@@ -10,7 +10,7 @@
  *       +--------+-----+------+------------+------------+------------+
  *       | number     | applied    | session                          |
  *       +------------+------------+----------------------------------+
- *       | credit     | reserved 0 |
+ *       | credit     | trailer    |
  *       +------------+------------+
  *
  *   bytes    of the packet, header included
@@ -18,6 +18,8 @@
  *            1 to 2^32 - 1 and then from 1 again; 0: there are no requests in it
  *   applied  the number of the last request packet from there that has been applied here
  *   credit   bytes of answers that may be asked for from here at a time, see packets.h
+ *   trailer  bytes that follow the packet on its wire: the data of its last record, a LONG_WRITE; 0
+ *            if that is none
  *
  *        0      1     2        4            8
  *       +------+-----+--------+------------+
@@ -38,6 +40,7 @@
  *   CALL         handler     -                                  yes
  *   BULK_WRITE   -           key, offset, bytes                 -
  *   BULK_READ    -           key, offset, bytes                 -
+ *   LONG_WRITE   -           key, offset, bytes                 behind the packet
  *   CONTROL      transport   -                                  yes
  *
  *   and the answers, which need no number:
@@ -63,6 +66,9 @@
  *       | kind | length | count  | tag        | distance   | length bytes | distance   | ...
  *       +------+--------+--------+------------+------------+--------------+------------+---
  *
+ * A LONG_WRITE is the last record of its packet, which is applied when its data have come: whole
+ * words, so that the next packet is aligned like this one.
+ *
  * A READ may ask for a part of its operation, at that position; DATA brings the part. A CALL is
  * answered by DATA, at position 0, when the callee has an answer. FAILED is of
  * a WRITE, AM or BULK and goes ahead of the acknowledgement. BULK blocks travel outside of packets:
@@ -80,7 +86,7 @@
 #include <string.h>
 
 #define TUG_PACKET_MAGIC 0x5447
-#define TUG_PACKET_VERSION 2
+#define TUG_PACKET_VERSION 3
 #define TUG_PACKET_REQUESTS 1 /* flag: holds requests, has a number, wants to be acknowledged */
 
 struct tug_packet_header {
@@ -94,7 +100,7 @@ struct tug_packet_header {
     uint32_t applied;
     uint64_t session;
     uint32_t credit;
-    uint32_t reserved;
+    uint32_t trailer;
 };
 
 _Static_assert(sizeof(struct tug_packet_header) == 40, "see the drawing");
@@ -110,6 +116,7 @@ enum tug_record_kind {
     TUG_RECORD_RUN,
     TUG_RECORD_BULK_WRITE,
     TUG_RECORD_BULK_READ,
+    TUG_RECORD_LONG_WRITE,
     TUG_RECORD_CONTROL,
     /* answers */
     TUG_RECORD_DATA,
@@ -131,6 +138,7 @@ struct tug_record_head {
 #define TUG_RECORD_WORDS_MOST 4
 #define TUG_RECORD_DATA_MOST 65528u
 #define TUG_RECORD_CONTROL_MOST 256u
+#define TUG_TRAILER_MOST (1u << 20)
 
 /* 8-byte words between a record's head and its data, by kind. */
 extern const uint8_t tug_record_words[TUG_RECORD_KINDS];
@@ -158,6 +166,7 @@ struct tug_packet {
     uint32_t capacity;     /* a multiple of 8, below 256 KiB */
     uint32_t records;
     uint32_t credit;             /* for its receiver; 0 unless said otherwise */
+    uint32_t trailer;            /* bytes that follow it */
     uint64_t key, offset;        /* of the last WRITE; key 0: none so far */
     struct tug_record_head *run; /* the last record, if it is a RUN; NULL */
 };
@@ -167,7 +176,7 @@ static inline void tug_packet_begin(struct tug_packet *packet, void *memory, uin
     packet->capacity = capacity;
     packet->used = sizeof(struct tug_packet_header);
     packet->records = 0;
-    packet->credit = 0;
+    packet->credit = packet->trailer = 0;
     packet->key = packet->offset = 0;
     packet->run = NULL;
 }
@@ -210,6 +219,17 @@ static inline uint64_t *tug_packet_add(struct tug_packet *packet, unsigned kind,
     struct tug_record_head *head = tug_packet_begin_record(packet, tug_record_bytes(kind, length));
     *head = (struct tug_record_head){(uint8_t)kind, (uint8_t)sub, (uint16_t)length, tag};
     return (uint64_t *)(head + 1);
+}
+
+/* Appends a LONG_WRITE that has room, of so many bytes (a multiple of 8, at most TUG_TRAILER_MOST);
+ * then the packet is full. */
+static inline void tug_packet_add_long(struct tug_packet *packet, uint32_t tag, uint64_t key,
+                                       uint64_t offset, uint32_t bytes) {
+    uint64_t *words = tug_packet_add(packet, TUG_RECORD_LONG_WRITE, 0, tag, 0);
+    words[0] = key;
+    words[1] = offset;
+    words[2] = packet->trailer = bytes;
+    packet->capacity = packet->used;
 }
 
 /* Can a write be given by its distance from the last WRITE? */
@@ -290,7 +310,8 @@ static inline void tug_packet_end(struct tug_packet *packet, uint32_t source, ui
                                        .number = number,
                                        .applied = applied,
                                        .session = session,
-                                       .credit = packet->credit};
+                                       .credit = packet->credit,
+                                       .trailer = packet->trailer};
     memcpy(packet->memory, &header, sizeof(header));
 }
 
@@ -322,7 +343,8 @@ enum tug_packet_fault {
     TUG_PACKET_FOREIGN, /* magic, version or flags */
     TUG_PACKET_SESSION, /* of another context */
     TUG_PACKET_SOURCE,  /* a source that is not there */
-    TUG_PACKET_LENGTH,  /* a record goes beyond the packet, or bytes are left */
+    TUG_PACKET_LENGTH,  /* a record goes beyond the packet, or bytes are left; a trailer that is
+                           not its record's, or too long */
     TUG_PACKET_KIND,    /* a record of no kind, a request in a packet without number, an AGAIN or
                            RUN before any WRITE, or a number and no requests */
     TUG_PACKET_WIDTH,   /* an atomic that does not exist */

@@ -82,6 +82,8 @@ static bool never_missing(char *reason) {
 static void wire_ended(void *receiver, uint32_t peer) {
     struct tug_packets *packets = receiver;
     struct tug_stream *stream = packets->streams[peer];
+    if (stream != NULL)
+        tug_trailer_drop(stream);
     if (stream == NULL || stream->lost || !tug_stream_outstanding(stream))
         return;
     tug_log(TUG_LOG_ERROR, "the connection to process %u has ended", peer);
@@ -91,6 +93,9 @@ static void wire_ended(void *receiver, uint32_t peer) {
 static void attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->receiver = packets;
     wire->receive = tug_packets_receive;
+    wire->place = tug_trailer_place;
+    wire->arrived = tug_trailer_arrived;
+    wire->sent = tug_trailer_sent;
     wire->ended = wire_ended;
 }
 
