@@ -51,6 +51,7 @@ static inline void joined_by(struct tug_fabric *fabric, struct tug_packets *pack
                               .place = tug_trailer_place,
                               .arrived = tug_trailer_arrived,
                               .sent = tug_trailer_sent,
+                              .ended = tug_packets_ended,
                               .receiver = packets};
 }
 

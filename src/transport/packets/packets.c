@@ -79,7 +79,7 @@ static bool never_missing(char *reason) {
 }
 
 /* Nothing goes there any more. At the end of a job nothing is outstanding, and nobody minds. */
-static void wire_ended(void *receiver, uint32_t peer) {
+void tug_packets_ended(void *receiver, uint32_t peer) {
     struct tug_packets *packets = receiver;
     struct tug_stream *stream = packets->streams[peer];
     if (stream != NULL)
@@ -96,7 +96,7 @@ static void attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->place = tug_trailer_place;
     wire->arrived = tug_trailer_arrived;
     wire->sent = tug_trailer_sent;
-    wire->ended = wire_ended;
+    wire->ended = tug_packets_ended;
 }
 
 /* By sockets of our own where the host goes by sockets, else by the host's messages. */

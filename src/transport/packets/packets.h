@@ -221,6 +221,9 @@ void tug_stream_pump(struct tug_packets *packets, struct tug_stream *stream);
 /* What a wire calls when a packet has come; receiver is the struct tug_packets. */
 void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
 
+/* packets.c: ... when the way to a peer, or from it, has ended. */
+void tug_packets_ended(void *receiver, uint32_t peer);
+
 /* ---- trailer.c: data that follow packets ---- */
 
 static inline bool tug_stream_trails(const struct tug_stream *stream) {
