@@ -236,14 +236,10 @@ static void assert_unwritten(uint64_t from, uint64_t to) {
 /* ---- tests ---- */
 
 static void test_sizes(void **state) {
-    static const uint64_t sizes[] = {TUG_LONG_LEAST - 1,
-                                     TUG_LONG_LEAST,
-                                     TUG_LONG_LEAST + 1,
-                                     TUG_TRAILER_MOST - 8,
-                                     TUG_TRAILER_MOST - 1,
-                                     TUG_TRAILER_MOST,
-                                     TUG_TRAILER_MOST + 7,
-                                     5 * (uint64_t)TUG_TRAILER_MOST + 13};
+    static const uint64_t sizes[] = {TUG_LONG_LEAST - 1,   TUG_LONG_LEAST,
+                                     TUG_LONG_LEAST + 1,   TUG_TRAILER_MOST - 8,
+                                     TUG_TRAILER_MOST - 1, TUG_TRAILER_MOST,
+                                     TUG_TRAILER_MOST + 7, 5 * (uint64_t)TUG_TRAILER_MOST + 13};
     (void)state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         struct record record;
@@ -252,10 +248,10 @@ static void test_sizes(void **state) {
         write_to(b->remote.id, 11, sizes[i], &record);
         run();
         assert_done(&record, 0);
-        assert_int_equal(a->out.long_ones, sizes[i] < TUG_LONG_LEAST
-                                               ? 0
-                                               : (sizes[i] - sizes[i] % 8 + TUG_TRAILER_MOST - 1) /
-                                                     TUG_TRAILER_MOST);
+        assert_int_equal(a->out.long_ones,
+                         sizes[i] < TUG_LONG_LEAST
+                             ? 0
+                             : (sizes[i] - sizes[i] % 8 + TUG_TRAILER_MOST - 1) / TUG_TRAILER_MOST);
         assert_memory_equal(b->remote.base + 11, a->local.base + 11, sizes[i]);
         assert_unwritten(0, 11);
         assert_unwritten(11 + sizes[i], 11 + sizes[i] + 4096);
