@@ -48,6 +48,10 @@ static inline void joined_by(struct tug_fabric *fabric, struct tug_packets *pack
                               .fabric = fabric,
                               .pool = {.bytes = packet_bytes},
                               .receive = tug_packets_receive,
+                              .place = tug_trailer_place,
+                              .arrived = tug_trailer_arrived,
+                              .sent = tug_trailer_sent,
+                              .ended = tug_packets_ended,
                               .receiver = packets};
 }
 

@@ -105,9 +105,13 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
     if (done != NULL && done(argument))
         return false;
     if (!tug_baton_sleep(&engine->ring, yield_to_waiters)) {
-        sched_yield(); /* a producer in mid-fill may want this core */
+        /* a producer that is long in mid-fill wants this core; to yield at once would give it to
+         * one who computes */
+        if (++engine->sleepless % TUG_SLEEPLESS_ROUNDS == 0)
+            sched_yield();
         return false;
     }
+    engine->sleepless = 0;
     tug_stat_add(TUG_STAT_PARKS, 1);
     (void)tug_sleeper_sleep(&engine->driver, bell, key, shared, limit_ns);
     tug_baton_awake(&engine->ring);

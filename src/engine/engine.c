@@ -43,6 +43,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->nactive = 0;
     engine->nbusy = 0;
     engine->services = NULL;
+    engine->dear_waits = TUG_DEAR_WAITS;
     atomic_store(&engine->nservices, 0);
     atomic_store(&tug_attended_services, 0);
     atomic_store(&tug_helped_services, 0);
@@ -366,23 +367,33 @@ static bool step_aside(struct tug_engine *engine, struct tug_backoff *backoff) {
 }
 
 /* False: the driver is to sleep. Where the host's sockets wake it, yielding is worth its while only
- * as long as nobody computes on this core: who does keeps it until the next tick of the clock. */
+ * as long as nobody computes on this core: who does keeps it until the next tick of the clock. Nor
+ * for long: by its fairness Linux may give the core back again and again (6.x), while the one who
+ * is to answer waits for it; only a sleep lets that one have it. */
 static bool look_again(struct tug_engine *engine, struct tug_backoff *backoff) {
     if (!tug_lookout_useful(&engine->driver.lookout))
         return tug_backoff_step(backoff);
-    if (!tug_backoff_yields(backoff)) {
+    if (!tug_backoff_yields(backoff))
         backoff->pauses += TUG_LOOK_PAUSES;
+    if (!tug_backoff_yields(backoff))
         return tug_backoff_step(backoff);
-    }
     uint32_t dear = atomic_load_explicit(&engine->dear, memory_order_relaxed);
     if (dear > 0) {
         atomic_store_explicit(&engine->dear, dear - 1, memory_order_relaxed);
         return false;
     }
     uint64_t start = tug_clock_ns();
+    if (backoff->yields == 0)
+        backoff->yielding_ns = start;
+    else if (start - backoff->yielding_ns > TUG_YIELDING_NS)
+        return false;
     (void)tug_backoff_step(backoff);
-    if (tug_clock_ns() - start > TUG_DEAR_YIELD_NS)
-        atomic_store_explicit(&engine->dear, TUG_DEAR_WAITS, memory_order_relaxed);
+    if (tug_clock_ns() - start > TUG_DEAR_YIELD_NS) {
+        atomic_store_explicit(&engine->dear, engine->dear_waits, memory_order_relaxed);
+        engine->dear_waits *= engine->dear_waits < TUG_DEAR_WAITS_MOST ? 2 : 1;
+    } else {
+        engine->dear_waits = TUG_DEAR_WAITS;
+    }
     return true;
 }
 

@@ -190,6 +190,9 @@ static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *
         return true;
     if (!tug_baton_take(&engine->ring)) {
         ask_holder_to_look(engine);
+        /* what has come stays in the sockets until the holder looks, and would end every sleep at
+         * once: the holder may be waiting for this very core */
+        perch->blind = true;
         return true;
     }
     struct tug_bell *bell = tug_services_bell(engine);

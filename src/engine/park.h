@@ -67,6 +67,7 @@ static inline bool tug_bell_ring(struct tug_bell *bell, bool shared) {
 struct tug_backoff {
     uint32_t pauses;
     uint32_t yields;
+    uint64_t yielding_ns; /* since when; its user's, if it bounds them by time */
 };
 
 /* Process-wide budgets, set by tug_park_configure(). */

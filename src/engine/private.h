@@ -23,7 +23,8 @@
 #include "engine/tags.h"
 #include "engine/waiters.h"
 
-#define TUG_BATCH 256         /* commands a thread executes for others before it offers the baton */
+#define TUG_BATCH 256 /* commands a thread executes for others before it offers the baton */
+#define TUG_SLEEPLESS_ROUNDS 16 /* with a command on its way, before the core is given away */
 #define TUG_UNTOLD_ROUNDS 64  /* that moved, in which nobody is woken where more wait than cores */
 #define TUG_POLL_NAP_NS 50000 /* a driver's longest sleep while some job can only be polled */
 #define TUG_TICK_NS 200000    /* the offload thread's beat while something is out or attended */
@@ -40,11 +41,13 @@
 #define TUG_LINGER_NS 20000     /* after a peer has been answered */
 #define TUG_LINGER_FAR_NS 60000 /* ... by what only polls can see */
 #define TUG_DEAR_YIELD_NS 400000 /* a yield this long has given the core to one who computes */
-#define TUG_DEAR_WAITS 256       /* ... and is not tried again for so many */
-#define TUG_LOOK_PAUSES 3        /* so many pauses more does a look at the host's sockets take */
-#define TUG_LOOKS_ENOUGH 16      /* of callers since the last beat: they poll in a loop */
-#define TUG_VAIN_MOST 32         /* sleeps ended in vain before the next is without the lookout */
-#define TUG_TICKS_TO_DEEP 50     /* quiet beats before it sleeps without a timer */
+#define TUG_YIELDING_NS 100000   /* of yields before a driver sleeps whom sockets wake */
+#define TUG_DEAR_WAITS 256 /* without a yield after a dear one; twice as many after the next */
+#define TUG_DEAR_WAITS_MOST 65536
+#define TUG_LOOK_PAUSES 3    /* so many pauses more does a look at the host's sockets take */
+#define TUG_LOOKS_ENOUGH 16  /* of callers since the last beat: they poll in a loop */
+#define TUG_VAIN_MOST 32     /* sleeps ended in vain before the next is without the lookout */
+#define TUG_TICKS_TO_DEEP 50 /* quiet beats before it sleeps without a timer */
 
 /* Who sleeps for the engine, and where: on a bell of its own, or on one that peers ring too. */
 struct tug_sleeper {
@@ -66,8 +69,10 @@ struct tug_engine {
     unsigned nactive;                                                 /* holder only */
     unsigned nbusy;                                                   /* services; holder only */
     struct tug_service *services;                                     /* holder only */
-    bool untold;     /* waiters may sleep who have what they wait for; holder only */
-    unsigned rounds; /* since it was looked whether; holder only */
+    bool untold;         /* waiters may sleep who have what they wait for; holder only */
+    unsigned rounds;     /* since it was looked whether; holder only */
+    uint32_t dear_waits; /* what `dear` will be next; holder only */
+    unsigned sleepless;  /* times in a row that commands kept the holder awake; holder only */
     _Atomic uint32_t nservices;
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
     _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */

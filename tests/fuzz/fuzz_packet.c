@@ -97,14 +97,18 @@ static size_t slow_record(const unsigned char *at, size_t left, bool numbered, b
         const char *sub;
     } rules[TUG_RECORD_KINDS] = {
         {0, 0, ""}, /* by kind */
-        {2, 65528, "zero"}, {4, 0, "zero"},   {3, 0, "fetch"}, {4, 0, "width"},
-        {0, 4096, "any"},   {0, 4096, "any"}, {0, 65535, ""},  {0, 65535, ""},
-        {3, 0, "zero"},     {3, 0, "zero"},   {0, 256, "any"}, {1, 65528, "status"},
-        {1, 0, "status"},   {0, 0, "status"}, {0, 0, "zero"},  {0, 0, "status"},
-        {0, 0, "status"},
+        {2, 65528, "zero"}, {4, 0, "zero"},       {3, 0, "fetch"},  {4, 0, "width"},
+        {0, 4096, "any"},   {0, 4096, "any"},     {0, 65535, ""},   {0, 65535, ""},
+        {1, 65535, ""},     {3, 0, "zero"},       {3, 0, "zero"},   {3, 0, "zero"},
+        {0, 256, "any"},    {1, 65528, "status"}, {1, 0, "status"}, {0, 0, "status"},
+        {0, 0, "zero"},     {0, 0, "status"},     {0, 0, "status"},
     };
-    if (left < 8 || at[0] == 0 || at[0] > 17 || (at[0] < 12 && !numbered))
+    if (left < 8 || at[0] == 0 || at[0] > 19 || (at[0] < 14 && !numbered))
         return 0;
+    if (at[0] == 9) {
+        const size_t data = number_at(at + 2, 2) * at[1];
+        return at[1] == 0 || at[1] % 8 != 0 || 16 + data > left ? 0 : 16 + data;
+    }
     if (at[0] == 7 || at[0] == 8) {
         const size_t data = at[0] == 7 ? at[1] : number_at(at + 2, 2) * (4u + at[1]);
         return !wrote || at[1] == 0 || 8 + (data + 7) / 8 * 8 > left ? 0 : 8 + (data + 7) / 8 * 8;
@@ -123,21 +127,27 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     if (bytes < 40)
         return false;
     const bool numbered = number_at(packet + 16, 4) != 0;
-    if (number_at(packet, 2) != 0x5447 || packet[2] != 2 || packet[3] != numbered ||
+    if (number_at(packet, 2) != 0x5447 || packet[2] != 3 || packet[3] != numbered ||
         number_at(packet + 4, 4) != bytes || number_at(packet + 8, 4) >= WORLD_RANKS ||
-        number_at(packet + 24, 8) != WORLD_SESSION || number_at(packet + 36, 4) != 0)
+        number_at(packet + 24, 8) != WORLD_SESSION)
         return false;
     size_t at = 40;
     bool wrote = false, asked = false;
+    uint64_t follows = 0;
     for (uint64_t records = number_at(packet + 12, 4); records > 0; records--) {
         const size_t step = slow_record(packet + at, bytes - at, numbered, wrote);
         if (step == 0)
             return false;
         wrote |= packet[at] == 1;
-        asked |= packet[at] < 12;
+        asked |= packet[at] < 14;
+        if (packet[at] == 12) { /* a LONG_WRITE: nothing after it */
+            follows = number_at(packet + at + 24, 8);
+            if (records > 1 || follows == 0 || follows % 8 != 0 || follows > 1048576)
+                return false;
+        }
         at += step;
     }
-    return at == bytes && asked == numbered;
+    return at == bytes && asked == numbered && follows == number_at(packet + 36, 4);
 }
 
 /* ---- the second way to apply ---- */
@@ -322,7 +332,7 @@ static size_t mend(uint8_t *data, size_t bytes) {
     header.version = TUG_PACKET_VERSION;
     header.source %= WORLD_RANKS;
     header.session = WORLD_SESSION;
-    header.reserved = 0;
+    header.trailer = 0;
     header.records = 0;
     while (bytes - end >= sizeof(struct tug_record_head)) {
         struct tug_record_head head;
@@ -339,6 +349,12 @@ static size_t mend(uint8_t *data, size_t bytes) {
             break;
         end += step;
         header.records++;
+        if (head.kind == TUG_RECORD_LONG_WRITE) {
+            uint64_t words[3];
+            memcpy(words, data + end - sizeof(words), sizeof(words));
+            words[2] = header.trailer = (uint32_t)words[2] % TUG_TRAILER_MOST & ~7u;
+            memcpy(data + end - sizeof(words), words, sizeof(words));
+        }
         asks |= head.kind < TUG_RECORD_DATA;
     }
     header.number = asks ? header.number | 1 : 0;

@@ -87,7 +87,8 @@ static struct live {
 /* ---- what the transport stands on ---- */
 
 static struct {
-    unsigned long packets, sent, refused, completed, failed, messages, blocks, kinds;
+    unsigned long packets, sent, refused, completed, failed, messages, blocks, kinds, trailers,
+        placed;
 } reached;
 
 struct tug_settings tug_settings;
@@ -143,6 +144,13 @@ static void note_request(uint32_t peer, const struct tug_record *record) {
     one->ready_due |= record->kind == TUG_RECORD_BULK_WRITE;
 }
 
+static unsigned long touched;
+
+static void touch(const unsigned char *at, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        touched = touched * 31 + at[i];
+}
+
 /* As the peer would see it. */
 static void look_at_sent(uint32_t peer, const struct tug_packet *packet) {
     struct tug_packet_reader reader;
@@ -162,19 +170,46 @@ static void look_at_sent(uint32_t peer, const struct tug_packet *packet) {
     REQUIRE(reader.header.applied <= last_came[peer]);
 }
 
+static struct tug_buffer *held[WORLD_RANKS]; /* sent in part */
+
+/* What follows a packet is read when it goes, which may be long after it was handed over. */
+static void let_go(struct tug_wire *wire, uint32_t peer) {
+    struct tug_buffer *buffer = held[peer];
+    held[peer] = NULL;
+    touch(buffer->trailer, buffer->packet.trailer);
+    wire->sent(wire->receiver, peer, buffer);
+    tug_pool_give(&wire->pool, buffer);
+    reached.trailers++;
+}
+
 static bool wire_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
     REQUIRE(peer < WORLD_RANKS);
     REQUIRE((wire == &shm_wire.wire) == (peer < NODE));
-    if (wires_full)
+    if (wires_full || held[peer] != NULL)
         return false;
     reached.sent++;
     look_at_sent(peer, &buffer->packet);
-    tug_pool_give(&wire->pool, buffer);
+    if (buffer->packet.trailer == 0) {
+        tug_pool_give(&wire->pool, buffer);
+        return true;
+    }
+    REQUIRE(wire == &shm_wire.wire);
+    held[peer] = buffer;
+    if (take() % 2 == 0)
+        let_go(wire, peer);
     return true;
 }
 
+static void wire_abandon(struct tug_wire *wire, uint32_t peer) {
+    if (held[peer] != NULL)
+        tug_pool_give(&wire->pool, held[peer]);
+    held[peer] = NULL;
+}
+
 static bool wire_poll(struct tug_wire *wire) {
-    (void)wire;
+    for (uint32_t peer = 0; peer < NODE && wire == &shm_wire.wire && !wires_full; peer++)
+        if (held[peer] != NULL)
+            let_go(wire, peer);
     return true;
 }
 
@@ -186,10 +221,18 @@ static void wire_close(struct tug_wire *wire) {
 static const struct tug_wire_type wire_type = {
     .name = "played", .send = wire_send, .poll = wire_poll, .close = wire_close};
 
+/* This one carries trailers, as that of sockets does. */
+static const struct tug_wire_type trailing_type = {.name = "played, with trailers",
+                                                   .send = wire_send,
+                                                   .abandon = wire_abandon,
+                                                   .poll = wire_poll,
+                                                   .close = wire_close};
+
 static struct tug_wire *open_wire(struct wire *wire, struct tug_fabric *of, uint32_t bytes,
                                   int *status) {
     *status = 0;
-    wire->wire = (struct tug_wire){.type = &wire_type, .fabric = of};
+    wire->wire =
+        (struct tug_wire){.type = wire == &shm_wire ? &trailing_type : &wire_type, .fabric = of};
     wire->wire.pool.bytes = bytes;
     return &wire->wire;
 }
@@ -352,6 +395,9 @@ static void completed(void *d, int status) {
     struct live *one = d;
     REQUIRE(one->out);
     look_at_transfers(one->local, status);
+    for (uint32_t peer = 0; peer < WORLD_RANKS && one->local != NULL; peer++)
+        REQUIRE(held[peer] == NULL || held[peer]->trailer < one->local ||
+                held[peer]->trailer >= one->local + one->bytes);
     REQUIRE(status <= 0 && status >= TUG_ERR_DEVICE);
     reached.completed++;
     reached.failed += status != 0;
@@ -559,6 +605,12 @@ static void add_any(struct tug_packet *packet, uint32_t source, unsigned kind) {
         memset(place, (int)choice, (size_t)(packet->memory + packet->used - place));
         return;
     }
+    if (kind == TUG_RECORD_LONG_WRITE && choice < 200) {
+        const uint64_t offset = choice & 32 ? take_number() : take();
+        tug_packet_add_long(packet, take_tag(source), world_id(choice % 5), offset,
+                            (uint32_t)take_size() & ~7u);
+        return;
+    }
     if (kind < TUG_RECORD_DATA) {
         words[0] = choice % 8 < 5 ? world_id(choice % 8) : take_number();
         words[1] = choice & 32 ? take_number() : take();
@@ -657,6 +709,38 @@ static void add_record(struct tug_packet *packet, uint32_t source, bool numbered
         add_answer(packet, source);
 }
 
+/* What follows the packet comes as it comes, or not to its end. A wire that finds nonsense in the
+ * header ends. */
+static void deliver_trailer(struct wire *wire, uint32_t source) {
+    const struct tug_packet_header *header = (const struct tug_packet_header *)incoming;
+    const uint32_t bytes = header->trailer;
+    if (wire != &shm_wire || bytes > TUG_TRAILER_MOST)
+        return;
+    for (uint32_t come = 0; come < bytes;) {
+        uint32_t now = (uint32_t)take_size() + 1;
+        if (now > bytes - come)
+            now = bytes - come;
+        unsigned char *place = wire->wire.place(wire->wire.receiver, source, come);
+        if (place != NULL)
+            memset(place, 0x44, now);
+        reached.placed += place != NULL;
+        come += now;
+        const unsigned then = take();
+        if (then == 255) {
+            refused[source] = true;
+            wire->wire.arrived(wire->wire.receiver, source, false);
+            wire->wire.ended(wire->wire.receiver, source);
+            return;
+        }
+        if (then % 4 == 3)
+            (void)tug_transport_packets.poll(transport);
+        else if (then % 8 == 6)
+            post();
+    }
+    if (bytes > 0)
+        wire->wire.arrived(wire->wire.receiver, source, true);
+}
+
 /* Rarely a header that is wrong: after that the peer is lost. */
 static void receive(void) {
     const unsigned mode = take(), oddity = take();
@@ -703,6 +787,7 @@ static void receive(void) {
     memcpy(copy, packet.memory, packet.used);
     wire->wire.receive(wire->wire.receiver, &wire->wire, copy, packet.used);
     free(copy);
+    deliver_trailer(wire, source);
     const struct tug_stream *stream = ((struct tug_packets *)transport)->streams[source];
     REQUIRE(!wrong || stream->lost);
     /* what was no packet does not count */
@@ -720,12 +805,15 @@ static void report(void) {
     /* all kinds of record but CONTROL, which needs another transport to send it, and AGAIN, which
      * reads as a WRITE */
     const bool enough = kinds == TUG_RECORD_KINDS - 3 && reached.completed > reached.failed &&
-                        reached.messages > 0 && reached.blocks > 0 && reached.refused > 0;
+                        reached.messages > 0 && reached.blocks > 0 && reached.refused > 0 &&
+                        reached.trailers > 0 && reached.placed > 0;
     fprintf(stderr,
             "reached: %lu packets came, %lu were sent, %lu were refused, %lu operations ended, "
-            "%lu of them failed, %lu messages, %lu blocks, %d kinds were sent: %s\n",
+            "%lu of them failed, %lu messages, %lu blocks, %lu and %lu trailers, %d kinds were "
+            "sent: %s\n",
             reached.packets, reached.sent, reached.refused, reached.completed, reached.failed,
-            reached.messages, reached.blocks, kinds, enough ? "enough" : "too little");
+            reached.messages, reached.blocks, reached.trailers, reached.placed, kinds,
+            enough ? "enough" : "too little");
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
@@ -755,6 +843,7 @@ static void begin_world(void) {
     memset(uncounted, 0, sizeof(uncounted));
     memset(refused, 0, sizeof(refused));
     memset(lied, 0, sizeof(lied));
+    memset((void *)held, 0, sizeof(held));
     memset(last_sent, 0, sizeof(last_sent));
     memset(last_acked, 0, sizeof(last_acked));
     memset(last_came, 0, sizeof(last_came));

@@ -55,6 +55,8 @@ static size_t length_of(unsigned kind) {
 static void add(struct tug_packet *packet, unsigned kind) {
     static const unsigned char data[64] = "The quick brown fox jumps over the lazy dog.";
     const size_t length = length_of(kind);
+    if (packet->trailer > 0) /* it is full */
+        return;
     if (kind == TUG_RECORD_AGAIN) {
         tug_packet_data(tug_packet_add_again(packet, packet->offset + 8 * (uint64_t)draw(3) - 8,
                                              draw(64), 1 + draw(20)),
@@ -78,6 +80,10 @@ static void add(struct tug_packet *packet, unsigned kind) {
     if (!tug_packet_has_room(packet, kind, length))
         return;
     const uint32_t registration = draw(WORLD_REGISTRATIONS);
+    if (kind == TUG_RECORD_LONG_WRITE) {
+        tug_packet_add_long(packet, draw(64), world_id(registration), draw(64), 8 * (1 + draw(9)));
+        return;
+    }
     uint64_t *words = tug_packet_add(packet, kind, sub_of(kind), draw(64), length);
     uint64_t values[TUG_RECORD_WORDS_MOST] = {
         world_id(registration), draw(world_bytes[registration]) & ~7u, draw(64), draw(128)};

@@ -50,7 +50,7 @@ static bool is_near(unsigned kind) {
 
 /* Built in a way of its own. */
 static bool is_special(unsigned kind) {
-    return is_near(kind) || kind == TUG_RECORD_AM_RUN;
+    return is_near(kind) || kind == TUG_RECORD_AM_RUN || kind == TUG_RECORD_LONG_WRITE;
 }
 
 static unsigned words_of(unsigned kind) {
@@ -61,6 +61,7 @@ static unsigned words_of(unsigned kind) {
     case TUG_RECORD_FETCH:
     case TUG_RECORD_BULK_WRITE:
     case TUG_RECORD_BULK_READ:
+    case TUG_RECORD_LONG_WRITE:
         return 3;
     case TUG_RECORD_WRITE:
         return 2;
@@ -104,6 +105,8 @@ static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t
     case TUG_RECORD_CALL:
     case TUG_RECORD_CONTROL:
         break;
+    case TUG_RECORD_LONG_WRITE: /* and nothing follows */
+        return sub != 0 ? TUG_PACKET_KIND : TUG_PACKET_LENGTH;
     default:
         if (sub != 0)
             return TUG_PACKET_KIND;
@@ -487,6 +490,67 @@ static void near_what_is_known(void **state) {
     }
 }
 
+/* A packet with a WRITE and a LONG_WRITE; returns its bytes. */
+static uint32_t make_long(uint32_t bytes) {
+    struct tug_packet packet;
+    tug_packet_begin(&packet, memory, CAPACITY);
+    add(&packet, TUG_RECORD_WRITE, 5);
+    tug_packet_add_long(&packet, 33, 5, BASE, bytes);
+    assert_false(tug_packet_has_room(&packet, TUG_RECORD_FAILED, 0));
+    tug_packet_end(&packet, 2, 1, 0, SESSION);
+    assert_int_equal(header()->trailer, bytes);
+    return packet.used;
+}
+
+static void a_long_write_comes_through(void **state) {
+    static const uint32_t most[] = {8, 16, 4096, TUG_TRAILER_MOST};
+    struct tug_packet_reader reader;
+    struct tug_record record = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof(most) / sizeof(most[0]); i++) {
+        assert_int_equal(open_packet(&reader, memory, make_long(most[i])), TUG_PACKET_GOOD);
+        assert_true(tug_packet_next(&reader, &record));
+        assert_true(tug_packet_next(&reader, &record));
+        assert_int_equal(record.kind, TUG_RECORD_LONG_WRITE);
+        assert_int_equal(record.tag, 33);
+        assert_int_equal(record.words[0], 5);
+        assert_int_equal(record.words[1], BASE);
+        assert_int_equal(record.words[2], most[i]);
+        assert_false(tug_packet_next(&reader, &record));
+    }
+}
+
+/* What follows belongs to the last record, and is as long as that says. */
+static void a_wrong_trailer_is_refused(void **state) {
+    static const uint32_t wrong[] = {0, 1, 4, 12, TUG_TRAILER_MOST + 8, UINT32_MAX - 7};
+    struct tug_packet packet;
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_equal(verdict(make_long(wrong[i])), TUG_PACKET_LENGTH);
+    const uint32_t bytes = make_long(4096);
+    for (uint32_t bit = 0; bit < 32; bit++) {
+        header()->trailer = 4096 ^ UINT32_C(1) << bit;
+        assert_int_equal(verdict(bytes), TUG_PACKET_LENGTH);
+    }
+    header()->trailer = 4096;
+    assert_int_equal(verdict(bytes), TUG_PACKET_GOOD);
+    header()->number = header()->flags = 0; /* it is a request */
+    assert_int_equal(verdict(bytes), TUG_PACKET_KIND);
+    for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
+        if (is_near(kind))
+            continue;
+        tug_packet_begin(&packet, memory, CAPACITY);
+        tug_packet_add_long(&packet, 33, 5, BASE, 4096);
+        packet.capacity = CAPACITY;
+        if (kind == TUG_RECORD_LONG_WRITE)
+            tug_packet_add_long(&packet, 33, 5, BASE, 4096);
+        else
+            add(&packet, kind, 0);
+        tug_packet_end(&packet, 2, 1, 0, SESSION);
+        assert_int_equal(verdict(packet.used), TUG_PACKET_KIND);
+    }
+}
+
 static void a_packet_without_records_is_good(void **state) {
     struct tug_packet packet;
     (void)state;
@@ -546,7 +610,7 @@ static void every_field_of_the_header_is_looked_at(void **state) {
         CHECK_FIELD(flags, (uint8_t)(TUG_PACKET_REQUESTS | 1u << bit), TUG_PACKET_FOREIGN);
     CHECK_FIELD(number, 0, TUG_PACKET_FOREIGN); /* the flag says that there is one */
     for (unsigned bit = 0; bit < 64; bit++) {
-        CHECK_FIELD(reserved, UINT32_C(1) << bit % 32, TUG_PACKET_FOREIGN);
+        CHECK_FIELD(trailer, UINT32_C(1) << bit % 32, TUG_PACKET_LENGTH);
         CHECK_FIELD(session, SESSION ^ UINT64_C(1) << bit, TUG_PACKET_SESSION);
     }
     CHECK_FIELD(source, RANKS - 1, TUG_PACKET_GOOD);
@@ -721,6 +785,8 @@ int main(void) {
         cmocka_unit_test(a_run_of_messages_fills_its_packet_and_no_more),
         cmocka_unit_test(a_wrong_run_of_messages_is_refused),
         cmocka_unit_test(near_what_is_known),
+        cmocka_unit_test(a_long_write_comes_through),
+        cmocka_unit_test(a_wrong_trailer_is_refused),
         cmocka_unit_test(a_packet_without_records_is_good),
         cmocka_unit_test(room_is_counted_to_the_byte),
         cmocka_unit_test(every_field_of_the_header_is_looked_at),

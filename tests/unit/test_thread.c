@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -282,6 +283,43 @@ static void direct_operations_do_not_starve_a_service(void **state) {
     tug_engine_unserve(&inbox.service);
 }
 
+#define HELD_US 200000
+
+/* What comes while a caller has the baton, and does not look: it has been displaced, say. */
+static void hold_while_news_wait(void *argument) {
+    struct inbox *inbox = argument;
+    uint64_t one = 1;
+    atomic_store(&inbox->news, 1);
+    assert_int_equal(write(inbox->service.descriptor, &one, sizeof(one)), sizeof(one));
+    check_sleep_us(HELD_US);
+    assert_int_equal(read(inbox->service.descriptor, &one, sizeof(one)), sizeof(one));
+}
+
+/* News that only the holder can take do not keep the offload thread awake: it would have the core
+ * that the holder needs. */
+static void news_for_the_holder_cost_no_cpu(void **state) {
+    (void)state;
+    static struct inbox inbox;
+    inbox = (struct inbox){.service = {.poll = inbox_poll,
+                                       .flush = inbox_flush,
+                                       .busy = inbox_busy,
+                                       .arm = inbox_arm,
+                                       .bell = &tug_engine_own_bell}};
+    inbox.service.descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    assert_true(inbox.service.descriptor >= 0);
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    tug_engine_serve(&inbox.service);
+    check_sleep_us(20000);
+    uint64_t before = tug_engine_cpu_ns();
+    tug_engine_call(hold_while_news_wait, &inbox);
+    uint64_t spent = tug_engine_cpu_ns() - before;
+    CHECK_SOON(atomic_load(&inbox.answered) == 1);
+    if (!SANITIZED)
+        assert_true(spent < HELD_US * 1000u / 4);
+    tug_engine_unserve(&inbox.service);
+    close(inbox.service.descriptor);
+}
+
 static void stops_with_jobs_out(void **state) {
     (void)state;
     for (int i = 0; i < 200; i++) {
@@ -391,6 +429,7 @@ int main(void) {
         CASE(deep_sleep_ends_with_work),
         CASE(direct_operations_do_not_starve_a_job),
         CASE(direct_operations_do_not_starve_a_service),
+        CASE(news_for_the_holder_cost_no_cpu),
         CASE(stops_with_jobs_out),
         CASE(a_fork_child_counts_as_stopped),
         CASE(affinity_list_is_obeyed),

@@ -49,6 +49,7 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
     [TUG_RECORD_AM_RUN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_WORDS},
     [TUG_RECORD_BULK_WRITE] = {0, TUG_PACKET_KIND, SUB_NONE},
     [TUG_RECORD_BULK_READ] = {0, TUG_PACKET_KIND, SUB_NONE},
+    [TUG_RECORD_LONG_WRITE] = {0, TUG_PACKET_KIND, SUB_NONE},
     [TUG_RECORD_CONTROL] = {TUG_RECORD_CONTROL_MOST, TUG_PACKET_KIND, SUB_ANY},
     [TUG_RECORD_DATA] = {TUG_RECORD_DATA_MOST, TUG_PACKET_STATUS, SUB_STATUS},
     [TUG_RECORD_VALUE] = {0, TUG_PACKET_STATUS, SUB_STATUS},
@@ -59,9 +60,10 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
 };
 
 const uint8_t tug_record_words[TUG_RECORD_KINDS] = {
-    [TUG_RECORD_WRITE] = 2,   [TUG_RECORD_READ] = 4,       [TUG_RECORD_FETCH] = 3,
-    [TUG_RECORD_COMPARE] = 4, [TUG_RECORD_BULK_WRITE] = 3, [TUG_RECORD_BULK_READ] = 3,
-    [TUG_RECORD_DATA] = 1,    [TUG_RECORD_VALUE] = 1,      [TUG_RECORD_AM_RUN] = 1,
+    [TUG_RECORD_WRITE] = 2,      [TUG_RECORD_READ] = 4,       [TUG_RECORD_FETCH] = 3,
+    [TUG_RECORD_COMPARE] = 4,    [TUG_RECORD_BULK_WRITE] = 3, [TUG_RECORD_BULK_READ] = 3,
+    [TUG_RECORD_LONG_WRITE] = 3, [TUG_RECORD_DATA] = 1,       [TUG_RECORD_VALUE] = 1,
+    [TUG_RECORD_AM_RUN] = 1,
 };
 
 static const char *const fault_texts[] = {
@@ -70,7 +72,7 @@ static const char *const fault_texts[] = {
     [TUG_PACKET_FOREIGN] = "no packet, or one of another version",
     [TUG_PACKET_SESSION] = "a packet of another context",
     [TUG_PACKET_SOURCE] = "a packet from a process that is not there",
-    [TUG_PACKET_LENGTH] = "a record of a wrong length, or a wrong number of records",
+    [TUG_PACKET_LENGTH] = "a record of a wrong length, a wrong number, or not its data follow",
     [TUG_PACKET_KIND] =
         "a record that does not exist, or not at that place, or a number and no requests",
     [TUG_PACKET_WIDTH] = "an atomic that does not exist",
@@ -88,7 +90,7 @@ static enum tug_packet_fault check_header(const struct tug_packet_header *header
                                           uint64_t session, uint32_t nranks) {
     const uint8_t flags = header->number != 0 ? TUG_PACKET_REQUESTS : 0;
     if (header->magic != TUG_PACKET_MAGIC || header->version != TUG_PACKET_VERSION ||
-        header->flags != flags || header->reserved != 0)
+        header->flags != flags)
         return TUG_PACKET_FOREIGN;
     if (header->session != session)
         return TUG_PACKET_SESSION;
@@ -139,10 +141,22 @@ struct known {
     uint32_t step;
 };
 
+/* What follows the packet is the data of its last record. */
+static bool trails(const unsigned char *record, uint32_t trailer) {
+    uint64_t words[3];
+    if (record == NULL)
+        return trailer == 0;
+    memcpy(words, record + sizeof(struct tug_record_head), sizeof(words));
+    return words[2] == trailer && trailer > 0 && trailer <= TUG_TRAILER_MOST && trailer % 8 == 0;
+}
+
 static enum tug_packet_fault check_records(const unsigned char *next, const unsigned char *end,
-                                           uint32_t records, bool numbered) {
+                                           const struct tug_packet_header *header) {
+    uint32_t records = header->records;
+    const bool numbered = header->number != 0;
     const uint32_t answers = (1u << TUG_RECORD_KINDS) - (1u << TUG_RECORD_DATA);
     const uint32_t near = 1u << TUG_RECORD_AGAIN | 1u << TUG_RECORD_RUN; /* a WRITE */
+    const unsigned char *long_write = NULL;
     bool requests = false;
     uint32_t kinds = numbered ? ((1u << TUG_RECORD_KINDS) - 2) & ~near : answers;
     /* to begin with, a record that is good everywhere */
@@ -165,6 +179,10 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
                 return fault;
             if (head.kind == TUG_RECORD_WRITE)
                 kinds |= near;
+            if (head.kind == TUG_RECORD_LONG_WRITE && records > 1)
+                return TUG_PACKET_KIND;
+            if (head.kind == TUG_RECORD_LONG_WRITE)
+                long_write = next;
             requests |= head.kind < TUG_RECORD_DATA;
             step = step_of(&head);
             other = last;
@@ -174,7 +192,7 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
             return TUG_PACKET_LENGTH;
         next += step;
     }
-    if (next != end)
+    if (next != end || !trails(long_write, header->trailer))
         return TUG_PACKET_LENGTH;
     return numbered && !requests ? TUG_PACKET_KIND : TUG_PACKET_GOOD;
 }
@@ -193,7 +211,7 @@ enum tug_packet_fault tug_packet_open(struct tug_packet_reader *reader, const vo
         return fault;
     const unsigned char *first = packet + sizeof(reader->header);
     const unsigned char *end = packet + bytes;
-    fault = check_records(first, end, reader->header.records, reader->header.number != 0);
+    fault = check_records(first, end, &reader->header);
     if (fault != TUG_PACKET_GOOD)
         return fault;
     reader->next = first;

@@ -10,7 +10,7 @@
  *       +--------+-----+------+------------+------------+------------+
  *       | number     | applied    | session                          |
  *       +------------+------------+----------------------------------+
- *       | credit     | reserved 0 |
+ *       | credit     | trailer    |
  *       +------------+------------+
  *
  *   bytes    of the packet, header included
@@ -18,6 +18,8 @@
  *            1 to 2^32 - 1 and then from 1 again; 0: there are no requests in it
  *   applied  the number of the last request packet from there that has been applied here
  *   credit   bytes of answers that may be asked for from here at a time, see packets.h
+ *   trailer  bytes that follow the packet on its wire: the data of its last record, a LONG_WRITE; 0
+ *            if that is none
  *
  *        0      1     2        4            8
  *       +------+-----+--------+------------+
@@ -39,6 +41,7 @@
  *   CALL         handler     -                                  yes
  *   BULK_WRITE   -           key, offset, bytes                 -
  *   BULK_READ    -           key, offset, bytes                 -
+ *   LONG_WRITE   -           key, offset, bytes                 behind the packet
  *   CONTROL      transport   -                                  yes
  *
  *   and the answers, which need no number:
@@ -66,6 +69,9 @@
  *
  * An AM_RUN is several short AM for one handler, all of one length (a multiple of 8) and under one
  * tag: length and count stand where a RUN has them, the messages one behind the other.
+ *
+ * A LONG_WRITE is the last record of its packet, which is applied when its data have come: whole
+ * words, so that the next packet is aligned like this one.
  *
  * A READ may ask for a part of its operation, at that position; DATA brings the part. A CALL is
  * answered by DATA, at position 0, when the callee has an answer. FAILED is of
@@ -98,7 +104,7 @@ struct tug_packet_header {
     uint32_t applied;
     uint64_t session;
     uint32_t credit;
-    uint32_t reserved;
+    uint32_t trailer;
 };
 
 _Static_assert(sizeof(struct tug_packet_header) == 40, "see the drawing");
@@ -115,6 +121,7 @@ enum tug_record_kind {
     TUG_RECORD_AM_RUN,
     TUG_RECORD_BULK_WRITE,
     TUG_RECORD_BULK_READ,
+    TUG_RECORD_LONG_WRITE,
     TUG_RECORD_CONTROL,
     /* answers */
     TUG_RECORD_DATA,
@@ -136,6 +143,7 @@ struct tug_record_head {
 #define TUG_RECORD_WORDS_MOST 4
 #define TUG_RECORD_DATA_MOST 65528u
 #define TUG_RECORD_CONTROL_MOST 256u
+#define TUG_TRAILER_MOST (1u << 20)
 
 /* 8-byte words between a record's head and its data, by kind. */
 extern const uint8_t tug_record_words[TUG_RECORD_KINDS];
@@ -168,6 +176,7 @@ struct tug_packet {
     uint32_t capacity;     /* a multiple of 8, below 256 KiB */
     uint32_t records;
     uint32_t credit;             /* for its receiver; 0 unless said otherwise */
+    uint32_t trailer;            /* bytes that follow it */
     uint64_t key, offset;        /* of the last WRITE; key 0: none so far */
     struct tug_record_head *run; /* the last record, if it is a RUN or AM_RUN; NULL */
 };
@@ -177,7 +186,7 @@ static inline void tug_packet_begin(struct tug_packet *packet, void *memory, uin
     packet->capacity = capacity;
     packet->used = sizeof(struct tug_packet_header);
     packet->records = 0;
-    packet->credit = 0;
+    packet->credit = packet->trailer = 0;
     packet->key = packet->offset = 0;
     packet->run = NULL;
 }
@@ -220,6 +229,17 @@ static inline uint64_t *tug_packet_add(struct tug_packet *packet, unsigned kind,
     struct tug_record_head *head = tug_packet_begin_record(packet, tug_record_bytes(kind, length));
     *head = (struct tug_record_head){(uint8_t)kind, (uint8_t)sub, (uint16_t)length, tag};
     return (uint64_t *)(head + 1);
+}
+
+/* Appends a LONG_WRITE that has room, of so many bytes (a multiple of 8, at most TUG_TRAILER_MOST);
+ * then the packet is full. */
+static inline void tug_packet_add_long(struct tug_packet *packet, uint32_t tag, uint64_t key,
+                                       uint64_t offset, uint32_t bytes) {
+    uint64_t *words = tug_packet_add(packet, TUG_RECORD_LONG_WRITE, 0, tag, 0);
+    words[0] = key;
+    words[1] = offset;
+    words[2] = packet->trailer = bytes;
+    packet->capacity = packet->used;
 }
 
 /* Can a write be given by its distance from the last WRITE? */
@@ -334,7 +354,8 @@ static inline void tug_packet_end(struct tug_packet *packet, uint32_t source, ui
                                        .number = number,
                                        .applied = applied,
                                        .session = session,
-                                       .credit = packet->credit};
+                                       .credit = packet->credit,
+                                       .trailer = packet->trailer};
     memcpy(packet->memory, &header, sizeof(header));
 }
 
@@ -367,7 +388,8 @@ enum tug_packet_fault {
     TUG_PACKET_FOREIGN, /* magic, version or flags */
     TUG_PACKET_SESSION, /* of another context */
     TUG_PACKET_SOURCE,  /* a source that is not there */
-    TUG_PACKET_LENGTH,  /* a record goes beyond the packet, or bytes are left */
+    TUG_PACKET_LENGTH,  /* a record goes beyond the packet, or bytes are left; a trailer that is
+                           not its record's, or too long */
     TUG_PACKET_KIND,    /* a record of no kind, a request in a packet without number, an AGAIN or
                            RUN before any WRITE, or a number and no requests */
     TUG_PACKET_WIDTH,   /* an atomic that does not exist */

@@ -79,9 +79,11 @@ static bool never_missing(char *reason) {
 }
 
 /* Nothing goes there any more. At the end of a job nothing is outstanding, and nobody minds. */
-static void wire_ended(void *receiver, uint32_t peer) {
+void tug_packets_ended(void *receiver, uint32_t peer) {
     struct tug_packets *packets = receiver;
     struct tug_stream *stream = packets->streams[peer];
+    if (stream != NULL)
+        tug_trailer_drop(stream);
     if (stream == NULL || stream->lost || !tug_stream_outstanding(stream))
         return;
     tug_log(TUG_LOG_ERROR, "the connection to process %u has ended", peer);
@@ -91,7 +93,10 @@ static void wire_ended(void *receiver, uint32_t peer) {
 static void attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->receiver = packets;
     wire->receive = tug_packets_receive;
-    wire->ended = wire_ended;
+    wire->place = tug_trailer_place;
+    wire->arrived = tug_trailer_arrived;
+    wire->sent = tug_trailer_sent;
+    wire->ended = tug_packets_ended;
 }
 
 /* By sockets of our own where the host goes by sockets, else by the host's messages. */

@@ -68,6 +68,11 @@ static inline uint32_t tug_credit(uint64_t npeers) {
 #define TUG_BULK_LEAST ((uint64_t)64 << 10)
 #define TUG_BULK_MOST 16
 
+/* By wires that carry trailers, writes from this size on are LONG_WRITEs, in pieces, so many of
+ * them unacknowledged at a time: what else goes there is behind them. */
+#define TUG_LONG_LEAST 16384u
+#define TUG_LONGS_MOST 4
+
 /* How an operation stands here: tug_operation.scratch. */
 enum tug_packets_state {
     TUG_PACKETS_WAITING = 1, /* not all of it is in packets */
@@ -91,6 +96,7 @@ struct tug_stream {
     bool touched; /* in the list of those to be flushed */
     bool lost;
     bool patient; /* a full packet has just come from the peer: there are more */
+    bool awaits;  /* the data of the last packet's LONG_WRITE */
     struct tug_wire *wire;
     struct tug_buffer *requests, *answers;         /* open ones, or NULL */
     struct tug_buffer *unsent_first, *unsent_last; /* the wire had no room */
@@ -98,10 +104,15 @@ struct tug_stream {
     uint32_t waiting_first, waiting_last;   /* operations, TUG_NO_TAG: none */
     uint32_t open_first, open_last;         /* written into the open packet */
     uint32_t sent_first[TUG_STREAM_WINDOW]; /* ... into those under way, by number */
+    bool sent_long[TUG_STREAM_WINDOW];      /* ... a LONG_WRITE among them */
+    uint32_t longs;                         /* such packets that are not acknowledged */
+    uint64_t gone;                          /* number of the last of them that has left whole */
     uint64_t number, acked;                 /* request packets sent, acknowledged */
     uint64_t applied, told;                 /* received and applied, acknowledged */
     uint64_t asked;                         /* bytes of answers that are to come */
     uint64_t credit;                        /* ... and that may be */
+    unsigned char *place;                   /* of what is awaited; NULL: nowhere */
+    struct tug_registration *awaited;       /* where that is, served until then */
     struct tug_stream *next_touched;
     struct tug_stream *next; /* of all */
 };
@@ -254,6 +265,27 @@ void tug_stream_pump(struct tug_packets *packets, struct tug_stream *stream);
 
 /* What a wire calls when a packet has come; receiver is the struct tug_packets. */
 void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
+
+/* packets.c: ... when the way to a peer, or from it, has ended. */
+void tug_packets_ended(void *receiver, uint32_t peer);
+
+/* ---- trailer.c: data that follow packets ---- */
+
+static inline bool tug_stream_trails(const struct tug_stream *stream) {
+    return stream->wire->type->abandon != NULL;
+}
+
+/* A LONG_WRITE has come, its data will. */
+void tug_trailer_serve(struct tug_packets *packets, struct tug_stream *stream,
+                       const struct tug_record *record);
+
+/* They will not. */
+void tug_trailer_drop(struct tug_stream *stream);
+
+/* What a wire calls, see wire.h; receiver is the struct tug_packets. */
+unsigned char *tug_trailer_place(void *receiver, uint32_t source, size_t come);
+void tug_trailer_arrived(void *receiver, uint32_t source, bool whole);
+void tug_trailer_sent(void *receiver, uint32_t peer, const struct tug_buffer *buffer);
 
 /* ---- bulk.c: large blocks by messages of their own, over MPI ---- */
 

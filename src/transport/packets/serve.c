@@ -70,6 +70,9 @@ static void serve(struct tug_packets *packets, struct tug_stream *stream,
     case TUG_RECORD_CONTROL:
         take_control(packets, stream, record);
         return;
+    case TUG_RECORD_LONG_WRITE:
+        tug_trailer_serve(packets, stream, record);
+        return;
     case TUG_RECORD_RUN:
         applied.status = tug_apply_run(&fabric->memory, record);
         break;
@@ -247,12 +250,15 @@ static bool take_acknowledgement(struct tug_packets *packets, struct tug_stream 
         if (upto == stream->number)
             return false;
         upto++;
+        if (stream->sent_long[upto % TUG_STREAM_WINDOW] && upto > stream->gone)
+            return false;
     }
     if (upto == stream->acked)
         return true;
     while (stream->acked < upto) {
         stream->acked++;
         packets->unacked--;
+        stream->longs -= stream->sent_long[stream->acked % TUG_STREAM_WINDOW];
         tug_fabric_complete_list(packets->fabric,
                                  stream->sent_first[stream->acked % TUG_STREAM_WINDOW]);
     }
@@ -292,7 +298,8 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
     else
         stream->credit = tug_credit_least();
     bool numbered = reader.header.number != 0;
-    if (stream->wire != wire ||
+    const bool trailing = reader.header.trailer > 0;
+    if (stream->wire != wire || stream->awaits || (trailing && !tug_stream_trails(stream)) ||
         (numbered && reader.header.number != tug_wire_number(stream->applied + 1))) {
         refuse(packets, stream, "it is not the next one");
         return;
@@ -307,7 +314,9 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
         if (stream->lost)
             return;
     }
-    if (numbered) {
+    if (trailing) {
+        stream->awaits = true;
+    } else if (numbered) {
         stream->applied++;
         stream->patient = bytes >= wire->pool.bytes / 2;
         tug_stream_touch(packets, stream);

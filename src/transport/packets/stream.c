@@ -64,6 +64,7 @@ static void send(struct tug_packets *packets, struct tug_stream *stream, struct 
                  uint64_t number) {
     stream->told = stream->applied;
     buffer->packet.credit = tug_credit(packets->nstreams);
+    buffer->number = number;
     tug_packet_end(&buffer->packet, packets->fabric->rank, tug_wire_number(number),
                    tug_wire_number(stream->applied), packets->fabric->session);
     tug_stat_add(TUG_STAT_PACKETS, 1);
@@ -90,6 +91,9 @@ void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *st
     packets->unacked++;
     stream->sent_first[stream->number % TUG_STREAM_WINDOW] = stream->open_first;
     stream->open_first = stream->open_last = TUG_NO_TAG;
+    const bool is_long = buffer->packet.trailer > 0;
+    stream->sent_long[stream->number % TUG_STREAM_WINDOW] = is_long;
+    stream->longs += is_long;
     send(packets, stream, buffer, stream->number);
 }
 
@@ -114,7 +118,8 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
     if (stream->requests != NULL && stream->requests->packet.records > 0 &&
         tug_stream_window_open(stream)) {
         bool idle = stream->number == stream->acked;
-        if (wanted || !tug_settings.aggregate || (idle && !tug_notes_gather))
+        bool full = stream->requests->packet.trailer > 0; /* nothing more fits */
+        if (wanted || full || !tug_settings.aggregate || (idle && !tug_notes_gather))
             tug_stream_send_requests(packets, stream);
         else if (idle)
             tug_stream_touch(packets, stream); /* more is coming */
@@ -166,6 +171,9 @@ static void drop_unsent(struct tug_stream *stream) {
 void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     struct tug_fabric *fabric = packets->fabric;
     stream->lost = true;
+    tug_trailer_drop(stream);
+    if (tug_stream_trails(stream))
+        stream->wire->type->abandon(stream->wire, stream->peer);
     fail_sent(packets, stream);
     tug_bulk_drop(packets, stream->peer);
     if (stream->requests != NULL)

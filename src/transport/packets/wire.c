@@ -17,6 +17,7 @@ struct tug_buffer *tug_pool_take(struct tug_pool *pool) {
     }
     pool->nout++;
     buffer->next = NULL;
+    buffer->number = 0;
     tug_packet_begin(&buffer->packet, buffer->memory, pool->bytes);
     return buffer;
 }

@@ -18,7 +18,10 @@
 struct tug_buffer {
     struct tug_buffer *next;
     struct tug_packet packet;
-    MPI_Request request; /* the mpi wire's */
+    const unsigned char *trailer; /* packet.trailer bytes, the program's: what follows the packet */
+    uint64_t number;              /* of its stream; 0: none */
+    uint32_t ends;                /* tag of the operation whose last bytes follow, or TUG_NO_TAG */
+    MPI_Request request;          /* the mpi wire's */
     uint64_t memory[];
 };
 
@@ -42,6 +45,9 @@ struct tug_wire_type {
     const char *name;
     /* Sends a packet that was ended. False: no room now, the buffer is still the caller's. */
     bool (*send)(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);
+    /* What follows packets to that peer, and has not been sent, is not to be touched any more: the
+     * way there ends if need be. NULL: this wire sends no trailers. */
+    void (*abandon)(struct tug_wire *wire, uint32_t peer);
     /* Looks for packets and hands each to wire->receive, a bounded number of them; gets what was
      * sent on its way. True if anything moved. */
     bool (*poll)(struct tug_wire *wire);
@@ -63,6 +69,13 @@ struct tug_wire {
     struct tug_pool pool;
     /* A packet has come: bytes at memory (aligned to 8), the receiver's until it returns. */
     void (*receive)(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
+    /* Of wires that carry trailers: where the next bytes go of what follows the last packet of that
+     * process, of which `come` have come, NULL: nowhere; asked anew whenever some are there. All of
+     * them have come (whole), or no more will. */
+    unsigned char *(*place)(void *receiver, uint32_t source, size_t come);
+    void (*arrived)(void *receiver, uint32_t source, bool whole);
+    /* A buffer with a trailer has been sent and is about to be given back. */
+    void (*sent)(void *receiver, uint32_t peer, const struct tug_buffer *buffer);
     /* Nothing goes to the peer any more, nor comes from it. */
     void (*ended)(void *receiver, uint32_t peer);
     void *receiver;

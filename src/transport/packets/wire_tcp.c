@@ -29,6 +29,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -37,13 +38,15 @@
 #include "transport/segment.h"
 #include "transport/packets/wire.h"
 
-#define PACKET_BYTES 32768u             /* a system call a packet is small beside copying it */
-#define RECEIVE_BYTES (256u << 10)      /* asked of a socket at a time */
-#define RECEIVES_A_LINK 4u              /* in one poll */
-#define EVENTS 64                       /* looked at in one poll */
-#define STRANGERS 64u                   /* connections that have not said hello yet */
-#define PROCESSES_MOST 16384u           /* all are told of all; larger jobs go by the host */
-#define TRIAL_MS 2000                   /* for the connection that shows whether the way is free */
+#define PACKET_BYTES 32768u        /* a system call a packet is small beside copying it */
+#define RECEIVE_BYTES (256u << 10) /* asked of a socket at a time */
+#define RECEIVES_A_LINK 4u         /* in one poll */
+#define GLANCE_BYTES 2048u         /* ... where data are expected that have a place of their own */
+#define LONG_LATELY 16u            /* receives after the last such data */
+#define EVENTS 64                  /* looked at in one poll */
+#define STRANGERS 64u              /* connections that have not said hello yet */
+#define PROCESSES_MOST 16384u      /* all are told of all; larger jobs go by the host */
+#define TRIAL_MS 2000              /* for the connection that shows whether the way is free */
 #define HELLO_MAGIC 0x3170637462677574u /* "tugbtcp1" */
 
 struct hello {
@@ -77,6 +80,8 @@ struct incoming {
     unsigned char
         *rest; /* the beginning of a packet that has not come whole; NULL: no memory yet */
     size_t nrest;
+    size_t left, come;    /* bytes that follow the last packet: still to come, and received */
+    unsigned long_lately; /* such a packet has come not long ago */
     struct incoming *next;
 };
 
@@ -215,6 +220,36 @@ static size_t put(struct tcp_wire *tcp, struct outgoing *link, const void *memor
     return 0;
 }
 
+/* Sends what is left of a buffer, packet and trailer, from link->sent on. False: some still is. */
+static bool put_buffer(struct tcp_wire *tcp, struct outgoing *link, struct tug_buffer *buffer) {
+    const size_t used = buffer->packet.used, all = used + buffer->packet.trailer;
+    ssize_t went;
+    struct iovec parts[2];
+    struct msghdr message = {.msg_iov = parts};
+    if (link->sent < used)
+        parts[message.msg_iovlen++] =
+            (struct iovec){(char *)buffer->memory + link->sent, used - link->sent};
+    if (buffer->packet.trailer > 0) {
+        const size_t gone = link->sent > used ? link->sent - used : 0;
+        parts[message.msg_iovlen++] = (struct iovec){(void *)(uintptr_t)(buffer->trailer + gone),
+                                                     buffer->packet.trailer - gone};
+    }
+    do
+        went = sendmsg(link->end.socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (went < 0 && errno == EINTR);
+    if (went < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+        lose(tcp, link);
+    if (went < 0)
+        return false;
+    link->sent += (size_t)went;
+    if (link->sent < all)
+        return false;
+    if (buffer->packet.trailer > 0)
+        tcp->wire.sent(tcp->wire.receiver, link->peer, buffer);
+    tug_pool_give(&tcp->wire.pool, buffer);
+    return true;
+}
+
 /* The epoll set tells of room, or does so no more. */
 static void want_room(struct tcp_wire *tcp, struct outgoing *link, bool wanted) {
     if (link->lost || link->waits == wanted)
@@ -228,15 +263,8 @@ static void want_room(struct tcp_wire *tcp, struct outgoing *link, bool wanted) 
 static bool put_rest(struct tcp_wire *tcp, struct outgoing *link) {
     if (link->rest == NULL)
         return true;
-    const struct tug_packet *packet = &link->rest->packet;
-    size_t went =
-        put(tcp, link, (const char *)link->rest->memory + link->sent, packet->used - link->sent);
-    if (link->lost)
+    if (!put_buffer(tcp, link, link->rest))
         return false;
-    link->sent += went;
-    if (link->sent < packet->used)
-        return false;
-    tug_pool_give(&tcp->wire.pool, link->rest);
     link->rest = NULL;
     return true;
 }
@@ -253,18 +281,21 @@ static bool tcp_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
             want_room(tcp, link, true);
         return false;
     }
-    size_t went = put(tcp, link, buffer->memory, buffer->packet.used);
-    if (went < buffer->packet.used)
-        want_room(tcp, link, true);
-    if (link->lost || went == 0)
+    link->sent = 0;
+    if (put_buffer(tcp, link, buffer))
+        return true;
+    want_room(tcp, link, true);
+    if (link->lost || link->sent == 0)
         return false;
-    if (went == buffer->packet.used) {
-        tug_pool_give(&wire->pool, buffer);
-    } else {
-        link->rest = buffer;
-        link->sent = went;
-    }
+    link->rest = buffer;
     return true;
+}
+
+static void tcp_abandon(struct tug_wire *wire, uint32_t peer) {
+    struct tcp_wire *tcp = (struct tcp_wire *)wire;
+    struct outgoing *link = tcp->outgoing[peer];
+    if (link != NULL && link->rest != NULL && link->rest->packet.trailer > 0)
+        lose(tcp, link);
 }
 
 /* The connection has been made, or not: says hello. */
@@ -344,6 +375,8 @@ static void end_incoming(struct tcp_wire *tcp, struct incoming *link) {
         tcp->strangers--;
         return;
     }
+    if (link->left > 0)
+        tcp->wire.arrived(tcp->wire.receiver, link->source, false);
     /* nothing comes from there any more, so nothing need go there */
     struct outgoing *back = tcp->outgoing[link->source];
     if (back != NULL)
@@ -393,13 +426,41 @@ static size_t whole_packet(struct tcp_wire *tcp, struct incoming *link, const vo
     if (bytes < sizeof(*header))
         return 0;
     if (header->magic != TUG_PACKET_MAGIC || header->bytes < sizeof(*header) ||
-        header->bytes > PACKET_BYTES || header->bytes % 8 != 0 || header->source != link->source) {
+        header->bytes > PACKET_BYTES || header->bytes % 8 != 0 || header->source != link->source ||
+        header->trailer > TUG_TRAILER_MOST || header->trailer % 8 != 0) {
         tug_log(TUG_LOG_ERROR, "what comes from process %u are not packets of ours: it is cut off",
                 link->source);
         end_incoming(tcp, link);
         return 0;
     }
     return header->bytes <= bytes ? header->bytes : 0;
+}
+
+/* Some of what follows the last packet has come. */
+static void trailer_came(struct tcp_wire *tcp, struct incoming *link, size_t bytes) {
+    link->left -= bytes;
+    link->come += bytes;
+    if (link->left == 0)
+        tcp->wire.arrived(tcp->wire.receiver, link->source, true);
+}
+
+/* A packet has been handed up; of what follows it, so many bytes stand behind it. Returns how many
+ * of them are its. */
+static size_t begin_trailer(struct tcp_wire *tcp, struct incoming *link, const void *packet,
+                            const unsigned char *behind, size_t bytes) {
+    const struct tug_packet_header *header = packet;
+    if (header->trailer == 0)
+        return 0;
+    link->long_lately = LONG_LATELY;
+    link->left = header->trailer;
+    link->come = 0;
+    if (bytes > link->left)
+        bytes = link->left;
+    unsigned char *place = tcp->wire.place(tcp->wire.receiver, link->source, 0);
+    if (place != NULL)
+        memcpy(place, behind, bytes);
+    trailer_came(tcp, link, bytes);
+    return bytes;
 }
 
 /* Hands the packets in `received` up and keeps what is left for the next time. */
@@ -416,8 +477,10 @@ static void hand_up(struct tcp_wire *tcp, struct incoming *link, size_t have) {
     }
     while (link->source != NOBODY &&
            (bytes = whole_packet(tcp, link, memory + at, have - at)) > 0) {
-        tcp->wire.receive(tcp->wire.receiver, &tcp->wire, memory + at, bytes);
+        const unsigned char *packet = memory + at;
+        tcp->wire.receive(tcp->wire.receiver, &tcp->wire, packet, bytes);
         at += bytes;
+        at += begin_trailer(tcp, link, packet, memory + at, have - at);
     }
     if (link->closed)
         return;
@@ -434,27 +497,60 @@ static void hand_up(struct tcp_wire *tcp, struct incoming *link, size_t have) {
     }
 }
 
+/* Bytes that came, 0: none are there, or the link has ended. */
+static size_t get(struct tcp_wire *tcp, struct incoming *link, void *memory, size_t room) {
+    ssize_t came;
+    do
+        came = recv(link->end.socket, memory, room, MSG_DONTWAIT);
+    while (came < 0 && errno == EINTR);
+    if (came > 0)
+        return (size_t)came;
+    if (came == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
+        end_incoming(tcp, link);
+    return 0;
+}
+
+/* What follows a packet goes to its place. True if anything came. */
+static bool take_trailer(struct tcp_wire *tcp, struct incoming *link) {
+    bool moved = false;
+    while (link->left > 0) {
+        unsigned char *place = tcp->wire.place(tcp->wire.receiver, link->source, link->come);
+        size_t room = link->left;
+        if (place == NULL && room > RECEIVE_BYTES)
+            room = RECEIVE_BYTES;
+        const size_t came = get(tcp, link, place != NULL ? place : (void *)tcp->received, room);
+        if (came == 0)
+            break;
+        moved = true;
+        trailer_came(tcp, link, came);
+    }
+    return moved;
+}
+
+/* Bytes to ask for, packets: few, where data that have a place of their own may be behind them. */
+static size_t room_for_packets(struct incoming *link) {
+    size_t most = RECEIVE_BYTES;
+    if (link->long_lately > 0) {
+        link->long_lately--;
+        most = link->nrest < GLANCE_BYTES ? GLANCE_BYTES : RECEIVE_BYTES;
+    }
+    return most - link->nrest;
+}
+
 /* True if anything came. */
 static bool take_from(struct tcp_wire *tcp, struct incoming *link) {
-    bool moved = false;
-    for (unsigned i = 0; i < RECEIVES_A_LINK && !link->closed; i++) {
+    bool moved = take_trailer(tcp, link);
+    for (unsigned i = 0; i < RECEIVES_A_LINK && !link->closed && link->left == 0; i++) {
         unsigned char *memory = (unsigned char *)tcp->received;
-        const size_t room = RECEIVE_BYTES - link->nrest;
-        ssize_t came;
-        do
-            came = recv(link->end.socket, memory + link->nrest, room, MSG_DONTWAIT);
-        while (came < 0 && errno == EINTR);
-        if (came < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        const size_t room = room_for_packets(link);
+        const size_t came = get(tcp, link, memory + link->nrest, room);
+        if (came == 0)
             break;
-        if (came <= 0) {
-            end_incoming(tcp, link);
-            break;
-        }
         moved = true;
         if (link->nrest > 0)
             memcpy(memory, link->rest, link->nrest);
-        hand_up(tcp, link, link->nrest + (size_t)came);
-        if ((size_t)came < room)
+        hand_up(tcp, link, link->nrest + came);
+        if (link->closed || (!take_trailer(tcp, link) && came < room))
             break;
     }
     return moved;
@@ -593,6 +689,7 @@ static void tcp_close(struct tug_wire *wire) {
 
 static const struct tug_wire_type tcp_type = {.name = "tcp",
                                               .send = tcp_send,
+                                              .abandon = tcp_abandon,
                                               .poll = tcp_poll,
                                               .arm = tcp_arm,
                                               .tells_of_room = tells_of_room,

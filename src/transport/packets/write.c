@@ -151,6 +151,47 @@ static enum fit write_message(struct tug_fabric *fabric, struct tug_stream *stre
     return FITS;
 }
 
+/* Long writes of registered memory are sent as they stand, behind a packet. */
+static bool is_long(const struct tug_stream *stream, const struct tug_operation *operation) {
+    return operation->bytes >= TUG_LONG_LEAST && tug_stream_trails(stream) &&
+           operation->local != NULL && operation->kind == TUG_OPERATION_WRITE;
+}
+
+/* operation->left: as for other writes. A trailer has whole words: odd bytes go ahead of it. */
+static enum fit write_long(struct tug_packets *packets, struct tug_stream *stream,
+                           struct tug_operation *operation) {
+    struct tug_buffer *buffer = stream->requests;
+    struct tug_packet *packet = &buffer->packet;
+    const uint32_t tag = tug_fabric_tag(packets->fabric, operation);
+    const size_t odd = operation->left % 8;
+    if (stream->longs >= TUG_LONGS_MOST)
+        return LATER;
+    if (tug_packet_room(packet) <
+        tug_record_bytes(TUG_RECORD_WRITE, 8) + tug_record_bytes(TUG_RECORD_LONG_WRITE, 0))
+        return NO_ROOM;
+    if (odd > 0) {
+        uint64_t *words = tug_packet_add(packet, TUG_RECORD_WRITE, 0, tag, odd);
+        words[0] = packet->key = operation->key;
+        words[1] = packet->offset = operation->offset;
+        tug_packet_data(words + 2, operation->local, odd);
+        operation->left -= odd;
+    }
+    const uint64_t moved = operation->bytes - operation->left;
+    const uint32_t piece =
+        operation->left < TUG_TRAILER_MOST ? (uint32_t)operation->left : TUG_TRAILER_MOST;
+    tug_packet_add_long(packet, tag, operation->key, operation->offset + moved, piece);
+    buffer->trailer = operation->local + moved;
+    buffer->ends = TUG_NO_TAG;
+    operation->left -= piece;
+    tug_stream_touch(packets, stream);
+    if (operation->left > 0)
+        return PARTLY;
+    buffer->ends = tag;
+    operation->scratch = TUG_PACKETS_SENT;
+    tug_fabric_line_up(packets->fabric, &stream->open_first, &stream->open_last, operation);
+    return FITS;
+}
+
 /* Large blocks of registered memory go by themselves. */
 static bool is_bulk(const struct tug_packets *packets, const struct tug_stream *stream,
                     const struct tug_operation *operation) {
@@ -181,6 +222,8 @@ static enum fit write_operation(struct tug_packets *packets, struct tug_stream *
                                 struct tug_operation *operation) {
     if (is_bulk(packets, stream, operation))
         return write_bulk(packets, stream, operation);
+    if (is_long(stream, operation))
+        return write_long(packets, stream, operation);
     switch (operation->kind) {
     case TUG_OPERATION_WRITE:
         return write_write(packets->fabric, stream, operation);

@@ -1,0 +1,392 @@
+/* Long writes between two processes that are both in this one, over a wire that carries what
+ * follows packets: the test decides how much of it goes, and when. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/joined.h"
+#include "transport/packets/packets.h"
+
+#define OPERATIONS 64
+#define MEMORY ((size_t)8 << 20)
+#define PACKET_BYTES 32768
+#define QUEUE (2 * TUG_STREAM_WINDOW)
+
+struct side;
+
+struct fake_wire {
+    struct tug_wire wire;
+    struct side *to;
+    struct tug_buffer *queue[QUEUE];
+    unsigned first, count;
+    size_t come; /* of what follows the first packet; its packet has been handed up */
+    bool begun;
+    unsigned long_ones;
+};
+
+struct side {
+    struct tug_fabric fabric;
+    struct tug_packets packets;
+    struct fake_wire out;
+    struct tug_stream *streams[2];
+    struct tug_registration remote, local;
+};
+
+static struct side *a, *b;
+static size_t allowance; /* bytes of trailers that may still go from a to b */
+
+/* ---- the wire ---- */
+
+static bool fake_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
+    struct fake_wire *fake = (struct fake_wire *)wire;
+    assert_int_equal(peer, fake->to->fabric.rank);
+    assert_true(fake->count < QUEUE);
+    fake->queue[(fake->first + fake->count++) % QUEUE] = buffer;
+    fake->long_ones += buffer->packet.trailer > 0;
+    return true;
+}
+
+static void forget_first(struct fake_wire *fake) {
+    tug_pool_give(&fake->wire.pool, fake->queue[fake->first]);
+    fake->first = (fake->first + 1) % QUEUE;
+    fake->count--;
+    fake->begun = false;
+}
+
+static void fake_abandon(struct tug_wire *wire, uint32_t peer) {
+    struct fake_wire *fake = (struct fake_wire *)wire;
+    (void)peer;
+    if (fake->count > 0 && fake->queue[fake->first]->packet.trailer == 0)
+        return;
+    while (fake->count > 0)
+        forget_first(fake);
+}
+
+/* What follows the first packet goes on. False: it has not come to its end. */
+static bool move_trailer(struct fake_wire *from, struct tug_wire *into, uint32_t source) {
+    struct tug_buffer *buffer = from->queue[from->first];
+    while (from->come < buffer->packet.trailer && allowance > 0) {
+        size_t now = buffer->packet.trailer - from->come;
+        now = now < allowance ? now : allowance;
+        now = now < 100000 ? now : 100000;
+        unsigned char *place = into->place(into->receiver, source, from->come);
+        if (place != NULL)
+            memcpy(place, buffer->trailer + from->come, now);
+        from->come += now;
+        allowance -= now;
+    }
+    if (from->come < buffer->packet.trailer)
+        return false;
+    from->wire.sent(from->wire.receiver, into->fabric->rank, buffer);
+    into->arrived(into->receiver, source, true);
+    return true;
+}
+
+static bool fake_poll(struct tug_wire *wire) {
+    struct fake_wire *in = &((struct fake_wire *)wire)->to->out;
+    const uint32_t source = in->wire.fabric->rank;
+    bool any = false;
+    while (in->count > 0) {
+        struct tug_buffer *buffer = in->queue[in->first];
+        if (!in->begun) {
+            in->begun = any = true;
+            in->come = 0;
+            wire->receive(wire->receiver, wire, buffer->memory, buffer->packet.used);
+        }
+        if (buffer->packet.trailer > 0 && !move_trailer(in, wire, source))
+            break;
+        forget_first(in);
+    }
+    return any;
+}
+
+static const struct tug_wire_type fake_type = {
+    .name = "fake", .send = fake_send, .abandon = fake_abandon, .poll = fake_poll};
+
+/* ---- two sides ---- */
+
+static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned handler,
+                   const void *payloads, size_t bytes, size_t n) {
+    (void)fabric, (void)source, (void)handler, (void)payloads, (void)bytes, (void)n;
+    return 0;
+}
+
+static void add_memory(struct side *side, struct tug_registration *registration, int fill) {
+    registration->base = malloc(MEMORY);
+    assert_non_null(registration->base);
+    memset(registration->base, fill, MEMORY);
+    registration->bytes = MEMORY;
+    assert_int_equal(tug_memory_add(&side->fabric.memory, registration), 0);
+}
+
+static struct side *make_side(uint32_t rank) {
+    struct side *side = calloc(1, sizeof(*side));
+    assert_non_null(side);
+    assert_true(joined_begin(&side->fabric, rank, OPERATIONS));
+    joined_by(&side->fabric, &side->packets, side->streams, &side->out.wire, &fake_type,
+              PACKET_BYTES);
+    side->fabric.deliver = deliver;
+    add_memory(side, &side->remote, 0xB0);
+    add_memory(side, &side->local, 0);
+    return side;
+}
+
+static int set_up(void **state) {
+    (void)state;
+    allowance = SIZE_MAX;
+    a = make_side(0);
+    b = make_side(1);
+    a->out.to = b;
+    b->out.to = a;
+    for (size_t i = 0; i < MEMORY; i++)
+        a->local.base[i] = (unsigned char)(i * 7 + (i >> 9));
+    return 0;
+}
+
+static void free_side(struct side *side) {
+    for (int i = 0; i < 2; i++) {
+        struct tug_stream *stream = side->streams[i];
+        if (stream != NULL && stream->requests != NULL)
+            tug_pool_give(&side->out.wire.pool, stream->requests);
+        free(stream);
+    }
+    while (side->out.count > 0)
+        forget_first(&side->out);
+    assert_int_equal(side->out.wire.pool.nout, 0);
+    tug_pool_fini(&side->out.wire.pool);
+    joined_end(&side->fabric);
+    free(side->remote.base);
+    free(side->local.base);
+    free(side);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    free_side(a);
+    free_side(b);
+    return 0;
+}
+
+static void run(void) {
+    for (int i = 0; i < 100; i++) {
+        (void)tug_transport_packets.poll(&b->packets);
+        (void)tug_transport_packets.poll(&a->packets);
+    }
+}
+
+/* ---- writes ---- */
+
+struct record {
+    int completed, local, status;
+};
+
+static void on_complete(void *d, int status) {
+    struct record *record = d;
+    record->completed++;
+    record->status = status;
+}
+
+static void on_local(void *d, int status) {
+    struct record *record = d;
+    (void)status;
+    assert_int_equal(record->completed, 0);
+    record->local++;
+}
+
+/* From the same offset at both. */
+static void write_to(uint64_t key, uint64_t offset, uint64_t bytes, struct record *record) {
+    uint32_t tag = TUG_NO_TAG;
+    assert_true(tug_tags_take(&a->fabric.tags, &tag));
+    struct tug_operation *operation = &a->fabric.operations[tag];
+    *record = (struct record){0, 0, 1};
+    *operation = (struct tug_operation){.kind = TUG_OPERATION_WRITE,
+                                        .peer = 1,
+                                        .key = key,
+                                        .offset = offset,
+                                        .bytes = bytes,
+                                        .local = a->local.base + offset,
+                                        .on_complete = {on_complete, record},
+                                        .on_local = {on_local, record}};
+    a->fabric.out++;
+    tug_transport_packets.post(&a->packets, operation);
+    tug_transport_packets.flush(&a->packets);
+}
+
+static void assert_done(const struct record *record, int status) {
+    assert_int_equal(record->completed, 1);
+    assert_int_equal(record->local, 1);
+    assert_int_equal(record->status, status);
+}
+
+static void assert_idle(void) {
+    assert_int_equal(a->fabric.out, 0);
+    assert_int_equal(b->remote.serving, 0);
+    assert_false(tug_transport_packets.busy(&b->packets));
+    assert_false(tug_transport_packets.busy(&a->packets));
+}
+
+static void assert_unwritten(uint64_t from, uint64_t to) {
+    for (uint64_t i = from; i < to; i++)
+        assert_int_equal(b->remote.base[i], 0xB0);
+}
+
+/* ---- tests ---- */
+
+static void test_sizes(void **state) {
+    static const uint64_t sizes[] = {TUG_LONG_LEAST - 1,   TUG_LONG_LEAST,
+                                     TUG_LONG_LEAST + 1,   TUG_TRAILER_MOST - 8,
+                                     TUG_TRAILER_MOST - 1, TUG_TRAILER_MOST,
+                                     TUG_TRAILER_MOST + 7, 5 * (uint64_t)TUG_TRAILER_MOST + 13};
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct record record;
+        memset(b->remote.base, 0xB0, MEMORY);
+        a->out.long_ones = 0;
+        write_to(b->remote.id, 11, sizes[i], &record);
+        run();
+        assert_done(&record, 0);
+        assert_int_equal(a->out.long_ones,
+                         sizes[i] < TUG_LONG_LEAST
+                             ? 0
+                             : (sizes[i] - sizes[i] % 8 + TUG_TRAILER_MOST - 1) / TUG_TRAILER_MOST);
+        assert_memory_equal(b->remote.base + 11, a->local.base + 11, sizes[i]);
+        assert_unwritten(0, 11);
+        assert_unwritten(11 + sizes[i], 11 + sizes[i] + 4096);
+    }
+    assert_idle();
+}
+
+/* Nothing is complete, nor may the memory be used again, before the last byte has gone; until then
+ * the registration cannot be ended. */
+static void test_in_parts(void **state) {
+    (void)state;
+    struct record record[3];
+    allowance = 0;
+    write_to(b->remote.id, 0, TUG_TRAILER_MOST, &record[0]);
+    write_to(b->remote.id, 4000000, 100, &record[1]);
+    write_to(b->remote.id, 2000000, 70000, &record[2]);
+    for (size_t come = 0; come < TUG_TRAILER_MOST + 70000;) {
+        run();
+        assert_int_equal(b->remote.serving, 1);
+        assert_int_equal(record[0].local, come >= TUG_TRAILER_MOST);
+        assert_int_equal(record[0].completed, come >= TUG_TRAILER_MOST);
+        assert_int_equal(record[2].completed + record[2].local, 0);
+        if (come < TUG_TRAILER_MOST)
+            assert_unwritten(come, TUG_TRAILER_MOST);
+        size_t next = TUG_TRAILER_MOST + 70000 - come;
+        allowance = next < 99992 ? next : 99992;
+        come += allowance;
+    }
+    run();
+    for (int i = 0; i < 3; i++)
+        assert_done(&record[i], 0);
+    assert_memory_equal(b->remote.base, a->local.base, TUG_TRAILER_MOST);
+    assert_memory_equal(b->remote.base + 4000000, a->local.base + 4000000, 100);
+    assert_memory_equal(b->remote.base + 2000000, a->local.base + 2000000, 70000);
+    assert_idle();
+}
+
+/* A target that does not take any costs a bounded number of packets. */
+static void test_few_at_a_time(void **state) {
+    (void)state;
+    struct record record[3];
+    allowance = 0;
+    for (int i = 0; i < 3; i++)
+        write_to(b->remote.id, 0, 3 * (uint64_t)TUG_TRAILER_MOST, &record[i]);
+    run();
+    assert_int_equal(a->out.long_ones, TUG_LONGS_MOST);
+    allowance = SIZE_MAX;
+    run();
+    for (int i = 0; i < 3; i++)
+        assert_done(&record[i], 0);
+    assert_int_equal(a->out.long_ones, 9);
+    assert_idle();
+}
+
+/* A wrong key and a place outside: what follows goes nowhere, and what comes after it is right. */
+static void test_refused_places(void **state) {
+    (void)state;
+    struct record record[4];
+    write_to(b->remote.id + 9, 0, 100000, &record[0]);
+    write_to(b->remote.id, MEMORY - 99999, 100000, &record[1]);
+    write_to(b->remote.id, UINT64_MAX - 50000, 100000 & ~7u, &record[2]);
+    write_to(b->remote.id, 500000, 100000, &record[3]);
+    run();
+    assert_done(&record[0], TUG_ERR_KEY);
+    assert_done(&record[1], TUG_ERR_RANGE);
+    assert_done(&record[2], TUG_ERR_RANGE);
+    assert_done(&record[3], 0);
+    assert_unwritten(0, 500000);
+    assert_unwritten(600000, MEMORY);
+    assert_memory_equal(b->remote.base + 500000, a->local.base + 500000, 100000);
+    assert_idle();
+}
+
+/* The origin is gone in the middle of its data: the target's memory is its own again. */
+static void test_origin_lost(void **state) {
+    (void)state;
+    struct record record;
+    allowance = 50000;
+    write_to(b->remote.id, 0, TUG_TRAILER_MOST, &record);
+    run();
+    assert_int_equal(b->remote.serving, 1);
+    assert_non_null(b->out.wire.place(&b->packets, 0, 50000));
+    b->out.wire.arrived(&b->packets, 0, false);
+    b->out.wire.ended(&b->packets, 0);
+    assert_int_equal(b->remote.serving, 0);
+    assert_null(b->out.wire.place(&b->packets, 0, 50000));
+    a->out.wire.ended(&a->packets, 1);
+    assert_done(&record, TUG_ERR_PEER);
+    assert_int_equal(a->out.count, 0); /* nothing refers to the program's memory any more */
+    assert_idle();
+}
+
+/* Acknowledged before all of it has been sent: such a peer is given up. */
+static void test_acknowledged_early(void **state) {
+    (void)state;
+    struct record record;
+    uint64_t memory[8];
+    struct tug_packet packet;
+    allowance = 50000;
+    write_to(b->remote.id, 0, TUG_TRAILER_MOST, &record);
+    run();
+    tug_packet_begin(&packet, memory, sizeof(memory));
+    tug_packet_end(&packet, 1, 0, 1, JOINED_SESSION);
+    tug_packets_receive(&a->packets, &a->out.wire, memory, packet.used);
+    assert_done(&record, TUG_ERR_PEER);
+    assert_true(a->streams[1]->lost);
+}
+
+/* Another packet in the place of the data. */
+static void test_packet_in_between(void **state) {
+    (void)state;
+    struct record record;
+    uint64_t memory[8];
+    struct tug_packet packet;
+    allowance = 50000;
+    write_to(b->remote.id, 0, TUG_TRAILER_MOST, &record);
+    run();
+    tug_packet_begin(&packet, memory, sizeof(memory));
+    tug_packet_end(&packet, 0, 0, 0, JOINED_SESSION);
+    tug_packets_receive(&b->packets, &b->out.wire, memory, packet.used);
+    assert_true(b->streams[0]->lost);
+    assert_int_equal(b->remote.serving, 0);
+    run();
+    assert_done(&record, TUG_ERR_PEER);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_sizes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_in_parts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_few_at_a_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refused_places, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_origin_lost, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_acknowledged_early, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_packet_in_between, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
