@@ -141,7 +141,8 @@ reach(const struct tug_rma *o, const struct tug_data *data, struct ways *ways) {
 }
 
 /* The same for a few bytes that lie together. */
-static inline int reach_plain(const struct tug_rma *o, size_t bytes, struct ways *ways) {
+static inline __attribute__((always_inline)) int reach_plain(const struct tug_rma *o, size_t bytes,
+                                                             struct ways *ways) {
     const struct tug_data data = {.bytes = bytes, .end = (MPI_Aint)bytes};
     return reach(o, &data, ways);
 }

@@ -186,20 +186,15 @@ struct tug_note *tug_note_begin(bool in_order) {
     if (in_order && __builtin_expect(atomic_load_explicit(&nbooks, memory_order_relaxed) > 1, 0) &&
         others_wait(book))
         return NULL;
+    book->alone = atomic_load_explicit(&tug_engine.outstanding, memory_order_relaxed) == 0;
     return &book->notes[written % TUG_NOTES];
 }
 
-void tug_note_end(void) {
-    struct tug_notebook *book = tug_notebook;
-    uint32_t written = atomic_load_explicit(&book->written, memory_order_relaxed);
-    /* release: pairs with the acquire in execute */
-    atomic_store_explicit(&book->written, written + 1, memory_order_release);
-    if (__builtin_expect(atomic_load_explicit(&tug_engine.outstanding, memory_order_relaxed) == 0,
-                         0) &&
-        tug_engine_enter_idle()) {
-        (void)execute(book);
-        tug_engine_leave();
-    }
+void tug_notes_execute_mine(void) {
+    if (!tug_engine_enter_idle())
+        return;
+    (void)execute(tug_notebook);
+    tug_engine_leave();
 }
 
 static void nothing(void *unused) {

@@ -53,6 +53,7 @@ struct tug_notebook {
     _Atomic uint32_t written __attribute__((aligned(TUG_CACHE_LINE))); /* writer only */
     uint32_t seen;    /* writer only: as many at least have been executed */
     uint64_t entered; /* writer only: behind the last place in the ring that it got */
+    bool alone;       /* writer only: nothing was out when its last note was begun */
     _Atomic bool taken;
     _Atomic uint32_t executed __attribute__((aligned(TUG_CACHE_LINE))); /* holder only */
     struct tug_note notes[TUG_NOTES] __attribute__((aligned(TUG_CACHE_LINE)));
@@ -61,12 +62,22 @@ struct tug_notebook {
 extern _Thread_local struct tug_notebook *tug_notebook
     __attribute__((tls_model("initial-exec"))); /* this thread's */
 
+/* Executes this thread's notes if nobody drives. Not in callbacks. */
+void tug_notes_execute_mine(void);
+
 /* The place for a note, to be filled and ended with tug_note_end(). NULL: the thread enters the
  * ring instead. in_order: it comes behind what other threads have noted or entered before. Not in
  * callbacks. Any thread. */
 struct tug_note *tug_note_begin(bool in_order);
 
-void tug_note_end(void);
+static inline void tug_note_end(void) {
+    struct tug_notebook *book = tug_notebook;
+    uint32_t written = atomic_load_explicit(&book->written, memory_order_relaxed);
+    /* release: pairs with the acquire of the holder */
+    atomic_store_explicit(&book->written, written + 1, memory_order_release);
+    if (__builtin_expect(book->alone, 0))
+        tug_notes_execute_mine();
+}
 
 /* The holder executes notes of its own and is about to write more: what it has started may wait for
  * company. Holder only. */

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/stats.h"
+#include "engine/notes.h"
 #include "llcl/context.h"
 #include "transport/atomic.h"
 #include "transport/cma.h"
@@ -277,12 +278,17 @@ static void execute_nothing(struct tug_command *command) {
     (void)command;
 }
 
-/* Now and then a look for answers keeps the table from filling up. */
+/* Now and then a look for answers keeps the table from filling up. More operations are coming, and
+ * a packet that is not full waits for them; if none come, the offload thread's next beat sends it.
+ */
 static __attribute__((noinline)) void poll_after_posts(struct tug_context *context) {
-    if (context->drive == TUG_DRIVE_ENGINE)
+    if (context->drive == TUG_DRIVE_ENGINE) {
+        tug_notes_gather = true;
         tug_engine_look();
-    else
+        tug_notes_gather = false;
+    } else {
         (void)tug_context_poll(context);
+    }
 }
 
 /* The holder has posted an operation of its own: the batch ends. */

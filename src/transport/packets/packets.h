@@ -197,14 +197,55 @@ void tug_packets_reply(struct tug_packets *packets, struct tug_caller caller, in
 /* Takes an operation over. */
 void tug_packets_post(void *state, struct tug_operation *operation);
 
+/* The operation that ends with this counter and bears the last record of the packet that is open
+ * for the peer and will be looked at: when one that is under way is acknowledged, or when the batch
+ * ends. NULL: there is none. */
+static inline struct tug_operation *tug_stream_bearer(const struct tug_packets *packets,
+                                                      const struct tug_stream *stream,
+                                                      const void *counter) {
+    if (stream->waiting_first != TUG_NO_TAG ||
+        (stream->number == stream->acked && !stream->touched))
+        return NULL;
+    struct tug_operation *bearer = &packets->fabric->operations[stream->open_last];
+    return bearer->on_complete.d == counter ? bearer : NULL;
+}
+
 /* A short write that only counts need not become an operation if it can go on where the last one to
  * that peer has written. False: nothing happened, it must. */
-bool tug_packets_write_on(struct tug_packets *packets, uint32_t peer, uint64_t key, uint64_t offset,
-                          const void *data, size_t bytes, void *counter);
+static inline bool tug_packets_write_on(struct tug_packets *packets, uint32_t peer, uint64_t key,
+                                        uint64_t offset, const void *data, size_t bytes,
+                                        void *counter) {
+    const struct tug_stream *stream = packets->streams[peer];
+    if (stream == NULL || stream->requests == NULL)
+        return false;
+    struct tug_packet *packet = &stream->requests->packet;
+    if (!tug_packet_runs(packet, bytes) || !tug_packet_is_near(packet, key, offset, bytes))
+        return false;
+    struct tug_operation *bearer = tug_stream_bearer(packets, stream, counter);
+    if (bearer == NULL)
+        return false;
+    tug_packet_run_on(packet, offset, data, bytes);
+    bearer->left++;
+    return true;
+}
 
 /* ... and a short message if the last one was for the same handler and as long. */
-bool tug_packets_message_on(struct tug_packets *packets, uint32_t peer, unsigned handler,
-                            const void *payload, size_t bytes, void *counter);
+static inline bool tug_packets_message_on(struct tug_packets *packets, uint32_t peer,
+                                          unsigned handler, const void *payload, size_t bytes,
+                                          void *counter) {
+    const struct tug_stream *stream = packets->streams[peer];
+    if (stream == NULL || stream->requests == NULL)
+        return false;
+    struct tug_packet *packet = &stream->requests->packet;
+    if (!tug_packet_am_runs(packet, handler, bytes))
+        return false;
+    struct tug_operation *bearer = tug_stream_bearer(packets, stream, counter);
+    if (bearer == NULL)
+        return false;
+    tug_packet_am_run_on(packet, payload, bytes);
+    bearer->left++;
+    return true;
+}
 
 /* Writes what waits into packets, as far as it goes. */
 void tug_stream_pump(struct tug_packets *packets, struct tug_stream *stream);
