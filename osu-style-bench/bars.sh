@@ -132,8 +132,8 @@ bar "target computes" 2 truly_passive -- '*<=500' '*/8<=50'
 bar "both ranks compute" 2 truly_passive --busy-origin -- '*<=500'
 bar "target computes, MPI_Win_create" 2 truly_passive --window create -- '*/8<=50'
 environment=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
-bar "target computes, TCP" 2 truly_passive -- '*/8<=150' '*/1048576<=3000'
-bar "both ranks compute, TCP" 2 truly_passive --busy-origin -- '*/8<=150' '*/1048576<=3000'
+bar "target computes, TCP" 2 truly_passive -- '*/8<=150' 'put/1048576<=2000'
+bar "both ranks compute, TCP" 2 truly_passive --busy-origin -- '*/8<=150' 'put/1048576<=2000'
 environment=()
 bar "put rate" 2 put_rate_threads -- 'put/*>=10'
 bar "put rate, MPI_Win_create" 2 put_rate_threads --window create -- 'put/*>=4'
@@ -150,8 +150,9 @@ environment=()
 bar "updates of random words" 2 gups -- 'allocate/*>=5' 'create/*>=4'
 environment=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self" TUGBOAT_RMA=packet)
 bar "updates of random words, packets over TCP" 2 gups -- '*>=50'
-bar "put rate, packets over TCP" 2 put_rate_threads --batch 4096 -- 'put/*>=100'
-bar "accumulate rate, packets over TCP" 2 put_rate_threads --op accumulate --batch 4096 -- 'accumulate/*>=50'
+bar "put rate, a flush for each 64, TCP" 2 put_rate_threads -- 'put/*>=4'
+bar "put rate, packets over TCP" 2 put_rate_threads --batch 16384 --threads 1 -- 'put/*>=100'
+bar "accumulate rate, packets over TCP" 2 put_rate_threads --op accumulate --batch 16384 --threads 1 -- 'accumulate/*>=50'
 environment=(MPIR_CVAR_NOLOCAL=1) # over TCP jobs of 4 ranks of the host's hang now and then
 crowd "updates with a flush for each, packets between nodes" gups --batch 1
 environment=()

@@ -13,7 +13,9 @@
 #include "acp/layer.h"
 #include "base/settings.h"
 #include "cmd/cmd.h"
+#include "engine/notes.h"
 #include "engine/ring.h"
+#include "gas/array.h"
 #include "llcl/context.h"
 #include "transport/native.h"
 #include "transport/packets/packets.h"
@@ -128,11 +130,25 @@ static void print_acp(uint64_t ranks, uint32_t active) {
     print_bytes("and if ACP runs", table.part, "");
 }
 
+/* Pages themselves are the program's. */
+static void print_array(uint64_t ranks) {
+    struct table table = {0};
+    const struct tug_array_footprint array =
+        tug_array_footprint(ranks, (uint32_t)tug_settings.operations);
+    row_of(&table, "orders of an array", array.norders, array.order, "orders");
+    row_of(&table, "others' pools", ranks, array.pool, "keys and addresses");
+    row_of(&table, "others' pages, by default", TUG_ARRAY_PLACES, array.place, "places");
+    print_bytes("and for each array", table.part, "beside its context");
+    row(&table, "and for each page that is here", array.place, "place");
+    row(&table, "and for each page whose home it is", array.record, "record of who knows it");
+}
+
 static void print_table(uint64_t ranks, uint32_t active) {
     struct table table = {0};
     printf("memory of LLCL in one of %llu processes that has to do with %u others, in bytes\n",
            (unsigned long long)ranks, active);
     row_of(&table, "command ring", tug_settings.ring_size, sizeof(struct tug_command), "commands");
+    row_of(&table, "notebook of one thread", TUG_NOTES, sizeof(struct tug_note), "notes");
     sum(&table, "engine");
     print_context(&table, ranks, active);
     print_wires(&table, ranks, active);
@@ -147,6 +163,7 @@ static void print_table(uint64_t ranks, uint32_t active) {
     row(&table, "and views of lent memory", tug_reach_footprint(),
         "for each process of the node that lends any");
     print_acp(ranks, active);
+    print_array(ranks);
 }
 
 /* A whole number from 1 to `most`, followed by `end`; *text then points behind it. */

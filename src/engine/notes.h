@@ -13,11 +13,12 @@
  * tug_notes_settle(), comes behind all notes that were written before (happens-before) by others;
  * for notes themselves that, and coming behind their commands, holds with `in_order`.
  *
- * A note may lie for as long as its writer neither enters the ring nor fills its notebook, and
- * nobody drives. So they are only for what need not be done before the writer asks for it
- * (tug_notes_settle()). While nothing is out, and nobody would look soon, the writer executes its
- * note itself, so that something is. What notes start may be gathered: it goes with the next beat
- * of the offload thread, when a transport has enough of it, or when it is asked for.
+ * A note may lie until the offload thread's next beat, or, without one, for as long as its writer
+ * neither enters the ring nor fills its notebook, and nobody drives. So they are only for what need
+ * not be done before the writer asks for it (tug_notes_settle()). While nothing is out, and nobody
+ * would look soon, the writer executes its note itself, so that something is. What notes start may
+ * be gathered: it goes with the next beat, when a transport has enough of it, or when it is asked
+ * for.
  *
  * Pairings: tug_note_end() releases `written`, the holder acquires it (the note's bytes); the
  * holder releases `executed`, the writer acquires it before it writes there again. A notebook goes

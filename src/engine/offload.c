@@ -253,7 +253,7 @@ static void linger(struct tug_engine *engine) {
 static void drive_if_deserted(struct tug_engine *engine, struct beat *beat) {
     uint64_t helped = atomic_load_explicit(&engine->helped, memory_order_relaxed);
     bool untouched = helped == beat->helped || !engine->may_drive;
-    bool out = atomic_load(&engine->outstanding) > 0;
+    bool out = atomic_load(&engine->outstanding) > 0 || tug_notes_waiting();
     bool held = atomic_load(&engine->ring.state) & TUG_BATON_HELD;
     /* a stream of operations: whoever posts them looks for the answers as well */
     bool services_only = atomic_load(&engine->outstanding) <= atomic_load(&engine->nservices);

@@ -7,7 +7,6 @@
 #include "host/host.h"
 #include "host/polite.h"
 
-#define PLACES 4096 /* of others' pages, unless params say otherwise */
 #define SPARE_SLOTS 64
 
 /* ---- first places ---- */
@@ -95,15 +94,25 @@ static bool measure(struct tug_array *array, const struct tug_array_params *para
 }
 
 /* See array.h: half of the operations. */
-static uint32_t count_orders(const struct tug_array *array) {
+static uint32_t count_orders(uint32_t noperations) {
     uint32_t norders = TUG_ARRAY_ORDERS;
-    while (norders > 1 && 2 * TUG_LANES * norders > array->context->fabric.noperations)
+    while (norders > 1 && 2 * TUG_LANES * norders > noperations)
         norders /= 2;
     return norders;
 }
 
+struct tug_array_footprint tug_array_footprint(uint64_t nranks, uint32_t noperations) {
+    return (struct tug_array_footprint){
+        .norders = count_orders(noperations),
+        .order = sizeof(struct tug_order) + sizeof(uint32_t),
+        .pool = sizeof(struct tug_key) + sizeof(unsigned char *),
+        .place = sizeof(struct tug_page) + sizeof(struct tug_page *),
+        .record = tug_home_footprint(nranks),
+    };
+}
+
 static int make_tables(struct tug_array *array, const struct tug_array_params *params) {
-    const uint32_t norders = count_orders(array);
+    const uint32_t norders = count_orders(array->context->fabric.noperations);
     array->keys = calloc(array->nranks, sizeof(*array->keys));
     array->mapped = calloc(array->nranks, sizeof(*array->mapped));
     array->free_slots = calloc(array->nslots, sizeof(*array->free_slots));
@@ -111,7 +120,7 @@ static int make_tables(struct tug_array *array, const struct tug_array_params *p
     if (array->keys == NULL || array->mapped == NULL || array->free_slots == NULL ||
         array->orders == NULL)
         return TUG_ERR_NO_MEMORY;
-    size_t foreign = params->places != 0 ? params->places : PLACES;
+    size_t foreign = params->places != 0 ? params->places : TUG_ARRAY_PLACES;
     if (foreign > array->npages)
         foreign = array->npages;
     int status = tug_tags_init(&array->tags, norders);

@@ -159,6 +159,17 @@ static inline unsigned char *tug_array_address(const struct tug_array *array,
     return pool != NULL ? pool + place->slot * array->page_bytes : NULL;
 }
 
+#define TUG_ARRAY_PLACES 4096 /* of others' pages, unless the program says how many */
+
+/* What one process of nranks keeps for an array, in bytes; its pages and their copies apart. */
+struct tug_array_footprint {
+    uint32_t norders;
+    size_t order, pool; /* of each order, of each rank's pool */
+    size_t place;       /* of a page that is here, and of one of others' that is remembered */
+    size_t record;      /* ... of a page whose home is here */
+};
+struct tug_array_footprint tug_array_footprint(uint64_t nranks, uint32_t noperations);
+
 /* One process's slots, and the place of each page, at the beginning. */
 uint64_t tug_array_first_page(size_t npages, uint32_t nranks, uint32_t rank);
 struct tug_place tug_array_first_place(const struct tug_array *array, enum tug_placement placement,
@@ -181,6 +192,9 @@ void tug_order_start(struct tug_order *order);
 void tug_order_register(struct tug_array *array);
 
 /* ---- home.c ---- */
+
+/* Bytes of a record. */
+size_t tug_home_footprint(uint64_t nranks);
 
 /* 0 or TUG_ERR_NO_MEMORY. */
 int tug_home_open(struct tug_array *array, enum tug_placement placement);

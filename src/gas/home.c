@@ -285,6 +285,14 @@ static void on_move(struct tug_array *array, struct tug_caller caller, const voi
 
 /* ---- beginning and end ---- */
 
+static size_t list_words(uint64_t nranks) {
+    return (nranks + 63) / 64;
+}
+
+size_t tug_home_footprint(uint64_t nranks) {
+    return sizeof(struct record) + list_words(nranks) * sizeof(uint64_t);
+}
+
 int tug_home_open(struct tug_array *array, enum tug_placement placement) {
     struct tug_home *home = calloc(1, sizeof(*home));
     if (home == NULL)
@@ -293,7 +301,7 @@ int tug_home_open(struct tug_array *array, enum tug_placement placement) {
     home->fetches_most = array->context->fabric.noperations / 4;
     if (array->npages > array->rank)
         home->nrecords = (array->npages - array->rank - 1) / array->nranks + 1;
-    home->list_words = (array->nranks + 63) / 64;
+    home->list_words = list_words(array->nranks);
     home->records = calloc(home->nrecords + 1, sizeof(*home->records));
     home->lists = calloc(home->nrecords + 1, home->list_words * sizeof(*home->lists));
     if (home->records == NULL || home->lists == NULL)

@@ -85,6 +85,8 @@ all=$(bytes 'all of it')
 awk 'NR == 1 { next } { n = substr($0, 37, 13) + 0 } /^  / { items += n; next }
      /^all of it/ { exit n == 0 || items != n || sums != n } { sums += n }' \
     "$work/out" || { echo "FAILED memory: the parts do not add up"; failed=1; }
+[ "$(bytes 'notebook of one thread')" -gt 4096 ] || { echo "FAILED memory: notes"; failed=1; }
+[ "$(bytes 'and for each array')" -gt 56000000 ] || { echo "FAILED memory: arrays"; failed=1; }
 "$tugboat" info --memory 1000000,1024 >"$work/same"
 cmp -s "$work/out" "$work/same" || { echo "FAILED memory: 1024 is not the default"; failed=1; }
 expect memory-few 0 'one of 8 processes that has to do with 8 others' "$tugboat" info --memory 8
