@@ -93,7 +93,7 @@ static void device_opens(void **state) {
         assert_int_equal(device->gid.raw[11], 0xff);
     }
     assert_int_equal(ORIGIN->verbs->npairs, 0);
-    assert_false(ORIGIN->verbs->watching);
+    assert_false(ORIGIN->verbs->watcher.runs);
 }
 
 static void with_device(const char *name, bool there) {
@@ -953,7 +953,7 @@ static void sleep_wakes(void **state) {
 static void sleep_costs_nothing(void **state) {
     (void)state;
     one(TUG_OPERATION_WRITE, 0, 0, 8);
-    assert_true(ORIGIN->verbs->watching);
+    assert_true(ORIGIN->verbs->watcher.runs);
     const uint64_t before = cpu_ns();
     check_sleep_us(1000000);
     assert_true(cpu_ns() - before < 50000000);

@@ -21,17 +21,12 @@
  * and at most STRANGERS of them are open; packets are checked by their reader (packet.h). A link
  * that ends while something is outstanding means that the peer is lost.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -39,8 +34,10 @@
 #include "base/log.h"
 #include "base/sockets.h"
 #include "host/polite.h"
-#include "transport/segment.h"
 #include "transport/packets/wire.h"
+#include "transport/packets/wire_tcp_place.h"
+#include "transport/segment.h"
+#include "transport/watcher.h"
 
 #define PACKET_BYTES 32768u        /* a system call a packet is small beside copying it */
 #define RECEIVE_BYTES (256u << 10) /* asked of a socket at a time */
@@ -58,13 +55,6 @@ struct hello {
     uint64_t session;
     uint32_t source, destination;
     uint64_t reserved; /* 0 */
-};
-
-/* Where a process listens. */
-struct place {
-    uint16_t family; /* AF_INET, AF_INET6 */
-    uint16_t port;   /* network byte order, as the address */
-    unsigned char address[16];
 };
 
 enum kind { LISTENER, INCOMING, OUTGOING };
@@ -104,17 +94,15 @@ struct tcp_wire {
     struct tug_wire wire;
     struct end listener;
     int set;
-    struct place *places;       /* [nranks] */
-    struct outgoing **outgoing; /* [nranks], NULL: none yet */
+    struct tug_tcp_place *places; /* [nranks] */
+    struct outgoing **outgoing;   /* [nranks], NULL: none yet */
     struct incoming *incoming;
     uint32_t strangers;
     uint32_t to_tell;   /* links that are lost and whose streams have not been told */
     bool closed_any;    /* incoming links that are to be taken out */
     uint64_t *received; /* RECEIVE_BYTES */
-    /* the watcher */
-    bool watching;
-    int watched, stop; /* an epoll set with the set in it; an eventfd */
-    pthread_t watcher;
+    struct tug_watcher watcher;
+    int watched; /* by it */
 };
 
 /* ---- the epoll set ---- */
@@ -122,39 +110,6 @@ struct tcp_wire {
 static bool wait_for(const struct tcp_wire *tcp, struct end *end, uint32_t events, int how) {
     struct epoll_event event = {.events = events, .data.ptr = end};
     return epoll_ctl(tcp->set, how, end->socket, &event) == 0;
-}
-
-/* ---- addresses ---- */
-
-static socklen_t to_address(const struct place *place, struct sockaddr_storage *address) {
-    memset(address, 0, sizeof(*address));
-    address->ss_family = place->family;
-    if (place->family == AF_INET) {
-        struct sockaddr_in *in = (struct sockaddr_in *)address;
-        in->sin_port = place->port;
-        memcpy(&in->sin_addr, place->address, sizeof(in->sin_addr));
-        return sizeof(*in);
-    }
-    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)address;
-    in6->sin6_port = place->port;
-    memcpy(&in6->sin6_addr, place->address, sizeof(in6->sin6_addr));
-    return sizeof(*in6);
-}
-
-/* False: not an address that others can connect to. */
-static bool from_address(const struct sockaddr_storage *address, struct place *place) {
-    memset(place, 0, sizeof(*place));
-    place->family = address->ss_family;
-    if (address->ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)address;
-        place->port = in->sin_port;
-        memcpy(place->address, &in->sin_addr, sizeof(in->sin_addr));
-        return true;
-    }
-    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
-    place->port = in6->sin6_port;
-    memcpy(place->address, &in6->sin6_addr, sizeof(in6->sin6_addr));
-    return address->ss_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
 }
 
 /* ---- losing a peer ---- */
@@ -196,7 +151,7 @@ static struct outgoing *connect_to(struct tcp_wire *tcp, uint32_t peer) {
     if (link == NULL)
         return NULL;
     *link = (struct outgoing){.end = {.kind = OUTGOING}, .peer = peer, .connecting = true};
-    socklen_t bytes = to_address(&tcp->places[peer], &address);
+    socklen_t bytes = tug_tcp_address(&tcp->places[peer], &address);
     link->end.socket = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     tcp->outgoing[peer] = link;
     link->waits = true;
@@ -594,7 +549,7 @@ static void *watch_main(void *argument) {
         int n = epoll_wait(tcp->watched, &event, 1, -1);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 || event.data.fd == tcp->stop)
+        if (n < 0 || event.data.fd == tcp->watcher.stop)
             return NULL;
         tug_bell_ring(fabric->bell, fabric->bell_shared);
     }
@@ -604,7 +559,7 @@ static bool tcp_arm(struct tug_wire *wire) {
     struct tcp_wire *tcp = (struct tcp_wire *)wire;
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.fd = tcp->set};
     return tcp->to_tell == 0 &&
-           (!tcp->watching || epoll_ctl(tcp->watched, EPOLL_CTL_MOD, tcp->set, &event) == 0);
+           (!tcp->watcher.runs || epoll_ctl(tcp->watched, EPOLL_CTL_MOD, tcp->set, &event) == 0);
 }
 
 static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
@@ -612,52 +567,33 @@ static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
     return tcp->outgoing[peer] != NULL && tcp->outgoing[peer]->waits;
 }
 
+/* An epoll set with the set in it, and what stops the watcher. */
 static bool open_watch(struct tcp_wire *tcp) {
     struct epoll_event set = {.events = EPOLLONESHOT, .data.fd = tcp->set};
+    struct epoll_event stop = {.events = EPOLLIN, .data.fd = tcp->watcher.stop};
     tcp->watched = epoll_create1(EPOLL_CLOEXEC);
-    tcp->stop = eventfd(0, EFD_CLOEXEC);
-    struct epoll_event stop = {.events = EPOLLIN, .data.fd = tcp->stop};
-    return tcp->watched >= 0 && tcp->stop >= 0 &&
-           epoll_ctl(tcp->watched, EPOLL_CTL_ADD, tcp->set, &set) == 0 &&
-           epoll_ctl(tcp->watched, EPOLL_CTL_ADD, tcp->stop, &stop) == 0;
+    return tcp->watched >= 0 && epoll_ctl(tcp->watched, EPOLL_CTL_ADD, tcp->set, &set) == 0 &&
+           epoll_ctl(tcp->watched, EPOLL_CTL_ADD, tcp->watcher.stop, &stop) == 0;
 }
 
-static void close_watch(struct tcp_wire *tcp) {
+static void stop_watching(struct tcp_wire *tcp) {
+    tug_watcher_stop(&tcp->watcher);
     if (tcp->watched >= 0)
         close(tcp->watched);
-    if (tcp->stop >= 0)
-        close(tcp->stop);
+    tcp->watched = -1;
 }
 
 static bool start_watching(struct tcp_wire *tcp) {
-    sigset_t all, before;
-    if (!open_watch(tcp)) {
-        close_watch(tcp);
-        return false;
-    }
-    sigfillset(&all); /* signals are the program's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    tcp->watching = pthread_create(&tcp->watcher, NULL, watch_main, tcp) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!tcp->watching)
-        close_watch(tcp);
-    return tcp->watching;
+    if (tug_watcher_prepare(&tcp->watcher) && open_watch(tcp) &&
+        tug_watcher_start(&tcp->watcher, watch_main, tcp))
+        return true;
+    stop_watching(tcp);
+    return false;
 }
 
 static int descriptor(struct tug_wire *wire, bool watch) {
     struct tcp_wire *tcp = (struct tcp_wire *)wire;
     return watch && start_watching(tcp) ? -1 : tcp->set;
-}
-
-static void stop_watching(struct tcp_wire *tcp) {
-    const uint64_t one = 1;
-    if (!tcp->watching)
-        return;
-    while (write(tcp->stop, &one, sizeof(one)) < 0 && errno == EINTR)
-        ;
-    pthread_join(tcp->watcher, NULL);
-    close_watch(tcp);
-    tcp->watching = false;
 }
 
 /* ---- opening and closing ---- */
@@ -700,49 +636,6 @@ static const struct tug_wire_type tcp_type = {.name = "tcp",
                                               .descriptor = descriptor,
                                               .close = tcp_close};
 
-/* The node's address in the network that the host uses: its first process has had to do with other
- * nodes by now. Collective over the node. */
-static bool find_address(const struct tug_fabric *fabric, struct place *mine) {
-    struct sockaddr_storage address;
-    memset(mine, 0, sizeof(*mine));
-    if (fabric->node_rank == 0 && (!tug_sockets_local(&address) || !from_address(&address, mine)))
-        mine->family = AF_UNSPEC;
-    return TUG_POLITE(Ibcast, mine, sizeof(*mine), MPI_BYTE, 0, fabric->node_comm) == MPI_SUCCESS &&
-           mine->family != AF_UNSPEC;
-}
-
-/* Listens at that address, and notes the port. */
-static bool listen_at(struct tcp_wire *tcp, struct place *mine) {
-    struct sockaddr_storage address;
-    mine->port = 0;
-    socklen_t bytes = to_address(mine, &address);
-    int socket_made = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    tcp->listener = (struct end){LISTENER, socket_made};
-    return socket_made >= 0 && bind(socket_made, (struct sockaddr *)&address, bytes) == 0 &&
-           listen(socket_made, SOMAXCONN) == 0 &&
-           getsockname(socket_made, (struct sockaddr *)&address, &bytes) == 0 &&
-           from_address(&address, mine) && wait_for(tcp, &tcp->listener, EPOLLIN, EPOLL_CTL_ADD);
-}
-
-/* Can a connection to that process be made? It is taken for a stranger's and closed. */
-static bool try_way(const struct place *place) {
-    struct sockaddr_storage address;
-    socklen_t bytes = to_address(place, &address);
-    int error = 0;
-    socklen_t error_bytes = sizeof(error);
-    struct pollfd made = {
-        .fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
-        .events = POLLOUT};
-    if (made.fd < 0)
-        return false;
-    bool good =
-        connect(made.fd, (struct sockaddr *)&address, bytes) == 0 ||
-        (errno == EINPROGRESS && poll(&made, 1, TRIAL_MS) == 1 &&
-         getsockopt(made.fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) == 0 && error == 0);
-    close(made.fd);
-    return good;
-}
-
 /* NULL: no memory or descriptors. */
 static struct tcp_wire *make(struct tug_fabric *fabric) {
     struct tcp_wire *tcp = calloc(1, sizeof(*tcp));
@@ -750,9 +643,9 @@ static struct tcp_wire *make(struct tug_fabric *fabric) {
         return NULL;
     tcp->wire = (struct tug_wire){.type = &tcp_type, .fabric = fabric};
     tcp->wire.pool.bytes = PACKET_BYTES;
-    tcp->listener.socket = tcp->watched = tcp->stop = -1;
+    tcp->listener.socket = tcp->watched = -1;
     tcp->set = epoll_create1(EPOLL_CLOEXEC);
-    tcp->places = calloc(fabric->nranks, sizeof(struct place));
+    tcp->places = calloc(fabric->nranks, sizeof(struct tug_tcp_place));
     tcp->outgoing = calloc(fabric->nranks, sizeof(struct outgoing *));
     tcp->received = malloc(RECEIVE_BYTES);
     if (tcp->set >= 0 && tug_sockets_claim(tcp->set) && tcp->places != NULL &&
@@ -763,14 +656,17 @@ static struct tcp_wire *make(struct tug_fabric *fabric) {
 }
 
 struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reason) {
-    struct place mine;
+    struct tug_tcp_place mine;
     if (fabric->nranks > PROCESSES_MOST) {
         *reason = "too many processes";
         return NULL;
     }
-    const bool found = find_address(fabric, &mine);
+    const bool found = tug_tcp_find_place(fabric, &mine);
     struct tcp_wire *tcp = found ? make(fabric) : NULL;
-    const bool good = tcp != NULL && listen_at(tcp, &mine);
+    if (tcp != NULL)
+        tcp->listener.socket = tug_tcp_listen(&mine);
+    const bool good = tcp != NULL && tcp->listener.socket >= 0 &&
+                      wait_for(tcp, &tcp->listener, EPOLLIN, EPOLL_CTL_ADD);
     *reason = !found ? "the host MPI does not go by sockets"
                      : "not every process can listen for connections";
     bool all = tug_all_agree(fabric->comm, good);
@@ -779,7 +675,7 @@ struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reaso
         uint32_t next = (fabric->rank + fabric->node_size) % fabric->nranks;
         all = TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, tcp->places, sizeof(mine),
                          MPI_BYTE, fabric->comm) == MPI_SUCCESS;
-        all = tug_all_agree(fabric->comm, all && try_way(&tcp->places[next]));
+        all = tug_all_agree(fabric->comm, all && tug_tcp_try(&tcp->places[next]));
     }
     if (all)
         return &tcp->wire;
@@ -792,7 +688,7 @@ size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active) {
     if (nranks > PROCESSES_MOST)
         return 0;
     return sizeof(struct tcp_wire) + RECEIVE_BYTES +
-           nranks * (sizeof(struct place) + sizeof(struct outgoing *)) +
+           nranks * (sizeof(struct tug_tcp_place) + sizeof(struct outgoing *)) +
            active * (sizeof(struct incoming) + sizeof(struct outgoing));
 }
 

@@ -28,13 +28,13 @@
 #define TUG_TRANSPORT_VERBS_PRIVATE_H
 
 #include <infiniband/verbs.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "transport/transport.h"
+#include "transport/watcher.h"
 
 /* ---- the library ---- */
 
@@ -190,10 +190,7 @@ struct tug_verbs {
     unsigned char (*joined)[TUG_VERBS_INLINE]; /* [TUG_VERBS_DEPTH]: data of joined writes */
     uint64_t chains, posted;                   /* chains and requests so far */
 
-    /* the watcher */
-    pthread_t watcher;
-    bool watching;
-    int stop_fd;
+    struct tug_watcher watcher;
     atomic_bool device_lost;
     bool device_mourned;
 };
@@ -240,6 +237,5 @@ void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair
 
 /* Starts it if it is not there. False: no thread could be had. */
 bool tug_verbs_watch(struct tug_verbs *verbs);
-void tug_verbs_watch_stop(struct tug_verbs *verbs);
 
 #endif

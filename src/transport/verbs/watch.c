@@ -6,9 +6,6 @@
  * Threading: one thread of its own, which touches the channel, device_lost and the bell. */
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "transport/verbs/private.h"
@@ -46,7 +43,7 @@ static void take_device_event(struct tug_verbs *verbs) {
 
 static void *watch(void *argument) {
     struct tug_verbs *verbs = argument;
-    struct pollfd files[] = {{.fd = verbs->stop_fd, .events = POLLIN},
+    struct pollfd files[] = {{.fd = verbs->watcher.stop, .events = POLLIN},
                              {.fd = verbs->channel->fd, .events = POLLIN},
                              {.fd = verbs->device.context->async_fd, .events = POLLIN}};
     for (;;) {
@@ -72,31 +69,10 @@ static void *watch(void *argument) {
 }
 
 bool tug_verbs_watch(struct tug_verbs *verbs) {
-    if (verbs->watching)
+    if (verbs->watcher.runs)
         return true;
-    verbs->stop_fd = eventfd(0, EFD_CLOEXEC);
-    if (verbs->stop_fd < 0)
-        return false;
-    sigset_t all, before;
-    sigfillset(&all); /* signals are the program's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&verbs->watcher, NULL, watch, verbs);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed != 0) {
-        close(verbs->stop_fd);
-        return false;
-    }
-    verbs->watching = true;
-    return true;
-}
-
-void tug_verbs_watch_stop(struct tug_verbs *verbs) {
-    if (!verbs->watching)
-        return;
-    const uint64_t one = 1;
-    while (write(verbs->stop_fd, &one, sizeof one) < 0 && errno == EINTR)
-        ;
-    pthread_join(verbs->watcher, NULL);
-    close(verbs->stop_fd);
-    verbs->watching = false;
+    if (tug_watcher_prepare(&verbs->watcher) && tug_watcher_start(&verbs->watcher, watch, verbs))
+        return true;
+    tug_watcher_stop(&verbs->watcher);
+    return false;
 }

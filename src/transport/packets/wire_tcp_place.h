@@ -1,0 +1,31 @@
+/* Where a process listens for connections of the tcp wire. */
+#ifndef TUG_TRANSPORT_WIRE_TCP_PLACE_H
+#define TUG_TRANSPORT_WIRE_TCP_PLACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct tug_fabric;
+
+struct tug_tcp_place {
+    uint16_t family; /* AF_INET, AF_INET6 */
+    uint16_t port;   /* network byte order, as the address */
+    unsigned char address[16];
+};
+
+/* The address of this process's node in the network that the host uses; its first process has had
+ * to do with other nodes by now. False: the host goes another way. Collective over the node. */
+bool tug_tcp_find_place(const struct tug_fabric *fabric, struct tug_tcp_place *mine);
+
+/* Listens at that address, and notes the port. The socket, or -1. */
+int tug_tcp_listen(struct tug_tcp_place *mine);
+
+/* Can a connection to that process be made? It is taken for a stranger's and closed. Takes 2 s at
+ * most. */
+bool tug_tcp_try(const struct tug_tcp_place *place);
+
+/* What the kernel calls it; returns its bytes. */
+socklen_t tug_tcp_address(const struct tug_tcp_place *place, struct sockaddr_storage *address);
+
+#endif
