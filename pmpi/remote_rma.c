@@ -194,7 +194,7 @@ static inline bool note_put(const struct ways *ways, size_t offset, const void *
                             size_t bytes) {
     if (!ways->target->only_packets || bytes > TUG_OPERATION_INLINE || ways->bundle != NULL)
         return false;
-    struct tug_note *note = tug_note_begin(false);
+    struct tug_note *note = tug_note_begin(TUG_NOTE_ANY);
     if (note == NULL)
         return false;
     struct noted_put *put = (struct noted_put *)note->payload.bytes;
@@ -605,7 +605,7 @@ static bool execute_reduction(const struct tug_note *note) {
 /* False: it has not been noted. */
 static inline bool note_accumulate(const struct ways *ways, const struct short_letter *letter,
                                    tug_reduction reduce) {
-    struct tug_note *note = tug_note_begin(true);
+    struct tug_note *note = tug_note_begin(TUG_NOTE_IN_ORDER);
     if (note == NULL)
         return false;
     if (ways->rank == ways->remote->rank && ways->remote->attachments == NULL) {

@@ -170,23 +170,27 @@ static __attribute__((noinline)) bool make_room(struct tug_notebook *book) {
     return has_room(book);
 }
 
-struct tug_note *tug_note_begin(bool in_order) {
+/* Does anything that it has to come behind stand elsewhere? */
+static inline bool comes_too_early(const struct tug_notebook *book, bool in_order) {
+    const uint64_t entered = in_order ? tug_ring_tail(&tug_engine.ring) : book->entered;
+    return atomic_load_explicit(&tug_engine.ring.head, memory_order_relaxed) < entered ||
+           (in_order && atomic_load_explicit(&nbooks, memory_order_relaxed) > 1 &&
+            others_wait(book));
+}
+
+struct tug_note *tug_note_begin(enum tug_note_kind kind) {
     struct tug_notebook *book = tug_notebook;
     if (__builtin_expect(book == NULL, 0))
         tug_notebook = book = open_book();
-    if (!tug_engine.may_drive)
+    const bool alone = atomic_load_explicit(&tug_engine.outstanding, memory_order_relaxed) == 0;
+    if (!tug_engine.may_drive || (alone && kind == TUG_NOTE_PROMPT))
         return NULL;
     const uint32_t written = atomic_load_explicit(&book->written, memory_order_relaxed);
     if (__builtin_expect(written - book->seen == TUG_NOTES, 0) && !make_room(book))
         return NULL;
-    const uint64_t entered = in_order ? tug_ring_tail(&tug_engine.ring) : book->entered;
-    if (__builtin_expect(
-            atomic_load_explicit(&tug_engine.ring.head, memory_order_relaxed) < entered, 0))
+    if (__builtin_expect(comes_too_early(book, kind == TUG_NOTE_IN_ORDER), 0))
         return NULL;
-    if (in_order && __builtin_expect(atomic_load_explicit(&nbooks, memory_order_relaxed) > 1, 0) &&
-        others_wait(book))
-        return NULL;
-    book->alone = atomic_load_explicit(&tug_engine.outstanding, memory_order_relaxed) == 0;
+    book->alone = alone;
     return &book->notes[written % TUG_NOTES];
 }
 

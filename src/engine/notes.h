@@ -66,10 +66,15 @@ extern _Thread_local struct tug_notebook *tug_notebook
 /* Executes this thread's notes if nobody drives. Not in callbacks. */
 void tug_notes_execute_mine(void);
 
+enum tug_note_kind {
+    TUG_NOTE_ANY,
+    TUG_NOTE_IN_ORDER, /* comes behind what other threads have noted or entered before */
+    TUG_NOTE_PROMPT,   /* only while something is out, whose end will have somebody look */
+};
+
 /* The place for a note, to be filled and ended with tug_note_end(). NULL: the thread enters the
- * ring instead. in_order: it comes behind what other threads have noted or entered before. Not in
- * callbacks. Any thread. */
-struct tug_note *tug_note_begin(bool in_order);
+ * ring instead. Not in callbacks. Any thread. */
+struct tug_note *tug_note_begin(enum tug_note_kind kind);
 
 static inline void tug_note_end(void) {
     struct tug_notebook *book = tug_notebook;

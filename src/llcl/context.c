@@ -323,6 +323,8 @@ int tug_context_create(MPI_Comm comm, enum tug_drive drive, tug_context **result
         return status;
     }
     use_bell(context);
+    context->packets_alone = context->fabric.states[TUG_BY_VERBS] == NULL &&
+                             context->fabric.states[TUG_BY_NATIVE] == NULL;
     if (drive == TUG_DRIVE_ENGINE)
         tug_engine_serve(&context->service);
     pthread_mutex_lock(&contexts_lock);

@@ -57,6 +57,7 @@ struct tug_context {
     struct tug_service service;         /* TUG_DRIVE_ENGINE */
     enum tug_drive drive;
     unsigned posts;           /* since the last poll; holder only */
+    bool packets_alone;       /* no other transport takes operations */
     pthread_mutex_t lock;     /* TUG_DRIVE_DIRECT: its baton */
     _Atomic uintptr_t driver; /* ... and the thread that has it, 0: none */
     uint32_t deferred_first;  /* ... and what callbacks started while it was held */
@@ -89,7 +90,8 @@ bool tug_context_busy(const struct tug_context *context);
 void tug_context_post_deferred(struct tug_context *context);
 
 /* What notes (engine/notes.h) start: a write of at most TUG_OPERATION_INLINE bytes to memory that
- * only packets reach (below), and a message of as many; data are copied. The caller has seen that
+ * only packets reach (below), for which the key's first word does, and a message of as many; data
+ * are copied. The caller has seen that
  * peer, key, range and handler are right. on_complete is tug_counter_add on the counter. False: no
  * room, nothing happened. The batch's end is the caller's. Holder only; not of direct contexts. */
 bool tug_context_write_noted(struct tug_context *context, uint32_t peer, const struct tug_key *key,

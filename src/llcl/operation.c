@@ -414,6 +414,46 @@ static bool submit(struct tug_context *context, const struct request *request, u
     return room;
 }
 
+/* A short write that only counts, one of many, to memory that only packets reach. */
+struct noted_write {
+    struct tug_context *context;
+    struct tug_counter *counter;
+    uint64_t key, offset;
+    uint32_t peer, bytes;
+    unsigned char data[16];
+};
+_Static_assert(sizeof(struct noted_write) <= TUG_NOTE_PAYLOAD, "it fits a note");
+
+static bool execute_write(const struct tug_note *note) {
+    const struct noted_write *noted = (const struct noted_write *)note->payload.bytes;
+    const struct tug_key key = {.word = {[0] = noted->key}};
+    return tug_context_write_noted(noted->context, noted->peer, &key, noted->offset, noted->data,
+                                   noted->bytes, noted->counter);
+}
+
+/* False: it has not been noted. */
+static inline bool note_write(struct tug_context *context, const struct request *request,
+                              const unsigned char *local, const unsigned char *place) {
+    if (request->kind != TUG_OPERATION_WRITE || request->bytes - 1 >= 16 || place != NULL ||
+        request->on_local->f != NULL || request->on_complete->f != tug_counter_add || depth > 0 ||
+        !context->packets_alone || tug_engine_driving())
+        return false;
+    struct tug_note *note = tug_note_begin(TUG_NOTE_PROMPT);
+    if (note == NULL)
+        return false;
+    struct noted_write *noted = (struct noted_write *)note->payload.bytes;
+    note->execute = execute_write;
+    noted->context = context;
+    noted->counter = request->on_complete->d;
+    noted->key = request->remote->key->word[0];
+    noted->offset = request->remote->offset;
+    noted->peer = (uint32_t)request->peer;
+    noted->bytes = (uint32_t)request->bytes;
+    copy(noted->data, local, request->bytes);
+    tug_note_end();
+    return true;
+}
+
 /* ---- direct contexts: one lock ---- */
 
 void tug_context_post_deferred(struct tug_context *context) {
@@ -506,8 +546,9 @@ static bool take_way(struct tug_context *context, const struct request *request,
              (!is_atomic(request->kind) && attach(context, request, local, &status))))
             return finish(request, status);
     }
-    return context->drive == TUG_DRIVE_ENGINE ? submit(context, request, local, place)
-                                              : submit_direct(context, request, local, place);
+    if (context->drive != TUG_DRIVE_ENGINE)
+        return submit_direct(context, request, local, place);
+    return note_write(context, request, local, place) || submit(context, request, local, place);
 }
 
 static inline __attribute__((always_inline)) bool start(struct tug_context *context,

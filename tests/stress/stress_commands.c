@@ -63,7 +63,7 @@ static bool execute_note(const struct tug_note *note) {
 }
 
 static bool note_one(struct producer *self) {
-    struct tug_note *note = tug_note_begin(stress_random(&self->random) % 2 == 0);
+    struct tug_note *note = tug_note_begin((enum tug_note_kind)(stress_random(&self->random) % 3));
     if (note == NULL)
         return false;
     note->execute = execute_note;

@@ -15,7 +15,7 @@ static bool record(const struct tug_note *note) {
 }
 
 static bool note(uint64_t value) {
-    struct tug_note *place = tug_note_begin(false);
+    struct tug_note *place = tug_note_begin(TUG_NOTE_ANY);
     if (place == NULL)
         return false;
     place->execute = record;
@@ -64,6 +64,15 @@ static void the_first_is_executed_at_once(void **state) {
         expect(i + 1);
     }
     assert_false(tug_notes_waiting());
+}
+
+static void prompt_ones_need_company(void **state) {
+    (void)state;
+    assert_null(tug_note_begin(TUG_NOTE_PROMPT));
+    begin_job();
+    assert_non_null(tug_note_begin(TUG_NOTE_PROMPT));
+    end_job();
+    assert_null(tug_note_begin(TUG_NOTE_PROMPT));
 }
 
 static void others_wait_until_asked_for(void **state) {
@@ -141,7 +150,7 @@ static void without_room_nothing_goes_ahead(void **state) {
 
 static void *note_and_look(void *argument) {
     struct tug_notebook **book = argument;
-    assert_null(tug_note_begin(true)); /* another's is there */
+    assert_null(tug_note_begin(TUG_NOTE_IN_ORDER)); /* another's is there */
     assert_true(note(1));
     *book = tug_notebook;
     return NULL;
@@ -164,10 +173,10 @@ static void threads_have_notebooks_of_their_own(void **state) {
     assert_ptr_not_equal(first, tug_notebook);
     assert_ptr_equal(in_a_thread(), first); /* and leave them to the next, with what is in them */
     expect(0);
-    assert_null(tug_note_begin(true));
+    assert_null(tug_note_begin(TUG_NOTE_IN_ORDER));
     tug_notes_settle();
     assert_int_equal(executed, 3);
-    assert_non_null(tug_note_begin(true));
+    assert_non_null(tug_note_begin(TUG_NOTE_IN_ORDER));
     end_job();
 }
 
@@ -189,6 +198,7 @@ int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, start, stop)
     const struct CMUnitTest tests[] = {
         CASE(the_first_is_executed_at_once),
+        CASE(prompt_ones_need_company),
         CASE(others_wait_until_asked_for),
         CASE(a_full_notebook_is_emptied_by_its_writer),
         CASE(they_go_ahead_of_later_commands),
