@@ -196,7 +196,7 @@ static void on_local(void *d, int status) {
     record->local++;
 }
 
-/* From the same offset at both. */
+/* From the same offset at both; what is to be refused has none here. */
 static void write_to(uint64_t key, uint64_t offset, uint64_t bytes, struct record *record) {
     uint32_t tag = TUG_NO_TAG;
     assert_true(tug_tags_take(&a->fabric.tags, &tag));
@@ -207,7 +207,7 @@ static void write_to(uint64_t key, uint64_t offset, uint64_t bytes, struct recor
                                         .key = key,
                                         .offset = offset,
                                         .bytes = bytes,
-                                        .local = a->local.base + offset,
+                                        .local = a->local.base + (offset < MEMORY ? offset : 0),
                                         .on_complete = {on_complete, record},
                                         .on_local = {on_local, record}};
     a->fabric.out++;
