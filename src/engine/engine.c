@@ -105,7 +105,7 @@ void tug_engine_forked(void) {
 
 enum tug_entry tug_engine_enter(struct tug_ticket *ticket) {
     enum tug_entry entry = tug_ring_enter(&tug_engine.ring, tug_engine.may_drive, ticket);
-    if (entry == TUG_ENTRY_BATON && __builtin_expect(!tug_notes_execute(), 0)) {
+    if (entry == TUG_ENTRY_BATON && __builtin_expect(!tug_notes_go_ahead(), 0)) {
         (void)tug_services_poll(&tug_engine); /* room comes with answers */
         tug_engine_leave();
         return TUG_ENTRY_FULL;

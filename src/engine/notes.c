@@ -14,6 +14,7 @@ static _Atomic uint32_t nbooks;
 static struct tug_notebook none = {.written = TUG_NOTES}; /* full for ever */
 static pthread_key_t at_thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic bool ordered;         /* some note had to be in order: others' count */
 static unsigned executed_since_look; /* holder only */
 bool tug_notes_gather;
 
@@ -128,6 +129,14 @@ bool tug_notes_execute(void) {
     return room;
 }
 
+bool tug_notes_go_ahead(void) {
+    struct tug_notebook *book = tug_notebook;
+    /* relaxed: who noted in order before has stored it before */
+    if (atomic_load_explicit(&ordered, memory_order_relaxed))
+        return tug_notes_execute();
+    return book == NULL || book == &none || is_empty(book) || execute(book);
+}
+
 /* In notebooks but this thread's. */
 static bool others_wait(const struct tug_notebook *mine) {
     const uint32_t n = atomic_load_explicit(&nbooks, memory_order_acquire);
@@ -145,10 +154,14 @@ bool tug_notes_waiting(void) {
 
 /* ---- writing ---- */
 
+static inline uint32_t written_of(const struct tug_notebook *book) {
+    return atomic_load_explicit(&book->written, memory_order_relaxed);
+}
+
 static bool has_room(struct tug_notebook *book) {
     /* acquire: pairs with the release in execute */
     book->seen = atomic_load_explicit(&book->executed, memory_order_acquire);
-    return atomic_load_explicit(&book->written, memory_order_relaxed) - book->seen < TUG_NOTES;
+    return written_of(book) - book->seen < TUG_NOTES;
 }
 
 /* The notebook is full as far as its writer has seen. */
@@ -172,6 +185,8 @@ static __attribute__((noinline)) bool make_room(struct tug_notebook *book) {
 
 /* Does anything that it has to come behind stand elsewhere? */
 static inline bool comes_too_early(const struct tug_notebook *book, bool in_order) {
+    if (in_order && __builtin_expect(!atomic_load_explicit(&ordered, memory_order_relaxed), 0))
+        atomic_store_explicit(&ordered, true, memory_order_relaxed);
     const uint64_t entered = in_order ? tug_ring_tail(&tug_engine.ring) : book->entered;
     return atomic_load_explicit(&tug_engine.ring.head, memory_order_relaxed) < entered ||
            (in_order && atomic_load_explicit(&nbooks, memory_order_relaxed) > 1 &&
@@ -185,13 +200,12 @@ struct tug_note *tug_note_begin(enum tug_note_kind kind) {
     const bool alone = atomic_load_explicit(&tug_engine.outstanding, memory_order_relaxed) == 0;
     if (!tug_engine.may_drive || (alone && kind == TUG_NOTE_PROMPT))
         return NULL;
-    const uint32_t written = atomic_load_explicit(&book->written, memory_order_relaxed);
-    if (__builtin_expect(written - book->seen == TUG_NOTES, 0) && !make_room(book))
+    if (__builtin_expect(written_of(book) - book->seen == TUG_NOTES, 0) && !make_room(book))
         return NULL;
     if (__builtin_expect(comes_too_early(book, kind == TUG_NOTE_IN_ORDER), 0))
         return NULL;
     book->alone = alone;
-    return &book->notes[written % TUG_NOTES];
+    return &book->notes[written_of(book) % TUG_NOTES]; /* callbacks may have noted more meanwhile */
 }
 
 void tug_notes_execute_mine(void) {
@@ -201,11 +215,14 @@ void tug_notes_execute_mine(void) {
     tug_engine_leave();
 }
 
-static void nothing(void *unused) {
-    (void)unused;
+static void execute_all(void *room) {
+    *(bool *)room = tug_notes_execute();
+    if (!*(bool *)room)
+        (void)tug_services_poll(&tug_engine); /* it comes with answers */
 }
 
 void tug_notes_settle(void) {
-    if (tug_notes_waiting())
-        tug_engine_call(nothing, NULL); /* notes go ahead of it */
+    bool room = !tug_notes_waiting();
+    while (!room)
+        tug_engine_call(execute_all, &room);
 }

@@ -9,9 +9,9 @@
  *
  * Order: notes of a thread are executed in the order in which they were written, before whatever
  * the thread enters the ring for afterwards, and behind what it has entered before (as long as that
- * is in the ring, it takes no notes). Between threads, one that enters the ring, or calls
- * tug_notes_settle(), comes behind all notes that were written before (happens-before) by others;
- * for notes themselves that, and coming behind their commands, holds with `in_order`.
+ * is in the ring, it takes no notes). Between threads, one that calls tug_notes_settle() comes
+ * behind all notes that were written before (happens-before) by others; one that enters the ring,
+ * behind those that were to be in order; and these, behind what others have noted or entered.
  *
  * A note may lie until the offload thread's next beat, or, without one, for as long as its writer
  * neither enters the ring nor fills its notebook, and nobody drives. So they are only for what need
@@ -106,5 +106,8 @@ bool tug_notes_waiting(void);
 
 /* Executes what stands in the notebooks. False: one has found no room. Holder only. */
 bool tug_notes_execute(void);
+
+/* The same for those that have to go ahead of what this thread is about to do. */
+bool tug_notes_go_ahead(void);
 
 #endif
