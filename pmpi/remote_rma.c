@@ -156,7 +156,7 @@ static inline int check_run(const struct ways *ways, MPI_Aint offset, size_t byt
 
 /* ---- put and get ---- */
 
-/* The most common put, one of many: noted. The part behind `target` is the note's. */
+/* The most common put, one of many: noted. */
 struct noted_put {
     tug_context *context;
     struct tug_remote_target *target;
