@@ -192,10 +192,13 @@ enum tug_remote_call { TUG_CALL_FETCH, TUG_CALL_COMPARE, TUG_CALL_LOCK, TUG_CALL
 /* Makes the context call the handlers. */
 void tug_remote_serve(struct tug_domain *domain);
 
+static inline struct tug_flight *tug_remote_open_flight(struct tug_runway *runway) {
+    return &runway->flights[atomic_load_explicit(&runway->flips, memory_order_relaxed) % 2];
+}
+
 /* Counts an operation that is about to be started; its completion goes to the flight's counter. */
 static inline struct tug_flight *tug_remote_board(struct tug_runway *runway) {
-    uint32_t flips = atomic_load_explicit(&runway->flips, memory_order_relaxed);
-    struct tug_flight *flight = &runway->flights[flips % 2];
+    struct tug_flight *flight = tug_remote_open_flight(runway);
     /* relaxed: a flush that must wait for it is ordered behind it by the program */
     atomic_fetch_add_explicit(&flight->boarded, 1, memory_order_relaxed);
     return flight;

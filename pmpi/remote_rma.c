@@ -166,11 +166,6 @@ struct noted_put {
 };
 _Static_assert(sizeof(struct noted_put) <= TUG_NOTE_PAYLOAD, "it fits a note");
 
-/* The flight that is open, for an operation of the holder's of the baton. */
-static inline struct tug_flight *open_flight(struct tug_runway *runway) {
-    return &runway->flights[atomic_load_explicit(&runway->flips, memory_order_relaxed) % 2];
-}
-
 /* Counts an operation that is about to be started, as the holder of the baton: plain stores do.
  * Counts it back if it could not be. */
 static inline bool board_in_hand(struct tug_flight *flight, int change) {
@@ -182,7 +177,7 @@ static inline bool board_in_hand(struct tug_flight *flight, int change) {
 static bool execute_put(const struct tug_note *note) {
     const struct noted_put *put = (const struct noted_put *)note->payload.bytes;
     struct tug_remote_target *target = put->target;
-    struct tug_flight *flight = open_flight(&target->remote);
+    struct tug_flight *flight = tug_remote_open_flight(&target->remote);
     board_in_hand(flight, 1);
     return tug_context_write_noted(put->context, (uint32_t)target->process, &target->key,
                                    put->offset, put->data, put->bytes, &flight->landed) ||
@@ -343,7 +338,6 @@ int tug_remote_put(const struct tug_rma *o) {
         return transfer(o, o->origin, true);
     size_t bytes = (size_t)o->origin_count * tug_type_basic_size(o->target_type);
     int error = reach_plain(o, bytes, &ways);
-    ways.bundle = NULL;
     return __builtin_expect(error != MPI_SUCCESS, 0)
                ? error
                : move_run(&ways, true, 0, (char *)(uintptr_t)o->origin, bytes);
@@ -580,7 +574,7 @@ _Static_assert(sizeof(struct noted_accumulate) <= TUG_NOTE_PAYLOAD, "it fits a n
 static bool execute_accumulate(const struct tug_note *note) {
     const struct noted_accumulate *noted = (const struct noted_accumulate *)note->payload.bytes;
     struct tug_remote_target *target = noted->target;
-    struct tug_flight *flight = open_flight(&target->remote);
+    struct tug_flight *flight = tug_remote_open_flight(&target->remote);
     board_in_hand(flight, 1);
     return tug_context_message_noted(noted->context, (uint32_t)target->process,
                                      TUG_MESSAGE_ACCUMULATE, &noted->letter, sizeof(noted->letter),

@@ -19,15 +19,15 @@
 
 #define ON_STACK 64
 
-/* After a look into the host by a program that polls. over: it has found something. */
-static int helped(int error, bool over) {
+/* After a look into the host by a program that polls. *found > 0: there was something. */
+static int helped(int error, const int *found) {
     if (TUG_UNLIKELY(tug_engine_wants_help()))
         tug_engine_poll();
     else if (TUG_UNLIKELY(tug_engine_serves()))
         tug_engine_look_in();
     else
         return error;
-    if (over)
+    if (error == MPI_SUCCESS && *found > 0)
         tug_engine_look_away();
     return error;
 }
@@ -111,8 +111,7 @@ int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
     struct tug_request *mine = ours(request);
     if (mine == NULL || flag == NULL) {
         tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
-        int error = TUG_INSIDE_HOST(tug_host.Test(request, flag, status));
-        return helped(error, error == MPI_SUCCESS && *flag);
+        return helped(TUG_INSIDE_HOST(tug_host.Test(request, flag, status)), flag);
     }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
     if (tug_request_pending(mine))
@@ -123,10 +122,8 @@ int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
 
 int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *status) {
     struct tug_request *mine = ours(&request);
-    if (mine == NULL || flag == NULL) {
-        int error = tug_host.Request_get_status(request, flag, status);
-        return helped(error, error == MPI_SUCCESS && *flag);
-    }
+    if (mine == NULL || flag == NULL)
+        return helped(tug_host.Request_get_status(request, flag, status), flag);
     if (tug_request_pending(mine))
         tug_engine_poll();
     *flag = !tug_request_pending(mine);
@@ -312,11 +309,10 @@ int tug_shim_Waitall(int count, MPI_Request array_of_requests[], MPI_Status arra
 int tug_shim_Testall(int count, MPI_Request array_of_requests[], int *flag,
                      MPI_Status array_of_statuses[]) {
     struct mixed mixed;
-    if (!any_ours(count, array_of_requests) || flag == NULL) {
-        int error =
-            TUG_INSIDE_HOST(tug_host.Testall(count, array_of_requests, flag, array_of_statuses));
-        return helped(error, error == MPI_SUCCESS && *flag);
-    }
+    if (!any_ours(count, array_of_requests) || flag == NULL)
+        return helped(
+            TUG_INSIDE_HOST(tug_host.Testall(count, array_of_requests, flag, array_of_statuses)),
+            flag);
     if (!split(&mixed, count, array_of_requests, array_of_statuses))
         return no_memory();
     tug_engine_poll();
@@ -371,10 +367,9 @@ int tug_shim_Waitany(int count, MPI_Request array_of_requests[], int *indx, MPI_
 int tug_shim_Testany(int count, MPI_Request array_of_requests[], int *indx, int *flag,
                      MPI_Status *status) {
     struct mixed mixed;
-    if (!any_ours(count, array_of_requests) || indx == NULL || flag == NULL) {
-        int error = TUG_INSIDE_HOST(tug_host.Testany(count, array_of_requests, indx, flag, status));
-        return helped(error, error == MPI_SUCCESS && *flag);
-    }
+    if (!any_ours(count, array_of_requests) || indx == NULL || flag == NULL)
+        return helped(
+            TUG_INSIDE_HOST(tug_host.Testany(count, array_of_requests, indx, flag, status)), flag);
     if (!split(&mixed, count, array_of_requests, status))
         return no_memory();
     tug_engine_poll();
@@ -451,11 +446,10 @@ int tug_shim_Waitsome(int incount, MPI_Request array_of_requests[], int *outcoun
 int tug_shim_Testsome(int incount, MPI_Request array_of_requests[], int *outcount,
                       int array_of_indices[], MPI_Status array_of_statuses[]) {
     struct mixed mixed;
-    if (!any_ours(incount, array_of_requests) || outcount == NULL || array_of_indices == NULL) {
-        int error = TUG_INSIDE_HOST(tug_host.Testsome(incount, array_of_requests, outcount,
-                                                      array_of_indices, array_of_statuses));
-        return helped(error, error == MPI_SUCCESS && *outcount > 0);
-    }
+    if (!any_ours(incount, array_of_requests) || outcount == NULL || array_of_indices == NULL)
+        return helped(TUG_INSIDE_HOST(tug_host.Testsome(incount, array_of_requests, outcount,
+                                                        array_of_indices, array_of_statuses)),
+                      outcount);
     return some(&mixed, incount, array_of_requests, outcount, array_of_indices, array_of_statuses,
                 false);
 }

@@ -300,24 +300,19 @@ static inline void after_post(struct tug_context *context) {
 }
 
 /* A write like the one before it needs no operation of its own. Holder only. */
-static inline bool write_short_on(struct tug_context *context, uint32_t peer, uint64_t key,
-                                  uint64_t offset, const void *data, size_t bytes, void *counter) {
-    if (!tug_packets_write_on(context->fabric.states[TUG_BY_PACKETS], peer, key, offset, data,
-                              bytes, counter))
+static inline bool write_on(struct tug_context *context, const struct request *request,
+                            const unsigned char *local, const unsigned char *place) {
+    if (request->kind != TUG_OPERATION_WRITE || request->bytes > TUG_OPERATION_INLINE ||
+        request->on_complete->f != tug_counter_add || request->on_local->f != NULL ||
+        place != NULL ||
+        !tug_packets_write_on(context->fabric.states[TUG_BY_PACKETS], (uint32_t)request->peer,
+                              request->remote->key->word[0], request->remote->offset, local,
+                              request->bytes, request->on_complete->d))
         return false;
     tug_stat_add(TUG_STAT_OPERATIONS, 1);
     if (++context->posts >= POSTS_A_POLL)
         poll_after_posts(context);
     return true;
-}
-
-static inline bool write_on(struct tug_context *context, const struct request *request,
-                            const unsigned char *local, const unsigned char *place) {
-    return request->kind == TUG_OPERATION_WRITE && request->bytes <= TUG_OPERATION_INLINE &&
-           request->on_complete->f == tug_counter_add && request->on_local->f == NULL &&
-           place == NULL &&
-           write_short_on(context, (uint32_t)request->peer, request->remote->key->word[0],
-                          request->remote->offset, local, request->bytes, request->on_complete->d);
 }
 
 /* Takes a tag and hands the operation to its transport. False: all are out. Holder only. */

@@ -365,13 +365,11 @@ static void a_run_fills_its_packet_and_no_more(void **state) {
     }
 }
 
-static void a_wrong_run_is_refused(void **state) {
-    struct tug_packet packet;
-    (void)state;
-    make_run(&packet, CAPACITY, 5, 8);
-    const uint32_t bytes = packet.used;
-    struct tug_record_head *head = (struct tug_record_head *)(memory + HEADER + 24);
-    assert_int_equal(head->kind, TUG_RECORD_RUN);
+/* The run at that place is good in a packet of so many bytes and with parts of that length only,
+ * and has not more of them. */
+static void expect_only(size_t at, unsigned kind, unsigned good_length, uint32_t bytes) {
+    struct tug_record_head *head = (struct tug_record_head *)(memory + at);
+    assert_int_equal(head->kind, kind);
     for (uint32_t cut = HEADER; cut < bytes; cut++) {
         header()->bytes = cut;
         assert_int_equal(verdict(cut), TUG_PACKET_LENGTH);
@@ -379,11 +377,18 @@ static void a_wrong_run_is_refused(void **state) {
     header()->bytes = bytes;
     for (unsigned length = 0; length < 256; length++) {
         head->sub = (uint8_t)length;
-        assert_int_equal(verdict(bytes) == TUG_PACKET_GOOD, length == 8);
+        assert_int_equal(verdict(bytes) == TUG_PACKET_GOOD, length == good_length);
     }
-    head->sub = 8;
+    head->sub = (uint8_t)good_length;
     head->length = UINT16_MAX;
     assert_int_equal(verdict(bytes), TUG_PACKET_LENGTH);
+}
+
+static void a_wrong_run_is_refused(void **state) {
+    struct tug_packet packet;
+    (void)state;
+    make_run(&packet, CAPACITY, 5, 8);
+    expect_only(HEADER + 24, TUG_RECORD_RUN, 8, packet.used);
 }
 
 /* A packet of one AM_RUN of so many messages, and a good record behind it. Returns how many fit. */
@@ -451,20 +456,7 @@ static void a_wrong_run_of_messages_is_refused(void **state) {
     struct tug_packet packet;
     (void)state;
     make_am_run(&packet, CAPACITY, 5, 24);
-    const uint32_t bytes = packet.used;
-    struct tug_record_head *head = (struct tug_record_head *)(memory + HEADER);
-    for (uint32_t cut = HEADER; cut < bytes; cut++) {
-        header()->bytes = cut;
-        assert_int_equal(verdict(cut), TUG_PACKET_LENGTH);
-    }
-    header()->bytes = bytes;
-    for (unsigned length = 0; length < 256; length++) {
-        head->sub = (uint8_t)length;
-        assert_int_equal(verdict(bytes) == TUG_PACKET_GOOD, length == 24);
-    }
-    head->sub = 24;
-    head->length = UINT16_MAX;
-    assert_int_equal(verdict(bytes), TUG_PACKET_LENGTH);
+    expect_only(HEADER, TUG_RECORD_AM_RUN, 24, packet.used);
 }
 
 static void near_what_is_known(void **state) {

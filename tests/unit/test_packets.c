@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "engine/notes.h"
-#include "tests/joined.h"
+#include "tests/unit/joined_records.h"
 #include "transport/packets/packets.h"
 
 #define OPERATIONS 4096
@@ -106,13 +106,6 @@ static void count_many(void *d, uint64_t n) {
     ((struct counter *)d)->n += n;
 }
 
-static void add_memory(struct side *side, struct tug_registration *registration, int fill) {
-    registration->base = malloc(MEMORY);
-    memset(registration->base, fill, MEMORY);
-    registration->bytes = MEMORY;
-    assert_int_equal(tug_memory_add(&side->fabric.memory, registration), 0);
-}
-
 static struct side *make_side(uint32_t rank) {
     struct side *side = calloc(1, sizeof(*side));
     struct tug_fabric *fabric = &side->fabric;
@@ -123,8 +116,8 @@ static struct side *make_side(uint32_t rank) {
     fabric->counter = count_one;
     fabric->count = count_many;
     side->out.room = QUEUE;
-    add_memory(side, &side->remote, rank == 0 ? 0xA0 : 0xB0);
-    add_memory(side, &side->local, rank == 0 ? 0x0A : 0x0B);
+    joined_add_memory(&side->fabric, &side->remote, MEMORY, rank == 0 ? 0xA0 : 0xB0);
+    joined_add_memory(&side->fabric, &side->local, MEMORY, rank == 0 ? 0x0A : 0x0B);
     return side;
 }
 
@@ -138,15 +131,8 @@ static int set_up(void **state) {
 }
 
 static void free_side(struct side *side) {
-    for (int i = 0; i < 2; i++) {
-        struct tug_stream *stream = side->streams[i];
-        if (stream != NULL && stream->requests != NULL)
-            tug_pool_give(&side->out.wire.pool, stream->requests);
-        free(stream);
-    }
-    assert_int_equal(side->out.wire.pool.nout, 0);
-    tug_pool_fini(&side->out.wire.pool);
-    joined_end(&side->fabric);
+    joined_free_streams(side->streams, &side->out.wire);
+    joined_close(&side->fabric, &side->out.wire);
     free(side->remote.base);
     free(side->local.base);
     free(side);
@@ -171,23 +157,6 @@ static void run(void) {
 }
 
 /* ---- operations ---- */
-
-struct record {
-    int completed, local, status;
-};
-
-static void on_complete(void *d, int status) {
-    struct record *record = d;
-    record->completed++;
-    record->status = status;
-}
-
-static void on_local(void *d, int status) {
-    struct record *record = d;
-    (void)status;
-    assert_int_equal(record->completed, 0);
-    record->local++;
-}
 
 static struct tug_operation *prepare(unsigned kind, uint64_t offset, uint64_t bytes,
                                      struct record *record) {

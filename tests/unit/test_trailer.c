@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/joined.h"
+#include "tests/unit/joined_records.h"
 #include "transport/packets/packets.h"
 
 #define OPERATIONS 64
@@ -114,14 +114,6 @@ static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned handler,
     return 0;
 }
 
-static void add_memory(struct side *side, struct tug_registration *registration, int fill) {
-    registration->base = malloc(MEMORY);
-    assert_non_null(registration->base);
-    memset(registration->base, fill, MEMORY);
-    registration->bytes = MEMORY;
-    assert_int_equal(tug_memory_add(&side->fabric.memory, registration), 0);
-}
-
 static struct side *make_side(uint32_t rank) {
     struct side *side = calloc(1, sizeof(*side));
     assert_non_null(side);
@@ -129,8 +121,8 @@ static struct side *make_side(uint32_t rank) {
     joined_by(&side->fabric, &side->packets, side->streams, &side->out.wire, &fake_type,
               PACKET_BYTES);
     side->fabric.deliver = deliver;
-    add_memory(side, &side->remote, 0xB0);
-    add_memory(side, &side->local, 0);
+    joined_add_memory(&side->fabric, &side->remote, MEMORY, 0xB0);
+    joined_add_memory(&side->fabric, &side->local, MEMORY, 0);
     return side;
 }
 
@@ -147,17 +139,10 @@ static int set_up(void **state) {
 }
 
 static void free_side(struct side *side) {
-    for (int i = 0; i < 2; i++) {
-        struct tug_stream *stream = side->streams[i];
-        if (stream != NULL && stream->requests != NULL)
-            tug_pool_give(&side->out.wire.pool, stream->requests);
-        free(stream);
-    }
+    joined_free_streams(side->streams, &side->out.wire);
     while (side->out.count > 0)
         forget_first(&side->out);
-    assert_int_equal(side->out.wire.pool.nout, 0);
-    tug_pool_fini(&side->out.wire.pool);
-    joined_end(&side->fabric);
+    joined_close(&side->fabric, &side->out.wire);
     free(side->remote.base);
     free(side->local.base);
     free(side);
@@ -178,23 +163,6 @@ static void run(void) {
 }
 
 /* ---- writes ---- */
-
-struct record {
-    int completed, local, status;
-};
-
-static void on_complete(void *d, int status) {
-    struct record *record = d;
-    record->completed++;
-    record->status = status;
-}
-
-static void on_local(void *d, int status) {
-    struct record *record = d;
-    (void)status;
-    assert_int_equal(record->completed, 0);
-    record->local++;
-}
 
 /* From the same offset at both; what is to be refused has none here. */
 static void write_to(uint64_t key, uint64_t offset, uint64_t bytes, struct record *record) {
@@ -344,18 +312,23 @@ static void test_origin_lost(void **state) {
     assert_idle();
 }
 
+/* While a write is half there, a packet of nothing comes from the other side. */
+static void interrupt(struct side *at, uint32_t source, uint32_t applied, struct record *record) {
+    uint64_t memory[8];
+    struct tug_packet packet;
+    allowance = 50000;
+    write_to(b->remote.id, 0, TUG_TRAILER_MOST, record);
+    run();
+    tug_packet_begin(&packet, memory, sizeof(memory));
+    tug_packet_end(&packet, source, 0, applied, JOINED_SESSION);
+    tug_packets_receive(&at->packets, &at->out.wire, memory, packet.used);
+}
+
 /* Acknowledged before all of it has been sent: such a peer is given up. */
 static void test_acknowledged_early(void **state) {
     (void)state;
     struct record record;
-    uint64_t memory[8];
-    struct tug_packet packet;
-    allowance = 50000;
-    write_to(b->remote.id, 0, TUG_TRAILER_MOST, &record);
-    run();
-    tug_packet_begin(&packet, memory, sizeof(memory));
-    tug_packet_end(&packet, 1, 0, 1, JOINED_SESSION);
-    tug_packets_receive(&a->packets, &a->out.wire, memory, packet.used);
+    interrupt(a, 1, 1, &record);
     assert_done(&record, TUG_ERR_PEER);
     assert_true(a->streams[1]->lost);
 }
@@ -364,14 +337,7 @@ static void test_acknowledged_early(void **state) {
 static void test_packet_in_between(void **state) {
     (void)state;
     struct record record;
-    uint64_t memory[8];
-    struct tug_packet packet;
-    allowance = 50000;
-    write_to(b->remote.id, 0, TUG_TRAILER_MOST, &record);
-    run();
-    tug_packet_begin(&packet, memory, sizeof(memory));
-    tug_packet_end(&packet, 0, 0, 0, JOINED_SESSION);
-    tug_packets_receive(&b->packets, &b->out.wire, memory, packet.used);
+    interrupt(b, 0, 0, &record);
     assert_true(b->streams[0]->lost);
     assert_int_equal(b->remote.serving, 0);
     run();

@@ -47,7 +47,6 @@
 #define EVENTS 64                  /* looked at in one poll */
 #define STRANGERS 64u              /* connections that have not said hello yet */
 #define PROCESSES_MOST 16384u      /* all are told of all; larger jobs go by the host */
-#define TRIAL_MS 2000              /* for the connection that shows whether the way is free */
 #define HELLO_MAGIC 0x3170637462677574u /* "tugbtcp1" */
 
 struct hello {
