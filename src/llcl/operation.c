@@ -189,7 +189,9 @@ static bool do_there(struct tug_context *context, const struct request *request,
     if (!tug_reach_begin(context, request->remote->key, (uint32_t)request->peer,
                          request->remote->offset, request->bytes, &there))
         return false;
-    bool here = there.place != NULL, lone = tug_company_lone();
+    bool here = there.place != NULL;
+    /* in allocated memory integers come as a whole, which the kernel does not promise */
+    bool lone = tug_company_lone() && tug_key_segment(request->remote->key) == 0;
     bool done = here || ((lone || request->bytes >= TUG_CMA_LEAST) && !is_atomic(request->kind));
     if (!here)
         tug_company_started();
