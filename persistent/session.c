@@ -8,6 +8,8 @@
 #include "persistent/pair.h"
 #include "tugboat/tugboat.h"
 
+#define WAKE_LEAST ((size_t)524288) /* worth a sleeper's way up */
+
 static bool is_transfer(const struct tug_descriptor *descriptor) {
     return descriptor->kind == TUG_SEND || descriptor->kind == TUG_RECEIVE;
 }
@@ -387,13 +389,37 @@ static void convert(struct tug_session *session, const struct tug_area_memory *a
     }
 }
 
-/* Puts what there is room for of a near message into its pair; true when it is through. */
+/* Taken from where it lies, by a rendezvous: the same at both ends. */
+static bool is_lent(const struct tug_descriptor *d) {
+    return d->from_area == TUG_AREA_LENT || d->to_area == TUG_AREA_LENT;
+}
+
+static struct tug_partner partner_of(const struct tug_session *session, uint32_t node_rank,
+                                     size_t bytes) {
+    const struct tug_team *team = session->team;
+    return (struct tug_partner){.pid = team->pids[node_rank],
+                                .bell = tug_team_bell(team, (int)node_rank),
+                                .reader_alone = team->crowded || !team->attaches,
+                                .wakes = bytes >= WAKE_LEAST && !team->crowded};
+}
+
+static struct tug_rendezvous_state *rendezvous_of(struct tug_lane_state *state,
+                                                  const struct tug_lane_pointer *at) {
+    return &state->rendezvous[at->passed % TUG_SESSION_DEPTH];
+}
+
+/* Gets a near message to a rank on; true when it is through. */
 static bool send_near(struct tug_session *session, struct tug_lane_state *state,
                       const struct tug_descriptor *d, const struct piece *piece) {
     uint32_t peer = node_rank_of(session, d->peer);
     struct tug_segment_ring *ring = &session->channel->to[peer];
     const void *message = piece->from;
     size_t bytes = piece->elements * travels(session, d);
+    struct tug_rendezvous_state *rendezvous = rendezvous_of(state, &state->read);
+    if (is_lent(d) && !rendezvous->refused) {
+        struct tug_partner reader = partner_of(session, peer, bytes);
+        return tug_rendezvous_put(ring, rendezvous, message, bytes, &reader);
+    }
     if (!tug_pair_has_room(ring))
         return false;
     if (!piece->from_area->dense) {
@@ -410,6 +436,14 @@ static bool receive_near(struct tug_session *session, struct tug_lane_state *sta
     struct tug_segment_ring *ring = &session->channel->from[peer];
     bool dense = piece->to_area->dense;
     size_t bytes = piece->elements * travels(session, d);
+    struct tug_rendezvous_state *rendezvous = rendezvous_of(state, &state->read);
+    if (is_lent(d) && !rendezvous->refused) {
+        struct tug_partner writer = partner_of(session, peer, bytes);
+        if (d->from_area == TUG_AREA_LENT && piece->from_area->base != NULL)
+            writer.view = piece->from;
+        writer.view_streams = session->streams;
+        return tug_rendezvous_take(ring, rendezvous, piece->to, bytes, &writer);
+    }
     if (!tug_pair_take(ring, session->channel->has.pair_bytes, dense ? piece->to : session->aside,
                        bytes, &state->done, tug_team_bell(session->team, (int)peer)))
         return false;
@@ -423,25 +457,43 @@ static bool receive_near(struct tug_session *session, struct tug_lane_state *sta
 static bool move_near(struct tug_session *session, struct tug_lane_state *state,
                       const struct tug_descriptor *d, bool *moved) {
     struct piece piece = piece_of(session, d, state->read.segment);
-    size_t before = state->done;
+    struct tug_rendezvous_state *rendezvous = rendezvous_of(state, &state->read);
+    struct tug_rendezvous_state met = *rendezvous;
+    size_t done = state->done;
     bool through = d->kind == TUG_SEND ? send_near(session, state, d, &piece)
                                        : receive_near(session, state, d, &piece);
-    *moved |= state->done != before;
-    if (through)
+    *moved |= state->done != done || rendezvous->copied != met.copied ||
+              rendezvous->offer != met.offer || rendezvous->refused != met.refused;
+    if (through) {
         state->done = 0;
+        *rendezvous = (struct tug_rendezvous_state){0};
+    }
     return through;
 }
 
-/* Hands one segment of a transfer to the host, if it is not near. */
-static void begin_transfer(struct tug_session *session, const struct tug_descriptor *d,
-                           uint32_t segment, MPI_Request *request) {
+/* What is lent may be taken before its turn comes. */
+static void lend(struct tug_session *session, struct tug_lane_state *state,
+                 const struct tug_descriptor *d, const struct piece *piece) {
+    uint32_t peer = node_rank_of(session, d->peer);
+    tug_rendezvous_offer(&session->channel->to[peer], rendezvous_of(state, &state->begin),
+                         piece->from, tug_team_bell(session->team, (int)peer));
+}
+
+/* Hands the segment of a transfer at the begin pointer to the host, if it is not near. */
+static void begin_transfer(struct tug_session *session, const struct tug_lane *lane,
+                           struct tug_lane_state *state) {
     const struct tug_team *team = session->team;
-    struct piece piece = piece_of(session, d, segment);
-    if (is_near(session, d, piece.elements))
+    const struct tug_descriptor *d = &lane->descriptors[state->begin.descriptor];
+    MPI_Request *request = &state->in_flight[state->begin.passed % TUG_SESSION_DEPTH];
+    struct piece piece = piece_of(session, d, state->begin.segment);
+    pack(session, d, &piece);
+    if (is_near(session, d, piece.elements)) {
+        if (d->to_area == TUG_AREA_LENT)
+            lend(session, state, d, &piece);
         return;
+    }
     MPI_Count n = (MPI_Count)piece.elements;
     int tag = session->channel->index * TUG_CHANNEL_TAGS + d->tag;
-    pack(session, d, &piece);
     if (d->kind == TUG_SEND)
         note(session,
              tug_host.Isend_c(piece.from, n * piece.from_area->count, piece.from_area->type,
@@ -479,8 +531,7 @@ static bool begin(struct tug_session *session, const struct tug_lane *lane,
         if (is_transfer(d)) {
             if (under_way == TUG_SESSION_DEPTH)
                 break;
-            begin_transfer(session, d, state->begin.segment,
-                           &state->in_flight[state->begin.passed % TUG_SESSION_DEPTH]);
+            begin_transfer(session, lane, state);
             if (session->error != MPI_SUCCESS)
                 break;
             move_on(&state->begin, d);
@@ -530,6 +581,7 @@ void tug_session_start(struct tug_session *session) {
         session->lanes[l].read = session->lanes[l].begin = (struct tug_lane_pointer){0};
         session->lanes[l].limit = schedule->lanes[l].limit;
         session->lanes[l].done = 0;
+        memset(session->lanes[l].rendezvous, 0, sizeof(session->lanes[l].rendezvous));
     }
     session->published = 0;
     session->error = MPI_SUCCESS;

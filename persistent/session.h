@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "persistent/channel.h"
+#include "persistent/rendezvous.h"
 #include "persistent/staging.h"
 #include "persistent/team.h"
 #include "pmpi/reduction.h"
@@ -39,13 +40,14 @@ struct tug_lane_pointer {
 };
 
 /* Where a lane stands. Sends and receives are begun ahead of the read pointer; those between ranks
- * of a node that go through pairs are not ahead, but in pieces. */
+ * of a node that go through pairs are not ahead, but in pieces; what is lent is offered ahead. */
 struct tug_lane_state {
     struct tug_lane_pointer read;  /* what is not complete */
     struct tug_lane_pointer begin; /* what is not begun */
     uint32_t limit;                /* scheduling pointer, segments */
     MPI_Request in_flight[TUG_SESSION_DEPTH];
-    size_t done; /* bytes of the near message that is at `read` */
+    struct tug_rendezvous_state rendezvous[TUG_SESSION_DEPTH]; /* of near messages that are lent */
+    size_t done; /* bytes of the one at `read`, if it goes through slots */
 };
 
 struct tug_session {

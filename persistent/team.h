@@ -7,7 +7,8 @@
  * and an *arena*: memory shared by the ranks of this node, taken from the host MPI, out of which
  * *channels* are cut.
  *
- *     arena chunk 0:  | how to write | bell of node rank 0 | bell 1 | ... | channel | channel | ...
+ *     arena chunk 0:  | how to write | bell of node rank 0 | bell 1 | ... | space of node rank 0 |
+ *                     | space 1 | ... | channel | channel | ...
  *     later chunks:   | channel | channel | ...
  *
  * Making and freeing happen on the program's threads under MPI's rules for collectives; channels
@@ -22,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "engine/park.h"
 #include "persistent/channel.h"
@@ -41,6 +43,9 @@ struct tug_team {
     _Atomic uint32_t *streaming; /* [TUG_CHANNEL_CLASSES] shared by the node */
     uint32_t probed;             /* bit set of classes measured */
     struct tug_bell *bells;      /* [node size], a cache line each: see tug_team_bell() */
+    pid_t *pids;                 /* [node size] of who can be attached to, 0 of others (cma.h) */
+    uint64_t word;               /* by which others know this rank's address space */
+    bool attaches;               /* all ranks can attach to all ranks of their nodes */
     struct tug_chunk *chunks;    /* newest first */
     struct tug_chunk *spare;     /* blocks, by id */
     pthread_mutex_t spare_lock;
@@ -83,8 +88,8 @@ static inline struct tug_bell *tug_team_own_bell(const struct tug_team *team) {
     return team->bells != NULL ? tug_team_bell(team, team->node_rank) : NULL;
 }
 
-/* Makes the bells and what else the node's ranks share beside channels, if need be. Collective, the
- * same answer on all ranks: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
+/* Makes the bells and what else the node's ranks share beside channels, and tries who can attach to
+ * whom, if need be and a node has more than one. Collective, the same answer on all ranks: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_team_share(struct tug_team *team);
 
 /* The team of a communicator; made if need be. Collective, the same answer on all ranks: 0,

@@ -130,8 +130,6 @@ static const char *wrong_with(const struct tug_schedule *schedule,
         return "writes outside of its area";
     if (schedule->nlanes < TUG_LANES_MOST && descriptor->advances >> schedule->nlanes != 0)
         return "steps to a lane that does not exist";
-    if (descriptor->from_area == TUG_AREA_LENT && descriptor->peer >= schedule->node_size)
-        return "reads memory of a rank that is not on the node";
     if (needs & CHANNEL) {
         if (descriptor->peer >= schedule->node_size)
             return "reads the channel of a rank that is not on the node";
@@ -196,8 +194,8 @@ static void print_descriptor(FILE *out, const struct tug_descriptor *descriptor)
     if (needs & CHANNEL)
         fprintf(out, ", channel %" PRIu32 " from %" PRIu32 ", then free to %" PRIu32,
                 descriptor->peer, descriptor->position, descriptor->release);
-    if (needs & FROM && descriptor->from_area == TUG_AREA_LENT)
-        fprintf(out, " of %" PRIu32, descriptor->peer);
+    if (descriptor->from_area == TUG_AREA_LENT || descriptor->to_area == TUG_AREA_LENT)
+        fprintf(out, ", lent");
     if (descriptor->kind == TUG_DRAIN)
         fprintf(out, "below %" PRIu32, descriptor->position);
     if (descriptor->advances != 0) {
