@@ -28,7 +28,6 @@
 /* Below, passing it on through the ring is as fast. */
 #define LENT_LEAST ((size_t)65536)
 #define ATTACHED_LEAST ((size_t)32768)
-#define ATTACHERS_MOST 16                /* ranks at one's memory at once: the kernel locks its map */
 #define LANDING_MOST ((size_t)128 << 20) /* of a node's shared memory, for a message to land in */
 
 struct bcast {
@@ -363,8 +362,7 @@ static void offer(const struct bcast *bcast, bool rebinds, struct tug_ballot *ba
         return;
     if (!rebinds && bcast->bytes >= LENT_LEAST)
         ballot->offer = offer_of(staging->bytes, bcast->bytes);
-    if (ballot->offer.name == 0 && team->attaches && !team->crowded &&
-        team->node_most <= ATTACHERS_MOST)
+    if (ballot->offer.name == 0 && tug_team_reaches(team))
         ballot->offer = attach;
 }
 

@@ -53,13 +53,13 @@ struct tug_rendezvous {
 
 /* One rank's view of a ring. */
 struct tug_segment_ring {
-    struct tug_read_count *reads; /* [node size]; of a pair [1] */
+    struct tug_read_count *reads;      /* [node size]; of a pair [1] */
     struct tug_rendezvous *rendezvous; /* of a pair */
     struct tug_slot_head *heads;       /* [TUG_SEGMENT_SLOTS] */
-    unsigned char *data;          /* TUG_SEGMENT_SLOTS x slot_bytes */
-    uint64_t position;            /* segments of all runs that are over, on every rank alike; of a
-                                     pair: that this rank has written or read */
-    uint64_t reads_seen;          /* writer: all readers are past it */
+    unsigned char *data;               /* TUG_SEGMENT_SLOTS x slot_bytes */
+    uint64_t position;   /* segments of all runs that are over, on every rank alike; of a
+                            pair: that this rank has written or read */
+    uint64_t reads_seen; /* writer: all readers are past it */
 };
 
 /* Classes of channels by slot size, for what is measured once a class: 4 KiB, 8 KiB, ... */

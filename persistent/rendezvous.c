@@ -19,7 +19,7 @@
 #define PIECE_MOST ((size_t)262144)
 #define PIECES_MOST UINT16_MAX
 #define TICKET ((uint32_t)1 << 31) /* no ticket is 0 */
-#define CLOSED UINT32_MAX /* below the ticket: more pieces than there are */
+#define CLOSED UINT32_MAX          /* below the ticket: more pieces than there are */
 
 /* alone: all in one. */
 static size_t piece_bytes(size_t bytes, bool alone) {

@@ -6,6 +6,7 @@
 #include "host/host.h"
 #include "persistent/copy.h"
 #include "persistent/pair.h"
+#include "transport/cma.h"
 #include "tugboat/tugboat.h"
 
 #define WAKE_LEAST ((size_t)524288) /* worth a sleeper's way up */
@@ -28,13 +29,18 @@ static size_t travels(const struct tug_session *session, const struct tug_descri
     return area->dense ? area->extent : area->packed;
 }
 
+static bool is_theirs(uint32_t area) {
+    return area == TUG_AREA_THEIR_INPUT || area == TUG_AREA_THEIR_OUTPUT;
+}
+
 /* Bytes that one segment of the descriptor may have to be put aside: operations that do not
- * commute, and what is packed for a rank of the node. */
+ * commute, what is reduced from another's buffer, and what is packed for a rank of the node. */
 static size_t aside_for(const struct tug_session *session, const struct tug_descriptor *d) {
     uint64_t offset;
     size_t elements = (size_t)tug_descriptor_at(d, 0, &offset);
     bool folds = d->kind == TUG_FOLD || d->kind == TUG_GATHER_FOLD;
-    if (folds && session->reduction == NULL)
+    bool reaches = d->kind != TUG_COPY && is_theirs(d->from_area);
+    if ((folds && session->reduction == NULL) || reaches)
         return elements * session->areas[d->to_area].extent;
     bool dense = session->areas[d->kind == TUG_SEND ? d->from_area : d->to_area].dense;
     if (!is_transfer(d) || dense)
@@ -225,9 +231,9 @@ static const unsigned char *arrived(const struct tug_session *session, uint32_t 
 /* A segment of a descriptor, in memory. */
 struct piece {
     const struct tug_area_memory *from_area, *to_area;
-    unsigned char *from, *to;
+    unsigned char *from, *to; /* NULL in another rank */
+    size_t from_at, to_at;    /* bytes from the beginning of the area */
     size_t elements;
-    size_t end; /* of it in OUTPUT, bytes; staging */
 };
 
 static struct piece piece_of(const struct tug_session *session, const struct tug_descriptor *d,
@@ -236,8 +242,12 @@ static struct piece piece_of(const struct tug_session *session, const struct tug
     struct piece piece = {.from_area = &session->areas[d->from_area],
                           .to_area = &session->areas[d->to_area]};
     piece.elements = (size_t)tug_descriptor_at(d, segment, &offset);
-    piece.from = piece.from_area->base + (d->from + offset) * piece.from_area->extent;
-    piece.to = piece.to_area->base + (d->to + offset) * piece.to_area->extent;
+    piece.from_at = (d->from + offset) * piece.from_area->extent;
+    piece.to_at = (d->to + offset) * piece.to_area->extent;
+    if (!is_theirs(d->from_area))
+        piece.from = piece.from_area->base + piece.from_at;
+    if (!is_theirs(d->to_area))
+        piece.to = piece.to_area->base + piece.to_at;
     return piece;
 }
 
@@ -259,13 +269,31 @@ static void unpack(struct tug_session *session, const struct tug_descriptor *d,
                                                          piece->elements * piece->to_area->extent));
 }
 
-static void copy(struct tug_session *session, const struct piece *piece) {
+/* Moves a piece between a buffer of another rank of the node, from some byte on, and memory here.
+ */
+static void reach(struct tug_session *session, const struct tug_descriptor *d, uint32_t area,
+                  size_t at, void *here, size_t bytes) {
+    const struct tug_their_areas *theirs = &session->theirs[d->peer];
+    uint64_t there = (area == TUG_AREA_THEIR_INPUT ? theirs->input : theirs->output) + at;
+    pid_t pid = session->team->pids[d->peer];
+    int error = area == d->from_area ? tug_cma_read(pid, here, there, bytes)
+                                     : tug_cma_write(pid, here, there, bytes);
+    if (error)
+        note(session, MPI_ERR_OTHER);
+}
+
+static void copy(struct tug_session *session, const struct tug_descriptor *d,
+                 const struct piece *piece) {
     const struct tug_area_memory *from = piece->from_area;
     const struct tug_area_memory *to = piece->to_area;
     MPI_Count n = (MPI_Count)piece->elements;
     if (from->dense && to->dense) {
         size_t bytes = piece->elements * from->extent;
-        if (session->streams)
+        if (is_theirs(d->from_area))
+            reach(session, d, d->from_area, piece->from_at, piece->to, bytes);
+        else if (is_theirs(d->to_area))
+            reach(session, d, d->to_area, piece->to_at, piece->from, bytes);
+        else if (session->streams)
             tug_copy_streaming(piece->to, piece->from, bytes);
         else
             memcpy(piece->to, piece->from, bytes);
@@ -293,9 +321,22 @@ static void reduce(struct tug_session *session, const struct piece *piece, const
         return;
     }
     size_t bytes = piece->elements * area->extent;
-    memcpy(session->aside, from, bytes);
+    if (from != session->aside)
+        memcpy(session->aside, from, bytes);
     note(session, tug_host.Reduce_local_c(piece->to, session->aside, n, area->type, session->op));
     memcpy(piece->to, session->aside, bytes);
+}
+
+/* From memory here or in another rank. */
+static void reduce_piece(struct tug_session *session, const struct tug_descriptor *d,
+                         const struct piece *piece) {
+    const unsigned char *from = piece->from;
+    if (is_theirs(d->from_area)) {
+        reach(session, d, d->from_area, piece->from_at, session->aside,
+              piece->elements * piece->from_area->extent);
+        from = session->aside;
+    }
+    reduce(session, piece, from, d->kind == TUG_FOLD);
 }
 
 static bool collect(struct tug_session *session, const struct tug_descriptor *d, uint32_t segment,
@@ -327,13 +368,11 @@ static bool execute(struct tug_session *session, const struct tug_descriptor *d,
     case TUG_RECEIVE:
         break;
     case TUG_COPY:
-        copy(session, &piece);
+        copy(session, d, &piece);
         break;
     case TUG_REDUCE:
-        reduce(session, &piece, piece.from, false);
-        break;
     case TUG_FOLD:
-        reduce(session, &piece, piece.from, true);
+        reduce_piece(session, d, &piece);
         break;
     case TUG_PUBLISH:
         if (!publish(session, piece.from, piece.elements * piece.from_area->extent))

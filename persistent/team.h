@@ -31,6 +31,8 @@
 #include "schedule/places.h"
 #include "tugboat/model.h"
 
+#define TUG_ATTACHERS_MOST 16 /* ranks at one's memory at once: the kernel locks its map */
+
 struct tug_team {
     MPI_Comm comm;      /* private: traffic between nodes, agreement at init */
     MPI_Comm node_comm; /* private: the ranks of this node */
@@ -89,8 +91,16 @@ static inline struct tug_bell *tug_team_own_bell(const struct tug_team *team) {
 }
 
 /* Makes the bells and what else the node's ranks share beside channels, and tries who can attach to
- * whom, if need be and a node has more than one. Collective, the same answer on all ranks: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
+ * whom, if need be and a node has more than one. Collective, the same answer on all ranks: 0,
+ * TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_team_share(struct tug_team *team);
+
+/* The ranks of a node may reach into one another's buffers, and had better: they have a core each.
+ * After tug_team_share(), the same answer on all ranks. */
+static inline bool tug_team_reaches(const struct tug_team *team) {
+    return team->attaches && !team->crowded && team->node_most > 1 &&
+           team->node_most <= TUG_ATTACHERS_MOST;
+}
 
 /* The team of a communicator; made if need be. Collective, the same answer on all ranks: 0,
  * TUG_ERR_UNSUPPORTED (an inter-communicator), TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */

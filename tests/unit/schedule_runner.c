@@ -188,7 +188,8 @@ static uint32_t neighbour(const struct job *job, uint32_t rank, uint32_t node_ra
     return tug_places_rank(job->places, job->places->node_of[rank], node_rank);
 }
 
-static uint64_t *place(struct job *job, uint32_t rank, uint32_t area, uint64_t offset) {
+static uint64_t *place(struct job *job, uint32_t rank, uint32_t peer, uint32_t area,
+                       uint64_t offset) {
     const struct runner_memory *memory = &job->runner->memory[rank];
     switch (area) {
     case TUG_AREA_NONE:
@@ -201,6 +202,10 @@ static uint64_t *place(struct job *job, uint32_t rank, uint32_t area, uint64_t o
         return job->ranks[rank].scratch + offset;
     case TUG_AREA_LANDING:
         return job->ranks[rank].landing + offset;
+    case TUG_AREA_THEIR_INPUT:
+        return job->runner->memory[neighbour(job, rank, peer)].input + offset;
+    case TUG_AREA_THEIR_OUTPUT:
+        return job->runner->memory[neighbour(job, rank, peer)].output + offset;
     default:
         if (area - TUG_AREA_BLOCKS >= memory->nblocks)
             runner_fail(job->runner, "rank %" PRIu32 ": block %" PRIu32 " does not exist", rank,
@@ -283,8 +288,9 @@ static bool execute(struct job *job, uint32_t rank, const struct tug_descriptor 
     struct rank_state *state = &job->ranks[rank];
     uint64_t offset;
     uint64_t n = tug_descriptor_at(descriptor, segment, &offset);
-    uint64_t *from = place(job, rank, descriptor->from_area, descriptor->from + offset);
-    uint64_t *to = place(job, rank, descriptor->to_area, descriptor->to + offset);
+    uint32_t peer = descriptor->peer;
+    uint64_t *from = place(job, rank, peer, descriptor->from_area, descriptor->from + offset);
+    uint64_t *to = place(job, rank, peer, descriptor->to_area, descriptor->to + offset);
     uint32_t me = job->places->node_rank_of[rank];
     const struct slot *slot;
     switch (descriptor->kind) {
@@ -344,7 +350,7 @@ static bool begin(struct job *job, uint32_t rank, uint32_t number) {
         uint64_t n = tug_descriptor_at(descriptor, at->segment, &offset);
         uint32_t area = send ? descriptor->from_area : descriptor->to_area;
         uint64_t *memory =
-            place(job, rank, area, (send ? descriptor->from : descriptor->to) + offset);
+            place(job, rank, 0, area, (send ? descriptor->from : descriptor->to) + offset);
         uint32_t i = (at->oldest + at->nflying++) % DEPTH;
         at->flying[i] = post(job, send, send ? rank : descriptor->peer,
                              send ? descriptor->peer : rank, descriptor->tag, memory, n);
