@@ -18,9 +18,8 @@
 #include "transport/transport.h"
 
 #define TUG_SEGMENTS 1024
-#define TUG_CMA_LEAST                                                                              \
-    4096 /* bytes from which company is no reason to leave cross-memory attach                     \
-          */
+/* Bytes from which cross-memory attach is worth a system call in company too. */
+#define TUG_CMA_LEAST 4096
 
 struct tug_wire;
 

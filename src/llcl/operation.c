@@ -172,7 +172,8 @@ enum tug_shortcut tug_context_shortcut(struct tug_context *context, uint32_t pee
     if ((peer == fabric->rank && (fabric->ways & TUG_WAY_SELF)) ||
         ((fabric->ways & TUG_WAY_MAPPED) && tug_mapped_place(context, key, peer, 0, 0) != NULL))
         return TUG_SHORTCUT_ANY;
-    return (fabric->ways & TUG_WAY_CMA) && tug_attachable(context, key, peer, &node_rank)
+    return (fabric->ways & TUG_WAY_CMA) && (uint32_t)key->word[0] < TUG_LIVE &&
+                   tug_attachable(context, key, peer, &node_rank)
                ? TUG_SHORTCUT_LONE
                : TUG_SHORTCUT_NONE;
 }
