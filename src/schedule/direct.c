@@ -1,9 +1,9 @@
-/* Much to do on one node whose ranks reach into one another's buffers: nothing goes through channels
- * but signals, and every byte is copied once.
+/* Much to do on one node whose ranks reach into one another's buffers: nothing goes through
+ * channels but signals, and every byte is copied once.
  *
- * Position 0 of a rank's channel says that its buffers may be read, position 1 that its share of the
- * result is there. A rank awaits a position twice, before it uses what that stands for and when it is
- * done, and passes it the second time: so the other may leave when all have passed.
+ * Position 0 of a rank's channel says that its buffers may be read, position 1 that its share of
+ * the result is there. A rank awaits a position twice, before it uses what that stands for and when
+ * it is done, and passes it the second time: so the other may leave when all have passed.
  */
 #include "schedule/reduction.h"
 
@@ -37,8 +37,8 @@ static struct tug_run share_of(const struct tug_reduction *r, uint32_t node_rank
     return tug_run_part(&r->all, r->c.node_size, node_rank);
 }
 
-/* All inputs of a piece of this rank's share, at `at` of an area; the first of the others' makes room
- * for its own, unless that is there. */
+/* All inputs of a piece of this rank's share, at `at` of an area. The first of the others' goes
+ * there ahead of its own, unless that is there. */
 static void reduce_piece(struct tug_reduction *r, uint32_t lane, const struct tug_run *piece,
                          uint32_t area, uint64_t at) {
     struct tug_compiler *c = &r->c;
