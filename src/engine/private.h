@@ -44,11 +44,12 @@
 #define TUG_YIELDING_NS 100000   /* of yields before a driver sleeps whom sockets wake */
 #define TUG_DEAR_WAITS 256 /* without a yield after a dear one; twice as many after the next */
 #define TUG_DEAR_WAITS_MOST 65536
-#define TUG_LOOK_PAUSES 3    /* so many pauses more does a look at the host's sockets take */
-#define TUG_LOOKS_ENOUGH 16  /* of callers since the last beat: they poll in a loop */
-#define TUG_VAIN_MOST 32     /* sleeps ended in vain before the next is without the lookout */
-#define TUG_TICKS_TO_DEEP 3  /* quiet beats before it sleeps without a timer: each takes the core from
-                                a computing thread for as long as the ring at the next start */
+#define TUG_LOOK_PAUSES 3   /* so many pauses more does a look at the host's sockets take */
+#define TUG_LOOKS_ENOUGH 16 /* of callers since the last beat: they poll in a loop */
+#define TUG_VAIN_MOST 32    /* sleeps ended in vain before the next is without the lookout */
+#define TUG_TICKS_TO_DEEP                                                                          \
+    3 /* quiet beats before it sleeps without a timer: each takes the core from                    \
+         a computing thread for as long as the ring at the next start */
 
 /* Who sleeps for the engine, and where: on a bell of its own, or on one that peers ring too. */
 struct tug_sleeper {
