@@ -1,5 +1,5 @@
-/* What the unit tests of packets between two processes in one (tests/joined.h) have in common: memory,
- * the end of a side, and records of what became of operations. */
+/* What the unit tests of packets between two processes in one (tests/joined.h) have in common:
+ * memory, the end of a side, and records of what became of operations. */
 #ifndef TUG_TEST_JOINED_RECORDS_H
 #define TUG_TEST_JOINED_RECORDS_H
 

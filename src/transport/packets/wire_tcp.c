@@ -9,9 +9,9 @@
  * processes that begin at once do not get in each other's way, and order within a pair is that of
  * the connection.
  *
- * The data of long writes follow their packet: both are sent by one call, and what comes of them is
- * received where it belongs, which the receiver of the packet says. After such data a link is asked
- * for little at a time for a while, so that the next ones need not be copied there.
+ * Long data follow their packet: both are sent by one call, and what comes of them is received
+ * where it belongs, which the receiver of the packet says. After such data a link is asked for
+ * little at a time for a while, so that the next ones need not be copied there.
  *
  * One epoll set holds the listener and all links; a link that could not take all bytes waits in it
  * for room. The set is readable when there is anything to do: the engine sleeps on it, or, where
