@@ -538,6 +538,25 @@ static void test_unsent_answers_are_dropped(void **state) {
     assert_idle();
 }
 
+/* Where the way to a peer has ended no answer waits for it. */
+static void test_nothing_waits_for_the_end(void **state) {
+    (void)state;
+    struct record record[2];
+    fill_remote();
+    b->out.full = true;
+    read_from(b->remote.id, 0, 8, &record[0]);
+    read_from(b->remote.id, 0, 70000, &record[1]);
+    run();
+    assert_true(tug_transport_packets.busy(&b->packets));
+    b->out.wire.ended(&b->packets, 0);
+    run();
+    assert_false(tug_transport_packets.busy(&b->packets));
+    a->out.wire.ended(&a->packets, 1);
+    for (int i = 0; i < 2; i++)
+        assert_done(&record[i], TUG_ERR_PEER);
+    assert_idle();
+}
+
 /* An answer that says something else than was asked: nothing of it is written, and its sender is
  * given up. */
 static void answer_wrongly(unsigned kind, uint32_t tag, uint64_t position, uint32_t bytes) {
@@ -591,6 +610,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_both_ways, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_reading_ends_early, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unsent_answers_are_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nothing_waits_for_the_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong_tag, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_tag, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_answered_twice, set_up, tear_down),

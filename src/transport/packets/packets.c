@@ -82,12 +82,15 @@ static bool never_missing(char *reason) {
 void tug_packets_ended(void *receiver, uint32_t peer) {
     struct tug_packets *packets = receiver;
     struct tug_stream *stream = packets->streams[peer];
-    if (stream != NULL)
-        tug_trailer_drop(stream);
-    if (stream == NULL || stream->lost || !tug_stream_outstanding(stream))
+    if (stream == NULL)
         return;
-    tug_log(TUG_LOG_ERROR, "the connection to process %u has ended", peer);
-    tug_stream_lose(packets, stream);
+    tug_trailer_drop(stream);
+    if (!stream->lost && tug_stream_outstanding(stream)) {
+        tug_log(TUG_LOG_ERROR, "the connection to process %u has ended", peer);
+        tug_stream_lose(packets, stream);
+    }
+    if (stream->lost)
+        tug_stream_drop(stream, true);
 }
 
 static void attach(struct tug_packets *packets, struct tug_wire *wire) {

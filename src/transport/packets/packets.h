@@ -201,6 +201,10 @@ void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *st
 /* Everything that was to be done at the peer fails, now and later. */
 void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream);
 
+/* Packets that have not gone stay here: requests, data of ours, and other answers if that is said.
+ */
+void tug_stream_drop(struct tug_stream *stream, bool answers_too);
+
 /* An answer for the peer; returns where the record's words go. */
 uint64_t *tug_packets_answer(struct tug_packets *packets, uint32_t peer, unsigned kind, int status,
                              uint32_t tag, size_t length);

@@ -154,14 +154,16 @@ static void fail_sent(struct tug_packets *packets, struct tug_stream *stream) {
     fail_list(packets->fabric, open);
 }
 
-/* Requests that have not gone yet stay here, and data of ours. Other answers go: one may be the
- * refusal. */
-static void drop_unsent(struct tug_stream *stream) {
+void tug_stream_drop(struct tug_stream *stream, bool answers_too) {
     struct tug_buffer *buffer = stream->unsent_first;
+    if (stream->answers != NULL && (answers_too || stream->answers->packet.trailer > 0)) {
+        tug_pool_give(&stream->wire->pool, stream->answers);
+        stream->answers = NULL;
+    }
     stream->unsent_first = NULL;
     while (buffer != NULL) {
         struct tug_buffer *next = buffer->next;
-        if (buffer->number != 0 || buffer->packet.trailer > 0)
+        if (answers_too || buffer->number != 0 || buffer->packet.trailer > 0)
             tug_pool_give(&stream->wire->pool, buffer);
         else
             add_unsent(stream, buffer);
@@ -181,11 +183,7 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     if (stream->requests != NULL)
         tug_pool_give(&stream->wire->pool, stream->requests);
     stream->requests = NULL;
-    if (stream->answers != NULL && stream->answers->packet.trailer > 0) {
-        tug_pool_give(&stream->wire->pool, stream->answers);
-        stream->answers = NULL;
-    }
-    drop_unsent(stream);
+    tug_stream_drop(stream, false); /* answers go: one may be the refusal */
     while (stream->control_first != NULL) {
         struct tug_control_message *message = stream->control_first;
         stream->control_first = message->next;
