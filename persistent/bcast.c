@@ -25,7 +25,9 @@
 #define SEGMENT_MOST 65536
 #define SEGMENT_CROWDED ((size_t)524288)
 
-#define LENT_LEAST ((size_t)65536)       /* below, passing it on through the ring is as fast */
+/* Below, passing it on through the ring is as fast. */
+#define LENT_LEAST ((size_t)65536)
+#define ATTACHED_LEAST ((size_t)32768)
 #define LANDING_MOST ((size_t)128 << 20) /* of a node's shared memory, for a message to land in */
 
 struct bcast {
@@ -270,6 +272,7 @@ static int prepare_session(struct bcast *bcast, uint32_t candidate, struct tug_s
         return error;
     session->team = bcast->team;
     session->areas = bcast->areas;
+    session->near_most = SIZE_MAX;
     return tug_session_init(session);
 }
 
@@ -333,6 +336,13 @@ static bool drop_landing(struct bcast *bcast, struct tug_channel_needs *needs) {
 
 /* ---- the root's memory, lent ---- */
 
+/* An offer to all who can attach to the root: who can is known. */
+static const struct tug_offer attach = {.name = UINT64_MAX};
+
+static bool is_attach(const struct tug_offer *offer) {
+    return offer->name == attach.name;
+}
+
 static struct tug_offer offer_of(const void *buffer, size_t bytes) {
     struct tug_offer piece = tug_lent_offer(buffer, bytes);
     return piece.name != 0 ? piece : tug_block_offer(buffer, bytes);
@@ -342,11 +352,18 @@ static unsigned char *open_offer(const struct tug_offer *offer, size_t bytes) {
     return offer->lender == 0 ? tug_block_open(offer) : tug_lent_open(offer, bytes);
 }
 
-static void offer(const struct bcast *bcast, struct tug_ballot *ballot) {
+static void offer(const struct bcast *bcast, bool rebinds, struct tug_ballot *ballot) {
     const struct tug_staging *staging = &bcast->staging;
-    if (staging->packs && staging->type == MPI_DATATYPE_NULL && bcast->bytes >= LENT_LEAST &&
-        bcast->team->node_most > 1)
+    const struct tug_team *team = bcast->team;
+    if (bcast->bytes < ATTACHED_LEAST || team->node_most < 2 || team->node_most > TUG_PAIR_RANKS)
+        return;
+    ballot->near_bytes = TUG_SLOT_INLINE;
+    if (!staging->packs || staging->type != MPI_DATATYPE_NULL)
+        return;
+    if (!rebinds && bcast->bytes >= LENT_LEAST)
         ballot->offer = offer_of(staging->bytes, bcast->bytes);
+    if (ballot->offer.name == 0 && tug_team_reaches(team))
+        ballot->offer = attach;
 }
 
 /* Opens the root's memory, and compiles what runs on it instead. */
@@ -354,7 +371,8 @@ static bool borrow(struct bcast *bcast, const struct tug_offer *offer,
                    struct tug_session sessions[TUG_CANDIDATES_MOST]) {
     struct tug_tuner *tuner = &bcast->tuner;
     bool ready = true;
-    if (!bcast->staging.packs) {
+    set_area(bcast, TUG_AREA_LENT, NULL);
+    if (!bcast->staging.packs && !is_attach(offer)) {
         unsigned char *lent = open_offer(offer, bcast->bytes);
         if (lent == NULL)
             return false;
@@ -382,7 +400,8 @@ static void take_offer(struct bcast *bcast, const struct tug_offer *offer, int r
     bool agreed = tug_all_agree(team->comm, !near || borrow(bcast, offer, sessions));
     set_lent(bcast, agreed);
     if (agreed && bcast->staging.packs)
-        tug_log(TUG_VERBOSE_INFO, "broadcast of %zu bytes: lent to the node", bcast->bytes);
+        tug_log(TUG_VERBOSE_INFO, "broadcast of %zu bytes: lent to the node%s", bcast->bytes,
+                is_attach(offer) ? ", which attaches" : "");
     for (uint32_t i = 0; near && i < bcast->tuner.ncandidates; i++) {
         struct tug_session unused = agreed ? bcast->sessions[i] : sessions[i];
         if (agreed)
@@ -404,6 +423,8 @@ int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int r
                      bool rebinds, struct tug_request **request) {
     struct tug_team *team;
     int error = tug_team_get(comm, &team);
+    if (!error)
+        error = tug_team_share(team);
     if (error)
         return error;
     struct knowledge known = {.parameters = tug_team_parameters(team)};
@@ -421,8 +442,7 @@ int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int r
         ballot.willing = prepare(bcast, buffer, count, datatype, root, &known) == 0;
         ballot.bytes = bcast->bytes;
         needs = needs_of(bcast);
-        if (!rebinds)
-            offer(bcast, &ballot);
+        offer(bcast, rebinds, &ballot);
     }
     struct tug_channel *channel;
     do

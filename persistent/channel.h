@@ -8,7 +8,7 @@
  *     channel:  | ring 0 | ring 1 | ... | landing | pair 0 to 0 | pair 0 to 1 | ... | pair 1 to 0 |
  * ... ring:     | read count of node rank 0 | 1 | ... | slot head 0 | ... | slot data 0 | ... (a
  * cache line each)                   (a cache line each) pair:     | read count of the reader |
- * slot head 0 | ... | slot data 0 | ...
+ * rendezvous | slot head 0 | ... | slot data 0 | ...
  *
  * A slot's head carries the number of the segment it holds, and, if the segment is that small, the
  * data too: one cache miss brings both. A reader's count says what it needs next; the writer
@@ -44,14 +44,22 @@ struct tug_read_count {
     _Atomic uint64_t count; /* position that this node rank needs next */
 } __attribute__((aligned(64)));
 
+/* Of a pair: rendezvous.h. */
+struct tug_rendezvous {
+    _Atomic uint64_t claims;
+    _Atomic uint64_t written; /* pieces, by the writer */
+    uint64_t to;              /* in the reader */
+} __attribute__((aligned(64)));
+
 /* One rank's view of a ring. */
 struct tug_segment_ring {
-    struct tug_read_count *reads; /* [node size]; of a pair [1] */
-    struct tug_slot_head *heads;  /* [TUG_SEGMENT_SLOTS] */
-    unsigned char *data;          /* TUG_SEGMENT_SLOTS x slot_bytes */
-    uint64_t position;            /* segments of all runs that are over, on every rank alike; of a
-                                     pair: that this rank has written or read */
-    uint64_t reads_seen;          /* writer: all readers are past it */
+    struct tug_read_count *reads;      /* [node size]; of a pair [1] */
+    struct tug_rendezvous *rendezvous; /* of a pair */
+    struct tug_slot_head *heads;       /* [TUG_SEGMENT_SLOTS] */
+    unsigned char *data;               /* TUG_SEGMENT_SLOTS x slot_bytes */
+    uint64_t position;   /* segments of all runs that are over, on every rank alike; of a
+                            pair: that this rank has written or read */
+    uint64_t reads_seen; /* writer: all readers are past it */
 };
 
 /* Classes of channels by slot size, for what is measured once a class: 4 KiB, 8 KiB, ... */

@@ -6,11 +6,13 @@
 #include "base/stats.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/polite.h"
 #include "persistent/bcast.h"
 #include "persistent/collective_private.h"
 #include "persistent/copy.h"
 #include "persistent/twin.h"
 #include "schedule/collectives.h"
+#include "transport/cma.h"
 #include "transport/segment.h"
 #include "tugboat/tugboat.h"
 
@@ -24,6 +26,11 @@
 #define SEGMENT_OF_MESSAGES ((size_t)1048576)
 #define SEGMENT_OF_BOTH ((size_t)131072)
 #define TREE_MOST ((size_t)4096) /* of a rank's part: Gather and Scatter by a tree */
+/* Worth a call of the kernel's for every piece: bytes of a reduction, of a part of an Allgather. */
+#define DIRECT_REDUCTION ((size_t)131072)
+#define DIRECT_GATHERING ((size_t)65536)
+#define DIRECT_PIECE ((size_t)65536)
+#define DIRECT_COPY ((size_t)262144)
 /* Messages to ranks of the node up to here are faster through pairs than by the host. */
 #define NEAR_MOST ((size_t)131072)
 
@@ -95,6 +102,44 @@ static int give_scratch(struct collective *c) {
     c->memory = calloc(1, bytes + 1); /* what is between the parts of pairs goes along */
     c->areas[TUG_AREA_SCRATCH].base = c->memory;
     return c->memory != NULL ? 0 : TUG_ERR_NO_MEMORY;
+}
+
+/* ---- one another's buffers ---- */
+
+/* What a rank says of its buffers. */
+struct buffers {
+    uint64_t able;
+    uint64_t shape; /* the same on all ranks, or nobody reaches */
+    uint64_t input, output;
+};
+
+/* Tries both ends of a buffer of another rank. */
+static bool is_in_reach(pid_t pid, uint64_t address, size_t bytes) {
+    unsigned char byte;
+    return address == 0 || (tug_cma_read(pid, &byte, address, 1) == 0 &&
+                            tug_cma_read(pid, &byte, address + bytes - 1, 1) == 0);
+}
+
+/* May the node's ranks read one another's INPUT and OUTPUT where they lie? This rank's are so long,
+ * output NULL: has none. Collective on one node, before this rank may fail by itself; true on all
+ * ranks or none. */
+static bool reach_out(struct collective *c, const void *input, size_t input_bytes,
+                      const void *output, size_t output_bytes, uint64_t shape, bool able) {
+    const struct tug_team *team = c->session.team;
+    struct buffers all[TUG_ATTACHERS_MOST];
+    struct buffers mine = {able, shape, (uint64_t)(uintptr_t)input, (uint64_t)(uintptr_t)output};
+    if (team->nnodes > 1 || !tug_team_reaches(team))
+        return false;
+    bool reached = TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, all, sizeof(mine),
+                              MPI_BYTE, team->node_comm) == MPI_SUCCESS;
+    for (int r = 0; r < team->node_size && reached; r++) {
+        reached = all[r].able && all[r].shape == shape &&
+                  is_in_reach(team->pids[r], all[r].input, input_bytes) &&
+                  is_in_reach(team->pids[r], all[r].output, output_bytes);
+        c->theirs[r] = (struct tug_their_areas){all[r].input, all[r].output};
+    }
+    c->session.theirs = c->theirs;
+    return tug_all_agree(team->node_comm, reached);
 }
 
 /* ---- what is compiled ---- */
@@ -185,7 +230,7 @@ static int set_reduction_areas(struct collective *c, const struct tug_collective
     const void *output = call->receive.buffer;
     const void *input = call->send.buffer == MPI_IN_PLACE ? output : call->send.buffer;
     int error = 0;
-    for (uint32_t a = TUG_AREA_INPUT; a <= TUG_AREA_SCRATCH && !error; a++) {
+    for (uint32_t a = TUG_AREA_INPUT; a < TUG_AREA_BLOCKS && !error; a++) {
         error =
             tug_collective_area(c, a, a == TUG_AREA_OUTPUT ? output : input, 1, call->receive.type);
         c->areas[a].dense = true;
@@ -193,10 +238,25 @@ static int set_reduction_areas(struct collective *c, const struct tug_collective
     return error;
 }
 
+/* Everything that a reduction must be for its ranks to reach into one another's buffers; the same
+ * answer on all. */
+static bool reduces_directly(struct collective *c, const struct tug_collective *call) {
+    bool all = call->kind == TUG_COLLECTIVE_ALLREDUCE, in_place = call->send.buffer == MPI_IN_PLACE;
+    if (!all && call->kind != TUG_COLLECTIVE_REDUCE)
+        return false;
+    const void *output = all || c->session.team->rank == call->root ? call->receive.buffer : NULL;
+    size_t bytes = (size_t)call->receive.count * tug_type_bytes(call->receive.type);
+    bool able = bytes >= DIRECT_REDUCTION && tug_type_is_dense(call->receive.type) &&
+                tug_reduction_find(call->op, call->receive.type) != NULL;
+    return reach_out(c, in_place ? call->receive.buffer : call->send.buffer, bytes, output, bytes,
+                     bytes, able);
+}
+
 static int prepare_reduction(struct collective *c, const struct tug_collective *call) {
     struct tug_reduce_plan plan = {.elements = (uint64_t)call->receive.count,
                                    .root = (uint32_t)call->root,
-                                   .in_place = call->send.buffer == MPI_IN_PLACE};
+                                   .in_place = call->send.buffer == MPI_IN_PLACE,
+                                   .direct = reduces_directly(c, call)};
     int error = tug_collective_reserve(c, 0);
     if (!error)
         error = set_operation(c, call, &plan.commutes);
@@ -208,10 +268,12 @@ static int prepare_reduction(struct collective *c, const struct tug_collective *
     c->bytes = plan.elements * extent;
     plan.large = c->bytes >= large_from(c, call->kind);
     bool shares = call->kind == TUG_COLLECTIVE_REDUCE || call->kind == TUG_COLLECTIVE_ALLREDUCE;
-    size_t segment = segment_for(c, c->bytes, shares);
+    size_t segment = plan.direct ? DIRECT_PIECE : segment_for(c, c->bytes, shares);
     plan.segment = extent > 0 && segment > extent ? segment / extent : 1;
     c->token = c->bytes << 3 | (uint64_t)plan.large << 1 | plan.commutes;
-    if (shares)
+    if (plan.direct)
+        need_channel(c, 0);
+    else if (shares)
         need_channel(c, plan.segment < plan.elements ? plan.segment * extent : c->bytes);
     else
         tug_collective_need_pairs(c);
@@ -227,18 +289,25 @@ static int prepare_allgather(struct collective *c, const struct tug_collective *
         tug_type_is_dense(call->receive.type) && (in_place || tug_type_is_dense(call->send.type));
     if (!tug_all_agree(team->comm, dense))
         return tug_collective_blocks(c, call);
+    bool direct =
+        reach_out(c, in_place ? NULL : call->send.buffer, part, call->receive.buffer,
+                  part * (size_t)team->nranks, part << 1 | in_place, part >= DIRECT_GATHERING);
     int error = tug_collective_reserve(c, 0);
     if (error)
         return error;
     /* all write and read at once: a few long segments, as for a message of several times the size
      */
-    struct tug_gather_plan plan = {
-        .elements = part, .segment = segment_for(c, 4 * part, true), .in_place = in_place};
+    struct tug_gather_plan plan = {.elements = part,
+                                   .segment = direct ? DIRECT_COPY : segment_for(c, 4 * part, true),
+                                   .in_place = in_place,
+                                   .direct = direct};
     tug_collective_bytes(c, TUG_AREA_INPUT, (void *)call->send.buffer, 1);
     tug_collective_bytes(c, TUG_AREA_OUTPUT, (void *)call->receive.buffer, 1);
+    tug_collective_bytes(c, TUG_AREA_THEIR_INPUT, NULL, 1);
+    tug_collective_bytes(c, TUG_AREA_THEIR_OUTPUT, NULL, 1);
     c->bytes = part;
     c->token = (uint64_t)part << 3 | 1;
-    need_channel(c, part < plan.segment ? part : plan.segment);
+    need_channel(c, direct ? 0 : part < plan.segment ? part : plan.segment);
     return tug_compile_allgather(&c->session.schedule, &team->places, &plan, (uint32_t)team->rank);
 }
 
@@ -379,6 +448,8 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
                           struct tug_request **request) {
     struct tug_team *team;
     int error = tug_team_get(call->comm, &team);
+    if (!error)
+        error = tug_team_share(team);
     if (error)
         return error;
     struct collective *c = calloc(1, sizeof(*c));

@@ -10,6 +10,7 @@ struct collective {
     struct tug_session session;
     struct tug_area_memory *areas; /* [nareas] */
     uint32_t nareas;
+    struct tug_their_areas theirs[TUG_ATTACHERS_MOST];
     unsigned char *memory; /* behind SCRATCH or blocks put aside */
     MPI_Datatype *held;    /* types of the program's, each with what it was held for */
     MPI_Datatype *held_for;

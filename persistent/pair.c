@@ -25,13 +25,16 @@ static size_t data_bytes(size_t slot_bytes) {
 }
 
 size_t tug_pair_memory(size_t slot_bytes) {
-    return sizeof(struct tug_read_count) + TUG_SEGMENT_SLOTS * sizeof(struct tug_slot_head) +
-           data_bytes(slot_bytes);
+    return sizeof(struct tug_read_count) + sizeof(struct tug_rendezvous) +
+           TUG_SEGMENT_SLOTS * sizeof(struct tug_slot_head) + data_bytes(slot_bytes);
 }
 
 struct tug_segment_ring tug_pair_at(unsigned char *memory) {
-    struct tug_slot_head *heads = (struct tug_slot_head *)(memory + sizeof(struct tug_read_count));
-    return (struct tug_segment_ring){.reads = (struct tug_read_count *)memory,
+    struct tug_read_count *reads = (struct tug_read_count *)memory;
+    struct tug_rendezvous *rendezvous = (struct tug_rendezvous *)(reads + 1);
+    struct tug_slot_head *heads = (struct tug_slot_head *)(rendezvous + 1);
+    return (struct tug_segment_ring){.reads = reads,
+                                     .rendezvous = rendezvous,
                                      .heads = heads,
                                      .data = (unsigned char *)(heads + TUG_SEGMENT_SLOTS)};
 }
@@ -43,6 +46,11 @@ bool tug_pair_has_room(struct tug_segment_ring *ring) {
      * tell(). */
     ring->reads_seen = atomic_load(&ring->reads->count);
     return ring->position - ring->reads_seen < TUG_SEGMENT_SLOTS;
+}
+
+bool tug_pair_is_read(struct tug_segment_ring *ring) {
+    ring->reads_seen = atomic_load(&ring->reads->count); /* as above */
+    return ring->reads_seen == ring->position;
 }
 
 bool tug_pair_has_news(const struct tug_segment_ring *ring) {

@@ -26,9 +26,10 @@ size_t tug_pair_slot_bytes(int node_most, size_t most);
 size_t tug_pair_memory(size_t slot_bytes);
 struct tug_segment_ring tug_pair_at(unsigned char *memory);
 
-/* True if the next slot can be written, or read. */
+/* True if the next slot can be written, or read; if the reader has told that it has read all. */
 bool tug_pair_has_room(struct tug_segment_ring *ring);
 bool tug_pair_has_news(const struct tug_segment_ring *ring);
+bool tug_pair_is_read(struct tug_segment_ring *ring);
 
 /* Puts in what fits of a message of so many bytes of which *done are through (0 at first). True if
  * all of it is. */

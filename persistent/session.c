@@ -6,7 +6,10 @@
 #include "host/host.h"
 #include "persistent/copy.h"
 #include "persistent/pair.h"
+#include "transport/cma.h"
 #include "tugboat/tugboat.h"
+
+#define WAKE_LEAST ((size_t)524288) /* worth a sleeper's way up */
 
 static bool is_transfer(const struct tug_descriptor *descriptor) {
     return descriptor->kind == TUG_SEND || descriptor->kind == TUG_RECEIVE;
@@ -26,13 +29,18 @@ static size_t travels(const struct tug_session *session, const struct tug_descri
     return area->dense ? area->extent : area->packed;
 }
 
+static bool is_theirs(uint32_t area) {
+    return area == TUG_AREA_THEIR_INPUT || area == TUG_AREA_THEIR_OUTPUT;
+}
+
 /* Bytes that one segment of the descriptor may have to be put aside: operations that do not
- * commute, and what is packed for a rank of the node. */
+ * commute, what is reduced from another's buffer, and what is packed for a rank of the node. */
 static size_t aside_for(const struct tug_session *session, const struct tug_descriptor *d) {
     uint64_t offset;
     size_t elements = (size_t)tug_descriptor_at(d, 0, &offset);
     bool folds = d->kind == TUG_FOLD || d->kind == TUG_GATHER_FOLD;
-    if (folds && session->reduction == NULL)
+    bool reaches = d->kind != TUG_COPY && is_theirs(d->from_area);
+    if ((folds && session->reduction == NULL) || reaches)
         return elements * session->areas[d->to_area].extent;
     bool dense = session->areas[d->kind == TUG_SEND ? d->from_area : d->to_area].dense;
     if (!is_transfer(d) || dense)
@@ -223,9 +231,9 @@ static const unsigned char *arrived(const struct tug_session *session, uint32_t 
 /* A segment of a descriptor, in memory. */
 struct piece {
     const struct tug_area_memory *from_area, *to_area;
-    unsigned char *from, *to;
+    unsigned char *from, *to; /* NULL in another rank */
+    size_t from_at, to_at;    /* bytes from the beginning of the area */
     size_t elements;
-    size_t end; /* of it in OUTPUT, bytes; staging */
 };
 
 static struct piece piece_of(const struct tug_session *session, const struct tug_descriptor *d,
@@ -234,8 +242,12 @@ static struct piece piece_of(const struct tug_session *session, const struct tug
     struct piece piece = {.from_area = &session->areas[d->from_area],
                           .to_area = &session->areas[d->to_area]};
     piece.elements = (size_t)tug_descriptor_at(d, segment, &offset);
-    piece.from = piece.from_area->base + (d->from + offset) * piece.from_area->extent;
-    piece.to = piece.to_area->base + (d->to + offset) * piece.to_area->extent;
+    piece.from_at = (d->from + offset) * piece.from_area->extent;
+    piece.to_at = (d->to + offset) * piece.to_area->extent;
+    if (!is_theirs(d->from_area))
+        piece.from = piece.from_area->base + piece.from_at;
+    if (!is_theirs(d->to_area))
+        piece.to = piece.to_area->base + piece.to_at;
     return piece;
 }
 
@@ -257,13 +269,31 @@ static void unpack(struct tug_session *session, const struct tug_descriptor *d,
                                                          piece->elements * piece->to_area->extent));
 }
 
-static void copy(struct tug_session *session, const struct piece *piece) {
+/* Moves a piece between a buffer of another rank of the node, from some byte on, and memory here.
+ */
+static void reach(struct tug_session *session, const struct tug_descriptor *d, uint32_t area,
+                  size_t at, void *here, size_t bytes) {
+    const struct tug_their_areas *theirs = &session->theirs[d->peer];
+    uint64_t there = (area == TUG_AREA_THEIR_INPUT ? theirs->input : theirs->output) + at;
+    pid_t pid = session->team->pids[d->peer];
+    int error = area == d->from_area ? tug_cma_read(pid, here, there, bytes)
+                                     : tug_cma_write(pid, here, there, bytes);
+    if (error)
+        note(session, MPI_ERR_OTHER);
+}
+
+static void copy(struct tug_session *session, const struct tug_descriptor *d,
+                 const struct piece *piece) {
     const struct tug_area_memory *from = piece->from_area;
     const struct tug_area_memory *to = piece->to_area;
     MPI_Count n = (MPI_Count)piece->elements;
     if (from->dense && to->dense) {
         size_t bytes = piece->elements * from->extent;
-        if (session->streams)
+        if (is_theirs(d->from_area))
+            reach(session, d, d->from_area, piece->from_at, piece->to, bytes);
+        else if (is_theirs(d->to_area))
+            reach(session, d, d->to_area, piece->to_at, piece->from, bytes);
+        else if (session->streams)
             tug_copy_streaming(piece->to, piece->from, bytes);
         else
             memcpy(piece->to, piece->from, bytes);
@@ -291,9 +321,22 @@ static void reduce(struct tug_session *session, const struct piece *piece, const
         return;
     }
     size_t bytes = piece->elements * area->extent;
-    memcpy(session->aside, from, bytes);
+    if (from != session->aside)
+        memcpy(session->aside, from, bytes);
     note(session, tug_host.Reduce_local_c(piece->to, session->aside, n, area->type, session->op));
     memcpy(piece->to, session->aside, bytes);
+}
+
+/* From memory here or in another rank. */
+static void reduce_piece(struct tug_session *session, const struct tug_descriptor *d,
+                         const struct piece *piece) {
+    const unsigned char *from = piece->from;
+    if (is_theirs(d->from_area)) {
+        reach(session, d, d->from_area, piece->from_at, session->aside,
+              piece->elements * piece->from_area->extent);
+        from = session->aside;
+    }
+    reduce(session, piece, from, d->kind == TUG_FOLD);
 }
 
 static bool collect(struct tug_session *session, const struct tug_descriptor *d, uint32_t segment,
@@ -325,13 +368,11 @@ static bool execute(struct tug_session *session, const struct tug_descriptor *d,
     case TUG_RECEIVE:
         break;
     case TUG_COPY:
-        copy(session, &piece);
+        copy(session, d, &piece);
         break;
     case TUG_REDUCE:
-        reduce(session, &piece, piece.from, false);
-        break;
     case TUG_FOLD:
-        reduce(session, &piece, piece.from, true);
+        reduce_piece(session, d, &piece);
         break;
     case TUG_PUBLISH:
         if (!publish(session, piece.from, piece.elements * piece.from_area->extent))
@@ -387,13 +428,37 @@ static void convert(struct tug_session *session, const struct tug_area_memory *a
     }
 }
 
-/* Puts what there is room for of a near message into its pair; true when it is through. */
+/* Taken from where it lies, by a rendezvous: the same at both ends. */
+static bool is_lent(const struct tug_descriptor *d) {
+    return d->from_area == TUG_AREA_LENT || d->to_area == TUG_AREA_LENT;
+}
+
+static struct tug_partner partner_of(const struct tug_session *session, uint32_t node_rank,
+                                     size_t bytes) {
+    const struct tug_team *team = session->team;
+    return (struct tug_partner){.pid = team->pids[node_rank],
+                                .bell = tug_team_bell(team, (int)node_rank),
+                                .reader_alone = team->crowded || !team->attaches,
+                                .wakes = bytes >= WAKE_LEAST && !team->crowded};
+}
+
+static struct tug_rendezvous_state *rendezvous_of(struct tug_lane_state *state,
+                                                  const struct tug_lane_pointer *at) {
+    return &state->rendezvous[at->passed % TUG_SESSION_DEPTH];
+}
+
+/* Gets a near message to a rank on; true when it is through. */
 static bool send_near(struct tug_session *session, struct tug_lane_state *state,
                       const struct tug_descriptor *d, const struct piece *piece) {
     uint32_t peer = node_rank_of(session, d->peer);
     struct tug_segment_ring *ring = &session->channel->to[peer];
     const void *message = piece->from;
     size_t bytes = piece->elements * travels(session, d);
+    struct tug_rendezvous_state *rendezvous = rendezvous_of(state, &state->read);
+    if (is_lent(d) && !rendezvous->refused) {
+        struct tug_partner reader = partner_of(session, peer, bytes);
+        return tug_rendezvous_put(ring, rendezvous, message, bytes, &reader);
+    }
     if (!tug_pair_has_room(ring))
         return false;
     if (!piece->from_area->dense) {
@@ -410,6 +475,14 @@ static bool receive_near(struct tug_session *session, struct tug_lane_state *sta
     struct tug_segment_ring *ring = &session->channel->from[peer];
     bool dense = piece->to_area->dense;
     size_t bytes = piece->elements * travels(session, d);
+    struct tug_rendezvous_state *rendezvous = rendezvous_of(state, &state->read);
+    if (is_lent(d) && !rendezvous->refused) {
+        struct tug_partner writer = partner_of(session, peer, bytes);
+        if (d->from_area == TUG_AREA_LENT && piece->from_area->base != NULL)
+            writer.view = piece->from;
+        writer.view_streams = session->streams;
+        return tug_rendezvous_take(ring, rendezvous, piece->to, bytes, &writer);
+    }
     if (!tug_pair_take(ring, session->channel->has.pair_bytes, dense ? piece->to : session->aside,
                        bytes, &state->done, tug_team_bell(session->team, (int)peer)))
         return false;
@@ -423,25 +496,43 @@ static bool receive_near(struct tug_session *session, struct tug_lane_state *sta
 static bool move_near(struct tug_session *session, struct tug_lane_state *state,
                       const struct tug_descriptor *d, bool *moved) {
     struct piece piece = piece_of(session, d, state->read.segment);
-    size_t before = state->done;
+    struct tug_rendezvous_state *rendezvous = rendezvous_of(state, &state->read);
+    struct tug_rendezvous_state met = *rendezvous;
+    size_t done = state->done;
     bool through = d->kind == TUG_SEND ? send_near(session, state, d, &piece)
                                        : receive_near(session, state, d, &piece);
-    *moved |= state->done != before;
-    if (through)
+    *moved |= state->done != done || rendezvous->copied != met.copied ||
+              rendezvous->offer != met.offer || rendezvous->refused != met.refused;
+    if (through) {
         state->done = 0;
+        *rendezvous = (struct tug_rendezvous_state){0};
+    }
     return through;
 }
 
-/* Hands one segment of a transfer to the host, if it is not near. */
-static void begin_transfer(struct tug_session *session, const struct tug_descriptor *d,
-                           uint32_t segment, MPI_Request *request) {
+/* What is lent may be taken before its turn comes. */
+static void lend(struct tug_session *session, struct tug_lane_state *state,
+                 const struct tug_descriptor *d, const struct piece *piece) {
+    uint32_t peer = node_rank_of(session, d->peer);
+    tug_rendezvous_offer(&session->channel->to[peer], rendezvous_of(state, &state->begin),
+                         piece->from, tug_team_bell(session->team, (int)peer));
+}
+
+/* Hands the segment of a transfer at the begin pointer to the host, if it is not near. */
+static void begin_transfer(struct tug_session *session, const struct tug_lane *lane,
+                           struct tug_lane_state *state) {
     const struct tug_team *team = session->team;
-    struct piece piece = piece_of(session, d, segment);
-    if (is_near(session, d, piece.elements))
+    const struct tug_descriptor *d = &lane->descriptors[state->begin.descriptor];
+    MPI_Request *request = &state->in_flight[state->begin.passed % TUG_SESSION_DEPTH];
+    struct piece piece = piece_of(session, d, state->begin.segment);
+    pack(session, d, &piece);
+    if (is_near(session, d, piece.elements)) {
+        if (d->to_area == TUG_AREA_LENT)
+            lend(session, state, d, &piece);
         return;
+    }
     MPI_Count n = (MPI_Count)piece.elements;
     int tag = session->channel->index * TUG_CHANNEL_TAGS + d->tag;
-    pack(session, d, &piece);
     if (d->kind == TUG_SEND)
         note(session,
              tug_host.Isend_c(piece.from, n * piece.from_area->count, piece.from_area->type,
@@ -479,8 +570,7 @@ static bool begin(struct tug_session *session, const struct tug_lane *lane,
         if (is_transfer(d)) {
             if (under_way == TUG_SESSION_DEPTH)
                 break;
-            begin_transfer(session, d, state->begin.segment,
-                           &state->in_flight[state->begin.passed % TUG_SESSION_DEPTH]);
+            begin_transfer(session, lane, state);
             if (session->error != MPI_SUCCESS)
                 break;
             move_on(&state->begin, d);
@@ -530,6 +620,7 @@ void tug_session_start(struct tug_session *session) {
         session->lanes[l].read = session->lanes[l].begin = (struct tug_lane_pointer){0};
         session->lanes[l].limit = schedule->lanes[l].limit;
         session->lanes[l].done = 0;
+        memset(session->lanes[l].rendezvous, 0, sizeof(session->lanes[l].rendezvous));
     }
     session->published = 0;
     session->error = MPI_SUCCESS;

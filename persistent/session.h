@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "persistent/channel.h"
+#include "persistent/rendezvous.h"
 #include "persistent/staging.h"
 #include "persistent/team.h"
 #include "pmpi/reduction.h"
@@ -31,6 +32,11 @@ struct tug_area_memory {
     size_t packed; /* bytes of data in an element that is not dense */
 };
 
+/* Where another rank of the node has its INPUT and OUTPUT, for attach (transport/cma.h). */
+struct tug_their_areas {
+    uint64_t input, output;
+};
+
 /* A place in a lane. */
 struct tug_lane_pointer {
     uint32_t descriptor;
@@ -39,13 +45,14 @@ struct tug_lane_pointer {
 };
 
 /* Where a lane stands. Sends and receives are begun ahead of the read pointer; those between ranks
- * of a node that go through pairs are not ahead, but in pieces. */
+ * of a node that go through pairs are not ahead, but in pieces; what is lent is offered ahead. */
 struct tug_lane_state {
     struct tug_lane_pointer read;  /* what is not complete */
     struct tug_lane_pointer begin; /* what is not begun */
     uint32_t limit;                /* scheduling pointer, segments */
     MPI_Request in_flight[TUG_SESSION_DEPTH];
-    size_t done; /* bytes of the near message that is at `read` */
+    struct tug_rendezvous_state rendezvous[TUG_SESSION_DEPTH]; /* of near messages that are lent */
+    size_t done; /* bytes of the one at `read`, if it goes through slots */
 };
 
 struct tug_session {
@@ -55,11 +62,13 @@ struct tug_session {
     const struct tug_area_memory *areas; /* by number; who fills them keeps them */
     size_t near_most;                    /* messages to ranks of the node of so many bytes go
                                             through pairs, if the channel has any */
-    struct tug_staging *staging;         /* NULL, or OUTPUT is its bytes */
-    bool streams;                        /* reads of channels go past the caches (copy.h) */
-    MPI_Op op;                           /* REDUCE and its like: on elements of OUTPUT ... */
-    tug_reduction reduction;             /* ... by this, or by the host if NULL */
-    int error;                           /* first error of the host in this run */
+    const struct tug_their_areas
+        *theirs;                 /* [node size]; NULL unless the schedule reaches for them */
+    struct tug_staging *staging; /* NULL, or OUTPUT is its bytes */
+    bool streams;                /* reads of channels go past the caches (copy.h) */
+    MPI_Op op;                   /* REDUCE and its like: on elements of OUTPUT ... */
+    tug_reduction reduction;     /* ... by this, or by the host if NULL */
+    int error;                   /* first error of the host in this run */
     /* the session's own */
     struct tug_lane_state *lanes;
     uint32_t *ring_of;     /* [node size] which ring of the channel a node rank writes */

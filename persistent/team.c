@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include "base/cores.h"
 #include "base/settings.h"
@@ -13,6 +15,7 @@
 #include "host/polite.h"
 #include "persistent/arena.h"
 #include "transport/segment.h"
+#include "transport/cma.h"
 #include "tugboat/tugboat.h"
 
 static int keyval = MPI_KEYVAL_INVALID;
@@ -72,6 +75,7 @@ static void team_free(struct tug_team *team) {
     tug_places_fini(&team->places);
     pthread_mutex_destroy(&team->spare_lock);
     free(team->experience);
+    free(team->pids);
     free(team);
 }
 
@@ -103,16 +107,46 @@ static int team_make(MPI_Comm comm, struct tug_team **result) {
     return 0;
 }
 
+/* A rank's address space, as the others of its node find it: a word there that they know. */
+struct space {
+    pid_t pid;
+    uint64_t address, word;
+} __attribute__((aligned(64)));
+
+static struct space own_space(struct tug_team *team) {
+    (void)!getrandom(&team->word, sizeof(team->word), 0);
+    return (struct space){getpid(), (uint64_t)(uintptr_t)&team->word, team->word};
+}
+
+/* Tries to attach to all ranks of the node. All have written their space. */
+static bool attach_to_all(struct tug_team *team, const struct space *spaces) {
+    bool all = tug_settings.transports & TUG_WAY_CMA;
+    for (int r = 0; r < team->node_size && all; r++) {
+        bool found = tug_cma_probe(spaces[r].pid, spaces[r].address, spaces[r].word);
+        team->pids[r] = found ? spaces[r].pid : 0;
+        all &= found;
+    }
+    return all;
+}
+
 int tug_team_share(struct tug_team *team) {
     unsigned char *memory;
-    if (team->bells != NULL)
+    if (team->bells != NULL || team->node_most == 1)
         return 0;
-    size_t flags = TUG_CHANNEL_CLASSES * sizeof(*team->streaming);
-    int error = tug_arena_take(team, flags + (size_t)team->node_most * 64, &memory);
+    size_t flags = TUG_CHANNEL_CLASSES * sizeof(*team->streaming), most = (size_t)team->node_most;
+    int error = tug_arena_take(team, flags + most * (64 + sizeof(struct space)), &memory);
     if (error)
         return error;
+    team->pids = calloc(most, sizeof(*team->pids));
+    struct space *spaces = (struct space *)(memory + flags + most * 64);
+    spaces[team->node_rank] = own_space(team);
+    if (!tug_all_agree(team->comm, team->pids != NULL)) {
+        free(team->pids);
+        return TUG_ERR_NO_MEMORY;
+    }
     team->streaming = (_Atomic uint32_t *)memory;
     team->bells = (struct tug_bell *)(memory + flags);
+    team->attaches = tug_all_agree(team->comm, attach_to_all(team, spaces));
     return 0;
 }
 

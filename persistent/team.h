@@ -7,7 +7,8 @@
  * and an *arena*: memory shared by the ranks of this node, taken from the host MPI, out of which
  * *channels* are cut.
  *
- *     arena chunk 0:  | how to write | bell of node rank 0 | bell 1 | ... | channel | channel | ...
+ *     arena chunk 0:  | how to write | bell of node rank 0 | bell 1 | ... | space of node rank 0 |
+ *                     | space 1 | ... | channel | channel | ...
  *     later chunks:   | channel | channel | ...
  *
  * Making and freeing happen on the program's threads under MPI's rules for collectives; channels
@@ -22,12 +23,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "engine/park.h"
 #include "persistent/channel.h"
 #include "persistent/repeat.h"
 #include "schedule/places.h"
 #include "tugboat/model.h"
+
+#define TUG_ATTACHERS_MOST 16 /* ranks at one's memory at once: the kernel locks its map */
 
 struct tug_team {
     MPI_Comm comm;      /* private: traffic between nodes, agreement at init */
@@ -41,6 +45,9 @@ struct tug_team {
     _Atomic uint32_t *streaming; /* [TUG_CHANNEL_CLASSES] shared by the node */
     uint32_t probed;             /* bit set of classes measured */
     struct tug_bell *bells;      /* [node size], a cache line each: see tug_team_bell() */
+    pid_t *pids;                 /* [node size] of who can be attached to, 0 of others (cma.h) */
+    uint64_t word;               /* by which others know this rank's address space */
+    bool attaches;               /* all ranks can attach to all ranks of their nodes */
     struct tug_chunk *chunks;    /* newest first */
     struct tug_chunk *spare;     /* blocks, by id */
     pthread_mutex_t spare_lock;
@@ -83,9 +90,17 @@ static inline struct tug_bell *tug_team_own_bell(const struct tug_team *team) {
     return team->bells != NULL ? tug_team_bell(team, team->node_rank) : NULL;
 }
 
-/* Makes the bells and what else the node's ranks share beside channels, if need be. Collective, the
- * same answer on all ranks: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
+/* Makes the bells and what else the node's ranks share beside channels, and tries who can attach to
+ * whom, if need be and a node has more than one. Collective, the same answer on all ranks: 0,
+ * TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_team_share(struct tug_team *team);
+
+/* The ranks of a node may reach into one another's buffers, and had better: they have a core each.
+ * After tug_team_share(), the same answer on all ranks. */
+static inline bool tug_team_reaches(const struct tug_team *team) {
+    return team->attaches && !team->crowded && team->node_most > 1 &&
+           team->node_most <= TUG_ATTACHERS_MOST;
+}
 
 /* The team of a communicator; made if need be. Collective, the same answer on all ranks: 0,
  * TUG_ERR_UNSUPPORTED (an inter-communicator), TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */

@@ -230,10 +230,11 @@ static bool exchange(struct tug_remote *remote, MPI_Aint disp_unit,
         remote->targets[r].size = all[r].size;
         remote->targets[r].disp_unit = all[r].disp_unit;
         remote->targets[r].number = (uint32_t)all[r].number;
-        remote->targets[r].only_packets =
-            remote->attachments == NULL &&
-            tug_context_only_packets(remote->domain->context, (uint32_t)remote->targets[r].process,
-                                     &all[r].key);
+        remote->targets[r].shortcut =
+            remote->attachments == NULL
+                ? tug_context_shortcut(remote->domain->context,
+                                       (uint32_t)remote->targets[r].process, &all[r].key)
+                : TUG_SHORTCUT_ANY;
     }
     free(all);
     return true;

@@ -86,7 +86,7 @@ struct tug_remote_target {
     uint32_t number; /* of the window there */
     MPI_Aint size;
     MPI_Aint disp_unit;
-    bool only_packets;          /* there is no shorter way to its memory */
+    uint8_t shortcut;           /* enum tug_shortcut: to its memory */
     struct tug_book book;       /* dynamic windows: its memory */
     struct tug_runway local;    /* operations that need buffers of ours */
     struct tug_runway remote;   /* all others */

@@ -187,7 +187,9 @@ static bool execute_put(const struct tug_note *note) {
 /* False: it has not been noted. */
 static inline bool note_put(const struct ways *ways, size_t offset, const void *here,
                             size_t bytes) {
-    if (!ways->target->only_packets || bytes > TUG_OPERATION_INLINE || ways->bundle != NULL)
+    const uint8_t shortcut = ways->target->shortcut;
+    if (shortcut == TUG_SHORTCUT_ANY || bytes > TUG_OPERATION_INLINE || ways->bundle != NULL ||
+        (shortcut == TUG_SHORTCUT_LONE && tug_company_lone()))
         return false;
     struct tug_note *note = tug_note_begin(TUG_NOTE_ANY);
     if (note == NULL)
@@ -203,6 +205,7 @@ static inline bool note_put(const struct ways *ways, size_t offset, const void *
     else
         memcpy(put->data, here, bytes);
     tug_note_end();
+    tug_company_started();
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "engine/notes.h"
+#include "llcl/context.h"
 #include "pmpi/epoch.h"
 #include "pmpi/remote.h"
 #include "pmpi/shim.h"
@@ -161,6 +162,7 @@ static int land_runway(struct tug_remote *remote, struct tug_runway *runway) {
 
 int tug_remote_flush(struct tug_remote *remote, int rank, bool local) {
     struct tug_remote_target *target = &remote->targets[rank];
+    tug_company_pause();
     if (!local)
         tug_notes_settle(); /* they board when they are executed */
     int status = land_runway(remote, &target->local);

@@ -140,6 +140,7 @@ int acp_inquire(acp_handle_t handle) {
     if (!tug_acp_runs("acp_inquire"))
         return 0;
     handle = meant(handle);
+    tug_company_pause();
     if (complete(&handle))
         return 0;
     tug_progress(tug_acp.context);

@@ -64,6 +64,7 @@ struct tug_acp_command {
     unsigned answers;             /* to questions for keys */
     uint64_t old;                 /* an atomic's result on its way to another rank */
     bool fetched;                 /* it is there */
+    bool leave;                   /* a copy between others: to the rank of the source */
     int32_t answer;               /* of the rank of the source */
 };
 

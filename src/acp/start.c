@@ -14,6 +14,8 @@
 
 #include "acp/layer.h"
 
+#define STOPOVER 4096 /* bytes of a third-party copy on a node that are worth two system calls */
+
 static bool here(acp_ga_t ga) {
     return tug_acp_ga_rank(ga) == tug_acp.rank;
 }
@@ -198,7 +200,7 @@ static enum tug_acp_outcome copy_here(struct tug_acp_command *command) {
 /* May the GA be in memory that this rank can reach? */
 static bool near(acp_ga_t ga) {
     const struct tug_fabric *fabric = &tug_acp.context->fabric;
-    return (fabric->ways & TUG_WAY_MAPPED) &&
+    return (fabric->ways & (TUG_WAY_MAPPED | TUG_WAY_CMA)) &&
            tug_fabric_node_rank(fabric, tug_acp_ga_rank(ga)) != TUG_ELSEWHERE;
 }
 
@@ -207,24 +209,52 @@ static bool reach(acp_ga_t ga, const struct tug_key *key, uint64_t bytes, struct
                            place);
 }
 
+/* Memory that neither can map stops over here. */
+static int copy_by_way_of_here(const struct tug_reach *to, const struct tug_reach *from,
+                               size_t bytes) {
+    unsigned char stop[STOPOVER];
+    int status = tug_reach_read(tug_acp.context, from, stop, bytes);
+    return status != 0 ? status : tug_reach_write(tug_acp.context, to, stop, bytes);
+}
+
+/* False: it is cheaper for the rank of the source. */
+static bool copy_reached(const struct tug_reach *to, const struct tug_reach *from, size_t bytes,
+                         int *status) {
+    if (from->place != NULL) {
+        *status = tug_reach_write(tug_acp.context, to, from->place, bytes);
+        return true;
+    }
+    if (to->place != NULL) {
+        *status = tug_reach_read(tug_acp.context, from, to->place, bytes);
+        return true;
+    }
+    const bool worth = tug_company_lone() && bytes <= STOPOVER;
+    tug_company_started();
+    if (worth)
+        *status = copy_by_way_of_here(to, from, bytes);
+    return worth;
+}
+
 /* What is wrong with a request is for the rank of the source to say. */
 static enum tug_acp_outcome copy_between(struct tug_acp_command *command) {
     const struct tug_acp_request *request = &command->request;
     struct tug_key from_key, to_key;
     struct tug_reach from, to;
-    if (!near(request->src) || !near(request->dst))
+    int status = 0;
+    if (command->leave || !near(request->src) || !near(request->dst))
         return TUG_ACP_RELAY;
     if (!find_key(command, request->src, &from_key) || !find_key(command, request->dst, &to_key))
         return TUG_ACP_ASK;
     if (!reach(request->src, &from_key, request->bytes, &from))
         return TUG_ACP_RELAY;
-    bool both = reach(request->dst, &to_key, request->bytes, &to);
-    if (both) {
-        memmove(to.place, from.place, request->bytes);
+    bool done = false;
+    if (reach(request->dst, &to_key, request->bytes, &to)) {
+        done = copy_reached(&to, &from, request->bytes, &status);
         tug_reach_end(tug_acp.context, &to);
     }
     tug_reach_end(tug_acp.context, &from);
-    return both ? finish(command, 0) : TUG_ACP_RELAY;
+    command->leave = !done;
+    return done ? finish(command, status) : TUG_ACP_RELAY;
 }
 
 enum tug_acp_outcome tug_acp_start(struct tug_acp_command *command) {

@@ -129,7 +129,7 @@ struct beat {
     unsigned steady; /* beats in a row that have seen them help */
     int64_t pace_ns; /* to the next beat, for the jobs' sake */
     unsigned deaf;   /* beats in a row that it has slept where nothing but a ring wakes it */
-    unsigned quiet;  /* beats with nothing out and nothing attended */
+    unsigned quiet;  /* beats with nothing out, nothing attended, no caller about */
 };
 
 /* Where the thread is about to sleep. */
@@ -305,12 +305,13 @@ static void sleep_lightly(struct tug_engine *engine, struct beat *beat, const st
 
 static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
     struct perch perch;
+    bool callers_about = driven(engine, beat);
     linger_for_peers(engine, beat);
     beat->attention.watched = beat->attention.news = false;
     if (!prepare(engine, beat, &perch) || offered(engine) || atomic_load(&engine->stopping))
         return;
     bool left_to_others = atomic_load(&engine->nservices) > 0 && !perch.watching;
-    if (wanted(engine) || left_to_others)
+    if (wanted(engine) || left_to_others || callers_about)
         beat->quiet = 0;
     if (++beat->quiet > TUG_TICKS_TO_DEEP)
         sleep_deep(engine, &perch);

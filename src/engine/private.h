@@ -47,7 +47,8 @@
 #define TUG_LOOK_PAUSES 3    /* so many pauses more does a look at the host's sockets take */
 #define TUG_LOOKS_ENOUGH 16  /* of callers since the last beat: they poll in a loop */
 #define TUG_VAIN_MOST 32     /* sleeps ended in vain before the next is without the lookout */
-#define TUG_TICKS_TO_DEEP 50 /* quiet beats before it sleeps without a timer */
+#define TUG_TICKS_TO_DEEP 3  /* quiet beats before it sleeps without a timer: each takes the core from
+                                a computing thread for as long as the ring at the next start */
 
 /* Who sleeps for the engine, and where: on a bell of its own, or on one that peers ring too. */
 struct tug_sleeper {

@@ -13,7 +13,9 @@ int tug_pages_init(struct tug_pages *pages, size_t foreign, size_t own, uint32_t
         pages->shift--;
     }
     pages->buckets = calloc(nbuckets, sizeof(*pages->buckets));
-    pages->entries = aligned_alloc(128, pages->nentries * sizeof(*pages->entries));
+    /* aligned_alloc() wants a multiple of the alignment */
+    pages->entries =
+        aligned_alloc(128, (pages->nentries * sizeof(*pages->entries) + 127) / 128 * 128);
     if (pages->buckets == NULL || pages->entries == NULL) {
         tug_pages_fini(pages);
         return TUG_ERR_NO_MEMORY;

@@ -18,7 +18,8 @@
 #include "transport/transport.h"
 
 #define TUG_SEGMENTS 1024
-#define TUG_CMA_LEAST 4096 /* bytes from which cross-memory attach is worth a system call */
+/* Bytes from which cross-memory attach is worth a system call in company too. */
+#define TUG_CMA_LEAST 4096
 
 struct tug_wire;
 
@@ -105,9 +106,14 @@ bool tug_context_message_noted(struct tug_context *context, uint32_t peer, unsig
 int tug_am_register_run(tug_context *context, unsigned id, tug_am_handler handler,
                         tug_am_run_handler run, void *d);
 
-/* Do only packets reach a registration of that process, or may there be a shorter way? */
-bool tug_context_only_packets(const struct tug_context *context, uint32_t peer,
-                              const struct tug_key *key);
+/* Is there a way to a registration of that process that is shorter than packets? */
+enum tug_shortcut {
+    TUG_SHORTCUT_NONE,
+    TUG_SHORTCUT_LONE, /* for what goes alone, see tug_company_lone() */
+    TUG_SHORTCUT_ANY,
+};
+enum tug_shortcut tug_context_shortcut(struct tug_context *context, uint32_t peer,
+                                       const struct tug_key *key);
 
 /* All memory of this process, as local memory only: offset is the address. For floors whose users
  * register nothing; devices do not take it. */
@@ -148,13 +154,42 @@ static inline unsigned char *tug_mapped_place(const struct tug_context *context,
     return part->base + TUG_MAPPED_HEAD + offset;
 }
 
+/* ---- operation.c ---- */
+
+/* A call of cross-memory attach is over sooner than a round trip of packets, which wakes the other
+ * engine; of many small operations together each is cheaper in packets. What a thread is about to
+ * start it has mostly told by what it started between its last two waits. */
+struct tug_company {
+    unsigned started; /* operations on the node's memory that is not mapped, since it last waited */
+    bool had;         /* before that it was more than one */
+};
+extern _Thread_local struct tug_company tug_company __attribute__((tls_model("initial-exec")));
+
+/* Will the operation that this thread is about to start go alone? */
+static inline bool tug_company_lone(void) {
+    return tug_company.started == 0 && !tug_company.had;
+}
+
+static inline void tug_company_started(void) {
+    tug_company.started++;
+}
+
+/* This thread waits for what it has started, or asks after it. */
+static inline void tug_company_pause(void) {
+    if (tug_company.started == 0)
+        return;
+    tug_company.had = tug_company.started > 1;
+    tug_company.started = 0;
+}
+
 /* ---- reach.c ---- */
 
 /* Memory of another process of this node, mapped or lent, that stays where it is until
  * tug_reach_end(). */
 struct tug_reach {
-    unsigned char *place;
-    uint64_t id; /* of the registration that is kept; 0: none */
+    unsigned char *place; /* here; NULL: for cross-memory attach alone */
+    uint64_t address;     /* at its owner */
+    uint64_t id;          /* of the registration that is kept; 0: none */
     uint32_t node_rank;
 };
 
@@ -164,11 +199,17 @@ bool tug_attachable(struct tug_context *context, const struct tug_key *key, uint
                     uint32_t *node_rank);
 
 /* [offset, offset + bytes) of what the key names, if the key is right and this process can reach it
- * by loads and stores. False: another way. Any thread; not for long: who ends the registration
- * waits. */
+ * by loads and stores, or by cross-memory attach. False: another way. Any thread; not for long: who
+ * ends the registration waits. */
 bool tug_reach_begin(struct tug_context *context, const struct tug_key *key, uint32_t owner,
                      uint64_t offset, uint64_t bytes, struct tug_reach *reach);
 void tug_reach_end(const struct tug_context *context, const struct tug_reach *reach);
+
+/* Copies between there and this process's memory: 0, or an error of cross-memory attach (cma.h). */
+int tug_reach_read(const struct tug_context *context, const struct tug_reach *from, void *to,
+                   size_t bytes);
+int tug_reach_write(const struct tug_context *context, const struct tug_reach *to, const void *from,
+                    size_t bytes);
 
 /* Unmaps all. */
 void tug_reach_close(struct tug_context *context);

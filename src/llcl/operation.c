@@ -1,8 +1,9 @@
 /* The try_ calls.
  *
  * An operation on memory in reach (mapped, or this process's own) is done at once by the caller;
- * large blocks in the memory of a process of the node, by cross-memory attach. Everything else
- * takes a tag and goes to a transport: directly if the baton is free, through the ring if not.
+ * so are, by cross-memory attach, large blocks in the memory of a process of the node, and small
+ * ones that go alone. Everything else takes a tag and goes to a transport: directly if the baton is
+ * free, through the ring if not.
  *
  * Callbacks that start operations whose callbacks start operations ... would grow the stack where
  * everything is done at once: from DEPTH_MOST on such operations are queued like others.
@@ -14,7 +15,6 @@
 #include "engine/notes.h"
 #include "llcl/context.h"
 #include "transport/atomic.h"
-#include "transport/cma.h"
 #include "transport/packets/packets.h"
 
 #define DEPTH_MOST 8
@@ -165,46 +165,49 @@ static inline void do_here(unsigned kind, unsigned op, unsigned char *place, uns
         tug_atomic_result(local, (unsigned)bytes, old);
 }
 
-bool tug_context_only_packets(const struct tug_context *context, uint32_t peer,
-                              const struct tug_key *key) {
+enum tug_shortcut tug_context_shortcut(struct tug_context *context, uint32_t peer,
+                                       const struct tug_key *key) {
     const struct tug_fabric *fabric = &context->fabric;
-    return !(peer == fabric->rank && (fabric->ways & TUG_WAY_SELF)) &&
-           ((fabric->ways & TUG_WAY_MAPPED) == 0 ||
-            tug_mapped_place(context, key, peer, 0, 0) == NULL);
-}
-
-/* ---- cross-memory attach ---- */
-
-/* False: it is not possible here, nothing happened. The key is right. */
-static bool attach(struct tug_context *context, const struct request *request, unsigned char *local,
-                   int *status) {
-    const struct tug_key *key = request->remote->key;
     uint32_t node_rank;
-    if (!(context->fabric.ways & TUG_WAY_CMA) || request->bytes < TUG_CMA_LEAST ||
-        !tug_attachable(context, key, (uint32_t)request->peer, &node_rank) ||
-        !tug_wire_shm_attach(context->shm, node_rank, key->word[0]))
-        return false;
-    pid_t pid = tug_wire_shm_pid(context->shm, node_rank);
-    uint64_t address = key->word[2] + request->remote->offset;
-    *status = request->kind == TUG_OPERATION_READ
-                  ? tug_cma_read(pid, local, address, request->bytes)
-                  : tug_cma_write(pid, local, address, request->bytes);
-    tug_wire_shm_detach(context->shm, node_rank, key->word[0]);
-    return true;
+    if ((peer == fabric->rank && (fabric->ways & TUG_WAY_SELF)) ||
+        ((fabric->ways & TUG_WAY_MAPPED) && tug_mapped_place(context, key, peer, 0, 0) != NULL))
+        return TUG_SHORTCUT_ANY;
+    return (fabric->ways & TUG_WAY_CMA) && (uint32_t)key->word[0] < TUG_LIVE &&
+                   tug_attachable(context, key, peer, &node_rank)
+               ? TUG_SHORTCUT_LONE
+               : TUG_SHORTCUT_NONE;
 }
 
-/* Memory that its owner has lent, likewise. */
+/* ---- memory of the node ---- */
+
+THREAD_LOCAL struct tug_company tug_company;
+
+/* By loads and stores, or by cross-memory attach. False: it is for packets, nothing happened. The
+ * key is right. */
 static bool do_there(struct tug_context *context, const struct request *request,
-                     unsigned char *local) {
+                     unsigned char *local, int *status) {
     struct tug_reach there;
     if (!tug_reach_begin(context, request->remote->key, (uint32_t)request->peer,
                          request->remote->offset, request->bytes, &there))
         return false;
-    do_here(request->kind, request->op, there.place, local, request->bytes, request->operand,
-            request->compare);
+    bool here = there.place != NULL;
+    /* in allocated memory integers come as a whole, which the kernel does not promise */
+    bool lone = tug_company_lone() && tug_key_segment(request->remote->key) == 0;
+    bool done = here || ((lone || request->bytes >= TUG_CMA_LEAST) && !is_atomic(request->kind));
+    if (!here)
+        tug_company_started();
+    *status = 0;
+    if (here) {
+        do_here(request->kind, request->op, there.place, local, request->bytes, request->operand,
+                request->compare);
+        tug_stat_add(TUG_STAT_MAPPED, 1);
+    } else if (done) {
+        *status = request->kind == TUG_OPERATION_READ
+                      ? tug_reach_read(context, &there, local, request->bytes)
+                      : tug_reach_write(context, &there, local, request->bytes);
+    }
     tug_reach_end(context, &there);
-    tug_stat_add(TUG_STAT_MAPPED, 1);
-    return true;
+    return done;
 }
 
 /* ---- the transports' way ---- */
@@ -536,9 +539,7 @@ static bool take_way(struct tug_context *context, const struct request *request,
                                     remote->offset, request->bytes);
         if (status != 0)
             return fail(request, status);
-        if (depth < DEPTH_MOST &&
-            (do_there(context, request, local) ||
-             (!is_atomic(request->kind) && attach(context, request, local, &status))))
+        if (depth < DEPTH_MOST && do_there(context, request, local, &status))
             return finish(request, status);
     }
     if (context->drive != TUG_DRIVE_ENGINE)

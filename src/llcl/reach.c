@@ -1,15 +1,18 @@
-/* Memory of the node's other processes, where this one can reach it by loads and stores.
+/* Memory of the node's other processes, where this one can reach it.
  *
  * What tug_mem_allocate() gave is mapped by all of them. What was registered where it lay can be
  * viewed if it is lent (lent.h: MPI_Alloc_mem): its owner has published where, and who attaches to
- * the registration maps it, once, into the place of the registration's index.
+ * the registration maps it, once, into the place of the registration's index. Anything else is for
+ * cross-memory attach.
  *
  * Any thread. A view is used by who has attached to its registration, which keeps the owner from
  * ending it: so nobody uses the view that another registration of the same index displaces.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "llcl/context.h"
+#include "transport/cma.h"
 #include "transport/lent.h"
 #include "transport/packets/wire.h"
 
@@ -98,21 +101,25 @@ bool tug_reach_begin(struct tug_context *context, const struct tug_key *key, uin
                      uint64_t offset, uint64_t bytes, struct tug_reach *reach) {
     const struct tug_fabric *fabric = &context->fabric;
     const uint64_t id = key->word[0];
-    if (!(fabric->ways & TUG_WAY_MAPPED))
+    const bool mapped = fabric->ways & TUG_WAY_MAPPED;
+    if (!(fabric->ways & (TUG_WAY_MAPPED | TUG_WAY_CMA)))
         return false;
-    *reach = (struct tug_reach){.place = tug_mapped_place(context, key, owner, offset, bytes)};
+    *reach = (struct tug_reach){.address = key->word[2] + offset};
+    if (mapped)
+        reach->place = tug_mapped_place(context, key, owner, offset, bytes);
     if (reach->place != NULL)
         return true;
-    if (tug_key_segment(key) != 0 || !tug_attachable(context, key, owner, &reach->node_rank) ||
+    if ((mapped && tug_key_segment(key) != 0) ||
+        !tug_attachable(context, key, owner, &reach->node_rank) ||
         tug_key_allows(key, fabric->session, owner, offset, bytes) != 0 ||
         !tug_wire_shm_attach(context->shm, reach->node_rank, id))
         return false;
     reach->id = id;
-    unsigned char *first = view_place(context, reach->node_rank, id);
-    if (first != NULL) {
+    unsigned char *first = mapped ? view_place(context, reach->node_rank, id) : NULL;
+    if (first != NULL)
         reach->place = first + offset;
+    if (first != NULL || (fabric->ways & TUG_WAY_CMA))
         return true;
-    }
     tug_reach_end(context, reach);
     return false;
 }
@@ -120,6 +127,24 @@ bool tug_reach_begin(struct tug_context *context, const struct tug_key *key, uin
 void tug_reach_end(const struct tug_context *context, const struct tug_reach *reach) {
     if (reach->id != 0)
         tug_wire_shm_detach(context->shm, reach->node_rank, reach->id);
+}
+
+int tug_reach_read(const struct tug_context *context, const struct tug_reach *from, void *to,
+                   size_t bytes) {
+    if (from->place == NULL)
+        return tug_cma_read(tug_wire_shm_pid(context->shm, from->node_rank), to, from->address,
+                            bytes);
+    memmove(to, from->place, bytes);
+    return 0;
+}
+
+int tug_reach_write(const struct tug_context *context, const struct tug_reach *to, const void *from,
+                    size_t bytes) {
+    if (to->place == NULL)
+        return tug_cma_write(tug_wire_shm_pid(context->shm, to->node_rank), from, to->address,
+                             bytes);
+    memmove(to->place, from, bytes);
+    return 0;
 }
 
 /* ---- the end ---- */

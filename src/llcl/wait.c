@@ -19,6 +19,7 @@ static void poll_direct(void *argument) {
 }
 
 void tug_progress(tug_context *context) {
+    tug_company_pause();
     atomic_store_explicit(&context->fabric.flush_wanted, true, memory_order_relaxed);
     if (context->drive == TUG_DRIVE_ENGINE) {
         tug_engine_help();
@@ -43,6 +44,7 @@ static void wait_direct(tug_context *context, bool (*done)(void *), void *d) {
 
 static inline void wait_for(tug_context *context, bool (*done)(void *d), void *d,
                             void (*engine_wait)(bool (*)(void *), void *, int64_t)) {
+    tug_company_pause();
     if (done(d)) {
         if (context->drive == TUG_DRIVE_ENGINE)
             tug_engine_pass();

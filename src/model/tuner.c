@@ -26,33 +26,51 @@ static double median(double *values, uint32_t count) {
     return values[count / 2];
 }
 
+static double fastest_fitted(const struct tug_tuner *tuner) {
+    double least = tuner->candidates[0].fitted_s;
+    for (uint32_t i = 1; i < tuner->ncandidates; i++)
+        if (tuner->candidates[i].fitted_s < least)
+            least = tuner->candidates[i].fitted_s;
+    return least;
+}
+
+static bool is_worth_a_trial(const struct tug_tuner *tuner, uint32_t i) {
+    const struct tug_candidate *candidate = &tuner->candidates[i];
+    const double fitted = fastest_fitted(tuner);
+    return candidate->seconds <= tuner->limit * tuner->candidates[0].seconds ||
+           (fitted > 0 && candidate->fitted_s <= tuner->limit * fitted);
+}
+
 /* The next candidate worth a trial after `after`; ncandidates if there is none. */
 static uint32_t next_to_try(const struct tug_tuner *tuner, uint32_t after) {
     uint32_t next = after + 1;
-    while (next < tuner->ncandidates &&
-           tuner->candidates[next].seconds > tuner->limit * tuner->candidates[0].seconds)
+    while (next < tuner->ncandidates && !is_worth_a_trial(tuner, next))
         next++;
     return next;
 }
 
 bool tug_tuner_must_agree(const struct tug_tuner *tuner) {
-    if (tuner->settled || tuner->runs < runs_wanted(tuner))
-        return false;
-    return !tuner->trying || next_to_try(tuner, tuner->current) == tuner->ncandidates;
+    return !tuner->settled && tuner->runs == runs_wanted(tuner);
+}
+
+static void measure(struct tug_tuner *tuner, uint32_t i) {
+    tuner->measured_s[i] = median(tuner->times_s[i], tuner->runs);
 }
 
 void tug_tuner_note(struct tug_tuner *tuner, double seconds) {
-    tuner->times_s[tuner->runs++] = seconds;
-    if (tuner->runs < runs_wanted(tuner))
+    uint32_t next = tuner->trying ? next_to_try(tuner, tuner->current) : tuner->ncandidates;
+    tuner->times_s[tuner->current][tuner->runs] = seconds;
+    if (next < tuner->ncandidates) {
+        tuner->current = next;
         return;
-    tuner->measured_s[tuner->current] = median(tuner->times_s, tuner->runs);
-    if (!tuner->trying)
+    }
+    tuner->current = 0;
+    if (++tuner->runs < runs_wanted(tuner))
         return;
-    uint32_t next = next_to_try(tuner, tuner->current);
-    if (next == tuner->ncandidates)
-        return;
-    tuner->current = next;
-    tuner->runs = 0;
+    measure(tuner, 0);
+    for (uint32_t i = next_to_try(tuner, 0); tuner->trying && i < tuner->ncandidates;
+         i = next_to_try(tuner, i))
+        measure(tuner, i);
 }
 
 void tug_tuner_vote(const struct tug_tuner *tuner, double votes[TUG_CANDIDATES_MOST]) {
@@ -69,7 +87,6 @@ void tug_tuner_agreed(struct tug_tuner *tuner, const double votes[TUG_CANDIDATES
     uint32_t other = next_to_try(tuner, 0);
     if (!tuner->trying && other < tuner->ncandidates) {
         tuner->trying = true;
-        tuner->current = other;
         tuner->runs = 0;
         return;
     }

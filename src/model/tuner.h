@@ -1,9 +1,10 @@
 /* Which of its candidates a request takes: the model's choice, until measurements say otherwise.
  *
- * The first TUG_TUNER_TRUST runs take the candidate that is predicted to be fastest. Those that are
- * predicted to be nearly as fast are then run TUG_TUNER_TRY times each, and the fastest stays. If
- * the median of the first differs from its prediction by more than a factor of two, the model does
- * not know this machine, and all that are not hopeless are tried.
+ * The first TUG_TUNER_TRUST runs take the candidate that is predicted to be fastest. If others are
+ * predicted to be nearly as fast, all of these are then run in turn, TUG_TUNER_TRY times each: what
+ * disturbs the machine for a while disturbs all of them. The fastest stays. If the median of the
+ * first differs from its prediction by more than a factor of two, the model does not know this
+ * machine, and all that are not hopeless are tried, both by the model alone and with experience.
  *
  * All ranks must take the same candidate in the same run. What to run depends on the number of
  * runs and on what the ranks have agreed upon, nothing else: before a run for which
@@ -31,8 +32,8 @@ struct tug_tuner {
     double measured_s[TUG_CANDIDATES_MOST];               /* medians; 0: not measured */
     uint32_t ncandidates;
     uint32_t current; /* the candidate of the next run */
-    uint32_t runs;    /* of it, with their times */
-    double times_s[TUG_TUNER_TRUST];
+    uint32_t runs;    /* while trying: of each */
+    double times_s[TUG_CANDIDATES_MOST][TUG_TUNER_TRUST];
     double limit; /* candidates slower than the first by more are not tried */
     bool trying;
     bool settled; /* nothing is measured any more */

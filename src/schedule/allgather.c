@@ -120,6 +120,6 @@ int tug_compile_allgather(struct tug_schedule *schedule, const struct tug_places
     struct gathering g = {.plan = plan};
     tug_compiler_begin(&g.c, schedule, places, rank);
     if (!schedule->failed && plan->elements > 0)
-        compile(&g);
+        plan->direct ? tug_allgather_direct(&g.c, plan) : compile(&g);
     return tug_compiler_end(&g.c);
 }

@@ -322,6 +322,8 @@ int tug_compile_allreduce(struct tug_schedule *schedule, const struct tug_places
         alone(&r);
     else if (places->nnodes > 1)
         between_nodes(&r);
+    else if (plan->large && plan->direct)
+        tug_reduction_direct(&r, UINT32_MAX);
     else if (plan->large)
         tug_reduction_shares(&r, UINT32_MAX);
     else

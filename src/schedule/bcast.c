@@ -227,33 +227,30 @@ static void relay(const struct compiler *c) {
 
 /* ---- inside the root's node: lent ---- */
 
-/* The root gives the word, and is done when all have their copy. */
+/* The root sends to each rank of its node by itself; both ends copy. */
 static void lend(const struct compiler *c) {
-    uint32_t lender = holder_on(c, c->root_node, 0);
     struct tug_schedule *schedule = c->schedule;
-    schedule->passes[lender] = 1;
-    if (c->node_rank == lender) {
-        struct tug_descriptor signal = {.kind = TUG_SIGNAL};
-        struct tug_descriptor drain = {.kind = TUG_DRAIN, .position = 1};
-        for (uint32_t k = 0; k < c->pipelines; k++)
-            if (holds(c, k))
-                (void)pass_on(c, k, TUG_LIMIT_ALL);
-        uint32_t lane = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
-        tug_lane_add(schedule, lane, &signal);
-        tug_lane_add(schedule, lane, &drain);
+    struct tug_descriptor run = {.kind = TUG_RECEIVE,
+                                 .peer = c->plan->root,
+                                 .elements = c->plan->elements,
+                                 .from_area = TUG_AREA_LENT,
+                                 .to_area = TUG_AREA_OUTPUT};
+    if (c->rank != c->plan->root) {
+        tug_lane_add(schedule, tug_schedule_lane(schedule, TUG_LIMIT_ALL), &run);
         return;
     }
-    uint32_t lane = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
-    struct tug_descriptor await = {.kind = TUG_AWAIT, .peer = lender}; /* and lets go of nothing */
-    struct tug_descriptor let_go = {.kind = TUG_AWAIT, .peer = lender, .release = 1};
-    struct tug_descriptor copy = {.kind = TUG_COPY,
-                                  .peer = lender,
-                                  .elements = c->plan->elements,
-                                  .from_area = TUG_AREA_LENT,
-                                  .to_area = TUG_AREA_OUTPUT};
-    tug_lane_add(schedule, lane, &await);
-    tug_lane_add(schedule, lane, &copy);
-    tug_lane_add(schedule, lane, &let_go);
+    for (uint32_t k = 0; k < c->pipelines; k++)
+        if (holds(c, k))
+            (void)pass_on(c, k, TUG_LIMIT_ALL);
+    run.kind = TUG_SEND;
+    run.from_area = TUG_AREA_OUTPUT;
+    run.to_area = TUG_AREA_LENT;
+    uint32_t first = schedule->nlanes, n = TUG_LANES_MOST - first;
+    for (uint32_t i = 0; i < c->node_size - 1; i++) {
+        run.peer = tug_places_rank(c->places, c->node, (c->node_rank + 1 + i) % c->node_size);
+        uint32_t lane = i < n ? tug_schedule_lane(schedule, TUG_LIMIT_ALL) : first + i % n;
+        tug_lane_add(schedule, lane, &run);
+    }
 }
 
 /* ---- inside a node: two phases ---- */

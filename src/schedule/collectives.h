@@ -6,12 +6,13 @@
  *
  *   Barrier         signals on the node, dissemination between nodes
  *   Allreduce       one node, small: everybody publishes, everybody reduces in the same order;
- *                   large: segments are shared out, who reduces one publishes the result
+ *                   large: segments are shared out, who reduces one publishes the result;
+ *                   direct: shares, read from and written to where they lie
  *                   nodes, small: recursive doubling; large: a ring of reductions, then one of
  *                   copies (what does not commute is doubled always)
  *   Reduce          one node: as above, or by the root alone; nodes, small: a binomial tree; large:
  *                   a chain
- *   Allgather       everybody publishes; between nodes a ring
+ *   Allgather       everybody publishes (direct: reads); between nodes a ring
  *   Gather, Scatter a binomial tree
  *   Reduce_scatter  in pairs; Scan, Exscan: small: doubling; large: a chain
  *   exchange        all others: messages straight from rank to rank
@@ -43,6 +44,7 @@ struct tug_reduce_plan {
     bool large;
     bool commutes;
     bool in_place; /* OUTPUT holds the input: on all ranks; of Reduce on the root */
+    bool direct;   /* one node, whose ranks reach into one another's buffers; only if large */
 };
 
 /* From INPUT of all to OUTPUT of the root; the others have none. */
@@ -69,6 +71,7 @@ struct tug_gather_plan {
     uint32_t root;
     bool in_place; /* Allgather: all ranks' part is in OUTPUT already; Gather and Scatter: the
                       root's own part stays where it is */
+    bool direct;   /* of Allgather: one node, whose ranks reach into one another's buffers */
 };
 
 /* INPUT of all to OUTPUT of all, by rank. */

@@ -57,8 +57,11 @@ void tug_add_nop(struct tug_compiler *c, uint32_t lane, uint32_t segments, uint3
 void tug_add_message(struct tug_compiler *c, uint32_t lane, enum tug_kind kind, uint32_t peer,
                      uint8_t tag, const struct tug_run *run, uint32_t area, uint32_t advances);
 
-/* Copies, collects, reduces from a rank of the node. */
+/* Collects and reduces from a rank of the node, awaits it. */
 void tug_add_channel(struct tug_compiler *c, uint32_t lane, enum tug_kind kind, uint32_t node_rank,
                      const struct tug_run *run, uint32_t to, uint32_t position, uint32_t advances);
+
+/* An Allgather on one node whose ranks reach into one another's buffers (direct.c). */
+void tug_allgather_direct(struct tug_compiler *c, const struct tug_gather_plan *plan);
 
 #endif

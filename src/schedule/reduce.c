@@ -102,7 +102,7 @@ int tug_compile_reduce(struct tug_schedule *schedule, const struct tug_places *p
         return tug_compiler_end(&r.c);
     uint32_t holder = tug_reduction_holder(&r);
     if (places->nnodes == 1 && r.c.node_size > 1 && plan->large) {
-        tug_reduction_shares(&r, holder);
+        plan->direct ? tug_reduction_direct(&r, holder) : tug_reduction_shares(&r, holder);
         return tug_compiler_end(&r.c);
     }
     for (uint32_t w = 0; tug_reduction_has_members(&r) && w < r.c.node_size; w++)

@@ -24,9 +24,7 @@ uint32_t tug_reduction_holder(const struct tug_reduction *r) {
     return r->by_rank ? r->c.node_rank : holder_of(r, r->c.node);
 }
 
-/* The i-th of the node's other ranks to take in: the lower ones downwards, then the higher ones,
- * so that the holder's own may be first. */
-static uint32_t nth_other(const struct tug_reduction *r, uint32_t i) {
+uint32_t tug_reduction_other(const struct tug_reduction *r, uint32_t i) {
     uint32_t me = r->c.node_rank;
     return i < me ? me - 1 - i : i + 1;
 }
@@ -43,7 +41,7 @@ void tug_reduction_gather(struct tug_reduction *r, uint32_t lane, const struct t
             tug_add(c, lane,
                     tug_describe(own, &chunk, TUG_AREA_INPUT, to, others == 0 ? advances : 0));
         for (uint32_t i = 0; i < others; i++) {
-            uint32_t from = nth_other(r, i);
+            uint32_t from = tug_reduction_other(r, i);
             tug_add_channel(c, lane, tug_reduction_channel_kind(r, from < c->node_rank), from,
                             &chunk, to, *position, i + 1 == others ? advances : 0);
         }

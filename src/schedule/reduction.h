@@ -46,8 +46,15 @@ static inline enum tug_kind tug_reduction_channel_kind(const struct tug_reductio
     return from_lower || r->plan->commutes ? TUG_GATHER_REDUCE : TUG_GATHER_FOLD;
 }
 
+/* The i-th of the node's other ranks to take in: the lower ones downwards, then the higher ones, so
+ * that one's own may be first. */
+uint32_t tug_reduction_other(const struct tug_reduction *r, uint32_t i);
+
 /* One node and much to do (shares.c): segments are shared out; who has one reduces and publishes
  * it, and the root, or everybody (UINT32_MAX), collects. */
 void tug_reduction_shares(struct tug_reduction *r, uint32_t root_node_rank);
+
+/* The same where the ranks reach into one another's buffers (direct.c). */
+void tug_reduction_direct(struct tug_reduction *r, uint32_t root_node_rank);
 
 #endif

@@ -99,6 +99,9 @@ static uint64_t room_of(const struct tug_schedule *schedule, uint32_t area, uint
     case TUG_AREA_OUTPUT:
     case TUG_AREA_LENT:
         return output;
+    case TUG_AREA_THEIR_INPUT:
+    case TUG_AREA_THEIR_OUTPUT: /* the others may have more of it */
+        return input > output ? input : output;
     case TUG_AREA_SCRATCH:
         return schedule->scratch;
     case TUG_AREA_LANDING:
@@ -106,6 +109,10 @@ static uint64_t room_of(const struct tug_schedule *schedule, uint32_t area, uint
     default:
         return 1;
     }
+}
+
+static bool is_theirs(uint32_t area) {
+    return area == TUG_AREA_THEIR_INPUT || area == TUG_AREA_THEIR_OUTPUT;
 }
 
 static bool outside(const struct tug_schedule *schedule, uint32_t area, uint64_t offset,
@@ -130,8 +137,9 @@ static const char *wrong_with(const struct tug_schedule *schedule,
         return "writes outside of its area";
     if (schedule->nlanes < TUG_LANES_MOST && descriptor->advances >> schedule->nlanes != 0)
         return "steps to a lane that does not exist";
-    if (descriptor->from_area == TUG_AREA_LENT && descriptor->peer >= schedule->node_size)
-        return "reads memory of a rank that is not on the node";
+    if ((is_theirs(descriptor->from_area) || is_theirs(descriptor->to_area)) &&
+        descriptor->peer >= schedule->node_size)
+        return "reaches for memory of a rank that is not on the node";
     if (needs & CHANNEL) {
         if (descriptor->peer >= schedule->node_size)
             return "reads the channel of a rank that is not on the node";
@@ -172,7 +180,8 @@ int tug_schedule_check(const struct tug_schedule *schedule, uint64_t input, uint
 }
 
 static void print_place(FILE *out, const char *word, uint32_t area, uint64_t offset) {
-    static const char *const names[] = {"nothing", "input", "output", "scratch", "landing", "lent"};
+    static const char *const names[] = {"nothing", "input", "output",      "scratch",
+                                        "landing", "lent",  "their input", "their output"};
     if (area < TUG_AREA_BLOCKS)
         fprintf(out, " %s %s+%" PRIu64, word, names[area], offset);
     else
@@ -196,8 +205,10 @@ static void print_descriptor(FILE *out, const struct tug_descriptor *descriptor)
     if (needs & CHANNEL)
         fprintf(out, ", channel %" PRIu32 " from %" PRIu32 ", then free to %" PRIu32,
                 descriptor->peer, descriptor->position, descriptor->release);
-    if (needs & FROM && descriptor->from_area == TUG_AREA_LENT)
-        fprintf(out, " of %" PRIu32, descriptor->peer);
+    if (descriptor->from_area == TUG_AREA_LENT || descriptor->to_area == TUG_AREA_LENT)
+        fprintf(out, ", lent");
+    if (is_theirs(descriptor->from_area) || is_theirs(descriptor->to_area))
+        fprintf(out, ", of %" PRIu32, descriptor->peer);
     if (descriptor->kind == TUG_DRAIN)
         fprintf(out, "below %" PRIu32, descriptor->position);
     if (descriptor->advances != 0) {

@@ -42,13 +42,14 @@ enum tug_kind {
     TUG_FOLD,    /* to = to op from: the other order, for operations that do not commute */
     TUG_SEND,    /* from -> peer, a rank; segments between two ranks arrive in the order of their
                     lane, lanes are told apart by `tag` */
-    TUG_RECEIVE, /* peer -> to */
+    TUG_RECEIVE, /* peer -> to. LENT at both ends (SEND's to, RECEIVE's from): the receiver takes it
+                    from where it lies if it can */
     TUG_PUBLISH, /* from -> the next segments of this rank's channel */
     TUG_SIGNAL,  /* the same without data: the positions pass */
     TUG_COLLECT, /* segments of peer's channel -> to; peer is a rank of the node */
     TUG_AWAIT,   /* the same without data */
     TUG_DRAIN, /* waits until the node's ranks need nothing below `position` of this rank's channel
-                  in this run: what they read on its word (LANDING, LENT) may be written again */
+                  in this run: what they read on its word (LANDING) may be written again */
     TUG_GATHER_REDUCE, /* to = (segment of peer's channel) op to */
     TUG_GATHER_FOLD,   /* to = to op (segment of peer's channel) */
 };
@@ -56,20 +57,22 @@ enum tug_kind {
 /* The memory a collective works on. What they are in one run is said by who executes. */
 enum tug_area {
     TUG_AREA_NONE,
-    TUG_AREA_INPUT,   /* the program's send buffer (in place: the same as OUTPUT) */
-    TUG_AREA_OUTPUT,  /* the program's receive buffer; a broadcast's buffer */
-    TUG_AREA_SCRATCH, /* private, schedule->scratch elements */
-    TUG_AREA_LANDING, /* shared by the node, schedule->landing elements */
-    TUG_AREA_LENT,    /* OUTPUT of the node rank `peer`, read where it lies */
-    TUG_AREA_BLOCKS,  /* this and all above: blocks that MPI describes (alltoallw: one a peer and
-                         way), moved as a whole: no offset, one element */
+    TUG_AREA_INPUT,        /* the program's send buffer (in place: the same as OUTPUT) */
+    TUG_AREA_OUTPUT,       /* the program's receive buffer; a broadcast's buffer */
+    TUG_AREA_SCRATCH,      /* private, schedule->scratch elements */
+    TUG_AREA_LANDING,      /* shared by the node, schedule->landing elements */
+    TUG_AREA_LENT,         /* OUTPUT of the rank `peer` of this node, where it lies */
+    TUG_AREA_THEIR_INPUT,  /* INPUT and OUTPUT of the node rank `peer`, where they lie: COPY, REDUCE
+                            */
+    TUG_AREA_THEIR_OUTPUT, /* ... and FOLD from there, COPY to there */
+    TUG_AREA_BLOCKS, /* this and all above: blocks that MPI describes (alltoallw: one a peer and
+                        way), moved as a whole: no offset, one element */
 };
 
 struct tug_descriptor {
     uint8_t kind;
-    uint8_t tag; /* SEND, RECEIVE: the same at both ends */
-    uint32_t
-        peer; /* SEND, RECEIVE: rank; COLLECT and its like, what reads LENT: rank in the node */
+    uint8_t tag;   /* SEND, RECEIVE: the same at both ends */
+    uint32_t peer; /* SEND, RECEIVE: rank; COLLECT and its like, THEIR areas: rank in the node */
     uint64_t elements;
     uint64_t segment; /* elements of a piece; 0: all in one */
     uint32_t from_area, to_area;

@@ -202,7 +202,9 @@ static uint64_t *place(struct job *job, uint32_t rank, uint32_t peer, uint32_t a
         return job->ranks[rank].scratch + offset;
     case TUG_AREA_LANDING:
         return job->ranks[rank].landing + offset;
-    case TUG_AREA_LENT:
+    case TUG_AREA_THEIR_INPUT:
+        return job->runner->memory[neighbour(job, rank, peer)].input + offset;
+    case TUG_AREA_THEIR_OUTPUT:
         return job->runner->memory[neighbour(job, rank, peer)].output + offset;
     default:
         if (area - TUG_AREA_BLOCKS >= memory->nblocks)

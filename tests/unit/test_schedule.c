@@ -299,12 +299,13 @@ static void draw(struct scene *scene, uint64_t *random) {
     }
     if (segment > 0 && e / segment > 60)
         segment = e / 60;
+    bool direct = scene->places.nnodes == 1 && scene->n > 1 && below(random, 2);
     scene->bcast = (struct tug_bcast_plan){
         below(random, TUG_ALGORITHMS), below(random, 2), scene->root, e, segment,
         below(random, 3) == 0};
     scene->reduce = (struct tug_reduce_plan){
-        e, segment, scene->root, below(random, 2), below(random, 2), scene->in_place};
-    scene->gather = (struct tug_gather_plan){e, segment, scene->root, scene->in_place};
+        e, segment, scene->root, below(random, 2), below(random, 2), scene->in_place, direct};
+    scene->gather = (struct tug_gather_plan){e, segment, scene->root, scene->in_place, direct};
     if (scene->what == EXCHANGE)
         draw_exchange(scene, random);
     for (uint32_t r = 0; r < scene->n; r++) {

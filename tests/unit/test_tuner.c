@@ -73,7 +73,9 @@ static void near_ones_are_tried(void **state) {
         tuners[r] = tuner_of(3, predicted);
     assert_int_equal(run_together(tuners, truth, taken), 2);
     assert_int_equal(taken[TUG_TUNER_TRUST - 1], 0);
-    for (int run = TUG_TUNER_TRUST; run < RUNS; run++)
+    for (int run = 0; run < 2 * TUG_TUNER_TRY; run++)
+        assert_int_equal(taken[TUG_TUNER_TRUST + run], run % 2);
+    for (int run = TUG_TUNER_TRUST + 2 * TUG_TUNER_TRY; run < RUNS; run++)
         assert_int_equal(taken[run], 1);
     assert_true(tuners[0].settled);
     assert_true(tuners[0].measured_s[2] == 0);
@@ -89,9 +91,9 @@ static void wrong_model_is_corrected(void **state) {
         tuners[r] = tuner_of(4, predicted);
     assert_int_equal(run_together(tuners, truth, taken), 2);
     assert_int_equal(taken[TUG_TUNER_TRUST - 1], 0);
-    assert_int_equal(taken[TUG_TUNER_TRUST], 1);
-    assert_int_equal(taken[TUG_TUNER_TRUST + TUG_TUNER_TRY], 2);
-    for (int run = TUG_TUNER_TRUST + TUG_TUNER_TRY; run < RUNS; run++)
+    for (int run = 0; run < 3 * TUG_TUNER_TRY; run++)
+        assert_int_equal(taken[TUG_TUNER_TRUST + run], run % 3);
+    for (int run = TUG_TUNER_TRUST + 3 * TUG_TUNER_TRY; run < RUNS; run++)
         assert_int_equal(taken[run], 2);
     assert_true(tuners[1].settled);
     assert_true(tuners[0].measured_s[3] == 0);
@@ -120,6 +122,38 @@ static void one_candidate_is_measured(void **state) {
     assert_int_equal(run_together(tuners, truth, taken), 1);
     assert_true(tuners[2].settled);
     assert_true(fabs(tuners[2].measured_s[0] - 1e-5) < 1e-12);
+}
+
+/* What a while of bad luck has taught of a candidate does not keep it out for good. */
+static void model_alone_is_enough(void **state) {
+    const double corrected[] = {1e-5, 1e-3}, truth[] = {4e-5, 1e-5};
+    struct tug_tuner tuners[RANKS];
+    uint32_t taken[RUNS];
+    (void)state;
+    for (int r = 0; r < RANKS; r++) {
+        tuners[r] = tuner_of(2, corrected);
+        tuners[r].candidates[0].fitted_s = 0.9e-5;
+        tuners[r].candidates[1].fitted_s = 1.1e-5;
+    }
+    assert_int_equal(run_together(tuners, truth, taken), 2);
+    assert_int_equal(taken[RUNS - 1], 1);
+}
+
+/* A machine that is slow for a while is so for all that are tried. */
+static void disturbed_alike(void **state) {
+    const double predicted[] = {1e-5, 1.2e-5, 1.4e-5}, truth[] = {1e-5, 0.9e-5, 1.1e-5};
+    struct tug_tuner tuner = tuner_of(3, predicted);
+    int run = 0;
+    (void)state;
+    for (; !tuner.settled; run++) {
+        double votes[TUG_CANDIDATES_MOST];
+        tug_tuner_vote(&tuner, votes);
+        if (tug_tuner_must_agree(&tuner))
+            tug_tuner_agreed(&tuner, votes);
+        else
+            tug_tuner_note(&tuner, truth[tuner.current] * (run > TUG_TUNER_TRUST + 7 ? 1 : 50));
+    }
+    assert_int_equal(tuner.current, 1);
 }
 
 /* ---- experience ---- */
@@ -188,7 +222,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_model_is_trusted),    cmocka_unit_test(near_ones_are_tried),
         cmocka_unit_test(wrong_model_is_corrected),  cmocka_unit_test(prediction_may_be_too_long),
-        cmocka_unit_test(one_candidate_is_measured), cmocka_unit_test(experience_corrects),
+        cmocka_unit_test(one_candidate_is_measured), cmocka_unit_test(model_alone_is_enough),
+        cmocka_unit_test(disturbed_alike),           cmocka_unit_test(experience_corrects),
         cmocka_unit_test(experience_sorts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

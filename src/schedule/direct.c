@@ -1,0 +1,129 @@
+/* Much to do on one node whose ranks reach into one another's buffers: nothing goes through
+ * channels but signals, and every byte is copied once.
+ *
+ * Position 0 of a rank's channel says that its buffers may be read, position 1 that its share of
+ * the result is there. A rank awaits a position twice, before it uses what that stands for and when
+ * it is done, and passes it the second time: so the other may leave when all have passed.
+ */
+#include "schedule/reduction.h"
+
+static const struct tug_run nothing = {0};
+
+static void add_await(struct tug_compiler *c, uint32_t lane, uint32_t from, uint32_t position) {
+    tug_add_channel(c, lane, TUG_AWAIT, from, &nothing, TUG_AREA_NONE, position, 0);
+}
+
+static void add_theirs(struct tug_compiler *c, uint32_t lane, uint32_t from, enum tug_kind kind,
+                       const struct tug_run *run, uint32_t their_area, uint32_t to, uint64_t at) {
+    struct tug_descriptor d = tug_describe(kind, run, their_area, to, 0);
+    d.peer = from;
+    d.to = at;
+    tug_add(c, lane, d);
+}
+
+static void add_signal(struct tug_compiler *c, uint32_t lane) {
+    tug_add(c, lane, (struct tug_descriptor){.kind = TUG_SIGNAL});
+}
+
+/* The end of a lane: others are past so many positions of ours. */
+static void leave(struct tug_compiler *c, uint32_t lane, uint32_t positions) {
+    tug_add(c, lane, (struct tug_descriptor){.kind = TUG_DRAIN, .position = positions});
+    tug_compiler_settle(c, lane);
+}
+
+/* ---- reductions ---- */
+
+static struct tug_run share_of(const struct tug_reduction *r, uint32_t node_rank) {
+    return tug_run_part(&r->all, r->c.node_size, node_rank);
+}
+
+/* All inputs of a piece of this rank's share, at `at` of an area. The first of the others' goes
+ * there ahead of its own, unless that is there. */
+static void reduce_piece(struct tug_reduction *r, uint32_t lane, const struct tug_run *piece,
+                         uint32_t area, uint64_t at) {
+    struct tug_compiler *c = &r->c;
+    bool there = r->plan->in_place && area == TUG_AREA_OUTPUT;
+    for (uint32_t i = 0; i < c->node_size - 1; i++) {
+        uint32_t from = tug_reduction_other(r, i);
+        bool lower = from < c->node_rank;
+        enum tug_kind kind = i > 0 || there ? tug_reduction_kind(r, lower) : TUG_COPY;
+        add_theirs(c, lane, from, kind, piece, TUG_AREA_THEIR_INPUT, area, at);
+        if (kind != TUG_COPY)
+            continue;
+        struct tug_descriptor own =
+            tug_describe(tug_reduction_kind(r, !lower), piece, TUG_AREA_INPUT, area, 0);
+        own.to = at;
+        tug_add(c, lane, own);
+    }
+}
+
+static void reduce_share(struct tug_reduction *r, uint32_t lane, uint32_t area, uint64_t at) {
+    struct tug_compiler *c = &r->c;
+    struct tug_run share = share_of(r, c->node_rank);
+    for (uint32_t i = 0; i < c->node_size - 1; i++)
+        add_await(c, lane, tug_reduction_other(r, i), 0);
+    for (uint32_t k = 0; k < tug_run_chunks(&share); k++) {
+        struct tug_run piece = tug_run_chunk(&share, k);
+        reduce_piece(r, lane, &piece, area, at + (piece.begin - share.begin));
+    }
+    for (uint32_t i = 0; i < c->node_size - 1; i++)
+        add_await(c, lane, tug_reduction_other(r, i), 0);
+}
+
+void tug_reduction_direct(struct tug_reduction *r, uint32_t root) {
+    struct tug_compiler *c = &r->c;
+    uint32_t lane = tug_schedule_lane(c->schedule, TUG_LIMIT_ALL);
+    bool all = root == UINT32_MAX, gets = all || root == c->node_rank;
+    struct tug_run share = share_of(r, c->node_rank);
+    for (uint32_t w = 0; w < c->node_size; w++)
+        c->schedule->passes[w] = 2;
+    add_signal(c, lane);
+    reduce_share(r, lane, gets ? TUG_AREA_OUTPUT : TUG_AREA_SCRATCH, gets ? share.begin : 0);
+    if (!gets) { /* into the root's place: the root waits for that only */
+        struct tug_descriptor give =
+            tug_describe(TUG_COPY, &share, TUG_AREA_SCRATCH, TUG_AREA_THEIR_OUTPUT, 0);
+        give.peer = root;
+        give.from = 0;
+        tug_add(c, lane, give);
+        c->schedule->scratch = share.elements;
+    }
+    add_signal(c, lane);
+    for (uint32_t i = 0; gets && i < c->node_size - 1; i++) {
+        uint32_t from = tug_reduction_other(r, i);
+        struct tug_run theirs = share_of(r, from);
+        add_await(c, lane, from, 1);
+        if (!all)
+            continue;
+        add_theirs(c, lane, from, TUG_COPY, &theirs, TUG_AREA_THEIR_OUTPUT, TUG_AREA_OUTPUT,
+                   theirs.begin);
+        add_await(c, lane, from, 1);
+    }
+    leave(c, lane, all ? 2 : 1);
+}
+
+/* ---- Allgather ---- */
+
+void tug_allgather_direct(struct tug_compiler *c, const struct tug_gather_plan *plan) {
+    uint32_t lane = tug_schedule_lane(c->schedule, TUG_LIMIT_ALL);
+    for (uint32_t w = 0; w < c->node_size; w++)
+        c->schedule->passes[w] = 1;
+    add_signal(c, lane);
+    for (uint32_t i = 0; i < c->node_size; i++) {
+        uint32_t from = (c->node_rank + i) % c->node_size;
+        uint64_t at = tug_places_rank(c->places, c->node, from) * plan->elements;
+        struct tug_run part = {plan->in_place ? at : 0, plan->elements, plan->segment};
+        struct tug_descriptor own =
+            tug_describe(TUG_COPY, &part, TUG_AREA_INPUT, TUG_AREA_OUTPUT, 0);
+        own.to = at;
+        if (i == 0 && !plan->in_place)
+            tug_add(c, lane, own);
+        if (i == 0)
+            continue;
+        add_await(c, lane, from, 0);
+        add_theirs(c, lane, from, TUG_COPY, &part,
+                   plan->in_place ? TUG_AREA_THEIR_OUTPUT : TUG_AREA_THEIR_INPUT, TUG_AREA_OUTPUT,
+                   at);
+        add_await(c, lane, from, 0);
+    }
+    leave(c, lane, 1);
+}
