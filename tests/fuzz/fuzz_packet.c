@@ -100,10 +100,11 @@ static size_t slow_record(const unsigned char *at, size_t left, bool numbered, b
         {2, 65528, "zero"}, {4, 0, "zero"},       {3, 0, "fetch"},  {4, 0, "width"},
         {0, 4096, "any"},   {0, 4096, "any"},     {0, 65535, ""},   {0, 65535, ""},
         {1, 65535, ""},     {3, 0, "zero"},       {3, 0, "zero"},   {3, 0, "zero"},
-        {0, 256, "any"},    {1, 65528, "status"}, {1, 0, "status"}, {0, 0, "status"},
-        {0, 0, "zero"},     {0, 0, "status"},     {0, 0, "status"},
+        {0, 256, "any"},    {1, 65528, "status"}, {2, 0, "zero"},   {1, 0, "status"},
+        {0, 0, "status"},   {0, 0, "zero"},       {0, 0, "status"}, {0, 0, "status"},
     };
-    if (left < 8 || at[0] == 0 || at[0] > 19 || (at[0] < 14 && !numbered))
+    if (left < 8 || at[0] == 0 || at[0] > 20 || (at[0] < 14 && !numbered) ||
+        (at[0] == 15 && numbered))
         return 0;
     if (at[0] == 9) {
         const size_t data = number_at(at + 2, 2) * at[1];
@@ -127,7 +128,7 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     if (bytes < 40)
         return false;
     const bool numbered = number_at(packet + 16, 4) != 0;
-    if (number_at(packet, 2) != 0x5447 || packet[2] != 3 || packet[3] != numbered ||
+    if (number_at(packet, 2) != 0x5447 || packet[2] != 4 || packet[3] != numbered ||
         number_at(packet + 4, 4) != bytes || number_at(packet + 8, 4) >= WORLD_RANKS ||
         number_at(packet + 24, 8) != WORLD_SESSION)
         return false;
@@ -140,8 +141,8 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
             return false;
         wrote |= packet[at] == 1;
         asked |= packet[at] < 14;
-        if (packet[at] == 12) { /* a LONG_WRITE: nothing after it */
-            follows = number_at(packet + at + 24, 8);
+        if (packet[at] == 12 || packet[at] == 15) { /* LONG_WRITE, LONG_DATA: nothing after it */
+            follows = number_at(packet + at + (packet[at] == 12 ? 24 : 16), 8);
             if (records > 1 || follows == 0 || follows % 8 != 0 || follows > 1048576)
                 return false;
         }
@@ -349,11 +350,11 @@ static size_t mend(uint8_t *data, size_t bytes) {
             break;
         end += step;
         header.records++;
-        if (head.kind == TUG_RECORD_LONG_WRITE) {
-            uint64_t words[3];
-            memcpy(words, data + end - sizeof(words), sizeof(words));
-            words[2] = header.trailer = (uint32_t)words[2] % TUG_TRAILER_MOST & ~7u;
-            memcpy(data + end - sizeof(words), words, sizeof(words));
+        if (head.kind == TUG_RECORD_LONG_WRITE || head.kind == TUG_RECORD_LONG_DATA) {
+            uint64_t follows;
+            memcpy(&follows, data + end - sizeof(follows), sizeof(follows));
+            follows = header.trailer = (uint32_t)follows % TUG_TRAILER_MOST & ~7u;
+            memcpy(data + end - sizeof(follows), &follows, sizeof(follows));
         }
         asks |= head.kind < TUG_RECORD_DATA;
     }

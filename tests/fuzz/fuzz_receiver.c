@@ -88,7 +88,7 @@ static struct live {
 
 static struct {
     unsigned long packets, sent, refused, completed, failed, messages, blocks, kinds, trailers,
-        placed;
+        placed, read;
 } reached;
 
 struct tug_settings tug_settings;
@@ -607,8 +607,16 @@ static void add_any(struct tug_packet *packet, uint32_t source, unsigned kind) {
     }
     if (kind == TUG_RECORD_LONG_WRITE && choice < 200) {
         const uint64_t offset = choice & 32 ? take_number() : take();
-        tug_packet_add_long(packet, take_tag(source), world_id(choice % 5), offset,
-                            (uint32_t)take_size() & ~7u);
+        uint64_t *at = tug_packet_add(packet, kind, 0, take_tag(source), 0);
+        at[0] = world_id(choice % 5);
+        at[1] = offset;
+        tug_packet_trail(packet, (uint32_t)take_size() & ~7u);
+        return;
+    }
+    if (kind == TUG_RECORD_LONG_DATA && choice < 200) {
+        lied[source] = true;
+        *tug_packet_add(packet, kind, 0, take_tag(source), 0) = take_size();
+        tug_packet_trail(packet, (uint32_t)take_size() & ~7u);
         return;
     }
     if (kind < TUG_RECORD_DATA) {
@@ -638,21 +646,34 @@ static bool is_due(const struct live *one) {
     return read_due(one) || one->value_due || one->ready_due || one->done_due;
 }
 
-/* A part of a READ; how: 7, 8 and 9 are lies. */
+/* Bytes of the next part of a READ. */
+static uint64_t part_of(const struct live *one) {
+    const uint64_t left = one->bytes - one->answered;
+    if (one->peer >= NODE || one->bytes < TUG_LONG_LEAST)
+        return left < PIECE ? left : PIECE;
+    return left % 8 != 0 ? left % 8 : left < TUG_TRAILER_MOST ? left : TUG_TRAILER_MOST;
+}
+
+/* A part of a READ; how: 7 and 8 are lies. */
 static void add_part(struct tug_packet *packet, uint32_t tag, unsigned how, unsigned status) {
     struct live *one = &live[tag];
-    const uint64_t left = one->bytes - one->answered;
-    size_t piece = status != 0 ? 0 : left < PIECE ? left : PIECE;
-    uint64_t position = one->answered;
+    uint64_t piece = part_of(one), position = one->answered;
+    const bool is_long = piece > PIECE && status == 0;
     if (how == 7)
         position = (uint64_t)PIECE * (take() % 40);
     else if (how == 8)
-        piece = take_size() % (PIECE + 1);
+        piece = is_long ? take_size() & ~7u : take_size() % (PIECE + 1);
     else
-        one->answered += left < PIECE ? left : PIECE;
-    uint64_t *at = tug_packet_add(packet, TUG_RECORD_DATA, status, tag, piece);
+        one->answered += piece;
+    if (status != 0)
+        piece = 0;
+    uint64_t *at = tug_packet_add(packet, is_long ? TUG_RECORD_LONG_DATA : TUG_RECORD_DATA, status,
+                                  tag, is_long ? 0 : piece);
     at[0] = position;
-    memset(at + 1, 0x22, piece);
+    if (is_long)
+        tug_packet_trail(packet, (uint32_t)piece);
+    else
+        memset(at + 1, 0x22, piece);
     one->value_due = false;
 }
 
@@ -686,11 +707,13 @@ static void add_due(struct tug_packet *packet, uint32_t tag) {
     }
 }
 
-static void add_answer(struct tug_packet *packet, uint32_t source) {
+static void add_answer(struct tug_packet *packet, uint32_t source, bool numbered) {
     const unsigned first = take();
     for (uint32_t i = 0; i < OPERATIONS; i++) {
         const uint32_t tag = (first + i) % OPERATIONS;
         const struct live *one = &live[tag];
+        if (numbered && operations[tag].kind == TUG_OPERATION_READ && part_of(one) > PIECE)
+            continue;
         if (one->out && one->peer == source && (first >= 224 || is_due(one)) &&
             tug_packet_has_room(packet, TUG_RECORD_DATA, PIECE)) {
             add_due(packet, tag);
@@ -706,7 +729,7 @@ static void add_record(struct tug_packet *packet, uint32_t source, bool numbered
     else if (choice >= 120 && numbered)
         add_any(packet, source, 1 + choice % TUG_RECORD_CONTROL);
     else
-        add_answer(packet, source);
+        add_answer(packet, source, numbered);
 }
 
 /* What follows the packet comes as it comes, or not to its end. A wire that finds nonsense in the
@@ -737,6 +760,8 @@ static void deliver_trailer(struct wire *wire, uint32_t source) {
         else if (then % 8 == 6)
             post();
     }
+    const struct tug_stream *stream = ((struct tug_packets *)transport)->streams[source];
+    reached.read += stream != NULL && stream->reading != TUG_NO_TAG;
     if (bytes > 0)
         wire->wire.arrived(wire->wire.receiver, source, true);
 }
@@ -806,14 +831,15 @@ static void report(void) {
      * reads as a WRITE */
     const bool enough = kinds == TUG_RECORD_KINDS - 3 && reached.completed > reached.failed &&
                         reached.messages > 0 && reached.blocks > 0 && reached.refused > 0 &&
-                        reached.trailers > 0 && reached.placed > 0;
-    fprintf(stderr,
-            "reached: %lu packets came, %lu were sent, %lu were refused, %lu operations ended, "
-            "%lu of them failed, %lu messages, %lu blocks, %lu and %lu trailers, %d kinds were "
-            "sent: %s\n",
-            reached.packets, reached.sent, reached.refused, reached.completed, reached.failed,
-            reached.messages, reached.blocks, reached.trailers, reached.placed, kinds,
-            enough ? "enough" : "too little");
+                        reached.trailers > 0 && reached.placed > 0 && reached.read > 0;
+    fprintf(
+        stderr,
+        "reached: %lu packets came, %lu were sent, %lu were refused, %lu operations ended, "
+        "%lu of them failed, %lu messages, %lu blocks, %lu and %lu trailers, %lu long reads, %d "
+        "kinds were sent: %s\n",
+        reached.packets, reached.sent, reached.refused, reached.completed, reached.failed,
+        reached.messages, reached.blocks, reached.trailers, reached.placed, reached.read, kinds,
+        enough ? "enough" : "too little");
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {

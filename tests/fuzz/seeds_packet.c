@@ -81,7 +81,15 @@ static void add(struct tug_packet *packet, unsigned kind) {
         return;
     const uint32_t registration = draw(WORLD_REGISTRATIONS);
     if (kind == TUG_RECORD_LONG_WRITE) {
-        tug_packet_add_long(packet, draw(64), world_id(registration), draw(64), 8 * (1 + draw(9)));
+        uint64_t *words = tug_packet_add(packet, kind, 0, draw(64), 0);
+        words[0] = world_id(registration);
+        words[1] = draw(64);
+        tug_packet_trail(packet, 8 * (1 + draw(9)));
+        return;
+    }
+    if (kind == TUG_RECORD_LONG_DATA) {
+        *tug_packet_add(packet, kind, 0, draw(64), 0) = draw(64);
+        tug_packet_trail(packet, 8 * (1 + draw(9)));
         return;
     }
     uint64_t *words = tug_packet_add(packet, kind, sub_of(kind), draw(64), length);
@@ -128,8 +136,10 @@ int main(int argc, char **argv) {
     }
     for (unsigned which = 0; which < 20; which++) {
         tug_packet_begin(&packet, memory, CAPACITY);
-        for (unsigned i = 0; i < 2 + which * 2; i++)
-            add(&packet, 1 + draw(TUG_RECORD_KINDS - 1));
+        for (unsigned i = 0; i < 2 + which * 2; i++) {
+            const unsigned kind = 1 + draw(TUG_RECORD_KINDS - 1);
+            add(&packet, kind != TUG_RECORD_LONG_DATA ? kind : TUG_RECORD_DATA);
+        }
         failed |= end(&packet, true, argv[1], "mixed", which);
     }
     tug_packet_begin(&packet, memory, CAPACITY);

@@ -102,7 +102,7 @@ static void answers_to_what_waits(void) {
     poll();
 }
 
-/* Rank 1 READs more at a time than is a part. */
+/* Rank 1 READs more at a time than fits a packet. */
 static void asks_for_too_much(void) {
     say(6);
     say(64 + 2 + 32 + 8); /* rank 1, numbered, three records */
@@ -115,6 +115,18 @@ static void asks_for_too_much(void) {
         say(SIZE_20000);
         say(i);
     }
+    poll();
+}
+
+/* Long READs, answered by what follows packets, the second one with less than was asked for. */
+static void answers_behind_packets(void) {
+    post(READ, 1, SIZE_70000);
+    flush();
+    answer(3, 0, 0);
+    poll();
+    post(READ, 1, SIZE_PIECES_40);
+    flush();
+    answer(3, 0, 8);
     poll();
 }
 
@@ -145,6 +157,9 @@ int main(int argc, char **argv) {
     close_script();
     open_script(argv[1], "calls", 0);
     answers_to_calls();
+    close_script();
+    open_script(argv[1], "long-reads", 0);
+    answers_behind_packets();
     close_script();
     open_script(argv[1], "too-much", 0);
     asks_for_too_much();

@@ -50,7 +50,8 @@ static bool is_near(unsigned kind) {
 
 /* Built in a way of its own. */
 static bool is_special(unsigned kind) {
-    return is_near(kind) || kind == TUG_RECORD_AM_RUN || kind == TUG_RECORD_LONG_WRITE;
+    return is_near(kind) || kind == TUG_RECORD_AM_RUN || kind == TUG_RECORD_LONG_WRITE ||
+           kind == TUG_RECORD_LONG_DATA;
 }
 
 static unsigned words_of(unsigned kind) {
@@ -64,6 +65,7 @@ static unsigned words_of(unsigned kind) {
     case TUG_RECORD_LONG_WRITE:
         return 3;
     case TUG_RECORD_WRITE:
+    case TUG_RECORD_LONG_DATA:
         return 2;
     case TUG_RECORD_DATA:
     case TUG_RECORD_VALUE:
@@ -77,7 +79,7 @@ static unsigned words_of(unsigned kind) {
 static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t length,
                                              bool numbered) {
     if (kind == 0 || kind >= TUG_RECORD_KINDS || (is_request(kind) && !numbered) ||
-        is_near(kind)) /* no WRITE before it */
+        (kind == TUG_RECORD_LONG_DATA && numbered) || is_near(kind)) /* no WRITE before it */
         return TUG_PACKET_KIND;
     switch (kind) {
     case TUG_RECORD_AM_RUN:
@@ -105,7 +107,8 @@ static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t
     case TUG_RECORD_CALL:
     case TUG_RECORD_CONTROL:
         break;
-    case TUG_RECORD_LONG_WRITE: /* and nothing follows */
+    case TUG_RECORD_LONG_WRITE:
+    case TUG_RECORD_LONG_DATA: /* and nothing follows */
         return sub != 0 ? TUG_PACKET_KIND : TUG_PACKET_LENGTH;
     default:
         if (sub != 0)
@@ -482,65 +485,81 @@ static void near_what_is_known(void **state) {
     }
 }
 
-/* A packet with a WRITE and a LONG_WRITE; returns its bytes. */
-static uint32_t make_long(uint32_t bytes) {
+static void add_long(struct tug_packet *packet, unsigned kind, uint32_t bytes) {
+    uint64_t *words = tug_packet_add(packet, kind, 0, 33, 0);
+    words[0] = words[1] = BASE;
+    tug_packet_trail(packet, bytes);
+}
+
+/* A packet with another record and a LONG_WRITE or LONG_DATA; returns its bytes. */
+static uint32_t make_long(unsigned kind, uint32_t bytes) {
     struct tug_packet packet;
     tug_packet_begin(&packet, memory, CAPACITY);
-    add(&packet, TUG_RECORD_WRITE, 5);
-    tug_packet_add_long(&packet, 33, 5, BASE, bytes);
+    add(&packet, is_request(kind) ? TUG_RECORD_WRITE : TUG_RECORD_FAILED, 0);
+    add_long(&packet, kind, bytes);
     assert_false(tug_packet_has_room(&packet, TUG_RECORD_FAILED, 0));
-    tug_packet_end(&packet, 2, 1, 0, SESSION);
+    tug_packet_end(&packet, 2, is_request(kind), 0, SESSION);
     assert_int_equal(header()->trailer, bytes);
     return packet.used;
 }
 
-static void a_long_write_comes_through(void **state) {
+static const unsigned long_kinds[] = {TUG_RECORD_LONG_WRITE, TUG_RECORD_LONG_DATA};
+
+static void long_records_come_through(void **state) {
     static const uint32_t most[] = {8, 16, 4096, TUG_TRAILER_MOST};
     struct tug_packet_reader reader;
     struct tug_record record = {0};
     (void)state;
-    for (size_t i = 0; i < sizeof(most) / sizeof(most[0]); i++) {
-        assert_int_equal(open_packet(&reader, memory, make_long(most[i])), TUG_PACKET_GOOD);
+    for (size_t i = 0; i < 2 * sizeof(most) / sizeof(most[0]); i++) {
+        const unsigned kind = long_kinds[i % 2], last = words_of(kind) - 1;
+        assert_int_equal(open_packet(&reader, memory, make_long(kind, most[i / 2])),
+                         TUG_PACKET_GOOD);
         assert_true(tug_packet_next(&reader, &record));
         assert_true(tug_packet_next(&reader, &record));
-        assert_int_equal(record.kind, TUG_RECORD_LONG_WRITE);
+        assert_int_equal(record.kind, kind);
         assert_int_equal(record.tag, 33);
-        assert_int_equal(record.words[0], 5);
-        assert_int_equal(record.words[1], BASE);
-        assert_int_equal(record.words[2], most[i]);
+        for (unsigned word = 0; word < last; word++)
+            assert_int_equal(record.words[word], BASE);
+        assert_int_equal(record.words[last], most[i / 2]);
         assert_false(tug_packet_next(&reader, &record));
     }
 }
 
 /* What follows belongs to the last record, and is as long as that says. */
-static void a_wrong_trailer_is_refused(void **state) {
+static void wrong_trailers_are_refused(unsigned kind) {
     static const uint32_t wrong[] = {0, 1, 4, 12, TUG_TRAILER_MOST + 8, UINT32_MAX - 7};
     struct tug_packet packet;
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-        assert_int_equal(verdict(make_long(wrong[i])), TUG_PACKET_LENGTH);
-    const uint32_t bytes = make_long(4096);
+        assert_int_equal(verdict(make_long(kind, wrong[i])), TUG_PACKET_LENGTH);
+    const uint32_t bytes = make_long(kind, 4096);
     for (uint32_t bit = 0; bit < 32; bit++) {
         header()->trailer = 4096 ^ UINT32_C(1) << bit;
         assert_int_equal(verdict(bytes), TUG_PACKET_LENGTH);
     }
     header()->trailer = 4096;
     assert_int_equal(verdict(bytes), TUG_PACKET_GOOD);
-    header()->number = header()->flags = 0; /* it is a request */
+    /* a request in a packet without number, or an answer in one that has one */
+    header()->number = header()->flags = !is_request(kind);
     assert_int_equal(verdict(bytes), TUG_PACKET_KIND);
-    for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
-        if (is_near(kind))
+    for (unsigned next = 1; next < TUG_RECORD_KINDS; next++) {
+        if (is_near(next))
             continue;
         tug_packet_begin(&packet, memory, CAPACITY);
-        tug_packet_add_long(&packet, 33, 5, BASE, 4096);
+        add_long(&packet, kind, 4096);
         packet.capacity = CAPACITY;
-        if (kind == TUG_RECORD_LONG_WRITE)
-            tug_packet_add_long(&packet, 33, 5, BASE, 4096);
+        if (next == TUG_RECORD_LONG_WRITE || next == TUG_RECORD_LONG_DATA)
+            add_long(&packet, next, 4096);
         else
-            add(&packet, kind, 0);
-        tug_packet_end(&packet, 2, 1, 0, SESSION);
+            add(&packet, next, 0);
+        tug_packet_end(&packet, 2, is_request(kind), 0, SESSION);
         assert_int_equal(verdict(packet.used), TUG_PACKET_KIND);
     }
+}
+
+static void a_wrong_trailer_is_refused(void **state) {
+    (void)state;
+    wrong_trailers_are_refused(TUG_RECORD_LONG_WRITE);
+    wrong_trailers_are_refused(TUG_RECORD_LONG_DATA);
 }
 
 static void a_packet_without_records_is_good(void **state) {
@@ -777,7 +796,7 @@ int main(void) {
         cmocka_unit_test(a_run_of_messages_fills_its_packet_and_no_more),
         cmocka_unit_test(a_wrong_run_of_messages_is_refused),
         cmocka_unit_test(near_what_is_known),
-        cmocka_unit_test(a_long_write_comes_through),
+        cmocka_unit_test(long_records_come_through),
         cmocka_unit_test(a_wrong_trailer_is_refused),
         cmocka_unit_test(a_packet_without_records_is_good),
         cmocka_unit_test(room_is_counted_to_the_byte),

@@ -1,5 +1,5 @@
-/* Long writes between two processes that are both in this one, over a wire that carries what
- * follows packets: the test decides how much of it goes, and when. */
+/* Long writes and reads between two processes that are both in this one, over a wire that carries
+ * what follows packets: the test decides how much of it goes, and when. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct fake_wire {
     struct tug_buffer *queue[QUEUE];
     unsigned first, count;
     size_t come; /* of what follows the first packet; its packet has been handed up */
-    bool begun;
+    bool begun, full;
     unsigned long_ones;
 };
 
@@ -36,7 +36,7 @@ struct side {
 };
 
 static struct side *a, *b;
-static size_t allowance; /* bytes of trailers that may still go from a to b */
+static size_t allowance; /* bytes of trailers that may still go */
 
 /* ---- the wire ---- */
 
@@ -44,6 +44,8 @@ static bool fake_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *b
     struct fake_wire *fake = (struct fake_wire *)wire;
     assert_int_equal(peer, fake->to->fabric.rank);
     assert_true(fake->count < QUEUE);
+    if (fake->full)
+        return false;
     fake->queue[(fake->first + fake->count++) % QUEUE] = buffer;
     fake->long_ones += buffer->packet.trailer > 0;
     return true;
@@ -162,15 +164,16 @@ static void run(void) {
     }
 }
 
-/* ---- writes ---- */
+/* ---- operations of a ---- */
 
-/* From the same offset at both; what is to be refused has none here. */
-static void write_to(uint64_t key, uint64_t offset, uint64_t bytes, struct record *record) {
+/* At the same offset at both; what is to be refused has none here. */
+static void start(uint8_t kind, uint64_t key, uint64_t offset, uint64_t bytes,
+                  struct record *record) {
     uint32_t tag = TUG_NO_TAG;
     assert_true(tug_tags_take(&a->fabric.tags, &tag));
     struct tug_operation *operation = &a->fabric.operations[tag];
     *record = (struct record){0, 0, 1};
-    *operation = (struct tug_operation){.kind = TUG_OPERATION_WRITE,
+    *operation = (struct tug_operation){.kind = kind,
                                         .peer = 1,
                                         .key = key,
                                         .offset = offset,
@@ -181,6 +184,14 @@ static void write_to(uint64_t key, uint64_t offset, uint64_t bytes, struct recor
     a->fabric.out++;
     tug_transport_packets.post(&a->packets, operation);
     tug_transport_packets.flush(&a->packets);
+}
+
+static void write_to(uint64_t key, uint64_t offset, uint64_t bytes, struct record *record) {
+    start(TUG_OPERATION_WRITE, key, offset, bytes, record);
+}
+
+static void read_from(uint64_t key, uint64_t offset, uint64_t bytes, struct record *record) {
+    start(TUG_OPERATION_READ, key, offset, bytes, record);
 }
 
 static void assert_done(const struct record *record, int status) {
@@ -201,7 +212,7 @@ static void assert_unwritten(uint64_t from, uint64_t to) {
         assert_int_equal(b->remote.base[i], 0xB0);
 }
 
-/* ---- tests ---- */
+/* ---- writes ---- */
 
 static void test_sizes(void **state) {
     static const uint64_t sizes[] = {TUG_LONG_LEAST - 1,   TUG_LONG_LEAST,
@@ -344,6 +355,245 @@ static void test_packet_in_between(void **state) {
     assert_done(&record, TUG_ERR_PEER);
 }
 
+/* ---- reads ---- */
+
+/* What b has, and a has not. */
+static void fill_remote(void) {
+    for (size_t i = 0; i < MEMORY; i++)
+        b->remote.base[i] = (unsigned char)(i * 5 + (i >> 11));
+    memset(a->local.base, 0xA0, MEMORY);
+}
+
+static void assert_read(uint64_t offset, uint64_t bytes) {
+    assert_memory_equal(a->local.base + offset, b->remote.base + offset, bytes);
+}
+
+static void assert_unread(uint64_t from, uint64_t to) {
+    for (uint64_t i = from; i < to; i++)
+        assert_int_equal(a->local.base[i], 0xA0);
+}
+
+static void test_read_sizes(void **state) {
+    static const struct {
+        uint64_t bytes;
+        unsigned long_ones;
+    } sizes[] = {{TUG_LONG_LEAST - 1, 0},
+                 {TUG_LONG_LEAST, 1},
+                 {TUG_LONG_LEAST + 1, 1},
+                 {TUG_TRAILER_MOST - 1, 1},
+                 {TUG_TRAILER_MOST, 1},
+                 {TUG_TRAILER_MOST + 7, 1},
+                 {TUG_TRAILER_MOST + 8, 1}, /* the rest is short */
+                 {TUG_TRAILER_MOST + TUG_READ_PIECE + 9, 2},
+                 {5 * (uint64_t)TUG_TRAILER_MOST + TUG_READ_PIECE, 5}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct record record;
+        fill_remote();
+        b->out.long_ones = 0;
+        read_from(b->remote.id, 11, sizes[i].bytes, &record);
+        run();
+        assert_done(&record, 0);
+        assert_int_equal(b->out.long_ones, sizes[i].long_ones);
+        assert_read(11, sizes[i].bytes);
+        assert_unread(0, 11);
+        assert_unread(11 + sizes[i].bytes, 11 + sizes[i].bytes + 4096);
+    }
+    assert_idle();
+}
+
+/* Nothing is complete before the last byte has come; until it has gone the registration cannot be
+ * ended. */
+static void test_read_in_parts(void **state) {
+    (void)state;
+    struct record record[3];
+    fill_remote();
+    allowance = 0;
+    read_from(b->remote.id, 0, TUG_TRAILER_MOST, &record[0]);
+    read_from(b->remote.id, 4000000, 100, &record[1]);
+    read_from(b->remote.id, 2000000, 70000, &record[2]);
+    for (size_t come = 0; come < TUG_TRAILER_MOST + 70000;) {
+        run();
+        assert_int_equal(b->remote.serving, come < TUG_TRAILER_MOST ? 2 : 1);
+        assert_int_equal(record[0].completed, come >= TUG_TRAILER_MOST);
+        assert_int_equal(record[1].completed, come >= TUG_TRAILER_MOST);
+        assert_int_equal(record[2].completed, 0);
+        if (come < TUG_TRAILER_MOST)
+            assert_unread(come, TUG_TRAILER_MOST);
+        const size_t next = TUG_TRAILER_MOST + 70000 - come;
+        allowance = next < 99992 ? next : 99992;
+        come += allowance;
+    }
+    run();
+    for (int i = 0; i < 3; i++)
+        assert_done(&record[i], 0);
+    assert_read(0, TUG_TRAILER_MOST);
+    assert_read(4000000, 100);
+    assert_read(2000000, 70000);
+    assert_idle();
+}
+
+/* Whoever takes nothing of what it reads costs the other side a bounded number of packets. */
+static void test_few_reads_at_a_time(void **state) {
+    (void)state;
+    struct record record[3];
+    fill_remote();
+    read_from(b->remote.id, 0, 8, &record[0]); /* now a has been told its credit */
+    run();
+    allowance = 0;
+    for (int i = 0; i < 3; i++)
+        read_from(b->remote.id, 0, 3 * (uint64_t)TUG_TRAILER_MOST, &record[i]);
+    run();
+    assert_int_equal(b->out.long_ones, TUG_LONGS_MOST);
+    assert_int_equal(b->remote.serving, TUG_LONGS_MOST);
+    assert_true(b->out.count <= TUG_LONGS_MOST + 1);
+    allowance = SIZE_MAX;
+    run();
+    for (int i = 0; i < 3; i++)
+        assert_done(&record[i], 0);
+    assert_int_equal(b->out.long_ones, 9);
+    assert_read(0, 3 * (uint64_t)TUG_TRAILER_MOST);
+    assert_idle();
+}
+
+static void test_refused_reads(void **state) {
+    (void)state;
+    struct record record[4];
+    fill_remote();
+    read_from(b->remote.id + 9, 0, 100003, &record[0]);
+    read_from(b->remote.id, MEMORY - 99999, 100000, &record[1]);
+    read_from(b->remote.id, UINT64_MAX - 50000, 100000, &record[2]);
+    read_from(b->remote.id, 500000, 100000, &record[3]);
+    run();
+    assert_done(&record[0], TUG_ERR_KEY);
+    assert_done(&record[1], TUG_ERR_RANGE);
+    assert_done(&record[2], TUG_ERR_RANGE);
+    assert_done(&record[3], 0);
+    assert_unread(0, 500000);
+    assert_unread(600000, MEMORY);
+    assert_read(500000, 100000);
+    assert_idle();
+}
+
+/* Reads and writes cross: neither waits for the other. */
+static void test_both_ways(void **state) {
+    (void)state;
+    struct record record[8];
+    const uint64_t eighth = MEMORY / 8;
+    for (int i = 0; i < 8; i++)
+        (i % 2 ? read_from : write_to)(b->remote.id, eighth * (unsigned)i, eighth, &record[i]);
+    for (int i = 0; i < 8; i++) {
+        allowance = 300000;
+        run();
+    }
+    allowance = SIZE_MAX;
+    run();
+    for (int i = 0; i < 8; i++)
+        assert_done(&record[i], 0);
+    assert_memory_equal(a->local.base, b->remote.base, MEMORY);
+    assert_idle();
+}
+
+/* The target is gone in the middle of its data: they go nowhere any more. And the other way round:
+ * it has its memory again when nobody reads it. */
+static void test_reading_ends_early(void **state) {
+    (void)state;
+    struct record record[2];
+    fill_remote();
+    allowance = 50000;
+    read_from(b->remote.id, 0, TUG_TRAILER_MOST, &record[0]);
+    read_from(b->remote.id, 0, TUG_TRAILER_MOST, &record[1]);
+    run();
+    assert_int_equal(b->remote.serving, 2);
+    assert_non_null(a->out.wire.place(&a->packets, 1, 50000));
+    a->out.wire.arrived(&a->packets, 1, false);
+    a->out.wire.ended(&a->packets, 1);
+    assert_null(a->out.wire.place(&a->packets, 1, 50000));
+    for (int i = 0; i < 2; i++)
+        assert_done(&record[i], TUG_ERR_PEER);
+    assert_unread(50000, TUG_TRAILER_MOST);
+    tug_stream_lose(&b->packets, b->streams[0]);
+    assert_int_equal(b->out.count, 0);
+    assert_idle();
+}
+
+/* An answer that has been made, or waits for room, is dropped with the stream. */
+static void test_unsent_answers_are_dropped(void **state) {
+    (void)state;
+    struct record record[3];
+    fill_remote();
+    read_from(b->remote.id, 0, 8, &record[0]);
+    run();
+    b->out.full = true;
+    for (int i = 0; i < 3; i++)
+        read_from(b->remote.id, 0, TUG_TRAILER_MOST, &record[i]);
+    run();
+    assert_int_equal(b->remote.serving, 3);
+    tug_stream_lose(&b->packets, b->streams[0]);
+    assert_int_equal(b->remote.serving, 0);
+    b->out.full = false;
+    run();
+    assert_int_equal(b->out.long_ones, 0);
+    tug_stream_lose(&a->packets, a->streams[1]);
+    assert_idle();
+}
+
+/* Where the way to a peer has ended no answer waits for it. */
+static void test_nothing_waits_for_the_end(void **state) {
+    (void)state;
+    struct record record[2];
+    fill_remote();
+    b->out.full = true;
+    read_from(b->remote.id, 0, 8, &record[0]);
+    read_from(b->remote.id, 0, 70000, &record[1]);
+    run();
+    assert_true(tug_transport_packets.busy(&b->packets));
+    b->out.wire.ended(&b->packets, 0);
+    run();
+    assert_false(tug_transport_packets.busy(&b->packets));
+    a->out.wire.ended(&a->packets, 1);
+    for (int i = 0; i < 2; i++)
+        assert_done(&record[i], TUG_ERR_PEER);
+    assert_idle();
+}
+
+/* An answer that says something else than was asked: nothing of it is written, and its sender is
+ * given up. */
+static void answer_wrongly(unsigned kind, uint32_t tag, uint64_t position, uint32_t bytes) {
+    static uint64_t memory[65536 / 8];
+    struct record record;
+    struct tug_packet packet;
+    fill_remote();
+    allowance = 0;
+    read_from(b->remote.id, 0, 40003, &record);
+    tug_packet_begin(&packet, memory, sizeof(memory));
+    *tug_packet_add(&packet, TUG_RECORD_DATA, 0, 0, 3) = 0;
+    uint64_t *words = tug_packet_add(&packet, kind, 0, tag, kind == TUG_RECORD_DATA ? bytes : 0);
+    words[0] = position;
+    if (kind == TUG_RECORD_LONG_DATA)
+        tug_packet_trail(&packet, bytes);
+    tug_packet_end(&packet, 1, 0, 0, JOINED_SESSION);
+    tug_packets_receive(&a->packets, &a->out.wire, memory, packet.used);
+    assert_true(a->streams[1]->lost);
+    assert_null(a->out.wire.place(&a->packets, 1, 0));
+    assert_done(&record, TUG_ERR_PEER);
+    assert_unread(3, MEMORY);
+}
+
+#define WRONG_ANSWER(name, kind, tag, position, bytes)                                             \
+    static void name(void **state) {                                                               \
+        (void)state;                                                                               \
+        answer_wrongly(kind, tag, position, bytes);                                                \
+    }
+
+WRONG_ANSWER(test_wrong_tag, TUG_RECORD_LONG_DATA, 1, 3, 40000)
+WRONG_ANSWER(test_no_tag, TUG_RECORD_LONG_DATA, UINT32_MAX, 3, 40000)
+WRONG_ANSWER(test_answered_twice, TUG_RECORD_LONG_DATA, 0, 0, 40000)
+WRONG_ANSWER(test_wrong_position, TUG_RECORD_LONG_DATA, 0, 11, 39992)
+WRONG_ANSWER(test_too_few_bytes, TUG_RECORD_LONG_DATA, 0, 3, 39992)
+WRONG_ANSWER(test_too_many_bytes, TUG_RECORD_LONG_DATA, 0, 3, 40008)
+WRONG_ANSWER(test_long_in_its_packet, TUG_RECORD_DATA, 0, 3, 40000)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_sizes, set_up, tear_down),
@@ -353,6 +603,21 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_origin_lost, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_acknowledged_early, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_packet_in_between, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_read_sizes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_read_in_parts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_few_reads_at_a_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refused_reads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_both_ways, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reading_ends_early, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_unsent_answers_are_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nothing_waits_for_the_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_wrong_tag, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_tag, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_answered_twice, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_wrong_position, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_too_few_bytes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_too_many_bytes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_long_in_its_packet, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,6 +52,7 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
     [TUG_RECORD_LONG_WRITE] = {0, TUG_PACKET_KIND, SUB_NONE},
     [TUG_RECORD_CONTROL] = {TUG_RECORD_CONTROL_MOST, TUG_PACKET_KIND, SUB_ANY},
     [TUG_RECORD_DATA] = {TUG_RECORD_DATA_MOST, TUG_PACKET_STATUS, SUB_STATUS},
+    [TUG_RECORD_LONG_DATA] = {0, TUG_PACKET_KIND, SUB_NONE},
     [TUG_RECORD_VALUE] = {0, TUG_PACKET_STATUS, SUB_STATUS},
     [TUG_RECORD_FAILED] = {0, TUG_PACKET_STATUS, SUB_STATUS},
     [TUG_RECORD_BULK_READY] = {0, TUG_PACKET_KIND, SUB_NONE},
@@ -62,8 +63,8 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
 const uint8_t tug_record_words[TUG_RECORD_KINDS] = {
     [TUG_RECORD_WRITE] = 2,      [TUG_RECORD_READ] = 4,       [TUG_RECORD_FETCH] = 3,
     [TUG_RECORD_COMPARE] = 4,    [TUG_RECORD_BULK_WRITE] = 3, [TUG_RECORD_BULK_READ] = 3,
-    [TUG_RECORD_LONG_WRITE] = 3, [TUG_RECORD_DATA] = 1,       [TUG_RECORD_VALUE] = 1,
-    [TUG_RECORD_AM_RUN] = 1,
+    [TUG_RECORD_LONG_WRITE] = 3, [TUG_RECORD_DATA] = 1,       [TUG_RECORD_LONG_DATA] = 2,
+    [TUG_RECORD_VALUE] = 1,      [TUG_RECORD_AM_RUN] = 1,
 };
 
 static const char *const fault_texts[] = {
@@ -141,13 +142,14 @@ struct known {
     uint32_t step;
 };
 
-/* What follows the packet is the data of its last record. */
-static bool trails(const unsigned char *record, uint32_t trailer) {
-    uint64_t words[3];
-    if (record == NULL)
+/* What follows the packet are the data of its last record, if that has any there: the packet's last
+ * word says how many. */
+static bool trails(const unsigned char *end, bool is_long, uint32_t trailer) {
+    uint64_t bytes;
+    if (!is_long)
         return trailer == 0;
-    memcpy(words, record + sizeof(struct tug_record_head), sizeof(words));
-    return words[2] == trailer && trailer > 0 && trailer <= TUG_TRAILER_MOST && trailer % 8 == 0;
+    memcpy(&bytes, end - sizeof(bytes), sizeof(bytes));
+    return bytes == trailer && trailer > 0 && trailer <= TUG_TRAILER_MOST && trailer % 8 == 0;
 }
 
 static enum tug_packet_fault check_records(const unsigned char *next, const unsigned char *end,
@@ -155,10 +157,10 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
     uint32_t records = header->records;
     const bool numbered = header->number != 0;
     const uint32_t answers = (1u << TUG_RECORD_KINDS) - (1u << TUG_RECORD_DATA);
+    const uint32_t lone = 1u << TUG_RECORD_LONG_DATA;                    /* among answers only */
     const uint32_t near = 1u << TUG_RECORD_AGAIN | 1u << TUG_RECORD_RUN; /* a WRITE */
-    const unsigned char *long_write = NULL;
-    bool requests = false;
-    uint32_t kinds = numbered ? ((1u << TUG_RECORD_KINDS) - 2) & ~near : answers;
+    bool requests = false, is_long = false;
+    uint32_t kinds = numbered ? ((1u << TUG_RECORD_KINDS) - 2) & ~near & ~lone : answers;
     /* to begin with, a record that is good everywhere */
     const struct tug_record_head ready = {.kind = TUG_RECORD_BULK_READY};
     struct known last = {look_of(&ready), sizeof(ready)}, other = last;
@@ -179,10 +181,9 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
                 return fault;
             if (head.kind == TUG_RECORD_WRITE)
                 kinds |= near;
-            if (head.kind == TUG_RECORD_LONG_WRITE && records > 1)
+            is_long = head.kind == TUG_RECORD_LONG_WRITE || head.kind == TUG_RECORD_LONG_DATA;
+            if (is_long && records > 1)
                 return TUG_PACKET_KIND;
-            if (head.kind == TUG_RECORD_LONG_WRITE)
-                long_write = next;
             requests |= head.kind < TUG_RECORD_DATA;
             step = step_of(&head);
             other = last;
@@ -192,7 +193,7 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
             return TUG_PACKET_LENGTH;
         next += step;
     }
-    if (next != end || !trails(long_write, header->trailer))
+    if (next != end || !trails(end, is_long, header->trailer))
         return TUG_PACKET_LENGTH;
     return numbered && !requests ? TUG_PACKET_KIND : TUG_PACKET_GOOD;
 }

@@ -18,8 +18,8 @@
  *            1 to 2^32 - 1 and then from 1 again; 0: there are no requests in it
  *   applied  the number of the last request packet from there that has been applied here
  *   credit   bytes of answers that may be asked for from here at a time, see packets.h
- *   trailer  bytes that follow the packet on its wire: the data of its last record, a LONG_WRITE; 0
- *            if that is none
+ *   trailer  bytes that follow the packet on its wire: the data of its last record, a LONG_WRITE or
+ *            LONG_DATA; 0 if that is none
  *
  *        0      1     2        4            8
  *       +------+-----+--------+------------+
@@ -46,6 +46,7 @@
  *
  *   and the answers, which need no number:
  *   DATA         status      position                           yes
+ *   LONG_DATA    -           position, bytes                    behind the packet
  *   VALUE        status      value                              -
  *   FAILED       status      -                                  -
  *   BULK_READY   -           -                                  -
@@ -71,13 +72,14 @@
  * tag: length and count stand where a RUN has them, the messages one behind the other.
  *
  * A LONG_WRITE is the last record of its packet, which is applied when its data have come: whole
- * words, so that the next packet is aligned like this one.
+ * words, so that the next packet is aligned like this one. So is a LONG_DATA, of a packet without
+ * number.
  *
- * A READ may ask for a part of its operation, at that position; DATA brings the part. A CALL is
- * answered by DATA, at position 0, when the callee has an answer. FAILED is of
- * a WRITE, AM, run or BULK and goes ahead of the acknowledgement. BULK blocks travel outside of
- * packets: BULK_READY says that the receive for one is posted, BULK_DONE that it has arrived.
- * REFUSED: a packet made no sense, no more of them.
+ * A READ may ask for a part of its operation, at that position; DATA or LONG_DATA brings the part,
+ * DATA alone says that it could not be read. A CALL is answered by DATA, at position 0, when the
+ * callee has an answer. FAILED is of a WRITE, AM, run or BULK and goes ahead of the
+ * acknowledgement. BULK blocks travel outside of packets: BULK_READY says that the receive for one
+ * is posted, BULK_DONE that it has arrived. REFUSED: a packet made no sense, no more of them.
  *
  * A status is the positive value of a TUG_ERR_*; op | width is op << 4 | width.
  */
@@ -90,7 +92,7 @@
 #include <string.h>
 
 #define TUG_PACKET_MAGIC 0x5447
-#define TUG_PACKET_VERSION 3
+#define TUG_PACKET_VERSION 4
 #define TUG_PACKET_REQUESTS 1 /* flag: holds requests, has a number, wants to be acknowledged */
 
 struct tug_packet_header {
@@ -125,6 +127,7 @@ enum tug_record_kind {
     TUG_RECORD_CONTROL,
     /* answers */
     TUG_RECORD_DATA,
+    TUG_RECORD_LONG_DATA,
     TUG_RECORD_VALUE,
     TUG_RECORD_FAILED,
     TUG_RECORD_BULK_READY,
@@ -231,14 +234,10 @@ static inline uint64_t *tug_packet_add(struct tug_packet *packet, unsigned kind,
     return (uint64_t *)(head + 1);
 }
 
-/* Appends a LONG_WRITE that has room, of so many bytes (a multiple of 8, at most TUG_TRAILER_MOST);
- * then the packet is full. */
-static inline void tug_packet_add_long(struct tug_packet *packet, uint32_t tag, uint64_t key,
-                                       uint64_t offset, uint32_t bytes) {
-    uint64_t *words = tug_packet_add(packet, TUG_RECORD_LONG_WRITE, 0, tag, 0);
-    words[0] = key;
-    words[1] = offset;
-    words[2] = packet->trailer = bytes;
+/* So many bytes (a multiple of 8, at most TUG_TRAILER_MOST) follow the record that was appended
+ * last, a LONG_WRITE or LONG_DATA: its last word says so, and the packet is full. */
+static inline void tug_packet_trail(struct tug_packet *packet, uint32_t bytes) {
+    ((uint64_t *)(packet->memory + packet->used))[-1] = packet->trailer = bytes;
     packet->capacity = packet->used;
 }
 

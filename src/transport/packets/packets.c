@@ -82,12 +82,15 @@ static bool never_missing(char *reason) {
 void tug_packets_ended(void *receiver, uint32_t peer) {
     struct tug_packets *packets = receiver;
     struct tug_stream *stream = packets->streams[peer];
-    if (stream != NULL)
-        tug_trailer_drop(stream);
-    if (stream == NULL || stream->lost || !tug_stream_outstanding(stream))
+    if (stream == NULL)
         return;
-    tug_log(TUG_LOG_ERROR, "the connection to process %u has ended", peer);
-    tug_stream_lose(packets, stream);
+    tug_trailer_drop(stream);
+    if (!stream->lost && tug_stream_outstanding(stream)) {
+        tug_log(TUG_LOG_ERROR, "the connection to process %u has ended", peer);
+        tug_stream_lose(packets, stream);
+    }
+    if (stream->lost)
+        tug_stream_drop(stream, true);
 }
 
 static void attach(struct tug_packets *packets, struct tug_wire *wire) {
@@ -242,8 +245,10 @@ const struct tug_transport tug_transport_packets = {
 size_t tug_packets_withheld(uint64_t active, size_t packet_bytes) {
     const size_t room = packet_bytes - sizeof(struct tug_buffer) - sizeof(struct tug_packet_header);
     size_t packets = 0;
-    for (uint64_t k = 1; k <= active; k++) /* two in a row hold more than one has room for */
-        packets += 2 * tug_credit(k) / room + 2;
+    for (uint64_t k = 1; k <= active; k++) { /* two in a row hold more than one has room for, */
+        const size_t longs = tug_credit(k) / tug_credit_least(); /* but for those that close one */
+        packets += 2 * tug_credit(k) / room + 2 + (longs < TUG_LONGS_MOST ? longs : TUG_LONGS_MOST);
+    }
     return packets * packet_bytes;
 }
 

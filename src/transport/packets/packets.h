@@ -27,7 +27,7 @@
  * what they were promised: the k-th to come TUG_ANSWERS_MOST / k, in all ln(n) times as much for n
  * peers (tug_packets_withheld(); `tugboat info --memory` prints it). Not counted are the answers of
  * calls, which the callee gives when it likes, and failures: of these the table of operations of
- * the peer is the bound.
+ * the peer is the bound. Long answers to reads have their data behind the packet, and cost that.
  *
  * A packet that makes no sense is logged and refused; its sender then fails all operations to this
  * peer, TUG_ERR_PEER. Holder of the baton only.
@@ -68,8 +68,9 @@ static inline uint32_t tug_credit(uint64_t npeers) {
 #define TUG_BULK_LEAST ((uint64_t)64 << 10)
 #define TUG_BULK_MOST 16
 
-/* By wires that carry trailers, writes from this size on are LONG_WRITEs, in pieces, so many of
- * them unacknowledged at a time: what else goes there is behind them. */
+/* By wires that carry trailers, the data of writes and reads from this size on follow packets, in
+ * pieces, so many of either unacknowledged or unanswered at a time: what else goes there is behind
+ * them. */
 #define TUG_LONG_LEAST 16384u
 #define TUG_LONGS_MOST 4
 
@@ -96,7 +97,9 @@ struct tug_stream {
     bool touched; /* in the list of those to be flushed */
     bool lost;
     bool patient; /* a full packet has just come from the peer: there are more */
-    bool awaits;  /* the data of the last packet's LONG_WRITE */
+    bool awaits;  /* what follows the last packet */
+    bool
+        hurries; /* the open request packet asks for long data or has them: no company is awaited */
     struct tug_wire *wire;
     struct tug_buffer *requests, *answers;         /* open ones, or NULL */
     struct tug_buffer *unsent_first, *unsent_last; /* the wire had no room */
@@ -111,8 +114,10 @@ struct tug_stream {
     uint64_t applied, told;                 /* received and applied, acknowledged */
     uint64_t asked;                         /* bytes of answers that are to come */
     uint64_t credit;                        /* ... and that may be */
+    uint32_t long_reads;                    /* ... so many behind their packets */
     unsigned char *place;                   /* of what is awaited; NULL: nowhere */
-    struct tug_registration *awaited;       /* where that is, served until then */
+    struct tug_registration *awaited;       /* where that is, served until then; NULL: ... */
+    uint32_t reading;                       /* tag of the operation that reads it, or TUG_NO_TAG */
     struct tug_stream *next_touched;
     struct tug_stream *next; /* of all */
 };
@@ -166,6 +171,11 @@ static inline void tug_stream_touch(struct tug_packets *packets, struct tug_stre
     packets->touched = stream;
 }
 
+/* Does its wire carry trailers? */
+static inline bool tug_stream_trails(const struct tug_stream *stream) {
+    return stream->wire->type->abandon != NULL;
+}
+
 static inline bool tug_stream_window_open(const struct tug_stream *stream) {
     return stream->number - stream->acked < TUG_STREAM_WINDOW;
 }
@@ -191,6 +201,10 @@ void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *st
 /* Everything that was to be done at the peer fails, now and later. */
 void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream);
 
+/* Packets that have not gone stay here: requests, data of ours, and other answers if that is said.
+ */
+void tug_stream_drop(struct tug_stream *stream, bool answers_too);
+
 /* An answer for the peer; returns where the record's words go. */
 uint64_t *tug_packets_answer(struct tug_packets *packets, uint32_t peer, unsigned kind, int status,
                              uint32_t tag, size_t length);
@@ -204,6 +218,26 @@ void tug_packets_reply(struct tug_packets *packets, struct tug_caller caller, in
                        const void *answer, size_t bytes);
 
 /* ---- write.c ---- */
+
+/* Bytes of the next part of a READ of which so many are left, to be asked for or to come. A trailer
+ * has whole words: odd bytes go ahead of it. */
+static inline uint64_t tug_read_piece(const struct tug_stream *stream,
+                                      const struct tug_operation *operation, uint64_t left) {
+    uint64_t most = TUG_READ_PIECE;
+    if (operation->bytes >= TUG_LONG_LEAST && tug_stream_trails(stream))
+        most = left % 8 > 0 ? left % 8 : TUG_TRAILER_MOST;
+    return left < most ? left : most;
+}
+
+/* Its answer is a LONG_DATA, otherwise DATA. */
+static inline bool tug_read_is_long(uint64_t piece) {
+    return piece > TUG_READ_PIECE;
+}
+
+/* What counts of its answer: a long one has a packet to itself, at most. */
+static inline uint64_t tug_read_cost(uint64_t piece) {
+    return tug_record_bytes(TUG_RECORD_DATA, tug_read_is_long(piece) ? TUG_READ_PIECE : piece);
+}
 
 /* Takes an operation over. */
 void tug_packets_post(void *state, struct tug_operation *operation);
@@ -266,20 +300,30 @@ void tug_stream_pump(struct tug_packets *packets, struct tug_stream *stream);
 /* What a wire calls when a packet has come; receiver is the struct tug_packets. */
 void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
 
+/* The next part of a READ is in its place, or has failed. */
+void tug_packets_have_read(struct tug_packets *packets, struct tug_stream *stream,
+                           struct tug_operation *operation);
+
 /* packets.c: ... when the way to a peer, or from it, has ended. */
 void tug_packets_ended(void *receiver, uint32_t peer);
 
 /* ---- trailer.c: data that follow packets ---- */
 
-static inline bool tug_stream_trails(const struct tug_stream *stream) {
-    return stream->wire->type->abandon != NULL;
-}
-
 /* A LONG_WRITE has come, its data will. */
 void tug_trailer_serve(struct tug_packets *packets, struct tug_stream *stream,
                        const struct tug_record *record);
 
-/* They will not. */
+/* A READ of memory that was found is answered by a LONG_DATA; the memory is served until its data
+ * have gone. */
+struct tug_applied;
+void tug_trailer_answer(struct tug_packets *packets, struct tug_stream *stream,
+                        const struct tug_record *record, const struct tug_applied *applied);
+
+/* A LONG_DATA has come, of the next part of a READ; its data will. */
+void tug_trailer_expect(struct tug_stream *stream, const struct tug_operation *operation,
+                        uint32_t tag);
+
+/* What is awaited will not come. */
 void tug_trailer_drop(struct tug_stream *stream);
 
 /* What a wire calls, see wire.h; receiver is the struct tug_packets. */
@@ -303,7 +347,6 @@ void tug_bulk_done(struct tug_packets *packets, struct tug_operation *operation,
 void tug_bulk_refused(struct tug_packets *packets, struct tug_operation *operation);
 
 /* A peer's announcement, whose memory was found: receives or sends the block. False: no memory. */
-struct tug_applied;
 bool tug_bulk_serve(struct tug_packets *packets, uint32_t peer, const struct tug_record *record,
                     const struct tug_applied *applied);
 

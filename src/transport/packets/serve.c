@@ -10,8 +10,14 @@
 static void answer_read(struct tug_packets *packets, struct tug_stream *stream,
                         const struct tug_record *record, const struct tug_applied *applied) {
     int status = applied->status;
-    if (status == 0 && applied->bytes > TUG_READ_PIECE)
+    if (status == 0 && tug_read_is_long(applied->bytes)) {
+        if (tug_stream_trails(stream) && applied->bytes <= TUG_TRAILER_MOST &&
+            applied->bytes % 8 == 0) {
+            tug_trailer_answer(packets, stream, record, applied);
+            return;
+        }
         status = TUG_ERR_INVALID;
+    }
     size_t length = status == 0 ? applied->bytes : 0;
     uint64_t *words =
         tug_packets_answer(packets, stream->peer, TUG_RECORD_DATA, status, record->tag, length);
@@ -135,6 +141,24 @@ static void take_reply(struct tug_packets *packets, struct tug_operation *operat
     tug_fabric_complete(packets->fabric, operation);
 }
 
+/* Is the part at that position the one that comes next, and was it asked for? Wires keep order. */
+static bool is_due(const struct tug_stream *stream, const struct tug_operation *operation,
+                   uint64_t position) {
+    return position == operation->bytes - operation->left &&
+           (operation->scratch == TUG_PACKETS_SENT || position < operation->operand) &&
+           tug_read_cost(tug_read_piece(stream, operation, operation->left)) <= stream->asked;
+}
+
+void tug_packets_have_read(struct tug_packets *packets, struct tug_stream *stream,
+                           struct tug_operation *operation) {
+    const uint64_t piece = tug_read_piece(stream, operation, operation->left);
+    operation->left -= piece;
+    stream->long_reads -= tug_read_is_long(piece);
+    answered(packets, stream, tug_read_cost(piece));
+    if (operation->left == 0)
+        tug_fabric_complete(packets->fabric, operation);
+}
+
 static bool take_data(struct tug_packets *packets, struct tug_stream *stream,
                       const struct tug_record *record) {
     struct tug_operation *operation = named(packets, stream, record, IN(WAITING) | IN(SENT));
@@ -143,25 +167,30 @@ static bool take_data(struct tug_packets *packets, struct tug_stream *stream,
         take_reply(packets, operation, -record->sub, record->data, record->length);
         return true;
     }
-    if (operation == NULL || operation->kind != TUG_OPERATION_READ)
+    if (operation == NULL || operation->kind != TUG_OPERATION_READ ||
+        !is_due(stream, operation, record->words[0]))
         return false;
-    /* wires keep order: the next part, and one that was asked for */
-    uint64_t position = operation->bytes - operation->left;
-    if (record->words[0] != position ||
-        (operation->scratch == TUG_PACKETS_WAITING && position >= operation->operand))
-        return false;
-    uint64_t piece = operation->left < TUG_READ_PIECE ? operation->left : TUG_READ_PIECE;
-    uint64_t asked = tug_record_bytes(TUG_RECORD_DATA, piece);
-    if (asked > stream->asked || (record->sub == 0 && record->length != piece))
+    const uint64_t piece = tug_read_piece(stream, operation, operation->left);
+    if (record->sub == 0 && (record->length != piece || tug_read_is_long(piece)))
         return false;
     if (record->sub == 0 && piece > 0)
-        memcpy(operation->local + position, record->data, piece);
+        memcpy(operation->local + record->words[0], record->data, piece);
     else if (record->sub != 0 && operation->status == 0)
         operation->status = (int8_t)-record->sub;
-    operation->left -= piece;
-    answered(packets, stream, asked);
-    if (operation->left == 0)
-        tug_fabric_complete(packets->fabric, operation);
+    tug_packets_have_read(packets, stream, operation);
+    return true;
+}
+
+static bool take_long_data(struct tug_packets *packets, struct tug_stream *stream,
+                           const struct tug_record *record) {
+    struct tug_operation *operation = named(packets, stream, record, IN(WAITING) | IN(SENT));
+    if (operation == NULL || operation->kind != TUG_OPERATION_READ ||
+        !is_due(stream, operation, record->words[0]))
+        return false;
+    const uint64_t piece = tug_read_piece(stream, operation, operation->left);
+    if (record->words[1] != piece || !tug_read_is_long(piece))
+        return false;
+    tug_trailer_expect(stream, operation, record->tag);
     return true;
 }
 
@@ -209,6 +238,8 @@ static bool take_answer(struct tug_packets *packets, struct tug_stream *stream,
     switch (record->kind) {
     case TUG_RECORD_DATA:
         return take_data(packets, stream, record);
+    case TUG_RECORD_LONG_DATA:
+        return take_long_data(packets, stream, record);
     case TUG_RECORD_VALUE:
         return take_value(packets, stream, record);
     case TUG_RECORD_FAILED:

@@ -31,6 +31,7 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
     stream->wire = wire_to(packets, peer);
     stream->waiting_first = stream->waiting_last = TUG_NO_TAG;
     stream->open_first = stream->open_last = TUG_NO_TAG;
+    stream->reading = TUG_NO_TAG;
     stream->credit = tug_credit_least();
     packets->nstreams++;
     stream->next = packets->all;
@@ -87,6 +88,7 @@ void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *st
     if (stream->answers != NULL)
         send_answers(packets, stream);
     stream->requests = NULL;
+    stream->hurries = false;
     stream->number++;
     packets->unacked++;
     stream->sent_first[stream->number % TUG_STREAM_WINDOW] = stream->open_first;
@@ -118,8 +120,7 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
     if (stream->requests != NULL && stream->requests->packet.records > 0 &&
         tug_stream_window_open(stream)) {
         bool idle = stream->number == stream->acked;
-        bool full = stream->requests->packet.trailer > 0; /* nothing more fits */
-        if (wanted || full || !tug_settings.aggregate || (idle && !tug_notes_gather))
+        if (wanted || stream->hurries || !tug_settings.aggregate || (idle && !tug_notes_gather))
             tug_stream_send_requests(packets, stream);
         else if (idle)
             tug_stream_touch(packets, stream); /* more is coming */
@@ -153,13 +154,16 @@ static void fail_sent(struct tug_packets *packets, struct tug_stream *stream) {
     fail_list(packets->fabric, open);
 }
 
-/* Request packets that have not gone yet stay here. Answers go: one may be the refusal. */
-static void drop_unsent(struct tug_stream *stream) {
+void tug_stream_drop(struct tug_stream *stream, bool answers_too) {
     struct tug_buffer *buffer = stream->unsent_first;
+    if (stream->answers != NULL && (answers_too || stream->answers->packet.trailer > 0)) {
+        tug_pool_give(&stream->wire->pool, stream->answers);
+        stream->answers = NULL;
+    }
     stream->unsent_first = NULL;
     while (buffer != NULL) {
         struct tug_buffer *next = buffer->next;
-        if (((const struct tug_packet_header *)buffer->memory)->number != 0)
+        if (answers_too || buffer->number != 0 || buffer->packet.trailer > 0)
             tug_pool_give(&stream->wire->pool, buffer);
         else
             add_unsent(stream, buffer);
@@ -179,7 +183,7 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     if (stream->requests != NULL)
         tug_pool_give(&stream->wire->pool, stream->requests);
     stream->requests = NULL;
-    drop_unsent(stream);
+    tug_stream_drop(stream, false); /* answers go: one may be the refusal */
     while (stream->control_first != NULL) {
         struct tug_control_message *message = stream->control_first;
         stream->control_first = message->next;

@@ -18,12 +18,17 @@ struct tug_buffer *tug_pool_take(struct tug_pool *pool) {
     pool->nout++;
     buffer->next = NULL;
     buffer->number = 0;
+    buffer->ends = TUG_NO_TAG;
+    buffer->trailer = NULL;
+    buffer->served = NULL;
     tug_packet_begin(&buffer->packet, buffer->memory, pool->bytes);
     return buffer;
 }
 
 void tug_pool_give(struct tug_pool *pool, struct tug_buffer *buffer) {
     pool->nout--;
+    if (buffer->served != NULL)
+        buffer->served->serving--;
     if (pool->nspare >= tug_pool_spare_most(sizeof(*buffer) + pool->bytes)) {
         free(buffer);
         return;

@@ -19,9 +19,10 @@ struct tug_buffer {
     struct tug_buffer *next;
     struct tug_packet packet;
     const unsigned char *trailer; /* packet.trailer bytes, the program's: what follows the packet */
-    uint64_t number;              /* of its stream; 0: none */
-    uint32_t ends;                /* tag of the operation whose last bytes follow, or TUG_NO_TAG */
-    MPI_Request request;          /* the mpi wire's */
+    struct tug_registration *served; /* where these are; NULL: an operation has its eye on them */
+    uint64_t number;                 /* of its stream; 0: none */
+    uint32_t ends;       /* tag of the operation whose last bytes follow, or TUG_NO_TAG */
+    MPI_Request request; /* the mpi wire's */
     uint64_t memory[];
 };
 
@@ -35,6 +36,7 @@ struct tug_pool {
 
 /* NULL: no memory. The packet is begun. */
 struct tug_buffer *tug_pool_take(struct tug_pool *pool);
+/* ... and what it has served is not served any more by it. */
 void tug_pool_give(struct tug_pool *pool, struct tug_buffer *buffer);
 void tug_pool_fini(struct tug_pool *pool);
 

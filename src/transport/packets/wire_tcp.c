@@ -3,15 +3,24 @@
  * the way.
  *
  * Every process listens at the address of its node in the network that the host uses, at a port of
- * its own; all are told of all. A *link* is a connection in one direction: made by the sender with
- * its first packet, greeted by a hello that says who it is and proves that it belongs to the job
- * (the session is random and known to nobody else), then packets, one behind the other. So two
- * processes that begin at once do not get in each other's way, and order within a pair is that of
- * the connection.
+ * its own; all are told of all. Two processes that have to do with each other have one connection,
+ * their *link* (wire_tcp_link.h): who has the first packet for the other makes it. Either side says
+ * hello by it first, which says who it is and proves that it belongs to the job (the session is
+ * random and known to nobody else); then packets go, one behind the other. Two that begin at once
+ * make two connections, of which that of the lower rank stays: it may send at once, the higher one
+ * sends when it has been greeted. So order within a pair is that of the connection.
  *
- * The data of long writes follow their packet: both are sent by one call, and what comes of them is
- * received where it belongs, which the receiver of the packet says. After such data a link is asked
- * for little at a time for a while, so that the next ones need not be copied there.
+ *     lower                                 higher
+ *       | -- hello, packets ... ------------> |  takes the connection, gives its own up if it has
+ *       | <----------- hello, packets ... --- |  begun to make one
+ *
+ *       | <------------------------- hello -- |
+ *       | -- hello, packets ... ------------> |  has been waiting for this
+ *       | <------------------ packets ... --- |
+ *
+ * Long data follow their packet: both are sent by one call, and what comes of them is received
+ * where it belongs, which the receiver of the packet says. After such data a link is asked for
+ * little at a time for a while, so that the next ones need not be copied there.
  *
  * One epoll set holds the listener and all links; a link that could not take all bytes waits in it
  * for room. The set is readable when there is anything to do: the engine sleeps on it, or, where
@@ -28,111 +37,82 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/sockets.h"
 #include "host/polite.h"
 #include "transport/packets/wire.h"
+#include "transport/packets/wire_tcp_link.h"
 #include "transport/packets/wire_tcp_place.h"
 #include "transport/segment.h"
 #include "transport/watcher.h"
 
-#define PACKET_BYTES 32768u        /* a system call a packet is small beside copying it */
-#define RECEIVE_BYTES (256u << 10) /* asked of a socket at a time */
-#define RECEIVES_A_LINK 4u         /* in one poll */
-#define GLANCE_BYTES 2048u         /* ... where data are expected that have a place of their own */
-#define LONG_LATELY 16u            /* receives after the last such data */
-#define EVENTS 64                  /* looked at in one poll */
-#define STRANGERS 64u              /* connections that have not said hello yet */
-#define PROCESSES_MOST 16384u      /* all are told of all; larger jobs go by the host */
-#define HELLO_MAGIC 0x3170637462677574u /* "tugbtcp1" */
-
-struct hello {
-    uint64_t magic;
-    uint64_t session;
-    uint32_t source, destination;
-    uint64_t reserved; /* 0 */
-};
-
-enum kind { LISTENER, INCOMING, OUTGOING };
-
-/* What the epoll set's events name. */
-struct end {
-    enum kind kind;
-    int socket;
-};
-
-#define NOBODY UINT32_MAX
-
-struct incoming {
-    struct end end;
-    uint32_t source; /* NOBODY: has not said hello */
-    bool closed;
-    unsigned char
-        *rest; /* the beginning of a packet that has not come whole; NULL: no memory yet */
-    size_t nrest;
-    size_t left, come;    /* bytes that follow the last packet: still to come, and received */
-    unsigned long_lately; /* such a packet has come not long ago */
-    struct incoming *next;
-};
-
-struct outgoing {
-    struct end end;
-    uint32_t peer;
-    bool connecting;
-    bool waits;              /* the epoll set tells when there is room */
-    bool lost;               /* nothing goes there any more */
-    bool to_tell;            /* ... which the streams have not been told */
-    struct tug_buffer *rest; /* sent in part */
-    size_t sent;
-};
+#define EVENTS 64             /* looked at in one poll */
+#define STRANGERS 64u         /* connections that have not said hello yet */
+#define PROCESSES_MOST 16384u /* all are told of all; larger jobs go by the host */
 
 struct tcp_wire {
     struct tug_wire wire;
-    struct end listener;
+    int listener;
     int set;
     struct tug_tcp_place *places; /* [nranks] */
-    struct outgoing **outgoing;   /* [nranks], NULL: none yet */
-    struct incoming *incoming;
+    struct tug_tcp_link **links;  /* [nranks] the one to send by, NULL: none yet */
+    struct tug_tcp_link *all;     /* newer ones first */
     uint32_t strangers;
-    uint32_t to_tell;   /* links that are lost and whose streams have not been told */
-    bool closed_any;    /* incoming links that are to be taken out */
-    uint64_t *received; /* RECEIVE_BYTES */
+    uint32_t to_tell;   /* links that are over and whose streams have not been told */
+    bool closed_any;    /* links that are to be taken out */
+    uint64_t *received; /* TUG_TCP_RECEIVE_BYTES */
     struct tug_watcher watcher;
     int watched; /* by it */
 };
 
 /* ---- the epoll set ---- */
 
-static bool wait_for(const struct tcp_wire *tcp, struct end *end, uint32_t events, int how) {
-    struct epoll_event event = {.events = events, .data.ptr = end};
-    return epoll_ctl(tcp->set, how, end->socket, &event) == 0;
+/* link: NULL for the listener. */
+static bool wait_for(const struct tcp_wire *tcp, int socket, struct tug_tcp_link *link,
+                     uint32_t events, int how) {
+    struct epoll_event event = {.events = events, .data.ptr = link};
+    return epoll_ctl(tcp->set, how, socket, &event) == 0;
 }
 
-/* ---- losing a peer ---- */
+/* ---- links that end ---- */
 
-static void lose(struct tcp_wire *tcp, struct outgoing *link) {
-    if (!link->to_tell) {
+/* Its memory goes after the poll: an event may still name it. */
+static void close_link(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+    if (link->closed)
+        return;
+    link->broken = link->closed = tcp->closed_any = true;
+    if (link->socket >= 0)
+        close(link->socket);
+    if (link->part != NULL)
+        tug_pool_give(&tcp->wire.pool, link->part);
+    link->part = NULL;
+    if (link->peer == TUG_TCP_NOBODY)
+        tcp->strangers--;
+    if (link->left > 0)
+        tcp->wire.arrived(tcp->wire.receiver, link->peer, false);
+    link->left = 0;
+}
+
+static bool is_way(const struct tcp_wire *tcp, const struct tug_tcp_link *link) {
+    return link->peer != TUG_TCP_NOBODY && tcp->links[link->peer] == link;
+}
+
+/* The link has broken. What is to go to its peer does not: the stream is told, again if it still
+ * tries. */
+static void end_link(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+    close_link(tcp, link);
+    if (is_way(tcp, link) && !link->to_tell) {
         link->to_tell = true;
         tcp->to_tell++;
     }
-    if (link->lost)
-        return;
-    link->lost = true;
-    if (link->end.socket >= 0)
-        close(link->end.socket);
-    link->end.socket = -1;
-    if (link->rest != NULL)
-        tug_pool_give(&tcp->wire.pool, link->rest);
-    link->rest = NULL;
 }
 
 /* The streams see whether they mind: at the end of a job nothing is outstanding. */
 static void tell_lost(struct tcp_wire *tcp) {
     for (uint32_t peer = 0; tcp->to_tell > 0 && peer < tcp->wire.fabric->nranks; peer++) {
-        struct outgoing *link = tcp->outgoing[peer];
+        struct tug_tcp_link *link = tcp->links[peer];
         if (link == NULL || !link->to_tell)
             continue;
         link->to_tell = false;
@@ -141,211 +121,12 @@ static void tell_lost(struct tcp_wire *tcp) {
     }
 }
 
-/* ---- sending ---- */
-
-static struct outgoing *connect_to(struct tcp_wire *tcp, uint32_t peer) {
-    struct sockaddr_storage address;
-    const int on = 1;
-    struct outgoing *link = calloc(1, sizeof(*link));
-    if (link == NULL)
-        return NULL;
-    *link = (struct outgoing){.end = {.kind = OUTGOING}, .peer = peer, .connecting = true};
-    socklen_t bytes = tug_tcp_address(&tcp->places[peer], &address);
-    link->end.socket = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    tcp->outgoing[peer] = link;
-    link->waits = true;
-    if (link->end.socket < 0 ||
-        setsockopt(link->end.socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
-        (connect(link->end.socket, (struct sockaddr *)&address, bytes) != 0 &&
-         errno != EINPROGRESS) ||
-        !wait_for(tcp, &link->end, EPOLLOUT | EPOLLRDHUP, EPOLL_CTL_ADD)) {
-        tug_log(TUG_LOG_ERROR, "no connection to process %u: %s", peer, strerror(errno));
-        lose(tcp, link);
-    }
-    return link;
-}
-
-/* Bytes that went, 0: no room; a link that broke is lost. */
-static size_t put(struct tcp_wire *tcp, struct outgoing *link, const void *memory, size_t bytes) {
-    ssize_t sent;
-    do
-        sent = send(link->end.socket, memory, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (sent < 0 && errno == EINTR);
-    if (sent >= 0)
-        return (size_t)sent;
-    if (errno != EAGAIN && errno != EWOULDBLOCK)
-        lose(tcp, link);
-    return 0;
-}
-
-/* Sends what is left of a buffer, packet and trailer, from link->sent on. False: some still is. */
-static bool put_buffer(struct tcp_wire *tcp, struct outgoing *link, struct tug_buffer *buffer) {
-    const size_t used = buffer->packet.used, all = used + buffer->packet.trailer;
-    ssize_t went;
-    struct iovec parts[2];
-    struct msghdr message = {.msg_iov = parts};
-    if (link->sent < used)
-        parts[message.msg_iovlen++] =
-            (struct iovec){(char *)buffer->memory + link->sent, used - link->sent};
-    if (buffer->packet.trailer > 0) {
-        const size_t gone = link->sent > used ? link->sent - used : 0;
-        parts[message.msg_iovlen++] = (struct iovec){(void *)(uintptr_t)(buffer->trailer + gone),
-                                                     buffer->packet.trailer - gone};
-    }
-    do
-        went = sendmsg(link->end.socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (went < 0 && errno == EINTR);
-    if (went < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
-        lose(tcp, link);
-    if (went < 0)
-        return false;
-    link->sent += (size_t)went;
-    if (link->sent < all)
-        return false;
-    if (buffer->packet.trailer > 0)
-        tcp->wire.sent(tcp->wire.receiver, link->peer, buffer);
-    tug_pool_give(&tcp->wire.pool, buffer);
-    return true;
-}
-
-/* The epoll set tells of room, or does so no more. */
-static void want_room(struct tcp_wire *tcp, struct outgoing *link, bool wanted) {
-    if (link->lost || link->waits == wanted)
-        return;
-    link->waits = wanted;
-    if (!wait_for(tcp, &link->end, wanted ? EPOLLOUT | EPOLLRDHUP : EPOLLRDHUP, EPOLL_CTL_MOD))
-        lose(tcp, link);
-}
-
-/* Sends the rest of the buffer that went in part. False: some is left. */
-static bool put_rest(struct tcp_wire *tcp, struct outgoing *link) {
-    if (link->rest == NULL)
-        return true;
-    if (!put_buffer(tcp, link, link->rest))
-        return false;
-    link->rest = NULL;
-    return true;
-}
-
-static bool tcp_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
-    struct tcp_wire *tcp = (struct tcp_wire *)wire;
-    struct outgoing *link = tcp->outgoing[peer];
-    if (link == NULL)
-        link = connect_to(tcp, peer);
-    if (link == NULL || link->lost || link->connecting || !put_rest(tcp, link)) {
-        if (link != NULL && link->lost)
-            lose(tcp, link); /* it is told again: now there is something outstanding */
-        else if (link != NULL)
-            want_room(tcp, link, true);
-        return false;
-    }
-    link->sent = 0;
-    if (put_buffer(tcp, link, buffer))
-        return true;
-    want_room(tcp, link, true);
-    if (link->lost || link->sent == 0)
-        return false;
-    link->rest = buffer;
-    return true;
-}
-
-static void tcp_abandon(struct tug_wire *wire, uint32_t peer) {
-    struct tcp_wire *tcp = (struct tcp_wire *)wire;
-    struct outgoing *link = tcp->outgoing[peer];
-    if (link != NULL && link->rest != NULL && link->rest->packet.trailer > 0)
-        lose(tcp, link);
-}
-
-/* The connection has been made, or not: says hello. */
-static void greet(struct tcp_wire *tcp, struct outgoing *link) {
-    const struct tug_fabric *fabric = tcp->wire.fabric;
-    const struct hello hello = {.magic = HELLO_MAGIC,
-                                .session = fabric->session,
-                                .source = fabric->rank,
-                                .destination = link->peer};
-    int error = 0;
-    socklen_t bytes = sizeof(error);
-    if (getsockopt(link->end.socket, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
-        error = errno;
-    link->connecting = false;
-    /* an empty socket has room for so little */
-    if (error == 0 && put(tcp, link, &hello, sizeof(hello)) == sizeof(hello))
-        return;
-    tug_log(TUG_LOG_ERROR, "no connection to process %u: %s", link->peer,
-            error != 0 ? strerror(error) : "it has no room");
-    lose(tcp, link);
-}
-
-/* There is room, or the peer has gone. */
-static void on_outgoing(struct tcp_wire *tcp, struct outgoing *link, uint32_t events) {
-    if (link->lost)
-        return;
-    if (link->connecting)
-        greet(tcp, link);
-    else if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-        lose(tcp, link);
-    if (!link->lost && put_rest(tcp, link))
-        want_room(tcp, link, false); /* what the stream holds back goes with the flush */
-}
-
-/* ---- receiving ---- */
-
-static void end_incoming(struct tcp_wire *tcp, struct incoming *link);
-
-/* Who has waited longest to say hello makes room for a newcomer. */
-static void drop_stranger(struct tcp_wire *tcp) {
-    struct incoming *oldest = NULL;
-    for (struct incoming *link = tcp->incoming; link != NULL; link = link->next)
-        if (link->source == NOBODY && !link->closed)
-            oldest = link; /* newer ones are ahead of it */
-    if (oldest != NULL)
-        end_incoming(tcp, oldest);
-}
-
-static void take_connections(struct tcp_wire *tcp) {
-    int socket;
-    while ((socket = accept4(tcp->listener.socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >=
-           0) {
-        if (tcp->strangers == STRANGERS)
-            drop_stranger(tcp);
-        struct incoming *link = calloc(1, sizeof(*link));
-        if (link == NULL) {
-            close(socket);
-            continue;
-        }
-        *link =
-            (struct incoming){.end = {INCOMING, socket}, .source = NOBODY, .next = tcp->incoming};
-        if (!wait_for(tcp, &link->end, EPOLLIN, EPOLL_CTL_ADD)) {
-            close(socket);
-            free(link);
-            continue;
-        }
-        tcp->incoming = link;
-        tcp->strangers++;
-    }
-}
-
-/* Its memory goes after the poll: an event may still name it. */
-static void end_incoming(struct tcp_wire *tcp, struct incoming *link) {
-    close(link->end.socket);
-    link->closed = tcp->closed_any = true;
-    if (link->source == NOBODY) {
-        tcp->strangers--;
-        return;
-    }
-    if (link->left > 0)
-        tcp->wire.arrived(tcp->wire.receiver, link->source, false);
-    /* nothing comes from there any more, so nothing need go there */
-    struct outgoing *back = tcp->outgoing[link->source];
-    if (back != NULL)
-        lose(tcp, back);
-}
-
+/* One that was the way to a peer stays, to say that there is none any more. */
 static void take_out_closed(struct tcp_wire *tcp) {
     tcp->closed_any = false;
-    for (struct incoming **at = &tcp->incoming; *at != NULL;) {
-        struct incoming *link = *at;
-        if (!link->closed) {
+    for (struct tug_tcp_link **at = &tcp->all; *at != NULL;) {
+        struct tug_tcp_link *link = *at;
+        if (!link->closed || is_way(tcp, link)) {
             at = &link->next;
             continue;
         }
@@ -355,162 +136,205 @@ static void take_out_closed(struct tcp_wire *tcp) {
     }
 }
 
-static bool is_known(const struct tcp_wire *tcp, uint32_t source) {
-    const struct incoming *link = tcp->incoming;
-    while (link != NULL && link->source != source)
+/* ---- links that begin ---- */
+
+/* NULL: no memory. */
+static struct tug_tcp_link *add_link(struct tcp_wire *tcp, int socket, uint32_t peer) {
+    struct tug_tcp_link *link = calloc(1, sizeof(*link));
+    if (link == NULL)
+        return NULL;
+    *link = (struct tug_tcp_link){.socket = socket, .peer = peer, .next = tcp->all};
+    tcp->all = link;
+    return link;
+}
+
+static struct tug_tcp_link *connect_to(struct tcp_wire *tcp, uint32_t peer) {
+    struct sockaddr_storage address;
+    const int on = 1;
+    struct tug_tcp_link *link = add_link(tcp, -1, peer);
+    if (link == NULL)
+        return NULL;
+    tcp->links[peer] = link;
+    link->connecting = link->waits = true;
+    socklen_t bytes = tug_tcp_address(&tcp->places[peer], &address);
+    link->socket = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (link->socket < 0 ||
+        setsockopt(link->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
+        (connect(link->socket, (struct sockaddr *)&address, bytes) != 0 && errno != EINPROGRESS) ||
+        !wait_for(tcp, link->socket, link, EPOLLIN | EPOLLOUT, EPOLL_CTL_ADD)) {
+        tug_log(TUG_LOG_ERROR, "no connection to process %u: %s", peer, strerror(errno));
+        end_link(tcp, link);
+    }
+    return link;
+}
+
+/* Who has waited longest to say hello makes room for a newcomer. */
+static void drop_stranger(struct tcp_wire *tcp) {
+    struct tug_tcp_link *oldest = NULL;
+    for (struct tug_tcp_link *link = tcp->all; link != NULL; link = link->next)
+        if (link->peer == TUG_TCP_NOBODY && !link->closed)
+            oldest = link;
+    if (oldest != NULL)
+        close_link(tcp, oldest);
+}
+
+static void take_connections(struct tcp_wire *tcp) {
+    const int on = 1;
+    int socket;
+    while ((socket = accept4(tcp->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        if (tcp->strangers == STRANGERS)
+            drop_stranger(tcp);
+        struct tug_tcp_link *link = add_link(tcp, socket, TUG_TCP_NOBODY);
+        if (link == NULL) {
+            close(socket);
+            continue;
+        }
+        tcp->strangers++;
+        if (setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
+            !wait_for(tcp, socket, link, EPOLLIN, EPOLL_CTL_ADD))
+            close_link(tcp, link);
+    }
+}
+
+static bool comes_twice(const struct tcp_wire *tcp, uint32_t source,
+                        const struct tug_tcp_link *way) {
+    const struct tug_tcp_link *link = tcp->all;
+    while (link != NULL && (link == way || link->closed || link->peer != source))
         link = link->next;
     return link != NULL;
 }
 
-/* Bytes of the hello, 0: it is none. */
-static size_t take_hello(struct tcp_wire *tcp, struct incoming *link, const void *memory) {
-    const struct tug_fabric *fabric = tcp->wire.fabric;
-    const struct hello *hello = memory;
-    if (hello->magic != HELLO_MAGIC || hello->session != fabric->session ||
-        hello->source >= fabric->nranks || hello->destination != fabric->rank ||
-        hello->reserved != 0 || is_known(tcp, hello->source)) {
-        tug_log(TUG_VERBOSE_WARN, "a connection that is not of this job's was closed");
-        return 0;
-    }
-    link->source = hello->source;
+/* That process has made the connection. False: it has no reason to. */
+static bool adopt(struct tcp_wire *tcp, struct tug_tcp_link *link, uint32_t source) {
+    const uint32_t rank = tcp->wire.fabric->rank;
+    struct tug_tcp_link *way = tcp->links[source];
+    if ((way != NULL && (way->closed || (way->greeted && rank > source))) ||
+        comes_twice(tcp, source, way))
+        return false;
+    link->peer = source;
     tcp->strangers--;
-    return sizeof(*hello);
+    if (way != NULL && rank <= source)
+        return true; /* ours is the link: the peer will give this one up, unless that is us */
+    tcp->links[source] = link;
+    if (way != NULL)
+        close_link(tcp, way);
+    tug_tcp_link_greet(link, tcp->wire.fabric);
+    return true;
 }
 
-/* Bytes of the packet that begins there, 0: it has not come whole. Nonsense ends the link. */
-static size_t whole_packet(struct tcp_wire *tcp, struct incoming *link, const void *memory,
-                           size_t bytes) {
-    const struct tug_packet_header *header = memory;
-    if (bytes < sizeof(*header))
-        return 0;
-    if (header->magic != TUG_PACKET_MAGIC || header->bytes < sizeof(*header) ||
-        header->bytes > PACKET_BYTES || header->bytes % 8 != 0 || header->source != link->source ||
-        header->trailer > TUG_TRAILER_MOST || header->trailer % 8 != 0) {
-        tug_log(TUG_LOG_ERROR, "what comes from process %u are not packets of ours: it is cut off",
-                link->source);
-        end_incoming(tcp, link);
-        return 0;
-    }
-    return header->bytes <= bytes ? header->bytes : 0;
+/* False: it is none of this job's. */
+static bool take_hello(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+    const struct tug_fabric *fabric = tcp->wire.fabric;
+    const struct tug_tcp_hello *hello = &link->hello;
+    if (hello->magic != TUG_TCP_HELLO_MAGIC || hello->session != fabric->session ||
+        hello->source >= fabric->nranks || hello->destination != fabric->rank ||
+        hello->reserved != 0)
+        return false;
+    link->greeted = link->peer == TUG_TCP_NOBODY ? adopt(tcp, link, hello->source)
+                                                 : link->peer == hello->source;
+    return link->greeted;
 }
 
-/* Some of what follows the last packet has come. */
-static void trailer_came(struct tcp_wire *tcp, struct incoming *link, size_t bytes) {
-    link->left -= bytes;
-    link->come += bytes;
-    if (link->left == 0)
-        tcp->wire.arrived(tcp->wire.receiver, link->source, true);
+/* Packets come by the link to a peer and no other, but from this process itself. */
+static bool may_bring(const struct tcp_wire *tcp, const struct tug_tcp_link *link) {
+    return link->greeted && (is_way(tcp, link) || link->peer == tcp->wire.fabric->rank);
 }
 
-/* A packet has been handed up; of what follows it, so many bytes stand behind it. Returns how many
- * of them are its. */
-static size_t begin_trailer(struct tcp_wire *tcp, struct incoming *link, const void *packet,
-                            const unsigned char *behind, size_t bytes) {
-    const struct tug_packet_header *header = packet;
-    if (header->trailer == 0)
-        return 0;
-    link->long_lately = LONG_LATELY;
-    link->left = header->trailer;
-    link->come = 0;
-    if (bytes > link->left)
-        bytes = link->left;
-    unsigned char *place = tcp->wire.place(tcp->wire.receiver, link->source, 0);
-    if (place != NULL)
-        memcpy(place, behind, bytes);
-    trailer_came(tcp, link, bytes);
-    return bytes;
+/* Nobody makes another link instead of this one. */
+static bool may_take(const struct tcp_wire *tcp, const struct tug_tcp_link *link) {
+    return !link->connecting && (link->greeted || tcp->wire.fabric->rank <= link->peer);
 }
 
-/* Hands the packets in `received` up and keeps what is left for the next time. */
-static void hand_up(struct tcp_wire *tcp, struct incoming *link, size_t have) {
-    const unsigned char *memory = (const unsigned char *)tcp->received;
-    size_t at = 0, bytes;
-    if (link->source == NOBODY) {
-        if (have < sizeof(struct hello)) {
-            bytes = 0;
-        } else if ((at = take_hello(tcp, link, memory)) == 0) {
-            end_incoming(tcp, link);
-            return;
-        }
-    }
-    while (link->source != NOBODY &&
-           (bytes = whole_packet(tcp, link, memory + at, have - at)) > 0) {
-        const unsigned char *packet = memory + at;
-        tcp->wire.receive(tcp->wire.receiver, &tcp->wire, packet, bytes);
-        at += bytes;
-        at += begin_trailer(tcp, link, packet, memory + at, have - at);
-    }
-    if (link->closed)
+/* ---- sending ---- */
+
+/* The epoll set tells of room, or does so no more. */
+static void want_room(struct tcp_wire *tcp, struct tug_tcp_link *link, bool wanted) {
+    if (link->broken || link->waits == wanted)
         return;
-    link->nrest = have - at;
-    if (link->nrest == 0)
-        return;
-    if (link->rest == NULL)
-        link->rest = malloc(PACKET_BYTES);
-    if (link->rest != NULL) {
-        memcpy(link->rest, memory + at, link->nrest);
-    } else {
-        tug_log(TUG_LOG_ERROR, "no memory for a packet of process %u: it is cut off", link->source);
-        end_incoming(tcp, link);
-    }
+    link->waits = wanted;
+    if (!wait_for(tcp, link->socket, link, wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, EPOLL_CTL_MOD))
+        link->broken = true;
 }
 
-/* Bytes that came, 0: none are there, or the link has ended. */
-static size_t get(struct tcp_wire *tcp, struct incoming *link, void *memory, size_t room) {
-    ssize_t came;
-    do
-        came = recv(link->end.socket, memory, room, MSG_DONTWAIT);
-    while (came < 0 && errno == EINTR);
-    if (came > 0)
-        return (size_t)came;
-    if (came == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
-        end_incoming(tcp, link);
-    return 0;
+static bool tcp_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
+    struct tcp_wire *tcp = (struct tcp_wire *)wire;
+    struct tug_tcp_link *link = tcp->links[peer];
+    bool gone = false;
+    if (link == NULL)
+        link = connect_to(tcp, peer);
+    if (link == NULL)
+        return false;
+    if (!link->broken && may_take(tcp, link)) {
+        gone = tug_tcp_link_put_rest(link, wire) && tug_tcp_link_put(link, wire, buffer);
+        if (!gone || link->part != NULL)
+            want_room(tcp, link, true);
+    }
+    if (link->broken)
+        end_link(tcp, link);
+    return gone;
 }
 
-/* What follows a packet goes to its place. True if anything came. */
-static bool take_trailer(struct tcp_wire *tcp, struct incoming *link) {
-    bool moved = false;
-    while (link->left > 0) {
-        unsigned char *place = tcp->wire.place(tcp->wire.receiver, link->source, link->come);
-        size_t room = link->left;
-        if (place == NULL && room > RECEIVE_BYTES)
-            room = RECEIVE_BYTES;
-        const size_t came = get(tcp, link, place != NULL ? place : (void *)tcp->received, room);
-        if (came == 0)
-            break;
-        moved = true;
-        trailer_came(tcp, link, came);
-    }
-    return moved;
+static void tcp_abandon(struct tug_wire *wire, uint32_t peer) {
+    struct tcp_wire *tcp = (struct tcp_wire *)wire;
+    struct tug_tcp_link *link = tcp->links[peer];
+    if (link != NULL && link->part != NULL && link->part->packet.trailer > 0)
+        end_link(tcp, link);
 }
 
-/* Bytes to ask for, packets: few, where data that have a place of their own may be behind them. */
-static size_t room_for_packets(struct incoming *link) {
-    size_t most = RECEIVE_BYTES;
-    if (link->long_lately > 0) {
-        link->long_lately--;
-        most = link->nrest < GLANCE_BYTES ? GLANCE_BYTES : RECEIVE_BYTES;
+/* ---- polling ---- */
+
+/* The connection has been made, or not. */
+static void on_connection(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+    int error = 0;
+    socklen_t bytes = sizeof(error);
+    if (getsockopt(link->socket, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
+        error = errno;
+    link->connecting = false;
+    if (error == 0)
+        tug_tcp_link_greet(link, tcp->wire.fabric);
+    if (error != 0 || link->broken) {
+        tug_log(TUG_LOG_ERROR, "no connection to process %u: %s", link->peer,
+                error != 0 ? strerror(error) : "it has no room");
+        link->broken = true;
     }
-    return most - link->nrest;
+    want_room(tcp, link, false); /* what the stream holds back goes with the flush */
 }
 
 /* True if anything came. */
-static bool take_from(struct tcp_wire *tcp, struct incoming *link) {
-    bool moved = take_trailer(tcp, link);
-    for (unsigned i = 0; i < RECEIVES_A_LINK && !link->closed && link->left == 0; i++) {
-        unsigned char *memory = (unsigned char *)tcp->received;
-        const size_t room = room_for_packets(link);
-        const size_t came = get(tcp, link, memory + link->nrest, room);
-        if (came == 0)
-            break;
-        moved = true;
-        if (link->nrest > 0)
-            memcpy(memory, link->rest, link->nrest);
-        hand_up(tcp, link, link->nrest + came);
-        if (link->closed || (!take_trailer(tcp, link) && came < room))
-            break;
+static bool take_from(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+    if (!link->greeted) {
+        if (!tug_tcp_link_hear(link))
+            return false;
+        if (!take_hello(tcp, link)) {
+            tug_log(TUG_VERBOSE_WARN, "a connection that is not of this job's was closed");
+            link->broken = true;
+        }
+        return true; /* a stream may have waited for it */
     }
+    if (may_bring(tcp, link))
+        return tug_tcp_link_take(link, &tcp->wire, tcp->received);
+    link->broken = true; /* the peer has given it up, as it should */
+    return false;
+}
+
+static bool on_link(struct tcp_wire *tcp, struct tug_tcp_link *link, uint32_t events) {
+    bool moved = false;
+    if (link->closed)
+        return false;
+    if (link->connecting) {
+        on_connection(tcp, link);
+        moved = true;
+    } else {
+        if (events & EPOLLOUT) {
+            if (tug_tcp_link_put_rest(link, &tcp->wire))
+                want_room(tcp, link, false); /* what the stream holds back goes with the flush */
+            moved = true;
+        }
+        if (events & ~(uint32_t)EPOLLOUT && !link->broken)
+            moved |= take_from(tcp, link);
+    }
+    if (link->broken)
+        end_link(tcp, link);
     return moved;
 }
 
@@ -520,15 +344,10 @@ static bool tcp_poll(struct tug_wire *wire) {
     bool moved = false;
     int n = epoll_wait(tcp->set, events, EVENTS, 0);
     for (int i = 0; i < n; i++) {
-        struct end *end = events[i].data.ptr;
-        if (end->kind == LISTENER) {
+        if (events[i].data.ptr == NULL)
             take_connections(tcp);
-        } else if (end->kind == OUTGOING) {
-            on_outgoing(tcp, (struct outgoing *)end, events[i].events);
-            moved = true; /* a stream may have waited for room */
-        } else if (!((struct incoming *)end)->closed) {
-            moved |= take_from(tcp, (struct incoming *)end);
-        }
+        else
+            moved |= on_link(tcp, events[i].data.ptr, events[i].events);
     }
     if (tcp->closed_any)
         take_out_closed(tcp);
@@ -563,7 +382,8 @@ static bool tcp_arm(struct tug_wire *wire) {
 
 static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
     const struct tcp_wire *tcp = (const struct tcp_wire *)wire;
-    return tcp->outgoing[peer] != NULL && tcp->outgoing[peer]->waits;
+    const struct tug_tcp_link *link = tcp->links[peer];
+    return link != NULL && !link->broken && (link->waits || !may_take(tcp, link));
 }
 
 /* An epoll set with the set in it, and what stops the watcher. */
@@ -599,23 +419,20 @@ static int descriptor(struct tug_wire *wire, bool watch) {
 
 static void release(struct tcp_wire *tcp) {
     stop_watching(tcp);
-    for (struct incoming *link = tcp->incoming; link != NULL; link = link->next)
-        if (!link->closed)
-            close(link->end.socket), link->closed = true;
-    take_out_closed(tcp);
-    for (uint32_t peer = 0; tcp->outgoing != NULL && peer < tcp->wire.fabric->nranks; peer++) {
-        if (tcp->outgoing[peer] == NULL)
-            continue;
-        lose(tcp, tcp->outgoing[peer]);
-        free(tcp->outgoing[peer]);
+    while (tcp->all != NULL) {
+        struct tug_tcp_link *link = tcp->all;
+        tcp->all = link->next;
+        close_link(tcp, link);
+        free(link->rest);
+        free(link);
     }
-    if (tcp->listener.socket >= 0)
-        close(tcp->listener.socket);
+    if (tcp->listener >= 0)
+        close(tcp->listener);
     if (tcp->set >= 0) {
         tug_sockets_disclaim(tcp->set);
         close(tcp->set);
     }
-    free((void *)tcp->outgoing);
+    free((void *)tcp->links);
     free(tcp->places);
     free(tcp->received);
     tug_pool_fini(&tcp->wire.pool);
@@ -641,14 +458,14 @@ static struct tcp_wire *make(struct tug_fabric *fabric) {
     if (tcp == NULL)
         return NULL;
     tcp->wire = (struct tug_wire){.type = &tcp_type, .fabric = fabric};
-    tcp->wire.pool.bytes = PACKET_BYTES;
-    tcp->listener.socket = tcp->watched = -1;
+    tcp->wire.pool.bytes = TUG_TCP_PACKET_BYTES;
+    tcp->listener = tcp->watched = -1;
     tcp->set = epoll_create1(EPOLL_CLOEXEC);
     tcp->places = calloc(fabric->nranks, sizeof(struct tug_tcp_place));
-    tcp->outgoing = calloc(fabric->nranks, sizeof(struct outgoing *));
-    tcp->received = malloc(RECEIVE_BYTES);
-    if (tcp->set >= 0 && tug_sockets_claim(tcp->set) && tcp->places != NULL &&
-        tcp->outgoing != NULL && tcp->received != NULL)
+    tcp->links = calloc(fabric->nranks, sizeof(struct tug_tcp_link *));
+    tcp->received = malloc(TUG_TCP_RECEIVE_BYTES);
+    if (tcp->set >= 0 && tug_sockets_claim(tcp->set) && tcp->places != NULL && tcp->links != NULL &&
+        tcp->received != NULL)
         return tcp;
     release(tcp);
     return NULL;
@@ -663,9 +480,9 @@ struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reaso
     const bool found = tug_tcp_find_place(fabric, &mine);
     struct tcp_wire *tcp = found ? make(fabric) : NULL;
     if (tcp != NULL)
-        tcp->listener.socket = tug_tcp_listen(&mine);
-    const bool good = tcp != NULL && tcp->listener.socket >= 0 &&
-                      wait_for(tcp, &tcp->listener, EPOLLIN, EPOLL_CTL_ADD);
+        tcp->listener = tug_tcp_listen(&mine);
+    const bool good = tcp != NULL && tcp->listener >= 0 &&
+                      wait_for(tcp, tcp->listener, NULL, EPOLLIN, EPOLL_CTL_ADD);
     *reason = !found ? "the host MPI does not go by sockets"
                      : "not every process can listen for connections";
     bool all = tug_all_agree(fabric->comm, good);
@@ -686,11 +503,11 @@ struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reaso
 size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active) {
     if (nranks > PROCESSES_MOST)
         return 0;
-    return sizeof(struct tcp_wire) + RECEIVE_BYTES +
-           nranks * (sizeof(struct tug_tcp_place) + sizeof(struct outgoing *)) +
-           active * (sizeof(struct incoming) + sizeof(struct outgoing));
+    return sizeof(struct tcp_wire) + TUG_TCP_RECEIVE_BYTES +
+           nranks * (sizeof(struct tug_tcp_place) + sizeof(struct tug_tcp_link *)) +
+           active * sizeof(struct tug_tcp_link);
 }
 
 size_t tug_wire_tcp_packet(void) {
-    return sizeof(struct tug_buffer) + PACKET_BYTES;
+    return sizeof(struct tug_buffer) + TUG_TCP_PACKET_BYTES;
 }

@@ -81,16 +81,23 @@ static inline bool may_ask(const struct tug_stream *stream, size_t bytes) {
     return stream->asked + bytes <= stream->credit;
 }
 
+/* Long data are under way for so long that the end of the batch is soon enough for company. */
+static void hurry(struct tug_packets *packets, struct tug_stream *stream) {
+    stream->hurries = true;
+    tug_stream_touch(packets, stream);
+}
+
 /* operation->left: bytes that have not come; operand: those asked for. */
-static enum fit write_read(struct tug_fabric *fabric, struct tug_stream *stream,
+static enum fit write_read(struct tug_packets *packets, struct tug_stream *stream,
                            struct tug_operation *operation) {
     struct tug_packet *packet = &stream->requests->packet;
-    uint32_t tag = tug_fabric_tag(fabric, operation);
+    uint32_t tag = tug_fabric_tag(packets->fabric, operation);
     do {
-        uint64_t piece = operation->bytes - operation->operand;
-        if (piece > TUG_READ_PIECE)
-            piece = TUG_READ_PIECE;
-        if (!may_ask(stream, tug_record_bytes(TUG_RECORD_DATA, piece)))
+        const uint64_t piece =
+            tug_read_piece(stream, operation, operation->bytes - operation->operand);
+        const bool is_long = tug_read_is_long(piece);
+        if (!may_ask(stream, tug_read_cost(piece)) ||
+            (is_long && stream->long_reads >= TUG_LONGS_MOST))
             return LATER;
         if (!tug_packet_has_room(packet, TUG_RECORD_READ, 0))
             return NO_ROOM;
@@ -100,7 +107,10 @@ static enum fit write_read(struct tug_fabric *fabric, struct tug_stream *stream,
         words[2] = operation->operand;
         words[3] = piece;
         operation->operand += piece;
-        stream->asked += tug_record_bytes(TUG_RECORD_DATA, piece);
+        stream->asked += tug_read_cost(piece);
+        stream->long_reads += is_long;
+        if (is_long)
+            hurry(packets, stream);
     } while (operation->operand < operation->bytes);
     operation->scratch = TUG_PACKETS_SENT;
     return FITS;
@@ -179,11 +189,13 @@ static enum fit write_long(struct tug_packets *packets, struct tug_stream *strea
     const uint64_t moved = operation->bytes - operation->left;
     const uint32_t piece =
         operation->left < TUG_TRAILER_MOST ? (uint32_t)operation->left : TUG_TRAILER_MOST;
-    tug_packet_add_long(packet, tag, operation->key, operation->offset + moved, piece);
+    uint64_t *words = tug_packet_add(packet, TUG_RECORD_LONG_WRITE, 0, tag, 0);
+    words[0] = operation->key;
+    words[1] = operation->offset + moved;
+    tug_packet_trail(packet, piece);
     buffer->trailer = operation->local + moved;
-    buffer->ends = TUG_NO_TAG;
     operation->left -= piece;
-    tug_stream_touch(packets, stream);
+    hurry(packets, stream);
     if (operation->left > 0)
         return PARTLY;
     buffer->ends = tag;
@@ -228,7 +240,7 @@ static enum fit write_operation(struct tug_packets *packets, struct tug_stream *
     case TUG_OPERATION_WRITE:
         return write_write(packets->fabric, stream, operation);
     case TUG_OPERATION_READ:
-        return write_read(packets->fabric, stream, operation);
+        return write_read(packets, stream, operation);
     case TUG_OPERATION_AM:
     case TUG_OPERATION_CALL:
         return write_message(packets->fabric, stream, operation);

@@ -1,0 +1,67 @@
+/* Links: connections of the tcp wire, each between two processes, which both send by it.
+ *
+ * Were there one for each direction, every packet would be acknowledged by the kernel on the spot,
+ * which takes a third of a short round trip; on one connection the answer does that.
+ *
+ * What goes, goes in buffers, one of which may have gone in part. What comes is a hello and then
+ * packets, each perhaps with a trailer behind it; it is checked as far as that takes (packet.h has
+ * the rest). A link that broke, or that brings nonsense, is only marked: to end it is its owner's.
+ */
+#ifndef TUG_TRANSPORT_WIRE_TCP_LINK_H
+#define TUG_TRANSPORT_WIRE_TCP_LINK_H
+
+#include "transport/packets/wire.h"
+
+#define TUG_TCP_PACKET_BYTES 32768u /* a system call a packet is small beside copying it */
+#define TUG_TCP_RECEIVE_BYTES ((size_t)256 << 10) /* asked of a socket at a time */
+
+#define TUG_TCP_NOBODY UINT32_MAX
+
+/* What each direction begins with. */
+#define TUG_TCP_HELLO_MAGIC 0x3270637462677574u /* "tugbtcp2" */
+struct tug_tcp_hello {
+    uint64_t magic;
+    uint64_t session;
+    uint32_t source, destination;
+    uint64_t reserved; /* 0 */
+};
+
+struct tug_tcp_link {
+    int socket;
+    uint32_t peer;   /* TUG_TCP_NOBODY: has not said hello */
+    bool connecting; /* made here, not there yet */
+    bool greeted;    /* the peer's hello has come */
+    bool waits;      /* the epoll set tells when there is room */
+    bool broken;     /* nothing goes or comes any more */
+    bool closed;     /* ... and its owner knows */
+    bool to_tell;    /* ... but the stream has not been told */
+    /* going */
+    struct tug_buffer *part; /* sent in part; NULL: none is */
+    size_t sent;             /* bytes of it */
+    /* coming */
+    struct tug_tcp_hello hello; /* as far as it has come */
+    unsigned char *rest;        /* the beginning of a packet; NULL: no memory yet */
+    size_t nrest;               /* of the hello or the packet: bytes that have come */
+    size_t left, come;          /* bytes that follow the last packet: still to come, and received */
+    unsigned long_lately;       /* such a packet has come not long ago */
+    struct tug_tcp_link *next;
+};
+
+/* Says hello to link->peer: the connection is there, and nothing has gone by it. */
+void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_fabric *fabric);
+
+/* Sends the rest of the buffer that went in part. False: some is left. */
+bool tug_tcp_link_put_rest(struct tug_tcp_link *link, struct tug_wire *wire);
+
+/* Sends a buffer: no other has gone in part. False: nothing of it went, it is still the caller's.
+ */
+bool tug_tcp_link_put(struct tug_tcp_link *link, struct tug_wire *wire, struct tug_buffer *buffer);
+
+/* Has the hello come whole? */
+bool tug_tcp_link_hear(struct tug_tcp_link *link);
+
+/* Hands up what has come since, a bounded amount. memory: TUG_TCP_RECEIVE_BYTES, aligned to 8. True
+ * if anything came. */
+bool tug_tcp_link_take(struct tug_tcp_link *link, struct tug_wire *wire, void *memory);
+
+#endif
