@@ -59,16 +59,15 @@ struct tug_session {
     struct tug_schedule schedule;
     struct tug_team *team;
     struct tug_channel *channel;
-    const struct tug_area_memory *areas; /* by number; who fills them keeps them */
-    size_t near_most;                    /* messages to ranks of the node of so many bytes go
-                                            through pairs, if the channel has any */
-    const struct tug_their_areas
-        *theirs;                 /* [node size]; NULL unless the schedule reaches for them */
-    struct tug_staging *staging; /* NULL, or OUTPUT is its bytes */
-    bool streams;                /* reads of channels go past the caches (copy.h) */
-    MPI_Op op;                   /* REDUCE and its like: on elements of OUTPUT ... */
-    tug_reduction reduction;     /* ... by this, or by the host if NULL */
-    int error;                   /* first error of the host in this run */
+    const struct tug_area_memory *areas;  /* by number; who fills them keeps them */
+    size_t near_most;                     /* messages to ranks of the node of so many bytes go
+                                             through pairs, if the channel has any */
+    const struct tug_their_areas *theirs; /* [node size]; NULL: not reached for */
+    struct tug_staging *staging;          /* NULL, or OUTPUT is its bytes */
+    bool streams;                         /* reads of channels go past the caches (copy.h) */
+    MPI_Op op;                            /* REDUCE and its like: on elements of OUTPUT ... */
+    tug_reduction reduction;              /* ... by this, or by the host if NULL */
+    int error;                            /* first error of the host in this run */
     /* the session's own */
     struct tug_lane_state *lanes;
     uint32_t *ring_of;     /* [node size] which ring of the channel a node rank writes */

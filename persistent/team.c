@@ -14,8 +14,8 @@
 #include "host/host.h"
 #include "host/polite.h"
 #include "persistent/arena.h"
-#include "transport/segment.h"
 #include "transport/cma.h"
+#include "transport/segment.h"
 #include "tugboat/tugboat.h"
 
 static int keyval = MPI_KEYVAL_INVALID;
@@ -113,9 +113,10 @@ struct space {
     uint64_t address, word;
 } __attribute__((aligned(64)));
 
+/* Without a word that nobody else has, no process. */
 static struct space own_space(struct tug_team *team) {
-    (void)!getrandom(&team->word, sizeof(team->word), 0);
-    return (struct space){getpid(), (uint64_t)(uintptr_t)&team->word, team->word};
+    bool drawn = getrandom(&team->word, sizeof(team->word), 0) == sizeof(team->word);
+    return (struct space){drawn ? getpid() : 0, (uint64_t)(uintptr_t)&team->word, team->word};
 }
 
 /* Tries to attach to all ranks of the node. All have written their space. */
@@ -142,6 +143,7 @@ int tug_team_share(struct tug_team *team) {
     spaces[team->node_rank] = own_space(team);
     if (!tug_all_agree(team->comm, team->pids != NULL)) {
         free(team->pids);
+        team->pids = NULL;
         return TUG_ERR_NO_MEMORY;
     }
     team->streaming = (_Atomic uint32_t *)memory;

@@ -62,9 +62,8 @@ enum tug_area {
     TUG_AREA_SCRATCH,      /* private, schedule->scratch elements */
     TUG_AREA_LANDING,      /* shared by the node, schedule->landing elements */
     TUG_AREA_LENT,         /* OUTPUT of the rank `peer` of this node, where it lies */
-    TUG_AREA_THEIR_INPUT,  /* INPUT and OUTPUT of the node rank `peer`, where they lie: COPY, REDUCE
-                            */
-    TUG_AREA_THEIR_OUTPUT, /* ... and FOLD from there, COPY to there */
+    TUG_AREA_THEIR_INPUT,  /* INPUT of the node rank `peer`: COPY, REDUCE and FOLD read it */
+    TUG_AREA_THEIR_OUTPUT, /* OUTPUT likewise; COPY writes it, too */
     TUG_AREA_BLOCKS, /* this and all above: blocks that MPI describes (alltoallw: one a peer and
                         way), moved as a whole: no offset, one element */
 };
