@@ -130,11 +130,15 @@ static bool reach_out(struct collective *c, const void *input, size_t input_byte
     struct buffers mine = {able, shape, (uint64_t)(uintptr_t)input, (uint64_t)(uintptr_t)output};
     if (team->nnodes > 1 || !tug_team_reaches(team))
         return false;
-    bool reached = TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, all, sizeof(mine),
-                              MPI_BYTE, team->node_comm) == MPI_SUCCESS;
+    if (TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, all, sizeof(mine), MPI_BYTE,
+                   team->node_comm) != MPI_SUCCESS)
+        return false;
+    for (int r = 0; r < team->node_size; r++)
+        if (!all[r].able || all[r].shape != shape)
+            return false; /* so does every rank */
+    bool reached = true;
     for (int r = 0; r < team->node_size && reached; r++) {
-        reached = all[r].able && all[r].shape == shape &&
-                  is_in_reach(team->pids[r], all[r].input, input_bytes) &&
+        reached = is_in_reach(team->pids[r], all[r].input, input_bytes) &&
                   is_in_reach(team->pids[r], all[r].output, output_bytes);
         c->theirs[r] = (struct tug_their_areas){all[r].input, all[r].output};
     }

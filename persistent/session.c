@@ -29,17 +29,13 @@ static size_t travels(const struct tug_session *session, const struct tug_descri
     return area->dense ? area->extent : area->packed;
 }
 
-static bool is_theirs(uint32_t area) {
-    return area == TUG_AREA_THEIR_INPUT || area == TUG_AREA_THEIR_OUTPUT;
-}
-
 /* Bytes that one segment of the descriptor may have to be put aside: operations that do not
  * commute, what is reduced from another's buffer, and what is packed for a rank of the node. */
 static size_t aside_for(const struct tug_session *session, const struct tug_descriptor *d) {
     uint64_t offset;
     size_t elements = (size_t)tug_descriptor_at(d, 0, &offset);
     bool folds = d->kind == TUG_FOLD || d->kind == TUG_GATHER_FOLD;
-    bool reaches = d->kind != TUG_COPY && is_theirs(d->from_area);
+    bool reaches = d->kind != TUG_COPY && tug_area_is_theirs(d->from_area);
     if ((folds && session->reduction == NULL) || reaches)
         return elements * session->areas[d->to_area].extent;
     bool dense = session->areas[d->kind == TUG_SEND ? d->from_area : d->to_area].dense;
@@ -244,9 +240,9 @@ static struct piece piece_of(const struct tug_session *session, const struct tug
     piece.elements = (size_t)tug_descriptor_at(d, segment, &offset);
     piece.from_at = (d->from + offset) * piece.from_area->extent;
     piece.to_at = (d->to + offset) * piece.to_area->extent;
-    if (!is_theirs(d->from_area))
+    if (!tug_area_is_theirs(d->from_area))
         piece.from = piece.from_area->base + piece.from_at;
-    if (!is_theirs(d->to_area))
+    if (!tug_area_is_theirs(d->to_area))
         piece.to = piece.to_area->base + piece.to_at;
     return piece;
 }
@@ -289,9 +285,9 @@ static void copy(struct tug_session *session, const struct tug_descriptor *d,
     MPI_Count n = (MPI_Count)piece->elements;
     if (from->dense && to->dense) {
         size_t bytes = piece->elements * from->extent;
-        if (is_theirs(d->from_area))
+        if (tug_area_is_theirs(d->from_area))
             reach(session, d, d->from_area, piece->from_at, piece->to, bytes);
-        else if (is_theirs(d->to_area))
+        else if (tug_area_is_theirs(d->to_area))
             reach(session, d, d->to_area, piece->to_at, piece->from, bytes);
         else if (session->streams)
             tug_copy_streaming(piece->to, piece->from, bytes);
@@ -331,7 +327,7 @@ static void reduce(struct tug_session *session, const struct piece *piece, const
 static void reduce_piece(struct tug_session *session, const struct tug_descriptor *d,
                          const struct piece *piece) {
     const unsigned char *from = piece->from;
-    if (is_theirs(d->from_area)) {
+    if (tug_area_is_theirs(d->from_area)) {
         reach(session, d, d->from_area, piece->from_at, session->aside,
               piece->elements * piece->from_area->extent);
         from = session->aside;
@@ -478,8 +474,7 @@ static bool receive_near(struct tug_session *session, struct tug_lane_state *sta
     struct tug_rendezvous_state *rendezvous = rendezvous_of(state, &state->read);
     if (is_lent(d) && !rendezvous->refused) {
         struct tug_partner writer = partner_of(session, peer, bytes);
-        if (d->from_area == TUG_AREA_LENT && piece->from_area->base != NULL)
-            writer.view = piece->from;
+        writer.view = piece->from; /* NULL: it is not mapped here */
         writer.view_streams = session->streams;
         return tug_rendezvous_take(ring, rendezvous, piece->to, bytes, &writer);
     }

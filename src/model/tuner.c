@@ -53,12 +53,13 @@ bool tug_tuner_must_agree(const struct tug_tuner *tuner) {
     return !tuner->settled && tuner->runs == runs_wanted(tuner);
 }
 
-static void measure(struct tug_tuner *tuner, uint32_t i) {
-    tuner->measured_s[i] = median(tuner->times_s[i], tuner->runs);
+/* The next candidate of a round; ncandidates: the round is over. */
+static uint32_t next_in_round(const struct tug_tuner *tuner, uint32_t after) {
+    return tuner->trying ? next_to_try(tuner, after) : tuner->ncandidates;
 }
 
 void tug_tuner_note(struct tug_tuner *tuner, double seconds) {
-    uint32_t next = tuner->trying ? next_to_try(tuner, tuner->current) : tuner->ncandidates;
+    const uint32_t next = next_in_round(tuner, tuner->current);
     tuner->times_s[tuner->current][tuner->runs] = seconds;
     if (next < tuner->ncandidates) {
         tuner->current = next;
@@ -67,10 +68,8 @@ void tug_tuner_note(struct tug_tuner *tuner, double seconds) {
     tuner->current = 0;
     if (++tuner->runs < runs_wanted(tuner))
         return;
-    measure(tuner, 0);
-    for (uint32_t i = next_to_try(tuner, 0); tuner->trying && i < tuner->ncandidates;
-         i = next_to_try(tuner, i))
-        measure(tuner, i);
+    for (uint32_t i = 0; i < tuner->ncandidates; i = next_in_round(tuner, i))
+        tuner->measured_s[i] = median(tuner->times_s[i], tuner->runs);
 }
 
 void tug_tuner_vote(const struct tug_tuner *tuner, double votes[TUG_CANDIDATES_MOST]) {

@@ -13,9 +13,10 @@ static void add_await(struct tug_compiler *c, uint32_t lane, uint32_t from, uint
     tug_add_channel(c, lane, TUG_AWAIT, from, &nothing, TUG_AREA_NONE, position, 0);
 }
 
-static void add_theirs(struct tug_compiler *c, uint32_t lane, uint32_t from, enum tug_kind kind,
-                       const struct tug_run *run, uint32_t their_area, uint32_t to, uint64_t at) {
-    struct tug_descriptor d = tug_describe(kind, run, their_area, to, 0);
+/* A run of a rank's area, its own or another's, to another place. */
+static void add_move(struct tug_compiler *c, uint32_t lane, uint32_t from, enum tug_kind kind,
+                     const struct tug_run *run, uint32_t from_area, uint32_t to, uint64_t at) {
+    struct tug_descriptor d = tug_describe(kind, run, from_area, to, 0);
     d.peer = from;
     d.to = at;
     tug_add(c, lane, d);
@@ -47,13 +48,10 @@ static void reduce_piece(struct tug_reduction *r, uint32_t lane, const struct tu
         uint32_t from = tug_reduction_other(r, i);
         bool lower = from < c->node_rank;
         enum tug_kind kind = i > 0 || there ? tug_reduction_kind(r, lower) : TUG_COPY;
-        add_theirs(c, lane, from, kind, piece, TUG_AREA_THEIR_INPUT, area, at);
-        if (kind != TUG_COPY)
-            continue;
-        struct tug_descriptor own =
-            tug_describe(tug_reduction_kind(r, !lower), piece, TUG_AREA_INPUT, area, 0);
-        own.to = at;
-        tug_add(c, lane, own);
+        add_move(c, lane, from, kind, piece, TUG_AREA_THEIR_INPUT, area, at);
+        if (kind == TUG_COPY)
+            add_move(c, lane, c->node_rank, tug_reduction_kind(r, !lower), piece, TUG_AREA_INPUT,
+                     area, at);
     }
 }
 
@@ -94,8 +92,8 @@ void tug_reduction_direct(struct tug_reduction *r, uint32_t root) {
         add_await(c, lane, from, 1);
         if (!all)
             continue;
-        add_theirs(c, lane, from, TUG_COPY, &theirs, TUG_AREA_THEIR_OUTPUT, TUG_AREA_OUTPUT,
-                   theirs.begin);
+        add_move(c, lane, from, TUG_COPY, &theirs, TUG_AREA_THEIR_OUTPUT, TUG_AREA_OUTPUT,
+                 theirs.begin);
         add_await(c, lane, from, 1);
     }
     leave(c, lane, all ? 2 : 1);
@@ -108,21 +106,18 @@ void tug_allgather_direct(struct tug_compiler *c, const struct tug_gather_plan *
     for (uint32_t w = 0; w < c->node_size; w++)
         c->schedule->passes[w] = 1;
     add_signal(c, lane);
-    for (uint32_t i = 0; i < c->node_size; i++) {
+    const struct tug_run mine = {0, plan->elements, plan->segment};
+    if (!plan->in_place)
+        add_move(c, lane, c->node_rank, TUG_COPY, &mine, TUG_AREA_INPUT, TUG_AREA_OUTPUT,
+                 c->rank * plan->elements);
+    for (uint32_t i = 1; i < c->node_size; i++) {
         uint32_t from = (c->node_rank + i) % c->node_size;
         uint64_t at = tug_places_rank(c->places, c->node, from) * plan->elements;
-        struct tug_run part = {plan->in_place ? at : 0, plan->elements, plan->segment};
-        struct tug_descriptor own =
-            tug_describe(TUG_COPY, &part, TUG_AREA_INPUT, TUG_AREA_OUTPUT, 0);
-        own.to = at;
-        if (i == 0 && !plan->in_place)
-            tug_add(c, lane, own);
-        if (i == 0)
-            continue;
+        struct tug_run theirs = {plan->in_place ? at : 0, plan->elements, plan->segment};
         add_await(c, lane, from, 0);
-        add_theirs(c, lane, from, TUG_COPY, &part,
-                   plan->in_place ? TUG_AREA_THEIR_OUTPUT : TUG_AREA_THEIR_INPUT, TUG_AREA_OUTPUT,
-                   at);
+        add_move(c, lane, from, TUG_COPY, &theirs,
+                 plan->in_place ? TUG_AREA_THEIR_OUTPUT : TUG_AREA_THEIR_INPUT, TUG_AREA_OUTPUT,
+                 at);
         add_await(c, lane, from, 0);
     }
     leave(c, lane, 1);

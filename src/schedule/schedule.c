@@ -111,10 +111,6 @@ static uint64_t room_of(const struct tug_schedule *schedule, uint32_t area, uint
     }
 }
 
-static bool is_theirs(uint32_t area) {
-    return area == TUG_AREA_THEIR_INPUT || area == TUG_AREA_THEIR_OUTPUT;
-}
-
 static bool outside(const struct tug_schedule *schedule, uint32_t area, uint64_t offset,
                     uint64_t elements, uint64_t input, uint64_t output) {
     uint64_t room = room_of(schedule, area, input, output);
@@ -137,7 +133,7 @@ static const char *wrong_with(const struct tug_schedule *schedule,
         return "writes outside of its area";
     if (schedule->nlanes < TUG_LANES_MOST && descriptor->advances >> schedule->nlanes != 0)
         return "steps to a lane that does not exist";
-    if ((is_theirs(descriptor->from_area) || is_theirs(descriptor->to_area)) &&
+    if ((tug_area_is_theirs(descriptor->from_area) || tug_area_is_theirs(descriptor->to_area)) &&
         descriptor->peer >= schedule->node_size)
         return "reaches for memory of a rank that is not on the node";
     if (needs & CHANNEL) {
@@ -207,7 +203,7 @@ static void print_descriptor(FILE *out, const struct tug_descriptor *descriptor)
                 descriptor->peer, descriptor->position, descriptor->release);
     if (descriptor->from_area == TUG_AREA_LENT || descriptor->to_area == TUG_AREA_LENT)
         fprintf(out, ", lent");
-    if (is_theirs(descriptor->from_area) || is_theirs(descriptor->to_area))
+    if (tug_area_is_theirs(descriptor->from_area) || tug_area_is_theirs(descriptor->to_area))
         fprintf(out, ", of %" PRIu32, descriptor->peer);
     if (descriptor->kind == TUG_DRAIN)
         fprintf(out, "below %" PRIu32, descriptor->position);

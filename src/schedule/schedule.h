@@ -68,6 +68,10 @@ enum tug_area {
                         way), moved as a whole: no offset, one element */
 };
 
+static inline bool tug_area_is_theirs(uint32_t area) {
+    return area == TUG_AREA_THEIR_INPUT || area == TUG_AREA_THEIR_OUTPUT;
+}
+
 struct tug_descriptor {
     uint8_t kind;
     uint8_t tag;   /* SEND, RECEIVE: the same at both ends */

@@ -27,6 +27,13 @@ static inline void check_sleep_us(long us) {
     nanosleep(&pause, NULL);
 }
 
+/* xorshift64; the state is not 0. */
+static inline uint64_t check_draw(uint64_t *state) {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    return *state ^= *state << 17;
+}
+
 static inline uint64_t check_clock_ns(clockid_t clock) {
     struct timespec now;
     clock_gettime(clock, &now);

@@ -12,13 +12,6 @@
 
 static struct tug_bell writers_bell, readers_bell;
 
-/* xorshift64 */
-static uint64_t draw(uint64_t *state) {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    return *state ^= *state << 17;
-}
-
 /* Two views of one ring, as two processes have them. */
 struct ends {
     unsigned char *memory;
@@ -38,7 +31,7 @@ static void open_ends(struct ends *ends, size_t slot) {
 /* Lengths at all edges: nothing, what rides in a head, one slot, several, more than there are. */
 static size_t length_of(uint64_t seed, uint64_t n, size_t slot) {
     uint64_t state = seed + (n + 1) * 0x9e3779b97f4a7c15u;
-    uint64_t x = draw(&state);
+    uint64_t x = check_draw(&state);
     switch (x % 6) {
     case 0:
         return x / 6 % 3;
@@ -100,7 +93,7 @@ static void take_turns(size_t slot, uint64_t seed) {
     writer = reader = (struct end_state){0};
     for (uint64_t idle = 0; reader.n < MESSAGES; idle++) {
         uint64_t before = writer.n + reader.n + writer.done + reader.done;
-        if ((draw(&random) >> 20) % 2 && writer.n < MESSAGES)
+        if ((check_draw(&random) >> 20) % 2 && writer.n < MESSAGES)
             write_some(&ends, &writer, seed);
         else if (!read_some(&ends, &reader, seed))
             fail_msg("seed %llu: message %llu is wrong", (unsigned long long)seed,

@@ -53,14 +53,8 @@ static bool take(struct ends *ends, struct progress *at, size_t bytes) {
 
 static uint64_t random_state = 88172645463325252u;
 
-static uint64_t draw(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    return random_state ^= random_state << 17;
-}
-
 static void fill(size_t bytes) {
-    unsigned char x = (unsigned char)draw();
+    unsigned char x = (unsigned char)check_draw(&random_state);
     for (size_t i = 0; i < bytes; i++)
         sent[i] = (unsigned char)(x + i * 7 + i / 256);
     memset(received, ~x, sizeof(received));
@@ -73,7 +67,7 @@ static void pass(struct ends *ends, size_t bytes, unsigned share) {
     fill(bytes);
     for (unsigned turns = 0; !put_all || !taken_all; turns++) {
         assert_true(turns < 1000000);
-        if ((draw() >> 20) % 16 < share)
+        if ((check_draw(&random_state) >> 20) % 16 < share)
             put_all = put_all || put(ends, &writer, bytes);
         else
             taken_all = taken_all || take(ends, &reader, bytes);
@@ -85,7 +79,8 @@ static void pass(struct ends *ends, size_t bytes, unsigned share) {
 static void pass_many(struct ends *ends) {
     static const size_t sizes[] = {1, 4095, 16384, 16385, 32768, 65536, 70001, 200000, LONGEST};
     for (int i = 0; i < 200; i++)
-        pass(ends, sizes[draw() % 9], 1 + (unsigned)(draw() % 15));
+        pass(ends, sizes[check_draw(&random_state) % 9],
+             1 + (unsigned)(check_draw(&random_state) % 15));
     free(ends->memory);
 }
 

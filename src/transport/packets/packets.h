@@ -98,8 +98,7 @@ struct tug_stream {
     bool lost;
     bool patient; /* a full packet has just come from the peer: there are more */
     bool awaits;  /* what follows the last packet */
-    bool
-        hurries; /* the open request packet asks for long data or has them: no company is awaited */
+    bool hurries; /* the open request packet asks for long data, or has some: no waiting */
     struct tug_wire *wire;
     struct tug_buffer *requests, *answers;         /* open ones, or NULL */
     struct tug_buffer *unsent_first, *unsent_last; /* the wire had no room */
