@@ -106,8 +106,8 @@ struct tug_key {
 };
 
 /* Registers size_in_bytes bytes at address. Local; not in callbacks. The memory must stay mapped
- * until deregistration. 0, TUG_ERR_INVALID, TUG_ERR_NO_MEMORY, TUG_ERR_SYSTEM (a device refused).
- */
+ * until deregistration. Memory that a network card refuses (too much is locked) is reached by other
+ * ways. 0, TUG_ERR_INVALID, TUG_ERR_NO_MEMORY, TUG_ERR_SYSTEM. */
 TUG_API int tug_mem_register(tug_context *context, void *address, size_t size_in_bytes,
                              tug_registration **registration);
 
@@ -117,8 +117,8 @@ TUG_API int tug_mem_register(tug_context *context, void *address, size_t size_in
 TUG_API int tug_mem_allocate(tug_context *context, size_t size_in_bytes,
                              tug_registration **registration);
 
-/* Ends a registration: keys of it are refused from now on, at other processes too (by a network
- * card when no other registration covers the memory). TUG_ERR_STATE, and nothing happens, while
+/* Ends a registration: keys of it are refused from now on, at other processes and by network cards
+ * too, whatever else covers the memory. TUG_ERR_STATE, and nothing happens, while
  * operations of this process use it as local memory, or a transfer that another process asked for
  * is under way in it, as far as this process has seen: tug_progress() and try again. Memory from
  * tug_mem_allocate() stays until the context ends: see tug_mem_free(). Local; not in callbacks. */

@@ -426,7 +426,9 @@ bool tug_context_cpu_atomics(const tug_context *context) {
 
 const char *tug_context_transport(const tug_context *context, int process, size_t size_in_bytes) {
     const struct tug_fabric *fabric = &context->fabric;
-    struct tug_operation operation = {.kind = TUG_OPERATION_WRITE, .bytes = size_in_bytes};
+    /* to memory that devices know */
+    struct tug_operation operation = {
+        .kind = TUG_OPERATION_WRITE, .bytes = size_in_bytes, .rkey = 1};
     if (process < 0 || (uint32_t)process >= fabric->nranks)
         return "none";
     operation.peer = (uint32_t)process;

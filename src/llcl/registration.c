@@ -19,19 +19,20 @@ static void withdraw(struct tug_registration *registration, unsigned n) {
 
 static int announce(struct tug_registration *registration) {
     struct tug_fabric *fabric = &registration->context->fabric;
+    int status = tug_memory_add(&fabric->memory, registration); /* its id, which nobody knows yet */
+    if (status != 0)
+        return status;
     for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
         if (fabric->states[i] == NULL || tug_transports[i]->register_memory == NULL)
             continue;
-        int status = tug_transports[i]->register_memory(fabric->states[i], registration);
+        status = tug_transports[i]->register_memory(fabric->states[i], registration);
         if (status != 0) {
             withdraw(registration, i);
+            tug_memory_remove(&fabric->memory, registration);
             return status;
         }
     }
-    int status = tug_memory_add(&fabric->memory, registration);
-    if (status != 0)
-        withdraw(registration, TUG_TRANSPORT_COUNT);
-    return status;
+    return 0;
 }
 
 static struct tug_registration *make(struct tug_context *context, void *address, size_t bytes) {

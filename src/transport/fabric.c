@@ -14,9 +14,11 @@ const struct tug_transport *const tug_transports[] = {
     [TUG_TRANSPORT_COUNT] = NULL,
 };
 
-const struct tug_transport *tug_fabric_route(const struct tug_fabric *fabric,
-                                             const struct tug_operation *operation, void **state) {
-    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
+/* The first row from `first` on that can do the operation. */
+static inline const struct tug_transport *find_row(const struct tug_fabric *fabric,
+                                                   const struct tug_operation *operation,
+                                                   unsigned first, void **state) {
+    for (unsigned i = first; i < TUG_TRANSPORT_COUNT; i++) {
         const struct tug_transport *transport = tug_transports[i];
         *state = fabric->states[i];
         if (*state != NULL && transport->reaches(*state, operation->peer) &&
@@ -24,6 +26,22 @@ const struct tug_transport *tug_fabric_route(const struct tug_fabric *fabric,
             return transport;
     }
     return NULL;
+}
+
+const struct tug_transport *tug_fabric_route(const struct tug_fabric *fabric,
+                                             const struct tug_operation *operation, void **state) {
+    return find_row(fabric, operation, 0, state);
+}
+
+void tug_fabric_pass_on(struct tug_fabric *fabric, struct tug_operation *operation, unsigned from) {
+    void *state;
+    const struct tug_transport *transport = find_row(fabric, operation, from + 1, &state);
+    if (transport != NULL) {
+        transport->post(state, operation);
+        return;
+    }
+    operation->status = TUG_ERR_PEER;
+    tug_fabric_complete(fabric, operation);
 }
 
 uint32_t tug_fabric_node_rank(const struct tug_fabric *fabric, uint32_t peer) {

@@ -56,7 +56,7 @@ struct tug_transport {
     bool (*takes)(void *state, const struct tug_operation *operation);
 
     /* Takes the operation over. Never refuses: what does not fit now waits inside, linked by
-     * operation->next. */
+     * operation->next; where the row has no way to the peer after all, tug_fabric_pass_on(). */
     void (*post)(void *state, struct tug_operation *operation);
 
     /* The batch ends here: one doorbell, one packet. May be NULL. */
@@ -131,6 +131,11 @@ struct tug_fabric {
 /* Picks the transport of an operation; NULL: TUG_ERR_PEER, there is none. Any thread. */
 const struct tug_transport *tug_fabric_route(const struct tug_fabric *fabric,
                                              const struct tug_operation *operation, void **state);
+
+/* A row that has been given an operation and turns out to have no way to the peer hands it on to the
+ * next one that can do it; none: it ends with TUG_ERR_PEER. Nothing of it has moved, and scratch is
+ * 0. Holder only. */
+void tug_fabric_pass_on(struct tug_fabric *fabric, struct tug_operation *operation, unsigned from);
 
 /* The place of a peer among the processes of this node, or TUG_ELSEWHERE. Any thread. */
 #define TUG_ELSEWHERE UINT32_MAX

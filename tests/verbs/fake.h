@@ -18,6 +18,7 @@ struct fake {
     struct tug_fabric fabric;
     struct tug_bell bell;
     struct tug_verbs *verbs;
+    unsigned passed; /* operations that were handed on to the next row, where they end well */
 };
 
 extern struct fake fakes[2];

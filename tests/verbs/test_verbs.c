@@ -2,6 +2,7 @@
  *
  * Usage: test_verbs [CASE]; test_verbs -l lists the cases. Looks inside the transport where a claim
  * is about the inside: how many chains, which pairs, how full. */
+#include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -350,7 +351,8 @@ static void atomic_each(void **state) {
 
 static void atomic_not_taken(void **state) {
     (void)state;
-    struct tug_operation operation = {.kind = TUG_OPERATION_FETCH, .bytes = 8, .address = 64};
+    struct tug_operation operation = {
+        .kind = TUG_OPERATION_FETCH, .bytes = 8, .address = 64, .rkey = 1};
     assert_true(tug_transport_verbs.takes(ORIGIN->verbs, &operation));
     operation.bytes = 4;
     assert_false(tug_transport_verbs.takes(ORIGIN->verbs, &operation));
@@ -610,26 +612,52 @@ static void chain_from_on_local(void **state) {
 
 /* ---- registered memory ---- */
 
-static void memory_shared(void **state) {
+/* A write by what was remembered of a registration that has ended: refused, and nothing happened.
+ */
+static void assert_refused(const struct tug_registration *remembered, const unsigned char *there) {
+    struct fake_end end;
+    unsigned char before[64];
+    memcpy(before, there, sizeof before);
+    fill(mine_memory, sizeof before, there[0] + 1u);
+    fake_post(ORIGIN,
+              fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, (struct tug_registration *)remembered,
+                             0, mine, 0, sizeof before, &end));
+    assert_true(fake_finish(60));
+    assert_memory_equal(there, before, sizeof before);
+    assert_done(&end, TUG_ERR_KEY);
+}
+
+/* Registrations inside one another: each ends for itself. */
+static void memory_inside(void **state) {
     (void)state;
-    struct tug_verbs_regions *regions = &TARGET->verbs->regions;
-    const uint64_t made = regions->made;
     struct tug_registration *inside = fake_register(TARGET, theirs_memory + 4096, 100);
     struct tug_registration *same = fake_register(TARGET, theirs_memory, AREA);
-    assert_int_equal(regions->made, made);
-    assert_int_equal(inside->rkey, theirs->rkey);
-    unsigned char *elsewhere = memory(8192);
-    struct tug_registration *other = fake_register(TARGET, elsewhere, 4096);
-    struct tug_registration *beyond = fake_register(TARGET, elsewhere, 8192);
-    assert_int_equal(regions->made, made + 2);
-    fake_deregister(TARGET, same);
+    const struct tug_registration was_inside = *inside, was_same = *same;
     fake_deregister(TARGET, inside);
+    assert_refused(&was_inside, theirs_memory + 4096);
+    fake_deregister(TARGET, same);
+    assert_refused(&was_same, theirs_memory);
     fill(mine_memory, 64, 11);
     one(TUG_OPERATION_WRITE, 4096, 0, 64);
     assert_filled(theirs_memory + 4096, 64, 11);
-    fake_deregister(TARGET, other);
-    fake_deregister(TARGET, beyond);
-    assert_true(regions->first->next == NULL);
+}
+
+/* A device may call the next registration of the same memory what it called the last. */
+static void memory_named_again(void **state) {
+    (void)state;
+    struct tug_registration *first = fake_register(TARGET, theirs_memory + 8192, 4096);
+    struct tug_registration was_first = *first;
+    fake_deregister(TARGET, first);
+    struct tug_registration *second = fake_register(TARGET, theirs_memory + 4096, 16384);
+    was_first.rkey = second->rkey;
+    assert_refused(&was_first, theirs_memory + 8192);
+    struct fake_end end;
+    fake_post(ORIGIN,
+              fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, second, 4096, mine, 0, 64, &end));
+    assert_true(fake_finish(60));
+    assert_done(&end, 0);
+    assert_memory_equal(theirs_memory + 8192, mine_memory, 64);
+    fake_deregister(TARGET, second);
 }
 
 static void memory_empty(void **state) {
@@ -681,8 +709,7 @@ static void memory_threads(void **state) {
         pthread_join(threads[i], &failed);
         assert_null(failed);
     }
-    assert_true(ORIGIN->verbs->regions.first->next == NULL);
-    assert_int_equal(ORIGIN->verbs->regions.first->users, 1);
+    one(TUG_OPERATION_WRITE, 0, 0, 64);
 }
 
 /* ---- errors ---- */
@@ -898,12 +925,126 @@ static void error_device_lost(void **state) {
         assert_true(ends[i].status == 0 || ends[i].status == TUG_ERR_DEVICE);
         lost += ends[i].status != 0;
     }
-    assert_true(lost > 0);
+    assert_true(ORIGIN->passed > 0 && ORIGIN->passed + (unsigned)lost <= N);
     assert_int_equal(ORIGIN->verbs->cq_room, ORIGIN->verbs->cq_size);
+    const unsigned passed = ORIGIN->passed;
     fake_post(ORIGIN,
               fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, 0, mine, 0, 8, &ends[0]));
     assert_true(fake_finish(60));
-    assert_done(&ends[0], TUG_ERR_DEVICE);
+    assert_done(&ends[0], 0);
+    assert_int_equal(ORIGIN->passed, passed + 1);
+}
+
+/* ---- connections that cannot be made ---- */
+
+static const struct tug_verbs *refused; /* whose queue pairs or memory are refused */
+static enum ibv_qp_state refused_state;
+static struct tug_ibv real;
+
+static struct ibv_qp *refuse_queue_pair(struct ibv_pd *pd, struct ibv_qp_init_attr *attributes) {
+    errno = ENOMEM;
+    return pd == refused->device.pd ? NULL : real.create_qp(pd, attributes);
+}
+
+static int refuse_state(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask) {
+    return qp->pd == refused->device.pd && attributes->qp_state == refused_state
+               ? EINVAL
+               : real.modify_qp(qp, attributes, mask);
+}
+
+/* Nothing to rank 1 goes by the device, and all of it ends well; atomics alone are the card's. */
+static void assert_passed_on(void) {
+    enum { N = 150 };
+    struct fake_end ends[N + 1];
+    const unsigned before = ORIGIN->passed;
+    for (unsigned i = 0; i < N; i++)
+        fake_post(ORIGIN,
+                  fake_operation(ORIGIN, 1, i % 2 ? TUG_OPERATION_READ : TUG_OPERATION_WRITE,
+                                 theirs, i * 8, mine, i * 8, 8, &ends[i]));
+    fake_post(ORIGIN,
+              fake_operation(ORIGIN, 1, TUG_OPERATION_FETCH, theirs, 0, mine, 0, 8, &ends[N]));
+    assert_true(fake_finish(60));
+    for (unsigned i = 0; i < N; i++)
+        assert_done(&ends[i], 0);
+    assert_int_equal(ORIGIN->passed, before + N);
+    assert_done(&ends[N], TUG_ERR_DEVICE);
+    assert_true(tug_transport_verbs.arm(ORIGIN->verbs));
+}
+
+/* As long as it is refused, and then no longer. */
+static void refuse_for_a_while(struct fake *whom, __typeof__(tug_ibv.create_qp) create,
+                               __typeof__(tug_ibv.modify_qp) modify) {
+    real = tug_ibv;
+    refused = whom->verbs;
+    tug_ibv.create_qp = create != NULL ? create : real.create_qp;
+    tug_ibv.modify_qp = modify != NULL ? modify : real.modify_qp;
+    assert_passed_on();
+    assert_passed_on();
+    assert_true(ORIGIN->verbs->pairs[0]->closed_ns > tug_clock_ns());
+    ORIGIN->verbs->pairs[0]->closed_ns = 1; /* that is long ago */
+    assert_passed_on();
+    tug_ibv = real;
+    assert_passed_on(); /* it is not tried with each operation */
+    ORIGIN->verbs->pairs[0]->closed_ns = 1;
+    const unsigned before = ORIGIN->passed;
+    fill(mine_memory, 64, 41);
+    one(TUG_OPERATION_WRITE, 0, 0, 64);
+    assert_filled(theirs_memory, 64, 41);
+    assert_int_equal(ORIGIN->passed, before);
+}
+
+static void refused_here(void **state) {
+    (void)state;
+    refuse_for_a_while(ORIGIN, refuse_queue_pair, NULL);
+}
+
+static void refused_there(void **state) {
+    (void)state;
+    refuse_for_a_while(TARGET, refuse_queue_pair, NULL);
+}
+
+static void refused_to_join(void **state) {
+    (void)state;
+    const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
+    for (size_t i = 0; i < 6; i++) {
+        refused_state = states[i / 2];
+        refuse_for_a_while(i % 2 ? TARGET : ORIGIN, NULL, refuse_state);
+        tear_down(NULL);
+        set_up(NULL);
+    }
+}
+
+static struct ibv_mr *refuse_memory(struct ibv_pd *pd, void *address, size_t bytes, uint64_t at,
+                                    int access) {
+    errno = ENOMEM;
+    return pd == refused->device.pd ? NULL : real.reg_mr_iova(pd, address, bytes, at, access);
+}
+
+/* Memory that the device refuses is for other ways, from here and to here. */
+static void refused_memory(void **state) {
+    (void)state;
+    real = tug_ibv;
+    tug_ibv.reg_mr_iova = refuse_memory;
+    refused = ORIGIN->verbs;
+    struct tug_registration *local = fake_register(ORIGIN, mine_memory, 64);
+    refused = TARGET->verbs;
+    struct tug_registration *remote = fake_register(TARGET, theirs_memory, 64);
+    tug_ibv = real;
+    assert_int_equal(remote->rkey, 0);
+    const enum tug_operation_kind kinds[] = {TUG_OPERATION_WRITE, TUG_OPERATION_READ,
+                                             TUG_OPERATION_FETCH};
+    for (size_t i = 0; i < 3; i++) {
+        for (unsigned which = 0; which < 4; which++) {
+            struct tug_operation *operation =
+                fake_operation(ORIGIN, 1, kinds[i], which & 1 ? remote : theirs, 0,
+                               which & 2 ? local : mine, 0, 8, NULL);
+            assert_int_equal(tug_transport_verbs.takes(ORIGIN->verbs, operation), which == 0);
+            tug_tags_give(&ORIGIN->fabric.tags, tug_fabric_tag(&ORIGIN->fabric, operation));
+        }
+    }
+    fake_deregister(ORIGIN, local);
+    fake_deregister(TARGET, remote);
+    one(TUG_OPERATION_WRITE, 0, 0, 8);
 }
 
 /* ---- sleeping ---- */
@@ -965,43 +1106,20 @@ static void sleep_costs_nothing(void **state) {
     { #name, name, set_up, tear_down, NULL }
 
 static const struct CMUnitTest tests[] = {
-    CASE(device_opens),
-    CASE(device_named),
-    CASE(pair_first_use),
-    CASE(pair_both_at_once),
-    CASE(pair_self),
-    CASE(pair_foreign_messages),
-    CASE(data_write_sizes),
-    CASE(data_read_sizes),
-    CASE(data_carried),
-    CASE(data_not_registered),
-    CASE(data_two_gib),
-    CASE(atomic_each),
-    CASE(atomic_not_taken),
-    CASE(atomic_contended),
-    CASE(chain_one_post),
-    CASE(chain_waits),
-    CASE(chain_off),
-    CASE(chain_overflow),
-    CASE(chain_narrow_queue),
-    CASE(chain_mixed),
-    CASE(chain_joined),
-    CASE(chain_from_callbacks),
-    CASE(chain_from_on_local),
-    CASE(memory_shared),
-    CASE(memory_empty),
-    CASE(memory_ended),
-    CASE(memory_threads),
-    CASE(error_bad_key),
-    CASE(error_bad_key_joined),
-    CASE(error_bad_key_large),
-    CASE(error_then_large),
-    CASE(error_out_of_memory_there),
-    CASE(error_peer_gone),
-    CASE(error_peer_silent),
-    CASE(error_nobody_to_ask),
-    CASE(error_device_lost),
-    CASE(sleep_wakes),
+    CASE(device_opens),         CASE(device_named),        CASE(pair_first_use),
+    CASE(pair_both_at_once),    CASE(pair_self),           CASE(pair_foreign_messages),
+    CASE(data_write_sizes),     CASE(data_read_sizes),     CASE(data_carried),
+    CASE(data_not_registered),  CASE(data_two_gib),        CASE(atomic_each),
+    CASE(atomic_not_taken),     CASE(atomic_contended),    CASE(chain_one_post),
+    CASE(chain_waits),          CASE(chain_off),           CASE(chain_overflow),
+    CASE(chain_narrow_queue),   CASE(chain_mixed),         CASE(chain_joined),
+    CASE(chain_from_callbacks), CASE(chain_from_on_local), CASE(memory_inside),
+    CASE(memory_named_again),   CASE(memory_empty),        CASE(memory_ended),
+    CASE(memory_threads),       CASE(error_bad_key),       CASE(error_bad_key_joined),
+    CASE(error_bad_key_large),  CASE(error_then_large),    CASE(error_out_of_memory_there),
+    CASE(error_peer_gone),      CASE(error_peer_silent),   CASE(error_nobody_to_ask),
+    CASE(error_device_lost),    CASE(refused_here),        CASE(refused_there),
+    CASE(refused_to_join),      CASE(refused_memory),      CASE(sleep_wakes),
     CASE(sleep_costs_nothing),
 };
 

@@ -18,6 +18,8 @@
 #define ACK_TIMEOUT 17
 #define ACK_RETRIES 6
 #define ANSWER_NS 10000000000u
+/* Where no connection could be had, it is tried again after so long. */
+#define CLOSED_NS 1000000000u
 
 enum kind { ASK = 1, ANSWER = 2, REFUSE = 3 };
 
@@ -219,6 +221,12 @@ static void forget_deadline(struct tug_verbs *verbs, struct tug_verbs_pair *pair
     pair->deadline_ns = 0;
 }
 
+/* No connection can be had: the work takes the next row. */
+static void close_pair(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    pair->closed_ns = tug_clock_ns() + CLOSED_NS;
+    tug_verbs_pass_waiting(verbs, pair);
+}
+
 static void answered(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
                      const struct hello *answer) {
     if (pair->phase != TUG_PAIR_ASKED || answer->number != pair->number)
@@ -230,9 +238,9 @@ static void answered(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
         tug_verbs_touch(verbs, pair);
         return;
     }
-    tug_warn_once("verbs: no connection to rank %u", pair->peer);
+    tug_warn_once("verbs: no connection to rank %u: its work takes other ways", pair->peer);
     tug_verbs_pair_drop_sender(verbs, pair);
-    tug_verbs_fail_waiting(verbs, pair, TUG_ERR_PEER);
+    close_pair(verbs, pair);
 }
 
 void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
@@ -243,9 +251,9 @@ void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair
     }
     pair->sender = make_queue_pair(verbs, TUG_VERBS_DEPTH, &most_inline);
     if (pair->sender == NULL) {
-        tug_warn_once("verbs: %s has no connection left for rank %u", verbs->device.name,
-                      pair->peer);
-        tug_verbs_fail_waiting(verbs, pair, TUG_ERR_DEVICE);
+        tug_warn_once("verbs: %s has no connection left for rank %u: its work takes other ways",
+                      verbs->device.name, pair->peer);
+        close_pair(verbs, pair);
         return;
     }
     pair->most_inline = most_inline;

@@ -21,8 +21,11 @@
  * Whoever asks again has lost his sender: the old server goes. A number names one life of a
  * sender, so that a late answer is known as such.
  *
- * Threading: the holder of the baton, but for the registered memory (any thread, its own lock), the
- * watcher, and what is constant after open.
+ * A device has so many queue pairs, and no more. Where one cannot be had, here or at the peer, the
+ * pair is closed for a while: what waits for it, and what comes, takes the next row.
+ *
+ * Threading: the holder of the baton, but for the registered memory (any thread), the watcher, and
+ * what is constant after open.
  */
 #ifndef TUG_TRANSPORT_VERBS_PRIVATE_H
 #define TUG_TRANSPORT_VERBS_PRIVATE_H
@@ -33,6 +36,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "transport/transport.h"
 #include "transport/watcher.h"
 
@@ -64,6 +68,7 @@
     X(query_gid)                                                                                   \
     X(query_port)                                                                                  \
     X(reg_mr)                                                                                      \
+    X(reg_mr_iova)                                                                                 \
     X(wc_status_str)
 
 struct tug_ibv {
@@ -105,25 +110,19 @@ void tug_verbs_device_close(struct tug_verbs_device *device);
 
 /* ---- registered memory ---- */
 
-/* Memory as the device knows it. Registrations inside one that is there already share it. */
-struct tug_verbs_region {
-    struct tug_verbs_region *next;
-    unsigned char *base;
-    size_t bytes;
-    uint32_t users;
-    struct ibv_mr *mr;
-};
+/* Where the device has the first byte of a registration that lies at `base` in its owner's memory.
+ * Every process can tell; no two registrations of one context, one after the other or at once, have
+ * addresses in common (but by a chance of 2^-32), so that the device refuses what was remembered of
+ * one and comes with the rkey of another. As far on in a GiB as base: huge pages stay whole. */
+static inline uint64_t tug_verbs_address(uint64_t id, uint64_t base) {
+    const uint64_t gib = UINT64_C(1) << 30;
+    return (tug_key_fold(id ^ 0x9e3779b97f4a7c15u, 0xff51afd7ed558ccdu) >> 32) * gib + base % gib;
+}
 
-struct tug_verbs_regions {
-    pthread_mutex_t lock;
-    struct tug_verbs_region *first;
-    uint64_t made, shared; /* so far */
-};
-
-/* 0 and *region, TUG_ERR_SYSTEM, TUG_ERR_NO_MEMORY. Any thread. */
-int tug_verbs_region_take(struct tug_verbs_regions *regions, const struct tug_verbs_device *device,
-                          void *base, size_t bytes, struct tug_verbs_region **region);
-void tug_verbs_region_leave(struct tug_verbs_regions *regions, struct tug_verbs_region *region);
+/* Makes the memory known to the device, which may refuse. Any thread. */
+void tug_verbs_memory_register(const struct tug_verbs_device *device,
+                               struct tug_registration *registration);
+void tug_verbs_memory_deregister(struct tug_registration *registration);
 
 /* ---- pairs ---- */
 
@@ -151,6 +150,7 @@ struct tug_verbs_pair {
     uint32_t psn;
     uint32_t most_inline;
     uint64_t deadline_ns; /* for the answer, if it was lost before; 0: none */
+    uint64_t closed_ns;   /* until then no connection can be had; 0: nobody knows */
     struct ibv_qp *sender;
     struct ibv_qp *server;
     struct tug_verbs_pair *next_touched;
@@ -168,8 +168,7 @@ struct tug_verbs {
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
     uint32_t cq_size;
-    uint32_t cq_room; /* completions that fit beside those that may still come */
-    struct tug_verbs_regions regions;
+    uint32_t cq_room;             /* completions that fit beside those that may still come */
     struct ibv_mr *operations_mr; /* fabric->operations: source of small data, place of results */
 
     struct tug_verbs_pair **pairs; /* [npairs] */
@@ -202,7 +201,18 @@ static inline struct tug_operation *tug_verbs_operation(const struct tug_verbs *
 
 /* The pair of a peer, made at first contact; NULL: no memory. */
 struct tug_verbs_pair *tug_verbs_pair_of(struct tug_verbs *verbs, uint32_t peer);
-/* Asks the peer for a connection. When it cannot be had here, the waiting operations fail. */
+/* True while no connection to the peer can be had: its operations are for the next row. */
+static inline bool tug_verbs_pair_closed(struct tug_verbs_pair *pair) {
+    if (__builtin_expect(pair->closed_ns == 0, 1))
+        return false;
+    if (tug_clock_ns() < pair->closed_ns)
+        return true;
+    pair->closed_ns = 0;
+    return false;
+}
+
+/* Asks the peer for a connection. When it cannot be had here, the waiting operations are handed on.
+ */
 void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
 /* A message from the pair at the peer. */
 void tug_verbs_pair_control(struct tug_verbs *verbs, uint32_t peer, const void *data, size_t bytes);
@@ -232,6 +242,8 @@ void tug_verbs_flush(struct tug_verbs *verbs, bool wanted);
 bool tug_verbs_poll(struct tug_verbs *verbs);
 /* Everything that waits for the pair ends with status. */
 void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status);
+/* Everything that waits for the pair is handed on to the next row. */
+void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
 
 /* ---- the watcher ---- */
 

@@ -67,6 +67,17 @@ static bool complete_finished(struct tug_verbs *verbs) {
     return any;
 }
 
+/* It is for the next row. Atomics are not: the card's and the CPU's are not atomic to each other,
+ * and where this row takes atomics, all of this memory are the card's. */
+static void pass_on(struct tug_verbs *verbs, struct tug_operation *operation) {
+    if (is_atomic(operation)) {
+        verbs->out++;
+        finish(verbs, operation, TUG_ERR_DEVICE);
+        return;
+    }
+    tug_fabric_pass_on(verbs->fabric, operation, TUG_BY_VERBS);
+}
+
 /* ---- what waits at a pair ---- */
 
 static void append(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
@@ -97,27 +108,40 @@ void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair
     }
 }
 
-static const struct tug_verbs_region *region_of(struct tug_operation *operation) {
-    /* relaxed: the requester's store came to us with the operation */
-    struct tug_registration *registration =
-        atomic_load_explicit(&operation->registration, memory_order_relaxed);
-    return registration != NULL ? registration->of_transport[TUG_BY_VERBS] : NULL;
+void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    while (pair->head != TUG_NO_TAG) {
+        struct tug_operation *operation = tug_verbs_operation(verbs, pair->head);
+        take_head(verbs, pair);
+        verbs->out--;
+        pass_on(verbs, operation);
+    }
+}
+
+/* relaxed: the requester's store came to us with the operation */
+static const struct tug_registration *registration_of(struct tug_operation *operation) {
+    return atomic_load_explicit(&operation->registration, memory_order_relaxed);
+}
+
+static bool is_known(const struct tug_registration *registration) {
+    return registration != NULL && registration->of_transport[TUG_BY_VERBS] != NULL;
 }
 
 void tug_verbs_post(struct tug_verbs *verbs, struct tug_operation *operation) {
-    verbs->out++;
-    if (!is_atomic(operation) && operation->bytes > 0 && operation->local != NULL &&
-        region_of(operation) == NULL) {
-        finish(verbs, operation, TUG_ERR_INVALID);
-        return;
-    }
     struct tug_verbs_pair *pair = NULL;
     if (!verbs->device_mourned)
         pair = tug_verbs_pair_of(verbs, operation->peer);
-    if (pair == NULL) {
-        finish(verbs, operation, verbs->device_mourned ? TUG_ERR_DEVICE : TUG_ERR_NO_MEMORY);
+    if (pair == NULL || tug_verbs_pair_closed(pair)) {
+        pass_on(verbs, operation);
         return;
     }
+    verbs->out++;
+    if (!is_atomic(operation) && operation->bytes > 0 && operation->local != NULL &&
+        !is_known(registration_of(operation))) {
+        finish(verbs, operation, TUG_ERR_INVALID);
+        return;
+    }
+    operation->address = tug_verbs_address(operation->key, operation->address - operation->offset) +
+                         operation->offset;
     if (operation->kind == TUG_OPERATION_FETCH)
         operation->compare = 0; /* the first guess of those that are tried */
     append(verbs, pair, operation);
@@ -162,6 +186,15 @@ static bool goes_inline(const struct tug_verbs_pair *pair, const struct tug_oper
     return operation->kind == TUG_OPERATION_WRITE && operation->bytes <= pair->most_inline;
 }
 
+/* Where the device has memory of ours, and what it calls it. */
+static void locate(const struct tug_registration *registration, const unsigned char *data,
+                   struct ibv_sge *piece) {
+    const struct ibv_mr *mr = registration->of_transport[TUG_BY_VERBS];
+    piece->addr = tug_verbs_address(registration->id, (uint64_t)(uintptr_t)registration->base) +
+                  (uint64_t)(data - registration->base);
+    piece->lkey = mr->lkey;
+}
+
 /* Fills a request with the operation's next piece. */
 static void fill(struct tug_verbs *verbs, const struct tug_verbs_pair *pair,
                  struct tug_operation *operation, struct ibv_send_wr *request,
@@ -179,11 +212,13 @@ static void fill(struct tug_verbs *verbs, const struct tug_verbs_pair *pair,
     request->wr.rdma.remote_addr = operation->address + done;
     request->wr.rdma.rkey = operation->rkey;
     request->opcode = operation->kind == TUG_OPERATION_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+    const struct tug_registration *registration = registration_of(operation);
+    const unsigned char *data = tug_operation_data(operation) + done;
+    *piece = (struct ibv_sge){(uint64_t)(uintptr_t)data, length, verbs->operations_mr->lkey};
     if (goes_inline(pair, operation))
-        request->send_flags = IBV_SEND_INLINE;
-    const struct tug_verbs_region *region = operation->local != NULL ? region_of(operation) : NULL;
-    *piece = (struct ibv_sge){(uint64_t)(uintptr_t)(tug_operation_data(operation) + done), length,
-                              region != NULL ? region->mr->lkey : verbs->operations_mr->lkey};
+        request->send_flags = IBV_SEND_INLINE; /* read by the CPU: where it is for us */
+    else if (operation->local != NULL && is_known(registration))
+        locate(registration, data, piece);
     if (length == 0)
         request->num_sge = 0;
     operation->left -= length;
@@ -481,7 +516,7 @@ static void mourn(struct tug_verbs *verbs) {
     for (uint32_t i = 0; i < verbs->npairs; i++) {
         struct tug_verbs_pair *pair = verbs->pairs[i];
         break_sender(verbs, pair, false, TUG_ERR_DEVICE);
-        tug_verbs_fail_waiting(verbs, pair, TUG_ERR_DEVICE);
+        tug_verbs_pass_waiting(verbs, pair);
     }
 }
 

@@ -70,7 +70,6 @@ static void verbs_close(void *state) {
     if (verbs->operations_mr != NULL)
         tug_ibv.dereg_mr(verbs->operations_mr);
     tug_verbs_device_close(&verbs->device);
-    pthread_mutex_destroy(&verbs->regions.lock);
     free(verbs->chain);
     free(verbs->pieces);
     free(verbs->joined);
@@ -97,7 +96,6 @@ static int verbs_open(struct tug_fabric *fabric, void **state) {
     if (verbs != NULL) {
         verbs->fabric = fabric;
         verbs->finished = verbs->finished_tail = TUG_NO_TAG;
-        pthread_mutex_init(&verbs->regions.lock, NULL);
         here = open_here(verbs, reason);
     }
     if (!agreed(verbs != NULL ? verbs : &nothing, here)) {
@@ -124,26 +122,14 @@ bool tug_verbs_atomics(const void *state) {
 }
 
 static int verbs_register(void *state, struct tug_registration *registration) {
-    struct tug_verbs *verbs = state;
-    struct tug_verbs_region *region = NULL;
-    registration->of_transport[TUG_BY_VERBS] = NULL;
-    if (registration->bytes == 0)
-        return 0; /* nothing will move */
-    int status = tug_verbs_region_take(&verbs->regions, &verbs->device, registration->base,
-                                       registration->bytes, &region);
-    if (status != 0)
-        return status;
-    registration->of_transport[TUG_BY_VERBS] = region;
-    registration->rkey = region->mr->rkey;
+    const struct tug_verbs *verbs = state;
+    tug_verbs_memory_register(&verbs->device, registration);
     return 0;
 }
 
 static void verbs_deregister(void *state, struct tug_registration *registration) {
-    struct tug_verbs *verbs = state;
-    struct tug_verbs_region *region = registration->of_transport[TUG_BY_VERBS];
-    registration->of_transport[TUG_BY_VERBS] = NULL;
-    if (region != NULL)
-        tug_verbs_region_leave(&verbs->regions, region);
+    (void)state;
+    tug_verbs_memory_deregister(registration);
 }
 
 static bool verbs_takes(void *state, const struct tug_operation *operation) {
@@ -154,6 +140,8 @@ static bool verbs_takes(void *state, const struct tug_operation *operation) {
     if (registration != NULL && registration->bytes > 0 &&
         registration->of_transport[TUG_BY_VERBS] == NULL)
         return false; /* local memory that the device does not know */
+    if (operation->rkey == 0)
+        return false; /* neither does the peer's know its */
     switch (operation->kind) {
     case TUG_OPERATION_READ:
     case TUG_OPERATION_WRITE:
