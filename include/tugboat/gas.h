@@ -20,7 +20,13 @@
  * Moving, seen from outside
  *   gets   go on while a page moves, and see the data before or after; never anything else.
  *   puts, fetch_and_op and holds begun before are waited for, later ones wait until it has moved.
- *   own    several at once for one page are served in the order in which they reach its home.
+ *          They wait for one move, however many want the page.
+ *   own    turns are given in the order in which they reach the page's home; a process asks for a
+ *          page once at a time, for all its threads. So whoever has asked waits for at most one
+ *          move that each other process has asked for. An owner that asks again has the page at
+ *          once while nobody waits for it; else it stands behind those who do: on the home's node
+ *          from the moment they have asked, elsewhere when word of them has come there, and after
+ *          16 calls of tug_array_own() more at the latest.
  *   An aligned integer of 4 or 8 bytes is read and written as a whole. Larger gets and puts of the
  *   same bytes at the same time may mix, moving or not: synchronise. A put that is complete is seen
  *   by every get that begins after.

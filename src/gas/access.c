@@ -11,6 +11,8 @@
 #include "gas/array.h"
 #include "transport/atomic.h"
 
+#define OWNS_UNHEARD 16 /* gas.h says it */
+
 /* ---- checks ---- */
 
 static inline int check_range(const struct tug_array *array, size_t index, size_t bytes) {
@@ -257,10 +259,25 @@ static int whole_page(const struct tug_array *array, size_t page, struct wanted 
     return 0;
 }
 
+/* Who goes on owning pages waits for nothing, and would hear of others that want them only when the
+ * offload thread is given a core. */
+static void look_around(void *argument) {
+    (void)argument;
+    tug_engine_look();
+}
+
+static void look_now_and_then(struct tug_array *array) {
+    const uint32_t owns = atomic_load_explicit(&array->owns, memory_order_relaxed) + 1;
+    atomic_store_explicit(&array->owns, owns, memory_order_relaxed);
+    if (owns % OWNS_UNHEARD == 0)
+        tug_context_call(array->context, look_around, NULL);
+}
+
 int tug_array_own(tug_array *array, size_t index, size_t bytes) {
     int status = check_range(array, index, bytes);
     if (status != 0 || bytes == 0)
         return status;
+    look_now_and_then(array);
     return carry_out(
         array,
         (struct wanted){.kind = TUG_ORDER_MOVE, .index = index, .bytes = bytes, .to = array->rank});

@@ -137,8 +137,10 @@ static int make_tables(struct tug_array *array, const struct tug_array_params *p
 static int make_pools(struct tug_array *array) {
     tug_context *context = array->context;
     struct tug_key mine;
+    const size_t wants = ((array->npages - 1) / array->nranks + 1) * sizeof(uint32_t);
     size_t bytes;
-    if (__builtin_mul_overflow(array->nslots, array->page_bytes, &bytes))
+    if (__builtin_mul_overflow(array->nslots, array->page_bytes, &array->wants_at) ||
+        __builtin_add_overflow(array->wants_at, wants, &bytes))
         return TUG_ERR_NO_MEMORY;
     int status = tug_mem_allocate(context, bytes, &array->pool);
     if (status != 0)

@@ -23,6 +23,14 @@
  *
  * tests/model/relocation.pml checks this.
  *
+ * Turns: the home moves a page for one after the other, in the order in which they ask; those who
+ * ask where it is are answered between two moves and cost nobody a turn. An owner needs nobody's
+ * leave to go on owning a page, and would do so for as long as the home does not run. So whoever
+ * can reach the home's memory counts its move there before it asks (*wants*, a word a page, behind
+ * the pool), and the home takes it off when it answers; an owner who finds wants asks the home too,
+ * and stands behind those who were there before. Owners on other nodes are told by the stop.
+ * tests/model/turns.pml checks that.
+ *
  * Operations of a context are limited, and a question may wait for a move that needs some at other
  * processes. So that they never wait for one another in a circle, orders have half of them at most,
  * and fetches, which wait for a read there, a quarter; all others end by themselves.
@@ -53,8 +61,9 @@ enum tug_gas_call {
 
 struct tug_question { /* ask, move: to the home */
     uint64_t page;
-    uint32_t to;   /* move: the new owner */
-    uint32_t puts; /* ask: the answer must allow puts */
+    uint32_t to;     /* move: the new owner */
+    uint16_t puts;   /* ask: the answer must allow puts */
+    uint16_t wanted; /* move: is among the page's wants (see below) */
 };
 
 struct tug_reply {
@@ -136,6 +145,7 @@ struct tug_array {
     size_t nslots;
     struct tug_key *keys;   /* [nranks] of the pools */
     unsigned char **mapped; /* [nranks] the pools in this process, or NULL */
+    size_t wants_at;        /* behind each pool's slots: a word a page whose home is there */
     uint32_t *free_slots;   /* [nfree]; holder only */
     size_t nfree;
 
@@ -146,6 +156,7 @@ struct tug_array {
     struct tug_order *orders;
     _Atomic uint32_t orders_out;
     _Atomic uint32_t holds;
+    _Atomic uint32_t owns;     /* calls; two at once may count one */
     struct tug_copies *copies; /* NULL: none */
 };
 
@@ -157,6 +168,13 @@ static inline unsigned char *tug_array_address(const struct tug_array *array,
                                                const struct tug_place *place) {
     unsigned char *pool = array->mapped[place->owner];
     return pool != NULL ? pool + place->slot * array->page_bytes : NULL;
+}
+
+/* The wants of a page, or NULL: its home's memory is out of reach. */
+static inline _Atomic uint32_t *tug_array_wants(const struct tug_array *array, uint64_t page) {
+    unsigned char *pool = array->mapped[tug_array_home(array, page)];
+    return pool != NULL ? (_Atomic uint32_t *)(pool + array->wants_at) + page / array->nranks
+                        : NULL;
 }
 
 #define TUG_ARRAY_PLACES 4096 /* of others' pages, unless the program says how many */
@@ -193,7 +211,7 @@ void tug_order_register(struct tug_array *array);
 
 /* ---- home.c ---- */
 
-/* Bytes of a record. */
+/* Bytes of a record, and of the page's wants. */
 size_t tug_home_footprint(uint64_t nranks);
 
 /* 0 or TUG_ERR_NO_MEMORY. */

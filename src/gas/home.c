@@ -1,10 +1,10 @@
 /* The home: the directory of the pages p with p % nranks == rank, and their moves.
  *
  * A record says where a page is and who has been told (its list; the owner always knows). Moves of
- * a page take place one after the other, in the order in which they came; questions that need puts
- * allowed wait among them, so that everybody gets on however many want the page. Others are
- * answered at once while the page is still where it was: who asks is on the list by then, and is
- * told when it changes.
+ * a page take place one after the other, in the order in which they came. Questions that need puts
+ * allowed wait for the end of the one under way, and are answered before the next begins: a put
+ * waits for one move, whatever wants the page. Others are answered at once while the page is still
+ * where it was: who asks is on the list by then, and is told when it changes.
  *
  * Who forgets a page does not say so: it says that it does not know it when it is told of a change,
  * and is taken off the list.
@@ -89,16 +89,23 @@ static void reply(struct tug_array *array, const struct record *record, struct t
 /* Brings the page to the process, unless it is there. False: it is, and the turn is over. */
 static bool begin(struct turn *turn);
 
+/* Answers a move, whose asker may own the page again and look at its wants at once. */
+static void end_turn(const struct turn *turn, int status) {
+    if (turn->question.wanted)
+        atomic_fetch_sub(tug_array_wants(turn->array, turn->question.page), 1);
+    reply(turn->array, turn->record, turn->caller, status, true);
+}
+
 /* The page is where it is now: the next in turn. */
 static void end_move(struct record *record) {
     struct turn *turn = record->move;
     record->move = NULL;
-    reply(turn->array, record, turn->caller, turn->status, true);
+    end_turn(turn, turn->status);
     while (record->move == NULL && (turn = record->first) != NULL) {
         record->first = turn->next;
         if (turn->is_move && begin(turn))
             return;
-        reply(turn->array, record, turn->caller, 0, true);
+        end_turn(turn, 0);
         free(turn);
     }
 }
@@ -241,13 +248,18 @@ static struct turn *take_turn(struct tug_array *array, struct tug_caller caller,
     return turn;
 }
 
+/* Moves behind those who came before; questions, which cost nobody anything, before all moves. */
 static void line_up(struct turn *turn) {
     struct record *record = turn->record;
-    if (record->first == NULL)
-        record->first = turn;
-    else
+    if (record->first == NULL) {
+        record->first = record->last = turn;
+    } else if (turn->is_move) {
         record->last->next = turn;
-    record->last = turn;
+        record->last = turn;
+    } else {
+        turn->next = record->first;
+        record->first = turn;
+    }
 }
 
 static void on_ask(struct tug_array *array, struct tug_caller caller, const void *payload) {
@@ -272,13 +284,17 @@ static void on_move(struct tug_array *array, struct tug_caller caller, const voi
     struct tug_question question;
     memcpy(&question, payload, sizeof(question));
     struct record *record = record_of(array, question.page);
+    if (!question.wanted) /* from a node that cannot reach them */
+        atomic_fetch_add(tug_array_wants(array, question.page), 1);
+    question.wanted = true;
     struct turn *turn = take_turn(array, caller, &question, true);
     if (turn == NULL) {
+        atomic_fetch_sub(tug_array_wants(array, question.page), 1);
         reply(array, record, caller, TUG_ERR_NO_MEMORY, false);
     } else if (record->move != NULL) {
         line_up(turn);
     } else if (!begin(turn)) {
-        reply(array, record, caller, 0, true);
+        end_turn(turn, 0);
         free(turn);
     }
 }
@@ -290,7 +306,7 @@ static size_t list_words(uint64_t nranks) {
 }
 
 size_t tug_home_footprint(uint64_t nranks) {
-    return sizeof(struct record) + list_words(nranks) * sizeof(uint64_t);
+    return sizeof(struct record) + list_words(nranks) * sizeof(uint64_t) + sizeof(uint32_t);
 }
 
 int tug_home_open(struct tug_array *array, enum tug_placement placement) {

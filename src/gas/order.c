@@ -142,17 +142,21 @@ static void replied(void *d, int status) {
         go_on(lane, status);
     else
         run_lane(lane);
+    entry->turn = moved; /* whoever has waited for it here has had it too */
     wake(entry);
+    entry->turn = false;
 }
 
 static bool ask(struct tug_page *entry, struct tug_lane *lane, enum tug_gas_call what, bool puts) {
     struct tug_array *array = entry->array;
     if (entry->asking)
         return wait_on(entry, lane);
-    lane->question =
-        (struct tug_question){.page = lane->page,
-                              .to = what == TUG_CALL_MOVE ? lane->order->to : TUG_NO_OWNER,
-                              .puts = puts};
+    const bool moves = what == TUG_CALL_MOVE;
+    _Atomic uint32_t *wants = moves ? tug_array_wants(array, lane->page) : NULL;
+    lane->question = (struct tug_question){.page = lane->page,
+                                           .to = moves ? lane->order->to : TUG_NO_OWNER,
+                                           .puts = puts,
+                                           .wanted = wants != NULL};
     const struct tug_call_params call = {.dest_proc = (int)tug_array_home(array, lane->page),
                                          .handler = what,
                                          .payload = &lane->question,
@@ -161,8 +165,12 @@ static bool ask(struct tug_page *entry, struct tug_lane *lane, enum tug_gas_call
                                          .answer_in_bytes = sizeof(lane->reply),
                                          .on_complete = {replied, lane}};
     entry->asking = true;
+    if (wants != NULL)
+        atomic_fetch_add(wants, 1);
     if (!tug_try_call_async(array->context, &call)) {
         entry->asking = false;
+        if (wants != NULL)
+            atomic_fetch_sub(wants, 1);
         retry(lane);
     }
     return false;
@@ -282,10 +290,16 @@ static bool do_put(struct tug_page *entry, struct tug_lane *lane) {
     return false;
 }
 
+/* Does anybody wait for the page, as far as one can see from here? */
+static bool wanted(const struct tug_array *array, uint64_t page) {
+    const _Atomic uint32_t *wants = tug_array_wants(array, page);
+    return wants != NULL && atomic_load_explicit(wants, memory_order_relaxed) != 0;
+}
+
 static bool do_move(struct tug_page *entry, struct tug_lane *lane) {
     if (!tug_page_known(entry))
         return ask(entry, lane, TUG_CALL_ASK, false);
-    if (entry->place.owner == lane->order->to)
+    if (entry->place.owner == lane->order->to && (entry->turn || !wanted(entry->array, lane->page)))
         return true;
     return ask(entry, lane, TUG_CALL_MOVE, false);
 }

@@ -71,6 +71,7 @@ struct tug_page {
     bool stopping;            /* a stop is answered when no puts are under way */
     bool changing;            /* `next` comes into force when no gets are under way */
     bool coming;              /* the page is being copied to this process */
+    bool turn;                /* a move that others here have waited for has just been answered */
     struct tug_caller caller; /* of stopping and changing: answered then */
     struct tug_place next;
     struct tug_lane *first, *last;   /* who waits for any of that */
