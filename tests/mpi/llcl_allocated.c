@@ -180,6 +180,7 @@ static void churn(struct ll_memory *local) {
 static void as_many_as_may_be(void) {
     static tug_registration *many[MOST];
     int n = 0, rc = 0, least, most;
+    ll_pace(); /* thousands of the host's collectives: how long they take may have changed */
     if (ll_slow)
         return;
     while (n < MOST && (rc = tug_mem_allocate(context, 8, &many[n])) == 0)

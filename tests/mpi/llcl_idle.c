@@ -43,9 +43,9 @@ static void idle(tug_context *context, double most_ms) {
     traffic(context, 1);
     ll_barrier(context);
     usleep(100000);
-    double before = used();
+    double before = used(), start = ll_now();
     usleep(1000000);
-    double took = used() - before;
+    double took = (used() - before) / (ll_now() - start); /* a busy machine lets it sleep longer */
     printf("rank %d: %.1f ms of processor time in a second asleep\n", check_rank, 1e3 * took);
     CHECK(1e3 * took < most_ms, "idle, and yet %.1f ms of processor time in a second", 1e3 * took);
     ll_barrier(context);
@@ -74,10 +74,10 @@ static pid_t make_stopper(int *tell) {
     return child;
 }
 
-/* Traffic for longer than the stop lasts. The longest wait of all is the one for the stopped. */
+/* Traffic until the stop is over. The longest wait of all is the one for the stopped. */
 static void stopped_meanwhile(tug_context *context, double most_share) {
     double end = ll_now() + 1e-3 * STOP_MS + 0.4, longest = 0, took = 0;
-    for (uint64_t round = 1; ll_now() < end; round++) {
+    for (uint64_t round = 1; ll_now() < end || longest < 0.5e-3 * STOP_MS; round++) {
         double start = ll_now(), before = used();
         traffic(context, round);
         if (ll_now() - start > longest) {
@@ -89,7 +89,6 @@ static void stopped_meanwhile(tug_context *context, double most_share) {
            1e3 * longest, 1e3 * took);
     if (check_rank == check_nranks - 1)
         return;
-    CHECK(longest > 0.5e-3 * STOP_MS, "nobody waited for the stopped rank");
     CHECK(took < most_share * longest, "%.1f ms of processor time in a wait of %.0f ms", 1e3 * took,
           1e3 * longest);
 }

@@ -8,7 +8,7 @@
 add_test(NAME unit.base.exports
     COMMAND ${PROJECT_SOURCE_DIR}/tests/base/exports.sh check $<TARGET_FILE:tugboat>
             ${PROJECT_SOURCE_DIR}/tests/base/exports-openmpi.txt)
-set_tests_properties(unit.base.exports PROPERTIES LABELS unit TIMEOUT 120)
+set_tests_properties(unit.base.exports PROPERTIES LABELS unit TIMEOUT 600)
 
 function(tug_openmpi_more name)
     tug_mpi_test(${name} ${ARGN} LABELS more)
@@ -69,7 +69,7 @@ tug_mpi_script(process.fork process.sh 2 FIRST 0 PROGRAM mpi_process ARGS fork)
 tug_mpi_script(process.abort process.sh 2 FIRST 5 PROGRAM mpi_process ARGS abort)
 tug_mpi_script(process.exit process.sh 2 FIRST failure PROGRAM mpi_process ARGS exit)
 tug_mpi_script(process.crash process.sh 2 FIRST failure PROGRAM mpi_process ARGS crash LABELS more)
-tug_mpi_script(settings.bad settings.sh 2 PROGRAM mpi_init TIMEOUT 120 LABELS more)
+tug_mpi_script(settings.bad settings.sh 2 PROGRAM mpi_init TIMEOUT 600 LABELS more)
 tug_mpi_script(stats stats.sh 2 FIRST ${CMAKE_COMMAND} --way tug PROGRAM mpi_process ARGS work)
 tug_mpi_test(idle SOURCES idle.c RANKS 2 WAYS tug)
 add_executable(mpi_dlopened dlopened.c)
@@ -142,7 +142,7 @@ foreach(case IN ITEMS "host 2" "tug 1" "tug 2" "tug 3" "off 2" "tug 3 emulated")
         --mpiexec ${HOSTMPI_EXECUTABLE} --way ${way} --ranks ${ranks} ${case} --env TUGBOAT_STATS=1
         --lib $<TARGET_FILE:tugboat> -- ${CMAKE_CURRENT_SOURCE_DIR}/python_calls.py ${expected})
     set_tests_properties(${name} PROPERTIES
-        TIMEOUT 60 SKIP_RETURN_CODE 77 PROCESSORS 2 LABELS mpi
+        TIMEOUT 300 SKIP_RETURN_CODE 77 PROCESSORS 2 LABELS mpi
         FAIL_REGULAR_EXPRESSION " (put|persistent) +0 ") # calls of ours that were not taken
 endforeach()
 
@@ -159,8 +159,8 @@ foreach(program IN ITEMS errors allocated contexts)
     tug_llcl_test(${program} WAYS all RANKS 2 NODES emulated LABELS more)
 endforeach()
 tug_llcl_test(passive WAYS all mpi RANKS 2)
-tug_llcl_test(large WAYS all RANKS 2 ARGS allocated TIMEOUT 150 LABELS more)
-tug_llcl_test(large WAYS mpi RANKS 2 ARGS registered TIMEOUT 150 LABELS more)
+tug_llcl_test(large WAYS all RANKS 2 ARGS allocated TIMEOUT 600 LABELS more)
+tug_llcl_test(large WAYS mpi RANKS 2 ARGS registered TIMEOUT 600 LABELS more)
 tug_layer_test(gas basic WAYS all RANKS 3 NODES one emulated)
 tug_layer_test(gas stress WAYS packets mpi RANKS 2 ARGS 4 3000)
 tug_layer_test(acp random WAYS all mpi RANKS 2 ENV TUGBOAT_ACP_STARTER=4M)
