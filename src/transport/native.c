@@ -16,7 +16,9 @@
  * origin hands the operation to the packets.
  *
  * An operation is complete when the owner counts it no more, so that an owner who is told of it can
- * end the registration.
+ * end the registration. Where one has lost the other neither will be told: at once the operations
+ * fail and what was granted counts no more, but for blocks that come, of which no further piece is
+ * asked for, and which end with those that are under way.
  *
  * Threading: the table of attached ranges has a lock; all else belongs to the holder, see
  * transport.h.
@@ -82,6 +84,13 @@ struct block {
     struct tug_registration *registration; /* write: where it goes; NULL: a read */
 };
 
+/* A peer may get from that registration until it says that it has. */
+struct grant {
+    struct grant *next;
+    struct tug_registration *registration;
+    uint32_t peer, tag;
+};
+
 struct list {
     uint32_t first, last; /* tags; first == TUG_NO_TAG: empty */
 };
@@ -93,11 +102,11 @@ struct native {
     pthread_mutex_t lock; /* of ranges */
     void *ranges;         /* tsearch */
 
-    struct list waiting; /* operations that the others do not know of yet */
-    uint32_t nasked;     /* operations that they know of, of these */
-    uint32_t noffered;   /* ... writes, which peers get from here */
-    uint32_t ngranted;   /* reads of peers from here */
-    uint8_t *due;        /* by tag: the kind of the answer that must come, 0: none */
+    struct list waiting;  /* operations that the others do not know of yet */
+    uint32_t nasked;      /* operations that they know of, of these */
+    uint32_t noffered;    /* ... writes, which peers get from here */
+    struct grant *grants; /* reads of peers from here */
+    uint8_t *due;         /* by tag: the kind of the answer that must come, 0: none */
 
     struct block *blocks; /* in order of arrival */
     struct block **blocks_end;
@@ -231,6 +240,14 @@ static void free_blocks(struct block *block) {
     }
 }
 
+/* The memory is not served any more by the grant that stands there. */
+static void end_grant(struct grant **at) {
+    struct grant *grant = *at;
+    *at = grant->next;
+    grant->registration->serving--;
+    free(grant);
+}
+
 static void native_close(void *state) {
     struct native *native = state;
     (void)tug_host.Win_unlock_all(native->window);
@@ -243,6 +260,8 @@ static void native_close(void *state) {
     (void)tug_host.Win_free(&native->window);
     free_blocks(native->blocks);
     free_blocks(native->free_blocks);
+    while (native->grants != NULL)
+        end_grant(&native->grants);
     pthread_mutex_destroy(&native->lock);
     free(native->due);
     free(native);
@@ -269,8 +288,20 @@ static bool native_takes(void *state, const struct tug_operation *operation) {
     return registration != NULL && registration->of_transport[TUG_BY_NATIVE] != NULL;
 }
 
-static void tell(struct native *native, uint32_t peer, const struct message *message) {
-    tug_fabric_control(native->fabric, peer, TUG_BY_NATIVE, message, sizeof(*message));
+static int tell(struct native *native, uint32_t peer, const struct message *message) {
+    return tug_fabric_control(native->fabric, peer, TUG_BY_NATIVE, message, sizeof(*message));
+}
+
+/* Nothing is due for the operation any more, of which others knew. */
+static void forget(struct native *native, const struct tug_operation *operation) {
+    native->due[tug_fabric_tag(native->fabric, operation)] = 0;
+    native->nasked--;
+    native->noffered -= operation->kind == TUG_OPERATION_WRITE;
+}
+
+static void fail(struct native *native, struct tug_operation *operation, int status) {
+    operation->status = (int8_t)status;
+    tug_fabric_complete(native->fabric, operation);
 }
 
 static void ask(struct native *native, struct tug_operation *operation) {
@@ -279,13 +310,17 @@ static void ask(struct native *native, struct tug_operation *operation) {
     native->due[tag] = writes ? DONE : GRANT;
     native->nasked++;
     native->noffered += writes;
-    tell(native, operation->peer,
-         &(struct message){.kind = writes ? OFFER : ASK,
-                           .tag = tag,
-                           .key = operation->key,
-                           .offset = operation->offset,
-                           .bytes = operation->bytes,
-                           .address = writes ? (uintptr_t)operation->local : 0});
+    const int status = tell(native, operation->peer,
+                            &(struct message){.kind = writes ? OFFER : ASK,
+                                              .tag = tag,
+                                              .key = operation->key,
+                                              .offset = operation->offset,
+                                              .bytes = operation->bytes,
+                                              .address = writes ? (uintptr_t)operation->local : 0});
+    if (status == 0)
+        return;
+    forget(native, operation);
+    fail(native, operation, status);
 }
 
 static void native_post(void *state, struct tug_operation *operation) {
@@ -294,29 +329,27 @@ static void native_post(void *state, struct tug_operation *operation) {
         ask(native, operation);
         return;
     }
-    const uint32_t tag = tug_fabric_tag(native->fabric, operation);
-    operation->next = TUG_NO_TAG;
-    if (native->waiting.first == TUG_NO_TAG)
-        native->waiting.first = tag;
-    else
-        native->fabric->operations[native->waiting.last].next = tag;
-    native->waiting.last = tag;
+    tug_fabric_line_up(native->fabric, &native->waiting.first, &native->waiting.last, operation);
+}
+
+/* There may be room for those that wait. */
+static void ask_more(struct native *native) {
+    while (native->waiting.first != TUG_NO_TAG && native->nasked < ASKED_MOST) {
+        struct tug_operation *operation = &native->fabric->operations[native->waiting.first];
+        native->waiting.first = operation->next;
+        ask(native, operation);
+    }
 }
 
 /* The others are through with an operation: the next one's turn. */
-static void settle(struct native *native) {
-    native->nasked--;
-    if (native->waiting.first == TUG_NO_TAG)
-        return;
-    struct tug_operation *operation = &native->fabric->operations[native->waiting.first];
-    native->waiting.first = operation->next;
-    ask(native, operation);
+static void settle(struct native *native, const struct tug_operation *operation) {
+    forget(native, operation);
+    ask_more(native);
 }
 
 static void finish(struct native *native, struct tug_operation *operation, int status) {
-    settle(native);
-    operation->status = (int8_t)status;
-    tug_fabric_complete(native->fabric, operation);
+    settle(native, operation);
+    fail(native, operation, status);
 }
 
 /* ---- blocks ---- */
@@ -362,15 +395,18 @@ static void give_back(struct native *native, struct tug_operation *operation, ui
     const uint32_t tag = tug_fabric_tag(native->fabric, operation);
     operation->status = (int8_t)status;
     native->due[tag] = DONE;
-    tell(native, operation->peer, &(struct message){.kind = RELEASE, .tag = tag, .key = key});
+    const int told =
+        tell(native, operation->peer, &(struct message){.kind = RELEASE, .tag = tag, .key = key});
+    if (told != 0)
+        finish(native, operation, told);
 }
 
 /* Everything of it has come, or will never come. */
 static void end_block(struct native *native, struct block *block) {
     if (block->registration != NULL) {
         block->registration->serving--;
-        tell(native, block->peer,
-             &(struct message){.kind = DONE, .tag = block->tag, .status = block->status});
+        (void)tell(native, block->peer,
+                   &(struct message){.kind = DONE, .tag = block->tag, .status = block->status});
     } else {
         give_back(native, &native->fabric->operations[block->tag], block->key, block->status);
     }
@@ -409,6 +445,7 @@ static bool end_blocks(struct native *native) {
 /* A read of a peer: may it? */
 static void asked_for(struct native *native, uint32_t peer, const struct message *message) {
     struct message answer = {.kind = GRANT, .tag = message->tag, .key = message->key};
+    struct grant *grant = NULL;
     int status = 0;
     struct tug_registration *registration = tug_memory_find(
         &native->fabric->memory, message->key, message->offset, message->bytes, &status);
@@ -416,12 +453,16 @@ static void asked_for(struct native *native, uint32_t peer, const struct message
         answer.status = status;
     } else if (registration->of_transport[TUG_BY_NATIVE] == NULL) {
         answer.status = NATIVE_ELSEWHERE;
+    } else if ((grant = malloc(sizeof(*grant))) == NULL) {
+        answer.status = TUG_ERR_NO_MEMORY;
     } else {
+        *grant = (struct grant){native->grants, registration, peer, message->tag};
+        native->grants = grant;
         registration->serving++;
-        native->ngranted++;
         answer.address = (uintptr_t)registration->base + message->offset;
     }
-    tell(native, peer, &answer);
+    if (tell(native, peer, &answer) != 0 && grant != NULL)
+        end_grant(&native->grants);
 }
 
 /* A write of a peer: the data are fetched. */
@@ -432,7 +473,8 @@ static void offered(struct native *native, uint32_t peer, const struct message *
     struct block *block = registration != NULL ? new_block(native) : NULL;
     if (block == NULL) {
         status = registration != NULL ? TUG_ERR_NO_MEMORY : status;
-        tell(native, peer, &(struct message){.kind = DONE, .tag = message->tag, .status = status});
+        (void)tell(native, peer,
+                   &(struct message){.kind = DONE, .tag = message->tag, .status = status});
         return;
     }
     registration->serving++;
@@ -460,7 +502,7 @@ static struct tug_operation *answered(struct native *native, uint32_t peer,
 static void granted(struct native *native, struct tug_operation *operation,
                     const struct message *message) {
     if (message->status == NATIVE_ELSEWHERE) {
-        settle(native);
+        settle(native, operation);
         tug_transports[TUG_BY_PACKETS]->post(native->fabric->states[TUG_BY_PACKETS], operation);
         return;
     }
@@ -483,21 +525,19 @@ static void granted(struct native *native, struct tug_operation *operation,
 
 /* The peer has read what it asked for. */
 static bool release(struct native *native, uint32_t peer, const struct message *message) {
-    int status;
-    struct tug_registration *registration =
-        tug_memory_find(&native->fabric->memory, message->key, 0, 0, &status);
-    if (registration == NULL || registration->serving == 0 || native->ngranted == 0)
+    struct grant **at = &native->grants;
+    while (*at != NULL && ((*at)->peer != peer || (*at)->tag != message->tag ||
+                           (*at)->registration->id != message->key))
+        at = &(*at)->next;
+    if (*at == NULL)
         return false;
-    registration->serving--;
-    native->ngranted--;
-    tell(native, peer, &(struct message){.kind = DONE, .tag = message->tag});
+    end_grant(at);
+    (void)tell(native, peer, &(struct message){.kind = DONE, .tag = message->tag});
     return true;
 }
 
 static void done(struct native *native, struct tug_operation *operation, int status) {
-    if (operation->kind == TUG_OPERATION_WRITE)
-        native->noffered--;
-    else
+    if (operation->kind == TUG_OPERATION_READ)
         status = operation->status;
     finish(native, operation, status);
 }
@@ -543,6 +583,52 @@ static void native_control(void *state, uint32_t peer, const void *data, size_t 
         tug_warn_once("process %u sent a message about large blocks that makes no sense", peer);
 }
 
+/* ---- losing a peer ---- */
+
+/* Moves those of a list that are for that peer to another. */
+static struct list take_out(struct native *native, struct list *from, uint32_t peer) {
+    struct tug_fabric *fabric = native->fabric;
+    struct list kept = {TUG_NO_TAG, TUG_NO_TAG}, taken = kept;
+    for (uint32_t tag = from->first; tag != TUG_NO_TAG;) {
+        struct tug_operation *operation = &fabric->operations[tag];
+        struct list *to = operation->peer == peer ? &taken : &kept;
+        tag = operation->next;
+        tug_fabric_line_up(fabric, &to->first, &to->last, operation);
+    }
+    *from = kept;
+    return taken;
+}
+
+static void native_lost(void *state, uint32_t peer) {
+    struct native *native = state;
+    struct tug_fabric *fabric = native->fabric;
+    struct list failed = take_out(native, &native->waiting, peer);
+    for (uint32_t tag = 0; tag < fabric->noperations; tag++) {
+        struct tug_operation *operation = &fabric->operations[tag];
+        if (native->due[tag] == 0 || operation->peer != peer)
+            continue;
+        forget(native, operation);
+        tug_fabric_line_up(fabric, &failed.first, &failed.last, operation);
+    }
+    for (struct grant **at = &native->grants; *at != NULL;)
+        if ((*at)->peer == peer)
+            end_grant(at);
+        else
+            at = &(*at)->next;
+    for (struct block *block = native->blocks; block != NULL; block = block->next) {
+        if (block->peer != peer)
+            continue;
+        block->left = 0;
+        block->status = TUG_ERR_PEER;
+    }
+    while (failed.first != TUG_NO_TAG) {
+        struct tug_operation *operation = &fabric->operations[failed.first];
+        failed.first = operation->next;
+        fail(native, operation, TUG_ERR_PEER);
+    }
+    ask_more(native);
+}
+
 /* ---- getting on ---- */
 
 /* Looks which pieces have come. */
@@ -578,7 +664,7 @@ static bool native_poll(void *state) {
     bool moved = false;
     if (native->nrequests > 0) {
         moved = test_pieces(native);
-    } else if (native->ngranted > 0 || native->noffered > 0) {
+    } else if (native->grants != NULL || native->noffered > 0) {
         /* the host answers the peers' gets when it is called */
         int flag;
         (void)tug_host.Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, native->fabric->comm, &flag,
@@ -593,7 +679,7 @@ static bool native_poll(void *state) {
 
 static bool native_busy(void *state) {
     const struct native *native = state;
-    return native->nasked > 0 || native->ngranted > 0 || native->blocks != NULL;
+    return native->nasked > 0 || native->grants != NULL || native->blocks != NULL;
 }
 
 /* Of what the host MPI does there is no news but by asking it. */
@@ -616,6 +702,7 @@ const struct tug_transport tug_transport_native = {
     .busy = native_busy,
     .arm = native_arm,
     .control = native_control,
+    .lost = native_lost,
 };
 
 size_t tug_native_footprint(uint32_t operations) {

@@ -194,9 +194,10 @@ void tug_fabric_join(struct tug_fabric *fabric, struct tug_operation *operation,
 void tug_fabric_complete_list(struct tug_fabric *fabric, uint32_t first);
 
 /* Sends a short message (at most TUG_CONTROL_MAX bytes) to the same transport at the peer, by
- * packets over MPI, in order. For wire-up. Holder only. */
+ * packets, in order. For wire-up. 0; TUG_ERR_PEER: the peer is lost; TUG_ERR_NO_MEMORY. Holder
+ * only. */
 #define TUG_CONTROL_MAX 256
-void tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
-                        const void *data, size_t bytes);
+int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
+                       const void *data, size_t bytes);
 
 #endif

@@ -139,6 +139,7 @@ static struct letter {
     uint32_t from, to;
 } letters[4 * OPERATIONS];
 static int letters_sent, letters_read;
+static bool parted; /* each has lost the other */
 static int completed, handed_on;
 static int last_status;
 static const struct tug_registration *target; /* not counted any more by whoever hears of the end */
@@ -157,9 +158,11 @@ const struct tug_transport *const tug_transports[] = {[TUG_BY_VERBS] = &packets,
                                                       [TUG_BY_PACKETS] = &packets,
                                                       NULL};
 
-void tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
-                        const void *data, size_t bytes) {
+int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
+                       const void *data, size_t bytes) {
     assert_int_equal(transport, TUG_BY_NATIVE);
+    if (parted)
+        return TUG_ERR_PEER;
     assert_true(bytes <= TUG_CONTROL_MAX);
     assert_true(letters_sent - letters_read < 4 * OPERATIONS);
     struct letter *letter = &letters[letters_sent++ % (4 * OPERATIONS)];
@@ -167,6 +170,7 @@ void tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned trans
     letter->bytes = bytes;
     letter->from = fabric->rank;
     letter->to = peer;
+    return 0;
 }
 
 void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operation) {
@@ -216,6 +220,7 @@ static int start(void **state) {
     tug_host.Iprobe = fake_iprobe;
     gets_most = gets_ever = completed = handed_on = probes = 0;
     letters_sent = letters_read = 0;
+    parted = false;
     attach_error = MPI_SUCCESS;
     target = NULL;
     fail_get_at = fail_test_at = -1;
@@ -579,14 +584,53 @@ static void nonsense_is_refused(void **state) {
     leave_pair(&pair);
 }
 
+/* Each loses the other when so many letters have been carried, and so many polls made. */
+static void part_after(struct pair *pair, int steps) {
+    enum { READS = 40, WRITES = 40, ALL = READS + WRITES };
+    completed = gets_most = 0;
+    parted = false;
+    for (int i = 0; i < ALL; i++)
+        post(prepare(i % 2 ? TUG_OPERATION_READ : TUG_OPERATION_WRITE, &pair->registration[0],
+                     (size_t)i * MIN, pair->registration[1].id, (size_t)i * MIN, MIN));
+    for (int step = 0; step < steps; step++) {
+        if (letters_read < letters_sent && step % 3 != 0)
+            carry_one();
+        else
+            native->poll(processes[step % 2].state);
+    }
+    parted = true;
+    letters_read = letters_sent;
+    for (int i = 0; i < 2; i++)
+        native->lost(processes[i].state, (uint32_t)!i);
+    const int before = gets_ever;
+    settle();
+    assert_int_equal(gets_ever, before); /* nothing more is asked for */
+    assert_int_equal(completed, ALL);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pair->registration[i].serving, 0);
+    post(prepare(TUG_OPERATION_READ, &pair->registration[0], 0, pair->registration[1].id, 0, MIN));
+    assert_int_equal(completed, ALL + 1);
+    assert_int_equal(last_status, TUG_ERR_PEER);
+}
+
+static void nothing_is_kept_of_a_lost_peer(void **state) {
+    (void)state;
+    struct pair pair = make_pair(80 * MIN);
+    enter_pair(&pair);
+    for (int steps = 0; steps < 400; steps += steps < 20 ? 1 : 13)
+        part_after(&pair, steps);
+    leave_pair(&pair);
+}
+
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, end)
     const struct CMUnitTest cases[] = {
-        CASE(moves_blocks_of_any_size),      CASE(takes_what_it_should),
-        CASE(many_at_once_are_bounded),      CASE(what_is_not_there_is_not_fetched),
-        CASE(counts_what_is_under_way),      CASE(an_answer_counts_once),
-        CASE(memory_is_attached_once),       CASE(what_is_not_attached_goes_by_packets),
-        CASE(failures_of_the_host_are_told), CASE(nonsense_is_refused),
+        CASE(moves_blocks_of_any_size),       CASE(takes_what_it_should),
+        CASE(many_at_once_are_bounded),       CASE(what_is_not_there_is_not_fetched),
+        CASE(counts_what_is_under_way),       CASE(an_answer_counts_once),
+        CASE(memory_is_attached_once),        CASE(what_is_not_attached_goes_by_packets),
+        CASE(failures_of_the_host_are_told),  CASE(nonsense_is_refused),
+        CASE(nothing_is_kept_of_a_lost_peer),
     };
     return cmocka_run_group_tests_name("transport/native", cases, NULL, NULL);
 }

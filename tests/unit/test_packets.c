@@ -749,6 +749,19 @@ static void test_control_without_transport(void **state) {
     assert_done(&record, 0);
 }
 
+/* Messages to a lost peer are not kept. */
+static void test_control_to_lost(void **state) {
+    (void)state;
+    assert_int_equal(tug_fabric_control(&a->fabric, 1, TUG_BY_VERBS, "0123456789", 10), 0);
+    tug_stream_lose(&a->packets, a->streams[1]);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(tug_fabric_control(&a->fabric, 1, TUG_BY_VERBS, "0123456789", 10),
+                         TUG_ERR_PEER);
+    assert_null(a->streams[1]->control_first);
+    poll_once(a);
+    assert_false(tug_transport_packets.busy(&a->packets));
+}
+
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -776,6 +789,7 @@ int main(void) {
         CASE(test_answer_to_nothing),
         CASE(test_acknowledges_what_was_not_sent),
         CASE(test_control_without_transport),
+        CASE(test_control_to_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,11 @@
  *
  * or FAILED instead of the first answer. The messages' tags come from the operation's: the origin's
  * operations are all its own, so no two blocks between a pair have one tag.
+ *
+ * Memory that the host has is its own until its message has ended, also when the peer is lost. Of
+ * two who have lost each other who receives takes the receive back, and puts a *sink* in its place,
+ * which takes a block that is sent all the same, and keeps nothing of it: so the sender's message
+ * ends as well.
  */
 #include <stdlib.h>
 
@@ -27,6 +32,8 @@ struct tug_bulk {
     bool under_way; /* the message is posted */
     bool dropped;   /* nobody wants to know */
     bool failed;    /* the host says so */
+    bool lost;      /* so is the peer */
+    bool taken_back;
     uint32_t peer;
     uint32_t tag; /* of the operation at its origin */
     MPI_Request request;
@@ -170,15 +177,35 @@ static void moved(struct tug_packets *packets, const struct tug_bulk *bulk) {
         finish(packets, operation);
 }
 
+/* Has its message ended? */
+static bool has_ended(struct tug_bulk *bulk) {
+    int done = 0, taken_back = 0;
+    MPI_Status status;
+    if (bulk->failed || !bulk->under_way || bulk->request == MPI_REQUEST_NULL)
+        return bulk->failed || bulk->under_way;
+    if (tug_host.Test(&bulk->request, &done, &status) != MPI_SUCCESS)
+        return bulk->failed = true;
+    if (done && bulk->lost)
+        (void)tug_host.Test_cancelled(&status, &taken_back);
+    bulk->taken_back = taken_back;
+    return done;
+}
+
+/* Instead of a receive that was taken back. */
+static void make_sink(struct tug_packets *packets, struct tug_bulk *bulk) {
+    static char nothing;
+    const bool read = bulk->role == READ_IN;
+    bulk->request = MPI_REQUEST_NULL;
+    receive(packets, bulk, &nothing, 0, read);
+    bulk->next = packets->sinks;
+    packets->sinks = bulk;
+}
+
 bool tug_bulk_poll(struct tug_packets *packets) {
     struct tug_bulk *done_list = NULL;
     for (struct tug_bulk **at = &packets->bulk; *at != NULL;) {
         struct tug_bulk *bulk = *at;
-        int done = bulk->failed;
-        if (bulk->under_way && !bulk->failed &&
-            tug_host.Test(&bulk->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
-            done = bulk->failed = true;
-        if (!done) {
+        if (!has_ended(bulk)) {
             at = &bulk->next;
             continue;
         }
@@ -191,24 +218,44 @@ bool tug_bulk_poll(struct tug_packets *packets) {
         struct tug_bulk *bulk = done_list;
         done_list = bulk->next;
         moved(packets, bulk);
-        free(bulk);
+        if (bulk->taken_back)
+            make_sink(packets, bulk);
+        else
+            free(bulk);
     }
     return any;
 }
 
-/* What is being sent is only read: its operation ends at once, since the peer may never take it. */
 void tug_bulk_drop(struct tug_packets *packets, uint32_t peer) {
     for (struct tug_bulk *bulk = packets->bulk; bulk != NULL; bulk = bulk->next) {
-        struct tug_operation *operation = &packets->fabric->operations[bulk->tag];
         if (bulk->peer != peer || bulk->dropped)
             continue;
-        if (bulk->role == READ_IN) {
-            operation->status = TUG_ERR_PEER;
-            end_with_message(bulk, operation);
+        bulk->lost = true;
+        if (bulk->registration != NULL || !bulk->under_way) {
+            drop(bulk);
             continue;
         }
-        if (bulk->role == WRITE_OUT)
-            operation->scratch = TUG_PACKETS_BULK;
-        drop(bulk);
+        struct tug_operation *operation = &packets->fabric->operations[bulk->tag];
+        operation->status = TUG_ERR_PEER;
+        end_with_message(bulk, operation);
+    }
+}
+
+void tug_bulk_close(struct tug_packets *packets) {
+    while (packets->sinks != NULL) {
+        struct tug_bulk *sink = packets->sinks;
+        packets->sinks = sink->next;
+        if (sink->request != MPI_REQUEST_NULL) {
+            tug_host.Cancel(&sink->request);
+            tug_host.Wait(&sink->request, MPI_STATUS_IGNORE);
+        }
+        free(sink);
+    }
+    while (packets->bulk != NULL) {
+        struct tug_bulk *bulk = packets->bulk;
+        packets->bulk = bulk->next;
+        if (bulk->under_way && bulk->request != MPI_REQUEST_NULL)
+            tug_host.Request_free(&bulk->request);
+        free(bulk);
     }
 }

@@ -6,15 +6,17 @@
 #include "base/log.h"
 #include "transport/segment.h"
 
-void tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
-                        const void *data, size_t bytes) {
+int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
+                       const void *data, size_t bytes) {
     struct tug_packets *packets = fabric->states[TUG_BY_PACKETS];
     struct tug_stream *stream = tug_stream_to(packets, peer);
+    if (stream != NULL && stream->lost)
+        return TUG_ERR_PEER;
     struct tug_control_message *message = malloc(sizeof(*message));
     if (stream == NULL || message == NULL || bytes > TUG_CONTROL_MAX) {
         tug_log(TUG_LOG_ERROR, "no memory for a message to process %u", peer);
         free(message);
-        return;
+        return TUG_ERR_NO_MEMORY;
     }
     message->next = NULL;
     message->bytes = (uint32_t)bytes;
@@ -26,6 +28,7 @@ void tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned trans
         stream->control_last->next = message;
     stream->control_last = message;
     tug_stream_pump(packets, stream);
+    return 0;
 }
 
 static void flush_all(struct tug_packets *packets, bool wanted) {
@@ -153,6 +156,7 @@ static void packets_close(void *state) {
             tug_pool_give(&stream->wire->pool, stream->requests);
         free(stream);
     }
+    tug_bulk_close(packets);
     if (packets->far != NULL)
         packets->far->type->close(packets->far);
     if (packets->shm != NULL)

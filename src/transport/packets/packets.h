@@ -133,9 +133,10 @@ struct tug_packets {
     uint32_t nstreams;
     struct tug_stream *touched;
     struct tug_bulk *bulk;
-    unsigned bulk_out; /* of ours */
-    bool bulk_ended;   /* one of ours, since the last poll: others may wait for it */
-    uint64_t unacked;  /* request packets of ours, over all streams */
+    struct tug_bulk *sinks; /* for blocks of lost peers that may still come */
+    unsigned bulk_out;      /* of ours */
+    bool bulk_ended;        /* one of ours, since the last poll: others may wait for it */
+    uint64_t unacked;       /* request packets of ours, over all streams */
 };
 
 extern const struct tug_transport tug_transport_packets;
@@ -351,7 +352,10 @@ bool tug_bulk_serve(struct tug_packets *packets, uint32_t peer, const struct tug
 
 bool tug_bulk_poll(struct tug_packets *packets);
 
-/* The stream's peer is lost. */
+/* The stream's peer is lost: operations whose memory a message of ours has end with that. */
 void tug_bulk_drop(struct tug_packets *packets, uint32_t peer);
+
+/* Gives up what is left. */
+void tug_bulk_close(struct tug_packets *packets);
 
 #endif
