@@ -3,8 +3,9 @@
  *
  * Every rank finds the port at which its context listens and connects to it: to go again at once,
  * to send nonsense, to say a hello with the wrong session, to say nothing, more often than the wire
- * keeps strangers. All of these end with the connection closed, by the engine of a rank that does
- * not look itself, and operations between the ranks go on meanwhile.
+ * keeps strangers. All of these end with the connection closed, after seconds where nothing is
+ * said, by the engine of a rank that does not look itself, and operations between the ranks go on
+ * meanwhile.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -15,7 +16,7 @@
 
 #include "llcl_check.h"
 
-enum { BYTES = 1 << 16, PORTS = 64, SILENT = 100, PATIENCE_MS = 20000 };
+enum { BYTES = 1 << 16, PORTS = 64, SILENT = 300, PATIENCE_MS = 20000 };
 
 static struct ll_memory memory, local;
 
@@ -103,12 +104,12 @@ int main(int argc, char **argv) {
     close(connection(port));
     const char nonsense[64] = "GET / HTTP/1.1\r\nHost: tugboat\r\n\r\n";
     say(port, nonsense, sizeof nonsense, "nonsense");
-    const uint64_t hello[4] = {0x3270637462677574u, 1, (uint64_t)check_rank << 32, 0};
+    const uint64_t hello[4] = {0x3370637462677574u, 1, (uint64_t)check_rank << 32, 0};
     say(port, hello, sizeof hello, "a hello of another session");
     exchange(context, 1);
     for (int i = 0; i < SILENT; i++) {
         silent[i] = connection(port);
-        if (i % 10 == 0)
+        if (i % 30 == 0)
             exchange(context, 2 + i);
     }
     expect_closed(silent[0], "many others have come");

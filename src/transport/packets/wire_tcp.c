@@ -6,17 +6,8 @@
  * its own; all are told of all. Two processes that have to do with each other have one connection,
  * their *link* (wire_tcp_link.h): who has the first packet for the other makes it. Either side says
  * hello by it first, which says who it is and proves that it belongs to the job (the session is
- * random and known to nobody else); then packets go, one behind the other. Two that begin at once
- * make two connections, of which that of the lower rank stays: it may send at once, the higher one
- * sends when it has been greeted. So order within a pair is that of the connection.
- *
- *     lower                                 higher
- *       | -- hello, packets ... ------------> |  takes the connection, gives its own up if it has
- *       | <----------- hello, packets ... --- |  begun to make one
- *
- *       | <------------------------- hello -- |
- *       | -- hello, packets ... ------------> |  has been waiting for this
- *       | <------------------ packets ... --- |
+ * random and known to nobody else); then packets go, one behind the other: wire_tcp_meet.c. So
+ * order within a pair is that of the connection.
  *
  * Long data follow their packet: both are sent by one call, and what comes of them is received
  * where it belongs, which the receiver of the packet says. After such data a link is asked for
@@ -26,13 +17,10 @@
  * for room. The set is readable when there is anything to do: the engine sleeps on it, or, where
  * peers of the node ring a shared bell too, a *watcher* thread does and rings that bell.
  *
- * What comes is not trusted before it is checked: a connection without the right hello is closed,
- * and at most STRANGERS of them are open; packets are checked by their reader (packet.h). A link
- * that ends while something is outstanding means that the peer is lost.
+ * What comes is not trusted before it is checked: packets are checked by their reader (packet.h). A
+ * link that ends while something is outstanding means that the peer is lost.
  */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -42,36 +30,17 @@
 #include "base/log.h"
 #include "base/sockets.h"
 #include "host/polite.h"
-#include "transport/packets/wire.h"
-#include "transport/packets/wire_tcp_link.h"
-#include "transport/packets/wire_tcp_place.h"
+#include "transport/packets/wire_tcp_private.h"
 #include "transport/segment.h"
-#include "transport/watcher.h"
 
 #define EVENTS 64             /* looked at in one poll */
-#define STRANGERS 64u         /* connections that have not said hello yet */
 #define PROCESSES_MOST 16384u /* all are told of all; larger jobs go by the host */
-
-struct tcp_wire {
-    struct tug_wire wire;
-    int listener;
-    int set;
-    struct tug_tcp_place *places; /* [nranks] */
-    struct tug_tcp_link **links;  /* [nranks] the one to send by, NULL: none yet */
-    struct tug_tcp_link *all;     /* newer ones first */
-    uint32_t strangers;
-    uint32_t to_tell;   /* links that are over and whose streams have not been told */
-    bool closed_any;    /* links that are to be taken out */
-    uint64_t *received; /* TUG_TCP_RECEIVE_BYTES */
-    struct tug_watcher watcher;
-    int watched; /* by it */
-};
 
 /* ---- the epoll set ---- */
 
 /* link: NULL for the listener. */
-static bool wait_for(const struct tcp_wire *tcp, int socket, struct tug_tcp_link *link,
-                     uint32_t events, int how) {
+bool tug_tcp_watch(const struct tcp_wire *tcp, int socket, struct tug_tcp_link *link,
+                   uint32_t events, int how) {
     struct epoll_event event = {.events = events, .data.ptr = link};
     return epoll_ctl(tcp->set, how, socket, &event) == 0;
 }
@@ -79,12 +48,14 @@ static bool wait_for(const struct tcp_wire *tcp, int socket, struct tug_tcp_link
 /* ---- links that end ---- */
 
 /* Its memory goes after the poll: an event may still name it. */
-static void close_link(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+void tug_tcp_close_link(struct tcp_wire *tcp, struct tug_tcp_link *link) {
     if (link->closed)
         return;
     link->broken = link->closed = tcp->closed_any = true;
     if (link->socket >= 0)
         close(link->socket);
+    tcp->nlater -= link->later;
+    link->later = false;
     if (link->part != NULL)
         tug_pool_give(&tcp->wire.pool, link->part);
     link->part = NULL;
@@ -95,15 +66,13 @@ static void close_link(struct tcp_wire *tcp, struct tug_tcp_link *link) {
     link->left = 0;
 }
 
-static bool is_way(const struct tcp_wire *tcp, const struct tug_tcp_link *link) {
-    return link->peer != TUG_TCP_NOBODY && tcp->links[link->peer] == link;
-}
-
-/* The link has broken. What is to go to its peer does not: the stream is told, again if it still
- * tries. */
-static void end_link(struct tcp_wire *tcp, struct tug_tcp_link *link) {
-    close_link(tcp, link);
-    if (is_way(tcp, link) && !link->to_tell) {
+/* The link has broken. If nothing had gone by it the two may meet again, else what is to go to its
+ * peer does not: the stream is told, again if it still tries. */
+void tug_tcp_end_link(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+    if (tug_tcp_meet_again(tcp, link))
+        return;
+    tug_tcp_close_link(tcp, link);
+    if (tug_tcp_is_way(tcp, link) && !link->to_tell) {
         link->to_tell = true;
         tcp->to_tell++;
     }
@@ -126,7 +95,7 @@ static void take_out_closed(struct tcp_wire *tcp) {
     tcp->closed_any = false;
     for (struct tug_tcp_link **at = &tcp->all; *at != NULL;) {
         struct tug_tcp_link *link = *at;
-        if (!link->closed || is_way(tcp, link)) {
+        if (!link->closed || tug_tcp_is_way(tcp, link)) {
             at = &link->next;
             continue;
         }
@@ -136,123 +105,22 @@ static void take_out_closed(struct tcp_wire *tcp) {
     }
 }
 
-/* ---- links that begin ---- */
-
-/* NULL: no memory. */
-static struct tug_tcp_link *add_link(struct tcp_wire *tcp, int socket, uint32_t peer) {
-    struct tug_tcp_link *link = calloc(1, sizeof(*link));
-    if (link == NULL)
-        return NULL;
-    *link = (struct tug_tcp_link){.socket = socket, .peer = peer, .next = tcp->all};
-    tcp->all = link;
-    return link;
-}
-
-static struct tug_tcp_link *connect_to(struct tcp_wire *tcp, uint32_t peer) {
-    struct sockaddr_storage address;
-    const int on = 1;
-    struct tug_tcp_link *link = add_link(tcp, -1, peer);
-    if (link == NULL)
-        return NULL;
-    tcp->links[peer] = link;
-    link->connecting = link->waits = true;
-    socklen_t bytes = tug_tcp_address(&tcp->places[peer], &address);
-    link->socket = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (link->socket < 0 ||
-        setsockopt(link->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
-        (connect(link->socket, (struct sockaddr *)&address, bytes) != 0 && errno != EINPROGRESS) ||
-        !wait_for(tcp, link->socket, link, EPOLLIN | EPOLLOUT, EPOLL_CTL_ADD)) {
-        tug_log(TUG_LOG_ERROR, "no connection to process %u: %s", peer, strerror(errno));
-        end_link(tcp, link);
-    }
-    return link;
-}
-
-/* Who has waited longest to say hello makes room for a newcomer. */
-static void drop_stranger(struct tcp_wire *tcp) {
-    struct tug_tcp_link *oldest = NULL;
-    for (struct tug_tcp_link *link = tcp->all; link != NULL; link = link->next)
-        if (link->peer == TUG_TCP_NOBODY && !link->closed)
-            oldest = link;
-    if (oldest != NULL)
-        close_link(tcp, oldest);
-}
-
-static void take_connections(struct tcp_wire *tcp) {
-    const int on = 1;
-    int socket;
-    while ((socket = accept4(tcp->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        if (tcp->strangers == STRANGERS)
-            drop_stranger(tcp);
-        struct tug_tcp_link *link = add_link(tcp, socket, TUG_TCP_NOBODY);
-        if (link == NULL) {
-            close(socket);
-            continue;
-        }
-        tcp->strangers++;
-        if (setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
-            !wait_for(tcp, socket, link, EPOLLIN, EPOLL_CTL_ADD))
-            close_link(tcp, link);
-    }
-}
-
-static bool comes_twice(const struct tcp_wire *tcp, uint32_t source,
-                        const struct tug_tcp_link *way) {
-    const struct tug_tcp_link *link = tcp->all;
-    while (link != NULL && (link == way || link->closed || link->peer != source))
-        link = link->next;
-    return link != NULL;
-}
-
-/* That process has made the connection. False: it has no reason to. */
-static bool adopt(struct tcp_wire *tcp, struct tug_tcp_link *link, uint32_t source) {
-    const uint32_t rank = tcp->wire.fabric->rank;
-    struct tug_tcp_link *way = tcp->links[source];
-    if ((way != NULL && (way->closed || (way->greeted && rank > source))) ||
-        comes_twice(tcp, source, way))
-        return false;
-    link->peer = source;
-    tcp->strangers--;
-    if (way != NULL && rank <= source)
-        return true; /* ours is the link: the peer will give this one up, unless that is us */
-    tcp->links[source] = link;
-    if (way != NULL)
-        close_link(tcp, way);
-    tug_tcp_link_greet(link, tcp->wire.fabric);
-    return true;
-}
-
-/* False: it is none of this job's. */
-static bool take_hello(struct tcp_wire *tcp, struct tug_tcp_link *link) {
-    const struct tug_fabric *fabric = tcp->wire.fabric;
-    const struct tug_tcp_hello *hello = &link->hello;
-    if (hello->magic != TUG_TCP_HELLO_MAGIC || hello->session != fabric->session ||
-        hello->source >= fabric->nranks || hello->destination != fabric->rank ||
-        hello->reserved != 0)
-        return false;
-    link->greeted = link->peer == TUG_TCP_NOBODY ? adopt(tcp, link, hello->source)
-                                                 : link->peer == hello->source;
-    return link->greeted;
-}
+/* ---- what may go and come ---- */
 
 /* Packets come by the link to a peer and no other, but from this process itself. */
 static bool may_bring(const struct tcp_wire *tcp, const struct tug_tcp_link *link) {
-    return link->greeted && (is_way(tcp, link) || link->peer == tcp->wire.fabric->rank);
-}
-
-/* Nobody makes another link instead of this one. */
-static bool may_take(const struct tcp_wire *tcp, const struct tug_tcp_link *link) {
-    return !link->connecting && (link->greeted || tcp->wire.fabric->rank <= link->peer);
+    return link->greeted && (tug_tcp_is_way(tcp, link) || link->peer == tcp->wire.fabric->rank);
 }
 
 /* ---- sending ---- */
 
 /* The epoll set tells of room, or does so no more. */
-static void want_room(struct tcp_wire *tcp, struct tug_tcp_link *link, bool wanted) {
+void tug_tcp_want_room(struct tcp_wire *tcp, struct tug_tcp_link *link, bool wanted) {
     if (link->broken || link->waits == wanted)
         return;
     link->waits = wanted;
-    if (!wait_for(tcp, link->socket, link, wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, EPOLL_CTL_MOD))
+    if (!tug_tcp_watch(tcp, link->socket, link, wanted ? EPOLLIN | EPOLLOUT : EPOLLIN,
+                       EPOLL_CTL_MOD))
         link->broken = true;
 }
 
@@ -261,16 +129,16 @@ static bool tcp_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
     struct tug_tcp_link *link = tcp->links[peer];
     bool gone = false;
     if (link == NULL)
-        link = connect_to(tcp, peer);
+        link = tug_tcp_connect(tcp, peer);
     if (link == NULL)
         return false;
-    if (!link->broken && may_take(tcp, link)) {
+    if (!link->broken && link->greeted) {
         gone = tug_tcp_link_put_rest(link, wire) && tug_tcp_link_put(link, wire, buffer);
         if (!gone || link->part != NULL)
-            want_room(tcp, link, true);
+            tug_tcp_want_room(tcp, link, true);
     }
     if (link->broken)
-        end_link(tcp, link);
+        tug_tcp_end_link(tcp, link);
     return gone;
 }
 
@@ -278,39 +146,15 @@ static void tcp_abandon(struct tug_wire *wire, uint32_t peer) {
     struct tcp_wire *tcp = (struct tcp_wire *)wire;
     struct tug_tcp_link *link = tcp->links[peer];
     if (link != NULL && link->part != NULL && link->part->packet.trailer > 0)
-        end_link(tcp, link);
+        tug_tcp_end_link(tcp, link);
 }
 
 /* ---- polling ---- */
 
-/* The connection has been made, or not. */
-static void on_connection(struct tcp_wire *tcp, struct tug_tcp_link *link) {
-    int error = 0;
-    socklen_t bytes = sizeof(error);
-    if (getsockopt(link->socket, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
-        error = errno;
-    link->connecting = false;
-    if (error == 0)
-        tug_tcp_link_greet(link, tcp->wire.fabric);
-    if (error != 0 || link->broken) {
-        tug_log(TUG_LOG_ERROR, "no connection to process %u: %s", link->peer,
-                error != 0 ? strerror(error) : "it has no room");
-        link->broken = true;
-    }
-    want_room(tcp, link, false); /* what the stream holds back goes with the flush */
-}
-
 /* True if anything came. */
 static bool take_from(struct tcp_wire *tcp, struct tug_tcp_link *link) {
-    if (!link->greeted) {
-        if (!tug_tcp_link_hear(link))
-            return false;
-        if (!take_hello(tcp, link)) {
-            tug_log(TUG_VERBOSE_WARN, "a connection that is not of this job's was closed");
-            link->broken = true;
-        }
-        return true; /* a stream may have waited for it */
-    }
+    if (!link->greeted)
+        return tug_tcp_hear(tcp, link); /* a stream may have waited for it */
     if (may_bring(tcp, link))
         return tug_tcp_link_take(link, &tcp->wire, tcp->received);
     link->broken = true; /* the peer has given it up, as it should */
@@ -319,22 +163,23 @@ static bool take_from(struct tcp_wire *tcp, struct tug_tcp_link *link) {
 
 static bool on_link(struct tcp_wire *tcp, struct tug_tcp_link *link, uint32_t events) {
     bool moved = false;
-    if (link->closed)
+    if (link->closed || link->later)
         return false;
     if (link->connecting) {
-        on_connection(tcp, link);
+        tug_tcp_connected(tcp, link);
         moved = true;
     } else {
         if (events & EPOLLOUT) {
             if (tug_tcp_link_put_rest(link, &tcp->wire))
-                want_room(tcp, link, false); /* what the stream holds back goes with the flush */
+                tug_tcp_want_room(tcp, link,
+                                  false); /* what the stream holds back goes with the flush */
             moved = true;
         }
         if (events & ~(uint32_t)EPOLLOUT && !link->broken)
             moved |= take_from(tcp, link);
     }
     if (link->broken)
-        end_link(tcp, link);
+        tug_tcp_end_link(tcp, link);
     return moved;
 }
 
@@ -345,10 +190,12 @@ static bool tcp_poll(struct tug_wire *wire) {
     int n = epoll_wait(tcp->set, events, EVENTS, 0);
     for (int i = 0; i < n; i++) {
         if (events[i].data.ptr == NULL)
-            take_connections(tcp);
+            moved |= tug_tcp_take_connections(tcp);
         else
             moved |= on_link(tcp, events[i].data.ptr, events[i].events);
     }
+    if (tcp->nlater > 0 || tcp->crowded)
+        tug_tcp_attend(tcp);
     if (tcp->closed_any)
         take_out_closed(tcp);
     if (tcp->to_tell > 0)
@@ -376,14 +223,14 @@ static void *watch_main(void *argument) {
 static bool tcp_arm(struct tug_wire *wire) {
     struct tcp_wire *tcp = (struct tcp_wire *)wire;
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.fd = tcp->set};
-    return tcp->to_tell == 0 &&
+    return tcp->to_tell == 0 && tcp->nlater == 0 && !tcp->crowded &&
            (!tcp->watcher.runs || epoll_ctl(tcp->watched, EPOLL_CTL_MOD, tcp->set, &event) == 0);
 }
 
 static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
     const struct tcp_wire *tcp = (const struct tcp_wire *)wire;
     const struct tug_tcp_link *link = tcp->links[peer];
-    return link != NULL && !link->broken && (link->waits || !may_take(tcp, link));
+    return link != NULL && !link->broken && (link->waits || !link->greeted);
 }
 
 /* An epoll set with the set in it, and what stops the watcher. */
@@ -422,7 +269,7 @@ static void release(struct tcp_wire *tcp) {
     while (tcp->all != NULL) {
         struct tug_tcp_link *link = tcp->all;
         tcp->all = link->next;
-        close_link(tcp, link);
+        tug_tcp_close_link(tcp, link);
         free(link->rest);
         free(link);
     }
@@ -464,9 +311,19 @@ static struct tcp_wire *make(struct tug_fabric *fabric) {
     tcp->places = calloc(fabric->nranks, sizeof(struct tug_tcp_place));
     tcp->links = calloc(fabric->nranks, sizeof(struct tug_tcp_link *));
     tcp->received = malloc(TUG_TCP_RECEIVE_BYTES);
-    if (tcp->set >= 0 && tug_sockets_claim(tcp->set) && tcp->places != NULL && tcp->links != NULL &&
-        tcp->received != NULL)
+    if (tcp->set >= 0 && tcp->places != NULL && tcp->links != NULL && tcp->received != NULL)
         return tcp;
+    release(tcp);
+    return NULL;
+}
+
+struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_place *mine) {
+    struct tcp_wire *tcp = make(fabric);
+    if (tcp == NULL)
+        return NULL;
+    tcp->listener = tug_tcp_listen(mine);
+    if (tcp->listener >= 0 && tug_tcp_watch(tcp, tcp->listener, NULL, EPOLLIN, EPOLL_CTL_ADD))
+        return &tcp->wire;
     release(tcp);
     return NULL;
 }
@@ -478,25 +335,22 @@ struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reaso
         return NULL;
     }
     const bool found = tug_tcp_find_place(fabric, &mine);
-    struct tcp_wire *tcp = found ? make(fabric) : NULL;
-    if (tcp != NULL)
-        tcp->listener = tug_tcp_listen(&mine);
-    const bool good = tcp != NULL && tcp->listener >= 0 &&
-                      wait_for(tcp, tcp->listener, NULL, EPOLLIN, EPOLL_CTL_ADD);
+    struct tug_wire *wire = found ? tug_wire_tcp_make(fabric, &mine) : NULL;
     *reason = !found ? "the host MPI does not go by sockets"
                      : "not every process can listen for connections";
+    const bool good = wire != NULL && tug_sockets_claim(((struct tcp_wire *)wire)->set);
     bool all = tug_all_agree(fabric->comm, good);
     if (all) {
         *reason = "a connection between two nodes cannot be made";
         uint32_t next = (fabric->rank + fabric->node_size) % fabric->nranks;
-        all = TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, tcp->places, sizeof(mine),
-                         MPI_BYTE, fabric->comm) == MPI_SUCCESS;
-        all = tug_all_agree(fabric->comm, all && tug_tcp_try(&tcp->places[next]));
+        all = TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, tug_wire_tcp_places(wire),
+                         sizeof(mine), MPI_BYTE, fabric->comm) == MPI_SUCCESS;
+        all = tug_all_agree(fabric->comm, all && tug_tcp_try(&tug_wire_tcp_places(wire)[next]));
     }
     if (all)
-        return &tcp->wire;
-    if (tcp != NULL)
-        release(tcp);
+        return wire;
+    if (wire != NULL)
+        tcp_close(wire);
     return NULL;
 }
 

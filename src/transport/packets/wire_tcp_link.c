@@ -21,11 +21,13 @@ static void mind(struct tug_tcp_link *link) {
 
 /* ---- going ---- */
 
-void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_fabric *fabric) {
+void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_fabric *fabric, uint32_t to,
+                        enum tug_tcp_word word) {
     const struct tug_tcp_hello hello = {.magic = TUG_TCP_HELLO_MAGIC,
                                         .session = fabric->session,
                                         .source = fabric->rank,
-                                        .destination = link->peer};
+                                        .destination = to,
+                                        .word = word};
     /* an empty socket has room for so little */
     if (send(link->socket, &hello, sizeof(hello), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(hello))
         link->broken = true;

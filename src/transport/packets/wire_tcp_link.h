@@ -18,12 +18,18 @@
 #define TUG_TCP_NOBODY UINT32_MAX
 
 /* What each direction begins with. */
-#define TUG_TCP_HELLO_MAGIC 0x3270637462677574u /* "tugbtcp2" */
+#define TUG_TCP_HELLO_MAGIC 0x3370637462677574u /* "tugbtcp3" */
 struct tug_tcp_hello {
     uint64_t magic;
     uint64_t session;
     uint32_t source, destination;
-    uint64_t reserved; /* 0 */
+    uint64_t word; /* enum tug_tcp_word */
+};
+
+enum tug_tcp_word {
+    TUG_TCP_WELCOME, /* packets may go */
+    TUG_TCP_GONE,    /* never again */
+    TUG_TCP_WORDS
 };
 
 struct tug_tcp_link {
@@ -31,10 +37,15 @@ struct tug_tcp_link {
     uint32_t peer;   /* TUG_TCP_NOBODY: has not said hello */
     bool connecting; /* made here, not there yet */
     bool greeted;    /* the peer's hello has come */
+    bool later;      /* ... is made again at again_ns */
+    bool final;      /* ... is not */
     bool waits;      /* the epoll set tells when there is room */
     bool broken;     /* nothing goes or comes any more */
     bool closed;     /* ... and its owner knows */
     bool to_tell;    /* ... but the stream has not been told */
+    unsigned tries;
+    uint64_t since_ns; /* the link is there, or was wanted first */
+    uint64_t again_ns;
     /* going */
     struct tug_buffer *part; /* sent in part; NULL: none is */
     size_t sent;             /* bytes of it */
@@ -47,8 +58,10 @@ struct tug_tcp_link {
     struct tug_tcp_link *next;
 };
 
-/* Says hello to link->peer: the connection is there, and nothing has gone by it. */
-void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_fabric *fabric);
+/* Says hello to process `to`, with that word: the connection is there, and nothing has gone by it.
+ */
+void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_fabric *fabric, uint32_t to,
+                        enum tug_tcp_word word);
 
 /* Sends the rest of the buffer that went in part. False: some is left. */
 bool tug_tcp_link_put_rest(struct tug_tcp_link *link, struct tug_wire *wire);

@@ -11,6 +11,7 @@
 #include "transport/transport.h"
 
 #define TRIAL_MS 2000
+#define BACKLOG 65535 /* whole jobs connect at once; the kernel takes what it allows */
 
 socklen_t tug_tcp_address(const struct tug_tcp_place *place, struct sockaddr_storage *address) {
     memset(address, 0, sizeof(*address));
@@ -58,8 +59,8 @@ int tug_tcp_listen(struct tug_tcp_place *mine) {
     socklen_t bytes = tug_tcp_address(mine, &address);
     int made = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (made >= 0 && bind(made, (struct sockaddr *)&address, bytes) == 0 &&
-        listen(made, SOMAXCONN) == 0 &&
-        getsockname(made, (struct sockaddr *)&address, &bytes) == 0 && from_address(&address, mine))
+        listen(made, BACKLOG) == 0 && getsockname(made, (struct sockaddr *)&address, &bytes) == 0 &&
+        from_address(&address, mine))
         return made;
     if (made >= 0)
         close(made);

@@ -1,0 +1,73 @@
+/* The tcp wire's own: what its files share. */
+#ifndef TUG_TRANSPORT_WIRE_TCP_PRIVATE_H
+#define TUG_TRANSPORT_WIRE_TCP_PRIVATE_H
+
+#include "transport/packets/wire.h"
+#include "transport/packets/wire_tcp_link.h"
+#include "transport/packets/wire_tcp_place.h"
+#include "transport/watcher.h"
+
+struct tcp_wire {
+    struct tug_wire wire;
+    int listener;
+    int set;
+    struct tug_tcp_place *places; /* [nranks] */
+    struct tug_tcp_link **links;  /* [nranks] the one to send by, NULL: none yet */
+    struct tug_tcp_link *all;     /* newer ones first */
+    uint32_t strangers;           /* links that have not said hello */
+    uint32_t nlater;              /* links that are to be made again */
+    uint32_t to_tell;             /* links that are over and whose streams have not been told */
+    bool closed_any;              /* links that are to be taken out */
+    bool crowded;                 /* the listener is not looked at: newcomers wait in the kernel */
+    uint64_t *received;           /* TUG_TCP_RECEIVE_BYTES */
+    struct tug_watcher watcher;
+    int watched; /* by it */
+};
+
+static inline bool tug_tcp_is_way(const struct tcp_wire *tcp, const struct tug_tcp_link *link) {
+    return link->peer != TUG_TCP_NOBODY && tcp->links[link->peer] == link;
+}
+
+/* ---- wire_tcp.c ---- */
+
+/* Has the epoll set watch a socket (how: EPOLL_CTL_*); link: NULL for the listener. */
+bool tug_tcp_watch(const struct tcp_wire *tcp, int socket, struct tug_tcp_link *link,
+                   uint32_t events, int how);
+
+/* The epoll set tells of room, or does so no more. */
+void tug_tcp_want_room(struct tcp_wire *tcp, struct tug_tcp_link *link, bool wanted);
+
+/* Nobody needs it any more. / It has broken. */
+void tug_tcp_close_link(struct tcp_wire *tcp, struct tug_tcp_link *link);
+void tug_tcp_end_link(struct tcp_wire *tcp, struct tug_tcp_link *link);
+
+/* ---- wire_tcp_meet.c: how two processes come to their link ---- */
+
+/* Begins to make the link to a peer to which there is none. NULL: no memory. */
+struct tug_tcp_link *tug_tcp_connect(struct tcp_wire *tcp, uint32_t peer);
+
+/* The connection that was being made is there, or not. */
+void tug_tcp_connected(struct tcp_wire *tcp, struct tug_tcp_link *link);
+
+/* Accepts connections, a bounded number. True if there were any. */
+bool tug_tcp_take_connections(struct tcp_wire *tcp);
+
+/* A link that has not been greeted brings something. True if it now has been, or has ended. */
+bool tug_tcp_hear(struct tcp_wire *tcp, struct tug_tcp_link *link);
+
+/* A link has broken. True: nothing had gone by it, and it will be made again. */
+bool tug_tcp_meet_again(struct tcp_wire *tcp, struct tug_tcp_link *link);
+
+/* What is due by the clock, where links are to be made again, or it is crowded. */
+void tug_tcp_attend(struct tcp_wire *tcp);
+
+/* The parts of opening that need nobody else. A wire that listens at the address in *mine, at a
+ * port that is noted there; NULL: no memory or descriptors. */
+struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_place *mine);
+
+/* ... and where all processes listen, by rank; to be filled in. */
+static inline struct tug_tcp_place *tug_wire_tcp_places(struct tug_wire *wire) {
+    return ((struct tcp_wire *)wire)->places;
+}
+
+#endif
