@@ -11,6 +11,7 @@
 #include "host/spin.h"
 #include "persistent/repeat.h"
 #include "pmpi/circle.h"
+#include "pmpi/layout.h"
 #include "pmpi/shim.h"
 
 bool tug_waits_polite;
@@ -328,14 +329,12 @@ RECV(Recv_c, MPI_Count)
 MRECV(Mrecv, Imrecv, int)
 MRECV(Mrecv_c, Imrecv_c, MPI_Count)
 
-/* The send is under way while the message is waited for. */
+/* The arguments of the receive are right. The send is under way while the message is waited for. */
 static int exchange(const struct place *from, int dest, int sendtag, const struct place *to,
                     int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
     MPI_Request request;
-    int error = check(to, source, recvtag, comm);
-    if (error == MPI_SUCCESS)
-        error =
-            tug_host.Isend_c(from->buffer, from->count, from->type, dest, sendtag, comm, &request);
+    int error =
+        tug_host.Isend_c(from->buffer, from->count, from->type, dest, sendtag, comm, &request);
     if (error != MPI_SUCCESS)
         return error;
     error = receive(to, source, recvtag, comm, status);
@@ -349,27 +348,29 @@ static int exchange(const struct place *from, int dest, int sendtag, const struc
                         int source, int recvtag, MPI_Comm comm, MPI_Status *status) {              \
         const struct place from = {(void *)sendbuf, sendcount, sendtype};                          \
         const struct place to = {recvbuf, recvcount, recvtype};                                    \
-        if (tug_waits_outside())                                                                   \
-            return exchange(&from, dest, sendtag, &to, source, recvtag, comm, status);             \
+        if (tug_waits_outside()) {                                                                 \
+            int error = check(&to, source, recvtag, comm);                                         \
+            return error != MPI_SUCCESS                                                            \
+                       ? error                                                                     \
+                       : exchange(&from, dest, sendtag, &to, source, recvtag, comm, status);       \
+        }                                                                                          \
         return TUG_INSIDE_HOST(tug_host.Name(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, \
                                              recvcount, recvtype, source, recvtag, comm, status)); \
     }
 SENDRECV(Sendrecv, int)
 SENDRECV(Sendrecv_c, MPI_Count)
 
-/* What is in the buffer, packed; to be freed. NULL without memory, and for what cannot be packed:
- * the host reports it. */
+/* What is in the buffer of right arguments, as bytes; its memory is to be freed. NULL without. */
 static void *pack(const struct place *place, MPI_Comm comm, MPI_Count *bytes) {
-    if (place->count < 0 || !tug_type_is_one(place->type) ||
-        tug_host.Pack_size_c(place->count, place->type, comm, bytes) != MPI_SUCCESS)
+    struct tug_data data = {.address = place->buffer, .count = place->count, .type = place->type};
+    if (!tug_data_describe(&data, comm))
         return NULL;
-    void *packed = malloc(*bytes > 0 ? (size_t)*bytes : 1);
-    MPI_Count end = 0;
-    if (packed != NULL && tug_host.Pack_c(place->buffer, place->count, place->type, packed, *bytes,
-                                          &end, comm) == MPI_SUCCESS) {
-        *bytes = end;
+    *bytes = (MPI_Count)data.bytes;
+    void *packed = malloc(data.bytes > 0 ? data.bytes : 1);
+    struct tug_data to = {.address = packed, .count = *bytes, .type = MPI_BYTE};
+    if (packed != NULL && tug_data_describe(&to, comm) &&
+        tug_data_move(&to, &data, comm) == MPI_SUCCESS)
         return packed;
-    }
     free(packed);
     return NULL;
 }
@@ -379,8 +380,12 @@ static void *pack(const struct place *place, MPI_Comm comm, MPI_Count *bytes) {
                         int source, int recvtag, MPI_Comm comm, MPI_Status *status) {              \
         const struct place to = {buf, count, datatype};                                            \
         struct place from = {.type = MPI_PACKED};                                                  \
-        if (tug_waits_outside())                                                                   \
+        if (tug_waits_outside()) {                                                                 \
+            int error = check(&to, source, recvtag, comm);                                         \
+            if (error != MPI_SUCCESS)                                                              \
+                return error;                                                                      \
             from.buffer = pack(&to, comm, &from.count);                                            \
+        }                                                                                          \
         if (from.buffer == NULL)                                                                   \
             return TUG_INSIDE_HOST(tug_host.Name(buf, count, datatype, dest, sendtag, source,      \
                                                  recvtag, comm, status));                          \

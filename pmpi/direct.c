@@ -219,7 +219,7 @@ static int reach(const struct tug_rma *o, struct tug_data *data, struct tug_dire
  * nothing. */
 static inline int move(const struct tug_data *to, const struct tug_data *from, MPI_Comm comm) {
     if (__builtin_expect(to->contiguous && from->contiguous, 1)) {
-        switch (to->bytes) {
+        switch (from->bytes) {
         case 4:
             memcpy(to->address, from->address, 4);
             return MPI_SUCCESS;
@@ -239,14 +239,16 @@ static inline int transfer(const struct tug_rma *o, void *here, bool into_target
     if (!tug_operand_describe(&origin, here, o->origin_count, o->origin_type, o) ||
         !tug_operand_describe(&data, NULL, o->target_count, o->target_type, o))
         return TUG_RMA_REFUSED;
+    if (tug_operand_is_nowhere(&origin))
+        return MPI_ERR_BUFFER;
     TUG_RETURN_IF_NOBODY(o);
     int error = reach(o, &data, &target);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
-    if (__builtin_expect(origin.bytes != data.bytes, 0))
-        return MPI_ERR_ARG;
-    return into_target ? move(&data, &origin, o->window->comm)
-                       : move(&origin, &data, o->window->comm);
+    const struct tug_data *from = into_target ? &origin : &data,
+                          *to = into_target ? &data : &origin;
+    return __builtin_expect(from->bytes > to->bytes, 0) ? MPI_ERR_TRUNCATE
+                                                        : move(to, from, o->window->comm);
 }
 
 int tug_direct_put(const struct tug_rma *o) {
@@ -307,20 +309,40 @@ static void array_release(const struct tug_data *data, const struct tug_data *ar
         free(array->address);
 }
 
+/* An accumulate's elements here, as arrays. */
+struct operands {
+    const unsigned char *origin; /* NULL: MPI_NO_OP reads none */
+    unsigned char *old;          /* gets what was there; NULL: nothing is fetched */
+    size_t ncombined;            /* of the target's first elements, */
+    size_t nold;                 /* ... of which so many are fetched, or 0 */
+};
+
+static void combine_array(const struct tug_direct_target *target, unsigned char *at,
+                          const struct operands *here, const struct tug_elements *elements) {
+    const size_t n = here->ncombined, extent = elements->extent;
+    combine(target, at, here->origin, here->old, n, extent, elements->reduce);
+    if (here->nold > n)
+        combine(target, at + n * extent, NULL, here->old + n * extent, here->nold - n, extent,
+                tug_reduction_find(MPI_NO_OP, elements->type));
+}
+
 /* Combines where the target's elements are scattered: under all mutexes, by way of an array. */
 static int combine_scattered(const struct tug_direct_target *target, const struct tug_data *data,
-                             const unsigned char *origin, unsigned char *old,
-                             const struct tug_elements *elements, size_t n, MPI_Comm comm) {
+                             const struct operands *here, const struct tug_elements *elements,
+                             MPI_Comm comm) {
     struct tug_data array;
+    const size_t n = here->nold > here->ncombined ? here->nold : here->ncombined;
     if (!array_of(data, elements, n, false, &array, comm))
         return MPI_ERR_NO_MEM;
     for (int i = 0; i < TUG_STRIPES; i++) /* in this order, always: no two wait for each other */
         tug_mutex_lock(&target->control->stripes[i]);
     int error = tug_data_move(&array, data, comm);
     if (error == MPI_SUCCESS) {
-        if (old != NULL)
-            memcpy(old, array.address, n * elements->extent);
-        elements->reduce(array.address, origin, n);
+        if (here->old != NULL)
+            memcpy(here->old, array.address, here->nold * elements->extent);
+        elements->reduce(array.address, here->origin, here->ncombined);
+        array.count = (MPI_Count)here->ncombined;
+        array.bytes = here->ncombined * elements->size;
         error = tug_data_move(data, &array, comm);
     }
     for (int i = TUG_STRIPES - 1; i >= 0; i--)
@@ -329,12 +351,47 @@ static int combine_scattered(const struct tug_direct_target *target, const struc
     return error;
 }
 
+/* Combines what has been described and fits. */
+static int combine_all(const struct tug_direct_target *target, const struct tug_data *data,
+                       const struct tug_data *origin, const struct tug_data *result,
+                       const struct tug_elements *elements, MPI_Comm comm) {
+    static const struct tug_data none = {.contiguous = true};
+    struct tug_data from = none, old = none;
+    const size_t nold = result == NULL ? 0 : data->bytes / elements->size;
+    const size_t ncombined = origin == NULL ? nold : origin->bytes / elements->size;
+    origin = origin == NULL ? &none : origin;
+    result = result == NULL ? &none : result;
+
+    if (ncombined + nold == 0)
+        return MPI_SUCCESS;
+    int error = MPI_ERR_NO_MEM;
+    if (!array_of(origin, elements, ncombined, is_array(origin, elements), &from, comm))
+        return error;
+    /* never in place where there are gaps: those of the result are the program's */
+    if (!array_of(result, elements, nold, result->contiguous, &old, comm))
+        goto release_from;
+    error = from.address == origin->address ? MPI_SUCCESS : tug_data_move(&from, origin, comm);
+    if (error != MPI_SUCCESS)
+        goto release_old;
+    const struct operands here = {from.address, old.address, ncombined, nold};
+    if (is_array(data, elements))
+        combine_array(target, data->address, &here, elements);
+    else
+        error = combine_scattered(target, data, &here, elements, comm);
+    if (error == MPI_SUCCESS && old.address != result->address)
+        error = tug_data_move(result, &old, comm);
+release_old:
+    array_release(result, &old);
+release_from:
+    array_release(origin, &from);
+    return error;
+}
+
 /* Accumulates origin (NULL: MPI_NO_OP reads none) and fetches into result (NULL: it does not). */
 static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
                       const struct tug_data *result) {
-    static const struct tug_data none = {.contiguous = true};
     struct tug_elements elements;
-    struct tug_data data, from = none, old = none;
+    struct tug_data data;
     struct tug_direct_target *target;
     if (!tug_operand_describe(&data, NULL, o->target_count, o->target_type, o))
         return TUG_RMA_REFUSED;
@@ -345,38 +402,9 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
     error = reach(o, &data, &target);
     if (error != MPI_SUCCESS)
         return error;
-    if ((origin != NULL && origin->bytes != data.bytes) ||
-        (result != NULL && result->bytes != data.bytes))
-        return MPI_ERR_ARG;
-    if (data.bytes == 0)
-        return MPI_SUCCESS;
-    origin = origin == NULL ? &none : origin;
-    result = result == NULL ? &none : result;
-    size_t n = data.bytes / elements.size;
-
-    error = MPI_ERR_NO_MEM;
-    if (!array_of(origin, &elements, n, is_array(origin, &elements), &from, o->window->comm))
-        return error;
-    /* never in place where there are gaps: those of the result are the program's */
-    if (!array_of(result, &elements, n, result->contiguous, &old, o->window->comm))
-        goto release_from;
-    error = from.address == origin->address ? MPI_SUCCESS
-                                            : tug_data_move(&from, origin, o->window->comm);
-    if (error != MPI_SUCCESS)
-        goto release_old;
-    if (is_array(&data, &elements))
-        combine(target, data.address, from.address, old.address, n, elements.extent,
-                elements.reduce);
-    else
-        error = combine_scattered(target, &data, from.address, old.address, &elements, n,
-                                  o->window->comm);
-    if (error == MPI_SUCCESS && old.address != result->address)
-        error = tug_data_move(result, &old, o->window->comm);
-release_old:
-    array_release(result, &old);
-release_from:
-    array_release(origin, &from);
-    return error;
+    if (!tug_operand_fits(&data, origin, result))
+        return MPI_ERR_TRUNCATE;
+    return combine_all(target, &data, origin, result, &elements, o->window->comm);
 }
 
 int tug_direct_accumulate(const struct tug_rma *o) {
@@ -409,6 +437,8 @@ int tug_direct_fetch_and_op(const struct tug_rma *o) {
     if (reduce == NULL)
         return tug_type_is_basic(o->origin_type) ? tug_operand_no_reduction(o->op)
                                                  : TUG_RMA_REFUSED;
+    if (!tug_operand_has_buffers(o, false))
+        return MPI_ERR_ARG;
     TUG_RETURN_IF_NOBODY(o);
     if (!tug_type_is_basic(o->origin_type)) { /* a pair, perhaps with a gap */
         const struct tug_rma as_vector = tug_operand_as_vector(o);
@@ -428,6 +458,8 @@ int tug_direct_compare_and_swap(const struct tug_rma *o) {
     struct tug_mutex *mutex;
     if (!tug_reduction_compares(o->origin_type))
         return TUG_RMA_REFUSED;
+    if (!tug_operand_has_buffers(o, true))
+        return MPI_ERR_ARG;
     TUG_RETURN_IF_NOBODY(o);
     int error = lock_element(o, &data, &mutex);
     if (error != MPI_SUCCESS)

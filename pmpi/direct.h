@@ -73,8 +73,8 @@ struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint s
 
 /* The operations: done when they return. MPI_SUCCESS, an error class for the window's handler
  * (MPI_ERR_RMA_SYNC outside of an epoch, MPI_ERR_RMA_RANGE outside of the target's memory,
- * MPI_ERR_ARG if origin and target differ in size, MPI_ERR_NO_MEM), or TUG_RMA_REFUSED. Any
- * thread. */
+ * MPI_ERR_TRUNCATE if the data do not fit where they are to go, MPI_ERR_BUFFER or MPI_ERR_ARG for a
+ * buffer that is NULL, MPI_ERR_NO_MEM), or TUG_RMA_REFUSED. Any thread. */
 int tug_direct_put(const struct tug_rma *o);
 int tug_direct_get(const struct tug_rma *o);
 int tug_direct_accumulate(const struct tug_rma *o);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "host/host.h"
-#include "pmpi/datatype.h"
 
 /* ---- where its bytes are ---- */
 
@@ -47,6 +46,13 @@ bool tug_data_describe_derived(struct tug_data *data, MPI_Comm comm) {
     return true;
 }
 
+bool tug_data_lacks_address(const struct tug_data *data) {
+    MPI_Count first = 0, extent;
+    if (data->bytes > 0 && !tug_type_is_predefined(data->type))
+        tug_host.Type_get_true_extent_c(data->type, &first, &extent);
+    return data->bytes > 0 && first == 0;
+}
+
 /* ---- moving ---- */
 
 static int pack(const struct tug_data *from, void *to, MPI_Comm comm) {
@@ -61,18 +67,44 @@ static int unpack(const struct tug_data *to, const void *from, MPI_Comm comm) {
                              to->type, comm);
 }
 
+bool tug_run_begin(struct tug_run *run, const struct tug_data *data, enum tug_walk_mode mode) {
+    const struct tug_flat *flat = tug_flat_get(data->type);
+    if (flat == NULL)
+        return false;
+    tug_walk_begin(&run->walk, flat, (size_t)data->count, mode);
+    run->left = 0;
+    return true;
+}
+
+static int move_runs(const struct tug_data *to, const struct tug_data *from) {
+    struct tug_run source, sink;
+    if (!tug_run_begin(&source, from, TUG_WALK_BYTES) || !tug_run_begin(&sink, to, TUG_WALK_BYTES))
+        return MPI_ERR_NO_MEM;
+    while (tug_run_refill(&source) && tug_run_refill(&sink)) {
+        size_t bytes = source.left < sink.left ? source.left : sink.left;
+        memmove(tug_run_address(to->address, sink.at), tug_run_address(from->address, source.at),
+                bytes);
+        tug_run_consume(&source, bytes, 1);
+        tug_run_consume(&sink, bytes, 1);
+    }
+    return MPI_SUCCESS;
+}
+
 int tug_data_move(const struct tug_data *to, const struct tug_data *from, MPI_Comm comm) {
-    if (to->bytes == 0)
+    const size_t bytes = from->bytes < to->bytes ? from->bytes : to->bytes;
+    if (bytes == 0)
         return MPI_SUCCESS;
     if (from->contiguous && to->contiguous) {
-        memmove(to->address, from->address, to->bytes);
+        memmove(to->address, from->address, bytes);
         return MPI_SUCCESS;
     }
+    if (from->bytes != to->bytes || from->address == NULL || to->address == NULL)
+        return move_runs(to, from);
     if (to->contiguous)
         return pack(from, to->address, comm);
     if (from->contiguous)
         return unpack(to, from->address, comm);
-    void *packed = malloc(from->bytes);
+    void *packed = malloc(bytes);
     if (packed == NULL)
         return MPI_ERR_NO_MEM;
     int error = pack(from, packed, comm);

@@ -1,7 +1,8 @@
 /* Data as MPI describes it: address, count, datatype; and how to move it within this process.
  *
  * What a datatype means is the host's business: anything but a run of one basic type is packed and
- * unpacked by it. Any thread.
+ * unpacked by it. Two things it does not do, for which the datatypes are walked: MPICH 4.0.2 packs
+ * nothing from MPI_BOTTOM, which is NULL, and no host packs part of an item. Any thread.
  */
 #ifndef TUG_PMPI_LAYOUT_H
 #define TUG_PMPI_LAYOUT_H
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 #include "host/handles.h"
+#include "pmpi/datatype.h"
 
 struct tug_data {
     void *address;
@@ -40,9 +42,38 @@ static inline bool tug_data_describe(struct tug_data *data, MPI_Comm comm) {
     return true;
 }
 
-/* Copies one into the other; both have the same bytes. MPI_SUCCESS, or the host's error (memory for
- * packing, for one). */
+/* True where NULL cannot be the data's address: it is MPI_BOTTOM only to types with addresses of
+ * their own. What is no data may be anywhere. The type is a valid one. */
+bool tug_data_lacks_address(const struct tug_data *data);
+
+/* Copies one into the other, as many bytes as both have. MPI_SUCCESS, or the host's error (memory
+ * for packing, for one). */
 int tug_data_move(const struct tug_data *to, const struct tug_data *from, MPI_Comm comm);
+
+/* A walk's run, what is left of it. */
+struct tug_run {
+    struct tug_walk walk;
+    MPI_Aint at;
+    size_t left;
+};
+
+/* False: the type cannot be walked. */
+bool tug_run_begin(struct tug_run *run, const struct tug_data *data, enum tug_walk_mode mode);
+
+/* True if there is some of it. */
+static inline bool tug_run_refill(struct tug_run *run) {
+    return run->left > 0 || tug_walk_next(&run->walk, SIZE_MAX, &run->at, &run->left);
+}
+
+static inline void tug_run_consume(struct tug_run *run, size_t units, size_t unit) {
+    run->at += (MPI_Aint)(units * unit);
+    run->left -= units;
+}
+
+/* Where a run of data is, which may be described from MPI_BOTTOM. */
+static inline unsigned char *tug_run_address(const void *base, MPI_Aint at) {
+    return (unsigned char *)((uintptr_t)base + (uintptr_t)at); // NOLINT(performance-no-int-to-ptr)
+}
 
 /* The one predefined type that all of a valid datatype is made of, or MPI_DATATYPE_NULL. */
 MPI_Datatype tug_type_element(MPI_Datatype type);

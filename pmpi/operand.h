@@ -22,6 +22,11 @@ static inline bool tug_operand_describe(struct tug_data *data, const void *addre
     return tug_data_describe(data, o->window->comm);
 }
 
+/* A buffer of this rank's that is NULL and should not be. */
+static inline bool tug_operand_is_nowhere(const struct tug_data *data) {
+    return __builtin_expect(data->address == NULL, 0) && tug_data_lacks_address(data);
+}
+
 /* MPI_PROC_NULL: nothing to do, once the arguments have been seen to be right. */
 #define TUG_RETURN_IF_NOBODY(o)                                                                    \
     if (__builtin_expect((o)->target == MPI_PROC_NULL, 0))                                         \
@@ -67,6 +72,14 @@ int tug_operand_find_elements(const struct tug_rma *o, struct tug_elements *elem
 /* Why there is no reduction for an operation. */
 int tug_operand_no_reduction(MPI_Op op);
 
+/* Do an accumulate's data fit? The target may have more elements than the origin, which stay as
+ * they are but are fetched, and the result more than the target. */
+static inline bool tug_operand_fits(const struct tug_data *data, const struct tug_data *origin,
+                                    const struct tug_data *result) {
+    return (origin == NULL || origin->bytes <= data->bytes) &&
+           (result == NULL || data->bytes <= result->bytes);
+}
+
 /* Describes what an accumulate reads (`origin`; NULL: MPI_NO_OP reads nothing) and fetches into
  * (`result`; NULL: it does not fetch), and goes on with both. */
 static inline int tug_operand_accumulate(const struct tug_rma *o, bool fetches,
@@ -78,7 +91,19 @@ static inline int tug_operand_accumulate(const struct tug_rma *o, bool fetches,
     if ((reads && !tug_operand_describe(&origin, o->origin, o->origin_count, o->origin_type, o)) ||
         (fetches && !tug_operand_describe(&result, o->result, o->result_count, o->result_type, o)))
         return TUG_RMA_REFUSED;
+    if ((reads && tug_operand_is_nowhere(&origin)) || (fetches && tug_operand_is_nowhere(&result)))
+        return MPI_ERR_BUFFER;
+    if (__builtin_expect(!fetches && o->op == MPI_NO_OP, 0))
+        return MPI_ERR_OP;
     return go_on(o, reads ? &origin : NULL, fetches ? &result : NULL);
+}
+
+/* MPI_Fetch_and_op and MPI_Compare_and_swap: has each of their buffers an address? */
+static inline bool tug_operand_has_buffers(const struct tug_rma *o, bool compares) {
+    return __builtin_expect(o->result != NULL &&
+                                (o->origin != NULL || (!compares && o->op == MPI_NO_OP)) &&
+                                (!compares || o->compare != NULL),
+                            1);
 }
 
 /* The same operation as a fetching accumulate of one element. */

@@ -263,44 +263,19 @@ static inline int move_run(const struct ways *ways, bool into_target, MPI_Aint o
     return MPI_SUCCESS;
 }
 
-/* A run of one side, what is left of it. */
-struct run {
-    struct tug_walk walk;
-    MPI_Aint at;
-    size_t left;
-};
-
-static bool begin_run(struct run *run, const struct tug_data *data, enum tug_walk_mode mode) {
-    const struct tug_flat *flat = tug_flat_get(data->type);
-    if (flat == NULL)
-        return false;
-    tug_walk_begin(&run->walk, flat, (size_t)data->count, mode);
-    run->left = 0;
-    return true;
-}
-
-/* True if there is some of it. */
-static inline bool refill(struct run *run) {
-    return run->left > 0 || tug_walk_next(&run->walk, SIZE_MAX, &run->at, &run->left);
-}
-
-static inline void consume(struct run *run, size_t units, size_t unit) {
-    run->at += (MPI_Aint)(units * unit);
-    run->left -= units;
-}
-
 static int move_scattered(const struct ways *ways, bool into_target, const struct tug_data *here,
                           const struct tug_data *there) {
-    struct run mine, its;
-    if (!begin_run(&mine, here, TUG_WALK_BYTES) || !begin_run(&its, there, TUG_WALK_BYTES))
+    struct tug_run mine, its;
+    if (!tug_run_begin(&mine, here, TUG_WALK_BYTES) || !tug_run_begin(&its, there, TUG_WALK_BYTES))
         return MPI_ERR_NO_MEM;
-    while (refill(&mine) && refill(&its)) {
+    while (tug_run_refill(&mine) && tug_run_refill(&its)) {
         size_t bytes = mine.left < its.left ? mine.left : its.left;
-        int error = move_run(ways, into_target, its.at, (char *)here->address + mine.at, bytes);
+        int error = move_run(ways, into_target, its.at,
+                             (char *)tug_run_address(here->address, mine.at), bytes);
         if (error != MPI_SUCCESS)
             return error;
-        consume(&mine, bytes, 1);
-        consume(&its, bytes, 1);
+        tug_run_consume(&mine, bytes, 1);
+        tug_run_consume(&its, bytes, 1);
     }
     return MPI_SUCCESS;
 }
@@ -311,28 +286,32 @@ static inline int transfer(const struct tug_rma *o, const void *here, bool into_
     if (!tug_operand_describe(&origin, here, o->origin_count, o->origin_type, o) ||
         !tug_operand_describe(&data, NULL, o->target_count, o->target_type, o))
         return TUG_RMA_REFUSED;
+    if (tug_operand_is_nowhere(&origin))
+        return MPI_ERR_BUFFER;
     TUG_RETURN_IF_NOBODY(o);
     int error = reach(o, &data, &ways);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
-    if (__builtin_expect(origin.bytes != data.bytes, 0))
-        return MPI_ERR_ARG;
+    const size_t bytes = into_target ? origin.bytes : data.bytes;
+    if (__builtin_expect(bytes > (into_target ? data.bytes : origin.bytes), 0))
+        return MPI_ERR_TRUNCATE;
     error = begin_request(o, &ways);
     if (error != MPI_SUCCESS)
         return error;
     if (__builtin_expect(origin.contiguous && data.contiguous, 1)) {
-        if (data.bytes > 0)
-            error = move_run(&ways, into_target, 0, origin.address, data.bytes);
+        if (bytes > 0)
+            error = move_run(&ways, into_target, 0, origin.address, bytes);
     } else {
         error = move_scattered(&ways, into_target, &origin, &data);
     }
     return end_request(&ways, error);
 }
 
-/* Elements of a basic type, the same at the target and here, and no request. */
+/* Elements of a basic type, the same at the target and at an address here, and no request. */
 static inline bool is_plain(const struct tug_rma *o) {
     return o->origin_type == o->target_type && o->origin_count == o->target_count &&
-           tug_type_is_basic(o->target_type) && o->request == NULL && o->target != MPI_PROC_NULL;
+           tug_type_is_basic(o->target_type) && o->request == NULL && o->target != MPI_PROC_NULL &&
+           o->origin != NULL;
 }
 
 int tug_remote_put(const struct tug_rma *o) {
@@ -409,15 +388,15 @@ static const struct tug_callback nothing;
 /* ---- accumulates ---- */
 
 /* Copies n elements from the run they lie in, or the runs; nothing behind their last byte. */
-static void gather(unsigned char *to, struct run *from, const void *base, size_t n,
+static void gather(unsigned char *to, struct tug_run *from, const void *base, size_t n,
                    const struct tug_elements *elements) {
     size_t extent = elements->extent;
-    while (n > 0 && refill(from)) {
+    while (n > 0 && tug_run_refill(from)) {
         size_t now = from->left < n ? from->left : n;
         size_t span = tug_elements_span(elements, now);
-        memcpy(to, (const char *)base + from->at, span);
+        memcpy(to, tug_run_address(base, from->at), span);
         memset(to + span, 0, now * extent - span);
-        consume(from, now, extent);
+        tug_run_consume(from, now, extent);
         to += now * extent;
         n -= now;
     }
@@ -447,10 +426,10 @@ static void deliver(void *pointer, int status) {
 }
 
 /* One piece: n elements that lie together at the target and, if fetched, in the result. */
-static int send_piece(const struct ways *ways, const struct tug_rma *o,
-                      const struct tug_elements *elements, MPI_Aint offset, size_t n,
-                      struct run *origin, unsigned char *result) {
-    struct tug_remote_head head = head_of(ways, o->op, elements->type, offset, n);
+static int send_piece(const struct ways *ways, MPI_Op op, const struct tug_elements *elements,
+                      MPI_Aint offset, size_t n, struct tug_run *origin, const void *base,
+                      unsigned char *result) {
+    struct tug_remote_head head = head_of(ways, op, elements->type, offset, n);
     size_t bytes = n * elements->extent, sent = origin == NULL ? 0 : bytes;
     int error = check_run(ways, offset, tug_elements_span(elements, n));
     if (error != MPI_SUCCESS)
@@ -466,7 +445,7 @@ static int send_piece(const struct ways *ways, const struct tug_rma *o,
     }
     letter->head = head;
     if (sent > 0)
-        gather(letter->data, origin, o->origin, n, elements);
+        gather(letter->data, origin, base, n, elements);
     if (result == NULL) {
         send_message(ways, letter, sizeof(head) + sent, on_local);
         return MPI_SUCCESS;
@@ -492,28 +471,32 @@ static int send_piece(const struct ways *ways, const struct tug_rma *o,
     return MPI_SUCCESS;
 }
 
-/* Walks the sides together. */
+/* Walks the sides together. Behind the origin's last element the target's are only fetched. */
 static int send_pieces(const struct ways *ways, const struct tug_rma *o,
                        const struct tug_elements *elements, const struct tug_data *data,
                        const struct tug_data *origin, const struct tug_data *result) {
-    struct run its, mine, back;
+    struct tug_run its, mine, back;
     const size_t most = TUG_REMOTE_PIECE / elements->extent;
-    if (!begin_run(&its, data, TUG_WALK_ELEMENTS) ||
-        (origin != NULL && !begin_run(&mine, origin, TUG_WALK_ELEMENTS)) ||
-        (result != NULL && !begin_run(&back, result, TUG_WALK_ELEMENTS)))
+    size_t given = origin != NULL ? origin->bytes / elements->size : 0;
+    if (!tug_run_begin(&its, data, TUG_WALK_ELEMENTS) ||
+        (origin != NULL && !tug_run_begin(&mine, origin, TUG_WALK_ELEMENTS)) ||
+        (result != NULL && !tug_run_begin(&back, result, TUG_WALK_ELEMENTS)))
         return MPI_ERR_NO_MEM;
-    while (refill(&its) && (result == NULL || refill(&back))) {
+    while (tug_run_refill(&its) && (result == NULL ? given > 0 : tug_run_refill(&back))) {
         size_t n = its.left < most ? its.left : most;
         unsigned char *place = NULL;
+        n = given > 0 && given < n ? given : n;
         if (result != NULL) {
             n = back.left < n ? back.left : n;
-            place = (unsigned char *)result->address + back.at;
-            consume(&back, n, elements->extent);
+            place = tug_run_address(result->address, back.at);
+            tug_run_consume(&back, n, elements->extent);
         }
-        int error = send_piece(ways, o, elements, its.at, n, origin != NULL ? &mine : NULL, place);
+        int error = send_piece(ways, given > 0 ? o->op : MPI_NO_OP, elements, its.at, n,
+                               given > 0 ? &mine : NULL, o->origin, place);
         if (error != MPI_SUCCESS)
             return error;
-        consume(&its, n, elements->extent);
+        given -= given > 0 ? n : 0;
+        tug_run_consume(&its, n, elements->extent);
     }
     return MPI_SUCCESS;
 }
@@ -533,9 +516,8 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
     error = reach(o, &data, &ways);
     if (error != MPI_SUCCESS)
         return error;
-    if ((origin != NULL && origin->bytes != data.bytes) ||
-        (result != NULL && result->bytes != data.bytes))
-        return MPI_ERR_ARG;
+    if (!tug_operand_fits(&data, origin, result))
+        return MPI_ERR_TRUNCATE;
     error = begin_request(o, &ways);
     if (error != MPI_SUCCESS)
         return error;
@@ -657,6 +639,8 @@ int tug_remote_fetch_and_op(const struct tug_rma *o) {
     if (tug_reduction_find(o->op, o->origin_type) == NULL)
         return tug_type_is_basic(o->origin_type) ? tug_operand_no_reduction(o->op)
                                                  : TUG_RMA_REFUSED;
+    if (!tug_operand_has_buffers(o, false))
+        return MPI_ERR_ARG;
     TUG_RETURN_IF_NOBODY(o);
     if (!tug_type_is_basic(o->origin_type) || tug_type_basic_size(o->origin_type) > 8) {
         const struct tug_rma as_vector = tug_operand_as_vector(o);
@@ -676,6 +660,8 @@ int tug_remote_compare_and_swap(const struct tug_rma *o) {
     struct ways ways;
     if (!tug_reduction_compares(o->origin_type))
         return TUG_RMA_REFUSED;
+    if (!tug_operand_has_buffers(o, true))
+        return MPI_ERR_ARG;
     TUG_RETURN_IF_NOBODY(o);
     if (!tug_operand_describe(&data, NULL, 1, o->origin_type, o))
         return TUG_RMA_REFUSED;

@@ -156,12 +156,13 @@ static int complete_request(const struct tug_rma *o) {
 
 /* An operation in a lane of ours. What it refuses, the host gets to see on its own window, whose
  * answer is an error. */
-#define DO_IN_LANE(Name, FAMILY, arguments, its_request)                                           \
+#define DO_IN_LANE(Name, FAMILY, arguments, its_request, wants_request)                            \
     struct tug_rma operation, *ours = &operation;                                                  \
     ours->window = window;                                                                         \
     ours->request = (its_request);                                                                 \
     SAVE_##FAMILY(ours);                                                                           \
-    int done = LANE_##FAMILY(window)(ours);                                                        \
+    int done =                                                                                     \
+        (wants_request) && ours->request == NULL ? MPI_ERR_ARG : LANE_##FAMILY(window)(ours);      \
     if (TUG_UNLIKELY(done == TUG_RMA_REFUSED))                                                     \
         done = tug_host.Name arguments;                                                            \
     else if (done == MPI_SUCCESS && ours->request != NULL && is_over(ours))                        \
@@ -169,7 +170,8 @@ static int complete_request(const struct tug_rma *o) {
     return tug_window_report(window, done)
 
 /* What every body begins with: not ours? the host's at once. */
-#define BEGIN(Name, STAT, FAMILY, SPLIT, count_t, count, type, arguments, its_request)             \
+#define BEGIN(Name, STAT, FAMILY, SPLIT, count_t, count, type, arguments, its_request,             \
+              wants_request)                                                                       \
     struct tug_window *window = tug_window_find(win);                                              \
     if (TUG_UNLIKELY(window == NULL)) {                                                            \
         tug_stat_add(TUG_STAT_##STAT##_PASSED, 1);                                                 \
@@ -181,7 +183,7 @@ static int complete_request(const struct tug_rma *o) {
     if (TUG_UNLIKELY(tug_stats_on))                                                                \
         count_call(TUG_STAT_##STAT##_TAKEN, count, type);                                          \
     if (window->lane != NULL) {                                                                    \
-        DO_IN_LANE(Name, FAMILY, arguments, its_request);                                          \
+        DO_IN_LANE(Name, FAMILY, arguments, its_request, wants_request);                           \
     }                                                                                              \
     if (TUG_UNLIKELY(window->healed))                                                              \
         target_disp = tug_window_translate(window, target_rank, target_disp);                      \
@@ -199,7 +201,7 @@ static int complete_request(const struct tug_rma *o) {
                          tug_host.Name(FAMILY##_ARGUMENTS(o, count_t), o->window->handle));        \
     }                                                                                              \
     int tug_shim_##Name parameters {                                                               \
-        BEGIN(Name, STAT, FAMILY, SPLIT_##FAMILY, count_t, count, type, arguments, NULL);          \
+        BEGIN(Name, STAT, FAMILY, SPLIT_##FAMILY, count_t, count, type, arguments, NULL, false);   \
         struct tug_ticket ticket;                                                                  \
         if (tug_engine_enter_helping(&ticket) == TUG_ENTRY_BATON) {                                \
             int error = tug_host.Name arguments;                                                   \
@@ -222,7 +224,7 @@ static int complete_request(const struct tug_rma *o) {
     }                                                                                              \
     int tug_shim_##Name parameters {                                                               \
         BEGIN(Name, RMA_REQUEST, FAMILY, SPLIT_NOTHING, count_t, origin_count, origin_datatype,    \
-              arguments, request);                                                                 \
+              arguments, request, true);                                                           \
         struct tug_rma operation;                                                                  \
         struct tug_rma *o = &operation;                                                            \
         o->window = window;                                                                        \

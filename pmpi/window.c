@@ -201,6 +201,7 @@ static struct tug_window *adopt(MPI_Win win) {
     return window;
 }
 
+/* Nobody calls it by its handle any more: the host's window is gone, or the host's alone. */
 static void disown(struct tug_window *window) {
     table_clear(window);
     list_remove(window);
@@ -209,6 +210,15 @@ static void disown(struct tug_window *window) {
     free(window->place);
     free(window->near);
     free(window);
+}
+
+/* The window gets no lane of ours: the host's is as it was before adopt(). NULL: nothing to undo.
+ */
+static void give_back(struct tug_window *window) {
+    if (window == NULL)
+        return;
+    tug_host.Win_set_errhandler(window->handle, window->errhandler);
+    disown(window);
 }
 
 /* The host's window is gone. */
@@ -385,8 +395,7 @@ static struct tug_window *go_remote(MPI_Win win, MPI_Comm comm, struct tug_team 
                    tug_epochs_init(&window->epochs, team->nranks);
     struct tug_remote *remote = tug_remote_create(team, base, size, disp_unit, memory, willing);
     if (remote == NULL) {
-        if (window != NULL)
-            disown(window);
+        give_back(window);
         return NULL;
     }
     if (circle != NULL)
@@ -431,8 +440,7 @@ static bool go_direct_over(MPI_Win win, struct tug_team *team, void *base, MPI_A
         window != NULL && wants_direct(info) && tug_epochs_init(&window->epochs, team->nranks);
     struct tug_direct *direct = tug_direct_over(team, base, size, disp_unit, willing);
     if (direct == NULL) {
-        if (window != NULL)
-            disown(window);
+        give_back(window);
         return false;
     }
     enter_direct(window, direct, team, "its ranks share a node, which can map its memory");
@@ -577,8 +585,7 @@ static bool go_direct(const struct allocation *a, struct tug_team *team) {
         window != NULL && wants_direct(a->info) && tug_epochs_init(&window->epochs, team->nranks);
     struct tug_direct *direct = tug_direct_create(team, a->size, a->disp_unit, contiguous, willing);
     if (direct == NULL) {
-        if (window != NULL)
-            disown(window);
+        give_back(window);
         return false;
     }
     enter_direct(window, direct, team,

@@ -6,7 +6,7 @@
  * called once; the next synchronisation has nothing more to say. Then all ranks compare all of
  * their memory, buffers included: not a byte may have changed, and the window still works. A window
  * in a lane of ours also refuses what lies beyond a target's memory, by its rank's own size and
- * unit, and origins and targets that differ in size. The host MPI does not look: it is not asked.
+ * unit, and data that do not fit where they go. The host MPI does not look: it is not asked.
  */
 #include "lane.h"
 #include "win_kinds.h"
@@ -214,10 +214,16 @@ static void wrong_range(MPI_Win win, int t, MPI_Aint nwords, MPI_Aint unit) {
         CHECK(((char *)many)[i] == 0x5c, "byte %zu of a result was written", i);
     if (all < 3)
         return;
-    WRONG(MPI_ERR_ARG, MPI_Put(from, 1, L, t, 0, 2, L, win));
-    WRONG(MPI_ERR_ARG, MPI_Put(from, 3, L, t, 0, 2, L, win));
-    WRONG(MPI_ERR_ARG, MPI_Get(into, 1, L, t, 0, 2, L, win));
-    WRONG(MPI_ERR_ARG, MPI_Put(from, 2, L, t, 0, 1, record, win));
+    WRONG(MPI_ERR_TRUNCATE, MPI_Put(from, 3, L, t, 0, 2, L, win));
+    WRONG(MPI_ERR_TRUNCATE, MPI_Put(from, 2, L, t, 0, 1, record, win));
+    WRONG(MPI_ERR_TRUNCATE, MPI_Rput(from, 3, L, t, 0, 2, L, win, &r));
+    WRONG(MPI_ERR_TRUNCATE, MPI_Get(into, 1, L, t, 0, 2, L, win));
+    WRONG(MPI_ERR_TRUNCATE, MPI_Rget(into, 1, spread, t, 0, 3, L, win, &r));
+    WRONG(MPI_ERR_TRUNCATE, MPI_Accumulate(from, 3, L, t, 0, 2, L, MPI_SUM, win));
+    WRONG(MPI_ERR_TRUNCATE, MPI_Accumulate(from, 3, L, t, 0, 1, spread, MPI_SUM, win));
+    WRONG(MPI_ERR_TRUNCATE, MPI_Get_accumulate(from, 2, L, into, 1, L, t, 0, 2, L, MPI_SUM, win));
+    WRONG(MPI_ERR_TRUNCATE, MPI_Get_accumulate(from, 3, L, into, 3, L, t, 0, 2, L, MPI_SUM, win));
+    WRONG(MPI_ERR_TRUNCATE, MPI_Get_accumulate(NULL, 0, L, into, 1, L, t, 0, 2, L, MPI_NO_OP, win));
 }
 
 /* ---- windows ---- */
