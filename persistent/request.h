@@ -84,6 +84,7 @@ struct tug_request {
     MPI_Comm comm;      /* errors of the operation go to its handler */
     bool active;
     bool once;              /* active from the beginning; no job */
+    MPI_Win win;            /* once: errors go to its handler, and not to comm's */
     int error;              /* of the operation, set before TUG_REQUEST_COMPLETE */
     struct tug_twin *twin;  /* the host's beside it, where the two are compared; else NULL */
     _Atomic uint32_t state; /* TUG_REQUEST_COMPLETE, TUG_REQUEST_FREED */

@@ -45,7 +45,7 @@ static size_t lay_out(struct tug_direct *direct, bool contiguous, uintptr_t base
     for (int r = 0; r < direct->nranks; r++) {
         struct tug_direct_target *target = &direct->targets[r];
         at = place_of(at, target->size, contiguous);
-        target->base = (unsigned char *)(base + at);
+        target->base = target->size > 0 ? (unsigned char *)(base + at) : NULL;
         at += (size_t)target->size;
     }
     return at;
@@ -132,7 +132,7 @@ static bool take_block(struct tug_direct *direct, bool contiguous) {
     if (!direct->block->zeroed) { /* it also maps the pages: the program's first stores are fast */
         struct tug_direct_target *own = &direct->targets[direct->rank];
         memset(own->control, 0, sizeof(*own->control));
-        if (direct->lent == NULL)
+        if (direct->lent == NULL && own->size > 0)
             memset(own->base, 0, (size_t)own->size);
         if (direct->rank == 0)
             memset(direct->fence, 0, sizeof(*direct->fence));

@@ -89,7 +89,7 @@ static int begin_request(const struct tug_rma *o, struct ways *ways) {
     if (bundle == NULL)
         return MPI_ERR_NO_MEM;
     bundle->request.once = true;
-    bundle->request.comm = o->window->comm; /* whose handler returns */
+    bundle->request.win = o->window->handle;
     bundle->request.destroy = destroy;
     atomic_init(&bundle->left, 1);
     if (tug_request_register(&bundle->request) != 0) {
@@ -102,10 +102,12 @@ static int begin_request(const struct tug_rma *o, struct ways *ways) {
     return MPI_SUCCESS;
 }
 
-/* All parts have been started. */
+/* All parts have been started, or some of them and then there was an error. */
 static int end_request(const struct ways *ways, int error) {
     if (ways->bundle != NULL)
-        end_part(ways->bundle, error == MPI_SUCCESS ? 0 : TUG_ERR_NO_MEMORY);
+        end_part(ways->bundle, error == MPI_SUCCESS         ? 0
+                               : error == MPI_ERR_RMA_RANGE ? TUG_ERR_RANGE
+                                                            : TUG_ERR_NO_MEMORY);
     return error;
 }
 

@@ -62,12 +62,16 @@ static int retire(MPI_Request *handle, struct tug_request *request, MPI_Status *
     return error;
 }
 
-/* retire() for the calls on a single request, which report through the communicator's handler. */
+/* retire() for the calls on a single request, which report through the handler of the communicator,
+ * or of a one-sided operation's window. */
 static int retire_one(MPI_Request *handle, struct tug_request *request, MPI_Status *status) {
-    MPI_Comm comm = request->comm;
+    const bool one_sided = request->once;
+    const MPI_Comm comm = request->comm;
+    const MPI_Win win = request->win;
     int error = retire(handle, request, status);
     if (TUG_UNLIKELY(error != MPI_SUCCESS))
-        tug_host.Comm_call_errhandler(comm, error);
+        (void)(one_sided ? tug_shim_Win_call_errhandler(win, error)
+                         : tug_host.Comm_call_errhandler(comm, error));
     return error;
 }
 

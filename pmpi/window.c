@@ -749,18 +749,23 @@ int tug_shim_Win_get_info(MPI_Win win, MPI_Info *info_used) {
     return tug_window_report(window, error);
 }
 
-/* In the direct lane the host knows nothing of the memory. (Windows of the packet lane are never of
- * the flavour that can be asked for it.) */
-static int query(struct tug_window *window, int rank, MPI_Aint *size, MPI_Aint *disp_unit,
-                 void *baseptr) {
+/* The host, which knows nothing of the memory in a lane of ours, has allowed the question. Until
+ * MPI 4.1 it is about windows of MPI_Win_allocate_shared, which are never in the packet lane; there
+ * the memory of others is not to be loaded from or stored to: it counts as none. */
+static void query(const struct tug_window *window, int rank, MPI_Aint *size, MPI_Aint *disp_unit,
+                  void *baseptr) {
     const struct tug_direct *direct = window->direct;
-    if (rank == MPI_PROC_NULL) /* the first rank that has any */
-        for (rank = 0; rank < direct->nranks - 1 && direct->targets[rank].size == 0;)
+    const int own = direct != NULL ? direct->rank : window->remote->rank;
+    if (rank == MPI_PROC_NULL) { /* the first rank that has any */
+        for (rank = 0; direct != NULL && rank < direct->nranks && direct->targets[rank].size == 0;)
             rank++;
-    *size = direct->targets[rank].size;
-    *disp_unit = direct->targets[rank].disp_unit;
-    *(void **)baseptr = direct->targets[rank].base;
-    return MPI_SUCCESS;
+        rank = direct == NULL || rank == direct->nranks ? own : rank;
+    }
+    bool reached = direct != NULL || rank == own;
+    *size = direct != NULL ? direct->targets[rank].size : reached ? window->size : 0;
+    *disp_unit =
+        direct != NULL ? direct->targets[rank].disp_unit : window->remote->targets[rank].disp_unit;
+    *(void **)baseptr = direct != NULL ? direct->targets[rank].base : reached ? window->base : NULL;
 }
 
 #define SHARED_QUERY(Name, unit_t)                                                                 \
@@ -770,8 +775,8 @@ static int query(struct tug_window *window, int rank, MPI_Aint *size, MPI_Aint *
         int error = tug_host.Name(win, rank, size, disp_unit, baseptr);                            \
         if (window == NULL)                                                                        \
             return error;                                                                          \
-        if (error == MPI_SUCCESS && window->direct != NULL) {                                      \
-            error = query(window, rank, size, &unit, baseptr);                                     \
+        if (error == MPI_SUCCESS && window->lane != NULL) {                                        \
+            query(window, rank, size, &unit, baseptr);                                             \
             *disp_unit = (unit_t)unit;                                                             \
         }                                                                                          \
         return tug_window_report(window, error);                                                   \

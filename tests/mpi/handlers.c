@@ -10,7 +10,7 @@
  *   handlers                    ends well
  *   handlers fatal CASE MISUSE  a new window and a mistake: the job must not get past it
  */
-#include "check.h"
+#include "lane.h"
 
 enum { BYTES = 4096 };
 
@@ -148,6 +148,42 @@ static void test_window(const struct window_case *c) {
     close_window(c, &win, memory);
 }
 
+/* A request whose operation fails after it was begun: the second of its blocks is not attached.
+ * Whatever waits for it reports through the window's handler. */
+static void test_request(void) {
+    int64_t mine[8] = {0}, two[2] = {1, 2};
+    MPI_Aint base, blocks[2];
+    MPI_Win win;
+    MPI_Datatype apart;
+    MPI_Errhandler ours;
+    MPI_Request r = MPI_REQUEST_NULL;
+    MUST(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_SELF, &win));
+    MUST(MPI_Win_attach(win, mine, sizeof mine));
+    MUST(MPI_Get_address(mine, &base));
+    blocks[0] = base;
+    blocks[1] = base + ((MPI_Aint)1 << 40);
+    MUST(MPI_Type_create_hindexed_block(2, 1, blocks, MPI_INT64_T, &apart));
+    MUST(MPI_Type_commit(&apart));
+    MUST(MPI_Win_create_errhandler(on_error, &ours));
+    MUST(MPI_Win_set_errhandler(win, ours));
+    if (lane_is_ours(win)) { /* the host writes there */
+        MUST(MPI_Win_lock_all(0, win));
+        int code = MPI_Rput(two, 2, MPI_INT64_T, 0, 0, 1, apart, win, &r);
+        CHECK(class_of(code) == MPI_ERR_RMA_RANGE && handled == 1, "class %d, handled %d times",
+              class_of(code), handled);
+        CHECK(r != MPI_REQUEST_NULL && mine[0] == 1, "the operation was not begun");
+        code = MPI_Wait(&r, MPI_STATUS_IGNORE);
+        CHECK(class_of(code) == MPI_ERR_RMA_RANGE && handled == 2 && handled_win == win,
+              "waited for: class %d, handled %d times", class_of(code), handled);
+        MUST(MPI_Win_unlock_all(win));
+    }
+    handled = 0;
+    MUST(MPI_Errhandler_free(&ours));
+    MUST(MPI_Type_free(&apart));
+    MUST(MPI_Win_detach(win, mine));
+    MUST(MPI_Win_free(&win));
+}
+
 static void be_fatal(const struct window_case *c, const char *misuse) {
     MPI_Win win;
     void *memory;
@@ -174,5 +210,7 @@ int main(int argc, char **argv) {
             test_window(&cases[i]);
         else if (strcmp(argv[2], cases[i].name) == 0)
             be_fatal(&cases[i], argv[3]);
+    if (argc < 4)
+        test_request();
     return check_end();
 }

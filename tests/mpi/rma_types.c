@@ -546,6 +546,38 @@ static void test_layout(bool anyhow) {
     MUST(MPI_Win_free(&win));
 }
 
+/* Ranks that bring nothing have no address, to nobody; every `every`th rank brings some. */
+static void test_empty(bool anyhow, int every) {
+    char *mine, *base, *attribute, *first = NULL;
+    MPI_Info info;
+    MPI_Win win;
+    MPI_Aint size;
+    int unit, flag;
+    MUST(MPI_Info_create(&info));
+    MUST(MPI_Info_set(info, "alloc_shared_noncontig", anyhow ? "true" : "false"));
+    MUST(MPI_Win_allocate_shared((check_rank + 1) % every ? 0 : 40, 4, info, MPI_COMM_WORLD, &mine,
+                                 &win));
+    MUST(MPI_Info_free(&info));
+    MUST(MPI_Win_get_attr(win, MPI_WIN_BASE, &attribute, &flag));
+    CHECK(flag && attribute == mine, "%p is not %p", (void *)attribute, (void *)mine);
+    for (int r = 0; r < check_nranks; r++) {
+        bool some = (r + 1) % every == 0;
+        MUST(MPI_Win_shared_query(win, r, &size, &unit, &base));
+        CHECK(size == (some ? 40 : 0) && unit == 4, "rank %d: size %ld, unit %d", r, (long)size,
+              unit);
+        CHECK((base != NULL) == some, "rank %d of %ld bytes is at %p", r, (long)size, (void *)base);
+        CHECK(r != check_rank || base == mine, "my memory is elsewhere");
+        first = first == NULL ? base : first;
+    }
+    MUST(MPI_Win_shared_query(win, MPI_PROC_NULL, &size, &unit, &base));
+    CHECK(base == first && size == (first == NULL ? 0 : 40) && unit == 4, "%p, size %ld, unit %d",
+          (void *)base, (long)size, unit);
+    MUST(MPI_Win_fence(0, win));
+    MUST(MPI_Put(NULL, 0, MPI_INT, (check_rank + 1) % check_nranks, 0, 0, MPI_INT, win));
+    MUST(MPI_Win_fence(0, win));
+    MUST(MPI_Win_free(&win));
+}
+
 int main(int argc, char **argv) {
     uint64_t round = 0;
     check_begin(&argc, &argv, "rma_types");
@@ -565,8 +597,11 @@ int main(int argc, char **argv) {
             test_epoch(&w, (enum epoch)(i % NEPOCHS), ++round, from, to);
         kind_close(&w);
         if (kind == KIND_SHARED)
-            for (int anyhow = 0; anyhow < 2; anyhow++)
+            for (int anyhow = 0; anyhow < 2; anyhow++) {
                 test_layout(anyhow);
+                test_empty(anyhow, 2);
+                test_empty(anyhow, check_nranks + 1);
+            }
         if (check_rank == 0)
             printf("%s\n", kind_names[kind]);
     }
