@@ -36,6 +36,10 @@ bool tug_epochs_open(const struct tug_epochs *epochs) {
     return locked(epochs) || (everyone(epochs) & (TUG_ACCESS_ALL | TUG_ACCESS_START));
 }
 
+bool tug_epochs_busy(const struct tug_epochs *epochs) {
+    return tug_epochs_open(epochs) || atomic_load_explicit(&epochs->exposed, memory_order_relaxed);
+}
+
 /* ---- active target ---- */
 
 int tug_epoch_fence(struct tug_window *window, int assert) {
@@ -95,6 +99,27 @@ int tug_epoch_complete(struct tug_window *window) {
     for (int r = 0; r < epochs->nranks; r++)
         atomic_fetch_and(&epochs->access[r], (uint8_t)~TUG_ACCESS_START);
     atomic_store(&epochs->everyone, 0);
+    return error;
+}
+
+int tug_epoch_post(struct tug_window *window, MPI_Group group, int assert) {
+    int error = window->lane->post(window, group, assert);
+    if (error == MPI_SUCCESS)
+        atomic_store_explicit(&window->epochs.exposed, true, memory_order_relaxed);
+    return error;
+}
+
+int tug_epoch_wait(struct tug_window *window) {
+    int error = window->lane->wait(window);
+    if (error == MPI_SUCCESS)
+        atomic_store_explicit(&window->epochs.exposed, false, memory_order_relaxed);
+    return error;
+}
+
+int tug_epoch_test(struct tug_window *window, int *flag) {
+    int error = window->lane->test(window, flag);
+    if (error == MPI_SUCCESS && *flag)
+        atomic_store_explicit(&window->epochs.exposed, false, memory_order_relaxed);
     return error;
 }
 

@@ -31,6 +31,7 @@ enum {
 struct tug_epochs {
     _Atomic uint8_t everyone; /* what holds for every target */
     _Atomic bool fence_used;  /* the open fence epoch has seen an operation */
+    _Atomic bool exposed;     /* between MPI_Win_post and MPI_Win_wait */
     _Atomic uint32_t nlocks;  /* targets with TUG_ACCESS_LOCKED */
     int nranks;
     _Atomic uint8_t *access; /* [nranks] */
@@ -72,14 +73,20 @@ static inline bool tug_epochs_allow(struct tug_epochs *epochs, int target) {
     return (everyone & TUG_ACCESS_ALL) || (access & (TUG_ACCESS_LOCKED | TUG_ACCESS_START));
 }
 
-/* True while an epoch is open in which this rank may access others: the window cannot be freed. */
+/* True while an epoch is open in which this rank may access others. */
 bool tug_epochs_open(const struct tug_epochs *epochs);
+
+/* True while one is, or one in which others may access this rank: the window cannot be freed. */
+bool tug_epochs_busy(const struct tug_epochs *epochs);
 
 /* MPI_Win_x on a window in a lane of ours: what the call returns before the window's handler has
  * seen it. MPI_ERR_RMA_SYNC for a call that no epoch, or another, allows. */
 int tug_epoch_fence(struct tug_window *window, int assert);
 int tug_epoch_start(struct tug_window *window, MPI_Group group, int assert);
 int tug_epoch_complete(struct tug_window *window);
+int tug_epoch_post(struct tug_window *window, MPI_Group group, int assert);
+int tug_epoch_wait(struct tug_window *window);
+int tug_epoch_test(struct tug_window *window, int *flag);
 int tug_epoch_lock(struct tug_window *window, int lock_type, int rank, int assert);
 int tug_epoch_unlock(struct tug_window *window, int rank);
 int tug_epoch_lock_all(struct tug_window *window, int assert);

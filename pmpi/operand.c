@@ -2,11 +2,21 @@
 
 #include "host/handles.h"
 #include "pmpi/datatype.h"
+#include "pmpi/remote.h"
 
 /* What is no predefined operation the host refuses; some pairs of op and type that MPI does not
  * define it would try. */
 int tug_operand_no_reduction(MPI_Op op) {
     return tug_op_is_predefined(op) ? MPI_ERR_OP : TUG_RMA_REFUSED;
+}
+
+/* In a dynamic window a displacement is an address, which the host would go to. */
+int tug_operand_no_place(const struct tug_rma *o) {
+    const struct tug_window *window = o->window;
+    if ((unsigned)o->target >= (unsigned)window->epochs.nranks || window->remote == NULL ||
+        window->remote->attachments == NULL)
+        return TUG_RMA_REFUSED;
+    return tug_epochs_allow(&o->window->epochs, o->target) ? MPI_ERR_RMA_RANGE : MPI_ERR_RMA_SYNC;
 }
 
 int tug_operand_find_elements(const struct tug_rma *o, struct tug_elements *elements) {

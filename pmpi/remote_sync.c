@@ -219,7 +219,7 @@ static int start(struct tug_window *window, MPI_Group group, int assert) {
     struct tug_remote *remote = window->remote;
     int n;
     if (assert & ~MPI_MODE_NOCHECK)
-        return MPI_ERR_ASSERT;
+        return MPI_ERR_ARG; /* as the host has it */
     int *ranks = tug_window_ranks(window, group, &n);
     if (ranks == NULL)
         return MPI_ERR_NO_MEM;
@@ -255,7 +255,7 @@ static int post(struct tug_window *window, MPI_Group group, int assert) {
     struct tug_remote *remote = window->remote;
     int n;
     if (assert & ~(MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT))
-        return MPI_ERR_ASSERT;
+        return MPI_ERR_ARG; /* as the host has it */
     if (remote->exposed != NULL)
         return MPI_ERR_RMA_SYNC;
     int *ranks = tug_window_ranks(window, group, &n);
@@ -292,10 +292,10 @@ static int wait_exposure(struct tug_window *window) {
 
 static int test_exposure(struct tug_window *window, int *flag) {
     struct tug_remote *remote = window->remote;
-    if (remote->exposed == NULL)
-        return MPI_ERR_RMA_SYNC;
     if (flag == NULL)
         return MPI_ERR_ARG;
+    if (remote->exposed == NULL)
+        return MPI_ERR_RMA_SYNC;
     tug_progress(remote->domain->context);
     *flag = 1;
     for (int i = 0; i < remote->nexposed && *flag; i++)

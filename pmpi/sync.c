@@ -3,6 +3,7 @@
  * Deferred errors surface here. Lanes of ours: epoch.h. */
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "host/handles.h"
 #include "host/host.h"
 #include "pmpi/epoch.h"
 #include "pmpi/shim.h"
@@ -12,9 +13,9 @@
 #define OURS_Win_fence tug_epoch_fence(window, assert)
 #define OURS_Win_start tug_epoch_start(window, group, assert)
 #define OURS_Win_complete tug_epoch_complete(window)
-#define OURS_Win_post window->lane->post(window, group, assert)
-#define OURS_Win_wait window->lane->wait(window)
-#define OURS_Win_test window->lane->test(window, flag)
+#define OURS_Win_post tug_epoch_post(window, group, assert)
+#define OURS_Win_wait tug_epoch_wait(window)
+#define OURS_Win_test tug_epoch_test(window, flag)
 #define OURS_Win_lock tug_epoch_lock(window, lock_type, rank, assert)
 #define OURS_Win_unlock tug_epoch_unlock(window, rank)
 #define OURS_Win_lock_all tug_epoch_lock_all(window, assert)
@@ -65,7 +66,7 @@
 /* MPICH 4.0 tests the handle of the group before it looks at the window, and reports a bad one
  * through the communicator's handler itself. */
 #define TUG_CALL_SYNC_GROUP(Name, parameters, arguments)                                           \
-    SYNC(Name, tug_host.Name, group == MPI_GROUP_NULL, parameters, arguments)
+    SYNC(Name, tug_host.Name, !tug_group_is_one(group), parameters, arguments)
 #include "host/calls.def"
 
 /* A queued operation may name the datatype: MPI lets the program free it at once. */

@@ -127,18 +127,28 @@ static void init_recursive(pthread_mutex_t *lock) {
     pthread_mutexattr_destroy(&attributes);
 }
 
+/* Gives the host's window the program's handler, for a call of the host's that is to report by
+ * itself. */
+static void lend_handler(struct tug_window *window) {
+    pthread_mutex_lock(&window->lock);
+    tug_host.Win_set_errhandler(window->handle, window->errhandler);
+}
+
+/* The program's handler may have been called, and may have freed the window. */
+static void take_handler_back(MPI_Win handle, struct tug_window *window) {
+    if (tug_window_find(handle) != window)
+        return;
+    tug_host.Win_set_errhandler(handle, MPI_ERRORS_RETURN);
+    pthread_mutex_unlock(&window->lock);
+}
+
 int tug_window_raise(struct tug_window *window, int error) {
     if (window->errhandler == MPI_ERRORS_RETURN)
         return error;
     MPI_Win handle = window->handle;
-    pthread_mutex_lock(&window->lock);
-    tug_host.Win_set_errhandler(handle, window->errhandler);
+    lend_handler(window);
     tug_host.Win_call_errhandler(handle, error);
-    /* the program's handler may have freed the window */
-    if (tug_window_find(handle) == window) {
-        tug_host.Win_set_errhandler(handle, MPI_ERRORS_RETURN);
-        pthread_mutex_unlock(&window->lock);
-    }
+    take_handler_back(handle, window);
     return error;
 }
 
@@ -146,29 +156,26 @@ int tug_shim_Win_set_errhandler(MPI_Win win, MPI_Errhandler errhandler) {
     struct tug_window *window = tug_window_find(win);
     if (window == NULL)
         return tug_host.Win_set_errhandler(win, errhandler);
-    pthread_mutex_lock(&window->lock);
+    lend_handler(window);
     int error = tug_host.Win_set_errhandler(win, errhandler);
     if (error == MPI_SUCCESS) {
         MPI_Errhandler old = window->errhandler;
         /* reading it back gives us a reference: the program may free its handle */
         tug_host.Win_get_errhandler(win, &window->errhandler);
-        tug_host.Win_set_errhandler(win, MPI_ERRORS_RETURN);
         tug_host.Errhandler_free(&old);
     }
-    pthread_mutex_unlock(&window->lock);
-    return tug_window_report(window, error);
+    take_handler_back(win, window);
+    return error;
 }
 
 int tug_shim_Win_get_errhandler(MPI_Win win, MPI_Errhandler *errhandler) {
     struct tug_window *window = tug_window_find(win);
     if (window == NULL)
         return tug_host.Win_get_errhandler(win, errhandler);
-    pthread_mutex_lock(&window->lock);
-    tug_host.Win_set_errhandler(win, window->errhandler);
+    lend_handler(window);
     int error = tug_host.Win_get_errhandler(win, errhandler);
-    tug_host.Win_set_errhandler(win, MPI_ERRORS_RETURN);
-    pthread_mutex_unlock(&window->lock);
-    return tug_window_report(window, error);
+    take_handler_back(win, window);
+    return error;
 }
 
 int tug_shim_Win_call_errhandler(MPI_Win win, int errorcode) {
@@ -796,7 +803,7 @@ int tug_shim_Win_free(MPI_Win *win) {
     struct tug_window *window = win == NULL ? NULL : tug_window_find(*win);
     if (window == NULL)
         return tug_host.Win_free(win);
-    if (window->lane != NULL && tug_epochs_open(&window->epochs))
+    if (window->lane != NULL && tug_epochs_busy(&window->epochs))
         return tug_window_raise(window, MPI_ERR_RMA_SYNC);
     tug_engine_drain();
     int last = window->lane != NULL ? meet_in(window) : MPI_SUCCESS;
@@ -817,7 +824,7 @@ void tug_window_free_left_over(void) {
         MPI_Win handle = window->handle;
         next = window->newer;
         tug_engine_drain();
-        if (window->lane != NULL && tug_epochs_open(&window->epochs))
+        if (window->lane != NULL && tug_epochs_busy(&window->epochs))
             continue;
         if (window->lane != NULL)
             (void)window->lane->flush_all(window, false);

@@ -42,7 +42,7 @@ enum tug_op_number {
 /* For messages: a handle as it is shown. */
 #define tug_handle_bits(handle) ((uint64_t)(uint32_t)(handle))
 
-enum { TUG_HANDLE_COMM = 1, TUG_HANDLE_DATATYPE = 3 };
+enum { TUG_HANDLE_COMM = 1, TUG_HANDLE_GROUP = 2, TUG_HANDLE_DATATYPE = 3 };
 
 static inline bool tug_handle_is(uint32_t handle, uint32_t type) {
     return handle >> 30 != 0 && (handle >> 26 & 15) == type;
@@ -51,6 +51,11 @@ static inline bool tug_handle_is(uint32_t handle, uint32_t type) {
 /* False for what is plainly no communicator. */
 static inline bool tug_comm_is_one(MPI_Comm comm) {
     return tug_handle_is((uint32_t)comm, TUG_HANDLE_COMM);
+}
+
+/* False for what is plainly no group. */
+static inline bool tug_group_is_one(MPI_Group group) {
+    return tug_handle_is((uint32_t)group, TUG_HANDLE_GROUP);
 }
 
 /* False for what is plainly no datatype. */
@@ -136,6 +141,10 @@ static inline const struct tug_openmpi_type *tug_openmpi_type(MPI_Datatype type)
 
 static inline bool tug_comm_is_one(MPI_Comm comm) {
     return comm != NULL && comm != MPI_COMM_NULL;
+}
+
+static inline bool tug_group_is_one(MPI_Group group) {
+    return group != NULL && group != MPI_GROUP_NULL;
 }
 
 static inline bool tug_type_is_one(MPI_Datatype type) {

@@ -2,11 +2,12 @@
  * errors: which error class, through which handler, for which invalid call?
  *
  * Rank 0 makes each invalid call twice, under MPI_ERRORS_RETURN and under handlers of its own, and
- * prints one line: name of the case, class of the error, how often a handler was called and with
- * which class. errors_compare.sh compares the lines of the host alone with those under the tug.
- * An error may surface at the call or at the next synchronisation of that window: a case is the
- * call and that synchronisation, and its class is the first that either gives.
- * Afterwards the window and a broadcast still have to work.
+ * prints one line: kind of window, name of the case, class of the error, which call gave it, how
+ * often a handler was called and with which class. errors_compare.sh compares the lines of the host
+ * alone with those under the tug. A case is a call and the next synchronisation of that window: an
+ * error may surface in one or the other.
+ * All cases of one-sided calls are made for windows of every flavour, in every lane that can be
+ * asked for. Afterwards the windows and a broadcast still have to work.
  */
 #include "check.h"
 
@@ -15,6 +16,10 @@ static int win_calls, comm_calls, handler_class;
 static MPI_Win win;
 static int32_t *window;
 static int nlines;
+static const char *kind_now = "none";
+static bool dynamic;
+static MPI_Aint places[16]; /* displacements of the ranks' memory, */
+static MPI_Aint at;         /* ... and of the target's */
 
 static void on_win_error(MPI_Win *w, int *code, ...) {
     (void)w;
@@ -43,11 +48,14 @@ static const char *class_name(int class) {
     return text;
 }
 
-static void report(const char *name, int variant, int rc) {
+static void report(const char *name, int variant, int called, int synced) {
     int class;
-    MUST(MPI_Error_class(rc, &class));
-    printf("%s [%s]: class %d (%s)", name, variant ? "handler" : "return", class,
-           class_name(class));
+    MUST(MPI_Error_class(called != MPI_SUCCESS ? called : synced, &class));
+    printf("%s: %s [%s]: class %d (%s) of the %s", kind_now, name, variant ? "handler" : "return",
+           class, class_name(class),
+           called == MPI_SUCCESS   ? "synchronisation"
+           : synced == MPI_SUCCESS ? "call"
+                                   : "call, and one more");
     if (variant)
         printf("; window handler %d times, communicator handler %d times, class %d", win_calls,
                comm_calls, handler_class);
@@ -55,14 +63,14 @@ static void report(const char *name, int variant, int rc) {
     nlines++;
 }
 
-/* `call`, then `sync` whatever the call gave; the first error of the two is the case's. */
+/* `call`, then `sync` whatever the call gave. */
 #define TRY_VARIANTS(nvariants, name, call, sync)                                                  \
     do {                                                                                           \
         for (int variant = 0; variant < (nvariants); variant++) {                                  \
             arm(variant, win);                                                                     \
             int called = (call);                                                                   \
             int synced = (sync);                                                                   \
-            report(name, variant, called != MPI_SUCCESS ? called : synced);                        \
+            report(name, variant, called, synced);                                                 \
         }                                                                                          \
     } while (0)
 #define TRY(name, call, sync) TRY_VARIANTS(2, name, call, sync)
@@ -75,7 +83,7 @@ static void report(const char *name, int variant, int rc) {
 
 static int32_t x, y, z;
 static MPI_Request request;
-static MPI_Datatype uncommitted;
+static MPI_Datatype uncommitted, vector;
 static MPI_Op user_op;
 static MPI_Group nobody; /* an epoch with it can be begun by one rank alone */
 
@@ -99,7 +107,6 @@ static void try_put_get(int t) {
         MPI_Win_flush(t, win));
     TRY("put: no type", MPI_Put(&x, 1, (MPI_Datatype)0x1234, t, 0, 1, INT, win),
         MPI_Win_flush(t, win));
-    TRY("put: displacement", MPI_Put(&x, 1, INT, t, -4, 1, INT, win), MPI_Win_flush(t, win));
     TRY("put: null window", MPI_Put(&x, 1, INT, t, 0, 1, INT, MPI_WIN_NULL), MPI_Win_flush(t, win));
     TRY("put: no window", MPI_Put(&x, 1, INT, t, 0, 1, INT, (MPI_Win)0x1234),
         MPI_Win_flush(t, win));
@@ -109,7 +116,6 @@ static void try_put_get(int t) {
         MPI_Win_flush(t, win));
     TRY("get: uncommitted type", MPI_Get(&x, 1, uncommitted, t, 0, 1, uncommitted, win),
         MPI_Win_flush(t, win));
-    TRY("get: displacement", MPI_Get(&x, 1, INT, t, -1, 1, INT, win), MPI_Win_flush(t, win));
     TRY("get: null window", MPI_Get(&x, 1, INT, t, 0, 1, INT, MPI_WIN_NULL), MPI_Win_flush(t, win));
     TRY("put_c: count", MPI_Put_c(&x, -1, INT, t, 0, 1, INT, win), MPI_Win_flush(t, win));
     TRY("get_c: rank", MPI_Get_c(&x, 1, INT, far, 0, 1, INT, win), MPI_Win_flush(t, win));
@@ -127,8 +133,6 @@ static void try_accumulate(int t) {
         MPI_Win_flush(t, win));
     TRY("accumulate: null type",
         MPI_Accumulate(&x, 1, MPI_DATATYPE_NULL, t, 0, 1, INT, MPI_SUM, win),
-        MPI_Win_flush(t, win));
-    TRY("accumulate: displacement", MPI_Accumulate(&x, 1, INT, t, -2, 1, INT, MPI_SUM, win),
         MPI_Win_flush(t, win));
     TRY("accumulate: null window", MPI_Accumulate(&x, 1, INT, t, 0, 1, INT, MPI_SUM, MPI_WIN_NULL),
         MPI_Win_flush(t, win));
@@ -178,6 +182,134 @@ static void try_requests(int t) {
         MPI_Win_flush(t, win));
 }
 
+/* Of a dynamic window it is an address. */
+static void try_displacements(int t) {
+    TRY("put: displacement", MPI_Put(&x, 1, INT, t, -4, 1, INT, win), MPI_Win_flush(t, win));
+    TRY("get: displacement", MPI_Get(&x, 1, INT, t, -1, 1, INT, win), MPI_Win_flush(t, win));
+    TRY("accumulate: displacement", MPI_Accumulate(&x, 1, INT, t, -2, 1, INT, MPI_SUM, win),
+        MPI_Win_flush(t, win));
+    TRY("get_accumulate: displacement",
+        MPI_Get_accumulate(&x, 1, INT, &y, 1, INT, t, -2, 1, INT, MPI_SUM, win),
+        MPI_Win_flush(t, win));
+    TRY("fetch_and_op: displacement", MPI_Fetch_and_op(&x, &y, INT, t, -2, MPI_SUM, win),
+        MPI_Win_flush(t, win));
+    TRY("compare_and_swap: displacement", MPI_Compare_and_swap(&x, &y, &z, INT, t, -2, win),
+        MPI_Win_flush(t, win));
+    TRY("rput: displacement", MPI_Rput(&x, 1, INT, t, -2, 1, INT, win, &request),
+        MPI_Win_flush(t, win));
+}
+
+/* Buffers that are NULL; MPI_BOTTOM is no address to types that have none of their own. */
+static void try_null_buffers(int t) {
+    const int nobody = MPI_PROC_NULL;
+    TRY("put: null", MPI_Put(NULL, 1, INT, t, at, 1, INT, win), MPI_Win_flush(t, win));
+    TRY("put: null, many", MPI_Put(NULL, 8, INT, t, at, 8, INT, win), MPI_Win_flush(t, win));
+    TRY("put: null, vector", MPI_Put(NULL, 1, vector, t, at, 2, INT, win), MPI_Win_flush(t, win));
+    TRY("put: null to nobody", MPI_Put(NULL, 1, INT, nobody, 0, 1, INT, win),
+        MPI_Win_flush(t, win));
+    TRY("put_c: null", MPI_Put_c(NULL, 1, INT, t, at, 1, INT, win), MPI_Win_flush(t, win));
+    TRY("get: null", MPI_Get(NULL, 1, INT, t, at, 1, INT, win), MPI_Win_flush(t, win));
+    TRY("get: null, vector", MPI_Get(NULL, 1, vector, t, at, 2, INT, win), MPI_Win_flush(t, win));
+    TRY("get_c: null", MPI_Get_c(NULL, 4, INT, t, at, 4, INT, win), MPI_Win_flush(t, win));
+}
+
+static void try_null_operands(int t) {
+    TRY("accumulate: null", MPI_Accumulate(NULL, 1, INT, t, at, 1, INT, MPI_SUM, win),
+        MPI_Win_flush(t, win));
+    TRY("accumulate: null, vector", MPI_Accumulate(NULL, 1, vector, t, at, 2, INT, MPI_SUM, win),
+        MPI_Win_flush(t, win));
+    TRY("accumulate: null, pair",
+        MPI_Accumulate(NULL, 1, MPI_FLOAT_INT, t, at, 1, MPI_FLOAT_INT, MPI_MAXLOC, win),
+        MPI_Win_flush(t, win));
+    TRY("get_accumulate: null origin",
+        MPI_Get_accumulate(NULL, 1, INT, &y, 1, INT, t, at, 1, INT, MPI_SUM, win),
+        MPI_Win_flush(t, win));
+    TRY("get_accumulate: null result",
+        MPI_Get_accumulate(&x, 1, INT, NULL, 1, INT, t, at, 1, INT, MPI_SUM, win),
+        MPI_Win_flush(t, win));
+    TRY("get_accumulate: null result, no op",
+        MPI_Get_accumulate(NULL, 0, INT, NULL, 1, INT, t, at, 1, INT, MPI_NO_OP, win),
+        MPI_Win_flush(t, win));
+    TRY("fetch_and_op: null origin", MPI_Fetch_and_op(NULL, &y, INT, t, at, MPI_SUM, win),
+        MPI_Win_flush(t, win));
+    TRY("fetch_and_op: null result", MPI_Fetch_and_op(&x, NULL, INT, t, at, MPI_SUM, win),
+        MPI_Win_flush(t, win));
+    TRY("fetch_and_op: null result, no op",
+        MPI_Fetch_and_op(NULL, NULL, INT, t, at, MPI_NO_OP, win), MPI_Win_flush(t, win));
+    TRY("compare_and_swap: null origin", MPI_Compare_and_swap(NULL, &y, &z, INT, t, at, win),
+        MPI_Win_flush(t, win));
+    TRY("compare_and_swap: null compare", MPI_Compare_and_swap(&x, NULL, &z, INT, t, at, win),
+        MPI_Win_flush(t, win));
+    TRY("compare_and_swap: null result", MPI_Compare_and_swap(&x, &y, NULL, INT, t, at, win),
+        MPI_Win_flush(t, win));
+    TRY("rput: null", MPI_Rput(NULL, 1, INT, t, at, 1, INT, win, &request), MPI_Win_flush(t, win));
+    TRY("rget: null", MPI_Rget(NULL, 1, INT, t, at, 1, INT, win, &request), MPI_Win_flush(t, win));
+    TRY("raccumulate: null", MPI_Raccumulate(NULL, 1, INT, t, at, 1, INT, MPI_SUM, win, &request),
+        MPI_Win_flush(t, win));
+    TRY("rget_accumulate: null result",
+        MPI_Rget_accumulate(&x, 1, INT, NULL, 1, INT, t, at, 1, INT, MPI_SUM, win, &request),
+        MPI_Win_flush(t, win));
+}
+
+/* Operations and types that are valid ones, elsewhere; and places for answers that are none. */
+static void try_misplaced(int t) {
+    TRY("accumulate: no op", MPI_Accumulate(&x, 1, INT, t, at, 1, INT, MPI_NO_OP, win),
+        MPI_Win_flush(t, win));
+    TRY("accumulate: no op, to nobody",
+        MPI_Accumulate(&x, 1, INT, MPI_PROC_NULL, 0, 1, INT, MPI_NO_OP, win),
+        MPI_Win_flush(t, win));
+    TRY("raccumulate: no op", MPI_Raccumulate(&x, 1, INT, t, at, 1, INT, MPI_NO_OP, win, &request),
+        MPI_Win_flush(t, win));
+    TRY("accumulate: user op, to nobody",
+        MPI_Accumulate(&x, 1, INT, MPI_PROC_NULL, 0, 1, INT, user_op, win), MPI_Win_flush(t, win));
+    TRY("fetch_and_op: user op", MPI_Fetch_and_op(&x, &y, INT, t, at, user_op, win),
+        MPI_Win_flush(t, win));
+    TRY("fetch_and_op: committed type", MPI_Fetch_and_op(&x, &y, vector, t, at, MPI_SUM, win),
+        MPI_Win_flush(t, win));
+    TRY("compare_and_swap: double", MPI_Compare_and_swap(&x, &y, &z, MPI_DOUBLE, t, at, win),
+        MPI_Win_flush(t, win));
+    TRY("compare_and_swap: committed type", MPI_Compare_and_swap(&x, &y, &z, vector, t, at, win),
+        MPI_Win_flush(t, win));
+    TRY("rput: null request", MPI_Rput(&x, 1, INT, t, at, 1, INT, win, NULL),
+        MPI_Win_flush(t, win));
+    TRY("rget: null request", MPI_Rget(&x, 1, INT, t, at, 1, INT, win, NULL),
+        MPI_Win_flush(t, win));
+    TRY("raccumulate: null request", MPI_Raccumulate(&x, 1, INT, t, at, 1, INT, MPI_SUM, win, NULL),
+        MPI_Win_flush(t, win));
+    TRY("rget_accumulate: null request",
+        MPI_Rget_accumulate(&x, 1, INT, &y, 1, INT, t, at, 1, INT, MPI_SUM, win, NULL),
+        MPI_Win_flush(t, win));
+    TRY("flush: rank negative", MPI_Win_flush(-7, win), MPI_SUCCESS);
+    TRY("flush_local: rank", MPI_Win_flush_local(check_nranks, win), MPI_SUCCESS);
+    TRY("flush_all: null window", MPI_Win_flush_all(MPI_WIN_NULL), MPI_SUCCESS);
+    TRY("unlock: rank negative", MPI_Win_unlock(-7, win), MPI_SUCCESS);
+    TRY("test: null flag", MPI_Win_test(win, NULL), MPI_SUCCESS);
+}
+
+/* What a window is asked for and told, wrongly. */
+static void try_settings(void) {
+    int flag;
+    MPI_Aint size;
+    void *base;
+    TRY("win_get_attr: null flag", MPI_Win_get_attr(win, MPI_WIN_BASE, &base, NULL), MPI_SUCCESS);
+    TRY("win_get_attr: null value", MPI_Win_get_attr(win, MPI_WIN_BASE, NULL, &flag), MPI_SUCCESS);
+    TRY("win_delete_attr: keyval", MPI_Win_delete_attr(win, MPI_KEYVAL_INVALID), MPI_SUCCESS);
+    TRY("win_get_group: null", MPI_Win_get_group(win, NULL), MPI_SUCCESS);
+    TRY("win_get_info: null", MPI_Win_get_info(win, NULL), MPI_SUCCESS);
+    TRY("win_get_name: null", MPI_Win_get_name(win, NULL, &flag), MPI_SUCCESS);
+    TRY("win_set_name: null", MPI_Win_set_name(win, NULL), MPI_SUCCESS);
+    TRY("win_get_errhandler: null", MPI_Win_get_errhandler(win, NULL), MPI_SUCCESS);
+    TRY("win_set_errhandler: null", MPI_Win_set_errhandler(win, MPI_ERRHANDLER_NULL), MPI_SUCCESS);
+    TRY("win_shared_query: rank", MPI_Win_shared_query(win, check_nranks, &size, &flag, &base),
+        MPI_SUCCESS);
+    TRY("win_shared_query: null size", MPI_Win_shared_query(win, 0, NULL, &flag, &base),
+        MPI_SUCCESS);
+    TRY("win_attach: null window", MPI_Win_attach(MPI_WIN_NULL, &x, 4), MPI_SUCCESS);
+    TRY("win_attach: size", MPI_Win_attach(win, &x, -4), MPI_SUCCESS);
+    TRY("win_attach: null", MPI_Win_attach(win, NULL, 4), MPI_SUCCESS);
+    TRY("win_detach: null window", MPI_Win_detach(MPI_WIN_NULL, &x), MPI_SUCCESS);
+}
+
 /* An epoch with nothing in it: the next synchronisation of the window. */
 static int epoch(int t) {
     int locked = MPI_Win_lock(MPI_LOCK_SHARED, t, 0, win);
@@ -215,7 +347,12 @@ static void try_outside_epochs(int t) {
     TRY("fence: assertion", MPI_Win_fence(0x40000000, win), MPI_SUCCESS);
     TRY("fence: null window", MPI_Win_fence(0, MPI_WIN_NULL), MPI_SUCCESS);
     TRY("start: null group", MPI_Win_start(MPI_GROUP_NULL, 0, win), MPI_SUCCESS);
+    TRY("start: no group", MPI_Win_start((MPI_Group)0x1234, 0, win), MPI_SUCCESS);
+    TRY("start: assertion", MPI_Win_start(nobody, 0x40000000, win), MPI_SUCCESS);
     TRY("post: null group", MPI_Win_post(MPI_GROUP_NULL, 0, win), MPI_SUCCESS);
+    TRY("post: no group", MPI_Win_post((MPI_Group)0x1234, 0, win), MPI_SUCCESS);
+    TRY("post: assertion", MPI_Win_post(nobody, 0x40000000, win), MPI_SUCCESS);
+    TRY("test: not posted", MPI_Win_test(win, &(int){0}), MPI_SUCCESS);
     TRY("sync: null window", MPI_Win_sync(MPI_WIN_NULL), MPI_SUCCESS);
     TRY("flush: null window", MPI_Win_flush(t, MPI_WIN_NULL), MPI_SUCCESS);
 }
@@ -358,7 +495,8 @@ static void try_states(void) {
     MUST(MPI_Request_free(&r));
 }
 
-/* Nothing of all this may have broken the window or the ranks' agreement. */
+/* Nothing of all this may have broken the window or the ranks' agreement. Errors are fatal again.
+ */
 static void still_good(void) {
     MPI_Request r;
     int right = (check_rank + 1) % check_nranks, left = (check_rank + check_nranks - 1);
@@ -366,7 +504,7 @@ static void still_good(void) {
     MUST(MPI_Win_set_errhandler(win, MPI_ERRORS_ARE_FATAL));
     MUST(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
     MUST(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, right, 0, win));
-    MUST(MPI_Put(&mine, 1, INT, right, 3, 1, INT, win));
+    MUST(MPI_Put(&mine, 1, INT, right, places[right] + (dynamic ? 12 : 3), 1, INT, win));
     MUST(MPI_Win_unlock(right, win));
     check_barrier(MPI_COMM_WORLD);
     MUST(MPI_Win_lock(MPI_LOCK_SHARED, check_rank, 0, win));
@@ -398,46 +536,130 @@ static void try_handlers(void) {
           handler_class);
 }
 
-int main(int argc, char **argv) {
-    check_begin(&argc, &argv, "errors");
-    int target = check_nranks - 1;
-    MPI_Group everybody;
-    MUST(MPI_Win_allocate(256, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &window, &win));
-    if (argc > 1 && strcmp(argv[1], "fatal") == 0) {
-        /* The default handler ends the job; coming back from here is the mistake. */
-        MPI_Win_lock_all(0, win);
-        MPI_Put(&x, -1, INT, target, 0, 1, INT, win);
-        MPI_Win_unlock_all(win);
-        printf("came back from a fatal error\n");
-        return check_end();
+/* Windows of every flavour; `lane` is asked for where one node would give another. */
+static const struct kind {
+    const char *name, *lane;
+} kinds[] = {{"allocated", NULL},
+             {"allocated, packet", "packet"},
+             {"allocated, native", "native"},
+             {"created", NULL},
+             {"lent", NULL},
+             {"shared", NULL},
+             {"dynamic", NULL},
+             {"dynamic, native", "native"}};
+enum { NKINDS = sizeof kinds / sizeof kinds[0], BYTES = 65536 };
+
+/* `window` is 256 bytes of its memory; *memory is to be freed. False: several nodes share none. */
+static bool open_window(const struct kind *kind, void **memory) {
+    MPI_Info info;
+    MPI_Comm node;
+    int nlocal;
+    MPI_Aint mine = 0;
+    MUST(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+    MUST(MPI_Comm_size(node, &nlocal));
+    MUST(MPI_Comm_free(&node));
+    if (strcmp(kind->name, "shared") == 0 && nlocal < check_nranks)
+        return false;
+    MUST(MPI_Info_create(&info));
+    if (kind->lane != NULL)
+        MUST(MPI_Info_set(info, "tugboat_lane", kind->lane));
+    kind_now = kind->name;
+    dynamic = strncmp(kind->name, "dynamic", 7) == 0;
+    *memory = NULL;
+    if (strncmp(kind->name, "allocated", 9) == 0) {
+        MUST(MPI_Win_allocate(256, 4, info, MPI_COMM_WORLD, &window, &win));
+    } else if (strcmp(kind->name, "shared") == 0) {
+        MUST(MPI_Win_allocate_shared(256, 4, info, MPI_COMM_WORLD, &window, &win));
+    } else {
+        MUST(MPI_Alloc_mem(strcmp(kind->name, "lent") == 0 ? BYTES : 256, MPI_INFO_NULL, memory));
+        window = *memory;
+        if (!dynamic)
+            MUST(MPI_Win_create(window, 256, 4, info, MPI_COMM_WORLD, &win));
     }
-    MUST(MPI_Type_vector(2, 1, 2, INT, &uncommitted));
-    MUST(MPI_Op_create(add_up, 1, &user_op));
+    if (dynamic) {
+        MUST(MPI_Win_create_dynamic(info, MPI_COMM_WORLD, &win));
+        MUST(MPI_Win_attach(win, window, 256));
+        MUST(MPI_Get_address(window, &mine));
+    }
+    MUST(MPI_Allgather(&mine, 1, MPI_AINT, places, 1, MPI_AINT, MPI_COMM_WORLD));
+    at = places[check_nranks - 1];
+    memset(window, 0, 256);
+    MUST(MPI_Info_free(&info));
+    return true;
+}
+
+/* All that one rank can do wrong with the window. */
+static void try_window(int target) {
+    try_outside_epochs(target);
+    try_inside_epochs(target);
+    MUST(MPI_Win_lock_all(0, win));
+    try_put_get(target);
+    try_accumulate(target);
+    try_requests(target);
+    try_null_buffers(target);
+    try_null_operands(target);
+    try_misplaced(target);
+    if (!dynamic)
+        try_displacements(target);
+    try_settings();
+    MUST(MPI_Win_unlock_all(win));
+}
+
+static void test_window(const struct kind *kind) {
+    void *memory;
+    MPI_Group everybody;
+    if (!open_window(kind, &memory))
+        return;
     MUST(MPI_Win_get_group(win, &everybody));
     MUST(MPI_Group_incl(everybody, 0, NULL, &nobody));
     MUST(MPI_Group_free(&everybody));
     try_handlers();
-    if (check_rank == 0) {
-        try_outside_epochs(target);
-        try_inside_epochs(target);
+    if (check_rank == 0)
+        try_window(check_nranks - 1);
+    if (check_rank == 0 && kind == kinds) {
         try_alone();
-        MUST(MPI_Win_lock_all(0, win));
-        try_put_get(target);
-        try_accumulate(target);
-        try_requests(target);
-        MUST(MPI_Win_unlock_all(win));
         try_windows();
         try_bcast_init();
         try_states();
-        printf("%d lines\n", nlines);
     }
     check_barrier(MPI_COMM_WORLD);
     still_good();
     MUST(MPI_Errhandler_free(&win_handler));
     MUST(MPI_Errhandler_free(&comm_handler));
+    MUST(MPI_Group_free(&nobody));
+    if (dynamic)
+        MUST(MPI_Win_detach(win, window));
+    MUST(MPI_Win_free(&win));
+    if (memory != NULL)
+        MUST(MPI_Free_mem(memory));
+}
+
+/* The default handler ends the job; coming back from here is the mistake. */
+static void be_fatal(void) {
+    void *memory;
+    (void)open_window(kinds, &memory);
+    MPI_Win_lock_all(0, win);
+    MPI_Put(&x, -1, INT, check_nranks - 1, 0, 1, INT, win);
+    MPI_Win_unlock_all(win);
+    printf("came back from a fatal error\n");
+}
+
+int main(int argc, char **argv) {
+    check_begin(&argc, &argv, "errors");
+    CHECK(check_nranks <= 16, "at most 16 ranks");
+    if (argc > 1 && strcmp(argv[1], "fatal") == 0) {
+        be_fatal();
+        return check_end();
+    }
+    MUST(MPI_Type_vector(2, 1, 2, INT, &uncommitted));
+    MUST(MPI_Type_vector(2, 1, 2, INT, &vector));
+    MUST(MPI_Type_commit(&vector));
+    MUST(MPI_Op_create(add_up, 1, &user_op));
+    for (int kind = 0; kind < NKINDS; kind++)
+        test_window(&kinds[kind]);
+    printf("%d lines\n", nlines);
     MUST(MPI_Op_free(&user_op));
     MUST(MPI_Type_free(&uncommitted));
-    MUST(MPI_Group_free(&nobody));
-    MUST(MPI_Win_free(&win));
+    MUST(MPI_Type_free(&vector));
     return check_end();
 }
