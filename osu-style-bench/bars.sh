@@ -153,7 +153,7 @@ bar "updates of random words, packets over TCP" 2 gups -- '*>=50'
 bar "put rate, a flush for each 64, TCP" 2 put_rate_threads -- 'put/*>=4'
 bar "put rate, packets over TCP" 2 put_rate_threads --batch 16384 --threads 1 -- 'put/*>=100'
 bar "accumulate rate, packets over TCP" 2 put_rate_threads --op accumulate --batch 16384 --threads 1 -- 'accumulate/*>=50'
-environment=(MPIR_CVAR_NOLOCAL=1) # over TCP jobs of 4 ranks of the host's hang now and then
+environment=(MPIR_CVAR_NOLOCAL=1)
 crowd "updates with a flush for each, packets between nodes" gups --batch 1
 environment=()
 crowd "updates with a flush for each" gups --batch 1

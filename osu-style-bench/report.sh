@@ -79,9 +79,9 @@ failed() {
     nfailed=$((nfailed + 1))
 }
 
-# measured COMMAND...: runs it, into rows and err. Over TCP MPICH 4.0.2 hangs now and then in its MPI_Finalize; the
+# measured COMMAND...: runs it, into rows and err. Over TCP MPICH 4.0.2 alone hangs now and then in its MPI_Finalize; the
 # benchmarks leave it then, and where one rank does so before another the launcher takes that for an error: such
-# a comparison gets another chance.
+# a comparison, which has the host alone in it, gets another chance.
 measured() {
     "$@" >"$work/rows" 2>"$work/err" && return 0
     [[ " ${environment[*]} " == *" UCX_TLS=tcp,self "* ]] && "$@" >"$work/rows" 2>"$work/err"

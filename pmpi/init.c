@@ -16,6 +16,7 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "host/farewell.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/polite.h"
@@ -203,6 +204,7 @@ int tug_shim_Init_thread(int *argc, char ***argv, int required, int *provided) {
         required < MPI_THREAD_SINGLE || required > MPI_THREAD_MULTIPLE)
         return tug_host.Init_thread(argc, argv, required, provided);
     int got = MPI_THREAD_SINGLE, asked = level_for(required);
+    (void)tug_farewell_prepare();
     int error = tug_host.Init_thread(argc, argv, asked, &got);
     if (error != MPI_SUCCESS)
         return error;
@@ -260,6 +262,7 @@ int tug_shim_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session 
                                                 : tug_host.Info_dup(info, &ours)) != MPI_SUCCESS)
         return tug_host.Session_init(info, errhandler, session);
     int asked = level_for(requested);
+    (void)tug_farewell_prepare();
     tug_host.Info_set(ours, level_key, names[asked]);
     int error = tug_host.Session_init(ours, errhandler, session);
     tug_host.Info_free(&ours);
@@ -334,10 +337,6 @@ static void finish(void) {
     tug_flat_finalize();
     if (tug_settings.stats != NULL)
         print_stats();
-    /* MPICH 4.0.2 over TCP hangs when one rank is through with its connections before another has
-     * begun: our own ending must not set them apart */
-    if (world)
-        (void)TUG_POLITE(Ibarrier, MPI_COMM_WORLD);
     tug_shim.active = false;
 }
 
@@ -347,7 +346,9 @@ int tug_shim_Finalize(void) {
     else if (tug_waits_polite)
         end_waits();
     world = false;
+    tug_farewell_begin();
     int error = tug_host.Finalize();
+    tug_farewell_end();
     tug_spin_restore();
     return error;
 }
@@ -356,5 +357,8 @@ int tug_shim_Finalize(void) {
 int tug_shim_Session_finalize(MPI_Session *session) {
     if (tug_shim.active && atomic_fetch_sub(&sessions, 1) == 1 && !world)
         finish();
-    return tug_host.Session_finalize(session);
+    tug_farewell_begin();
+    int error = tug_host.Session_finalize(session);
+    tug_farewell_end();
+    return error;
 }

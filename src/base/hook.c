@@ -57,17 +57,29 @@ static bool write_slot(void **slot, void *value) {
     return true;
 }
 
-bool tug_hook_place(struct tug_hook *hook, const void *inside, const char *symbol,
-                    void *replacement) {
+/* The slot by which the object that contains `inside` calls `symbol`, and that object. NULL: none.
+ */
+static void **find_slot(const void *inside, const char *symbol, struct link_map **map) {
     Dl_info info;
-    struct link_map *map;
     struct tug_object self;
     struct wanted wanted = {symbol, NULL};
-    if (inside == NULL || dladdr1(inside, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 ||
-        !tug_object_read(map->l_addr, map->l_ld, &self))
-        return false;
-    tug_object_each_reference(&self, is_other, &wanted);
-    if (wanted.slot == NULL)
+    if (inside != NULL && dladdr1(inside, &info, (void **)map, RTLD_DL_LINKMAP) != 0 &&
+        tug_object_read((*map)->l_addr, (*map)->l_ld, &self))
+        tug_object_each_reference(&self, is_other, &wanted);
+    return wanted.slot;
+}
+
+const void *tug_hook_look(const void *inside, const char *symbol) {
+    struct link_map *map;
+    void **slot = find_slot(inside, symbol, &map);
+    return slot != NULL ? atomic_load((void *_Atomic *)slot) : NULL;
+}
+
+bool tug_hook_place(struct tug_hook *hook, const void *inside, const char *symbol,
+                    void *replacement) {
+    struct link_map *map;
+    void **slot = find_slot(inside, symbol, &map);
+    if (slot == NULL)
         return false;
     /* bound late, the slot leads to the linker until the first call: the function itself is asked
      * for in the object's own scope */
@@ -80,9 +92,9 @@ bool tug_hook_place(struct tug_hook *hook, const void *inside, const char *symbo
     if (original == NULL)
         return false;
     hook->original = original;
-    if (!write_slot(wanted.slot, replacement))
+    if (!write_slot(slot, replacement))
         return false;
-    hook->slot = wanted.slot;
+    hook->slot = slot;
     return true;
 }
 

@@ -22,6 +22,10 @@ struct tug_hook {
 bool tug_hook_place(struct tug_hook *hook, const void *inside, const char *symbol,
                     void *replacement);
 
+/* Where the object that contains `inside` goes now when it calls `symbol`: the function, or, bound
+ * late, a place of its own. NULL: it calls no function of that name. */
+const void *tug_hook_look(const void *inside, const char *symbol);
+
 /* Puts the original back. Not placed: does nothing. */
 void tug_hook_remove(struct tug_hook *hook);
 

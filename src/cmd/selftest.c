@@ -29,6 +29,7 @@
 
 #define RANK_OPTION "--rank"
 #define JOB_SECONDS 20
+#define END_SECONDS 5 /* of those for what comes after the findings */
 #define SHM_COMFORTABLE_MIB 64
 #define REASON_BYTES 256
 #define TEXT_BYTES 512
@@ -56,18 +57,22 @@ __attribute__((format(printf, 3, 4))) static void tell(enum verdict verdict, con
 
 /* ---- findings of a job ---- */
 
-#define FORMAT "tugboat-selftest %d %d %d %d %d %d %d %d %d %lf %15s"
+#define FORMAT "tugboat-selftest %d %d %d %d %d %d %d %d %d %d %lf %15s"
 
 void tug_findings_print(FILE *out, const struct tug_findings *f) {
-    fprintf(out, "tugboat-selftest %d %d %d %d %d %d %d %d %d %.3f %s\n", f->ranks, f->nodes,
+    fprintf(out, "tugboat-selftest %d %d %d %d %d %d %d %d %d %d %.3f %s\n", f->ranks, f->nodes,
             f->node_ranks, f->node_cpus, f->preloaded, f->multiple, f->unaligned, f->unsigned_max,
-            f->persistent, f->passive_us, f->lane);
+            f->persistent, (int)f->farewell, f->passive_us, f->lane);
 }
 
 bool tug_findings_read(const char *line, struct tug_findings *f) {
-    return sscanf(line, FORMAT, &f->ranks, &f->nodes, &f->node_ranks, &f->node_cpus, &f->preloaded,
-                  &f->multiple, &f->unaligned, &f->unsigned_max, &f->persistent, &f->passive_us,
-                  f->lane) == 11;
+    int farewell;
+    if (sscanf(line, FORMAT, &f->ranks, &f->nodes, &f->node_ranks, &f->node_cpus, &f->preloaded,
+               &f->multiple, &f->unaligned, &f->unsigned_max, &f->persistent, &farewell,
+               &f->passive_us, f->lane) != 12)
+        return false;
+    f->farewell = (enum tug_farewell)farewell;
+    return true;
 }
 
 /* ---- without MPI ---- */
@@ -174,10 +179,10 @@ static void become(char **given, int ngiven, bool under_tug) {
     _exit(TUG_EXIT_NOT_FOUND);
 }
 
-/* Reads what the job prints until it ends or its time is up. Lines that are no findings are passed
- * on. The number of findings; those of the last. */
+/* Reads what the job prints until it ends or its time is up: then -1, though findings may have
+ * come. Lines that are no findings are passed on. The number of findings; those of the last. */
 static int listen_to(int from, struct tug_findings *findings) {
-    const uint64_t until = tug_clock_ns() + JOB_SECONDS * UINT64_C(1000000000);
+    uint64_t until = tug_clock_ns() + JOB_SECONDS * UINT64_C(1000000000);
     char text[8192];
     size_t used = 0;
     int found = 0;
@@ -199,6 +204,8 @@ static int listen_to(int from, struct tug_findings *findings) {
             else
                 printf("%s\n", line);
         }
+        const uint64_t end = now + END_SECONDS * UINT64_C(1000000000);
+        until = found > 0 && end < until ? end : until;
         used = strlen(line) < sizeof text / 2 ? strlen(line) : 0;
         memmove(text, line, used);
     }
@@ -220,12 +227,17 @@ static bool run_job(char **launcher, int n, bool under_tug, struct tug_findings 
         become(launcher, n, under_tug);
     }
     close(ends[1]);
-    const int found = child < 0 ? 0 : listen_to(ends[0], findings);
+    int found = child < 0 ? 0 : listen_to(ends[0], findings);
     close(ends[0]);
     if (found < 0)
         kill(-child, SIGKILL);
     if (child > 0)
         waitpid(child, &status, 0);
+    if (found < 0 && findings->farewell == TUG_MAY_HANG && !under_tug) {
+        findings->farewell = TUG_HANGS;
+        found = 1;
+        status = 0;
+    }
     if (found == 1 && status == 0)
         return true;
     if (found < 0)
@@ -262,6 +274,11 @@ static void judge_host(const struct tug_findings *host) {
         tell(NOTE, "host MPI", "MPI_MAX of unsigned integers compares them as signed");
     if (!host->persistent)
         tell(NOTE, "host MPI", "MPI_Bcast_init brings wrong data");
+    if (host->farewell != TUG_ENDS_WELL)
+        tell(NOTE, "host MPI", "over TCP MPI_Finalize %s",
+             host->farewell == TUG_HANGS
+                 ? "hung now: a rank that closes its connections has no answer"
+                 : "may hang where ranks come there at different times");
 }
 
 static void judge_passive(const struct tug_findings *host, const struct tug_findings *tug) {
@@ -291,6 +308,9 @@ static void judge_tug(const struct tug_findings *host, const struct tug_findings
         tell(BAD, "data", "MPI_MAX of unsigned integers is wrong");
     tell(tug->persistent ? GOOD : BAD, "data", "MPI_Bcast_init brings %s data",
          tug->persistent ? "the right" : "wrong");
+    if (tug->farewell != TUG_ENDS_WELL)
+        tell(tug->farewell == TUG_IS_HEALED ? GOOD : BAD, "end of MPI", "MPI_Finalize over TCP %s",
+             tug->farewell == TUG_IS_HEALED ? "is healed" : "may hang");
     judge_passive(host, tug);
 }
 

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/hook.h"
 #include "cmd/cmd.h"
 #include "host/host.h"
 #ifdef OPEN_MPI
@@ -226,6 +227,19 @@ static void try_all(struct tug_findings *f) {
     mpi.Win_free(&win);
 }
 
+/* Whether the host is one that may hang when it ends, and whether the library waits for it there.
+ * MPI is up. */
+static enum tug_farewell find_farewell(void) {
+    void *library = find_library(), *host = find_host();
+    const void *inside = dlsym(host, "PMPI_Init"), *reads = tug_hook_look(inside, "read");
+    Dl_info reader, ours;
+    if (reads == NULL || tug_hook_look(inside, "ucp_worker_destroy") == NULL)
+        return TUG_ENDS_WELL;
+    bool healed = library != NULL && dladdr(dlsym(library, "tug_version"), &ours) &&
+                  dladdr(reads, &reader) && reader.dli_fbase == ours.dli_fbase;
+    return healed ? TUG_IS_HEALED : TUG_MAY_HANG;
+}
+
 int tug_selftest_rank(void) {
     struct tug_findings f = {0};
     int provided;
@@ -236,6 +250,7 @@ int tug_selftest_rank(void) {
     if (mpi.Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
         return TUG_EXIT_FAILED;
     f.multiple = provided == MPI_THREAD_MULTIPLE;
+    f.farewell = find_farewell();
     mpi.Comm_rank(MPI_COMM_WORLD, &rank);
     mpi.Comm_size(MPI_COMM_WORLD, &nranks);
     try_all(&f);
