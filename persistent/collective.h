@@ -43,6 +43,10 @@ struct tug_list {
     bool large;
 };
 
+static inline MPI_Count tug_list_at(const struct tug_list *list, uint32_t i) {
+    return list->large ? ((const MPI_Count *)list->items)[i] : ((const int *)list->items)[i];
+}
+
 #define TUG_LIST(array)                                                                            \
     { (array), sizeof(*(array)) > sizeof(int) }
 
@@ -55,6 +59,9 @@ struct tug_side {
     struct tug_list displs;    /* in elements; with types in bytes; without: block after block */
     const MPI_Datatype *types; /* or NULL: type */
 };
+
+/* Where the i-th block begins, in bytes behind the buffer. */
+MPI_Count tug_side_place(const struct tug_side *side, uint32_t i);
 
 struct tug_collective {
     enum tug_collective_kind kind;
@@ -72,5 +79,23 @@ struct tug_collective {
  * rank's part cannot be done), TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
                           struct tug_request **request);
+
+/* The neighbours of this rank: allocated lists, in the order of the blocks. Of a Cartesian topology
+ * where is nobody: MPI_PROC_NULL. */
+struct tug_neighbours {
+    int *in, *out;
+    int nin, nout;
+    bool paired; /* Cartesian: see below */
+};
+
+/* 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI, or TUG_ERR_UNSUPPORTED: there is no topology. The lists are
+ * the caller's to free, whatever comes back. */
+int tug_neighbours_get(MPI_Comm comm, struct tug_neighbours *neighbours);
+
+/* The block into which goes what comes as a neighbour's i-th block for this rank: what is sent
+ * downwards along an axis arrives from above. It matters where both are one rank. */
+static inline int tug_neighbours_facing(const struct tug_neighbours *neighbours, int i) {
+    return neighbours->paired ? i ^ 1 : i;
+}
 
 #endif

@@ -31,17 +31,22 @@ static size_t bytes_of(const struct blocks *b, uint32_t block) {
     return (size_t)area->count * tug_type_bytes(area->type);
 }
 
+MPI_Count tug_side_place(const struct tug_side *side, uint32_t i) {
+    MPI_Count lb, extent;
+    if (side->types != NULL)
+        return tug_list_at(&side->displs, i);
+    tug_host.Type_get_extent_c(side->type, &lb, &extent);
+    return extent * (side->displs.items == NULL ? (MPI_Count)i * side->count
+                                                : tug_list_at(&side->displs, i));
+}
+
 /* The i-th block of a side becomes the next of ours. */
 static int add_block(struct blocks *b, const struct tug_side *side, uint32_t i) {
     MPI_Datatype type = side->types != NULL ? side->types[i] : side->type;
     MPI_Count count = side->counts.items != NULL ? tug_list_at(&side->counts, i) : side->count;
-    MPI_Count lb, extent;
-    tug_host.Type_get_extent_c(type, &lb, &extent);
-    MPI_Count at = side->displs.items == NULL
-                       ? (MPI_Count)i * count * extent
-                       : tug_list_at(&side->displs, i) * (side->types != NULL ? 1 : extent);
     return tug_collective_area(b->c, TUG_AREA_BLOCKS + b->nblocks++,
-                               (const unsigned char *)side->buffer + at, count, type);
+                               (const unsigned char *)side->buffer + tug_side_place(side, i), count,
+                               type);
 }
 
 static void add_send(struct blocks *b, uint32_t to, uint32_t block) {
@@ -139,7 +144,7 @@ static int describe_neighbours(struct blocks *b, const struct tug_neighbours *ne
     for (int i = 0; i < neighbours->nin && !error; i++)
         error = add_block(b, &b->call->receive, (uint32_t)i);
     for (int i = 0; i < neighbours->nin && !error; i++) {
-        int in = neighbours->crossed ? neighbours->nin - 1 - i : i;
+        int in = tug_neighbours_facing(neighbours, i);
         if (neighbours->in[in] != MPI_PROC_NULL)
             add_receive(b, (uint32_t)neighbours->in[in], first + (uint32_t)in);
     }

@@ -21,10 +21,6 @@ struct collective {
     struct tug_channel_needs needs;
 };
 
-static inline MPI_Count tug_list_at(const struct tug_list *list, uint32_t i) {
-    return list->large ? ((const MPI_Count *)list->items)[i] : ((const int *)list->items)[i];
-}
-
 /* Room for areas up to and with TUG_AREA_BLOCKS + nblocks - 1. 0 or TUG_ERR_NO_MEMORY. */
 int tug_collective_reserve(struct collective *c, uint32_t nblocks);
 
@@ -42,15 +38,5 @@ void tug_collective_need_pairs(struct collective *c);
 /* Compiles what goes as blocks from rank to rank; `total` bytes decide about the way of an
  * Allgatherv. 0 or an error. */
 int tug_collective_blocks(struct collective *c, const struct tug_collective *call);
-
-/* The neighbours of this rank: allocated lists, in the order of the blocks. Of a Cartesian topology
- * where is nobody: MPI_PROC_NULL. *crossed: what comes from one neighbour twice comes in the
- * opposite order. 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
-struct tug_neighbours {
-    int *in, *out;
-    int nin, nout;
-    bool crossed;
-};
-int tug_neighbours_get(MPI_Comm comm, struct tug_neighbours *neighbours);
 
 #endif

@@ -17,8 +17,6 @@ static int check(int host_error) {
     return host_error == MPI_SUCCESS ? 0 : TUG_ERR_MPI;
 }
 
-/* What is sent downwards along an axis arrives from above: where that is the same rank (a period of
- * one or two), the second message that comes is for the first block. */
 static int get_cartesian(MPI_Comm comm, struct tug_neighbours *neighbours) {
     int dimensions = 0;
     int error = check(tug_host.Cartdim_get(comm, &dimensions));
@@ -30,7 +28,7 @@ static int get_cartesian(MPI_Comm comm, struct tug_neighbours *neighbours) {
         neighbours->out[2 * (size_t)d] = pair[0];
         neighbours->out[2 * (size_t)d + 1] = pair[1];
     }
-    neighbours->crossed = true;
+    neighbours->paired = true;
     return error;
 }
 

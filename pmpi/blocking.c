@@ -164,20 +164,10 @@ void tug_blocking_meet(MPI_Comm comm) {
         (void)tug_blocking_wait(&request, MPI_STATUS_IGNORE);
 }
 
-#define WITH_REQUEST(...) (__VA_ARGS__, &request)
-
-/* The call's nonblocking twin, waited for from outside. */
-#define TWIN(Twin, arguments)                                                                      \
-    ({                                                                                             \
-        MPI_Request request;                                                                       \
-        int started = tug_host.Twin WITH_REQUEST arguments;                                        \
-        started == MPI_SUCCESS ? tug_blocking_wait(&request, MPI_STATUS_IGNORE) : started;         \
-    })
-
 #define TUG_CALL_COLLECTIVE(Name, Twin, parameters, arguments)                                     \
     int tug_shim_##Name parameters {                                                               \
         if (tug_circle_has(comm))                                                                  \
-            return TWIN(Twin, arguments);                                                          \
+            return TUG_TWIN(Twin, arguments);                                                      \
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
     }
 
@@ -188,14 +178,14 @@ void tug_blocking_meet(MPI_Comm comm) {
             tug_repeat_bcast(buffer, count, datatype, root, comm, &error))                         \
             return error;                                                                          \
         if (tug_circle_has(comm))                                                                  \
-            return TWIN(Twin, arguments);                                                          \
+            return TUG_TWIN(Twin, arguments);                                                      \
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
     }
 
 #define TUG_CALL_REDUCTION(Name, Twin, parameters, arguments)                                      \
     int tug_shim_##Name parameters {                                                               \
         if (tug_circle_has(comm) && !tug_op_is_programs(op))                                       \
-            return TWIN(Twin, arguments);                                                          \
+            return TUG_TWIN(Twin, arguments);                                                      \
         tug_blocking_meet(comm);                                                                   \
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
     }
@@ -211,7 +201,7 @@ void tug_blocking_meet(MPI_Comm comm) {
 #define TUG_CALL_SENDING(Name, Twin, parameters, arguments)                                        \
     int tug_shim_##Name parameters {                                                               \
         if (tug_waits_outside())                                                                   \
-            return TWIN(Twin, arguments);                                                          \
+            return TUG_TWIN(Twin, arguments);                                                      \
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
     }
 

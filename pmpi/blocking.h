@@ -51,6 +51,16 @@ void tug_blocking_until(bool (*done)(void *), void *argument);
 /* MPI_Wait on a request of the host's, from outside. */
 int tug_blocking_wait(MPI_Request *request, MPI_Status *status);
 
+#define TUG_WITH_REQUEST(...) (__VA_ARGS__, &request)
+
+/* A call's nonblocking twin, waited for from outside. */
+#define TUG_TWIN(Twin, arguments)                                                                  \
+    ({                                                                                             \
+        MPI_Request request;                                                                       \
+        int started = tug_host.Twin TUG_WITH_REQUEST arguments;                                    \
+        started == MPI_SUCCESS ? tug_blocking_wait(&request, MPI_STATUS_IGNORE) : started;         \
+    })
+
 /* MPI_Waitall on requests of the host's, from outside. */
 int tug_blocking_waitall(int n, MPI_Request requests[], MPI_Status statuses[]);
 

@@ -73,7 +73,8 @@
     X(Type_size_c)                                                                                 \
     X(Unpack_c)
 
-/* ... and what it calls only where handles are not integers, or the host is below MPI 4. */
+/* ... and what it calls only where handles are not integers, or the host is below MPI 4; or only
+ * where it is not. */
 #ifdef OPEN_MPI
 #define TUG_HOST_FUNCTIONS_MORE(X)                                                                 \
     X(Comm_f2c)                                                                                    \
@@ -94,7 +95,7 @@
     X(Unpack)                                                                                      \
     X(Win_f2c)
 #else
-#define TUG_HOST_FUNCTIONS_MORE(X)
+#define TUG_HOST_FUNCTIONS_MORE(X) X(Type_create_struct_c)
 #endif
 
 struct tug_host {

@@ -58,6 +58,13 @@ tug_openmpi_more(pcoll PROGRAM mpi_pcoll ARGS ours RANKS 1 2 4 NODES one emulate
 tug_openmpi_more(pcoll.threads PROGRAM mpi_pcoll ARGS ours threads RANKS 2 3 WAYS tug)
 tug_openmpi_more(pcoll PROGRAM mpi_pcoll RANKS 3 WAYS host off)
 
+# Neighbours on grids with periods of one and two: the host alone is right in the blocking form only.
+tug_mpi_program(mpi_neighbours SOURCES neighbours.c)
+tug_mpi_test(neighbours PROGRAM mpi_neighbours ARGS blocking persistent RANKS 2 4 WAYS tug)
+tug_mpi_test(neighbours.polite PROGRAM mpi_neighbours ARGS blocking persistent RANKS 2 4 WAYS tug
+    ENV TUGBOAT_WAIT=polite)
+tug_openmpi_more(neighbours PROGRAM mpi_neighbours ARGS blocking RANKS 1 2 3 4 WAYS host off)
+
 # Start and end.
 tug_mpi_program(mpi_init SOURCES init.c)
 foreach(how IN ITEMS init single funneled serialized multiple plain)
