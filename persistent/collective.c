@@ -216,6 +216,7 @@ static int compile_reduction(struct collective *c, const struct tug_collective *
 static int set_operation(struct collective *c, const struct tug_collective *call, bool *commutes) {
     int flag = 0;
     c->session.op = call->op;
+    c->session.op_type = call->receive.type; /* lives: what is held is made of it */
     c->session.reduction = tug_reduction_find(call->op, call->receive.type);
     *commutes = true;
     if (c->session.reduction != NULL)

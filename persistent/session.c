@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/engine.h"
 #include "host/host.h"
 #include "persistent/copy.h"
 #include "persistent/pair.h"
@@ -313,13 +314,14 @@ static void reduce(struct tug_session *session, const struct piece *piece, const
     }
     MPI_Count n = (MPI_Count)piece->elements * area->count;
     if (!folds) {
-        note(session, tug_host.Reduce_local_c(from, piece->to, n, area->type, session->op));
+        note(session, tug_host.Reduce_local_c(from, piece->to, n, session->op_type, session->op));
         return;
     }
     size_t bytes = piece->elements * area->extent;
     if (from != session->aside)
         memcpy(session->aside, from, bytes);
-    note(session, tug_host.Reduce_local_c(piece->to, session->aside, n, area->type, session->op));
+    note(session,
+         tug_host.Reduce_local_c(piece->to, session->aside, n, session->op_type, session->op));
     memcpy(piece->to, session->aside, bytes);
 }
 
@@ -581,6 +583,15 @@ static bool begin(struct tug_session *session, const struct tug_lane *lane,
     return moved;
 }
 
+static bool test(struct tug_session *session, MPI_Request *request) {
+    int flag = 0;
+    if (tug_engine_enter_host()) {
+        note(session, tug_host.Test(request, &flag, MPI_STATUS_IGNORE));
+        tug_engine_leave_host();
+    }
+    return flag;
+}
+
 /* Looks which transfers are over. */
 static bool complete(struct tug_session *session, const struct tug_lane *lane,
                      struct tug_lane_state *state) {
@@ -588,12 +599,11 @@ static bool complete(struct tug_session *session, const struct tug_lane *lane,
     while (state->read.passed < state->begin.passed && session->error == MPI_SUCCESS) {
         const struct tug_descriptor *d = &lane->descriptors[state->read.descriptor];
         uint64_t offset;
-        int flag = 0;
+        bool flag;
         if (is_near(session, d, tug_descriptor_at(d, state->read.segment, &offset)))
             flag = move_near(session, state, d, &moved);
         else
-            note(session, tug_host.Test(&state->in_flight[state->read.passed % TUG_SESSION_DEPTH],
-                                        &flag, MPI_STATUS_IGNORE));
+            flag = test(session, &state->in_flight[state->read.passed % TUG_SESSION_DEPTH]);
         if (!flag)
             break;
         if (d->kind == TUG_RECEIVE) {

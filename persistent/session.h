@@ -66,7 +66,8 @@ struct tug_session {
     struct tug_staging *staging;          /* NULL, or OUTPUT is its bytes */
     bool streams;                         /* reads of channels go past the caches (copy.h) */
     MPI_Op op;                            /* REDUCE and its like: on elements of OUTPUT ... */
-    tug_reduction reduction;              /* ... by this, or by the host if NULL */
+    tug_reduction reduction;              /* ... by this, or by the host if NULL, ... */
+    MPI_Datatype op_type;                 /* ... which hands it to the program's function */
     int error;                            /* first error of the host in this run */
     /* the session's own */
     struct tug_lane_state *lanes;

@@ -190,6 +190,14 @@ void tug_blocking_meet(MPI_Comm comm) {
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
     }
 
+/* The host calls the program's function whenever it is got on. */
+#define TUG_CALL_REDUCTION_BEGIN(Name, parameters, arguments)                                      \
+    int tug_shim_##Name parameters {                                                               \
+        if (tug_op_is_programs(op))                                                                \
+            tug_shim_keep_functions();                                                             \
+        return tug_host.Name arguments;                                                            \
+    }
+
 #define TUG_CALL_MEETING(Name, on, parameters, arguments)                                          \
     int tug_shim_##Name parameters {                                                               \
         tug_blocking_meet(on);                                                                     \

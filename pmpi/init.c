@@ -137,7 +137,15 @@ void tug_shim_poll_host(void) {
     int flag;
     MPI_Request handle = poll_handle;
     tug_spin_vain = 0;
+    if (!tug_engine_enter_host())
+        return;
     tug_host.Test(&handle, &flag, MPI_STATUS_IGNORE);
+    tug_engine_leave_host();
+}
+
+void tug_shim_keep_functions(void) {
+    if (tug_shim.active && tug_shim.requested < MPI_THREAD_MULTIPLE)
+        tug_engine_reserve_host();
 }
 
 static void stop_at_exit(void) {

@@ -7,6 +7,7 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "host/handles.h"
 #include "host/host.h"
 #include "persistent/bcast.h"
 #include "persistent/collective.h"
@@ -102,6 +103,10 @@ static int take_bcast(int error, void *buffer, MPI_Count count, MPI_Datatype dat
     return settle(error, mine, request);
 }
 
+static bool reduces(enum tug_collective_kind kind) {
+    return kind >= TUG_COLLECTIVE_REDUCE && kind <= TUG_COLLECTIVE_REDUCE_SCATTER;
+}
+
 /* The program's operations may run on the engine's thread if the program itself may be in MPI on
  * several: it then expects them at any time. A program with one thread in MPI would be surprised by
  * an operation beside its own code. */
@@ -112,6 +117,8 @@ static int take(int error, const struct tug_collective *call, MPI_Request *reque
     struct tug_collective described = *call;
     described.runs_user_code =
         tug_shim.requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_CALLER;
+    if (reduces(call->kind) && tug_op_is_programs(call->op))
+        tug_shim_keep_functions();
     error = !tug_shim_engine() || tug_collective_create(&described, request, &mine);
     return settle(error, mine, request);
 }

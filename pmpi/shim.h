@@ -43,6 +43,11 @@ void tug_mpix_resolve(bool step_aside);
  */
 bool tug_shim_engine(void);
 
+/* The host is about to have functions of the program's to call (reductions that do not block): from
+ * now on the engine does not get it on by itself, unless the program has asked for
+ * MPI_THREAD_MULTIPLE. */
+void tug_shim_keep_functions(void);
+
 /* Progresses the host MPI a little. The engine has been started. Any thread. */
 void tug_shim_poll_host(void);
 

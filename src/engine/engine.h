@@ -226,4 +226,15 @@ void tug_engine_host_end(void);
  */
 void tug_engine_host_called(void);
 
+/* From now on the engine's own thread does not get the host on: the host may call functions of a
+ * program that has not asked for MPI_THREAD_MULTIPLE and expects them on its own thread. Except
+ * while that thread has been inside one call of the host for long (tug_engine_host_begin), and so
+ * answers nobody. For good. Returns when the engine's thread is out of the host. */
+void tug_engine_reserve_host(void);
+
+/* Around every call that gets the host on and that the engine's own thread may make. False: it is
+ * not to be made, and there is nothing to leave. */
+bool tug_engine_enter_host(void);
+void tug_engine_leave_host(void);
+
 #endif

@@ -61,6 +61,56 @@ static void ask_for_prompt_wakes(void) {
     (void)prctl(PR_SET_NAME, "tugboat", 0, 0, 0);
 }
 
+/* ---- the host, where it is the program's ---- */
+
+#define STUCK_NS 200000000
+
+static _Thread_local bool is_offload;
+static _Atomic bool reserved;
+static _Atomic bool
+    visiting; /* the offload thread is in the host, or about to look whether it may */
+
+void tug_engine_reserve_host(void) {
+    struct tug_backoff backoff = {0};
+    if (atomic_load_explicit(&reserved, memory_order_relaxed))
+        return;
+    /* seq_cst: either this thread sees the visit that has begun, or the visitor sees this */
+    atomic_store(&reserved, true);
+    while (atomic_load(&visiting))
+        if (!tug_backoff_step(&backoff))
+            sched_yield();
+}
+
+/* A thread of the program has been inside one call of the host for long: perhaps what it waits for
+ * waits for an answer of ours. Offload thread only. */
+static bool program_is_stuck(void) {
+    static uint64_t call, since_ns;
+    const uint64_t in_host = atomic_load_explicit(&tug_engine.in_host, memory_order_relaxed);
+    const uint64_t now = tug_clock_ns();
+    if ((uint32_t)in_host == 0 || in_host != call) {
+        call = in_host;
+        since_ns = now;
+        return false;
+    }
+    return now - since_ns > STUCK_NS;
+}
+
+bool tug_engine_enter_host(void) {
+    if (!is_offload)
+        return true;
+    atomic_store(&visiting, true); /* seq_cst: pairs with tug_engine_reserve_host() */
+    if (!atomic_load(&reserved) || program_is_stuck())
+        return true;
+    tug_engine_leave_host();
+    return false;
+}
+
+void tug_engine_leave_host(void) {
+    /* release: pairs with the look at it in tug_engine_reserve_host(): the visit is over */
+    if (is_offload)
+        atomic_store_explicit(&visiting, false, memory_order_release);
+}
+
 /* Drives until the jobs are done or somebody who waits wants to. */
 static void drive(struct tug_engine *engine) {
     struct tug_backoff backoff = {0};
@@ -322,6 +372,7 @@ static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
 static void *offload_main(void *argument) {
     struct tug_engine *engine = argument;
     struct beat beat = {.attention = TUG_ATTENTION_INITIAL, .pace_ns = TUG_TICK_NS};
+    is_offload = true;
     ask_for_prompt_wakes();
     atomic_store(&engine->begun, true);
     tug_bell_ring(&engine->waiters.crowd, false);

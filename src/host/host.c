@@ -131,6 +131,7 @@ static void resolve(void) {
 #define TUG_CALL(Name, parameters, arguments) *(void **)&tug_host.Name = find_function(host, #Name);
 #define TUG_CALL_COLLECTIVE(Name, Twin, parameters, arguments)                                     \
     TUG_CALL(Name, parameters, arguments) TUG_CALL(Twin, , )
+#define TUG_CALL_REDUCTION(Name, Twin, parameters, arguments) TUG_CALL(Name, parameters, arguments)
 #include "host/calls.def"
 #define TUG_HOST_FIND(Name) *(void **)&tug_host.Name = find_function(host, #Name);
     TUG_HOST_FUNCTIONS(TUG_HOST_FIND)

@@ -103,6 +103,7 @@ struct tug_host {
 #define TUG_CALL_COLLECTIVE(Name, Twin, parameters, arguments)                                     \
     int(*Name) parameters;                                                                         \
     __typeof__(PMPI_##Twin) *Twin;
+#define TUG_CALL_REDUCTION(Name, Twin, parameters, arguments) int(*Name) parameters;
 #include "host/calls.def"
 #define TUG_HOST_POINTER(Name) __typeof__(PMPI_##Name) *Name;
     TUG_HOST_FUNCTIONS(TUG_HOST_POINTER)

@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/engine.h"
 #include "host/host.h"
 #include "transport/native.h"
 
@@ -662,6 +663,8 @@ static bool test_pieces(struct native *native) {
 static bool native_poll(void *state) {
     struct native *native = state;
     bool moved = false;
+    if (!tug_engine_enter_host())
+        return false;
     if (native->nrequests > 0) {
         moved = test_pieces(native);
     } else if (native->grants != NULL || native->noffered > 0) {
@@ -670,6 +673,7 @@ static bool native_poll(void *state) {
         (void)tug_host.Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, native->fabric->comm, &flag,
                               MPI_STATUS_IGNORE);
     }
+    tug_engine_leave_host();
     if (native->blocks != NULL) {
         get_pieces(native);
         moved |= end_blocks(native);

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "engine/engine.h"
 #include "transport/packets/apply.h"
 #include "transport/packets/packets.h"
 
@@ -203,6 +204,8 @@ static void make_sink(struct tug_packets *packets, struct tug_bulk *bulk) {
 
 bool tug_bulk_poll(struct tug_packets *packets) {
     struct tug_bulk *done_list = NULL;
+    if (packets->bulk == NULL || !tug_engine_enter_host())
+        return false;
     for (struct tug_bulk **at = &packets->bulk; *at != NULL;) {
         struct tug_bulk *bulk = *at;
         if (!has_ended(bulk)) {
@@ -213,6 +216,7 @@ bool tug_bulk_poll(struct tug_packets *packets) {
         bulk->next = done_list;
         done_list = bulk;
     }
+    tug_engine_leave_host();
     bool any = done_list != NULL;
     while (done_list != NULL) {
         struct tug_bulk *bulk = done_list;

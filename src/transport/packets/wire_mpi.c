@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "engine/engine.h"
 #include "transport/segment.h"
 #include "transport/packets/wire.h"
 
@@ -80,7 +81,10 @@ static bool look(struct mpi_wire *mpi) {
     int indices[RECEIVES + SENDS], done = 0;
     MPI_Status statuses[RECEIVES + SENDS];
     bool sent = false;
+    if (!tug_engine_enter_host())
+        return false;
     tug_host.Testsome((int)(RECEIVES + mpi->nsends), mpi->requests, &done, indices, statuses);
+    tug_engine_leave_host();
     if (done <= 0) /* MPI_UNDEFINED is negative */
         return false;
     for (int i = 0; i < done; i++) {
