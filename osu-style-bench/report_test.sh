@@ -46,7 +46,7 @@ sed 's|</body>|<script>onload = () => { const all = [...document.images];'\
 'document.title = all.filter(i => i.naturalWidth > 100).length + " of " + all.length'\
 '+ (document.documentElement.scrollWidth > innerWidth ? " too wide" : "") }</script></body>|' "$page" >"$work/report/look.html"
 browse() {
-    timeout 60 chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$work/profile" \
+    timeout 250 chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$work/profile" \
         --enable-logging=stderr --window-size="$1" --dump-dom "file://$work/report/look.html" >"$work/dom" 2>"$work/console" ||
         fail "Chromium failed: $(tail -n 3 "$work/console")"
     grep 'CONSOLE' "$work/console" && fail "the browser complained"

@@ -21,7 +21,7 @@ host_make() { # host_make INDEX: prints the id of the process that stands for th
         hostname "host$1" && ip link set lo up && mount -t tmpfs tmpfs /dev/shm &&
             echo $? > "$2" && exec sleep infinity' _ "$1" "$ready" > /dev/null &
     local unshared=$!
-    [ "$(timeout 5 cat "$ready")" = 0 ] || return 1
+    [ "$(timeout 60 cat "$ready")" = 0 ] || return 1
     pgrep -P "$unshared"
 }
 

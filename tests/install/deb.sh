@@ -30,7 +30,7 @@ before=$(trace)
 in_root --install "$package"
 "$root/usr/bin/tugboat" info | grep "library  *$root/usr/lib.*/libtugboat.so" >/dev/null || wrong "the command finds no library"
 "$mpicc" -o "$work/passive" "$(find "$root" -name passive.c)"
-value=$("$root/usr/bin/tugboat" run --stats timeout 30 "$mpiexec" -n 2 "$work/passive" 2>&1) ||
+value=$("$root/usr/bin/tugboat" run --stats timeout 150 "$mpiexec" -n 2 "$work/passive" 2>&1) ||
     wrong "a program under it fails: $value"
 grep -q 'tugboat .* statistics, 2 ranks' <<<"$value" || wrong "a program was not under it: $value"
 in_root --purge "$name"

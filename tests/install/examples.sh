@@ -26,12 +26,12 @@ cmake)
 esac
 
 export LD_LIBRARY_PATH=${library%/*}
-timeout 30 "$mpiexec" -n 2 ./passive
-statistics=$(timeout 30 "$prefix/bin/tugboat" run --stats "$mpiexec" -n 2 ./passive 2>&1) || wrong "$statistics"
+timeout 150 "$mpiexec" -n 2 ./passive
+statistics=$(timeout 150 "$prefix/bin/tugboat" run --stats "$mpiexec" -n 2 ./passive 2>&1) || wrong "$statistics"
 grep -E '^ *put +10 +0 ' <<<"$statistics" >/dev/null || wrong "not all puts were taken: $statistics"
 for program in bcast_init histogram gas_sweep acp_row bcast_init_f08; do
     [ -e $program ] || continue
     LC_ALL=C readelf -d $program | grep 'NEEDED.*libtugboat' >/dev/null || wrong "$program does without the library"
-    timeout 30 "$mpiexec" -n 2 ./$program
+    timeout 150 "$mpiexec" -n 2 ./$program
 done
 ./predict

@@ -19,7 +19,7 @@ run() {
     shift 5
     local settings=(--env TUGBOAT_STATS=1 --ranks "$ranks")
     for setting in "$@"; do settings+=(--env "$setting"); done
-    output=$(timeout 40 taskset -c "$on" "$here/run_mpi.sh" --way tug "${given[@]}" \
+    output=$(timeout 110 taskset -c "$on" "$here/run_mpi.sh" --way tug "${given[@]}" \
         "${settings[@]}" -- "$program" "$argument" 2>&1)
     local rc=$? waits
     waits=$(awk '$1 == "outside_waits" { print $2 }' <<< "$output")
@@ -48,7 +48,7 @@ if [ ${#cores[@]} -gt 1 ]; then
     run "a core each, and threads that drive" "${cores[0]},${cores[1]}" 2 some '' \
         TUGBOAT_PROGRESS=thread
 fi
-if output=$(timeout 40 taskset -c "${cores[0]}" "$here/run_mpi.sh" --way tug "${given[@]}" --ranks 2 \
+if output=$(timeout 110 taskset -c "${cores[0]}" "$here/run_mpi.sh" --way tug "${given[@]}" --ranks 2 \
     -- "$plain" 2>&1); then
     echo "two ranks on one core without windows: right"
 else

@@ -15,7 +15,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 for run in host "$way"; do
-    timeout 50 "$here/run_mpi.sh" --way "$run" "$@" > "$results/$run.all" 2> "$results/$run.err"
+    timeout 140 "$here/run_mpi.sh" --way "$run" "$@" > "$results/$run.all" 2> "$results/$run.err"
     rc=$?
     if [ $rc != 0 ]; then
         echo "the program ended with status $rc ($run)"

@@ -25,7 +25,7 @@ traced() {
     shift 2
     rm -rf "$work/run"
     mkdir "$work/run"
-    (cd "$work/run" && timeout 30 "$here/run_mpi.sh" --way "$way" "$option" "$tool" \
+    (cd "$work/run" && timeout 150 "$here/run_mpi.sh" --way "$way" "$option" "$tool" \
         --env EZTRACE_TRACE=mpich "$@" >"$work/out" 2>&1)
     grep -aohE 'MPI_[A-Z][a-z][A-Za-z_]*' "$work"/run/*_trace/eztrace_log.def | sort -u
     grep -q '^right$' "$work/out"

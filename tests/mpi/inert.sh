@@ -42,7 +42,7 @@ if [ "$(TUGBOAT_RING_SIZE=3 LD_PRELOAD=$lib bash -c 'echo $((6 * 7))' 2>&1)" != 
     echo "a bad setting disturbs a process without MPI"
     failed=1
 fi
-LD_PRELOAD=$lib sleep 2 &
+LD_PRELOAD=$lib sleep 60 &
 child=$!
 sleep 0.2
 threads=$(ls /proc/$child/task | wc -l)

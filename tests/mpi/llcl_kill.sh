@@ -3,7 +3,7 @@
 #
 #   llcl_kill.sh RUN_OPTIONS... -- PROGRAM
 #
-# LLCL_KILL_PATIENCE: seconds in which it has to end, 15 if not said otherwise.
+# It has to end in LLCL_KILL_PATIENCE seconds (150): that is to tell an end from none, on a busy machine too.
 #
 # The launcher ends the others when one of them goes. What the job leaves in /dev/shm is looked at
 # in a mount namespace of its own where that may be made: there must be nothing, the host's included,
@@ -15,7 +15,7 @@ if [ -z "${LLCL_KILL_INSIDE:-}" ] && unshare -m mount -t tmpfs tmpfs /dev/shm 2>
     exec unshare -m bash -c 'mount -t tmpfs tmpfs /dev/shm && exec "$0" "$@"' "$0" "$@"
 fi
 
-patience=${LLCL_KILL_PATIENCE:-15}
+patience=${LLCL_KILL_PATIENCE:-150}
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 pattern='*tug*'
@@ -24,7 +24,7 @@ ours() { find /dev/shm -type f -name "$pattern" 2> /dev/null | sort; }
 
 before=$(ours)
 start=$(date +%s%N)
-timeout -k 5 $((patience + 5)) "$here/run_mpi.sh" --way host "$@" > "$output" 2>&1
+timeout -k 5 "$patience" "$here/run_mpi.sh" --way host "$@" > "$output" 2>&1
 rc=$?
 took=$((($(date +%s%N) - start) / 1000000))
 fail() {
@@ -32,7 +32,7 @@ fail() {
     tail -n 20 "$output"
     exit 1
 }
-[ $rc != 124 ] && [ $rc != 137 ] || fail "the job did not end in $((patience + 5)) s after a rank was killed"
+[ $rc != 124 ] && [ $rc != 137 ] || fail "the job did not end in $patience s after a rank was killed"
 [ $rc != 0 ] || fail "the job ended with status 0 although a rank was killed"
 grep -q begins "$output" || fail "the job ended, with status $rc, before a rank was killed"
 ! grep -q WRONG "$output" || fail "wrong"
@@ -45,10 +45,9 @@ running() {
         [ "$(readlink "$exe" 2> /dev/null)" != "$program" ] || echo "${exe//[^0-9]/}"
     done
 }
-for _ in $(seq 20); do
+for _ in $(seq 300); do
     [ -n "$(running)" ] || break
     sleep 0.1
 done
-[ -z "$(running)" ] || fail "processes are left 2 s after the end: $(running | tr '\n' ' ')"
-[ "$took" -lt $((patience * 1000)) ] || fail "the job took $took ms to end"
+[ -z "$(running)" ] || fail "processes are left 30 s after the end: $(running | tr '\n' ' ')"
 echo "ended after $took ms with status $rc, nothing left in /dev/shm"

@@ -14,7 +14,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$wrapper" -D_GNU_SOURCE -O1 -w -o "$work/program" "$@" -lpthread || exit 1
 for way in tug off; do
-    timeout 60 "$here/run_mpi.sh" --mpiexec "$(command -v "$launcher")" --way $way --ranks 2 \
+    timeout 200 "$here/run_mpi.sh" --mpiexec "$(command -v "$launcher")" --way $way --ranks 2 \
         --lib "$library" -- "$work/program" > "$work/out" 2> "$work/err" ||
         { echo "$way: exit status $?"; cat "$work/out" "$work/err"; exit 1; }
     lines=$(grep -c 'is built for .*, and the program runs on .*: all calls pass through' "$work/err")

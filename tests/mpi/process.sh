@@ -14,7 +14,7 @@ output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 
 status_of() {
-    timeout 25 "$here/run_mpi.sh" --way "$@" > "$output" 2>&1
+    timeout 140 "$here/run_mpi.sh" --way "$@" > "$output" 2>&1
     rc=$?
     if [ $rc = 124 ]; then
         tail -n 20 "$output"

@@ -120,7 +120,7 @@ waits_for_manager() {
 unhealed() {
     local job seen=0 rc output
     output=$(mktemp)
-    env "${settings[@]}" timeout 15 "${launch[@]}" "$@" >"$output" 2>&1 &
+    env "${settings[@]}" timeout 80 "${launch[@]}" "$@" >"$output" 2>&1 &
     job=$!
     while kill -0 $job 2>/dev/null && [ $seen -lt 8 ]; do
         sleep 0.2
@@ -143,7 +143,7 @@ if [[ $nodes = tcp || $nodes = hosts ]] && ! is_healed "$1"; then
         unhealed "$@"
         rc=$?
         [ $rc = 124 ] || break
-        echo "run_mpi.sh: attempt $attempt over TCP hung" >&2
+        echo "run_mpi.sh: attempt $attempt over TCP hung, or took longer than 80 s" >&2
     done
 else
     env "${settings[@]}" "${launch[@]}" "$@"

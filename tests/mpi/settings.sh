@@ -25,7 +25,7 @@ bad() {
         [ "$argument" = -- ] && before+=(--env "$variable=$value")
         before+=("$argument")
     done
-    output=$(timeout 20 "$here/run_mpi.sh" --way tug "${before[@]}" bad-setting 2>&1)
+    output=$(timeout 100 "$here/run_mpi.sh" --way tug "${before[@]}" bad-setting 2>&1)
     rc=$?
     [ $rc = 0 ] && grep -q 'MPI_Init gave MPI_ERR_OTHER' <<< "$output" ||
         complain "$variable=$value: MPI_Init did not give MPI_ERR_OTHER (status $rc)" "$output"
@@ -33,7 +33,7 @@ bad() {
         grep -E 'tugboat' <<< "$output" | grep -qE -- "$word" ||
             complain "$variable=$value: the message lacks '$word'" "$output"
     done
-    output=$(timeout 20 "$here/run_mpi.sh" --way tug "${before[@]}" init 2>&1)
+    output=$(timeout 100 "$here/run_mpi.sh" --way tug "${before[@]}" init 2>&1)
     rc=$?
     { [ $rc != 0 ] && [ $rc -lt 124 ]; } ||
         complain "$variable=$value: an ordinary program ended with status $rc" "$output"
@@ -58,7 +58,7 @@ for argument in "$@"; do
     [ "$argument" = -- ] && with+=(--env TUGBOAT_RING_SZIE=16)
     with+=("$argument")
 done
-output=$(timeout 20 "$here/run_mpi.sh" --way tug "${with[@]}" init 2>&1)
+output=$(timeout 100 "$here/run_mpi.sh" --way tug "${with[@]}" init 2>&1)
 rc=$?
 warnings=$(grep -c 'TUGBOAT_RING_SZIE' <<< "$output")
 { [ $rc = 0 ] && [ "$warnings" = 1 ]; } ||

@@ -17,7 +17,7 @@ if ! unshare -m mount -t tmpfs -o size="$size" tmpfs /dev/shm 2> /dev/null; then
 fi
 
 run() {
-    output=$(timeout 25 unshare -m bash -c '
+    output=$(timeout 140 unshare -m bash -c '
         mount -t tmpfs -o size="$0" tmpfs /dev/shm && exec "$@"' \
         "$size" "$here/run_mpi.sh" --way "$@" 2>&1)
     rc=$?

@@ -22,7 +22,7 @@ with() {
 }
 
 with TUGBOAT_STATS=1 "$@"
-timeout 25 "$here/run_mpi.sh" "${options[@]}" > "$work/out" 2> "$work/err"
+timeout 140 "$here/run_mpi.sh" "${options[@]}" > "$work/out" 2> "$work/err"
 rc=$?
 blocks=$(grep -ciE '^tugboat .*statistics' "$work/err")
 if [ $rc != 0 ] || [ "$blocks" != 1 ]; then
@@ -41,7 +41,7 @@ for class in put sync window persistent; do
 done
 
 with "TUGBOAT_STATS=$work/stats.json" "$@"
-timeout 25 "$here/run_mpi.sh" "${options[@]}" > "$work/out" 2> "$work/err"
+timeout 140 "$here/run_mpi.sh" "${options[@]}" > "$work/out" 2> "$work/err"
 rc=$?
 if [ $rc != 0 ] || grep -qi 'statistics' "$work/err" || ! [ -s "$work/stats.json" ]; then
     echo "status $rc; a block of statistics beside the file, or no file:"

@@ -14,7 +14,7 @@ failed=0
 for run in "host --tool-before" "tug --tool-before" "tug --tool-after" "off --tool-after"; do
     # shellcheck disable=SC2086
     set -- ${run} "$tool" "$@"
-    output=$(timeout 20 "$here/run_mpi.sh" --way "$@" 2>&1)
+    output=$(timeout 100 "$here/run_mpi.sh" --way "$@" 2>&1)
     rc=$?
     shift 3
     line=$(grep '^tool:' <<< "$output")

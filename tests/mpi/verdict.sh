@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 says() {
     local pattern=$1 status
     shift
-    timeout 40 "$tugboat" run --verdict="$work/verdict.json" "$mpiexec" -n 2 "$bench/$1" --validate "${@:2}" \
+    timeout 200 "$tugboat" run --verdict="$work/verdict.json" "$mpiexec" -n 2 "$bench/$1" --validate "${@:2}" \
         > "$work/out" 2> "$work/err"
     status=$?
     if [ $status != 0 ] || [ "$(grep -c 'verdict, 2 ranks' "$work/err")" != 1 ] ||

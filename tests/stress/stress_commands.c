@@ -179,7 +179,7 @@ int main(int argc, char **argv) {
     static const unsigned counts[] = {1, 2, 4, 8, 16};
     const unsigned ncounts = sizeof(counts) / sizeof(counts[0]);
     stress_parse(argc, argv);
-    stress_watchdog(90 + (unsigned)stress.seconds);
+    stress_watchdog(450 + (unsigned)stress.seconds);
     for (unsigned i = 0; i < ncounts; i++) {
         round_of(counts[i], 16, stress.seconds / ncounts / 2);
         round_of(counts[i], 1024, stress.seconds / ncounts / 2);

@@ -144,7 +144,7 @@ int main(int argc, char **argv) {
     stress_parse(argc, argv);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     STRESS_CHECK(shared != MAP_FAILED, "no shared memory");
-    alarm(90 + (unsigned)stress.seconds);
+    alarm(450 + (unsigned)stress.seconds);
     for (unsigned i = 0; i < nrounds; i++)
         round_of(rounds[i].processes, rounds[i].threads, stress.seconds / nrounds);
     return 0;

@@ -241,10 +241,10 @@ int main(int argc, char **argv) {
     pid_t peer = fork();
     STRESS_CHECK(peer >= 0, "no fork");
     if (peer == 0) {
-        alarm(200 + (unsigned)stress.seconds); /* not for ever when the parent is killed */
+        alarm(550 + (unsigned)stress.seconds); /* not for ever when the parent is killed */
         be_the_peer(stress_seed_of(7));
     }
-    stress_watchdog(90 + (unsigned)stress.seconds);
+    stress_watchdog(450 + (unsigned)stress.seconds);
     for (unsigned i = 0; i < ncounts; i++) {
         round_of(counts[i], true, stress.seconds / ncounts / 2);
         round_of(counts[i], false, stress.seconds / ncounts / 2);

@@ -289,7 +289,7 @@ int main(int argc, char **argv) {
                   {8, 16, 16, 1000},     {16, 64, 16, 1},    {4, 1024, 16, 0}};
     const unsigned nrounds = sizeof(rounds) / sizeof(rounds[0]);
     stress_parse(argc, argv);
-    stress_watchdog(90 + (unsigned)stress.seconds);
+    stress_watchdog(450 + (unsigned)stress.seconds);
     inboxes = aligned_alloc(TUG_CACHE_LINE, 2 * sizeof(*inboxes));
     for (unsigned i = 0; i < nrounds; i++) {
         atomic_store(&tug_park_budget.yields, rounds[i].yields);
