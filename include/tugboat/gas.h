@@ -26,7 +26,7 @@
  *          move that each other process has asked for. An owner that asks again has the page at
  *          once while nobody waits for it; else it stands behind those who do: on the home's node
  *          from the moment they have asked, elsewhere when word of them has come there, and after
- *          16 calls of tug_array_own() more at the latest.
+ *          64 calls of tug_array_own() more at the latest.
  *   An aligned integer of 4 or 8 bytes is read and written as a whole. Larger gets and puts of the
  *   same bytes at the same time may mix, moving or not: synchronise. A put that is complete is seen
  *   by every get that begins after.

@@ -11,7 +11,7 @@
 #include "gas/array.h"
 #include "transport/atomic.h"
 
-#define OWNS_UNHEARD 16 /* gas.h says it */
+#define OWNS_UNHEARD 64 /* gas.h says it */
 
 /* ---- checks ---- */
 
