@@ -37,20 +37,22 @@
  *   Handles of operations that are complete are as good as ACP_HANDLE_NULL.
  *
  * Errors
- *   What is wrong with the process's own end, a rank, a size or an order is refused at once:
- *   ACP_HANDLE_NULL, ACP_GA_NULL, ACP_ATKEY_NULL, NULL or -1, nothing has happened, and ACP_ERRNO
- *   says why. What is wrong at the other end (a key of nothing, an offset behind the registration)
- *   is found out there: the operation ends without having written anything, those that were to wait
- *   for it do not start, and the acp_complete() that passes it sets ACP_ERRNO. Every failure is
- *   told on standard error, unless TUGBOAT_VERBOSE=quiet.
+ *   What can be no operation is refused at once (a null GA, a rank, colour or order that is not
+ *   there, what is not aligned): ACP_HANDLE_NULL, ACP_GA_NULL, ACP_ATKEY_NULL, NULL or -1, nothing
+ *   has happened, and ACP_ERRNO says why. Memory that is not registered (a key of nothing, an
+ *   offset behind the starter memory or the registration), at whichever end, is found out when the
+ *   operation starts: it ends without having written anything, those that were to wait for it do
+ *   not start, and the acp_complete() that passes it, or the acp_inquire() that finds it complete,
+ *   sets ACP_ERRNO. acp_finalize() returns -1 when none of them has. Every failure is told on
+ *   standard error, unless TUGBOAT_VERBOSE=quiet.
  *
  * Threads
  *   Any thread, any number. But acp_init, acp_finalize, acp_reset and acp_sync are for one thread
  *   at a time, and during the first three no other may be in a call. Handles count all threads'
  *   operations together. No calls from callbacks of <tugboat/llcl.h>.
  */
-#ifndef ACP_H
-#define ACP_H
+#ifndef __ACP_H__ /* the guard of the original header: a program has one of the two */
+#define __ACP_H__
 
 #include <stddef.h>
 #include <stdint.h>
@@ -65,23 +67,32 @@ typedef uint64_t acp_atkey_t; /* a registration of this process's */
 typedef uint64_t acp_ga_t;    /* a global address */
 typedef int64_t acp_handle_t; /* an operation of this process's; they grow by one */
 
-#define ACP_ATKEY_NULL ((acp_atkey_t)0)
-#define ACP_GA_NULL ((acp_ga_t)0)
-#define ACP_HANDLE_NULL ((acp_handle_t)0)
-#define ACP_HANDLE_ALL ((acp_handle_t)-1)
-#define ACP_HANDLE_CONT ((acp_handle_t)-2)
+/* Unsigned, though handles are not, and good in #if: as the original header has them. */
+#define ACP_ATKEY_NULL 0LLU
+#define ACP_GA_NULL 0LLU
+#define ACP_HANDLE_NULL 0x0000000000000000LLU
+#define ACP_HANDLE_ALL 0xffffffffffffffffLLU
+#define ACP_HANDLE_CONT 0xfffffffffffffffeLLU
 
 /* ---- infrastructure ---- */
 
 /* Starts ACP among all processes of MPI_COMM_WORLD; collective, and returns when all have. argc and
  * argv are main's, and may be NULL. Initialises MPI (MPI_THREAD_MULTIPLE) if the program has not;
- * then acp_finalize() finalises it. 0, or -1: TUG_ERR_STATE (it runs already, MPI has been
- * finalised, TUGBOAT=off), TUG_ERR_NO_MPI, TUG_ERR_NO_MEMORY, TUG_ERR_MPI, TUG_ERR_RANGE (more
- * ranks than a GA can name). */
+ * then acp_finalize() finalises it.
+ *
+ * Takes the original's options out of argv: --acp-size-smem BYTES is the size of starter memory
+ * instead of TUGBOAT_ACP_STARTER; --acp-size-smem-cl BYTES and --acp-size-smem-dl BYTES, the
+ * memory of libraries that stand on ACP, are added. Any other --acp-* is refused by name: ranks
+ * and hosts are the MPI launcher's.
+ *
+ * 0, or -1: TUG_ERR_STATE (it runs already, MPI has been finalised, TUGBOAT=off),
+ * TUG_ERR_INVALID (an option; argv is as it was), TUG_ERR_NO_MPI, TUG_ERR_NO_MEMORY, TUG_ERR_MPI,
+ * TUG_ERR_RANGE (more ranks than a GA can name). */
 TUG_API int acp_init(int *argc, char ***argv);
 
 /* Completes this process's operations, waits for all processes and frees everything. Collective.
- * 0, or -1: TUG_ERR_STATE. */
+ * 0, or -1: TUG_ERR_STATE; the reason of an operation that failed and was not told before, and
+ * everything is freed all the same. */
 TUG_API int acp_finalize(void);
 
 /* Ends and starts again, with the number `rank` for this process: registrations are gone, starter
@@ -138,9 +149,8 @@ TUG_API int acp_colors(void);             /* how many there are: 1; -1: ACP does
 /* ---- global memory access ---- */
 
 /* Copies between any two processes; in one's own memory they may overlap. Returns a handle, or
- * ACP_HANDLE_NULL: TUG_ERR_INVALID (a null GA, a rank or handle that is not there), TUG_ERR_KEY,
- * TUG_ERR_RANGE (the own end), TUG_ERR_STATE. Later: TUG_ERR_KEY, TUG_ERR_RANGE (the other end),
- * TUG_ERR_PEER, or the error of one it was to wait for. */
+ * ACP_HANDLE_NULL: TUG_ERR_INVALID (a null GA, a rank or handle that is not there), TUG_ERR_STATE.
+ * Later: TUG_ERR_KEY, TUG_ERR_RANGE, TUG_ERR_PEER, or the error of one it was to wait for. */
 TUG_API acp_handle_t acp_copy(acp_ga_t dst, acp_ga_t src, size_t size_in_bytes, acp_handle_t order);
 
 /* Atomic operations on the integer of 4 or 8 bytes at src; its old value is stored at dst, which
@@ -168,7 +178,8 @@ TUG_API acp_handle_t acp_and8(acp_ga_t dst, acp_ga_t src, uint64_t value, acp_ha
  * that were never given out. Helps the engine meanwhile, then sleeps. */
 TUG_API void acp_complete(acp_handle_t handle);
 
-/* 1 while acp_complete() would wait, 0 otherwise. Then helps the engine a little; never waits. */
+/* 1 while acp_complete() would wait; helps the engine a little, and never waits. 0 otherwise, with
+ * ACP_ERRNO as acp_complete() sets it. */
 TUG_API int acp_inquire(acp_handle_t handle);
 
 #ifdef __cplusplus

@@ -5,7 +5,7 @@
  * the last of its handles that is complete (before the first: as if there had been one), so it only
  * grows; `head` is the handle up to which all are complete, and is moved on by whoever looks.
  *
- * Failures: the first and the last failed handle that no acp_complete() has passed yet. What is
+ * Failures: the first and the last failed handle that the program has not passed yet. What is
  * ordered behind the first of them fails as well.
  */
 #include <stdlib.h>
@@ -72,15 +72,17 @@ static void note_failure(acp_handle_t handle, int status) {
         ;
 }
 
-/* acp_complete() has passed the handle. */
-static void forget_failures(acp_handle_t handle) {
+/* The program has passed the handle, and is told now. The status of a failure, or 0. */
+static int forget_failures(acp_handle_t handle) {
     acp_handle_t first = atomic_load(&commands.failed_first);
     while (first <= handle) {
-        tug_acp_set_errno(atomic_load(&commands.failed_status));
+        const int status = atomic_load(&commands.failed_status);
+        tug_acp_set_errno(status);
         acp_handle_t left = atomic_load(&commands.failed_last) <= handle ? INT64_MAX : handle + 1;
         if (atomic_compare_exchange_weak(&commands.failed_first, &first, left))
-            return;
+            return status;
     }
+    return 0;
 }
 
 int tug_acp_order_failed(const struct tug_acp_command *command) {
@@ -120,20 +122,27 @@ static void wait_until(acp_handle_t handle) {
     tug_wait(tug_acp.context, complete, &handle);
 }
 
+static bool means_all(acp_handle_t handle) {
+    return handle == (acp_handle_t)ACP_HANDLE_ALL || handle == (acp_handle_t)ACP_HANDLE_CONT;
+}
+
 /* The last handle that is meant, 0: none. */
 static acp_handle_t meant(acp_handle_t handle) {
     acp_handle_t tail = atomic_load_explicit(&commands.tail, memory_order_relaxed);
-    if (handle == ACP_HANDLE_ALL || handle == ACP_HANDLE_CONT)
+    if (means_all(handle))
         return tail;
     return handle < 0 || handle > tail ? 0 : handle;
 }
 
-void acp_complete(acp_handle_t handle) {
-    if (!tug_acp_runs("acp_complete"))
-        return;
+int tug_acp_complete(acp_handle_t handle) {
     handle = meant(handle);
     wait_until(handle);
-    forget_failures(handle);
+    return forget_failures(handle);
+}
+
+void acp_complete(acp_handle_t handle) {
+    if (tug_acp_runs("acp_complete"))
+        (void)tug_acp_complete(handle);
 }
 
 int acp_inquire(acp_handle_t handle) {
@@ -141,8 +150,10 @@ int acp_inquire(acp_handle_t handle) {
         return 0;
     handle = meant(handle);
     tug_company_pause();
-    if (complete(&handle))
+    if (complete(&handle)) {
+        forget_failures(handle);
         return 0;
+    }
     tug_progress(tug_acp.context);
     return 1;
 }
@@ -169,7 +180,7 @@ static void start(struct tug_acp_command *command) {
 /* No reason to refuse the request, or why. */
 static int look_over(const struct tug_acp_request *request, acp_handle_t order) {
     bool known =
-        order == ACP_HANDLE_ALL || order == ACP_HANDLE_CONT ||
+        means_all(order) ||
         (order >= 0 && order <= atomic_load_explicit(&commands.tail, memory_order_relaxed));
     return known ? tug_acp_check(request) : TUG_ERR_INVALID;
 }

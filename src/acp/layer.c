@@ -117,7 +117,9 @@ static int open_all(MPI_Comm comm) {
 int acp_init(int *argc, char ***argv) {
     if (atomic_load(&tug_acp.running))
         return refuse("acp_init", TUG_ERR_STATE);
-    int status = begin_mpi(argc, argv);
+    int status = tug_acp_options(argc, argv);
+    if (status == 0)
+        status = begin_mpi(argc, argv);
     if (status == 0)
         status = open_all(MPI_COMM_WORLD);
     if (status == 0)
@@ -128,21 +130,25 @@ int acp_init(int *argc, char ***argv) {
 
 /* ---- the end ---- */
 
-/* Our operations are complete, then everybody's. */
-static void end(void) {
-    acp_complete(ACP_HANDLE_ALL);
+/* Our operations are complete, then everybody's. 0, or the status of one of ours that failed and
+ * has not been told. */
+static int end(void) {
+    const int status = tug_acp_complete((acp_handle_t)ACP_HANDLE_ALL);
     (void)tug_acp_sync_all();
     atomic_store(&tug_acp.running, false);
     tug_acp_queue_close();
     close_all();
+    return status;
 }
 
 int acp_finalize(void) {
     if (!tug_acp_runs("acp_finalize"))
         return -1;
-    end();
-    int status = end_mpi();
-    return status != 0 ? refuse("acp_finalize", status) : 0;
+    const int failed = end();
+    const int status = end_mpi();
+    if (status != 0 || failed != 0)
+        return refuse("acp_finalize", status != 0 ? status : failed);
+    return 0;
 }
 
 void tug_acp_finalize_left(void) {
@@ -150,7 +156,7 @@ void tug_acp_finalize_left(void) {
         return;
     tug_warn_once("MPI is finalised while ACP runs: it ends");
     tug_acp.initialised_mpi = false;
-    end();
+    (void)end();
 }
 
 /* A communicator in which this process has that rank, or none: the ranks are not each there once.
@@ -170,12 +176,12 @@ static MPI_Comm renumbered(int rank) {
 int acp_reset(int rank) {
     if (!tug_acp_runs("acp_reset"))
         return -1;
-    acp_complete(ACP_HANDLE_ALL);
+    (void)tug_acp_complete((acp_handle_t)ACP_HANDLE_ALL);
     (void)tug_acp_sync_all(); /* nobody needs our help while we are in MPI */
     MPI_Comm comm = renumbered(rank);
     if (comm == MPI_COMM_NULL)
         return refuse("acp_reset", TUG_ERR_INVALID);
-    end();
+    (void)end();
     int status = open_all(comm);
     tug_host.Comm_free(&comm);
     return status != 0 ? refuse("acp_reset", status) : 0;

@@ -1,6 +1,7 @@
 /* What the files of ACP share. ACP stands on LLCL: one context, and MPI only to begin and to end.
  *
  *   layer.c    beginning, end, who is who
+ *   options.c  the --acp-* options of a program
  *   region.c   this process's registrations
  *   cache.c    what is known of others'
  *   command.c  the GMA calls: handles, order, completion
@@ -85,7 +86,6 @@ struct tug_acp {
     bool initialised_mpi;
     tug_context *context;
     uint32_t rank, nranks;
-    size_t starter_bytes;
     struct tug_acp_cache cache;
     struct tug_acp_slot *slots;      /* [TUG_ACP_COMMANDS] */
     struct tug_acp_command *relayed; /* [TUG_ACP_RELAYED], behind the slots */
@@ -102,6 +102,15 @@ void tug_acp_set_errno(int status);
 /* True while ACP runs; else it fails with TUG_ERR_STATE. */
 bool tug_acp_runs(const char *what);
 
+/* ---- options.c ---- */
+
+/* Takes --acp-* out of a program's arguments (NULL: none). 0, or TUG_ERR_INVALID, which has been
+ * told, and the arguments are as they were. */
+int tug_acp_options(int *argc, char ***argv);
+
+/* Bytes of starter memory: as the options or the settings say. */
+size_t tug_acp_starter_bytes(void);
+
 /* ---- region.c: this process's memory ---- */
 
 struct tug_acp_place {
@@ -115,10 +124,6 @@ struct tug_acp_place {
 int tug_acp_regions_open(void);
 void tug_acp_regions_close(void);
 
-/* Does [ga, ga + bytes), which is ours, lie in a registration, at this moment? 0, TUG_ERR_KEY,
- * TUG_ERR_RANGE. Any thread. */
-int tug_acp_look_up(acp_ga_t ga, uint64_t bytes);
-
 /* Where [ga, ga + bytes), which is ours, lies; it stays registered until tug_acp_unpin(). 0,
  * TUG_ERR_KEY, TUG_ERR_RANGE. Any thread. */
 int tug_acp_pin(acp_ga_t ga, uint64_t bytes, struct tug_acp_place *place);
@@ -131,6 +136,9 @@ void tug_acp_commands_close(void);
 
 /* How far everything is complete. Any thread. */
 acp_handle_t tug_acp_complete_until(void);
+
+/* acp_complete(), and the status of a failure that it has passed, or 0. */
+int tug_acp_complete(acp_handle_t handle);
 
 /* The status of a failed command that this one is ordered behind, or 0. */
 int tug_acp_order_failed(const struct tug_acp_command *command);
@@ -154,8 +162,8 @@ enum tug_acp_outcome {
 /* Starts a command as far as this rank can. Any thread. */
 enum tug_acp_outcome tug_acp_start(struct tug_acp_command *command);
 
-/* What is wrong with a request as far as can be seen here: TUG_ERR_INVALID, TUG_ERR_KEY,
- * TUG_ERR_RANGE, or 0. */
+/* Can this be a request? 0, or TUG_ERR_INVALID. What its memory is worth is found out at its start.
+ */
 int tug_acp_check(const struct tug_acp_request *request);
 
 /* ---- queue.c ---- */

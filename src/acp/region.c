@@ -43,10 +43,9 @@ static void fill(struct region *region, tug_registration *registration) {
 
 int tug_acp_regions_open(void) {
     tug_registration *starter;
-    int status = tug_mem_allocate(tug_acp.context, tug_settings.acp_starter_bytes, &starter);
+    int status = tug_mem_allocate(tug_acp.context, tug_acp_starter_bytes(), &starter);
     if (status != 0)
         return status;
-    tug_acp.starter_bytes = tug_settings.acp_starter_bytes;
     fill(&regions[0], starter);
     first_free = 0;
     nfree = TUG_ACP_KEYS - 1;
@@ -67,14 +66,6 @@ static bool within(const struct region *region, uint64_t offset, uint64_t bytes)
     /* relaxed: may be read while the region is made anew, by who has not pinned it */
     size_t all = __atomic_load_n(&region->bytes, __ATOMIC_RELAXED);
     return offset <= all && bytes <= all - offset;
-}
-
-int tug_acp_look_up(acp_ga_t ga, uint64_t bytes) {
-    struct region *region = &regions[tug_acp_ga_number(ga)];
-    /* acquire: pairs with the release in fill */
-    if (!(atomic_load_explicit(&region->state, memory_order_acquire) & LIVE))
-        return TUG_ERR_KEY;
-    return within(region, tug_acp_ga_offset(ga), bytes) ? 0 : TUG_ERR_RANGE;
 }
 
 int tug_acp_pin(acp_ga_t ga, uint64_t bytes, struct tug_acp_place *place) {

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/acprun.h"
+
 static bool is_readable(const char *path) {
     return access(path, R_OK) == 0;
 }
@@ -96,7 +98,21 @@ static int request_stats(const char *option, const char *alone, const char *befo
     return status;
 }
 
+/* The command, or the launcher that --acp- options want. Returns when neither can be had. */
+static int become(const struct tug_acprun *acprun, int argc, char **argv) {
+    const bool launches = tug_acprun_launches(acprun);
+    if (launches)
+        tug_acprun_launch(acprun, argc, argv);
+    else
+        execvp(argv[0], argv);
+    const int error = errno;
+    fprintf(stderr, "tugboat: cannot run %s: %s\n", launches ? "mpiexec" : argv[0],
+            strerror(error));
+    return error == ENOENT ? TUG_EXIT_NOT_FOUND : TUG_EXIT_NOT_EXECUTABLE;
+}
+
 int tug_cmd_run(int argc, char **argv) {
+    struct tug_acprun acprun = {0};
     int first = 0;
     for (; first < argc && argv[first][0] == '-'; first++) {
         const char *option = argv[first];
@@ -115,13 +131,15 @@ int tug_cmd_run(int argc, char **argv) {
             status = request_stats("--verdict", "verdict", "verdict,", NULL);
         } else if (strncmp(option, "--verdict=", 10) == 0) {
             status = request_stats("--verdict", "verdict", "verdict,", option + 10);
+        } else if (strncmp(option, "--acp-", 6) == 0) {
+            status = tug_acprun_option(&acprun, option);
         } else {
             fprintf(stderr, "tugboat: run has no option '%s'; see tugboat --help\n", option);
             return TUG_EXIT_USAGE;
         }
         if (status != 0) {
             if (status < 0)
-                fprintf(stderr, "tugboat: cannot ask for statistics: %s\n", strerror(errno));
+                fprintf(stderr, "tugboat: %s: %s\n", option, strerror(errno));
             return status < 0 ? TUG_EXIT_FAILED : status;
         }
     }
@@ -148,8 +166,5 @@ int tug_cmd_run(int argc, char **argv) {
         fprintf(stderr, "tugboat: cannot set LD_PRELOAD: %s\n", strerror(errno));
         return TUG_EXIT_FAILED;
     }
-    execvp(argv[first], argv + first);
-    const int error = errno;
-    fprintf(stderr, "tugboat: cannot run %s: %s\n", argv[first], strerror(error));
-    return error == ENOENT ? TUG_EXIT_NOT_FOUND : TUG_EXIT_NOT_EXECUTABLE;
+    return become(&acprun, argc - first, argv + first);
 }

@@ -15,8 +15,11 @@ static const struct subcommand {
     const char *help;
     int (*run)(int argc, char **argv);
 } subcommands[] = {
-    {"run", "run [--stats[=FILE.json] | --verdict[=FILE.json]] COMMAND [ARGUMENT...]",
-     "run COMMAND, for example mpiexec -n 4 ./app, with its MPI calls taken by Tugboat",
+    {"run", "run [--stats[=FILE.json] | --verdict[=FILE.json]] [--acp-...] COMMAND [ARGUMENT...]",
+     "run COMMAND, for example mpiexec -n 4 ./app, with its MPI calls taken by Tugboat; "
+     "--acp-nprocs=N, --acp-nodefile=FILE, --acp-host=A,B, --acp-startermemsize=BYTES and "
+     "--acp-envnet=udp|ib, as the launchers of the original ACP have them, start an ACP program "
+     "by the host MPI's mpiexec",
      tug_cmd_run},
     {"info", "info [-c | -d | -t | --memory RANKS[,ACTIVE]]",
      "version, how it was built, the MPI found, transports, settings; -c: the settings alone, and "

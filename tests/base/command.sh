@@ -31,6 +31,26 @@ expect not-executable 126 'cannot run .*plain: Permission denied' "$tugboat" run
 expect nothing-to-run 2 'needs a command' "$tugboat" run
 expect bad-option 2 "no option '--sats'" "$tugboat" run --sats true
 
+# The options of the original ACP's launchers: with a stand-in for the host's.
+mkdir "$work/bin"
+for name in mpiexec mpiexec.mpich mpiexec.openmpi mpirun.openmpi; do
+    printf '#!/bin/sh\necho "launched $* with <$TUGBOAT_ACP_STARTER> <$TUGBOAT_TRANSPORTS>"\n' >"$work/bin/$name"
+    chmod +x "$work/bin/$name"
+done
+acp() { env PATH="$work/bin:$PATH" "$tugboat" run "$@"; }
+expect acp-ranks 0 '^launched -n 3 \./app -x with <> <>$' acp --acp-nprocs=3 ./app -x
+expect acp-all 0 '^launched -n 2 -machinefile nodes -host a,b \./app with <4096> <self,mapped,cma,shm,tcp,mpi>$' \
+    acp --acp-np=2 --acp-nodefile=nodes --acp-node=a,b --acp-startermemsize=4096 --acp-envnet=UDP ./app
+expect acp-nodes 0 '^launched -n 1 -host a \./app' acp --acp-host=a ./app
+expect acp-verbs 0 'self,mapped,cma,shm,verbs,mpi' acp --acp-net=ib sh -c 'echo "$TUGBOAT_TRANSPORTS"'
+expect acp-starter 0 '^<1024>$' acp --acp-smemsize=10 sh -c 'echo "<$TUGBOAT_ACP_STARTER>"'
+expect acp-no-ranks 2 '--acp-nprocs=0: wants' acp --acp-nprocs=0 ./app
+expect acp-no-value 2 '--acp-nodefile: wants a value' acp --acp-nodefile ./app
+expect acp-tofu 2 '--acp-envnet=tofu: there are udp and ib' acp --acp-envnet=tofu ./app
+for word in multrun portfile=p offsetrank=1 nprocsx=2 help; do
+    expect acp-refused 2 "--acp-$word: no such option" acp --acp-$word ./app
+done
+
 expect stats-off 0 '^<>$' "$tugboat" run sh -c 'echo "<$TUGBOAT_STATS>"'
 expect stats 0 '^<1>$' "$tugboat" run --stats sh -c 'echo "<$TUGBOAT_STATS>"'
 expect stats-file 0 "^<$(pwd -P)/a\.json>\$" "$tugboat" run --stats=a.json sh -c 'echo "<$TUGBOAT_STATS>"'

@@ -8,6 +8,7 @@
  */
 #include "check.h"
 #include <acp.h>
+#include <pthread.h>
 
 enum { BYTES = 256, GUARD = 128 };
 
@@ -54,6 +55,20 @@ static void not_running(void) {
             TUG_ERR_STATE);
     acp_complete(ACP_HANDLE_ALL);
     CHECK(acp_inquire(ACP_HANDLE_ALL) == 0, "something is under way in nothing");
+}
+
+/* By trying. */
+static uint64_t starter_bytes(void) {
+    const acp_ga_t first = acp_query_starter_ga(acp_rank());
+    uint64_t low = 0, high = UINT64_C(1) << 33; /* the last byte that is there, one that is not */
+    while (high - low > 1) {
+        const uint64_t middle = (low + high) / 2;
+        if (acp_query_address(first + middle) != NULL)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
 }
 
 static void open_memory(void) {
@@ -117,11 +132,6 @@ static void access_at_once(void) {
     REFUSED(acp_copy(mine, wrong_rank, 8, ACP_HANDLE_NULL), ACP_HANDLE_NULL, TUG_ERR_INVALID);
     REFUSED(acp_copy(wrong_rank, mine, 8, ACP_HANDLE_NULL), ACP_HANDLE_NULL, TUG_ERR_INVALID);
     REFUSED(acp_copy(theirs | color, mine, 8, ACP_HANDLE_NULL), ACP_HANDLE_NULL, TUG_ERR_INVALID);
-    REFUSED(acp_copy(theirs, mine, BYTES + 1, ACP_HANDLE_NULL), ACP_HANDLE_NULL, TUG_ERR_RANGE);
-    REFUSED(acp_copy(mine + 1, theirs, BYTES, ACP_HANDLE_NULL), ACP_HANDLE_NULL, TUG_ERR_RANGE);
-    REFUSED(acp_copy(theirs, mine, SIZE_MAX, ACP_HANDLE_NULL), ACP_HANDLE_NULL, TUG_ERR_RANGE);
-    REFUSED(acp_copy(theirs, mine + (UINT64_C(9) << 34), 8, ACP_HANDLE_NULL), ACP_HANDLE_NULL,
-            TUG_ERR_KEY);
     REFUSED(acp_copy(theirs, mine, 8, 1 << 30), ACP_HANDLE_NULL, TUG_ERR_INVALID);
     REFUSED(acp_copy(theirs, mine, 8, -3), ACP_HANDLE_NULL, TUG_ERR_INVALID);
     REFUSED(acp_add8(mine, theirs + 4, 1, ACP_HANDLE_NULL), ACP_HANDLE_NULL, TUG_ERR_INVALID);
@@ -130,6 +140,48 @@ static void access_at_once(void) {
     acp_complete(1 << 30);
     acp_complete(-7);
     CHECK(acp_inquire(1 << 30) == 0 && acp_inquire(ACP_HANDLE_NULL) == 0, "no such handle");
+}
+
+/* The own end. */
+static void own_access_later(void) {
+    const uint64_t bytes = starter_bytes();
+    acp_ga_t no_key = mine + (UINT64_C(9) << 34);
+    FAILS(acp_copy(theirs, mine, BYTES + 1, ACP_HANDLE_NULL), TUG_ERR_RANGE);
+    FAILS(acp_copy(mine + 1, theirs, BYTES, ACP_HANDLE_NULL), TUG_ERR_RANGE);
+    FAILS(acp_copy(theirs, mine, SIZE_MAX, ACP_HANDLE_NULL), TUG_ERR_RANGE);
+    FAILS(acp_copy(theirs, no_key, 8, ACP_HANDLE_NULL), TUG_ERR_KEY);
+    FAILS(acp_copy(no_key, theirs, 8, ACP_HANDLE_NULL), TUG_ERR_KEY);
+    FAILS(acp_add8(no_key, theirs, 1, ACP_HANDLE_NULL), TUG_ERR_KEY);
+    FAILS(acp_copy(starter + bytes, theirs, 1, ACP_HANDLE_NULL), TUG_ERR_RANGE);
+    FAILS(acp_copy(theirs, starter + bytes - 7, 8, ACP_HANDLE_NULL), TUG_ERR_RANGE);
+    FAILS(acp_copy(starter, starter + bytes, 1, ACP_HANDLE_NULL), TUG_ERR_RANGE);
+    FAILS(acp_cas8(starter, starter + (bytes + 7) / 8 * 8, 0, 1, ACP_HANDLE_NULL), TUG_ERR_RANGE);
+}
+
+static void *complete_there(void *argument) {
+    const acp_handle_t *handle = argument;
+    acp_complete(*handle);
+    check_status(TUG_ERR_RANGE, __LINE__);
+    return NULL;
+}
+
+/* Who completes it is told, by whichever call and on whichever thread; and then nobody else. */
+static void who_is_told(void) {
+    const uint64_t bytes = starter_bytes();
+    acp_handle_t failed = acp_copy(starter + bytes, starter, 8, ACP_HANDLE_NULL);
+    acp_handle_t behind = acp_copy(starter, mine, 8, failed);
+    CHECK(failed != ACP_HANDLE_NULL && behind == failed + 1, "handles");
+    REFUSED(acp_query_rank(ACP_GA_NULL), -1, TUG_ERR_INVALID);
+    while (acp_inquire(behind))
+        ;
+    check_status(TUG_ERR_RANGE, __LINE__);
+    REFUSED(acp_query_rank(ACP_GA_NULL), -1, TUG_ERR_INVALID);
+    acp_complete(ACP_HANDLE_ALL);
+    check_status(TUG_ERR_INVALID, __LINE__);
+    pthread_t thread;
+    failed = acp_copy(starter, starter + bytes, 8, ACP_HANDLE_NULL);
+    CHECK(pthread_create(&thread, NULL, complete_there, &failed) == 0, "a thread");
+    pthread_join(thread, NULL);
 }
 
 /* Between this rank and the next; from the next to the one after it, who may be this one. */
@@ -180,6 +232,49 @@ static void guards(void) {
         CHECK(memory[i] == 0xa5, "byte %d was written", i);
 }
 
+#if ACP_HANDLE_ALL != 0xffffffffffffffffLLU || ACP_HANDLE_CONT != 0xfffffffffffffffeLLU ||         \
+    ACP_HANDLE_NULL != 0LLU || ACP_GA_NULL != 0LLU || ACP_ATKEY_NULL != 0LLU || !defined __ACP_H__
+#error "constants and guard are the original's"
+#endif
+_Static_assert(ACP_HANDLE_ALL > 0 && ACP_HANDLE_CONT > 0 && sizeof ACP_GA_NULL == 8, "unsigned");
+
+/* Starts with the original's options, which the program does not see. */
+static void start_with_options(void) {
+    char *all[] = {"program", "--acp-size-smem",    "100000", "one", "--acp-size-smem-cl", "1000",
+                   "two",     "--acp-size-smem-dl", "0x10",   NULL};
+    char *const refused[][4] = {{"program", "--acp-myrank", "0", NULL},
+                                {"program", "--acp-nprocs", "2", NULL},
+                                {"program", "--acp-anything", NULL, NULL},
+                                {"program", "one", "--acp-size-smem", NULL},
+                                {"program", "--acp-size-smem", "-1", NULL},
+                                {"program", "--acp-size-smem", "1k", NULL},
+                                {"program", "--acp-size-smem-dl", "99999999999", NULL}};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        char *words[4], **argv = words;
+        memcpy(words, refused[i], sizeof words);
+        int argc = words[2] != NULL ? 3 : 2;
+        REFUSED(acp_init(&argc, &argv), -1, TUG_ERR_INVALID);
+        CHECK(argc == (words[2] != NULL ? 3 : 2) && memcmp(words, refused[i], sizeof words) == 0,
+              "arguments %zu", i);
+    }
+    char **argv = all;
+    int argc = 9;
+    CHECK(acp_init(&argc, &argv) == 0, "acp_init: %s", tug_strerror(ACP_ERRNO));
+    CHECK(argc == 3 && strcmp(argv[1], "one") == 0 && strcmp(argv[2], "two") == 0 &&
+              argv[3] == NULL,
+          "arguments");
+    CHECK(starter_bytes() == 101016, "%llu bytes", (unsigned long long)starter_bytes());
+}
+
+/* What nobody has been told is told in the end. */
+static void finalize_tells(void) {
+    CHECK(acp_init(NULL, NULL) == 0, "acp_init: %s", tug_strerror(ACP_ERRNO));
+    acp_ga_t own = acp_query_starter_ga(acp_rank());
+    CHECK(acp_copy(own, own + starter_bytes(), 8, ACP_HANDLE_NULL) != ACP_HANDLE_NULL, "refused");
+    REFUSED(acp_finalize(), -1, TUG_ERR_RANGE);
+    not_running();
+}
+
 static void reset(void) {
     int last = check_nranks - 1;
     uint64_t *words = acp_query_address(starter);
@@ -218,13 +313,18 @@ int main(int argc, char **argv) {
         return status;
     }
     for (int round = 0; round < 2; round++) {
-        CHECK(acp_init(&argc, &argv) == 0, "acp_init: %s", tug_strerror(ACP_ERRNO));
+        if (round == 0)
+            start_with_options();
+        else
+            CHECK(acp_init(&argc, &argv) == 0, "acp_init: %s", tug_strerror(ACP_ERRNO));
         open_memory();
         memory_calls();
         all_keys();
         acp_sync();
         access_at_once();
         access_later();
+        own_access_later();
+        who_is_told();
         acp_sync();
         guards();
         order_behind_failure();
@@ -233,5 +333,6 @@ int main(int argc, char **argv) {
         CHECK(acp_finalize() == 0, "acp_finalize: %s", tug_strerror(ACP_ERRNO));
         not_running();
     }
+    finalize_tells();
     return check_end();
 }
