@@ -13,6 +13,8 @@
 #include "transport/packets/packets.h"
 #include "transport/verbs/verbs.h"
 
+#define PAGE 4096
+
 static struct tug_context *contexts;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -159,7 +161,9 @@ static int agree_on_session(struct tug_fabric *fabric) {
 static int make_tables(struct tug_context *context) {
     struct tug_fabric *fabric = &context->fabric;
     uint32_t n = (uint32_t)tug_settings.operations;
-    fabric->operations = aligned_alloc(128, (size_t)n * sizeof(struct tug_operation));
+    /* whole pages: a device may keep them out of the children of a fork */
+    const size_t bytes = (n * sizeof(struct tug_operation) + PAGE - 1) / PAGE * PAGE;
+    fabric->operations = aligned_alloc(PAGE, bytes);
     fabric->node_ranks = malloc(fabric->node_size * sizeof(uint32_t));
     context->attachable = calloc(fabric->node_size, 1);
     context->views = calloc(fabric->node_size, sizeof(*context->views));

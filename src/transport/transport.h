@@ -132,9 +132,9 @@ struct tug_fabric {
 const struct tug_transport *tug_fabric_route(const struct tug_fabric *fabric,
                                              const struct tug_operation *operation, void **state);
 
-/* A row that has been given an operation and turns out to have no way to the peer hands it on to the
- * next one that can do it; none: it ends with TUG_ERR_PEER. Nothing of it has moved, and scratch is
- * 0. Holder only. */
+/* A row that has been given an operation and turns out to have no way to the peer hands it on to
+ * the next one that can do it; none: it ends with TUG_ERR_PEER. Nothing of it has moved, and
+ * scratch is 0. Holder only. */
 void tug_fabric_pass_on(struct tug_fabric *fabric, struct tug_operation *operation, unsigned from);
 
 /* The place of a peer among the processes of this node, or TUG_ELSEWHERE. Any thread. */

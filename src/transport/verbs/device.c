@@ -82,14 +82,17 @@ static bool device_usable(struct tug_verbs_device *device, unsigned wanted) {
 
 static bool open_one(struct tug_verbs_device *device, struct ibv_device *candidate) {
     memset(device, 0, sizeof *device);
+    tug_verbs_prepare_fork();
     device->context = tug_ibv.open_device(candidate);
     if (device->context == NULL)
         return false;
     snprintf(device->name, sizeof device->name, "%s", tug_ibv.get_device_name(candidate));
     if (device_usable(device, tug_settings.verbs_port)) {
         device->pd = tug_ibv.alloc_pd(device->context);
-        if (device->pd != NULL)
+        if (device->pd != NULL) {
+            tug_verbs_count_open(1);
             return true;
+        }
     }
     tug_ibv.close_device(device->context);
     device->context = NULL;
@@ -121,8 +124,10 @@ bool tug_verbs_device_open(struct tug_verbs_device *device, char *reason) {
 }
 
 void tug_verbs_device_close(struct tug_verbs_device *device) {
-    if (device->pd != NULL)
+    if (device->pd != NULL) {
+        tug_verbs_count_open(-1);
         tug_ibv.dealloc_pd(device->pd);
+    }
     if (device->context != NULL)
         tug_ibv.close_device(device->context);
     device->pd = NULL;

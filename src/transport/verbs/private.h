@@ -2,6 +2,7 @@
  *
  *   library.c         libibverbs, found at run time
  *   device.c          the device and its port
+ *   fork.c            what is pinned stays the parent's
  *   memory.c          registered memory
  *   pair.c            one peer: connections, made on first use, mended after errors
  *   queue.c           operations to work requests, chains, completions
@@ -57,6 +58,7 @@
     X(destroy_cq)                                                                                  \
     X(destroy_qp)                                                                                  \
     X(event_type_str)                                                                              \
+    X(fork_init)                                                                                   \
     X(free_device_list)                                                                            \
     X(get_async_event)                                                                             \
     X(get_cq_event)                                                                                \
@@ -83,6 +85,13 @@ extern struct tug_ibv tug_ibv;
 /* Finds libibverbs, once. False, with a sentence in reason (256 bytes), when it cannot be had. Any
  * thread. */
 bool tug_verbs_library(char *reason);
+
+/* Sees to it, once, that memory which a device has pinned stays this process's when it forks:
+ * before a device is opened. Any thread. */
+void tug_verbs_prepare_fork(void);
+
+/* A device has been opened, or is about to be closed. Any thread. */
+void tug_verbs_count_open(int change);
 
 /* ---- the device ---- */
 
