@@ -23,6 +23,12 @@
 #include "pmpi/verdict.h"
 #include "tugboat/tugboat.h"
 
+/* The host's header does not have them. */
+#define TUG_CALL_NEWER(Name, parameters, arguments)                                                \
+    TUG_API int MPI_##Name parameters;                                                             \
+    TUG_API int PMPI_##Name parameters;
+#include "host/calls.def"
+
 struct next_table {
 #define TUG_CALL(Name, parameters, arguments) int(*Name) parameters;
 #include "host/calls.def"

@@ -34,8 +34,6 @@
 #include "pmpi/window.h"
 #include "tugboat/tugboat.h"
 
-#define MAX_JOBS 4096
-
 struct tug_shim tug_shim;
 
 static bool world; /* MPI_Init or MPI_Init_thread was called: there is an MPI_COMM_WORLD */
@@ -167,7 +165,7 @@ static bool start_engine(void) {
     if (tug_host.Grequest_start(poll_query, poll_free, poll_cancel, NULL, &poll_handle) !=
         MPI_SUCCESS)
         return false;
-    const struct tug_engine_config config = {.host_poll = tug_shim_poll_host, .max_jobs = MAX_JOBS};
+    const struct tug_engine_config config = {.host_poll = tug_shim_poll_host};
     int error = tug_engine_start(&config);
     if (error) {
         tug_warn_once("the engine does not start (%s): all calls pass through",

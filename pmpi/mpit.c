@@ -342,3 +342,37 @@ int tug_shim_T_pvar_readreset(MPI_T_pvar_session session, MPI_T_pvar_handle hand
     return counter_of(handle) < 0 ? tug_host.T_pvar_readreset(session, handle, buf)
                                   : MPI_T_ERR_PVAR_NO_WRITE;
 }
+
+/* ---- categories ---- */
+
+/* What the host has put into a list of so much room has our numbers from now on. */
+static void renumber(const struct range *range, int n, int room, int indices[]) {
+    for (int i = 0; i < n && i < room; i++)
+        indices[i] = from_host(range, indices[i]);
+}
+
+int tug_shim_T_category_get_cvars(int cat_index, int len, int indices[]) {
+    struct range range;
+    int host_count, n = 0;
+    int error = find_settings(&range, &host_count);
+    if (error == MPI_SUCCESS)
+        error = tug_host.T_category_get_cvars(cat_index, len, indices);
+    if (error == MPI_SUCCESS && indices != NULL)
+        error = tug_host.T_category_get_info(cat_index, NULL, NULL, NULL, NULL, &n, NULL, NULL);
+    if (error == MPI_SUCCESS)
+        renumber(&range, n, len, indices);
+    return error;
+}
+
+int tug_shim_T_category_get_pvars(int cat_index, int len, int indices[]) {
+    struct range range;
+    int host_count, n = 0;
+    int error = find_counters(&range, &host_count);
+    if (error == MPI_SUCCESS)
+        error = tug_host.T_category_get_pvars(cat_index, len, indices);
+    if (error == MPI_SUCCESS && indices != NULL)
+        error = tug_host.T_category_get_info(cat_index, NULL, NULL, NULL, NULL, NULL, &n, NULL);
+    if (error == MPI_SUCCESS)
+        renumber(&range, n, len, indices);
+    return error;
+}

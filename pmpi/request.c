@@ -16,6 +16,7 @@
 #include "persistent/twin.h"
 #include "pmpi/blocking.h"
 #include "pmpi/shim.h"
+#include "tugboat/tugboat.h"
 
 #define ON_STACK 64
 
@@ -135,6 +136,21 @@ int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
         set_empty(status);
     return MPI_SUCCESS;
 }
+
+int tug_shim_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status) {
+    return helped(tug_host.Iprobe(source, tag, comm, flag, status), flag);
+}
+
+int tug_shim_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
+                     MPI_Status *status) {
+    return helped(tug_host.Improbe(source, tag, comm, flag, message, status), flag);
+}
+
+#if MPI_VERSION >= 4
+int tug_shim_Parrived(MPI_Request request, int partition, int *flag) {
+    return helped(tug_host.Parrived(request, partition, flag), flag);
+}
+#endif
 
 int tug_shim_Cancel(MPI_Request *request) {
     return ours(request) == NULL ? tug_host.Cancel(request) : refuse(tug_host.Cancel, request);
@@ -467,4 +483,151 @@ int tug_shim_Startall(int count, MPI_Request array_of_requests[]) {
             return error;
     }
     return MPI_SUCCESS;
+}
+
+/* ---- looks that take nothing, MPI 4.1 ---- */
+
+/* The host's answers for its own requests. One that lacks the call is asked one by one; it does not
+ * tell a request that is over from one that was never started. */
+static int their_all(const struct mixed *mixed, int *flag) {
+    int error = MPI_SUCCESS;
+    if (tug_host.Request_get_status_all != NULL)
+        return tug_host.Request_get_status_all(mixed->count, mixed->theirs, flag, mixed->statuses);
+    *flag = 1;
+    for (int i = 0; i < mixed->count && *flag && error == MPI_SUCCESS; i++)
+        error = tug_host.Request_get_status(mixed->theirs[i], flag, status_at(mixed, i));
+    return error;
+}
+
+static int their_any(const struct mixed *mixed, int *indx, int *flag) {
+    if (tug_host.Request_get_status_any != NULL)
+        return tug_host.Request_get_status_any(mixed->count, mixed->theirs, indx, flag,
+                                               mixed->statuses);
+    int error = MPI_SUCCESS;
+    *indx = MPI_UNDEFINED;
+    *flag = !has_theirs(mixed);
+    for (int i = 0; i < mixed->count && *indx == MPI_UNDEFINED && error == MPI_SUCCESS; i++) {
+        if (mixed->theirs[i] == MPI_REQUEST_NULL)
+            continue;
+        error = tug_host.Request_get_status(mixed->theirs[i], flag, mixed->statuses);
+        if (*flag)
+            *indx = i;
+    }
+    return error;
+}
+
+static int their_some(const struct mixed *mixed, int *outcount) {
+    if (tug_host.Request_get_status_some != NULL)
+        return tug_host.Request_get_status_some(mixed->count, mixed->theirs, outcount,
+                                                mixed->indices, mixed->statuses);
+    int error = MPI_SUCCESS, found = 0;
+    for (int i = 0; i < mixed->count && error == MPI_SUCCESS; i++) {
+        int flag = 0;
+        if (mixed->theirs[i] == MPI_REQUEST_NULL)
+            continue;
+        error = tug_host.Request_get_status(mixed->theirs[i], &flag, status_at(mixed, found));
+        if (flag)
+            mixed->indices[found++] = i;
+    }
+    *outcount = has_theirs(mixed) ? found : MPI_UNDEFINED;
+    return error;
+}
+
+static bool look_at_all(struct mixed *mixed, int count, const MPI_Request requests[],
+                        MPI_Status *statuses) {
+    if (!split(mixed, count, (MPI_Request *)requests, statuses)) /* which stay as they are */
+        return false;
+    tug_engine_poll();
+    return true;
+}
+
+int tug_shim_Request_get_status_all(int count, const MPI_Request array_of_requests[], int *flag,
+                                    MPI_Status *array_of_statuses) {
+    struct mixed mixed;
+    if (!any_ours(count, array_of_requests) && tug_host.Request_get_status_all != NULL)
+        return helped(
+            tug_host.Request_get_status_all(count, array_of_requests, flag, array_of_statuses),
+            flag);
+    if (!look_at_all(&mixed, count, array_of_requests, array_of_statuses))
+        return no_memory();
+    mixed.error = their_all(&mixed, flag);
+    *flag = *flag && all_over(&mixed);
+    for (int i = 0; i < count && *flag; i++)
+        if (ours(&array_of_requests[i]) != NULL)
+            set_empty(status_at(&mixed, i));
+    return join(&mixed, helped(mixed.error, flag));
+}
+
+int tug_shim_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *indx,
+                                    int *flag, MPI_Status *status) {
+    struct mixed mixed;
+    bool active;
+    if (!any_ours(count, array_of_requests) && tug_host.Request_get_status_any != NULL)
+        return helped(tug_host.Request_get_status_any(count, array_of_requests, indx, flag, status),
+                      flag);
+    if (!look_at_all(&mixed, count, array_of_requests, status))
+        return no_memory();
+    const int i = next_over(&mixed, 0, &active);
+    if (i >= 0) {
+        *indx = i;
+        *flag = 1;
+        set_empty(status);
+        return join(&mixed, MPI_SUCCESS);
+    }
+    mixed.error = their_any(&mixed, indx, flag);
+    if (*indx == MPI_UNDEFINED)
+        *flag = !active && *flag;
+    return join(&mixed, helped(mixed.error, flag));
+}
+
+int tug_shim_Request_get_status_some(int incount, const MPI_Request array_of_requests[],
+                                     int *outcount, int array_of_indices[],
+                                     MPI_Status *array_of_statuses) {
+    struct mixed mixed;
+    bool active;
+    if (!any_ours(incount, array_of_requests) && tug_host.Request_get_status_some != NULL)
+        return helped(tug_host.Request_get_status_some(incount, array_of_requests, outcount,
+                                                       array_of_indices, array_of_statuses),
+                      outcount);
+    if (!look_at_all(&mixed, incount, array_of_requests, array_of_statuses))
+        return no_memory();
+    mixed.indices = array_of_indices;
+    mixed.error = their_some(&mixed, outcount);
+    int found = *outcount == MPI_UNDEFINED ? 0 : *outcount;
+    int i = next_over(&mixed, 0, &active);
+    if (active && mixed.error == MPI_SUCCESS)
+        *outcount = found;
+    for (; i >= 0 && mixed.error == MPI_SUCCESS; i = next_over(&mixed, i + 1, &(bool){false})) {
+        set_empty(status_at(&mixed, found));
+        array_of_indices[found++] = i;
+        *outcount = found;
+    }
+    return join(&mixed, helped(mixed.error, outcount));
+}
+
+/* MPICH's own call for the same, from 4.1 on. */
+TUG_API int MPIX_Request_is_complete(MPI_Request request);
+TUG_API int PMPIX_Request_is_complete(MPI_Request request);
+
+int PMPIX_Request_is_complete(MPI_Request request) {
+    static int (*_Atomic of_host)(MPI_Request);
+    int flag = 0;
+    if (ours(&request) == NULL) {
+        int (*call)(MPI_Request) = atomic_load_explicit(&of_host, memory_order_relaxed);
+        if (call == NULL) {
+            *(void **)&call = tug_host_find("PMPIX_Request_is_complete");
+            atomic_store_explicit(&of_host, call, memory_order_relaxed);
+        }
+        if (call != NULL) {
+            flag = call(request);
+            (void)helped(MPI_SUCCESS, &flag);
+            return flag;
+        }
+    }
+    (void)tug_shim_Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+    return flag;
+}
+
+int MPIX_Request_is_complete(MPI_Request request) {
+    return PMPIX_Request_is_complete(request);
 }

@@ -1,7 +1,7 @@
 /* The baton: exactly one thread drives at a time.
  *
  * Taking, offering, claiming and leaving, all by compare-exchange on the ring's state word (drawn
- * in ring.h). The holder alone executes commands, advances jobs, and gives tags back. src/engine's
+ * in ring.h). The holder alone executes commands and advances jobs. src/engine's
  * Promela model in tests/model checks this protocol: never two drivers, no lost wake-up, no
  * stranded command.
  */

@@ -1,41 +1,40 @@
-/* The completer: advances the jobs that are out, gives their tags back, tells their owners; and how
- * the holder of the baton sleeps when none of them can move. Holder only, all of it. */
+/* The completer: advances the jobs that are out, in the order of their launch, and tells their
+ * owners; how the holder of the baton sleeps when none of them can move. Holder only, all of it. */
 #include <sched.h>
 
 #include "engine/private.h"
-
-static void retire(struct tug_engine *engine, struct tug_job *job) {
-    tug_tags_give(&engine->tags, job->tag);
-    job->completed(job);
-}
 
 void tug_completer_admit(struct tug_engine *engine, struct tug_job *job) {
     bool done = false;
     (void)job->advance(job, &done);
     if (done) {
-        retire(engine, job);
+        job->completed(job);
         return;
     }
-    job->index = engine->nactive;
-    engine->active[engine->nactive++] = job;
+    job->next = NULL;
+    *engine->last = job;
+    engine->last = &job->next;
+    engine->nactive++;
     tug_completer_count(engine);
 }
 
 bool tug_completer_run(struct tug_engine *engine) {
     bool moved = false;
-    for (unsigned i = 0; i < engine->nactive;) {
-        struct tug_job *job = engine->active[i];
+    for (struct tug_job **at = &engine->first; *at != NULL;) {
+        struct tug_job *job = *at;
         bool done = false;
         moved |= job->advance(job, &done);
         if (!done) {
-            i++;
+            at = &job->next;
             continue;
         }
         moved = true;
-        engine->active[i] = engine->active[--engine->nactive];
-        engine->active[i]->index = i;
+        *at = job->next;
+        if (*at == NULL)
+            engine->last = at;
+        engine->nactive--;
         tug_completer_count(engine);
-        retire(engine, job);
+        job->completed(job);
     }
     return moved;
 }
@@ -73,8 +72,8 @@ static struct tug_bell *common_bell(const struct tug_engine *engine) {
     struct tug_bell *bell = tug_services_bell(engine);
     if (engine->services != NULL && bell == NULL)
         return NULL;
-    for (unsigned i = 0; i < engine->nactive; i++) {
-        struct tug_bell *its = engine->active[i]->bell;
+    for (const struct tug_job *job = engine->first; job != NULL; job = job->next) {
+        struct tug_bell *its = job->bell;
         if (its == NULL || (bell != NULL && its != bell))
             return NULL;
         bell = its;

@@ -2,7 +2,6 @@
 #include "engine/engine.h"
 
 #include <sched.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/cores.h"
@@ -31,15 +30,9 @@ int tug_engine_start(const struct tug_engine_config *config) {
     int error = tug_ring_init(&engine->ring, tug_settings.ring_size);
     if (error)
         return error;
-    error = tug_tags_init(&engine->tags, config->max_jobs);
-    if (error)
-        goto fail_tags;
-    engine->active = calloc(config->max_jobs, sizeof(struct tug_job *));
-    if (engine->active == NULL) {
-        error = TUG_ERR_NO_MEMORY;
-        goto fail_active;
-    }
     engine->config = *config;
+    engine->first = NULL;
+    engine->last = &engine->first;
     engine->nactive = 0;
     engine->nbusy = 0;
     engine->services = NULL;
@@ -60,20 +53,14 @@ int tug_engine_start(const struct tug_engine_config *config) {
     tug_lookout_open(&engine->offload.lookout);
     if (tug_settings.progress != TUG_PROGRESS_CALLER) {
         error = tug_offload_start(engine);
-        if (error)
-            goto fail_thread;
+        if (error) {
+            close_lookouts(engine);
+            tug_ring_fini(&engine->ring);
+            return error;
+        }
     }
     running = true;
     return 0;
-
-fail_thread:
-    close_lookouts(engine);
-    free(engine->active);
-fail_active:
-    tug_tags_fini(&engine->tags);
-fail_tags:
-    tug_ring_fini(&engine->ring);
-    return error;
 }
 
 void tug_engine_stop(void) {
@@ -85,8 +72,6 @@ void tug_engine_stop(void) {
     tug_offload_stop(engine, -1);
     running = false;
     close_lookouts(engine);
-    free(engine->active);
-    tug_tags_fini(&engine->tags);
     tug_ring_fini(&engine->ring);
 }
 
@@ -512,8 +497,6 @@ static void execute_launch(struct tug_command *command) {
 
 void tug_engine_launch(struct tug_job *job) {
     struct tug_ticket ticket;
-    while (!tug_tags_take(&tug_engine.tags, &job->tag))
-        tug_engine_help();
     if (tug_engine_enter_helping(&ticket) == TUG_ENTRY_BATON) {
         tug_completer_admit(&tug_engine, job);
         tug_engine_leave();

@@ -27,14 +27,13 @@ struct tug_job {
     /* Moves the job on as far as it goes without waiting. Returns true if anything moved; sets
      * *done. Called by the holder of the baton only. */
     bool (*advance)(struct tug_job *job, bool *done);
-    /* Called once, by the holder, after advance set done and the tag was given back. May enter
+    /* Called once, by the holder, after advance set done and the job was let go. May enter
      * and commit, which never block; may not launch, call, drain or wait: it would wait for itself.
      * Must publish completion by a seq_cst store that the waiters' done() reads. */
     void (*completed)(struct tug_job *job);
     struct tug_bell *bell; /* rung (shared) by peers when the job can move; NULL: must be polled */
     /* the engine's own */
-    uint32_t tag;
-    uint32_t index;
+    struct tug_job *next;
 };
 
 /* Something that is looked after in every round, as long as it is there: the transports of an LLCL
@@ -66,7 +65,6 @@ extern struct tug_bell tug_engine_own_bell;
 
 struct tug_engine_config {
     void (*host_poll)(void); /* progresses the host MPI a little; any thread */
-    unsigned max_jobs;       /* how many jobs may be out at once (tags); a power of two */
 };
 
 /* Brings the engine up for the floors that stand on it, or says that it cannot be (no MPI yet,
@@ -123,7 +121,8 @@ void tug_engine_help(void);
 /* ---- jobs ---- */
 
 /* Hands a job over; it is advanced at once when the baton is free. Order with the caller's earlier
- * commands and launches is kept. Helps and retries while no tag is free or the ring is full. */
+ * commands and launches is kept. Any number may be out. Helps and retries while the ring is full.
+ */
 void tug_engine_launch(struct tug_job *job);
 
 /* Returns when done(argument) is true. Drives when nobody does, else pauses, yields and parks.

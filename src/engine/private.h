@@ -3,7 +3,7 @@
  *   engine.c     start, stop, and the requesters' side: enter, call, drain, launch, wait
  *   executor.c   drains the ring in batches
  *   notes.c      small commands, which threads write into notebooks of their own
- *   completer.c  advances the jobs that are out, and gives their tags back
+ *   completer.c  advances the jobs that are out
  *   waiters.c    where waiting threads are parked, and who of them is woken
  *   services.c   polls what is looked after in every round
  *   offload.c    the thread that drives when nobody else does
@@ -20,7 +20,6 @@
 #include "engine/engine.h"
 #include "engine/lookout.h"
 #include "engine/notes.h"
-#include "engine/tags.h"
 #include "engine/waiters.h"
 
 #define TUG_BATCH 256 /* commands a thread executes for others before it offers the baton */
@@ -60,19 +59,19 @@ struct tug_sleeper {
 
 struct tug_engine {
     struct tug_ring ring;
-    struct tug_tags tags;
 
     struct tug_waiters waiters __attribute__((aligned(TUG_CACHE_LINE))); /* see WAIT in ring.h */
     struct tug_sleeper driver;                                           /* the holder */
 
-    struct tug_job **active __attribute__((aligned(TUG_CACHE_LINE))); /* holder only */
-    unsigned nactive;                                                 /* holder only */
-    unsigned nbusy;                                                   /* services; holder only */
-    struct tug_service *services;                                     /* holder only */
-    bool untold;         /* waiters may sleep who have what they wait for; holder only */
-    unsigned rounds;     /* since it was looked whether; holder only */
-    uint32_t dear_waits; /* what `dear` will be next; holder only */
-    unsigned sleepless;  /* times in a row that commands kept the holder awake; holder only */
+    struct tug_job *first __attribute__((aligned(TUG_CACHE_LINE))); /* of those that are out, */
+    struct tug_job **last;        /* ... and where the next goes; holder only */
+    unsigned nactive;             /* how many; holder only */
+    unsigned nbusy;               /* services; holder only */
+    struct tug_service *services; /* holder only */
+    bool untold;                  /* waiters may sleep who have what they wait for; holder only */
+    unsigned rounds;              /* since it was looked whether; holder only */
+    uint32_t dear_waits;          /* what `dear` will be next; holder only */
+    unsigned sleepless; /* times in a row that commands kept the holder awake; holder only */
     _Atomic uint32_t nservices;
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
     _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */

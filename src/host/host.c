@@ -129,6 +129,8 @@ static void resolve(void) {
 #endif
     /* dlsym's object pointers become function pointers by POSIX' leave */
 #define TUG_CALL(Name, parameters, arguments) *(void **)&tug_host.Name = find_function(host, #Name);
+#define TUG_CALL_NEWER(Name, parameters, arguments)                                                \
+    *(void **)&tug_host.Name = dlsym(host, "PMPI_" #Name);
 #define TUG_CALL_COLLECTIVE(Name, Twin, parameters, arguments)                                     \
     TUG_CALL(Name, parameters, arguments) TUG_CALL(Twin, , )
 #define TUG_CALL_REDUCTION(Name, Twin, parameters, arguments) TUG_CALL(Name, parameters, arguments)

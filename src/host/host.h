@@ -47,8 +47,6 @@
     X(Info_free)                                                                                   \
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
-    X(Iprobe)                                                                                      \
-    X(Improbe)                                                                                     \
     X(Imrecv)                                                                                      \
     X(Imrecv_c)                                                                                    \
     X(Irecv)                                                                                       \
@@ -58,6 +56,7 @@
     X(Pack_size_c)                                                                                 \
     X(Reduce_local_c)                                                                              \
     X(Recv_init_c)                                                                                 \
+    X(T_category_get_info)                                                                         \
     X(Topo_test)                                                                                   \
     X(Type_commit)                                                                                 \
     X(Type_contiguous)                                                                             \

@@ -152,6 +152,38 @@ static void see_counting(void) {
     MUST(MPI_T_pvar_handle_free(session, &handle));
 }
 
+/* Categories are the host's, and so are the variables in them. */
+static void see_categories(void) {
+    int count;
+    MUST(MPI_T_category_get_num(&count));
+    for (int c = 0; c < count; c++) {
+        int n = 0, npvars = 0, indices[1024];
+        MUST(MPI_T_category_get_info(c, NULL, NULL, NULL, NULL, &n, &npvars, NULL));
+        n = n < 1024 ? n : 1024;
+        MUST(MPI_T_category_get_cvars(c, n, indices));
+        for (int i = 0; i < n; i++) {
+            char name[NAME] = "";
+            int length = sizeof name;
+            int error = MPI_T_cvar_get_info(indices[i], name, &length, NULL, NULL, NULL, NULL, NULL,
+                                            NULL, NULL);
+            if (MPI_VERSION < 4 && is_no_index(error))
+                continue;
+            CHECK(error == MPI_SUCCESS, "category %d, variable %d: error %d", c, indices[i], error);
+            CHECK(strncmp(name, "TUGBOAT", 7) != 0, "category %d has %s", c, name);
+        }
+        npvars = npvars < 1024 ? npvars : 1024;
+        MUST(MPI_T_category_get_pvars(c, npvars, indices));
+        for (int i = 0; i < npvars; i++) {
+            char name[NAME] = "";
+            int length = sizeof name;
+            int error = MPI_T_pvar_get_info(indices[i], name, &length, NULL, NULL, NULL, NULL, NULL,
+                                            NULL, NULL, NULL, NULL, NULL);
+            CHECK((MPI_VERSION < 4 && is_no_index(error)) || !is_ours(name), "category %d has %s",
+                  c, name);
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     int provided, count;
     with_tug = argc > 1 && strcmp(argv[1], "tug") == 0;
@@ -162,6 +194,7 @@ int main(int argc, char **argv) {
     see_settings(false);
     MUST(MPI_T_pvar_session_create(&session));
     see_counters();
+    see_categories();
     if (with_tug)
         see_counting();
     MUST(MPI_T_pvar_session_free(&session));

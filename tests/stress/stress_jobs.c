@@ -2,9 +2,9 @@
  *
  * A forked peer finds out from shared memory which jobs wait for a step, permits it and rings the
  * one bell, as ranks of a node do. Threads launch, compute, poll or wait, hand over commands in
- * between, and check that each job went through all its steps and was completed exactly once, under
- * a tag that nobody else had. Some rounds have jobs without a bell, which must be polled. What only
- * the holder of the baton may touch is plain memory.
+ * between, and check that each job went through all its steps and was completed exactly once. Some
+ * rounds have jobs without a bell, which must be polled. What only the holder of the baton may
+ * touch is plain memory.
  */
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -14,7 +14,6 @@
 #define MAX_THREADS 12
 #define JOBS_EACH 4
 #define SLOTS (MAX_THREADS * JOBS_EACH)
-#define MAX_JOBS 32 /* fewer than slots: launches wait for tags */
 
 /* Shared with the peer. */
 struct shared {
@@ -47,8 +46,7 @@ struct worker {
 
 static struct shared *shared;
 static struct worker workers[MAX_THREADS];
-static struct job *tag_owner[MAX_JOBS]; /* under the baton */
-static uint64_t commands_executed;      /* under the baton */
+static uint64_t commands_executed; /* under the baton */
 static uint64_t deadline_ns;
 
 static bool advance(struct tug_job *base, bool *done) {
@@ -58,16 +56,10 @@ static bool advance(struct tug_job *base, bool *done) {
     if (!job->out) {
         job->out = true;
         job->launches++;
-        STRESS_CHECK(base->tag < MAX_JOBS && tag_owner[base->tag] == NULL, "tag %u is out twice",
-                     base->tag);
-        tag_owner[base->tag] = job;
     }
-    STRESS_CHECK(tag_owner[base->tag] == job, "a job lost its tag %u", base->tag);
     STRESS_CHECK((int32_t)(job->last - permitted) >= 0, "a job was permitted too much");
     job->taken = permitted;
     *done = permitted == job->last;
-    if (*done)
-        tag_owner[base->tag] = NULL;
     return moved;
 }
 
@@ -147,8 +139,6 @@ static void *work(void *argument) {
     struct worker *self = argument;
     while (tug_clock_ns() < deadline_ns) {
         int n = 1 + (int)(stress_random(&self->random) % JOBS_EACH);
-        /* launched one after the other: with MAX_JOBS tags for SLOTS jobs a launch may have to wait
-         * for tags, which the peer's steps bring back */
         for (int i = 0; i < n; i++)
             launch(self, i);
         hand_over_commands(stress_random(&self->random) % 20);
@@ -192,7 +182,7 @@ static void no_host(void) {
 }
 
 static void round_of(unsigned nthreads, bool bell, double seconds) {
-    const struct tug_engine_config config = {no_host, MAX_JOBS};
+    const struct tug_engine_config config = {no_host};
     tug_settings.ring_size = 16;
     STRESS_CHECK(tug_engine_start(&config) == 0, "the engine does not start");
     commands_executed = 0;
@@ -205,7 +195,7 @@ static void round_of(unsigned nthreads, bool bell, double seconds) {
         for (unsigned k = 0; k < JOBS_EACH; k++) {
             struct slot *slot = &shared->slots[i * JOBS_EACH + k];
             worker->jobs[k] =
-                (struct job){.base = {advance, completed, bell ? &shared->here : NULL, 0, 0},
+                (struct job){.base = {advance, completed, bell ? &shared->here : NULL, NULL},
                              .slot = slot,
                              .taken = atomic_load(&slot->permitted)};
         }

@@ -230,7 +230,7 @@ static void host_poll(void) {}
 
 static void round_of(unsigned threads, uint32_t operations, uint64_t ring, double seconds) {
     static struct thread all[MAX_THREADS];
-    const struct tug_engine_config config = {.host_poll = host_poll, .max_jobs = 16};
+    const struct tug_engine_config config = {.host_poll = host_poll};
     pthread_t server;
     uint64_t sum = 0, refusals = 0, due = 0, counted = 0;
     memset(inboxes, 0, 2 * sizeof(*inboxes));

@@ -11,8 +11,6 @@
 #include "check.h"
 #include "engine/engine.h"
 
-#define FIXTURE_MAX_JOBS 16
-
 static _Atomic uint64_t host_polls;
 static _Atomic pthread_t host_poller;
 
@@ -22,7 +20,7 @@ static inline void count_host_poll(void) {
 }
 
 static inline void start_engine(enum tug_progress progress, uint64_t ring_size) {
-    const struct tug_engine_config config = {count_host_poll, FIXTURE_MAX_JOBS};
+    const struct tug_engine_config config = {count_host_poll};
     tug_settings.progress = progress;
     tug_settings.ring_size = ring_size;
     atomic_store(&host_polls, 0);
@@ -70,7 +68,7 @@ static inline bool step_job_is_done(void *argument) {
 
 static inline void step_job_init(struct step_job *job, int steps, int permitted,
                                  struct tug_bell *bell) {
-    *job = (struct step_job){.base = {step_job_advance, step_job_completed, bell, 0, 0},
+    *job = (struct step_job){.base = {step_job_advance, step_job_completed, bell, NULL},
                              .steps = steps,
                              .permitted = permitted};
 }

@@ -350,7 +350,7 @@ static void a_fork_child_counts_as_stopped(void **state) {
     assert_true(child >= 0);
     if (child == 0) {
         int calls = 0;
-        const struct tug_engine_config config = {count_host_poll, FIXTURE_MAX_JOBS};
+        const struct tug_engine_config config = {count_host_poll};
         tug_engine_forked();
         if (tug_engine_running())
             _exit(1);
