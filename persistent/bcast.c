@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/stats.h"
+#include "host/device.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "model/choose.h"
@@ -280,6 +281,8 @@ static int prepare_session(struct bcast *bcast, uint32_t candidate, struct tug_s
 static int prepare(struct bcast *bcast, void *buffer, MPI_Count count, MPI_Datatype datatype,
                    int root, const struct knowledge *known) {
     int error = tug_staging_init(&bcast->staging, buffer, count, datatype);
+    if (!error && tug_is_device(buffer))
+        error = TUG_ERR_UNSUPPORTED;
     if (error)
         return error;
     bcast->bytes = (size_t)(count * bcast->staging.size);

@@ -4,6 +4,7 @@
 
 #include "base/settings.h"
 #include "base/stats.h"
+#include "host/device.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/polite.h"
@@ -412,7 +413,9 @@ static void destroy(struct tug_request *request) {
 
 /* All that this rank can prepare alone. */
 static int prepare(struct collective *c, const struct tug_collective *call) {
-    int error = prepare_schedule(c, call);
+    int error = prepare_schedule(c, call); /* in which ranks meet */
+    if (!error && (tug_is_device(call->send.buffer) || tug_is_device(call->receive.buffer)))
+        error = TUG_ERR_UNSUPPORTED;
     if (error)
         return error;
     c->session.streams = c->bytes >= tug_copy_cache_share(c->session.team->node_size);

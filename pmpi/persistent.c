@@ -7,6 +7,7 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "host/device.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "persistent/bcast.h"
@@ -96,6 +97,7 @@ static int take_bcast(int error, void *buffer, MPI_Count count, MPI_Datatype dat
     if (error != MPI_SUCCESS || !tug_shim_takes())
         return error;
     struct tug_request *mine = NULL;
+    tug_device_look();
     error =
         !tug_shim_engine() || tug_bcast_create(buffer, count, datatype, root, comm, false, &mine);
     if (!error && !tug_twin_keep(mine, *request))
@@ -114,6 +116,7 @@ static int take(int error, const struct tug_collective *call, MPI_Request *reque
     if (error != MPI_SUCCESS || !tug_shim_takes())
         return error;
     struct tug_request *mine = NULL;
+    tug_device_look();
     struct tug_collective described = *call;
     described.runs_user_code =
         tug_shim.requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_CALLER;

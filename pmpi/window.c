@@ -10,6 +10,7 @@
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/handles.h"
+#include "host/device.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "persistent/team.h"
@@ -241,8 +242,10 @@ static void window_release(struct tug_window *window) {
 
 static bool takes_windows(int error) {
     if (error == MPI_SUCCESS && tug_shim_takes() && tug_settings.rma != TUG_RMA_OFF &&
-        tug_shim_engine())
+        tug_shim_engine()) {
+        tug_device_look();
         return true;
+    }
     tug_stat_add(TUG_STAT_WINDOW_PASSED, 1);
     return false;
 }
@@ -391,6 +394,12 @@ static bool wants_packets(MPI_Info info) {
            !info_says(info, "tugboat_lane", "native");
 }
 
+/* May CPUs load and store the window's memory? What will be attached is not known yet. */
+static bool reaches(const void *base, enum tug_remote_memory memory) {
+    return memory == TUG_REMOTE_ATTACHED ? !tug_devices
+                                         : memory != TUG_REMOTE_GIVEN || !tug_is_device(base);
+}
+
 /* Tries the packet lane for a window whose host window is there. Collective, the same answer on all
  * ranks. */
 static struct tug_window *go_remote(MPI_Win win, MPI_Comm comm, struct tug_team *team, void *base,
@@ -398,7 +407,8 @@ static struct tug_window *go_remote(MPI_Win win, MPI_Comm comm, struct tug_team 
                                     enum tug_remote_memory memory, MPI_Info info) {
     struct tug_window *window = adopt(win);
     struct tug_circle *circle = team->nnodes > 1 ? tug_circle_of(comm) : NULL;
-    bool willing = window != NULL && wants_packets(info) && (circle != NULL || team->nnodes == 1) &&
+    bool willing = window != NULL && wants_packets(info) && reaches(base, memory) &&
+                   (circle != NULL || team->nnodes == 1) &&
                    tug_epochs_init(&window->epochs, team->nranks);
     struct tug_remote *remote = tug_remote_create(team, base, size, disp_unit, memory, willing);
     if (remote == NULL) {
@@ -443,8 +453,8 @@ static bool go_direct_over(MPI_Win win, struct tug_team *team, void *base, MPI_A
     if (team->nnodes > 1 || tug_settings.rma != TUG_RMA_AUTO)
         return false;
     struct tug_window *window = adopt(win);
-    bool willing =
-        window != NULL && wants_direct(info) && tug_epochs_init(&window->epochs, team->nranks);
+    bool willing = window != NULL && wants_direct(info) && reaches(base, TUG_REMOTE_GIVEN) &&
+                   tug_epochs_init(&window->epochs, team->nranks);
     struct tug_direct *direct = tug_direct_over(team, base, size, disp_unit, willing);
     if (direct == NULL) {
         give_back(window);
