@@ -241,6 +241,11 @@ struct tug_wire *tug_wire_shm_open(struct tug_fabric *of, int *status) {
     return open_wire(&shm_wire, of, 8192 - 16, status);
 }
 
+struct tug_wire *tug_wire_mpi_make(struct tug_fabric *of) {
+    (void)of;
+    return NULL;
+}
+
 struct tug_wire *tug_wire_mpi_open(struct tug_fabric *of, int *status) {
     return open_wire(&mpi_wire, of, 65536, status);
 }

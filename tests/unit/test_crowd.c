@@ -57,6 +57,11 @@ static void arrived(void *receiver, uint32_t source, bool whole) {
     (void)receiver, (void)source, (void)whole;
 }
 
+static void settled(void *receiver, uint32_t peer, bool by_wire) {
+    (void)receiver, (void)peer;
+    assert_true(by_wire);
+}
+
 static void ended(void *receiver, uint32_t peer) {
     (void)receiver, (void)peer;
     lost++;
@@ -77,6 +82,7 @@ static void open_one(uint32_t rank) {
     process->wire->receive = receive;
     process->wire->place = nowhere;
     process->wire->arrived = arrived;
+    process->wire->settled = settled;
     process->wire->ended = ended;
 }
 

@@ -56,6 +56,8 @@ static bool packets_poll(void *state) {
         moved |= packets->shm->type->poll(packets->shm);
     if (packets->far != NULL)
         moved |= packets->far->type->poll(packets->far);
+    if (packets->detour != NULL)
+        moved |= packets->detour->type->poll(packets->detour);
     if (packets->bulk != NULL)
         moved |= tug_bulk_poll(packets);
     if (wanted || packets->bulk_ended) {
@@ -96,13 +98,40 @@ void tug_packets_ended(void *receiver, uint32_t peer) {
         tug_stream_drop(stream, true);
 }
 
-static void attach(struct tug_packets *packets, struct tug_wire *wire) {
+void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->receiver = packets;
     wire->receive = tug_packets_receive;
     wire->place = tug_trailer_place;
     wire->arrived = tug_trailer_arrived;
     wire->sent = tug_trailer_sent;
+    wire->settled = tug_packets_settled;
     wire->ended = tug_packets_ended;
+}
+
+struct tug_wire *tug_packets_detour(struct tug_packets *packets) {
+    if (packets->detour != NULL)
+        return packets->detour;
+    packets->detour = packets->mpi = tug_wire_mpi_make(packets->fabric);
+    if (packets->detour != NULL)
+        tug_packets_attach(packets, packets->detour);
+    else
+        tug_log(TUG_LOG_ERROR, "no memory for packets by mpi");
+    return packets->detour;
+}
+
+void tug_packets_settled(void *receiver, uint32_t peer, bool by_wire) {
+    struct tug_packets *packets = receiver;
+    struct tug_stream *stream = by_wire ? packets->streams[peer] : tug_stream_to(packets, peer);
+    if (!by_wire)
+        (void)tug_packets_detour(packets); /* the peer may be the first to send */
+    if (stream == NULL || stream->settled)
+        return;
+    if (!by_wire) {
+        tug_stream_detour(packets, stream);
+        return;
+    }
+    stream->settled = true;
+    tug_stream_touch(packets, stream);
 }
 
 /* By sockets of our own where the host goes by sockets, else by the host's messages. */
@@ -140,10 +169,10 @@ static int open_wires(struct tug_packets *packets) {
         status = open_far(packets);
         if (status != 0)
             return status;
-        attach(packets, packets->far);
+        tug_packets_attach(packets, packets->far);
     }
     if (packets->shm != NULL)
-        attach(packets, packets->shm);
+        tug_packets_attach(packets, packets->shm);
     return 0;
 }
 
@@ -159,6 +188,8 @@ static void packets_close(void *state) {
     tug_bulk_close(packets);
     if (packets->far != NULL)
         packets->far->type->close(packets->far);
+    if (packets->detour != NULL)
+        packets->detour->type->close(packets->detour);
     if (packets->shm != NULL)
         packets->shm->type->close(packets->shm);
     free((void *)packets->streams);
@@ -202,7 +233,8 @@ static bool packets_busy(void *state) {
     const struct tug_packets *packets = state;
     return packets->unacked > 0 || packets->touched != NULL ||
            (packets->shm != NULL && packets->shm->pool.nout > 0) ||
-           (packets->far != NULL && packets->far->pool.nout > 0) || packets->bulk != NULL;
+           (packets->far != NULL && packets->far->pool.nout > 0) ||
+           (packets->detour != NULL && packets->detour->pool.nout > 0) || packets->bulk != NULL;
 }
 
 /* What is held back goes when the wire wakes us because it has room again. */
@@ -223,7 +255,8 @@ static bool wakes(struct tug_wire *wire) {
 
 static bool packets_arm(void *state) {
     const struct tug_packets *packets = state;
-    return wakes(packets->shm) && wakes(packets->far) && all_wait_for_room(packets);
+    return wakes(packets->shm) && wakes(packets->far) && wakes(packets->detour) &&
+           all_wait_for_room(packets);
 }
 
 int tug_packets_descriptor(struct tug_packets *packets, bool watch) {

@@ -98,6 +98,7 @@ struct tug_stream {
     bool lost;
     bool patient; /* a full packet has just come from the peer: there are more */
     bool awaits;  /* what follows the last packet */
+    bool settled; /* it is certain which wire it is */
     bool hurries; /* the open request packet asks for long data, or has some: no waiting */
     struct tug_wire *wire;
     struct tug_buffer *requests, *answers;         /* open ones, or NULL */
@@ -127,7 +128,8 @@ struct tug_packets {
     struct tug_fabric *fabric;
     struct tug_wire *shm;        /* inside the node; NULL: not used */
     struct tug_wire *far;        /* to the others, by tcp or mpi; NULL: there are none */
-    struct tug_wire *mpi;        /* far, if that is mpi */
+    struct tug_wire *mpi;        /* far, if that is mpi; or the detour */
+    struct tug_wire *detour;     /* mpi, for peers to which far does not go; NULL: no such so far */
     struct tug_stream **streams; /* by rank; NULL: no contact so far */
     struct tug_stream *all;
     uint32_t nstreams;
@@ -194,6 +196,10 @@ static inline uint32_t tug_wire_number(uint64_t number) {
 
 /* The end of a batch, for one peer; wanted: what waits for company goes too. */
 void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bool wanted);
+
+/* The wire does not go to the peer, to which nothing has gone so far: what is to goes by the host's
+ * messages. Without memory for that the peer is lost. */
+void tug_stream_detour(struct tug_packets *packets, struct tug_stream *stream);
 
 /* Sends the open request packet. The window is open. */
 void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *stream);
@@ -304,7 +310,16 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
 void tug_packets_have_read(struct tug_packets *packets, struct tug_stream *stream,
                            struct tug_operation *operation);
 
-/* packets.c: ... when the way to a peer, or from it, has ended. */
+/* packets.c: what comes by the wire comes here. */
+void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire);
+
+/* ... the wire of the host's messages, when it is wanted first. NULL: no memory. */
+struct tug_wire *tug_packets_detour(struct tug_packets *packets);
+
+/* ... what a wire calls when it is known whether it goes to a peer. */
+void tug_packets_settled(void *receiver, uint32_t peer, bool by_wire);
+
+/* ... when the way to a peer, or from it, has ended. */
 void tug_packets_ended(void *receiver, uint32_t peer);
 
 /* ---- trailer.c: data that follow packets ---- */

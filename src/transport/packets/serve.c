@@ -328,6 +328,8 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
         stream->credit = reader.header.credit;
     else
         stream->credit = tug_credit_least();
+    if (stream->wire != wire && !stream->settled && wire == packets->detour)
+        tug_stream_detour(packets, stream); /* the peer has heard of it first */
     bool numbered = reader.header.number != 0;
     const bool trailing = reader.header.trailer > 0;
     if (stream->wire != wire || stream->awaits || (trailing && !tug_stream_trails(stream)) ||

@@ -29,6 +29,7 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
         return NULL;
     stream->peer = peer;
     stream->wire = wire_to(packets, peer);
+    stream->settled = true;
     stream->waiting_first = stream->waiting_last = TUG_NO_TAG;
     stream->open_first = stream->open_last = TUG_NO_TAG;
     stream->reading = TUG_NO_TAG;
@@ -37,7 +38,29 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
     stream->next = packets->all;
     packets->all = stream;
     packets->streams[peer] = stream;
+    if (stream->wire->type->meet != NULL)
+        stream->settled = stream->wire->type->meet(stream->wire, peer);
     return stream;
+}
+
+void tug_stream_detour(struct tug_packets *packets, struct tug_stream *stream) {
+    struct tug_wire *to = tug_packets_detour(packets);
+    if (stream->settled || stream->lost)
+        return;
+    if (to == NULL) {
+        tug_stream_lose(packets, stream);
+        return;
+    }
+    tug_log(TUG_VERBOSE_INFO, "packets to process %u go by mpi: there are no descriptors",
+            stream->peer);
+    for (const struct tug_buffer *buffer = stream->unsent_first; buffer != NULL;
+         buffer = buffer->next)
+        tug_pool_pass(&stream->wire->pool, &to->pool);
+    if (stream->requests != NULL)
+        tug_pool_pass(&stream->wire->pool, &to->pool);
+    stream->wire = to;
+    stream->settled = true;
+    tug_stream_touch(packets, stream);
 }
 
 /* ---- sending ---- */

@@ -39,6 +39,11 @@ struct tug_buffer *tug_pool_take(struct tug_pool *pool);
 /* ... and what it has served is not served any more by it. */
 void tug_pool_give(struct tug_pool *pool, struct tug_buffer *buffer);
 void tug_pool_fini(struct tug_pool *pool);
+/* A buffer in use is that pool's from now on, whose packets are not longer. */
+static inline void tug_pool_pass(struct tug_pool *from, struct tug_pool *to) {
+    from->nout--;
+    to->nout++;
+}
 
 struct tug_offer;
 struct tug_wire;
@@ -62,6 +67,9 @@ struct tug_wire_type {
      * waits; -1 with watch: the fabric's bell is rung then instead, each time after arm(). NULL:
      * news ring without, or not at all. */
     int (*descriptor)(struct tug_wire *wire, bool watch);
+    /* Begins to find out whether packets can go to the peer by this wire, which wire->settled then
+     * tells; true: they can. NULL: to everybody. */
+    bool (*meet)(struct tug_wire *wire, uint32_t peer);
     void (*close)(struct tug_wire *wire); /* collective */
 };
 
@@ -78,6 +86,8 @@ struct tug_wire {
     void (*arrived)(void *receiver, uint32_t source, bool whole);
     /* A buffer with a trailer has been sent and is about to be given back. */
     void (*sent)(void *receiver, uint32_t peer, const struct tug_buffer *buffer);
+    /* It is certain now whether packets go to and from that peer by this wire; none has so far. */
+    void (*settled)(void *receiver, uint32_t peer, bool by_wire);
     /* Nothing goes to the peer any more, nor comes from it. */
     void (*ended)(void *receiver, uint32_t peer);
     void *receiver;
@@ -106,10 +116,13 @@ int tug_wire_shm_pid(const struct tug_wire *wire, uint32_t node_rank);
 /* Can this process attach to that one's memory? Finds out by a read. Any thread. */
 bool tug_wire_shm_attachable(const struct tug_wire *wire, uint32_t node_rank);
 
-/* Messages of the host MPI. Collective. */
+/* Messages of the host MPI. Collective; made for the few peers to which another wire does not go it
+ * is not, nor closed so. NULL: no memory. */
+#define TUG_MPI_PACKET_BYTES 8000u /* UCX sends more by rendezvous, which takes twice the time */
 #define TUG_MPI_TAG_PACKET 0
 #define TUG_MPI_TAG_BULK 1 /* and above: two for each operation's tag */
 struct tug_wire *tug_wire_mpi_open(struct tug_fabric *fabric, int *status);
+struct tug_wire *tug_wire_mpi_make(struct tug_fabric *fabric);
 
 /* Sockets of our own. NULL and *reason: it cannot be had, at any process. Collective. */
 struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reason);

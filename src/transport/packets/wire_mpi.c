@@ -11,7 +11,6 @@
 #include "transport/segment.h"
 #include "transport/packets/wire.h"
 
-#define PACKET_BYTES 8000u /* UCX sends more by rendezvous, which costs a packet twice the time */
 #define RECEIVES 16u
 #define SENDS 64u /* looked at in one poll */
 
@@ -28,7 +27,7 @@ struct mpi_wire {
 
 static void post_receive(struct mpi_wire *mpi, uint32_t i) {
     mpi->came[i] = -1;
-    tug_host.Irecv(mpi->buffers[i]->memory, PACKET_BYTES, MPI_BYTE, MPI_ANY_SOURCE,
+    tug_host.Irecv(mpi->buffers[i]->memory, TUG_MPI_PACKET_BYTES, MPI_BYTE, MPI_ANY_SOURCE,
                    TUG_MPI_TAG_PACKET, mpi->wire.fabric->comm, &mpi->requests[i]);
 }
 
@@ -145,31 +144,50 @@ static bool take_receives(struct mpi_wire *mpi) {
     return true;
 }
 
-struct tug_wire *tug_wire_mpi_open(struct tug_fabric *fabric, int *status) {
+static void release(struct mpi_wire *mpi) {
+    for (uint32_t i = 0; i < RECEIVES; i++)
+        free(mpi->buffers[i]);
+    free(mpi);
+}
+
+static struct mpi_wire *make(struct tug_fabric *fabric) {
     struct mpi_wire *mpi = calloc(1, sizeof(*mpi));
-    bool good = mpi != NULL;
-    if (good) {
-        mpi->wire = (struct tug_wire){.type = &mpi_type, .fabric = fabric};
-        mpi->wire.pool.bytes = PACKET_BYTES;
-        good = take_receives(mpi);
-    }
-    *status = tug_all_agree(fabric->comm, good) ? 0 : TUG_ERR_NO_MEMORY;
-    if (*status != 0) {
-        for (uint32_t i = 0; mpi != NULL && i < RECEIVES; i++)
-            free(mpi->buffers[i]);
-        free(mpi);
+    if (mpi == NULL)
         return NULL;
-    }
+    mpi->wire = (struct tug_wire){.type = &mpi_type, .fabric = fabric};
+    mpi->wire.pool.bytes = TUG_MPI_PACKET_BYTES;
+    if (take_receives(mpi))
+        return mpi;
+    release(mpi);
+    return NULL;
+}
+
+static struct tug_wire *begin(struct mpi_wire *mpi) {
     for (uint32_t i = 0; i < RECEIVES; i++)
         post_receive(mpi, i);
     mpi->wire.pool.nout = 0;
     return &mpi->wire;
 }
 
+struct tug_wire *tug_wire_mpi_make(struct tug_fabric *fabric) {
+    struct mpi_wire *mpi = make(fabric);
+    return mpi != NULL ? begin(mpi) : NULL;
+}
+
+struct tug_wire *tug_wire_mpi_open(struct tug_fabric *fabric, int *status) {
+    struct mpi_wire *mpi = make(fabric);
+    *status = tug_all_agree(fabric->comm, mpi != NULL) ? 0 : TUG_ERR_NO_MEMORY;
+    if (*status == 0)
+        return begin(mpi);
+    if (mpi != NULL)
+        release(mpi);
+    return NULL;
+}
+
 size_t tug_wire_mpi_footprint(void) {
-    return sizeof(struct mpi_wire) + RECEIVES * (sizeof(struct tug_buffer) + PACKET_BYTES);
+    return sizeof(struct mpi_wire) + RECEIVES * (sizeof(struct tug_buffer) + TUG_MPI_PACKET_BYTES);
 }
 
 size_t tug_wire_mpi_packet(void) {
-    return sizeof(struct tug_buffer) + PACKET_BYTES;
+    return sizeof(struct tug_buffer) + TUG_MPI_PACKET_BYTES;
 }

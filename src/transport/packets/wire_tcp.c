@@ -52,8 +52,7 @@ void tug_tcp_close_link(struct tcp_wire *tcp, struct tug_tcp_link *link) {
     if (link->closed)
         return;
     link->broken = link->closed = tcp->closed_any = true;
-    if (link->socket >= 0)
-        close(link->socket);
+    tug_tcp_close_socket(tcp, link);
     tcp->nlater -= link->later;
     link->later = false;
     if (link->part != NULL)
@@ -69,7 +68,7 @@ void tug_tcp_close_link(struct tcp_wire *tcp, struct tug_tcp_link *link) {
 /* The link has broken. If nothing had gone by it the two may meet again, else what is to go to its
  * peer does not: the stream is told, again if it still tries. */
 void tug_tcp_end_link(struct tcp_wire *tcp, struct tug_tcp_link *link) {
-    if (tug_tcp_meet_again(tcp, link))
+    if (link->by_host || tug_tcp_meet_again(tcp, link))
         return;
     tug_tcp_close_link(tcp, link);
     if (tug_tcp_is_way(tcp, link) && !link->to_tell) {
@@ -140,6 +139,14 @@ static bool tcp_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
     if (link->broken)
         tug_tcp_end_link(tcp, link);
     return gone;
+}
+
+static bool tcp_meet(struct tug_wire *wire, uint32_t peer) {
+    struct tcp_wire *tcp = (struct tcp_wire *)wire;
+    const struct tug_tcp_link *link = tcp->links[peer];
+    if (link == NULL)
+        link = tug_tcp_connect(tcp, peer);
+    return link != NULL && link->greeted && !link->by_host;
 }
 
 static void tcp_abandon(struct tug_wire *wire, uint32_t peer) {
@@ -275,6 +282,9 @@ static void release(struct tcp_wire *tcp) {
     }
     if (tcp->listener >= 0)
         close(tcp->listener);
+    for (int i = 0; i < TUG_TCP_RESERVES; i++)
+        if (tcp->reserve[i] >= 0)
+            close(tcp->reserve[i]);
     if (tcp->set >= 0) {
         tug_sockets_disclaim(tcp->set);
         close(tcp->set);
@@ -297,6 +307,7 @@ static const struct tug_wire_type tcp_type = {.name = "tcp",
                                               .arm = tcp_arm,
                                               .tells_of_room = tells_of_room,
                                               .descriptor = descriptor,
+                                              .meet = tcp_meet,
                                               .close = tcp_close};
 
 /* NULL: no memory or descriptors. */
@@ -307,6 +318,7 @@ static struct tcp_wire *make(struct tug_fabric *fabric) {
     tcp->wire = (struct tug_wire){.type = &tcp_type, .fabric = fabric};
     tcp->wire.pool.bytes = TUG_TCP_PACKET_BYTES;
     tcp->listener = tcp->watched = -1;
+    tcp->reserve[TUG_TCP_TO_CONNECT] = tcp->reserve[TUG_TCP_TO_ACCEPT] = -1;
     tcp->set = epoll_create1(EPOLL_CLOEXEC);
     tcp->places = calloc(fabric->nranks, sizeof(struct tug_tcp_place));
     tcp->links = calloc(fabric->nranks, sizeof(struct tug_tcp_link *));
@@ -322,7 +334,9 @@ struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_pla
     if (tcp == NULL)
         return NULL;
     tcp->listener = tug_tcp_listen(mine);
-    if (tcp->listener >= 0 && tug_tcp_watch(tcp, tcp->listener, NULL, EPOLLIN, EPOLL_CTL_ADD))
+    if (tcp->listener >= 0 && tug_tcp_have_reserve(tcp, TUG_TCP_TO_CONNECT) &&
+        tug_tcp_have_reserve(tcp, TUG_TCP_TO_ACCEPT) &&
+        tug_tcp_watch(tcp, tcp->listener, NULL, EPOLLIN, EPOLL_CTL_ADD))
         return &tcp->wire;
     release(tcp);
     return NULL;

@@ -29,20 +29,27 @@ struct tug_tcp_hello {
 enum tug_tcp_word {
     TUG_TCP_WELCOME, /* packets may go */
     TUG_TCP_GONE,    /* never again */
+    TUG_TCP_BY_HOST, /* packets go by the host's messages: there are no descriptors here */
     TUG_TCP_WORDS
 };
 
+/* Descriptors that are kept. */
+enum tug_tcp_reserve { TUG_TCP_TO_CONNECT, TUG_TCP_TO_ACCEPT, TUG_TCP_RESERVES };
+
 struct tug_tcp_link {
     int socket;
-    uint32_t peer;   /* TUG_TCP_NOBODY: has not said hello */
-    bool connecting; /* made here, not there yet */
-    bool greeted;    /* the peer's hello has come */
-    bool later;      /* ... is made again at again_ns */
-    bool final;      /* ... is not */
-    bool waits;      /* the epoll set tells when there is room */
-    bool broken;     /* nothing goes or comes any more */
-    bool closed;     /* ... and its owner knows */
-    bool to_tell;    /* ... but the stream has not been told */
+    uint32_t peer;             /* TUG_TCP_NOBODY: has not said hello */
+    bool connecting;           /* made here, not there yet */
+    bool greeted;              /* the peer's hello has come */
+    bool later;                /* ... is made again at again_ns */
+    bool final;                /* ... is not */
+    enum tug_tcp_reserve last; /* has that descriptor; TUG_TCP_RESERVES: none */
+    bool by_host;              /* packets go by the host's messages */
+    enum tug_tcp_word word;    /* said to the peer that this process has connected to */
+    bool waits;                /* the epoll set tells when there is room */
+    bool broken;               /* nothing goes or comes any more */
+    bool closed;               /* ... and its owner knows */
+    bool to_tell;              /* ... but the stream has not been told */
     unsigned tries;
     uint64_t since_ns; /* the link is there, or was wanted first */
     uint64_t again_ns;

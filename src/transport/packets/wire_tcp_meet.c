@@ -15,6 +15,11 @@
  * no descriptors, the listener is not looked at for a while: newcomers wait in the kernel's
  * backlog, until others have spoken or have been silent for SILENT_NS, when they are closed. Nobody
  * is closed for being one of many. A connection without the right hello is closed at once.
+ *
+ * Descriptors. One is kept in reserve to connect, one to accept, so that no two wait for each
+ * other. Where there is no other, a connection is made or accepted with that, and, unless there is
+ * one again by then, hello is said by it with the word that packets go by the host's messages; so
+ * the two end the connection, and both know. Who has said so once says it again.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,10 +27,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "transport/packets/wire_tcp_private.h"
 
@@ -41,10 +48,86 @@ static struct tug_tcp_link *add_link(struct tcp_wire *tcp, int socket, uint32_t 
     struct tug_tcp_link *link = calloc(1, sizeof(*link));
     if (link == NULL)
         return NULL;
-    *link = (struct tug_tcp_link){
-        .socket = socket, .peer = peer, .since_ns = tug_clock_ns(), .next = tcp->all};
+    *link = (struct tug_tcp_link){.socket = socket,
+                                  .peer = peer,
+                                  .since_ns = tug_clock_ns(),
+                                  .last = TUG_TCP_RESERVES,
+                                  .next = tcp->all};
     tcp->all = link;
     return link;
+}
+
+/* ---- descriptors ---- */
+
+bool tug_tcp_have_reserve(struct tcp_wire *tcp, enum tug_tcp_reserve which) {
+    if (tcp->reserve[which] < 0)
+        tcp->reserve[which] = tug_descriptor_lift(eventfd(0, EFD_CLOEXEC));
+    return tcp->reserve[which] >= 0;
+}
+
+/* At once when a descriptor is free: others may look for one. */
+static void restock(struct tcp_wire *tcp) {
+    for (unsigned i = 0; i < TUG_TCP_RESERVES; i++)
+        (void)tug_tcp_have_reserve(tcp, (enum tug_tcp_reserve)i);
+}
+
+void tug_tcp_close_socket(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+    if (link->socket < 0)
+        return;
+    close(link->socket);
+    link->socket = -1;
+    restock(tcp);
+}
+
+/* There was no descriptor: there may be one now, *last: that in reserve. */
+static bool find_descriptor(struct tcp_wire *tcp, enum tug_tcp_reserve which,
+                            enum tug_tcp_reserve *last) {
+    if (errno == EMFILE && tug_descriptors_raise())
+        return true;
+    if ((errno != EMFILE && errno != ENFILE) || tcp->reserve[which] < 0 ||
+        !(tcp->wire.fabric->ways & TUG_WAY_MPI))
+        return false;
+    close(tcp->reserve[which]);
+    tcp->reserve[which] = -1;
+    *last = which;
+    return true;
+}
+
+/* What was to be made with that in reserve is not: it is one again. Keeps errno. */
+static int made_or_not(struct tcp_wire *tcp, int made) {
+    const int error = errno;
+    if (made < 0)
+        restock(tcp);
+    errno = error;
+    return tug_descriptor_lift(made);
+}
+
+/* A socket, -1: errno says why not. None while that in reserve is being used. */
+static int make_socket(struct tcp_wire *tcp, int family, enum tug_tcp_reserve *last) {
+    int made;
+    *last = TUG_TCP_RESERVES;
+    if (!tug_tcp_have_reserve(tcp, TUG_TCP_TO_CONNECT))
+        return -1;
+    do
+        made = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    while (made < 0 && find_descriptor(tcp, TUG_TCP_TO_CONNECT, last));
+    return made_or_not(tcp, made);
+}
+
+static int accept_socket(struct tcp_wire *tcp, enum tug_tcp_reserve *last) {
+    int made;
+    *last = TUG_TCP_RESERVES;
+    do
+        made = accept4(tcp->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    while (made < 0 && find_descriptor(tcp, TUG_TCP_TO_ACCEPT, last));
+    return made_or_not(tcp, made);
+}
+
+/* Must the link be given up so that there is a descriptor in reserve? */
+static bool is_too_much(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+    if (link->last != TUG_TCP_RESERVES && tug_tcp_have_reserve(tcp, link->last))
+        link->last = TUG_TCP_RESERVES;
+    return link->last != TUG_TCP_RESERVES;
 }
 
 /* ---- connecting ---- */
@@ -68,7 +151,7 @@ static void begin(struct tcp_wire *tcp, struct tug_tcp_link *link) {
     const int on = 1;
     socklen_t bytes = tug_tcp_address(&tcp->places[link->peer], &address);
     link->connecting = link->waits = true;
-    link->socket = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    link->socket = make_socket(tcp, address.ss_family, &link->last);
     if (link->socket < 0 ||
         setsockopt(link->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
         (connect(link->socket, (struct sockaddr *)&address, bytes) != 0 && errno != EINPROGRESS) ||
@@ -93,10 +176,12 @@ void tug_tcp_connected(struct tcp_wire *tcp, struct tug_tcp_link *link) {
     if (getsockopt(link->socket, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
         error = errno;
     link->connecting = false;
+    if (is_too_much(tcp, link))
+        link->word = TUG_TCP_BY_HOST;
     if (error != 0)
         fail(link, error);
     else
-        tug_tcp_link_greet(link, tcp->wire.fabric, link->peer, TUG_TCP_WELCOME);
+        tug_tcp_link_greet(link, tcp->wire.fabric, link->peer, link->word);
     tug_tcp_want_room(tcp, link, false);
 }
 
@@ -109,15 +194,43 @@ static struct tug_tcp_link *other_link(const struct tcp_wire *tcp, uint32_t peer
     return link;
 }
 
+/* ---- what becomes of it ---- */
+
+/* Packets go by the host's messages: the link ends, and stays to say that. */
+static void settle_by_host(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+    const uint32_t peer = link->peer;
+    struct tug_tcp_link *way = tcp->links[peer];
+    tcp->links[peer] = link;
+    if (way != NULL && way != link)
+        tug_tcp_close_link(tcp, way);
+    link->by_host = true;
+    tug_tcp_close_link(tcp, link);
+    tcp->wire.settled(tcp->wire.receiver, peer, false);
+}
+
+/* The peer has made the link, and is answered; way: the one that there was, or NULL. */
+static void welcome(struct tcp_wire *tcp, struct tug_tcp_link *link, struct tug_tcp_link *way) {
+    const struct tug_fabric *fabric = tcp->wire.fabric;
+    const bool said = way != NULL && (way->by_host || way->word == TUG_TCP_BY_HOST);
+    tcp->links[link->peer] = link;
+    if (way != NULL)
+        tug_tcp_close_link(tcp, way);
+    if (said || link->word == TUG_TCP_BY_HOST || is_too_much(tcp, link)) {
+        tug_tcp_link_greet(link, fabric, link->peer, TUG_TCP_BY_HOST);
+        settle_by_host(tcp, link);
+        return;
+    }
+    tug_tcp_link_greet(link, fabric, link->peer, TUG_TCP_WELCOME);
+    tcp->wire.settled(tcp->wire.receiver, link->peer, true);
+}
+
 bool tug_tcp_meet_again(struct tcp_wire *tcp, struct tug_tcp_link *link) {
     const uint64_t now = tug_clock_ns();
     if (link->greeted || link->closed || link->final || !tug_tcp_is_way(tcp, link))
         return false;
     struct tug_tcp_link *other = other_link(tcp, link->peer, link);
     if (other != NULL) {
-        tcp->links[link->peer] = other;
-        tug_tcp_close_link(tcp, link);
-        tug_tcp_link_greet(other, tcp->wire.fabric, other->peer, TUG_TCP_WELCOME);
+        welcome(tcp, other, link);
         return true; /* if that has broken its next event says so */
     }
     if (now - link->since_ns > MEET_NS) {
@@ -125,9 +238,7 @@ bool tug_tcp_meet_again(struct tcp_wire *tcp, struct tug_tcp_link *link) {
                 link->tries + 1);
         return false;
     }
-    if (link->socket >= 0)
-        close(link->socket);
-    link->socket = -1;
+    tug_tcp_close_socket(tcp, link);
     link->broken = link->connecting = link->waits = false;
     link->nrest = 0;
     link->again_ns =
@@ -140,25 +251,38 @@ bool tug_tcp_meet_again(struct tcp_wire *tcp, struct tug_tcp_link *link) {
 
 /* ---- being connected to ---- */
 
-/* That process has made the connection. The word for it; WELCOME: it stays open. */
-static enum tug_tcp_word adopt(struct tcp_wire *tcp, struct tug_tcp_link *link, uint32_t source) {
+/* That process has made the connection. False: it has no reason to. */
+static bool adopt(struct tcp_wire *tcp, struct tug_tcp_link *link) {
     const struct tug_fabric *fabric = tcp->wire.fabric;
+    const uint32_t source = link->hello.source;
     struct tug_tcp_link *way = tcp->links[source];
-    if (way != NULL && (way->closed || (way->greeted && fabric->rank > source)))
-        return TUG_TCP_GONE;
+    if (way != NULL && !way->by_host && (way->closed || (way->greeted && fabric->rank > source)))
+        return false;
     link->peer = source;
     link->greeted = true;
+    link->word = (enum tug_tcp_word)link->hello.word;
     tcp->strangers--;
-    if (way != NULL && !way->later && fabric->rank <= source) {
-        if (fabric->rank == source)
-            tug_tcp_link_greet(link, fabric, source, TUG_TCP_WELCOME);
-        return TUG_TCP_WELCOME; /* ours is the link: the peer will give this one up */
+    if (fabric->rank > source || way == NULL || way->later || way->by_host ||
+        link->word == TUG_TCP_BY_HOST || (fabric->rank == source && is_too_much(tcp, link)))
+        welcome(tcp, link, way);
+    else if (fabric->rank == source)
+        tug_tcp_link_greet(link, fabric, source, TUG_TCP_WELCOME);
+    /* else ours is the link, if it can be: the peer will give this one up */
+    return true;
+}
+
+/* The peer's answer to ours. False: the link goes no further. */
+static bool take_answer(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+    const uint64_t word = link->hello.word;
+    if (word == TUG_TCP_BY_HOST) {
+        settle_by_host(tcp, link);
+        return true;
     }
-    tcp->links[source] = link;
-    if (way != NULL)
-        tug_tcp_close_link(tcp, way);
-    tug_tcp_link_greet(link, fabric, source, TUG_TCP_WELCOME);
-    return TUG_TCP_WELCOME;
+    link->greeted = word == TUG_TCP_WELCOME && link->word == TUG_TCP_WELCOME;
+    link->final = !link->greeted;
+    if (link->greeted)
+        tcp->wire.settled(tcp->wire.receiver, link->peer, true);
+    return link->greeted;
 }
 
 /* False: the link goes no further. */
@@ -168,23 +292,20 @@ static bool take_hello(struct tcp_wire *tcp, struct tug_tcp_link *link) {
     const bool is_answer = link->peer != TUG_TCP_NOBODY;
     if (hello->magic != TUG_TCP_HELLO_MAGIC || hello->session != fabric->session ||
         hello->source >= fabric->nranks || hello->destination != fabric->rank ||
-        hello->word >= TUG_TCP_WORDS || (is_answer && hello->source != link->peer)) {
+        hello->word >= TUG_TCP_WORDS || (is_answer && hello->source != link->peer) ||
+        (!is_answer && hello->word == TUG_TCP_GONE)) {
         tug_log(TUG_VERBOSE_WARN, "a connection that is not of this job's was closed");
         link->final = true;
         return false;
     }
-    if (is_answer) {
-        link->greeted = hello->word == TUG_TCP_WELCOME;
-        link->final = !link->greeted;
-        return link->greeted;
-    }
-    const struct tug_tcp_link *other = other_link(tcp, hello->source, tcp->links[hello->source]);
-    if (other != NULL || hello->word != TUG_TCP_WELCOME)
+    if (is_answer)
+        return take_answer(tcp, link);
+    if (other_link(tcp, hello->source, tcp->links[hello->source]) != NULL)
         return false; /* that one has ended, which will be seen: there will be another */
-    const enum tug_tcp_word word = adopt(tcp, link, hello->source);
-    if (word != TUG_TCP_WELCOME)
-        tug_tcp_link_greet(link, fabric, hello->source, word);
-    return word == TUG_TCP_WELCOME;
+    if (adopt(tcp, link))
+        return true;
+    tug_tcp_link_greet(link, fabric, hello->source, TUG_TCP_GONE);
+    return false;
 }
 
 bool tug_tcp_hear(struct tcp_wire *tcp, struct tug_tcp_link *link) {
@@ -209,13 +330,14 @@ static void close_silent(struct tcp_wire *tcp, uint64_t now) {
 }
 
 /* The hello of one that has waited is there. */
-static void take_connection(struct tcp_wire *tcp, int socket) {
+static void take_connection(struct tcp_wire *tcp, int socket, enum tug_tcp_reserve last) {
     const int on = 1;
     struct tug_tcp_link *link = add_link(tcp, socket, TUG_TCP_NOBODY);
     if (link == NULL) {
         close(socket);
         return;
     }
+    link->last = last;
     tcp->strangers++;
     if (setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
         !tug_tcp_watch(tcp, socket, link, EPOLLIN, EPOLL_CTL_ADD))
@@ -226,33 +348,33 @@ static void take_connection(struct tcp_wire *tcp, int socket) {
         tug_tcp_end_link(tcp, link);
 }
 
+/* May somebody be accepted? */
+static bool has_room(struct tcp_wire *tcp) {
+    if (tcp->strangers >= STRANGERS || !tug_tcp_have_reserve(tcp, TUG_TCP_TO_ACCEPT))
+        close_silent(tcp, tug_clock_ns());
+    return tcp->strangers < STRANGERS && tug_tcp_have_reserve(tcp, TUG_TCP_TO_ACCEPT);
+}
+
 bool tug_tcp_take_connections(struct tcp_wire *tcp) {
     unsigned taken = 0;
     for (; taken < ACCEPTS; taken++) {
-        if (tcp->strangers >= STRANGERS)
-            close_silent(tcp, tug_clock_ns());
-        int socket = -1;
-        if (tcp->strangers < STRANGERS) {
-            socket = accept4(tcp->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-            if (socket < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
-                break;
-        }
+        enum tug_tcp_reserve last;
+        const bool room = has_room(tcp);
+        const int socket = room ? accept_socket(tcp, &last) : -1;
         if (socket < 0) {
-            look_at_listener(tcp, false);
+            if (!room || (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED))
+                look_at_listener(tcp, false);
             break;
         }
-        take_connection(tcp, socket);
+        take_connection(tcp, socket, last);
     }
     return taken > 0;
 }
 
 void tug_tcp_attend(struct tcp_wire *tcp) {
     const uint64_t now = tug_clock_ns();
-    if (tcp->crowded) {
-        close_silent(tcp, now);
-        if (tcp->strangers < STRANGERS)
-            look_at_listener(tcp, true);
-    }
+    if (tcp->crowded && has_room(tcp))
+        look_at_listener(tcp, true);
     for (struct tug_tcp_link *link = tcp->all; tcp->nlater > 0 && link != NULL; link = link->next) {
         if (!link->later || now < link->again_ns)
             continue;

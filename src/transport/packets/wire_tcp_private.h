@@ -10,6 +10,7 @@
 struct tcp_wire {
     struct tug_wire wire;
     int listener;
+    int reserve[TUG_TCP_RESERVES]; /* descriptors to turn others away with; -1: it is being used */
     int set;
     struct tug_tcp_place *places; /* [nranks] */
     struct tug_tcp_link **links;  /* [nranks] the one to send by, NULL: none yet */
@@ -42,6 +43,12 @@ void tug_tcp_close_link(struct tcp_wire *tcp, struct tug_tcp_link *link);
 void tug_tcp_end_link(struct tcp_wire *tcp, struct tug_tcp_link *link);
 
 /* ---- wire_tcp_meet.c: how two processes come to their link ---- */
+
+/* Is that descriptor in reserve, now at least? */
+bool tug_tcp_have_reserve(struct tcp_wire *tcp, enum tug_tcp_reserve which);
+
+/* Closes its connection. */
+void tug_tcp_close_socket(struct tcp_wire *tcp, struct tug_tcp_link *link);
 
 /* Begins to make the link to a peer to which there is none. NULL: no memory. */
 struct tug_tcp_link *tug_tcp_connect(struct tcp_wire *tcp, uint32_t peer);

@@ -163,8 +163,8 @@ static enum fit write_message(struct tug_fabric *fabric, struct tug_stream *stre
 
 /* Long writes of registered memory are sent as they stand, behind a packet. */
 static bool is_long(const struct tug_stream *stream, const struct tug_operation *operation) {
-    return operation->bytes >= TUG_LONG_LEAST && tug_stream_trails(stream) &&
-           operation->local != NULL && operation->kind == TUG_OPERATION_WRITE;
+    return tug_stream_trails(stream) && operation->local != NULL &&
+           operation->kind == TUG_OPERATION_WRITE;
 }
 
 /* operation->left: as for other writes. A trailer has whole words: odd bytes go ahead of it. */
@@ -232,10 +232,14 @@ static enum fit write_bulk(struct tug_packets *packets, struct tug_stream *strea
 
 static enum fit write_operation(struct tug_packets *packets, struct tug_stream *stream,
                                 struct tug_operation *operation) {
-    if (is_bulk(packets, stream, operation))
-        return write_bulk(packets, stream, operation);
-    if (is_long(stream, operation))
-        return write_long(packets, stream, operation);
+    if (operation->bytes >= TUG_LONG_LEAST) {
+        if (!stream->settled)
+            return LATER; /* how it goes depends on the wire */
+        if (is_bulk(packets, stream, operation))
+            return write_bulk(packets, stream, operation);
+        if (is_long(stream, operation))
+            return write_long(packets, stream, operation);
+    }
     switch (operation->kind) {
     case TUG_OPERATION_WRITE:
         return write_write(packets->fabric, stream, operation);
@@ -254,7 +258,12 @@ static bool have_open(struct tug_packets *packets, struct tug_stream *stream) {
     if (stream->requests == NULL)
         stream->requests = tug_pool_take(&stream->wire->pool);
     tug_stream_touch(packets, stream);
-    return stream->requests != NULL;
+    if (stream->requests == NULL)
+        return false;
+    struct tug_packet *packet = &stream->requests->packet;
+    if (!stream->settled && packet->capacity > TUG_MPI_PACKET_BYTES)
+        packet->capacity = TUG_MPI_PACKET_BYTES; /* any wire carries it */
+    return true;
 }
 
 /* The open packet has no room for what comes next: it goes if it may. */

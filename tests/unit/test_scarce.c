@@ -1,0 +1,431 @@
+/* Descriptors that run out: a process and a hundred others, all in this one, each with packets of
+ * its own over tcp, where the system gives 64 sockets to all of them together. Who gets none goes
+ * by the host's messages, which are queues here. Seen: every operation of every size ends well,
+ * messages come in order, and both ends of each pair agree on the way. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "host/host.h"
+#include "tests/joined.h"
+#include "transport/packets/wire_tcp_private.h"
+
+#define N 101u
+#define SOCKETS 64
+#define OPERATIONS 4096 /* of each: a power of two */
+#define MESSAGES 20u
+#define BLOCK 100000u /* by the host's messages alone, if it goes by these */
+#define PATIENCE_NS ((uint64_t)120 * 1000000000u)
+
+/* ---- the host's messages ---- */
+
+static struct message {
+    bool used, receives, done;
+    uint64_t order;
+    int from, to, tag; /* from: MPI_ANY_SOURCE in receives */
+    unsigned char *memory;
+    size_t bytes; /* a receive that is done: that came */
+} * messages;
+static int nmessages;
+static uint64_t orders;
+
+static bool match(const struct message *one, const struct message *other) {
+    const struct message *receive = one->receives ? one : other;
+    const struct message *send = one->receives ? other : one;
+    return one->used && other->used && !one->done && !other->done &&
+           one->receives != other->receives && one->to == other->to && one->tag == other->tag &&
+           (receive->from == MPI_ANY_SOURCE || receive->from == send->from);
+}
+
+/* The oldest one that it belongs to has it. */
+static void post_message(struct message new, MPI_Request *request) {
+    int at = 0, with = -1;
+    while (at < nmessages && messages[at].used)
+        at++;
+    if (at == nmessages) {
+        messages = realloc(messages, (size_t)(++nmessages) * sizeof(new));
+        assert_non_null(messages);
+    }
+    new.used = true;
+    new.order = ++orders;
+    messages[at] = new;
+    *request = 1000 + at;
+    for (int i = 0; i < nmessages; i++)
+        if (match(&messages[at], &messages[i]) &&
+            (with < 0 || messages[i].order < messages[with].order))
+            with = i;
+    if (with < 0)
+        return;
+    struct message *to = &messages[new.receives ? at : with];
+    struct message *from = &messages[new.receives ? with : at];
+    assert_true(from->bytes <= to->bytes);
+    memcpy(to->memory, from->memory, from->bytes);
+    to->bytes = from->bytes;
+    to->done = from->done = true;
+}
+
+static int fake_isend_c(const void *memory, MPI_Count bytes, MPI_Datatype type, int to, int tag,
+                        MPI_Comm comm, MPI_Request *request) {
+    (void)type;
+    post_message((struct message){.from = (int)comm,
+                                  .to = to,
+                                  .tag = tag,
+                                  .memory = (unsigned char *)(uintptr_t)memory,
+                                  .bytes = (size_t)bytes},
+                 request);
+    return MPI_SUCCESS;
+}
+
+static int fake_isend(const void *memory, int bytes, MPI_Datatype type, int to, int tag,
+                      MPI_Comm comm, MPI_Request *request) {
+    return fake_isend_c(memory, bytes, type, to, tag, comm, request);
+}
+
+static int fake_irecv_c(void *memory, MPI_Count bytes, MPI_Datatype type, int from, int tag,
+                        MPI_Comm comm, MPI_Request *request) {
+    (void)type;
+    post_message((struct message){.receives = true,
+                                  .from = from,
+                                  .to = (int)comm,
+                                  .tag = tag,
+                                  .memory = memory,
+                                  .bytes = (size_t)bytes},
+                 request);
+    return MPI_SUCCESS;
+}
+
+static int fake_irecv(void *memory, int bytes, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+                      MPI_Request *request) {
+    return fake_irecv_c(memory, bytes, type, from, tag, comm, request);
+}
+
+static int fake_test(MPI_Request *request, int *flag, MPI_Status *status) {
+    struct message *message = &messages[*request - 1000];
+    assert_true(message->used);
+    *flag = message->done;
+    if (!*flag)
+        return MPI_SUCCESS;
+    if (status != MPI_STATUS_IGNORE)
+        status->MPI_TAG = (int)message->bytes;
+    message->used = false;
+    *request = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+}
+
+static int fake_testsome(int count, MPI_Request *requests, int *ready, int *indices,
+                         MPI_Status *statuses) {
+    *ready = 0;
+    for (int i = 0; i < count; i++) {
+        int flag = 0;
+        if (requests[i] != MPI_REQUEST_NULL)
+            (void)fake_test(&requests[i], &flag, &statuses[*ready]);
+        if (flag)
+            indices[(*ready)++] = i;
+    }
+    return MPI_SUCCESS;
+}
+
+static int fake_get_count(const MPI_Status *status, MPI_Datatype type, int *count) {
+    (void)type;
+    *count = status->MPI_TAG;
+    return MPI_SUCCESS;
+}
+
+static int fake_cancel(MPI_Request *request) {
+    messages[*request - 1000].done = true;
+    return MPI_SUCCESS;
+}
+
+static int fake_wait(MPI_Request *request, MPI_Status *status) {
+    int flag = 0;
+    (void)fake_test(request, &flag, status);
+    assert_true(flag);
+    return MPI_SUCCESS;
+}
+
+/* ---- processes ---- */
+
+/* What a process shows each other one: [0] is written, [1] is read. */
+struct place {
+    unsigned char block[2][BLOCK];
+    uint64_t word;
+};
+
+struct process {
+    struct tug_fabric fabric;
+    struct tug_packets packets;
+    struct tug_tcp_place address;
+    struct tug_registration shown, own; /* places for others; by the others' ranks */
+    uint32_t nplaces;                   /* rank 0 has to do with all, all have to do with it */
+    uint32_t *heard;                    /* messages of each */
+    uint64_t fetched[N];
+};
+
+static struct process *processes;
+static unsigned out;
+
+static struct place *place_of(const struct tug_registration *memory, uint32_t rank) {
+    return (struct place *)memory->base + (memory->bytes > sizeof(struct place) ? rank : 0);
+}
+
+static unsigned char fill(uint32_t from, uint32_t to, size_t i) {
+    return (unsigned char)(from * 31 + to * 17 + i + i / 256);
+}
+
+static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned handler,
+                   const void *payloads, size_t bytes, size_t n) {
+    struct process *process = (struct process *)fabric;
+    (void)handler;
+    assert_int_equal(bytes, 8);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(((const uint64_t *)payloads)[i], process->heard[source]++);
+    return 0;
+}
+
+static void on_end(void *d, int status) {
+    (void)d;
+    assert_int_equal(status, 0);
+    out--;
+}
+
+static void give_memory(struct process *process, struct tug_registration *memory) {
+    memory->bytes = process->nplaces * sizeof(struct place);
+    memory->base = calloc(process->nplaces, sizeof(struct place));
+    assert_non_null(memory->base);
+    assert_int_equal(tug_memory_add(&process->fabric.memory, memory), 0);
+}
+
+static void open_one(uint32_t rank) {
+    struct process *process = &processes[rank];
+    struct tug_fabric *fabric = &process->fabric;
+    assert_true(joined_begin(fabric, rank, OPERATIONS));
+    fabric->comm = (MPI_Comm)rank;
+    fabric->nranks = N;
+    fabric->node_size = 0;
+    fabric->deliver = deliver;
+    fabric->ways = TUG_WAY_TCP | TUG_WAY_MPI;
+    fabric->states[TUG_BY_PACKETS] = &process->packets;
+    process->packets.fabric = fabric;
+    process->packets.streams = (struct tug_stream **)calloc(N, sizeof(struct tug_stream *));
+    process->heard = calloc(N, sizeof(uint32_t));
+    process->address.family = AF_INET;
+    memcpy(process->address.address, (const unsigned char[]){127, 0, 0, 1}, 4);
+    process->packets.far = tug_wire_tcp_make(fabric, &process->address);
+    assert_non_null(process->packets.far);
+    tug_packets_attach(&process->packets, process->packets.far);
+    process->nplaces = rank == 0 ? N : 1;
+    give_memory(process, &process->shown);
+    give_memory(process, &process->own);
+}
+
+static void begin(void) {
+    processes = calloc(N, sizeof(struct process));
+    assert_non_null(processes);
+    for (uint32_t i = 0; i < N; i++)
+        open_one(i);
+    for (uint32_t i = 0; i < N; i++)
+        for (uint32_t j = 0; j < N; j++)
+            tug_wire_tcp_places(processes[i].packets.far)[j] = processes[j].address;
+}
+
+/* From now on so many descriptors can be had; never more again. */
+static void limit(int more) {
+    static bool limited;
+    if (limited)
+        return;
+    limited = true;
+    const int next = dup(0);
+    assert_true(next >= 0);
+    close(next);
+    const struct rlimit most = {(rlim_t)(next + more), (rlim_t)(next + more)};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &most), 0);
+}
+
+static void close_one(struct process *process) {
+    struct tug_packets *packets = &process->packets;
+    assert_int_equal(process->fabric.out, 0);
+    while (packets->all != NULL) {
+        struct tug_stream *stream = packets->all;
+        packets->all = stream->next;
+        if (stream->requests != NULL)
+            tug_pool_give(&stream->wire->pool, stream->requests);
+        free(stream);
+    }
+    assert_int_equal(packets->far->pool.nout, 0);
+    packets->far->type->close(packets->far);
+    if (packets->detour != NULL) {
+        assert_int_equal(packets->detour->pool.nout, 0);
+        packets->detour->type->close(packets->detour);
+    }
+    free((void *)packets->streams);
+    free(process->heard);
+    free(process->shown.base);
+    free(process->own.base);
+    joined_end(&process->fabric);
+}
+
+static void end(void) {
+    for (uint32_t i = 0; i < N; i++)
+        close_one(&processes[i]);
+    free(processes);
+}
+
+/* ---- operations ---- */
+
+static struct tug_operation *prepare(uint32_t from, uint32_t to, unsigned kind, size_t offset,
+                                     size_t bytes) {
+    struct process *process = &processes[from];
+    const struct process *other = &processes[to];
+    uint32_t tag = TUG_NO_TAG;
+    assert_true(tug_tags_take(&process->fabric.tags, &tag));
+    struct tug_operation *operation = &process->fabric.operations[tag];
+    memset(operation, 0, sizeof(*operation));
+    operation->kind = (uint8_t)kind;
+    operation->peer = to;
+    operation->key = other->shown.id;
+    operation->offset =
+        (size_t)((unsigned char *)place_of(&other->shown, from) - other->shown.base) + offset;
+    operation->bytes = bytes;
+    operation->local = (unsigned char *)place_of(&process->own, to) + offset;
+    operation->on_complete.f = on_end;
+    return operation;
+}
+
+static void post(uint32_t from, struct tug_operation *operation) {
+    processes[from].fabric.out++;
+    out++;
+    tug_transport_packets.post(&processes[from].packets, operation);
+}
+
+/* Messages, short and long data in turn: all go one way, in order. */
+static void post_all(uint32_t from, uint32_t to) {
+    struct process *process = &processes[from];
+    static const size_t lengths[] = {100, 5000, 20000, BLOCK - 25100};
+    struct place *own = place_of(&process->own, to);
+    struct place *shown = place_of(&processes[to].shown, from);
+    for (size_t i = 0; i < BLOCK; i++) {
+        own->block[0][i] = fill(from, to, i);
+        shown->block[1][i] = fill(to, from, i + 5);
+    }
+    shown->word = to;
+    size_t at = 0;
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        struct tug_operation *message = prepare(from, to, TUG_OPERATION_AM, 0, 8);
+        message->local = NULL;
+        memcpy(message->data, &i, 8);
+        post(from, message);
+        if (i % 5 != 0)
+            continue;
+        const size_t length = lengths[i / 5];
+        post(from, prepare(from, to, TUG_OPERATION_WRITE, at, length));
+        post(from, prepare(from, to, TUG_OPERATION_READ, BLOCK + at, length));
+        at += length;
+    }
+    struct tug_operation *fetch =
+        prepare(from, to, TUG_OPERATION_FETCH, offsetof(struct place, word), 8);
+    fetch->op = TUG_ADD;
+    fetch->operand = 1;
+    fetch->local = (unsigned char *)&process->fetched[to];
+    post(from, fetch);
+    tug_transport_packets.flush(&process->packets);
+}
+
+static void check(uint32_t from, uint32_t to) {
+    const struct place *own = place_of(&processes[from].own, to);
+    const struct place *shown = place_of(&processes[to].shown, from);
+    for (size_t i = 0; i < BLOCK; i++) {
+        assert_int_equal(shown->block[0][i], fill(from, to, i));
+        assert_int_equal(own->block[1][i], fill(to, from, i + 5));
+    }
+    assert_int_equal(processes[to].heard[from], MESSAGES);
+    assert_int_equal(processes[from].fetched[to], to);
+    assert_int_equal(shown->word, to + 1);
+}
+
+static void run(void) {
+    const uint64_t start = tug_clock_ns();
+    while (out > 0) {
+        for (uint32_t i = 0; i < N; i++)
+            (void)tug_transport_packets.poll(&processes[i].packets);
+        if (tug_clock_ns() - start > PATIENCE_NS)
+            fail_msg("%u operations have not ended", out);
+    }
+    for (unsigned round = 0; round < 100; round++) /* acknowledgements */
+        for (uint32_t i = 0; i < N; i++)
+            (void)tug_transport_packets.poll(&processes[i].packets);
+}
+
+static void exchange(bool by_first, bool by_others) {
+    unsigned ways[2] = {0};
+    begin();
+    limit(SOCKETS);
+    for (uint32_t i = 1; i < N; i++) {
+        if (by_first)
+            post_all(0, i);
+        if (by_others)
+            post_all(i, 0);
+    }
+    run();
+    for (uint32_t i = 1; i < N; i++) {
+        if (by_first)
+            check(0, i);
+        if (by_others)
+            check(i, 0);
+        const struct tug_stream *here = processes[0].packets.streams[i];
+        const struct tug_stream *there = processes[i].packets.streams[0];
+        const bool by_host = here->wire == processes[0].packets.detour;
+        assert_int_equal(by_host, there->wire == processes[i].packets.detour);
+        ways[by_host]++;
+    }
+    printf("%u pairs by tcp, %u by the host's messages\n", ways[0], ways[1]);
+    assert_true(ways[1] > 0);
+    end();
+}
+
+static void one_connects_to_all(void **state) {
+    (void)state;
+    exchange(true, false);
+}
+
+static void all_connect_to_one(void **state) {
+    (void)state;
+    exchange(false, true);
+}
+
+static void both_connect(void **state) {
+    (void)state;
+    exchange(true, true);
+}
+
+int main(void) {
+    tug_host.Isend = fake_isend;
+    tug_host.Isend_c = fake_isend_c;
+    tug_host.Irecv = fake_irecv;
+    tug_host.Irecv_c = fake_irecv_c;
+    tug_host.Test = fake_test;
+    tug_host.Testsome = fake_testsome;
+    tug_host.Get_count = fake_get_count;
+    tug_host.Cancel = fake_cancel;
+    tug_host.Wait = fake_wait;
+    struct rlimit most;
+    if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_max < 1024)
+        return 77; /* too few to begin with */
+    most.rlim_cur = most.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &most);
+    const struct CMUnitTest cases[] = {
+        cmocka_unit_test(one_connects_to_all),
+        cmocka_unit_test(all_connect_to_one),
+        cmocka_unit_test(both_connect),
+    };
+    const int failed = cmocka_run_group_tests_name("transport/scarce", cases, NULL, NULL);
+    free(messages);
+    return failed;
+}
