@@ -78,17 +78,18 @@ static void step_aside(void) {
 #include "host/calls.def"
     if (tug_settings_load(reason, sizeof(reason)) != 0 || !tug_settings.enabled)
         return;
+    const char *lacked = tug_host_lacks();
     if (tug_settings_first_of_job())
-        tug_warn_once("this library is built for %s, and the program runs on %s: all calls pass "
-                      "through",
-                      tug_host_family_name(TUG_FAMILY_BUILT_FOR),
-                      tug_host_family_name(tug_host_family()));
+        tug_warn_once("this library is built for %s, and the program runs on %s%s%s: all calls "
+                      "pass through",
+                      TUG_HOST_BUILT_FOR_VERSION, tug_host_name(),
+                      lacked != NULL ? ", which has no MPI_" : "", lacked != NULL ? lacked : "");
 }
 
 static void resolve_once(void) {
     if (!tug_host_resolve())
         return;
-    bool other = tug_host_family() != TUG_FAMILY_BUILT_FOR;
+    bool other = !tug_host_complete();
     if (other)
         step_aside();
     tug_mpix_resolve(other);

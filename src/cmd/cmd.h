@@ -35,9 +35,9 @@ int tug_library_find(char *path, size_t path_bytes);
 /* Puts it first into LD_PRELOAD of this process, if it is not there. 0, or -1 and errno. */
 int tug_library_preload(const char *path);
 
-/* Opens the host's MPI library: its name and version in one line. TUG_HOST_OLD: not one of MPI 4,
- * with which programs pass through. */
-enum tug_host_kind { TUG_HOST_NONE, TUG_HOST_OLD, TUG_HOST_GOOD };
+/* Opens the host's MPI library: its name and version in one line. TUG_HOST_OTHER, TUG_HOST_OLD: not
+ * of the interface this is built for, or not of MPI 4; with both, programs pass through. */
+enum tug_host_kind { TUG_HOST_NONE, TUG_HOST_OTHER, TUG_HOST_OLD, TUG_HOST_GOOD };
 enum tug_host_kind tug_host_describe(char *text, size_t text_bytes);
 
 #endif

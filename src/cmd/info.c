@@ -15,6 +15,7 @@
 
 #include "base/settings.h"
 #include "host/host.h"
+#include "host/identity.h"
 #include "llcl/context.h"
 #include "model/tuning.h"
 #include "transport/cma.h"
@@ -48,24 +49,22 @@ static void print_build(void) {
     printf("  flags         %s\n", TUG_BUILD_FLAGS);
     printf("  build type    %s%s%s\n", TUG_BUILD_TYPE,
            TUG_BUILD_SANITIZE[0] != '\0' ? ", sanitizers " : "", TUG_BUILD_SANITIZE);
-    printf("  MPI headers   %s %s (MPI %d.%d)\n", tug_host_family_name(TUG_FAMILY_BUILT_FOR),
-           HEADER_VERSION, MPI_VERSION, MPI_SUBVERSION);
+    printf("  MPI headers   %s %s (MPI %d.%d)\n", TUG_HOST_BUILT_FOR, HEADER_VERSION, MPI_VERSION,
+           MPI_SUBVERSION);
     printf("  library       %s\n",
            tug_library_find(library, sizeof library) == 0 ? library : "not found");
 }
 
 /* Finds and opens the host's MPI library. */
-static const char *find_host(void) {
+static bool find_host(void) {
     for (size_t i = 0; tug_host_libraries[i] != NULL; i++) {
         void *host = dlopen(tug_host_libraries[i], RTLD_LAZY | RTLD_LOCAL);
-        if (host != NULL && dlsym(host, "PMPI_Get_library_version") != NULL) {
+        if (host != NULL) {
             host_mpi = host;
-            return tug_host_libraries[i];
+            return true;
         }
-        if (host != NULL)
-            dlclose(host);
     }
-    return NULL;
+    return false;
 }
 
 static bool host_lacks_calls(void) {
@@ -73,18 +72,13 @@ static bool host_lacks_calls(void) {
 }
 
 enum tug_host_kind tug_host_describe(char *text, size_t text_bytes) {
-    const char *name = find_host();
-    if (name == NULL)
+    if (!find_host())
         return TUG_HOST_NONE;
-    int (*get_version)(char *, int *);
-    *(void **)&get_version = dlsym(host_mpi, "PMPI_Get_library_version");
-    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0;
-    get_version(version, &length);
-    version[strcspn(version, "\n")] = '\0';
-    for (char *tab = version; (tab = strchr(tab, '\t')) != NULL;)
-        *tab = ' ';
-    snprintf(text, text_bytes, "%s %s", name, version);
+    struct tug_identity identity;
+    tug_identify(host_mpi, &identity);
+    snprintf(text, text_bytes, "%s", identity.name);
+    if (!identity.ours)
+        return TUG_HOST_OTHER;
     return host_lacks_calls() ? TUG_HOST_OLD : TUG_HOST_GOOD;
 }
 
@@ -92,8 +86,7 @@ static void print_host(void) {
     char text[512];
     printf("host MPI\n");
     if (tug_host_describe(text, sizeof text) == TUG_HOST_NONE)
-        printf("  none found: install %s, or set LD_LIBRARY_PATH to it\n",
-               tug_host_family_name(TUG_FAMILY_BUILT_FOR));
+        printf("  none found: install %s, or set LD_LIBRARY_PATH to it\n", TUG_HOST_BUILT_FOR);
     else
         printf("  %s\n", text);
 }

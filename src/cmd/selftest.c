@@ -29,7 +29,7 @@
 
 #define RANK_OPTION "--rank"
 #define JOB_SECONDS 20
-#define END_SECONDS 5 /* of those for what comes after the findings */
+#define END_SECONDS 8 /* of those for what comes after the findings */
 #define SHM_COMFORTABLE_MIB 64
 #define REASON_BYTES 256
 #define TEXT_BYTES 512
@@ -106,7 +106,11 @@ static void check_host(void) {
     enum tug_host_kind kind = tug_host_describe(text, sizeof text);
     if (kind == TUG_HOST_NONE)
         tell(BAD, "host MPI", "none found: install %s, or set LD_LIBRARY_PATH to it",
-             tug_host_family_name(TUG_FAMILY_BUILT_FOR));
+             TUG_HOST_BUILT_FOR);
+    else if (kind == TUG_HOST_OTHER)
+        tell(BAD, "host MPI",
+             "%s: it is not %s nor of its binary interface, programs run untouched", text,
+             TUG_HOST_BUILT_FOR_VERSION);
     else if (kind == TUG_HOST_OLD)
         tell(BAD, "host MPI", "%s: it lacks calls that are needed, programs would run untouched",
              text);
@@ -204,7 +208,7 @@ static int listen_to(int from, struct tug_findings *findings) {
             else
                 printf("%s\n", line);
         }
-        const uint64_t end = now + END_SECONDS * UINT64_C(1000000000);
+        const uint64_t end = tug_clock_ns() + END_SECONDS * UINT64_C(1000000000);
         until = found > 0 && end < until ? end : until;
         used = strlen(line) < sizeof text / 2 ? strlen(line) : 0;
         memmove(text, line, used);
@@ -241,7 +245,8 @@ static bool run_job(char **launcher, int n, bool under_tug, struct tug_findings 
     if (found == 1 && status == 0)
         return true;
     if (found < 0)
-        tell(BAD, what, "the job did not end within %d s", JOB_SECONDS);
+        tell(BAD, what, "the job did not end within %d s, or %d s after its findings", JOB_SECONDS,
+             END_SECONDS);
     else if (found > 1)
         tell(BAD, what, "it starts single processes instead of a job: is it another MPI's?");
     else if (WIFEXITED(status) && WEXITSTATUS(status) == TUG_EXIT_NOT_FOUND)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "host/identity.h"
 #ifdef OPEN_MPI
 #include "host/openmpi/openmpi.h"
 #endif
@@ -27,8 +28,8 @@ struct tug_host tug_host = {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool found;
 static void *library; /* where dlsym looks: a handle, or RTLD_NEXT */
-static enum tug_host_family family;
-static bool complete;
+static struct tug_identity identity;
+static const char *lacked; /* the first call that it lacks */
 
 #ifdef OPEN_MPI
 const char *const tug_host_libraries[] = {"libmpi.so.40", NULL};
@@ -103,14 +104,14 @@ static void *find_function(void *host, const char *name) {
     snprintf(symbol, sizeof(symbol), "PMPI_%s", name);
     void *address = dlsym(host, symbol);
 #ifdef OPEN_MPI
-    if (address == NULL && family == TUG_FAMILY_OPENMPI) {
+    if (address == NULL && identity.ours) {
         address = tug_openmpi_find(host, name);
         if (address == NULL && tug_openmpi_may_lack(name))
             return NULL;
     }
 #endif
-    if (address == NULL)
-        complete = false;
+    if (address == NULL && lacked == NULL)
+        lacked = name;
     return address;
 }
 
@@ -122,8 +123,7 @@ static void resolve(void) {
     }
     found = true;
     library = host;
-    family = dlsym(host, "ompi_mpi_comm_world") != NULL ? TUG_FAMILY_OPENMPI : TUG_FAMILY_MPICH;
-    complete = family == TUG_FAMILY_BUILT_FOR;
+    tug_identify(host, &identity);
 #ifdef OPEN_MPI
     tug_openmpi_find_objects(host);
 #endif
@@ -146,17 +146,22 @@ bool tug_host_resolve(void) {
     return found;
 }
 
-bool tug_host_complete(void) {
-    return tug_host_resolve() && complete;
-}
-
 enum tug_host_family tug_host_family(void) {
-    return tug_host_resolve() ? family : TUG_FAMILY_NONE;
+    if (!tug_host_resolve())
+        return TUG_FAMILY_NONE;
+    return identity.ours && lacked == NULL ? TUG_FAMILY_BUILT_FOR : TUG_FAMILY_OTHER;
 }
 
-const char *tug_host_family_name(enum tug_host_family which) {
-    static const char *const names[] = {"no MPI", "MPICH", "Open MPI"};
-    return names[which];
+bool tug_host_complete(void) {
+    return tug_host_family() == TUG_FAMILY_BUILT_FOR;
+}
+
+const char *tug_host_name(void) {
+    return tug_host_resolve() ? identity.name : "no MPI";
+}
+
+const char *tug_host_lacks(void) {
+    return tug_host_resolve() && identity.ours ? lacked : NULL;
 }
 
 void *tug_host_find(const char *name) {

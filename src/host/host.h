@@ -115,28 +115,34 @@ extern struct tug_host tug_host;
 /* Finds the host MPI, once. False (and one error line) when there is none. Any thread. */
 bool tug_host_resolve(void);
 
-/* True when the host is the one this library is built for and has every function of both lists, or
- * a stand-in for it: without, everything passes through. */
+/* True when the host is of the binary interface that this library is built for and has every
+ * function of both lists, or a stand-in for it: without, everything passes through. */
 bool tug_host_complete(void);
 
-/* What the host is, as far as it matters: MPICH and what shares its ABI, or Open MPI. */
-enum tug_host_family { TUG_FAMILY_NONE, TUG_FAMILY_MPICH, TUG_FAMILY_OPENMPI };
-
-/* The family of the host that was found, and the one this library is built for. */
+/* What the host is, as far as it matters: complete, and what this library is built for; or other.
+ */
+enum tug_host_family { TUG_FAMILY_NONE, TUG_FAMILY_BUILT_FOR, TUG_FAMILY_OTHER };
 enum tug_host_family tug_host_family(void);
+
+/* What the host calls itself, see identity.h. */
+const char *tug_host_name(void);
+
+/* The first call that a host of our interface lacks, without MPI_. NULL: none, or of another. */
+const char *tug_host_lacks(void);
+
+/* What this library is built for. */
 #ifdef OPEN_MPI
-#define TUG_FAMILY_BUILT_FOR TUG_FAMILY_OPENMPI
+#define TUG_HOST_BUILT_FOR "Open MPI"
+#define TUG_HOST_BUILT_FOR_VERSION TUG_HOST_BUILT_FOR " 4.1"
 #else
-#define TUG_FAMILY_BUILT_FOR TUG_FAMILY_MPICH
+#define TUG_HOST_BUILT_FOR "MPICH"
+#define TUG_HOST_BUILT_FOR_VERSION TUG_HOST_BUILT_FOR " 4"
 #endif
 
 /* The names that the library of the host this one is built for goes by, and those of its launcher,
  * best first; ends with NULL. */
 extern const char *const tug_host_libraries[];
 extern const char *const tug_host_launchers[];
-
-/* "MPICH", "Open MPI", "no MPI". */
-const char *tug_host_family_name(enum tug_host_family family);
 
 /* The host's function of a name that is in neither list, or NULL. */
 void *tug_host_find(const char *name);

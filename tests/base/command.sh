@@ -59,7 +59,7 @@ expect stats-bad 2 'must end in \.json' "$tugboat" run --stats=a.txt true
 
 expect info 0 'TUGBOAT_SPIN_US +5 +\(default' "$tugboat" info
 for wanted in '^tugboat [0-9]' 'compiler +[A-Za-z]+' 'build type +[A-Za-z]+' 'MPI headers +MPICH [0-9]' \
-    "library +$library" 'libmpich\.so\.12 MPICH Version: +[0-9]' '^transports' '^ .* self mapped .*native.* mpi$'; do
+    "library +$library" 'MPICH Version: [0-9.]+ \(libmpich\.so\.12\)' '^transports' '^ .* self mapped .*native.* mpi$'; do
     expect "info: $wanted" 0 "$wanted" "$tugboat" info
 done
 expect info-environment 0 'TUGBOAT_SPIN_US +9 +\(environment' env TUGBOAT_SPIN_US=9 "$tugboat" info
