@@ -8,7 +8,7 @@
 #include "tests/joined.h"
 
 struct fake fakes[2];
-bool fake_hold;
+bool fake_hold, fake_mute;
 unsigned fake_queued;
 
 struct message {
@@ -36,6 +36,8 @@ int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transp
                        const void *data, size_t bytes) {
     if (transport != TUG_BY_VERBS || bytes > TUG_CONTROL_MAX || peer > 1)
         abort();
+    if (fake_mute)
+        return TUG_ERR_NO_MEMORY;
     struct message *message = calloc(1, sizeof *message);
     message->from = fabric->rank;
     message->to = peer;

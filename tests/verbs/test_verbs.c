@@ -984,6 +984,7 @@ static void refuse_for_a_while(struct fake *whom, __typeof__(tug_ibv.create_qp) 
     ORIGIN->verbs->pairs[0]->closed_ns = 1; /* that is long ago */
     assert_passed_on();
     tug_ibv = real;
+    fake_mute = false;
     assert_passed_on(); /* it is not tried with each operation */
     ORIGIN->verbs->pairs[0]->closed_ns = 1;
     const unsigned before = ORIGIN->passed;
@@ -1012,6 +1013,12 @@ static void refused_to_join(void **state) {
         tear_down(NULL);
         set_up(NULL);
     }
+}
+
+static void refused_a_question(void **state) {
+    (void)state;
+    fake_mute = true;
+    refuse_for_a_while(ORIGIN, NULL, NULL);
 }
 
 static struct ibv_mr *refuse_memory(struct ibv_pd *pd, void *address, size_t bytes, uint64_t at,
@@ -1119,8 +1126,8 @@ static const struct CMUnitTest tests[] = {
     CASE(error_bad_key_large),  CASE(error_then_large),    CASE(error_out_of_memory_there),
     CASE(error_peer_gone),      CASE(error_peer_silent),   CASE(error_nobody_to_ask),
     CASE(error_device_lost),    CASE(refused_here),        CASE(refused_there),
-    CASE(refused_to_join),      CASE(refused_memory),      CASE(sleep_wakes),
-    CASE(sleep_costs_nothing),
+    CASE(refused_to_join),      CASE(refused_a_question),  CASE(refused_memory),
+    CASE(sleep_wakes),          CASE(sleep_costs_nothing),
 };
 
 int main(int argc, char **argv) {

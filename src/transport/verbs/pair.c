@@ -271,7 +271,10 @@ void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair
         answered(verbs, pair, &answer);
         return;
     }
-    tug_fabric_control(verbs->fabric, pair->peer, TUG_BY_VERBS, &ask, sizeof ask);
+    if (tug_fabric_control(verbs->fabric, pair->peer, TUG_BY_VERBS, &ask, sizeof ask) == 0)
+        return;
+    tug_verbs_pair_drop_sender(verbs, pair); /* it cannot be asked; the next row says why */
+    close_pair(verbs, pair);
 }
 
 void tug_verbs_pair_control(struct tug_verbs *verbs, uint32_t peer, const void *data,
