@@ -199,7 +199,8 @@ static void release(struct tug_window *window) {
 /* ---- what every operation begins with ---- */
 
 /* The target of an operation of `data`, whose address it sets; or why there is none. */
-static int reach(const struct tug_rma *o, struct tug_data *data, struct tug_direct_target **found) {
+static inline __attribute__((always_inline)) int
+reach(const struct tug_rma *o, struct tug_data *data, struct tug_direct_target **found) {
     MPI_Aint offset;
     int error = tug_operand_check_target(o);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
@@ -233,7 +234,8 @@ static inline int move(const struct tug_data *to, const struct tug_data *from, M
     return tug_data_move(to, from, comm);
 }
 
-static inline int transfer(const struct tug_rma *o, void *here, bool into_target) {
+static inline __attribute__((always_inline)) int transfer(const struct tug_rma *o, void *here,
+                                                          bool into_target) {
     struct tug_data origin, data;
     struct tug_direct_target *target;
     if (!tug_operand_describe(&origin, here, o->origin_count, o->origin_type, o) ||
@@ -245,10 +247,10 @@ static inline int transfer(const struct tug_rma *o, void *here, bool into_target
     int error = reach(o, &data, &target);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
-    const struct tug_data *from = into_target ? &origin : &data,
-                          *to = into_target ? &data : &origin;
-    return __builtin_expect(from->bytes > to->bytes, 0) ? MPI_ERR_TRUNCATE
-                                                        : move(to, from, o->window->comm);
+    if (__builtin_expect(into_target ? origin.bytes > data.bytes : data.bytes > origin.bytes, 0))
+        return MPI_ERR_TRUNCATE;
+    return into_target ? move(&data, &origin, o->window->comm)
+                       : move(&origin, &data, o->window->comm);
 }
 
 int tug_direct_put(const struct tug_rma *o) {
@@ -317,15 +319,6 @@ struct operands {
     size_t nold;                 /* ... of which so many are fetched, or 0 */
 };
 
-static void combine_array(const struct tug_direct_target *target, unsigned char *at,
-                          const struct operands *here, const struct tug_elements *elements) {
-    const size_t n = here->ncombined, extent = elements->extent;
-    combine(target, at, here->origin, here->old, n, extent, elements->reduce);
-    if (here->nold > n)
-        combine(target, at + n * extent, NULL, here->old + n * extent, here->nold - n, extent,
-                tug_reduction_find(MPI_NO_OP, elements->type));
-}
-
 /* Combines where the target's elements are scattered: under all mutexes, by way of an array. */
 static int combine_scattered(const struct tug_direct_target *target, const struct tug_data *data,
                              const struct operands *here, const struct tug_elements *elements,
@@ -352,9 +345,9 @@ static int combine_scattered(const struct tug_direct_target *target, const struc
 }
 
 /* Combines what has been described and fits. */
-static int combine_all(const struct tug_direct_target *target, const struct tug_data *data,
-                       const struct tug_data *origin, const struct tug_data *result,
-                       const struct tug_elements *elements, MPI_Comm comm) {
+static inline int combine_all(const struct tug_direct_target *target, const struct tug_data *data,
+                              const struct tug_data *origin, const struct tug_data *result,
+                              const struct tug_elements *elements, MPI_Comm comm) {
     static const struct tug_data none = {.contiguous = true};
     struct tug_data from = none, old = none;
     const size_t nold = result == NULL ? 0 : data->bytes / elements->size;
@@ -373,11 +366,18 @@ static int combine_all(const struct tug_direct_target *target, const struct tug_
     error = from.address == origin->address ? MPI_SUCCESS : tug_data_move(&from, origin, comm);
     if (error != MPI_SUCCESS)
         goto release_old;
-    const struct operands here = {from.address, old.address, ncombined, nold};
-    if (is_array(data, elements))
-        combine_array(target, data->address, &here, elements);
-    else
+    if (is_array(data, elements)) {
+        const size_t extent = elements->extent, done = ncombined * extent;
+        combine(target, data->address, from.address, old.address, ncombined, extent,
+                elements->reduce);
+        if (__builtin_expect(nold > ncombined, 0))
+            combine(target, (unsigned char *)data->address + done, NULL,
+                    (unsigned char *)old.address + done, nold - ncombined, extent,
+                    tug_reduction_find(MPI_NO_OP, elements->type));
+    } else {
+        const struct operands here = {from.address, old.address, ncombined, nold};
         error = combine_scattered(target, data, &here, elements, comm);
+    }
     if (error == MPI_SUCCESS && old.address != result->address)
         error = tug_data_move(result, &old, comm);
 release_old:

@@ -766,23 +766,29 @@ int tug_shim_Win_get_info(MPI_Win win, MPI_Info *info_used) {
     return tug_window_report(window, error);
 }
 
-/* The host, which knows nothing of the memory in a lane of ours, has allowed the question. Until
- * MPI 4.1 it is about windows of MPI_Win_allocate_shared, which are never in the packet lane; there
- * the memory of others is not to be loaded from or stored to: it counts as none. */
-static void query(const struct tug_window *window, int rank, MPI_Aint *size, MPI_Aint *disp_unit,
-                  void *baseptr) {
-    const struct tug_direct *direct = window->direct;
-    const int own = direct != NULL ? direct->rank : window->remote->rank;
+/* The host, which knows nothing of the memory in a lane of ours, has allowed the question. */
+static void query_direct(const struct tug_direct *direct, int rank, MPI_Aint *size,
+                         MPI_Aint *disp_unit, void *baseptr) {
     if (rank == MPI_PROC_NULL) { /* the first rank that has any */
-        for (rank = 0; direct != NULL && rank < direct->nranks && direct->targets[rank].size == 0;)
+        for (rank = 0; rank < direct->nranks && direct->targets[rank].size == 0;)
             rank++;
-        rank = direct == NULL || rank == direct->nranks ? own : rank;
+        rank = rank < direct->nranks ? rank : direct->rank;
     }
-    bool reached = direct != NULL || rank == own;
-    *size = direct != NULL ? direct->targets[rank].size : reached ? window->size : 0;
-    *disp_unit =
-        direct != NULL ? direct->targets[rank].disp_unit : window->remote->targets[rank].disp_unit;
-    *(void **)baseptr = direct != NULL ? direct->targets[rank].base : reached ? window->base : NULL;
+    *size = direct->targets[rank].size;
+    *disp_unit = direct->targets[rank].disp_unit;
+    *(void **)baseptr = direct->targets[rank].base;
+}
+
+/* Until MPI 4.1 only windows of MPI_Win_allocate_shared are asked for, which are never in the
+ * packet lane. There the memory of others is not to be loaded from or stored to: it counts as none.
+ */
+static void query_packet(const struct tug_window *window, int rank, MPI_Aint *size,
+                         MPI_Aint *disp_unit, void *baseptr) {
+    const struct tug_remote *remote = window->remote;
+    const bool own = rank == MPI_PROC_NULL || rank == remote->rank;
+    *size = own ? window->size : 0;
+    *disp_unit = remote->targets[own ? remote->rank : rank].disp_unit;
+    *(void **)baseptr = own ? window->base : NULL;
 }
 
 #define SHARED_QUERY(Name, unit_t)                                                                 \
@@ -793,7 +799,10 @@ static void query(const struct tug_window *window, int rank, MPI_Aint *size, MPI
         if (window == NULL)                                                                        \
             return error;                                                                          \
         if (error == MPI_SUCCESS && window->lane != NULL) {                                        \
-            query(window, rank, size, &unit, baseptr);                                             \
+            if (window->direct != NULL)                                                            \
+                query_direct(window->direct, rank, size, &unit, baseptr);                          \
+            else                                                                                   \
+                query_packet(window, rank, size, &unit, baseptr);                                  \
             *disp_unit = (unit_t)unit;                                                             \
         }                                                                                          \
         return tug_window_report(window, error);                                                   \

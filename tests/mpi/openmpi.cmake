@@ -40,6 +40,13 @@ foreach(program IN ITEMS rma_fence rma_flush_threads rma_large rma_lock_fair rma
     endif()
 endforeach()
 
+# The host alone crashes in an exchange in place from MPI_BOTTOM.
+tug_mpi_program(mpi_rma_room SOURCES rma_room.c)
+tug_mpi_test(rma_room PROGRAM mpi_rma_room RANKS 2 WAYS tug)
+tug_openmpi_more(rma_room PROGRAM mpi_rma_room RANKS 2 NODES emulated WAYS tug)
+tug_mpi_program(mpi_bottom SOURCES bottom.c)
+tug_mpi_test(bottom.polite PROGRAM mpi_bottom RANKS 2 WAYS tug ENV TUGBOAT_WAIT=polite)
+
 # Persistent collectives, which the host has as an extension. It alone crashes in pbcast, and hangs in pcoll
 # of two ranks.
 foreach(program IN ITEMS pbcast pbcast_memory pbcast_mixed pbcast_threads pcoll_other)
