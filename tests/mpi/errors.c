@@ -201,11 +201,10 @@ static void try_displacements(int t) {
 
 /* Buffers that are NULL; MPI_BOTTOM is no address to types that have none of their own. */
 static void try_null_buffers(int t) {
-    const int nobody = MPI_PROC_NULL;
     TRY("put: null", MPI_Put(NULL, 1, INT, t, at, 1, INT, win), MPI_Win_flush(t, win));
     TRY("put: null, many", MPI_Put(NULL, 8, INT, t, at, 8, INT, win), MPI_Win_flush(t, win));
     TRY("put: null, vector", MPI_Put(NULL, 1, vector, t, at, 2, INT, win), MPI_Win_flush(t, win));
-    TRY("put: null to nobody", MPI_Put(NULL, 1, INT, nobody, 0, 1, INT, win),
+    TRY("put: null to nobody", MPI_Put(NULL, 1, INT, MPI_PROC_NULL, 0, 1, INT, win),
         MPI_Win_flush(t, win));
     TRY("put_c: null", MPI_Put_c(NULL, 1, INT, t, at, 1, INT, win), MPI_Win_flush(t, win));
     TRY("get: null", MPI_Get(NULL, 1, INT, t, at, 1, INT, win), MPI_Win_flush(t, win));
