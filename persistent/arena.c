@@ -22,16 +22,17 @@
 static bool map(const struct tug_team *team, struct tug_chunk *chunk, bool at_once,
                 const char *what) {
     void *mine, *base;
-    MPI_Aint bytes;
+    /* memory of one process comes from malloc, and lies anywhere */
+    const size_t astray = team->node_size == 1 ? PAGE : 0;
+    MPI_Aint bytes = team->node_rank == 0 ? (MPI_Aint)(chunk->bytes + NAME_BYTES + astray) : 0;
     int unit;
-    if (tug_host.Win_allocate_shared(
-            team->node_rank == 0 ? (MPI_Aint)(chunk->bytes + NAME_BYTES) : 0, 1, MPI_INFO_NULL,
-            team->node_comm, &mine, &chunk->win) != MPI_SUCCESS)
+    if (tug_host.Win_allocate_shared(bytes, 1, MPI_INFO_NULL, team->node_comm, &mine,
+                                     &chunk->win) != MPI_SUCCESS)
         return false;
     if (tug_host.Win_shared_query(chunk->win, 0, &bytes, &unit, &base) != MPI_SUCCESS)
         return false;
-    chunk->base = base;
-    if (team->node_size == 1) /* from malloc */
+    chunk->base = (unsigned char *)base + (astray > 0 ? -(uintptr_t)base % PAGE : 0);
+    if (astray > 0)
         memset(chunk->base, 0, chunk->bytes);
     if (team->node_rank != 0)
         return true;

@@ -20,14 +20,16 @@ struct part {
     MPI_Aint disp_unit;
     struct tug_offer offer; /* of memory that the program brings */
     bool willing;
+    bool at_page; /* its memory is to begin at a page, however small it is */
 };
 
 _Static_assert(sizeof(struct part) <= sizeof(struct tug_word), "brought to a meeting");
 
-/* Where each rank's memory begins behind the controls: pages apart for those that have a page. */
-static size_t place_of(size_t at, MPI_Aint size, bool contiguous) {
-    const size_t line = 64, page = 4096;
-    size_t unit = size < (MPI_Aint)page ? line : page;
+/* Where each rank's memory begins behind the controls: pages apart for those that have a page, and
+ * for all where some rank wants one. */
+static size_t place_of(const struct tug_direct *direct, size_t at, MPI_Aint size, bool contiguous) {
+    const size_t line = 64;
+    size_t unit = size < TUG_DIRECT_PAGE && !direct->at_pages ? line : TUG_DIRECT_PAGE;
     return contiguous ? at : (at + unit - 1) / unit * unit;
 }
 
@@ -41,10 +43,10 @@ static size_t lay_out(struct tug_direct *direct, bool contiguous, uintptr_t base
     }
     if (direct->lent != NULL)
         return at;
-    at = place_of(at, direct->targets[0].size, false);
+    at = place_of(direct, at, direct->targets[0].size, false);
     for (int r = 0; r < direct->nranks; r++) {
         struct tug_direct_target *target = &direct->targets[r];
-        at = place_of(at, target->size, contiguous);
+        at = place_of(direct, at, target->size, contiguous);
         target->base = target->size > 0 ? (unsigned char *)(base + at) : NULL;
         at += (size_t)target->size;
     }
@@ -58,6 +60,7 @@ static bool note(struct tug_direct *direct, const struct tug_word *words) {
     for (int r = 0; willing && r < direct->nranks; r++) {
         memcpy(&part, &words[r], sizeof(part));
         willing = part.willing;
+        direct->at_pages |= part.at_page;
         direct->targets[r].size = part.size;
         direct->targets[r].disp_unit = part.disp_unit;
         if (direct->lent != NULL)
@@ -141,10 +144,12 @@ static bool take_block(struct tug_direct *direct, bool contiguous) {
 }
 
 struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
-                                     bool contiguous, bool willing) {
+                                     bool contiguous, bool at_page, bool willing) {
     struct tug_direct *direct = make(team, false);
-    const struct part mine = {
-        .size = size, .disp_unit = disp_unit, .willing = willing && direct != NULL};
+    const struct part mine = {.size = size,
+                              .disp_unit = disp_unit,
+                              .at_page = at_page,
+                              .willing = willing && direct != NULL};
     tug_engine_keep_quiet(); /* from now on, and again at the end: a beat in between sleeps longer
                               */
     if (tug_team_prepare_to_meet(team) != 0 ||

@@ -36,6 +36,7 @@ struct tug_team;
 
 #define TUG_STRIPES 32        /* mutexes of a target */
 #define TUG_STRIPE_BYTES 1024 /* of its memory that one of them is for, in turn */
+#define TUG_DIRECT_PAGE 4096
 
 /* In shared memory. */
 struct tug_control {
@@ -55,6 +56,7 @@ struct tug_direct {
     struct tug_chunk *block; /* of shared memory */
     struct tug_barrier *fence;
     int nranks, rank;
+    bool at_pages; /* every rank's memory begins at a page */
     struct tug_offer
         *lent; /* [nranks] memory that the program has brought; NULL: it is the block's */
     struct tug_direct_target targets[];
@@ -62,9 +64,11 @@ struct tug_direct {
 
 /* Makes the memory of a window of `size` bytes on this rank. Collective over the team, which stands
  * on one node; the same answer on all ranks: NULL if any of them is not willing or cannot.
- * contiguous: as MPI_Win_allocate_shared lays it out without alloc_shared_noncontig. */
+ * contiguous: as MPI_Win_allocate_shared lays it out without alloc_shared_noncontig. at_page: this
+ * rank's memory begins at a page (contiguous: that of rank 0); else, if it has less than a page, at
+ * a multiple of 64. */
 struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
-                                     bool contiguous, bool willing);
+                                     bool contiguous, bool at_page, bool willing);
 
 /* The same over the program's memory: `base` of this rank, NULL or anything if size is 0. NULL also
  * if some rank's memory cannot be mapped by the others. */

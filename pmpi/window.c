@@ -579,6 +579,16 @@ static MPI_Aint rounded(MPI_Aint size) {
     return tug_shim.active && size > 0 ? (size + line - 1) / line * line : size;
 }
 
+/* Does the program want its memory aligned to more than a cache line? (The packet lane has it at
+ * pages.) */
+static bool wants_pages(MPI_Info info) {
+    char text[MPI_MAX_INFO_VAL + 1];
+    int flag = 0;
+    if (info != MPI_INFO_NULL)
+        tug_host.Info_get(info, "mpi_minimum_memory_alignment", MPI_MAX_INFO_VAL, text, &flag);
+    return flag && strtoll(text, NULL, 10) > 64;
+}
+
 /* A call that allocates a window's memory: MPI_Win_allocate or MPI_Win_allocate_shared. */
 struct allocation {
     int (*host_call)(const struct allocation *, MPI_Aint size);
@@ -600,7 +610,8 @@ static bool go_direct(const struct allocation *a, struct tug_team *team) {
     bool contiguous = a->shared && !info_says(a->info, "alloc_shared_noncontig", "true");
     bool willing =
         window != NULL && wants_direct(a->info) && tug_epochs_init(&window->epochs, team->nranks);
-    struct tug_direct *direct = tug_direct_create(team, a->size, a->disp_unit, contiguous, willing);
+    struct tug_direct *direct =
+        tug_direct_create(team, a->size, a->disp_unit, contiguous, wants_pages(a->info), willing);
     if (direct == NULL) {
         give_back(window);
         return false;
