@@ -145,7 +145,7 @@ static void *produce(void *argument) {
 static void no_host(void) {}
 
 static void round_of(unsigned nproducers, uint64_t ring_size, double seconds) {
-    const struct tug_engine_config config = {no_host, 16};
+    const struct tug_engine_config config = {no_host};
     tug_settings.ring_size = ring_size;
     STRESS_CHECK(tug_engine_start(&config) == 0, "the engine does not start");
     memset(executed, 0, sizeof(executed));
