@@ -210,7 +210,6 @@ static bool have_keyval(void) {
 
 int tug_team_get(MPI_Comm comm, struct tug_team **team) {
     int flag = 0, inter = 0;
-    finalizing = false; /* a process may open another session after the last */
     if (!have_keyval())
         return TUG_ERR_MPI;
     tug_host.Comm_get_attr(comm, keyval, (void *)team, &flag);
@@ -224,6 +223,6 @@ int tug_team_get(MPI_Comm comm, struct tug_team **team) {
     return tug_host.Comm_set_attr(comm, keyval, *team) == MPI_SUCCESS ? 0 : TUG_ERR_MPI;
 }
 
-void tug_team_finalize(void) {
-    finalizing = true;
+void tug_team_finalize(bool ends) {
+    finalizing = ends;
 }

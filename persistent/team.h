@@ -115,8 +115,8 @@ static inline void tug_team_drop(struct tug_team *team) {
     team->references--;
 }
 
-/* MPI is about to end: the communicators' last attributes are deleted where no collective may be
- * called; what is shared goes with the process. */
-void tug_team_finalize(void);
+/* While MPI or its world ends communicators' last attributes are deleted where no collective may be
+ * called: what is shared then goes with the process. */
+void tug_team_finalize(bool ends);
 
 #endif

@@ -12,9 +12,10 @@
 #include "persistent/repeat.h"
 #include "pmpi/circle.h"
 #include "pmpi/layout.h"
+#include "pmpi/party.h"
 #include "pmpi/shim.h"
 
-bool tug_waits_polite;
+_Atomic bool tug_waits_polite;
 
 struct look {
     bool (*done)(void *);
@@ -174,8 +175,8 @@ void tug_blocking_meet(MPI_Comm comm) {
 #define TUG_CALL_BCAST(Name, Twin, parameters, arguments)                                          \
     int tug_shim_##Name parameters {                                                               \
         int error;                                                                                 \
-        if (TUG_UNLIKELY(tug_settings.bcast) && tug_shim.active && tug_shim_engine() &&            \
-            tug_repeat_bcast(buffer, count, datatype, root, comm, &error))                         \
+        if (TUG_UNLIKELY(tug_settings.bcast) && tug_shim.active && tug_party_is_known(comm) &&     \
+            tug_shim_engine() && tug_repeat_bcast(buffer, count, datatype, root, comm, &error))    \
             return error;                                                                          \
         if (tug_circle_has(comm))                                                                  \
             return TUG_TWIN(Twin, arguments);                                                      \

@@ -19,6 +19,7 @@
 #define TUG_PMPI_BLOCKING_H
 
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "engine/engine.h"
@@ -37,12 +38,14 @@
         result;                                                                                    \
     })
 
-/* Set for good before the program's first call but MPI_Init, see crowd.h. */
-extern bool tug_waits_polite;
+/* Waits are polite: of the world, from MPI_Init on (crowd.h); of sessions, where requests of this
+ * process have nobody else to get them on. */
+extern _Atomic bool tug_waits_polite;
 
 /* True if a call that may wait in the host had better wait outside. */
 static inline bool tug_waits_outside(void) {
-    return __builtin_expect(tug_waits_polite | tug_engine_wants_help(), 0);
+    return __builtin_expect(
+        atomic_load_explicit(&tug_waits_polite, memory_order_relaxed) | tug_engine_wants_help(), 0);
 }
 
 /* Returns when done(argument) is true, which looks into the host, and is not called again. */

@@ -7,6 +7,7 @@
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/polite.h"
+#include "pmpi/party.h"
 #include "pmpi/shim.h"
 
 struct tug_circle {
@@ -129,28 +130,12 @@ void tug_circle_leave(struct tug_circle *circle) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Are all members of the group in the circle's? */
-static bool contains(const struct tug_circle *circle, MPI_Group group) {
-    int n;
-    tug_host.Group_size(group, &n);
-    int *ranks = malloc(2 * (size_t)n * sizeof(*ranks));
-    bool all = ranks != NULL;
-    for (int r = 0; all && r < n; r++)
-        ranks[r] = r;
-    if (all)
-        tug_host.Group_translate_ranks(group, n, ranks, circle->group, ranks + n);
-    for (int r = n; all && r < 2 * n; r++)
-        all = ranks[r] != MPI_UNDEFINED;
-    free(ranks);
-    return all;
-}
-
 /* Some circle in which collective calls are ordered has all ranks of the group(s)? With the lock.
  */
 static bool has_circle(MPI_Group group, MPI_Group remote) {
     for (const struct tug_circle *circle = circles; circle != NULL; circle = circle->next)
-        if (circle->ordered && contains(circle, group) &&
-            (remote == MPI_GROUP_NULL || contains(circle, remote)))
+        if (circle->ordered && tug_group_is_within(group, circle->group) &&
+            (remote == MPI_GROUP_NULL || tug_group_is_within(remote, circle->group)))
             return true;
     return false;
 }
@@ -191,14 +176,28 @@ bool tug_circle_covers(MPI_Comm comm) {
     return inside;
 }
 
+/* Out of force. With the lock. */
+static void leave_force(struct tug_circle **at) {
+    struct tug_circle *circle = *at;
+    *at = circle->next;
+    list_changed(-1);
+    circle->in_force = false;
+    tug_host.Group_free(&circle->group);
+}
+
+void tug_circle_end_world(void) {
+    pthread_mutex_lock(&lock);
+    for (struct tug_circle **at = &circles; *at != NULL; at = &(*at)->next)
+        if (*at == &world) {
+            leave_force(at);
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+}
+
 void tug_circle_finalize(void) {
     pthread_mutex_lock(&lock);
-    while (circles != NULL) {
-        struct tug_circle *circle = circles;
-        circles = circle->next;
-        list_changed(-1);
-        circle->in_force = false;
-        tug_host.Group_free(&circle->group);
-    }
+    while (circles != NULL)
+        leave_force(&circles);
     pthread_mutex_unlock(&lock);
 }

@@ -45,6 +45,9 @@ static inline bool tug_circle_has(MPI_Comm comm) {
                             0);
 }
 
+/* The world is about to end: its ranks wait as the host does. */
+void tug_circle_end_world(void);
+
 /* MPI is about to end: no collective call follows that would ask. */
 void tug_circle_finalize(void);
 

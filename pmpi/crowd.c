@@ -1,5 +1,6 @@
 #include "pmpi/crowd.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 #include "base/cores.h"
@@ -10,6 +11,8 @@
 #include "host/spin.h"
 #include "pmpi/blocking.h"
 #include "pmpi/circle.h"
+#include "pmpi/party.h"
+#include "pmpi/shim.h"
 
 /* What a rank wants of which cores. */
 struct want {
@@ -17,8 +20,23 @@ struct want {
     uint64_t threads;
 };
 
-/* What the ranks decide: the most of what each says. */
-enum { NO_MEMORY, NATIVE, POLITE, CROWDED, QUESTIONS };
+/* What the ranks decide: the most of what each says. What is to be the same for all those that take
+ * part is said twice, and the second time its complement. */
+enum {
+    NO_MEMORY,
+    NATIVE,
+    POLITE,
+    CALLER,
+    OFF,
+    TAKING,
+    NOT_TAKING,
+    WINDOWS,
+    BCASTS = WINDOWS + 2,
+    STATS = BCASTS + 2,
+    QUESTIONS = STATS + 2
+};
+
+static bool same_statistics = true;
 
 /* True if those that share this rank's cores want more than there are. */
 static bool is_crowded(const struct want *wants, int nranks, struct tug_cores cores) {
@@ -31,32 +49,80 @@ static bool is_crowded(const struct want *wants, int nranks, struct tug_cores co
     return threads > cores.count;
 }
 
-/* The same answer on all ranks. Settings that differ: native anywhere is native everywhere. */
-static bool wants_polite(int nranks) {
+static void say_twice(int said[2], int value) {
+    said[0] = tug_shim.active ? value : INT_MIN;
+    said[1] = tug_shim.active ? ~value : INT_MIN;
+}
+
+static bool is_same(const int said[2]) {
+    return said[0] == ~said[1];
+}
+
+/* Asks them all. */
+static void ask(int most[QUESTIONS], bool memory) {
+    most[NO_MEMORY] = !memory;
+    most[OFF] = !tug_settings.enabled;
+    most[NATIVE] = tug_settings.wait == TUG_WAIT_NATIVE;
+    most[POLITE] = tug_settings.wait == TUG_WAIT_POLITE;
+    most[CALLER] = tug_shim.active && tug_settings.progress == TUG_PROGRESS_CALLER;
+    most[TAKING] = tug_shim.active;
+    most[NOT_TAKING] = !tug_shim.active;
+    say_twice(&most[WINDOWS], (int)tug_settings.rma);
+    say_twice(&most[BCASTS], tug_settings.bcast);
+    say_twice(&most[STATS], (tug_settings.stats != NULL) + tug_settings.verdict);
+    TUG_POLITE(Iallreduce, MPI_IN_PLACE, most, QUESTIONS, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+}
+
+/* Settings that differ: what wants all of those that take part alike is left to the host. */
+static void settle_party(const int most[QUESTIONS]) {
+    if (!tug_settings.enabled)
+        return;
+    /* who drives its requests itself has to wait politely, which not everybody can here */
+    if (most[OFF] && most[CALLER])
+        tug_shim.active = false;
+    if (!is_same(&most[WINDOWS]))
+        tug_settings.rma = TUG_RMA_OFF;
+    if (!is_same(&most[BCASTS]))
+        tug_settings.bcast = false;
+    same_statistics = is_same(&most[STATS]);
+}
+
+/* The same answer on all ranks. */
+static bool wants_polite(const int most[QUESTIONS], struct want *wants, int nranks) {
     struct tug_cores cores = tug_cores_find();
     const struct want mine = {cores.id, 1 + (tug_settings.progress == TUG_PROGRESS_THREAD)};
+    if (most[OFF] || most[CALLER])
+        return !most[OFF];
+    if (most[NATIVE] || most[POLITE] || most[NO_MEMORY])
+        return !most[NATIVE] && most[POLITE];
+    TUG_POLITE(Iallgather, &mine, 2, MPI_UINT64_T, wants, 2, MPI_UINT64_T, MPI_COMM_WORLD);
+    int crowded = is_crowded(wants, nranks, cores);
+    TUG_POLITE(Iallreduce, MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    return crowded;
+}
+
+/* All together. */
+static bool settle(int nranks) {
     struct want *wants = malloc((size_t)nranks * sizeof(*wants));
-    int most[QUESTIONS] = {[NO_MEMORY] = wants == NULL,
-                           [NATIVE] = tug_settings.wait == TUG_WAIT_NATIVE,
-                           [POLITE] = tug_settings.wait == TUG_WAIT_POLITE};
-    TUG_POLITE(Iallreduce, MPI_IN_PLACE, most, QUESTIONS, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    if (!most[NO_MEMORY] && !most[NATIVE] && !most[POLITE]) {
-        TUG_POLITE(Iallgather, &mine, 2, MPI_UINT64_T, wants, 2, MPI_UINT64_T, MPI_COMM_WORLD);
-        most[CROWDED] = is_crowded(wants, nranks, cores);
-        TUG_POLITE(Iallreduce, MPI_IN_PLACE, &most[CROWDED], 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    }
+    int most[QUESTIONS];
+    ask(most, wants != NULL);
+    settle_party(most);
+    tug_party_settle(most[TAKING] && !(most[OFF] && most[CALLER]), !most[NOT_TAKING]);
+    bool polite = wants_polite(most, wants, nranks);
     free(wants);
-    return !most[NATIVE] && (most[POLITE] || most[CROWDED]);
+    return polite;
 }
 
 void tug_crowd_settle(void) {
     int nranks;
     tug_host.Comm_size(MPI_COMM_WORLD, &nranks);
     if (nranks == 1) {
-        tug_waits_polite = tug_settings.wait == TUG_WAIT_POLITE;
+        tug_party_settle(tug_shim.active, tug_shim.active);
+        tug_waits_polite = tug_settings.enabled && (tug_settings.wait == TUG_WAIT_POLITE ||
+                                                    tug_settings.progress == TUG_PROGRESS_CALLER);
         return;
     }
-    if (!wants_polite(nranks))
+    if (!settle(nranks))
         return;
     tug_circle_world();
     tug_waits_polite = true;
@@ -64,6 +130,6 @@ void tug_crowd_settle(void) {
         tug_log(TUG_VERBOSE_INFO, "calls without a nonblocking twin wait as the host does");
 }
 
-void tug_crowd_finalize(void) {
-    tug_waits_polite = false;
+bool tug_crowd_counts(void) {
+    return same_statistics;
 }

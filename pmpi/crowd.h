@@ -1,4 +1,5 @@
-/* Crowds: have the ranks of the job a core each?
+/* Crowds: what the ranks of the job agree on in MPI_Init: who takes part (party.h), what becomes of
+ * settings that have to be alike, and how they wait. Have they a core each?
  *
  * Where they have not, whoever waits inside the host spins through the time slices of those it
  * waits for: a step that takes microseconds takes milliseconds. So when MPI is up, and before any
@@ -8,16 +9,22 @@
  * all communicators of the world's ranks alike (circle.h). That needs neither the engine nor its
  * thread level: programs that run at their own have it too.
  *
+ * A rank whose requests only its own calls get on (TUGBOAT_PROGRESS=caller) has to do so in all of
+ * them: all wait politely then as well. With a rank that is told TUGBOAT=off nobody does.
+ *
  * Counted are the ranks of MPI_COMM_WORLD; of threads the engine's where it always drives
  * (TUGBOAT_PROGRESS=thread). Threads of the program's are not known here, nor other jobs.
  */
 #ifndef TUG_PMPI_CROWD_H
 #define TUG_PMPI_CROWD_H
 
-/* In MPI_Init, before the program makes another call. Collective over MPI_COMM_WORLD. */
+#include <stdbool.h>
+
+/* In MPI_Init, before the program makes another call. Collective over MPI_COMM_WORLD, also of those
+ * that pass everything through. */
 void tug_crowd_settle(void);
 
-/* MPI is about to end. */
-void tug_crowd_finalize(void);
+/* Those of the world that take part want the same statistics, if any. */
+bool tug_crowd_counts(void);
 
 #endif

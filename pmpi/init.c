@@ -24,10 +24,12 @@
 #include "host/spin.h"
 #include "llcl/finalize.h"
 #include "persistent/team.h"
+#include "pmpi/attributes.h"
 #include "pmpi/blocking.h"
 #include "pmpi/circle.h"
 #include "pmpi/crowd.h"
 #include "pmpi/datatype.h"
+#include "pmpi/party.h"
 #include "pmpi/reduction.h"
 #include "pmpi/shim.h"
 #include "pmpi/verdict.h"
@@ -36,8 +38,19 @@
 
 struct tug_shim tug_shim;
 
-static bool world; /* MPI_Init or MPI_Init_thread was called: there is an MPI_COMM_WORLD */
-static _Atomic int sessions;    /* open ones */
+/* A session that the program has open. */
+struct session {
+    MPI_Session handle;
+    int level; /* the thread level that the program asked for and is told */
+    struct session *next;
+};
+
+/* Of the program's ways into MPI and what they make of this process: sessions may be opened and
+ * closed by several threads, and beside the world. */
+static pthread_mutex_t ways_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool world;      /* MPI_Init or MPI_Init_thread was called: there is an MPI_COMM_WORLD */
+static int world_level; /* the thread level that it asked for and is told */
+static struct session *sessions;
 static MPI_Request poll_handle; /* while the engine runs */
 
 /* ---- the settings ---- */
@@ -61,16 +74,20 @@ static void warn_unknown(const char *name, void *argument) {
 }
 
 static void report_settings(void) {
+    static bool reported;
     int rank = 0;
     if (world)
         tug_host.Comm_rank(MPI_COMM_WORLD, &rank);
     tug_log_set_rank(rank);
-    if (rank == 0)
+    if (rank == 0 && !reported)
         (void)tug_settings_unknown(warn_unknown, NULL);
+    reported = true;
 }
 
 static bool bring_up(void) {
-    return tug_shim_takes() && tug_shim_engine();
+    if (tug_shim.own_level)
+        tug_shim_note_passed();
+    return tug_shim.active && tug_shim_engine();
 }
 
 /* The level to ask the host for: no more than the program wants where the engine will not run, nor
@@ -87,28 +104,39 @@ void tug_shim_note_passed(void) {
                   "pass through to the host (TUGBOAT_THREADS=multiple takes them)");
 }
 
-/* MPI is up at thread level provided; asked is what we wanted, requested what the program did. */
+static void say_why_not(void) {
+    if (tug_shim.own_level)
+        tug_log(TUG_VERBOSE_DEBUG, "nothing here calls for the engine: MPI starts as it is asked");
+    else if (!tug_host_complete())
+        tug_warn_once("the host MPI lacks MPI 4 calls that are needed: all calls pass through");
+    else
+        tug_warn_once("the host MPI has no MPI_THREAD_MULTIPLE: all calls pass through");
+}
+
+/* MPI is up at thread level provided; asked is what we wanted, requested what the program did. The
+ * host keeps the level it was started with: what comes later changes nothing but how many threads
+ * may call. With the lock. */
 static void activate(int requested, int asked, int provided) {
-    tug_shim.requested = requested;
+    bool was_active = tug_shim.active;
+    if (requested > tug_shim.requested)
+        tug_shim.requested = requested;
     tug_shim.concurrent =
-        requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_THREAD;
-    tug_shim.active = provided == MPI_THREAD_MULTIPLE && tug_host_complete();
+        tug_shim.requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_THREAD;
     tug_engine_bring_up = bring_up;
 #ifdef OPEN_MPI
     if (tug_host_complete())
         tug_openmpi_learn();
 #endif
     tug_reduction_learn();
+    tug_team_finalize(false);
+    tug_shim.active |= provided == MPI_THREAD_MULTIPLE && tug_host_complete();
+    tug_shim.own_level =
+        provided != MPI_THREAD_MULTIPLE && (tug_shim.own_level || asked != MPI_THREAD_MULTIPLE);
     report_settings();
-    if (tug_settings.verdict && tug_shim.active)
+    if (!tug_shim.active)
+        say_why_not();
+    else if (tug_settings.verdict && !was_active)
         tug_verdict_begin();
-    tug_shim.own_level = asked != MPI_THREAD_MULTIPLE && provided != MPI_THREAD_MULTIPLE;
-    if (tug_shim.own_level)
-        tug_log(TUG_VERBOSE_DEBUG, "nothing here calls for the engine: MPI starts as it is asked");
-    else if (provided != MPI_THREAD_MULTIPLE)
-        tug_warn_once("the host MPI has no MPI_THREAD_MULTIPLE: all calls pass through");
-    else if (!tug_shim.active)
-        tug_warn_once("the host MPI lacks MPI 4 calls that are needed: all calls pass through");
 }
 
 /* ---- the engine ---- */
@@ -203,38 +231,58 @@ static void stop_engine(void) {
 
 /* ---- initialisation ---- */
 
+static void begin_world(int requested, int asked, int provided) {
+    pthread_mutex_lock(&ways_lock);
+    world = true;
+    world_level = requested;
+    activate(requested, asked, provided);
+    pthread_mutex_unlock(&ways_lock);
+}
+
+/* The ranks agree on who takes part; those that are off have a say too. */
+static void settle_world(void) {
+    if (tug_host_complete())
+        tug_crowd_settle();
+}
+
 int tug_shim_Init_thread(int *argc, char ***argv, int required, int *provided) {
     if (!tug_entries_resolve() || load_settings() != MPI_SUCCESS)
         return MPI_ERR_OTHER;
-    if (tug_host_family() != TUG_FAMILY_BUILT_FOR || !tug_settings.enabled || provided == NULL ||
-        required < MPI_THREAD_SINGLE || required > MPI_THREAD_MULTIPLE)
+    if (tug_host_family() != TUG_FAMILY_BUILT_FOR)
         return tug_host.Init_thread(argc, argv, required, provided);
-    int got = MPI_THREAD_SINGLE, asked = level_for(required);
-    (void)tug_farewell_prepare();
-    int error = tug_host.Init_thread(argc, argv, asked, &got);
+    bool ours = tug_settings.enabled && provided != NULL && required >= MPI_THREAD_SINGLE &&
+                required <= MPI_THREAD_MULTIPLE;
+    int got = MPI_THREAD_SINGLE, asked = ours ? level_for(required) : required;
+    if (ours)
+        (void)tug_farewell_prepare();
+    int error = tug_host.Init_thread(argc, argv, asked, ours ? &got : provided);
     if (error != MPI_SUCCESS)
         return error;
-    world = true;
-    activate(required, asked, got);
-    if (tug_shim.active || (tug_shim.own_level && tug_host_complete()))
-        tug_crowd_settle();
-    *provided = required < got ? required : got;
+    if (ours) {
+        begin_world(required, asked, got);
+        *provided = required < got ? required : got;
+    }
+    settle_world();
     return MPI_SUCCESS;
 }
 
 int tug_shim_Init(int *argc, char ***argv) {
     if (!tug_entries_resolve() || load_settings() != MPI_SUCCESS)
         return MPI_ERR_OTHER;
-    if (tug_host_family() != TUG_FAMILY_BUILT_FOR || !tug_settings.enabled)
-        return tug_host.Init(argc, argv);
-    int provided;
-    return tug_shim_Init_thread(argc, argv, MPI_THREAD_SINGLE, &provided);
+    if (tug_host_family() == TUG_FAMILY_BUILT_FOR && tug_settings.enabled) {
+        int provided;
+        return tug_shim_Init_thread(argc, argv, MPI_THREAD_SINGLE, &provided);
+    }
+    int error = tug_host.Init(argc, argv);
+    if (error == MPI_SUCCESS && tug_host_family() == TUG_FAMILY_BUILT_FOR)
+        settle_world();
+    return error;
 }
 
 int tug_shim_Query_thread(int *provided) {
     int error = tug_host.Query_thread(provided);
     if (error == MPI_SUCCESS && tug_shim.active && world)
-        *provided = tug_shim.requested;
+        *provided = world_level;
     return error;
 }
 
@@ -247,71 +295,99 @@ static const char *const names[] = {"MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED",
 static const int levels[] = {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED,
                              MPI_THREAD_MULTIPLE};
 
-static int level_of(MPI_Info info) {
+/* What the key says, or otherwise if there is none; -1: no level. */
+static int level_of(MPI_Info info, int otherwise) {
     char value[MPI_MAX_INFO_VAL + 1] = "";
     int flag = 0;
     if (info == MPI_INFO_NULL ||
         tug_host.Info_get(info, level_key, MPI_MAX_INFO_VAL, value, &flag) != MPI_SUCCESS || !flag)
-        return MPI_THREAD_SINGLE;
+        return otherwise;
     for (int i = 0; i < 4; i++)
         if (strcmp(value, names[i]) == 0)
             return levels[i];
     return -1; /* the host says what is wrong */
 }
 
+/* The level that the host has given a session. */
+static int level_provided(MPI_Session session, int asked) {
+    MPI_Info used = MPI_INFO_NULL;
+    if (tug_host.Session_get_info(session, &used) != MPI_SUCCESS)
+        return asked;
+    int level = level_of(used, asked);
+    if (used != MPI_INFO_NULL)
+        tug_host.Info_free(&used);
+    return level;
+}
+
+static struct session **find_session(MPI_Session handle) {
+    struct session **at = &sessions;
+    while (*at != NULL && (*at)->handle != handle)
+        at = &(*at)->next;
+    return at;
+}
+
+/* This process has nobody else to get the requests of its sessions on. With the lock. */
+static bool waits_for_itself(void) {
+    return sessions != NULL && tug_shim.active && tug_settings.progress == TUG_PROGRESS_CALLER;
+}
+
+static int open_session(MPI_Info info, int requested, MPI_Errhandler errhandler,
+                        struct session *mine) {
+    int asked = level_for(requested);
+    (void)tug_farewell_prepare();
+    tug_host.Info_set(info, level_key, names[asked]);
+    int error = tug_host.Session_init(info, errhandler, &mine->handle);
+    if (error != MPI_SUCCESS)
+        return error;
+    int provided = level_provided(mine->handle, asked);
+    mine->level = requested < provided ? requested : provided;
+    pthread_mutex_lock(&ways_lock);
+    mine->next = sessions;
+    sessions = mine;
+    activate(requested, asked, provided);
+    if (waits_for_itself())
+        tug_waits_polite = true;
+    pthread_mutex_unlock(&ways_lock);
+    return MPI_SUCCESS;
+}
+
 int tug_shim_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session) {
     if (!tug_entries_resolve() || load_settings() != MPI_SUCCESS)
         return MPI_ERR_OTHER;
-    int requested = tug_settings.enabled ? level_of(info) : -1;
+    int requested = tug_settings.enabled ? level_of(info, MPI_THREAD_SINGLE) : -1;
+    struct session *mine = requested < 0 ? NULL : malloc(sizeof(*mine));
     MPI_Info ours;
-    if (requested < 0 || (info == MPI_INFO_NULL ? tug_host.Info_create(&ours)
-                                                : tug_host.Info_dup(info, &ours)) != MPI_SUCCESS)
+    if (mine == NULL || session == NULL ||
+        (info == MPI_INFO_NULL ? tug_host.Info_create(&ours) : tug_host.Info_dup(info, &ours)) !=
+            MPI_SUCCESS) {
+        free(mine);
         return tug_host.Session_init(info, errhandler, session);
-    int asked = level_for(requested);
-    (void)tug_farewell_prepare();
-    tug_host.Info_set(ours, level_key, names[asked]);
-    int error = tug_host.Session_init(ours, errhandler, session);
+    }
+    int error = open_session(ours, requested, errhandler, mine);
     tug_host.Info_free(&ours);
-    if (error != MPI_SUCCESS)
-        return error;
-    atomic_fetch_add(&sessions, 1);
-    int most = world || tug_shim.active ? tug_shim.requested : MPI_THREAD_SINGLE;
-    activate(requested > most ? requested : most, asked, asked);
-    return MPI_SUCCESS;
+    if (error == MPI_SUCCESS)
+        *session = mine->handle;
+    else
+        free(mine);
+    return error;
 }
 
 int tug_shim_Session_get_info(MPI_Session session, MPI_Info *info_used) {
     int error = tug_host.Session_get_info(session, info_used);
-    for (int i = 0; i < 4 && error == MPI_SUCCESS && tug_shim.active; i++)
-        if (levels[i] == tug_shim.requested)
-            tug_host.Info_set(*info_used, level_key, names[i]);
-    return error;
+    if (error != MPI_SUCCESS)
+        return error;
+    pthread_mutex_lock(&ways_lock);
+    const struct session *mine = *find_session(session);
+    if (mine != NULL && mine->level >= 0)
+        tug_host.Info_set(*info_used, level_key, names[mine->level]);
+    pthread_mutex_unlock(&ways_lock);
+    return MPI_SUCCESS;
 }
 
 /* ---- the end ---- */
 
-/* Sums the counters of all ranks where there is a world, and prints them once. */
-static void print_stats(void) {
-    uint64_t mine[TUG_STAT_COUNT], sum[TUG_STAT_COUNT], most[TUG_STAT_COUNT];
-    int rank = 0, nranks = 1;
-    tug_stats_snapshot(mine);
-    if (world) {
-        tug_host.Comm_rank(MPI_COMM_WORLD, &rank);
-        tug_host.Comm_size(MPI_COMM_WORLD, &nranks);
-    }
-    if (tug_settings.verdict) {
-        tug_verdict_end(rank, nranks);
-        return;
-    }
-    if (world) {
-        TUG_POLITE(Ireduce, mine, sum, TUG_STAT_COUNT, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
-        TUG_POLITE(Ireduce, mine, most, TUG_STAT_COUNT, MPI_UINT64_T, MPI_MAX, 0, MPI_COMM_WORLD);
-    } else {
-        memcpy(sum, mine, sizeof(sum));
-        memcpy(most, mine, sizeof(most));
-    }
-    if (rank != 0)
-        return;
+/* This process's counters. */
+static void print_counters(const uint64_t sum[], const uint64_t most[], int nranks) {
     if (strcmp(tug_settings.stats, "1") == 0) {
         tug_stats_print(stderr, sum, most, nranks);
         return;
@@ -325,44 +401,109 @@ static void print_stats(void) {
     fclose(file);
 }
 
-/* Nobody waits politely from here on, and nobody long. */
-static void end_waits(void) {
-    if (world)
-        tug_blocking_meet(MPI_COMM_WORLD);
-    tug_circle_finalize();
-    tug_crowd_finalize();
+/* Sums the counters of all ranks of the communicator, and prints them once; MPI_COMM_NULL: those of
+ * this process. */
+static void print_stats(MPI_Comm comm) {
+    uint64_t mine[TUG_STAT_COUNT], sum[TUG_STAT_COUNT], most[TUG_STAT_COUNT];
+    int rank = 0, nranks = 1;
+    if (tug_settings.verdict) {
+        tug_verdict_end(comm);
+        return;
+    }
+    tug_stats_snapshot(mine);
+    if (comm == MPI_COMM_NULL) {
+        print_counters(mine, mine, nranks);
+        return;
+    }
+    tug_host.Comm_rank(comm, &rank);
+    tug_host.Comm_size(comm, &nranks);
+    TUG_POLITE(Ireduce, mine, sum, TUG_STAT_COUNT, MPI_UINT64_T, MPI_SUM, 0, comm);
+    TUG_POLITE(Ireduce, mine, most, TUG_STAT_COUNT, MPI_UINT64_T, MPI_MAX, 0, comm);
+    if (rank == 0)
+        print_counters(sum, most, nranks);
 }
 
-static void finish(void) {
-    end_waits();
-    tug_window_free_left_over();
-    tug_team_finalize();
+/* MPI ends for this process. alone: others of its world go on, and do not come to an end that all
+ * make together. */
+static void end_engine(bool alone) {
+    if (!alone)
+        tug_window_free_left_over();
+    tug_team_finalize(true);
     tug_acp_finalize_left();
-    tug_llcl_finalize();
+    if (!alone)
+        tug_llcl_finalize();
     stop_engine();
     tug_flat_finalize();
-    if (tug_settings.stats != NULL)
-        print_stats();
-    tug_shim.active = false;
+    tug_circle_finalize();
+}
+
+/* Has any of those of the world that take part a session open? */
+static bool somebody_goes_on(MPI_Comm comm) {
+    int open = sessions != NULL;
+    TUG_POLITE(Iallreduce, MPI_IN_PLACE, &open, 1, MPI_INT, MPI_MAX, comm);
+    return open;
+}
+
+/* The engine stays, for sessions; what hangs on the world's communicators goes with them. */
+static void pause_world(void) {
+    tug_team_finalize(true);
+    if (tug_engine_running())
+        tug_verdict_note_engine();
+}
+
+/* The program's part of the world has ended; all of MPI is still there. */
+static void end_world(void) {
+    tug_blocking_meet(MPI_COMM_WORLD);
+    tug_circle_end_world();
+    tug_waits_polite = waits_for_itself();
+    if (tug_shim.active) {
+        MPI_Comm comm = tug_party_world();
+        bool others = somebody_goes_on(comm);
+        if (sessions == NULL)
+            end_engine(others);
+        else
+            pause_world();
+        if (tug_settings.stats != NULL)
+            print_stats(tug_crowd_counts() ? comm : MPI_COMM_NULL);
+        tug_party_end_world();
+    }
+    world = false;
+    tug_shim.active &= sessions != NULL;
+    if (sessions == NULL)
+        tug_party_finalize();
 }
 
 int tug_shim_Finalize(void) {
-    if (tug_shim.active)
-        finish();
-    else if (tug_waits_polite)
-        end_waits();
-    world = false;
+    if (world) {
+        tug_attributes_finalize();
+        end_world();
+    }
     tug_farewell_begin();
     int error = tug_host.Finalize();
     tug_farewell_end();
     tug_spin_restore();
+    if (sessions != NULL)
+        tug_team_finalize(false);
     return error;
 }
 
 /* The last session of a process that has no world ends the engine too. */
 int tug_shim_Session_finalize(MPI_Session *session) {
-    if (tug_shim.active && atomic_fetch_sub(&sessions, 1) == 1 && !world)
-        finish();
+    pthread_mutex_lock(&ways_lock);
+    struct session **at = session == NULL ? NULL : find_session(*session), *mine = NULL;
+    if (at != NULL && *at != NULL) {
+        mine = *at;
+        *at = mine->next;
+    }
+    if (mine != NULL && sessions == NULL && !world && tug_shim.active) {
+        end_engine(false);
+        if (tug_settings.stats != NULL)
+            print_stats(MPI_COMM_NULL);
+        tug_party_finalize();
+        tug_waits_polite = tug_shim.active = false;
+    }
+    pthread_mutex_unlock(&ways_lock);
+    free(mine);
     tug_farewell_begin();
     int error = tug_host.Session_finalize(session);
     tug_farewell_end();

@@ -15,6 +15,7 @@
 #include "persistent/request.h"
 #include "persistent/twin.h"
 #include "pmpi/describe.h"
+#include "pmpi/party.h"
 #include "pmpi/shim.h"
 
 /* ---- the host's persistent collectives ---- */
@@ -94,12 +95,12 @@ static int settle(int error, struct tug_request *mine, MPI_Request *request) {
 
 static int take_bcast(int error, void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
                       MPI_Comm comm, MPI_Request *request) {
-    if (error != MPI_SUCCESS || !tug_shim_takes())
+    if (error != MPI_SUCCESS)
         return error;
     struct tug_request *mine = NULL;
     tug_device_look();
-    error =
-        !tug_shim_engine() || tug_bcast_create(buffer, count, datatype, root, comm, false, &mine);
+    error = !tug_party_takes(comm) || !tug_shim_engine() ||
+            tug_bcast_create(buffer, count, datatype, root, comm, false, &mine);
     if (!error && !tug_twin_keep(mine, *request))
         tug_host.Request_free(request);
     return settle(error, mine, request);
@@ -113,7 +114,7 @@ static bool reduces(enum tug_collective_kind kind) {
  * several: it then expects them at any time. A program with one thread in MPI would be surprised by
  * an operation beside its own code. */
 static int take(int error, const struct tug_collective *call, MPI_Request *request) {
-    if (error != MPI_SUCCESS || !tug_shim_takes())
+    if (error != MPI_SUCCESS)
         return error;
     struct tug_request *mine = NULL;
     tug_device_look();
@@ -122,7 +123,8 @@ static int take(int error, const struct tug_collective *call, MPI_Request *reque
         tug_shim.requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_CALLER;
     if (reduces(call->kind) && tug_op_is_programs(call->op))
         tug_shim_keep_functions();
-    error = !tug_shim_engine() || tug_collective_create(&described, request, &mine);
+    error = !tug_party_takes(call->comm) || !tug_shim_engine() ||
+            tug_collective_create(&described, request, &mine);
     return settle(error, mine, request);
 }
 

@@ -25,13 +25,6 @@ extern struct tug_shim tug_shim;
 /* Says once that a call comes that would have been taken, but for own_level. */
 void tug_shim_note_passed(void);
 
-/* May a call be taken for which the engine would have to run? */
-static inline bool tug_shim_takes(void) {
-    if (TUG_UNLIKELY(tug_shim.own_level))
-        tug_shim_note_passed();
-    return tug_shim.active;
-}
-
 /* Finds the host and what the entries lead to. False: no host. Any thread. */
 bool tug_entries_resolve(void);
 

@@ -147,7 +147,7 @@ static uint64_t probe_all(struct probe *p, const uint64_t stats[], uint64_t nope
 }
 
 /* What the host needs for this rank's one-sided calls. Collective. */
-static uint64_t probe_host(const uint64_t stats[], int rank, int nranks) {
+static uint64_t probe_host(const uint64_t stats[], MPI_Comm comm, int rank, int nranks) {
     uint64_t noperations = 0, most = 0, ns = 0;
     /* not from the heap: a rank without it would miss what the others do together */
     static char scratch[2][SCRATCH_BYTES];
@@ -155,23 +155,25 @@ static uint64_t probe_host(const uint64_t stats[], int rank, int nranks) {
         .partner = (rank ^ 1) < nranks ? rank ^ 1 : 0, .origin = scratch[0], .result = scratch[1]};
     for (int i = 0; i < FAMILIES; i++)
         noperations += stats[taken[i]];
-    TUG_POLITE(Iallreduce, &noperations, &most, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
-    if (most == 0 || nranks < 2)
+    if (nranks < 2)
+        return 0;
+    TUG_POLITE(Iallreduce, &noperations, &most, 1, MPI_UINT64_T, MPI_MAX, comm);
+    if (most == 0)
         return 0;
     void *base;
-    if (tug_host.Win_allocate(SCRATCH_BYTES, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &probe.win) !=
+    if (tug_host.Win_allocate(SCRATCH_BYTES, 8, MPI_INFO_NULL, comm, &base, &probe.win) !=
         MPI_SUCCESS)
         return 0;
     if (noperations > 0)
         ns = probe_all(&probe, stats, noperations);
-    TUG_POLITE(Ibarrier, MPI_COMM_WORLD); /* serves who is not through */
+    TUG_POLITE(Ibarrier, comm); /* serves who is not through */
     tug_host.Win_free(&probe.win);
     return ns;
 }
 
 /* ---- the end ---- */
 
-static void fill(struct tug_verdict_rank *mine, int rank, int nranks) {
+static void fill(struct tug_verdict_rank *mine, MPI_Comm comm, int rank, int nranks) {
     memset(mine, 0, sizeof(*mine));
     mine->elapsed_ns = tug_clock_ns() - begun_ns;
     mine->engine_cpu_ns = engine_cpu_ns;
@@ -183,7 +185,7 @@ static void fill(struct tug_verdict_rank *mine, int rank, int nranks) {
     mine->twin_host_ns = atomic_load(&tug_twin_sums.host_ns);
     mine->run_ns = atomic_load(&tug_twin_sums.run_ns);
     mine->call_ns = atomic_load(&tug_twin_sums.call_ns);
-    mine->host_rma_ns = probe_host(mine->stats, rank, nranks);
+    mine->host_rma_ns = probe_host(mine->stats, comm, rank, nranks);
 }
 
 static void print(const struct tug_verdict_rank ranks[], int nranks) {
@@ -200,18 +202,23 @@ static void print(const struct tug_verdict_rank ranks[], int nranks) {
     fclose(file);
 }
 
-void tug_verdict_end(int rank, int nranks) {
+void tug_verdict_end(MPI_Comm comm) {
     struct tug_verdict_rank mine, *all = NULL;
-    fill(&mine, rank, nranks);
+    int rank = 0, nranks = 1;
+    if (comm != MPI_COMM_NULL) {
+        tug_host.Comm_rank(comm, &rank);
+        tug_host.Comm_size(comm, &nranks);
+    }
+    fill(&mine, comm, rank, nranks);
     if (rank == 0)
         all = malloc((size_t)nranks * sizeof(*all));
     /* all or none: rank 0 may lack the memory */
     int enough = rank != 0 || all != NULL;
     if (nranks > 1) {
-        TUG_POLITE(Ibcast, &enough, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        TUG_POLITE(Ibcast, &enough, 1, MPI_INT, 0, comm);
         if (enough)
             TUG_POLITE(Igather, &mine, (int)TUG_VERDICT_WORDS, MPI_UINT64_T, all,
-                       (int)TUG_VERDICT_WORDS, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+                       (int)TUG_VERDICT_WORDS, MPI_UINT64_T, 0, comm);
     } else if (all != NULL) {
         *all = mine;
     }

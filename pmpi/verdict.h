@@ -6,6 +6,8 @@
 #ifndef TUG_PMPI_VERDICT_H
 #define TUG_PMPI_VERDICT_H
 
+#include <mpi.h>
+
 #include <stdint.h>
 
 #include "base/verdict.h"
@@ -30,8 +32,8 @@ void tug_verdict_begin(void);
 /* The engine is about to end. */
 void tug_verdict_note_engine(void);
 
-/* Gathers what all ranks have to say, and prints it on rank 0. Collective over MPI_COMM_WORLD, of
- * which this is the end; of a process without a world, its own. */
-void tug_verdict_end(int rank, int nranks);
+/* Gathers what all ranks have to say, and prints it on rank 0. Collective over the communicator;
+ * MPI_COMM_NULL: what this process has to say. */
+void tug_verdict_end(MPI_Comm comm);
 
 #endif

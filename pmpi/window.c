@@ -17,6 +17,7 @@
 #include "pmpi/blocking.h"
 #include "pmpi/circle.h"
 #include "pmpi/direct.h"
+#include "pmpi/party.h"
 #include "pmpi/remote.h"
 #include "pmpi/shim.h"
 
@@ -240,8 +241,8 @@ static void window_release(struct tug_window *window) {
     disown(window);
 }
 
-static bool takes_windows(int error) {
-    if (error == MPI_SUCCESS && tug_shim_takes() && tug_settings.rma != TUG_RMA_OFF &&
+static bool takes_windows(int error, MPI_Comm comm) {
+    if (error == MPI_SUCCESS && tug_party_takes(comm) && tug_settings.rma != TUG_RMA_OFF &&
         tug_shim_engine()) {
         tug_device_look();
         return true;
@@ -468,11 +469,11 @@ static bool has_lanes(void) {
     return tug_settings.rma == TUG_RMA_AUTO || tug_settings.rma == TUG_RMA_PACKET;
 }
 
-/* The team of a communicator, or NULL. The handle has not been checked: what is plainly none is
- * left to the host. */
+/* The team of a communicator that lanes of ours may serve, or NULL. The handle has not been
+ * checked: what is plainly none is left to the host. */
 static struct tug_team *team_of(MPI_Comm comm) {
     struct tug_team *team;
-    bool good = tug_comm_is_one(comm) && tug_team_get(comm, &team) == 0;
+    bool good = tug_party_takes(comm) && has_lanes() && tug_team_get(comm, &team) == 0;
     return good ? team : NULL;
 }
 
@@ -492,7 +493,7 @@ struct attempt {
 static struct attempt attempt_begin(MPI_Comm comm) {
     struct attempt attempt = {.given = comm, .on = comm};
 #ifdef OPEN_MPI
-    struct tug_team *team = tug_shim.active && has_lanes() ? team_of(comm) : NULL;
+    struct tug_team *team = team_of(comm);
     if (team != NULL && (team->nnodes > 1 || team->nranks == 1))
         attempt.on = team->comm;
 #endif
@@ -531,7 +532,7 @@ static int take_created(int error, const struct attempt *attempt, void *base, MP
                         MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win) {
     struct tug_team *team;
     struct tug_window *window = NULL;
-    if (!takes_windows(error))
+    if (!takes_windows(error, comm))
         return error;
     if (has_lanes() && tug_team_get(comm, &team) == 0) {
         if (!attempt->alone && go_direct_over(*win, team, base, size, disp_unit, info))
@@ -559,7 +560,7 @@ static int take_dynamic(int error, const struct attempt *attempt, MPI_Info info,
                         MPI_Win *win) {
     struct tug_team *team;
     struct tug_window *window = NULL;
-    if (!takes_windows(error))
+    if (!takes_windows(error, comm))
         return error;
     if (has_lanes() && tug_team_get(comm, &team) == 0)
         window = go_remote(*win, comm, team, MPI_BOTTOM, 0, 1, TUG_REMOTE_ATTACHED, info);
@@ -576,7 +577,7 @@ static int take_dynamic(int error, const struct attempt *attempt, MPI_Info info,
  * one is not aligned: sizes are rounded up, the program sees its own. */
 static MPI_Aint rounded(MPI_Aint size) {
     const MPI_Aint line = 64;
-    return tug_shim.active && size > 0 ? (size + line - 1) / line * line : size;
+    return size > 0 ? (size + line - 1) / line * line : size;
 }
 
 /* Does the program want its memory aligned to more than a cache line? (The packet lane has it at
@@ -623,12 +624,13 @@ static bool go_direct(const struct allocation *a, struct tug_team *team) {
 }
 
 static int allocate_native(const struct allocation *a) {
-    int error = a->host_call(a, a->shared ? a->size : rounded(a->size));
-    if (!takes_windows(error))
+    bool rounds = !a->shared && tug_settings.rma != TUG_RMA_OFF && tug_party_takes(a->comm);
+    int error = a->host_call(a, rounds ? rounded(a->size) : a->size);
+    if (!takes_windows(error, a->comm))
         return error;
     adopt_native(*a->win, agree(false, a->disp_unit, a->comm), a->info);
     struct tug_window *window = tug_window_find(*a->win);
-    if (window != NULL && !a->shared && rounded(a->size) != a->size)
+    if (window != NULL && rounds && rounded(a->size) != a->size)
         keep_geometry(window, *(void **)a->baseptr, a->size, a->disp_unit);
     return MPI_SUCCESS;
 }
@@ -636,9 +638,7 @@ static int allocate_native(const struct allocation *a) {
 /* In a lane of ours the program's handle is a window of the host's over one byte at most, made as
  * the program said: the host checks the arguments, and answers for flavour, group and info. */
 static int allocate(const struct allocation *a) {
-    struct tug_team *team = NULL;
-    if (tug_shim.active && has_lanes())
-        team = team_of(a->comm);
+    struct tug_team *team = team_of(a->comm);
     if (team == NULL || (a->shared && team->nnodes > 1))
         return allocate_native(a);
     struct attempt attempt = attempt_begin(a->comm);
@@ -649,7 +649,7 @@ static int allocate(const struct allocation *a) {
         error = attempt.alone ? make_alone(a->info, a->win)
                               : a->host_call(&handle, a->size > 0 ? 1 : a->size);
     } while (attempt_again(&attempt, error));
-    if (!takes_windows(error))
+    if (!takes_windows(error, a->comm))
         return error;
     if (go_direct(a, team))
         return MPI_SUCCESS;

@@ -111,8 +111,8 @@ static const struct setting settings[] = {
      .initial = "auto",
      .range = "auto, polite, native",
      .help = "how the host's blocking calls wait: politely, which gives the core away, where the "
-             "ranks outnumber the cores they may use, and as the host does otherwise; always one "
-             "or the other",
+             "ranks outnumber the cores they may use or TUGBOAT_PROGRESS is caller, and as the "
+             "host does otherwise; always one or the other (native: not with caller)",
      .parse = parse_choice,
      .field = &tug_settings.wait,
      .choices = wait_choices},

@@ -63,7 +63,7 @@ static int measure(const char *file) {
         status = report(team, file, &parameters);
     tug_host.Bcast(&status, 1, MPI_INT, 0, MPI_COMM_WORLD);
     tug_host.Barrier(MPI_COMM_WORLD);
-    tug_team_finalize();
+    tug_team_finalize(true);
     tug_host.Finalize();
     return status;
 }

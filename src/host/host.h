@@ -25,7 +25,6 @@
     X(Comm_get_attr)                                                                               \
     X(Comm_rank)                                                                                   \
     X(Comm_remote_group)                                                                           \
-    X(Comm_set_attr)                                                                               \
     X(Comm_set_errhandler)                                                                         \
     X(Comm_size)                                                                                   \
     X(Comm_test_inter)                                                                             \

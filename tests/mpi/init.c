@@ -10,11 +10,10 @@
  */
 #define _GNU_SOURCE /* the clocks of a process */
 #include "check.h"
+#include "work.h"
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
-
-enum { WORDS = 1000 };
 
 static void *not_main(void *arg) {
     int *flag = arg;
@@ -42,30 +41,6 @@ static void see_level(int asked, int provided) {
     }
 }
 
-static void work(MPI_Comm comm) {
-    MPI_Win win;
-    MPI_Request request;
-    uint64_t *base, out[WORDS], got[WORDS];
-    int right = (check_rank + 1) % check_nranks, left = (check_rank + check_nranks - 1);
-    MUST(MPI_Win_allocate(WORDS * 8, 8, MPI_INFO_NULL, comm, &base, &win));
-    check_fill(out, sizeof out, (uint64_t)check_rank, 1);
-    MUST(MPI_Win_fence(0, win));
-    MUST(MPI_Put(out, WORDS, MPI_UINT64_T, right, 0, WORDS, MPI_UINT64_T, win));
-    MUST(MPI_Win_fence(0, win));
-    check_same(base, sizeof out, (uint64_t)(left % check_nranks), 1, "put", __LINE__);
-    MUST(MPI_Win_free(&win));
-    MUST(MPI_Bcast_init(got, WORDS, MPI_UINT64_T, 0, comm, MPI_INFO_NULL, &request));
-    for (uint64_t round = 0; round < 3; round++) {
-        memset(got, 0x3c, sizeof got);
-        if (check_rank == 0)
-            check_fill(got, sizeof got, 50, round);
-        MUST(MPI_Start(&request));
-        MUST(MPI_Wait(&request, MPI_STATUS_IGNORE));
-        check_same(got, sizeof got, 50, round, "broadcast", __LINE__);
-    }
-    MUST(MPI_Request_free(&request));
-}
-
 #if MPI_VERSION < 4
 static int with_session(void) {
     printf("skipped: the host has no sessions\n");
@@ -85,7 +60,7 @@ static int with_session(void) {
     MUST(MPI_Group_free(&group));
     MUST(MPI_Comm_rank(comm, &check_rank));
     MUST(MPI_Comm_size(comm, &check_nranks));
-    work(comm);
+    work_on(comm);
     check_barrier(comm);
     if (check_rank == 0)
         printf("right\n");
@@ -141,7 +116,7 @@ int main(int argc, char **argv) {
     see_level(asked, provided);
     if (strcmp(how, "plain") == 0)
         return plain();
-    work(MPI_COMM_WORLD);
+    work_on(MPI_COMM_WORLD);
     int rc = check_end();
     MUST(MPI_Finalized(&finalized));
     return finalized ? rc : 1;

@@ -99,6 +99,24 @@ set_target_properties(mpi_plugin PROPERTIES
 tug_mpi_test(dlopen.plugin PROGRAM mpi_dlopened RANKS 2 WAYS tug
     ARGS plugin $<TARGET_FILE:mpi_plugin>)
 
+# Jobs of two programs; delete callbacks of MPI_COMM_SELF; requests that only calls get on.
+add_library(mpi_levels_plugin MODULE levels_plugin.c)
+target_link_libraries(mpi_levels_plugin PRIVATE HostMPI::C)
+set_target_properties(mpi_levels_plugin PROPERTIES
+    PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/mpi/lib)
+set(plugin $<TARGET_FILE:mpi_levels_plugin>)
+tug_mpi_program(mpi_mpmd SOURCES mpmd.c LIBS ${CMAKE_DL_LIBS})
+tug_mpi_program(mpi_mpmd_plain SOURCES mpmd.c LIBS ${CMAKE_DL_LIBS})
+target_compile_definitions(mpi_mpmd_plain PRIVATE PLAIN)
+set(plain $<TARGET_FILE:mpi_mpmd_plain>)
+tug_mpi_test(mpmd PROGRAM mpi_mpmd RANKS 2 WAYS host tug
+    ARGS ${plugin} : -n 1 ${plain} ${plugin})
+tug_openmpi_more(mpmd.off PROGRAM mpi_mpmd RANKS 2 WAYS tug
+    ARGS ${plugin} : -n 1 env TUGBOAT=off ${plain} ${plugin})
+tug_mpi_test(at_finalize SOURCES at_finalize.c RANKS 2 WAYS host tug)
+tug_openmpi_more(at_finalize PROGRAM mpi_at_finalize RANKS 3 WAYS tug off)
+tug_mpi_test(outside SOURCES outside.c RANKS 2 WAYS tug ENV TUGBOAT_PROGRESS=caller)
+
 # The tools' interface.
 tug_mpi_test(tool_variables SOURCES tool_variables.c ARGS tug RANKS 2 WAYS tug ENV TUGBOAT_SPIN_US=7)
 tug_openmpi_more(tool_variables PROGRAM mpi_tool_variables ARGS host RANKS 1 2 WAYS host off

@@ -3,8 +3,10 @@
 #
 #   run_mpi.sh --mpiexec PATH --way host|tug|native|packet|off|either --ranks N
 #              [--nodes one|two|emulated|tcp|hosts] [--lib LIBTUGBOAT] [--tool LIB] [--env NAME=VALUE]...
-#              -- PROGRAM [ARG]...
+#              -- PROGRAM [ARG]... [: -n N PROGRAM [ARG]...]...
 #
+# What follows a colon are more programs of the same job, with ranks of their own. (env NAME=VALUE PROGRAM
+# is a program with settings of its own.)
 # host is the program on the MPI alone: the oracle that shows the program itself to be right.
 # native is under the tug, with every window in the native lane; packet, with every window in the
 # packet lane that can be there.

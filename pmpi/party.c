@@ -1,0 +1,160 @@
+#include "pmpi/party.h"
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "host/handles.h"
+#include "host/host.h"
+#include "host/polite.h"
+#include "pmpi/circle.h"
+#include "pmpi/shim.h"
+
+/* The world of this process, as agreed. Kept while MPI is up, also when the world has ended: its
+ * processes may have sessions. */
+static struct {
+    bool settled;
+    bool everybody; /* takes part */
+    bool some;      /* but not all, and this process does */
+    MPI_Group group;
+    MPI_Group takers; /* some */
+    MPI_Comm comm;    /* of the takers */
+} world;
+
+static int key = MPI_KEYVAL_INVALID; /* a communicator's attribute: one of the answers */
+static char yes, no;
+
+static bool have_key(void) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (key == MPI_KEYVAL_INVALID)
+        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+    pthread_mutex_unlock(&lock);
+    return key != MPI_KEYVAL_INVALID;
+}
+
+/* ---- the world ---- */
+
+void tug_party_settle(bool somebody, bool everybody) {
+    world.settled = true;
+    world.everybody = everybody;
+    world.some = somebody && !everybody && tug_shim.active;
+    tug_host.Comm_group(MPI_COMM_WORLD, &world.group);
+    world.comm = MPI_COMM_WORLD;
+    if (!somebody || everybody)
+        return;
+    int rank;
+    tug_host.Comm_rank(MPI_COMM_WORLD, &rank);
+    tug_host.Comm_split(MPI_COMM_WORLD, tug_shim.active ? 0 : MPI_UNDEFINED, rank, &world.comm);
+    if (!world.some)
+        return;
+    tug_host.Comm_set_errhandler(world.comm, MPI_ERRORS_RETURN);
+    tug_host.Comm_group(world.comm, &world.takers);
+}
+
+MPI_Comm tug_party_world(void) {
+    return world.comm;
+}
+
+void tug_party_end_world(void) {
+    if (world.some)
+        tug_host.Comm_free(&world.comm);
+    world.comm = MPI_COMM_NULL;
+}
+
+void tug_party_finalize(void) {
+    if (world.settled)
+        tug_host.Group_free(&world.group);
+    if (world.some)
+        tug_host.Group_free(&world.takers);
+    world.settled = world.everybody = world.some = false;
+}
+
+/* ---- communicators ---- */
+
+bool tug_group_is_within(MPI_Group group, MPI_Group other) {
+    enum { AT_ONCE = 64 };
+    int n, ranks[AT_ONCE], found[AT_ONCE];
+    bool all = true;
+    tug_host.Group_size(group, &n);
+    for (int first = 0; first < n && all; first += AT_ONCE) {
+        int count = n - first < AT_ONCE ? n - first : AT_ONCE;
+        for (int i = 0; i < count; i++)
+            ranks[i] = first + i;
+        tug_host.Group_translate_ranks(group, count, ranks, other, found);
+        for (int i = 0; i < count; i++)
+            all = all && found[i] != MPI_UNDEFINED;
+    }
+    return all;
+}
+
+enum answer { NO, YES, TO_BE_ASKED };
+
+static enum answer decide(bool all) {
+    if (!all && tug_shim.active)
+        tug_warn_once("some processes of a communicator do not take part (TUGBOAT=off, or nothing "
+                      "in them called for the engine when MPI started): windows and persistent "
+                      "collectives on it pass through to the host");
+    return all ? YES : NO;
+}
+
+/* What this process knows without asking. */
+static enum answer look_up(MPI_Comm comm) {
+    MPI_Group group;
+    int inter = 0;
+    if (comm == MPI_COMM_SELF)
+        return tug_shim.active ? YES : NO;
+    if (tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
+        return NO;
+    if (!world.settled)
+        return TO_BE_ASKED;
+    tug_host.Comm_group(comm, &group);
+    enum answer answer = TO_BE_ASKED;
+    if (tug_group_is_within(group, world.group))
+        answer =
+            decide(world.everybody || (world.some && tug_group_is_within(group, world.takers)));
+    tug_host.Group_free(&group);
+    return answer;
+}
+
+/* Collective. Where somebody has no engine that drives by itself, waits on this communicator are to
+ * get requests on, see circle.h. */
+static enum answer ask(MPI_Comm comm) {
+    int most[2] = {!tug_shim.active, tug_settings.progress == TUG_PROGRESS_CALLER};
+    TUG_POLITE(Iallreduce, MPI_IN_PLACE, most, 2, MPI_INT, MPI_MAX, comm);
+    struct tug_circle *circle = !most[0] && most[1] ? tug_circle_of(comm) : NULL;
+    if (circle != NULL) {
+        tug_circle_enter(circle); /* in force for as long as the communicator lives */
+        tug_circle_leave(circle);
+    }
+    return decide(!most[0]);
+}
+
+static enum answer answer_for(MPI_Comm comm, bool may_ask) {
+    char *known;
+    int flag = 0;
+    if (world.everybody && comm == MPI_COMM_WORLD)
+        return tug_shim.active ? YES : NO;
+    if (!tug_host_complete() || !tug_comm_is_one(comm) || !have_key() ||
+        tug_host.Comm_get_attr(comm, key, (void *)&known, &flag) != MPI_SUCCESS)
+        return NO;
+    if (flag)
+        return known == &yes ? YES : NO;
+    enum answer answer = look_up(comm);
+    if (answer == TO_BE_ASKED && may_ask)
+        answer = ask(comm);
+    if (answer != TO_BE_ASKED)
+        tug_host.Comm_set_attr(comm, key, answer == YES ? &yes : &no);
+    return answer;
+}
+
+bool tug_party_takes(MPI_Comm comm) {
+    if (TUG_UNLIKELY(tug_shim.own_level))
+        tug_shim_note_passed();
+    return answer_for(comm, true) == YES;
+}
+
+bool tug_party_is_known(MPI_Comm comm) {
+    return answer_for(comm, false) == YES;
+}
