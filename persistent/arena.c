@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
+#include "base/random.h"
 #include "host/host.h"
 #include "transport/lent.h"
 #include "persistent/team.h"
@@ -40,7 +40,7 @@ static bool map(const struct tug_team *team, struct tug_chunk *chunk, bool at_on
                           (at_once ? chunk->bytes : 0) + NAME_BYTES, what))
         return false;
     uint64_t name = 0; /* without random numbers: none */
-    (void)!getrandom(&name, sizeof(name), 0);
+    (void)tug_random_draw(&name, sizeof(name));
     memcpy(chunk->base + chunk->bytes, &name, sizeof(name));
     return true;
 }

@@ -4,10 +4,10 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/cores.h"
+#include "base/random.h"
 #include "base/settings.h"
 #include "engine/engine.h"
 #include "engine/locks.h"
@@ -115,7 +115,7 @@ struct space {
 
 /* Without a word that nobody else has, no process. */
 static struct space own_space(struct tug_team *team) {
-    bool drawn = getrandom(&team->word, sizeof(team->word), 0) == sizeof(team->word);
+    bool drawn = tug_random_draw(&team->word, sizeof(team->word));
     return (struct space){drawn ? getpid() : 0, (uint64_t)(uintptr_t)&team->word, team->word};
 }
 

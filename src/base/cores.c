@@ -81,13 +81,26 @@ static uint64_t mix_machine(uint64_t hash) {
     return mix(hash, id, bytes);
 }
 
+bool tug_cpus_find(struct tug_cpus *cpus) {
+    memset(cpus, 0, sizeof(*cpus));
+    return sched_getaffinity(0, sizeof(*cpus), cpus->sets) == 0;
+}
+
+/* Up to the last one: few machines have as many as there is room for. */
+static uint64_t mix_cpus(uint64_t hash, const struct tug_cpus *cpus) {
+    size_t used = sizeof(cpus->sets) / sizeof(cpus->sets[0]);
+    while (used > 1 && CPU_COUNT(&cpus->sets[used - 1]) == 0)
+        used--;
+    return mix(hash, cpus->sets, used * sizeof(cpus->sets[0]));
+}
+
 struct tug_cores tug_cores_find(void) {
     struct tug_cores cores = {1, mix_machine(0xcbf29ce484222325u)};
     struct tug_quota quota;
-    cpu_set_t cpus;
-    if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0) {
-        cores.count = (unsigned)CPU_COUNT(&cpus);
-        cores.id = mix(cores.id, &cpus, sizeof(cpus));
+    struct tug_cpus cpus;
+    if (tug_cpus_find(&cpus)) {
+        cores.count = tug_cpus_count(&cpus);
+        cores.id = mix_cpus(cores.id, &cpus);
     }
     if (own_quota(&quota) && quota.cores < cores.count) {
         cores.count = quota.cores < 1 ? 1 : (unsigned)quota.cores;

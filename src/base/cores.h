@@ -10,8 +10,25 @@
 #ifndef TUG_BASE_CORES_H
 #define TUG_BASE_CORES_H
 
+#include <sched.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* The processors that this process may use. The kernel refuses to fill a mask that is smaller than
+ * its own, and glibc's cpu_set_t ends at 1 024: this one is as large as any kernel's. To be handed
+ * on with CPU_COUNT_S and the like. */
+struct tug_cpus {
+    cpu_set_t sets[64];
+};
+
+/* False: the kernel does not say; then there are none in it. */
+bool tug_cpus_find(struct tug_cpus *cpus);
+
+/* How many there are. */
+static inline unsigned tug_cpus_count(const struct tug_cpus *cpus) {
+    return (unsigned)CPU_COUNT_S(sizeof(*cpus), cpus->sets);
+}
 
 struct tug_cores {
     unsigned count; /* whole ones, at least 1 */

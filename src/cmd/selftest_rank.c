@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/hook.h"
 #include "cmd/cmd.h"
 #include "host/host.h"
@@ -111,16 +112,15 @@ static int everywhere(bool holds) {
 
 static void find_shape(struct tug_findings *f) {
     MPI_Comm node;
-    cpu_set_t mine, together;
+    struct tug_cpus mine, together;
     int node_rank;
     int lead;
-    CPU_ZERO(&mine);
-    sched_getaffinity(0, sizeof mine, &mine);
+    (void)tug_cpus_find(&mine);
     mpi.Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
     mpi.Comm_rank(node, &node_rank);
     mpi.Comm_size(node, &f->node_ranks);
     mpi.Allreduce(&mine, &together, sizeof mine, MPI_BYTE, MPI_BOR, node);
-    f->node_cpus = CPU_COUNT(&together);
+    f->node_cpus = (int)tug_cpus_count(&together);
     mpi.Comm_free(&node);
     lead = node_rank == 0;
     mpi.Allreduce(&lead, &f->nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

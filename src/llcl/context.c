@@ -3,9 +3,9 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "llcl/finalize.h"
@@ -151,7 +151,7 @@ static int who_is_who(struct tug_fabric *fabric, MPI_Comm comm) {
 }
 
 static int agree_on_session(struct tug_fabric *fabric) {
-    if (fabric->rank == 0 && getrandom(&fabric->session, sizeof(fabric->session), 0) < 0)
+    if (fabric->rank == 0 && !tug_random_draw(&fabric->session, sizeof(fabric->session)))
         fabric->session = (uint64_t)(uintptr_t)fabric ^ (uint64_t)random() << 20;
     return TUG_POLITE(Ibcast, &fabric->session, 1, MPI_UINT64_T, 0, fabric->comm) == MPI_SUCCESS
                ? 0
