@@ -38,6 +38,7 @@
     X(OFFLOAD_WAKES, "offload_wakes", "times the offload thread was woken")                        \
     X(HOST_POLLS, "host_polls", "times the host MPI was polled for progress")                      \
     X(OUTSIDE_WAITS, "outside_waits", "waits for the host MPI that give the core away")            \
+    X(UNWATCHED, "unwatched", "sockets that cannot wake a sleeper, polled at intervals")           \
     X(BYTES, "bytes", "bytes handed to the engine")                                                \
     X(OPERATIONS, "operations", "LLCL operations that were handed to a transport")                 \
     X(MAPPED, "mapped", "LLCL operations that the caller did on mapped memory")                    \

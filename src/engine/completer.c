@@ -40,9 +40,9 @@ bool tug_completer_run(struct tug_engine *engine) {
 }
 
 /* Wakes who waits for what has moved: at once, or where more wait than there are cores as soon as
- * there is nothing else to do. */
+ * there is nothing else to do; those who may not drive at once, as nothing else would wake them. */
 static void tell(struct tug_engine *engine, bool moved) {
-    bool crowded = tug_engine_crowded(engine);
+    bool crowded = engine->may_drive && tug_engine_crowded(engine);
     engine->untold |= moved;
     if (!engine->untold || (crowded && moved && ++engine->rounds < TUG_UNTOLD_ROUNDS))
         return;
@@ -84,19 +84,14 @@ static struct tug_bell *common_bell(const struct tug_engine *engine) {
 bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*done)(void *),
                       void *argument, int64_t limit_ns) {
     struct tug_bell *bell = common_bell(engine);
-    bool rings = bell != NULL && tug_services_arm(engine);
-    bool shared = rings && (engine->nactive > 0 || engine->services->bell_shared);
-    if (bell == &tug_engine_own_bell)
-        bell = NULL;
-    if (!rings) {
-        bell = NULL;
-        if ((engine->nactive > 0 || engine->services != NULL) &&
-            (limit_ns < 0 || limit_ns > TUG_POLL_NAP_NS))
-            limit_ns = TUG_POLL_NAP_NS;
-    }
+    bool shared = bell != NULL && (engine->nactive > 0 || engine->services->bell_shared);
     /* before SLEEP is set: who clears it reads where to ring */
-    bell = tug_sleeper_choose(&engine->driver, bell, shared);
-    uint32_t key = tug_bell_prepare(bell);
+    struct tug_perch perch = tug_sleeper_prepare(&engine->driver, NULL, false);
+    if (!tug_sleeper_watch(engine, &engine->driver, bell, shared, &perch) &&
+        (engine->nactive > 0 || engine->services != NULL) &&
+        (limit_ns < 0 || limit_ns > TUG_POLL_NAP_NS))
+        limit_ns = TUG_POLL_NAP_NS;
+    limit_ns = tug_notes_want(&engine->driver, TUG_NOTES_DRIVER, limit_ns);
     if (tug_driver_round(engine))
         return true;
     if (engine->untold)
@@ -112,21 +107,35 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
     }
     engine->sleepless = 0;
     tug_stat_add(TUG_STAT_PARKS, 1);
-    (void)tug_sleeper_sleep(&engine->driver, bell, key, shared, limit_ns);
+    (void)tug_sleeper_sleep(&engine->driver, &perch, limit_ns);
     tug_baton_awake(&engine->ring);
     return false;
 }
 
-bool tug_sleeper_sleep(struct tug_sleeper *sleeper, struct tug_bell *bell, uint32_t key,
-                       bool shared, int64_t limit_ns) {
+bool tug_sleeper_watch(struct tug_engine *engine, struct tug_sleeper *sleeper,
+                       struct tug_bell *bell, bool shared, struct tug_perch *perch) {
+    const struct tug_perch own = *perch;
+    if (bell == NULL)
+        return false;
+    if (bell != &tug_engine_own_bell)
+        *perch = tug_sleeper_prepare(sleeper, bell, shared);
+    if (tug_services_arm(engine, sleeper))
+        return true;
+    (void)tug_sleeper_choose(sleeper, NULL, false);
+    *perch = own;
+    return false;
+}
+
+bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_perch *perch,
+                       int64_t limit_ns) {
     bool news = false;
-    if (bell != &sleeper->own || !tug_lookout_useful(&sleeper->lookout)) {
-        tug_bell_wait(bell, key, limit_ns, shared);
+    if (perch->bell != &sleeper->own || !tug_lookout_useful(&sleeper->lookout)) {
+        tug_bell_wait(perch->bell, perch->key, limit_ns, perch->shared);
         return false;
     }
     /* seq_cst, Dekker: pairs with the ringer, who changes the word and then reads this */
     atomic_store(&sleeper->out, true);
-    if (atomic_load(&bell->word) == key)
+    if (atomic_load(&perch->bell->word) == perch->key)
         news = tug_lookout_sleep(&sleeper->lookout, limit_ns);
     atomic_store(&sleeper->out, false);
     return news;

@@ -280,26 +280,31 @@ struct wait {
     bool public; /* anybody may call done */
 };
 
-/* Sleeps on a prepared bell while somebody else drives. */
-static void sleep_on(struct tug_engine *engine, const struct wait *wait, struct tug_bell *bell,
+/* Sleeps on a prepared bell while somebody else drives, or is the only one who may: the offload
+ * thread wakes whoever is parked after each round in which something has moved. False: the nap was
+ * over. */
+static bool sleep_on(struct tug_engine *engine, const struct wait *wait, struct tug_bell *bell,
                      uint32_t key) {
     bool owes = false;
     if (!tug_baton_await(&engine->ring, &owes)) {
-        if (!engine->may_drive)
+        if (engine->may_drive)
+            return true;
+        if (atomic_load(&engine->outstanding) > 0)
             tug_engine_ring_offload(engine);
-        return;
     }
     if (owes)
         tug_engine_ring_driver(engine);
     if (wait->done(wait->argument))
-        return;
+        return true;
     tug_stat_add(TUG_STAT_PARKS, 1);
     /* many who nap disturb no more than one */
     int64_t nappers = atomic_load_explicit(&engine->waiting, memory_order_relaxed);
     tug_bell_wait(bell, key, wait->nap_ns * nappers, false);
+    return atomic_load_explicit(&bell->word, memory_order_relaxed) != key;
 }
 
-static void park(struct tug_engine *engine, const struct wait *wait) {
+/* False: nothing has happened. */
+static bool park(struct tug_engine *engine, const struct wait *wait) {
     struct tug_waiters *waiters = &engine->waiters;
     struct tug_seat *seat = NULL;
     uint32_t key;
@@ -307,9 +312,10 @@ static void park(struct tug_engine *engine, const struct wait *wait) {
         seat = tug_waiters_sit(waiters, wait->done, wait->argument, &key);
     if (seat == NULL)
         key = tug_bell_prepare(&waiters->crowd);
-    sleep_on(engine, wait, seat != NULL ? &seat->bell : &waiters->crowd, key);
+    const bool woken = sleep_on(engine, wait, seat != NULL ? &seat->bell : &waiters->crowd, key);
     if (seat != NULL)
         tug_waiters_rise(waiters, seat);
+    return woken;
 }
 
 /* This thread was on its way to the baton and goes without having taken it: those who are parked
@@ -418,9 +424,9 @@ static void wait_awhile(struct tug_engine *engine, const struct wait *wait) {
             return;
         }
         if (should_park(engine, &backoff)) {
-            park(engine, wait);
             relied_on = true;
-            tug_backoff_reset(&backoff);
+            if (park(engine, wait))
+                tug_backoff_reset(&backoff);
         }
     }
     if (relied_on)

@@ -57,6 +57,7 @@ struct tug_service {
                        there is no such thread, the engine sets it) */
     /* the engine's own */
     bool was_busy;
+    bool wakes_driver, wakes_offload; /* their lookouts have the descriptor */
     struct tug_service *next;
 };
 

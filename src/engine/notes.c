@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "engine/notes.h"
 #include "engine/private.h"
 
@@ -17,6 +18,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic bool ordered;         /* some note had to be in order: others' count */
 static unsigned executed_since_look; /* holder only */
 bool tug_notes_gather;
+_Atomic uint32_t tug_notes_wanted __attribute__((aligned(TUG_CACHE_LINE)));
 
 /* ---- who has one ---- */
 
@@ -208,11 +210,31 @@ struct tug_note *tug_note_begin(enum tug_note_kind kind) {
     return &book->notes[written_of(book) % TUG_NOTES]; /* callbacks may have noted more meanwhile */
 }
 
-void tug_notes_execute_mine(void) {
-    if (!tug_engine_enter_idle())
+void tug_notes_announce(void) {
+    struct tug_engine *engine = &tug_engine;
+    /* seq_cst: either the sleeper sets its bit after this, and then sees the note, or it is told */
+    const uint32_t wanted = atomic_fetch_and(&tug_notes_wanted, ~TUG_NOTES_DRIVER);
+    if (tug_engine_enter_idle()) {
+        (void)execute(tug_notebook);
+        tug_engine_leave();
         return;
-    (void)execute(tug_notebook);
-    tug_engine_leave();
+    }
+    if (wanted & TUG_NOTES_DRIVER)
+        tug_engine_ring_driver(engine);
+    /* the holder may put the baton down without another look */
+    if (wanted & TUG_NOTES_OFFLOAD)
+        tug_engine_ring_offload(engine);
+}
+
+int64_t tug_notes_want(struct tug_sleeper *sleeper, uint32_t who, int64_t limit_ns) {
+    const uint64_t now = tug_clock_ns();
+    /* seq_cst, before the look that follows: pairs with tug_notes_announce */
+    if (!(atomic_fetch_or(&tug_notes_wanted, who) & who))
+        sleeper->told_since = now;
+    const uint32_t mine = tug_notebook != NULL && tug_notebook != &none;
+    const bool settled = now - sleeper->told_since >= TUG_TICK_NS ||
+                         atomic_load(&nbooks) <= mine; /* who gets one first fences, in make_book */
+    return settled || (limit_ns >= 0 && limit_ns < TUG_TICK_NS) ? limit_ns : TUG_TICK_NS;
 }
 
 static void execute_all(void *room) {

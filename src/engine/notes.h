@@ -20,6 +20,13 @@
  * be gathered: it goes with the next beat, when a transport has enough of it, or when it is asked
  * for.
  *
+ * Who sleeps longer than a beat, the driver or the offload thread, sets its bit in
+ * tug_notes_wanted before it looks at the notebooks for the last time, and who has written a note
+ * looks at these bits. That would be Dekker's way if the writer fenced its store from its load,
+ * which costs it as much as the note. It does not: a store stays out of sight for a moment only,
+ * and the first sleep after the bit was set is timed. Once it is over, every note that did not see
+ * the bit is seen. tests/model/notes.pml checks that.
+ *
  * Pairings: tug_note_end() releases `written`, the holder acquires it (the note's bytes); the
  * holder releases `executed`, the writer acquires it before it writes there again. A notebook goes
  * on to another thread, with what stands in it, when its writer ends: `taken` is released and
@@ -63,8 +70,14 @@ struct tug_notebook {
 extern _Thread_local struct tug_notebook *tug_notebook
     __attribute__((tls_model("initial-exec"))); /* this thread's */
 
-/* Executes this thread's notes if nobody drives. Not in callbacks. */
-void tug_notes_execute_mine(void);
+/* Those who want to be told of notes, as they sleep. */
+#define TUG_NOTES_DRIVER 1u
+#define TUG_NOTES_OFFLOAD 2u
+extern _Atomic uint32_t tug_notes_wanted;
+
+/* This thread has written a note for which nobody may look: executes its notes if nobody drives,
+ * else wakes those who want to be told. Not in callbacks. */
+void tug_notes_announce(void);
 
 enum tug_note_kind {
     TUG_NOTE_ANY,
@@ -81,8 +94,10 @@ static inline void tug_note_end(void) {
     uint32_t written = atomic_load_explicit(&book->written, memory_order_relaxed);
     /* release: pairs with the acquire of the holder */
     atomic_store_explicit(&book->written, written + 1, memory_order_release);
-    if (__builtin_expect(book->alone, 0))
-        tug_notes_execute_mine();
+    atomic_signal_fence(memory_order_seq_cst); /* the compiler keeps the order, see above */
+    if (__builtin_expect(
+            book->alone | (atomic_load_explicit(&tug_notes_wanted, memory_order_relaxed) != 0), 0))
+        tug_notes_announce();
 }
 
 /* The holder executes notes of its own and is about to write more: what it has started may wait for
@@ -100,6 +115,17 @@ void tug_notes_begin_anew(void);
 
 /* This thread has got that place in the ring. */
 void tug_notes_come_behind(uint64_t position);
+
+/* This sleeper, who is `who`, is told of notes from now on; it looks at them before it sleeps.
+ * Returns how long it may sleep at most, limit_ns or less (< 0: without a limit). */
+struct tug_sleeper;
+int64_t tug_notes_want(struct tug_sleeper *sleeper, uint32_t who, int64_t limit_ns);
+
+/* It looks at every beat. */
+static inline void tug_notes_want_not(uint32_t who) {
+    if (atomic_load_explicit(&tug_notes_wanted, memory_order_relaxed) & who)
+        atomic_fetch_and(&tug_notes_wanted, ~who);
+}
 
 /* Does anything stand in a notebook? What happened before is seen. Any thread. */
 bool tug_notes_waiting(void);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "engine/private.h"
@@ -26,11 +27,10 @@
 
 /* TUGBOAT_AFFINITY=auto: the cores the process was given, not those that an OpenMP runtime may have
  * bound the starting thread to since. */
-static cpu_set_t cpus_at_load;
+static struct tug_cpus cpus_at_load;
 
 __attribute__((constructor)) static void remember_cpus(void) {
-    if (sched_getaffinity(0, sizeof(cpus_at_load), &cpus_at_load) != 0)
-        CPU_ZERO(&cpus_at_load);
+    (void)tug_cpus_find(&cpus_at_load);
 }
 
 /* Linux' struct sched_attr, which glibc 2.36 does not declare. */
@@ -150,7 +150,7 @@ static bool offered(struct tug_engine *engine) {
 
 static bool wanted(struct tug_engine *engine) {
     return atomic_load(&engine->outstanding) > 0 || atomic_load(&tug_attendance) > 0 ||
-           atomic_load(&engine->stopping) || offered(engine);
+           atomic_load(&engine->stopping) || offered(engine) || tug_notes_waiting();
 }
 
 void tug_offload_round(struct tug_engine *engine, bool *moved) {
@@ -182,12 +182,10 @@ struct beat {
     unsigned quiet;  /* beats with nothing out, nothing attended, no caller about */
 };
 
-/* Where the thread is about to sleep. */
-struct perch {
-    struct tug_bell *bell;
-    uint32_t key;
-    bool shared;
-    bool watching; /* on the services' bell */
+/* How the thread is about to sleep. */
+struct rest {
+    struct tug_perch perch;
+    bool watching; /* services' news wake it */
     bool blind;    /* callers look for news themselves */
 };
 
@@ -227,13 +225,12 @@ static void ask_holder_to_look(struct tug_engine *engine) {
 /* Prepares to sleep; on the services' bell if nobody drives or waits and they have one. False if
  * there is something to do instead. The bell is chosen with the baton in hand, so that it cannot
  * go. */
-static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *perch) {
-    *perch = (struct perch){.bell = tug_sleeper_choose(&engine->offload, NULL, false)};
-    perch->key = tug_bell_prepare(perch->bell);
+static bool prepare(struct tug_engine *engine, struct beat *beat, struct rest *rest) {
+    *rest = (struct rest){.perch = tug_sleeper_prepare(&engine->offload, NULL, false)};
     bool left = left_to_callers(engine, beat);
-    perch->blind = left || driven(engine, beat);
+    rest->blind = left || driven(engine, beat);
     if (atomic_exchange_explicit(&engine->gone, false, memory_order_relaxed))
-        perch->blind = left = atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0;
+        rest->blind = left = atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0;
     beat->looked = atomic_load_explicit(&engine->helped, memory_order_relaxed);
     beat->drives = atomic_load_explicit(&engine->drives, memory_order_relaxed);
     if (atomic_load(&engine->nservices) == 0 || left)
@@ -242,18 +239,12 @@ static bool prepare(struct tug_engine *engine, struct beat *beat, struct perch *
         ask_holder_to_look(engine);
         /* what has come stays in the sockets until the holder looks, and would end every sleep at
          * once: the holder may be waiting for this very core */
-        perch->blind = true;
+        rest->blind = true;
         return true;
     }
     struct tug_bell *bell = tug_services_bell(engine);
-    if (bell != NULL && tug_services_arm(engine)) {
-        perch->watching = true;
-        if (bell != &tug_engine_own_bell) {
-            perch->shared = engine->services->bell_shared;
-            perch->bell = tug_sleeper_choose(&engine->offload, bell, perch->shared);
-            perch->key = tug_bell_prepare(bell);
-        }
-    }
+    rest->watching = tug_sleeper_watch(engine, &engine->offload, bell,
+                                       bell != NULL && engine->services->bell_shared, &rest->perch);
     tug_offload_round(engine, &beat->served);
     return !beat->served;
 }
@@ -280,13 +271,14 @@ static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
     }
 }
 
-static void sleep_deep(struct tug_engine *engine, const struct perch *perch) {
+static void sleep_deep(struct tug_engine *engine, const struct rest *rest) {
     /* seq_cst on both sides: a launcher that saw deep == false is seen by wanted() */
     atomic_store(&engine->deep, true);
-    if (!wanted(engine) && perch->watching)
-        (void)tug_sleeper_sleep(&engine->offload, perch->bell, perch->key, perch->shared, -1);
+    const int64_t limit_ns = tug_notes_want(&engine->offload, TUG_NOTES_OFFLOAD, -1);
+    if (!wanted(engine) && rest->watching)
+        (void)tug_sleeper_sleep(&engine->offload, &rest->perch, limit_ns);
     else if (!wanted(engine))
-        tug_bell_wait(perch->bell, perch->key, -1, perch->shared);
+        tug_bell_wait(rest->perch.bell, rest->perch.key, limit_ns, rest->perch.shared);
     atomic_store(&engine->deep, false);
 }
 
@@ -335,9 +327,10 @@ static int64_t pace(const struct beat *beat) {
 
 /* In the lookout, unless its news would be for others: callers who look themselves, or whoever else
  * has sockets in this process. */
-static void sleep_lightly(struct tug_engine *engine, struct beat *beat, const struct perch *perch) {
+static void sleep_lightly(struct tug_engine *engine, struct beat *beat, const struct rest *rest) {
     struct tug_attention *attention = &beat->attention;
-    if (perch->blind || (attention->vain >= TUG_VAIN_MOST && !tug_engine_hears(engine))) {
+    const struct tug_perch *perch = &rest->perch;
+    if (rest->blind || (attention->vain >= TUG_VAIN_MOST && !tug_engine_hears(engine))) {
         int64_t limit_ns = pace(beat);
         int64_t deaf_ns = TUG_DEAF_NS << beat->deaf;
         beat->deaf += beat->deaf < TUG_DEAFER_AT_MOST;
@@ -349,24 +342,25 @@ static void sleep_lightly(struct tug_engine *engine, struct beat *beat, const st
     }
     beat->deaf = 0;
     attention->watched = true;
-    attention->news =
-        tug_sleeper_sleep(&engine->offload, perch->bell, perch->key, perch->shared, pace(beat));
+    attention->news = tug_sleeper_sleep(&engine->offload, perch, pace(beat));
 }
 
 static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
-    struct perch perch;
+    struct rest rest;
     bool callers_about = driven(engine, beat);
     linger_for_peers(engine, beat);
     beat->attention.watched = beat->attention.news = false;
-    if (!prepare(engine, beat, &perch) || offered(engine) || atomic_load(&engine->stopping))
+    if (!prepare(engine, beat, &rest) || offered(engine) || atomic_load(&engine->stopping))
         return;
-    bool left_to_others = atomic_load(&engine->nservices) > 0 && !perch.watching;
+    bool left_to_others = atomic_load(&engine->nservices) > 0 && !rest.watching;
     if (wanted(engine) || left_to_others || callers_about)
         beat->quiet = 0;
-    if (++beat->quiet > TUG_TICKS_TO_DEEP)
-        sleep_deep(engine, &perch);
-    else
-        sleep_lightly(engine, beat, &perch);
+    if (++beat->quiet > TUG_TICKS_TO_DEEP) {
+        sleep_deep(engine, &rest);
+        return;
+    }
+    tug_notes_want_not(TUG_NOTES_OFFLOAD);
+    sleep_lightly(engine, beat, &rest);
 }
 
 static void *offload_main(void *argument) {
@@ -407,8 +401,8 @@ int tug_offload_start(struct tug_engine *engine) {
     pthread_attr_init(&attr);
     if (tug_settings.affinity_mode == TUG_AFFINITY_LIST)
         pthread_attr_setaffinity_np(&attr, sizeof(cpu_set_t), &tug_settings.affinity_cpus);
-    else if (tug_settings.affinity_mode == TUG_AFFINITY_AUTO && CPU_COUNT(&cpus_at_load) > 0)
-        pthread_attr_setaffinity_np(&attr, sizeof(cpu_set_t), &cpus_at_load);
+    else if (tug_settings.affinity_mode == TUG_AFFINITY_AUTO && tug_cpus_count(&cpus_at_load) > 0)
+        pthread_attr_setaffinity_np(&attr, sizeof(cpus_at_load), cpus_at_load.sets);
     /* the program's signals are the program's */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -54,6 +54,7 @@ struct tug_sleeper {
     _Atomic uintptr_t asleep_on; /* the bell; lowest bit: shared; 0: never slept */
     _Atomic uint32_t ringing;    /* threads between reading asleep_on and having rung it */
     struct tug_lookout lookout;  /* where it sleeps on its own bell, if that sees anything */
+    uint64_t told_since;         /* of notes (CLOCK_MONOTONIC, ns); its own */
     _Atomic bool out;            /* it does, or is about to: ringing the bell alone does not do */
 };
 
@@ -120,8 +121,8 @@ void tug_services_flush(struct tug_engine *engine);
 /* Polls every service once. True if anything moved. */
 bool tug_services_poll(struct tug_engine *engine);
 
-/* Arms every service. True if all of them ring. */
-bool tug_services_arm(struct tug_engine *engine);
+/* Arms every service. True if all of them ring that sleeper. */
+bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleeper);
 
 /* The one bell of all services, or NULL. */
 struct tug_bell *tug_services_bell(const struct tug_engine *engine);
@@ -156,10 +157,30 @@ static inline struct tug_bell *tug_sleeper_choose(struct tug_sleeper *sleeper,
     return bell;
 }
 
-/* Sleeps on a bell that was chosen and prepared, or in the lookout, at most limit_ns (< 0: none).
- * True: the host's sockets have news. */
-bool tug_sleeper_sleep(struct tug_sleeper *sleeper, struct tug_bell *bell, uint32_t key,
-                       bool shared, int64_t limit_ns);
+/* Where it is about to sleep: a bell that was chosen and prepared. */
+struct tug_perch {
+    struct tug_bell *bell;
+    uint32_t key;
+    bool shared;
+};
+
+static inline struct tug_perch tug_sleeper_prepare(struct tug_sleeper *sleeper,
+                                                   struct tug_bell *bell, bool shared) {
+    bell = tug_sleeper_choose(sleeper, bell, shared);
+    return (struct tug_perch){bell, tug_bell_prepare(bell), shared};
+}
+
+/* Has all services ring the sleeper, who has prepared its own bell: on that one, or on the bell
+ * that they have. Prepares before it arms: what is armed may ring at once, and to ring a bell that
+ * is not prepared wakes nobody. False: they cannot (or bell is NULL), it is on its own bell as
+ * before. Holder only; the caller looks once more after this. */
+bool tug_sleeper_watch(struct tug_engine *engine, struct tug_sleeper *sleeper,
+                       struct tug_bell *bell, bool shared, struct tug_perch *perch);
+
+/* Sleeps there, or in the lookout, at most limit_ns (< 0: none). True: the host's sockets have
+ * news. */
+bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_perch *perch,
+                       int64_t limit_ns);
 
 /* Does the kernel wake the offload thread for what comes to the services? */
 static inline bool tug_engine_hears(const struct tug_engine *engine) {
@@ -179,6 +200,7 @@ static inline void tug_engine_ring_driver(struct tug_engine *engine) {
 void tug_engine_nudge(struct tug_engine *engine);
 
 static inline void tug_engine_ring_offload(struct tug_engine *engine) {
+    tug_notes_want_not(TUG_NOTES_OFFLOAD); /* it looks again, and says so again */
     if (engine->has_thread && tug_sleeper_ring(&engine->offload))
         tug_stat_add(TUG_STAT_OFFLOAD_WAKES, 1);
 }

@@ -37,10 +37,19 @@ void tug_services_flush(struct tug_engine *engine) {
         service->flush(service);
 }
 
-bool tug_services_arm(struct tug_engine *engine) {
+/* Is that sleeper woken by the descriptor, if there is one? Only in its lookout, where it sleeps
+ * when it sleeps on its own bell. */
+static bool descriptor_wakes(const struct tug_service *service, const struct tug_sleeper *sleeper) {
+    if (service->descriptor < 0)
+        return true;
+    return service->bell == &tug_engine_own_bell &&
+           (sleeper == &tug_engine.driver ? service->wakes_driver : service->wakes_offload);
+}
+
+bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleeper) {
     bool all = true;
     for (struct tug_service *service = engine->services; service; service = service->next)
-        all &= service->arm(service);
+        all &= descriptor_wakes(service, sleeper) && service->arm(service);
     return all;
 }
 
@@ -66,13 +75,22 @@ static uint32_t is_helped(const struct tug_service *service) {
     return service->attended || service->descriptor >= 0;
 }
 
-void tug_engine_serve(struct tug_service *service) {
-    /* without the offload thread nobody hears the bell */
-    service->attended |= !tug_engine.has_thread;
-    if (service->descriptor >= 0) {
-        (void)tug_lookout_add(&tug_engine.driver.lookout, service->descriptor);
-        (void)tug_lookout_add(&tug_engine.offload.lookout, service->descriptor);
+/* What cannot be watched, for want of descriptors or memory, is polled at intervals. */
+static void watch(struct tug_service *service) {
+    struct tug_engine *engine = &tug_engine;
+    service->wakes_driver = service->wakes_offload = false;
+    if (service->descriptor >= 0 && service->bell == &tug_engine_own_bell) {
+        service->wakes_driver = tug_lookout_add(&engine->driver.lookout, service->descriptor);
+        service->wakes_offload = tug_lookout_add(&engine->offload.lookout, service->descriptor);
     }
+    if (!descriptor_wakes(service, &engine->driver) || !descriptor_wakes(service, &engine->offload))
+        tug_stat_add(TUG_STAT_UNWATCHED, 1);
+    /* without the offload thread nobody hears the bell */
+    service->attended |= !engine->has_thread || !descriptor_wakes(service, &engine->offload);
+}
+
+void tug_engine_serve(struct tug_service *service) {
+    watch(service);
     tug_engine_call(add, service);
     tug_engine_nudge(&tug_engine);
     tug_engine_ring_offload(&tug_engine);
@@ -114,10 +132,10 @@ void tug_engine_unserve(struct tug_service *service) {
     }
     struct leaving leaving = {.service = service};
     tug_engine_call(take_out, &leaving);
-    if (service->descriptor >= 0) {
+    if (service->wakes_driver)
         tug_lookout_remove(&tug_engine.driver.lookout, service->descriptor);
+    if (service->wakes_offload)
         tug_lookout_remove(&tug_engine.offload.lookout, service->descriptor);
-    }
     tug_engine_ring_offload(&tug_engine); /* it may sleep on the bell */
     /* or do so again, where another service has it: then it must still be found there */
     if (!leaving.bell_stays)

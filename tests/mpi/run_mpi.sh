@@ -3,6 +3,7 @@
 #
 #   run_mpi.sh --mpiexec PATH --way host|tug|native|packet|off|either --ranks N
 #              [--nodes one|two|emulated|tcp|hosts] [--lib LIBTUGBOAT] [--tool LIB] [--env NAME=VALUE]...
+#              [--refuse TOOL --refused ERROR:CALL[,CALL]...]
 #              -- PROGRAM [ARG]... [: -n N PROGRAM [ARG]...]...
 #
 # What follows a colon are more programs of the same job, with ranks of their own. (env NAME=VALUE PROGRAM
@@ -13,13 +14,14 @@
 # either documents a defect of the host MPI: the program may be right or not, but it must end.
 # two puts every other rank on a second node; emulated makes every rank a node of its own; tcp puts a real network stack below that as well;
 # hosts has as many hosts as ranks, see tests/hosts/mpiexec_hosts.sh.
+# refused: the kernel refuses these calls with that error, see tests/tools/refuse.c.
 # With Open MPI a node is a host name, behind which its launcher is kept by node_agent.sh, and what goes
 # between nodes goes over TCP: there is no tcp beside emulated.
 # The exit status is the program's; 77 is a skip. A preload that did not happen is a failure: ld.so
 # only warns about it, and the test would then test the host.
 set -u
 
-mpiexec= way=host ranks=1 nodes=one lib= tool_before= tool_after=
+mpiexec= way=host ranks=1 nodes=one lib= tool_before= tool_after= refuse= refused=
 settings=()
 while [ $# -gt 0 ]; do
     case $1 in
@@ -30,6 +32,8 @@ while [ $# -gt 0 ]; do
     --lib) lib=$2 ;;
     --tool-before) tool_before=$2 ;;
     --tool-after) tool_after=$2 ;;
+    --refuse) refuse=$2 ;;
+    --refused) refused=$2 ;;
     --env) settings+=("$2") ;;
     --) shift; break ;;
     *) echo "run_mpi.sh: unknown option $1" >&2; exit 2 ;;
@@ -85,6 +89,7 @@ hosts)
     ;;
 *) echo "run_mpi.sh: unknown nodes '$nodes'" >&2; exit 2 ;;
 esac
+[ -n "$refused" ] && launch=("$refuse" "${refused%%:*}" "${refused#*:}" "${launch[@]}")
 [ -n "$preload" ] && settings+=("LD_PRELOAD=$preload")
 if [ -n "$openmpi" ] && [ "$nodes" != one ]; then
     for setting in "${settings[@]}"; do launch+=(-x "${setting%%=*}"); done

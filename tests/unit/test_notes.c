@@ -1,5 +1,5 @@
 /* Notes: written by their threads, executed by whoever drives, in which order, and when. */
-#include "engine/notes.h"
+#include "engine/private.h"
 #include "engine_fixture.h"
 
 static uint64_t order[4096];
@@ -180,6 +180,78 @@ static void threads_have_notebooks_of_their_own(void **state) {
     end_job();
 }
 
+/* ---- those who sleep are told ---- */
+
+static _Atomic bool answered;
+
+static bool answer(const struct tug_note *note) {
+    (void)note;
+    atomic_store(&answered, true);
+    return true;
+}
+
+static bool is_answered(void *argument) {
+    (void)argument;
+    return atomic_load(&answered);
+}
+
+static void *wait_for_the_answer(void *argument) {
+    tug_engine_wait(is_answered, NULL, -1);
+    return argument;
+}
+
+static bool driver_sleeps(void) {
+    return atomic_load(&tug_engine.ring.state) & TUG_BATON_SLEEP;
+}
+
+/* What a thread waits for comes with another's note, which nobody asks for: with something out that
+ * keeps the writer from executing it itself, and with nothing out, so that it tries to. */
+static void a_sleeping_driver_is_told(void **state) {
+    (void)state;
+    for (int turn = 0; turn < 6; turn++) {
+        static struct tug_bell bell;
+        pthread_t waiter;
+        atomic_store(&answered, false);
+        step_job_init(&job, 1, 0, &bell);
+        if (turn % 2 == 0)
+            tug_engine_launch(&job.base);
+        assert_int_equal(pthread_create(&waiter, NULL, wait_for_the_answer, NULL), 0);
+        CHECK_SOON(driver_sleeps());
+        check_sleep_us(turn < 3 ? 0 : 5000); /* in its first sleep, or in a later one */
+        struct tug_note *place = tug_note_begin(TUG_NOTE_ANY);
+        assert_non_null(place);
+        place->execute = answer;
+        tug_note_end();
+        CHECK_SOON(is_answered(NULL));
+        pthread_join(waiter, NULL);
+        if (turn % 2 == 0)
+            end_job();
+    }
+}
+
+static int start_offload(void **state) {
+    (void)state;
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    return 0;
+}
+
+/* Something was out when the note was begun, and everybody sleeps deep when it is written. */
+static void a_note_that_comes_late_is_executed(void **state) {
+    (void)state;
+    for (int turn = 0; turn < 3; turn++) {
+        atomic_store(&answered, false);
+        begin_job();
+        struct tug_note *place = tug_note_begin(TUG_NOTE_ANY);
+        assert_non_null(place);
+        end_job();
+        CHECK_SOON(atomic_load(&tug_engine.deep));
+        check_sleep_us(5000);
+        place->execute = answer;
+        tug_note_end();
+        CHECK_SOON(is_answered(NULL));
+    }
+}
+
 static int start_thread(void **state) {
     (void)state;
     executed = 0;
@@ -205,6 +277,8 @@ int main(void) {
         CASE(a_round_executes_them),
         CASE(without_room_nothing_goes_ahead),
         CASE(threads_have_notebooks_of_their_own),
+        CASE(a_sleeping_driver_is_told),
+        cmocka_unit_test_setup_teardown(a_note_that_comes_late_is_executed, start_offload, stop),
         cmocka_unit_test_setup_teardown(none_where_callers_may_not_drive, start_thread, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,11 +185,13 @@ static bool on_link(struct tcp_wire *tcp, struct tug_tcp_link *link, uint32_t ev
         if (events & ~(uint32_t)EPOLLOUT && !link->broken)
             moved |= take_from(tcp, link);
     }
-    if (link->broken)
-        tug_tcp_end_link(tcp, link);
-    return moved;
+    if (!link->broken)
+        return moved;
+    tug_tcp_end_link(tcp, link);
+    return true;
 }
 
+/* Whatever was consumed counts as moved: who sleeps next has seen nothing come, and nothing go. */
 static bool tcp_poll(struct tug_wire *wire) {
     struct tcp_wire *tcp = (struct tcp_wire *)wire;
     struct epoll_event events[EVENTS];
@@ -203,6 +205,7 @@ static bool tcp_poll(struct tug_wire *wire) {
     }
     if (tcp->nlater > 0 || tcp->crowded)
         tug_tcp_attend(tcp);
+    moved |= tcp->closed_any || tcp->to_tell > 0;
     if (tcp->closed_any)
         take_out_closed(tcp);
     if (tcp->to_tell > 0)

@@ -309,8 +309,9 @@ static bool take_hello(struct tcp_wire *tcp, struct tug_tcp_link *link) {
 }
 
 bool tug_tcp_hear(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+    const size_t heard = link->nrest;
     if (!tug_tcp_link_hear(link))
-        return link->broken;
+        return link->broken || link->nrest != heard;
     if (!take_hello(tcp, link))
         link->broken = true;
     return true;

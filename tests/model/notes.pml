@@ -1,0 +1,221 @@
+/* Notes (src/engine/notes.h): who hears of a small command that a thread has written down, while the holder
+ * of the baton sleeps, or nobody has it and the offload thread sleeps deep.
+ *
+ * A WRITER writes NOTES notes, each by a plain store, which stays in its store buffer for a while, and then
+ * reads, by a load that may be ahead of it, whether somebody sleeps who wants to be told. A DRIVER takes the
+ * baton, executes what it sees, and sleeps, or puts the baton down without another look. A POSTER takes it
+ * for a moment and looks at nothing. The offload thread looks at each beat while something is out, and
+ * sleeps deep when nothing is. A sleep that follows the sleeper's word at once is timed: when the time is
+ * over, every store that was made before the word has become visible; later ones come behind it, and their
+ * writer sees the word.
+ *
+ * Property: in the end every note has been executed, with no further call by the writer. Broken variants, to
+ * be found wrong: SILENT (nobody is told: as it was), UNBOUNDED (the first sleep after the word is not
+ * timed), DRIVER_ONLY and OFFLOAD_ONLY (only that one is told).
+ */
+#ifndef NOTES
+#define NOTES 2
+#endif
+
+#define DRIVER 0
+#define OFFLOAD 1
+
+byte written, executed;  /* visible; a note is one step */
+byte buffered;           /* stores on their way */
+byte before[2];          /* of them, those made before the sleeper's word */
+bit word[2];             /* the sleeper wants to be told */
+bit settled[2];          /* since its word a timed sleep has run its time */
+bit s[2], rung[2], asleep[2];
+bit baton;
+bit out;                 /* something is outstanding */
+
+/* ---- the writer's stores ---- */
+
+inline drain()
+{
+    written = written + buffered;
+    buffered = 0;
+    before[0] = 0;
+    before[1] = 0
+}
+
+active proctype store_buffer()
+{
+end:
+    do
+    :: atomic {
+            buffered > 0 ->
+            buffered--;
+            written++;
+            before[0] = (before[0] > 0 -> before[0] - 1 : 0);
+            before[1] = (before[1] > 0 -> before[1] - 1 : 0)
+        }
+    od
+}
+
+/* ---- sleepers; bell.pml has the steps of a bell ---- */
+
+inline ring(who)
+{
+    atomic {
+        if
+        :: s[who] -> s[who] = 0; rung[who] = 1; asleep[who] = 0
+        :: else
+        fi
+    }
+}
+
+inline prepare(who)
+{
+    atomic { s[who] = 1; rung[who] = 0 }
+}
+
+inline give_word(who)
+{
+    atomic {
+        if
+        :: !word[who] -> word[who] = 1; before[who] = buffered; settled[who] = 0
+        :: else
+        fi
+    }
+}
+
+inline sleep(who)
+{
+    atomic {
+        if
+        :: !rung[who] -> asleep[who] = 1
+        :: else
+        fi
+    };
+end_asleep:
+    if
+    :: !asleep[who]
+#ifndef UNBOUNDED
+    :: atomic { asleep[who] && !settled[who] && before[who] == 0 -> asleep[who] = 0; settled[who] = 1 }
+#endif
+    fi
+}
+
+active proctype driver()
+{
+    bit moved;
+    atomic { !baton -> baton = 1 };
+    do
+    :: true ->
+        executed = written;
+        prepare(DRIVER);
+        give_word(DRIVER);
+        atomic { moved = (executed != written); executed = written };
+        if
+        :: moved
+        :: else ->
+            sleep(DRIVER)
+        fi
+    :: baton = 0; break /* what it waited for has come */
+    od
+}
+
+active proctype poster()
+{
+    if
+    :: atomic { !baton -> baton = 1 }; baton = 0
+    :: skip
+    fi
+}
+
+active proctype network()
+{
+    out = 0
+}
+
+active proctype offload()
+{
+    do
+    :: out -> /* a beat, not deep */
+        word[OFFLOAD] = 0;
+        if
+        :: atomic { !baton -> baton = 1 }; executed = written; baton = 0
+        :: executed == written
+        fi
+    :: !out ->
+        prepare(OFFLOAD);
+        give_word(OFFLOAD);
+        if
+        :: executed != written -> goto look
+        :: else
+        fi;
+        sleep(OFFLOAD);
+look:   /* at each beat */
+        if
+        :: atomic { !baton -> baton = 1 }; executed = written; baton = 0
+        :: executed == written
+        fi
+    od
+}
+
+/* ---- the writer ---- */
+
+/* tug_notes_announce() */
+inline announce()
+{
+    atomic { drain(); tell = word[DRIVER]; word[DRIVER] = 0 };
+#ifdef OFFLOAD_ONLY
+    tell = 0;
+#endif
+    if
+    :: atomic { !baton -> baton = 1 }; executed = written; baton = 0
+    :: baton ->
+        if
+        :: tell -> ring(DRIVER)
+        :: else
+        fi;
+#ifndef DRIVER_ONLY
+        if
+        :: word[OFFLOAD] -> word[OFFLOAD] = 0; ring(OFFLOAD)
+        :: else
+        fi
+#endif
+    fi
+}
+
+active proctype writer()
+{
+    byte n;
+    bit alone, tell;
+    do
+    :: n < NOTES ->
+        alone = !out;
+        buffered++;
+        n++;
+#ifdef SILENT
+        if
+        :: alone ->
+            if
+            :: atomic { !baton -> baton = 1; drain() }; executed = written; baton = 0
+            :: baton
+            fi
+        :: else
+        fi
+#else
+        if
+        :: alone || word[DRIVER] || word[OFFLOAD] -> announce()
+        :: else
+        fi
+#endif
+    :: else -> break
+    od
+}
+
+init
+{
+    atomic {
+        if
+        :: out = 1
+        :: out = 0
+        fi
+    };
+end:
+    timeout;
+    assert(executed == NOTES)
+}

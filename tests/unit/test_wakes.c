@@ -1,0 +1,232 @@
+/* Whoever sleeps without a limit is woken by whatever brings news, or looks by itself: news at a
+ * descriptor that is watched, at one that cannot be, on a bell that rings too early. Run again on
+ * kernels that refuse what the sleepers like best. */
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/stats.h"
+#include "engine/private.h"
+#include "engine_fixture.h"
+
+/* A peer's messages, counted. */
+struct mail {
+    struct tug_service service;
+    struct tug_bell bell;
+    _Atomic int sent, read;
+    _Atomic int strangers; /* consumed, and nothing has come for us */
+    _Atomic bool armed;    /* the next news ring the bell, and disarm */
+    int early;             /* strangers that come as soon as it is armed; under the baton */
+    int eventful;          /* descriptor of ours to be emptied, or -1 */
+};
+
+static struct mail mail;
+
+static bool mail_poll(struct tug_service *service) {
+    (void)service;
+    uint64_t times;
+    if (mail.eventful >= 0)
+        (void)!read(mail.eventful, &times, sizeof(times));
+    (void)atomic_exchange(&mail.strangers, 0);
+    const int sent = atomic_load(&mail.sent);
+    return atomic_exchange(&mail.read, sent) != sent;
+}
+
+static void mail_flush(struct tug_service *service) {
+    (void)service;
+}
+
+static bool mail_busy(struct tug_service *service) {
+    (void)service;
+    return false;
+}
+
+static void tell_bell(void) {
+    if (atomic_exchange(&mail.armed, false))
+        (void)tug_bell_ring(&mail.bell, false);
+}
+
+static bool mail_arm(struct tug_service *service) {
+    (void)service;
+    atomic_store(&mail.armed, true);
+    if (mail.early > 0) {
+        mail.early--;
+        atomic_store(&mail.strangers, 1);
+        tell_bell();
+    }
+    return true;
+}
+
+static void open_mail(struct tug_bell *bell, int descriptor) {
+    mail = (struct mail){.service = {.poll = mail_poll,
+                                     .flush = mail_flush,
+                                     .busy = mail_busy,
+                                     .arm = mail_arm,
+                                     .bell = bell,
+                                     .descriptor = descriptor},
+                         .eventful = descriptor};
+}
+
+static bool all_read(void *argument) {
+    (void)argument;
+    return atomic_load(&mail.read) == 3;
+}
+
+static void *wait_for_all(void *argument) {
+    tug_engine_wait(all_read, NULL, -1);
+    return argument;
+}
+
+/* Each when the sleepers have had the time to sleep as deep as they ever do. */
+static void send_three(void (*announce)(void)) {
+    for (int i = 1; i <= 3; i++) {
+        check_sleep_us(20000);
+        atomic_store(&mail.sent, i);
+        if (announce != NULL)
+            announce();
+        CHECK_SOON(atomic_load(&mail.read) == i);
+    }
+}
+
+/* They are read by the offload thread, or by a thread that waits for them. */
+static void expect_all_read(bool by_waiter, void (*announce)(void)) {
+    pthread_t waiter;
+    start_engine(by_waiter ? TUG_PROGRESS_CALLER : TUG_PROGRESS_AUTO, 16);
+    tug_stats_on = true;
+    atomic_store(&tug_stat_values[TUG_STAT_UNWATCHED], 0);
+    tug_engine_serve(&mail.service);
+    if (by_waiter)
+        assert_int_equal(pthread_create(&waiter, NULL, wait_for_all, NULL), 0);
+    send_three(announce);
+    if (by_waiter)
+        pthread_join(waiter, NULL);
+    tug_engine_unserve(&mail.service);
+    stop_engine();
+    tug_stats_on = false;
+}
+
+static void tell_descriptor(void) {
+    const uint64_t one = 1;
+    assert_int_equal(write(mail.service.descriptor, &one, sizeof(one)), sizeof(one));
+}
+
+static void news_at_a_descriptor(void **state) {
+    (void)state;
+    for (int by_waiter = 0; by_waiter < 2; by_waiter++) {
+        open_mail(&tug_engine_own_bell, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        expect_all_read(by_waiter, tell_descriptor);
+        assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), 0);
+        close(mail.service.descriptor);
+    }
+}
+
+/* A file is always readable, and in no epoll set. */
+static int open_unwatchable(void) {
+    char name[] = "/tmp/tugboat-wakes-XXXXXX";
+    int file = mkstemp(name);
+    assert_true(file >= 0);
+    assert_int_equal(unlink(name), 0);
+    return file;
+}
+
+static void news_at_a_descriptor_that_cannot_be_watched(void **state) {
+    (void)state;
+    for (int by_waiter = 0; by_waiter < 2; by_waiter++) {
+        open_mail(&tug_engine_own_bell, open_unwatchable());
+        mail.eventful = -1;
+        expect_all_read(by_waiter, NULL);
+        assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), 1);
+        close(mail.service.descriptor);
+    }
+}
+
+/* No descriptor is left for what the sleepers would watch it with. */
+static void news_where_descriptors_have_run_out(void **state) {
+    (void)state;
+    for (int by_waiter = 0; by_waiter < 2; by_waiter++) {
+        struct rlimit limit, none;
+        open_mail(&tug_engine_own_bell, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+        none = (struct rlimit){.rlim_cur = (rlim_t)mail.service.descriptor + 1,
+                               .rlim_max = limit.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        expect_all_read(by_waiter, tell_descriptor);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), 1);
+        close(mail.service.descriptor);
+    }
+}
+
+/* The bell is rung by others than the descriptor's: nobody was to be had who watches that. */
+static void news_at_a_descriptor_beside_a_bell(void **state) {
+    (void)state;
+    for (int by_waiter = 0; by_waiter < 2; by_waiter++) {
+        open_mail(&mail.bell, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        expect_all_read(by_waiter, tell_descriptor);
+        assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), 1);
+        close(mail.service.descriptor);
+    }
+}
+
+/* Something comes as soon as it is asked for, and is nothing that counts. */
+static void strangers_at_once(void **state) {
+    (void)state;
+    for (int by_waiter = 0; by_waiter < 2; by_waiter++) {
+        open_mail(&mail.bell, -1);
+        mail.early = 10;
+        expect_all_read(by_waiter, tell_bell);
+    }
+}
+
+static _Atomic bool outside;
+static _Atomic unsigned looks;
+
+static bool look_outside(void *argument) {
+    (void)argument;
+    atomic_fetch_add(&looks, 1);
+    return atomic_load(&outside);
+}
+
+static void *make_it_so(void *argument) {
+    check_sleep_us(400000);
+    atomic_store(&outside, true);
+    return argument;
+}
+
+/* What the engine does not bring is looked for once a nap, no oftener: a wait that did not sleep
+ * looks some million times. */
+static void what_is_outside_is_waited_for_asleep(void **state) {
+    (void)state;
+    const enum tug_progress all[] = {TUG_PROGRESS_AUTO, TUG_PROGRESS_THREAD, TUG_PROGRESS_CALLER};
+    for (int i = 0; i < 3; i++) {
+        pthread_t other;
+        start_engine(all[i], 16);
+        atomic_store(&outside, false);
+        atomic_store(&looks, 0);
+        assert_int_equal(pthread_create(&other, NULL, make_it_so, NULL), 0);
+        tug_engine_wait(look_outside, NULL, 10000000);
+        pthread_join(other, NULL);
+        stop_engine();
+        assert_true(atomic_load(&looks) < 2 * (1000 + 100 * tug_settings.spin_us) + 100);
+    }
+}
+
+static int stop(void **state) {
+    (void)state;
+    tug_engine_stop();
+    tug_settings_reset();
+    return 0;
+}
+
+int main(void) {
+#define CASE(f) cmocka_unit_test_teardown(f, stop)
+    const struct CMUnitTest tests[] = {
+        CASE(news_at_a_descriptor),
+        CASE(news_at_a_descriptor_that_cannot_be_watched),
+        CASE(news_where_descriptors_have_run_out),
+        CASE(news_at_a_descriptor_beside_a_bell),
+        CASE(strangers_at_once),
+        CASE(what_is_outside_is_waited_for_asleep),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
