@@ -16,7 +16,7 @@
 #include "persistent/twin.h"
 #include "pmpi/blocking.h"
 #include "pmpi/shim.h"
-#include "tugboat/tugboat.h"
+#include "tugboat/mpix.h"
 
 #define ON_STACK 64
 
@@ -604,10 +604,6 @@ int tug_shim_Request_get_status_some(int incount, const MPI_Request array_of_req
     }
     return join(&mixed, helped(mixed.error, outcount));
 }
-
-/* MPICH's own call for the same, from 4.1 on. */
-TUG_API int MPIX_Request_is_complete(MPI_Request request);
-TUG_API int PMPIX_Request_is_complete(MPI_Request request);
 
 int PMPIX_Request_is_complete(MPI_Request request) {
     static int (*_Atomic of_host)(MPI_Request);

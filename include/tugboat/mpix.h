@@ -342,6 +342,12 @@ TUG_API int PMPIX_Scatterv_init_c(const void *sendbuf, const MPI_Count sendcount
                                   MPI_Count recvcount, MPI_Datatype recvtype, int root,
                                   MPI_Comm comm, MPI_Info info, MPI_Request *request);
 
+/* True if the request is complete, its own or the host's; it stays as it is, as with
+ * MPI_Request_get_status. MPICH has the call of this name from 4.1 on; ours serves older ones too.
+ * Any thread; does not block. */
+TUG_API int MPIX_Request_is_complete(MPI_Request request);
+TUG_API int PMPIX_Request_is_complete(MPI_Request request);
+
 #ifdef __cplusplus
 }
 #endif

@@ -57,19 +57,19 @@ __attribute__((format(printf, 3, 4))) static void tell(enum verdict verdict, con
 
 /* ---- findings of a job ---- */
 
-#define FORMAT "tugboat-selftest %d %d %d %d %d %d %d %d %d %d %lf %15s"
+#define FORMAT "tugboat-selftest %d %d %d %d %d %d %d %d %d %d %d %lf %15s"
 
 void tug_findings_print(FILE *out, const struct tug_findings *f) {
-    fprintf(out, "tugboat-selftest %d %d %d %d %d %d %d %d %d %d %.3f %s\n", f->ranks, f->nodes,
+    fprintf(out, "tugboat-selftest %d %d %d %d %d %d %d %d %d %d %d %.3f %s\n", f->ranks, f->nodes,
             f->node_ranks, f->node_cpus, f->preloaded, f->multiple, f->unaligned, f->unsigned_max,
-            f->persistent, (int)f->farewell, f->passive_us, f->lane);
+            f->persistent, f->neighbours, (int)f->farewell, f->passive_us, f->lane);
 }
 
 bool tug_findings_read(const char *line, struct tug_findings *f) {
     int farewell;
     if (sscanf(line, FORMAT, &f->ranks, &f->nodes, &f->node_ranks, &f->node_cpus, &f->preloaded,
-               &f->multiple, &f->unaligned, &f->unsigned_max, &f->persistent, &farewell,
-               &f->passive_us, f->lane) != 12)
+               &f->multiple, &f->unaligned, &f->unsigned_max, &f->persistent, &f->neighbours,
+               &farewell, &f->passive_us, f->lane) != 13)
         return false;
     f->farewell = (enum tug_farewell)farewell;
     return true;
@@ -279,6 +279,9 @@ static void judge_host(const struct tug_findings *host) {
         tell(NOTE, "host MPI", "MPI_MAX of unsigned integers compares them as signed");
     if (!host->persistent)
         tell(NOTE, "host MPI", "MPI_Bcast_init brings wrong data");
+    if (!host->neighbours)
+        tell(NOTE, "host MPI",
+             "neighbour collectives on a grid with a dimension of one mix up its sides");
     if (host->farewell != TUG_ENDS_WELL)
         tell(NOTE, "host MPI", "over TCP MPI_Finalize %s",
              host->farewell == TUG_HANGS
@@ -313,6 +316,8 @@ static void judge_tug(const struct tug_findings *host, const struct tug_findings
         tell(BAD, "data", "MPI_MAX of unsigned integers is wrong");
     tell(tug->persistent ? GOOD : BAD, "data", "MPI_Bcast_init brings %s data",
          tug->persistent ? "the right" : "wrong");
+    tell(tug->neighbours ? GOOD : BAD, "data", "neighbour collectives bring blocks to the %s side",
+         tug->neighbours ? "right" : "wrong");
     if (tug->farewell != TUG_ENDS_WELL)
         tell(tug->farewell == TUG_IS_HEALED ? GOOD : BAD, "end of MPI", "MPI_Finalize over TCP %s",
              tug->farewell == TUG_IS_HEALED ? "is healed" : "may hang");

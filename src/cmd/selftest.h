@@ -20,6 +20,7 @@ struct tug_findings {
     int unaligned;    /* puts into a window over memory aligned to nothing arrive */
     int unsigned_max; /* MPI_MAX of unsigned integers is right */
     int persistent;   /* MPI_Bcast_init brings the data */
+    int neighbours;   /* MPI_Neighbor_alltoallv keeps the sides of a ring of one rank apart */
     /* in MPI_Finalize, see host/farewell.h; TUG_HANGS is seen from outside */
     enum tug_farewell { TUG_ENDS_WELL, TUG_MAY_HANG, TUG_HANGS, TUG_IS_HEALED } farewell;
     double passive_us; /* a lock-put-unlock on a rank that computes; 0: there is only one rank */

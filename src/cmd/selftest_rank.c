@@ -34,6 +34,8 @@
     X(Comm_rank)                                                                                   \
     X(Comm_size)                                                                                   \
     X(Comm_split_type)                                                                             \
+    X(Cart_create)                                                                                 \
+    X(Neighbor_alltoallv)                                                                          \
     X(Comm_free)                                                                                   \
     X(Allreduce)                                                                                   \
     X(Barrier)                                                                                     \
@@ -176,6 +178,17 @@ static int try_persistent(void) {
     return everywhere(good);
 }
 
+/* On a ring of one rank what goes to one side comes from the other. */
+static int try_neighbours(void) {
+    const int one = 1, counts[2] = {1, 1}, places[2] = {0, 1}, out[2] = {1, 2};
+    int in[2] = {0, 0};
+    MPI_Comm ring;
+    mpi.Cart_create(MPI_COMM_SELF, 1, &one, &one, 0, &ring);
+    mpi.Neighbor_alltoallv(out, counts, places, MPI_INT, in, counts, places, MPI_INT, ring);
+    mpi.Comm_free(&ring);
+    return everywhere(in[0] == out[1] && in[1] == out[0]);
+}
+
 static void nap(uint64_t ns) {
     const struct timespec time = {.tv_nsec = (long)ns};
     nanosleep(&time, NULL);
@@ -220,6 +233,7 @@ static void try_all(struct tug_findings *f) {
     find_shape(f);
     f->unaligned = try_unaligned();
     f->persistent = try_persistent();
+    f->neighbours = try_neighbours();
     mpi.Win_allocate(64, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &win);
     find_lane(win, f->lane);
     f->unsigned_max = try_unsigned_max(win, word);

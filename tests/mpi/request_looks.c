@@ -70,19 +70,21 @@ static void look_without_taking(void) {
 
 /* The broadcast gets on while a rank does nothing but probe. */
 static void probe_meanwhile(void) {
-    int value = check_rank == 0 ? 5 : -1, flag = 0, root = 0, token = 0;
+    int value = check_rank == 0 ? 5 : -1, flag = 0, root = 0, sent = 0, token;
     MPI_Request request;
     MPI_Message message;
     MUST(MPI_Bcast_init(&value, 1, MPI_INT, root, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
     MUST(MPI_Start(&request));
-    if (check_rank == check_nranks - 1)
-        for (int r = 0; r < check_nranks; r++)
-            MUST(MPI_Send(&token, 1, MPI_INT, r, PROBED, MPI_COMM_WORLD));
+    MPI_Request sends[check_nranks];
+    int nsends = check_rank == check_nranks - 1 ? check_nranks : 0;
+    for (int r = 0; r < nsends; r++) /* to itself too, which a blocking call might wait for */
+        MUST(MPI_Isend(&sent, 1, MPI_INT, r, PROBED, MPI_COMM_WORLD, &sends[r]));
     while (!flag)
         MUST(MPI_Iprobe(MPI_ANY_SOURCE, PROBED, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
     MUST(MPI_Improbe(MPI_ANY_SOURCE, PROBED, MPI_COMM_WORLD, &flag, &message, MPI_STATUS_IGNORE));
     CHECK(flag, "what was probed has gone");
     MUST(MPI_Mrecv(&token, 1, MPI_INT, &message, MPI_STATUS_IGNORE));
+    MUST(MPI_Waitall(nsends, sends, MPI_STATUSES_IGNORE));
     check_wait(&request);
     CHECK(value == 5, "broadcast %d", value);
     MUST(MPI_Request_free(&request));
