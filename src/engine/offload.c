@@ -116,7 +116,9 @@ static void drive(struct tug_engine *engine) {
     struct tug_backoff backoff = {0};
     for (;;) {
         bool moved = tug_driver_round(engine);
-        bool give_way = engine->nactive + engine->nbusy == 0 ||
+        /* what is left may need the host, which callers get on: they must find the baton free */
+        bool needs_callers = !moved && atomic_load_explicit(&reserved, memory_order_relaxed);
+        bool give_way = engine->nactive + engine->nbusy == 0 || needs_callers ||
                         (engine->may_drive && tug_baton_awaited(&engine->ring)) ||
                         atomic_load_explicit(&engine->stopping, memory_order_relaxed);
         if (give_way) {
