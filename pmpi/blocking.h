@@ -44,8 +44,9 @@ extern _Atomic bool tug_waits_polite;
 
 /* True if a call that may wait in the host had better wait outside. */
 static inline bool tug_waits_outside(void) {
-    return __builtin_expect(
-        atomic_load_explicit(&tug_waits_polite, memory_order_relaxed) | tug_engine_wants_help(), 0);
+    return __builtin_expect(atomic_load_explicit(&tug_waits_polite, memory_order_relaxed) ||
+                                tug_engine_wants_help(),
+                            0);
 }
 
 /* Returns when done(argument) is true, which looks into the host, and is not called again. */
