@@ -9,7 +9,7 @@
 # the tug as well, and to say so if it said so. Those that do not pass natively (too few ranks, or
 # about failed images) are counted and not run again. Exit 77: the package is not installed.
 set -u
-mpiexec= lib= ranks=2 nodes=one seconds=20 only=.
+mpiexec= lib= ranks=2 nodes=one seconds=60 only=.
 while [ $# -gt 0 ]; do
     case $1 in
     --mpiexec) mpiexec=$2 ;;
