@@ -158,7 +158,10 @@ static void see_categories(void) {
     MUST(MPI_T_category_get_num(&count));
     for (int c = 0; c < count; c++) {
         int n = 0, npvars = 0, indices[1024];
-        MUST(MPI_T_category_get_info(c, NULL, NULL, NULL, NULL, &n, &npvars, NULL));
+        int found = MPI_T_category_get_info(c, NULL, NULL, NULL, NULL, &n, &npvars, NULL);
+        if (MPI_VERSION < 4 && is_no_index(found))
+            continue; /* Open MPI 4 counts those of components that it has closed */
+        CHECK(found == MPI_SUCCESS, "category %d: error %d", c, found);
         n = n < 1024 ? n : 1024;
         MUST(MPI_T_category_get_cvars(c, n, indices));
         for (int i = 0; i < n; i++) {
