@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "host/agreement.h"
 #include "host/host.h"
 #include "transport/lent.h"
 #include "persistent/team.h"

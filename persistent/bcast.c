@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/stats.h"
+#include "host/agreement.h"
 #include "host/device.h"
 #include "host/handles.h"
 #include "host/host.h"

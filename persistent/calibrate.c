@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "engine/park.h"
+#include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "model/fit.h"
@@ -16,7 +17,6 @@
 #include "persistent/copy.h"
 #include "persistent/session.h"
 #include "schedule/bcast.h"
-#include "transport/segment.h"
 #include "tugboat/tugboat.h"
 
 #define SEGMENT 65536
@@ -452,8 +452,9 @@ int tug_calibrate(struct tug_team *team, enum tug_effort effort,
         tug_channel_release(team, c.channel);
     tug_places_fini(&c.node);
     free(c.buffer);
-    TUG_POLITE(Iallreduce, MPI_IN_PLACE, &error, 1, MPI_INT, MPI_MIN, team->comm);
-    return error;
+    uint64_t worst = (uint64_t)-error; /* TUG_ERR_* are negative */
+    (void)tug_agree(team->comm, MPI_MAX, &worst, 1);
+    return -(int)worst;
 }
 
 int tug_tuning_get(struct tug_team *team, struct tug_model_parameters *parameters) {

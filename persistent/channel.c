@@ -3,13 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/agreement.h"
 #include "host/host.h"
-#include "host/polite.h"
 #include "persistent/arena.h"
 #include "persistent/pair.h"
 #include "persistent/probe.h"
 #include "persistent/team.h"
-#include "transport/segment.h"
 #include "tugboat/tugboat.h"
 
 #define CHANNELS_AT_FIRST 64
@@ -58,8 +57,7 @@ static int vote(struct tug_team *team, struct tug_ballot *ballot) {
     memcpy(&votes[4], &ballot->offer, sizeof(ballot->offer));
     for (int i = 0; i < team->nchannels; i++)
         votes[VOTES + (size_t)i / 64] |= (uint64_t)team->channels[i]->busy << (i % 64);
-    if (TUG_POLITE(Iallreduce, MPI_IN_PLACE, votes, words, MPI_UINT64_T, MPI_BOR, team->comm) !=
-        MPI_SUCCESS)
+    if (tug_agree(team->comm, MPI_BOR, votes, words) != MPI_SUCCESS)
         return TUG_ERR_MPI;
     memcpy(&ballot->offer, &votes[4], sizeof(ballot->offer));
     ballot->near_bytes = votes[3];

@@ -4,6 +4,7 @@
 
 #include "base/settings.h"
 #include "base/stats.h"
+#include "host/agreement.h"
 #include "host/device.h"
 #include "host/handles.h"
 #include "host/host.h"

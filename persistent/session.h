@@ -17,7 +17,7 @@
 #include "persistent/rendezvous.h"
 #include "persistent/staging.h"
 #include "persistent/team.h"
-#include "pmpi/reduction.h"
+#include "host/reduction.h"
 #include "schedule/schedule.h"
 
 #define TUG_SESSION_DEPTH 8

@@ -11,11 +11,11 @@
 #include "base/settings.h"
 #include "engine/engine.h"
 #include "engine/locks.h"
+#include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "persistent/arena.h"
 #include "transport/cma.h"
-#include "transport/segment.h"
 #include "tugboat/tugboat.h"
 
 static int keyval = MPI_KEYVAL_INVALID;
@@ -81,9 +81,7 @@ static void team_free(struct tug_team *team) {
 
 static int team_make(MPI_Comm comm, struct tug_team **result) {
     struct tug_team *team = calloc(1, sizeof(*team));
-    int failed = team == NULL;
-    TUG_POLITE(Iallreduce, MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_LOR, comm);
-    if (failed) {
+    if (!tug_all_agree(comm, team != NULL)) {
         free(team);
         return TUG_ERR_NO_MEMORY;
     }
@@ -98,9 +96,9 @@ static int team_make(MPI_Comm comm, struct tug_team **result) {
         return error;
     }
     unsigned cores = tug_cores_find().count;
-    int most[2] = {team->node_size, (unsigned)team->node_size > cores};
-    TUG_POLITE(Iallreduce, MPI_IN_PLACE, most, 2, MPI_INT, MPI_MAX, team->comm);
-    team->node_most = most[0];
+    uint64_t most[2] = {(uint64_t)team->node_size, (unsigned)team->node_size > cores};
+    (void)tug_agree(team->comm, MPI_MAX, most, 2);
+    team->node_most = (int)most[0];
     team->crowded = most[1];
     tug_park_configure(tug_settings.spin_us, (unsigned)team->node_size, cores);
     *result = team;
@@ -192,9 +190,7 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     if (finalizing)
         return MPI_SUCCESS;
     tug_repeats_drop(team);
-    int used = team->references > 0;
-    TUG_POLITE(Iallreduce, MPI_IN_PLACE, &used, 1, MPI_INT, MPI_LOR, team->comm);
-    if (!used)
+    if (tug_all_agree(team->comm, team->references == 0))
         team_free(team);
     return MPI_SUCCESS;
 }

@@ -11,7 +11,7 @@
 #include "host/spin.h"
 #include "persistent/repeat.h"
 #include "pmpi/circle.h"
-#include "pmpi/layout.h"
+#include "host/layout.h"
 #include "pmpi/party.h"
 #include "pmpi/shim.h"
 

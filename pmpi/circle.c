@@ -4,9 +4,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "host/agreement.h"
 #include "host/handles.h"
 #include "host/host.h"
-#include "host/polite.h"
 #include "pmpi/party.h"
 #include "pmpi/shim.h"
 
@@ -85,8 +85,8 @@ struct tug_circle *tug_circle_of(MPI_Comm comm) {
     if (circle != NULL)
         return circle;
     circle = calloc(1, sizeof(*circle));
-    int most[2] = {circle == NULL, tug_shim.requested == MPI_THREAD_MULTIPLE};
-    TUG_POLITE(Iallreduce, MPI_IN_PLACE, most, 2, MPI_INT, MPI_MAX, comm);
+    uint64_t most[2] = {circle == NULL, tug_shim.requested == MPI_THREAD_MULTIPLE};
+    (void)tug_agree(comm, MPI_MAX, most, 2);
     if (most[0]) {
         free(circle);
         return NULL;

@@ -6,6 +6,7 @@
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "host/spin.h"
@@ -49,17 +50,17 @@ static bool is_crowded(const struct want *wants, int nranks, struct tug_cores co
     return threads > cores.count;
 }
 
-static void say_twice(int said[2], int value) {
-    said[0] = tug_shim.active ? value : INT_MIN;
-    said[1] = tug_shim.active ? ~value : INT_MIN;
+static void say_twice(uint64_t said[2], uint64_t value) {
+    said[0] = tug_shim.active ? value : 0;
+    said[1] = tug_shim.active ? ~value : 0;
 }
 
-static bool is_same(const int said[2]) {
+static bool is_same(const uint64_t said[2]) {
     return said[0] == ~said[1];
 }
 
 /* Asks them all. */
-static void ask(int most[QUESTIONS], bool memory) {
+static void ask(uint64_t most[QUESTIONS], bool memory) {
     most[NO_MEMORY] = !memory;
     most[OFF] = !tug_settings.enabled;
     most[NATIVE] = tug_settings.wait == TUG_WAIT_NATIVE;
@@ -67,14 +68,14 @@ static void ask(int most[QUESTIONS], bool memory) {
     most[CALLER] = tug_shim.active && tug_settings.progress == TUG_PROGRESS_CALLER;
     most[TAKING] = tug_shim.active;
     most[NOT_TAKING] = !tug_shim.active;
-    say_twice(&most[WINDOWS], (int)tug_settings.rma);
+    say_twice(&most[WINDOWS], tug_settings.rma);
     say_twice(&most[BCASTS], tug_settings.bcast);
-    say_twice(&most[STATS], (tug_settings.stats != NULL) + tug_settings.verdict);
-    TUG_POLITE(Iallreduce, MPI_IN_PLACE, most, QUESTIONS, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    say_twice(&most[STATS], (uint64_t)(tug_settings.stats != NULL) + tug_settings.verdict);
+    (void)tug_agree(MPI_COMM_WORLD, MPI_MAX, most, QUESTIONS);
 }
 
 /* Settings that differ: what wants all of those that take part alike is left to the host. */
-static void settle_party(const int most[QUESTIONS]) {
+static void settle_party(const uint64_t most[QUESTIONS]) {
     if (!tug_settings.enabled)
         return;
     /* who drives its requests itself has to wait politely, which not everybody can here */
@@ -88,7 +89,7 @@ static void settle_party(const int most[QUESTIONS]) {
 }
 
 /* The same answer on all ranks. */
-static bool wants_polite(const int most[QUESTIONS], struct want *wants, int nranks) {
+static bool wants_polite(const uint64_t most[QUESTIONS], struct want *wants, int nranks) {
     struct tug_cores cores = tug_cores_find();
     const struct want mine = {cores.id, 1 + (tug_settings.progress == TUG_PROGRESS_THREAD)};
     if (most[OFF] || most[CALLER])
@@ -96,15 +97,13 @@ static bool wants_polite(const int most[QUESTIONS], struct want *wants, int nran
     if (most[NATIVE] || most[POLITE] || most[NO_MEMORY])
         return !most[NATIVE] && most[POLITE];
     TUG_POLITE(Iallgather, &mine, 2, MPI_UINT64_T, wants, 2, MPI_UINT64_T, MPI_COMM_WORLD);
-    int crowded = is_crowded(wants, nranks, cores);
-    TUG_POLITE(Iallreduce, MPI_IN_PLACE, &crowded, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    return crowded;
+    return !tug_all_agree(MPI_COMM_WORLD, !is_crowded(wants, nranks, cores));
 }
 
 /* All together. */
 static bool settle(int nranks) {
     struct want *wants = malloc((size_t)nranks * sizeof(*wants));
-    int most[QUESTIONS];
+    uint64_t most[QUESTIONS];
     ask(most, wants != NULL);
     settle_party(most);
     tug_party_settle(most[TAKING] && !(most[OFF] && most[CALLER]), !most[NOT_TAKING]);

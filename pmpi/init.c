@@ -16,6 +16,7 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "host/agreement.h"
 #include "host/farewell.h"
 #include "host/handles.h"
 #include "host/host.h"
@@ -28,9 +29,9 @@
 #include "pmpi/blocking.h"
 #include "pmpi/circle.h"
 #include "pmpi/crowd.h"
-#include "pmpi/datatype.h"
+#include "host/datatype.h"
 #include "pmpi/party.h"
-#include "pmpi/reduction.h"
+#include "host/reduction.h"
 #include "pmpi/shim.h"
 #include "pmpi/verdict.h"
 #include "pmpi/window.h"
@@ -439,9 +440,7 @@ static void end_engine(bool alone) {
 
 /* Has any of those of the world that take part a session open? */
 static bool somebody_goes_on(MPI_Comm comm) {
-    int open = sessions != NULL;
-    TUG_POLITE(Iallreduce, MPI_IN_PLACE, &open, 1, MPI_INT, MPI_MAX, comm);
-    return open;
+    return !tug_all_agree(comm, sessions == NULL);
 }
 
 /* The engine stays, for sessions; what hangs on the world's communicators goes with them. */

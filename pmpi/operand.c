@@ -1,7 +1,7 @@
 #include "pmpi/operand.h"
 
 #include "host/handles.h"
-#include "pmpi/datatype.h"
+#include "host/datatype.h"
 #include "pmpi/remote.h"
 
 /* What is no predefined operation the host refuses; some pairs of op and type that MPI does not

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "pmpi/layout.h"
-#include "pmpi/reduction.h"
+#include "host/layout.h"
+#include "host/reduction.h"
 #include "pmpi/rma.h"
 #include "pmpi/window.h"
 

@@ -5,9 +5,9 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "host/agreement.h"
 #include "host/handles.h"
 #include "host/host.h"
-#include "host/polite.h"
 #include "pmpi/circle.h"
 #include "pmpi/shim.h"
 
@@ -121,8 +121,8 @@ static enum answer look_up(MPI_Comm comm) {
 /* Collective. Where somebody has no engine that drives by itself, waits on this communicator are to
  * get requests on, see circle.h. */
 static enum answer ask(MPI_Comm comm) {
-    int most[2] = {!tug_shim.active, tug_settings.progress == TUG_PROGRESS_CALLER};
-    TUG_POLITE(Iallreduce, MPI_IN_PLACE, most, 2, MPI_INT, MPI_MAX, comm);
+    uint64_t most[2] = {!tug_shim.active, tug_settings.progress == TUG_PROGRESS_CALLER};
+    (void)tug_agree(comm, MPI_MAX, most, 2);
     struct tug_circle *circle = !most[0] && most[1] ? tug_circle_of(comm) : NULL;
     if (circle != NULL) {
         tug_circle_enter(circle); /* in force for as long as the communicator lives */

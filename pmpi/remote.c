@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "engine/engine.h"
+#include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "llcl/context.h"
@@ -86,8 +87,8 @@ static struct tug_domain *find_domain(const struct tug_team *team, int *process_
 static bool agree_on(const struct tug_domain *domain, MPI_Comm comm) {
     uint64_t session = domain == NULL ? 0 : domain->context->fabric.session;
     uint64_t votes[2] = {session, ~session};
-    TUG_POLITE(Iallreduce, MPI_IN_PLACE, votes, 2, MPI_UINT64_T, MPI_BOR, comm);
-    return votes[0] == ~votes[1] && session != 0;
+    return tug_agree(comm, MPI_MAX, votes, 2) == MPI_SUCCESS && votes[0] == ~votes[1] &&
+           session != 0;
 }
 
 /* A domain of the team's own. */

@@ -14,7 +14,7 @@
 #include "llcl/context.h"
 #include "persistent/request.h"
 #include "persistent/team.h"
-#include "pmpi/datatype.h"
+#include "host/datatype.h"
 #include "pmpi/operand.h"
 #include "pmpi/remote.h"
 #include "pmpi/window.h"

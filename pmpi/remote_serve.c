@@ -11,8 +11,8 @@
 #include "host/handles.h"
 #include "host/host.h"
 #include "llcl/context.h"
-#include "pmpi/layout.h"
-#include "pmpi/reduction.h"
+#include "host/layout.h"
+#include "host/reduction.h"
 #include "pmpi/remote.h"
 
 #define ANSWER_MOST TUG_AM_MAX_PAYLOAD

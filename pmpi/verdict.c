@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "engine/engine.h"
+#include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "persistent/twin.h"
@@ -148,7 +149,7 @@ static uint64_t probe_all(struct probe *p, const uint64_t stats[], uint64_t nope
 
 /* What the host needs for this rank's one-sided calls. Collective. */
 static uint64_t probe_host(const uint64_t stats[], MPI_Comm comm, int rank, int nranks) {
-    uint64_t noperations = 0, most = 0, ns = 0;
+    uint64_t noperations = 0, most, ns = 0;
     /* not from the heap: a rank without it would miss what the others do together */
     static char scratch[2][SCRATCH_BYTES];
     struct probe probe = {
@@ -157,8 +158,8 @@ static uint64_t probe_host(const uint64_t stats[], MPI_Comm comm, int rank, int 
         noperations += stats[taken[i]];
     if (nranks < 2)
         return 0;
-    TUG_POLITE(Iallreduce, &noperations, &most, 1, MPI_UINT64_T, MPI_MAX, comm);
-    if (most == 0)
+    most = noperations;
+    if (tug_agree(comm, MPI_MAX, &most, 1) != MPI_SUCCESS || most == 0)
         return 0;
     void *base;
     if (tug_host.Win_allocate(SCRATCH_BYTES, 8, MPI_INFO_NULL, comm, &base, &probe.win) !=

@@ -9,6 +9,7 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "host/agreement.h"
 #include "host/handles.h"
 #include "host/device.h"
 #include "host/host.h"
@@ -274,9 +275,9 @@ static struct agreement agree(bool misplaced, MPI_Aint disp_unit, MPI_Comm comm)
     struct tug_team *team;
     if (tug_team_get(comm, &team) != 0) /* collective the first time on a communicator */
         team = NULL;
-    MPI_Aint most[3] = {misplaced, disp_unit, -disp_unit};
-    TUG_POLITE(Iallreduce, MPI_IN_PLACE, most, 3, MPI_AINT, MPI_MAX, comm);
-    return (struct agreement){most[0] != 0, most[1] == -most[2] ? most[1] : 0, team};
+    uint64_t most[3] = {misplaced, (uint64_t)disp_unit, ~(uint64_t)disp_unit};
+    (void)tug_agree(comm, MPI_MAX, most, 3);
+    return (struct agreement){most[0] != 0, most[1] == ~most[2] ? (MPI_Aint)most[1] : 0, team};
 }
 
 static bool is_misplaced(void *base, MPI_Aint size, MPI_Win win) {
@@ -301,9 +302,7 @@ static struct tug_place *gather_places(void *base, MPI_Aint disp_unit, MPI_Comm 
     tug_host.Comm_size(comm, nranks);
     struct tug_place mine = {disp_unit, (MPI_Aint)((uintptr_t)base % HOST_ALIGNMENT)};
     struct tug_place *places = malloc((size_t)*nranks * sizeof(*places));
-    int failed = places == NULL;
-    TUG_POLITE(Iallreduce, MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_LOR, comm);
-    if (failed) {
+    if (!tug_all_agree(comm, places != NULL)) {
         free(places);
         return NULL;
     }

@@ -7,8 +7,8 @@
 #include "acp/layer.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "host/agreement.h"
 #include "host/host.h"
-#include "transport/segment.h"
 
 struct tug_acp tug_acp;
 

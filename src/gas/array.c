@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "llcl/finalize.h"

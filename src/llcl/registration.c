@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "host/host.h"
+#include "host/agreement.h"
 #include "llcl/context.h"
 #include "transport/lent.h"
 #include "transport/packets/wire.h"

@@ -30,10 +30,10 @@
 
 #include "base/log.h"
 #include "engine/engine.h"
+#include "host/agreement.h"
 #include "host/host.h"
 #include "transport/native.h"
 
-#include "transport/segment.h"
 #include "transport/transport.h"
 #include "tugboat/tugboat.h"
 

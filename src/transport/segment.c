@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 
 #include "base/log.h"
+#include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "tugboat/tugboat.h"
@@ -17,13 +18,6 @@
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
 #endif
-
-bool tug_all_agree(MPI_Comm comm, bool mine) {
-    int everyone = mine;
-    if (TUG_POLITE(Iallreduce, MPI_IN_PLACE, &everyone, 1, MPI_INT, MPI_LAND, comm) != MPI_SUCCESS)
-        return false;
-    return everyone;
-}
 
 bool tug_shm_has_room(size_t bytes, const char *what) {
     struct statvfs shm;

@@ -30,9 +30,6 @@ int tug_segment_make(MPI_Comm all, MPI_Comm node_comm, size_t bytes, struct tug_
 /* Collective over the node. */
 void tug_segment_free(struct tug_segment *segment);
 
-/* True if this is true at every process of comm. */
-bool tug_all_agree(MPI_Comm comm, bool mine);
-
 /* Has /dev/shm room for so much? False is said once, with what wants it. */
 bool tug_shm_has_room(size_t bytes, const char *what);
 

@@ -7,7 +7,7 @@
  */
 #include "check.h"
 #include "host/host.h"
-#include "pmpi/datatype.h"
+#include "host/datatype.h"
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -7,7 +7,7 @@
  * NaN; the gaps of pairs have to stay.
  */
 #include "check.h"
-#include "pmpi/reduction.h"
+#include "host/reduction.h"
 #include <float.h>
 #include <math.h>
 

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "check.h"
-#include "pmpi/reduction.h"
+#include "host/reduction.h"
 
 #define MOST 70 /* more than four vectors of bytes and a rest */
 

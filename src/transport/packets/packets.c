@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "transport/segment.h"
+#include "host/agreement.h"
 
 int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
                        const void *data, size_t bytes) {

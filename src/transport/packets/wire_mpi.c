@@ -8,7 +8,7 @@
 
 #include "host/host.h"
 #include "engine/engine.h"
-#include "transport/segment.h"
+#include "host/agreement.h"
 #include "transport/packets/wire.h"
 
 #define RECEIVES 16u

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "transport/cma.h"
+#include "host/agreement.h"
 #include "transport/lent.h"
 #include "transport/packets/inbox.h"
 #include "transport/segment.h"

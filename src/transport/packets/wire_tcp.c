@@ -29,9 +29,9 @@
 
 #include "base/log.h"
 #include "base/sockets.h"
+#include "host/agreement.h"
 #include "host/polite.h"
 #include "transport/packets/wire_tcp_private.h"
-#include "transport/segment.h"
 
 #define EVENTS 64             /* looked at in one poll */
 #define PROCESSES_MOST 16384u /* all are told of all; larger jobs go by the host */

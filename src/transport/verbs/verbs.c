@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "host/agreement.h"
 #include "host/host.h"
-#include "host/polite.h"
 #include "transport/verbs/verbs.h"
 #include "transport/verbs/private.h"
 
@@ -78,14 +78,14 @@ static void verbs_close(void *state) {
 
 /* All processes have a device, and on the same kind of link; atomics if all have them. */
 static bool agreed(struct tug_verbs *verbs, bool here) {
-    enum { HERE, ATOMICS, LINK, NOT_LINK, VOTES };
-    int votes[VOTES] = {here, verbs->atomics, verbs->device.link_layer, -verbs->device.link_layer};
+    enum { NOT_HERE, NO_ATOMICS, LINK, NOT_LINK, VOTES };
+    const uint64_t link = verbs->device.link_layer;
+    uint64_t votes[VOTES] = {!here, !verbs->atomics, link, ~link};
     if (verbs->fabric->comm != MPI_COMM_NULL &&
-        TUG_POLITE(Iallreduce, MPI_IN_PLACE, votes, VOTES, MPI_INT, MPI_MIN, verbs->fabric->comm) !=
-            MPI_SUCCESS)
+        tug_agree(verbs->fabric->comm, MPI_MAX, votes, VOTES) != MPI_SUCCESS)
         return false;
-    verbs->atomics = votes[ATOMICS];
-    return votes[HERE] && votes[LINK] == -votes[NOT_LINK];
+    verbs->atomics = !votes[NO_ATOMICS];
+    return !votes[NOT_HERE] && votes[LINK] == ~votes[NOT_LINK];
 }
 
 static int verbs_open(struct tug_fabric *fabric, void **state) {

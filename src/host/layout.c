@@ -1,4 +1,4 @@
-#include "pmpi/layout.h"
+#include "host/layout.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * fetch_and_op on a node takes a tenth of that. Plain loops, which compilers vectorise; who calls
  * sees to atomicity.
  */
-#ifndef TUG_PMPI_REDUCTION_H
-#define TUG_PMPI_REDUCTION_H
+#ifndef TUG_HOST_REDUCTION_H
+#define TUG_HOST_REDUCTION_H
 
 #include <mpi.h>
 #include <stdbool.h>

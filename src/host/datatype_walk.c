@@ -1,4 +1,4 @@
-#include "pmpi/datatype.h"
+#include "host/datatype.h"
 
 #include <assert.h>
 #include <stdint.h>

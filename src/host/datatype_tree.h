@@ -14,8 +14,8 @@
  * is cheap to join, and return NULL without memory or when handed NULL; nothing is left then
  * either. Plain data: no thread may read a tree that another still builds. Does not call MPI.
  */
-#ifndef TUG_PMPI_DATATYPE_TREE_H
-#define TUG_PMPI_DATATYPE_TREE_H
+#ifndef TUG_HOST_DATATYPE_TREE_H
+#define TUG_HOST_DATATYPE_TREE_H
 
 #include <mpi.h>
 #include <stdbool.h>

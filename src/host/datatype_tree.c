@@ -1,4 +1,4 @@
-#include "pmpi/datatype_tree.h"
+#include "host/datatype_tree.h"
 
 #include <stdlib.h>
 #include <string.h>

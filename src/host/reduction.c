@@ -12,7 +12,7 @@
  * the minimum of unsigned integers as if they were signed (its issue 6083), and takes the sixteen
  * bytes of an MPI_REAL16 for as many integers.
  */
-#include "pmpi/reduction.h"
+#include "host/reduction.h"
 
 #include <complex.h>
 #include <stdint.h>

@@ -6,14 +6,14 @@
  * goes when the host frees the type, so whoever walks sees to it that the type is not freed
  * meanwhile. A tree never changes after it has been built. Any thread; a walk belongs to one.
  */
-#ifndef TUG_PMPI_DATATYPE_H
-#define TUG_PMPI_DATATYPE_H
+#ifndef TUG_HOST_DATATYPE_H
+#define TUG_HOST_DATATYPE_H
 
 #include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "pmpi/datatype_tree.h"
+#include "host/datatype_tree.h"
 
 struct tug_flat {
     MPI_Datatype element;  /* the predefined type that all of it is made of, or _NULL */

@@ -1,4 +1,4 @@
-#include "pmpi/datatype.h"
+#include "host/datatype.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "host/host.h"
-#include "pmpi/layout.h"
+#include "host/layout.h"
 
 #define NESTED_MOST 1024 /* constructors, one within the other: what is joined is no node */
 

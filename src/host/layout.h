@@ -4,8 +4,8 @@
  * unpacked by it. Two things it does not do, for which the datatypes are walked: MPICH 4.0.2 packs
  * nothing from MPI_BOTTOM, which is NULL, and no host packs part of an item. Any thread.
  */
-#ifndef TUG_PMPI_LAYOUT_H
-#define TUG_PMPI_LAYOUT_H
+#ifndef TUG_HOST_LAYOUT_H
+#define TUG_HOST_LAYOUT_H
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "host/handles.h"
-#include "pmpi/datatype.h"
+#include "host/datatype.h"
 
 struct tug_data {
     void *address;
