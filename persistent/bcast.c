@@ -12,14 +12,15 @@
 #include "host/host.h"
 #include "model/choose.h"
 #include "model/tuner.h"
-#include "persistent/arena.h"
+#include "node/arena.h"
 #include "persistent/agreement.h"
+#include "persistent/collectives.h"
 #include "persistent/copy.h"
-#include "transport/lent.h"
+#include "node/lent.h"
 #include "persistent/session.h"
 #include "persistent/tuning.h"
 #include "schedule/bcast.h"
-#include "transport/segment.h"
+#include "node/segment.h"
 #include "tugboat/tugboat.h"
 
 #define SEGMENT_SMALL 2048 /* of messages that live in the caches anyway */
@@ -426,7 +427,7 @@ static void bind(struct bcast *bcast, struct tug_channel *channel) {
 int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
                      bool rebinds, struct tug_request **request) {
     struct tug_team *team;
-    int error = tug_team_get(comm, &team);
+    int error = tug_collectives_team(comm, &team);
     if (!error)
         error = tug_team_share(team);
     if (error)

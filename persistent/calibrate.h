@@ -13,7 +13,7 @@
 #ifndef TUG_PERSISTENT_CALIBRATE_H
 #define TUG_PERSISTENT_CALIBRATE_H
 
-#include "persistent/team.h"
+#include "node/team.h"
 #include "tugboat/model.h"
 
 enum tug_effort {

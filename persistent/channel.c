@@ -5,10 +5,11 @@
 
 #include "host/agreement.h"
 #include "host/host.h"
-#include "persistent/arena.h"
+#include "node/arena.h"
+#include "persistent/collectives.h"
 #include "persistent/pair.h"
 #include "persistent/probe.h"
-#include "persistent/team.h"
+#include "node/team.h"
 #include "tugboat/tugboat.h"
 
 #define CHANNELS_AT_FIRST 64
@@ -20,22 +21,22 @@ static size_t round_up(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-static bool reserve_channel(struct tug_team *team) {
-    if (team->nchannels < team->channel_capacity)
+static bool reserve_channel(struct tug_collectives *own) {
+    if (own->nchannels < own->channel_capacity)
         return true;
-    if (team->nchannels == CHANNELS_MOST)
+    if (own->nchannels == CHANNELS_MOST)
         return false;
-    int capacity = team->channel_capacity ? 2 * team->channel_capacity : CHANNELS_AT_FIRST;
+    int capacity = own->channel_capacity ? 2 * own->channel_capacity : CHANNELS_AT_FIRST;
     struct tug_channel **channels =
-        realloc((void *)team->channels, (size_t)capacity * sizeof(*channels));
+        realloc((void *)own->channels, (size_t)capacity * sizeof(*channels));
     if (channels == NULL)
         return false;
-    team->channels = channels;
-    uint64_t *votes = realloc(team->votes, (VOTES + (size_t)capacity / 64) * sizeof(*votes));
+    own->channels = channels;
+    uint64_t *votes = realloc(own->votes, (VOTES + (size_t)capacity / 64) * sizeof(*votes));
     if (votes == NULL)
         return false;
-    team->votes = votes;
-    team->channel_capacity = capacity;
+    own->votes = votes;
+    own->channel_capacity = capacity;
     return true;
 }
 
@@ -47,16 +48,17 @@ enum { UNWILLING = 1, NOT_PLAIN = 2 };
  * channels does anybody still use. */
 static int vote(struct tug_team *team, struct tug_ballot *ballot) {
     uint64_t few[VOTES];
-    uint64_t *votes = team->votes != NULL ? team->votes : few;
-    int words = (int)VOTES + (team->nchannels + 63) / 64;
+    const struct tug_collectives *own = tug_collectives_of(team);
+    uint64_t *votes = own->votes != NULL ? own->votes : few;
+    int words = (int)VOTES + (own->nchannels + 63) / 64;
     memset(votes, 0, (size_t)words * sizeof(*votes));
     votes[0] = (ballot->willing ? 0 : UNWILLING) | (ballot->plain ? 0 : NOT_PLAIN);
     votes[1] = ballot->bytes;
     votes[2] = ~ballot->bytes;
     votes[3] = ballot->near_bytes;
     memcpy(&votes[4], &ballot->offer, sizeof(ballot->offer));
-    for (int i = 0; i < team->nchannels; i++)
-        votes[VOTES + (size_t)i / 64] |= (uint64_t)team->channels[i]->busy << (i % 64);
+    for (int i = 0; i < own->nchannels; i++)
+        votes[VOTES + (size_t)i / 64] |= (uint64_t)own->channels[i]->busy << (i % 64);
     if (tug_agree(team->comm, MPI_BOR, votes, words) != MPI_SUCCESS)
         return TUG_ERR_MPI;
     memcpy(&ballot->offer, &votes[4], sizeof(ballot->offer));
@@ -77,12 +79,12 @@ static bool fits(const struct tug_channel *channel, const struct tug_channel_nee
 }
 
 /* The smallest channel that fits and that nobody uses. */
-static struct tug_channel *find_free(const struct tug_team *team,
+static struct tug_channel *find_free(const struct tug_collectives *own,
                                      const struct tug_channel_needs *needs) {
     struct tug_channel *best = NULL;
-    for (int i = 0; i < team->nchannels; i++) {
-        struct tug_channel *channel = team->channels[i];
-        bool used = team->votes[VOTES + (size_t)i / 64] >> (i % 64) & 1;
+    for (int i = 0; i < own->nchannels; i++) {
+        struct tug_channel *channel = own->channels[i];
+        bool used = own->votes[VOTES + (size_t)i / 64] >> (i % 64) & 1;
         if (!used && fits(channel, needs) &&
             (best == NULL || memory_of(&channel->has) < memory_of(&best->has)))
             best = channel;
@@ -113,15 +115,30 @@ static size_t pairs_memory(const struct tug_team *team, const struct tug_channel
     return channel->to != NULL ? most * most * tug_pair_memory(channel->has.pair_bytes) : 0;
 }
 
+/* Memory of the node in which its ranks say how the channels of each class are best written. */
+static int share_findings(struct tug_team *team) {
+    struct tug_collectives *own = tug_collectives_of(team);
+    unsigned char *memory;
+    if (own->streaming != NULL)
+        return 0;
+    int error = tug_arena_take(team, TUG_CHANNEL_CLASSES * sizeof(*own->streaming), &memory);
+    if (!error)
+        own->streaming = (_Atomic uint32_t *)memory;
+    return error;
+}
+
 /* Lays a channel out in shared memory, and measures how to write it if it is the first of its
  * class. */
 static int map_channel(struct tug_team *team, struct tug_channel *channel) {
+    struct tug_collectives *own = tug_collectives_of(team);
     unsigned char *memory;
     const struct tug_channel_needs *has = &channel->has;
     size_t reads = (size_t)team->node_most * sizeof(struct tug_read_count);
     size_t heads = TUG_SEGMENT_SLOTS * sizeof(struct tug_slot_head);
     size_t ring_bytes = reads + heads + TUG_SEGMENT_SLOTS * has->slot_bytes;
     int error = tug_team_share(team);
+    if (!error)
+        error = share_findings(team);
     if (!error)
         error = tug_arena_take(
             team, has->rings * ring_bytes + has->landing_bytes + pairs_memory(team, channel),
@@ -136,10 +153,10 @@ static int map_channel(struct tug_team *team, struct tug_channel *channel) {
     channel->landing = has->landing_bytes > 0 ? memory : NULL;
     lay_out_pairs(team, channel, memory + has->landing_bytes);
     unsigned class = class_of(has->slot_bytes);
-    channel->streaming = &team->streaming[class];
+    channel->streaming = &own->streaming[class];
     if (has->slot_bytes >= TUG_PROBE_LEAST && has->rings > 0 && team->node_size > 1 &&
-        !(team->probed >> class & 1)) {
-        team->probed |= 1u << class;
+        !(own->probed >> class & 1)) {
+        own->probed |= 1u << class;
         tug_probe_channel(team, channel);
     }
     return 0;
@@ -173,19 +190,20 @@ static void free_channel(struct tug_channel *channel) {
 
 static int add_channel(struct tug_team *team, const struct tug_channel_needs *needs,
                        struct tug_channel **result) {
+    struct tug_collectives *own = tug_collectives_of(team);
     struct tug_channel *channel = allocate(team, needs);
-    if (!tug_all_agree(team->comm, channel != NULL && reserve_channel(team))) {
+    if (!tug_all_agree(team->comm, channel != NULL && reserve_channel(own))) {
         free_channel(channel);
         return TUG_ERR_NO_MEMORY;
     }
-    channel->index = team->nchannels;
+    channel->index = own->nchannels;
     bool shares = team->nnodes < team->nranks && (needs->rings > 0 || needs->pair_bytes > 0);
     int error = shares ? map_channel(team, channel) : 0;
     if (error) {
         free_channel(channel);
         return error;
     }
-    team->channels[team->nchannels++] = channel;
+    own->channels[own->nchannels++] = channel;
     *result = channel;
     return 0;
 }
@@ -197,25 +215,25 @@ int tug_channel_take(struct tug_team *team, const struct tug_channel_needs *need
         return error;
     struct tug_channel_needs all = *needs;
     all.pair_bytes = tug_pair_slot_bytes(team->node_most, ballot->near_bytes);
-    *channel = find_free(team, &all);
+    *channel = find_free(tug_collectives_of(team), &all);
     if (*channel == NULL) {
         error = add_channel(team, &all, channel);
         if (error)
             return error;
     }
     (*channel)->busy = true;
-    team->references++;
+    tug_team_hold(team);
     return 0;
 }
 
 void tug_channel_release(struct tug_team *team, struct tug_channel *channel) {
     channel->busy = false;
-    team->references--;
+    tug_team_drop(team);
 }
 
-void tug_channel_free_all(struct tug_team *team) {
-    for (int i = 0; i < team->nchannels; i++)
-        free_channel(team->channels[i]);
-    free((void *)team->channels);
-    free(team->votes);
+void tug_channel_free_all(struct tug_collectives *own) {
+    for (int i = 0; i < own->nchannels; i++)
+        free_channel(own->channels[i]);
+    free((void *)own->channels);
+    free(own->votes);
 }

@@ -26,8 +26,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "transport/lent.h"
+#include "node/lent.h"
 
+struct tug_collectives;
 struct tug_team;
 
 #define TUG_PAIR_RANKS 64 /* nodes of more ranks have no pairs: there are too many of them */
@@ -103,6 +104,6 @@ int tug_channel_take(struct tug_team *team, const struct tug_channel_needs *need
 void tug_channel_release(struct tug_team *team, struct tug_channel *channel);
 
 /* With the team. */
-void tug_channel_free_all(struct tug_team *team);
+void tug_channel_free_all(struct tug_collectives *collectives);
 
 #endif

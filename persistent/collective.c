@@ -11,11 +11,12 @@
 #include "host/polite.h"
 #include "persistent/bcast.h"
 #include "persistent/collective_private.h"
+#include "persistent/collectives.h"
 #include "persistent/copy.h"
 #include "persistent/twin.h"
 #include "schedule/collectives.h"
-#include "transport/cma.h"
-#include "transport/segment.h"
+#include "node/cma.h"
+#include "node/segment.h"
 #include "tugboat/tugboat.h"
 
 /* Messages from here on are worth more steps for less traffic. */
@@ -456,7 +457,7 @@ static void settle_host(struct collective *c, enum tug_collective_kind kind, MPI
 int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
                           struct tug_request **request) {
     struct tug_team *team;
-    int error = tug_team_get(call->comm, &team);
+    int error = tug_collectives_team(call->comm, &team);
     if (!error)
         error = tug_team_share(team);
     if (error)

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "engine/park.h"
+#include "node/team.h"
 #include "persistent/copy.h"
 
 #define ROUNDS 3

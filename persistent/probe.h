@@ -2,7 +2,7 @@
 #ifndef TUG_PERSISTENT_PROBE_H
 #define TUG_PERSISTENT_PROBE_H
 
-#include "persistent/team.h"
+#include "persistent/channel.h"
 
 /* Smaller slots are written through the caches: there latency is all that counts. */
 #define TUG_PROBE_LEAST 8192

@@ -11,7 +11,7 @@
 
 #include "persistent/copy.h"
 #include "persistent/pair.h"
-#include "transport/cma.h"
+#include "node/cma.h"
 
 /* Short pieces let both ends take part in short messages; a call of attach costs as much as copying
  * some 10 KiB. */

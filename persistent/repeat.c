@@ -7,7 +7,7 @@
 #include "host/host.h"
 #include "persistent/bcast.h"
 #include "persistent/request.h"
-#include "persistent/team.h"
+#include "persistent/collectives.h"
 
 static void drop(struct tug_repeat *repeat) {
     if (repeat->request != NULL)
@@ -15,9 +15,9 @@ static void drop(struct tug_repeat *repeat) {
     *repeat = (struct tug_repeat){0};
 }
 
-void tug_repeats_drop(struct tug_team *team) {
+void tug_repeats_drop(struct tug_repeats *repeats) {
     for (int i = 0; i < TUG_REPEATS_KEPT; i++)
-        drop(&team->repeats.kept[i]);
+        drop(&repeats->kept[i]);
 }
 
 /* Bytes of the message; 0 for nothing, and for arguments that are the host's to judge. (NULL is
@@ -47,9 +47,9 @@ bool tug_repeat_bcast(void *buffer, MPI_Count count, MPI_Datatype type, int root
                       int *error) {
     struct tug_team *team;
     uint64_t bytes = bytes_of(buffer, count, type, root, comm);
-    if (bytes == 0 || tug_team_get(comm, &team) != 0 || root >= team->nranks)
+    if (bytes == 0 || tug_collectives_team(comm, &team) != 0 || root >= team->nranks)
         return false;
-    struct tug_repeat *repeat = find(&team->repeats, root, bytes);
+    struct tug_repeat *repeat = find(&tug_collectives_of(team)->repeats, root, bytes);
     if (repeat->refused || repeat->calls++ < TUG_REPEATS_BEFORE)
         return false;
     if (repeat->request == NULL) {

@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct tug_team;
 struct tug_request;
 
 #define TUG_REPEATS_KEPT 8   /* of a communicator; the oldest goes */
@@ -34,6 +33,6 @@ bool tug_repeat_bcast(void *buffer, MPI_Count count, MPI_Datatype type, int root
                       int *error);
 
 /* Lets go of all that is kept. Local. */
-void tug_repeats_drop(struct tug_team *team);
+void tug_repeats_drop(struct tug_repeats *repeats);
 
 #endif

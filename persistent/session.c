@@ -7,7 +7,7 @@
 #include "host/host.h"
 #include "persistent/copy.h"
 #include "persistent/pair.h"
-#include "transport/cma.h"
+#include "node/cma.h"
 #include "tugboat/tugboat.h"
 
 #define WAKE_LEAST ((size_t)524288) /* worth a sleeper's way up */

@@ -16,7 +16,7 @@
 #include "persistent/channel.h"
 #include "persistent/rendezvous.h"
 #include "persistent/staging.h"
-#include "persistent/team.h"
+#include "node/team.h"
 #include "host/reduction.h"
 #include "schedule/schedule.h"
 
@@ -32,7 +32,7 @@ struct tug_area_memory {
     size_t packed; /* bytes of data in an element that is not dense */
 };
 
-/* Where another rank of the node has its INPUT and OUTPUT, for attach (transport/cma.h). */
+/* Where another rank of the node has its INPUT and OUTPUT, for attach (node/cma.h). */
 struct tug_their_areas {
     uint64_t input, output;
 };

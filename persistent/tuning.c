@@ -7,6 +7,7 @@
 #include "host/host.h"
 #include "host/polite.h"
 #include "persistent/calibrate.h"
+#include "persistent/collectives.h"
 
 /* What this process has learnt from the first team that wanted to know: others take it over. */
 static struct {
@@ -25,22 +26,24 @@ static bool take_over(const struct tug_team *team, struct tug_model_parameters *
 }
 
 const struct tug_model_parameters *tug_team_parameters(struct tug_team *team) {
-    if (!team->tuned && (team->nnodes > 1 || tug_settings.tuning != NULL)) {
-        if (!take_over(team, &team->parameters) && tug_tuning_get(team, &team->parameters) != 0)
+    struct tug_collectives *own = tug_collectives_of(team);
+    if (!own->tuned && (team->nnodes > 1 || tug_settings.tuning != NULL)) {
+        if (!take_over(team, &own->parameters) && tug_tuning_get(team, &own->parameters) != 0)
             return NULL;
-        machine.parameters = team->parameters;
+        machine.parameters = own->parameters;
         machine.known = true;
-        team->tuned = true;
+        own->tuned = true;
     }
-    return team->tuned ? &team->parameters : NULL;
+    return own->tuned ? &own->parameters : NULL;
 }
 
 /* Requests learn on whatever thread drives the engine, while the program makes others. */
 static pthread_mutex_t learning = PTHREAD_MUTEX_INITIALIZER;
 
 int tug_team_experience(struct tug_team *team, struct tug_experience *experience) {
+    const struct tug_collectives *own = tug_collectives_of(team);
     pthread_mutex_lock(&learning);
-    *experience = team->experience != NULL ? *team->experience : (struct tug_experience){0};
+    *experience = own->experience != NULL ? *own->experience : (struct tug_experience){0};
     pthread_mutex_unlock(&learning);
     return TUG_POLITE(Ibcast, experience, sizeof(*experience), MPI_BYTE, 0, team->comm) ==
                    MPI_SUCCESS
@@ -50,10 +53,11 @@ int tug_team_experience(struct tug_team *team, struct tug_experience *experience
 
 void tug_team_learn(struct tug_team *team, const struct tug_candidate *candidate, uint64_t bytes,
                     double seconds) {
+    struct tug_collectives *own = tug_collectives_of(team);
     pthread_mutex_lock(&learning);
-    if (team->experience == NULL)
-        team->experience = calloc(1, sizeof(*team->experience));
-    if (team->experience != NULL)
-        tug_experience_note(team->experience, candidate, bytes, seconds);
+    if (own->experience == NULL)
+        own->experience = calloc(1, sizeof(*own->experience));
+    if (own->experience != NULL)
+        tug_experience_note(own->experience, candidate, bytes, seconds);
     pthread_mutex_unlock(&learning);
 }

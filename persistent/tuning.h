@@ -3,7 +3,7 @@
 #define TUG_PERSISTENT_TUNING_H
 
 #include "model/experience.h"
-#include "persistent/team.h"
+#include "node/team.h"
 #include "tugboat/model.h"
 
 /* The parameters: of the file that TUGBOAT_TUNING names, or measured in some ten milliseconds, once

@@ -5,12 +5,12 @@
 
 #include "engine/engine.h"
 #include "host/host.h"
-#include "persistent/arena.h"
-#include "persistent/team.h"
+#include "node/arena.h"
+#include "node/team.h"
 #include "pmpi/operand.h"
 #include "pmpi/shim.h"
 #include "pmpi/window.h"
-#include "transport/lent.h"
+#include "node/lent.h"
 
 /* ---- memory ---- */
 

@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/locks.h"
+#include "node/locks.h"
 #include "pmpi/rma.h"
 
 struct tug_chunk;

@@ -24,7 +24,7 @@
 #include "host/references.h"
 #include "host/spin.h"
 #include "llcl/finalize.h"
-#include "persistent/team.h"
+#include "node/team.h"
 #include "pmpi/attributes.h"
 #include "pmpi/blocking.h"
 #include "pmpi/circle.h"

@@ -4,7 +4,7 @@
  * Any thread.
  */
 #include "host/host.h"
-#include "transport/lent.h"
+#include "node/lent.h"
 #include "pmpi/shim.h"
 
 int tug_shim_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr) {

@@ -11,7 +11,7 @@
 #include "host/host.h"
 #include "host/polite.h"
 #include "llcl/context.h"
-#include "persistent/team.h"
+#include "node/team.h"
 #include "pmpi/window.h"
 
 /* ---- domains ---- */
@@ -116,8 +116,9 @@ static struct tug_domain *domain_make(struct tug_team *team) {
 
 /* Collective, the same answer everywhere: NULL if there is none. */
 static struct membership *membership_of(struct tug_team *team) {
-    if (team->domain != NULL)
-        return team->domain;
+    struct tug_team_part *part = &team->parts[TUG_PART_WINDOWS];
+    if (part->state != NULL)
+        return part->state;
     struct membership *membership = calloc(1, sizeof(*membership));
     int *process_of = malloc((size_t)team->nranks * sizeof(*process_of));
     struct tug_domain *domain = NULL;
@@ -134,8 +135,7 @@ static struct membership *membership_of(struct tug_team *team) {
     if (domain == NULL)
         goto fail;
     *membership = (struct membership){domain, team, process_of};
-    team->domain = membership;
-    team->domain_free = membership_end;
+    *part = (struct tug_team_part){.state = membership, .end = membership_end};
     return membership;
 fail:
     free(membership);

@@ -13,7 +13,7 @@
 #include "host/host.h"
 #include "llcl/context.h"
 #include "persistent/request.h"
-#include "persistent/team.h"
+#include "node/team.h"
 #include "host/datatype.h"
 #include "pmpi/operand.h"
 #include "pmpi/remote.h"

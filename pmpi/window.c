@@ -14,7 +14,7 @@
 #include "host/device.h"
 #include "host/host.h"
 #include "host/polite.h"
-#include "persistent/team.h"
+#include "node/team.h"
 #include "pmpi/blocking.h"
 #include "pmpi/circle.h"
 #include "pmpi/direct.h"

@@ -16,6 +16,7 @@
 #include "cmd/cmd.h"
 #include "host/host.h"
 #include "persistent/calibrate.h"
+#include "persistent/collectives.h"
 #include "tugboat/model.h"
 
 #define FILE_DEFAULT "tugboat.tuning"
@@ -53,7 +54,7 @@ static int measure(const char *file) {
         fprintf(stderr, "tugboat: no usable MPI library is found here\n");
         return TUG_EXIT_FAILED;
     }
-    int error = tug_team_get(MPI_COMM_WORLD, &team);
+    int error = tug_collectives_team(MPI_COMM_WORLD, &team);
     if (!error)
         error = tug_calibrate(team, TUG_EFFORT_THOROUGH, &parameters);
     int status = error ? TUG_EXIT_FAILED : 0;

@@ -24,7 +24,7 @@
 #include "base/settings.h"
 #include "cmd/cmd.h"
 #include "host/host.h"
-#include "transport/cma.h"
+#include "node/cma.h"
 #include "transport/transport.h"
 
 #define RANK_OPTION "--rank"

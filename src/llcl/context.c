@@ -10,7 +10,7 @@
 #include "host/host.h"
 #include "host/polite.h"
 #include "llcl/finalize.h"
-#include "transport/cma.h"
+#include "node/cma.h"
 #include "transport/packets/packets.h"
 #include "transport/verbs/verbs.h"
 

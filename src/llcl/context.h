@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "engine/engine.h"
-#include "transport/segment.h"
+#include "node/segment.h"
 #include "transport/transport.h"
 
 #define TUG_SEGMENTS 1024

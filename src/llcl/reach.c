@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "llcl/context.h"
-#include "transport/cma.h"
-#include "transport/lent.h"
+#include "node/cma.h"
+#include "node/lent.h"
 #include "transport/packets/wire.h"
 
 struct view {

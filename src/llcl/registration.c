@@ -5,7 +5,7 @@
 #include "host/host.h"
 #include "host/agreement.h"
 #include "llcl/context.h"
-#include "transport/lent.h"
+#include "node/lent.h"
 #include "transport/packets/wire.h"
 
 /* ---- beginning ---- */

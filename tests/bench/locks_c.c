@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "engine/locks.h"
+#include "node/locks.h"
 
 #define MAX_THREADS 64
 

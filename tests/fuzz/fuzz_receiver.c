@@ -21,7 +21,7 @@
 #include "tests/fuzz/world.h"
 #include "engine/engine.h"
 #include "transport/packets/packets.h"
-#include "transport/segment.h"
+#include "node/segment.h"
 #include "transport/transport.h"
 #include "transport/packets/wire.h"
 

@@ -20,6 +20,7 @@
 #include "model/simulate.h"
 #include "persistent/calibrate.h"
 #include "persistent/channel.h"
+#include "persistent/collectives.h"
 #include "persistent/session.h"
 #include "schedule/bcast.h"
 
@@ -190,7 +191,7 @@ int main(int argc, char **argv) {
     CHECK(tug_settings_load(why, sizeof(why)) == 0, "%s", why);
     if ((unsigned)check_nranks > tug_cores_find().count)
         return skip("nodes that are emulated on fewer cores share them, simulated ones do not");
-    CHECK(tug_host_complete() && tug_team_get(MPI_COMM_WORLD, &team) == 0, "no team");
+    CHECK(tug_host_complete() && tug_collectives_team(MPI_COMM_WORLD, &team) == 0, "no team");
     tug_park_configure(tug_settings.spin_us, (unsigned)check_nranks, tug_cores_find().count);
     unsigned char *buffer = malloc(sizes[SIZES - 1]);
     CHECK(buffer != NULL, "no memory");

@@ -9,6 +9,7 @@
 #include "base/settings.h"
 #include "host/host.h"
 #include "persistent/calibrate.h"
+#include "persistent/collectives.h"
 
 static struct tug_team *team;
 
@@ -72,7 +73,7 @@ static void from_file(void) {
 
 int main(int argc, char **argv) {
     check_begin_threads(&argc, &argv, "tuning");
-    CHECK(tug_host_complete() && tug_team_get(MPI_COMM_WORLD, &team) == 0, "no team");
+    CHECK(tug_host_complete() && tug_collectives_team(MPI_COMM_WORLD, &team) == 0, "no team");
     measured();
     from_file();
     return check_end();

@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "engine/locks.h"
+#include "node/locks.h"
 #include "stress.h"
 
 #define MAX_WORKERS 16

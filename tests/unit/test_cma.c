@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "transport/cma.h"
+#include "node/cma.h"
 #include "tugboat/tugboat.h"
 
 #define PAGES 16

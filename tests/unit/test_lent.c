@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "transport/lent.h"
+#include "node/lent.h"
 
 #define BYTES ((size_t)100000)
 

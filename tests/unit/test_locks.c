@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "engine/locks.h"
+#include "node/locks.h"
 
 static struct tug_rwlock rwlock_at(uint32_t ticket) {
     return (struct tug_rwlock){.next = ticket, .readers = ticket, .writers = ticket};

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "transport/cma.h"
+#include "node/cma.h"
 #include "host/agreement.h"
-#include "transport/lent.h"
+#include "node/lent.h"
 #include "transport/packets/inbox.h"
-#include "transport/segment.h"
+#include "node/segment.h"
 #include "transport/packets/wire.h"
 
 #define PACKETS_A_POLL 16

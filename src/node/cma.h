@@ -6,8 +6,8 @@
  * Nothing here keeps state; any thread; errno is left alone. A transfer that fails may have moved a
  * part.
  */
-#ifndef TUG_TRANSPORT_CMA_H
-#define TUG_TRANSPORT_CMA_H
+#ifndef TUG_NODE_CMA_H
+#define TUG_NODE_CMA_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "persistent/team.h"
+#include "node/team.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -10,12 +10,12 @@
 #include "base/random.h"
 #include "base/settings.h"
 #include "engine/engine.h"
-#include "engine/locks.h"
+#include "node/locks.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
-#include "persistent/arena.h"
-#include "transport/cma.h"
+#include "node/arena.h"
+#include "node/cma.h"
 #include "tugboat/tugboat.h"
 
 static int keyval = MPI_KEYVAL_INVALID;
@@ -62,8 +62,9 @@ static int make_communicators(struct tug_team *team, MPI_Comm comm) {
 
 /* Frees what there is. Collective if the communicators were made. */
 static void team_free(struct tug_team *team) {
-    if (team->domain != NULL)
-        team->domain_free(team->domain);
+    for (int i = 0; i < TUG_PARTS; i++)
+        if (team->parts[i].state != NULL)
+            team->parts[i].end(team->parts[i].state);
     for (int r = 0; team->bells != NULL && r < team->node_size; r++)
         tug_engine_forget_bell(tug_team_bell(team, r));
     tug_arena_fini(team);
@@ -71,10 +72,8 @@ static void team_free(struct tug_team *team) {
         tug_host.Comm_free(&team->node_comm);
     if (team->comm != MPI_COMM_NULL)
         tug_host.Comm_free(&team->comm);
-    tug_channel_free_all(team);
     tug_places_fini(&team->places);
     pthread_mutex_destroy(&team->spare_lock);
-    free(team->experience);
     free(team->pids);
     free(team);
 }
@@ -132,20 +131,19 @@ int tug_team_share(struct tug_team *team) {
     unsigned char *memory;
     if (team->bells != NULL || team->node_most == 1)
         return 0;
-    size_t flags = TUG_CHANNEL_CLASSES * sizeof(*team->streaming), most = (size_t)team->node_most;
-    int error = tug_arena_take(team, flags + most * (64 + sizeof(struct space)), &memory);
+    size_t most = (size_t)team->node_most;
+    int error = tug_arena_take(team, most * (64 + sizeof(struct space)), &memory);
     if (error)
         return error;
     team->pids = calloc(most, sizeof(*team->pids));
-    struct space *spaces = (struct space *)(memory + flags + most * 64);
+    struct space *spaces = (struct space *)(memory + most * 64);
     spaces[team->node_rank] = own_space(team);
     if (!tug_all_agree(team->comm, team->pids != NULL)) {
         free(team->pids);
         team->pids = NULL;
         return TUG_ERR_NO_MEMORY;
     }
-    team->streaming = (_Atomic uint32_t *)memory;
-    team->bells = (struct tug_bell *)(memory + flags);
+    team->bells = (struct tug_bell *)memory;
     team->attaches = tug_all_agree(team->comm, attach_to_all(team, spaces));
     return 0;
 }
@@ -189,7 +187,9 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     (void)state;
     if (finalizing)
         return MPI_SUCCESS;
-    tug_repeats_drop(team);
+    for (int i = 0; i < TUG_PARTS; i++)
+        if (team->parts[i].state != NULL && team->parts[i].drop != NULL)
+            team->parts[i].drop(team->parts[i].state);
     if (tug_all_agree(team->comm, team->references == 0))
         team_free(team);
     return MPI_SUCCESS;

@@ -1,21 +1,21 @@
-/* Teams: what the ranks of a communicator need to run persistent collectives together, and what
- * their windows need to know of them.
+/* Teams: what the windows and the persistent collectives on a communicator need to know of its
+ * ranks, found once: who shares a node, who can attach to whom, and memory that a node's ranks
+ * share.
  *
  * A team hangs on the program's communicator as an attribute, is made by the first persistent
  * collective or window on it (collectively) and goes with it. It has a private communicator for the
  * traffic between nodes, the map of ranks to nodes as the host sees them (MPI_COMM_TYPE_SHARED),
- * and an *arena*: memory shared by the ranks of this node, taken from the host MPI, out of which
- * *channels* are cut.
+ * and an *arena*: memory shared by the ranks of this node, taken from the host MPI. Windows and
+ * collectives hang what they share on the team as *parts*.
  *
- *     arena chunk 0:  | how to write | bell of node rank 0 | bell 1 | ... | space of node rank 0 |
- *                     | space 1 | ... | channel | channel | ...
- *     later chunks:   | channel | channel | ...
+ *     arena chunk 0:  | bell of node rank 0 | bell 1 | ... | space of node rank 0 | space 1 | ... |
+ *                     | what else is taken | ...
+ *     later chunks:   | what else is taken | ...
  *
- * Making and freeing happen on the program's threads under MPI's rules for collectives; channels
- * are used by the holder of the baton only.
+ * Making and freeing happen on the program's threads under MPI's rules for collectives.
  */
-#ifndef TUG_PERSISTENT_TEAM_H
-#define TUG_PERSISTENT_TEAM_H
+#ifndef TUG_NODE_TEAM_H
+#define TUG_NODE_TEAM_H
 
 #include <mpi.h>
 #include <pthread.h>
@@ -26,12 +26,20 @@
 #include <sys/types.h>
 
 #include "engine/park.h"
-#include "persistent/channel.h"
-#include "persistent/repeat.h"
 #include "schedule/places.h"
-#include "tugboat/model.h"
 
 #define TUG_ATTACHERS_MOST 16 /* ranks at one's memory at once: the kernel locks its map */
+
+/* What those who use a team keep on it. */
+enum tug_part { TUG_PART_WINDOWS, TUG_PART_COLLECTIVES, TUG_PARTS };
+
+struct tug_team_part {
+    void *state; /* NULL: nothing yet */
+    /* The communicator goes: lets go of requests that only this part holds. Local; or NULL. */
+    void (*drop)(void *state);
+    /* The team goes. Collective. */
+    void (*end)(void *state);
+};
 
 struct tug_team {
     MPI_Comm comm;      /* private: traffic between nodes, agreement at init */
@@ -41,29 +49,19 @@ struct tug_team {
     int node_most; /* ranks of the largest node: what all nodes lay shared memory out for */
     int nnodes;
     struct tug_places places;
-    bool crowded;                /* some node has more of our ranks than cores */
-    _Atomic uint32_t *streaming; /* [TUG_CHANNEL_CLASSES] shared by the node */
-    uint32_t probed;             /* bit set of classes measured */
-    struct tug_bell *bells;      /* [node size], a cache line each: see tug_team_bell() */
-    pid_t *pids;                 /* [node size] of who can be attached to, 0 of others (cma.h) */
-    uint64_t word;               /* by which others know this rank's address space */
-    bool attaches;               /* all ranks can attach to all ranks of their nodes */
-    struct tug_chunk *chunks;    /* newest first */
-    struct tug_chunk *spare;     /* blocks, by id */
+    bool crowded;             /* some node has more of our ranks than cores */
+    struct tug_bell *bells;   /* [node size], a cache line each: see tug_team_bell() */
+    pid_t *pids;              /* [node size] of who can be attached to, 0 of others (cma.h) */
+    uint64_t word;            /* by which others know this rank's address space */
+    bool attaches;            /* all ranks can attach to all ranks of their nodes */
+    struct tug_chunk *chunks; /* newest first */
+    struct tug_chunk *spare;  /* blocks, by id */
     pthread_mutex_t spare_lock;
     uint32_t last_chunk;         /* id */
     struct tug_meeting *meeting; /* NULL: not made yet */
     uint32_t meetings;           /* so far */
-    struct tug_channel **channels;
-    int nchannels, channel_capacity;
-    uint64_t *votes;                        /* room for an agreement over all channels */
-    _Atomic int references;                 /* requests and windows of this rank */
-    struct tug_model_parameters parameters; /* see tuning.h */
-    bool tuned;                             /* ... they are known */
-    struct tug_experience *experience;      /* ... and what became of predictions, or NULL */
-    struct tug_repeats repeats;
-    void *domain;                      /* what its windows share, or NULL; ends with the team, by */
-    void (*domain_free)(void *domain); /* ... this, collective */
+    _Atomic int references;      /* requests and windows of this rank */
+    struct tug_team_part parts[TUG_PARTS];
 };
 
 /* What a rank brings to a meeting. */

@@ -4,7 +4,7 @@
  * lender's; who is told where a piece is opens the file through /proc/PID/fd and maps the piece.
  * Nothing has a name that could outlive the processes. No place in the file is used twice, so a
  * view of what has been given back shows zeros, never another's data. Blocks of windows
- * (persistent/arena.h) are mapped by all ranks of their team already; offers of them go by their
+ * (arena.h) are mapped by all ranks of their team already; offers of them go by their
  * names.
  *
  *     file: | piece | (given back: a hole) | piece | ... never used
@@ -14,8 +14,8 @@
  *
  * Any thread.
  */
-#ifndef TUG_TRANSPORT_LENT_H
-#define TUG_TRANSPORT_LENT_H
+#ifndef TUG_NODE_LENT_H
+#define TUG_NODE_LENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,8 +9,8 @@
  * an error code here, not a SIGBUS when it is first touched. All calls but tug_block_give() are
  * collective over the team and answer alike on all ranks.
  */
-#ifndef TUG_PERSISTENT_ARENA_H
-#define TUG_PERSISTENT_ARENA_H
+#ifndef TUG_NODE_ARENA_H
+#define TUG_NODE_ARENA_H
 
 #include <mpi.h>
 #include <stdbool.h>

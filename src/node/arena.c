@@ -1,4 +1,4 @@
-#include "persistent/arena.h"
+#include "node/arena.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -9,9 +9,9 @@
 #include "base/random.h"
 #include "host/agreement.h"
 #include "host/host.h"
-#include "transport/lent.h"
-#include "persistent/team.h"
-#include "transport/segment.h"
+#include "node/lent.h"
+#include "node/team.h"
+#include "node/segment.h"
 #include "tugboat/tugboat.h"
 
 #define CHUNK_LEAST ((size_t)2 << 20)

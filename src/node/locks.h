@@ -15,8 +15,8 @@
  *      writers  the ticket that may lock for writing now: so many have unlocked
  *      bell     rung when readers or writers moves
  */
-#ifndef TUG_ENGINE_LOCKS_H
-#define TUG_ENGINE_LOCKS_H
+#ifndef TUG_NODE_LOCKS_H
+#define TUG_NODE_LOCKS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "transport/segment.h"
+#include "node/segment.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "engine/locks.h"
+#include "node/locks.h"
 
 #include "base/clock.h"
 

@@ -1,4 +1,4 @@
-#include "transport/lent.h"
+#include "node/lent.h"
 
 #include <fcntl.h>
 #include <linux/falloc.h>

@@ -4,8 +4,8 @@
  * on the node. Pages are made real at once, since memory that /dev/shm cannot back must be an error
  * code here, not a SIGBUS when it is first touched. Collective, program's thread.
  */
-#ifndef TUG_TRANSPORT_SEGMENT_H
-#define TUG_TRANSPORT_SEGMENT_H
+#ifndef TUG_NODE_SEGMENT_H
+#define TUG_NODE_SEGMENT_H
 
 #include <mpi.h>
 #include <stdbool.h>

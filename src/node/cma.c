@@ -3,7 +3,7 @@
  * A call moves at most 0x7ffff000 bytes and stops at the first page that is not there: the loop
  * goes on until all has moved or the kernel says why not.
  */
-#include "transport/cma.h"
+#include "node/cma.h"
 
 #include <errno.h>
 #include <stdio.h>

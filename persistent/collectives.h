@@ -1,0 +1,40 @@
+/* What a team (node/team.h) keeps for the persistent collectives of its communicator: channels, the
+ * machine's parameters, what became of predictions, broadcasts that repeat.
+ *
+ * Made with the first of them, gone with the team. Its parts say who may touch them.
+ */
+#ifndef TUG_PERSISTENT_COLLECTIVES_H
+#define TUG_PERSISTENT_COLLECTIVES_H
+
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "node/team.h"
+#include "persistent/repeat.h"
+#include "tugboat/model.h"
+
+struct tug_channel;
+struct tug_experience;
+
+struct tug_collectives {
+    struct tug_channel **channels;
+    int nchannels, channel_capacity;
+    uint64_t *votes;             /* room for a vote over all channels */
+    _Atomic uint32_t *streaming; /* [TUG_CHANNEL_CLASSES] shared by the node; NULL: none yet */
+    uint32_t probed;             /* bit set of classes measured */
+    bool tuned;                  /* the parameters are known */
+    struct tug_model_parameters parameters; /* see tuning.h */
+    struct tug_experience *experience;      /* or NULL */
+    struct tug_repeats repeats;
+};
+
+/* The team of a communicator, with its part for collectives: tug_team_get(), and like that. */
+int tug_collectives_team(MPI_Comm comm, struct tug_team **team);
+
+static inline struct tug_collectives *tug_collectives_of(const struct tug_team *team) {
+    return team->parts[TUG_PART_COLLECTIVES].state;
+}
+
+#endif
