@@ -5,8 +5,10 @@
 
 #include "base/settings.h"
 #include "base/stats.h"
+#include "engine/engine.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/level.h"
 #include "host/polite.h"
 #include "host/spin.h"
 #include "persistent/repeat.h"
@@ -175,8 +177,9 @@ void tug_blocking_meet(MPI_Comm comm) {
 #define TUG_CALL_BCAST(Name, Twin, parameters, arguments)                                          \
     int tug_shim_##Name parameters {                                                               \
         int error;                                                                                 \
-        if (TUG_UNLIKELY(tug_settings.bcast) && tug_shim.active && tug_party_is_known(comm) &&     \
-            tug_shim_engine() && tug_repeat_bcast(buffer, count, datatype, root, comm, &error))    \
+        if (TUG_UNLIKELY(tug_settings.bcast) && tug_level.active && tug_party_is_known(comm) &&    \
+            tug_engine_bring_up() &&                                                               \
+            tug_repeat_bcast(buffer, count, datatype, root, comm, &error))                         \
             return error;                                                                          \
         if (tug_circle_has(comm))                                                                  \
             return TUG_TWIN(Twin, arguments);                                                      \
@@ -195,7 +198,7 @@ void tug_blocking_meet(MPI_Comm comm) {
 #define TUG_CALL_REDUCTION_BEGIN(Name, parameters, arguments)                                      \
     int tug_shim_##Name parameters {                                                               \
         if (tug_op_is_programs(op))                                                                \
-            tug_shim_keep_functions();                                                             \
+            tug_engine_keep_functions();                                                           \
         return tug_host.Name arguments;                                                            \
     }
 

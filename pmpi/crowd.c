@@ -8,6 +8,7 @@
 #include "base/settings.h"
 #include "host/agreement.h"
 #include "host/host.h"
+#include "host/level.h"
 #include "host/polite.h"
 #include "host/spin.h"
 #include "pmpi/blocking.h"
@@ -51,8 +52,8 @@ static bool is_crowded(const struct want *wants, int nranks, struct tug_cores co
 }
 
 static void say_twice(uint64_t said[2], uint64_t value) {
-    said[0] = tug_shim.active ? value : 0;
-    said[1] = tug_shim.active ? ~value : 0;
+    said[0] = tug_level.active ? value : 0;
+    said[1] = tug_level.active ? ~value : 0;
 }
 
 static bool is_same(const uint64_t said[2]) {
@@ -65,9 +66,9 @@ static void ask(uint64_t most[QUESTIONS], bool memory) {
     most[OFF] = !tug_settings.enabled;
     most[NATIVE] = tug_settings.wait == TUG_WAIT_NATIVE;
     most[POLITE] = tug_settings.wait == TUG_WAIT_POLITE;
-    most[CALLER] = tug_shim.active && tug_settings.progress == TUG_PROGRESS_CALLER;
-    most[TAKING] = tug_shim.active;
-    most[NOT_TAKING] = !tug_shim.active;
+    most[CALLER] = tug_level.active && tug_settings.progress == TUG_PROGRESS_CALLER;
+    most[TAKING] = tug_level.active;
+    most[NOT_TAKING] = !tug_level.active;
     say_twice(&most[WINDOWS], tug_settings.rma);
     say_twice(&most[BCASTS], tug_settings.bcast);
     say_twice(&most[STATS], (uint64_t)(tug_settings.stats != NULL) + tug_settings.verdict);
@@ -80,7 +81,7 @@ static void settle_party(const uint64_t most[QUESTIONS]) {
         return;
     /* who drives its requests itself has to wait politely, which not everybody can here */
     if (most[OFF] && most[CALLER])
-        tug_shim.active = false;
+        tug_level.active = false;
     if (!is_same(&most[WINDOWS]))
         tug_settings.rma = TUG_RMA_OFF;
     if (!is_same(&most[BCASTS]))
@@ -116,7 +117,7 @@ void tug_crowd_settle(void) {
     int nranks;
     tug_host.Comm_size(MPI_COMM_WORLD, &nranks);
     if (nranks == 1) {
-        tug_party_settle(tug_shim.active, tug_shim.active);
+        tug_party_settle(tug_level.active, tug_level.active);
         tug_waits_polite = tug_settings.enabled && (tug_settings.wait == TUG_WAIT_POLITE ||
                                                     tug_settings.progress == TUG_PROGRESS_CALLER);
         return;

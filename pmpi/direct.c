@@ -128,7 +128,7 @@ static struct tug_direct *make(struct tug_team *team, bool brought) {
 /* What the ranks have told each other is noted: takes the block. False: there is none. */
 static bool take_block(struct tug_direct *direct, bool contiguous) {
     direct->block =
-        tug_block_take(direct->team, lay_out(direct, contiguous, 0), tug_shim_poll_host);
+        tug_block_take(direct->team, lay_out(direct, contiguous, 0), tug_engine_poll_host);
     if (direct->block == NULL)
         return false;
     lay_out(direct, contiguous, (uintptr_t)direct->block->base);
@@ -153,14 +153,14 @@ struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_A
     tug_engine_keep_quiet(); /* from now on, and again at the end: a beat in between sleeps longer
                               */
     if (tug_team_prepare_to_meet(team) != 0 ||
-        !note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_shim_poll_host)) ||
+        !note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_engine_poll_host)) ||
         !take_block(direct, contiguous)) {
         free(direct);
         return NULL;
     }
     /* nobody goes on before all is zero; the last that a creation waits for, see agree() */
     tug_engine_keep_quiet();
-    (void)tug_team_meet(team, &mine, sizeof(mine), tug_shim_poll_host);
+    (void)tug_team_meet(team, &mine, sizeof(mine), tug_engine_poll_host);
     tug_team_hold(team);
     return direct;
 }
@@ -173,14 +173,14 @@ struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint s
     mine.willing = willing && direct != NULL && (size == 0 || mine.offer.name != 0);
     tug_engine_keep_quiet();
     if (tug_team_prepare_to_meet(team) != 0 ||
-        !note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_shim_poll_host)))
+        !note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_engine_poll_host)))
         goto fail;
     /* all are willing, or none gets here */
     mine.willing = open_lent(direct, base);
     if (!take_block(direct, false))
         goto fail;
     tug_engine_keep_quiet();
-    if (!note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_shim_poll_host))) {
+    if (!note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_engine_poll_host))) {
         tug_block_give(team, direct->block);
         goto fail;
     }
@@ -482,7 +482,7 @@ int tug_direct_compare_and_swap(const struct tug_rma *o) {
 
 static int fence(struct tug_window *window) {
     struct tug_direct *direct = window->direct;
-    tug_barrier_wait(direct->fence, (uint32_t)direct->nranks, tug_shim_poll_host);
+    tug_barrier_wait(direct->fence, (uint32_t)direct->nranks, tug_engine_poll_host);
     return MPI_SUCCESS;
 }
 
@@ -516,9 +516,9 @@ static int test_exposure(struct tug_window *window, int *flag) {
 static int lock(struct tug_window *window, int rank, bool exclusive) {
     struct tug_rwlock *lock = &window->direct->targets[rank].control->lock;
     if (exclusive)
-        tug_rwlock_lock_exclusive(lock, tug_shim_poll_host);
+        tug_rwlock_lock_exclusive(lock, tug_engine_poll_host);
     else
-        tug_rwlock_lock_shared(lock, tug_shim_poll_host);
+        tug_rwlock_lock_shared(lock, tug_engine_poll_host);
     return MPI_SUCCESS;
 }
 

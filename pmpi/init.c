@@ -20,6 +20,7 @@
 #include "host/farewell.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/level.h"
 #include "host/polite.h"
 #include "host/references.h"
 #include "host/spin.h"
@@ -37,8 +38,6 @@
 #include "pmpi/window.h"
 #include "tugboat/tugboat.h"
 
-struct tug_shim tug_shim;
-
 /* A session that the program has open. */
 struct session {
     MPI_Session handle;
@@ -52,7 +51,6 @@ static pthread_mutex_t ways_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool world;      /* MPI_Init or MPI_Init_thread was called: there is an MPI_COMM_WORLD */
 static int world_level; /* the thread level that it asked for and is told */
 static struct session *sessions;
-static MPI_Request poll_handle; /* while the engine runs */
 
 /* ---- the settings ---- */
 
@@ -85,12 +83,6 @@ static void report_settings(void) {
     reported = true;
 }
 
-static bool bring_up(void) {
-    if (tug_shim.own_level)
-        tug_shim_note_passed();
-    return tug_shim.active && tug_shim_engine();
-}
-
 /* The level to ask the host for: no more than the program wants where the engine will not run, nor
  * counters be told. */
 static int level_for(int requested) {
@@ -99,14 +91,8 @@ static int level_for(int requested) {
     return engine ? MPI_THREAD_MULTIPLE : requested;
 }
 
-void tug_shim_note_passed(void) {
-    tug_warn_once("nothing that was loaded when MPI started calls for windows or persistent "
-                  "collectives, so it runs at the program's own thread level: those that come now "
-                  "pass through to the host (TUGBOAT_THREADS=multiple takes them)");
-}
-
 static void say_why_not(void) {
-    if (tug_shim.own_level)
+    if (tug_level.own_level)
         tug_log(TUG_VERBOSE_DEBUG, "nothing here calls for the engine: MPI starts as it is asked");
     else if (!tug_host_complete())
         tug_warn_once("the host MPI lacks MPI 4 calls that are needed: all calls pass through");
@@ -118,23 +104,22 @@ static void say_why_not(void) {
  * host keeps the level it was started with: what comes later changes nothing but how many threads
  * may call. With the lock. */
 static void activate(int requested, int asked, int provided) {
-    bool was_active = tug_shim.active;
-    if (requested > tug_shim.requested)
-        tug_shim.requested = requested;
-    tug_shim.concurrent =
-        tug_shim.requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_THREAD;
-    tug_engine_bring_up = bring_up;
+    bool was_active = tug_level.active;
+    if (requested > tug_level.requested)
+        tug_level.requested = requested;
+    tug_level.concurrent =
+        tug_level.requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_THREAD;
 #ifdef OPEN_MPI
     if (tug_host_complete())
         tug_openmpi_learn();
 #endif
     tug_reduction_learn();
     tug_team_finalize(false);
-    tug_shim.active |= provided == MPI_THREAD_MULTIPLE && tug_host_complete();
-    tug_shim.own_level =
-        provided != MPI_THREAD_MULTIPLE && (tug_shim.own_level || asked != MPI_THREAD_MULTIPLE);
+    tug_level.active |= provided == MPI_THREAD_MULTIPLE && tug_host_complete();
+    tug_level.own_level =
+        provided != MPI_THREAD_MULTIPLE && (tug_level.own_level || asked != MPI_THREAD_MULTIPLE);
     report_settings();
-    if (!tug_shim.active)
+    if (!tug_level.active)
         say_why_not();
     else if (tug_settings.verdict && !was_active)
         tug_verdict_begin();
@@ -142,92 +127,10 @@ static void activate(int requested, int asked, int provided) {
 
 /* ---- the engine ---- */
 
-static int poll_query(void *state, MPI_Status *status) {
-    (void)state;
-    (void)status;
-    return MPI_SUCCESS;
-}
-
-static int poll_free(void *state) {
-    (void)state;
-    return MPI_SUCCESS;
-}
-
-static int poll_cancel(void *state, int complete) {
-    (void)state;
-    (void)complete;
-    return MPI_SUCCESS;
-}
-
-/* Testing a request that never completes is a progress call that needs no communicator. */
-void tug_shim_poll_host(void) {
-    int flag;
-    MPI_Request handle = poll_handle;
-    tug_spin_vain = 0;
-    if (!tug_engine_enter_host())
-        return;
-    tug_host.Test(&handle, &flag, MPI_STATUS_IGNORE);
-    tug_engine_leave_host();
-}
-
-void tug_shim_keep_functions(void) {
-    if (tug_shim.active && tug_shim.requested < MPI_THREAD_MULTIPLE)
-        tug_engine_reserve_host();
-}
-
-static void stop_at_exit(void) {
-    tug_engine_abandon();
-}
-
-static void child_of_fork(void) {
-    tug_engine_forked();
-    tug_shim.active = false;
-}
-
-static void end_polls(void) {
-    tug_host.Grequest_complete(poll_handle);
-    tug_host.Wait(&poll_handle, MPI_STATUS_IGNORE);
-}
-
-static bool start_engine(void) {
-    static bool hooked;
-    if (tug_host.Grequest_start(poll_query, poll_free, poll_cancel, NULL, &poll_handle) !=
-        MPI_SUCCESS)
-        return false;
-    const struct tug_engine_config config = {.host_poll = tug_shim_poll_host};
-    int error = tug_engine_start(&config);
-    if (error) {
-        tug_warn_once("the engine does not start (%s): all calls pass through",
-                      tug_strerror(error));
-        end_polls();
-        return false;
-    }
-    if (!hooked) {
-        hooked = true;
-        atexit(stop_at_exit);
-        pthread_atfork(NULL, NULL, child_of_fork);
-    }
-    return true;
-}
-
-bool tug_shim_engine(void) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static bool refused;
-    if (tug_engine_running())
-        return true;
-    pthread_mutex_lock(&lock);
-    bool started = !refused && (tug_engine_running() || start_engine());
-    refused = !started;
-    pthread_mutex_unlock(&lock);
-    return started;
-}
-
 static void stop_engine(void) {
-    if (!tug_engine_running())
-        return;
-    tug_verdict_note_engine();
-    tug_engine_stop();
-    end_polls();
+    if (tug_engine_running())
+        tug_verdict_note_engine();
+    tug_engine_bring_down();
 }
 
 /* ---- initialisation ---- */
@@ -282,7 +185,7 @@ int tug_shim_Init(int *argc, char ***argv) {
 
 int tug_shim_Query_thread(int *provided) {
     int error = tug_host.Query_thread(provided);
-    if (error == MPI_SUCCESS && tug_shim.active && world)
+    if (error == MPI_SUCCESS && tug_level.active && world)
         *provided = world_level;
     return error;
 }
@@ -329,7 +232,7 @@ static struct session **find_session(MPI_Session handle) {
 
 /* This process has nobody else to get the requests of its sessions on. With the lock. */
 static bool waits_for_itself(void) {
-    return sessions != NULL && tug_shim.active && tug_settings.progress == TUG_PROGRESS_CALLER;
+    return sessions != NULL && tug_level.active && tug_settings.progress == TUG_PROGRESS_CALLER;
 }
 
 static int open_session(MPI_Info info, int requested, MPI_Errhandler errhandler,
@@ -455,7 +358,7 @@ static void end_world(void) {
     tug_blocking_meet(MPI_COMM_WORLD);
     tug_circle_end_world();
     tug_waits_polite = waits_for_itself();
-    if (tug_shim.active) {
+    if (tug_level.active) {
         MPI_Comm comm = tug_party_world();
         bool others = somebody_goes_on(comm);
         if (sessions == NULL)
@@ -467,7 +370,7 @@ static void end_world(void) {
         tug_party_end_world();
     }
     world = false;
-    tug_shim.active &= sessions != NULL;
+    tug_level.active &= sessions != NULL;
     if (sessions == NULL)
         tug_party_finalize();
 }
@@ -494,12 +397,12 @@ int tug_shim_Session_finalize(MPI_Session *session) {
         mine = *at;
         *at = mine->next;
     }
-    if (mine != NULL && sessions == NULL && !world && tug_shim.active) {
+    if (mine != NULL && sessions == NULL && !world && tug_level.active) {
         end_engine(false);
         if (tug_settings.stats != NULL)
             print_stats(MPI_COMM_NULL);
         tug_party_finalize();
-        tug_waits_polite = tug_shim.active = false;
+        tug_waits_polite = tug_level.active = false;
     }
     pthread_mutex_unlock(&ways_lock);
     free(mine);

@@ -4,11 +4,12 @@
  * Any thread.
  */
 #include "host/host.h"
+#include "host/level.h"
 #include "node/lent.h"
 #include "pmpi/shim.h"
 
 int tug_shim_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr) {
-    if (tug_shim.active && size >= (MPI_Aint)TUG_LENT_LEAST && info == MPI_INFO_NULL &&
+    if (tug_level.active && size >= (MPI_Aint)TUG_LENT_LEAST && info == MPI_INFO_NULL &&
         baseptr != NULL) {
         void *memory = tug_lent_allocate((size_t)size);
         if (memory != NULL) {

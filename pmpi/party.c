@@ -8,6 +8,7 @@
 #include "host/agreement.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/level.h"
 #include "pmpi/circle.h"
 #include "pmpi/shim.h"
 
@@ -39,14 +40,14 @@ static bool have_key(void) {
 void tug_party_settle(bool somebody, bool everybody) {
     world.settled = true;
     world.everybody = everybody;
-    world.some = somebody && !everybody && tug_shim.active;
+    world.some = somebody && !everybody && tug_level.active;
     tug_host.Comm_group(MPI_COMM_WORLD, &world.group);
     world.comm = MPI_COMM_WORLD;
     if (!somebody || everybody)
         return;
     int rank;
     tug_host.Comm_rank(MPI_COMM_WORLD, &rank);
-    tug_host.Comm_split(MPI_COMM_WORLD, tug_shim.active ? 0 : MPI_UNDEFINED, rank, &world.comm);
+    tug_host.Comm_split(MPI_COMM_WORLD, tug_level.active ? 0 : MPI_UNDEFINED, rank, &world.comm);
     if (!world.some)
         return;
     tug_host.Comm_set_errhandler(world.comm, MPI_ERRORS_RETURN);
@@ -92,7 +93,7 @@ bool tug_group_is_within(MPI_Group group, MPI_Group other) {
 enum answer { NO, YES, TO_BE_ASKED };
 
 static enum answer decide(bool all) {
-    if (!all && tug_shim.active)
+    if (!all && tug_level.active)
         tug_warn_once("some processes of a communicator do not take part (TUGBOAT=off, or nothing "
                       "in them called for the engine when MPI started): windows and persistent "
                       "collectives on it pass through to the host");
@@ -104,7 +105,7 @@ static enum answer look_up(MPI_Comm comm) {
     MPI_Group group;
     int inter = 0;
     if (comm == MPI_COMM_SELF)
-        return tug_shim.active ? YES : NO;
+        return tug_level.active ? YES : NO;
     if (tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
         return NO;
     if (!world.settled)
@@ -121,7 +122,7 @@ static enum answer look_up(MPI_Comm comm) {
 /* Collective. Where somebody has no engine that drives by itself, waits on this communicator are to
  * get requests on, see circle.h. */
 static enum answer ask(MPI_Comm comm) {
-    uint64_t most[2] = {!tug_shim.active, tug_settings.progress == TUG_PROGRESS_CALLER};
+    uint64_t most[2] = {!tug_level.active, tug_settings.progress == TUG_PROGRESS_CALLER};
     (void)tug_agree(comm, MPI_MAX, most, 2);
     struct tug_circle *circle = !most[0] && most[1] ? tug_circle_of(comm) : NULL;
     if (circle != NULL) {
@@ -135,7 +136,7 @@ static enum answer answer_for(MPI_Comm comm, bool may_ask) {
     char *known;
     int flag = 0;
     if (world.everybody && comm == MPI_COMM_WORLD)
-        return tug_shim.active ? YES : NO;
+        return tug_level.active ? YES : NO;
     if (!tug_host_complete() || !tug_comm_is_one(comm) || !have_key() ||
         tug_host.Comm_get_attr(comm, key, (void *)&known, &flag) != MPI_SUCCESS)
         return NO;
@@ -150,8 +151,8 @@ static enum answer answer_for(MPI_Comm comm, bool may_ask) {
 }
 
 bool tug_party_takes(MPI_Comm comm) {
-    if (TUG_UNLIKELY(tug_shim.own_level))
-        tug_shim_note_passed();
+    if (TUG_UNLIKELY(tug_level.own_level))
+        tug_level_note_passed();
     return answer_for(comm, true) == YES;
 }
 

@@ -10,6 +10,7 @@
 #include "host/device.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/level.h"
 #include "persistent/bcast.h"
 #include "persistent/collective.h"
 #include "persistent/request.h"
@@ -28,7 +29,7 @@ static size_t capacity;
 static _Atomic size_t nwatched;
 
 static void watch(MPI_Request request) {
-    if (!tug_shim.active || !tug_shim_engine())
+    if (!tug_level.active || !tug_engine_bring_up())
         return;
     pthread_mutex_lock(&lock);
     size_t count = atomic_load(&nwatched);
@@ -99,7 +100,7 @@ static int take_bcast(int error, void *buffer, MPI_Count count, MPI_Datatype dat
         return error;
     struct tug_request *mine = NULL;
     tug_device_look();
-    error = !tug_party_takes(comm) || !tug_shim_engine() ||
+    error = !tug_party_takes(comm) || !tug_engine_bring_up() ||
             tug_bcast_create(buffer, count, datatype, root, comm, false, &mine);
     if (!error && !tug_twin_keep(mine, *request))
         tug_host.Request_free(request);
@@ -120,10 +121,10 @@ static int take(int error, const struct tug_collective *call, MPI_Request *reque
     tug_device_look();
     struct tug_collective described = *call;
     described.runs_user_code =
-        tug_shim.requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_CALLER;
+        tug_level.requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_CALLER;
     if (reduces(call->kind) && tug_op_is_programs(call->op))
-        tug_shim_keep_functions();
-    error = !tug_party_takes(call->comm) || !tug_shim_engine() ||
+        tug_engine_keep_functions();
+    error = !tug_party_takes(call->comm) || !tug_engine_bring_up() ||
             tug_collective_create(&described, request, &mine);
     return settle(error, mine, request);
 }

@@ -73,7 +73,7 @@ static bool is_over(void *pointer) {
     if (now - wait->polled < HOST_POLL_NS)
         return false;
     wait->polled = now;
-    tug_shim_poll_host();
+    tug_engine_poll_host();
     return wait->done(wait->argument);
 }
 

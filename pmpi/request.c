@@ -288,7 +288,7 @@ static int retire_all(struct mixed *mixed) {
 /* Lets the host move on without completing anything, or reporting what the wait will report. */
 static void look_at_theirs(const struct mixed *mixed) {
     if (has_theirs(mixed))
-        tug_shim_poll_host();
+        tug_engine_poll_host();
 }
 
 static void wait_until(bool (*done)(void *), struct mixed *mixed) {

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/level.h"
 #include "pmpi/direct.h"
 #include "pmpi/remote.h"
 #include "pmpi/rma.h"
@@ -187,7 +188,7 @@ static int complete_request(const struct tug_rma *o) {
     }                                                                                              \
     if (TUG_UNLIKELY(window->healed))                                                              \
         target_disp = tug_window_translate(window, target_rank, target_disp);                      \
-    if (!tug_shim.concurrent) {                                                                    \
+    if (!tug_level.concurrent) {                                                                   \
         tug_engine_host_called();                                                                  \
         return tug_window_report(window, tug_host.Name arguments);                                 \
     }                                                                                              \

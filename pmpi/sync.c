@@ -5,6 +5,7 @@
 #include "engine/engine.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/level.h"
 #include "pmpi/epoch.h"
 #include "pmpi/shim.h"
 #include "pmpi/window.h"
@@ -45,7 +46,7 @@
         if (window->lane != NULL) {                                                                \
             SYNC_OURS(Name);                                                                       \
         }                                                                                          \
-        if (tug_shim.concurrent)                                                                   \
+        if (tug_level.concurrent)                                                                  \
             tug_engine_drain();                                                                    \
         tug_engine_host_begin();                                                                   \
         int error = host_call arguments;                                                           \
@@ -62,7 +63,7 @@
 #define WHOLE_Win_flush_local tug_host.Win_flush
 #define WHOLE_Win_flush_local_all tug_host.Win_flush_all
 #define TUG_CALL_SYNC_LOCAL(Name, parameters, arguments)                                           \
-    SYNC(Name, (tug_shim.concurrent ? WHOLE_##Name : tug_host.Name), false, parameters, arguments)
+    SYNC(Name, (tug_level.concurrent ? WHOLE_##Name : tug_host.Name), false, parameters, arguments)
 /* MPICH 4.0 tests the handle of the group before it looks at the window, and reports a bad one
  * through the communicator's handler itself. */
 #define TUG_CALL_SYNC_GROUP(Name, parameters, arguments)                                           \
@@ -72,7 +73,7 @@
 /* A queued operation may name the datatype: MPI lets the program free it at once. */
 #define TUG_CALL_TYPE(Name, parameters, arguments)                                                 \
     int tug_shim_##Name parameters {                                                               \
-        if (TUG_UNLIKELY(tug_shim.concurrent) && tug_engine_running())                             \
+        if (TUG_UNLIKELY(tug_level.concurrent) && tug_engine_running())                            \
             tug_engine_drain();                                                                    \
         return tug_host.Name arguments;                                                            \
     }

@@ -244,7 +244,7 @@ static void window_release(struct tug_window *window) {
 
 static bool takes_windows(int error, MPI_Comm comm) {
     if (error == MPI_SUCCESS && tug_party_takes(comm) && tug_settings.rma != TUG_RMA_OFF &&
-        tug_shim_engine()) {
+        tug_engine_bring_up()) {
         tug_device_look();
         return true;
     }

@@ -10,7 +10,6 @@
 #include "tugboat/tugboat.h"
 
 struct tug_engine tug_engine;
-bool (*tug_engine_bring_up)(void);
 _Atomic uint32_t tug_attendance;
 static _Atomic bool running;
 

@@ -68,9 +68,24 @@ struct tug_engine_config {
     void (*host_poll)(void); /* progresses the host MPI a little; any thread */
 };
 
-/* Brings the engine up for the floors that stand on it, or says that it cannot be (no MPI yet,
- * TUGBOAT=off). Set by whoever knows how. */
-extern bool (*tug_engine_bring_up)(void);
+/* ---- with MPI (life.c) ---- */
+
+/* Starts the engine, with the host MPI to progress, if it does not run yet. False: MPI does not run
+ * at the level for it, or it does not start (said once): calls pass through. Any thread. */
+bool tug_engine_bring_up(void);
+
+/* Stops it, before MPI ends. */
+void tug_engine_bring_down(void);
+
+/* Progresses the host a little. The engine has been brought up. Any thread. */
+void tug_engine_poll_host(void);
+
+/* The host is about to have functions of the program's to call (reductions that do not block): from
+ * now on the engine does not get it on by itself, unless the program has asked for
+ * MPI_THREAD_MULTIPLE. */
+void tug_engine_keep_functions(void);
+
+/* ---- without ---- */
 
 /* Starts the engine as the settings say (and the offload thread unless TUGBOAT_PROGRESS=caller).
  * 0, TUG_ERR_NO_MEMORY or TUG_ERR_SYSTEM. Not thread safe against stop; idempotent. */

@@ -1,6 +1,7 @@
 /* What the files of the engine share: its one state, and the steps of the holder of the baton.
  *
  *   engine.c     start, stop, and the requesters' side: enter, call, drain, launch, wait
+ *   life.c       when MPI brings it up and down
  *   executor.c   drains the ring in batches
  *   notes.c      small commands, which threads write into notebooks of their own
  *   completer.c  advances the jobs that are out

@@ -303,7 +303,7 @@ static bool usable(MPI_Comm comm) {
 }
 
 int tug_context_create(MPI_Comm comm, enum tug_drive drive, tug_context **result) {
-    if (tug_engine_bring_up == NULL || !tug_engine_bring_up())
+    if (!tug_engine_bring_up())
         return TUG_ERR_STATE;
     if (result == NULL || (drive != TUG_DRIVE_ENGINE && drive != TUG_DRIVE_DIRECT) || !usable(comm))
         return TUG_ERR_INVALID;
