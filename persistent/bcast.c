@@ -13,14 +13,14 @@
 #include "model/choose.h"
 #include "model/tuner.h"
 #include "node/arena.h"
+#include "node/lent.h"
+#include "node/segment.h"
 #include "persistent/agreement.h"
 #include "persistent/collectives.h"
 #include "persistent/copy.h"
-#include "node/lent.h"
 #include "persistent/session.h"
 #include "persistent/tuning.h"
 #include "schedule/bcast.h"
-#include "node/segment.h"
 #include "tugboat/tugboat.h"
 
 #define SEGMENT_SMALL 2048 /* of messages that live in the caches anyway */

@@ -11,8 +11,8 @@
 
 #include <mpi.h>
 
-#include "persistent/request.h"
 #include "node/team.h"
+#include "request/request.h"
 
 /* Collective over comm, after the host has accepted the same arguments; rebinds: it will be told to
  * use other buffers, by tug_bcast_rebind(), on all ranks or none. On success *request is

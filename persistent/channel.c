@@ -6,10 +6,10 @@
 #include "host/agreement.h"
 #include "host/host.h"
 #include "node/arena.h"
+#include "node/team.h"
 #include "persistent/collectives.h"
 #include "persistent/pair.h"
 #include "persistent/probe.h"
-#include "node/team.h"
 #include "tugboat/tugboat.h"
 
 #define CHANNELS_AT_FIRST 64

@@ -9,14 +9,14 @@
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/polite.h"
+#include "node/cma.h"
+#include "node/segment.h"
 #include "persistent/bcast.h"
 #include "persistent/collective_private.h"
 #include "persistent/collectives.h"
 #include "persistent/copy.h"
-#include "persistent/twin.h"
+#include "request/twin.h"
 #include "schedule/collectives.h"
-#include "node/cma.h"
-#include "node/segment.h"
 #include "tugboat/tugboat.h"
 
 /* Messages from here on are worth more steps for less traffic. */

@@ -11,7 +11,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 
-#include "persistent/request.h"
+#include "request/request.h"
 
 enum tug_collective_kind {
     TUG_COLLECTIVE_BARRIER,

@@ -9,9 +9,9 @@
 
 #include <string.h>
 
+#include "node/cma.h"
 #include "persistent/copy.h"
 #include "persistent/pair.h"
-#include "node/cma.h"
 
 /* Short pieces let both ends take part in short messages; a call of attach costs as much as copying
  * some 10 KiB. */

@@ -6,8 +6,8 @@
 #include "host/handles.h"
 #include "host/host.h"
 #include "persistent/bcast.h"
-#include "persistent/request.h"
 #include "persistent/collectives.h"
+#include "request/request.h"
 
 static void drop(struct tug_repeat *repeat) {
     if (repeat->request != NULL)

@@ -5,9 +5,9 @@
 
 #include "engine/engine.h"
 #include "host/host.h"
+#include "node/cma.h"
 #include "persistent/copy.h"
 #include "persistent/pair.h"
-#include "node/cma.h"
 #include "tugboat/tugboat.h"
 
 #define WAKE_LEAST ((size_t)524288) /* worth a sleeper's way up */

@@ -13,11 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "host/reduction.h"
+#include "node/team.h"
 #include "persistent/channel.h"
 #include "persistent/rendezvous.h"
 #include "persistent/staging.h"
-#include "node/team.h"
-#include "host/reduction.h"
 #include "schedule/schedule.h"
 
 #define TUG_SESSION_DEPTH 8

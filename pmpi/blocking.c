@@ -6,15 +6,15 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "host/circle.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/layout.h"
 #include "host/level.h"
+#include "host/party.h"
 #include "host/polite.h"
 #include "host/spin.h"
 #include "persistent/repeat.h"
-#include "pmpi/circle.h"
-#include "host/layout.h"
-#include "pmpi/party.h"
 #include "pmpi/shim.h"
 
 _Atomic bool tug_waits_polite;

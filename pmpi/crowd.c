@@ -7,13 +7,13 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "host/agreement.h"
+#include "host/circle.h"
 #include "host/host.h"
 #include "host/level.h"
+#include "host/party.h"
 #include "host/polite.h"
 #include "host/spin.h"
 #include "pmpi/blocking.h"
-#include "pmpi/circle.h"
-#include "pmpi/party.h"
 #include "pmpi/shim.h"
 
 /* What a rank wants of which cores. */

@@ -10,7 +10,7 @@
 
 #include "host/host.h"
 #include "pmpi/shim.h"
-#include "pmpi/window.h"
+#include "rma/window.h"
 #include "tugboat/tugboat.h"
 
 #ifndef OPEN_MPI

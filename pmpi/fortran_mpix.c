@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
-#include "persistent/collective_private.h"
+#include "persistent/collective.h"
 #include "tugboat/mpix.h"
 
 /* MPI_BOTTOM and MPI_IN_PLACE are addresses of common blocks in Fortran. MPICH's classic bindings

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 
 #include "base/settings.h"
+#include "host/circle.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "pmpi/blocking.h"
-#include "pmpi/circle.h"
 #include "pmpi/describe.h"
 #include "pmpi/shim.h"
 

@@ -11,13 +11,13 @@
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/level.h"
+#include "host/party.h"
 #include "persistent/bcast.h"
 #include "persistent/collective.h"
-#include "persistent/request.h"
-#include "persistent/twin.h"
 #include "pmpi/describe.h"
-#include "pmpi/party.h"
 #include "pmpi/shim.h"
+#include "request/request.h"
+#include "request/twin.h"
 
 /* ---- the host's persistent collectives ---- */
 

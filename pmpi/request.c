@@ -12,10 +12,10 @@
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/host.h"
-#include "persistent/request.h"
-#include "persistent/twin.h"
 #include "pmpi/blocking.h"
 #include "pmpi/shim.h"
+#include "request/request.h"
+#include "request/twin.h"
 #include "tugboat/mpix.h"
 
 #define ON_STACK 64

@@ -17,11 +17,11 @@
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/level.h"
-#include "pmpi/direct.h"
-#include "pmpi/remote.h"
-#include "pmpi/rma.h"
 #include "pmpi/shim.h"
-#include "pmpi/window.h"
+#include "rma/direct.h"
+#include "rma/remote.h"
+#include "rma/rma.h"
+#include "rma/window.h"
 
 _Static_assert(sizeof(struct tug_rma) <= TUG_COMMAND_PAYLOAD, "an operation fits into a command");
 

@@ -6,9 +6,9 @@
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/level.h"
-#include "pmpi/epoch.h"
 #include "pmpi/shim.h"
-#include "pmpi/window.h"
+#include "rma/epoch.h"
+#include "rma/window.h"
 
 /* What each call is in a lane of ours. */
 #define OURS_Win_fence tug_epoch_fence(window, assert)

@@ -14,7 +14,7 @@
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
-#include "persistent/twin.h"
+#include "request/twin.h"
 
 enum { ALL_TIMED = 1024, ONE_IN = 64, RARE_NS = 100000 };
 

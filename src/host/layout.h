@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "host/handles.h"
 #include "host/datatype.h"
+#include "host/handles.h"
 
 struct tug_data {
     void *address;

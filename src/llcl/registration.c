@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/host.h"
 #include "host/agreement.h"
+#include "host/host.h"
 #include "llcl/context.h"
 #include "node/lent.h"
 #include "transport/packets/wire.h"

@@ -10,8 +10,8 @@
 #include "host/agreement.h"
 #include "host/host.h"
 #include "node/lent.h"
-#include "node/team.h"
 #include "node/segment.h"
+#include "node/team.h"
 #include "tugboat/tugboat.h"
 
 #define CHUNK_LEAST ((size_t)2 << 20)

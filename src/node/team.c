@@ -10,12 +10,12 @@
 #include "base/random.h"
 #include "base/settings.h"
 #include "engine/engine.h"
-#include "node/locks.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "node/arena.h"
 #include "node/cma.h"
+#include "node/locks.h"
 #include "tugboat/tugboat.h"
 
 static int keyval = MPI_KEYVAL_INVALID;

@@ -21,16 +21,47 @@ done
 # The command looks at LD_PRELOAD; what the library wants to know is a setting.
 refuse "only src/base/settings.c reads the environment" \
     --exclude=settings.c --exclude-dir=cmd '\b(secure_)?getenv *\(|\benviron\b' "${folders[@]}"
-refuse "src/base knows no MPI and no floor above it" \
-    '#include *[<"](mpi\.h|engine/|host/|transport/|model/|llcl/|pmpi/|persistent/)' src/base
-refuse "schedules and the model know no MPI and nothing but src/base" \
-    '#include *[<"](mpi\.h|engine/|host/|transport/|llcl/|pmpi/|persistent/)' src/schedule src/model
-refuse "the engine knows nothing of the shim and the collectives" \
-    '#include *"(pmpi|persistent)/' src/engine
+refuse "src/base knows no MPI" '#include *[<"]mpi\.h' src/base src/schedule src/model
+
+# The floors, lowest first: a file includes headers of its own room and of rooms on lower floors. So
+# no two rooms include one another. private.h and what ends like that is for the room alone.
+floors='base
+schedule
+model
+host
+engine
+node
+transport
+llcl request
+rma acp gas persistent
+pmpi
+cmd'
+climbs=$(grep -rnoE --include='*.[ch]' '^#include "[a-z_]+/[^"]*"' "${folders[@]}" | sed 's#^src/##' |
+    awk -F: -v floors="$floors" '
+        BEGIN {
+            n = split(floors, lines, "\n")
+            for (i = 1; i <= n; i++)
+                for (k = split(lines[i], rooms, " "); k > 0; k--)
+                    floor[rooms[k]] = i
+        }
+        {
+            split($1, from, "/")
+            split($3, to, "[\"/]")
+            if (to[2] == "tugboat" || to[2] == from[1] || to[2] == "src")
+                next
+            if (!(to[2] in floor) || !(from[1] in floor) || floor[to[2]] >= floor[from[1]])
+                print "climbs: " $0
+            else if ($3 ~ /private\.h/)
+                print "enters by the back door: " $0
+        }')
+if [ -n "$climbs" ]; then
+    printf 'a file includes headers of its own room and of lower floors:\n%s\n' "$climbs"
+    failed=1
+fi
 refuse "a public header includes public headers only" \
-    '#include *"(base|engine|host|transport|model|pmpi|persistent)/' include
+    '#include *"(base|engine|host|node|transport|llcl|request|rma|gas|model|schedule|pmpi|persistent)/' include
 refuse "benchmarks are ordinary MPI programs" \
-    '#include *"(base|engine|host|transport|model|pmpi|persistent)/' osu-style-bench
+    '#include *"(base|engine|host|node|transport|llcl|request|rma|gas|model|schedule|pmpi|persistent)/' osu-style-bench
 
 [ $failed -eq 0 ] && echo "all rules kept"
 exit $failed

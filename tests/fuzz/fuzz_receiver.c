@@ -16,14 +16,15 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
-#include "engine/notes.h"
-#include "host/host.h"
-#include "tests/fuzz/world.h"
 #include "engine/engine.h"
-#include "transport/packets/packets.h"
+#include "engine/notes.h"
+#include "host/agreement.h"
+#include "host/host.h"
 #include "node/segment.h"
-#include "transport/transport.h"
+#include "tests/fuzz/world.h"
+#include "transport/packets/packets.h"
 #include "transport/packets/wire.h"
+#include "transport/transport.h"
 
 #define PAGE 32768u
 #define GUARD 65536u

@@ -6,8 +6,8 @@
  * below. With the argument "time" it says what a run of a vector costs.
  */
 #include "check.h"
-#include "host/host.h"
 #include "host/datatype.h"
+#include "host/host.h"
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -5,8 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "base/settings.h"
+#include "check.h"
 #include "host/host.h"
 #include "persistent/calibrate.h"
 #include "persistent/collectives.h"

@@ -6,9 +6,9 @@
  */
 #include <stdlib.h>
 
-#include "host/host.h"
 #include "engine/engine.h"
 #include "host/agreement.h"
+#include "host/host.h"
 #include "transport/packets/wire.h"
 
 #define RECEIVES 16u

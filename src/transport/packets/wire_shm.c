@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "node/cma.h"
 #include "host/agreement.h"
+#include "node/cma.h"
 #include "node/lent.h"
-#include "transport/packets/inbox.h"
 #include "node/segment.h"
+#include "transport/packets/inbox.h"
 #include "transport/packets/wire.h"
 
 #define PACKETS_A_POLL 16

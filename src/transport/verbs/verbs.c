@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "host/agreement.h"
 #include "host/host.h"
-#include "transport/verbs/verbs.h"
 #include "transport/verbs/private.h"
+#include "transport/verbs/verbs.h"
 
 #define LEAST_CQE 256
 #define MOST_CQE 16384

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "llcl/context.h"
-#include "pmpi/remote.h"
+#include "rma/remote.h"
 
 /* ---- the origin: where is it? ---- */
 

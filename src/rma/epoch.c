@@ -1,9 +1,9 @@
-#include "pmpi/epoch.h"
+#include "rma/epoch.h"
 
 #include <stdlib.h>
 
 #include "host/host.h"
-#include "pmpi/window.h"
+#include "rma/window.h"
 
 bool tug_epochs_init(struct tug_epochs *epochs, int nranks) {
     epochs->nranks = nranks;

@@ -1,12 +1,12 @@
 /* The host's persistent collective beside ours. See twin.h. */
-#include "persistent/twin.h"
+#include "request/twin.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "host/host.h"
-#include "persistent/request.h"
+#include "request/request.h"
 
 enum { FIRST_COMPARED = 16 };
 

@@ -1,4 +1,4 @@
-#include "pmpi/book.h"
+#include "rma/book.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "pmpi/party.h"
+#include "host/party.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -6,11 +6,10 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "host/agreement.h"
+#include "host/circle.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/level.h"
-#include "pmpi/circle.h"
-#include "pmpi/shim.h"
 
 /* The world of this process, as agreed. Kept while MPI is up, also when the world has ended: its
  * processes may have sessions. */
@@ -74,22 +73,6 @@ void tug_party_finalize(void) {
 
 /* ---- communicators ---- */
 
-bool tug_group_is_within(MPI_Group group, MPI_Group other) {
-    enum { AT_ONCE = 64 };
-    int n, ranks[AT_ONCE], found[AT_ONCE];
-    bool all = true;
-    tug_host.Group_size(group, &n);
-    for (int first = 0; first < n && all; first += AT_ONCE) {
-        int count = n - first < AT_ONCE ? n - first : AT_ONCE;
-        for (int i = 0; i < count; i++)
-            ranks[i] = first + i;
-        tug_host.Group_translate_ranks(group, count, ranks, other, found);
-        for (int i = 0; i < count; i++)
-            all = all && found[i] != MPI_UNDEFINED;
-    }
-    return all;
-}
-
 enum answer { NO, YES, TO_BE_ASKED };
 
 static enum answer decide(bool all) {
@@ -151,7 +134,7 @@ static enum answer answer_for(MPI_Comm comm, bool may_ask) {
 }
 
 bool tug_party_takes(MPI_Comm comm) {
-    if (TUG_UNLIKELY(tug_level.own_level))
+    if (tug_level.own_level)
         tug_level_note_passed();
     return answer_for(comm, true) == YES;
 }

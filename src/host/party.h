@@ -13,8 +13,8 @@
  *
  * Any thread.
  */
-#ifndef TUG_PMPI_PARTY_H
-#define TUG_PMPI_PARTY_H
+#ifndef TUG_HOST_PARTY_H
+#define TUG_HOST_PARTY_H
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -39,8 +39,5 @@ MPI_Comm tug_party_world(void);
 /* The world ends, MPI may go on. / MPI ends. */
 void tug_party_end_world(void);
 void tug_party_finalize(void);
-
-/* Are all members of the group in the other one? */
-bool tug_group_is_within(MPI_Group group, MPI_Group other);
 
 #endif

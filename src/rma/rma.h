@@ -1,6 +1,6 @@
 /* One one-sided operation: what a command carries, and what the lanes of ours are handed. */
-#ifndef TUG_PMPI_RMA_H
-#define TUG_PMPI_RMA_H
+#ifndef TUG_RMA_RMA_H
+#define TUG_RMA_RMA_H
 
 #include <mpi.h>
 

@@ -1,8 +1,8 @@
-#include "pmpi/operand.h"
+#include "rma/operand.h"
 
-#include "host/handles.h"
 #include "host/datatype.h"
-#include "pmpi/remote.h"
+#include "host/handles.h"
+#include "rma/remote.h"
 
 /* What is no predefined operation the host refuses; some pairs of op and type that MPI does not
  * define it would try. */

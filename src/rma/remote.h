@@ -27,16 +27,16 @@
  * Threads: operations and synchronisation on any, under MPI's rules; handlers (remote_serve.c) by
  * whoever holds the engine's baton.
  */
-#ifndef TUG_PMPI_REMOTE_H
-#define TUG_PMPI_REMOTE_H
+#ifndef TUG_RMA_REMOTE_H
+#define TUG_RMA_REMOTE_H
 
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pmpi/book.h"
-#include "pmpi/rma.h"
+#include "rma/book.h"
+#include "rma/rma.h"
 #include "tugboat/llcl.h"
 
 struct tug_attachments;

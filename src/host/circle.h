@@ -15,8 +15,8 @@
  *
  * Any thread.
  */
-#ifndef TUG_PMPI_CIRCLE_H
-#define TUG_PMPI_CIRCLE_H
+#ifndef TUG_HOST_CIRCLE_H
+#define TUG_HOST_CIRCLE_H
 
 #include <mpi.h>
 #include <stdatomic.h>
@@ -50,5 +50,8 @@ void tug_circle_end_world(void);
 
 /* MPI is about to end: no collective call follows that would ask. */
 void tug_circle_finalize(void);
+
+/* Are all members of the group in the other one? */
+bool tug_group_is_within(MPI_Group group, MPI_Group other);
 
 #endif

@@ -1,4 +1,4 @@
-#include "pmpi/circle.h"
+#include "host/circle.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -8,8 +8,22 @@
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/level.h"
-#include "pmpi/party.h"
-#include "pmpi/shim.h"
+
+bool tug_group_is_within(MPI_Group group, MPI_Group other) {
+    enum { AT_ONCE = 64 };
+    int n, ranks[AT_ONCE], found[AT_ONCE];
+    bool all = true;
+    tug_host.Group_size(group, &n);
+    for (int first = 0; first < n && all; first += AT_ONCE) {
+        int count = n - first < AT_ONCE ? n - first : AT_ONCE;
+        for (int i = 0; i < count; i++)
+            ranks[i] = first + i;
+        tug_host.Group_translate_ranks(group, count, ranks, other, found);
+        for (int i = 0; i < count; i++)
+            all = all && found[i] != MPI_UNDEFINED;
+    }
+    return all;
+}
 
 struct tug_circle {
     MPI_Group group;

@@ -5,8 +5,8 @@
  * is odd during a change, and a reading counts if it was even before and is the same after. Regions
  * of a book do not overlap, and none is empty.
  */
-#ifndef TUG_PMPI_BOOK_H
-#define TUG_PMPI_BOOK_H
+#ifndef TUG_RMA_BOOK_H
+#define TUG_RMA_BOOK_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

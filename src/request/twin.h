@@ -8,8 +8,8 @@
  * Threading: tug_twin_keep() before the request is handed out; the others as tug_request_start()
  * and its completion.
  */
-#ifndef TUG_PERSISTENT_TWIN_H
-#define TUG_PERSISTENT_TWIN_H
+#ifndef TUG_REQUEST_TWIN_H
+#define TUG_REQUEST_TWIN_H
 
 #include <mpi.h>
 #include <stdbool.h>

@@ -10,10 +10,10 @@
 #include "base/log.h"
 #include "host/handles.h"
 #include "host/host.h"
-#include "llcl/context.h"
 #include "host/layout.h"
 #include "host/reduction.h"
-#include "pmpi/remote.h"
+#include "llcl/context.h"
+#include "rma/remote.h"
 
 #define ANSWER_MOST TUG_AM_MAX_PAYLOAD
 

@@ -1,4 +1,4 @@
-#include "pmpi/direct.h"
+#include "rma/direct.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,11 +6,10 @@
 #include "engine/engine.h"
 #include "host/host.h"
 #include "node/arena.h"
-#include "node/team.h"
-#include "pmpi/operand.h"
-#include "pmpi/shim.h"
-#include "pmpi/window.h"
 #include "node/lent.h"
+#include "node/team.h"
+#include "rma/operand.h"
+#include "rma/window.h"
 
 /* ---- memory ---- */
 

@@ -9,15 +9,15 @@
 #include <string.h>
 
 #include "engine/notes.h"
+#include "host/datatype.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "llcl/context.h"
-#include "persistent/request.h"
 #include "node/team.h"
-#include "host/datatype.h"
-#include "pmpi/operand.h"
-#include "pmpi/remote.h"
-#include "pmpi/window.h"
+#include "request/request.h"
+#include "rma/operand.h"
+#include "rma/remote.h"
+#include "rma/window.h"
 
 /* ---- what an operation ends with ---- */
 

@@ -18,8 +18,8 @@
  *
  * Epochs are checked by epoch.c; what they wait for is a barrier and locks in shared memory.
  */
-#ifndef TUG_PMPI_DIRECT_H
-#define TUG_PMPI_DIRECT_H
+#ifndef TUG_RMA_DIRECT_H
+#define TUG_RMA_DIRECT_H
 
 #include <mpi.h>
 #include <stdatomic.h>
@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #include "node/locks.h"
-#include "pmpi/rma.h"
+#include "rma/rma.h"
 
 struct tug_chunk;
 struct tug_lane;

@@ -20,8 +20,8 @@
  * the program -> inactive. One thread at a time handles a request (MPI's rule); state is what the
  * engine's thread and that thread share.
  */
-#ifndef TUG_PERSISTENT_REQUEST_H
-#define TUG_PERSISTENT_REQUEST_H
+#ifndef TUG_REQUEST_REQUEST_H
+#define TUG_REQUEST_REQUEST_H
 
 #include <mpi.h>
 #include <stdatomic.h>

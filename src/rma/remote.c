@@ -1,4 +1,4 @@
-#include "pmpi/remote.h"
+#include "rma/remote.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "host/polite.h"
 #include "llcl/context.h"
 #include "node/team.h"
-#include "pmpi/window.h"
+#include "rma/window.h"
 
 /* ---- domains ---- */
 

@@ -1,11 +1,11 @@
-#include "persistent/request.h"
+#include "request/request.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "host/host.h"
-#include "persistent/twin.h"
+#include "request/twin.h"
 #include "tugboat/tugboat.h"
 
 /* Handles index pages of pointers, so that finding needs no lock while the table grows. */

@@ -14,8 +14,8 @@
  *
  * Any thread may look up a window; its creation and its end are the program's to order.
  */
-#ifndef TUG_PMPI_WINDOW_H
-#define TUG_PMPI_WINDOW_H
+#ifndef TUG_RMA_WINDOW_H
+#define TUG_RMA_WINDOW_H
 
 #include <mpi.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pmpi/epoch.h"
+#include "rma/epoch.h"
 
 struct tug_window {
     MPI_Win handle;
@@ -124,6 +124,21 @@ static inline void tug_window_defer(struct tug_window *window, int error) {
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         atomic_compare_exchange_strong(&window->deferred, &none, error);
 }
+
+/* The program sets and reads its error handler. The host's answers. */
+int tug_window_set_errhandler(struct tug_window *window, MPI_Errhandler errhandler);
+int tug_window_get_errhandler(struct tug_window *window, MPI_Errhandler *errhandler);
+
+/* True if memory is attached to it in a lane of ours. */
+bool tug_window_attaches(const struct tug_window *window);
+
+/* Of a window in a lane of ours: what MPI_Win_shared_query answers. The host has allowed the
+ * question. */
+void tug_window_query(const struct tug_window *window, int rank, MPI_Aint *size,
+                      MPI_Aint *disp_unit, void *baseptr);
+
+/* MPI_Win_free. Collective. */
+int tug_window_free(struct tug_window *window, MPI_Win *win);
 
 /* Frees the windows that the program has left over at the end of MPI, in the order of their
  * creation, which is the same on all ranks of each: MPICH 4.0.2 over UCX 1.13 aborts in

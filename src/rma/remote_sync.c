@@ -6,10 +6,9 @@
 #include "engine/engine.h"
 #include "engine/notes.h"
 #include "llcl/context.h"
-#include "pmpi/epoch.h"
-#include "pmpi/remote.h"
-#include "pmpi/shim.h"
-#include "pmpi/window.h"
+#include "rma/epoch.h"
+#include "rma/remote.h"
+#include "rma/window.h"
 
 /* ---- telling and waiting ---- */
 

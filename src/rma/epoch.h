@@ -6,8 +6,8 @@
  *
  * Any thread, under MPI's rules for each call.
  */
-#ifndef TUG_PMPI_EPOCH_H
-#define TUG_PMPI_EPOCH_H
+#ifndef TUG_RMA_EPOCH_H
+#define TUG_RMA_EPOCH_H
 
 #include <mpi.h>
 #include <stdatomic.h>

@@ -2,8 +2,8 @@
  * elements, its place at the target, and what MPI has against it. The answers are those of
  * direct.h: MPI_SUCCESS, an error class for the window's handler, or TUG_RMA_REFUSED. Any thread.
  */
-#ifndef TUG_PMPI_OPERAND_H
-#define TUG_PMPI_OPERAND_H
+#ifndef TUG_RMA_OPERAND_H
+#define TUG_RMA_OPERAND_H
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -11,8 +11,8 @@
 
 #include "host/layout.h"
 #include "host/reduction.h"
-#include "pmpi/rma.h"
-#include "pmpi/window.h"
+#include "rma/rma.h"
+#include "rma/window.h"
 
 static inline bool tug_operand_describe(struct tug_data *data, const void *address, MPI_Count count,
                                         MPI_Datatype type, const struct tug_rma *o) {

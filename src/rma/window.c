@@ -1,0 +1,295 @@
+/* Taken windows: the table of handles, error handlers, what is asked of them, their end. */
+#include "rma/window.h"
+
+#include <stdlib.h>
+
+#include "base/stats.h"
+#include "engine/engine.h"
+#include "host/circle.h"
+#include "host/host.h"
+#include "rma/direct.h"
+#include "rma/private.h"
+#include "rma/remote.h"
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tug_window *oldest, *newest;
+
+/* ---- the table ---- */
+
+#ifndef OPEN_MPI
+
+tug_window_page *_Atomic tug_window_pages[TUG_WINDOW_PAGES];
+
+static bool table_set(struct tug_window *window) {
+    uint32_t key = tug_window_key(window->handle);
+    tug_window_page *_Atomic *place = &tug_window_pages[key >> TUG_WINDOW_PAGE_BITS];
+    tug_window_page *page = atomic_load(place);
+    if (page == NULL) {
+        tug_window_page *fresh = calloc(1, sizeof(*fresh));
+        if (fresh == NULL)
+            return false;
+        if (atomic_compare_exchange_strong(place, &page, fresh))
+            page = fresh;
+        else
+            free(fresh);
+    }
+    /* release: pairs with the acquire in tug_window_find */
+    atomic_store_explicit(&(*page)[key & ((1u << TUG_WINDOW_PAGE_BITS) - 1)], window,
+                          memory_order_release);
+    return true;
+}
+
+/* The host may have given the handle to a new window of another thread already: only ours goes. */
+static void table_clear(struct tug_window *window) {
+    uint32_t key = tug_window_key(window->handle);
+    tug_window_page *page = atomic_load(&tug_window_pages[key >> TUG_WINDOW_PAGE_BITS]);
+    struct tug_window *expected = window;
+    atomic_compare_exchange_strong(&(*page)[key & ((1u << TUG_WINDOW_PAGE_BITS) - 1)], &expected,
+                                   NULL);
+}
+
+#else
+
+struct tug_window_entry tug_window_entries[TUG_WINDOW_ENTRIES];
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The handle's entry, or the empty one that is to be it; NULL: neither. With the lock. */
+static struct tug_window_entry *entry_of(MPI_Win win) {
+    uint32_t key = tug_window_key(win);
+    for (unsigned looks = 0; looks < TUG_WINDOW_ENTRIES; looks++) {
+        struct tug_window_entry *entry = &tug_window_entries[key];
+        MPI_Win handle = atomic_load_explicit(&entry->handle, memory_order_relaxed);
+        if (handle == win || handle == NULL)
+            return entry;
+        key = (key + 1) % TUG_WINDOW_ENTRIES;
+    }
+    return NULL;
+}
+
+/* Addresses come back as windows come and go, but a program may see as many different ones as there
+ * are entries: then the window stays the host's. */
+static bool table_set(struct tug_window *window) {
+    pthread_mutex_lock(&table_lock);
+    struct tug_window_entry *entry = entry_of(window->handle);
+    if (entry != NULL) {
+        atomic_store_explicit(&entry->handle, window->handle, memory_order_relaxed);
+        /* release: pairs with the acquire in tug_window_find */
+        atomic_store_explicit(&entry->window, window, memory_order_release);
+    }
+    pthread_mutex_unlock(&table_lock);
+    return entry != NULL;
+}
+
+static void table_clear(struct tug_window *window) {
+    pthread_mutex_lock(&table_lock);
+    struct tug_window_entry *entry = entry_of(window->handle);
+    struct tug_window *expected = window;
+    if (entry != NULL)
+        atomic_compare_exchange_strong(&entry->window, &expected, NULL);
+    pthread_mutex_unlock(&table_lock);
+}
+
+#endif
+
+static void list_add(struct tug_window *window) {
+    pthread_mutex_lock(&list_lock);
+    window->older = newest;
+    *(newest != NULL ? &newest->newer : &oldest) = window;
+    newest = window;
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void list_remove(struct tug_window *window) {
+    pthread_mutex_lock(&list_lock);
+    *(window->older != NULL ? &window->older->newer : &oldest) = window->newer;
+    *(window->newer != NULL ? &window->newer->older : &newest) = window->older;
+    pthread_mutex_unlock(&list_lock);
+}
+
+/* ---- error handlers ---- */
+
+static void init_recursive(pthread_mutex_t *lock) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+/* Gives the host's window the program's handler, for a call of the host's that is to report by
+ * itself. */
+static void lend_handler(struct tug_window *window) {
+    pthread_mutex_lock(&window->lock);
+    tug_host.Win_set_errhandler(window->handle, window->errhandler);
+}
+
+/* The program's handler may have been called, and may have freed the window. */
+static void take_handler_back(MPI_Win handle, struct tug_window *window) {
+    if (tug_window_find(handle) != window)
+        return;
+    tug_host.Win_set_errhandler(handle, MPI_ERRORS_RETURN);
+    pthread_mutex_unlock(&window->lock);
+}
+
+int tug_window_raise(struct tug_window *window, int error) {
+    if (window->errhandler == MPI_ERRORS_RETURN)
+        return error;
+    MPI_Win handle = window->handle;
+    lend_handler(window);
+    tug_host.Win_call_errhandler(handle, error);
+    take_handler_back(handle, window);
+    return error;
+}
+
+int tug_window_set_errhandler(struct tug_window *window, MPI_Errhandler errhandler) {
+    MPI_Win win = window->handle;
+    lend_handler(window);
+    int error = tug_host.Win_set_errhandler(win, errhandler);
+    if (error == MPI_SUCCESS) {
+        MPI_Errhandler old = window->errhandler;
+        /* reading it back gives us a reference: the program may free its handle */
+        tug_host.Win_get_errhandler(win, &window->errhandler);
+        tug_host.Errhandler_free(&old);
+    }
+    take_handler_back(win, window);
+    return error;
+}
+
+int tug_window_get_errhandler(struct tug_window *window, MPI_Errhandler *errhandler) {
+    MPI_Win win = window->handle;
+    lend_handler(window);
+    int error = tug_host.Win_get_errhandler(win, errhandler);
+    take_handler_back(win, window);
+    return error;
+}
+
+/* ---- taking ---- */
+
+struct tug_window *tug_window_adopt(MPI_Win win) {
+    struct tug_window *window = calloc(1, sizeof(*window));
+    if (window == NULL)
+        return NULL;
+    window->handle = win;
+    init_recursive(&window->lock);
+    tug_host.Win_get_errhandler(win, &window->errhandler);
+    if (!table_set(window)) {
+        tug_host.Errhandler_free(&window->errhandler);
+        pthread_mutex_destroy(&window->lock);
+        free(window);
+        return NULL;
+    }
+    tug_host.Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    list_add(window);
+    tug_stat_add(TUG_STAT_WINDOW_TAKEN, 1);
+    return window;
+}
+
+/* Nobody calls it by its handle any more: the host's window is gone, or the host's alone. */
+static void disown(struct tug_window *window) {
+    table_clear(window);
+    list_remove(window);
+    tug_host.Errhandler_free(&window->errhandler);
+    tug_epochs_fini(&window->epochs);
+    free(window->place);
+    free(window->near);
+    free(window);
+}
+
+void tug_window_give_back(struct tug_window *window) {
+    if (window == NULL)
+        return;
+    tug_host.Win_set_errhandler(window->handle, window->errhandler);
+    disown(window);
+}
+
+/* The host's window is gone. */
+static void window_release(struct tug_window *window) {
+    if (window->lane != NULL)
+        window->lane->release(window);
+    else
+        tug_engine_attend(-1);
+    if (window->circle != NULL)
+        tug_circle_leave(window->circle);
+    disown(window);
+}
+
+/* ---- asking ---- */
+
+bool tug_window_attaches(const struct tug_window *window) {
+    return window->remote != NULL && window->remote->attachments != NULL;
+}
+
+/* The host, which knows nothing of the memory in a lane of ours, has allowed the question. */
+static void query_direct(const struct tug_direct *direct, int rank, MPI_Aint *size,
+                         MPI_Aint *disp_unit, void *baseptr) {
+    if (rank == MPI_PROC_NULL) { /* the first rank that has any */
+        for (rank = 0; rank < direct->nranks && direct->targets[rank].size == 0;)
+            rank++;
+        rank = rank < direct->nranks ? rank : direct->rank;
+    }
+    *size = direct->targets[rank].size;
+    *disp_unit = direct->targets[rank].disp_unit;
+    *(void **)baseptr = direct->targets[rank].base;
+}
+
+/* Until MPI 4.1 only windows of MPI_Win_allocate_shared are asked for, which are never in the
+ * packet lane. There the memory of others is not to be loaded from or stored to: it counts as none.
+ */
+static void query_packet(const struct tug_window *window, int rank, MPI_Aint *size,
+                         MPI_Aint *disp_unit, void *baseptr) {
+    const struct tug_remote *remote = window->remote;
+    const bool own = rank == MPI_PROC_NULL || rank == remote->rank;
+    *size = own ? window->size : 0;
+    *disp_unit = remote->targets[own ? remote->rank : rank].disp_unit;
+    *(void **)baseptr = own ? window->base : NULL;
+}
+
+void tug_window_query(const struct tug_window *window, int rank, MPI_Aint *size,
+                      MPI_Aint *disp_unit, void *baseptr) {
+    if (window->direct != NULL)
+        query_direct(window->direct, rank, size, disp_unit, baseptr);
+    else
+        query_packet(window, rank, size, disp_unit, baseptr);
+}
+
+/* ---- the end ---- */
+
+/* All ranks have come to the window's end, where those that wait serve those still at work, and
+ * nothing of this rank's is under way; messages of the meeting itself were. */
+static int meet_in(struct tug_window *window) {
+    int error = window->lane->fence(window);
+    int last = window->lane->flush_all(window, false);
+    return error == MPI_SUCCESS ? last : error;
+}
+
+int tug_window_free(struct tug_window *window, MPI_Win *win) {
+    if (window->lane != NULL && tug_epochs_busy(&window->epochs))
+        return tug_window_raise(window, MPI_ERR_RMA_SYNC);
+    tug_engine_drain();
+    int last = window->lane != NULL ? meet_in(window) : MPI_SUCCESS;
+    int deferred = tug_window_settle(window, last);
+    /* from here on the program's handler again: the host may report an open epoch */
+    tug_host.Win_set_errhandler(*win, window->errhandler);
+    int error = tug_host.Win_free(win);
+    if (error != MPI_SUCCESS) {
+        tug_host.Win_set_errhandler(window->handle, MPI_ERRORS_RETURN);
+        return error;
+    }
+    window_release(window);
+    return deferred;
+}
+
+void tug_window_free_left_over(void) {
+    for (struct tug_window *window = oldest, *next; window != NULL; window = next) {
+        MPI_Win handle = window->handle;
+        next = window->newer;
+        tug_engine_drain();
+        if (window->lane != NULL && tug_epochs_busy(&window->epochs))
+            continue;
+        if (window->lane != NULL)
+            (void)window->lane->flush_all(window, false);
+        if (tug_host.Win_free(&handle) == MPI_SUCCESS) /* an open epoch: it stays */
+            window_release(window);
+    }
+}
