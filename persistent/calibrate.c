@@ -452,7 +452,7 @@ int tug_calibrate(struct tug_team *team, enum tug_effort effort,
         tug_channel_release(team, c.channel);
     tug_places_fini(&c.node);
     free(c.buffer);
-    uint64_t worst = (uint64_t)-error; /* TUG_ERR_* are negative */
+    int64_t worst = -error; /* TUG_ERR_* are negative */
     (void)tug_agree(team->comm, MPI_MAX, &worst, 1);
     return -(int)worst;
 }

@@ -59,7 +59,7 @@ static int vote(struct tug_team *team, struct tug_ballot *ballot) {
     memcpy(&votes[4], &ballot->offer, sizeof(ballot->offer));
     for (int i = 0; i < own->nchannels; i++)
         votes[VOTES + (size_t)i / 64] |= (uint64_t)own->channels[i]->busy << (i % 64);
-    if (tug_agree(team->comm, MPI_BOR, votes, words) != MPI_SUCCESS)
+    if (tug_agree(team->comm, MPI_BOR, (int64_t *)votes, words) != MPI_SUCCESS)
         return TUG_ERR_MPI;
     memcpy(&ballot->offer, &votes[4], sizeof(ballot->offer));
     ballot->near_bytes = votes[3];

@@ -51,17 +51,17 @@ static bool is_crowded(const struct want *wants, int nranks, struct tug_cores co
     return threads > cores.count;
 }
 
-static void say_twice(uint64_t said[2], uint64_t value) {
-    said[0] = tug_level.active ? value : 0;
-    said[1] = tug_level.active ? ~value : 0;
+static void say_twice(int64_t said[2], int64_t value) {
+    said[0] = tug_level.active ? value : INT64_MIN;
+    said[1] = tug_level.active ? ~value : INT64_MIN;
 }
 
-static bool is_same(const uint64_t said[2]) {
+static bool is_same(const int64_t said[2]) {
     return said[0] == ~said[1];
 }
 
 /* Asks them all. */
-static void ask(uint64_t most[QUESTIONS], bool memory) {
+static void ask(int64_t most[QUESTIONS], bool memory) {
     most[NO_MEMORY] = !memory;
     most[OFF] = !tug_settings.enabled;
     most[NATIVE] = tug_settings.wait == TUG_WAIT_NATIVE;
@@ -71,12 +71,12 @@ static void ask(uint64_t most[QUESTIONS], bool memory) {
     most[NOT_TAKING] = !tug_level.active;
     say_twice(&most[WINDOWS], tug_settings.rma);
     say_twice(&most[BCASTS], tug_settings.bcast);
-    say_twice(&most[STATS], (uint64_t)(tug_settings.stats != NULL) + tug_settings.verdict);
+    say_twice(&most[STATS], (int64_t)(tug_settings.stats != NULL) + tug_settings.verdict);
     (void)tug_agree(MPI_COMM_WORLD, MPI_MAX, most, QUESTIONS);
 }
 
 /* Settings that differ: what wants all of those that take part alike is left to the host. */
-static void settle_party(const uint64_t most[QUESTIONS]) {
+static void settle_party(const int64_t most[QUESTIONS]) {
     if (!tug_settings.enabled)
         return;
     /* who drives its requests itself has to wait politely, which not everybody can here */
@@ -90,7 +90,7 @@ static void settle_party(const uint64_t most[QUESTIONS]) {
 }
 
 /* The same answer on all ranks. */
-static bool wants_polite(const uint64_t most[QUESTIONS], struct want *wants, int nranks) {
+static bool wants_polite(const int64_t most[QUESTIONS], struct want *wants, int nranks) {
     struct tug_cores cores = tug_cores_find();
     const struct want mine = {cores.id, 1 + (tug_settings.progress == TUG_PROGRESS_THREAD)};
     if (most[OFF] || most[CALLER])
@@ -104,7 +104,7 @@ static bool wants_polite(const uint64_t most[QUESTIONS], struct want *wants, int
 /* All together. */
 static bool settle(int nranks) {
     struct want *wants = malloc((size_t)nranks * sizeof(*wants));
-    uint64_t most[QUESTIONS];
+    int64_t most[QUESTIONS];
     ask(most, wants != NULL);
     settle_party(most);
     tug_party_settle(most[TAKING] && !(most[OFF] && most[CALLER]), !most[NOT_TAKING]);

@@ -149,7 +149,8 @@ static uint64_t probe_all(struct probe *p, const uint64_t stats[], uint64_t nope
 
 /* What the host needs for this rank's one-sided calls. Collective. */
 static uint64_t probe_host(const uint64_t stats[], MPI_Comm comm, int rank, int nranks) {
-    uint64_t noperations = 0, most, ns = 0;
+    uint64_t noperations = 0, ns = 0;
+    int64_t most;
     /* not from the heap: a rank without it would miss what the others do together */
     static char scratch[2][SCRATCH_BYTES];
     struct probe probe = {
@@ -158,7 +159,7 @@ static uint64_t probe_host(const uint64_t stats[], MPI_Comm comm, int rank, int 
         noperations += stats[taken[i]];
     if (nranks < 2)
         return 0;
-    most = noperations;
+    most = (int64_t)noperations;
     if (tug_agree(comm, MPI_MAX, &most, 1) != MPI_SUCCESS || most == 0)
         return 0;
     void *base;

@@ -12,8 +12,9 @@
 
 /* Each of the n words becomes what they come to over all ranks: the largest (MPI_MAX), or all bits
  * that any has set (MPI_BOR). A word w that has to be alike goes with ~w beside it: alike it is if
- * that is still so. An MPI error class. */
-int tug_agree(MPI_Comm comm, MPI_Op how, uint64_t words[], int n);
+ * that is still so. (MPICH 4.0.2 compares words without sign as if they had one.) An MPI error
+ * class. */
+int tug_agree(MPI_Comm comm, MPI_Op how, int64_t words[], int n);
 
 /* True if this is true at every rank of the communicator, and MPI could tell. */
 bool tug_all_agree(MPI_Comm comm, bool mine);

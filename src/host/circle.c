@@ -100,7 +100,7 @@ struct tug_circle *tug_circle_of(MPI_Comm comm) {
     if (circle != NULL)
         return circle;
     circle = calloc(1, sizeof(*circle));
-    uint64_t most[2] = {circle == NULL, tug_level.requested == MPI_THREAD_MULTIPLE};
+    int64_t most[2] = {circle == NULL, tug_level.requested == MPI_THREAD_MULTIPLE};
     (void)tug_agree(comm, MPI_MAX, most, 2);
     if (most[0]) {
         free(circle);

@@ -105,7 +105,7 @@ static enum answer look_up(MPI_Comm comm) {
 /* Collective. Where somebody has no engine that drives by itself, waits on this communicator are to
  * get requests on, see circle.h. */
 static enum answer ask(MPI_Comm comm) {
-    uint64_t most[2] = {!tug_level.active, tug_settings.progress == TUG_PROGRESS_CALLER};
+    int64_t most[2] = {!tug_level.active, tug_settings.progress == TUG_PROGRESS_CALLER};
     (void)tug_agree(comm, MPI_MAX, most, 2);
     struct tug_circle *circle = !most[0] && most[1] ? tug_circle_of(comm) : NULL;
     if (circle != NULL) {

@@ -95,7 +95,7 @@ static int team_make(MPI_Comm comm, struct tug_team **result) {
         return error;
     }
     unsigned cores = tug_cores_find().count;
-    uint64_t most[2] = {(uint64_t)team->node_size, (unsigned)team->node_size > cores};
+    int64_t most[2] = {team->node_size, (unsigned)team->node_size > cores};
     (void)tug_agree(team->comm, MPI_MAX, most, 2);
     team->node_most = (int)most[0];
     team->crowded = most[1];

@@ -56,9 +56,9 @@ static struct agreement agree(bool misplaced, MPI_Aint disp_unit, MPI_Comm comm)
     struct tug_team *team;
     if (tug_team_get(comm, &team) != 0) /* collective the first time on a communicator */
         team = NULL;
-    uint64_t most[3] = {misplaced, (uint64_t)disp_unit, ~(uint64_t)disp_unit};
+    int64_t most[3] = {misplaced, disp_unit, ~disp_unit};
     (void)tug_agree(comm, MPI_MAX, most, 3);
-    return (struct agreement){most[0] != 0, most[1] == ~most[2] ? (MPI_Aint)most[1] : 0, team};
+    return (struct agreement){most[0] != 0, most[1] == ~most[2] ? most[1] : 0, team};
 }
 
 static bool is_misplaced(void *base, MPI_Aint size, MPI_Win win) {

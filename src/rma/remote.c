@@ -86,7 +86,7 @@ static struct tug_domain *find_domain(const struct tug_team *team, int *process_
 /* True on all ranks if all have found the same. */
 static bool agree_on(const struct tug_domain *domain, MPI_Comm comm) {
     uint64_t session = domain == NULL ? 0 : domain->context->fabric.session;
-    uint64_t votes[2] = {session, ~session};
+    int64_t votes[2] = {(int64_t)session, ~(int64_t)session};
     return tug_agree(comm, MPI_MAX, votes, 2) == MPI_SUCCESS && votes[0] == ~votes[1] &&
            session != 0;
 }

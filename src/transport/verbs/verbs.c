@@ -79,8 +79,8 @@ static void verbs_close(void *state) {
 /* All processes have a device, and on the same kind of link; atomics if all have them. */
 static bool agreed(struct tug_verbs *verbs, bool here) {
     enum { NOT_HERE, NO_ATOMICS, LINK, NOT_LINK, VOTES };
-    const uint64_t link = verbs->device.link_layer;
-    uint64_t votes[VOTES] = {!here, !verbs->atomics, link, ~link};
+    const int64_t link = verbs->device.link_layer;
+    int64_t votes[VOTES] = {!here, !verbs->atomics, link, ~link};
     if (verbs->fabric->comm != MPI_COMM_NULL &&
         tug_agree(verbs->fabric->comm, MPI_MAX, votes, VOTES) != MPI_SUCCESS)
         return false;
