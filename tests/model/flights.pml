@@ -1,4 +1,4 @@
-/* Flights of the packet lane (pmpi/remote.h): how a flush waits for operations that end in any order
+/* Flights of the packet lane (src/rma/remote.h): how a flush waits for operations that end in any order
  * while other threads start more.
  *
  * THREADS threads each start an operation and flush, TURNS times; the network ends what is under way

@@ -1,4 +1,4 @@
-/* The reader-writer lock of src/engine/locks.c with its bell: who is in, in which order, and no lost
+/* The reader-writer lock of src/node/locks.c with its bell: who is in, in which order, and no lost
  * wake-up.
  *
  * READERS and WRITERS threads lock and unlock TURNS times each. Every access to shared memory and every
