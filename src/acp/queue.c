@@ -216,8 +216,8 @@ void tug_acp_relay_again(struct tug_acp_command *command) {
     tug_engine_service_changed(&queue.service);
 }
 
-static bool poll(struct tug_service *service) {
-    (void)service;
+static bool poll(struct tug_service *service, bool more_comes) {
+    (void)service, (void)more_comes;
     return run();
 }
 

@@ -61,7 +61,7 @@ bool tug_driver_round(struct tug_engine *engine) {
     (void)tug_notes_execute();
     bool moved = tug_executor_run(engine, TUG_BATCH) > 0;
     moved |= tug_completer_run(engine);
-    moved |= engine->services != NULL && tug_services_poll(engine);
+    moved |= engine->services != NULL && tug_services_poll(engine, false);
     tell(engine, moved);
     driving = false;
     return moved;

@@ -90,7 +90,7 @@ void tug_engine_forked(void) {
 enum tug_entry tug_engine_enter(struct tug_ticket *ticket) {
     enum tug_entry entry = tug_ring_enter(&tug_engine.ring, tug_engine.may_drive, ticket);
     if (entry == TUG_ENTRY_BATON && __builtin_expect(!tug_notes_go_ahead(), 0)) {
-        (void)tug_services_poll(&tug_engine); /* room comes with answers */
+        (void)tug_services_poll(&tug_engine, false); /* room comes with answers */
         tug_engine_leave();
         return TUG_ENTRY_FULL;
     }
@@ -142,8 +142,8 @@ static void count_help(struct tug_engine *engine) {
     atomic_store_explicit(&engine->helped, helped + 1, memory_order_relaxed);
 }
 
-void tug_engine_look(void) {
-    (void)tug_services_poll(&tug_engine);
+void tug_engine_look(bool more_comes) {
+    (void)tug_services_poll(&tug_engine, more_comes);
     count_help(&tug_engine);
 }
 
@@ -173,7 +173,7 @@ static void leave_with_work(struct tug_engine *engine) {
         if (executed > 0)
             tug_services_flush(engine);
         else if (tug_notes_waiting())
-            (void)tug_services_poll(engine); /* they find no room before answers come */
+            (void)tug_services_poll(engine, false); /* they find no room before answers come */
         bool stuck = executed == 0 && !tug_backoff_step(&backoff);
         if ((left == 0 || stuck) && engine->has_thread) {
             offer(engine);

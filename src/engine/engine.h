@@ -40,8 +40,9 @@ struct tug_job {
  * context, which have peers to answer even when nothing of ours is out. All functions are
  * called by the holder of the baton only; they may enter and commit, as completed() may. */
 struct tug_service {
-    /* Gets on as far as it goes without waiting. Returns true if anything moved. */
-    bool (*poll)(struct tug_service *service);
+    /* Gets on as far as it goes without waiting. Returns true if anything moved. more_comes: the
+     * holder is about to begin more; what waits for company had better wait on. */
+    bool (*poll)(struct tug_service *service, bool more_comes);
     /* The commands of a batch have been executed: what they began goes. */
     void (*flush)(struct tug_service *service);
     /* True while something of ours is out: then somebody drives until it is not. */
@@ -189,9 +190,10 @@ void tug_engine_serve(struct tug_service *service);
 void tug_engine_unserve(struct tug_service *service);
 
 /* Polls every service, for a holder that has handed over many operations and waited for none: its
- * peers are answered, and it needs no offload thread yet. Holder of the baton only, not in
- * callbacks. */
-void tug_engine_look(void);
+ * peers are answered, and it needs no offload thread yet. more_comes: it is about to hand over
+ * more. What it has handed over may then wait for the rest; if none follows, the offload thread's
+ * next beat sends it. Holder of the baton only, not in callbacks. */
+void tug_engine_look(bool more_comes);
 
 /* Looks at the service's busy(), which may have changed. Holder of the baton only; the engine does
  * it itself after every round. */

@@ -17,7 +17,6 @@ static pthread_key_t at_thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic bool ordered;         /* some note had to be in order: others' count */
 static unsigned executed_since_look; /* holder only */
-bool tug_notes_gather;
 _Atomic uint32_t tug_notes_wanted __attribute__((aligned(TUG_CACHE_LINE)));
 
 /* ---- who has one ---- */
@@ -177,9 +176,7 @@ static __attribute__((noinline)) bool make_room(struct tug_notebook *book) {
     bool room = execute(book);
     if (!room || executed_since_look >= NOTES_A_LOOK) {
         executed_since_look = 0;
-        tug_notes_gather = room;
-        tug_engine_look();
-        tug_notes_gather = false;
+        tug_engine_look(room); /* the writer goes on writing */
     }
     tug_engine_leave();
     return has_room(book);
@@ -240,7 +237,7 @@ int64_t tug_notes_want(struct tug_sleeper *sleeper, uint32_t who, int64_t limit_
 static void execute_all(void *room) {
     *(bool *)room = tug_notes_execute();
     if (!*(bool *)room)
-        (void)tug_services_poll(&tug_engine); /* it comes with answers */
+        (void)tug_services_poll(&tug_engine, false); /* it comes with answers */
 }
 
 void tug_notes_settle(void) {

@@ -100,10 +100,6 @@ static inline void tug_note_end(void) {
         tug_notes_announce();
 }
 
-/* The holder executes notes of its own and is about to write more: what it has started may wait for
- * company. Holder only. */
-extern bool tug_notes_gather;
-
 /* Returns when all notes that were written before have been executed, by this thread and, if that
  * happened before, by others. Any thread, not in callbacks. */
 void tug_notes_settle(void);

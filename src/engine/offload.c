@@ -211,7 +211,7 @@ static bool driven(const struct tug_engine *engine, const struct beat *beat) {
 
 static void look(struct tug_command *command) {
     (void)command;
-    (void)tug_services_poll(&tug_engine);
+    (void)tug_services_poll(&tug_engine, false);
 }
 
 /* The baton is in the hands of a caller, who may put it down without having looked and take it

@@ -119,8 +119,8 @@ static inline void tug_completer_count(struct tug_engine *engine) {
 /* The end of a batch, for every service. */
 void tug_services_flush(struct tug_engine *engine);
 
-/* Polls every service once. True if anything moved. */
-bool tug_services_poll(struct tug_engine *engine);
+/* Polls every service once, see tug_service.poll. True if anything moved. */
+bool tug_services_poll(struct tug_engine *engine, bool more_comes);
 
 /* Arms every service. True if all of them ring that sleeper. */
 bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleeper);

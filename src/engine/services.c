@@ -19,10 +19,10 @@ void tug_engine_service_changed(struct tug_service *service) {
     update(&tug_engine, service);
 }
 
-bool tug_services_poll(struct tug_engine *engine) {
+bool tug_services_poll(struct tug_engine *engine, bool more_comes) {
     bool moved = false;
     for (struct tug_service *service = engine->services; service; service = service->next) {
-        moved |= service->poll(service);
+        moved |= service->poll(service, more_comes);
         update(engine, service);
     }
     /* seq_cst: whatever callbacks wrote is seen by waiters who set WAIT and look once more; pairs

@@ -263,7 +263,7 @@ static int whole_page(const struct tug_array *array, size_t page, struct wanted 
  * offload thread is given a core. */
 static void look_around(void *argument) {
     (void)argument;
-    tug_engine_look();
+    tug_engine_look(false);
 }
 
 static void look_now_and_then(struct tug_array *array) {

@@ -35,13 +35,14 @@ static bool run_all(struct tug_errands *errands) {
     return moved;
 }
 
-static bool poll(struct tug_service *service) {
+static bool poll(struct tug_service *service, bool more_comes) {
     struct tug_errands *errands = of_service(service);
+    (void)more_comes;
     return any(errands) && run_all(errands);
 }
 
 static void flush(struct tug_service *service) {
-    (void)poll(service);
+    (void)poll(service, false);
 }
 
 static bool busy(struct tug_service *service) {

@@ -53,8 +53,12 @@ static struct tug_context *of_service(struct tug_service *service) {
     return (struct tug_context *)((char *)service - offsetof(struct tug_context, service));
 }
 
-static bool service_poll(struct tug_service *service) {
-    return tug_context_poll(of_service(service));
+static bool service_poll(struct tug_service *service, bool more_comes) {
+    struct tug_context *context = of_service(service);
+    context->fabric.more_comes = more_comes;
+    const bool moved = tug_context_poll(context);
+    context->fabric.more_comes = false;
+    return moved;
 }
 
 static void service_flush(struct tug_service *service) {

@@ -285,13 +285,10 @@ static void execute_nothing(struct tug_command *command) {
  * a packet that is not full waits for them; if none come, the offload thread's next beat sends it.
  */
 static __attribute__((noinline)) void poll_after_posts(struct tug_context *context) {
-    if (context->drive == TUG_DRIVE_ENGINE) {
-        tug_notes_gather = true;
-        tug_engine_look();
-        tug_notes_gather = false;
-    } else {
+    if (context->drive == TUG_DRIVE_ENGINE)
+        tug_engine_look(true);
+    else
         (void)tug_context_poll(context);
-    }
 }
 
 /* The holder has posted an operation of its own: the batch ends. */

@@ -99,7 +99,8 @@ struct tug_fabric {
     struct tug_operation *operations; /* [noperations] */
     uint32_t noperations;
     struct tug_tags tags;
-    uint32_t out; /* operations handed to transports; holder only */
+    uint32_t out;    /* operations handed to transports; holder only */
+    bool more_comes; /* the holder is about to post more: a packet with room waits; holder only */
 
     struct tug_memory_table memory;
 

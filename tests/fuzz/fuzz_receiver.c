@@ -16,8 +16,6 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
-#include "engine/engine.h"
-#include "engine/notes.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "node/segment.h"
@@ -275,8 +273,6 @@ static void take_control(void *state, uint32_t peer, const void *data, size_t by
 
 const struct tug_transport tug_transport_verbs = {.name = "played", .control = take_control};
 const struct tug_transport tug_transport_native = {.name = "without messages"};
-
-bool tug_notes_gather; /* the engine's */
 
 static int deliver(struct tug_fabric *of, uint32_t source, unsigned handler, const void *payloads,
                    size_t bytes, size_t n) {

@@ -68,9 +68,12 @@ static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned handler,
     return 0;
 }
 
-static bool service_poll(struct tug_service *service) {
+static bool service_poll(struct tug_service *service, bool more_comes) {
     (void)service;
-    return tug_context_poll(&ours->context);
+    ours->context.fabric.more_comes = more_comes;
+    const bool moved = tug_context_poll(&ours->context);
+    ours->context.fabric.more_comes = false;
+    return moved;
 }
 
 static void service_flush(struct tug_service *service) {

@@ -100,6 +100,51 @@ static void a_full_notebook_is_emptied_by_its_writer(void **state) {
     end_job();
 }
 
+/* Something that is looked after, and told whether more is to come. */
+static unsigned looks[2];
+
+static bool poll(struct tug_service *service, bool more_comes) {
+    (void)service;
+    looks[more_comes]++;
+    return false;
+}
+
+static void flush(struct tug_service *service) {
+    (void)service;
+}
+
+static bool busy(struct tug_service *service) {
+    (void)service;
+    return false;
+}
+
+static bool arm(struct tug_service *service) {
+    (void)service;
+    return true;
+}
+
+static void a_writer_looks_around_and_says_that_more_comes(void **state) {
+    (void)state;
+    static struct tug_bell bell;
+    struct tug_service service = {
+        .poll = poll, .flush = flush, .busy = busy, .arm = arm, .bell = &bell, .descriptor = -1};
+    tug_engine_serve(&service);
+    begin_job();
+    looks[true] = looks[false] = 0;
+    for (unsigned i = 0; i < 20 * TUG_NOTES + 1; i++)
+        assert_true(note(i));
+    assert_int_equal(looks[true], 20 * TUG_NOTES / 512);
+    assert_int_equal(looks[false], 0);
+    room = 0; /* ... but not as long as it cannot begin any */
+    for (unsigned i = 0; i < TUG_NOTES; i++)
+        (void)note(i);
+    assert_int_equal(looks[true], 20 * TUG_NOTES / 512);
+    assert_int_equal(looks[false], 1);
+    room = UINT32_MAX;
+    end_job();
+    tug_engine_unserve(&service);
+}
+
 static void append(void *value) {
     order[executed++ % 4096] = (uintptr_t)value;
 }
@@ -273,6 +318,7 @@ int main(void) {
         CASE(prompt_ones_need_company),
         CASE(others_wait_until_asked_for),
         CASE(a_full_notebook_is_emptied_by_its_writer),
+        CASE(a_writer_looks_around_and_says_that_more_comes),
         CASE(they_go_ahead_of_later_commands),
         CASE(a_round_executes_them),
         CASE(without_room_nothing_goes_ahead),

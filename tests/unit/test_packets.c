@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include "engine/notes.h"
 #include "tests/unit/joined_records.h"
 #include "transport/packets/packets.h"
 
@@ -618,13 +617,13 @@ static void test_telling_on(void **state) {
 static void test_gathering(void **state) {
     (void)state;
     struct counter counter = {0};
-    tug_notes_gather = true;
+    a->fabric.more_comes = true;
     for (unsigned i = 0; i < 5; i++) {
         post_counting(TUG_OPERATION_WRITE, 8 * i, 8, &counter);
         tug_transport_packets.flush(&a->packets);
     }
     assert_int_equal(a->out.sent, 0);
-    tug_notes_gather = false;
+    a->fabric.more_comes = false;
     tug_transport_packets.flush(&a->packets);
     assert_int_equal(a->out.sent, 1);
     run();

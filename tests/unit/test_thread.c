@@ -238,8 +238,9 @@ struct inbox {
     _Atomic int answered;
 };
 
-static bool inbox_poll(struct tug_service *service) {
+static bool inbox_poll(struct tug_service *service, bool more_comes) {
     struct inbox *inbox = (struct inbox *)service;
+    (void)more_comes;
     int news = atomic_exchange(&inbox->news, 0);
     atomic_fetch_add(&inbox->answered, news);
     return news > 0;

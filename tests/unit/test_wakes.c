@@ -22,8 +22,8 @@ struct mail {
 
 static struct mail mail;
 
-static bool mail_poll(struct tug_service *service) {
-    (void)service;
+static bool mail_poll(struct tug_service *service, bool more_comes) {
+    (void)service, (void)more_comes;
     uint64_t times;
     if (mail.eventful >= 0)
         (void)!read(mail.eventful, &times, sizeof(times));

@@ -3,7 +3,8 @@
  * A *stream* is what this process keeps of one peer: made when the two first have to do with each
  * other, found by the peer's rank. Its operations are written into the open request packet, which
  * is sent
- *   - at the end of the batch if no request packet is under way to the peer,
+ *   - at the end of the batch if no request packet is under way to the peer (unless more comes at
+ *     once: fabric->more_comes),
  *   - when it is full,
  *   - when the answer to the one under way arrives (Nagle's rule, and self-clocking: the busier the
  *     peer, the more operations share a packet), and

@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "base/stats.h"
-#include "engine/notes.h"
 #include "transport/packets/packets.h"
 
 /* ---- streams ---- */
@@ -143,7 +142,8 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
     if (stream->requests != NULL && stream->requests->packet.records > 0 &&
         tug_stream_window_open(stream)) {
         bool idle = stream->number == stream->acked;
-        if (wanted || stream->hurries || !tug_settings.aggregate || (idle && !tug_notes_gather))
+        if (wanted || stream->hurries || !tug_settings.aggregate ||
+            (idle && !packets->fabric->more_comes))
             tug_stream_send_requests(packets, stream);
         else if (idle)
             tug_stream_touch(packets, stream); /* more is coming */
