@@ -231,7 +231,7 @@ static int open_transports(struct tug_context *context) {
             tug_all_agree(fabric->comm, !(fabric->ways & (TUG_WAY_SELF | TUG_WAY_MAPPED)) &&
                                             tug_verbs_atomics(fabric->states[TUG_BY_VERBS]));
     if (fabric->states[TUG_BY_PACKETS] != NULL)
-        context->shm = ((struct tug_packets *)fabric->states[TUG_BY_PACKETS])->shm;
+        context->shm = tug_packets_inboxes(fabric->states[TUG_BY_PACKETS]);
     return status;
 }
 

@@ -290,6 +290,11 @@ static struct tug_caller waiting[8];
 static unsigned nwaiting;
 static void *transport;
 
+static const struct tug_stream *stream_to(uint32_t peer) {
+    const struct tug_packets *packets = transport;
+    return packets->streams[peer];
+}
+
 static void answer_waiting(void) {
     static const unsigned char answer[TUG_AM_MAX_PAYLOAD];
     while (nwaiting > 0)
@@ -773,7 +778,7 @@ static void deliver_trailer(struct wire *wire, uint32_t source) {
         else if (then % 8 == 6)
             post();
     }
-    const struct tug_stream *stream = ((struct tug_packets *)transport)->streams[source];
+    const struct tug_stream *stream = stream_to(source);
     reached.read += stream != NULL && stream->reading != TUG_NO_TAG;
     if (bytes > 0)
         wire->wire.arrived(wire->wire.receiver, source, true);
@@ -826,7 +831,7 @@ static void receive(void) {
     wire->wire.receive(wire->wire.receiver, &wire->wire, copy, packet.used);
     free(copy);
     deliver_trailer(wire, source);
-    const struct tug_stream *stream = ((struct tug_packets *)transport)->streams[source];
+    const struct tug_stream *stream = stream_to(source);
     REQUIRE(!wrong || stream->lost);
     /* what was no packet does not count */
     last_came[source] = stream != NULL ? (uint32_t)stream->applied : 0;

@@ -157,6 +157,11 @@ size_t tug_packets_footprint(uint64_t nranks, uint64_t active);
  * calls and failures apart. */
 size_t tug_packets_withheld(uint64_t active, size_t packet_bytes);
 
+/* The wire of the node's inboxes, NULL: there are none. */
+static inline struct tug_wire *tug_packets_inboxes(const struct tug_packets *packets) {
+    return packets->shm;
+}
+
 /* The wire to a peer. Any thread. */
 const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t peer);
 
