@@ -2,10 +2,7 @@
 #include <stddef.h>
 
 #include "transport/atomic.h"
-#include "transport/native.h"
-#include "transport/packets/packets.h"
 #include "transport/transport.h"
-#include "transport/verbs/verbs.h"
 
 const struct tug_transport *const tug_transports[] = {
     [TUG_BY_VERBS] = &tug_transport_verbs,

@@ -7,8 +7,6 @@
 /* Smaller blocks are left to the packets: three messages go before and after each. */
 #define TUG_NATIVE_MIN ((uint64_t)65536)
 
-extern const struct tug_transport tug_transport_native;
-
 /* Bytes a process, while it moves nothing. */
 size_t tug_native_footprint(uint32_t operations);
 

@@ -80,6 +80,10 @@ struct tug_transport {
     void (*lost)(void *state, uint32_t peer);
 };
 
+/* The rows. They are declared here so that the table needs none of their headers, which all include
+ * this one. */
+extern const struct tug_transport tug_transport_verbs, tug_transport_native, tug_transport_packets;
+
 /* The table, best first; the position is the transport's number. NULL-terminated. */
 extern const struct tug_transport *const tug_transports[];
 

@@ -142,8 +142,6 @@ struct tug_packets {
     uint64_t unacked;       /* request packets of ours, over all streams */
 };
 
-extern const struct tug_transport tug_transport_packets;
-
 /* The descriptor that is readable while there are news, of a wire whose news ring no bell; -1:
  * there is none. Asked for once, when all transports are open. watch: have the bell rung instead.
  */
