@@ -28,7 +28,7 @@
 #include "host/reduction.h"
 #include "host/references.h"
 #include "host/spin.h"
-#include "llcl/finalize.h"
+#include "llcl/llcl.h"
 #include "node/team.h"
 #include "pmpi/attributes.h"
 #include "pmpi/blocking.h"

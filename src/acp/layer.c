@@ -94,14 +94,14 @@ static int open_all(MPI_Comm comm) {
     int status = tug_context_create(comm, TUG_DRIVE_ENGINE, &tug_acp.context);
     if (status != 0)
         return status;
-    tug_acp.context->internal = true;
+    tug_context_set_internal(tug_acp.context);
     tug_acp.rank = (uint32_t)tug_context_rank(tug_acp.context);
     tug_acp.nranks = (uint32_t)tug_context_size(tug_acp.context);
     status = tug_acp.nranks > TUG_ACP_RANKS ? TUG_ERR_RANGE : tug_acp_regions_open();
     if (status == 0) {
         status = open_local();
         /* whoever leaves may ask the others for anything: all listen by then */
-        if (!tug_all_agree(tug_acp.context->fabric.comm, status == 0) && status == 0)
+        if (!tug_all_agree(tug_context_comm(tug_acp.context), status == 0) && status == 0)
             status = TUG_ERR_NO_MEMORY;
     }
     if (status != 0) {
@@ -162,13 +162,13 @@ void tug_acp_finalize_left(void) {
 /* A communicator in which this process has that rank, or none: the ranks are not each there once.
  */
 static MPI_Comm renumbered(int rank) {
-    const struct tug_fabric *fabric = &tug_acp.context->fabric;
+    const MPI_Comm all = tug_context_comm(tug_acp.context);
     MPI_Comm comm = MPI_COMM_NULL;
     int now = -1;
-    if (tug_host.Comm_split(fabric->comm, 0, rank, &comm) != MPI_SUCCESS)
+    if (tug_host.Comm_split(all, 0, rank, &comm) != MPI_SUCCESS)
         return MPI_COMM_NULL;
     (void)tug_host.Comm_rank(comm, &now);
-    if (!tug_all_agree(fabric->comm, now == rank))
+    if (!tug_all_agree(all, now == rank))
         tug_host.Comm_free(&comm);
     return comm;
 }

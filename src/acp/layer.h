@@ -29,7 +29,8 @@
 
 #include "acp/address.h"
 #include "acp/cache.h"
-#include "llcl/context.h"
+#include "engine/engine.h"
+#include "llcl/llcl.h"
 
 #define TUG_ACP_COMMANDS 4096
 #define TUG_ACP_RELAYED 4096

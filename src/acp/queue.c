@@ -238,7 +238,8 @@ static bool arm(struct tug_service *service) {
 }
 
 void tug_acp_queue_open(void) {
-    const struct tug_service *context = &tug_acp.context->service;
+    bool shared;
+    struct tug_bell *bell = tug_context_bell(tug_acp.context, &shared);
     queue.ready = queue.unsent = (struct tug_acp_list){0};
     queue.released = 0;
     queue.queued = 0;
@@ -246,8 +247,8 @@ void tug_acp_queue_open(void) {
                                          .flush = flush,
                                          .busy = busy,
                                          .arm = arm,
-                                         .bell = context->bell,
-                                         .bell_shared = context->bell_shared,
+                                         .bell = bell,
+                                         .bell_shared = shared,
                                          .descriptor = -1};
     tug_engine_serve(&queue.service);
 }

@@ -183,7 +183,7 @@ void tug_acp_relay_end(struct tug_acp_command *command, int status) {
 
 int tug_acp_relay_open(void) {
     memset(&relay, 0, sizeof(relay));
-    uint32_t operations = tug_acp.context->fabric.noperations;
+    uint32_t operations = tug_context_operations(tug_acp.context);
     relay.most = operations / 2 < TUG_ACP_COMMANDS ? operations / 2 : TUG_ACP_COMMANDS;
     relay.credit = relay.most;
     for (unsigned i = 0; i < TUG_ACP_RELAYED; i++)

@@ -193,9 +193,7 @@ static enum tug_acp_outcome copy_here(struct tug_acp_command *command) {
 
 /* May the GA be in memory that this rank can reach? */
 static bool near(acp_ga_t ga) {
-    const struct tug_fabric *fabric = &tug_acp.context->fabric;
-    return (fabric->ways & (TUG_WAY_MAPPED | TUG_WAY_CMA)) &&
-           tug_fabric_node_rank(fabric, tug_acp_ga_rank(ga)) != TUG_ELSEWHERE;
+    return tug_reach_possible(tug_acp.context, tug_acp_ga_rank(ga));
 }
 
 static bool reach(acp_ga_t ga, const struct tug_key *key, uint64_t bytes, struct tug_reach *place) {

@@ -16,7 +16,7 @@
 #include "base/settings.h"
 #include "host/host.h"
 #include "host/identity.h"
-#include "llcl/context.h"
+#include "llcl/llcl.h"
 #include "model/tuning.h"
 #include "node/cma.h"
 #include "node/lent.h"

@@ -16,7 +16,7 @@
 #include "engine/notes.h"
 #include "engine/ring.h"
 #include "gas/array.h"
-#include "llcl/context.h"
+#include "llcl/llcl.h"
 #include "transport/native.h"
 #include "transport/packets/packets.h"
 #include "transport/verbs/verbs.h"
@@ -71,14 +71,12 @@ static void print_pointers(struct table *table, size_t bytes, uint32_t active) {
 static void print_context(struct table *table, uint64_t ranks, uint32_t active) {
     const uint64_t operations = tug_settings.operations;
     const size_t bare = tug_packets_footprint(0, 0);
+    const struct tug_context_footprint context = tug_context_footprint();
     row_of(table, "operation table", operations, sizeof(struct tug_operation), "operations");
     row_of(table, "free tags", operations, sizeof(uint32_t), "tags");
-    row(table, "context", sizeof(struct tug_context) + bare,
+    row(table, "context", context.context + bare,
         "handlers, allocated segments, chunks of registrations");
-    row_of(table, "node's processes", NODE,
-           sizeof(uint32_t) + sizeof(unsigned char) + sizeof(void *) +
-               sizeof(struct tug_segment_part),
-           "entries");
+    row_of(table, "node's processes", NODE, context.node_process, "entries");
     row_of(table, "registered memory", REGISTRATIONS,
            tug_memory_footprint(REGISTRATIONS) / REGISTRATIONS, "registrations");
     row(table, "others' registered memory", 0, "none: keys are the program's");

@@ -7,6 +7,7 @@
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
+#include "transport/segment.h"
 
 #define SPARE_SLOTS 64
 
@@ -72,7 +73,7 @@ static bool agree_on(struct tug_array *array, const struct tug_array_params *par
                              params->pages_most, params->places, params->copies_most},
                sizeof(mine));
     memcpy(first, mine, sizeof(mine));
-    MPI_Comm comm = array->context->fabric.comm;
+    MPI_Comm comm = tug_context_comm(array->context);
     bool same = TUG_POLITE(Ibcast, first, 6, MPI_UINT64_T, 0, comm) == MPI_SUCCESS &&
                 mine[0] != 0 && memcmp(first, mine, sizeof(mine)) == 0;
     return tug_all_agree(comm, same);
@@ -80,9 +81,8 @@ static bool agree_on(struct tug_array *array, const struct tug_array_params *par
 
 /* What follows from the parameters. False: they do not fit together. */
 static bool measure(struct tug_array *array, const struct tug_array_params *params) {
-    const struct tug_fabric *fabric = &array->context->fabric;
-    array->rank = fabric->rank;
-    array->nranks = fabric->nranks;
+    array->rank = (uint32_t)tug_context_rank(array->context);
+    array->nranks = (uint32_t)tug_context_size(array->context);
     array->cpu_atomics = tug_context_cpu_atomics(array->context);
     array->bytes = params->size_in_bytes;
     array->page_bytes = params->page_bytes;
@@ -113,7 +113,7 @@ struct tug_array_footprint tug_array_footprint(uint64_t nranks, uint32_t noperat
 }
 
 static int make_tables(struct tug_array *array, const struct tug_array_params *params) {
-    const uint32_t norders = count_orders(array->context->fabric.noperations);
+    const uint32_t norders = count_orders(tug_context_operations(array->context));
     array->keys = calloc(array->nranks, sizeof(*array->keys));
     array->mapped = calloc(array->nranks, sizeof(*array->mapped));
     array->free_slots = calloc(array->nslots, sizeof(*array->free_slots));
@@ -148,10 +148,10 @@ static int make_pools(struct tug_array *array) {
         return status;
     tug_mem_key(array->pool, &mine);
     if (TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, array->keys, sizeof(mine), MPI_BYTE,
-                   context->fabric.comm) != MPI_SUCCESS)
+                   tug_context_comm(context)) != MPI_SUCCESS)
         return TUG_ERR_MPI;
     for (uint32_t i = 0; i < array->nranks; i++)
-        if (i == array->rank || (context->fabric.ways & TUG_WAY_MAPPED))
+        if (i == array->rank || tug_context_maps(context))
             array->mapped[i] = tug_mem_map(context, &array->keys[i]);
     return 0;
 }
@@ -173,7 +173,7 @@ static void destroy(struct tug_array *array) {
 static int build(struct tug_array *array, const struct tug_array_params *params, bool usable) {
     if (!agree_on(array, params, usable))
         return TUG_ERR_INVALID;
-    MPI_Comm comm = array->context->fabric.comm;
+    MPI_Comm comm = tug_context_comm(array->context);
     if (!tug_all_agree(comm, measure(array, params)))
         return TUG_ERR_INVALID;
     if (!tug_all_agree(comm, make_tables(array, params) == 0))
@@ -193,7 +193,7 @@ int tug_array_create(MPI_Comm comm, const struct tug_array_params *params, tug_a
     if (status != 0)
         return status;
     struct tug_array *array = calloc(1, sizeof(*array));
-    if (!tug_all_agree(context->fabric.comm, array != NULL)) {
+    if (!tug_all_agree(tug_context_comm(context), array != NULL)) {
         (void)tug_context_free(&context);
         free(array);
         return TUG_ERR_NO_MEMORY;
@@ -207,10 +207,12 @@ int tug_array_create(MPI_Comm comm, const struct tug_array_params *params, tug_a
     tug_order_register(array);
     tug_home_register(array);
     place_own_pages(array, params->placement);
-    tug_errands_open(&array->errands, context->fabric.bell, context->fabric.bell_shared);
-    context->at_end = close_errands;
-    context->at_end_d = array;
-    (void)tug_all_agree(context->fabric.comm, true); /* nobody calls one who is not listening */
+    bool shared;
+    struct tug_bell *bell = tug_context_bell(context, &shared);
+    tug_errands_open(&array->errands, bell, shared);
+    tug_context_set_end(context, close_errands, array);
+    /* nobody calls one who is not listening */
+    (void)tug_all_agree(tug_context_comm(context), true);
     *result = array;
     return 0;
 }
@@ -240,7 +242,7 @@ static bool nothing_is_out(void *d) {
 static bool agree_and_serve(struct tug_array *array, bool mine) {
     int all = 0, value = mine, done = 0;
     MPI_Request request;
-    if (tug_host.Iallreduce(&value, &all, 1, MPI_INT, MPI_MIN, array->context->fabric.comm,
+    if (tug_host.Iallreduce(&value, &all, 1, MPI_INT, MPI_MIN, tug_context_comm(array->context),
                             &request) != MPI_SUCCESS)
         return false;
     while (tug_host.Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done)

@@ -41,7 +41,7 @@
 #include "engine/tags.h"
 #include "gas/errand.h"
 #include "gas/pages.h"
-#include "llcl/context.h"
+#include "llcl/llcl.h"
 #include "tugboat/gas.h"
 
 #define TUG_ARRAY_ORDERS 256 /* at most, a power of two: calls that ask, wait or send */

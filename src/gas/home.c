@@ -314,7 +314,7 @@ int tug_home_open(struct tug_array *array, enum tug_placement placement) {
     if (home == NULL)
         return TUG_ERR_NO_MEMORY;
     array->home = home;
-    home->fetches_most = array->context->fabric.noperations / 4;
+    home->fetches_most = tug_context_operations(array->context) / 4;
     if (array->npages > array->rank)
         home->nrecords = (array->npages - array->rank - 1) / array->nranks + 1;
     home->list_words = list_words(array->nranks);

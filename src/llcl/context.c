@@ -1,4 +1,4 @@
-#include "llcl/context.h"
+#include "llcl/private.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
-#include "llcl/finalize.h"
 #include "node/cma.h"
 #include "transport/packets/packets.h"
 #include "transport/verbs/verbs.h"
@@ -419,7 +418,54 @@ void tug_llcl_finalize(void) {
     }
 }
 
+/* ---- contexts of other floors ---- */
+
+void tug_context_set_internal(tug_context *context) {
+    context->internal = true;
+}
+
+void tug_context_set_end(tug_context *context, void (*at_end)(void *d), void *d) {
+    context->at_end = at_end;
+    context->at_end_d = d;
+}
+
 /* ---- facts ---- */
+
+MPI_Comm tug_context_comm(const tug_context *context) {
+    return context->fabric.comm;
+}
+
+uint64_t tug_context_session(const tug_context *context) {
+    return context->fabric.session;
+}
+
+uint32_t tug_context_operations(const tug_context *context) {
+    return context->fabric.noperations;
+}
+
+bool tug_context_ordered(const tug_context *context) {
+    return context->fabric.states[TUG_BY_VERBS] == NULL;
+}
+
+bool tug_context_has_inboxes(const tug_context *context) {
+    return context->shm != NULL;
+}
+
+bool tug_context_maps(const tug_context *context) {
+    return context->fabric.ways & TUG_WAY_MAPPED;
+}
+
+struct tug_bell *tug_context_bell(const tug_context *context, bool *shared) {
+    *shared = context->fabric.bell_shared;
+    return context->fabric.bell;
+}
+
+struct tug_context_footprint tug_context_footprint(void) {
+    return (struct tug_context_footprint){.context = sizeof(struct tug_context),
+                                          .node_process = sizeof(uint32_t) + sizeof(unsigned char) +
+                                                          sizeof(void *) +
+                                                          sizeof(struct tug_segment_part)};
+}
 
 int tug_context_rank(const tug_context *context) {
     return (int)context->fabric.rank;

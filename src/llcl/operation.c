@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "engine/notes.h"
-#include "llcl/context.h"
+#include "llcl/private.h"
 #include "transport/atomic.h"
 #include "transport/packets/packets.h"
 
@@ -45,6 +45,8 @@ struct request {
 };
 
 static const struct tug_callback nothing;
+
+_Static_assert(TUG_COPIED_MOST == TUG_OPERATION_INLINE, "what the operation has room for");
 
 static inline bool is_atomic(unsigned kind) {
     return kind == TUG_OPERATION_FETCH || kind == TUG_OPERATION_COMPARE;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "llcl/context.h"
+#include "llcl/private.h"
 #include "node/cma.h"
 #include "node/lent.h"
 #include "transport/packets/wire.h"
@@ -95,6 +95,12 @@ bool tug_attachable(struct tug_context *context, const struct tug_key *key, uint
     return context->shm != NULL && *node_rank < fabric->node_size &&
            fabric->node_ranks[*node_rank] == owner && owner != fabric->rank &&
            may_attach(context, *node_rank);
+}
+
+bool tug_reach_possible(const tug_context *context, uint32_t process) {
+    const struct tug_fabric *fabric = &context->fabric;
+    return (fabric->ways & (TUG_WAY_MAPPED | TUG_WAY_CMA)) &&
+           tug_fabric_node_rank(fabric, process) != TUG_ELSEWHERE;
 }
 
 bool tug_reach_begin(struct tug_context *context, const struct tug_key *key, uint32_t owner,

@@ -4,7 +4,7 @@
 
 #include "host/agreement.h"
 #include "host/host.h"
-#include "llcl/context.h"
+#include "llcl/private.h"
 #include "node/lent.h"
 #include "transport/packets/wire.h"
 
@@ -213,6 +213,10 @@ void tug_registration_close(struct tug_context *context) {
 }
 
 /* ---- facts ---- */
+
+tug_registration *tug_context_everything(tug_context *context) {
+    return &context->everything;
+}
 
 void *tug_mem_address(const tug_registration *registration) {
     return registration->base;

@@ -2,7 +2,7 @@
 #include <sched.h>
 #include <time.h>
 
-#include "llcl/context.h"
+#include "llcl/private.h"
 
 /* What a waiter waits for can come true outside of the engine (on mapped memory operations end on
  * the caller's thread): the longest sleep before it looks again. */

@@ -10,7 +10,8 @@
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
-#include "llcl/context.h"
+#include "llcl/llcl.h"
+#include "node/segment.h"
 #include "node/team.h"
 #include "rma/window.h"
 
@@ -85,7 +86,7 @@ static struct tug_domain *find_domain(const struct tug_team *team, int *process_
 
 /* True on all ranks if all have found the same. */
 static bool agree_on(const struct tug_domain *domain, MPI_Comm comm) {
-    uint64_t session = domain == NULL ? 0 : domain->context->fabric.session;
+    uint64_t session = domain == NULL ? 0 : tug_context_session(domain->context);
     int64_t votes[2] = {(int64_t)session, ~(int64_t)session};
     return tug_agree(comm, MPI_MAX, votes, 2) == MPI_SUCCESS && votes[0] == ~votes[1] &&
            session != 0;
@@ -104,7 +105,8 @@ static struct tug_domain *domain_make(struct tug_team *team) {
         free(domain);
         return NULL;
     }
-    domain->context->internal = true;
+    tug_context_set_internal(domain->context);
+    domain->everything = tug_context_everything(domain->context);
     domain->team = team;
     tug_remote_serve(domain);
     pthread_mutex_lock(&domains_lock);
@@ -255,7 +257,7 @@ static struct tug_remote *make(const struct membership *membership) {
     remote->rank = team->rank;
     remote->lock_first = remote->lock_last = -1;
     remote->number = free_number(remote->domain);
-    remote->ordered = remote->domain->context->fabric.states[TUG_BY_VERBS] == NULL;
+    remote->ordered = tug_context_ordered(remote->domain->context);
     for (int r = 0; r < team->nranks; r++) {
         remote->targets[r].process = membership->process_of[r];
         remote->targets[r].seat.next = -1;
@@ -275,8 +277,8 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
     struct tug_domain *domain = membership->domain;
     struct tug_remote *remote = make(membership);
     /* on a node, without inboxes (no shared memory, or the user's word), the host is faster */
-    bool worth =
-        team->nnodes > 1 || domain->context->shm != NULL || tug_settings.rma == TUG_RMA_PACKET;
+    bool worth = team->nnodes > 1 || tug_context_has_inboxes(domain->context) ||
+                 tug_settings.rma == TUG_RMA_PACKET;
     bool made = remote != NULL && remote->number < TUG_REMOTE_WINDOWS && worth;
     if (!tug_all_agree(team->comm, made)) {
         free(remote);

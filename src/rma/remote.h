@@ -50,7 +50,8 @@ struct tug_team;
  * communicator, and used by the windows of all those whose ranks it has. */
 struct tug_domain {
     tug_context *context;
-    struct tug_team *team; /* it was made for */
+    tug_registration *everything; /* the context's, see llcl.h */
+    struct tug_team *team;        /* it was made for */
     struct tug_domain *next;
     struct tug_remote *_Atomic windows[TUG_REMOTE_WINDOWS]; /* by this rank's number */
 };

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "llcl/context.h"
+#include "llcl/llcl.h"
 #include "rma/remote.h"
 
 /* ---- the origin: where is it? ---- */

@@ -12,7 +12,7 @@
 #include "host/datatype.h"
 #include "host/handles.h"
 #include "host/host.h"
-#include "llcl/context.h"
+#include "llcl/llcl.h"
 #include "node/team.h"
 #include "request/request.h"
 #include "rma/operand.h"
@@ -75,7 +75,7 @@ static void end_reading(void *counter, int status) {
 
 /* What a put's on_local is; counts it. */
 static inline struct tug_callback next_reading(const struct ways *ways, size_t bytes) {
-    if (bytes <= TUG_OPERATION_INLINE) /* copied by the call */
+    if (bytes <= TUG_COPIED_MOST) /* copied by the call */
         return (struct tug_callback){0};
     return (struct tug_callback){end_reading, &tug_remote_board(&ways->target->local)->landed};
 }
@@ -164,7 +164,7 @@ struct noted_put {
     struct tug_remote_target *target;
     uint64_t offset;
     uint32_t bytes;
-    unsigned char data[TUG_OPERATION_INLINE];
+    unsigned char data[TUG_COPIED_MOST];
 };
 _Static_assert(sizeof(struct noted_put) <= TUG_NOTE_PAYLOAD, "it fits a note");
 
@@ -190,7 +190,7 @@ static bool execute_put(const struct tug_note *note) {
 static inline bool note_put(const struct ways *ways, size_t offset, const void *here,
                             size_t bytes) {
     const uint8_t shortcut = ways->target->shortcut;
-    if (shortcut == TUG_SHORTCUT_ANY || bytes > TUG_OPERATION_INLINE || ways->bundle != NULL ||
+    if (shortcut == TUG_SHORTCUT_ANY || bytes > TUG_COPIED_MOST || ways->bundle != NULL ||
         (shortcut == TUG_SHORTCUT_LONE && tug_company_lone()))
         return false;
     struct tug_note *note = tug_note_begin(TUG_NOTE_ANY);
@@ -215,7 +215,7 @@ static inline bool note_put(const struct ways *ways, size_t offset, const void *
 static inline void move_bytes(const struct ways *ways, bool into_target, const struct tug_key *key,
                               size_t offset, char *here, size_t bytes) {
     const struct tug_remote_address there = {key, offset};
-    const struct tug_local_address local = {tug_context_everything(ways->context),
+    const struct tug_local_address local = {ways->remote->domain->everything,
                                             (size_t)(uintptr_t)here};
     if (bytes >= TUG_REMOTE_ORDERED)
         atomic_store_explicit(&ways->target->overtaken, true, memory_order_relaxed);
@@ -318,7 +318,7 @@ static inline bool is_plain(const struct tug_rma *o) {
 
 int tug_remote_put(const struct tug_rma *o) {
     struct ways ways;
-    if (!is_plain(o) || o->origin_count < 1 || o->origin_count > TUG_OPERATION_INLINE)
+    if (!is_plain(o) || o->origin_count < 1 || o->origin_count > TUG_COPIED_MOST)
         return transfer(o, o->origin, true);
     size_t bytes = (size_t)o->origin_count * tug_type_basic_size(o->target_type);
     int error = reach_plain(o, bytes, &ways);

@@ -12,7 +12,7 @@
 #include "host/host.h"
 #include "host/layout.h"
 #include "host/reduction.h"
-#include "llcl/context.h"
+#include "llcl/llcl.h"
 #include "rma/remote.h"
 
 #define ANSWER_MOST TUG_AM_MAX_PAYLOAD

@@ -5,7 +5,7 @@
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "engine/notes.h"
-#include "llcl/context.h"
+#include "llcl/llcl.h"
 #include "rma/epoch.h"
 #include "rma/remote.h"
 #include "rma/window.h"

@@ -6,7 +6,7 @@
  * now and then. What is read must be what was written, and the counters must count everything. A
  * small table and a small ring make calls find no room.
  */
-#include "llcl/context.h"
+#include "llcl/private.h"
 #include "stress.h"
 #include "tests/joined.h"
 #include "transport/packets/inbox.h"

@@ -1,0 +1,170 @@
+/* LLCL, for the other floors: what they ask of it beyond its public header.
+ *
+ * Windows, ACP and arrays have contexts of their own, made by tug_context_create(), and use the
+ * public calls. Here stands what programs have no use for. A context is opaque: a floor that wants
+ * a fact of one asks for it, seldom, and keeps what it wants often. What is asked for every
+ * operation (tug_company_lone() and the like) does not look into the context and is inline.
+ *
+ * Threading: any thread, if nothing else is said. "Holder only": whoever has the engine's baton.
+ */
+#ifndef TUG_LLCL_LLCL_H
+#define TUG_LLCL_LLCL_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tugboat/llcl.h"
+
+struct tug_bell;
+
+/* ---- contexts of other floors ---- */
+
+/* The context is not the program's, who is not told that it was left open at MPI_Finalize. */
+void tug_context_set_internal(tug_context *context);
+
+/* Has at_end(d) called when the context is freed, by whomever, and everything is complete. */
+void tug_context_set_end(tug_context *context, void (*at_end)(void *d), void *d);
+
+/* Runs function(argument) as the holder of the baton, or of the direct context's lock, and returns.
+ * Not in callbacks. */
+void tug_context_call(tug_context *context, void (*function)(void *), void *argument);
+
+/* MPI is about to be finalised, on all processes: contexts that are left are freed. */
+void tug_llcl_finalize(void);
+
+/* ---- facts ---- */
+
+/* Its private communicator, of all its processes: for collective calls of the floor that made it.
+ * LLCL itself uses it in collective calls only. */
+MPI_Comm tug_context_comm(const tug_context *context);
+
+/* Names the context: random, and the same on all its processes. */
+uint64_t tug_context_session(const tug_context *context);
+
+/* Operations that can be out at once. */
+uint32_t tug_context_operations(const tug_context *context);
+
+/* True if operations of fewer than TUG_CMA_LEAST bytes that are not done at once go in packets, as
+ * messages do, so that none overtakes another: no device takes any of them. */
+bool tug_context_ordered(const tug_context *context);
+
+/* Do the processes of a node have inboxes in shared memory, for packets or at least for the list of
+ * what is registered? */
+bool tug_context_has_inboxes(const tug_context *context);
+
+/* May loads and stores go to the memory of the node's other processes? */
+bool tug_context_maps(const tug_context *context);
+
+/* The bell that rings when there are news for the context; *shared: by other processes. Who serves
+ * the context sleeps on it, so services of the same floor name it as theirs (engine/engine.h). */
+struct tug_bell *tug_context_bell(const tug_context *context, bool *shared);
+
+/* Bytes of a context, and of what it keeps of each process of its node; operations, registrations
+ * and transports apart. */
+struct tug_context_footprint {
+    size_t context, node_process;
+};
+struct tug_context_footprint tug_context_footprint(void);
+
+/* ---- memory ---- */
+
+/* All memory of this process, as local memory only: offset is the address. For floors whose users
+ * register nothing; devices do not take it. */
+tug_registration *tug_context_everything(tug_context *context);
+
+/* Is there a way to a registration of that process that is shorter than packets? */
+enum tug_shortcut {
+    TUG_SHORTCUT_NONE,
+    TUG_SHORTCUT_LONE, /* for what goes alone, see tug_company_lone() */
+    TUG_SHORTCUT_ANY,
+};
+enum tug_shortcut tug_context_shortcut(tug_context *context, uint32_t peer,
+                                       const struct tug_key *key);
+
+/* ---- operations ---- */
+
+/* Bytes of a write or message that are copied by the call that starts it. */
+#define TUG_COPIED_MOST 24
+
+/* What notes (engine/notes.h) start: a write of at most TUG_COPIED_MOST bytes to memory that only
+ * packets reach (TUG_SHORTCUT_NONE), for which the key's first word does, and a message of as many.
+ * The caller has seen that peer, key, range and handler are right. on_complete is tug_counter_add
+ * on the counter. False: no room, nothing happened. The batch's end is the caller's. Holder only;
+ * not of direct contexts. */
+bool tug_context_write_noted(tug_context *context, uint32_t peer, const struct tug_key *key,
+                             uint64_t offset, const void *data, size_t bytes,
+                             struct tug_counter *counter);
+bool tug_context_message_noted(tug_context *context, uint32_t peer, unsigned handler,
+                               const void *payload, size_t bytes, struct tug_counter *counter);
+
+/* Handles n messages of `bytes` each, one behind the other, that came together. */
+typedef void (*tug_am_run_handler)(tug_context *context, int source, const unsigned char *payloads,
+                                   size_t bytes, size_t n, void *d);
+
+/* tug_am_register() of a handler that takes several at a time, besides the one for a single
+ * message. */
+int tug_am_register_run(tug_context *context, unsigned id, tug_am_handler handler,
+                        tug_am_run_handler run, void *d);
+
+/* Bytes from which cross-memory attach is worth a system call in company too. */
+#define TUG_CMA_LEAST 4096
+
+/* A call of cross-memory attach is over sooner than a round trip of packets, which wakes the other
+ * engine; of many small operations together each is cheaper in packets. What a thread is about to
+ * start it has mostly told by what it started between its last two waits. */
+struct tug_company {
+    unsigned started; /* operations on the node's memory that is not mapped, since it last waited */
+    bool had;         /* before that it was more than one */
+};
+extern _Thread_local struct tug_company tug_company __attribute__((tls_model("initial-exec")));
+
+/* Will the operation that this thread is about to start go alone? */
+static inline bool tug_company_lone(void) {
+    return tug_company.started == 0 && !tug_company.had;
+}
+
+static inline void tug_company_started(void) {
+    tug_company.started++;
+}
+
+/* This thread waits for what it has started, or asks after it. */
+static inline void tug_company_pause(void) {
+    if (tug_company.started == 0)
+        return;
+    tug_company.had = tug_company.started > 1;
+    tug_company.started = 0;
+}
+
+/* ---- memory of the node's other processes (reach.c) ---- */
+
+/* Memory of another process of this node, mapped or lent, that stays where it is until
+ * tug_reach_end(). */
+struct tug_reach {
+    unsigned char *place; /* here; NULL: for cross-memory attach alone */
+    uint64_t address;     /* at its owner */
+    uint64_t id;          /* of the registration that is kept; 0: none */
+    uint32_t node_rank;
+};
+
+/* Can tug_reach_begin() find memory of that process at all? */
+bool tug_reach_possible(const tug_context *context, uint32_t process);
+
+/* [offset, offset + bytes) of what the key names, if the key is right and this process can reach it
+ * by loads and stores, or by cross-memory attach. False: another way. Not for long: who ends the
+ * registration waits. */
+bool tug_reach_begin(tug_context *context, const struct tug_key *key, uint32_t owner,
+                     uint64_t offset, uint64_t bytes, struct tug_reach *reach);
+void tug_reach_end(const tug_context *context, const struct tug_reach *reach);
+
+/* Copies between there and this process's memory: 0, or an error of cross-memory attach (cma.h). */
+int tug_reach_read(const tug_context *context, const struct tug_reach *from, void *to,
+                   size_t bytes);
+int tug_reach_write(const tug_context *context, const struct tug_reach *to, const void *from,
+                    size_t bytes);
+
+/* Bytes of the views of one process's registrations. */
+size_t tug_reach_footprint(void);
+
+#endif
