@@ -7,7 +7,6 @@
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
-#include "transport/segment.h"
 
 #define SPARE_SLOTS 64
 

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
+#include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "node/segment.h"
