@@ -8,6 +8,7 @@
 #include "host/device.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/layout.h"
 #include "host/polite.h"
 #include "node/cma.h"
 #include "node/segment.h"

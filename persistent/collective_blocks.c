@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "host/layout.h"
 #include "persistent/collective_private.h"
 #include "schedule/collectives.h"
 #include "tugboat/tugboat.h"

@@ -1,51 +1,12 @@
 #include "persistent/staging.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "host/layout.h"
 #include "tugboat/tugboat.h"
 
 #define BEYOND_BOTTOM 64
-
-size_t tug_type_bytes(MPI_Datatype type) {
-    MPI_Count size = 0;
-    tug_host.Type_size_c(type, &size);
-    return (size_t)size;
-}
-
-bool tug_type_is_dense(MPI_Datatype type) {
-    int combiner, unused;
-    MPI_Count nints, naddresses, ncounts, ntypes, size, lb, extent, count;
-    MPI_Datatype inner;
-    if (tug_host.Type_get_envelope_c(type, &nints, &naddresses, &ncounts, &ntypes, &combiner) !=
-        MPI_SUCCESS)
-        return false;
-    if (combiner == MPI_COMBINER_NAMED) {
-        tug_host.Type_size_c(type, &size);
-        tug_host.Type_get_extent_c(type, &lb, &extent);
-        return lb == 0 && size == extent;
-    }
-    if (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP)
-        return false;
-    if (nints > 1 || naddresses != 0 || ncounts > 1 || ntypes != 1 ||
-        tug_host.Type_get_contents_c(type, nints, 0, ncounts, 1, &unused, NULL, &count, &inner) !=
-            MPI_SUCCESS)
-        return false;
-    bool contiguous = tug_type_is_dense(inner);
-    tug_host.Type_get_envelope_c(inner, &nints, &naddresses, &ncounts, &ntypes, &combiner);
-    if (combiner != MPI_COMBINER_NAMED)
-        tug_host.Type_free(&inner);
-    return contiguous;
-}
-
-/* Not MPI_Type_dup: that would run the program's attribute callbacks. */
-int tug_type_hold(MPI_Datatype type, MPI_Datatype *held) {
-    *held = MPI_DATATYPE_NULL;
-    if (tug_host.Type_contiguous(1, type, held) != MPI_SUCCESS)
-        return TUG_ERR_MPI;
-    return tug_host.Type_commit(held) == MPI_SUCCESS ? 0 : TUG_ERR_MPI;
-}
 
 /* MPICH 4.0.2 packs nothing from MPI_BOTTOM, which is NULL: the same data, seen from beyond. */
 static int hold_from_beyond(struct tug_staging *staging, MPI_Datatype type) {

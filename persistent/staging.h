@@ -40,14 +40,4 @@ int tug_staging_pack_to(struct tug_staging *staging, size_t bytes);
  * complete. 0 or an MPI error. */
 int tug_staging_unpack_to(struct tug_staging *staging, size_t bytes);
 
-/* Bytes of data in an element of the type. */
-size_t tug_type_bytes(MPI_Datatype type);
-
-/* True if elements of the type lie one after another, each a plain block of bytes in order. */
-bool tug_type_is_dense(MPI_Datatype type);
-
-/* A type like it with a life of its own, to be freed; MPI_DATATYPE_NULL without. 0 or TUG_ERR_MPI.
- */
-int tug_type_hold(MPI_Datatype type, MPI_Datatype *held);
-
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "host/host.h"
+#include "tugboat/tugboat.h"
 
 /* ---- where its bytes are ---- */
 
@@ -12,6 +13,27 @@ MPI_Datatype tug_type_element(MPI_Datatype type) {
         return type;
     const struct tug_flat *flat = tug_flat_get(type);
     return flat != NULL ? flat->element : MPI_DATATYPE_NULL;
+}
+
+size_t tug_type_bytes(MPI_Datatype type) {
+    MPI_Count size = 0;
+    tug_host.Type_size_c(type, &size);
+    return (size_t)size;
+}
+
+bool tug_type_is_dense(MPI_Datatype type) {
+    if (tug_type_is_basic(type))
+        return true;
+    const struct tug_flat *flat = tug_flat_get(type);
+    return flat != NULL && flat->contiguous;
+}
+
+/* Not MPI_Type_dup: that would run the program's attribute callbacks. */
+int tug_type_hold(MPI_Datatype type, MPI_Datatype *held) {
+    *held = MPI_DATATYPE_NULL;
+    if (tug_host.Type_contiguous(1, type, held) != MPI_SUCCESS)
+        return TUG_ERR_MPI;
+    return tug_host.Type_commit(held) == MPI_SUCCESS ? 0 : TUG_ERR_MPI;
 }
 
 /* The bounds of one item as the host tells them: too wide where parts of it are there no times. */

@@ -75,7 +75,19 @@ static inline unsigned char *tug_run_address(const void *base, MPI_Aint at) {
     return (unsigned char *)((uintptr_t)base + (uintptr_t)at); // NOLINT(performance-no-int-to-ptr)
 }
 
-/* The one predefined type that all of a valid datatype is made of, or MPI_DATATYPE_NULL. */
+/* ---- of valid datatypes ---- */
+
+/* The one predefined type that all of it is made of, or MPI_DATATYPE_NULL. */
 MPI_Datatype tug_type_element(MPI_Datatype type);
+
+/* Bytes of data in an item. */
+size_t tug_type_bytes(MPI_Datatype type);
+
+/* True if items lie one after another, each a plain block of bytes in order. */
+bool tug_type_is_dense(MPI_Datatype type);
+
+/* A type like it with a life of its own, to be freed; MPI_DATATYPE_NULL without. 0 or TUG_ERR_MPI.
+ */
+int tug_type_hold(MPI_Datatype type, MPI_Datatype *held);
 
 #endif
