@@ -11,7 +11,6 @@
 #include "host/host.h"
 #include "host/polite.h"
 #include "llcl/llcl.h"
-#include "node/segment.h"
 #include "node/team.h"
 #include "rma/window.h"
 
