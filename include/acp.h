@@ -127,7 +127,7 @@ TUG_API acp_ga_t acp_query_starter_ga(int rank);
  * mapped until it is unregistered. What MPI_Alloc_mem gave, from 64 KiB on, the processes of the
  * node map at first use, and reach as they do starter memory. ACP_ATKEY_NULL: TUG_ERR_INVALID (no
  * memory, a colour that is not there), TUG_ERR_RANGE (longer than a GA's offset reaches),
- * TUG_ERR_FULL (255 are registered). */
+ * TUG_ERR_FULL (255 are registered), TUG_ERR_UNSUPPORTED (memory of a device). */
 TUG_API acp_atkey_t acp_register_memory(void *address, size_t size_in_bytes, int color);
 
 /* Ends a registration, after this process's operations on it, and those of others that are under

@@ -283,7 +283,7 @@ static int prepare_session(struct bcast *bcast, uint32_t candidate, struct tug_s
 static int prepare(struct bcast *bcast, void *buffer, MPI_Count count, MPI_Datatype datatype,
                    int root, const struct knowledge *known) {
     int error = tug_staging_init(&bcast->staging, buffer, count, datatype);
-    if (!error && tug_is_device(buffer))
+    if (!error && tug_device_holds(buffer, count, datatype))
         error = TUG_ERR_UNSUPPORTED;
     if (error)
         return error;

@@ -414,10 +414,18 @@ static void destroy(struct tug_request *request) {
     free(c);
 }
 
+/* Is some of what it reads or writes in memory of a device? */
+static bool is_in_device(const struct collective *c) {
+    for (uint32_t a = 0; a < c->nareas && tug_has_devices(); a++)
+        if (tug_device_holds(c->areas[a].base, c->areas[a].count, c->areas[a].type))
+            return true;
+    return false;
+}
+
 /* All that this rank can prepare alone. */
 static int prepare(struct collective *c, const struct tug_collective *call) {
     int error = prepare_schedule(c, call); /* in which ranks meet */
-    if (!error && (tug_is_device(call->send.buffer) || tug_is_device(call->receive.buffer)))
+    if (!error && is_in_device(c))
         error = TUG_ERR_UNSUPPORTED;
     if (error)
         return error;

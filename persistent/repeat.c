@@ -3,8 +3,10 @@
 #include <stddef.h>
 
 #include "base/stats.h"
+#include "host/device.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/staged.h"
 #include "persistent/bcast.h"
 #include "persistent/collectives.h"
 #include "request/request.h"
@@ -43,29 +45,47 @@ static struct tug_repeat *find(struct tug_repeats *repeats, int root, uint64_t b
     return repeat;
 }
 
+/* Makes the schedule, once for all. On all ranks or none. */
+static bool is_made(struct tug_repeat *repeat, const struct tug_data *data, int root,
+                    MPI_Comm comm) {
+    if (repeat->request == NULL)
+        repeat->refused = tug_bcast_create(data->address, data->count, data->type, root, comm, true,
+                                           &repeat->request) != 0;
+    return !repeat->refused;
+}
+
+static int run(struct tug_request *request, const struct tug_data *data) {
+    int error = tug_bcast_rebind(request, data->address, data->count, data->type);
+    if (error != MPI_SUCCESS)
+        return error;
+    tug_request_start(request);
+    tug_request_wait(request);
+    request->active = false;
+    return request->error;
+}
+
 bool tug_repeat_bcast(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm,
                       int *error) {
     struct tug_team *team;
+    struct tug_staged staged;
     uint64_t bytes = bytes_of(buffer, count, type, root, comm);
     if (bytes == 0 || tug_collectives_team(comm, &team) != 0 || root >= team->nranks)
         return false;
     struct tug_repeat *repeat = find(&tug_collectives_of(team)->repeats, root, bytes);
     if (repeat->refused || repeat->calls++ < TUG_REPEATS_BEFORE)
         return false;
-    if (repeat->request == NULL) {
-        repeat->refused =
-            tug_bcast_create(buffer, count, type, root, comm, true, &repeat->request) != 0;
-        if (repeat->refused)
-            return false;
-    }
-    struct tug_request *request = repeat->request;
-    *error = tug_bcast_rebind(request, buffer, count, type);
-    if (*error == MPI_SUCCESS) {
-        tug_request_start(request);
-        tug_request_wait(request);
-        request->active = false;
-        *error = request->error;
-    }
+    if (repeat->request == NULL)
+        tug_device_look();
+    bool reads = team->rank == root;
+    *error = tug_stage(&staged, buffer, count, type, reads, team->comm);
+    bool made = is_made(repeat, tug_staged_used(&staged), root, comm);
+    if (made && *error == MPI_SUCCESS)
+        *error = run(repeat->request, tug_staged_used(&staged));
+    if (made && *error == MPI_SUCCESS && tug_is_staged(&staged) && !reads)
+        *error = tug_staged_deliver(&staged, (size_t)bytes);
+    tug_staged_release(&staged);
+    if (!made)
+        return false;
     tug_stat_add(TUG_STAT_BCAST_TAKEN, 1);
     if (*error != MPI_SUCCESS)
         tug_host.Comm_call_errhandler(comm, *error);

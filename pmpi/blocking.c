@@ -362,10 +362,12 @@ static int exchange(const struct place *from, int dest, int sendtag, const struc
 SENDRECV(Sendrecv, int)
 SENDRECV(Sendrecv_c, MPI_Count)
 
-/* What is in the buffer of right arguments, as bytes; its memory is to be freed. NULL without. */
+/* What is in the buffer of right arguments, as bytes; its memory is to be freed. NULL without, and
+ * for memory of a device. */
 static void *pack(const struct place *place, MPI_Comm comm, MPI_Count *bytes) {
     struct tug_data data = {.address = place->buffer, .count = place->count, .type = place->type};
-    if (!tug_data_describe(&data, comm))
+    tug_device_look();
+    if (!tug_data_describe(&data, comm) || tug_data_is_device(&data))
         return NULL;
     *bytes = (MPI_Count)data.bytes;
     void *packed = malloc(data.bytes > 0 ? data.bytes : 1);

@@ -14,6 +14,7 @@
  */
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "host/device.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/level.h"
@@ -21,6 +22,7 @@
 #include "rma/direct.h"
 #include "rma/remote.h"
 #include "rma/rma.h"
+#include "rma/staged.h"
 #include "rma/window.h"
 
 _Static_assert(sizeof(struct tug_rma) <= TUG_COMMAND_PAYLOAD, "an operation fits into a command");
@@ -150,24 +152,18 @@ static inline bool is_over(const struct tug_rma *o) {
     return o->window->direct != NULL || o->target == MPI_PROC_NULL;
 }
 
-/* Makes its request, a complete one. */
-static int complete_request(const struct tug_rma *o) {
-    return tug_host.Irecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, o->window->comm, o->request);
-}
-
 /* An operation in a lane of ours. What it refuses, the host gets to see on its own window, whose
  * answer is an error. */
-#define DO_IN_LANE(Name, FAMILY, arguments, its_request, wants_request)                            \
+#define DO_IN_LANE(Name, FAMILY, arguments, its_request, wants_request, operation_of_lane)         \
     struct tug_rma operation, *ours = &operation;                                                  \
     ours->window = window;                                                                         \
     ours->request = (its_request);                                                                 \
     SAVE_##FAMILY(ours);                                                                           \
-    int done =                                                                                     \
-        (wants_request) && ours->request == NULL ? MPI_ERR_ARG : LANE_##FAMILY(window)(ours);      \
+    int done = (wants_request) && ours->request == NULL ? MPI_ERR_ARG : operation_of_lane;         \
     if (TUG_UNLIKELY(done == TUG_RMA_REFUSED))                                                     \
         done = tug_host.Name arguments;                                                            \
     else if (done == MPI_SUCCESS && ours->request != NULL && is_over(ours))                        \
-        done = complete_request(ours);                                                             \
+        done = tug_rma_complete_request(ours);                                                     \
     return tug_window_report(window, done)
 
 /* What every body begins with: not ours? the host's at once. */
@@ -184,7 +180,12 @@ static int complete_request(const struct tug_rma *o) {
     if (TUG_UNLIKELY(tug_stats_on))                                                                \
         count_call(TUG_STAT_##STAT##_TAKEN, count, type);                                          \
     if (window->lane != NULL) {                                                                    \
-        DO_IN_LANE(Name, FAMILY, arguments, its_request, wants_request);                           \
+        if (TUG_UNLIKELY(tug_has_devices())) {                                                     \
+            DO_IN_LANE(Name, FAMILY, arguments, its_request, wants_request,                        \
+                       tug_staged_operation(ours, TUG_RMA_##FAMILY, LANE_##FAMILY(window)));       \
+        }                                                                                          \
+        DO_IN_LANE(Name, FAMILY, arguments, its_request, wants_request,                            \
+                   LANE_##FAMILY(window)(ours));                                                   \
     }                                                                                              \
     if (TUG_UNLIKELY(window->healed))                                                              \
         target_disp = tug_window_translate(window, target_rank, target_disp);                      \

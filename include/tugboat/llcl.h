@@ -107,7 +107,8 @@ struct tug_key {
 
 /* Registers size_in_bytes bytes at address. Local; not in callbacks. The memory must stay mapped
  * until deregistration. Memory that a network card refuses (too much is locked) is reached by other
- * ways. 0, TUG_ERR_INVALID, TUG_ERR_NO_MEMORY, TUG_ERR_SYSTEM. */
+ * ways. 0, TUG_ERR_INVALID, TUG_ERR_NO_MEMORY, TUG_ERR_SYSTEM, TUG_ERR_UNSUPPORTED (it is memory of
+ * a CUDA, HIP or Level Zero device). */
 TUG_API int tug_mem_register(tug_context *context, void *address, size_t size_in_bytes,
                              tug_registration **registration);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "host/agreement.h"
+#include "host/device.h"
 #include "host/host.h"
 #include "llcl/private.h"
 #include "node/lent.h"
@@ -51,6 +52,9 @@ int tug_mem_register(tug_context *context, void *address, size_t size_in_bytes,
     if (context == NULL || result == NULL || (address == NULL && size_in_bytes > 0) ||
         size_in_bytes > PTRDIFF_MAX || (uintptr_t)address > UINTPTR_MAX - size_in_bytes)
         return TUG_ERR_INVALID;
+    tug_device_look();
+    if (size_in_bytes > 0 && tug_is_device(address))
+        return TUG_ERR_UNSUPPORTED;
     struct tug_registration *registration = make(context, address, size_in_bytes);
     if (registration == NULL)
         return TUG_ERR_NO_MEMORY;

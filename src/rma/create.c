@@ -177,7 +177,7 @@ static bool wants_packets(MPI_Info info) {
 
 /* May CPUs load and store the window's memory? What will be attached is not known yet. */
 static bool reaches(const void *base, enum tug_remote_memory memory) {
-    return memory == TUG_REMOTE_ATTACHED ? !tug_devices
+    return memory == TUG_REMOTE_ATTACHED ? !tug_has_devices()
                                          : memory != TUG_REMOTE_GIVEN || !tug_is_device(base);
 }
 

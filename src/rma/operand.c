@@ -2,6 +2,7 @@
 
 #include "host/datatype.h"
 #include "host/handles.h"
+#include "host/host.h"
 #include "rma/remote.h"
 
 /* What is no predefined operation the host refuses; some pairs of op and type that MPI does not
@@ -39,4 +40,8 @@ int tug_operand_find_elements(const struct tug_rma *o, struct tug_elements *elem
     elements->gap_from = flat->gap_from;
     elements->gap_to = flat->gap_to;
     return MPI_SUCCESS;
+}
+
+int tug_rma_complete_request(const struct tug_rma *o) {
+    return tug_host.Irecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, o->window->comm, o->request);
 }

@@ -25,6 +25,9 @@ struct tug_rma {
     int error;
 };
 
+/* Makes the request of an operation that is complete, a complete one. */
+int tug_rma_complete_request(const struct tug_rma *o);
+
 /* What an operation returns that was not done because an argument is not as MPI wants it: the
  * host, asked to do the same, says what is wrong. Not an MPI error class. */
 #define TUG_RMA_REFUSED (-1)
