@@ -47,6 +47,10 @@ tug_openmpi_more(rma_room PROGRAM mpi_rma_room RANKS 2 NODES emulated WAYS tug)
 tug_mpi_program(mpi_bottom SOURCES bottom.c)
 tug_mpi_test(bottom.polite PROGRAM mpi_bottom RANKS 2 WAYS tug ENV TUGBOAT_WAIT=polite)
 
+# The host alone crashes in it, and between nodes has no window for such memory.
+tug_device_tests()
+tug_mpi_test(device PROGRAM mpi_device ${tug_device} RANKS 3 WAYS tug)
+
 # Persistent collectives, which the host has as an extension. It alone crashes in pbcast, and hangs in pcoll
 # of two ranks.
 foreach(program IN ITEMS pbcast pbcast_memory pbcast_mixed pbcast_threads pcoll_other)
