@@ -1,11 +1,21 @@
 #include "base/descriptors.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
 #define STEP 1024
+#define NUMBERS_MOST 4096
+
+/* ---- numbers ---- */
 
 /* The program's soft limit, 0: not known yet. Who comes first notes it, before it is raised. */
 static _Atomic rlim_t program;
@@ -30,14 +40,94 @@ int tug_descriptor_lift(int descriptor) {
     struct rlimit now;
     if (descriptor < 0 || !limit(&now))
         return descriptor;
-    const rlim_t own = atomic_load(&program);
-    if ((rlim_t)descriptor < own / 2 || (rlim_t)descriptor >= own)
+    const rlim_t all = atomic_load(&program);
+    const int high = (int)(all < NUMBERS_MOST ? all : NUMBERS_MOST) / 4 * 3;
+    if (descriptor >= high)
         return descriptor;
-    int lifted = fcntl(descriptor, F_DUPFD_CLOEXEC, (int)own);
-    if (lifted < 0 && tug_descriptors_raise())
-        lifted = fcntl(descriptor, F_DUPFD_CLOEXEC, (int)own);
+    int lifted = fcntl(descriptor, F_DUPFD_CLOEXEC, high);
+    if (lifted < 0 && errno == EMFILE && tug_descriptors_raise())
+        lifted = fcntl(descriptor, F_DUPFD_CLOEXEC, high);
     if (lifted < 0)
         return descriptor;
     close(descriptor);
     return lifted;
+}
+
+/* ---- ours ---- */
+
+struct tug_own tug_own_note(int descriptor) {
+    struct stat status;
+    if (descriptor < 0 || fstat(descriptor, &status) != 0)
+        return (struct tug_own)TUG_OWN_NONE;
+    return (struct tug_own){.number = descriptor, .device = status.st_dev, .inode = status.st_ino};
+}
+
+struct tug_own tug_own_keep(int descriptor) {
+    return tug_own_note(tug_descriptor_lift(descriptor));
+}
+
+static void tell_closed(int number) {
+    tug_warn_once("the program has closed descriptor %d, which was the library's: what went by it "
+                  "goes another way or has failed",
+                  number);
+}
+
+bool tug_own_holds(const struct tug_own *own) {
+    struct stat status;
+    if (own->number < 0)
+        return false;
+    if (fstat(own->number, &status) == 0 && status.st_dev == own->device &&
+        status.st_ino == own->inode)
+        return true;
+    tell_closed(own->number);
+    return false;
+}
+
+bool tug_own_set(int set, const struct tug_own *member, uint32_t events, uint64_t data) {
+    struct epoll_event event = {.events = events, .data.u64 = data};
+    if (set < 0 || !tug_own_holds(member))
+        return false;
+    /* nobody else has that file, so no other set has it either */
+    if (epoll_ctl(set, EPOLL_CTL_MOD, member->number, &event) == 0)
+        return true;
+    tell_closed(set);
+    return false;
+}
+
+void tug_own_close(struct tug_own *own) {
+    if (tug_own_holds(own))
+        close(own->number);
+    own->number = -1;
+}
+
+uint64_t tug_own_tick(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- bells ---- */
+
+int tug_descriptor_bell(void) {
+    int ends[2];
+    char path[32];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -1;
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[0]);
+    const int bell = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    close(ends[0]);
+    close(ends[1]);
+    return bell;
+}
+
+/* One that is full rings. */
+void tug_own_ring(const struct tug_own *bell) {
+    if (tug_own_holds(bell))
+        (void)!write(bell->number, "", 1);
+}
+
+void tug_own_silence(const struct tug_own *bell) {
+    char rings[64];
+    while (tug_own_holds(bell) && read(bell->number, rings, sizeof(rings)) == sizeof(rings))
+        ;
 }

@@ -59,6 +59,7 @@ struct tug_service {
     /* the engine's own */
     bool was_busy;
     bool wakes_driver, wakes_offload; /* their lookouts have the descriptor */
+    bool deserted;                    /* ... and one of these is lost, which has been counted */
     struct tug_service *next;
 };
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,7 +13,7 @@
 enum { NEWS, BELL };
 
 static bool watch(int set, int descriptor, uint32_t how, uint32_t what) {
-    struct epoll_event event = {.events = how, .data.u32 = what};
+    struct epoll_event event = {.events = how, .data.u64 = what};
     return epoll_ctl(set, EPOLL_CTL_ADD, descriptor, &event) == 0;
 }
 
@@ -41,21 +40,38 @@ static int await(int set, struct epoll_event *events, int most, int64_t limit_ns
 }
 
 void tug_lookout_open(struct tug_lookout *lookout) {
-    lookout->set = epoll_create1(EPOLL_CLOEXEC);
-    lookout->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    lookout->set = tug_descriptor_lift(epoll_create1(EPOLL_CLOEXEC));
+    lookout->bell = tug_own_keep(tug_descriptor_bell());
     atomic_store(&lookout->sees, false);
     atomic_store(&lookout->ours, 0);
-    if (lookout->set < 0 || lookout->bell < 0 || !watch(lookout->set, lookout->bell, EPOLLIN, BELL))
-        tug_lookout_close(lookout);
+    atomic_store(&lookout->lost, false);
+    if (lookout->set >= 0 && lookout->bell.number >= 0 &&
+        watch(lookout->set, lookout->bell.number, EPOLLIN, BELL))
+        return;
+    if (lookout->set >= 0)
+        close(lookout->set);
+    lookout->set = -1;
+    tug_own_close(&lookout->bell);
+}
+
+/* Is the set still ours? If not, the lookout is of no more use. */
+static bool holds(struct tug_lookout *lookout) {
+    if (lookout->set < 0 || atomic_load(&lookout->lost))
+        return false;
+    if (tug_own_set(lookout->set, &lookout->bell, EPOLLIN, BELL))
+        return true;
+    atomic_store(&lookout->lost, true);
+    atomic_store(&lookout->sees, false);
+    atomic_store(&lookout->ours, 0);
+    return false;
 }
 
 void tug_lookout_close(struct tug_lookout *lookout) {
-    atomic_store(&lookout->sees, false);
-    if (lookout->set >= 0)
+    if (holds(lookout))
         close(lookout->set);
-    if (lookout->bell >= 0)
-        close(lookout->bell);
-    lookout->set = lookout->bell = -1;
+    atomic_store(&lookout->sees, false);
+    tug_own_close(&lookout->bell);
+    lookout->set = -1;
 }
 
 /* ---- finding ---- */
@@ -69,19 +85,19 @@ static void watch_host(int set, void *d) {
 }
 
 void tug_lookout_scan(struct tug_lookout *lookout) {
-    if (lookout->set >= 0)
+    if (holds(lookout))
         tug_sockets_each_set(watch_host, lookout);
 }
 
 bool tug_lookout_add(struct tug_lookout *lookout, int descriptor) {
-    if (lookout->set < 0 || !watch(lookout->set, descriptor, EPOLLIN, NEWS))
+    if (!holds(lookout) || !watch(lookout->set, descriptor, EPOLLIN, NEWS))
         return false;
     atomic_fetch_add(&lookout->ours, 1);
     return true;
 }
 
 void tug_lookout_remove(struct tug_lookout *lookout, int descriptor) {
-    if (lookout->set >= 0 && epoll_ctl(lookout->set, EPOLL_CTL_DEL, descriptor, NULL) == 0)
+    if (holds(lookout) && epoll_ctl(lookout->set, EPOLL_CTL_DEL, descriptor, NULL) == 0)
         atomic_fetch_sub(&lookout->ours, 1);
 }
 
@@ -90,18 +106,18 @@ void tug_lookout_remove(struct tug_lookout *lookout, int descriptor) {
 bool tug_lookout_sleep(struct tug_lookout *lookout, int64_t limit_ns) {
     struct epoll_event events[8];
     bool news = false;
-    int n = await(lookout->set, events, 8, limit_ns);
+    if (limit_ns < 0 || limit_ns > TUG_OWN_LOOK_NS)
+        limit_ns = TUG_OWN_LOOK_NS;
+    const int n = holds(lookout) ? await(lookout->set, events, 8, limit_ns) : 0;
     for (int i = 0; i < n; i++) {
-        uint64_t times;
         if (events[i].data.u32 == NEWS)
             news = true;
         else
-            (void)!read(lookout->bell, &times, sizeof(times));
+            tug_own_silence(&lookout->bell);
     }
     return news;
 }
 
 void tug_lookout_ring(struct tug_lookout *lookout) {
-    const uint64_t one = 1;
-    (void)!write(lookout->bell, &one, sizeof(one));
+    tug_own_ring(&lookout->bell);
 }

@@ -3,7 +3,7 @@
  *
  * A host that reaches its peers through sockets waits for them with epoll sets of its own, and an
  * epoll set can be watched by another. The lookout's set holds those of this process that have
- * connected internet sockets in them, edge-triggered, and an eventfd as its bell. It never reads
+ * connected internet sockets in them, edge-triggered, and a pipe as its bell. It never reads
  * from a socket nor touches the host's sets: it learns that something has come, and whoever then
  * polls the host takes it. Sockets that the host opens later are in its sets by themselves.
  *
@@ -11,6 +11,7 @@
  * may have sets of its own. Who sleeps here still looks now and then, and sleeps blindly when what
  * it is woken for is never there for it. With descriptors of our own (the tcp wire's epoll set),
  * level-triggered, nothing is missed: who found nothing to do after having begun to sleep is woken.
+ * A lookout whose descriptors the program has closed is *lost*: it sees nothing any more.
  *
  * Threads: open, scan and close by one thread at a time; sleep by one thread at a time; ring, add
  * and remove by any.
@@ -22,16 +23,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/descriptors.h"
+
 struct tug_lookout {
-    int set;           /* our epoll set */
-    int bell;          /* eventfd */
-    _Atomic bool sees; /* something of the host's is watched */
-    _Atomic int ours;  /* descriptors of our own that are watched */
+    int set;             /* our epoll set */
+    struct tug_own bell; /* a member of it */
+    _Atomic bool lost;   /* the program has closed one of them */
+    _Atomic bool sees;   /* something of the host's is watched */
+    _Atomic int ours;    /* descriptors of our own that are watched */
 };
 
 /* Until it is open it sees nothing, and it is not open if the kernel cannot. */
 #define TUG_LOOKOUT_SHUT                                                                           \
-    { .set = -1, .bell = -1 }
+    { .set = -1, .bell = TUG_OWN_NONE }
 
 void tug_lookout_open(struct tug_lookout *lookout);
 void tug_lookout_close(struct tug_lookout *lookout);
@@ -51,8 +55,8 @@ static inline bool tug_lookout_useful(const struct tug_lookout *lookout) {
            atomic_load_explicit(&lookout->ours, memory_order_relaxed) > 0;
 }
 
-/* Sleeps until there are news, the bell has been rung, or limit_ns (< 0: none) is over. True: news
- * have come since the last sleep. */
+/* Sleeps until there are news, the bell has been rung, or limit_ns (< 0: none) or TUG_OWN_LOOK_NS
+ * is over; not at all, if the lookout is lost. True: news have come since the last sleep. */
 bool tug_lookout_sleep(struct tug_lookout *lookout, int64_t limit_ns);
 
 void tug_lookout_ring(struct tug_lookout *lookout);

@@ -42,14 +42,26 @@ void tug_services_flush(struct tug_engine *engine) {
 static bool descriptor_wakes(const struct tug_service *service, const struct tug_sleeper *sleeper) {
     if (service->descriptor < 0)
         return true;
-    return service->bell == &tug_engine_own_bell &&
+    return service->bell == &tug_engine_own_bell && !atomic_load(&sleeper->lookout.lost) &&
            (sleeper == &tug_engine.driver ? service->wakes_driver : service->wakes_offload);
+}
+
+/* A lookout is lost: the service's descriptor wakes nobody any more. */
+static void count_lost(struct tug_engine *engine, struct tug_service *service) {
+    const bool lost =
+        atomic_load(&engine->driver.lookout.lost) || atomic_load(&engine->offload.lookout.lost);
+    if (!lost || service->deserted || !service->wakes_driver || !service->wakes_offload)
+        return;
+    service->deserted = true;
+    tug_stat_add(TUG_STAT_UNWATCHED, 1);
 }
 
 bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleeper) {
     bool all = true;
-    for (struct tug_service *service = engine->services; service; service = service->next)
+    for (struct tug_service *service = engine->services; service; service = service->next) {
         all &= descriptor_wakes(service, sleeper) && service->arm(service);
+        count_lost(engine, service);
+    }
     return all;
 }
 
@@ -78,7 +90,7 @@ static uint32_t is_helped(const struct tug_service *service) {
 /* What cannot be watched, for want of descriptors or memory, is polled at intervals. */
 static void watch(struct tug_service *service) {
     struct tug_engine *engine = &tug_engine;
-    service->wakes_driver = service->wakes_offload = false;
+    service->wakes_driver = service->wakes_offload = service->deserted = false;
     if (service->descriptor >= 0 && service->bell == &tug_engine_own_bell) {
         service->wakes_driver = tug_lookout_add(&engine->driver.lookout, service->descriptor);
         service->wakes_offload = tug_lookout_add(&engine->offload.lookout, service->descriptor);

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
+
 #define PAGE ((size_t)4096)
 #define VIEWS_KEPT 8
 
@@ -29,8 +31,8 @@ struct piece {
 };
 
 static struct {
-    int fd; /* 0: there is no file yet */
-    ino_t inode;
+    bool made;
+    struct tug_own own; /* the program may have closed it */
     uint64_t end;
     void *pieces; /* a tree */
 } file;
@@ -50,23 +52,10 @@ static struct piece *find(const void *address) {
     return found != NULL ? *found : NULL;
 }
 
-/* The program may have closed our descriptor, and opened something else. */
-static bool file_is_open(void) {
-    struct stat status;
-    return file.fd > 0 && fstat(file.fd, &status) == 0 && status.st_ino == file.inode;
-}
-
 static bool file_open(void) {
-    struct stat status;
-    int fd = memfd_create("tugboat", MFD_CLOEXEC);
-    if (fd > 0 && fstat(fd, &status) == 0) {
-        file.fd = fd;
-        file.inode = status.st_ino;
-        return true;
-    }
-    if (fd >= 0)
-        close(fd);
-    return false;
+    file.own = tug_own_keep(memfd_create("tugboat", MFD_CLOEXEC));
+    file.made = file.own.number >= 0;
+    return file.made;
 }
 
 /* A limit on the size of files would be a signal to the program. */
@@ -77,12 +66,12 @@ static bool file_may_grow_to(uint64_t end) {
 }
 
 static void *map_piece(struct piece *piece) {
-    if (!(file.fd > 0 ? file_is_open() : file_open()) ||
+    if (!(file.made ? tug_own_holds(&file.own) : file_open()) ||
         !file_may_grow_to(file.end + piece->bytes) ||
-        ftruncate(file.fd, (off_t)(file.end + piece->bytes)) != 0)
+        ftruncate(file.own.number, (off_t)(file.end + piece->bytes)) != 0)
         return NULL;
-    void *memory =
-        mmap(NULL, piece->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, (off_t)file.end);
+    void *memory = mmap(NULL, piece->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.own.number,
+                        (off_t)file.end);
     if (memory == MAP_FAILED)
         return NULL;
     piece->base = memory;
@@ -129,10 +118,10 @@ struct tug_offer tug_lent_offer(const void *buffer, size_t bytes) {
     struct tug_offer offer = {0};
     pthread_mutex_lock(&lock);
     const struct piece *piece = find(buffer);
-    if (piece != NULL && file_is_open()) {
+    if (piece != NULL && tug_own_holds(&file.own)) {
         offer = (struct tug_offer){
-            .name = file.inode,
-            .lender = (uint64_t)getpid() << 32 | (uint32_t)file.fd,
+            .name = file.own.inode,
+            .lender = (uint64_t)getpid() << 32 | (uint32_t)file.own.number,
             .place = piece->place,
             .bytes = piece->bytes,
             .distance = (uint64_t)((const unsigned char *)buffer - piece->base),

@@ -1,14 +1,12 @@
 #include "transport/watcher.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdint.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 bool tug_watcher_prepare(struct tug_watcher *watcher) {
-    watcher->stop = eventfd(0, EFD_CLOEXEC);
-    watcher->prepared = watcher->stop >= 0;
+    watcher->stop = tug_own_keep(tug_descriptor_bell());
+    atomic_store(&watcher->ending, false);
+    atomic_store(&watcher->blind, false);
+    watcher->prepared = watcher->stop.number >= 0;
     return watcher->prepared;
 }
 
@@ -21,13 +19,18 @@ bool tug_watcher_start(struct tug_watcher *watcher, void *(*watch)(void *), void
     return watcher->runs;
 }
 
-void tug_watcher_stop(struct tug_watcher *watcher) {
-    const uint64_t one = 1;
-    while (watcher->runs && write(watcher->stop, &one, sizeof(one)) < 0 && errno == EINTR)
-        ;
-    if (watcher->runs)
-        pthread_join(watcher->thread, NULL);
+void tug_watcher_end(struct tug_watcher *watcher) {
+    atomic_store(&watcher->ending, true);
+    if (!watcher->runs)
+        return;
+    tug_own_ring(&watcher->stop);
+    pthread_join(watcher->thread, NULL);
+    watcher->runs = false;
+}
+
+void tug_watcher_close(struct tug_watcher *watcher) {
+    tug_watcher_end(watcher);
     if (watcher->prepared)
-        close(watcher->stop);
-    watcher->prepared = watcher->runs = false;
+        tug_own_close(&watcher->stop);
+    watcher->prepared = false;
 }

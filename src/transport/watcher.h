@@ -4,14 +4,21 @@
 #define TUG_TRANSPORT_WATCHER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+
+#include "base/descriptors.h"
 
 /* All zeros: none. */
 struct tug_watcher {
     pthread_t thread;
     bool prepared, runs;
-    int stop; /* prepared: readable when the thread shall end */
+    struct tug_own stop; /* prepared: readable when the thread shall end */
+    _Atomic bool ending; /* it shall, by the latest when it looks after TUG_OWN_LOOK_NS */
+    _Atomic bool blind;  /* it watches no more */
 };
+
+#define TUG_WATCHER_LOOK_MS ((int)(TUG_OWN_LOOK_NS / 1000000))
 
 /* Makes `stop`, which is to be watched too. False: no descriptor. */
 bool tug_watcher_prepare(struct tug_watcher *watcher);
@@ -19,7 +26,8 @@ bool tug_watcher_prepare(struct tug_watcher *watcher);
 /* Starts the thread, which gets no signals. False: it cannot be had. */
 bool tug_watcher_start(struct tug_watcher *watcher, void *(*watch)(void *), void *argument);
 
-/* Ends what was prepared, and the thread if it runs. */
-void tug_watcher_stop(struct tug_watcher *watcher);
+/* Ends the thread if it runs / and what was prepared. */
+void tug_watcher_end(struct tug_watcher *watcher);
+void tug_watcher_close(struct tug_watcher *watcher);
 
 #endif

@@ -152,7 +152,8 @@ static void closed_body(void) {
     char text[16] = "the program's", again[16];
     RIGHT(close(fd) == 0);
     RIGHT(tug_lent_offer(memory, 1).name == 0 && tug_lent_allocate(BYTES) == NULL);
-    RIGHT(memfd_create("mine", 0) == fd && write(fd, text, sizeof(text)) == sizeof(text));
+    RIGHT(dup2(memfd_create("mine", 0), fd) == fd);
+    RIGHT(write(fd, text, sizeof(text)) == sizeof(text));
     RIGHT(tug_lent_offer(memory, 1).name == 0 && tug_lent_allocate(BYTES) == NULL);
     memset(memory, 7, BYTES);
     RIGHT(tug_lent_free(memory));

@@ -1,10 +1,12 @@
 /* Lookouts: which descriptors are watched, when a sleeper is woken, and that nobody is woken for
  * the same news twice. */
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -155,6 +157,71 @@ static void each_lookout_is_told(void **state) {
     tug_lookout_close(&second);
 }
 
+/* ---- the program closes what is ours, and has something of its own there ---- */
+
+static int open_file(void) {
+    char name[] = "/tmp/tugboat-lookout-XXXXXX";
+    const int file = mkstemp(name);
+    assert_true(file >= 0);
+    assert_int_equal(unlink(name), 0);
+    return file;
+}
+
+static void a_closed_bell_rings_in_no_file(void **state) {
+    struct host *host = *state;
+    struct stat status;
+    const int file = open_file(), number = host->lookout.bell.number;
+    assert_int_equal(dup2(file, number), number);
+    tug_lookout_ring(&host->lookout);
+    assert_int_equal(fstat(file, &status), 0);
+    assert_int_equal(status.st_size, 0);
+    assert_false(tug_lookout_sleep(&host->lookout, LATE_NS));
+    assert_false(tug_lookout_useful(&host->lookout));
+    assert_true(atomic_load(&host->lookout.lost));
+    tug_lookout_close(&host->lookout);
+    assert_int_equal(fcntl(number, F_GETFD), 0);
+    close(file);
+    close(number);
+}
+
+/* News in a set of the program's are the program's. */
+static void a_closed_set_takes_no_news(void **state) {
+    struct host *host = *state;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    const int number = host->lookout.set, set = epoll_create1(0);
+    int pipes[2];
+    assert_int_equal(pipe(pipes), 0);
+    assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, pipes[0], &event), 0);
+    assert_int_equal(write(pipes[1], "x", 1), 1);
+    assert_int_equal(dup2(set, number), number);
+    assert_false(tug_lookout_sleep(&host->lookout, LATE_NS));
+    assert_false(tug_lookout_add(&host->lookout, host->far));
+    assert_int_equal(epoll_wait(set, &event, 1, 0), 1);
+    tug_lookout_close(&host->lookout);
+    assert_int_equal(fcntl(number, F_GETFD), 0);
+    close(set);
+    close(number);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+static void *close_later(void *lookout) {
+    const struct tug_lookout *its = lookout;
+    usleep(SOON_NS / 1000);
+    close(its->set);
+    close(its->bell.number);
+    return NULL;
+}
+
+static void who_sleeps_meanwhile_notices(void **state) {
+    struct host *host = *state;
+    pthread_t closer;
+    assert_int_equal(pthread_create(&closer, NULL, close_later, &host->lookout), 0);
+    while (tug_lookout_useful(&host->lookout))
+        assert_false(tug_lookout_sleep(&host->lookout, -1));
+    pthread_join(closer, NULL);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void) {
@@ -162,7 +229,8 @@ int main(void) {
         TEST(news_end_the_sleep),          TEST(old_news_do_not),
         TEST(news_that_were_taken_do_not), TEST(a_ring_ends_the_sleep_once),
         TEST(later_sockets_are_seen),      TEST(other_sets_are_not_watched),
-        TEST(each_lookout_is_told),
+        TEST(each_lookout_is_told),        TEST(a_closed_bell_rings_in_no_file),
+        TEST(a_closed_set_takes_no_news),  TEST(who_sleeps_meanwhile_notices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,6 +157,28 @@ static void news_where_descriptors_have_run_out(void **state) {
     }
 }
 
+static void close_lookout(const struct tug_lookout *lookout) {
+    close(lookout->set);
+    close(lookout->bell.number);
+}
+
+static void tell_and_close(void) {
+    close_lookout(&tug_engine.driver.lookout);
+    close_lookout(&tug_engine.offload.lookout);
+    tell_descriptor();
+}
+
+/* The program closes what the sleepers sleep at. */
+static void news_where_descriptors_are_closed(void **state) {
+    (void)state;
+    for (int by_waiter = 0; by_waiter < 2; by_waiter++) {
+        open_mail(&tug_engine_own_bell, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        expect_all_read(by_waiter, tell_and_close);
+        assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), 1);
+        close(mail.service.descriptor);
+    }
+}
+
 /* The bell is rung by others than the descriptor's: nobody was to be had who watches that. */
 static void news_at_a_descriptor_beside_a_bell(void **state) {
     (void)state;
@@ -224,6 +246,7 @@ int main(void) {
         CASE(news_at_a_descriptor),
         CASE(news_at_a_descriptor_that_cannot_be_watched),
         CASE(news_where_descriptors_have_run_out),
+        CASE(news_where_descriptors_are_closed),
         CASE(news_at_a_descriptor_beside_a_bell),
         CASE(strangers_at_once),
         CASE(what_is_outside_is_waited_for_asleep),

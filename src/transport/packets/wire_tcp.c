@@ -21,6 +21,7 @@
  * link that ends while something is outstanding means that the peer is lost.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -29,6 +30,7 @@
 
 #include "base/log.h"
 #include "base/sockets.h"
+#include "base/stats.h"
 #include "host/agreement.h"
 #include "host/polite.h"
 #include "transport/packets/wire_tcp_private.h"
@@ -38,11 +40,23 @@
 
 /* ---- the epoll set ---- */
 
-/* link: NULL for the listener. */
-bool tug_tcp_watch(const struct tcp_wire *tcp, int socket, struct tug_tcp_link *link,
-                   uint32_t events, int how) {
+static uint32_t listener_events(bool wanted) {
+    return wanted ? EPOLLIN : 0;
+}
+
+bool tug_tcp_watch_listener(const struct tcp_wire *tcp, bool wanted, int how) {
+    struct epoll_event event = {.events = listener_events(wanted), .data.ptr = NULL};
+    return epoll_ctl(tcp->set, how, tcp->listener.number, &event) == 0;
+}
+
+/* A user may have watches for so many descriptors only. */
+void tug_tcp_watch(struct tcp_wire *tcp, struct tug_tcp_link *link, uint32_t events) {
     struct epoll_event event = {.events = events, .data.ptr = link};
-    return epoll_ctl(tcp->set, how, socket, &event) == 0;
+    if (epoll_ctl(tcp->set, EPOLL_CTL_ADD, link->socket.number, &event) == 0)
+        return;
+    link->blind = true;
+    tcp->nblind++;
+    tug_stat_add(TUG_STAT_UNWATCHED, 1);
 }
 
 /* ---- links that end ---- */
@@ -104,6 +118,44 @@ static void take_out_closed(struct tcp_wire *tcp) {
     }
 }
 
+/* ---- what the program has closed ---- */
+
+bool tug_tcp_link_holds(const struct tcp_wire *tcp, struct tug_tcp_link *link) {
+    if (link->tick != tcp->tick && link->socket.number >= 0 && !tug_own_holds(&link->socket))
+        link->broken = true;
+    link->tick = tcp->tick;
+    return !link->broken;
+}
+
+/* One by which nothing goes brings nothing either. */
+static void look_at_all(struct tcp_wire *tcp) {
+    tcp->looked_ns = tcp->tick;
+    for (struct tug_tcp_link *link = tcp->all; link != NULL; link = link->next)
+        if (!link->closed && !tug_tcp_link_holds(tcp, link))
+            tug_tcp_end_link(tcp, link);
+}
+
+/* No news come any more. */
+static void lose(struct tcp_wire *tcp) {
+    tcp->lost = true;
+    for (struct tug_tcp_link *link = tcp->all; link != NULL; link = link->next) {
+        link->broken = link->final = true;
+        tug_tcp_end_link(tcp, link);
+    }
+}
+
+bool tug_tcp_holds(struct tcp_wire *tcp) {
+    const uint64_t tick = tug_own_tick();
+    if (tick == tcp->tick || tcp->lost)
+        return !tcp->lost;
+    tcp->tick = tick;
+    if (!tug_own_set(tcp->set, &tcp->listener, listener_events(!tcp->crowded), 0))
+        lose(tcp);
+    else if (tick - tcp->looked_ns >= (uint64_t)TUG_OWN_LOOK_NS)
+        look_at_all(tcp);
+    return !tcp->lost;
+}
+
 /* ---- what may go and come ---- */
 
 /* Packets come by the link to a peer and no other, but from this process itself. */
@@ -115,11 +167,11 @@ static bool may_bring(const struct tcp_wire *tcp, const struct tug_tcp_link *lin
 
 /* The epoll set tells of room, or does so no more. */
 void tug_tcp_want_room(struct tcp_wire *tcp, struct tug_tcp_link *link, bool wanted) {
+    struct epoll_event event = {.events = wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = link};
     if (link->broken || link->waits == wanted)
         return;
     link->waits = wanted;
-    if (!tug_tcp_watch(tcp, link->socket, link, wanted ? EPOLLIN | EPOLLOUT : EPOLLIN,
-                       EPOLL_CTL_MOD))
+    if (!link->blind && epoll_ctl(tcp->set, EPOLL_CTL_MOD, link->socket.number, &event) != 0)
         link->broken = true;
 }
 
@@ -127,11 +179,12 @@ static bool tcp_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
     struct tcp_wire *tcp = (struct tcp_wire *)wire;
     struct tug_tcp_link *link = tcp->links[peer];
     bool gone = false;
+    (void)tug_tcp_holds(tcp);
     if (link == NULL)
         link = tug_tcp_connect(tcp, peer);
     if (link == NULL)
         return false;
-    if (!link->broken && link->greeted) {
+    if (!link->broken && link->greeted && tug_tcp_link_holds(tcp, link)) {
         gone = tug_tcp_link_put_rest(link, wire) && tug_tcp_link_put(link, wire, buffer);
         if (!gone || link->part != NULL)
             tug_tcp_want_room(tcp, link, true);
@@ -172,7 +225,9 @@ static bool on_link(struct tcp_wire *tcp, struct tug_tcp_link *link, uint32_t ev
     bool moved = false;
     if (link->closed || link->later)
         return false;
-    if (link->connecting) {
+    if (!tug_tcp_link_holds(tcp, link)) {
+        /* ends */
+    } else if (link->connecting) {
         tug_tcp_connected(tcp, link);
         moved = true;
     } else {
@@ -191,9 +246,21 @@ static bool on_link(struct tcp_wire *tcp, struct tug_tcp_link *link, uint32_t ev
     return true;
 }
 
-/* Whatever was consumed counts as moved: who sleeps next has seen nothing come, and nothing go. */
-static bool tcp_poll(struct tug_wire *wire) {
-    struct tcp_wire *tcp = (struct tcp_wire *)wire;
+/* What the epoll set would tell. */
+static bool poll_blind(struct tcp_wire *tcp) {
+    bool moved = false;
+    for (struct tug_tcp_link *link = tcp->all; link != NULL; link = link->next) {
+        if (!link->blind || link->closed)
+            continue;
+        struct pollfd look = {.fd = link->socket.number,
+                              .events = link->waits ? POLLIN | POLLOUT : POLLIN};
+        if (poll(&look, 1, 0) == 1)
+            moved |= on_link(tcp, link, (uint32_t)look.revents);
+    }
+    return moved;
+}
+
+static bool poll_set(struct tcp_wire *tcp) {
     struct epoll_event events[EVENTS];
     bool moved = false;
     int n = epoll_wait(tcp->set, events, EVENTS, 0);
@@ -203,6 +270,15 @@ static bool tcp_poll(struct tug_wire *wire) {
         else
             moved |= on_link(tcp, events[i].data.ptr, events[i].events);
     }
+    return moved;
+}
+
+/* Whatever was consumed counts as moved: who sleeps next has seen nothing come, and nothing go. */
+static bool tcp_poll(struct tug_wire *wire) {
+    struct tcp_wire *tcp = (struct tcp_wire *)wire;
+    bool moved = tug_tcp_holds(tcp) && poll_set(tcp);
+    if (tcp->nblind > 0)
+        moved |= poll_blind(tcp);
     if (tcp->nlater > 0 || tcp->crowded)
         tug_tcp_attend(tcp);
     moved |= tcp->closed_any || tcp->to_tell > 0;
@@ -215,26 +291,49 @@ static bool tcp_poll(struct tug_wire *wire) {
 
 /* ---- sleeping ---- */
 
+enum { NEWS, STOP };
+
+static bool holds_watched(const struct tcp_wire *tcp) {
+    return tug_own_set(tcp->watched, &tcp->watcher.stop, EPOLLIN, STOP);
+}
+
 /* Rings the bell when the set has become readable, once for each time that it was armed. */
 static void *watch_main(void *argument) {
     struct tcp_wire *tcp = argument;
     const struct tug_fabric *fabric = tcp->wire.fabric;
     struct epoll_event event;
-    for (;;) {
-        int n = epoll_wait(tcp->watched, &event, 1, -1);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 || event.data.fd == tcp->watcher.stop)
-            return NULL;
-        tug_bell_ring(fabric->bell, fabric->bell_shared);
+    while (!atomic_load(&tcp->watcher.ending) && holds_watched(tcp)) {
+        int n = epoll_wait(tcp->watched, &event, 1, TUG_WATCHER_LOOK_MS);
+        if (n < 0 && errno != EINTR)
+            break;
+        /* without news too: what the program has closed brings none */
+        if (n <= 0 || event.data.u64 == NEWS)
+            tug_bell_ring(fabric->bell, fabric->bell_shared);
     }
+    /* seq_cst, before the bell: who was armed before that looks again, and who arms later sees it
+     */
+    atomic_store(&tcp->watcher.blind, true);
+    tug_bell_ring(fabric->bell, fabric->bell_shared);
+    return NULL;
 }
 
+static bool arm_watcher(struct tcp_wire *tcp) {
+    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = NEWS};
+    if (holds_watched(tcp) && epoll_ctl(tcp->watched, EPOLL_CTL_MOD, tcp->set, &event) == 0 &&
+        !atomic_load(&tcp->watcher.blind))
+        return true;
+    if (!tcp->unwatched)
+        tug_stat_add(TUG_STAT_UNWATCHED, 1);
+    tcp->unwatched = true;
+    return false;
+}
+
+/* One that is lost is waited for by nobody. */
 static bool tcp_arm(struct tug_wire *wire) {
     struct tcp_wire *tcp = (struct tcp_wire *)wire;
-    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.fd = tcp->set};
-    return tcp->to_tell == 0 && tcp->nlater == 0 && !tcp->crowded &&
-           (!tcp->watcher.runs || epoll_ctl(tcp->watched, EPOLL_CTL_MOD, tcp->set, &event) == 0);
+    if (tcp->to_tell > 0 || tcp->nlater > 0 || tcp->nblind > 0 || tcp->crowded)
+        return false;
+    return !tug_tcp_holds(tcp) ? tcp->to_tell == 0 : !tcp->watcher.runs || arm_watcher(tcp);
 }
 
 static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
@@ -245,18 +344,19 @@ static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
 
 /* An epoll set with the set in it, and what stops the watcher. */
 static bool open_watch(struct tcp_wire *tcp) {
-    struct epoll_event set = {.events = EPOLLONESHOT, .data.fd = tcp->set};
-    struct epoll_event stop = {.events = EPOLLIN, .data.fd = tcp->watcher.stop};
-    tcp->watched = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event set = {.events = EPOLLONESHOT, .data.u64 = NEWS};
+    struct epoll_event stop = {.events = EPOLLIN, .data.u64 = STOP};
+    tcp->watched = tug_descriptor_lift(epoll_create1(EPOLL_CLOEXEC));
     return tcp->watched >= 0 && epoll_ctl(tcp->watched, EPOLL_CTL_ADD, tcp->set, &set) == 0 &&
-           epoll_ctl(tcp->watched, EPOLL_CTL_ADD, tcp->watcher.stop, &stop) == 0;
+           epoll_ctl(tcp->watched, EPOLL_CTL_ADD, tcp->watcher.stop.number, &stop) == 0;
 }
 
 static void stop_watching(struct tcp_wire *tcp) {
-    tug_watcher_stop(&tcp->watcher);
-    if (tcp->watched >= 0)
+    tug_watcher_end(&tcp->watcher);
+    if (holds_watched(tcp))
         close(tcp->watched);
     tcp->watched = -1;
+    tug_watcher_close(&tcp->watcher);
 }
 
 static bool start_watching(struct tcp_wire *tcp) {
@@ -274,6 +374,14 @@ static int descriptor(struct tug_wire *wire, bool watch) {
 
 /* ---- opening and closing ---- */
 
+static void close_set(struct tcp_wire *tcp) {
+    if (tcp->set >= 0)
+        tug_sockets_disclaim(tcp->set);
+    if (tug_own_set(tcp->set, &tcp->listener, 0, 0))
+        close(tcp->set);
+    tcp->set = -1;
+}
+
 static void release(struct tcp_wire *tcp) {
     stop_watching(tcp);
     while (tcp->all != NULL) {
@@ -283,15 +391,10 @@ static void release(struct tcp_wire *tcp) {
         free(link->rest);
         free(link);
     }
-    if (tcp->listener >= 0)
-        close(tcp->listener);
+    close_set(tcp);
+    tug_own_close(&tcp->listener);
     for (int i = 0; i < TUG_TCP_RESERVES; i++)
-        if (tcp->reserve[i] >= 0)
-            close(tcp->reserve[i]);
-    if (tcp->set >= 0) {
-        tug_sockets_disclaim(tcp->set);
-        close(tcp->set);
-    }
+        tug_own_close(&tcp->reserve[i]);
     free((void *)tcp->links);
     free(tcp->places);
     free(tcp->received);
@@ -313,20 +416,31 @@ static const struct tug_wire_type tcp_type = {.name = "tcp",
                                               .meet = tcp_meet,
                                               .close = tcp_close};
 
-/* NULL: no memory or descriptors. */
+/* It has the listener from the beginning. */
+static bool open_set(struct tcp_wire *tcp) {
+    tcp->set = tug_descriptor_lift(epoll_create1(EPOLL_CLOEXEC));
+    if (tcp->set >= 0 && tug_tcp_watch_listener(tcp, true, EPOLL_CTL_ADD))
+        return true;
+    if (tcp->set >= 0)
+        close(tcp->set);
+    tcp->set = -1;
+    return false;
+}
+
+/* NULL: no memory. */
 static struct tcp_wire *make(struct tug_fabric *fabric) {
     struct tcp_wire *tcp = calloc(1, sizeof(*tcp));
     if (tcp == NULL)
         return NULL;
     tcp->wire = (struct tug_wire){.type = &tcp_type, .fabric = fabric};
     tcp->wire.pool.bytes = TUG_TCP_PACKET_BYTES;
-    tcp->listener = tcp->watched = -1;
-    tcp->reserve[TUG_TCP_TO_CONNECT] = tcp->reserve[TUG_TCP_TO_ACCEPT] = -1;
-    tcp->set = epoll_create1(EPOLL_CLOEXEC);
+    tcp->set = tcp->watched = -1;
+    tcp->listener = tcp->watcher.stop = (struct tug_own)TUG_OWN_NONE;
+    tcp->reserve[TUG_TCP_TO_CONNECT] = tcp->reserve[TUG_TCP_TO_ACCEPT] = tcp->listener;
     tcp->places = calloc(fabric->nranks, sizeof(struct tug_tcp_place));
     tcp->links = calloc(fabric->nranks, sizeof(struct tug_tcp_link *));
     tcp->received = malloc(TUG_TCP_RECEIVE_BYTES);
-    if (tcp->set >= 0 && tcp->places != NULL && tcp->links != NULL && tcp->received != NULL)
+    if (tcp->places != NULL && tcp->links != NULL && tcp->received != NULL)
         return tcp;
     release(tcp);
     return NULL;
@@ -336,10 +450,10 @@ struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_pla
     struct tcp_wire *tcp = make(fabric);
     if (tcp == NULL)
         return NULL;
-    tcp->listener = tug_tcp_listen(mine);
-    if (tcp->listener >= 0 && tug_tcp_have_reserve(tcp, TUG_TCP_TO_CONNECT) &&
-        tug_tcp_have_reserve(tcp, TUG_TCP_TO_ACCEPT) &&
-        tug_tcp_watch(tcp, tcp->listener, NULL, EPOLLIN, EPOLL_CTL_ADD))
+    tcp->listener = tug_own_keep(tug_tcp_listen(mine));
+    if (tcp->listener.number >= 0 && open_set(tcp) &&
+        tug_tcp_have_reserve(tcp, TUG_TCP_TO_CONNECT) &&
+        tug_tcp_have_reserve(tcp, TUG_TCP_TO_ACCEPT))
         return &tcp->wire;
     release(tcp);
     return NULL;

@@ -29,7 +29,8 @@ void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_fabric *fabr
                                         .destination = to,
                                         .word = word};
     /* an empty socket has room for so little */
-    if (send(link->socket, &hello, sizeof(hello), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(hello))
+    if (send(link->socket.number, &hello, sizeof(hello), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+        sizeof(hello))
         link->broken = true;
 }
 
@@ -48,7 +49,7 @@ static bool put(struct tug_tcp_link *link, struct tug_wire *wire, struct tug_buf
                                                      buffer->packet.trailer - gone};
     }
     do
-        went = sendmsg(link->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        went = sendmsg(link->socket.number, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (went < 0 && errno == EINTR);
     if (went < 0) {
         mind(link);
@@ -88,7 +89,7 @@ bool tug_tcp_link_put(struct tug_tcp_link *link, struct tug_wire *wire, struct t
 static size_t get(struct tug_tcp_link *link, void *memory, size_t room) {
     ssize_t came;
     do
-        came = recv(link->socket, memory, room, MSG_DONTWAIT);
+        came = recv(link->socket.number, memory, room, MSG_DONTWAIT);
     while (came < 0 && errno == EINTR);
     if (came > 0)
         return (size_t)came;

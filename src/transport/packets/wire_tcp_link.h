@@ -10,6 +10,7 @@
 #ifndef TUG_TRANSPORT_WIRE_TCP_LINK_H
 #define TUG_TRANSPORT_WIRE_TCP_LINK_H
 
+#include "base/descriptors.h"
 #include "transport/packets/wire.h"
 
 #define TUG_TCP_PACKET_BYTES 32768u /* a system call a packet is small beside copying it */
@@ -37,7 +38,9 @@ enum tug_tcp_word {
 enum tug_tcp_reserve { TUG_TCP_TO_CONNECT, TUG_TCP_TO_ACCEPT, TUG_TCP_RESERVES };
 
 struct tug_tcp_link {
-    int socket;
+    struct tug_own socket;
+    uint64_t tick;             /* of the clock, when it was seen to be ours still */
+    bool blind;                /* the epoll set could not take it: it is looked at in each poll */
     uint32_t peer;             /* TUG_TCP_NOBODY: has not said hello */
     bool connecting;           /* made here, not there yet */
     bool greeted;              /* the peer's hello has come */

@@ -27,13 +27,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "base/stats.h"
 #include "transport/packets/wire_tcp_private.h"
 
 #define ACCEPTS 64u    /* in one poll */
@@ -44,7 +44,7 @@
 #define AGAIN_DOUBLED 7u             /* ... so many times */
 
 /* NULL: no memory. */
-static struct tug_tcp_link *add_link(struct tcp_wire *tcp, int socket, uint32_t peer) {
+static struct tug_tcp_link *add_link(struct tcp_wire *tcp, struct tug_own socket, uint32_t peer) {
     struct tug_tcp_link *link = calloc(1, sizeof(*link));
     if (link == NULL)
         return NULL;
@@ -59,10 +59,12 @@ static struct tug_tcp_link *add_link(struct tcp_wire *tcp, int socket, uint32_t 
 
 /* ---- descriptors ---- */
 
+/* Not lifted: its number is to be one that any socket may have. */
 bool tug_tcp_have_reserve(struct tcp_wire *tcp, enum tug_tcp_reserve which) {
-    if (tcp->reserve[which] < 0)
-        tcp->reserve[which] = tug_descriptor_lift(eventfd(0, EFD_CLOEXEC));
-    return tcp->reserve[which] >= 0;
+    struct tug_own *reserve = &tcp->reserve[which];
+    if (reserve->number < 0)
+        *reserve = tug_own_note(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    return reserve->number >= 0;
 }
 
 /* At once when a descriptor is free: others may look for one. */
@@ -72,10 +74,11 @@ static void restock(struct tcp_wire *tcp) {
 }
 
 void tug_tcp_close_socket(struct tcp_wire *tcp, struct tug_tcp_link *link) {
-    if (link->socket < 0)
+    if (link->socket.number < 0)
         return;
-    close(link->socket);
-    link->socket = -1;
+    tug_own_close(&link->socket);
+    tcp->nblind -= link->blind;
+    link->blind = false;
     restock(tcp);
 }
 
@@ -84,41 +87,41 @@ static bool find_descriptor(struct tcp_wire *tcp, enum tug_tcp_reserve which,
                             enum tug_tcp_reserve *last) {
     if (errno == EMFILE && tug_descriptors_raise())
         return true;
-    if ((errno != EMFILE && errno != ENFILE) || tcp->reserve[which] < 0 ||
+    if ((errno != EMFILE && errno != ENFILE) || tcp->reserve[which].number < 0 ||
         !(tcp->wire.fabric->ways & TUG_WAY_MPI))
         return false;
-    close(tcp->reserve[which]);
-    tcp->reserve[which] = -1;
+    tug_own_close(&tcp->reserve[which]);
     *last = which;
     return true;
 }
 
 /* What was to be made with that in reserve is not: it is one again. Keeps errno. */
-static int made_or_not(struct tcp_wire *tcp, int made) {
+static struct tug_own made_or_not(struct tcp_wire *tcp, int made) {
     const int error = errno;
     if (made < 0)
         restock(tcp);
+    const struct tug_own own = tug_own_keep(made);
     errno = error;
-    return tug_descriptor_lift(made);
+    return own;
 }
 
-/* A socket, -1: errno says why not. None while that in reserve is being used. */
-static int make_socket(struct tcp_wire *tcp, int family, enum tug_tcp_reserve *last) {
+/* A socket, none: errno says why not. None while that in reserve is being used. */
+static struct tug_own make_socket(struct tcp_wire *tcp, int family, enum tug_tcp_reserve *last) {
     int made;
     *last = TUG_TCP_RESERVES;
     if (!tug_tcp_have_reserve(tcp, TUG_TCP_TO_CONNECT))
-        return -1;
+        return (struct tug_own)TUG_OWN_NONE;
     do
         made = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     while (made < 0 && find_descriptor(tcp, TUG_TCP_TO_CONNECT, last));
     return made_or_not(tcp, made);
 }
 
-static int accept_socket(struct tcp_wire *tcp, enum tug_tcp_reserve *last) {
+static struct tug_own accept_socket(struct tcp_wire *tcp, enum tug_tcp_reserve *last) {
     int made;
     *last = TUG_TCP_RESERVES;
     do
-        made = accept4(tcp->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        made = accept4(tcp->listener.number, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     while (made < 0 && find_descriptor(tcp, TUG_TCP_TO_ACCEPT, last));
     return made_or_not(tcp, made);
 }
@@ -152,20 +155,26 @@ static void begin(struct tcp_wire *tcp, struct tug_tcp_link *link) {
     socklen_t bytes = tug_tcp_address(&tcp->places[link->peer], &address);
     link->connecting = link->waits = true;
     link->socket = make_socket(tcp, address.ss_family, &link->last);
-    if (link->socket < 0 ||
-        setsockopt(link->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
-        (connect(link->socket, (struct sockaddr *)&address, bytes) != 0 && errno != EINPROGRESS) ||
-        !tug_tcp_watch(tcp, link->socket, link, EPOLLIN | EPOLLOUT, EPOLL_CTL_ADD)) {
+    const int made = link->socket.number;
+    if (made < 0 || setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
+        (connect(made, (struct sockaddr *)&address, bytes) != 0 && errno != EINPROGRESS)) {
         fail(link, errno);
         tug_tcp_end_link(tcp, link);
+        return;
     }
+    tug_tcp_watch(tcp, link, EPOLLIN | EPOLLOUT);
 }
 
 struct tug_tcp_link *tug_tcp_connect(struct tcp_wire *tcp, uint32_t peer) {
-    struct tug_tcp_link *link = add_link(tcp, -1, peer);
+    struct tug_tcp_link *link = add_link(tcp, (struct tug_own)TUG_OWN_NONE, peer);
     if (link == NULL)
         return NULL;
     tcp->links[peer] = link;
+    if (!tug_tcp_holds(tcp)) {
+        fail(link, EBADF);
+        tug_tcp_end_link(tcp, link);
+        return link;
+    }
     begin(tcp, link);
     return link;
 }
@@ -173,7 +182,7 @@ struct tug_tcp_link *tug_tcp_connect(struct tcp_wire *tcp, uint32_t peer) {
 void tug_tcp_connected(struct tcp_wire *tcp, struct tug_tcp_link *link) {
     int error = 0;
     socklen_t bytes = sizeof(error);
-    if (getsockopt(link->socket, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
+    if (getsockopt(link->socket.number, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
         error = errno;
     link->connecting = false;
     if (is_too_much(tcp, link))
@@ -321,7 +330,9 @@ bool tug_tcp_hear(struct tcp_wire *tcp, struct tug_tcp_link *link) {
 
 static void look_at_listener(struct tcp_wire *tcp, bool wanted) {
     tcp->crowded = !wanted;
-    (void)tug_tcp_watch(tcp, tcp->listener, NULL, wanted ? EPOLLIN : 0, EPOLL_CTL_MOD);
+    (void)tug_tcp_watch_listener(tcp, wanted, EPOLL_CTL_MOD);
+    if (!wanted)
+        tug_stat_add(TUG_STAT_UNWATCHED, 1);
 }
 
 static void close_silent(struct tcp_wire *tcp, uint64_t now) {
@@ -331,20 +342,22 @@ static void close_silent(struct tcp_wire *tcp, uint64_t now) {
 }
 
 /* The hello of one that has waited is there. */
-static void take_connection(struct tcp_wire *tcp, int socket, enum tug_tcp_reserve last) {
+static void take_connection(struct tcp_wire *tcp, struct tug_own socket,
+                            enum tug_tcp_reserve last) {
     const int on = 1;
     struct tug_tcp_link *link = add_link(tcp, socket, TUG_TCP_NOBODY);
     if (link == NULL) {
-        close(socket);
+        tug_own_close(&socket);
         return;
     }
     link->last = last;
     tcp->strangers++;
-    if (setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
-        !tug_tcp_watch(tcp, socket, link, EPOLLIN, EPOLL_CTL_ADD))
+    if (setsockopt(socket.number, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0) {
         link->broken = true;
-    else
+    } else {
+        tug_tcp_watch(tcp, link, EPOLLIN);
         (void)tug_tcp_hear(tcp, link);
+    }
     if (link->broken)
         tug_tcp_end_link(tcp, link);
 }
@@ -361,8 +374,9 @@ bool tug_tcp_take_connections(struct tcp_wire *tcp) {
     for (; taken < ACCEPTS; taken++) {
         enum tug_tcp_reserve last;
         const bool room = has_room(tcp);
-        const int socket = room ? accept_socket(tcp, &last) : -1;
-        if (socket < 0) {
+        const struct tug_own socket =
+            room ? accept_socket(tcp, &last) : (struct tug_own)TUG_OWN_NONE;
+        if (socket.number < 0) {
             if (!room || (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED))
                 look_at_listener(tcp, false);
             break;

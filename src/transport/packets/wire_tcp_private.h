@@ -9,20 +9,26 @@
 
 struct tcp_wire {
     struct tug_wire wire;
-    int listener;
-    int reserve[TUG_TCP_RESERVES]; /* descriptors to turn others away with; -1: it is being used */
+    struct tug_own listener;
+    struct tug_own reserve[TUG_TCP_RESERVES]; /* descriptors to turn others away with; none: it is
+                                                 being used */
     int set;
+    uint64_t tick;      /* of the clock, when set and listener were seen to be ours still */
+    uint64_t looked_ns; /* ... and all links */
+    bool lost;          /* they are not any more */
     struct tug_tcp_place *places; /* [nranks] */
     struct tug_tcp_link **links;  /* [nranks] the one to send by, NULL: none yet */
     struct tug_tcp_link *all;     /* newer ones first */
     uint32_t strangers;           /* links that have not said hello */
     uint32_t nlater;              /* links that are to be made again */
+    uint32_t nblind;              /* links that are in no epoll set */
     uint32_t to_tell;             /* links that are over and whose streams have not been told */
     bool closed_any;              /* links that are to be taken out */
     bool crowded;                 /* the listener is not looked at: newcomers wait in the kernel */
     uint64_t *received;           /* TUG_TCP_RECEIVE_BYTES */
     struct tug_watcher watcher;
-    int watched; /* by it */
+    int watched;    /* by it; watcher.stop is in it too */
+    bool unwatched; /* it could not be armed, which has been counted */
 };
 
 static inline bool tug_tcp_is_way(const struct tcp_wire *tcp, const struct tug_tcp_link *link) {
@@ -31,9 +37,16 @@ static inline bool tug_tcp_is_way(const struct tcp_wire *tcp, const struct tug_t
 
 /* ---- wire_tcp.c ---- */
 
-/* Has the epoll set watch a socket (how: EPOLL_CTL_*); link: NULL for the listener. */
-bool tug_tcp_watch(const struct tcp_wire *tcp, int socket, struct tug_tcp_link *link,
-                   uint32_t events, int how);
+/* Are set, listener and link still ours? Looks once in every tick of the clock. The first is false
+ * from then on, and all links end; a link that is not ours is broken. */
+bool tug_tcp_holds(struct tcp_wire *tcp);
+bool tug_tcp_link_holds(const struct tcp_wire *tcp, struct tug_tcp_link *link);
+
+/* Has the epoll set watch a link or, if need be, has tcp_poll look at it. */
+void tug_tcp_watch(struct tcp_wire *tcp, struct tug_tcp_link *link, uint32_t events);
+
+/* Has the epoll set watch the listener, or not. */
+bool tug_tcp_watch_listener(const struct tcp_wire *tcp, bool wanted, int how);
 
 /* The epoll set tells of room, or does so no more. */
 void tug_tcp_want_room(struct tcp_wire *tcp, struct tug_tcp_link *link, bool wanted);

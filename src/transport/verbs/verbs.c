@@ -62,7 +62,7 @@ static bool open_here(struct tug_verbs *verbs, char *reason) {
 static void verbs_close(void *state) {
     struct tug_verbs *verbs = state;
     tug_verbs_pairs_free(verbs);
-    tug_watcher_stop(&verbs->watcher);
+    tug_watcher_close(&verbs->watcher);
     if (verbs->cq != NULL)
         tug_ibv.destroy_cq(verbs->cq);
     if (verbs->channel != NULL)

@@ -41,28 +41,34 @@ static void take_device_event(struct tug_verbs *verbs) {
     }
 }
 
+/* Takes what has come, if anything has. False: nothing will any more. The device's descriptors are
+ * libibverbs', which may have been closed as ours may. */
+static bool look(struct tug_verbs *verbs, const struct tug_own *channel,
+                 const struct tug_own *device, int limit_ms) {
+    const struct tug_own *stop = &verbs->watcher.stop;
+    struct pollfd files[] = {{.fd = tug_own_holds(stop) ? stop->number : -1, .events = POLLIN},
+                             {.fd = channel->number, .events = POLLIN},
+                             {.fd = device->number, .events = POLLIN}};
+    if (poll(files, 3, limit_ms) < 0)
+        return errno == EINTR;
+    if (!tug_own_holds(channel) || !tug_own_holds(device))
+        return false;
+    if (files[1].revents & POLLIN)
+        take_completion_event(verbs);
+    if (files[2].revents & POLLIN)
+        take_device_event(verbs);
+    return !((files[1].revents | files[2].revents) & (POLLERR | POLLHUP | POLLNVAL));
+}
+
 static void *watch(void *argument) {
     struct tug_verbs *verbs = argument;
-    struct pollfd files[] = {{.fd = verbs->watcher.stop, .events = POLLIN},
-                             {.fd = verbs->channel->fd, .events = POLLIN},
-                             {.fd = verbs->device.context->async_fd, .events = POLLIN}};
-    for (;;) {
-        if (poll(files, 3, -1) < 0) {
-            if (errno == EINTR)
-                continue;
-            break;
-        }
-        if (files[0].revents != 0)
-            break;
-        if (files[1].revents & POLLIN)
-            take_completion_event(verbs);
-        if (files[2].revents & POLLIN)
-            take_device_event(verbs);
-        if ((files[1].revents | files[2].revents) & (POLLERR | POLLHUP | POLLNVAL)) {
+    const struct tug_own channel = tug_own_note(verbs->channel->fd);
+    const struct tug_own device = tug_own_note(verbs->device.context->async_fd);
+    bool works = true;
+    while (works && !atomic_load(&verbs->watcher.ending)) {
+        works = look(verbs, &channel, &device, TUG_WATCHER_LOOK_MS);
+        if (!works)
             atomic_store(&verbs->device_lost, true); /* as above */
-            tug_bell_ring(verbs->fabric->bell, verbs->fabric->bell_shared);
-            break;
-        }
         tug_bell_ring(verbs->fabric->bell, verbs->fabric->bell_shared);
     }
     return NULL;
@@ -73,6 +79,6 @@ bool tug_verbs_watch(struct tug_verbs *verbs) {
         return true;
     if (tug_watcher_prepare(&verbs->watcher) && tug_watcher_start(&verbs->watcher, watch, verbs))
         return true;
-    tug_watcher_stop(&verbs->watcher);
+    tug_watcher_close(&verbs->watcher);
     return false;
 }
