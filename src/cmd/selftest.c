@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/settings.h"
 #include "cmd/cmd.h"
+#include "cmd/kernel.h"
 #include "host/host.h"
 #include "node/cma.h"
 #include "transport/transport.h"
@@ -138,6 +139,15 @@ static void check_memory(void) {
         tell(NOTE, "cross-memory", "%s: large LLCL blocks inside a node are copied twice", reason);
     else
         tell(GOOD, "cross-memory", "attach is allowed");
+}
+
+static void tell_refusal(const char *call, const char *since, const char *instead) {
+    tell(NOTE, "system calls", "%s is refused here (%s has it): %s", call, since, instead);
+}
+
+static void check_kernel(void) {
+    if (tug_kernel_refusals(tell_refusal) == 0)
+        tell(GOOD, "system calls", "none that is wanted is refused");
 }
 
 static void check_device(void) {
@@ -353,6 +363,7 @@ int tug_cmd_selftest(int argc, char **argv) {
     check_settings();
     check_host();
     check_memory();
+    check_kernel();
     check_device();
     if (failures == 0 && run_job(argv, argc, false, &host)) {
         judge_host(&host);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # `tugboat selftest` finds an installation sound, and what is wrong with one that is not.
-# Usage: selftest.sh PREFIX MPIEXEC
+# Usage: selftest.sh PREFIX MPIEXEC REFUSE
 set -uo pipefail
-tugboat=$1/bin/tugboat mpiexec=$2
+tugboat=$1/bin/tugboat mpiexec=$2 refuse=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset LD_PRELOAD ${!TUGBOAT*}
@@ -31,6 +31,18 @@ expect setting 1 'settings +FAILED +TUGBOAT_RMA=x is not allowed' env TUGBOAT_RM
 expect unknown 1 'settings +note +TUGBOAT_X is not a setting' env TUGBOAT_X=1 "$tugboat" selftest false
 expect another-mpi 1 'single processes instead of a job' \
     "$tugboat" selftest sh -c '"$@" & "$@"; wait' sh
+
+# on a kernel that lacks what we would rather use; exit status 77: system calls cannot be refused here
+calls=epoll_pwait2,memfd_create,sched_setattr,getrandom,epoll_create1
+for error in ENOSYS EPERM; do
+    "$refuse" $error $calls true >/dev/null
+    [ $? -eq 77 ] && continue
+    for call in ${calls//,/ }; do
+        expect "refused.$call" 1 "system calls +note +$call is refused here \(Linux [0-9.]+ has it\): [a-z/]" \
+            "$refuse" $error $calls "$tugboat" selftest false
+    done
+done
+
 expect option 2 "no option '-x'" "$tugboat" selftest -x
 
 [ $failed -eq 0 ] && echo "all fine"
