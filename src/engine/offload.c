@@ -5,8 +5,8 @@
  * own hands. Services' news are waited for by whoever drives, and by this thread while nobody does:
  * it *watches*, asleep on the services' bell. While something is attended it polls the host MPI
  * once a beat, and goes on for a while whenever a poll took long enough to have done something.
- * With nothing out and nothing attended it sleeps without a timer (deep): an idle process costs no
- * CPU.
+ * With nothing out and nothing attended it sleeps without a timer (deep), or in the lookout with
+ * one of a second: an idle process costs no CPU.
  */
 #include <errno.h>
 #include <sched.h>

@@ -3,7 +3,8 @@
  * the same numbers, as one that becomes a daemon may. What the library has open is at high numbers,
  * where the host has nothing. The files stay empty and open, and everything goes on.
  *
- * closed [early]: before the first window, so that what needs sockets opens them after that.
+ * closed [early]: when there is a window of this process alone, so that what needs sockets opens
+ * them after that.
  */
 #define _GNU_SOURCE
 #include "check.h"
@@ -96,11 +97,17 @@ static void windows(bool take) {
 
 int main(int argc, char **argv) {
     const bool early = argc > 1 && strcmp(argv[1], "early") == 0;
+    int64_t *base;
+    MPI_Win win;
     check_begin(&argc, &argv, "closed");
-    if (early)
+    if (early) {
+        MUST(MPI_Win_allocate(8, 8, MPI_INFO_NULL, MPI_COMM_SELF, &base, &win));
         take_numbers();
+    }
     windows(!early);
     windows(false);
+    if (early)
+        MUST(MPI_Win_free(&win));
     if (check_rank == 0)
         printf("%d descriptors taken\n", ntaken);
     int status = check_end();
