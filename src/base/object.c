@@ -59,6 +59,16 @@ bool tug_object_read(uintptr_t base, const void *dynamic, struct tug_object *obj
     return object->strings != NULL && object->symbols != NULL;
 }
 
+bool tug_object_of(const struct dl_phdr_info *info, struct tug_object *object) {
+    *object = (struct tug_object){0};
+    for (size_t i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            return tug_object_read(info->dlpi_addr,
+                                   (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr),
+                                   object);
+    return false;
+}
+
 /* False: enough. */
 static bool each_of(const struct tug_object *object, const struct tug_relocations *table,
                     bool (*visit)(const struct tug_reference *reference, void *d), void *d) {

@@ -8,27 +8,32 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/object.h"
 #include "host/host.h"
 
 bool tug_devices;
 
 /* ---- finding ---- */
 
-/* A library that is loaded, whatever version its file's name ends with. */
+/* A library by the beginning of its name, whatever version that ends with, and where it was loaded
+ * from. */
 struct library {
     const char *name;
     char path[PATH_MAX];
 };
 
-static int note_path(struct dl_phdr_info *info, size_t size, void *pointer) {
+static int is_it(struct dl_phdr_info *info, size_t size, void *pointer) {
     struct library *library = pointer;
-    const char *slash = strrchr(info->dlpi_name, '/');
-    const char *base = slash != NULL ? slash + 1 : info->dlpi_name;
+    struct tug_object object;
+    const char *slash = strrchr(info->dlpi_name, '/'), *file = slash != NULL ? slash + 1 : "";
+    const size_t length = strlen(library->name);
     (void)size;
-    if (strncmp(base, library->name, strlen(library->name)) != 0)
-        return 0;
-    (void)snprintf(library->path, sizeof(library->path), "%s", info->dlpi_name);
-    return 1;
+    bool found = strncmp(file, library->name, length) == 0 ||
+                 (tug_object_of(info, &object) && object.soname != NULL &&
+                  strncmp(object.soname, library->name, length) == 0);
+    if (found)
+        (void)snprintf(library->path, sizeof(library->path), "%s", info->dlpi_name);
+    return found;
 }
 
 struct symbol {
@@ -36,10 +41,11 @@ struct symbol {
     void *place; /* of a pointer to a function */
 };
 
-/* True if all are there, in the scope of the program or in the library. */
+/* True if all are there, in the scope of the program or in the library. A library that is not
+ * loaded is not asked for: the linker would go through all folders for it. */
 static bool find_all(const char *name, const struct symbol *symbols, size_t n) {
     struct library library = {.name = name};
-    (void)dl_iterate_phdr(note_path, &library);
+    (void)dl_iterate_phdr(is_it, &library);
     void *handle = library.path[0] != '\0' ? dlopen(library.path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     bool found = true;
     for (size_t i = 0; i < n && found; i++) {

@@ -100,14 +100,9 @@ static bool holds(const struct dl_phdr_info *object, const void *address) {
 
 static int look_at(struct dl_phdr_info *info, size_t size, void *argument) {
     struct findings *findings = argument;
-    struct tug_object object = {0};
-    bool named = false;
+    struct tug_object object;
+    bool named = tug_object_of(info, &object);
     (void)size;
-    for (size_t i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            named = tug_object_read(info->dlpi_addr,
-                                    (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr),
-                                    &object);
     if (holds(info, &tug_host)) {
         /* as an archive in something else: what calls us there leaves no trace */
         findings->needed |=
