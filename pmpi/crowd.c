@@ -19,7 +19,7 @@
 /* What a rank wants of which cores. */
 struct want {
     uint64_t cores_id;
-    uint64_t threads;
+    uint32_t cores, threads;
 };
 
 /* What the ranks decide: the most of what each says. What is to be the same for all those that take
@@ -40,15 +40,29 @@ enum {
 
 static bool same_statistics = true;
 
-/* True if those that share this rank's cores want more than there are. */
-static bool is_crowded(const struct want *wants, int nranks, struct tug_cores cores) {
+static int by_cores(const void *left, const void *right) {
+    const struct want *a = left, *b = right;
+    if (a->cores_id != b->cores_id)
+        return a->cores_id < b->cores_id ? -1 : 1;
+    return (a->cores > b->cores) - (a->cores < b->cores);
+}
+
+/* True if somewhere those that share cores want more than there are. Sorts them. */
+static bool is_crowded(struct want *wants, int nranks) {
     uint64_t threads = 0;
-    for (int r = 0; r < nranks; r++)
-        threads += wants[r].cores_id == cores.id ? wants[r].threads : 0;
-    if (threads > cores.count)
-        tug_log(TUG_VERBOSE_DEBUG, "%llu threads share %u cores: waits are polite",
-                (unsigned long long)threads, cores.count);
-    return threads > cores.count;
+    qsort(wants, (size_t)nranks, sizeof(*wants), by_cores);
+    for (int r = 0; r < nranks; r++) {
+        threads += wants[r].threads;
+        if (r + 1 < nranks && wants[r + 1].cores_id == wants[r].cores_id)
+            continue;
+        if (threads > wants[r].cores) {
+            tug_log(TUG_VERBOSE_DEBUG, "%llu threads share %u cores: waits are polite",
+                    (unsigned long long)threads, wants[r].cores);
+            return true;
+        }
+        threads = 0;
+    }
+    return false;
 }
 
 static void say_twice(int64_t said[2], int64_t value) {
@@ -92,13 +106,14 @@ static void settle_party(const int64_t most[QUESTIONS]) {
 /* The same answer on all ranks. */
 static bool wants_polite(const int64_t most[QUESTIONS], struct want *wants, int nranks) {
     struct tug_cores cores = tug_cores_find();
-    const struct want mine = {cores.id, 1 + (tug_settings.progress == TUG_PROGRESS_THREAD)};
+    const struct want mine = {cores.id, cores.count,
+                              1 + (tug_settings.progress == TUG_PROGRESS_THREAD)};
     if (most[OFF] || most[CALLER])
         return !most[OFF];
     if (most[NATIVE] || most[POLITE] || most[NO_MEMORY])
         return !most[NATIVE] && most[POLITE];
     TUG_POLITE(Iallgather, &mine, 2, MPI_UINT64_T, wants, 2, MPI_UINT64_T, MPI_COMM_WORLD);
-    return !tug_all_agree(MPI_COMM_WORLD, !is_crowded(wants, nranks, cores));
+    return is_crowded(wants, nranks);
 }
 
 /* All together. */
