@@ -1,5 +1,6 @@
 /* Windows: what the program calls to make, ask and free them. */
 #include "host/host.h"
+#include "host/spin.h"
 #include "pmpi/blocking.h"
 #include "pmpi/shim.h"
 #include "rma/create.h"
@@ -7,6 +8,15 @@
 #include "rma/window.h"
 
 /* ---- making ---- */
+
+/* All ranks do it together, see host/spin.h. */
+#define TOGETHER(call)                                                                             \
+    ({                                                                                             \
+        tug_spin_meeting_begin(tug_engine_driving);                                                \
+        int result = (call);                                                                       \
+        tug_spin_meeting_end();                                                                    \
+        result;                                                                                    \
+    })
 
 /* Makes the host's window: declares `attempt` and its `error`. */
 #define MAKE_HOSTS(Name, arguments)                                                                \
@@ -16,14 +26,15 @@
     attempt = tug_attempt_begin(comm);                                                             \
     do {                                                                                           \
         comm = attempt.on;                                                                         \
-        error = attempt.alone ? tug_attempt_alone(info, win) : tug_host.Name arguments;            \
+        error = attempt.alone ? tug_attempt_alone(info, win) : TOGETHER(tug_host.Name arguments);  \
     } while (tug_attempt_again(&attempt, error));                                                  \
     comm = attempt.given;
 
 #define TAKE_Win_create(Name, parameters, arguments)                                               \
     int tug_shim_##Name parameters {                                                               \
         MAKE_HOSTS(Name, arguments)                                                                \
-        return tug_window_take_created(error, &attempt, base, size, disp_unit, info, comm, win);   \
+        return TOGETHER(                                                                           \
+            tug_window_take_created(error, &attempt, base, size, disp_unit, info, comm, win));     \
     }
 #define TAKE_allocation(Name, is_shared, unit_t, parameters)                                       \
     static int host_##Name(const struct tug_allocation *a, MPI_Aint size) {                        \
@@ -31,13 +42,13 @@
     }                                                                                              \
     int tug_shim_##Name parameters {                                                               \
         tug_blocking_meet(comm);                                                                   \
-        return tug_window_allocate(&(struct tug_allocation){host_##Name, is_shared, size,          \
-                                                            disp_unit, info, comm, baseptr, win}); \
+        return TOGETHER(tug_window_allocate(&(struct tug_allocation){                              \
+            host_##Name, is_shared, size, disp_unit, info, comm, baseptr, win}));                  \
     }
 #define TAKE_Win_create_dynamic(Name, parameters, arguments)                                       \
     int tug_shim_##Name parameters {                                                               \
         MAKE_HOSTS(Name, arguments)                                                                \
-        return tug_window_take_dynamic(error, &attempt, info, comm, win);                          \
+        return TOGETHER(tug_window_take_dynamic(error, &attempt, info, comm, win));                \
     }
 #define ROW_Win_create(...) TAKE_Win_create(Win_create, __VA_ARGS__)
 #define ROW_Win_create_c(...) TAKE_Win_create(Win_create_c, __VA_ARGS__)

@@ -44,16 +44,15 @@ static int protection_of(const void *address) {
 }
 
 /* The linker may have made the table read-only when it was through with it. */
-static bool write_slot(void **slot, void *value) {
+static bool write_slot(const struct tug_hook *hook, void *value) {
     uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE);
-    void *page = (void *)((uintptr_t)slot / size * size); /* NOLINT: likewise */
-    int protection = protection_of(slot);
-    if (protection < 0 ||
-        (!(protection & PROT_WRITE) && mprotect(page, size, protection | PROT_WRITE) != 0))
+    void *page = (void *)((uintptr_t)hook->slot / size * size); /* NOLINT: likewise */
+    bool opens = !(hook->protection & PROT_WRITE);
+    if (opens && mprotect(page, size, hook->protection | PROT_WRITE) != 0)
         return false;
-    atomic_store((void *_Atomic *)slot, value);
-    if (!(protection & PROT_WRITE))
-        (void)mprotect(page, size, protection);
+    atomic_store((void *_Atomic *)hook->slot, value);
+    if (opens)
+        (void)mprotect(page, size, hook->protection);
     return true;
 }
 
@@ -75,31 +74,34 @@ const void *tug_hook_look(const void *inside, const char *symbol) {
     return slot != NULL ? atomic_load((void *_Atomic *)slot) : NULL;
 }
 
-bool tug_hook_place(struct tug_hook *hook, const void *inside, const char *symbol,
-                    void *replacement) {
+static bool find(struct tug_hook *hook, const void *inside, const char *symbol) {
     struct link_map *map;
     void **slot = find_slot(inside, symbol, &map);
     if (slot == NULL)
         return false;
     /* bound late, the slot leads to the linker until the first call: the function itself is asked
      * for in the object's own scope */
-    void *original = NULL;
     void *object = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
     if (object != NULL) {
-        original = dlsym(object, symbol);
+        hook->original = dlsym(object, symbol);
         dlclose(object);
     }
-    if (original == NULL)
-        return false;
-    hook->original = original;
-    if (!write_slot(slot, replacement))
+    hook->protection = protection_of(slot);
+    if (hook->original == NULL || hook->protection < 0)
         return false;
     hook->slot = slot;
     return true;
 }
 
+bool tug_hook_place(struct tug_hook *hook, const void *inside, const char *symbol,
+                    void *replacement) {
+    if (hook->slot == NULL && !find(hook, inside, symbol))
+        return false;
+    return hook->placed = write_slot(hook, replacement);
+}
+
 void tug_hook_remove(struct tug_hook *hook) {
-    if (hook->slot != NULL)
-        (void)write_slot(hook->slot, hook->original);
-    hook->slot = NULL;
+    if (hook->placed)
+        (void)write_slot(hook, hook->original);
+    hook->placed = false;
 }

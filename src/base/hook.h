@@ -3,8 +3,9 @@
  *
  * An object calls a function of another through a slot in its global offset table, which the
  * dynamic linker fills in. The slot of one caller can be given another function: for all other
- * callers nothing changes, and nothing at all does until then. Places and removes: one thread,
- * while no other loads or unloads objects; calls through the slot may go on meanwhile.
+ * callers nothing changes, and nothing at all does until then. Places and removes: one thread at a
+ * time; calls through the slot may go on meanwhile. The object stays loaded while the hook is used:
+ * once found, the slot is remembered, and placing the hook anew is a store.
  */
 #ifndef TUG_BASE_HOOK_H
 #define TUG_BASE_HOOK_H
@@ -12,8 +13,10 @@
 #include <stdbool.h>
 
 struct tug_hook {
-    void **slot; /* NULL: not placed */
+    void **slot; /* NULL: not found yet */
     void *original;
+    int protection; /* of the slot's page, as the linker left it */
+    bool placed;
 };
 
 /* From now on the object that contains `inside` calls `replacement` where it calls `symbol`, which

@@ -1,8 +1,10 @@
 #include "host/spin.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include "base/hook.h"
+#include "base/settings.h"
 #include "host/host.h"
 
 #define VAIN_MOST 20 /* a cache miss or two may yet bring it */
@@ -11,6 +13,11 @@ _Thread_local uint32_t tug_spin_vain;
 
 static struct tug_hook hook;
 static bool (*is_busy)(void);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the hook and who wants it */
+static bool lacks_place;
+static bool always;
+static unsigned meetings;
 
 typedef unsigned progress_function(void *worker); /* UCX's, the number of events */
 
@@ -23,12 +30,44 @@ static unsigned progress(void *worker) {
     return events;
 }
 
+/* With the lock. */
+static void adjust(void) {
+    bool wanted = always || (meetings > 0 && tug_settings.wait != TUG_WAIT_NATIVE);
+    if (!wanted)
+        tug_hook_remove(&hook);
+    else if (!hook.placed && !lacks_place)
+        lacks_place = !tug_hook_place(&hook, tug_host_find("PMPI_Init"), "ucp_worker_progress",
+                                      (void *)progress);
+}
+
 bool tug_spin_yield(bool (*busy)(void)) {
+    pthread_mutex_lock(&lock);
     is_busy = busy;
-    return hook.slot != NULL || tug_hook_place(&hook, tug_host_find("PMPI_Init"),
-                                               "ucp_worker_progress", (void *)progress);
+    always = true;
+    adjust();
+    bool placed = hook.placed;
+    pthread_mutex_unlock(&lock);
+    return placed;
 }
 
 void tug_spin_restore(void) {
-    tug_hook_remove(&hook);
+    pthread_mutex_lock(&lock);
+    always = false;
+    adjust();
+    pthread_mutex_unlock(&lock);
+}
+
+void tug_spin_meeting_begin(bool (*busy)(void)) {
+    pthread_mutex_lock(&lock);
+    is_busy = busy;
+    meetings++;
+    adjust();
+    pthread_mutex_unlock(&lock);
+}
+
+void tug_spin_meeting_end(void) {
+    pthread_mutex_lock(&lock);
+    meetings--;
+    adjust();
+    pthread_mutex_unlock(&lock);
 }

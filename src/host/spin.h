@@ -8,6 +8,10 @@
  * found nothing the thread gives its core away each time, unless it is busy with something that
  * others wait for. It does not sleep, for it holds the host's lock. With another device such calls
  * spin as the host does.
+ *
+ * The same for a moment where ranks have cores enough, but may have to share them with others:
+ * while all of them make windows, communicators or shared memory together. That takes a dozen of
+ * the host's own calls, and each that spins through a time slice would cost milliseconds.
  */
 #ifndef TUG_HOST_SPIN_H
 #define TUG_HOST_SPIN_H
@@ -20,6 +24,11 @@
  */
 bool tug_spin_yield(bool (*busy)(void));
 void tug_spin_restore(void);
+
+/* Around what all ranks make together. Nests; any thread, and for all threads. Nothing where waits
+ * are to be the host's own (TUGBOAT_WAIT=native). */
+void tug_spin_meeting_begin(bool (*busy)(void));
+void tug_spin_meeting_end(void);
 
 /* Progress calls of this thread in a row that found nothing. Who looks into the host from outside
  * and gives the core away between looks sets it to 0 before each. */

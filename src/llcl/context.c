@@ -9,6 +9,7 @@
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
+#include "host/spin.h"
 #include "node/cma.h"
 #include "transport/packets/packets.h"
 #include "transport/verbs/verbs.h"
@@ -325,7 +326,9 @@ int tug_context_create(MPI_Comm comm, enum tug_drive drive, tug_context **result
     context->fabric.counter = tug_counter_add;
     context->fabric.count = tug_counter_add_many;
     pthread_mutex_init(&context->lock, NULL);
+    tug_spin_meeting_begin(tug_engine_driving);
     int status = build(context, comm);
+    tug_spin_meeting_end();
     if (status != 0) {
         destroy(context);
         return status;

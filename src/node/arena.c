@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/host.h"
+#include "host/spin.h"
 #include "node/lent.h"
 #include "node/segment.h"
 #include "node/team.h"
@@ -59,7 +61,10 @@ static struct tug_chunk *make_chunk(struct tug_team *team, size_t bytes, bool at
     chunk->bytes = bytes;
     chunk->win = MPI_WIN_NULL;
     chunk->id = ++team->last_chunk;
-    if (!tug_all_agree(team->comm, map(team, chunk, at_once, what))) {
+    tug_spin_meeting_begin(tug_engine_driving);
+    bool mapped = tug_all_agree(team->comm, map(team, chunk, at_once, what));
+    tug_spin_meeting_end();
+    if (!mapped) {
         if (chunk->win != MPI_WIN_NULL)
             tug_host.Win_free(&chunk->win);
         free(chunk);

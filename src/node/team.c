@@ -13,6 +13,7 @@
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
+#include "host/spin.h"
 #include "node/arena.h"
 #include "node/cma.h"
 #include "node/locks.h"
@@ -213,7 +214,9 @@ int tug_team_get(MPI_Comm comm, struct tug_team **team) {
         return 0;
     if (tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
         return TUG_ERR_UNSUPPORTED;
+    tug_spin_meeting_begin(tug_engine_driving);
     int error = team_make(comm, team);
+    tug_spin_meeting_end();
     if (error)
         return error;
     return tug_host.Comm_set_attr(comm, keyval, *team) == MPI_SUCCESS ? 0 : TUG_ERR_MPI;

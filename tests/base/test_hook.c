@@ -33,6 +33,10 @@ static void the_callers_calls_go_to_the_replacement(void **state) {
     assert_ptr_equal(tug_hook_look(&not_this_one, "getppid"), hook.original);
     tug_hook_remove(&hook);
     assert_int_equal(getppid(), parent);
+    assert_true(tug_hook_place(&hook, &not_this_one, "getppid", (void *)no_parent));
+    assert_int_equal(getppid(), -7);
+    tug_hook_remove(&hook);
+    assert_int_equal(getppid(), parent);
 }
 
 static void another_objects_calls_stay(void **state) {
