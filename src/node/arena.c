@@ -16,6 +16,7 @@
 #include "node/team.h"
 #include "tugboat/tugboat.h"
 
+#define CHUNK_FIRST ((size_t)64 << 10) /* bells and the like: all that windows take */
 #define CHUNK_LEAST ((size_t)2 << 20)
 #define PAGE ((size_t)4096)
 
@@ -86,8 +87,9 @@ static void free_chunks(struct tug_chunk **chunks) {
 /* ---- the arena ---- */
 
 static int add_chunk(struct tug_team *team, size_t bytes) {
+    size_t least = team->chunks == NULL && bytes <= CHUNK_FIRST ? CHUNK_FIRST : CHUNK_LEAST;
     struct tug_chunk *chunk =
-        make_chunk(team, bytes < CHUNK_LEAST ? CHUNK_LEAST : bytes, true, "a persistent broadcast");
+        make_chunk(team, bytes < least ? least : bytes, true, "a persistent broadcast");
     if (chunk == NULL)
         return TUG_ERR_NO_MEMORY;
     chunk->next = team->chunks;
