@@ -44,13 +44,13 @@ static void a_look_in_vain_opens_no_file(void **state) {
 }
 
 static void one_in_a_scope_of_its_own_is_found(void **state) {
-    static char of_device[64], plain[64];
+    static char plain[64];
     (void)state;
     void *library = dlopen(STAND_IN, RTLD_NOW | RTLD_LOCAL);
     assert_non_null(library);
-    void (*declare)(void *, size_t);
-    *(void **)&declare = dlsym(library, "stand_in_declare");
-    declare(of_device, sizeof(of_device));
+    void *(*allocate)(size_t);
+    *(void **)&allocate = dlsym(library, "stand_in_allocate");
+    void *of_device = allocate(64);
     tug_device_look();
     assert_true(tug_devices);
     assert_true(tug_is_device(of_device));
