@@ -1,0 +1,109 @@
+# Collectives, persistent and blocking, and their requests.
+
+# The persistent broadcast: every algorithm on nodes of several shapes.
+tug_mpi_test(pbcast NODES one emulated WAYS host tug)
+tug_mpi_test(pbcast RANKS 1 2 4 WAYS off)
+tug_mpi_test(pbcast RANKS 2 NODES tcp WAYS host tug)
+tug_mpi_test(pbcast RANKS 3 4 NODES two WAYS tug)
+foreach(phases IN ITEMS relay two-phase)
+    foreach(pipelines IN ITEMS chain binomial trinary)
+        tug_mpi_test(pbcast.${pipelines}.${phases} RANKS 4 NODES two WAYS tug
+            ENV TUGBOAT_PIPELINES=${pipelines} TUGBOAT_PHASES=${phases})
+    endforeach()
+endforeach()
+foreach(torus IN ITEMS none 2x2x1)
+    tug_mpi_test(pbcast.trinary.${torus} RANKS 4 NODES emulated WAYS tug
+        ENV TUGBOAT_PIPELINES=trinary TUGBOAT_TORUS=${torus})
+endforeach()
+
+# The ways on a node: rings of packets (ring), and, where each rank has a core of its own, attaching to one
+# another's memory (cores). The output tells which way was taken; the data cannot.
+foreach(program IN ITEMS pbcast pcoll pbcast_memory pbcast_mixed)
+    tug_mpi_test(${program}.ring RANKS 2 WAYS tug ENV TUGBOAT_TRANSPORTS=self,mapped,shm,tcp,mpi)
+    tug_mpi_test(${program}.cores RANKS 3 4 WAYS tug ENV TUGBOAT_WAIT=polite TUGBOAT_VERBOSE=info
+        OPTIONS --tool-before $<TARGET_FILE:many_cores>)
+endforeach()
+foreach(ranks IN ITEMS 3 4)
+    if(TEST mpi.pbcast.cores.tug.n${ranks})
+        set_tests_properties(mpi.pbcast.cores.tug.n${ranks} PROPERTIES
+            PASS_REGULAR_EXPRESSION "lent to the node, which attaches.*right")
+    endif()
+endforeach()
+
+# Broadcasts out of every kind of memory.
+tug_mpi_test(pbcast_memory WAYS host tug RANKS 2 3)
+tug_mpi_test(pbcast_memory RANKS 1 WAYS tug off)
+tug_mpi_test(pbcast_memory RANKS 4 NODES two WAYS tug)
+tug_mpi_test(pbcast_memory.cycles ARGS 10000 RANKS 2 WAYS tug ENV TUGBOAT_VERBOSE=info)
+# The output tells which way was taken; the data cannot.
+set_tests_properties(mpi.pbcast_memory.cycles.tug.n2 PROPERTIES
+    PASS_REGULAR_EXPRESSION "lent to the node.*right")
+
+tug_mpi_test(pbcast_mixed NODES one emulated WAYS host tug)
+tug_mpi_test(pbcast_mixed RANKS 1 2 WAYS off)
+tug_mpi_test(pbcast_mixed RANKS 2 NODES tcp WAYS host tug)
+tug_mpi_test(pbcast_mixed.strict ARGS strict WAYS tug)
+
+tug_mpi_test(pbcast_threads NODES one emulated WAYS host tug)
+tug_mpi_test(pbcast_threads RANKS 2 WAYS off)
+tug_mpi_test(pbcast_threads RANKS 2 NODES tcp WAYS host tug)
+
+# A broadcast is over before its wait begins. The host alone does not promise that.
+tug_mpi_test(pbcast_overlap RANKS 2 NODES one emulated WAYS tug)
+
+# The same blocking broadcast again and again.
+tug_mpi_test(bcast_repeat RANKS 2 3 WAYS host tug)
+tug_mpi_test(bcast_repeat.auto RANKS 2 4 NODES one emulated WAYS tug
+    ENV TUGBOAT_BCAST=auto TUGBOAT_WAIT=polite)
+tug_mpi_test(bcast_repeat.auto RANKS 3 4 NODES two WAYS tug ENV TUGBOAT_BCAST=auto TUGBOAT_WAIT=polite)
+
+# All other persistent collectives.
+tug_mpi_test(pcoll RANKS 2 3 WAYS host)
+tug_mpi_test(pcoll ARGS ours WAYS tug)
+tug_mpi_test(pcoll ARGS ours RANKS 2 3 4 NODES emulated WAYS tug)
+tug_mpi_test(pcoll.threads ARGS ours threads RANKS 1 2 3 8 WAYS tug)
+if(TARGET tugboat)
+    tug_mpi_program(mpi_pcoll_kill SOURCES pcoll_kill.c LIBS tugboat)
+    tug_mpi_script(pcoll_kill llcl_kill.sh 3 LABELS fault)
+endif()
+tug_mpi_test(pcoll.cliques ARGS ours threads RANKS 3 4 5 WAYS tug ENV MPIR_CVAR_NUM_CLIQUES=2)
+
+tug_mpi_test(pcoll_other NODES one emulated WAYS host tug)
+tug_mpi_test(pcoll_other RANKS 2 WAYS off)
+tug_mpi_test(pcoll_other RANKS 2 NODES tcp WAYS host tug)
+
+# Neighbours on grids with periods of one and two. The host alone mixes up the blocks.
+tug_mpi_test(neighbours RANKS 1 2 3 4 WAYS tug)
+tug_mpi_test(neighbours RANKS 2 WAYS either)
+tug_mpi_test(neighbours RANKS 2 4 NODES emulated WAYS tug)
+tug_mpi_test(neighbours.polite RANKS 2 4 WAYS tug ENV TUGBOAT_WAIT=polite)
+
+# Blocking collectives.
+tug_mpi_test(blocking RANKS 2 3 WAYS host)
+tug_mpi_test(blocking RANKS 2 WAYS tug native)
+tug_mpi_test(blocking RANKS 2 3 NODES emulated WAYS tug packet)
+tug_mpi_test(blocking RANKS 2 NODES tcp WAYS tug)
+tug_mpi_test(blocking.threads ARGS threads RANKS 2 3 NODES emulated WAYS host tug)
+# Ranks that outnumber the cores, or that a setting tells so.
+tug_mpi_test(blocking.polite RANKS 2 3 WAYS tug ENV TUGBOAT_WAIT=polite)
+tug_mpi_test(blocking.polite RANKS 3 NODES emulated WAYS tug packet ENV TUGBOAT_WAIT=polite)
+tug_mpi_test(blocking.wait RANKS 3 WAYS tug ENV TUGBOAT_WAIT=native)
+tug_mpi_test(blocking.threads.polite ARGS threads RANKS 2 3 WAYS tug ENV TUGBOAT_WAIT=polite)
+
+# Buffers at MPI_BOTTOM.
+tug_mpi_test(bottom RANKS 2 WAYS host tug)
+tug_mpi_test(bottom.polite RANKS 1 2 4 WAYS tug ENV TUGBOAT_WAIT=polite)
+
+# Reductions with functions of the program.
+tug_mpi_test(own_functions RANKS 2 WAYS host tug native off)
+tug_mpi_test(own_functions RANKS 3 NODES emulated WAYS tug ENV TUGBOAT_TRANSPORTS=self,mpi)
+tug_mpi_test(own_functions.threads ARGS multiple RANKS 2 3 WAYS tug)
+
+# Calls that look at requests and complete none; more started requests than any table holds.
+tug_mpi_test(request_looks RANKS 1 2 3 WAYS host tug)
+tug_mpi_test(request_looks.many ARGS many RANKS 2 WAYS host tug)
+target_link_libraries(mpi_request_looks PRIVATE ${CMAKE_DL_LIBS})
+
+# A /dev/shm that is too small for the library, by much and by little.
+tug_mpi_script(shm_small.none shm_small.sh 2 FIRST 14m yes PROGRAM mpi_pbcast LABELS fault)
+tug_mpi_script(shm_small.some shm_small.sh 2 FIRST 18m no PROGRAM mpi_pbcast LABELS fault)

@@ -1,0 +1,99 @@
+# LLCL: contexts, operations and messages over every way between two processes.
+
+foreach(program IN ITEMS basic atomic am call errors allocated contexts threads)
+    tug_llcl_test(${program} WAYS all RANKS 1 2 4)
+    tug_llcl_test(${program} WAYS all RANKS 2 NODES tcp emulated)
+    tug_llcl_test(${program} WAYS packets mpi RANKS 2 3)
+endforeach()
+foreach(program IN ITEMS basic errors threads)
+    tug_llcl_test(${program} WAYS cma native RANKS 2)
+    tug_llcl_test(${program} WAYS mpi RANKS 1)
+endforeach()
+tug_llcl_test(basic WAYS packets mpi CASE caller RANKS 2 ENV TUGBOAT_PROGRESS=caller)
+tug_llcl_test(basic WAYS native RANKS 2 NODES emulated)
+foreach(program IN ITEMS am call errors)
+    tug_llcl_test(${program} WAYS packets mpi CASE few RANKS 2 ARGS engine
+        ENV TUGBOAT_OPERATIONS=16 TUGBOAT_RING_SIZE=16)
+endforeach()
+tug_llcl_test(basic WAYS all RANKS 2 NODES hosts LABELS hosts)
+# Nodes that the host joins by sockets: over sockets of our own (all), and over the host (mpi).
+tug_llcl_test(strangers WAYS all RANKS 2 NODES tcp)
+foreach(program IN ITEMS basic am passive)
+    tug_llcl_test(${program} WAYS mpi RANKS 2 NODES tcp)
+endforeach()
+tug_llcl_test(errors WAYS all CASE disabled RANKS 2 ARGS off ENV TUGBOAT=off)
+
+# Threads: few, many, with and without an offload thread.
+foreach(threads IN ITEMS 1 16)
+    # 16 threads on two cores take half a second; one run in a hundred takes much longer.
+    tug_llcl_test(threads WAYS all packets mpi CASE t${threads} RANKS 2 ARGS ${threads} TIMEOUT 600)
+endforeach()
+foreach(progress IN ITEMS thread caller)
+    tug_llcl_test(threads WAYS packets mpi CASE ${progress} RANKS 2 ARGS 4 0 engine
+        ENV TUGBOAT_PROGRESS=${progress})
+endforeach()
+# The ring and the table of operations are full most of the time.
+tug_llcl_test(threads WAYS packets mpi CASE few RANKS 2 ARGS 8 0 engine
+    ENV TUGBOAT_OPERATIONS=16 TUGBOAT_RING_SIZE=16)
+tug_llcl_test(threads WAYS packets CASE few_thread RANKS 2 ARGS 8 0 engine
+    ENV TUGBOAT_OPERATIONS=16 TUGBOAT_RING_SIZE=16 TUGBOAT_PROGRESS=thread)
+
+# A target that computes.
+tug_llcl_test(passive WAYS all packets mpi RANKS 2)
+tug_llcl_test(passive WAYS all RANKS 3)
+tug_llcl_test(passive WAYS all RANKS 2 NODES tcp)
+tug_llcl_test(passive WAYS packets mpi CASE thread RANKS 2 ENV TUGBOAT_PROGRESS=thread)
+
+# CPU of an idle context, and of one whose peers have stopped. The host MPI can wake nobody: the library looks now
+# and then.
+tug_llcl_test(idle WAYS all packets CASE idle RANKS 2 ARGS idle 20)
+tug_llcl_test(idle WAYS mpi CASE idle RANKS 2 ARGS idle 40)
+tug_llcl_test(idle WAYS packets cma CASE stop RANKS 2 ARGS stop 100)
+tug_llcl_test(idle WAYS mpi CASE stop RANKS 2 ARGS stop 400)
+
+# Registrations come and go.
+tug_llcl_test(memory WAYS packets cma mpi RANKS 2)
+tug_llcl_test(memory WAYS packets RANKS 3 ARGS 20000)
+tug_llcl_test(memory WAYS packets mpi CASE direct RANKS 2 ARGS 100000 direct)
+tug_llcl_test(memory WAYS packets cma mpi CASE large RANKS 2 ARGS 10000 engine 1)
+tug_llcl_test(memory WAYS native RANKS 2 ARGS 2000 engine 10)
+tug_llcl_test(memory WAYS all RANKS 2 NODES tcp ARGS 5000 engine 2)
+# Memory that the others of the node map for themselves.
+tug_llcl_test(memory WAYS all CASE lent RANKS 2 3 ENV CHECK_MEMORY=lent)
+tug_llcl_test(memory WAYS all CASE lent_large RANKS 3 ARGS 10000 engine 1 ENV CHECK_MEMORY=lent)
+
+# Operations of more than 2 GiB.
+tug_llcl_test(large WAYS all RANKS 2 ARGS allocated TIMEOUT 600)
+tug_llcl_test(large WAYS cma mpi native RANKS 2 ARGS registered TIMEOUT 600)
+tug_llcl_test(large WAYS all RANKS 2 NODES tcp ARGS registered 100)
+
+# A peer that is killed.
+if(TARGET tugboat)
+    tug_mpi_program(mpi_llcl_kill SOURCES llcl_kill.c LIBS tugboat)
+    tug_mpi_script(llcl_kill.all llcl_kill.sh 2 LABELS "llcl;fault")
+    foreach(way IN ITEMS packets mpi)
+        tug_mpi_script(llcl_kill.${way} llcl_kill.sh 2 ENV TUGBOAT_TRANSPORTS=${tug_llcl_${way}}
+            LABELS "llcl;fault")
+    endforeach()
+    tug_mpi_script(llcl_kill.tcp llcl_kill.sh 2 FIRST --nodes tcp LABELS "llcl;fault")
+endif()
+
+# A context takes as much memory as `tugboat info --memory` says.
+if(TARGET tugboat)
+    tug_mpi_program(mpi_llcl_footprint SOURCES llcl_footprint.c LIBS tugboat)
+    function(tug_footprint_test way ranks contexts)
+        cmake_parse_arguments(T "" "CASE" "ENV" ${ARGN})
+        set(allowed self,shm)
+        if(way STREQUAL "mpi")
+            set(allowed mpi)
+        endif()
+        tug_mpi_script(llcl_footprint.${way}${T_CASE} llcl_footprint.sh ${ranks} LABELS llcl TIMEOUT 600
+            FIRST $<TARGET_FILE:tugboat_cmd> ${contexts} ${way} ENV TUGBOAT_TRANSPORTS=${allowed} ${T_ENV})
+    endfunction()
+    foreach(way IN ITEMS mpi shm)
+        tug_footprint_test(${way} 2 9)
+        tug_footprint_test(${way} 4 7)
+        tug_footprint_test(${way} 8 3)
+        tug_footprint_test(${way} 2 5 CASE .many ENV TUGBOAT_OPERATIONS=65536)
+    endforeach()
+endif()

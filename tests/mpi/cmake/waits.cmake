@@ -1,0 +1,20 @@
+# How ranks wait, what they cost while they do, and who makes progress.
+
+# Polite waits: with windows, and (plain) in a program that makes none.
+tug_mpi_test(polite RANKS 2 4 WAYS tug ENV TUGBOAT_WAIT=polite)
+tug_mpi_plain_program(polite)
+tug_mpi_test(polite.plain PROGRAM mpi_polite_plain RANKS 2 4 WAYS tug ENV TUGBOAT_WAIT=polite)
+tug_mpi_test(polite.spins ARGS spins RANKS 2 WAYS host tug)
+tug_mpi_test(polite RANKS 3 NODES emulated WAYS tug ENV TUGBOAT_WAIT=polite)
+
+# Ranks that share cores wait politely by themselves.
+tug_mpi_script(crowd crowd.sh 2 FIRST $<TARGET_FILE:mpi_polite_plain> PROGRAM mpi_polite TIMEOUT 600)
+
+# Without an offload thread the calls of the ranks progress all requests, whatever these calls wait for.
+tug_mpi_test(outside RANKS 2 3 ENV TUGBOAT_PROGRESS=caller)
+tug_mpi_test(outside RANKS 2 NODES emulated WAYS tug ENV TUGBOAT_PROGRESS=caller)
+tug_mpi_test(outside.native RANKS 2 WAYS tug ENV TUGBOAT_PROGRESS=caller TUGBOAT_WAIT=native)
+tug_mpi_test(outside.session ARGS session RANKS 2 3 ENV TUGBOAT_PROGRESS=caller)
+
+# A rank that has used the library and now does something else costs no CPU.
+tug_mpi_test(idle RANKS 1 2 4)
