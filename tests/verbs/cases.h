@@ -1,0 +1,29 @@
+/* The cases of test_verbs; CMakeLists.txt reads their names here. */
+#ifndef TUG_TEST_VERBS_CASES_H
+#define TUG_TEST_VERBS_CASES_H
+
+/* clang-format off */
+#define TUG_VERBS_CASES \
+    CASE(device_opens) CASE(device_named) \
+    CASE(pair_first_use) CASE(pair_both_at_once) CASE(pair_self) CASE(pair_foreign_messages) \
+    CASE(data_write_sizes) CASE(data_read_sizes) CASE(data_carried) CASE(data_not_registered) \
+    CASE(data_two_gib) \
+    CASE(atomic_each) CASE(atomic_not_taken) CASE(atomic_contended) \
+    CASE(chain_one_post) CASE(chain_waits) CASE(chain_off) CASE(chain_overflow) \
+    CASE(chain_narrow_queue) CASE(chain_mixed) CASE(chain_joined) CASE(chain_from_callbacks) \
+    CASE(chain_from_on_local) \
+    CASE(memory_inside) CASE(memory_named_again) CASE(memory_empty) CASE(memory_ended) \
+    CASE(memory_threads) \
+    CASE(error_bad_key) CASE(error_bad_key_joined) CASE(error_bad_key_large) \
+    CASE(error_then_large) CASE(error_out_of_memory_there) CASE(error_peer_gone) \
+    CASE(error_peer_silent) CASE(error_nobody_to_ask) CASE(error_device_lost) \
+    CASE(refused_here) CASE(refused_there) CASE(refused_to_join) CASE(refused_a_question) \
+    CASE(refused_memory) \
+    CASE(sleep_wakes) CASE(sleep_costs_nothing)
+/* clang-format on */
+
+#define CASE(name) void name(void **state);
+TUG_VERBS_CASES
+#undef CASE
+
+#endif

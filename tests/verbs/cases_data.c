@@ -1,0 +1,187 @@
+/* Data of all sizes, and atomics. */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+static void sizes_of(enum tug_operation_kind kind) {
+    run_one(kind, 0, 0, 0);
+    const uint64_t limit = ORIGIN->verbs->pairs[0]->most_inline;
+    const uint64_t most = ORIGIN->verbs->device.most_message;
+    assert_true(limit >= 24);
+    const uint64_t sizes[] = {
+        0,    1,    7,     8,     9,     limit - 1, limit,          limit + 1, 4095,
+        4096, 4097, 16383, 16384, 65537, 1u << 20,  (1u << 20) + 1, most,      most + 1};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const uint64_t bytes = sizes[i];
+        if (bytes + 64 > AREA)
+            continue;
+        unsigned char *from = kind == TUG_OPERATION_WRITE ? mine_memory : theirs_memory;
+        unsigned char *to = kind == TUG_OPERATION_WRITE ? theirs_memory : mine_memory;
+        from += kind == TUG_OPERATION_WRITE ? 3 : 17; /* not aligned */
+        to += kind == TUG_OPERATION_WRITE ? 17 : 3;
+        fill(from, bytes, (unsigned)i + 5);
+        memset(to - 1, 0xa5, bytes + 2);
+        run_one(kind, 17, 3, bytes);
+        assert_filled(to, bytes, (unsigned)i + 5);
+        assert_int_equal(to[-1], 0xa5);
+        assert_int_equal(to[bytes], 0xa5);
+    }
+}
+
+void data_write_sizes(void **state) {
+    (void)state;
+    sizes_of(TUG_OPERATION_WRITE);
+}
+
+void data_read_sizes(void **state) {
+    (void)state;
+    sizes_of(TUG_OPERATION_READ);
+}
+
+static void write_carried(unsigned base) {
+    for (uint64_t bytes = 0; bytes <= TUG_OPERATION_INLINE; bytes++) {
+        struct fake_end end;
+        struct tug_operation *operation = fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs,
+                                                         base + bytes * 32, NULL, 0, bytes, &end);
+        fill(operation->data, bytes, (unsigned)bytes);
+        fake_post(ORIGIN, operation);
+        assert_true(fake_finish(60));
+        assert_done(&end, 0);
+        assert_int_equal(end.local, 1);
+        assert_filled(theirs_memory + base + bytes * 32, bytes, (unsigned)bytes);
+    }
+}
+
+/* Small data are copied into the operation, whether or not the device takes data inside requests.
+ */
+void data_carried(void **state) {
+    (void)state;
+    write_carried(0);
+    ORIGIN->verbs->pairs[0]->most_inline = 0;
+    write_carried(4096);
+}
+
+void data_not_registered(void **state) {
+    (void)state;
+    struct tug_registration nowhere = {.base = mine_memory, .bytes = 64};
+    struct fake_end end;
+    fake_post(ORIGIN,
+              fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, 0, &nowhere, 0, 64, &end));
+    assert_true(fake_finish(60));
+    assert_done(&end, TUG_ERR_INVALID);
+}
+
+/* Memory of any size that takes 64 MiB: these are mapped again and again. */
+static unsigned char *folded(size_t bytes) {
+    const size_t fold = 64u << 20;
+    const int fd = memfd_create("folded", MFD_CLOEXEC);
+    assert_true(fd >= 0 && ftruncate(fd, (off_t)fold) == 0);
+    unsigned char *at = mmap(NULL, bytes + fold, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(at != MAP_FAILED);
+    for (size_t done = 0; done < bytes; done += fold)
+        assert_true(mmap(at + done, fold, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+                    at + done);
+    close(fd);
+    return at;
+}
+
+void data_two_gib(void **state) {
+    (void)state;
+    const uint64_t bytes = (2ull << 30) + 1;
+    unsigned char *from = folded(bytes), *to = folded(bytes);
+    fill(from, 64u << 20, 77);
+    struct tug_registration *source = fake_register(TARGET, from, bytes);
+    struct tug_registration *sink = fake_register(ORIGIN, to, bytes);
+    struct fake_end end;
+    const uint64_t before = tug_clock_ns();
+    fake_post(ORIGIN,
+              fake_operation(ORIGIN, 1, TUG_OPERATION_READ, source, 0, sink, 0, bytes, &end));
+    assert_true(fake_finish(300));
+    printf("%.1f s\n", (double)(tug_clock_ns() - before) / 1e9);
+    assert_done(&end, 0);
+    const uint64_t most = ORIGIN->verbs->device.most_message;
+    assert_int_equal(ORIGIN->verbs->posted, (bytes + most - 1) / most);
+    assert_filled(to, 64u << 20, 77);
+    fake_deregister(TARGET, source);
+    fake_deregister(ORIGIN, sink);
+}
+
+/* ---- atomics ---- */
+
+void atomic_each(void **state) {
+    (void)state;
+    const uint64_t old = 0xf0f0123456789abcu, operand = 0xff00ff00ff00ff01u;
+    const struct {
+        enum tug_operation_kind kind;
+        enum tug_atomic_op op;
+        uint64_t compare, becomes;
+    } cases[] = {
+        {TUG_OPERATION_FETCH, TUG_ADD, 0, old + operand},
+        {TUG_OPERATION_FETCH, TUG_AND, 0, old & operand},
+        {TUG_OPERATION_FETCH, TUG_OR, 0, old | operand},
+        {TUG_OPERATION_FETCH, TUG_XOR, 0, old ^ operand},
+        {TUG_OPERATION_FETCH, TUG_SWAP, 0, operand},
+        {TUG_OPERATION_COMPARE, 0, old, operand},
+        {TUG_OPERATION_COMPARE, 0, old + 1, old},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int with_result = 0; with_result < 2; with_result++) {
+            struct fake_end end;
+            uint64_t found, becomes;
+            memcpy(theirs_memory + 64, &old, 8);
+            memset(mine_memory, 0x5a, 64);
+            /* the place of the result is not aligned */
+            fake_post(ORIGIN,
+                      make_atomic(ORIGIN, cases[i].kind, (uint8_t)cases[i].op, operand,
+                                  cases[i].compare, 64, with_result ? mine : NULL, 3, &end));
+            assert_true(fake_finish(60));
+            assert_done(&end, 0);
+            memcpy(&becomes, theirs_memory + 64, 8);
+            assert_true(becomes == cases[i].becomes);
+            memcpy(&found, mine_memory + 3, 8);
+            assert_true(found == (with_result ? old : 0x5a5a5a5a5a5a5a5au));
+        }
+    }
+}
+
+void atomic_not_taken(void **state) {
+    (void)state;
+    struct tug_operation operation = {
+        .kind = TUG_OPERATION_FETCH, .bytes = 8, .address = 64, .rkey = 1};
+    assert_true(tug_transport_verbs.takes(ORIGIN->verbs, &operation));
+    operation.bytes = 4;
+    assert_false(tug_transport_verbs.takes(ORIGIN->verbs, &operation));
+    operation.bytes = 8;
+    operation.address = 68;
+    assert_false(tug_transport_verbs.takes(ORIGIN->verbs, &operation));
+    operation.address = 64;
+    ORIGIN->fabric.device_atomics = false;
+    assert_false(tug_transport_verbs.takes(ORIGIN->verbs, &operation));
+    operation.kind = TUG_OPERATION_AM;
+    assert_false(tug_transport_verbs.takes(ORIGIN->verbs, &operation));
+}
+
+/* 64 ors of one bit each, from both sides at once. An operation that finds n bits set was number n;
+ * each number occurs once. */
+void atomic_contended(void **state) {
+    (void)state;
+    struct fake_end ends[64];
+    uint64_t seen = 0;
+    memset(theirs_memory, 0, 8);
+    for (unsigned i = 0; i < 64; i++) {
+        struct fake *fake = &fakes[i % 2];
+        fake_post(fake, make_atomic(fake, TUG_OPERATION_FETCH, TUG_OR, 1ull << i, 0, 0,
+                                    i % 2 ? theirs : mine, 64 + i * 8, &ends[i]));
+    }
+    assert_true(fake_finish(120));
+    for (unsigned i = 0; i < 64; i++) {
+        uint64_t found;
+        memcpy(&found, (i % 2 ? theirs_memory : mine_memory) + 64 + i * 8, 8);
+        assert_done(&ends[i], 0);
+        assert_false(found >> i & 1);
+        seen |= 1ull << __builtin_popcountll(found);
+    }
+    assert_true(seen == UINT64_MAX);
+    assert_memory_equal(theirs_memory, &(uint64_t){UINT64_MAX}, 8);
+}

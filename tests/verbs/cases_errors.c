@@ -1,0 +1,210 @@
+/* Errors of operations, of a peer and of the device. */
+#include "fixture.h"
+
+/* One operation with a bad key among many: it fails alone, all others happen exactly once. */
+static void bad_key_at(unsigned where, uint64_t bad_bytes, bool warm) {
+    enum { N = 150 };
+    struct fake_end ends[N];
+    struct tug_registration nobody = *theirs;
+    nobody.rkey ^= 0x5a5a00;
+    memset(theirs_memory, 0, 4096);
+    if (warm)
+        run_one(TUG_OPERATION_WRITE, 8192, 0, 8);
+    for (unsigned i = 0; i < N; i++) {
+        struct tug_operation *operation;
+        if (i == where) {
+            operation = fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, &nobody, 1u << 20, mine,
+                                       1u << 20, bad_bytes, &ends[i]);
+        } else if (i % 3 == 0) {
+            operation =
+                make_atomic(ORIGIN, TUG_OPERATION_FETCH, TUG_ADD, 1, 0, 0, mine, 0, &ends[i]);
+        } else if (i % 3 == 1) {
+            operation = make_atomic(ORIGIN, TUG_OPERATION_FETCH, TUG_XOR, 1ull << (i % 64), 0, 8,
+                                    NULL, 0, &ends[i]);
+        } else {
+            operation = fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, 16 + i * 8, NULL, 0,
+                                       8, &ends[i]);
+            memcpy(operation->data, &(uint64_t){i}, 8);
+        }
+        fake_post(ORIGIN, operation);
+    }
+    assert_true(fake_finish(120));
+    uint64_t sum = 0, bits = 0;
+    for (unsigned i = 0; i < N; i++) {
+        assert_done(&ends[i], i == where ? TUG_ERR_KEY : 0);
+        if (i == where)
+            continue;
+        sum += i % 3 == 0;
+        bits ^= i % 3 == 1 ? 1ull << (i % 64) : 0;
+        if (i % 3 == 2)
+            assert_memory_equal(theirs_memory + 16 + i * 8, &(uint64_t){i}, 8);
+    }
+    assert_memory_equal(theirs_memory, &sum, 8);
+    assert_memory_equal(theirs_memory + 8, &bits, 8);
+    assert_int_equal(ORIGIN->verbs->cq_room, ORIGIN->verbs->cq_size);
+}
+
+void error_bad_key(void **state) {
+    (void)state;
+    bad_key_at(0, 8, false);
+    const unsigned places[] = {0, 1, 14, 15, 16, 40, 62, 63, 64, 100, 149};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        bad_key_at(places[i], 8, true);
+}
+
+/* Joined writes with a bad key fail together, and nobody else. */
+void error_bad_key_joined(void **state) {
+    (void)state;
+    enum { N = 60 };
+    for (unsigned bad = 0; bad < N; bad += 7) {
+        struct fake_end ends[N];
+        struct tug_registration nobody = *theirs;
+        nobody.rkey ^= 0x5a5a00;
+        fill(mine_memory, 4096, bad);
+        memset(theirs_memory, 0, 4096);
+        run_one(TUG_OPERATION_WRITE, 8192, 0, 8);
+        for (unsigned i = 0; i < N; i++)
+            post(TUG_OPERATION_WRITE, i >= bad && i < bad + 5 ? &nobody : theirs, i * 8, i * 8, 8,
+                 &ends[i]);
+        assert_true(fake_finish(60));
+        for (unsigned i = 0; i < N; i++) {
+            const bool failed = i >= bad && i < bad + 5;
+            assert_done(&ends[i], failed ? TUG_ERR_KEY : 0);
+            assert_memory_equal(theirs_memory + i * 8,
+                                failed ? (unsigned char[8]){0} : mine_memory + i * 8, 8);
+        }
+    }
+}
+
+void error_bad_key_large(void **state) {
+    (void)state;
+    bad_key_at(20, 100000, true);
+    bad_key_at(60, 3ull * ORIGIN->verbs->device.most_message + 1, true);
+    bad_key_at(0, 3ull * ORIGIN->verbs->device.most_message + 1, true);
+}
+
+/* A large good operation behind a bad one starts over. */
+void error_then_large(void **state) {
+    (void)state;
+    const uint64_t bytes = ORIGIN->verbs->device.most_message * 2ull + 5;
+    assert_true(bytes < AREA);
+    struct tug_registration nobody = *theirs;
+    nobody.rkey ^= 0x5a5a00;
+    struct fake_end ends[3];
+    fill(mine_memory, bytes, 21);
+    memset(theirs_memory, 0, bytes);
+    run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+    write_apart(61, 0); /* the send queue is full after the first piece */
+    post(TUG_OPERATION_READ, &nobody, 0, bytes, 8, &ends[0]);
+    post(TUG_OPERATION_WRITE, theirs, 0, 0, bytes, &ends[1]);
+    post(TUG_OPERATION_READ, theirs, bytes, bytes + 64, 8, &ends[2]);
+    assert_true(fake_finish(120));
+    assert_done(&ends[0], TUG_ERR_KEY);
+    assert_done(&ends[1], 0);
+    assert_done(&ends[2], 0);
+    assert_filled(theirs_memory, bytes, 21);
+}
+
+void error_out_of_memory_there(void **state) {
+    (void)state;
+    struct fake_end end;
+    post(TUG_OPERATION_WRITE, theirs, AREA - 8, 0, 16, &end);
+    assert_true(fake_finish(60));
+    assert_done(&end, TUG_ERR_KEY);
+}
+
+/* The queue pair at the other end is gone. What is under way fails; the next operation connects
+ * again. */
+void error_peer_gone(void **state) {
+    (void)state;
+    enum { N = 80 };
+    struct fake_end ends[N];
+    run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+    lose_server();
+    for (unsigned i = 0; i < N; i++)
+        post(TUG_OPERATION_WRITE, theirs, i * 8, i * 8, 8, &ends[i]);
+    fake_flush(ORIGIN);
+    const uint64_t before = tug_clock_ns();
+    assert_true(fake_finish(120));
+    printf("lost after %.1f s\n", (double)(tug_clock_ns() - before) / 1e9);
+    for (unsigned i = 0; i < N;
+         i++) /* the last ones had not been posted: they went over the new connection */
+        assert_done(&ends[i], i < TUG_VERBS_DEPTH ? TUG_ERR_PEER : 0);
+    fill(mine_memory, 64, 31);
+    run_one(TUG_OPERATION_WRITE, 128, 0, 64);
+    assert_filled(theirs_memory + 128, 64, 31);
+}
+
+/* The queue pair at the other end is gone, and nobody answers the question for a new one:
+ * operations fail after a time limit. */
+void error_peer_silent(void **state) {
+    (void)state;
+    struct fake_end ends[2];
+    run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+    lose_server();
+    post(TUG_OPERATION_WRITE, theirs, 0, 0, 8, &ends[0]);
+    assert_true(fake_finish(120));
+    assert_done(&ends[0], TUG_ERR_PEER);
+    fake_hold = true;
+    post(TUG_OPERATION_WRITE, theirs, 0, 0, 8, &ends[1]);
+    fake_flush(ORIGIN);
+    assert_false(tug_transport_verbs.arm(ORIGIN->verbs)); /* a time limit runs */
+    assert_true(fake_finish(60));
+    assert_done(&ends[1], TUG_ERR_PEER);
+    assert_true(tug_transport_verbs.arm(ORIGIN->verbs));
+    /* a late answer is ignored; a new question is answered */
+    fake_hold = false;
+    fake_round();
+    run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+}
+
+/* The way over which connections are asked for is lost. Operations that wait for an answer fail;
+ * later ones fail at once. Connections that exist go on. */
+void error_nobody_to_ask(void **state) {
+    (void)state;
+    struct fake_end ends[3];
+    fake_hold = true;
+    post(TUG_OPERATION_WRITE, theirs, 0, 0, 8, &ends[0]);
+    fake_flush(ORIGIN);
+    fake_round();
+    assert_int_equal(ends[0].complete, 0);
+    tug_transport_verbs.lost(ORIGIN->verbs, 1);
+    post(TUG_OPERATION_WRITE, theirs, 0, 0, 8, &ends[1]);
+    assert_true(fake_finish(5));
+    assert_done(&ends[0], TUG_ERR_PEER);
+    assert_done(&ends[1], TUG_ERR_PEER);
+    fake_hold = false;
+    fake_round(); /* a late answer */
+    for (int i = 0; i < 2; i++) {
+        fake_post(TARGET,
+                  fake_operation(TARGET, 0, TUG_OPERATION_WRITE, mine, 0, theirs, 0, 8, &ends[2]));
+        assert_true(fake_finish(60));
+        assert_done(&ends[2], 0);
+        tug_transport_verbs.lost(TARGET->verbs, 0);
+    }
+}
+
+void error_device_lost(void **state) {
+    (void)state;
+    enum { N = 100 };
+    struct fake_end ends[N];
+    run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+    for (unsigned i = 0; i < N; i++)
+        post(TUG_OPERATION_READ, theirs, 0, i * 65536, 65536, &ends[i]);
+    fake_flush(ORIGIN);
+    atomic_store(&ORIGIN->verbs->device_lost, true);
+    assert_true(fake_finish(60));
+    int lost = 0;
+    for (unsigned i = 0; i < N; i++) {
+        assert_int_equal(ends[i].complete, 1);
+        assert_true(ends[i].status == 0 || ends[i].status == TUG_ERR_DEVICE);
+        lost += ends[i].status != 0;
+    }
+    assert_true(ORIGIN->passed > 0 && ORIGIN->passed + (unsigned)lost <= N);
+    assert_int_equal(ORIGIN->verbs->cq_room, ORIGIN->verbs->cq_size);
+    const unsigned passed = ORIGIN->passed;
+    post(TUG_OPERATION_WRITE, theirs, 0, 0, 8, &ends[0]);
+    assert_true(fake_finish(60));
+    assert_done(&ends[0], 0);
+    assert_int_equal(ORIGIN->passed, passed + 1);
+}

@@ -1,0 +1,52 @@
+/* Sleep: wakes, and what an idle transport costs. */
+#include "fixture.h"
+
+static uint64_t cpu_ns(void) {
+    return check_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+/* As the engine sleeps: prepare, arm, look once more, wait. Returns how often it slept. */
+static unsigned sleep_until_done(void) {
+    unsigned sleeps = 0;
+    while (tug_transport_verbs.busy(ORIGIN->verbs)) {
+        const uint32_t key = tug_bell_prepare(&ORIGIN->bell);
+        assert_true(tug_transport_verbs.arm(ORIGIN->verbs));
+        if (tug_transport_verbs.poll(ORIGIN->verbs))
+            continue;
+        const uint64_t before = tug_clock_ns();
+        tug_bell_wait(&ORIGIN->bell, key, 30000000000, false);
+        assert_true(tug_clock_ns() - before < 25000000000u);
+        sleeps++;
+    }
+    return sleeps;
+}
+
+void sleep_wakes(void **state) {
+    (void)state;
+    struct fake_end end;
+    run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+    for (int i = 0; i < 100; i++) {
+        post(TUG_OPERATION_READ, theirs, 0, 0, i % 2 ? 1u << 20 : 8, &end);
+        fake_flush(ORIGIN);
+        assert_true(sleep_until_done() < 50);
+        assert_done(&end, 0);
+    }
+    /* an operation to a peer that is gone fails seconds later */
+    lose_server();
+    post(TUG_OPERATION_WRITE, theirs, 0, 0, 8, &end);
+    fake_flush(ORIGIN);
+    const uint64_t cpu = cpu_ns();
+    const unsigned sleeps = sleep_until_done();
+    assert_in_range(sleeps, 1, 5);
+    assert_true(cpu_ns() - cpu < 200000000);
+    assert_done(&end, TUG_ERR_PEER);
+}
+
+void sleep_costs_nothing(void **state) {
+    (void)state;
+    run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+    assert_true(ORIGIN->verbs->watcher.runs);
+    const uint64_t before = cpu_ns();
+    check_sleep_us(1000000);
+    assert_true(cpu_ns() - before < 50000000);
+}
