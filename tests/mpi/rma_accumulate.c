@@ -1,9 +1,10 @@
 /*
- * rma_accumulate: every predefined type with every op that the standard allows for it.
+ * rma_accumulate: every predefined type with every operation that the standard allows for it.
  *
  * Each rank accumulates into a vector at the right neighbour, fetches with get_accumulate and with
  * fetch_and_op, and compares with what plain C gives for the same numbers. Numbers are small, so
- * floating-point results are exact. MPI_MINLOC and MPI_MAXLOC run on their pair types.
+ * floating-point results are exact. MPI_MINLOC and MPI_MAXLOC run on their pair types, and
+ * compare-and-swap on words of every size. Long vectors are accumulated by all ranks at once.
  */
 #include "win_kinds.h"
 #include <complex.h>
@@ -21,6 +22,7 @@ static MPI_Op handle(enum op op) {
     return handles[op];
 }
 
+/* What the operations do, as cases of a switch: target a, origin b. */
 #define ARITHMETIC(T)                                                                              \
     case SUM:                                                                                      \
         return (T)(a + b);                                                                         \
@@ -46,47 +48,38 @@ static MPI_Op handle(enum op op) {
     case BXOR:                                                                                     \
         return (T)(a ^ b);
 
-/* One tester for a C type: target a, origin b. `groups` are the ops it has. */
-#define TESTER(NAME, T, GROUPS)                                                                    \
-    static T NAME##_apply(enum op op, T a, T b) {                                                  \
+/* What a C type does with the elements of its vectors. */
+struct c_type {
+    void (*set)(void *vector, int i, int value);
+    /* Element i of target becomes what op makes of it and of element i of origin. */
+    void (*apply)(enum op op, void *target, const void *origin, int i);
+    bool (*equal)(const void *one, const void *other, int i);
+};
+
+/* OPS: the cases of the groups of operations that the type has. */
+#define C_TYPE(NAME, T, OPS)                                                                       \
+    static T NAME##_result(enum op op, T a, T b) {                                                 \
         switch (op) {                                                                              \
-            GROUPS case REPLACE : return b;                                                        \
+            OPS case REPLACE : return b;                                                           \
         case NO_OP:                                                                                \
             return a;                                                                              \
         default:                                                                                   \
             CHECK(false, "op %d is not for this type", (int)op);                                   \
         }                                                                                          \
     }                                                                                              \
-    static void NAME##_test(MPI_Datatype type, const char *what, enum op op) {                     \
-        T first[N], second[N], was[N], now[N], expect[N], single;                                  \
-        MPI_Aint disp = kind_disp(&w, right, (size_t)check_rank * SLOT);                           \
-        for (int i = 0; i < N; i++) {                                                              \
-            first[i] = (T)((i * 5 + check_rank) % 11);                                             \
-            second[i] = (T)((i * 3 + 2) % 7);                                                      \
-            expect[i] = NAME##_apply(op, first[i], second[i]);                                     \
-        }                                                                                          \
-        memset(was, 0x77, sizeof was);                                                             \
-        MUST(MPI_Accumulate(first, N, type, right, disp, N, type, MPI_REPLACE, w.win));            \
-        if (op != NO_OP)                                                                           \
-            MUST(MPI_Accumulate(second, N, type, right, disp, N, type, handle(op), w.win));        \
-        MUST(MPI_Get_accumulate(second, N, type, was, N, type, right, disp, N, type, handle(op),   \
-                                w.win));                                                           \
-        MUST(MPI_Fetch_and_op(second, &single, type, right, disp, handle(op), w.win));             \
-        MUST(MPI_Get_accumulate(NULL, 0, type, now, N, type, right, disp, N, type, MPI_NO_OP,      \
-                                w.win));                                                           \
-        MUST(MPI_Win_flush(right, w.win));                                                         \
-        for (int i = 0; i < N; i++) {                                                              \
-            T twice = NAME##_apply(op, expect[i], second[i]);                                      \
-            T after = i == 0 ? NAME##_apply(op, twice, second[0]) : twice;                         \
-            CHECK(was[i] == expect[i], "%s, op %d: [%d] before get_accumulate", what, (int)op, i); \
-            CHECK(now[i] == after, "%s, op %d: [%d] at the end", what, (int)op, i);                \
-            if (i == 0)                                                                            \
-                CHECK(single == twice, "%s, op %d: fetch_and_op", what, (int)op);                  \
-        }                                                                                          \
-    }
+    static void NAME##_apply(enum op op, void *target, const void *origin, int i) {                \
+        ((T *)target)[i] = NAME##_result(op, ((T *)target)[i], ((const T *)origin)[i]);            \
+    }                                                                                              \
+    static void NAME##_set(void *vector, int i, int value) {                                       \
+        ((T *)vector)[i] = (T)value;                                                               \
+    }                                                                                              \
+    static bool NAME##_equal(const void *one, const void *other, int i) {                          \
+        return ((const T *)one)[i] == ((const T *)other)[i];                                       \
+    }                                                                                              \
+    static const struct c_type NAME = {NAME##_set, NAME##_apply, NAME##_equal};
 
-/* Types as the standard groups them: C integer, floating point, logical, complex, byte. */
-#define INTEGER(NAME, T) TESTER(NAME, T, ARITHMETIC(T) ORDER(T) LOGIC(T) BITS(T))
+/* Types as the standard groups them: C integer, floating point, complex, logical, byte. */
+#define INTEGER(NAME, T) C_TYPE(NAME, T, ARITHMETIC(T) ORDER(T) LOGIC(T) BITS(T))
 INTEGER(i8, int8_t)
 INTEGER(u8, uint8_t)
 INTEGER(i16, int16_t)
@@ -95,95 +88,178 @@ INTEGER(i32, int32_t)
 INTEGER(u32, uint32_t)
 INTEGER(i64, int64_t)
 INTEGER(u64, uint64_t)
-TESTER(f32, float, ARITHMETIC(float) ORDER(float))
-TESTER(f64, double, ARITHMETIC(double) ORDER(double))
-TESTER(f80, long double, ARITHMETIC(long double) ORDER(long double))
-TESTER(c32, float complex, ARITHMETIC(float complex))
-TESTER(c64, double complex, ARITHMETIC(double complex))
-TESTER(boolean, bool, LOGIC(bool))
-TESTER(byte, uint8_t, BITS(uint8_t))
+C_TYPE(f32, float, ARITHMETIC(float) ORDER(float))
+C_TYPE(f64, double, ARITHMETIC(double) ORDER(double))
+C_TYPE(f80, long double, ARITHMETIC(long double) ORDER(long double))
+C_TYPE(c32, float complex, ARITHMETIC(float complex))
+C_TYPE(c64, double complex, ARITHMETIC(double complex))
+C_TYPE(boolean, bool, LOGIC(bool))
+C_TYPE(byte, uint8_t, BITS(uint8_t))
 
-#define ALL(NAME, TYPE, FROM, TO)                                                                  \
-    do {                                                                                           \
-        for (int op = FROM; op <= TO; op++)                                                        \
-            NAME##_test(TYPE, #TYPE, (enum op)op);                                                 \
-        NAME##_test(TYPE, #TYPE, REPLACE);                                                         \
-        NAME##_test(TYPE, #TYPE, NO_OP);                                                           \
-    } while (0)
+/* A predefined type, and the operations that it has beside REPLACE and NO_OP. */
+struct tested {
+    MPI_Datatype type;
+    const char *name;
+    const struct c_type *c;
+    enum op first, last;
+};
+
+/* N elements of any type. */
+struct vector {
+    _Alignas(16) unsigned char at[N * 16];
+};
+
+/* What accumulate() fetches on its way. */
+struct found {
+    struct vector between; /* before the get_accumulate */
+    struct vector single;  /* the first element, before the fetch_and_op */
+    struct vector end;
+};
+
+/* Sets the slot of this rank at the right neighbour to start, then applies operand: to all elements
+ * twice, and to the first one once more. */
+static void accumulate(const struct tested *t, enum op op, const struct vector *start,
+                       const struct vector *operand, struct found *found) {
+    const MPI_Datatype type = t->type;
+    const MPI_Aint disp = kind_disp(&w, right, (size_t)check_rank * SLOT);
+    MUST(MPI_Accumulate(start, N, type, right, disp, N, type, MPI_REPLACE, w.win));
+    if (op != NO_OP)
+        MUST(MPI_Accumulate(operand, N, type, right, disp, N, type, handle(op), w.win));
+    MUST(MPI_Get_accumulate(operand, N, type, &found->between, N, type, right, disp, N, type,
+                            handle(op), w.win));
+    MUST(MPI_Fetch_and_op(operand, &found->single, type, right, disp, handle(op), w.win));
+    MUST(MPI_Get_accumulate(NULL, 0, type, &found->end, N, type, right, disp, N, type, MPI_NO_OP,
+                            w.win));
+    MUST(MPI_Win_flush(right, w.win));
+}
+
+static void test_op(const struct tested *t, enum op op) {
+    const struct c_type *c = t->c;
+    struct vector start, operand, expected;
+    struct found found;
+    memset(&found, 0x77, sizeof found);
+    for (int i = 0; i < N; i++) {
+        c->set(&start, i, (i * 5 + check_rank) % 11);
+        c->set(&operand, i, (i * 3 + 2) % 7);
+    }
+    accumulate(t, op, &start, &operand, &found);
+    expected = start;
+    for (int i = 0; i < N; i++) {
+        c->apply(op, &expected, &operand, i);
+        CHECK(c->equal(&found.between, &expected, i), "%s, op %d: [%d] before get_accumulate",
+              t->name, (int)op, i);
+        c->apply(op, &expected, &operand, i);
+        if (i == 0) {
+            CHECK(c->equal(&found.single, &expected, 0), "%s, op %d: fetch_and_op", t->name,
+                  (int)op);
+            c->apply(op, &expected, &operand, 0);
+        }
+        CHECK(c->equal(&found.end, &expected, i), "%s, op %d: [%d] at the end", t->name, (int)op,
+              i);
+    }
+}
 
 static void test_types(void) {
-    ALL(i8, MPI_INT8_T, SUM, BXOR);
-    ALL(i8, MPI_SIGNED_CHAR, SUM, BXOR);
-    ALL(u8, MPI_UINT8_T, SUM, BXOR);
-    ALL(u8, MPI_UNSIGNED_CHAR, SUM, BXOR);
-    ALL(i16, MPI_SHORT, SUM, BXOR);
-    ALL(u16, MPI_UINT16_T, SUM, BXOR);
-    ALL(i32, MPI_INT, SUM, BXOR);
-    ALL(i32, MPI_INT32_T, SUM, BXOR);
-    ALL(u32, MPI_UNSIGNED, SUM, BXOR);
-    ALL(i64, MPI_LONG, SUM, BXOR);
-    ALL(i64, MPI_INT64_T, SUM, BXOR);
-    ALL(i64, MPI_AINT, SUM, MAX);
-    ALL(i64, MPI_COUNT, SUM, MAX);
-    ALL(i64, MPI_OFFSET, SUM, MAX);
-    ALL(u64, MPI_UNSIGNED_LONG_LONG, SUM, BXOR);
-    ALL(u64, MPI_UINT64_T, SUM, BXOR);
-    ALL(f32, MPI_FLOAT, SUM, MAX);
-    ALL(f64, MPI_DOUBLE, SUM, MAX);
-    ALL(f80, MPI_LONG_DOUBLE, SUM, MAX);
-    ALL(c32, MPI_C_FLOAT_COMPLEX, SUM, PROD);
-    ALL(c64, MPI_C_DOUBLE_COMPLEX, SUM, PROD);
-    ALL(boolean, MPI_C_BOOL, LAND, LXOR);
-    ALL(byte, MPI_BYTE, BAND, BXOR);
+#define TYPE(C, HANDLE, FIRST, LAST)                                                               \
+    { HANDLE, #HANDLE, &C, FIRST, LAST }
+    const struct tested types[] = {
+        TYPE(i8, MPI_INT8_T, SUM, BXOR),
+        TYPE(i8, MPI_SIGNED_CHAR, SUM, BXOR),
+        TYPE(u8, MPI_UINT8_T, SUM, BXOR),
+        TYPE(u8, MPI_UNSIGNED_CHAR, SUM, BXOR),
+        TYPE(i16, MPI_SHORT, SUM, BXOR),
+        TYPE(u16, MPI_UINT16_T, SUM, BXOR),
+        TYPE(i32, MPI_INT, SUM, BXOR),
+        TYPE(i32, MPI_INT32_T, SUM, BXOR),
+        TYPE(u32, MPI_UNSIGNED, SUM, BXOR),
+        TYPE(i64, MPI_LONG, SUM, BXOR),
+        TYPE(i64, MPI_INT64_T, SUM, BXOR),
+        TYPE(i64, MPI_AINT, SUM, MAX),
+        TYPE(i64, MPI_COUNT, SUM, MAX),
+        TYPE(i64, MPI_OFFSET, SUM, MAX),
+        TYPE(u64, MPI_UNSIGNED_LONG_LONG, SUM, BXOR),
+        TYPE(u64, MPI_UINT64_T, SUM, BXOR),
+        TYPE(f32, MPI_FLOAT, SUM, MAX),
+        TYPE(f64, MPI_DOUBLE, SUM, MAX),
+        TYPE(f80, MPI_LONG_DOUBLE, SUM, MAX),
+        TYPE(c32, MPI_C_FLOAT_COMPLEX, SUM, PROD),
+        TYPE(c64, MPI_C_DOUBLE_COMPLEX, SUM, PROD),
+        TYPE(boolean, MPI_C_BOOL, LAND, LXOR),
+        TYPE(byte, MPI_BYTE, BAND, BXOR),
+    };
+#undef TYPE
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        for (int op = (int)types[i].first; op <= (int)types[i].last; op++)
+            test_op(&types[i], (enum op)op);
+        test_op(&types[i], REPLACE);
+        test_op(&types[i], NO_OP);
+    }
 }
 
-/* Pairs: every rank offers its value and rank, at the last rank the extremes have to stay. */
-static void test_pairs(void) {
-    struct pair {
-        double value;
-        int index;
-    } mine = {10.0 * ((check_rank * 7) % 5), check_rank}, got[2];
-    struct ints {
-        int value, index;
-    } mine2 = {(check_rank * 7) % 5, check_rank}, got2;
-    int last = check_nranks - 1;
-    MPI_Aint extent = sizeof(struct pair);
-    kind_clear(&w);
-    struct pair start[2] = {{-1e9, -1}, {1e9, -1}};
-    struct ints start2 = {1000, -1};
-    MUST(MPI_Win_lock_all(0, w.win));
-    if (check_rank == 0) {
-        MUST(MPI_Put(start, 2, MPI_DOUBLE_INT, last, kind_disp(&w, last, 0), 2, MPI_DOUBLE_INT,
-                     w.win));
-        MUST(MPI_Put(&start2, 1, MPI_2INT, last, kind_disp(&w, last, 256), 1, MPI_2INT, w.win));
-        MUST(MPI_Win_flush(last, w.win));
-    }
-    check_barrier(MPI_COMM_WORLD);
-    MUST(MPI_Accumulate(&mine, 1, MPI_DOUBLE_INT, last, kind_disp(&w, last, 0), 1, MPI_DOUBLE_INT,
-                        MPI_MAXLOC, w.win));
-    MUST(MPI_Accumulate(&mine, 1, MPI_DOUBLE_INT, last, kind_disp(&w, last, (size_t)extent), 1,
+/* Pairs of a value and a rank. Each rank offers its own at the last rank: a maximum and a minimum
+ * of MPI_DOUBLE_INT, and behind them a minimum of MPI_2INT. */
+struct double_int {
+    double value;
+    int index;
+};
+struct two_ints {
+    int value, index;
+};
+enum { MAXIMUM = 0, MINIMUM = sizeof(struct double_int), MINIMUM_INTS = 256 };
+
+static int offered(int rank) {
+    return (rank * 7) % 5;
+}
+
+static void begin_pairs(int last) {
+    const struct double_int doubles[2] = {{-1e9, -1}, {1e9, -1}};
+    const struct two_ints ints = {1000, -1};
+    MUST(MPI_Put(doubles, 2, MPI_DOUBLE_INT, last, kind_disp(&w, last, MAXIMUM), 2, MPI_DOUBLE_INT,
+                 w.win));
+    MUST(MPI_Put(&ints, 1, MPI_2INT, last, kind_disp(&w, last, MINIMUM_INTS), 1, MPI_2INT, w.win));
+    MUST(MPI_Win_flush(last, w.win));
+}
+
+static void offer_pairs(int last) {
+    const struct double_int mine = {10.0 * offered(check_rank), check_rank};
+    const struct two_ints ints = {offered(check_rank), check_rank};
+    MUST(MPI_Accumulate(&mine, 1, MPI_DOUBLE_INT, last, kind_disp(&w, last, MAXIMUM), 1,
+                        MPI_DOUBLE_INT, MPI_MAXLOC, w.win));
+    MUST(MPI_Accumulate(&mine, 1, MPI_DOUBLE_INT, last, kind_disp(&w, last, MINIMUM), 1,
                         MPI_DOUBLE_INT, MPI_MINLOC, w.win));
-    MUST(MPI_Accumulate(&mine2, 1, MPI_2INT, last, kind_disp(&w, last, 256), 1, MPI_2INT,
+    MUST(MPI_Accumulate(&ints, 1, MPI_2INT, last, kind_disp(&w, last, MINIMUM_INTS), 1, MPI_2INT,
                         MPI_MINLOC, w.win));
     MUST(MPI_Win_flush(last, w.win));
+}
+
+static void test_pairs(void) {
+    const int last = check_nranks - 1;
+    struct double_int got[2];
+    struct two_ints ints;
+    kind_clear(&w);
+    MUST(MPI_Win_lock_all(0, w.win));
+    if (check_rank == 0)
+        begin_pairs(last);
     check_barrier(MPI_COMM_WORLD);
-    MUST(MPI_Get(got, 2, MPI_DOUBLE_INT, last, kind_disp(&w, last, 0), 2, MPI_DOUBLE_INT, w.win));
-    MUST(MPI_Get(&got2, 1, MPI_2INT, last, kind_disp(&w, last, 256), 1, MPI_2INT, w.win));
+    offer_pairs(last);
+    check_barrier(MPI_COMM_WORLD);
+    MUST(MPI_Get(got, 2, MPI_DOUBLE_INT, last, kind_disp(&w, last, MAXIMUM), 2, MPI_DOUBLE_INT,
+                 w.win));
+    MUST(MPI_Get(&ints, 1, MPI_2INT, last, kind_disp(&w, last, MINIMUM_INTS), 1, MPI_2INT, w.win));
     MUST(MPI_Win_unlock_all(w.win));
-    int most = 0, least = 0;
+    int most = 0, least = 0; /* of equal values the one of the lowest rank stays */
     for (int r = 1; r < check_nranks; r++) {
-        most = (r * 7) % 5 > (most * 7) % 5 ? r : most;
-        least = (r * 7) % 5 < (least * 7) % 5 ? r : least;
+        most = offered(r) > offered(most) ? r : most;
+        least = offered(r) < offered(least) ? r : least;
     }
-    CHECK(got[0].index == most && got[0].value == 10.0 * ((most * 7) % 5), "MAXLOC: %d",
-          got[0].index);
-    CHECK(got[1].index == least && got[1].value == 10.0 * ((least * 7) % 5), "MINLOC: %d",
+    CHECK(got[0].index == most && got[0].value == 10.0 * offered(most), "MAXLOC: %d", got[0].index);
+    CHECK(got[1].index == least && got[1].value == 10.0 * offered(least), "MINLOC: %d",
           got[1].index);
-    CHECK(got2.index == least && got2.value == (least * 7) % 5, "2INT MINLOC: %d", got2.index);
+    CHECK(ints.index == least && ints.value == offered(least), "2INT MINLOC: %d", ints.index);
     check_barrier(MPI_COMM_WORLD);
 }
 
-/* Compare-and-swap on every size it has. */
+/* Compare-and-swap on words of every size. */
 #define SWAP(T, TYPE)                                                                              \
     do {                                                                                           \
         T zero = 0, mine = (T)(check_rank + 5), other = 99, was[3];                                \
