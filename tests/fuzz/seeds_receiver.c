@@ -1,5 +1,6 @@
 /* Writes the seeds of the receiver's fuzz target: scripts of what has gone wrong or could, and some
- * of chance. Usage: fuzz_seeds_receiver FOLDER. What the bytes mean is said in fuzz_receiver.c. */
+ * random ones. Usage: fuzz_seeds_receiver FOLDER. What the bytes mean: fuzz_receiver.c and
+ * receiver/. */
 #include <stdio.h>
 
 static FILE *file;

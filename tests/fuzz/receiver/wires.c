@@ -1,0 +1,146 @@
+/* The wires, played. What the transport sends is checked here: good packets, with numbers in order,
+ * that ask for no more than the operations need. One wire leads to the node and carries trailers,
+ * the other leads to the ranks elsewhere. */
+#include "played.h"
+
+struct tug_wire shm_wire, mpi_wire;
+bool wires_full;
+
+/* ---- what is sent ---- */
+
+static bool expects_value(unsigned kind) {
+    return kind == TUG_RECORD_FETCH || kind == TUG_RECORD_COMPARE || kind == TUG_RECORD_CALL;
+}
+
+/* Remembers what an honest peer has to answer to a record. */
+static void expect_answer(uint32_t peer, const struct tug_record *record) {
+    if (record->kind == TUG_RECORD_REFUSED) {
+        reached.refused++;
+        peers[peer].refused = true;
+    }
+    if (record->kind >= TUG_RECORD_DATA || record->kind == TUG_RECORD_CONTROL ||
+        peers[peer].refused || peers[peer].lied)
+        return;
+    REQUIRE(record->tag < OPERATIONS);
+    struct live *one = &live[record->tag];
+    if (record->kind == TUG_RECORD_READ || expects_value(record->kind))
+        REQUIRE(one->out && one->peer == peer);
+    if (record->kind == TUG_RECORD_READ) {
+        REQUIRE(record->words[2] == one->asked);
+        REQUIRE(one->asked + record->words[3] <= one->bytes);
+        one->asked += record->words[3];
+        one->value_due = one->bytes == 0;
+    }
+    one->value_due |= expects_value(record->kind);
+    one->ready_due |= record->kind == TUG_RECORD_BULK_WRITE;
+}
+
+/* Reads the packet as the peer would. */
+static void check_sent(uint32_t peer, const struct tug_packet *packet) {
+    struct tug_packet_reader reader;
+    struct tug_record record;
+    REQUIRE(packet->used <= packet->capacity);
+    REQUIRE(tug_packet_open(&reader, packet->memory, packet->used, WORLD_SESSION, WORLD_RANKS) ==
+            TUG_PACKET_GOOD);
+    REQUIRE(reader.header.source == ME);
+    while (tug_packet_next(&reader, &record)) {
+        reached.kinds |= 1ul << record.kind;
+        expect_answer(peer, &record);
+    }
+    if (reader.header.number != 0) {
+        REQUIRE(reader.header.number == peers[peer].last_sent + 1);
+        peers[peer].last_sent++;
+    }
+    REQUIRE(reader.header.applied <= peers[peer].last_came);
+}
+
+/* ---- how it is sent ---- */
+
+/* Reads all of it, so that the address sanitizer looks. */
+static void read_all(const volatile unsigned char *at, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        (void)at[i];
+}
+
+/* The trailer of a packet goes, which may be long after the packet did. */
+static void send_trailer(struct tug_wire *wire, uint32_t peer) {
+    struct tug_buffer *buffer = peers[peer].partly_sent;
+    peers[peer].partly_sent = NULL;
+    read_all(buffer->trailer, buffer->packet.trailer);
+    wire->sent(wire->receiver, peer, buffer);
+    tug_pool_give(&wire->pool, buffer);
+    reached.trailers++;
+}
+
+static bool wire_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
+    REQUIRE(peer < WORLD_RANKS);
+    REQUIRE((wire == &shm_wire) == (peer < NODE));
+    if (wires_full || peers[peer].partly_sent != NULL)
+        return false;
+    reached.sent++;
+    check_sent(peer, &buffer->packet);
+    if (buffer->packet.trailer == 0) {
+        tug_pool_give(&wire->pool, buffer);
+        return true;
+    }
+    REQUIRE(wire == &shm_wire);
+    peers[peer].partly_sent = buffer;
+    if (take() % 2 == 0)
+        send_trailer(wire, peer);
+    return true;
+}
+
+static void wire_abandon(struct tug_wire *wire, uint32_t peer) {
+    if (peers[peer].partly_sent != NULL)
+        tug_pool_give(&wire->pool, peers[peer].partly_sent);
+    peers[peer].partly_sent = NULL;
+}
+
+static bool wire_poll(struct tug_wire *wire) {
+    for (uint32_t peer = 0; peer < NODE && wire == &shm_wire && !wires_full; peer++)
+        if (peers[peer].partly_sent != NULL)
+            send_trailer(wire, peer);
+    return true;
+}
+
+static void wire_close(struct tug_wire *wire) {
+    REQUIRE(wire->pool.nout == 0);
+    tug_pool_fini(&wire->pool);
+}
+
+/* ---- how the transport opens them ---- */
+
+static const struct tug_wire_type plain_type = {
+    .name = "played", .send = wire_send, .poll = wire_poll, .close = wire_close};
+
+/* Carries trailers, as the wire of sockets does. */
+static const struct tug_wire_type trailing_type = {.name = "played, with trailers",
+                                                   .send = wire_send,
+                                                   .abandon = wire_abandon,
+                                                   .poll = wire_poll,
+                                                   .close = wire_close};
+
+struct tug_wire *tug_wire_shm_open(struct tug_fabric *of, int *status) {
+    *status = 0;
+    shm_wire = (struct tug_wire){.type = &trailing_type, .fabric = of};
+    shm_wire.pool.bytes = 8192 - 16;
+    return &shm_wire;
+}
+
+struct tug_wire *tug_wire_mpi_make(struct tug_fabric *of) {
+    (void)of;
+    return NULL;
+}
+
+struct tug_wire *tug_wire_mpi_open(struct tug_fabric *of, int *status) {
+    *status = 0;
+    mpi_wire = (struct tug_wire){.type = &plain_type, .fabric = of};
+    mpi_wire.pool.bytes = 65536;
+    return &mpi_wire;
+}
+
+struct tug_wire *tug_wire_tcp_open(struct tug_fabric *of, const char **reason) {
+    (void)of;
+    *reason = "it is not played";
+    return NULL;
+}
