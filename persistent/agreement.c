@@ -12,19 +12,19 @@ static int compile(struct tug_agreement *agreement, struct tug_team *team) {
     int error = tug_places_uniform(&places, (uint32_t)team->nranks, 1);
     if (error)
         return error;
-    error =
-        tug_compile_allreduce(&agreement->session.schedule, &places, &plan, (uint32_t)team->rank);
+    error = tug_compile_allreduce(&agreement->interpreter.schedule, &places, &plan,
+                                  (uint32_t)team->rank);
     tug_places_fini(&places);
     return error;
 }
 
 int tug_agreement_init(struct tug_agreement *agreement, struct tug_team *team, uint32_t count) {
-    struct tug_session *session = &agreement->session;
+    struct tug_interpreter *interpreter = &agreement->interpreter;
     *agreement = (struct tug_agreement){.count = count};
     int error = compile(agreement, team);
     if (error)
         return error;
-    size_t scratch = (size_t)session->schedule.scratch;
+    size_t scratch = (size_t)interpreter->schedule.scratch;
     agreement->mine = calloc(2 * (size_t)count + scratch, sizeof(double));
     if (agreement->mine == NULL)
         return TUG_ERR_NO_MEMORY;
@@ -40,14 +40,14 @@ int tug_agreement_init(struct tug_agreement *agreement, struct tug_team *team, u
                                                        .count = 1,
                                                        .extent = sizeof(double),
                                                        .dense = true};
-    session->team = team;
-    session->areas = agreement->areas;
-    session->op = MPI_MAX;
-    session->reduction = tug_reduction_find(MPI_MAX, MPI_DOUBLE);
-    return tug_session_init(session);
+    interpreter->team = team;
+    interpreter->areas = agreement->areas;
+    interpreter->op = MPI_MAX;
+    interpreter->reduction = tug_reduction_find(MPI_MAX, MPI_DOUBLE);
+    return tug_interpreter_init(interpreter);
 }
 
 void tug_agreement_fini(struct tug_agreement *agreement) {
-    tug_session_fini(&agreement->session);
+    tug_interpreter_fini(&agreement->interpreter);
     free(agreement->mine);
 }

@@ -1,14 +1,14 @@
 /* Agreements: the ranks of a team find the largest of what each brings, number by number, in the
- * engine and without waiting: a schedule of messages between all ranks, run by a session on the
- * channel of the request that wants it, between two runs of its own.
+ * engine and without waiting: a schedule of messages between all ranks, run by an interpreter
+ * on the channel of the request that wants it, between two runs of its own.
  */
 #ifndef TUG_PERSISTENT_AGREEMENT_H
 #define TUG_PERSISTENT_AGREEMENT_H
 
-#include "persistent/session.h"
+#include "persistent/interpreter.h"
 
 struct tug_agreement {
-    struct tug_session session;
+    struct tug_interpreter interpreter;
     struct tug_area_memory areas[TUG_AREA_BLOCKS];
     uint32_t count;
     double *mine;    /* [count] set before a run */

@@ -18,7 +18,7 @@
 #include "persistent/agreement.h"
 #include "persistent/collectives.h"
 #include "persistent/copy.h"
-#include "persistent/session.h"
+#include "persistent/interpreter.h"
 #include "persistent/tuning.h"
 #include "schedule/bcast.h"
 #include "tugboat/tugboat.h"
@@ -43,8 +43,8 @@ struct bcast {
     struct tug_channel *channel;
     size_t bytes;
     struct tug_tuner tuner;
-    struct tug_session sessions[TUG_CANDIDATES_MOST]; /* of the tuner's candidates */
-    struct tug_session *running;
+    struct tug_interpreter interpreters[TUG_CANDIDATES_MOST]; /* of the tuner's candidates */
+    struct tug_interpreter *running;
     struct tug_offer borrowed;      /* where the root's memory is, if this rank has opened it */
     struct tug_agreement agreement; /* while candidates are measured */
     bool agreeing;
@@ -151,8 +151,8 @@ static void settle(struct bcast *bcast) {
 }
 
 static void run(struct bcast *bcast) {
-    bcast->running = &bcast->sessions[bcast->tuner.current];
-    tug_session_start(bcast->running);
+    bcast->running = &bcast->interpreters[bcast->tuner.current];
+    tug_interpreter_start(bcast->running);
     if (!bcast->tuner.settled)
         bcast->started_ns = tug_clock_ns();
 }
@@ -161,11 +161,11 @@ static void run(struct bcast *bcast) {
 static bool agree(struct bcast *bcast, bool *moved) {
     struct tug_agreement *agreement = &bcast->agreement;
     bool done;
-    *moved = tug_session_advance(&agreement->session, &done);
+    *moved = tug_interpreter_advance(&agreement->interpreter, &done);
     if (!done)
         return false;
     bcast->agreeing = false;
-    if (agreement->session.error != MPI_SUCCESS)
+    if (agreement->interpreter.error != MPI_SUCCESS)
         return true;
     tug_tuner_agreed(&bcast->tuner, agreement->largest);
     if (bcast->tuner.settled)
@@ -187,12 +187,12 @@ static bool advance(struct tug_job *job, bool *done) {
     *done = false;
     if (bcast->agreeing && !agree(bcast, &agreed))
         return agreed;
-    if (bcast->agreement.session.error != MPI_SUCCESS) {
-        bcast->request.error = bcast->agreement.session.error;
+    if (bcast->agreement.interpreter.error != MPI_SUCCESS) {
+        bcast->request.error = bcast->agreement.interpreter.error;
         *done = true;
         return true;
     }
-    moved = tug_session_advance(bcast->running, done);
+    moved = tug_interpreter_advance(bcast->running, done);
     if (*done) {
         bcast->request.error = bcast->running->error;
         finish(bcast);
@@ -206,7 +206,7 @@ static void start(struct tug_request *request) {
     bcast->agreeing = tug_tuner_must_agree(&bcast->tuner);
     if (bcast->agreeing) {
         tug_tuner_vote(&bcast->tuner, bcast->agreement.mine);
-        tug_session_start(&bcast->agreement.session);
+        tug_interpreter_start(&bcast->agreement.interpreter);
     } else {
         run(bcast);
     }
@@ -221,7 +221,7 @@ static void destroy(struct tug_request *request) {
     if (bcast->channel != NULL)
         tug_channel_release(bcast->team, bcast->channel);
     for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++)
-        tug_session_fini(&bcast->sessions[i]);
+        tug_interpreter_fini(&bcast->interpreters[i]);
     tug_agreement_fini(&bcast->agreement);
     if (bcast->borrowed.name != 0)
         tug_lent_close(&bcast->borrowed);
@@ -239,10 +239,11 @@ static void use_staging(struct bcast *bcast) {
     bool staged = bcast->staging.type != MPI_DATATYPE_NULL;
     set_area(bcast, TUG_AREA_OUTPUT, bcast->staging.bytes);
     for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++) {
-        struct tug_session *session = &bcast->sessions[i];
-        session->staging = staged ? &bcast->staging : NULL;
+        struct tug_interpreter *interpreter = &bcast->interpreters[i];
+        interpreter->staging = staged ? &bcast->staging : NULL;
         /* what is staged is unpacked at once: it had better be in the cache */
-        session->streams = !staged && bcast->bytes >= tug_copy_cache_share(bcast->team->node_size);
+        interpreter->streams =
+            !staged && bcast->bytes >= tug_copy_cache_share(bcast->team->node_size);
     }
 }
 
@@ -267,16 +268,17 @@ int tug_bcast_rebind(struct tug_request *request, void *buffer, MPI_Count count,
     return MPI_SUCCESS;
 }
 
-static int prepare_session(struct bcast *bcast, uint32_t candidate, struct tug_session *session) {
+static int prepare_interpreter(struct bcast *bcast, uint32_t candidate,
+                               struct tug_interpreter *interpreter) {
     int error =
-        tug_compile_bcast(&session->schedule, &bcast->team->places,
+        tug_compile_bcast(&interpreter->schedule, &bcast->team->places,
                           &bcast->tuner.candidates[candidate].plan, (uint32_t)bcast->team->rank);
     if (error)
         return error;
-    session->team = bcast->team;
-    session->areas = bcast->areas;
-    session->near_most = SIZE_MAX;
-    return tug_session_init(session);
+    interpreter->team = bcast->team;
+    interpreter->areas = bcast->areas;
+    interpreter->near_most = SIZE_MAX;
+    return tug_interpreter_init(interpreter);
 }
 
 /* All that this rank can prepare alone. */
@@ -293,7 +295,7 @@ static int prepare(struct bcast *bcast, void *buffer, MPI_Count count, MPI_Datat
         set_area(bcast, a, bcast->staging.bytes);
     choose(bcast, (uint32_t)root, known);
     for (uint32_t i = 0; i < bcast->tuner.ncandidates && !error; i++)
-        error = prepare_session(bcast, i, &bcast->sessions[i]);
+        error = prepare_interpreter(bcast, i, &bcast->interpreters[i]);
     use_staging(bcast);
     if (!error && !bcast->tuner.settled)
         error = tug_agreement_init(&bcast->agreement, bcast->team, TUG_CANDIDATES_MOST);
@@ -328,10 +330,10 @@ static bool drop_landing(struct bcast *bcast, struct tug_channel_needs *needs) {
         return false;
     for (uint32_t i = 0; i < tuner->ncandidates; i++) {
         if (tuner->candidates[i].plan.phases == TUG_TWO_PHASE) {
-            tug_session_fini(&bcast->sessions[i]);
+            tug_interpreter_fini(&bcast->interpreters[i]);
             continue;
         }
-        bcast->sessions[kept] = bcast->sessions[i];
+        bcast->interpreters[kept] = bcast->interpreters[i];
         tuner->candidates[kept++] = tuner->candidates[i];
     }
     tuner->ncandidates = kept;
@@ -373,7 +375,7 @@ static void offer(const struct bcast *bcast, bool rebinds, struct tug_ballot *ba
 
 /* Opens the root's memory, and compiles what runs on it instead. */
 static bool borrow(struct bcast *bcast, const struct tug_offer *offer,
-                   struct tug_session sessions[TUG_CANDIDATES_MOST]) {
+                   struct tug_interpreter interpreters[TUG_CANDIDATES_MOST]) {
     struct tug_tuner *tuner = &bcast->tuner;
     bool ready = true;
     set_area(bcast, TUG_AREA_LENT, NULL);
@@ -385,7 +387,7 @@ static bool borrow(struct bcast *bcast, const struct tug_offer *offer,
         set_area(bcast, TUG_AREA_LENT, lent);
     }
     for (uint32_t i = 0; i < tuner->ncandidates && ready; i++)
-        ready = prepare_session(bcast, i, &sessions[i]) == 0;
+        ready = prepare_interpreter(bcast, i, &interpreters[i]) == 0;
     return ready;
 }
 
@@ -398,30 +400,30 @@ static void set_lent(struct bcast *bcast, bool lent) {
  * either way. Collective. */
 static void take_offer(struct bcast *bcast, const struct tug_offer *offer, int root) {
     const struct tug_team *team = bcast->team;
-    struct tug_session sessions[TUG_CANDIDATES_MOST] = {0};
+    struct tug_interpreter interpreters[TUG_CANDIDATES_MOST] = {0};
     const uint32_t *node_of = team->places.node_of;
     bool near = node_of[team->rank] == node_of[root];
     set_lent(bcast, true);
-    bool agreed = tug_all_agree(team->comm, !near || borrow(bcast, offer, sessions));
+    bool agreed = tug_all_agree(team->comm, !near || borrow(bcast, offer, interpreters));
     set_lent(bcast, agreed);
     if (agreed && bcast->staging.packs)
         tug_log(TUG_VERBOSE_INFO, "broadcast of %zu bytes: lent to the node%s", bcast->bytes,
                 is_attach(offer) ? ", which attaches" : "");
     for (uint32_t i = 0; near && i < bcast->tuner.ncandidates; i++) {
-        struct tug_session unused = agreed ? bcast->sessions[i] : sessions[i];
+        struct tug_interpreter unused = agreed ? bcast->interpreters[i] : interpreters[i];
         if (agreed)
-            bcast->sessions[i] = sessions[i];
-        tug_session_fini(&unused);
+            bcast->interpreters[i] = interpreters[i];
+        tug_interpreter_fini(&unused);
     }
     use_staging(bcast);
 }
 
 static void bind(struct bcast *bcast, struct tug_channel *channel) {
     bcast->channel = channel;
-    tug_session_bind(&bcast->agreement.session, channel, true);
+    tug_interpreter_bind(&bcast->agreement.interpreter, channel, true);
     set_area(bcast, TUG_AREA_LANDING, channel->landing);
     for (uint32_t i = 0; i < bcast->tuner.ncandidates; i++)
-        tug_session_bind(&bcast->sessions[i], channel, true);
+        tug_interpreter_bind(&bcast->interpreters[i], channel, true);
 }
 
 int tug_bcast_create(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,

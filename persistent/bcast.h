@@ -2,9 +2,9 @@
  *
  * How the message goes from node to node and from rank to rank inside of them is the model's choice
  * (model/choose.h), and after some twenty runs that of what was measured (model/tuner.h): schedules
- * of all candidates are compiled by init (schedule/bcast.h) and run by sessions. Data that is not
- * contiguous is staged. Where the root's memory can be lent (lent.h) its node copies straight out
- * of it.
+ * of all candidates are compiled by init (schedule/bcast.h) and run by interpreters. Data that is
+ * not contiguous is staged. Where the root's memory can be lent (lent.h) its node copies straight
+ * out of it.
  */
 #ifndef TUG_PERSISTENT_BCAST_H
 #define TUG_PERSISTENT_BCAST_H

@@ -15,7 +15,7 @@
 #include "model/fit.h"
 #include "persistent/channel.h"
 #include "persistent/copy.h"
-#include "persistent/session.h"
+#include "persistent/interpreter.h"
 #include "schedule/bcast.h"
 #include "tugboat/tugboat.h"
 
@@ -98,35 +98,35 @@ struct rehearsal {
     uint32_t roots;
     uint64_t bytes, segment;
     unsigned runs; /* that are timed together: a root alone can be a ring ahead of the others */
-    struct tug_session sessions[2];
+    struct tug_interpreter interpreters[2];
     double seconds; /* of one run, on the first rank */
 };
 
 #define REHEARSALS_MOST (2 + TUG_COPY_SPEEDS)
 
-static int open_session(const struct calibration *c, const struct rehearsal *rehearsal,
-                        uint32_t root, const struct tug_area_memory *areas,
-                        struct tug_session *session) {
+static int open_interpreter(const struct calibration *c, const struct rehearsal *rehearsal,
+                            uint32_t root, const struct tug_area_memory *areas,
+                            struct tug_interpreter *interpreter) {
     const struct tug_bcast_plan plan = {.algorithm = TUG_CHAIN,
                                         .phases = TUG_RELAY,
                                         .root = root,
                                         .elements = rehearsal->bytes,
                                         .segment = rehearsal->segment};
-    session->team = c->team;
-    tug_session_bind(session, c->channel, true);
-    session->areas = areas;
-    session->streams = rehearsal->bytes >= tug_copy_cache_share(c->team->node_size);
+    interpreter->team = c->team;
+    tug_interpreter_bind(interpreter, c->channel, true);
+    interpreter->areas = areas;
+    interpreter->streams = rehearsal->bytes >= tug_copy_cache_share(c->team->node_size);
     int error =
-        tug_compile_bcast(&session->schedule, &c->node, &plan, (uint32_t)c->team->node_rank);
-    return error ? error : tug_session_init(session);
+        tug_compile_bcast(&interpreter->schedule, &c->node, &plan, (uint32_t)c->team->node_rank);
+    return error ? error : tug_interpreter_init(interpreter);
 }
 
-static void run(struct tug_session *session) {
+static void run(struct tug_interpreter *interpreter) {
     struct tug_backoff backoff = {0};
     bool done = false;
-    tug_session_start(session);
+    tug_interpreter_start(interpreter);
     while (!done)
-        if (tug_session_advance(session, &done))
+        if (tug_interpreter_advance(interpreter, &done))
             tug_backoff_reset(&backoff);
         else if (!done)
             relax(&backoff);
@@ -148,7 +148,7 @@ static void rehearse(const struct calibration *c, struct rehearsal *rehearsal) {
             *last_byte = !last;
         for (unsigned i = 0; i < rehearsal->runs; i++)
             for (uint32_t root = 0; root < rehearsal->roots; root++)
-                run(&rehearsal->sessions[root]);
+                run(&rehearsal->interpreters[root]);
         more = *last_byte;
         times[n] = tug_clock_ns() - start;
     }
@@ -201,14 +201,14 @@ static int measure_inside(const struct calibration *c) {
     }
     for (unsigned i = 0; i < n; i++)
         for (uint32_t root = 0; root < list[i].roots && !error; root++)
-            error = open_session(c, &list[i], root, areas, &list[i].sessions[root]);
+            error = open_interpreter(c, &list[i], root, areas, &list[i].interpreters[root]);
     if (!tug_all_agree(c->team->node_comm, !error))
         error = TUG_ERR_NO_MEMORY;
     for (unsigned i = 0; i < n && !error; i++)
         rehearse(c, &list[i]);
     for (unsigned i = 0; i < n; i++)
         for (uint32_t root = 0; root < list[i].roots; root++)
-            tug_session_fini(&list[i].sessions[root]);
+            tug_interpreter_fini(&list[i].interpreters[root]);
     if (!error)
         learn_inside(c, list, n);
     return error;
@@ -233,15 +233,15 @@ static bool wait_for(MPI_Request *requests, unsigned n) {
     return true;
 }
 
-/* `n` messages, each way that is wanted, as many under way as a session has, one behind another in
- * the buffer. */
+/* `n` messages, each way that is wanted, as many under way as an interpreter has, one behind
+ * another in the buffer. */
 static bool pass(const struct calibration *c, unsigned ways, int peer, uint64_t bytes, unsigned n) {
-    MPI_Request requests[TUG_SESSION_DEPTH][WAYS];
+    MPI_Request requests[TUG_IN_FLIGHT_MOST][WAYS];
     int tag = c->channel->index * TUG_CHANNEL_TAGS;
-    for (unsigned i = 0; i < n + TUG_SESSION_DEPTH; i++) {
-        MPI_Request *under_way = requests[i % TUG_SESSION_DEPTH];
+    for (unsigned i = 0; i < n + TUG_IN_FLIGHT_MOST; i++) {
+        MPI_Request *under_way = requests[i % TUG_IN_FLIGHT_MOST];
         unsigned char *data = c->buffer + i % n * bytes;
-        if (i >= TUG_SESSION_DEPTH && i - TUG_SESSION_DEPTH < n && !wait_for(under_way, WAYS))
+        if (i >= TUG_IN_FLIGHT_MOST && i - TUG_IN_FLIGHT_MOST < n && !wait_for(under_way, WAYS))
             return false;
         under_way[0] = under_way[1] = MPI_REQUEST_NULL;
         if (i < n && (ways & IN) != 0 &&

@@ -3,7 +3,7 @@
  * Inside a node all of the team's ranks on the largest node take part: what they see of a signal,
  * what a segment costs in passing through shared memory, and how fast messages of several sizes go
  * through it in segments, all ranks copying at once. Between nodes the leaders of the first two
- * exchange messages of several sizes as a session does: trips, streams, and streams both ways,
+ * exchange messages of several sizes as an interpreter does: trips, streams, and streams both ways,
  * which tell what a processor has to do. LogGP parameters are fitted to them. Those who have
  * nothing to do meanwhile yield.
  *

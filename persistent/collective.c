@@ -45,7 +45,7 @@ int tug_collective_reserve(struct collective *c, uint32_t nblocks) {
     c->areas = calloc(c->nareas, sizeof(*c->areas));
     c->held = calloc(2 * (size_t)c->nareas, sizeof(*c->held));
     c->held_for = c->held + c->nareas;
-    c->session.areas = c->areas;
+    c->interpreter.areas = c->areas;
     if (c->areas == NULL || c->held == NULL)
         return TUG_ERR_NO_MEMORY;
     /* messages without content have a type too: Open MPI looks at it where nothing is sent */
@@ -102,7 +102,7 @@ void tug_collective_bytes(struct collective *c, uint32_t area, void *base, size_
 }
 
 static int give_scratch(struct collective *c) {
-    size_t bytes = (size_t)c->session.schedule.scratch * c->areas[TUG_AREA_SCRATCH].extent;
+    size_t bytes = (size_t)c->interpreter.schedule.scratch * c->areas[TUG_AREA_SCRATCH].extent;
     c->memory = calloc(1, bytes + 1); /* what is between the parts of pairs goes along */
     c->areas[TUG_AREA_SCRATCH].base = c->memory;
     return c->memory != NULL ? 0 : TUG_ERR_NO_MEMORY;
@@ -129,7 +129,7 @@ static bool is_in_reach(pid_t pid, uint64_t address, size_t bytes) {
  * ranks or none. */
 static bool reach_out(struct collective *c, const void *input, size_t input_bytes,
                       const void *output, size_t output_bytes, uint64_t shape, bool able) {
-    const struct tug_team *team = c->session.team;
+    const struct tug_team *team = c->interpreter.team;
     struct buffers all[TUG_ATTACHERS_MOST];
     struct buffers mine = {able, shape, (uint64_t)(uintptr_t)input, (uint64_t)(uintptr_t)output};
     if (team->nnodes > 1 || !tug_team_reaches(team))
@@ -146,19 +146,19 @@ static bool reach_out(struct collective *c, const void *input, size_t input_byte
                   is_in_reach(team->pids[r], all[r].output, output_bytes);
         c->theirs[r] = (struct tug_their_areas){all[r].input, all[r].output};
     }
-    c->session.theirs = c->theirs;
+    c->interpreter.theirs = c->theirs;
     return tug_all_agree(team->node_comm, reached);
 }
 
 /* ---- what is compiled ---- */
 
 static bool on_one_node(const struct collective *c) {
-    return c->session.team->nnodes == 1;
+    return c->interpreter.team->nnodes == 1;
 }
 
 /* Bytes in a segment: what suits a channel, or messages if there are any. */
 static size_t segment_for(const struct collective *c, size_t bytes, bool through_channels) {
-    const struct tug_team *team = c->session.team;
+    const struct tug_team *team = c->interpreter.team;
     if (tug_settings.segment_bytes != 0 || (through_channels && on_one_node(c)))
         return tug_segment_for(team, bytes);
     bool both = through_channels && team->nnodes < team->nranks;
@@ -168,17 +168,17 @@ static size_t segment_for(const struct collective *c, size_t bytes, bool through
 static size_t large_from(const struct collective *c, enum tug_collective_kind kind) {
     if (on_one_node(c))
         return LARGE_ON_NODE;
-    bool few = kind == TUG_COLLECTIVE_ALLREDUCE && c->session.team->nnodes <= FEW_NODES;
+    bool few = kind == TUG_COLLECTIVE_ALLREDUCE && c->interpreter.team->nnodes <= FEW_NODES;
     return few ? LARGE_BETWEEN_FEW : LARGE_BETWEEN_NODES;
 }
 
 void tug_collective_need_pairs(struct collective *c) {
-    c->session.near_most = NEAR_MOST;
+    c->interpreter.near_most = NEAR_MOST;
 }
 
 /* Channels for segments of so many bytes, if there is anybody to share them with. */
 static void need_channel(struct collective *c, size_t segment_bytes) {
-    const int most = c->session.team->node_most;
+    const int most = c->interpreter.team->node_most;
     if (most > 1)
         c->needs = (struct tug_channel_needs){
             .slot_bytes = segment_bytes > TUG_SLOT_INLINE ? segment_bytes : 0,
@@ -187,8 +187,8 @@ static void need_channel(struct collective *c, size_t segment_bytes) {
 
 static int compile_reduction(struct collective *c, const struct tug_collective *call,
                              const struct tug_reduce_plan *plan) {
-    const struct tug_team *team = c->session.team;
-    struct tug_schedule *schedule = &c->session.schedule;
+    const struct tug_team *team = c->interpreter.team;
+    struct tug_schedule *schedule = &c->interpreter.schedule;
     uint32_t rank = (uint32_t)team->rank;
     uint64_t *counts = NULL;
     int error;
@@ -219,11 +219,11 @@ static int compile_reduction(struct collective *c, const struct tug_collective *
  * channel carries all bytes of an element. */
 static int set_operation(struct collective *c, const struct tug_collective *call, bool *commutes) {
     int flag = 0;
-    c->session.op = call->op;
-    c->session.op_type = call->receive.type; /* lives: what is held is made of it */
-    c->session.reduction = tug_reduction_find(call->op, call->receive.type);
+    c->interpreter.op = call->op;
+    c->interpreter.op_type = call->receive.type; /* lives: what is held is made of it */
+    c->interpreter.reduction = tug_reduction_find(call->op, call->receive.type);
     *commutes = true;
-    if (c->session.reduction != NULL)
+    if (c->interpreter.reduction != NULL)
         return 0;
     bool predefined = tug_op_is_predefined(call->op);
     if (!tug_type_is_dense(call->receive.type) || (!predefined && !call->runs_user_code))
@@ -253,7 +253,8 @@ static bool reduces_directly(struct collective *c, const struct tug_collective *
     bool all = call->kind == TUG_COLLECTIVE_ALLREDUCE, in_place = call->send.buffer == MPI_IN_PLACE;
     if (!all && call->kind != TUG_COLLECTIVE_REDUCE)
         return false;
-    const void *output = all || c->session.team->rank == call->root ? call->receive.buffer : NULL;
+    const void *output =
+        all || c->interpreter.team->rank == call->root ? call->receive.buffer : NULL;
     size_t bytes = (size_t)call->receive.count * tug_type_bytes(call->receive.type);
     bool able = bytes >= DIRECT_REDUCTION && tug_type_is_dense(call->receive.type) &&
                 tug_reduction_find(call->op, call->receive.type) != NULL;
@@ -291,7 +292,7 @@ static int prepare_reduction(struct collective *c, const struct tug_collective *
 }
 
 static int prepare_allgather(struct collective *c, const struct tug_collective *call) {
-    const struct tug_team *team = c->session.team;
+    const struct tug_team *team = c->interpreter.team;
     bool in_place = call->send.buffer == MPI_IN_PLACE;
     size_t part = (size_t)call->receive.count * tug_type_bytes(call->receive.type);
     bool dense =
@@ -317,12 +318,13 @@ static int prepare_allgather(struct collective *c, const struct tug_collective *
     c->bytes = part;
     c->token = (uint64_t)part << 3 | 1;
     need_channel(c, direct ? 0 : part < plan.segment ? part : plan.segment);
-    return tug_compile_allgather(&c->session.schedule, &team->places, &plan, (uint32_t)team->rank);
+    return tug_compile_allgather(&c->interpreter.schedule, &team->places, &plan,
+                                 (uint32_t)team->rank);
 }
 
 /* Gather and Scatter of small parts: a part is an element. */
 static int prepare_tree(struct collective *c, const struct tug_collective *call) {
-    const struct tug_team *team = c->session.team;
+    const struct tug_team *team = c->interpreter.team;
     bool gathers = call->kind == TUG_COLLECTIVE_GATHER;
     bool root = team->rank == call->root;
     const struct tug_side *everywhere = gathers ? &call->send : &call->receive;
@@ -347,19 +349,20 @@ static int prepare_tree(struct collective *c, const struct tug_collective *call)
     tug_collective_need_pairs(c);
     c->bytes = part;
     c->token = (uint64_t)part << 3 | 2;
-    error =
-        gathers
-            ? tug_compile_gather(&c->session.schedule, &team->places, &plan, (uint32_t)team->rank)
-            : tug_compile_scatter(&c->session.schedule, &team->places, &plan, (uint32_t)team->rank);
+    error = gathers ? tug_compile_gather(&c->interpreter.schedule, &team->places, &plan,
+                                         (uint32_t)team->rank)
+                    : tug_compile_scatter(&c->interpreter.schedule, &team->places, &plan,
+                                          (uint32_t)team->rank);
     return error ? error : give_scratch(c);
 }
 
 static int prepare_barrier(struct collective *c) {
-    const struct tug_team *team = c->session.team;
+    const struct tug_team *team = c->interpreter.team;
     int error = tug_collective_reserve(c, 0);
     need_channel(c, 0);
-    return error ? error
-                 : tug_compile_barrier(&c->session.schedule, &team->places, (uint32_t)team->rank);
+    return error
+               ? error
+               : tug_compile_barrier(&c->interpreter.schedule, &team->places, (uint32_t)team->rank);
 }
 
 static int prepare_schedule(struct collective *c, const struct tug_collective *call) {
@@ -387,23 +390,23 @@ static int prepare_schedule(struct collective *c, const struct tug_collective *c
 
 static bool advance(struct tug_job *job, bool *done) {
     struct collective *c = (struct collective *)job;
-    bool moved = tug_session_advance(&c->session, done);
+    bool moved = tug_interpreter_advance(&c->interpreter, done);
     if (*done)
-        c->request.error = c->session.error;
+        c->request.error = c->interpreter.error;
     return moved;
 }
 
 static void start(struct tug_request *request) {
     struct collective *c = (struct collective *)request;
     tug_stat_add(TUG_STAT_BYTES, c->bytes);
-    tug_session_start(&c->session);
+    tug_interpreter_start(&c->interpreter);
 }
 
 static void destroy(struct tug_request *request) {
     struct collective *c = (struct collective *)request;
-    if (c->session.channel != NULL)
-        tug_channel_release(c->session.team, c->session.channel);
-    tug_session_fini(&c->session);
+    if (c->interpreter.channel != NULL)
+        tug_channel_release(c->interpreter.team, c->interpreter.channel);
+    tug_interpreter_fini(&c->interpreter);
     for (uint32_t i = 0; i < c->nheld; i++)
         tug_host.Type_free(&c->held[i]);
     if (c->host != MPI_REQUEST_NULL)
@@ -429,8 +432,8 @@ static int prepare(struct collective *c, const struct tug_collective *call) {
         error = TUG_ERR_UNSUPPORTED;
     if (error)
         return error;
-    c->session.streams = c->bytes >= tug_copy_cache_share(c->session.team->node_size);
-    error = tug_session_init(&c->session);
+    c->interpreter.streams = c->bytes >= tug_copy_cache_share(c->interpreter.team->node_size);
+    error = tug_interpreter_init(&c->interpreter);
     if (error)
         return error;
     return tug_request_register(&c->request);
@@ -453,7 +456,7 @@ static bool is_comparable(enum tug_collective_kind kind) {
 /* The host's request goes, unless the program's operation needs somebody to hold it, or it is to be
  * compared with ours. */
 static void settle_host(struct collective *c, enum tug_collective_kind kind, MPI_Request *host) {
-    if (c->session.op != 0 && c->session.reduction == NULL) {
+    if (c->interpreter.op != 0 && c->interpreter.reduction == NULL) {
         c->host = *host;
         return;
     }
@@ -475,13 +478,13 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
     struct tug_channel_needs needs = {0};
     struct tug_ballot ballot = {0};
     if (c != NULL) {
-        c->session.team = team;
+        c->interpreter.team = team;
         c->request = (struct tug_request){
             .job.advance = advance, .comm = call->comm, .start = start, .destroy = destroy};
         c->host = MPI_REQUEST_NULL;
         ballot.willing = prepare(c, call) == 0;
         ballot.plain = is_plain(c);
-        ballot.near_bytes = c->session.near_longest;
+        ballot.near_bytes = c->interpreter.near_longest;
         ballot.bytes = c->token << 5 | call->kind;
         needs = c->needs;
     }
@@ -496,8 +499,8 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
             tug_request_release(&c->request);
         return error;
     }
-    tug_session_bind(&c->session, channel, ballot.plain);
-    c->request.job.bell = c->session.polls ? NULL : tug_team_own_bell(team);
+    tug_interpreter_bind(&c->interpreter, channel, ballot.plain);
+    c->request.job.bell = c->interpreter.polls ? NULL : tug_team_own_bell(team);
     settle_host(c, call->kind, host);
     *request = &c->request;
     return 0;

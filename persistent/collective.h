@@ -1,4 +1,4 @@
-/* Persistent collectives other than the broadcast: from MPI's arguments to a session.
+/* Persistent collectives other than the broadcast: from MPI's arguments to a schedule that runs.
  *
  * Init works out what every block of data is (areas), has the schedule compiled and takes a
  * channel; start and completion are the request's. Reductions and Allgather use the node's channels

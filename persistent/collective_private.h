@@ -3,11 +3,11 @@
 #define TUG_PERSISTENT_COLLECTIVE_PRIVATE_H
 
 #include "persistent/collective.h"
-#include "persistent/session.h"
+#include "persistent/interpreter.h"
 
 struct collective {
     struct tug_request request; /* first: the engine's job is its first */
-    struct tug_session session;
+    struct tug_interpreter interpreter;
     struct tug_area_memory *areas; /* [nareas] */
     uint32_t nareas;
     struct tug_their_areas theirs[TUG_ATTACHERS_MOST];

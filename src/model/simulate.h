@@ -1,6 +1,6 @@
 /* Runs the schedules of all ranks of a job under LogGP, with contention.
  *
- * The schedules are those that sessions run, compiled rank by rank by a callback and packed at
+ * The schedules are those that interpreters run, compiled rank by rank by a callback and packed at
  * once, so that a million ranks fit into memory. What is scarce:
  *
  *   a rank     does one thing at a time: o of each message, copies, reductions

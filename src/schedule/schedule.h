@@ -3,8 +3,8 @@
  * A schedule is a handful of *lanes*, each a list of *descriptors* worked off in order; lanes run
  * beside one another. This is the Session Mode Control Queue of Tofu2 in software (Morie et al.,
  * section 3), a lane being what a TNI's queue is there: a lane has a read pointer and a *scheduling
- * pointer* that the read pointer may not overtake, and what completes moves the scheduling pointers
- * of the lanes that wait for it on (its session progress step).
+ * pointer* that the read pointer may not overtake. A descriptor that completes adds its *step* to
+ * the scheduling pointers of the lanes that wait for it.
  *
  *     lane 0 (from the left)  RECEIVE x 8          limit: all at start
  *                              |  each segment: lanes 1 and 2 + 1
@@ -15,7 +15,7 @@
  * last may be shorter. Pointers count segments, and each segment that completes takes a step. No
  * elements are one segment of nothing: a signal.
  *
- * The same schedule is executed by a session (persistent/session.h), by the simulator
+ * The same schedule is executed by an interpreter (persistent/interpreter.h), by the simulator
  * (model/simulate.h), and printed by tug_schedule_dump(). It knows neither MPI nor addresses:
  * quantities are in elements of the collective's datatype, places are areas and offsets in
  * them. Compilers (bcast.h, collectives.h) are pure functions of the places of ranks, a plan, and
@@ -84,7 +84,7 @@ struct tug_descriptor {
                           this rank's */
     uint32_t release;  /* ... what this rank needs next of it, when the last is done: positions
                           below are free for the writer to overwrite */
-    uint32_t steps;    /* the session progress step of each segment */
+    uint32_t steps;    /* of each segment, taken when it is complete */
     uint32_t advances; /* the set of lanes that take it */
 };
 

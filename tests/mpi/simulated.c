@@ -21,7 +21,7 @@
 #include "persistent/calibrate.h"
 #include "persistent/channel.h"
 #include "persistent/collectives.h"
-#include "persistent/session.h"
+#include "persistent/interpreter.h"
 #include "schedule/bcast.h"
 
 #define ATTEMPTS 3
@@ -112,15 +112,16 @@ static double measure(const struct tug_bcast_plan *plan, unsigned char *buffer) 
     static struct tug_area_memory areas[TUG_AREA_BLOCKS];
     const struct tug_channel_needs needs = {0};
     struct tug_ballot ballot = {.willing = true};
-    struct tug_session session = {.team = team, .areas = areas};
+    struct tug_interpreter interpreter = {.team = team, .areas = areas};
     double times[RUNS];
     for (int a = 0; a < TUG_AREA_BLOCKS; a++)
         areas[a] = (struct tug_area_memory){
             .base = buffer, .type = MPI_BYTE, .count = 1, .extent = 1, .dense = true};
-    CHECK(tug_channel_take(team, &needs, &ballot, &session.channel) == 0, "no channel");
-    CHECK(tug_compile_bcast(&session.schedule, &team->places, plan, (uint32_t)check_rank) == 0 &&
-              tug_session_init(&session) == 0,
-          "no session");
+    CHECK(tug_channel_take(team, &needs, &ballot, &interpreter.channel) == 0, "no channel");
+    CHECK(tug_compile_bcast(&interpreter.schedule, &team->places, plan, (uint32_t)check_rank) ==
+                  0 &&
+              tug_interpreter_init(&interpreter) == 0,
+          "no interpreter");
     for (int i = 0; i < RUNS; i++) {
         struct tug_backoff backoff = {0};
         bool done = false;
@@ -128,18 +129,18 @@ static double measure(const struct tug_bcast_plan *plan, unsigned char *buffer) 
             memset(buffer, i, plan->elements);
         start_together();
         uint64_t start = tug_clock_ns();
-        tug_session_start(&session);
+        tug_interpreter_start(&interpreter);
         while (!done)
-            if (!tug_session_advance(&session, &done))
+            if (!tug_interpreter_advance(&interpreter, &done))
                 wait_shortly(&backoff);
         times[i] = (double)(tug_clock_ns() - start) * 1e-9;
-        CHECK(session.error == MPI_SUCCESS && buffer[plan->elements - 1] == (unsigned char)i,
+        CHECK(interpreter.error == MPI_SUCCESS && buffer[plan->elements - 1] == (unsigned char)i,
               "the broadcast is wrong");
     }
     MUST(MPI_Allreduce(MPI_IN_PLACE, times, RUNS, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
     qsort(times, RUNS, sizeof(*times), by_value);
-    tug_session_fini(&session);
-    tug_channel_release(team, session.channel);
+    tug_interpreter_fini(&interpreter);
+    tug_channel_release(team, interpreter.channel);
     return times[RUNS / 2];
 }
 

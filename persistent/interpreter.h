@@ -1,12 +1,13 @@
-/* Sessions: the interpreter of schedules, in the engine.
+/* The interpreter of schedules, in the engine.
  *
- * A session is a schedule with what it works on: a team, a channel, the memory behind its areas,
- * an operation. It can be run again and again; schedule/schedule.h says what its descriptors mean.
- * Sends and receives are kept up to TUG_SESSION_DEPTH in flight and complete in order. No
- * descriptor waits: one that cannot proceed is looked at again. Run by the holder of the baton.
+ * An interpreter has a schedule and what it works on: a team, a channel, the memory behind its
+ * areas, an operation. It runs the schedule as often as it is started; schedule/schedule.h says
+ * what the descriptors mean. Sends and receives are kept up to TUG_IN_FLIGHT_MOST in flight and
+ * complete in order. No descriptor waits: one that cannot proceed is looked at again. Run by the
+ * holder of the baton.
  */
-#ifndef TUG_PERSISTENT_SESSION_H
-#define TUG_PERSISTENT_SESSION_H
+#ifndef TUG_PERSISTENT_INTERPRETER_H
+#define TUG_PERSISTENT_INTERPRETER_H
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -20,7 +21,7 @@
 #include "persistent/staging.h"
 #include "schedule/schedule.h"
 
-#define TUG_SESSION_DEPTH 8
+#define TUG_IN_FLIGHT_MOST 8
 
 /* The memory behind an area. An element of it is `count` of a datatype. */
 struct tug_area_memory {
@@ -50,12 +51,12 @@ struct tug_lane_state {
     struct tug_lane_pointer read;  /* what is not complete */
     struct tug_lane_pointer begin; /* what is not begun */
     uint32_t limit;                /* scheduling pointer, segments */
-    MPI_Request in_flight[TUG_SESSION_DEPTH];
-    struct tug_rendezvous_state rendezvous[TUG_SESSION_DEPTH]; /* of near messages that are lent */
+    MPI_Request in_flight[TUG_IN_FLIGHT_MOST];
+    struct tug_rendezvous_state rendezvous[TUG_IN_FLIGHT_MOST]; /* of near messages that are lent */
     size_t done; /* bytes of the one at `read`, if it goes through slots */
 };
 
-struct tug_session {
+struct tug_interpreter {
     struct tug_schedule schedule;
     struct tug_team *team;
     struct tug_channel *channel;
@@ -69,7 +70,7 @@ struct tug_session {
     tug_reduction reduction;              /* ... by this, or by the host if NULL, ... */
     MPI_Datatype op_type;                 /* ... which hands it to the program's function */
     int error;                            /* first error of the host in this run */
-    /* the session's own */
+    /* the interpreter's own */
     struct tug_lane_state *lanes;
     uint32_t *ring_of;     /* [node size] which ring of the channel a node rank writes */
     unsigned char *aside;  /* room for one segment, where something cannot be done in place */
@@ -79,22 +80,21 @@ struct tug_session {
     bool unpacks_in_order; /* OUTPUT is filled from front to end */
 };
 
-/* Makes a session of a schedule, which becomes its own, areas, team, staging and op. 0 or
+/* Prepares an interpreter whose schedule (which becomes its own), areas, team, staging and op are
+ * set. 0 or
  * TUG_ERR_NO_MEMORY; in any case to be ended by fini, which takes one that is all zeros too. */
-int tug_session_init(struct tug_session *session);
+int tug_interpreter_init(struct tug_interpreter *interpreter);
 
 /* The channel it runs on. plain: all ranks' data lie as plain bytes, so that messages between ranks
  * of a node may be cut anywhere. The same on all ranks. */
-void tug_session_bind(struct tug_session *session, struct tug_channel *channel, bool plain);
-void tug_session_fini(struct tug_session *session);
-
-/* What its channel must have beside the size of its slots, on this node. */
-uint32_t tug_session_rings(const struct tug_session *session);
+void tug_interpreter_bind(struct tug_interpreter *interpreter, struct tug_channel *channel,
+                          bool plain);
+void tug_interpreter_fini(struct tug_interpreter *interpreter);
 
 /* Sets all pointers for another run. The channel is there. */
-void tug_session_start(struct tug_session *session);
+void tug_interpreter_start(struct tug_interpreter *interpreter);
 
 /* Executes what can be executed now. True if anything moved; sets *done at the end. */
-bool tug_session_advance(struct tug_session *session, bool *done);
+bool tug_interpreter_advance(struct tug_interpreter *interpreter, bool *done);
 
 #endif
