@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/settings.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "node/arena.h"
@@ -16,6 +17,24 @@
 #define CHANNELS_MOST (1 << 14) /* x TUG_CHANNEL_TAGS: tags that every host has */
 #define OFFER_WORDS (sizeof(struct tug_offer) / sizeof(uint64_t))
 #define VOTES (4 + OFFER_WORDS) /* words before those of channels */
+
+#define SEGMENT_SMALL 2048 /* of messages that live in the caches anyway */
+#define SEGMENT_LEAST 8192
+#define SEGMENT_MOST 65536
+#define SEGMENT_CROWDED ((size_t)524288)
+
+size_t tug_channel_segment(const struct tug_team *team, size_t bytes) {
+    const size_t most = team->crowded ? SEGMENT_CROWDED : SEGMENT_MOST;
+    const size_t pieces = team->crowded ? 1 : TUG_SEGMENT_SLOTS;
+    if (tug_settings.segment_bytes != 0)
+        return tug_settings.segment_bytes;
+    if (bytes <= SEGMENT_LEAST)
+        return team->crowded ? SEGMENT_LEAST : SEGMENT_SMALL;
+    size_t segment = SEGMENT_LEAST;
+    while (segment < most && segment * pieces < bytes)
+        segment *= 2;
+    return segment;
+}
 
 static size_t round_up(size_t bytes) {
     return (bytes + 63) / 64 * 64;

@@ -103,6 +103,12 @@ int tug_channel_take(struct tug_team *team, const struct tug_channel_needs *need
 /* Ends a request's use of team and channel. Local. */
 void tug_channel_release(struct tug_team *team, struct tug_channel *channel);
 
+/* Bytes in a segment of a collective that goes through channels, unless TUGBOAT_SEGMENT says. Where
+ * ranks take turns on the cores a segment costs everybody a turn: few and long ones. Otherwise:
+ * segments long enough to hide the hand-over of one (a cache miss or two), short enough that the
+ * ring stays in the second-level cache and a message has several. */
+size_t tug_channel_segment(const struct tug_team *team, size_t bytes);
+
 /* With the team. */
 void tug_channel_free_all(struct tug_collectives *collectives);
 

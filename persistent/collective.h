@@ -1,9 +1,11 @@
-/* Persistent collectives other than the broadcast: from MPI's arguments to a schedule that runs.
+/* Persistent collectives: from MPI's arguments to a schedule that runs.
  *
- * Init works out what every block of data is (areas), has the schedule compiled and takes a
- * channel; start and completion are the request's. Reductions and Allgather use the node's channels
- * and need data that is plain bytes; what MPI has to describe, and all that is not the same for all
- * ranks, travels as blocks between ranks (collective_blocks.c).
+ * Init works out what every block of data is (areas), has a schedule compiled and takes a channel;
+ * start hands it to the engine. A broadcast has several schedules, of which its runs find the
+ * fastest (candidates.h); data of a broadcast that is not contiguous is staged; where the root's
+ * memory can be lent (node/lent.h) its node copies straight out of it. Reductions and Allgather use
+ * the node's channels and need data that is plain bytes. What MPI has to describe, and all that is
+ * not the same for all ranks, travels as blocks between ranks (collective_blocks.c).
  */
 #ifndef TUG_PERSISTENT_COLLECTIVE_H
 #define TUG_PERSISTENT_COLLECTIVE_H
@@ -15,6 +17,7 @@
 
 enum tug_collective_kind {
     TUG_COLLECTIVE_BARRIER,
+    TUG_COLLECTIVE_BCAST,
     TUG_COLLECTIVE_REDUCE,
     TUG_COLLECTIVE_ALLREDUCE,
     TUG_COLLECTIVE_SCAN,
@@ -65,20 +68,27 @@ MPI_Count tug_side_place(const struct tug_side *side, uint32_t i);
 
 struct tug_collective {
     enum tug_collective_kind kind;
-    struct tug_side send, receive; /* reductions: receive, and send.buffer */
+    struct tug_side send, receive; /* reductions: receive, and send.buffer; a broadcast: receive */
     MPI_Op op;
     int root;
     MPI_Comm comm;
     bool runs_user_code; /* the engine may call the program's operations on any thread */
+    bool rebinds; /* of a broadcast: other runs are on other buffers (tug_collective_rebind()) */
 };
 
 /* Collective over the communicator, after the host has accepted the same arguments: *host is its
- * request, which remains the caller's on failure. On success it is freed, or kept for as long as
- * the operation has to live, and *request is registered and inactive, on all ranks. Otherwise, on
- * all ranks alike, a TUG_ERR_* and nothing is left behind: TUG_ERR_UNSUPPORTED, TUG_ERR_INVALID (a
- * rank's part cannot be done), TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
+ * request, which remains the caller's on failure; NULL: it was not asked for one. On success it is
+ * freed, or kept for as long as the operation has to live, and *request is registered and inactive,
+ * on all ranks. Otherwise, on all ranks alike, a TUG_ERR_* and nothing is left behind:
+ * TUG_ERR_UNSUPPORTED, TUG_ERR_INVALID (a rank's part cannot be done), TUG_ERR_NO_MEMORY,
+ * TUG_ERR_MPI. */
 int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
                           struct tug_request **request);
+
+/* The next run of a broadcast that rebinds is on another buffer, with a message of the same size.
+ * An inactive request's. On all ranks or none. 0 or an error class of MPI. */
+int tug_collective_rebind(struct tug_request *request, void *buffer, MPI_Count count,
+                          MPI_Datatype type);
 
 /* The neighbours of this rank: allocated lists, in the order of the blocks. Of a Cartesian topology
  * where is nobody: MPI_PROC_NULL. */

@@ -191,7 +191,7 @@ static int put_aside(struct blocks *b) {
 }
 
 static int compile_exchange(struct blocks *b, bool in_place) {
-    const struct tug_team *team = b->c->interpreter.team;
+    const struct tug_team *team = b->c->team;
     struct tug_message *messages = malloc((b->nsends + b->nreceives + 1) * sizeof(*messages));
     if (messages == NULL)
         return TUG_ERR_NO_MEMORY;
@@ -209,8 +209,8 @@ static int compile_exchange(struct blocks *b, bool in_place) {
                                      .staging = b->nblocks};
     int error = in_place ? put_aside(b) : 0;
     if (!error)
-        error = tug_compile_exchange(&b->c->interpreter.schedule, &team->places, &plan,
-                                     (uint32_t)team->rank);
+        error =
+            tug_compile_exchange(&b->c->ways->schedule, &team->places, &plan, (uint32_t)team->rank);
     free(messages);
     return error;
 }
@@ -225,7 +225,7 @@ static bool is_alltoall(const struct tug_collective *call) {
 }
 
 static int compile(struct blocks *b, const struct tug_neighbours *neighbours) {
-    const struct tug_team *team = b->c->interpreter.team;
+    const struct tug_team *team = b->c->team;
     bool in_place = b->call->send.buffer == MPI_IN_PLACE;
     int error = describe(b, neighbours);
     if (error)
@@ -235,16 +235,14 @@ static int compile(struct blocks *b, const struct tug_neighbours *neighbours) {
     for (uint32_t r = 0; is_allgather(b->call) && r < b->n; r++)
         total += bytes_of(b, r);
     if (total >= RING_LEAST)
-        return tug_compile_ring(&b->c->interpreter.schedule, &team->places, in_place,
+        return tug_compile_ring(&b->c->ways->schedule, &team->places, in_place,
                                 (uint32_t)team->rank);
     return compile_exchange(b, in_place && is_alltoall(b->call));
 }
 
 int tug_collective_blocks(struct collective *c, const struct tug_collective *call) {
-    struct blocks b = {.c = c,
-                       .call = call,
-                       .rank = (uint32_t)c->interpreter.team->rank,
-                       .n = (uint32_t)c->interpreter.team->nranks};
+    struct blocks b = {
+        .c = c, .call = call, .rank = (uint32_t)c->team->rank, .n = (uint32_t)c->team->nranks};
     struct tug_neighbours neighbours = {0};
     uint32_t most = b.n + 1; /* sends or receives */
     int error = 0;

@@ -1,13 +1,23 @@
-/* What the parts of a persistent collective share; by their one thread, before it is started. */
+/* What the parts of a persistent collective share.
+ *
+ * Made by the thread that makes the request; used, once it is started, by the holder of the baton.
+ */
 #ifndef TUG_PERSISTENT_COLLECTIVE_PRIVATE_H
 #define TUG_PERSISTENT_COLLECTIVE_PRIVATE_H
 
+#include "node/lent.h"
 #include "persistent/collective.h"
 #include "persistent/interpreter.h"
+#include "persistent/staging.h"
+
+struct tug_candidates;
+struct tug_knowledge;
 
 struct collective {
     struct tug_request request; /* first: the engine's job is its first */
-    struct tug_interpreter interpreter;
+    struct tug_team *team;
+    struct tug_channel *channel; /* NULL: not taken yet */
+    struct tug_channel_needs needs;
     struct tug_area_memory *areas; /* [nareas] */
     uint32_t nareas;
     struct tug_their_areas theirs[TUG_ATTACHERS_MOST];
@@ -18,8 +28,19 @@ struct collective {
     MPI_Request host; /* kept because it holds the program's operation, or MPI_REQUEST_NULL */
     uint64_t bytes;   /* of a run, for the statistics */
     uint64_t token;   /* what all ranks must agree on */
-    struct tug_channel_needs needs;
+    /* of a broadcast */
+    struct tug_staging staging;
+    MPI_Datatype plain_type;           /* predefined, and the buffer is used where it lies; or
+                                          MPI_DATATYPE_NULL */
+    struct tug_offer borrowed;         /* where the root's memory is, if this rank has opened it */
+    struct tug_candidates *candidates; /* NULL: of other collectives */
+
+    struct tug_interpreter *running;
+    uint32_t nways;
+    struct tug_interpreter ways[]; /* [nways] each does it all; one a candidate, or just one */
 };
+
+/* ---- memory (collective_areas.c) ---- */
 
 /* Room for areas up to and with TUG_AREA_BLOCKS + nblocks - 1. 0 or TUG_ERR_NO_MEMORY. */
 int tug_collective_reserve(struct collective *c, uint32_t nblocks);
@@ -32,11 +53,55 @@ int tug_collective_area(struct collective *c, uint32_t area, const void *base, M
 /* An area of plain bytes. */
 void tug_collective_bytes(struct collective *c, uint32_t area, void *base, size_t element_bytes);
 
+/* Memory for SCRATCH, whose elements are known, as the compiled schedule wants it. 0 or
+ * TUG_ERR_NO_MEMORY. */
+int tug_collective_scratch(struct collective *c);
+
+/* A rank's buffers, of which others of the node may make use where they lie. */
+struct tug_buffers {
+    const void *input, *output; /* NULL: has none */
+    size_t input_bytes, output_bytes;
+};
+
+/* May the node's ranks read one another's INPUT and OUTPUT where they lie? `shape` must be the same
+ * on all, and all `able`. Collective on one node, before this rank may fail by itself; true on all
+ * ranks or none. */
+bool tug_collective_reach_out(struct collective *c, const struct tug_buffers *mine, uint64_t shape,
+                              bool able);
+
+/* ---- ways for the data ---- */
+
 /* Messages between ranks of a node go through pairs, where there are any. */
 void tug_collective_need_pairs(struct collective *c);
 
+/* Channels for segments of so many bytes, if there is anybody to share them with. */
+void tug_collective_need_channel(struct collective *c, size_t segment_bytes);
+
+/* Bytes in a segment of a message: what suits a channel, or messages if there are any. */
+size_t tug_collective_segment(const struct collective *c, size_t bytes, bool through_channels);
+
+/* ---- kinds: all that this rank can prepare before it votes; 0 or an error ---- */
+
+int tug_collective_bcast(struct collective *c, const struct tug_collective *call,
+                         const struct tug_knowledge *known);
+int tug_collective_reduction(struct collective *c, const struct tug_collective *call);
+int tug_collective_allgather(struct collective *c, const struct tug_collective *call);
+int tug_collective_tree(struct collective *c, const struct tug_collective *call);
+
 /* Compiles what goes as blocks from rank to rank; `total` bytes decide about the way of an
- * Allgatherv. 0 or an error. */
+ * Allgatherv. */
 int tug_collective_blocks(struct collective *c, const struct tug_collective *call);
+
+/* ---- the broadcast's parts of a creation ---- */
+
+/* What the vote says of lending the root's memory. */
+void tug_bcast_vote(const struct collective *c, bool rebinds, struct tug_ballot *ballot);
+
+/* Does without memory for the message to land in, if something else is left. The same on all ranks.
+ */
+bool tug_bcast_lessen(struct collective *c);
+
+/* If all ranks of the root's node can read its memory they will. Collective. */
+void tug_bcast_take_offer(struct collective *c, const struct tug_offer *offer, int root);
 
 #endif

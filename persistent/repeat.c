@@ -7,7 +7,7 @@
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/staged.h"
-#include "persistent/bcast.h"
+#include "persistent/collective.h"
 #include "persistent/collectives.h"
 #include "request/request.h"
 
@@ -48,14 +48,19 @@ static struct tug_repeat *find(struct tug_repeats *repeats, int root, uint64_t b
 /* Makes the schedule, once for all. On all ranks or none. */
 static bool is_made(struct tug_repeat *repeat, const struct tug_data *data, int root,
                     MPI_Comm comm) {
+    const struct tug_collective call = {
+        .kind = TUG_COLLECTIVE_BCAST,
+        .receive = {.buffer = data->address, .count = data->count, .type = data->type},
+        .root = root,
+        .comm = comm,
+        .rebinds = true};
     if (repeat->request == NULL)
-        repeat->refused = tug_bcast_create(data->address, data->count, data->type, root, comm, true,
-                                           &repeat->request) != 0;
+        repeat->refused = tug_collective_create(&call, NULL, &repeat->request) != 0;
     return !repeat->refused;
 }
 
 static int run(struct tug_request *request, const struct tug_data *data) {
-    int error = tug_bcast_rebind(request, data->address, data->count, data->type);
+    int error = tug_collective_rebind(request, data->address, data->count, data->type);
     if (error != MPI_SUCCESS)
         return error;
     tug_request_start(request);

@@ -25,7 +25,8 @@ static bool take_over(const struct tug_team *team, struct tug_model_parameters *
     return known;
 }
 
-const struct tug_model_parameters *tug_team_parameters(struct tug_team *team) {
+/* NULL if nothing could be found out. */
+static const struct tug_model_parameters *parameters_of(struct tug_team *team) {
     struct tug_collectives *own = tug_collectives_of(team);
     if (!own->tuned && (team->nnodes > 1 || tug_settings.tuning != NULL)) {
         if (!take_over(team, &own->parameters) && tug_tuning_get(team, &own->parameters) != 0)
@@ -40,13 +41,17 @@ const struct tug_model_parameters *tug_team_parameters(struct tug_team *team) {
 /* Requests learn on whatever thread drives the engine, while the program makes others. */
 static pthread_mutex_t learning = PTHREAD_MUTEX_INITIALIZER;
 
-int tug_team_experience(struct tug_team *team, struct tug_experience *experience) {
+int tug_team_know(struct tug_team *team, struct tug_knowledge *known) {
     const struct tug_collectives *own = tug_collectives_of(team);
+    *known = (struct tug_knowledge){.parameters = parameters_of(team)};
+    if (known->parameters == NULL)
+        return 0;
     pthread_mutex_lock(&learning);
-    *experience = own->experience != NULL ? *own->experience : (struct tug_experience){0};
+    if (own->experience != NULL)
+        known->experience = *own->experience;
     pthread_mutex_unlock(&learning);
-    return TUG_POLITE(Ibcast, experience, sizeof(*experience), MPI_BYTE, 0, team->comm) ==
-                   MPI_SUCCESS
+    return TUG_POLITE(Ibcast, &known->experience, sizeof(known->experience), MPI_BYTE, 0,
+                      team->comm) == MPI_SUCCESS
                ? 0
                : TUG_ERR_MPI;
 }

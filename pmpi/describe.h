@@ -17,6 +17,7 @@
 #define RECEIVE SIDE(recvbuf, recvcount, recvtype)
 
 #define DESCRIBE_BARRIER .root = 0
+#define DESCRIBE_BCAST .receive = SIDE(buffer, count, datatype), .root = root
 #define DESCRIBE_REDUCE REDUCTION(count), .root = root
 #define DESCRIBE_ALLREDUCE REDUCTION(count)
 #define DESCRIBE_SCAN REDUCTION(count)

@@ -11,7 +11,6 @@
 #include "pmpi/shim.h"
 
 /* Includes the rows of persistent collectives as TUG_MPIX(Name, parameters, arguments). */
-#define TUG_CALL_PERSISTENT TUG_MPIX
 #define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
     TUG_MPIX(Name, parameters, arguments)
 #define TUG_MPIX(Name, parameters, arguments) int(*Name) parameters;
@@ -20,7 +19,6 @@ struct mpix_table {
 };
 #undef TUG_MPIX
 
-#define TUG_CALL_PERSISTENT TUG_MPIX
 #define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
     TUG_MPIX(Name, parameters, arguments)
 #define TUG_MPIX(Name, parameters, arguments) .Name = tug_shim_##Name,
@@ -29,7 +27,6 @@ static struct mpix_table mine = {
 };
 #undef TUG_MPIX
 
-#define TUG_CALL_PERSISTENT TUG_MPIX
 #define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
     TUG_MPIX(Name, parameters, arguments)
 #define TUG_MPIX(Name, parameters, arguments) .Name = tug_shim_##Name,
@@ -54,7 +51,6 @@ static void resolve(void **ours, void **first, bool step_aside, const char *exte
 }
 
 void tug_mpix_resolve(bool step_aside) {
-#define TUG_CALL_PERSISTENT TUG_MPIX
 #define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
     TUG_MPIX(Name, parameters, arguments)
 #define TUG_MPIX(Name, parameters, arguments)                                                      \
@@ -64,7 +60,6 @@ void tug_mpix_resolve(bool step_aside) {
 #undef TUG_MPIX
 }
 
-#define TUG_CALL_PERSISTENT TUG_MPIX
 #define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
     TUG_MPIX(Name, parameters, arguments)
 #define TUG_MPIX(Name, parameters, arguments)                                                      \

@@ -12,12 +12,10 @@
 #include "host/host.h"
 #include "host/level.h"
 #include "host/party.h"
-#include "persistent/bcast.h"
 #include "persistent/collective.h"
 #include "pmpi/describe.h"
 #include "pmpi/shim.h"
 #include "request/request.h"
-#include "request/twin.h"
 
 /* ---- the host's persistent collectives ---- */
 
@@ -94,19 +92,6 @@ static int settle(int error, struct tug_request *mine, MPI_Request *request) {
     return MPI_SUCCESS;
 }
 
-static int take_bcast(int error, void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
-                      MPI_Comm comm, MPI_Request *request) {
-    if (error != MPI_SUCCESS)
-        return error;
-    struct tug_request *mine = NULL;
-    tug_device_look();
-    error = !tug_party_takes(comm) || !tug_engine_bring_up() ||
-            tug_bcast_create(buffer, count, datatype, root, comm, false, &mine);
-    if (!error && !tug_twin_keep(mine, *request))
-        tug_host.Request_free(request);
-    return settle(error, mine, request);
-}
-
 static bool reduces(enum tug_collective_kind kind) {
     return kind >= TUG_COLLECTIVE_REDUCE && kind <= TUG_COLLECTIVE_REDUCE_SCATTER;
 }
@@ -128,12 +113,6 @@ static int take(int error, const struct tug_collective *call, MPI_Request *reque
             tug_collective_create(&described, request, &mine);
     return settle(error, mine, request);
 }
-
-#define TUG_CALL_PERSISTENT(Name, parameters, arguments)                                           \
-    int tug_shim_##Name parameters {                                                               \
-        return take_bcast(tug_host.Name arguments, buffer, count, datatype, root, comm, request);  \
-    }
-#include "host/calls.def"
 
 #define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
     int tug_shim_##Name parameters {                                                               \

@@ -13,7 +13,6 @@
 /* The calls that make what the engine serves. */
 static const char *const makers[] = {
 #define TUG_CALL_CREATE(Name, parameters, arguments) #Name,
-#define TUG_CALL_PERSISTENT(Name, parameters, arguments) #Name,
 #define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments) #Name,
 #include "host/calls.def"
 };

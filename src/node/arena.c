@@ -141,7 +141,7 @@ static void note_back(struct tug_chunk *block) {
     pthread_mutex_unlock(&out_lock);
 }
 
-struct tug_offer tug_block_offer(const void *memory, size_t bytes) {
+static struct tug_offer block_offer(const void *memory, size_t bytes) {
     struct tug_offer offer = {0};
     pthread_mutex_lock(&out_lock);
     for (const struct tug_chunk *block = out; block != NULL; block = block->next) {
@@ -151,6 +151,13 @@ struct tug_offer tug_block_offer(const void *memory, size_t bytes) {
     }
     pthread_mutex_unlock(&out_lock);
     return offer.name != 0 ? offer : (struct tug_offer){0};
+}
+
+struct tug_offer tug_offer_of(const void *buffer, size_t bytes) {
+    if (bytes == 0)
+        return (struct tug_offer){0};
+    struct tug_offer offer = tug_lent_offer(buffer, bytes);
+    return offer.name != 0 ? offer : block_offer(buffer, bytes);
 }
 
 unsigned char *tug_block_open(const struct tug_offer *offer) {

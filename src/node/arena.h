@@ -43,9 +43,11 @@ struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, void (*idl
 /* No rank will touch the block again. Collective for large ones only. Any thread. */
 void tug_block_give(struct tug_team *team, struct tug_chunk *block);
 
-/* Where memory is in a block of this process that is out, or all zeros; and where an offered buffer
- * is in this one, or NULL. Any thread. */
-struct tug_offer tug_block_offer(const void *memory, size_t bytes);
+/* Where others of the node find a buffer that can be lent: in a piece of MPI_Alloc_mem (lent.h), or
+ * in a block of this process that is out. All zeros: in neither. Any thread. */
+struct tug_offer tug_offer_of(const void *buffer, size_t bytes);
+
+/* Where a buffer that was offered out of a block is in this process, or NULL. Any thread. */
 unsigned char *tug_block_open(const struct tug_offer *offer);
 
 /* Gives all chunks and spare blocks back. */

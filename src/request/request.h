@@ -88,7 +88,7 @@ struct tug_request {
     int error;              /* of the operation, set before TUG_REQUEST_COMPLETE */
     struct tug_twin *twin;  /* the host's beside it, where the two are compared; else NULL */
     _Atomic uint32_t state; /* TUG_REQUEST_COMPLETE, TUG_REQUEST_FREED */
-    /* Prepares the job for another run; just before it is launched. */
+    /* Prepares the job, and its bell, for another run; just before it is launched. */
     void (*start)(struct tug_request *request);
     /* Frees the request's memory; the handle is gone already. */
     void (*destroy)(struct tug_request *request);

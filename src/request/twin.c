@@ -15,7 +15,6 @@ enum part { UNCOMPARED, OWN, HOST };
 struct tug_twin {
     MPI_Request host;
     bool (*advance)(struct tug_job *job, bool *done); /* the request's own */
-    struct tug_bell *bell;
     uint64_t starts;
     uint64_t begin_ns, own_ns;
     enum part part; /* of the run under way */
@@ -32,7 +31,6 @@ bool tug_twin_keep(struct tug_request *request, MPI_Request host) {
         return false;
     twin->host = host;
     twin->advance = request->job.advance;
-    twin->bell = request->job.bell;
     request->twin = twin;
     return true;
 }
@@ -65,7 +63,6 @@ void tug_twin_start(struct tug_request *request) {
         return;
     }
     request->job.advance = twin->advance;
-    request->job.bell = twin->bell;
     request->start(request);
 }
 

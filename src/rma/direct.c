@@ -68,15 +68,6 @@ static bool note(struct tug_direct *direct, const struct tug_word *words) {
     return willing;
 }
 
-/* Of MPI_Alloc_mem, or in another window's block, which is mapped already (lender 0). */
-static struct tug_offer offer_of(const void *base, MPI_Aint size) {
-    struct tug_offer none = {0};
-    if (size == 0)
-        return none;
-    struct tug_offer offer = tug_lent_offer(base, (size_t)size);
-    return offer.name != 0 ? offer : tug_block_offer(base, (size_t)size);
-}
-
 static unsigned char *open_offer(const struct tug_offer *offer) {
     if (offer->lender == 0)
         return tug_block_open(offer);
@@ -168,7 +159,8 @@ struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_A
 struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint size,
                                    MPI_Aint disp_unit, bool willing) {
     struct tug_direct *direct = make(team, true);
-    struct part mine = {.size = size, .disp_unit = disp_unit, .offer = offer_of(base, size)};
+    struct part mine = {
+        .size = size, .disp_unit = disp_unit, .offer = tug_offer_of(base, (size_t)size)};
     mine.willing = willing && direct != NULL && (size == 0 || mine.offer.name != 0);
     tug_engine_keep_quiet();
     if (tug_team_prepare_to_meet(team) != 0 ||

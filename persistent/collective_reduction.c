@@ -1,0 +1,134 @@
+/* Persistent reductions. */
+#include <stdlib.h>
+
+#include "host/handles.h"
+#include "host/host.h"
+#include "host/layout.h"
+#include "persistent/collective_private.h"
+#include "schedule/collectives.h"
+#include "tugboat/tugboat.h"
+
+/* Messages from here on are worth more steps for less traffic. */
+#define LARGE_ON_NODE ((size_t)16384)
+#define LARGE_BETWEEN_NODES ((size_t)65536)
+#define LARGE_BETWEEN_FEW ((size_t)524288) /* an allreduce of few nodes: doubling moves no more */
+#define FEW_NODES 4
+/* Bytes of a reduction that is worth a call of the kernel's for every piece. */
+#define DIRECT_REDUCTION ((size_t)131072)
+#define DIRECT_PIECE ((size_t)65536)
+
+static size_t large_from(const struct collective *c, enum tug_collective_kind kind) {
+    if (c->team->nnodes == 1)
+        return LARGE_ON_NODE;
+    bool few = kind == TUG_COLLECTIVE_ALLREDUCE && c->team->nnodes <= FEW_NODES;
+    return few ? LARGE_BETWEEN_FEW : LARGE_BETWEEN_NODES;
+}
+
+static int compile_reduction(struct collective *c, const struct tug_collective *call,
+                             const struct tug_reduce_plan *plan) {
+    const struct tug_team *team = c->team;
+    struct tug_schedule *schedule = &c->ways->schedule;
+    uint32_t rank = (uint32_t)team->rank;
+    uint64_t *counts = NULL;
+    int error;
+    switch (call->kind) {
+    case TUG_COLLECTIVE_REDUCE:
+        return tug_compile_reduce(schedule, &team->places, plan, rank);
+    case TUG_COLLECTIVE_ALLREDUCE:
+        return tug_compile_allreduce(schedule, &team->places, plan, rank);
+    case TUG_COLLECTIVE_SCAN:
+    case TUG_COLLECTIVE_EXSCAN:
+        return tug_compile_scan(schedule, &team->places, plan, call->kind == TUG_COLLECTIVE_EXSCAN,
+                                rank);
+    default:
+        counts = malloc((size_t)team->nranks * sizeof(*counts));
+        if (counts == NULL)
+            return TUG_ERR_NO_MEMORY;
+        for (uint32_t r = 0; r < (uint32_t)team->nranks; r++)
+            counts[r] = call->receive.counts.items != NULL
+                            ? (uint64_t)tug_list_at(&call->receive.counts, r)
+                            : (uint64_t)call->receive.count;
+        error = tug_compile_reduce_scatter(schedule, &team->places, plan, counts, rank);
+        free(counts);
+        return error;
+    }
+}
+
+/* Predefined operations are ours; the program's are the host's to call, on plain elements only: a
+ * channel carries all bytes of an element. */
+static int set_operation(struct collective *c, const struct tug_collective *call, bool *commutes) {
+    int flag = 0;
+    c->ways->op = call->op;
+    c->ways->op_type = call->receive.type; /* lives: what is held is made of it */
+    c->ways->reduction = tug_reduction_find(call->op, call->receive.type);
+    *commutes = true;
+    if (c->ways->reduction != NULL)
+        return 0;
+    bool predefined = tug_op_is_predefined(call->op);
+    if (!tug_type_is_dense(call->receive.type) || (!predefined && !call->runs_user_code))
+        return TUG_ERR_UNSUPPORTED;
+    if (tug_host.Op_commutative(call->op, &flag) != MPI_SUCCESS)
+        return TUG_ERR_MPI;
+    *commutes = flag;
+    return 0;
+}
+
+/* Areas of single elements: plain ones, or pairs, whose gaps are nobody's. */
+static int set_reduction_areas(struct collective *c, const struct tug_collective *call) {
+    const void *output = call->receive.buffer;
+    const void *input = call->send.buffer == MPI_IN_PLACE ? output : call->send.buffer;
+    int error = 0;
+    for (uint32_t a = TUG_AREA_INPUT; a < TUG_AREA_BLOCKS && !error; a++) {
+        error =
+            tug_collective_area(c, a, a == TUG_AREA_OUTPUT ? output : input, 1, call->receive.type);
+        c->areas[a].dense = true;
+    }
+    return error;
+}
+
+/* Everything that a reduction must be for its ranks to reach into one another's buffers; the same
+ * answer on all. */
+static bool reduces_directly(struct collective *c, const struct tug_collective *call) {
+    bool all = call->kind == TUG_COLLECTIVE_ALLREDUCE, in_place = call->send.buffer == MPI_IN_PLACE;
+    if (!all && call->kind != TUG_COLLECTIVE_REDUCE)
+        return false;
+    size_t bytes = (size_t)call->receive.count * tug_type_bytes(call->receive.type);
+    const struct tug_buffers mine = {
+        .input = in_place ? call->receive.buffer : call->send.buffer,
+        .output = all || c->team->rank == call->root ? call->receive.buffer : NULL,
+        .input_bytes = bytes,
+        .output_bytes = bytes};
+    bool able = bytes >= DIRECT_REDUCTION && tug_type_is_dense(call->receive.type) &&
+                tug_reduction_find(call->op, call->receive.type) != NULL;
+    return tug_collective_reach_out(c, &mine, bytes, able);
+}
+
+int tug_collective_reduction(struct collective *c, const struct tug_collective *call) {
+    struct tug_reduce_plan plan = {.elements = (uint64_t)call->receive.count,
+                                   .root = (uint32_t)call->root,
+                                   .in_place = call->send.buffer == MPI_IN_PLACE,
+                                   .direct = reduces_directly(c, call)};
+    int error = tug_collective_reserve(c, 0);
+    if (!error)
+        error = set_operation(c, call, &plan.commutes);
+    if (!error)
+        error = set_reduction_areas(c, call);
+    if (error)
+        return error;
+    size_t extent = c->areas[TUG_AREA_OUTPUT].extent;
+    c->bytes = plan.elements * extent;
+    plan.large = c->bytes >= large_from(c, call->kind);
+    bool shares = call->kind == TUG_COLLECTIVE_REDUCE || call->kind == TUG_COLLECTIVE_ALLREDUCE;
+    size_t segment = plan.direct ? DIRECT_PIECE : tug_collective_segment(c, c->bytes, shares);
+    plan.segment = extent > 0 && segment > extent ? segment / extent : 1;
+    c->token = c->bytes << 3 | (uint64_t)plan.large << 1 | plan.commutes;
+    if (plan.direct)
+        tug_collective_need_channel(c, 0);
+    else if (shares)
+        tug_collective_need_channel(c, plan.segment < plan.elements ? plan.segment * extent
+                                                                    : c->bytes);
+    else
+        tug_collective_need_pairs(c);
+    error = compile_reduction(c, call, &plan);
+    return error ? error : tug_collective_scratch(c);
+}
