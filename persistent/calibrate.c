@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/cores.h"
 #include "base/log.h"
-#include "base/settings.h"
 #include "engine/park.h"
 #include "host/agreement.h"
 #include "host/host.h"
@@ -55,11 +54,6 @@ struct calibration {
 };
 
 /* ---- waiting ---- */
-
-static void relax(struct tug_backoff *backoff) {
-    if (!tug_backoff_step(backoff))
-        tug_backoff_reset(backoff);
-}
 
 /* All ranks meet. Those that come early give their cores away, but want them back: as they do in a
  * broadcast, so that what is measured meanwhile is what it takes where ranks outnumber cores. */
@@ -129,7 +123,7 @@ static void run(struct tug_interpreter *interpreter) {
         if (tug_interpreter_advance(interpreter, &done))
             tug_backoff_reset(&backoff);
         else if (!done)
-            relax(&backoff);
+            tug_backoff_relax(&backoff);
 }
 
 static void rehearse(const struct calibration *c, struct rehearsal *rehearsal) {
@@ -227,7 +221,7 @@ static bool wait_for(MPI_Request *requests, unsigned n) {
             if (tug_host.Test(&requests[i], &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS)
                 return false;
             if (!flag)
-                relax(&backoff);
+                tug_backoff_relax(&backoff);
         }
     }
     return true;
@@ -455,23 +449,4 @@ int tug_calibrate(struct tug_team *team, enum tug_effort effort,
     int64_t worst = -error; /* TUG_ERR_* are negative */
     (void)tug_agree(team->comm, MPI_MAX, &worst, 1);
     return -(int)worst;
-}
-
-int tug_tuning_get(struct tug_team *team, struct tug_model_parameters *parameters) {
-    static bool said;
-    char why[512];
-    int good = tug_settings.tuning != NULL;
-    if (good && team->rank == 0) {
-        good = tug_model_read(tug_settings.tuning, parameters, why, sizeof(why)) == 0;
-        if (!good && !said)
-            tug_log(TUG_VERBOSE_WARN, "TUGBOAT_TUNING: %s; measuring instead", why);
-        said = said || !good;
-    }
-    TUG_POLITE(Ibcast, &good, 1, MPI_INT, 0, team->comm);
-    if (!good)
-        return tug_calibrate(team, TUG_EFFORT_SHORT, parameters);
-    return TUG_POLITE(Ibcast, parameters, sizeof(*parameters), MPI_BYTE, 0, team->comm) ==
-                   MPI_SUCCESS
-               ? 0
-               : TUG_ERR_MPI;
 }

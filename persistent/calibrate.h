@@ -25,9 +25,4 @@ enum tug_effort {
 int tug_calibrate(struct tug_team *team, enum tug_effort effort,
                   struct tug_model_parameters *parameters);
 
-/* What the library chooses by: the file that TUGBOAT_TUNING names, read by the first rank, or a
- * short measurement. A file that is no good is said to be so, by the first rank and once. Errors as
- * above. */
-int tug_tuning_get(struct tug_team *team, struct tug_model_parameters *parameters);
-
 #endif

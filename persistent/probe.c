@@ -11,19 +11,14 @@
 #define ROUNDS 3
 #define RINGFULS 3 /* a round: enough for the ring to be written over what was read */
 
-/* In these loops all ranks of the node are present: pausing and yielding is enough. */
-static void relax(struct tug_backoff *backoff) {
-    if (!tug_backoff_step(backoff))
-        tug_backoff_reset(backoff);
-}
-
-/* Until node ranks from `first` on are that far. */
+/* Until node ranks from `first` on are that far. All ranks of the node are present in these loops:
+ * pausing and yielding is enough. */
 static void wait_for(const struct tug_team *team, const struct tug_channel *channel, int first,
                      uint64_t count) {
     struct tug_backoff backoff = {0};
     for (int r = first; r < team->node_size; r++)
         while (atomic_load(&channel->rings[0].reads[r].count) < count)
-            relax(&backoff);
+            tug_backoff_relax(&backoff);
 }
 
 static void write_segments(const struct tug_team *team, struct tug_channel *channel,
@@ -50,7 +45,7 @@ static void read_segments(const struct tug_team *team, struct tug_channel *chann
         unsigned slot = i % TUG_SEGMENT_SLOTS;
         while (atomic_load(&channel->rings[0].heads[slot].number) !=
                channel->rings[0].position + i + 1)
-            relax(&backoff);
+            tug_backoff_relax(&backoff);
         memcpy(buffer + slot * channel->has.slot_bytes,
                channel->rings[0].data + slot * channel->has.slot_bytes, channel->has.slot_bytes);
         atomic_store(&channel->rings[0].reads[team->node_rank].count,

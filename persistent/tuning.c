@@ -3,11 +3,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/settings.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "persistent/calibrate.h"
 #include "persistent/collectives.h"
+#include "tugboat/tugboat.h"
 
 /* What this process has learnt from the first team that wanted to know: others take it over. */
 static struct {
@@ -23,6 +25,25 @@ static bool take_over(const struct tug_team *team, struct tug_model_parameters *
     if (known)
         TUG_POLITE(Ibcast, parameters, (int)sizeof(*parameters), MPI_BYTE, 0, team->comm);
     return known;
+}
+
+int tug_tuning_get(struct tug_team *team, struct tug_model_parameters *parameters) {
+    static bool said;
+    char why[512];
+    int good = tug_settings.tuning != NULL;
+    if (good && team->rank == 0) {
+        good = tug_model_read(tug_settings.tuning, parameters, why, sizeof(why)) == 0;
+        if (!good && !said)
+            tug_log(TUG_VERBOSE_WARN, "TUGBOAT_TUNING: %s; measuring instead", why);
+        said = said || !good;
+    }
+    TUG_POLITE(Ibcast, &good, 1, MPI_INT, 0, team->comm);
+    if (!good)
+        return tug_calibrate(team, TUG_EFFORT_SHORT, parameters);
+    return TUG_POLITE(Ibcast, parameters, sizeof(*parameters), MPI_BYTE, 0, team->comm) ==
+                   MPI_SUCCESS
+               ? 0
+               : TUG_ERR_MPI;
 }
 
 /* NULL if nothing could be found out. */

@@ -95,4 +95,10 @@ static inline void tug_backoff_reset(struct tug_backoff *backoff) {
     backoff->yields = 0;
 }
 
+/* One step of waiting for those who are about to answer: never parks. */
+static inline void tug_backoff_relax(struct tug_backoff *backoff) {
+    if (!tug_backoff_step(backoff))
+        tug_backoff_reset(backoff);
+}
+
 #endif

@@ -77,11 +77,6 @@ static double simulate(struct tug_bcast_plan *plan) {
 
 /* ---- measured ---- */
 
-static void wait_shortly(struct tug_backoff *backoff) {
-    if (!tug_backoff_step(backoff))
-        tug_backoff_reset(backoff);
-}
-
 /* Ranks leave closer to one another than from a barrier of the host. */
 static void start_together(void) {
     for (int distance = 1; distance < check_nranks; distance *= 2) {
@@ -96,7 +91,7 @@ static void start_together(void) {
             MUST(MPI_Testall(2, requests, &done, MPI_STATUSES_IGNORE));
             if (done)
                 break;
-            wait_shortly(&backoff);
+            tug_backoff_relax(&backoff);
         }
     }
 }
@@ -132,7 +127,7 @@ static double measure(const struct tug_bcast_plan *plan, unsigned char *buffer) 
         tug_interpreter_start(&interpreter);
         while (!done)
             if (!tug_interpreter_advance(&interpreter, &done))
-                wait_shortly(&backoff);
+                tug_backoff_relax(&backoff);
         times[i] = (double)(tug_clock_ns() - start) * 1e-9;
         CHECK(interpreter.error == MPI_SUCCESS && buffer[plan->elements - 1] == (unsigned char)i,
               "the broadcast is wrong");

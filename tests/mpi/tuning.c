@@ -8,7 +8,7 @@
 #include "base/settings.h"
 #include "check.h"
 #include "host/host.h"
-#include "persistent/calibrate.h"
+#include "persistent/tuning.h"
 #include "persistent/collectives.h"
 
 static struct tug_team *team;

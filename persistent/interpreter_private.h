@@ -1,0 +1,78 @@
+/* What the parts of the interpreter share; `self` is the interpreter. */
+#ifndef TUG_PERSISTENT_INTERPRETER_PRIVATE_H
+#define TUG_PERSISTENT_INTERPRETER_PRIVATE_H
+
+#include "persistent/interpreter.h"
+
+static inline void tug_interpreter_note(struct tug_interpreter *self, int error) {
+    if (self->error == MPI_SUCCESS)
+        self->error = error;
+}
+
+static inline bool tug_is_transfer(const struct tug_descriptor *d) {
+    return d->kind == TUG_SEND || d->kind == TUG_RECEIVE;
+}
+
+/* A segment of a descriptor, in memory. */
+struct tug_piece {
+    const struct tug_area_memory *from_area, *to_area;
+    unsigned char *from, *to; /* NULL in another rank */
+    size_t from_at, to_at;    /* bytes from the beginning of the area */
+    size_t elements;
+};
+
+struct tug_piece tug_piece_of(const struct tug_interpreter *self, const struct tug_descriptor *d,
+                              uint32_t segment);
+
+/* ---- interpreter_steps.c: what is done at once ---- */
+
+/* Bytes of OUTPUT are going to be read as far as the end of a piece. */
+void tug_interpreter_pack(struct tug_interpreter *self, const struct tug_descriptor *d,
+                          const struct tug_piece *piece);
+
+/* Bytes of OUTPUT are there as far as the end of a piece. */
+void tug_interpreter_unpack(struct tug_interpreter *self, const struct tug_descriptor *d,
+                            const struct tug_piece *piece);
+
+/* A message to ourselves, which waits for nobody. It copies between layouts that only MPI knows. */
+void tug_interpreter_copy_typed(struct tug_interpreter *self, const void *from,
+                                MPI_Count from_count, MPI_Datatype from_type, void *to,
+                                MPI_Count to_count, MPI_Datatype to_type);
+
+/* Executes one segment of anything but a transfer; false if it cannot be yet. */
+bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_descriptor *d,
+                             uint32_t segment);
+
+/* This rank needs nothing of a writer's ring below a position of this run. */
+void tug_interpreter_release(const struct tug_interpreter *self, uint32_t writer,
+                             uint64_t position);
+
+static inline struct tug_segment_ring *tug_interpreter_ring(const struct tug_interpreter *self,
+                                                            uint32_t writer) {
+    return &self->channel->rings[self->ring_of[writer]];
+}
+
+/* ---- interpreter_near.c: transfers between ranks of a node, through a pair (pair.h) ---- */
+
+/* Bytes of an element that a transfer sends or receives, as they travel. */
+size_t tug_travels(const struct tug_interpreter *self, const struct tug_descriptor *d);
+
+/* Would the transfer of so many elements go through a pair, if there are any? */
+bool tug_may_be_near(const struct tug_interpreter *self, const struct tug_descriptor *d,
+                     uint64_t elements);
+
+static inline bool tug_is_near(const struct tug_interpreter *self, const struct tug_descriptor *d,
+                               uint64_t elements) {
+    return self->channel->to != NULL && tug_may_be_near(self, d, elements);
+}
+
+/* The lane begins a near transfer: what is lent is offered before its turn comes. */
+void tug_near_begin(struct tug_interpreter *self, struct tug_lane_state *state,
+                    const struct tug_descriptor *d, const struct tug_piece *piece);
+
+/* Gets the near transfer at the read pointer on. True if it is through; sets *moved if anything is.
+ */
+bool tug_near_move(struct tug_interpreter *self, struct tug_lane_state *state,
+                   const struct tug_descriptor *d, bool *moved);
+
+#endif

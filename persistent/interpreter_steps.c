@@ -1,0 +1,261 @@
+/* What descriptors do at once: copies, reductions, and segments through the rings of a channel. */
+#include <string.h>
+
+#include "host/host.h"
+#include "node/cma.h"
+#include "persistent/copy.h"
+#include "persistent/interpreter_private.h"
+
+/* ---- rings ---- */
+
+static uint32_t me(const struct tug_interpreter *self) {
+    return (uint32_t)self->team->node_rank;
+}
+
+static void ring_bell(const struct tug_interpreter *self, uint32_t node_rank) {
+    tug_bell_ring(tug_team_bell(self->team, (int)node_rank), true);
+}
+
+void tug_interpreter_release(const struct tug_interpreter *self, uint32_t writer,
+                             uint64_t position) {
+    const struct tug_segment_ring *ring = tug_interpreter_ring(self, writer);
+    _Atomic uint64_t *count = &ring->reads[me(self)].count;
+    if (atomic_load_explicit(count, memory_order_relaxed) == ring->position + position)
+        return;
+    /* release: our reads of what lies below are over; seq_cst: before the look at the bell. Pairs
+     * with all_past(). */
+    atomic_store(count, ring->position + position);
+    ring_bell(self, writer);
+}
+
+/* True if all other ranks of the node need nothing below the position of our ring. */
+static bool all_past(const struct tug_interpreter *self, struct tug_segment_ring *ring,
+                     uint64_t position) {
+    if (position <= ring->reads_seen)
+        return true;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t r = 0; r < self->schedule.node_size; r++) {
+        /* acquire: what they read below is over; seq_cst: the second look before we sleep. Pairs
+         * with release(). */
+        uint64_t count = r == me(self) ? UINT64_MAX : atomic_load(&ring->reads[r].count);
+        least = count < least ? count : least;
+    }
+    ring->reads_seen = least;
+    return position <= least;
+}
+
+/* The next segment of our ring is there. */
+static void announce(struct tug_interpreter *self, struct tug_slot_head *head, uint64_t position) {
+    /* release: the data before its number; seq_cst: before the look at the readers' bells */
+    atomic_store(&head->number, position + 1);
+    self->published++;
+    for (uint32_t r = 0; r < self->schedule.node_size; r++)
+        if (r != me(self))
+            ring_bell(self, r);
+}
+
+/* from == NULL: a signal. */
+static bool publish(struct tug_interpreter *self, const unsigned char *from, size_t bytes) {
+    struct tug_segment_ring *ring = tug_interpreter_ring(self, me(self));
+    uint64_t position = ring->position + self->published;
+    if (position >= TUG_SEGMENT_SLOTS && !all_past(self, ring, position + 1 - TUG_SEGMENT_SLOTS))
+        return false;
+    unsigned slot = position % TUG_SEGMENT_SLOTS;
+    unsigned char *data = ring->data + slot * self->channel->has.slot_bytes;
+    if (from == NULL)
+        ;
+    else if (bytes <= TUG_SLOT_INLINE)
+        memcpy(ring->heads[slot].data, from, bytes);
+    else if (atomic_load_explicit(self->channel->streaming, memory_order_relaxed))
+        tug_copy_streaming(data, from, bytes);
+    else
+        memcpy(data, from, bytes);
+    announce(self, &ring->heads[slot], position);
+    return true;
+}
+
+/* The data of a segment of a writer, or NULL while it is not there. */
+static const unsigned char *arrived(const struct tug_interpreter *self, uint32_t writer,
+                                    uint32_t segment, size_t bytes) {
+    struct tug_segment_ring *ring = tug_interpreter_ring(self, writer);
+    uint64_t position = ring->position + segment;
+    unsigned slot = position % TUG_SEGMENT_SLOTS;
+    struct tug_slot_head *head = &ring->heads[slot];
+    /* acquire: pairs with announce(); seq_cst: the second look before sleeping on our bell */
+    if (atomic_load(&head->number) != position + 1)
+        return NULL;
+    return bytes <= TUG_SLOT_INLINE ? head->data
+                                    : ring->data + slot * self->channel->has.slot_bytes;
+}
+
+/* ---- what descriptors do ---- */
+
+struct tug_piece tug_piece_of(const struct tug_interpreter *self, const struct tug_descriptor *d,
+                              uint32_t segment) {
+    uint64_t offset;
+    struct tug_piece piece = {.from_area = &self->areas[d->from_area],
+                              .to_area = &self->areas[d->to_area]};
+    piece.elements = (size_t)tug_descriptor_at(d, segment, &offset);
+    piece.from_at = (d->from + offset) * piece.from_area->extent;
+    piece.to_at = (d->to + offset) * piece.to_area->extent;
+    if (!tug_area_is_theirs(d->from_area))
+        piece.from = piece.from_area->base + piece.from_at;
+    if (!tug_area_is_theirs(d->to_area))
+        piece.to = piece.to_area->base + piece.to_at;
+    return piece;
+}
+
+void tug_interpreter_pack(struct tug_interpreter *self, const struct tug_descriptor *d,
+                          const struct tug_piece *piece) {
+    if (self->staging != NULL && d->from_area == TUG_AREA_OUTPUT)
+        tug_interpreter_note(
+            self,
+            tug_staging_pack_to(self->staging, (size_t)(piece->from - piece->from_area->base) +
+                                                   piece->elements * piece->from_area->extent));
+}
+
+void tug_interpreter_unpack(struct tug_interpreter *self, const struct tug_descriptor *d,
+                            const struct tug_piece *piece) {
+    if (self->staging != NULL && d->to_area == TUG_AREA_OUTPUT && self->unpacks_in_order)
+        tug_interpreter_note(
+            self,
+            tug_staging_unpack_to(self->staging, (size_t)(piece->to - piece->to_area->base) +
+                                                     piece->elements * piece->to_area->extent));
+}
+
+/* Moves a piece between a buffer of another rank of the node, from some byte on, and memory here.
+ */
+static void reach(struct tug_interpreter *self, const struct tug_descriptor *d, uint32_t area,
+                  size_t at, void *here, size_t bytes) {
+    const struct tug_their_areas *theirs = &self->theirs[d->peer];
+    uint64_t there = (area == TUG_AREA_THEIR_INPUT ? theirs->input : theirs->output) + at;
+    pid_t pid = self->team->pids[d->peer];
+    int error = area == d->from_area ? tug_cma_read(pid, here, there, bytes)
+                                     : tug_cma_write(pid, here, there, bytes);
+    if (error)
+        tug_interpreter_note(self, MPI_ERR_OTHER);
+}
+
+void tug_interpreter_copy_typed(struct tug_interpreter *self, const void *from,
+                                MPI_Count from_count, MPI_Datatype from_type, void *to,
+                                MPI_Count to_count, MPI_Datatype to_type) {
+    const int own = self->team->rank, tag = (self->channel->index + 1) * TUG_CHANNEL_TAGS - 1;
+    tug_interpreter_note(self, tug_host.Sendrecv_c(from, from_count, from_type, own, tag, to,
+                                                   to_count, to_type, own, tag, self->team->comm,
+                                                   MPI_STATUS_IGNORE));
+}
+
+static void copy(struct tug_interpreter *self, const struct tug_descriptor *d,
+                 const struct tug_piece *piece) {
+    const struct tug_area_memory *from = piece->from_area;
+    const struct tug_area_memory *to = piece->to_area;
+    MPI_Count n = (MPI_Count)piece->elements;
+    if (from->dense && to->dense) {
+        size_t bytes = piece->elements * from->extent;
+        if (tug_area_is_theirs(d->from_area))
+            reach(self, d, d->from_area, piece->from_at, piece->to, bytes);
+        else if (tug_area_is_theirs(d->to_area))
+            reach(self, d, d->to_area, piece->to_at, piece->from, bytes);
+        else if (self->streams)
+            tug_copy_streaming(piece->to, piece->from, bytes);
+        else
+            memcpy(piece->to, piece->from, bytes);
+        return;
+    }
+    tug_interpreter_copy_typed(self, piece->from, n * from->count, from->type, piece->to,
+                               n * to->count, to->type);
+}
+
+/* to = from op to, or, if it folds, to = to op from. */
+static void reduce(struct tug_interpreter *self, const struct tug_piece *piece, const void *from,
+                   bool folds) {
+    const struct tug_area_memory *area = piece->to_area;
+    if (self->reduction != NULL) { /* predefined operations commute */
+        self->reduction(piece->to, from, piece->elements * (size_t)area->count);
+        return;
+    }
+    MPI_Count n = (MPI_Count)piece->elements * area->count;
+    if (!folds) {
+        tug_interpreter_note(self,
+                             tug_host.Reduce_local_c(from, piece->to, n, self->op_type, self->op));
+        return;
+    }
+    size_t bytes = piece->elements * area->extent;
+    if (from != self->aside)
+        memcpy(self->aside, from, bytes);
+    tug_interpreter_note(
+        self, tug_host.Reduce_local_c(piece->to, self->aside, n, self->op_type, self->op));
+    memcpy(piece->to, self->aside, bytes);
+}
+
+/* From memory here or in another rank. */
+static void reduce_piece(struct tug_interpreter *self, const struct tug_descriptor *d,
+                         const struct tug_piece *piece) {
+    const unsigned char *from = piece->from;
+    if (tug_area_is_theirs(d->from_area)) {
+        reach(self, d, d->from_area, piece->from_at, self->aside,
+              piece->elements * piece->from_area->extent);
+        from = self->aside;
+    }
+    reduce(self, piece, from, d->kind == TUG_FOLD);
+}
+
+static bool collect(struct tug_interpreter *self, const struct tug_descriptor *d, uint32_t segment,
+                    const struct tug_piece *piece) {
+    size_t bytes = piece->elements * piece->to_area->extent;
+    uint32_t position = d->position + segment;
+    const unsigned char *data = arrived(self, d->peer, position, bytes);
+    if (data == NULL)
+        return false;
+    if (d->kind == TUG_GATHER_REDUCE || d->kind == TUG_GATHER_FOLD)
+        reduce(self, piece, data, d->kind == TUG_GATHER_FOLD);
+    else if (d->kind == TUG_COLLECT && self->streams && bytes > TUG_SLOT_INLINE)
+        tug_copy_streaming(piece->to, data, bytes);
+    else if (d->kind == TUG_COLLECT)
+        memcpy(piece->to, data, bytes);
+    bool last = segment + 1 == tug_descriptor_segments(d);
+    tug_interpreter_release(self, d->peer, last ? d->release : position + 1);
+    return true;
+}
+
+bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_descriptor *d,
+                             uint32_t segment) {
+    struct tug_piece piece = tug_piece_of(self, d, segment);
+    tug_interpreter_pack(self, d, &piece);
+    switch ((enum tug_kind)d->kind) {
+    case TUG_NOP:
+    case TUG_SEND:
+    case TUG_RECEIVE:
+        break;
+    case TUG_COPY:
+        copy(self, d, &piece);
+        break;
+    case TUG_REDUCE:
+    case TUG_FOLD:
+        reduce_piece(self, d, &piece);
+        break;
+    case TUG_PUBLISH:
+        if (!publish(self, piece.from, piece.elements * piece.from_area->extent))
+            return false;
+        break;
+    case TUG_SIGNAL:
+        if (!publish(self, NULL, 0))
+            return false;
+        break;
+    case TUG_COLLECT:
+    case TUG_AWAIT:
+    case TUG_GATHER_REDUCE:
+    case TUG_GATHER_FOLD:
+        if (!collect(self, d, segment, &piece))
+            return false;
+        break;
+    case TUG_DRAIN: {
+        struct tug_segment_ring *ring = tug_interpreter_ring(self, me(self));
+        if (!all_past(self, ring, ring->position + d->position))
+            return false;
+        break;
+    }
+    }
+    tug_interpreter_unpack(self, d, &piece);
+    return true;
+}
