@@ -61,10 +61,10 @@ static bool reserve_channel(struct tug_collectives *own) {
 
 enum { UNWILLING = 1, NOT_PLAIN = 2 };
 
-/* All ranks' word on a new request, by one bitwise-or: is anybody unwilling, or anybody's data not
- * plain, do the messages have one size (all bits of b and of not b agree), how long are
- * messages through pairs (less than twice the longest), what does one of them offer, and which
- * channels does anybody still use. */
+/* All ranks vote on a new request, by one bitwise-or of these words: is a rank unwilling, or are
+ * its data not plain; the size of the message and its complement, of which no bit is set in both if
+ * all sizes are equal; the length of messages through pairs, which comes out at less than twice the
+ * longest; the offer, which all but one rank leave zero; the channels that a rank still uses. */
 static int vote(struct tug_team *team, struct tug_ballot *ballot) {
     uint64_t few[VOTES];
     const struct tug_collectives *own = tug_collectives_of(team);
@@ -134,7 +134,7 @@ static size_t pairs_memory(const struct tug_team *team, const struct tug_channel
     return channel->to != NULL ? most * most * tug_pair_memory(channel->has.pair_bytes) : 0;
 }
 
-/* Memory of the node in which its ranks say how the channels of each class are best written. */
+/* Node memory that says how the channels of each class are best written. */
 static int share_findings(struct tug_team *team) {
     struct tug_collectives *own = tug_collectives_of(team);
     unsigned char *memory;

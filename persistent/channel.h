@@ -1,19 +1,21 @@
 /* Channels: memory through which the ranks of a node hand each other the segments of a collective.
  *
- * A channel is a bundle of *rings*, each with one writer and many readers; if wanted, a *landing*:
- * memory of the message's size for all to read; and, if wanted, *pairs*: a ring with one reader for
- * each two ranks of the node and direction, for messages between them. A request uses one channel,
- * and of it one ring for each rank of the node that writes.
+ * A channel has *rings*, each with one writer and many readers. It may have a *landing*: memory of
+ * the message's size that all ranks read. It may have *pairs*: a ring with one reader for each two
+ * ranks of the node and direction, for messages between them. A request uses one channel, and of it
+ * one ring for each rank of the node that writes.
  *
- *     channel:  | ring 0 | ring 1 | ... | landing | pair 0 to 0 | pair 0 to 1 | ... | pair 1 to 0 |
- * ... ring:     | read count of node rank 0 | 1 | ... | slot head 0 | ... | slot data 0 | ... (a
- * cache line each)                   (a cache line each) pair:     | read count of the reader |
- * rendezvous | slot head 0 | ... | slot data 0 | ...
+ *     channel: | ring 0 | ring 1 | ... | landing | pair 0 to 0 | pair 0 to 1 | ... | pair 1 to 0 |
  *
- * A slot's head carries the number of the segment it holds, and, if the segment is that small, the
- * data too: one cache miss brings both. A reader's count says what it needs next; the writer
- * reuses a slot when all are past it. Numbers only grow, over all runs of all requests that use the
- * channel one after another, whoever writes, so nothing is ever reset.
+ *     ring:    | read counts, by node rank | slot heads | slot data |
+ *     pair:    | the reader's read count | rendezvous | slot heads | slot data |
+ *
+ * Read counts, rendezvous and slot heads take a cache line each.
+ *
+ * A slot's head carries the number of the segment it holds. It carries the data too, if they fit:
+ * one cache miss brings both. A reader's count says which segment it needs next; the writer reuses
+ * a slot when the counts of all readers are past it. Numbers only grow, over all runs of all
+ * requests that use the channel one after another, whoever writes, so nothing is ever reset.
  *
  * Cut out of the arena of a team (arena.h), never given back to it, used again by later requests.
  * Made and chosen collectively; used by the holder of the baton only.
@@ -37,7 +39,7 @@ struct tug_team;
 #define TUG_CHANNEL_TAGS 64 /* tags of its messages between nodes; the last is for oneself */
 
 struct tug_slot_head {
-    _Atomic uint64_t number; /* segments that have passed when it is there: position + 1 */
+    _Atomic uint64_t number; /* position + 1 of the segment that is in the slot */
     unsigned char data[TUG_SLOT_INLINE];
 } __attribute__((aligned(64)));
 
@@ -45,11 +47,11 @@ struct tug_read_count {
     _Atomic uint64_t count; /* position that this node rank needs next */
 } __attribute__((aligned(64)));
 
-/* Of a pair: rendezvous.h. */
+/* What both ends of a pair share for a long message: see rendezvous.h. */
 struct tug_rendezvous {
     _Atomic uint64_t claims;
-    _Atomic uint64_t written; /* pieces, by the writer */
-    uint64_t to;              /* in the reader */
+    _Atomic uint64_t written; /* pieces that the writer has copied */
+    uint64_t to;              /* the address in the reader where the message goes */
 } __attribute__((aligned(64)));
 
 /* One rank's view of a ring. */
@@ -58,12 +60,13 @@ struct tug_segment_ring {
     struct tug_rendezvous *rendezvous; /* of a pair */
     struct tug_slot_head *heads;       /* [TUG_SEGMENT_SLOTS] */
     unsigned char *data;               /* TUG_SEGMENT_SLOTS x slot_bytes */
-    uint64_t position;   /* segments of all runs that are over, on every rank alike; of a
-                            pair: that this rank has written or read */
-    uint64_t reads_seen; /* writer: all readers are past it */
+    uint64_t position;   /* segments of all runs that are over, the same on every rank; of a
+                            pair: segments that this rank has written or read */
+    uint64_t reads_seen; /* of the writer: all readers are past this position */
 };
 
-/* Classes of channels by slot size, for what is measured once a class: 4 KiB, 8 KiB, ... */
+/* How best to write a channel is measured once for every class of slot sizes: up to 4 KiB, up to 8
+ * KiB, and so on by powers of two. */
 #define TUG_CHANNEL_CLASSES 16
 
 /* What a request needs. The same on all ranks. */
@@ -89,9 +92,10 @@ struct tug_channel {
 struct tug_ballot {
     uint64_t bytes;         /* of the messages, or what else must be the same on all ranks */
     bool willing;           /* it could prepare its part */
-    bool plain;             /* its part lies as plain bytes; when taken: everybody's does */
-    uint64_t near_bytes;    /* of its longest message through a pair */
-    struct tug_offer offer; /* one rank's at most; the others get it */
+    bool plain;             /* its part lies as plain bytes; after the vote: so do all ranks' */
+    uint64_t near_bytes;    /* of its longest message through a pair; after the vote: of any rank's,
+                               less than twice the longest */
+    struct tug_offer offer; /* one rank's at most; after the vote every rank has it */
 };
 
 /* A channel that no rank uses, for one request. Collective over the team, the same answer on all
@@ -103,13 +107,13 @@ int tug_channel_take(struct tug_team *team, const struct tug_channel_needs *need
 /* Ends a request's use of team and channel. Local. */
 void tug_channel_release(struct tug_team *team, struct tug_channel *channel);
 
-/* Bytes in a segment of a collective that goes through channels, unless TUGBOAT_SEGMENT says. Where
- * ranks take turns on the cores a segment costs everybody a turn: few and long ones. Otherwise:
- * segments long enough to hide the hand-over of one (a cache miss or two), short enough that the
- * ring stays in the second-level cache and a message has several. */
+/* Bytes in a segment of a collective that goes through channels; TUGBOAT_SEGMENT overrides it.
+ * Where ranks outnumber the cores a segment costs every rank a turn on one: segments are few and
+ * long. Elsewhere a segment is long enough to hide its hand-over (a cache miss or two), and short
+ * enough that the ring stays in the second-level cache and a message has several. */
 size_t tug_channel_segment(const struct tug_team *team, size_t bytes);
 
-/* With the team. */
+/* The team goes, and its channels with it. */
 void tug_channel_free_all(struct tug_collectives *collectives);
 
 #endif

@@ -59,7 +59,7 @@ struct tug_side {
     MPI_Count count;    /* of every block, without a list */
     MPI_Datatype type;
     struct tug_list counts;
-    struct tug_list displs;    /* in elements; with types in bytes; without: block after block */
+    struct tug_list displs; /* in elements; in bytes if there are types; none: block after block */
     const MPI_Datatype *types; /* or NULL: type */
 };
 
@@ -90,20 +90,21 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
 int tug_collective_rebind(struct tug_request *request, void *buffer, MPI_Count count,
                           MPI_Datatype type);
 
-/* The neighbours of this rank: allocated lists, in the order of the blocks. Of a Cartesian topology
- * where is nobody: MPI_PROC_NULL. */
+/* The neighbours of this rank: allocated lists, in the order of the blocks. MPI_PROC_NULL stands
+ * where a Cartesian topology ends. */
 struct tug_neighbours {
     int *in, *out;
     int nin, nout;
-    bool paired; /* Cartesian: see below */
+    bool paired; /* Cartesian: see tug_neighbours_facing() */
 };
 
 /* 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI, or TUG_ERR_UNSUPPORTED: there is no topology. The lists are
  * the caller's to free, whatever comes back. */
 int tug_neighbours_get(MPI_Comm comm, struct tug_neighbours *neighbours);
 
-/* The block into which goes what comes as a neighbour's i-th block for this rank: what is sent
- * downwards along an axis arrives from above. It matters where both are one rank. */
+/* The block that receives what a neighbour sends as its i-th block to this rank: what is sent
+ * downwards along an axis arrives from above. It matters where both neighbours on an axis are the
+ * same rank. */
 static inline int tug_neighbours_facing(const struct tug_neighbours *neighbours, int i) {
     return neighbours->paired ? i ^ 1 : i;
 }

@@ -1,8 +1,8 @@
 /* Collectives whose data goes as blocks from rank to rank.
  *
- * A block of nothing is not sent: both ends know, since MPI wants the sizes at both ends alike. All
- * ranks order their messages by how far sender and receiver are apart, so that with few under way
- * somebody's next message is always awaited. */
+ * An empty block is not sent: MPI wants the sizes at both ends alike, so both ends know. All ranks
+ * order their messages by the distance from sender to receiver. So, however few a rank has in
+ * flight, the message that it sends next is one that its receiver awaits next. */
 #include <stdlib.h>
 
 #include "host/host.h"
@@ -11,7 +11,7 @@
 #include "schedule/collectives.h"
 #include "tugboat/tugboat.h"
 
-#define RING_LEAST ((size_t)65536) /* bytes of all parts of an Allgatherv that goes round */
+#define ROUND_LEAST ((size_t)65536) /* bytes of all parts of an Allgatherv that goes round */
 
 struct ordered {
     struct tug_message message;
@@ -75,7 +75,7 @@ static int compare(const void *left, const void *right) {
 
 /* ---- who sends what to whom ---- */
 
-/* Rooted: parts of the root's side to or from all, and the others' one part. */
+/* The root has a part for each rank, every rank has one. */
 static int describe_rooted(struct blocks *b, bool gathers) {
     const struct tug_side *all = gathers ? &b->call->receive : &b->call->send;
     const struct tug_side *one = gathers ? &b->call->send : &b->call->receive;
@@ -115,7 +115,8 @@ static int describe_alltoall(struct blocks *b) {
     return error;
 }
 
-/* Every rank's block is everybody's: blocks by rank, and the rank's own as it is sent. */
+/* Every rank's block goes to all ranks. Our blocks: what is received, by rank; then what this rank
+ * sends. */
 static int describe_allgather(struct blocks *b) {
     bool in_place = b->call->send.buffer == MPI_IN_PLACE;
     int error = 0;
@@ -234,7 +235,7 @@ static int compile(struct blocks *b, const struct tug_neighbours *neighbours) {
     size_t total = 0;
     for (uint32_t r = 0; is_allgather(b->call) && r < b->n; r++)
         total += bytes_of(b, r);
-    if (total >= RING_LEAST)
+    if (total >= ROUND_LEAST)
         return tug_compile_ring(&b->c->ways->schedule, &team->places, in_place,
                                 (uint32_t)team->rank);
     return compile_exchange(b, in_place && is_alltoall(b->call));

@@ -21,9 +21,9 @@ struct collective {
     struct tug_area_memory *areas; /* [nareas] */
     uint32_t nareas;
     struct tug_their_areas theirs[TUG_ATTACHERS_MOST];
-    unsigned char *memory; /* behind SCRATCH or blocks put aside */
-    MPI_Datatype *held;    /* types of the program's, each with what it was held for */
-    MPI_Datatype *held_for;
+    unsigned char *memory;  /* of SCRATCH, or of blocks that are copied before they are sent */
+    MPI_Datatype *held;     /* [nheld] our own references to the program's types */
+    MPI_Datatype *held_for; /* [nheld] the program's handles of the same types */
     uint32_t nheld;
     MPI_Request host; /* kept because it holds the program's operation, or MPI_REQUEST_NULL */
     uint64_t bytes;   /* of a run, for the statistics */

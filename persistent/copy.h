@@ -23,8 +23,8 @@
 #include <emmintrin.h>
 #endif
 
-/* Of nranks ranks on this node, the share of one in the last-level cache if those that may meet on
- * one do; SIZE_MAX if the kernel does not say. Any thread. */
+/* Bytes of a last-level cache that one of `nranks` ranks of this node has, if as many of them share
+ * the cache as have cores there; SIZE_MAX if the kernel does not say. Any thread. */
 size_t tug_copy_cache_share(int nranks);
 
 /* The copy is visible before any later store. */

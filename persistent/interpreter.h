@@ -41,60 +41,62 @@ struct tug_their_areas {
 /* A place in a lane. */
 struct tug_lane_pointer {
     uint32_t descriptor;
-    uint32_t segment; /* of it */
+    uint32_t segment; /* of the descriptor */
     uint32_t passed;  /* segments before this one in the lane */
 };
 
-/* Where a lane stands. Sends and receives are begun ahead of the read pointer; those between ranks
- * of a node that go through pairs are not ahead, but in pieces; what is lent is offered ahead. */
+/* Where a lane stands. Sends and receives are begun before those ahead of them are complete. One
+ * through a pair only moves, slot by slot, when it is the first that is not complete; but a lent
+ * message is offered to its reader when its turn to begin comes. */
 struct tug_lane_state {
     struct tug_lane_pointer read;  /* what is not complete */
     struct tug_lane_pointer begin; /* what is not begun */
     uint32_t limit;                /* scheduling pointer, segments */
     MPI_Request in_flight[TUG_IN_FLIGHT_MOST];
-    struct tug_rendezvous_state rendezvous[TUG_IN_FLIGHT_MOST]; /* of near messages that are lent */
-    size_t done; /* bytes of the one at `read`, if it goes through slots */
+    struct tug_rendezvous_state rendezvous[TUG_IN_FLIGHT_MOST]; /* of those that are lent */
+    size_t done; /* bytes, of the transfer at `read`, that went through slots */
 };
 
 struct tug_interpreter {
     struct tug_schedule schedule;
     struct tug_team *team;
     struct tug_channel *channel;
-    const struct tug_area_memory *areas;  /* by number; who fills them keeps them */
-    size_t near_most;                     /* messages to ranks of the node of so many bytes go
-                                             through pairs, if the channel has any */
-    const struct tug_their_areas *theirs; /* [node size]; NULL: not reached for */
-    struct tug_staging *staging;          /* NULL, or OUTPUT is its bytes */
+    const struct tug_area_memory *areas; /* by number; they stay the caller's */
+    size_t near_most; /* longer messages to ranks of the node do not go through pairs */
+    const struct tug_their_areas *theirs; /* [node size]; NULL: no schedule uses them */
+    struct tug_staging *staging;          /* OUTPUT is its bytes; NULL: OUTPUT is the program's */
     bool streams;                         /* reads of channels go past the caches (copy.h) */
-    MPI_Op op;                            /* REDUCE and its like: on elements of OUTPUT ... */
-    tug_reduction reduction;              /* ... by this, or by the host if NULL, ... */
-    MPI_Datatype op_type;                 /* ... which hands it to the program's function */
+    MPI_Op op;                            /* of reductions, on elements of OUTPUT */
+    tug_reduction reduction;              /* what does `op`; NULL: the host does */
+    MPI_Datatype op_type;                 /* the host hands it to the program's function */
     int error;                            /* first error of the host in this run */
-    /* the interpreter's own */
+
+    /* set by the interpreter */
     struct tug_lane_state *lanes;
     uint32_t *ring_of;     /* [node size] which ring of the channel a node rank writes */
     unsigned char *aside;  /* room for one segment, where something cannot be done in place */
     uint64_t published;    /* segments, in this run */
-    size_t near_longest;   /* such message */
-    bool polls;            /* has messages of the host's, for which no bell rings */
+    size_t near_longest;   /* bytes of the longest message that may go through a pair */
+    bool polls;            /* some of its messages are the host's, for which no bell rings */
     bool unpacks_in_order; /* OUTPUT is filled from front to end */
 };
 
 /* Prepares an interpreter whose schedule (which becomes its own), areas, team, staging and op are
- * set. 0 or
- * TUG_ERR_NO_MEMORY; in any case to be ended by fini, which takes one that is all zeros too. */
+ * set. 0 or TUG_ERR_NO_MEMORY; tug_interpreter_fini() is to be called in both cases. */
 int tug_interpreter_init(struct tug_interpreter *interpreter);
 
-/* The channel it runs on. plain: all ranks' data lie as plain bytes, so that messages between ranks
- * of a node may be cut anywhere. The same on all ranks. */
+/* Sets the channel that it runs on. plain: the data of all ranks lie as plain bytes, so that
+ * messages between ranks of a node may be cut anywhere. The same on all ranks. */
 void tug_interpreter_bind(struct tug_interpreter *interpreter, struct tug_channel *channel,
                           bool plain);
+
+/* Frees what it has; one that is all zeros has nothing. */
 void tug_interpreter_fini(struct tug_interpreter *interpreter);
 
-/* Sets all pointers for another run. The channel is there. */
+/* Begins another run. The channel is set. */
 void tug_interpreter_start(struct tug_interpreter *interpreter);
 
-/* Executes what can be executed now. True if anything moved; sets *done at the end. */
+/* Executes what can be executed now. True if anything moved. Sets *done: the run is over. */
 bool tug_interpreter_advance(struct tug_interpreter *interpreter, bool *done);
 
 #endif

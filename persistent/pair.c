@@ -3,8 +3,8 @@
 #include <string.h>
 
 #define MEMORY_MOST ((size_t)4 << 20) /* of the data of all pairs of a channel */
-/* Few long slots: a writer that is far ahead of the reader does not take the lines back that the
- * other is about to read. */
+/* Slots are few and long: a writer that is far ahead would otherwise take back cache lines that the
+ * reader is about to read. */
 #define SLOT_MOST ((size_t)32768)
 #define TELL_EVERY (TUG_SEGMENT_SLOTS / 2) /* slots read: the writer then has as many to fill */
 

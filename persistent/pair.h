@@ -1,11 +1,12 @@
 /* Pairs: messages from one rank of a node to another through a ring of their own (channel.h).
  *
- * A message goes through as many slots as it needs, each as soon as it is filled: the reader copies
- * the first while the writer fills the next. One of TUG_SLOT_INLINE bytes or less rides in a slot's
- * head. Messages are told apart by their order alone: both ends know the sizes.
+ * A message goes through as many slots as it needs: the reader copies the first while the writer
+ * fills the next. A message of TUG_SLOT_INLINE bytes or less rides in a slot's head. Messages are
+ * told apart by their order alone: both ends know the sizes.
  *
- * Nobody waits in here: what is not through yet is tried again. The writer rings the reader's bell
- * for every slot; the reader, who tells how far it is every few slots, the writer's.
+ * Nobody waits in here: the caller tries again until the message is through. The writer rings the
+ * reader's bell for every slot. The reader tells how far it is every few slots, and rings the
+ * writer's bell then.
  *
  * Each end by the holder of its baton only.
  */
@@ -22,21 +23,26 @@
  * together stay small: a power of two, or what rides in the head. 0: no pairs. */
 size_t tug_pair_slot_bytes(int node_most, size_t most);
 
-/* What a pair takes of shared memory, and a view of one there. */
+/* Bytes of shared memory that a pair takes, and the view of a pair that lies there. */
 size_t tug_pair_memory(size_t slot_bytes);
 struct tug_segment_ring tug_pair_at(unsigned char *memory);
 
-/* True if the next slot can be written, or read; if the reader has told that it has read all. */
+/* For the writer: the next slot can be written. */
 bool tug_pair_has_room(struct tug_segment_ring *ring);
+
+/* For the reader: the next slot can be read. */
 bool tug_pair_has_news(const struct tug_segment_ring *ring);
+
+/* For the writer: the reader has told that it has read all. */
 bool tug_pair_is_read(struct tug_segment_ring *ring);
 
-/* Puts in what fits of a message of so many bytes of which *done are through (0 at first). True if
- * all of it is. */
+/* Writes what there is room for of a message of `bytes`, of which *done are written already (0 at
+ * first). True when all of it is. */
 bool tug_pair_put(struct tug_segment_ring *ring, size_t slot_bytes, const void *message,
                   size_t bytes, size_t *done, struct tug_bell *readers);
 
-/* Takes out what there is, likewise. */
+/* Reads what has come of a message of `bytes`, of which *done are read already (0 at first). True
+ * when all of it is. */
 bool tug_pair_take(struct tug_segment_ring *ring, size_t slot_bytes, void *message, size_t bytes,
                    size_t *done, struct tug_bell *writers);
 

@@ -70,8 +70,7 @@ static uint64_t time_round(const struct tug_team *team, struct tug_channel *chan
 void tug_probe_channel(struct tug_team *team, struct tug_channel *channel) {
     size_t bytes = TUG_SEGMENT_SLOTS * channel->has.slot_bytes;
     unsigned char *buffer = malloc(bytes);
-    /* a rank without memory for it takes part with the channel's own: the figures suffer, nothing
-     * else */
+    /* a rank without memory takes part with the channel's own memory: only the figures suffer */
     unsigned char *data = buffer != NULL ? buffer : channel->rings[0].data;
     uint64_t best[2] = {UINT64_MAX, UINT64_MAX};
     if (buffer != NULL)
@@ -82,10 +81,11 @@ void tug_probe_channel(struct tug_team *team, struct tug_channel *channel) {
         if (took < best[streaming] && i >= 2) /* the first round touches the memory */
             best[streaming] = took;
     }
-    /* nobody rings a bell here: who went on while another still reads would sleep for ever */
+    /* nobody rings a bell here: a rank that went on while another still reads, and slept until it
+     * has, would not wake */
     wait_for(team, channel, 0, channel->rings[0].position);
-    /* by a margin: where the two are close, noise and the moment's placement decide, and a wrong
-     * guess at streaming costs far more than one at the caches */
+    /* streaming must be faster by a margin: where the two are close noise decides, and streaming by
+     * mistake costs far more than not streaming */
     if (team->node_rank == 0)
         atomic_store(channel->streaming, best[1] < best[0] / 4 * 3);
     free(buffer);

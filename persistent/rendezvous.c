@@ -1,9 +1,9 @@
 /* The two ends of a rendezvous.
  *
- * What is shared changes hands like this: `to` and `written` are the reader's until it opens the
- * claims, and again when it has closed them; while they are open both claim pieces by
- * compare-and-swap, and the writer counts up `written`. The message is the writer's until the
- * reader's count of slots passes the offer.
+ * The reader alone writes `to` and `written` until it opens the claims, and again when it has
+ * closed them. While they are open both ends claim pieces by compare-and-swap, and the writer
+ * counts up `written`. The message must stay as it is until the reader's count of slots passes the
+ * offer.
  */
 #include "persistent/rendezvous.h"
 
@@ -21,7 +21,7 @@
 #define TICKET ((uint32_t)1 << 31) /* no ticket is 0 */
 #define CLOSED UINT32_MAX          /* below the ticket: more pieces than there are */
 
-/* alone: all in one. */
+/* A reader that copies alone takes the message in one piece. */
 static size_t piece_bytes(size_t bytes, bool alone) {
     size_t piece = alone ? bytes : PIECE_LEAST;
     while (piece < PIECE_MOST && 4 * piece <= bytes)
@@ -96,7 +96,7 @@ void tug_rendezvous_offer(struct tug_segment_ring *ring, struct tug_rendezvous_s
     tug_bell_ring(readers, true);
 }
 
-/* True if a piece was the writer's to copy. */
+/* The writer copies a piece. False: there was none for it. */
 static bool help(struct tug_rendezvous *shared, struct tug_rendezvous_state *state,
                  const unsigned char *message, size_t bytes, const struct tug_partner *reader) {
     struct span piece;
@@ -120,7 +120,7 @@ bool tug_rendezvous_put(struct tug_segment_ring *ring, struct tug_rendezvous_sta
     if (state->offer == 0 || help(ring->rendezvous, state, message, bytes, reader) ||
         !tug_pair_is_read(ring))
         return false;
-    /* the reader has let go, so its word on how is there */
+    /* the reader has told that it is past the offer; the claims say whether it has the message */
     state->refused = atomic_load(&ring->rendezvous->claims) == (ticket_of(state) | CLOSED);
     return !state->refused;
 }
@@ -152,7 +152,7 @@ static bool copy(const struct tug_segment_ring *ring, unsigned char *message, st
            tug_cma_read(writer->pid, message + piece.at, address + piece.at, piece.bytes) == 0;
 }
 
-/* The writer may go on. */
+/* The reader is past the offer: the writer may use the message and the pair again. */
 static void let_go(struct tug_segment_ring *ring, const struct tug_partner *writer) {
     ring->position++;
     /* release: our reads are over, and the claims say how; seq_cst: before the look at the bell.

@@ -2,10 +2,10 @@
  *
  * The writer *offers* it: the next slot of its pair (pair.h) says where it lies. The reader says
  * where it wants it, and then both copy pieces, by cross-memory attach: the reader takes them from
- * the front, the writer from the back, until they meet. Who is away leaves all pieces to the other
- * (but the reader begins); who is slower gets fewer. A reader that has the message mapped needs no
- * attach. Where cores are short the reader is left alone: it would wait for a writer that has
- * claimed a piece and then its core has gone to somebody else.
+ * the front, the writer from the back, until they meet. The slower of the two copies fewer pieces.
+ * A writer that is busy elsewhere copies none; without the reader nothing begins. A reader that has
+ * the message mapped needs no attach. Where cores are short the reader copies all: a writer that
+ * lost its core in the middle of a piece would keep the reader waiting.
  *
  *     claims: | ticket: whose offer (32 bits) | taken from the front (16) | from the back (16) |
  *
@@ -27,23 +27,24 @@
 
 /* Where one end is with its message. All zeros at first. */
 struct tug_rendezvous_state {
-    uint64_t offer;  /* slots of the pair, with its own; 0: not offered, not seen */
-    uint32_t copied; /* pieces, by this end */
-    bool refused;    /* it is the slots' (tug_pair_put, tug_pair_take), from its beginning */
+    uint64_t offer;  /* position + 1 of the slot with the offer; 0: not offered, or not seen yet */
+    uint32_t copied; /* pieces that this end has copied */
+    bool refused;    /* attach has failed: all of it goes through the slots (pair.h) */
 };
 
 /* The rank at the other end. */
 struct tug_partner {
     pid_t pid; /* 0: attach does not reach it */
     struct tug_bell *bell;
-    const unsigned char *view; /* of a reader: the message as it has it mapped, or NULL */
-    bool view_streams;         /* ... is copied past the caches (copy.h) */
-    bool reader_alone;         /* the writer leaves it all to the reader */
-    bool wakes;                /* of a reader: a writer that sleeps had better wake up and help */
+    const unsigned char *view; /* the message, where the reader has it mapped; or NULL */
+    bool view_streams;         /* the reader copies from the view past the caches (copy.h) */
+    bool reader_alone;         /* the reader copies all pieces */
+    bool wakes;                /* the reader wakes the writer, so that it helps */
 };
 
-/* Offers the message, if there is room, so that the reader may begin; nothing else may be put into
- * the pair until it is through. tug_rendezvous_put() offers what was not. */
+/* Offers the message, if there is room, so that the reader may begin. Nothing else may be put into
+ * the pair until the message is through. A message without an offer gets it in
+ * tug_rendezvous_put(). */
 void tug_rendezvous_offer(struct tug_segment_ring *ring, struct tug_rendezvous_state *state,
                           const void *message, struct tug_bell *readers);
 

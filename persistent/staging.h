@@ -2,8 +2,8 @@
  *
  * All ranks cut the message into the same segments of bytes, though each may describe it by another
  * datatype. Contiguous data is used where it lies. Anything else goes through a buffer of the
- * message's size, packed and unpacked by the host, element by element, just ahead of and just
- * behind the segments.
+ * message's size: the host packs elements just before their segment leaves, and unpacks them just
+ * after it has come.
  */
 #ifndef TUG_PERSISTENT_STAGING_H
 #define TUG_PERSISTENT_STAGING_H
@@ -14,8 +14,9 @@
 
 struct tug_staging {
     unsigned char *bytes; /* the message: the program's buffer, or ours */
-    bool packs;        /* this rank has the data: packs; others unpack. Set before the first run */
-    void *buffer;      /* the program's */
+    bool packs;   /* this rank has the data and packs them; the others unpack. Set before the first
+                     run */
+    void *buffer; /* the program's */
     MPI_Datatype type; /* of one element, ours; MPI_DATATYPE_NULL: contiguous */
     MPI_Count count;
     MPI_Count extent;
@@ -32,8 +33,8 @@ static inline void tug_staging_start(struct tug_staging *staging) {
     staging->converted = 0;
 }
 
-/* The first `bytes` bytes of the message are wanted: packs so far, if this rank has the data. 0 or
- * an MPI error. */
+/* Packs the first `bytes` bytes of the message, as far as they are not yet, if this rank has the
+ * data. 0 or an MPI error. */
 int tug_staging_pack_to(struct tug_staging *staging, size_t bytes);
 
 /* The first `bytes` bytes have arrived (more than there are: all): unpacks the elements that are
