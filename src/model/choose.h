@@ -24,7 +24,7 @@ const char *tug_phases_name(enum tug_phases phases);
 struct tug_candidate {
     struct tug_bcast_plan plan;
     double fitted_s; /* predicted from the parameters alone */
-    double seconds;  /* ... and corrected by what was measured before (experience.h) */
+    double seconds;  /* predicted, and corrected by what was measured before (experience.h) */
 };
 
 #define TUG_CANDIDATES_MOST (2 * TUG_ALGORITHMS)

@@ -187,7 +187,7 @@ struct segment_costs {
     double handle_s; /* of a processor, to send or receive it */
     double late_s;   /* until the next of several can leave a node */
     double copy_s;   /* into the memory that a node shares, or out of it, by all of its ranks */
-    double alone_s;  /* ... by one */
+    double alone_s;  /* into that memory or out of it, by one rank */
 };
 
 static struct segment_costs costs_of(const struct tug_tree_shape *shape, uint64_t bytes,

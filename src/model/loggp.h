@@ -45,9 +45,9 @@ struct tug_tree_shape {
     uint32_t late;  /* segments that are sent to others before, on the way to it */
     double links;   /* of the network in a hop, on average */
     uint32_t sends; /* copies of a segment that the busiest node sends, over all pipelines */
-    uint32_t fan;   /* ... that another than the root's sends in one of them */
-    uint32_t load;  /* ... of which begin with the same link of a torus */
-    uint32_t ppn;   /* ranks of the largest node */
+    uint32_t fan; /* copies of a segment that a node other than the root's sends, in one pipeline */
+    uint32_t load; /* copies of those that begin with the same link of a torus */
+    uint32_t ppn;  /* ranks of the largest node */
 };
 
 /* Looks at 1 024 nodes at most. */

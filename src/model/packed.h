@@ -47,8 +47,8 @@ struct tug_packed {
     struct tug_packed_op *ops;
     struct tug_packed_lane *lanes;
     uint32_t *lanes_of; /* [nranks + 1] where the lanes of a rank begin */
-    uint64_t *needs_of; /* [nnodes] where a node's table begins in ... */
-    uint32_t *needs;    /* ... this: [reader][writer] the first position that is still needed */
+    uint64_t *needs_of; /* [nnodes] where a node's table begins in `needs` */
+    uint32_t *needs;    /* [reader][writer] the first position that is still needed */
     uint32_t nops, nlanes;
     uint32_t ops_capacity, lanes_capacity;
 };

@@ -41,7 +41,7 @@ struct machine {
     /* [nranks] */
     uint64_t *processor_ps; /* free at */
     uint32_t *written;      /* positions of the channel that have been begun */
-    uint32_t *shown;        /* ... that readers can see */
+    uint32_t *shown;        /* positions of the channel that readers can see */
     /* [nnodes][engines], [nnodes][copiers]: free at */
     uint64_t *out_ps, *in_ps, *copier_ps;
     /* costs */

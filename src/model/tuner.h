@@ -23,9 +23,10 @@
 
 #define TUG_TUNER_TRUST 20
 #define TUG_TUNER_TRY 9
-#define TUG_TUNER_WRONG 2.0    /* a prediction is wrong beyond this factor */
-#define TUG_TUNER_NEAR 1.5     /* candidates slower than the first by less are always tried */
-#define TUG_TUNER_HOPELESS 5.0 /* ... by more never */
+#define TUG_TUNER_WRONG 2.0 /* a prediction is wrong beyond this factor */
+#define TUG_TUNER_NEAR                                                                             \
+    1.5 /* a candidate slower than the first by a smaller factor is always tried */
+#define TUG_TUNER_HOPELESS 5.0 /* one slower by a greater factor is never tried */
 
 struct tug_tuner {
     struct tug_candidate candidates[TUG_CANDIDATES_MOST]; /* the fastest first */

@@ -1,6 +1,7 @@
 /* Allgather. Every rank publishes its part on its node and collects the others'; the first rank of
- * each node sends the node's parts round a ring of nodes, and publishes what comes in after its
- * own. All enumerate the parts of a node in one order: TUG_CHUNK segments of each rank in turn. */
+ * each node sends the node's parts round a ring of nodes, and publishes the parts that arrive after
+ * its own. All ranks go through the parts of a node in one order: TUG_CHUNK segments of each rank
+ * in turn. */
 #include "schedule/compiler.h"
 
 struct gathering {
@@ -23,7 +24,7 @@ static struct tug_descriptor own(const struct gathering *g, enum tug_kind kind,
     return d;
 }
 
-/* The parts of a node, cut into chunks, in the order that all use: how many, and the n-th. */
+/* The parts of a node, cut into chunks, in the order that all ranks use. */
 static uint32_t chunks_of(const struct gathering *g, uint32_t node) {
     struct tug_run any = part_of(g, 0);
     return tug_run_chunks(&any) * tug_places_node_size(g->c.places, node);
@@ -80,7 +81,7 @@ static void go_round(struct gathering *g, uint32_t publish, uint32_t collect, ui
     tug_add_nop(c, collect, 1, segments, 1u << receive);
 }
 
-/* The others collect what the first publishes after its own. */
+/* The others collect what the node's first rank publishes after its own part. */
 static void collect_others(struct gathering *g, uint32_t lane, uint32_t position) {
     uint32_t nnodes = g->c.places->nnodes;
     for (uint32_t down = 1; down < nnodes; down++) {

@@ -2,14 +2,14 @@
 
 /* ---- one node, small ---- */
 
-/* A rank reads a segment of every other and takes its own in between: from the last rank down, on
- * all ranks alike, so that results are the same to the bit. */
+/* A rank reduces the segments of all ranks, its own among them, from the last rank down. All ranks
+ * keep that order, so results are the same to the bit. */
 static void fold_chunk(struct tug_reduction *r, uint32_t lane, const struct tug_run *chunk,
                        uint32_t position) {
     struct tug_compiler *c = &r->c;
     uint32_t n = c->node_size;
     uint32_t saved = TUG_AREA_INPUT;
-    if (n == 2) { /* either order is the one */
+    if (n == 2) { /* both orders give the same */
         uint32_t other = 1 - c->node_rank;
         if (!r->plan->in_place)
             tug_add(c, lane, tug_describe(TUG_COPY, chunk, TUG_AREA_INPUT, TUG_AREA_OUTPUT, 0));
@@ -50,8 +50,9 @@ static void everybody(struct tug_reduction *r) {
 
 /* ---- between nodes, small: recursive doubling ---- */
 
-/* Of those who take part, 2^k double; each of the first `extra` pairs sends its lower to its
- * higher beforehand. A stage begins when the one before is over. */
+/* 2^k of those who take part double. In each of the first `extra` pairs the lower one sends its
+ * input to the higher one beforehand, and takes no part. A stage begins when the one before is
+ * over. */
 struct doubling {
     struct tug_reduction *r;
     struct tug_run all; /* in one piece */
@@ -85,7 +86,7 @@ static void combine(struct doubling *d, uint32_t with, uint32_t steps, uint32_t 
     tug_add(&d->r->c, d->reduce, reduce);
 }
 
-/* A member of a pair that does not double: gives its own, gets the result. */
+/* The lower of a pair, which does not double: it sends its input and receives the result. */
 static void stand_by(struct doubling *d, uint32_t steps, uint32_t through) {
     tug_add_nop(&d->r->c, d->gather, 1, 1, 1u << d->send);
     send_to(d, d->r->me + 1, 1u << d->receive);
@@ -146,31 +147,31 @@ static void doubling(struct tug_reduction *r) {
 
 /* ---- between nodes, large: a ring ---- */
 
-/* The message has a block for each node. Block b sets out on node b and goes up the ring, each node
- * taking its own in; what arrives is in SCRATCH, and so is the block that sets out, so that OUTPUT
- * is never sent from while it is reduced. Node b - 1 ends up with the result, from where it goes up
- * the ring once more.
+/* The message has a block for each node. Block b starts on node b and goes up the ring: each node
+ * reduces its own into it. Blocks arrive in SCRATCH, and start from there, so that OUTPUT is never
+ * sent from while it is reduced. Node b - 1 ends up with the result, which goes up the ring once
+ * more.
  *
  *     gather -> receive -> reduce -> send          the reductions (tag 0)
  *                            |
  *                            +-> again: receive -> send, publish   (tag 1)
  *
- * Where there is nothing to gather, and INPUT stays as it is, it is taken from there: nothing waits
- * for a copy but that of the last block, to where its result is to be.
+ * Where there is nothing to gather, and INPUT may be read in place, blocks start from INPUT. Only
+ * the last block is copied, to where its result goes.
  */
 struct ring {
     struct tug_reduction *r;
     uint32_t gather, receive, reduce, send, receive_again, send_again;
     uint32_t publish; /* set: no lane without members */
     uint32_t to, from;
-    bool straight; /* out of INPUT */
+    bool straight; /* blocks start from INPUT */
 };
 
 static struct tug_run block_of(const struct tug_reduction *r, uint32_t down) {
     return tug_run_part(&r->all, r->count, (r->me + r->count - down) % r->count);
 }
 
-/* The node's own part of a block, to be sent or reduced into what comes. */
+/* The node's own part of a block, which is sent, or reduced into the block that arrives. */
 static void ring_prepare(struct ring *g, uint32_t down, uint32_t *position) {
     struct tug_reduction *r = g->r;
     struct tug_run block = block_of(r, down);
@@ -267,7 +268,7 @@ static void ring(struct tug_reduction *r) {
     tug_compiler_settle(&r->c, g.gather);
 }
 
-/* ---- those who only bring and get ---- */
+/* ---- ranks that do not send between nodes ---- */
 
 static void bring_and_get(struct tug_reduction *r, bool in_blocks) {
     struct tug_compiler *c = &r->c;

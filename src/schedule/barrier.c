@@ -2,8 +2,8 @@
 
 static const struct tug_run nothing = {0, 0, 0};
 
-/* Between nodes, dissemination: in round k to the node 2^k after ours, from the one 2^k before. The
- * lanes to send and to receive get their first step from who calls, or have it. */
+/* Dissemination between nodes: in round k a node sends to the node 2^k after it, and receives from
+ * the one 2^k before. The caller gives the two lanes their first step. */
 static void disseminate(struct tug_compiler *c, uint32_t send, uint32_t receive, uint32_t through) {
     const struct tug_places *places = c->places;
     uint32_t n = places->nnodes;

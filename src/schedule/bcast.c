@@ -24,7 +24,8 @@ static uint64_t share_of(const struct compiler *c, uint32_t pipeline) {
     return share_begin(c, pipeline + 1) - share_begin(c, pipeline);
 }
 
-/* The node rank at a pipeline's end on a node: the root on its own, else they take turns. */
+/* The node rank that holds a pipeline's end: on the root's node the root; on others the ranks take
+ * turns. */
 static uint32_t holder_on(const struct compiler *c, uint32_t node, uint32_t pipeline) {
     if (node == c->root_node)
         return c->places->node_rank_of[c->plan->root];
@@ -107,9 +108,9 @@ static struct tug_descriptor receive_of(const struct compiler *c, uint32_t pipel
 
 /* ---- inside a node: relay ---- */
 
-/* A channel has one order. The root publishes the message from front to end; a rank that holds
- * several pipelines takes their segments in turn. Calls visit() for every run of segments, in the
- * order of the holder's channel. */
+/* The segments of a channel have one order. The root publishes the message from front to end; a
+ * rank that holds several pipelines takes their segments in turn. Calls visit() for every run of
+ * segments, in the order of the holder's channel. */
 static void in_channel_order(const struct compiler *c, uint32_t holder, enum tug_kind kind,
                              void (*visit)(void *state, struct tug_descriptor *run), void *state) {
     struct tug_descriptor runs[TUG_PIPELINES_MOST];
@@ -171,12 +172,12 @@ static void count_run(void *state, struct tug_descriptor *run) {
     *(uint32_t *)state += tug_descriptor_segments(run);
 }
 
-/* A holder: receives (but for the root), passes on and publishes. */
+/* What a holder does: it receives (unless it is the root), passes on and publishes. */
 static void relay_holder(const struct compiler *c) {
     bool root = c->rank == c->plan->root;
     uint32_t limit = root ? TUG_LIMIT_ALL : 0;
     struct adding receives = {.c = c};
-    for (uint32_t k = 0; k < c->pipelines; k++) /* ahead of the node: others wait for it */
+    for (uint32_t k = 0; k < c->pipelines; k++) /* first to other nodes: more ranks wait there */
         if (holds(c, k))
             receives.advances[k] = pass_on(c, k, limit);
     if (c->node_size > 1) {
@@ -255,8 +256,8 @@ static void lend(const struct compiler *c) {
 
 /* ---- inside a node: two phases ---- */
 
-/* A pipeline that lands: nobody of the node may still read the last run's message where it lands;
- * the last segment steps to `through`. */
+/* A pipeline that lands. It begins when no rank of the node reads the message of the last run there
+ * any more. The last segment steps to `through`. */
 static void land(const struct compiler *c, uint32_t pipeline, uint32_t through) {
     uint32_t segments = segments_of(c, pipeline);
     uint32_t lane = tug_schedule_lane(c->schedule, 0);
@@ -317,7 +318,7 @@ static void two_phase(const struct compiler *c) {
                 if (holds(c, k))
                     land(c, k, through);
         } else {
-            signal.kind = TUG_AWAIT; /* let go of when the run ends: it still has to be copied */
+            signal.kind = TUG_AWAIT; /* released when the run ends: until then it is copied */
             signal.peer = who;
         }
         tug_lane_add(schedule, through, &signal);

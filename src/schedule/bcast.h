@@ -4,10 +4,10 @@
  * share in segments; on every node one rank holds a pipeline's ends: with several pipelines and
  * ranks they take one each, as the TNIs of a node do. Inside a node:
  *
- *   RELAY      the holder publishes each segment in its channel as it arrives, the others collect
- * it TWO_PHASE  the pipelines land in memory that the node shares; when all of them are through
- * (each takes a no-op's step of the others, as in Morie et al., section 6), every rank copies the
- * message out of it by itself, in parallel
+ *   RELAY      The holder publishes each segment as it arrives; the others collect it.
+ *   TWO_PHASE  The pipelines land in memory that the node shares. When all of them are through
+ * (each lane waits for the steps of the others by no-ops, as in Morie et al., section 6), every
+ * rank copies the message out of it by itself, in parallel.
  *
  * On the root's node nothing lands: the root publishes, or, where it lends its buffer, the others
  * copy out of that, all at once.

@@ -1,9 +1,10 @@
-/* Much to do on one node whose ranks reach into one another's buffers: nothing goes through
- * channels but signals, and every byte is copied once.
+/* Large collectives on one node whose ranks reach into one another's buffers: only signals go
+ * through channels, and every byte is copied once.
  *
  * Position 0 of a rank's channel says that its buffers may be read, position 1 that its share of
- * the result is there. A rank awaits a position twice, before it uses what that stands for and when
- * it is done, and passes it the second time: so the other may leave when all have passed.
+ * the result is there. A rank awaits a position before it uses the buffer or share that it stands
+ * for. It awaits it again, and releases it, when it is done. So a rank may leave when all others
+ * have released its positions.
  */
 #include "schedule/reduction.h"
 
@@ -26,7 +27,7 @@ static void add_signal(struct tug_compiler *c, uint32_t lane) {
     tug_add(c, lane, (struct tug_descriptor){.kind = TUG_SIGNAL});
 }
 
-/* The end of a lane: others are past so many positions of ours. */
+/* The end of a lane: waits until the others have released so many positions of ours. */
 static void leave(struct tug_compiler *c, uint32_t lane, uint32_t positions) {
     tug_add(c, lane, (struct tug_descriptor){.kind = TUG_DRAIN, .position = positions});
     tug_compiler_settle(c, lane);
@@ -77,7 +78,7 @@ void tug_reduction_direct(struct tug_reduction *r, uint32_t root) {
         c->schedule->passes[w] = 2;
     add_signal(c, lane);
     reduce_share(r, lane, gets ? TUG_AREA_OUTPUT : TUG_AREA_SCRATCH, gets ? share.begin : 0);
-    if (!gets) { /* into the root's place: the root waits for that only */
+    if (!gets) { /* straight into the root's buffer, for which the root waits */
         struct tug_descriptor give =
             tug_describe(TUG_COPY, &share, TUG_AREA_SCRATCH, TUG_AREA_THEIR_OUTPUT, 0);
         give.peer = root;

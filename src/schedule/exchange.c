@@ -8,13 +8,13 @@ struct exchange {
     uint32_t copy, send, receive; /* lanes */
 };
 
-/* Where send i goes out of. */
+/* The block that send i reads. */
 static uint32_t source_of(const struct exchange *x, uint32_t i) {
     uint32_t at = x->plan->in_place ? x->plan->staging + i : x->plan->sends[i].block;
     return TUG_AREA_BLOCKS + at;
 }
 
-/* In place: all that is sent is put aside before anything is received. */
+/* In place: all that is sent is copied elsewhere before anything is received. */
 static void put_aside(struct exchange *x) {
     for (uint32_t i = 0; i < x->plan->nsends; i++) {
         bool goes = x->plan->sends[i].peer != x->c.rank;
@@ -57,7 +57,8 @@ int tug_compile_exchange(struct tug_schedule *schedule, const struct tug_places 
     uint32_t limit = plan->in_place ? 0 : TUG_LIMIT_ALL;
     tug_compiler_begin(&x.c, schedule, places, rank);
     if (!schedule->failed) {
-        /* lanes are looked at in their order: copies while messages are on their way */
+        /* lanes run in the order of their numbers: copies come last, while messages are on their
+         * way */
         x.send = tug_schedule_lane(schedule, limit);
         x.receive = tug_schedule_lane(schedule, limit);
         x.copy = tug_schedule_lane(schedule, TUG_LIMIT_ALL);

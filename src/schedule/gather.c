@@ -16,7 +16,7 @@ static uint32_t parent_of(uint32_t number) {
     return number & (number - 1);
 }
 
-/* How many ranks are in the subtree of a number. */
+/* Ranks in the subtree of a number. */
 static uint32_t size_of(const struct tree *t, uint32_t number) {
     uint32_t reach = number == 0 ? t->n : number & -number;
     return reach < t->n - number ? reach : t->n - number;

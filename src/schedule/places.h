@@ -13,8 +13,8 @@ struct tug_places {
     uint32_t nranks, nnodes;
     const uint32_t *node_of;      /* [nranks] */
     const uint32_t *node_rank_of; /* [nranks] */
-    const uint32_t *node_first;   /* [nnodes + 1] where a node's ranks begin in ... */
-    const uint32_t *ranks;        /* [nranks] ... this: ranks by node, then by node rank */
+    const uint32_t *node_first;   /* [nnodes + 1] where a node's ranks begin in `ranks` */
+    const uint32_t *ranks;        /* [nranks] by node, then by node rank */
     uint32_t torus[3];            /* nodes along x, y, z: node = (z * Y + y) * X + x; their product
                                      is nnodes; 0: a flat network */
 };

@@ -28,7 +28,7 @@ static void plant(const struct tug_reduction *r, struct tree *tree) {
         tree->children[tree->nchildren++] = (r->me + hop) % r->count;
 }
 
-/* What does not commute ends on the first, which may not be the root. */
+/* A reduction that does not commute ends on the first, which need not be the root. */
 static void hand_over(struct tug_reduction *r, uint32_t send, uint32_t finish) {
     uint32_t base = tug_reduction_rank(r, base_of(r));
     if (base == r->plan->root)
@@ -39,8 +39,10 @@ static void hand_over(struct tug_reduction *r, uint32_t send, uint32_t finish) {
         tug_add_message(&r->c, finish, TUG_RECEIVE, base, 1, &r->all, TUG_AREA_OUTPUT, 0);
 }
 
-/* Lanes: the node's inputs -> receive the children's -> take them in -> send to the parent. The
- * children of a binomial tree are received whole, one after another. */
+/* Four lanes in a row: gather the node's inputs, receive the children's, reduce them, send to the
+ * parent. The message of a child in a binomial tree is received as a whole, one child after
+ * another.
+ */
 static void hold(struct tug_reduction *r) {
     struct tug_compiler *c = &r->c;
     struct tree tree;

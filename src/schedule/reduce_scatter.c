@@ -1,8 +1,8 @@
-/* Reduce_scatter in pairs: every rank sends each other one its block, and takes in what comes for
- * its own. */
+/* Reduce_scatter in pairs: every rank sends each other rank its block, and reduces what arrives
+ * into its own. */
 #include "schedule/reduction.h"
 
-#define SLOTS 2 /* blocks that may have come and not been taken in */
+#define SLOTS 2 /* blocks that may have arrived and are not reduced yet */
 
 struct pairs {
     struct tug_compiler c;
@@ -11,10 +11,10 @@ struct pairs {
     uint32_t n, rank;
 };
 
-/* The i-th peer to send to, and to receive from, i = 1 ... n - 1. What does not commute comes from
- * the next lower rank and down, then from the next higher and up. In both orders a rank's i-th
- * message has a number that grows along the lists of its sender and of its receiver: somebody's
- * next is always the least of all. */
+/* The i-th peer to send to, and to receive from, i = 1 ... n - 1. Without
+ * commutation blocks come from the lower ranks first, the nearest first, then from the higher ones,
+ * the nearest first. In both orders messages can be numbered so that numbers grow along the list of
+ * every sender and of every receiver: so the message with the least number can always go. */
 static uint32_t nth_to(const struct pairs *p, uint32_t i) {
     if (p->plan->commutes)
         return (p->rank + i) % p->n;
@@ -38,7 +38,7 @@ static struct tug_run block_of(const struct pairs *p, uint32_t rank) {
     return (struct tug_run){begin_of(p, rank), p->counts[rank], p->plan->segment};
 }
 
-/* How many segments the rank sends. */
+/* Segments that the rank sends. */
 static uint32_t send_blocks(struct pairs *p, uint32_t send, uint32_t advances) {
     uint32_t segments = 0;
     for (uint32_t i = 1; i < p->n; i++) {

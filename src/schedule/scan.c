@@ -26,8 +26,8 @@ static void begin_chain(struct scan *s) {
         tug_add_message(c, s->send, TUG_SEND, 1, 0, &s->all, TUG_AREA_INPUT, 0);
 }
 
-/* What comes from below and the rank's own make what goes on: in OUTPUT, or beside it if OUTPUT
- * gets what comes. */
+/* What arrives from the rank below, reduced with the rank's own, goes to the rank above. That is
+ * done in OUTPUT; of an exclusive scan OUTPUT gets what arrives, and it is done in SCRATCH. */
 static void continue_chain(struct scan *s) {
     struct tug_compiler *c = &s->c;
     uint32_t from = s->exclusive ? TUG_AREA_OUTPUT : TUG_AREA_SCRATCH;
@@ -62,7 +62,7 @@ static uint32_t lanes_of_stage(const struct scan *s, uint32_t d) {
     return (s->n - s->rank > d ? 1u << s->send : 0) | (s->rank >= d ? 1u << s->receive : 0);
 }
 
-/* Takes what came from d below in. */
+/* Reduces what came from the rank d below. */
 static void take_in(struct scan *s, uint32_t d, struct tug_run *partial, uint32_t area) {
     struct tug_compiler *c = &s->c;
     uint32_t next = lanes_of_stage(s, 2 * d);

@@ -42,19 +42,19 @@ enum tug_kind {
     TUG_FOLD,    /* to = to op from: the other order, for operations that do not commute */
     TUG_SEND,    /* from -> peer, a rank; segments between two ranks arrive in the order of their
                     lane, lanes are told apart by `tag` */
-    TUG_RECEIVE, /* peer -> to. LENT at both ends (SEND's to, RECEIVE's from): the receiver takes it
-                    from where it lies if it can */
+    TUG_RECEIVE, /* peer -> to. Where SEND's `to` and RECEIVE's `from` are LENT, the receiver takes
+                    the data from where they lie if it can */
     TUG_PUBLISH, /* from -> the next segments of this rank's channel */
-    TUG_SIGNAL,  /* the same without data: the positions pass */
+    TUG_SIGNAL,  /* PUBLISH without data */
     TUG_COLLECT, /* segments of peer's channel -> to; peer is a rank of the node */
-    TUG_AWAIT,   /* the same without data */
+    TUG_AWAIT,   /* COLLECT without data */
     TUG_DRAIN, /* waits until the node's ranks need nothing below `position` of this rank's channel
                   in this run: what they read on its word (LANDING) may be written again */
     TUG_GATHER_REDUCE, /* to = (segment of peer's channel) op to */
     TUG_GATHER_FOLD,   /* to = to op (segment of peer's channel) */
 };
 
-/* The memory a collective works on. What they are in one run is said by who executes. */
+/* The memory a collective works on. Who executes a schedule says where they are. */
 enum tug_area {
     TUG_AREA_NONE,
     TUG_AREA_INPUT,        /* the program's send buffer (in place: the same as OUTPUT) */
@@ -63,9 +63,9 @@ enum tug_area {
     TUG_AREA_LANDING,      /* shared by the node, schedule->landing elements */
     TUG_AREA_LENT,         /* OUTPUT of the rank `peer` of this node, where it lies */
     TUG_AREA_THEIR_INPUT,  /* INPUT of the node rank `peer`: COPY, REDUCE and FOLD read it */
-    TUG_AREA_THEIR_OUTPUT, /* OUTPUT likewise; COPY writes it, too */
-    TUG_AREA_BLOCKS, /* this and all above: blocks that MPI describes (alltoallw: one a peer and
-                        way), moved as a whole: no offset, one element */
+    TUG_AREA_THEIR_OUTPUT, /* OUTPUT of the node rank `peer`: as above, and COPY writes it */
+    TUG_AREA_BLOCKS, /* this number and all above are blocks that MPI describes (of an alltoallw:
+                        one a peer and direction); each is one element, moved as a whole */
 };
 
 static inline bool tug_area_is_theirs(uint32_t area) {
@@ -82,8 +82,8 @@ struct tug_descriptor {
     uint64_t from, to; /* offsets, elements */
     uint32_t position; /* COLLECT and its like: of the first segment in peer's channel; DRAIN: in
                           this rank's */
-    uint32_t release;  /* ... what this rank needs next of it, when the last is done: positions
-                          below are free for the writer to overwrite */
+    uint32_t release;  /* COLLECT and its like: the position in peer's channel that this rank needs
+                          next when the last segment is done; the writer may overwrite those below */
     uint32_t steps;    /* of each segment, taken when it is complete */
     uint32_t advances; /* the set of lanes that take it */
 };

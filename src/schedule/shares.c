@@ -1,15 +1,15 @@
-/* A large reduction on one node. Segments go round the ranks: who has one takes it in from all the
- * others' channels and publishes the result.
+/* A large reduction on one node. Segments are shared out among the ranks in turn. The rank that has
+ * a segment reduces it from the channels of all others, and publishes the result.
  *
- * In round k every rank publishes its input for the others (I), takes in the segment that is its
- * own (R), publishes it (P) and collects those of the others (C). A channel's writer is a round
+ * In round k every rank publishes its input for the others (I), reduces the segment that is its own
+ * (R), publishes it (P) and collects those of the others (C). A channel's writer is a round
  * ahead, so that ranks need not wait for one another in every round:
  *
  *     publishes   I0 I1 P0 I2 P1 I3 P2 ... P(last)
  *     reads       R0 R1 C0 R2 C1 R3 C2 ... C(last)
  *
- * Both orders are the same on all ranks, and no rank reads ahead of what it has published: what a
- * slot waits for always comes earlier.
+ * Both orders are the same on all ranks, and no rank reads ahead of what it has published. So a
+ * slot only ever waits for something that comes earlier in the order.
  */
 #include "schedule/reduction.h"
 
@@ -42,7 +42,7 @@ static bool has_share(const struct shares *s, uint32_t writer, uint32_t round) {
     return writer < in_round(s, round);
 }
 
-/* Where inputs and result of a round begin in a writer's channel: all rounds before are full. */
+/* Where the inputs and the result of a round begin in a writer's channel. */
 static uint32_t inputs_at(const struct shares *s, uint32_t writer, uint32_t round) {
     uint32_t results = round > 0 ? round - 1 : 0;
     return round * (s->n - 1) + results * publishes_result(s, writer);
@@ -60,7 +60,7 @@ static struct tug_run segment_of(const struct shares *s, uint32_t round, uint32_
     return (struct tug_run){begin, left < all->segment ? left : all->segment, 0};
 }
 
-/* Who has no output keeps its segments one after another. */
+/* A rank without output keeps its segments one after another. */
 static uint64_t kept_at(const struct shares *s, uint32_t round) {
     return collects(s) ? segment_of(s, round, s->r->c.node_rank).begin : round * s->r->all.segment;
 }
@@ -88,8 +88,8 @@ static void publish_result(const struct shares *s, uint32_t round) {
             tug_describe(TUG_PUBLISH, &segment, kept_in(s), TUG_AREA_NONE, 0));
 }
 
-/* Takes one other rank's input in; the last lets the result and the round after next be published.
- */
+/* Reduces one other rank's input. After the last the result may be published, and the inputs of the
+ * round after next. */
 static void take_in(const struct shares *s, uint32_t round, uint32_t from, bool last) {
     struct tug_reduction *r = s->r;
     uint32_t me = r->c.node_rank;
