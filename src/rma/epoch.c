@@ -13,6 +13,7 @@ bool tug_epochs_init(struct tug_epochs *epochs, int nranks) {
 
 void tug_epochs_fini(struct tug_epochs *epochs) {
     free((void *)epochs->access);
+    free(epochs->started);
 }
 
 static uint8_t everyone(const struct tug_epochs *epochs) {
@@ -86,8 +87,9 @@ int tug_epoch_start(struct tug_window *window, MPI_Group group, int assert) {
     for (int i = 0; i < n; i++)
         if (ranks[i] != MPI_PROC_NULL)
             atomic_fetch_or(&epochs->access[ranks[i]], TUG_ACCESS_START);
+    epochs->started = ranks;
+    epochs->nstarted = n;
     atomic_store(&epochs->everyone, TUG_ACCESS_START);
-    free(ranks);
     return MPI_SUCCESS;
 }
 
@@ -96,8 +98,12 @@ int tug_epoch_complete(struct tug_window *window) {
     int error = window->lane->complete(window);
     if (error == MPI_ERR_RMA_SYNC)
         return error;
-    for (int r = 0; r < epochs->nranks; r++)
-        atomic_fetch_and(&epochs->access[r], (uint8_t)~TUG_ACCESS_START);
+    for (int i = 0; i < epochs->nstarted; i++)
+        if (epochs->started[i] != MPI_PROC_NULL)
+            atomic_fetch_and(&epochs->access[epochs->started[i]], (uint8_t)~TUG_ACCESS_START);
+    free(epochs->started);
+    epochs->started = NULL;
+    epochs->nstarted = 0;
     atomic_store(&epochs->everyone, 0);
     return error;
 }

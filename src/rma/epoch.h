@@ -35,6 +35,7 @@ struct tug_epochs {
     _Atomic uint32_t nlocks;  /* targets with TUG_ACCESS_LOCKED */
     int nranks;
     _Atomic uint8_t *access; /* [nranks] */
+    int *started, nstarted;  /* ranks with TUG_ACCESS_START, MPI_PROC_NULL among them */
 };
 
 /* What the lane does in a synchronisation call; the epochs have been checked. An error class, or

@@ -255,6 +255,8 @@ static struct tug_remote *make(const struct membership *membership) {
     remote->nranks = team->nranks;
     remote->rank = team->rank;
     remote->lock_first = remote->lock_last = -1;
+    atomic_init(&remote->used, -1);
+    atomic_init(&remote->contact_wanted, TUG_CONTACT_USED);
     remote->number = free_number(remote->domain);
     remote->ordered = tug_context_ordered(remote->domain->context);
     for (int r = 0; r < team->nranks; r++) {

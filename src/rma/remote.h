@@ -56,8 +56,13 @@ struct tug_domain {
     struct tug_remote *_Atomic windows[TUG_REMOTE_WINDOWS]; /* by this rank's number */
 };
 
-/* Has this rank the shared lock that an epoch of MPI_Win_lock_all needs for a target? */
-enum tug_contact { TUG_CONTACT_NONE, TUG_CONTACT_ASKED, TUG_CONTACT_LOCKED };
+/* What this rank has to do with a target: bits of its contact. */
+enum {
+    TUG_CONTACT_USED = 1, /* it stands in the list of the targets that were used */
+    /* the shared lock that an epoch of MPI_Win_lock_all needs: a thread asks for it / it is held */
+    TUG_CONTACT_ASKED = 2,
+    TUG_CONTACT_LOCKED = 4,
+};
 
 /* A lock that this rank's memory is under, or that waits for it; holder only. */
 struct tug_lock_seat {
@@ -92,7 +97,8 @@ struct tug_remote_target {
     struct tug_runway local;    /* operations that need buffers of ours */
     struct tug_runway remote;   /* all others */
     _Atomic bool overtaken;     /* since its lock something was moved that messages overtake */
-    _Atomic uint8_t contact;    /* enum tug_contact */
+    _Atomic uint8_t contact;    /* TUG_CONTACT_* */
+    int32_t next_used;          /* the rank behind it in the list of those used, -1: none */
     _Atomic uint32_t posts;     /* exposure epochs that it has opened for us, */
     uint32_t posts_used;        /* ... of which so many have been started */
     _Atomic uint32_t completes; /* access epochs to us that it has ended, */
@@ -114,7 +120,10 @@ struct tug_remote {
     struct tug_attachments *attachments; /* of this rank's to a dynamic window; NULL: another */
     struct tug_counter struck;           /* regions that others have struck out of their books, */
     _Atomic uint64_t to_strike;          /* ... of so many that they were told to */
-    _Atomic bool locks_late; /* MPI_Win_lock_all: targets are locked when they are first used */
+    /* The TUG_CONTACT_* that an operation's target must have. MPI_Win_lock_all: LOCKED is one of
+     * them, and targets are locked when they are first used in the epoch. */
+    _Atomic uint8_t contact_wanted;
+    _Atomic int32_t used; /* first in the list of targets that were used, -1: none */
     /* locks on our memory, in order of arrival; holder only */
     int32_t lock_first, lock_last; /* ranks that wait, -1: none */
     uint32_t nshared;
@@ -209,9 +218,13 @@ static inline struct tug_flight *tug_remote_board(struct tug_runway *runway) {
 void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,
                      unsigned round);
 
-/* Locks a target that is used for the first time in an epoch of MPI_Win_lock_all, perhaps by
- * several threads at once. An error class. */
-int tug_remote_lock_late(struct tug_remote *remote, int rank);
+/* Puts a target in the list of those that were used, where it stays as long as the window. What
+ * waits for all targets visits these only. Before anything is sent there. Any thread. */
+void tug_remote_enlist(struct tug_remote *remote, int rank);
+
+/* Makes the contact that operations want with a target, perhaps for several threads at once. An
+ * error class. */
+int tug_remote_contact(struct tug_remote *remote, int rank);
 
 /* Waits until all that was started to the rank is complete, or (local) until it needs no buffers of
  * ours any more. An error class. */

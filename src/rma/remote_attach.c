@@ -257,7 +257,7 @@ void tug_attachments_free(struct tug_remote *remote) {
         return;
     for (uint32_t i = 0; i < attachments->n; i++)
         release(remote, &attachments->list[i]);
-    for (int r = 0; r < remote->nranks; r++)
+    for (int r = atomic_load(&remote->used); r >= 0; r = remote->targets[r].next_used)
         tug_book_close(&remote->targets[r].book);
     free(attachments->list);
     free(attachments);

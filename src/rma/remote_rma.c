@@ -122,11 +122,11 @@ reach(const struct tug_rma *o, const struct tug_data *data, struct ways *ways) {
         return error;
     struct tug_remote *remote = o->window->remote;
     struct tug_remote_target *target = &remote->targets[o->target];
-    if (atomic_load_explicit(&remote->locks_late, memory_order_relaxed) &&
-        /* acquire: pairs with the store in tug_remote_lock_late() of another thread */
-        __builtin_expect(
-            atomic_load_explicit(&target->contact, memory_order_acquire) != TUG_CONTACT_LOCKED, 0))
-        error = tug_remote_lock_late(remote, o->target);
+    const uint8_t wanted = atomic_load_explicit(&remote->contact_wanted, memory_order_relaxed);
+    /* acquire: pairs with the changes in tug_remote_contact() by another thread */
+    if (__builtin_expect(
+            (atomic_load_explicit(&target->contact, memory_order_acquire) & wanted) != wanted, 0))
+        error = tug_remote_contact(remote, o->target);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
     if (__builtin_expect(remote->attachments != NULL, 0))

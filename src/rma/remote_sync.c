@@ -1,4 +1,5 @@
 /* What epochs of the packet lane wait for: answers and notices of the other ranks' engines. */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -20,9 +21,25 @@ static struct tug_remote_head head_of(const struct tug_remote *remote, int rank,
                                     .type = (uint32_t)remote->rank};
 }
 
+/* Who sends there may count on the list when this returns, whichever thread has put it there. */
+void tug_remote_enlist(struct tug_remote *remote, int rank) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct tug_remote_target *target = &remote->targets[rank];
+    if (atomic_load(&target->contact) & TUG_CONTACT_USED)
+        return;
+    pthread_mutex_lock(&lock);
+    if (!(atomic_load(&target->contact) & TUG_CONTACT_USED)) {
+        target->next_used = atomic_load(&remote->used);
+        atomic_store(&remote->used, rank);
+        atomic_fetch_or(&target->contact, TUG_CONTACT_USED);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,
                      unsigned round) {
     struct tug_remote_target *target = &remote->targets[rank];
+    tug_remote_enlist(remote, rank);
     struct tug_remote_head head = head_of(remote, rank, what, round); /* copied by the call */
     const struct tug_am_params message = {
         .dest_proc = target->process,
@@ -159,20 +176,29 @@ static int land_runway(struct tug_remote *remote, struct tug_runway *runway) {
     return status;
 }
 
-int tug_remote_flush(struct tug_remote *remote, int rank, bool local) {
-    struct tug_remote_target *target = &remote->targets[rank];
+static void begin_flush(bool local) {
     tug_company_pause();
     if (!local)
         tug_notes_settle(); /* they board when they are executed */
+}
+
+static int flush_target(struct tug_remote *remote, int rank, bool local) {
+    struct tug_remote_target *target = &remote->targets[rank];
     int status = land_runway(remote, &target->local);
     int later = local ? 0 : land_runway(remote, &target->remote);
     return tug_remote_error(status != 0 ? status : later);
 }
 
+int tug_remote_flush(struct tug_remote *remote, int rank, bool local) {
+    begin_flush(local);
+    return flush_target(remote, rank, local);
+}
+
 static int flush_every(struct tug_remote *remote, bool local) {
     int error = MPI_SUCCESS;
-    for (int r = 0; r < remote->nranks; r++) {
-        int its = tug_remote_flush(remote, r, local);
+    begin_flush(local);
+    for (int r = atomic_load(&remote->used); r >= 0; r = remote->targets[r].next_used) {
+        int its = flush_target(remote, r, local);
         error = error == MPI_SUCCESS ? its : error;
     }
     return error;
@@ -335,31 +361,38 @@ static int lock(struct tug_window *window, int rank, bool exclusive) {
     return error;
 }
 
-static bool is_locked(void *argument) {
+static bool is_answered(void *argument) {
     const struct tug_remote_target *target = argument;
-    return atomic_load(&target->contact) != TUG_CONTACT_ASKED;
+    return (atomic_load(&target->contact) & (TUG_CONTACT_ASKED | TUG_CONTACT_LOCKED)) !=
+           TUG_CONTACT_ASKED;
 }
 
-int tug_remote_lock_late(struct tug_remote *remote, int rank) {
+/* ASKED stays while it is locked: nobody else asks. */
+static int lock_late(struct tug_remote *remote, int rank) {
     struct tug_remote_target *target = &remote->targets[rank];
-    uint8_t contact = TUG_CONTACT_NONE;
-    int error = MPI_SUCCESS;
-    if (atomic_compare_exchange_strong(&target->contact, &contact, TUG_CONTACT_ASKED)) {
-        error = take_lock(remote, rank, false);
-        atomic_store(&target->contact,
-                     error == MPI_SUCCESS ? TUG_CONTACT_LOCKED : TUG_CONTACT_NONE);
-    } else {
-        tug_remote_wait(remote, is_locked, target);
-        error = atomic_load(&target->contact) == TUG_CONTACT_LOCKED ? MPI_SUCCESS : MPI_ERR_OTHER;
+    if (atomic_fetch_or(&target->contact, TUG_CONTACT_ASKED) & TUG_CONTACT_ASKED) {
+        tug_remote_wait(remote, is_answered, target);
+        return atomic_load(&target->contact) & TUG_CONTACT_LOCKED ? MPI_SUCCESS : MPI_ERR_OTHER;
     }
+    int error = take_lock(remote, rank, false);
+    if (error == MPI_SUCCESS)
+        atomic_fetch_or(&target->contact, TUG_CONTACT_LOCKED);
+    else
+        atomic_fetch_and(&target->contact, (uint8_t)~TUG_CONTACT_ASKED);
     return error;
+}
+
+int tug_remote_contact(struct tug_remote *remote, int rank) {
+    tug_remote_enlist(remote, rank);
+    return atomic_load(&remote->contact_wanted) & TUG_CONTACT_LOCKED ? lock_late(remote, rank)
+                                                                     : MPI_SUCCESS;
 }
 
 /* Our own memory at once, for loads and stores count on it. */
 static int lock_all(struct tug_window *window) {
     struct tug_remote *remote = window->remote;
-    atomic_store(&remote->locks_late, true);
-    return tug_remote_lock_late(remote, remote->rank);
+    atomic_fetch_or(&remote->contact_wanted, TUG_CONTACT_LOCKED);
+    return tug_remote_contact(remote, remote->rank);
 }
 
 /* What is in order with messages is complete at the target when it hears of the unlock, and one
@@ -380,14 +413,12 @@ static int unlock(struct tug_window *window, int rank, bool exclusive, bool take
 static int unlock_all(struct tug_window *window, bool taken) {
     struct tug_remote *remote = window->remote;
     int error = flush_every(remote, false);
-    for (int r = 0; r < remote->nranks && taken; r++)
-        if (atomic_load_explicit(&remote->targets[r].contact, memory_order_relaxed) ==
-            TUG_CONTACT_LOCKED) {
-            atomic_store_explicit(&remote->targets[r].contact, TUG_CONTACT_NONE,
-                                  memory_order_relaxed);
+    for (int r = atomic_load(&remote->used); r >= 0 && taken; r = remote->targets[r].next_used)
+        if (atomic_load(&remote->targets[r].contact) & TUG_CONTACT_LOCKED) {
+            atomic_fetch_and(&remote->targets[r].contact, TUG_CONTACT_USED);
             tug_remote_tell(remote, r, TUG_MESSAGE_UNLOCK, 0, 0);
         }
-    atomic_store(&remote->locks_late, false);
+    atomic_fetch_and(&remote->contact_wanted, (uint8_t)~TUG_CONTACT_LOCKED);
     return error;
 }
 
