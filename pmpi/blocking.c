@@ -72,11 +72,14 @@ struct array {
     MPI_Request *requests; /* the program's */
     MPI_Status *statuses;
     MPI_Request *left; /* those not taken yet, MPI_REQUEST_NULL in place of others */
-    int *indices;      /* what a look has taken, */
+    int *indices;      /* what a look has taken, from `first` on, */
     MPI_Status *got;   /* ... and their statuses */
+    int first, count;  /* the requests that are looked at; those before are taken */
     int error;
     bool over;
 };
+
+#define LOOKED_AT 16 /* requests of an array, from the second look on */
 
 static void hand_out_statuses(struct array *array, int ndone, bool failed) {
     if (array->statuses == MPI_STATUSES_IGNORE)
@@ -84,7 +87,7 @@ static void hand_out_statuses(struct array *array, int ndone, bool failed) {
     for (int i = 0; failed && array->error == MPI_SUCCESS && i < array->n; i++)
         array->statuses[i].MPI_ERROR = MPI_SUCCESS;
     for (int i = 0; i < ndone; i++) {
-        MPI_Status *status = &array->statuses[array->indices[i]];
+        MPI_Status *status = &array->statuses[array->first + array->indices[i]];
         int error = failed ? array->got[i].MPI_ERROR : status->MPI_ERROR;
         *status = array->got[i];
         status->MPI_ERROR = error;
@@ -96,27 +99,42 @@ static void hand_out_statuses(struct array *array, int ndone, bool failed) {
 static void hand_out(struct array *array, int ndone, bool failed) {
     hand_out_statuses(array, ndone, failed);
     for (int i = 0; i < ndone; i++) {
-        array->requests[array->indices[i]] = array->left[array->indices[i]];
-        array->left[array->indices[i]] = MPI_REQUEST_NULL;
+        const int at = array->first + array->indices[i];
+        array->requests[at] = array->left[at];
+        array->left[at] = MPI_REQUEST_NULL;
     }
+}
+
+/* Looks will be at the first request that is left, and some behind it. */
+static void look_from(struct array *array, int first) {
+    while (first < array->n && array->left[first] == MPI_REQUEST_NULL)
+        first++;
+    int rest = array->n - first;
+    array->first = first;
+    array->count = rest < LOOKED_AT ? rest : LOOKED_AT;
+    array->over = rest == 0;
 }
 
 /* MPI_Testsome, for its error is what that of MPI_Waitall is, and reported the same way. MPICH
  * 4.0.2's MPI_Testall fails over a persistent collective; a look that takes nothing
- * (MPI_Request_get_status) reports an error that the wait would report again. */
+ * (MPI_Request_get_status) reports an error that the wait would report again. The first look is at
+ * all requests: the host finds handles that are wrong. The later ones are at the first few that are
+ * left: none is passed over, and all together cost no more than a few looks at the whole array. */
 static bool are_over(void *argument) {
     struct array *array = argument;
-    int ndone = 0;
-    while (!array->over) {
-        int error = tug_host.Testsome(array->n, array->left, &ndone, array->indices, array->got);
+    int ndone = 1;
+    while (!array->over && ndone != 0) {
+        const bool whole = array->count == array->n;
+        int error = tug_host.Testsome(array->count, array->left + array->first, &ndone,
+                                      array->indices, array->got);
         bool failed = error == MPI_ERR_IN_STATUS;
-        array->over = (error != MPI_SUCCESS && !failed) || ndone == MPI_UNDEFINED;
-        if (!array->over)
+        array->over = error != MPI_SUCCESS && !failed;
+        if (!array->over && ndone != MPI_UNDEFINED)
             hand_out(array, ndone, failed);
         if (error != MPI_SUCCESS)
             array->error = error;
-        if (ndone == 0)
-            break;
+        if (!array->over && (whole || ndone == MPI_UNDEFINED))
+            look_from(array, array->first + (ndone == MPI_UNDEFINED ? array->count : 0));
     }
     return array->over;
 }
@@ -125,10 +143,11 @@ static bool are_over(void *argument) {
 
 static void wait_for_array(struct array *array) {
     memcpy(array->left, array->requests, (size_t)array->n * sizeof(*array->left));
-    for (int i = 0; array->statuses != MPI_STATUSES_IGNORE && i < array->n; i++) {
-        MPI_Request none = MPI_REQUEST_NULL; /* those of requests with nothing to wait for */
-        tug_host.Wait(&none, &array->statuses[i]);
-    }
+    MPI_Request none = MPI_REQUEST_NULL; /* the status of requests with nothing to wait for */
+    if (array->statuses != MPI_STATUSES_IGNORE)
+        tug_host.Wait(&none, &array->statuses[0]);
+    for (int i = 1; array->statuses != MPI_STATUSES_IGNORE && i < array->n; i++)
+        array->statuses[i] = array->statuses[0];
     tug_blocking_until(are_over, array);
 }
 
@@ -140,8 +159,13 @@ int tug_blocking_waitall(int n, MPI_Request requests[], MPI_Status statuses[]) {
     } few;
     if (n <= 0 || requests == NULL)
         return tug_host.Waitall(n, requests, statuses);
-    struct array array = {n,           requests, statuses,    few.left,
-                          few.indices, few.got,  MPI_SUCCESS, false};
+    struct array array = {.n = n,
+                          .requests = requests,
+                          .statuses = statuses,
+                          .left = few.left,
+                          .indices = few.indices,
+                          .got = few.got,
+                          .count = n};
     if (n > ON_STACK) {
         array.left = malloc((size_t)n * sizeof(*array.left));
         array.indices = malloc((size_t)n * sizeof(*array.indices));

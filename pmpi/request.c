@@ -186,7 +186,9 @@ struct mixed {
     MPI_Request *theirs;   /* the host's, MPI_REQUEST_NULL in place of ours */
     MPI_Status *statuses;  /* the program's, or MPI_STATUSES_IGNORE */
     int *indices;
-    int flag;  /* the host's answer */
+    bool has_theirs; /* some that are not MPI_REQUEST_NULL */
+    int nover;       /* so many from the first on are theirs, or are over */
+    int flag;        /* the host's answer */
     bool over; /* a look has taken something, or found nothing left to wait for: no second look */
     int outcome;
     int error; /* the host's */
@@ -201,12 +203,16 @@ static bool split(struct mixed *mixed, int count, MPI_Request requests[], MPI_St
     mixed->flag = 0;
     mixed->error = MPI_SUCCESS;
     mixed->over = false;
+    mixed->has_theirs = false;
+    mixed->nover = 0;
     mixed->theirs =
         count <= ON_STACK ? mixed->on_stack : malloc((size_t)count * sizeof(MPI_Request));
     if (mixed->theirs == NULL)
         return false;
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         mixed->theirs[i] = ours(&requests[i]) ? MPI_REQUEST_NULL : requests[i];
+        mixed->has_theirs |= mixed->theirs[i] != MPI_REQUEST_NULL;
+    }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
     return true;
 }
@@ -240,20 +246,14 @@ static int next_over(const struct mixed *mixed, int from, bool *active) {
     return -1;
 }
 
-static bool all_over(const struct mixed *mixed) {
-    for (int i = 0; i < mixed->count; i++) {
-        const struct tug_request *request = ours(&mixed->requests[i]);
+/* Goes on from where the last look ended. */
+static bool all_over(struct mixed *mixed) {
+    for (; mixed->nover < mixed->count; mixed->nover++) {
+        const struct tug_request *request = ours(&mixed->requests[mixed->nover]);
         if (request != NULL && tug_request_pending(request))
             return false;
     }
     return true;
-}
-
-static bool has_theirs(const struct mixed *mixed) {
-    for (int i = 0; i < mixed->count; i++)
-        if (mixed->theirs[i] != MPI_REQUEST_NULL)
-            return true;
-    return false;
 }
 
 static int no_memory(void) {
@@ -287,7 +287,7 @@ static int retire_all(struct mixed *mixed) {
 
 /* Lets the host move on without completing anything, or reporting what the wait will report. */
 static void look_at_theirs(const struct mixed *mixed) {
-    if (has_theirs(mixed))
+    if (mixed->has_theirs)
         tug_engine_poll_host();
 }
 
@@ -296,7 +296,7 @@ static void wait_until(bool (*done)(void *), struct mixed *mixed) {
     for (int i = 0; i < mixed->count && timed; i++)
         timed = ours(&mixed->requests[i]) == NULL || !tug_twin_is_host(ours(&mixed->requests[i]));
     uint64_t begin_ns = timed ? tug_clock_ns() : 0;
-    if (has_theirs(mixed))
+    if (mixed->has_theirs)
         tug_blocking_until(done, mixed);
     else
         tug_engine_wait(done, mixed, -1);
@@ -505,7 +505,7 @@ static int their_any(const struct mixed *mixed, int *indx, int *flag) {
                                                mixed->statuses);
     int error = MPI_SUCCESS;
     *indx = MPI_UNDEFINED;
-    *flag = !has_theirs(mixed);
+    *flag = !mixed->has_theirs;
     for (int i = 0; i < mixed->count && *indx == MPI_UNDEFINED && error == MPI_SUCCESS; i++) {
         if (mixed->theirs[i] == MPI_REQUEST_NULL)
             continue;
@@ -529,7 +529,7 @@ static int their_some(const struct mixed *mixed, int *outcount) {
         if (flag)
             mixed->indices[found++] = i;
     }
-    *outcount = has_theirs(mixed) ? found : MPI_UNDEFINED;
+    *outcount = mixed->has_theirs ? found : MPI_UNDEFINED;
     return error;
 }
 
