@@ -421,7 +421,7 @@ static bool agrees(const struct tug_flat *flat, MPI_Datatype type) {
 
 static struct tug_flat *flat_build(MPI_Datatype type) {
     struct build build = {.element = MPI_DATATYPE_NULL, .unused = MPI_DATATYPE_NULL};
-    MPI_Count lb = 0, extent = 0;
+    MPI_Count lb = 0, extent = 0, first = 0, true_extent;
     struct tug_node *node = build_type(&build, type);
     if (node != NULL && build.mixed && build.pairs) {
         tug_node_free(node);
@@ -443,11 +443,49 @@ static struct tug_flat *flat_build(MPI_Datatype type) {
         describe_element(element, flat);
     }
     tug_host.Type_get_extent_c(type, &lb, &extent);
+    tug_host.Type_get_true_extent_c(type, &first, &true_extent);
     flat_from_root(flat, (MPI_Aint)lb, (MPI_Aint)extent);
+    flat->first_told = (MPI_Aint)first;
     if (agrees(flat, type))
         return flat;
     flat_free(flat);
     return NULL;
+}
+
+/* ---- types that a thread uses ---- */
+
+#define KNOWN 8
+
+/* What a thread remembers of a type. It holds as long as no tree has gone since: the handle may be
+ * another type's then. */
+struct known {
+    MPI_Datatype type;
+    const struct tug_flat *flat;
+    uint64_t gone; /* trees that had gone before */
+};
+
+static _Thread_local struct known known[KNOWN] __attribute__((tls_model("initial-exec")));
+static _Atomic uint64_t gone = 1; /* the empty places of a thread hold for no type */
+
+/* The first of two places that a type may have: what was remembered last stands there. */
+static struct known *known_places(MPI_Datatype type) {
+    return &known[(tug_handle_bits(type) * 0x9e3779b97f4a7c15u >> 32) % KNOWN & ~(uint64_t)1];
+}
+
+/* relaxed: who has the handle from another thread has come behind what that thread has seen go */
+const struct tug_flat *tug_flat_known(MPI_Datatype type) {
+    const struct known *place = known_places(type);
+    place += place->type != type;
+    return place->type == type && place->gone == atomic_load_explicit(&gone, memory_order_relaxed)
+               ? place->flat
+               : NULL;
+}
+
+void tug_flat_remember(MPI_Datatype type, const struct tug_flat *flat) {
+    struct known *places = known_places(type);
+    if (places[0].type != type)
+        places[1] = places[0];
+    places[0] = (struct known){type, flat, atomic_load_explicit(&gone, memory_order_relaxed)};
 }
 
 /* ---- keeping ---- */
@@ -460,6 +498,7 @@ static int forget(MPI_Datatype type, int key, void *attribute, void *state) {
     (void)type;
     (void)key;
     (void)state;
+    atomic_fetch_add(&gone, 1);
     flat_free(attribute);
     return MPI_SUCCESS;
 }
@@ -496,10 +535,11 @@ static const struct tug_flat *keep(MPI_Datatype type, int key, struct tug_flat *
 const struct tug_flat *tug_flat_get(MPI_Datatype type) {
     if (tug_type_is_basic(type) || is_pair(type))
         return flat_of_predefined(type);
+    const struct tug_flat *remembered = tug_flat_known(type);
     struct tug_flat *flat = NULL;
     int key, found = 0;
-    if (!have_keyval(&key))
-        return NULL;
+    if (remembered != NULL || !have_keyval(&key))
+        return remembered;
     tug_host.Type_get_attr(type, key, (void *)&flat, &found);
     if (found)
         return flat;
@@ -516,6 +556,7 @@ const struct tug_flat *tug_flat_get(MPI_Datatype type) {
 
 void tug_flat_finalize(void) {
     int key = atomic_load_explicit(&keyval, memory_order_relaxed);
+    atomic_fetch_add(&gone, 1);
     if (key != MPI_KEYVAL_INVALID)
         tug_host.Type_free_keyval(&key);
     atomic_store_explicit(&keyval, MPI_KEYVAL_INVALID, memory_order_relaxed);

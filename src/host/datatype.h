@@ -24,6 +24,7 @@ struct tug_flat {
     MPI_Aint first, end;   /* offset of an item's lowest byte, and of the one behind the highest */
     size_t nruns;          /* of elements (bytes without one type) in an item; neighbours count
                               twice where only the walk joins them */
+    MPI_Aint first_told;   /* what the host says the offset of the lowest byte is */
     bool contiguous;       /* any number of items is one run of bytes from offset 0 */
     size_t gap_from, gap_to; /* in an element: the bytes [from, to) of a pair's gap, perhaps none */
     struct tug_node root;    /* an item */
@@ -33,6 +34,13 @@ struct tug_flat {
  * nested too deeply or in a way that cannot be expressed. May call the host; does not wait for
  * other processes. A bad handle is for the caller to find (tug_data_describe). */
 const struct tug_flat *tug_flat_get(MPI_Datatype type);
+
+/* The same for a type that this thread has lately said may be used, without the host; NULL: not
+ * known. A handle that has been freed is not known any more, whatever it stands for by now. */
+const struct tug_flat *tug_flat_known(MPI_Datatype type);
+
+/* The host has found that the type may be used (it is one, and committed), and this is its tree. */
+void tug_flat_remember(MPI_Datatype type, const struct tug_flat *flat);
 
 /* MPI ends: what is kept with types that are still there is no longer found. Call it before the
  * host's last MPI_Finalize or MPI_Session_finalize, with no other thread in here. */

@@ -47,12 +47,23 @@ static void ask_host(MPI_Datatype type, MPI_Count *size, MPI_Count *first, MPI_C
     tug_host.Type_get_extent_c(type, &lb, extent);
 }
 
-bool tug_data_describe_derived(struct tug_data *data, MPI_Comm comm) {
-    MPI_Count bytes, size, first, end, extent;
-    /* the one question that a bad handle or an uncommitted type answers with an error, on comm */
+/* The one question that a bad handle or an uncommitted type answers with an error, on comm. *flat:
+ * the type's tree, if it has one. */
+static bool may_be_used(const struct tug_data *data, MPI_Comm comm, const struct tug_flat **flat) {
+    MPI_Count bytes;
     if (tug_host.Pack_size_c(data->count, data->type, comm, &bytes) != MPI_SUCCESS)
         return false;
-    const struct tug_flat *flat = tug_flat_get(data->type);
+    *flat = tug_flat_get(data->type);
+    if (*flat != NULL)
+        tug_flat_remember(data->type, *flat);
+    return true;
+}
+
+bool tug_data_describe_derived(struct tug_data *data, MPI_Comm comm) {
+    MPI_Count size, first, end, extent;
+    const struct tug_flat *flat = tug_flat_known(data->type);
+    if (flat == NULL && !may_be_used(data, comm, &flat))
+        return false;
     data->contiguous = flat != NULL && flat->contiguous;
     if (flat != NULL) {
         size = (MPI_Count)flat->size;
@@ -71,9 +82,14 @@ bool tug_data_describe_derived(struct tug_data *data, MPI_Comm comm) {
 
 bool tug_data_lacks_address(const struct tug_data *data) {
     MPI_Count first = 0, extent;
-    if (data->bytes > 0 && !tug_type_is_predefined(data->type))
+    if (data->bytes == 0 || tug_type_is_predefined(data->type))
+        return data->bytes > 0;
+    const struct tug_flat *flat = tug_flat_known(data->type);
+    if (flat != NULL)
+        first = flat->first_told;
+    else
         tug_host.Type_get_true_extent_c(data->type, &first, &extent);
-    return data->bytes > 0 && first == 0;
+    return first == 0;
 }
 
 /* ---- moving ---- */

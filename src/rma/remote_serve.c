@@ -62,15 +62,14 @@ static bool find_place(struct request *request) {
     if (tug_type_is_basic(type)) {
         request->element = request->extent = end = tug_type_basic_size(type);
     } else {
-        MPI_Count lb, size, extent, first, true_extent;
         if (tug_reduction_find(MPI_REPLACE, type) == NULL) /* no type that has elements */
             return false;
-        tug_host.Type_size_c(type, &size);
-        tug_host.Type_get_extent_c(type, &lb, &extent);
-        tug_host.Type_get_true_extent_c(type, &first, &true_extent);
-        request->element = (size_t)size;
-        request->extent = (size_t)extent;
-        end = (size_t)(first + true_extent);
+        const struct tug_flat *flat = tug_flat_get(type);
+        if (flat == NULL)
+            return false;
+        request->element = flat->size;
+        request->extent = (size_t)flat->extent;
+        end = (size_t)flat->end;
     }
     request->span = request->n == 0 ? 0 : (request->n - 1) * request->extent + end;
     if (request->n * request->extent > TUG_REMOTE_PIECE)
