@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "host/agreement.h"
+#include "host/answers.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/level.h"
@@ -45,8 +46,12 @@ _Atomic unsigned tug_circles_in_force;
 /* A communicator's attributes: its circle, and generation << 1 | inside. */
 static int circle_key = MPI_KEYVAL_INVALID, inside_key = MPI_KEYVAL_INVALID;
 
+/* Which communicators are inside: the second attribute once more, noted with the lock. */
+static struct tug_answers answers;
+
 static void list_changed(int by) {
     generation++;
+    tug_answers_forget_all(&answers);
     atomic_fetch_add_explicit(&tug_circles_in_force, (unsigned)by, memory_order_relaxed);
 }
 
@@ -77,13 +82,21 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     return MPI_SUCCESS;
 }
 
+/* Also when the attribute is replaced, with the lock. */
+static int forget_answer(MPI_Comm comm, int key, void *attribute, void *state) {
+    (void)key;
+    (void)attribute;
+    (void)state;
+    tug_answer_forget(&answers, comm);
+    return MPI_SUCCESS;
+}
+
 static void have_keys(void) {
     pthread_mutex_lock(&lock);
     if (circle_key == MPI_KEYVAL_INVALID)
         tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &circle_key, NULL);
     if (inside_key == MPI_KEYVAL_INVALID)
-        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &inside_key,
-                                    NULL);
+        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_answer, &inside_key, NULL);
     pthread_mutex_unlock(&lock);
 }
 
@@ -173,22 +186,31 @@ static bool is_inside(MPI_Comm comm) {
     return inside;
 }
 
-bool tug_circle_covers(MPI_Comm comm) {
+static bool find_out(MPI_Comm comm) {
     void *known = NULL;
     int flag = 0;
-    if (comm == MPI_COMM_WORLD && world.in_force)
-        return true;
-    if (!tug_comm_is_one(comm) || comm == MPI_COMM_SELF ||
-        tug_host.Comm_get_attr(comm, inside_key, (void *)&known, &flag) != MPI_SUCCESS)
+    if (tug_host.Comm_get_attr(comm, inside_key, (void *)&known, &flag) != MPI_SUCCESS)
         return false;
     pthread_mutex_lock(&lock);
     bool inside = (uintptr_t)known & 1;
     if (!flag || (uintptr_t)known >> 1 != generation) {
         inside = is_inside(comm);
-        tug_host.Comm_set_attr(comm, inside_key, (void *)(generation << 1 | inside));
+        flag = tug_host.Comm_set_attr(comm, inside_key, (void *)(generation << 1 | inside)) ==
+               MPI_SUCCESS;
     }
+    if (flag)
+        tug_answer_note(&answers, comm, inside);
     pthread_mutex_unlock(&lock);
     return inside;
+}
+
+bool tug_circle_covers(MPI_Comm comm) {
+    bool inside;
+    if (comm == MPI_COMM_WORLD && world.in_force)
+        return true;
+    if (!tug_comm_is_one(comm) || comm == MPI_COMM_SELF)
+        return false;
+    return tug_answer_find(&answers, comm, &inside) ? inside : find_out(comm);
 }
 
 /* Out of force. With the lock. */

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "host/agreement.h"
+#include "host/answers.h"
 #include "host/circle.h"
 #include "host/handles.h"
 #include "host/host.h"
@@ -24,12 +25,21 @@ static struct {
 
 static int key = MPI_KEYVAL_INVALID; /* a communicator's attribute: one of the answers */
 static char yes, no;
+static struct tug_answers answers; /* the same once more */
+
+static int forget(MPI_Comm comm, int keyval, void *attribute, void *state) {
+    (void)keyval;
+    (void)attribute;
+    (void)state;
+    tug_answer_forget(&answers, comm);
+    return MPI_SUCCESS;
+}
 
 static bool have_key(void) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
     if (key == MPI_KEYVAL_INVALID)
-        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, NULL);
     pthread_mutex_unlock(&lock);
     return key != MPI_KEYVAL_INVALID;
 }
@@ -69,6 +79,7 @@ void tug_party_finalize(void) {
     if (world.some)
         tug_host.Group_free(&world.takers);
     world.settled = world.everybody = world.some = false;
+    tug_answers_forget_all(&answers);
 }
 
 /* ---- communicators ---- */
@@ -118,18 +129,21 @@ static enum answer ask(MPI_Comm comm) {
 static enum answer answer_for(MPI_Comm comm, bool may_ask) {
     char *known;
     int flag = 0;
+    bool takes;
     if (world.everybody && comm == MPI_COMM_WORLD)
         return tug_level.active ? YES : NO;
+    if (tug_comm_is_one(comm) && tug_answer_find(&answers, comm, &takes))
+        return takes ? YES : NO;
     if (!tug_host_complete() || !tug_comm_is_one(comm) || !have_key() ||
         tug_host.Comm_get_attr(comm, key, (void *)&known, &flag) != MPI_SUCCESS)
         return NO;
-    if (flag)
-        return known == &yes ? YES : NO;
-    enum answer answer = look_up(comm);
+    enum answer answer = flag && known == &yes ? YES : flag ? NO : look_up(comm);
     if (answer == TO_BE_ASKED && may_ask)
         answer = ask(comm);
-    if (answer != TO_BE_ASKED)
-        tug_host.Comm_set_attr(comm, key, answer == YES ? &yes : &no);
+    if (!flag && answer != TO_BE_ASKED)
+        flag = tug_host.Comm_set_attr(comm, key, answer == YES ? &yes : &no) == MPI_SUCCESS;
+    if (flag)
+        tug_answer_note(&answers, comm, answer == YES);
     return answer;
 }
 
