@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "engine/engine.h"
 #include "llcl/llcl.h"
@@ -22,11 +23,16 @@
 
 struct tug_wire;
 
-/* Memory of tug_mem_allocate(). Each process's part begins with a page of which the first word is
- * the id of its registration, 0 when that has ended. */
+/* Memory of tug_mem_allocate(). Each process's part begins with a page for its registration's key:
+ * another key that names the part is the right one if it is the same. */
 struct tug_mapped {
     struct tug_segment segment;
     uint32_t index;
+};
+
+struct tug_mapped_head {
+    _Atomic uint64_t live; /* the key's first word, the registration's id; 0 when that has ended */
+    uint64_t rest[sizeof(struct tug_key) / 8 - 1]; /* its other words */
 };
 #define TUG_MAPPED_HEAD 4096
 
@@ -98,8 +104,7 @@ static inline unsigned char *tug_mapped_place(const struct tug_context *context,
     const struct tug_fabric *fabric = &context->fabric;
     uint32_t number = tug_key_segment(key), node_rank = tug_key_node_rank(key);
     if (number == 0 || number > TUG_SEGMENTS || node_rank >= fabric->node_size ||
-        fabric->node_ranks[node_rank] != owner ||
-        tug_key_allows(key, fabric->session, owner, offset, bytes) != 0)
+        fabric->node_ranks[node_rank] != owner)
         return NULL;
     /* acquire: pairs with the release in tug_mem_allocate */
     struct tug_mapped *mapped =
@@ -107,9 +112,11 @@ static inline unsigned char *tug_mapped_place(const struct tug_context *context,
     if (mapped == NULL)
         return NULL;
     const struct tug_segment_part *part = &mapped->segment.parts[node_rank];
-    uint64_t size = part->bytes - TUG_MAPPED_HEAD;
-    if (offset > size || bytes > size - offset ||
-        atomic_load_explicit((_Atomic uint64_t *)part->base, memory_order_relaxed) != key->word[0])
+    const struct tug_mapped_head *head = (const struct tug_mapped_head *)part->base;
+    /* relaxed: the rest was there before anybody had the key, and stays */
+    if (atomic_load_explicit(&head->live, memory_order_relaxed) != key->word[0] ||
+        memcmp(head->rest, key->word + 1, sizeof(head->rest)) != 0 || offset > key->word[3] ||
+        bytes > key->word[3] - offset)
         return NULL;
     return part->base + TUG_MAPPED_HEAD + offset;
 }

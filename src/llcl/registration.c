@@ -94,7 +94,11 @@ static int allocate(struct tug_context *context, size_t bytes, struct tug_mapped
         return TUG_ERR_NO_MEMORY;
     }
     registration->segment = mapped->index + 1;
-    registration->live = (_Atomic uint64_t *)part->base;
+    struct tug_mapped_head *head = (struct tug_mapped_head *)part->base;
+    struct tug_key key;
+    tug_mem_key(registration, &key);
+    memcpy(head->rest, key.word + 1, sizeof(head->rest));
+    registration->live = &head->live;
     atomic_store(registration->live, registration->id);
     if (context->shm != NULL)
         tug_wire_shm_publish(context->shm, registration->id, &(struct tug_offer){0});
