@@ -251,8 +251,7 @@ static void fill(struct tug_operation *operation, const struct request *request,
         operation->address = (uint64_t)(uintptr_t)place;
         operation->scratch = DO_HERE;
     }
-    /* relaxed: deregistration is ordered behind this call by its caller */
-    atomic_store_explicit(&operation->registration, registration, memory_order_relaxed);
+    operation->registration = registration;
     operation->kind = request->kind;
 }
 
@@ -261,6 +260,8 @@ static void post(struct tug_context *context, struct tug_operation *operation) {
     struct tug_fabric *fabric = &context->fabric;
     void *state;
     fabric->out++;
+    if (operation->registration != NULL)
+        operation->registration->users++;
     tug_stat_add(TUG_STAT_OPERATIONS, 1);
     if (__builtin_expect(operation->scratch == DO_HERE, 0)) {
         do_here(operation->kind, operation->op, (unsigned char *)(uintptr_t)operation->address,

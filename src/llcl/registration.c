@@ -149,18 +149,10 @@ void tug_registration_end(struct tug_registration *registration) {
 }
 
 static bool in_use(const struct tug_registration *registration) {
-    struct tug_context *context = registration->context;
-    const struct tug_fabric *fabric = &context->fabric;
     if (registration->serving > 0)
-        (void)tug_context_poll(context); /* it may have ended, and nobody has looked */
-    if (registration->serving > 0)
-        return true;
-    for (uint32_t i = 0; fabric->out > 0 && i < fabric->noperations; i++)
-        /* acquire: pairs with the release in tug_fabric_complete */
-        if (atomic_load_explicit(&fabric->operations[i].registration, memory_order_acquire) ==
-            registration)
-            return true;
-    return false;
+        (void)tug_context_poll(
+            registration->context); /* it may have ended, and nobody has looked */
+    return registration->serving > 0 || registration->users > 0;
 }
 
 struct ending {

@@ -61,8 +61,8 @@ void tug_fabric_result(struct tug_operation *operation, uint64_t value) {
 static inline void release(struct tug_fabric *fabric, struct tug_operation *operation) {
     operation->kind = TUG_OPERATION_NONE;
     operation->scratch = 0;
-    /* release: deregistration that finds no user of the memory may free it */
-    atomic_store_explicit(&operation->registration, NULL, memory_order_release);
+    if (operation->registration != NULL)
+        operation->registration->users--;
     fabric->out--;
     tug_tags_give(&fabric->tags, tug_fabric_tag(fabric, operation));
 }

@@ -42,10 +42,11 @@ struct tug_registration {
     unsigned char *base;
     size_t bytes;
     uint64_t id;
-    uint32_t rkey;                      /* a device's name of it, for keys */
-    uint32_t segment;                   /* + 1; 0: not from tug_mem_allocate() */
-    uint32_t serving;                   /* transfers under way that peers asked for; holder only */
-    _Atomic uint64_t *live;             /* mapped memory: where its id stands while it lives */
+    uint32_t rkey;          /* a device's name of it, for keys */
+    uint32_t segment;       /* + 1; 0: not from tug_mem_allocate() */
+    uint32_t serving;       /* transfers under way that peers asked for; holder only */
+    uint32_t users;         /* operations of this process that are out with it; holder only */
+    _Atomic uint64_t *live; /* mapped memory: where its id stands while it lives */
     void *of_transport[TUG_TRANSPORTS]; /* what each transport keeps with it, by transport number */
 };
 

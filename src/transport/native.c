@@ -283,9 +283,7 @@ static bool native_takes(void *state, const struct tug_operation *operation) {
         return operation->kind == TUG_OPERATION_READ;
     if (operation->local == NULL)
         return true; /* no block without memory comes: somebody asks what would be taken */
-    /* relaxed: the caller set it */
-    const struct tug_registration *registration =
-        atomic_load_explicit(&operation->registration, memory_order_relaxed);
+    const struct tug_registration *registration = operation->registration;
     return registration != NULL && registration->of_transport[TUG_BY_NATIVE] != NULL;
 }
 

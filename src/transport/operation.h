@@ -2,13 +2,11 @@
  *
  * A context has a fixed table of them. A *tag* is an index into it: taken by the requester, who
  * fills the operation in; carried in packets and work requests; given back by the holder of the
- * baton when the operation is complete. Between the two the holder alone touches it, but for
- * `registration`, which tug_mem_deregister() looks at.
+ * baton when the operation is complete. Between the two the holder alone touches it.
  */
 #ifndef TUG_TRANSPORT_OPERATION_H
 #define TUG_TRANSPORT_OPERATION_H
 
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,8 +35,8 @@ struct tug_operation {
     uint32_t rkey;                /* what the peer's device calls the registration */
     uint32_t peer;
     /* 64 bytes */
-    unsigned char *local;                          /* NULL: the data are in `data` */
-    struct tug_registration *_Atomic registration; /* of local; NULL: none, or not in use */
+    unsigned char *local;                  /* NULL: the data are in `data` */
+    struct tug_registration *registration; /* of local; NULL: none */
     uint64_t bytes;
     uint64_t left; /* the transport's own: bytes that have not moved; in a list to be completed,
                       operations that end with this one, see tug_fabric_join() */

@@ -277,7 +277,8 @@ static struct tug_operation *prepare(enum tug_operation_kind kind, struct tug_re
     operation->key = key;
     operation->offset = offset;
     operation->local = local->base + local_offset;
-    atomic_init(&operation->registration, local);
+    operation->registration = local;
+    local->users++;
     operation->bytes = bytes;
     return operation;
 }

@@ -167,6 +167,8 @@ struct tug_operation *fake_operation(struct fake *fake, uint32_t peer, enum tug_
     operation->bytes = bytes;
     operation->local = local != NULL ? local->base + local_offset : NULL;
     operation->registration = local;
+    if (local != NULL)
+        local->users++;
     operation->on_local = (struct tug_callback){NULL, NULL};
     operation->on_complete = (struct tug_callback){NULL, NULL};
     if (end != NULL) {

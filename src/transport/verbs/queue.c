@@ -117,11 +117,6 @@ void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair
     }
 }
 
-/* relaxed: the requester's store came to us with the operation */
-static const struct tug_registration *registration_of(struct tug_operation *operation) {
-    return atomic_load_explicit(&operation->registration, memory_order_relaxed);
-}
-
 static bool is_known(const struct tug_registration *registration) {
     return registration != NULL && registration->of_transport[TUG_BY_VERBS] != NULL;
 }
@@ -136,7 +131,7 @@ void tug_verbs_post(struct tug_verbs *verbs, struct tug_operation *operation) {
     }
     verbs->out++;
     if (!is_atomic(operation) && operation->bytes > 0 && operation->local != NULL &&
-        !is_known(registration_of(operation))) {
+        !is_known(operation->registration)) {
         finish(verbs, operation, TUG_ERR_INVALID);
         return;
     }
@@ -212,7 +207,7 @@ static void fill(struct tug_verbs *verbs, const struct tug_verbs_pair *pair,
     request->wr.rdma.remote_addr = operation->address + done;
     request->wr.rdma.rkey = operation->rkey;
     request->opcode = operation->kind == TUG_OPERATION_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
-    const struct tug_registration *registration = registration_of(operation);
+    const struct tug_registration *registration = operation->registration;
     const unsigned char *data = tug_operation_data(operation) + done;
     *piece = (struct ibv_sge){(uint64_t)(uintptr_t)data, length, verbs->operations_mr->lkey};
     if (goes_inline(pair, operation))

@@ -134,9 +134,7 @@ static void verbs_deregister(void *state, struct tug_registration *registration)
 
 static bool verbs_takes(void *state, const struct tug_operation *operation) {
     const struct tug_verbs *verbs = state;
-    /* relaxed: the caller set it */
-    const struct tug_registration *registration =
-        atomic_load_explicit(&operation->registration, memory_order_relaxed);
+    const struct tug_registration *registration = operation->registration;
     if (registration != NULL && registration->bytes > 0 &&
         registration->of_transport[TUG_BY_VERBS] == NULL)
         return false; /* local memory that the device does not know */
