@@ -15,16 +15,32 @@ static _Atomic uint32_t nbooks;
 static struct tug_notebook none = {.written = TUG_NOTES}; /* full for ever */
 static pthread_key_t at_thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Atomic bool ordered;         /* some note had to be in order: others' count */
 static unsigned executed_since_look; /* holder only */
+
+/* Notebooks by their bits: those that are to be looked at, which a thread has or in which one that
+ * has ended has left notes; and those of them in which some note had to be in order. A thread sets
+ * its bits before it writes, and takes them away when it leaves an empty notebook behind. */
+static _Atomic uint64_t open_books, ordered_books;
+_Static_assert(TUG_NOTEBOOKS == 64, "a bit each");
 _Atomic uint32_t tug_notes_wanted __attribute__((aligned(TUG_CACHE_LINE)));
 
 /* ---- who has one ---- */
 
-static void leave_book(void *book) {
+/* acquire: what was executed is seen; pairs with the release in execute */
+static bool is_empty(const struct tug_notebook *book) {
+    return atomic_load_explicit(&book->written, memory_order_relaxed) ==
+           atomic_load_explicit(&book->executed, memory_order_acquire);
+}
+
+static void leave_book(void *pointer) {
+    struct tug_notebook *book = pointer;
     tug_notebook = &none;
+    if (is_empty(book)) {
+        atomic_fetch_and(&ordered_books, ~book->bit);
+        atomic_fetch_and(&open_books, ~book->bit);
+    }
     /* release: pairs with the acquire in take_book */
-    atomic_store_explicit(&((struct tug_notebook *)book)->taken, false, memory_order_release);
+    atomic_store_explicit(&book->taken, false, memory_order_release);
 }
 
 static void make_key(void) {
@@ -60,6 +76,7 @@ static struct tug_notebook *make_book(void) {
     atomic_init(&book->taken, true);
     book->seen = 0;
     book->entered = 0;
+    book->bit = (uint64_t)1 << n;
     /* release: pairs with the acquire of whoever goes through the books */
     atomic_store_explicit(&books[n], book, memory_order_release);
     return book;
@@ -77,6 +94,7 @@ static struct tug_notebook *open_book(void) {
     if (book == NULL)
         return &none;
     book->entered = tug_ring_tail(&tug_engine.ring); /* some of that is this thread's */
+    atomic_fetch_or(&open_books, book->bit); /* seq_cst: pairs with the load in tug_notes_want */
     return book;
 }
 
@@ -96,10 +114,17 @@ void tug_notes_come_behind(uint64_t position) {
 
 /* ---- executing ---- */
 
-/* acquire: what was executed is seen; pairs with the release in execute */
-static bool is_empty(const struct tug_notebook *book) {
-    return atomic_load_explicit(&book->written, memory_order_relaxed) ==
-           atomic_load_explicit(&book->executed, memory_order_acquire);
+static uint64_t bit_of(const struct tug_notebook *book) {
+    return book != NULL && book != &none ? book->bit : 0;
+}
+
+/* The first notebook of a set that is not empty. It was published before its bit was set. */
+static struct tug_notebook *book_at(uint64_t set) {
+    return atomic_load_explicit(&books[__builtin_ctzll(set)], memory_order_relaxed);
+}
+
+unsigned tug_notes_open(void) {
+    return (unsigned)__builtin_popcountll(atomic_load(&open_books));
 }
 
 static bool execute(struct tug_notebook *book) {
@@ -119,33 +144,32 @@ static bool execute(struct tug_notebook *book) {
     return room;
 }
 
-bool tug_notes_execute(void) {
-    const uint32_t n = atomic_load_explicit(&nbooks, memory_order_acquire);
+static bool execute_books(uint64_t set) {
     bool room = true;
-    for (uint32_t i = 0; i < n; i++) {
-        struct tug_notebook *book = atomic_load_explicit(&books[i], memory_order_acquire);
-        if (book != NULL && !is_empty(book))
+    for (; set != 0; set &= set - 1) {
+        struct tug_notebook *book = book_at(set);
+        if (!is_empty(book))
             room &= execute(book);
     }
     return room;
 }
 
+/* acquire, here and below: pairs with the change in open_book */
+bool tug_notes_execute(void) {
+    return execute_books(atomic_load_explicit(&open_books, memory_order_acquire));
+}
+
 bool tug_notes_go_ahead(void) {
-    struct tug_notebook *book = tug_notebook;
-    /* relaxed: who noted in order before has stored it before */
-    if (atomic_load_explicit(&ordered, memory_order_relaxed))
-        return tug_notes_execute();
-    return book == NULL || book == &none || is_empty(book) || execute(book);
+    return execute_books(atomic_load_explicit(&ordered_books, memory_order_acquire) |
+                         bit_of(tug_notebook));
 }
 
 /* In notebooks but this thread's. */
 static bool others_wait(const struct tug_notebook *mine) {
-    const uint32_t n = atomic_load_explicit(&nbooks, memory_order_acquire);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct tug_notebook *book = atomic_load_explicit(&books[i], memory_order_acquire);
-        if (book != NULL && book != mine && !is_empty(book))
+    uint64_t set = atomic_load_explicit(&open_books, memory_order_acquire) & ~bit_of(mine);
+    for (; set != 0; set &= set - 1)
+        if (!is_empty(book_at(set)))
             return true;
-    }
     return false;
 }
 
@@ -184,12 +208,13 @@ static __attribute__((noinline)) bool make_room(struct tug_notebook *book) {
 
 /* Does anything that it has to come behind stand elsewhere? */
 static inline bool comes_too_early(const struct tug_notebook *book, bool in_order) {
-    if (in_order && __builtin_expect(!atomic_load_explicit(&ordered, memory_order_relaxed), 0))
-        atomic_store_explicit(&ordered, true, memory_order_relaxed);
+    if (in_order &&
+        __builtin_expect(!(atomic_load_explicit(&ordered_books, memory_order_relaxed) & book->bit),
+                         0))
+        atomic_fetch_or(&ordered_books, book->bit);
     const uint64_t entered = in_order ? tug_ring_tail(&tug_engine.ring) : book->entered;
     return atomic_load_explicit(&tug_engine.ring.head, memory_order_relaxed) < entered ||
-           (in_order && atomic_load_explicit(&nbooks, memory_order_relaxed) > 1 &&
-            others_wait(book));
+           (in_order && others_wait(book));
 }
 
 struct tug_note *tug_note_begin(enum tug_note_kind kind) {
@@ -228,9 +253,9 @@ int64_t tug_notes_want(struct tug_sleeper *sleeper, uint32_t who, int64_t limit_
     /* seq_cst, before the look that follows: pairs with tug_notes_announce */
     if (!(atomic_fetch_or(&tug_notes_wanted, who) & who))
         sleeper->told_since = now;
-    const uint32_t mine = tug_notebook != NULL && tug_notebook != &none;
+    const bool others = atomic_load(&open_books) & ~bit_of(tug_notebook);
     const bool settled = now - sleeper->told_since >= TUG_TICK_NS ||
-                         atomic_load(&nbooks) <= mine; /* who gets one first fences, in make_book */
+                         !others; /* who gets one first fences, in open_book */
     return settled || (limit_ns >= 0 && limit_ns < TUG_TICK_NS) ? limit_ns : TUG_TICK_NS;
 }
 

@@ -62,6 +62,7 @@ struct tug_notebook {
     uint32_t seen;    /* writer only: as many at least have been executed */
     uint64_t entered; /* writer only: behind the last place in the ring that it got */
     bool alone;       /* writer only: nothing was out when its last note was begun */
+    uint64_t bit;     /* which one it is */
     _Atomic bool taken;
     _Atomic uint32_t executed __attribute__((aligned(TUG_CACHE_LINE))); /* holder only */
     struct tug_note notes[TUG_NOTES] __attribute__((aligned(TUG_CACHE_LINE)));
@@ -125,6 +126,9 @@ static inline void tug_notes_want_not(uint32_t who) {
 
 /* Does anything stand in a notebook? What happened before is seen. Any thread. */
 bool tug_notes_waiting(void);
+
+/* How many notebooks are looked at: those of the threads that are there. */
+unsigned tug_notes_open(void);
 
 /* Executes what stands in the notebooks. False: one has found no room. Holder only. */
 bool tug_notes_execute(void);

@@ -193,6 +193,71 @@ static void without_room_nothing_goes_ahead(void **state) {
     end_job();
 }
 
+static void *note_in_order(void *unused) {
+    struct tug_note *place = tug_note_begin(TUG_NOTE_IN_ORDER);
+    (void)unused;
+    assert_non_null(place);
+    place->execute = record;
+    place->payload.words[0] = executed;
+    tug_note_end();
+    tug_notes_settle();
+    return NULL;
+}
+
+static void *note_and_go(void *unused) {
+    (void)unused;
+    assert_true(note(executed));
+    return NULL;
+}
+
+static void run(void *(*function)(void *)) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, function, NULL), 0);
+    pthread_join(thread, NULL);
+}
+
+/* What others have noted in any order waits, though some notes were in order once. */
+static void only_those_in_order_go_ahead_of_others(void **state) {
+    (void)state;
+    struct tug_ticket ticket = {0};
+    begin_job();
+    run(note_in_order);
+    run(note_and_go);
+    assert_int_equal(tug_engine_enter(&ticket), TUG_ENTRY_BATON);
+    tug_engine_leave();
+    expect(1);
+    tug_notes_settle();
+    expect(2);
+    end_job();
+}
+
+enum { WRITERS = 40 };
+static pthread_barrier_t all_have_one;
+
+static void *note_with_others(void *unused) {
+    (void)unused;
+    (void)note(0);
+    pthread_barrier_wait(&all_have_one);
+    assert_true(tug_notes_open() >= WRITERS);
+    pthread_barrier_wait(&all_have_one);
+    tug_notes_settle();
+    return NULL;
+}
+
+static void those_of_threads_that_have_ended_are_not_looked_at(void **state) {
+    (void)state;
+    pthread_t threads[WRITERS];
+    assert_true(note(0));
+    tug_notes_settle();
+    pthread_barrier_init(&all_have_one, NULL, WRITERS);
+    for (int i = 0; i < WRITERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, note_with_others, NULL), 0);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&all_have_one);
+    assert_int_equal(tug_notes_open(), 1);
+}
+
 static void *note_and_look(void *argument) {
     struct tug_notebook **book = argument;
     assert_null(tug_note_begin(TUG_NOTE_IN_ORDER)); /* another's is there */
@@ -322,6 +387,8 @@ int main(void) {
         CASE(they_go_ahead_of_later_commands),
         CASE(a_round_executes_them),
         CASE(without_room_nothing_goes_ahead),
+        CASE(only_those_in_order_go_ahead_of_others),
+        CASE(those_of_threads_that_have_ended_are_not_looked_at),
         CASE(threads_have_notebooks_of_their_own),
         CASE(a_sleeping_driver_is_told),
         cmocka_unit_test_setup_teardown(a_note_that_comes_late_is_executed, start_offload, stop),
