@@ -76,10 +76,9 @@ static enum poll poll(struct tug_engine *engine, struct tug_attention *attention
     return took > SLEEP_LEAST_NS && times_slept() != slept ? POLL_BLOCKED : POLL_BUSY;
 }
 
-/* How often the program's threads have been in the host, as far as we see. */
+/* How often the program's threads have begun to wait in the host. */
 static uint64_t calls_so_far(const struct tug_engine *engine) {
-    return (atomic_load_explicit(&engine->in_host, memory_order_relaxed) >> 32) +
-           atomic_load_explicit(&engine->drives, memory_order_relaxed);
+    return atomic_load_explicit(&engine->in_host, memory_order_relaxed) >> 32;
 }
 
 static bool somebody_inside(const struct tug_engine *engine) {
@@ -100,14 +99,16 @@ static enum poll burst(struct tug_engine *engine, struct tug_attention *attentio
         if (result == POLL_EMPTY)
             break;
         had_effect = true;
-    } while (!once && calls_so_far(engine) == calls && tug_clock_ns() - start < BURST_NS);
+    } while (!once && calls_so_far(engine) == calls &&
+             !tug_lease_is(&engine->host, TUG_LEASE_FRESH) && tug_clock_ns() - start < BURST_NS);
     return had_effect ? POLL_BUSY : POLL_EMPTY;
 }
 
 /* True if the program has called the host since the last beat, or is inside. */
-static bool program_called(const struct tug_engine *engine, struct tug_attention *attention) {
+static bool program_called(const struct tug_engine *engine, struct tug_attention *attention,
+                           const struct tug_observed *seen) {
     uint64_t calls = calls_so_far(engine);
-    bool called = calls != attention->calls || somebody_inside(engine);
+    bool called = seen->called || calls != attention->calls || somebody_inside(engine);
     attention->calls = calls;
     attention->passed = called ? attention->passed + 1 : 0;
     return called;
@@ -147,20 +148,16 @@ static int64_t quiet_pace(const struct tug_engine *engine, struct tug_attention 
 /* True if callers get the attended services on, and with them the host: one has since the last
  * beat, or drives while it waits. Sets the pace: who only looked in now and then, with nothing of
  * its own out, may just have begun to compute, and the lookout is worth the next beat. */
-static bool is_looked_after(struct tug_engine *engine, struct tug_attention *attention) {
-    uint64_t helped = atomic_load_explicit(&engine->helped, memory_order_relaxed);
-    bool changed = helped != attention->helped;
-    attention->helped = helped;
-    bool driven =
-        atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0 &&
-        (atomic_load_explicit(&engine->ring.state, memory_order_relaxed) & TUG_BATON_HELD);
-    bool idle = !driven && atomic_load_explicit(&engine->outstanding, memory_order_relaxed) == 0;
+static bool is_looked_after(struct tug_engine *engine, struct tug_attention *attention,
+                            const struct tug_observed *seen) {
+    bool idle = !tug_lease_is(&engine->news, TUG_LEASE_HELD) && !seen->out;
     attention->pace_ns =
-        idle && tug_attend_sees(engine, attention) ? TUG_BLIND_NS : TUG_SLOW_TICK_NS;
-    return tug_engine_wants_help() && (changed || driven);
+        idle && tug_attend_sees(engine, attention) ? TUG_TICK_NS : TUG_SLOW_TICK_NS;
+    return tug_engine_wants_help() && seen->served;
 }
 
-void tug_attend(struct tug_engine *engine, struct tug_attention *attention) {
+void tug_attend(struct tug_engine *engine, struct tug_attention *attention,
+                const struct tug_observed *seen) {
     if (!tug_engine_attended())
         return;
     uint64_t quiet_until = atomic_load_explicit(&engine->quiet_until, memory_order_relaxed);
@@ -169,9 +166,9 @@ void tug_attend(struct tug_engine *engine, struct tug_attention *attention) {
         attention->pace_ns = settling_ns + TUG_SETTLE_NS;
         return;
     }
-    bool looked_after = is_looked_after(engine, attention);
+    bool looked_after = is_looked_after(engine, attention, seen);
     /* the host's progress is not the services': only who helps gets them on */
-    bool called = program_called(engine, attention) && !tug_engine_wants_help();
+    bool called = program_called(engine, attention, seen) && !tug_engine_wants_help();
     if (looked_after)
         return;
     if (called && !attention->glancing) {

@@ -46,7 +46,8 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->cores = tug_cores_find().count;
     atomic_store(&tug_attendance, 0);
     atomic_store(&engine->stopping, false);
-    atomic_store(&engine->deep, false);
+    tug_lease_set(&engine->news, 0);
+    tug_lease_set(&engine->host, 0);
     engine->has_thread = false;
     tug_lookout_open(&engine->driver.lookout);
     tug_lookout_open(&engine->offload.lookout);
@@ -130,21 +131,9 @@ static void offer(struct tug_engine *engine) {
         tug_engine_left(engine);
 }
 
-/* Two threads at once may count one: it only tells the offload thread that callers are about. */
-static void count_drive(struct tug_engine *engine) {
-    uint64_t drives = atomic_load_explicit(&engine->drives, memory_order_relaxed);
-    atomic_store_explicit(&engine->drives, drives + 1, memory_order_relaxed);
-}
-
-/* For turns in which the caller advanced the jobs as well. */
-static void count_help(struct tug_engine *engine) {
-    uint64_t helped = atomic_load_explicit(&engine->helped, memory_order_relaxed);
-    atomic_store_explicit(&engine->helped, helped + 1, memory_order_relaxed);
-}
-
 void tug_engine_look(bool more_comes) {
     (void)tug_services_poll(&tug_engine, more_comes);
-    count_help(&tug_engine);
+    tug_lease_set(&tug_engine.news, TUG_LEASE_FRESH);
 }
 
 static void after_look(struct tug_engine *engine, bool wake_waiters) {
@@ -152,12 +141,12 @@ static void after_look(struct tug_engine *engine, bool wake_waiters) {
         tug_engine_left(engine);
     /* seq_cst, after outstanding was stored: pairs with the offload thread's look before deep sleep
      */
-    if (atomic_load(&engine->outstanding) > 0 && atomic_load(&engine->deep))
+    if (atomic_load(&engine->outstanding) > 0 && tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
         tug_engine_ring_offload(engine);
 }
 
 static void after_leave(struct tug_engine *engine, bool wake_waiters) {
-    count_drive(engine);
+    tug_lease_set(&engine->host, TUG_LEASE_FRESH);
     after_look(engine, wake_waiters);
 }
 
@@ -196,12 +185,20 @@ void tug_engine_leave(void) {
         leave_with_work(engine);
 }
 
+/* One more look of a caller that polls. True now and then. Two threads at once may count one. */
+static bool count_look(struct tug_engine *engine) {
+    const uint32_t looks = atomic_load_explicit(&engine->looks, memory_order_relaxed) + 1;
+    atomic_store_explicit(&engine->looks, looks, memory_order_relaxed);
+    return looks % TUG_LOOKS_ENOUGH == 0;
+}
+
 /* Drives one round if nobody does. */
 static bool take_a_turn(struct tug_engine *engine) {
     if (!engine->may_drive || !tug_baton_take(&engine->ring))
         return false;
     (void)tug_driver_round(engine);
-    count_help(engine);
+    (void)count_look(engine);
+    tug_lease_set(&engine->news, TUG_LEASE_FRESH);
     tug_engine_leave();
     return true;
 }
@@ -237,9 +234,8 @@ void tug_engine_look_in(void) {
     bool wake;
     if (!tug_engine_enter_idle())
         return;
-    /* two threads at once may count one */
-    uint64_t looks = atomic_load_explicit(&engine->looks, memory_order_relaxed);
-    atomic_store_explicit(&engine->looks, looks + 1, memory_order_relaxed);
+    if (count_look(engine)) /* one look alone may be followed by computing */
+        tug_lease_set(&engine->news, TUG_LEASE_FRESH);
     (void)tug_driver_round(engine);
     if (tug_baton_leave(&engine->ring, &wake))
         after_look(engine, wake);
@@ -249,18 +245,17 @@ void tug_engine_look_in(void) {
 
 /* To compute, perhaps, while the offload thread believes that callers look. */
 static void say_gone(struct tug_engine *engine) {
-    atomic_store_explicit(&engine->gone, true, memory_order_relaxed);
+    tug_lease_end(&engine->news);
+    tug_lease_end(&engine->host);
     tug_engine_ring_offload(engine);
 }
 
 void tug_engine_look_away(void) {
     struct tug_engine *engine = &tug_engine;
-    uint64_t sum = atomic_load_explicit(&engine->helped, memory_order_relaxed) +
-                   atomic_load_explicit(&engine->looks, memory_order_relaxed);
     if (!tug_engine_hears(engine) ||
-        sum - atomic_load_explicit(&engine->away, memory_order_relaxed) < TUG_LOOKS_MANY)
+        atomic_load_explicit(&engine->looks, memory_order_relaxed) < TUG_LOOKS_MANY)
         return;
-    atomic_store_explicit(&engine->away, sum, memory_order_relaxed);
+    atomic_store_explicit(&engine->looks, 0, memory_order_relaxed);
     say_gone(engine);
 }
 
@@ -348,8 +343,7 @@ static bool step_aside(struct tug_engine *engine, struct tug_backoff *backoff) {
     tug_waiters_come(&engine->waiters);
     bool aside = tug_baton_step_aside(&engine->ring);
     if (aside) {
-        count_drive(engine);
-        count_help(engine);
+        tug_lease_set(&engine->host, TUG_LEASE_FRESH);
         (void)tug_backoff_step(backoff);
     }
     tug_waiters_came(&engine->waiters);
@@ -401,6 +395,14 @@ static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug
     return true;
 }
 
+/* The same, while the offload thread leaves the news to this thread. */
+static bool serve(struct tug_engine *engine, const struct wait *wait, struct tug_backoff *backoff) {
+    tug_lease_set(&engine->news, TUG_LEASE_HELD);
+    const bool over = drive(engine, wait, backoff);
+    tug_lease_set(&engine->news, TUG_LEASE_FRESH);
+    return over;
+}
+
 /* One who does not drive has little to do awake. It pauses and yields for as long as a driver
  * would where there is a core for each who waits, for waking it costs more; otherwise the core it
  * looks on is wanted. */
@@ -415,10 +417,9 @@ static void wait_awhile(struct tug_engine *engine, const struct wait *wait) {
         if (engine->may_drive && tug_baton_take(&engine->ring)) {
             tug_stat_add(TUG_STAT_HELPS, 1);
             take_over(engine);
-            relied_on = !drive(engine, wait, &backoff);
+            relied_on = !serve(engine, wait, &backoff);
             if (relied_on)
                 continue;
-            count_help(engine);
             tug_engine_leave();
             return;
         }
@@ -545,7 +546,7 @@ void tug_engine_attend(int change) {
     if (change > 0 && before == 0 && engine->has_thread) {
         tug_engine_nudge(engine);
         /* seq_cst: pairs with the thread's look at the count before its deep sleep */
-        if (atomic_load(&engine->deep))
+        if (tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
             tug_engine_ring_offload(engine);
     }
 }
@@ -561,5 +562,5 @@ void tug_engine_host_end(void) {
 }
 
 void tug_engine_host_called(void) {
-    count_drive(&tug_engine);
+    tug_lease_set(&tug_engine.host, TUG_LEASE_FRESH);
 }

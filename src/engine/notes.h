@@ -76,6 +76,12 @@ extern _Thread_local struct tug_notebook *tug_notebook
 #define TUG_NOTES_OFFLOAD 2u
 extern _Atomic uint32_t tug_notes_wanted;
 
+/* Does it want to be told, as it sleeps? Of notes, and of anything that it would have to look
+ * after. seq_cst, after that was made so: pairs with its look before it sleeps. */
+static inline bool tug_notes_wanted_by(uint32_t who) {
+    return atomic_load(&tug_notes_wanted) & who;
+}
+
 /* This thread has written a note for which nobody may look: executes its notes if nobody drives,
  * else wakes those who want to be told. Not in callbacks. */
 void tug_notes_announce(void);

@@ -170,43 +170,29 @@ void tug_offload_round(struct tug_engine *engine, bool *moved) {
         tug_engine_left(engine);
 }
 
-/* What the thread remembers from beat to beat. */
+/* What the thread remembers from beat to beat, and what it sees in this one. */
 struct beat {
+    struct tug_observed seen;
     struct tug_attention attention;
-    uint64_t helped; /* by the callers, at the last beat */
-    uint64_t looks;  /* likewise */
-    uint64_t looked; /* likewise, at the last sleep */
-    uint64_t drives; /* likewise, times the baton was put down */
-    bool served;     /* peers have been answered since the last sleep */
-    unsigned steady; /* beats in a row that have seen them help */
-    int64_t pace_ns; /* to the next beat, for the jobs' sake */
-    unsigned deaf;   /* beats in a row that it has slept where nothing but a ring wakes it */
-    unsigned quiet;  /* beats with nothing out, nothing attended, no caller about */
+    bool served; /* peers have been answered since the last sleep */
 };
 
-/* How the thread is about to sleep. */
-struct rest {
-    struct tug_perch perch;
-    bool watching; /* services' news wake it */
-    bool blind;    /* callers look for news themselves */
-};
-
-/* Some caller waits and drives, also if it has put the baton down for a moment, or callers have
- * polled the services since the last sleep, between their operations, or look in again and again:
- * to watch now would ask the peers for a wake with every packet. To have held the baton is not
- * enough: who only hands over answers nobody. */
-static bool left_to_callers(const struct tug_engine *engine, const struct beat *beat) {
-    uint64_t looks = atomic_load_explicit(&engine->looks, memory_order_relaxed) - beat->looks;
-    return engine->may_drive &&
-           (atomic_load_explicit(&engine->helped, memory_order_relaxed) != beat->looked ||
-            looks >= TUG_LOOKS_ENOUGH ||
-            atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0);
+/* Callers look for news, also if they have put the baton down for a moment: to watch now would ask
+ * the peers for a wake with every packet. */
+static bool left_to_callers(const struct tug_engine *engine) {
+    return engine->may_drive && tug_lease_runs(&engine->news, tug_clock_ns());
 }
 
-/* Callers get the host on: they have held the baton since the last sleep, or called it. */
-static bool driven(const struct tug_engine *engine, const struct beat *beat) {
-    return engine->may_drive &&
-           atomic_load_explicit(&engine->drives, memory_order_relaxed) != beat->drives;
+static void observe(struct tug_engine *engine, struct tug_observed *seen) {
+    const uint32_t outstanding = atomic_load(&engine->outstanding);
+    const uint32_t nservices = atomic_load(&engine->nservices);
+    seen->served = left_to_callers(engine);
+    seen->called = tug_lease_runs(&engine->host, tug_clock_ns());
+    seen->offered = offered(engine);
+    seen->held = !seen->offered && (atomic_load(&engine->ring.state) & TUG_BATON_HELD);
+    seen->out = outstanding > 0 || tug_notes_waiting();
+    seen->jobs = outstanding > nservices;
+    seen->services = nservices > 0;
 }
 
 static void look(struct tug_command *command) {
@@ -224,29 +210,22 @@ static void ask_holder_to_look(struct tug_engine *engine) {
     tug_engine_commit(&ticket);
 }
 
-/* Prepares to sleep; on the services' bell if nobody drives or waits and they have one. False if
- * there is something to do instead. The bell is chosen with the baton in hand, so that it cannot
- * go. */
-static bool prepare(struct tug_engine *engine, struct beat *beat, struct rest *rest) {
-    *rest = (struct rest){.perch = tug_sleeper_prepare(&engine->offload, NULL, false)};
-    bool left = left_to_callers(engine, beat);
-    rest->blind = left || driven(engine, beat);
-    if (atomic_exchange_explicit(&engine->gone, false, memory_order_relaxed))
-        rest->blind = left = atomic_load_explicit(&engine->waiting, memory_order_relaxed) > 0;
-    beat->looked = atomic_load_explicit(&engine->helped, memory_order_relaxed);
-    beat->drives = atomic_load_explicit(&engine->drives, memory_order_relaxed);
-    if (atomic_load(&engine->nservices) == 0 || left)
+/* Has the services' news wake the thread, unless callers look for them. False if there is something
+ * to do instead. The bell is chosen with the baton in hand, so that it cannot go. */
+static bool watch(struct tug_engine *engine, struct beat *beat, struct tug_perch *perch) {
+    beat->seen.watched = false;
+    if (!beat->seen.services || beat->seen.served)
         return true;
-    if (!tug_baton_take(&engine->ring)) {
-        ask_holder_to_look(engine);
+    beat->seen.held = !tug_baton_take(&engine->ring);
+    if (beat->seen.held) {
         /* what has come stays in the sockets until the holder looks, and would end every sleep at
          * once: the holder may be waiting for this very core */
-        rest->blind = true;
+        ask_holder_to_look(engine);
         return true;
     }
     struct tug_bell *bell = tug_services_bell(engine);
-    rest->watching = tug_sleeper_watch(engine, &engine->offload, bell,
-                                       bell != NULL && engine->services->bell_shared, &rest->perch);
+    beat->seen.watched = tug_sleeper_watch(engine, &engine->offload, bell,
+                                           bell != NULL && engine->services->bell_shared, perch);
     tug_offload_round(engine, &beat->served);
     return !beat->served;
 }
@@ -260,7 +239,7 @@ static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
     uint64_t until = tug_clock_ns() + patience_ns;
     beat->served |= beat->attention.served;
     beat->attention.served = false;
-    while (beat->served && !left_to_callers(engine, beat)) {
+    while (beat->served && !left_to_callers(engine)) {
         bool moved = false;
         if (tug_baton_take(&engine->ring))
             tug_offload_round(engine, &moved);
@@ -273,15 +252,13 @@ static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
     }
 }
 
-static void sleep_deep(struct tug_engine *engine, const struct rest *rest) {
-    /* seq_cst on both sides: a launcher that saw deep == false is seen by wanted() */
-    atomic_store(&engine->deep, true);
+static void sleep_deep(struct tug_engine *engine, bool watched, const struct tug_perch *perch) {
+    /* seq_cst on both sides: who has put something out and saw no wish here is seen by wanted() */
     const int64_t limit_ns = tug_notes_want(&engine->offload, TUG_NOTES_OFFLOAD, -1);
-    if (!wanted(engine) && rest->watching)
-        (void)tug_sleeper_sleep(&engine->offload, &rest->perch, limit_ns);
+    if (!wanted(engine) && watched)
+        (void)tug_sleeper_sleep(&engine->offload, perch, limit_ns);
     else if (!wanted(engine))
-        tug_bell_wait(rest->perch.bell, rest->perch.key, limit_ns, rest->perch.shared);
-    atomic_store(&engine->deep, false);
+        tug_bell_wait(perch->bell, perch->key, limit_ns, perch->shared);
 }
 
 /* TUGBOAT_PROGRESS=thread: the next command is probably near. */
@@ -291,95 +268,67 @@ static void linger(struct tug_engine *engine) {
         tug_cpu_pause();
 }
 
-/* Takes the baton if it is offered, or if jobs are out that no caller has looked after since the
- * last beat; and sets the pace of the next: quick when jobs may just have been deserted, slower and
- * slower while callers drive their jobs themselves, whom every beat disturbs. */
-static void drive_if_deserted(struct tug_engine *engine, struct beat *beat) {
-    uint64_t helped = atomic_load_explicit(&engine->helped, memory_order_relaxed);
-    bool untouched = helped == beat->helped || !engine->may_drive;
-    bool out = atomic_load(&engine->outstanding) > 0 || tug_notes_waiting();
-    bool held = atomic_load(&engine->ring.state) & TUG_BATON_HELD;
-    /* a stream of operations: whoever posts them looks for the answers as well */
-    bool services_only = atomic_load(&engine->outstanding) <= atomic_load(&engine->nservices);
-    beat->steady = untouched ? 0 : beat->steady + 1;
-    beat->helped = helped;
-    if ((offered(engine) || (out && untouched)) && tug_baton_take(&engine->ring)) {
+/* Drives if the plan says so. */
+static void drive_if_deserted(struct tug_engine *engine, struct tug_observed *seen) {
+    seen->looked = false;
+    observe(engine, seen);
+    seen->steady = seen->served ? seen->steady + 1 : 0;
+    if (tug_sleep_plan(seen).how == TUG_SLEEP_POLL && tug_baton_take(&engine->ring)) {
         drive(engine);
-        beat->quiet = 0;
-        beat->pace_ns = TUG_TICK_NS;
-    } else if (out && !held && !(services_only && beat->steady > 1)) {
-        beat->pace_ns = TUG_GLANCE_NS;
-    } else if (out || (held && atomic_load(&engine->nservices) > 0)) {
-        beat->pace_ns = beat->pace_ns < TUG_TICK_NS ? TUG_TICK_NS : 2 * beat->pace_ns;
-        if (beat->pace_ns > TUG_SLOW_TICK_NS)
-            beat->pace_ns = TUG_SLOW_TICK_NS;
-    } else {
-        beat->pace_ns = TUG_TICK_NS;
+        seen->quiet = 0;
     }
+    seen->looked = true;
 }
 
-/* How long until the next beat: what is attended and what is out have a pace each. */
-static int64_t pace(const struct beat *beat) {
-    bool attended = tug_engine_attended();
-    bool out = atomic_load(&tug_engine.outstanding) > 0;
-    if (!attended || (out && beat->pace_ns < beat->attention.pace_ns))
-        return beat->pace_ns;
-    return beat->attention.pace_ns;
-}
-
-/* In the lookout, unless its news would be for others: callers who look themselves, or whoever else
- * has sockets in this process. */
-static void sleep_lightly(struct tug_engine *engine, struct beat *beat, const struct rest *rest) {
+static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
+                             const struct tug_sleep_plan *plan, const struct tug_perch *perch) {
     struct tug_attention *attention = &beat->attention;
-    const struct tug_perch *perch = &rest->perch;
-    if (rest->blind || (attention->vain >= TUG_VAIN_MOST && !tug_engine_hears(engine))) {
-        int64_t limit_ns = pace(beat);
-        int64_t deaf_ns = TUG_DEAF_NS << beat->deaf;
-        beat->deaf += beat->deaf < TUG_DEAFER_AT_MOST;
-        if (tug_engine_hears(engine) && limit_ns > deaf_ns)
-            limit_ns = deaf_ns;
-        attention->vain -= attention->vain > 0;
-        tug_bell_wait(perch->bell, perch->key, limit_ns, perch->shared);
+    if (plan->how == TUG_SLEEP_DEEP) {
+        sleep_deep(engine, beat->seen.watched, perch);
         return;
     }
-    beat->deaf = 0;
+    const uint64_t until = tug_clock_ns() + (uint64_t)plan->limit_ns;
+    tug_notes_want_not(TUG_NOTES_OFFLOAD);
+    tug_lease_date(&engine->news, until);
+    tug_lease_date(&engine->host, until);
+    if (plan->how == TUG_SLEEP_TIMED) {
+        attention->vain -= attention->vain > 0;
+        tug_bell_wait(perch->bell, perch->key, plan->limit_ns, perch->shared);
+        return;
+    }
     attention->watched = true;
-    attention->news = tug_sleeper_sleep(&engine->offload, perch, pace(beat));
+    attention->news = tug_sleeper_sleep(&engine->offload, perch, plan->limit_ns);
 }
 
 static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
-    struct rest rest;
-    bool callers_about = driven(engine, beat);
+    struct tug_observed *seen = &beat->seen;
+    struct tug_attention *attention = &beat->attention;
     linger_for_peers(engine, beat);
-    beat->attention.watched = beat->attention.news = false;
-    if (!prepare(engine, beat, &rest) || offered(engine) || atomic_load(&engine->stopping))
+    attention->watched = attention->news = false;
+    struct tug_perch perch = tug_sleeper_prepare(&engine->offload, NULL, false);
+    observe(engine, seen);
+    if (!watch(engine, beat, &perch) || offered(engine) || atomic_load(&engine->stopping))
         return;
-    bool left_to_others = atomic_load(&engine->nservices) > 0 && !rest.watching;
-    if (wanted(engine) || left_to_others || callers_about)
-        beat->quiet = 0;
-    if (++beat->quiet > TUG_TICKS_TO_DEEP) {
-        sleep_deep(engine, &rest);
-        return;
-    }
-    tug_notes_want_not(TUG_NOTES_OFFLOAD);
-    sleep_lightly(engine, beat, &rest);
+    seen->vain = attention->vain >= TUG_VAIN_MOST && !tug_engine_hears(engine);
+    seen->host_ns = tug_engine_attended() ? attention->pace_ns : -1;
+    seen->quiet = tug_sleep_is_quiet(seen) ? seen->quiet + 1 : 0;
+    const struct tug_sleep_plan plan = tug_sleep_plan(seen);
+    sleep_as_planned(engine, beat, &plan, &perch);
 }
 
 static void *offload_main(void *argument) {
     struct tug_engine *engine = argument;
-    struct beat beat = {.attention = TUG_ATTENTION_INITIAL, .pace_ns = TUG_TICK_NS};
+    struct beat beat = {.attention = TUG_ATTENTION_INITIAL};
     is_offload = true;
     ask_for_prompt_wakes();
     atomic_store(&engine->begun, true);
     tug_bell_ring(&engine->waiters.crowd, false);
     while (!atomic_load(&engine->stopping)) {
-        uint64_t looks = atomic_load_explicit(&engine->looks, memory_order_relaxed);
-        drive_if_deserted(engine, &beat);
-        tug_attend(engine, &beat.attention);
+        drive_if_deserted(engine, &beat.seen);
+        tug_attend(engine, &beat.attention, &beat.seen);
         if (!engine->may_drive)
             linger(engine);
         sleep_a_beat(engine, &beat);
-        beat.looks = looks;
     }
     return NULL;
 }

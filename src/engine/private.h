@@ -8,6 +8,8 @@
  *   waiters.c    where waiting threads are parked, and who of them is woken
  *   services.c   polls what is looked after in every round
  *   offload.c    the thread that drives when nobody else does
+ *   plan.c       whether it looks, or sleeps, how and for how long
+ *   lease.h      how callers tell it that they look themselves
  *   attend.c     and polls the host MPI, as often as that helps and no oftener
  *   lookout.c    where it sleeps until the host's sockets have news
  */
@@ -19,22 +21,19 @@
 #include "base/stats.h"
 #include "engine/baton.h"
 #include "engine/engine.h"
+#include "engine/lease.h"
 #include "engine/lookout.h"
 #include "engine/notes.h"
+#include "engine/plan.h"
 #include "engine/waiters.h"
 
 #define TUG_BATCH 256 /* commands a thread executes for others before it offers the baton */
 #define TUG_SLEEPLESS_ROUNDS 16 /* with a command on its way, before the core is given away */
 #define TUG_UNTOLD_ROUNDS 64  /* that moved, in which nobody is woken where more wait than cores */
 #define TUG_POLL_NAP_NS 50000 /* a driver's longest sleep while some job can only be polled */
-#define TUG_TICK_NS 200000    /* the offload thread's beat while something is out or attended */
 #define TUG_SLOW_TICK_NS 800000 /* ... while callers drive their jobs themselves */
-#define TUG_BLIND_NS 200000     /* ... while they only look in, and a lookout is to take over */
-#define TUG_DEAF_NS 100000      /* ... of one that our own sockets would wake, to begin with */
-#define TUG_DEAFER_AT_MOST 3    /* ... doublings of it */
 #define TUG_LONG_WAIT_NS 300000 /* a caller that has waited so long says when it leaves */
 #define TUG_LOOKS_MANY 64       /* ... and one that has polled so often */
-#define TUG_GLANCE_NS 50000     /* ... to look again whether callers are still at it */
 #define TUG_SETTLE_NS                                                                              \
     1000000                     /* no beat for the host so soon after it has got more to attend to \
                                  */
@@ -45,9 +44,8 @@
 #define TUG_DEAR_WAITS 256 /* without a yield after a dear one; twice as many after the next */
 #define TUG_DEAR_WAITS_MOST 65536
 #define TUG_LOOK_PAUSES 3   /* so many pauses more does a look at the host's sockets take */
-#define TUG_LOOKS_ENOUGH 16 /* of callers since the last beat: they poll in a loop */
+#define TUG_LOOKS_ENOUGH 16 /* of callers: they poll in a loop */
 #define TUG_VAIN_MOST 32    /* sleeps ended in vain before the next is without the lookout */
-#define TUG_TICKS_TO_DEEP 3 /* quiet beats, each a disturbance, before it sleeps untimed */
 
 /* Who sleeps for the engine, and where: on a bell of its own, or on one that peers ring too. */
 struct tug_sleeper {
@@ -77,19 +75,16 @@ struct tug_engine {
     _Atomic uint32_t nservices;
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
     _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */
-    _Atomic uint64_t helped;      /* times a caller advanced the jobs or polled the services */
-    _Atomic uint64_t drives;      /* times the baton was put down */
-    _Atomic uint64_t looks;       /* times a caller has looked in, see tug_engine_look_in() */
-    _Atomic uint64_t away;        /* helped + looks when a caller looked away */
+    struct tug_lease news;        /* callers advance the jobs and poll the services */
+    struct tug_lease host;        /* callers have the baton now and then, or call the host */
+    _Atomic uint32_t looks;       /* of callers that poll, since one of them looked away */
     _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
     _Atomic uint32_t dear;        /* waits to come in which a driver does not yield its core */
     _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */
 
     struct tug_sleeper offload __attribute__((aligned(TUG_CACHE_LINE))); /* its thread */
-    _Atomic bool deep; /* the offload thread sleeps without a timer */
     _Atomic bool stopping;
     _Atomic bool begun; /* the offload thread runs */
-    _Atomic bool gone;  /* a caller that has waited long has left: nobody may look any more */
     bool has_thread;
     unsigned cores; /* this process may use */
     bool may_drive; /* requesters take the baton: not with TUGBOAT_PROGRESS=thread */
@@ -213,8 +208,7 @@ void tug_offload_round(struct tug_engine *engine, bool *moved);
 
 /* What the offload thread knows of the host's need for polls (attend.c). */
 struct tug_attention {
-    uint64_t calls;    /* of the program into the host, at the last beat */
-    uint64_t helped;   /* by callers, at the last beat */
+    uint64_t calls;    /* of the program that wait in the host, at the last beat */
     uint64_t empty_ns; /* what a poll takes that finds nothing */
     int64_t pace_ns;   /* to the next beat */
     unsigned misses;   /* how often, lately, a beat has met the program inside the host */
@@ -237,7 +231,8 @@ struct tug_attention {
 bool tug_attend_sees(const struct tug_engine *engine, const struct tug_attention *attention);
 
 /* One beat of polling the host, if anything is attended; sets the pace. */
-void tug_attend(struct tug_engine *engine, struct tug_attention *attention);
+void tug_attend(struct tug_engine *engine, struct tug_attention *attention,
+                const struct tug_observed *seen);
 
 int tug_offload_start(struct tug_engine *engine);
 /* Asks the thread to end and waits for it, at most patience_ns (< 0: as long as it takes). */

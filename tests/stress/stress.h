@@ -77,7 +77,7 @@ static void stress_on_alarm(int number) {
         (unsigned long long)atomic_load(&engine->ring.cells[head & engine->ring.mask].seq),
         atomic_load(&engine->outstanding), atomic_load(&engine->waiters.crowd.word),
         atomic_load(&engine->driver.own.word), atomic_load(&engine->offload.own.word),
-        atomic_load(&engine->deep), (unsigned long long)stress.seed);
+        tug_notes_wanted_by(TUG_NOTES_OFFLOAD), (unsigned long long)stress.seed);
     abort();
 }
 

@@ -354,7 +354,7 @@ static void a_note_that_comes_late_is_executed(void **state) {
         struct tug_note *place = tug_note_begin(TUG_NOTE_ANY);
         assert_non_null(place);
         end_job();
-        CHECK_SOON(atomic_load(&tug_engine.deep));
+        CHECK_SOON(tug_notes_wanted_by(TUG_NOTES_OFFLOAD));
         check_sleep_us(5000);
         place->execute = answer;
         tug_note_end();

@@ -1,0 +1,40 @@
+#include "engine/plan.h"
+
+/* Who posts a stream of operations looks for the answers as well; who has started a job may have
+ * gone to compute, and is looked after soon. */
+static bool may_be_deserted(const struct tug_observed *seen) {
+    return seen->out && !seen->held && (seen->jobs || seen->steady <= 1);
+}
+
+/* To the next beat, for the sake of what is out: slower while callers drive it themselves, whom
+ * every beat disturbs. */
+static int64_t pace(const struct tug_observed *seen) {
+    const unsigned slower = seen->steady < TUG_SLOWER_AT_MOST ? seen->steady : TUG_SLOWER_AT_MOST;
+    if (may_be_deserted(seen))
+        return TUG_GLANCE_NS;
+    return seen->out || (seen->held && seen->services) ? TUG_TICK_NS << slower : TUG_TICK_NS;
+}
+
+static bool is_wanted(const struct tug_observed *seen) {
+    return seen->offered || (seen->out && !seen->served && !seen->held);
+}
+
+static bool is_others(const struct tug_observed *seen) {
+    return seen->served || seen->called || seen->vain || (seen->services && seen->held);
+}
+
+bool tug_sleep_is_quiet(const struct tug_observed *seen) {
+    return !seen->out && !seen->offered && seen->host_ns < 0 && !seen->called &&
+           (!seen->services || (seen->watched && !seen->served));
+}
+
+struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen) {
+    int64_t limit_ns = pace(seen);
+    if (!seen->looked && is_wanted(seen))
+        return (struct tug_sleep_plan){TUG_SLEEP_POLL, 0};
+    if (seen->quiet >= TUG_TICKS_TO_DEEP && tug_sleep_is_quiet(seen))
+        return (struct tug_sleep_plan){TUG_SLEEP_DEEP, -1};
+    if (seen->host_ns >= 0 && !(seen->out && limit_ns < seen->host_ns))
+        limit_ns = seen->host_ns;
+    return (struct tug_sleep_plan){is_others(seen) ? TUG_SLEEP_TIMED : TUG_SLEEP_WATCH, limit_ns};
+}

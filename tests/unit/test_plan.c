@@ -1,0 +1,133 @@
+/* The sleep plan as tables of cases: what was observed, and what follows. Each constant is told
+ * from its neighbours by one case at least. */
+#include "check.h"
+#include "engine/plan.h"
+
+#define TICK TUG_TICK_NS
+#define GLANCE TUG_GLANCE_NS
+
+struct sleep_case {
+    const char *what;
+    struct tug_observed seen;
+    struct tug_sleep_plan plan;
+};
+
+/* host_ns is -1 where nothing is due, so that it stands in every row. */
+#define SEEN(...)                                                                                  \
+    { .host_ns = -1, __VA_ARGS__ }
+#define LOOKED(...)                                                                                \
+    { .looked = true, .host_ns = -1, __VA_ARGS__ }
+
+static const struct sleep_case sleeps[] = {
+    /* whether to drive */
+    {"nothing to do", SEEN(), {TUG_SLEEP_WATCH, TICK}},
+    {"work was left", SEEN(.offered = true), {TUG_SLEEP_POLL, 0}},
+    {"... also while callers look", SEEN(.offered = true, .served = true), {TUG_SLEEP_POLL, 0}},
+    {"work is deserted", SEEN(.out = true), {TUG_SLEEP_POLL, 0}},
+    {"... to one who holds the baton", SEEN(.out = true, .held = true), {TUG_SLEEP_WATCH, TICK}},
+    {"... and was driven in this beat",
+     LOOKED(.out = true, .jobs = true),
+     {TUG_SLEEP_WATCH, GLANCE}},
+    {"callers drive it", SEEN(.out = true, .served = true, .steady = 1), {TUG_SLEEP_TIMED, GLANCE}},
+    /* how fast it comes back */
+    {"a stream of operations",
+     SEEN(.out = true, .served = true, .steady = 2),
+     {TUG_SLEEP_TIMED, 4 * TICK}},
+    {"a job that callers drive",
+     SEEN(.out = true, .jobs = true, .served = true, .steady = 9),
+     {TUG_SLEEP_TIMED, GLANCE}},
+    {"... and hold the baton",
+     SEEN(.out = true, .jobs = true, .held = true, .served = true, .steady = 1),
+     {TUG_SLEEP_TIMED, 2 * TICK}},
+    {"... for long",
+     SEEN(.out = true, .jobs = true, .held = true, .served = true, .steady = 9),
+     {TUG_SLEEP_TIMED, 4 * TICK}},
+    {"a caller waits for peers",
+     SEEN(.held = true, .services = true, .served = true, .steady = 9),
+     {TUG_SLEEP_TIMED, 4 * TICK}},
+    {"callers poll, nothing is out",
+     SEEN(.services = true, .served = true, .steady = 9),
+     {TUG_SLEEP_TIMED, TICK}},
+    /* who waits for news */
+    {"nobody looks for peers' news",
+     SEEN(.services = true, .watched = true),
+     {TUG_SLEEP_WATCH, TICK}},
+    {"callers look", SEEN(.services = true, .served = true, .steady = 1), {TUG_SLEEP_TIMED, TICK}},
+    {"callers are in the host",
+     SEEN(.services = true, .watched = true, .called = true),
+     {TUG_SLEEP_TIMED, TICK}},
+    {"somebody has the baton", SEEN(.services = true, .held = true), {TUG_SLEEP_TIMED, TICK}},
+    {"news are others'",
+     SEEN(.services = true, .watched = true, .vain = true),
+     {TUG_SLEEP_TIMED, TICK}},
+    /* the host's polls */
+    {"a poll is due soon", {.host_ns = 1000}, {TUG_SLEEP_WATCH, 1000}},
+    {"a poll is due late", {.host_ns = 9 * TICK}, {TUG_SLEEP_WATCH, 9 * TICK}},
+    {"... and work may be deserted",
+     {.host_ns = 9 * TICK, .out = true, .served = true, .steady = 1},
+     {TUG_SLEEP_TIMED, GLANCE}},
+    {"a poll is due before that",
+     {.host_ns = 1000, .out = true, .served = true, .steady = 1},
+     {TUG_SLEEP_TIMED, 1000}},
+    /* without a limit */
+    {"not yet quiet for long", SEEN(.quiet = TUG_TICKS_TO_DEEP - 1), {TUG_SLEEP_WATCH, TICK}},
+    {"quiet for long", SEEN(.quiet = TUG_TICKS_TO_DEEP), {TUG_SLEEP_DEEP, -1}},
+    {"... and peers' news wake it",
+     SEEN(.quiet = TUG_TICKS_TO_DEEP, .services = true, .watched = true),
+     {TUG_SLEEP_DEEP, -1}},
+    {"... or do not", SEEN(.quiet = 99, .services = true), {TUG_SLEEP_WATCH, TICK}},
+    {"... or are left to callers, who may go",
+     SEEN(.quiet = 99, .services = true, .watched = true, .served = true),
+     {TUG_SLEEP_TIMED, TICK}},
+    {"a host that is attended", {.quiet = 99, .host_ns = TICK}, {TUG_SLEEP_WATCH, TICK}},
+    {"work that another drives",
+     SEEN(.quiet = 99, .out = true, .held = true),
+     {TUG_SLEEP_WATCH, TICK}},
+    {"work that was left", LOOKED(.quiet = 99, .offered = true), {TUG_SLEEP_WATCH, TICK}},
+};
+
+static void the_offload_thread_sleeps_as_planned(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof(sleeps) / sizeof(sleeps[0]); i++) {
+        const struct sleep_case *is = &sleeps[i];
+        const struct tug_sleep_plan got = tug_sleep_plan(&is->seen);
+        if (got.how != is->plan.how || got.limit_ns != is->plan.limit_ns)
+            fail_msg("%s: how %d, %lld ns; %d, %lld ns expected", is->what, got.how,
+                     (long long)got.limit_ns, is->plan.how, (long long)is->plan.limit_ns);
+    }
+}
+
+/* Whatever else is true: no sleep is without a limit while somebody is relied on who may go, or
+ * something has to be looked for. */
+static void what_is_relied_on_is_looked_after(void **state) {
+    (void)state;
+    for (unsigned bits = 0; bits < 1u << 11; bits++) {
+        const struct tug_observed seen = {.looked = bits & 1,
+                                          .served = bits & 2,
+                                          .called = bits & 4,
+                                          .offered = bits & 8,
+                                          .held = bits & 16,
+                                          .out = bits & 32,
+                                          .jobs = bits & 64,
+                                          .services = bits & 128,
+                                          .watched = bits & 256,
+                                          .vain = bits & 512,
+                                          .host_ns = bits & 1024 ? 1000 : -1,
+                                          .steady = 5,
+                                          .quiet = 99};
+        const bool may_be_deep = !seen.called && !seen.offered && !seen.out && seen.host_ns < 0 &&
+                                 (!seen.services || (seen.watched && !seen.served));
+        const struct tug_sleep_plan plan = tug_sleep_plan(&seen);
+        assert_int_equal(plan.how == TUG_SLEEP_DEEP, may_be_deep);
+        assert_int_equal(plan.limit_ns < 0, may_be_deep);
+        assert_int_equal(tug_sleep_is_quiet(&seen), may_be_deep);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_offload_thread_sleeps_as_planned),
+        cmocka_unit_test(what_is_relied_on_is_looked_after),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
