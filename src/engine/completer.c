@@ -87,10 +87,9 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
     bool shared = bell != NULL && (engine->nactive > 0 || engine->services->bell_shared);
     /* before SLEEP is set: who clears it reads where to ring */
     struct tug_perch perch = tug_sleeper_prepare(&engine->driver, NULL, false);
-    if (!tug_sleeper_watch(engine, &engine->driver, bell, shared, &perch) &&
-        (engine->nactive > 0 || engine->services != NULL) &&
-        (limit_ns < 0 || limit_ns > TUG_POLL_NAP_NS))
-        limit_ns = TUG_POLL_NAP_NS;
+    bool watched = tug_sleeper_watch(engine, &engine->driver, bell, shared, &perch);
+    bool idle = engine->nactive == 0 && engine->services == NULL;
+    limit_ns = tug_wait_limit(watched || idle, limit_ns);
     limit_ns = tug_notes_want(&engine->driver, TUG_NOTES_DRIVER, limit_ns);
     if (tug_driver_round(engine))
         return true;

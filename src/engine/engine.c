@@ -35,7 +35,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->nactive = 0;
     engine->nbusy = 0;
     engine->services = NULL;
-    engine->dear_waits = TUG_DEAR_WAITS;
+    engine->dear = 0;
     atomic_store(&engine->nservices, 0);
     atomic_store(&tug_attended_services, 0);
     atomic_store(&tug_helped_services, 0);
@@ -350,35 +350,34 @@ static bool step_aside(struct tug_engine *engine, struct tug_backoff *backoff) {
     return aside;
 }
 
-/* False: the driver is to sleep. Where the host's sockets wake it, yielding is worth its while only
- * as long as nobody computes on this core: who does keeps it until the next tick of the clock. Nor
- * for long: by its fairness Linux may give the core back again and again (6.x), while the one who
- * is to answer waits for it; only a sleep lets that one have it. */
-static bool look_again(struct tug_engine *engine, struct tug_backoff *backoff) {
-    if (!tug_lookout_useful(&engine->driver.lookout))
-        return tug_backoff_step(backoff);
-    if (!tug_backoff_yields(backoff))
-        backoff->pauses += TUG_LOOK_PAUSES;
-    if (!tug_backoff_yields(backoff))
-        return tug_backoff_step(backoff);
-    uint32_t dear = atomic_load_explicit(&engine->dear, memory_order_relaxed);
-    if (dear > 0) {
-        atomic_store_explicit(&engine->dear, dear - 1, memory_order_relaxed);
-        return false;
-    }
-    uint64_t start = tug_clock_ns();
+/* The holder found nothing to do and gives its core away. */
+static void yield(struct tug_engine *engine, struct tug_backoff *backoff, bool timed) {
+    const uint64_t start = timed ? tug_clock_ns() : 0;
     if (backoff->yields == 0)
         backoff->yielding_ns = start;
-    else if (start - backoff->yielding_ns > TUG_YIELDING_NS)
-        return false;
     (void)tug_backoff_step(backoff);
-    if (tug_clock_ns() - start > TUG_DEAR_YIELD_NS) {
-        atomic_store_explicit(&engine->dear, engine->dear_waits, memory_order_relaxed);
-        engine->dear_waits *= engine->dear_waits < TUG_DEAR_WAITS_MOST ? 2 : 1;
-    } else {
-        engine->dear_waits = TUG_DEAR_WAITS;
+    if (timed && tug_wait_is_dear((int64_t)(tug_clock_ns() - start)))
+        engine->dear = TUG_DEAR_WAITS;
+}
+
+/* False: the driver is to sleep. */
+static bool look_again(struct tug_engine *engine, struct tug_backoff *backoff) {
+    struct tug_waited seen = {.pauses = tug_backoff_pauses(backoff),
+                              .yields = tug_backoff_yields(backoff),
+                              .sockets = tug_lookout_useful(&engine->driver.lookout),
+                              .dear = engine->dear > 0};
+    if (seen.sockets && backoff->yields > 0)
+        seen.yielding_ns = (int64_t)(tug_clock_ns() - backoff->yielding_ns);
+    switch (tug_wait_plan(&seen)) {
+    case TUG_WAIT_PAUSE:
+        return tug_backoff_step(backoff);
+    case TUG_WAIT_YIELD:
+        yield(engine, backoff, seen.sockets);
+        return true;
+    default:
+        engine->dear -= engine->dear > 0;
+        return false;
     }
-    return true;
 }
 
 /* Drives until done, or until it has stepped aside. True: done. */

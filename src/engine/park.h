@@ -84,9 +84,14 @@ void tug_park_configure(uint64_t spin_us, unsigned wants, unsigned cores);
 /* One step of waiting. False when both budgets are used up: the caller parks. */
 bool tug_backoff_step(struct tug_backoff *backoff);
 
+/* True if the next step is a pause. */
+static inline bool tug_backoff_pauses(const struct tug_backoff *backoff) {
+    return backoff->pauses < atomic_load_explicit(&tug_park_budget.pauses, memory_order_relaxed);
+}
+
 /* True if the next step gives the core away. */
 static inline bool tug_backoff_yields(const struct tug_backoff *backoff) {
-    return backoff->pauses >= atomic_load_explicit(&tug_park_budget.pauses, memory_order_relaxed) &&
+    return !tug_backoff_pauses(backoff) &&
            backoff->yields < atomic_load_explicit(&tug_park_budget.yields, memory_order_relaxed);
 }
 

@@ -38,3 +38,19 @@ struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen) {
         limit_ns = seen->host_ns;
     return (struct tug_sleep_plan){is_others(seen) ? TUG_SLEEP_TIMED : TUG_SLEEP_WATCH, limit_ns};
 }
+
+enum tug_wait_how tug_wait_plan(const struct tug_waited *seen) {
+    if (seen->pauses)
+        return TUG_WAIT_PAUSE;
+    if (!seen->yields || (seen->sockets && (seen->dear || seen->yielding_ns > TUG_YIELDING_NS)))
+        return TUG_WAIT_SLEEP;
+    return TUG_WAIT_YIELD;
+}
+
+bool tug_wait_is_dear(int64_t yield_ns) {
+    return yield_ns > TUG_YIELDING_NS;
+}
+
+int64_t tug_wait_limit(bool told, int64_t limit_ns) {
+    return told || (limit_ns >= 0 && limit_ns < TUG_GLANCE_NS) ? limit_ns : TUG_GLANCE_NS;
+}

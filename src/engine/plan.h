@@ -16,6 +16,9 @@
 #define TUG_GLANCE_NS 50000  /* to look again whether callers are still at it */
 #define TUG_TICKS_TO_DEEP 3  /* quiet beats, each a disturbance, before it sleeps untimed */
 
+#define TUG_YIELDING_NS 100000 /* of yields before a driver sleeps whom sockets wake */
+#define TUG_DEAR_WAITS 8192    /* without a yield after one that took longer than that */
+
 enum tug_sleep_how {
     TUG_SLEEP_POLL,  /* not at all: it takes the baton and drives */
     TUG_SLEEP_WATCH, /* until news come, where they can be watched, or it is rung */
@@ -46,6 +49,30 @@ struct tug_observed {
 };
 
 struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen);
+
+/* What a driver that waits has seen; its look has found nothing. */
+struct tug_waited {
+    bool pauses;         /* its budget of pauses is not used up */
+    bool yields;         /* its budget of yields is not */
+    bool sockets;        /* it is woken by sockets, where it sleeps */
+    bool dear;           /* a yield has lately given the core to one who computes */
+    int64_t yielding_ns; /* since its first yield */
+};
+
+enum tug_wait_how { TUG_WAIT_PAUSE, TUG_WAIT_YIELD, TUG_WAIT_SLEEP };
+
+/* Where sockets wake the driver, yielding is worth its while only as long as nobody computes on
+ * this core: who does keeps it until the next tick of the clock. Nor for long: by its fairness
+ * Linux may give the core back again and again (6.x), while the one who is to answer waits for it;
+ * only a sleep lets that one have it. */
+enum tug_wait_how tug_wait_plan(const struct tug_waited *seen);
+
+/* Has a yield that took so long given the core to one who computes? */
+bool tug_wait_is_dear(int64_t yield_ns);
+
+/* How long it sleeps at most, where it would sleep limit_ns (< 0: without a limit). told: whatever
+ * it looks after wakes it. */
+int64_t tug_wait_limit(bool told, int64_t limit_ns);
 
 /* Is there nothing that the thread would have to come back for by itself? */
 bool tug_sleep_is_quiet(const struct tug_observed *seen);

@@ -29,8 +29,7 @@
 
 #define TUG_BATCH 256 /* commands a thread executes for others before it offers the baton */
 #define TUG_SLEEPLESS_ROUNDS 16 /* with a command on its way, before the core is given away */
-#define TUG_UNTOLD_ROUNDS 64  /* that moved, in which nobody is woken where more wait than cores */
-#define TUG_POLL_NAP_NS 50000 /* a driver's longest sleep while some job can only be polled */
+#define TUG_UNTOLD_ROUNDS 64 /* that moved, in which nobody is woken where more wait than cores */
 #define TUG_SLOW_TICK_NS 800000 /* ... while callers drive their jobs themselves */
 #define TUG_LONG_WAIT_NS 300000 /* a caller that has waited so long says when it leaves */
 #define TUG_LOOKS_MANY 64       /* ... and one that has polled so often */
@@ -39,13 +38,8 @@
                                  */
 #define TUG_LINGER_NS 20000     /* after a peer has been answered */
 #define TUG_LINGER_FAR_NS 60000 /* ... by what only polls can see */
-#define TUG_DEAR_YIELD_NS 400000 /* a yield this long has given the core to one who computes */
-#define TUG_YIELDING_NS 100000   /* of yields before a driver sleeps whom sockets wake */
-#define TUG_DEAR_WAITS 256 /* without a yield after a dear one; twice as many after the next */
-#define TUG_DEAR_WAITS_MOST 65536
-#define TUG_LOOK_PAUSES 3   /* so many pauses more does a look at the host's sockets take */
-#define TUG_LOOKS_ENOUGH 16 /* of callers: they poll in a loop */
-#define TUG_VAIN_MOST 32    /* sleeps ended in vain before the next is without the lookout */
+#define TUG_LOOKS_ENOUGH 16     /* of callers: they poll in a loop */
+#define TUG_VAIN_MOST 32        /* sleeps ended in vain before the next is without the lookout */
 
 /* Who sleeps for the engine, and where: on a bell of its own, or on one that peers ring too. */
 struct tug_sleeper {
@@ -70,7 +64,7 @@ struct tug_engine {
     struct tug_service *services; /* holder only */
     bool untold;                  /* waiters may sleep who have what they wait for; holder only */
     unsigned rounds;              /* since it was looked whether; holder only */
-    uint32_t dear_waits;          /* what `dear` will be next; holder only */
+    unsigned dear;                /* waits to come in which it does not yield; holder only */
     unsigned sleepless; /* times in a row that commands kept the holder awake; holder only */
     _Atomic uint32_t nservices;
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
@@ -79,7 +73,6 @@ struct tug_engine {
     struct tug_lease host;        /* callers have the baton now and then, or call the host */
     _Atomic uint32_t looks;       /* of callers that poll, since one of them looked away */
     _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
-    _Atomic uint32_t dear;        /* waits to come in which a driver does not yield its core */
     _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */
 
     struct tug_sleeper offload __attribute__((aligned(TUG_CACHE_LINE))); /* its thread */
