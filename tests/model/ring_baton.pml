@@ -69,7 +69,7 @@ byte asleep[THREADS]; /* 0, or 1 + the bell on which the thread is in the kernel
 byte job[WAITERS + 1];
 bit ready[WAITERS + 1]; /* the job can move */
 byte outstanding;
-bit deep;
+bit wish;               /* of the offload thread, to be rung for what it would look after */
 
 /* ghosts */
 bit driving;
@@ -331,6 +331,13 @@ inline ring_driver()
     fi
 }
 
+/* tug_engine_ring_offload() */
+inline ring_offload()
+{
+    wish = 0;
+    ring(BELL_OFFLOAD)
+}
+
 /* ---- the requesters' side: engine.c ---- */
 
 inline offer()
@@ -341,7 +348,7 @@ inline offer()
     fi;
     atomic { state = state | OFFER; driving = 0 };
 #ifndef BROKEN_OFFER
-    ring(BELL_OFFLOAD);
+    ring_offload();
 #endif
     if
     :: owes -> owes = false; ring(BELL_WAITERS)
@@ -361,7 +368,7 @@ inline engine_leave()
             :: else
             fi;
             if
-            :: outstanding > 0 && deep -> ring(BELL_OFFLOAD)
+            :: outstanding > 0 && wish -> ring_offload()
             :: else
             fi;
             break
@@ -427,7 +434,7 @@ inline submit(who, which)
                         ring_driver();
                         if
                         :: MAY_DRIVE
-                        :: else -> ring(BELL_OFFLOAD)
+                        :: else -> ring_offload()
                         fi
                     :: else
                     fi;
@@ -531,7 +538,7 @@ inline wait_until(condition)
                 if
                 :: MAY_DRIVE
                 :: else ->
-                    ring(BELL_OFFLOAD);
+                    ring_offload();
                     (condition) || !FOR_GRABS(state) /* goes on spinning */
                 fi
             fi;
@@ -612,19 +619,19 @@ proctype offload(byte me)
         :: state & OFFER -> key[me] = 0
         :: else ->
             if
-            :: futex_wait(BELL_OFFLOAD); /* with the timer */
+            :: wish = 0;
+                futex_wait(BELL_OFFLOAD); /* with the timer */
 end_timed:
                 asleep[me] == 0 || (outstanding > 0 && FREE(state));
                 asleep[me] = 0
-            :: deep = 1;
+            :: wish = 1; /* tug_notes_want(), and it stays until somebody rings */
                 if
                 :: outstanding > 0 || (state & OFFER) -> key[me] = 0
                 :: else ->
                     futex_wait(BELL_OFFLOAD);
 end_deep:
                     asleep[me] == 0
-                fi;
-                deep = 0
+                fi
             fi
         fi
     od

@@ -33,7 +33,7 @@ byte asleep = NOWHERE; /* the bell on which the thread is in the kernel */
 byte asleep_on = OWN;  /* tug_sleeper */
 byte ringing;
 bit baton;
-bit deep;
+bit wish;              /* of the thread, to be rung for what it would look after */
 byte services = SERVICES;
 bit gone;
 byte news, work; /* not yet looked after */
@@ -130,10 +130,10 @@ again:
     :: moved -> goto again
     :: else
     fi;
-    deep = 1;
+    wish = 1;
 #ifndef NO_LOOK
     if
-    :: work > 0 -> deep = 0; work = 0; goto again
+    :: work > 0 -> work = 0; goto again
     :: else
     fi;
 #endif
@@ -151,7 +151,6 @@ end_idle: /* with nothing left to do it may sleep for ever */
     :: asleep == NOWHERE
     :: timed -> asleep = NOWHERE
     fi;
-    deep = 0;
     work = 0;
     goto again
 }
@@ -171,7 +170,7 @@ proctype worker()
     bool ok;
     work++;
     if
-    :: deep -> ring_thread()
+    :: wish -> wish = 0; ring_thread()
     :: else -> skip /* it looks before it sleeps */
     fi;
     locals_done++
