@@ -70,14 +70,14 @@ static bool find_processes(const struct tug_domain *domain, const struct tug_tea
     return all;
 }
 
-/* The oldest domain that has all ranks of the team, or NULL. */
+/* The oldest domain that has all ranks of the team, and where they are in it; or NULL. */
 static struct tug_domain *find_domain(const struct tug_team *team, int *process_of) {
     struct tug_domain *found = NULL;
     pthread_mutex_lock(&domains_lock);
     for (struct tug_domain *domain = domains; domain != NULL; domain = domain->next)
         if (domain->team->nranks >= team->nranks && find_processes(domain, team, process_of))
             found = domain;
-    if (found != NULL && found != domains)
+    if (found != NULL) /* the domain that was tried last may be another */
         (void)find_processes(found, team, process_of);
     pthread_mutex_unlock(&domains_lock);
     return found;
