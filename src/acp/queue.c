@@ -238,18 +238,11 @@ static bool arm(struct tug_service *service) {
 }
 
 void tug_acp_queue_open(void) {
-    bool shared;
-    struct tug_bell *bell = tug_context_bell(tug_acp.context, &shared);
     queue.ready = queue.unsent = (struct tug_acp_list){0};
     queue.released = 0;
     queue.queued = 0;
-    queue.service = (struct tug_service){.poll = poll,
-                                         .flush = flush,
-                                         .busy = busy,
-                                         .arm = arm,
-                                         .bell = bell,
-                                         .bell_shared = shared,
-                                         .descriptor = -1};
+    queue.service = (struct tug_service){
+        .poll = poll, .flush = flush, .busy = busy, .arm = arm, .descriptor = -1};
     tug_engine_serve(&queue.service);
 }
 

@@ -88,7 +88,10 @@ static void print_context(struct table *table, uint64_t ranks, uint32_t active) 
 static void print_wires(struct table *table, uint64_t ranks, uint32_t active) {
     const size_t shm = tug_wire_shm_packet(), mpi = tug_wire_mpi_packet();
     const size_t tcp = tug_wire_tcp_packet(), all = tug_wire_tcp_footprint(ranks, 0);
-    row(table, "inbox in shared memory", tug_wire_shm_footprint(), "this process's share");
+    row(table, "inbox in shared memory", tug_wire_shm_footprint(0), "this process's share");
+    row_of(table, "node's processes", NODE,
+           (tug_wire_shm_footprint(NODE) - tug_wire_shm_footprint(0)) / NODE,
+           "where their bells are");
     row_of(table, "packets kept for later, at most", tug_pool_spare_most(shm), shm, "packets");
     sum(table, "packets by shm");
     row(table, "receive buffers", tug_wire_mpi_footprint(), "always posted");

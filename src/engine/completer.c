@@ -67,11 +67,13 @@ bool tug_driver_round(struct tug_engine *engine) {
     return moved;
 }
 
-/* The one bell that every job and service rings, or NULL if some have none or they differ. */
-static struct tug_bell *common_bell(const struct tug_engine *engine) {
-    struct tug_bell *bell = tug_services_bell(engine);
+/* The one bell that every job and service rings, or NULL if some jobs have none or they differ;
+ * those of jobs are shared with other processes. */
+static struct tug_bell *common_bell(const struct tug_engine *engine, bool *shared) {
+    struct tug_bell *bell = tug_services_bell(engine, shared);
     if (engine->services != NULL && bell == NULL)
         return NULL;
+    *shared |= engine->nactive > 0;
     for (const struct tug_job *job = engine->first; job != NULL; job = job->next) {
         struct tug_bell *its = job->bell;
         if (its == NULL || (bell != NULL && its != bell))
@@ -83,8 +85,8 @@ static struct tug_bell *common_bell(const struct tug_engine *engine) {
 
 bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*done)(void *),
                       void *argument, int64_t limit_ns) {
-    struct tug_bell *bell = common_bell(engine);
-    bool shared = bell != NULL && (engine->nactive > 0 || engine->services->bell_shared);
+    bool shared;
+    struct tug_bell *bell = common_bell(engine, &shared);
     /* before SLEEP is set: who clears it reads where to ring */
     struct tug_perch perch = tug_sleeper_prepare(&engine->driver, NULL, false);
     bool watched = tug_sleeper_watch(engine, &engine->driver, bell, shared, &perch);

@@ -51,7 +51,8 @@ struct tug_service {
      * polls once more before it sleeps. False: news do not ring, so the service is polled at
      * intervals. */
     bool (*arm)(struct tug_service *service);
-    struct tug_bell *bell; /* &tug_engine_own_bell: the descriptor is all that tells of news */
+    struct tug_bell *bell; /* &tug_engine_own_bell: the descriptor is all that tells of news; NULL:
+                              there are none from outside */
     bool bell_shared;
     int descriptor; /* readable while there are news, once armed; -1: none */
     bool attended;  /* arm() is false: the offload thread has to look in while nobody drives (where

@@ -223,9 +223,9 @@ static bool watch(struct tug_engine *engine, struct beat *beat, struct tug_perch
         ask_holder_to_look(engine);
         return true;
     }
-    struct tug_bell *bell = tug_services_bell(engine);
-    beat->seen.watched = tug_sleeper_watch(engine, &engine->offload, bell,
-                                           bell != NULL && engine->services->bell_shared, perch);
+    bool shared;
+    struct tug_bell *bell = tug_services_bell(engine, &shared);
+    beat->seen.watched = tug_sleeper_watch(engine, &engine->offload, bell, shared, perch);
     tug_offload_round(engine, &beat->served);
     return !beat->served;
 }

@@ -113,8 +113,8 @@ bool tug_services_poll(struct tug_engine *engine, bool more_comes);
 /* Arms every service. True if all of them ring that sleeper. */
 bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleeper);
 
-/* The one bell of all services, or NULL. */
-struct tug_bell *tug_services_bell(const struct tug_engine *engine);
+/* The one bell of all services that have one, or NULL; *shared: by other processes. */
+struct tug_bell *tug_services_bell(const struct tug_engine *engine, bool *shared);
 
 /* One round: commands, then jobs and services; wakes who waits for what has moved. */
 bool tug_driver_round(struct tug_engine *engine);

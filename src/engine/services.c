@@ -65,12 +65,16 @@ bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleep
     return all;
 }
 
-struct tug_bell *tug_services_bell(const struct tug_engine *engine) {
+struct tug_bell *tug_services_bell(const struct tug_engine *engine, bool *shared) {
     struct tug_bell *bell = NULL;
+    *shared = false;
     for (const struct tug_service *service = engine->services; service; service = service->next) {
+        if (service->bell == NULL)
+            continue;
         if (bell != NULL && service->bell != bell)
             return NULL;
         bell = service->bell;
+        *shared = service->bell_shared;
     }
     return bell;
 }
@@ -150,6 +154,6 @@ void tug_engine_unserve(struct tug_service *service) {
         tug_lookout_remove(&tug_engine.offload.lookout, service->descriptor);
     tug_engine_ring_offload(&tug_engine); /* it may sleep on the bell */
     /* or do so again, where another service has it: then it must still be found there */
-    if (!leaving.bell_stays)
+    if (!leaving.bell_stays && service->bell != NULL)
         tug_engine_forget_bell(service->bell);
 }

@@ -206,9 +206,7 @@ int tug_array_create(MPI_Comm comm, const struct tug_array_params *params, tug_a
     tug_order_register(array);
     tug_home_register(array);
     place_own_pages(array, params->placement);
-    bool shared;
-    struct tug_bell *bell = tug_context_bell(context, &shared);
-    tug_errands_open(&array->errands, bell, shared);
+    tug_errands_open(&array->errands);
     tug_context_set_end(context, close_errands, array);
     /* nobody calls one who is not listening */
     (void)tug_all_agree(tug_context_comm(context), true);

@@ -53,14 +53,9 @@ static bool arm(struct tug_service *service) {
     return !any(of_service(service));
 }
 
-void tug_errands_open(struct tug_errands *errands, struct tug_bell *bell, bool bell_shared) {
-    *errands = (struct tug_errands){.service = {.poll = poll,
-                                                .flush = flush,
-                                                .busy = busy,
-                                                .arm = arm,
-                                                .bell = bell,
-                                                .bell_shared = bell_shared,
-                                                .descriptor = -1}};
+void tug_errands_open(struct tug_errands *errands) {
+    *errands = (struct tug_errands){
+        .service = {.poll = poll, .flush = flush, .busy = busy, .arm = arm, .descriptor = -1}};
     tug_engine_serve(&errands->service);
 }
 

@@ -23,8 +23,8 @@ struct tug_errands {
     struct tug_errand *first, *last;  /* those to be tried again */
 };
 
-/* Beginning and end, on the program's thread; bell: whoever else is served sleeps on it. */
-void tug_errands_open(struct tug_errands *errands, struct tug_bell *bell, bool bell_shared);
+/* Beginning and end, on the program's thread. */
+void tug_errands_open(struct tug_errands *errands);
 void tug_errands_close(struct tug_errands *errands);
 
 /* Runs it, now or soon. It is not posted again before it runs. */

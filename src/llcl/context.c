@@ -11,6 +11,7 @@
 #include "host/polite.h"
 #include "host/spin.h"
 #include "node/cma.h"
+#include "node/page.h"
 #include "transport/packets/packets.h"
 #include "transport/verbs/verbs.h"
 
@@ -278,13 +279,35 @@ static int build(struct tug_context *context, MPI_Comm comm) {
     return status;
 }
 
-/* Inboxes and devices ring a bell. News by sockets come at a descriptor, on which the engine sleeps
- * unless there is a bell to sleep on. */
-static void use_bell(struct tug_context *context) {
+/* Has some context of this process news that ring that bell? With the lock. */
+static bool is_rung(const struct tug_bell *bell) {
+    for (const struct tug_context *context = contexts; context != NULL; context = context->next)
+        if (context->drive == TUG_DRIVE_ENGINE && context->service.bell == bell)
+            return true;
+    return false;
+}
+
+/* Inboxes and devices ring a bell, that of this process's page if it can be. News by sockets come
+ * at a descriptor, on which the engine sleeps unless there is a bell to sleep on. With the lock. */
+static void find_bell(struct tug_fabric *fabric) {
     static struct tug_bell devices;
-    struct tug_fabric *fabric = &context->fabric;
-    if (fabric->bell == NULL && fabric->states[TUG_BY_VERBS] != NULL)
+    struct tug_offer offer;
+    if (fabric->bell != NULL)
+        return;
+    struct tug_node_page *page = tug_node_page_own(&offer);
+    const bool by_device = fabric->states[TUG_BY_VERBS] != NULL;
+    if (page != NULL && (by_device || is_rung(&page->bell))) {
+        fabric->bell = &page->bell;
+        fabric->bell_shared = true;
+    } else if (by_device) {
         fabric->bell = &devices;
+    }
+}
+
+/* With the lock. */
+static void use_bell(struct tug_context *context) {
+    struct tug_fabric *fabric = &context->fabric;
+    find_bell(fabric);
     const bool rung = fabric->bell != NULL;
     if (!rung)
         fabric->bell = &tug_engine_own_bell;
@@ -299,6 +322,30 @@ static void use_bell(struct tug_context *context) {
                           ? tug_packets_descriptor(fabric->states[TUG_BY_PACKETS], rung)
                           : -1, /* nobody sleeps */
         .attended = !service_arm(&context->service)};
+}
+
+static void use_other_bell(struct tug_context *context) {
+    if (context->drive != TUG_DRIVE_ENGINE || context->service.bell != &tug_engine_own_bell)
+        return;
+    tug_engine_unserve(&context->service);
+    context->fabric.bell = NULL;
+    use_bell(context);
+    tug_engine_serve(&context->service);
+}
+
+/* A new context is served. The engine sleeps in one place: if that is a bell from now on, contexts
+ * whose news come at descriptors have them ring it too. */
+static void begin_service(struct tug_context *context) {
+    pthread_mutex_lock(&contexts_lock);
+    use_bell(context);
+    context->next = contexts;
+    contexts = context;
+    if (context->drive == TUG_DRIVE_ENGINE)
+        tug_engine_serve(&context->service);
+    if (context->drive == TUG_DRIVE_ENGINE && context->service.bell != &tug_engine_own_bell)
+        for (struct tug_context *other = context->next; other != NULL; other = other->next)
+            use_other_bell(other);
+    pthread_mutex_unlock(&contexts_lock);
 }
 
 static bool usable(MPI_Comm comm) {
@@ -333,15 +380,9 @@ int tug_context_create(MPI_Comm comm, enum tug_drive drive, tug_context **result
         destroy(context);
         return status;
     }
-    use_bell(context);
     context->packets_alone = context->fabric.states[TUG_BY_VERBS] == NULL &&
                              context->fabric.states[TUG_BY_NATIVE] == NULL;
-    if (drive == TUG_DRIVE_ENGINE)
-        tug_engine_serve(&context->service);
-    pthread_mutex_lock(&contexts_lock);
-    context->next = contexts;
-    contexts = context;
-    pthread_mutex_unlock(&contexts_lock);
+    begin_service(context);
     *result = context;
     return 0;
 }
@@ -400,13 +441,13 @@ int tug_context_free(tug_context **handle) {
         return TUG_ERR_INVALID;
     struct tug_context *context = *handle;
     quiesce(context);
+    forget(context); /* first: a new context looks at the services of those that there are */
     if (context->at_end != NULL)
         context->at_end(context->at_end_d);
     if (context->drive == TUG_DRIVE_ENGINE)
         tug_engine_unserve(&context->service);
     tug_memory_each(&context->fabric.memory, end_registration, NULL);
     tug_registration_close(context);
-    forget(context);
     destroy(context);
     *handle = NULL;
     return 0;
@@ -456,11 +497,6 @@ bool tug_context_has_inboxes(const tug_context *context) {
 
 bool tug_context_maps(const tug_context *context) {
     return context->fabric.ways & TUG_WAY_MAPPED;
-}
-
-struct tug_bell *tug_context_bell(const tug_context *context, bool *shared) {
-    *shared = context->fabric.bell_shared;
-    return context->fabric.bell;
 }
 
 struct tug_context_footprint tug_context_footprint(void) {

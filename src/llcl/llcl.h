@@ -17,8 +17,6 @@
 
 #include "tugboat/llcl.h"
 
-struct tug_bell;
-
 /* ---- contexts of other floors ---- */
 
 /* The context is not the program's, who is not told that it was left open at MPI_Finalize. */
@@ -56,10 +54,6 @@ bool tug_context_has_inboxes(const tug_context *context);
 
 /* May loads and stores go to the memory of the node's other processes? */
 bool tug_context_maps(const tug_context *context);
-
-/* The bell that rings when there are news for the context; *shared: by other processes. Who serves
- * the context sleeps on it, so services of the same floor name it as theirs (engine/engine.h). */
-struct tug_bell *tug_context_bell(const tug_context *context, bool *shared);
 
 /* Bytes of a context, and of what it keeps of each process of its node; operations, registrations
  * and transports apart. */

@@ -136,6 +136,7 @@ struct tug_offer tug_lent_offer(const void *buffer, size_t bytes) {
 struct view {
     struct view *next;
     struct tug_offer of;
+    bool writes; /* it may be written to */
     unsigned char *base;
     unsigned users;
 };
@@ -178,22 +179,25 @@ void tug_lent_unmap(unsigned char *base, size_t bytes) {
     munmap(base, bytes);
 }
 
-static struct view *make_view(const struct tug_offer *offer) {
+static struct view *make_view(const struct tug_offer *offer, bool writes) {
     struct view *view = malloc(sizeof(*view));
-    unsigned char *base = view != NULL ? map_offer(offer, O_RDONLY, PROT_READ) : NULL;
+    unsigned char *base = NULL;
+    if (view != NULL)
+        base = writes ? tug_lent_map(offer) : map_offer(offer, O_RDONLY, PROT_READ);
     if (base == NULL) {
         free(view);
         return NULL;
     }
-    *view = (struct view){.of = *offer, .base = base};
+    *view = (struct view){.of = *offer, .writes = writes, .base = base};
     return view;
 }
 
 /* Takes the view out of the list, or returns NULL. */
-static struct view *take_view(const struct tug_offer *offer) {
+static struct view *take_view(const struct tug_offer *offer, bool writes) {
     for (struct view **at = &views; *at != NULL; at = &(*at)->next) {
         struct view *view = *at;
-        if (view->of.name != offer->name || view->of.place != offer->place)
+        if (view->of.name != offer->name || view->of.place != offer->place ||
+            view->writes != writes)
             continue;
         *at = view->next;
         return view;
@@ -222,16 +226,31 @@ static void drop_views(void) {
     }
 }
 
-unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes) {
+/* NULL: it cannot be had. */
+static struct view *open_view(const struct tug_offer *offer, bool writes) {
     pthread_mutex_lock(&lock);
-    struct view *view = take_view(offer);
+    struct view *view = take_view(offer, writes);
     if (view == NULL)
-        view = make_view(offer);
+        view = make_view(offer, writes);
     if (view != NULL) {
         view->users++;
         put_view(view);
     }
     pthread_mutex_unlock(&lock);
+    return view;
+}
+
+static void close_view(const struct tug_offer *offer, bool writes) {
+    pthread_mutex_lock(&lock);
+    struct view *view = take_view(offer, writes);
+    view->users--;
+    put_view(view);
+    drop_views();
+    pthread_mutex_unlock(&lock);
+}
+
+unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes) {
+    struct view *view = open_view(offer, false);
     if (view == NULL)
         return NULL;
     /* the first run should not be the one that finds the pages */
@@ -241,12 +260,15 @@ unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes) {
 }
 
 void tug_lent_close(const struct tug_offer *offer) {
-    if (offer->lender == 0)
-        return;
-    pthread_mutex_lock(&lock);
-    struct view *view = take_view(offer);
-    view->users--;
-    put_view(view);
-    drop_views();
-    pthread_mutex_unlock(&lock);
+    if (offer->lender != 0)
+        close_view(offer, false);
+}
+
+unsigned char *tug_lent_share(const struct tug_offer *offer) {
+    const struct view *view = open_view(offer, true);
+    return view != NULL ? view->base + offer->distance : NULL;
+}
+
+void tug_lent_unshare(const struct tug_offer *offer) {
+    close_view(offer, true);
 }

@@ -46,6 +46,11 @@ struct tug_offer tug_lent_offer(const void *buffer, size_t bytes);
 unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes);
 void tug_lent_close(const struct tug_offer *offer);
 
+/* The offered buffer, to be read and written, mapped once for all in this process who share it,
+ * until tug_lent_unshare(). NULL if it cannot be opened. Not of blocks. */
+unsigned char *tug_lent_share(const struct tug_offer *offer);
+void tug_lent_unshare(const struct tug_offer *offer);
+
 /* The whole of the offered piece, mapped for the caller alone, to be read and written. NULL if it
  * cannot be opened. */
 unsigned char *tug_lent_map(const struct tug_offer *offer);

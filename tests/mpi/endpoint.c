@@ -5,8 +5,7 @@
  * grid: windows by MPI_Win_create and MPI_Win_allocate on the rows and columns of a grid of two
  * columns, and on no others. many: windows on 64 communicators of different ranks. Every process
  * puts to every other of each window, and all sleep for as many ms as the second argument says;
- * meanwhile one uses at most so many percent of a processor as the third says. Of the sockets only
- * the first windows to reach a peer may open one; how many are listened at is bounded.
+ * meanwhile each uses at most so many percent of a processor as the third says.
  */
 #define _GNU_SOURCE
 #include "check.h"
@@ -178,15 +177,6 @@ int main(int argc, char **argv) {
            all.threads);
     use_all(3);
     CHECK(1e2 * share < most, "asleep, and yet %.2f %% of a processor", 1e2 * share);
-    if (most < 100) {
-        CHECK(few.listeners <= before.listeners + 1, "%d listeners, %d before", few.listeners,
-              before.listeners);
-        CHECK(all.listeners == few.listeners, "%d listeners", all.listeners);
-        CHECK(all.threads == few.threads, "%d threads, %d before", all.threads, few.threads);
-        /* a peer on the diagonal of the grid is reached by the others only */
-        CHECK(all.sockets <= few.sockets + check_nranks, "%d sockets, %d before", all.sockets,
-              few.sockets);
-    }
     for (int i = 0; i < nwindows; i++)
         close_window(&windows[i]);
     return check_end();

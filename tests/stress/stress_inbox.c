@@ -15,6 +15,7 @@
 
 struct shared {
     struct tug_inbox inbox;
+    struct tug_bell bell;
     uint64_t deadline_ns;
     _Atomic unsigned working;
     _Atomic uint64_t sent[MAX_PRODUCERS];
@@ -44,7 +45,7 @@ static void *produce(void *argument) {
         packet[1] = sequence;
         for (unsigned i = 2; i < words; i++)
             packet[i] = word(producer->which, sequence, i);
-        while (!tug_inbox_put(&shared->inbox, packet, words * 8)) {
+        while (!tug_inbox_put(&shared->inbox, &shared->bell, packet, words * 8)) {
             atomic_fetch_add_explicit(&shared->refusals, 1, memory_order_relaxed);
             sched_yield();
         }
@@ -56,7 +57,7 @@ static void *produce(void *argument) {
     }
     atomic_store(&shared->sent[producer->which], sequence);
     atomic_fetch_sub(&shared->working, 1);
-    (void)tug_bell_ring(&shared->inbox.bell, true);
+    (void)tug_bell_ring(&shared->bell, true);
     return NULL;
 }
 
@@ -80,7 +81,7 @@ static uint64_t consume(uint64_t taken[]) {
             check(packet, bytes, taken);
             continue;
         }
-        uint32_t key = tug_bell_prepare(&shared->inbox.bell);
+        uint32_t key = tug_bell_prepare(&shared->bell);
         unsigned working = atomic_load(&shared->working);
         bytes = tug_inbox_take(&shared->inbox, &head, packet);
         if (bytes > 0) {
@@ -89,7 +90,7 @@ static uint64_t consume(uint64_t taken[]) {
             return sleeps;
         } else {
             sleeps++;
-            tug_bell_wait(&shared->inbox.bell, key, -1, true);
+            tug_bell_wait(&shared->bell, key, -1, true);
         }
     }
 }

@@ -20,13 +20,15 @@
 struct wire {
     struct tug_wire wire;
     struct tug_inbox *in, *out;
+    struct tug_bell *rung;
     uint64_t head;
     uint64_t packet[TUG_INBOX_PACKET_BYTES / 8];
 };
 
 static bool wire_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
     (void)peer;
-    if (!tug_inbox_put(((struct wire *)wire)->out, buffer->packet.memory, buffer->packet.used))
+    const struct wire *ours = (const struct wire *)wire;
+    if (!tug_inbox_put(ours->out, ours->rung, buffer->packet.memory, buffer->packet.used))
         return false;
     tug_pool_give(&wire->pool, buffer);
     return true;
@@ -56,6 +58,7 @@ struct side {
 
 static struct side *ours, *peers;
 static struct tug_inbox *inboxes;
+static struct tug_bell bells[2];
 static struct tug_key key;
 static _Atomic bool ending;
 
@@ -104,6 +107,7 @@ static struct side *make_side(uint32_t rank, uint32_t operations) {
     fabric->count = tug_counter_add_many;
     side->wire.in = &inboxes[rank];
     side->wire.out = &inboxes[1 - rank];
+    side->wire.rung = &bells[1 - rank];
     STRESS_CHECK(tug_mem_register(&side->context, side->memory, MEMORY, &side->registration) == 0,
                  "no registration");
     return side;
@@ -111,7 +115,7 @@ static struct side *make_side(uint32_t rank, uint32_t operations) {
 
 static void *serve(void *argument) {
     (void)argument;
-    struct tug_bell *bell = &inboxes[1].bell;
+    struct tug_bell *bell = &bells[1];
     while (!atomic_load(&ending)) {
         uint32_t key_of_bell = tug_bell_prepare(bell);
         if (!tug_context_poll(&peers->context) && !atomic_load(&ending))
@@ -248,7 +252,7 @@ static void round_of(unsigned threads, uint32_t operations, uint64_t ring, doubl
                                                  .flush = service_flush,
                                                  .busy = service_busy,
                                                  .arm = service_arm,
-                                                 .bell = &inboxes[0].bell,
+                                                 .bell = &bells[0],
                                                  .bell_shared = true,
                                                  .descriptor = -1};
     tug_engine_serve(&ours->context.service);
@@ -267,7 +271,7 @@ static void round_of(unsigned threads, uint32_t operations, uint64_t ring, doubl
     }
     tug_engine_unserve(&ours->context.service);
     atomic_store(&ending, true);
-    (void)tug_bell_ring(&inboxes[1].bell, true);
+    (void)tug_bell_ring(&bells[1], true);
     pthread_join(server, NULL);
     for (unsigned i = 0; i < COUNTERS; i++)
         counted += ((uint64_t *)(peers->memory + MAX_THREADS * STRIPE))[i];

@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "node/lent.h"
+#include "node/page.h"
 
 #define BYTES ((size_t)100000)
 
@@ -256,6 +257,30 @@ static void views(void **state) {
     alone(views_body);
 }
 
+/* Of a piece that is shared there is one mapping, and it is not the one for reading. */
+static void shared_body(void) {
+    unsigned char *memory = tug_lent_allocate(BYTES);
+    struct tug_offer offer = tug_lent_offer(memory, BYTES);
+    const unsigned char *seen = tug_lent_open(&offer, BYTES);
+    unsigned char *shared = tug_lent_share(&offer);
+    RIGHT(seen != NULL && shared != NULL && shared != memory && shared != seen);
+    RIGHT(tug_lent_share(&offer) == shared && count_mapped('w') == 2 * offer.bytes);
+    shared[7] = 9;
+    RIGHT(memory[7] == 9 && seen[7] == 9);
+    tug_lent_unshare(&offer);
+    tug_lent_unshare(&offer);
+    tug_lent_close(&offer);
+    RIGHT(tug_lent_share(&offer) == shared);
+    struct tug_offer wrong = offer;
+    wrong.name++;
+    RIGHT(tug_lent_share(&wrong) == NULL);
+}
+
+static void shared(void **state) {
+    (void)state;
+    alone(shared_body);
+}
+
 /* Memory given back is the system's again, however often. */
 static void given_back_body(void) {
     unsigned descriptors = 0;
@@ -282,10 +307,42 @@ static void given_back(void **state) {
     alone(given_back_body);
 }
 
+/* The other waits for the bell in this process's page, which it can ring too. */
+static void ringer(const struct pair *pair) {
+    struct tug_offer offer, none = {0};
+    take_turn(pair->to_child[0]);
+    RIGHT(read(pair->to_child[0], &offer, sizeof(offer)) == sizeof(offer));
+    struct tug_node_page *page = tug_node_page_open(&offer);
+    RIGHT(page != NULL && tug_node_page_open(&none) == NULL);
+    while (!tug_bell_ring(&page->bell, true)) /* until somebody is about to sleep */
+        usleep(1000);
+    tug_node_page_close(&offer);
+    _exit(0);
+}
+
+static void pages(void **state) {
+    (void)state;
+    struct pair pair;
+    if (is_child(&pair))
+        ringer(&pair);
+    struct tug_offer offer, again;
+    struct tug_node_page *page = tug_node_page_own(&offer);
+    assert_non_null(page);
+    assert_ptr_equal(tug_node_page_own(&again), page);
+    assert_memory_equal(&offer, &again, sizeof(offer));
+    give_turn(pair.to_child[1]);
+    assert_int_equal(write(pair.to_child[1], &offer, sizeof(offer)), sizeof(offer));
+    uint32_t key = tug_bell_prepare(&page->bell);
+    tug_bell_wait(&page->bell, key, -1, true);
+    assert_int_not_equal(atomic_load(&page->bell.word), key);
+    assert_child_was_right(&pair);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces), cmocka_unit_test(limited),    cmocka_unit_test(closed),
         cmocka_unit_test(views),  cmocka_unit_test(given_back), cmocka_unit_test(seen_by_another),
+        cmocka_unit_test(shared), cmocka_unit_test(pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

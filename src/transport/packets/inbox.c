@@ -7,7 +7,8 @@ void tug_inbox_init(struct tug_inbox *inbox) {
         atomic_init(&inbox->slots[i].seq, i);
 }
 
-bool tug_inbox_put(struct tug_inbox *inbox, const void *packet, uint32_t bytes) {
+bool tug_inbox_put(struct tug_inbox *inbox, struct tug_bell *bell, const void *packet,
+                   uint32_t bytes) {
     uint64_t position = atomic_load_explicit(&inbox->tail, memory_order_relaxed);
     struct tug_slot *slot;
     for (;;) {
@@ -25,7 +26,7 @@ bool tug_inbox_put(struct tug_inbox *inbox, const void *packet, uint32_t bytes) 
     slot->bytes = bytes;
     memcpy(slot->packet, packet, bytes);
     atomic_store(&slot->seq, position + 1);
-    (void)tug_bell_ring(&inbox->bell, true);
+    (void)tug_bell_ring(bell, true);
     return true;
 }
 

@@ -38,7 +38,6 @@ struct tug_slot {
 _Static_assert(sizeof(struct tug_slot) == TUG_INBOX_SLOT_BYTES, "slots are drawn so");
 
 struct tug_inbox {
-    struct tug_bell bell __attribute__((aligned(TUG_CACHE_LINE))); /* the owner sleeps on it */
     _Atomic uint64_t tail __attribute__((aligned(TUG_CACHE_LINE)));
     struct tug_slot slots[TUG_INBOX_SLOTS] __attribute__((aligned(TUG_CACHE_LINE)));
 };
@@ -46,8 +45,10 @@ struct tug_inbox {
 /* By the owner, before anybody puts. */
 void tug_inbox_init(struct tug_inbox *inbox);
 
-/* Copies a packet in and wakes the owner if it sleeps. False: full. Any thread of any process. */
-bool tug_inbox_put(struct tug_inbox *inbox, const void *packet, uint32_t bytes);
+/* Copies a packet in and rings the bell on which the owner sleeps, which processes share. False:
+ * full. Any thread of any process. */
+bool tug_inbox_put(struct tug_inbox *inbox, struct tug_bell *bell, const void *packet,
+                   uint32_t bytes);
 
 /* Copies the packet at *head out, to memory of TUG_INBOX_PACKET_BYTES, and moves *head on: nothing
  * in a packet is believed while its writer can still change it. Returns its bytes; 0: there is

@@ -127,9 +127,9 @@ struct tug_wire *tug_wire_mpi_make(struct tug_fabric *fabric);
 /* Sockets of our own. NULL and *reason: it cannot be had, at any process. Collective. */
 struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reason);
 
-/* What a wire costs, in bytes a process (`tugboat info --memory`); a packet of it; and how many
- * packets a pool keeps for later, at most. */
-size_t tug_wire_shm_footprint(void);
+/* What a wire costs, in bytes a process (`tugboat info --memory`), where so many processes share a
+ * node; a packet of it; and how many packets a pool keeps for later, at most. */
+size_t tug_wire_shm_footprint(uint32_t node_size);
 size_t tug_wire_mpi_footprint(void);
 size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active);
 size_t tug_wire_shm_packet(void);

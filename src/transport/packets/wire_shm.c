@@ -1,7 +1,11 @@
 /* The shm wire: one inbox a process, in memory shared by its node, and beside it what
  * cross-memory attach needs to know of that process.
  *
- *     part of a process:  | pid, probe | live registrations | inbox |
+ *     part of a process:  | pid, probe, page | live registrations | inbox |
+ *
+ * Who puts something into an inbox rings the bell in its owner's page (page.h), which all wires of
+ * that process have in common; the bell in the part where a process of the node cannot map the page
+ * of another.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,6 +14,7 @@
 #include "host/agreement.h"
 #include "node/cma.h"
 #include "node/lent.h"
+#include "node/page.h"
 #include "node/segment.h"
 #include "transport/packets/inbox.h"
 #include "transport/packets/wire.h"
@@ -28,13 +33,22 @@ struct part {
     _Atomic int pid;
     uint64_t probe_address; /* in its owner: a word that holds probe_value */
     uint64_t probe_value;
+    struct tug_offer page;                                         /* all zeros: none */
+    struct tug_bell bell __attribute__((aligned(TUG_CACHE_LINE))); /* without pages */
     struct live live[TUG_LIVE];
     struct tug_inbox inbox __attribute__((aligned(4096)));
+};
+
+/* How a process of the node is woken. */
+struct neighbour {
+    struct tug_bell *bell;
+    struct tug_offer page; /* that is open; all zeros: none */
 };
 
 struct shm_wire {
     struct tug_wire wire;
     struct tug_segment segment;
+    struct neighbour *neighbours; /* [node_size] */
     struct part *mine;
     uint64_t probe; /* see struct part */
     uint64_t head;  /* position of the next packet in mine */
@@ -47,8 +61,9 @@ static struct part *part_of(const struct shm_wire *shm, uint32_t node_rank) {
 
 static bool shm_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
     struct shm_wire *shm = (struct shm_wire *)wire;
-    struct tug_inbox *inbox = &part_of(shm, tug_fabric_node_rank(wire->fabric, peer))->inbox;
-    if (!tug_inbox_put(inbox, buffer->packet.memory, buffer->packet.used))
+    uint32_t node_rank = tug_fabric_node_rank(wire->fabric, peer);
+    if (!tug_inbox_put(&part_of(shm, node_rank)->inbox, shm->neighbours[node_rank].bell,
+                       buffer->packet.memory, buffer->packet.used))
         return false;
     tug_pool_give(&wire->pool, buffer);
     return true;
@@ -66,43 +81,101 @@ static bool shm_poll(struct tug_wire *wire) {
     return taken > 0;
 }
 
+/* ---- bells ---- */
+
+static void close_pages(struct shm_wire *shm) {
+    for (uint32_t r = 0; r < shm->wire.fabric->node_size; r++)
+        if (shm->neighbours[r].page.name != 0)
+            tug_node_page_close(&shm->neighbours[r].page);
+}
+
+/* False: not all of them can be had. */
+static bool open_pages(struct shm_wire *shm) {
+    const struct tug_fabric *fabric = shm->wire.fabric;
+    bool all = true;
+    for (uint32_t r = 0; r < fabric->node_size; r++) {
+        const struct tug_offer offer = part_of(shm, r)->page;
+        struct tug_node_page *page = all ? tug_node_page_open(&offer) : NULL;
+        all = page != NULL;
+        if (all)
+            shm->neighbours[r] = (struct neighbour){&page->bell, offer};
+    }
+    return all;
+}
+
+/* The bells that all of the node can ring. Collective over the node. */
+static void find_bells(struct shm_wire *shm, struct tug_node_page *own) {
+    struct tug_fabric *fabric = shm->wire.fabric;
+    const bool all = tug_all_agree(fabric->node_comm, own != NULL && open_pages(shm));
+    if (!all)
+        close_pages(shm);
+    for (uint32_t r = 0; r < fabric->node_size && !all; r++)
+        shm->neighbours[r] = (struct neighbour){.bell = &part_of(shm, r)->bell};
+    fabric->bell = all ? &own->bell : &shm->mine->bell;
+    fabric->bell_shared = true;
+}
+
+/* ---- opening and closing ---- */
+
+static void shm_free(struct shm_wire *shm) {
+    if (shm != NULL)
+        free(shm->neighbours);
+    free(shm);
+}
+
 static void shm_close(struct tug_wire *wire) {
     struct shm_wire *shm = (struct shm_wire *)wire;
     wire->fabric->bell = NULL;
+    close_pages(shm);
     tug_segment_free(&shm->segment);
     tug_pool_fini(&wire->pool);
-    free(shm);
+    shm_free(shm);
 }
 
 static const struct tug_wire_type shm_type = {
     .name = "shm", .send = shm_send, .poll = shm_poll, .close = shm_close};
 
-struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
+static struct shm_wire *shm_make(struct tug_fabric *fabric) {
     struct shm_wire *shm = calloc(1, sizeof(*shm));
-    if (!tug_all_agree(fabric->comm, shm != NULL)) {
-        *status = TUG_ERR_NO_MEMORY;
-        free(shm);
+    if (shm == NULL)
         return NULL;
-    }
-    *status = tug_segment_make(fabric->comm, fabric->node_comm, sizeof(struct part), &shm->segment);
-    if (*status != 0) {
-        free(shm);
-        return NULL;
-    }
-    shm->mine = part_of(shm, fabric->node_rank);
-    tug_inbox_init(&shm->mine->inbox);
-    shm->probe = fabric->session ^ (uint64_t)getpid();
-    shm->mine->probe_address = (uint64_t)(uintptr_t)&shm->probe;
-    shm->mine->probe_value = shm->probe;
-    atomic_store(&shm->mine->pid, getpid());
-    /* nobody writes into an inbox before its owner has set it up */
-    (void)tug_all_agree(fabric->node_comm, true);
     shm->wire = (struct tug_wire){.type = &shm_type, .fabric = fabric};
     shm->wire.pool.bytes = TUG_INBOX_PACKET_BYTES;
-    if (fabric->node_size > 1) { /* one who is alone rings for nobody but itself */
-        fabric->bell = &shm->mine->inbox.bell;
-        fabric->bell_shared = true;
+    shm->neighbours = calloc(fabric->node_size, sizeof(*shm->neighbours));
+    if (shm->neighbours != NULL)
+        return shm;
+    shm_free(shm);
+    return NULL;
+}
+
+/* Fills in this process's part. NULL: it has no page. */
+static struct tug_node_page *set_up_part(struct shm_wire *shm) {
+    struct part *mine = shm->mine = part_of(shm, shm->wire.fabric->node_rank);
+    tug_inbox_init(&mine->inbox);
+    shm->probe = shm->wire.fabric->session ^ (uint64_t)getpid();
+    mine->probe_address = (uint64_t)(uintptr_t)&shm->probe;
+    mine->probe_value = shm->probe;
+    atomic_store(&mine->pid, getpid());
+    return tug_node_page_own(&mine->page);
+}
+
+struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
+    struct shm_wire *shm = shm_make(fabric);
+    *status = TUG_ERR_NO_MEMORY;
+    if (tug_all_agree(fabric->comm, shm != NULL))
+        *status =
+            tug_segment_make(fabric->comm, fabric->node_comm, sizeof(struct part), &shm->segment);
+    if (*status != 0) {
+        shm_free(shm);
+        return NULL;
     }
+    struct tug_node_page *own = set_up_part(shm);
+    /* nobody writes into an inbox before its owner has set it up */
+    (void)tug_all_agree(fabric->node_comm, true);
+    if (fabric->node_size > 1) /* one who is alone rings for nobody but itself */
+        find_bells(shm, own);
+    else
+        shm->neighbours[0].bell = &shm->mine->bell;
     return &shm->wire;
 }
 
@@ -163,8 +236,8 @@ bool tug_wire_shm_attachable(const struct tug_wire *wire, uint32_t node_rank) {
     return tug_cma_probe(atomic_load(&part->pid), part->probe_address, part->probe_value);
 }
 
-size_t tug_wire_shm_footprint(void) {
-    return sizeof(struct part) + sizeof(struct shm_wire);
+size_t tug_wire_shm_footprint(uint32_t node_size) {
+    return sizeof(struct part) + sizeof(struct shm_wire) + node_size * sizeof(struct neighbour);
 }
 
 size_t tug_wire_shm_packet(void) {

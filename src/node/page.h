@@ -1,0 +1,28 @@
+/* Pages: what a process shows to the others of its node, whatever they have in common with it.
+ *
+ * A process has one page, in lent memory (lent.h): it has no name, and stays until the process
+ * ends. Who is told of it maps it, once for all who want it. It has the bell that peers ring when
+ * they have put something where this process will find it: one for all contexts, so that one sleep
+ * is enough for all of them.
+ *
+ * Any thread.
+ */
+#ifndef TUG_NODE_PAGE_H
+#define TUG_NODE_PAGE_H
+
+#include "engine/park.h"
+#include "node/lent.h"
+
+struct tug_node_page {
+    struct tug_bell bell; /* shared */
+};
+
+/* This process's, made at the first call, and where it is for others. NULL: no such memory can be
+ * had, or the program has closed the file that it is in. */
+struct tug_node_page *tug_node_page_own(struct tug_offer *offer);
+
+/* Another process's, until tug_node_page_close(). NULL: it cannot be opened. */
+struct tug_node_page *tug_node_page_open(const struct tug_offer *offer);
+void tug_node_page_close(const struct tug_offer *offer);
+
+#endif
