@@ -159,6 +159,10 @@ static void print_table(uint64_t ranks, uint32_t active) {
     const size_t packet =
         tug_wire_tcp_footprint(ranks, 0) > 0 ? tug_wire_tcp_packet() : tug_wire_mpi_packet();
     row_of(&table, "and on its way to one peer, at most", TUG_STREAM_WINDOW + 1, packet, "packets");
+    row(&table, "and to all of them, at most", tug_packets_under_way(active, packet),
+        "over all contexts, if none answers");
+    row(&table, "and theirs to us, at most", tug_packets_unexpected(active),
+        "with the host, if we do not look and it carries packets");
     row(&table, "and answers that nobody takes, at most", tug_packets_withheld(active, packet),
         "withheld from all of them");
     row(&table, "and views of lent memory", tug_reach_footprint(),

@@ -364,6 +364,7 @@ int tug_context_create(MPI_Comm comm, enum tug_drive drive, tug_context **result
         return TUG_ERR_NO_MEMORY;
     }
     context->drive = drive;
+    context->fabric.alone = drive == TUG_DRIVE_DIRECT;
     context->deferred_first = context->deferred_last = TUG_NO_TAG;
     context->fabric.context = context;
     context->everything = (struct tug_registration){.context = context, .bytes = SIZE_MAX};

@@ -112,6 +112,7 @@ struct tug_fabric {
 
     struct tug_bell *bell; /* whoever serves this context sleeps on it */
     bool bell_shared;
+    bool alone; /* not driven by this process's engine, with all others, but under a lock */
 
     _Atomic bool flush_wanted; /* by any thread: what waits for company goes with the next poll */
 

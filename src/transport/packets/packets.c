@@ -181,6 +181,7 @@ static void packets_close(void *state) {
     while (packets->all != NULL) {
         struct tug_stream *stream = packets->all;
         packets->all = stream->next;
+        atomic_fetch_sub(&tug_packets_load_of(packets)->streams, 1);
         if (stream->requests != NULL)
             tug_pool_give(&stream->wire->pool, stream->requests);
         free(stream);
@@ -200,6 +201,7 @@ static int packets_open(struct tug_fabric *fabric, void **state) {
     struct tug_packets *packets = calloc(1, sizeof(*packets));
     if (packets != NULL) {
         packets->fabric = fabric;
+        packets->shares = !fabric->alone;
         packets->streams = calloc(fabric->nranks, sizeof(struct tug_stream *));
     }
     if (!tug_all_agree(fabric->comm, packets != NULL && packets->streams != NULL)) {
@@ -287,6 +289,20 @@ size_t tug_packets_withheld(uint64_t active, size_t packet_bytes) {
         packets += 2 * tug_credit(k) / room + 2 + (longs < TUG_LONGS_MOST ? longs : TUG_LONGS_MOST);
     }
     return packets * packet_bytes;
+}
+
+size_t tug_packets_under_way(uint64_t active, size_t packet_bytes) {
+    uint64_t most = active * TUG_STREAM_WINDOW;
+    if (most > TUG_UNDER_WAY_MOST)
+        most = TUG_UNDER_WAY_MOST + active * TUG_UNDER_WAY_LEAST;
+    return (most + active) * packet_bytes; /* one is open for each */
+}
+
+size_t tug_packets_unexpected(uint64_t active) {
+    size_t packets = 0;
+    for (uint64_t k = 1; k <= active; k++) /* the k-th has heard of no more */
+        packets += tug_piling_window(tug_credit(k));
+    return packets * TUG_MPI_PACKET_BYTES;
 }
 
 size_t tug_packets_footprint(uint64_t nranks, uint64_t active) {

@@ -16,10 +16,15 @@
  * operations: one number in the header of whatever goes back. Failures and results are records of
  * their own and go ahead of it.
  *
- * Flow control: at most TUG_STREAM_WINDOW request packets are unacknowledged, and at most so many
- * bytes of answers to reads and atomics asked for as the peer has given *credit* for; other
+ * Flow control: at most TUG_STREAM_WINDOW request packets to a peer are unacknowledged, and at most
+ * so many bytes of answers to reads and atomics asked for as the peer has given *credit* for; other
  * operations wait in the table of operations, so a slow peer costs bounded memory here and there.
- * Receiving never waits for sending, so two processes cannot wait for each other.
+ * Over all peers TUG_UNDER_WAY_MOST request packets are unacknowledged; where so many are, each
+ * peer is still sent TUG_UNDER_WAY_LEAST, so that everybody gets on. What is sent by the host's
+ * messages piles up at a peer that does not look: there the window is the smaller, the less credit
+ * the peer has given (tug_packets_unexpected()). Receiving never waits for sending, so two
+ * processes cannot wait for each other. The contexts of a process that its engine drives count as
+ * one: their peers share what is to be shared.
  *
  * Answers that a peer does not take are withheld here, in as few packets as they fit. What that can
  * cost over all peers is bounded by the credit: TUG_ANSWERS_MOST shared by the streams there are,
@@ -40,6 +45,10 @@
 
 /* 1 MiB of packets: a peer that computes looks seldom, and no more come before it has looked. */
 #define TUG_STREAM_WINDOW 128
+
+/* Request packets that are not acknowledged: over all peers, and to each whatever there are. */
+#define TUG_UNDER_WAY_MOST 1024
+#define TUG_UNDER_WAY_LEAST 2
 
 /* A packet is acknowledged at the end of the poll that took it; full ones, since more will come, so
  * many at a time, or by the first poll that finds no more. */
@@ -63,6 +72,13 @@ static inline uint32_t tug_credit(uint64_t npeers) {
     if (share < tug_credit_least())
         share = tug_credit_least();
     return (uint32_t)(share < TUG_CREDIT_MOST ? share : TUG_CREDIT_MOST);
+}
+
+/* Request packets to one peer, by the host's messages, for which it has given so much credit: as
+ * many as carry four times that. */
+static inline uint32_t tug_piling_window(uint64_t credit) {
+    uint64_t packets = 4 * credit / TUG_MPI_PACKET_BYTES;
+    return (uint32_t)(packets < TUG_STREAM_WINDOW ? packets : TUG_STREAM_WINDOW);
 }
 
 /* Over MPI, blocks from this size on go by themselves, so many of ours at once. */
@@ -115,6 +131,7 @@ struct tug_stream {
     uint64_t applied, told;                 /* received and applied, acknowledged */
     uint64_t asked;                         /* bytes of answers that are to come */
     uint64_t credit;                        /* ... and that may be */
+    uint32_t window;                        /* request packets that may be unacknowledged */
     uint32_t long_reads;                    /* ... so many behind their packets */
     unsigned char *place;                   /* of what is awaited; NULL: nowhere */
     struct tug_registration *awaited;       /* where that is, served until then; NULL: ... */
@@ -123,17 +140,27 @@ struct tug_stream {
     struct tug_stream *next; /* of all */
 };
 
+/* What peers share. */
+struct tug_load {
+    _Atomic uint32_t streams;
+    uint64_t under_way; /* request packets that are not acknowledged; holder only */
+};
+
+/* Of all contexts that this process's engine drives. */
+extern struct tug_load tug_packets_load;
+
 struct tug_bulk;
 
 struct tug_packets {
     struct tug_fabric *fabric;
+    bool shares;                 /* what is in tug_packets_load */
+    struct tug_load load;        /* without */
     struct tug_wire *shm;        /* inside the node; NULL: not used */
     struct tug_wire *far;        /* to the others, by tcp or mpi; NULL: there are none */
     struct tug_wire *mpi;        /* far, if that is mpi; or the detour */
     struct tug_wire *detour;     /* mpi, for peers to which far does not go; NULL: no such so far */
     struct tug_stream **streams; /* by rank; NULL: no contact so far */
     struct tug_stream *all;
-    uint32_t nstreams;
     struct tug_stream *touched;
     struct tug_bulk *bulk;
     struct tug_bulk *sinks; /* for blocks of lost peers that may still come */
@@ -152,8 +179,11 @@ int tug_packets_descriptor(struct tug_packets *packets, bool watch);
 size_t tug_packets_footprint(uint64_t nranks, uint64_t active);
 
 /* Bytes of packets in which answers are withheld if none of `active` peers takes any, at most;
- * calls and failures apart. */
+ * calls and failures apart. / ... of requests of ours that none of them takes. / ... of requests of
+ * theirs that lie with the host while we do not look. */
 size_t tug_packets_withheld(uint64_t active, size_t packet_bytes);
+size_t tug_packets_under_way(uint64_t active, size_t packet_bytes);
+size_t tug_packets_unexpected(uint64_t active);
 
 /* The wire of the node's inboxes, NULL: there are none. */
 static inline struct tug_wire *tug_packets_inboxes(const struct tug_packets *packets) {
@@ -182,9 +212,26 @@ static inline bool tug_stream_trails(const struct tug_stream *stream) {
     return stream->wire->type->abandon != NULL;
 }
 
-static inline bool tug_stream_window_open(const struct tug_stream *stream) {
-    return stream->number - stream->acked < TUG_STREAM_WINDOW;
+static inline struct tug_load *tug_packets_load_of(struct tug_packets *packets) {
+    return packets->shares ? &tug_packets_load : &packets->load;
 }
+
+static inline bool tug_stream_window_open(struct tug_packets *packets,
+                                          const struct tug_stream *stream) {
+    const uint64_t under_way = stream->number - stream->acked;
+    return under_way < TUG_UNDER_WAY_LEAST ||
+           (under_way < stream->window &&
+            tug_packets_load_of(packets)->under_way < TUG_UNDER_WAY_MOST);
+}
+
+/* So many packets more, or fewer, are under way. */
+static inline void tug_packets_count(struct tug_packets *packets, int64_t change) {
+    packets->unacked += (uint64_t)change;
+    tug_packets_load_of(packets)->under_way += (uint64_t)change;
+}
+
+/* The peer has given so much credit. */
+void tug_stream_take_credit(struct tug_stream *stream, uint64_t credit);
 
 /* Does anything of ours wait for the peer? */
 static inline bool tug_stream_outstanding(const struct tug_stream *stream) {

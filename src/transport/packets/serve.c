@@ -288,7 +288,7 @@ static bool take_acknowledgement(struct tug_packets *packets, struct tug_stream 
         return true;
     while (stream->acked < upto) {
         stream->acked++;
-        packets->unacked--;
+        tug_packets_count(packets, -1);
         stream->longs -= stream->sent_long[stream->acked % TUG_STREAM_WINDOW];
         tug_fabric_complete_list(packets->fabric,
                                  stream->sent_first[stream->acked % TUG_STREAM_WINDOW]);
@@ -324,10 +324,8 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
         refuse(packets, stream, tug_packet_fault_text(fault));
         return;
     }
-    if (reader.header.credit > tug_credit_least())
-        stream->credit = reader.header.credit;
-    else
-        stream->credit = tug_credit_least();
+    if (reader.header.credit != stream->credit)
+        tug_stream_take_credit(stream, reader.header.credit);
     if (stream->wire != wire && !stream->settled && wire == packets->detour)
         tug_stream_detour(packets, stream); /* the peer has heard of it first */
     bool numbered = reader.header.number != 0;

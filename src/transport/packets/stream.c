@@ -6,7 +6,15 @@
 #include "base/stats.h"
 #include "transport/packets/packets.h"
 
+struct tug_load tug_packets_load;
+
 /* ---- streams ---- */
+
+void tug_stream_take_credit(struct tug_stream *stream, uint64_t credit) {
+    stream->credit = credit < tug_credit_least() ? tug_credit_least() : credit;
+    stream->window =
+        stream->wire->type->piles_up ? tug_piling_window(stream->credit) : TUG_STREAM_WINDOW;
+}
 
 static struct tug_wire *wire_to(const struct tug_packets *packets, uint32_t peer) {
     bool shm = (packets->fabric->ways & TUG_WAY_SHM) &&
@@ -32,8 +40,8 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
     stream->waiting_first = stream->waiting_last = TUG_NO_TAG;
     stream->open_first = stream->open_last = TUG_NO_TAG;
     stream->reading = TUG_NO_TAG;
-    stream->credit = tug_credit_least();
-    packets->nstreams++;
+    tug_stream_take_credit(stream, 0);
+    atomic_fetch_add(&tug_packets_load_of(packets)->streams, 1);
     stream->next = packets->all;
     packets->all = stream;
     packets->streams[peer] = stream;
@@ -58,6 +66,7 @@ void tug_stream_detour(struct tug_packets *packets, struct tug_stream *stream) {
     if (stream->requests != NULL)
         tug_pool_pass(&stream->wire->pool, &to->pool);
     stream->wire = to;
+    tug_stream_take_credit(stream, stream->credit);
     stream->settled = true;
     tug_stream_touch(packets, stream);
 }
@@ -86,7 +95,8 @@ static void drain(struct tug_stream *stream) {
 static void send(struct tug_packets *packets, struct tug_stream *stream, struct tug_buffer *buffer,
                  uint64_t number) {
     stream->told = stream->applied;
-    buffer->packet.credit = tug_credit(packets->nstreams);
+    buffer->packet.credit = tug_credit(
+        atomic_load_explicit(&tug_packets_load_of(packets)->streams, memory_order_relaxed));
     buffer->number = number;
     tug_packet_end(&buffer->packet, packets->fabric->rank, tug_wire_number(number),
                    tug_wire_number(stream->applied), packets->fabric->session);
@@ -112,7 +122,7 @@ void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *st
     stream->requests = NULL;
     stream->hurries = false;
     stream->number++;
-    packets->unacked++;
+    tug_packets_count(packets, 1);
     stream->sent_first[stream->number % TUG_STREAM_WINDOW] = stream->open_first;
     stream->open_first = stream->open_last = TUG_NO_TAG;
     const bool is_long = buffer->packet.trailer > 0;
@@ -140,7 +150,7 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
     if (stream->answers != NULL)
         send_answers(packets, stream);
     if (stream->requests != NULL && stream->requests->packet.records > 0 &&
-        tug_stream_window_open(stream)) {
+        tug_stream_window_open(packets, stream)) {
         bool idle = stream->number == stream->acked;
         if (wanted || stream->hurries || !tug_settings.aggregate ||
             (idle && !packets->fabric->more_comes))
@@ -170,7 +180,7 @@ static void fail_list(struct tug_fabric *fabric, uint32_t first) {
 static void fail_sent(struct tug_packets *packets, struct tug_stream *stream) {
     uint32_t open = stream->open_first;
     stream->open_first = stream->open_last = TUG_NO_TAG;
-    for (; stream->acked < stream->number; packets->unacked--) {
+    for (; stream->acked < stream->number; tug_packets_count(packets, -1)) {
         stream->acked++;
         fail_list(packets->fabric, stream->sent_first[stream->acked % TUG_STREAM_WINDOW]);
     }

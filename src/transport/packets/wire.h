@@ -70,6 +70,8 @@ struct tug_wire_type {
     /* Begins to find out whether packets can go to the peer by this wire, which wire->settled then
      * tells; true: they can. NULL: to everybody. */
     bool (*meet)(struct tug_wire *wire, uint32_t peer);
+    /* What has been sent may lie at a peer that does not look, in memory that nobody bounds. */
+    bool piles_up;
     void (*close)(struct tug_wire *wire); /* collective */
 };
 

@@ -131,8 +131,12 @@ static void mpi_close(struct tug_wire *wire) {
     free(mpi);
 }
 
-static const struct tug_wire_type mpi_type = {
-    .name = "mpi", .send = mpi_send, .poll = mpi_poll, .arm = mpi_arm, .close = mpi_close};
+static const struct tug_wire_type mpi_type = {.name = "mpi",
+                                              .send = mpi_send,
+                                              .poll = mpi_poll,
+                                              .arm = mpi_arm,
+                                              .piles_up = true,
+                                              .close = mpi_close};
 
 /* The pool counts what is under way; receives always are. */
 static bool take_receives(struct mpi_wire *mpi) {

@@ -268,7 +268,7 @@ static bool have_open(struct tug_packets *packets, struct tug_stream *stream) {
 
 /* The open packet has no room for what comes next: it goes if it may. */
 static bool make_room(struct tug_packets *packets, struct tug_stream *stream) {
-    if (!tug_stream_window_open(stream))
+    if (!tug_stream_window_open(packets, stream))
         return false;
     tug_stream_send_requests(packets, stream);
     return have_open(packets, stream);
