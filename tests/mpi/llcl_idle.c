@@ -3,6 +3,7 @@
  *
  * idle: a context that is open and has been used, and whose processes sleep. The argument
  * after it bounds the processor time in ms a second.
+ * many: the same with more contexts, on the rows and columns of a grid of two columns.
  * stop: the last rank is stopped (SIGSTOP) for a second while all have operations under way that
  * need it. The others wait, and use little time meanwhile; everything completes after SIGCONT,
  * with the right data.
@@ -11,7 +12,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-enum { HANDLER = 5, BYTES = 1 << 16, STOP_MS = 1000 };
+enum { HANDLER = 5, BYTES = 1 << 16, STOP_MS = 1000, MANY = 16 };
 
 static struct ll_memory memory, local;
 static _Atomic int handled;
@@ -50,6 +51,28 @@ static void idle(tug_context *context, double most_ms) {
     CHECK(1e3 * took < most_ms, "idle, and yet %.1f ms of processor time in a second", 1e3 * took);
     ll_barrier(context);
     traffic(context, 2);
+}
+
+static tug_context *others[MANY];
+
+/* Each has been used, too. */
+static void open_others(void) {
+    for (int i = 0; i < MANY; i++) {
+        MPI_Comm comm;
+        uint64_t word = 0;
+        MUST(MPI_Comm_split(MPI_COMM_WORLD, i % 2 ? check_rank % 2 : check_rank / 2, 0, &comm));
+        others[i] = ll_open(comm, TUG_DRIVE_ENGINE);
+        MUST(MPI_Comm_free(&comm));
+        LL_GOOD(tug_am_register(others[i], HANDLER, on_message, NULL));
+        ll_barrier(others[i]);
+        for (int to = 0; to < tug_context_size(others[i]); to++)
+            LL_GOOD(ll_am(others[i], to, HANDLER, &word, sizeof word));
+    }
+}
+
+static void close_others(void) {
+    for (int i = 0; i < MANY; i++)
+        ll_close(&others[i]);
 }
 
 /* A child that stops its parent for a while when told to, and then ends. */
@@ -95,6 +118,7 @@ static void stopped_meanwhile(tug_context *context, double most_share) {
 
 int main(int argc, char **argv) {
     bool stop = argc > 1 && strcmp(argv[1], "stop") == 0;
+    bool many = argc > 1 && strcmp(argv[1], "many") == 0;
     double most = argc > 2 ? atof(argv[2]) : 50;
     enum tug_drive drive =
         argc > 3 && strcmp(argv[3], "direct") == 0 ? TUG_DRIVE_DIRECT : TUG_DRIVE_ENGINE;
@@ -107,6 +131,8 @@ int main(int argc, char **argv) {
     ll_make(context, &memory, LL_REGISTERED, (size_t)check_nranks * BYTES);
     ll_make(context, &local, LL_REGISTERED, BYTES);
     traffic(context, 0);
+    if (many)
+        open_others();
     ll_barrier(context);
     if (stop) {
         if (check_rank == check_nranks - 1)
@@ -119,6 +145,8 @@ int main(int argc, char **argv) {
     }
     ll_barrier(context);
     CHECK(atomic_load(&handled) >= check_nranks, "messages: %d", atomic_load(&handled));
+    if (many)
+        close_others();
     ll_end(context, &memory);
     ll_end(context, &local);
     ll_close(&context);

@@ -238,8 +238,8 @@ static void files_at_all_numbers(void **state) {
     assert_int_equal(tcp->wire.type->descriptor(&tcp->wire, true), -1);
     numbers[n++] = tcp->set;
     numbers[n++] = tcp->listener.number;
-    numbers[n++] = tcp->watched;
-    numbers[n++] = tcp->watcher.stop.number;
+    numbers[n++] = tug_tcp_watch_all.set;
+    numbers[n++] = tug_tcp_watch_all.watcher.stop.number;
     for (int i = 0; i < TUG_TCP_RESERVES; i++)
         numbers[n++] = tcp->reserve[i].number;
     for (int i = 0; i < n; i++)
@@ -267,10 +267,10 @@ static void a_watcher_without_its_set(void **state) {
     (void)state;
     const uint32_t key = tug_bell_prepare(bell);
     start_watcher(0);
-    const int number = tcp_of(0)->watched;
+    const int number = tug_tcp_watch_all.set;
     take_number(number, open_file());
     tug_bell_wait(bell, key, -1, false); /* who was told that it would be rung */
-    CHECK_SOON(atomic_load(&tcp_of(0)->watcher.blind));
+    CHECK_SOON(atomic_load(&tug_tcp_watch_all.watcher.blind));
     assert_false(wire->type->arm(wire));
     assert_false(wire->type->arm(wire));
     assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), 1);
@@ -283,7 +283,7 @@ static void a_watcher_without_its_set(void **state) {
 static void a_watcher_that_cannot_be_stopped(void **state) {
     (void)state;
     start_watcher(0);
-    const int number = tcp_of(0)->watcher.stop.number;
+    const int number = tug_tcp_watch_all.watcher.stop.number;
     take_number(number, open_file());
     end(NULL);
     expect_untouched_file(number);
@@ -295,9 +295,9 @@ static void a_watcher_that_has_died(void **state) {
     struct tug_wire *wire = processes[0].wire;
     (void)state;
     start_watcher(0);
-    atomic_store(&tcp_of(0)->watcher.ending, true);
-    tug_own_ring(&tcp_of(0)->watcher.stop);
-    CHECK_SOON(atomic_load(&tcp_of(0)->watcher.blind));
+    atomic_store(&tug_tcp_watch_all.watcher.ending, true);
+    tug_own_ring(&tug_tcp_watch_all.watcher.stop);
+    CHECK_SOON(atomic_load(&tug_tcp_watch_all.watcher.blind));
     assert_false(wire->type->arm(wire));
     assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), 1);
 }

@@ -15,12 +15,12 @@
  *
  * One epoll set holds the listener and all links; a link that could not take all bytes waits in it
  * for room. The set is readable when there is anything to do: the engine sleeps on it, or, where
- * peers of the node ring a shared bell too, a *watcher* thread does and rings that bell.
+ * peers of the node ring a shared bell too, a *watcher* thread does and rings that bell:
+ * wire_tcp_watch.c.
  *
  * What comes is not trusted before it is checked: packets are checked by their reader (packet.h). A
  * link that ends while something is outstanding means that the peer is lost.
  */
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,49 +291,12 @@ static bool tcp_poll(struct tug_wire *wire) {
 
 /* ---- sleeping ---- */
 
-enum { NEWS, STOP };
-
-static bool holds_watched(const struct tcp_wire *tcp) {
-    return tug_own_set(tcp->watched, &tcp->watcher.stop, EPOLLIN, STOP);
-}
-
-/* Rings the bell when the set has become readable, once for each time that it was armed. */
-static void *watch_main(void *argument) {
-    struct tcp_wire *tcp = argument;
-    const struct tug_fabric *fabric = tcp->wire.fabric;
-    struct epoll_event event;
-    while (!atomic_load(&tcp->watcher.ending) && holds_watched(tcp)) {
-        int n = epoll_wait(tcp->watched, &event, 1, TUG_WATCHER_LOOK_MS);
-        if (n < 0 && errno != EINTR)
-            break;
-        /* without news too: what the program has closed brings none */
-        if (n <= 0 || event.data.u64 == NEWS)
-            tug_bell_ring(fabric->bell, fabric->bell_shared);
-    }
-    /* seq_cst, before the bell: who was armed before that looks again, and who arms later sees it
-     */
-    atomic_store(&tcp->watcher.blind, true);
-    tug_bell_ring(fabric->bell, fabric->bell_shared);
-    return NULL;
-}
-
-static bool arm_watcher(struct tcp_wire *tcp) {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = NEWS};
-    if (holds_watched(tcp) && epoll_ctl(tcp->watched, EPOLL_CTL_MOD, tcp->set, &event) == 0 &&
-        !atomic_load(&tcp->watcher.blind))
-        return true;
-    if (!tcp->unwatched)
-        tug_stat_add(TUG_STAT_UNWATCHED, 1);
-    tcp->unwatched = true;
-    return false;
-}
-
 /* One that is lost is waited for by nobody. */
 static bool tcp_arm(struct tug_wire *wire) {
     struct tcp_wire *tcp = (struct tcp_wire *)wire;
     if (tcp->to_tell > 0 || tcp->nlater > 0 || tcp->nblind > 0 || tcp->crowded)
         return false;
-    return !tug_tcp_holds(tcp) ? tcp->to_tell == 0 : !tcp->watcher.runs || arm_watcher(tcp);
+    return !tug_tcp_holds(tcp) ? tcp->to_tell == 0 : !tcp->watched || tug_tcp_watch_arm(tcp);
 }
 
 static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
@@ -342,34 +305,9 @@ static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
     return link != NULL && !link->broken && (link->waits || !link->greeted);
 }
 
-/* An epoll set with the set in it, and what stops the watcher. */
-static bool open_watch(struct tcp_wire *tcp) {
-    struct epoll_event set = {.events = EPOLLONESHOT, .data.u64 = NEWS};
-    struct epoll_event stop = {.events = EPOLLIN, .data.u64 = STOP};
-    tcp->watched = tug_descriptor_lift(epoll_create1(EPOLL_CLOEXEC));
-    return tcp->watched >= 0 && epoll_ctl(tcp->watched, EPOLL_CTL_ADD, tcp->set, &set) == 0 &&
-           epoll_ctl(tcp->watched, EPOLL_CTL_ADD, tcp->watcher.stop.number, &stop) == 0;
-}
-
-static void stop_watching(struct tcp_wire *tcp) {
-    tug_watcher_end(&tcp->watcher);
-    if (holds_watched(tcp))
-        close(tcp->watched);
-    tcp->watched = -1;
-    tug_watcher_close(&tcp->watcher);
-}
-
-static bool start_watching(struct tcp_wire *tcp) {
-    if (tug_watcher_prepare(&tcp->watcher) && open_watch(tcp) &&
-        tug_watcher_start(&tcp->watcher, watch_main, tcp))
-        return true;
-    stop_watching(tcp);
-    return false;
-}
-
 static int descriptor(struct tug_wire *wire, bool watch) {
     struct tcp_wire *tcp = (struct tcp_wire *)wire;
-    return watch && start_watching(tcp) ? -1 : tcp->set;
+    return watch && tug_tcp_watch_begin(tcp) ? -1 : tcp->set;
 }
 
 /* ---- opening and closing ---- */
@@ -383,7 +321,7 @@ static void close_set(struct tcp_wire *tcp) {
 }
 
 static void release(struct tcp_wire *tcp) {
-    stop_watching(tcp);
+    tug_tcp_watch_end(tcp);
     while (tcp->all != NULL) {
         struct tug_tcp_link *link = tcp->all;
         tcp->all = link->next;
@@ -434,8 +372,8 @@ static struct tcp_wire *make(struct tug_fabric *fabric) {
         return NULL;
     tcp->wire = (struct tug_wire){.type = &tcp_type, .fabric = fabric};
     tcp->wire.pool.bytes = TUG_TCP_PACKET_BYTES;
-    tcp->set = tcp->watched = -1;
-    tcp->listener = tcp->watcher.stop = (struct tug_own)TUG_OWN_NONE;
+    tcp->set = -1;
+    tcp->listener = (struct tug_own)TUG_OWN_NONE;
     tcp->reserve[TUG_TCP_TO_CONNECT] = tcp->reserve[TUG_TCP_TO_ACCEPT] = tcp->listener;
     tcp->places = calloc(fabric->nranks, sizeof(struct tug_tcp_place));
     tcp->links = calloc(fabric->nranks, sizeof(struct tug_tcp_link *));

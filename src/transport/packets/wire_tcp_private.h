@@ -26,9 +26,9 @@ struct tcp_wire {
     bool closed_any;              /* links that are to be taken out */
     bool crowded;                 /* the listener is not looked at: newcomers wait in the kernel */
     uint64_t *received;           /* TUG_TCP_RECEIVE_BYTES */
-    struct tug_watcher watcher;
-    int watched;    /* by it; watcher.stop is in it too */
-    bool unwatched; /* it could not be armed, which has been counted */
+    bool watched;                 /* by the watcher */
+    bool unwatched;               /* it could not be armed, which has been counted */
+    struct tcp_wire *next_watched;
 };
 
 static inline bool tug_tcp_is_way(const struct tcp_wire *tcp, const struct tug_tcp_link *link) {
@@ -54,6 +54,22 @@ void tug_tcp_want_room(struct tcp_wire *tcp, struct tug_tcp_link *link, bool wan
 /* Nobody needs it any more. / It has broken. */
 void tug_tcp_close_link(struct tcp_wire *tcp, struct tug_tcp_link *link);
 void tug_tcp_end_link(struct tcp_wire *tcp, struct tug_tcp_link *link);
+
+/* ---- wire_tcp_watch.c: one thread for all wires ---- */
+
+struct tug_tcp_watch {
+    pthread_mutex_t changes; /* one at a time */
+    pthread_mutex_t lock;    /* of the list, which the thread looks at */
+    struct tcp_wire *wires;
+    struct tug_watcher watcher; /* while there are wires */
+    int set;                    /* theirs are in it, and watcher.stop */
+};
+extern struct tug_tcp_watch tug_tcp_watch_all;
+
+/* Has the fabric's bell rung when the set is readable, once for each arm. False: it cannot be. */
+bool tug_tcp_watch_begin(struct tcp_wire *tcp);
+bool tug_tcp_watch_arm(struct tcp_wire *tcp);
+void tug_tcp_watch_end(struct tcp_wire *tcp);
 
 /* ---- wire_tcp_meet.c: how two processes come to their link ---- */
 
