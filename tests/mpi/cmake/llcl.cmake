@@ -48,6 +48,8 @@ tug_llcl_test(passive WAYS packets mpi CASE thread RANKS 2 ENV TUGBOAT_PROGRESS=
 # and then.
 tug_llcl_test(idle WAYS all packets CASE idle RANKS 2 ARGS idle 20)
 tug_llcl_test(idle WAYS mpi CASE idle RANKS 2 ARGS idle 40)
+tug_llcl_test(idle WAYS all packets CASE many RANKS 4 ARGS many 3)
+tug_llcl_test(idle WAYS all CASE many RANKS 4 NODES two tcp ARGS many 3 ENV UCX_TLS=tcp,self)
 tug_llcl_test(idle WAYS packets cma CASE stop RANKS 2 ARGS stop 100)
 tug_llcl_test(idle WAYS mpi CASE stop RANKS 2 ARGS stop 400)
 

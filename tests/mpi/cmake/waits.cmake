@@ -18,3 +18,14 @@ tug_mpi_test(outside.session ARGS session RANKS 2 3 ENV TUGBOAT_PROGRESS=caller)
 
 # A rank that has used the library and now does something else costs no CPU.
 tug_mpi_test(idle RANKS 1 2 4)
+
+# The same with windows on the rows and columns of a grid, and on 64 communicators: one endpoint a process.
+# 0.3 %: four ranks asleep for 5 s use 60 ms. Between nodes that are only emulated the host is polled.
+tug_mpi_test(endpoint RANKS 4 NODES one emulated tcp WAYS host ARGS grid 100)
+foreach(windows IN ITEMS grid many)
+    tug_mpi_test(endpoint.${windows} RANKS 4 NODES one tcp WAYS tug ARGS ${windows} 1000 0.3)
+    tug_mpi_test(endpoint.${windows} RANKS 4 NODES emulated WAYS tug ARGS ${windows} 100)
+    # a bell for those of the node, sockets for the others
+    tug_mpi_test(endpoint.${windows} RANKS 4 NODES two WAYS tug ARGS ${windows} 1000 0.3
+        ENV UCX_TLS=tcp,self)
+endforeach()
