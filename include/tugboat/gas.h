@@ -33,17 +33,18 @@
  *
  * Threads
  *   Everything but tug_array_create() and _free() may be called by any number of threads. Calls
- * that block (all without try_) may not be made in callbacks; try_ calls may. Callbacks: as LLCL's,
- * see llcl.h: exactly once, with 0 or a TUG_ERR_*, by any thread that drives the engine or by the
- *   caller before the call returns. A try_ call returns false when there is no room: nothing has
- *   happened, try again after tug_array_progress(). Mistakes are told to the callback.
+ *   that block (all without try_) may not be made in callbacks; try_ calls may. Callbacks are those
+ *   of LLCL (llcl.h): called once, with 0 or a TUG_ERR_*, by any thread that drives the engine, or
+ *   by the caller before the call returns. A try_ call returns false when there is no room: nothing
+ *   has happened, try again after tug_array_progress(). Mistakes are told to the callback.
  *
  * Errors of all calls
- *   TUG_ERR_INVALID  array or buffer is NULL, a rank or page does not exist, an operation is
- * unknown, an integer is not aligned. TUG_ERR_RANGE    [index, index + size) is not inside of the
- * array. TUG_ERR_PEER     another process is lost. Others are named where they occur. After an
- * error of a put some of its bytes may be written; after one of own, some pages moved. Nothing is
- * ever lost.
+ *   TUG_ERR_INVALID: array or buffer is NULL, a rank or page does not exist, an operation is
+ *   unknown, an integer is not aligned.
+ *   TUG_ERR_RANGE: [index, index + size) is not inside of the array.
+ *   TUG_ERR_PEER: another process is lost.
+ *   Others are named where they occur. After an error of a put some of its bytes may be written;
+ *   after an error of own some pages may have moved. Nothing is ever lost.
  *
  * Creation and end are collective calls of MPI's kind; everything else stands on LLCL alone.
  */
@@ -156,8 +157,8 @@ struct tug_page_place {
     int owner;
     int home;
     uint64_t generation; /* how often it has moved, or tried to */
-    struct tug_key key;  /* of the memory it is in ... */
-    size_t offset;       /* ... and where there */
+    struct tug_key key;  /* key of the memory that the page is in */
+    size_t offset;       /* of the page in that memory, in bytes */
 };
 
 /* Where a page is, or was a moment ago, as it is remembered here; asks the home if it is not. */

@@ -40,9 +40,8 @@
  *   of the calling thread. Any other memory can be registered by tug_mem_register(); what
  *   MPI_Alloc_mem gave, from 64 KiB on, the node's other processes reach likewise.
  *
- * Atomics are atomic to each other whatever way they take, not to plain writes, and not to the CPU
- * atomics of the program unless
- * tug_context_cpu_atomics() says so.
+ * Atomics are atomic to each other whatever way they take. They are not atomic to plain writes, and
+ * to CPU atomics of the program only if tug_context_cpu_atomics() says so.
  *
  * Collective operations are MPI's: use the communicator. tug_wait() and tug_progress() are optional
  * help. Creation and end of a context are collective calls of MPI's kind; everything else is local.
@@ -265,8 +264,9 @@ TUG_API bool tug_try_call_async(tug_context *context, const struct tug_call_para
 
 /* ---- helping and waiting ---- */
 
-/* Gets everything of this process on a little: sends what waits for company, looks for answers. If
- * another thread is at it, gives the core away instead. Never sleeps. Not in callbacks. */
+/* Gets everything of this process on a little: sends operations that wait for more of their kind,
+ * looks for answers. If another thread does so already, gives the core away instead. Never sleeps.
+ * Not in callbacks. */
 TUG_API void tug_progress(tug_context *context);
 
 /* Returns when done(d) is true: helps, then sleeps. done is called by this thread, often. Not in

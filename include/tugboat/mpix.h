@@ -22,7 +22,7 @@ extern "C" {
  * schedule to the engine, which needs no CPU of the program between start and completion. The
  * request may be given to every MPI call for requests, among requests of the host MPI, in any
  * order. datatype may be freed after the call; buffer belongs to the operation from start to
- * completion. Several requests of one communicator may be in flight, started in the same order on
+ * completion. Several requests of one communicator may be under way, started in the same order on
  * all ranks.
  *
  * Inside a node segments are pipelined through shared memory; between nodes they are relayed along

@@ -18,8 +18,8 @@ void tug_acp_cache_fini(struct tug_acp_cache *cache) {
 
 /* ---- looking ---- */
 
-/* One table after the other: each time the clock ticks. The same again: it does not, and nothing is
- * written that other cores read. */
+/* The clock ticks when another table is used than the last time. While the same table is used
+ * again, nothing is written that other cores read. */
 static void touch(struct tug_acp_cache *cache, struct tug_acp_table *table) {
     uint64_t now = atomic_load_explicit(&cache->clock, memory_order_relaxed);
     if (atomic_load_explicit(&table->used, memory_order_relaxed) == now)

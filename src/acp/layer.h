@@ -12,8 +12,8 @@
  *
  * A *command* is one GMA. Those that this process issues are in a ring of TUG_ACP_COMMANDS, by
  * handle; those that others have sent here, because the source is here, in a pool of
- * TUG_ACP_RELAYED that all of them share. Both are registered, so that the old value of an atomic
- * can stop over in its command on the way to another rank.
+ * TUG_ACP_RELAYED that all of them share. Both are registered, so that a command can hold the
+ * old value of its atomic on the way to another rank.
  *
  * Threads: a command that can start at once is started by the thread that issues it. Everything
  * else (waiting for order, keys and room) is done by the holder of the engine's baton, who alone
@@ -37,8 +37,8 @@
 
 /* ---- commands ---- */
 
-/* An answer may be older than the command that waits for it, when another had asked already; what a
- * second and a third say is what there is. */
+/* Answers to questions for a key until a command fails. The first one may be older than the
+ * command, if another command had asked before; the second and the third are newer. */
 #define TUG_ACP_ANSWERS 3
 
 enum tug_acp_kind { TUG_ACP_COPY, TUG_ACP_FETCH, TUG_ACP_COMPARE };
@@ -59,11 +59,11 @@ struct tug_acp_command {
     struct tug_acp_command *next; /* in a queue */
     acp_handle_t handle;          /* 0: another rank's */
     acp_handle_t order;           /* the last that has to be complete before */
-    struct tug_caller caller;     /* another rank's: whom to answer */
+    struct tug_caller caller;     /* of another rank's command: whom to answer */
     uint64_t used;                /* id of the key that the operation went with; 0: our own */
     uint64_t stale;               /* id of a key that was refused */
     acp_ga_t missing;             /* TUG_ACP_ASK: whose key */
-    unsigned answers;             /* to questions for keys */
+    unsigned answers;             /* answers to questions for keys so far */
     uint64_t old;                 /* an atomic's result on its way to another rank */
     bool fetched;                 /* it is there */
     bool leave;                   /* a copy between others: to the rank of the source */

@@ -52,10 +52,11 @@ static void answer_key(tug_context *context, struct tug_caller caller, const voi
     tug_answer(context, caller, &key, sizeof(key));
 }
 
-/* Those who asked start at once, before another answer can take the key out of the cache. */
+/* Commands that waited for the key start at once, before another answer can push it out of the
+ * cache. */
 static void answered_key(void *argument, int status) {
     struct question *question = argument;
-    acp_ga_t base = question->base; /* the question may be another soon */
+    acp_ga_t base = question->base; /* the question may be used for another key soon */
     struct tug_acp_command *next, *at = tug_acp_take_all(&question->askers);
     if (status == 0)
         status = tug_acp_cache_store(&tug_acp.cache, tug_acp_ga_rank(base), question->number,
@@ -114,7 +115,7 @@ static void answered_command(void *argument, int status) {
     if (status == 0)
         status = command->answer;
     if (status == TUG_ERR_FULL) {
-        relay.credit = relay.out > 0 ? relay.out : 1; /* those it has taken, or has yet to see */
+        relay.credit = relay.out > 0 ? relay.out : 1; /* as many as are there or on their way */
         tug_acp_relay_again(command);
         return;
     }

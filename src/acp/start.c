@@ -6,15 +6,16 @@
  *   both in memory of this node that this rank can reach: a copy by the caller
  *   neither                          to the rank of the source, where it is of the second kind
  *
- * An atomic whose result goes elsewhere is two operations of the source's rank: its old value stops
- * over in the command. A remote end needs a key from the cache; an operation that comes back with
+ * An atomic whose result goes elsewhere is two operations of the source's rank: its old value waits
+ * in the command. A remote end needs a key from the cache; an operation that comes back with
  * TUG_ERR_KEY went with one that has ended, and starts again with a newer one, a few times.
  */
 #include <string.h>
 
 #include "acp/layer.h"
 
-#define STOPOVER 4096 /* bytes of a third-party copy on a node that are worth two system calls */
+/* Bytes of a third-party copy on a node that are worth two system calls. */
+#define BOUNCE_BYTES 4096
 
 static bool here(acp_ga_t ga) {
     return tug_acp_ga_rank(ga) == tug_acp.rank;
@@ -201,12 +202,12 @@ static bool reach(acp_ga_t ga, const struct tug_key *key, uint64_t bytes, struct
                            place);
 }
 
-/* Memory that neither can map stops over here. */
+/* Copies through a buffer of this process, between memory that it cannot map. */
 static int copy_by_way_of_here(const struct tug_reach *to, const struct tug_reach *from,
                                size_t bytes) {
-    unsigned char stop[STOPOVER];
-    int status = tug_reach_read(tug_acp.context, from, stop, bytes);
-    return status != 0 ? status : tug_reach_write(tug_acp.context, to, stop, bytes);
+    unsigned char bounce[BOUNCE_BYTES];
+    int status = tug_reach_read(tug_acp.context, from, bounce, bytes);
+    return status != 0 ? status : tug_reach_write(tug_acp.context, to, bounce, bytes);
 }
 
 /* False: it is cheaper for the rank of the source. */
@@ -220,7 +221,7 @@ static bool copy_reached(const struct tug_reach *to, const struct tug_reach *fro
         *status = tug_reach_read(tug_acp.context, from, to->place, bytes);
         return true;
     }
-    const bool worth = tug_company_lone() && bytes <= STOPOVER;
+    const bool worth = tug_company_lone() && bytes <= BOUNCE_BYTES;
     tug_company_started();
     if (worth)
         *status = copy_by_way_of_here(to, from, bytes);

@@ -86,7 +86,7 @@ bool tug_cpus_find(struct tug_cpus *cpus) {
     return sched_getaffinity(0, sizeof(*cpus), cpus->sets) == 0;
 }
 
-/* Up to the last one: few machines have as many as there is room for. */
+/* Mixes in the mask up to its last core: most of it is empty on usual machines. */
 static uint64_t mix_cpus(uint64_t hash, const struct tug_cpus *cpus) {
     size_t used = sizeof(cpus->sets) / sizeof(cpus->sets[0]);
     while (used > 1 && CPU_COUNT(&cpus->sets[used - 1]) == 0)

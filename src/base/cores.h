@@ -25,7 +25,7 @@ struct tug_cpus {
 /* False: the kernel does not say; then there are none in it. */
 bool tug_cpus_find(struct tug_cpus *cpus);
 
-/* How many there are. */
+/* The number of processors in it. */
 static inline unsigned tug_cpus_count(const struct tug_cpus *cpus) {
     return (unsigned)CPU_COUNT_S(sizeof(*cpus), cpus->sets);
 }
@@ -40,8 +40,8 @@ struct tug_cores tug_cores_find(void);
 
 /* A quota of processor time. */
 struct tug_quota {
-    double cores;   /* that it amounts to */
-    uint64_t group; /* the directory's inode: which group's it is */
+    double cores;   /* so many cores, all of the time, are as much */
+    uint64_t group; /* the group that has it: the inode of its directory */
 };
 
 /* The least quota of the control group `path` and those above it, below the mount point `root`.

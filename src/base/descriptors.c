@@ -17,7 +17,8 @@
 
 /* ---- numbers ---- */
 
-/* The program's soft limit, 0: not known yet. Who comes first notes it, before it is raised. */
+/* The soft limit as the program left it; 0: not known yet. The first caller reads it, before it is
+ * raised. */
 static _Atomic rlim_t program;
 
 static bool limit(struct rlimit *now) {
@@ -120,7 +121,7 @@ int tug_descriptor_bell(void) {
     return bell;
 }
 
-/* One that is full rings. */
+/* A pipe that is full rings already. */
 void tug_own_ring(const struct tug_own *bell) {
     if (tug_own_holds(bell))
         (void)!write(bell->number, "", 1);

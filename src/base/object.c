@@ -69,7 +69,7 @@ bool tug_object_of(const struct dl_phdr_info *info, struct tug_object *object) {
     return false;
 }
 
-/* False: enough. */
+/* False: visit() has seen enough. */
 static bool each_of(const struct tug_object *object, const struct tug_relocations *table,
                     bool (*visit)(const struct tug_reference *reference, void *d), void *d) {
     for (size_t at = 0; table->first != NULL && at + table->step <= table->bytes;

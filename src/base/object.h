@@ -38,7 +38,7 @@ struct tug_reference {
 /* The same of an object that dl_iterate_phdr() shows. */
 bool tug_object_of(const struct dl_phdr_info *info, struct tug_object *object);
 
-/* Calls visit(reference, d) for each, until it says false. */
+/* Calls visit(reference, d) for each reference until it returns false. */
 void tug_object_each_reference(const struct tug_object *object,
                                bool (*visit)(const struct tug_reference *reference, void *d),
                                void *d);

@@ -411,7 +411,7 @@ static bool parse_device(const struct setting *setting, const char *text) {
 }
 
 /* XxYxZ, each 1 to 1048576. */
-/* Whether it can be read is seen when it is. */
+/* The file is opened later: only then is it known whether it can be read. */
 static bool parse_tuning(const struct setting *setting, const char *text) {
     (void)setting;
     tug_settings.tuning = strcmp(text, "none") == 0 ? NULL : text;
@@ -451,7 +451,7 @@ __attribute__((constructor(101))) static void settings_construct(void) {
 
 static void refuse(const struct setting *setting, const char *text) {
     if (load_status != 0)
-        return; /* the first one is the one to tell */
+        return; /* only the first error is told */
     load_status = TUG_ERR_SETTING;
     snprintf(load_error, sizeof load_error, "%s=%s is not allowed: it must be %s", setting->name,
              text, setting->range);

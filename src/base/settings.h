@@ -32,8 +32,8 @@ enum tug_affinity {
 
 enum tug_wait {
     TUG_WAIT_AUTO,   /* politely where the ranks have no core each */
-    TUG_WAIT_POLITE, /* the host's blocking calls from outside */
-    TUG_WAIT_NATIVE, /* ... by the host alone, unless the engine's peers want service */
+    TUG_WAIT_POLITE, /* the host's blocking calls wait outside of the host */
+    TUG_WAIT_NATIVE, /* blocking calls by the host alone, unless the engine's peers want service */
 };
 
 enum tug_rma_lanes {
@@ -82,19 +82,19 @@ struct tug_settings {
     unsigned threads;                /* TUGBOAT_THREADS: 1, multiple */
     enum tug_progress progress;      /* TUGBOAT_PROGRESS */
     enum tug_affinity affinity_mode; /* TUGBOAT_AFFINITY */
-    const char *affinity;            /* ... as written, "auto" by default */
-    cpu_set_t affinity_cpus;         /* ... set when affinity_mode is TUG_AFFINITY_LIST */
+    const char *affinity;            /* the text of TUGBOAT_AFFINITY, "auto" by default */
+    cpu_set_t affinity_cpus;         /* the cores, if affinity_mode is TUG_AFFINITY_LIST */
     uint64_t spin_us;                /* TUGBOAT_SPIN_US */
     enum tug_wait wait;              /* TUGBOAT_WAIT */
     uint64_t ring_size;              /* TUGBOAT_RING_SIZE, a power of two, in commands */
     enum tug_rma_lanes rma;          /* TUGBOAT_RMA */
     unsigned transports;             /* TUGBOAT_TRANSPORTS: enum tug_way bits */
-    bool transports_named;           /* ... and the user has named them */
+    bool transports_named;           /* the user has set TUGBOAT_TRANSPORTS */
     uint64_t operations;             /* TUGBOAT_OPERATIONS, a power of two */
     bool aggregate;                  /* TUGBOAT_AGGREGATE */
     uint64_t acp_starter_bytes;      /* TUGBOAT_ACP_STARTER */
     const char *stats;        /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
-    bool verdict;             /* ... and what was gained and lost is told, not the counters alone */
+    bool verdict;             /* TUGBOAT_STATS=verdict: tells what was gained and lost, too */
     enum tug_verbose verbose; /* TUGBOAT_VERBOSE */
     uint64_t segment_bytes;   /* TUGBOAT_SEGMENT, 0 = chosen by the model */
     unsigned bcast;           /* TUGBOAT_BCAST: 1, auto */
@@ -103,7 +103,7 @@ struct tug_settings {
     uint32_t torus[3];                         /* TUGBOAT_TORUS: nodes along x, y, z; 0: none */
     const char *tuning;                        /* TUGBOAT_TUNING: a file, or NULL */
     char verbs_device[TUG_VERBS_NAME_MAX + 1]; /* TUGBOAT_VERBS_DEVICE without port, or "auto" */
-    unsigned verbs_port;                       /* ... its port, 0: any */
+    unsigned verbs_port;                       /* port in TUGBOAT_VERBS_DEVICE, 0: any */
 };
 
 extern struct tug_settings tug_settings;

@@ -45,10 +45,10 @@
     X(PACKETS, "packets", "packets sent")                                                          \
     X(FLUSHES_COMBINED, "flushes_combined", "flushes that another thread's flush waited for")      \
     X(DIRECT_WINDOWS, "direct_windows", "windows in the direct lane")                              \
-    X(PACKET_WINDOWS, "packet_windows", "... in the packet lane")                                  \
-    X(NATIVE_WINDOWS, "native_windows", "... in the native lane")                                  \
+    X(PACKET_WINDOWS, "packet_windows", "windows in the packet lane")                              \
+    X(NATIVE_WINDOWS, "native_windows", "windows in the native lane")                              \
     X(MODEL_PREDICTED, "model_predicted", "ns of one run of every broadcast, as predicted")        \
-    X(MODEL_MEASURED, "model_measured", "... and as measured")
+    X(MODEL_MEASURED, "model_measured", "ns of one run of every broadcast, as measured")
 
 enum tug_stat {
 #define TUG_STAT_PAIR(NAME, name) TUG_STAT_##NAME##_TAKEN, TUG_STAT_##NAME##_PASSED,

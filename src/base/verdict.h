@@ -40,12 +40,12 @@ struct tug_verdict_rank {
     uint64_t time_ns[TUG_TIME_COUNT]; /* in calls of each class */
     uint64_t elapsed_ns;              /* from MPI_Init to MPI_Finalize */
     uint64_t engine_cpu_ns;           /* CPU time of the offload thread */
-    uint64_t host_rma_ns; /* what the host needs for this rank's one-sided calls; 0: none */
-    uint64_t twin_runs;   /* pairs of starts compared, ours and the host's */
-    uint64_t twin_own_ns; /* ... from start to completion */
-    uint64_t twin_host_ns;
+    uint64_t host_rma_ns;  /* what the host needs for this rank's one-sided calls; 0: none */
+    uint64_t twin_runs;    /* pairs of starts compared, ours and the host's */
+    uint64_t twin_own_ns;  /* time of ours, from start to completion */
+    uint64_t twin_host_ns; /* time of the host's */
     uint64_t run_ns;  /* persistent collectives of ours: from start to completion, all starts */
-    uint64_t call_ns; /* ... and of that, in the calls that started and waited for them */
+    uint64_t call_ns; /* the part of run_ns in the calls that started and waited for them */
 };
 #define TUG_VERDICT_WORDS (sizeof(struct tug_verdict_rank) / sizeof(uint64_t))
 
@@ -53,8 +53,8 @@ enum tug_verdict_outcome { TUG_VERDICT_HELPED, TUG_VERDICT_NO_DIFFERENCE, TUG_VE
 
 struct tug_verdict {
     enum tug_verdict_outcome outcome;
-    double saved_s;     /* of the run's time, mean over the ranks; negative: lost */
-    double saved_share; /* ... as a share of the run without Tugboat */
+    double saved_s;     /* time saved in the run, mean over the ranks; negative: lost */
+    double saved_share; /* saved_s as a share of the run without Tugboat */
     char words[400];    /* one sentence, and which setting to change */
 };
 

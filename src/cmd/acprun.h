@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* What they ask of the launcher; NULL: nothing. */
+/* What the options ask of the launcher; NULL: nothing. */
 struct tug_acprun {
     const char *ranks, *node_file, *nodes;
 };

@@ -172,7 +172,7 @@ static bool parse_option(struct options *options, int option, const char *text) 
     }
 }
 
-/* What fits to nothing else. */
+/* Refuses options that do not fit together. */
 static bool check_options(const struct options *options) {
     const struct tug_model_shape *shape = &options->report->shape;
     const uint32_t *side = shape->torus;
@@ -288,7 +288,7 @@ static int simulate(const struct tug_model_report *report, const struct tug_plac
     return 0;
 }
 
-/* Only the candidates of one algorithm. */
+/* Keeps only the candidates of one algorithm. */
 static void keep(struct tug_model_row *row, int algorithm) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < row->ncandidates; i++)

@@ -31,7 +31,7 @@ static uint32_t way_of(const struct tug_bcast_plan *plan) {
     return 2 * (uint32_t)plan->algorithm + (uint32_t)plan->phases;
 }
 
-/* Where a way stands among a row's candidates; ncandidates: it is none of them. */
+/* The index of a way among a row's candidates; ncandidates: it is not among them. */
 static uint32_t find(const struct tug_model_row *row, uint32_t way) {
     uint32_t i = 0;
     while (i < row->ncandidates && way_of(&row->candidates[i].plan) != way)

@@ -30,7 +30,7 @@
 
 #define RANK_OPTION "--rank"
 #define JOB_SECONDS 20
-#define END_SECONDS 8 /* of those for what comes after the findings */
+#define END_SECONDS 8 /* part of the time limit, for what comes after the findings */
 #define SHM_COMFORTABLE_MIB 64
 #define REASON_BYTES 256
 #define TEXT_BYTES 512
@@ -160,8 +160,8 @@ static void check_device(void) {
 
 /* ---- the job ---- */
 
-/* In the child: becomes the launcher, by the first of the usual names that is there if the user has
- * given none. */
+/* In the child: becomes the launcher. If the user has named none, this is the first of the usual
+ * names that exists. */
 static void become(char **given, int ngiven, bool under_tug) {
     static char command[] = "selftest", rank[] = RANK_OPTION, option[] = "-n", two[] = "2";
     char self[PATH_MAX], library[PATH_MAX];

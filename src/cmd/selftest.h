@@ -29,7 +29,7 @@ struct tug_findings {
 
 void tug_findings_print(FILE *out, const struct tug_findings *findings);
 
-/* False: the line is none of findings. */
+/* False: the line has no findings. */
 bool tug_findings_read(const char *line, struct tug_findings *findings);
 
 /* A rank. The exit status. */

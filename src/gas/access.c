@@ -259,8 +259,8 @@ static int whole_page(const struct tug_array *array, size_t page, struct wanted 
     return 0;
 }
 
-/* Who goes on owning pages waits for nothing, and would hear of others that want them only when the
- * offload thread is given a core. */
+/* A process that owns its pages again and again never waits. It would learn that others want them
+ * only when its offload thread gets a core, so it looks for news itself. */
 static void look_around(void *argument) {
     (void)argument;
     tug_engine_look(false);

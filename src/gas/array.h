@@ -96,14 +96,14 @@ enum tug_order_kind {
     TUG_ORDER_FETCH,  /* fetch and op */
     TUG_ORDER_MOVE,   /* to `to` */
     TUG_ORDER_LOCATE, /* the place shall be known */
-    TUG_ORDER_HOLD,   /* ... and puts be allowed, if it is here */
+    TUG_ORDER_HOLD,   /* the place shall be known, and puts allowed if the page is here */
 };
 
 struct tug_order;
 
 /* One page of an order at a time; holder only. */
 struct tug_lane {
-    struct tug_errand errand; /* there was no room */
+    struct tug_errand errand; /* tries again when there was no room */
     struct tug_order *order;
     struct tug_lane *next; /* in an entry's list of those who wait */
     struct tug_page *entry;
@@ -182,9 +182,9 @@ static inline _Atomic uint32_t *tug_array_wants(const struct tug_array *array, u
 /* What one process of nranks keeps for an array, in bytes; its pages and their copies apart. */
 struct tug_array_footprint {
     uint32_t norders;
-    size_t order, pool; /* of each order, of each rank's pool */
-    size_t place;       /* of a page that is here, and of one of others' that is remembered */
-    size_t record;      /* ... of a page whose home is here */
+    size_t order, pool; /* bytes of an order, and for each rank's pool */
+    size_t place;       /* bytes for a page that is here, or that is elsewhere and remembered */
+    size_t record;      /* bytes for a page whose home is here */
 };
 struct tug_array_footprint tug_array_footprint(uint64_t nranks, uint32_t noperations);
 

@@ -71,7 +71,7 @@ static void strike(struct tug_array *array, const struct record *record, uint32_
     list_of(array, record)[rank / 64] &= ~((uint64_t)1 << rank % 64);
 }
 
-/* Must the process be told of the step? */
+/* Must the process be told of a step in the move of the page? */
 static bool concerned(struct tug_array *array, const struct record *record, uint32_t rank) {
     return rank == record->place.owner || (list_of(array, record)[rank / 64] >> rank % 64 & 1) != 0;
 }
@@ -96,7 +96,7 @@ static void end_turn(const struct turn *turn, int status) {
     reply(turn->array, turn->record, turn->caller, status, true);
 }
 
-/* The page is where it is now: the next in turn. */
+/* A move has ended: the next one begins. */
 static void end_move(struct record *record) {
     struct turn *turn = record->move;
     record->move = NULL;
@@ -119,7 +119,7 @@ static void answered(void *d, int status) {
     struct answer *answer = d;
     struct turn *turn = answer->turn;
     if (status != 0 && turn->status == 0 && turn->step == TUG_CALL_STOP)
-        turn->status = status; /* who is lost cannot be told of a change, and needs not */
+        turn->status = status; /* a process that is lost need not be told of the change */
     if (answer->absent && turn->step == TUG_CALL_CHANGE)
         strike(turn->array, turn->record, answer->rank);
     if (--turn->out == 0 && turn->cursor == turn->array->nranks)
@@ -138,7 +138,7 @@ static bool tell(struct turn *turn, uint32_t rank, void *reply_to, size_t reply_
     return tug_try_call_async(turn->array->context, &call);
 }
 
-/* Stop, change: to all whom it concerns. False: there is no room for the next one. */
+/* Sends stop or change to all whom it concerns. False: there is no room for the next one. */
 static bool tell_all(struct turn *turn) {
     struct tug_array *array = turn->array;
     for (; turn->cursor < array->nranks; turn->cursor++) {
@@ -162,7 +162,7 @@ static void step_to(struct turn *turn, enum tug_gas_call step, const struct tug_
 }
 
 static void give_up(struct turn *turn) {
-    turn->record->place.generation++; /* puts were stopped in the one before */
+    turn->record->place.generation++; /* a new one: puts were stopped in the generation before */
     end_move(turn->record);
     free(turn);
 }
@@ -176,7 +176,7 @@ static void fetched(void *d, int status) {
         give_up(turn);
         return;
     }
-    enlist(turn->array, record, turn->old.owner); /* it has known the page as its owner so far */
+    enlist(turn->array, record, turn->old.owner); /* it knows the place of the page, too */
     record->place = (struct tug_place){.generation = turn->old.generation + 1,
                                        .owner = turn->question.to,
                                        .slot = turn->fetched.slot};

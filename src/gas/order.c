@@ -142,7 +142,7 @@ static void replied(void *d, int status) {
         go_on(lane, status);
     else
         run_lane(lane);
-    entry->turn = moved; /* whoever has waited for it here has had it too */
+    entry->turn = moved; /* those who have waited for the page here have had their turn too */
     wake(entry);
     entry->turn = false;
 }
@@ -290,7 +290,7 @@ static bool do_put(struct tug_page *entry, struct tug_lane *lane) {
     return false;
 }
 
-/* Does anybody wait for the page, as far as one can see from here? */
+/* Does anybody wait for the page? False if the wants cannot be seen from here. */
 static bool wanted(const struct tug_array *array, uint64_t page) {
     const _Atomic uint32_t *wants = tug_array_wants(array, page);
     return wants != NULL && atomic_load_explicit(wants, memory_order_relaxed) != 0;

@@ -57,7 +57,7 @@ static void join_ring(struct tug_pages *pages, struct tug_page *entry) {
     struct tug_page *hand = pages->hand;
     if (hand == NULL) {
         pages->hand = entry->before = entry->after = entry;
-    } else { /* the hand comes to it last */
+    } else { /* the new entry is the last that the hand reaches */
         entry->before = hand->before;
         entry->after = hand;
         hand->before->after = entry;
@@ -113,7 +113,7 @@ bool tug_pages_forget(struct tug_pages *pages, struct tug_page *entry) {
     return true;
 }
 
-/* Twice round: the first time everything may have been used. */
+/* The hand goes round twice: in the first round all entries may have been used lately. */
 static bool forget_one(struct tug_pages *pages) {
     for (size_t steps = 2 * pages->nforeign; steps > 0; steps--) {
         struct tug_page *entry = pages->hand;
@@ -128,7 +128,7 @@ static bool forget_one(struct tug_pages *pages) {
 
 /* Makes room for another page of others'. False: there is none. */
 static bool make_room(struct tug_pages *pages) {
-    /* pages of its own that went have made it more than there should be: two for one */
+    /* pages of this process that moved away have made it too many: forgets two for each new one */
     for (int i = 0; i < 2 && pages->nforeign >= pages->foreign_most; i++)
         if (!forget_one(pages) && i == 0)
             return false;

@@ -15,8 +15,8 @@ bool tug_devices;
 
 /* ---- finding ---- */
 
-/* A library by the beginning of its name, whatever version that ends with, and where it was loaded
- * from. */
+/* A loaded library, found by the beginning of its name: versions differ in the end. path: where it
+ * was loaded from. */
 struct library {
     const char *name;
     char path[PATH_MAX];
@@ -38,7 +38,7 @@ static int is_it(struct dl_phdr_info *info, size_t size, void *pointer) {
 
 struct symbol {
     const char *name;
-    void *place; /* of a pointer to a function */
+    void *place; /* the variable, a pointer to a function, that gets the address */
 };
 
 /* True if all are there, in the scope of the program or in the library. A library that is not
@@ -56,7 +56,7 @@ static bool find_all(const char *name, const struct symbol *symbols, size_t n) {
         found = address != NULL;
     }
     if (handle != NULL && !found)
-        dlclose(handle); /* else it is held: its functions are called from now on */
+        dlclose(handle); /* a library that has all functions stays open */
     return found;
 }
 

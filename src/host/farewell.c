@@ -11,7 +11,7 @@
 #include "base/hook.h"
 #include "host/host.h"
 
-#define WORKERS 64 /* MPICH's most */
+#define WORKERS 64 /* as many as MPICH makes at most */
 #define NAP_LEAST_NS 20000
 #define NAP_MOST_NS 1000000 /* a peer that closes waits for a few of these */
 
@@ -24,10 +24,10 @@ typedef ssize_t read_function(int fd, void *buffer, size_t bytes);
 static struct tug_hook create_hook, destroy_hook, read_hook;
 static progress_function *progress;
 static bool prepared;
-static void *_Atomic workers[WORKERS]; /* those there are; their users are in order by the host */
+static void *_Atomic workers[WORKERS]; /* NULL: no worker */
 static _Thread_local bool closing;
 
-/* One that finds no place is not progressed here. */
+/* A worker for which there is no place is not progressed here. */
 static int create(void *context, const void *parameters, void **worker) {
     int status = ((create_function *)create_hook.original)(context, parameters, worker);
     for (size_t i = 0; i < WORKERS && status == 0; i++) {
@@ -57,8 +57,8 @@ static unsigned progress_all(void) {
     return events;
 }
 
-/* Sleeps longer and longer, for peers may come late; but not while they close. What else poll()
- * says is for read() to tell. */
+/* Sleeps longer and longer, since peers may come late; events begin the naps anew, since peers
+ * close then. Errors of ppoll() are left to the read() that follows. */
 static void wait_until_readable(int fd) {
     struct pollfd look = {.fd = fd, .events = POLLIN};
     long nap_ns = 0;
@@ -69,7 +69,7 @@ static void wait_until_readable(int fd) {
     }
 }
 
-/* Who would not block is not made to. */
+/* A descriptor that does not block is read at once. */
 static ssize_t wait_and_read(int fd, void *buffer, size_t bytes) {
     if (closing && !(fcntl(fd, F_GETFL) & O_NONBLOCK))
         wait_until_readable(fd);

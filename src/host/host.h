@@ -71,8 +71,8 @@
     X(Type_size_c)                                                                                 \
     X(Unpack_c)
 
-/* ... and what it calls only where handles are not integers, or the host is below MPI 4; or only
- * where it is not. */
+/* What Tugboat calls besides, by kind of host: where handles are not integers or the host is below
+ * MPI 4, or where neither holds. */
 #ifdef OPEN_MPI
 #define TUG_HOST_FUNCTIONS_MORE(X)                                                                 \
     X(Comm_f2c)                                                                                    \
@@ -118,8 +118,7 @@ bool tug_host_resolve(void);
  * function of both lists, or a stand-in for it: without, everything passes through. */
 bool tug_host_complete(void);
 
-/* What the host is, as far as it matters: complete, and what this library is built for; or other.
- */
+/* What the host is: complete and of the interface that this library is built for, or another. */
 enum tug_host_family { TUG_FAMILY_NONE, TUG_FAMILY_BUILT_FOR, TUG_FAMILY_OTHER };
 enum tug_host_family tug_host_family(void);
 

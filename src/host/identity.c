@@ -22,7 +22,7 @@ static const char *const products[] = {"MPICH", "MVAPICH", "Intel(R) MPI", "Para
 #define MARK "MPI_UNWEIGHTED"
 #endif
 
-/* Its first line to the first comma, blanks made one. */
+/* The first line of the version, up to a comma, with single blanks. */
 static void shorten(const char *version, char *name, size_t bytes) {
     size_t used = 0;
     for (const char *at = version; *at != '\0' && !strchr(",\n", *at) && used + 1 < bytes; at++)

@@ -6,10 +6,10 @@
 #include "base/clock.h"
 #include "host/spin.h"
 
-#define YIELDS 1000         /* on an idle core a third of a millisecond, on a crowded one more */
-#define NAP_PART 16         /* of the time waited so far */
+#define YIELDS 1000         /* a third of a millisecond on an idle core, more on a shared one */
+#define NAP_PART 16         /* a nap is at most this part of the time waited so far */
 #define NAP_LEAST_NS 20000  /* Linux adds 50 us of timer slack by itself */
-#define NAP_MOST_NS 1000000 /* what comes then is still taken promptly */
+#define NAP_MOST_NS 1000000 /* an end is seen within a millisecond */
 
 static void nap(uint64_t waited_ns) {
     uint64_t ns = waited_ns / NAP_PART;

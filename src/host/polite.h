@@ -1,5 +1,6 @@
-/* Waiting for the host from outside: somebody else's turn in between. Who waits inside the host
- * spins, through the time slices of those that are awaited where ranks outnumber cores. Any thread.
+/* Waiting for the host from outside, with the core given away in between. A thread that waits
+ * inside the host spins; where ranks outnumber cores it spins through the time slices of the ranks
+ * that it waits for. Any thread.
  *
  *     error = TUG_POLITE(Ibcast, buffer, 1, MPI_INT, 0, comm);
  */

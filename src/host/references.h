@@ -18,7 +18,7 @@
  * not count. Well below a millisecond for a usual program. */
 bool tug_references_need_engine(void);
 
-/* Is this, in C or Fortran, a call for which the engine would run?. */
+/* Is this the name, in C or Fortran, of a call for which the engine would run? */
 bool tug_reference_needs_engine(const char *symbol);
 
 #endif

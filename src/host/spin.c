@@ -7,14 +7,15 @@
 #include "base/settings.h"
 #include "host/host.h"
 
-#define VAIN_MOST 20 /* a cache miss or two may yet bring it */
+/* Calls that found nothing before the core is given away: as long as a few cache misses. */
+#define VAIN_MOST 20
 
 _Thread_local uint32_t tug_spin_vain;
 
 static struct tug_hook hook;
 static bool (*is_busy)(void);
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the hook and who wants it */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the hook and what follows */
 static bool lacks_place;
 static bool always;
 static unsigned meetings;

@@ -13,8 +13,8 @@
 #include "host/layout.h"
 
 struct tug_staged {
-    struct tug_data data;  /* of the program; where there are no devices, not described */
-    struct tug_data array; /* of ours, instead; its address is NULL: the program's will do */
+    struct tug_data data;  /* the program's; not described where there are no devices */
+    struct tug_data array; /* ours, used instead; address NULL: the program's data are used */
 };
 
 static inline bool tug_is_staged(const struct tug_staged *staged) {

@@ -70,8 +70,8 @@ void tug_rwlock_unlock_exclusive(struct tug_rwlock *lock) {
     (void)tug_bell_ring(&lock->bell, true);
 }
 
-/* Who sleeps has stored a 2 before and locks with a 2: it cannot know whether others sleep. So the
- * word is a 2 whenever somebody sleeps and nobody has been woken. */
+/* A thread stores a 2 before it sleeps, and locks with a 2 after it: it cannot know whether others
+ * sleep. So the word is a 2 whenever somebody sleeps and nobody has been woken. */
 void tug_mutex_wait(struct tug_mutex *mutex) {
     struct tug_backoff backoff = {0};
     while (tug_backoff_step(&backoff)) {

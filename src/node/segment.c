@@ -61,7 +61,7 @@ static unsigned char *at_page(void *base) {
     return (unsigned char *)(((uintptr_t)base + PAGE - 1) / PAGE * PAGE);
 }
 
-/* Where everybody's part is, in this process. */
+/* Finds the parts of all processes, as mapped here. */
 static bool find_parts(struct tug_segment *segment, MPI_Comm node_comm, size_t bytes) {
     int n = 0, unit;
     unsigned long long mine = bytes;

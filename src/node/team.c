@@ -105,13 +105,14 @@ static int team_make(MPI_Comm comm, struct tug_team **result) {
     return 0;
 }
 
-/* A rank's address space, as the others of its node find it: a word there that they know. */
+/* What the others of the node need to find a rank's address space: a word in it whose value they
+ * know. */
 struct space {
     pid_t pid;
     uint64_t address, word;
 } __attribute__((aligned(64)));
 
-/* Without a word that nobody else has, no process. */
+/* Without a random word the process cannot be told from others: nobody attaches. */
 static struct space own_space(struct tug_team *team) {
     bool drawn = tug_random_draw(&team->word, sizeof(team->word));
     return (struct space){drawn ? getpid() : 0, (uint64_t)(uintptr_t)&team->word, team->word};

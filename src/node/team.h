@@ -28,7 +28,8 @@
 #include "engine/park.h"
 #include "schedule/places.h"
 
-#define TUG_ATTACHERS_MOST 16 /* ranks at one's memory at once: the kernel locks its map */
+/* Ranks that attach to one process at once: the kernel locks its memory map. */
+#define TUG_ATTACHERS_MOST 16
 
 /* What those who use a team keep on it. */
 enum tug_part { TUG_PART_WINDOWS, TUG_PART_COLLECTIVES, TUG_PARTS };
@@ -46,12 +47,12 @@ struct tug_team {
     MPI_Comm node_comm; /* private: the ranks of this node */
     int rank, nranks;
     int node_rank, node_size;
-    int node_most; /* ranks of the largest node: what all nodes lay shared memory out for */
+    int node_most; /* ranks of the largest node: all nodes lay out shared memory for so many */
     int nnodes;
     struct tug_places places;
     bool crowded;             /* some node has more of our ranks than cores */
     struct tug_bell *bells;   /* [node size], a cache line each: see tug_team_bell() */
-    pid_t *pids;              /* [node size] of who can be attached to, 0 of others (cma.h) */
+    pid_t *pids;              /* [node size] 0: that rank cannot be attached to (cma.h) */
     uint64_t word;            /* by which others know this rank's address space */
     bool attaches;            /* all ranks can attach to all ranks of their nodes */
     struct tug_chunk *chunks; /* newest first */

@@ -85,7 +85,7 @@ void tug_fabric_join(struct tug_fabric *fabric, struct tug_operation *operation,
     release(fabric, operation);
 }
 
-/* One of a list, which is not merely to be counted. */
+/* Completes one operation of a list. */
 static void complete_one(struct tug_fabric *fabric, struct tug_operation *operation) {
     void *counter = operation->on_complete.d;
     uint64_t joined = operation->left;

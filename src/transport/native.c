@@ -40,14 +40,14 @@
 /* MPICH 4.0.2 over UCX 1.13 answers a get from a dynamic window at 15 GB/s up to this size and at
  * 1 to 2 GB/s above it. May go with the last host of that kind. */
 #define PIECE ((uint64_t)65536)
-/* In flight. An owner who looks in but now and then answers all of a block's at once. */
+/* Pieces under way at a time. An owner that seldom calls MPI serves all of them at once. */
 #define PIECES_PER_BLOCK 16
 #define REQUESTS 128
 #define ASKED_MOST 64 /* operations of this process that others know of */
 
 enum message_kind { ASK = 1, GRANT, OFFER, DONE, RELEASE };
 
-#define NATIVE_ELSEWHERE 1 /* no TUG_ERR_*: not by this transport */
+#define NATIVE_ELSEWHERE 1 /* instead of a TUG_ERR_*: packets must do it */
 
 struct message {
     uint32_t kind;
@@ -77,7 +77,7 @@ struct block {
     unsigned char *to;
     uint64_t from;   /* address at the peer */
     uint64_t left;   /* bytes not asked for */
-    uint32_t pieces; /* in flight */
+    uint32_t pieces; /* under way */
     uint32_t peer;
     uint32_t tag; /* the origin's */
     int status;
@@ -104,8 +104,8 @@ struct native {
     void *ranges;         /* tsearch */
 
     struct list waiting;  /* operations that the others do not know of yet */
-    uint32_t nasked;      /* operations that they know of, of these */
-    uint32_t noffered;    /* ... writes, which peers get from here */
+    uint32_t nasked;      /* operations that the others know of */
+    uint32_t noffered;    /* the writes among them, which peers get from here */
     struct grant *grants; /* reads of peers from here */
     uint8_t *due;         /* by tag: the kind of the answer that must come, 0: none */
 
@@ -241,7 +241,7 @@ static void free_blocks(struct block *block) {
     }
 }
 
-/* The memory is not served any more by the grant that stands there. */
+/* Ends a grant: its memory is no longer served by it. */
 static void end_grant(struct grant **at) {
     struct grant *grant = *at;
     *at = grant->next;
@@ -367,7 +367,7 @@ static void enqueue(struct native *native, struct block *block) {
     native->blocks_end = &block->next;
 }
 
-/* Asks for the next piece. */
+/* Asks for the next piece of a block. */
 static void get_piece(struct native *native, struct block *block) {
     const uint64_t bytes = block->left < PIECE ? block->left : PIECE;
     const int slot = native->nrequests;
@@ -400,7 +400,7 @@ static void give_back(struct native *native, struct tug_operation *operation, ui
         finish(native, operation, told);
 }
 
-/* Everything of it has come, or will never come. */
+/* All data of the block have come, or will never come. */
 static void end_block(struct native *native, struct block *block) {
     if (block->registration != NULL) {
         block->registration->serving--;
@@ -441,7 +441,7 @@ static bool end_blocks(struct native *native) {
 
 /* ---- messages ---- */
 
-/* A read of a peer: may it? */
+/* A peer asks to read: checks, and grants it. */
 static void asked_for(struct native *native, uint32_t peer, const struct message *message) {
     struct message answer = {.kind = GRANT, .tag = message->tag, .key = message->key};
     struct grant *grant = NULL;
@@ -684,7 +684,7 @@ static bool native_busy(void *state) {
     return native->nasked > 0 || native->grants != NULL || native->blocks != NULL;
 }
 
-/* Of what the host MPI does there is no news but by asking it. */
+/* The host MPI rings no bell: it must be asked. */
 static bool native_arm(void *state) {
     return !native_busy(state);
 }

@@ -4,7 +4,7 @@
 
 #include "transport/transport.h"
 
-/* Smaller blocks are left to the packets: three messages go before and after each. */
+/* Smaller blocks are left to packets, since each block takes three messages more. */
 #define TUG_NATIVE_MIN ((uint64_t)65536)
 
 /* Bytes a process, while it moves nothing. */

@@ -14,8 +14,8 @@ struct tug_watcher {
     pthread_t thread;
     bool prepared, runs;
     struct tug_own stop; /* prepared: readable when the thread shall end */
-    _Atomic bool ending; /* it shall, by the latest when it looks after TUG_OWN_LOOK_NS */
-    _Atomic bool blind;  /* it watches no more */
+    _Atomic bool ending; /* the thread shall end; it looks every TUG_OWN_LOOK_NS */
+    _Atomic bool blind;  /* the thread has ended or cannot watch */
 };
 
 #define TUG_WATCHER_LOOK_MS ((int)(TUG_OWN_LOOK_NS / 1000000))
@@ -26,7 +26,7 @@ bool tug_watcher_prepare(struct tug_watcher *watcher);
 /* Starts the thread, which gets no signals. False: it cannot be had. */
 bool tug_watcher_start(struct tug_watcher *watcher, void *(*watch)(void *), void *argument);
 
-/* Ends the thread if it runs / and what was prepared. */
+/* Ends the thread if it runs. / Closes what was prepared. */
 void tug_watcher_end(struct tug_watcher *watcher);
 void tug_watcher_close(struct tug_watcher *watcher);
 

@@ -21,7 +21,7 @@ struct items {
     bool made;
 };
 
-/* count = whole * CHUNK + rest, of which MPI wants the parts apart. */
+/* A large count is whole * CHUNK + rest; MPI is given a type of two blocks. */
 #define CHUNK ((MPI_Count)1 << 30)
 
 static int make_type(MPI_Count count, MPI_Datatype type, MPI_Datatype *large) {

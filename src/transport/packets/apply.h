@@ -9,12 +9,12 @@
 #include "transport/memory.h"
 #include "transport/packets/packet.h"
 
-/* What came of it. */
+/* What came of a request. */
 struct tug_applied {
     int status;     /* 0 or TUG_ERR_KEY, TUG_ERR_RANGE, TUG_ERR_INVALID (an atomic's alignment) */
-    uint64_t value; /* FETCH, COMPARE: the old one */
+    uint64_t value; /* FETCH, COMPARE: the old value */
     const unsigned char *data; /* READ, BULK_*: the memory asked for */
-    uint64_t bytes;            /* ... and how much */
+    uint64_t bytes;            /* bytes of that memory */
     struct tug_registration *registration;
 };
 

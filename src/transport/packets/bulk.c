@@ -31,9 +31,9 @@ struct tug_bulk {
     struct tug_bulk *next;
     enum role role;
     bool under_way; /* the message is posted */
-    bool dropped;   /* nobody wants to know */
-    bool failed;    /* the host says so */
-    bool lost;      /* so is the peer */
+    bool dropped;   /* nobody waits for it */
+    bool failed;    /* the host reported an error */
+    bool lost;      /* the peer is lost */
     bool taken_back;
     uint32_t peer;
     uint32_t tag; /* of the operation at its origin */
@@ -158,7 +158,7 @@ bool tug_bulk_serve(struct tug_packets *packets, uint32_t peer, const struct tug
     return true;
 }
 
-/* The block has moved, or never will. (Where nobody wants to know, its receive was cancelled.) */
+/* The block has moved, or never will. (If nobody waits for it, its receive was cancelled.) */
 static void moved(struct tug_packets *packets, const struct tug_bulk *bulk) {
     int status = bulk->failed ? TUG_ERR_MPI : 0;
     if (bulk->registration != NULL)
@@ -178,7 +178,7 @@ static void moved(struct tug_packets *packets, const struct tug_bulk *bulk) {
         finish(packets, operation);
 }
 
-/* Has its message ended? */
+/* Has the message of a block ended? */
 static bool has_ended(struct tug_bulk *bulk) {
     int done = 0, taken_back = 0;
     MPI_Status status;
@@ -192,7 +192,7 @@ static bool has_ended(struct tug_bulk *bulk) {
     return done;
 }
 
-/* Instead of a receive that was taken back. */
+/* Makes a sink, in place of a receive that was taken back. */
 static void make_sink(struct tug_packets *packets, struct tug_bulk *bulk) {
     static char nothing;
     const bool read = bulk->role == READ_IN;

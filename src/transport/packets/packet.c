@@ -157,10 +157,10 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
     uint32_t records = header->records;
     const bool numbered = header->number != 0;
     const uint32_t answers = (1u << TUG_RECORD_KINDS) - (1u << TUG_RECORD_DATA);
-    const uint32_t lone = 1u << TUG_RECORD_LONG_DATA;                    /* among answers only */
-    const uint32_t near = 1u << TUG_RECORD_AGAIN | 1u << TUG_RECORD_RUN; /* a WRITE */
+    const uint32_t alone = 1u << TUG_RECORD_LONG_DATA;                   /* among answers only */
+    const uint32_t near = 1u << TUG_RECORD_AGAIN | 1u << TUG_RECORD_RUN; /* must follow a WRITE */
     bool requests = false, is_long = false;
-    uint32_t kinds = numbered ? ((1u << TUG_RECORD_KINDS) - 2) & ~near & ~lone : answers;
+    uint32_t kinds = numbered ? ((1u << TUG_RECORD_KINDS) - 2) & ~near & ~alone : answers;
     /* to begin with, a record that is good everywhere */
     const struct tug_record_head ready = {.kind = TUG_RECORD_BULK_READY};
     struct known last = {look_of(&ready), sizeof(ready)}, other = last;

@@ -75,7 +75,7 @@ void tug_trailer_answer(struct tug_packets *packets, struct tug_stream *stream,
         tug_packets_answer(packets, stream->peer, TUG_RECORD_LONG_DATA, 0, record->tag, 0);
     struct tug_buffer *buffer = stream->answers;
     if (buffer == NULL)
-        return; /* no memory, as was said */
+        return; /* no memory; that has been logged */
     words[0] = record->words[2];
     tug_packet_trail(&buffer->packet, (uint32_t)applied->bytes);
     buffer->trailer = applied->data;

@@ -36,7 +36,7 @@
 #include "transport/packets/wire_tcp_private.h"
 
 #define EVENTS 64             /* looked at in one poll */
-#define PROCESSES_MOST 16384u /* all are told of all; larger jobs go by the host */
+#define PROCESSES_MOST 16384u /* each keeps the places of all; larger jobs go by the host */
 
 /* ---- the epoll set ---- */
 
@@ -103,7 +103,7 @@ static void tell_lost(struct tcp_wire *tcp) {
     }
 }
 
-/* One that was the way to a peer stays, to say that there is none any more. */
+/* A closed link that was the way to a peer stays: it says that there is no way any more. */
 static void take_out_closed(struct tcp_wire *tcp) {
     tcp->closed_any = false;
     for (struct tug_tcp_link **at = &tcp->all; *at != NULL;) {
@@ -127,7 +127,7 @@ bool tug_tcp_link_holds(const struct tcp_wire *tcp, struct tug_tcp_link *link) {
     return !link->broken;
 }
 
-/* One by which nothing goes brings nothing either. */
+/* A link that the program has closed brings no news: all are looked at. */
 static void look_at_all(struct tcp_wire *tcp) {
     tcp->looked_ns = tcp->tick;
     for (struct tug_tcp_link *link = tcp->all; link != NULL; link = link->next)
@@ -135,7 +135,7 @@ static void look_at_all(struct tcp_wire *tcp) {
             tug_tcp_end_link(tcp, link);
 }
 
-/* No news come any more. */
+/* The set or the listener is gone: all links end. */
 static void lose(struct tcp_wire *tcp) {
     tcp->lost = true;
     for (struct tug_tcp_link *link = tcp->all; link != NULL; link = link->next) {
@@ -149,7 +149,7 @@ bool tug_tcp_holds(struct tcp_wire *tcp) {
     if (tick == tcp->tick || tcp->lost)
         return !tcp->lost;
     tcp->tick = tick;
-    if (!tug_own_set(tcp->set, &tcp->listener, listener_events(!tcp->crowded), 0))
+    if (!tug_own_set(tcp->set, &tcp->listener, listener_events(!tcp->full), 0))
         lose(tcp);
     else if (tick - tcp->looked_ns >= (uint64_t)TUG_OWN_LOOK_NS)
         look_at_all(tcp);
@@ -246,7 +246,7 @@ static bool on_link(struct tcp_wire *tcp, struct tug_tcp_link *link, uint32_t ev
     return true;
 }
 
-/* What the epoll set would tell. */
+/* Looks at the links that are in no epoll set. */
 static bool poll_blind(struct tcp_wire *tcp) {
     bool moved = false;
     for (struct tug_tcp_link *link = tcp->all; link != NULL; link = link->next) {
@@ -279,7 +279,7 @@ static bool tcp_poll(struct tug_wire *wire) {
     bool moved = tug_tcp_holds(tcp) && poll_set(tcp);
     if (tcp->nblind > 0)
         moved |= poll_blind(tcp);
-    if (tcp->nlater > 0 || tcp->crowded)
+    if (tcp->nlater > 0 || tcp->full)
         tug_tcp_attend(tcp);
     moved |= tcp->closed_any || tcp->to_tell > 0;
     if (tcp->closed_any)
@@ -294,7 +294,7 @@ static bool tcp_poll(struct tug_wire *wire) {
 /* One that is lost is waited for by nobody. */
 static bool tcp_arm(struct tug_wire *wire) {
     struct tcp_wire *tcp = (struct tcp_wire *)wire;
-    if (tcp->to_tell > 0 || tcp->nlater > 0 || tcp->nblind > 0 || tcp->crowded)
+    if (tcp->to_tell > 0 || tcp->nlater > 0 || tcp->nblind > 0 || tcp->full)
         return false;
     return !tug_tcp_holds(tcp) ? tcp->to_tell == 0 : !tcp->watched || tug_tcp_watch_arm(tcp);
 }
@@ -354,7 +354,7 @@ static const struct tug_wire_type tcp_type = {.name = "tcp",
                                               .meet = tcp_meet,
                                               .close = tcp_close};
 
-/* It has the listener from the beginning. */
+/* The set holds the listener from the beginning. */
 static bool open_set(struct tcp_wire *tcp) {
     tcp->set = tug_descriptor_lift(epoll_create1(EPOLL_CLOEXEC));
     if (tcp->set >= 0 && tug_tcp_watch_listener(tcp, true, EPOLL_CTL_ADD))

@@ -125,7 +125,7 @@ static size_t whole_packet(struct tug_tcp_link *link, const void *memory, size_t
     return header->bytes <= bytes ? header->bytes : 0;
 }
 
-/* Some of what follows the last packet has come. */
+/* Bytes of the trailer of the last packet have come. */
 static void trailer_came(struct tug_tcp_link *link, struct tug_wire *wire, size_t bytes) {
     link->left -= bytes;
     link->come += bytes;

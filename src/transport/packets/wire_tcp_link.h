@@ -42,17 +42,17 @@ struct tug_tcp_link {
     uint64_t tick;             /* of the clock, when it was seen to be ours still */
     bool blind;                /* the epoll set could not take it: it is looked at in each poll */
     uint32_t peer;             /* TUG_TCP_NOBODY: has not said hello */
-    bool connecting;           /* made here, not there yet */
+    bool connecting;           /* connecting from here, not connected yet */
     bool greeted;              /* the peer's hello has come */
-    bool later;                /* ... is made again at again_ns */
-    bool final;                /* ... is not */
-    enum tug_tcp_reserve last; /* has that descriptor; TUG_TCP_RESERVES: none */
+    bool later;                /* it waits to be made again, at again_ns */
+    bool final;                /* it will not be made again */
+    enum tug_tcp_reserve last; /* the reserve whose descriptor it has; TUG_TCP_RESERVES: none */
     bool by_host;              /* packets go by the host's messages */
     enum tug_tcp_word word;    /* said to the peer that this process has connected to */
     bool waits;                /* the epoll set tells when there is room */
     bool broken;               /* nothing goes or comes any more */
-    bool closed;               /* ... and its owner knows */
-    bool to_tell;              /* ... but the stream has not been told */
+    bool closed;               /* broken, and closed by its owner */
+    bool to_tell;              /* closed, and the stream has not been told yet */
     unsigned tries;
     uint64_t since_ns; /* the link is there, or was wanted first */
     uint64_t again_ns;
@@ -61,10 +61,10 @@ struct tug_tcp_link {
     size_t sent;             /* bytes of it */
     /* coming */
     struct tug_tcp_hello hello; /* as far as it has come */
-    unsigned char *rest;        /* the beginning of a packet; NULL: no memory yet */
+    unsigned char *rest;        /* beginning of the next packet; NULL: no memory yet */
     size_t nrest;               /* of the hello or the packet: bytes that have come */
     size_t left, come;          /* bytes that follow the last packet: still to come, and received */
-    unsigned long_lately;       /* such a packet has come not long ago */
+    unsigned long_lately; /* receives for which trailers are still expected: one came a while ago */
     struct tug_tcp_link *next;
 };
 

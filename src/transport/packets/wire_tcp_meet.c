@@ -1,25 +1,25 @@
 /* How two processes come to the one connection between them, their link.
  *
- * Who has the first packet for the other connects. Both say hello, and nothing else goes before
- * that: who has not been greeted has lost nothing when the connection ends, and tries again, for
- * MEET_NS at most. Two that begin at once make two connections, of which that of the lower rank
- * stays; that of the higher one is kept until it is certain that the other is there.
+ * The process that has the first packet for the other connects. Both say hello, and nothing else
+ * goes before that: a process that has not been greeted has lost nothing when the connection ends,
+ * and tries again, for MEET_NS at most. Two that begin at once make two connections. That of the
+ * lower rank stays; that of the higher one is kept until it is certain that the other is there.
  *
  *     one that connects                     the other
  *       | -- hello -------------------------> |  takes the connection, gives its own up if it has
  *       | <---------- hello, packets ... ---- |  begun to make one and is the higher one
  *       | -- packets ... -------------------> |
  *
- * Crowds. A connection is heard when it is accepted: the hello of one that waited has come by
- * then. Those that have not said it are *strangers*; when STRANGERS of them are open, or there are
- * no descriptors, the listener is not looked at for a while: newcomers wait in the kernel's
- * backlog, until others have spoken or have been silent for SILENT_NS, when they are closed. Nobody
- * is closed for being one of many. A connection without the right hello is closed at once.
+ * Many connections at once. A connection that waited in the backlog has its hello when it is
+ * accepted, so it is heard at once. Connections that have not said hello are *strangers*. When
+ * STRANGERS of them are open, or there are no descriptors, the listener is not looked at for a
+ * while: newcomers wait in the kernel's backlog until strangers have spoken, or have been silent
+ * for SILENT_NS and are closed. A connection without the right hello is closed at once.
  *
- * Descriptors. One is kept in reserve to connect, one to accept, so that no two wait for each
- * other. Where there is no other, a connection is made or accepted with that, and, unless there is
- * one again by then, hello is said by it with the word that packets go by the host's messages; so
- * the two end the connection, and both know. Who has said so once says it again.
+ * Descriptors. One is kept in reserve to connect, one to accept, so that no two processes wait for
+ * each other. Where no other is left, a connection is made or accepted with the reserve. If there
+ * is still no other when hello is due, hello says that packets go by the host's messages; then the
+ * two end the connection, and both know. A process that has said so once says it again.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -40,8 +40,9 @@
 #define STRANGERS 256u /* connections that have not said hello yet */
 #define SILENT_NS ((uint64_t)2000000000)
 #define MEET_NS ((uint64_t)60000000000)
-#define AGAIN_NS ((uint64_t)1000000) /* before the second try; twice as long each time, ... */
-#define AGAIN_DOUBLED 7u             /* ... so many times */
+/* The wait before the second try; it is doubled before each later one, so many times. */
+#define AGAIN_NS ((uint64_t)1000000)
+#define AGAIN_DOUBLED 7u
 
 /* NULL: no memory. */
 static struct tug_tcp_link *add_link(struct tcp_wire *tcp, struct tug_own socket, uint32_t peer) {
@@ -82,7 +83,7 @@ void tug_tcp_close_socket(struct tcp_wire *tcp, struct tug_tcp_link *link) {
     restock(tcp);
 }
 
-/* There was no descriptor: there may be one now, *last: that in reserve. */
+/* There was no descriptor. True: there may be one now; *last: it is the one in reserve. */
 static bool find_descriptor(struct tcp_wire *tcp, enum tug_tcp_reserve which,
                             enum tug_tcp_reserve *last) {
     if (errno == EMFILE && tug_descriptors_raise())
@@ -95,7 +96,7 @@ static bool find_descriptor(struct tcp_wire *tcp, enum tug_tcp_reserve which,
     return true;
 }
 
-/* What was to be made with that in reserve is not: it is one again. Keeps errno. */
+/* If nothing was made, the descriptor goes back into reserve. Keeps errno. */
 static struct tug_own made_or_not(struct tcp_wire *tcp, int made) {
     const int error = errno;
     if (made < 0)
@@ -105,7 +106,7 @@ static struct tug_own made_or_not(struct tcp_wire *tcp, int made) {
     return own;
 }
 
-/* A socket, none: errno says why not. None while that in reserve is being used. */
+/* A socket, or none, with errno. None while the reserve is in use. */
 static struct tug_own make_socket(struct tcp_wire *tcp, int family, enum tug_tcp_reserve *last) {
     int made;
     *last = TUG_TCP_RESERVES;
@@ -126,7 +127,7 @@ static struct tug_own accept_socket(struct tcp_wire *tcp, enum tug_tcp_reserve *
     return made_or_not(tcp, made);
 }
 
-/* Must the link be given up so that there is a descriptor in reserve? */
+/* Must the link be given up so that the reserve is filled again? */
 static bool is_too_much(struct tcp_wire *tcp, struct tug_tcp_link *link) {
     if (link->last != TUG_TCP_RESERVES && tug_tcp_have_reserve(tcp, link->last))
         link->last = TUG_TCP_RESERVES;
@@ -135,7 +136,7 @@ static bool is_too_much(struct tcp_wire *tcp, struct tug_tcp_link *link) {
 
 /* ---- connecting ---- */
 
-/* May it be otherwise the next time? 0: the peer has closed the connection. */
+/* Can another try end otherwise after this error? 0: the peer has closed the connection. */
 static bool may_pass(int error) {
     return error == 0 || error == ECONNRESET || error == ECONNABORTED || error == EPIPE ||
            error == ETIMEDOUT || error == EAGAIN || error == EADDRNOTAVAIL || error == ENOBUFS ||
@@ -326,10 +327,10 @@ bool tug_tcp_hear(struct tcp_wire *tcp, struct tug_tcp_link *link) {
     return true;
 }
 
-/* ---- crowds ---- */
+/* ---- many connections at once ---- */
 
 static void look_at_listener(struct tcp_wire *tcp, bool wanted) {
-    tcp->crowded = !wanted;
+    tcp->full = !wanted;
     (void)tug_tcp_watch_listener(tcp, wanted, EPOLL_CTL_MOD);
     if (!wanted)
         tug_stat_add(TUG_STAT_UNWATCHED, 1);
@@ -341,7 +342,7 @@ static void close_silent(struct tcp_wire *tcp, uint64_t now) {
             tug_tcp_close_link(tcp, link);
 }
 
-/* The hello of one that has waited is there. */
+/* The hello of a connection that has waited is there already. */
 static void take_connection(struct tcp_wire *tcp, struct tug_own socket,
                             enum tug_tcp_reserve last) {
     const int on = 1;
@@ -362,7 +363,7 @@ static void take_connection(struct tcp_wire *tcp, struct tug_own socket,
         tug_tcp_end_link(tcp, link);
 }
 
-/* May somebody be accepted? */
+/* Is there room for one more stranger? */
 static bool has_room(struct tcp_wire *tcp) {
     if (tcp->strangers >= STRANGERS || !tug_tcp_have_reserve(tcp, TUG_TCP_TO_ACCEPT))
         close_silent(tcp, tug_clock_ns());
@@ -388,7 +389,7 @@ bool tug_tcp_take_connections(struct tcp_wire *tcp) {
 
 void tug_tcp_attend(struct tcp_wire *tcp) {
     const uint64_t now = tug_clock_ns();
-    if (tcp->crowded && has_room(tcp))
+    if (tcp->full && has_room(tcp))
         look_at_listener(tcp, true);
     for (struct tug_tcp_link *link = tcp->all; tcp->nlater > 0 && link != NULL; link = link->next) {
         if (!link->later || now < link->again_ns)

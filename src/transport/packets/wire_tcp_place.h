@@ -18,14 +18,14 @@ struct tug_tcp_place {
  * to do with other nodes by now. False: the host goes another way. Collective over the node. */
 bool tug_tcp_find_place(const struct tug_fabric *fabric, struct tug_tcp_place *mine);
 
-/* Listens at that address, and notes the port. The socket, or -1. */
+/* Listens at that address, and stores the port. The socket, or -1. */
 int tug_tcp_listen(struct tug_tcp_place *mine);
 
 /* Can a connection to that process be made? It is taken for a stranger's and closed. Takes 2 s at
  * most. */
 bool tug_tcp_try(const struct tug_tcp_place *place);
 
-/* What the kernel calls it; returns its bytes. */
+/* Fills in the kernel's form of the address; returns its bytes. */
 socklen_t tug_tcp_address(const struct tug_tcp_place *place, struct sockaddr_storage *address);
 
 #endif

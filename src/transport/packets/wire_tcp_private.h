@@ -10,12 +10,11 @@
 struct tcp_wire {
     struct tug_wire wire;
     struct tug_own listener;
-    struct tug_own reserve[TUG_TCP_RESERVES]; /* descriptors to turn others away with; none: it is
-                                                 being used */
+    struct tug_own reserve[TUG_TCP_RESERVES]; /* kept descriptors; none: it is in use */
     int set;
-    uint64_t tick;      /* of the clock, when set and listener were seen to be ours still */
-    uint64_t looked_ns; /* ... and all links */
-    bool lost;          /* they are not any more */
+    uint64_t tick;                /* of the clock: set and listener were seen to be ours still */
+    uint64_t looked_ns;           /* when all links were seen to be ours still */
+    bool lost;                    /* set or listener is not ours any more */
     struct tug_tcp_place *places; /* [nranks] */
     struct tug_tcp_link **links;  /* [nranks] the one to send by, NULL: none yet */
     struct tug_tcp_link *all;     /* newer ones first */
@@ -24,7 +23,7 @@ struct tcp_wire {
     uint32_t nblind;              /* links that are in no epoll set */
     uint32_t to_tell;             /* links that are over and whose streams have not been told */
     bool closed_any;              /* links that are to be taken out */
-    bool crowded;                 /* the listener is not looked at: newcomers wait in the kernel */
+    bool full;                    /* the listener is not looked at: newcomers wait in the kernel */
     uint64_t *received;           /* TUG_TCP_RECEIVE_BYTES */
     bool watched;                 /* by the watcher */
     bool unwatched;               /* it could not be armed, which has been counted */
@@ -51,7 +50,7 @@ bool tug_tcp_watch_listener(const struct tcp_wire *tcp, bool wanted, int how);
 /* The epoll set tells of room, or does so no more. */
 void tug_tcp_want_room(struct tcp_wire *tcp, struct tug_tcp_link *link, bool wanted);
 
-/* Nobody needs it any more. / It has broken. */
+/* Closes a link that nobody needs any more. / Ends one that has broken. */
 void tug_tcp_close_link(struct tcp_wire *tcp, struct tug_tcp_link *link);
 void tug_tcp_end_link(struct tcp_wire *tcp, struct tug_tcp_link *link);
 
@@ -82,7 +81,7 @@ void tug_tcp_close_socket(struct tcp_wire *tcp, struct tug_tcp_link *link);
 /* Begins to make the link to a peer to which there is none. NULL: no memory. */
 struct tug_tcp_link *tug_tcp_connect(struct tcp_wire *tcp, uint32_t peer);
 
-/* The connection that was being made is there, or not. */
+/* An attempt to connect has ended, well or not. */
 void tug_tcp_connected(struct tcp_wire *tcp, struct tug_tcp_link *link);
 
 /* Accepts connections, a bounded number. True if there were any. */
@@ -94,14 +93,15 @@ bool tug_tcp_hear(struct tcp_wire *tcp, struct tug_tcp_link *link);
 /* A link has broken. True: nothing had gone by it, and it will be made again. */
 bool tug_tcp_meet_again(struct tcp_wire *tcp, struct tug_tcp_link *link);
 
-/* What is due by the clock, where links are to be made again, or it is crowded. */
+/* Does what is due by the clock: makes links again, and looks at the listener again if there is
+ * room. */
 void tug_tcp_attend(struct tcp_wire *tcp);
 
 /* The parts of opening that need nobody else. A wire that listens at the address in *mine, at a
  * port that is noted there; NULL: no memory or descriptors. */
 struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_place *mine);
 
-/* ... and where all processes listen, by rank; to be filled in. */
+/* Where all processes listen, by rank; to be filled in. */
 static inline struct tug_tcp_place *tug_wire_tcp_places(struct tug_wire *wire) {
     return ((struct tcp_wire *)wire)->places;
 }

@@ -28,7 +28,7 @@ struct hello {
     uint16_t magic;
     uint8_t version;
     uint8_t kind;
-    uint32_t number; /* of the sender's life; an answer repeats it */
+    uint32_t number; /* of the sender; an answer repeats it */
     uint32_t qpn;
     uint32_t psn;
     uint16_t lid;
@@ -273,7 +273,7 @@ void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair
     }
     if (tug_fabric_control(verbs->fabric, pair->peer, TUG_BY_VERBS, &ask, sizeof ask) == 0)
         return;
-    tug_verbs_pair_drop_sender(verbs, pair); /* it cannot be asked; the next row says why */
+    tug_verbs_pair_drop_sender(verbs, pair); /* the peer cannot be asked; the next row tells why */
     close_pair(verbs, pair);
 }
 

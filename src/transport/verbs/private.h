@@ -19,8 +19,8 @@
  *      sender made      -- ASK number, address -->        server made and ready
  *      ready, posts     <-- ANSWER number, address --
  *
- * Whoever asks again has lost his sender: the old server goes. A number names one life of a
- * sender, so that a late answer is known as such.
+ * A process that asks again has lost its sender: the old server goes. A sender has a new number
+ * each time it is made, so that a late answer is known as such.
  *
  * A device has so many queue pairs, and no more. Where one cannot be had, here or at the peer, the
  * pair is closed for a while: what waits for it, and what comes, takes the next row.
@@ -106,8 +106,8 @@ struct tug_verbs_device {
     uint16_t lid;
     union ibv_gid gid;
     uint32_t most_message; /* bytes of one work request */
-    uint8_t reads;         /* reads and atomics under way on one queue pair: as asker */
-    uint8_t serves;        /* ... and as asked */
+    uint8_t reads;         /* reads and atomics that one queue pair may have asked for */
+    uint8_t serves;        /* reads and atomics that one queue pair serves at a time */
     bool atomics;
     int most_cqe;
 };
@@ -140,7 +140,7 @@ void tug_verbs_memory_deregister(struct tug_registration *registration);
 #define TUG_VERBS_INLINE 64 /* bytes asked for in a work request itself */
 #define TUG_VERBS_PAIRS (1u << 20)
 
-/* What is under way on a sender: a slot for each operation, or piece of one, with its tag and */
+/* A slot for each operation, or piece of one, under way on a sender: its tag, and these bits. */
 #define TUG_SLOT_SIGNALLED 0x80000000u /* the device reports its end */
 #define TUG_SLOT_LAST 0x40000000u      /* the operation ends with it */
 #define TUG_SLOT_JOINED 0x20000000u    /* the next slot is of the same work request */
@@ -151,7 +151,7 @@ enum tug_verbs_phase { TUG_PAIR_IDLE, TUG_PAIR_ASKED, TUG_PAIR_UP };
 struct tug_verbs_pair {
     uint32_t peer;
     uint32_t index;  /* in verbs->pairs */
-    uint32_t number; /* of the sender's life */
+    uint32_t number; /* of the sender */
     uint8_t phase;   /* enum tug_verbs_phase, of the sender */
     bool touched;    /* in verbs->touched */
     bool lost;       /* the peer did not answer the last time */
@@ -200,7 +200,7 @@ struct tug_verbs {
 
     struct tug_watcher watcher;
     atomic_bool device_lost;
-    bool device_mourned;
+    bool device_given_up;
 };
 
 static inline struct tug_operation *tug_verbs_operation(const struct tug_verbs *verbs,
@@ -227,7 +227,7 @@ void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair
 void tug_verbs_pair_control(struct tug_verbs *verbs, uint32_t peer, const void *data, size_t bytes);
 /* The peer cannot be asked any more. What is connected goes on. */
 void tug_verbs_pair_gone(struct tug_verbs *verbs, uint32_t peer);
-/* The sender is gone; so are its completions. Work under way must have been dealt with. */
+/* Drops the sender, with its completions. Work under way must have been dealt with before. */
 void tug_verbs_pair_drop_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
 /* Fails what waits for answers that do not come. */
 bool tug_verbs_pairs_expire(struct tug_verbs *verbs);
@@ -245,8 +245,8 @@ static inline void tug_verbs_touch(struct tug_verbs *verbs, struct tug_verbs_pai
 }
 
 void tug_verbs_post(struct tug_verbs *verbs, struct tug_operation *operation);
-/* A batch ends. Few small operations to a peer that has work of ours wait for company until the
- * next poll; wanted: they do not. */
+/* A batch ends. Few small operations to a peer that has work of ours wait for more of them until
+ * the next poll; wanted: they do not wait. */
 void tug_verbs_flush(struct tug_verbs *verbs, bool wanted);
 bool tug_verbs_poll(struct tug_verbs *verbs);
 /* Everything that waits for the pair ends with status. */

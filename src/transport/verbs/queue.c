@@ -1,15 +1,15 @@
 /* Operations become work requests, completions become the operations' ends.
  *
  * post() only queues at the pair. flush() makes a chain of what waits at a pair and posts it by one
- * call: one doorbell for many operations. While a peer has work of ours, few small operations wait
- * for company until the next poll. Small writes that follow one another in the queue and in
- * the remote memory become one request, whose data are copied together. In a chain only some
+ * call: one doorbell for many operations. While a peer has work of ours, a few small operations
+ * wait for more of them until the next poll. Small writes that follow one another in the queue and
+ * in the remote memory become one request, whose data are copied together. In a chain only some
  * requests report their end (are *signalled*): the last one, every 16th, every large one and the
  * one before it, so that a small operation is not told late because a large one follows. The device
  * works one sender's requests off in order, so a reported end ends all before it; `slots` remembers
  * them.
  *
- * What is in flight never exceeds the sender's depth, nor, over all pairs, the completion queue:
+ * What is under way never exceeds the sender's depth, nor, over all pairs, the completion queue:
  * each slot's request may come back by itself when something goes wrong. What has no room waits.
  *
  * Atomics that the device does not have (and, or, xor, swap) are tried as compare-and-swap with the
@@ -31,9 +31,9 @@
 #include "base/log.h"
 #include "transport/verbs/private.h"
 
-#define LARGE 16384 /* bytes: worth a report of its own */
+#define LARGE 16384 /* bytes: reports its end by itself */
 #define BATCH 32    /* completions taken at once */
-#define ROUNDS 8    /* ... and so many times in one poll */
+#define ROUNDS 8    /* times that BATCH completions are taken in one poll */
 
 /* Where the device puts what an atomic found. */
 static unsigned char *result_of(struct tug_operation *operation) {
@@ -123,7 +123,7 @@ static bool is_known(const struct tug_registration *registration) {
 
 void tug_verbs_post(struct tug_verbs *verbs, struct tug_operation *operation) {
     struct tug_verbs_pair *pair = NULL;
-    if (!verbs->device_mourned)
+    if (!verbs->device_given_up)
         pair = tug_verbs_pair_of(verbs, operation->peer);
     if (pair == NULL || tug_verbs_pair_closed(pair)) {
         pass_on(verbs, operation);
@@ -392,10 +392,10 @@ static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, b
     for (uint32_t at = pair->done; at != pair->sent; at++) {
         const uint32_t tag = pair->slots[at % TUG_VERBS_DEPTH] & TUG_SLOT_TAG;
         if (tag == last)
-            continue; /* one more piece of it */
+            continue; /* another piece of the same operation */
         struct tug_operation *operation = tug_verbs_operation(verbs, tag);
         if (tag == pair->head)
-            take_head(verbs, pair); /* the rest of it waited */
+            take_head(verbs, pair); /* the rest of the operation waited */
         operation->left = operation->bytes;
         pair->waiting++;
         if (first == TUG_NO_TAG)
@@ -465,12 +465,12 @@ static void failed(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_
             pop(verbs, pair);
         end = last_slot(pair, pair->done);
     }
-    /* its further pieces, if it has some, are not wanted any more */
+    /* the further pieces of the operation, posted or not, are not wanted any more */
     while (end + 1 != pair->sent &&
            (pair->slots[(end + 1) % TUG_VERBS_DEPTH] & TUG_SLOT_TAG) == tag)
         end++;
     if (pair->head == tag)
-        take_head(verbs, pair); /* ... nor those that have not been posted */
+        take_head(verbs, pair);
     uint32_t before = TUG_NO_TAG;
     for (; pair->done != end + 1; pair->done++) {
         const uint32_t failing = pair->slots[pair->done % TUG_VERBS_DEPTH] & TUG_SLOT_TAG;
@@ -505,9 +505,9 @@ static void take(struct tug_verbs *verbs, const struct ibv_wc *completion) {
         tug_verbs_touch(verbs, pair);
 }
 
-/* The device is gone with all that was under way. */
-static void mourn(struct tug_verbs *verbs) {
-    verbs->device_mourned = true;
+/* The device is gone, with all that was under way. Operations that wait take the next row. */
+static void give_up_device(struct tug_verbs *verbs) {
+    verbs->device_given_up = true;
     for (uint32_t i = 0; i < verbs->npairs; i++) {
         struct tug_verbs_pair *pair = verbs->pairs[i];
         break_sender(verbs, pair, false, TUG_ERR_DEVICE);
@@ -533,8 +533,8 @@ static bool poll_queue(struct tug_verbs *verbs) {
 bool tug_verbs_poll(struct tug_verbs *verbs) {
     bool moved = poll_queue(verbs);
     /* seq_cst: pairs with the watcher's store; what it rang for is seen */
-    if (!verbs->device_mourned && atomic_load(&verbs->device_lost))
-        mourn(verbs);
+    if (!verbs->device_given_up && atomic_load(&verbs->device_lost))
+        give_up_device(verbs);
     moved |= tug_verbs_pairs_expire(verbs);
     if (verbs->touched != NULL)
         tug_verbs_flush(verbs, true);
