@@ -154,8 +154,8 @@ static const struct setting settings[] = {
      .type = "switch",
      .initial = "on",
      .range = "on, off",
-     .help = "small operations to one process wait for company and are sent together while others "
-             "are under way to it",
+     .help = "small operations to one process wait for more of them, and are sent together, "
+             "while others are under way to it",
      .parse = parse_switch,
      .field = &tug_settings.aggregate},
     {.name = "TUGBOAT_ACP_STARTER",

@@ -108,13 +108,14 @@ struct tug_fabric {
 
     struct tug_memory_table memory;
 
-    void *states[TUG_TRANSPORT_COUNT]; /* NULL: not open */
+    void *states[TUG_TRANSPORT_COUNT]; /* by transport number; NULL: not open */
 
     struct tug_bell *bell; /* whoever serves this context sleeps on it */
     bool bell_shared;
     bool alone; /* not driven by this process's engine, with all others, but under a lock */
 
-    _Atomic bool flush_wanted; /* by any thread: what waits for company goes with the next poll */
+    _Atomic bool flush_wanted; /* by any thread: operations that wait for more of them go with the
+                                  next poll */
 
     /* ---- handed down ---- */
 
@@ -165,7 +166,8 @@ static inline void tug_fabric_line_up(struct tug_fabric *fabric, uint32_t *first
     *last = tag;
 }
 
-/* The memory that on_local speaks of may be used again. Holder only. At most once matters. */
+/* The local memory may be used again: calls on_local, if it has not been called before. Holder
+ * only. */
 static inline void tug_fabric_local(struct tug_operation *operation) {
     struct tug_callback callback = operation->on_local;
     if (callback.f != NULL) {

@@ -114,27 +114,27 @@ struct tug_stream {
     bool touched; /* in the list of those to be flushed */
     bool lost;
     bool patient; /* a full packet has just come from the peer: there are more */
-    bool awaits;  /* what follows the last packet */
-    bool settled; /* it is certain which wire it is */
+    bool awaits;  /* a trailer, behind the last packet */
+    bool settled; /* it is certain which wire leads to the peer */
     bool hurries; /* the open request packet asks for long data, or has some: no waiting */
     struct tug_wire *wire;
     struct tug_buffer *requests, *answers;         /* open ones, or NULL */
     struct tug_buffer *unsent_first, *unsent_last; /* the wire had no room */
     struct tug_control_message *control_first, *control_last;
     uint32_t waiting_first, waiting_last;   /* operations, TUG_NO_TAG: none */
-    uint32_t open_first, open_last;         /* written into the open packet */
-    uint32_t sent_first[TUG_STREAM_WINDOW]; /* ... into those under way, by number */
-    bool sent_long[TUG_STREAM_WINDOW];      /* ... a LONG_WRITE among them */
-    uint32_t longs;                         /* such packets that are not acknowledged */
-    uint64_t gone;                          /* number of the last of them that has left whole */
+    uint32_t open_first, open_last;         /* operations in the open packet */
+    uint32_t sent_first[TUG_STREAM_WINDOW]; /* operations in the packets under way, by number */
+    bool sent_long[TUG_STREAM_WINDOW];      /* by number: a LONG_WRITE is in that packet */
+    uint32_t longs;                         /* packets with a LONG_WRITE, not acknowledged */
+    uint64_t gone;                          /* last such packet that has been sent whole */
     uint64_t number, acked;                 /* request packets sent, acknowledged */
     uint64_t applied, told;                 /* received and applied, acknowledged */
     uint64_t asked;                         /* bytes of answers that are to come */
     uint64_t credit;                        /* ... and that may be */
     uint32_t window;                        /* request packets that may be unacknowledged */
     uint32_t long_reads;                    /* ... so many behind their packets */
-    unsigned char *place;                   /* of what is awaited; NULL: nowhere */
-    struct tug_registration *awaited;       /* where that is, served until then; NULL: ... */
+    unsigned char *place;                   /* for the awaited trailer; NULL: nowhere */
+    struct tug_registration *awaited;       /* memory it is in, served until then, or NULL */
     uint32_t reading;                       /* tag of the operation that reads it, or TUG_NO_TAG */
     struct tug_stream *next_touched;
     struct tug_stream *next; /* of all */
@@ -331,7 +331,8 @@ static inline bool tug_packets_write_on(struct tug_packets *packets, uint32_t pe
     return true;
 }
 
-/* ... and a short message if the last one was for the same handler and as long. */
+/* A short message need not become an operation if the last one was as long, and for the same
+ * handler. False: it must. */
 static inline bool tug_packets_message_on(struct tug_packets *packets, uint32_t peer,
                                           unsigned handler, const void *payload, size_t bytes,
                                           void *counter) {
@@ -364,13 +365,13 @@ void tug_packets_have_read(struct tug_packets *packets, struct tug_stream *strea
 /* packets.c: what comes by the wire comes here. */
 void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire);
 
-/* ... the wire of the host's messages, when it is wanted first. NULL: no memory. */
+/* packets.c: the wire of the host's messages, opened when it is wanted first. NULL: no memory. */
 struct tug_wire *tug_packets_detour(struct tug_packets *packets);
 
-/* ... what a wire calls when it is known whether it goes to a peer. */
+/* packets.c: what a wire calls when it is known whether it leads to a peer. */
 void tug_packets_settled(void *receiver, uint32_t peer, bool by_wire);
 
-/* ... when the way to a peer, or from it, has ended. */
+/* packets.c: what a wire calls when the way to a peer, or from it, has ended. */
 void tug_packets_ended(void *receiver, uint32_t peer);
 
 /* ---- trailer.c: data that follow packets ---- */

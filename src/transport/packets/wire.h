@@ -18,9 +18,9 @@
 struct tug_buffer {
     struct tug_buffer *next;
     struct tug_packet packet;
-    const unsigned char *trailer; /* packet.trailer bytes, the program's: what follows the packet */
-    struct tug_registration *served; /* where these are; NULL: an operation has its eye on them */
-    uint64_t number;                 /* of its stream; 0: none */
+    const unsigned char *trailer; /* packet.trailer bytes of the program: they follow the packet */
+    struct tug_registration *served; /* their memory; NULL: an operation that is out keeps it */
+    uint64_t number;                 /* of the packet in its stream; 0: none */
     uint32_t ends;       /* tag of the operation whose last bytes follow, or TUG_NO_TAG */
     MPI_Request request; /* the mpi wire's */
     uint64_t memory[];
@@ -34,12 +34,12 @@ struct tug_pool {
     uint32_t nout; /* in use */
 };
 
-/* NULL: no memory. The packet is begun. */
+/* A buffer with an empty packet. NULL: no memory. */
 struct tug_buffer *tug_pool_take(struct tug_pool *pool);
-/* ... and what it has served is not served any more by it. */
+/* Takes a buffer back; the memory of its trailer is no longer served by it. */
 void tug_pool_give(struct tug_pool *pool, struct tug_buffer *buffer);
 void tug_pool_fini(struct tug_pool *pool);
-/* A buffer in use is that pool's from now on, whose packets are not longer. */
+/* Moves a buffer that is in use to another pool, whose packets are not longer. */
 static inline void tug_pool_pass(struct tug_pool *from, struct tug_pool *to) {
     from->nout--;
     to->nout++;
