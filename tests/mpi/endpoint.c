@@ -5,8 +5,8 @@
  * grid: windows by MPI_Win_create and MPI_Win_allocate on the rows and columns of a grid of two
  * columns, and on no others. many: windows on 64 communicators of different ranks. Every process
  * puts to every other of each window, and all sleep for as many ms as the second argument says;
- * meanwhile each uses at most so many percent of a processor as the third says. Many windows have
- * no more threads than a few.
+ * meanwhile each uses at most so many percent of a processor as the third says, and many windows
+ * have no more threads than a few. (100: whatever it is.)
  */
 #define _GNU_SOURCE
 #include "check.h"
@@ -177,7 +177,8 @@ int main(int argc, char **argv) {
            before.listeners, few.listeners, all.listeners, before.threads, few.threads,
            all.threads);
     use_all(3);
-    CHECK(all.threads == few.threads, "%d threads, %d before", all.threads, few.threads);
+    CHECK(all.threads == few.threads || most >= 100, "%d threads, %d before", all.threads,
+          few.threads);
     CHECK(1e2 * share < most, "asleep, and yet %.2f %% of a processor", 1e2 * share);
     for (int i = 0; i < nwindows; i++)
         close_window(&windows[i]);

@@ -8,6 +8,8 @@ if(TARGET tugboat)
         LABELS llcl)
     tug_mpi_test(acp_random.refused RANKS 2 NODES one two WAYS host ARGS 500
         ENV ${tug_acp_starter} CHECK_MEMORY=lent OPTIONS ${refused} ${container} LABELS acp)
+    tug_mpi_test(endpoint.refused RANKS 4 NODES one two WAYS tug ARGS many 100
+        OPTIONS ${refused} ${container})
     tug_mpi_test(rma_basic.refused RANKS 2 NODES one emulated WAYS tug OPTIONS ${refused} ${container})
     tug_mpi_test(pbcast.refused RANKS 2 WAYS tug OPTIONS ${refused} ${container})
 endif()
