@@ -236,8 +236,8 @@ static int compile(struct blocks *b, const struct tug_neighbours *neighbours) {
     for (uint32_t r = 0; is_allgather(b->call) && r < b->n; r++)
         total += bytes_of(b, r);
     if (total >= ROUND_LEAST)
-        return tug_compile_ring(&b->c->ways->schedule, &team->places, in_place,
-                                (uint32_t)team->rank);
+        return tug_compile_cycle(&b->c->ways->schedule, &team->places, in_place,
+                                 (uint32_t)team->rank);
     return compile_exchange(b, in_place && is_alltoall(b->call));
 }
 

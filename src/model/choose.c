@@ -25,8 +25,8 @@ static void fit_segment(const struct tug_tree_shape *shape, const struct tug_bro
                         const struct tug_model_parameters *parameters,
                         struct tug_candidate *candidate) {
     uint64_t bytes = message->elements * message->element_bytes;
-    bool channels = shape->ppn > 1;
-    uint64_t longest = channels ? parameters->segment_most : SEGMENT_MOST;
+    bool rings = shape->ppn > 1;
+    uint64_t longest = rings ? parameters->segment_most : SEGMENT_MOST;
     if (parameters->ntransfers > 0 && shape->depth > 0) /* nothing is known of longer ones */
         longest = least_of(longest, parameters->transfers[parameters->ntransfers - 1].bytes);
     uint64_t least = message->segment_bytes > 0 ? message->segment_bytes : SEGMENT_LEAST;

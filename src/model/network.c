@@ -5,8 +5,8 @@
 
 #include "tugboat/tugboat.h"
 
-/* Steps up a ring; *up: that is the shorter way. */
-static uint32_t ring_steps(uint32_t side, uint32_t from, uint32_t to, bool *up) {
+/* Steps along a dimension of the torus, which closes; *up: upwards is the shorter way. */
+static uint32_t side_steps(uint32_t side, uint32_t from, uint32_t to, bool *up) {
     uint32_t steps = (to + side - from) % side;
     *up = steps <= side / 2;
     return *up ? steps : side - steps;
@@ -17,7 +17,7 @@ uint32_t tug_network_distance(const struct tug_places *places, uint32_t from, ui
     for (int d = 0; d < 3 && places->torus[0] != 0; d++) {
         uint32_t side = places->torus[d];
         bool up;
-        links += ring_steps(side, from % side, to % side, &up);
+        links += side_steps(side, from % side, to % side, &up);
         from /= side;
         to /= side;
     }
@@ -32,7 +32,7 @@ uint32_t tug_network_first_link(const struct tug_places *places, uint32_t from, 
     for (uint32_t d = 0; d < 3; d++) {
         uint32_t side = places->torus[d];
         bool up;
-        if (ring_steps(side, from % side, to % side, &up) > 0)
+        if (side_steps(side, from % side, to % side, &up) > 0)
             return 2 * d + up;
         from /= side;
         to /= side;
@@ -84,7 +84,7 @@ static uint64_t pass_torus(struct tug_network *network, uint32_t from, uint32_t 
         uint32_t side = network->side[d];
         uint32_t at = from / weight % side;
         bool up;
-        for (uint32_t left = ring_steps(side, at, to / weight % side, &up); left > 0; left--) {
+        for (uint32_t left = side_steps(side, at, to / weight % side, &up); left > 0; left--) {
             head_ps += first ? 0 : network->hop_ps;
             first = false;
             head_ps = enter(network, TUG_TORUS_LINKS * (size_t)from + 2 * d + up, head_ps, busy_ps);

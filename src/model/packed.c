@@ -25,11 +25,11 @@ static bool reserve(void **vector, uint32_t count, uint32_t *capacity, size_t it
 static const char *wrong_with(const struct tug_packed *packed, const struct tug_schedule *schedule,
                               const struct tug_descriptor *descriptor) {
     bool message = descriptor->kind == TUG_SEND || descriptor->kind == TUG_RECEIVE;
-    bool channel = descriptor->kind == TUG_COLLECT || descriptor->kind == TUG_AWAIT ||
-                   descriptor->kind == TUG_GATHER_REDUCE || descriptor->kind == TUG_GATHER_FOLD;
+    bool ring = descriptor->kind == TUG_COLLECT || descriptor->kind == TUG_AWAIT ||
+                descriptor->kind == TUG_GATHER_REDUCE || descriptor->kind == TUG_GATHER_FOLD;
     if (message && descriptor->peer >= packed->places->nranks)
         return "a peer that is no rank";
-    if (channel && descriptor->peer >= schedule->node_size)
+    if (ring && descriptor->peer >= schedule->node_size)
         return "a peer that is not on the node";
     if (descriptor->kind > TUG_GATHER_FOLD)
         return "an unknown kind";

@@ -62,7 +62,7 @@ void tug_packed_fini(struct tug_packed *packed);
 
 size_t tug_packed_bytes(const struct tug_packed *packed);
 
-/* What a reader of a node still needs of a writer's channel. */
+/* What a reader of a node still needs of a writer's ring. */
 static inline uint32_t *tug_packed_need(const struct tug_packed *packed, uint32_t node,
                                         uint32_t reader, uint32_t writer) {
     uint32_t size = tug_places_node_size(packed->places, node);

@@ -14,7 +14,7 @@
 #define SENDS_FLYING 2
 
 /* What an event tells: in its two lowest bits; above, of which lane, flow or rank. */
-enum { LANE_COMPLETES, FLOW_ARRIVES, CHANNEL_SHOWS };
+enum { LANE_COMPLETES, FLOW_ARRIVES, RING_SHOWS };
 
 /* What a message between nodes costs: a processor at either end, the wires and engines, and what
  * passes until it has arrived. */
@@ -40,15 +40,15 @@ struct machine {
     uint32_t lanes_left;
     /* [nranks] */
     uint64_t *processor_ps; /* free at */
-    uint32_t *written;      /* positions of the channel that have been begun */
-    uint32_t *shown;        /* positions of the channel that readers can see */
+    uint32_t *written;      /* positions of the ring that have been begun */
+    uint32_t *shown;        /* positions of the ring that readers can see */
     /* [nnodes][engines], [nnodes][copiers]: free at */
     uint64_t *out_ps, *in_ps, *copier_ps;
     /* costs */
     double copy_byte_ps;
     uint64_t inside_latency_ps, inside_overhead_ps;
     struct transfer_costs last_costs;
-    uint32_t *queue; /* [nlanes] a ring of lanes to look at */
+    uint32_t *queue; /* [nlanes] circular: lanes to look at */
     uint32_t queue_first, queued;
     bool failed;
 };
@@ -174,12 +174,12 @@ static void look_at_rank(struct machine *machine, uint32_t rank) {
         look_at(machine, l);
 }
 
-static bool reads_channel(unsigned kind) {
+static bool reads_ring(unsigned kind) {
     return kind == TUG_COLLECT || kind == TUG_AWAIT || kind == TUG_GATHER_REDUCE ||
            kind == TUG_GATHER_FOLD;
 }
 
-static bool writes_channel(unsigned kind) {
+static bool writes_ring(unsigned kind) {
     return kind == TUG_PUBLISH || kind == TUG_SIGNAL;
 }
 
@@ -240,7 +240,7 @@ static bool begin_receive(struct machine *machine, uint32_t number, struct tug_p
     return true;
 }
 
-/* No other rank of the node needs anything below the position of this rank's channel. */
+/* No other rank of the node needs anything below the position of this rank's ring. */
 static bool all_past(const struct machine *machine, uint32_t rank, uint64_t position) {
     uint32_t node = machine->places->node_of[rank];
     uint32_t me = machine->places->node_rank_of[rank];
@@ -330,10 +330,10 @@ static void complete(struct machine *machine, uint32_t number) {
         lane->done_segment = 0;
         lane->done_op++;
     }
-    if (writes_channel(op->kind))
+    if (writes_ring(op->kind))
         tug_radix_add(&machine->events, machine->now_ps + machine->inside_latency_ps,
-                      (uint64_t)lane->rank << 2 | CHANNEL_SHOWS);
-    if (reads_channel(op->kind))
+                      (uint64_t)lane->rank << 2 | RING_SHOWS);
+    if (reads_ring(op->kind))
         release(machine, op, segment, lane->rank);
     step(machine, op, lane->rank);
     look_at(machine, number);
@@ -377,7 +377,7 @@ static void advance(struct machine *machine, uint32_t number) {
     }
 }
 
-/* The readers on the node that wait for this channel. */
+/* The readers on the node that wait for this ring. */
 static void show(struct machine *machine, uint32_t rank) {
     const struct tug_places *places = machine->places;
     uint32_t node = places->node_of[rank];
@@ -388,7 +388,7 @@ static void show(struct machine *machine, uint32_t rank) {
              l < machine->packed.lanes_of[reader + 1]; l++) {
             const struct tug_packed_lane *lane = &machine->packed.lanes[l];
             const struct tug_packed_op *op = &machine->packed.ops[lane->op];
-            if (lane->op < lane->end && reads_channel(op->kind) &&
+            if (lane->op < lane->end && reads_ring(op->kind) &&
                 op->peer == places->node_rank_of[rank])
                 look_at(machine, l);
         }
@@ -427,11 +427,11 @@ static void explain(const struct machine *machine, char *why, size_t why_bytes) 
     else if (op->kind == TUG_RECEIVE)
         snprintf(what, sizeof(what), "segment %u from rank %u with tag %u", lane->segment, op->peer,
                  op->tag);
-    else if (writes_channel(op->kind))
-        snprintf(what, sizeof(what), "a slot of its channel for position %u",
+    else if (writes_ring(op->kind))
+        snprintf(what, sizeof(what), "a slot of its ring for position %u",
                  machine->written[lane->rank]);
     else
-        snprintf(what, sizeof(what), "position %u of the channel of node rank %u",
+        snprintf(what, sizeof(what), "position %u of the ring of node rank %u",
                  op->position + lane->segment, op->peer);
     snprintf(why, why_bytes,
              "rank %u, lane %u waits for ever for %s; %u of %u lanes have not ended", lane->rank,

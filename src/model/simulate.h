@@ -3,10 +3,10 @@
  * The schedules are those that interpreters run, compiled rank by rank by a callback and packed at
  * once, so that a million ranks fit into memory. What is scarce:
  *
- *   a rank     does one thing at a time: o of each message, copies, reductions
- *   a node     sends `engines` messages at once and receives as many; makes `copiers` copies at
- * once a link     carries one message at a time (network.h) a channel  has so many slots (PUBLISH
- * waits for the slowest reader)
+ *   a rank  does one thing at a time: o of each message, copies, reductions
+ *   a node  sends `engines` messages at once and receives as many; makes `copiers` copies at once
+ *   a link  carries one message at a time (network.h)
+ *   a ring  has so many slots: PUBLISH waits for the slowest reader
  *
  * Each is given to whoever asks first. Two segments of a lane are under way between nodes at once;
  * messages need no receiver. Deterministic: the same input gives the same picosecond.
@@ -33,7 +33,7 @@ struct tug_simulation {
     struct tug_network network; /* kind, radix and taper */
     uint64_t element_bytes;
     uint64_t message_bytes; /* in whose course copies are made: how fast they are */
-    uint32_t slots;         /* of a channel */
+    uint32_t slots;         /* of a ring */
     /* The schedule of a rank, to be freed here. 0 or a TUG_ERR_*. */
     int (*compile)(void *state, uint32_t rank, struct tug_schedule *schedule);
     void *state;

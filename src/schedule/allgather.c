@@ -1,7 +1,7 @@
 /* Allgather. Every rank publishes its part on its node and collects the others'; the first rank of
- * each node sends the node's parts round a ring of nodes, and publishes the parts that arrive after
- * its own. All ranks go through the parts of a node in one order: TUG_CHUNK segments of each rank
- * in turn. */
+ * each node sends the node's parts round a cycle of nodes, and publishes the parts that arrive
+ * after its own. All ranks go through the parts of a node in one order: TUG_CHUNK segments of each
+ * rank in turn. */
 #include "schedule/compiler.h"
 
 struct gathering {
@@ -44,16 +44,16 @@ static void collect_node(struct gathering *g, uint32_t lane, uint32_t advances) 
         uint32_t from = (c->node_rank + n) % c->node_size;
         struct tug_run chunk = nth_chunk(g, c->node, turn * c->node_size + from);
         if (from != c->node_rank)
-            tug_add_channel(c, lane, TUG_COLLECT, from, &chunk, TUG_AREA_OUTPUT, turn * TUG_CHUNK,
-                            advances);
+            tug_add_ring(c, lane, TUG_COLLECT, from, &chunk, TUG_AREA_OUTPUT, turn * TUG_CHUNK,
+                         advances);
         else
             tug_add(c, lane, own(g, g->plan->in_place ? TUG_NOP : TUG_COPY, &chunk, advances));
     }
 }
 
-/* The first rank of a node receives the other nodes' parts, the nearest down the ring first, passes
- * them on and publishes them. Nothing is received before the node's own parts have been collected,
- * so that steps to the sends come in their order. */
+/* The first rank of a node receives the other nodes' parts, the nearest down the cycle first,
+ * passes them on and publishes them. Nothing is received before the node's own parts have been
+ * collected, so that steps to the sends come in their order. */
 static void go_round(struct gathering *g, uint32_t publish, uint32_t collect, uint32_t send) {
     struct tug_compiler *c = &g->c;
     uint32_t nnodes = c->places->nnodes, segments = 0;
@@ -88,7 +88,7 @@ static void collect_others(struct gathering *g, uint32_t lane, uint32_t position
         uint32_t node = (g->c.node + nnodes - down) % nnodes;
         for (uint32_t n = 0; n < chunks_of(g, node); n++) {
             struct tug_run chunk = nth_chunk(g, node, n);
-            tug_add_channel(&g->c, lane, TUG_COLLECT, 0, &chunk, TUG_AREA_OUTPUT, position, 0);
+            tug_add_ring(&g->c, lane, TUG_COLLECT, 0, &chunk, TUG_AREA_OUTPUT, position, 0);
             position += tug_run_segments(&chunk);
         }
     }

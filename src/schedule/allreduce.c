@@ -13,8 +13,8 @@ static void fold_chunk(struct tug_reduction *r, uint32_t lane, const struct tug_
         uint32_t other = 1 - c->node_rank;
         if (!r->plan->in_place)
             tug_add(c, lane, tug_describe(TUG_COPY, chunk, TUG_AREA_INPUT, TUG_AREA_OUTPUT, 0));
-        tug_add_channel(c, lane, tug_reduction_channel_kind(r, other == 0), other, chunk,
-                        TUG_AREA_OUTPUT, position, 0);
+        tug_add_ring(c, lane, tug_reduction_ring_kind(r, other == 0), other, chunk, TUG_AREA_OUTPUT,
+                     position, 0);
         return;
     }
     if (r->plan->in_place && c->node_rank + 1 < n) {
@@ -24,8 +24,8 @@ static void fold_chunk(struct tug_reduction *r, uint32_t lane, const struct tug_
     for (uint32_t w = n; w-- > 0;) {
         bool first = w + 1 == n;
         if (w != c->node_rank)
-            tug_add_channel(c, lane, first ? TUG_COLLECT : TUG_GATHER_REDUCE, w, chunk,
-                            TUG_AREA_OUTPUT, position, 0);
+            tug_add_ring(c, lane, first ? TUG_COLLECT : TUG_GATHER_REDUCE, w, chunk,
+                         TUG_AREA_OUTPUT, position, 0);
         else if (!first || !r->plan->in_place)
             tug_add(c, lane,
                     tug_describe(first ? TUG_COPY : TUG_REDUCE, chunk, saved, TUG_AREA_OUTPUT, 0));
@@ -145,11 +145,11 @@ static void doubling(struct tug_reduction *r) {
     tug_compiler_settle(c, d.gather);
 }
 
-/* ---- between nodes, large: a ring ---- */
+/* ---- between nodes, large: a cycle ---- */
 
-/* The message has a block for each node. Block b starts on node b and goes up the ring: each node
+/* The message has a block for each node. Block b starts on node b and goes up the cycle: each node
  * reduces its own into it. Blocks arrive in SCRATCH, and start from there, so that OUTPUT is never
- * sent from while it is reduced. Node b - 1 ends up with the result, which goes up the ring once
+ * sent from while it is reduced. Node b - 1 ends up with the result, which goes up the cycle once
  * more.
  *
  *     gather -> receive -> reduce -> send          the reductions (tag 0)
@@ -159,7 +159,7 @@ static void doubling(struct tug_reduction *r) {
  * Where there is nothing to gather, and INPUT may be read in place, blocks start from INPUT. Only
  * the last block is copied, to where its result goes.
  */
-struct ring {
+struct cycle {
     struct tug_reduction *r;
     uint32_t gather, receive, reduce, send, receive_again, send_again;
     uint32_t publish; /* set: no lane without members */
@@ -172,7 +172,7 @@ static struct tug_run block_of(const struct tug_reduction *r, uint32_t down) {
 }
 
 /* The node's own part of a block, which is sent, or reduced into the block that arrives. */
-static void ring_prepare(struct ring *g, uint32_t down, uint32_t *position) {
+static void cycle_prepare(struct cycle *g, uint32_t down, uint32_t *position) {
     struct tug_reduction *r = g->r;
     struct tug_run block = block_of(r, down);
     if (!g->straight)
@@ -181,14 +181,14 @@ static void ring_prepare(struct ring *g, uint32_t down, uint32_t *position) {
                              1u << (down == 0 ? g->send : g->receive));
 }
 
-static void ring_reduce(struct ring *g) {
+static void cycle_reduce(struct cycle *g) {
     struct tug_reduction *r = g->r;
     uint32_t position = 0;
     uint32_t own = g->straight ? TUG_AREA_INPUT : TUG_AREA_OUTPUT;
     for (uint32_t down = 0; down < r->count; down++) {
         struct tug_run block = block_of(r, down);
         bool last = down + 1 == r->count;
-        ring_prepare(g, down, &position);
+        cycle_prepare(g, down, &position);
         if (down > 0) {
             tug_add_message(&r->c, g->receive, TUG_RECEIVE, g->from, 0, &block, TUG_AREA_SCRATCH,
                             1u << g->reduce);
@@ -204,7 +204,7 @@ static void ring_reduce(struct ring *g) {
     }
 }
 
-static void ring_again(struct ring *g) {
+static void cycle_again(struct cycle *g) {
     struct tug_reduction *r = g->r;
     struct tug_run reduced = block_of(r, r->count - 1);
     uint32_t segments = 0;
@@ -226,21 +226,21 @@ static void ring_again(struct ring *g) {
 }
 
 /* Blocks in the order in which their results come to a node. */
-static void ring_results(struct tug_reduction *r, uint32_t lane, enum tug_kind kind) {
+static void cycle_results(struct tug_reduction *r, uint32_t lane, enum tug_kind kind) {
     uint32_t position = 0;
     for (uint32_t i = 0; i < r->count; i++) {
         struct tug_run block = block_of(r, i == 0 ? r->count - 1 : i - 1);
         if (kind == TUG_COLLECT)
-            tug_add_channel(&r->c, lane, kind, 0, &block, TUG_AREA_OUTPUT, position, 0);
+            tug_add_ring(&r->c, lane, kind, 0, &block, TUG_AREA_OUTPUT, position, 0);
         else
             tug_add(&r->c, lane, tug_describe(kind, &block, TUG_AREA_OUTPUT, TUG_AREA_NONE, 0));
         position += tug_run_segments(&block);
     }
 }
 
-static void ring(struct tug_reduction *r) {
+static void cycle(struct tug_reduction *r) {
     struct tug_schedule *schedule = r->c.schedule;
-    struct ring g = {.r = r};
+    struct cycle g = {.r = r};
     g.to = tug_reduction_rank(r, (r->me + 1) % r->count);
     g.from = tug_reduction_rank(r, (r->me + r->count - 1) % r->count);
     g.gather = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
@@ -252,7 +252,7 @@ static void ring(struct tug_reduction *r) {
     if (tug_reduction_has_members(r)) {
         uint32_t publish = tug_schedule_lane(schedule, 0);
         g.publish = 1u << publish;
-        ring_results(r, publish, TUG_PUBLISH);
+        cycle_results(r, publish, TUG_PUBLISH);
     }
     schedule->scratch = r->all.elements;
     g.straight = !tug_reduction_has_members(r) && !r->plan->in_place;
@@ -263,8 +263,8 @@ static void ring(struct tug_reduction *r) {
         schedule->lanes[g.reduce].limit = tug_run_segments(&last);
         tug_add(&r->c, g.reduce, tug_describe(TUG_COPY, &last, TUG_AREA_INPUT, TUG_AREA_OUTPUT, 0));
     }
-    ring_reduce(&g);
-    ring_again(&g);
+    cycle_reduce(&g);
+    cycle_again(&g);
     tug_compiler_settle(&r->c, g.gather);
 }
 
@@ -280,10 +280,10 @@ static void bring_and_get(struct tug_reduction *r, bool in_blocks) {
             tug_add(c, publish,
                     tug_describe(TUG_PUBLISH, &block, TUG_AREA_INPUT, TUG_AREA_NONE, 0));
         }
-        ring_results(r, collect, TUG_COLLECT);
+        cycle_results(r, collect, TUG_COLLECT);
     } else {
         tug_add(c, publish, tug_describe(TUG_PUBLISH, &r->all, TUG_AREA_INPUT, TUG_AREA_NONE, 0));
-        tug_add_channel(c, collect, TUG_COLLECT, 0, &r->all, TUG_AREA_OUTPUT, 0, 0);
+        tug_add_ring(c, collect, TUG_COLLECT, 0, &r->all, TUG_AREA_OUTPUT, 0, 0);
     }
     tug_compiler_settle(c, collect);
 }
@@ -302,7 +302,7 @@ static void between_nodes(struct tug_reduction *r) {
     if (tug_reduction_holder(r) != r->c.node_rank)
         bring_and_get(r, in_blocks);
     else if (in_blocks)
-        ring(r);
+        cycle(r);
     else
         doubling(r);
 }

@@ -108,11 +108,11 @@ static struct tug_descriptor receive_of(const struct compiler *c, uint32_t pipel
 
 /* ---- inside a node: relay ---- */
 
-/* The segments of a channel have one order. The root publishes the message from front to end; a
+/* The segments of a ring have one order. The root publishes the message from front to end; a
  * rank that holds several pipelines takes their segments in turn. Calls visit() for every run of
- * segments, in the order of the holder's channel. */
-static void in_channel_order(const struct compiler *c, uint32_t holder, enum tug_kind kind,
-                             void (*visit)(void *state, struct tug_descriptor *run), void *state) {
+ * segments, in the order of the holder's ring. */
+static void in_ring_order(const struct compiler *c, uint32_t holder, enum tug_kind kind,
+                          void (*visit)(void *state, struct tug_descriptor *run), void *state) {
     struct tug_descriptor runs[TUG_PIPELINES_MOST];
     uint32_t n = 0;
     uint32_t most = 0;
@@ -182,7 +182,7 @@ static void relay_holder(const struct compiler *c) {
             receives.advances[k] = pass_on(c, k, limit);
     if (c->node_size > 1) {
         struct adding publishes = {.c = c, .lane = tug_schedule_lane(c->schedule, limit)};
-        in_channel_order(c, c->node_rank, TUG_PUBLISH, add_run, &publishes);
+        in_ring_order(c, c->node_rank, TUG_PUBLISH, add_run, &publishes);
         for (uint32_t k = 0; k < c->pipelines; k++)
             receives.advances[k] |= 1u << publishes.lane;
     }
@@ -190,7 +190,7 @@ static void relay_holder(const struct compiler *c) {
         return;
     if (c->node_size > 1) { /* one lane: segments are published in the order of their arrival */
         receives.lane = tug_schedule_lane(c->schedule, TUG_LIMIT_ALL);
-        in_channel_order(c, c->node_rank, TUG_RECEIVE, add_run, &receives);
+        in_ring_order(c, c->node_rank, TUG_RECEIVE, add_run, &receives);
         return;
     }
     for (uint32_t k = 0; k < c->pipelines; k++) {
@@ -214,7 +214,7 @@ static void relay(const struct compiler *c) {
         uint32_t who = c->node == c->root_node ? holder_on(c, c->node, 0) : i;
         uint32_t passes = 0;
         if (c->node_size > 1)
-            in_channel_order(c, who, TUG_NOP, count_run, &passes);
+            in_ring_order(c, who, TUG_NOP, count_run, &passes);
         c->schedule->passes[who] = passes;
         if (who == c->node_rank) {
             relay_holder(c);
@@ -222,7 +222,7 @@ static void relay(const struct compiler *c) {
         }
         struct adding collects = {
             .c = c, .lane = tug_schedule_lane(c->schedule, TUG_LIMIT_ALL), .peer = who};
-        in_channel_order(c, who, TUG_COLLECT, add_run, &collects);
+        in_ring_order(c, who, TUG_COLLECT, add_run, &collects);
     }
 }
 

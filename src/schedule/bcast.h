@@ -29,7 +29,7 @@ struct tug_bcast_plan {
     enum tug_phases phases;
     uint32_t root; /* rank */
     uint64_t elements;
-    uint64_t segment; /* elements, between nodes and in the channel */
+    uint64_t segment; /* elements, between nodes and in the ring */
     bool lent;        /* the root's node can read the root's OUTPUT where it lies */
 };
 

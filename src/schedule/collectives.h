@@ -1,6 +1,6 @@
 /* Compiling the collectives other than the broadcast.
  *
- * Barrier, reductions and Allgather go through the node's channels inside a node and by messages of
+ * Barrier, reductions and Allgather go through the node's rings inside a node and by messages of
  * one rank a node between them; the others are messages between ranks. `large` in a plan says that
  * bandwidth counts more than the number of hops.
  *
@@ -8,15 +8,15 @@
  *   Allreduce       one node, small: everybody publishes, everybody reduces in the same order;
  *                   large: segments are shared out, who reduces one publishes the result;
  *                   direct: shares, read from and written to where they lie
- *                   nodes, small: recursive doubling; large: a ring of reductions, then one of
+ *                   nodes, small: recursive doubling; large: a cycle of reductions, then one of
  *                   copies (what does not commute is doubled always)
  *   Reduce          one node: as above, or by the root alone; nodes, small: a binomial tree; large:
  *                   a chain
- *   Allgather       everybody publishes (direct: reads); between nodes a ring
+ *   Allgather       everybody publishes (direct: reads); between nodes a cycle
  *   Gather, Scatter a binomial tree
  *   Reduce_scatter  in pairs; Scan, Exscan: small: doubling; large: a chain
  *   exchange        all others: messages straight from rank to rank
- *   ring            Allgatherv of large blocks
+ *   cycle           Allgatherv of large blocks
  *
  * Reductions that do not commute keep the order of ranks. All are pure functions; every one makes a
  * schedule, or frees what it made and returns TUG_ERR_NO_MEMORY. All ranks compile from the same
@@ -31,8 +31,8 @@
 #include "schedule/places.h"
 #include "schedule/schedule.h"
 
-/* A writer may be so many segments ahead of the slowest reader of its channel, or more. */
-#define TUG_CHANNEL_AHEAD 8
+/* A writer may be so many segments ahead of the slowest reader of its ring, or more. */
+#define TUG_RING_AHEAD 8
 
 int tug_compile_barrier(struct tug_schedule *schedule, const struct tug_places *places,
                         uint32_t rank);
@@ -104,7 +104,7 @@ int tug_compile_exchange(struct tug_schedule *schedule, const struct tug_places 
                          const struct tug_exchange_plan *plan, uint32_t rank);
 
 /* Block r of every rank gets what block r of rank r has; in_place or from block nranks. */
-int tug_compile_ring(struct tug_schedule *schedule, const struct tug_places *places, bool in_place,
-                     uint32_t rank);
+int tug_compile_cycle(struct tug_schedule *schedule, const struct tug_places *places, bool in_place,
+                      uint32_t rank);
 
 #endif

@@ -83,17 +83,17 @@ void tug_add_message(struct tug_compiler *c, uint32_t lane, enum tug_kind kind, 
     tug_add(c, lane, d);
 }
 
-void tug_add_channel(struct tug_compiler *c, uint32_t lane, enum tug_kind kind, uint32_t node_rank,
-                     const struct tug_run *run, uint32_t to, uint32_t position, uint32_t advances) {
+void tug_add_ring(struct tug_compiler *c, uint32_t lane, enum tug_kind kind, uint32_t node_rank,
+                  const struct tug_run *run, uint32_t to, uint32_t position, uint32_t advances) {
     struct tug_descriptor d = tug_describe(kind, run, TUG_AREA_NONE, to, advances);
     d.peer = node_rank;
     d.position = position;
     tug_add(c, lane, d);
 }
 
-/* ---- channels ---- */
+/* ---- rings ---- */
 
-static bool reads_channel(uint8_t kind) {
+static bool reads_ring(uint8_t kind) {
     return kind == TUG_COLLECT || kind == TUG_AWAIT || kind == TUG_GATHER_REDUCE ||
            kind == TUG_GATHER_FOLD;
 }
@@ -108,7 +108,7 @@ void tug_compiler_settle(struct tug_compiler *c, uint32_t number) {
         schedule->first[w] = schedule->passes[w];
     for (uint32_t i = lane->count; i-- > 0;) {
         struct tug_descriptor *d = &lane->descriptors[i];
-        if (!reads_channel(d->kind))
+        if (!reads_ring(d->kind))
             continue;
         d->release = schedule->first[d->peer];
         schedule->first[d->peer] = d->position;

@@ -10,9 +10,9 @@
 
 #include "schedule/collectives.h"
 
-/* Lanes that read several channels of more segments than a channel holds take so many of each in
+/* Lanes that read several rings of more segments than a ring holds take so many of each in
  * turn: nobody waits for a segment whose writer waits for that reader. */
-#define TUG_CHUNK (TUG_CHANNEL_AHEAD / 2)
+#define TUG_CHUNK (TUG_RING_AHEAD / 2)
 
 struct tug_compiler {
     struct tug_schedule *schedule;
@@ -38,7 +38,7 @@ struct tug_run tug_run_chunk(const struct tug_run *run, uint32_t chunk);
 /* The n-th of `parts` parts. */
 struct tug_run tug_run_part(const struct tug_run *run, uint32_t parts, uint32_t n);
 
-/* Everything of a lane has been added that reads channels, and no other lane reads those: works out
+/* Everything of a lane has been added that reads rings, and no other lane reads those: works out
  * release and first. schedule->passes is set. */
 void tug_compiler_settle(struct tug_compiler *c, uint32_t lane);
 
@@ -58,8 +58,8 @@ void tug_add_message(struct tug_compiler *c, uint32_t lane, enum tug_kind kind, 
                      uint8_t tag, const struct tug_run *run, uint32_t area, uint32_t advances);
 
 /* Collects and reduces from a rank of the node, awaits it. */
-void tug_add_channel(struct tug_compiler *c, uint32_t lane, enum tug_kind kind, uint32_t node_rank,
-                     const struct tug_run *run, uint32_t to, uint32_t position, uint32_t advances);
+void tug_add_ring(struct tug_compiler *c, uint32_t lane, enum tug_kind kind, uint32_t node_rank,
+                  const struct tug_run *run, uint32_t to, uint32_t position, uint32_t advances);
 
 /* An Allgather on one node whose ranks reach into one another's buffers (direct.c). */
 void tug_allgather_direct(struct tug_compiler *c, const struct tug_gather_plan *plan);

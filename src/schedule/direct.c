@@ -1,7 +1,7 @@
 /* Large collectives on one node whose ranks reach into one another's buffers: only signals go
- * through channels, and every byte is copied once.
+ * through rings, and every byte is copied once.
  *
- * Position 0 of a rank's channel says that its buffers may be read, position 1 that its share of
+ * Position 0 of a rank's ring says that its buffers may be read, position 1 that its share of
  * the result is there. A rank awaits a position before it uses the buffer or share that it stands
  * for. It awaits it again, and releases it, when it is done. So a rank may leave when all others
  * have released its positions.
@@ -11,7 +11,7 @@
 static const struct tug_run nothing = {0};
 
 static void add_await(struct tug_compiler *c, uint32_t lane, uint32_t from, uint32_t position) {
-    tug_add_channel(c, lane, TUG_AWAIT, from, &nothing, TUG_AREA_NONE, position, 0);
+    tug_add_ring(c, lane, TUG_AWAIT, from, &nothing, TUG_AREA_NONE, position, 0);
 }
 
 /* A run of a rank's area, its own or another's, to another place. */

@@ -70,8 +70,8 @@ int tug_compile_exchange(struct tug_schedule *schedule, const struct tug_places 
     return tug_compiler_end(&x.c);
 }
 
-int tug_compile_ring(struct tug_schedule *schedule, const struct tug_places *places, bool in_place,
-                     uint32_t rank) {
+int tug_compile_cycle(struct tug_schedule *schedule, const struct tug_places *places, bool in_place,
+                      uint32_t rank) {
     struct tug_compiler c;
     uint32_t n = places->nranks;
     uint32_t own = TUG_AREA_BLOCKS + (in_place ? rank : n);

@@ -42,8 +42,8 @@ void tug_reduction_gather(struct tug_reduction *r, uint32_t lane, const struct t
                     tug_describe(own, &chunk, TUG_AREA_INPUT, to, others == 0 ? advances : 0));
         for (uint32_t i = 0; i < others; i++) {
             uint32_t from = tug_reduction_other(r, i);
-            tug_add_channel(c, lane, tug_reduction_channel_kind(r, from < c->node_rank), from,
-                            &chunk, to, *position, i + 1 == others ? advances : 0);
+            tug_add_ring(c, lane, tug_reduction_ring_kind(r, from < c->node_rank), from, &chunk, to,
+                         *position, i + 1 == others ? advances : 0);
         }
         *position += tug_run_segments(&chunk);
     }

@@ -41,8 +41,8 @@ static inline enum tug_kind tug_reduction_kind(const struct tug_reduction *r, bo
     return from_lower || r->plan->commutes ? TUG_REDUCE : TUG_FOLD;
 }
 
-static inline enum tug_kind tug_reduction_channel_kind(const struct tug_reduction *r,
-                                                       bool from_lower) {
+static inline enum tug_kind tug_reduction_ring_kind(const struct tug_reduction *r,
+                                                    bool from_lower) {
     return from_lower || r->plan->commutes ? TUG_GATHER_REDUCE : TUG_GATHER_FOLD;
 }
 

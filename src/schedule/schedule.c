@@ -7,7 +7,7 @@
 #include "tugboat/tugboat.h"
 
 /* What each kind needs said. */
-enum { FROM = 1, TO = 2, RANK = 4, CHANNEL = 8, WRITES_CHANNEL = 16 };
+enum { FROM = 1, TO = 2, RANK = 4, RING = 8, WRITES_RING = 16 };
 
 static const struct {
     const char *name;
@@ -19,13 +19,13 @@ static const struct {
     [TUG_FOLD] = {"fold", FROM | TO},
     [TUG_SEND] = {"send", FROM | RANK},
     [TUG_RECEIVE] = {"receive", TO | RANK},
-    [TUG_PUBLISH] = {"publish", FROM | WRITES_CHANNEL},
-    [TUG_SIGNAL] = {"signal", WRITES_CHANNEL},
-    [TUG_COLLECT] = {"collect", TO | CHANNEL},
-    [TUG_AWAIT] = {"await", CHANNEL},
+    [TUG_PUBLISH] = {"publish", FROM | WRITES_RING},
+    [TUG_SIGNAL] = {"signal", WRITES_RING},
+    [TUG_COLLECT] = {"collect", TO | RING},
+    [TUG_AWAIT] = {"await", RING},
     [TUG_DRAIN] = {"drain", 0},
-    [TUG_GATHER_REDUCE] = {"gather-reduce", TO | CHANNEL},
-    [TUG_GATHER_FOLD] = {"gather-fold", TO | CHANNEL},
+    [TUG_GATHER_REDUCE] = {"gather-reduce", TO | RING},
+    [TUG_GATHER_FOLD] = {"gather-fold", TO | RING},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -136,12 +136,12 @@ static const char *wrong_with(const struct tug_schedule *schedule,
     if ((tug_area_is_theirs(descriptor->from_area) || tug_area_is_theirs(descriptor->to_area)) &&
         descriptor->peer >= schedule->node_size)
         return "reaches for memory of a rank that is not on the node";
-    if (needs & CHANNEL) {
+    if (needs & RING) {
         if (descriptor->peer >= schedule->node_size)
-            return "reads the channel of a rank that is not on the node";
+            return "reads the ring of a rank that is not on the node";
         if (descriptor->position < schedule->first[descriptor->peer] ||
             descriptor->position + segments > schedule->passes[descriptor->peer])
-            return "reads what does not pass in a channel";
+            return "reads what does not pass in a ring";
     }
     return NULL;
 }
@@ -198,9 +198,9 @@ static void print_descriptor(FILE *out, const struct tug_descriptor *descriptor)
         print_place(out, "to", descriptor->to_area, descriptor->to);
     if (needs & RANK)
         fprintf(out, ", rank %" PRIu32 " tag %u", descriptor->peer, descriptor->tag);
-    if (needs & CHANNEL)
-        fprintf(out, ", channel %" PRIu32 " from %" PRIu32 ", then free to %" PRIu32,
-                descriptor->peer, descriptor->position, descriptor->release);
+    if (needs & RING)
+        fprintf(out, ", ring %" PRIu32 " from %" PRIu32 ", then free to %" PRIu32, descriptor->peer,
+                descriptor->position, descriptor->release);
     if (descriptor->from_area == TUG_AREA_LENT || descriptor->to_area == TUG_AREA_LENT)
         fprintf(out, ", lent");
     if (tug_area_is_theirs(descriptor->from_area) || tug_area_is_theirs(descriptor->to_area))

@@ -32,8 +32,8 @@
 #define TUG_LANES_MOST 32 /* what fits a set of lanes */
 
 /* What a descriptor does with a segment. "Node" operations go through memory that the ranks of a
- * node share: each rank writes a *channel* of its own there, a ring of numbered segments, and any
- * of them reads it. All ranks of a node run through the numbers of every channel alike, so a
+ * node share: each rank writes a *ring* of numbered segments there, and any
+ * of them reads it. All ranks of a node run through the numbers of every ring alike, so a
  * segment is named by its writer and its position, counted from the beginning of the run. */
 enum tug_kind {
     TUG_NOP,     /* nothing: waits for its step, then gives its own */
@@ -44,14 +44,14 @@ enum tug_kind {
                     lane, lanes are told apart by `tag` */
     TUG_RECEIVE, /* peer -> to. Where SEND's `to` and RECEIVE's `from` are LENT, the receiver takes
                     the data from where they lie if it can */
-    TUG_PUBLISH, /* from -> the next segments of this rank's channel */
+    TUG_PUBLISH, /* from -> the next segments of this rank's ring */
     TUG_SIGNAL,  /* PUBLISH without data */
-    TUG_COLLECT, /* segments of peer's channel -> to; peer is a rank of the node */
+    TUG_COLLECT, /* segments of peer's ring -> to; peer is a rank of the node */
     TUG_AWAIT,   /* COLLECT without data */
-    TUG_DRAIN, /* waits until the node's ranks need nothing below `position` of this rank's channel
-                  in this run: what they read on its word (LANDING) may be written again */
-    TUG_GATHER_REDUCE, /* to = (segment of peer's channel) op to */
-    TUG_GATHER_FOLD,   /* to = to op (segment of peer's channel) */
+    TUG_DRAIN,   /* waits until the node's ranks need nothing below `position` of this rank's ring
+                    in this run: what they read on its word (LANDING) may be written again */
+    TUG_GATHER_REDUCE, /* to = (segment of peer's ring) op to */
+    TUG_GATHER_FOLD,   /* to = to op (segment of peer's ring) */
 };
 
 /* The memory a collective works on. Who executes a schedule says where they are. */
@@ -80,9 +80,9 @@ struct tug_descriptor {
     uint64_t segment; /* elements of a piece; 0: all in one */
     uint32_t from_area, to_area;
     uint64_t from, to; /* offsets, elements */
-    uint32_t position; /* COLLECT and its like: of the first segment in peer's channel; DRAIN: in
+    uint32_t position; /* COLLECT and its like: of the first segment in peer's ring; DRAIN: in
                           this rank's */
-    uint32_t release;  /* COLLECT and its like: the position in peer's channel that this rank needs
+    uint32_t release;  /* COLLECT and its like: the position in peer's ring that this rank needs
                           next when the last segment is done; the writer may overwrite those below */
     uint32_t steps;    /* of each segment, taken when it is complete */
     uint32_t advances; /* the set of lanes that take it */
@@ -100,7 +100,7 @@ struct tug_schedule {
     struct tug_lane lanes[TUG_LANES_MOST];
     uint64_t scratch; /* elements of the private area */
     uint64_t landing; /* elements of the node's area: the same on all ranks of a node */
-    uint32_t *passes; /* [node size] segments that go through each channel in a run: the same on
+    uint32_t *passes; /* [node size] segments that go through each ring in a run: the same on
                          all ranks of a node */
     uint32_t *first;  /* [node size] the first position this rank needs of each */
     uint32_t node_size;

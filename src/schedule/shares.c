@@ -1,8 +1,8 @@
 /* A large reduction on one node. Segments are shared out among the ranks in turn. The rank that has
- * a segment reduces it from the channels of all others, and publishes the result.
+ * a segment reduces it from the rings of all others, and publishes the result.
  *
  * In round k every rank publishes its input for the others (I), reduces the segment that is its own
- * (R), publishes it (P) and collects those of the others (C). A channel's writer is a round
+ * (R), publishes it (P) and collects those of the others (C). A ring's writer is a round
  * ahead, so that ranks need not wait for one another in every round:
  *
  *     publishes   I0 I1 P0 I2 P1 I3 P2 ... P(last)
@@ -42,7 +42,7 @@ static bool has_share(const struct shares *s, uint32_t writer, uint32_t round) {
     return writer < in_round(s, round);
 }
 
-/* Where the inputs and the result of a round begin in a writer's channel. */
+/* Where the inputs and the result of a round begin in a writer's ring. */
 static uint32_t inputs_at(const struct shares *s, uint32_t writer, uint32_t round) {
     uint32_t results = round > 0 ? round - 1 : 0;
     return round * (s->n - 1) + results * publishes_result(s, writer);
@@ -94,7 +94,7 @@ static void take_in(const struct shares *s, uint32_t round, uint32_t from, bool 
     struct tug_reduction *r = s->r;
     uint32_t me = r->c.node_rank;
     struct tug_run segment = segment_of(s, round, me);
-    enum tug_kind kind = tug_reduction_channel_kind(r, from < me);
+    enum tug_kind kind = tug_reduction_ring_kind(r, from < me);
     struct tug_descriptor d = tug_describe(kind, &segment, TUG_AREA_NONE, kept_in(s), 0);
     d.to = kept_at(s, round);
     d.peer = from;
@@ -127,8 +127,8 @@ static void collect_round(const struct shares *s, uint32_t round) {
         uint32_t from = (me + i) % s->n;
         struct tug_run segment = segment_of(s, round, from);
         if (has_share(s, from, round))
-            tug_add_channel(&s->r->c, s->read, TUG_COLLECT, from, &segment, TUG_AREA_OUTPUT,
-                            result_at(s, from, round), 0);
+            tug_add_ring(&s->r->c, s->read, TUG_COLLECT, from, &segment, TUG_AREA_OUTPUT,
+                         result_at(s, from, round), 0);
     }
 }
 

@@ -77,7 +77,7 @@ static bool is_root(struct point point) {
     return point.at[0] == 0 && point.at[1] == 0 && point.at[2] == 0;
 }
 
-/* Along a, then b, then c; points with a == 0 get theirs round the ring, from the last a: so no
+/* Along a, then b, then c; points with a == 0 get theirs round a, from the last a: so no
  * node sends more than three copies of a segment, over all three colours. */
 static struct point torus_parent(const struct tug_places *places, struct point point,
                                  const int axes[3]) {

@@ -7,7 +7,7 @@
  *   TRINARY    three pipelines that share no link, a third of the data each
  *
  * On a torus the three trees of TRINARY are those of three colours: colour x goes along x from the
- * root, from that line along y, from that plane along z, and a last hop round the ring of x fills
+ * root, from that line along y, from that plane along z, and a last hop round x fills
  * the plane of the root; y and z in turn. No directed link is in two trees, no path is longer than
  * the sum of the sides less two: the (hops + 1) of Morie et al., equations 1 and 3. A side of one
  * node has no colour. Without a torus they are three chains through the nodes that start at

@@ -54,7 +54,7 @@ struct rank_state {
     struct lane_state lanes[TUG_LANES_MOST];
     uint64_t *scratch;
     uint64_t *landing; /* the node's */
-    uint64_t *base;    /* [node size] positions of the channels when this run began */
+    uint64_t *base;    /* [node size] positions of the rings when this run began */
     uint64_t *counts;  /* [node size] positions below are not needed any more */
     struct slot slots[SLOTS];
     uint64_t published;
@@ -218,7 +218,7 @@ static uint32_t node_size(const struct job *job, uint32_t rank) {
     return tug_places_node_size(job->places, job->places->node_of[rank]);
 }
 
-/* How far the slowest reader of a rank's channel is. */
+/* How far the slowest reader of a rank's ring is. */
 static uint64_t slowest(const struct job *job, uint32_t rank) {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < node_size(job, rank); i++) {
@@ -245,7 +245,7 @@ static bool publish(struct job *job, uint32_t rank, const uint64_t *from, uint64
     return true;
 }
 
-/* Takes a segment out of a channel; NULL if it is not there yet. */
+/* Takes a segment out of a ring; NULL if it is not there yet. */
 static const struct slot *take(struct job *job, uint32_t rank,
                                const struct tug_descriptor *descriptor, uint32_t segment) {
     struct rank_state *state = &job->ranks[rank];

@@ -3,7 +3,7 @@
  * One thread plays all ranks: again and again it picks, by chance, one of the things that the
  * contracts allow to happen next, and is as unkind as they allow. Ranks start late and are slow; a
  * send reads its buffer at any time before it completes, and completes with or without the receive;
- * a receive scribbles over its buffer as soon as it is posted; channels have eight slots; a rank
+ * a receive scribbles over its buffer as soon as it is posted; rings have eight slots; a rank
  * enters the next run as soon as its own part of this one is over. A step that is missing shows as
  * wrong data, one too few as a deadlock, which fails the test with a dump of all that stand still.
  *

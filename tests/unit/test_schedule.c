@@ -25,7 +25,7 @@ enum what {
     GATHER,
     SCATTER,
     EXCHANGE,
-    RING
+    CYCLE
 };
 
 struct scene {
@@ -152,7 +152,7 @@ static void expect(const struct scene *scene, uint32_t rank, uint32_t n, uint64_
             blocks[plan->receives[i].block] = word(scene, from, n, block);
         }
         return;
-    case RING:
+    case CYCLE:
         for (uint32_t r = 0; r < scene->n; r++)
             blocks[r] = word(scene, r, n, scene->in_place ? r : scene->n);
         return;
@@ -356,7 +356,7 @@ static int compile(struct scene *scene, uint32_t rank) {
     case EXCHANGE:
         return tug_compile_exchange(schedule, places, &scene->exchange[rank], rank);
     default:
-        return tug_compile_ring(schedule, places, scene->in_place, rank);
+        return tug_compile_cycle(schedule, places, scene->in_place, rank);
     }
 }
 
@@ -423,14 +423,14 @@ SCENES(allgather, ALLGATHER, 700)
 SCENES(gather, GATHER, 1000)
 SCENES(scatter, SCATTER, 1000)
 SCENES(exchange, EXCHANGE, 700)
-SCENES(ring, RING, 500)
+SCENES(cycle, CYCLE, 500)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bcast),          cmocka_unit_test(barrier),   cmocka_unit_test(reduce),
         cmocka_unit_test(allreduce),      cmocka_unit_test(scan),      cmocka_unit_test(exscan),
         cmocka_unit_test(reduce_scatter), cmocka_unit_test(allgather), cmocka_unit_test(gather),
-        cmocka_unit_test(scatter),        cmocka_unit_test(exchange),  cmocka_unit_test(ring),
+        cmocka_unit_test(scatter),        cmocka_unit_test(exchange),  cmocka_unit_test(cycle),
     };
     return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
 }

@@ -121,7 +121,7 @@ static void local_work(void **state) {
     assert_us(job.result.seconds, 2 + 2 + 2 + 5);
 }
 
-static void channel_build(struct tug_schedule *schedule, uint32_t rank) {
+static void ring_build(struct tug_schedule *schedule, uint32_t rank) {
     uint32_t lane = free_lane(schedule);
     if (rank == 0) {
         add(schedule, lane,
@@ -138,14 +138,14 @@ static void channel_build(struct tug_schedule *schedule, uint32_t rank) {
 
 /* Two slots: written at 2 and 4; read by 5 and 7, written again by 7 and 9; 10, 12; the signal
  * waits for the third to be read: 11, seen at 12, awaited by 13. */
-static void a_channel(void **state) {
+static void a_ring(void **state) {
     (void)state;
     struct by_hand job = {0};
-    assert_int_equal(run_by_hand(&job, 1, 3, channel_build), 0);
+    assert_int_equal(run_by_hand(&job, 1, 3, ring_build), 0);
     assert_us(job.result.seconds, 13);
     job.parameters = simple;
     job.parameters.copiers = 1; /* nobody copies beside another */
-    assert_int_equal(run_by_hand(&job, 1, 3, channel_build), 0);
+    assert_int_equal(run_by_hand(&job, 1, 3, ring_build), 0);
     assert_true(job.result.seconds >= (4 * 3 * 2 + 3) * 0.999e-6);
 }
 
@@ -215,8 +215,8 @@ static void stuck(void **state) {
     } cases[] = {
         {no_sender_build, "rank 1, lane 1 ", "segment 0 from rank 2 with tag 7; 1 of 4 lanes"},
         {no_step_build, "rank 2, lane 0 ", "a step after 1 segments"},
-        {no_reader_build, "rank 0, lane 0 ", "a slot of its channel for position 2"},
-        {no_writer_build, "rank 2, lane 0 ", "position 5 of the channel of node rank 1"},
+        {no_reader_build, "rank 0, lane 0 ", "a slot of its ring for position 2"},
+        {no_writer_build, "rank 2, lane 0 ", "position 5 of the ring of node rank 1"},
         {circle_build, "rank 0, lane 0 ", "segment 0 from rank 1"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -515,7 +515,7 @@ static int compile_collective(void *state, uint32_t rank, struct tug_schedule *s
     case SCATTER:
         return tug_compile_scatter(schedule, places, &gather, rank);
     default:
-        return tug_compile_ring(schedule, places, false, rank);
+        return tug_compile_cycle(schedule, places, false, rank);
     }
 }
 
@@ -535,7 +535,7 @@ static void other_collectives(void **state) {
                 .parameters = &p,
                 .element_bytes = 8,
                 .message_bytes = 80000,
-                .slots = TUG_CHANNEL_AHEAD,
+                .slots = TUG_RING_AHEAD,
                 .compile = compile_collective,
                 .state = &job,
             };
@@ -588,7 +588,7 @@ int main(void) {
         cmocka_unit_test(heap),
         cmocka_unit_test(a_message),
         cmocka_unit_test(local_work),
-        cmocka_unit_test(a_channel),
+        cmocka_unit_test(a_ring),
         cmocka_unit_test(stuck),
         cmocka_unit_test(invalid),
         cmocka_unit_test(engines),
