@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "base/settings.h"
 #include "base/stats.h"
 #include "host/device.h"
 #include "host/host.h"
@@ -11,37 +10,7 @@
 #include "persistent/collectives.h"
 #include "persistent/copy.h"
 #include "request/twin.h"
-#include "schedule/collectives.h"
 #include "tugboat/tugboat.h"
-
-/* The host sends them at nearly its full rate, if each costs a meeting of sender and receiver too;
- * shorter where they go on through channels, whose slots they fill. */
-#define SEGMENT_OF_MESSAGES ((size_t)1048576)
-#define SEGMENT_OF_BOTH ((size_t)131072)
-/* Messages to ranks of the node up to here are faster through pairs than by the host. */
-#define NEAR_MOST ((size_t)131072)
-
-/* ---- ways for the data ---- */
-
-size_t tug_collective_segment(const struct collective *c, size_t bytes, bool through_channels) {
-    const struct tug_team *team = c->team;
-    if (tug_settings.segment_bytes != 0 || (through_channels && team->nnodes == 1))
-        return tug_channel_segment(team, bytes);
-    bool both = through_channels && team->nnodes < team->nranks;
-    return both ? SEGMENT_OF_BOTH : SEGMENT_OF_MESSAGES;
-}
-
-void tug_collective_need_pairs(struct collective *c) {
-    c->ways->near_most = NEAR_MOST;
-}
-
-void tug_collective_need_channel(struct collective *c, size_t segment_bytes) {
-    const int most = c->team->node_most;
-    if (most > 1)
-        c->needs = (struct tug_channel_needs){
-            .slot_bytes = segment_bytes > TUG_SLOT_INLINE ? segment_bytes : 0,
-            .rings = (uint32_t)most};
-}
 
 /* ---- a run ---- */
 
@@ -109,18 +78,10 @@ static struct collective *allocate(const struct tug_collective *call, struct tug
     return c;
 }
 
-static int prepare_barrier(struct collective *c) {
-    int error = tug_collective_reserve(c, 0);
-    tug_collective_need_channel(c, 0);
-    return error
-               ? error
-               : tug_compile_barrier(&c->ways->schedule, &c->team->places, (uint32_t)c->team->rank);
-}
-
 static int prepare_schedule(struct collective *c, const struct tug_collective *call) {
     switch (call->kind) {
     case TUG_COLLECTIVE_BARRIER:
-        return prepare_barrier(c);
+        return tug_collective_barrier(c);
     case TUG_COLLECTIVE_REDUCE:
     case TUG_COLLECTIVE_ALLREDUCE:
     case TUG_COLLECTIVE_SCAN:

@@ -69,21 +69,15 @@ struct tug_buffers {
 bool tug_collective_reach_out(struct collective *c, const struct tug_buffers *mine, uint64_t shape,
                               bool able);
 
-/* ---- ways for the data ---- */
-
-/* Messages between ranks of a node go through pairs, where there are any. */
-void tug_collective_need_pairs(struct collective *c);
-
-/* Channels for segments of so many bytes, if there is anybody to share them with. */
-void tug_collective_need_channel(struct collective *c, size_t segment_bytes);
-
-/* Bytes in a segment of a message: what suits a channel, or messages if there are any. */
-size_t tug_collective_segment(const struct collective *c, size_t bytes, bool through_channels);
+/* Messages of a collective to ranks of the node are faster through pairs than by the host up to
+ * here. */
+#define TUG_NEAR_MOST ((size_t)131072)
 
 /* ---- kinds: all that this rank can prepare before it votes; 0 or an error ---- */
 
 int tug_collective_bcast(struct collective *c, const struct tug_collective *call,
                          const struct tug_knowledge *known);
+int tug_collective_barrier(struct collective *c);
 int tug_collective_reduction(struct collective *c, const struct tug_collective *call);
 int tug_collective_allgather(struct collective *c, const struct tug_collective *call);
 int tug_collective_tree(struct collective *c, const struct tug_collective *call);

@@ -107,7 +107,7 @@ static void begin_transfer(struct tug_interpreter *self, const struct tug_lane *
     const struct tug_descriptor *d = &lane->descriptors[state->begin.descriptor];
     MPI_Request *request = &state->in_flight[state->begin.passed % TUG_IN_FLIGHT_MOST];
     struct tug_piece piece = tug_piece_of(self, d, state->begin.segment);
-    tug_interpreter_pack(self, d, &piece);
+    tug_pack_piece(self, d, &piece);
     if (tug_is_near(self, d, piece.elements)) {
         tug_near_begin(self, state, d, &piece);
         return;
@@ -115,13 +115,13 @@ static void begin_transfer(struct tug_interpreter *self, const struct tug_lane *
     MPI_Count n = (MPI_Count)piece.elements;
     int tag = self->channel->index * TUG_CHANNEL_TAGS + d->tag;
     if (d->kind == TUG_SEND)
-        tug_interpreter_note(self, tug_host.Isend_c(piece.from, n * piece.from_area->count,
-                                                    piece.from_area->type, (int)d->peer, tag,
-                                                    team->comm, request));
+        tug_note_error(self, tug_host.Isend_c(piece.from, n * piece.from_area->count,
+                                              piece.from_area->type, (int)d->peer, tag, team->comm,
+                                              request));
     else
-        tug_interpreter_note(self, tug_host.Irecv_c(piece.to, n * piece.to_area->count,
-                                                    piece.to_area->type, (int)d->peer, tag,
-                                                    team->comm, request));
+        tug_note_error(self,
+                       tug_host.Irecv_c(piece.to, n * piece.to_area->count, piece.to_area->type,
+                                        (int)d->peer, tag, team->comm, request));
 }
 
 static void move_on(struct tug_lane_pointer *pointer, const struct tug_descriptor *d) {
@@ -169,7 +169,7 @@ static bool begin(struct tug_interpreter *self, const struct tug_lane *lane,
 static bool test(struct tug_interpreter *self, MPI_Request *request) {
     int flag = 0;
     if (tug_engine_enter_host()) {
-        tug_interpreter_note(self, tug_host.Test(request, &flag, MPI_STATUS_IGNORE));
+        tug_note_error(self, tug_host.Test(request, &flag, MPI_STATUS_IGNORE));
         tug_engine_leave_host();
     }
     return flag;
@@ -191,7 +191,7 @@ static bool complete(struct tug_interpreter *self, const struct tug_lane *lane,
             break;
         if (d->kind == TUG_RECEIVE) {
             struct tug_piece piece = tug_piece_of(self, d, state->read.segment);
-            tug_interpreter_unpack(self, d, &piece);
+            tug_unpack_piece(self, d, &piece);
         }
         move_on(&state->read, d);
         step(self, d);
@@ -223,7 +223,7 @@ void tug_interpreter_start(struct tug_interpreter *self) {
 static void close_run(struct tug_interpreter *self) {
     const struct tug_schedule *schedule = &self->schedule;
     if (self->staging != NULL)
-        tug_interpreter_note(self, tug_staging_unpack_to(self->staging, SIZE_MAX));
+        tug_note_error(self, tug_staging_unpack_to(self->staging, SIZE_MAX));
     for (uint32_t w = 0; w < schedule->node_size; w++) {
         if (schedule->passes[w] == 0)
             continue;

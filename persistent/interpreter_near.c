@@ -31,15 +31,15 @@ static void convert(struct tug_interpreter *self, const struct tug_area_memory *
     MPI_Count n = (MPI_Count)elements * area->count, position = 0;
     MPI_Count bytes = (MPI_Count)(elements * area->packed);
     if (data == NULL && packs) { /* MPICH 4.0.2 packs nothing from MPI_BOTTOM */
-        tug_interpreter_copy_typed(self, data, n, area->type, self->aside, bytes, MPI_PACKED);
+        tug_copy_typed(self, data, n, area->type, self->aside, bytes, MPI_PACKED);
     } else if (data == NULL) {
-        tug_interpreter_copy_typed(self, self->aside, bytes, MPI_PACKED, data, n, area->type);
+        tug_copy_typed(self, self->aside, bytes, MPI_PACKED, data, n, area->type);
     } else if (packs) {
-        tug_interpreter_note(self, tug_host.Pack_c(data, n, area->type, self->aside, bytes,
-                                                   &position, self->team->comm));
+        tug_note_error(self, tug_host.Pack_c(data, n, area->type, self->aside, bytes, &position,
+                                             self->team->comm));
     } else {
-        tug_interpreter_note(self, tug_host.Unpack_c(self->aside, bytes, &position, data, n,
-                                                     area->type, self->team->comm));
+        tug_note_error(self, tug_host.Unpack_c(self->aside, bytes, &position, data, n, area->type,
+                                               self->team->comm));
     }
 }
 

@@ -4,7 +4,7 @@
 
 #include "persistent/interpreter.h"
 
-static inline void tug_interpreter_note(struct tug_interpreter *self, int error) {
+static inline void tug_note_error(struct tug_interpreter *self, int error) {
     if (self->error == MPI_SUCCESS)
         self->error = error;
 }
@@ -27,17 +27,16 @@ struct tug_piece tug_piece_of(const struct tug_interpreter *self, const struct t
 /* ---- interpreter_steps.c: what is done at once ---- */
 
 /* Bytes of OUTPUT are going to be read as far as the end of a piece. */
-void tug_interpreter_pack(struct tug_interpreter *self, const struct tug_descriptor *d,
-                          const struct tug_piece *piece);
+void tug_pack_piece(struct tug_interpreter *self, const struct tug_descriptor *d,
+                    const struct tug_piece *piece);
 
 /* Bytes of OUTPUT are there as far as the end of a piece. */
-void tug_interpreter_unpack(struct tug_interpreter *self, const struct tug_descriptor *d,
-                            const struct tug_piece *piece);
+void tug_unpack_piece(struct tug_interpreter *self, const struct tug_descriptor *d,
+                      const struct tug_piece *piece);
 
 /* A message to ourselves, which waits for nobody. It copies between layouts that only MPI knows. */
-void tug_interpreter_copy_typed(struct tug_interpreter *self, const void *from,
-                                MPI_Count from_count, MPI_Datatype from_type, void *to,
-                                MPI_Count to_count, MPI_Datatype to_type);
+void tug_copy_typed(struct tug_interpreter *self, const void *from, MPI_Count from_count,
+                    MPI_Datatype from_type, void *to, MPI_Count to_count, MPI_Datatype to_type);
 
 /* Executes one segment of anything but a transfer; false if it cannot be yet. */
 bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_descriptor *d,

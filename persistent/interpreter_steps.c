@@ -105,22 +105,20 @@ struct tug_piece tug_piece_of(const struct tug_interpreter *self, const struct t
     return piece;
 }
 
-void tug_interpreter_pack(struct tug_interpreter *self, const struct tug_descriptor *d,
-                          const struct tug_piece *piece) {
+void tug_pack_piece(struct tug_interpreter *self, const struct tug_descriptor *d,
+                    const struct tug_piece *piece) {
     if (self->staging != NULL && d->from_area == TUG_AREA_OUTPUT)
-        tug_interpreter_note(
-            self,
-            tug_staging_pack_to(self->staging, (size_t)(piece->from - piece->from_area->base) +
-                                                   piece->elements * piece->from_area->extent));
+        tug_note_error(self, tug_staging_pack_to(self->staging,
+                                                 (size_t)(piece->from - piece->from_area->base) +
+                                                     piece->elements * piece->from_area->extent));
 }
 
-void tug_interpreter_unpack(struct tug_interpreter *self, const struct tug_descriptor *d,
-                            const struct tug_piece *piece) {
+void tug_unpack_piece(struct tug_interpreter *self, const struct tug_descriptor *d,
+                      const struct tug_piece *piece) {
     if (self->staging != NULL && d->to_area == TUG_AREA_OUTPUT && self->unpacks_in_order)
-        tug_interpreter_note(
-            self,
-            tug_staging_unpack_to(self->staging, (size_t)(piece->to - piece->to_area->base) +
-                                                     piece->elements * piece->to_area->extent));
+        tug_note_error(self, tug_staging_unpack_to(self->staging,
+                                                   (size_t)(piece->to - piece->to_area->base) +
+                                                       piece->elements * piece->to_area->extent));
 }
 
 /* Moves a piece between a buffer of another rank of the node, from some byte on, and memory here.
@@ -133,16 +131,15 @@ static void reach(struct tug_interpreter *self, const struct tug_descriptor *d, 
     int error = area == d->from_area ? tug_cma_read(pid, here, there, bytes)
                                      : tug_cma_write(pid, here, there, bytes);
     if (error)
-        tug_interpreter_note(self, MPI_ERR_OTHER);
+        tug_note_error(self, MPI_ERR_OTHER);
 }
 
-void tug_interpreter_copy_typed(struct tug_interpreter *self, const void *from,
-                                MPI_Count from_count, MPI_Datatype from_type, void *to,
-                                MPI_Count to_count, MPI_Datatype to_type) {
+void tug_copy_typed(struct tug_interpreter *self, const void *from, MPI_Count from_count,
+                    MPI_Datatype from_type, void *to, MPI_Count to_count, MPI_Datatype to_type) {
     const int own = self->team->rank, tag = (self->channel->index + 1) * TUG_CHANNEL_TAGS - 1;
-    tug_interpreter_note(self, tug_host.Sendrecv_c(from, from_count, from_type, own, tag, to,
-                                                   to_count, to_type, own, tag, self->team->comm,
-                                                   MPI_STATUS_IGNORE));
+    tug_note_error(self,
+                   tug_host.Sendrecv_c(from, from_count, from_type, own, tag, to, to_count, to_type,
+                                       own, tag, self->team->comm, MPI_STATUS_IGNORE));
 }
 
 static void copy(struct tug_interpreter *self, const struct tug_descriptor *d,
@@ -162,8 +159,8 @@ static void copy(struct tug_interpreter *self, const struct tug_descriptor *d,
             memcpy(piece->to, piece->from, bytes);
         return;
     }
-    tug_interpreter_copy_typed(self, piece->from, n * from->count, from->type, piece->to,
-                               n * to->count, to->type);
+    tug_copy_typed(self, piece->from, n * from->count, from->type, piece->to, n * to->count,
+                   to->type);
 }
 
 /* to = from op to, or, if it folds, to = to op from. */
@@ -176,15 +173,14 @@ static void reduce(struct tug_interpreter *self, const struct tug_piece *piece, 
     }
     MPI_Count n = (MPI_Count)piece->elements * area->count;
     if (!folds) {
-        tug_interpreter_note(self,
-                             tug_host.Reduce_local_c(from, piece->to, n, self->op_type, self->op));
+        tug_note_error(self, tug_host.Reduce_local_c(from, piece->to, n, self->op_type, self->op));
         return;
     }
     size_t bytes = piece->elements * area->extent;
     if (from != self->aside)
         memcpy(self->aside, from, bytes);
-    tug_interpreter_note(
-        self, tug_host.Reduce_local_c(piece->to, self->aside, n, self->op_type, self->op));
+    tug_note_error(self,
+                   tug_host.Reduce_local_c(piece->to, self->aside, n, self->op_type, self->op));
     memcpy(piece->to, self->aside, bytes);
 }
 
@@ -221,7 +217,7 @@ static bool collect(struct tug_interpreter *self, const struct tug_descriptor *d
 bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_descriptor *d,
                              uint32_t segment) {
     struct tug_piece piece = tug_piece_of(self, d, segment);
-    tug_interpreter_pack(self, d, &piece);
+    tug_pack_piece(self, d, &piece);
     switch ((enum tug_kind)d->kind) {
     case TUG_NOP:
     case TUG_SEND:
@@ -256,6 +252,6 @@ bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_desc
         break;
     }
     }
-    tug_interpreter_unpack(self, d, &piece);
+    tug_unpack_piece(self, d, &piece);
     return true;
 }

@@ -1,6 +1,9 @@
-/* Persistent reductions. */
+/* Persistent collectives that have a plan: reductions, Allgather, Gather and Scatter of small
+ * parts, Barrier. */
 #include <stdlib.h>
 
+#include "base/settings.h"
+#include "host/agreement.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/layout.h"
@@ -16,6 +19,36 @@
 /* Bytes of a reduction that is worth a call of the kernel's for every piece. */
 #define DIRECT_REDUCTION ((size_t)131072)
 #define DIRECT_PIECE ((size_t)65536)
+#define TREE_MOST ((size_t)4096) /* of a rank's part: Gather and Scatter by a tree */
+/* Bytes of a part of an Allgather that is worth a call of the kernel's for every piece. */
+#define DIRECT_GATHERING ((size_t)65536)
+#define DIRECT_COPY ((size_t)262144)
+
+/* The host sends segments of this size at nearly its full rate, though for each of them sender and
+ * receiver have to meet. They are shorter where they go on through channels, whose slots they fill.
+ */
+#define SEGMENT_OF_MESSAGES ((size_t)1048576)
+#define SEGMENT_OF_BOTH ((size_t)131072)
+
+/* Bytes in a segment of a message: what suits a channel, or messages if there are any. */
+static size_t segment_for(const struct collective *c, size_t bytes, bool through_channels) {
+    const struct tug_team *team = c->team;
+    if (tug_settings.segment_bytes != 0 || (through_channels && team->nnodes == 1))
+        return tug_channel_segment(team, bytes);
+    bool both = through_channels && team->nnodes < team->nranks;
+    return both ? SEGMENT_OF_BOTH : SEGMENT_OF_MESSAGES;
+}
+
+/* Channels for segments of so many bytes, if there is anybody to share them with. */
+static void need_channel(struct collective *c, size_t segment_bytes) {
+    const int most = c->team->node_most;
+    if (most > 1)
+        c->needs = (struct tug_channel_needs){
+            .slot_bytes = segment_bytes > TUG_SLOT_INLINE ? segment_bytes : 0,
+            .rings = (uint32_t)most};
+}
+
+/* ---- reductions ---- */
 
 static size_t large_from(const struct collective *c, enum tug_collective_kind kind) {
     if (c->team->nnodes == 1)
@@ -119,16 +152,92 @@ int tug_collective_reduction(struct collective *c, const struct tug_collective *
     c->bytes = plan.elements * extent;
     plan.large = c->bytes >= large_from(c, call->kind);
     bool shares = call->kind == TUG_COLLECTIVE_REDUCE || call->kind == TUG_COLLECTIVE_ALLREDUCE;
-    size_t segment = plan.direct ? DIRECT_PIECE : tug_collective_segment(c, c->bytes, shares);
+    size_t segment = plan.direct ? DIRECT_PIECE : segment_for(c, c->bytes, shares);
     plan.segment = extent > 0 && segment > extent ? segment / extent : 1;
     c->token = c->bytes << 3 | (uint64_t)plan.large << 1 | plan.commutes;
     if (plan.direct)
-        tug_collective_need_channel(c, 0);
+        need_channel(c, 0);
     else if (shares)
-        tug_collective_need_channel(c, plan.segment < plan.elements ? plan.segment * extent
-                                                                    : c->bytes);
+        need_channel(c, plan.segment < plan.elements ? plan.segment * extent : c->bytes);
     else
-        tug_collective_need_pairs(c);
+        c->ways->near_most = TUG_NEAR_MOST;
     error = compile_reduction(c, call, &plan);
     return error ? error : tug_collective_scratch(c);
+}
+
+/* ---- others ---- */
+
+int tug_collective_allgather(struct collective *c, const struct tug_collective *call) {
+    const struct tug_team *team = c->team;
+    bool in_place = call->send.buffer == MPI_IN_PLACE;
+    size_t part = (size_t)call->receive.count * tug_type_bytes(call->receive.type);
+    bool dense =
+        tug_type_is_dense(call->receive.type) && (in_place || tug_type_is_dense(call->send.type));
+    if (!tug_all_agree(team->comm, dense))
+        return tug_collective_blocks(c, call);
+    const struct tug_buffers mine = {.input = in_place ? NULL : call->send.buffer,
+                                     .output = call->receive.buffer,
+                                     .input_bytes = part,
+                                     .output_bytes = part * (size_t)team->nranks};
+    bool direct =
+        tug_collective_reach_out(c, &mine, part << 1 | in_place, part >= DIRECT_GATHERING);
+    int error = tug_collective_reserve(c, 0);
+    if (error)
+        return error;
+    /* all write and read at once: a few long segments, as for a message of several times the size
+     */
+    struct tug_gather_plan plan = {.elements = part,
+                                   .segment = direct ? DIRECT_COPY : segment_for(c, 4 * part, true),
+                                   .in_place = in_place,
+                                   .direct = direct};
+    tug_collective_bytes(c, TUG_AREA_INPUT, (void *)call->send.buffer, 1);
+    tug_collective_bytes(c, TUG_AREA_OUTPUT, (void *)call->receive.buffer, 1);
+    tug_collective_bytes(c, TUG_AREA_THEIR_INPUT, NULL, 1);
+    tug_collective_bytes(c, TUG_AREA_THEIR_OUTPUT, NULL, 1);
+    c->bytes = part;
+    c->token = (uint64_t)part << 3 | 1;
+    need_channel(c, direct ? 0 : part < plan.segment ? part : plan.segment);
+    return tug_compile_allgather(&c->ways->schedule, &team->places, &plan, (uint32_t)team->rank);
+}
+
+/* Gather and Scatter of small parts: a part is an element. */
+int tug_collective_tree(struct collective *c, const struct tug_collective *call) {
+    const struct tug_team *team = c->team;
+    bool gathers = call->kind == TUG_COLLECTIVE_GATHER;
+    bool root = team->rank == call->root;
+    const struct tug_side *everywhere = gathers ? &call->send : &call->receive;
+    const struct tug_side *at_root = gathers ? &call->receive : &call->send;
+    bool in_place = root && everywhere->buffer == MPI_IN_PLACE;
+    const struct tug_side *any = root ? at_root : everywhere;
+    size_t part = (size_t)any->count * tug_type_bytes(any->type);
+    if (part > TREE_MOST || part == 0)
+        return tug_collective_blocks(c, call);
+    int error = tug_collective_reserve(c, 0);
+    if (!error && !in_place)
+        error = tug_collective_area(c, gathers ? TUG_AREA_INPUT : TUG_AREA_OUTPUT,
+                                    everywhere->buffer, everywhere->count, everywhere->type);
+    if (!error && root)
+        error = tug_collective_area(c, gathers ? TUG_AREA_OUTPUT : TUG_AREA_INPUT, at_root->buffer,
+                                    at_root->count, at_root->type);
+    if (error)
+        return error;
+    struct tug_gather_plan plan = {
+        .elements = 1, .root = (uint32_t)call->root, .in_place = in_place};
+    tug_collective_bytes(c, TUG_AREA_SCRATCH, NULL, part);
+    c->ways->near_most = TUG_NEAR_MOST;
+    c->bytes = part;
+    c->token = (uint64_t)part << 3 | 2;
+    error =
+        gathers
+            ? tug_compile_gather(&c->ways->schedule, &team->places, &plan, (uint32_t)team->rank)
+            : tug_compile_scatter(&c->ways->schedule, &team->places, &plan, (uint32_t)team->rank);
+    return error ? error : tug_collective_scratch(c);
+}
+
+int tug_collective_barrier(struct collective *c) {
+    int error = tug_collective_reserve(c, 0);
+    need_channel(c, 0);
+    return error
+               ? error
+               : tug_compile_barrier(&c->ways->schedule, &c->team->places, (uint32_t)c->team->rank);
 }
