@@ -15,17 +15,8 @@
 #include "base/clock.h"
 #include "engine/private.h"
 
-#define HOT_TICK_NS 40000   /* between beats while the host has just been found busy */
-#define HOT_TICKS 10        /* for so many beats */
-#define BURST_NS 2000000    /* of polls with an effect before the thread sleeps */
-#define COLD_NS 500         /* more that an empty poll takes when the caches have gone cold */
-#define SLEEP_LEAST_NS 2000 /* nobody sleeps and wakes in less */
-#define RARER_AT_MOST 1     /* doublings of the beat while the program is met inside */
-#define PASSED_AT_MOST 4    /* beats: not every call makes progress */
-#define QUIET_BEATS 64      /* without effect before the beat doubles, where only services attend */
-#define QUIETER_AT_MOST 3   /* such doublings */
-#define TRUSTED_TICK_NS 1600000 /* between beats where the lookout sees what comes */
-#define TRUST_MOST 8
+/* Between glances, while the host has just been found busy. */
+#define HOT_BEATS (2 * TUG_TICK_NS / TUG_GLANCE_NS)
 
 enum poll { POLL_EMPTY, POLL_BUSY, POLL_BLOCKED };
 
@@ -71,9 +62,9 @@ static enum poll poll(struct tug_engine *engine, struct tug_attention *attention
         attention->empty_ns = took;
     else
         attention->empty_ns += attention->empty_ns / 64 + 1;
-    if (took <= attention->empty_ns + attention->empty_ns / 2 + COLD_NS)
+    if (took <= attention->empty_ns + attention->empty_ns / 2 + TUG_COLD_NS)
         return POLL_EMPTY;
-    return took > SLEEP_LEAST_NS && times_slept() != slept ? POLL_BLOCKED : POLL_BUSY;
+    return times_slept() != slept ? POLL_BLOCKED : POLL_BUSY;
 }
 
 /* How often the program's threads have begun to wait in the host. */
@@ -100,7 +91,8 @@ static enum poll burst(struct tug_engine *engine, struct tug_attention *attentio
             break;
         had_effect = true;
     } while (!once && calls_so_far(engine) == calls &&
-             !tug_lease_is(&engine->host, TUG_LEASE_FRESH) && tug_clock_ns() - start < BURST_NS);
+             !tug_lease_is(&engine->host, TUG_LEASE_FRESH) &&
+             tug_clock_ns() - start < TUG_SETTLE_NS);
     return had_effect ? POLL_BUSY : POLL_EMPTY;
 }
 
@@ -121,7 +113,7 @@ static void judge_lookout(struct tug_attention *attention, bool effect) {
         return;
     if (attention->news) {
         attention->vain = effect ? 0 : attention->vain + 1;
-        attention->trust += effect && attention->trust < TRUST_MOST;
+        attention->trust += effect && attention->trust < TUG_FEW;
     } else {
         attention->trust -= effect && attention->trust > 0;
     }
@@ -140,9 +132,9 @@ static int64_t quiet_pace(const struct tug_engine *engine, struct tug_attention 
                           bool effect) {
     bool may_wait = only_services() && atomic_load_explicit(&prompt, memory_order_relaxed) == 0;
     attention->quiet = effect || !may_wait ? 0 : attention->quiet + 1;
-    unsigned doublings = attention->quiet / QUIET_BEATS;
-    int64_t tick_ns = tug_attend_sees(engine, attention) ? TRUSTED_TICK_NS : TUG_TICK_NS;
-    return tick_ns << (doublings < QUIETER_AT_MOST ? doublings : QUIETER_AT_MOST);
+    const int64_t tick_ns =
+        tug_attend_sees(engine, attention) ? tug_sleep_slower(TUG_FEW) : TUG_TICK_NS;
+    return tug_sleep_slower(attention->quiet / TUG_HABIT) / TUG_TICK_NS * tick_ns;
 }
 
 /* True if callers get the attended services on, and with them the host: one has since the last
@@ -152,7 +144,7 @@ static bool is_looked_after(struct tug_engine *engine, struct tug_attention *att
                             const struct tug_observed *seen) {
     bool idle = !tug_lease_is(&engine->news, TUG_LEASE_HELD) && !seen->out;
     attention->pace_ns =
-        idle && tug_attend_sees(engine, attention) ? TUG_TICK_NS : TUG_SLOW_TICK_NS;
+        idle && tug_attend_sees(engine, attention) ? TUG_TICK_NS : tug_sleep_slower(TUG_FEW);
     return tug_engine_wants_help() && seen->served;
 }
 
@@ -179,27 +171,27 @@ void tug_attend(struct tug_engine *engine, struct tug_attention *attention,
     }
     attention->glancing = false;
     enum poll result = POLL_BLOCKED;
-    if (!called || attention->passed % PASSED_AT_MOST == 0)
+    if (!called || attention->passed % TUG_FEW == 0)
         result = burst(engine, attention, called);
     if (called || (result == POLL_BLOCKED && attention->hot == 0)) {
         attention->hot = 0;
-        attention->misses += attention->misses < RARER_AT_MOST;
+        attention->missed = true;
     } else if (result == POLL_BUSY) {
-        attention->hot = HOT_TICKS;
-        attention->misses = 0;
-    } else if (attention->misses > 0 && !attention->clear) {
+        attention->hot = HOT_BEATS;
+        attention->missed = false;
+    } else if (attention->missed && !attention->clear) {
         /* luck, or is the program out of the host? */
         attention->clear = true;
         attention->pace_ns = TUG_GLANCE_NS;
         return;
     } else {
-        attention->misses = 0;
+        attention->missed = false;
     }
     attention->clear = false;
     judge_lookout(attention, result == POLL_BUSY);
     if (tug_attend_sees(engine, attention))
         attention->hot = 0;
     int64_t pace_ns = quiet_pace(engine, attention, called || result == POLL_BUSY);
-    attention->pace_ns = attention->hot > 0 ? HOT_TICK_NS : pace_ns << attention->misses;
+    attention->pace_ns = attention->hot > 0 ? TUG_GLANCE_NS : pace_ns << attention->missed;
     attention->hot -= attention->hot > 0;
 }

@@ -44,7 +44,7 @@ bool tug_completer_run(struct tug_engine *engine) {
 static void tell(struct tug_engine *engine, bool moved) {
     bool crowded = engine->may_drive && tug_engine_crowded(engine);
     engine->untold |= moved;
-    if (!engine->untold || (crowded && moved && ++engine->rounds < TUG_UNTOLD_ROUNDS))
+    if (!engine->untold || (crowded && moved && ++engine->rounds < TUG_HABIT))
         return;
     engine->rounds = 0;
     engine->untold = !tug_waiters_wake(&engine->waiters, crowded);
@@ -102,7 +102,7 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
     if (!tug_baton_sleep(&engine->ring, yield_to_waiters)) {
         /* a producer that is long in mid-fill wants this core; to yield at once would give it to
          * one who computes */
-        if (++engine->sleepless % TUG_SLEEPLESS_ROUNDS == 0)
+        if (++engine->sleepless % TUG_HABIT == 0)
             sched_yield();
         return false;
     }

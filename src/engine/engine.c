@@ -189,7 +189,7 @@ void tug_engine_leave(void) {
 static bool count_look(struct tug_engine *engine) {
     const uint32_t looks = atomic_load_explicit(&engine->looks, memory_order_relaxed) + 1;
     atomic_store_explicit(&engine->looks, looks, memory_order_relaxed);
-    return looks % TUG_LOOKS_ENOUGH == 0;
+    return looks % TUG_HABIT == 0;
 }
 
 /* Drives one round if nobody does. */
@@ -253,7 +253,7 @@ static void say_gone(struct tug_engine *engine) {
 void tug_engine_look_away(void) {
     struct tug_engine *engine = &tug_engine;
     if (!tug_engine_hears(engine) ||
-        atomic_load_explicit(&engine->looks, memory_order_relaxed) < TUG_LOOKS_MANY)
+        atomic_load_explicit(&engine->looks, memory_order_relaxed) < TUG_HABIT)
         return;
     atomic_store_explicit(&engine->looks, 0, memory_order_relaxed);
     say_gone(engine);
@@ -440,7 +440,7 @@ static void wait_for(const struct wait *wait) {
     atomic_fetch_add_explicit(&engine->waiting, 1, memory_order_relaxed);
     wait_awhile(engine, wait);
     atomic_fetch_sub_explicit(&engine->waiting, 1, memory_order_relaxed);
-    if (start != 0 && tug_clock_ns() - start > TUG_LONG_WAIT_NS)
+    if (start != 0 && tug_clock_ns() - start > TUG_TICK_NS)
         say_gone(engine);
 }
 

@@ -6,8 +6,6 @@
 #include "engine/notes.h"
 #include "engine/private.h"
 
-#define NOTES_A_LOOK 512 /* executed by their writer: now and then a look for answers */
-
 _Thread_local struct tug_notebook *tug_notebook __attribute__((tls_model("initial-exec")));
 
 static struct tug_notebook *_Atomic books[TUG_NOTEBOOKS];
@@ -15,7 +13,7 @@ static _Atomic uint32_t nbooks;
 static struct tug_notebook none = {.written = TUG_NOTES}; /* full for ever */
 static pthread_key_t at_thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static unsigned executed_since_look; /* holder only */
+static unsigned executed_since_look; /* by their writer; holder only */
 
 /* Notebooks by their bits: those that are to be looked at, which a thread has or in which one that
  * has ended has left notes; and those of them in which some note had to be in order. A thread sets
@@ -198,7 +196,7 @@ static __attribute__((noinline)) bool make_room(struct tug_notebook *book) {
     if (!tug_engine_enter_idle())
         return false;
     bool room = execute(book);
-    if (!room || executed_since_look >= NOTES_A_LOOK) {
+    if (!room || executed_since_look >= 2 * TUG_BATCH) {
         executed_since_look = 0;
         tug_engine_look(room); /* the writer goes on writing */
     }

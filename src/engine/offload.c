@@ -63,8 +63,6 @@ static void ask_for_prompt_wakes(void) {
 
 /* ---- the host, where it is the program's ---- */
 
-#define STUCK_NS 200000000
-
 static _Thread_local bool is_offload;
 static _Atomic bool reserved;
 static _Atomic bool
@@ -92,7 +90,7 @@ static bool program_is_stuck(void) {
         since_ns = now;
         return false;
     }
-    return now - since_ns > STUCK_NS;
+    return now - since_ns > TUG_STUCK_NS;
 }
 
 bool tug_engine_enter_host(void) {
@@ -233,7 +231,7 @@ static bool watch(struct tug_engine *engine, struct beat *beat, struct tug_perch
 /* A peer that has been answered probably asks again, and to be woken costs it more than the answer:
  * looks for a moment before it sleeps, unless callers look. */
 static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
-    uint64_t patience_ns = tug_engine_attended() ? TUG_LINGER_FAR_NS : TUG_LINGER_NS;
+    uint64_t patience_ns = tug_engine_attended() ? TUG_GLANCE_NS : TUG_GLANCE_NS / 2;
     if (tug_engine_hears(engine) || tug_attend_sees(engine, &beat->attention))
         patience_ns = 0;
     uint64_t until = tug_clock_ns() + patience_ns;
@@ -309,7 +307,7 @@ static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
     observe(engine, seen);
     if (!watch(engine, beat, &perch) || offered(engine) || atomic_load(&engine->stopping))
         return;
-    seen->vain = attention->vain >= TUG_VAIN_MOST && !tug_engine_hears(engine);
+    seen->vain = attention->vain >= TUG_HABIT && !tug_engine_hears(engine);
     seen->host_ns = tug_engine_attended() ? attention->pace_ns : -1;
     seen->quiet = tug_sleep_is_quiet(seen) ? seen->quiet + 1 : 0;
     const struct tug_sleep_plan plan = tug_sleep_plan(seen);

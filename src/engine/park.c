@@ -3,10 +3,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
-
-/* Pauses on a crowded node: enough for a cache miss or two, not for a context switch. */
-#define TUG_CROWDED_PAUSES 20u
-#define TUG_YIELDS 1000u
+#include "engine/plan.h"
 
 struct tug_park_budget tug_park_budget = {TUG_CROWDED_PAUSES, TUG_YIELDS};
 

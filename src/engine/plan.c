@@ -9,10 +9,14 @@ static bool may_be_deserted(const struct tug_observed *seen) {
 /* To the next beat, for the sake of what is out: slower while callers drive it themselves, whom
  * every beat disturbs. */
 static int64_t pace(const struct tug_observed *seen) {
-    const unsigned slower = seen->steady < TUG_SLOWER_AT_MOST ? seen->steady : TUG_SLOWER_AT_MOST;
     if (may_be_deserted(seen))
         return TUG_GLANCE_NS;
-    return seen->out || (seen->held && seen->services) ? TUG_TICK_NS << slower : TUG_TICK_NS;
+    return seen->out || (seen->held && seen->services) ? tug_sleep_slower(seen->steady)
+                                                       : TUG_TICK_NS;
+}
+
+int64_t tug_sleep_slower(unsigned doublings) {
+    return TUG_TICK_NS << (doublings < TUG_FEW ? doublings : TUG_FEW);
 }
 
 static bool is_wanted(const struct tug_observed *seen) {
@@ -32,7 +36,7 @@ struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen) {
     int64_t limit_ns = pace(seen);
     if (!seen->looked && is_wanted(seen))
         return (struct tug_sleep_plan){TUG_SLEEP_POLL, 0};
-    if (seen->quiet >= TUG_TICKS_TO_DEEP && tug_sleep_is_quiet(seen))
+    if (seen->quiet >= TUG_FEW && tug_sleep_is_quiet(seen))
         return (struct tug_sleep_plan){TUG_SLEEP_DEEP, -1};
     if (seen->host_ns >= 0 && !(seen->out && limit_ns < seen->host_ns))
         limit_ns = seen->host_ns;

@@ -27,20 +27,6 @@
 #include "engine/plan.h"
 #include "engine/waiters.h"
 
-#define TUG_BATCH 256 /* commands a thread executes for others before it offers the baton */
-#define TUG_SLEEPLESS_ROUNDS 16 /* with a command on its way, before the core is given away */
-#define TUG_UNTOLD_ROUNDS 64 /* that moved, in which nobody is woken where more wait than cores */
-#define TUG_SLOW_TICK_NS 800000 /* ... while callers drive their jobs themselves */
-#define TUG_LONG_WAIT_NS 300000 /* a caller that has waited so long says when it leaves */
-#define TUG_LOOKS_MANY 64       /* ... and one that has polled so often */
-#define TUG_SETTLE_NS                                                                              \
-    1000000                     /* no beat for the host so soon after it has got more to attend to \
-                                 */
-#define TUG_LINGER_NS 20000     /* after a peer has been answered */
-#define TUG_LINGER_FAR_NS 60000 /* ... by what only polls can see */
-#define TUG_LOOKS_ENOUGH 16     /* of callers: they poll in a loop */
-#define TUG_VAIN_MOST 32        /* sleeps ended in vain before the next is without the lookout */
-
 /* Who sleeps for the engine, and where: on a bell of its own, or on one that peers ring too. */
 struct tug_sleeper {
     struct tug_bell own;
@@ -204,7 +190,7 @@ struct tug_attention {
     uint64_t calls;    /* of the program that wait in the host, at the last beat */
     uint64_t empty_ns; /* what a poll takes that finds nothing */
     int64_t pace_ns;   /* to the next beat */
-    unsigned misses;   /* how often, lately, a beat has met the program inside the host */
+    bool missed;       /* a beat has lately met the program inside the host: they are rarer */
     bool clear;        /* the last poll did not meet the program, the ones before did */
     bool glancing;     /* the last beat put the decision off to this one */
     unsigned passed;   /* beats in a row left out because the program called the host */
