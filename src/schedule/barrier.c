@@ -3,8 +3,8 @@
 static const struct tug_run nothing = {0, 0, 0};
 
 /* Dissemination between nodes: in round k a node sends to the node 2^k after it, and receives from
- * the one 2^k before. Both lanes wait for a first step, unless
- * the caller has made them begin at once. */
+ * the one 2^k before. Both lanes wait for a first step, unless the caller lets them begin at once.
+ */
 static void disseminate(struct tug_compiler *c, uint32_t send, uint32_t receive, uint32_t through) {
     const struct tug_places *places = c->places;
     uint32_t n = places->nnodes;
