@@ -144,7 +144,7 @@ static bool is_looked_after(struct tug_engine *engine, struct tug_attention *att
                             const struct tug_observed *seen) {
     bool idle = !tug_lease_is(&engine->news, TUG_LEASE_HELD) && !seen->out;
     attention->pace_ns =
-        idle && tug_attend_sees(engine, attention) ? TUG_TICK_NS : tug_sleep_slower(TUG_FEW);
+        idle && tug_attend_sees(engine, attention) ? TUG_TICK_NS : tug_sleep_slower(TUG_FEW - 1);
     return tug_engine_wants_help() && seen->served;
 }
 

@@ -9,10 +9,10 @@ static bool may_be_deserted(const struct tug_observed *seen) {
 /* To the next beat, for the sake of what is out: slower while callers drive it themselves, whom
  * every beat disturbs. */
 static int64_t pace(const struct tug_observed *seen) {
+    const unsigned slower = seen->steady < TUG_FEW ? seen->steady : TUG_FEW - 1;
     if (may_be_deserted(seen))
         return TUG_GLANCE_NS;
-    return seen->out || (seen->held && seen->services) ? tug_sleep_slower(seen->steady)
-                                                       : TUG_TICK_NS;
+    return seen->out || (seen->held && seen->services) ? tug_sleep_slower(slower) : TUG_TICK_NS;
 }
 
 int64_t tug_sleep_slower(unsigned doublings) {
