@@ -393,7 +393,7 @@ static int prepare(struct calibration *c) {
     const struct tug_places *places = &team->places;
     c->node_number = largest_node(places);
     uint32_t size = tug_places_node_size(places, c->node_number);
-    c->segment = team->crowded ? SEGMENT_CROWDED : SEGMENT;
+    c->segment = team->oversubscribed ? SEGMENT_CROWDED : SEGMENT;
     uint64_t bytes = team->nnodes > 1 ? c->effort->far_bytes : c->effort->bytes_most;
     c->buffer = malloc(bytes);
     if (c->buffer != NULL)

@@ -24,12 +24,12 @@
 #define SEGMENT_CROWDED ((size_t)524288)
 
 size_t tug_channel_segment(const struct tug_team *team, size_t bytes) {
-    const size_t most = team->crowded ? SEGMENT_CROWDED : SEGMENT_MOST;
-    const size_t pieces = team->crowded ? 1 : TUG_SEGMENT_SLOTS;
+    const size_t most = team->oversubscribed ? SEGMENT_CROWDED : SEGMENT_MOST;
+    const size_t pieces = team->oversubscribed ? 1 : TUG_SEGMENT_SLOTS;
     if (tug_settings.segment_bytes != 0)
         return tug_settings.segment_bytes;
     if (bytes <= SEGMENT_LEAST)
-        return team->crowded ? SEGMENT_LEAST : SEGMENT_SMALL;
+        return team->oversubscribed ? SEGMENT_LEAST : SEGMENT_SMALL;
     size_t segment = SEGMENT_LEAST;
     while (segment < most && segment * pieces < bytes)
         segment *= 2;

@@ -53,8 +53,8 @@ static struct tug_partner partner_of(const struct tug_interpreter *self, uint32_
     const struct tug_team *team = self->team;
     return (struct tug_partner){.pid = team->pids[node_rank],
                                 .bell = tug_team_bell(team, (int)node_rank),
-                                .reader_alone = team->crowded || !team->attaches,
-                                .wakes = bytes >= WAKE_LEAST && !team->crowded};
+                                .reader_alone = team->oversubscribed || !team->attaches,
+                                .wakes = bytes >= WAKE_LEAST && !team->oversubscribed};
 }
 
 static struct tug_rendezvous_state *rendezvous_of(struct tug_lane_state *state,

@@ -6,12 +6,12 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
-#include "host/circle.h"
+#include "host/wait_group.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/layout.h"
 #include "host/level.h"
-#include "host/party.h"
+#include "host/participants.h"
 #include "host/polite.h"
 #include "host/spin.h"
 #include "persistent/repeat.h"
@@ -187,13 +187,13 @@ int tug_blocking_waitall(int n, MPI_Request requests[], MPI_Status statuses[]) {
 
 void tug_blocking_meet(MPI_Comm comm) {
     MPI_Request request;
-    if (tug_circle_has(comm) && tug_host.Ibarrier(comm, &request) == MPI_SUCCESS)
+    if (tug_wait_group_has(comm) && tug_host.Ibarrier(comm, &request) == MPI_SUCCESS)
         (void)tug_blocking_wait(&request, MPI_STATUS_IGNORE);
 }
 
 #define TUG_CALL_COLLECTIVE(Name, Twin, parameters, arguments)                                     \
     int tug_shim_##Name parameters {                                                               \
-        if (tug_circle_has(comm))                                                                  \
+        if (tug_wait_group_has(comm))                                                              \
             return TUG_TWIN(Twin, arguments);                                                      \
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
     }
@@ -201,18 +201,18 @@ void tug_blocking_meet(MPI_Comm comm) {
 #define TUG_CALL_BCAST(Name, Twin, parameters, arguments)                                          \
     int tug_shim_##Name parameters {                                                               \
         int error;                                                                                 \
-        if (TUG_UNLIKELY(tug_settings.bcast) && tug_level.active && tug_party_is_known(comm) &&    \
-            tug_engine_bring_up() &&                                                               \
+        if (TUG_UNLIKELY(tug_settings.bcast) && tug_level.active &&                                \
+            tug_all_known_to_take_part(comm) && tug_engine_bring_up() &&                           \
             tug_repeat_bcast(buffer, count, datatype, root, comm, &error))                         \
             return error;                                                                          \
-        if (tug_circle_has(comm))                                                                  \
+        if (tug_wait_group_has(comm))                                                              \
             return TUG_TWIN(Twin, arguments);                                                      \
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
     }
 
 #define TUG_CALL_REDUCTION(Name, Twin, parameters, arguments)                                      \
     int tug_shim_##Name parameters {                                                               \
-        if (tug_circle_has(comm) && !tug_op_is_programs(op))                                       \
+        if (tug_wait_group_has(comm) && !tug_op_is_programs(op))                                   \
             return TUG_TWIN(Twin, arguments);                                                      \
         tug_blocking_meet(comm);                                                                   \
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \

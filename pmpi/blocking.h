@@ -3,14 +3,14 @@
  * A thread that waits inside the host turns in its progress loop. It keeps the host's one lock
  * busy: the engine's thread, which has peers to answer through the same host, hardly gets at it.
  * And it keeps the core, which the rank that it waits for may want. So while the engine wants help
- * (tug_engine_wants_help), and always where ranks outnumber cores (crowd.h), a call that waits in
+ * (tug_engine_wants_help), and always where ranks outnumber cores (world.h), a call that waits in
  * the host is done in another form: the nonblocking twin is started and looked at from outside, and
  * in between this thread drives the engine, if there is one, yields its core, and sleeps. As for
  * the program, it is the blocking call: data, status and errors are the same. Without that need it
  * is the host's own call.
  *
- * Collective calls choose their form alike on all ranks, see circle.h. Those without a twin, and
- * reductions by the program's functions, which are called by the program's thread, meet before
+ * Collective calls choose their form alike on all ranks, see wait_group.h. Those without a twin,
+ * and reductions by the program's functions, which are called by the program's thread, meet before
  * they enter the host: nobody waits long there for another's arrival.
  *
  * Any thread that may call MPI; never the engine's.
@@ -38,7 +38,7 @@
         result;                                                                                    \
     })
 
-/* Waits are polite: of the world, from MPI_Init on (crowd.h); of sessions, where requests of this
+/* Waits are polite: of the world, from MPI_Init on (world.h); of sessions, where requests of this
  * process have nobody else to get them on. */
 extern _Atomic bool tug_waits_polite;
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/settings.h"
-#include "host/circle.h"
+#include "host/wait_group.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "pmpi/blocking.h"
@@ -149,7 +149,7 @@ static int finish(MPI_Request *request, int error) {
 
 /* The host's blocking call, which is right, does not wait long. */
 #define ON_GRID(KIND)                                                                              \
-    if (tug_circle_has(comm) && tug_grid_meets_twice(comm))                                        \
+    if (tug_wait_group_has(comm) && tug_grid_meets_twice(comm))                                    \
         tug_blocking_meet(comm);                                                                   \
     else
 
@@ -162,7 +162,7 @@ static int finish(MPI_Request *request, int error) {
 
 #define TUG_CALL_NEIGHBOUR(KIND, Name, Twin, parameters, arguments)                                \
     int tug_shim_##Name parameters {                                                               \
-        ON_GRID(KIND) if (tug_circle_has(comm)) {                                                  \
+        ON_GRID(KIND) if (tug_wait_group_has(comm)) {                                              \
             return TUG_TWIN(Twin, arguments);                                                      \
         }                                                                                          \
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \

@@ -17,13 +17,13 @@
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/agreement.h"
-#include "host/circle.h"
+#include "host/wait_group.h"
 #include "host/datatype.h"
 #include "host/farewell.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/level.h"
-#include "host/party.h"
+#include "host/participants.h"
 #include "host/polite.h"
 #include "host/reduction.h"
 #include "host/references.h"
@@ -32,7 +32,7 @@
 #include "node/team.h"
 #include "pmpi/attributes.h"
 #include "pmpi/blocking.h"
-#include "pmpi/crowd.h"
+#include "pmpi/world.h"
 #include "pmpi/shim.h"
 #include "pmpi/verdict.h"
 #include "rma/window.h"
@@ -146,7 +146,7 @@ static void begin_world(int requested, int asked, int provided) {
 /* The ranks agree on who takes part; those that are off have a say too. */
 static void settle_world(void) {
     if (tug_host_complete())
-        tug_crowd_settle();
+        tug_world_settle();
 }
 
 int tug_shim_Init_thread(int *argc, char ***argv, int required, int *provided) {
@@ -338,7 +338,7 @@ static void end_engine(bool alone) {
         tug_llcl_finalize();
     stop_engine();
     tug_flat_finalize();
-    tug_circle_finalize();
+    tug_wait_group_finalize();
 }
 
 /* Has any of those of the world that take part a session open? */
@@ -356,23 +356,23 @@ static void pause_world(void) {
 /* The program's part of the world has ended; all of MPI is still there. */
 static void end_world(void) {
     tug_blocking_meet(MPI_COMM_WORLD);
-    tug_circle_end_world();
+    tug_wait_group_end_world();
     tug_waits_polite = waits_for_itself();
     if (tug_level.active) {
-        MPI_Comm comm = tug_party_world();
+        MPI_Comm comm = tug_participants_world();
         bool others = somebody_goes_on(comm);
         if (sessions == NULL)
             end_engine(others);
         else
             pause_world();
         if (tug_settings.stats != NULL)
-            print_stats(tug_crowd_counts() ? comm : MPI_COMM_NULL);
-        tug_party_end_world();
+            print_stats(tug_world_counts() ? comm : MPI_COMM_NULL);
+        tug_participants_end_world();
     }
     world = false;
     tug_level.active &= sessions != NULL;
     if (sessions == NULL)
-        tug_party_finalize();
+        tug_participants_finalize();
 }
 
 int tug_shim_Finalize(void) {
@@ -401,7 +401,7 @@ int tug_shim_Session_finalize(MPI_Session *session) {
         end_engine(false);
         if (tug_settings.stats != NULL)
             print_stats(MPI_COMM_NULL);
-        tug_party_finalize();
+        tug_participants_finalize();
         tug_waits_polite = tug_level.active = false;
     }
     pthread_mutex_unlock(&ways_lock);

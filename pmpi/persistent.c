@@ -11,7 +11,7 @@
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/level.h"
-#include "host/party.h"
+#include "host/participants.h"
 #include "persistent/collective.h"
 #include "pmpi/describe.h"
 #include "pmpi/shim.h"
@@ -109,7 +109,7 @@ static int take(int error, const struct tug_collective *call, MPI_Request *reque
         tug_level.requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_CALLER;
     if (reduces(call->kind) && tug_op_is_programs(call->op))
         tug_engine_keep_functions();
-    error = !tug_party_takes(call->comm) || !tug_engine_bring_up() ||
+    error = !tug_all_take_part(call->comm) || !tug_engine_bring_up() ||
             tug_collective_create(&described, request, &mine);
     return settle(error, mine, request);
 }

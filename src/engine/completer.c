@@ -42,12 +42,12 @@ bool tug_completer_run(struct tug_engine *engine) {
 /* Wakes who waits for what has moved: at once, or where more wait than there are cores as soon as
  * there is nothing else to do; those who may not drive at once, as nothing else would wake them. */
 static void tell(struct tug_engine *engine, bool moved) {
-    bool crowded = engine->may_drive && tug_engine_crowded(engine);
+    bool oversubscribed = engine->may_drive && tug_engine_oversubscribed(engine);
     engine->untold |= moved;
-    if (!engine->untold || (crowded && moved && ++engine->rounds < TUG_HABIT))
+    if (!engine->untold || (oversubscribed && moved && ++engine->rounds < TUG_HABIT))
         return;
     engine->rounds = 0;
-    engine->untold = !tug_waiters_wake(&engine->waiters, crowded);
+    engine->untold = !tug_waiters_wake(&engine->waiters, oversubscribed);
 }
 
 static _Thread_local bool driving __attribute__((tls_model("initial-exec")));
@@ -88,8 +88,8 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
     bool shared;
     struct tug_bell *bell = common_bell(engine, &shared);
     /* before SLEEP is set: who clears it reads where to ring */
-    struct tug_perch perch = tug_sleeper_prepare(&engine->driver, NULL, false);
-    bool watched = tug_sleeper_watch(engine, &engine->driver, bell, shared, &perch);
+    struct tug_prepared prepared = tug_sleeper_prepare(&engine->driver, NULL, false);
+    bool watched = tug_sleeper_watch(engine, &engine->driver, bell, shared, &prepared);
     bool idle = engine->nactive == 0 && engine->services == NULL;
     limit_ns = tug_wait_limit(watched || idle, limit_ns);
     limit_ns = tug_notes_want(&engine->driver, TUG_NOTES_DRIVER, limit_ns);
@@ -108,35 +108,35 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
     }
     engine->sleepless = 0;
     tug_stat_add(TUG_STAT_PARKS, 1);
-    (void)tug_sleeper_sleep(&engine->driver, &perch, limit_ns);
+    (void)tug_sleeper_sleep(&engine->driver, &prepared, limit_ns);
     tug_baton_awake(&engine->ring);
     return false;
 }
 
 bool tug_sleeper_watch(struct tug_engine *engine, struct tug_sleeper *sleeper,
-                       struct tug_bell *bell, bool shared, struct tug_perch *perch) {
-    const struct tug_perch own = *perch;
+                       struct tug_bell *bell, bool shared, struct tug_prepared *prepared) {
+    const struct tug_prepared own = *prepared;
     if (bell == NULL)
         return false;
     if (bell != &tug_engine_own_bell)
-        *perch = tug_sleeper_prepare(sleeper, bell, shared);
+        *prepared = tug_sleeper_prepare(sleeper, bell, shared);
     if (tug_services_arm(engine, sleeper))
         return true;
     (void)tug_sleeper_choose(sleeper, NULL, false);
-    *perch = own;
+    *prepared = own;
     return false;
 }
 
-bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_perch *perch,
+bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_prepared *prepared,
                        int64_t limit_ns) {
     bool news = false;
-    if (perch->bell != &sleeper->own || !tug_lookout_useful(&sleeper->lookout)) {
-        tug_bell_wait(perch->bell, perch->key, limit_ns, perch->shared);
+    if (prepared->bell != &sleeper->own || !tug_lookout_useful(&sleeper->lookout)) {
+        tug_bell_wait(prepared->bell, prepared->key, limit_ns, prepared->shared);
         return false;
     }
     /* seq_cst, Dekker: pairs with the ringer, who changes the word and then reads this */
     atomic_store(&sleeper->out, true);
-    if (atomic_load(&perch->bell->word) == perch->key)
+    if (atomic_load(&prepared->bell->word) == prepared->key)
         news = tug_lookout_sleep(&sleeper->lookout, limit_ns);
     atomic_store(&sleeper->out, false);
     return news;

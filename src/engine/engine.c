@@ -117,7 +117,7 @@ void tug_engine_commit(const struct tug_ticket *ticket) {
 
 void tug_engine_left(struct tug_engine *engine) {
     if (engine->may_drive)
-        tug_waiters_call(&engine->waiters, tug_engine_crowded(engine));
+        tug_waiters_call(&engine->waiters, tug_engine_oversubscribed(engine));
     else
         (void)tug_waiters_wake(&engine->waiters, false);
 }
@@ -300,15 +300,15 @@ static bool sleep_on(struct tug_engine *engine, const struct wait *wait, struct 
 /* False: nothing has happened. */
 static bool park(struct tug_engine *engine, const struct wait *wait) {
     struct tug_waiters *waiters = &engine->waiters;
-    struct tug_seat *seat = NULL;
+    struct tug_waiter_slot *slot = NULL;
     uint32_t key;
     if (wait->public)
-        seat = tug_waiters_sit(waiters, wait->done, wait->argument, &key);
-    if (seat == NULL)
-        key = tug_bell_prepare(&waiters->crowd);
-    const bool woken = sleep_on(engine, wait, seat != NULL ? &seat->bell : &waiters->crowd, key);
-    if (seat != NULL)
-        tug_waiters_rise(waiters, seat);
+        slot = tug_waiters_enter(waiters, wait->done, wait->argument, &key);
+    if (slot == NULL)
+        key = tug_bell_prepare(&waiters->others);
+    const bool woken = sleep_on(engine, wait, slot != NULL ? &slot->bell : &waiters->others, key);
+    if (slot != NULL)
+        tug_waiters_leave(waiters, slot);
     return woken;
 }
 
@@ -330,7 +330,7 @@ static void take_over(struct tug_engine *engine) {
     if (tug_baton_awaited(&engine->ring) || !tug_waiters_any(&engine->waiters))
         return;
     atomic_fetch_or(&engine->ring.state, TUG_BATON_WAIT);
-    engine->untold = !tug_waiters_wake(&engine->waiters, tug_engine_crowded(engine));
+    engine->untold = !tug_waiters_wake(&engine->waiters, tug_engine_oversubscribed(engine));
 }
 
 /* The holder found nothing to do and gives its core away. Others who wait may get it, and would
@@ -406,7 +406,7 @@ static bool serve(struct tug_engine *engine, const struct wait *wait, struct tug
  * would where there is a core for each who waits, for waking it costs more; otherwise the core it
  * looks on is wanted. */
 static bool should_park(struct tug_engine *engine, struct tug_backoff *backoff) {
-    return tug_engine_crowded(engine) || !tug_backoff_step(backoff);
+    return tug_engine_oversubscribed(engine) || !tug_backoff_step(backoff);
 }
 
 static void wait_awhile(struct tug_engine *engine, const struct wait *wait) {

@@ -210,7 +210,7 @@ static void ask_holder_to_look(struct tug_engine *engine) {
 
 /* Has the services' news wake the thread, unless callers look for them. False if there is something
  * to do instead. The bell is chosen with the baton in hand, so that it cannot go. */
-static bool watch(struct tug_engine *engine, struct beat *beat, struct tug_perch *perch) {
+static bool watch(struct tug_engine *engine, struct beat *beat, struct tug_prepared *prepared) {
     beat->seen.watched = false;
     if (!beat->seen.services || beat->seen.served)
         return true;
@@ -223,7 +223,7 @@ static bool watch(struct tug_engine *engine, struct beat *beat, struct tug_perch
     }
     bool shared;
     struct tug_bell *bell = tug_services_bell(engine, &shared);
-    beat->seen.watched = tug_sleeper_watch(engine, &engine->offload, bell, shared, perch);
+    beat->seen.watched = tug_sleeper_watch(engine, &engine->offload, bell, shared, prepared);
     tug_offload_round(engine, &beat->served);
     return !beat->served;
 }
@@ -250,13 +250,14 @@ static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
     }
 }
 
-static void sleep_deep(struct tug_engine *engine, bool watched, const struct tug_perch *perch) {
+static void sleep_deep(struct tug_engine *engine, bool watched,
+                       const struct tug_prepared *prepared) {
     /* seq_cst on both sides: who has put something out and saw no wish here is seen by wanted() */
     const int64_t limit_ns = tug_notes_want(&engine->offload, TUG_NOTES_OFFLOAD, -1);
     if (!wanted(engine) && watched)
-        (void)tug_sleeper_sleep(&engine->offload, perch, limit_ns);
+        (void)tug_sleeper_sleep(&engine->offload, prepared, limit_ns);
     else if (!wanted(engine))
-        tug_bell_wait(perch->bell, perch->key, limit_ns, perch->shared);
+        tug_bell_wait(prepared->bell, prepared->key, limit_ns, prepared->shared);
 }
 
 /* TUGBOAT_PROGRESS=thread: the next command is probably near. */
@@ -279,10 +280,11 @@ static void drive_if_deserted(struct tug_engine *engine, struct tug_observed *se
 }
 
 static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
-                             const struct tug_sleep_plan *plan, const struct tug_perch *perch) {
+                             const struct tug_sleep_plan *plan,
+                             const struct tug_prepared *prepared) {
     struct tug_attention *attention = &beat->attention;
     if (plan->how == TUG_SLEEP_DEEP) {
-        sleep_deep(engine, beat->seen.watched, perch);
+        sleep_deep(engine, beat->seen.watched, prepared);
         return;
     }
     const uint64_t until = tug_clock_ns() + (uint64_t)plan->limit_ns;
@@ -291,11 +293,11 @@ static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
     tug_lease_date(&engine->host, until);
     if (plan->how == TUG_SLEEP_TIMED) {
         attention->vain -= attention->vain > 0;
-        tug_bell_wait(perch->bell, perch->key, plan->limit_ns, perch->shared);
+        tug_bell_wait(prepared->bell, prepared->key, plan->limit_ns, prepared->shared);
         return;
     }
     attention->watched = true;
-    attention->news = tug_sleeper_sleep(&engine->offload, perch, plan->limit_ns);
+    attention->news = tug_sleeper_sleep(&engine->offload, prepared, plan->limit_ns);
 }
 
 static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
@@ -303,15 +305,15 @@ static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
     struct tug_attention *attention = &beat->attention;
     linger_for_peers(engine, beat);
     attention->watched = attention->news = false;
-    struct tug_perch perch = tug_sleeper_prepare(&engine->offload, NULL, false);
+    struct tug_prepared prepared = tug_sleeper_prepare(&engine->offload, NULL, false);
     observe(engine, seen);
-    if (!watch(engine, beat, &perch) || offered(engine) || atomic_load(&engine->stopping))
+    if (!watch(engine, beat, &prepared) || offered(engine) || atomic_load(&engine->stopping))
         return;
     seen->vain = attention->vain >= TUG_HABIT && !tug_engine_hears(engine);
     seen->host_ns = tug_engine_attended() ? attention->pace_ns : -1;
     seen->quiet = tug_sleep_is_quiet(seen) ? seen->quiet + 1 : 0;
     const struct tug_sleep_plan plan = tug_sleep_plan(seen);
-    sleep_as_planned(engine, beat, &plan, &perch);
+    sleep_as_planned(engine, beat, &plan, &prepared);
 }
 
 static void *offload_main(void *argument) {
@@ -320,7 +322,7 @@ static void *offload_main(void *argument) {
     is_offload = true;
     ask_for_prompt_wakes();
     atomic_store(&engine->begun, true);
-    tug_bell_ring(&engine->waiters.crowd, false);
+    tug_bell_ring(&engine->waiters.others, false);
     while (!atomic_load(&engine->stopping)) {
         drive_if_deserted(engine, &beat.seen);
         tug_attend(engine, &beat.attention, &beat.seen);
@@ -338,9 +340,9 @@ static void await_beginning(struct tug_engine *engine) {
     while (!atomic_load(&engine->begun)) {
         if (tug_backoff_step(&backoff))
             continue;
-        uint32_t key = tug_bell_prepare(&engine->waiters.crowd);
+        uint32_t key = tug_bell_prepare(&engine->waiters.others);
         if (!atomic_load(&engine->begun))
-            tug_bell_wait(&engine->waiters.crowd, key, -1, false);
+            tug_bell_wait(&engine->waiters.others, key, -1, false);
     }
 }
 

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "engine/plan.h"
 
-struct tug_park_budget tug_park_budget = {TUG_CROWDED_PAUSES, TUG_YIELDS};
+struct tug_park_budget tug_park_budget = {TUG_OVERSUBSCRIBED_PAUSES, TUG_YIELDS};
 
 static uint32_t pauses_per_us(void) {
     const uint32_t sample = 1000;
@@ -21,7 +21,7 @@ static uint32_t pauses_per_us(void) {
 }
 
 void tug_park_configure(uint64_t spin_us, unsigned wants, unsigned cores) {
-    uint64_t pauses = wants > cores ? TUG_CROWDED_PAUSES : spin_us * pauses_per_us();
+    uint64_t pauses = wants > cores ? TUG_OVERSUBSCRIBED_PAUSES : spin_us * pauses_per_us();
     if (pauses > spin_us * 1000)
         pauses = spin_us * 1000;
     atomic_store_explicit(&tug_park_budget.pauses, (uint32_t)pauses, memory_order_relaxed);

@@ -65,7 +65,7 @@
 
 /* Pauses on a crowded node, then yields, then sleep. A broadcast of 8 bytes to four ranks on two
  * cores took 2.7 us so, 20 with 200 pauses and no yields, 100 with 2 000 pauses. */
-#define TUG_CROWDED_PAUSES 20
+#define TUG_OVERSUBSCRIBED_PAUSES 20
 #define TUG_YIELDS 1000
 
 /* ---- */

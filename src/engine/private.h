@@ -114,7 +114,7 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
 /* ---- waking ---- */
 
 /* More threads wait than there are cores. Any thread. */
-static inline bool tug_engine_crowded(const struct tug_engine *engine) {
+static inline bool tug_engine_oversubscribed(const struct tug_engine *engine) {
     return atomic_load_explicit(&engine->waiting, memory_order_relaxed) > engine->cores;
 }
 
@@ -133,16 +133,16 @@ static inline struct tug_bell *tug_sleeper_choose(struct tug_sleeper *sleeper,
 }
 
 /* Where it is about to sleep: a bell that was chosen and prepared. */
-struct tug_perch {
+struct tug_prepared {
     struct tug_bell *bell;
     uint32_t key;
     bool shared;
 };
 
-static inline struct tug_perch tug_sleeper_prepare(struct tug_sleeper *sleeper,
-                                                   struct tug_bell *bell, bool shared) {
+static inline struct tug_prepared tug_sleeper_prepare(struct tug_sleeper *sleeper,
+                                                      struct tug_bell *bell, bool shared) {
     bell = tug_sleeper_choose(sleeper, bell, shared);
-    return (struct tug_perch){bell, tug_bell_prepare(bell), shared};
+    return (struct tug_prepared){bell, tug_bell_prepare(bell), shared};
 }
 
 /* Has all services ring the sleeper, who has prepared its own bell: on that one, or on the bell
@@ -150,11 +150,11 @@ static inline struct tug_perch tug_sleeper_prepare(struct tug_sleeper *sleeper,
  * is not prepared wakes nobody. False: they cannot (or bell is NULL), it is on its own bell as
  * before. Holder only; the caller looks once more after this. */
 bool tug_sleeper_watch(struct tug_engine *engine, struct tug_sleeper *sleeper,
-                       struct tug_bell *bell, bool shared, struct tug_perch *perch);
+                       struct tug_bell *bell, bool shared, struct tug_prepared *prepared);
 
 /* Sleeps there, or in the lookout, at most limit_ns (< 0: none). True: the host's sockets have
  * news. */
-bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_perch *perch,
+bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_prepared *prepared,
                        int64_t limit_ns);
 
 /* Does the kernel wake the offload thread for what comes to the services? */

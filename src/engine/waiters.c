@@ -5,50 +5,50 @@
 
 #include "base/stats.h"
 
-static uint64_t bit_of(const struct tug_waiters *waiters, const struct tug_seat *seat) {
-    return 1ull << (seat - waiters->seats);
+static uint64_t bit_of(const struct tug_waiters *waiters, const struct tug_waiter_slot *slot) {
+    return 1ull << (slot - waiters->slots);
 }
 
-struct tug_seat *tug_waiters_sit(struct tug_waiters *waiters, bool (*done)(void *), void *argument,
-                                 uint32_t *key) {
+struct tug_waiter_slot *tug_waiters_enter(struct tug_waiters *waiters, bool (*done)(void *),
+                                          void *argument, uint32_t *key) {
     uint64_t taken = atomic_load_explicit(&waiters->taken, memory_order_relaxed), bit;
     do {
         if (taken == UINT64_MAX)
             return NULL;
         bit = ~taken & (taken + 1);
-        /* acquire: pairs with the release in tug_waiters_rise: the last guest's writes are over */
+        /* acquire: pairs with the release in tug_waiters_leave: the last guest's writes are over */
     } while (!atomic_compare_exchange_weak_explicit(&waiters->taken, &taken, taken | bit,
                                                     memory_order_acquire, memory_order_relaxed));
-    struct tug_seat *seat = &waiters->seats[__builtin_ctzll(bit)];
-    seat->done = done;
-    seat->argument = argument;
-    *key = tug_bell_prepare(&seat->bell);
+    struct tug_waiter_slot *slot = &waiters->slots[__builtin_ctzll(bit)];
+    slot->done = done;
+    slot->argument = argument;
+    *key = tug_bell_prepare(&slot->bell);
     /* seq_cst: before the caller's second look; releases done and argument to look() */
     atomic_fetch_or(&waiters->parked, bit);
-    return seat;
+    return slot;
 }
 
-void tug_waiters_rise(struct tug_waiters *waiters, struct tug_seat *seat) {
-    uint64_t bit = bit_of(waiters, seat);
+void tug_waiters_leave(struct tug_waiters *waiters, struct tug_waiter_slot *slot) {
+    uint64_t bit = bit_of(waiters, slot);
     bool called =
         !(atomic_load(&waiters->parked) & bit) || !(atomic_fetch_and(&waiters->parked, ~bit) & bit);
     while (atomic_load(&waiters->looking) > 0)
         sched_yield();
     if (called)
         tug_waiters_came(waiters);
-    /* release: pairs with the acquire in tug_waiters_sit */
+    /* release: pairs with the acquire in tug_waiters_enter */
     atomic_fetch_and_explicit(&waiters->taken, ~bit, memory_order_release);
 }
 
-/* Which seats have what they wait for. */
+/* Which slots have what they wait for. */
 static uint64_t look(struct tug_waiters *waiters) {
     uint64_t ready = 0;
     /* seq_cst, before parked is read: who has cleared its bit before sees this count, or is not
      * seen */
     atomic_fetch_add(&waiters->looking, 1);
     for (uint64_t left = atomic_load(&waiters->parked); left != 0; left &= left - 1) {
-        struct tug_seat *seat = &waiters->seats[__builtin_ctzll(left)];
-        if (seat->done(seat->argument))
+        struct tug_waiter_slot *slot = &waiters->slots[__builtin_ctzll(left)];
+        if (slot->done(slot->argument))
             ready |= left & -left;
     }
     atomic_fetch_sub(&waiters->looking, 1);
@@ -65,7 +65,7 @@ static bool ring(struct tug_waiters *waiters, uint64_t who) {
     if (got < asked)
         atomic_fetch_sub(&waiters->coming, asked - got);
     for (uint64_t left = who; left != 0; left &= left - 1)
-        tug_bell_ring(&waiters->seats[__builtin_ctzll(left)].bell, false);
+        tug_bell_ring(&waiters->slots[__builtin_ctzll(left)].bell, false);
     tug_stat_add(TUG_STAT_WAKES, got);
     return who != 0;
 }
@@ -73,14 +73,14 @@ static bool ring(struct tug_waiters *waiters, uint64_t who) {
 /* The next of these after the one who was the last. */
 static uint64_t next_of(struct tug_waiters *waiters, uint64_t who) {
     unsigned last = atomic_load_explicit(&waiters->last, memory_order_relaxed);
-    uint64_t behind = who & ~(UINT64_MAX >> (TUG_SEATS - 1 - last));
+    uint64_t behind = who & ~(UINT64_MAX >> (TUG_WAITER_SLOTS - 1 - last));
     uint64_t from = behind != 0 ? behind : who;
     atomic_store_explicit(&waiters->last, (unsigned)__builtin_ctzll(from), memory_order_relaxed);
     return from & -from;
 }
 
 bool tug_waiters_wake(struct tug_waiters *waiters, bool singly) {
-    if (tug_bell_ring(&waiters->crowd, false))
+    if (tug_bell_ring(&waiters->others, false))
         tug_stat_add(TUG_STAT_WAKES, 1);
     if (atomic_load(&waiters->parked) == 0)
         return true;

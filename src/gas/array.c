@@ -181,9 +181,9 @@ static int build(struct tug_array *array, const struct tug_array_params *params,
 }
 
 /* With the context, which MPI_Finalize may end. */
-static void close_errands(void *d) {
+static void close_deferred(void *d) {
     struct tug_array *array = d;
-    tug_errands_close(&array->errands);
+    tug_deferred_close(&array->deferred);
 }
 
 int tug_array_create(MPI_Comm comm, const struct tug_array_params *params, tug_array **result) {
@@ -206,8 +206,8 @@ int tug_array_create(MPI_Comm comm, const struct tug_array_params *params, tug_a
     tug_order_register(array);
     tug_home_register(array);
     place_own_pages(array, params->placement);
-    tug_errands_open(&array->errands);
-    tug_context_set_end(context, close_errands, array);
+    tug_deferred_open(&array->deferred);
+    tug_context_set_end(context, close_deferred, array);
     /* nobody calls one who is not listening */
     (void)tug_all_agree(tug_context_comm(context), true);
     *result = array;

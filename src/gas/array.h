@@ -1,13 +1,13 @@
 /* What the files of the relocatable global arrays share.
  *
- *   array.c    creation, end, facts
- *   access.c   the public calls: what memory in reach allows is done by the caller, the rest is an
- *              order
- *   order.c    orders: what has to ask, wait or send, by the holder of the baton
- *   home.c     the directory of the pages whose home is here, and their moves
- *   pages.c    where pages are, as this process remembers it
- *   errand.c   becoming the holder of the baton
- *   copies.c   the read cache
+ *   array.c     creation, end, facts
+ *   access.c    the public calls: what memory in reach allows is done by the caller, the rest is an
+ *               order
+ *   order.c     orders: what has to ask, wait or send, by the holder of the baton
+ *   home.c      the directory of the pages whose home is here, and their moves
+ *   pages.c     where pages are, as this process remembers it
+ *   deferred.c  becoming the holder of the baton
+ *   copies.c    the read cache
  *
  * A page moves in five steps, led by its home; the messages are LLCL calls, so every step ends when
  * all have answered:
@@ -32,14 +32,14 @@
  * tests/model/turns.pml checks that.
  *
  * Operations of a context are limited, and a question may wait for a move that needs some at other
- * processes. So that they never wait for one another in a circle, orders have half of them at most,
- * and fetches, which wait for a read there, a quarter; all others end by themselves.
+ * processes. So that they never wait for one another in a circle, orders have half of them at
+ * most, and fetches, which wait for a read there, a quarter; all others end by themselves.
  */
 #ifndef TUG_GAS_ARRAY_H
 #define TUG_GAS_ARRAY_H
 
 #include "engine/tags.h"
-#include "gas/errand.h"
+#include "gas/deferred.h"
 #include "gas/pages.h"
 #include "llcl/llcl.h"
 #include "tugboat/gas.h"
@@ -103,7 +103,7 @@ struct tug_order;
 
 /* One page of an order at a time; holder only. */
 struct tug_lane {
-    struct tug_errand errand; /* tries again when there was no room */
+    struct tug_deferred work; /* tries again when there was no room */
     struct tug_order *order;
     struct tug_lane *next; /* in an entry's list of those who wait */
     struct tug_page *entry;
@@ -113,7 +113,7 @@ struct tug_lane {
 };
 
 struct tug_order {
-    struct tug_errand errand;
+    struct tug_deferred work;
     struct tug_array *array;
     struct tug_callback on_complete;
     enum tug_order_kind kind;
@@ -151,7 +151,7 @@ struct tug_array {
 
     struct tug_home *home;
     struct tug_receiver receivers[TUG_CALL_KINDS];
-    struct tug_errands errands;
+    struct tug_deferred_list deferred;
     struct tug_tags tags; /* of orders */
     struct tug_order *orders;
     _Atomic uint32_t orders_out;

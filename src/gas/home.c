@@ -20,7 +20,7 @@ struct record;
 
 /* A move, or a question that waits its turn. */
 struct turn {
-    struct tug_errand errand; /* there was no room */
+    struct tug_deferred work; /* there was no room */
     struct turn *next;
     struct tug_array *array;
     struct record *record;
@@ -113,7 +113,7 @@ static void end_move(struct record *record) {
 /* ---- the steps of a move ---- */
 
 static void all_have_answered(struct turn *turn);
-static void take_step(struct tug_errand *errand);
+static void take_step(struct tug_deferred *work);
 
 static void answered(void *d, int status) {
     struct answer *answer = d;
@@ -158,7 +158,7 @@ static void step_to(struct turn *turn, enum tug_gas_call step, const struct tug_
     turn->step = step;
     turn->message.place = *place;
     turn->cursor = turn->out = 0;
-    take_step(&turn->errand);
+    take_step(&turn->work);
 }
 
 static void give_up(struct turn *turn) {
@@ -197,8 +197,8 @@ static void all_have_answered(struct turn *turn) {
         step_to(turn, TUG_CALL_FREE, &turn->old);
 }
 
-static void take_step(struct tug_errand *errand) {
-    struct turn *turn = (struct turn *)errand;
+static void take_step(struct tug_deferred *work) {
+    struct turn *turn = (struct turn *)work;
     bool taken;
     switch (turn->step) {
     case TUG_CALL_FETCH:
@@ -217,7 +217,7 @@ static void take_step(struct tug_errand *errand) {
         taken = tell_all(turn);
     }
     if (!taken)
-        tug_errands_retry(&turn->array->errands, errand);
+        tug_deferred_retry(&turn->array->deferred, work);
 }
 
 static bool begin(struct turn *turn) {
@@ -238,7 +238,7 @@ static struct turn *take_turn(struct tug_array *array, struct tug_caller caller,
     struct turn *turn = calloc(1, sizeof(*turn) + nanswers * sizeof(struct answer));
     if (turn == NULL)
         return NULL;
-    turn->errand.run = take_step;
+    turn->work.run = take_step;
     turn->array = array;
     turn->record = record_of(array, question->page);
     turn->caller = caller;

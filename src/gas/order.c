@@ -60,18 +60,17 @@ static void go_on(struct tug_lane *lane, int status) {
         run_lane(lane);
 }
 
-static void run_again(struct tug_errand *errand) {
-    run_lane((struct tug_lane *)((char *)errand - offsetof(struct tug_lane, errand)));
+static void run_again(struct tug_deferred *work) {
+    run_lane((struct tug_lane *)((char *)work - offsetof(struct tug_lane, work)));
 }
 
 static void retry(struct tug_lane *lane) {
-    lane->errand.run = run_again;
-    tug_errands_retry(&lane->order->array->errands, &lane->errand);
+    lane->work.run = run_again;
+    tug_deferred_retry(&lane->order->array->deferred, &lane->work);
 }
 
-static void run_order(struct tug_errand *errand) {
-    struct tug_order *order =
-        (struct tug_order *)((char *)errand - offsetof(struct tug_order, errand));
+static void run_order(struct tug_deferred *work) {
+    struct tug_order *order = (struct tug_order *)((char *)work - offsetof(struct tug_order, work));
     uint64_t pages = order->end - order->next;
     unsigned lanes = pages < TUG_LANES ? (unsigned)pages : TUG_LANES;
     order->lanes_out = lanes;
@@ -85,8 +84,8 @@ void tug_order_start(struct tug_order *order) {
     struct tug_array *array = order->array;
     order->next = order->index >> array->page_shift;
     order->end = ((order->index + order->bytes - 1) >> array->page_shift) + 1;
-    order->errand.run = run_order;
-    tug_errands_post(&array->errands, &order->errand);
+    order->work.run = run_order;
+    tug_deferred_post(&array->deferred, &order->work);
 }
 
 /* ---- waiting ---- */
@@ -353,9 +352,8 @@ static void answer(struct tug_array *array, struct tug_caller caller, uint32_t a
 }
 
 /* Puts under way are complete, perhaps. */
-static void settle(struct tug_errand *errand) {
-    struct tug_page *entry =
-        (struct tug_page *)((char *)errand - offsetof(struct tug_page, errand));
+static void settle(struct tug_deferred *work) {
+    struct tug_page *entry = (struct tug_page *)((char *)work - offsetof(struct tug_page, work));
     atomic_store(&entry->told, false);
     if (!entry->stopping || !tug_page_stop(entry))
         return;
@@ -409,7 +407,7 @@ static void on_free(struct tug_array *array, struct tug_caller caller, const voi
 /* ---- fetching a page that comes ---- */
 
 struct fetch {
-    struct tug_errand errand;
+    struct tug_deferred work;
     struct tug_array *array;
     struct tug_caller caller;
     struct tug_message message;
@@ -430,15 +428,15 @@ static void fetched(void *d, int status) {
 }
 
 /* The new owner's entry is there before the page is, and stays. */
-static void run_fetch(struct tug_errand *errand) {
-    struct fetch *fetch = (struct fetch *)errand;
+static void run_fetch(struct tug_deferred *work) {
+    struct fetch *fetch = (struct fetch *)work;
     struct tug_array *array = fetch->array;
     const struct tug_place *place = &fetch->message.place;
     struct tug_page *entry = tug_pages_find(&array->pages, fetch->message.page);
     if (entry == NULL)
         entry = tug_pages_take(&array->pages, fetch->message.page, true);
     if (entry == NULL) {
-        tug_errands_retry(&array->errands, errand);
+        tug_deferred_retry(&array->deferred, work);
         return;
     }
     entry->coming = true;
@@ -450,7 +448,7 @@ static void run_fetch(struct tug_errand *errand) {
         .size_in_bytes = array->page_bytes,
         .on_complete = {fetched, fetch}};
     if (!tug_try_read_async(array->context, &read))
-        tug_errands_retry(&array->errands, errand);
+        tug_deferred_retry(&array->deferred, work);
 }
 
 static void on_fetch(struct tug_array *array, struct tug_caller caller, const void *payload) {
@@ -460,18 +458,18 @@ static void on_fetch(struct tug_array *array, struct tug_caller caller, const vo
         tug_answer(array->context, caller, &full, sizeof(full));
         return;
     }
-    fetch->errand.run = run_fetch;
+    fetch->work.run = run_fetch;
     fetch->array = array;
     fetch->caller = caller;
     memcpy(&fetch->message, payload, sizeof(fetch->message));
     fetch->fetched.slot = array->free_slots[--array->nfree];
-    run_fetch(&fetch->errand);
+    run_fetch(&fetch->work);
 }
 
 void tug_order_register(struct tug_array *array) {
     for (size_t i = 0; i < array->pages.nentries; i++) {
         array->pages.entries[i].array = array;
-        array->pages.entries[i].errand.run = settle;
+        array->pages.entries[i].work.run = settle;
     }
     tug_array_receive(array, TUG_CALL_STOP, on_stop);
     tug_array_receive(array, TUG_CALL_CHANGE, on_change);

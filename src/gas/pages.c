@@ -185,7 +185,7 @@ void tug_page_leave(struct tug_page *entry) {
     uint32_t before = atomic_fetch_sub(&entry->writers, 1);
     if (__builtin_expect((before & TUG_WRITERS_AWAITED) && (before & TUG_WRITERS_COUNT) == 1, 0) &&
         !atomic_exchange(&entry->told, true))
-        tug_errands_post(&entry->array->errands, &entry->errand);
+        tug_deferred_post(&entry->array->deferred, &entry->work);
 }
 
 bool tug_page_stop(struct tug_page *entry) {

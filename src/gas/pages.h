@@ -15,7 +15,7 @@
  *               +----------+---------+------------------------------+
  *      NO_PUTS  the page is about to move, has moved (ask the home whether others know), or the
  *               entry is nobody's
- *      AWAITED  whoever takes the last one off tells the holder (tug_errands_post(entry->errand))
+ *      AWAITED  whoever takes the last one off tells the holder (tug_deferred_post(entry->work))
  *
  * Bounded: entries of pages that this process does not own are used again, those first that were
  * not used for long: a hand goes round and takes the first one that nobody has used since it came
@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gas/errand.h"
+#include "gas/deferred.h"
 #include "tugboat/llcl.h"
 
 #define TUG_NO_PAGE UINT64_MAX
@@ -60,8 +60,8 @@ struct tug_page {
     /* what puts write, away from that */
     _Atomic uint32_t writers __attribute__((aligned(64)));
     _Atomic uint32_t holds;   /* of those, the program's */
-    _Atomic bool told;        /* the errand is posted */
-    struct tug_errand errand; /* nobody is under way any more, somebody waits for that */
+    _Atomic bool told;        /* the work is posted */
+    struct tug_deferred work; /* nobody is under way any more, somebody waits for that */
     /* the holder's own */
     struct tug_array *array;
     struct tug_place place;
@@ -139,7 +139,7 @@ bool tug_page_enter(struct tug_page *entry, uint64_t page);
 /* Ends it. */
 void tug_page_leave(struct tug_page *entry);
 
-/* No put begins from now on. True if none is under way; otherwise the entry's errand is run when
+/* No put begins from now on. True if none is under way; otherwise the entry's work is run when
  * that is so. Holder only. */
 bool tug_page_stop(struct tug_page *entry);
 

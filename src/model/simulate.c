@@ -472,7 +472,7 @@ static void *table(struct machine *machine, size_t count, size_t item) {
     return memory;
 }
 
-static bool is_crowded(const struct tug_places *places, uint32_t copiers) {
+static bool is_oversubscribed(const struct tug_places *places, uint32_t copiers) {
     uint32_t n = 0;
     while (n < places->nnodes && tug_places_node_size(places, n) <= copiers)
         n++;
@@ -492,7 +492,7 @@ static int build(struct machine *machine, char *why, size_t why_bytes) {
     machine->shown = table(machine, places->nranks, sizeof(uint32_t));
     machine->out_ps = table(machine, (size_t)places->nnodes * p->engines, sizeof(uint64_t));
     machine->in_ps = table(machine, (size_t)places->nnodes * p->engines, sizeof(uint64_t));
-    if (is_crowded(places, p->copiers))
+    if (is_oversubscribed(places, p->copiers))
         machine->copier_ps = table(machine, (size_t)places->nnodes * p->copiers, sizeof(uint64_t));
     machine->network = simulation->network;
     if (machine->failed)

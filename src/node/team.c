@@ -99,7 +99,7 @@ static int team_make(MPI_Comm comm, struct tug_team **result) {
     int64_t most[2] = {team->node_size, (unsigned)team->node_size > cores};
     (void)tug_agree(team->comm, MPI_MAX, most, 2);
     team->node_most = (int)most[0];
-    team->crowded = most[1];
+    team->oversubscribed = most[1];
     tug_park_configure(tug_settings.spin_us, (unsigned)team->node_size, cores);
     *result = team;
     return 0;

@@ -50,7 +50,7 @@ struct tug_team {
     int node_most; /* ranks of the largest node: all nodes lay out shared memory for so many */
     int nnodes;
     struct tug_places places;
-    bool crowded;             /* some node has more of our ranks than cores */
+    bool oversubscribed;      /* some node has more of our ranks than cores */
     struct tug_bell *bells;   /* [node size], a cache line each: see tug_team_bell() */
     pid_t *pids;              /* [node size] 0: that rank cannot be attached to (cma.h) */
     uint64_t word;            /* by which others know this rank's address space */
@@ -97,7 +97,7 @@ int tug_team_share(struct tug_team *team);
 /* The ranks of a node may reach into one another's buffers, and had better: they have a core each.
  * After tug_team_share(), the same answer on all ranks. */
 static inline bool tug_team_reaches(const struct tug_team *team) {
-    return team->attaches && !team->crowded && team->node_most > 1 &&
+    return team->attaches && !team->oversubscribed && team->node_most > 1 &&
            team->node_most <= TUG_ATTACHERS_MOST;
 }
 

@@ -10,11 +10,11 @@
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/agreement.h"
-#include "host/circle.h"
+#include "host/wait_group.h"
 #include "host/device.h"
 #include "host/handles.h"
 #include "host/host.h"
-#include "host/party.h"
+#include "host/participants.h"
 #include "host/polite.h"
 #include "node/team.h"
 #include "rma/direct.h"
@@ -24,7 +24,7 @@
 #define HOST_ALIGNMENT 16 /* what MPICH 4.0.2 over UCX addresses rightly */
 
 static bool takes(int error, MPI_Comm comm) {
-    if (error == MPI_SUCCESS && tug_party_takes(comm) && tug_settings.rma != TUG_RMA_OFF &&
+    if (error == MPI_SUCCESS && tug_all_take_part(comm) && tug_settings.rma != TUG_RMA_OFF &&
         tug_engine_bring_up()) {
         tug_device_look();
         return true;
@@ -187,18 +187,18 @@ static struct tug_window *go_remote(MPI_Win win, MPI_Comm comm, struct tug_team 
                                     MPI_Aint size, MPI_Aint disp_unit,
                                     enum tug_remote_memory memory, MPI_Info info) {
     struct tug_window *window = tug_window_adopt(win);
-    struct tug_circle *circle = team->nnodes > 1 ? tug_circle_of(comm) : NULL;
+    struct tug_wait_group *wait_group = team->nnodes > 1 ? tug_wait_group_of(comm) : NULL;
     bool willing = window != NULL && wants_packets(info) && reaches(base, memory) &&
-                   (circle != NULL || team->nnodes == 1) &&
+                   (wait_group != NULL || team->nnodes == 1) &&
                    tug_epochs_init(&window->epochs, team->nranks);
     struct tug_remote *remote = tug_remote_create(team, base, size, disp_unit, memory, willing);
     if (remote == NULL) {
         tug_window_give_back(window);
         return NULL;
     }
-    if (circle != NULL)
-        tug_circle_enter(circle);
-    window->circle = circle;
+    if (wait_group != NULL)
+        tug_wait_group_enter(wait_group);
+    window->wait_group = wait_group;
     window->remote = remote;
     window->lane = &tug_remote_lane;
     window->reason = reason_for_packets(info, memory, team->nnodes);
@@ -253,7 +253,7 @@ static bool has_lanes(void) {
  * checked: what is plainly none is left to the host. */
 static struct tug_team *team_of(MPI_Comm comm) {
     struct tug_team *team;
-    bool good = tug_party_takes(comm) && has_lanes() && tug_team_get(comm, &team) == 0;
+    bool good = tug_all_take_part(comm) && has_lanes() && tug_team_get(comm, &team) == 0;
     return good ? team : NULL;
 }
 
@@ -379,7 +379,7 @@ static bool go_direct(const struct tug_allocation *a, struct tug_team *team) {
 }
 
 static int allocate_native(const struct tug_allocation *a) {
-    bool rounds = !a->shared && tug_settings.rma != TUG_RMA_OFF && tug_party_takes(a->comm);
+    bool rounds = !a->shared && tug_settings.rma != TUG_RMA_OFF && tug_all_take_part(a->comm);
     int error = a->host_call(a, rounds ? rounded(a->size) : a->size);
     if (!takes(error, a->comm))
         return error;

@@ -261,7 +261,7 @@ static struct tug_remote *make(const struct membership *membership) {
     remote->ordered = tug_context_ordered(remote->domain->context);
     for (int r = 0; r < team->nranks; r++) {
         remote->targets[r].process = membership->process_of[r];
-        remote->targets[r].seat.next = -1;
+        remote->targets[r].entry.next = -1;
     }
     return remote;
 }

@@ -11,12 +11,13 @@
  * A derived datatype at the target never travels. The origin walks it and sends runs (datatype.h).
  *
  * Completion: operations end in any order (what is mapped at once, large blocks late), so a flush
- * cannot just count. Each target has two *flights*; operations board the one that is open. A flush
- * closes it, opens the other, and waits until all that boarded have landed, whoever started them:
- * the flushes of several threads are one wait, and none waits for what was started after it. Errors
- * found at the target come back the same way and surface in the flush. There are two such
- * *runways*: one for what this rank's buffers are needed for (gets, fetches, and puts that are not
- * copied by the call), which is all that a local flush waits for, and one for all else.
+ * cannot just count. Each target has two *generations*; an operation belongs to the one that is
+ * open when it starts. A flush closes it, opens the other, and waits until all of the closed one
+ * have ended, whoever started them: the flushes of several threads are one wait, and none waits for
+ * what was started after it. Errors found at the target come back the same way and surface in the
+ * flush. There are two such pairs (struct tug_outstanding): one for what this rank's buffers are
+ * needed for (gets, fetches, and puts that are not copied by the call), which is all that a local
+ * flush waits for, and one for all else.
  *
  *   remote.c        contexts and who shares them, creation and end of windows
  *   remote_rma.c    the origin: operations become LLCL's
@@ -65,25 +66,25 @@ enum {
 };
 
 /* A lock that this rank's memory is under, or that waits for it; holder only. */
-struct tug_lock_seat {
+struct tug_lock_entry {
     uint32_t tag;  /* of the waiting call */
     int32_t next;  /* the rank that waits behind, -1: none */
-    uint8_t holds; /* enum tug_seat */
+    uint8_t holds; /* enum tug_lock_state */
     bool wants_exclusive;
 };
 
-enum tug_seat { TUG_SEAT_EMPTY, TUG_SEAT_WAITS, TUG_SEAT_SHARED, TUG_SEAT_EXCLUSIVE };
+enum tug_lock_state { TUG_LOCK_NONE, TUG_LOCK_WAITS, TUG_LOCK_SHARED, TUG_LOCK_EXCLUSIVE };
 
-struct tug_flight {
-    struct tug_counter landed; /* operations that are complete */
-    _Atomic uint64_t boarded;  /* ... of so many that have been started, */
+struct tug_generation {
+    struct tug_counter ended; /* operations that are complete */
+    _Atomic uint64_t started; /* ... of so many that have been started, */
     _Atomic uint64_t
         in_hand; /* ... and so many more: the holder of the baton counts its own here */
 };
 
-struct tug_runway {
-    struct tug_flight flights[2];
-    _Atomic uint32_t flips; /* the open flight is number flips % 2 */
+struct tug_outstanding {
+    struct tug_generation generations[2];
+    _Atomic uint32_t flips; /* the open generation is number flips % 2 */
 };
 
 struct tug_remote_target {
@@ -92,18 +93,18 @@ struct tug_remote_target {
     uint32_t number; /* of the window there */
     MPI_Aint size;
     MPI_Aint disp_unit;
-    uint8_t shortcut;           /* enum tug_shortcut: to its memory */
-    struct tug_book book;       /* dynamic windows: its memory */
-    struct tug_runway local;    /* operations that need buffers of ours */
-    struct tug_runway remote;   /* all others */
-    _Atomic bool overtaken;     /* since its lock something was moved that messages overtake */
-    _Atomic uint8_t contact;    /* TUG_CONTACT_* */
-    int32_t next_used;          /* the rank behind it in the list of those used, -1: none */
-    _Atomic uint32_t posts;     /* exposure epochs that it has opened for us, */
-    uint32_t posts_used;        /* ... of which so many have been started */
-    _Atomic uint32_t completes; /* access epochs to us that it has ended, */
-    uint32_t completes_used;    /* ... of which so many have been waited for */
-    struct tug_lock_seat seat;  /* its lock on our memory */
+    uint8_t shortcut;              /* enum tug_shortcut: to its memory */
+    struct tug_book book;          /* dynamic windows: its memory */
+    struct tug_outstanding local;  /* operations that need buffers of ours */
+    struct tug_outstanding remote; /* all others */
+    _Atomic bool overtaken;        /* since its lock something was moved that messages overtake */
+    _Atomic uint8_t contact;       /* TUG_CONTACT_* */
+    int32_t next_used;             /* the rank behind it in the list of those used, -1: none */
+    _Atomic uint32_t posts;        /* exposure epochs that it has opened for us, */
+    uint32_t posts_used;           /* ... of which so many have been started */
+    _Atomic uint32_t completes;    /* access epochs to us that it has ended, */
+    uint32_t completes_used;       /* ... of which so many have been waited for */
+    struct tug_lock_entry entry;   /* its lock on our memory */
 };
 
 struct tug_remote {
@@ -202,16 +203,19 @@ enum tug_remote_call { TUG_CALL_FETCH, TUG_CALL_COMPARE, TUG_CALL_LOCK, TUG_CALL
 /* Makes the context call the handlers. */
 void tug_remote_serve(struct tug_domain *domain);
 
-static inline struct tug_flight *tug_remote_open_flight(struct tug_runway *runway) {
-    return &runway->flights[atomic_load_explicit(&runway->flips, memory_order_relaxed) % 2];
+static inline struct tug_generation *
+tug_remote_open_generation(struct tug_outstanding *outstanding) {
+    return &outstanding
+                ->generations[atomic_load_explicit(&outstanding->flips, memory_order_relaxed) % 2];
 }
 
-/* Counts an operation that is about to be started; its completion goes to the flight's counter. */
-static inline struct tug_flight *tug_remote_board(struct tug_runway *runway) {
-    struct tug_flight *flight = tug_remote_open_flight(runway);
+/* Counts an operation that is about to be started; its completion goes to the generation's counter.
+ */
+static inline struct tug_generation *tug_remote_count_start(struct tug_outstanding *outstanding) {
+    struct tug_generation *generation = tug_remote_open_generation(outstanding);
     /* relaxed: a flush that must wait for it is ordered behind it by the program */
-    atomic_fetch_add_explicit(&flight->boarded, 1, memory_order_relaxed);
-    return flight;
+    atomic_fetch_add_explicit(&generation->started, 1, memory_order_relaxed);
+    return generation;
 }
 
 /* Sends a message of no data to the target's engine. */

@@ -63,8 +63,8 @@ static inline struct tug_callback next_part(const struct ways *ways, bool into_o
         atomic_fetch_add_explicit(&ways->bundle->left, 1, memory_order_relaxed);
         return (struct tug_callback){end_part, ways->bundle};
     }
-    struct tug_runway *runway = into_ours ? &ways->target->local : &ways->target->remote;
-    return (struct tug_callback){tug_counter_add, &tug_remote_board(runway)->landed};
+    struct tug_outstanding *outstanding = into_ours ? &ways->target->local : &ways->target->remote;
+    return (struct tug_callback){tug_counter_add, &tug_remote_count_start(outstanding)->ended};
 }
 
 /* A put has read its buffer. What went wrong, its completion says. */
@@ -77,7 +77,7 @@ static void end_reading(void *counter, int status) {
 static inline struct tug_callback next_reading(const struct ways *ways, size_t bytes) {
     if (bytes <= TUG_COPIED_MOST) /* copied by the call */
         return (struct tug_callback){0};
-    return (struct tug_callback){end_reading, &tug_remote_board(&ways->target->local)->landed};
+    return (struct tug_callback){end_reading, &tug_remote_count_start(&ways->target->local)->ended};
 }
 
 /* Makes the operation's request, if it has one. */
@@ -97,7 +97,7 @@ static int begin_request(const struct tug_rma *o, struct ways *ways) {
         return MPI_ERR_NO_MEM;
     }
     *o->request = bundle->request.handle;
-    bundle->counter = &tug_remote_board(&ways->target->local)->landed;
+    bundle->counter = &tug_remote_count_start(&ways->target->local)->ended;
     ways->bundle = bundle;
     return MPI_SUCCESS;
 }
@@ -170,20 +170,20 @@ _Static_assert(sizeof(struct noted_put) <= TUG_NOTE_PAYLOAD, "it fits a note");
 
 /* Counts an operation that is about to be started, as the holder of the baton: plain stores do.
  * Counts it back if it could not be. */
-static inline bool board_in_hand(struct tug_flight *flight, int change) {
-    uint64_t n = atomic_load_explicit(&flight->in_hand, memory_order_relaxed);
-    atomic_store_explicit(&flight->in_hand, n + (uint64_t)change, memory_order_relaxed);
+static inline bool count_in_hand(struct tug_generation *generation, int change) {
+    uint64_t n = atomic_load_explicit(&generation->in_hand, memory_order_relaxed);
+    atomic_store_explicit(&generation->in_hand, n + (uint64_t)change, memory_order_relaxed);
     return false;
 }
 
 static bool execute_put(const struct tug_note *note) {
     const struct noted_put *put = (const struct noted_put *)note->payload.bytes;
     struct tug_remote_target *target = put->target;
-    struct tug_flight *flight = tug_remote_open_flight(&target->remote);
-    board_in_hand(flight, 1);
+    struct tug_generation *generation = tug_remote_open_generation(&target->remote);
+    count_in_hand(generation, 1);
     return tug_context_write_noted(put->context, (uint32_t)target->process, &target->key,
-                                   put->offset, put->data, put->bytes, &flight->landed) ||
-           board_in_hand(flight, -1);
+                                   put->offset, put->data, put->bytes, &generation->ended) ||
+           count_in_hand(generation, -1);
 }
 
 /* False: it has not been noted. */
@@ -561,12 +561,12 @@ _Static_assert(sizeof(struct noted_accumulate) <= TUG_NOTE_PAYLOAD, "it fits a n
 static bool execute_accumulate(const struct tug_note *note) {
     const struct noted_accumulate *noted = (const struct noted_accumulate *)note->payload.bytes;
     struct tug_remote_target *target = noted->target;
-    struct tug_flight *flight = tug_remote_open_flight(&target->remote);
-    board_in_hand(flight, 1);
+    struct tug_generation *generation = tug_remote_open_generation(&target->remote);
+    count_in_hand(generation, 1);
     return tug_context_message_noted(noted->context, (uint32_t)target->process,
                                      TUG_MESSAGE_ACCUMULATE, &noted->letter, sizeof(noted->letter),
-                                     &flight->landed) ||
-           board_in_hand(flight, -1);
+                                     &generation->ended) ||
+           count_in_hand(generation, -1);
 }
 
 /* One of many on this rank's own memory: atomic to the others', as the holder of the baton. */

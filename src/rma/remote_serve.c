@@ -216,16 +216,16 @@ static void on_compare(tug_context *context, struct tug_caller caller, const voi
 static void grant(struct tug_remote *remote) {
     while (remote->lock_first >= 0) {
         int rank = remote->lock_first;
-        struct tug_lock_seat *seat = &remote->targets[rank].seat;
-        if (remote->exclusive || (seat->wants_exclusive && remote->nshared > 0))
+        struct tug_lock_entry *entry = &remote->targets[rank].entry;
+        if (remote->exclusive || (entry->wants_exclusive && remote->nshared > 0))
             return;
-        remote->lock_first = seat->next;
-        seat->holds = seat->wants_exclusive ? TUG_SEAT_EXCLUSIVE : TUG_SEAT_SHARED;
-        if (seat->wants_exclusive)
+        remote->lock_first = entry->next;
+        entry->holds = entry->wants_exclusive ? TUG_LOCK_EXCLUSIVE : TUG_LOCK_SHARED;
+        if (entry->wants_exclusive)
             remote->exclusive = true;
         else
             remote->nshared++;
-        const struct tug_caller caller = {remote->targets[rank].process, seat->tag};
+        const struct tug_caller caller = {remote->targets[rank].process, entry->tag};
         tug_answer(remote->domain->context, caller, NULL, 0);
     }
 }
@@ -237,17 +237,17 @@ static void on_lock(tug_context *context, struct tug_caller caller, const void *
     (void)context;
     if (read_head(domain, payload, bytes, &request))
         sender = find_sender(&request, caller.process);
-    if (sender == NULL || sender->seat.holds != TUG_SEAT_EMPTY) {
+    if (sender == NULL || sender->entry.holds != TUG_LOCK_NONE) {
         complain(caller.process); /* and it waits for ever: no answer is a refusal */
         return;
     }
     struct tug_remote *remote = request.remote;
     int32_t rank = (int32_t)request.head.type;
-    sender->seat = (struct tug_lock_seat){caller.tag, -1, TUG_SEAT_WAITS, request.head.what != 0};
+    sender->entry = (struct tug_lock_entry){caller.tag, -1, TUG_LOCK_WAITS, request.head.what != 0};
     if (remote->lock_first < 0)
         remote->lock_first = rank;
     else
-        remote->targets[remote->lock_last].seat.next = rank;
+        remote->targets[remote->lock_last].entry.next = rank;
     remote->lock_last = rank;
     grant(remote);
 }
@@ -259,15 +259,15 @@ static void on_unlock(tug_context *context, int source, const void *payload, siz
     (void)context;
     if (read_head(domain, payload, bytes, &request))
         sender = find_sender(&request, source);
-    if (sender == NULL || sender->seat.holds < TUG_SEAT_SHARED) {
+    if (sender == NULL || sender->entry.holds < TUG_LOCK_SHARED) {
         complain(source);
         return;
     }
-    if (sender->seat.holds == TUG_SEAT_EXCLUSIVE)
+    if (sender->entry.holds == TUG_LOCK_EXCLUSIVE)
         request.remote->exclusive = false;
     else
         request.remote->nshared--;
-    sender->seat.holds = TUG_SEAT_EMPTY;
+    sender->entry.holds = TUG_LOCK_NONE;
     grant(request.remote);
 }
 

@@ -46,7 +46,7 @@ void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned 
         .handler = id,
         .payload = &head,
         .size_in_bytes = sizeof(head),
-        .on_complete = {tug_counter_add, &tug_remote_board(&target->remote)->landed}};
+        .on_complete = {tug_counter_add, &tug_remote_count_start(&target->remote)->ended}};
     TUG_REMOTE_TRY(remote->domain->context, tug_try_am_async(remote->domain->context, &message));
 }
 
@@ -116,48 +116,49 @@ int tug_remote_wait_counter(struct tug_remote *remote, struct tug_counter *count
     return __atomic_load_n(&counter->status, __ATOMIC_RELAXED);
 }
 
-/* What a flush waits for: the flight is empty, or has been seen to be so by another, who flipped.
- */
-struct landing {
-    struct tug_runway *runway;
+/* What a flush waits for: the generation is empty, or has been seen to be so by another, who
+ * flipped. */
+struct drain {
+    struct tug_outstanding *outstanding;
     uint32_t flips;
-    uint32_t flight;
+    uint32_t generation;
 };
 
-/* The landed first: what has landed has boarded, so as many as have boarded later are all. */
-static bool is_empty(const struct tug_flight *flight) {
-    uint64_t landed = tug_counter_value(&flight->landed);
-    return landed >= atomic_load(&flight->boarded) + atomic_load(&flight->in_hand);
+/* `ended` first: what has ended has started, so as many as have started later are all. */
+static bool is_empty(const struct tug_generation *generation) {
+    uint64_t ended = tug_counter_value(&generation->ended);
+    return ended >= atomic_load(&generation->started) + atomic_load(&generation->in_hand);
 }
 
-static bool has_landed(void *argument) {
-    const struct landing *landing = argument;
-    return is_empty(&landing->runway->flights[landing->flight]) ||
-           atomic_load(&landing->runway->flips) != landing->flips;
+static bool has_ended(void *argument) {
+    const struct drain *drain = argument;
+    return is_empty(&drain->outstanding->generations[drain->generation]) ||
+           atomic_load(&drain->outstanding->flips) != drain->flips;
 }
 
-static void land(struct tug_remote *remote, struct tug_runway *runway, uint32_t flips,
-                 uint32_t flight) {
-    struct landing landing = {runway, flips, flight % 2};
-    tug_remote_wait(remote, has_landed, &landing);
+static void drain_generation(struct tug_remote *remote, struct tug_outstanding *outstanding,
+                             uint32_t flips, uint32_t generation) {
+    struct drain drain = {outstanding, flips, generation % 2};
+    tug_remote_wait(remote, has_ended, &drain);
 }
 
-/* Who flips has seen the closed flight empty, while that number of flips stood. The first flip that
- * others make after this call has begun may go back to a look before it; the next two do not, and
- * they are about both flights. Who boards the open flight just when it is closed (it read `flips`
- * before) does no harm: it is waited for in vain at worst. Checked by tests/model/flights.pml. */
+/* Who flips has seen the closed generation empty, while that number of flips stood. The first flip
+ * that others make after this call has begun may go back to a look before it; the next two do not,
+ * and they are about both generations. Who starts an operation in the open generation just when it
+ * is closed (it read `flips` before) does no harm: it is waited for in vain at worst. Checked by
+ * tests/model/generations.pml. */
 #define FLIPS_ENOUGH 3
 
-static void land_all(struct tug_remote *remote, struct tug_runway *runway) {
-    uint32_t first = atomic_load(&runway->flips), flips = first;
-    for (; flips - first < FLIPS_ENOUGH; flips = atomic_load(&runway->flips)) {
-        land(remote, runway, flips, flips + 1);
-        if (atomic_load(&runway->flips) != flips)
+static void drain_all(struct tug_remote *remote, struct tug_outstanding *outstanding) {
+    uint32_t first = atomic_load(&outstanding->flips), flips = first;
+    for (; flips - first < FLIPS_ENOUGH; flips = atomic_load(&outstanding->flips)) {
+        drain_generation(remote, outstanding, flips, flips + 1);
+        if (atomic_load(&outstanding->flips) != flips)
             continue;
-        if (is_empty(&runway->flights[flips % 2]))
+        if (is_empty(&outstanding->generations[flips % 2]))
             return;
-        if (atomic_compare_exchange_strong(&runway->flips, &flips, flips + 1)) {
-            land(remote, runway, flips + 1, flips);
+        if (atomic_compare_exchange_strong(&outstanding->flips, &flips, flips + 1)) {
+            drain_generation(remote, outstanding, flips + 1, flips);
             return;
         }
     }
@@ -165,11 +166,11 @@ static void land_all(struct tug_remote *remote, struct tug_runway *runway) {
 }
 
 /* A TUG_ERR_*. */
-static int land_runway(struct tug_remote *remote, struct tug_runway *runway) {
+static int drain_outstanding(struct tug_remote *remote, struct tug_outstanding *outstanding) {
     int status = 0;
-    land_all(remote, runway);
+    drain_all(remote, outstanding);
     for (int i = 0; i < 2; i++) {
-        int *place = &runway->flights[i].landed.status;
+        int *place = &outstanding->generations[i].ended.status;
         if (__builtin_expect(__atomic_load_n(place, __ATOMIC_RELAXED) != 0, 0)) /* told once */
             status = __atomic_exchange_n(place, 0, __ATOMIC_RELAXED);
     }
@@ -184,8 +185,8 @@ static void begin_flush(bool local) {
 
 static int flush_target(struct tug_remote *remote, int rank, bool local) {
     struct tug_remote_target *target = &remote->targets[rank];
-    int status = land_runway(remote, &target->local);
-    int later = local ? 0 : land_runway(remote, &target->remote);
+    int status = drain_outstanding(remote, &target->local);
+    int later = local ? 0 : drain_outstanding(remote, &target->remote);
     return tug_remote_error(status != 0 ? status : later);
 }
 

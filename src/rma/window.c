@@ -5,7 +5,7 @@
 
 #include "base/stats.h"
 #include "engine/engine.h"
-#include "host/circle.h"
+#include "host/wait_group.h"
 #include "host/host.h"
 #include "rma/direct.h"
 #include "rma/private.h"
@@ -209,8 +209,8 @@ static void window_release(struct tug_window *window) {
         window->lane->release(window);
     else
         tug_engine_attend(-1);
-    if (window->circle != NULL)
-        tug_circle_leave(window->circle);
+    if (window->wait_group != NULL)
+        tug_wait_group_leave(window->wait_group);
     disown(window);
 }
 

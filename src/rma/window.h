@@ -27,13 +27,13 @@
 
 struct tug_window {
     MPI_Win handle;
-    struct tug_direct *direct;   /* direct lane; NULL: another */
-    struct tug_remote *remote;   /* packet lane; NULL: another */
-    struct tug_circle *circle;   /* ... between nodes; left when the window goes */
-    const struct tug_lane *lane; /* of ours; NULL: native */
-    const char *reason;          /* why it is in its lane, in words */
-    struct tug_epochs epochs;    /* lanes of ours */
-    MPI_Comm comm;               /* lanes of ours: private, of its ranks, with MPI_ERRORS_RETURN */
+    struct tug_direct *direct;         /* direct lane; NULL: another */
+    struct tug_remote *remote;         /* packet lane; NULL: another */
+    struct tug_wait_group *wait_group; /* ... between nodes; left when the window goes */
+    const struct tug_lane *lane;       /* of ours; NULL: native */
+    const char *reason;                /* why it is in its lane, in words */
+    struct tug_epochs epochs;          /* lanes of ours */
+    MPI_Comm comm; /* lanes of ours: private, of its ranks, with MPI_ERRORS_RETURN */
     struct tug_window *older, *newer; /* the open ones, in the order of their creation */
     bool alone;                       /* the host's window is of this rank alone, see window.c */
     int flavor;                       /* alone: what the program sees */

@@ -75,7 +75,7 @@ static void stress_on_alarm(int number) {
         (unsigned long long)(word >> TUG_TAIL_SHIFT), (unsigned long long)head,
         (unsigned long long)(word & (TUG_TAIL_ONE - 1)),
         (unsigned long long)atomic_load(&engine->ring.cells[head & engine->ring.mask].seq),
-        atomic_load(&engine->outstanding), atomic_load(&engine->waiters.crowd.word),
+        atomic_load(&engine->outstanding), atomic_load(&engine->waiters.others.word),
         atomic_load(&engine->driver.own.word), atomic_load(&engine->offload.own.word),
         tug_notes_wanted_by(TUG_NOTES_OFFLOAD), (unsigned long long)stress.seed);
     abort();

@@ -10,32 +10,32 @@
 #define GARBAGE 0xdeadbeefdeadbeefu
 
 /* A send or receive that has been posted. */
-struct flight {
+struct transfer {
     uint64_t *memory;
     uint64_t elements;
     uint64_t *buffered; /* an eager send's data, once it has been read */
     bool eager, done;
 };
 
-struct flights {
-    struct flight **list;
+struct transfers {
+    struct transfer **list;
     uint32_t first, count, capacity;
 };
 
 /* Messages from a rank to another with one tag: sends and receives that have no partner yet. */
 struct wire {
-    struct flights sends, receives;
+    struct transfers sends, receives;
 };
 
 struct pair {
-    struct flight *send, *receive;
+    struct transfer *send, *receive;
 };
 
 struct lane_state {
     uint32_t descriptor, segment; /* next to be begun */
     uint64_t begun, limit;
     uint32_t depth;
-    struct flight *flying[DEPTH]; /* a ring: begun but not complete */
+    struct transfer *flying[DEPTH]; /* a ring: begun but not complete */
     uint32_t flying_steps[DEPTH], flying_advances[DEPTH];
     uint32_t nflying, oldest;
     uint8_t flying_kind;
@@ -68,7 +68,7 @@ struct job {
     struct wire *wires;
     struct pair *pairs;
     uint32_t npairs, pair_capacity;
-    struct flights eager; /* posted and not read yet */
+    struct transfers eager; /* posted and not read yet */
     uint32_t nfinished;
 };
 
@@ -110,19 +110,20 @@ static uint64_t *allocate(uint64_t elements) {
     return memory;
 }
 
-/* ---- flights ---- */
+/* ---- transfers ---- */
 
-static void push(struct flights *flights, struct flight *flight) {
-    if (flights->count == flights->capacity) {
-        flights->capacity = flights->capacity == 0 ? 16 : 2 * flights->capacity;
-        flights->list = realloc((void *)flights->list, flights->capacity * sizeof(*flights->list));
-        assert_non_null(flights->list);
+static void push(struct transfers *transfers, struct transfer *transfer) {
+    if (transfers->count == transfers->capacity) {
+        transfers->capacity = transfers->capacity == 0 ? 16 : 2 * transfers->capacity;
+        transfers->list =
+            realloc((void *)transfers->list, transfers->capacity * sizeof(*transfers->list));
+        assert_non_null(transfers->list);
     }
-    flights->list[flights->count++] = flight;
+    transfers->list[transfers->count++] = transfer;
 }
 
-static struct flight *pop(struct flights *flights) {
-    return flights->list[flights->first++];
+static struct transfer *pop(struct transfers *transfers) {
+    return transfers->list[transfers->first++];
 }
 
 static void match(struct job *job, struct wire *wire) {
@@ -141,22 +142,22 @@ static void match(struct job *job, struct wire *wire) {
     }
 }
 
-static struct flight *post(struct job *job, bool send, uint32_t from, uint32_t to, uint32_t tag,
-                           uint64_t *memory, uint64_t elements) {
-    struct flight *flight = calloc(1, sizeof(*flight));
-    assert_non_null(flight);
+static struct transfer *post(struct job *job, bool send, uint32_t from, uint32_t to, uint32_t tag,
+                             uint64_t *memory, uint64_t elements) {
+    struct transfer *transfer = calloc(1, sizeof(*transfer));
+    assert_non_null(transfer);
     assert_true(tag < TAGS);
     struct wire *wire = &job->wires[(from * job->places->nranks + to) * TAGS + tag];
-    *flight = (struct flight){.memory = memory, .elements = elements};
+    *transfer = (struct transfer){.memory = memory, .elements = elements};
     if (send && below(job, 2)) {
-        flight->eager = true;
-        push(&job->eager, flight);
+        transfer->eager = true;
+        push(&job->eager, transfer);
     }
     for (uint64_t i = 0; !send && i < elements; i++)
         memory[i] = GARBAGE;
-    push(send ? &wire->sends : &wire->receives, flight);
+    push(send ? &wire->sends : &wire->receives, transfer);
     match(job, wire);
-    return flight;
+    return transfer;
 }
 
 /* A matched message arrives. */
@@ -172,14 +173,15 @@ static void move(struct job *job, uint32_t which) {
 
 /* An eager send is read ahead of its receive. */
 static void read_ahead(struct job *job, uint32_t which) {
-    struct flight *flight = job->eager.list[which];
+    struct transfer *transfer = job->eager.list[which];
     job->eager.list[which] = job->eager.list[--job->eager.count];
-    if (flight->done)
+    if (transfer->done)
         return;
-    flight->buffered = allocate(flight->elements);
-    if (flight->elements > 0)
-        memcpy(flight->buffered, flight->memory, flight->elements * sizeof(*flight->memory));
-    flight->done = true;
+    transfer->buffered = allocate(transfer->elements);
+    if (transfer->elements > 0)
+        memcpy(transfer->buffered, transfer->memory,
+               transfer->elements * sizeof(*transfer->memory));
+    transfer->done = true;
 }
 
 /* ---- descriptors ---- */
@@ -379,7 +381,7 @@ static bool complete(struct job *job, uint32_t rank, uint32_t number) {
     step(state, at->flying_steps[at->oldest], at->flying_advances[at->oldest]);
     at->oldest = (at->oldest + 1) % DEPTH;
     at->nflying--;
-    return true; /* flights are few and stay until the test ends */
+    return true; /* transfers are few and stay until the test ends */
 }
 
 /* ---- runs ---- */
@@ -539,7 +541,7 @@ static void clean_up(struct job *job) {
             free(state->slots[i].data);
     }
     for (size_t w = 0; w < (size_t)job->places->nranks * job->places->nranks * TAGS; w++) {
-        struct flights *both[2] = {&job->wires[w].sends, &job->wires[w].receives};
+        struct transfers *both[2] = {&job->wires[w].sends, &job->wires[w].receives};
         for (int b = 0; b < 2; b++) {
             for (uint32_t i = 0; i < both[b]->count; i++) {
                 free(both[b]->list[i]->buffered);

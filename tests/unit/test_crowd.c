@@ -1,4 +1,4 @@
-/* Crowds at the tcp wire: many processes that connect to one at once, beside strangers who say
+/* The world at the tcp wire: many processes that connect to one at once, beside strangers who say
  * nothing. All of them are in this process, each with a wire of its own over the loopback device,
  * and are polled in turn. Seen: everybody's packet arrives and is answered, whoever was there
  * first, and nobody is given up. */

@@ -13,10 +13,10 @@ static struct tug_array array;
 static struct tug_pages *pages = &array.pages;
 static unsigned told;
 
-void __wrap_tug_errands_post(struct tug_errands *errands, struct tug_errand *errand);
+void __wrap_tug_deferred_post(struct tug_deferred_list *deferred, struct tug_deferred *work);
 
-void __wrap_tug_errands_post(struct tug_errands *errands, struct tug_errand *errand) {
-    (void)errands, (void)errand;
+void __wrap_tug_deferred_post(struct tug_deferred_list *deferred, struct tug_deferred *work) {
+    (void)deferred, (void)work;
     told++;
 }
 

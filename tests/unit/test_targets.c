@@ -40,8 +40,8 @@ static int close_window(void **state) {
 /* Has an operation of this value been started there? It lands at once. */
 static void use(int rank, int status) {
     assert_int_equal(tug_remote_contact(remote, rank), MPI_SUCCESS);
-    struct tug_flight *flight = tug_remote_board(&remote->targets[rank].remote);
-    tug_counter_add(&flight->landed, status);
+    struct tug_generation *generation = tug_remote_count_start(&remote->targets[rank].remote);
+    tug_counter_add(&generation->ended, status);
 }
 
 static bool on_page(const void *from, size_t size, size_t page) {

@@ -1,4 +1,5 @@
-/* Seats and the crowd: who is woken when something has come true, and when the baton is put down.
+/* Slots and the bell of all others: who is woken when something has come true, and when the baton
+ * is put down.
  */
 #include <pthread.h>
 
@@ -8,29 +9,29 @@
 #define N 3
 
 static struct tug_waiters waiters;
-static struct tug_seat *seats[TUG_SEATS];
-static uint32_t keys[TUG_SEATS];
-static _Atomic int flags[TUG_SEATS];
+static struct tug_waiter_slot *slots[TUG_WAITER_SLOTS];
+static uint32_t keys[TUG_WAITER_SLOTS];
+static _Atomic int flags[TUG_WAITER_SLOTS];
 
 static bool is_set(void *argument) {
     return atomic_load((_Atomic int *)argument) != 0;
 }
 
-static struct tug_seat *sit(int i) {
+static struct tug_waiter_slot *sit(int i) {
     atomic_store(&flags[i], 0);
-    return tug_waiters_sit(&waiters, is_set, (void *)&flags[i], &keys[i]);
+    return tug_waiters_enter(&waiters, is_set, (void *)&flags[i], &keys[i]);
 }
 
 static int reset(void **state) {
     (void)state;
     memset((void *)&waiters, 0, sizeof(waiters));
     for (int i = 0; i < N; i++)
-        seats[i] = sit(i);
+        slots[i] = sit(i);
     return 0;
 }
 
 static bool was_rung(int i) {
-    return atomic_load(&seats[i]->bell.word) != keys[i];
+    return atomic_load(&slots[i]->bell.word) != keys[i];
 }
 
 static int count_rung(void) {
@@ -55,7 +56,7 @@ static void who_has_it_is_woken(void **state) {
     assert_int_equal(atomic_load(&waiters.coming), 1);
     (void)tug_waiters_wake(&waiters, false); /* once */
     assert_int_equal(atomic_load(&waiters.coming), 1);
-    tug_waiters_rise(&waiters, seats[1]);
+    tug_waiters_leave(&waiters, slots[1]);
     assert_int_equal(atomic_load(&waiters.coming), 0);
 }
 
@@ -72,16 +73,16 @@ static void singly_one_comes_after_the_other(void **state) {
         for (int i = 0; i < N; i++)
             if (was_rung(i) && !was[i]) {
                 was[i] = true;
-                tug_waiters_rise(&waiters, seats[i]);
+                tug_waiters_leave(&waiters, slots[i]);
             }
     }
 }
 
-static void the_crowd_is_always_woken(void **state) {
+static void the_others_are_always_woken(void **state) {
     (void)state;
-    uint32_t key = tug_bell_prepare(&waiters.crowd);
+    uint32_t key = tug_bell_prepare(&waiters.others);
     (void)tug_waiters_wake(&waiters, false);
-    assert_int_not_equal(atomic_load(&waiters.crowd.word), key);
+    assert_int_not_equal(atomic_load(&waiters.others.word), key);
     assert_int_equal(count_rung(), 0);
 }
 
@@ -93,7 +94,7 @@ static void one_is_called_to_the_baton(void **state) {
     assert_int_equal(count_rung(), 1);
     for (int i = 0; i < N; i++)
         if (was_rung(i))
-            tug_waiters_rise(&waiters, seats[i]);
+            tug_waiters_leave(&waiters, slots[i]);
     tug_waiters_call(&waiters, false);
     assert_int_equal(count_rung(), 2);
 }
@@ -119,25 +120,25 @@ static void who_steps_aside_is_coming(void **state) {
 static void who_has_left_is_not_asked(void **state) {
     (void)state;
     atomic_store(&flags[0], 1);
-    tug_waiters_rise(&waiters, seats[0]);
+    tug_waiters_leave(&waiters, slots[0]);
     (void)tug_waiters_wake(&waiters, false);
     assert_int_equal(count_rung(), 0);
     assert_int_equal(atomic_load(&waiters.coming), 0);
-    assert_ptr_equal(sit(0), seats[0]); /* somebody else's now */
+    assert_ptr_equal(sit(0), slots[0]); /* somebody else's now */
 }
 
 static void seats_run_out(void **state) {
     (void)state;
-    for (int i = N; i < TUG_SEATS; i++) {
-        seats[i] = sit(i);
-        assert_non_null(seats[i]);
+    for (int i = N; i < TUG_WAITER_SLOTS; i++) {
+        slots[i] = sit(i);
+        assert_non_null(slots[i]);
         for (int k = 0; k < i; k++)
-            assert_ptr_not_equal(seats[i], seats[k]);
+            assert_ptr_not_equal(slots[i], slots[k]);
     }
     uint32_t key;
-    assert_null(tug_waiters_sit(&waiters, is_set, (void *)&flags[0], &key));
-    tug_waiters_rise(&waiters, seats[TUG_SEATS - 1]);
-    assert_non_null(sit(TUG_SEATS - 1));
+    assert_null(tug_waiters_enter(&waiters, is_set, (void *)&flags[0], &key));
+    tug_waiters_leave(&waiters, slots[TUG_WAITER_SLOTS - 1]);
+    assert_non_null(sit(TUG_WAITER_SLOTS - 1));
 }
 
 int main(void) {
@@ -146,7 +147,7 @@ int main(void) {
         CASE(nothing_true_nobody_woken),
         CASE(who_has_it_is_woken),
         CASE(singly_one_comes_after_the_other),
-        CASE(the_crowd_is_always_woken),
+        CASE(the_others_are_always_woken),
         CASE(one_is_called_to_the_baton),
         CASE(who_has_it_can_take_the_baton),
         CASE(who_steps_aside_is_coming),

@@ -1,14 +1,14 @@
-/* Flights of the packet lane (src/rma/remote.h): how a flush waits for operations that end in any order
+/* Generations of operations in the packet lane (src/rma/remote.h): how a flush waits for operations that end in any order
  * while other threads start more.
  *
  * THREADS threads each start an operation and flush, TURNS times; the network ends what is under way
- * in any order. Boarding is two steps: a thread reads which flight is open, and boards it later.
+ * in any order. Counting is two steps: a thread reads which generation is open, and counts itself in it later.
  *
  * Property: after its flush a thread's operation has ended (the assertion), and nobody waits for ever
  * (spin's invalid end states). Broken variants, to be found wrong: COUNT (a flush waits until as many
- * have landed as had boarded, in one flight), NO_CLOSED (it does not wait for the closed flight before
+ * have ended as had started, in one generation), NO_CLOSED (it does not wait for the closed generation before
  * it flips), TWO_FLIPS (two flips by others are enough: who flips first may have looked before the flush
- * began), BOARDED_FIRST (it reads how many have boarded before how many have landed).
+ * began), STARTED_FIRST (it reads how many have started before how many have ended).
  */
 #ifndef THREADS
 #define THREADS 3
@@ -23,21 +23,21 @@
 #endif
 
 byte flips;
-byte boarded[2], landed[2];
-byte out[THREADS]; /* flight + 1 of the operation under way, 0: none */
+byte started[2], ended[2];
+byte out[THREADS]; /* generation + 1 of the operation under way, 0: none */
 byte through;
 
-/* has_landed(): the closed or closing flight is empty, or somebody has flipped since */
-inline land(flight, at)
+/* has_landed(): the closed or closing generation is empty, or somebody has flipped since */
+inline land(generation, at)
 {
     do
     :: true ->
-#ifdef BOARDED_FIRST
-        many = boarded[flight];
-        few = landed[flight];
+#ifdef STARTED_FIRST
+        many = started[generation];
+        few = ended[generation];
 #else
-        few = landed[flight];
-        many = boarded[flight];
+        few = ended[generation];
+        many = started[generation];
 #endif
         if
         :: few >= many -> break
@@ -52,20 +52,20 @@ inline land(flight, at)
 
 proctype thread(byte me)
 {
-    byte turn, seen, first, flight, few, many;
+    byte turn, seen, first, generation, few, many;
     bool mine;
     do
     :: turn < TURNS ->
         seen = flips;
-        flight = seen % 2;
+        generation = seen % 2;
 #ifdef COUNT
-        flight = 0;
+        generation = 0;
 #endif
-        boarded[flight]++;
-        out[me] = flight + 1;
+        started[generation]++;
+        out[me] = generation + 1;
 #ifdef COUNT
-        many = boarded[0];
-        (landed[0] >= many);
+        many = started[0];
+        (ended[0] >= many);
 #else
         first = flips;
         do
@@ -82,8 +82,8 @@ proctype thread(byte me)
             :: flips != seen -> goto again
             :: else
             fi;
-            few = landed[seen % 2];
-            many = boarded[seen % 2];
+            few = ended[seen % 2];
+            many = started[seen % 2];
             if
             :: few >= many -> break
             :: else
@@ -111,11 +111,11 @@ again:      skip
 
 active proctype network()
 {
-    byte i, flight;
+    byte i, generation;
 end:
     do
-    :: atomic { i < THREADS && out[i] > 0 -> flight = out[i] - 1; out[i] = 0 }
-        landed[flight]++
+    :: atomic { i < THREADS && out[i] > 0 -> generation = out[i] - 1; out[i] = 0 }
+        ended[generation]++
     :: i = 0
     :: i < THREADS - 1 -> i++
     :: through == THREADS -> break

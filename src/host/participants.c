@@ -1,4 +1,4 @@
-#include "host/party.h"
+#include "host/participants.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -7,7 +7,7 @@
 #include "base/settings.h"
 #include "host/agreement.h"
 #include "host/answers.h"
-#include "host/circle.h"
+#include "host/wait_group.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/level.h"
@@ -46,7 +46,7 @@ static bool have_key(void) {
 
 /* ---- the world ---- */
 
-void tug_party_settle(bool somebody, bool everybody) {
+void tug_participants_settle(bool somebody, bool everybody) {
     world.settled = true;
     world.everybody = everybody;
     world.some = somebody && !everybody && tug_level.active;
@@ -63,17 +63,17 @@ void tug_party_settle(bool somebody, bool everybody) {
     tug_host.Comm_group(world.comm, &world.takers);
 }
 
-MPI_Comm tug_party_world(void) {
+MPI_Comm tug_participants_world(void) {
     return world.comm;
 }
 
-void tug_party_end_world(void) {
+void tug_participants_end_world(void) {
     if (world.some)
         tug_host.Comm_free(&world.comm);
     world.comm = MPI_COMM_NULL;
 }
 
-void tug_party_finalize(void) {
+void tug_participants_finalize(void) {
     if (world.settled)
         tug_host.Group_free(&world.group);
     if (world.some)
@@ -114,14 +114,14 @@ static enum answer look_up(MPI_Comm comm) {
 }
 
 /* Collective. Where somebody has no engine that drives by itself, waits on this communicator are to
- * get requests on, see circle.h. */
+ * get requests on, see wait_group.h. */
 static enum answer ask(MPI_Comm comm) {
     int64_t most[2] = {!tug_level.active, tug_settings.progress == TUG_PROGRESS_CALLER};
     (void)tug_agree(comm, MPI_MAX, most, 2);
-    struct tug_circle *circle = !most[0] && most[1] ? tug_circle_of(comm) : NULL;
-    if (circle != NULL) {
-        tug_circle_enter(circle); /* in force for as long as the communicator lives */
-        tug_circle_leave(circle);
+    struct tug_wait_group *wait_group = !most[0] && most[1] ? tug_wait_group_of(comm) : NULL;
+    if (wait_group != NULL) {
+        tug_wait_group_enter(wait_group); /* in force for as long as the communicator lives */
+        tug_wait_group_leave(wait_group);
     }
     return decide(!most[0]);
 }
@@ -147,12 +147,12 @@ static enum answer answer_for(MPI_Comm comm, bool may_ask) {
     return answer;
 }
 
-bool tug_party_takes(MPI_Comm comm) {
+bool tug_all_take_part(MPI_Comm comm) {
     if (tug_level.own_level)
         tug_level_note_passed();
     return answer_for(comm, true) == YES;
 }
 
-bool tug_party_is_known(MPI_Comm comm) {
+bool tug_all_known_to_take_part(MPI_Comm comm) {
     return answer_for(comm, false) == YES;
 }

@@ -1,4 +1,4 @@
-#include "host/circle.h"
+#include "host/wait_group.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -26,25 +26,25 @@ bool tug_group_is_within(MPI_Group group, MPI_Group other) {
     return all;
 }
 
-struct tug_circle {
+struct tug_wait_group {
     MPI_Group group;
     bool ordered;  /* with other calls of its ranks: no rank has several threads in MPI */
     bool in_force; /* a window has been made */
     bool named;    /* the communicator lives */
     unsigned windows;
-    struct tug_circle *next; /* in force */
+    struct tug_wait_group *next; /* in force */
 };
 
 /* Of all that follows. Held around local calls of the host, which lets go of its own lock around
  * the deletion of attributes. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tug_circle *circles;
-static struct tug_circle world;
+static struct tug_wait_group *wait_groups;
+static struct tug_wait_group world;
 static uintptr_t generation; /* changes with the list */
-_Atomic unsigned tug_circles_in_force;
+_Atomic unsigned tug_wait_groups_in_force;
 
-/* A communicator's attributes: its circle, and generation << 1 | inside. */
-static int circle_key = MPI_KEYVAL_INVALID, inside_key = MPI_KEYVAL_INVALID;
+/* A communicator's attributes: its wait group, and generation << 1 | inside. */
+static int wait_group_key = MPI_KEYVAL_INVALID, inside_key = MPI_KEYVAL_INVALID;
 
 /* Which communicators are inside: the second attribute once more, noted with the lock. */
 static struct tug_answers answers;
@@ -52,32 +52,32 @@ static struct tug_answers answers;
 static void list_changed(int by) {
     generation++;
     tug_answers_forget_all(&answers);
-    atomic_fetch_add_explicit(&tug_circles_in_force, (unsigned)by, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tug_wait_groups_in_force, (unsigned)by, memory_order_relaxed);
 }
 
 /* Nothing holds it any more? With the lock. */
-static void let_go(struct tug_circle *circle) {
-    if (circle->named || circle->windows > 0)
+static void let_go(struct tug_wait_group *wait_group) {
+    if (wait_group->named || wait_group->windows > 0)
         return;
-    for (struct tug_circle **at = &circles; *at != NULL; at = &(*at)->next)
-        if (*at == circle) {
-            *at = circle->next;
+    for (struct tug_wait_group **at = &wait_groups; *at != NULL; at = &(*at)->next)
+        if (*at == wait_group) {
+            *at = wait_group->next;
             list_changed(-1);
             break;
         }
-    if (circle->group != MPI_GROUP_NULL)
-        tug_host.Group_free(&circle->group);
-    free(circle);
+    if (wait_group->group != MPI_GROUP_NULL)
+        tug_host.Group_free(&wait_group->group);
+    free(wait_group);
 }
 
 static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
-    struct tug_circle *circle = attribute;
+    struct tug_wait_group *wait_group = attribute;
     (void)comm;
     (void)key;
     (void)state;
     pthread_mutex_lock(&lock);
-    circle->named = false;
-    let_go(circle);
+    wait_group->named = false;
+    let_go(wait_group);
     pthread_mutex_unlock(&lock);
     return MPI_SUCCESS;
 }
@@ -93,48 +93,48 @@ static int forget_answer(MPI_Comm comm, int key, void *attribute, void *state) {
 
 static void have_keys(void) {
     pthread_mutex_lock(&lock);
-    if (circle_key == MPI_KEYVAL_INVALID)
-        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &circle_key, NULL);
+    if (wait_group_key == MPI_KEYVAL_INVALID)
+        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &wait_group_key, NULL);
     if (inside_key == MPI_KEYVAL_INVALID)
         tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_answer, &inside_key, NULL);
     pthread_mutex_unlock(&lock);
 }
 
-static struct tug_circle *find(MPI_Comm comm) {
-    struct tug_circle *circle = NULL;
+static struct tug_wait_group *find(MPI_Comm comm) {
+    struct tug_wait_group *wait_group = NULL;
     int flag = 0;
-    tug_host.Comm_get_attr(comm, circle_key, (void *)&circle, &flag);
-    return flag ? circle : NULL;
+    tug_host.Comm_get_attr(comm, wait_group_key, (void *)&wait_group, &flag);
+    return flag ? wait_group : NULL;
 }
 
-struct tug_circle *tug_circle_of(MPI_Comm comm) {
+struct tug_wait_group *tug_wait_group_of(MPI_Comm comm) {
     have_keys();
-    struct tug_circle *circle = find(comm);
-    if (circle != NULL)
-        return circle;
-    circle = calloc(1, sizeof(*circle));
-    int64_t most[2] = {circle == NULL, tug_level.requested == MPI_THREAD_MULTIPLE};
+    struct tug_wait_group *wait_group = find(comm);
+    if (wait_group != NULL)
+        return wait_group;
+    wait_group = calloc(1, sizeof(*wait_group));
+    int64_t most[2] = {wait_group == NULL, tug_level.requested == MPI_THREAD_MULTIPLE};
     (void)tug_agree(comm, MPI_MAX, most, 2);
     if (most[0]) {
-        free(circle);
+        free(wait_group);
         return NULL;
     }
-    circle->ordered = !most[1];
-    circle->named = true;
-    tug_host.Comm_group(comm, &circle->group);
-    tug_host.Comm_set_attr(comm, circle_key, circle);
-    return circle;
+    wait_group->ordered = !most[1];
+    wait_group->named = true;
+    tug_host.Comm_group(comm, &wait_group->group);
+    tug_host.Comm_set_attr(comm, wait_group_key, wait_group);
+    return wait_group;
 }
 
 /* With the lock. */
-static void put_in_force(struct tug_circle *circle) {
-    circle->in_force = true;
-    circle->next = circles;
-    circles = circle;
+static void put_in_force(struct tug_wait_group *wait_group) {
+    wait_group->in_force = true;
+    wait_group->next = wait_groups;
+    wait_groups = wait_group;
     list_changed(1);
 }
 
-void tug_circle_world(void) {
+void tug_wait_group_world(void) {
     have_keys();
     tug_host.Comm_group(MPI_COMM_WORLD, &world.group);
     pthread_mutex_lock(&lock);
@@ -143,34 +143,36 @@ void tug_circle_world(void) {
     pthread_mutex_unlock(&lock);
 }
 
-void tug_circle_enter(struct tug_circle *circle) {
+void tug_wait_group_enter(struct tug_wait_group *wait_group) {
     pthread_mutex_lock(&lock);
-    circle->windows++;
-    if (!circle->in_force)
-        put_in_force(circle);
+    wait_group->windows++;
+    if (!wait_group->in_force)
+        put_in_force(wait_group);
     pthread_mutex_unlock(&lock);
 }
 
-void tug_circle_leave(struct tug_circle *circle) {
+void tug_wait_group_leave(struct tug_wait_group *wait_group) {
     pthread_mutex_lock(&lock);
-    circle->windows--;
-    let_go(circle);
+    wait_group->windows--;
+    let_go(wait_group);
     pthread_mutex_unlock(&lock);
 }
 
-/* Some circle in which collective calls are ordered has all ranks of the group(s)? With the lock.
+/* Some wait group in which collective calls are ordered has all ranks of the group(s)? With the
+ * lock.
  */
-static bool has_circle(MPI_Group group, MPI_Group remote) {
-    for (const struct tug_circle *circle = circles; circle != NULL; circle = circle->next)
-        if (circle->ordered && tug_group_is_within(group, circle->group) &&
-            (remote == MPI_GROUP_NULL || tug_group_is_within(remote, circle->group)))
+static bool is_covered(MPI_Group group, MPI_Group remote) {
+    for (const struct tug_wait_group *wait_group = wait_groups; wait_group != NULL;
+         wait_group = wait_group->next)
+        if (wait_group->ordered && tug_group_is_within(group, wait_group->group) &&
+            (remote == MPI_GROUP_NULL || tug_group_is_within(remote, wait_group->group)))
             return true;
     return false;
 }
 
 /* With the lock. */
 static bool is_inside(MPI_Comm comm) {
-    const struct tug_circle *own = find(comm);
+    const struct tug_wait_group *own = find(comm);
     if (own != NULL && own->in_force)
         return true;
     int inter;
@@ -179,7 +181,7 @@ static bool is_inside(MPI_Comm comm) {
     tug_host.Comm_group(comm, &group);
     if (inter)
         tug_host.Comm_remote_group(comm, &remote);
-    bool inside = has_circle(group, remote);
+    bool inside = is_covered(group, remote);
     tug_host.Group_free(&group);
     if (inter)
         tug_host.Group_free(&remote);
@@ -204,7 +206,7 @@ static bool find_out(MPI_Comm comm) {
     return inside;
 }
 
-bool tug_circle_covers(MPI_Comm comm) {
+bool tug_wait_group_covers(MPI_Comm comm) {
     bool inside;
     if (comm == MPI_COMM_WORLD && world.in_force)
         return true;
@@ -214,17 +216,17 @@ bool tug_circle_covers(MPI_Comm comm) {
 }
 
 /* Out of force. With the lock. */
-static void leave_force(struct tug_circle **at) {
-    struct tug_circle *circle = *at;
-    *at = circle->next;
+static void leave_force(struct tug_wait_group **at) {
+    struct tug_wait_group *wait_group = *at;
+    *at = wait_group->next;
     list_changed(-1);
-    circle->in_force = false;
-    tug_host.Group_free(&circle->group);
+    wait_group->in_force = false;
+    tug_host.Group_free(&wait_group->group);
 }
 
-void tug_circle_end_world(void) {
+void tug_wait_group_end_world(void) {
     pthread_mutex_lock(&lock);
-    for (struct tug_circle **at = &circles; *at != NULL; at = &(*at)->next)
+    for (struct tug_wait_group **at = &wait_groups; *at != NULL; at = &(*at)->next)
         if (*at == &world) {
             leave_force(at);
             break;
@@ -232,9 +234,9 @@ void tug_circle_end_world(void) {
     pthread_mutex_unlock(&lock);
 }
 
-void tug_circle_finalize(void) {
+void tug_wait_group_finalize(void) {
     pthread_mutex_lock(&lock);
-    while (circles != NULL)
-        leave_force(&circles);
+    while (wait_groups != NULL)
+        leave_force(&wait_groups);
     pthread_mutex_unlock(&lock);
 }

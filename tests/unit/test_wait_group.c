@@ -1,8 +1,8 @@
-/* Which communicators are inside a circle, and how often the host is asked about one. */
+/* Which communicators are inside a wait group, and how often the host is asked about one. */
 #include <mpi.h>
 
 #include "check.h"
-#include "host/circle.h"
+#include "host/wait_group.h"
 #include "host/handles.h"
 #include "host/host.h"
 
@@ -106,23 +106,23 @@ static int test(MPI_Request *request, int *flag, MPI_Status *status) {
     return MPI_SUCCESS;
 }
 
-static struct tug_circle *circle; /* of communicator 0, which has ranks 0 to 2 */
+static struct tug_wait_group *wait_group; /* of communicator 0, which has ranks 0 to 2 */
 
 static int begin(void **state) {
     (void)state;
     make_comm(0, 7);
-    circle = tug_circle_of(HANDLE(0));
-    assert_non_null(circle);
-    tug_circle_enter(circle);
+    wait_group = tug_wait_group_of(HANDLE(0));
+    assert_non_null(wait_group);
+    tug_wait_group_enter(wait_group);
     return 0;
 }
 
 static int end(void **state) {
     (void)state;
-    tug_circle_leave(circle);
+    tug_wait_group_leave(wait_group);
     for (int i = 0; i < COMMS; i++)
         free_comm(i);
-    assert_int_equal(atomic_load(&tug_circles_in_force), 0);
+    assert_int_equal(atomic_load(&tug_wait_groups_in_force), 0);
     return 0;
 }
 
@@ -131,9 +131,9 @@ static void the_host_is_asked_once(void **state) {
     make_comm(1, 3);
     make_comm(2, EVERYBODY);
     for (int i = 0; i < 1000; i++) {
-        assert_true(tug_circle_has(HANDLE(0)));
-        assert_true(tug_circle_has(HANDLE(1)));
-        assert_false(tug_circle_has(HANDLE(2)));
+        assert_true(tug_wait_group_has(HANDLE(0)));
+        assert_true(tug_wait_group_has(HANDLE(1)));
+        assert_false(tug_wait_group_has(HANDLE(2)));
         if (i == 0)
             asked = 0;
     }
@@ -145,9 +145,9 @@ static void a_handle_that_comes_back_is_another_communicator(void **state) {
     for (int i = 0; i < 20; i++) {
         make_comm(1, i % 2 ? EVERYBODY : 3);
         for (int look = 0; look < 3; look++)
-            assert_int_equal(tug_circle_has(HANDLE(1)), i % 2 == 0);
+            assert_int_equal(tug_wait_group_has(HANDLE(1)), i % 2 == 0);
         free_comm(1);
-        assert_false(tug_circle_has(HANDLE(1)));
+        assert_false(tug_wait_group_has(HANDLE(1)));
     }
 }
 
@@ -155,21 +155,21 @@ static void answers_go_with_the_circles(void **state) {
     (void)state;
     make_comm(1, 3);
     make_comm(2, EVERYBODY);
-    struct tug_circle *whole = tug_circle_of(HANDLE(2));
+    struct tug_wait_group *whole = tug_wait_group_of(HANDLE(2));
     for (int i = 0; i < 20; i++) {
         make_comm(3, EVERYBODY);
-        assert_true(tug_circle_has(HANDLE(1)));
-        assert_false(tug_circle_has(HANDLE(3)));
-        tug_circle_enter(whole);
-        assert_true(tug_circle_has(HANDLE(3)));
-        assert_true(tug_circle_has(HANDLE(2)));
-        tug_circle_leave(whole); /* it stays in force as long as its communicator */
+        assert_true(tug_wait_group_has(HANDLE(1)));
+        assert_false(tug_wait_group_has(HANDLE(3)));
+        tug_wait_group_enter(whole);
+        assert_true(tug_wait_group_has(HANDLE(3)));
+        assert_true(tug_wait_group_has(HANDLE(2)));
+        tug_wait_group_leave(whole); /* it stays in force as long as its communicator */
         free_comm(2);
-        assert_false(tug_circle_has(HANDLE(3)));
-        assert_true(tug_circle_has(HANDLE(1)));
+        assert_false(tug_wait_group_has(HANDLE(3)));
+        assert_true(tug_wait_group_has(HANDLE(1)));
         free_comm(3);
         make_comm(2, EVERYBODY);
-        whole = tug_circle_of(HANDLE(2));
+        whole = tug_wait_group_of(HANDLE(2));
     }
 }
 
@@ -179,7 +179,7 @@ static void more_than_there_is_room_for(void **state) {
         make_comm(i, i % 3 ? 1 + i % 7 : 8);
     for (int round = 0; round < 3; round++)
         for (int i = 1; i < COMMS; i++)
-            assert_int_equal(tug_circle_has(HANDLE(i)), i % 3 != 0);
+            assert_int_equal(tug_wait_group_has(HANDLE(i)), i % 3 != 0);
 }
 
 int main(void) {
@@ -200,5 +200,5 @@ int main(void) {
     tug_host.Group_free = group_free;
     tug_host.Iallreduce = agree;
     tug_host.Test = test;
-    return cmocka_run_group_tests_name("circle", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("wait_group", tests, NULL, NULL);
 }

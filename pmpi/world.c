@@ -1,4 +1,4 @@
-#include "pmpi/crowd.h"
+#include "pmpi/world.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "host/agreement.h"
-#include "host/circle.h"
+#include "host/wait_group.h"
 #include "host/host.h"
 #include "host/level.h"
-#include "host/party.h"
+#include "host/participants.h"
 #include "host/polite.h"
 #include "host/spin.h"
 #include "pmpi/blocking.h"
@@ -48,7 +48,7 @@ static int by_cores(const void *left, const void *right) {
 }
 
 /* True if somewhere those that share cores want more than there are. Sorts them. */
-static bool is_crowded(struct want *wants, int nranks) {
+static bool is_oversubscribed(struct want *wants, int nranks) {
     uint64_t threads = 0;
     qsort(wants, (size_t)nranks, sizeof(*wants), by_cores);
     for (int r = 0; r < nranks; r++) {
@@ -90,7 +90,7 @@ static void ask(int64_t most[QUESTIONS], bool memory) {
 }
 
 /* Settings that differ: what wants all of those that take part alike is left to the host. */
-static void settle_party(const int64_t most[QUESTIONS]) {
+static void settle_participants(const int64_t most[QUESTIONS]) {
     if (!tug_settings.enabled)
         return;
     /* who drives its requests itself has to wait politely, which not everybody can here */
@@ -113,7 +113,7 @@ static bool wants_polite(const int64_t most[QUESTIONS], struct want *wants, int 
     if (most[NATIVE] || most[POLITE] || most[NO_MEMORY])
         return !most[NATIVE] && most[POLITE];
     TUG_POLITE(Iallgather, &mine, 2, MPI_UINT64_T, wants, 2, MPI_UINT64_T, MPI_COMM_WORLD);
-    return is_crowded(wants, nranks);
+    return is_oversubscribed(wants, nranks);
 }
 
 /* All together. */
@@ -121,30 +121,30 @@ static bool settle(int nranks) {
     struct want *wants = malloc((size_t)nranks * sizeof(*wants));
     int64_t most[QUESTIONS];
     ask(most, wants != NULL);
-    settle_party(most);
-    tug_party_settle(most[TAKING] && !(most[OFF] && most[CALLER]), !most[NOT_TAKING]);
+    settle_participants(most);
+    tug_participants_settle(most[TAKING] && !(most[OFF] && most[CALLER]), !most[NOT_TAKING]);
     bool polite = wants_polite(most, wants, nranks);
     free(wants);
     return polite;
 }
 
-void tug_crowd_settle(void) {
+void tug_world_settle(void) {
     int nranks;
     tug_host.Comm_size(MPI_COMM_WORLD, &nranks);
     if (nranks == 1) {
-        tug_party_settle(tug_level.active, tug_level.active);
+        tug_participants_settle(tug_level.active, tug_level.active);
         tug_waits_polite = tug_settings.enabled && (tug_settings.wait == TUG_WAIT_POLITE ||
                                                     tug_settings.progress == TUG_PROGRESS_CALLER);
         return;
     }
     if (!settle(nranks))
         return;
-    tug_circle_world();
+    tug_wait_group_world();
     tug_waits_polite = true;
     if (!tug_spin_yield(tug_engine_driving))
         tug_log(TUG_VERBOSE_INFO, "calls without a nonblocking twin wait as the host does");
 }
 
-bool tug_crowd_counts(void) {
+bool tug_world_counts(void) {
     return same_statistics;
 }

@@ -1,4 +1,4 @@
-/* Parties: which processes of a communicator take part, and may make windows and persistent
+/* Participants: which processes of a communicator take part, and may make windows and persistent
  * requests together.
  *
  * A process takes part if the settings allow it and its host runs at MPI_THREAD_MULTIPLE. Others
@@ -6,15 +6,15 @@
  * TUGBOAT=off: one program of a job of several, or ranks that open late what calls for it. What a
  * process that takes part does with one that does not stays the host's, on all of them alike.
  *
- * The ranks of MPI_COMM_WORLD tell one another in MPI_Init (crowd.h). From then on everybody knows
+ * The ranks of MPI_COMM_WORLD tell one another in MPI_Init (world.h). From then on everybody knows
  * about communicators within the world. Those of processes of several worlds, or of processes that
  * have opened sessions only, find out when the first window or persistent request on them is made,
  * which all of them make together; that much is done by those that do not take part too.
  *
  * Any thread.
  */
-#ifndef TUG_HOST_PARTY_H
-#define TUG_HOST_PARTY_H
+#ifndef TUG_HOST_PARTICIPANTS_H
+#define TUG_HOST_PARTICIPANTS_H
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -23,21 +23,21 @@
  * all before they make something together that is ours where they do; collective the first time on
  * a communicator that reaches beyond the world. False for what is plainly no communicator, and for
  * inter-communicators. */
-bool tug_party_takes(MPI_Comm comm);
+bool tug_all_take_part(MPI_Comm comm);
 
 /* The same for calls that not everybody asks about: false if nobody has asked yet and it would have
  * to be found out. Local. */
-bool tug_party_is_known(MPI_Comm comm);
+bool tug_all_known_to_take_part(MPI_Comm comm);
 
 /* The world's ranks have agreed: everybody takes part, or nobody, or some do. Collective over
  * MPI_COMM_WORLD, in MPI_Init; the same arguments on all ranks. */
-void tug_party_settle(bool somebody, bool everybody);
+void tug_participants_settle(bool somebody, bool everybody);
 
 /* Those of the world that take part, this process among them. */
-MPI_Comm tug_party_world(void);
+MPI_Comm tug_participants_world(void);
 
 /* The world ends, MPI may go on. / MPI ends. */
-void tug_party_end_world(void);
-void tug_party_finalize(void);
+void tug_participants_end_world(void);
+void tug_participants_finalize(void);
 
 #endif
