@@ -27,8 +27,8 @@ byte started[2], ended[2];
 byte out[THREADS]; /* generation + 1 of the operation under way, 0: none */
 byte through;
 
-/* has_landed(): the closed or closing generation is empty, or somebody has flipped since */
-inline land(generation, at)
+/* has_ended(): the closed or closing generation is empty, or somebody has flipped since */
+inline drain(generation, at)
 {
     do
     :: true ->
@@ -76,7 +76,7 @@ proctype thread(byte me)
             :: else
             fi;
 #ifndef NO_CLOSED
-            land((seen + 1) % 2, seen);
+            drain((seen + 1) % 2, seen);
 #endif
             if
             :: flips != seen -> goto again
@@ -96,7 +96,7 @@ proctype thread(byte me)
                 fi
             }
             if
-            :: mine -> land(seen % 2, seen + 1); break
+            :: mine -> drain(seen % 2, seen + 1); break
             :: else
             fi;
 again:      skip
