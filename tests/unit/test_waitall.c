@@ -13,7 +13,8 @@ enum { N = 2000, ASIDE = 7 }; /* every so-manieth is inactive from the beginning
 static MPI_Request requests[N];
 static MPI_Status statuses[N];
 static bool done[N], taken[N];
-static int order[N], ended; /* in which they end, one a look */
+static int order[N];    /* in which they end, one a look */
+static int ended, most; /* so many have, of so many */
 static unsigned long looked_at;
 static int fails; /* this one ends with an error */
 
@@ -25,7 +26,7 @@ static int testsome(int n, MPI_Request list[], int *ndone, int indices[], MPI_St
     int active = 0, error = MPI_SUCCESS;
     *ndone = 0;
     looked_at += (unsigned long)n;
-    if (ended < N)
+    if (ended < most)
         done[order[ended++]] = true;
     for (int i = 0; i < n; i++) {
         active += !is_inactive(list[i]);
@@ -50,20 +51,21 @@ static int wait_for_none(MPI_Request *request, MPI_Status *status) {
 }
 
 /* How they end: one behind the other, the last one first, or in any order. */
-static int end_at(int how, int i, uint64_t *state) {
-    return how == 0 ? i : how == 1 ? N - 1 - i : (int)(check_draw(state) % (uint64_t)(i + 1));
+static int end_at(int how, int n, int i, uint64_t *state) {
+    return how == 0 ? i : how == 1 ? n - 1 - i : (int)(check_draw(state) % (uint64_t)(i + 1));
 }
 
-static void shuffle(int how) {
+static void shuffle(int how, int n) {
     uint64_t state = 88172645463325252u;
-    for (int i = 0; i < N; i++) {
-        int at = end_at(how, i, &state);
+    for (int i = 0; i < n; i++) {
+        int at = end_at(how, n, i, &state);
         order[i] = how < 2 ? at : order[at];
         if (how == 2)
             order[at] = i;
         done[i] = taken[i] = false;
         requests[i] = HANDLE(i);
     }
+    most = n;
     ended = 0;
     looked_at = 0;
 }
@@ -81,7 +83,7 @@ static void it_costs_a_few_looks_at_the_array(void **state) {
     (void)state;
     fails = -1;
     for (int how = 0; how < 3; how++) {
-        shuffle(how);
+        shuffle(how, N);
         assert_int_equal(tug_blocking_waitall(N, requests, statuses), MPI_SUCCESS);
         check_all_taken(N);
         assert_true(looked_at <= 40 * N);
@@ -92,7 +94,7 @@ static void any_number_of_them(void **state) {
     (void)state;
     fails = -1;
     for (int n = 1; n < 100; n++) {
-        shuffle(2);
+        shuffle(2, n);
         assert_int_equal(tug_blocking_waitall(n, requests, statuses), MPI_SUCCESS);
         check_all_taken(n);
     }
@@ -101,7 +103,7 @@ static void any_number_of_them(void **state) {
 static void an_error_is_told_with_the_status(void **state) {
     (void)state;
     for (int how = 0; how < 3; how++) {
-        shuffle(how);
+        shuffle(how, N);
         fails = 1234;
         assert_int_equal(tug_blocking_waitall(N, requests, statuses), MPI_ERR_IN_STATUS);
         check_all_taken(N);
