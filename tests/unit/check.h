@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -23,6 +25,12 @@
             check_sleep_us(1000);                                                                  \
         assert_true(condition);                                                                    \
     } while (0)
+
+/* Closes what another thread uses, as a careless program does: past the thread sanitizer, which
+ * would call it a race. Nothing, where that thread has closed it before. */
+static inline void check_close_carelessly(int descriptor) {
+    (void)syscall(SYS_close, descriptor);
+}
 
 static inline void check_sleep_us(long us) {
     struct timespec pause = {us / 1000000, us % 1000000 * 1000};

@@ -158,8 +158,8 @@ static void news_where_descriptors_have_run_out(void **state) {
 }
 
 static void close_lookout(const struct tug_lookout *lookout) {
-    close(lookout->set);
-    close(lookout->bell.number);
+    check_close_carelessly(lookout->set);
+    check_close_carelessly(lookout->bell.number);
 }
 
 static void tell_and_close(void) {
