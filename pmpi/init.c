@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "acp/finalize.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/stats.h"
@@ -149,6 +150,13 @@ static void settle_world(void) {
         tug_world_settle();
 }
 
+/* Before the host starts, and with it threads. */
+static void prepare(int asked) {
+    (void)tug_farewell_prepare();
+    if (asked == MPI_THREAD_MULTIPLE)
+        tug_descriptors_prepare();
+}
+
 int tug_shim_Init_thread(int *argc, char ***argv, int required, int *provided) {
     if (!tug_entries_resolve() || load_settings() != MPI_SUCCESS)
         return MPI_ERR_OTHER;
@@ -158,7 +166,7 @@ int tug_shim_Init_thread(int *argc, char ***argv, int required, int *provided) {
                 required <= MPI_THREAD_MULTIPLE;
     int got = MPI_THREAD_SINGLE, asked = ours ? level_for(required) : required;
     if (ours)
-        (void)tug_farewell_prepare();
+        prepare(asked);
     int error = tug_host.Init_thread(argc, argv, asked, ours ? &got : provided);
     if (error != MPI_SUCCESS)
         return error;
@@ -238,7 +246,7 @@ static bool waits_for_itself(void) {
 static int open_session(MPI_Info info, int requested, MPI_Errhandler errhandler,
                         struct session *mine) {
     int asked = level_for(requested);
-    (void)tug_farewell_prepare();
+    prepare(asked);
     tug_host.Info_set(info, level_key, names[asked]);
     int error = tug_host.Session_init(info, errhandler, &mine->handle);
     if (error != MPI_SUCCESS)

@@ -54,6 +54,12 @@ int tug_descriptor_lift(int descriptor) {
     return lifted;
 }
 
+void tug_descriptors_prepare(void) {
+    int highest = tug_descriptor_lift(open("/", O_PATH | O_CLOEXEC));
+    if (highest >= 0)
+        close(highest);
+}
+
 /* ---- ours ---- */
 
 struct tug_own tug_own_note(int descriptor) {

@@ -32,6 +32,11 @@ bool tug_descriptors_raise(void);
  * knows its number. */
 int tug_descriptor_lift(int descriptor);
 
+/* Has the kernel make its table of this process's descriptors as long as our numbers want it. To be
+ * called before there are threads: the kernel lengthens the table of one thread at once, and takes
+ * 10 to 20 ms with several, since it waits until no processor looks at the old one. */
+void tug_descriptors_prepare(void);
+
 /* A pipe that is written and read by the same descriptor, which blocks in neither: what rings it is
  * a byte. -1: none can be had (or /proc cannot). */
 int tug_descriptor_bell(void);

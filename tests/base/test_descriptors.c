@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -211,9 +212,38 @@ static void a_set_is_known_by_its_member(void **state) {
     alone(a_set_is_known_by_its_member_body, SOFT, SOFT);
 }
 
+/* Of the kernel's table; 0: /proc cannot tell. */
+static long table_length(void) {
+    char line[128];
+    long length = 0;
+    FILE *status = fopen("/proc/self/status", "re");
+    while (status != NULL && length == 0 && fgets(line, sizeof(line), status) != NULL)
+        (void)sscanf(line, "FDSize: %ld", &length);
+    if (status != NULL)
+        fclose(status);
+    return length;
+}
+
+static void prepare(void) {
+    tug_descriptors_prepare();
+    const long length = table_length();
+    if (length == 0)
+        _exit(SKIPPED);
+    const int lifted = tug_descriptor_lift(open("/", O_PATH));
+    RIGHT(lifted >= 2048 / 4 * 3);
+    RIGHT(length > lifted);
+    RIGHT(table_length() == length);
+}
+
+static void the_table_is_long_before_there_are_threads(void **state) {
+    (void)state;
+    alone(prepare, 2048, 2048);
+}
+
 int main(void) {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(ours_are_high),
+        cmocka_unit_test(the_table_is_long_before_there_are_threads),
         cmocka_unit_test(ours_are_not_too_high),
         cmocka_unit_test(more_raise_the_limit),
         cmocka_unit_test(where_there_are_no_more_they_stay),
