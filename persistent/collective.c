@@ -165,7 +165,7 @@ static int take_channel(struct tug_team *team, struct collective *c, struct tug_
     return error;
 }
 
-static void bind(struct collective *c, struct tug_channel *channel, bool plain) {
+static void settle_buffers(struct collective *c, struct tug_channel *channel, bool plain) {
     c->channel = channel;
     c->areas[TUG_AREA_LANDING].base = channel->landing;
     for (uint32_t i = 0; i < c->nways; i++)
@@ -217,7 +217,7 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
     }
     if (ballot.offer.name != 0)
         tug_bcast_take_offer(c, &ballot.offer, call->root);
-    bind(c, channel, ballot.plain);
+    settle_buffers(c, channel, ballot.plain);
     if (host != NULL)
         settle_host(c, call->kind, host);
     *request = &c->request;

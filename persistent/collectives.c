@@ -27,6 +27,9 @@ int tug_collectives_team(MPI_Comm comm, struct tug_team **team) {
         free(collectives);
         return TUG_ERR_NO_MEMORY;
     }
-    (*team)->parts[TUG_PART_COLLECTIVES] = (struct tug_team_part){collectives, drop, end};
+    struct tug_team_part *part = &(*team)->parts[TUG_PART_COLLECTIVES];
+    part->state = collectives;
+    part->drop = drop;
+    part->end = end;
     return 0;
 }

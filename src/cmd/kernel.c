@@ -56,6 +56,7 @@ static bool bell_refused(void) {
 
 static bool populate_refused(void) {
     const size_t bytes = 4096;
+    // cppcheck-suppress invalidFunctionArg
     void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const bool refused = page == MAP_FAILED || madvise(page, bytes, MADV_POPULATE_WRITE) != 0;
     if (page != MAP_FAILED)

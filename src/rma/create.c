@@ -350,7 +350,7 @@ static MPI_Aint rounded(MPI_Aint size) {
 /* Does the program want its memory aligned to more than a cache line? (The packet lane has it at
  * pages.) */
 static bool wants_pages(MPI_Info info) {
-    char text[MPI_MAX_INFO_VAL + 1];
+    char text[MPI_MAX_INFO_VAL + 1] = "";
     int flag = 0;
     if (info != MPI_INFO_NULL)
         tug_host.Info_get(info, "mpi_minimum_memory_alignment", MPI_MAX_INFO_VAL, text, &flag);
