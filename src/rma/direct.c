@@ -389,9 +389,7 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
     struct tug_elements elements;
     struct tug_data data;
     struct tug_direct_target *target;
-    if (!tug_operand_describe(&data, NULL, o->target_count, o->target_type, o))
-        return TUG_RMA_REFUSED;
-    int error = tug_operand_find_elements(o, &elements);
+    int error = tug_operand_describe_elements(o, &data, &elements);
     if (error != MPI_SUCCESS)
         return error;
     TUG_RETURN_IF_NOBODY(o);

@@ -20,7 +20,10 @@ int tug_operand_no_place(const struct tug_rma *o) {
     return tug_epochs_allow(&o->window->epochs, o->target) ? MPI_ERR_RMA_RANGE : MPI_ERR_RMA_SYNC;
 }
 
-int tug_operand_find_elements(const struct tug_rma *o, struct tug_elements *elements) {
+int tug_operand_describe_elements(const struct tug_rma *o, struct tug_data *data,
+                                  struct tug_elements *elements) {
+    if (!tug_operand_describe(data, NULL, o->target_count, o->target_type, o))
+        return TUG_RMA_REFUSED;
     elements->type = tug_type_element(o->target_type);
     elements->reduce = tug_reduction_find(o->op, elements->type);
     if (elements->reduce == NULL)

@@ -70,7 +70,9 @@ static inline size_t tug_elements_span(const struct tug_elements *elements, size
     return (n - 1) * elements->extent + end;
 }
 
-int tug_operand_find_elements(const struct tug_rma *o, struct tug_elements *elements);
+/* The data that an accumulate works on at the target, wherever they are, and their elements. */
+int tug_operand_describe_elements(const struct tug_rma *o, struct tug_data *data,
+                                  struct tug_elements *elements);
 
 /* Why there is no reduction for an operation. */
 int tug_operand_no_reduction(MPI_Op op);
