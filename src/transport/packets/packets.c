@@ -48,10 +48,17 @@ static void packets_flush(void *state) {
         flush_all(packets, false);
 }
 
+static bool take_words(struct tug_packets *packets) {
+    bool moved = false;
+    for (struct tug_stream *stream = packets->all; stream != NULL; stream = stream->next)
+        moved |= tug_stream_take_word(packets, stream);
+    return moved;
+}
+
 static bool packets_poll(void *state) {
     struct tug_packets *packets = state;
     bool wanted = atomic_load_explicit(&packets->fabric->flush_wanted, memory_order_relaxed);
-    bool moved = false;
+    bool moved = packets->unacked > 0 && packets->shm != NULL && take_words(packets);
     if (packets->shm != NULL)
         moved |= packets->shm->type->poll(packets->shm);
     if (packets->far != NULL)

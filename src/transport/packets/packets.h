@@ -13,8 +13,9 @@
  * packet bears the others, whose tags are free at once, and short writes among them share a record.
  *
  * The peer's engine applies it while its program computes, and acknowledges packets, not
- * operations: one number in the header of whatever goes back. Failures and results are records of
- * their own and go ahead of it.
+ * operations: by one number in the header of whatever goes back or, inside a node, by one store to
+ * a word that this process reads (wire.h). Failures and results are records of their own and go
+ * ahead of it: the word says how many packets did, and counts when they have been taken.
  *
  * Flow control: at most TUG_STREAM_WINDOW request packets to a peer are unacknowledged, and at most
  * so many bytes of answers to reads and atomics asked for as the peer has given *credit* for; other
@@ -129,6 +130,7 @@ struct tug_stream {
     uint64_t gone;                          /* last such packet that has been sent whole */
     uint64_t number, acked;                 /* request packets sent, acknowledged */
     uint64_t applied, told;                 /* received and applied, acknowledged */
+    uint32_t sent, taken;                   /* packets of any kind */
     uint64_t asked;                         /* bytes of answers that are to come */
     uint64_t credit;                        /* ... and that may be */
     uint32_t window;                        /* request packets that may be unacknowledged */
@@ -361,6 +363,9 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
 /* The next part of a READ is in its place, or has failed. */
 void tug_packets_have_read(struct tug_packets *packets, struct tug_stream *stream,
                            struct tug_operation *operation);
+
+/* serve.c: by a wire with words, the peer has told what it has applied. True if that is news. */
+bool tug_stream_take_word(struct tug_packets *packets, struct tug_stream *stream);
 
 /* packets.c: what comes by the wire comes here. */
 void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire);

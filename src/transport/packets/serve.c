@@ -305,6 +305,18 @@ static void refuse(struct tug_packets *packets, struct tug_stream *stream, const
     tug_stream_lose(packets, stream);
 }
 
+bool tug_stream_take_word(struct tug_packets *packets, struct tug_stream *stream) {
+    if (stream->number == stream->acked || stream->wire->type->told == NULL)
+        return false;
+    const uint64_t word = stream->wire->type->told(stream->wire, stream->peer);
+    const uint32_t applied = (uint32_t)word;
+    if (word >> 32 != stream->taken || applied == tug_wire_number(stream->acked))
+        return false;
+    if (!take_acknowledgement(packets, stream, applied))
+        refuse(packets, stream, "it acknowledges what was not sent");
+    return true;
+}
+
 void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
     struct tug_packets *packets = receiver;
     struct tug_fabric *fabric = packets->fabric;
@@ -330,6 +342,7 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
         tug_stream_detour(packets, stream); /* the peer has heard of it first */
     bool numbered = reader.header.number != 0;
     const bool trailing = reader.header.trailer > 0;
+    stream->taken++;
     if (stream->wire != wire || stream->awaits || (trailing && !tug_stream_trails(stream)) ||
         (numbered && reader.header.number != tug_wire_number(stream->applied + 1))) {
         refuse(packets, stream, "it is not the next one");

@@ -95,6 +95,7 @@ static void drain(struct tug_stream *stream) {
 static void send(struct tug_packets *packets, struct tug_stream *stream, struct tug_buffer *buffer,
                  uint64_t number) {
     stream->told = stream->applied;
+    stream->sent++;
     buffer->packet.credit = tug_credit(
         atomic_load_explicit(&tug_packets_load_of(packets)->streams, memory_order_relaxed));
     buffer->number = number;
@@ -131,6 +132,16 @@ void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *st
     send(packets, stream, buffer, stream->number);
 }
 
+/* Acknowledges by a word. False: only a packet can, or packets wait that are to go ahead. */
+static bool tell(struct tug_stream *stream) {
+    if (stream->wire->type->tell == NULL || stream->unsent_first != NULL)
+        return false;
+    stream->told = stream->applied;
+    stream->wire->type->tell(stream->wire, stream->peer,
+                             (uint64_t)stream->sent << 32 | tug_wire_number(stream->applied));
+    return true;
+}
+
 static void acknowledge(struct tug_packets *packets, struct tug_stream *stream) {
     struct tug_buffer *buffer = tug_pool_take(&stream->wire->pool);
     if (buffer == NULL)
@@ -158,7 +169,7 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
         else if (idle)
             tug_stream_touch(packets, stream); /* more is coming */
     }
-    if (stream->told == stream->applied)
+    if (stream->told == stream->applied || tell(stream))
         return;
     if (stream->patient && stream->applied - stream->told < TUG_STREAM_PATIENCE) {
         stream->patient = false; /* until the next packet, or the next look */

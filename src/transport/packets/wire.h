@@ -52,6 +52,10 @@ struct tug_wire_type {
     const char *name;
     /* Sends a packet that was ended. False: no room now, the buffer is still the caller's. */
     bool (*send)(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);
+    /* Tells the peer a word, which replaces the one before; it is woken. / What that peer has told
+     * last, 0 at first. NULL: the wire has no such words. */
+    void (*tell)(struct tug_wire *wire, uint32_t peer, uint64_t word);
+    uint64_t (*told)(const struct tug_wire *wire, uint32_t peer);
     /* What follows packets to that peer, and has not been sent, is not to be touched any more: the
      * way there ends if need be. NULL: this wire sends no trailers. */
     void (*abandon)(struct tug_wire *wire, uint32_t peer);

@@ -1,7 +1,7 @@
 /* The shm wire: one inbox a process, in memory shared by its node, and beside it what
  * cross-memory attach needs to know of that process.
  *
- *     part of a process:  | pid, probe, page | live registrations | inbox |
+ *     part of a process:  | pid, probe, page | live registrations | inbox | words from others |
  *
  * Who puts something into an inbox rings the bell in its owner's page (page.h), which all wires of
  * that process have in common; the bell in the part where a process of the node cannot map the page
@@ -37,6 +37,7 @@ struct part {
     struct tug_bell bell __attribute__((aligned(TUG_CACHE_LINE))); /* without pages */
     struct live live[TUG_LIVE];
     struct tug_inbox inbox __attribute__((aligned(4096)));
+    _Atomic uint64_t told[]; /* [node_size] by who tells */
 };
 
 /* How a process of the node is woken. */
@@ -79,6 +80,20 @@ static bool shm_poll(struct tug_wire *wire) {
         taken++;
     }
     return taken > 0;
+}
+
+/* seq_cst, as the inbox's: the look at the bell comes after the one, the second look of who is
+ * about to sleep after its prepare. */
+static void shm_tell(struct tug_wire *wire, uint32_t peer, uint64_t word) {
+    struct shm_wire *shm = (struct shm_wire *)wire;
+    const uint32_t node_rank = tug_fabric_node_rank(wire->fabric, peer);
+    atomic_store(&part_of(shm, node_rank)->told[wire->fabric->node_rank], word);
+    (void)tug_bell_ring(shm->neighbours[node_rank].bell, true);
+}
+
+static uint64_t shm_told(const struct tug_wire *wire, uint32_t peer) {
+    const struct shm_wire *shm = (const struct shm_wire *)wire;
+    return atomic_load(&shm->mine->told[tug_fabric_node_rank(wire->fabric, peer)]);
 }
 
 /* ---- bells ---- */
@@ -132,8 +147,12 @@ static void shm_close(struct tug_wire *wire) {
     shm_free(shm);
 }
 
-static const struct tug_wire_type shm_type = {
-    .name = "shm", .send = shm_send, .poll = shm_poll, .close = shm_close};
+static const struct tug_wire_type shm_type = {.name = "shm",
+                                              .send = shm_send,
+                                              .poll = shm_poll,
+                                              .tell = shm_tell,
+                                              .told = shm_told,
+                                              .close = shm_close};
 
 static struct shm_wire *shm_make(struct tug_fabric *fabric) {
     struct shm_wire *shm = calloc(1, sizeof(*shm));
@@ -159,12 +178,16 @@ static struct tug_node_page *set_up_part(struct shm_wire *shm) {
     return tug_node_page_own(&mine->page);
 }
 
+static size_t part_bytes(uint32_t node_size) {
+    return sizeof(struct part) + node_size * sizeof(uint64_t);
+}
+
 struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
     struct shm_wire *shm = shm_make(fabric);
     *status = TUG_ERR_NO_MEMORY;
     if (tug_all_agree(fabric->comm, shm != NULL))
-        *status =
-            tug_segment_make(fabric->comm, fabric->node_comm, sizeof(struct part), &shm->segment);
+        *status = tug_segment_make(fabric->comm, fabric->node_comm, part_bytes(fabric->node_size),
+                                   &shm->segment);
     if (*status != 0) {
         shm_free(shm);
         return NULL;
@@ -237,7 +260,7 @@ bool tug_wire_shm_attachable(const struct tug_wire *wire, uint32_t node_rank) {
 }
 
 size_t tug_wire_shm_footprint(uint32_t node_size) {
-    return sizeof(struct part) + sizeof(struct shm_wire) + node_size * sizeof(struct neighbour);
+    return part_bytes(node_size) + sizeof(struct shm_wire) + node_size * sizeof(struct neighbour);
 }
 
 size_t tug_wire_shm_packet(void) {
