@@ -35,6 +35,8 @@
         int result = (call);                                                                       \
         if (attended)                                                                              \
             tug_engine_host_end();                                                                 \
+        if (__builtin_expect(tug_engine_looked_inside, 0))                                         \
+            tug_engine_leave_inside();                                                             \
         result;                                                                                    \
     })
 

@@ -36,6 +36,7 @@
     X(PARKS, "parks", "times a thread went to sleep")                                              \
     X(WAKES, "wakes", "times a sleeper was woken")                                                 \
     X(OFFLOAD_WAKES, "offload_wakes", "times the offload thread was woken")                        \
+    X(INSIDE_ROUNDS, "inside_rounds", "times a thread that waited in the host answered peers")     \
     X(HOST_POLLS, "host_polls", "times the host MPI was polled for progress")                      \
     X(OUTSIDE_WAITS, "outside_waits", "waits for the host MPI that give the core away")            \
     X(UNWATCHED, "unwatched", "sockets that cannot wake a sleeper, polled at intervals")           \

@@ -122,8 +122,7 @@ void tug_engine_left(struct tug_engine *engine) {
         (void)tug_waiters_wake(&engine->waiters, false);
 }
 
-/* Work is left and this thread has done its share: somebody else may have the baton. */
-static void offer(struct tug_engine *engine) {
+void tug_engine_offer(struct tug_engine *engine) {
     bool awaited = tug_baton_clear_wait(&engine->ring);
     tug_baton_offer(&engine->ring);
     tug_engine_ring_offload(engine);
@@ -136,7 +135,7 @@ void tug_engine_look(bool more_comes) {
     tug_lease_set(&tug_engine.news, TUG_LEASE_FRESH);
 }
 
-static void after_look(struct tug_engine *engine, bool wake_waiters) {
+void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters) {
     if (wake_waiters)
         tug_engine_left(engine);
     /* seq_cst, after outstanding was stored: pairs with the offload thread's look before deep sleep
@@ -147,7 +146,7 @@ static void after_look(struct tug_engine *engine, bool wake_waiters) {
 
 static void after_leave(struct tug_engine *engine, bool wake_waiters) {
     tug_lease_set(&engine->host, TUG_LEASE_FRESH);
-    after_look(engine, wake_waiters);
+    tug_engine_after_look(engine, wake_waiters);
 }
 
 /* Executes what came meanwhile; a command whose producer was preempted in mid-fill is waited for
@@ -165,7 +164,7 @@ static void leave_with_work(struct tug_engine *engine) {
             (void)tug_services_poll(engine, false); /* they find no room before answers come */
         bool stuck = executed == 0 && !tug_backoff_step(&backoff);
         if ((left == 0 || stuck) && engine->has_thread) {
-            offer(engine);
+            tug_engine_offer(engine);
             return;
         }
         if (left == 0)
@@ -238,13 +237,12 @@ void tug_engine_look_in(void) {
         tug_lease_set(&engine->news, TUG_LEASE_FRESH);
     (void)tug_driver_round(engine);
     if (tug_baton_leave(&engine->ring, &wake))
-        after_look(engine, wake);
+        tug_engine_after_look(engine, wake);
     else
         leave_with_work(engine);
 }
 
-/* To compute, perhaps, while the offload thread believes that callers look. */
-static void say_gone(struct tug_engine *engine) {
+void tug_engine_say_gone(struct tug_engine *engine) {
     tug_lease_end(&engine->news);
     tug_lease_end(&engine->host);
     tug_engine_ring_offload(engine);
@@ -256,7 +254,7 @@ void tug_engine_look_away(void) {
         atomic_load_explicit(&engine->looks, memory_order_relaxed) < TUG_HABIT)
         return;
     atomic_store_explicit(&engine->looks, 0, memory_order_relaxed);
-    say_gone(engine);
+    tug_engine_say_gone(engine);
 }
 
 void tug_engine_pass(void) {
@@ -441,7 +439,7 @@ static void wait_for(const struct wait *wait) {
     wait_awhile(engine, wait);
     atomic_fetch_sub_explicit(&engine->waiting, 1, memory_order_relaxed);
     if (start != 0 && tug_clock_ns() - start > TUG_TICK_NS)
-        say_gone(engine);
+        tug_engine_say_gone(engine);
 }
 
 void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns) {

@@ -58,6 +58,7 @@ struct tug_service {
     bool attended;  /* arm() is false: the offload thread has to look in while nobody drives (where
                        there is no such thread, the engine sets it) */
     /* the engine's own */
+    bool (*poll_inside)(struct tug_service *service); /* see tug_engine_serve_inside() */
     bool was_busy;
     bool wakes_driver, wakes_offload; /* their lookouts have the descriptor */
     bool deserted;                    /* ... and one of these is lost, which has been counted */
@@ -191,6 +192,12 @@ uint64_t tug_engine_cpu_ns(void);
 void tug_engine_serve(struct tug_service *service);
 void tug_engine_unserve(struct tug_service *service);
 
+/* From now on a service that is served is also looked after from inside the host (inside.c), by
+ * poll: the same as its poll, for a thread that may hold locks of the host's. It calls nothing of
+ * the host's, nor anything of the program's. */
+void tug_engine_serve_inside(struct tug_service *service,
+                             bool (*poll)(struct tug_service *service));
+
 /* Polls every service, for a holder that has handed over many operations and waited for none: its
  * peers are answered, and it needs no offload thread yet. more_comes: it is about to hand over
  * more. What it has handed over may then wait for the rest; if none follows, the offload thread's
@@ -250,6 +257,14 @@ void tug_engine_host_called(void);
  * while that thread has been inside one call of the host for long (tug_engine_host_begin), and so
  * answers nobody. For good. Returns when the engine's thread is out of the host. */
 void tug_engine_reserve_host(void);
+
+/* A look from inside the host (inside.c), by a thread that waits there. True if something moved. */
+bool tug_engine_look_inside(void);
+
+/* The thread has looked so, and comes out of the host: who relied on it is told, if it has not been
+ * told yet. */
+extern _Thread_local bool tug_engine_looked_inside;
+void tug_engine_leave_inside(void);
 
 /* Around every call that gets the host on and that the engine's own thread may make. False: it is
  * not to be made, and there is nothing to leave. */

@@ -96,6 +96,9 @@ void tug_services_flush(struct tug_engine *engine);
 /* Polls every service once, see tug_service.poll. True if anything moved. */
 bool tug_services_poll(struct tug_engine *engine, bool more_comes);
 
+/* Polls one of them, which can be from inside the host. */
+bool tug_services_poll_inside(struct tug_engine *engine, struct tug_service *service);
+
 /* Arms every service. True if all of them ring that sleeper. */
 bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleeper);
 
@@ -120,6 +123,15 @@ static inline bool tug_engine_oversubscribed(const struct tug_engine *engine) {
 
 /* The baton was put down, or offered, and WAIT was set. */
 void tug_engine_left(struct tug_engine *engine);
+
+/* The baton was put down after a look; wake_waiters: WAIT was set. */
+void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters);
+
+/* Work is left that this thread does not do: the offload thread may have the baton. */
+void tug_engine_offer(struct tug_engine *engine);
+
+/* This thread goes to compute, perhaps, while the offload thread believes that callers look. */
+void tug_engine_say_gone(struct tug_engine *engine);
 
 /* The bell to sleep on; before the sleeper's prepare. */
 static inline struct tug_bell *tug_sleeper_choose(struct tug_sleeper *sleeper,

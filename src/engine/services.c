@@ -1,6 +1,7 @@
 /* Services: what is looked after in every round of the driver. Holder only, but for serve and
  * unserve, which go through the ring. */
 #include "engine/private.h"
+#include "host/spin.h"
 
 _Atomic uint32_t tug_attended_services;
 _Atomic uint32_t tug_helped_services;
@@ -29,6 +30,12 @@ bool tug_services_poll(struct tug_engine *engine, bool more_comes) {
      * with tug_baton_await, whose WAIT the driver looks for after this */
     if (moved)
         atomic_thread_fence(memory_order_seq_cst);
+    return moved;
+}
+
+bool tug_services_poll_inside(struct tug_engine *engine, struct tug_service *service) {
+    const bool moved = service->poll_inside(service);
+    update(engine, service);
     return moved;
 }
 
@@ -119,6 +126,22 @@ void tug_engine_serve(struct tug_service *service) {
     }
 }
 
+struct inside {
+    struct tug_service *service;
+    bool (*poll)(struct tug_service *service);
+};
+
+static void set_inside(void *argument) {
+    const struct inside *inside = argument;
+    inside->service->poll_inside = inside->poll;
+}
+
+void tug_engine_serve_inside(struct tug_service *service,
+                             bool (*poll)(struct tug_service *service)) {
+    tug_engine_call(set_inside, &(struct inside){service, poll});
+    tug_spin_look_begin(tug_engine_look_inside);
+}
+
 /* One that goes. */
 struct leaving {
     struct tug_service *service;
@@ -142,6 +165,8 @@ static void take_out(void *argument) {
 
 void tug_engine_unserve(struct tug_service *service) {
     atomic_fetch_sub(&tug_helped_services, is_helped(service));
+    if (service->poll_inside != NULL)
+        tug_spin_look_end();
     if (service->attended) {
         tug_engine_attend(-1);
         atomic_fetch_sub(&tug_attended_services, 1);

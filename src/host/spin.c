@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 #include "base/hook.h"
 #include "base/settings.h"
@@ -9,6 +10,9 @@
 
 /* Calls that found nothing before the core is given away: as long as a few cache misses. */
 #define VAIN_MOST 20
+
+/* Calls that found nothing for one look elsewhere. */
+#define VAIN_A_LOOK 4
 
 _Thread_local uint32_t tug_spin_vain;
 
@@ -19,26 +23,50 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the hook and what
 static bool lacks_place;
 static bool always;
 static unsigned meetings;
+static unsigned lookers;
+static bool (*_Atomic look_elsewhere)(void);
+static _Atomic bool yields;
 
 typedef unsigned progress_function(void *worker); /* UCX's, the number of events */
 
 static unsigned progress(void *worker) {
     unsigned events = ((progress_function *)hook.original)(worker);
-    if (events > 0)
+    if (events > 0) {
         tug_spin_vain = 0;
-    else if (++tug_spin_vain > VAIN_MOST && !is_busy())
+        return events;
+    }
+    bool (*look)(void) = atomic_load_explicit(&look_elsewhere, memory_order_relaxed);
+    if (++tug_spin_vain % VAIN_A_LOOK == 0 && look != NULL && look())
+        tug_spin_vain = 0;
+    else if (tug_spin_vain > VAIN_MOST && yields && !is_busy())
         sched_yield();
-    return events;
+    return 0;
 }
 
 /* With the lock. */
 static void adjust(void) {
-    bool wanted = always || (meetings > 0 && tug_settings.wait != TUG_WAIT_NATIVE);
-    if (!wanted)
+    yields = always || (meetings > 0 && tug_settings.wait != TUG_WAIT_NATIVE);
+    if (!yields && lookers == 0)
         tug_hook_remove(&hook);
     else if (!hook.placed && !lacks_place)
         lacks_place = !tug_hook_place(&hook, tug_host_find("PMPI_Init"), "ucp_worker_progress",
                                       (void *)progress);
+}
+
+void tug_spin_look_begin(bool (*look)(void)) {
+    pthread_mutex_lock(&lock);
+    lookers++;
+    atomic_store(&look_elsewhere, look);
+    adjust();
+    pthread_mutex_unlock(&lock);
+}
+
+void tug_spin_look_end(void) {
+    pthread_mutex_lock(&lock);
+    if (--lookers == 0)
+        atomic_store(&look_elsewhere, NULL);
+    adjust();
+    pthread_mutex_unlock(&lock);
 }
 
 bool tug_spin_yield(bool (*busy)(void)) {

@@ -30,6 +30,12 @@ void tug_spin_restore(void);
 void tug_spin_meeting_begin(bool (*busy)(void));
 void tug_spin_meeting_end(void);
 
+/* While somebody in this process looks for news of its own (nests), a thread that finds nothing in
+ * the host looks there too, which calls nothing of the host's: look() says whether it found
+ * anything. */
+void tug_spin_look_begin(bool (*look)(void));
+void tug_spin_look_end(void);
+
 /* Progress calls of this thread in a row that found nothing. Who looks into the host from outside
  * and gives the core away between looks sets it to 0 before each. */
 extern _Thread_local uint32_t tug_spin_vain;

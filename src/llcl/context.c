@@ -62,6 +62,12 @@ static bool service_poll(struct tug_service *service, bool more_comes) {
     return moved;
 }
 
+/* Packets alone, while none of them goes by the host's messages. */
+static bool service_poll_inside(struct tug_service *service) {
+    struct tug_packets *packets = of_service(service)->fabric.states[TUG_BY_PACKETS];
+    return !tug_packets_by_host(packets) && tug_transport_packets.poll(packets);
+}
+
 static void service_flush(struct tug_service *service) {
     tug_context_flush(of_service(service));
 }
@@ -467,6 +473,8 @@ void tug_llcl_finalize(void) {
 
 void tug_context_set_internal(tug_context *context) {
     context->internal = true;
+    if (context->packets_alone && context->drive == TUG_DRIVE_ENGINE)
+        tug_engine_serve_inside(&context->service, service_poll_inside);
 }
 
 void tug_context_set_end(tug_context *context, void (*at_end)(void *d), void *d) {

@@ -19,7 +19,8 @@
 
 /* ---- contexts of other floors ---- */
 
-/* The context is not the program's, who is not told that it was left open at MPI_Finalize. */
+/* The context is not the program's, who is not told that it was left open at MPI_Finalize. Its
+ * handlers and callbacks call nothing of the host's. */
 void tug_context_set_internal(tug_context *context);
 
 /* Has at_end(d) called when the context is freed, by whomever, and everything is complete. */

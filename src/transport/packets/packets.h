@@ -187,6 +187,11 @@ size_t tug_packets_withheld(uint64_t active, size_t packet_bytes);
 size_t tug_packets_under_way(uint64_t active, size_t packet_bytes);
 size_t tug_packets_unexpected(uint64_t active);
 
+/* Do some of them go by the host's messages? Holder only. */
+static inline bool tug_packets_by_host(const struct tug_packets *packets) {
+    return packets->mpi != NULL || packets->bulk != NULL;
+}
+
 /* The wire of the node's inboxes, NULL: there are none. */
 static inline struct tug_wire *tug_packets_inboxes(const struct tug_packets *packets) {
     return packets->shm;

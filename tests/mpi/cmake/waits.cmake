@@ -16,6 +16,14 @@ tug_mpi_test(outside RANKS 2 NODES emulated WAYS tug ENV TUGBOAT_PROGRESS=caller
 tug_mpi_test(outside.native RANKS 2 WAYS tug ENV TUGBOAT_PROGRESS=caller TUGBOAT_WAIT=native)
 tug_mpi_test(outside.session ARGS session RANKS 2 3 ENV TUGBOAT_PROGRESS=caller)
 
+# Who waits in a call of the host's answers the others from there, beside the engine's own thread, several threads and
+# windows that come and go.
+tug_mpi_test(inside RANKS 2)
+tug_mpi_test(inside RANKS 4 WAYS tug)
+tug_mpi_test(inside.threads ARGS threads RANKS 2)
+tug_mpi_test(inside.threads ARGS threads RANKS 3 WAYS tug)
+tug_mpi_script(inside.used taken.sh 2 FIRST inside_rounds 100 --way tug)
+
 # A rank that has used the library and now does something else costs no CPU.
 tug_mpi_test(idle RANKS 1 2 4)
 

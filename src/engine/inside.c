@@ -1,0 +1,54 @@
+/* Looks from inside the host: by a thread of the program that waits in a call of the host's and has
+ * found nothing there. It may hold locks of the host's, so nothing is done here that calls the host
+ * or waits: only services that say they can are looked after, no command is executed, and the baton
+ * is taken only if it is free. Commands that come meanwhile are left to the offload thread; without
+ * that thread there are no such looks. */
+#include "base/clock.h"
+#include "base/stats.h"
+#include "engine/private.h"
+
+/* Looks for one of the clock. */
+#define LOOKS_A_CLOCK 16
+
+_Thread_local bool tug_engine_looked_inside;
+
+static bool poll_inside(struct tug_engine *engine) {
+    bool moved = false;
+    for (struct tug_service *service = engine->services; service; service = service->next)
+        if (service->poll_inside != NULL)
+            moved |= tug_services_poll_inside(engine, service);
+    /* seq_cst: as in tug_services_poll */
+    if (moved)
+        atomic_thread_fence(memory_order_seq_cst);
+    return moved;
+}
+
+/* The thread looks on for a while: peers, and the offload thread, may rely on it. */
+static void extend_lease(struct tug_engine *engine) {
+    static _Thread_local unsigned looks;
+    if (looks++ % LOOKS_A_CLOCK != 0 || tug_lease_is(&engine->news, TUG_LEASE_HELD))
+        return;
+    tug_engine_looked_inside = true;
+    tug_lease_set(&engine->news, tug_clock_ns() + TUG_GLANCE_NS);
+}
+
+bool tug_engine_look_inside(void) {
+    struct tug_engine *engine = &tug_engine;
+    bool wake;
+    if (!engine->has_thread || !tug_engine_enter_idle())
+        return false;
+    extend_lease(engine);
+    const bool moved = poll_inside(engine);
+    if (moved)
+        tug_stat_add(TUG_STAT_INSIDE_ROUNDS, 1);
+    if (tug_baton_leave(&engine->ring, &wake))
+        tug_engine_after_look(engine, wake);
+    else
+        tug_engine_offer(engine);
+    return moved;
+}
+
+void tug_engine_leave_inside(void) {
+    tug_engine_looked_inside = false;
+    tug_engine_say_gone(&tug_engine);
+}
