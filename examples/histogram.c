@@ -44,7 +44,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     tug_context *context;
     tug_registration *memory;
-    must(tug_context_create(MPI_COMM_WORLD, TUG_DRIVE_ENGINE, &context), "tug_context_create");
+    must(tug_context_create(MPI_COMM_WORLD, &context), "tug_context_create");
     const int rank = tug_context_rank(context), size = tug_context_size(context);
 
     /* memory that others reach, and the keys by which they do */

@@ -139,7 +139,7 @@ static void open_array(void) {
 }
 
 static void open_plain(void) {
-    must(tug_context_create(MPI_COMM_WORLD, TUG_DRIVE_ENGINE, &context), "tug_context_create");
+    must(tug_context_create(MPI_COMM_WORLD, &context), "tug_context_create");
     must(tug_mem_allocate(context, npages * page_bytes, &memory), "tug_mem_allocate");
     must(tug_mem_register(context, buffer, (size_t)window * page_bytes, &local),
          "tug_mem_register");

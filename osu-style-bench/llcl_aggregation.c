@@ -259,8 +259,7 @@ int main(int argc, char **argv) {
              "writes of 8 bytes, %s over %zu words; MPI_Put with a flush for "
              "every %ld",
              order, nwords, batch);
-    side = (struct llcl_side){
-        .drive = TUG_DRIVE_ENGINE, .remote_bytes = nwords * WORD, .local_bytes = nwords * WORD};
+    side = (struct llcl_side){.remote_bytes = nwords * WORD, .local_bytes = nwords * WORD};
     find_host();
     open_window();
     llcl_header(what);

@@ -2,7 +2,7 @@
  * (see llcl_bench.h).
  *
  * Invariant: the target leaves llcl_serve() only when the origin has nothing outstanding, the
- * release itself included: with a direct context nobody else would answer.
+ * release itself included: with TUGBOAT_PROGRESS=caller nobody else would answer.
  * Threading: as llcl_bench.h says. The message handlers run on whatever thread drives the target's
  * context, one at a time; what they leave is read when the origin has released the target.
  */
@@ -116,16 +116,16 @@ static void *new_pages(size_t bytes) {
 
 void llcl_sides_set(struct llcl_side sides[2], size_t remote_bytes, size_t local_bytes) {
     for (int i = 0; i < 2; i++)
-        sides[i] = (struct llcl_side){.drive = i == 0 ? TUG_DRIVE_ENGINE : TUG_DRIVE_DIRECT,
-                                      .remote_bytes = remote_bytes,
-                                      .local_bytes = local_bytes};
+        sides[i] = (struct llcl_side){
+            .locked = i == 1, .remote_bytes = remote_bytes, .local_bytes = local_bytes};
 }
 
 void llcl_side_open(struct llcl_side *side) {
-    *side = (struct llcl_side){
-        .drive = side->drive, .remote_bytes = side->remote_bytes, .local_bytes = side->local_bytes};
-    llcl_must(tug_context_create(MPI_COMM_WORLD, side->drive, &side->context),
-              "tug_context_create");
+    *side = (struct llcl_side){.locked = side->locked,
+                               .remote_bytes = side->remote_bytes,
+                               .local_bytes = side->local_bytes};
+    pthread_mutex_init(&side->lock, NULL);
+    llcl_must(tug_context_create(MPI_COMM_WORLD, &side->context), "tug_context_create");
     if (strcmp(llcl_options.memory, "mapped") == 0) {
         llcl_must(tug_mem_allocate(side->context, side->remote_bytes, &side->remote),
                   "tug_mem_allocate");
@@ -154,6 +154,7 @@ void llcl_side_close(struct llcl_side *side) {
     llcl_must(tug_mem_deregister(&side->local), "tug_mem_deregister");
     llcl_must(tug_mem_deregister(&side->remote), "tug_mem_deregister");
     llcl_must(tug_context_free(&side->context), "tug_context_free");
+    pthread_mutex_destroy(&side->lock);
     free(side->buffer);
     free(side->malloced);
 }
@@ -173,18 +174,29 @@ bool llcl_op_has_size(enum llcl_op op, size_t bytes) {
 
 /* ---- samples ---- */
 
-void llcl_wait(struct llcl_side *side, struct tug_counter *counter, uint64_t target) {
-    int status = tug_counter_wait(side->context, counter, target);
-    if (__builtin_expect(status != 0, 0))
-        llcl_must(status, "an operation failed");
+void llcl_progress(struct llcl_side *side) {
+    if (side->locked)
+        pthread_mutex_lock(&side->lock);
+    tug_progress(side->context);
+    if (side->locked)
+        pthread_mutex_unlock(&side->lock);
 }
 
-static void serve_by_polling(struct llcl_side *side) {
-    for (unsigned i = 1; tug_counter_value(&side->releases) < side->nreleases; i++) {
-        tug_progress(side->context);
+static void poll_counter(struct llcl_side *side, const struct tug_counter *counter,
+                         uint64_t target) {
+    for (unsigned i = 1; tug_counter_value(counter) < target; i++) {
+        llcl_progress(side);
         if (i % 64 == 0)
             sched_yield();
     }
+}
+
+void llcl_wait(struct llcl_side *side, struct tug_counter *counter, uint64_t target) {
+    if (side->locked)
+        poll_counter(side, counter, target);
+    int status = tug_counter_wait(side->context, counter, target);
+    if (__builtin_expect(status != 0, 0))
+        llcl_must(status, "an operation failed");
 }
 
 uint64_t llcl_serve(struct llcl_side *side) {
@@ -194,11 +206,11 @@ uint64_t llcl_serve(struct llcl_side *side) {
     MPI_Irecv(&word, 1, MPI_UINT64_T, LLCL_ORIGIN, BYE_TAG, MPI_COMM_WORLD, &request);
     side->nreleases++;
     if (strcmp(llcl_options.target_wait, "poll") == 0)
-        serve_by_polling(side);
+        poll_counter(side, &side->releases, side->nreleases);
     else
-        tug_counter_wait(side->context, &side->releases, side->nreleases);
+        llcl_wait(side, &side->releases, side->nreleases);
     while (!bye) {
-        tug_progress(side->context);
+        llcl_progress(side);
         MPI_Test(&request, &bye, MPI_STATUS_IGNORE);
         sched_yield();
     }
@@ -210,7 +222,7 @@ void llcl_release(struct llcl_side *side, uint64_t word) {
     const struct tug_am_params params = {
         .dest_proc = LLCL_TARGET, .handler = RELEASE, .on_complete = {tug_counter_add, &released}};
     while (!tug_try_am_async(side->context, &params))
-        tug_progress(side->context);
+        llcl_progress(side);
     llcl_wait(side, &released, 1);
     MPI_Send(&word, 1, MPI_UINT64_T, LLCL_TARGET, BYE_TAG, MPI_COMM_WORLD);
 }

@@ -2,8 +2,10 @@
  *
  * Other than the rest of this folder these programs use the library by name (<tugboat/llcl.h>) and
  * are linked with it. Two processes: the origin starts operations, the target serves. A *side* is
- * one context with its memory; a program has one that the engine drives and one that its calls
- * drive (direct), and measures them alternately, so that the ratio is of one run. A side is open
+ * one context with its memory; most programs have two and measure them alternately, so that the
+ * ratio is of one run. One is used as it should be: any thread calls, and waits by
+ * tug_counter_wait(). The other (*locked*) is used as a library without an engine has to be: every
+ * call is made under one lock, and who waits polls by tug_progress(). A side is open
  * for its own samples only: an engine that watches over an idle context costs the other side time.
  *
  * A sample goes: open; the target in llcl_serve(), the origin measures and ends with
@@ -18,6 +20,7 @@
 
 #include "bench.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +38,8 @@ struct llcl_sink {
 };
 
 struct llcl_side {
-    enum tug_drive drive;
+    bool locked;
+    pthread_mutex_t lock; /* of every call on the context that this process makes, if locked */
     size_t remote_bytes, local_bytes; /* of both processes */
     tug_context *context;
     tug_registration *remote; /* the other process's operations work on it */
@@ -78,7 +82,7 @@ void llcl_header(const char *what);
 /* Ends the job with a message unless status is 0. */
 void llcl_must(int status, const char *what);
 
-/* The two sides of most programs, closed: engine, direct. */
+/* The two sides of most programs, closed: the engine's, the locked one. */
 void llcl_sides_set(struct llcl_side sides[2], size_t remote_bytes, size_t local_bytes);
 
 /* Collective. Memory is zero; local memory is private. */
@@ -96,12 +100,14 @@ void llcl_release(struct llcl_side *side, uint64_t word);
 /* The kinds of fetch_and_op and messages have their own limits. */
 bool llcl_op_has_size(enum llcl_op op, size_t bytes);
 
+/* tug_progress(). */
+void llcl_progress(struct llcl_side *side);
+
 /* Waits until `target` have completed; an error ends the job. */
 void llcl_wait(struct llcl_side *side, struct tug_counter *counter, uint64_t target);
 
-/* One operation between `local` of the buffer and `remote` of the target's memory. */
-static inline bool llcl_try(const struct llcl_side *side, enum llcl_op op, size_t local,
-                            size_t remote, size_t bytes, struct tug_counter *counter) {
+static inline bool llcl_try_unlocked(const struct llcl_side *side, enum llcl_op op, size_t local,
+                                     size_t remote, size_t bytes, struct tug_counter *counter) {
     const struct tug_remote_address there = {&side->key, remote};
     const struct tug_local_address here = {side->local, local};
     const struct tug_callback counted = {tug_counter_add, counter};
@@ -138,11 +144,22 @@ static inline bool llcl_try(const struct llcl_side *side, enum llcl_op op, size_
     }
 }
 
+/* One operation between `local` of the buffer and `remote` of the target's memory. */
+static inline bool llcl_try(struct llcl_side *side, enum llcl_op op, size_t local, size_t remote,
+                            size_t bytes, struct tug_counter *counter) {
+    if (!side->locked)
+        return llcl_try_unlocked(side, op, local, remote, bytes, counter);
+    pthread_mutex_lock(&side->lock);
+    bool room = llcl_try_unlocked(side, op, local, remote, bytes, counter);
+    pthread_mutex_unlock(&side->lock);
+    return room;
+}
+
 /* The same, helping until there is room. */
-static inline void llcl_start(const struct llcl_side *side, enum llcl_op op, size_t local,
-                              size_t remote, size_t bytes, struct tug_counter *counter) {
+static inline void llcl_start(struct llcl_side *side, enum llcl_op op, size_t local, size_t remote,
+                              size_t bytes, struct tug_counter *counter) {
     while (!llcl_try(side, op, local, remote, bytes, counter))
-        tug_progress(side->context);
+        llcl_progress(side);
 }
 
 #endif

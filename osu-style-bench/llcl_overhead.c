@@ -3,9 +3,9 @@
  * The time that the caller cannot compute in (t1 - t0 of Endo and Taura, SWoPP'16): bursts of
  * operations that fit, and completions waited for outside of the timing. The first call of a burst
  * is timed by itself (`first`): it may wake a thread that sleeps, or send the packet that the
- * others do not wait for; the calls behind it are timed together. One thread, in a context that the
- * engine drives and in a direct one, alternately; the table shows medians and a 90th percentile
- * over all bursts.
+ * others do not wait for; the calls behind it are timed together. One thread, without and with a
+ * lock around all calls (locked), alternately; the table shows medians and a 90th percentile over
+ * all bursts.
  *
  * A burst ends early when a try says that there is no room; `refused` counts such bursts, and only
  * the operations before count. The loop around the call and the filling in of its parameters are
@@ -26,7 +26,7 @@ static long burst = 64;
 static long nsamples = 11;
 static long nbursts = 500;
 
-static struct llcl_side sides[2]; /* engine, direct */
+static struct llcl_side sides[2]; /* engine, locked */
 
 struct job {
     struct llcl_side *side;
@@ -202,9 +202,9 @@ static long run_all(const enum llcl_op ops[], int nops) {
     static const struct bench_column columns[] = {
         {"op", BENCH_KEY, -1},         {"way", BENCH_KEY, -1},
         {"engine_ns", BENCH_LOWER, 1}, {"p90_ns", BENCH_INFO, 1},
-        {"first_ns", BENCH_INFO, 0},   {"direct_ns", BENCH_INFO, 1},
-        {"direct_p90", BENCH_INFO, 1}, {"direct_first", BENCH_INFO, 0},
-        {"refused", BENCH_INFO, 0},    {"direct_refused", BENCH_INFO, 0},
+        {"first_ns", BENCH_INFO, 0},   {"locked_ns", BENCH_INFO, 1},
+        {"locked_p90", BENCH_INFO, 1}, {"locked_first", BENCH_INFO, 0},
+        {"refused", BENCH_INFO, 0},    {"locked_refused", BENCH_INFO, 0},
         {"bursts", BENCH_INFO, 0},
     };
     long errors = 0;
@@ -224,8 +224,11 @@ int main(int argc, char **argv) {
     };
     enum llcl_op ops[LLCL_OPS];
     char what[120];
-    llcl_start_program(&argc, &argv, "How long is a thread inside tug_try_*_async() itself?",
-                       options, sizeof options / sizeof options[0]);
+    llcl_start_program(
+        &argc, &argv,
+        "How long is a thread inside tug_try_*_async() itself, and with one lock around all "
+        "calls (locked_ns)?",
+        options, sizeof options / sizeof options[0]);
     if (burst < 2 || burst > MAX_BURST || nbursts < 1 || nsamples < 1 ||
         nbursts > MAX_BURSTS / nsamples)
         bench_usage_error("--burst 2..%d, --bursts and --samples > 0, their product at most %d",

@@ -3,7 +3,7 @@
  * Threads of the origin share one context and start operations on the target's memory, each with
  * slots and counters of its own and a bounded number outstanding: its slots are two halves, and
  * before it uses a half again it waits for that half's operations. Where a try says that there is
- * no room it helps. Contexts that the engine drives and direct ones alternate, and so do the
+ * no room it helps. Runs without and with a lock around all calls (locked) alternate, and so do the
  * numbers of threads: of_one, a rate as a part of the first number's, is a median over rounds.
  *
  * Invariant: an operation uses a slot only when the one before there is complete, for no order is
@@ -43,7 +43,7 @@ static long nslots = 128;
 static long nsamples = 7;
 static double seconds = 0.03;
 
-static struct llcl_side sides[2]; /* engine, direct */
+static struct llcl_side sides[2]; /* engine, locked */
 static struct worker workers[MAX_THREADS];
 static pthread_barrier_t start_line;
 
@@ -57,7 +57,7 @@ static uint64_t first_value(uint64_t sample, size_t thread) {
 static void start_half(const struct worker *me, struct tug_counter *counter, size_t slot,
                        uint64_t number) {
     const struct job *job = me->job;
-    const struct llcl_side *side = job->side;
+    struct llcl_side *side = job->side;
     uint64_t *words = (uint64_t *)side->buffer;
     for (long i = 0; i < nslots / 2; i++, slot++) {
         if (job->op != LLCL_READ)
@@ -279,7 +279,7 @@ static long run_all(const enum llcl_op ops[], int nops, const long threads[], in
         {"way", BENCH_KEY, -1},
         {"threads", BENCH_KEY, 0},
         {"engine_mops", BENCH_HIGHER, 4},
-        {"direct_mops", BENCH_INFO, 4},
+        {"locked_mops", BENCH_INFO, 4},
         {"ratio", BENCH_INFO, 3},
         {"of_one", BENCH_INFO, 3},
         {"samples", BENCH_INFO, 0},
@@ -304,8 +304,11 @@ int main(int argc, char **argv) {
     long threads[MAX_NUMBERS];
     enum llcl_op ops[LLCL_OPS];
     char what[120];
-    llcl_start_program(&argc, &argv, "How many 8-byte operations a second, by several threads?",
-                       options, sizeof options / sizeof options[0]);
+    llcl_start_program(
+        &argc, &argv,
+        "How many 8-byte operations a second, by several threads, and with one lock around "
+        "all calls (locked_mops)?",
+        options, sizeof options / sizeof options[0]);
     if (nslots < 2 || nslots > MAX_SLOTS || nslots % 2 != 0 || nsamples < 1 ||
         nsamples > MAX_SAMPLES || seconds <= 0)
         bench_usage_error("--outstanding 2..%d and even, --samples 1..%d, --seconds > 0", MAX_SLOTS,

@@ -218,17 +218,17 @@ steps() {
         compare progress_tcp 2 "host tug" truly_passive "${passive[@]}"
     environment=()
     begin latency 3 10 lines nanoseconds "bytes" "latency of one operation of LLCL, one node" \
-        "One at a time on mapped memory, by the engine and by a context without one; active messages go through shared memory." &&
-        columns latency llcl_latency "engine_ns=engine direct_ns=direct" "${latencies[@]}"
+        "One at a time on mapped memory: as meant (engine), and under one lock with waits that poll (locked); active messages go through shared memory." &&
+        columns latency llcl_latency "engine_ns=engine locked_ns=locked" "${latencies[@]}"
     environment=("${tcp[@]}")
     begin latency_tcp 2 8 lines nanoseconds "bytes" "latency of one operation of LLCL, $over_tcp" \
-        "The engine adds what lies between the two curves." &&
-        columns latency_tcp llcl_latency "engine_ns=engine direct_ns=direct" --sizes 8,512,4K,64K --ops read,write \
+        "As meant (engine), and under one lock with waits that poll (locked)." &&
+        columns latency_tcp llcl_latency "engine_ns=engine locked_ns=locked" --sizes 8,512,4K,64K --ops read,write \
             "${latencies[@]}"
     environment=()
     begin overhead 1 2 bars nanoseconds "" "time a thread is inside a call of LLCL" \
-        "8 bytes, 64 calls in a burst; memory that is not mapped, so the operations are sent." &&
-        columns overhead llcl_overhead "engine_ns=engine direct_ns=direct" --memory private "${bursts[@]}"
+        "8 bytes, 64 calls in a burst, memory that is not mapped: the operations are sent. Without and with one lock around all calls." &&
+        columns overhead llcl_overhead "engine_ns=engine locked_ns=locked" --memory private "${bursts[@]}"
     begin put_rate 10 40 lines "million a second" "threads" "8-byte puts by threads" \
         "MPI_Win_allocate on one node, a flush for every 64." &&
         compare put_rate 2 "host tug openmpi" put_rate_threads "${short[@]}"
@@ -239,8 +239,8 @@ steps() {
         "Memory of the program's own, one node, a flush for every 64." &&
         compare create_rate 2 "host tug" put_rate_threads --window create "${short[@]}"
     begin rate 3 6 lines "million a second" "threads" "8-byte operations of LLCL by threads" \
-        "Memory that is not mapped, one node; by the engine and by a context that is locked." &&
-        columns rate llcl_rate_threads "engine_mops=engine direct_mops=direct" --memory private --target poll \
+        "Memory that is not mapped, one node; as meant (engine), and with one lock around all calls (locked)." &&
+        columns rate llcl_rate_threads "engine_mops=engine locked_mops=locked" --memory private --target poll \
             "${rates[@]}"
     environment=("${tcp[@]}")
     begin aggregation 3 6 bars "million a second" "" "8-byte writes packed together, $over_tcp" \

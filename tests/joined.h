@@ -39,9 +39,12 @@ static inline void joined_end(struct tug_fabric *fabric) {
 static inline void joined_by(struct tug_fabric *fabric, struct tug_packets *packets,
                              struct tug_stream **streams, struct tug_wire *wire,
                              const struct tug_wire_type *type, uint32_t packet_bytes) {
+    static struct tug_load loads[2]; /* each process's own */
     fabric->ways |= TUG_WAY_SHM;
     fabric->states[TUG_BY_PACKETS] = packets;
     packets->fabric = fabric;
+    packets->load = &loads[fabric->rank];
+    *packets->load = (struct tug_load){0};
     packets->streams = streams;
     packets->shm = wire;
     *wire = (struct tug_wire){.type = type,

@@ -65,13 +65,6 @@ typedef struct tug_registration tug_registration; /* memory of this process that
 
 /* ---- contexts ---- */
 
-/* How the operations of a context get on. */
-enum tug_drive {
-    TUG_DRIVE_ENGINE = 0, /* by the engine: any thread, and without the program's help */
-    TUG_DRIVE_DIRECT = 1, /* by the calls alone, under one lock: no ring, no offload thread. For
-                             comparison, and for programs that poll anyway. */
-};
-
 /* A context of all processes of comm (an intra-communicator), which is not needed afterwards.
  * Collective, the same answer everywhere; MPI must be initialised. The ways to the others (the
  * *transports*: mapped memory, packets through shared memory, packets by MPI, InfiniBand verbs)
@@ -79,7 +72,7 @@ enum tug_drive {
  *
  * 0, TUG_ERR_INVALID (comm), TUG_ERR_NO_MEMORY, TUG_ERR_MPI, TUG_ERR_SETTING (a transport that was
  * asked for does not exist here), TUG_ERR_STATE (MPI is not initialised, or TUGBOAT=off). */
-TUG_API int tug_context_create(MPI_Comm comm, enum tug_drive drive, tug_context **context);
+TUG_API int tug_context_create(MPI_Comm comm, tug_context **context);
 
 /* Waits until all operations of all processes are complete and ends the context; registrations
  * that are left are ended too. Collective. No other thread may use the context. */

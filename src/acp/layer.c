@@ -91,7 +91,7 @@ static void close_all(void) {
 
 /* On the processes of comm. Collective, the same answer everywhere. */
 static int open_all(MPI_Comm comm) {
-    int status = tug_context_create(comm, TUG_DRIVE_ENGINE, &tug_acp.context);
+    int status = tug_context_create(comm, &tug_acp.context);
     if (status != 0)
         return status;
     tug_context_set_internal(tug_acp.context);

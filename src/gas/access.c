@@ -270,7 +270,7 @@ static void look_now_and_then(struct tug_array *array) {
     const uint32_t owns = atomic_load_explicit(&array->owns, memory_order_relaxed) + 1;
     atomic_store_explicit(&array->owns, owns, memory_order_relaxed);
     if (owns % OWNS_UNHEARD == 0)
-        tug_context_call(array->context, look_around, NULL);
+        tug_engine_call(look_around, NULL);
 }
 
 int tug_array_own(tug_array *array, size_t index, size_t bytes) {
@@ -429,6 +429,6 @@ int tug_array_forget(tug_array *array, size_t index, size_t bytes) {
         return status;
     struct range range = {array, index >> array->page_shift,
                           (index + bytes - 1) >> array->page_shift};
-    tug_context_call(array->context, forget, &range);
+    tug_engine_call(forget, &range);
     return 0;
 }

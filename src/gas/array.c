@@ -188,7 +188,7 @@ static void close_deferred(void *d) {
 
 int tug_array_create(MPI_Comm comm, const struct tug_array_params *params, tug_array **result) {
     tug_context *context = NULL;
-    int status = tug_context_create(comm, TUG_DRIVE_ENGINE, &context);
+    int status = tug_context_create(comm, &context);
     if (status != 0)
         return status;
     struct tug_array *array = calloc(1, sizeof(*array));

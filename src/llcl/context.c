@@ -126,8 +126,7 @@ int tug_am_register_run(tug_context *context, unsigned id, tug_am_handler handle
     const struct tug_handler entry = {handler, d, run};
     if (context == NULL || id >= TUG_AM_HANDLERS)
         return TUG_ERR_INVALID;
-    tug_context_call(context, set,
-                     &(struct setting){&context->handlers[id], &entry, sizeof(entry)});
+    tug_engine_call(set, &(struct setting){&context->handlers[id], &entry, sizeof(entry)});
     return 0;
 }
 
@@ -139,7 +138,7 @@ int tug_call_register(tug_context *context, unsigned id, tug_call_handler handle
     const struct tug_call_entry entry = {handler, d};
     if (context == NULL || id >= TUG_AM_HANDLERS)
         return TUG_ERR_INVALID;
-    tug_context_call(context, set, &(struct setting){&context->callees[id], &entry, sizeof(entry)});
+    tug_engine_call(set, &(struct setting){&context->callees[id], &entry, sizeof(entry)});
     return 0;
 }
 
@@ -265,7 +264,6 @@ static void destroy(struct tug_context *context) {
     free(fabric->operations);
     free(fabric->node_ranks);
     free((void *)context->attachable);
-    pthread_mutex_destroy(&context->lock);
     free(context);
 }
 
@@ -288,7 +286,7 @@ static int build(struct tug_context *context, MPI_Comm comm) {
 /* Has some context of this process news that ring that bell? With the lock. */
 static bool is_rung(const struct tug_bell *bell) {
     for (const struct tug_context *context = contexts; context != NULL; context = context->next)
-        if (context->drive == TUG_DRIVE_ENGINE && context->service.bell == bell)
+        if (context->service.bell == bell)
             return true;
     return false;
 }
@@ -324,14 +322,12 @@ static void use_bell(struct tug_context *context) {
         .arm = service_arm,
         .bell = fabric->bell,
         .bell_shared = fabric->bell_shared,
-        .descriptor = context->drive == TUG_DRIVE_ENGINE
-                          ? tug_packets_descriptor(fabric->states[TUG_BY_PACKETS], rung)
-                          : -1, /* nobody sleeps */
+        .descriptor = tug_packets_descriptor(fabric->states[TUG_BY_PACKETS], rung),
         .attended = !service_arm(&context->service)};
 }
 
 static void use_other_bell(struct tug_context *context) {
-    if (context->drive != TUG_DRIVE_ENGINE || context->service.bell != &tug_engine_own_bell)
+    if (context->service.bell != &tug_engine_own_bell)
         return;
     tug_engine_unserve(&context->service);
     context->fabric.bell = NULL;
@@ -346,9 +342,8 @@ static void begin_service(struct tug_context *context) {
     use_bell(context);
     context->next = contexts;
     contexts = context;
-    if (context->drive == TUG_DRIVE_ENGINE)
-        tug_engine_serve(&context->service);
-    if (context->drive == TUG_DRIVE_ENGINE && context->service.bell != &tug_engine_own_bell)
+    tug_engine_serve(&context->service);
+    if (context->service.bell != &tug_engine_own_bell)
         for (struct tug_context *other = context->next; other != NULL; other = other->next)
             use_other_bell(other);
     pthread_mutex_unlock(&contexts_lock);
@@ -359,19 +354,16 @@ static bool usable(MPI_Comm comm) {
     return comm != MPI_COMM_NULL && tug_host.Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter;
 }
 
-int tug_context_create(MPI_Comm comm, enum tug_drive drive, tug_context **result) {
+int tug_context_create(MPI_Comm comm, tug_context **result) {
     if (!tug_engine_bring_up())
         return TUG_ERR_STATE;
-    if (result == NULL || (drive != TUG_DRIVE_ENGINE && drive != TUG_DRIVE_DIRECT) || !usable(comm))
+    if (result == NULL || !usable(comm))
         return TUG_ERR_INVALID;
     struct tug_context *context = calloc(1, sizeof(*context));
     if (!tug_all_agree(comm, context != NULL)) {
         free(context);
         return TUG_ERR_NO_MEMORY;
     }
-    context->drive = drive;
-    context->fabric.alone = drive == TUG_DRIVE_DIRECT;
-    context->deferred_first = context->deferred_last = TUG_NO_TAG;
     context->fabric.context = context;
     context->everything = (struct tug_registration){.context = context, .bytes = SIZE_MAX};
     context->fabric.comm = context->fabric.node_comm = MPI_COMM_NULL;
@@ -379,7 +371,6 @@ int tug_context_create(MPI_Comm comm, enum tug_drive drive, tug_context **result
     context->fabric.called = called;
     context->fabric.counter = tug_counter_add;
     context->fabric.count = tug_counter_add_many;
-    pthread_mutex_init(&context->lock, NULL);
     tug_spin_meeting_begin(tug_engine_driving);
     int status = build(context, comm);
     tug_spin_meeting_end();
@@ -412,7 +403,7 @@ static void quiesce(struct tug_context *context) {
     struct look what = {context, true};
     int all = 0;
     for (;;) {
-        tug_context_call(context, look, &what);
+        tug_engine_call(look, &what);
         if (!what.busy)
             break;
         sched_yield();
@@ -423,7 +414,7 @@ static void quiesce(struct tug_context *context) {
         tug_host.Test(&request, &all, MPI_STATUS_IGNORE);
         if (all)
             return;
-        tug_context_call(context, look, &what);
+        tug_engine_call(look, &what);
         sched_yield();
     }
 }
@@ -451,8 +442,7 @@ int tug_context_free(tug_context **handle) {
     forget(context); /* first: a new context looks at the services of those that there are */
     if (context->at_end != NULL)
         context->at_end(context->at_end_d);
-    if (context->drive == TUG_DRIVE_ENGINE)
-        tug_engine_unserve(&context->service);
+    tug_engine_unserve(&context->service);
     tug_memory_each(&context->fabric.memory, end_registration, NULL);
     tug_registration_close(context);
     destroy(context);
@@ -473,7 +463,7 @@ void tug_llcl_finalize(void) {
 
 void tug_context_set_internal(tug_context *context) {
     context->internal = true;
-    if (context->packets_alone && context->drive == TUG_DRIVE_ENGINE)
+    if (context->packets_alone)
         tug_engine_serve_inside(&context->service, service_poll_inside);
 }
 

@@ -26,10 +26,6 @@ void tug_context_set_internal(tug_context *context);
 /* Has at_end(d) called when the context is freed, by whomever, and everything is complete. */
 void tug_context_set_end(tug_context *context, void (*at_end)(void *d), void *d);
 
-/* Runs function(argument) as the holder of the baton, or of the direct context's lock, and returns.
- * Not in callbacks. */
-void tug_context_call(tug_context *context, void (*function)(void *), void *argument);
-
 /* MPI is about to be finalised, on all processes: contexts that are left are freed. */
 void tug_llcl_finalize(void);
 
@@ -86,8 +82,8 @@ enum tug_shortcut tug_context_shortcut(tug_context *context, uint32_t peer,
 /* What notes (engine/notes.h) start: a write of at most TUG_COPIED_MOST bytes to memory that only
  * packets reach (TUG_SHORTCUT_NONE), for which the key's first word does, and a message of as many.
  * The caller has seen that peer, key, range and handler are right. on_complete is tug_counter_add
- * on the counter. False: no room, nothing happened. The batch's end is the caller's. Holder only;
- * not of direct contexts. */
+ * on the counter. False: no room, nothing happened. The batch's end is the caller's. Holder only.
+ */
 bool tug_context_write_noted(tug_context *context, uint32_t peer, const struct tug_key *key,
                              uint64_t offset, const void *data, size_t bytes,
                              struct tug_counter *counter);

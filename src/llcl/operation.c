@@ -24,8 +24,6 @@
 #define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
 static THREAD_LOCAL unsigned depth; /* of callbacks, on this thread */
-static THREAD_LOCAL unsigned
-    holding; /* direct contexts that it drives, one from another's callback */
 
 /* What the calls have in common. */
 struct request {
@@ -284,20 +282,12 @@ static void execute_nothing(struct tug_command *command) {
     (void)command;
 }
 
-/* Now and then a look for answers keeps the table from filling up. More operations are coming, and
- * a packet that is not full waits for them; if none come, the offload thread's next beat sends it.
- */
-static __attribute__((noinline)) void poll_after_posts(struct tug_context *context) {
-    if (context->drive == TUG_DRIVE_ENGINE)
-        tug_engine_look(true);
-    else
-        (void)tug_context_poll(context);
-}
-
-/* The holder has posted an operation of its own: the batch ends. */
+/* The holder has posted an operation of its own: the batch ends. Now and then a look for answers
+ * keeps the table from filling up. More operations are coming, and a packet that is not full waits
+ * for them; if none come, the offload thread's next beat sends it. */
 static inline void after_post(struct tug_context *context) {
     if (++context->posts >= POSTS_A_POLL)
-        poll_after_posts(context);
+        tug_engine_look(true);
     else
         tug_context_flush(context);
 }
@@ -314,7 +304,7 @@ static inline bool write_on(struct tug_context *context, const struct request *r
         return false;
     tug_stat_add(TUG_STAT_OPERATIONS, 1);
     if (++context->posts >= POSTS_A_POLL)
-        poll_after_posts(context);
+        tug_engine_look(true);
     return true;
 }
 
@@ -452,83 +442,6 @@ static inline bool note_write(struct tug_context *context, const struct request 
     return true;
 }
 
-/* ---- direct contexts: one lock ---- */
-
-void tug_context_post_deferred(struct tug_context *context) {
-    while (context->deferred_first != TUG_NO_TAG) {
-        struct tug_operation *operation = &context->fabric.operations[context->deferred_first];
-        context->deferred_first = operation->next;
-        post(context, operation);
-    }
-}
-
-/* Who drives it, by the address of something of its thread's. */
-static uintptr_t this_thread(void) {
-    return (uintptr_t)&holding;
-}
-
-static void begin_driving(struct tug_context *context) {
-    atomic_store_explicit(&context->driver, this_thread(), memory_order_relaxed);
-    holding++;
-}
-
-static void end_driving(struct tug_context *context) {
-    tug_context_post_deferred(context);
-    holding--;
-    atomic_store_explicit(&context->driver, 0, memory_order_relaxed);
-    pthread_mutex_unlock(&context->lock);
-}
-
-static bool submit_direct(struct tug_context *context, const struct request *request,
-                          unsigned char *local, unsigned char *place) {
-    struct tug_fabric *fabric = &context->fabric;
-    /* relaxed: only this thread can have stored its own address */
-    bool in_callback =
-        atomic_load_explicit(&context->driver, memory_order_relaxed) == this_thread();
-    uint32_t tag;
-    if (!in_callback) {
-        /* from another context's callback there is no waiting: two threads could cross */
-        if (holding == 0)
-            pthread_mutex_lock(&context->lock);
-        else if (pthread_mutex_trylock(&context->lock) != 0)
-            return false;
-        begin_driving(context);
-        if (write_on(context, request, local, place)) {
-            end_driving(context);
-            return true;
-        }
-    }
-    bool room = tug_tags_take_in_hand(&fabric->tags, &tag);
-    if (room) {
-        struct tug_operation *operation = &fabric->operations[tag];
-        fill(operation, request, local, place);
-        if (in_callback)
-            tug_fabric_line_up(fabric, &context->deferred_first, &context->deferred_last,
-                               operation);
-        else
-            post(context, operation);
-    }
-    if (!in_callback) {
-        if (room)
-            after_post(context);
-        else
-            (void)tug_context_poll(context);
-        end_driving(context);
-    }
-    return room;
-}
-
-void tug_context_call(struct tug_context *context, void (*function)(void *), void *argument) {
-    if (context->drive == TUG_DRIVE_ENGINE) {
-        tug_engine_call(function, argument);
-        return;
-    }
-    pthread_mutex_lock(&context->lock);
-    begin_driving(context);
-    function(argument);
-    end_driving(context);
-}
-
 /* ---- the calls ---- */
 
 static bool take_way(struct tug_context *context, const struct request *request,
@@ -542,8 +455,6 @@ static bool take_way(struct tug_context *context, const struct request *request,
         if (depth < DEPTH_MOST && do_there(context, request, local, &status))
             return finish(request, status);
     }
-    if (context->drive != TUG_DRIVE_ENGINE)
-        return submit_direct(context, request, local, place);
     return note_write(context, request, local, place) || submit(context, request, local, place);
 }
 

@@ -56,14 +56,9 @@ struct tug_context {
     struct tug_fabric fabric;
     bool internal;                      /* see tug_context_set_internal() */
     struct tug_registration everything; /* see tug_context_everything() */
-    struct tug_service service;         /* TUG_DRIVE_ENGINE */
-    enum tug_drive drive;
-    unsigned posts;           /* since the last poll; holder only */
-    bool packets_alone;       /* no other transport takes operations */
-    pthread_mutex_t lock;     /* TUG_DRIVE_DIRECT: its baton */
-    _Atomic uintptr_t driver; /* ... and the thread that has it, 0: none */
-    uint32_t deferred_first;  /* ... and what callbacks started while it was held */
-    uint32_t deferred_last;
+    struct tug_service service;
+    unsigned posts;                                  /* since the last poll; holder only */
+    bool packets_alone;                              /* no other transport takes operations */
     struct tug_wire *shm;                            /* NULL: no inboxes */
     _Atomic unsigned char *attachable;               /* [node_size] enum tug_attachable */
     struct tug_views *_Atomic *views;                /* [node_size] of lent memory; NULL: none */
@@ -83,9 +78,6 @@ bool tug_context_poll(struct tug_context *context);
 
 /* True while something of ours is out. Holder only. */
 bool tug_context_busy(const struct tug_context *context);
-
-/* Posts what callbacks started while the direct context's lock was held. Holder only. */
-void tug_context_post_deferred(struct tug_context *context);
 
 /* tug_counter_add(counter, 0), n times. */
 void tug_counter_add_many(void *counter, uint64_t n);

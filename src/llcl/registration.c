@@ -177,7 +177,7 @@ int tug_mem_deregister(tug_registration **handle) {
     if (handle == NULL || *handle == NULL)
         return TUG_ERR_INVALID;
     struct ending ending = {.registration = *handle};
-    tug_context_call((*handle)->context, end, &ending);
+    tug_engine_call(end, &ending);
     if (ending.status == 0)
         *handle = NULL;
     return ending.status;
@@ -189,11 +189,11 @@ int tug_mem_free(tug_registration **handle) {
     struct tug_context *context = (*handle)->context;
     uint32_t number = (*handle)->segment - 1;
     struct ending ending = {.registration = *handle, .ask_only = true};
-    tug_context_call(context, end, &ending);
+    tug_engine_call(end, &ending);
     if (!tug_all_agree(context->fabric.comm, ending.status == 0))
         return TUG_ERR_STATE;
     ending.ask_only = false;
-    tug_context_call(context, end, &ending);
+    tug_engine_call(end, &ending);
     struct tug_mapped *mapped = atomic_exchange(&context->mapped[number], NULL);
     (void)tug_all_agree(context->fabric.comm, true);
     tug_segment_free(&mapped->segment);

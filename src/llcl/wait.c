@@ -1,60 +1,25 @@
 /* Helping and waiting. */
-#include <sched.h>
-#include <time.h>
-
 #include "llcl/private.h"
 
 /* What a waiter waits for can come true outside of the engine (on mapped memory operations end on
  * the caller's thread): the longest sleep before it looks again. */
 #define NAP_NS 1000000
 
-struct look {
-    tug_context *context;
-    bool moved;
-};
-
-static void poll_direct(void *argument) {
-    struct look *look = argument;
-    look->moved = tug_context_poll(look->context);
-}
-
 void tug_progress(tug_context *context) {
     tug_company_pause();
     atomic_store_explicit(&context->fabric.flush_wanted, true, memory_order_relaxed);
-    if (context->drive == TUG_DRIVE_ENGINE) {
-        tug_engine_help();
-        return;
-    }
-    struct look look = {.context = context};
-    tug_context_call(context, poll_direct, &look);
-}
-
-static void wait_direct(tug_context *context, bool (*done)(void *), void *d) {
-    const struct timespec nap = {.tv_nsec = 50000};
-    struct tug_backoff backoff = {0};
-    while (!done(d)) {
-        struct look look = {.context = context};
-        tug_context_call(context, poll_direct, &look);
-        if (look.moved)
-            tug_backoff_reset(&backoff);
-        else if (!tug_backoff_step(&backoff))
-            (void)nanosleep(&nap, NULL);
-    }
+    tug_engine_help();
 }
 
 static inline void wait_for(tug_context *context, bool (*done)(void *d), void *d,
                             void (*engine_wait)(bool (*)(void *), void *, int64_t)) {
     tug_company_pause();
     if (done(d)) {
-        if (context->drive == TUG_DRIVE_ENGINE)
-            tug_engine_pass();
+        tug_engine_pass();
         return;
     }
     atomic_store_explicit(&context->fabric.flush_wanted, true, memory_order_relaxed);
-    if (context->drive == TUG_DRIVE_ENGINE)
-        engine_wait(done, d, NAP_NS);
-    else
-        wait_direct(context, done, d);
+    engine_wait(done, d, NAP_NS);
 }
 
 void tug_wait(tug_context *context, bool (*done)(void *d), void *d) {

@@ -98,7 +98,7 @@ static struct tug_domain *domain_make(struct tug_team *team) {
         free(domain);
         return NULL;
     }
-    int status = tug_context_create(team->comm, TUG_DRIVE_ENGINE, &domain->context);
+    int status = tug_context_create(team->comm, &domain->context);
     if (status != 0) {
         tug_log(TUG_VERBOSE_INFO, "no packet lane: %s", tug_strerror(status));
         free(domain);
@@ -314,7 +314,7 @@ static void forget(void *argument) {
 void tug_remote_release(struct tug_window *window) {
     struct tug_remote *remote = window->remote;
     /* by the holder: no handler is in it any more */
-    tug_context_call(remote->domain->context, forget, remote);
+    tug_engine_call(forget, remote);
     tug_engine_be_prompt(-1);
     give_memory(remote);
     tug_team_drop(remote->team);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/engine.h"
 #include "llcl/llcl.h"
 #include "rma/remote.h"
 
@@ -215,7 +216,7 @@ int tug_remote_attach(struct tug_remote *remote, void *base, MPI_Aint size) {
         return MPI_ERR_RMA_ATTACH;
     tug_mem_key(attached->registration, &attached->region.key);
     tug_remote_await_detached(remote);
-    tug_context_call(context, insert, &change);
+    tug_engine_call(insert, &change);
     if (change.error != MPI_SUCCESS)
         release(remote, attached);
     return change.error;
@@ -237,7 +238,7 @@ int tug_remote_detach(struct tug_remote *remote, const void *base) {
     struct change change = {.attachments = remote->attachments};
     struct attached *attached = &change.attached;
     attached->region.base = (uintptr_t)base;
-    tug_context_call(remote->domain->context, take_out, &change);
+    tug_engine_call(take_out, &change);
     if (change.error != MPI_SUCCESS)
         return change.error;
     for (int r = 0; attached->askers != NULL && r < remote->nranks; r++)

@@ -14,7 +14,7 @@
  *   verbs         (verbs/) InfiniBand and RoCE
  *
  * Threading: everything but `missing` and `reaches` is called by one thread at a time: the holder
- * of the baton (or of a direct context's lock), open and close by the program under MPI's rules.
+ * of the baton, open and close by the program under MPI's rules.
  */
 #ifndef TUG_TRANSPORT_TRANSPORT_H
 #define TUG_TRANSPORT_TRANSPORT_H
@@ -112,7 +112,6 @@ struct tug_fabric {
 
     struct tug_bell *bell; /* whoever serves this context sleeps on it */
     bool bell_shared;
-    bool alone; /* not driven by this process's engine, with all others, but under a lock */
 
     _Atomic bool flush_wanted; /* by any thread: operations that wait for more of them go with the
                                   next poll */

@@ -6,7 +6,6 @@
  * registration and do not come back with its number; an end that is refused everywhere because one
  * process still uses the memory; many births and ends, in any order, without a mapping left behind;
  * and as many at a time as there may be, one more being refused everywhere.
- * Arguments: engine, direct or both.
  */
 #include "llcl_check.h"
 
@@ -195,9 +194,9 @@ static void as_many_as_may_be(void) {
     LL_GOOD(tug_mem_free(&many[0]));
 }
 
-static void run(enum tug_drive drive) {
+static void run(void) {
     struct ll_memory local;
-    context = ll_open(MPI_COMM_WORLD, drive);
+    context = ll_open(MPI_COMM_WORLD);
     ll_make(context, &local, LL_REGISTERED, LL_MAX_RANKS * UNIT);
     churn(&local);
     stale_keys(&local);
@@ -209,6 +208,6 @@ static void run(enum tug_drive drive) {
 
 int main(int argc, char **argv) {
     ll_begin(&argc, &argv, "llcl_allocated");
-    ll_drives(argc > 1 ? argv[1] : NULL, run);
+    run();
     return check_end();
 }

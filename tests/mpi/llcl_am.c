@@ -5,7 +5,6 @@
  * handler of a context runs at a time; handlers answer by messages (a ball that goes to and fro);
  * and chains of 100 000 operations, each started by the callback of the one before it, need
  * neither a deep stack nor any help.
- * Arguments: engine, direct or both.
  */
 #include "llcl_check.h"
 
@@ -252,9 +251,9 @@ static void chains(void) {
         ll_end(context, &remote[kind]);
 }
 
-static void run(enum tug_drive drive) {
+static void run(void) {
     memset(came, 0, sizeof came);
-    context = ll_open(MPI_COMM_WORLD, drive);
+    context = ll_open(MPI_COMM_WORLD);
     LL_GOOD(tug_am_register(context, DATA, on_data, &mark));
     LL_GOOD(tug_am_register(context, LAST, on_data, &mark));
     LL_GOOD(tug_am_register(context, BALL, on_ball, NULL));
@@ -274,6 +273,6 @@ static void run(enum tug_drive drive) {
 
 int main(int argc, char **argv) {
     ll_begin(&argc, &argv, "llcl_am");
-    ll_drives(argc > 1 ? argv[1] : NULL, run);
+    run();
     return check_end();
 }

@@ -7,7 +7,6 @@
  * are swapped in come out once, a counter made of compare and swap counts, and the neighbours of a
  * 4-byte word stay what they are. Where the library says that CPU atomics go together with remote
  * ones, the owner adds as well.
- * Arguments: engine, direct or both.
  */
 #include "llcl_check.h"
 
@@ -276,10 +275,10 @@ static void set_words(void) {
     memcpy(words.base + AND8, &ones, 8);
 }
 
-static void run(enum tug_drive drive) {
+static void run(void) {
     int n = ll_rounds(1000, 100);
     for (int kind = 0; kind < LL_KINDS; kind++) {
-        tug_context *context = ll_open(MPI_COMM_WORLD, drive);
+        tug_context *context = ll_open(MPI_COMM_WORLD);
         ll_make(context, &words, (enum ll_kind)kind, OWN + LL_MAX_RANKS * EACH);
         ll_make(context, &results, (enum ll_kind)(1 - kind), RESULTS);
         set_words();
@@ -306,6 +305,6 @@ static void run(enum tug_drive drive) {
 
 int main(int argc, char **argv) {
     ll_begin(&argc, &argv, "llcl_atomic");
-    ll_drives(argc > 1 ? argv[1] : NULL, run);
+    run();
     return check_end();
 }

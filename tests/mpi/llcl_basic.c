@@ -5,7 +5,6 @@
  * travel by themselves. A write that is complete is told of by a message of MPI's, upon which the
  * target looks; every transfer has canaries around it at both ends; sources are spoilt as soon as
  * on_local allows. Then all sizes are under way at once. Memory of both kinds at both ends.
- * Arguments: engine, direct or both.
  */
 #include "llcl_check.h"
 
@@ -162,12 +161,12 @@ static void mapped(tug_context *context) {
     ll_barrier(context);
 }
 
-static void run(enum tug_drive drive) {
-    tug_context *context = ll_open(MPI_COMM_WORLD, drive);
+static void run(void) {
+    tug_context *context = ll_open(MPI_COMM_WORLD);
     CHECK(tug_context_rank(context) == check_rank && tug_context_size(context) == check_nranks,
           "rank and size of a context");
     if (check_rank == 0)
-        printf("%s: to the last rank 8 bytes by %s, 1 MiB by %s\n", ll_drive_name(drive),
+        printf("to the last rank 8 bytes by %s, 1 MiB by %s\n",
                tug_context_transport(context, check_nranks - 1, 8),
                tug_context_transport(context, check_nranks - 1, 1 << 20));
     for (int k = 0; k < LL_KINDS; k++) {
@@ -200,6 +199,6 @@ static void run(enum tug_drive drive) {
 int main(int argc, char **argv) {
     ll_begin(&argc, &argv, "llcl_basic");
     lay_out();
-    ll_drives(argc > 1 ? argv[1] : NULL, run);
+    run();
     return check_end();
 }

@@ -4,7 +4,6 @@
  * Payloads and answers of all sizes; calls that are answered later, from another message's handler
  * (a lock that passes from rank to rank); messages and calls of one thread to one rank arrive in
  * their order; what goes wrong is told to the caller.
- * Arguments: engine, direct or both.
  */
 #include "llcl_check.h"
 #include <pthread.h>
@@ -222,11 +221,11 @@ static void go_wrong(int to) {
     LL_GOOD(call(to, SHORT, some, 16, answer, 8)); /* all is well afterwards */
 }
 
-static void run(enum tug_drive drive) {
+static void run(void) {
     first = last = 0;
     held = false;
     grants = 0;
-    context = ll_open(MPI_COMM_WORLD, drive);
+    context = ll_open(MPI_COMM_WORLD);
     LL_GOOD(tug_call_register(context, ECHO, on_echo, NULL));
     LL_GOOD(tug_call_register(context, LOCK, on_lock, NULL));
     LL_GOOD(tug_call_register(context, STEP, on_step, NULL));
@@ -247,6 +246,6 @@ static void run(enum tug_drive drive) {
 
 int main(int argc, char **argv) {
     ll_begin(&argc, &argv, "llcl_call");
-    ll_drives(argc > 1 ? argv[1] : NULL, run);
+    run();
     return check_end();
 }

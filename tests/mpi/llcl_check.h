@@ -5,9 +5,9 @@
  * and on_local makes the source unusable at once, so that data read from it later are seen to be
  * wrong. Memory is made in two kinds, from tug_mem_allocate() and registered (with guards around
  * it), and its keys are known to all ranks.
- * Nobody but the calls themselves progresses a direct context, or any with TUGBOAT_PROGRESS=caller:
- * then waiting in MPI helps as well (ll_help); otherwise it must not be necessary, and is not done.
- * Threads: callbacks on any; everything else on the caller's.
+ * With TUGBOAT_PROGRESS=caller nobody but the calls themselves progresses a context: then waiting
+ * in MPI helps as well (ll_help); otherwise it must not be necessary, and is not done. Threads:
+ * callbacks on any; everything else on the caller's.
  */
 #ifndef TUG_TESTS_MPI_LLCL_CHECK_H
 #define TUG_TESTS_MPI_LLCL_CHECK_H
@@ -32,10 +32,6 @@ LL_UNUSED static double ll_now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-LL_UNUSED static const char *ll_drive_name(enum tug_drive drive) {
-    return drive == TUG_DRIVE_DIRECT ? "direct" : "engine";
-}
-
 /* Does the setting allow this way? */
 LL_UNUSED static bool ll_way(const char *way) {
     const char *ways = getenv("TUGBOAT_TRANSPORTS");
@@ -48,28 +44,19 @@ LL_UNUSED static bool ll_way(const char *way) {
     return false;
 }
 
-LL_UNUSED static tug_context *ll_open(MPI_Comm comm, enum tug_drive drive) {
+LL_UNUSED static tug_context *ll_open(MPI_Comm comm) {
     tug_context *context = NULL;
     const char *progress = getenv("TUGBOAT_PROGRESS");
-    int rc = tug_context_create(comm, drive, &context);
+    int rc = tug_context_create(comm, &context);
     CHECK(rc == 0 && context != NULL, "tug_context_create: %s", tug_strerror(rc));
     CHECK(check_nranks <= LL_MAX_RANKS, "at most %d ranks", LL_MAX_RANKS);
-    ll_help = drive == TUG_DRIVE_DIRECT || (progress != NULL && strcmp(progress, "caller") == 0);
+    ll_help = progress != NULL && strcmp(progress, "caller") == 0;
     return context;
 }
 
 LL_UNUSED static void ll_close(tug_context **context) {
     int rc = tug_context_free(context);
     CHECK(rc == 0 && *context == NULL, "tug_context_free: %s", tug_strerror(rc));
-}
-
-/* Runs with the drives that argv[1] names: engine, direct, or both. */
-LL_UNUSED static void ll_drives(const char *which, void (*run)(enum tug_drive drive)) {
-    bool both = which == NULL || strcmp(which, "both") == 0;
-    if (both || strcmp(which, "engine") == 0)
-        run(TUG_DRIVE_ENGINE);
-    if (both || strcmp(which, "direct") == 0)
-        run(TUG_DRIVE_DIRECT);
 }
 
 /* ---- waiting in MPI ---- */

@@ -5,7 +5,6 @@
  * time, each with its own memory, handlers and traffic; one that is freed with operations under way
  * and registrations left; many one after the other, which leave no file or mapping behind; and
  * beside windows and persistent broadcasts, which share the engine.
- * Arguments: engine, direct or both.
  */
 #include "llcl_check.h"
 #include <dirent.h>
@@ -33,12 +32,12 @@ static void on_message(tug_context *c, int source, const void *payload, size_t b
 }
 
 /* Takes comm over. */
-static void open_part(struct part *p, MPI_Comm comm, enum tug_drive drive) {
+static void open_part(struct part *p, MPI_Comm comm) {
     MPI_Comm given;
     struct tug_key key;
     *p = (struct part){.comm = comm};
     MUST(MPI_Comm_dup(comm, &given));
-    LL_GOOD(tug_context_create(given, drive, &p->context));
+    LL_GOOD(tug_context_create(given, &p->context));
     MUST(MPI_Comm_free(&given));
     MUST(MPI_Comm_rank(comm, &p->rank));
     MUST(MPI_Comm_size(comm, &p->size));
@@ -93,14 +92,14 @@ static void close_part(struct part *p) {
         MUST(MPI_Comm_free(&p->comm));
 }
 
-static void kinds(enum tug_drive drive) {
+static void kinds(void) {
     struct part p;
     MPI_Comm comms[4] = {MPI_COMM_WORLD, MPI_COMM_NULL, MPI_COMM_NULL, MPI_COMM_SELF};
     MUST(MPI_Comm_split(MPI_COMM_WORLD, 0, -check_rank, &comms[1]));
     MUST(MPI_Comm_split(MPI_COMM_WORLD, check_rank % 2, 0, &comms[2]));
     MUST(MPI_Comm_dup(MPI_COMM_SELF, &comms[3]));
     for (int i = 0; i < 4; i++) {
-        open_part(&p, comms[i], drive);
+        open_part(&p, comms[i]);
         use_part(&p, 1);
         wait_part(&p, p.comm);
         check_part(&p, 1, 1);
@@ -167,13 +166,13 @@ static void crossing(struct part parts[2]) {
 }
 
 /* All at the same time, of the same ranks, with the same handler's id. */
-static void several(enum tug_drive drive) {
+static void several(void) {
     enum { PARTS = 4 };
     static struct part parts[PARTS];
     for (int i = 0; i < PARTS; i++) {
         MPI_Comm comm;
         MUST(MPI_Comm_split(MPI_COMM_WORLD, 0, i % 2 ? -check_rank : check_rank, &comm));
-        open_part(&parts[i], comm, i == 3 ? TUG_DRIVE_DIRECT : drive);
+        open_part(&parts[i], comm);
     }
     for (int round = 1; round <= 3; round++) {
         for (int i = 0; i < PARTS; i++) {
@@ -184,14 +183,13 @@ static void several(enum tug_drive drive) {
             check_part(&parts[i], (uint64_t)(round * 10 + i), round);
         check_barrier(MPI_COMM_WORLD);
     }
-    crossing(&parts[0]); /* both of one drive */
-    crossing(&parts[2]); /* the second is direct */
+    crossing(&parts[0]);
     for (int i = 0; i < PARTS; i++)
         close_part(&parts[i]);
 }
 
 /* The end waits for what is under way, here and elsewhere. */
-static void freed_while_busy(enum tug_drive drive) {
+static void freed_while_busy(void) {
     static unsigned char source[OUT][64], target[LL_MAX_RANKS][OUT][64];
     static struct ll_record records[OUT];
     struct tug_key key, keys[LL_MAX_RANKS];
@@ -200,7 +198,7 @@ static void freed_while_busy(enum tug_drive drive) {
     int from = (check_rank + check_nranks - 1) % check_nranks;
     memset(records, 0, sizeof records);
     memset(target, 0, sizeof target);
-    tug_context *context = ll_open(MPI_COMM_WORLD, drive);
+    tug_context *context = ll_open(MPI_COMM_WORLD);
     LL_GOOD(tug_mem_register(context, target, sizeof target, &far));
     LL_GOOD(tug_mem_register(context, source, sizeof source, &near));
     tug_mem_key(far, &key);
@@ -245,11 +243,11 @@ static int mappings(void) {
     return n;
 }
 
-static void many(enum tug_drive drive) {
+static void many(void) {
     int files = 0, maps = 0, threads = 0, rounds = ll_rounds(20, 4);
     for (int i = 0; i < rounds; i++) {
         struct part p;
-        open_part(&p, MPI_COMM_WORLD, drive);
+        open_part(&p, MPI_COMM_WORLD);
         use_part(&p, (uint64_t)i);
         wait_part(&p, MPI_COMM_WORLD);
         check_part(&p, (uint64_t)i, 1);
@@ -268,14 +266,14 @@ static void many(enum tug_drive drive) {
     CHECK(entries("/proc/self/task") <= threads, "threads are left after contexts");
 }
 
-static void beside_windows(enum tug_drive drive) {
+static void beside_windows(void) {
     static unsigned char buf[50000];
     MPI_Request request;
     MPI_Win win;
     int64_t *base, one = 1;
     int right = (check_rank + 1) % check_nranks;
     struct part p;
-    open_part(&p, MPI_COMM_WORLD, drive);
+    open_part(&p, MPI_COMM_WORLD);
     MUST(MPI_Win_allocate(64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win));
     memset(base, 0, 64);
     MUST(MPI_Bcast_init(buf, sizeof buf, MPI_BYTE, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
@@ -303,19 +301,18 @@ static void beside_windows(enum tug_drive drive) {
     close_part(&p);
 }
 
-static void run(enum tug_drive drive) {
+static void run(void) {
     const char *progress = getenv("TUGBOAT_PROGRESS");
-    ll_help = drive == TUG_DRIVE_DIRECT || (progress != NULL && strcmp(progress, "caller") == 0);
-    kinds(drive);
-    freed_while_busy(drive);
-    many(drive);
-    beside_windows(drive);
-    ll_help = true; /* one of several is direct */
-    several(drive);
+    ll_help = progress != NULL && strcmp(progress, "caller") == 0;
+    kinds();
+    freed_while_busy();
+    many();
+    beside_windows();
+    several();
 }
 
 int main(int argc, char **argv) {
     ll_begin(&argc, &argv, "llcl_contexts");
-    ll_drives(argc > 1 ? argv[1] : NULL, run);
+    run();
     return check_end();
 }

@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
     char *memory = allocate(sizeof of_host);
     know(of_host, sizeof of_host, 0);
 
-    tug_context *context = ll_open(MPI_COMM_WORLD, TUG_DRIVE_ENGINE);
+    tug_context *context = ll_open(MPI_COMM_WORLD);
     int rc = tug_mem_register(context, memory + 8, 64, &registration);
     CHECK(rc == TUG_ERR_UNSUPPORTED && registration == NULL, "%s", tug_strerror(rc));
     LL_GOOD(tug_mem_register(context, memory, 0, &registration));

@@ -4,7 +4,7 @@
  * A refused operation is refused many times over, so that a tag or a byte of room lost with each
  * would be missed soon, and after each kind a right operation works. Also: what registration and
  * contexts refuse, and that memory in use cannot be deregistered.
- * Arguments: engine, direct or both; off: the library is switched off.
+ * Argument: off, the library is switched off.
  */
 #include "llcl_check.h"
 #include <limits.h>
@@ -339,7 +339,7 @@ static void on_slow(tug_context *c, int source, const void *payload, size_t byte
     usleep(30000);
 }
 
-static void used_memory(enum tug_drive drive) {
+static void used_memory(void) {
     enum { MUCH = 1 << 20 };
     static unsigned char memory[MUCH];
     static struct ll_memory far;
@@ -356,8 +356,7 @@ static void used_memory(enum tug_drive drive) {
         struct tug_am_params slow = {to, SLOW, NULL, 0, {NULL, NULL}, ll_complete(&message)};
         struct tug_read_params read = {
             to, {&far.keys[to], 0}, {registration, 0}, MUCH, ll_complete(&record)};
-        if (drive == TUG_DRIVE_ENGINE)
-            LL_TRY(context, tug_try_am_async(context, &slow));
+        LL_TRY(context, tug_try_am_async(context, &slow));
         LL_TRY(context, tug_try_read_async(context, &read));
         for (;;) {
             int before = atomic_load(&record.completes);
@@ -378,16 +377,13 @@ static void used_memory(enum tug_drive drive) {
         }
         ll_all(memory, MUCH, 0x5a, "read meanwhile", __LINE__);
         memset(memory, 0, MUCH);
-        if (drive == TUG_DRIVE_ENGINE)
-            LL_GOOD(ll_finish(context, &message));
+        LL_GOOD(ll_finish(context, &message));
         ll_barrier(context);
     }
     if (check_rank == 0)
-        printf("%s: %d deregistrations of memory in use were refused\n", ll_drive_name(drive),
-               busy);
-    /* By packets the other end has to take part, and all sit in their loops above. */
-    if (check_nranks > 1 && drive == TUG_DRIVE_DIRECT &&
-        strcmp(tug_context_transport(context, to, MUCH), "mpi") == 0)
+        printf("%d deregistrations of memory in use were refused\n", busy);
+    /* By packets the other end has to take part, which is busy with the slow message. */
+    if (check_nranks > 1 && strcmp(tug_context_transport(context, to, MUCH), "mpi") == 0)
         CHECK(busy > 0, "no deregistration was refused");
     ll_end(context, &far);
 }
@@ -428,9 +424,9 @@ static void registrations(void) {
     CHECK(ll_am(context, to, NO_HANDLER, NULL, 0) == TUG_ERR_INVALID, "an ended handler");
 }
 
-static void contexts(enum tug_drive drive) {
+static void contexts(void) {
     tug_context *none = NULL;
-    int rc = tug_context_create(MPI_COMM_NULL, drive, &none);
+    int rc = tug_context_create(MPI_COMM_NULL, &none);
     CHECK(rc == TUG_ERR_INVALID && none == NULL, "a context of no communicator: %s",
           tug_strerror(rc));
     if (check_nranks < 2)
@@ -438,19 +434,19 @@ static void contexts(enum tug_drive drive) {
     MPI_Comm half, both;
     MUST(MPI_Comm_split(MPI_COMM_WORLD, check_rank % 2, 0, &half));
     MUST(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - check_rank % 2, 1, &both));
-    rc = tug_context_create(both, drive, &none);
+    rc = tug_context_create(both, &none);
     CHECK(rc == TUG_ERR_INVALID && none == NULL, "a context of an intercommunicator: %s",
           tug_strerror(rc));
     MUST(MPI_Comm_free(&both));
     MUST(MPI_Comm_free(&half));
 }
 
-static void run(enum tug_drive drive) {
+static void run(void) {
     static unsigned char memory[BYTES];
-    contexts(drive);
+    contexts();
     for (int kind = 0; kind < LL_KINDS; kind++) {
-        other = ll_open(MPI_COMM_WORLD, drive);
-        context = ll_open(MPI_COMM_WORLD, drive);
+        other = ll_open(MPI_COMM_WORLD);
+        context = ll_open(MPI_COMM_WORLD);
         LL_GOOD(tug_am_register(context, HANDLER, on_message, NULL));
         LL_GOOD(tug_am_register(context, SLOW, on_slow, NULL));
         LL_GOOD(tug_mem_register(other, memory, BYTES, &of_other));
@@ -471,7 +467,7 @@ static void run(enum tug_drive drive) {
         ended_keys();
         registrations();
         callbacks();
-        used_memory(drive);
+        used_memory();
         ll_barrier(context);
         /* Of the slot of its origin the first 64 bytes were written by what was right, no more. */
         size_t slot = (size_t)((check_rank + check_nranks - 1) % check_nranks) * SLOT;
@@ -487,7 +483,7 @@ static void run(enum tug_drive drive) {
 
 static int off(void) {
     tug_context *none = NULL;
-    int rc = tug_context_create(MPI_COMM_WORLD, TUG_DRIVE_ENGINE, &none);
+    int rc = tug_context_create(MPI_COMM_WORLD, &none);
     CHECK(rc == TUG_ERR_STATE && none == NULL, "a context of a library that is off: %s",
           tug_strerror(rc));
     return check_end();
@@ -495,7 +491,7 @@ static int off(void) {
 
 int main(int argc, char **argv) {
     tug_context *none = NULL;
-    int rc = tug_context_create(MPI_COMM_WORLD, TUG_DRIVE_ENGINE, &none);
+    int rc = tug_context_create(MPI_COMM_WORLD, &none);
     if (rc != TUG_ERR_STATE || none != NULL) {
         fprintf(stderr, "WRONG: a context before MPI_Init: %s\n", tug_strerror(rc));
         return 1;
@@ -503,6 +499,6 @@ int main(int argc, char **argv) {
     ll_begin(&argc, &argv, "llcl_errors");
     if (argc > 1 && strcmp(argv[1], "off") == 0)
         return off();
-    ll_drives(argc > 1 ? argv[1] : NULL, run);
+    run();
     return check_end();
 }

@@ -57,7 +57,7 @@ static void write_to(tug_context *context, struct ll_memory *m, int to) {
 }
 
 static void make(int i) {
-    contexts[i] = ll_open(MPI_COMM_WORLD, TUG_DRIVE_ENGINE);
+    contexts[i] = ll_open(MPI_COMM_WORLD);
     ll_make(contexts[i], &memory[i], LL_REGISTERED, PIECE);
     for (int r = 0; r < REGISTRATIONS - 1; r++) {
         tug_registration *registration;

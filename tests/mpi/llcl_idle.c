@@ -61,7 +61,7 @@ static void open_others(void) {
         MPI_Comm comm;
         uint64_t word = 0;
         MUST(MPI_Comm_split(MPI_COMM_WORLD, i % 2 ? check_rank % 2 : check_rank / 2, 0, &comm));
-        others[i] = ll_open(comm, TUG_DRIVE_ENGINE);
+        others[i] = ll_open(comm);
         MUST(MPI_Comm_free(&comm));
         LL_GOOD(tug_am_register(others[i], HANDLER, on_message, NULL));
         ll_barrier(others[i]);
@@ -120,13 +120,11 @@ int main(int argc, char **argv) {
     bool stop = argc > 1 && strcmp(argv[1], "stop") == 0;
     bool many = argc > 1 && strcmp(argv[1], "many") == 0;
     double most = argc > 2 ? atof(argv[2]) : 50;
-    enum tug_drive drive =
-        argc > 3 && strcmp(argv[3], "direct") == 0 ? TUG_DRIVE_DIRECT : TUG_DRIVE_ENGINE;
     int tell = -1;
     /* Before there are threads. The rank is not known yet: every one has such a child. */
     pid_t stopper = stop ? make_stopper(&tell) : 0;
     ll_begin(&argc, &argv, "llcl_idle");
-    tug_context *context = ll_open(MPI_COMM_WORLD, drive);
+    tug_context *context = ll_open(MPI_COMM_WORLD);
     LL_GOOD(tug_am_register(context, HANDLER, on_message, NULL));
     ll_make(context, &memory, LL_REGISTERED, (size_t)check_nranks * BYTES);
     ll_make(context, &local, LL_REGISTERED, BYTES);

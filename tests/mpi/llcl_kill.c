@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
     pthread_t thread;
     struct tug_counter counter = {0};
     ll_begin(&argc, &argv, "llcl_kill");
-    tug_context *context = ll_open(MPI_COMM_WORLD, TUG_DRIVE_ENGINE);
+    tug_context *context = ll_open(MPI_COMM_WORLD);
     for (int kind = 0; kind < LL_KINDS; kind++)
         ll_make(context, &memory[kind], (enum ll_kind)kind, BYTES);
     ll_make(context, &local, LL_REGISTERED, BYTES * 2);

@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
         MPI_Finalize();
         return CHECK_SKIP;
     }
-    tug_context *context = ll_open(MPI_COMM_WORLD, TUG_DRIVE_ENGINE);
+    tug_context *context = ll_open(MPI_COMM_WORLD);
     ll_make(context, &far, kind, check_rank == 1 ? bytes : 64);
     ll_make(context, &near, LL_REGISTERED, check_rank == 0 ? bytes : 64);
     if (check_rank == 0)

@@ -140,12 +140,10 @@ static void hammer(void) {
 
 int main(int argc, char **argv) {
     int times = argc > 1 ? atoi(argv[1]) : 100000;
-    enum tug_drive drive =
-        argc > 2 && strcmp(argv[2], "direct") == 0 ? TUG_DRIVE_DIRECT : TUG_DRIVE_ENGINE;
-    if (argc > 3)
-        large_every = strtoull(argv[3], NULL, 10);
+    if (argc > 2)
+        large_every = strtoull(argv[2], NULL, 10);
     ll_begin(&argc, &argv, "llcl_memory");
-    context = ll_open(MPI_COMM_WORLD, drive);
+    context = ll_open(MPI_COMM_WORLD);
     ll_make(context, &board, LL_ALLOCATED, sizeof(struct news));
     ll_make(context, &local, LL_REGISTERED, sizeof(struct news) + 4 * LARGE);
     ll_barrier(context);

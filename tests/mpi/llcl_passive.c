@@ -170,7 +170,7 @@ int main(int argc, char **argv) {
     }
     pthread_t echoer;
     open_mailbox(&echoer);
-    tug_context *context = ll_open(MPI_COMM_WORLD, TUG_DRIVE_ENGINE);
+    tug_context *context = ll_open(MPI_COMM_WORLD);
     LL_GOOD(tug_am_register(context, HANDLER, on_message, NULL));
     for (int kind = 0; kind < LL_KINDS; kind++)
         ll_make(context, &memory[kind], (enum ll_kind)kind, LARGE + 16);

@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
     memset(before, 0, sizeof before);
     memset(after, 0, sizeof after);
     nbefore = listeners(before);
-    tug_context *context = ll_open(MPI_COMM_WORLD, TUG_DRIVE_ENGINE);
+    tug_context *context = ll_open(MPI_COMM_WORLD);
     nafter = listeners(after);
     if (check_nranks < 2 || strcmp(tug_context_transport(context, !check_rank, 8), "tcp") != 0) {
         printf("skipped: the ranks are not joined by tcp\n");

@@ -300,17 +300,17 @@ static unsigned count_under_way(struct record *record, unsigned n) {
 static void test_others_hold_all(void **state) {
     (void)state;
     static struct record record[1000];
-    a->packets.load.under_way = TUG_UNDER_WAY_MOST;
+    a->packets.load->under_way = TUG_UNDER_WAY_MOST;
     assert_int_equal(count_under_way(record, 1000), TUG_UNDER_WAY_LEAST);
-    assert_int_equal(a->packets.load.under_way, TUG_UNDER_WAY_MOST + TUG_UNDER_WAY_LEAST);
+    assert_int_equal(a->packets.load->under_way, TUG_UNDER_WAY_MOST + TUG_UNDER_WAY_LEAST);
     run();
     for (unsigned i = 0; i < 1000; i++)
         assert_done(&record[i], 0);
-    assert_int_equal(a->packets.load.under_way, TUG_UNDER_WAY_MOST);
-    a->packets.load.under_way -= 10;
+    assert_int_equal(a->packets.load->under_way, TUG_UNDER_WAY_MOST);
+    a->packets.load->under_way -= 10;
     assert_int_equal(count_under_way(record, 1000), 10);
     run();
-    assert_int_equal(a->packets.load.under_way, TUG_UNDER_WAY_MOST - 10);
+    assert_int_equal(a->packets.load->under_way, TUG_UNDER_WAY_MOST - 10);
     assert_int_equal(tug_packets_under_way(4, 100), (4 * TUG_STREAM_WINDOW + 4) * 100);
     assert_int_equal(tug_packets_under_way(1000, 100),
                      (TUG_UNDER_WAY_MOST + 1000 * (TUG_UNDER_WAY_LEAST + 1)) * 100);
@@ -323,12 +323,12 @@ static void test_piling_up(void **state) {
     struct tug_wire_type piling = fake_type;
     piling.piles_up = true;
     a->out.wire.type = &piling;
-    b->packets.load.streams = 511; /* and this one */
+    b->packets.load->streams = 511; /* and this one */
     assert_int_equal(count_under_way(record, 1000), tug_piling_window(tug_credit_least()));
     run();
     assert_int_equal(count_under_way(record, 1000), tug_piling_window(TUG_ANSWERS_MOST / 512));
     run();
-    b->packets.load.streams = 1;
+    b->packets.load->streams = 1;
     post(prepare(TUG_OPERATION_WRITE, 0, 8, &record[0]));
     run();
     assert_int_equal(a->streams[1]->window, TUG_STREAM_WINDOW);
@@ -340,19 +340,17 @@ static void test_piling_up(void **state) {
 static void test_contexts_share(void **state) {
     (void)state;
     struct record record;
-    const uint32_t before = tug_packets_load.streams;
-    a->packets.shares = b->packets.shares = true;
+    b->packets.load = a->packets.load;
     post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
     tug_transport_packets.flush(&a->packets);
-    assert_int_equal(tug_packets_load.under_way, 1);
+    assert_int_equal(a->packets.load->under_way, 1);
     run();
-    assert_int_equal(tug_packets_load.under_way, 0);
-    assert_int_equal(tug_packets_load.streams, before + 2);
-    tug_packets_load.streams = 512;
+    assert_int_equal(a->packets.load->under_way, 0);
+    assert_int_equal(a->packets.load->streams, 2);
+    a->packets.load->streams = 512;
     post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
     run();
     assert_int_equal(a->streams[1]->credit, TUG_ANSWERS_MOST / 512);
-    tug_packets_load.streams = before;
 }
 
 static void test_wire_without_room(void **state) {
@@ -398,7 +396,7 @@ static void test_answers_gather(void **state) {
 static void ask_one_of(uint32_t npeers, uint64_t credit) {
     static struct record record[2000];
     const size_t room = PACKET_BYTES - sizeof(struct tug_packet_header);
-    b->packets.load.streams = npeers;
+    b->packets.load->streams = npeers;
     post(prepare(TUG_OPERATION_WRITE, 0, 8, &record[0]));
     run();
     assert_int_equal(a->streams[1]->credit, credit);

@@ -1,5 +1,6 @@
 /* The end of a registration: who is asked whether it is in use. */
 #include "check.h"
+#include "engine_fixture.h"
 #include "llcl/private.h"
 
 enum { OPERATIONS = 4096 };
@@ -11,11 +12,9 @@ static char memory[4096];
 /* Operations are out, on other memory. There is no table to look for them in. */
 static int begin(void **state) {
     (void)state;
+    start_engine(TUG_PROGRESS_CALLER, 16);
     context = calloc(1, sizeof(*context));
-    context->drive = TUG_DRIVE_DIRECT;
-    context->deferred_first = context->deferred_last = TUG_NO_TAG;
     context->fabric.out = context->fabric.noperations = OPERATIONS;
-    assert_int_equal(pthread_mutex_init(&context->lock, NULL), 0);
     assert_int_equal(tug_memory_table_init(&context->fabric.memory), 0);
     assert_int_equal(tug_mem_register(context, memory, sizeof(memory), &registration), 0);
     return 0;
@@ -24,8 +23,8 @@ static int begin(void **state) {
 static int end(void **state) {
     (void)state;
     tug_memory_table_fini(&context->fabric.memory);
-    pthread_mutex_destroy(&context->lock);
     free(context);
+    stop_engine();
     return 0;
 }
 

@@ -162,6 +162,7 @@ struct place {
 struct process {
     struct tug_fabric fabric;
     struct tug_packets packets;
+    struct tug_load load;
     struct tug_tcp_place address;
     struct tug_registration shown, own; /* places for others; by the others' ranks */
     uint32_t nplaces;                   /* rank 0 has to do with all, all have to do with it */
@@ -214,6 +215,7 @@ static void open_one(uint32_t rank) {
     fabric->ways = TUG_WAY_TCP | TUG_WAY_MPI;
     fabric->states[TUG_BY_PACKETS] = &process->packets;
     process->packets.fabric = fabric;
+    process->packets.load = &process->load;
     process->packets.streams = (struct tug_stream **)calloc(N, sizeof(struct tug_stream *));
     process->heard = calloc(N, sizeof(uint32_t));
     process->address.family = AF_INET;

@@ -188,7 +188,7 @@ static void packets_close(void *state) {
     while (packets->all != NULL) {
         struct tug_stream *stream = packets->all;
         packets->all = stream->next;
-        atomic_fetch_sub(&tug_packets_load_of(packets)->streams, 1);
+        atomic_fetch_sub(&packets->load->streams, 1);
         if (stream->requests != NULL)
             tug_pool_give(&stream->wire->pool, stream->requests);
         free(stream);
@@ -205,10 +205,11 @@ static void packets_close(void *state) {
 }
 
 static int packets_open(struct tug_fabric *fabric, void **state) {
+    static struct tug_load load;
     struct tug_packets *packets = calloc(1, sizeof(*packets));
     if (packets != NULL) {
         packets->fabric = fabric;
-        packets->shares = !fabric->alone;
+        packets->load = &load;
         packets->streams = calloc(fabric->nranks, sizeof(struct tug_stream *));
     }
     if (!tug_all_agree(fabric->comm, packets != NULL && packets->streams != NULL)) {

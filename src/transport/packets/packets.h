@@ -148,15 +148,11 @@ struct tug_load {
     uint64_t under_way; /* request packets that are not acknowledged; holder only */
 };
 
-/* Of all contexts that this process's engine drives. */
-extern struct tug_load tug_packets_load;
-
 struct tug_bulk;
 
 struct tug_packets {
     struct tug_fabric *fabric;
-    bool shares;                 /* what is in tug_packets_load */
-    struct tug_load load;        /* without */
+    struct tug_load *load;       /* of all contexts of this process */
     struct tug_wire *shm;        /* inside the node; NULL: not used */
     struct tug_wire *far;        /* to the others, by tcp or mpi; NULL: there are none */
     struct tug_wire *mpi;        /* far, if that is mpi; or the detour */
@@ -219,22 +215,17 @@ static inline bool tug_stream_trails(const struct tug_stream *stream) {
     return stream->wire->type->abandon != NULL;
 }
 
-static inline struct tug_load *tug_packets_load_of(struct tug_packets *packets) {
-    return packets->shares ? &tug_packets_load : &packets->load;
-}
-
 static inline bool tug_stream_window_open(struct tug_packets *packets,
                                           const struct tug_stream *stream) {
     const uint64_t under_way = stream->number - stream->acked;
     return under_way < TUG_UNDER_WAY_LEAST ||
-           (under_way < stream->window &&
-            tug_packets_load_of(packets)->under_way < TUG_UNDER_WAY_MOST);
+           (under_way < stream->window && packets->load->under_way < TUG_UNDER_WAY_MOST);
 }
 
 /* So many packets more, or fewer, are under way. */
 static inline void tug_packets_count(struct tug_packets *packets, int64_t change) {
     packets->unacked += (uint64_t)change;
-    tug_packets_load_of(packets)->under_way += (uint64_t)change;
+    packets->load->under_way += (uint64_t)change;
 }
 
 /* The peer has given so much credit. */

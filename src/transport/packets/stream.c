@@ -6,8 +6,6 @@
 #include "base/stats.h"
 #include "transport/packets/packets.h"
 
-struct tug_load tug_packets_load;
-
 /* ---- streams ---- */
 
 void tug_stream_take_credit(struct tug_stream *stream, uint64_t credit) {
@@ -41,7 +39,7 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
     stream->open_first = stream->open_last = TUG_NO_TAG;
     stream->reading = TUG_NO_TAG;
     tug_stream_take_credit(stream, 0);
-    atomic_fetch_add(&tug_packets_load_of(packets)->streams, 1);
+    atomic_fetch_add(&packets->load->streams, 1);
     stream->next = packets->all;
     packets->all = stream;
     packets->streams[peer] = stream;
@@ -96,8 +94,8 @@ static void send(struct tug_packets *packets, struct tug_stream *stream, struct 
                  uint64_t number) {
     stream->told = stream->applied;
     stream->sent++;
-    buffer->packet.credit = tug_credit(
-        atomic_load_explicit(&tug_packets_load_of(packets)->streams, memory_order_relaxed));
+    buffer->packet.credit =
+        tug_credit(atomic_load_explicit(&packets->load->streams, memory_order_relaxed));
     buffer->number = number;
     tug_packet_end(&buffer->packet, packets->fabric->rank, tug_wire_number(number),
                    tug_wire_number(stream->applied), packets->fabric->session);

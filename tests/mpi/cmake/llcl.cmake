@@ -12,7 +12,7 @@ endforeach()
 tug_llcl_test(basic WAYS packets mpi CASE caller RANKS 2 ENV TUGBOAT_PROGRESS=caller)
 tug_llcl_test(basic WAYS native RANKS 2 NODES emulated)
 foreach(program IN ITEMS am call errors)
-    tug_llcl_test(${program} WAYS packets mpi CASE few RANKS 2 ARGS engine
+    tug_llcl_test(${program} WAYS packets mpi CASE few RANKS 2
         ENV TUGBOAT_OPERATIONS=16 TUGBOAT_RING_SIZE=16)
 endforeach()
 tug_llcl_test(basic WAYS all RANKS 2 NODES hosts LABELS hosts)
@@ -29,13 +29,13 @@ foreach(threads IN ITEMS 1 16)
     tug_llcl_test(threads WAYS all packets mpi CASE t${threads} RANKS 2 ARGS ${threads} TIMEOUT 600)
 endforeach()
 foreach(progress IN ITEMS thread caller)
-    tug_llcl_test(threads WAYS packets mpi CASE ${progress} RANKS 2 ARGS 4 0 engine
+    tug_llcl_test(threads WAYS packets mpi CASE ${progress} RANKS 2 ARGS 4
         ENV TUGBOAT_PROGRESS=${progress})
 endforeach()
 # The ring and the table of operations are full most of the time.
-tug_llcl_test(threads WAYS packets mpi CASE few RANKS 2 ARGS 8 0 engine
+tug_llcl_test(threads WAYS packets mpi CASE few RANKS 2 ARGS 8
     ENV TUGBOAT_OPERATIONS=16 TUGBOAT_RING_SIZE=16)
-tug_llcl_test(threads WAYS packets CASE few_thread RANKS 2 ARGS 8 0 engine
+tug_llcl_test(threads WAYS packets CASE few_thread RANKS 2 ARGS 8
     ENV TUGBOAT_OPERATIONS=16 TUGBOAT_RING_SIZE=16 TUGBOAT_PROGRESS=thread)
 
 # A target that computes.
@@ -56,13 +56,12 @@ tug_llcl_test(idle WAYS mpi CASE stop RANKS 2 ARGS stop 400)
 # Registrations come and go.
 tug_llcl_test(memory WAYS packets cma mpi RANKS 2)
 tug_llcl_test(memory WAYS packets RANKS 3 ARGS 20000)
-tug_llcl_test(memory WAYS packets mpi CASE direct RANKS 2 ARGS 100000 direct)
-tug_llcl_test(memory WAYS packets cma mpi CASE large RANKS 2 ARGS 10000 engine 1)
-tug_llcl_test(memory WAYS native RANKS 2 ARGS 2000 engine 10)
-tug_llcl_test(memory WAYS all RANKS 2 NODES tcp ARGS 5000 engine 2)
+tug_llcl_test(memory WAYS packets cma mpi CASE large RANKS 2 ARGS 10000 1)
+tug_llcl_test(memory WAYS native RANKS 2 ARGS 2000 10)
+tug_llcl_test(memory WAYS all RANKS 2 NODES tcp ARGS 5000 2)
 # Memory that the others of the node map for themselves.
 tug_llcl_test(memory WAYS all CASE lent RANKS 2 3 ENV CHECK_MEMORY=lent)
-tug_llcl_test(memory WAYS all CASE lent_large RANKS 3 ARGS 10000 engine 1 ENV CHECK_MEMORY=lent)
+tug_llcl_test(memory WAYS all CASE lent_large RANKS 3 ARGS 10000 1 ENV CHECK_MEMORY=lent)
 
 # Operations of more than 2 GiB.
 tug_llcl_test(large WAYS all RANKS 2 ARGS allocated TIMEOUT 600)
