@@ -36,33 +36,18 @@ bool tug_acp_cache_find(struct tug_acp_cache *cache, uint32_t rank, uint32_t num
         return false;
     struct tug_acp_table *table =
         atomic_load_explicit(&cache->tables[at - 1], memory_order_relaxed);
-    /* acquire: pairs with the release in end_change; the words that follow are of this version */
-    uint32_t version = atomic_load_explicit(&table->version, memory_order_acquire);
-    if (version % 2 != 0 || atomic_load_explicit(&table->rank, memory_order_relaxed) != rank)
+    const uint32_t version = tug_seqlock_read(&table->lock);
+    if (atomic_load_explicit(&table->rank, memory_order_relaxed) != rank)
         return false;
     for (unsigned i = 0; i < 6; i++)
         key->word[i] = atomic_load_explicit(&table->keys[number][i], memory_order_relaxed);
-    /* pairs with the fence in begin_change: who has read a new word sees the new version */
-    atomic_thread_fence(memory_order_acquire);
-    if (atomic_load_explicit(&table->version, memory_order_relaxed) != version || key->word[0] == 0)
+    if (!tug_seqlock_holds(&table->lock, version) || key->word[0] == 0)
         return false;
     touch(cache, table);
     return true;
 }
 
 /* ---- storing: holder only ---- */
-
-static void begin_change(struct tug_acp_table *table) {
-    uint32_t version = atomic_load_explicit(&table->version, memory_order_relaxed);
-    atomic_store_explicit(&table->version, version + 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release); /* pairs with the fence in find */
-}
-
-static void end_change(struct tug_acp_table *table) {
-    uint32_t version = atomic_load_explicit(&table->version, memory_order_relaxed);
-    /* release: pairs with the acquire in find */
-    atomic_store_explicit(&table->version, version + 1, memory_order_release);
-}
 
 static uint32_t oldest(const struct tug_acp_cache *cache) {
     uint32_t found = 0;
@@ -77,11 +62,12 @@ static uint32_t oldest(const struct tug_acp_cache *cache) {
     return found;
 }
 
-/* The rank's table, new or another's if it has none: with begin_change() done. NULL: no memory. */
+/* The rank's table, new or another's if it has none: with tug_seqlock_begin() done. NULL: no
+ * memory. */
 static struct tug_acp_table *open_table(struct tug_acp_cache *cache, uint32_t rank) {
     uint16_t at = atomic_load_explicit(&cache->table_of[rank], memory_order_relaxed);
     if (at != 0) {
-        begin_change(cache->tables[at - 1]);
+        tug_seqlock_begin(&cache->tables[at - 1]->lock);
         return cache->tables[at - 1];
     }
     struct tug_acp_table *table = cache->ntables < cache->most ? calloc(1, sizeof(*table)) : NULL;
@@ -89,12 +75,12 @@ static struct tug_acp_table *open_table(struct tug_acp_cache *cache, uint32_t ra
     if (table != NULL) {
         atomic_store_explicit(&cache->tables[index], table, memory_order_relaxed);
         cache->ntables++;
-        begin_change(table);
+        tug_seqlock_begin(&table->lock);
     } else if (cache->ntables > 0) {
         index = oldest(cache);
         table = cache->tables[index];
         atomic_store_explicit(&cache->table_of[table->rank], 0, memory_order_relaxed);
-        begin_change(table);
+        tug_seqlock_begin(&table->lock);
         for (uint32_t i = 0; i < TUG_ACP_KEYS; i++)
             atomic_store_explicit(&table->keys[i][0], 0, memory_order_relaxed);
     } else {
@@ -114,6 +100,6 @@ int tug_acp_cache_store(struct tug_acp_cache *cache, uint32_t rank, uint32_t num
     for (unsigned i = 0; i < 6; i++)
         atomic_store_explicit(&table->keys[number][i], key->word[i], memory_order_relaxed);
     touch(cache, table);
-    end_change(table);
+    tug_seqlock_end(&table->lock);
     return 0;
 }

@@ -5,8 +5,8 @@
  * successor is stored: the owner refuses it by its generation (transport/memory.h), so that what is
  * here may be old and is never dangerous.
  *
- * Threads: any may look; storing is for the holder of the baton. A table has a version, odd while
- * it changes hands or a key of it changes; who looks meanwhile finds nothing.
+ * Threads: any may look; storing is for the holder of the baton. A table changes
+ * hands, and its keys change, under its seqlock; who looks meanwhile finds nothing.
  */
 #ifndef TUG_ACP_CACHE_H
 #define TUG_ACP_CACHE_H
@@ -16,12 +16,13 @@
 #include <stdint.h>
 
 #include "acp/address.h"
+#include "base/seqlock.h"
 #include "tugboat/llcl.h"
 
 #define TUG_ACP_TABLES 1024
 
 struct tug_acp_table {
-    _Atomic uint32_t version;
+    struct tug_seqlock lock;
     _Atomic uint32_t rank;
     _Atomic uint64_t used;                  /* when: by the cache's clock */
     _Atomic uint64_t keys[TUG_ACP_KEYS][6]; /* first word 0: not known */

@@ -10,8 +10,7 @@
  * or context, stopped at finalize.
  *
  * Words: a *command* is executed once and does not block. A *job* is outstanding work that is
- * advanced until it is complete: a started persistent collective, for one. A job that is out has a
- * tag.
+ * advanced until it is complete: a started persistent collective, for one.
  */
 #ifndef TUG_ENGINE_ENGINE_H
 #define TUG_ENGINE_ENGINE_H

@@ -63,16 +63,12 @@ static inline bool get_here(const struct tug_array *array, size_t index, void *d
     struct tug_page *entry = tug_pages_find(&array->pages, page);
     if (entry == NULL)
         return false;
-    /* acquire: pairs with the release that ends a change */
-    const uint32_t version = atomic_load_explicit(&entry->version, memory_order_acquire);
+    const uint32_t version = tug_seqlock_read(&entry->lock);
     const unsigned char *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
     if (address == NULL || atomic_load_explicit(&entry->page, memory_order_relaxed) != page)
         return false;
     copy(dest, address + (index & (array->page_bytes - 1)), bytes);
-    /* acquire: the copy before the second look; pairs with the release that begins a change */
-    atomic_thread_fence(memory_order_acquire);
-    if ((version & 1) != 0 ||
-        atomic_load_explicit(&entry->version, memory_order_relaxed) != version)
+    if (!tug_seqlock_holds(&entry->lock, version))
         return false;
     tug_page_touch(entry);
     return true;

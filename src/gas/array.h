@@ -38,7 +38,7 @@
 #ifndef TUG_GAS_ARRAY_H
 #define TUG_GAS_ARRAY_H
 
-#include "engine/tags.h"
+#include "base/tags.h"
 #include "gas/deferred.h"
 #include "gas/pages.h"
 #include "llcl/llcl.h"

@@ -36,21 +36,6 @@ void tug_pages_fini(struct tug_pages *pages) {
     *pages = (struct tug_pages){0};
 }
 
-/* ---- the table ---- */
-
-static void begin_change(struct tug_page *entry) {
-    uint32_t version = atomic_load_explicit(&entry->version, memory_order_relaxed);
-    atomic_store_explicit(&entry->version, version + 1, memory_order_relaxed);
-    /* release: who reads anything of what follows reads the odd version after it */
-    atomic_thread_fence(memory_order_release);
-}
-
-static void end_change(struct tug_page *entry) {
-    uint32_t version = atomic_load_explicit(&entry->version, memory_order_relaxed);
-    /* release: pairs with the acquire of a get that reads the version first */
-    atomic_store_explicit(&entry->version, version + 1, memory_order_release);
-}
-
 /* ---- the ring of others' pages ---- */
 
 static void join_ring(struct tug_pages *pages, struct tug_page *entry) {
@@ -100,12 +85,12 @@ bool tug_pages_forget(struct tug_pages *pages, struct tug_page *entry) {
         /* seq_cst: a put that comes now finds NO_PUTS, or this finds the put */
         !atomic_compare_exchange_strong(&entry->writers, &writers, TUG_WRITERS_NO_PUTS))
         return false;
-    begin_change(entry);
+    tug_seqlock_begin(&entry->lock);
     unlink_from_bucket(pages, entry);
     atomic_store_explicit(&entry->page, none, memory_order_relaxed);
     atomic_store_explicit(&entry->owner, TUG_NO_OWNER, memory_order_relaxed);
     atomic_store_explicit(&entry->address, NULL, memory_order_relaxed);
-    end_change(entry);
+    tug_seqlock_end(&entry->lock);
     entry->puts_from = 0;
     leave_ring(pages, entry);
     entry->after = pages->free;
@@ -142,13 +127,13 @@ struct tug_page *tug_pages_take(struct tug_pages *pages, uint64_t page, bool com
     pages->free = entry->after;
     join_ring(pages, entry);
     struct tug_page *_Atomic *bucket = &pages->buckets[tug_pages_bucket(pages, page)];
-    begin_change(entry);
+    tug_seqlock_begin(&entry->lock);
     atomic_store_explicit(&entry->page, page, memory_order_relaxed);
     /* release, twice: pair with the acquires in tug_pages_find() */
     atomic_store_explicit(&entry->chain, atomic_load_explicit(bucket, memory_order_relaxed),
                           memory_order_release);
     atomic_store_explicit(bucket, entry, memory_order_release);
-    end_change(entry);
+    tug_seqlock_end(&entry->lock);
     tug_page_touch(entry);
     return entry;
 }
@@ -160,11 +145,11 @@ void tug_pages_set(struct tug_pages *pages, struct tug_page *entry, const struct
         join_ring(pages, entry);
     else if (!was_own && place->owner == pages->self)
         leave_ring(pages, entry);
-    begin_change(entry);
+    tug_seqlock_begin(&entry->lock);
     entry->place = *place;
     atomic_store_explicit(&entry->owner, place->owner, memory_order_relaxed);
     atomic_store_explicit(&entry->address, address, memory_order_relaxed);
-    end_change(entry);
+    tug_seqlock_end(&entry->lock);
 }
 
 /* ---- writers ---- */

@@ -3,11 +3,10 @@
  * A table of entries found by page. The holder of the baton alone changes it; any thread looks
  * pages up without a lock and uses what it finds in one of two ways:
  *
- *   a get from mapped memory  reads `version` (even), copies, and reads `version` again: the same
- *                             number means that the entry was of this page, and the page in this
- *                             place, until the copy was made. Nothing is written.
- *   a put, a hold             adds itself to `writers`. If it does not find NO_PUTS there and the
- *                             entry is of its page, neither changes until it has taken itself off.
+ *   a get from mapped memory  copies under `lock`: if the reading counts the entry was of this
+ * page, and the page in this place, until the copy was made. Nothing is written. a put, a hold adds
+ * itself to `writers`. If it does not find NO_PUTS there and the entry is of its page, neither
+ * changes until it has taken itself off.
  *
  *     writers:   31          30       29                           0
  *               +----------+---------+------------------------------+
@@ -29,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/seqlock.h"
 #include "gas/deferred.h"
 #include "tugboat/llcl.h"
 
@@ -52,7 +52,7 @@ struct tug_place {
 struct tug_page {
     /* what every access reads */
     _Atomic uint64_t page;
-    _Atomic uint32_t version;       /* odd: it is being changed */
+    struct tug_seqlock lock;        /* of the three, and of place */
     _Atomic uint32_t owner;         /* TUG_NO_OWNER: not known */
     unsigned char *_Atomic address; /* of the page in this process; NULL: not mapped here */
     struct tug_page *_Atomic chain; /* the next of the same bucket */

@@ -21,29 +21,27 @@ struct tug_book_page {
     struct entry entries[];
 };
 
-/* acquire: pairs with the release in write_entry(); without it the version could be read earlier */
 static void read_entry(const struct entry *entry, struct tug_region *region) {
     uint64_t words[ENTRY_WORDS] = {0};
     for (size_t i = 0; i < ENTRY_WORDS; i++)
-        words[i] = atomic_load_explicit(&entry->words[i], memory_order_acquire);
+        words[i] = atomic_load_explicit(&entry->words[i], memory_order_relaxed);
     memcpy(region, words, sizeof(words));
 }
 
-/* release: pairs with the acquire in read_entry(): who reads this reads the odd version as well */
 static void write_entry(struct entry *entry, const struct tug_region *region) {
     uint64_t words[ENTRY_WORDS];
     memcpy(words, region, sizeof(words));
     for (size_t i = 0; i < ENTRY_WORDS; i++)
-        atomic_store_explicit(&entry->words[i], words[i], memory_order_release);
+        atomic_store_explicit(&entry->words[i], words[i], memory_order_relaxed);
 }
 
 /* How many of the regions begin at the address or below it. */
 static uint32_t rank_in(const struct tug_book_page *page, uint64_t address) {
-    uint32_t low = 0, high = atomic_load_explicit(&page->n, memory_order_acquire);
+    uint32_t low = 0, high = atomic_load_explicit(&page->n, memory_order_relaxed);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         const struct entry *entry = &page->entries[middle];
-        if (atomic_load_explicit(&entry->words[BASE_WORD], memory_order_acquire) <= address)
+        if (atomic_load_explicit(&entry->words[BASE_WORD], memory_order_relaxed) <= address)
             low = middle + 1;
         else
             high = middle;
@@ -53,26 +51,15 @@ static uint32_t rank_in(const struct tug_book_page *page, uint64_t address) {
 
 bool tug_book_find(const struct tug_book *book, uint64_t address, struct tug_region *region) {
     for (;;) {
-        /* acquire: pairs with the release in end_change(); seen even, the entries are as new */
-        uint32_t version = atomic_load_explicit(&book->version, memory_order_acquire);
+        const uint32_t version = tug_seqlock_read(&book->lock);
         /* acquire: pairs with the release in make_room(): the page is filled in */
         const struct tug_book_page *page = atomic_load_explicit(&book->page, memory_order_acquire);
         uint32_t place = page == NULL ? 0 : rank_in(page, address);
         if (place > 0)
             read_entry(&page->entries[place - 1], region);
-        if (version % 2 == 0 &&
-            atomic_load_explicit(&book->version, memory_order_relaxed) == version)
+        if (tug_seqlock_holds(&book->lock, version))
             return place > 0 && tug_region_holds(region, address);
     }
-}
-
-static void begin_change(struct tug_book *book) {
-    atomic_fetch_add_explicit(&book->version, 1, memory_order_relaxed); /* see write_entry() */
-}
-
-static void end_change(struct tug_book *book) {
-    /* release: pairs with the acquire in tug_book_find() */
-    atomic_fetch_add_explicit(&book->version, 1, memory_order_release);
 }
 
 /* Moves the entries from `from` on to `to`; holder, within a change. */
@@ -84,7 +71,7 @@ static void move_entries(struct tug_book_page *page, uint32_t to, uint32_t from)
         read_entry(&page->entries[from + k], &region);
         write_entry(&page->entries[to + k], &region);
     }
-    atomic_store_explicit(&page->n, to + count, memory_order_release); /* as in write_entry() */
+    atomic_store_explicit(&page->n, to + count, memory_order_relaxed);
 }
 
 void tug_book_strike_out(struct tug_book *book, uint64_t base, uint64_t bytes) {
@@ -100,9 +87,9 @@ void tug_book_strike_out(struct tug_book *book, uint64_t base, uint64_t bytes) {
     }
     if (first == end)
         return;
-    begin_change(book);
+    tug_seqlock_begin(&book->lock);
     move_entries(page, first, end);
-    end_change(book);
+    tug_seqlock_end(&book->lock);
 }
 
 /* Room for one more; NULL without memory. */
@@ -131,10 +118,10 @@ void tug_book_enter(struct tug_book *book, const struct tug_region *region) {
     if (page == NULL)
         return;
     uint32_t place = rank_in(page, region->base);
-    begin_change(book);
+    tug_seqlock_begin(&book->lock);
     move_entries(page, place + 1, place);
     write_entry(&page->entries[place], region);
-    end_change(book);
+    tug_seqlock_end(&book->lock);
 }
 
 void tug_book_close(struct tug_book *book) {

@@ -1,9 +1,8 @@
 /* What this rank knows of the memory that another has attached to a dynamic window: regions by
  * address, and the keys by which they are reached.
  *
- * Read by any thread without a lock, written by the holder of the engine's baton alone. A version
- * is odd during a change, and a reading counts if it was even before and is the same after. Regions
- * of a book do not overlap, and none is empty.
+ * Read by any thread without a lock, written by the holder of the engine's baton alone. Regions of
+ * a book do not overlap, and none is empty.
  */
 #ifndef TUG_RMA_BOOK_H
 #define TUG_RMA_BOOK_H
@@ -12,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/seqlock.h"
 #include "tugboat/llcl.h"
 
 /* As it travels. */
@@ -24,7 +24,7 @@ struct tug_book_page;
 
 /* Zeroed: empty. */
 struct tug_book {
-    _Atomic uint32_t version;
+    struct tug_seqlock lock;
     struct tug_book_page *_Atomic page;
 };
 

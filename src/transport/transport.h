@@ -25,8 +25,8 @@
 #include <stdint.h>
 
 #include "base/settings.h"
+#include "base/tags.h"
 #include "engine/park.h"
-#include "engine/tags.h"
 #include "transport/memory.h"
 #include "transport/operation.h"
 

@@ -12,7 +12,7 @@
 #include "base/settings.h"
 #include "engine/baton.h"
 #include "engine/private.h"
-#include "engine/tags.h"
+#include "base/tags.h"
 
 #define RING_SIZE 1024
 #define BURST 64

@@ -172,15 +172,13 @@ static void *read_pages(void *argument) {
         struct tug_page *entry = tug_pages_find(pages, page);
         if (entry == NULL)
             continue;
-        uint32_t version = atomic_load_explicit(&entry->version, memory_order_acquire);
+        const uint32_t version = tug_seqlock_read(&entry->lock);
         unsigned char *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
         if (address == NULL || atomic_load_explicit(&entry->page, memory_order_relaxed) != page)
             continue;
         uint64_t found =
             atomic_load_explicit((_Atomic uint64_t *)(void *)address, memory_order_relaxed);
-        atomic_thread_fence(memory_order_acquire);
-        if ((version & 1) != 0 ||
-            atomic_load_explicit(&entry->version, memory_order_relaxed) != version)
+        if (!tug_seqlock_holds(&entry->lock, version))
             continue;
         assert_int_equal(found, page);
         right++;

@@ -4,7 +4,7 @@
 #include <sched.h>
 
 #include "check.h"
-#include "engine/tags.h"
+#include "base/tags.h"
 
 #define COUNT 16
 

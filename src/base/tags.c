@@ -1,4 +1,4 @@
-#include "engine/tags.h"
+#include "base/tags.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-/* Free tags: names of outstanding jobs.
+/* Free tags: the numbers of the free entries of a table of outstanding operations.
  *
- * Many requesters take, one completer (the holder of the baton) gives back. The free tags stand in
+ * Many threads take, one at a time (the holder of the baton) gives back. The free tags stand in
  * an SPMC ring as long as there are tags, so that giving never fails and nobody takes a lock: the
  * spinlock that costs Endo & Taura's InfiniBand layer its thread scaling (SWoPP'16, section 6) is
  * not here.
@@ -14,8 +14,8 @@
  * takers, who therefore find fewer. No tag is lost to them: with the hand full, the others are in
  * the ring.
  */
-#ifndef TUG_ENGINE_TAGS_H
-#define TUG_ENGINE_TAGS_H
+#ifndef TUG_BASE_TAGS_H
+#define TUG_BASE_TAGS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -23,10 +23,10 @@
 
 struct tug_tags {
     _Atomic uint64_t head __attribute__((aligned(64))); /* next to take */
-    _Atomic uint64_t tail __attribute__((aligned(64))); /* next to give; completer only */
+    _Atomic uint64_t tail __attribute__((aligned(64))); /* next to give; holder only */
     _Atomic uint32_t *slots __attribute__((aligned(64)));
     uint64_t mask;
-    uint32_t *hand; /* completer only, all three */
+    uint32_t *hand; /* holder only, all three */
     uint32_t nhand, hand_most;
 };
 
@@ -55,7 +55,7 @@ static inline bool tug_tags_take(struct tug_tags *tags, uint32_t *tag) {
     return true;
 }
 
-/* Takes a free tag, one in hand if there is any. Completer only. */
+/* Takes a free tag, one in hand if there is any. Holder only. */
 static inline bool tug_tags_take_in_hand(struct tug_tags *tags, uint32_t *tag) {
     if (tags->nhand == 0)
         return tug_tags_take(tags, tag);
@@ -63,7 +63,7 @@ static inline bool tug_tags_take_in_hand(struct tug_tags *tags, uint32_t *tag) {
     return true;
 }
 
-/* Gives a tag back. Completer only. */
+/* Gives a tag back. Holder only. */
 static inline void tug_tags_give(struct tug_tags *tags, uint32_t tag) {
     if (tags->nhand < tags->hand_most) {
         tags->hand[tags->nhand++] = tag;
