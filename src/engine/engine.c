@@ -9,7 +9,8 @@
 #include "engine/private.h"
 #include "tugboat/tugboat.h"
 
-struct tug_engine tug_engine;
+static struct tug_lease unshown; /* the lease on news, until there is a place that peers see */
+struct tug_engine tug_engine = {.news = &unshown};
 _Atomic uint32_t tug_attendance;
 static _Atomic bool running;
 
@@ -46,7 +47,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->cores = tug_cores_find().count;
     atomic_store(&tug_attendance, 0);
     atomic_store(&engine->stopping, false);
-    tug_lease_set(&engine->news, 0);
+    tug_lease_set(tug_engine_news(engine), 0);
     tug_lease_set(&engine->host, 0);
     engine->has_thread = false;
     tug_lookout_open(&engine->driver.lookout);
@@ -82,7 +83,12 @@ void tug_engine_abandon(void) {
     running = false;
 }
 
+void tug_engine_show_lease(struct tug_lease *lease) {
+    atomic_store_explicit(&tug_engine.news, lease, memory_order_relaxed);
+}
+
 void tug_engine_forked(void) {
+    tug_engine_show_lease(&unshown);
     running = false;
 }
 
@@ -132,7 +138,7 @@ void tug_engine_offer(struct tug_engine *engine) {
 
 void tug_engine_look(bool more_comes) {
     (void)tug_services_poll(&tug_engine, more_comes);
-    tug_lease_set(&tug_engine.news, TUG_LEASE_FRESH);
+    tug_lease_set(tug_engine_news(&tug_engine), TUG_LEASE_FRESH);
 }
 
 void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters) {
@@ -197,7 +203,7 @@ static bool take_a_turn(struct tug_engine *engine) {
         return false;
     (void)tug_driver_round(engine);
     (void)count_look(engine);
-    tug_lease_set(&engine->news, TUG_LEASE_FRESH);
+    tug_lease_set(tug_engine_news(engine), TUG_LEASE_FRESH);
     tug_engine_leave();
     return true;
 }
@@ -234,7 +240,7 @@ void tug_engine_look_in(void) {
     if (!tug_engine_enter_idle())
         return;
     if (count_look(engine)) /* one look alone may be followed by computing */
-        tug_lease_set(&engine->news, TUG_LEASE_FRESH);
+        tug_lease_set(tug_engine_news(engine), TUG_LEASE_FRESH);
     (void)tug_driver_round(engine);
     if (tug_baton_leave(&engine->ring, &wake))
         tug_engine_after_look(engine, wake);
@@ -243,7 +249,7 @@ void tug_engine_look_in(void) {
 }
 
 void tug_engine_say_gone(struct tug_engine *engine) {
-    tug_lease_end(&engine->news);
+    tug_lease_end(tug_engine_news(engine));
     tug_lease_end(&engine->host);
     tug_engine_ring_offload(engine);
 }
@@ -339,10 +345,13 @@ static bool step_aside(struct tug_engine *engine, struct tug_backoff *backoff) {
         !tug_backoff_yields(backoff))
         return false;
     tug_waiters_come(&engine->waiters);
+    tug_lease_set(tug_engine_news(engine), TUG_LEASE_FRESH);
     bool aside = tug_baton_step_aside(&engine->ring);
     if (aside) {
         tug_lease_set(&engine->host, TUG_LEASE_FRESH);
         (void)tug_backoff_step(backoff);
+    } else {
+        tug_lease_set(tug_engine_news(engine), TUG_LEASE_HELD);
     }
     tug_waiters_came(&engine->waiters);
     return aside;
@@ -378,8 +387,10 @@ static bool look_again(struct tug_engine *engine, struct tug_backoff *backoff) {
     }
 }
 
-/* Drives until done, or until it has stepped aside. True: done. */
+/* Drives until done, or until it has stepped aside. True: done. Meanwhile the offload thread leaves
+ * the news to this thread. */
 static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug_backoff *backoff) {
+    tug_lease_set(tug_engine_news(engine), TUG_LEASE_HELD);
     while (!wait->done(wait->argument)) {
         if (tug_driver_round(engine))
             tug_backoff_reset(backoff);
@@ -389,15 +400,8 @@ static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug
                  tug_driver_sleep(engine, false, wait->done, wait->argument, wait->nap_ns))
             tug_backoff_reset(backoff);
     }
+    tug_lease_set(tug_engine_news(engine), TUG_LEASE_FRESH);
     return true;
-}
-
-/* The same, while the offload thread leaves the news to this thread. */
-static bool serve(struct tug_engine *engine, const struct wait *wait, struct tug_backoff *backoff) {
-    tug_lease_set(&engine->news, TUG_LEASE_HELD);
-    const bool over = drive(engine, wait, backoff);
-    tug_lease_set(&engine->news, TUG_LEASE_FRESH);
-    return over;
 }
 
 /* One who does not drive has little to do awake. It pauses and yields for as long as a driver
@@ -414,7 +418,7 @@ static void wait_awhile(struct tug_engine *engine, const struct wait *wait) {
         if (engine->may_drive && tug_baton_take(&engine->ring)) {
             tug_stat_add(TUG_STAT_HELPS, 1);
             take_over(engine);
-            relied_on = !serve(engine, wait, &backoff);
+            relied_on = !drive(engine, wait, &backoff);
             if (relied_on)
                 continue;
             tug_engine_leave();

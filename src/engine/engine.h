@@ -107,6 +107,12 @@ bool tug_engine_running(void);
 /* Call in the child of a fork: the offload thread is not there; the engine counts as stopped. */
 void tug_engine_forked(void);
 
+/* From now on the lease on news of peers (lease.h) is kept there, for peers to read: memory that
+ * stays until the process ends. What the lease says at this moment is not carried over: it is a
+ * hint, and the next wait or look says it anew. Any thread. */
+struct tug_lease;
+void tug_engine_show_lease(struct tug_lease *lease);
+
 /* ---- commands ---- */
 
 /* One step into the engine. BATON: the caller executes its operation itself, then calls

@@ -26,10 +26,10 @@ static bool poll_inside(struct tug_engine *engine) {
 /* The thread looks on for a while: peers, and the offload thread, may rely on it. */
 static void extend_lease(struct tug_engine *engine) {
     static _Thread_local unsigned looks;
-    if (looks++ % LOOKS_A_CLOCK != 0 || tug_lease_is(&engine->news, TUG_LEASE_HELD))
+    if (looks++ % LOOKS_A_CLOCK != 0 || tug_lease_is(tug_engine_news(engine), TUG_LEASE_HELD))
         return;
     tug_engine_looked_inside = true;
-    tug_lease_set(&engine->news, tug_clock_ns() + TUG_GLANCE_NS);
+    tug_lease_set(tug_engine_news(engine), tug_clock_ns() + TUG_GLANCE_NS);
 }
 
 bool tug_engine_look_inside(void) {

@@ -1,14 +1,22 @@
 /* A lease: until when callers do something themselves that the offload thread would do otherwise.
  *
  * There are two: callers look for news of peers, and callers get the host on. Whoever does so says
- * it by one store: *held* for as long as a wait goes on, *fresh* when it has done so once. Such a
- * store has no time in it, for a caller on its way reads no clock: the offload thread dates what is
- * fresh before it sleeps, as lasting until it wakes. So a caller that is not heard of from one beat
- * to the next has left, and the offload thread takes over.
+ * it by one store: *held* for as long as a wait looks, *asleep* while that wait sleeps until it is
+ * rung, *fresh* when somebody has looked once. A store of fresh has no time in it, for a caller on
+ * its way reads no clock: the offload thread dates what is fresh before it sleeps, as lasting until
+ * it wakes. So a caller that is not heard of from one beat to the next has left, and the offload
+ * thread takes over.
  *
- * Threads: held, fresh and ended by callers, dated by the offload thread. All of it relaxed: a
- * store that is overlooked or overwritten costs a beat, never more, as no sleep that relies on a
- * lease is without a limit (plan.h).
+ * The lease on news lies in memory of the node (node/page.h), where peers read it. They trust only
+ * what is held: then a thread looks right now. A fresh or dated lease tells them nothing, for who
+ * has looked once may compute. A thread that yields holds the lease on, and looks as soon as it has
+ * a core.
+ *
+ * Threads: held, asleep and awake by the holder of the baton, who makes the lease fresh before it
+ * puts the baton down: so the lease is held as long as somebody waits and looks, and no longer.
+ * Fresh and ended by any caller, dated by the offload thread. All of it relaxed: a store that is
+ * overlooked or overwritten costs a beat, never more, as no sleep that relies on a lease is without
+ * a limit (plan.h). A peer that reads what is no longer so takes the slower way once.
  */
 #ifndef TUG_ENGINE_LEASE_H
 #define TUG_ENGINE_LEASE_H
@@ -18,35 +26,41 @@
 #include <stdint.h>
 
 #define TUG_LEASE_HELD UINT64_MAX
-#define TUG_LEASE_FRESH (UINT64_MAX - 1)
+#define TUG_LEASE_ASLEEP (UINT64_MAX - 1)
+#define TUG_LEASE_FRESH (UINT64_MAX - 2)
 
 struct tug_lease {
-    _Atomic uint64_t until; /* CLOCK_MONOTONIC, ns, or one of the two above */
+    _Atomic uint64_t until; /* CLOCK_MONOTONIC, ns, or one of the three above; 0: ended */
 };
 
 static inline void tug_lease_set(struct tug_lease *lease, uint64_t until) {
     atomic_store_explicit(&lease->until, until, memory_order_relaxed);
 }
 
-/* Unless it is held, by another. */
-static inline void tug_lease_end(struct tug_lease *lease) {
-    if (atomic_load_explicit(&lease->until, memory_order_relaxed) != TUG_LEASE_HELD)
-        tug_lease_set(lease, 0);
+static inline bool tug_lease_is(const struct tug_lease *lease, uint64_t what) {
+    return atomic_load_explicit(&lease->until, memory_order_relaxed) == what;
 }
 
 static inline bool tug_lease_runs(const struct tug_lease *lease, uint64_t now) {
     return atomic_load_explicit(&lease->until, memory_order_relaxed) > now;
 }
 
-static inline bool tug_lease_is(const struct tug_lease *lease, uint64_t what) {
-    return atomic_load_explicit(&lease->until, memory_order_relaxed) == what;
+/* Does a wait go on, asleep or not? */
+static inline bool tug_lease_waits(const struct tug_lease *lease) {
+    return tug_lease_runs(lease, TUG_LEASE_FRESH);
 }
 
-/* Offload thread only. */
-static inline void tug_lease_date(struct tug_lease *lease, uint64_t until) {
-    uint64_t fresh = TUG_LEASE_FRESH;
-    (void)atomic_compare_exchange_strong_explicit(&lease->until, &fresh, until,
-                                                  memory_order_relaxed, memory_order_relaxed);
+/* If it is so, and not what another has made of it meanwhile. */
+static inline void tug_lease_turn(struct tug_lease *lease, uint64_t from, uint64_t to) {
+    (void)atomic_compare_exchange_strong_explicit(&lease->until, &from, to, memory_order_relaxed,
+                                                  memory_order_relaxed);
+}
+
+/* Unless another waits. */
+static inline void tug_lease_end(struct tug_lease *lease) {
+    const uint64_t until = atomic_load_explicit(&lease->until, memory_order_relaxed);
+    if (until <= TUG_LEASE_FRESH)
+        tug_lease_turn(lease, until, 0);
 }
 
 #endif

@@ -53,12 +53,12 @@ struct tug_engine {
     unsigned dear;                /* waits to come in which it does not yield; holder only */
     unsigned sleepless; /* times in a row that commands kept the holder awake; holder only */
     _Atomic uint32_t nservices;
-    _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
-    _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */
-    struct tug_lease news;        /* callers advance the jobs and poll the services */
-    struct tug_lease host;        /* callers have the baton now and then, or call the host */
-    _Atomic uint32_t looks;       /* of callers that poll, since one of them looked away */
-    _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
+    _Atomic uint32_t outstanding;   /* nactive + nbusy, for the others */
+    _Atomic uint32_t waiting;       /* threads in tug_engine_wait(), asleep or not */
+    struct tug_lease *_Atomic news; /* callers advance the jobs and poll the services */
+    struct tug_lease host;          /* callers have the baton now and then, or call the host */
+    _Atomic uint32_t looks;         /* of callers that poll, since one of them looked away */
+    _Atomic uint64_t quiet_until;   /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
     _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */
 
     struct tug_sleeper offload __attribute__((aligned(TUG_CACHE_LINE))); /* its thread */
@@ -73,6 +73,11 @@ struct tug_engine {
 };
 
 extern struct tug_engine tug_engine;
+
+/* relaxed: there is nothing but the lease behind the pointer */
+static inline struct tug_lease *tug_engine_news(const struct tug_engine *engine) {
+    return atomic_load_explicit(&engine->news, memory_order_relaxed);
+}
 
 /* ---- the holder's steps ---- */
 

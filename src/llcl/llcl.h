@@ -139,6 +139,12 @@ struct tug_reach {
     uint32_t node_rank;
 };
 
+/* Will a packet to that process be seen within about a microsecond, as one of its threads waits and
+ * looks right now (node/page.h)? False: its threads compute, or sleep until they are woken; it is
+ * on another node; or nothing is known of it. A hint, for choosing between ways that are all right.
+ * Any thread. */
+bool tug_peer_serves(const tug_context *context, uint32_t process);
+
 /* Can tug_reach_begin() find memory of that process at all? */
 bool tug_reach_possible(const tug_context *context, uint32_t process);
 

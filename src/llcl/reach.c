@@ -97,6 +97,12 @@ bool tug_attachable(struct tug_context *context, const struct tug_key *key, uint
            may_attach(context, *node_rank);
 }
 
+bool tug_peer_serves(const struct tug_context *context, uint32_t process) {
+    const uint32_t node_rank = tug_fabric_node_rank(&context->fabric, process);
+    return context->shm != NULL && !context->fabric.alone && node_rank != TUG_ELSEWHERE &&
+           tug_wire_shm_serves(context->shm, node_rank);
+}
+
 bool tug_reach_possible(const tug_context *context, uint32_t process) {
     const struct tug_fabric *fabric = &context->fabric;
     return (fabric->ways & (TUG_WAY_MAPPED | TUG_WAY_CMA)) &&

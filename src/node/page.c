@@ -3,13 +3,15 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "engine/engine.h"
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tug_node_page *own;
 
 struct tug_node_page *tug_node_page_own(struct tug_offer *offer) {
     pthread_mutex_lock(&lock);
-    if (own == NULL)
-        own = tug_lent_allocate(sizeof(*own));
+    if (own == NULL && (own = tug_lent_allocate(sizeof(*own))) != NULL)
+        tug_engine_show_lease(&own->news);
     struct tug_node_page *page = own;
     pthread_mutex_unlock(&lock);
     if (page == NULL)

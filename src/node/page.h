@@ -3,19 +3,30 @@
  * A process has one page, in lent memory (lent.h): it has no name, and stays until the process
  * ends. Who is told of it maps it, once for all who want it. It has the bell that peers ring when
  * they have put something where this process will find it: one for all contexts, so that one sleep
- * is enough for all of them.
+ * is enough for all of them. And it has the lease that says whether this process looks for it.
  *
  * Any thread.
  */
 #ifndef TUG_NODE_PAGE_H
 #define TUG_NODE_PAGE_H
 
+#include "base/cpu.h"
+#include "engine/lease.h"
 #include "engine/park.h"
 #include "node/lent.h"
 
 struct tug_node_page {
-    struct tug_bell bell; /* shared */
+    struct tug_bell bell;                                           /* shared */
+    struct tug_lease news __attribute__((aligned(TUG_CACHE_LINE))); /* written by its owner only */
 };
+
+/* Does a thread of that process wait and look at this moment? Then a packet will be seen at once,
+ * or when the thread is next given a core. False: not before it is woken, or ends what it computes.
+ * A hint: it may have changed when this returns, and one who is stopped or killed in a wait says so
+ * until it goes on. */
+static inline bool tug_node_page_served(const struct tug_node_page *page) {
+    return tug_lease_is(&page->news, TUG_LEASE_HELD);
+}
 
 /* This process's, made at the first call, and where it is for others. NULL: no such memory can be
  * had, or the program has closed the file that it is in. */

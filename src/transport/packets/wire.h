@@ -122,6 +122,9 @@ int tug_wire_shm_pid(const struct tug_wire *wire, uint32_t node_rank);
 /* Can this process attach to that one's memory? Finds out by a read. Any thread. */
 bool tug_wire_shm_attachable(const struct tug_wire *wire, uint32_t node_rank);
 
+/* Does its engine look for packets right now (node/page.h)? Any thread. */
+bool tug_wire_shm_serves(const struct tug_wire *wire, uint32_t node_rank);
+
 /* Messages of the host MPI. Collective; made for the few peers to which another wire does not go it
  * is not, nor closed so. NULL: no memory. */
 #define TUG_MPI_PACKET_BYTES 8000u /* UCX sends more by rendezvous, which takes twice the time */

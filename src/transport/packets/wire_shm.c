@@ -44,6 +44,7 @@ struct part {
 struct neighbour {
     struct tug_bell *bell;
     struct tug_offer page; /* that is open; all zeros: none */
+    const struct tug_node_page *open;
 };
 
 struct shm_wire {
@@ -113,7 +114,7 @@ static bool open_pages(struct shm_wire *shm) {
         struct tug_node_page *page = all ? tug_node_page_open(&offer) : NULL;
         all = page != NULL;
         if (all)
-            shm->neighbours[r] = (struct neighbour){&page->bell, offer};
+            shm->neighbours[r] = (struct neighbour){&page->bell, offer, page};
     }
     return all;
 }
@@ -200,6 +201,11 @@ struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
     else
         shm->neighbours[0].bell = &shm->mine->bell;
     return &shm->wire;
+}
+
+bool tug_wire_shm_serves(const struct tug_wire *wire, uint32_t node_rank) {
+    const struct tug_node_page *page = ((const struct shm_wire *)wire)->neighbours[node_rank].open;
+    return page != NULL && tug_node_page_served(page);
 }
 
 /* ---- live registrations ---- */

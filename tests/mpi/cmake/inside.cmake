@@ -23,6 +23,7 @@ target_link_options(mpi_datatype PRIVATE
 if(TARGET tugboat)
     tug_mpi_test(tuning LIBS tugboat_internal RANKS 1 2 4 WAYS host)
     tug_mpi_test(tuning RANKS 2 NODES emulated WAYS host)
+    tug_mpi_test(served LIBS tugboat_internal RANKS 2 WAYS host)
     tug_mpi_test(simulated LIBS tugboat_internal RANKS 2 3 NODES emulated WAYS host)
     foreach(case IN ITEMS "1 one" "2 one" "2 emulated" "4 cliques")
         separate_arguments(case)
