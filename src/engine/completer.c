@@ -83,13 +83,27 @@ static struct tug_bell *common_bell(const struct tug_engine *engine, bool *share
     return bell;
 }
 
-bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*done)(void *),
-                      void *argument, int64_t limit_ns) {
+bool tug_sleeper_watch(struct tug_engine *engine, struct tug_sleeper *sleeper,
+                       struct tug_prepared *prepared) {
+    const struct tug_prepared own = *prepared;
     bool shared;
     struct tug_bell *bell = common_bell(engine, &shared);
+    if (bell == NULL)
+        return false;
+    if (bell != &tug_engine_own_bell)
+        *prepared = tug_sleeper_prepare(sleeper, bell, shared);
+    if (tug_services_arm(engine, sleeper))
+        return true;
+    (void)tug_sleeper_prepare(sleeper, NULL, false);
+    *prepared = own;
+    return false;
+}
+
+bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*done)(void *),
+                      void *argument, int64_t limit_ns) {
     /* before SLEEP is set: who clears it reads where to ring */
     struct tug_prepared prepared = tug_sleeper_prepare(&engine->driver, NULL, false);
-    bool watched = tug_sleeper_watch(engine, &engine->driver, bell, shared, &prepared);
+    bool watched = tug_sleeper_watch(engine, &engine->driver, &prepared);
     bool idle = engine->nactive == 0 && engine->services == NULL;
     limit_ns = tug_wait_limit(watched || idle, limit_ns);
     limit_ns = tug_notes_want(&engine->driver, TUG_NOTES_DRIVER, limit_ns);
@@ -109,62 +123,13 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
     engine->sleepless = 0;
     tug_stat_add(TUG_STAT_PARKS, 1);
     tug_lease_turn(tug_engine_news(engine), TUG_LEASE_HELD, TUG_LEASE_ASLEEP);
-    (void)tug_sleeper_sleep(&engine->driver, &prepared, limit_ns);
+    (void)tug_sleeper_sleep(&engine->driver, &prepared, true, limit_ns);
     tug_lease_turn(tug_engine_news(engine), TUG_LEASE_ASLEEP, TUG_LEASE_HELD);
     tug_baton_awake(&engine->ring);
     return false;
 }
 
-bool tug_sleeper_watch(struct tug_engine *engine, struct tug_sleeper *sleeper,
-                       struct tug_bell *bell, bool shared, struct tug_prepared *prepared) {
-    const struct tug_prepared own = *prepared;
-    if (bell == NULL)
-        return false;
-    if (bell != &tug_engine_own_bell)
-        *prepared = tug_sleeper_prepare(sleeper, bell, shared);
-    if (tug_services_arm(engine, sleeper))
-        return true;
-    (void)tug_sleeper_choose(sleeper, NULL, false);
-    *prepared = own;
-    return false;
-}
-
-bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_prepared *prepared,
-                       int64_t limit_ns) {
-    bool news = false;
-    if (prepared->bell != &sleeper->own || !tug_lookout_useful(&sleeper->lookout)) {
-        tug_bell_wait(prepared->bell, prepared->key, limit_ns, prepared->shared);
-        return false;
-    }
-    /* seq_cst, Dekker: pairs with the ringer, who changes the word and then reads this */
-    atomic_store(&sleeper->out, true);
-    if (atomic_load(&prepared->bell->word) == prepared->key)
-        news = tug_lookout_sleep(&sleeper->lookout, limit_ns);
-    atomic_store(&sleeper->out, false);
-    return news;
-}
-
-bool tug_sleeper_ring(struct tug_sleeper *sleeper) {
-    atomic_fetch_add(&sleeper->ringing, 1);
-    uintptr_t where = atomic_load(&sleeper->asleep_on);
-    struct tug_bell *bell = (struct tug_bell *)(where & ~(uintptr_t)1); /* NOLINT: tagged pointer */
-    bool rang = bell != NULL && tug_bell_ring(bell, where & 1);
-    if (rang && atomic_load(&sleeper->out))
-        tug_lookout_ring(&sleeper->lookout);
-    atomic_fetch_sub(&sleeper->ringing, 1);
-    return rang;
-}
-
-/* seq_cst on both sides: a ringer that read the old place is counted in ringing. */
-static void forget_bell(struct tug_sleeper *sleeper, struct tug_bell *bell) {
-    uintptr_t where = atomic_load(&sleeper->asleep_on);
-    if ((where & ~(uintptr_t)1) == (uintptr_t)bell)
-        (void)atomic_compare_exchange_strong(&sleeper->asleep_on, &where, (uintptr_t)&sleeper->own);
-    while (atomic_load(&sleeper->ringing) > 0)
-        sched_yield();
-}
-
 void tug_engine_forget_bell(struct tug_bell *bell) {
-    forget_bell(&tug_engine.driver, bell);
-    forget_bell(&tug_engine.offload, bell);
+    tug_sleeper_forget(&tug_engine.driver, bell);
+    tug_sleeper_forget(&tug_engine.offload, bell);
 }

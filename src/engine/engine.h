@@ -59,8 +59,8 @@ struct tug_service {
     /* the engine's own */
     bool (*poll_inside)(struct tug_service *service); /* see tug_engine_serve_inside() */
     bool was_busy;
-    bool wakes_driver, wakes_offload; /* their lookouts have the descriptor */
-    bool deserted;                    /* ... and one of these is lost, which has been counted */
+    bool watched; /* the lookouts have the descriptor */
+    bool lost;    /* a lookout that had the descriptor is lost, which has been counted */
     struct tug_service *next;
 };
 

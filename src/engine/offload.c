@@ -221,9 +221,7 @@ static bool watch(struct tug_engine *engine, struct beat *beat, struct tug_prepa
         ask_holder_to_look(engine);
         return true;
     }
-    bool shared;
-    struct tug_bell *bell = tug_services_bell(engine, &shared);
-    beat->seen.watched = tug_sleeper_watch(engine, &engine->offload, bell, shared, prepared);
+    beat->seen.watched = tug_sleeper_watch(engine, &engine->offload, prepared);
     tug_offload_round(engine, &beat->served);
     return !beat->served;
 }
@@ -250,16 +248,6 @@ static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
     }
 }
 
-static void sleep_deep(struct tug_engine *engine, bool watched,
-                       const struct tug_prepared *prepared) {
-    /* seq_cst on both sides: who has put something out and saw no wish here is seen by wanted() */
-    const int64_t limit_ns = tug_notes_want(&engine->offload, TUG_NOTES_OFFLOAD, -1);
-    if (!wanted(engine) && watched)
-        (void)tug_sleeper_sleep(&engine->offload, prepared, limit_ns);
-    else if (!wanted(engine))
-        tug_bell_wait(prepared->bell, prepared->key, limit_ns, prepared->shared);
-}
-
 /* TUGBOAT_PROGRESS=thread: the next command is probably near. */
 static void linger(struct tug_engine *engine) {
     uint64_t until = tug_clock_ns() + tug_settings.spin_us * 1000;
@@ -279,25 +267,30 @@ static void drive_if_deserted(struct tug_engine *engine, struct tug_observed *se
     seen->looked = true;
 }
 
+/* To the next beat: callers who have looked once are relied on until then. */
+static int64_t begin_beat(struct tug_engine *engine, int64_t limit_ns) {
+    const uint64_t until = tug_clock_ns() + (uint64_t)limit_ns;
+    tug_notes_want_not(TUG_NOTES_OFFLOAD);
+    tug_lease_turn(tug_engine_news(engine), TUG_LEASE_FRESH, until);
+    tug_lease_turn(&engine->host, TUG_LEASE_FRESH, until);
+    return limit_ns;
+}
+
 static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
                              const struct tug_sleep_plan *plan,
                              const struct tug_prepared *prepared) {
     struct tug_attention *attention = &beat->attention;
-    if (plan->how == TUG_SLEEP_DEEP) {
-        sleep_deep(engine, beat->seen.watched, prepared);
+    const bool deep = plan->how == TUG_SLEEP_DEEP;
+    const int64_t limit_ns = deep ? tug_notes_want(&engine->offload, TUG_NOTES_OFFLOAD, -1)
+                                  : begin_beat(engine, plan->limit_ns);
+    /* seq_cst on both sides: who has put something out and saw no wish here is seen by wanted() */
+    if (deep && wanted(engine))
         return;
-    }
-    const uint64_t until = tug_clock_ns() + (uint64_t)plan->limit_ns;
-    tug_notes_want_not(TUG_NOTES_OFFLOAD);
-    tug_lease_turn(tug_engine_news(engine), TUG_LEASE_FRESH, until);
-    tug_lease_turn(&engine->host, TUG_LEASE_FRESH, until);
-    if (plan->how == TUG_SLEEP_TIMED) {
+    if (plan->how == TUG_SLEEP_TIMED)
         attention->vain -= attention->vain > 0;
-        tug_bell_wait(prepared->bell, prepared->key, plan->limit_ns, prepared->shared);
-        return;
-    }
-    attention->watched = true;
-    attention->news = tug_sleeper_sleep(&engine->offload, prepared, plan->limit_ns);
+    attention->watched = plan->how == TUG_SLEEP_WATCH;
+    attention->news = tug_sleeper_sleep(
+        &engine->offload, prepared, attention->watched || (deep && beat->seen.watched), limit_ns);
 }
 
 static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {

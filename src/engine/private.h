@@ -11,7 +11,8 @@
  *   plan.c       whether it looks, or sleeps, how and for how long
  *   lease.h      how callers tell it that they look themselves
  *   attend.c     and polls the host MPI, as often as that helps and no oftener
- *   lookout.c    where it sleeps until the host's sockets have news
+ *   sleeper.c    where it sleeps, and the driver, until something comes from outside
+ *   lookout.c    where they sleep until sockets have news
  */
 #ifndef TUG_ENGINE_PRIVATE_H
 #define TUG_ENGINE_PRIVATE_H
@@ -22,20 +23,10 @@
 #include "engine/baton.h"
 #include "engine/engine.h"
 #include "engine/lease.h"
-#include "engine/lookout.h"
 #include "engine/notes.h"
 #include "engine/plan.h"
+#include "engine/sleeper.h"
 #include "engine/waiters.h"
-
-/* Who sleeps for the engine, and where: on a bell of its own, or on one that peers ring too. */
-struct tug_sleeper {
-    struct tug_bell own;
-    _Atomic uintptr_t asleep_on; /* the bell; lowest bit: shared; 0: never slept */
-    _Atomic uint32_t ringing;    /* threads between reading asleep_on and having rung it */
-    struct tug_lookout lookout;  /* where it sleeps on its own bell, if that sees anything */
-    uint64_t told_since;         /* of notes (CLOCK_MONOTONIC, ns); its own */
-    _Atomic bool out;            /* it does, or is about to: ringing the bell alone does not do */
-};
 
 struct tug_engine {
     struct tug_ring ring;
@@ -110,12 +101,19 @@ bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleep
 /* The one bell of all services that have one, or NULL; *shared: by other processes. */
 struct tug_bell *tug_services_bell(const struct tug_engine *engine, bool *shared);
 
+/* Has the news of all services and jobs wake the sleeper, who has prepared its own bell: on that
+ * one, or on the bell that they all have. Prepares before it arms: what is armed may ring at once,
+ * and to ring a bell that is not prepared wakes nobody. False: they cannot, and it is on its own
+ * bell as before. Holder only; the caller looks once more after this. */
+bool tug_sleeper_watch(struct tug_engine *engine, struct tug_sleeper *sleeper,
+                       struct tug_prepared *prepared);
+
 /* One round: commands, then jobs and services; wakes who waits for what has moved. */
 bool tug_driver_round(struct tug_engine *engine);
 
 /* Sleeps until a job's bell rings, a command comes, somebody waits (with yield_to_waiters) or
- * limit_ns
- * (< 0: none) is over. Looks at everything once more before. True if that look moved something. */
+ * limit_ns (< 0: none) is over. Looks at everything once more before. True if that look moved
+ * something. */
 bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*done)(void *),
                       void *argument, int64_t limit_ns);
 
@@ -138,49 +136,10 @@ void tug_engine_offer(struct tug_engine *engine);
 /* This thread goes to compute, perhaps, while the offload thread believes that callers look. */
 void tug_engine_say_gone(struct tug_engine *engine);
 
-/* The bell to sleep on; before the sleeper's prepare. */
-static inline struct tug_bell *tug_sleeper_choose(struct tug_sleeper *sleeper,
-                                                  struct tug_bell *bell, bool shared) {
-    if (bell == NULL)
-        bell = &sleeper->own, shared = false;
-    /* seq_cst, before the sleeper's second look: a ringer who reads the old place has changed what
-     * that look is for before */
-    atomic_store(&sleeper->asleep_on, (uintptr_t)bell | shared);
-    return bell;
-}
-
-/* Where it is about to sleep: a bell that was chosen and prepared. */
-struct tug_prepared {
-    struct tug_bell *bell;
-    uint32_t key;
-    bool shared;
-};
-
-static inline struct tug_prepared tug_sleeper_prepare(struct tug_sleeper *sleeper,
-                                                      struct tug_bell *bell, bool shared) {
-    bell = tug_sleeper_choose(sleeper, bell, shared);
-    return (struct tug_prepared){bell, tug_bell_prepare(bell), shared};
-}
-
-/* Has all services ring the sleeper, who has prepared its own bell: on that one, or on the bell
- * that they have. Prepares before it arms: what is armed may ring at once, and to ring a bell that
- * is not prepared wakes nobody. False: they cannot (or bell is NULL), it is on its own bell as
- * before. Holder only; the caller looks once more after this. */
-bool tug_sleeper_watch(struct tug_engine *engine, struct tug_sleeper *sleeper,
-                       struct tug_bell *bell, bool shared, struct tug_prepared *prepared);
-
-/* Sleeps there, or in the lookout, at most limit_ns (< 0: none). True: the host's sockets have
- * news. */
-bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_prepared *prepared,
-                       int64_t limit_ns);
-
 /* Does the kernel wake the offload thread for what comes to the services? */
 static inline bool tug_engine_hears(const struct tug_engine *engine) {
     return atomic_load_explicit(&engine->offload.lookout.ours, memory_order_relaxed) > 0;
 }
-
-/* Wakes the sleeper, wherever it sleeps. True if a wake was owed. */
-bool tug_sleeper_ring(struct tug_sleeper *sleeper);
 
 static inline void tug_engine_ring_driver(struct tug_engine *engine) {
     if (tug_sleeper_ring(&engine->driver))

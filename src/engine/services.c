@@ -44,22 +44,17 @@ void tug_services_flush(struct tug_engine *engine) {
         service->flush(service);
 }
 
-/* Is that sleeper woken by the descriptor, if there is one? Only in its lookout, where it sleeps
- * when it sleeps on its own bell. */
+/* Is that sleeper woken by the descriptor, if there is one? */
 static bool descriptor_wakes(const struct tug_service *service, const struct tug_sleeper *sleeper) {
-    if (service->descriptor < 0)
-        return true;
-    return service->bell == &tug_engine_own_bell && !atomic_load(&sleeper->lookout.lost) &&
-           (sleeper == &tug_engine.driver ? service->wakes_driver : service->wakes_offload);
+    return service->descriptor < 0 || (service->watched && !atomic_load(&sleeper->lookout.lost));
 }
 
-/* A lookout is lost: the service's descriptor wakes nobody any more. */
-static void count_lost(struct tug_engine *engine, struct tug_service *service) {
-    const bool lost =
-        atomic_load(&engine->driver.lookout.lost) || atomic_load(&engine->offload.lookout.lost);
-    if (!lost || service->deserted || !service->wakes_driver || !service->wakes_offload)
+/* A lookout may be lost: then the descriptor wakes one of the two less. */
+static void count_lost(const struct tug_engine *engine, struct tug_service *service) {
+    if (!service->watched || service->lost ||
+        (!atomic_load(&engine->driver.lookout.lost) && !atomic_load(&engine->offload.lookout.lost)))
         return;
-    service->deserted = true;
+    service->lost = true;
     tug_stat_add(TUG_STAT_UNWATCHED, 1);
 }
 
@@ -98,15 +93,24 @@ static uint32_t is_helped(const struct tug_service *service) {
     return service->attended || service->descriptor >= 0;
 }
 
+/* Both lookouts watch the descriptor, or neither. They are where a sleeper is that sleeps on its
+ * own bell: beside another bell a descriptor wakes nobody. */
+static bool watch_descriptor(struct tug_engine *engine, const struct tug_service *service) {
+    if (service->descriptor < 0 || service->bell != &tug_engine_own_bell ||
+        !tug_lookout_add(&engine->driver.lookout, service->descriptor))
+        return false;
+    if (tug_lookout_add(&engine->offload.lookout, service->descriptor))
+        return true;
+    tug_lookout_remove(&engine->driver.lookout, service->descriptor);
+    return false;
+}
+
 /* What cannot be watched, for want of descriptors or memory, is polled at intervals. */
 static void watch(struct tug_service *service) {
     struct tug_engine *engine = &tug_engine;
-    service->wakes_driver = service->wakes_offload = service->deserted = false;
-    if (service->descriptor >= 0 && service->bell == &tug_engine_own_bell) {
-        service->wakes_driver = tug_lookout_add(&engine->driver.lookout, service->descriptor);
-        service->wakes_offload = tug_lookout_add(&engine->offload.lookout, service->descriptor);
-    }
-    if (!descriptor_wakes(service, &engine->driver) || !descriptor_wakes(service, &engine->offload))
+    service->watched = watch_descriptor(engine, service);
+    service->lost = false;
+    if (service->descriptor >= 0 && !service->watched)
         tug_stat_add(TUG_STAT_UNWATCHED, 1);
     /* without the offload thread nobody hears the bell */
     service->attended |= !engine->has_thread || !descriptor_wakes(service, &engine->offload);
@@ -173,10 +177,10 @@ void tug_engine_unserve(struct tug_service *service) {
     }
     struct leaving leaving = {.service = service};
     tug_engine_call(take_out, &leaving);
-    if (service->wakes_driver)
+    if (service->watched) {
         tug_lookout_remove(&tug_engine.driver.lookout, service->descriptor);
-    if (service->wakes_offload)
         tug_lookout_remove(&tug_engine.offload.lookout, service->descriptor);
+    }
     tug_engine_ring_offload(&tug_engine); /* it may sleep on the bell */
     /* or do so again, where another service has it: then it must still be found there */
     if (!leaving.bell_stays && service->bell != NULL)

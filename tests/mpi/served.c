@@ -1,6 +1,6 @@
 /*
- * served: what a process of a node knows of another's attention (llcl/llcl.h: tug_peer_serves), while
- * that one computes, waits, and has long waited and sleeps.
+ * served: what a process of a node knows of another's attention (llcl/llcl.h: tug_peer_serves),
+ * while that one computes, waits, and has long waited and sleeps.
  *
  * Linked with the library's inside. Rank 0 looks, rank 1 does what a word in memory of both says.
  */

@@ -1,0 +1,48 @@
+#include "engine/sleeper.h"
+
+#include <sched.h>
+
+struct tug_prepared tug_sleeper_prepare(struct tug_sleeper *sleeper, struct tug_bell *bell,
+                                        bool shared) {
+    if (bell == NULL)
+        bell = &sleeper->own, shared = false;
+    /* seq_cst, before the sleeper's second look: a ringer who reads the old place has changed what
+     * that look is for before */
+    atomic_store(&sleeper->asleep_on, (uintptr_t)bell | shared);
+    return (struct tug_prepared){bell, tug_bell_prepare(bell), shared};
+}
+
+bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_prepared *prepared, bool watch,
+                       int64_t limit_ns) {
+    bool news = false;
+    if (!watch || prepared->bell != &sleeper->own || !tug_lookout_useful(&sleeper->lookout)) {
+        tug_bell_wait(prepared->bell, prepared->key, limit_ns, prepared->shared);
+        return false;
+    }
+    /* seq_cst, Dekker: pairs with the ringer, who changes the word and then reads this */
+    atomic_store(&sleeper->out, true);
+    if (atomic_load(&prepared->bell->word) == prepared->key)
+        news = tug_lookout_sleep(&sleeper->lookout, limit_ns);
+    atomic_store(&sleeper->out, false);
+    return news;
+}
+
+bool tug_sleeper_ring(struct tug_sleeper *sleeper) {
+    atomic_fetch_add(&sleeper->ringing, 1);
+    uintptr_t where = atomic_load(&sleeper->asleep_on);
+    struct tug_bell *bell = (struct tug_bell *)(where & ~(uintptr_t)1); /* NOLINT: tagged pointer */
+    bool rang = bell != NULL && tug_bell_ring(bell, where & 1);
+    if (rang && atomic_load(&sleeper->out))
+        tug_lookout_ring(&sleeper->lookout);
+    atomic_fetch_sub(&sleeper->ringing, 1);
+    return rang;
+}
+
+void tug_sleeper_forget(struct tug_sleeper *sleeper, struct tug_bell *bell) {
+    /* seq_cst on both sides: a ringer that read the old place is counted in ringing */
+    uintptr_t where = atomic_load(&sleeper->asleep_on);
+    if ((where & ~(uintptr_t)1) == (uintptr_t)bell)
+        (void)atomic_compare_exchange_strong(&sleeper->asleep_on, &where, (uintptr_t)&sleeper->own);
+    while (atomic_load(&sleeper->ringing) > 0)
+        sched_yield();
+}

@@ -1,0 +1,63 @@
+/* Where threads of a process sleep until something comes from outside of it.
+ *
+ * Two do: the holder of the baton while it waits (the *driver*), and the offload thread. Both sleep
+ * in tug_sleeper_sleep() and nowhere else: on a bell, which is the sleeper's own or one that peers
+ * ring too (that of this process's page), or, in place of the own bell, in a lookout, where sockets
+ * wake it. All others who wait are parked inside the process, at slots (waiters.h), and are woken
+ * by the holder.
+ *
+ * Each of the two has a lookout of its own, for both may sleep at once. If one slept there for
+ * both, the news would wake that one, and it the other: where all cores compute, a thread that is
+ * woken may wait 3 ms to 4 for a core, and then twice.
+ *
+ * The kernel lets no thread sleep on a bell and at sockets at once. Where some news ring bells and
+ * others come at descriptors, the transports' watcher sleeps at the descriptors and rings the bell
+ * (transport/watcher.h). Who waits for a lock or barrier in memory of the node sleeps there
+ * (node/locks.h): none of what this engine does can end such a wait.
+ *
+ * To sleep: prepare; with services or jobs out, have them ring (tug_sleeper_watch); look once more
+ * at everything; sleep. To wake: change what that look is for, seq_cst; ring.
+ */
+#ifndef TUG_ENGINE_SLEEPER_H
+#define TUG_ENGINE_SLEEPER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/lookout.h"
+#include "engine/park.h"
+
+struct tug_sleeper {
+    struct tug_bell own;
+    _Atomic uintptr_t asleep_on; /* the bell; lowest bit: shared; 0: never slept */
+    _Atomic uint32_t ringing;    /* threads between reading asleep_on and having rung it */
+    struct tug_lookout lookout;  /* where it sleeps on its own bell, if that sees anything */
+    uint64_t told_since;         /* of notes (CLOCK_MONOTONIC, ns); its own */
+    _Atomic bool out;            /* it is in the lookout, or about to be: ringing the bell alone
+                                    does not wake it */
+};
+
+/* Where it is about to sleep: a bell that was chosen and prepared. */
+struct tug_prepared {
+    struct tug_bell *bell;
+    uint32_t key;
+    bool shared;
+};
+
+/* Prepares that bell; NULL: its own. */
+struct tug_prepared tug_sleeper_prepare(struct tug_sleeper *sleeper, struct tug_bell *bell,
+                                        bool shared);
+
+/* Sleeps there, at most limit_ns (< 0: none). watch: in the lookout, if it is on its own bell and
+ * that sees anything. True: there are news at descriptors. */
+bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_prepared *prepared, bool watch,
+                       int64_t limit_ns);
+
+/* Wakes it, wherever it sleeps. True if a wake was owed. Any thread. */
+bool tug_sleeper_ring(struct tug_sleeper *sleeper);
+
+/* The bell will not be there any more: returns when nobody is about to ring it. Any thread. */
+void tug_sleeper_forget(struct tug_sleeper *sleeper, struct tug_bell *bell);
+
+#endif
