@@ -173,8 +173,8 @@ void tug_engine_poll(void);
  * that looks in again and again. */
 void tug_engine_look_in(void);
 
-/* A caller has what it polled for by the two calls above, and may compute now: if that took long,
- * the offload thread, which has come to rely on it, hears of that. */
+/* A caller has what it polled for by the two calls above, and may compute now. If it has polled
+ * often, the offload thread relies on it, and is told. */
 void tug_engine_look_away(void);
 
 /* Are there any services? */

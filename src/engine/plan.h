@@ -21,33 +21,41 @@
  * (truly_passive). Whoever waited longer than a beat says when it leaves. */
 #define TUG_TICK_NS 200000
 
-/* To look again at what nothing tells of; and how long the thread looks on when it has answered one
- * whom only polls can see, half of it otherwise. A computing target of the native lane answers in
- * 177 us, with 50 us instead in 208 (truly_passive, TUGBOAT_RMA=native). */
+/* What no bell or descriptor tells of is looked at again after so long. The offload thread looks on
+ * for so long when it has answered a peer while something is attended, for half as long otherwise.
+ * A computing target of the native lane answers in 177 us, with 50 us instead in 208
+ * (truly_passive, TUGBOAT_RMA=native). */
 #define TUG_GLANCE_NS 40000
 
-/* A few: quiet beats before a sleep without a limit (fifty took 5 % of a computing core), and
- * doublings of the beat while the lookout announces what comes, or there has long been nothing, one
- * less while callers serve themselves (an idle process with packets by MPI takes 7 to 10 ms of a
- * second, 110 to 170 without: mpi.llcl_idle). */
+/* A few. So many beats in a row without anything to do come before a sleep without a limit (with
+ * fifty a computing core lost 5 %). So often at most is the beat doubled while the lookout
+ * announces what comes, or while nothing has come for long; once less while callers look themselves
+ * (an idle process with packets by MPI takes 7 to 10 ms of a second, 110 to 170 without:
+ * mpi.llcl_idle). */
 #define TUG_FEW 3
 
-/* More that an empty poll of the host takes when the caches have gone cold: what takes longer has
- * had an effect. Without it half a core was burned over TCP. */
+/* A poll of the host that finds nothing takes so much longer when the caches have gone cold. A poll
+ * that takes longer than that has had an effect. Without it half a core was burned over TCP. */
 #define TUG_COLD_NS 500
 
-/* Times in a row that make a habit: looks of a caller that polls, news that were others', beats
- * without an effect, rounds in which waking is put off (8-byte writes by shm, 16 threads on 2
- * cores: 17 M/s, 9.3 if it is not; with 64). */
+/* Times in a row after which something counts as what usually happens:
+ *   - a caller that polls has looked so often: it is expected to look on;
+ *   - the lookout has woken the offload thread so often and a caller had taken the news already: it
+ *     sleeps without the lookout for a while;
+ *   - polls for attended services have found nothing so often: they become rarer;
+ *   - something has moved in so many rounds, and threads that wait have not been woken: they are
+ *     (8-byte writes by shm, 16 threads on 2 cores: 17 M/s with 64, 9.3 if they are woken at once).
+ */
 #define TUG_HABIT 32
 
-/* Of yields, before a driver sleeps whom sockets wake; one that is longer has given the core to one
- * who computes. lock-put-unlock over TCP, both cores busy: 0.3 ms in the mean, 0.7 to 1.3 without
- * (truly_passive --busy-origin). */
+/* A driver whom sockets wake yields so long before it sleeps. A single yield that takes longer has
+ * given the core to a thread that computes. lock-put-unlock over TCP, both cores busy: 0.3 ms in
+ * the mean, 0.7 to 1.3 without (truly_passive --busy-origin). */
 #define TUG_YIELDING_NS 100000
 
-/* Waits without a yield after such a one, which cost 3 ms to 4: at 50 us a wait, one part in a
- * hundred. It doubled from 256 to 65 536 before; the same figures. */
+/* After a yield that has given the core to a thread that computes, so many waits do not yield. Such
+ * a yield costs 3 ms to 4: at 50 us a wait, one part in a hundred. (A number that doubled from 256
+ * to 65 536 gave the same figures.) */
 #define TUG_DEAR_WAITS 8192
 
 /* Commands that a thread executes for others before it offers the baton, and half the notes of its
@@ -55,16 +63,18 @@
  * notes, 10.5 to 12 with one every 512 (and fewer acknowledgements). */
 #define TUG_BATCH 256
 
-/* No poll of the host so soon after it has got more to attend to: a static coarray program lost an
- * update in 20 of 500 runs without it, in none of 2 800 with it. And polls in a row at most. */
+/* The host is not polled for so long after it has got more to attend to: a static coarray program
+ * lost an update in 20 of 500 runs without this, in none of 2 800 with it. Polls of the host one
+ * after the other go on for so long at most. */
 #define TUG_SETTLE_NS 1000000
 
-/* Who has been in one call of the host so long may wait for an answer of ours. Not tuned: it ends
- * what would hang (mpi.own_functions). */
+/* A thread that has been in one call of the host for so long may wait for an answer of ours. Not
+ * tuned: without it such a program hangs (mpi.own_functions). */
 #define TUG_STUCK_NS 200000000
 
-/* Pauses on a crowded node, then yields, then sleep. A broadcast of 8 bytes to four ranks on two
- * cores took 2.7 us so, 20 with 200 pauses and no yields, 100 with 2 000 pauses. */
+/* A waiter on a crowded node pauses and yields so often before it sleeps. A broadcast of 8 bytes to
+ * four ranks on two cores took 2.7 us so, 20 with 200 pauses and no yields, 100 with 2 000 pauses.
+ */
 #define TUG_OVERSUBSCRIBED_PAUSES 20
 #define TUG_YIELDS 1000
 
@@ -73,7 +83,7 @@
 enum tug_sleep_how {
     TUG_SLEEP_POLL,  /* not at all: it takes the baton and drives */
     TUG_SLEEP_WATCH, /* until news come, where they can be watched, or it is rung */
-    TUG_SLEEP_TIMED, /* until it is rung; news are others' */
+    TUG_SLEEP_TIMED, /* until it is rung by this process: callers look for news */
     TUG_SLEEP_DEEP,  /* as WATCH, without a limit */
 };
 
@@ -88,13 +98,13 @@ struct tug_observed {
     bool served;     /* callers look for news: that lease runs */
     bool called;     /* callers get the host on: that lease runs */
     unsigned steady; /* beats in a row that were served */
-    bool offered;    /* the baton was put down with work left */
+    bool offered;    /* the baton was put down while commands were left */
     bool held;       /* the baton is in somebody's hands */
-    bool out;        /* jobs, operations or notes are */
-    bool jobs;       /* ... more than the services' */
+    bool out;        /* jobs, operations or notes are outstanding */
+    bool jobs;       /* jobs are outstanding: more is than services could have */
     bool services;   /* there are peers to answer */
     bool watched;    /* news of all of them end a sleep without a limit */
-    bool vain;       /* what the lookout sees has long been others' */
+    bool vain;       /* the lookout has often woken it for what callers had taken already */
     int64_t host_ns; /* to the next poll of the host; < 0: none is due */
     unsigned quiet;  /* beats in a row with nothing to do */
 };
@@ -107,7 +117,7 @@ int64_t tug_sleep_slower(unsigned doublings);
 /* What a driver that waits has seen; its look has found nothing. */
 struct tug_waited {
     bool pauses;         /* its budget of pauses is not used up */
-    bool yields;         /* its budget of yields is not */
+    bool yields;         /* its budget of yields is not used up */
     bool sockets;        /* it is woken by sockets, where it sleeps */
     bool dear;           /* a yield has lately given the core to one who computes */
     int64_t yielding_ns; /* since its first yield */

@@ -34,8 +34,8 @@ struct tug_engine {
     struct tug_waiters waiters __attribute__((aligned(TUG_CACHE_LINE))); /* see WAIT in ring.h */
     struct tug_sleeper driver;                                           /* the holder */
 
-    struct tug_job *first __attribute__((aligned(TUG_CACHE_LINE))); /* of those that are out, */
-    struct tug_job **last;        /* ... and where the next goes; holder only */
+    struct tug_job *first __attribute__((aligned(TUG_CACHE_LINE))); /* of those that are out */
+    struct tug_job **last;        /* where the next one is appended; holder only */
     unsigned nactive;             /* how many; holder only */
     unsigned nbusy;               /* services; holder only */
     struct tug_service *services; /* holder only */
@@ -166,16 +166,16 @@ struct tug_attention {
     uint64_t calls;    /* of the program that wait in the host, at the last beat */
     uint64_t empty_ns; /* what a poll takes that finds nothing */
     int64_t pace_ns;   /* to the next beat */
-    bool missed;       /* a beat has lately met the program inside the host: they are rarer */
+    bool missed;       /* a beat has lately met the program inside the host: beats are rarer */
     bool clear;        /* the last poll did not meet the program, the ones before did */
-    bool glancing;     /* the last beat put the decision off to this one */
+    bool glancing;     /* the last beat left it to this one whether to poll */
     unsigned passed;   /* beats in a row left out because the program called the host */
-    unsigned quiet;    /* beats in a row without an effect, where only services attend */
+    unsigned quiet;    /* beats in a row whose poll has found nothing, for attended services */
     unsigned hot;      /* beats to come in which the host is likely to need us */
-    bool served;       /* services have been got on; who looks at it resets it */
+    bool served;       /* a poll has moved something of a service; who looks at it resets it */
     bool watched;      /* the last sleep was in the lookout */
-    bool news;         /* ... and ended by it */
-    unsigned vain;     /* times in a row that it has found nothing then */
+    bool news;         /* the lookout ended the last sleep */
+    unsigned vain;     /* times in a row that it did, and the poll then found nothing */
     unsigned trust;    /* how sure the lookout is to see what comes; 0: not at all */
 };
 #define TUG_ATTENTION_INITIAL                                                                      \

@@ -1,4 +1,4 @@
-/* Seats: taken and left by waiters, looked at by whoever drives or has just stopped. */
+/* Slots: taken and left by waiters, looked at by whoever drives or has just stopped. */
 #include "engine/waiters.h"
 
 #include <sched.h>
@@ -16,7 +16,8 @@ struct tug_waiter_slot *tug_waiters_enter(struct tug_waiters *waiters, bool (*do
         if (taken == UINT64_MAX)
             return NULL;
         bit = ~taken & (taken + 1);
-        /* acquire: pairs with the release in tug_waiters_leave: the last guest's writes are over */
+        /* acquire: pairs with the release in tug_waiters_leave: what its last thread wrote is over
+         */
     } while (!atomic_compare_exchange_weak_explicit(&waiters->taken, &taken, taken | bit,
                                                     memory_order_acquire, memory_order_relaxed));
     struct tug_waiter_slot *slot = &waiters->slots[__builtin_ctzll(bit)];

@@ -16,16 +16,16 @@
  *
  * No wake-up is lost. A waiter announces itself (its bit in `parked`, or the bell of the others),
  * then sets WAIT in the baton's word, then looks once more; a holder makes things true before it
- * looks for waiters, and puts the baton down, which shows it WAIT, before it looks for an heir:
- * Dekker twice, all of it seq_cst. WAIT goes with the baton; from then on it is up to the waiters
- * that are *coming*: those that have been woken, or have put the baton down for a moment only, and
- * have not looked since. Each of them, before it goes its way, has seen the baton held with WAIT
- * set, or has taken it, which sets WAIT while others are parked, or has called the next one.
- * tests/model/waiters.pml checks that.
+ * looks for waiters, and puts the baton down, which shows it WAIT, before it looks for one to take
+ * it: Dekker twice, all of it seq_cst. WAIT goes with the baton; from then on it is up to the
+ * waiters that are *coming*: those that have been woken, or have put the baton down for a moment
+ * only, and have not looked since. Each of them, before it goes its way, has seen the baton held
+ * with WAIT set, or has taken it, which sets WAIT while others are parked, or has called the next
+ * one. tests/model/waiters.pml checks that.
  *
  * A thread that looks at slots is counted in `looking`; nobody leaves a slot, whose condition may
  * be on its stack, before that count has been seen at zero. Bells are the engine's and never go, so
- * that they are rung after the look: at worst a later guest of the slot is woken for nothing.
+ * that they are rung after the look: at worst the next thread at that slot is woken for nothing.
  */
 #ifndef TUG_ENGINE_WAITERS_H
 #define TUG_ENGINE_WAITERS_H
