@@ -42,27 +42,9 @@ void tug_blocking_until(bool (*done)(void *), void *argument) {
 
 /* ---- requests ---- */
 
-/* A request that is being waited for. */
-struct pending {
-    MPI_Request *request;
-    MPI_Status *status;
-    int error;
-    bool over; /* a look has completed it: no second look */
-};
-
-static bool is_over(void *argument) {
-    struct pending *pending = argument;
-    int flag = 0;
-    if (!pending->over) {
-        pending->error = tug_host.Test(pending->request, &flag, pending->status);
-        pending->over = flag || pending->error != MPI_SUCCESS;
-    }
-    return pending->over;
-}
-
 int tug_blocking_wait(MPI_Request *request, MPI_Status *status) {
-    struct pending pending = {request, status, MPI_SUCCESS, false};
-    tug_blocking_until(is_over, &pending);
+    struct tug_pending pending = {.request = request, .status = status};
+    tug_blocking_until(tug_pending_is_over, &pending);
     return pending.error;
 }
 
@@ -72,8 +54,8 @@ struct array {
     MPI_Request *requests; /* the program's */
     MPI_Status *statuses;
     MPI_Request *left; /* those not taken yet, MPI_REQUEST_NULL in place of others */
-    int *indices;      /* what a look has taken, from `first` on, */
-    MPI_Status *got;   /* ... and their statuses */
+    int *indices;      /* what a look has taken, from `first` on */
+    MPI_Status *got;   /* the statuses of what it has taken */
     int first, count;  /* the requests that are looked at; those before are taken */
     int error;
     bool over;

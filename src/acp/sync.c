@@ -8,7 +8,7 @@
 #define ROUNDS 31
 
 static struct {
-    _Atomic uint64_t told[ROUNDS];
+    struct tug_counter told[ROUNDS];
     uint32_t number[ROUNDS]; /* what messages say */
     uint64_t times;
     struct tug_counter sent;
@@ -22,12 +22,7 @@ static void told(tug_context *context, int source, const void *payload, size_t b
     if (bytes == sizeof(round))
         memcpy(&round, payload, bytes);
     if (round < ROUNDS)
-        (void)atomic_fetch_add(&barrier.told[round], 1); /* seq_cst: see tug_engine_wait() */
-}
-
-static bool has_been_told(void *argument) {
-    const uint32_t *round = argument;
-    return atomic_load(&barrier.told[*round]) >= barrier.times;
+        tug_counter_add(&barrier.told[round], 0);
 }
 
 int tug_acp_sync_open(void) {
@@ -47,7 +42,7 @@ int tug_acp_sync_all(void) {
             .on_complete = {tug_counter_add, &barrier.sent}};
         while (!tug_try_am_async(tug_acp.context, &params))
             tug_progress(tug_acp.context);
-        tug_wait(tug_acp.context, has_been_told, &round);
+        (void)tug_counter_wait(tug_acp.context, &barrier.told[round], barrier.times);
     }
     return barrier.sent.status;
 }

@@ -1,11 +1,11 @@
-/* Data that one thread at a time changes and any thread reads without a lock: by a version, which is
- * odd during a change. What was read counts if the version was even before and is the same after.
- * The reader may read words of different changes before it finds that out: they are atomic, or not
- * looked at until then, and whatever they lead to stays there.
+/* Data that one thread at a time changes and any thread reads without a lock: by a version, which
+ * is odd during a change. What was read counts if the version was even before and is the same
+ * after. The reader may read words of different changes before it finds that out: they are atomic,
+ * or not looked at until then, and whatever they lead to stays there.
  *
  * Three maps are read in this way. They share the version and nothing else: keys by rank and number
- * (acp/cache.h: tables, the oldest of which makes room), pages by number (gas/pages.h: a hash table,
- * with a version for each page, under which its data are copied), and regions by address
+ * (acp/cache.h: tables, the oldest of which makes room), pages by number (gas/pages.h: a hash
+ * table, with a version for each page, under which its data are copied), and regions by address
  * (rma/book.h: a sorted list that grows).
  */
 #ifndef TUG_BASE_SEQLOCK_H

@@ -30,20 +30,18 @@ void tug_polite_until(bool (*done)(void *), void *argument) {
     }
 }
 
-struct pending {
-    MPI_Request *request;
-    int error;
-};
-
-static bool is_over(void *argument) {
-    struct pending *pending = argument;
+bool tug_pending_is_over(void *argument) {
+    struct tug_pending *pending = argument;
     int flag = 0;
-    pending->error = tug_host.Test(pending->request, &flag, MPI_STATUS_IGNORE);
-    return flag || pending->error != MPI_SUCCESS;
+    if (!pending->over) {
+        pending->error = tug_host.Test(pending->request, &flag, pending->status);
+        pending->over = flag || pending->error != MPI_SUCCESS;
+    }
+    return pending->over;
 }
 
 int tug_polite_wait(MPI_Request *request) {
-    struct pending pending = {request, MPI_SUCCESS};
-    tug_polite_until(is_over, &pending);
+    struct tug_pending pending = {.request = request, .status = MPI_STATUS_IGNORE};
+    tug_polite_until(tug_pending_is_over, &pending);
     return pending.error;
 }

@@ -16,6 +16,15 @@
  * time waited so far, since the host rings no bell. */
 void tug_polite_until(bool (*done)(void *), void *argument);
 
+/* A request of the host's that is being waited for: a done() for it. */
+struct tug_pending {
+    MPI_Request *request;
+    MPI_Status *status;
+    int error;
+    bool over; /* a look has completed it: no second look */
+};
+bool tug_pending_is_over(void *pending);
+
 /* MPI_Wait without a status. The request's error. */
 int tug_polite_wait(MPI_Request *request);
 

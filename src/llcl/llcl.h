@@ -74,6 +74,15 @@ enum tug_shortcut {
 enum tug_shortcut tug_context_shortcut(tug_context *context, uint32_t peer,
                                        const struct tug_key *key);
 
+/* ---- waiting ---- */
+
+/* That a counter has reached a value: a done() for what waits for it. */
+struct tug_counter_goal {
+    const struct tug_counter *counter;
+    uint64_t value;
+};
+bool tug_counter_reached(void *goal);
+
 /* ---- operations ---- */
 
 /* Bytes of a write or message that are copied by the call that starts it. */

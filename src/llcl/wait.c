@@ -47,18 +47,13 @@ uint64_t tug_counter_value(const struct tug_counter *counter) {
     return __atomic_load_n(&counter->completed, __ATOMIC_SEQ_CST);
 }
 
-struct target {
-    const struct tug_counter *counter;
-    uint64_t target;
-};
-
-static bool reached(void *argument) {
-    const struct target *target = argument;
-    return tug_counter_value(target->counter) >= target->target;
+bool tug_counter_reached(void *argument) {
+    const struct tug_counter_goal *goal = argument;
+    return tug_counter_value(goal->counter) >= goal->value;
 }
 
 int tug_counter_wait(tug_context *context, struct tug_counter *counter, uint64_t target) {
-    struct target what = {counter, target};
-    wait_for(context, reached, &what, tug_engine_wait_public);
+    struct tug_counter_goal goal = {counter, target};
+    wait_for(context, tug_counter_reached, &goal, tug_engine_wait_public);
     return __atomic_load_n(&counter->status, __ATOMIC_RELAXED);
 }

@@ -99,20 +99,10 @@ void tug_remote_wait(struct tug_remote *remote, bool (*done)(void *), void *argu
         tug_wait(remote->domain->context, is_over, &wait);
 }
 
-struct target_count {
-    const struct tug_counter *counter;
-    uint64_t value;
-};
-
-static bool has_counted(void *argument) {
-    const struct target_count *awaited = argument;
-    return tug_counter_value(awaited->counter) >= awaited->value;
-}
-
 int tug_remote_wait_counter(struct tug_remote *remote, struct tug_counter *counter,
                             uint64_t value) {
-    struct target_count awaited = {counter, value};
-    tug_remote_wait(remote, has_counted, &awaited);
+    struct tug_counter_goal goal = {counter, value};
+    tug_remote_wait(remote, tug_counter_reached, &goal);
     return __atomic_load_n(&counter->status, __ATOMIC_RELAXED);
 }
 

@@ -1,5 +1,5 @@
-/* A reading counts if nothing changed meanwhile: not during a change, nor across one, and never with
- * words of different changes, while a writer and readers are busy. */
+/* A reading counts if nothing changed meanwhile: not during a change, nor across one, and never
+ * with words of different changes, while a writer and readers are busy. */
 #include <pthread.h>
 #include <stdatomic.h>
 

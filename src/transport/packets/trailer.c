@@ -77,8 +77,7 @@ void tug_trailer_answer(struct tug_packets *packets, struct tug_stream *stream,
     if (buffer == NULL)
         return; /* no memory; that has been logged */
     words[0] = record->words[2];
-    tug_packet_trail(&buffer->packet, (uint32_t)applied->bytes);
-    buffer->trailer = applied->data;
+    tug_buffer_trail(buffer, applied->data, (uint32_t)applied->bytes);
     buffer->served = applied->registration;
     buffer->served->serving++;
 }

@@ -26,6 +26,13 @@ struct tug_buffer {
     uint64_t memory[];
 };
 
+/* The packet's last record is a long one: these bytes of the program follow the packet. */
+static inline void tug_buffer_trail(struct tug_buffer *buffer, const unsigned char *data,
+                                    uint32_t bytes) {
+    tug_packet_trail(&buffer->packet, bytes);
+    buffer->trailer = data;
+}
+
 /* Buffers of one size. */
 struct tug_pool {
     struct tug_buffer *spare;

@@ -38,6 +38,17 @@ static enum fit written(struct tug_fabric *fabric, struct tug_stream *stream,
     return FITS;
 }
 
+/* The next bytes of a write, in the open packet, which has room for them. */
+static void add_write(struct tug_packet *packet, struct tug_operation *operation, uint32_t tag,
+                      size_t bytes) {
+    const uint64_t moved = operation->bytes - operation->left;
+    uint64_t *words = tug_packet_add(packet, TUG_RECORD_WRITE, 0, tag, bytes);
+    words[0] = packet->key = operation->key;
+    words[1] = packet->offset = operation->offset + moved;
+    tug_packet_data(words + 2, tug_operation_data(operation) + moved, bytes);
+    operation->left -= bytes;
+}
+
 /* operation->left: bytes that are not in packets yet. The part that completes it carries it. */
 static enum fit write_write(struct tug_fabric *fabric, struct tug_stream *stream,
                             struct tug_operation *operation) {
@@ -67,12 +78,7 @@ static enum fit write_write(struct tug_fabric *fabric, struct tug_stream *stream
             return NO_ROOM;
         piece = (room - most) & ~(size_t)7;
     }
-    uint64_t moved = operation->bytes - operation->left;
-    uint64_t *words = tug_packet_add(packet, TUG_RECORD_WRITE, 0, tag, piece);
-    words[0] = packet->key = operation->key;
-    words[1] = packet->offset = operation->offset + moved;
-    tug_packet_data(words + 2, tug_operation_data(operation) + moved, piece);
-    operation->left -= piece;
+    add_write(packet, operation, tag, piece);
     return operation->left > 0 ? PARTLY : written(fabric, stream, operation, under);
 }
 
@@ -179,21 +185,15 @@ static enum fit write_long(struct tug_packets *packets, struct tug_stream *strea
     if (tug_packet_room(packet) <
         tug_record_bytes(TUG_RECORD_WRITE, 8) + tug_record_bytes(TUG_RECORD_LONG_WRITE, 0))
         return NO_ROOM;
-    if (odd > 0) {
-        uint64_t *words = tug_packet_add(packet, TUG_RECORD_WRITE, 0, tag, odd);
-        words[0] = packet->key = operation->key;
-        words[1] = packet->offset = operation->offset;
-        tug_packet_data(words + 2, operation->local, odd);
-        operation->left -= odd;
-    }
+    if (odd > 0)
+        add_write(packet, operation, tag, odd);
     const uint64_t moved = operation->bytes - operation->left;
     const uint32_t piece =
         operation->left < TUG_TRAILER_MOST ? (uint32_t)operation->left : TUG_TRAILER_MOST;
     uint64_t *words = tug_packet_add(packet, TUG_RECORD_LONG_WRITE, 0, tag, 0);
     words[0] = operation->key;
     words[1] = operation->offset + moved;
-    tug_packet_trail(packet, piece);
-    buffer->trailer = operation->local + moved;
+    tug_buffer_trail(buffer, operation->local + moved, piece);
     operation->left -= piece;
     hurry(packets, stream);
     if (operation->left > 0)
