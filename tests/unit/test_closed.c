@@ -13,9 +13,8 @@
 
 #include "base/clock.h"
 #include "base/stats.h"
-#include "check.h"
 #include "engine/park.h"
-#include "transport/packets/wire_tcp_private.h"
+#include "tcp_receiver.h"
 
 #define SESSION 0x7475676477697265u
 #define N 3u
@@ -39,20 +38,6 @@ static void receive(void *receiver, struct tug_wire *wire, const void *memory, s
     process->heard[reader.header.source]++;
 }
 
-static unsigned char *nowhere(void *receiver, uint32_t source, size_t come) {
-    (void)receiver, (void)source, (void)come;
-    return NULL;
-}
-
-static void arrived(void *receiver, uint32_t source, bool whole) {
-    (void)receiver, (void)source, (void)whole;
-}
-
-static void settled(void *receiver, uint32_t peer, bool by_wire) {
-    (void)receiver, (void)peer;
-    assert_true(by_wire);
-}
-
 static void ended(void *receiver, uint32_t peer) {
     ((struct process *)receiver)->ended[peer]++;
 }
@@ -64,16 +49,8 @@ static struct tcp_wire *tcp_of(uint32_t rank) {
 static void open_one(uint32_t rank) {
     struct process *process = &processes[rank];
     *process = (struct process){
-        .fabric = {.rank = rank, .nranks = N, .session = SESSION, .bell = &process->bell},
-        .place = {.family = AF_INET, .address = {127, 0, 0, 1}}};
-    process->wire = tug_wire_tcp_make(&process->fabric, &process->place);
-    assert_non_null(process->wire);
-    process->wire->receiver = process;
-    process->wire->receive = receive;
-    process->wire->place = nowhere;
-    process->wire->arrived = arrived;
-    process->wire->settled = settled;
-    process->wire->ended = ended;
+        .fabric = {.rank = rank, .nranks = N, .session = SESSION, .bell = &process->bell}};
+    process->wire = tcp_open(&process->fabric, &process->place, process, receive, ended);
 }
 
 static void poll_all(void) {

@@ -5,17 +5,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/clock.h"
-#include "transport/packets/wire_tcp_private.h"
+#include "tcp_receiver.h"
 
 #define SESSION 0x7475677465737421u
 #define PATIENCE_NS ((uint64_t)60 * 1000000000u)
@@ -48,20 +40,6 @@ static void receive(void *receiver, struct tug_wire *wire, const void *memory, s
     process->nheard++;
 }
 
-static unsigned char *nowhere(void *receiver, uint32_t source, size_t come) {
-    (void)receiver, (void)source, (void)come;
-    return NULL;
-}
-
-static void arrived(void *receiver, uint32_t source, bool whole) {
-    (void)receiver, (void)source, (void)whole;
-}
-
-static void settled(void *receiver, uint32_t peer, bool by_wire) {
-    (void)receiver, (void)peer;
-    assert_true(by_wire);
-}
-
 static void ended(void *receiver, uint32_t peer) {
     (void)receiver, (void)peer;
     lost++;
@@ -74,16 +52,7 @@ static void open_one(uint32_t rank) {
     process->fabric.session = SESSION;
     process->heard_of = calloc(n, sizeof(bool));
     process->unsent = (struct tug_buffer **)calloc(n, sizeof(struct tug_buffer *));
-    process->place.family = AF_INET;
-    memcpy(process->place.address, (const unsigned char[]){127, 0, 0, 1}, 4);
-    process->wire = tug_wire_tcp_make(&process->fabric, &process->place);
-    assert_non_null(process->wire);
-    process->wire->receiver = process;
-    process->wire->receive = receive;
-    process->wire->place = nowhere;
-    process->wire->arrived = arrived;
-    process->wire->settled = settled;
-    process->wire->ended = ended;
+    process->wire = tcp_open(&process->fabric, &process->place, process, receive, ended);
 }
 
 static void begin(uint32_t nprocesses) {

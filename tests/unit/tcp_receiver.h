@@ -1,0 +1,41 @@
+/* The receiver of a tcp wire over which only short packets go, for tests of the wire without the
+ * packets' streams: no data follow a packet, and every peer is reached by the wire. */
+#ifndef TUG_TEST_TCP_RECEIVER_H
+#define TUG_TEST_TCP_RECEIVER_H
+
+#include "check.h"
+#include "transport/packets/wire_tcp_private.h"
+
+static inline unsigned char *tcp_place(void *receiver, uint32_t source, size_t come) {
+    (void)receiver, (void)source, (void)come;
+    return NULL;
+}
+
+static inline void tcp_arrived(void *receiver, uint32_t source, bool whole) {
+    (void)receiver, (void)source, (void)whole;
+}
+
+static inline void tcp_settled(void *receiver, uint32_t peer, bool by_wire) {
+    (void)receiver, (void)peer;
+    assert_true(by_wire);
+}
+
+/* A wire of this process, at a port of the loopback device, which it writes into *place. */
+static inline struct tug_wire *tcp_open(struct tug_fabric *fabric, struct tug_tcp_place *place,
+                                        void *receiver,
+                                        void (*receive)(void *receiver, struct tug_wire *wire,
+                                                        const void *memory, size_t bytes),
+                                        void (*ended)(void *receiver, uint32_t peer)) {
+    *place = (struct tug_tcp_place){.family = AF_INET, .address = {127, 0, 0, 1}};
+    struct tug_wire *wire = tug_wire_tcp_make(fabric, place);
+    assert_non_null(wire);
+    wire->receiver = receiver;
+    wire->receive = receive;
+    wire->place = tcp_place;
+    wire->arrived = tcp_arrived;
+    wire->settled = tcp_settled;
+    wire->ended = ended;
+    return wire;
+}
+
+#endif
