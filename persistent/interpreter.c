@@ -37,12 +37,12 @@ static size_t near_for(const struct tug_interpreter *self, const struct tug_desc
 static size_t survey(struct tug_interpreter *self) {
     size_t aside = 0;
     uint64_t filled = 0;
-    uint32_t filler = TUG_LANES_MOST;
+    uint32_t filler = TUG_QUEUES_MOST;
     self->unpacks_in_order = true;
-    for (uint32_t l = 0; l < self->schedule.nlanes; l++) {
-        const struct tug_lane *lane = &self->schedule.lanes[l];
-        for (uint32_t i = 0; i < lane->count; i++) {
-            const struct tug_descriptor *d = &lane->descriptors[i];
+    for (uint32_t l = 0; l < self->schedule.nqueues; l++) {
+        const struct tug_queue *queue = &self->schedule.queues[l];
+        for (uint32_t i = 0; i < queue->count; i++) {
+            const struct tug_descriptor *d = &queue->descriptors[i];
             size_t bytes = aside_for(self, d);
             aside = bytes > aside ? bytes : aside;
             size_t near = near_for(self, d);
@@ -60,10 +60,10 @@ static size_t survey(struct tug_interpreter *self) {
 int tug_interpreter_init(struct tug_interpreter *self) {
     struct tug_schedule *schedule = &self->schedule;
     size_t aside = survey(self);
-    self->lanes = calloc(schedule->nlanes + 1, sizeof(*self->lanes));
+    self->queues = calloc(schedule->nqueues + 1, sizeof(*self->queues));
     self->ring_of = calloc(schedule->node_size, sizeof(*self->ring_of));
     self->aside = aside > 0 ? malloc(aside) : NULL;
-    if (self->lanes == NULL || self->ring_of == NULL || (aside > 0 && self->aside == NULL))
+    if (self->queues == NULL || self->ring_of == NULL || (aside > 0 && self->aside == NULL))
         return TUG_ERR_NO_MEMORY;
     uint32_t ring = 0;
     for (uint32_t w = 0; w < schedule->node_size; w++)
@@ -72,9 +72,9 @@ int tug_interpreter_init(struct tug_interpreter *self) {
     return 0;
 }
 
-static bool is_all_near(const struct tug_interpreter *self, const struct tug_lane *lane) {
-    for (uint32_t i = 0; i < lane->count; i++) {
-        const struct tug_descriptor *d = &lane->descriptors[i];
+static bool is_all_near(const struct tug_interpreter *self, const struct tug_queue *queue) {
+    for (uint32_t i = 0; i < queue->count; i++) {
+        const struct tug_descriptor *d = &queue->descriptors[i];
         uint64_t offset;
         if (tug_is_transfer(d) && !tug_is_near(self, d, tug_descriptor_at(d, 0, &offset)))
             return false;
@@ -87,24 +87,24 @@ void tug_interpreter_bind(struct tug_interpreter *self, struct tug_channel *chan
     if (!plain && self->near_most > channel->has.pair_bytes)
         self->near_most = channel->has.pair_bytes;
     self->polls = false;
-    for (uint32_t l = 0; l < self->schedule.nlanes; l++)
-        self->polls |= !is_all_near(self, &self->schedule.lanes[l]);
+    for (uint32_t l = 0; l < self->schedule.nqueues; l++)
+        self->polls |= !is_all_near(self, &self->schedule.queues[l]);
 }
 
 void tug_interpreter_fini(struct tug_interpreter *self) {
     tug_schedule_fini(&self->schedule);
-    free(self->lanes);
+    free(self->queues);
     free(self->ring_of);
     free(self->aside);
 }
 
-/* ---- lanes ---- */
+/* ---- queues ---- */
 
 /* Hands the segment of a transfer at the begin pointer to the host, if it is not near. */
-static void begin_transfer(struct tug_interpreter *self, const struct tug_lane *lane,
-                           struct tug_lane_state *state) {
+static void begin_transfer(struct tug_interpreter *self, const struct tug_queue *queue,
+                           struct tug_queue_state *state) {
     const struct tug_team *team = self->team;
-    const struct tug_descriptor *d = &lane->descriptors[state->begin.descriptor];
+    const struct tug_descriptor *d = &queue->descriptors[state->begin.descriptor];
     MPI_Request *request = &state->in_flight[state->begin.passed % TUG_IN_FLIGHT_MOST];
     struct tug_piece piece = tug_piece_of(self, d, state->begin.segment);
     tug_pack_piece(self, d, &piece);
@@ -124,7 +124,7 @@ static void begin_transfer(struct tug_interpreter *self, const struct tug_lane *
                                         (int)d->peer, tag, team->comm, request));
 }
 
-static void move_on(struct tug_lane_pointer *pointer, const struct tug_descriptor *d) {
+static void move_on(struct tug_queue_pointer *pointer, const struct tug_descriptor *d) {
     pointer->passed++;
     if (++pointer->segment == tug_descriptor_segments(d)) {
         pointer->segment = 0;
@@ -132,25 +132,25 @@ static void move_on(struct tug_lane_pointer *pointer, const struct tug_descripto
     }
 }
 
-/* A segment is complete: the lanes that wait for it may go on. */
+/* A segment is complete: the queues that wait for it may go on. */
 static void step(struct tug_interpreter *self, const struct tug_descriptor *d) {
-    for (uint32_t lanes = d->advances, l = 0; lanes != 0; lanes >>= 1, l++)
-        if (lanes & 1 && self->lanes[l].limit != TUG_LIMIT_ALL)
-            self->lanes[l].limit += d->steps;
+    for (uint32_t queues = d->advances, l = 0; queues != 0; queues >>= 1, l++)
+        if (queues & 1 && self->queues[l].limit != TUG_LIMIT_ALL)
+            self->queues[l].limit += d->steps;
 }
 
 /* Begins what the scheduling pointer and the depth allow; everything but transfers is complete when
  * it is begun. */
-static bool begin(struct tug_interpreter *self, const struct tug_lane *lane,
-                  struct tug_lane_state *state) {
+static bool begin(struct tug_interpreter *self, const struct tug_queue *queue,
+                  struct tug_queue_state *state) {
     bool moved = false;
-    while (state->begin.passed < state->limit && state->begin.descriptor < lane->count) {
-        const struct tug_descriptor *d = &lane->descriptors[state->begin.descriptor];
+    while (state->begin.passed < state->limit && state->begin.descriptor < queue->count) {
+        const struct tug_descriptor *d = &queue->descriptors[state->begin.descriptor];
         uint32_t under_way = state->begin.passed - state->read.passed;
         if (tug_is_transfer(d)) {
             if (under_way == TUG_IN_FLIGHT_MOST)
                 break;
-            begin_transfer(self, lane, state);
+            begin_transfer(self, queue, state);
             if (self->error != MPI_SUCCESS)
                 break;
             move_on(&state->begin, d);
@@ -176,11 +176,11 @@ static bool test(struct tug_interpreter *self, MPI_Request *request) {
 }
 
 /* Looks which transfers are over. */
-static bool complete(struct tug_interpreter *self, const struct tug_lane *lane,
-                     struct tug_lane_state *state) {
+static bool complete(struct tug_interpreter *self, const struct tug_queue *queue,
+                     struct tug_queue_state *state) {
     bool moved = false;
     while (state->read.passed < state->begin.passed && self->error == MPI_SUCCESS) {
-        const struct tug_descriptor *d = &lane->descriptors[state->read.descriptor];
+        const struct tug_descriptor *d = &queue->descriptors[state->read.descriptor];
         uint64_t offset;
         bool flag;
         if (tug_is_near(self, d, tug_descriptor_at(d, state->read.segment, &offset)))
@@ -204,11 +204,11 @@ static bool complete(struct tug_interpreter *self, const struct tug_lane *lane,
 
 void tug_interpreter_start(struct tug_interpreter *self) {
     const struct tug_schedule *schedule = &self->schedule;
-    for (uint32_t l = 0; l < schedule->nlanes; l++) {
-        self->lanes[l].read = self->lanes[l].begin = (struct tug_lane_pointer){0};
-        self->lanes[l].limit = schedule->lanes[l].limit;
-        self->lanes[l].done = 0;
-        memset(self->lanes[l].rendezvous, 0, sizeof(self->lanes[l].rendezvous));
+    for (uint32_t l = 0; l < schedule->nqueues; l++) {
+        self->queues[l].read = self->queues[l].begin = (struct tug_queue_pointer){0};
+        self->queues[l].limit = schedule->queues[l].limit;
+        self->queues[l].done = 0;
+        memset(self->queues[l].rendezvous, 0, sizeof(self->queues[l].rendezvous));
     }
     self->published = 0;
     self->error = MPI_SUCCESS;
@@ -236,18 +236,18 @@ bool tug_interpreter_advance(struct tug_interpreter *self, bool *done) {
     const struct tug_schedule *schedule = &self->schedule;
     bool moved = false;
     bool over = true;
-    for (uint32_t l = 0; l < schedule->nlanes && self->error == MPI_SUCCESS; l++) {
-        const struct tug_lane *lane = &schedule->lanes[l];
-        struct tug_lane_state *state = &self->lanes[l];
-        if (state->read.descriptor == lane->count)
+    for (uint32_t l = 0; l < schedule->nqueues && self->error == MPI_SUCCESS; l++) {
+        const struct tug_queue *queue = &schedule->queues[l];
+        struct tug_queue_state *state = &self->queues[l];
+        if (state->read.descriptor == queue->count)
             continue;
         bool again;
         do {
-            again = begin(self, lane, state);
-            again |= complete(self, lane, state);
+            again = begin(self, queue, state);
+            again |= complete(self, queue, state);
             moved |= again;
-        } while (again && state->begin.descriptor < lane->count);
-        over &= state->read.descriptor == lane->count;
+        } while (again && state->begin.descriptor < queue->count);
+        over &= state->read.descriptor == queue->count;
     }
     if (over && self->error == MPI_SUCCESS)
         close_run(self);

@@ -38,20 +38,20 @@ struct tug_their_areas {
     uint64_t input, output;
 };
 
-/* A place in a lane. */
-struct tug_lane_pointer {
+/* A place in a queue. */
+struct tug_queue_pointer {
     uint32_t descriptor;
     uint32_t segment; /* of the descriptor */
-    uint32_t passed;  /* segments before this one in the lane */
+    uint32_t passed;  /* segments before this one in the queue */
 };
 
-/* Where a lane stands. Sends and receives are begun before those ahead of them are complete. One
+/* Where a queue stands. Sends and receives are begun before those ahead of them are complete. One
  * through a pair only moves, slot by slot, when it is the first that is not complete; but a lent
  * message is offered to its reader when its turn to begin comes. */
-struct tug_lane_state {
-    struct tug_lane_pointer read;  /* what is not complete */
-    struct tug_lane_pointer begin; /* what is not begun */
-    uint32_t limit;                /* scheduling pointer, segments */
+struct tug_queue_state {
+    struct tug_queue_pointer read;  /* what is not complete */
+    struct tug_queue_pointer begin; /* what is not begun */
+    uint32_t limit;                 /* scheduling pointer, segments */
     MPI_Request in_flight[TUG_IN_FLIGHT_MOST];
     struct tug_rendezvous_state rendezvous[TUG_IN_FLIGHT_MOST]; /* of those that are lent */
     size_t done; /* bytes, of the transfer at `read`, that went through slots */
@@ -72,7 +72,7 @@ struct tug_interpreter {
     int error;                            /* first error of the host in this run */
 
     /* set by the interpreter */
-    struct tug_lane_state *lanes;
+    struct tug_queue_state *queues;
     uint32_t *ring_of;     /* [node size] which ring of the channel a node rank writes */
     unsigned char *aside;  /* room for one segment, where something cannot be done in place */
     uint64_t published;    /* segments, in this run */

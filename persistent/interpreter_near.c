@@ -57,13 +57,13 @@ static struct tug_partner partner_of(const struct tug_interpreter *self, uint32_
                                 .wakes = bytes >= WAKE_LEAST && !team->oversubscribed};
 }
 
-static struct tug_rendezvous_state *rendezvous_of(struct tug_lane_state *state,
-                                                  const struct tug_lane_pointer *at) {
+static struct tug_rendezvous_state *rendezvous_of(struct tug_queue_state *state,
+                                                  const struct tug_queue_pointer *at) {
     return &state->rendezvous[at->passed % TUG_IN_FLIGHT_MOST];
 }
 
 /* Gets a near message to a rank on; true when it is through. */
-static bool send_near(struct tug_interpreter *self, struct tug_lane_state *state,
+static bool send_near(struct tug_interpreter *self, struct tug_queue_state *state,
                       const struct tug_descriptor *d, const struct tug_piece *piece) {
     uint32_t peer = node_rank_of(self, d->peer);
     struct tug_segment_ring *ring = &self->channel->to[peer];
@@ -84,7 +84,7 @@ static bool send_near(struct tug_interpreter *self, struct tug_lane_state *state
                         tug_team_bell(self->team, (int)peer));
 }
 
-static bool receive_near(struct tug_interpreter *self, struct tug_lane_state *state,
+static bool receive_near(struct tug_interpreter *self, struct tug_queue_state *state,
                          const struct tug_descriptor *d, const struct tug_piece *piece) {
     uint32_t peer = node_rank_of(self, d->peer);
     struct tug_segment_ring *ring = &self->channel->from[peer];
@@ -105,7 +105,7 @@ static bool receive_near(struct tug_interpreter *self, struct tug_lane_state *st
     return true;
 }
 
-bool tug_near_move(struct tug_interpreter *self, struct tug_lane_state *state,
+bool tug_near_move(struct tug_interpreter *self, struct tug_queue_state *state,
                    const struct tug_descriptor *d, bool *moved) {
     struct tug_piece piece = tug_piece_of(self, d, state->read.segment);
     struct tug_rendezvous_state *rendezvous = rendezvous_of(state, &state->read);
@@ -122,7 +122,7 @@ bool tug_near_move(struct tug_interpreter *self, struct tug_lane_state *state,
     return through;
 }
 
-void tug_near_begin(struct tug_interpreter *self, struct tug_lane_state *state,
+void tug_near_begin(struct tug_interpreter *self, struct tug_queue_state *state,
                     const struct tug_descriptor *d, const struct tug_piece *piece) {
     if (d->to_area != TUG_AREA_LENT)
         return;

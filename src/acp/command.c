@@ -149,7 +149,7 @@ int acp_inquire(acp_handle_t handle) {
     if (!tug_acp_runs("acp_inquire"))
         return 0;
     handle = meant(handle);
-    tug_company_pause();
+    tug_burst_end();
     if (complete(&handle)) {
         forget_failures(handle);
         return 0;

@@ -221,8 +221,8 @@ static bool copy_reached(const struct tug_reach *to, const struct tug_reach *fro
         *status = tug_reach_read(tug_acp.context, from, to->place, bytes);
         return true;
     }
-    const bool worth = tug_company_lone() && bytes <= BOUNCE_BYTES;
-    tug_company_started();
+    const bool worth = tug_burst_is_single() && bytes <= BOUNCE_BYTES;
+    tug_burst_add();
     if (worth)
         *status = copy_by_way_of_here(to, from, bytes);
     return worth;

@@ -232,7 +232,7 @@ static int info_configuration(void) {
 /* From how many bytes on another way is taken. Fixed: measured once, for all machines. */
 static void print_thresholds(void) {
     printf("# Tugboat %s: where the way changes, in bytes\n", tug_version());
-    printf("cma.from          %8u # inside a node: by cross-memory attach, also in company\n",
+    printf("cma.from          %8u # inside a node: by cross-memory attach, many together too\n",
            (unsigned)TUG_CMA_LEAST);
     printf("bulk.from         %8llu # between nodes: by itself instead of in packets\n",
            (unsigned long long)TUG_BULK_LEAST);

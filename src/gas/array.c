@@ -96,7 +96,7 @@ static bool measure(struct tug_array *array, const struct tug_array_params *para
 /* See array.h: half of the operations. */
 static uint32_t count_orders(uint32_t noperations) {
     uint32_t norders = TUG_ARRAY_ORDERS;
-    while (norders > 1 && 2 * TUG_LANES * norders > noperations)
+    while (norders > 1 && 2 * TUG_ORDER_TASKS * norders > noperations)
         norders /= 2;
     return norders;
 }

@@ -45,7 +45,7 @@
 #include "tugboat/gas.h"
 
 #define TUG_ARRAY_ORDERS 256 /* at most, a power of two: calls that ask, wait or send */
-#define TUG_LANES 8          /* pages of one call under way at once */
+#define TUG_ORDER_TASKS 8    /* pages of one call under way at once */
 
 /* ---- messages ---- */
 
@@ -102,10 +102,10 @@ enum tug_order_kind {
 struct tug_order;
 
 /* One page of an order at a time; holder only. */
-struct tug_lane {
+struct tug_task {
     struct tug_deferred work; /* tries again when there was no room */
     struct tug_order *order;
-    struct tug_lane *next; /* in an entry's list of those who wait */
+    struct tug_task *next; /* in an entry's list of those who wait */
     struct tug_page *entry;
     uint64_t page;
     struct tug_question question;
@@ -123,9 +123,9 @@ struct tug_order {
     uint64_t operand;      /* FETCH */
     enum tug_atomic_op op; /* FETCH */
     uint32_t to;           /* MOVE */
-    uint64_t next, end;    /* pages that no lane has taken */
-    unsigned lanes_out;
-    struct tug_lane lanes[TUG_LANES];
+    uint64_t next, end;    /* pages that no task has taken */
+    unsigned tasks_out;
+    struct tug_task tasks[TUG_ORDER_TASKS];
 };
 
 /* ---- the array ---- */

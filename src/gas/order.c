@@ -1,8 +1,8 @@
 /* Orders: gets, puts and moves that have to ask, wait or send.
  *
- * An order takes its pages one after the other on up to TUG_LANES lanes. A lane finds the entry of
- * its page, and does what it is for, or asks the page's home, or waits in the entry for who has
- * asked already; whatever happens to the entry sets it going again.
+ * An order takes its pages one after the other by up to TUG_ORDER_TASKS tasks. A task finds the
+ * entry of its page, and does what it is for, or asks the page's home, or waits in the entry for
+ * who has asked already; whatever happens to the entry sets it going again.
  *
  * Also here: what this process does when others' pages, or its own, move: stop, fetch, change,
  * free.
@@ -15,7 +15,7 @@
 #include "gas/array.h"
 #include "transport/atomic.h"
 
-static void run_lane(struct tug_lane *lane);
+static void run_task(struct tug_task *task);
 
 /* ---- beginning and end ---- */
 
@@ -41,43 +41,43 @@ static void end_order(struct tug_order *order) {
     atomic_fetch_sub(&array->orders_out, 1);
 }
 
-/* The lane's page is done. True: it has another one. */
-static bool next_page(struct tug_lane *lane, int status) {
-    struct tug_order *order = lane->order;
+/* The task's page is done. True: it has another one. */
+static bool next_page(struct tug_task *task, int status) {
+    struct tug_order *order = task->order;
     if (status != 0 && order->status == 0)
         order->status = status;
     if (order->status == 0 && order->next < order->end) {
-        lane->page = order->next++;
+        task->page = order->next++;
         return true;
     }
-    if (--order->lanes_out == 0)
+    if (--order->tasks_out == 0)
         end_order(order);
     return false;
 }
 
-static void go_on(struct tug_lane *lane, int status) {
-    if (next_page(lane, status))
-        run_lane(lane);
+static void go_on(struct tug_task *task, int status) {
+    if (next_page(task, status))
+        run_task(task);
 }
 
 static void run_again(struct tug_deferred *work) {
-    run_lane((struct tug_lane *)((char *)work - offsetof(struct tug_lane, work)));
+    run_task((struct tug_task *)((char *)work - offsetof(struct tug_task, work)));
 }
 
-static void retry(struct tug_lane *lane) {
-    lane->work.run = run_again;
-    tug_deferred_retry(&lane->order->array->deferred, &lane->work);
+static void retry(struct tug_task *task) {
+    task->work.run = run_again;
+    tug_deferred_retry(&task->order->array->deferred, &task->work);
 }
 
 static void run_order(struct tug_deferred *work) {
     struct tug_order *order = (struct tug_order *)((char *)work - offsetof(struct tug_order, work));
     uint64_t pages = order->end - order->next;
-    unsigned lanes = pages < TUG_LANES ? (unsigned)pages : TUG_LANES;
-    order->lanes_out = lanes;
-    for (unsigned i = 0; i < lanes; i++)
-        order->lanes[i] = (struct tug_lane){.order = order, .page = order->next++};
-    for (unsigned i = 0; i < lanes; i++) /* the last to end gives the order back */
-        run_lane(&order->lanes[i]);
+    unsigned tasks = pages < TUG_ORDER_TASKS ? (unsigned)pages : TUG_ORDER_TASKS;
+    order->tasks_out = tasks;
+    for (unsigned i = 0; i < tasks; i++)
+        order->tasks[i] = (struct tug_task){.order = order, .page = order->next++};
+    for (unsigned i = 0; i < tasks; i++) /* the last to end gives the order back */
+        run_task(&order->tasks[i]);
 }
 
 void tug_order_start(struct tug_order *order) {
@@ -90,24 +90,24 @@ void tug_order_start(struct tug_order *order) {
 
 /* ---- waiting ---- */
 
-static bool wait_on(struct tug_page *entry, struct tug_lane *lane) {
-    lane->next = NULL;
+static bool wait_on(struct tug_page *entry, struct tug_task *task) {
+    task->next = NULL;
     if (entry->first == NULL)
-        entry->first = lane;
+        entry->first = task;
     else
-        entry->last->next = lane;
-    entry->last = lane;
+        entry->last->next = task;
+    entry->last = task;
     return false;
 }
 
 /* Sets all going that wait. */
 static void wake(struct tug_page *entry) {
-    struct tug_lane *lane = entry->first;
+    struct tug_task *task = entry->first;
     entry->first = entry->last = NULL;
-    while (lane != NULL) {
-        struct tug_lane *next = lane->next;
-        run_lane(lane);
-        lane = next;
+    while (task != NULL) {
+        struct tug_task *next = task->next;
+        run_task(task);
+        task = next;
     }
 }
 
@@ -129,40 +129,40 @@ static void apply(struct tug_page *entry, const struct tug_reply *reply) {
 }
 
 static void replied(void *d, int status) {
-    struct tug_lane *lane = d;
-    struct tug_page *entry = lane->entry;
-    const bool moved = lane->question.to != TUG_NO_OWNER;
+    struct tug_task *task = d;
+    struct tug_page *entry = task->entry;
+    const bool moved = task->question.to != TUG_NO_OWNER;
     entry->asking = false;
     if (status == 0)
-        status = lane->reply.status;
+        status = task->reply.status;
     if (status == 0)
-        apply(entry, &lane->reply);
+        apply(entry, &task->reply);
     if (status != 0 || moved)
-        go_on(lane, status);
+        go_on(task, status);
     else
-        run_lane(lane);
+        run_task(task);
     entry->turn = moved; /* those who have waited for the page here have had their turn too */
     wake(entry);
     entry->turn = false;
 }
 
-static bool ask(struct tug_page *entry, struct tug_lane *lane, enum tug_gas_call what, bool puts) {
+static bool ask(struct tug_page *entry, struct tug_task *task, enum tug_gas_call what, bool puts) {
     struct tug_array *array = entry->array;
     if (entry->asking)
-        return wait_on(entry, lane);
+        return wait_on(entry, task);
     const bool moves = what == TUG_CALL_MOVE;
-    _Atomic uint32_t *wants = moves ? tug_array_wants(array, lane->page) : NULL;
-    lane->question = (struct tug_question){.page = lane->page,
-                                           .to = moves ? lane->order->to : TUG_NO_OWNER,
+    _Atomic uint32_t *wants = moves ? tug_array_wants(array, task->page) : NULL;
+    task->question = (struct tug_question){.page = task->page,
+                                           .to = moves ? task->order->to : TUG_NO_OWNER,
                                            .puts = puts,
                                            .wanted = wants != NULL};
-    const struct tug_call_params call = {.dest_proc = (int)tug_array_home(array, lane->page),
+    const struct tug_call_params call = {.dest_proc = (int)tug_array_home(array, task->page),
                                          .handler = what,
-                                         .payload = &lane->question,
-                                         .size_in_bytes = sizeof(lane->question),
-                                         .answer = &lane->reply,
-                                         .answer_in_bytes = sizeof(lane->reply),
-                                         .on_complete = {replied, lane}};
+                                         .payload = &task->question,
+                                         .size_in_bytes = sizeof(task->question),
+                                         .answer = &task->reply,
+                                         .answer_in_bytes = sizeof(task->reply),
+                                         .on_complete = {replied, task}};
     entry->asking = true;
     if (wants != NULL)
         atomic_fetch_add(wants, 1);
@@ -170,7 +170,7 @@ static bool ask(struct tug_page *entry, struct tug_lane *lane, enum tug_gas_call
         entry->asking = false;
         if (wants != NULL)
             atomic_fetch_sub(wants, 1);
-        retry(lane);
+        retry(task);
     }
     return false;
 }
@@ -183,9 +183,9 @@ struct part {
     unsigned char *local;
 };
 
-static struct part part_of(const struct tug_lane *lane) {
-    const struct tug_order *order = lane->order;
-    const size_t start = (size_t)lane->page << order->array->page_shift;
+static struct part part_of(const struct tug_task *task) {
+    const struct tug_order *order = task->order;
+    const size_t start = (size_t)task->page << order->array->page_shift;
     const size_t end = start + order->array->page_bytes, upto = order->index + order->bytes;
     const size_t from = order->index > start ? order->index : start;
     return (struct part){
@@ -215,17 +215,17 @@ static void end_get(struct tug_page *entry) {
 }
 
 static void got(void *d, int status) {
-    struct tug_lane *lane = d;
-    struct tug_page *entry = lane->entry;
-    go_on(lane, status);
+    struct tug_task *task = d;
+    struct tug_page *entry = task->entry;
+    go_on(task, status);
     end_get(entry);
 }
 
-static bool do_get(struct tug_page *entry, struct tug_lane *lane) {
+static bool do_get(struct tug_page *entry, struct tug_task *task) {
     struct tug_array *array = entry->array;
-    const struct part part = part_of(lane);
+    const struct part part = part_of(task);
     if (!tug_page_known(entry))
-        return ask(entry, lane, TUG_CALL_ASK, false);
+        return ask(entry, task, TUG_CALL_ASK, false);
     const unsigned char *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
     if (address != NULL) {
         memcpy(part.local, address + part.offset, part.bytes);
@@ -235,56 +235,56 @@ static bool do_get(struct tug_page *entry, struct tug_lane *lane) {
                                          .src_raddr = remote(entry, part.offset),
                                          .dest_laddr = local(array, part.local),
                                          .size_in_bytes = part.bytes,
-                                         .on_complete = {got, lane}};
+                                         .on_complete = {got, task}};
     entry->gets++;
     if (!tug_try_read_async(array->context, &read)) {
         entry->gets--;
-        retry(lane);
+        retry(task);
     }
     return false;
 }
 
 static void done_put(void *d, int status) {
-    struct tug_lane *lane = d;
-    struct tug_page *entry = lane->entry;
+    struct tug_task *task = d;
+    struct tug_page *entry = task->entry;
     tug_page_leave(entry);
-    go_on(lane, status);
+    go_on(task, status);
 }
 
-static bool try_put(struct tug_page *entry, struct tug_lane *lane, const struct part *part) {
+static bool try_put(struct tug_page *entry, struct tug_task *task, const struct part *part) {
     const struct tug_write_params write = {.dest_proc = (int)entry->place.owner,
                                            .dest_raddr = remote(entry, part->offset),
                                            .src_laddr = local(entry->array, part->local),
                                            .size_in_bytes = part->bytes,
-                                           .on_complete = {done_put, lane}};
+                                           .on_complete = {done_put, task}};
     return tug_try_write_async(entry->array->context, &write);
 }
 
-static bool try_fetch(struct tug_page *entry, struct tug_lane *lane, const struct part *part) {
+static bool try_fetch(struct tug_page *entry, struct tug_task *task, const struct part *part) {
     struct tug_fetch_and_op_params fetch = {.dest_proc = (int)entry->place.owner,
                                             .dest_raddr = remote(entry, part->offset),
                                             .size_in_bytes = part->bytes,
-                                            .op = lane->order->op,
-                                            .operand = lane->order->operand,
-                                            .on_complete = {done_put, lane}};
+                                            .op = task->order->op,
+                                            .operand = task->order->operand,
+                                            .on_complete = {done_put, task}};
     if (part->local != NULL)
         fetch.result_laddr = local(entry->array, part->local);
     return tug_try_fetch_and_op_async(entry->array->context, &fetch);
 }
 
-static bool do_put(struct tug_page *entry, struct tug_lane *lane) {
-    const struct part part = part_of(lane);
-    if (!tug_page_known(entry) || !tug_page_enter(entry, lane->page))
-        return ask(entry, lane, TUG_CALL_ASK, true);
+static bool do_put(struct tug_page *entry, struct tug_task *task) {
+    const struct part part = part_of(task);
+    if (!tug_page_known(entry) || !tug_page_enter(entry, task->page))
+        return ask(entry, task, TUG_CALL_ASK, true);
     unsigned char *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
-    if (address != NULL && lane->order->kind == TUG_ORDER_PUT) {
+    if (address != NULL && task->order->kind == TUG_ORDER_PUT) {
         memcpy(address + part.offset, part.local, part.bytes);
         tug_page_leave(entry);
         return true;
     }
-    if (!(lane->order->kind == TUG_ORDER_PUT ? try_put : try_fetch)(entry, lane, &part)) {
+    if (!(task->order->kind == TUG_ORDER_PUT ? try_put : try_fetch)(entry, task, &part)) {
         tug_page_leave(entry);
-        retry(lane);
+        retry(task);
     }
     return false;
 }
@@ -295,53 +295,53 @@ static bool wanted(const struct tug_array *array, uint64_t page) {
     return wants != NULL && atomic_load_explicit(wants, memory_order_relaxed) != 0;
 }
 
-static bool do_move(struct tug_page *entry, struct tug_lane *lane) {
+static bool do_move(struct tug_page *entry, struct tug_task *task) {
     if (!tug_page_known(entry))
-        return ask(entry, lane, TUG_CALL_ASK, false);
-    if (entry->place.owner == lane->order->to && (entry->turn || !wanted(entry->array, lane->page)))
+        return ask(entry, task, TUG_CALL_ASK, false);
+    if (entry->place.owner == task->order->to && (entry->turn || !wanted(entry->array, task->page)))
         return true;
-    return ask(entry, lane, TUG_CALL_MOVE, false);
+    return ask(entry, task, TUG_CALL_MOVE, false);
 }
 
-static bool do_locate(struct tug_page *entry, struct tug_lane *lane) {
-    const bool hold = lane->order->kind == TUG_ORDER_HOLD;
+static bool do_locate(struct tug_page *entry, struct tug_task *task) {
+    const bool hold = task->order->kind == TUG_ORDER_HOLD;
     if (!tug_page_known(entry))
-        return ask(entry, lane, TUG_CALL_ASK, hold);
+        return ask(entry, task, TUG_CALL_ASK, hold);
     if (hold && entry->place.owner == entry->array->rank &&
         (atomic_load_explicit(&entry->writers, memory_order_relaxed) & TUG_WRITERS_NO_PUTS))
-        return ask(entry, lane, TUG_CALL_ASK, true);
-    *(struct tug_place *)lane->order->buffer = entry->place;
+        return ask(entry, task, TUG_CALL_ASK, true);
+    *(struct tug_place *)task->order->buffer = entry->place;
     return true;
 }
 
-static bool do_page(struct tug_lane *lane) {
-    struct tug_array *array = lane->order->array;
-    struct tug_page *entry = tug_pages_find(&array->pages, lane->page);
+static bool do_page(struct tug_task *task) {
+    struct tug_array *array = task->order->array;
+    struct tug_page *entry = tug_pages_find(&array->pages, task->page);
     if (entry == NULL)
-        entry = tug_pages_take(&array->pages, lane->page, false);
+        entry = tug_pages_take(&array->pages, task->page, false);
     if (entry == NULL) {
-        retry(lane);
+        retry(task);
         return false;
     }
-    lane->entry = entry;
+    task->entry = entry;
     tug_page_touch(entry);
     if (entry->changing)
-        return wait_on(entry, lane);
-    switch (lane->order->kind) {
+        return wait_on(entry, task);
+    switch (task->order->kind) {
     case TUG_ORDER_GET:
-        return do_get(entry, lane);
+        return do_get(entry, task);
     case TUG_ORDER_PUT:
     case TUG_ORDER_FETCH:
-        return do_put(entry, lane);
+        return do_put(entry, task);
     case TUG_ORDER_MOVE:
-        return do_move(entry, lane);
+        return do_move(entry, task);
     default:
-        return do_locate(entry, lane);
+        return do_locate(entry, task);
     }
 }
 
-static void run_lane(struct tug_lane *lane) {
-    while (do_page(lane) && next_page(lane, 0)) {
+static void run_task(struct tug_task *task) {
+    while (do_page(task) && next_page(task, 0)) {
     }
 }
 

@@ -40,7 +40,7 @@
 #define TUG_WRITERS_COUNT (TUG_WRITERS_AWAITED - 1)
 
 struct tug_array;
-struct tug_lane;
+struct tug_task;
 
 /* A place, as it travels. */
 struct tug_place {
@@ -74,7 +74,7 @@ struct tug_page {
     bool turn;                /* a move that others here have waited for has just been answered */
     struct tug_caller caller; /* of stopping and changing: answered then */
     struct tug_place next;
-    struct tug_lane *first, *last;   /* who waits for any of that */
+    struct tug_task *first, *last;   /* who waits for any of that */
     struct tug_page *before, *after; /* in the ring; after: in the list of free ones */
 };
 

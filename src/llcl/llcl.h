@@ -3,7 +3,7 @@
  * Windows, ACP and arrays have contexts of their own, made by tug_context_create(), and use the
  * public calls. Here stands what programs have no use for. A context is opaque: a floor that wants
  * a fact of one asks for it, seldom, and keeps what it wants often. What is asked for every
- * operation (tug_company_lone() and the like) does not look into the context and is inline.
+ * operation (tug_burst_is_single() and the like) does not look into the context and is inline.
  *
  * Threading: any thread, if nothing else is said. "Holder only": whoever has the engine's baton.
  */
@@ -68,7 +68,7 @@ tug_registration *tug_context_everything(tug_context *context);
 /* Is there a way to a registration of that process that is shorter than packets? */
 enum tug_shortcut {
     TUG_SHORTCUT_NONE,
-    TUG_SHORTCUT_LONE, /* for what goes alone, see tug_company_lone() */
+    TUG_SHORTCUT_SINGLE, /* for single operations, see tug_burst_is_single() */
     TUG_SHORTCUT_ANY,
 };
 enum tug_shortcut tug_context_shortcut(tug_context *context, uint32_t peer,
@@ -108,33 +108,33 @@ typedef void (*tug_am_run_handler)(tug_context *context, int source, const unsig
 int tug_am_register_run(tug_context *context, unsigned id, tug_am_handler handler,
                         tug_am_run_handler run, void *d);
 
-/* Bytes from which cross-memory attach is worth a system call in company too. */
+/* Bytes from which cross-memory attach is worth a system call for one of many operations too. */
 #define TUG_CMA_LEAST 4096
 
 /* A call of cross-memory attach is over sooner than a round trip of packets, which wakes the other
- * engine; of many small operations together each is cheaper in packets. What a thread is about to
- * start it has mostly told by what it started between its last two waits. */
-struct tug_company {
-    unsigned started; /* operations on the node's memory that is not mapped, since it last waited */
-    bool had;         /* before that it was more than one */
+ * engine; of many small operations together each is cheaper in packets. A thread's *burst* is what
+ * it starts between two waits; the last one mostly tells how long the next will be. */
+struct tug_burst {
+    unsigned started;   /* operations on the node's memory that is not mapped, in this burst */
+    bool last_was_long; /* more than one */
 };
-extern _Thread_local struct tug_company tug_company __attribute__((tls_model("initial-exec")));
+extern _Thread_local struct tug_burst tug_burst __attribute__((tls_model("initial-exec")));
 
-/* Will the operation that this thread is about to start go alone? */
-static inline bool tug_company_lone(void) {
-    return tug_company.started == 0 && !tug_company.had;
+/* Will the operation that this thread is about to start be the only one of its burst? */
+static inline bool tug_burst_is_single(void) {
+    return tug_burst.started == 0 && !tug_burst.last_was_long;
 }
 
-static inline void tug_company_started(void) {
-    tug_company.started++;
+static inline void tug_burst_add(void) {
+    tug_burst.started++;
 }
 
 /* This thread waits for what it has started, or asks after it. */
-static inline void tug_company_pause(void) {
-    if (tug_company.started == 0)
+static inline void tug_burst_end(void) {
+    if (tug_burst.started == 0)
         return;
-    tug_company.had = tug_company.started > 1;
-    tug_company.started = 0;
+    tug_burst.last_was_long = tug_burst.started > 1;
+    tug_burst.started = 0;
 }
 
 /* ---- memory of the node's other processes (reach.c) ---- */
@@ -142,7 +142,7 @@ static inline void tug_company_pause(void) {
 /* Memory of another process of this node, mapped or lent, that stays where it is until
  * tug_reach_end(). */
 struct tug_reach {
-    unsigned char *place; /* here; NULL: for cross-memory attach alone */
+    unsigned char *place; /* here; NULL: only for cross-memory attach */
     uint64_t address;     /* at its owner */
     uint64_t id;          /* of the registration that is kept; 0: none */
     uint32_t node_rank;

@@ -2,11 +2,11 @@
  *
  * An operation on memory in reach (mapped, or this process's own) is done at once by the caller;
  * so are, by cross-memory attach, large blocks in the memory of a process of the node, and small
- * ones that go alone. Everything else takes a tag and goes to a transport: directly if the baton is
- * free, through the ring if not.
+ * ones that are single. Everything else takes a tag and goes to a transport: directly if the baton
+ * is free, through the ring if not.
  *
- * Callbacks that start operations whose callbacks start operations ... would grow the stack where
- * everything is done at once: from DEPTH_MOST on such operations are queued like others.
+ * Callbacks start operations, whose callbacks start operations: the stack would grow where
+ * everything is done at once. From DEPTH_MOST on such operations are queued like others.
  */
 #include <string.h>
 
@@ -174,13 +174,13 @@ enum tug_shortcut tug_context_shortcut(struct tug_context *context, uint32_t pee
         return TUG_SHORTCUT_ANY;
     return (fabric->ways & TUG_WAY_CMA) && (uint32_t)key->word[0] < TUG_LIVE &&
                    tug_attachable(context, key, peer, &node_rank)
-               ? TUG_SHORTCUT_LONE
+               ? TUG_SHORTCUT_SINGLE
                : TUG_SHORTCUT_NONE;
 }
 
 /* ---- memory of the node ---- */
 
-THREAD_LOCAL struct tug_company tug_company;
+THREAD_LOCAL struct tug_burst tug_burst;
 
 /* By loads and stores, or by cross-memory attach. False: it is for packets, nothing happened. The
  * key is right. */
@@ -192,10 +192,10 @@ static bool do_there(struct tug_context *context, const struct request *request,
         return false;
     bool here = there.place != NULL;
     /* in allocated memory integers come as a whole, which the kernel does not promise */
-    bool lone = tug_company_lone() && tug_key_segment(request->remote->key) == 0;
-    bool done = here || ((lone || request->bytes >= TUG_CMA_LEAST) && !is_atomic(request->kind));
+    bool single = tug_burst_is_single() && tug_key_segment(request->remote->key) == 0;
+    bool done = here || ((single || request->bytes >= TUG_CMA_LEAST) && !is_atomic(request->kind));
     if (!here)
-        tug_company_started();
+        tug_burst_add();
     *status = 0;
     if (here) {
         do_here(request->kind, request->op, there.place, local, request->bytes, request->operand,

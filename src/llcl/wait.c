@@ -6,14 +6,14 @@
 #define NAP_NS 1000000
 
 void tug_progress(tug_context *context) {
-    tug_company_pause();
+    tug_burst_end();
     atomic_store_explicit(&context->fabric.flush_wanted, true, memory_order_relaxed);
     tug_engine_help();
 }
 
 static inline void wait_for(tug_context *context, bool (*done)(void *d), void *d,
                             void (*engine_wait)(bool (*)(void *), void *, int64_t)) {
-    tug_company_pause();
+    tug_burst_end();
     if (done(d)) {
         tug_engine_pass();
         return;

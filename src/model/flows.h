@@ -12,7 +12,7 @@
 struct tug_flow {
     uint32_t from, to;
     uint32_t arrived, taken;
-    uint32_t waiter; /* the lane that wants the next; TUG_NO_WAITER */
+    uint32_t waiter; /* the queue that wants the next; TUG_NO_WAITER */
     uint32_t next;   /* of the same chain */
     uint8_t tag;
 };

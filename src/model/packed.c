@@ -33,21 +33,22 @@ static const char *wrong_with(const struct tug_packed *packed, const struct tug_
         return "a peer that is not on the node";
     if (descriptor->kind > TUG_GATHER_FOLD)
         return "an unknown kind";
-    if (schedule->nlanes < TUG_LANES_MOST && descriptor->advances >> schedule->nlanes != 0)
-        return "a step to a lane that is not there";
+    if (schedule->nqueues < TUG_QUEUES_MOST && descriptor->advances >> schedule->nqueues != 0)
+        return "a step to a queue that is not there";
     return NULL;
 }
 
-static int pack_lane(struct tug_packed *packed, const struct tug_schedule *schedule, uint32_t rank,
-                     uint32_t number, char *why, size_t why_bytes) {
-    const struct tug_lane *lane = &schedule->lanes[number];
-    struct tug_packed_lane to = {
-        .rank = rank, .op = packed->nops, .done_op = packed->nops, .limit = lane->limit};
-    for (uint32_t i = 0; i < lane->count; i++) {
-        const struct tug_descriptor *d = &lane->descriptors[i];
+static int pack_queue(struct tug_packed *packed, const struct tug_schedule *schedule, uint32_t rank,
+                      uint32_t number, char *why, size_t why_bytes) {
+    const struct tug_queue *queue = &schedule->queues[number];
+    struct tug_packed_queue to = {
+        .rank = rank, .op = packed->nops, .done_op = packed->nops, .limit = queue->limit};
+    for (uint32_t i = 0; i < queue->count; i++) {
+        const struct tug_descriptor *d = &queue->descriptors[i];
         const char *wrong = wrong_with(packed, schedule, d);
         if (wrong != NULL) {
-            snprintf(why, why_bytes, "rank %u, lane %u, descriptor %u: %s", rank, number, i, wrong);
+            snprintf(why, why_bytes, "rank %u, queue %u, descriptor %u: %s", rank, number, i,
+                     wrong);
             return TUG_ERR_INVALID;
         }
         if (!reserve((void **)&packed->ops, packed->nops, &packed->ops_capacity,
@@ -68,10 +69,10 @@ static int pack_lane(struct tug_packed *packed, const struct tug_schedule *sched
         };
     }
     to.end = packed->nops;
-    if (!reserve((void **)&packed->lanes, packed->nlanes, &packed->lanes_capacity,
-                 sizeof(*packed->lanes)))
+    if (!reserve((void **)&packed->queues, packed->nqueues, &packed->queues_capacity,
+                 sizeof(*packed->queues)))
         return TUG_ERR_NO_MEMORY;
-    packed->lanes[packed->nlanes++] = to;
+    packed->queues[packed->nqueues++] = to;
     return 0;
 }
 
@@ -85,12 +86,12 @@ static int pack_schedule(struct tug_packed *packed, const struct tug_schedule *s
                  schedule->node_size, size);
         return TUG_ERR_INVALID;
     }
-    for (uint32_t l = 0; l < schedule->nlanes && !error; l++)
-        error = pack_lane(packed, schedule, rank, l, why, why_bytes);
+    for (uint32_t l = 0; l < schedule->nqueues && !error; l++)
+        error = pack_queue(packed, schedule, rank, l, why, why_bytes);
     if (!error && size > 1)
         memcpy(tug_packed_need(packed, node, packed->places->node_rank_of[rank], 0),
                schedule->first, size * sizeof(*schedule->first));
-    packed->lanes_of[rank + 1] = packed->nlanes;
+    packed->queues_of[rank + 1] = packed->nqueues;
     return error;
 }
 
@@ -109,9 +110,9 @@ int tug_pack(struct tug_packed *packed, const struct tug_places *places,
              char *why, size_t why_bytes) {
     memset(packed, 0, sizeof(*packed));
     packed->places = places;
-    packed->lanes_of = calloc((size_t)places->nranks + 1, sizeof(*packed->lanes_of));
+    packed->queues_of = calloc((size_t)places->nranks + 1, sizeof(*packed->queues_of));
     packed->needs_of = calloc(places->nnodes, sizeof(*packed->needs_of));
-    if (packed->lanes_of == NULL || packed->needs_of == NULL)
+    if (packed->queues_of == NULL || packed->needs_of == NULL)
         return TUG_ERR_NO_MEMORY;
     packed->needs = calloc(needs_count(places, packed->needs_of) + 1, sizeof(*packed->needs));
     int error = packed->needs != NULL ? 0 : TUG_ERR_NO_MEMORY;
@@ -128,8 +129,8 @@ int tug_pack(struct tug_packed *packed, const struct tug_places *places,
 
 void tug_packed_fini(struct tug_packed *packed) {
     free(packed->ops);
-    free(packed->lanes);
-    free(packed->lanes_of);
+    free(packed->queues);
+    free(packed->queues_of);
     free(packed->needs_of);
     free(packed->needs);
     memset(packed, 0, sizeof(*packed));
@@ -143,7 +144,7 @@ size_t tug_packed_bytes(const struct tug_packed *packed) {
         needs += size > 1 ? size * size : 0;
     }
     return packed->ops_capacity * sizeof(*packed->ops) +
-           packed->lanes_capacity * sizeof(*packed->lanes) +
-           ((size_t)places->nranks + 1) * sizeof(*packed->lanes_of) +
+           packed->queues_capacity * sizeof(*packed->queues) +
+           ((size_t)places->nranks + 1) * sizeof(*packed->queues_of) +
            places->nnodes * sizeof(*packed->needs_of) + needs * sizeof(*packed->needs);
 }

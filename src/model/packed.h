@@ -1,7 +1,7 @@
-/* The schedules of all ranks, packed for the simulator: descriptors and lanes of all of them in two
- * vectors, and the state of their execution.
+/* The schedules of all ranks, packed for the simulator: descriptors and queues of all of them in
+ * two vectors, and the state of their execution.
  *
- * A lane posts in order and completes in order: `op` and `segment` say what it posts next,
+ * A queue posts in order and completes in order: `op` and `segment` say what it posts next,
  * `done_op` and `done_segment` what will complete next.
  */
 #ifndef TUG_MODEL_PACKED_H
@@ -30,7 +30,7 @@ struct tug_packed_op {
     uint8_t tag;
 };
 
-struct tug_packed_lane {
+struct tug_packed_queue {
     uint64_t wire_ps; /* SEND: the segment before has left by then */
     uint32_t rank;
     uint32_t op, segment;
@@ -39,18 +39,18 @@ struct tug_packed_lane {
     uint32_t posted;
     uint32_t limit;
     uint16_t flying; /* segments that have begun and not completed */
-    bool queued;     /* on the list of lanes to look at */
+    bool is_ready;   /* on the list of queues to look at */
 };
 
 struct tug_packed {
     const struct tug_places *places;
     struct tug_packed_op *ops;
-    struct tug_packed_lane *lanes;
-    uint32_t *lanes_of; /* [nranks + 1] where the lanes of a rank begin */
-    uint64_t *needs_of; /* [nnodes] where a node's table begins in `needs` */
-    uint32_t *needs;    /* [reader][writer] the first position that is still needed */
-    uint32_t nops, nlanes;
-    uint32_t ops_capacity, lanes_capacity;
+    struct tug_packed_queue *queues;
+    uint32_t *queues_of; /* [nranks + 1] where the queues of a rank begin */
+    uint64_t *needs_of;  /* [nnodes] where a node's table begins in `needs` */
+    uint32_t *needs;     /* [reader][writer] the first position that is still needed */
+    uint32_t nops, nqueues;
+    uint32_t ops_capacity, queues_capacity;
 };
 
 /* 0, what compile() returns, TUG_ERR_NO_MEMORY, TUG_ERR_INVALID with the reason in `why`. */

@@ -13,8 +13,8 @@
 
 #define SENDS_FLYING 2
 
-/* What an event tells: in its two lowest bits; above, of which lane, flow or rank. */
-enum { LANE_COMPLETES, FLOW_ARRIVES, RING_SHOWS };
+/* What an event tells: in its two lowest bits; above, of which queue, flow or rank. */
+enum { QUEUE_COMPLETES, FLOW_ARRIVES, RING_SHOWS };
 
 /* What a message between nodes costs: a processor at either end, the wires and engines, and what
  * passes until it has arrived. */
@@ -36,8 +36,8 @@ struct machine {
     struct tug_radix events;
     uint64_t now_ps;
     struct tug_simulated result;
-    uint64_t last_ps; /* when the last lane so far has ended */
-    uint32_t lanes_left;
+    uint64_t last_ps; /* when the last queue so far has ended */
+    uint32_t queues_left;
     /* [nranks] */
     uint64_t *processor_ps; /* free at */
     uint32_t *written;      /* positions of the ring that have been begun */
@@ -48,8 +48,8 @@ struct machine {
     double copy_byte_ps;
     uint64_t inside_latency_ps, inside_overhead_ps;
     struct transfer_costs last_costs;
-    uint32_t *queue; /* [nlanes] circular: lanes to look at */
-    uint32_t queue_first, queued;
+    uint32_t *ready; /* [nqueues] circular: queues to look at */
+    uint32_t ready_first, nready;
     bool failed;
 };
 
@@ -157,20 +157,20 @@ static uint64_t transfer(struct machine *machine, uint32_t from, uint32_t to, ui
     return start + busy;
 }
 
-/* ---- lanes ---- */
+/* ---- queues ---- */
 
 static void look_at(struct machine *machine, uint32_t number) {
-    struct tug_packed_lane *lane = &machine->packed.lanes[number];
-    if (lane->queued)
+    struct tug_packed_queue *queue = &machine->packed.queues[number];
+    if (queue->is_ready)
         return;
-    lane->queued = true;
-    uint32_t last = machine->queue_first + machine->queued++;
-    machine->queue[last % machine->packed.nlanes] = number;
+    queue->is_ready = true;
+    uint32_t last = machine->ready_first + machine->nready++;
+    machine->ready[last % machine->packed.nqueues] = number;
 }
 
 static void look_at_rank(struct machine *machine, uint32_t rank) {
-    const uint32_t *lanes_of = machine->packed.lanes_of;
-    for (uint32_t l = lanes_of[rank]; l < lanes_of[rank + 1]; l++)
+    const uint32_t *queues_of = machine->packed.queues_of;
+    for (uint32_t l = queues_of[rank]; l < queues_of[rank + 1]; l++)
         look_at(machine, l);
 }
 
@@ -204,9 +204,9 @@ static bool same_node(const struct machine *machine, uint32_t a, uint32_t b) {
     return machine->places->node_of[a] == machine->places->node_of[b];
 }
 
-static bool begin_send(struct machine *machine, struct tug_packed_lane *lane,
+static bool begin_send(struct machine *machine, struct tug_packed_queue *queue,
                        struct tug_packed_op *op, uint64_t bytes, uint64_t *ends_ps) {
-    uint32_t rank = lane->rank;
+    uint32_t rank = queue->rank;
     uint64_t arrives;
     if (flow_of(machine, op, rank, op->peer) == NULL)
         return false;
@@ -215,10 +215,10 @@ static bool begin_send(struct machine *machine, struct tug_packed_lane *lane,
         arrives = *ends_ps + machine->inside_latency_ps;
     } else {
         const struct transfer_costs *costs = costs_of(machine, bytes);
-        uint64_t ready = max_of(handle(machine, rank, costs, false), lane->wire_ps);
+        uint64_t ready = max_of(handle(machine, rank, costs, false), queue->wire_ps);
         *ends_ps = transfer(machine, machine->places->node_of[rank],
                             machine->places->node_of[op->peer], ready, costs, &arrives);
-        lane->wire_ps = *ends_ps + costs->gap_ps;
+        queue->wire_ps = *ends_ps + costs->gap_ps;
     }
     tug_radix_add(&machine->events, arrives, (uint64_t)op->flow << 2 | FLOW_ARRIVES);
     return true;
@@ -260,12 +260,12 @@ static uint32_t rank_on_node(const struct machine *machine, uint32_t rank, uint3
     return tug_places_rank(machine->places, machine->places->node_of[rank], node_rank);
 }
 
-/* Begins the lane's next segment and says when it ends; false: it has to wait. */
+/* Begins the queue's next segment and says when it ends; false: it has to wait. */
 static bool begin(struct machine *machine, uint32_t number, uint64_t *ends_ps) {
-    struct tug_packed_lane *lane = &machine->packed.lanes[number];
-    struct tug_packed_op *op = &machine->packed.ops[lane->op];
-    uint64_t bytes = bytes_of(machine, op, lane->segment);
-    uint32_t rank = lane->rank;
+    struct tug_packed_queue *queue = &machine->packed.queues[number];
+    struct tug_packed_op *op = &machine->packed.ops[queue->op];
+    uint64_t bytes = bytes_of(machine, op, queue->segment);
+    uint32_t rank = queue->rank;
     switch (op->kind) {
     case TUG_NOP:
         *ends_ps = machine->now_ps;
@@ -274,7 +274,7 @@ static bool begin(struct machine *machine, uint32_t number, uint64_t *ends_ps) {
         *ends_ps = machine->now_ps;
         return all_past(machine, rank, op->position);
     case TUG_SEND:
-        return begin_send(machine, lane, op, bytes, ends_ps);
+        return begin_send(machine, queue, op, bytes, ends_ps);
     case TUG_RECEIVE:
         return begin_receive(machine, number, op, rank, bytes, ends_ps);
     case TUG_PUBLISH:
@@ -288,7 +288,7 @@ static bool begin(struct machine *machine, uint32_t number, uint64_t *ends_ps) {
     case TUG_AWAIT:
     case TUG_GATHER_REDUCE:
     case TUG_GATHER_FOLD:
-        if (machine->shown[rank_on_node(machine, rank, op->peer)] <= op->position + lane->segment)
+        if (machine->shown[rank_on_node(machine, rank, op->peer)] <= op->position + queue->segment)
             return false;
         *ends_ps = copy(machine, rank, op->kind == TUG_AWAIT ? 0 : bytes);
         return true;
@@ -311,67 +311,67 @@ static void release(struct machine *machine, const struct tug_packed_op *op, uin
 }
 
 static void step(struct machine *machine, const struct tug_packed_op *op, uint32_t rank) {
-    uint32_t first = machine->packed.lanes_of[rank];
+    uint32_t first = machine->packed.queues_of[rank];
     for (uint32_t left = op->advances; left != 0; left &= left - 1) {
         uint32_t number = first + (uint32_t)__builtin_ctz(left);
-        struct tug_packed_lane *lane = &machine->packed.lanes[number];
-        if (lane->limit != TUG_LIMIT_ALL)
-            lane->limit += op->steps;
+        struct tug_packed_queue *queue = &machine->packed.queues[number];
+        if (queue->limit != TUG_LIMIT_ALL)
+            queue->limit += op->steps;
         look_at(machine, number);
     }
 }
 
 static void complete(struct machine *machine, uint32_t number) {
-    struct tug_packed_lane *lane = &machine->packed.lanes[number];
-    const struct tug_packed_op *op = &machine->packed.ops[lane->done_op];
-    uint32_t segment = lane->done_segment++;
-    lane->flying--;
-    if (lane->done_segment == op->segments) {
-        lane->done_segment = 0;
-        lane->done_op++;
+    struct tug_packed_queue *queue = &machine->packed.queues[number];
+    const struct tug_packed_op *op = &machine->packed.ops[queue->done_op];
+    uint32_t segment = queue->done_segment++;
+    queue->flying--;
+    if (queue->done_segment == op->segments) {
+        queue->done_segment = 0;
+        queue->done_op++;
     }
     if (writes_ring(op->kind))
         tug_radix_add(&machine->events, machine->now_ps + machine->inside_latency_ps,
-                      (uint64_t)lane->rank << 2 | RING_SHOWS);
+                      (uint64_t)queue->rank << 2 | RING_SHOWS);
     if (reads_ring(op->kind))
-        release(machine, op, segment, lane->rank);
-    step(machine, op, lane->rank);
+        release(machine, op, segment, queue->rank);
+    step(machine, op, queue->rank);
     look_at(machine, number);
-    if (lane->done_op < lane->end)
+    if (queue->done_op < queue->end)
         return;
-    machine->lanes_left--;
+    machine->queues_left--;
     if (machine->now_ps > machine->last_ps || machine->result.events == 0) {
         machine->last_ps = machine->now_ps;
-        machine->result.last_rank = lane->rank;
+        machine->result.last_rank = queue->rank;
     }
 }
 
 /* In order; only sends overlap, and only with sends. */
-static bool may_begin(const struct machine *machine, const struct tug_packed_lane *lane) {
+static bool may_begin(const struct machine *machine, const struct tug_packed_queue *queue) {
     const struct tug_packed_op *ops = machine->packed.ops;
-    if (lane->op == lane->end)
+    if (queue->op == queue->end)
         return false;
-    if (lane->limit != TUG_LIMIT_ALL && lane->posted >= lane->limit)
+    if (queue->limit != TUG_LIMIT_ALL && queue->posted >= queue->limit)
         return false;
-    return lane->flying == 0 || (lane->flying < SENDS_FLYING && ops[lane->op].kind == TUG_SEND &&
-                                 ops[lane->done_op].kind == TUG_SEND);
+    return queue->flying == 0 || (queue->flying < SENDS_FLYING && ops[queue->op].kind == TUG_SEND &&
+                                  ops[queue->done_op].kind == TUG_SEND);
 }
 
 static void advance(struct machine *machine, uint32_t number) {
-    struct tug_packed_lane *lane = &machine->packed.lanes[number];
-    while (may_begin(machine, lane)) {
+    struct tug_packed_queue *queue = &machine->packed.queues[number];
+    while (may_begin(machine, queue)) {
         uint64_t ends;
         if (!begin(machine, number, &ends))
             return;
-        lane->posted++;
-        lane->flying++;
-        lane->segment++;
-        if (lane->segment == machine->packed.ops[lane->op].segments) {
-            lane->segment = 0;
-            lane->op++;
+        queue->posted++;
+        queue->flying++;
+        queue->segment++;
+        if (queue->segment == machine->packed.ops[queue->op].segments) {
+            queue->segment = 0;
+            queue->op++;
         }
         if (ends > machine->now_ps)
-            tug_radix_add(&machine->events, ends, (uint64_t)number << 2 | LANE_COMPLETES);
+            tug_radix_add(&machine->events, ends, (uint64_t)number << 2 | QUEUE_COMPLETES);
         else
             complete(machine, number);
     }
@@ -384,11 +384,11 @@ static void show(struct machine *machine, uint32_t rank) {
     machine->shown[rank]++;
     for (uint32_t i = places->node_first[node]; i < places->node_first[node + 1]; i++) {
         uint32_t reader = places->ranks[i];
-        for (uint32_t l = machine->packed.lanes_of[reader];
-             l < machine->packed.lanes_of[reader + 1]; l++) {
-            const struct tug_packed_lane *lane = &machine->packed.lanes[l];
-            const struct tug_packed_op *op = &machine->packed.ops[lane->op];
-            if (lane->op < lane->end && reads_ring(op->kind) &&
+        for (uint32_t l = machine->packed.queues_of[reader];
+             l < machine->packed.queues_of[reader + 1]; l++) {
+            const struct tug_packed_queue *queue = &machine->packed.queues[l];
+            const struct tug_packed_op *op = &machine->packed.ops[queue->op];
+            if (queue->op < queue->end && reads_ring(op->kind) &&
                 op->peer == places->node_rank_of[rank])
                 look_at(machine, l);
         }
@@ -404,11 +404,11 @@ static void arrive(struct machine *machine, uint32_t number) {
 }
 
 static void settle(struct machine *machine) {
-    while (machine->queued > 0) {
-        uint32_t number = machine->queue[machine->queue_first];
-        machine->queue_first = (machine->queue_first + 1) % machine->packed.nlanes;
-        machine->queued--;
-        machine->packed.lanes[number].queued = false;
+    while (machine->nready > 0) {
+        uint32_t number = machine->ready[machine->ready_first];
+        machine->ready_first = (machine->ready_first + 1) % machine->packed.nqueues;
+        machine->nready--;
+        machine->packed.queues[number].is_ready = false;
         advance(machine, number);
     }
 }
@@ -416,34 +416,34 @@ static void settle(struct machine *machine) {
 /* ---- a schedule that never ends ---- */
 
 static void explain(const struct machine *machine, char *why, size_t why_bytes) {
-    const struct tug_packed_lane *lane = machine->packed.lanes;
-    while (lane->done_op == lane->end)
-        lane++;
-    uint32_t number = (uint32_t)(lane - machine->packed.lanes);
-    const struct tug_packed_op *op = &machine->packed.ops[lane->op];
+    const struct tug_packed_queue *queue = machine->packed.queues;
+    while (queue->done_op == queue->end)
+        queue++;
+    uint32_t number = (uint32_t)(queue - machine->packed.queues);
+    const struct tug_packed_op *op = &machine->packed.ops[queue->op];
     char what[96];
-    if (lane->limit != TUG_LIMIT_ALL && lane->posted >= lane->limit)
-        snprintf(what, sizeof(what), "a step after %u segments", lane->posted);
+    if (queue->limit != TUG_LIMIT_ALL && queue->posted >= queue->limit)
+        snprintf(what, sizeof(what), "a step after %u segments", queue->posted);
     else if (op->kind == TUG_RECEIVE)
-        snprintf(what, sizeof(what), "segment %u from rank %u with tag %u", lane->segment, op->peer,
-                 op->tag);
+        snprintf(what, sizeof(what), "segment %u from rank %u with tag %u", queue->segment,
+                 op->peer, op->tag);
     else if (writes_ring(op->kind))
         snprintf(what, sizeof(what), "a slot of its ring for position %u",
-                 machine->written[lane->rank]);
+                 machine->written[queue->rank]);
     else
         snprintf(what, sizeof(what), "position %u of the ring of node rank %u",
-                 op->position + lane->segment, op->peer);
+                 op->position + queue->segment, op->peer);
     snprintf(why, why_bytes,
-             "rank %u, lane %u waits for ever for %s; %u of %u lanes have not ended", lane->rank,
-             number - machine->packed.lanes_of[lane->rank], what, machine->lanes_left,
-             machine->packed.nlanes);
+             "rank %u, queue %u waits for ever for %s; %u of %u queues have not ended", queue->rank,
+             number - machine->packed.queues_of[queue->rank], what, machine->queues_left,
+             machine->packed.nqueues);
 }
 
 /* ---- all ---- */
 
 static void run(struct machine *machine) {
     struct tug_event event;
-    for (uint32_t l = 0; l < machine->packed.nlanes; l++)
+    for (uint32_t l = 0; l < machine->packed.nqueues; l++)
         look_at(machine, l);
     settle(machine);
     while (tug_radix_take(&machine->events, &event)) {
@@ -451,7 +451,7 @@ static void run(struct machine *machine) {
         machine->now_ps = event.at_ps;
         machine->result.events++;
         switch (event.what & 3) {
-        case LANE_COMPLETES:
+        case QUEUE_COMPLETES:
             complete(machine, number);
             break;
         case FLOW_ARRIVES:
@@ -506,9 +506,9 @@ static int build(struct machine *machine, char *why, size_t why_bytes) {
         tug_pack(&machine->packed, places, simulation->compile, simulation->state, why, why_bytes);
     if (error)
         return error;
-    machine->queue = table(machine, machine->packed.nlanes, sizeof(uint32_t));
-    for (uint32_t l = 0; l < machine->packed.nlanes; l++)
-        machine->lanes_left += machine->packed.lanes[l].op < machine->packed.lanes[l].end;
+    machine->ready = table(machine, machine->packed.nqueues, sizeof(uint32_t));
+    for (uint32_t l = 0; l < machine->packed.nqueues; l++)
+        machine->queues_left += machine->packed.queues[l].op < machine->packed.queues[l].end;
     return machine->failed ? TUG_ERR_NO_MEMORY : 0;
 }
 
@@ -523,7 +523,7 @@ static void tear_down(struct machine *machine) {
     free(machine->out_ps);
     free(machine->in_ps);
     free(machine->copier_ps);
-    free(machine->queue);
+    free(machine->ready);
 }
 
 int tug_simulate(const struct tug_simulation *simulation, struct tug_simulated *result, char *why,
@@ -535,7 +535,7 @@ int tug_simulate(const struct tug_simulation *simulation, struct tug_simulated *
     run(&machine);
     if (machine.failed || machine.events.failed) {
         error = TUG_ERR_NO_MEMORY;
-    } else if (machine.lanes_left > 0) {
+    } else if (machine.queues_left > 0) {
         error = TUG_ERR_STATE;
         explain(&machine, why, why_bytes);
     } else {

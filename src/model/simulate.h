@@ -8,10 +8,10 @@
  *   a link  carries one message at a time (network.h)
  *   a ring  has so many slots: PUBLISH waits for the slowest reader
  *
- * Each is given to whoever asks first. Two segments of a lane are under way between nodes at once;
+ * Each is given to whoever asks first. Two segments of a queue are under way between nodes at once;
  * messages need no receiver. Deterministic: the same input gives the same picosecond.
  *
- * A schedule that never ends is found: nothing is under way and lanes are left. Single-threaded,
+ * A schedule that never ends is found: nothing is under way and queues are left. Single-threaded,
  * pure.
  */
 #ifndef TUG_MODEL_SIMULATE_H
@@ -48,8 +48,8 @@ struct tug_simulated {
 };
 
 /* 0, the callback's error, TUG_ERR_NO_MEMORY, TUG_ERR_INVALID for schedules that name ranks or
- * lanes that are not there, and TUG_ERR_STATE for schedules that never end; `why` says which rank
- * and lane of it, and what it waits for. */
+ * queues that are not there, and TUG_ERR_STATE for schedules that never end; `why` says which rank
+ * and queue of it, and what it waits for. */
 int tug_simulate(const struct tug_simulation *simulation, struct tug_simulated *result, char *why,
                  size_t why_bytes);
 

@@ -191,7 +191,7 @@ static inline bool note_put(const struct ways *ways, size_t offset, const void *
                             size_t bytes) {
     const uint8_t shortcut = ways->target->shortcut;
     if (shortcut == TUG_SHORTCUT_ANY || bytes > TUG_COPIED_MOST || ways->bundle != NULL ||
-        (shortcut == TUG_SHORTCUT_LONE && tug_company_lone()))
+        (shortcut == TUG_SHORTCUT_SINGLE && tug_burst_is_single()))
         return false;
     struct tug_note *note = tug_note_begin(TUG_NOTE_ANY);
     if (note == NULL)
@@ -207,7 +207,7 @@ static inline bool note_put(const struct ways *ways, size_t offset, const void *
     else
         memcpy(put->data, here, bytes);
     tug_note_end();
-    tug_company_started();
+    tug_burst_add();
     return true;
 }
 

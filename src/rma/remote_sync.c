@@ -168,7 +168,7 @@ static int drain_outstanding(struct tug_remote *remote, struct tug_outstanding *
 }
 
 static void begin_flush(bool local) {
-    tug_company_pause();
+    tug_burst_end();
     if (!local)
         tug_notes_settle(); /* they board when they are executed */
 }

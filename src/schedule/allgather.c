@@ -37,17 +37,17 @@ static struct tug_run nth_chunk(const struct gathering *g, uint32_t node, uint32
 }
 
 /* The parts of this node into OUTPUT; every rank begins with its own. */
-static void collect_node(struct gathering *g, uint32_t lane, uint32_t advances) {
+static void collect_node(struct gathering *g, uint32_t queue, uint32_t advances) {
     struct tug_compiler *c = &g->c;
     for (uint32_t n = 0; n < chunks_of(g, c->node); n++) {
         uint32_t turn = n / c->node_size;
         uint32_t from = (c->node_rank + n) % c->node_size;
         struct tug_run chunk = nth_chunk(g, c->node, turn * c->node_size + from);
         if (from != c->node_rank)
-            tug_add_ring(c, lane, TUG_COLLECT, from, &chunk, TUG_AREA_OUTPUT, turn * TUG_CHUNK,
+            tug_add_ring(c, queue, TUG_COLLECT, from, &chunk, TUG_AREA_OUTPUT, turn * TUG_CHUNK,
                          advances);
         else
-            tug_add(c, lane, own(g, g->plan->in_place ? TUG_NOP : TUG_COPY, &chunk, advances));
+            tug_add(c, queue, own(g, g->plan->in_place ? TUG_NOP : TUG_COPY, &chunk, advances));
     }
 }
 
@@ -59,7 +59,7 @@ static void go_round(struct gathering *g, uint32_t publish, uint32_t collect, ui
     uint32_t nnodes = c->places->nnodes, segments = 0;
     uint32_t to = tug_places_rank(c->places, (c->node + 1) % nnodes, 0);
     uint32_t from = tug_places_rank(c->places, (c->node + nnodes - 1) % nnodes, 0);
-    uint32_t receive = tug_schedule_lane(c->schedule, 0);
+    uint32_t receive = tug_schedule_queue(c->schedule, 0);
     uint32_t publishes = c->node_size > 1 ? 1u << publish : 0;
     for (uint32_t down = 0; down < nnodes; down++) {
         uint32_t node = (c->node + nnodes - down) % nnodes;
@@ -82,13 +82,13 @@ static void go_round(struct gathering *g, uint32_t publish, uint32_t collect, ui
 }
 
 /* The others collect what the node's first rank publishes after its own part. */
-static void collect_others(struct gathering *g, uint32_t lane, uint32_t position) {
+static void collect_others(struct gathering *g, uint32_t queue, uint32_t position) {
     uint32_t nnodes = g->c.places->nnodes;
     for (uint32_t down = 1; down < nnodes; down++) {
         uint32_t node = (g->c.node + nnodes - down) % nnodes;
         for (uint32_t n = 0; n < chunks_of(g, node); n++) {
             struct tug_run chunk = nth_chunk(g, node, n);
-            tug_add_ring(&g->c, lane, TUG_COLLECT, 0, &chunk, TUG_AREA_OUTPUT, position, 0);
+            tug_add_ring(&g->c, queue, TUG_COLLECT, 0, &chunk, TUG_AREA_OUTPUT, position, 0);
             position += tug_run_segments(&chunk);
         }
     }
@@ -99,14 +99,14 @@ static void compile(struct gathering *g) {
     struct tug_run mine = part_of(g, c->rank);
     uint32_t segments = tug_run_segments(&mine);
     uint32_t others = (c->places->nranks - c->node_size) * segments;
-    uint32_t collect = tug_schedule_lane(c->schedule, TUG_LIMIT_ALL);
-    uint32_t publish = tug_schedule_lane(c->schedule, segments);
+    uint32_t collect = tug_schedule_queue(c->schedule, TUG_LIMIT_ALL);
+    uint32_t publish = tug_schedule_queue(c->schedule, segments);
     for (uint32_t w = 0; c->node_size > 1 && w < c->node_size; w++)
         c->schedule->passes[w] = segments + (w == 0 ? others : 0);
     if (c->node_size > 1)
         tug_add(c, publish, own(g, TUG_PUBLISH, &mine, 0));
     if (c->node_rank == 0 && others > 0) {
-        uint32_t send = tug_schedule_lane(c->schedule, 0);
+        uint32_t send = tug_schedule_queue(c->schedule, 0);
         collect_node(g, collect, 1u << send);
         go_round(g, publish, collect, send);
     } else {

@@ -4,7 +4,7 @@
 
 /* A rank reduces the segments of all ranks, its own among them, from the last rank down. All ranks
  * keep that order, so results are the same to the bit. */
-static void fold_chunk(struct tug_reduction *r, uint32_t lane, const struct tug_run *chunk,
+static void fold_chunk(struct tug_reduction *r, uint32_t queue, const struct tug_run *chunk,
                        uint32_t position) {
     struct tug_compiler *c = &r->c;
     uint32_t n = c->node_size;
@@ -12,29 +12,29 @@ static void fold_chunk(struct tug_reduction *r, uint32_t lane, const struct tug_
     if (n == 2) { /* both orders give the same */
         uint32_t other = 1 - c->node_rank;
         if (!r->plan->in_place)
-            tug_add(c, lane, tug_describe(TUG_COPY, chunk, TUG_AREA_INPUT, TUG_AREA_OUTPUT, 0));
-        tug_add_ring(c, lane, tug_reduction_ring_kind(r, other == 0), other, chunk, TUG_AREA_OUTPUT,
-                     position, 0);
+            tug_add(c, queue, tug_describe(TUG_COPY, chunk, TUG_AREA_INPUT, TUG_AREA_OUTPUT, 0));
+        tug_add_ring(c, queue, tug_reduction_ring_kind(r, other == 0), other, chunk,
+                     TUG_AREA_OUTPUT, position, 0);
         return;
     }
     if (r->plan->in_place && c->node_rank + 1 < n) {
         saved = TUG_AREA_SCRATCH;
-        tug_add(c, lane, tug_describe(TUG_COPY, chunk, TUG_AREA_INPUT, saved, 0));
+        tug_add(c, queue, tug_describe(TUG_COPY, chunk, TUG_AREA_INPUT, saved, 0));
     }
     for (uint32_t w = n; w-- > 0;) {
         bool first = w + 1 == n;
         if (w != c->node_rank)
-            tug_add_ring(c, lane, first ? TUG_COLLECT : TUG_GATHER_REDUCE, w, chunk,
+            tug_add_ring(c, queue, first ? TUG_COLLECT : TUG_GATHER_REDUCE, w, chunk,
                          TUG_AREA_OUTPUT, position, 0);
         else if (!first || !r->plan->in_place)
-            tug_add(c, lane,
+            tug_add(c, queue,
                     tug_describe(first ? TUG_COPY : TUG_REDUCE, chunk, saved, TUG_AREA_OUTPUT, 0));
     }
 }
 
 static void everybody(struct tug_reduction *r) {
     struct tug_compiler *c = &r->c;
-    uint32_t lane = tug_schedule_lane(c->schedule, TUG_LIMIT_ALL);
+    uint32_t queue = tug_schedule_queue(c->schedule, TUG_LIMIT_ALL);
     uint32_t chunks = tug_run_chunks(&r->all);
     for (uint32_t w = 0; w < c->node_size; w++)
         c->schedule->passes[w] = tug_run_segments(&r->all);
@@ -42,10 +42,10 @@ static void everybody(struct tug_reduction *r) {
         c->schedule->scratch = r->all.elements;
     for (uint32_t k = 0; k < chunks; k++) {
         struct tug_run chunk = tug_run_chunk(&r->all, k);
-        tug_add(c, lane, tug_describe(TUG_PUBLISH, &chunk, TUG_AREA_INPUT, TUG_AREA_NONE, 0));
-        fold_chunk(r, lane, &chunk, k * TUG_CHUNK);
+        tug_add(c, queue, tug_describe(TUG_PUBLISH, &chunk, TUG_AREA_INPUT, TUG_AREA_NONE, 0));
+        fold_chunk(r, queue, &chunk, k * TUG_CHUNK);
     }
-    tug_compiler_settle(c, lane);
+    tug_compiler_settle(c, queue);
 }
 
 /* ---- between nodes, small: recursive doubling ---- */
@@ -64,7 +64,7 @@ static uint32_t number_of(const struct doubling *d, uint32_t doubler) {
     return doubler < d->extra ? 2 * doubler + 1 : doubler + d->extra;
 }
 
-/* What a stage needs to begin; its last descriptor is in lane `from`. */
+/* What a stage needs to begin; its last descriptor is in queue `from`. */
 static void send_to(struct doubling *d, uint32_t to, uint32_t advances) {
     tug_add_message(&d->r->c, d->send, TUG_SEND, tug_reduction_rank(d->r, to), 0, &d->all,
                     TUG_AREA_OUTPUT, advances);
@@ -127,12 +127,12 @@ static void doubling(struct tug_reduction *r) {
     while (2 * d.power <= r->count)
         d.power *= 2;
     d.extra = r->count - d.power;
-    d.gather = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
-    d.send = tug_schedule_lane(schedule, 0);
-    d.receive = tug_schedule_lane(schedule, 0);
-    d.reduce = tug_schedule_lane(schedule, 0);
+    d.gather = tug_schedule_queue(schedule, TUG_LIMIT_ALL);
+    d.send = tug_schedule_queue(schedule, 0);
+    d.receive = tug_schedule_queue(schedule, 0);
+    d.reduce = tug_schedule_queue(schedule, 0);
     if (members) {
-        uint32_t publish = tug_schedule_lane(schedule, 0);
+        uint32_t publish = tug_schedule_queue(schedule, 0);
         through = 1u << publish;
         tug_add(c, publish, tug_describe(TUG_PUBLISH, &r->all, TUG_AREA_OUTPUT, TUG_AREA_NONE, 0));
     }
@@ -162,7 +162,7 @@ static void doubling(struct tug_reduction *r) {
 struct cycle {
     struct tug_reduction *r;
     uint32_t gather, receive, reduce, send, receive_again, send_again;
-    uint32_t publish; /* set: no lane without members */
+    uint32_t publish; /* set: no queue without members */
     uint32_t to, from;
     bool straight; /* blocks start from INPUT */
 };
@@ -226,14 +226,14 @@ static void cycle_again(struct cycle *g) {
 }
 
 /* Blocks in the order in which their results come to a node. */
-static void cycle_results(struct tug_reduction *r, uint32_t lane, enum tug_kind kind) {
+static void cycle_results(struct tug_reduction *r, uint32_t queue, enum tug_kind kind) {
     uint32_t position = 0;
     for (uint32_t i = 0; i < r->count; i++) {
         struct tug_run block = block_of(r, i == 0 ? r->count - 1 : i - 1);
         if (kind == TUG_COLLECT)
-            tug_add_ring(&r->c, lane, kind, 0, &block, TUG_AREA_OUTPUT, position, 0);
+            tug_add_ring(&r->c, queue, kind, 0, &block, TUG_AREA_OUTPUT, position, 0);
         else
-            tug_add(&r->c, lane, tug_describe(kind, &block, TUG_AREA_OUTPUT, TUG_AREA_NONE, 0));
+            tug_add(&r->c, queue, tug_describe(kind, &block, TUG_AREA_OUTPUT, TUG_AREA_NONE, 0));
         position += tug_run_segments(&block);
     }
 }
@@ -243,14 +243,14 @@ static void cycle(struct tug_reduction *r) {
     struct cycle g = {.r = r};
     g.to = tug_reduction_rank(r, (r->me + 1) % r->count);
     g.from = tug_reduction_rank(r, (r->me + r->count - 1) % r->count);
-    g.gather = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
-    g.receive = tug_schedule_lane(schedule, 0);
-    g.reduce = tug_schedule_lane(schedule, 0);
-    g.send = tug_schedule_lane(schedule, 0);
-    g.receive_again = tug_schedule_lane(schedule, 0);
-    g.send_again = tug_schedule_lane(schedule, 0);
+    g.gather = tug_schedule_queue(schedule, TUG_LIMIT_ALL);
+    g.receive = tug_schedule_queue(schedule, 0);
+    g.reduce = tug_schedule_queue(schedule, 0);
+    g.send = tug_schedule_queue(schedule, 0);
+    g.receive_again = tug_schedule_queue(schedule, 0);
+    g.send_again = tug_schedule_queue(schedule, 0);
     if (tug_reduction_has_members(r)) {
-        uint32_t publish = tug_schedule_lane(schedule, 0);
+        uint32_t publish = tug_schedule_queue(schedule, 0);
         g.publish = 1u << publish;
         cycle_results(r, publish, TUG_PUBLISH);
     }
@@ -258,9 +258,9 @@ static void cycle(struct tug_reduction *r) {
     g.straight = !tug_reduction_has_members(r) && !r->plan->in_place;
     if (g.straight) {
         struct tug_run first = block_of(r, 0), last = block_of(r, r->count - 1);
-        schedule->lanes[g.receive].limit = TUG_LIMIT_ALL;
-        schedule->lanes[g.send].limit = tug_run_segments(&first);
-        schedule->lanes[g.reduce].limit = tug_run_segments(&last);
+        schedule->queues[g.receive].limit = TUG_LIMIT_ALL;
+        schedule->queues[g.send].limit = tug_run_segments(&first);
+        schedule->queues[g.reduce].limit = tug_run_segments(&last);
         tug_add(&r->c, g.reduce, tug_describe(TUG_COPY, &last, TUG_AREA_INPUT, TUG_AREA_OUTPUT, 0));
     }
     cycle_reduce(&g);
@@ -272,8 +272,8 @@ static void cycle(struct tug_reduction *r) {
 
 static void bring_and_get(struct tug_reduction *r, bool in_blocks) {
     struct tug_compiler *c = &r->c;
-    uint32_t publish = tug_schedule_lane(c->schedule, TUG_LIMIT_ALL);
-    uint32_t collect = tug_schedule_lane(c->schedule, TUG_LIMIT_ALL);
+    uint32_t publish = tug_schedule_queue(c->schedule, TUG_LIMIT_ALL);
+    uint32_t collect = tug_schedule_queue(c->schedule, TUG_LIMIT_ALL);
     if (in_blocks) {
         for (uint32_t down = 0; down < r->count; down++) {
             struct tug_run block = block_of(r, down);
@@ -308,9 +308,9 @@ static void between_nodes(struct tug_reduction *r) {
 }
 
 static void alone(struct tug_reduction *r) {
-    uint32_t lane = tug_schedule_lane(r->c.schedule, TUG_LIMIT_ALL);
+    uint32_t queue = tug_schedule_queue(r->c.schedule, TUG_LIMIT_ALL);
     if (!r->plan->in_place)
-        tug_add(&r->c, lane, tug_describe(TUG_COPY, &r->all, TUG_AREA_INPUT, TUG_AREA_OUTPUT, 0));
+        tug_add(&r->c, queue, tug_describe(TUG_COPY, &r->all, TUG_AREA_INPUT, TUG_AREA_OUTPUT, 0));
 }
 
 int tug_compile_allreduce(struct tug_schedule *schedule, const struct tug_places *places,

@@ -80,20 +80,20 @@ static uint32_t segments_of(const struct compiler *c, uint32_t pipeline) {
 
 /* ---- between nodes ---- */
 
-/* Sends a pipeline on to the nodes after ours; the lanes. */
+/* Sends a pipeline on to the nodes after ours; the queues. */
 static uint32_t pass_on(const struct compiler *c, uint32_t pipeline, uint32_t limit) {
     uint32_t children[TUG_CHILDREN_MOST];
-    uint32_t lanes = 0;
+    uint32_t queues = 0;
     uint32_t n = tug_pipeline_children(c->places, c->plan->algorithm, pipeline, c->root_node,
                                        c->node, children);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t lane = tug_schedule_lane(c->schedule, limit);
+        uint32_t queue = tug_schedule_queue(c->schedule, limit);
         struct tug_descriptor send = describe(c, TUG_SEND, pipeline);
         send.peer = rank_of_holder(c, children[i], pipeline);
-        tug_lane_add(c->schedule, lane, &send);
-        lanes |= 1u << lane;
+        tug_queue_add(c->schedule, queue, &send);
+        queues |= 1u << queue;
     }
-    return lanes;
+    return queues;
 }
 
 static struct tug_descriptor receive_of(const struct compiler *c, uint32_t pipeline,
@@ -149,7 +149,7 @@ static void in_ring_order(const struct compiler *c, uint32_t holder, enum tug_ki
 
 struct adding {
     const struct compiler *c;
-    uint32_t lane;
+    uint32_t queue;
     uint32_t passes;
     uint32_t peer;
     uint32_t advances[TUG_PIPELINES_MOST]; /* by tag */
@@ -165,7 +165,7 @@ static void add_run(void *state, struct tug_descriptor *run) {
         run->peer = receive.peer;
         run->advances = receive.advances;
     }
-    tug_lane_add(adding->c->schedule, adding->lane, run);
+    tug_queue_add(adding->c->schedule, adding->queue, run);
 }
 
 static void count_run(void *state, struct tug_descriptor *run) {
@@ -181,15 +181,15 @@ static void relay_holder(const struct compiler *c) {
         if (holds(c, k))
             receives.advances[k] = pass_on(c, k, limit);
     if (c->node_size > 1) {
-        struct adding publishes = {.c = c, .lane = tug_schedule_lane(c->schedule, limit)};
+        struct adding publishes = {.c = c, .queue = tug_schedule_queue(c->schedule, limit)};
         in_ring_order(c, c->node_rank, TUG_PUBLISH, add_run, &publishes);
         for (uint32_t k = 0; k < c->pipelines; k++)
-            receives.advances[k] |= 1u << publishes.lane;
+            receives.advances[k] |= 1u << publishes.queue;
     }
     if (root)
         return;
-    if (c->node_size > 1) { /* one lane: segments are published in the order of their arrival */
-        receives.lane = tug_schedule_lane(c->schedule, TUG_LIMIT_ALL);
+    if (c->node_size > 1) { /* one queue: segments are published in the order of their arrival */
+        receives.queue = tug_schedule_queue(c->schedule, TUG_LIMIT_ALL);
         in_ring_order(c, c->node_rank, TUG_RECEIVE, add_run, &receives);
         return;
     }
@@ -197,7 +197,7 @@ static void relay_holder(const struct compiler *c) {
         if (!holds(c, k))
             continue;
         struct tug_descriptor receive = receive_of(c, k, receives.advances[k]);
-        tug_lane_add(c->schedule, tug_schedule_lane(c->schedule, TUG_LIMIT_ALL), &receive);
+        tug_queue_add(c->schedule, tug_schedule_queue(c->schedule, TUG_LIMIT_ALL), &receive);
     }
 }
 
@@ -221,7 +221,7 @@ static void relay(const struct compiler *c) {
             continue;
         }
         struct adding collects = {
-            .c = c, .lane = tug_schedule_lane(c->schedule, TUG_LIMIT_ALL), .peer = who};
+            .c = c, .queue = tug_schedule_queue(c->schedule, TUG_LIMIT_ALL), .peer = who};
         in_ring_order(c, who, TUG_COLLECT, add_run, &collects);
     }
 }
@@ -237,7 +237,7 @@ static void lend(const struct compiler *c) {
                                  .from_area = TUG_AREA_LENT,
                                  .to_area = TUG_AREA_OUTPUT};
     if (c->rank != c->plan->root) {
-        tug_lane_add(schedule, tug_schedule_lane(schedule, TUG_LIMIT_ALL), &run);
+        tug_queue_add(schedule, tug_schedule_queue(schedule, TUG_LIMIT_ALL), &run);
         return;
     }
     for (uint32_t k = 0; k < c->pipelines; k++)
@@ -246,11 +246,11 @@ static void lend(const struct compiler *c) {
     run.kind = TUG_SEND;
     run.from_area = TUG_AREA_OUTPUT;
     run.to_area = TUG_AREA_LENT;
-    uint32_t first = schedule->nlanes, n = TUG_LANES_MOST - first;
+    uint32_t first = schedule->nqueues, n = TUG_QUEUES_MOST - first;
     for (uint32_t i = 0; i < c->node_size - 1; i++) {
         run.peer = tug_places_rank(c->places, c->node, (c->node_rank + 1 + i) % c->node_size);
-        uint32_t lane = i < n ? tug_schedule_lane(schedule, TUG_LIMIT_ALL) : first + i % n;
-        tug_lane_add(schedule, lane, &run);
+        uint32_t queue = i < n ? tug_schedule_queue(schedule, TUG_LIMIT_ALL) : first + i % n;
+        tug_queue_add(schedule, queue, &run);
     }
 }
 
@@ -260,45 +260,45 @@ static void lend(const struct compiler *c) {
  * any more. The last segment steps to `through`. */
 static void land(const struct compiler *c, uint32_t pipeline, uint32_t through) {
     uint32_t segments = segments_of(c, pipeline);
-    uint32_t lane = tug_schedule_lane(c->schedule, 0);
-    struct tug_descriptor drain = {.kind = TUG_DRAIN, .steps = segments, .advances = 1u << lane};
-    tug_lane_add(c->schedule, tug_schedule_lane(c->schedule, TUG_LIMIT_ALL), &drain);
+    uint32_t queue = tug_schedule_queue(c->schedule, 0);
+    struct tug_descriptor drain = {.kind = TUG_DRAIN, .steps = segments, .advances = 1u << queue};
+    tug_queue_add(c->schedule, tug_schedule_queue(c->schedule, TUG_LIMIT_ALL), &drain);
 
     struct tug_descriptor receive = receive_of(c, pipeline, pass_on(c, pipeline, 0));
     struct tug_descriptor last = cut(&receive, segments - 1);
     receive.elements -= last.elements;
     last.advances |= 1u << through;
     if (segments > 1)
-        tug_lane_add(c->schedule, lane, &receive);
-    tug_lane_add(c->schedule, lane, &last);
+        tug_queue_add(c->schedule, queue, &receive);
+    tug_queue_add(c->schedule, queue, &last);
 }
 
 /* The node's ranks copy the message out of where it landed, each beginning with its own part. */
-static void copy_out(const struct compiler *c, uint32_t lane, uint32_t signals) {
+static void copy_out(const struct compiler *c, uint32_t queue, uint32_t signals) {
     struct tug_descriptor wait = {.kind = TUG_NOP};
     struct tug_descriptor copy = describe(c, TUG_COPY, 0);
     uint64_t mine = c->plan->elements / c->node_size * c->node_rank;
     for (uint32_t i = 1; i < signals; i++)
-        tug_lane_add(c->schedule, lane, &wait);
+        tug_queue_add(c->schedule, queue, &wait);
     copy.to_area = TUG_AREA_OUTPUT;
     copy.segment = 0;
     copy.from = copy.to = mine;
     copy.elements = c->plan->elements - mine;
-    copy.advances = mine > 0 ? 1u << lane : 0;
-    tug_lane_add(c->schedule, lane, &copy);
+    copy.advances = mine > 0 ? 1u << queue : 0;
+    tug_queue_add(c->schedule, queue, &copy);
     if (mine == 0)
         return;
     copy.from = copy.to = 0;
     copy.elements = mine;
     copy.advances = 0;
-    tug_lane_add(c->schedule, lane, &copy);
+    tug_queue_add(c->schedule, queue, &copy);
 }
 
 static void two_phase(const struct compiler *c) {
     struct tug_schedule *schedule = c->schedule;
     uint32_t held[TUG_PIPELINES_MOST] = {0}; /* by node rank: pipelines */
     uint32_t signals = 0;
-    uint32_t copy = tug_schedule_lane(schedule, 0);
+    uint32_t copy = tug_schedule_queue(schedule, 0);
     schedule->landing = c->plan->elements;
     for (uint32_t k = 0; k < c->pipelines; k++)
         if (share_of(c, k) > 0)
@@ -308,12 +308,12 @@ static void two_phase(const struct compiler *c) {
             continue;
         signals++;
         schedule->passes[who] = 1;
-        uint32_t through = tug_schedule_lane(schedule, who == c->node_rank ? 0 : TUG_LIMIT_ALL);
+        uint32_t through = tug_schedule_queue(schedule, who == c->node_rank ? 0 : TUG_LIMIT_ALL);
         struct tug_descriptor signal = {.kind = TUG_SIGNAL, .steps = 1, .advances = 1u << copy};
         if (who == c->node_rank) {
             struct tug_descriptor wait = {.kind = TUG_NOP};
             for (uint32_t i = 1; i < held[who]; i++)
-                tug_lane_add(schedule, through, &wait);
+                tug_queue_add(schedule, through, &wait);
             for (uint32_t k = 0; k < c->pipelines; k++)
                 if (holds(c, k))
                     land(c, k, through);
@@ -321,7 +321,7 @@ static void two_phase(const struct compiler *c) {
             signal.kind = TUG_AWAIT; /* released when the run ends: until then it is copied */
             signal.peer = who;
         }
-        tug_lane_add(schedule, through, &signal);
+        tug_queue_add(schedule, through, &signal);
     }
     copy_out(c, copy, signals);
 }

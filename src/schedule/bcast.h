@@ -6,7 +6,7 @@
  *
  *   RELAY      The holder publishes each segment as it arrives; the others collect it.
  *   TWO_PHASE  The pipelines land in memory that the node shares. When all of them are through
- * (each lane waits for the steps of the others by no-ops, as in Morie et al., section 6), every
+ * (each queue waits for the steps of the others by no-ops, as in Morie et al., section 6), every
  * rank copies the message out of it by itself, in parallel.
  *
  * On the root's node nothing lands: the root publishes, or, where it lends its buffer, the others

@@ -64,10 +64,10 @@ struct tug_descriptor tug_describe(enum tug_kind kind, const struct tug_run *run
     };
 }
 
-void tug_add_nop(struct tug_compiler *c, uint32_t lane, uint32_t segments, uint32_t steps,
+void tug_add_nop(struct tug_compiler *c, uint32_t queue, uint32_t segments, uint32_t steps,
                  uint32_t advances) {
     if (segments > 0)
-        tug_add(c, lane,
+        tug_add(c, queue,
                 (struct tug_descriptor){.kind = TUG_NOP,
                                         .elements = segments,
                                         .segment = 1,
@@ -75,20 +75,20 @@ void tug_add_nop(struct tug_compiler *c, uint32_t lane, uint32_t segments, uint3
                                         .advances = advances});
 }
 
-void tug_add_message(struct tug_compiler *c, uint32_t lane, enum tug_kind kind, uint32_t peer,
+void tug_add_message(struct tug_compiler *c, uint32_t queue, enum tug_kind kind, uint32_t peer,
                      uint8_t tag, const struct tug_run *run, uint32_t area, uint32_t advances) {
     struct tug_descriptor d = tug_describe(kind, run, area, area, advances);
     d.peer = peer;
     d.tag = tag;
-    tug_add(c, lane, d);
+    tug_add(c, queue, d);
 }
 
-void tug_add_ring(struct tug_compiler *c, uint32_t lane, enum tug_kind kind, uint32_t node_rank,
+void tug_add_ring(struct tug_compiler *c, uint32_t queue, enum tug_kind kind, uint32_t node_rank,
                   const struct tug_run *run, uint32_t to, uint32_t position, uint32_t advances) {
     struct tug_descriptor d = tug_describe(kind, run, TUG_AREA_NONE, to, advances);
     d.peer = node_rank;
     d.position = position;
-    tug_add(c, lane, d);
+    tug_add(c, queue, d);
 }
 
 /* ---- rings ---- */
@@ -100,14 +100,14 @@ static bool reads_ring(uint8_t kind) {
 
 void tug_compiler_settle(struct tug_compiler *c, uint32_t number) {
     struct tug_schedule *schedule = c->schedule;
-    const struct tug_lane *lane = &schedule->lanes[number];
+    const struct tug_queue *queue = &schedule->queues[number];
     if (schedule->failed)
         return;
     /* from the end: `first` is what is needed next, and at last what is needed first */
     for (uint32_t w = 0; w < schedule->node_size; w++)
         schedule->first[w] = schedule->passes[w];
-    for (uint32_t i = lane->count; i-- > 0;) {
-        struct tug_descriptor *d = &lane->descriptors[i];
+    for (uint32_t i = queue->count; i-- > 0;) {
+        struct tug_descriptor *d = &queue->descriptors[i];
         if (!reads_ring(d->kind))
             continue;
         d->release = schedule->first[d->peer];

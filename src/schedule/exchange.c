@@ -5,7 +5,7 @@ static const struct tug_run block = {0, 1, 0};
 struct exchange {
     struct tug_compiler c;
     const struct tug_exchange_plan *plan;
-    uint32_t copy, send, receive; /* lanes */
+    uint32_t copy, send, receive; /* queues */
 };
 
 /* The block that send i reads. */
@@ -57,11 +57,11 @@ int tug_compile_exchange(struct tug_schedule *schedule, const struct tug_places 
     uint32_t limit = plan->in_place ? 0 : TUG_LIMIT_ALL;
     tug_compiler_begin(&x.c, schedule, places, rank);
     if (!schedule->failed) {
-        /* lanes run in the order of their numbers: copies come last, while messages are on their
+        /* queues run in the order of their numbers: copies come last, while messages are on their
          * way */
-        x.send = tug_schedule_lane(schedule, limit);
-        x.receive = tug_schedule_lane(schedule, limit);
-        x.copy = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
+        x.send = tug_schedule_queue(schedule, limit);
+        x.receive = tug_schedule_queue(schedule, limit);
+        x.copy = tug_schedule_queue(schedule, TUG_LIMIT_ALL);
         if (plan->in_place)
             put_aside(&x);
         copy_own(&x);
@@ -78,9 +78,9 @@ int tug_compile_cycle(struct tug_schedule *schedule, const struct tug_places *pl
     tug_compiler_begin(&c, schedule, places, rank);
     if (schedule->failed)
         return tug_compiler_end(&c);
-    uint32_t copy = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
-    uint32_t send = tug_schedule_lane(schedule, 1);
-    uint32_t receive = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
+    uint32_t copy = tug_schedule_queue(schedule, TUG_LIMIT_ALL);
+    uint32_t send = tug_schedule_queue(schedule, 1);
+    uint32_t receive = tug_schedule_queue(schedule, TUG_LIMIT_ALL);
     if (!in_place)
         tug_add(&c, copy, tug_describe(TUG_COPY, &block, own, TUG_AREA_BLOCKS + rank, 0));
     for (uint32_t down = 0; down < n; down++) {

@@ -33,7 +33,7 @@ static uint32_t place_of(const struct tree *t, enum tug_kind kind, uint32_t numb
 
 /* Messages with the parts of a subtree, between its top and the parent: by rank if the parent is
  * the root, so there may be two. How many. */
-static uint32_t add_subtree(struct tree *t, uint32_t lane, enum tug_kind kind, uint32_t top,
+static uint32_t add_subtree(struct tree *t, uint32_t queue, enum tug_kind kind, uint32_t top,
                             uint32_t advances) {
     uint32_t size = size_of(t, top);
     uint32_t to_end = t->n - rank_of(t, top);
@@ -44,13 +44,14 @@ static uint32_t add_subtree(struct tree *t, uint32_t lane, enum tug_kind kind, u
     for (uint32_t i = 0; i < messages; i++) {
         struct tug_run run = {.elements = (ends[i + 1] - ends[i]) * t->plan->elements};
         uint32_t area = place_of(t, kind, top + ends[i], &run.begin);
-        tug_add_message(&t->c, lane, kind, peer, 0, &run, area, advances);
+        tug_add_message(&t->c, queue, kind, peer, 0, &run, area, advances);
     }
     return messages;
 }
 
 /* Children, the nearest first or the farthest first: how many messages. */
-static uint32_t add_children(struct tree *t, uint32_t lane, enum tug_kind kind, uint32_t advances) {
+static uint32_t add_children(struct tree *t, uint32_t queue, enum tug_kind kind,
+                             uint32_t advances) {
     uint32_t messages = 0;
     uint32_t hops[32], nhops = 0;
     uint32_t reach = t->number == 0 ? t->n : t->number & -t->number;
@@ -58,17 +59,17 @@ static uint32_t add_children(struct tree *t, uint32_t lane, enum tug_kind kind, 
         hops[nhops++] = hop;
     for (uint32_t i = 0; i < nhops; i++) {
         uint32_t hop = hops[kind == TUG_SEND ? nhops - 1 - i : i];
-        messages += add_subtree(t, lane, kind, t->number + hop, advances);
+        messages += add_subtree(t, queue, kind, t->number + hop, advances);
     }
     return messages;
 }
 
-static void copy_own(struct tree *t, uint32_t lane, uint32_t from, uint64_t from_offset,
+static void copy_own(struct tree *t, uint32_t queue, uint32_t from, uint64_t from_offset,
                      uint32_t to, uint64_t to_offset, uint32_t advances) {
     struct tug_run run = {from_offset, t->plan->elements, 0};
     struct tug_descriptor d = tug_describe(TUG_COPY, &run, from, to, advances);
     d.to = to_offset;
-    tug_add(&t->c, lane, d);
+    tug_add(&t->c, queue, d);
 }
 
 static void begin(struct tree *t, struct tug_schedule *schedule, const struct tug_places *places,
@@ -81,8 +82,8 @@ static void begin(struct tree *t, struct tug_schedule *schedule, const struct tu
 
 static void gather(struct tree *t) {
     struct tug_schedule *schedule = t->c.schedule;
-    uint32_t copy = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
-    uint32_t receive = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
+    uint32_t copy = tug_schedule_queue(schedule, TUG_LIMIT_ALL);
+    uint32_t receive = tug_schedule_queue(schedule, TUG_LIMIT_ALL);
     if (t->number == 0) {
         if (!t->plan->in_place)
             copy_own(t, copy, TUG_AREA_INPUT, 0, TUG_AREA_OUTPUT, t->c.rank * t->plan->elements, 0);
@@ -90,7 +91,7 @@ static void gather(struct tree *t) {
         return;
     }
     bool leaf = size_of(t, t->number) == 1;
-    uint32_t send = tug_schedule_lane(schedule, leaf ? TUG_LIMIT_ALL : 0);
+    uint32_t send = tug_schedule_queue(schedule, leaf ? TUG_LIMIT_ALL : 0);
     if (!leaf) {
         schedule->scratch = size_of(t, t->number) * t->plan->elements;
         copy_own(t, copy, TUG_AREA_INPUT, 0, TUG_AREA_SCRATCH, 0, 1u << send);
@@ -103,9 +104,9 @@ static void gather(struct tree *t) {
 
 static void scatter(struct tree *t) {
     struct tug_schedule *schedule = t->c.schedule;
-    uint32_t receive = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
+    uint32_t receive = tug_schedule_queue(schedule, TUG_LIMIT_ALL);
     if (t->number == 0) {
-        uint32_t send = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
+        uint32_t send = tug_schedule_queue(schedule, TUG_LIMIT_ALL);
         add_children(t, send, TUG_SEND, 0);
         if (!t->plan->in_place)
             copy_own(t, receive, TUG_AREA_INPUT, t->c.rank * t->plan->elements, TUG_AREA_OUTPUT, 0,
@@ -117,7 +118,7 @@ static void scatter(struct tree *t) {
     add_subtree(t, receive, TUG_RECEIVE, t->number, 0);
     if (size_of(t, t->number) == 1)
         return;
-    uint32_t send = tug_schedule_lane(schedule, 0);
+    uint32_t send = tug_schedule_queue(schedule, 0);
     uint32_t messages = add_children(t, send, TUG_SEND, 0);
     tug_add_nop(&t->c, receive, 1, messages, 1u << send);
     copy_own(t, receive, TUG_AREA_SCRATCH, 0, TUG_AREA_OUTPUT, 0, 0);

@@ -39,7 +39,7 @@ static void hand_over(struct tug_reduction *r, uint32_t send, uint32_t finish) {
         tug_add_message(&r->c, finish, TUG_RECEIVE, base, 1, &r->all, TUG_AREA_OUTPUT, 0);
 }
 
-/* Four lanes in a row: gather the node's inputs, receive the children's, reduce them, send to the
+/* Four queues in a row: gather the node's inputs, receive the children's, reduce them, send to the
  * parent. The message of a child in a binomial tree is received as a whole, one child after
  * another.
  */
@@ -50,11 +50,11 @@ static void hold(struct tug_reduction *r) {
     bool root = c->rank == r->plan->root;
     bool ends = root && tree.number == 0;
     uint32_t area = ends ? TUG_AREA_OUTPUT : TUG_AREA_SCRATCH;
-    uint32_t gather = tug_schedule_lane(c->schedule, TUG_LIMIT_ALL);
-    uint32_t receive = tug_schedule_lane(c->schedule, 0);
-    uint32_t reduce = tug_schedule_lane(c->schedule, 0);
-    uint32_t send = tug_schedule_lane(c->schedule, 0);
-    uint32_t finish = tug_schedule_lane(c->schedule, 0);
+    uint32_t gather = tug_schedule_queue(c->schedule, TUG_LIMIT_ALL);
+    uint32_t receive = tug_schedule_queue(c->schedule, 0);
+    uint32_t reduce = tug_schedule_queue(c->schedule, 0);
+    uint32_t send = tug_schedule_queue(c->schedule, 0);
+    uint32_t finish = tug_schedule_queue(c->schedule, 0);
     uint32_t position = 0;
     uint64_t own = ends ? 0 : r->all.elements;
     struct tug_run one = r->all;
@@ -91,7 +91,7 @@ static void hold(struct tug_reduction *r) {
 }
 
 static void bring(struct tug_reduction *r) {
-    uint32_t publish = tug_schedule_lane(r->c.schedule, TUG_LIMIT_ALL);
+    uint32_t publish = tug_schedule_queue(r->c.schedule, TUG_LIMIT_ALL);
     tug_add(&r->c, publish, tug_describe(TUG_PUBLISH, &r->all, TUG_AREA_INPUT, TUG_AREA_NONE, 0));
     tug_compiler_settle(&r->c, publish);
 }

@@ -79,11 +79,11 @@ static void compile(struct pairs *p) {
     uint32_t segments = tug_run_segments(&mine);
     bool in_place = p->plan->in_place;
     bool any = mine.elements > 0;
-    uint32_t send = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
-    uint32_t receive = tug_schedule_lane(schedule, SLOTS * segments);
-    uint32_t reduce = tug_schedule_lane(schedule, 1);
+    uint32_t send = tug_schedule_queue(schedule, TUG_LIMIT_ALL);
+    uint32_t receive = tug_schedule_queue(schedule, SLOTS * segments);
+    uint32_t reduce = tug_schedule_queue(schedule, 1);
     uint32_t area = in_place ? TUG_AREA_SCRATCH : TUG_AREA_OUTPUT;
-    uint32_t finish = in_place && any ? tug_schedule_lane(schedule, 0) : 0;
+    uint32_t finish = in_place && any ? tug_schedule_queue(schedule, 0) : 0;
     uint32_t finishes = in_place && any ? 1u << finish : 0;
     uint32_t steps = send_blocks(p, send, finishes) + (p->n - 1) * segments;
     if (!any)

@@ -29,7 +29,7 @@ uint32_t tug_reduction_other(const struct tug_reduction *r, uint32_t i) {
     return i < me ? me - 1 - i : i + 1;
 }
 
-void tug_reduction_gather(struct tug_reduction *r, uint32_t lane, const struct tug_run *run,
+void tug_reduction_gather(struct tug_reduction *r, uint32_t queue, const struct tug_run *run,
                           uint32_t to, bool there, uint32_t *position, uint32_t advances) {
     struct tug_compiler *c = &r->c;
     uint32_t others = tug_reduction_has_members(r) ? c->node_size - 1 : 0;
@@ -38,12 +38,12 @@ void tug_reduction_gather(struct tug_reduction *r, uint32_t lane, const struct t
         struct tug_run chunk = tug_run_chunk(run, k);
         enum tug_kind own = there ? TUG_NOP : TUG_COPY;
         if (!there || others == 0)
-            tug_add(c, lane,
+            tug_add(c, queue,
                     tug_describe(own, &chunk, TUG_AREA_INPUT, to, others == 0 ? advances : 0));
         for (uint32_t i = 0; i < others; i++) {
             uint32_t from = tug_reduction_other(r, i);
-            tug_add_ring(c, lane, tug_reduction_ring_kind(r, from < c->node_rank), from, &chunk, to,
-                         *position, i + 1 == others ? advances : 0);
+            tug_add_ring(c, queue, tug_reduction_ring_kind(r, from < c->node_rank), from, &chunk,
+                         to, *position, i + 1 == others ? advances : 0);
         }
         *position += tug_run_segments(&chunk);
     }

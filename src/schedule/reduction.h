@@ -30,10 +30,10 @@ static inline bool tug_reduction_has_members(const struct tug_reduction *r) {
     return !r->by_rank && r->c.node_size > 1;
 }
 
-/* The holder's lane: the node's inputs of a run, reduced into an area; a segment that is complete
+/* The holder's queue: the node's inputs of a run, reduced into an area; a segment that is complete
  * steps. The holder's own is copied there first unless it is there; the other ranks publish theirs
  * in the same order of runs, this one from *position on, which is moved on. */
-void tug_reduction_gather(struct tug_reduction *r, uint32_t lane, const struct tug_run *run,
+void tug_reduction_gather(struct tug_reduction *r, uint32_t queue, const struct tug_run *run,
                           uint32_t to, bool there, uint32_t *position, uint32_t advances);
 
 /* The kind that takes in what comes from a lower rank, or a higher one, in the rank's order. */

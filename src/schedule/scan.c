@@ -6,7 +6,7 @@ struct scan {
     bool exclusive;
     uint32_t rank, n;
     struct tug_run all;
-    uint32_t copy, send, receive, reduce; /* lanes */
+    uint32_t copy, send, receive, reduce; /* queues */
 };
 
 static bool last(const struct scan *s) {
@@ -19,7 +19,7 @@ static bool last(const struct scan *s) {
 static void begin_chain(struct scan *s) {
     struct tug_compiler *c = &s->c;
     bool copies = !s->exclusive && !s->plan->in_place;
-    c->schedule->lanes[s->send].limit = TUG_LIMIT_ALL;
+    c->schedule->queues[s->send].limit = TUG_LIMIT_ALL;
     if (copies)
         tug_add(c, s->copy, tug_describe(TUG_COPY, &s->all, TUG_AREA_INPUT, TUG_AREA_OUTPUT, 0));
     if (!last(s))
@@ -41,10 +41,10 @@ static void continue_chain(struct scan *s) {
             tug_describe(TUG_COPY, &whole, TUG_AREA_INPUT, to, copies_first ? 1u << s->receive : 0);
         d.steps = tug_run_segments(&s->all);
         tug_add(c, s->reduce, d);
-        c->schedule->lanes[s->reduce].limit = 1;
+        c->schedule->queues[s->reduce].limit = 1;
     }
     if (!copies_first)
-        c->schedule->lanes[s->receive].limit = TUG_LIMIT_ALL;
+        c->schedule->queues[s->receive].limit = TUG_LIMIT_ALL;
     tug_add_message(c, s->receive, TUG_RECEIVE, s->rank - 1, 0, &s->all, from,
                     goes_on ? 1u << s->reduce : 0);
     if (goes_on)
@@ -58,14 +58,14 @@ static void continue_chain(struct scan *s) {
 /* ---- small: doubling ---- */
 
 /* In stage d a rank's partial result, of the d ranks up to it, goes to the rank d above. */
-static uint32_t lanes_of_stage(const struct scan *s, uint32_t d) {
+static uint32_t queues_of_stage(const struct scan *s, uint32_t d) {
     return (s->n - s->rank > d ? 1u << s->send : 0) | (s->rank >= d ? 1u << s->receive : 0);
 }
 
 /* Reduces what came from the rank d below. */
 static void take_in(struct scan *s, uint32_t d, struct tug_run *partial, uint32_t area) {
     struct tug_compiler *c = &s->c;
-    uint32_t next = lanes_of_stage(s, 2 * d);
+    uint32_t next = queues_of_stage(s, 2 * d);
     struct tug_descriptor reduce = tug_describe(TUG_REDUCE, partial, TUG_AREA_SCRATCH, area, next);
     reduce.from = s->all.elements;
     if (s->exclusive) {
@@ -87,12 +87,12 @@ static void doubling(struct scan *s) {
     c->schedule->scratch = 2 * s->all.elements;
     tug_add(c, s->copy,
             tug_describe(there ? TUG_NOP : TUG_COPY, &partial, TUG_AREA_INPUT, area,
-                         lanes_of_stage(s, 1)));
+                         queues_of_stage(s, 1)));
     for (uint32_t d = 1; d < s->n; d *= 2) {
         bool sends = s->n - s->rank > d, receives = s->rank >= d;
         if (sends)
             tug_add_message(c, s->send, TUG_SEND, s->rank + d, 0, &partial, area,
-                            receives ? 1u << s->reduce : lanes_of_stage(s, 2 * d));
+                            receives ? 1u << s->reduce : queues_of_stage(s, 2 * d));
         if (!receives)
             continue;
         tug_add_message(c, s->receive, TUG_RECEIVE, s->rank - d, 0, &incoming, TUG_AREA_SCRATCH,
@@ -112,10 +112,10 @@ int tug_compile_scan(struct tug_schedule *schedule, const struct tug_places *pla
     tug_compiler_begin(&s.c, schedule, places, rank);
     if (schedule->failed || plan->elements == 0)
         return tug_compiler_end(&s.c);
-    s.copy = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
-    s.send = tug_schedule_lane(schedule, 0);
-    s.receive = tug_schedule_lane(schedule, 0);
-    s.reduce = tug_schedule_lane(schedule, 0);
+    s.copy = tug_schedule_queue(schedule, TUG_LIMIT_ALL);
+    s.send = tug_schedule_queue(schedule, 0);
+    s.receive = tug_schedule_queue(schedule, 0);
+    s.reduce = tug_schedule_queue(schedule, 0);
     if (!plan->large)
         doubling(&s);
     else if (rank == 0)

@@ -41,36 +41,36 @@ void tug_schedule_init(struct tug_schedule *schedule, uint32_t node_size) {
 }
 
 void tug_schedule_fini(struct tug_schedule *schedule) {
-    for (uint32_t l = 0; l < schedule->nlanes; l++)
-        free(schedule->lanes[l].descriptors);
+    for (uint32_t l = 0; l < schedule->nqueues; l++)
+        free(schedule->queues[l].descriptors);
     free(schedule->passes);
     memset(schedule, 0, sizeof(*schedule));
 }
 
-uint32_t tug_schedule_lane(struct tug_schedule *schedule, uint32_t limit) {
-    if (schedule->nlanes == TUG_LANES_MOST) {
+uint32_t tug_schedule_queue(struct tug_schedule *schedule, uint32_t limit) {
+    if (schedule->nqueues == TUG_QUEUES_MOST) {
         schedule->failed = true;
-        return TUG_LANES_MOST - 1;
+        return TUG_QUEUES_MOST - 1;
     }
-    schedule->lanes[schedule->nlanes].limit = limit;
-    return schedule->nlanes++;
+    schedule->queues[schedule->nqueues].limit = limit;
+    return schedule->nqueues++;
 }
 
-void tug_lane_add(struct tug_schedule *schedule, uint32_t number,
-                  const struct tug_descriptor *descriptor) {
-    struct tug_lane *lane = &schedule->lanes[number];
-    if (lane->count == lane->capacity) {
-        uint32_t capacity = lane->capacity == 0 ? 2 : 2 * lane->capacity;
+void tug_queue_add(struct tug_schedule *schedule, uint32_t number,
+                   const struct tug_descriptor *descriptor) {
+    struct tug_queue *queue = &schedule->queues[number];
+    if (queue->count == queue->capacity) {
+        uint32_t capacity = queue->capacity == 0 ? 2 : 2 * queue->capacity;
         struct tug_descriptor *grown =
-            realloc(lane->descriptors, capacity * sizeof(*lane->descriptors));
+            realloc(queue->descriptors, capacity * sizeof(*queue->descriptors));
         if (grown == NULL) {
             schedule->failed = true;
             return;
         }
-        lane->descriptors = grown;
-        lane->capacity = capacity;
+        queue->descriptors = grown;
+        queue->capacity = capacity;
     }
-    lane->descriptors[lane->count++] = *descriptor;
+    queue->descriptors[queue->count++] = *descriptor;
 }
 
 /* ---- reading ---- */
@@ -131,8 +131,8 @@ static const char *wrong_with(const struct tug_schedule *schedule,
     if (needs & TO && n > 0 &&
         outside(schedule, descriptor->to_area, descriptor->to, n, input, output))
         return "writes outside of its area";
-    if (schedule->nlanes < TUG_LANES_MOST && descriptor->advances >> schedule->nlanes != 0)
-        return "steps to a lane that does not exist";
+    if (schedule->nqueues < TUG_QUEUES_MOST && descriptor->advances >> schedule->nqueues != 0)
+        return "steps to a queue that does not exist";
     if ((tug_area_is_theirs(descriptor->from_area) || tug_area_is_theirs(descriptor->to_area)) &&
         descriptor->peer >= schedule->node_size)
         return "reaches for memory of a rank that is not on the node";
@@ -148,27 +148,27 @@ static const char *wrong_with(const struct tug_schedule *schedule,
 
 int tug_schedule_check(const struct tug_schedule *schedule, uint64_t input, uint64_t output,
                        char why[128]) {
-    uint64_t steps[TUG_LANES_MOST] = {0};
-    for (uint32_t l = 0; l < schedule->nlanes; l++)
-        for (uint32_t d = 0; d < schedule->lanes[l].count; d++) {
-            const struct tug_descriptor *descriptor = &schedule->lanes[l].descriptors[d];
+    uint64_t steps[TUG_QUEUES_MOST] = {0};
+    for (uint32_t l = 0; l < schedule->nqueues; l++)
+        for (uint32_t d = 0; d < schedule->queues[l].count; d++) {
+            const struct tug_descriptor *descriptor = &schedule->queues[l].descriptors[d];
             const char *wrong = wrong_with(schedule, descriptor, input, output);
             if (wrong != NULL) {
-                snprintf(why, 128, "lane %" PRIu32 ", descriptor %" PRIu32 ": %s", l, d, wrong);
+                snprintf(why, 128, "queue %" PRIu32 ", descriptor %" PRIu32 ": %s", l, d, wrong);
                 return TUG_ERR_INVALID;
             }
-            for (uint32_t to = 0; to < schedule->nlanes; to++)
+            for (uint32_t to = 0; to < schedule->nqueues; to++)
                 if (descriptor->advances >> to & 1)
                     steps[to] += (uint64_t)tug_descriptor_segments(descriptor) * descriptor->steps;
         }
-    for (uint32_t l = 0; l < schedule->nlanes; l++) {
-        const struct tug_lane *lane = &schedule->lanes[l];
+    for (uint32_t l = 0; l < schedule->nqueues; l++) {
+        const struct tug_queue *queue = &schedule->queues[l];
         uint64_t segments = 0;
-        for (uint32_t d = 0; d < lane->count; d++)
-            segments += tug_descriptor_segments(&lane->descriptors[d]);
-        if (lane->limit != TUG_LIMIT_ALL && lane->limit + steps[l] < segments) {
-            snprintf(why, 128, "lane %" PRIu32 " has %" PRIu64 " segments and %" PRIu64 " steps", l,
-                     segments, lane->limit + steps[l]);
+        for (uint32_t d = 0; d < queue->count; d++)
+            segments += tug_descriptor_segments(&queue->descriptors[d]);
+        if (queue->limit != TUG_LIMIT_ALL && queue->limit + steps[l] < segments) {
+            snprintf(why, 128, "queue %" PRIu32 " has %" PRIu64 " segments and %" PRIu64 " steps",
+                     l, segments, queue->limit + steps[l]);
             return TUG_ERR_INVALID;
         }
     }
@@ -209,7 +209,7 @@ static void print_descriptor(FILE *out, const struct tug_descriptor *descriptor)
         fprintf(out, "below %" PRIu32, descriptor->position);
     if (descriptor->advances != 0) {
         fprintf(out, "; +%" PRIu32 " to", descriptor->steps);
-        for (uint32_t l = 0; l < TUG_LANES_MOST; l++)
+        for (uint32_t l = 0; l < TUG_QUEUES_MOST; l++)
             if (descriptor->advances >> l & 1)
                 fprintf(out, " %" PRIu32, l);
     }
@@ -217,14 +217,14 @@ static void print_descriptor(FILE *out, const struct tug_descriptor *descriptor)
 }
 
 void tug_schedule_dump(const struct tug_schedule *schedule, FILE *out) {
-    for (uint32_t l = 0; l < schedule->nlanes; l++) {
-        const struct tug_lane *lane = &schedule->lanes[l];
-        fprintf(out, "lane %" PRIu32 ", limit ", l);
-        if (lane->limit == TUG_LIMIT_ALL)
+    for (uint32_t l = 0; l < schedule->nqueues; l++) {
+        const struct tug_queue *queue = &schedule->queues[l];
+        fprintf(out, "queue %" PRIu32 ", limit ", l);
+        if (queue->limit == TUG_LIMIT_ALL)
             fprintf(out, "none\n");
         else
-            fprintf(out, "%" PRIu32 "\n", lane->limit);
-        for (uint32_t d = 0; d < lane->count; d++)
-            print_descriptor(out, &lane->descriptors[d]);
+            fprintf(out, "%" PRIu32 "\n", queue->limit);
+        for (uint32_t d = 0; d < queue->count; d++)
+            print_descriptor(out, &queue->descriptors[d]);
     }
 }

@@ -1,15 +1,15 @@
 /* Schedules: one rank's part of a collective, as data.
  *
- * A schedule is a handful of *lanes*, each a list of *descriptors* worked off in order; lanes run
+ * A schedule is a handful of *queues*, each a list of *descriptors* worked off in order; queues run
  * beside one another. This is the Session Mode Control Queue of Tofu2 in software (Morie et al.,
- * section 3), a lane being what a TNI's queue is there: a lane has a read pointer and a *scheduling
- * pointer* that the read pointer may not overtake. A descriptor that completes adds its *step* to
- * the scheduling pointers of the lanes that wait for it.
+ * section 3): each queue has a read pointer and a *scheduling pointer* that the read pointer may
+ * not overtake. A descriptor that completes adds its *step* to the scheduling pointers of the
+ * queues that wait for it.
  *
- *     lane 0 (from the left)  RECEIVE x 8          limit: all at start
- *                              |  each segment: lanes 1 and 2 + 1
- *     lane 1 (to the right)   SEND x 8             limit: none at start
- *     lane 2 (to the node)    PUBLISH x 8          limit: none at start
+ *     queue 0 (from the left)  RECEIVE x 8          limit: all at start
+ *                              |  each segment: queues 1 and 2 + 1
+ *     queue 1 (to the right)   SEND x 8             limit: none at start
+ *     queue 2 (to the node)    PUBLISH x 8          limit: none at start
  *
  * A descriptor stands for a run of *segments*: its elements are cut into pieces of `segment`, the
  * last may be shorter. Pointers count segments, and each segment that completes takes a step. No
@@ -29,7 +29,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define TUG_LANES_MOST 32 /* what fits a set of lanes */
+#define TUG_QUEUES_MOST 32 /* what fits a set of queues */
 
 /* What a descriptor does with a segment. "Node" operations go through memory that the ranks of a
  * node share: each rank writes a *ring* of numbered segments there, and any
@@ -41,7 +41,7 @@ enum tug_kind {
     TUG_REDUCE,  /* to = from op to, element by element */
     TUG_FOLD,    /* to = to op from: the other order, for operations that do not commute */
     TUG_SEND,    /* from -> peer, a rank; segments between two ranks arrive in the order of their
-                    lane, lanes are told apart by `tag` */
+                    queue, queues are told apart by `tag` */
     TUG_RECEIVE, /* peer -> to. Where SEND's `to` and RECEIVE's `from` are LENT, the receiver takes
                     the data from where they lie if it can */
     TUG_PUBLISH, /* from -> the next segments of this rank's ring */
@@ -85,10 +85,10 @@ struct tug_descriptor {
     uint32_t release;  /* COLLECT and its like: the position in peer's ring that this rank needs
                           next when the last segment is done; the writer may overwrite those below */
     uint32_t steps;    /* of each segment, taken when it is complete */
-    uint32_t advances; /* the set of lanes that take it */
+    uint32_t advances; /* the set of queues that take it */
 };
 
-struct tug_lane {
+struct tug_queue {
     struct tug_descriptor *descriptors;
     uint32_t count;
     uint32_t capacity;
@@ -96,8 +96,8 @@ struct tug_lane {
 };
 
 struct tug_schedule {
-    uint32_t nlanes;
-    struct tug_lane lanes[TUG_LANES_MOST];
+    uint32_t nqueues;
+    struct tug_queue queues[TUG_QUEUES_MOST];
     uint64_t scratch; /* elements of the private area */
     uint64_t landing; /* elements of the node's area: the same on all ranks of a node */
     uint32_t *passes; /* [node size] segments that go through each ring in a run: the same on
@@ -107,20 +107,20 @@ struct tug_schedule {
     bool failed; /* memory ran out while it was built */
 };
 
-#define TUG_LIMIT_ALL UINT32_MAX /* a lane that waits for nobody */
+#define TUG_LIMIT_ALL UINT32_MAX /* a queue that waits for nobody */
 
 /* ---- building ---- */
 
 void tug_schedule_init(struct tug_schedule *schedule, uint32_t node_size);
 void tug_schedule_fini(struct tug_schedule *schedule);
 
-/* A new lane whose first `limit` segments need no step; its number. More than TUG_LANES_MOST:
+/* A new queue whose first `limit` segments need no step; its number. More than TUG_QUEUES_MOST:
  * failed. */
-uint32_t tug_schedule_lane(struct tug_schedule *schedule, uint32_t limit);
+uint32_t tug_schedule_queue(struct tug_schedule *schedule, uint32_t limit);
 
 /* Appends; memory that runs out is noted in schedule->failed. */
-void tug_lane_add(struct tug_schedule *schedule, uint32_t lane,
-                  const struct tug_descriptor *descriptor);
+void tug_queue_add(struct tug_schedule *schedule, uint32_t queue,
+                   const struct tug_descriptor *descriptor);
 
 /* ---- reading ---- */
 
@@ -130,12 +130,12 @@ uint64_t tug_descriptor_at(const struct tug_descriptor *descriptor, uint32_t seg
                            uint64_t *offset);
 
 /* 0, or TUG_ERR_INVALID with the reason in `why`, for a schedule that could not run by itself:
- * steps to lanes that do not exist, places outside of their areas, positions beyond passes, more
- * steps than segments, a lane that can never end. */
+ * steps to queues that do not exist, places outside of their areas, positions beyond passes, more
+ * steps than segments, a queue that can never end. */
 int tug_schedule_check(const struct tug_schedule *schedule, uint64_t input, uint64_t output,
                        char why[128]);
 
-/* For people: one line a descriptor, lanes one after another. */
+/* For people: one line a descriptor, queues one after another. */
 void tug_schedule_dump(const struct tug_schedule *schedule, FILE *out);
 
 #endif

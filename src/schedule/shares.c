@@ -17,7 +17,7 @@ struct shares {
     struct tug_reduction *r;
     uint32_t root; /* node rank, or UINT32_MAX */
     uint32_t n, nsegments, rounds;
-    uint32_t publish, read; /* lanes */
+    uint32_t publish, read; /* queues */
 };
 
 static uint32_t in_round(const struct shares *s, uint32_t round) {
@@ -140,8 +140,8 @@ void tug_reduction_shares(struct tug_reduction *r, uint32_t root_node_rank) {
     s.nsegments = tug_run_segments(&r->all);
     s.rounds = (s.nsegments + s.n - 1) / s.n;
     uint32_t me = r->c.node_rank;
-    s.publish = tug_schedule_lane(schedule, inputs_of(&s, me, 0) + inputs_of(&s, me, 1));
-    s.read = tug_schedule_lane(schedule, TUG_LIMIT_ALL);
+    s.publish = tug_schedule_queue(schedule, inputs_of(&s, me, 0) + inputs_of(&s, me, 1));
+    s.read = tug_schedule_queue(schedule, TUG_LIMIT_ALL);
     for (uint32_t w = 0; w < s.n; w++)
         for (uint32_t k = 0; k < s.rounds; k++)
             schedule->passes[w] +=

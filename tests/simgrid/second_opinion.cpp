@@ -4,11 +4,11 @@
  *   second_opinion flat     a cluster whose nodes have one engine
  *   second_opinion torus    10x10x10, six engines a node
  *
- * There every lane is an actor that works off its descriptors: a scheduling pointer is a semaphore,
- * a message a communication between two hosts. The engines of a node are a semaphore of which a
- * sender holds one for as long as LogGP says; how fast data then flows, and what several flows over
- * one link or into one node do to each other, is SimGrid's own business (a fluid model, without its
- * corrections for TCP).
+ * There every queue is an actor that works off its descriptors: a scheduling pointer is a
+ * semaphore, a message a communication between two hosts. The engines of a node are a semaphore of
+ * which a sender holds one for as long as LogGP says; how fast data then flows, and what several
+ * flows over one link or into one node do to each other, is SimGrid's own business (a fluid model,
+ * without its corrections for TCP).
  *
  * Exit status 0: all times agree; 1: they do not. */
 #include <cstdio>
@@ -49,7 +49,7 @@ tug_model_parameters machine;
 struct Rank {
     tug_schedule schedule;
     s4u::SemaphorePtr engines;
-    std::vector<s4u::SemaphorePtr> limits; /* by lane; none: waits for nobody */
+    std::vector<s4u::SemaphorePtr> limits; /* by queue; none: waits for nobody */
 };
 
 struct Job {
@@ -72,9 +72,9 @@ void send(const Rank &rank, uint32_t self, const tug_descriptor &d, uint64_t byt
 }
 
 void work(const Rank &rank, uint32_t self, uint32_t number) {
-    const tug_lane &lane = rank.schedule.lanes[number];
-    for (uint32_t i = 0; i < lane.count; i++) {
-        const tug_descriptor &d = lane.descriptors[i];
+    const tug_queue &queue = rank.schedule.queues[number];
+    for (uint32_t i = 0; i < queue.count; i++) {
+        const tug_descriptor &d = queue.descriptors[i];
         for (uint32_t s = 0; s < tug_descriptor_segments(&d); s++) {
             uint64_t offset;
             if (rank.limits[number])
@@ -85,7 +85,7 @@ void work(const Rank &rank, uint32_t self, uint32_t number) {
                 mailbox_of(d.peer, self, d.tag)->get<char>();
             else
                 std::abort(); /* with one rank a node there is nothing else */
-            for (uint32_t l = 0; l < rank.schedule.nlanes; l++)
+            for (uint32_t l = 0; l < rank.schedule.nqueues; l++)
                 for (uint32_t step = 0; d.advances >> l & 1 && step < d.steps; step++)
                     rank.limits[l]->release();
         }
@@ -98,8 +98,8 @@ void compile(Job &job) {
         if (tug_compile_bcast(&rank.schedule, &job.places, &job.plan, r) != 0)
             std::abort();
         rank.engines = s4u::Semaphore::create(machine.engines);
-        for (uint32_t l = 0; l < rank.schedule.nlanes; l++) {
-            uint32_t limit = rank.schedule.lanes[l].limit;
+        for (uint32_t l = 0; l < rank.schedule.nqueues; l++) {
+            uint32_t limit = rank.schedule.queues[l].limit;
             rank.limits.push_back(limit == TUG_LIMIT_ALL ? nullptr : s4u::Semaphore::create(limit));
         }
     }
@@ -146,8 +146,8 @@ double in_simgrid(s4u::Engine &engine, const std::vector<s4u::Host *> &hosts, Jo
     job.ranks.assign(NODES, Rank());
     compile(job);
     for (uint32_t r = 0; r < NODES; r++)
-        for (uint32_t l = 0; l < job.ranks[r].schedule.nlanes; l++)
-            s4u::Actor::create("lane", hosts[r], [&job, r, l] { work(job.ranks[r], r, l); });
+        for (uint32_t l = 0; l < job.ranks[r].schedule.nqueues; l++)
+            s4u::Actor::create("queue", hosts[r], [&job, r, l] { work(job.ranks[r], r, l); });
     engine.run();
     for (Rank &rank : job.ranks)
         tug_schedule_fini(&rank.schedule);

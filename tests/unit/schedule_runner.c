@@ -31,7 +31,7 @@ struct pair {
     struct transfer *send, *receive;
 };
 
-struct lane_state {
+struct queue_state {
     uint32_t descriptor, segment; /* next to be begun */
     uint64_t begun, limit;
     uint32_t depth;
@@ -51,7 +51,7 @@ struct rank_state {
     bool running;
     uint32_t run; /* that it is in, or will be in next */
     uint32_t slowness;
-    struct lane_state lanes[TUG_LANES_MOST];
+    struct queue_state queues[TUG_QUEUES_MOST];
     uint64_t *scratch;
     uint64_t *landing; /* the node's */
     uint64_t *base;    /* [node size] positions of the rings when this run began */
@@ -324,26 +324,26 @@ static bool execute(struct job *job, uint32_t rank, const struct tug_descriptor 
     }
 }
 
-/* ---- lanes ---- */
+/* ---- queues ---- */
 
 static void step(struct rank_state *state, uint32_t steps, uint32_t advances) {
-    for (uint32_t l = 0; l < TUG_LANES_MOST; l++)
+    for (uint32_t l = 0; l < TUG_QUEUES_MOST; l++)
         if (advances >> l & 1)
-            state->lanes[l].limit += steps;
+            state->queues[l].limit += steps;
 }
 
 static bool is_message(uint8_t kind) {
     return kind == TUG_SEND || kind == TUG_RECEIVE;
 }
 
-/* Begins the next segment of a lane, if it may. */
+/* Begins the next segment of a queue, if it may. */
 static bool begin(struct job *job, uint32_t rank, uint32_t number) {
-    const struct tug_lane *lane = &job->runner->schedules[rank].lanes[number];
+    const struct tug_queue *queue = &job->runner->schedules[rank].queues[number];
     struct rank_state *state = &job->ranks[rank];
-    struct lane_state *at = &state->lanes[number];
-    if (at->descriptor == lane->count || at->begun >= at->limit)
+    struct queue_state *at = &state->queues[number];
+    if (at->descriptor == queue->count || at->begun >= at->limit)
         return false;
-    const struct tug_descriptor *descriptor = &lane->descriptors[at->descriptor];
+    const struct tug_descriptor *descriptor = &queue->descriptors[at->descriptor];
     if (at->nflying > 0 && (descriptor->kind != at->flying_kind || at->nflying == at->depth))
         return false;
     if (is_message(descriptor->kind)) {
@@ -372,10 +372,10 @@ static bool begin(struct job *job, uint32_t rank, uint32_t number) {
     return true;
 }
 
-/* Completes the oldest message of a lane, if it is through. */
+/* Completes the oldest message of a queue, if it is through. */
 static bool complete(struct job *job, uint32_t rank, uint32_t number) {
     struct rank_state *state = &job->ranks[rank];
-    struct lane_state *at = &state->lanes[number];
+    struct queue_state *at = &state->queues[number];
     if (at->nflying == 0 || !at->flying[at->oldest]->done)
         return false;
     step(state, at->flying_steps[at->oldest], at->flying_advances[at->oldest]);
@@ -392,10 +392,10 @@ static bool start(struct job *job, uint32_t rank) {
     job->runner->begin(job->runner->state, rank, state->run);
     for (uint64_t i = 0; i < schedule->scratch; i++)
         state->scratch[i] = GARBAGE;
-    for (uint32_t l = 0; l < schedule->nlanes; l++) {
-        const struct tug_lane *lane = &schedule->lanes[l];
-        state->lanes[l] = (struct lane_state){
-            .limit = lane->limit == TUG_LIMIT_ALL ? UINT64_MAX / 2 : lane->limit,
+    for (uint32_t l = 0; l < schedule->nqueues; l++) {
+        const struct tug_queue *queue = &schedule->queues[l];
+        state->queues[l] = (struct queue_state){
+            .limit = queue->limit == TUG_LIMIT_ALL ? UINT64_MAX / 2 : queue->limit,
             .depth = 1 + below(job, DEPTH),
         };
     }
@@ -410,8 +410,8 @@ static bool start(struct job *job, uint32_t rank) {
 static bool finish(struct job *job, uint32_t rank) {
     const struct tug_schedule *schedule = &job->runner->schedules[rank];
     struct rank_state *state = &job->ranks[rank];
-    for (uint32_t l = 0; l < schedule->nlanes; l++)
-        if (state->lanes[l].descriptor < schedule->lanes[l].count || state->lanes[l].nflying > 0)
+    for (uint32_t l = 0; l < schedule->nqueues; l++)
+        if (state->queues[l].descriptor < schedule->queues[l].count || state->queues[l].nflying > 0)
             return false;
     uint32_t me = job->places->node_rank_of[rank];
     for (uint32_t w = 0; w < schedule->node_size; w++) {
@@ -432,18 +432,18 @@ static bool finish(struct job *job, uint32_t rank) {
 /* One thing that a rank can do. */
 static bool act(struct job *job, uint32_t rank) {
     struct rank_state *state = &job->ranks[rank];
-    uint32_t nlanes = job->runner->schedules[rank].nlanes;
+    uint32_t nqueues = job->runner->schedules[rank].nqueues;
     if (state->run == job->runner->runs)
         return false;
     if (!state->running)
         return start(job, rank);
-    if (nlanes > 0) {
-        uint32_t first = below(job, nlanes);
-        for (uint32_t i = 0; i < nlanes; i++) {
-            uint32_t lane = (first + i) % nlanes;
+    if (nqueues > 0) {
+        uint32_t first = below(job, nqueues);
+        for (uint32_t i = 0; i < nqueues; i++) {
+            uint32_t queue = (first + i) % nqueues;
             bool early = below(job, 2);
-            if ((early && begin(job, rank, lane)) || complete(job, rank, lane) ||
-                (!early && begin(job, rank, lane)))
+            if ((early && begin(job, rank, queue)) || complete(job, rank, queue) ||
+                (!early && begin(job, rank, queue)))
                 return true;
         }
     }
@@ -452,10 +452,10 @@ static bool act(struct job *job, uint32_t rank) {
 
 static void deadlock(struct job *job) {
     for (uint32_t r = 0; r < job->places->nranks; r++)
-        for (uint32_t l = 0; l < job->runner->schedules[r].nlanes; l++) {
-            const struct lane_state *at = &job->ranks[r].lanes[l];
-            if (at->descriptor < job->runner->schedules[r].lanes[l].count || at->nflying > 0)
-                print_error("run %" PRIu32 ": rank %" PRIu32 " lane %" PRIu32
+        for (uint32_t l = 0; l < job->runner->schedules[r].nqueues; l++) {
+            const struct queue_state *at = &job->ranks[r].queues[l];
+            if (at->descriptor < job->runner->schedules[r].queues[l].count || at->nflying > 0)
+                print_error("run %" PRIu32 ": rank %" PRIu32 " queue %" PRIu32
                             " stands at descriptor %" PRIu32 " segment %" PRIu32 ", begun %" PRIu64
                             " limit %" PRIu64 ", %" PRIu32 " under way\n",
                             job->ranks[r].run, r, l, at->descriptor, at->segment, at->begun,

@@ -21,11 +21,10 @@ static inline void tcp_settled(void *receiver, uint32_t peer, bool by_wire) {
 }
 
 /* A wire of this process, at a port of the loopback device, which it writes into *place. */
-static inline struct tug_wire *tcp_open(struct tug_fabric *fabric, struct tug_tcp_place *place,
-                                        void *receiver,
-                                        void (*receive)(void *receiver, struct tug_wire *wire,
-                                                        const void *memory, size_t bytes),
-                                        void (*ended)(void *receiver, uint32_t peer)) {
+static inline struct tug_wire *
+tcp_open(struct tug_fabric *fabric, struct tug_tcp_place *place, void *receiver,
+         void (*receive)(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes),
+         void (*ended)(void *receiver, uint32_t peer)) {
     *place = (struct tug_tcp_place){.family = AF_INET, .address = {127, 0, 0, 1}};
     struct tug_wire *wire = tug_wire_tcp_make(fabric, place);
     assert_non_null(wire);

@@ -107,7 +107,7 @@ static void keeps_its_own_pages(void **state) {
 
 static void keeps_what_is_in_use(void **state) {
     (void)state;
-    struct tug_lane lane;
+    struct tug_task task;
     struct tug_page *busy[FOREIGN];
     for (uint64_t page = 0; page < FOREIGN; page++)
         busy[page] = add(page, 1);
@@ -115,7 +115,7 @@ static void keeps_what_is_in_use(void **state) {
     busy[1]->asking = true;
     busy[2]->changing = true;
     busy[3]->coming = true;
-    busy[4]->first = &lane;
+    busy[4]->first = &task;
     assert_true(tug_page_enter(busy[5], 5));
     assert_null(tug_pages_take(pages, 100, false));
     for (uint64_t page = 0; page < FOREIGN; page++)

@@ -66,12 +66,12 @@ static int run_by_hand(struct by_hand *job, uint32_t nodes, uint32_t ppn,
     return error;
 }
 
-static void add(struct tug_schedule *schedule, uint32_t lane, struct tug_descriptor descriptor) {
-    tug_lane_add(schedule, lane, &descriptor);
+static void add(struct tug_schedule *schedule, uint32_t queue, struct tug_descriptor descriptor) {
+    tug_queue_add(schedule, queue, &descriptor);
 }
 
-static uint32_t free_lane(struct tug_schedule *schedule) {
-    return tug_schedule_lane(schedule, TUG_LIMIT_ALL);
+static uint32_t free_queue(struct tug_schedule *schedule) {
+    return tug_schedule_queue(schedule, TUG_LIMIT_ALL);
 }
 
 static void assert_us(double seconds, double wanted_us) {
@@ -80,7 +80,7 @@ static void assert_us(double seconds, double wanted_us) {
 }
 
 static void send_build(struct tug_schedule *schedule, uint32_t rank) {
-    add(schedule, free_lane(schedule),
+    add(schedule, free_queue(schedule),
         (struct tug_descriptor){.kind = rank == 0 ? TUG_SEND : TUG_RECEIVE,
                                 .peer = 1 - rank,
                                 .elements = 3000,
@@ -102,8 +102,8 @@ static void a_message(void **state) {
 
 static void local_build(struct tug_schedule *schedule, uint32_t rank) {
     (void)rank;
-    uint32_t second = tug_schedule_lane(schedule, 1);
-    uint32_t first = free_lane(schedule);
+    uint32_t second = tug_schedule_queue(schedule, 1);
+    uint32_t first = free_queue(schedule);
     add(schedule, second, (struct tug_descriptor){.kind = TUG_NOP});
     add(schedule, second, (struct tug_descriptor){.kind = TUG_FOLD, .elements = 4000});
     add(schedule, second, (struct tug_descriptor){.kind = TUG_DRAIN});
@@ -113,7 +113,7 @@ static void local_build(struct tug_schedule *schedule, uint32_t rank) {
             .kind = TUG_REDUCE, .elements = 2000, .segment = 1000, .steps = 1, .advances = 1});
 }
 
-/* Lanes of a rank share its processor: 2 + 2 + (a step) 5 + 2, whichever is first. */
+/* Queues of a rank share its processor: 2 + 2 + (a step) 5 + 2, whichever is first. */
 static void local_work(void **state) {
     (void)state;
     struct by_hand job = {0};
@@ -122,18 +122,18 @@ static void local_work(void **state) {
 }
 
 static void ring_build(struct tug_schedule *schedule, uint32_t rank) {
-    uint32_t lane = free_lane(schedule);
+    uint32_t queue = free_queue(schedule);
     if (rank == 0) {
-        add(schedule, lane,
+        add(schedule, queue,
             (struct tug_descriptor){.kind = TUG_PUBLISH, .elements = 4000, .segment = 1000});
-        add(schedule, lane, (struct tug_descriptor){.kind = TUG_SIGNAL});
+        add(schedule, queue, (struct tug_descriptor){.kind = TUG_SIGNAL});
         return;
     }
     uint32_t kind = rank == 1 ? TUG_COLLECT : TUG_GATHER_REDUCE;
-    add(schedule, lane,
+    add(schedule, queue,
         (struct tug_descriptor){
             .kind = (uint8_t)kind, .elements = 4000, .segment = 1000, .release = 4});
-    add(schedule, lane, (struct tug_descriptor){.kind = TUG_AWAIT, .position = 4, .release = 5});
+    add(schedule, queue, (struct tug_descriptor){.kind = TUG_AWAIT, .position = 4, .release = 5});
 }
 
 /* Two slots: written at 2 and 4; read by 5 and 7, written again by 7 and 9; 10, 12; the signal
@@ -150,16 +150,16 @@ static void a_ring(void **state) {
 }
 
 static void loan_build(struct tug_schedule *schedule, uint32_t rank) {
-    uint32_t lane = free_lane(schedule);
+    uint32_t queue = free_queue(schedule);
     if (rank == 0) {
-        add(schedule, lane, (struct tug_descriptor){.kind = TUG_SIGNAL});
-        add(schedule, lane, (struct tug_descriptor){.kind = TUG_DRAIN, .position = 1});
-        add(schedule, lane, (struct tug_descriptor){.kind = TUG_COPY, .elements = 1000});
+        add(schedule, queue, (struct tug_descriptor){.kind = TUG_SIGNAL});
+        add(schedule, queue, (struct tug_descriptor){.kind = TUG_DRAIN, .position = 1});
+        add(schedule, queue, (struct tug_descriptor){.kind = TUG_COPY, .elements = 1000});
         return;
     }
-    add(schedule, lane, (struct tug_descriptor){.kind = TUG_AWAIT});
-    add(schedule, lane, (struct tug_descriptor){.kind = TUG_COPY, .elements = 4000});
-    add(schedule, lane, (struct tug_descriptor){.kind = TUG_AWAIT, .release = 1});
+    add(schedule, queue, (struct tug_descriptor){.kind = TUG_AWAIT});
+    add(schedule, queue, (struct tug_descriptor){.kind = TUG_COPY, .elements = 4000});
+    add(schedule, queue, (struct tug_descriptor){.kind = TUG_AWAIT, .release = 1});
 }
 
 /* The word given by 1, seen at 2, taken by 3; copied by 8, let go by 9; then the lender goes on. */
@@ -174,37 +174,37 @@ static void a_loan(void **state) {
 /* ---- what never ends ---- */
 
 static void no_sender_build(struct tug_schedule *schedule, uint32_t rank) {
-    uint32_t lane = free_lane(schedule);
-    add(schedule, lane, (struct tug_descriptor){.kind = TUG_NOP});
+    uint32_t queue = free_queue(schedule);
+    add(schedule, queue, (struct tug_descriptor){.kind = TUG_NOP});
     if (rank == 1)
-        add(schedule, free_lane(schedule),
+        add(schedule, free_queue(schedule),
             (struct tug_descriptor){.kind = TUG_RECEIVE, .peer = 2, .tag = 7});
 }
 
 static void no_step_build(struct tug_schedule *schedule, uint32_t rank) {
-    uint32_t lane = tug_schedule_lane(schedule, rank == 2 ? 1 : 2);
-    add(schedule, lane, (struct tug_descriptor){.kind = TUG_COPY, .elements = 2, .segment = 1});
+    uint32_t queue = tug_schedule_queue(schedule, rank == 2 ? 1 : 2);
+    add(schedule, queue, (struct tug_descriptor){.kind = TUG_COPY, .elements = 2, .segment = 1});
 }
 
 static void no_reader_build(struct tug_schedule *schedule, uint32_t rank) {
     if (rank == 0)
-        add(schedule, free_lane(schedule),
+        add(schedule, free_queue(schedule),
             (struct tug_descriptor){.kind = TUG_PUBLISH, .elements = 3, .segment = 1});
 }
 
 static void no_writer_build(struct tug_schedule *schedule, uint32_t rank) {
     if (rank == 2)
-        add(schedule, free_lane(schedule),
+        add(schedule, free_queue(schedule),
             (struct tug_descriptor){.kind = TUG_AWAIT, .peer = 1, .position = 5});
 }
 
 /* Each waits for the other's first. */
 static void circle_build(struct tug_schedule *schedule, uint32_t rank) {
-    uint32_t lane = free_lane(schedule);
+    uint32_t queue = free_queue(schedule);
     if (rank == 2)
         return;
-    add(schedule, lane, (struct tug_descriptor){.kind = TUG_RECEIVE, .peer = 1 - rank});
-    add(schedule, lane, (struct tug_descriptor){.kind = TUG_SEND, .peer = 1 - rank});
+    add(schedule, queue, (struct tug_descriptor){.kind = TUG_RECEIVE, .peer = 1 - rank});
+    add(schedule, queue, (struct tug_descriptor){.kind = TUG_SEND, .peer = 1 - rank});
 }
 
 static void stuck(void **state) {
@@ -213,11 +213,11 @@ static void stuck(void **state) {
         void (*build)(struct tug_schedule *schedule, uint32_t rank);
         const char *who, *what;
     } cases[] = {
-        {no_sender_build, "rank 1, lane 1 ", "segment 0 from rank 2 with tag 7; 1 of 4 lanes"},
-        {no_step_build, "rank 2, lane 0 ", "a step after 1 segments"},
-        {no_reader_build, "rank 0, lane 0 ", "a slot of its ring for position 2"},
-        {no_writer_build, "rank 2, lane 0 ", "position 5 of the ring of node rank 1"},
-        {circle_build, "rank 0, lane 0 ", "segment 0 from rank 1"},
+        {no_sender_build, "rank 1, queue 1 ", "segment 0 from rank 2 with tag 7; 1 of 4 queues"},
+        {no_step_build, "rank 2, queue 0 ", "a step after 1 segments"},
+        {no_reader_build, "rank 0, queue 0 ", "a slot of its ring for position 2"},
+        {no_writer_build, "rank 2, queue 0 ", "position 5 of the ring of node rank 1"},
+        {circle_build, "rank 0, queue 0 ", "segment 0 from rank 1"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct by_hand job = {0};
@@ -228,29 +228,29 @@ static void stuck(void **state) {
 }
 
 static void bad_peer_build(struct tug_schedule *schedule, uint32_t rank) {
-    add(schedule, free_lane(schedule),
+    add(schedule, free_queue(schedule),
         (struct tug_descriptor){.kind = TUG_SEND, .peer = rank == 1 ? 3 : 0});
 }
 
 static void bad_reader_build(struct tug_schedule *schedule, uint32_t rank) {
     (void)rank;
-    add(schedule, free_lane(schedule), (struct tug_descriptor){.kind = TUG_COLLECT, .peer = 3});
+    add(schedule, free_queue(schedule), (struct tug_descriptor){.kind = TUG_COLLECT, .peer = 3});
 }
 
 static void bad_step_build(struct tug_schedule *schedule, uint32_t rank) {
     (void)rank;
-    add(schedule, free_lane(schedule), (struct tug_descriptor){.kind = TUG_NOP, .advances = 2});
+    add(schedule, free_queue(schedule), (struct tug_descriptor){.kind = TUG_NOP, .advances = 2});
 }
 
 static void invalid(void **state) {
     (void)state;
     struct by_hand job = {0};
     assert_int_equal(run_by_hand(&job, 1, 3, bad_peer_build), TUG_ERR_INVALID);
-    assert_non_null(strstr(job.why, "rank 1, lane 0, descriptor 0: a peer that is no rank"));
+    assert_non_null(strstr(job.why, "rank 1, queue 0, descriptor 0: a peer that is no rank"));
     assert_int_equal(run_by_hand(&job, 1, 3, bad_reader_build), TUG_ERR_INVALID);
     assert_non_null(strstr(job.why, "not on the node"));
     assert_int_equal(run_by_hand(&job, 1, 3, bad_step_build), TUG_ERR_INVALID);
-    assert_non_null(strstr(job.why, "a lane that is not there"));
+    assert_non_null(strstr(job.why, "a queue that is not there"));
 }
 
 /* ---- what is scarce between nodes ---- */
@@ -260,9 +260,9 @@ static void all_build(struct tug_schedule *schedule, uint32_t rank) {
     for (uint32_t peer = 0; peer < 4; peer++) {
         if (peer == rank)
             continue;
-        add(schedule, free_lane(schedule),
+        add(schedule, free_queue(schedule),
             (struct tug_descriptor){.kind = TUG_SEND, .peer = peer, .elements = 1000});
-        add(schedule, free_lane(schedule),
+        add(schedule, free_queue(schedule),
             (struct tug_descriptor){.kind = TUG_RECEIVE, .peer = peer, .elements = 1000});
     }
 }

@@ -132,9 +132,9 @@ struct tug_stream {
     uint64_t applied, told;                 /* received and applied, acknowledged */
     uint32_t sent, taken;                   /* packets of any kind */
     uint64_t asked;                         /* bytes of answers that are to come */
-    uint64_t credit;                        /* ... and that may be */
+    uint64_t credit;                        /* the most that asked may be */
     uint32_t window;                        /* request packets that may be unacknowledged */
-    uint32_t long_reads;                    /* ... so many behind their packets */
+    uint32_t long_reads;                    /* answers to come that follow their packets */
     unsigned char *place;                   /* for the awaited trailer; NULL: nowhere */
     struct tug_registration *awaited;       /* memory it is in, served until then, or NULL */
     uint32_t reading;                       /* tag of the operation that reads it, or TUG_NO_TAG */
@@ -176,11 +176,12 @@ int tug_packets_descriptor(struct tug_packets *packets, bool watch);
  */
 size_t tug_packets_footprint(uint64_t nranks, uint64_t active);
 
-/* Bytes of packets in which answers are withheld if none of `active` peers takes any, at most;
- * calls and failures apart. / ... of requests of ours that none of them takes. / ... of requests of
- * theirs that lie with the host while we do not look. */
+/* The most bytes that packets keep with `active` peers: of answers if none of them takes any, calls
+ * and failures apart; */
 size_t tug_packets_withheld(uint64_t active, size_t packet_bytes);
+/* of requests of ours that none of them takes; */
 size_t tug_packets_under_way(uint64_t active, size_t packet_bytes);
+/* and of requests of theirs, which lie with the host while we do not look. */
 size_t tug_packets_unexpected(uint64_t active);
 
 /* Do some of them go by the host's messages? Holder only. */
@@ -243,7 +244,7 @@ static inline uint32_t tug_wire_number(uint64_t number) {
     return number == 0 ? 0 : (uint32_t)((number - 1) % UINT32_MAX) + 1;
 }
 
-/* The end of a batch, for one peer; wanted: what waits for company goes too. */
+/* The end of a batch, for one peer; wanted: a packet that waits for more records goes too. */
 void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bool wanted);
 
 /* The wire does not go to the peer, to which nothing has gone so far: what is to goes by the host's

@@ -87,7 +87,8 @@ static inline bool may_ask(const struct tug_stream *stream, size_t bytes) {
     return stream->asked + bytes <= stream->credit;
 }
 
-/* Long data are under way for so long that the end of the batch is soon enough for company. */
+/* The packet goes at the end of the batch: what joins it later would save less time than the long
+ * data take that wait for it. */
 static void hurry(struct tug_packets *packets, struct tug_stream *stream) {
     stream->hurries = true;
     tug_stream_touch(packets, stream);
