@@ -1,6 +1,7 @@
 #include "node/locks.h"
 
 #include "base/clock.h"
+#include "engine/engine.h"
 
 /* Why the reader-writer lock is right. Who has a ticket adds one to each counter, once: a reader to
  * readers when it is let in and to writers when it unlocks, a writer to both when it unlocks. Who
@@ -16,30 +17,50 @@
  * although it may be the turn of one only; the others sleep again. That is the price of one bell
  * for all, and paid by locks alone that are held for so long that waiters sleep. */
 
-static void wait_for_turn(const _Atomic uint32_t *counter, uint32_t ticket, struct tug_bell *bell,
-                          void (*idle)(void)) {
+/* The first looks are for what is a cache miss away. */
+#define LOOKS_BEFORE_HELP 32
+
+void tug_shared_wait(bool (*done)(void *), void *argument, struct tug_bell *bell,
+                     void (*idle)(void)) {
     struct tug_backoff backoff = {0};
-    uint64_t since_ns = tug_clock_ns();
-    /* acquire: pairs with the releases of all that moved the counter to here */
-    while (atomic_load(counter) != ticket) {
-        /* By the clock: a bell that rings for others all the time leaves no sleep to time out. */
-        if (idle && tug_clock_ns() - since_ns >= TUG_LOCK_IDLE_NS) {
-            idle();
-            since_ns = tug_clock_ns();
+    uint64_t since_ns = 0;
+    for (unsigned looks = 0; !done(argument); looks++) {
+        if (idle && looks >= LOOKS_BEFORE_HELP) {
+            since_ns = since_ns == 0 ? tug_clock_ns() : since_ns;
+            tug_engine_look_in();
+            /* By the clock: a bell that rings for others all the time leaves no sleep to time out.
+             */
+            if (tug_clock_ns() - since_ns >= TUG_LOCK_IDLE_NS) {
+                idle();
+                since_ns = tug_clock_ns();
+            }
         }
         if (tug_backoff_step(&backoff))
             continue;
+        tug_engine_look_away();
         uint32_t key = tug_bell_prepare(bell);
-        if (atomic_load(counter) != ticket)
-            tug_bell_wait(bell, key, idle ? TUG_LOCK_IDLE_NS : -1, true);
+        if (!done(argument))
+            tug_bell_wait(bell, key, idle ? TUG_LOCK_NAP_NS : -1, true);
     }
+    tug_engine_look_away();
+}
+
+struct turn {
+    const _Atomic uint32_t *counter;
+    uint32_t ticket;
+};
+
+static bool has_come(void *argument) {
+    const struct turn *turn = argument;
+    /* acquire: pairs with the releases of all that moved the counter to here */
+    return atomic_load(turn->counter) == turn->ticket;
 }
 
 static inline void take_turn(const _Atomic uint32_t *counter, uint32_t ticket,
                              struct tug_bell *bell, void (*idle)(void)) {
-    /* acquire: as in wait_for_turn */
-    if (__builtin_expect(atomic_load(counter) != ticket, 0))
-        wait_for_turn(counter, ticket, bell, idle);
+    struct turn turn = {counter, ticket};
+    if (__builtin_expect(!has_come(&turn), 0))
+        tug_shared_wait(has_come, &turn, bell, idle);
 }
 
 void tug_rwlock_lock_shared(struct tug_rwlock *lock, void (*idle)(void)) {

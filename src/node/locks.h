@@ -32,10 +32,8 @@ struct tug_rwlock {
     struct tug_bell bell;
 } __attribute__((aligned(TUG_CACHE_LINE)));
 
-/* Locks and returns; blocks until every earlier ticket allows it. idle() is called about every
- * TUG_LOCK_IDLE_NS of waiting (NULL: sleeps without a timer): what else must go on while this
- * thread waits. It must not wait for this lock. Acquire: sees what was written under the lock
- * before. */
+/* Locks and returns; blocks until every earlier ticket allows it. idle: see tug_shared_wait(); it
+ * must not wait for this lock. Acquire: sees what was written under the lock before. */
 void tug_rwlock_lock_shared(struct tug_rwlock *lock, void (*idle)(void));
 void tug_rwlock_lock_exclusive(struct tug_rwlock *lock, void (*idle)(void));
 
@@ -43,7 +41,16 @@ void tug_rwlock_lock_exclusive(struct tug_rwlock *lock, void (*idle)(void));
 void tug_rwlock_unlock_shared(struct tug_rwlock *lock);
 void tug_rwlock_unlock_exclusive(struct tug_rwlock *lock);
 
-#define TUG_LOCK_IDLE_NS 200000
+#define TUG_LOCK_IDLE_NS 20000
+#define TUG_LOCK_NAP_NS 200000
+
+/* Returns when done(argument) is true: what it looks at lies in shared memory, and who makes it
+ * true by a seq_cst access then rings the bell (shared). Meanwhile the thread drives the engine
+ * where nobody else does, as other processes may wait for this one's answers; and calls idle(),
+ * about every TUG_LOCK_IDLE_NS, or every TUG_LOCK_NAP_NS once it sleeps: what else must go on. idle
+ * NULL: neither, and it sleeps without a timer. */
+void tug_shared_wait(bool (*done)(void *), void *argument, struct tug_bell *bell,
+                     void (*idle)(void));
 
 /* A mutex for a few instructions, a cache line of its own: one atomic operation to lock, one to
  * unlock. Unfair. */

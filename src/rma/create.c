@@ -200,7 +200,8 @@ static struct tug_window *go_remote(MPI_Win win, MPI_Comm comm, struct tug_team 
         tug_wait_group_enter(wait_group);
     window->wait_group = wait_group;
     window->remote = remote;
-    window->lane = &tug_remote_lane;
+    window->sync = remote->block != NULL ? &remote->sync : NULL;
+    window->lane = remote->block != NULL ? &tug_remote_node_lane : &tug_remote_lane;
     window->reason = reason_for_packets(info, memory, team->nnodes);
     window->comm = team->comm;
     keep_geometry(window, remote->base, size, disp_unit);
@@ -218,6 +219,7 @@ static void enter_direct(struct tug_window *window, struct tug_direct *direct,
                          struct tug_team *team, const char *reason) {
     const struct tug_direct_target *own = &direct->targets[direct->rank];
     window->direct = direct;
+    window->sync = &direct->sync;
     window->lane = &tug_direct_lane;
     window->reason = reason;
     window->comm = team->comm;

@@ -34,12 +34,7 @@ static size_t place_of(const struct tug_direct *direct, size_t at, MPI_Aint size
 
 /* Lays the window out from address base on, 0 to see how many bytes it takes. */
 static size_t lay_out(struct tug_direct *direct, bool contiguous, uintptr_t base) {
-    size_t at = sizeof(*direct->fence);
-    direct->fence = (struct tug_barrier *)base;
-    for (int r = 0; r < direct->nranks; r++) {
-        direct->targets[r].control = (struct tug_control *)(base + at);
-        at += sizeof(struct tug_control);
-    }
+    size_t at = tug_node_sync_bytes(direct->nranks);
     if (direct->lent != NULL)
         return at;
     at = place_of(direct, at, direct->targets[0].size, false);
@@ -121,15 +116,15 @@ static bool take_block(struct tug_direct *direct, bool contiguous) {
         tug_block_take(direct->team, lay_out(direct, contiguous, 0), tug_engine_poll_host);
     if (direct->block == NULL)
         return false;
+    const bool zero = !direct->block->zeroed;
+    struct tug_direct_target *own = &direct->targets[direct->rank];
     lay_out(direct, contiguous, (uintptr_t)direct->block->base);
-    if (!direct->block->zeroed) { /* it also maps the pages: the program's first stores are fast */
-        struct tug_direct_target *own = &direct->targets[direct->rank];
-        memset(own->control, 0, sizeof(*own->control));
-        if (direct->lent == NULL && own->size > 0)
-            memset(own->base, 0, (size_t)own->size);
-        if (direct->rank == 0)
-            memset(direct->fence, 0, sizeof(*direct->fence));
-    }
+    tug_node_sync_begin(&direct->sync, direct->block->base, direct->nranks, direct->rank, zero);
+    for (int r = 0; r < direct->nranks; r++)
+        direct->targets[r].control = &direct->sync.controls[r];
+    /* it also maps the pages: the program's first stores are fast */
+    if (zero && direct->lent == NULL && own->size > 0)
+        memset(own->base, 0, (size_t)own->size);
     return true;
 }
 
@@ -469,69 +464,6 @@ int tug_direct_compare_and_swap(const struct tug_rma *o) {
 /* ---- synchronisation: operations are plain loads and stores, and the caller (sync.c) puts memory
  * fences around every call here ---- */
 
-static int fence(struct tug_window *window) {
-    struct tug_direct *direct = window->direct;
-    tug_barrier_wait(direct->fence, (uint32_t)direct->nranks, tug_engine_poll_host);
-    return MPI_SUCCESS;
-}
-
-/* Post-start-complete-wait is the host's, over a window that has nothing outstanding. */
-#define WAITS(call) (tug_engine_host_begin(), waited(call))
-static int waited(int error) {
-    tug_engine_host_end();
-    return error;
-}
-
-static int start(struct tug_window *window, MPI_Group group, int assert) {
-    return WAITS(tug_host.Win_start(group, assert, window->handle));
-}
-
-static int complete(struct tug_window *window) {
-    return WAITS(tug_host.Win_complete(window->handle));
-}
-
-static int post(struct tug_window *window, MPI_Group group, int assert) {
-    return WAITS(tug_host.Win_post(group, assert, window->handle));
-}
-
-static int wait_exposure(struct tug_window *window) {
-    return WAITS(tug_host.Win_wait(window->handle));
-}
-
-static int test_exposure(struct tug_window *window, int *flag) {
-    return WAITS(tug_host.Win_test(window->handle, flag));
-}
-
-static int lock(struct tug_window *window, int rank, bool exclusive) {
-    struct tug_rwlock *lock = &window->direct->targets[rank].control->lock;
-    if (exclusive)
-        tug_rwlock_lock_exclusive(lock, tug_engine_poll_host);
-    else
-        tug_rwlock_lock_shared(lock, tug_engine_poll_host);
-    return MPI_SUCCESS;
-}
-
-static int unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
-    struct tug_rwlock *lock = &window->direct->targets[rank].control->lock;
-    if (taken && exclusive)
-        tug_rwlock_unlock_exclusive(lock);
-    else if (taken)
-        tug_rwlock_unlock_shared(lock);
-    return MPI_SUCCESS;
-}
-
-static int lock_all(struct tug_window *window) {
-    for (int r = 0; r < window->direct->nranks; r++)
-        (void)lock(window, r, false);
-    return MPI_SUCCESS;
-}
-
-static int unlock_all(struct tug_window *window, bool taken) {
-    for (int r = 0; r < window->direct->nranks; r++)
-        (void)unlock(window, r, false, taken);
-    return MPI_SUCCESS;
-}
-
 static int flush(struct tug_window *window, int rank, bool local) {
     (void)window, (void)rank, (void)local;
     return MPI_SUCCESS;
@@ -543,16 +475,16 @@ static int flush_all(struct tug_window *window, bool local) {
 }
 
 const struct tug_lane tug_direct_lane = {.name = "direct",
-                                         .fence = fence,
-                                         .start = start,
-                                         .complete = complete,
-                                         .post = post,
-                                         .wait = wait_exposure,
-                                         .test = test_exposure,
-                                         .lock = lock,
-                                         .lock_all = lock_all,
-                                         .unlock = unlock,
-                                         .unlock_all = unlock_all,
+                                         .fence = tug_node_fence,
+                                         .start = tug_node_start,
+                                         .complete = tug_node_complete,
+                                         .post = tug_node_post,
+                                         .wait = tug_node_wait,
+                                         .test = tug_node_test,
+                                         .lock = tug_node_lock,
+                                         .lock_all = tug_node_lock_all,
+                                         .unlock = tug_node_unlock,
+                                         .unlock_all = tug_node_unlock_all,
                                          .flush = flush,
                                          .flush_all = flush_all,
                                          .release = release};

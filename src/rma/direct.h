@@ -4,19 +4,13 @@
  * MPI_Win_create over memory that can be lent (lent.h: from MPI_Alloc_mem, or another such
  * window's). The calling thread itself loads and stores the target's memory: no queue, no engine,
  * no help from the target, any number of threads. What the program holds is a window of the host's
- * over next to nothing, which knows its attributes, info, group and name and does
- * post-start-complete-wait; the memory is a block that the ranks of the team share:
+ * over next to nothing, which knows its attributes, info, group and name; the memory is a block
+ * that the ranks of the team share:
  *
- *     | barrier | control of rank 0 | ... | n-1 | memory of rank 0 | ... | n-1 |
+ *     | synchronisation (node_sync.h) | memory of rank 0 | ... | n-1 |
  *
- * or, where the program brings it, such a block without the memory.
- *
- * A rank's control has the lock that MPI_Win_lock takes, and a row of mutexes, each for every so
- * many bytes of its memory in turn: an accumulate holds the mutex of the bytes where its elements
- * begin, so that accumulates on the same element, whatever their type and length, exclude each
- * other. MPI promises atomicity per element and no more.
- *
- * Epochs are checked by epoch.c; what they wait for is a barrier and locks in shared memory.
+ * or, where the program brings it, such a block without the memory. An accumulate holds a mutex of
+ * the target's. Epochs are checked by epoch.c.
  */
 #ifndef TUG_RMA_DIRECT_H
 #define TUG_RMA_DIRECT_H
@@ -26,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "node/locks.h"
+#include "rma/node_sync.h"
 #include "rma/rma.h"
 
 struct tug_chunk;
@@ -34,15 +28,7 @@ struct tug_lane;
 struct tug_offer;
 struct tug_team;
 
-#define TUG_STRIPES 32        /* mutexes of a target */
-#define TUG_STRIPE_BYTES 1024 /* of its memory that one of them is for, in turn */
 #define TUG_DIRECT_PAGE 4096
-
-/* In shared memory. */
-struct tug_control {
-    struct tug_rwlock lock;
-    struct tug_mutex stripes[TUG_STRIPES];
-};
 
 struct tug_direct_target {
     unsigned char *base;
@@ -54,7 +40,7 @@ struct tug_direct_target {
 struct tug_direct {
     struct tug_team *team;   /* held */
     struct tug_chunk *block; /* of shared memory */
-    struct tug_barrier *fence;
+    struct tug_node_sync sync;
     int nranks, rank;
     bool at_pages; /* every rank's memory begins at a page */
     struct tug_offer

@@ -14,6 +14,7 @@ bool tug_epochs_init(struct tug_epochs *epochs, int nranks) {
 void tug_epochs_fini(struct tug_epochs *epochs) {
     free((void *)epochs->access);
     free(epochs->started);
+    free(epochs->exposed);
 }
 
 static uint8_t everyone(const struct tug_epochs *epochs) {
@@ -38,7 +39,7 @@ bool tug_epochs_open(const struct tug_epochs *epochs) {
 }
 
 bool tug_epochs_busy(const struct tug_epochs *epochs) {
-    return tug_epochs_open(epochs) || atomic_load_explicit(&epochs->exposed, memory_order_relaxed);
+    return tug_epochs_open(epochs) || epochs->exposed != NULL;
 }
 
 /* ---- active target ---- */
@@ -55,7 +56,9 @@ int tug_epoch_fence(struct tug_window *window, int assert) {
     return error;
 }
 
-int *tug_window_ranks(struct tug_window *window, MPI_Group group, int *n) {
+/* The members of a group by their ranks in the window, *n of them; MPI_PROC_NULL for who is not in
+ * it. To be freed; NULL without memory. */
+static int *ranks_of(struct tug_window *window, MPI_Group group, int *n) {
     MPI_Group all;
     tug_host.Group_size(group, n);
     int *ranks = malloc(2 * ((size_t)*n + 1) * sizeof(*ranks));
@@ -78,12 +81,16 @@ int tug_epoch_start(struct tug_window *window, MPI_Group group, int assert) {
     int n;
     if (tug_epochs_open(epochs) || fenced(epochs))
         return MPI_ERR_RMA_SYNC;
-    int error = window->lane->start(window, group, assert); /* says what is wrong with the group */
-    if (error != MPI_SUCCESS)
-        return error;
-    int *ranks = tug_window_ranks(window, group, &n);
+    if (assert & ~MPI_MODE_NOCHECK)
+        return MPI_ERR_ARG; /* as the host has it */
+    int *ranks = ranks_of(window, group, &n);
     if (ranks == NULL)
         return MPI_ERR_NO_MEM;
+    int error = window->lane->start(window, ranks, n);
+    if (error != MPI_SUCCESS) {
+        free(ranks);
+        return error;
+    }
     for (int i = 0; i < n; i++)
         if (ranks[i] != MPI_PROC_NULL)
             atomic_fetch_or(&epochs->access[ranks[i]], TUG_ACCESS_START);
@@ -95,37 +102,53 @@ int tug_epoch_start(struct tug_window *window, MPI_Group group, int assert) {
 
 int tug_epoch_complete(struct tug_window *window) {
     struct tug_epochs *epochs = &window->epochs;
-    int error = window->lane->complete(window);
-    if (error == MPI_ERR_RMA_SYNC)
-        return error;
+    if (epochs->started == NULL)
+        return MPI_ERR_RMA_SYNC;
+    int error = window->lane->complete(window, epochs->started, epochs->nstarted);
     for (int i = 0; i < epochs->nstarted; i++)
         if (epochs->started[i] != MPI_PROC_NULL)
             atomic_fetch_and(&epochs->access[epochs->started[i]], (uint8_t)~TUG_ACCESS_START);
     free(epochs->started);
     epochs->started = NULL;
-    epochs->nstarted = 0;
     atomic_store(&epochs->everyone, 0);
     return error;
 }
 
 int tug_epoch_post(struct tug_window *window, MPI_Group group, int assert) {
-    int error = window->lane->post(window, group, assert);
-    if (error == MPI_SUCCESS)
-        atomic_store_explicit(&window->epochs.exposed, true, memory_order_relaxed);
-    return error;
+    struct tug_epochs *epochs = &window->epochs;
+    if (assert & ~(MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT))
+        return MPI_ERR_ARG; /* as the host has it */
+    if (epochs->exposed != NULL)
+        return MPI_ERR_RMA_SYNC;
+    epochs->exposed = ranks_of(window, group, &epochs->nexposed);
+    if (epochs->exposed == NULL)
+        return MPI_ERR_NO_MEM;
+    return window->lane->post(window, epochs->exposed, epochs->nexposed);
+}
+
+static void end_exposure(struct tug_epochs *epochs) {
+    free(epochs->exposed);
+    epochs->exposed = NULL;
 }
 
 int tug_epoch_wait(struct tug_window *window) {
-    int error = window->lane->wait(window);
-    if (error == MPI_SUCCESS)
-        atomic_store_explicit(&window->epochs.exposed, false, memory_order_relaxed);
+    struct tug_epochs *epochs = &window->epochs;
+    if (epochs->exposed == NULL)
+        return MPI_ERR_RMA_SYNC;
+    int error = window->lane->wait(window, epochs->exposed, epochs->nexposed);
+    end_exposure(epochs);
     return error;
 }
 
 int tug_epoch_test(struct tug_window *window, int *flag) {
-    int error = window->lane->test(window, flag);
-    if (error == MPI_SUCCESS && *flag)
-        atomic_store_explicit(&window->epochs.exposed, false, memory_order_relaxed);
+    struct tug_epochs *epochs = &window->epochs;
+    if (flag == NULL)
+        return MPI_ERR_ARG;
+    if (epochs->exposed == NULL)
+        return MPI_ERR_RMA_SYNC;
+    int error = window->lane->test(window, epochs->exposed, epochs->nexposed, flag);
+    if (*flag)
+        end_exposure(epochs);
     return error;
 }
 

@@ -31,23 +31,24 @@ enum {
 struct tug_epochs {
     _Atomic uint8_t everyone; /* what holds for every target */
     _Atomic bool fence_used;  /* the open fence epoch has seen an operation */
-    _Atomic bool exposed;     /* between MPI_Win_post and MPI_Win_wait */
     _Atomic uint32_t nlocks;  /* targets with TUG_ACCESS_LOCKED */
     int nranks;
     _Atomic uint8_t *access; /* [nranks] */
     int *started, nstarted;  /* ranks with TUG_ACCESS_START, MPI_PROC_NULL among them */
+    int *exposed, nexposed;  /* ranks that this one has posted to, likewise; NULL: none */
 };
 
 /* What the lane does in a synchronisation call; the epochs have been checked. An error class, or
- * MPI_SUCCESS. Ranks are the window's. */
+ * MPI_SUCCESS. Ranks are the window's; members of a list of n that are negative are not in it. */
 struct tug_lane {
     const char *name;
     int (*fence)(struct tug_window *window); /* all operations of all ranks are complete after */
-    int (*start)(struct tug_window *window, MPI_Group group, int assert);
-    int (*complete)(struct tug_window *window);
-    int (*post)(struct tug_window *window, MPI_Group group, int assert);
-    int (*wait)(struct tug_window *window);
-    int (*test)(struct tug_window *window, int *flag);
+    /* Whatever the program asserts: every post is sent, and every start waits for its posts. */
+    int (*start)(struct tug_window *window, const int *ranks, int n);
+    int (*complete)(struct tug_window *window, const int *ranks, int n);
+    int (*post)(struct tug_window *window, const int *ranks, int n);
+    int (*wait)(struct tug_window *window, const int *ranks, int n);
+    int (*test)(struct tug_window *window, const int *ranks, int n, int *flag);
     int (*lock)(struct tug_window *window, int rank, bool exclusive);
     int (*lock_all)(struct tug_window *window);
     /* This rank's operations there are complete after; the lock is given back if it was taken. */
@@ -94,9 +95,5 @@ int tug_epoch_lock_all(struct tug_window *window, int assert);
 int tug_epoch_unlock_all(struct tug_window *window);
 int tug_epoch_flush(struct tug_window *window, int rank, bool local);
 int tug_epoch_flush_all(struct tug_window *window, bool local);
-
-/* The members of a group by their ranks in the window, *n of them; MPI_PROC_NULL for who is not in
- * it. To be freed; NULL without memory. */
-int *tug_window_ranks(struct tug_window *window, MPI_Group group, int *n);
 
 #endif

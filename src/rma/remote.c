@@ -11,6 +11,7 @@
 #include "host/host.h"
 #include "host/polite.h"
 #include "llcl/llcl.h"
+#include "node/arena.h"
 #include "node/team.h"
 #include "rma/window.h"
 
@@ -211,6 +212,20 @@ static void give_memory(struct tug_remote *remote) {
     tug_remote_deregister(remote, &remote->memory);
     tug_attachments_free(remote);
     free(remote->brought);
+    if (remote->block != NULL)
+        tug_block_give(remote->team, remote->block);
+}
+
+/* Where all ranks share a node: memory for what epochs wait for. Without it messages do. Others use
+ * it when they have heard of this rank's memory. Collective. */
+static void take_block(struct tug_remote *remote) {
+    struct tug_team *team = remote->team;
+    if (team->nnodes > 1 || tug_team_prepare_to_meet(team) != 0)
+        return;
+    remote->block = tug_block_take(team, tug_node_sync_bytes(remote->nranks), tug_engine_poll_host);
+    if (remote->block != NULL)
+        tug_node_sync_begin(&remote->sync, remote->block->base, remote->nranks, remote->rank,
+                            !remote->block->zeroed);
 }
 
 /* Tells the others where this rank's memory is. The last that a creation waits for, see agree() in
@@ -292,6 +307,7 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
         free(remote);
         return NULL;
     }
+    take_block(remote);
     /* release: handlers look it up from now on, for others are through with the creation earlier */
     atomic_store_explicit(&domain->windows[remote->number], remote, memory_order_release);
     tug_engine_keep_quiet();
@@ -318,7 +334,5 @@ void tug_remote_release(struct tug_window *window) {
     tug_engine_be_prompt(-1);
     give_memory(remote);
     tug_team_drop(remote->team);
-    free(remote->exposed);
-    free(remote->started);
     free(remote);
 }

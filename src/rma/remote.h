@@ -37,10 +37,12 @@
 #include <stdint.h>
 
 #include "rma/book.h"
+#include "rma/node_sync.h"
 #include "rma/rma.h"
 #include "tugboat/llcl.h"
 
 struct tug_attachments;
+struct tug_chunk;
 struct tug_lane;
 struct tug_team;
 
@@ -110,6 +112,8 @@ struct tug_remote_target {
 struct tug_remote {
     struct tug_team *team; /* held */
     struct tug_domain *domain;
+    struct tug_chunk *block;   /* all ranks share a node: memory of theirs, for: NULL: none */
+    struct tug_node_sync sync; /* ... fences, epochs and locks */
     tug_registration *memory;
     bool allocated; /* memory is LLCL's own, mapped by the node */
     bool ordered;   /* what is small goes in packets, as messages do, and none overtakes another */
@@ -132,12 +136,11 @@ struct tug_remote {
     /* barriers: messages that have come in each round, and barriers so far */
     _Atomic uint32_t arrived[TUG_REMOTE_ROUNDS];
     uint32_t barriers;
-    int *exposed, nexposed; /* ranks of the open exposure epoch; NULL: none */
-    int *started, nstarted; /* ranks of the open access epoch; NULL: none */
     struct tug_remote_target targets[];
 };
 
-extern const struct tug_lane tug_remote_lane;
+extern const struct tug_lane tug_remote_lane;      /* epochs by messages */
+extern const struct tug_lane tug_remote_node_lane; /* epochs in memory that all ranks share */
 
 /* Where a window's memory comes from. */
 enum tug_remote_memory {

@@ -231,96 +231,72 @@ static int fence(struct tug_window *window) {
 
 /* ---- post, start, complete, wait ---- */
 
-static int start(struct tug_window *window, MPI_Group group, int assert) {
+static int start(struct tug_window *window, const int *ranks, int n) {
     struct tug_remote *remote = window->remote;
-    int n;
-    if (assert & ~MPI_MODE_NOCHECK)
-        return MPI_ERR_ARG; /* as the host has it */
-    int *ranks = tug_window_ranks(window, group, &n);
-    if (ranks == NULL)
-        return MPI_ERR_NO_MEM;
-    for (int i = 0; i < n; i++) {
-        struct tug_remote_target *target = ranks[i] < 0 ? NULL : &remote->targets[ranks[i]];
-        if (target != NULL) /* posts are sent whatever they assert: their number is what counts */
+    for (int i = 0; i < n; i++)
+        if (ranks[i] >= 0) {
+            struct tug_remote_target *target = &remote->targets[ranks[i]];
             await(remote, &target->posts, ++target->posts_used);
-    }
-    remote->started = ranks;
-    remote->nstarted = n;
+        }
     return MPI_SUCCESS;
 }
 
-static int complete(struct tug_window *window) {
-    struct tug_remote *remote = window->remote;
+static int flush_listed(struct tug_remote *remote, const int *ranks, int n) {
     int error = MPI_SUCCESS;
-    if (remote->started == NULL)
-        return MPI_ERR_RMA_SYNC;
-    for (int i = 0; i < remote->nstarted; i++)
-        if (remote->started[i] >= 0) {
-            int its = tug_remote_flush(remote, remote->started[i], false);
+    for (int i = 0; i < n; i++)
+        if (ranks[i] >= 0) {
+            int its = tug_remote_flush(remote, ranks[i], false);
             error = error == MPI_SUCCESS ? its : error;
         }
-    for (int i = 0; i < remote->nstarted; i++)
-        if (remote->started[i] >= 0)
-            tug_remote_tell(remote, remote->started[i], TUG_MESSAGE_NOTICE, TUG_NOTICE_COMPLETE, 0);
-    free(remote->started);
-    remote->started = NULL;
     return error;
 }
 
-static int post(struct tug_window *window, MPI_Group group, int assert) {
-    struct tug_remote *remote = window->remote;
-    int n;
-    if (assert & ~(MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT))
-        return MPI_ERR_ARG; /* as the host has it */
-    if (remote->exposed != NULL)
-        return MPI_ERR_RMA_SYNC;
-    int *ranks = tug_window_ranks(window, group, &n);
-    if (ranks == NULL)
-        return MPI_ERR_NO_MEM;
-    remote->exposed = ranks;
-    remote->nexposed = n;
+static void tell_listed(struct tug_remote *remote, const int *ranks, int n,
+                        enum tug_notice notice) {
     for (int i = 0; i < n; i++)
         if (ranks[i] >= 0)
-            tug_remote_tell(remote, ranks[i], TUG_MESSAGE_NOTICE, TUG_NOTICE_POST, 0);
+            tug_remote_tell(remote, ranks[i], TUG_MESSAGE_NOTICE, notice, 0);
+}
+
+static int complete(struct tug_window *window, const int *ranks, int n) {
+    int error = flush_listed(window->remote, ranks, n);
+    tell_listed(window->remote, ranks, n, TUG_NOTICE_COMPLETE);
+    return error;
+}
+
+static int post(struct tug_window *window, const int *ranks, int n) {
+    tell_listed(window->remote, ranks, n, TUG_NOTICE_POST);
     return MPI_SUCCESS;
 }
 
-static void end_exposure(struct tug_remote *remote) {
-    for (int i = 0; i < remote->nexposed; i++)
-        if (remote->exposed[i] >= 0)
-            remote->targets[remote->exposed[i]].completes_used++;
-    free(remote->exposed);
-    remote->exposed = NULL;
+static void end_exposure(struct tug_remote *remote, const int *ranks, int n) {
+    for (int i = 0; i < n; i++)
+        if (ranks[i] >= 0)
+            remote->targets[ranks[i]].completes_used++;
 }
 
-static int wait_exposure(struct tug_window *window) {
+static int wait_exposure(struct tug_window *window, const int *ranks, int n) {
     struct tug_remote *remote = window->remote;
-    if (remote->exposed == NULL)
-        return MPI_ERR_RMA_SYNC;
-    for (int i = 0; i < remote->nexposed; i++)
-        if (remote->exposed[i] >= 0) {
-            struct tug_remote_target *from = &remote->targets[remote->exposed[i]];
+    for (int i = 0; i < n; i++)
+        if (ranks[i] >= 0) {
+            struct tug_remote_target *from = &remote->targets[ranks[i]];
             await(remote, &from->completes, from->completes_used + 1);
         }
-    end_exposure(remote);
+    end_exposure(remote, ranks, n);
     return MPI_SUCCESS;
 }
 
-static int test_exposure(struct tug_window *window, int *flag) {
+static int test_exposure(struct tug_window *window, const int *ranks, int n, int *flag) {
     struct tug_remote *remote = window->remote;
-    if (flag == NULL)
-        return MPI_ERR_ARG;
-    if (remote->exposed == NULL)
-        return MPI_ERR_RMA_SYNC;
     tug_progress(remote->domain->context);
     *flag = 1;
-    for (int i = 0; i < remote->nexposed && *flag; i++)
-        if (remote->exposed[i] >= 0) {
-            struct tug_remote_target *from = &remote->targets[remote->exposed[i]];
+    for (int i = 0; i < n && *flag; i++)
+        if (ranks[i] >= 0) {
+            struct tug_remote_target *from = &remote->targets[ranks[i]];
             *flag = has_come(&(struct awaited){&from->completes, from->completes_used + 1});
         }
     if (*flag)
-        end_exposure(remote);
+        end_exposure(remote, ranks, n);
     return MPI_SUCCESS;
 }
 
@@ -425,6 +401,33 @@ static int flush_all(struct tug_window *window, bool local) {
     return error;
 }
 
+/* ---- the same where all ranks share a node: nothing is told, only operations are complete first
+ * ---- */
+
+static int node_fence(struct tug_window *window) {
+    int error = flush_every(window->remote, false);
+    (void)tug_node_fence(window);
+    return error;
+}
+
+static int node_complete(struct tug_window *window, const int *ranks, int n) {
+    int error = flush_listed(window->remote, ranks, n);
+    (void)tug_node_complete(window, ranks, n);
+    return error;
+}
+
+static int node_unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
+    int error = tug_remote_flush(window->remote, rank, false);
+    (void)tug_node_unlock(window, rank, exclusive, taken);
+    return error;
+}
+
+static int node_unlock_all(struct tug_window *window, bool taken) {
+    int error = flush_every(window->remote, false);
+    (void)tug_node_unlock_all(window, taken);
+    return error;
+}
+
 const struct tug_lane tug_remote_lane = {.name = "packet",
                                          .fence = fence,
                                          .start = start,
@@ -439,3 +442,18 @@ const struct tug_lane tug_remote_lane = {.name = "packet",
                                          .flush = flush,
                                          .flush_all = flush_all,
                                          .release = tug_remote_release};
+
+const struct tug_lane tug_remote_node_lane = {.name = "packet",
+                                              .fence = node_fence,
+                                              .start = tug_node_start,
+                                              .complete = node_complete,
+                                              .post = tug_node_post,
+                                              .wait = tug_node_wait,
+                                              .test = tug_node_test,
+                                              .lock = tug_node_lock,
+                                              .lock_all = tug_node_lock_all,
+                                              .unlock = node_unlock,
+                                              .unlock_all = node_unlock_all,
+                                              .flush = flush,
+                                              .flush_all = flush_all,
+                                              .release = tug_remote_release};

@@ -29,6 +29,7 @@ struct tug_window {
     MPI_Win handle;
     struct tug_direct *direct;         /* direct lane; NULL: another */
     struct tug_remote *remote;         /* packet lane; NULL: another */
+    struct tug_node_sync *sync;        /* lanes of ours: memory that all ranks share; NULL: none */
     struct tug_wait_group *wait_group; /* ... between nodes; left when the window goes */
     const struct tug_lane *lane;       /* of ours; NULL: native */
     const char *reason;                /* why it is in its lane, in words */

@@ -1,0 +1,151 @@
+#include "rma/node_sync.h"
+
+#include <string.h>
+
+#include "engine/engine.h"
+#include "rma/window.h"
+
+static size_t row_of(int nranks) {
+    return ((size_t)nranks + TUG_CACHE_LINE - 1) / TUG_CACHE_LINE * TUG_CACHE_LINE;
+}
+
+size_t tug_node_sync_bytes(int nranks) {
+    return sizeof(struct tug_barrier) +
+           (size_t)nranks * (sizeof(struct tug_control) + row_of(nranks));
+}
+
+void tug_node_sync_begin(struct tug_node_sync *sync, void *memory, int nranks, int rank,
+                         bool zero) {
+    *sync = (struct tug_node_sync){.fence = memory, .nranks = nranks, .rank = rank};
+    sync->controls = (struct tug_control *)(sync->fence + 1);
+    sync->posts = (_Atomic uint8_t *)(sync->controls + nranks);
+    sync->row = row_of(nranks);
+    if (!zero)
+        return;
+    memset(&sync->controls[rank], 0, sizeof(sync->controls[rank]));
+    memset((void *)(sync->posts + (size_t)rank * sync->row), 0, sync->row);
+    if (rank == 0)
+        memset(sync->fence, 0, sizeof(*sync->fence));
+}
+
+int tug_node_fence(struct tug_window *window) {
+    struct tug_node_sync *sync = window->sync;
+    tug_barrier_wait(sync->fence, (uint32_t)sync->nranks, tug_engine_poll_host);
+    return MPI_SUCCESS;
+}
+
+/* ---- post, start, complete, wait ---- */
+
+/* Whether `by` has posted to `to`. */
+static _Atomic uint8_t *post_of(const struct tug_node_sync *sync, int by, int to) {
+    return &sync->posts[(size_t)to * sync->row + (size_t)by];
+}
+
+int tug_node_post(struct tug_window *window, const int *ranks, int n) {
+    struct tug_node_sync *sync = window->sync;
+    for (int i = 0; i < n; i++)
+        if (ranks[i] >= 0) {
+            /* seq_cst: releases what this rank has stored, and comes before the look at the bell */
+            atomic_store(post_of(sync, sync->rank, ranks[i]), 1);
+            (void)tug_bell_ring(&sync->controls[ranks[i]].bell, true);
+        }
+    return MPI_SUCCESS;
+}
+
+static bool is_set(void *flag) {
+    return atomic_load((_Atomic uint8_t *)flag); /* acquire: pairs with tug_node_post() */
+}
+
+int tug_node_start(struct tug_window *window, const int *ranks, int n) {
+    struct tug_node_sync *sync = window->sync;
+    struct tug_bell *bell = &sync->controls[sync->rank].bell;
+    for (int i = 0; i < n; i++)
+        if (ranks[i] >= 0) {
+            _Atomic uint8_t *posted = post_of(sync, ranks[i], sync->rank);
+            tug_shared_wait(is_set, (void *)posted, bell, tug_engine_poll_host);
+            /* relaxed: the next post comes behind this rank's next tug_node_complete() */
+            atomic_store_explicit(posted, 0, memory_order_relaxed);
+        }
+    return MPI_SUCCESS;
+}
+
+int tug_node_complete(struct tug_window *window, const int *ranks, int n) {
+    for (int i = 0; i < n; i++)
+        if (ranks[i] >= 0) {
+            struct tug_control *control = &window->sync->controls[ranks[i]];
+            atomic_fetch_add(&control->completes, 1); /* seq_cst: as in tug_node_post() */
+            (void)tug_bell_ring(&control->bell, true);
+        }
+    return MPI_SUCCESS;
+}
+
+struct exposure {
+    _Atomic uint32_t *completes;
+    uint32_t awaited;
+};
+
+static bool is_over(void *argument) {
+    const struct exposure *exposure = argument;
+    /* acquire: pairs with tug_node_complete() */
+    return atomic_load(exposure->completes) == exposure->awaited;
+}
+
+static struct exposure exposure_of(const struct tug_node_sync *sync, const int *ranks, int n) {
+    struct exposure exposure = {&sync->controls[sync->rank].completes, sync->completes_used};
+    for (int i = 0; i < n; i++)
+        exposure.awaited += ranks[i] >= 0;
+    return exposure;
+}
+
+int tug_node_wait(struct tug_window *window, const int *ranks, int n) {
+    struct tug_node_sync *sync = window->sync;
+    struct exposure exposure = exposure_of(sync, ranks, n);
+    tug_shared_wait(is_over, &exposure, &sync->controls[sync->rank].bell, tug_engine_poll_host);
+    sync->completes_used = exposure.awaited;
+    return MPI_SUCCESS;
+}
+
+/* Who asks in a loop keeps its engine and its host going, as who waits does. */
+int tug_node_test(struct tug_window *window, const int *ranks, int n, int *flag) {
+    struct exposure exposure = exposure_of(window->sync, ranks, n);
+    *flag = is_over(&exposure);
+    if (*flag) {
+        window->sync->completes_used = exposure.awaited;
+        return MPI_SUCCESS;
+    }
+    tug_engine_look_in();
+    tug_engine_poll_host();
+    return MPI_SUCCESS;
+}
+
+/* ---- locks ---- */
+
+int tug_node_lock(struct tug_window *window, int rank, bool exclusive) {
+    struct tug_rwlock *lock = &window->sync->controls[rank].lock;
+    if (exclusive)
+        tug_rwlock_lock_exclusive(lock, tug_engine_poll_host);
+    else
+        tug_rwlock_lock_shared(lock, tug_engine_poll_host);
+    return MPI_SUCCESS;
+}
+
+int tug_node_unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
+    struct tug_rwlock *lock = &window->sync->controls[rank].lock;
+    if (taken && exclusive)
+        tug_rwlock_unlock_exclusive(lock);
+    else if (taken)
+        tug_rwlock_unlock_shared(lock);
+    return MPI_SUCCESS;
+}
+
+int tug_node_lock_all(struct tug_window *window) {
+    for (int r = 0; r < window->sync->nranks; r++)
+        (void)tug_node_lock(window, r, false);
+    return MPI_SUCCESS;
+}
+
+int tug_node_unlock_all(struct tug_window *window, bool taken) {
+    for (int r = 0; r < window->sync->nranks; r++)
+        (void)tug_node_unlock(window, r, false, taken);
+    return MPI_SUCCESS;
+}

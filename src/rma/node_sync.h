@@ -1,0 +1,73 @@
+/* Synchronisation of windows whose ranks share a node, in memory that they share: what fences,
+ * epochs and locks of both lanes of ours wait for there. No target's engine has a part in it.
+ *
+ *     | fence | control of rank 0 | ... | n-1 | posts for rank 0 | ... | n-1 |
+ *
+ * A rank's control has the lock that MPI_Win_lock takes, the number of access epochs to this rank
+ * that have ended, and a row of mutexes, each for every so many bytes of its memory in turn: an
+ * accumulate holds the mutex of the bytes where its elements begin, so that accumulates on the same
+ * element, whatever their type and length, exclude each other. MPI promises atomicity per element
+ * and no more.
+ *
+ * A post is a byte, set by the rank that exposes its memory and cleared by the one that starts an
+ * epoch there: no second post of the first rank can come before that, for its first exposure ends
+ * only after the other's epoch. Those who end an epoch are counted for the same reason: only the
+ * ranks of the open exposure can.
+ *
+ * Whoever waits keeps its engine going as long as it is awake (locks.h), and its host MPI.
+ *
+ * Threads: any, under MPI's rules for epochs.
+ */
+#ifndef TUG_RMA_NODE_SYNC_H
+#define TUG_RMA_NODE_SYNC_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "node/locks.h"
+
+struct tug_window;
+
+#define TUG_STRIPES 32        /* mutexes of a target */
+#define TUG_STRIPE_BYTES 1024 /* of its memory that one of them is for, in turn */
+
+/* In shared memory. */
+struct tug_control {
+    struct tug_rwlock lock;
+    _Atomic uint32_t completes __attribute__((aligned(TUG_CACHE_LINE)));
+    struct tug_bell bell; /* rung when a post has come, or completes has moved */
+    struct tug_mutex stripes[TUG_STRIPES];
+};
+
+struct tug_node_sync {
+    struct tug_barrier *fence;
+    struct tug_control *controls;
+    _Atomic uint8_t *posts; /* [nranks][row] */
+    size_t row;
+    int nranks, rank;
+    uint32_t completes_used; /* epochs to this rank that exposures have waited for */
+};
+
+/* Bytes of shared memory for so many ranks; a multiple of a cache line. */
+size_t tug_node_sync_bytes(int nranks);
+
+/* Lays it out in that memory. zero: the memory may hold anything, and each rank zeroes its part; no
+ * rank uses it before all have. */
+void tug_node_sync_begin(struct tug_node_sync *sync, void *memory, int nranks, int rank, bool zero);
+
+/* What a lane does in synchronisation calls (epoch.h) on a window that has such memory, once this
+ * rank's operations are complete. */
+int tug_node_fence(struct tug_window *window);
+int tug_node_start(struct tug_window *window, const int *ranks, int n);
+int tug_node_complete(struct tug_window *window, const int *ranks, int n);
+int tug_node_post(struct tug_window *window, const int *ranks, int n);
+int tug_node_wait(struct tug_window *window, const int *ranks, int n);
+int tug_node_test(struct tug_window *window, const int *ranks, int n, int *flag);
+int tug_node_lock(struct tug_window *window, int rank, bool exclusive);
+int tug_node_unlock(struct tug_window *window, int rank, bool exclusive, bool taken);
+int tug_node_lock_all(struct tug_window *window);
+int tug_node_unlock_all(struct tug_window *window, bool taken);
+
+#endif
