@@ -454,6 +454,20 @@ void tug_engine_wait_public(bool (*done)(void *), void *argument, int64_t nap_ns
     wait_for(&(struct wait){done, argument, nap_ns, true});
 }
 
+bool tug_engine_drive_while(bool (*wants)(void *), void *argument) {
+    struct tug_engine *engine = &tug_engine;
+    if (!tug_engine_enter_idle())
+        return false;
+    take_over(engine);
+    tug_lease_set(tug_engine_news(engine), TUG_LEASE_HELD);
+    do
+        (void)tug_driver_round(engine);
+    while (wants(argument));
+    tug_lease_set(tug_engine_news(engine), TUG_LEASE_FRESH);
+    tug_engine_leave();
+    return true;
+}
+
 static bool drained_to(void *argument) {
     const uint64_t *position = argument;
     return atomic_load(&tug_engine.ring.head) >= *position;

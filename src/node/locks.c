@@ -17,32 +17,54 @@
  * although it may be the turn of one only; the others sleep again. That is the price of one bell
  * for all, and paid by locks alone that are held for so long that waiters sleep. */
 
-/* The first looks are for what is a cache miss away. */
-#define LOOKS_BEFORE_HELP 32
+/* A thread that waits. */
+struct waiter {
+    bool (*done)(void *);
+    void *argument;
+    struct tug_backoff backoff;
+    unsigned looks;
+    uint64_t since_ns; /* the beginning, or the last call of idle() */
+};
+
+#define LOOKS_BEFORE_CLOCK 16
+
+static bool idle_is_due(const struct waiter *waiter) {
+    return tug_clock_ns() - waiter->since_ns >= TUG_LOCK_IDLE_NS;
+}
+
+/* Pauses, and says whether the thread is to look again before it does something else. */
+static bool looks_on(void *argument) {
+    struct waiter *waiter = argument;
+    return !waiter->done(waiter->argument) &&
+           (++waiter->looks % LOOKS_BEFORE_CLOCK != 0 || !idle_is_due(waiter)) &&
+           tug_backoff_pauses(&waiter->backoff) && tug_backoff_step(&waiter->backoff);
+}
+
+/* What else must go on. By the clock: a bell that rings for others all the time leaves no sleep to
+ * time out. */
+static void help(struct waiter *waiter, void (*idle)(void)) {
+    (void)tug_engine_drive_while(looks_on, waiter);
+    if (!idle_is_due(waiter))
+        return;
+    idle();
+    waiter->since_ns = tug_clock_ns();
+}
 
 void tug_shared_wait(bool (*done)(void *), void *argument, struct tug_bell *bell,
                      void (*idle)(void)) {
-    struct tug_backoff backoff = {0};
-    uint64_t since_ns = 0;
-    for (unsigned looks = 0; !done(argument); looks++) {
-        if (idle && looks >= LOOKS_BEFORE_HELP) {
-            since_ns = since_ns == 0 ? tug_clock_ns() : since_ns;
-            tug_engine_look_in();
-            /* By the clock: a bell that rings for others all the time leaves no sleep to time out.
-             */
-            if (tug_clock_ns() - since_ns >= TUG_LOCK_IDLE_NS) {
-                idle();
-                since_ns = tug_clock_ns();
-            }
-        }
-        if (tug_backoff_step(&backoff))
+    struct waiter waiter = {.done = done, .argument = argument};
+    if (done(argument))
+        return;
+    waiter.since_ns = tug_clock_ns();
+    while (!done(argument)) {
+        if (idle)
+            help(&waiter, idle);
+        if (done(argument) || tug_backoff_step(&waiter.backoff))
             continue;
-        tug_engine_look_away();
         uint32_t key = tug_bell_prepare(bell);
         if (!done(argument))
             tug_bell_wait(bell, key, idle ? TUG_LOCK_NAP_NS : -1, true);
     }
-    tug_engine_look_away();
 }
 
 struct turn {
