@@ -192,7 +192,8 @@ static bool do_there(struct tug_context *context, const struct request *request,
         return false;
     bool here = there.place != NULL;
     /* in allocated memory integers come as a whole, which the kernel does not promise */
-    bool single = tug_burst_is_single() && tug_key_segment(request->remote->key) == 0;
+    bool single = !here && tug_burst_is_single() && tug_key_segment(request->remote->key) == 0 &&
+                  !tug_peer_serves(context, (uint32_t)request->peer);
     bool done = here || ((single || request->bytes >= TUG_CMA_LEAST) && !is_atomic(request->kind));
     if (!here)
         tug_burst_add();
