@@ -162,8 +162,8 @@ void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns);
 void tug_engine_wait_public(bool (*done)(void *), void *argument, int64_t nap_ns);
 
 /* For a caller that waits for what the engine does not know of, in its own way: one round of
- * driving, and others as long as wants(argument) says so. Meanwhile peers are served at once. False:
- * somebody else drives, or is to. wants() may not block nor give the core away for long. */
+ * driving, and others as long as wants(argument) says so. Meanwhile peers are served at once.
+ * False: somebody else drives, or is to. wants() may not block nor give the core away for long. */
 bool tug_engine_drive_while(bool (*wants)(void *), void *argument);
 
 /* True inside a round of driving, for what is called there: others wait for the baton that this

@@ -8,6 +8,9 @@
  * atomic to each other. Messages of one thread to one target are handled in the order in which they
  * were sent: that is MPI's order of accumulates.
  *
+ * Where all ranks share a node, fences, epochs and locks live in memory that they share
+ * (node_sync.h), and no messages are sent for them.
+ *
  * A derived datatype at the target never travels. The origin walks it and sends runs (datatype.h).
  *
  * Completion: operations end in any order (what is mapped at once, large blocks late), so a flush
