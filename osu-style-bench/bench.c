@@ -269,33 +269,6 @@ void bench_sync(void) {
     }
 }
 
-bool bench_window_has_name(const char *flavour) {
-    return strcmp(flavour, "allocate") == 0 || strcmp(flavour, "create") == 0;
-}
-
-struct bench_window bench_window_open(const char *flavour, size_t bytes, int disp_unit) {
-    struct bench_window window = {.created = strcmp(flavour, "create") == 0};
-    if (window.created) {
-        window.memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
-        if (window.memory == NULL)
-            MPI_Abort(MPI_COMM_WORLD, 1);
-        MPI_Win_create(window.memory, (MPI_Aint)bytes, disp_unit, MPI_INFO_NULL, MPI_COMM_WORLD,
-                       &window.win);
-    } else {
-        MPI_Win_allocate((MPI_Aint)bytes, disp_unit, MPI_INFO_NULL, MPI_COMM_WORLD, &window.memory,
-                         &window.win);
-    }
-    memset(window.memory, 0, bytes);
-    bench_sync();
-    return window;
-}
-
-void bench_window_close(struct bench_window *window) {
-    MPI_Win_free(&window->win);
-    if (window->created)
-        free(window->memory);
-}
-
 static uint64_t compute_steps(uint64_t nsteps) {
     uint64_t x = 88172645463325252ull;
     for (uint64_t i = 0; i < nsteps; i++) {

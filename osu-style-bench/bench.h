@@ -67,16 +67,36 @@ double bench_now_us(void);
  * spinning barrier. */
 void bench_sync(void);
 
-/* A window of so many zeroed bytes on every rank, by the flavour's name: "allocate" or "create",
- * whose memory is the caller's and goes with the window. Collective. */
+/* A window of so many bytes on every rank of MPI_COMM_WORLD, by the name of its flavour:
+ *     allocate          MPI_Win_allocate
+ *     shared            MPI_Win_allocate_shared, where all ranks are on one node
+ *     create            MPI_Win_create over memory of malloc
+ *     create_stack      MPI_Win_create over the caller's stack
+ *     create_alloc_mem  MPI_Win_create over memory of MPI_Alloc_mem
+ *     dynamic           MPI_Win_create_dynamic, and memory of malloc attached to it */
 struct bench_window {
     MPI_Win win;
     void *memory; /* this rank's */
-    bool created;
+    size_t bytes;
+    const struct bench_flavour *flavour;
+    MPI_Aint *at; /* for each rank: the displacement of its memory's first byte */
 };
-bool bench_window_has_name(const char *flavour);
-struct bench_window bench_window_open(const char *flavour, size_t bytes, int disp_unit);
+
+/* The names above, NULL at the end. */
+extern const char *const bench_window_names[];
+
+/* A window with zeroed memory. `stack`: so many bytes for create_stack, with 64 bytes to spare.
+ * bench_window_open() knows those flavours that bench_window_has_name() does: allocate and create.
+ * Collective. */
+struct bench_window bench_window_open_any(const char *name, void *stack, size_t bytes,
+                                          int disp_unit);
+struct bench_window bench_window_open(const char *name, size_t bytes, int disp_unit);
+bool bench_window_has_name(const char *name);
 void bench_window_close(struct bench_window *window);
+
+/* Frees the MPI window alone and makes another over the same memory, which is what programs with
+ * short-lived windows do. Collective. */
+void bench_window_remake(struct bench_window *window, int disp_unit);
 
 /* Finds this machine's speed for bench_compute(). Collective, so that all cores are busy meanwhile.
  */
@@ -113,9 +133,10 @@ double bench_p90(const double sorted[], int n);
 double bench_mean(const double samples[], int n);
 
 /* What a column is to a program that compares two runs: rows are matched by their keys, and one
- * column is compared. The CSV header says so: "key:op", "lower:mean_us", "higher:mops", "samples".
+ * column is compared; one may count wrong words. The CSV header says so: "key:op", "lower:mean_us",
+ * "higher:mops", "wrong:words", "samples".
  */
-enum bench_role { BENCH_KEY, BENCH_LOWER, BENCH_HIGHER, BENCH_INFO };
+enum bench_role { BENCH_KEY, BENCH_LOWER, BENCH_HIGHER, BENCH_WRONG, BENCH_INFO };
 
 struct bench_column {
     const char *name;

@@ -40,7 +40,7 @@ static void put_text(const struct bench_column *column, const char *text) {
 }
 
 void bench_table_begin(const struct bench_column new_columns[], int n) {
-    static const char *const role[] = {"key:", "lower:", "higher:", ""};
+    static const char *const role[] = {"key:", "lower:", "higher:", "wrong:", ""};
     if (bench.rank != 0)
         return;
     columns = new_columns;

@@ -33,6 +33,8 @@ rm -f "$out"/data/*.csv
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 nfailed=0
+# shellcheck source=osu-style-bench/page.sh
+source "$here/page.sh"
 
 # --- Open MPI, where it is ----------------------------------------------------------------------------
 
@@ -40,7 +42,7 @@ openmpi=()
 if command -v mpicc.openmpi >/dev/null && command -v mpiexec.openmpi >/dev/null; then
     openmpi=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpiexec.openmpi --oversubscribe --bind-to none)
     for program in put_rate_threads truly_passive gups bcast_init_sizes coll_init_sizes; do
-        mpicc.openmpi -O2 -D_GNU_SOURCE "$here/$program.c" "$here/bench.c" "$here/bench_table.c" \
+        mpicc.openmpi -O2 -D_GNU_SOURCE "$here/$program.c" "$here"/bench{,_table,_window}.c \
             -o "$work/$program" -lpthread -lm -ldl 2>"$work/err" && continue
         echo "report: $program does not build with mpicc.openmpi: $(head -n 1 "$work/err")" >&2
     done
@@ -280,8 +282,6 @@ gets_are="get_ns=remembered asking_ns=asked copy_ns=cached plain_ns=plain"
 
 # --- the page -----------------------------------------------------------------------------------------
 
-escape() { sed 's/&/\&amp;/g; s/</\&lt;/g; s/>/\&gt;/g'; }
-
 plot() { # the plot of step $1 as an image within the page
     [[ -s $out/data/$1.csv ]] || return 1
     awk -f "$here/report_plot.awk" -v kind="${kind_of[$1]}" -v unit="${unit_of[$1]}" -v x="${x_of[$1]}" \
@@ -290,43 +290,14 @@ plot() { # the plot of step $1 as an image within the page
         "$(base64 -w 0 "$work/plot.svg")"
 }
 
-fact() { printf '<dt>%s</dt><dd>%s</dd>\n' "$1" "$(escape <<<"$2")"; }
-
-machine() {
-    fact measured "$(date -u '+%Y-%m-%d %H:%M UTC'), $rounds rounds, in $(((SECONDS - begun + 59) / 60)) min"
-    fact machine "$(uname -n), $(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo), $(nproc) cores, $(uname -sr)"
-    fact "host MPI" "$("$tugboat" info | awk 'host { $1 = $1; print; exit } /^host MPI/ { host = 1 }')"
-    fact Tugboat "$("$tugboat" --version), commit $(git -C "$here" rev-parse --short HEAD 2>/dev/null || echo unknown)"
-    ((${#openmpi[@]} > 0)) && fact "Open MPI" "$(mpiexec.openmpi --version | head -n 1)"
-    fact load "$(cut -d ' ' -f 1-3 /proc/loadavg) when the page was written"
-}
-
 page() {
     local name facts="" files=()
     for name in "${names[@]}"; do
         facts+="$name|${unit_of[$name]}|$(escape <<<"${title_of[$name]}");"
         [[ -s $out/data/$name.csv ]] && files+=("$out/data/$name.csv")
     done
+    page_head "Tugboat: measured here"
     cat <<'HTML'
-<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Tugboat: measured here</title>
-<link rel="icon" href="data:,">
-<style>
-:root { color-scheme: light dark; --back: #fff; --ink: #222; --line: #ddd; --good: #1a7a3c; --bad: #b3372f }
-body { margin: 0 auto; max-width: 78rem; padding: 1rem; background: var(--back); color: var(--ink); font: 16px/1.5 sans-serif }
-main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1.5rem }
-figure { margin: 0 } figcaption { font-size: .9rem } h2 { font-size: 1.1rem; margin: 0 }
-img { width: 100%; height: auto }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem } dd { margin: 0 }
-.table { overflow-x: auto } table { border-collapse: collapse; font-size: .9rem }
-th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid var(--line) }
-.good { color: var(--good) } .bad { color: var(--bad) }
-@media (prefers-color-scheme: dark) {
-  :root { --back: #16181c; --ink: #ddd; --line: #3a3d44; --good: #6fd08c; --bad: #ff8a80 }
-  img { filter: invert(.88) hue-rotate(180deg) }
-}
-</style></head><body>
 <h1>Tugboat: measured here</h1>
 <p>The same programs on the host MPI and under Tugboat, in alternation; medians. Axes of values are
 logarithmic, that of overlap excepted.</p>

@@ -33,6 +33,7 @@ struct versus_samples {
 struct versus_row {
     char key[VERSUS_KEY];
     struct versus_samples samples[VERSUS_MAX_COMMANDS];
+    long nwrong[VERSUS_MAX_COMMANDS]; /* words, over all rounds */
 };
 
 struct versus_table {
@@ -59,6 +60,10 @@ void versus_run_kill(void);
  * `failure`: the columns differ from those of another output, or a value is no number. */
 int versus_rows_add(struct versus_table *table, int command, char *text, char *failure,
                     size_t failure_bytes);
+
+/* The range of a row's samples, or NaN when there are none. */
+double versus_least(const struct versus_row *row, int command);
+double versus_most(const struct versus_row *row, int command);
 
 /* The median of a row's samples, or NaN when there are none. */
 double versus_median(const struct versus_row *row, int command);

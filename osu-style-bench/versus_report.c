@@ -54,6 +54,9 @@ static void print_heading(const struct versus_table *table, FILE *to) {
 }
 
 static void print_notes(const struct versus_table *table, const struct versus_row *row, FILE *to) {
+    for (int i = 0; i < table->ncommands; i++)
+        if (row->nwrong[i] > 0)
+            fprintf(to, "  <- %s: WRONG DATA", table->commands[i].name);
     for (int i = 1; i < table->ncommands; i++) {
         double ratio = versus_ratio(table, row, i);
         if (isnan(ratio) || ratio >= 1)
@@ -111,6 +114,9 @@ void versus_report_csv(const struct versus_table *table, FILE *to) {
         fprintf(to, ",%s_ratio,%s_overlaps", table->commands[i].name, table->commands[i].name);
     for (int i = 0; i < table->ncommands; i++)
         fprintf(to, ",%s_failures", table->commands[i].name);
+    for (int i = 0; i < table->ncommands; i++)
+        fprintf(to, ",%s_least,%s_most,%s_wrong", table->commands[i].name, table->commands[i].name,
+                table->commands[i].name);
     fprintf(to, "\n");
     for (int r = 0; r < table->nrows; r++) {
         const struct versus_row *row = &table->rows[r];
@@ -122,6 +128,11 @@ void versus_report_csv(const struct versus_table *table, FILE *to) {
             csv_ratio(table, row, i, to);
         for (int i = 0; i < table->ncommands; i++)
             fprintf(to, ",%d", table->commands[i].nfailures);
+        for (int i = 0; i < table->ncommands; i++) {
+            csv_number(versus_least(row, i), to);
+            csv_number(versus_most(row, i), to);
+            fprintf(to, ",%ld", row->nwrong[i]);
+        }
         fprintf(to, "\n");
     }
 }

@@ -2,11 +2,9 @@
  * (see versus.h).
  *
  * The header line says what the columns are: "key:NAME" tells rows apart, "lower:NAME" or
- * "higher:NAME" is the value and which is better, any other column is ignored. Lines that begin
- * with '#' are remarks.
- * Invariant: all outputs have the same key and value columns; else they cannot be compared and are
- * refused.
- * Threading: one thread.
+ * "higher:NAME" is the value and which is better, "wrong:NAME" counts wrong data, any other column
+ * is ignored. Lines that begin with '#' are remarks. Invariant: all outputs have the same key and
+ * value columns; else they cannot be compared and are refused. Threading: one thread.
  */
 #include "versus.h"
 
@@ -18,6 +16,7 @@ struct layout {
     int ncolumns;
     bool is_key[VERSUS_MAX_COLUMNS];
     int value; /* column */
+    int wrong; /* column, or -1 */
 };
 
 static int split(char *line, char *cells[]) {
@@ -41,7 +40,7 @@ static bool read_header(struct versus_table *table, char *cells[], int n, struct
     char keys[VERSUS_KEY] = "";
     const char *value = NULL;
     bool higher = false;
-    *layout = (struct layout){.ncolumns = n, .value = -1};
+    *layout = (struct layout){.ncolumns = n, .value = -1, .wrong = -1};
     for (int i = 0; i < n; i++) {
         if (strncmp(cells[i], "key:", 4) == 0) {
             layout->is_key[i] = true;
@@ -52,6 +51,8 @@ static bool read_header(struct versus_table *table, char *cells[], int n, struct
             layout->value = i;
             higher = cells[i][0] == 'h';
             value = strchr(cells[i], ':') + 1;
+        } else if (strncmp(cells[i], "wrong:", 6) == 0) {
+            layout->wrong = i;
         }
     }
     if (value == NULL)
@@ -97,6 +98,8 @@ static bool add_sample(struct versus_table *table, int command, char *cells[],
         values[at] = values[at - 1];
     values[at] = value;
     samples->values = values;
+    if (layout->wrong >= 0)
+        row->nwrong[command] += strtol(cells[layout->wrong], NULL, 10);
     return true;
 }
 
@@ -138,6 +141,16 @@ double versus_median(const struct versus_row *row, int command) {
         return NAN;
     return n % 2 != 0 ? samples->values[n / 2]
                       : (samples->values[n / 2 - 1] + samples->values[n / 2]) / 2;
+}
+
+double versus_least(const struct versus_row *row, int command) {
+    const struct versus_samples *samples = &row->samples[command];
+    return samples->n == 0 ? NAN : samples->values[0];
+}
+
+double versus_most(const struct versus_row *row, int command) {
+    const struct versus_samples *samples = &row->samples[command];
+    return samples->n == 0 ? NAN : samples->values[samples->n - 1];
 }
 
 double versus_ratio(const struct versus_table *table, const struct versus_row *row, int command) {

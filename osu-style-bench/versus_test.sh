@@ -49,13 +49,13 @@ fresh() { rm -f "$work"/*.count "$work/order"; }
 fresh
 expect medians 0 --rounds 3 --name host --name tug --csv \
     -- "$work/next" a lower 100 400 1 -- "$work/next" b lower 50 20 25
-has medians out '^,put/8,us,lower,100,25,4,yes,0,0$'
-has medians out '^,get/8,us,lower,10,10,1,yes,0,0$'
+has medians out '^,put/8,us,lower,100,25,4,yes,0,0,1,400,0,20,50,0$'
+has medians out '^,get/8,us,lower,10,10,1,yes,0,0,10,10,0,10,10,0$'
 [[ $(tr '\n' ' ' <"$work/order") == "a b b a a b " ]] || fail "order: $(cat "$work/order")"
 
 fresh
 expect higher 0 --rounds 2 --csv -- "$work/next" a higher 1 3 -- "$work/next" b higher 4
-has higher out '^,put/8,us,higher,2,4,2,no,0,0$'
+has higher out '^,put/8,us,higher,2,4,2,no,0,0,1,3,0,4,4,0$'
 
 fresh
 expect slower 0 --rounds 2 --name host --name tug -- "$work/next" a lower 1 -- "$work/next" b lower 2
@@ -108,6 +108,12 @@ for ((i = 0; i < 600; i++)); do # the orphan is gone when init has seen its end
     sleep 0.1
 done
 ((i < 600)) || fail "slow: its child $child lives on"
+
+wrong='echo "key:op,lower:us,wrong:words"; echo "put,8,3"'
+expect wrong 0 --rounds 2 --name host --name tug -- bash -c "$wrong" -- bash -c "${wrong/,3/,0}"
+has wrong out '^put +8\.00 +8\.00 +x1\.00  <- host: WRONG DATA$'
+expect wrong_csv 0 --rounds 2 --csv -- bash -c "$wrong" -- bash -c "${wrong/,3/,0}"
+has wrong_csv out '^,put,us,lower,8,8,1,yes,0,0,8,8,6,8,8,0$'
 
 fresh
 expect json 0 --rounds 2 --title 'a "title"' --json="$work/file.json" \

@@ -1,0 +1,268 @@
+#!/usr/bin/env bash
+# map.sh BUILD_DIR [options]: where is the library slower than the host MPI?
+#
+# Measures a matrix of cells, host against tug in alternation, and writes DIR/map.json, one line a cell, and DIR/map.html,
+# the same in colours; cells where the tug is slower (ratio host to tug below 0.97) are red and are listed on stdout.
+#   windows      flavour x synchronisation x operation x load, on one node and over TCP, by 1 and 4 threads, the target
+#                waiting in MPI, computing, or computing while two more processes keep the cores busy. Fence and
+#                post-start-complete-wait are calls of both sides, so they are there for 1 thread and a waiting target
+#                only: a target that computes first makes any MPI wait. MPI_Win_allocate_shared is for one node.
+#   single       single operations, 50 ms after what was before them
+#   lifetimes    windows made and freed
+#   persistent   persistent collectives, every kind and size: 2 ranks, 4 ranks, 2 x 2 emulated nodes
+#   blocking     blocking collectives with TUGBOAT_WAIT=polite, and as they are by default
+# Where the host brings wrong data the cell says so in place of a ratio.
+# --against FILE compares with an earlier map.json: cells that got better or worse by more than the noise, which is when
+# the ratios of all rounds do not overlap and the medians differ by a tenth.
+# Exit status 0, 1 if a step failed or a cell got worse, 2 on wrong usage. Red cells are no failure.
+set -uo pipefail
+
+usage="usage: map.sh BUILD_DIR [--quick|--least] [--only PATTERN] [--rounds N] [--out DIR] [--against FILE]
+                [--measured FILE]
+  --quick          ordinary loads and few sizes, in 5 minutes; without it everything, in 40
+  --least          so little that the figures mean nothing, for tests
+  --only PATTERN   tables whose name matches the shell pattern, such as 'windows/one node/*'; --only list shows the names
+  --rounds N       so many times each of the two (3)
+  --out DIR        where map.json and map.html go (report)
+  --against FILE   an earlier map.json to compare with
+  --measured FILE  show and compare this map.json; measure nothing"
+wrong_usage() { echo "map: $1
+$usage" >&2; exit 2; }
+[[ ${1:-} != --help ]] || { echo "$usage"; exit 0; }
+build=$(cd "${1:-/nowhere}" 2>/dev/null && pwd) || wrong_usage "no build directory '${1:-}'"
+shift
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+out=report amount=full rounds=3 only='*' against= measured=
+while (($# > 0)); do
+    case $1 in
+    --quick) amount=quick ;;
+    --least) amount=least rounds=1 ;;
+    --help) echo "$usage"; exit 0 ;;
+    --only | --rounds | --out | --against | --measured)
+        (($# > 1)) || wrong_usage "$1 needs a value"
+        printf -v "${1#--}" %s "$2"
+        shift
+        ;;
+    *) wrong_usage "unknown argument '$1'" ;;
+    esac
+    shift
+done
+[[ $rounds =~ ^[1-9][0-9]{0,2}$ ]] || wrong_usage "--rounds is a number of 1 to 999, not '$rounds'"
+for file in "$against" "$measured"; do
+    [[ -z $file ]] || grep -q '^"format": "tugboat map 1"' "$file" 2>/dev/null || wrong_usage "'$file' is no map.json"
+done
+bench=$build/bin/osu-style-bench
+tugboat=$build/bin/tugboat
+mpiexec=${MPIEXEC:-$(command -v mpiexec.mpich || command -v mpiexec.hydra || command -v mpiexec)}
+work=$(mktemp -d) || exit 2
+others=() # processes that keep the cores busy
+others_start() {
+    for _ in 1 2; do
+        while :; do :; done &
+        others+=($!)
+    done
+}
+others_end() { # killed, for a shell that is asked to end would first do what this one does at its end
+    ((${#others[@]} == 0)) || { kill -KILL "${others[@]}" && wait "${others[@]}"; } 2>/dev/null
+    others=()
+}
+trap 'others_end; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+openmpi=()
+# shellcheck source=osu-style-bench/page.sh
+source "$here/page.sh"
+
+# --- measuring ----------------------------------------------------------------------------------------
+
+planning=1 nsteps=0 step=0 nfailed=0 begun=$SECONDS
+environment=() # of both sides
+crowded=0      # whether others keep the cores busy
+tables=()
+
+# complete FILE: whether both sides have figures there.
+complete() {
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+        $(column["host"]) != "" && $(column["tug"]) != "" { found = 1 }
+        END { exit !found }' "$1" 2>/dev/null
+}
+
+# is_wanted TABLE: whether it is to be measured now. While planning it is counted, under a name that comes once.
+is_wanted() {
+    # shellcheck disable=SC2053 # a pattern is meant
+    [[ $only == list || $1 == $only ]] || return 1
+    [[ ${tables[*]: -1} == "$1" ]] || tables+=("$1")
+    if ((planning)); then
+        nsteps=$((nsteps + 1))
+        return 1
+    fi
+    step=$((step + 1))
+    printf 'map: [%3d/%d] %d:%02d %s %s\n' $step $nsteps $(((SECONDS - begun) / 60)) $(((SECONDS - begun) % 60)) "$1" \
+        "${flavour:-}" >&2
+}
+
+# cells TABLE RANKS PROGRAM ARGUMENTS...: rows of a table, by versus; once again where one side has no figures, for over
+# TCP the host alone may hang in MPI_Finalize (report.sh says more).
+cells() {
+    local table=$1 ranks=$2 program=$3
+    is_wanted "$table" || return 0
+    shift 3
+    local run=("$mpiexec" -n "$ranks" "$bench/$program" --csv "$@") file
+    printf -v file '%s/%04d.csv' "$work" $step
+    ((!crowded)) || others_start
+    for _ in 1 2; do
+        "$bench/versus" --rounds "$rounds" --timeout 120 --title "$table" --csv="$file" \
+            --name host --name tug -- env "${environment[@]}" "${run[@]}" \
+            -- env "${environment[@]}" "$tugboat" run "${run[@]}" >/dev/null 2>"$work/err"
+        complete "$file" && break
+    done
+    others_end
+    complete "$file" && return 0
+    echo "map: FAILED: $table: $(grep . "$work/err" | tail -n 1)" >&2
+    nfailed=$((nfailed + 1))
+}
+
+flavours_on() { # the flavours of the place $1
+    local all=(allocate create dynamic create_stack create_alloc_mem)
+    [[ $1 != "one node" ]] || all+=(shared)
+    [[ $amount != least ]] || all=(allocate create)
+    echo "${all[@]}"
+}
+
+# target STATE: what rank 1 does, as arguments of window_epochs in ${doing[@]}, and whether it is crowded.
+target() {
+    doing=() crowded=0
+    [[ $1 == waits ]] || doing=(--compute-ms "$compute_ms")
+    [[ $1 != "computes among others" ]] || crowded=1
+}
+
+# windows PLACE THREADS TARGET: a table of epochs.
+windows() {
+    local flavour threads="1 thread"
+    (($2 == 1)) || threads="$2 threads"
+    target "$3"
+    for flavour in $(flavours_on "$1"); do
+        cells "windows/$1/$threads/target $3" 2 window_epochs --flavours "$flavour" --threads "$2" --loads "$loads" \
+            --seconds "$seconds" "${doing[@]}"
+    done
+    crowded=0
+}
+
+# single PLACE TARGET: a table of operations out of the blue.
+single() {
+    local flavour
+    target "$2"
+    for flavour in $single_flavours; do
+        cells "single/$1/target $2" 2 window_epochs --flavours "$flavour" --syncs lock,flush --ops "$single_ops" \
+            --loads "$single_loads" --pause-ms "$pause_ms" --periods "$single_times" "${doing[@]}"
+    done
+    crowded=0
+}
+
+# ranks PLACE: how many, and the environment that makes the place of them.
+places=("2 ranks" "4 ranks" "2 x 2 nodes")
+ranks_of() {
+    environment=()
+    [[ $1 != "2 x 2 nodes" ]] || environment=(MPIR_CVAR_NUM_CLIQUES=2)
+    nranks=4
+    [[ $1 != "2 ranks" ]] || nranks=2
+}
+
+steps() {
+    local place state
+    for place in "one node" TCP; do
+        environment=()
+        [[ $place == "one node" ]] || environment=("${tcp[@]}")
+        windows "$place" 1 waits
+        windows "$place" 1 computes
+        windows "$place" 1 "computes among others"
+        windows "$place" 4 waits
+        [[ $amount == quick ]] || windows "$place" 4 computes
+        [[ $amount == quick ]] || windows "$place" 4 "computes among others"
+        single "$place" waits
+        single "$place" computes
+        [[ $amount == quick ]] || single "$place" "computes among others"
+        for flavour in $(flavours_on "$place"); do
+            cells "lifetimes/$place" 2 window_epochs --lifetimes --flavours "$flavour" --loads 1x4K,1x1M --seconds "$seconds"
+        done
+        flavour=
+    done
+}
+
+tcp=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
+loads=1x8,16x8,1x4K,1x256K seconds=0.025 compute_ms=20 pause_ms=50
+single_flavours="allocate create dynamic" single_ops=put,get,fetch_and_op single_loads=1x8,1x256K single_times=5
+case $amount in
+quick)
+    loads=1x8,16x8,1x4K seconds=0.008 compute_ms=10
+    single_ops=put,fetch_and_op single_loads=1x8 single_times=3
+    ;;
+least)
+    loads=1x8 seconds=0.001 compute_ms=1 pause_ms=1
+    single_flavours=create single_ops=put single_loads=1x8 single_times=1
+    ;;
+esac
+
+# --- what comes of it ---------------------------------------------------------------------------------
+
+fields=(awk -f "$here/map_fields.awk" -f)
+
+json_string() { printf '"%s"' "$(sed 's/[\\"]/\\&/g' <<<"$1")"; }
+
+write_json() {
+    echo "{"
+    echo '"format": "tugboat map 1",'
+    echo "\"commit\": $(json_string "$(git -C "$here" describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)"),"
+    echo "\"date\": \"$(date -u '+%Y-%m-%dT%H:%M:%SZ')\","
+    echo "\"machine\": $(json_string "$(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo), $(nproc) cores"),"
+    echo "\"amount\": \"$amount\", \"rounds\": $rounds,"
+    echo '"cells": ['
+    awk -F, -f "$here/map_json.awk" "$work"/*.csv
+    printf ']\n}\n'
+}
+
+page() { # page MAP: the map in colours
+    page_head "Tugboat: map"
+    cat <<'HTML'
+<style>
+body { max-width: none } h2 { margin: 1.5rem 0 .3rem } td, th { padding: .1rem .4rem } td { text-align: right }
+td.name { text-align: left } .c1, .c2 { color: #fff } .c3, .c4, .c5, .c6 { color: #111 }
+.c1 { background: #8e1b1b } .c2 { background: #c94f44 } .c3 { background: #f4c7a1 } .c4 { background: #e8e8d8 }
+.c5 { background: #bfe3b4 } .c6 { background: #7cc47f } .odd { background: #d9d9d9; color: #333 }
+</style>
+<h1>Tugboat: map</h1>
+<p>How many times faster an epoch or a start and wait is with Tugboat than on the host MPI; medians of alternating rounds.
+<span class="c1">&nbsp;below 0.5&nbsp;</span> <span class="c2">&nbsp;below 0.97&nbsp;</span>
+<span class="c3">&nbsp;below 0.97, within the noise&nbsp;</span> <span class="c4">&nbsp;alike&nbsp;</span>
+<span class="c5">&nbsp;above 1.03&nbsp;</span> <span class="c6">&nbsp;above 2&nbsp;</span> <span class="odd">&nbsp;no ratio&nbsp;</span>
+A cell's times appear where the pointer rests on it.</p>
+HTML
+    if [[ -z $measured ]]; then
+        echo "<dl>"
+        machine
+        echo "</dl>"
+    fi
+    "${fields[@]}" "$here/map_page.awk" "$1"
+    echo "</body></html>"
+}
+
+steps
+if [[ $only == list ]]; then
+    printf '%s\n' "${tables[@]}"
+    exit 0
+fi
+mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
+[[ -z $against ]] || cp "$against" "$work/against.json" || exit 2 # it may be the file that is written now
+if [[ -z $measured ]]; then
+    ((nsteps > 0)) || wrong_usage "no table is called '$only' (--only list shows the names)"
+    planning=0
+    steps
+    write_json >"$work/map.json"
+else
+    cp "$measured" "$work/map.json"
+fi
+cp "$work/map.json" "$out/map.json"
+page "$out/map.json" >"$out/map.html"
+"${fields[@]}" "$here/map_red.awk" "$out/map.json"
+echo "map: $out/map.html and map.json, in $(((SECONDS - begun) / 60)) min $(((SECONDS - begun) % 60)) s" >&2
+[[ -z $against ]] || "${fields[@]}" "$here/map_against.awk" "$work/against.json" "$out/map.json" || nfailed=$((nfailed + 1))
+((nfailed == 0))

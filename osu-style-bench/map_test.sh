@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# map_test.sh BUILD_DIR: tests of map.sh: a few cells of each kind and what is said of them, two maps that are
+# compared, wrong usage.
+set -uo pipefail
+
+build=$(cd "${1:?usage: map_test.sh BUILD_DIR}" && pwd) || exit 2
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+nfailed=0
+
+fail() {
+    echo "FAIL: $1"
+    nfailed=$((nfailed + 1))
+}
+
+# expect CASE STATUS ARGUMENTS...: runs map.sh, leaves its output in $work/out and $work/err.
+expect() {
+    local case=$1 wanted=$2
+    shift 2
+    "$here/map.sh" "$build" --out "$work/report" "$@" >"$work/out" 2>"$work/err"
+    local status=$?
+    ((status == wanted)) || fail "$case: exit status $status, not $wanted: $(cat "$work/err")"
+}
+
+# has CASE FILE PATTERN: the file has a line that matches.
+has() {
+    grep -Eq -- "$3" "$work/$2" || fail "$1: no line '$3' in: $(cat "$work/$2")"
+}
+
+# checks CASE FIELDS...: every cell of the map has finite times, and the ratio of them.
+sound() {
+    awk -f "$here/map_fields.awk" -f /dev/stdin "$work/report/map.json" <<'AWK' || fail "$1: unsound cells"
+        !is_cell() { next }
+        { n++ }
+        text("state") == "host wrong" && number("ratio") == "" && number("host") > 0 { next }
+        text("state") != "measured" || !(number("host") > 0) || !(number("tug") > 0) { print; bad = 1; next }
+        {
+            off = number("ratio") * number("tug") / number("host")
+            if (off < 0.99 || off > 1.01 || number("low") > number("ratio") || number("high") < number("ratio")) {
+                print
+                bad = 1
+            }
+        }
+        END { exit bad || n == 0 }
+AWK
+}
+
+# --- measured -----------------------------------------------------------------------------------------
+
+expect tables 0 --only list
+mapfile -t tables <"$work/out"
+((${#tables[@]} >= 20)) || fail "tables: only ${#tables[@]}"
+for pattern in 'windows/one node/1 thread/*' 'windows/one node/4 threads/target waits' 'windows/TCP/1 thread/target computes' \
+    'single/*' 'lifetimes/one node'; do
+    expect "$pattern" 0 --least --only "$pattern"
+    sound "$pattern"
+    has "$pattern" out '^[0-9]+ of [0-9]+ cells are red'
+    has "$pattern" report/map.html '<td class="(c[1-6]|odd)" title="host [0-9.e+-]+ us, Tugboat [0-9.e+-]+ us">'
+    grep -Eo '(src|href)="[^"]{0,40}' "$work/report/map.html" | grep -v '="data:' && fail "$pattern: refers to something outside"
+    ! command -v python3 >/dev/null || python3 -m json.tool "$work/report/map.json" >/dev/null || fail "$pattern: no JSON"
+done
+
+# --- compared -----------------------------------------------------------------------------------------
+
+# cell NAME HOST TUG RATIO LOW HIGH STATE
+cell() {
+    printf '{"table": "t", "cell": "%s", "host": %s, "tug": %s, "ratio": %s, "low": %s, "high": %s, "state": "%s"}' "$@"
+}
+# map NAME CELL...: a map of cells
+map() {
+    local name=$1
+    shift
+    printf '{\n"format": "tugboat map 1",\n"cells": [\n' >"$work/$name"
+    (IFS=$'\n'; sed '$!s/$/,/' <<<"$*") >>"$work/$name"
+    printf ']\n}\n' >>"$work/$name"
+}
+map old "$(cell a/8 10 10 1 0.9 1.1 measured)" "$(cell b/8 10 10 1 0.9 1.1 measured)" \
+    "$(cell c/8 10 10 1 0.5 1.1 measured)" "$(cell d/8 10 10 1 0.9 1.1 measured)" "$(cell e/8 1 1 null null null 'host wrong')"
+map new "$(cell a/8 10 20 0.5 0.4 0.6 measured)" "$(cell b/8 10 5 2 1.8 2.2 measured)" \
+    "$(cell c/8 10 20 0.5 0.4 0.6 measured)" "$(cell d/8 10 10 null null null 'tug wrong')" "$(cell e/8 1 1 null null null 'host wrong')"
+expect worse 1 --measured "$work/new" --against "$work/old"
+has worse out '^worse  t: a/8: x1\.00, now x0\.50$'
+has worse out '^better t: b/8: x1\.00, now x2\.00$'
+has worse out '^worse  t: d/8: measured, now tug wrong$'
+has worse out '^5 cells in both: 2 got worse, 1 better'
+has worse out '^t: 3 of 5 red, 1 where the host is wrong or fails$'
+has worse out '^  a +8 x0\.50$'
+expect same 0 --measured "$work/old" --against "$work/old"
+has same out '^5 cells in both: 0 got worse, 0 better'
+map strange "$(cell z/8 10 10 1 0.9 1.1 measured)"
+expect nothing_common 1 --measured "$work/old" --against "$work/strange"
+
+# --- wrong usage --------------------------------------------------------------------------------------
+
+expect unknown 2 --fast
+has unknown err "unknown argument '--fast'"
+expect valueless 2 --against
+has valueless err 'needs a value'
+expect no_map 2 --against /dev/null
+has no_map err 'is no map\.json'
+expect no_table 2 --only nothing
+has no_table err "no table is called 'nothing'"
+expect no_rounds 2 --rounds 0
+expect help 0 --help
+
+((nfailed == 0)) && echo "all cases hold"
+exit $((nfailed > 0))
