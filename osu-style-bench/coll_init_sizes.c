@@ -19,26 +19,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SIZES = 32 };
+enum { MAX_SIZES = 32, MOST_RANKS = 1024 };
 
 static const char *size_list = "8,4K,64K,1M";
 static const char *kind_list = "barrier,reduce,allreduce,allgather,alltoall,reduce_scatter_block";
 static double seconds = 0.3;
-static long max_iterations = 2000;
+static long max_iterations = 2000, warm;
 
 struct run {
     size_t words; /* of a block */
     size_t in_words;
     double *in, *out;
     double step; /* iterations so far: added to every word that goes in */
+    int counts[MOST_RANKS], places[MOST_RANKS]; /* of the blocks, in words */
     MPI_Request request;
 };
 
 #define W (int)run->words, MPI_DOUBLE
 #define END MPI_COMM_WORLD, MPI_INFO_NULL, &run->request
 
+/* A broadcast goes out of rank 0's `in` into the others' `out`. */
+static double *bcast_buffer(struct run *run) {
+    return bench.rank == 0 ? run->in : run->out;
+}
+
 static void barrier_init(struct run *run) {
     MPI_Barrier_init(END);
+}
+static void bcast_init(struct run *run) {
+    MPI_Bcast_init(bcast_buffer(run), W, 0, END);
+}
+static void gather_init(struct run *run) {
+    MPI_Gather_init(run->in, W, run->out, W, 0, END);
+}
+static void scatter_init(struct run *run) {
+    MPI_Scatter_init(run->in, W, run->out, W, 0, END);
+}
+static void scan_init(struct run *run) {
+    MPI_Scan_init(run->in, run->out, W, MPI_SUM, END);
+}
+static void exscan_init(struct run *run) {
+    MPI_Exscan_init(run->in, run->out, W, MPI_SUM, END);
 }
 static void reduce_init(struct run *run) {
     MPI_Reduce_init(run->in, run->out, W, MPI_SUM, 0, END);
@@ -48,6 +69,22 @@ static void allreduce_init(struct run *run) {
 }
 static void allgather_init(struct run *run) {
     MPI_Allgather_init(run->in, W, run->out, W, END);
+}
+static void gatherv_init(struct run *run) {
+    MPI_Gatherv_init(run->in, W, run->out, run->counts, run->places, MPI_DOUBLE, 0, END);
+}
+static void scatterv_init(struct run *run) {
+    MPI_Scatterv_init(run->in, run->counts, run->places, MPI_DOUBLE, run->out, W, 0, END);
+}
+static void allgatherv_init(struct run *run) {
+    MPI_Allgatherv_init(run->in, W, run->out, run->counts, run->places, MPI_DOUBLE, END);
+}
+static void alltoallv_init(struct run *run) {
+    MPI_Alltoallv_init(run->in, run->counts, run->places, MPI_DOUBLE, run->out, run->counts,
+                       run->places, MPI_DOUBLE, END);
+}
+static void reduce_scatter_init(struct run *run) {
+    MPI_Reduce_scatter_init(run->in, run->out, run->counts, MPI_DOUBLE, MPI_SUM, END);
 }
 static void alltoall_init(struct run *run) {
     MPI_Alltoall_init(run->in, W, run->out, W, END);
@@ -74,19 +111,49 @@ static double scattered_at(const struct run *run, size_t i) {
     return reduced_at(run, (size_t)bench.rank * run->words + i);
 }
 
+static double broadcast_at(const struct run *run, size_t i) {
+    return word_of(run, 0, i);
+}
+static double given_at(const struct run *run, size_t i) {
+    return word_of(run, 0, (size_t)bench.rank * run->words + i);
+}
+/* The sum over so many ranks from the first on. */
+static double sum_of(const struct run *run, int nranks, size_t i) {
+    return (double)nranks * ((double)(nranks - 1) / 2 + word_of(run, 0, i));
+}
+static double scanned_at(const struct run *run, size_t i) {
+    return sum_of(run, bench.rank + 1, i);
+}
+static double before_at(const struct run *run, size_t i) {
+    return sum_of(run, bench.rank, i);
+}
+
+/* Which ranks have something to check. */
+enum who { ALL, ROOT, OTHERS };
+
 static const struct kind {
     const char *name;
     void (*init)(struct run *run);
     double (*expected)(const struct run *run, size_t i);
     bool many_in, many_out; /* a block for each rank */
-    bool root_only;
+    enum who who;
 } kinds[] = {
-    {"barrier", barrier_init, NULL, false, false, false},
-    {"reduce", reduce_init, reduced_at, false, false, true},
-    {"allreduce", allreduce_init, reduced_at, false, false, false},
-    {"allgather", allgather_init, gathered_at, false, true, false},
-    {"alltoall", alltoall_init, exchanged_at, true, true, false},
-    {"reduce_scatter_block", reduce_scatter_block_init, scattered_at, true, false, false},
+    {"barrier", barrier_init, NULL, false, false, ALL},
+    {"reduce", reduce_init, reduced_at, false, false, ROOT},
+    {"allreduce", allreduce_init, reduced_at, false, false, ALL},
+    {"allgather", allgather_init, gathered_at, false, true, ALL},
+    {"alltoall", alltoall_init, exchanged_at, true, true, ALL},
+    {"reduce_scatter_block", reduce_scatter_block_init, scattered_at, true, false, ALL},
+    {"bcast", bcast_init, broadcast_at, false, false, OTHERS},
+    {"gather", gather_init, gathered_at, false, true, ROOT},
+    {"scatter", scatter_init, given_at, true, false, ALL},
+    {"scan", scan_init, scanned_at, false, false, ALL},
+    {"exscan", exscan_init, before_at, false, false, OTHERS},
+    {"gatherv", gatherv_init, gathered_at, false, true, ROOT},
+    {"scatterv", scatterv_init, given_at, true, false, ALL},
+    {"allgatherv", allgatherv_init, gathered_at, false, true, ALL},
+    {"alltoallv", alltoallv_init, exchanged_at, true, true, ALL},
+    {"reduce_scatter", reduce_scatter_init, scattered_at, true, false, ALL},
 };
 enum { NKINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -104,15 +171,23 @@ static double iterate(void *argument) {
 
 static long check(const struct kind *kind, const struct run *run, size_t out_words) {
     long errors = 0;
-    if (!bench.validate || kind->expected == NULL || (kind->root_only && bench.rank != 0))
+    if (kind->expected == NULL || (kind->who == ROOT && bench.rank != 0) ||
+        (kind->who == OTHERS && bench.rank == 0))
         return 0;
     bench_corrupt(run->out);
     for (size_t i = 0; i < out_words; i++)
         errors += run->out[i] != kind->expected(run, i);
-    if (errors > 0)
+    if (errors > 0 && bench.validate)
         fprintf(stderr, "rank %d, %s of %zu bytes: %ld words are wrong\n", bench.rank, kind->name,
                 run->words * sizeof(double), errors);
     return errors;
+}
+
+static void place_blocks(struct run *run) {
+    for (int i = 0; i < bench.nranks; i++) {
+        run->counts[i] = (int)run->words;
+        run->places[i] = i * (int)run->words;
+    }
 }
 
 static long run_one(const struct kind *kind, long bytes) {
@@ -124,15 +199,20 @@ static long run_one(const struct kind *kind, long bytes) {
     run.out = calloc(out_words + 1, sizeof(double));
     if (run.in == NULL || run.out == NULL)
         MPI_Abort(MPI_COMM_WORLD, 1);
+    place_blocks(&run);
     kind->init(&run);
     int n;
+    if (warm > 0) /* the library tries ways at first */
+        free(bench_iterate(iterate, &run, seconds, warm, &n));
     double *slowest = bench_iterate(iterate, &run, seconds, max_iterations, &n);
     bench_cell_text(kind->name);
     bench_cell((double)bytes);
     bench_cell(bench_median(slowest, n));
     bench_cell(bench_p90(slowest, n));
     bench_cell(n);
-    long errors = check(kind, &run, out_words);
+    long errors = check(kind, &run, out_words), all = 0;
+    MPI_Reduce(&errors, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    bench_cell((double)all);
     MPI_Request_free(&run.request);
     free(slowest);
     free(run.in);
@@ -160,13 +240,16 @@ static int count_named(void) {
 int main(int argc, char **argv) {
     const struct bench_option options[] = {
         {"sizes", BENCH_TEXT, &size_list, "bytes of a block, multiples of 8, with K, M"},
-        {"kinds", BENCH_TEXT, &kind_list, "some of the default list"},
+        {"kinds", BENCH_TEXT, &kind_list,
+         "some of these, or of bcast, gather(v), scatter(v), allgatherv, alltoallv, "
+         "reduce_scatter, scan, exscan"},
+        {"warm", BENCH_LONG, &warm, "up to so many starts before, as often as fits --seconds"},
         {"seconds", BENCH_REAL, &seconds, "time for each kind and size (at least 5 iterations)"},
         {"max-iterations", BENCH_LONG, &max_iterations, "no more than this for a kind and size"},
     };
     static const struct bench_column columns[] = {
         {"kind", BENCH_KEY, 0},    {"bytes", BENCH_KEY, 0},       {"median_us", BENCH_LOWER, 2},
-        {"p90_us", BENCH_INFO, 2}, {"iterations", BENCH_INFO, 0},
+        {"p90_us", BENCH_INFO, 2}, {"iterations", BENCH_INFO, 0}, {"wrong", BENCH_WRONG, 0},
     };
     long sizes[MAX_SIZES];
     bench_start(&argc, &argv, MPI_THREAD_SINGLE,
@@ -179,7 +262,9 @@ int main(int argc, char **argv) {
     if (nsizes < 1 || count_named() == 0)
         bench_usage_error("--sizes '%s': multiples of 8 up to 1G; --kinds '%s': of the list",
                           size_list, kind_list);
-    if (seconds <= 0 || max_iterations < BENCH_LEAST_ITERATIONS)
+    if (bench.nranks > MOST_RANKS)
+        bench_usage_error("%d ranks at most", MOST_RANKS);
+    if (seconds <= 0 || warm < 0 || max_iterations < BENCH_LEAST_ITERATIONS)
         bench_usage_error("--seconds > 0, --max-iterations >= %d", BENCH_LEAST_ITERATIONS);
     bench_header("persistent collectives; maximum over ranks");
     bench_table_begin(columns, sizeof columns / sizeof columns[0]);
@@ -188,5 +273,5 @@ int main(int argc, char **argv) {
         for (int i = 0; is_named(kinds[k].name) && i < (kinds[k].expected == NULL ? 1 : nsizes);
              i++)
             errors += run_one(&kinds[k], kinds[k].expected == NULL ? 0 : sizes[i]);
-    return bench_finish(errors);
+    return bench_finish(bench.validate ? errors : 0);
 }
