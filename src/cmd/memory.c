@@ -88,6 +88,7 @@ static void print_context(struct table *table, uint64_t ranks, uint32_t active) 
 static void print_wires(struct table *table, uint64_t ranks, uint32_t active) {
     const size_t shm = tug_wire_shm_packet(), mpi = tug_wire_mpi_packet();
     const size_t tcp = tug_wire_tcp_packet(), all = tug_wire_tcp_footprint(ranks, 0);
+    const size_t endpoint = tug_wire_tcp_endpoint_footprint(0);
     row(table, "inbox in shared memory", tug_wire_shm_footprint(0), "this process's share");
     row_of(table, "node's processes", NODE,
            (tug_wire_shm_footprint(NODE) - tug_wire_shm_footprint(0)) / NODE,
@@ -99,11 +100,15 @@ static void print_wires(struct table *table, uint64_t ranks, uint32_t active) {
     sum(table, "packets by mpi");
     if (all == 0) /* so large a job goes by mpi */
         return;
-    row(table, "addresses, links, receive buffer", all, "where the host goes by sockets");
-    row_of(table, "connected peers", active, (tug_wire_tcp_footprint(ranks, active) - all) / active,
-           "two links each");
+    row(table, "addresses", all, "where the host goes by sockets");
+    row_of(table, "peers in use", active, (tug_wire_tcp_footprint(ranks, active) - all) / active,
+           "entries");
     row_of(table, "packets kept for later, at most", tug_pool_spare_most(tcp), tcp, "packets");
     sum(table, "packets by tcp");
+    row(table, "receive buffer", endpoint, "once, for all contexts");
+    row_of(table, "connected peers", active,
+           (tug_wire_tcp_endpoint_footprint(active) - endpoint) / active, "links");
+    sum(table, "endpoint of tcp");
 }
 
 static void print_devices(struct table *table, uint32_t active) {

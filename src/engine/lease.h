@@ -31,6 +31,9 @@
 
 struct tug_lease {
     _Atomic uint64_t until; /* CLOCK_MONOTONIC, ns, or one of the three above; 0: ended */
+    /* A thread that waits in the host looks all the time until then (inside.c). For peers alone: a
+     * date in `until` says only that nobody has looked since. */
+    _Atomic uint64_t looks_until;
 };
 
 static inline void tug_lease_set(struct tug_lease *lease, uint64_t until) {

@@ -81,16 +81,17 @@ struct tug_bell *tug_services_bell(const struct tug_engine *engine, bool *shared
     return bell;
 }
 
-static void add(void *argument) {
-    struct tug_service *service = argument;
-    service->was_busy = false;
-    service->next = tug_engine.services;
-    tug_engine.services = service;
-    atomic_fetch_add(&tug_engine.nservices, 1);
-}
-
 static uint32_t is_helped(const struct tug_service *service) {
     return service->attended || service->descriptor >= 0;
+}
+
+/* Another service with the same descriptor, NULL: none. */
+static const struct tug_service *companion(const struct tug_service *service) {
+    const struct tug_service *other = tug_engine.services;
+    while (other != NULL && (other == service || other->descriptor != service->descriptor ||
+                             other->bell != service->bell))
+        other = other->next;
+    return other;
 }
 
 /* Both lookouts watch the descriptor, or neither. They are where a sleeper is that sleeps on its
@@ -108,7 +109,8 @@ static bool watch_descriptor(struct tug_engine *engine, const struct tug_service
 /* What cannot be watched, for want of descriptors or memory, is polled at intervals. */
 static void watch(struct tug_service *service) {
     struct tug_engine *engine = &tug_engine;
-    service->watched = watch_descriptor(engine, service);
+    const struct tug_service *other = companion(service);
+    service->watched = other != NULL ? other->watched : watch_descriptor(engine, service);
     service->lost = false;
     if (service->descriptor >= 0 && !service->watched)
         tug_stat_add(TUG_STAT_UNWATCHED, 1);
@@ -116,8 +118,23 @@ static void watch(struct tug_service *service) {
     service->attended |= !engine->has_thread || !descriptor_wakes(service, &engine->offload);
 }
 
-void tug_engine_serve(struct tug_service *service) {
+static void unwatch(const struct tug_service *service) {
+    if (!service->watched || companion(service) != NULL)
+        return;
+    tug_lookout_remove(&tug_engine.driver.lookout, service->descriptor);
+    tug_lookout_remove(&tug_engine.offload.lookout, service->descriptor);
+}
+
+static void add(void *argument) {
+    struct tug_service *service = argument;
+    service->was_busy = false;
     watch(service);
+    service->next = tug_engine.services;
+    tug_engine.services = service;
+    atomic_fetch_add(&tug_engine.nservices, 1);
+}
+
+void tug_engine_serve(struct tug_service *service) {
     tug_engine_call(add, service);
     tug_engine_nudge(&tug_engine);
     tug_engine_ring_offload(&tug_engine);
@@ -159,6 +176,7 @@ static void take_out(void *argument) {
     while (*at != service)
         at = &(*at)->next;
     *at = service->next;
+    unwatch(service);
     for (const struct tug_service *other = tug_engine.services; other; other = other->next)
         leaving->bell_stays |= other->bell == service->bell;
     if (service->was_busy)
@@ -177,10 +195,6 @@ void tug_engine_unserve(struct tug_service *service) {
     }
     struct leaving leaving = {.service = service};
     tug_engine_call(take_out, &leaving);
-    if (service->watched) {
-        tug_lookout_remove(&tug_engine.driver.lookout, service->descriptor);
-        tug_lookout_remove(&tug_engine.offload.lookout, service->descriptor);
-    }
     tug_engine_ring_offload(&tug_engine); /* it may sleep on the bell */
     /* or do so again, where another service has it: then it must still be found there */
     if (!leaving.bell_stays && service->bell != NULL)

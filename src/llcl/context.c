@@ -62,10 +62,10 @@ static bool service_poll(struct tug_service *service, bool more_comes) {
     return moved;
 }
 
-/* Packets alone, while none of them goes by the host's messages. */
+/* Packets inside the node: what comes by sockets may be for contexts of the program. */
 static bool service_poll_inside(struct tug_service *service) {
     struct tug_packets *packets = of_service(service)->fabric.states[TUG_BY_PACKETS];
-    return !tug_packets_by_host(packets) && tug_transport_packets.poll(packets);
+    return tug_packets_in_node(packets) && tug_transport_packets.poll(packets);
 }
 
 static void service_flush(struct tug_service *service) {
@@ -308,9 +308,21 @@ static void find_bell(struct tug_fabric *fabric) {
     }
 }
 
+/* Asks as the holder: what tells of news may be others' too. */
+struct arming {
+    struct tug_service *service;
+    bool armed;
+};
+
+static void arm(void *argument) {
+    struct arming *arming = argument;
+    arming->armed = service_arm(arming->service);
+}
+
 /* With the lock. */
 static void use_bell(struct tug_context *context) {
     struct tug_fabric *fabric = &context->fabric;
+    struct arming arming = {.service = &context->service};
     find_bell(fabric);
     const bool rung = fabric->bell != NULL;
     if (!rung)
@@ -322,8 +334,9 @@ static void use_bell(struct tug_context *context) {
         .arm = service_arm,
         .bell = fabric->bell,
         .bell_shared = fabric->bell_shared,
-        .descriptor = tug_packets_descriptor(fabric->states[TUG_BY_PACKETS], rung),
-        .attended = !service_arm(&context->service)};
+        .descriptor = tug_packets_descriptor(fabric->states[TUG_BY_PACKETS], rung)};
+    tug_engine_call(arm, &arming);
+    context->service.attended = !arming.armed;
 }
 
 static void use_other_bell(struct tug_context *context) {
@@ -443,6 +456,7 @@ int tug_context_free(tug_context **handle) {
     if (context->at_end != NULL)
         context->at_end(context->at_end_d);
     tug_engine_unserve(&context->service);
+    tug_packets_leave(context->fabric.states[TUG_BY_PACKETS]);
     tug_memory_each(&context->fabric.memory, end_registration, NULL);
     tug_registration_close(context);
     destroy(context);

@@ -99,7 +99,7 @@ bool tug_attachable(struct tug_context *context, const struct tug_key *key, uint
 
 bool tug_peer_serves(const struct tug_context *context, uint32_t process) {
     const uint32_t node_rank = tug_fabric_node_rank(&context->fabric, process);
-    return context->shm != NULL && !context->fabric.alone && node_rank != TUG_ELSEWHERE &&
+    return context->shm != NULL && node_rank != TUG_ELSEWHERE &&
            tug_wire_shm_serves(context->shm, node_rank);
 }
 

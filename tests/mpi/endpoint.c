@@ -6,7 +6,8 @@
  * columns, and on no others. many: windows on 64 communicators of different ranks. Every process
  * puts to every other of each window, and all sleep for as many ms as the second argument says;
  * meanwhile each uses at most so many percent of a processor as the third says, and many windows
- * have no more threads than a few. (100: whatever it is.)
+ * have no more threads than a few. (100: whatever it is.) However many windows there are, a process
+ * listens at one socket more than before, and has one more for each peer, and two in reserve.
  */
 #define _GNU_SOURCE
 #include "check.h"
@@ -179,6 +180,10 @@ int main(int argc, char **argv) {
     use_all(3);
     CHECK(all.threads == few.threads || most >= 100, "%d threads, %d before", all.threads,
           few.threads);
+    CHECK(all.listeners <= before.listeners + 1 &&
+              all.sockets <= before.sockets + 1 + (check_nranks - 1) + 2,
+          "%d sockets with %d windows, %d without (listening: %d, %d)", all.sockets, nwindows,
+          before.sockets, all.listeners, before.listeners);
     CHECK(1e2 * share < most, "asleep, and yet %.2f %% of a processor", 1e2 * share);
     for (int i = 0; i < nwindows; i++)
         close_window(&windows[i]);

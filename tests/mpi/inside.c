@@ -2,7 +2,8 @@
  * inside: all but one rank wait in calls of the host's (a receive, a barrier, a wait) while the one
  * works on their windows, each rank in its turn; what they hold is right all the time.
  *
- *     inside [threads]    a second thread of each rank but the first waits in a barrier all the time
+ *     inside [threads]    a second thread of each rank but the first waits in a barrier all the
+ * time
  */
 #include <pthread.h>
 

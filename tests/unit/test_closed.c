@@ -33,17 +33,21 @@ static struct process processes[N];
 static void receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
     struct process *process = receiver;
     struct tug_packet_reader reader;
-    (void)wire;
     assert_int_equal(tug_packet_open(&reader, memory, bytes, SESSION, N), TUG_PACKET_GOOD);
     process->heard[reader.header.source]++;
+    assert_true(wire->type->meet(wire, reader.header.source));
 }
 
 static void ended(void *receiver, uint32_t peer) {
     ((struct process *)receiver)->ended[peer]++;
 }
 
-static struct tcp_wire *tcp_of(uint32_t rank) {
-    return (struct tcp_wire *)processes[rank].wire;
+static struct tug_tcp_endpoint *endpoint_of(uint32_t rank) {
+    return ((struct tug_tcp_view *)processes[rank].wire)->endpoint;
+}
+
+static struct tug_tcp_link *link_of(uint32_t rank, uint32_t peer) {
+    return tug_tcp_find_peer(endpoint_of(rank), processes[peer].place.id)->link;
 }
 
 static void open_one(uint32_t rank) {
@@ -139,7 +143,7 @@ static void a_file_at_a_link(void **state) {
     (void)state;
     exchange(0, 1);
     exchange(0, 2);
-    const int number = tcp_of(0)->links[1]->socket.number;
+    const int number = link_of(0, 1)->socket.number;
     take_number(number, open_file());
     assert_false(send_one(0, 1));
     until_ended(0, 1);
@@ -155,7 +159,7 @@ static void a_socket_at_a_link(void **state) {
     (void)state;
     exchange(0, 1);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-    const int number = tcp_of(0)->links[1]->socket.number;
+    const int number = link_of(0, 1)->socket.number;
     take_number(number, ends[0]);
     assert_int_equal(send(ends[1], "x", 1, 0), 1);
     assert_false(send_one(0, 1));
@@ -171,14 +175,14 @@ static void a_socket_at_a_link(void **state) {
 static void a_link_that_is_listened_to(void **state) {
     (void)state;
     exchange(0, 1);
-    close(tcp_of(0)->links[1]->socket.number);
+    close(link_of(0, 1)->socket.number);
     until_ended(0, 1);
 }
 
 static void a_file_at_the_listener(void **state) {
     (void)state;
     exchange(0, 1);
-    const int number = tcp_of(0)->listener.number;
+    const int number = endpoint_of(0)->listener.number;
     take_number(number, open_file());
     until_ended(0, 1);
     assert_false(send_one(0, 2)); /* nor is there a way to anybody else */
@@ -194,7 +198,7 @@ static void a_set_at_the_set(void **state) {
     int pipes[2];
     (void)state;
     exchange(0, 1);
-    const int set = epoll_create1(0), number = tcp_of(0)->set;
+    const int set = epoll_create1(0), number = endpoint_of(0)->set;
     assert_int_equal(pipe(pipes), 0);
     assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, pipes[0], &event), 0);
     assert_int_equal(write(pipes[1], "x", 1), 1);
@@ -211,18 +215,19 @@ static void files_at_all_numbers(void **state) {
     int numbers[4 + TUG_TCP_RESERVES], n = 0;
     (void)state;
     exchange(0, 1);
-    struct tcp_wire *tcp = tcp_of(0);
-    assert_int_equal(tcp->wire.type->descriptor(&tcp->wire, true), -1);
+    struct tug_tcp_endpoint *tcp = endpoint_of(0);
+    struct tug_wire *wire = processes[0].wire;
+    assert_int_equal(wire->type->descriptor(wire, true), -1);
     numbers[n++] = tcp->set;
     numbers[n++] = tcp->listener.number;
-    numbers[n++] = tug_tcp_watch_all.set;
-    numbers[n++] = tug_tcp_watch_all.watcher.stop.number;
+    numbers[n++] = tcp->watch.set;
+    numbers[n++] = tcp->watch.watcher.stop.number;
     for (int i = 0; i < TUG_TCP_RESERVES; i++)
         numbers[n++] = tcp->reserve[i].number;
     for (int i = 0; i < n; i++)
         take_number(numbers[i], open_file());
     until_ended(0, 1);
-    tcp->wire.type->close(&tcp->wire);
+    wire->type->close(wire);
     for (int i = 0; i < n; i++)
         expect_untouched_file(numbers[i]);
     open_one(0);
@@ -244,10 +249,10 @@ static void a_watcher_without_its_set(void **state) {
     (void)state;
     const uint32_t key = tug_bell_prepare(bell);
     start_watcher(0);
-    const int number = tug_tcp_watch_all.set;
+    const int number = endpoint_of(0)->watch.set;
     take_number(number, open_file());
     tug_bell_wait(bell, key, -1, false); /* who was told that it would be rung */
-    CHECK_SOON(atomic_load(&tug_tcp_watch_all.watcher.blind));
+    CHECK_SOON(atomic_load(&endpoint_of(0)->watch.watcher.blind));
     assert_false(wire->type->arm(wire));
     assert_false(wire->type->arm(wire));
     assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), 1);
@@ -260,7 +265,7 @@ static void a_watcher_without_its_set(void **state) {
 static void a_watcher_that_cannot_be_stopped(void **state) {
     (void)state;
     start_watcher(0);
-    const int number = tug_tcp_watch_all.watcher.stop.number;
+    const int number = endpoint_of(0)->watch.watcher.stop.number;
     take_number(number, open_file());
     end(NULL);
     expect_untouched_file(number);
@@ -272,9 +277,9 @@ static void a_watcher_that_has_died(void **state) {
     struct tug_wire *wire = processes[0].wire;
     (void)state;
     start_watcher(0);
-    atomic_store(&tug_tcp_watch_all.watcher.ending, true);
-    tug_own_ring(&tug_tcp_watch_all.watcher.stop);
-    CHECK_SOON(atomic_load(&tug_tcp_watch_all.watcher.blind));
+    atomic_store(&endpoint_of(0)->watch.watcher.ending, true);
+    tug_own_ring(&endpoint_of(0)->watch.watcher.stop);
+    CHECK_SOON(atomic_load(&endpoint_of(0)->watch.watcher.blind));
     assert_false(wire->type->arm(wire));
     assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), 1);
 }
@@ -332,7 +337,7 @@ static void neither_is_watched(void **state) {
 static void the_peer_of_one_that_is_not_watched_goes(void **state) {
     (void)state;
     go_blind(0, 1);
-    shutdown(tcp_of(1)->links[0]->socket.number, SHUT_RDWR);
+    shutdown(link_of(1, 0)->socket.number, SHUT_RDWR);
     until_ended(0, 1);
     poll_all();
     assert_true(processes[0].wire->type->arm(processes[0].wire));

@@ -171,6 +171,7 @@ struct process {
 };
 
 static struct process *processes;
+static bool descending; /* the processes' ids, by which it is settled who connects to whom */
 static unsigned out;
 
 static struct place *place_of(const struct tug_registration *memory, uint32_t rank) {
@@ -222,6 +223,8 @@ static void open_one(uint32_t rank) {
     memcpy(process->address.address, (const unsigned char[]){127, 0, 0, 1}, 4);
     process->packets.far = tug_wire_tcp_make(fabric, &process->address);
     assert_non_null(process->packets.far);
+    ((struct tug_tcp_view *)process->packets.far)->endpoint->id = process->address.id =
+        descending ? N - rank : 1 + rank;
     tug_packets_attach(&process->packets, process->packets.far);
     process->nplaces = rank == 0 ? N : 1;
     give_memory(process, &process->shown);
@@ -390,19 +393,26 @@ static void exchange(bool by_first, bool by_others) {
     end();
 }
 
+static void in_both_orders(bool by_first, bool by_others) {
+    for (int i = 0; i < 2; i++) {
+        descending = i == 1;
+        exchange(by_first, by_others);
+    }
+}
+
 static void one_connects_to_all(void **state) {
     (void)state;
-    exchange(true, false);
+    in_both_orders(true, false);
 }
 
 static void all_connect_to_one(void **state) {
     (void)state;
-    exchange(false, true);
+    in_both_orders(false, true);
 }
 
 static void both_connect(void **state) {
     (void)state;
-    exchange(true, true);
+    in_both_orders(true, true);
 }
 
 int main(void) {

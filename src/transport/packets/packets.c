@@ -183,8 +183,16 @@ static int open_wires(struct tug_packets *packets) {
     return 0;
 }
 
+void tug_packets_leave(struct tug_packets *packets) {
+    struct tug_wire *const wires[] = {packets->shm, packets->far, packets->detour};
+    for (unsigned i = 0; i < sizeof(wires) / sizeof(*wires); i++)
+        if (wires[i] != NULL && wires[i]->type->leave != NULL)
+            wires[i]->type->leave(wires[i]);
+}
+
 static void packets_close(void *state) {
     struct tug_packets *packets = state;
+    tug_packets_leave(packets);
     while (packets->all != NULL) {
         struct tug_stream *stream = packets->all;
         packets->all = stream->next;

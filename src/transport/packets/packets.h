@@ -172,6 +172,10 @@ struct tug_packets {
  */
 int tug_packets_descriptor(struct tug_packets *packets, bool watch);
 
+/* Nothing comes any more, by the polls of other contexts either: the context is not served any
+ * more, and is about to be closed. Any thread of the program. */
+void tug_packets_leave(struct tug_packets *packets);
+
 /* Bytes a process of a job of nranks keeps when it has to do with `active` others, packets apart.
  */
 size_t tug_packets_footprint(uint64_t nranks, uint64_t active);
@@ -184,9 +188,9 @@ size_t tug_packets_under_way(uint64_t active, size_t packet_bytes);
 /* and of requests of theirs, which lie with the host while we do not look. */
 size_t tug_packets_unexpected(uint64_t active);
 
-/* Do some of them go by the host's messages? Holder only. */
-static inline bool tug_packets_by_host(const struct tug_packets *packets) {
-    return packets->mpi != NULL || packets->bulk != NULL;
+/* Do all of them stay in the node? Holder only. */
+static inline bool tug_packets_in_node(const struct tug_packets *packets) {
+    return packets->far == NULL && packets->bulk == NULL;
 }
 
 /* The wire of the node's inboxes, NULL: there are none. */

@@ -83,6 +83,9 @@ struct tug_wire_type {
     bool (*meet)(struct tug_wire *wire, uint32_t peer);
     /* What has been sent may lie at a peer that does not look, in memory that nobody bounds. */
     bool piles_up;
+    /* Nothing is handed up or told any more, of a wire that others' polls may bring packets by; any
+     * thread of the program. NULL: only its own do. */
+    void (*leave)(struct tug_wire *wire);
     void (*close)(struct tug_wire *wire); /* collective */
 };
 
@@ -101,7 +104,7 @@ struct tug_wire {
     void (*sent)(void *receiver, uint32_t peer, const struct tug_buffer *buffer);
     /* It is certain now whether packets go to and from that peer by this wire; none has so far. */
     void (*settled)(void *receiver, uint32_t peer, bool by_wire);
-    /* Nothing goes to the peer any more, nor comes from it. */
+    /* Nothing goes to the peer any more, nor comes from it, which has been met or sent to. */
     void (*ended)(void *receiver, uint32_t peer);
     void *receiver;
 };
@@ -147,7 +150,8 @@ struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reaso
  * node; a packet of it; and how many packets a pool keeps for later, at most. */
 size_t tug_wire_shm_footprint(uint32_t node_size);
 size_t tug_wire_mpi_footprint(void);
-size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active);
+size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active); /* in each context, */
+size_t tug_wire_tcp_endpoint_footprint(uint64_t active);         /* and once */
 size_t tug_wire_shm_packet(void);
 size_t tug_wire_mpi_packet(void);
 size_t tug_wire_tcp_packet(void);

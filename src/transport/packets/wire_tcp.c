@@ -3,345 +3,275 @@
  * the way.
  *
  * Every process listens at the address of its node in the network that the host uses, at a port of
- * its own; all are told of all. Two processes that have to do with each other have one connection,
- * their *link* (wire_tcp_link.h): who has the first packet for the other makes it. Either side says
- * hello by it first, which says who it is and proves that it belongs to the job (the session is
- * random and known to nobody else); then packets go, one behind the other: wire_tcp_meet.c. So
- * order within a pair is that of the connection.
+ * its own; the processes of a context tell one another, and their ids, which are random. Two
+ * processes that have to do with each other have one connection, their *link* (wire_tcp_link.h),
+ * whatever contexts they share: who has the first packet for the other makes it. Either side says
+ * hello by it first, which says who it is and proves that it has been told the other's id; then
+ * packets go, one behind the other: wire_tcp_meet.c. So order within a pair is that of the
+ * connection.
  *
  * Long data follow their packet: both are sent by one call, and what comes of them is received
  * where it belongs, which the receiver of the packet says. After such data a link is asked for
  * little at a time for a while, so that the next ones need not be copied there.
  *
- * One epoll set holds the listener and all links; a link that could not take all bytes waits in it
- * for room. The set is readable when there is anything to do: the engine sleeps on it, or, where
- * peers of the node ring a shared bell too, a *watcher* thread does and rings that bell:
- * wire_tcp_watch.c.
+ * Listener and links are the process's *endpoint* (wire_tcp_endpoint.c), which comes with its first
+ * context and goes with its last. A context's wire is a *view* of it: it knows where its processes
+ * listen, by rank, and the session by which the packets for it are known. A packet can come before
+ * its context is served here, from a process that has been quicker to make it: then nothing more is
+ * taken from that link until it is. A packet for a context that is not here is passed over.
  *
  * What comes is not trusted before it is checked: packets are checked by their reader (packet.h). A
- * link that ends while something is outstanding means that the peer is lost.
+ * link that ends while something is outstanding means that the peer is lost, for all contexts.
  */
-#include <poll.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/log.h"
 #include "base/sockets.h"
-#include "base/stats.h"
+#include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/polite.h"
 #include "transport/packets/wire_tcp_private.h"
 
-#define EVENTS 64             /* looked at in one poll */
 #define PROCESSES_MOST 16384u /* each keeps the places of all; larger jobs go by the host */
 
-/* ---- the epoll set ---- */
+/* This process's endpoint, while there are views. One that is lost is replaced by the next. */
+static struct {
+    pthread_mutex_t lock;
+    struct tug_tcp_endpoint *endpoint;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static uint32_t listener_events(bool wanted) {
-    return wanted ? EPOLLIN : 0;
+/* ---- peers ---- */
+
+/* NULL: no memory. */
+static struct tug_tcp_contact *add_contact(struct tug_tcp_view *view, uint32_t rank) {
+    struct tug_tcp_endpoint *endpoint = view->endpoint;
+    const struct tug_tcp_place *place = &view->places[rank];
+    struct tug_tcp_contact *contact = malloc(sizeof(*contact));
+    struct tug_tcp_peer *peer = tug_tcp_find_peer(endpoint, place->id);
+    if (peer == NULL)
+        peer = tug_tcp_add_peer(endpoint, place);
+    if (peer == NULL || contact == NULL || !tug_table_add(&view->contacts, rank, contact)) {
+        free(contact);
+        return NULL; /* the peer is found the next time */
+    }
+    peer->place = *place;
+    *contact = (struct tug_tcp_contact){view, peer, rank, peer->contacts};
+    peer->contacts = contact;
+    if (peer->link != NULL && peer->link->closed)
+        tug_tcp_end_link(endpoint, peer->link); /* says so again */
+    return contact;
 }
 
-bool tug_tcp_watch_listener(const struct tcp_wire *tcp, bool wanted, int how) {
-    struct epoll_event event = {.events = listener_events(wanted), .data.ptr = NULL};
-    return epoll_ctl(tcp->set, how, tcp->listener.number, &event) == 0;
+/* The peer's link, which is begun if there is none. NULL: no memory. */
+static struct tug_tcp_link *link_to(struct tug_tcp_view *view, uint32_t rank) {
+    const struct tug_tcp_contact *contact = tug_table_find(&view->contacts, rank);
+    if (__builtin_expect(contact == NULL, 0))
+        contact = add_contact(view, rank);
+    if (contact == NULL)
+        return NULL;
+    struct tug_tcp_link *link = contact->peer->link;
+    return link != NULL ? link : tug_tcp_connect(view->endpoint, contact->peer);
 }
 
-/* A user may have watches for so many descriptors only. */
-void tug_tcp_watch(struct tcp_wire *tcp, struct tug_tcp_link *link, uint32_t events) {
-    struct epoll_event event = {.events = events, .data.ptr = link};
-    if (epoll_ctl(tcp->set, EPOLL_CTL_ADD, link->socket.number, &event) == 0)
+/* NULL: none so far. */
+static struct tug_tcp_link *known_link(const struct tug_wire *wire, uint32_t rank) {
+    const struct tug_tcp_view *view = (const struct tug_tcp_view *)wire;
+    const struct tug_tcp_contact *contact = tug_table_find(&view->contacts, rank);
+    return contact != NULL ? contact->peer->link : NULL;
+}
+
+uint32_t tug_tcp_rank(const struct tug_tcp_peer *peer) {
+    return peer->contacts != NULL ? peer->contacts->rank : UINT32_MAX;
+}
+
+/* ---- what is told ---- */
+
+static void tell_by_host(struct tug_tcp_view *view, uint64_t id) {
+    for (uint32_t rank = 0; rank < view->wire.fabric->nranks; rank++)
+        if (view->places[rank].id == id)
+            view->wire.settled(view->wire.receiver, rank, false);
+}
+
+/* That it goes by the host's messages concerns all that have the peer: it may be the first to send.
+ */
+void tug_tcp_tell_settled(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer *peer) {
+    if (peer->link->by_host) {
+        for (struct tug_tcp_view *view = endpoint->first_view; view != NULL; view = view->next)
+            if (view->ready)
+                tell_by_host(view, peer->place.id);
         return;
-    link->blind = true;
-    tcp->nblind++;
-    tug_stat_add(TUG_STAT_UNWATCHED, 1);
-}
-
-/* ---- links that end ---- */
-
-/* Its memory goes after the poll: an event may still name it. */
-void tug_tcp_close_link(struct tcp_wire *tcp, struct tug_tcp_link *link) {
-    if (link->closed)
-        return;
-    link->broken = link->closed = tcp->closed_any = true;
-    tug_tcp_close_socket(tcp, link);
-    tcp->nlater -= link->later;
-    link->later = false;
-    if (link->part != NULL)
-        tug_pool_give(&tcp->wire.pool, link->part);
-    link->part = NULL;
-    if (link->peer == TUG_TCP_NOBODY)
-        tcp->strangers--;
-    if (link->left > 0)
-        tcp->wire.arrived(tcp->wire.receiver, link->peer, false);
-    link->left = 0;
-}
-
-/* The link has broken. If nothing had gone by it the two may meet again, else what is to go to its
- * peer does not: the stream is told, again if it still tries. */
-void tug_tcp_end_link(struct tcp_wire *tcp, struct tug_tcp_link *link) {
-    if (link->by_host || tug_tcp_meet_again(tcp, link))
-        return;
-    tug_tcp_close_link(tcp, link);
-    if (tug_tcp_is_way(tcp, link) && !link->to_tell) {
-        link->to_tell = true;
-        tcp->to_tell++;
+    }
+    for (struct tug_tcp_contact *contact = peer->contacts; contact; contact = contact->next) {
+        contact->view->came = true;
+        contact->view->wire.settled(contact->view->wire.receiver, contact->rank, true);
     }
 }
 
-/* The streams see whether they mind: at the end of a job nothing is outstanding. */
-static void tell_lost(struct tcp_wire *tcp) {
-    for (uint32_t peer = 0; tcp->to_tell > 0 && peer < tcp->wire.fabric->nranks; peer++) {
-        struct tug_tcp_link *link = tcp->links[peer];
-        if (link == NULL || !link->to_tell)
+void tug_tcp_tell_ended(struct tug_tcp_peer *peer) {
+    for (struct tug_tcp_contact *contact = peer->contacts; contact; contact = contact->next) {
+        contact->view->came = true;
+        contact->view->wire.ended(contact->view->wire.receiver, contact->rank);
+    }
+}
+
+/* The context is served from now on: what has come for it is handed up. */
+static void become_ready(struct tug_tcp_view *view) {
+    struct tug_tcp_endpoint *endpoint = view->endpoint;
+    view->ready = true;
+    for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next) {
+        if (link->by_host)
+            tell_by_host(view, link->peer->place.id);
+        if (!link->held)
             continue;
-        link->to_tell = false;
-        tcp->to_tell--;
-        tcp->wire.ended(tcp->wire.receiver, peer);
+        tug_tcp_link_resume(link, endpoint);
+        if (link->broken)
+            tug_tcp_end_link(endpoint, link);
     }
 }
 
-/* A closed link that was the way to a peer stays: it says that there is no way any more. */
-static void take_out_closed(struct tcp_wire *tcp) {
-    tcp->closed_any = false;
-    for (struct tug_tcp_link **at = &tcp->all; *at != NULL;) {
-        struct tug_tcp_link *link = *at;
-        if (!link->closed || tug_tcp_is_way(tcp, link)) {
-            at = &link->next;
-            continue;
-        }
-        *at = link->next;
-        free(link->rest);
-        free(link);
-    }
-}
-
-/* ---- what the program has closed ---- */
-
-bool tug_tcp_link_holds(const struct tcp_wire *tcp, struct tug_tcp_link *link) {
-    if (link->tick != tcp->tick && link->socket.number >= 0 && !tug_own_holds(&link->socket))
-        link->broken = true;
-    link->tick = tcp->tick;
-    return !link->broken;
-}
-
-/* A link that the program has closed brings no news: all are looked at. */
-static void look_at_all(struct tcp_wire *tcp) {
-    tcp->looked_ns = tcp->tick;
-    for (struct tug_tcp_link *link = tcp->all; link != NULL; link = link->next)
-        if (!link->closed && !tug_tcp_link_holds(tcp, link))
-            tug_tcp_end_link(tcp, link);
-}
-
-/* The set or the listener is gone: all links end. */
-static void lose(struct tcp_wire *tcp) {
-    tcp->lost = true;
-    for (struct tug_tcp_link *link = tcp->all; link != NULL; link = link->next) {
-        link->broken = link->final = true;
-        tug_tcp_end_link(tcp, link);
-    }
-}
-
-bool tug_tcp_holds(struct tcp_wire *tcp) {
-    const uint64_t tick = tug_own_tick();
-    if (tick == tcp->tick || tcp->lost)
-        return !tcp->lost;
-    tcp->tick = tick;
-    if (!tug_own_set(tcp->set, &tcp->listener, listener_events(!tcp->full), 0))
-        lose(tcp);
-    else if (tick - tcp->looked_ns >= (uint64_t)TUG_OWN_LOOK_NS)
-        look_at_all(tcp);
-    return !tcp->lost;
-}
-
-/* ---- what may go and come ---- */
-
-/* Packets come by the link to a peer and no other, but from this process itself. */
-static bool may_bring(const struct tcp_wire *tcp, const struct tug_tcp_link *link) {
-    return link->greeted && (tug_tcp_is_way(tcp, link) || link->peer == tcp->wire.fabric->rank);
-}
-
-/* ---- sending ---- */
-
-/* The epoll set tells of room, or does so no more. */
-void tug_tcp_want_room(struct tcp_wire *tcp, struct tug_tcp_link *link, bool wanted) {
-    struct epoll_event event = {.events = wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = link};
-    if (link->broken || link->waits == wanted)
-        return;
-    link->waits = wanted;
-    if (!link->blind && epoll_ctl(tcp->set, EPOLL_CTL_MOD, link->socket.number, &event) != 0)
-        link->broken = true;
-}
+/* ---- the wire ---- */
 
 static bool tcp_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
-    struct tcp_wire *tcp = (struct tcp_wire *)wire;
-    struct tug_tcp_link *link = tcp->links[peer];
+    struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
+    struct tug_tcp_endpoint *endpoint = view->endpoint;
     bool gone = false;
-    (void)tug_tcp_holds(tcp);
-    if (link == NULL)
-        link = tug_tcp_connect(tcp, peer);
+    (void)tug_tcp_holds(endpoint);
+    struct tug_tcp_link *link = link_to(view, peer);
     if (link == NULL)
         return false;
-    if (!link->broken && link->greeted && tug_tcp_link_holds(tcp, link)) {
-        gone = tug_tcp_link_put_rest(link, wire) && tug_tcp_link_put(link, wire, buffer);
+    if (!link->broken && link->greeted && tug_tcp_link_holds(endpoint, link)) {
+        gone = tug_tcp_link_put_rest(link) && tug_tcp_link_put(link, wire, peer, buffer);
         if (!gone || link->part != NULL)
-            tug_tcp_want_room(tcp, link, true);
+            tug_tcp_want_room(endpoint, link, true);
     }
     if (link->broken)
-        tug_tcp_end_link(tcp, link);
+        tug_tcp_end_link(endpoint, link);
     return gone;
 }
 
 static bool tcp_meet(struct tug_wire *wire, uint32_t peer) {
-    struct tcp_wire *tcp = (struct tcp_wire *)wire;
-    const struct tug_tcp_link *link = tcp->links[peer];
-    if (link == NULL)
-        link = tug_tcp_connect(tcp, peer);
+    const struct tug_tcp_link *link = link_to((struct tug_tcp_view *)wire, peer);
     return link != NULL && link->greeted && !link->by_host;
 }
 
 static void tcp_abandon(struct tug_wire *wire, uint32_t peer) {
-    struct tcp_wire *tcp = (struct tcp_wire *)wire;
-    struct tug_tcp_link *link = tcp->links[peer];
-    if (link != NULL && link->part != NULL && link->part->packet.trailer > 0)
-        tug_tcp_end_link(tcp, link);
+    struct tug_tcp_link *link = known_link(wire, peer);
+    if (link != NULL && link->part != NULL && link->part_wire == wire &&
+        link->part->packet.trailer > 0)
+        tug_tcp_end_link(((struct tug_tcp_view *)wire)->endpoint, link);
 }
 
-/* ---- polling ---- */
-
-/* True if anything came. */
-static bool take_from(struct tcp_wire *tcp, struct tug_tcp_link *link) {
-    if (!link->greeted)
-        return tug_tcp_hear(tcp, link); /* a stream may have waited for it */
-    if (may_bring(tcp, link))
-        return tug_tcp_link_take(link, &tcp->wire, tcp->received);
-    link->broken = true; /* the peer has given it up, as it should */
-    return false;
-}
-
-static bool on_link(struct tcp_wire *tcp, struct tug_tcp_link *link, uint32_t events) {
-    bool moved = false;
-    if (link->closed || link->later)
-        return false;
-    if (!tug_tcp_link_holds(tcp, link)) {
-        /* ends */
-    } else if (link->connecting) {
-        tug_tcp_connected(tcp, link);
-        moved = true;
-    } else {
-        if (events & EPOLLOUT) {
-            if (tug_tcp_link_put_rest(link, &tcp->wire))
-                tug_tcp_want_room(tcp, link,
-                                  false); /* what the stream holds back goes with the flush */
-            moved = true;
-        }
-        if (events & ~(uint32_t)EPOLLOUT && !link->broken)
-            moved |= take_from(tcp, link);
-    }
-    if (!link->broken)
-        return moved;
-    tug_tcp_end_link(tcp, link);
-    return true;
-}
-
-/* Looks at the links that are in no epoll set. */
-static bool poll_blind(struct tcp_wire *tcp) {
-    bool moved = false;
-    for (struct tug_tcp_link *link = tcp->all; link != NULL; link = link->next) {
-        if (!link->blind || link->closed)
-            continue;
-        struct pollfd look = {.fd = link->socket.number,
-                              .events = link->waits ? POLLIN | POLLOUT : POLLIN};
-        if (poll(&look, 1, 0) == 1)
-            moved |= on_link(tcp, link, (uint32_t)look.revents);
-    }
-    return moved;
-}
-
-static bool poll_set(struct tcp_wire *tcp) {
-    struct epoll_event events[EVENTS];
-    bool moved = false;
-    int n = epoll_wait(tcp->set, events, EVENTS, 0);
-    for (int i = 0; i < n; i++) {
-        if (events[i].data.ptr == NULL)
-            moved |= tug_tcp_take_connections(tcp);
-        else
-            moved |= on_link(tcp, events[i].data.ptr, events[i].events);
-    }
-    return moved;
-}
-
-/* Whatever was consumed counts as moved: who sleeps next has seen nothing come, and nothing go. */
+/* The contexts are polled in turn: one look at the endpoint does for all, that of the first. A view
+ * that is polled and sees that nobody has looked since does it itself. */
 static bool tcp_poll(struct tug_wire *wire) {
-    struct tcp_wire *tcp = (struct tcp_wire *)wire;
-    bool moved = tug_tcp_holds(tcp) && poll_set(tcp);
-    if (tcp->nblind > 0)
-        moved |= poll_blind(tcp);
-    if (tcp->nlater > 0 || tcp->full)
-        tug_tcp_attend(tcp);
-    moved |= tcp->closed_any || tcp->to_tell > 0;
-    if (tcp->closed_any)
-        take_out_closed(tcp);
-    if (tcp->to_tell > 0)
-        tell_lost(tcp);
+    struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
+    struct tug_tcp_endpoint *endpoint = view->endpoint;
+    bool moved = false;
+    if (!view->ready)
+        become_ready(view);
+    if (view == endpoint->first_view || view->polls == endpoint->polls)
+        moved = tug_tcp_poll(endpoint);
+    view->polls = endpoint->polls;
+    moved |= view->came;
+    view->came = false;
     return moved;
 }
 
-/* ---- sleeping ---- */
-
-/* One that is lost is waited for by nobody. */
 static bool tcp_arm(struct tug_wire *wire) {
-    struct tcp_wire *tcp = (struct tcp_wire *)wire;
-    if (tcp->to_tell > 0 || tcp->nlater > 0 || tcp->nblind > 0 || tcp->full)
-        return false;
-    return !tug_tcp_holds(tcp) ? tcp->to_tell == 0 : !tcp->watched || tug_tcp_watch_arm(tcp);
+    return tug_tcp_arm(((struct tug_tcp_view *)wire)->endpoint);
 }
 
 static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
-    const struct tcp_wire *tcp = (const struct tcp_wire *)wire;
-    const struct tug_tcp_link *link = tcp->links[peer];
+    const struct tug_tcp_link *link = known_link(wire, peer);
     return link != NULL && !link->broken && (link->waits || !link->greeted);
 }
 
 static int descriptor(struct tug_wire *wire, bool watch) {
-    struct tcp_wire *tcp = (struct tcp_wire *)wire;
-    return watch && tug_tcp_watch_begin(tcp) ? -1 : tcp->set;
+    struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
+    return watch && tug_tcp_watch_begin(view) ? -1 : view->endpoint->set;
 }
 
 /* ---- opening and closing ---- */
 
-static void close_set(struct tcp_wire *tcp) {
-    if (tcp->set >= 0)
-        tug_sockets_disclaim(tcp->set);
-    if (tug_own_set(tcp->set, &tcp->listener, 0, 0))
-        close(tcp->set);
-    tcp->set = -1;
+/* What the program's threads have done to the endpoint, which is being polled for other contexts.
+ */
+static void as_holder(void (*function)(void *), void *argument) {
+    if (tug_engine_running())
+        tug_engine_call(function, argument);
+    else
+        function(argument);
 }
 
-static void release(struct tcp_wire *tcp) {
-    tug_tcp_watch_end(tcp);
-    while (tcp->all != NULL) {
-        struct tug_tcp_link *link = tcp->all;
-        tcp->all = link->next;
-        tug_tcp_close_link(tcp, link);
-        free(link->rest);
-        free(link);
+bool tug_tcp_view_enter(struct tug_tcp_view *view) {
+    struct tug_tcp_endpoint *endpoint = view->endpoint;
+    const uint64_t session = view->wire.fabric->session;
+    if (!tug_tcp_holds(endpoint) || tug_table_find(&endpoint->views, session) != NULL ||
+        !tug_table_add(&endpoint->views, session, view))
+        return false;
+    view->entered = true;
+    view->next = endpoint->first_view;
+    endpoint->first_view = view;
+    return true;
+}
+
+static void enter(void *argument) {
+    (void)tug_tcp_view_enter(argument);
+}
+
+static void end_contact(void *value, void *d) {
+    struct tug_tcp_contact *contact = value;
+    struct tug_tcp_contact **at = &contact->peer->contacts;
+    while (*at != contact)
+        at = &(*at)->next;
+    *at = contact->next;
+    tug_tcp_forget_peer(d, contact->peer);
+    free(contact);
+}
+
+/* Its packets have gone. If not, that one cannot be sent any more which has begun to go; and what
+ * comes is nobody's. */
+static void take_out(void *argument) {
+    struct tug_tcp_view *view = argument;
+    struct tug_tcp_endpoint *endpoint = view->endpoint;
+    struct tug_tcp_view **at = &endpoint->first_view;
+    for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next) {
+        if (link->left_wire == &view->wire)
+            link->left_wire = NULL;
+        if (link->part != NULL && link->part_wire == &view->wire)
+            tug_tcp_end_link(endpoint, link);
     }
-    close_set(tcp);
-    tug_own_close(&tcp->listener);
-    for (int i = 0; i < TUG_TCP_RESERVES; i++)
-        tug_own_close(&tcp->reserve[i]);
-    free((void *)tcp->links);
-    free(tcp->places);
-    free(tcp->received);
-    tug_pool_fini(&tcp->wire.pool);
-    free(tcp);
+    tug_table_each(&view->contacts, end_contact, endpoint);
+    tug_table_remove(&endpoint->views, view->wire.fabric->session);
+    while (*at != view)
+        at = &(*at)->next;
+    *at = view->next;
+    view->entered = false;
+}
+
+static void tcp_leave(struct tug_wire *wire) {
+    struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
+    tug_tcp_watch_leave(view);
+    if (view->entered)
+        as_holder(take_out, view);
+}
+
+static void release(struct tug_tcp_endpoint *endpoint) {
+    pthread_mutex_lock(&process.lock);
+    if (--endpoint->users == 0) {
+        if (process.endpoint == endpoint)
+            process.endpoint = NULL;
+        tug_tcp_endpoint_close(endpoint);
+    }
+    pthread_mutex_unlock(&process.lock);
 }
 
 static void tcp_close(struct tug_wire *wire) {
-    release((struct tcp_wire *)wire);
+    struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
+    tcp_leave(wire);
+    release(view->endpoint);
+    tug_table_fini(&view->contacts);
+    tug_pool_fini(&wire->pool);
+    free(view->places);
+    free(view);
 }
 
 static const struct tug_wire_type tcp_type = {.name = "tcp",
@@ -352,49 +282,64 @@ static const struct tug_wire_type tcp_type = {.name = "tcp",
                                               .tells_of_room = tells_of_room,
                                               .descriptor = descriptor,
                                               .meet = tcp_meet,
+                                              .leave = tcp_leave,
                                               .close = tcp_close};
 
-/* The set holds the listener from the beginning. */
-static bool open_set(struct tcp_wire *tcp) {
-    tcp->set = tug_descriptor_lift(epoll_create1(EPOLL_CLOEXEC));
-    if (tcp->set >= 0 && tug_tcp_watch_listener(tcp, true, EPOLL_CTL_ADD))
-        return true;
-    if (tcp->set >= 0)
-        close(tcp->set);
-    tcp->set = -1;
-    return false;
-}
-
-/* NULL: no memory. */
-static struct tcp_wire *make(struct tug_fabric *fabric) {
-    struct tcp_wire *tcp = calloc(1, sizeof(*tcp));
-    if (tcp == NULL)
+struct tug_tcp_view *tug_tcp_view_make(struct tug_tcp_endpoint *endpoint,
+                                       struct tug_fabric *fabric) {
+    struct tug_tcp_view *view = calloc(1, sizeof(*view));
+    if (view == NULL)
         return NULL;
-    tcp->wire = (struct tug_wire){.type = &tcp_type, .fabric = fabric};
-    tcp->wire.pool.bytes = TUG_TCP_PACKET_BYTES;
-    tcp->set = -1;
-    tcp->listener = (struct tug_own)TUG_OWN_NONE;
-    tcp->reserve[TUG_TCP_TO_CONNECT] = tcp->reserve[TUG_TCP_TO_ACCEPT] = tcp->listener;
-    tcp->places = calloc(fabric->nranks, sizeof(struct tug_tcp_place));
-    tcp->links = calloc(fabric->nranks, sizeof(struct tug_tcp_link *));
-    tcp->received = malloc(TUG_TCP_RECEIVE_BYTES);
-    if (tcp->places != NULL && tcp->links != NULL && tcp->received != NULL)
-        return tcp;
-    release(tcp);
+    view->wire = (struct tug_wire){.type = &tcp_type, .fabric = fabric};
+    view->wire.pool.bytes = TUG_TCP_PACKET_BYTES;
+    view->endpoint = endpoint;
+    view->places = calloc(fabric->nranks, sizeof(struct tug_tcp_place));
+    if (view->places != NULL) {
+        endpoint->users++;
+        return view;
+    }
+    free(view);
     return NULL;
 }
 
-struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_place *mine) {
-    struct tcp_wire *tcp = make(fabric);
-    if (tcp == NULL)
-        return NULL;
-    tcp->listener = tug_own_keep(tug_tcp_listen(mine));
-    if (tcp->listener.number >= 0 && open_set(tcp) &&
-        tug_tcp_have_reserve(tcp, TUG_TCP_TO_CONNECT) &&
-        tug_tcp_have_reserve(tcp, TUG_TCP_TO_ACCEPT))
-        return &tcp->wire;
-    release(tcp);
+/* With the lock. NULL: none can be had. */
+static struct tug_tcp_endpoint *endpoint_at(struct tug_tcp_place *mine, bool spares_links) {
+    struct tug_tcp_endpoint *endpoint = process.endpoint;
+    if (endpoint != NULL && !atomic_load(&endpoint->lost))
+        return endpoint;
+    endpoint = tug_tcp_endpoint_make(mine, spares_links);
+    if (endpoint == NULL || tug_sockets_claim(endpoint->set))
+        return endpoint;
+    tug_tcp_endpoint_close(endpoint);
     return NULL;
+}
+
+/* NULL: none can be had. */
+static struct tug_tcp_view *open_view(struct tug_fabric *fabric, struct tug_tcp_place *mine) {
+    struct tug_tcp_view *view = NULL;
+    pthread_mutex_lock(&process.lock);
+    struct tug_tcp_endpoint *endpoint = endpoint_at(mine, fabric->ways & TUG_WAY_MPI);
+    if (endpoint != NULL)
+        view = tug_tcp_view_make(endpoint, fabric);
+    if (view != NULL)
+        process.endpoint = endpoint;
+    else if (endpoint != NULL && endpoint->users == 0)
+        tug_tcp_endpoint_close(endpoint);
+    pthread_mutex_unlock(&process.lock);
+    return view;
+}
+
+/* Tells all where this process listens. True: a connection to the next node can be made, and
+ * whoever knows of this view may send to it. Collective. */
+static bool introduce(struct tug_tcp_view *view) {
+    const struct tug_fabric *fabric = view->wire.fabric;
+    const uint32_t next = (fabric->rank + fabric->node_size) % fabric->nranks;
+    if (TUG_POLITE(Iallgather, &view->endpoint->place, sizeof(struct tug_tcp_place), MPI_BYTE,
+                   view->places, sizeof(struct tug_tcp_place), MPI_BYTE,
+                   fabric->comm) != MPI_SUCCESS)
+        return tug_all_agree(fabric->comm, false);
+    as_holder(enter, view);
+    return tug_all_agree(fabric->comm, view->entered && tug_tcp_try(&view->places[next]));
 }
 
 struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reason) {
@@ -404,31 +349,41 @@ struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reaso
         return NULL;
     }
     const bool found = tug_tcp_find_place(fabric, &mine);
-    struct tug_wire *wire = found ? tug_wire_tcp_make(fabric, &mine) : NULL;
+    struct tug_tcp_view *view = found ? open_view(fabric, &mine) : NULL;
     *reason = !found ? "the host MPI does not go by sockets"
                      : "not every process can listen for connections";
-    const bool good = wire != NULL && tug_sockets_claim(((struct tcp_wire *)wire)->set);
-    bool all = tug_all_agree(fabric->comm, good);
-    if (all) {
+    if (tug_all_agree(fabric->comm, view != NULL)) {
+        if (introduce(view))
+            return &view->wire;
         *reason = "a connection between two nodes cannot be made";
-        uint32_t next = (fabric->rank + fabric->node_size) % fabric->nranks;
-        all = TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, tug_wire_tcp_places(wire),
-                         sizeof(mine), MPI_BYTE, fabric->comm) == MPI_SUCCESS;
-        all = tug_all_agree(fabric->comm, all && tug_tcp_try(&tug_wire_tcp_places(wire)[next]));
     }
-    if (all)
-        return wire;
-    if (wire != NULL)
-        tcp_close(wire);
+    if (view != NULL)
+        tcp_close(&view->wire);
+    return NULL;
+}
+
+struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_place *mine) {
+    struct tug_tcp_endpoint *endpoint = tug_tcp_endpoint_make(mine, fabric->ways & TUG_WAY_MPI);
+    struct tug_tcp_view *view = endpoint != NULL ? tug_tcp_view_make(endpoint, fabric) : NULL;
+    if (view != NULL && tug_tcp_view_enter(view))
+        return &view->wire;
+    if (view != NULL)
+        tcp_close(&view->wire);
+    else if (endpoint != NULL)
+        tug_tcp_endpoint_close(endpoint);
     return NULL;
 }
 
 size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active) {
     if (nranks > PROCESSES_MOST)
         return 0;
-    return sizeof(struct tcp_wire) + TUG_TCP_RECEIVE_BYTES +
-           nranks * (sizeof(struct tug_tcp_place) + sizeof(struct tug_tcp_link *)) +
-           active * sizeof(struct tug_tcp_link);
+    return sizeof(struct tug_tcp_view) + nranks * sizeof(struct tug_tcp_place) +
+           tug_table_footprint(active) + active * sizeof(struct tug_tcp_contact);
+}
+
+size_t tug_wire_tcp_endpoint_footprint(uint64_t active) {
+    return sizeof(struct tug_tcp_endpoint) + TUG_TCP_RECEIVE_BYTES + tug_table_footprint(active) +
+           active * (sizeof(struct tug_tcp_peer) + sizeof(struct tug_tcp_link));
 }
 
 size_t tug_wire_tcp_packet(void) {

@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 
 #include "base/log.h"
-#include "transport/transport.h"
+#include "transport/packets/wire_tcp_private.h"
 
 #define RECEIVES 4u        /* in one look at a link */
 #define GLANCE_BYTES 2048u /* asked for where data are expected that have a place of their own */
@@ -21,12 +21,11 @@ static void mind(struct tug_tcp_link *link) {
 
 /* ---- going ---- */
 
-void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_fabric *fabric, uint32_t to,
+void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_tcp_endpoint *endpoint,
                         enum tug_tcp_word word) {
     const struct tug_tcp_hello hello = {.magic = TUG_TCP_HELLO_MAGIC,
-                                        .session = fabric->session,
-                                        .source = fabric->rank,
-                                        .destination = to,
+                                        .source = endpoint->id,
+                                        .destination = link->peer->place.id,
                                         .word = word};
     /* an empty socket has room for so little */
     if (send(link->socket.number, &hello, sizeof(hello), MSG_NOSIGNAL | MSG_DONTWAIT) !=
@@ -35,7 +34,8 @@ void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_fabric *fabr
 }
 
 /* Sends what is left of a buffer, packet and trailer, from link->sent on. False: some still is. */
-static bool put(struct tug_tcp_link *link, struct tug_wire *wire, struct tug_buffer *buffer) {
+static bool put(struct tug_tcp_link *link, struct tug_buffer *buffer) {
+    struct tug_wire *wire = link->part_wire;
     const size_t used = buffer->packet.used, all = used + buffer->packet.trailer;
     ssize_t went;
     struct iovec parts[2];
@@ -59,23 +59,26 @@ static bool put(struct tug_tcp_link *link, struct tug_wire *wire, struct tug_buf
     if (link->sent < all)
         return false;
     if (buffer->packet.trailer > 0)
-        wire->sent(wire->receiver, link->peer, buffer);
+        wire->sent(wire->receiver, link->part_peer, buffer);
     tug_pool_give(&wire->pool, buffer);
     return true;
 }
 
-bool tug_tcp_link_put_rest(struct tug_tcp_link *link, struct tug_wire *wire) {
+bool tug_tcp_link_put_rest(struct tug_tcp_link *link) {
     if (link->part == NULL)
         return true;
-    if (!put(link, wire, link->part))
+    if (!put(link, link->part))
         return false;
     link->part = NULL;
     return true;
 }
 
-bool tug_tcp_link_put(struct tug_tcp_link *link, struct tug_wire *wire, struct tug_buffer *buffer) {
+bool tug_tcp_link_put(struct tug_tcp_link *link, struct tug_wire *wire, uint32_t peer,
+                      struct tug_buffer *buffer) {
     link->sent = 0;
-    if (put(link, wire, buffer))
+    link->part_wire = wire;
+    link->part_peer = peer;
+    if (put(link, buffer))
         return true;
     if (link->broken || link->sent == 0)
         return false;
@@ -108,78 +111,132 @@ bool tug_tcp_link_hear(struct tug_tcp_link *link) {
     return true;
 }
 
-/* Bytes of the packet that begins there, 0: it has not come whole. */
-static size_t whole_packet(struct tug_tcp_link *link, const void *memory, size_t bytes) {
+/* Is it what a packet may begin with? */
+static bool makes_sense(const struct tug_packet_header *header) {
+    return header->magic == TUG_PACKET_MAGIC && header->bytes >= sizeof(*header) &&
+           header->bytes <= TUG_TCP_PACKET_BYTES && header->bytes % 8 == 0 &&
+           header->trailer <= TUG_TRAILER_MOST && header->trailer % 8 == 0;
+}
+
+/* The view that the packet is for is there, and its source the process that it comes from. */
+static bool is_from(const struct tug_tcp_link *link, const struct tug_tcp_view *view,
+                    const struct tug_packet_header *header) {
+    return view == NULL || (header->source < view->wire.fabric->nranks &&
+                            view->places[header->source].id == link->peer->place.id);
+}
+
+/* Bytes of the packet that begins there, 0: it has not come whole. *view: that it is for, NULL:
+ * there is none. */
+static size_t whole_packet(struct tug_tcp_link *link, const struct tug_tcp_endpoint *endpoint,
+                           const void *memory, size_t bytes, struct tug_tcp_view **view) {
     const struct tug_packet_header *header = memory;
     if (bytes < sizeof(*header))
         return 0;
-    if (header->magic != TUG_PACKET_MAGIC || header->bytes < sizeof(*header) ||
-        header->bytes > TUG_TCP_PACKET_BYTES || header->bytes % 8 != 0 ||
-        header->source != link->peer || header->trailer > TUG_TRAILER_MOST ||
-        header->trailer % 8 != 0) {
+    *view = tug_table_find(&endpoint->views, header->session);
+    if (!makes_sense(header) || !is_from(link, *view, header)) {
         tug_log(TUG_LOG_ERROR, "what comes from process %u are not packets of ours: it is cut off",
-                link->peer);
+                tug_tcp_rank(link->peer));
         link->broken = true;
         return 0;
     }
     return header->bytes <= bytes ? header->bytes : 0;
 }
 
+/* Where the next bytes of the trailer go, NULL: nowhere. */
+static unsigned char *place_of_trailer(const struct tug_tcp_link *link) {
+    const struct tug_wire *wire = link->left_wire;
+    return wire != NULL ? wire->place(wire->receiver, link->left_peer, link->come) : NULL;
+}
+
 /* Bytes of the trailer of the last packet have come. */
-static void trailer_came(struct tug_tcp_link *link, struct tug_wire *wire, size_t bytes) {
+static void trailer_came(struct tug_tcp_link *link, size_t bytes) {
+    struct tug_wire *wire = link->left_wire;
     link->left -= bytes;
     link->come += bytes;
-    if (link->left == 0)
-        wire->arrived(wire->receiver, link->peer, true);
+    if (link->left > 0 || wire == NULL)
+        return;
+    ((struct tug_tcp_view *)wire)->came = true;
+    wire->arrived(wire->receiver, link->left_peer, true);
 }
 
 /* A packet has been handed up; of what follows it, so many bytes stand behind it. Returns how many
  * of them are its. */
-static size_t begin_trailer(struct tug_tcp_link *link, struct tug_wire *wire, const void *packet,
-                            const unsigned char *behind, size_t bytes) {
+static size_t begin_trailer(struct tug_tcp_link *link, struct tug_tcp_view *view,
+                            const void *packet, const unsigned char *behind, size_t bytes) {
     const struct tug_packet_header *header = packet;
     if (header->trailer == 0 || link->broken)
         return 0;
     link->long_lately = LONG_LATELY;
     link->left = header->trailer;
     link->come = 0;
+    link->left_wire = view != NULL ? &view->wire : NULL;
+    link->left_peer = header->source;
     if (bytes > link->left)
         bytes = link->left;
-    unsigned char *place = wire->place(wire->receiver, link->peer, 0);
+    unsigned char *place = place_of_trailer(link);
     if (place != NULL)
         memcpy(place, behind, bytes);
-    trailer_came(link, wire, bytes);
+    trailer_came(link, bytes);
     return bytes;
 }
 
-/* Hands packets up and keeps what is left for the next time. */
-static void hand_up(struct tug_tcp_link *link, struct tug_wire *wire, const unsigned char *memory,
-                    size_t have) {
-    size_t at = 0, bytes;
-    while (!link->broken && (bytes = whole_packet(link, memory + at, have - at)) > 0) {
-        const unsigned char *packet = memory + at;
-        wire->receive(wire->receiver, wire, packet, bytes);
-        at += bytes;
-        at += begin_trailer(link, wire, packet, memory + at, have - at);
+/* Hands a packet up. False: not now. */
+static bool hand_up_one(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint,
+                        struct tug_tcp_view *view, const struct tug_packet_header *packet) {
+    if (view == NULL) {
+        tug_log(TUG_LOG_ERROR, "%u bytes came from process %u that are for no context of ours",
+                packet->bytes, tug_tcp_rank(link->peer));
+        return true;
     }
-    link->nrest = have - at;
-    if (link->broken || link->nrest == 0)
-        return;
-    if (link->rest == NULL)
-        link->rest = malloc(TUG_TCP_PACKET_BYTES);
+    if (!view->ready) {
+        tug_tcp_hold(endpoint, link, true);
+        return false;
+    }
+    view->came = true;
+    view->wire.receive(view->wire.receiver, &view->wire, packet, packet->bytes);
+    return true;
+}
+
+/* Keeps what is left for the next time. */
+static void keep_rest(struct tug_tcp_link *link, const unsigned char *memory) {
+    const size_t bytes = link->held ? TUG_TCP_RECEIVE_BYTES : TUG_TCP_PACKET_BYTES;
+    if (link->rest_bytes < bytes) {
+        free(link->rest);
+        link->rest = malloc(bytes);
+        link->rest_bytes = link->rest != NULL ? bytes : 0;
+    }
     if (link->rest != NULL) {
-        memcpy(link->rest, memory + at, link->nrest);
+        memcpy(link->rest, memory, link->nrest);
     } else {
-        tug_log(TUG_LOG_ERROR, "no memory for a packet of process %u: it is cut off", link->peer);
+        tug_log(TUG_LOG_ERROR, "no memory for a packet of process %u: it is cut off",
+                tug_tcp_rank(link->peer));
         link->broken = true;
     }
 }
 
+/* Hands packets up, as many as may be. */
+static void hand_up(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint,
+                    const unsigned char *memory, size_t have) {
+    struct tug_tcp_view *view;
+    size_t at = 0, bytes;
+    while (!link->broken &&
+           (bytes = whole_packet(link, endpoint, memory + at, have - at, &view)) > 0) {
+        const unsigned char *packet = memory + at;
+        if (!hand_up_one(link, endpoint, view, (const void *)packet))
+            break;
+        at += bytes;
+        at += begin_trailer(link, view, packet, memory + at, have - at);
+    }
+    link->nrest = have - at;
+    if (!link->broken && link->nrest > 0)
+        keep_rest(link, memory + at);
+}
+
 /* What follows a packet goes to its place. True if anything came. */
-static bool take_trailer(struct tug_tcp_link *link, struct tug_wire *wire, void *memory) {
+static bool take_trailer(struct tug_tcp_link *link, void *memory) {
     bool moved = false;
     while (link->left > 0 && !link->broken) {
-        unsigned char *place = wire->place(wire->receiver, link->peer, link->come);
+        unsigned char *place = place_of_trailer(link);
         size_t room = link->left;
         if (place == NULL && room > TUG_TCP_RECEIVE_BYTES)
             room = TUG_TCP_RECEIVE_BYTES;
@@ -187,7 +244,7 @@ static bool take_trailer(struct tug_tcp_link *link, struct tug_wire *wire, void 
         if (came == 0)
             break;
         moved = true;
-        trailer_came(link, wire, came);
+        trailer_came(link, came);
     }
     return moved;
 }
@@ -202,9 +259,10 @@ static size_t room_for_packets(struct tug_tcp_link *link) {
     return most - link->nrest;
 }
 
-bool tug_tcp_link_take(struct tug_tcp_link *link, struct tug_wire *wire, void *memory) {
-    bool moved = take_trailer(link, wire, memory);
-    for (unsigned i = 0; i < RECEIVES && !link->broken && link->left == 0; i++) {
+bool tug_tcp_link_take(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint) {
+    void *memory = endpoint->received;
+    bool moved = !link->held && take_trailer(link, memory);
+    for (unsigned i = 0; i < RECEIVES && !link->broken && !link->held && link->left == 0; i++) {
         const size_t room = room_for_packets(link);
         const size_t came = get(link, (unsigned char *)memory + link->nrest, room);
         if (came == 0)
@@ -212,9 +270,15 @@ bool tug_tcp_link_take(struct tug_tcp_link *link, struct tug_wire *wire, void *m
         moved = true;
         if (link->nrest > 0)
             memcpy(memory, link->rest, link->nrest);
-        hand_up(link, wire, memory, link->nrest + came);
-        if (!take_trailer(link, wire, memory) && came < room)
+        hand_up(link, endpoint, memory, link->nrest + came);
+        if (!take_trailer(link, memory) && came < room)
             break;
     }
     return moved;
+}
+
+void tug_tcp_link_resume(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint) {
+    tug_tcp_hold(endpoint, link, false);
+    memcpy(endpoint->received, link->rest, link->nrest);
+    hand_up(link, endpoint, (const unsigned char *)endpoint->received, link->nrest);
 }

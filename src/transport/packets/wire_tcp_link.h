@@ -1,4 +1,5 @@
-/* Links: connections of the tcp wire, each between two processes, which both send by it.
+/* Links: connections of the tcp wire, each between two processes, which both send by it, packets of
+ * all contexts that both are in.
  *
  * Were there one for each direction, every packet would be acknowledged by the kernel on the spot,
  * which takes a third of a short round trip; on one connection the answer does that.
@@ -16,15 +17,16 @@
 #define TUG_TCP_PACKET_BYTES 32768u /* a system call a packet is small beside copying it */
 #define TUG_TCP_RECEIVE_BYTES ((size_t)256 << 10) /* asked of a socket at a time */
 
-#define TUG_TCP_NOBODY UINT32_MAX
+struct tug_tcp_endpoint;
+struct tug_tcp_peer;
 
-/* What each direction begins with. */
-#define TUG_TCP_HELLO_MAGIC 0x3370637462677574u /* "tugbtcp3" */
+/* What each direction begins with: who speaks, and to whom. The destination's id is its own secret
+ * and that of the processes it has a context with. */
+#define TUG_TCP_HELLO_MAGIC 0x3470637462677574u /* "tugbtcp4" */
 struct tug_tcp_hello {
     uint64_t magic;
-    uint64_t session;
-    uint32_t source, destination;
-    uint64_t word; /* enum tug_tcp_word */
+    uint64_t source, destination; /* ids */
+    uint64_t word;                /* enum tug_tcp_word */
 };
 
 enum tug_tcp_word {
@@ -41,7 +43,7 @@ struct tug_tcp_link {
     struct tug_own socket;
     uint64_t tick;             /* of the clock, when it was seen to be ours still */
     bool blind;                /* the epoll set could not take it: it is looked at in each poll */
-    uint32_t peer;             /* TUG_TCP_NOBODY: has not said hello */
+    struct tug_tcp_peer *peer; /* NULL: has not said hello */
     bool connecting;           /* connecting from here, not connected yet */
     bool greeted;              /* the peer's hello has come */
     bool later;                /* it waits to be made again, at again_ns */
@@ -50,41 +52,51 @@ struct tug_tcp_link {
     bool by_host;              /* packets go by the host's messages */
     enum tug_tcp_word word;    /* said to the peer that this process has connected to */
     bool waits;                /* the epoll set tells when there is room */
+    bool held;                 /* the next packet is for a view that is not ready */
     bool broken;               /* nothing goes or comes any more */
     bool closed;               /* broken, and closed by its owner */
-    bool to_tell;              /* closed, and the stream has not been told yet */
+    bool to_tell;              /* closed, and the streams have not been told yet */
     unsigned tries;
     uint64_t since_ns; /* the link is there, or was wanted first */
     uint64_t again_ns;
     /* going */
-    struct tug_buffer *part; /* sent in part; NULL: none is */
-    size_t sent;             /* bytes of it */
+    struct tug_buffer *part;    /* sent in part; NULL: none is */
+    size_t sent;                /* bytes of it */
+    struct tug_wire *part_wire; /* whose it is */
+    uint32_t part_peer;         /* the peer's rank there */
     /* coming */
     struct tug_tcp_hello hello; /* as far as it has come */
     unsigned char *rest;        /* beginning of the next packet; NULL: no memory yet */
+    size_t rest_bytes;          /* of that memory */
     size_t nrest;               /* of the hello or the packet: bytes that have come */
     size_t left, come;          /* bytes that follow the last packet: still to come, and received */
+    struct tug_wire *left_wire; /* whose they are; NULL: nobody's */
+    uint32_t left_peer;         /* the peer's rank there */
     unsigned long_lately; /* receives for which trailers are still expected: one came a while ago */
     struct tug_tcp_link *next;
 };
 
-/* Says hello to process `to`, with that word: the connection is there, and nothing has gone by it.
- */
-void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_fabric *fabric, uint32_t to,
+/* Says hello, with that word: the connection is there, and nothing has gone by it. */
+void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_tcp_endpoint *endpoint,
                         enum tug_tcp_word word);
 
 /* Sends the rest of the buffer that went in part. False: some is left. */
-bool tug_tcp_link_put_rest(struct tug_tcp_link *link, struct tug_wire *wire);
+bool tug_tcp_link_put_rest(struct tug_tcp_link *link);
 
-/* Sends a buffer: no other has gone in part. False: nothing of it went, it is still the caller's.
- */
-bool tug_tcp_link_put(struct tug_tcp_link *link, struct tug_wire *wire, struct tug_buffer *buffer);
+/* Sends a buffer of that wire to its process `peer`: no other has gone in part. False: nothing of
+ * it went, it is still the caller's. */
+bool tug_tcp_link_put(struct tug_tcp_link *link, struct tug_wire *wire, uint32_t peer,
+                      struct tug_buffer *buffer);
 
 /* Has the hello come whole? */
 bool tug_tcp_link_hear(struct tug_tcp_link *link);
 
-/* Hands up what has come since, a bounded amount. memory: TUG_TCP_RECEIVE_BYTES, aligned to 8. True
+/* Hands up what has come since, a bounded amount, to the views that the packets are for. A packet
+ * for one that is not there is passed over; one for a view that is not ready holds the link. True
  * if anything came. */
-bool tug_tcp_link_take(struct tug_tcp_link *link, struct tug_wire *wire, void *memory);
+bool tug_tcp_link_take(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint);
+
+/* A view is ready: hands up what was held for it. */
+void tug_tcp_link_resume(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint);
 
 #endif

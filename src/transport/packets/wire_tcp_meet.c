@@ -3,7 +3,8 @@
  * The process that has the first packet for the other connects. Both say hello, and nothing else
  * goes before that: a process that has not been greeted has lost nothing when the connection ends,
  * and tries again, for MEET_NS at most. Two that begin at once make two connections. That of the
- * lower rank stays; that of the higher one is kept until it is certain that the other is there.
+ * lower id stays; that of the higher one is kept until it is certain that the other is there.
+ * (Ranks would not do: one context has the two in one order, the next in the other.)
  *
  *     one that connects                     the other
  *       | -- hello -------------------------> |  takes the connection, gives its own up if it has
@@ -19,7 +20,8 @@
  * Descriptors. One is kept in reserve to connect, one to accept, so that no two processes wait for
  * each other. Where no other is left, a connection is made or accepted with the reserve. If there
  * is still no other when hello is due, hello says that packets go by the host's messages; then the
- * two end the connection, and both know. A process that has said so once says it again.
+ * two end the connection, and both know. A process that has said so once says it again, by whatever
+ * connection it can, since the other may have no descriptor to take one more with.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -45,7 +47,8 @@
 #define AGAIN_DOUBLED 7u
 
 /* NULL: no memory. */
-static struct tug_tcp_link *add_link(struct tcp_wire *tcp, struct tug_own socket, uint32_t peer) {
+static struct tug_tcp_link *add_link(struct tug_tcp_endpoint *endpoint, struct tug_own socket,
+                                     struct tug_tcp_peer *peer) {
     struct tug_tcp_link *link = calloc(1, sizeof(*link));
     if (link == NULL)
         return NULL;
@@ -53,83 +56,84 @@ static struct tug_tcp_link *add_link(struct tcp_wire *tcp, struct tug_own socket
                                   .peer = peer,
                                   .since_ns = tug_clock_ns(),
                                   .last = TUG_TCP_RESERVES,
-                                  .next = tcp->all};
-    tcp->all = link;
+                                  .next = endpoint->all};
+    endpoint->all = link;
     return link;
 }
 
 /* ---- descriptors ---- */
 
 /* Not lifted: its number is to be one that any socket may have. */
-bool tug_tcp_have_reserve(struct tcp_wire *tcp, enum tug_tcp_reserve which) {
-    struct tug_own *reserve = &tcp->reserve[which];
+bool tug_tcp_have_reserve(struct tug_tcp_endpoint *endpoint, enum tug_tcp_reserve which) {
+    struct tug_own *reserve = &endpoint->reserve[which];
     if (reserve->number < 0)
         *reserve = tug_own_note(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     return reserve->number >= 0;
 }
 
 /* At once when a descriptor is free: others may look for one. */
-static void restock(struct tcp_wire *tcp) {
+static void restock(struct tug_tcp_endpoint *endpoint) {
     for (unsigned i = 0; i < TUG_TCP_RESERVES; i++)
-        (void)tug_tcp_have_reserve(tcp, (enum tug_tcp_reserve)i);
+        (void)tug_tcp_have_reserve(endpoint, (enum tug_tcp_reserve)i);
 }
 
-void tug_tcp_close_socket(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+void tug_tcp_close_socket(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     if (link->socket.number < 0)
         return;
     tug_own_close(&link->socket);
-    tcp->nblind -= link->blind;
+    endpoint->nblind -= link->blind;
     link->blind = false;
-    restock(tcp);
+    restock(endpoint);
 }
 
 /* There was no descriptor. True: there may be one now; *last: it is the one in reserve. */
-static bool find_descriptor(struct tcp_wire *tcp, enum tug_tcp_reserve which,
+static bool find_descriptor(struct tug_tcp_endpoint *endpoint, enum tug_tcp_reserve which,
                             enum tug_tcp_reserve *last) {
     if (errno == EMFILE && tug_descriptors_raise())
         return true;
-    if ((errno != EMFILE && errno != ENFILE) || tcp->reserve[which].number < 0 ||
-        !(tcp->wire.fabric->ways & TUG_WAY_MPI))
+    if ((errno != EMFILE && errno != ENFILE) || endpoint->reserve[which].number < 0 ||
+        !endpoint->spares_links)
         return false;
-    tug_own_close(&tcp->reserve[which]);
+    tug_own_close(&endpoint->reserve[which]);
     *last = which;
     return true;
 }
 
 /* If nothing was made, the descriptor goes back into reserve. Keeps errno. */
-static struct tug_own made_or_not(struct tcp_wire *tcp, int made) {
+static struct tug_own made_or_not(struct tug_tcp_endpoint *endpoint, int made) {
     const int error = errno;
     if (made < 0)
-        restock(tcp);
+        restock(endpoint);
     const struct tug_own own = tug_own_keep(made);
     errno = error;
     return own;
 }
 
 /* A socket, or none, with errno. None while the reserve is in use. */
-static struct tug_own make_socket(struct tcp_wire *tcp, int family, enum tug_tcp_reserve *last) {
+static struct tug_own make_socket(struct tug_tcp_endpoint *endpoint, int family,
+                                  enum tug_tcp_reserve *last) {
     int made;
     *last = TUG_TCP_RESERVES;
-    if (!tug_tcp_have_reserve(tcp, TUG_TCP_TO_CONNECT))
+    if (!tug_tcp_have_reserve(endpoint, TUG_TCP_TO_CONNECT))
         return (struct tug_own)TUG_OWN_NONE;
     do
         made = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    while (made < 0 && find_descriptor(tcp, TUG_TCP_TO_CONNECT, last));
-    return made_or_not(tcp, made);
+    while (made < 0 && find_descriptor(endpoint, TUG_TCP_TO_CONNECT, last));
+    return made_or_not(endpoint, made);
 }
 
-static struct tug_own accept_socket(struct tcp_wire *tcp, enum tug_tcp_reserve *last) {
+static struct tug_own accept_socket(struct tug_tcp_endpoint *endpoint, enum tug_tcp_reserve *last) {
     int made;
     *last = TUG_TCP_RESERVES;
     do
-        made = accept4(tcp->listener.number, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    while (made < 0 && find_descriptor(tcp, TUG_TCP_TO_ACCEPT, last));
-    return made_or_not(tcp, made);
+        made = accept4(endpoint->listener.number, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    while (made < 0 && find_descriptor(endpoint, TUG_TCP_TO_ACCEPT, last));
+    return made_or_not(endpoint, made);
 }
 
 /* Must the link be given up so that the reserve is filled again? */
-static bool is_too_much(struct tcp_wire *tcp, struct tug_tcp_link *link) {
-    if (link->last != TUG_TCP_RESERVES && tug_tcp_have_reserve(tcp, link->last))
+static bool is_too_much(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    if (link->last != TUG_TCP_RESERVES && tug_tcp_have_reserve(endpoint, link->last))
         link->last = TUG_TCP_RESERVES;
     return link->last != TUG_TCP_RESERVES;
 }
@@ -147,58 +151,60 @@ static void fail(struct tug_tcp_link *link, int error) {
     link->broken = true;
     link->final = !may_pass(error);
     if (link->final)
-        tug_log(TUG_LOG_ERROR, "no connection to process %u: %s", link->peer, strerror(error));
+        tug_log(TUG_LOG_ERROR, "no connection to process %u: %s", tug_tcp_rank(link->peer),
+                strerror(error));
 }
 
-static void begin(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+static void begin(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     struct sockaddr_storage address;
     const int on = 1;
-    socklen_t bytes = tug_tcp_address(&tcp->places[link->peer], &address);
+    socklen_t bytes = tug_tcp_address(&link->peer->place, &address);
     link->connecting = link->waits = true;
-    link->socket = make_socket(tcp, address.ss_family, &link->last);
+    link->socket = make_socket(endpoint, address.ss_family, &link->last);
     const int made = link->socket.number;
     if (made < 0 || setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
         (connect(made, (struct sockaddr *)&address, bytes) != 0 && errno != EINPROGRESS)) {
         fail(link, errno);
-        tug_tcp_end_link(tcp, link);
+        tug_tcp_end_link(endpoint, link);
         return;
     }
-    tug_tcp_watch(tcp, link, EPOLLIN | EPOLLOUT);
+    tug_tcp_watch(endpoint, link, EPOLLIN | EPOLLOUT);
 }
 
-struct tug_tcp_link *tug_tcp_connect(struct tcp_wire *tcp, uint32_t peer) {
-    struct tug_tcp_link *link = add_link(tcp, (struct tug_own)TUG_OWN_NONE, peer);
+struct tug_tcp_link *tug_tcp_connect(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer *peer) {
+    struct tug_tcp_link *link = add_link(endpoint, (struct tug_own)TUG_OWN_NONE, peer);
     if (link == NULL)
         return NULL;
-    tcp->links[peer] = link;
-    if (!tug_tcp_holds(tcp)) {
+    peer->link = link;
+    if (!tug_tcp_holds(endpoint)) {
         fail(link, EBADF);
-        tug_tcp_end_link(tcp, link);
+        tug_tcp_end_link(endpoint, link);
         return link;
     }
-    begin(tcp, link);
+    begin(endpoint, link);
     return link;
 }
 
-void tug_tcp_connected(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+void tug_tcp_connected(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     int error = 0;
     socklen_t bytes = sizeof(error);
     if (getsockopt(link->socket.number, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
         error = errno;
     link->connecting = false;
-    if (is_too_much(tcp, link))
+    if (is_too_much(endpoint, link))
         link->word = TUG_TCP_BY_HOST;
     if (error != 0)
         fail(link, error);
     else
-        tug_tcp_link_greet(link, tcp->wire.fabric, link->peer, link->word);
-    tug_tcp_want_room(tcp, link, false);
+        tug_tcp_link_greet(link, endpoint, link->word);
+    tug_tcp_want_room(endpoint, link, false);
 }
 
 /* Another connection to or from that process, by which it has said hello. NULL: there is none. */
-static struct tug_tcp_link *other_link(const struct tcp_wire *tcp, uint32_t peer,
+static struct tug_tcp_link *other_link(const struct tug_tcp_endpoint *endpoint,
+                                       const struct tug_tcp_peer *peer,
                                        const struct tug_tcp_link *way) {
-    struct tug_tcp_link *link = tcp->all;
+    struct tug_tcp_link *link = endpoint->all;
     while (link != NULL && (link == way || link->closed || link->peer != peer))
         link = link->next;
     return link;
@@ -207,195 +213,202 @@ static struct tug_tcp_link *other_link(const struct tcp_wire *tcp, uint32_t peer
 /* ---- what becomes of it ---- */
 
 /* Packets go by the host's messages: the link ends, and stays to say that. */
-static void settle_by_host(struct tcp_wire *tcp, struct tug_tcp_link *link) {
-    const uint32_t peer = link->peer;
-    struct tug_tcp_link *way = tcp->links[peer];
-    tcp->links[peer] = link;
+static void settle_by_host(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    struct tug_tcp_peer *peer = link->peer;
+    struct tug_tcp_link *way = peer->link;
+    peer->link = link;
     if (way != NULL && way != link)
-        tug_tcp_close_link(tcp, way);
+        tug_tcp_close_link(endpoint, way);
     link->by_host = true;
-    tug_tcp_close_link(tcp, link);
-    tcp->wire.settled(tcp->wire.receiver, peer, false);
+    tug_tcp_close_link(endpoint, link);
+    tug_tcp_tell_settled(endpoint, peer);
 }
 
 /* The peer has made the link, and is answered; way: the one that there was, or NULL. */
-static void welcome(struct tcp_wire *tcp, struct tug_tcp_link *link, struct tug_tcp_link *way) {
-    const struct tug_fabric *fabric = tcp->wire.fabric;
+static void welcome(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link,
+                    struct tug_tcp_link *way) {
     const bool said = way != NULL && (way->by_host || way->word == TUG_TCP_BY_HOST);
-    tcp->links[link->peer] = link;
+    link->peer->link = link;
     if (way != NULL)
-        tug_tcp_close_link(tcp, way);
-    if (said || link->word == TUG_TCP_BY_HOST || is_too_much(tcp, link)) {
-        tug_tcp_link_greet(link, fabric, link->peer, TUG_TCP_BY_HOST);
-        settle_by_host(tcp, link);
+        tug_tcp_close_link(endpoint, way);
+    if (said || link->word == TUG_TCP_BY_HOST || is_too_much(endpoint, link)) {
+        tug_tcp_link_greet(link, endpoint, TUG_TCP_BY_HOST);
+        settle_by_host(endpoint, link);
         return;
     }
-    tug_tcp_link_greet(link, fabric, link->peer, TUG_TCP_WELCOME);
-    tcp->wire.settled(tcp->wire.receiver, link->peer, true);
+    tug_tcp_link_greet(link, endpoint, TUG_TCP_WELCOME);
+    tug_tcp_tell_settled(endpoint, link->peer);
 }
 
-bool tug_tcp_meet_again(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+bool tug_tcp_meet_again(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     const uint64_t now = tug_clock_ns();
-    if (link->greeted || link->closed || link->final || !tug_tcp_is_way(tcp, link))
+    if (link->greeted || link->closed || link->final || !tug_tcp_is_way(link))
         return false;
-    struct tug_tcp_link *other = other_link(tcp, link->peer, link);
+    struct tug_tcp_link *other = other_link(endpoint, link->peer, link);
     if (other != NULL) {
-        welcome(tcp, other, link);
+        welcome(endpoint, other, link);
         return true; /* if that has broken its next event says so */
     }
     if (now - link->since_ns > MEET_NS) {
-        tug_log(TUG_LOG_ERROR, "process %u does not answer: %u connections have ended", link->peer,
-                link->tries + 1);
+        tug_log(TUG_LOG_ERROR, "process %u does not answer: %u connections have ended",
+                tug_tcp_rank(link->peer), link->tries + 1);
         return false;
     }
-    tug_tcp_close_socket(tcp, link);
+    tug_tcp_close_socket(endpoint, link);
     link->broken = link->connecting = link->waits = false;
     link->nrest = 0;
     link->again_ns =
         now + (AGAIN_NS << (link->tries < AGAIN_DOUBLED ? link->tries : AGAIN_DOUBLED));
     link->tries++;
     link->later = true;
-    tcp->nlater++;
+    endpoint->nlater++;
     return true;
 }
 
 /* ---- being connected to ---- */
 
 /* That process has made the connection. False: it has no reason to. */
-static bool adopt(struct tcp_wire *tcp, struct tug_tcp_link *link) {
-    const struct tug_fabric *fabric = tcp->wire.fabric;
-    const uint32_t source = link->hello.source;
-    struct tug_tcp_link *way = tcp->links[source];
-    if (way != NULL && !way->by_host && (way->closed || (way->greeted && fabric->rank > source)))
+static bool adopt(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link,
+                  struct tug_tcp_peer *peer) {
+    const uint64_t source = peer->place.id;
+    struct tug_tcp_link *way = peer->link;
+    link->peer = peer;
+    endpoint->strangers--;
+    if (way != NULL && !way->by_host && (way->closed || (way->greeted && endpoint->id > source)))
         return false;
-    link->peer = source;
     link->greeted = true;
     link->word = (enum tug_tcp_word)link->hello.word;
-    tcp->strangers--;
-    if (fabric->rank > source || way == NULL || way->later || way->by_host ||
-        link->word == TUG_TCP_BY_HOST || (fabric->rank == source && is_too_much(tcp, link)))
-        welcome(tcp, link, way);
-    else if (fabric->rank == source)
-        tug_tcp_link_greet(link, fabric, source, TUG_TCP_WELCOME);
+    if (endpoint->id > source || way == NULL || way->later || way->by_host ||
+        way->word == TUG_TCP_BY_HOST || link->word == TUG_TCP_BY_HOST ||
+        (endpoint->id == source && is_too_much(endpoint, link)))
+        welcome(endpoint, link, way);
+    else if (endpoint->id == source)
+        tug_tcp_link_greet(link, endpoint, TUG_TCP_WELCOME);
     /* else ours is the link, if it can be: the peer will give this one up */
     return true;
 }
 
 /* The peer's answer to ours. False: the link goes no further. */
-static bool take_answer(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+static bool take_answer(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     const uint64_t word = link->hello.word;
     if (word == TUG_TCP_BY_HOST) {
-        settle_by_host(tcp, link);
+        settle_by_host(endpoint, link);
         return true;
     }
     link->greeted = word == TUG_TCP_WELCOME && link->word == TUG_TCP_WELCOME;
     link->final = !link->greeted;
     if (link->greeted)
-        tcp->wire.settled(tcp->wire.receiver, link->peer, true);
+        tug_tcp_tell_settled(endpoint, link->peer);
     return link->greeted;
 }
 
+/* Who says hello: it knows us, and where it listens is not asked for. NULL: no memory. */
+static struct tug_tcp_peer *who(struct tug_tcp_endpoint *endpoint, uint64_t id) {
+    struct tug_tcp_peer *peer = tug_tcp_find_peer(endpoint, id);
+    return peer != NULL ? peer : tug_tcp_add_peer(endpoint, &(struct tug_tcp_place){.id = id});
+}
+
 /* False: the link goes no further. */
-static bool take_hello(struct tcp_wire *tcp, struct tug_tcp_link *link) {
-    const struct tug_fabric *fabric = tcp->wire.fabric;
+static bool take_hello(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     const struct tug_tcp_hello *hello = &link->hello;
-    const bool is_answer = link->peer != TUG_TCP_NOBODY;
-    if (hello->magic != TUG_TCP_HELLO_MAGIC || hello->session != fabric->session ||
-        hello->source >= fabric->nranks || hello->destination != fabric->rank ||
-        hello->word >= TUG_TCP_WORDS || (is_answer && hello->source != link->peer) ||
+    const bool is_answer = link->peer != NULL;
+    if (hello->magic != TUG_TCP_HELLO_MAGIC || hello->destination != endpoint->id ||
+        hello->word >= TUG_TCP_WORDS || (is_answer && hello->source != link->peer->place.id) ||
         (!is_answer && hello->word == TUG_TCP_GONE)) {
         tug_log(TUG_VERBOSE_WARN, "a connection that is not of this job's was closed");
         link->final = true;
         return false;
     }
     if (is_answer)
-        return take_answer(tcp, link);
-    if (other_link(tcp, hello->source, tcp->links[hello->source]) != NULL)
-        return false; /* that one has ended, which will be seen: there will be another */
-    if (adopt(tcp, link))
+        return take_answer(endpoint, link);
+    struct tug_tcp_peer *peer = who(endpoint, hello->source);
+    if (peer == NULL || other_link(endpoint, peer, peer->link) != NULL)
+        return false; /* the other one has ended, which will be seen: there will be another */
+    if (adopt(endpoint, link, peer))
         return true;
-    tug_tcp_link_greet(link, fabric, hello->source, TUG_TCP_GONE);
+    tug_tcp_link_greet(link, endpoint, TUG_TCP_GONE);
     return false;
 }
 
-bool tug_tcp_hear(struct tcp_wire *tcp, struct tug_tcp_link *link) {
+bool tug_tcp_hear(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     const size_t heard = link->nrest;
     if (!tug_tcp_link_hear(link))
         return link->broken || link->nrest != heard;
-    if (!take_hello(tcp, link))
+    if (!take_hello(endpoint, link))
         link->broken = true;
     return true;
 }
 
 /* ---- many connections at once ---- */
 
-static void look_at_listener(struct tcp_wire *tcp, bool wanted) {
-    tcp->full = !wanted;
-    (void)tug_tcp_watch_listener(tcp, wanted, EPOLL_CTL_MOD);
+static void look_at_listener(struct tug_tcp_endpoint *endpoint, bool wanted) {
+    endpoint->full = !wanted;
+    (void)tug_tcp_watch_listener(endpoint, wanted, EPOLL_CTL_MOD);
     if (!wanted)
         tug_stat_add(TUG_STAT_UNWATCHED, 1);
 }
 
-static void close_silent(struct tcp_wire *tcp, uint64_t now) {
-    for (struct tug_tcp_link *link = tcp->all; link != NULL; link = link->next)
-        if (link->peer == TUG_TCP_NOBODY && !link->closed && now - link->since_ns > SILENT_NS)
-            tug_tcp_close_link(tcp, link);
+static void close_silent(struct tug_tcp_endpoint *endpoint, uint64_t now) {
+    for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next)
+        if (link->peer == NULL && !link->closed && now - link->since_ns > SILENT_NS)
+            tug_tcp_close_link(endpoint, link);
 }
 
 /* The hello of a connection that has waited is there already. */
-static void take_connection(struct tcp_wire *tcp, struct tug_own socket,
+static void take_connection(struct tug_tcp_endpoint *endpoint, struct tug_own socket,
                             enum tug_tcp_reserve last) {
     const int on = 1;
-    struct tug_tcp_link *link = add_link(tcp, socket, TUG_TCP_NOBODY);
+    struct tug_tcp_link *link = add_link(endpoint, socket, NULL);
     if (link == NULL) {
         tug_own_close(&socket);
         return;
     }
     link->last = last;
-    tcp->strangers++;
+    endpoint->strangers++;
     if (setsockopt(socket.number, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0) {
         link->broken = true;
     } else {
-        tug_tcp_watch(tcp, link, EPOLLIN);
-        (void)tug_tcp_hear(tcp, link);
+        tug_tcp_watch(endpoint, link, EPOLLIN);
+        (void)tug_tcp_hear(endpoint, link);
     }
     if (link->broken)
-        tug_tcp_end_link(tcp, link);
+        tug_tcp_end_link(endpoint, link);
 }
 
 /* Is there room for one more stranger? */
-static bool has_room(struct tcp_wire *tcp) {
-    if (tcp->strangers >= STRANGERS || !tug_tcp_have_reserve(tcp, TUG_TCP_TO_ACCEPT))
-        close_silent(tcp, tug_clock_ns());
-    return tcp->strangers < STRANGERS && tug_tcp_have_reserve(tcp, TUG_TCP_TO_ACCEPT);
+static bool has_room(struct tug_tcp_endpoint *endpoint) {
+    if (endpoint->strangers >= STRANGERS || !tug_tcp_have_reserve(endpoint, TUG_TCP_TO_ACCEPT))
+        close_silent(endpoint, tug_clock_ns());
+    return endpoint->strangers < STRANGERS && tug_tcp_have_reserve(endpoint, TUG_TCP_TO_ACCEPT);
 }
 
-bool tug_tcp_take_connections(struct tcp_wire *tcp) {
+bool tug_tcp_take_connections(struct tug_tcp_endpoint *endpoint) {
     unsigned taken = 0;
     for (; taken < ACCEPTS; taken++) {
         enum tug_tcp_reserve last;
-        const bool room = has_room(tcp);
+        const bool room = has_room(endpoint);
         const struct tug_own socket =
-            room ? accept_socket(tcp, &last) : (struct tug_own)TUG_OWN_NONE;
+            room ? accept_socket(endpoint, &last) : (struct tug_own)TUG_OWN_NONE;
         if (socket.number < 0) {
             if (!room || (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED))
-                look_at_listener(tcp, false);
+                look_at_listener(endpoint, false);
             break;
         }
-        take_connection(tcp, socket, last);
+        take_connection(endpoint, socket, last);
     }
     return taken > 0;
 }
 
-void tug_tcp_attend(struct tcp_wire *tcp) {
+void tug_tcp_attend(struct tug_tcp_endpoint *endpoint) {
     const uint64_t now = tug_clock_ns();
-    if (tcp->full && has_room(tcp))
-        look_at_listener(tcp, true);
-    for (struct tug_tcp_link *link = tcp->all; tcp->nlater > 0 && link != NULL; link = link->next) {
+    if (endpoint->full && has_room(endpoint))
+        look_at_listener(endpoint, true);
+    for (struct tug_tcp_link *link = endpoint->all; endpoint->nlater > 0 && link != NULL;
+         link = link->next) {
         if (!link->later || now < link->again_ns)
             continue;
         link->later = false;
-        tcp->nlater--;
-        begin(tcp, link);
+        endpoint->nlater--;
+        begin(endpoint, link);
     }
 }

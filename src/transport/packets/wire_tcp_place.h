@@ -9,6 +9,7 @@
 struct tug_fabric;
 
 struct tug_tcp_place {
+    uint64_t id;     /* the process's: random, never told but to those of its contexts */
     uint16_t family; /* AF_INET, AF_INET6 */
     uint16_t port;   /* network byte order, as the address */
     unsigned char address[16];

@@ -1,109 +1,212 @@
-/* The tcp wire's own: what its files share. */
+/* The tcp wire's own: what its files share.
+ *
+ *      context      context            each has a wire of its own, a view of the endpoint
+ *         |            |
+ *       view         view              places of its processes, by rank
+ *         |  contacts  |               a view that has had to do with a peer, and its rank there
+ *         +--- peer ---+--- peer       processes, by id
+ *               |            |
+ *             link         link        a connection each, with packets of all contexts
+ *               |            |
+ *         +-----+------------+----+
+ *         |  endpoint             |    one a process: listener, epoll set, watcher
+ *         +-----------------------+
+ */
 #ifndef TUG_TRANSPORT_WIRE_TCP_PRIVATE_H
 #define TUG_TRANSPORT_WIRE_TCP_PRIVATE_H
 
+#include "base/table.h"
 #include "transport/packets/wire.h"
 #include "transport/packets/wire_tcp_link.h"
 #include "transport/packets/wire_tcp_place.h"
 #include "transport/watcher.h"
 
-struct tcp_wire {
+struct tug_tcp_endpoint;
+
+/* A context's wire. */
+struct tug_tcp_view {
     struct tug_wire wire;
-    struct tug_own listener;
-    struct tug_own reserve[TUG_TCP_RESERVES]; /* kept descriptors; none: it is in use */
-    int set;
-    uint64_t tick;                /* of the clock: set and listener were seen to be ours still */
-    uint64_t looked_ns;           /* when all links were seen to be ours still */
-    bool lost;                    /* set or listener is not ours any more */
+    struct tug_tcp_endpoint *endpoint;
     struct tug_tcp_place *places; /* [nranks] */
-    struct tug_tcp_link **links;  /* [nranks] the one to send by, NULL: none yet */
-    struct tug_tcp_link *all;     /* newer ones first */
-    uint32_t strangers;           /* links that have not said hello */
-    uint32_t nlater;              /* links that are to be made again */
-    uint32_t nblind;              /* links that are in no epoll set */
-    uint32_t to_tell;             /* links that are over and whose streams have not been told */
-    bool closed_any;              /* links that are to be taken out */
-    bool full;                    /* the listener is not looked at: newcomers wait in the kernel */
-    uint64_t *received;           /* TUG_TCP_RECEIVE_BYTES */
-    bool watched;                 /* by the watcher */
-    bool unwatched;               /* it could not be armed, which has been counted */
-    struct tcp_wire *next_watched;
+    struct tug_table contacts;    /* by rank */
+    bool entered;                 /* the endpoint knows it */
+    bool ready;                   /* it has been polled: packets may be handed up */
+    bool came;                    /* something has, since it was polled */
+    uint64_t polls;               /* the endpoint's, when it was polled */
+    struct tug_tcp_view *next;    /* of all; newer ones first */
+    bool watched;                 /* the watcher rings its fabric's bell */
+    struct tug_tcp_view *next_watched;
 };
 
-static inline bool tug_tcp_is_way(const struct tcp_wire *tcp, const struct tug_tcp_link *link) {
-    return link->peer != TUG_TCP_NOBODY && tcp->links[link->peer] == link;
+/* A view has had to do with a peer. */
+struct tug_tcp_contact {
+    struct tug_tcp_view *view;
+    struct tug_tcp_peer *peer;
+    uint32_t rank;                /* the peer's */
+    struct tug_tcp_contact *next; /* the peer's */
+};
+
+/* A process. It is kept while its link is good, or says that packets go by the host's messages, so
+ * that the next context finds that; and while a view has had to do with it, so that the contexts
+ * agree on an end. The link is closed with the endpoint: were it closed with the last context of
+ * the two, one of them could make the next before the other has seen that. */
+struct tug_tcp_peer {
+    struct tug_tcp_place place;
+    struct tug_tcp_link *link; /* the one to send by, NULL: none yet */
+    struct tug_tcp_contact *contacts;
+};
+
+/* The watcher: a thread that rings the bells of the watched views when the endpoint's set is
+ * readable, once for each time that it was armed. (They have one bell, unless the node's processes
+ * share no memory but that of each context.) */
+struct tug_tcp_watch {
+    struct tug_watcher watcher;
+    int set;                    /* the endpoint's is in it, and watcher.stop */
+    pthread_mutex_t lock;       /* of the list, which the thread looks at */
+    struct tug_tcp_view *views; /* that are watched */
+};
+
+/* Listener and links of a process. Made with the first view, closed with the last. Holder of the
+ * baton only, but for making and closing it. */
+struct tug_tcp_endpoint {
+    uint64_t id;                     /* this process's */
+    uint32_t users;                  /* views, entered or not */
+    struct tug_tcp_place place;      /* where it listens */
+    struct tug_table views;          /* by their contexts' sessions */
+    struct tug_tcp_view *first_view; /* of all */
+    struct tug_table peers;          /* by their ids */
+    struct tug_own listener;
+    struct tug_own reserve[TUG_TCP_RESERVES]; /* kept descriptors; none: it is in use */
+    bool spares_links;                        /* the host's messages can do instead of a link */
+    int set;
+    uint64_t tick;            /* of the clock: set and listener were seen to be ours still */
+    uint64_t looked_ns;       /* when all links were seen to be ours still */
+    _Atomic bool lost;        /* set or listener is not ours any more; any thread reads it */
+    struct tug_tcp_link *all; /* newer ones first */
+    uint64_t polls;           /* so far */
+    uint32_t strangers;       /* links that have not said hello */
+    uint32_t nlater;          /* links that are to be made again */
+    uint32_t nblind;          /* links that are in no epoll set */
+    uint32_t nheld;           /* links that wait for a view to be ready */
+    uint32_t to_tell;         /* links that are over, which has not been told yet */
+    bool closed_any;          /* links that are to be taken out */
+    bool full;                /* the listener is not looked at: newcomers wait in the kernel */
+    uint64_t *received;       /* TUG_TCP_RECEIVE_BYTES */
+    _Atomic bool watched;     /* there is a watcher; set once */
+    bool unwatched;           /* it could not be armed, which has been counted */
+    struct tug_tcp_watch watch;
+};
+
+static inline bool tug_tcp_is_way(const struct tug_tcp_link *link) {
+    return link->peer != NULL && link->peer->link == link;
 }
 
-/* ---- wire_tcp.c ---- */
+/* ---- wire_tcp.c: views ---- */
+
+/* A view of the endpoint, whose places are to be filled in. It is to be entered, by the holder;
+ * false: no memory. NULL: no memory. */
+struct tug_tcp_view *tug_tcp_view_make(struct tug_tcp_endpoint *endpoint,
+                                       struct tug_fabric *fabric);
+bool tug_tcp_view_enter(struct tug_tcp_view *view);
+
+/* What is known of a peer is told to the views that have had to do with it. */
+void tug_tcp_tell_settled(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer *peer);
+void tug_tcp_tell_ended(struct tug_tcp_peer *peer);
+
+/* The peer's rank in some context, for messages. */
+uint32_t tug_tcp_rank(const struct tug_tcp_peer *peer);
+
+/* ---- wire_tcp_endpoint.c ---- */
+
+/* An endpoint that listens at the address in *mine; the port and the id are noted there. NULL: no
+ * memory or descriptors. / Nothing uses it any more. */
+struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_place *mine, bool spares_links);
+void tug_tcp_endpoint_close(struct tug_tcp_endpoint *endpoint);
+
+/* One look at listener and links. True if anything moved. */
+bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint);
+
+/* Who calls is about to sleep: will news wake it? */
+bool tug_tcp_arm(struct tug_tcp_endpoint *endpoint);
+
+/* The process of that id, NULL: it is not known. / Notes it; NULL: no memory. */
+static inline struct tug_tcp_peer *tug_tcp_find_peer(const struct tug_tcp_endpoint *endpoint,
+                                                     uint64_t id) {
+    return tug_table_find(&endpoint->peers, id);
+}
+struct tug_tcp_peer *tug_tcp_add_peer(struct tug_tcp_endpoint *endpoint,
+                                      const struct tug_tcp_place *place);
+
+/* Forgets a peer that nobody has to do with, if its link is over. */
+void tug_tcp_forget_peer(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer *peer);
 
 /* Are set, listener and link still ours? Looks once in every tick of the clock. The first is false
  * from then on, and all links end; a link that is not ours is broken. */
-bool tug_tcp_holds(struct tcp_wire *tcp);
-bool tug_tcp_link_holds(const struct tcp_wire *tcp, struct tug_tcp_link *link);
+bool tug_tcp_holds(struct tug_tcp_endpoint *endpoint);
+bool tug_tcp_link_holds(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
-/* Has the epoll set watch a link or, if need be, has tcp_poll look at it. */
-void tug_tcp_watch(struct tcp_wire *tcp, struct tug_tcp_link *link, uint32_t events);
+/* Has the epoll set watch a link or, if need be, has tug_tcp_poll() look at it. */
+void tug_tcp_watch(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, uint32_t events);
 
 /* Has the epoll set watch the listener, or not. */
-bool tug_tcp_watch_listener(const struct tcp_wire *tcp, bool wanted, int how);
+bool tug_tcp_watch_listener(const struct tug_tcp_endpoint *endpoint, bool wanted, int how);
 
-/* The epoll set tells of room, or does so no more. */
-void tug_tcp_want_room(struct tcp_wire *tcp, struct tug_tcp_link *link, bool wanted);
+/* The epoll set tells of room, or does so no more. / ... of what comes, unless the link is held. */
+void tug_tcp_want_room(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool wanted);
+void tug_tcp_hold(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool held);
 
 /* Closes a link that nobody needs any more. / Ends one that has broken. */
-void tug_tcp_close_link(struct tcp_wire *tcp, struct tug_tcp_link *link);
-void tug_tcp_end_link(struct tcp_wire *tcp, struct tug_tcp_link *link);
+void tug_tcp_close_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
+void tug_tcp_end_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
-/* ---- wire_tcp_watch.c: one thread for all wires ---- */
+/* ---- wire_tcp_watch.c ---- */
 
-struct tug_tcp_watch {
-    pthread_mutex_t changes; /* one at a time */
-    pthread_mutex_t lock;    /* of the list, which the thread looks at */
-    struct tcp_wire *wires;
-    struct tug_watcher watcher; /* while there are wires */
-    int set;                    /* theirs are in it, and watcher.stop */
-};
-extern struct tug_tcp_watch tug_tcp_watch_all;
+/* Has the bell of the view's fabric rung when the set is readable, once for each arm. False: it
+ * cannot be. One thread at a time. / ... not any more. Any thread. */
+bool tug_tcp_watch_begin(struct tug_tcp_view *view);
+void tug_tcp_watch_leave(struct tug_tcp_view *view);
 
-/* Has the fabric's bell rung when the set is readable, once for each arm. False: it cannot be. */
-bool tug_tcp_watch_begin(struct tcp_wire *tcp);
-bool tug_tcp_watch_arm(struct tcp_wire *tcp);
-void tug_tcp_watch_end(struct tcp_wire *tcp);
+/* Sees to it that the next news ring. False: they cannot. Holder only. */
+bool tug_tcp_watch_arm(struct tug_tcp_endpoint *endpoint);
+
+/* Nobody arms it any more. */
+void tug_tcp_watch_end(struct tug_tcp_endpoint *endpoint);
 
 /* ---- wire_tcp_meet.c: how two processes come to their link ---- */
 
 /* Is that descriptor in reserve, now at least? */
-bool tug_tcp_have_reserve(struct tcp_wire *tcp, enum tug_tcp_reserve which);
+bool tug_tcp_have_reserve(struct tug_tcp_endpoint *endpoint, enum tug_tcp_reserve which);
 
 /* Closes its connection. */
-void tug_tcp_close_socket(struct tcp_wire *tcp, struct tug_tcp_link *link);
+void tug_tcp_close_socket(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
 /* Begins to make the link to a peer to which there is none. NULL: no memory. */
-struct tug_tcp_link *tug_tcp_connect(struct tcp_wire *tcp, uint32_t peer);
+struct tug_tcp_link *tug_tcp_connect(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer *peer);
 
 /* An attempt to connect has ended, well or not. */
-void tug_tcp_connected(struct tcp_wire *tcp, struct tug_tcp_link *link);
+void tug_tcp_connected(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
 /* Accepts connections, a bounded number. True if there were any. */
-bool tug_tcp_take_connections(struct tcp_wire *tcp);
+bool tug_tcp_take_connections(struct tug_tcp_endpoint *endpoint);
 
 /* A link that has not been greeted brings something. True if it now has been, or has ended. */
-bool tug_tcp_hear(struct tcp_wire *tcp, struct tug_tcp_link *link);
+bool tug_tcp_hear(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
 /* A link has broken. True: nothing had gone by it, and it will be made again. */
-bool tug_tcp_meet_again(struct tcp_wire *tcp, struct tug_tcp_link *link);
+bool tug_tcp_meet_again(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
 /* Does what is due by the clock: makes links again, and looks at the listener again if there is
  * room. */
-void tug_tcp_attend(struct tcp_wire *tcp);
+void tug_tcp_attend(struct tug_tcp_endpoint *endpoint);
 
-/* The parts of opening that need nobody else. A wire that listens at the address in *mine, at a
- * port that is noted there; NULL: no memory or descriptors. */
+/* ---- for tests ---- */
+
+/* A view, entered, of an endpoint of its own that listens at the address in *mine. */
 struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_place *mine);
 
 /* Where all processes listen, by rank; to be filled in. */
 static inline struct tug_tcp_place *tug_wire_tcp_places(struct tug_wire *wire) {
-    return ((struct tcp_wire *)wire)->places;
+    return ((struct tug_tcp_view *)wire)->places;
 }
 
 #endif

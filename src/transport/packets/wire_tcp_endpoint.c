@@ -1,0 +1,376 @@
+/* The endpoint of the tcp wire: this process's listener, its links, and the epoll set that tells of
+ * them, for all contexts. Their wires are views of it: wire_tcp.c.
+ *
+ * One epoll set holds the listener and all links; a link that could not take all bytes waits in it
+ * for room. The set is readable when there is anything to do: the engine sleeps on it, or, where
+ * peers of the node ring a shared bell too, a *watcher* thread does and rings that bell:
+ * wire_tcp_watch.c.
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "base/sockets.h"
+#include "base/stats.h"
+#include "transport/packets/wire_tcp_private.h"
+
+#define EVENTS 64 /* looked at in one poll */
+
+/* ---- the epoll set ---- */
+
+static uint32_t listener_events(bool wanted) {
+    return wanted ? EPOLLIN : 0;
+}
+
+bool tug_tcp_watch_listener(const struct tug_tcp_endpoint *endpoint, bool wanted, int how) {
+    struct epoll_event event = {.events = listener_events(wanted), .data.ptr = NULL};
+    return epoll_ctl(endpoint->set, how, endpoint->listener.number, &event) == 0;
+}
+
+/* A user may have watches for so many descriptors only. */
+void tug_tcp_watch(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, uint32_t events) {
+    struct epoll_event event = {.events = events, .data.ptr = link};
+    if (epoll_ctl(endpoint->set, EPOLL_CTL_ADD, link->socket.number, &event) == 0)
+        return;
+    link->blind = true;
+    endpoint->nblind++;
+    tug_stat_add(TUG_STAT_UNWATCHED, 1);
+}
+
+/* ---- links that end ---- */
+
+/* Its memory goes after the poll: an event may still name it. */
+void tug_tcp_close_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    if (link->closed)
+        return;
+    link->broken = link->closed = endpoint->closed_any = true;
+    tug_tcp_close_socket(endpoint, link);
+    endpoint->nlater -= link->later;
+    link->later = false;
+    if (link->part != NULL)
+        tug_pool_give(&link->part_wire->pool, link->part);
+    link->part = NULL;
+    if (link->peer == NULL)
+        endpoint->strangers--;
+    endpoint->nheld -= link->held;
+    link->held = false;
+    if (link->left > 0 && link->left_wire != NULL)
+        link->left_wire->arrived(link->left_wire->receiver, link->left_peer, false);
+    link->left = 0;
+}
+
+/* The link has broken. If nothing had gone by it the two may meet again, else what is to go to its
+ * peer does not: the stream is told, again if it still tries. */
+void tug_tcp_end_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    if (link->by_host || tug_tcp_meet_again(endpoint, link))
+        return;
+    tug_tcp_close_link(endpoint, link);
+    if (tug_tcp_is_way(link) && !link->to_tell) {
+        link->to_tell = true;
+        endpoint->to_tell++;
+    }
+}
+
+/* The streams see whether they mind: at the end of a job nothing is outstanding. */
+static void tell_lost(struct tug_tcp_endpoint *endpoint) {
+    struct tug_tcp_link *link = endpoint->all;
+    for (; endpoint->to_tell > 0 && link != NULL; link = link->next) {
+        if (!link->to_tell)
+            continue;
+        link->to_tell = false;
+        endpoint->to_tell--;
+        tug_tcp_tell_ended(link->peer);
+    }
+}
+
+static void free_link(struct tug_tcp_link *link) {
+    free(link->rest);
+    free(link);
+}
+
+/* A closed link that was the way to a peer stays: it says that there is no way any more. It goes
+ * when nobody has to do with the peer. */
+static void take_out_closed(struct tug_tcp_endpoint *endpoint) {
+    endpoint->closed_any = false;
+    for (struct tug_tcp_link **at = &endpoint->all; *at != NULL;) {
+        struct tug_tcp_link *link = *at;
+        struct tug_tcp_peer *peer = link->peer;
+        const bool is_way = tug_tcp_is_way(link);
+        if (!link->closed ||
+            (is_way && (link->by_host || link->to_tell || peer->contacts != NULL))) {
+            at = &link->next;
+            continue;
+        }
+        *at = link->next;
+        free_link(link);
+        if (is_way) {
+            tug_table_remove(&endpoint->peers, peer->place.id);
+            free(peer);
+        }
+    }
+}
+
+struct tug_tcp_peer *tug_tcp_add_peer(struct tug_tcp_endpoint *endpoint,
+                                      const struct tug_tcp_place *place) {
+    struct tug_tcp_peer *peer = calloc(1, sizeof(*peer));
+    if (peer == NULL)
+        return NULL;
+    peer->place = *place;
+    if (tug_table_add(&endpoint->peers, place->id, peer))
+        return peer;
+    free(peer);
+    return NULL;
+}
+
+void tug_tcp_forget_peer(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer *peer) {
+    if (peer->contacts != NULL)
+        return;
+    if (peer->link != NULL) {
+        endpoint->closed_any |= peer->link->closed;
+        return;
+    }
+    tug_table_remove(&endpoint->peers, peer->place.id);
+    free(peer);
+}
+
+/* ---- what the program has closed ---- */
+
+bool tug_tcp_link_holds(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    if (link->tick != endpoint->tick && link->socket.number >= 0 && !tug_own_holds(&link->socket))
+        link->broken = true;
+    link->tick = endpoint->tick;
+    return !link->broken;
+}
+
+/* A link that the program has closed brings no news: all are looked at. */
+static void look_at_all(struct tug_tcp_endpoint *endpoint) {
+    endpoint->looked_ns = endpoint->tick;
+    for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next)
+        if (!link->closed && !tug_tcp_link_holds(endpoint, link))
+            tug_tcp_end_link(endpoint, link);
+}
+
+/* The set or the listener is gone: all links end. */
+static void lose(struct tug_tcp_endpoint *endpoint) {
+    endpoint->lost = true;
+    for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next) {
+        link->broken = link->final = true;
+        tug_tcp_end_link(endpoint, link);
+    }
+}
+
+bool tug_tcp_holds(struct tug_tcp_endpoint *endpoint) {
+    const uint64_t tick = tug_own_tick();
+    if (tick == endpoint->tick || endpoint->lost)
+        return !endpoint->lost;
+    endpoint->tick = tick;
+    if (!tug_own_set(endpoint->set, &endpoint->listener, listener_events(!endpoint->full), 0))
+        lose(endpoint);
+    else if (tick - endpoint->looked_ns >= (uint64_t)TUG_OWN_LOOK_NS)
+        look_at_all(endpoint);
+    return !endpoint->lost;
+}
+
+/* ---- what may go and come ---- */
+
+/* Packets come by the link to a peer and no other, but from this process itself. */
+static bool may_bring(const struct tug_tcp_endpoint *endpoint, const struct tug_tcp_link *link) {
+    return link->greeted && (tug_tcp_is_way(link) || link->peer->place.id == endpoint->id);
+}
+
+/* Has the epoll set tell what is waited for at a link. */
+static void change_events(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    struct epoll_event event = {
+        .events = (link->held ? 0u : EPOLLIN) | (link->waits ? EPOLLOUT : 0u), .data.ptr = link};
+    if (!link->blind && epoll_ctl(endpoint->set, EPOLL_CTL_MOD, link->socket.number, &event) != 0)
+        link->broken = true;
+}
+
+void tug_tcp_want_room(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool wanted) {
+    if (link->broken || link->waits == wanted)
+        return;
+    link->waits = wanted;
+    change_events(endpoint, link);
+}
+
+void tug_tcp_hold(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool held) {
+    endpoint->nheld += held ? 1u : -1u;
+    link->held = held;
+    change_events(endpoint, link);
+}
+
+/* ---- polling ---- */
+
+/* True if anything came. */
+static bool take_from(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    if (!link->greeted)
+        return tug_tcp_hear(endpoint, link); /* a stream may have waited for it */
+    if (may_bring(endpoint, link))
+        return tug_tcp_link_take(link, endpoint);
+    link->broken = true; /* the peer has given it up, as it should */
+    return false;
+}
+
+static bool on_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, uint32_t events) {
+    bool moved = false;
+    if (link->closed || link->later)
+        return false;
+    if (!tug_tcp_link_holds(endpoint, link)) {
+        /* ends */
+    } else if (link->connecting) {
+        tug_tcp_connected(endpoint, link);
+        moved = true;
+    } else {
+        if (events & EPOLLOUT) {
+            if (tug_tcp_link_put_rest(link))
+                tug_tcp_want_room(endpoint, link, false); /* what streams hold back goes with the
+                                                             flush */
+            moved = true;
+        }
+        if (events & ~(uint32_t)EPOLLOUT && !link->broken)
+            moved |= take_from(endpoint, link);
+    }
+    if (!link->broken)
+        return moved;
+    tug_tcp_end_link(endpoint, link);
+    return true;
+}
+
+/* Looks at the links that are in no epoll set. */
+static bool poll_blind(struct tug_tcp_endpoint *endpoint) {
+    bool moved = false;
+    for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next) {
+        if (!link->blind || link->closed)
+            continue;
+        struct pollfd look = {.fd = link->socket.number,
+                              .events = link->waits ? POLLIN | POLLOUT : POLLIN};
+        if (poll(&look, 1, 0) == 1)
+            moved |= on_link(endpoint, link, (uint32_t)look.revents);
+    }
+    return moved;
+}
+
+static bool poll_set(struct tug_tcp_endpoint *endpoint) {
+    struct epoll_event events[EVENTS];
+    bool moved = false;
+    int n = epoll_wait(endpoint->set, events, EVENTS, 0);
+    for (int i = 0; i < n; i++) {
+        if (events[i].data.ptr == NULL)
+            moved |= tug_tcp_take_connections(endpoint);
+        else
+            moved |= on_link(endpoint, events[i].data.ptr, events[i].events);
+    }
+    return moved;
+}
+
+/* Whatever was consumed counts as moved: who sleeps next has seen nothing come, and nothing go. */
+bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint) {
+    bool moved = tug_tcp_holds(endpoint) && poll_set(endpoint);
+    if (endpoint->nblind > 0)
+        moved |= poll_blind(endpoint);
+    if (endpoint->nlater > 0 || endpoint->full)
+        tug_tcp_attend(endpoint);
+    moved |= endpoint->closed_any || endpoint->to_tell > 0;
+    if (endpoint->to_tell > 0)
+        tell_lost(endpoint);
+    if (endpoint->closed_any)
+        take_out_closed(endpoint);
+    endpoint->polls++;
+    return moved;
+}
+
+/* ---- sleeping ---- */
+
+/* One that is lost is waited for by nobody. */
+bool tug_tcp_arm(struct tug_tcp_endpoint *endpoint) {
+    if (endpoint->to_tell > 0 || endpoint->nlater > 0 || endpoint->nblind > 0 || endpoint->full)
+        return false;
+    return !tug_tcp_holds(endpoint)
+               ? endpoint->to_tell == 0
+               : !atomic_load_explicit(&endpoint->watched, memory_order_acquire) ||
+                     tug_tcp_watch_arm(endpoint);
+}
+
+/* ---- opening and closing ---- */
+
+static void close_set(struct tug_tcp_endpoint *endpoint) {
+    if (endpoint->set >= 0)
+        tug_sockets_disclaim(endpoint->set);
+    if (tug_own_set(endpoint->set, &endpoint->listener, 0, 0))
+        close(endpoint->set);
+    endpoint->set = -1;
+}
+
+static void forget(void *value, void *d) {
+    (void)d;
+    free(value);
+}
+
+void tug_tcp_endpoint_close(struct tug_tcp_endpoint *endpoint) {
+    tug_tcp_watch_end(endpoint);
+    pthread_mutex_destroy(&endpoint->watch.lock);
+    while (endpoint->all != NULL) {
+        struct tug_tcp_link *link = endpoint->all;
+        endpoint->all = link->next;
+        tug_tcp_close_link(endpoint, link);
+        free_link(link);
+    }
+    close_set(endpoint);
+    tug_own_close(&endpoint->listener);
+    for (int i = 0; i < TUG_TCP_RESERVES; i++)
+        tug_own_close(&endpoint->reserve[i]);
+    tug_table_each(&endpoint->peers, forget, NULL);
+    tug_table_fini(&endpoint->peers);
+    tug_table_fini(&endpoint->views);
+    free(endpoint->received);
+    free(endpoint);
+}
+
+/* The set holds the listener from the beginning. */
+static bool open_set(struct tug_tcp_endpoint *endpoint) {
+    endpoint->set = tug_descriptor_lift(epoll_create1(EPOLL_CLOEXEC));
+    if (endpoint->set >= 0 && tug_tcp_watch_listener(endpoint, true, EPOLL_CTL_ADD))
+        return true;
+    if (endpoint->set >= 0)
+        close(endpoint->set);
+    endpoint->set = -1;
+    return false;
+}
+
+/* NULL: no memory, or no random number to be known by. */
+static struct tug_tcp_endpoint *make(bool spares_links) {
+    struct tug_tcp_endpoint *endpoint = calloc(1, sizeof(*endpoint));
+    if (endpoint == NULL)
+        return NULL;
+    endpoint->set = endpoint->watch.set = -1;
+    pthread_mutex_init(&endpoint->watch.lock, NULL);
+    endpoint->listener = (struct tug_own)TUG_OWN_NONE;
+    endpoint->reserve[TUG_TCP_TO_CONNECT] = endpoint->reserve[TUG_TCP_TO_ACCEPT] =
+        endpoint->listener;
+    endpoint->spares_links = spares_links;
+    endpoint->received = malloc(TUG_TCP_RECEIVE_BYTES);
+    if (endpoint->received != NULL && tug_random_draw(&endpoint->id, sizeof(endpoint->id)))
+        return endpoint;
+    tug_tcp_endpoint_close(endpoint);
+    return NULL;
+}
+
+struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_place *mine, bool spares_links) {
+    struct tug_tcp_endpoint *endpoint = make(spares_links);
+    if (endpoint == NULL)
+        return NULL;
+    endpoint->listener = tug_own_keep(tug_tcp_listen(mine));
+    mine->id = endpoint->id;
+    endpoint->place = *mine;
+    if (endpoint->listener.number >= 0 && open_set(endpoint) &&
+        tug_tcp_have_reserve(endpoint, TUG_TCP_TO_CONNECT) &&
+        tug_tcp_have_reserve(endpoint, TUG_TCP_TO_ACCEPT))
+        return endpoint;
+    tug_tcp_endpoint_close(endpoint);
+    return NULL;
+}
