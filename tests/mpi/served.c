@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
     tug_context *context = NULL;
     check_begin(&argc, &argv, "served");
     MPI_Win win = share();
-    CHECK(tug_context_create(MPI_COMM_WORLD, TUG_DRIVE_ENGINE, &context) == 0, "no context");
+    CHECK(tug_context_create(MPI_COMM_WORLD, &context) == 0, "no context");
     if (check_rank == 0) {
         look(context);
     } else if (check_rank == 1) {
