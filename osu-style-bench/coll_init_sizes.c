@@ -25,11 +25,13 @@ static const char *size_list = "8,4K,64K,1M";
 static const char *kind_list = "barrier,reduce,allreduce,allgather,alltoall,reduce_scatter_block";
 static double seconds = 0.3;
 static long max_iterations = 2000, warm;
+static bool blocking;
 
 struct run {
     size_t words; /* of a block */
     size_t in_words;
     double *in, *out;
+    void (*call)(struct run *run);
     double step; /* iterations so far: added to every word that goes in */
     int counts[MOST_RANKS], places[MOST_RANKS]; /* of the blocks, in words */
     MPI_Request request;
@@ -93,6 +95,31 @@ static void reduce_scatter_block_init(struct run *run) {
     MPI_Reduce_scatter_block_init(run->in, run->out, W, MPI_SUM, END);
 }
 
+/* The same without a request. */
+#define WORLD MPI_COMM_WORLD
+static void barrier_call(struct run *run) {
+    (void)run;
+    MPI_Barrier(WORLD);
+}
+static void bcast_call(struct run *run) {
+    MPI_Bcast(bcast_buffer(run), W, 0, WORLD);
+}
+static void reduce_call(struct run *run) {
+    MPI_Reduce(run->in, run->out, W, MPI_SUM, 0, WORLD);
+}
+static void allreduce_call(struct run *run) {
+    MPI_Allreduce(run->in, run->out, W, MPI_SUM, WORLD);
+}
+static void allgather_call(struct run *run) {
+    MPI_Allgather(run->in, W, run->out, W, WORLD);
+}
+static void alltoall_call(struct run *run) {
+    MPI_Alltoall(run->in, W, run->out, W, WORLD);
+}
+static void reduce_scatter_block_call(struct run *run) {
+    MPI_Reduce_scatter_block(run->in, run->out, W, MPI_SUM, WORLD);
+}
+
 static double word_of(const struct run *run, size_t rank, size_t i) {
     return (double)rank + (double)i + run->step;
 }
@@ -137,23 +164,25 @@ static const struct kind {
     double (*expected)(const struct run *run, size_t i);
     bool many_in, many_out; /* a block for each rank */
     enum who who;
+    void (*call)(struct run *run); /* blocking, or NULL: not measured */
 } kinds[] = {
-    {"barrier", barrier_init, NULL, false, false, ALL},
-    {"reduce", reduce_init, reduced_at, false, false, ROOT},
-    {"allreduce", allreduce_init, reduced_at, false, false, ALL},
-    {"allgather", allgather_init, gathered_at, false, true, ALL},
-    {"alltoall", alltoall_init, exchanged_at, true, true, ALL},
-    {"reduce_scatter_block", reduce_scatter_block_init, scattered_at, true, false, ALL},
-    {"bcast", bcast_init, broadcast_at, false, false, OTHERS},
-    {"gather", gather_init, gathered_at, false, true, ROOT},
-    {"scatter", scatter_init, given_at, true, false, ALL},
-    {"scan", scan_init, scanned_at, false, false, ALL},
-    {"exscan", exscan_init, before_at, false, false, OTHERS},
-    {"gatherv", gatherv_init, gathered_at, false, true, ROOT},
-    {"scatterv", scatterv_init, given_at, true, false, ALL},
-    {"allgatherv", allgatherv_init, gathered_at, false, true, ALL},
-    {"alltoallv", alltoallv_init, exchanged_at, true, true, ALL},
-    {"reduce_scatter", reduce_scatter_init, scattered_at, true, false, ALL},
+    {"barrier", barrier_init, NULL, false, false, ALL, barrier_call},
+    {"reduce", reduce_init, reduced_at, false, false, ROOT, reduce_call},
+    {"allreduce", allreduce_init, reduced_at, false, false, ALL, allreduce_call},
+    {"allgather", allgather_init, gathered_at, false, true, ALL, allgather_call},
+    {"alltoall", alltoall_init, exchanged_at, true, true, ALL, alltoall_call},
+    {"reduce_scatter_block", reduce_scatter_block_init, scattered_at, true, false, ALL,
+     reduce_scatter_block_call},
+    {"bcast", bcast_init, broadcast_at, false, false, OTHERS, bcast_call},
+    {"gather", gather_init, gathered_at, false, true, ROOT, NULL},
+    {"scatter", scatter_init, given_at, true, false, ALL, NULL},
+    {"scan", scan_init, scanned_at, false, false, ALL, NULL},
+    {"exscan", exscan_init, before_at, false, false, OTHERS, NULL},
+    {"gatherv", gatherv_init, gathered_at, false, true, ROOT, NULL},
+    {"scatterv", scatterv_init, given_at, true, false, ALL, NULL},
+    {"allgatherv", allgatherv_init, gathered_at, false, true, ALL, NULL},
+    {"alltoallv", alltoallv_init, exchanged_at, true, true, ALL, NULL},
+    {"reduce_scatter", reduce_scatter_init, scattered_at, true, false, ALL, NULL},
 };
 enum { NKINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -164,8 +193,12 @@ static double iterate(void *argument) {
         run->in[i] = word_of(run, (size_t)bench.rank, i);
     bench_sync();
     double begin_us = bench_now_us();
-    MPI_Start(&run->request);
-    MPI_Wait(&run->request, MPI_STATUS_IGNORE);
+    if (blocking) {
+        run->call(run);
+    } else {
+        MPI_Start(&run->request);
+        MPI_Wait(&run->request, MPI_STATUS_IGNORE);
+    }
     return bench_now_us() - begin_us;
 }
 
@@ -192,7 +225,7 @@ static void place_blocks(struct run *run) {
 
 static long run_one(const struct kind *kind, long bytes) {
     size_t nranks = (size_t)bench.nranks;
-    struct run run = {.words = (size_t)bytes / sizeof(double)};
+    struct run run = {.words = (size_t)bytes / sizeof(double), .call = kind->call};
     run.in_words = run.words * (kind->many_in ? nranks : 1);
     size_t out_words = run.words * (kind->many_out ? nranks : 1);
     run.in = malloc((run.in_words + 1) * sizeof(double));
@@ -200,7 +233,8 @@ static long run_one(const struct kind *kind, long bytes) {
     if (run.in == NULL || run.out == NULL)
         MPI_Abort(MPI_COMM_WORLD, 1);
     place_blocks(&run);
-    kind->init(&run);
+    if (!blocking)
+        kind->init(&run);
     int n;
     if (warm > 0) /* the library tries ways at first */
         free(bench_iterate(iterate, &run, seconds, warm, &n));
@@ -213,14 +247,18 @@ static long run_one(const struct kind *kind, long bytes) {
     long errors = check(kind, &run, out_words), all = 0;
     MPI_Reduce(&errors, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
     bench_cell((double)all);
-    MPI_Request_free(&run.request);
+    if (!blocking)
+        MPI_Request_free(&run.request);
     free(slowest);
     free(run.in);
     free(run.out);
     return errors;
 }
 
-static bool is_named(const char *name) {
+static bool is_named(const struct kind *kind) {
+    const char *name = kind->name;
+    if (blocking && kind->call == NULL)
+        return false;
     size_t length = strlen(name);
     for (const char *at = kind_list; at != NULL; at = strchr(at, ',')) {
         at += *at == ',';
@@ -233,7 +271,7 @@ static bool is_named(const char *name) {
 static int count_named(void) {
     int n = 0;
     for (int k = 0; k < NKINDS; k++)
-        n += is_named(kinds[k].name);
+        n += is_named(&kinds[k]);
     return n;
 }
 
@@ -243,6 +281,7 @@ int main(int argc, char **argv) {
         {"kinds", BENCH_TEXT, &kind_list,
          "some of these, or of bcast, gather(v), scatter(v), allgatherv, alltoallv, "
          "reduce_scatter, scan, exscan"},
+        {"blocking", BENCH_FLAG, &blocking, "the kinds of the default list as blocking calls"},
         {"warm", BENCH_LONG, &warm, "up to so many starts before, as often as fits --seconds"},
         {"seconds", BENCH_REAL, &seconds, "time for each kind and size (at least 5 iterations)"},
         {"max-iterations", BENCH_LONG, &max_iterations, "no more than this for a kind and size"},
@@ -270,8 +309,7 @@ int main(int argc, char **argv) {
     bench_table_begin(columns, sizeof columns / sizeof columns[0]);
     long errors = 0;
     for (int k = 0; k < NKINDS; k++)
-        for (int i = 0; is_named(kinds[k].name) && i < (kinds[k].expected == NULL ? 1 : nsizes);
-             i++)
+        for (int i = 0; is_named(&kinds[k]) && i < (kinds[k].expected == NULL ? 1 : nsizes); i++)
             errors += run_one(&kinds[k], kinds[k].expected == NULL ? 0 : sizes[i]);
     return bench_finish(bench.validate ? errors : 0);
 }

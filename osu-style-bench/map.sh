@@ -9,6 +9,7 @@
 #                only: a target that computes first makes any MPI wait. MPI_Win_allocate_shared is for one node.
 #   single       single operations, 50 ms after what was before them
 #   lifetimes    windows made and freed
+#   blocking     blocking collectives as they are by default, and with TUGBOAT_WAIT=polite, in the same places
 #   persistent   persistent collectives, every kind and size: 2 ranks, 4 ranks, 2 x 2 emulated nodes
 # Where the host brings wrong data the cell says so in place of a ratio.
 # --against FILE compares with an earlier map.json: cells that got better or worse by more than the noise, which is when
@@ -67,6 +68,7 @@ others_end() { # killed, for a shell that is asked to end would first do what th
 }
 trap 'others_end; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
+# shellcheck disable=SC2034 # page.sh looks at it
 openmpi=()
 # shellcheck source=osu-style-bench/page.sh
 source "$here/page.sh"
@@ -167,11 +169,18 @@ collectives() {
     for flavour in $kinds; do
         cells "persistent/$1" "$nranks" coll_init_sizes --kinds "$flavour" --sizes "$sizes" --warm 32 --seconds "$seconds"
     done
+    for flavour in $calls; do
+        cells "blocking/$1" "$nranks" coll_init_sizes --blocking --kinds "$flavour" --sizes "$sizes" --seconds "$seconds"
+    done
+    environment+=(TUGBOAT_WAIT=polite)
+    for flavour in $calls; do
+        cells "blocking/$1/polite" "$nranks" coll_init_sizes --blocking --kinds "$flavour" --sizes "$sizes" --seconds "$seconds"
+    done
     environment=()
 }
 
 steps() {
-    local place state
+    local place flavour
     for place in "one node" TCP; do
         environment=()
         [[ $place == "one node" ]] || environment=("${tcp[@]}")
@@ -198,6 +207,7 @@ steps() {
 tcp=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
 kinds="barrier bcast reduce allreduce gather gatherv scatter scatterv allgather allgatherv alltoall alltoallv
     reduce_scatter reduce_scatter_block scan exscan"
+calls="barrier bcast reduce allreduce allgather alltoall"
 sizes=8,1K,4K,32K,256K,1M,4M
 loads=1x8,16x8,1x4K,1x256K seconds=0.025 compute_ms=20 pause_ms=50
 single_flavours="allocate create dynamic" single_ops=put,get,fetch_and_op single_loads=1x8,1x256K single_times=5
@@ -208,7 +218,7 @@ quick)
     single_ops=put,fetch_and_op single_loads=1x8 single_times=3
     ;;
 least)
-    kinds="bcast allgather gather" sizes=8
+    kinds="bcast allgather gather" calls=bcast sizes=8
     loads=1x8 seconds=0.001 compute_ms=1 pause_ms=1
     single_flavours=create single_ops=put single_loads=1x8 single_times=1
     ;;

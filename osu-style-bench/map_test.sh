@@ -53,7 +53,7 @@ expect tables 0 --only list
 mapfile -t tables <"$work/out"
 ((${#tables[@]} >= 20)) || fail "tables: only ${#tables[@]}"
 for pattern in 'windows/one node/1 thread/*' 'windows/one node/4 threads/target waits' 'windows/TCP/1 thread/target computes' \
-    'single/*' 'lifetimes/one node' 'persistent/*'; do
+    'single/*' 'lifetimes/one node' 'persistent/*' 'blocking/*'; do
     expect "$pattern" 0 --least --only "$pattern"
     sound "$pattern"
     has "$pattern" out '^[0-9]+ of [0-9]+ cells are red'
