@@ -283,6 +283,14 @@ static int move_scattered(const struct ways *ways, bool into_target, const struc
     return MPI_SUCCESS;
 }
 
+/* A put whose bytes the call copies needs its buffer no more: its request is complete. What goes
+ * wrong with it the next flush says. */
+static int put_with_request(const struct tug_rma *o, const struct tug_data *origin,
+                            const struct ways *ways) {
+    int error = move_run(ways, true, 0, origin->address, origin->bytes);
+    return error != MPI_SUCCESS ? error : tug_rma_complete_request(o);
+}
+
 static inline int transfer(const struct tug_rma *o, const void *here, bool into_target) {
     struct tug_data origin, data;
     struct ways ways;
@@ -298,6 +306,9 @@ static inline int transfer(const struct tug_rma *o, const void *here, bool into_
     const size_t bytes = into_target ? origin.bytes : data.bytes;
     if (__builtin_expect(bytes > (into_target ? data.bytes : origin.bytes), 0))
         return MPI_ERR_TRUNCATE;
+    if (into_target && o->request != NULL && bytes > 0 && bytes <= TUG_COPIED_MOST &&
+        origin.contiguous && data.contiguous)
+        return put_with_request(o, &origin, &ways);
     error = begin_request(o, &ways);
     if (error != MPI_SUCCESS)
         return error;
