@@ -136,12 +136,18 @@ target() {
     [[ $1 != "computes among others" ]] || crowded=1
 }
 
-# windows PLACE THREADS TARGET: a table of epochs.
+# windows PLACE THREADS TARGET: a table of epochs. --quick takes one load where it is not one thread and a target that
+# waits, and three flavours in a crowd.
 windows() {
-    local flavour threads="1 thread"
+    local flavour flavours threads="1 thread" loads=$loads
     (($2 == 1)) || threads="$2 threads"
     target "$3"
-    for flavour in $(flavours_on "$1"); do
+    flavours=$(flavours_on "$1")
+    if [[ $amount == quick ]]; then
+        [[ $2$3 == 1waits ]] || loads=1x8
+        ((!crowded)) || flavours=$single_flavours
+    fi
+    for flavour in $flavours; do
         cells "windows/$1/$threads/target $3" 2 window_epochs --flavours "$flavour" --threads "$2" --loads "$loads" \
             --seconds "$seconds" "${doing[@]}"
     done
@@ -159,8 +165,8 @@ single() {
     crowded=0
 }
 
-# collectives PLACE: a table of persistent collectives. Each kind has a run of its own, for the host ends with an error
-# in some.
+# collectives PLACE: a table of persistent collectives and two of blocking ones. What the host may end in with an error
+# has a run of its own.
 collectives() {
     local nranks=4 flavour
     environment=()
@@ -169,13 +175,10 @@ collectives() {
     for flavour in $kinds; do
         cells "persistent/$1" "$nranks" coll_init_sizes --kinds "$flavour" --sizes "$sizes" --warm 32 --seconds "$seconds"
     done
-    for flavour in $calls; do
-        cells "blocking/$1" "$nranks" coll_init_sizes --blocking --kinds "$flavour" --sizes "$sizes" --seconds "$seconds"
-    done
+    flavour=$calls
+    cells "blocking/$1" "$nranks" coll_init_sizes --blocking --kinds "$calls" --sizes "$sizes" --seconds "$seconds"
     environment+=(TUGBOAT_WAIT=polite)
-    for flavour in $calls; do
-        cells "blocking/$1/polite" "$nranks" coll_init_sizes --blocking --kinds "$flavour" --sizes "$sizes" --seconds "$seconds"
-    done
+    cells "blocking/$1/polite" "$nranks" coll_init_sizes --blocking --kinds "$calls" --sizes "$sizes" --seconds "$seconds"
     environment=()
 }
 
@@ -205,16 +208,16 @@ steps() {
 }
 
 tcp=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
-kinds="barrier bcast reduce allreduce gather gatherv scatter scatterv allgather allgatherv alltoall alltoallv
-    reduce_scatter reduce_scatter_block scan exscan"
-calls="barrier bcast reduce allreduce allgather alltoall"
+kinds="barrier,bcast,reduce,allreduce reduce_scatter,reduce_scatter_block,scan,exscan
+    allgather,allgatherv,alltoall,alltoallv gather gatherv scatter scatterv"
+calls=barrier,bcast,reduce,allreduce,allgather,alltoall,reduce_scatter_block
 sizes=8,1K,4K,32K,256K,1M,4M
 loads=1x8,16x8,1x4K,1x256K seconds=0.025 compute_ms=20 pause_ms=50
 single_flavours="allocate create dynamic" single_ops=put,get,fetch_and_op single_loads=1x8,1x256K single_times=5
 case $amount in
 quick)
     sizes=8,32K,1M
-    loads=1x8,16x8,1x4K seconds=0.008 compute_ms=10
+    loads=1x8,16x8,1x4K seconds=0.005 compute_ms=5
     single_ops=put,fetch_and_op single_loads=1x8 single_times=3
     ;;
 least)
