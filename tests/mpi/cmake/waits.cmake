@@ -22,7 +22,7 @@ tug_mpi_test(inside RANKS 2)
 tug_mpi_test(inside RANKS 4 WAYS tug)
 tug_mpi_test(inside.threads ARGS threads RANKS 2)
 tug_mpi_test(inside.threads ARGS threads RANKS 3 WAYS tug)
-tug_mpi_script(inside.used taken.sh 2 FIRST inside_rounds 100 --way tug)
+tug_mpi_script(inside.used taken.sh 2 FIRST inside_rounds 10 --way tug)
 
 # A rank that has used the library and now does something else costs no CPU.
 tug_mpi_test(idle RANKS 1 2 4)
