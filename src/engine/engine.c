@@ -357,6 +357,25 @@ static bool step_aside(struct tug_engine *engine, struct tug_backoff *backoff) {
     return aside;
 }
 
+/* What peers believe of one who is stopped meanwhile. */
+#define LOOKING_NS (TUG_GLANCE_NS / 4)
+
+void tug_engine_say_looking(struct tug_engine *engine) {
+    tug_lease_look(tug_engine_news(engine), tug_clock_ns() + LOOKING_NS);
+}
+
+void tug_engine_keep_looking(struct tug_engine *engine) {
+    static _Thread_local unsigned looks;
+    if (++looks % 16 == 0)
+        tug_engine_say_looking(engine);
+}
+
+/* The wait is over, or goes on without the baton. */
+static void end_drive(struct tug_engine *engine) {
+    tug_lease_look(tug_engine_news(engine), 0);
+    tug_lease_set(tug_engine_news(engine), TUG_LEASE_FRESH);
+}
+
 /* The holder found nothing to do and gives its core away. */
 static void yield(struct tug_engine *engine, struct tug_backoff *backoff, bool timed) {
     const uint64_t start = timed ? tug_clock_ns() : 0;
@@ -391,7 +410,9 @@ static bool look_again(struct tug_engine *engine, struct tug_backoff *backoff) {
  * the news to this thread. */
 static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug_backoff *backoff) {
     tug_lease_set(tug_engine_news(engine), TUG_LEASE_HELD);
+    tug_engine_say_looking(engine);
     while (!wait->done(wait->argument)) {
+        tug_engine_keep_looking(engine);
         if (tug_driver_round(engine))
             tug_backoff_reset(backoff);
         else if (step_aside(engine, backoff))
@@ -400,7 +421,7 @@ static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug
                  tug_driver_sleep(engine, false, wait->done, wait->argument, wait->nap_ns))
             tug_backoff_reset(backoff);
     }
-    tug_lease_set(tug_engine_news(engine), TUG_LEASE_FRESH);
+    end_drive(engine);
     return true;
 }
 
@@ -460,10 +481,12 @@ bool tug_engine_drive_while(bool (*wants)(void *), void *argument) {
         return false;
     take_over(engine);
     tug_lease_set(tug_engine_news(engine), TUG_LEASE_HELD);
-    do
+    tug_engine_say_looking(engine);
+    do {
+        tug_engine_keep_looking(engine);
         (void)tug_driver_round(engine);
-    while (wants(argument));
-    tug_lease_set(tug_engine_news(engine), TUG_LEASE_FRESH);
+    } while (wants(argument));
+    end_drive(engine);
     tug_engine_leave();
     return true;
 }

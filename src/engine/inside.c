@@ -26,13 +26,11 @@ static bool poll_inside(struct tug_engine *engine) {
 /* The thread looks on for a while: peers, and the offload thread, may rely on it. */
 static void extend_lease(struct tug_engine *engine) {
     static _Thread_local unsigned looks;
+    tug_engine_keep_looking(engine);
     if (looks++ % LOOKS_A_CLOCK != 0 || tug_lease_is(tug_engine_news(engine), TUG_LEASE_HELD))
         return;
-    struct tug_lease *news = tug_engine_news(engine);
-    const uint64_t until = tug_clock_ns() + TUG_GLANCE_NS;
     tug_engine_looked_inside = true;
-    tug_lease_set(news, until);
-    atomic_store_explicit(&news->looks_until, until, memory_order_relaxed);
+    tug_lease_set(tug_engine_news(engine), tug_clock_ns() + TUG_GLANCE_NS);
 }
 
 bool tug_engine_look_inside(void) {
@@ -53,6 +51,6 @@ bool tug_engine_look_inside(void) {
 
 void tug_engine_leave_inside(void) {
     tug_engine_looked_inside = false;
-    atomic_store_explicit(&tug_engine_news(&tug_engine)->looks_until, 0, memory_order_relaxed);
+    tug_lease_look(tug_engine_news(&tug_engine), 0);
     tug_engine_say_gone(&tug_engine);
 }

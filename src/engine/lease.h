@@ -31,13 +31,17 @@
 
 struct tug_lease {
     _Atomic uint64_t until; /* CLOCK_MONOTONIC, ns, or one of the three above; 0: ended */
-    /* A thread that waits in the host looks all the time until then (inside.c). For peers alone: a
-     * date in `until` says only that nobody has looked since. */
+    /* For peers: a thread that waits looks all the time until then, unless it is stopped or loses
+     * its core. Soon over, so that it is no matter if it does. 0: none. */
     _Atomic uint64_t looks_until;
 };
 
 static inline void tug_lease_set(struct tug_lease *lease, uint64_t until) {
     atomic_store_explicit(&lease->until, until, memory_order_relaxed);
+}
+
+static inline void tug_lease_look(struct tug_lease *lease, uint64_t until) {
+    atomic_store_explicit(&lease->looks_until, until, memory_order_relaxed);
 }
 
 static inline bool tug_lease_is(const struct tug_lease *lease, uint64_t what) {

@@ -26,8 +26,6 @@ struct tug_node_page {
  * A hint: it may have changed when this returns, and one who is stopped or killed in a wait says so
  * until it goes on. */
 static inline bool tug_node_page_served(const struct tug_node_page *page) {
-    if (tug_lease_is(&page->news, TUG_LEASE_HELD))
-        return true;
     const uint64_t until = atomic_load_explicit(&page->news.looks_until, memory_order_relaxed);
     return until != 0 && until > tug_clock_ns();
 }
