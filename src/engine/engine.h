@@ -271,8 +271,7 @@ void tug_engine_reserve_host(void);
 /* A look from inside the host (inside.c), by a thread that waits there. True if something moved. */
 bool tug_engine_look_inside(void);
 
-/* The thread has looked so, and comes out of the host: who relied on it is told, if it has not been
- * told yet. */
+/* The thread has looked so for long, and comes out of the host: who relied on it is told. */
 extern _Thread_local bool tug_engine_looked_inside;
 void tug_engine_leave_inside(void);
 

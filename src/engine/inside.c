@@ -23,14 +23,22 @@ static bool poll_inside(struct tug_engine *engine) {
     return moved;
 }
 
-/* The thread looks on for a while: peers, and the offload thread, may rely on it. */
+/* Since when this thread looks, in its call of the host's or in some that were short. */
+static _Thread_local uint64_t since_ns;
+
+/* The thread looks on for a while: peers, and the offload thread, may rely on it. Who has done so
+ * for a beat says when it leaves: to say so after every call would wake the offload thread as
+ * often. */
 static void extend_lease(struct tug_engine *engine) {
     static _Thread_local unsigned looks;
     tug_engine_keep_looking(engine);
     if (looks++ % LOOKS_A_CLOCK != 0 || tug_lease_is(tug_engine_news(engine), TUG_LEASE_HELD))
         return;
-    tug_engine_looked_inside = true;
-    tug_lease_set(tug_engine_news(engine), tug_clock_ns() + TUG_GLANCE_NS);
+    const uint64_t now = tug_clock_ns();
+    if (since_ns == 0)
+        since_ns = now;
+    tug_engine_looked_inside = now - since_ns > TUG_TICK_NS;
+    tug_lease_set(tug_engine_news(engine), now + TUG_GLANCE_NS);
 }
 
 bool tug_engine_look_inside(void) {
@@ -51,6 +59,7 @@ bool tug_engine_look_inside(void) {
 
 void tug_engine_leave_inside(void) {
     tug_engine_looked_inside = false;
+    since_ns = 0;
     tug_lease_look(tug_engine_news(&tug_engine), 0);
     tug_engine_say_gone(&tug_engine);
 }
