@@ -360,14 +360,18 @@ static bool step_aside(struct tug_engine *engine, struct tug_backoff *backoff) {
 /* What peers believe of one who is stopped meanwhile. */
 #define LOOKING_NS (TUG_GLANCE_NS / 4)
 
-void tug_engine_say_looking(struct tug_engine *engine) {
-    tug_lease_look(tug_engine_news(engine), tug_clock_ns() + LOOKING_NS);
+/* Looks for one of the clock. */
+#define LOOKS_A_CLOCK 16
+
+uint64_t tug_engine_say_looking(struct tug_engine *engine) {
+    const uint64_t now = tug_clock_ns();
+    tug_lease_look(tug_engine_news(engine), now + LOOKING_NS);
+    return now;
 }
 
-void tug_engine_keep_looking(struct tug_engine *engine) {
+uint64_t tug_engine_keep_looking(struct tug_engine *engine) {
     static _Thread_local unsigned looks;
-    if (++looks % 16 == 0)
-        tug_engine_say_looking(engine);
+    return ++looks % LOOKS_A_CLOCK == 0 ? tug_engine_say_looking(engine) : 0;
 }
 
 /* The wait is over, or goes on without the baton. */
@@ -410,9 +414,9 @@ static bool look_again(struct tug_engine *engine, struct tug_backoff *backoff) {
  * the news to this thread. */
 static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug_backoff *backoff) {
     tug_lease_set(tug_engine_news(engine), TUG_LEASE_HELD);
-    tug_engine_say_looking(engine);
+    (void)tug_engine_say_looking(engine);
     while (!wait->done(wait->argument)) {
-        tug_engine_keep_looking(engine);
+        (void)tug_engine_keep_looking(engine);
         if (tug_driver_round(engine))
             tug_backoff_reset(backoff);
         else if (step_aside(engine, backoff))
@@ -481,9 +485,9 @@ bool tug_engine_drive_while(bool (*wants)(void *), void *argument) {
         return false;
     take_over(engine);
     tug_lease_set(tug_engine_news(engine), TUG_LEASE_HELD);
-    tug_engine_say_looking(engine);
+    (void)tug_engine_say_looking(engine);
     do {
-        tug_engine_keep_looking(engine);
+        (void)tug_engine_keep_looking(engine);
         (void)tug_driver_round(engine);
     } while (wants(argument));
     end_drive(engine);

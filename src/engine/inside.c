@@ -3,12 +3,8 @@
  * or waits: only services that say they can are looked after, no command is executed, and the baton
  * is taken only if it is free. Commands that come meanwhile are left to the offload thread; without
  * that thread there are no such looks. */
-#include "base/clock.h"
 #include "base/stats.h"
 #include "engine/private.h"
-
-/* Looks for one of the clock. */
-#define LOOKS_A_CLOCK 16
 
 _Thread_local bool tug_engine_looked_inside;
 
@@ -30,11 +26,9 @@ static _Thread_local uint64_t since_ns;
  * for a beat says when it leaves: to say so after every call would wake the offload thread as
  * often. */
 static void extend_lease(struct tug_engine *engine) {
-    static _Thread_local unsigned looks;
-    tug_engine_keep_looking(engine);
-    if (looks++ % LOOKS_A_CLOCK != 0 || tug_lease_is(tug_engine_news(engine), TUG_LEASE_HELD))
+    const uint64_t now = tug_engine_keep_looking(engine);
+    if (now == 0 || tug_lease_is(tug_engine_news(engine), TUG_LEASE_HELD))
         return;
-    const uint64_t now = tug_clock_ns();
     if (since_ns == 0)
         since_ns = now;
     tug_engine_looked_inside = now - since_ns > TUG_TICK_NS;

@@ -8,9 +8,9 @@
  * thread takes over.
  *
  * The lease on news lies in memory of the node (node/page.h), where peers read it. They trust only
- * what is held: then a thread looks right now. A fresh or dated lease tells them nothing, for who
- * has looked once may compute. A thread that yields holds the lease on, and looks as soon as it has
- * a core.
+ * `looks_until`: a thread that waits dates it some microseconds ahead, again and again while it
+ * looks, and takes it back when it sleeps or its wait is over. What is held tells them nothing: its
+ * thread may have been stopped; nor what is fresh: who has looked once may compute.
  *
  * Threads: held, asleep and awake by the holder of the baton, who makes the lease fresh before it
  * puts the baton down: so the lease is held as long as somebody waits and looks, and no longer.

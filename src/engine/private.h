@@ -130,9 +130,10 @@ void tug_engine_left(struct tug_engine *engine);
 /* The baton was put down after a look; wake_waiters: WAIT was set. */
 void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters);
 
-/* A thread that waits says to peers that it looks: now, and now and then while it does. */
-void tug_engine_say_looking(struct tug_engine *engine);
-void tug_engine_keep_looking(struct tug_engine *engine);
+/* A thread that waits says to peers that it looks: now, and now and then while it does. Return the
+ * time (CLOCK_MONOTONIC, ns) if it was said, else 0. */
+uint64_t tug_engine_say_looking(struct tug_engine *engine);
+uint64_t tug_engine_keep_looking(struct tug_engine *engine);
 
 /* Work is left that this thread does not do: the offload thread may have the baton. */
 void tug_engine_offer(struct tug_engine *engine);
