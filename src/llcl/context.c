@@ -5,13 +5,12 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/random.h"
 #include "host/agreement.h"
 #include "host/host.h"
-#include "host/polite.h"
 #include "host/spin.h"
 #include "node/cma.h"
 #include "node/page.h"
+#include "node/team.h"
 #include "transport/packets/packets.h"
 #include "transport/verbs/verbs.h"
 
@@ -144,29 +143,19 @@ int tug_call_register(tug_context *context, unsigned id, tug_call_handler handle
 
 /* ---- creation ---- */
 
-static int who_is_who(struct tug_fabric *fabric, MPI_Comm comm) {
-    int rank, size, node_rank, node_size;
-    if (tug_host.Comm_rank(comm, &rank) != MPI_SUCCESS ||
-        tug_host.Comm_size(comm, &size) != MPI_SUCCESS ||
-        tug_host.Comm_split(comm, 0, rank, &fabric->comm) != MPI_SUCCESS ||
-        tug_host.Comm_split_type(fabric->comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL,
-                                 &fabric->node_comm) != MPI_SUCCESS ||
-        tug_host.Comm_rank(fabric->node_comm, &node_rank) != MPI_SUCCESS ||
-        tug_host.Comm_size(fabric->node_comm, &node_size) != MPI_SUCCESS)
-        return TUG_ERR_MPI;
-    fabric->rank = (uint32_t)rank;
-    fabric->nranks = (uint32_t)size;
-    fabric->node_rank = (uint32_t)node_rank;
-    fabric->node_size = (uint32_t)node_size;
-    return 0;
-}
-
-static int agree_on_session(struct tug_fabric *fabric) {
-    if (fabric->rank == 0 && !tug_random_draw(&fabric->session, sizeof(fabric->session)))
-        fabric->session = (uint64_t)(uintptr_t)fabric ^ (uint64_t)random() << 20;
-    return TUG_POLITE(Ibcast, &fabric->session, 1, MPI_UINT64_T, 0, fabric->comm) == MPI_SUCCESS
-               ? 0
-               : TUG_ERR_MPI;
+/* Collective calls of a context may meet those of others of its team: it has a communicator of its
+ * own. False: the host has none. */
+static bool join_team(struct tug_fabric *fabric) {
+    struct tug_team *team = fabric->team;
+    fabric->rank = (uint32_t)team->rank;
+    fabric->nranks = (uint32_t)team->nranks;
+    fabric->node_rank = (uint32_t)team->node_rank;
+    fabric->node_size = (uint32_t)team->node_size;
+    fabric->node_ranks =
+        &team->places.ranks[team->places.node_first[team->places.node_of[team->rank]]];
+    fabric->node_comm = team->node_comm;
+    fabric->session = tug_team_draw(team);
+    return tug_host.Comm_dup(team->comm, &fabric->comm) == MPI_SUCCESS;
 }
 
 static int make_tables(struct tug_context *context) {
@@ -175,11 +164,8 @@ static int make_tables(struct tug_context *context) {
     /* whole pages: a device may keep them out of the children of a fork */
     const size_t bytes = (n * sizeof(struct tug_operation) + PAGE - 1) / PAGE * PAGE;
     fabric->operations = aligned_alloc(PAGE, bytes);
-    fabric->node_ranks = malloc(fabric->node_size * sizeof(uint32_t));
-    context->attachable = calloc(fabric->node_size, 1);
     context->views = calloc(fabric->node_size, sizeof(*context->views));
-    if (fabric->operations == NULL || fabric->node_ranks == NULL || context->attachable == NULL ||
-        context->views == NULL)
+    if (fabric->operations == NULL || context->views == NULL)
         return TUG_ERR_NO_MEMORY;
     memset((void *)fabric->operations, 0, (size_t)n * sizeof(struct tug_operation));
     fabric->noperations = n;
@@ -187,13 +173,6 @@ static int make_tables(struct tug_context *context) {
     if (error == 0)
         error = tug_tags_keep_in_hand(&fabric->tags, n / 4);
     return error ? error : tug_memory_table_init(&fabric->memory);
-}
-
-static int exchange_node_ranks(struct tug_fabric *fabric) {
-    return TUG_POLITE(Iallgather, &fabric->rank, 1, MPI_UINT32_T, fabric->node_ranks, 1,
-                      MPI_UINT32_T, fabric->node_comm) == MPI_SUCCESS
-               ? 0
-               : TUG_ERR_MPI;
 }
 
 /* A way that the user has named and that is not here is a mistake in the setting; one that was only
@@ -253,8 +232,10 @@ static void destroy(struct tug_context *context) {
     struct tug_fabric *fabric = &context->fabric;
     tug_reach_close(context);
     close_transports(fabric);
-    if (fabric->node_comm != MPI_COMM_NULL)
-        tug_host.Comm_free(&fabric->node_comm);
+    if (context->node_comm != MPI_COMM_NULL)
+        tug_host.Comm_free(&context->node_comm);
+    if (context->holds_team)
+        tug_team_leave(fabric->team, fabric->comm);
     if (fabric->comm != MPI_COMM_NULL)
         tug_host.Comm_free(&fabric->comm);
     if (fabric->noperations > 0) {
@@ -262,25 +243,20 @@ static void destroy(struct tug_context *context) {
         tug_memory_table_fini(&fabric->memory);
     }
     free(fabric->operations);
-    free(fabric->node_ranks);
-    free((void *)context->attachable);
     free(context);
 }
 
-static int build(struct tug_context *context, MPI_Comm comm) {
+static int build(struct tug_context *context) {
     struct tug_fabric *fabric = &context->fabric;
-    int status = who_is_who(fabric, comm);
+    int status = tug_team_share(fabric->team);
     if (status != 0)
         return status;
+    if (!join_team(fabric))
+        return TUG_ERR_MPI;
     status = make_tables(context);
     if (!tug_all_agree(fabric->comm, status == 0))
         return status != 0 ? status : TUG_ERR_NO_MEMORY;
-    status = exchange_node_ranks(fabric);
-    if (status == 0)
-        status = agree_on_session(fabric);
-    if (status == 0)
-        status = open_transports(context);
-    return status;
+    return open_transports(context);
 }
 
 /* Has some context of this process news that ring that bell? With the lock. */
@@ -367,25 +343,29 @@ static bool usable(MPI_Comm comm) {
     return comm != MPI_COMM_NULL && tug_host.Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter;
 }
 
-int tug_context_create(MPI_Comm comm, tug_context **result) {
-    if (!tug_engine_bring_up())
-        return TUG_ERR_STATE;
-    if (result == NULL || !usable(comm))
-        return TUG_ERR_INVALID;
+static struct tug_context *make(struct tug_team *team) {
     struct tug_context *context = calloc(1, sizeof(*context));
-    if (!tug_all_agree(comm, context != NULL)) {
-        free(context);
-        return TUG_ERR_NO_MEMORY;
-    }
+    if (context == NULL)
+        return NULL;
     context->fabric.context = context;
+    context->fabric.team = team;
     context->everything = (struct tug_registration){.context = context, .bytes = SIZE_MAX};
-    context->fabric.comm = context->fabric.node_comm = MPI_COMM_NULL;
+    context->fabric.comm = context->node_comm = MPI_COMM_NULL;
     context->fabric.deliver = deliver;
     context->fabric.called = called;
     context->fabric.counter = tug_counter_add;
     context->fabric.count = tug_counter_add_many;
+    return context;
+}
+
+int tug_context_create_on(struct tug_team *team, tug_context **result) {
+    struct tug_context *context = make(team);
+    if (!tug_all_agree(team->comm, context != NULL)) {
+        free(context);
+        return TUG_ERR_NO_MEMORY;
+    }
     tug_spin_meeting_begin(tug_engine_driving);
-    int status = build(context, comm);
+    int status = build(context);
     tug_spin_meeting_end();
     if (status != 0) {
         destroy(context);
@@ -395,6 +375,22 @@ int tug_context_create(MPI_Comm comm, tug_context **result) {
                              context->fabric.states[TUG_BY_NATIVE] == NULL;
     begin_service(context);
     *result = context;
+    return 0;
+}
+
+int tug_context_create(MPI_Comm comm, tug_context **result) {
+    struct tug_team *team;
+    if (!tug_engine_bring_up())
+        return TUG_ERR_STATE;
+    if (result == NULL || !usable(comm))
+        return TUG_ERR_INVALID;
+    int status = tug_team_get(comm, &team);
+    if (status == 0)
+        status = tug_context_create_on(team, result);
+    if (status != 0)
+        return status;
+    tug_team_hold(team);
+    (*result)->holds_team = true;
     return 0;
 }
 
@@ -514,9 +510,8 @@ bool tug_context_maps(const tug_context *context) {
 
 struct tug_context_footprint tug_context_footprint(void) {
     return (struct tug_context_footprint){.context = sizeof(struct tug_context),
-                                          .node_process = sizeof(uint32_t) + sizeof(unsigned char) +
-                                                          sizeof(void *) +
-                                                          sizeof(struct tug_segment_part)};
+                                          .node_process =
+                                              sizeof(void *) + sizeof(struct tug_segment_part)};
 }
 
 int tug_context_rank(const tug_context *context) {

@@ -19,6 +19,11 @@
 
 /* ---- contexts of other floors ---- */
 
+/* tug_context_create() on a team, which the caller keeps for as long as the context is there.
+ * Collective, the same answer on all ranks. */
+struct tug_team;
+int tug_context_create_on(struct tug_team *team, tug_context **context);
+
 /* The context is not the program's, who is not told that it was left open at MPI_Finalize. Its
  * handlers and callbacks call nothing of the host's. */
 void tug_context_set_internal(tug_context *context);

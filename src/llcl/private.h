@@ -36,9 +36,6 @@ struct tug_mapped_head {
 };
 #define TUG_MAPPED_HEAD 4096
 
-/* May we attach to a process of this node? Found out at first use. */
-enum tug_attachable { TUG_ATTACH_UNKNOWN, TUG_ATTACH_YES, TUG_ATTACH_NO };
-
 struct tug_views;
 
 struct tug_handler {
@@ -55,12 +52,13 @@ struct tug_call_entry {
 struct tug_context {
     struct tug_fabric fabric;
     bool internal;                      /* see tug_context_set_internal() */
+    bool holds_team;                    /* the team is nobody else's to keep */
+    MPI_Comm node_comm;                 /* for tug_mem_allocate(), made by the first; or null */
     struct tug_registration everything; /* see tug_context_everything() */
     struct tug_service service;
     unsigned posts;                                  /* since the last poll; holder only */
     bool packets_alone;                              /* no other transport takes operations */
     struct tug_wire *shm;                            /* NULL: no inboxes */
-    _Atomic unsigned char *attachable;               /* [node_size] enum tug_attachable */
     struct tug_views *_Atomic *views;                /* [node_size] of lent memory; NULL: none */
     struct tug_mapped *_Atomic mapped[TUG_SEGMENTS]; /* by segment number */
     struct tug_handler handlers[TUG_AM_HANDLERS];
@@ -117,7 +115,7 @@ static inline unsigned char *tug_mapped_place(const struct tug_context *context,
 
 /* May cross-memory attach and views go to this process of the node? *node_rank: where the key says
  * that its owner is. Any thread. */
-bool tug_attachable(struct tug_context *context, const struct tug_key *key, uint32_t owner,
+bool tug_attachable(const struct tug_context *context, const struct tug_key *key, uint32_t owner,
                     uint32_t *node_rank);
 
 /* Unmaps all. */

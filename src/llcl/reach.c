@@ -14,6 +14,7 @@
 #include "llcl/private.h"
 #include "node/cma.h"
 #include "node/lent.h"
+#include "node/team.h"
 #include "transport/packets/wire.h"
 
 struct view {
@@ -77,30 +78,24 @@ static unsigned char *view_place(struct tug_context *context, uint32_t node_rank
 
 /* ---- reaching ---- */
 
-/* Found out at first use; two threads at once find the same. */
-static bool may_attach(struct tug_context *context, uint32_t node_rank) {
-    _Atomic unsigned char *known = &context->attachable[node_rank];
-    unsigned char state = atomic_load_explicit(known, memory_order_relaxed);
-    if (state == TUG_ATTACH_UNKNOWN) {
-        state = tug_wire_shm_attachable(context->shm, node_rank) ? TUG_ATTACH_YES : TUG_ATTACH_NO;
-        atomic_store_explicit(known, state, memory_order_relaxed);
-    }
-    return state == TUG_ATTACH_YES;
+/* 0: it cannot be attached to. */
+static pid_t pid_of(const struct tug_context *context, uint32_t node_rank) {
+    return context->fabric.team->neighbours[node_rank]->pid;
 }
 
-bool tug_attachable(struct tug_context *context, const struct tug_key *key, uint32_t owner,
+bool tug_attachable(const struct tug_context *context, const struct tug_key *key, uint32_t owner,
                     uint32_t *node_rank) {
     const struct tug_fabric *fabric = &context->fabric;
     *node_rank = tug_key_node_rank(key);
     return context->shm != NULL && *node_rank < fabric->node_size &&
            fabric->node_ranks[*node_rank] == owner && owner != fabric->rank &&
-           may_attach(context, *node_rank);
+           pid_of(context, *node_rank) != 0;
 }
 
 bool tug_peer_serves(const struct tug_context *context, uint32_t process) {
     const uint32_t node_rank = tug_fabric_node_rank(&context->fabric, process);
     return context->shm != NULL && node_rank != TUG_ELSEWHERE &&
-           tug_wire_shm_serves(context->shm, node_rank);
+           tug_node_page_served(context->fabric.team->neighbours[node_rank]->page);
 }
 
 bool tug_reach_possible(const tug_context *context, uint32_t process) {
@@ -144,8 +139,7 @@ void tug_reach_end(const struct tug_context *context, const struct tug_reach *re
 int tug_reach_read(const struct tug_context *context, const struct tug_reach *from, void *to,
                    size_t bytes) {
     if (from->place == NULL)
-        return tug_cma_read(tug_wire_shm_pid(context->shm, from->node_rank), to, from->address,
-                            bytes);
+        return tug_cma_read(pid_of(context, from->node_rank), to, from->address, bytes);
     memmove(to, from->place, bytes);
     return 0;
 }
@@ -153,8 +147,7 @@ int tug_reach_read(const struct tug_context *context, const struct tug_reach *fr
 int tug_reach_write(const struct tug_context *context, const struct tug_reach *to, const void *from,
                     size_t bytes) {
     if (to->place == NULL)
-        return tug_cma_write(tug_wire_shm_pid(context->shm, to->node_rank), from, to->address,
-                             bytes);
+        return tug_cma_write(pid_of(context, to->node_rank), from, to->address, bytes);
     memmove(to->place, from, bytes);
     return 0;
 }

@@ -106,6 +106,14 @@ static int allocate(struct tug_context *context, size_t bytes, struct tug_mapped
     return 0;
 }
 
+/* Collective calls over the node may meet those of others of the team, too. */
+static bool have_node_comm(struct tug_context *context) {
+    const struct tug_fabric *fabric = &context->fabric;
+    return context->node_comm != MPI_COMM_NULL ||
+           tug_host.Comm_split(fabric->comm, (int)fabric->node_ranks[0], (int)fabric->rank,
+                               &context->node_comm) == MPI_SUCCESS;
+}
+
 int tug_mem_allocate(tug_context *context, size_t size_in_bytes, tug_registration **result) {
     if (context == NULL || result == NULL)
         return TUG_ERR_INVALID;
@@ -117,7 +125,11 @@ int tug_mem_allocate(tug_context *context, size_t size_in_bytes, tug_registratio
     int status = TUG_ERR_NO_MEMORY;
     if (!tug_all_agree(fabric->comm, possible))
         goto fail;
-    status = tug_segment_make(fabric->comm, fabric->node_comm, size_in_bytes + TUG_MAPPED_HEAD,
+    if (!have_node_comm(context)) {
+        status = TUG_ERR_MPI;
+        goto fail;
+    }
+    status = tug_segment_make(fabric->comm, context->node_comm, size_in_bytes + TUG_MAPPED_HEAD,
                               &mapped->segment);
     if (status != 0)
         goto fail;

@@ -17,7 +17,7 @@
 #include "node/lent.h"
 
 struct tug_node_page {
-    struct tug_bell bell;                                           /* shared */
+    struct tug_bell bell __attribute__((aligned(TUG_CACHE_LINE)));  /* shared */
     struct tug_lease news __attribute__((aligned(TUG_CACHE_LINE))); /* written by its owner only */
 };
 
@@ -34,7 +34,7 @@ static inline bool tug_node_page_served(const struct tug_node_page *page) {
  * had, or the program has closed the file that it is in. */
 struct tug_node_page *tug_node_page_own(struct tug_offer *offer);
 
-/* Another process's, until tug_node_page_close(). NULL: it cannot be opened. */
+/* The process's that has offered it, until tug_node_page_close(). NULL: it cannot be opened. */
 struct tug_node_page *tug_node_page_open(const struct tug_offer *offer);
 void tug_node_page_close(const struct tug_offer *offer);
 

@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cores.h"
 #include "base/random.h"
@@ -15,12 +14,105 @@
 #include "host/polite.h"
 #include "host/spin.h"
 #include "node/arena.h"
-#include "node/cma.h"
 #include "node/locks.h"
 #include "tugboat/tugboat.h"
 
 static int keyval = MPI_KEYVAL_INVALID;
 static bool finalizing;
+
+/* ---- sharing ---- */
+
+/* Meets the processes of this node; pages: of all of them, NULL: they have their own. False: one
+ * has none. */
+static bool meet_all(struct tug_team *team, const struct tug_introduction *all,
+                     struct tug_node_page *pages) {
+    bool met = true;
+    for (int r = 0; r < team->node_size && met; r++) {
+        team->neighbours[r] = tug_neighbour_meet(&all[r], pages != NULL ? &pages[r] : NULL);
+        met = team->neighbours[r] != NULL;
+        team->pids[r] =
+            met && (tug_settings.transports & TUG_WAY_CMA) ? team->neighbours[r]->pid : 0;
+    }
+    return met;
+}
+
+static void leave_all(struct tug_team *team) {
+    for (int r = 0; team->neighbours != NULL && r < team->node_size; r++) {
+        if (team->neighbours[r] == NULL)
+            continue;
+        if (team->has_pages)
+            tug_engine_forget_bell(&team->neighbours[r]->page->bell);
+        tug_neighbour_leave(team->neighbours[r]);
+        team->neighbours[r] = NULL;
+    }
+}
+
+static bool attaches_to_all(const struct tug_team *team) {
+    bool all = team->node_most > 1;
+    for (int r = 0; r < team->node_size; r++)
+        all &= team->pids[r] != 0;
+    return all;
+}
+
+/* The same answer on all ranks. */
+static int find_neighbours(struct tug_team *team, struct tug_introduction *all) {
+    const struct tug_introduction mine = tug_introduce();
+    unsigned char *memory;
+    TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, all, sizeof(mine), MPI_BYTE,
+               team->node_comm);
+    int64_t votes[2] = {!meet_all(team, all, NULL), !attaches_to_all(team)};
+    if (tug_agree(team->comm, MPI_MAX, votes, 2) != MPI_SUCCESS)
+        return TUG_ERR_MPI;
+    team->attaches = votes[1] == 0;
+    if (votes[0] == 0)
+        return 0;
+    leave_all(team);
+    team->has_pages = true;
+    int error =
+        tug_arena_take(team, (size_t)team->node_most * sizeof(struct tug_node_page), &memory);
+    if (error)
+        return error;
+    votes[0] = !meet_all(team, all, (struct tug_node_page *)memory);
+    votes[1] = !attaches_to_all(team);
+    if (tug_agree(team->comm, MPI_MAX, votes, 2) != MPI_SUCCESS)
+        return TUG_ERR_MPI;
+    team->attaches = votes[1] == 0;
+    return votes[0] == 0 ? 0 : TUG_ERR_NO_MEMORY;
+}
+
+static void end_sharing(struct tug_team *team) {
+    leave_all(team);
+    free((void *)team->neighbours);
+    free(team->pids);
+    team->neighbours = NULL;
+    team->pids = NULL;
+}
+
+int tug_team_share(struct tug_team *team) {
+    const size_t n = (size_t)team->node_size;
+    int error = TUG_ERR_NO_MEMORY;
+    if (team->neighbours != NULL)
+        return 0;
+    struct tug_introduction *all = malloc(n * sizeof(*all));
+    team->neighbours = calloc(n, sizeof(struct tug_neighbour *));
+    team->pids = calloc(n, sizeof(*team->pids));
+    if (tug_all_agree(team->comm, all != NULL && team->neighbours != NULL && team->pids != NULL))
+        error = find_neighbours(team, all);
+    if (error)
+        end_sharing(team);
+    free(all);
+    return error;
+}
+
+uint64_t tug_team_draw(struct tug_team *team) {
+    uint64_t word = 0;
+    while (word == 0) {
+        word = team->seed + ++team->drawn * 0x9e3779b97f4a7c15u;
+        word = (word ^ word >> 32) * 0xff51afd7ed558ccdu;
+        word ^= word >> 32;
+    }
+    return word;
+}
 
 /* ---- making ---- */
 
@@ -66,8 +158,7 @@ static void team_free(struct tug_team *team) {
     for (int i = 0; i < TUG_PARTS; i++)
         if (team->parts[i].state != NULL)
             team->parts[i].end(team->parts[i].state);
-    for (int r = 0; team->bells != NULL && r < team->node_size; r++)
-        tug_engine_forget_bell(tug_team_bell(team, r));
+    end_sharing(team);
     tug_arena_fini(team);
     if (team->node_comm != MPI_COMM_NULL)
         tug_host.Comm_free(&team->node_comm);
@@ -75,7 +166,6 @@ static void team_free(struct tug_team *team) {
         tug_host.Comm_free(&team->comm);
     tug_places_fini(&team->places);
     pthread_mutex_destroy(&team->spare_lock);
-    free(team->pids);
     free(team);
 }
 
@@ -87,6 +177,7 @@ static int team_make(MPI_Comm comm, struct tug_team **result) {
     }
     team->comm = MPI_COMM_NULL;
     team->node_comm = MPI_COMM_NULL;
+    team->references = 1; /* the communicator's */
     pthread_mutex_init(&team->spare_lock, NULL);
     int error = make_communicators(team, comm);
     if (!error)
@@ -96,57 +187,17 @@ static int team_make(MPI_Comm comm, struct tug_team **result) {
         return error;
     }
     unsigned cores = tug_cores_find().count;
-    int64_t most[2] = {team->node_size, (unsigned)team->node_size > cores};
-    (void)tug_agree(team->comm, MPI_MAX, most, 2);
+    uint64_t word = (uint64_t)(uintptr_t)team ^ (uint64_t)random() << 20;
+    if (team->rank == 0)
+        (void)tug_random_draw(&word, sizeof(word));
+    int64_t most[3] = {team->node_size, (unsigned)team->node_size > cores,
+                       team->rank == 0 ? (int64_t)(word >> 1) : 0};
+    (void)tug_agree(team->comm, MPI_MAX, most, 3);
     team->node_most = (int)most[0];
     team->oversubscribed = most[1];
+    team->seed = (uint64_t)most[2];
     tug_park_configure(tug_settings.spin_us, (unsigned)team->node_size, cores);
     *result = team;
-    return 0;
-}
-
-/* What the others of the node need to find a rank's address space: a word in it whose value they
- * know. */
-struct space {
-    pid_t pid;
-    uint64_t address, word;
-} __attribute__((aligned(64)));
-
-/* Without a random word the process cannot be told from others: nobody attaches. */
-static struct space own_space(struct tug_team *team) {
-    bool drawn = tug_random_draw(&team->word, sizeof(team->word));
-    return (struct space){drawn ? getpid() : 0, (uint64_t)(uintptr_t)&team->word, team->word};
-}
-
-/* Tries to attach to all ranks of the node. All have written their space. */
-static bool attach_to_all(struct tug_team *team, const struct space *spaces) {
-    bool all = tug_settings.transports & TUG_WAY_CMA;
-    for (int r = 0; r < team->node_size && all; r++) {
-        bool found = tug_cma_probe(spaces[r].pid, spaces[r].address, spaces[r].word);
-        team->pids[r] = found ? spaces[r].pid : 0;
-        all &= found;
-    }
-    return all;
-}
-
-int tug_team_share(struct tug_team *team) {
-    unsigned char *memory;
-    if (team->bells != NULL || team->node_most == 1)
-        return 0;
-    size_t most = (size_t)team->node_most;
-    int error = tug_arena_take(team, most * (64 + sizeof(struct space)), &memory);
-    if (error)
-        return error;
-    team->pids = calloc(most, sizeof(*team->pids));
-    struct space *spaces = (struct space *)(memory + most * 64);
-    spaces[team->node_rank] = own_space(team);
-    if (!tug_all_agree(team->comm, team->pids != NULL)) {
-        free(team->pids);
-        team->pids = NULL;
-        return TUG_ERR_NO_MEMORY;
-    }
-    team->bells = (struct tug_bell *)memory;
-    team->attaches = tug_all_agree(team->comm, attach_to_all(team, spaces));
     return 0;
 }
 
@@ -180,8 +231,14 @@ const struct tug_word *tug_team_meet(struct tug_team *team, const void *mine, si
 
 /* ---- belonging to a communicator ---- */
 
-/* The communicator goes: so does the team, if no rank has a request left; else its memory stays for
- * them until the process ends. */
+void tug_team_leave(struct tug_team *team, MPI_Comm comm) {
+    const bool last = --team->references == 0;
+    if (tug_all_agree(comm, last))
+        team_free(team);
+}
+
+/* The communicator goes: so does the team, if no rank needs it; else its memory stays for them
+ * until the process ends, or the last context has left. */
 static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     struct tug_team *team = attribute;
     (void)comm;
@@ -192,8 +249,7 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     for (int i = 0; i < TUG_PARTS; i++)
         if (team->parts[i].state != NULL && team->parts[i].drop != NULL)
             team->parts[i].drop(team->parts[i].state);
-    if (tug_all_agree(team->comm, team->references == 0))
-        team_free(team);
+    tug_team_leave(team, team->comm);
     return MPI_SUCCESS;
 }
 

@@ -1,16 +1,13 @@
-/* Teams: what the windows and the persistent collectives on a communicator need to know of its
+/* Teams: what windows, persistent collectives and contexts on a communicator need to know of its
  * ranks, found once: who shares a node, who can attach to whom, and memory that a node's ranks
  * share.
  *
- * A team hangs on the program's communicator as an attribute, is made by the first persistent
- * collective or window on it (collectively) and goes with it. It has a private communicator for the
- * traffic between nodes, the map of ranks to nodes as the host sees them (MPI_COMM_TYPE_SHARED),
- * and an *arena*: memory shared by the ranks of this node, taken from the host MPI. Windows and
+ * A team hangs on the program's communicator as an attribute, is made by the first of these on it
+ * (collectively) and goes with it, or with the last context that holds it. It has a private
+ * communicator for the traffic between nodes, the map of ranks to nodes as the host sees them
+ * (MPI_COMM_TYPE_SHARED), the processes of this node as *neighbours* (neighbour.h), and an
+ * *arena*: memory shared by the ranks of this node, taken from the host MPI. Windows and
  * collectives hang what they share on the team as *parts*.
- *
- *     arena chunk 0:  | bell of node rank 0 | bell 1 | ... | space of node rank 0 | space 1 | ... |
- *                     | what else is taken | ...
- *     later chunks:   | what else is taken | ...
  *
  * Making and freeing happen on the program's threads under MPI's rules for collectives.
  */
@@ -26,6 +23,8 @@
 #include <sys/types.h>
 
 #include "engine/park.h"
+#include "node/neighbour.h"
+#include "node/page.h"
 #include "schedule/places.h"
 
 /* Ranks that attach to one process at once: the kernel locks its memory map. */
@@ -50,18 +49,20 @@ struct tug_team {
     int node_most; /* ranks of the largest node: all nodes lay out shared memory for so many */
     int nnodes;
     struct tug_places places;
-    bool oversubscribed;      /* some node has more of our ranks than cores */
-    struct tug_bell *bells;   /* [node size], a cache line each: see tug_team_bell() */
-    pid_t *pids;              /* [node size] 0: that rank cannot be attached to (cma.h) */
-    uint64_t word;            /* by which others know this rank's address space */
-    bool attaches;            /* all ranks can attach to all ranks of their nodes */
+    bool oversubscribed;               /* some node has more of our ranks than cores */
+    struct tug_neighbour **neighbours; /* [node size] NULL: see tug_team_share() */
+    pid_t *pids;    /* [node size] of those who can, and by the settings may, be attached to; 0 */
+    bool has_pages; /* those of the arena, not the processes' own */
+    bool attaches;  /* all ranks can attach to all ranks of their nodes */
+    uint64_t seed;  /* alike on all ranks, random; see tug_team_draw() */
+    uint64_t drawn; /* so far */
     struct tug_chunk *chunks; /* newest first */
     struct tug_chunk *spare;  /* blocks, by id */
     pthread_mutex_t spare_lock;
     uint32_t last_chunk;         /* id */
     struct tug_meeting *meeting; /* NULL: not made yet */
     uint32_t meetings;           /* so far */
-    _Atomic int references;      /* requests and windows of this rank */
+    _Atomic int references;      /* of this rank: the communicator's, requests, windows, contexts */
     struct tug_team_part parts[TUG_PARTS];
 };
 
@@ -81,18 +82,21 @@ const struct tug_word *tug_team_meet(struct tug_team *team, const void *mine, si
                                      void (*idle)(void));
 
 static inline struct tug_bell *tug_team_bell(const struct tug_team *team, int node_rank) {
-    return (struct tug_bell *)((unsigned char *)team->bells + (size_t)node_rank * 64);
+    return &team->neighbours[node_rank]->page->bell;
 }
 
-/* This rank's, or NULL if the team has none. */
+/* This rank's, or NULL if no rank has a neighbour who would ring it. */
 static inline struct tug_bell *tug_team_own_bell(const struct tug_team *team) {
-    return team->bells != NULL ? tug_team_bell(team, team->node_rank) : NULL;
+    return team->node_most > 1 ? tug_team_bell(team, team->node_rank) : NULL;
 }
 
-/* Makes the bells and what else the node's ranks share beside channels, and tries who can attach to
- * whom, if need be and a node has more than one. Collective, the same answer on all ranks: 0,
- * TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
+/* Finds the neighbours, their bells and who can attach to whom, if need be. Their pages are the
+ * processes' own, or of the arena where some process cannot open another's. Collective, the same
+ * answer on all ranks: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_team_share(struct tug_team *team);
+
+/* The next of the team's random words, alike on all ranks: never 0. As often on each. */
+uint64_t tug_team_draw(struct tug_team *team);
 
 /* The ranks of a node may reach into one another's buffers, and had better: they have a core each.
  * After tug_team_share(), the same answer on all ranks. */
@@ -105,14 +109,19 @@ static inline bool tug_team_reaches(const struct tug_team *team) {
  * TUG_ERR_UNSUPPORTED (an inter-communicator), TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_team_get(MPI_Comm comm, struct tug_team **team);
 
-/* While a window of this rank needs the team it outlives its communicator. */
+/* While a request, window or context of this rank needs the team it outlives its communicator. */
 static inline void tug_team_hold(struct tug_team *team) {
     team->references++;
 }
 
+/* One less. Where it was the last, the team stays until the process ends. */
 static inline void tug_team_drop(struct tug_team *team) {
     team->references--;
 }
+
+/* One less. Where it was the last on all ranks, the team is freed. Collective over comm, which has
+ * the team's ranks. */
+void tug_team_leave(struct tug_team *team, MPI_Comm comm);
 
 /* While MPI or its world ends communicators' last attributes are deleted where no collective may be
  * called: what is shared then goes with the process. */

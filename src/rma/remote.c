@@ -99,7 +99,7 @@ static struct tug_domain *domain_make(struct tug_team *team) {
         free(domain);
         return NULL;
     }
-    int status = tug_context_create(team->comm, &domain->context);
+    int status = tug_context_create_on(team, &domain->context);
     if (status != 0) {
         tug_log(TUG_VERBOSE_INFO, "no packet lane: %s", tug_strerror(status));
         free(domain);

@@ -31,6 +31,7 @@
 #include "transport/operation.h"
 
 struct tug_fabric;
+struct tug_team;
 
 struct tug_transport {
     const char *name;
@@ -91,14 +92,15 @@ enum tug_transport_number { TUG_BY_VERBS, TUG_BY_NATIVE, TUG_BY_PACKETS, TUG_TRA
 
 struct tug_fabric {
     struct tug_context *context;
-    MPI_Comm comm;      /* private */
-    MPI_Comm node_comm; /* private: the processes of this node, as the host sees it */
+    struct tug_team *team; /* its processes, and this node's: stays as long as the fabric */
+    MPI_Comm comm;         /* private */
+    MPI_Comm node_comm;    /* the team's, while the fabric is made */
     uint32_t rank, nranks;
     uint32_t node_rank, node_size;
-    uint32_t *node_ranks; /* [node_size] their ranks in comm, ascending */
-    uint64_t session;     /* agreed, random */
-    unsigned ways;        /* enum tug_way bits: allowed and possible */
-    bool device_atomics;  /* agreed: atomics of 8 bytes by the network card, for all pairs */
+    const uint32_t *node_ranks; /* [node_size] their ranks in comm, ascending */
+    uint64_t session;           /* alike on all, random */
+    unsigned ways;              /* enum tug_way bits: allowed and possible */
+    bool device_atomics;        /* agreed: atomics of 8 bytes by the network card, for all pairs */
 
     struct tug_operation *operations; /* [noperations] */
     uint32_t noperations;

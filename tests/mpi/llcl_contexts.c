@@ -266,6 +266,42 @@ static void many(void) {
     CHECK(entries("/proc/self/task") <= threads, "threads are left after contexts");
 }
 
+/* Takes what communicators the host has left, but for a few. */
+static int take_communicators(MPI_Comm taken[], int most, int spare) {
+    int n = 0, good = 1;
+    MUST(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    while (n < most && good) {
+        int mine = MPI_Comm_dup(MPI_COMM_WORLD, &taken[n]) == MPI_SUCCESS;
+        MUST(MPI_Allreduce(&mine, &good, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD));
+        n += mine;
+    }
+    MUST(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
+    for (int i = 0; i < spare; i++)
+        MUST(MPI_Comm_free(&taken[--n]));
+    return n;
+}
+
+/* What contexts have from a communicator that was freed before them goes with the last of them: the
+ * host does not run out of communicators. They end in any order, while the others go on. */
+static void outlived(void) {
+    enum { TAKEN = 2100, SPARE = 24, ROUNDS = 20 };
+    static MPI_Comm taken[TAKEN];
+    tug_context *contexts[3];
+    MPI_Comm comm;
+    int n = take_communicators(taken, TAKEN, SPARE);
+    for (int round = 0; round < ROUNDS; round++) {
+        MUST(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+        const int nopen = round % 3 + 1;
+        for (int i = 0; i < nopen; i++)
+            LL_GOOD(tug_context_create(comm, &contexts[i]));
+        MUST(MPI_Comm_free(&comm));
+        for (int i = 0; i < nopen; i++)
+            ll_close(&contexts[(i + round) % nopen]);
+    }
+    for (int i = 0; i < n; i++)
+        MUST(MPI_Comm_free(&taken[i]));
+}
+
 static void beside_windows(void) {
     static unsigned char buf[50000];
     MPI_Request request;
@@ -307,6 +343,7 @@ static void run(void) {
     kinds();
     freed_while_busy();
     many();
+    outlived();
     beside_windows();
     several();
 }

@@ -127,13 +127,6 @@ const struct tug_offer *tug_wire_shm_offer(const struct tug_wire *wire, uint32_t
 bool tug_wire_shm_withdraw(struct tug_wire *wire, uint64_t id);
 bool tug_wire_shm_attach(const struct tug_wire *wire, uint32_t node_rank, uint64_t id);
 void tug_wire_shm_detach(const struct tug_wire *wire, uint32_t node_rank, uint64_t id);
-int tug_wire_shm_pid(const struct tug_wire *wire, uint32_t node_rank);
-
-/* Can this process attach to that one's memory? Finds out by a read. Any thread. */
-bool tug_wire_shm_attachable(const struct tug_wire *wire, uint32_t node_rank);
-
-/* Does its engine look for packets right now (node/page.h)? Any thread. */
-bool tug_wire_shm_serves(const struct tug_wire *wire, uint32_t node_rank);
 
 /* Messages of the host MPI. Collective; made for the few peers to which another wire does not go it
  * is not, nor closed so. NULL: no memory. */

@@ -1,0 +1,46 @@
+/* Neighbours: the processes of this node, as this one sees them: where their pages are mapped
+ * (page.h), and whether it can attach to them (cma.h).
+ *
+ * A process tells the others what it takes to find it, its *introduction*. A neighbour is found
+ * once for all teams that it is in, and forgotten when the last of them goes.
+ *
+ * Any thread.
+ */
+#ifndef TUG_NODE_NEIGHBOUR_H
+#define TUG_NODE_NEIGHBOUR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "node/lent.h"
+
+struct tug_node_page;
+
+/* A word of the process, whose value the others know, tells its address space from others'. */
+struct tug_introduction {
+    pid_t pid; /* 0: without random numbers there is no such word, and nobody attaches */
+    uint64_t address, word;
+    struct tug_offer page; /* all zeros: it cannot be had */
+};
+
+/* This process's. */
+struct tug_introduction tug_introduce(void);
+
+struct tug_neighbour {
+    struct tug_node_page *page;
+    pid_t pid;              /* 0: this process cannot attach to it */
+    struct tug_offer offer; /* of the page; all zeros: it is its maker's */
+    bool opened;            /* ... by it */
+    unsigned users;
+    struct tug_neighbour *next;
+};
+
+/* The neighbour who introduces itself so, until tug_neighbour_leave(). page: where to find it in
+ * place of the page it offers, NULL: by the offer. NULL: its page cannot be opened, or there is no
+ * memory. */
+struct tug_neighbour *tug_neighbour_meet(const struct tug_introduction *theirs,
+                                         struct tug_node_page *page);
+void tug_neighbour_leave(struct tug_neighbour *neighbour);
+
+#endif
