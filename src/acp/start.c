@@ -243,9 +243,9 @@ static enum tug_acp_outcome copy_between(struct tug_acp_command *command) {
     bool done = false;
     if (reach(request->dst, &to_key, request->bytes, &to)) {
         done = copy_reached(&to, &from, request->bytes, &status);
-        tug_reach_end(tug_acp.context, &to);
+        tug_reach_end(&to);
     }
-    tug_reach_end(tug_acp.context, &from);
+    tug_reach_end(&from);
     command->leave = !done;
     return done ? finish(command, status) : TUG_ACP_RELAY;
 }

@@ -17,6 +17,7 @@
 #include "engine/ring.h"
 #include "gas/array.h"
 #include "llcl/llcl.h"
+#include "node/view.h"
 #include "transport/native.h"
 #include "transport/packets/packets.h"
 #include "transport/verbs/verbs.h"
@@ -170,7 +171,7 @@ static void print_table(uint64_t ranks, uint32_t active) {
         "with the host, if we do not look and it carries packets");
     row(&table, "and answers that nobody takes, at most", tug_packets_withheld(active, packet),
         "withheld from all of them");
-    row(&table, "and views of lent memory", tug_reach_footprint(),
+    row(&table, "and views of lent memory", tug_views_footprint(),
         "for each process of the node that lends any");
     print_acp(ranks, active);
     print_array(ranks);

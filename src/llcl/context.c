@@ -164,8 +164,7 @@ static int make_tables(struct tug_context *context) {
     /* whole pages: a device may keep them out of the children of a fork */
     const size_t bytes = (n * sizeof(struct tug_operation) + PAGE - 1) / PAGE * PAGE;
     fabric->operations = aligned_alloc(PAGE, bytes);
-    context->views = calloc(fabric->node_size, sizeof(*context->views));
-    if (fabric->operations == NULL || context->views == NULL)
+    if (fabric->operations == NULL)
         return TUG_ERR_NO_MEMORY;
     memset((void *)fabric->operations, 0, (size_t)n * sizeof(struct tug_operation));
     fabric->noperations = n;
@@ -195,6 +194,17 @@ static int open_transport(struct tug_fabric *fabric, unsigned number, unsigned w
     return TUG_ERR_SETTING;
 }
 
+/* What packets through shared memory and cross-memory attach need of the node. False: it cannot be
+ * had, or is not wanted. */
+static bool have_lists(struct tug_context *context) {
+    struct tug_team *team = context->fabric.team;
+    if (!(tug_settings.transports & (TUG_WAY_SHM | TUG_WAY_CMA)) ||
+        tug_team_share_memory(team) != 0)
+        return false;
+    context->live = team->neighbours[team->node_rank]->live;
+    return true;
+}
+
 static int open_transports(struct tug_context *context) {
     struct tug_fabric *fabric = &context->fabric;
     fabric->ways = tug_settings.transports;
@@ -203,8 +213,8 @@ static int open_transports(struct tug_context *context) {
         fabric->ways &= ~(unsigned)TUG_WAY_CMA;
         tug_log(TUG_VERBOSE_INFO, "no cross-memory attach: %s", reason);
     }
-    if (!tug_all_agree(fabric->node_comm, fabric->ways & TUG_WAY_CMA))
-        fabric->ways &= ~(unsigned)TUG_WAY_CMA;
+    if (!have_lists(context))
+        fabric->ways &= ~(unsigned)(TUG_WAY_SHM | TUG_WAY_CMA);
     int status = tug_transport_packets.open(fabric, &fabric->states[TUG_BY_PACKETS]);
     if (status == 0)
         status = open_transport(fabric, TUG_BY_VERBS, TUG_WAY_VERBS);
@@ -215,8 +225,6 @@ static int open_transports(struct tug_context *context) {
         fabric->device_atomics =
             tug_all_agree(fabric->comm, !(fabric->ways & (TUG_WAY_SELF | TUG_WAY_MAPPED)) &&
                                             tug_verbs_atomics(fabric->states[TUG_BY_VERBS]));
-    if (fabric->states[TUG_BY_PACKETS] != NULL)
-        context->shm = tug_packets_inboxes(fabric->states[TUG_BY_PACKETS]);
     return status;
 }
 
@@ -230,7 +238,6 @@ static void close_transports(struct tug_fabric *fabric) {
 
 static void destroy(struct tug_context *context) {
     struct tug_fabric *fabric = &context->fabric;
-    tug_reach_close(context);
     close_transports(fabric);
     if (context->node_comm != MPI_COMM_NULL)
         tug_host.Comm_free(&context->node_comm);
@@ -501,7 +508,7 @@ bool tug_context_ordered(const tug_context *context) {
 }
 
 bool tug_context_has_inboxes(const tug_context *context) {
-    return context->shm != NULL;
+    return context->live != NULL;
 }
 
 bool tug_context_maps(const tug_context *context) {
@@ -510,8 +517,7 @@ bool tug_context_maps(const tug_context *context) {
 
 struct tug_context_footprint tug_context_footprint(void) {
     return (struct tug_context_footprint){.context = sizeof(struct tug_context),
-                                          .node_process =
-                                              sizeof(void *) + sizeof(struct tug_segment_part)};
+                                          .node_process = sizeof(struct tug_segment_part)};
 }
 
 int tug_context_rank(const tug_context *context) {

@@ -17,6 +17,8 @@
 
 #include "tugboat/llcl.h"
 
+struct tug_live;
+
 /* ---- contexts of other floors ---- */
 
 /* tug_context_create() on a team, which the caller keeps for as long as the context is there.
@@ -147,9 +149,9 @@ static inline void tug_burst_end(void) {
 /* Memory of another process of this node, mapped or lent, that stays where it is until
  * tug_reach_end(). */
 struct tug_reach {
-    unsigned char *place; /* here; NULL: only for cross-memory attach */
-    uint64_t address;     /* at its owner */
-    uint64_t id;          /* of the registration that is kept; 0: none */
+    unsigned char *place;   /* here; NULL: for cross-memory attach alone */
+    uint64_t address;       /* at its owner */
+    struct tug_live *entry; /* of the registration that is kept; NULL: none */
     uint32_t node_rank;
 };
 
@@ -167,15 +169,12 @@ bool tug_reach_possible(const tug_context *context, uint32_t process);
  * registration waits. */
 bool tug_reach_begin(tug_context *context, const struct tug_key *key, uint32_t owner,
                      uint64_t offset, uint64_t bytes, struct tug_reach *reach);
-void tug_reach_end(const tug_context *context, const struct tug_reach *reach);
+void tug_reach_end(const struct tug_reach *reach);
 
 /* Copies between there and this process's memory: 0, or an error of cross-memory attach (cma.h). */
 int tug_reach_read(const tug_context *context, const struct tug_reach *from, void *to,
                    size_t bytes);
 int tug_reach_write(const tug_context *context, const struct tug_reach *to, const void *from,
                     size_t bytes);
-
-/* Bytes of the views of one process's registrations. */
-size_t tug_reach_footprint(void);
 
 #endif

@@ -172,8 +172,7 @@ enum tug_shortcut tug_context_shortcut(struct tug_context *context, uint32_t pee
     if ((peer == fabric->rank && (fabric->ways & TUG_WAY_SELF)) ||
         ((fabric->ways & TUG_WAY_MAPPED) && tug_mapped_place(context, key, peer, 0, 0) != NULL))
         return TUG_SHORTCUT_ANY;
-    return (fabric->ways & TUG_WAY_CMA) && (uint32_t)key->word[0] < TUG_LIVE &&
-                   tug_attachable(context, key, peer, &node_rank)
+    return (fabric->ways & TUG_WAY_CMA) && tug_attachable(context, key, peer, &node_rank)
                ? TUG_SHORTCUT_SINGLE
                : TUG_SHORTCUT_NONE;
 }
@@ -207,7 +206,7 @@ static bool do_there(struct tug_context *context, const struct request *request,
                       ? tug_reach_read(context, &there, local, request->bytes)
                       : tug_reach_write(context, &there, local, request->bytes);
     }
-    tug_reach_end(context, &there);
+    tug_reach_end(&there);
     return done;
 }
 

@@ -21,8 +21,6 @@
 
 #define TUG_SEGMENTS 1024
 
-struct tug_wire;
-
 /* Memory of tug_mem_allocate(). Each process's part begins with a page for its registration's key:
  * another key that names the part is the right one if it is the same. */
 struct tug_mapped {
@@ -35,8 +33,6 @@ struct tug_mapped_head {
     uint64_t rest[sizeof(struct tug_key) / 8 - 1]; /* its other words */
 };
 #define TUG_MAPPED_HEAD 4096
-
-struct tug_views;
 
 struct tug_handler {
     tug_am_handler f; /* holder only */
@@ -56,10 +52,9 @@ struct tug_context {
     MPI_Comm node_comm;                 /* for tug_mem_allocate(), made by the first; or null */
     struct tug_registration everything; /* see tug_context_everything() */
     struct tug_service service;
-    unsigned posts;                                  /* since the last poll; holder only */
-    bool packets_alone;                              /* no other transport takes operations */
-    struct tug_wire *shm;                            /* NULL: no inboxes */
-    struct tug_views *_Atomic *views;                /* [node_size] of lent memory; NULL: none */
+    unsigned posts;        /* since the last poll; holder only */
+    bool packets_alone;    /* no other transport takes operations */
+    struct tug_live *live; /* this process's list of registrations; NULL: none, nor others' */
     struct tug_mapped *_Atomic mapped[TUG_SEGMENTS]; /* by segment number */
     struct tug_handler handlers[TUG_AM_HANDLERS];
     struct tug_call_entry callees[TUG_AM_HANDLERS];
@@ -117,8 +112,5 @@ static inline unsigned char *tug_mapped_place(const struct tug_context *context,
  * that its owner is. Any thread. */
 bool tug_attachable(const struct tug_context *context, const struct tug_key *key, uint32_t owner,
                     uint32_t *node_rank);
-
-/* Unmaps all. */
-void tug_reach_close(struct tug_context *context);
 
 #endif

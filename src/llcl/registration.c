@@ -6,8 +6,7 @@
 #include "host/device.h"
 #include "host/host.h"
 #include "llcl/private.h"
-#include "node/lent.h"
-#include "transport/packets/wire.h"
+#include "node/live.h"
 
 /* ---- beginning ---- */
 
@@ -64,8 +63,8 @@ int tug_mem_register(tug_context *context, void *address, size_t size_in_bytes,
         return status;
     }
     const struct tug_offer offer = tug_lent_offer(address, size_in_bytes);
-    if (context->shm != NULL)
-        tug_wire_shm_publish(context->shm, registration->id, &offer);
+    registration->entry =
+        tug_live_publish(context->live, context->fabric.session, registration->id, &offer);
     *result = registration;
     return 0;
 }
@@ -100,8 +99,8 @@ static int allocate(struct tug_context *context, size_t bytes, struct tug_mapped
     memcpy(head->rest, key.word + 1, sizeof(head->rest));
     registration->live = &head->live;
     atomic_store(registration->live, registration->id);
-    if (context->shm != NULL)
-        tug_wire_shm_publish(context->shm, registration->id, &(struct tug_offer){0});
+    registration->entry =
+        tug_live_publish(context->live, fabric->session, registration->id, &(struct tug_offer){0});
     *result = registration;
     return 0;
 }
@@ -155,6 +154,7 @@ void tug_registration_end(struct tug_registration *registration) {
     struct tug_context *context = registration->context;
     if (registration->live != NULL)
         atomic_store(registration->live, 0);
+    tug_live_end(registration->entry);
     tug_memory_remove(&context->fabric.memory, registration);
     withdraw(registration, TUG_TRANSPORT_COUNT);
     free(registration);
@@ -175,14 +175,13 @@ struct ending {
 
 static void end(void *argument) {
     struct ending *ending = argument;
-    struct tug_wire *shm = ending->registration->context->shm;
-    if (in_use(ending->registration) ||
-        (shm != NULL && !tug_wire_shm_withdraw(shm, ending->registration->id)))
+    struct tug_live *entry = ending->registration->entry;
+    if (in_use(ending->registration) || !tug_live_withdraw(entry))
         ending->status = TUG_ERR_STATE;
     else if (!ending->ask_only)
         tug_registration_end(ending->registration);
-    else if (shm != NULL)
-        tug_wire_shm_publish(shm, ending->registration->id, NULL);
+    else
+        tug_live_restore(entry, ending->registration->id);
 }
 
 int tug_mem_deregister(tug_registration **handle) {

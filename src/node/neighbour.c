@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "node/cma.h"
 #include "node/page.h"
+#include "node/view.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tug_neighbour *neighbours; /* those with pages of their own */
@@ -40,6 +41,8 @@ static void open_page(struct tug_neighbour *neighbour, const struct tug_offer *o
     neighbour->offer = *offer;
     neighbour->opened = own == NULL || !is_same(&mine, offer);
     neighbour->page = neighbour->opened ? tug_node_page_open(offer) : own;
+    if (neighbour->page != NULL)
+        neighbour->live = ((struct tug_node_memory *)neighbour->page)->live; /* it begins that */
 }
 
 static struct tug_neighbour *make(const struct tug_introduction *theirs,
@@ -91,6 +94,7 @@ void tug_neighbour_leave(struct tug_neighbour *neighbour) {
         at = &(*at)->next;
     if (*at != NULL)
         *at = neighbour->next;
+    tug_views_drop(neighbour);
     if (neighbour->opened)
         tug_node_page_close(&neighbour->offer);
     pthread_mutex_unlock(&lock);

@@ -1,5 +1,5 @@
 /* Neighbours: the processes of this node, as this one sees them: where their pages are mapped
- * (page.h), and whether it can attach to them (cma.h).
+ * (page.h), what they have registered (live.h), and whether it can attach to them (cma.h).
  *
  * A process tells the others what it takes to find it, its *introduction*. A neighbour is found
  * once for all teams that it is in, and forgotten when the last of them goes.
@@ -9,6 +9,7 @@
 #ifndef TUG_NODE_NEIGHBOUR_H
 #define TUG_NODE_NEIGHBOUR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -29,9 +30,11 @@ struct tug_introduction tug_introduce(void);
 
 struct tug_neighbour {
     struct tug_node_page *page;
-    pid_t pid;              /* 0: this process cannot attach to it */
-    struct tug_offer offer; /* of the page; all zeros: it is its maker's */
-    bool opened;            /* ... by it */
+    struct tug_live *live;           /* its list; NULL: none */
+    struct tug_views *_Atomic views; /* of what it lends, see view.h; NULL: none */
+    pid_t pid;                       /* 0: this process cannot attach to it */
+    struct tug_offer offer;          /* of the page; all zeros: it is its maker's */
+    bool opened;                     /* ... by it */
     unsigned users;
     struct tug_neighbour *next;
 };

@@ -1,7 +1,8 @@
 /* Pages: what a process shows to the others of its node, whatever they have in common with it.
  *
  * A process has one page, in lent memory (lent.h): it has no name, and stays until the process
- * ends. Who is told of it maps it, once for all who want it. It has the bell that peers ring when
+ * ends. Who is told of it maps it, once for all who want it, and with it the list of what the
+ * process has registered (live.h). It has the bell that peers ring when
  * they have put something where this process will find it: one for all contexts, so that one sleep
  * is enough for all of them. And it has the lease that says whether this process looks for it.
  *
@@ -15,10 +16,17 @@
 #include "base/clock.h"
 #include "engine/park.h"
 #include "node/lent.h"
+#include "node/live.h"
 
 struct tug_node_page {
     struct tug_bell bell __attribute__((aligned(TUG_CACHE_LINE)));  /* shared */
     struct tug_lease news __attribute__((aligned(TUG_CACHE_LINE))); /* written by its owner only */
+};
+
+/* A page and what lies behind it. What is not used costs no memory. */
+struct tug_node_memory {
+    struct tug_node_page page;
+    struct tug_live live[TUG_LIVE];
 };
 
 /* Does a thread of that process wait and look at this moment? Then a packet will be seen at once,

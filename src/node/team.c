@@ -104,6 +104,17 @@ int tug_team_share(struct tug_team *team) {
     return error;
 }
 
+int tug_team_share_memory(struct tug_team *team) {
+    unsigned char *memory;
+    if (team->neighbours[0]->live != NULL)
+        return 0;
+    int error =
+        tug_arena_take(team, (size_t)team->node_most * sizeof(struct tug_node_memory), &memory);
+    for (int r = 0; r < team->node_size && !error; r++)
+        team->neighbours[r]->live = ((struct tug_node_memory *)memory)[r].live;
+    return error;
+}
+
 uint64_t tug_team_draw(struct tug_team *team) {
     uint64_t word = 0;
     while (word == 0) {

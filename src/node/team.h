@@ -95,6 +95,10 @@ static inline struct tug_bell *tug_team_own_bell(const struct tug_team *team) {
  * answer on all ranks: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_team_share(struct tug_team *team);
 
+/* After that: gives the neighbours, if need be, the lists of registrations that come with the pages
+ * of their own. Collective, the same answer on all ranks: 0, TUG_ERR_NO_MEMORY. */
+int tug_team_share_memory(struct tug_team *team);
+
 /* The next of the team's random words, alike on all ranks: never 0. As often on each. */
 uint64_t tug_team_draw(struct tug_team *team);
 

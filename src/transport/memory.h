@@ -37,6 +37,8 @@
 
 #define TUG_TRANSPORTS 8 /* at most: slots of device data in a registration */
 
+struct tug_live;
+
 struct tug_registration {
     struct tug_context *context;
     unsigned char *base;
@@ -47,6 +49,7 @@ struct tug_registration {
     uint32_t serving;       /* transfers under way that peers asked for; holder only */
     uint32_t users;         /* operations of this process that are out with it; holder only */
     _Atomic uint64_t *live; /* mapped memory: where its id stands while it lives */
+    struct tug_live *entry; /* of the list for the node's others; NULL: none */
     void *of_transport[TUG_TRANSPORTS]; /* what each transport keeps with it, by transport number */
 };
 

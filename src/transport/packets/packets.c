@@ -161,15 +161,15 @@ static int open_far(struct tug_packets *packets) {
     return status;
 }
 
-/* Packets through shared memory where they are allowed, or where cross-memory attach needs the list
- * of live registrations; by MPI where somebody cannot be reached so. */
+/* Packets through shared memory where they are allowed, by MPI where somebody cannot be reached so.
+ */
 static int open_wires(struct tug_packets *packets) {
     struct tug_fabric *fabric = packets->fabric;
     int status = 0;
-    if (fabric->ways & (TUG_WAY_SHM | TUG_WAY_CMA)) {
+    if (fabric->ways & TUG_WAY_SHM) {
         packets->shm = tug_wire_shm_open(fabric, &status);
         if (packets->shm == NULL)
-            fabric->ways &= ~(unsigned)(TUG_WAY_SHM | TUG_WAY_CMA);
+            fabric->ways &= ~(unsigned)TUG_WAY_SHM;
     }
     bool node_is_all = fabric->node_size == fabric->nranks && (fabric->ways & TUG_WAY_SHM);
     if (!tug_all_agree(fabric->comm, node_is_all)) {

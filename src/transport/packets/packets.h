@@ -193,11 +193,6 @@ static inline bool tug_packets_in_node(const struct tug_packets *packets) {
     return packets->far == NULL && packets->bulk == NULL;
 }
 
-/* The wire of the node's inboxes, NULL: there are none. */
-static inline struct tug_wire *tug_packets_inboxes(const struct tug_packets *packets) {
-    return packets->shm;
-}
-
 /* The wire to a peer. Any thread. */
 const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t peer);
 

@@ -52,7 +52,6 @@ static inline void tug_pool_pass(struct tug_pool *from, struct tug_pool *to) {
     to->nout++;
 }
 
-struct tug_offer;
 struct tug_wire;
 
 struct tug_wire_type {
@@ -112,21 +111,6 @@ struct tug_wire {
 /* Inboxes in memory shared by the node. NULL and *status: TUG_ERR_UNSUPPORTED (alone on the node),
  * TUG_ERR_NO_MEMORY. Collective. */
 struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status);
-
-/* This process's and the others' lists of live registrations, in the inboxes' memory, for who
- * reaches them from another process. The owner publishes and withdraws; withdraw is refused while a
- * transfer is under way. Attach, by any thread of a process of the node, says whether the
- * registration is there and, if so, keeps it there until detach. */
-#define TUG_LIVE 1024u /* registrations that the others know of, by index */
-
-/* offer: where it is lent, all zeros if it is not; NULL: as before, it was withdrawn only. */
-void tug_wire_shm_publish(struct tug_wire *wire, uint64_t id, const struct tug_offer *offer);
-/* While attached. */
-const struct tug_offer *tug_wire_shm_offer(const struct tug_wire *wire, uint32_t node_rank,
-                                           uint64_t id);
-bool tug_wire_shm_withdraw(struct tug_wire *wire, uint64_t id);
-bool tug_wire_shm_attach(const struct tug_wire *wire, uint32_t node_rank, uint64_t id);
-void tug_wire_shm_detach(const struct tug_wire *wire, uint32_t node_rank, uint64_t id);
 
 /* Messages of the host MPI. Collective; made for the few peers to which another wire does not go it
  * is not, nor closed so. NULL: no memory. */

@@ -1,7 +1,5 @@
-/* The shm wire: one inbox a process, in memory shared by its node, and beside it the list of what
- * that process has registered.
- *
- *     part of a process:  | live registrations | inbox | words from others |
+/* The shm wire: one inbox a process, in memory shared by its node, and behind it words from the
+ * others.
  *
  * Who puts something into an inbox rings the bell in its owner's page (page.h).
  */
@@ -9,7 +7,6 @@
 #include <stdlib.h>
 
 #include "host/agreement.h"
-#include "node/lent.h"
 #include "node/segment.h"
 #include "node/team.h"
 #include "transport/packets/inbox.h"
@@ -17,16 +14,7 @@
 
 #define PACKETS_A_POLL 16
 
-/* A live registration. Who attaches is counted first and looks at the id then; the owner withdraws
- * the id first and looks at the count then: either the one or the other sees it (seq_cst). */
-struct live {
-    _Atomic uint64_t id;        /* 0: none */
-    _Atomic uint64_t attachers; /* transfers under way */
-    struct tug_offer offer;     /* written before the id, read by attachers */
-} __attribute__((aligned(TUG_CACHE_LINE)));
-
 struct part {
-    struct live live[TUG_LIVE];
     struct tug_inbox inbox __attribute__((aligned(4096)));
     _Atomic uint64_t told[]; /* [node_size] by who tells */
 };
@@ -122,54 +110,6 @@ struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
         fabric->bell_shared = true;
     }
     return &shm->wire;
-}
-
-/* ---- live registrations ---- */
-
-static struct live *entry(const struct tug_wire *wire, uint32_t node_rank, uint64_t id) {
-    const struct shm_wire *shm = (const struct shm_wire *)wire;
-    uint32_t index = (uint32_t)id;
-    return index < TUG_LIVE ? &part_of(shm, node_rank)->live[index] : NULL;
-}
-
-void tug_wire_shm_publish(struct tug_wire *wire, uint64_t id, const struct tug_offer *offer) {
-    struct live *mine = entry(wire, wire->fabric->node_rank, id);
-    if (mine == NULL)
-        return;
-    if (offer != NULL)
-        mine->offer = *offer;
-    atomic_store(&mine->id, id);
-}
-
-const struct tug_offer *tug_wire_shm_offer(const struct tug_wire *wire, uint32_t node_rank,
-                                           uint64_t id) {
-    return &entry(wire, node_rank, id)->offer;
-}
-
-bool tug_wire_shm_withdraw(struct tug_wire *wire, uint64_t id) {
-    struct live *mine = entry(wire, wire->fabric->node_rank, id);
-    if (mine == NULL)
-        return true;
-    atomic_store(&mine->id, 0);
-    if (atomic_load(&mine->attachers) == 0)
-        return true;
-    atomic_store(&mine->id, id);
-    return false;
-}
-
-bool tug_wire_shm_attach(const struct tug_wire *wire, uint32_t node_rank, uint64_t id) {
-    struct live *theirs = entry(wire, node_rank, id);
-    if (theirs == NULL)
-        return false;
-    atomic_fetch_add(&theirs->attachers, 1);
-    if (atomic_load(&theirs->id) == id)
-        return true;
-    atomic_fetch_sub(&theirs->attachers, 1);
-    return false;
-}
-
-void tug_wire_shm_detach(const struct tug_wire *wire, uint32_t node_rank, uint64_t id) {
-    atomic_fetch_sub(&entry(wire, node_rank, id)->attachers, 1);
 }
 
 size_t tug_wire_shm_footprint(uint32_t node_size) {
