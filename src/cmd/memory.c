@@ -17,6 +17,7 @@
 #include "engine/ring.h"
 #include "gas/array.h"
 #include "llcl/llcl.h"
+#include "node/page.h"
 #include "node/view.h"
 #include "transport/native.h"
 #include "transport/packets/packets.h"
@@ -90,6 +91,8 @@ static void print_wires(struct table *table, uint64_t ranks, uint32_t active) {
     const size_t shm = tug_wire_shm_packet(), mpi = tug_wire_mpi_packet();
     const size_t tcp = tug_wire_tcp_packet(), all = tug_wire_tcp_footprint(ranks, 0);
     const size_t endpoint = tug_wire_tcp_endpoint_footprint(0);
+    row(table, "page and list of registrations", sizeof(struct tug_node_memory),
+        "one a process; what is used of it");
     row(table, "inbox in shared memory", tug_wire_shm_footprint(0), "this process's share");
     row_of(table, "node's processes", NODE,
            (tug_wire_shm_footprint(NODE) - tug_wire_shm_footprint(0)) / NODE,

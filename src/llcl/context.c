@@ -253,19 +253,6 @@ static void destroy(struct tug_context *context) {
     free(context);
 }
 
-static int build(struct tug_context *context) {
-    struct tug_fabric *fabric = &context->fabric;
-    int status = tug_team_share(fabric->team);
-    if (status != 0)
-        return status;
-    if (!join_team(fabric))
-        return TUG_ERR_MPI;
-    status = make_tables(context);
-    if (!tug_all_agree(fabric->comm, status == 0))
-        return status != 0 ? status : TUG_ERR_NO_MEMORY;
-    return open_transports(context);
-}
-
 /* Has some context of this process news that ring that bell? With the lock. */
 static bool is_rung(const struct tug_bell *bell) {
     for (const struct tug_context *context = contexts; context != NULL; context = context->next)
@@ -350,6 +337,7 @@ static bool usable(MPI_Comm comm) {
     return comm != MPI_COMM_NULL && tug_host.Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter;
 }
 
+/* NULL: no memory. */
 static struct tug_context *make(struct tug_team *team) {
     struct tug_context *context = calloc(1, sizeof(*context));
     if (context == NULL)
@@ -362,20 +350,30 @@ static struct tug_context *make(struct tug_team *team) {
     context->fabric.called = called;
     context->fabric.counter = tug_counter_add;
     context->fabric.count = tug_counter_add_many;
-    return context;
+    if (make_tables(context) == 0)
+        return context;
+    destroy(context);
+    return NULL;
+}
+
+/* The same answer on all ranks. */
+static int build(struct tug_context *context, struct tug_team *team) {
+    if (!tug_all_agree(team->comm, context != NULL))
+        return TUG_ERR_NO_MEMORY;
+    return join_team(&context->fabric) ? open_transports(context) : TUG_ERR_MPI;
 }
 
 int tug_context_create_on(struct tug_team *team, tug_context **result) {
+    int status = tug_team_share(team);
+    if (status != 0)
+        return status;
     struct tug_context *context = make(team);
-    if (!tug_all_agree(team->comm, context != NULL)) {
-        free(context);
-        return TUG_ERR_NO_MEMORY;
-    }
     tug_spin_meeting_begin(tug_engine_driving);
-    int status = build(context);
+    status = build(context, team);
     tug_spin_meeting_end();
     if (status != 0) {
-        destroy(context);
+        if (context != NULL)
+            destroy(context);
         return status;
     }
     context->packets_alone = context->fabric.states[TUG_BY_VERBS] == NULL &&
