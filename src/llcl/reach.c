@@ -27,8 +27,8 @@ bool tug_attachable(const struct tug_context *context, const struct tug_key *key
 
 bool tug_peer_serves(const struct tug_context *context, uint32_t process) {
     const uint32_t node_rank = tug_fabric_node_rank(&context->fabric, process);
-    return context->shm != NULL && node_rank != TUG_ELSEWHERE &&
-           tug_node_page_served(context->fabric.team->neighbours[node_rank]->page);
+    return (context->fabric.ways & TUG_WAY_SHM) && node_rank != TUG_ELSEWHERE &&
+           tug_node_page_served(neighbour(context, node_rank)->page);
 }
 
 bool tug_reach_possible(const tug_context *context, uint32_t process) {
