@@ -20,7 +20,7 @@
 #include "model/tuning.h"
 #include "node/cma.h"
 #include "node/lent.h"
-#include "transport/packets/inbox.h"
+#include "node/inbox.h"
 #include "transport/packets/packets.h"
 #include "transport/transport.h"
 #include "tugboat/model.h"

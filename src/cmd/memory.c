@@ -91,12 +91,12 @@ static void print_wires(struct table *table, uint64_t ranks, uint32_t active) {
     const size_t shm = tug_wire_shm_packet(), mpi = tug_wire_mpi_packet();
     const size_t tcp = tug_wire_tcp_packet(), all = tug_wire_tcp_footprint(ranks, 0);
     const size_t endpoint = tug_wire_tcp_endpoint_footprint(0);
-    row(table, "page and list of registrations", sizeof(struct tug_node_memory),
+    row(table, "page, registrations and inbox", sizeof(struct tug_node_memory),
         "one a process; what is used of it");
-    row(table, "inbox in shared memory", tug_wire_shm_footprint(0), "this process's share");
+    row(table, "wire", tug_wire_shm_footprint(0), "");
     row_of(table, "node's processes", NODE,
            (tug_wire_shm_footprint(NODE) - tug_wire_shm_footprint(0)) / NODE,
-           "where their bells are");
+           "words");
     row_of(table, "packets kept for later, at most", tug_pool_spare_most(shm), shm, "packets");
     sum(table, "packets by shm");
     row(table, "receive buffers", tug_wire_mpi_footprint(), "always posted");

@@ -527,6 +527,10 @@ static bool flag_is_set(void *argument) {
 
 void tug_engine_call(void (*function)(void *), void *argument) {
     struct tug_ticket ticket;
+    if (!tug_engine_running()) {
+        function(argument);
+        return;
+    }
     if (tug_engine_enter_helping(&ticket) == TUG_ENTRY_BATON) {
         function(argument);
         tug_engine_leave();

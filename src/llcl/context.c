@@ -61,10 +61,8 @@ static bool service_poll(struct tug_service *service, bool more_comes) {
     return moved;
 }
 
-/* Packets inside the node: what comes by sockets may be for contexts of the program. */
 static bool service_poll_inside(struct tug_service *service) {
-    struct tug_packets *packets = of_service(service)->fabric.states[TUG_BY_PACKETS];
-    return tug_packets_in_node(packets) && tug_transport_packets.poll(packets);
+    return tug_packets_poll_inside(of_service(service)->fabric.states[TUG_BY_PACKETS]);
 }
 
 static void service_flush(struct tug_service *service) {
@@ -82,6 +80,11 @@ static bool service_arm(struct tug_service *service) {
         if (fabric->states[i] != NULL)
             all &= tug_transports[i]->arm(fabric->states[i]);
     return all;
+}
+
+static void served(struct tug_fabric *fabric) {
+    tug_context_flush(fabric->context);
+    tug_engine_service_changed(&fabric->context->service);
 }
 
 static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned id, const void *payloads,
@@ -348,6 +351,7 @@ static struct tug_context *make(struct tug_team *team) {
     context->fabric.comm = context->node_comm = MPI_COMM_NULL;
     context->fabric.deliver = deliver;
     context->fabric.called = called;
+    context->fabric.served = served;
     context->fabric.counter = tug_counter_add;
     context->fabric.count = tug_counter_add_many;
     if (make_tables(context) == 0)
@@ -408,7 +412,7 @@ struct look {
 
 static void look(void *argument) {
     struct look *what = argument;
-    (void)tug_context_poll(what->context);
+    tug_engine_look(false); /* others' packets come by the same inbox and sockets */
     what->busy = tug_context_busy(what->context);
 }
 
@@ -478,7 +482,8 @@ void tug_llcl_finalize(void) {
 
 void tug_context_set_internal(tug_context *context) {
     context->internal = true;
-    if (context->packets_alone)
+    if (context->packets_alone &&
+        tug_packets_stay_in_node(context->fabric.states[TUG_BY_PACKETS]))
         tug_engine_serve_inside(&context->service, service_poll_inside);
 }
 

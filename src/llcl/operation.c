@@ -384,7 +384,7 @@ static bool submit(struct tug_context *context, const struct request *request, u
             if (room)
                 after_post(context);
             else
-                (void)tug_context_poll(context);
+                tug_engine_look(false);
             if (!context->service.was_busy)
                 tug_engine_service_changed(&context->service);
         }

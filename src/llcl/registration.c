@@ -162,8 +162,7 @@ void tug_registration_end(struct tug_registration *registration) {
 
 static bool in_use(const struct tug_registration *registration) {
     if (registration->serving > 0)
-        (void)tug_context_poll(
-            registration->context); /* it may have ended, and nobody has looked */
+        tug_engine_look(false); /* it may have ended, and nobody has looked */
     return registration->serving > 0 || registration->users > 0;
 }
 

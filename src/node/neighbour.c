@@ -34,6 +34,11 @@ static bool is_same(const struct tug_offer *one, const struct tug_offer *other) 
     return one->name == other->name && one->place == other->place;
 }
 
+void tug_neighbour_use(struct tug_neighbour *neighbour, struct tug_node_memory *memory) {
+    neighbour->live = memory->live;
+    neighbour->inbox = &memory->inbox;
+}
+
 /* This process's own page is mapped already. */
 static void open_page(struct tug_neighbour *neighbour, const struct tug_offer *offer) {
     struct tug_offer mine = {0};
@@ -41,8 +46,8 @@ static void open_page(struct tug_neighbour *neighbour, const struct tug_offer *o
     neighbour->offer = *offer;
     neighbour->opened = own == NULL || !is_same(&mine, offer);
     neighbour->page = neighbour->opened ? tug_node_page_open(offer) : own;
-    if (neighbour->page != NULL)
-        neighbour->live = ((struct tug_node_memory *)neighbour->page)->live; /* it begins that */
+    if (neighbour->page != NULL) /* which the memory begins with */
+        tug_neighbour_use(neighbour, (struct tug_node_memory *)neighbour->page);
 }
 
 static struct tug_neighbour *make(const struct tug_introduction *theirs,

@@ -16,6 +16,7 @@
 
 #include "node/lent.h"
 
+struct tug_node_memory;
 struct tug_node_page;
 
 /* A word of the process, whose value the others know, tells its address space from others'. */
@@ -31,6 +32,7 @@ struct tug_introduction tug_introduce(void);
 struct tug_neighbour {
     struct tug_node_page *page;
     struct tug_live *live;           /* its list; NULL: none */
+    struct tug_inbox *inbox;         /* NULL: none */
     struct tug_views *_Atomic views; /* of what it lends, see view.h; NULL: none */
     pid_t pid;                       /* 0: this process cannot attach to it */
     struct tug_offer offer;          /* of the page; all zeros: it is its maker's */
@@ -45,5 +47,8 @@ struct tug_neighbour {
 struct tug_neighbour *tug_neighbour_meet(const struct tug_introduction *theirs,
                                          struct tug_node_page *page);
 void tug_neighbour_leave(struct tug_neighbour *neighbour);
+
+/* Where its list and inbox are, if not behind its page. By the maker of the page. */
+void tug_neighbour_use(struct tug_neighbour *neighbour, struct tug_node_memory *memory);
 
 #endif

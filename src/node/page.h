@@ -2,7 +2,7 @@
  *
  * A process has one page, in lent memory (lent.h): it has no name, and stays until the process
  * ends. Who is told of it maps it, once for all who want it, and with it the list of what the
- * process has registered (live.h). It has the bell that peers ring when
+ * process has registered (live.h) and its inbox (inbox.h). It has the bell that peers ring when
  * they have put something where this process will find it: one for all contexts, so that one sleep
  * is enough for all of them. And it has the lease that says whether this process looks for it.
  *
@@ -11,10 +11,11 @@
 #ifndef TUG_NODE_PAGE_H
 #define TUG_NODE_PAGE_H
 
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "engine/lease.h"
-#include "base/clock.h"
 #include "engine/park.h"
+#include "node/inbox.h"
 #include "node/lent.h"
 #include "node/live.h"
 
@@ -27,6 +28,7 @@ struct tug_node_page {
 struct tug_node_memory {
     struct tug_node_page page;
     struct tug_live live[TUG_LIVE];
+    struct tug_inbox inbox __attribute__((aligned(4096)));
 };
 
 /* Does a thread of that process wait and look at this moment? Then a packet will be seen at once,

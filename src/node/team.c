@@ -15,6 +15,7 @@
 #include "host/spin.h"
 #include "node/arena.h"
 #include "node/locks.h"
+#include "node/words.h"
 #include "tugboat/tugboat.h"
 
 static int keyval = MPI_KEYVAL_INVALID;
@@ -111,7 +112,7 @@ int tug_team_share_memory(struct tug_team *team) {
     int error =
         tug_arena_take(team, (size_t)team->node_most * sizeof(struct tug_node_memory), &memory);
     for (int r = 0; r < team->node_size && !error; r++)
-        team->neighbours[r]->live = ((struct tug_node_memory *)memory)[r].live;
+        tug_neighbour_use(team->neighbours[r], &((struct tug_node_memory *)memory)[r]);
     return error;
 }
 
@@ -170,6 +171,7 @@ static void team_free(struct tug_team *team) {
         if (team->parts[i].state != NULL)
             team->parts[i].end(team->parts[i].state);
     end_sharing(team);
+    tug_words_fini(team);
     tug_arena_fini(team);
     if (team->node_comm != MPI_COMM_NULL)
         tug_host.Comm_free(&team->node_comm);

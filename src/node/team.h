@@ -58,6 +58,7 @@ struct tug_team {
     uint64_t drawn; /* so far */
     struct tug_chunk *chunks; /* newest first */
     struct tug_chunk *spare;  /* blocks, by id */
+    struct tug_words *words;  /* that are not in use, newest first */
     pthread_mutex_t spare_lock;
     uint32_t last_chunk;         /* id */
     struct tug_meeting *meeting; /* NULL: not made yet */
@@ -95,8 +96,8 @@ static inline struct tug_bell *tug_team_own_bell(const struct tug_team *team) {
  * answer on all ranks: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_team_share(struct tug_team *team);
 
-/* After that: gives the neighbours, if need be, the lists of registrations that come with the pages
- * of their own. Collective, the same answer on all ranks: 0, TUG_ERR_NO_MEMORY. */
+/* After that: gives the neighbours, if need be, the lists and inboxes that come with the pages of
+ * their own. Collective, the same answer on all ranks: 0, TUG_ERR_NO_MEMORY. */
 int tug_team_share_memory(struct tug_team *team);
 
 /* The next of the team's random words, alike on all ranks: never 0. As often on each. */

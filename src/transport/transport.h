@@ -130,6 +130,9 @@ struct tug_fabric {
     int (*called)(struct tug_fabric *fabric, struct tug_caller caller, unsigned handler,
                   const void *payload, size_t bytes);
 
+    /* Packets have come by the poll of another context: what they began goes. Holder only. */
+    void (*served)(struct tug_fabric *fabric);
+
     /* Callbacks that only count: n operations that end well with `counter` may be told by one
      * count(d, n). NULL: none are. */
     void (*counter)(void *d, int status);

@@ -10,7 +10,10 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-enum { COMPUTE, WAIT, COMPUTE_AGAIN, SLEEP, END };
+#define WAITS 20
+
+/* Step 2 * n + 1 is the n-th wait, what is between computes. */
+enum { COMPUTE, WAIT, SLEEP = 2 * WAITS + 1, END };
 
 static _Atomic int *wanted, *reached; /* in memory of both */
 
@@ -54,13 +57,16 @@ static int count_served(const tug_context *context, int looks) {
 static void look(const tug_context *context) {
     go_on(COMPUTE);
     CHECK(count_served(context, 1000) == 0, "a process that computes looks for packets");
-    go_on(WAIT);
-    for (int i = 0; i < 100000 && !tug_peer_serves(context, 1); i++)
-        usleep(50);
-    CHECK(tug_peer_serves(context, 1) || count_served(context, 10000) > 0,
-          "a process that waits does not look for packets");
-    go_on(COMPUTE_AGAIN);
-    CHECK(count_served(context, 1000) == 0, "a process that computes again looks for packets");
+    int seen = 0; /* one who waits may have no core, on a busy machine */
+    for (int wait = 0; wait < WAITS; wait++) {
+        go_on(WAIT + 2 * wait);
+        for (int i = 0; i < 10000 && !tug_peer_serves(context, 1); i++)
+            usleep(50);
+        seen += tug_peer_serves(context, 1) || count_served(context, 1000) > 0;
+        go_on(WAIT + 2 * wait + 1);
+        CHECK(count_served(context, 100) == 0, "a process that computes again looks for packets");
+    }
+    CHECK(seen > 0, "a process that waits does not look for packets");
     go_on(SLEEP);
     sleep(1);
     const int served = count_served(context, 10000);
@@ -94,8 +100,10 @@ int main(int argc, char **argv) {
         look(context);
     } else if (check_rank == 1) {
         compute(COMPUTE);
-        wait(context, WAIT);
-        compute(COMPUTE_AGAIN);
+        for (int i = 0; i < WAITS; i++) {
+            wait(context, WAIT + 2 * i);
+            compute(WAIT + 2 * i + 1);
+        }
         wait(context, SLEEP);
         begin(END);
     }

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 
 #include "stress.h"
-#include "transport/packets/inbox.h"
+#include "node/inbox.h"
 
 #define MAX_PRODUCERS 16
 #define WORDS (TUG_INBOX_PACKET_BYTES / 8)
@@ -74,16 +74,16 @@ static void check(const uint64_t *packet, uint32_t bytes, uint64_t taken[]) {
 }
 
 static uint64_t consume(uint64_t taken[]) {
-    uint64_t packet[WORDS], head = 0, sleeps = 0;
+    uint64_t packet[WORDS], sleeps = 0;
     for (;;) {
-        uint32_t bytes = tug_inbox_take(&shared->inbox, &head, packet);
+        uint32_t bytes = tug_inbox_take(&shared->inbox, packet);
         if (bytes > 0) {
             check(packet, bytes, taken);
             continue;
         }
         uint32_t key = tug_bell_prepare(&shared->bell);
         unsigned working = atomic_load(&shared->working);
-        bytes = tug_inbox_take(&shared->inbox, &head, packet);
+        bytes = tug_inbox_take(&shared->inbox, packet);
         if (bytes > 0) {
             check(packet, bytes, taken);
         } else if (working == 0) {
@@ -100,7 +100,6 @@ static void round_of(unsigned processes, unsigned threads, double seconds) {
     uint64_t taken[MAX_PRODUCERS] = {0}, sum = 0;
     pid_t children[MAX_PRODUCERS];
     memset(shared, 0, sizeof(*shared));
-    tug_inbox_init(&shared->inbox);
     atomic_store(&shared->working, processes * threads);
     shared->deadline_ns = tug_clock_ns() + (uint64_t)(seconds * 1e9);
     for (unsigned p = 1; p < processes; p++) {

@@ -9,7 +9,7 @@
 #include "llcl/private.h"
 #include "stress.h"
 #include "tests/joined.h"
-#include "transport/packets/inbox.h"
+#include "node/inbox.h"
 #include "transport/packets/packets.h"
 
 #define MAX_THREADS 16
@@ -21,7 +21,6 @@ struct wire {
     struct tug_wire wire;
     struct tug_inbox *in, *out;
     struct tug_bell *rung;
-    uint64_t head;
     uint64_t packet[TUG_INBOX_PACKET_BYTES / 8];
 };
 
@@ -37,7 +36,7 @@ static bool wire_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *b
 static bool wire_poll(struct tug_wire *base) {
     struct wire *wire = (struct wire *)base;
     uint32_t bytes, taken = 0;
-    while (taken < 16 && (bytes = tug_inbox_take(wire->in, &wire->head, wire->packet)) > 0) {
+    while (taken < 16 && (bytes = tug_inbox_take(wire->in, wire->packet)) > 0) {
         base->receive(base->receiver, base, wire->packet, bytes);
         taken++;
     }
@@ -241,8 +240,6 @@ static void round_of(unsigned threads, uint32_t operations, uint64_t ring, doubl
     pthread_t server;
     uint64_t sum = 0, refusals = 0, due = 0, counted = 0;
     memset(inboxes, 0, 2 * sizeof(*inboxes));
-    tug_inbox_init(&inboxes[0]);
-    tug_inbox_init(&inboxes[1]);
     tug_settings.ring_size = ring;
     STRESS_CHECK(tug_engine_start(&config) == 0, "the engine does not start");
     ours = make_side(0, operations);

@@ -83,6 +83,13 @@ static bool packets_poll(void *state) {
     return moved;
 }
 
+bool tug_packets_poll_inside(struct tug_packets *packets) {
+    packets->shm->internal = packets->shm->inside = true;
+    const bool moved = packets_poll(packets);
+    packets->shm->inside = false;
+    return moved;
+}
+
 /* ---- the transport ---- */
 
 static bool never_missing(char *reason) {

@@ -188,10 +188,12 @@ size_t tug_packets_under_way(uint64_t active, size_t packet_bytes);
 /* and of requests of theirs, which lie with the host while we do not look. */
 size_t tug_packets_unexpected(uint64_t active);
 
-/* Do all of them stay in the node? Holder only. */
-static inline bool tug_packets_in_node(const struct tug_packets *packets) {
-    return packets->far == NULL && packets->bulk == NULL;
+/* Do all of them stay in the node? Then they may be polled from inside the host, see
+ * tug_engine_serve_inside(), if handlers and callbacks allow it. Holder only, after opening. */
+static inline bool tug_packets_stay_in_node(const struct tug_packets *packets) {
+    return packets->shm != NULL && packets->far == NULL;
 }
+bool tug_packets_poll_inside(struct tug_packets *packets);
 
 /* The wire to a peer. Any thread. */
 const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t peer);

@@ -1,81 +1,204 @@
-/* The shm wire: one inbox a process, in memory shared by its node, and behind it words from the
- * others.
+/* The shm wire: packets through the inboxes of the node's processes (node/inbox.h),
+ * acknowledgements by words (node/words.h).
  *
- * Who puts something into an inbox rings the bell in its owner's page (page.h).
+ * A process has one inbox for all contexts; those of teams whose pages are not the processes' own
+ * have one a team. A context's wire is a *view* of it, which is handed the packets that bear its
+ * session, by whichever of them is polled.
+ *
+ * A packet that its context may not be handed yet is kept, and nothing more is taken meanwhile: it
+ * comes from a process that has been quicker to make the context, or is for one of the program, and
+ * who looks does so from inside the host. A packet for a context that is not here is passed over.
+ *
+ * Who puts something into an inbox rings the bell in its owner's page (node/page.h).
  */
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdlib.h>
 
+#include "base/table.h"
+#include "engine/engine.h"
 #include "host/agreement.h"
-#include "node/segment.h"
-#include "node/team.h"
-#include "transport/packets/inbox.h"
+#include "node/inbox.h"
+#include "node/words.h"
 #include "transport/packets/wire.h"
 
 #define PACKETS_A_POLL 16
 
-struct part {
-    struct tug_inbox inbox __attribute__((aligned(4096)));
-    _Atomic uint64_t told[]; /* [node_size] by who tells */
-};
-
-struct shm_wire {
-    struct tug_wire wire;
-    struct tug_segment segment;
-    struct part *mine;
-    uint64_t head; /* position of the next packet in mine */
+/* Who takes from an inbox of this process, for all of its views. Holder only, but for `users`. */
+struct reader {
+    struct tug_inbox *inbox;
+    struct tug_table views; /* by their contexts' sessions */
+    struct view *last;      /* that was handed a packet; NULL: it is not here any more */
+    unsigned users;         /* views, entered or not */
+    struct reader *next;
+    bool others;   /* something has been handed to others than the view that is polled */
+    uint32_t kept; /* bytes of the packet that was taken last and is to be handed up; 0: none */
     uint64_t packet[TUG_INBOX_PACKET_BYTES / 8];
 };
 
-static struct part *part_of(const struct shm_wire *shm, uint32_t node_rank) {
-    return (struct part *)shm->segment.parts[node_rank].base;
-}
+struct view {
+    struct tug_wire wire;
+    struct tug_words *words;
+    struct reader *reader; /* NULL: not entered */
+    bool served;           /* it has been polled: packets may be handed up */
+    bool came;             /* something has, by another's poll, since it was polled */
+};
+
+static struct reader *readers;
+static pthread_mutex_t readers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- sending ---- */
 
 static bool shm_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
-    struct shm_wire *shm = (struct shm_wire *)wire;
-    uint32_t node_rank = tug_fabric_node_rank(wire->fabric, peer);
-    if (!tug_inbox_put(&part_of(shm, node_rank)->inbox,
-                       tug_team_bell(wire->fabric->team, (int)node_rank), buffer->packet.memory,
-                       buffer->packet.used))
+    const struct tug_team *team = wire->fabric->team;
+    const uint32_t node_rank = tug_fabric_node_rank(wire->fabric, peer);
+    if (!tug_inbox_put(team->neighbours[node_rank]->inbox, tug_team_bell(team, (int)node_rank),
+                       buffer->packet.memory, buffer->packet.used))
         return false;
     tug_pool_give(&wire->pool, buffer);
     return true;
 }
 
-static bool shm_poll(struct tug_wire *wire) {
-    struct shm_wire *shm = (struct shm_wire *)wire;
-    unsigned taken = 0;
-    uint32_t bytes;
-    while (taken < PACKETS_A_POLL &&
-           (bytes = tug_inbox_take(&shm->mine->inbox, &shm->head, shm->packet)) > 0) {
-        wire->receive(wire->receiver, wire, shm->packet, bytes);
-        taken++;
-    }
-    return taken > 0;
-}
-
-/* seq_cst, as the inbox's: the look at the bell comes after the one, the second look of who is
- * about to sleep after its prepare. */
 static void shm_tell(struct tug_wire *wire, uint32_t peer, uint64_t word) {
-    struct shm_wire *shm = (struct shm_wire *)wire;
     const uint32_t node_rank = tug_fabric_node_rank(wire->fabric, peer);
-    atomic_store(&part_of(shm, node_rank)->told[wire->fabric->node_rank], word);
+    tug_words_tell(((struct view *)wire)->words, node_rank, word);
     (void)tug_bell_ring(tug_team_bell(wire->fabric->team, (int)node_rank), true);
 }
 
 static uint64_t shm_told(const struct tug_wire *wire, uint32_t peer) {
-    const struct shm_wire *shm = (const struct shm_wire *)wire;
-    return atomic_load(&shm->mine->told[tug_fabric_node_rank(wire->fabric, peer)]);
+    return tug_words_told(((const struct view *)wire)->words,
+                          tug_fabric_node_rank(wire->fabric, peer));
+}
+
+/* ---- receiving ---- */
+
+/* NULL: none. */
+static struct view *view_of(struct reader *reader, uint32_t bytes) {
+    const struct tug_packet_header *header = (const struct tug_packet_header *)reader->packet;
+    if (bytes < sizeof(*header))
+        return NULL;
+    if (reader->last == NULL || reader->last->wire.fabric->session != header->session)
+        reader->last = tug_table_find(&reader->views, header->session);
+    return reader->last;
+}
+
+/* The packet that is kept, in that view's poll. False: not now. */
+static bool hand_up(struct reader *reader, const struct view *polled) {
+    const uint32_t bytes = reader->kept;
+    struct view *view = view_of(reader, bytes);
+    if (view != NULL && (!view->served || (polled->wire.inside && !view->wire.internal)))
+        return false;
+    reader->kept = 0;
+    if (view == NULL)
+        return true;
+    view->came = view != polled;
+    reader->others |= view->came;
+    view->wire.receive(view->wire.receiver, &view->wire, reader->packet, bytes);
+    return true;
+}
+
+static void serve_other(void *value, void *d) {
+    const struct view *view = value;
+    (void)d;
+    if (view->came)
+        view->wire.fabric->served(view->wire.fabric);
+}
+
+static bool shm_poll(struct tug_wire *wire) {
+    struct view *view = (struct view *)wire;
+    struct reader *reader = view->reader;
+    unsigned taken = view->came ? 1 : 0;
+    view->came = false;
+    view->served = true;
+    for (; taken < PACKETS_A_POLL; taken++) {
+        if (reader->kept == 0)
+            reader->kept = tug_inbox_take(reader->inbox, reader->packet);
+        if (reader->kept == 0 || !hand_up(reader, view))
+            break;
+    }
+    if (__builtin_expect(reader->others, 0)) {
+        reader->others = false;
+        tug_table_each(&reader->views, serve_other, NULL);
+    }
+    return taken > 0;
 }
 
 /* ---- opening and closing ---- */
 
+/* With the lock. NULL: no memory. */
+static struct reader *reader_of(struct tug_inbox *inbox) {
+    struct reader *reader = readers;
+    while (reader != NULL && reader->inbox != inbox)
+        reader = reader->next;
+    if (reader == NULL && (reader = calloc(1, sizeof(*reader))) != NULL) {
+        reader->inbox = inbox;
+        reader->next = readers;
+        readers = reader;
+    }
+    return reader;
+}
+
+/* With the lock. */
+static void release(struct reader *reader) {
+    struct reader **at = &readers;
+    if (--reader->users > 0)
+        return;
+    while (*at != reader)
+        at = &(*at)->next;
+    *at = reader->next;
+    tug_table_fini(&reader->views);
+    free(reader);
+}
+
+static void enter(void *argument) {
+    struct view *view = argument;
+    struct tug_table *views = &view->reader->views;
+    const uint64_t session = view->wire.fabric->session;
+    if (tug_table_find(views, session) != NULL || !tug_table_add(views, session, view))
+        view->reader = NULL;
+}
+
+/* False: no memory. */
+static bool enter_reader(struct view *view) {
+    const struct tug_team *team = view->wire.fabric->team;
+    pthread_mutex_lock(&readers_lock);
+    struct reader *reader = reader_of(team->neighbours[team->node_rank]->inbox);
+    if (reader != NULL) {
+        reader->users++;
+        view->reader = reader;
+        tug_engine_call(enter, view);
+        if (view->reader == NULL)
+            release(reader);
+    }
+    pthread_mutex_unlock(&readers_lock);
+    return view->reader != NULL;
+}
+
+static void take_out(void *argument) {
+    struct view *view = argument;
+    tug_table_remove(&view->reader->views, view->wire.fabric->session);
+    view->reader->last = NULL;
+}
+
+/* What is kept, and is for it, is nobody's then. */
+static void shm_leave(struct tug_wire *wire) {
+    struct view *view = (struct view *)wire;
+    if (view->reader == NULL)
+        return;
+    pthread_mutex_lock(&readers_lock);
+    tug_engine_call(take_out, view);
+    release(view->reader);
+    view->reader = NULL;
+    pthread_mutex_unlock(&readers_lock);
+}
+
 static void shm_close(struct tug_wire *wire) {
-    struct shm_wire *shm = (struct shm_wire *)wire;
+    struct view *view = (struct view *)wire;
+    shm_leave(wire);
+    if (view->words != NULL)
+        tug_words_give(wire->fabric->team, view->words);
     wire->fabric->bell = NULL;
-    tug_segment_free(&shm->segment);
     tug_pool_fini(&wire->pool);
-    free(shm);
+    free(view);
 }
 
 static const struct tug_wire_type shm_type = {.name = "shm",
@@ -83,38 +206,37 @@ static const struct tug_wire_type shm_type = {.name = "shm",
                                               .poll = shm_poll,
                                               .tell = shm_tell,
                                               .told = shm_told,
+                                              .leave = shm_leave,
                                               .close = shm_close};
 
-static size_t part_bytes(uint32_t node_size) {
-    return sizeof(struct part) + node_size * sizeof(uint64_t);
-}
-
 struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
-    struct shm_wire *shm = calloc(1, sizeof(*shm));
+    struct tug_team *team = fabric->team;
+    struct view *view = calloc(1, sizeof(*view));
     *status = TUG_ERR_NO_MEMORY;
-    if (tug_all_agree(fabric->comm, shm != NULL))
-        *status = tug_segment_make(fabric->comm, fabric->node_comm, part_bytes(fabric->node_size),
-                                   &shm->segment);
-    if (*status != 0) {
-        free(shm);
+    if (view != NULL) {
+        view->wire = (struct tug_wire){.type = &shm_type, .fabric = fabric};
+        view->wire.pool.bytes = TUG_INBOX_PACKET_BYTES;
+    }
+    struct tug_words *words = tug_words_take(team);
+    /* nobody sends before all have entered */
+    if (!tug_all_agree(fabric->comm, view != NULL && words != NULL && enter_reader(view))) {
+        if (words != NULL)
+            tug_words_give(team, words);
+        if (view != NULL)
+            shm_close(&view->wire);
         return NULL;
     }
-    shm->wire = (struct tug_wire){.type = &shm_type, .fabric = fabric};
-    shm->wire.pool.bytes = TUG_INBOX_PACKET_BYTES;
-    shm->mine = part_of(shm, fabric->node_rank);
-    tug_inbox_init(&shm->mine->inbox);
-    /* nobody writes into an inbox before its owner has set it up */
-    (void)tug_all_agree(fabric->node_comm, true);
+    *status = 0;
+    view->words = words;
     if (fabric->node_size > 1) { /* one who is alone rings for nobody but itself */
-        fabric->bell = tug_team_bell(fabric->team, (int)fabric->node_rank);
+        fabric->bell = tug_team_bell(team, (int)fabric->node_rank);
         fabric->bell_shared = true;
     }
-    return &shm->wire;
+    return &view->wire;
 }
 
 size_t tug_wire_shm_footprint(uint32_t node_size) {
-    return part_bytes(node_size) + sizeof(struct shm_wire) +
-           node_size * sizeof(struct tug_segment_part);
+    return sizeof(struct view) + sizeof(struct tug_words) + node_size * sizeof(uint64_t);
 }
 
 size_t tug_wire_shm_packet(void) {

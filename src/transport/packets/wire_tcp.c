@@ -192,15 +192,6 @@ static int descriptor(struct tug_wire *wire, bool watch) {
 
 /* ---- opening and closing ---- */
 
-/* What the program's threads have done to the endpoint, which is being polled for other contexts.
- */
-static void as_holder(void (*function)(void *), void *argument) {
-    if (tug_engine_running())
-        tug_engine_call(function, argument);
-    else
-        function(argument);
-}
-
 bool tug_tcp_view_enter(struct tug_tcp_view *view) {
     struct tug_tcp_endpoint *endpoint = view->endpoint;
     const uint64_t session = view->wire.fabric->session;
@@ -251,7 +242,7 @@ static void tcp_leave(struct tug_wire *wire) {
     struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
     tug_tcp_watch_leave(view);
     if (view->entered)
-        as_holder(take_out, view);
+        tug_engine_call(take_out, view);
 }
 
 static void release(struct tug_tcp_endpoint *endpoint) {
@@ -338,7 +329,7 @@ static bool introduce(struct tug_tcp_view *view) {
                    view->places, sizeof(struct tug_tcp_place), MPI_BYTE,
                    fabric->comm) != MPI_SUCCESS)
         return tug_all_agree(fabric->comm, false);
-    as_holder(enter, view);
+    tug_engine_call(enter, view);
     return tug_all_agree(fabric->comm, view->entered && tug_tcp_try(&view->places[next]));
 }
 

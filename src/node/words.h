@@ -1,0 +1,37 @@
+/* Words that the ranks of a node tell one another, one for each pair of them, in the team's arena:
+ * acknowledgements of a context. Whoever tells a word replaces the one before.
+ *
+ * They stay when their context goes, for the next one of the team.
+ */
+#ifndef TUG_NODE_WORDS_H
+#define TUG_NODE_WORDS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "node/team.h"
+
+struct tug_words {
+    struct tug_words *next;
+    uint32_t row;          /* words of a rank: whole cache lines */
+    uint32_t mine;         /* this rank */
+    _Atomic uint64_t *all; /* [ranks][row] by who is told, then by who tells */
+};
+
+/* Words of which those for this rank are 0. The others' are when all ranks have returned. NULL: no
+ * memory. Collective over the team, as giving is: in one order on all ranks. */
+struct tug_words *tug_words_take(struct tug_team *team);
+void tug_words_give(struct tug_team *team, struct tug_words *words);
+void tug_words_fini(struct tug_team *team);
+
+/* seq_cst: who tells looks then whether the other sleeps, who is about to sleep looks last at what
+ * it is told (park.h). */
+static inline void tug_words_tell(struct tug_words *words, uint32_t node_rank, uint64_t word) {
+    atomic_store(&words->all[node_rank * words->row + words->mine], word);
+}
+
+static inline uint64_t tug_words_told(const struct tug_words *words, uint32_t node_rank) {
+    return atomic_load(&words->all[words->mine * words->row + node_rank]);
+}
+
+#endif
