@@ -21,6 +21,16 @@
 static int keyval = MPI_KEYVAL_INVALID;
 static bool finalizing;
 
+/* The team that a thread has asked for last: every blocking broadcast asks, and to ask the host
+ * takes its lock. What is known holds until some team's communicator has gone, since its handle may
+ * be given out again. */
+static _Thread_local struct {
+    MPI_Comm comm;
+    struct tug_team *team; /* NULL: none yet */
+    uint64_t gone;
+} known;
+static _Atomic uint64_t gone; /* so many */
+
 /* ---- sharing ---- */
 
 /* Meets the processes of this node; pages: of all of them, NULL: they have their own. False: one
@@ -257,6 +267,8 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     (void)comm;
     (void)key;
     (void)state;
+    /* release: pairs with the acquire in is_known(), in threads that get the handle from now on */
+    atomic_fetch_add_explicit(&gone, 1, memory_order_release);
     if (finalizing)
         return MPI_SUCCESS;
     for (int i = 0; i < TUG_PARTS; i++)
@@ -275,13 +287,29 @@ static bool have_keyval(void) {
     return keyval != MPI_KEYVAL_INVALID;
 }
 
+static bool is_known(MPI_Comm comm) {
+    return known.team != NULL && known.comm == comm &&
+           known.gone == atomic_load_explicit(&gone, memory_order_acquire);
+}
+
+static int found(MPI_Comm comm, struct tug_team *team) {
+    known.comm = comm;
+    known.team = team;
+    known.gone = atomic_load_explicit(&gone, memory_order_acquire);
+    return 0;
+}
+
 int tug_team_get(MPI_Comm comm, struct tug_team **team) {
     int flag = 0, inter = 0;
+    if (is_known(comm)) {
+        *team = known.team;
+        return 0;
+    }
     if (!have_keyval())
         return TUG_ERR_MPI;
     tug_host.Comm_get_attr(comm, keyval, (void *)team, &flag);
     if (flag)
-        return 0;
+        return found(comm, *team);
     if (tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
         return TUG_ERR_UNSUPPORTED;
     tug_spin_meeting_begin(tug_engine_driving);
@@ -289,7 +317,9 @@ int tug_team_get(MPI_Comm comm, struct tug_team **team) {
     tug_spin_meeting_end();
     if (error)
         return error;
-    return tug_host.Comm_set_attr(comm, keyval, *team) == MPI_SUCCESS ? 0 : TUG_ERR_MPI;
+    if (tug_host.Comm_set_attr(comm, keyval, *team) != MPI_SUCCESS)
+        return TUG_ERR_MPI;
+    return found(comm, *team);
 }
 
 void tug_team_finalize(bool ends) {
