@@ -136,8 +136,10 @@ static void test_a_word_acknowledges(void **state) {
     for (int i = 0; i < 20; i++) {
         write_at(8 * (uint64_t)i, &record[i]);
         assert_int_equal(record[i].completed, 0);
+        assert_ptr_equal(a->packets.under_way, a->streams[1]);
         poll_once(b);
         poll_once(a);
+        assert_null(a->packets.under_way); /* no poll looks there any more */
         assert_int_equal(record[i].completed, 1);
         assert_int_equal(record[i].status, 0);
     }

@@ -48,17 +48,40 @@ static void packets_flush(void *state) {
         flush_all(packets, false);
 }
 
-static bool take_words(struct tug_packets *packets) {
+/* Looks whether packets under way have been acknowledged by words; what waits for company behind
+ * them goes if that is wanted. Callbacks may put streams in the list meanwhile. */
+static bool visit_under_way(struct tug_packets *packets, bool wanted) {
     bool moved = false;
-    for (struct tug_stream *stream = packets->all; stream != NULL; stream = stream->next)
+    struct tug_stream *stream = packets->under_way;
+    packets->under_way = NULL;
+    while (stream != NULL) {
+        struct tug_stream *next = stream->next_under_way;
+        stream->listed = false;
         moved |= tug_stream_take_word(packets, stream);
+        if (stream->number != stream->acked)
+            tug_stream_list(packets, stream);
+        if (wanted && (stream->requests != NULL || stream->waiting_first != TUG_NO_TAG))
+            tug_stream_touch(packets, stream);
+        stream = next;
+    }
     return moved;
+}
+
+/* What has waited for a large block to end. */
+static void touch_waiting(struct tug_packets *packets) {
+    packets->bulk_ended = false;
+    for (struct tug_stream *stream = packets->all; stream != NULL; stream = stream->next)
+        if (stream->waiting_first != TUG_NO_TAG)
+            tug_stream_touch(packets, stream);
 }
 
 static bool packets_poll(void *state) {
     struct tug_packets *packets = state;
     bool wanted = atomic_load_explicit(&packets->fabric->flush_wanted, memory_order_relaxed);
-    bool moved = packets->unacked > 0 && packets->shm != NULL && take_words(packets);
+    if (wanted)
+        atomic_store_explicit(&packets->fabric->flush_wanted, false, memory_order_relaxed);
+    bool moved = packets->under_way != NULL && (wanted || packets->shm != NULL) &&
+                 visit_under_way(packets, wanted);
     if (packets->shm != NULL)
         moved |= packets->shm->type->poll(packets->shm);
     if (packets->far != NULL)
@@ -67,13 +90,8 @@ static bool packets_poll(void *state) {
         moved |= packets->detour->type->poll(packets->detour);
     if (packets->bulk != NULL)
         moved |= tug_bulk_poll(packets);
-    if (wanted || packets->bulk_ended) {
-        atomic_store_explicit(&packets->fabric->flush_wanted, false, memory_order_relaxed);
-        packets->bulk_ended = false;
-        for (struct tug_stream *stream = packets->all; stream != NULL; stream = stream->next)
-            if (stream->requests != NULL || stream->waiting_first != TUG_NO_TAG)
-                tug_stream_touch(packets, stream);
-    }
+    if (packets->bulk_ended)
+        touch_waiting(packets);
     /* answers have made room */
     for (struct tug_stream *stream = packets->touched; moved && stream != NULL;
          stream = stream->next_touched)

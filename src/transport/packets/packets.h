@@ -113,6 +113,7 @@ struct tug_control_message {
 struct tug_stream {
     uint32_t peer;
     bool touched; /* in the list of those to be flushed */
+    bool listed;  /* in the list of those with packets under way */
     bool lost;
     bool patient; /* a full packet has just come from the peer: there are more */
     bool awaits;  /* a trailer, behind the last packet */
@@ -139,6 +140,7 @@ struct tug_stream {
     struct tug_registration *awaited;       /* memory it is in, served until then, or NULL */
     uint32_t reading;                       /* tag of the operation that reads it, or TUG_NO_TAG */
     struct tug_stream *next_touched;
+    struct tug_stream *next_under_way;
     struct tug_stream *next; /* of all */
 };
 
@@ -160,6 +162,7 @@ struct tug_packets {
     struct tug_stream **streams; /* by rank; NULL: no contact so far */
     struct tug_stream *all;
     struct tug_stream *touched;
+    struct tug_stream *under_way; /* all that have request packets under way, and some that had */
     struct tug_bulk *bulk;
     struct tug_bulk *sinks; /* for blocks of lost peers that may still come */
     unsigned bulk_out;      /* of ours */
@@ -210,6 +213,15 @@ static inline void tug_stream_touch(struct tug_packets *packets, struct tug_stre
     stream->touched = true;
     stream->next_touched = packets->touched;
     packets->touched = stream;
+}
+
+/* The stream has a request packet under way. */
+static inline void tug_stream_list(struct tug_packets *packets, struct tug_stream *stream) {
+    if (stream->listed)
+        return;
+    stream->listed = true;
+    stream->next_under_way = packets->under_way;
+    packets->under_way = stream;
 }
 
 /* Does its wire carry trailers? */

@@ -121,6 +121,7 @@ void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *st
     stream->requests = NULL;
     stream->hurries = false;
     stream->number++;
+    tug_stream_list(packets, stream);
     tug_packets_count(packets, 1);
     stream->sent_first[stream->number % TUG_STREAM_WINDOW] = stream->open_first;
     stream->open_first = stream->open_last = TUG_NO_TAG;
