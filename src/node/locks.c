@@ -113,6 +113,44 @@ void tug_rwlock_unlock_exclusive(struct tug_rwlock *lock) {
     (void)tug_bell_ring(&lock->bell, true);
 }
 
+/* Why the lock of all is right. It is opened only by who has each lock of the set shared, when
+ * nobody has one exclusively. So, while somebody has one exclusively and has seen it closed without
+ * holders, it stays so. All changes are read-modify-writes: who reads one of them has met all who
+ * left before (a release sequence). Checked by tests/model/all_lock.pml. */
+
+bool tug_all_lock_try(struct tug_all_lock *all) {
+    uint32_t word = atomic_load_explicit(&all->word, memory_order_relaxed);
+    while (!(word & TUG_ALL_CLOSED))
+        /* acquire: pairs with the release in tug_all_lock_open(), behind which all exclusive
+         * holders are */
+        if (atomic_compare_exchange_weak_explicit(&all->word, &word, word + TUG_ALL_HOLDER,
+                                                  memory_order_acquire, memory_order_relaxed))
+            return true;
+    return false;
+}
+
+void tug_all_lock_leave(struct tug_all_lock *all) {
+    /* release: pairs with the acquire in is_left(); seq_cst for the look at the bell */
+    if (atomic_fetch_sub(&all->word, TUG_ALL_HOLDER) == (TUG_ALL_HOLDER | TUG_ALL_CLOSED))
+        (void)tug_bell_ring(&all->bell, true);
+}
+
+void tug_all_lock_open(struct tug_all_lock *all) {
+    if (atomic_load_explicit(&all->word, memory_order_relaxed) & TUG_ALL_CLOSED)
+        atomic_fetch_and_explicit(&all->word, ~TUG_ALL_CLOSED, memory_order_release);
+}
+
+static bool is_left(void *word) {
+    return atomic_load((_Atomic uint32_t *)word) == TUG_ALL_CLOSED;
+}
+
+void tug_all_lock_close(struct tug_all_lock *all, void (*idle)(void)) {
+    if (__builtin_expect(is_left(&all->word), 1))
+        return;
+    (void)atomic_fetch_or(&all->word, TUG_ALL_CLOSED);
+    tug_shared_wait(is_left, &all->word, &all->bell, idle);
+}
+
 /* A thread stores a 2 before it sleeps, and locks with a 2 after it: it cannot know whether others
  * sleep. So the word is a 2 whenever somebody sleeps and nobody has been woken. */
 void tug_mutex_wait(struct tug_mutex *mutex) {

@@ -1,5 +1,5 @@
-/* Locks in memory that processes share: a reader-writer lock in order of arrival, a mutex, and a
- * barrier.
+/* Locks in memory that processes share: a reader-writer lock in order of arrival, a shared lock of
+ * many such locks at once, a mutex, and a barrier.
  *
  * All of them wait as everything here waits (park.h): pause, yield, then sleep on a futex. They are
  * owned by nobody: who has locked, in whichever thread, may have another thread unlock. Zeroed
@@ -40,6 +40,33 @@ void tug_rwlock_lock_exclusive(struct tug_rwlock *lock, void (*idle)(void));
 /* Unlocks. Release. No system call unless somebody sleeps. */
 void tug_rwlock_unlock_shared(struct tug_rwlock *lock);
 void tug_rwlock_unlock_exclusive(struct tug_rwlock *lock);
+
+/* The shared lock of all locks of a set at once, by one atomic operation: as long as it is *open*.
+ * Who has locked one of the set exclusively closes it, and waits until nobody holds it. While it is
+ * closed, who wants all locks takes each of them in its turn, so that nobody is kept out for ever;
+ * and opens it again when it has them, for then nobody has any exclusively. All locks are free, and
+ * it is open, in zeroed memory. */
+struct tug_all_lock {
+    _Atomic uint32_t word; /* holders << 1 | closed */
+    struct tug_bell bell;  /* rung when the last holder of a closed one has left */
+} __attribute__((aligned(TUG_CACHE_LINE)));
+
+#define TUG_ALL_CLOSED 1u
+#define TUG_ALL_HOLDER 2u
+
+/* True: all locks are held, shared. False: it is closed; nothing has happened. Acquire. */
+bool tug_all_lock_try(struct tug_all_lock *all);
+
+/* After true. Release. */
+void tug_all_lock_leave(struct tug_all_lock *all);
+
+/* The caller has locked each lock of the set, shared. */
+void tug_all_lock_open(struct tug_all_lock *all);
+
+/* The caller has locked one of the set exclusively: returns when nobody holds all of them at once,
+ * nor can before the caller has unlocked. One load where it has been closed before. idle: see
+ * tug_shared_wait(). Acquire. */
+void tug_all_lock_close(struct tug_all_lock *all, void (*idle)(void));
 
 #define TUG_LOCK_IDLE_NS 20000
 #define TUG_LOCK_NAP_NS 200000

@@ -10,14 +10,15 @@ static size_t row_of(int nranks) {
 }
 
 size_t tug_node_sync_bytes(int nranks) {
-    return sizeof(struct tug_barrier) +
+    return sizeof(struct tug_barrier) + sizeof(struct tug_all_lock) +
            (size_t)nranks * (sizeof(struct tug_control) + row_of(nranks));
 }
 
 void tug_node_sync_begin(struct tug_node_sync *sync, void *memory, int nranks, int rank,
                          bool zero) {
     *sync = (struct tug_node_sync){.fence = memory, .nranks = nranks, .rank = rank};
-    sync->controls = (struct tug_control *)(sync->fence + 1);
+    sync->all = (struct tug_all_lock *)(sync->fence + 1);
+    sync->controls = (struct tug_control *)(sync->all + 1);
     sync->posts = (_Atomic uint8_t *)(sync->controls + nranks);
     sync->row = row_of(nranks);
     if (!zero)
@@ -25,7 +26,7 @@ void tug_node_sync_begin(struct tug_node_sync *sync, void *memory, int nranks, i
     memset(&sync->controls[rank], 0, sizeof(sync->controls[rank]));
     memset((void *)(sync->posts + (size_t)rank * sync->row), 0, sync->row);
     if (rank == 0)
-        memset(sync->fence, 0, sizeof(*sync->fence));
+        memset(sync->fence, 0, sizeof(*sync->fence) + sizeof(*sync->all));
 }
 
 int tug_node_fence(struct tug_window *window) {
@@ -121,11 +122,14 @@ int tug_node_test(struct tug_window *window, const int *ranks, int n, int *flag)
 /* ---- locks ---- */
 
 int tug_node_lock(struct tug_window *window, int rank, bool exclusive) {
-    struct tug_rwlock *lock = &window->sync->controls[rank].lock;
-    if (exclusive)
+    struct tug_node_sync *sync = window->sync;
+    struct tug_rwlock *lock = &sync->controls[rank].lock;
+    if (exclusive) {
         tug_rwlock_lock_exclusive(lock, tug_engine_poll_host);
-    else
+        tug_all_lock_close(sync->all, tug_engine_poll_host);
+    } else {
         tug_rwlock_lock_shared(lock, tug_engine_poll_host);
+    }
     return MPI_SUCCESS;
 }
 
@@ -139,13 +143,21 @@ int tug_node_unlock(struct tug_window *window, int rank, bool exclusive, bool ta
 }
 
 int tug_node_lock_all(struct tug_window *window) {
-    for (int r = 0; r < window->sync->nranks; r++)
+    struct tug_node_sync *sync = window->sync;
+    sync->at_once = tug_all_lock_try(sync->all);
+    if (sync->at_once)
+        return MPI_SUCCESS;
+    for (int r = 0; r < sync->nranks; r++)
         (void)tug_node_lock(window, r, false);
+    tug_all_lock_open(sync->all);
     return MPI_SUCCESS;
 }
 
 int tug_node_unlock_all(struct tug_window *window, bool taken) {
-    for (int r = 0; r < window->sync->nranks; r++)
-        (void)tug_node_unlock(window, r, false, taken);
+    struct tug_node_sync *sync = window->sync;
+    if (taken && sync->at_once)
+        tug_all_lock_leave(sync->all);
+    for (int r = 0; taken && !sync->at_once && r < sync->nranks; r++)
+        (void)tug_node_unlock(window, r, false, true);
     return MPI_SUCCESS;
 }

@@ -1,13 +1,16 @@
 /* Synchronisation of windows whose ranks share a node, in memory that they share: what fences,
  * epochs and locks of both lanes of ours wait for there. No target's engine has a part in it.
  *
- *     | fence | control of rank 0 | ... | n-1 | posts for rank 0 | ... | n-1 |
+ *     | fence | lock of all | control of rank 0 | ... | n-1 | posts for rank 0 | ... | n-1 |
  *
  * A rank's control has the lock that MPI_Win_lock takes, the number of access epochs to this rank
  * that have ended, and a row of mutexes, each for every so many bytes of its memory in turn: an
  * accumulate holds the mutex of the bytes where its elements begin, so that accumulates on the same
  * element, whatever their type and length, exclude each other. MPI promises atomicity per element
  * and no more.
+ *
+ * MPI_Win_lock_all takes all ranks' locks, shared: at once unless some rank has had one exclusively
+ * since all were last taken one by one (locks.h).
  *
  * A post is a byte, set by the rank that exposes its memory and cleared by the one that starts an
  * epoch there: no second post of the first rank can come before that, for its first exposure ends
@@ -43,10 +46,12 @@ struct tug_control {
 
 struct tug_node_sync {
     struct tug_barrier *fence;
+    struct tug_all_lock *all;
     struct tug_control *controls;
     _Atomic uint8_t *posts; /* [nranks][row] */
     size_t row;
     int nranks, rank;
+    bool at_once;            /* the lock of all is held, or, if any, each rank's */
     uint32_t completes_used; /* epochs to this rank that exposures have waited for */
 };
 

@@ -4,8 +4,9 @@
  * does not order its holders. Writers change a pair in two steps, which readers must find equal;
  * who must be alone looks that it is; and a writer's ticket must be the number of those who were
  * let in before it, so that nobody is overtaken by or overtakes a writer. Tickets start just below
- * their wrap. Now and then a holder lingers, so that the others fall asleep. Nobody stops before
- * everybody has had a few turns: a lock that starves one of them never comes to an end.
+ * their wrap. Now and then somebody reads all pairs, under all locks at once if that may be. Now
+ * and then a holder lingers, so that the others fall asleep. Nobody stops before everybody has had
+ * a few turns: a lock that starves one of them never comes to an end.
  */
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -20,8 +21,8 @@
 
 struct worker {
     uint64_t random;
-    uint64_t turns[LOCKS];
-    uint64_t mutex_turns;
+    uint64_t turns[LOCKS]; /* with a ticket */
+    uint64_t rounds, at_once, mutex_turns;
     pthread_t thread;
 } __attribute__((aligned(128)));
 
@@ -33,12 +34,13 @@ struct shared {
         _Atomic uint32_t let_in;
         _Atomic int readers, writers; /* that are in now */
     } guarded[LOCKS];
+    struct tug_all_lock all; /* of those locks */
     struct tug_mutex mutex;
     uint64_t mutex_turns; /* under the mutex */
     _Atomic uint64_t idled;
     uint64_t deadline_ns;
     _Atomic unsigned waiting_for; /* workers without enough turns */
-    unsigned writes_percent;
+    unsigned writes_percent, nprocesses;
     struct worker workers[MAX_WORKERS];
 };
 
@@ -63,24 +65,59 @@ static int now(_Atomic int *count, int change) {
     return atomic_fetch_add_explicit(count, change, memory_order_relaxed) + change;
 }
 
-static void read_pair(struct guarded *guarded, uint64_t *random) {
-    tug_rwlock_lock_shared(&guarded->lock, *random & 1 ? count_idle : NULL);
+static void begin_reading(struct guarded *guarded, void (*idle)(void)) {
+    tug_rwlock_lock_shared(&guarded->lock, idle);
     atomic_fetch_add_explicit(&guarded->let_in, 1, memory_order_relaxed);
+}
+
+static void look_at_pair(struct guarded *guarded, uint64_t *random) {
     (void)now(&guarded->readers, 1);
     uint64_t left = guarded->pair[0];
     linger(random);
     STRESS_CHECK(guarded->pair[1] == left, "a reader saw half a write");
     STRESS_CHECK(now(&guarded->writers, 0) == 0, "a writer among readers");
     (void)now(&guarded->readers, -1);
+}
+
+static void read_pair(struct guarded *guarded, uint64_t *random) {
+    begin_reading(guarded, *random & 1 ? count_idle : NULL);
+    look_at_pair(guarded, random);
     tug_rwlock_unlock_shared(&guarded->lock);
 }
 
+/* Who opened the lock of all may be another process, whose part the thread sanitizer does not see:
+ * that the last writers are over is learnt from where they have said so. */
+static void meet_writers(void) {
+    for (unsigned k = 0; k < LOCKS && shared->nprocesses > 1; k++)
+        (void)atomic_load(&shared->guarded[k].lock.writers);
+}
+
+/* True: at once, and no lock's tickets have been used. */
+static bool read_all_pairs(uint64_t *random) {
+    const bool at_once = tug_all_lock_try(&shared->all);
+    for (unsigned k = 0; k < LOCKS && !at_once; k++)
+        begin_reading(&shared->guarded[k], *random & 1 ? count_idle : NULL);
+    if (at_once)
+        meet_writers();
+    else
+        tug_all_lock_open(&shared->all);
+    for (unsigned k = 0; k < LOCKS; k++)
+        look_at_pair(&shared->guarded[k], random);
+    if (at_once)
+        tug_all_lock_leave(&shared->all);
+    for (unsigned k = 0; k < LOCKS && !at_once; k++)
+        tug_rwlock_unlock_shared(&shared->guarded[k].lock);
+    return at_once;
+}
+
 static void write_pair(struct guarded *guarded, uint64_t *random) {
-    tug_rwlock_lock_exclusive(&guarded->lock, *random & 1 ? count_idle : NULL);
+    void (*idle)(void) = *random & 1 ? count_idle : NULL;
+    tug_rwlock_lock_exclusive(&guarded->lock, idle);
     uint32_t before = atomic_fetch_add_explicit(&guarded->let_in, 1, memory_order_relaxed);
     uint32_t ticket = atomic_load_explicit(&guarded->lock.writers, memory_order_relaxed);
     STRESS_CHECK(ticket - guarded->first == before, "the writer at place %u came after %u others",
                  ticket - guarded->first, before);
+    tug_all_lock_close(&shared->all, idle);
     STRESS_CHECK(now(&guarded->writers, 1) == 1, "two writers");
     guarded->pair[0]++;
     linger(random);
@@ -98,19 +135,28 @@ static void count_under_mutex(uint64_t *random) {
     tug_mutex_unlock(&shared->mutex);
 }
 
-static uint64_t turns_of(const struct worker *worker) {
-    return worker->turns[0] + worker->turns[1];
+static void take_a_turn(struct worker *self, uint64_t what) {
+    unsigned which = what % LOCKS;
+    if (what / LOCKS % 100 < shared->writes_percent) {
+        write_pair(&shared->guarded[which], &self->random);
+        self->turns[which]++;
+    } else if (what >> 20 & 1) {
+        read_pair(&shared->guarded[which], &self->random);
+        self->turns[which]++;
+    } else if (read_all_pairs(&self->random)) {
+        self->at_once++;
+    } else {
+        for (unsigned k = 0; k < LOCKS; k++)
+            self->turns[k]++;
+    }
 }
 
 static void *work(void *argument) {
     struct worker *self = argument;
     while (tug_clock_ns() < shared->deadline_ns || atomic_load(&shared->waiting_for) > 0) {
         uint64_t what = stress_random(&self->random);
-        unsigned which = what % LOCKS;
-        (what / LOCKS % 100 < shared->writes_percent ? write_pair : read_pair)(
-            &shared->guarded[which], &self->random);
-        self->turns[which]++;
-        if (turns_of(self) == ENOUGH_TURNS)
+        take_a_turn(self, what);
+        if (++self->rounds == ENOUGH_TURNS)
             atomic_fetch_sub(&shared->waiting_for, 1);
         for (uint64_t n = what >> 60; n > 0; n--) {
             count_under_mutex(&self->random);
@@ -147,6 +193,7 @@ static void round_of(unsigned nprocesses, unsigned nthreads, unsigned writes_per
     unsigned nworkers = nprocesses * nthreads;
     memset(shared, 0, sizeof(*shared));
     shared->writes_percent = writes_percent;
+    shared->nprocesses = nprocesses;
     shared->waiting_for = nworkers;
     for (unsigned k = 0; k < LOCKS; k++) {
         struct guarded *guarded = &shared->guarded[k];
@@ -168,24 +215,26 @@ static void round_of(unsigned nprocesses, unsigned nthreads, unsigned writes_per
         int status = -1;
         STRESS_CHECK(wait(&status) > 0 && status == 0, "a process ended with %x", status);
     }
-    uint64_t turns[LOCKS] = {0}, mutex_turns = 0, least = UINT64_MAX, most = 0;
+    uint64_t turns[LOCKS] = {0}, mutex_turns = 0, at_once = 0, least = UINT64_MAX, most = 0;
     for (unsigned i = 0; i < nworkers; i++) {
         const struct worker *worker = &shared->workers[i];
-        least = turns_of(worker) < least ? turns_of(worker) : least;
-        most = turns_of(worker) > most ? turns_of(worker) : most;
+        least = worker->rounds < least ? worker->rounds : least;
+        most = worker->rounds > most ? worker->rounds : most;
+        at_once += worker->at_once;
         for (unsigned k = 0; k < LOCKS; k++)
             turns[k] += worker->turns[k];
         mutex_turns += worker->mutex_turns;
     }
     for (unsigned k = 0; k < LOCKS; k++)
         check_the_end(&shared->guarded[k], turns[k]);
+    STRESS_CHECK(atomic_load(&shared->all.word) <= TUG_ALL_CLOSED, "all locks are still held");
     STRESS_CHECK(shared->mutex_turns == mutex_turns, "%llu turns with the mutex, %llu counted",
                  (unsigned long long)mutex_turns, (unsigned long long)shared->mutex_turns);
     printf("%u processes of %2u threads, %3u%% writes: %8llu turns (a worker %llu to %llu), "
-           "%8llu with the mutex, idle %llu times\n",
+           "%8llu at once, %8llu with the mutex, idle %llu times\n",
            nprocesses, nthreads, writes_percent, (unsigned long long)(turns[0] + turns[1]),
-           (unsigned long long)least, (unsigned long long)most, (unsigned long long)mutex_turns,
-           (unsigned long long)atomic_load(&shared->idled));
+           (unsigned long long)least, (unsigned long long)most, (unsigned long long)at_once,
+           (unsigned long long)mutex_turns, (unsigned long long)atomic_load(&shared->idled));
 }
 
 static void on_alarm(int number) {
@@ -197,7 +246,8 @@ static void on_alarm(int number) {
                 atomic_load(&guarded->lock.writers), atomic_load(&guarded->lock.bell.word),
                 atomic_load(&guarded->readers), atomic_load(&guarded->writers));
     }
-    stress_fail("nothing moves; mutex %u", atomic_load(&shared->mutex.word));
+    stress_fail("nothing moves; all %x bell %x, mutex %u", atomic_load(&shared->all.word),
+                atomic_load(&shared->all.bell.word), atomic_load(&shared->mutex.word));
 }
 
 int main(int argc, char **argv) {

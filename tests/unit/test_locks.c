@@ -374,6 +374,43 @@ static void nobody_leaves_a_barrier_before_all_are_there(void **state) {
     assert_true(atomic_load(&idled) > 0);
 }
 
+/* A thread that has a lock exclusively and closes the lock of all. */
+struct closer {
+    struct tug_all_lock *all;
+    _Atomic bool closed;
+    pthread_t thread;
+};
+
+static void *close_all(void *argument) {
+    struct closer *self = argument;
+    tug_all_lock_close(self->all, NULL);
+    atomic_store(&self->closed, true);
+    return NULL;
+}
+
+static void all_locks_are_held_at_once_until_one_is_closed(void **state) {
+    (void)state;
+    struct tug_all_lock all = {0};
+    struct closer closer = {.all = &all};
+    assert_true(tug_all_lock_try(&all));
+    assert_true(tug_all_lock_try(&all));
+    assert_int_equal(pthread_create(&closer.thread, NULL, close_all, &closer), 0);
+    CHECK_SOON(atomic_load(&all.bell.word) & TUG_BELL_SLEEPER);
+    assert_false(tug_all_lock_try(&all));
+    tug_all_lock_leave(&all);
+    check_sleep_us(20000);
+    assert_false(atomic_load(&closer.closed));
+    tug_all_lock_leave(&all);
+    CHECK_SOON(atomic_load(&closer.closed));
+    pthread_join(closer.thread, NULL);
+    tug_all_lock_close(&all, must_not_be_called); /* another, of another lock */
+    assert_false(tug_all_lock_try(&all));
+    tug_all_lock_open(&all);
+    assert_true(tug_all_lock_try(&all));
+    tug_all_lock_leave(&all);
+    tug_all_lock_close(&all, must_not_be_called);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_free_lock_is_taken_without_waiting),
@@ -388,6 +425,7 @@ int main(void) {
         cmocka_unit_test(a_mutex_wakes_its_sleepers_in_turn),
         cmocka_unit_test(another_thread_may_unlock_a_mutex),
         cmocka_unit_test(nobody_leaves_a_barrier_before_all_are_there),
+        cmocka_unit_test(all_locks_are_held_at_once_until_one_is_closed),
     };
     return cmocka_run_group_tests_name("locks", tests, NULL, NULL);
 }

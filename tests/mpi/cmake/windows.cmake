@@ -56,6 +56,12 @@ tug_mpi_test(rma_lock_fair WAYS host tug native packet)
 tug_mpi_test(rma_lock_fair RANKS 2 3 NODES emulated WAYS host tug packet)
 tug_mpi_test(rma_lock_fair RANKS 2 WAYS off)
 
+tug_mpi_test(rma_lock_storm WAYS tug packet)
+tug_mpi_test(rma_lock_storm RANKS 2 WAYS host)
+tug_mpi_test(rma_lock_storm RANKS 2 3 NODES emulated WAYS tug)
+tug_mpi_test(rma_lock_storm.crowd ARGS 6 RANKS 4 WAYS tug packet)
+tug_mpi_test(rma_lock_storm RANKS 2 WAYS off)
+
 tug_mpi_test(rma_pscw WAYS host tug native packet)
 tug_mpi_test(rma_pscw RANKS 2 3 4 NODES emulated WAYS host tug packet)
 tug_mpi_test(rma_pscw RANKS 2 WAYS off)
