@@ -142,7 +142,7 @@ static int64_t quiet_pace(const struct tug_engine *engine, struct tug_attention 
  * its own out, may just have begun to compute, and the lookout is worth the next beat. */
 static bool is_looked_after(struct tug_engine *engine, struct tug_attention *attention,
                             const struct tug_observed *seen) {
-    bool idle = !tug_lease_waits(tug_engine_news(engine)) && !seen->out;
+    bool idle = !tug_lease_is(&engine->news, TUG_LEASE_HELD) && !seen->out;
     attention->pace_ns =
         idle && tug_attend_sees(engine, attention) ? TUG_TICK_NS : tug_sleep_slower(TUG_FEW - 1);
     return tug_engine_wants_help() && seen->served;

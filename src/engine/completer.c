@@ -122,10 +122,8 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
     }
     engine->sleepless = 0;
     tug_stat_add(TUG_STAT_PARKS, 1);
-    tug_lease_look(tug_engine_news(engine), 0);
-    tug_lease_turn(tug_engine_news(engine), TUG_LEASE_HELD, TUG_LEASE_ASLEEP);
+    tug_engine_looks_until(engine, 0);
     (void)tug_sleeper_sleep(&engine->driver, &prepared, true, limit_ns);
-    tug_lease_turn(tug_engine_news(engine), TUG_LEASE_ASLEEP, TUG_LEASE_HELD);
     tug_baton_awake(&engine->ring);
     return false;
 }

@@ -9,8 +9,8 @@
 #include "engine/private.h"
 #include "tugboat/tugboat.h"
 
-static struct tug_lease unshown; /* the lease on news, until there is a place that peers see */
-struct tug_engine tug_engine = {.news = &unshown};
+static _Atomic uint64_t unshown; /* until there is a place that peers see */
+struct tug_engine tug_engine = {.looks_until = &unshown};
 _Atomic uint32_t tug_attendance;
 static _Atomic bool running;
 
@@ -47,7 +47,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->cores = tug_cores_find().count;
     atomic_store(&tug_attendance, 0);
     atomic_store(&engine->stopping, false);
-    tug_lease_set(tug_engine_news(engine), 0);
+    tug_lease_set(&engine->news, 0);
     tug_lease_set(&engine->host, 0);
     engine->has_thread = false;
     tug_lookout_open(&engine->driver.lookout);
@@ -83,12 +83,12 @@ void tug_engine_abandon(void) {
     running = false;
 }
 
-void tug_engine_show_lease(struct tug_lease *lease) {
-    atomic_store_explicit(&tug_engine.news, lease, memory_order_relaxed);
+void tug_engine_show_looking(_Atomic uint64_t *until) {
+    atomic_store_explicit(&tug_engine.looks_until, until, memory_order_relaxed);
 }
 
 void tug_engine_forked(void) {
-    tug_engine_show_lease(&unshown);
+    tug_engine_show_looking(&unshown);
     running = false;
 }
 
@@ -138,7 +138,7 @@ void tug_engine_offer(struct tug_engine *engine) {
 
 void tug_engine_look(bool more_comes) {
     (void)tug_services_poll(&tug_engine, more_comes);
-    tug_lease_set(tug_engine_news(&tug_engine), TUG_LEASE_FRESH);
+    tug_lease_set(&tug_engine.news, TUG_LEASE_FRESH);
 }
 
 void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters) {
@@ -203,7 +203,7 @@ static bool take_a_turn(struct tug_engine *engine) {
         return false;
     (void)tug_driver_round(engine);
     (void)count_look(engine);
-    tug_lease_set(tug_engine_news(engine), TUG_LEASE_FRESH);
+    tug_lease_set(&engine->news, TUG_LEASE_FRESH);
     tug_engine_leave();
     return true;
 }
@@ -240,7 +240,7 @@ void tug_engine_look_in(void) {
     if (!tug_engine_enter_idle())
         return;
     if (count_look(engine)) /* one look alone may be followed by computing */
-        tug_lease_set(tug_engine_news(engine), TUG_LEASE_FRESH);
+        tug_lease_set(&engine->news, TUG_LEASE_FRESH);
     (void)tug_driver_round(engine);
     if (tug_baton_leave(&engine->ring, &wake))
         tug_engine_after_look(engine, wake);
@@ -249,7 +249,7 @@ void tug_engine_look_in(void) {
 }
 
 void tug_engine_say_gone(struct tug_engine *engine) {
-    tug_lease_end(tug_engine_news(engine));
+    tug_lease_end(&engine->news);
     tug_lease_end(&engine->host);
     tug_engine_ring_offload(engine);
 }
@@ -337,6 +337,36 @@ static void take_over(struct tug_engine *engine) {
     engine->untold = !tug_waiters_wake(&engine->waiters, tug_engine_oversubscribed(engine));
 }
 
+/* What peers believe of one who is stopped meanwhile. */
+#define LOOKING_NS (TUG_GLANCE_NS / 4)
+
+/* Looks for one of the clock. */
+#define LOOKS_A_CLOCK 16
+
+static uint64_t say_looking(struct tug_engine *engine) {
+    const uint64_t now = tug_clock_ns();
+    tug_engine_looks_until(engine, now + LOOKING_NS);
+    return now;
+}
+
+uint64_t tug_engine_keep_looking(struct tug_engine *engine) {
+    static _Thread_local unsigned looks;
+    return ++looks % LOOKS_A_CLOCK == 0 ? say_looking(engine) : 0;
+}
+
+/* From here on this thread, the holder, looks for news until it has what it waits for: it says so
+ * to the offload thread and to peers. */
+static void begin_looking(struct tug_engine *engine) {
+    tug_lease_set(&engine->news, TUG_LEASE_HELD);
+    (void)say_looking(engine);
+}
+
+/* The wait is over, or goes on without the baton. */
+static void end_looking(struct tug_engine *engine) {
+    tug_engine_looks_until(engine, 0);
+    tug_lease_set(&engine->news, TUG_LEASE_FRESH);
+}
+
 /* The holder found nothing to do and gives its core away. Others who wait may get it, and would
  * find the baton in the hands of one who does not run: it is put down, and as this thread is coming
  * back nobody is woken for it. False: commands are being handed over, it keeps the baton. */
@@ -345,39 +375,16 @@ static bool step_aside(struct tug_engine *engine, struct tug_backoff *backoff) {
         !tug_backoff_yields(backoff))
         return false;
     tug_waiters_come(&engine->waiters);
-    tug_lease_set(tug_engine_news(engine), TUG_LEASE_FRESH);
+    end_looking(engine);
     bool aside = tug_baton_step_aside(&engine->ring);
     if (aside) {
         tug_lease_set(&engine->host, TUG_LEASE_FRESH);
         (void)tug_backoff_step(backoff);
     } else {
-        tug_lease_set(tug_engine_news(engine), TUG_LEASE_HELD);
+        begin_looking(engine);
     }
     tug_waiters_came(&engine->waiters);
     return aside;
-}
-
-/* What peers believe of one who is stopped meanwhile. */
-#define LOOKING_NS (TUG_GLANCE_NS / 4)
-
-/* Looks for one of the clock. */
-#define LOOKS_A_CLOCK 16
-
-uint64_t tug_engine_say_looking(struct tug_engine *engine) {
-    const uint64_t now = tug_clock_ns();
-    tug_lease_look(tug_engine_news(engine), now + LOOKING_NS);
-    return now;
-}
-
-uint64_t tug_engine_keep_looking(struct tug_engine *engine) {
-    static _Thread_local unsigned looks;
-    return ++looks % LOOKS_A_CLOCK == 0 ? tug_engine_say_looking(engine) : 0;
-}
-
-/* The wait is over, or goes on without the baton. */
-static void end_drive(struct tug_engine *engine) {
-    tug_lease_look(tug_engine_news(engine), 0);
-    tug_lease_set(tug_engine_news(engine), TUG_LEASE_FRESH);
 }
 
 /* The holder found nothing to do and gives its core away. */
@@ -413,8 +420,7 @@ static bool look_again(struct tug_engine *engine, struct tug_backoff *backoff) {
 /* Drives until done, or until it has stepped aside. True: done. Meanwhile the offload thread leaves
  * the news to this thread. */
 static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug_backoff *backoff) {
-    tug_lease_set(tug_engine_news(engine), TUG_LEASE_HELD);
-    (void)tug_engine_say_looking(engine);
+    begin_looking(engine);
     while (!wait->done(wait->argument)) {
         (void)tug_engine_keep_looking(engine);
         if (tug_driver_round(engine))
@@ -425,7 +431,7 @@ static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug
                  tug_driver_sleep(engine, false, wait->done, wait->argument, wait->nap_ns))
             tug_backoff_reset(backoff);
     }
-    end_drive(engine);
+    end_looking(engine);
     return true;
 }
 
@@ -484,13 +490,12 @@ bool tug_engine_drive_while(bool (*wants)(void *), void *argument) {
     if (!tug_engine_enter_idle())
         return false;
     take_over(engine);
-    tug_lease_set(tug_engine_news(engine), TUG_LEASE_HELD);
-    (void)tug_engine_say_looking(engine);
+    begin_looking(engine);
     do {
         (void)tug_engine_keep_looking(engine);
         (void)tug_driver_round(engine);
     } while (wants(argument));
-    end_drive(engine);
+    end_looking(engine);
     tug_engine_leave();
     return true;
 }

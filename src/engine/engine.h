@@ -107,11 +107,11 @@ bool tug_engine_running(void);
 /* Call in the child of a fork: the offload thread is not there; the engine counts as stopped. */
 void tug_engine_forked(void);
 
-/* From now on the lease on news of peers (lease.h) is kept there, for peers to read: memory that
- * stays until the process ends. What the lease says at this moment is not carried over: it is a
- * hint, and the next wait or look says it anew. Any thread. */
-struct tug_lease;
-void tug_engine_show_lease(struct tug_lease *lease);
+/* From now on a thread that waits and looks for news says there, for peers to read, until when
+ * (CLOCK_MONOTONIC, ns): some microseconds ahead, again and again, and 0 when it sleeps or its wait
+ * is over. So it is no matter if it is stopped. Memory that stays until the process ends. Any
+ * thread. */
+void tug_engine_show_looking(_Atomic uint64_t *until);
 
 /* ---- commands ---- */
 

@@ -27,12 +27,12 @@ static _Thread_local uint64_t since_ns;
  * often. */
 static void extend_lease(struct tug_engine *engine) {
     const uint64_t now = tug_engine_keep_looking(engine);
-    if (now == 0 || tug_lease_is(tug_engine_news(engine), TUG_LEASE_HELD))
+    if (now == 0 || tug_lease_is(&engine->news, TUG_LEASE_HELD))
         return;
     if (since_ns == 0)
         since_ns = now;
     tug_engine_looked_inside = now - since_ns > TUG_TICK_NS;
-    tug_lease_set(tug_engine_news(engine), now + TUG_GLANCE_NS);
+    tug_lease_set(&engine->news, now + TUG_GLANCE_NS);
 }
 
 bool tug_engine_look_inside(void) {
@@ -54,6 +54,6 @@ bool tug_engine_look_inside(void) {
 void tug_engine_leave_inside(void) {
     tug_engine_looked_inside = false;
     since_ns = 0;
-    tug_lease_look(tug_engine_news(&tug_engine), 0);
+    tug_engine_looks_until(&tug_engine, 0);
     tug_engine_say_gone(&tug_engine);
 }

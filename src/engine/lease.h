@@ -1,22 +1,19 @@
 /* A lease: until when callers do something themselves that the offload thread would do otherwise.
  *
  * There are two: callers look for news of peers, and callers get the host on. Whoever does so says
- * it by one store: *held* for as long as a wait looks, *asleep* while that wait sleeps until it is
- * rung, *fresh* when somebody has looked once. A store of fresh has no time in it, for a caller on
- * its way reads no clock: the offload thread dates what is fresh before it sleeps, as lasting until
- * it wakes. So a caller that is not heard of from one beat to the next has left, and the offload
- * thread takes over.
+ * it by one store: *held* for as long as a wait drives, asleep or not, *fresh* when somebody has
+ * looked once. A store of fresh has no time in it, for a caller on its way reads no clock: the
+ * offload thread dates what is fresh before it sleeps, as lasting until it wakes. So a caller that
+ * is not heard of from one beat to the next has left, and the offload thread takes over.
  *
- * The lease on news lies in memory of the node (node/page.h), where peers read it. They trust only
- * `looks_until`: a thread that waits dates it some microseconds ahead, again and again while it
- * looks, and takes it back when it sleeps or its wait is over. What is held tells them nothing: its
- * thread may have been stopped; nor what is fresh: who has looked once may compute.
+ * Peers do not read a lease, for its thread may sleep, compute, or have been stopped. For them a
+ * thread that waits writes until when it looks into the process's page (tug_engine_show_looking).
  *
- * Threads: held, asleep and awake by the holder of the baton, who makes the lease fresh before it
- * puts the baton down: so the lease is held as long as somebody waits and looks, and no longer.
- * Fresh and ended by any caller, dated by the offload thread. All of it relaxed: a store that is
- * overlooked or overwritten costs a beat, never more, as no sleep that relies on a lease is without
- * a limit (plan.h). A peer that reads what is no longer so takes the slower way once.
+ * Threads: held by the holder of the baton, who makes the lease fresh before it puts the baton
+ * down: so it is held as long as somebody drives until its wait is over, and no longer. Fresh and
+ * ended by any caller, dated by the offload thread. All of it relaxed: a store that is overlooked
+ * or overwritten costs a beat, never more, as no sleep that relies on a lease is without a limit
+ * (plan.h).
  */
 #ifndef TUG_ENGINE_LEASE_H
 #define TUG_ENGINE_LEASE_H
@@ -26,22 +23,14 @@
 #include <stdint.h>
 
 #define TUG_LEASE_HELD UINT64_MAX
-#define TUG_LEASE_ASLEEP (UINT64_MAX - 1)
-#define TUG_LEASE_FRESH (UINT64_MAX - 2)
+#define TUG_LEASE_FRESH (UINT64_MAX - 1)
 
 struct tug_lease {
-    _Atomic uint64_t until; /* CLOCK_MONOTONIC, ns, or one of the three above; 0: ended */
-    /* For peers: a thread that waits looks all the time until then, unless it is stopped or loses
-     * its core. Soon over, so that it is no matter if it does. 0: none. */
-    _Atomic uint64_t looks_until;
+    _Atomic uint64_t until; /* CLOCK_MONOTONIC, ns, or one of the two above; 0: ended */
 };
 
 static inline void tug_lease_set(struct tug_lease *lease, uint64_t until) {
     atomic_store_explicit(&lease->until, until, memory_order_relaxed);
-}
-
-static inline void tug_lease_look(struct tug_lease *lease, uint64_t until) {
-    atomic_store_explicit(&lease->looks_until, until, memory_order_relaxed);
 }
 
 static inline bool tug_lease_is(const struct tug_lease *lease, uint64_t what) {
@@ -52,21 +41,16 @@ static inline bool tug_lease_runs(const struct tug_lease *lease, uint64_t now) {
     return atomic_load_explicit(&lease->until, memory_order_relaxed) > now;
 }
 
-/* Does a wait go on, asleep or not? */
-static inline bool tug_lease_waits(const struct tug_lease *lease) {
-    return tug_lease_runs(lease, TUG_LEASE_FRESH);
-}
-
 /* If it is so, and not what another has made of it meanwhile. */
 static inline void tug_lease_turn(struct tug_lease *lease, uint64_t from, uint64_t to) {
     (void)atomic_compare_exchange_strong_explicit(&lease->until, &from, to, memory_order_relaxed,
                                                   memory_order_relaxed);
 }
 
-/* Unless another waits. */
+/* Unless another holds it. */
 static inline void tug_lease_end(struct tug_lease *lease) {
     const uint64_t until = atomic_load_explicit(&lease->until, memory_order_relaxed);
-    if (until <= TUG_LEASE_FRESH)
+    if (until != TUG_LEASE_HELD)
         tug_lease_turn(lease, until, 0);
 }
 

@@ -178,7 +178,7 @@ struct beat {
 /* Callers look for news, also if they have put the baton down for a moment: to watch now would ask
  * the peers for a wake with every packet. */
 static bool left_to_callers(const struct tug_engine *engine) {
-    return engine->may_drive && tug_lease_runs(tug_engine_news(engine), tug_clock_ns());
+    return engine->may_drive && tug_lease_runs(&engine->news, tug_clock_ns());
 }
 
 static void observe(struct tug_engine *engine, struct tug_observed *seen) {
@@ -271,7 +271,7 @@ static void drive_if_deserted(struct tug_engine *engine, struct tug_observed *se
 static int64_t begin_beat(struct tug_engine *engine, int64_t limit_ns) {
     const uint64_t until = tug_clock_ns() + (uint64_t)limit_ns;
     tug_notes_want_not(TUG_NOTES_OFFLOAD);
-    tug_lease_turn(tug_engine_news(engine), TUG_LEASE_FRESH, until);
+    tug_lease_turn(&engine->news, TUG_LEASE_FRESH, until);
     tug_lease_turn(&engine->host, TUG_LEASE_FRESH, until);
     return limit_ns;
 }

@@ -44,12 +44,13 @@ struct tug_engine {
     unsigned dear;                /* waits to come in which it does not yield; holder only */
     unsigned sleepless; /* times in a row that commands kept the holder awake; holder only */
     _Atomic uint32_t nservices;
-    _Atomic uint32_t outstanding;   /* nactive + nbusy, for the others */
-    _Atomic uint32_t waiting;       /* threads in tug_engine_wait(), asleep or not */
-    struct tug_lease *_Atomic news; /* callers advance the jobs and poll the services */
-    struct tug_lease host;          /* callers have the baton now and then, or call the host */
-    _Atomic uint32_t looks;         /* of callers that poll, since one of them looked away */
-    _Atomic uint64_t quiet_until;   /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
+    _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
+    _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */
+    struct tug_lease news;        /* callers advance the jobs and poll the services */
+    struct tug_lease host;        /* callers have the baton now and then, or call the host */
+    _Atomic uint32_t looks;       /* of callers that poll, since one of them looked away */
+    _Atomic uint64_t *_Atomic looks_until; /* for peers, see tug_engine_show_looking() */
+    _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
     _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */
 
     struct tug_sleeper offload __attribute__((aligned(TUG_CACHE_LINE))); /* its thread */
@@ -65,9 +66,10 @@ struct tug_engine {
 
 extern struct tug_engine tug_engine;
 
-/* relaxed: there is nothing but the lease behind the pointer */
-static inline struct tug_lease *tug_engine_news(const struct tug_engine *engine) {
-    return atomic_load_explicit(&engine->news, memory_order_relaxed);
+/* relaxed: there is nothing but this number behind the pointer */
+static inline void tug_engine_looks_until(const struct tug_engine *engine, uint64_t until) {
+    atomic_store_explicit(atomic_load_explicit(&engine->looks_until, memory_order_relaxed), until,
+                          memory_order_relaxed);
 }
 
 /* ---- the holder's steps ---- */
@@ -130,9 +132,8 @@ void tug_engine_left(struct tug_engine *engine);
 /* The baton was put down after a look; wake_waiters: WAIT was set. */
 void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters);
 
-/* A thread that waits says to peers that it looks: now, and now and then while it does. Return the
- * time (CLOCK_MONOTONIC, ns) if it was said, else 0. */
-uint64_t tug_engine_say_looking(struct tug_engine *engine);
+/* A thread that waits looks once more, and says so to peers now and then: returns the time
+ * (CLOCK_MONOTONIC, ns) if it did, else 0. */
 uint64_t tug_engine_keep_looking(struct tug_engine *engine);
 
 /* Work is left that this thread does not do: the offload thread may have the baton. */

@@ -11,7 +11,7 @@ static struct tug_node_page *own;
 struct tug_node_page *tug_node_page_own(struct tug_offer *offer) {
     pthread_mutex_lock(&lock);
     if (own == NULL && (own = tug_lent_allocate(sizeof(struct tug_node_memory))) != NULL)
-        tug_engine_show_lease(&own->news);
+        tug_engine_show_looking(&own->looks_until);
     struct tug_node_page *page = own;
     pthread_mutex_unlock(&lock);
     if (page == NULL)

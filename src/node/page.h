@@ -4,7 +4,7 @@
  * ends. Who is told of it maps it, once for all who want it, and with it the list of what the
  * process has registered (live.h) and its inbox (inbox.h). It has the bell that peers ring when
  * they have put something where this process will find it: one for all contexts, so that one sleep
- * is enough for all of them. And it has the lease that says whether this process looks for it.
+ * is enough for all of them. And it says until when a thread of this process looks for it.
  *
  * Any thread.
  */
@@ -13,15 +13,15 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "engine/lease.h"
 #include "engine/park.h"
 #include "node/inbox.h"
 #include "node/lent.h"
 #include "node/live.h"
 
 struct tug_node_page {
-    struct tug_bell bell __attribute__((aligned(TUG_CACHE_LINE)));  /* shared */
-    struct tug_lease news __attribute__((aligned(TUG_CACHE_LINE))); /* written by its owner only */
+    struct tug_bell bell __attribute__((aligned(TUG_CACHE_LINE))); /* shared */
+    /* CLOCK_MONOTONIC, ns; written by its owner only, see tug_engine_show_looking() */
+    _Atomic uint64_t looks_until __attribute__((aligned(TUG_CACHE_LINE)));
 };
 
 /* A page and what lies behind it. What is not used costs no memory. */
@@ -36,7 +36,7 @@ struct tug_node_memory {
  * A hint: it may have changed when this returns, and one who is stopped or killed in a wait is
  * believed for 10 us more. */
 static inline bool tug_node_page_served(const struct tug_node_page *page) {
-    const uint64_t until = atomic_load_explicit(&page->news.looks_until, memory_order_relaxed);
+    const uint64_t until = atomic_load_explicit(&page->looks_until, memory_order_relaxed);
     return until != 0 && until > tug_clock_ns();
 }
 
