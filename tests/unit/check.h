@@ -3,6 +3,7 @@
 #ifndef TUG_TEST_CHECK_H
 #define TUG_TEST_CHECK_H
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,6 +56,17 @@ static inline uint64_t check_clock_ns(clockid_t clock) {
     struct timespec now;
     clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* How many threads this process has. */
+static inline unsigned check_threads(void) {
+    unsigned n = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (const struct dirent *task; (task = readdir(tasks)) != NULL;)
+        n += task->d_name[0] != '.';
+    closedir(tasks);
+    return n;
 }
 
 #endif

@@ -220,8 +220,8 @@ static void files_at_all_numbers(void **state) {
     assert_int_equal(wire->type->descriptor(wire, true), -1);
     numbers[n++] = tcp->set;
     numbers[n++] = tcp->listener.number;
-    numbers[n++] = tcp->watch.set;
-    numbers[n++] = tcp->watch.watcher.stop.number;
+    numbers[n++] = tug_watcher.set;
+    numbers[n++] = tug_watcher.stop.number;
     for (int i = 0; i < TUG_TCP_RESERVES; i++)
         numbers[n++] = tcp->reserve[i].number;
     for (int i = 0; i < n; i++)
@@ -249,10 +249,10 @@ static void a_watcher_without_its_set(void **state) {
     (void)state;
     const uint32_t key = tug_bell_prepare(bell);
     start_watcher(0);
-    const int number = endpoint_of(0)->watch.set;
+    const int number = tug_watcher.set;
     take_number(number, open_file());
     tug_bell_wait(bell, key, -1, false); /* who was told that it would be rung */
-    CHECK_SOON(atomic_load(&endpoint_of(0)->watch.watcher.blind));
+    CHECK_SOON(atomic_load(&tug_watcher.blind));
     assert_false(wire->type->arm(wire));
     assert_false(wire->type->arm(wire));
     assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), 1);
@@ -265,7 +265,7 @@ static void a_watcher_without_its_set(void **state) {
 static void a_watcher_that_cannot_be_stopped(void **state) {
     (void)state;
     start_watcher(0);
-    const int number = endpoint_of(0)->watch.watcher.stop.number;
+    const int number = tug_watcher.stop.number;
     take_number(number, open_file());
     end(NULL);
     expect_untouched_file(number);
@@ -277,9 +277,9 @@ static void a_watcher_that_has_died(void **state) {
     struct tug_wire *wire = processes[0].wire;
     (void)state;
     start_watcher(0);
-    atomic_store(&endpoint_of(0)->watch.watcher.ending, true);
-    tug_own_ring(&endpoint_of(0)->watch.watcher.stop);
-    CHECK_SOON(atomic_load(&endpoint_of(0)->watch.watcher.blind));
+    atomic_store(&tug_watcher.ending, true);
+    tug_own_ring(&tug_watcher.stop);
+    CHECK_SOON(atomic_load(&tug_watcher.blind));
     assert_false(wire->type->arm(wire));
     assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), 1);
 }

@@ -19,7 +19,7 @@
     CASE(error_peer_silent) CASE(error_nobody_to_ask) CASE(error_device_lost) \
     CASE(refused_here) CASE(refused_there) CASE(refused_to_join) CASE(refused_a_question) \
     CASE(refused_memory) \
-    CASE(sleep_wakes) CASE(sleep_costs_nothing)
+    CASE(sleep_wakes) CASE(sleep_costs_nothing) CASE(sleep_one_thread)
 /* clang-format on */
 
 #define CASE(name) void name(void **state);

@@ -15,7 +15,7 @@ void device_opens(void **state) {
         assert_int_equal(device->gid.raw[11], 0xff);
     }
     assert_int_equal(ORIGIN->verbs->npairs, 0);
-    assert_false(ORIGIN->verbs->watcher.runs);
+    assert_false(ORIGIN->verbs->completions.watch.watched);
 }
 
 static void with_device(const char *name, bool there) {

@@ -45,8 +45,21 @@ void sleep_wakes(void **state) {
 void sleep_costs_nothing(void **state) {
     (void)state;
     run_one(TUG_OPERATION_WRITE, 0, 0, 8);
-    assert_true(ORIGIN->verbs->watcher.runs);
+    assert_true(ORIGIN->verbs->completions.watch.watched);
     const uint64_t before = cpu_ns();
     check_sleep_us(1000000);
     assert_true(cpu_ns() - before < 50000000);
+}
+
+void sleep_one_thread(void **state) {
+    (void)state;
+    const unsigned before = check_threads();
+    run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+    assert_int_equal(check_threads(), before + 1);
+    struct fake_end end;
+    fake_post(TARGET, fake_operation(TARGET, 0, TUG_OPERATION_WRITE, mine, 0, theirs, 0, 8, &end));
+    assert_true(fake_finish(60));
+    assert_done(&end, 0);
+    assert_true(TARGET->verbs->completions.watch.watched);
+    assert_int_equal(check_threads(), before + 1);
 }

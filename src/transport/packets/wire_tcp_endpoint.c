@@ -3,7 +3,7 @@
  *
  * One epoll set holds the listener and all links; a link that could not take all bytes waits in it
  * for room. The set is readable when there is anything to do: the engine sleeps on it, or, where
- * peers of the node ring a shared bell too, a *watcher* thread does and rings that bell:
+ * peers of the node ring a shared bell too, the process's watcher does and rings that bell:
  * wire_tcp_watch.c.
  */
 #include <poll.h>
@@ -312,7 +312,7 @@ static void forget(void *value, void *d) {
 }
 
 void tug_tcp_endpoint_close(struct tug_tcp_endpoint *endpoint) {
-    tug_tcp_watch_end(endpoint);
+    tug_watcher_remove(&endpoint->watch.watch);
     pthread_mutex_destroy(&endpoint->watch.lock);
     while (endpoint->all != NULL) {
         struct tug_tcp_link *link = endpoint->all;
@@ -347,7 +347,7 @@ static struct tug_tcp_endpoint *make(bool spares_links) {
     struct tug_tcp_endpoint *endpoint = calloc(1, sizeof(*endpoint));
     if (endpoint == NULL)
         return NULL;
-    endpoint->set = endpoint->watch.set = -1;
+    endpoint->set = -1;
     pthread_mutex_init(&endpoint->watch.lock, NULL);
     endpoint->listener = (struct tug_own)TUG_OWN_NONE;
     endpoint->reserve[TUG_TCP_TO_CONNECT] = endpoint->reserve[TUG_TCP_TO_ACCEPT] =

@@ -9,7 +9,7 @@
  *             link         link        a connection each, with packets of all contexts
  *               |            |
  *         +-----+------------+----+
- *         |  endpoint             |    one a process: listener, epoll set, watcher
+ *         |  endpoint             |    one a process: listener, epoll set
  *         +-----------------------+
  */
 #ifndef TUG_TRANSPORT_WIRE_TCP_PRIVATE_H
@@ -56,13 +56,12 @@ struct tug_tcp_peer {
     struct tug_tcp_contact *contacts;
 };
 
-/* The watcher: a thread that rings the bells of the watched views when the endpoint's set is
- * readable, once for each time that it was armed. (They have one bell, unless the node's processes
- * share no memory but that of each context.) */
+/* What the process's watcher rings when the endpoint's set is readable: the bells of the watched
+ * views. (They have one bell, unless the node's processes share no memory but that of each
+ * context.) */
 struct tug_tcp_watch {
-    struct tug_watcher watcher;
-    int set;                    /* the endpoint's is in it, and watcher.stop */
-    pthread_mutex_t lock;       /* of the list, which the thread looks at */
+    struct tug_watch watch;     /* the first member */
+    pthread_mutex_t lock;       /* of the list, which the watcher looks at */
     struct tug_tcp_view *views; /* that are watched */
 };
 
@@ -92,7 +91,7 @@ struct tug_tcp_endpoint {
     bool closed_any;          /* links that are to be taken out */
     bool full;                /* the listener is not looked at: newcomers wait in the kernel */
     uint64_t *received;       /* TUG_TCP_RECEIVE_BYTES */
-    _Atomic bool watched;     /* there is a watcher; set once */
+    _Atomic bool watched;     /* the watcher has it; set once */
     bool unwatched;           /* it could not be armed, which has been counted */
     struct tug_tcp_watch watch;
 };
@@ -168,9 +167,6 @@ void tug_tcp_watch_leave(struct tug_tcp_view *view);
 
 /* Sees to it that the next news ring. False: they cannot. Holder only. */
 bool tug_tcp_watch_arm(struct tug_tcp_endpoint *endpoint);
-
-/* Nobody arms it any more. */
-void tug_tcp_watch_end(struct tug_tcp_endpoint *endpoint);
 
 /* ---- wire_tcp_meet.c: how two processes come to their link ---- */
 

@@ -6,7 +6,7 @@
  *   memory.c          registered memory
  *   pair.c            one peer: connections, made on first use, mended after errors
  *   queue.c           operations to work requests, chains, completions
- *   watch.c           the thread that sleeps for the engine
+ *   watch.c           what the watcher does, who sleeps for the engine
  *   verbs.c           the table of operations
  *
  * A *pair* is this process and one peer. It has two queue pairs at most, one for each direction:
@@ -170,6 +170,14 @@ struct tug_verbs_pair {
     uint32_t slots[TUG_VERBS_DEPTH];
 };
 
+/* A descriptor of the library's that the process's watcher sleeps at. */
+struct tug_verbs_watch {
+    struct tug_watch watch; /* the first member */
+    struct tug_verbs *verbs;
+    struct tug_own file;
+    void (*take)(struct tug_verbs *verbs); /* takes what is to be read there */
+};
+
 struct tug_verbs {
     struct tug_fabric *fabric;
     struct tug_verbs_device device;
@@ -198,7 +206,7 @@ struct tug_verbs {
     unsigned char (*joined)[TUG_VERBS_INLINE]; /* [TUG_VERBS_DEPTH]: data of joined writes */
     uint64_t chains, posted;                   /* chains and requests so far */
 
-    struct tug_watcher watcher;
+    struct tug_verbs_watch completions, bad_news;
     atomic_bool device_lost;
     bool device_given_up;
 };
@@ -256,7 +264,8 @@ void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair
 
 /* ---- the watcher ---- */
 
-/* Starts it if it is not there. False: no thread could be had. */
+/* From now on the watcher rings the fabric's bell. False: it cannot. / Not any more. */
 bool tug_verbs_watch(struct tug_verbs *verbs);
+void tug_verbs_unwatch(struct tug_verbs *verbs);
 
 #endif

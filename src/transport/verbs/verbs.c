@@ -62,7 +62,7 @@ static bool open_here(struct tug_verbs *verbs, char *reason) {
 static void verbs_close(void *state) {
     struct tug_verbs *verbs = state;
     tug_verbs_pairs_free(verbs);
-    tug_watcher_close(&verbs->watcher);
+    tug_verbs_unwatch(verbs);
     if (verbs->cq != NULL)
         tug_ibv.destroy_cq(verbs->cq);
     if (verbs->channel != NULL)
@@ -178,7 +178,7 @@ static bool verbs_arm(void *state) {
     if (verbs->finished != TUG_NO_TAG || unsent || verbs->asked_again > 0)
         return false;
     if (verbs->cq_room < verbs->cq_size)
-        return ibv_req_notify_cq(verbs->cq, 0) == 0;
+        return tug_watcher_sees() && ibv_req_notify_cq(verbs->cq, 0) == 0;
     return true; /* what else can come is a control message */
 }
 

@@ -1,11 +1,11 @@
-/* The watcher: sleeps in the kernel for completions and bad news, and rings the engine's bell.
+/* What the process's watcher (transport/watcher.h) does for a context: it sleeps for completions
+ * and for bad news of the device, and rings the engine's bell.
  *
  * The engine asks for one event (arm) before it sleeps, and looks at the completion queue once more
  * after that; so an event means that something came later, and whoever sleeps is woken. While the
- * engine drives nobody asks for events and the watcher sleeps on. Started with the first pair.
- * Threading: one thread of its own, which touches the channel, device_lost and the bell. */
-#include <errno.h>
-#include <poll.h>
+ * engine drives nobody asks for events and the watcher sleeps on. From the first pair on.
+ * Threading: the watcher touches the channel, device_lost and the bell. */
+#include <sys/epoll.h>
 
 #include "base/log.h"
 #include "transport/verbs/private.h"
@@ -41,44 +41,39 @@ static void take_device_event(struct tug_verbs *verbs) {
     }
 }
 
-/* Takes what has come, if anything has. False: nothing will any more. The device's descriptors are
- * libibverbs', which may have been closed as ours may. */
-static bool look(struct tug_verbs *verbs, const struct tug_own *channel,
-                 const struct tug_own *device, int limit_ms) {
-    const struct tug_own *stop = &verbs->watcher.stop;
-    struct pollfd files[] = {{.fd = tug_own_holds(stop) ? stop->number : -1, .events = POLLIN},
-                             {.fd = channel->number, .events = POLLIN},
-                             {.fd = device->number, .events = POLLIN}};
-    if (poll(files, 3, limit_ms) < 0)
-        return errno == EINTR;
-    if (!tug_own_holds(channel) || !tug_own_holds(device))
-        return false;
-    if (files[1].revents & POLLIN)
-        take_completion_event(verbs);
-    if (files[2].revents & POLLIN)
-        take_device_event(verbs);
-    return !((files[1].revents | files[2].revents) & (POLLERR | POLLHUP | POLLNVAL));
+/* The device's descriptors are libibverbs', which may have been closed as ours may: then nothing
+ * will come any more. */
+static bool news(struct tug_watch *watch, uint32_t events) {
+    struct tug_verbs_watch *its = (struct tug_verbs_watch *)watch;
+    struct tug_verbs *verbs = its->verbs;
+    const bool works = tug_own_holds(&its->file) && !(events & (EPOLLERR | EPOLLHUP));
+    if (!works)
+        atomic_store(&verbs->device_lost, true); /* as above */
+    else if (events & EPOLLIN)
+        its->take(verbs);
+    tug_bell_ring(verbs->fabric->bell, verbs->fabric->bell_shared);
+    return works;
 }
 
-static void *watch(void *argument) {
-    struct tug_verbs *verbs = argument;
-    const struct tug_own channel = tug_own_note(verbs->channel->fd);
-    const struct tug_own device = tug_own_note(verbs->device.context->async_fd);
-    bool works = true;
-    while (works && !atomic_load(&verbs->watcher.ending)) {
-        works = look(verbs, &channel, &device, TUG_WATCHER_LOOK_MS);
-        if (!works)
-            atomic_store(&verbs->device_lost, true); /* as above */
-        tug_bell_ring(verbs->fabric->bell, verbs->fabric->bell_shared);
-    }
-    return NULL;
+static bool watch(struct tug_verbs *verbs, struct tug_verbs_watch *its, int descriptor,
+                  void (*take)(struct tug_verbs *verbs)) {
+    *its = (struct tug_verbs_watch){.watch = {.descriptor = descriptor, .news = news},
+                                    .verbs = verbs,
+                                    .file = tug_own_note(descriptor),
+                                    .take = take};
+    return tug_watcher_add(&its->watch) && tug_watcher_arm(&its->watch);
 }
 
 bool tug_verbs_watch(struct tug_verbs *verbs) {
-    if (verbs->watcher.runs)
+    if (verbs->bad_news.watch.watched ||
+        (watch(verbs, &verbs->completions, verbs->channel->fd, take_completion_event) &&
+         watch(verbs, &verbs->bad_news, verbs->device.context->async_fd, take_device_event)))
         return true;
-    if (tug_watcher_prepare(&verbs->watcher) && tug_watcher_start(&verbs->watcher, watch, verbs))
-        return true;
-    tug_watcher_close(&verbs->watcher);
+    tug_verbs_unwatch(verbs);
     return false;
+}
+
+void tug_verbs_unwatch(struct tug_verbs *verbs) {
+    tug_watcher_remove(&verbs->completions.watch);
+    tug_watcher_remove(&verbs->bad_news.watch);
 }
