@@ -135,8 +135,8 @@ static void print_overlap(struct run *run, int n) {
 
 static void print_row(struct run *run) {
     int n;
-    double *us =
-        bench_iterate(overlap_us > 0 ? iterate_parts : iterate, run, seconds, max_iterations, &n);
+    double *us = bench_iterate(overlap_us > 0 ? iterate_parts : iterate, run, seconds, 0,
+                               max_iterations, &n);
     double median_us = bench_median(us, n);
     bench_cell((double)run->bytes);
     bench_cell(median_us);

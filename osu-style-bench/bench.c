@@ -349,16 +349,9 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static int fitting_iterations(double (*iterate)(void *argument), void *argument, double seconds,
-                              long most) {
-    enum { NWARM = 3 };
-    double slowest_us, begin_us = 0;
-    for (int i = 0; i < NWARM + 2; i++) {
-        if (i == NWARM)
-            begin_us = bench_now_us();
-        iterate(argument);
-    }
-    double us = (bench_now_us() - begin_us) / 2;
+/* How many iterations fit `seconds` if all take as long as these. */
+static int fitting_iterations(double begin_us, int n, double seconds, long most) {
+    double us = (bench_now_us() - begin_us) / n, slowest_us;
     MPI_Allreduce(&us, &slowest_us, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     double fit = seconds * 1e6 / (slowest_us > 0.1 ? slowest_us : 0.1);
     if (fit < BENCH_LEAST_ITERATIONS)
@@ -366,9 +359,29 @@ static int fitting_iterations(double (*iterate)(void *argument), void *argument,
     return fit > (double)most ? (int)most : (int)fit;
 }
 
-double *bench_iterate(double (*iterate)(void *argument), void *argument, double seconds, long most,
-                      int *niterations) {
-    int n = fitting_iterations(iterate, argument, seconds, most);
+/* Gets warm; then how many iterations fit. */
+static int warm_up(double (*iterate)(void *argument), void *argument, double seconds, long warm,
+                   long most) {
+    enum { NCOLD = 3, NTIMED = 2 };
+    double begin_us = 0;
+    for (int i = 0; i < NCOLD + NTIMED; i++) {
+        if (i == NCOLD)
+            begin_us = bench_now_us();
+        iterate(argument);
+    }
+    int fit = fitting_iterations(begin_us, NTIMED, seconds, most);
+    int more = fit < warm ? fit : (int)warm;
+    if (more <= BENCH_LEAST_ITERATIONS)
+        return fit;
+    begin_us = bench_now_us();
+    for (int i = 0; i < more; i++)
+        iterate(argument);
+    return fitting_iterations(begin_us, more, seconds, most);
+}
+
+double *bench_iterate(double (*iterate)(void *argument), void *argument, double seconds, long warm,
+                      long most, int *niterations) {
+    int n = warm_up(iterate, argument, seconds, warm, most);
     double *mine = malloc((size_t)n * sizeof *mine), *slowest = calloc((size_t)n, sizeof *slowest);
     if (mine == NULL || slowest == NULL)
         MPI_Abort(MPI_COMM_WORLD, 1);

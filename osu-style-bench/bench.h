@@ -118,13 +118,14 @@ uint64_t bench_pattern_word(uint64_t seed, uint64_t index);
 /* Flips a bit of data[0] once in the life of the process when --corrupt was given. */
 void bench_corrupt(void *data);
 
-/* Runs iterate(argument), which returns this rank's microseconds, a few times to get warm and then
- * as often as fits `seconds`, everything around it included: at least BENCH_LEAST_ITERATIONS times,
- * at most `most`, the same on all ranks. Returns the longest of all ranks' times of each iteration,
- * sorted, on rank 0; the caller frees them. Collective. */
+/* Runs iterate(argument), which returns this rank's microseconds, a few times to get warm, `warm`
+ * times more if that fits `seconds`, and then as often as fits `seconds`, everything around it
+ * included: at least BENCH_LEAST_ITERATIONS times, at most `most`, the same on all ranks. Returns
+ * the longest of all ranks' times of each iteration, sorted, on rank 0; the caller frees them.
+ * Collective. */
 #define BENCH_LEAST_ITERATIONS 5
-double *bench_iterate(double (*iterate)(void *argument), void *argument, double seconds, long most,
-                      int *niterations);
+double *bench_iterate(double (*iterate)(void *argument), void *argument, double seconds, long warm,
+                      long most, int *niterations);
 
 /* Order statistics; bench_sort() first. */
 void bench_sort(double samples[], int n);

@@ -9,20 +9,23 @@
 #                only: a target that computes first makes any MPI wait. MPI_Win_allocate_shared is for one node.
 #   single       single operations, 50 ms after what was before them
 #   lifetimes    windows made and freed
-#   blocking     blocking collectives as they are by default, and with TUGBOAT_WAIT=polite, in the same places
 #   persistent   persistent collectives, every kind and size: 2 ranks, 4 ranks, 2 x 2 emulated nodes
-# Where the host brings wrong data the cell says so in place of a ratio.
+#   blocking     blocking collectives as they are by default, and with TUGBOAT_WAIT=polite, in the same places
+# Where the host brings wrong data, or ends the program, the cell says so in place of a ratio.
+# The time is bounded: all tables are measured once, then once more, up to --rounds times, and no table is begun that
+# would not end in time, judging by the round before. What was never begun is named.
 # --against FILE compares with an earlier map.json: cells that got better or worse by more than the noise, which is when
-# the ratios of all rounds do not overlap and the medians differ by a tenth.
+# the ratios of all rounds, two at least, do not overlap and the medians differ by a tenth.
 # Exit status 0, 1 if a step failed or a cell got worse, 2 on wrong usage. Red cells are no failure.
 set -uo pipefail
 
-usage="usage: map.sh BUILD_DIR [--quick|--least] [--only PATTERN] [--rounds N] [--out DIR] [--against FILE]
-                [--measured FILE]
+usage="usage: map.sh BUILD_DIR [--quick|--least] [--only PATTERN] [--rounds N] [--limit S] [--out DIR]
+                [--against FILE] [--measured FILE]
   --quick          ordinary loads and few sizes, in 5 minutes; without it everything, in 40
   --least          so little that the figures mean nothing, for tests
   --only PATTERN   tables whose name matches the shell pattern, such as 'windows/one node/*'; --only list shows the names
-  --rounds N       so many times each of the two (3)
+  --rounds N       so many times each of the two, if there is time (3)
+  --limit S        so many seconds of measuring (270; everything: 2340)
   --out DIR        where map.json and map.html go (report)
   --against FILE   an earlier map.json to compare with
   --measured FILE  show and compare this map.json; measure nothing"
@@ -32,13 +35,13 @@ $usage" >&2; exit 2; }
 build=$(cd "${1:-/nowhere}" 2>/dev/null && pwd) || wrong_usage "no build directory '${1:-}'"
 shift
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-out=report amount=full rounds=3 only='*' against= measured=
+out=report amount=full rounds=3 limit='' only='*' against='' measured=''
 while (($# > 0)); do
     case $1 in
     --quick) amount=quick ;;
     --least) amount=least rounds=1 ;;
     --help) echo "$usage"; exit 0 ;;
-    --only | --rounds | --out | --against | --measured)
+    --only | --rounds | --limit | --out | --against | --measured)
         (($# > 1)) || wrong_usage "$1 needs a value"
         printf -v "${1#--}" %s "$2"
         shift
@@ -48,6 +51,7 @@ while (($# > 0)); do
     shift
 done
 [[ $rounds =~ ^[1-9][0-9]{0,2}$ ]] || wrong_usage "--rounds is a number of 1 to 999, not '$rounds'"
+[[ $limit =~ ^([1-9][0-9]{0,5})?$ ]] || wrong_usage "--limit is a number of seconds, not '$limit'"
 for file in "$against" "$measured"; do
     [[ -z $file ]] || grep -q '^"format": "tugboat map 1"' "$file" 2>/dev/null || wrong_usage "'$file' is no map.json"
 done
@@ -75,10 +79,17 @@ source "$here/page.sh"
 
 # --- measuring ----------------------------------------------------------------------------------------
 
-planning=1 nsteps=0 step=0 nfailed=0 begun=$SECONDS
+round=0 # 0: tables are counted only
+nsteps=0 step=0 nfailed=0 begun=$SECONDS
 environment=() # of both sides
 crowded=0      # whether others keep the cores busy
 tables=()
+took=()       # milliseconds, by step, in its last round
+apart=()      # by step: whether its parts are run one by one
+unmeasured=() # tables there was no time for
+
+now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+left_ms() { echo $((limit_at - $(now_ms))); }
 
 # complete FILE: whether both sides have figures there.
 complete() {
@@ -87,39 +98,68 @@ complete() {
         END { exit !found }' "$1" 2>/dev/null
 }
 
-# is_wanted TABLE: whether it is to be measured now. While planning it is counted, under a name that comes once.
-is_wanted() {
+# is_due TABLE: whether it is to be measured now. Before the first round it is counted.
+is_due() {
     # shellcheck disable=SC2053 # a pattern is meant
     [[ $only == list || $1 == $only ]] || return 1
-    [[ ${tables[*]: -1} == "$1" ]] || tables+=("$1")
-    if ((planning)); then
-        nsteps=$((nsteps + 1))
+    step=$((step + 1))
+    if ((round == 0)); then
+        nsteps=$step
+        [[ ${tables[*]: -1} == "$1" ]] || tables+=("$1")
         return 1
     fi
-    step=$((step + 1))
-    printf 'map: [%3d/%d] %d:%02d %s %s\n' $step $nsteps $(((SECONDS - begun) / 60)) $(((SECONDS - begun) % 60)) "$1" \
-        "${flavour:-}" >&2
+    (($(left_ms) > ${took[step]:-0})) || { ((round > 1)) || unmeasured+=("$1"); return 1; }
+    printf 'map: [round %d, %2d/%d] %d:%02d %s\n' $round $step $nsteps $(((SECONDS - begun) / 60)) \
+        $(((SECONDS - begun) % 60)) "$1" >&2
 }
 
-# cells TABLE RANKS PROGRAM ARGUMENTS...: rows of a table, by versus; once again where one side has no figures, for over
-# TCP the host alone may hang in MPI_Finalize (report.sh says more).
+# compare FILE COMMAND...: one round by versus, who begins with the other side in every other round. A table that is
+# begun within the limit ends 20 s after it at most.
+compare() {
+    local file=$1 patience=$(($(left_ms) / 2000 + 10))
+    shift
+    local host=(-- env "${environment[@]}" "$@") tug=(-- env "${environment[@]}" "$tugboat" run "$@")
+    local sides=(--name host --name tug "${host[@]}" "${tug[@]}")
+    ((round % 2)) || sides=(--name tug --name host "${tug[@]}" "${host[@]}")
+    "$bench/versus" --rounds 1 --timeout $((patience < patience_most ? patience : patience_most)) --title "$table" \
+        --csv="$file" "${sides[@]}" >/dev/null 2>"$work/err"
+    complete "$file"
+}
+
+# part INDEX NAMES: a round of a part of the step, ${run[@]} with NAMES. False where a side has no figures. What had none
+# in the round before is left.
+part() {
+    local file before
+    printf -v file '%s/%03d.%02d.%03d.csv' "$work" $step "$1" $round
+    printf -v before '%s/%03d.%02d.%03d.csv' "$work" $step "$1" $((round - 1))
+    ((round == 1)) || complete "$before" || return 0
+    (($(left_ms) > 0)) && compare "$file" "${run[@]}" "$2" && return 0
+    (($(left_ms) > 0)) && return 1
+    rm -f "$file" # it was cut short
+    ((round > 1)) || unmeasured+=("$table")
+}
+
+complain() {
+    echo "map: FAILED: $table: $(grep . "$work/err" | tail -n 1)" >&2
+    ! grep -q '^versus: tug failed' "$work/err" || nfailed=$((nfailed + 1)) # else its cells say so
+}
+
+# cells TABLE RANKS PROGRAM OPTION PARTS ARGUMENTS...: a step, which is one round of a table's rows. OPTION takes all
+# PARTS at once. Where a side has no figures in the first round, each part is run by itself, and stays so, for the host
+# may end in some with an error, and over TCP may hang in MPI_Finalize (report.sh says more).
 cells() {
-    local table=$1 ranks=$2 program=$3
-    is_wanted "$table" || return 0
-    shift 3
-    local run=("$mpiexec" -n "$ranks" "$bench/$program" --csv "$@") file
-    printf -v file '%s/%04d.csv' "$work" $step
+    local table=$1 parts i begin all=${5// /,}
+    is_due "$table" || return 0
+    read -ra parts <<<"$5"
+    local run=("$mpiexec" -n "$2" "$bench/$3" --csv "${@:6}" "$4")
+    begin=$(now_ms)
     ((!crowded)) || others_start
-    for _ in 1 2; do
-        "$bench/versus" --rounds "$rounds" --timeout 120 --title "$table" --csv="$file" \
-            --name host --name tug -- env "${environment[@]}" "${run[@]}" \
-            -- env "${environment[@]}" "$tugboat" run "${run[@]}" >/dev/null 2>"$work/err"
-        complete "$file" && break
-    done
+    if ((!${apart[step]:-0})) && ! part 0 "$all"; then
+        if ((round == 1)); then apart[step]=1; else complain; fi
+    fi
+    ((!${apart[step]:-0})) || for i in "${!parts[@]}"; do part "$i" "${parts[i]}" || complain; done
     others_end
-    complete "$file" && return 0
-    echo "map: FAILED: $table ${flavour:-}: $(grep . "$work/err" | tail -n 1)" >&2
-    [[ $(tail -n 1 "$work/err") == "versus: host failed"* ]] || nfailed=$((nfailed + 1)) # its cells say so
+    took[step]=$(($(now_ms) - begin))
 }
 
 flavours_on() { # the flavours of the place $1
@@ -139,7 +179,7 @@ target() {
 # windows PLACE THREADS TARGET: a table of epochs. --quick takes one load where it is not one thread and a target that
 # waits, and three flavours in a crowd.
 windows() {
-    local flavour flavours threads="1 thread" loads=$loads
+    local flavours threads="1 thread" loads=$loads
     (($2 == 1)) || threads="$2 threads"
     target "$3"
     flavours=$(flavours_on "$1")
@@ -147,43 +187,37 @@ windows() {
         [[ $2$3 == 1waits ]] || loads=1x8
         ((!crowded)) || flavours=$single_flavours
     fi
-    for flavour in $flavours; do
-        cells "windows/$1/$threads/target $3" 2 window_epochs --flavours "$flavour" --threads "$2" --loads "$loads" \
-            --seconds "$seconds" "${doing[@]}"
-    done
+    cells "windows/$1/$threads/target $3" 2 window_epochs --flavours "$flavours" --threads "$2" --loads "$loads" \
+        --seconds "$seconds" "${doing[@]}"
     crowded=0
 }
 
 # single PLACE TARGET: a table of operations out of the blue.
 single() {
-    local flavour
     target "$2"
-    for flavour in $single_flavours; do
-        cells "single/$1/target $2" 2 window_epochs --flavours "$flavour" --syncs lock,flush --ops "$single_ops" \
-            --loads "$single_loads" --pause-ms "$pause_ms" --periods "$single_times" "${doing[@]}"
-    done
+    cells "single/$1/target $2" 2 window_epochs --flavours "$single_flavours" --syncs lock,flush --ops "$single_ops" \
+        --loads "$single_loads" --pause-ms "$pause_ms" --periods "$single_times" "${doing[@]}"
     crowded=0
 }
 
-# collectives PLACE: a table of persistent collectives and two of blocking ones. What the host may end in with an error
-# has a run of its own.
+# collectives PLACE: a table of persistent collectives and two of blocking ones.
 collectives() {
-    local nranks=4 flavour
+    local nranks=4 names
     environment=()
     [[ $1 != "2 ranks" ]] || nranks=2
     [[ $1 != "2 x 2 nodes" ]] || environment=(MPIR_CVAR_NUM_CLIQUES=2)
-    for flavour in $kinds; do
-        cells "persistent/$1" "$nranks" coll_init_sizes --kinds "$flavour" --sizes "$sizes" --warm 32 --seconds "$seconds"
+    for names in "${kinds[@]}"; do
+        cells "persistent/$1" $nranks coll_init_sizes --kinds "$names" --sizes "$sizes" --warm 32 --seconds "$seconds"
     done
-    flavour=$calls
-    cells "blocking/$1" "$nranks" coll_init_sizes --blocking --kinds "$calls" --sizes "$sizes" --seconds "$seconds"
+    cells "blocking/$1" $nranks coll_init_sizes --kinds "$calls" --blocking --sizes "$sizes" --seconds "$seconds"
     environment+=(TUGBOAT_WAIT=polite)
-    cells "blocking/$1/polite" "$nranks" coll_init_sizes --blocking --kinds "$calls" --sizes "$sizes" --seconds "$seconds"
+    cells "blocking/$1/polite" $nranks coll_init_sizes --kinds "$calls" --blocking --sizes "$sizes" --seconds "$seconds"
     environment=()
 }
 
-steps() {
-    local place flavour
+steps() { # all of a round
+    local place
+    step=0
     for place in "one node" TCP; do
         environment=()
         [[ $place == "one node" ]] || environment=("${tcp[@]}")
@@ -196,10 +230,8 @@ steps() {
         single "$place" waits
         single "$place" computes
         [[ $amount == quick ]] || single "$place" "computes among others"
-        for flavour in $(flavours_on "$place"); do
-            cells "lifetimes/$place" 2 window_epochs --lifetimes --flavours "$flavour" --loads 1x4K,1x1M --seconds "$seconds"
-        done
-        flavour=
+        cells "lifetimes/$place" 2 window_epochs --flavours "$(flavours_on "$place")" --lifetimes --loads 1x4K,1x1M \
+            --seconds "$seconds"
     done
     environment=()
     for place in "2 ranks" "4 ranks" "2 x 2 nodes"; do
@@ -208,20 +240,26 @@ steps() {
 }
 
 tcp=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
-kinds="barrier,bcast,reduce,allreduce reduce_scatter,reduce_scatter_block,scan,exscan
-    allgather,allgatherv,alltoall,alltoallv gather gatherv scatter scatterv"
-calls=barrier,bcast,reduce,allreduce,allgather,alltoall,reduce_scatter_block
+kinds=("barrier bcast reduce allreduce" "reduce_scatter reduce_scatter_block scan exscan"
+    "allgather allgatherv alltoall alltoallv alltoallw"
+    "neighbor_allgather neighbor_allgatherv neighbor_alltoall neighbor_alltoallv neighbor_alltoallw"
+    "gather gatherv" "scatter scatterv")
+calls="barrier bcast reduce allreduce allgather alltoall reduce_scatter_block"
 sizes=8,1K,4K,32K,256K,1M,4M
 loads=1x8,16x8,1x4K,1x256K seconds=0.025 compute_ms=20 pause_ms=50
 single_flavours="allocate create dynamic" single_ops=put,get,fetch_and_op single_loads=1x8,1x256K single_times=5
+patience_most=120 # seconds, for one program
 case $amount in
+full) : "${limit:=2340}" ;;
 quick)
-    sizes=8,32K,1M
+    : "${limit:=270}"
+    patience_most=45 sizes=8,32K,1M
     loads=1x8,16x8,1x4K seconds=0.005 compute_ms=5
     single_ops=put,fetch_and_op single_loads=1x8 single_times=3
     ;;
 least)
-    kinds="bcast allgather gather" calls=bcast sizes=8
+    : "${limit:=270}"
+    kinds=("bcast allgather" "gather scatter" neighbor_alltoall) calls=bcast sizes=8
     loads=1x8 seconds=0.001 compute_ms=1 pause_ms=1
     single_flavours=create single_ops=put single_loads=1x8 single_times=1
     ;;
@@ -279,8 +317,10 @@ mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 [[ -z $against ]] || cp "$against" "$work/against.json" || exit 2 # it may be the file that is written now
 if [[ -z $measured ]]; then
     ((nsteps > 0)) || wrong_usage "no table is called '$only' (--only list shows the names)"
-    planning=0
-    steps
+    limit_at=$(($(now_ms) + 1000 * limit))
+    for ((round = 1; round <= rounds; round++)); do
+        steps
+    done
     write_json >"$work/map.json"
 else
     cp "$measured" "$work/map.json"
@@ -288,6 +328,7 @@ fi
 cp "$work/map.json" "$out/map.json"
 page "$out/map.json" >"$out/map.html"
 "${fields[@]}" "$here/map_red.awk" "$out/map.json"
+((${#unmeasured[@]} == 0)) || printf '%s: not measured, time was up\n' "${unmeasured[@]}" | uniq
 echo "map: $out/map.html and map.json, in $(((SECONDS - begun) / 60)) min $(((SECONDS - begun) % 60)) s" >&2
 [[ -z $against ]] || "${fields[@]}" "$here/map_against.awk" "$work/against.json" "$out/map.json" || nfailed=$((nfailed + 1))
 ((nfailed == 0))

@@ -3,7 +3,7 @@
 #   awk -f map_fields.awk -f map_against.awk OLD.json NEW.json
 #
 # Ratios to the host are compared, not times: the machine may have been busier. Worse: the median by a tenth, and the
-# ranges do not overlap; or a cell that was measured has wrong data or fails now.
+# ranges of two rounds or more do not overlap; or a cell that was measured has wrong data or fails now.
 
 !is_cell() { next }
 
@@ -14,6 +14,7 @@ NR == FNR {
     old[key] = number("ratio")
     low[key] = number("low")
     high[key] = number("high")
+    repeated[key] = is_repeated()
     next
 }
 
@@ -27,7 +28,7 @@ text("state") != old_state[key] {
     next
 }
 
-text("state") != "measured" { next }
+text("state") != "measured" || !is_repeated() || !repeated[key] { next }
 
 {
     ratio = number("ratio")

@@ -16,9 +16,10 @@ function number(name) {
 
 function is_cell() { return $0 ~ /^\{"table": / }
 
-# What is red beyond the noise, and what only seems so.
+# What is red beyond the noise, and what only seems so. One round tells nothing of the noise.
 function is_red() { return text("state") == "measured" && number("ratio") < 0.97 }
-function is_surely_red() { return is_red() && number("high") < 0.97 }
+function is_surely_red() { return is_red() && is_repeated() && number("high") < 0.97 }
+function is_repeated() { return number("rounds") != 1 }
 
 # A key of four parts has two of the row and two of the column, one of two has one each.
 function row_of(key,   parts) {

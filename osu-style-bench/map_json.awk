@@ -2,22 +2,47 @@
 #
 #   awk -F, -f map_json.awk FILE.csv...
 #
-# low and high: the range of the ratio, had the rounds met in other pairs.
+# Each file has a round; of a cell's rounds the medians count. low and high: the range of the ratio, had the rounds met
+# in other pairs; rounds: how many both sides have.
 
 function json(value) { return value == "" ? "null" : value }
 
-function state() {
-    if ($(column["tug_wrong"]) > 0)
-        return "tug wrong"
-    if ($(column["host_wrong"]) > 0)
-        return "host wrong"
-    if ($(column["tug"]) == "")
-        return "tug failed"
-    return $(column["host"]) == "" ? "host failed" : "measured"
+# Keeps a side's figures of a round in order.
+function keep(side, value, wrong,   i) {
+    nwrong[cell, side] += wrong
+    if (value == "")
+        return
+    for (i = ++n[cell, side]; i > 1 && values[cell, side, i - 1] > value + 0; i--)
+        values[cell, side, i] = values[cell, side, i - 1]
+    values[cell, side, i] = value + 0
 }
 
-function ratio(over, under) {
-    return $(column[over]) == "" || $(column[under]) == "" ? "" : sprintf("%.4g", $(column[over]) / $(column[under]))
+function least(side) { return values[cell, side, 1] }
+function most(side) { return values[cell, side, n[cell, side]] }
+function median(side,   k) {
+    k = n[cell, side]
+    return k == 0 ? "" : (values[cell, side, int((k + 1) / 2)] + values[cell, side, int(k / 2) + 1]) / 2
+}
+
+function state() {
+    if (nwrong[cell, "tug"] > 0)
+        return "tug wrong"
+    if (nwrong[cell, "host"] > 0)
+        return "host wrong"
+    if (n[cell, "tug"] == 0)
+        return "tug failed"
+    return n[cell, "host"] == 0 ? "host failed" : "measured"
+}
+
+function ratio(over, under) { return under > 0 ? sprintf("%.4g", over / under) : "" }
+
+function show(   known, nrounds) {
+    known = state() == "measured"
+    nrounds = n[cell, "host"] < n[cell, "tug"] ? n[cell, "host"] : n[cell, "tug"]
+    printf("{\"table\": \"%s\", \"cell\": \"%s\", \"host\": %s, \"tug\": %s, \"ratio\": %s, \"low\": %s, \"high\": %s, \"rounds\": %d, \"state\": \"%s\"}",
+        table[cell], name[cell], json(median("host")), json(median("tug")),
+        json(known ? ratio(median("host"), median("tug")) : ""), json(known ? ratio(least("host"), most("tug")) : ""),
+        json(known ? ratio(most("host"), least("tug")) : ""), nrounds, state())
 }
 
 FNR == 1 {
@@ -28,11 +53,18 @@ FNR == 1 {
 }
 
 {
-    s = state()
-    known = s == "measured"
-    printf("%s{\"table\": \"%s\", \"cell\": \"%s\", \"host\": %s, \"tug\": %s, \"ratio\": %s, \"low\": %s, \"high\": %s, \"state\": \"%s\"}",
-        n++ ? ",\n" : "", $1, $2, json($(column["host"])), json($(column["tug"])), json(known ? ratio("host", "tug") : ""),
-        json(known ? ratio("host_least", "tug_most") : ""), json(known ? ratio("host_most", "tug_least") : ""), s)
+    if (!(($1, $2) in number))
+        number[$1, $2] = ++ncells
+    cell = number[$1, $2]
+    table[cell] = $1
+    name[cell] = $2
+    keep("host", $(column["host"]), $(column["host_wrong"]))
+    keep("tug", $(column["tug"]), $(column["tug_wrong"]))
 }
 
-END { print "" }
+END {
+    for (cell = 1; cell <= ncells; cell++) {
+        show()
+        print cell < ncells ? "," : ""
+    }
+}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# map_test.sh BUILD_DIR: tests of map.sh: a few cells of each kind and what is said of them, two maps that are
-# compared, wrong usage.
+# map_test.sh BUILD_DIR: tests of map.sh: a few cells of each kind and what is said of them, the bound of time,
+# cells of several rounds, two maps that are compared, wrong usage.
 set -uo pipefail
 
 build=$(cd "${1:?usage: map_test.sh BUILD_DIR}" && pwd) || exit 2
@@ -62,11 +62,34 @@ for pattern in 'windows/one node/1 thread/*' 'windows/one node/4 threads/target 
     ! command -v python3 >/dev/null || python3 -m json.tool "$work/report/map.json" >/dev/null || fail "$pattern: no JSON"
 done
 
+# a bound of time: more rounds than fit, and tables that there is no time for
+begun=$SECONDS
+expect bounded 0 --least --rounds 999 --limit 5 --only 'lifetimes/one node'
+has bounded report/map.json '"rounds": [1-9]'
+((SECONDS - begun < 30)) || fail "bounded: it took $((SECONDS - begun)) s"
+expect late 0 --least --limit 1
+has late out '^blocking/2 x 2 nodes/polite: not measured, time was up$'
+
+# --- of rounds, cells ---------------------------------------------------------------------------------
+
+header=title,key,value,better,host,tug,host_wrong,tug_wrong
+printf '%s\n' $header t,a/8,us,lower,10,4,0,0 t,b/8,us,lower,10,5,8,0 t,c/8,us,lower,,5,0,0 t,d/8,us,lower,3,,0,0 >"$work/1.csv"
+printf '%s\n' $header t,a/8,us,lower,30,5,0,0 t,b/8,us,lower,10,5,0,0 t,c/8,us,lower,,5,0,0 t,e/8,us,lower,3,5,0,1 >"$work/2.csv"
+printf '%s\n' ${header/host,tug/tug,host} t,a/8,us,lower,2,20,0,0 >"$work/3.csv" # the other side first
+awk -F, -f "$here/map_json.awk" "$work"/[123].csv >"$work/cells"
+for line in '"a/8", "host": 20, "tug": 4, "ratio": 5, "low": 2, "high": 15, "rounds": 3, "state": "measured"' \
+    '"b/8", "host": 10, "tug": 5, "ratio": null, "low": null, "high": null, "rounds": 2, "state": "host wrong"' \
+    '"c/8", "host": null, "tug": 5, .* "rounds": 0, "state": "host failed"' \
+    '"d/8", "host": 3, "tug": null, .* "state": "tug failed"' '"e/8", .* "state": "tug wrong"'; do
+    has rounds cells "$line"
+done
+
 # --- compared -----------------------------------------------------------------------------------------
 
-# cell NAME HOST TUG RATIO LOW HIGH STATE
+# cell NAME HOST TUG RATIO LOW HIGH STATE [ROUNDS]
 cell() {
-    printf '{"table": "t", "cell": "%s", "host": %s, "tug": %s, "ratio": %s, "low": %s, "high": %s, "state": "%s"}' "$@"
+    printf '{"table": "t", "cell": "%s", "host": %s, "tug": %s, "ratio": %s, "low": %s, "high": %s, ' "${@:1:6}"
+    printf '"rounds": %d, "state": "%s"}' "${8:-3}" "$7"
 }
 # map NAME CELL...: a map of cells
 map() {
@@ -77,18 +100,21 @@ map() {
     printf ']\n}\n' >>"$work/$name"
 }
 map old "$(cell a/8 10 10 1 0.9 1.1 measured)" "$(cell b/8 10 10 1 0.9 1.1 measured)" \
-    "$(cell c/8 10 10 1 0.5 1.1 measured)" "$(cell d/8 10 10 1 0.9 1.1 measured)" "$(cell e/8 1 1 null null null 'host wrong')"
+    "$(cell c/8 10 10 1 0.5 1.1 measured)" "$(cell d/8 10 10 1 0.9 1.1 measured)" "$(cell e/8 1 1 null null null 'host wrong')" \
+    "$(cell f/8 10 10 1 1 1 measured)"
 map new "$(cell a/8 10 20 0.5 0.4 0.6 measured)" "$(cell b/8 10 5 2 1.8 2.2 measured)" \
-    "$(cell c/8 10 20 0.5 0.4 0.6 measured)" "$(cell d/8 10 10 null null null 'tug wrong')" "$(cell e/8 1 1 null null null 'host wrong')"
+    "$(cell c/8 10 20 0.5 0.4 0.6 measured)" "$(cell d/8 10 10 null null null 'tug wrong')" "$(cell e/8 1 1 null null null 'host wrong')" \
+    "$(cell f/8 10 20 0.5 0.5 0.5 measured 1)"
 expect worse 1 --measured "$work/new" --against "$work/old"
 has worse out '^worse  t: a/8: x1\.00, now x0\.50$'
 has worse out '^better t: b/8: x1\.00, now x2\.00$'
 has worse out '^worse  t: d/8: measured, now tug wrong$'
-has worse out '^5 cells in both: 2 got worse, 1 better'
-has worse out '^t: 3 of 5 red, 1 where the host is wrong or fails$'
+has worse out '^6 cells in both: 2 got worse, 1 better'
+has worse out '^t: 4 of 6 red, 1 where the host is wrong or fails$'
 has worse out '^  a +8 x0\.50$'
+has worse out '^  f +8 x0\.50~$'
 expect same 0 --measured "$work/old" --against "$work/old"
-has same out '^5 cells in both: 0 got worse, 0 better'
+has same out '^6 cells in both: 0 got worse, 0 better'
 map strange "$(cell z/8 10 10 1 0.9 1.1 measured)"
 expect nothing_common 1 --measured "$work/old" --against "$work/strange"
 
@@ -103,6 +129,7 @@ has no_map err 'is no map\.json'
 expect no_table 2 --only nothing
 has no_table err "no table is called 'nothing'"
 expect no_rounds 2 --rounds 0
+expect no_limit 2 --limit soon
 expect help 0 --help
 
 ((nfailed == 0)) && echo "all cases hold"

@@ -54,7 +54,7 @@ static long run_size(long bytes) {
     struct copy copy = {.bytes = (size_t)bytes, .from = allocate((size_t)bytes)};
     copy.to = allocate((size_t)bytes);
     int n;
-    double *us = bench_iterate(iterate, &copy, seconds, max_iterations, &n);
+    double *us = bench_iterate(iterate, &copy, seconds, 0, max_iterations, &n);
     double median_us = bench_median(us, n);
     bench_cell((double)bytes);
     bench_cell(median_us);

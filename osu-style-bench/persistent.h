@@ -25,6 +25,12 @@
 #define MPI_Exscan_init MPIX_Exscan_init
 #define MPI_Allgatherv_init MPIX_Allgatherv_init
 #define MPI_Alltoallv_init MPIX_Alltoallv_init
+#define MPI_Alltoallw_init MPIX_Alltoallw_init
+#define MPI_Neighbor_allgather_init MPIX_Neighbor_allgather_init
+#define MPI_Neighbor_allgatherv_init MPIX_Neighbor_allgatherv_init
+#define MPI_Neighbor_alltoall_init MPIX_Neighbor_alltoall_init
+#define MPI_Neighbor_alltoallv_init MPIX_Neighbor_alltoallv_init
+#define MPI_Neighbor_alltoallw_init MPIX_Neighbor_alltoallw_init
 #define MPI_Reduce_scatter_init MPIX_Reduce_scatter_init
 #define MPI_Reduce_init MPIX_Reduce_init
 #define MPI_Reduce_scatter_block_init MPIX_Reduce_scatter_block_init

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { VERSUS_MAX_COMMANDS = 8, VERSUS_MAX_COLUMNS = 32, VERSUS_MAX_ROWS = 512 };
+enum { VERSUS_MAX_COMMANDS = 8, VERSUS_MAX_COLUMNS = 32, VERSUS_MAX_ROWS = 1024 };
 enum { VERSUS_NAME = 64, VERSUS_KEY = 160 };
 
 struct versus_command {

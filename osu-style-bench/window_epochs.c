@@ -329,7 +329,7 @@ static void run_lifetimes(const char *flavour, char *stack) {
     for (int l = 0; l < nloads; l++) {
         int n;
         windows[0] = bench_window_open_any(flavour, stack, (size_t)loads[l].bytes, 1);
-        double *slowest = bench_iterate(remake, &windows[0], seconds, MOST_SAMPLES, &n);
+        double *slowest = bench_iterate(remake, &windows[0], seconds, 0, MOST_SAMPLES, &n);
         bench_cell_text(flavour);
         bench_cell((double)loads[l].bytes);
         bench_cell(bench_median(slowest, n));
