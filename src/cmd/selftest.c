@@ -1,10 +1,10 @@
 /*
  * `tugboat selftest`: is this installation sound, and what will it do on this machine?
  *
- * First what can be seen without MPI; then a small job of our own under a launcher, twice: on the
- * host MPI alone, where its defects show, and under the library, where they must not. Every check
- * is a line, the last line is the verdict. Nothing is written and nothing is left running: a job
- * that does not end is killed.
+ * First what can be seen without MPI; then small jobs of our own under a launcher, on the host MPI
+ * alone, where its defects show, and under the library, where they must not. Every check is a line,
+ * the last line is the verdict. Nothing is written and nothing is left running: a job that does not
+ * end is killed.
  */
 #include "cmd/selftest.h"
 
@@ -58,21 +58,37 @@ __attribute__((format(printf, 3, 4))) static void tell(enum verdict verdict, con
 
 /* ---- findings of a job ---- */
 
-#define FORMAT "tugboat-selftest %d %d %d %d %d %d %d %d %d %d %d %lf %15s"
+#define FORMAT "tugboat-selftest %d %d %d %d %d %d %d %d %d %d %lf %15s"
 
 void tug_findings_print(FILE *out, const struct tug_findings *f) {
-    fprintf(out, "tugboat-selftest %d %d %d %d %d %d %d %d %d %d %d %.3f %s\n", f->ranks, f->nodes,
+    fprintf(out, "tugboat-selftest %d %d %d %d %d %d %d %d %d %d %.3f %s\n", f->ranks, f->nodes,
             f->node_ranks, f->node_cpus, f->preloaded, f->multiple, f->unaligned, f->unsigned_max,
-            f->persistent, f->neighbours, (int)f->farewell, f->passive_us, f->lane);
+            f->neighbours, (int)f->farewell, f->passive_us, f->lane);
 }
 
 bool tug_findings_read(const char *line, struct tug_findings *f) {
     int farewell;
     if (sscanf(line, FORMAT, &f->ranks, &f->nodes, &f->node_ranks, &f->node_cpus, &f->preloaded,
-               &f->multiple, &f->unaligned, &f->unsigned_max, &f->persistent, &f->neighbours,
-               &farewell, &f->passive_us, f->lane) != 13)
+               &f->multiple, &f->unaligned, &f->unsigned_max, &f->neighbours, &farewell,
+               &f->passive_us, f->lane) != 12)
         return false;
     f->farewell = (enum tug_farewell)farewell;
+    return true;
+}
+
+#define KIND_FORMAT "tugboat-selftest-kind %d %d"
+
+void tug_kind_print(FILE *out, enum tug_kind kind, bool right) {
+    fprintf(out, KIND_FORMAT "\n", (int)kind, right);
+    fflush(out);
+}
+
+bool tug_kind_read(const char *line, enum tug_kind *kind, bool *right) {
+    int number, is_right;
+    if (sscanf(line, KIND_FORMAT, &number, &is_right) != 2 || number < 0 || number >= TUG_NKINDS)
+        return false;
+    *kind = (enum tug_kind)number;
+    *right = is_right;
     return true;
 }
 
@@ -160,23 +176,37 @@ static void check_device(void) {
 
 /* ---- the job ---- */
 
+struct job {
+    char **launcher; /* as the user gave it */
+    int nlauncher;
+    bool under_tug;
+    const char *kind;                          /* the first that is tried; NULL: findings */
+    int (*take)(const char *line, void *into); /* what rank 0 says; 1: that was all of it */
+    void *into;
+};
+
+/* What the ranks are: this program, with the library or without. */
+static bool find_self(const struct job *job, char self[PATH_MAX]) {
+    char library[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", self, PATH_MAX - 1);
+    self[length > 0 ? length : 0] = '\0';
+    if (!job->under_tug)
+        return unsetenv("LD_PRELOAD") == 0 && length > 0;
+    return length > 0 && tug_library_find(library, sizeof library) == 0 &&
+           tug_library_preload(library) == 0;
+}
+
 /* In the child: becomes the launcher. If the user has named none, this is the first of the usual
  * names that exists. */
-static void become(char **given, int ngiven, bool under_tug) {
+static void become(const struct job *job) {
     static char command[] = "selftest", rank[] = RANK_OPTION, option[] = "-n", two[] = "2";
-    char self[PATH_MAX], library[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    char **arguments = calloc((size_t)ngiven + 8, sizeof *arguments);
-    if (length < 0 || arguments == NULL)
+    char self[PATH_MAX];
+    char **arguments = calloc((size_t)job->nlauncher + 8, sizeof *arguments);
+    if (arguments == NULL || !find_self(job, self))
         _exit(TUG_EXIT_FAILED);
-    self[length] = '\0';
-    if (!under_tug)
-        unsetenv("LD_PRELOAD");
-    else if (tug_library_find(library, sizeof library) != 0 || tug_library_preload(library) != 0)
-        _exit(TUG_EXIT_FAILED);
-    int n = ngiven;
-    memcpy((void *)arguments, (void *)given, (size_t)ngiven * sizeof *arguments);
-    if (ngiven == 0) {
+    int n = job->nlauncher;
+    memcpy((void *)arguments, (void *)job->launcher, (size_t)n * sizeof *arguments);
+    if (n == 0) {
         arguments[1] = option;
         arguments[2] = two;
         n = 3;
@@ -184,18 +214,19 @@ static void become(char **given, int ngiven, bool under_tug) {
     arguments[n] = self;
     arguments[n + 1] = command;
     arguments[n + 2] = rank;
-    if (ngiven > 0)
+    arguments[n + 3] = job->kind != NULL ? strdup(job->kind) : NULL;
+    if (job->nlauncher > 0)
         execvp(arguments[0], arguments);
-    for (size_t i = 0; ngiven == 0 && tug_host_launchers[i] != NULL; i++) {
+    for (size_t i = 0; job->nlauncher == 0 && tug_host_launchers[i] != NULL; i++) {
         arguments[0] = strdup(tug_host_launchers[i]);
         execvp(tug_host_launchers[i], arguments);
     }
     _exit(TUG_EXIT_NOT_FOUND);
 }
 
-/* Reads what the job prints until it ends or its time is up: then -1, though findings may have
- * come. Lines that are no findings are passed on. The number of findings; those of the last. */
-static int listen_to(int from, struct tug_findings *findings) {
+/* Reads what the job prints until it ends or its time is up: then -1, though all may have been
+ * said. How often all was said. */
+static int listen_to(int from, const struct job *job) {
     uint64_t until = tug_clock_ns() + JOB_SECONDS * UINT64_C(1000000000);
     char text[8192];
     size_t used = 0;
@@ -213,10 +244,7 @@ static int listen_to(int from, struct tug_findings *findings) {
         char *line = text;
         for (char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
             *end = '\0';
-            if (tug_findings_read(line, findings))
-                found++;
-            else
-                printf("%s\n", line);
+            found += job->take(line, job->into);
         }
         const uint64_t end = tug_clock_ns() + END_SECONDS * UINT64_C(1000000000);
         until = found > 0 && end < until ? end : until;
@@ -225,32 +253,48 @@ static int listen_to(int from, struct tug_findings *findings) {
     }
 }
 
-/* Runs the job. False, and it has been told, if it brings no findings. */
-static bool run_job(char **launcher, int n, bool under_tug, struct tug_findings *findings) {
-    const char *what = under_tug ? "under Tugboat" : "launcher";
-    int ends[2], status = 0;
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        tell(BAD, what, "%s", strerror(errno));
-        return false;
-    }
+/* Runs a job to its end; what listen_to() returned, and the exit status. */
+static int run_job(const struct job *job, int *status) {
+    int ends[2], found = 0;
+    *status = TUG_EXIT_FAILED << 8;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return 0;
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
         setpgid(0, 0);
         dup2(ends[1], STDOUT_FILENO);
-        become(launcher, n, under_tug);
+        if (job->kind != NULL && !job->under_tug) /* defects are told in a line of ours */
+            dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+        become(job);
     }
     close(ends[1]);
-    int found = child < 0 ? 0 : listen_to(ends[0], findings);
+    if (child > 0)
+        found = listen_to(ends[0], job);
     close(ends[0]);
     if (found < 0)
         kill(-child, SIGKILL);
     if (child > 0)
-        waitpid(child, &status, 0);
+        waitpid(child, status, 0);
+    return found;
+}
+
+/* Lines that are no findings are passed on. */
+static int take_findings(const char *line, void *into) {
+    if (tug_findings_read(line, into))
+        return 1;
+    printf("%s\n", line);
+    return 0;
+}
+
+/* Runs the job with the findings. False, and it has been told, if it brings none. */
+static bool find_all(char **launcher, int n, bool under_tug, struct tug_findings *findings) {
+    const char *what = under_tug ? "under Tugboat" : "launcher";
+    const struct job job = {launcher, n, under_tug, NULL, take_findings, findings};
+    int status, found = run_job(&job, &status);
     if (found < 0 && findings->farewell == TUG_MAY_HANG && !under_tug) {
         findings->farewell = TUG_HANGS;
-        found = 1;
-        status = 0;
+        return true;
     }
     if (found == 1 && status == 0)
         return true;
@@ -266,6 +310,70 @@ static bool run_job(char **launcher, int n, bool under_tug, struct tug_findings 
     else
         tell(BAD, what, "the job fails (status %#x)", (unsigned)status);
     return false;
+}
+
+/* ---- persistent collectives ---- */
+
+static const char *const kind_names[] = {
+#define NAME(Name) "MPI_" #Name "_init",
+    TUG_KINDS(NAME)
+#undef NAME
+};
+
+struct kinds {
+    enum tug_kind next;
+    bool wrong[TUG_NKINDS], fatal[TUG_NKINDS];
+};
+
+static int take_kind(const char *line, void *into) {
+    struct kinds *kinds = into;
+    bool right;
+    if (!tug_kind_read(line, &kinds->next, &right))
+        return 0;
+    kinds->wrong[kinds->next] = !right;
+    return ++kinds->next == TUG_NKINDS;
+}
+
+/* Where a job ends too early, it does so in the next kind. */
+static void try_kinds(char **launcher, int n, bool under_tug, struct kinds *kinds) {
+    while (kinds->next < TUG_NKINDS) {
+        char first[16];
+        int status;
+        snprintf(first, sizeof first, "%d", (int)kinds->next);
+        const struct job job = {launcher, n, under_tug, first, take_kind, kinds};
+        run_job(&job, &status);
+        if (kinds->next < TUG_NKINDS)
+            kinds->fatal[kinds->next++] = true;
+    }
+}
+
+/* A line that lists those of the kinds that are so, or false: there are none. */
+static bool tell_kinds(enum verdict verdict, const char *what, const char *how,
+                       const bool so[TUG_NKINDS]) {
+    char text[TEXT_BYTES] = "";
+    for (int i = 0; i < TUG_NKINDS; i++)
+        if (so[i])
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s",
+                     text[0] != '\0' ? ", " : "", kind_names[i]);
+    if (text[0] != '\0')
+        tell(verdict, what, "%s: %s", how, text);
+    return text[0] != '\0';
+}
+
+static void judge_kinds(char **launcher, int n, bool under_tug) {
+    const enum verdict verdict = under_tug ? BAD : NOTE;
+    const char *what = under_tug ? "data" : "host MPI";
+    struct kinds kinds = {0};
+    try_kinds(launcher, n, under_tug, &kinds);
+    const bool wrong =
+        tell_kinds(verdict, what,
+                   "wrong data from requests that are started again, with other data in "
+                   "their buffers",
+                   kinds.wrong);
+    const bool fatal =
+        tell_kinds(verdict, what, "the program does not come out of requests of", kinds.fatal);
+    if (under_tug && !wrong && !fatal)
+        tell(GOOD, what, "persistent collectives bring the right data");
 }
 
 /* ---- what the jobs tell ---- */
@@ -287,8 +395,6 @@ static void judge_host(const struct tug_findings *host) {
         tell(NOTE, "host MPI", "puts to the wrong place in windows over unaligned memory");
     if (!host->unsigned_max)
         tell(NOTE, "host MPI", "MPI_MAX of unsigned integers compares them as signed");
-    if (!host->persistent)
-        tell(NOTE, "host MPI", "MPI_Bcast_init brings wrong data");
     if (!host->neighbours)
         tell(NOTE, "host MPI",
              "neighbour collectives on a grid with a dimension of one mix up its sides");
@@ -324,8 +430,6 @@ static void judge_tug(const struct tug_findings *host, const struct tug_findings
                            : "healed");
     if (!tug->unsigned_max && strcmp(tug->lane, "native") != 0)
         tell(BAD, "data", "MPI_MAX of unsigned integers is wrong");
-    tell(tug->persistent ? GOOD : BAD, "data", "MPI_Bcast_init brings %s data",
-         tug->persistent ? "the right" : "wrong");
     tell(tug->neighbours ? GOOD : BAD, "data", "neighbour collectives bring blocks to the %s side",
          tug->neighbours ? "right" : "wrong");
     if (tug->farewell != TUG_ENDS_WELL)
@@ -351,6 +455,8 @@ int tug_cmd_selftest(int argc, char **argv) {
     struct tug_findings host = {0}, tug = {0};
     if (argc == 1 && strcmp(argv[0], RANK_OPTION) == 0)
         return tug_selftest_rank();
+    if (argc == 2 && strcmp(argv[0], RANK_OPTION) == 0)
+        return tug_selftest_kinds((enum tug_kind)atoi(argv[1]));
     if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
         tug_cmd_help(stdout);
         return 0;
@@ -365,10 +471,14 @@ int tug_cmd_selftest(int argc, char **argv) {
     check_memory();
     check_kernel();
     check_device();
-    if (failures == 0 && run_job(argv, argc, false, &host)) {
+    if (failures == 0 && find_all(argv, argc, false, &host)) {
         judge_host(&host);
-        if (tug_settings.enabled && run_job(argv, argc, true, &tug))
+        judge_kinds(argv, argc, false);
+        if (tug_settings.enabled && find_all(argv, argc, true, &tug)) {
             judge_tug(&host, &tug);
+            if (tug.preloaded)
+                judge_kinds(argv, argc, true);
+        }
     }
     conclude();
     return failures > 0;

@@ -1,7 +1,9 @@
 /*
  * What the two halves of `tugboat selftest` tell each other: the command starts itself under a
- * launcher, once with the host MPI alone and once with the library preloaded, and rank 0 prints one
- * line of findings, which the command reads.
+ * launcher, with the host MPI alone and with the library preloaded, and rank 0 prints one line of
+ * findings, which the command reads. Persistent collectives are tried by jobs of their own, with a
+ * line for each kind as it is done: a host may end the job in one, and then another job goes on
+ * with the next.
  */
 #ifndef TUG_CMD_SELFTEST_H
 #define TUG_CMD_SELFTEST_H
@@ -19,7 +21,6 @@ struct tug_findings {
     int multiple;     /* MPI_THREAD_MULTIPLE is granted */
     int unaligned;    /* puts into a window over memory aligned to nothing arrive */
     int unsigned_max; /* MPI_MAX of unsigned integers is right */
-    int persistent;   /* MPI_Bcast_init brings the data */
     int neighbours;   /* MPI_Neighbor_alltoallv keeps the sides of a ring of one rank apart */
     /* in MPI_Finalize, see host/farewell.h; TUG_HANGS is seen from outside */
     enum tug_farewell { TUG_ENDS_WELL, TUG_MAY_HANG, TUG_HANGS, TUG_IS_HEALED } farewell;
@@ -32,7 +33,30 @@ void tug_findings_print(FILE *out, const struct tug_findings *findings);
 /* False: the line has no findings. */
 bool tug_findings_read(const char *line, struct tug_findings *findings);
 
-/* A rank. The exit status. */
+/* The kinds of persistent collectives that are tried, in this order. */
+#define TUG_KINDS(X)                                                                               \
+    X(Bcast)                                                                                       \
+    X(Gather)                                                                                      \
+    X(Scatter)                                                                                     \
+    X(Allgather)                                                                                   \
+    X(Alltoall)                                                                                    \
+    X(Reduce)                                                                                      \
+    X(Allreduce)
+
+enum tug_kind {
+#define TUG_KIND(Name) TUG_KIND_##Name,
+    TUG_KINDS(TUG_KIND)
+#undef TUG_KIND
+        TUG_NKINDS
+};
+
+void tug_kind_print(FILE *out, enum tug_kind kind, bool right);
+
+/* False: the line tells of no kind. */
+bool tug_kind_read(const char *line, enum tug_kind *kind, bool *right);
+
+/* A rank of the job with the findings, or with the kinds from one on. The exit status. */
 int tug_selftest_rank(void);
+int tug_selftest_kinds(enum tug_kind first);
 
 #endif

@@ -40,6 +40,12 @@
     X(Allreduce)                                                                                   \
     X(Barrier)                                                                                     \
     X(Bcast_init)                                                                                  \
+    X(Gather_init)                                                                                 \
+    X(Scatter_init)                                                                                \
+    X(Allgather_init)                                                                              \
+    X(Alltoall_init)                                                                               \
+    X(Reduce_init)                                                                                 \
+    X(Allreduce_init)                                                                              \
     X(Start)                                                                                       \
     X(Wait)                                                                                        \
     X(Request_free)                                                                                \
@@ -161,23 +167,6 @@ static int try_unsigned_max(MPI_Win win, uint32_t *word) {
     return everywhere(*word == large);
 }
 
-static int try_persistent(void) {
-    MPI_Request request;
-    int values[1000];
-    bool good = true;
-    mpi.Bcast_init(values, 1000, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
-    for (int round = 1; round <= 5; round++) {
-        for (int i = 0; i < 1000; i++)
-            values[i] = rank == 0 ? round * i : -1;
-        mpi.Start(&request);
-        mpi.Wait(&request, MPI_STATUS_IGNORE);
-        for (int i = 0; i < 1000; i++)
-            good = good && values[i] == round * i;
-    }
-    mpi.Request_free(&request);
-    return everywhere(good);
-}
-
 /* On a ring of one rank what goes to one side comes from the other. */
 static int try_neighbours(void) {
     const int one = 1, counts[2] = {1, 1}, places[2] = {0, 1}, out[2] = {1, 2};
@@ -232,7 +221,6 @@ static void try_all(struct tug_findings *f) {
     uint32_t *word;
     find_shape(f);
     f->unaligned = try_unaligned();
-    f->persistent = try_persistent();
     f->neighbours = try_neighbours();
     mpi.Win_allocate(64, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &win);
     find_lane(win, f->lane);
@@ -254,23 +242,152 @@ static enum tug_farewell find_farewell(void) {
     return healed ? TUG_IS_HEALED : TUG_MAY_HANG;
 }
 
-int tug_selftest_rank(void) {
-    struct tug_findings f = {0};
+/* ---- persistent collectives ---- */
+
+enum { KIND_WORDS = 100, KIND_STARTS = 3 };
+
+struct trial {
+    unsigned *in, *out; /* as many blocks of KIND_WORDS as there are ranks */
+    unsigned start;     /* which start this is: every word that goes in differs by it */
+    MPI_Request request;
+};
+
+#define BLOCK KIND_WORDS, MPI_UNSIGNED
+#define END MPI_COMM_WORLD, MPI_INFO_NULL, &trial->request
+
+static void Bcast_init(struct trial *trial) {
+    mpi.Bcast_init(rank == 0 ? trial->in : trial->out, BLOCK, 0, END);
+}
+static void Gather_init(struct trial *trial) {
+    mpi.Gather_init(trial->in, BLOCK, trial->out, BLOCK, 0, END);
+}
+static void Scatter_init(struct trial *trial) {
+    mpi.Scatter_init(trial->in, BLOCK, trial->out, BLOCK, 0, END);
+}
+static void Allgather_init(struct trial *trial) {
+    mpi.Allgather_init(trial->in, BLOCK, trial->out, BLOCK, END);
+}
+static void Alltoall_init(struct trial *trial) {
+    mpi.Alltoall_init(trial->in, BLOCK, trial->out, BLOCK, END);
+}
+static void Reduce_init(struct trial *trial) {
+    mpi.Reduce_init(trial->in, trial->out, BLOCK, MPI_SUM, 0, END);
+}
+static void Allreduce_init(struct trial *trial) {
+    mpi.Allreduce_init(trial->in, trial->out, BLOCK, MPI_SUM, END);
+}
+
+/* What goes in, and what must come out. */
+static unsigned word_of(const struct trial *trial, unsigned from, unsigned i) {
+    return trial->start * 1000003u + from * 1009u + i;
+}
+static unsigned Bcast_word(const struct trial *trial, unsigned i) {
+    return word_of(trial, 0, i);
+}
+static unsigned Gather_word(const struct trial *trial, unsigned i) {
+    return word_of(trial, i / KIND_WORDS, i % KIND_WORDS);
+}
+static unsigned Scatter_word(const struct trial *trial, unsigned i) {
+    return word_of(trial, 0, (unsigned)rank * KIND_WORDS + i);
+}
+static unsigned Alltoall_word(const struct trial *trial, unsigned i) {
+    return word_of(trial, i / KIND_WORDS, (unsigned)rank * KIND_WORDS + i % KIND_WORDS);
+}
+static unsigned Reduce_word(const struct trial *trial, unsigned i) {
+    unsigned sum = 0;
+    for (unsigned from = 0; from < (unsigned)nranks; from++)
+        sum += word_of(trial, from, i);
+    return sum;
+}
+
+static const struct {
+    void (*init)(struct trial *trial);
+    unsigned (*word)(const struct trial *trial, unsigned i);
+    enum { ALL, ROOT, OTHERS } who; /* has a result */
+    bool is_many;                   /* the result has a block for each rank */
+} kinds[TUG_NKINDS] = {
+    [TUG_KIND_Bcast] = {Bcast_init, Bcast_word, OTHERS, false},
+    [TUG_KIND_Gather] = {Gather_init, Gather_word, ROOT, true},
+    [TUG_KIND_Scatter] = {Scatter_init, Scatter_word, ALL, false},
+    [TUG_KIND_Allgather] = {Allgather_init, Gather_word, ALL, true},
+    [TUG_KIND_Alltoall] = {Alltoall_init, Alltoall_word, ALL, true},
+    [TUG_KIND_Reduce] = {Reduce_init, Reduce_word, ROOT, false},
+    [TUG_KIND_Allreduce] = {Allreduce_init, Reduce_word, ALL, false},
+};
+
+/* One start, after which this rank has the right data. */
+static bool is_start_right(enum tug_kind kind, struct trial *trial) {
+    const unsigned nwords = (unsigned)nranks * KIND_WORDS;
+    bool right = true;
+    for (unsigned i = 0; i < nwords; i++) {
+        trial->in[i] = word_of(trial, (unsigned)rank, i);
+        trial->out[i] = 0;
+    }
+    mpi.Start(&trial->request);
+    mpi.Wait(&trial->request, MPI_STATUS_IGNORE);
+    if (kinds[kind].who != ALL && (kinds[kind].who == ROOT) != (rank == 0))
+        return true;
+    for (unsigned i = 0; i < (kinds[kind].is_many ? nwords : KIND_WORDS); i++)
+        right = right && trial->out[i] == kinds[kind].word(trial, i);
+    return right;
+}
+
+static int try_kind(enum tug_kind kind) {
+    const size_t nwords = (size_t)nranks * KIND_WORDS;
+    struct trial trial = {.in = calloc(nwords, sizeof(unsigned)),
+                          .out = calloc(nwords, sizeof(unsigned))};
+    bool right = trial.in != NULL && trial.out != NULL;
+    if (everywhere(right)) {
+        kinds[kind].init(&trial);
+        for (trial.start = 1; trial.start <= KIND_STARTS; trial.start++)
+            right = is_start_right(kind, &trial) && right;
+        mpi.Request_free(&trial.request);
+    }
+    free(trial.in);
+    free(trial.out);
+    return everywhere(right);
+}
+
+/* ---- the jobs ---- */
+
+static int begin(struct tug_findings *f) {
     int provided;
-    if (!look_up(&f.preloaded)) {
+    if (!look_up(&f->preloaded)) {
         fprintf(stderr, "tugboat: no MPI library with the calls that are needed is found here\n");
         return TUG_EXIT_FAILED;
     }
     if (mpi.Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
         return TUG_EXIT_FAILED;
-    f.multiple = provided == MPI_THREAD_MULTIPLE;
-    f.farewell = find_farewell();
+    f->multiple = provided == MPI_THREAD_MULTIPLE;
     mpi.Comm_rank(MPI_COMM_WORLD, &rank);
     mpi.Comm_size(MPI_COMM_WORLD, &nranks);
+    return 0;
+}
+
+int tug_selftest_rank(void) {
+    struct tug_findings f = {0};
+    const int failed = begin(&f);
+    if (failed)
+        return failed;
+    f.farewell = find_farewell();
     try_all(&f);
     if (rank == 0)
         tug_findings_print(stdout, &f);
     fflush(stdout);
+    mpi.Finalize();
+    return 0;
+}
+
+int tug_selftest_kinds(enum tug_kind first) {
+    struct tug_findings f = {0};
+    const int failed = begin(&f);
+    if (failed)
+        return failed;
+    for (enum tug_kind kind = first; kind < TUG_NKINDS; kind++) {
+        const bool right = try_kind(kind);
+        if (rank == 0)
+            tug_kind_print(stdout, kind, right);
+    }
     mpi.Finalize();
     return 0;
 }
