@@ -1,4 +1,4 @@
-# map_page.awk: the tables of map.html from map.json.
+# map_page.awk: the tables of map.html from map.json; before them one that counts their cells.
 #
 #   awk -f map_fields.awk -f map_page.awk map.json
 
@@ -17,6 +17,34 @@ is_cell() {
     note(row_of(key), table " rows", nrows)
     note(column_of(key), table " columns", ncolumns)
     line[table, row_of(key), column_of(key)] = $0
+    sort = kind()
+    count[table, sort]++
+    count["all", sort]++
+}
+
+function kind() {
+    if (text("state") != "measured")
+        return text("state") ~ /^host/ ? "host" : "slower"
+    return is_red() ? is_surely_red() ? "slower" : "unsure" : number("ratio") > 1.03 ? "faster" : "alike"
+}
+
+function count_row(table,   k) {
+    for (k = 1; k <= 5; k++)
+        printf "<td>%d</td>", count[table, kinds[k]]
+    print "</tr>"
+}
+
+# A table that counts cells, with a row for each of the others.
+function counts(   t) {
+    split("faster alike unsure slower host", kinds, " ")
+    print "<table><tr><th>cells</th><th>faster</th><th>alike</th><th>slower, within the noise</th><th>slower</th><th>host wrong</th></tr>"
+    for (t = 1; t <= ntables["tables"]; t++) {
+        printf "<tr><td class=\"name\"><a href=\"#t%d\">%s</a></td>", t, names["tables", t]
+        count_row(names["tables", t])
+    }
+    printf "<tr><td class=\"name\">all</td>"
+    count_row("all")
+    print "</table>"
 }
 
 function colour(   ratio) {
@@ -41,11 +69,12 @@ function cell(   class, shown) {
 }
 
 END {
+    counts()
     for (t = 1; t <= ntables["tables"]; t++) {
         table = names["tables", t]
         rows = table " rows"
         columns = table " columns"
-        printf "<h2>%s</h2><div class=\"table\"><table><tr><th></th>", table
+        printf "<h2 id=\"t%d\">%s</h2><div class=\"table\"><table><tr><th></th>", t, table
         for (c = 1; c <= ncolumns[columns]; c++)
             printf "<th>%s</th>", names[columns, c]
         print "</tr>"
