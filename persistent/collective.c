@@ -40,6 +40,10 @@ static void start(struct tug_request *request) {
     request->job.bell = c->running->polls ? NULL : tug_team_own_bell(c->team);
 }
 
+static bool may_keep(const struct tug_request *request) {
+    return tug_interpreter_has_given(((const struct collective *)request)->running);
+}
+
 /* ---- making ---- */
 
 static void destroy(struct tug_request *request) {
@@ -170,8 +174,11 @@ static void settle_buffers(struct collective *c, struct tug_channel *channel, bo
     c->areas[TUG_AREA_LANDING].base = channel->landing;
     for (uint32_t i = 0; i < c->nways; i++)
         tug_interpreter_bind(&c->ways[i], channel, plain);
-    if (c->candidates != NULL)
+    const bool settled = c->candidates == NULL || c->candidates->tuner.settled;
+    if (!settled)
         tug_interpreter_bind(&c->candidates->agreement.interpreter, channel, true);
+    else if (c->ways->is_brief)
+        c->request.may_keep = may_keep;
 }
 
 /* The host's of these kinds do what they should from the second start on (Allgather's does not). */

@@ -33,6 +33,10 @@ static size_t near_for(const struct tug_interpreter *self, const struct tug_desc
     return tug_may_be_near(self, d, elements) ? (size_t)elements * tug_travels(self, d) : 0;
 }
 
+static bool is_awaited(const struct tug_descriptor *d) {
+    return d->kind == TUG_SEND || d->kind == TUG_PUBLISH || d->kind == TUG_SIGNAL;
+}
+
 /* One pass over all descriptors for what the interpreter wants to know of them. */
 static size_t survey(struct tug_interpreter *self) {
     size_t aside = 0;
@@ -61,6 +65,10 @@ int tug_interpreter_init(struct tug_interpreter *self) {
     struct tug_schedule *schedule = &self->schedule;
     size_t aside = survey(self);
     self->queues = calloc(schedule->nqueues + 1, sizeof(*self->queues));
+    for (uint32_t l = 0; l < schedule->nqueues && self->queues != NULL; l++)
+        for (uint32_t i = 0; i < schedule->queues[l].count; i++)
+            if (is_awaited(&schedule->queues[l].descriptors[i]))
+                self->queues[l].gives = i + 1;
     self->ring_of = calloc(schedule->node_size, sizeof(*self->ring_of));
     self->aside = aside > 0 ? malloc(aside) : NULL;
     if (self->queues == NULL || self->ring_of == NULL || (aside > 0 && self->aside == NULL))
@@ -82,6 +90,44 @@ static bool is_all_near(const struct tug_interpreter *self, const struct tug_que
     return true;
 }
 
+/* Slots that a transfer takes of its pair; too many for what has to be there at both ends. */
+static uint64_t slots_of(const struct tug_interpreter *self, const struct tug_descriptor *d) {
+    const size_t slot = self->channel->has.pair_bytes;
+    const size_t bytes = (size_t)d->elements * tug_travels(self, d);
+    if (d->from_area == TUG_AREA_LENT || d->to_area == TUG_AREA_LENT || slot == 0)
+        return TUG_SEGMENT_SLOTS + 1;
+    return bytes <= slot ? 1 : (bytes + slot - 1) / slot;
+}
+
+/* Does what a queue receives fit the pairs? seen[] counts slots by rank. */
+static bool fits_pairs(const struct tug_interpreter *self, const struct tug_queue *queue,
+                       uint32_t *seen) {
+    for (uint32_t i = 0; i < queue->count; i++) {
+        const struct tug_descriptor *d = &queue->descriptors[i];
+        if (d->kind == TUG_DRAIN || tug_area_is_theirs(d->from_area) ||
+            tug_area_is_theirs(d->to_area))
+            return false;
+        uint64_t slots = d->kind == TUG_RECEIVE ? slots_of(self, d) : 0;
+        if (slots + seen[d->peer] > TUG_SEGMENT_SLOTS)
+            return false;
+        if (d->kind == TUG_RECEIVE)
+            seen[d->peer] += (uint32_t)slots;
+    }
+    return true;
+}
+
+static bool is_brief(const struct tug_interpreter *self) {
+    const struct tug_schedule *schedule = &self->schedule;
+    uint32_t *seen = calloc((size_t)self->team->nranks, sizeof(*seen));
+    bool brief = seen != NULL && !self->polls;
+    for (uint32_t w = 0; w < schedule->node_size; w++)
+        brief &= schedule->passes[w] <= TUG_SEGMENT_SLOTS;
+    for (uint32_t l = 0; l < schedule->nqueues && brief; l++)
+        brief = fits_pairs(self, &schedule->queues[l], seen);
+    free(seen);
+    return brief;
+}
+
 void tug_interpreter_bind(struct tug_interpreter *self, struct tug_channel *channel, bool plain) {
     self->channel = channel;
     if (!plain && self->near_most > channel->has.pair_bytes)
@@ -89,6 +135,7 @@ void tug_interpreter_bind(struct tug_interpreter *self, struct tug_channel *chan
     self->polls = false;
     for (uint32_t l = 0; l < self->schedule.nqueues; l++)
         self->polls |= !is_all_near(self, &self->schedule.queues[l]);
+    self->is_brief = is_brief(self);
 }
 
 void tug_interpreter_fini(struct tug_interpreter *self) {
@@ -230,6 +277,13 @@ static void close_run(struct tug_interpreter *self) {
         tug_interpreter_ring(self, w)->position += schedule->passes[w];
         tug_interpreter_release(self, w, 0);
     }
+}
+
+bool tug_interpreter_has_given(const struct tug_interpreter *self) {
+    for (uint32_t l = 0; l < self->schedule.nqueues; l++)
+        if (self->queues[l].read.descriptor < self->queues[l].gives)
+            return false;
+    return true;
 }
 
 bool tug_interpreter_advance(struct tug_interpreter *self, bool *done) {

@@ -1,10 +1,11 @@
-/* The interpreter of schedules, in the engine.
+/* The interpreter of schedules.
  *
  * An interpreter has a schedule and what it works on: a team, a channel, the memory behind its
  * areas, an operation. It runs the schedule as often as it is started; schedule/schedule.h says
  * what the descriptors mean. Sends and receives are kept up to TUG_IN_FLIGHT_MOST in flight and
  * complete in order. No descriptor waits: one that cannot proceed is looked at again. Run by the
- * holder of the baton.
+ * holder of the baton, or, where a request is kept (request/request.h), by the thread that holds
+ * it.
  */
 #ifndef TUG_PERSISTENT_INTERPRETER_H
 #define TUG_PERSISTENT_INTERPRETER_H
@@ -54,7 +55,8 @@ struct tug_queue_state {
     uint32_t limit;                 /* scheduling pointer, segments */
     MPI_Request in_flight[TUG_IN_FLIGHT_MOST];
     struct tug_rendezvous_state rendezvous[TUG_IN_FLIGHT_MOST]; /* of those that are lent */
-    size_t done; /* bytes, of the transfer at `read`, that went through slots */
+    size_t done;    /* bytes, of the transfer at `read`, that went through slots */
+    uint32_t gives; /* descriptors up to the last for which another rank waits */
 };
 
 struct tug_interpreter {
@@ -79,6 +81,7 @@ struct tug_interpreter {
     size_t near_longest;   /* bytes of the longest message that may go through a pair */
     bool polls;            /* some of its messages are the host's, for which no bell rings */
     bool unpacks_in_order; /* OUTPUT is filled from front to end */
+    bool is_brief; /* all that comes to this rank in a run fits the rings: no writer waits for it */
 };
 
 /* Prepares an interpreter whose schedule (which becomes its own), areas, team, staging and op are
@@ -98,5 +101,8 @@ void tug_interpreter_start(struct tug_interpreter *interpreter);
 
 /* Executes what can be executed now. True if anything moved. Sets *done: the run is over. */
 bool tug_interpreter_advance(struct tug_interpreter *interpreter, bool *done);
+
+/* True if no other rank waits for anything of this run: what is left is this rank's own. */
+bool tug_interpreter_has_given(const struct tug_interpreter *interpreter);
 
 #endif

@@ -120,7 +120,7 @@ int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
     }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
     if (tug_request_pending(mine))
-        tug_engine_poll();
+        tug_request_poll(mine);
     *flag = !tug_request_pending(mine);
     return *flag ? retire_one(request, mine, status) : MPI_SUCCESS;
 }
@@ -130,7 +130,7 @@ int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
     if (mine == NULL || flag == NULL)
         return helped(tug_host.Request_get_status(request, flag, status), flag);
     if (tug_request_pending(mine))
-        tug_engine_poll();
+        tug_request_poll(mine);
     *flag = !tug_request_pending(mine);
     if (*flag)
         set_empty(status);
@@ -210,7 +210,10 @@ static bool split(struct mixed *mixed, int count, MPI_Request requests[], MPI_St
     if (mixed->theirs == NULL)
         return false;
     for (int i = 0; i < count; i++) {
-        mixed->theirs[i] = ours(&requests[i]) ? MPI_REQUEST_NULL : requests[i];
+        struct tug_request *request = ours(&requests[i]);
+        if (request != NULL && tug_request_is_kept(request))
+            (void)tug_request_look(request);
+        mixed->theirs[i] = request ? MPI_REQUEST_NULL : requests[i];
         mixed->has_theirs |= mixed->theirs[i] != MPI_REQUEST_NULL;
     }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
@@ -291,7 +294,26 @@ static void look_at_theirs(const struct mixed *mixed) {
         tug_engine_poll_host();
 }
 
+/* Ours are over; until then the host's move on. */
+static bool ours_are_over(void *argument) {
+    struct mixed *mixed = argument;
+    if (all_over(mixed))
+        return true;
+    look_at_theirs(mixed);
+    return false;
+}
+
+/* Runs that are kept are the engine's, which this thread is going to wait for. */
+static void hand_over(const struct mixed *mixed, bool patient) {
+    for (int i = 0; i < mixed->count; i++) {
+        struct tug_request *request = ours(&mixed->requests[i]);
+        if (request != NULL)
+            patient = tug_request_hand_over(request, patient) && patient;
+    }
+}
+
 static void wait_until(bool (*done)(void *), struct mixed *mixed) {
+    hand_over(mixed, done == ours_are_over && !mixed->has_theirs);
     bool timed = tug_twin_on && any_ours(mixed->count, mixed->requests);
     for (int i = 0; i < mixed->count && timed; i++)
         timed = ours(&mixed->requests[i]) == NULL || !tug_twin_is_host(ours(&mixed->requests[i]));
@@ -302,15 +324,6 @@ static void wait_until(bool (*done)(void *), struct mixed *mixed) {
         tug_engine_wait(done, mixed, -1);
     if (timed)
         tug_twin_called(begin_ns);
-}
-
-/* Ours are over; until then the host's move on. */
-static bool ours_are_over(void *argument) {
-    struct mixed *mixed = argument;
-    if (all_over(mixed))
-        return true;
-    look_at_theirs(mixed);
-    return false;
 }
 
 /* The host's share is completed by the host's own wait: MPICH 4.0.2's MPI_Testall fails over a

@@ -222,12 +222,16 @@ enum tug_entry tug_engine_enter_helping(struct tug_ticket *ticket) {
     return entry;
 }
 
-void tug_engine_poll(void) {
+bool tug_engine_has_work(void) {
     struct tug_engine *engine = &tug_engine;
-    if (atomic_load_explicit(&engine->outstanding, memory_order_relaxed) > 0 ||
-        atomic_load_explicit(&engine->nservices, memory_order_relaxed) > 0 ||
-        tug_ring_tail(&engine->ring) != atomic_load(&engine->ring.head))
-        (void)take_a_turn(engine);
+    return atomic_load_explicit(&engine->outstanding, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&engine->nservices, memory_order_relaxed) > 0 ||
+           tug_ring_tail(&engine->ring) != atomic_load(&engine->ring.head);
+}
+
+void tug_engine_poll(void) {
+    if (tug_engine_has_work())
+        (void)take_a_turn(&tug_engine);
 }
 
 bool tug_engine_serves(void) {

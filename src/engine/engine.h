@@ -170,6 +170,9 @@ bool tug_engine_drive_while(bool (*wants)(void *), void *argument);
  * thread holds, and it had better not give its core away. */
 bool tug_engine_driving(void);
 
+/* Is there anything for a driver to do, or to look after? */
+bool tug_engine_has_work(void);
+
 /* One look for a caller that polls (MPI_Test): one round of driving if nobody drives. */
 void tug_engine_poll(void);
 

@@ -116,6 +116,7 @@ int tug_request_register(struct tug_request *request) {
     request->active = request->once;
     request->error = MPI_SUCCESS;
     request->twin = NULL;
+    atomic_store(&request->keeping, TUG_RUN_LAUNCHED);
     atomic_store(&request->state, 0);
     atomic_store(place(index), request);
     return 0;
@@ -131,16 +132,86 @@ static void start_with_twin(struct tug_request *request) {
         tug_twin_called(begin_ns);
 }
 
+/* ---- runs that are kept ---- */
+
+/* By the thread that starts the run or holds it. True if it is over now. */
+static bool advance(struct tug_request *request) {
+    bool done = false;
+    (void)request->job.advance(&request->job, &done);
+    if (done) /* release: what it has brought, for a thread that looks at the state */
+        atomic_store_explicit(&request->state, TUG_REQUEST_COMPLETE, memory_order_release);
+    return done;
+}
+
+/* Makes the first moves of a run without the engine. False: the rest is the engine's. */
+static bool begin_here(struct tug_request *request) {
+    if (advance(request))
+        return true;
+    if (!request->may_keep(request))
+        return false;
+    /* release: pairs with the acquire of a thread that looks */
+    atomic_store_explicit(&request->keeping, TUG_RUN_KEPT, memory_order_release);
+    return true;
+}
+
+bool tug_request_look(struct tug_request *request) {
+    uint32_t keeping = TUG_RUN_KEPT;
+    /* acquire: pairs with the release of the thread that started the run or held it before */
+    if (!atomic_compare_exchange_strong_explicit(&request->keeping, &keeping, TUG_RUN_HELD,
+                                                 memory_order_acquire, memory_order_relaxed))
+        return false;
+    const bool done = advance(request);
+    atomic_store_explicit(&request->keeping, done ? TUG_RUN_LAUNCHED : TUG_RUN_KEPT,
+                          memory_order_release);
+    return done;
+}
+
+void tug_request_poll(struct tug_request *request) {
+    if (!tug_request_is_kept(request) || !tug_request_look(request))
+        tug_engine_poll();
+}
+
+static void launch_kept(struct tug_request *request) {
+    struct tug_backoff backoff = {0};
+    uint32_t keeping = TUG_RUN_KEPT;
+    while (!atomic_compare_exchange_strong_explicit(&request->keeping, &keeping, TUG_RUN_LAUNCHED,
+                                                    memory_order_acquire, memory_order_relaxed)) {
+        if (keeping == TUG_RUN_LAUNCHED)
+            return;
+        keeping = TUG_RUN_KEPT;
+        tug_backoff_relax(&backoff);
+    }
+    tug_engine_launch(&request->job);
+}
+
+/* While the engine has work to do, a peer that is on its way is worth so many looks. */
+#define LOOKS_BESIDE_WORK 32
+
+bool tug_request_hand_over(struct tug_request *request, bool patient) {
+    struct tug_backoff backoff = {0};
+    unsigned looks = 0;
+    while (tug_request_is_kept(request) && !tug_request_look(request)) {
+        patient = patient && (++looks < LOOKS_BESIDE_WORK || !tug_engine_has_work());
+        if (!patient || !tug_backoff_step(&backoff)) {
+            launch_kept(request);
+            return false;
+        }
+    }
+    return true;
+}
+
 void tug_request_start(struct tug_request *request) {
     request->active = true;
     request->error = MPI_SUCCESS;
-    atomic_store(&request->state, 0);
+    /* relaxed: who gets it on or looks at it has been told so by this thread */
+    atomic_store_explicit(&request->state, 0, memory_order_relaxed);
     if (__builtin_expect(request->twin != NULL, 0)) {
         start_with_twin(request);
         return;
     }
     request->start(request);
-    tug_engine_launch(&request->job);
+    if (request->may_keep == NULL || !begin_here(request))
+        tug_engine_launch(&request->job);
 }
 
 static bool is_over(void *argument) {
@@ -148,8 +219,11 @@ static bool is_over(void *argument) {
 }
 
 void tug_request_wait(struct tug_request *request) {
-    if (!tug_request_pending(request))
+    (void)tug_request_hand_over(request, true);
+    if (!tug_request_pending(request)) {
+        tug_engine_pass();
         return;
+    }
     uint64_t begin_ns = __builtin_expect(request->twin != NULL, 0) ? tug_clock_ns() : 0;
     tug_engine_wait(is_over, request, -1);
     if (begin_ns != 0 && !tug_twin_is_host(request))
@@ -164,6 +238,8 @@ static void give_back(uint32_t index) {
 }
 
 void tug_request_release(struct tug_request *request) {
+    if (request->active && tug_request_is_kept(request))
+        launch_kept(request);
     if (request->handle)
         give_back(tug_request_index(request->handle));
     /* who of this and completed() comes second destroys */

@@ -19,6 +19,9 @@
  * States: inactive -> start -> active -> completed() by the engine -> complete -> a wait or test of
  * the program -> inactive. One thread at a time handles a request (MPI's rule); state is what the
  * engine's thread and that thread share.
+ *
+ * A run for which nobody waits any more is *kept*: the engine does not know of it, and whoever
+ * waits or tests gets it on. A wait that takes long hands it over to the engine.
  */
 #ifndef TUG_REQUEST_REQUEST_H
 #define TUG_REQUEST_REQUEST_H
@@ -78,6 +81,13 @@ static inline MPI_Request tug_request_handle(uint32_t index) {
 #define TUG_REQUEST_COMPLETE 1u /* the operation of the last start is over */
 #define TUG_REQUEST_FREED 2u    /* by the program while active: destroyed when complete */
 
+/* Who gets a run on. */
+enum tug_keeping {
+    TUG_RUN_LAUNCHED, /* the engine; or it is over */
+    TUG_RUN_KEPT,     /* the thread that waits or tests */
+    TUG_RUN_HELD,     /* a thread, just now */
+};
+
 struct tug_request {
     struct tug_job job;
     MPI_Request handle; /* 0: none yet */
@@ -90,6 +100,10 @@ struct tug_request {
     _Atomic uint32_t state; /* TUG_REQUEST_COMPLETE, TUG_REQUEST_FREED */
     /* Prepares the job, and its bell, for another run; just before it is launched. */
     void (*start)(struct tug_request *request);
+    /* After the first advance of a run, which the starting thread has made without the baton: may
+     * the rest of it wait until the program waits? NULL: the engine makes the first advance too. */
+    bool (*may_keep)(const struct tug_request *request);
+    _Atomic uint32_t keeping; /* enum tug_keeping */
     /* Frees the request's memory; the handle is gone already. */
     void (*destroy)(struct tug_request *request);
 };
@@ -121,6 +135,21 @@ void tug_request_release(struct tug_request *request);
 static inline bool tug_request_pending(const struct tug_request *request) {
     return request->active && !(atomic_load(&request->state) & TUG_REQUEST_COMPLETE);
 }
+
+static inline bool tug_request_is_kept(const struct tug_request *request) {
+    return __builtin_expect(
+        atomic_load_explicit(&request->keeping, memory_order_relaxed) != TUG_RUN_LAUNCHED, 0);
+}
+
+/* Advances a run that is kept. True if that has completed it. */
+bool tug_request_look(struct tug_request *request);
+
+/* One look of a caller that polls, at a pending request. */
+void tug_request_poll(struct tug_request *request);
+
+/* A run that is kept is the engine's from now on, unless it completes at once, or, for a patient
+ * caller, within a moment. True: it was not kept, or has completed. */
+bool tug_request_hand_over(struct tug_request *request, bool patient);
 
 /* Returns when it is not pending; helps, then sleeps. */
 void tug_request_wait(struct tug_request *request);

@@ -68,6 +68,13 @@ if(TARGET tugboat)
 endif()
 tug_mpi_test(pcoll.cliques ARGS ours threads RANKS 3 4 5 WAYS tug ENV MPIR_CVAR_NUM_CLIQUES=2)
 
+# Runs that the waiting thread gets on, with every call that completes requests.
+tug_mpi_test(pcoll_kept RANKS 1 2 3 4 7 WAYS tug)
+tug_mpi_test(pcoll_kept.threads ARGS threads RANKS 2 3 WAYS tug)
+tug_mpi_test(pcoll_kept.caller RANKS 2 3 WAYS tug ENV TUGBOAT_PROGRESS=caller)
+tug_mpi_test(pcoll_kept.thread RANKS 2 3 WAYS tug ENV TUGBOAT_PROGRESS=thread)
+tug_mpi_test(pcoll_kept RANKS 4 NODES two WAYS tug)
+
 tug_mpi_test(pcoll_other NODES one emulated WAYS host tug)
 tug_mpi_test(pcoll_other RANKS 2 WAYS off)
 tug_mpi_test(pcoll_other RANKS 2 NODES tcp WAYS host tug)
