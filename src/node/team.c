@@ -252,6 +252,40 @@ const struct tug_word *tug_team_meet(struct tug_team *team, const void *mine, si
     return words;
 }
 
+static bool can_meet(const struct tug_team *team) {
+    return team->nnodes == 1 && team->meeting != NULL;
+}
+
+int tug_team_agree(struct tug_team *team, MPI_Op how, int64_t words[], int n) {
+    if (!can_meet(team))
+        return tug_agree(team->comm, how, words, n);
+    const struct tug_word *all =
+        tug_team_meet(team, words, (size_t)n * sizeof(*words), tug_engine_poll_host);
+    for (int r = 0; r < team->nranks; r++) {
+        int64_t theirs[TUG_TEAM_WORDS];
+        memcpy(theirs, all[r].bytes, sizeof(theirs));
+        for (int i = 0; i < n; i++)
+            words[i] = how == MPI_BOR         ? words[i] | theirs[i]
+                       : theirs[i] > words[i] ? theirs[i]
+                                              : words[i];
+    }
+    return MPI_SUCCESS;
+}
+
+bool tug_team_all_agree(struct tug_team *team, bool mine) {
+    int64_t refused = !mine;
+    return tug_team_agree(team, MPI_MAX, &refused, 1) == MPI_SUCCESS && !refused;
+}
+
+int tug_team_gather(struct tug_team *team, const struct tug_word *mine, struct tug_word *all) {
+    if (!can_meet(team))
+        return TUG_POLITE(Iallgather, mine, sizeof(*mine), MPI_BYTE, all, sizeof(*all), MPI_BYTE,
+                          team->comm);
+    memcpy(all, tug_team_meet(team, mine, sizeof(*mine), tug_engine_poll_host),
+           (size_t)team->nranks * sizeof(*all));
+    return MPI_SUCCESS;
+}
+
 /* ---- belonging to a communicator ---- */
 
 void tug_team_leave(struct tug_team *team, MPI_Comm comm) {

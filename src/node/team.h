@@ -68,19 +68,27 @@ struct tug_team {
 };
 
 /* What a rank brings to a meeting. */
+#define TUG_WORD_BYTES 128
 struct tug_word {
-    unsigned char bytes[64];
+    unsigned char bytes[TUG_WORD_BYTES];
 };
 
 /* Makes ready to meet. Collective over a team whose ranks share a node, the same answer on all
  * ranks: 0, TUG_ERR_NO_MEMORY. */
 int tug_team_prepare_to_meet(struct tug_team *team);
 
-/* Brings `bytes` (64 at most) and returns what all ranks brought, by rank, when they have: to be
- * read until the next but one meeting. Through shared memory alone. Collective; after
+/* Brings `bytes` (TUG_WORD_BYTES at most) and returns what all ranks brought, by rank, when they
+ * have: to be read until the next but one meeting. Through shared memory alone. Collective; after
  * tug_team_prepare_to_meet(). idle: see locks.h. */
 const struct tug_word *tug_team_meet(struct tug_team *team, const void *mine, size_t bytes,
                                      void (*idle)(void));
+
+/* Agreement (host/agreement.h) of at most TUG_TEAM_WORDS words, and what all ranks bring by rank,
+ * through shared memory if the ranks are ready to meet, else by the host. Collective. */
+#define TUG_TEAM_WORDS 8
+int tug_team_agree(struct tug_team *team, MPI_Op how, int64_t words[], int n);
+bool tug_team_all_agree(struct tug_team *team, bool mine);
+int tug_team_gather(struct tug_team *team, const struct tug_word *mine, struct tug_word *all);
 
 static inline struct tug_bell *tug_team_bell(const struct tug_team *team, int node_rank) {
     return &team->neighbours[node_rank]->page->bell;

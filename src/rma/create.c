@@ -54,10 +54,13 @@ struct agreement {
  * creation and, without a barrier, into their neighbour's (the static coarrays of gfortran). */
 static struct agreement agree(bool misplaced, MPI_Aint disp_unit, MPI_Comm comm) {
     struct tug_team *team;
-    if (tug_team_get(comm, &team) != 0) /* collective the first time on a communicator */
-        team = NULL;
     int64_t most[3] = {misplaced, disp_unit, ~disp_unit};
-    (void)tug_agree(comm, MPI_MAX, most, 3);
+    if (tug_team_get(comm, &team) != 0) { /* collective the first time on a communicator */
+        team = NULL;
+        (void)tug_agree(comm, MPI_MAX, most, 3);
+    } else {
+        (void)tug_team_agree(team, MPI_MAX, most, 3);
+    }
     return (struct agreement){most[0] != 0, most[1] == ~most[2] ? most[1] : 0, team};
 }
 

@@ -154,12 +154,17 @@ static uint32_t free_number(const struct tug_domain *domain) {
 
 /* ---- memory ---- */
 
-struct part {
-    struct tug_key key;
-    MPI_Aint size;
-    MPI_Aint disp_unit;
-    uint64_t number;
+union part {
+    struct {
+        struct tug_key key;
+        MPI_Aint size;
+        MPI_Aint disp_unit;
+        uint64_t number;
+    };
+    struct tug_word word;
 };
+
+_Static_assert(sizeof(union part) == sizeof(struct tug_word), "ranks bring it to a meeting");
 
 /* LLCL allocates for all processes of a context: what is for some of them is allocated by each.
  * False without memory. */
@@ -220,7 +225,7 @@ static void give_memory(struct tug_remote *remote) {
  * it when they have heard of this rank's memory. Collective. */
 static void take_block(struct tug_remote *remote) {
     struct tug_team *team = remote->team;
-    if (team->nnodes > 1 || tug_team_prepare_to_meet(team) != 0)
+    if (team->nnodes > 1 || team->meeting == NULL)
         return;
     remote->block = tug_block_take(team, tug_node_sync_bytes(remote->nranks), tug_engine_poll_host);
     if (remote->block != NULL)
@@ -228,20 +233,13 @@ static void take_block(struct tug_remote *remote) {
                             !remote->block->zeroed);
 }
 
-/* Tells the others where this rank's memory is. The last that a creation waits for, see agree() in
- * window.c. False without memory. */
-static bool exchange(struct tug_remote *remote, MPI_Aint disp_unit,
-                     const struct membership *membership) {
-    MPI_Comm comm = membership->team->comm;
-    struct part mine = {.size = remote->size, .disp_unit = disp_unit, .number = remote->number};
-    struct part *all = malloc((size_t)remote->nranks * sizeof(*all));
-    if (!tug_all_agree(comm, all != NULL)) {
-        free(all);
-        return false;
-    }
+/* Tells the others where this rank's memory is; all: room for what they tell. The last that a
+ * creation waits for, see agree() in create.c. */
+static void exchange(struct tug_remote *remote, MPI_Aint disp_unit, union part *all) {
+    union part mine = {.size = remote->size, .disp_unit = disp_unit, .number = remote->number};
     if (remote->memory != NULL)
         tug_mem_key(remote->memory, &mine.key);
-    TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, all, sizeof(mine), MPI_BYTE, comm);
+    (void)tug_team_gather(remote->team, &mine.word, &all->word);
     for (int r = 0; r < remote->nranks; r++) {
         remote->targets[r].key = all[r].key;
         remote->targets[r].size = all[r].size;
@@ -253,8 +251,6 @@ static bool exchange(struct tug_remote *remote, MPI_Aint disp_unit,
                                        (uint32_t)remote->targets[r].process, &all[r].key)
                 : TUG_SHORTCUT_ANY;
     }
-    free(all);
-    return true;
 }
 
 /* ---- creation and end ---- */
@@ -285,25 +281,30 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
                                      MPI_Aint disp_unit, enum tug_remote_memory memory,
                                      bool willing) {
     tug_engine_keep_quiet();
-    if (!tug_all_agree(team->comm, willing && size < (MPI_Aint)1 << TUG_REMOTE_PLACE_BITS))
+    if (team->nnodes == 1) /* without, by the host */
+        (void)tug_team_prepare_to_meet(team);
+    if (!tug_team_all_agree(team, willing && size < (MPI_Aint)1 << TUG_REMOTE_PLACE_BITS))
         return NULL;
     struct membership *membership = membership_of(team);
     if (membership == NULL)
         return NULL;
     struct tug_domain *domain = membership->domain;
     struct tug_remote *remote = make(membership);
+    union part *all = malloc((size_t)team->nranks * sizeof(*all));
     /* on a node, without inboxes (no shared memory, or the user's word), the host is faster */
     bool worth = team->nnodes > 1 || tug_context_has_inboxes(domain->context) ||
                  tug_settings.rma == TUG_RMA_PACKET;
-    bool made = remote != NULL && remote->number < TUG_REMOTE_WINDOWS && worth;
-    if (!tug_all_agree(team->comm, made)) {
+    bool made = remote != NULL && all != NULL && remote->number < TUG_REMOTE_WINDOWS && worth;
+    if (!tug_team_all_agree(team, made)) {
+        free(all);
         free(remote);
         return NULL;
     }
     remote->allocated = memory == TUG_REMOTE_ALLOCATED && team->nranks == domain->team->nranks;
     bool have = have_memory(remote, base, size, memory);
-    if (!tug_all_agree(team->comm, have)) {
+    if (!tug_team_all_agree(team, have)) {
         give_memory(remote);
+        free(all);
         free(remote);
         return NULL;
     }
@@ -311,12 +312,8 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
     /* release: handlers look it up from now on, for others are through with the creation earlier */
     atomic_store_explicit(&domain->windows[remote->number], remote, memory_order_release);
     tug_engine_keep_quiet();
-    if (!exchange(remote, disp_unit, membership)) {
-        atomic_store(&domain->windows[remote->number], NULL);
-        give_memory(remote);
-        free(remote);
-        return NULL;
-    }
+    exchange(remote, disp_unit, all);
+    free(all);
     tug_team_hold(team);
     tug_engine_be_prompt(1);
     return remote;
