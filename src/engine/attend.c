@@ -15,9 +15,6 @@
 #include "base/clock.h"
 #include "engine/private.h"
 
-/* Between glances, while the host has just been found busy. */
-#define HOT_BEATS (2 * TUG_TICK_NS / TUG_GLANCE_NS)
-
 enum poll { POLL_EMPTY, POLL_BUSY, POLL_BLOCKED };
 
 static long times_slept(void) {
@@ -177,7 +174,7 @@ void tug_attend(struct tug_engine *engine, struct tug_attention *attention,
         attention->hot = 0;
         attention->missed = true;
     } else if (result == POLL_BUSY) {
-        attention->hot = HOT_BEATS;
+        attention->hot = 2 * TUG_TICK_NS / TUG_GLANCE_NS; /* for two beats */
         attention->missed = false;
     } else if (attention->missed && !attention->clear) {
         /* luck, or is the program out of the host? */

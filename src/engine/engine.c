@@ -77,9 +77,8 @@ void tug_engine_stop(void) {
 }
 
 void tug_engine_abandon(void) {
-    const int64_t patience_ns = 200000000;
     if (running)
-        tug_offload_stop(&tug_engine, patience_ns);
+        tug_offload_stop(&tug_engine, TUG_STUCK_NS);
     running = false;
 }
 
@@ -341,21 +340,15 @@ static void take_over(struct tug_engine *engine) {
     engine->untold = !tug_waiters_wake(&engine->waiters, tug_engine_oversubscribed(engine));
 }
 
-/* What peers believe of one who is stopped meanwhile. */
-#define LOOKING_NS (TUG_GLANCE_NS / 4)
-
-/* Looks for one of the clock. */
-#define LOOKS_A_CLOCK 16
-
 static uint64_t say_looking(struct tug_engine *engine) {
     const uint64_t now = tug_clock_ns();
-    tug_engine_looks_until(engine, now + LOOKING_NS);
+    tug_engine_looks_until(engine, now + TUG_GLANCE_NS / 4);
     return now;
 }
 
 uint64_t tug_engine_keep_looking(struct tug_engine *engine) {
     static _Thread_local unsigned looks;
-    return ++looks % LOOKS_A_CLOCK == 0 ? say_looking(engine) : 0;
+    return ++looks % (TUG_HABIT / 2) == 0 ? say_looking(engine) : 0;
 }
 
 /* From here on this thread, the holder, looks for news until it has what it waits for: it says so

@@ -24,7 +24,8 @@
 /* What no bell or descriptor tells of is looked at again after so long. The offload thread looks on
  * for so long when it has answered a peer while something is attended, for half as long otherwise.
  * A computing target of the native lane answers in 177 us, with 50 us instead in 208
- * (truly_passive, TUGBOAT_RMA=native). */
+ * (truly_passive, TUGBOAT_RMA=native). Peers believe a quarter of that long of one who waits that
+ * it looks, which may have been stopped meanwhile (not told from its neighbours). */
 #define TUG_GLANCE_NS 40000
 
 /* A few. So many beats in a row without anything to do come before a sleep without a limit (with
@@ -44,13 +45,18 @@
  *     sleeps without the lookout for a while;
  *   - polls for attended services have found nothing so often: they become rarer;
  *   - something has moved in so many rounds, and threads that wait have not been woken: they are
- *     (8-byte writes by shm, 16 threads on 2 cores: 17 M/s with 64, 9.3 if they are woken at once).
- */
+ *     (8-byte writes by shm, 16 threads on 2 cores: 17 M/s with 64, 9.3 if they are woken at once);
+ *   - one who waits has looked half so often: it reads the clock, to tell peers until when it looks
+ *     (an epoch of one put takes the same with 8, 16, 32 and 64 looks; with 32 peers that come
+ * while it yields find more often that it does not look);
+ *   - commands have kept a driver awake so often: it yields.
+ * An idle process with packets by MPI takes 6.6 ms of a second, 43 where polls do not become rarer,
+ * 2 where they do so at once, which keeps peers waiting (mpi.llcl_idle). */
 #define TUG_HABIT 32
 
 /* A driver whom sockets wake yields so long before it sleeps. A single yield that takes longer has
  * given the core to a thread that computes. lock-put-unlock over TCP, both cores busy: 0.3 ms in
- * the mean, 0.7 to 1.3 without (truly_passive --busy-origin). */
+ * the mean, 0.7 to 1.3 without, 9 to 16 with twice as long (truly_passive --busy-origin). */
 #define TUG_YIELDING_NS 100000
 
 /* After a yield that has given the core to a thread that computes, so many waits do not yield. Such
@@ -69,7 +75,8 @@
 #define TUG_SETTLE_NS 1000000
 
 /* A thread that has been in one call of the host for so long may wait for an answer of ours. Not
- * tuned: without it such a program hangs (mpi.own_functions). */
+ * tuned: without it such a program hangs (mpi.own_functions). Nor does exit() wait longer for the
+ * offload thread, which may be held up there. */
 #define TUG_STUCK_NS 200000000
 
 /* A waiter on a crowded node pauses and yields so often before it sleeps. A broadcast of 8 bytes to

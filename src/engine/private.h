@@ -185,7 +185,7 @@ struct tug_attention {
     unsigned trust;    /* how sure the lookout is to see what comes; 0: not at all */
 };
 #define TUG_ATTENTION_INITIAL                                                                      \
-    { .empty_ns = 1000, .pace_ns = TUG_TICK_NS, .trust = 1 }
+    { .empty_ns = 2 * TUG_COLD_NS, .pace_ns = TUG_TICK_NS, .trust = 1 }
 
 /* True while what comes to the host is expected to wake the thread where it sleeps: then beats are
  * for the rest. */

@@ -10,10 +10,9 @@
 
 #include "base/hook.h"
 #include "host/host.h"
+#include "host/polite.h"
 
 #define WORKERS 64 /* as many as MPICH makes at most */
-#define NAP_LEAST_NS 20000
-#define NAP_MOST_NS 1000000 /* a peer that closes waits for a few of these */
 
 /* UCX's functions. A worker is a pointer, a status 0 or less. */
 typedef int create_function(void *context, const void *parameters, void **worker);
@@ -58,14 +57,15 @@ static unsigned progress_all(void) {
 }
 
 /* Sleeps longer and longer, since peers may come late; events begin the naps anew, since peers
- * close then. Errors of ppoll() are left to the read() that follows. */
+ * close then: a peer that closes waits for a few of the longest. Errors of ppoll() are left to the
+ * read() that follows. */
 static void wait_until_readable(int fd) {
     struct pollfd look = {.fd = fd, .events = POLLIN};
     long nap_ns = 0;
     while (ppoll(&look, 1, &(struct timespec){0, nap_ns}, NULL) == 0) {
         bool news = progress_all() > 0;
-        nap_ns = news ? 0 : nap_ns < NAP_LEAST_NS ? NAP_LEAST_NS : 2 * nap_ns;
-        nap_ns = nap_ns < NAP_MOST_NS ? nap_ns : NAP_MOST_NS;
+        nap_ns = news ? 0 : nap_ns < TUG_NAP_LEAST_NS ? TUG_NAP_LEAST_NS : 2 * nap_ns;
+        nap_ns = nap_ns < TUG_NAP_MOST_NS ? nap_ns : TUG_NAP_MOST_NS;
     }
 }
 

@@ -6,14 +6,12 @@
 #include "base/clock.h"
 #include "host/spin.h"
 
-#define YIELDS 1000         /* a third of a millisecond on an idle core, more on a shared one */
-#define NAP_PART 16         /* a nap is at most this part of the time waited so far */
-#define NAP_LEAST_NS 20000  /* Linux adds 50 us of timer slack by itself */
-#define NAP_MOST_NS 1000000 /* an end is seen within a millisecond */
+#define YIELDS 1000 /* a third of a millisecond on an idle core, more on a shared one */
+#define NAP_PART 16 /* a nap is at most this part of the time waited so far */
 
 static void nap(uint64_t waited_ns) {
     uint64_t ns = waited_ns / NAP_PART;
-    ns = ns < NAP_LEAST_NS ? NAP_LEAST_NS : ns > NAP_MOST_NS ? NAP_MOST_NS : ns;
+    ns = ns < TUG_NAP_LEAST_NS ? TUG_NAP_LEAST_NS : ns > TUG_NAP_MOST_NS ? TUG_NAP_MOST_NS : ns;
     (void)nanosleep(&(struct timespec){0, (long)ns}, NULL);
 }
 

@@ -11,6 +11,11 @@
 
 #include "host/host.h"
 
+/* How long who waits for the host, which rings no bell, sleeps between looks. Linux adds 50 us of
+ * timer slack to the least; an end is seen within the most. */
+#define TUG_NAP_LEAST_NS 20000
+#define TUG_NAP_MOST_NS 1000000
+
 /* Returns when done(argument) is true, which progresses the host when it looks. In between the core
  * is given away, and after a while the thread sleeps: never for longer than a small part of the
  * time waited so far, since the host rings no bell. */

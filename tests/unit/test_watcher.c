@@ -139,8 +139,9 @@ static void a_descriptor_that_is_closed(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_all, close_all)
     const struct CMUnitTest cases[] = {
-        CASE(one_thread_for_all),   CASE(who_is_armed_is_told),        CASE(who_goes_is_told_no_more),
-        CASE(a_set_that_is_closed), CASE(a_descriptor_that_is_closed),
+        CASE(one_thread_for_all),          CASE(who_is_armed_is_told),
+        CASE(who_goes_is_told_no_more),    CASE(a_set_that_is_closed),
+        CASE(a_descriptor_that_is_closed),
     };
     return cmocka_run_group_tests_name("transport/watcher", cases, NULL, NULL);
 }
