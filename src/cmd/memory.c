@@ -17,6 +17,7 @@
 #include "engine/ring.h"
 #include "gas/array.h"
 #include "llcl/llcl.h"
+#include "rma/rma.h"
 #include "node/page.h"
 #include "node/view.h"
 #include "transport/native.h"
@@ -153,6 +154,16 @@ static void print_array(uint64_t ranks) {
     row(&table, "and for each page whose home it is", array.record, "record of who knows it");
 }
 
+/* Windows share a context. Their memory is the program's. */
+static void print_window(uint64_t ranks, uint32_t active) {
+    struct table table = {0};
+    const size_t bare = tug_remote_footprint(0, 0);
+    row_of(&table, "ranks of a window", ranks, tug_remote_footprint(1, 0) - bare,
+           "keys, sizes and pointers");
+    row_of(&table, "targets in use", active, tug_remote_footprint(0, 1) - bare, "targets");
+    print_bytes("and for each window", table.part + bare, "in the packet lane");
+}
+
 static void print_table(uint64_t ranks, uint32_t active) {
     struct table table = {0};
     printf("memory of LLCL in one of %llu processes that has to do with %u others, in bytes\n",
@@ -176,6 +187,7 @@ static void print_table(uint64_t ranks, uint32_t active) {
         "withheld from all of them");
     row(&table, "and views of lent memory", tug_views_footprint(),
         "for each process of the node that lends any");
+    print_window(ranks, active);
     print_acp(ranks, active);
     print_array(ranks);
 }

@@ -244,7 +244,7 @@ static void exchange(struct tug_remote *remote, MPI_Aint disp_unit, union part *
         remote->targets[r].key = all[r].key;
         remote->targets[r].size = all[r].size;
         remote->targets[r].disp_unit = all[r].disp_unit;
-        remote->targets[r].number = (uint32_t)all[r].number;
+        remote->targets[r].number = (uint16_t)all[r].number;
         remote->targets[r].shortcut =
             remote->attachments == NULL
                 ? tug_context_shortcut(remote->domain->context,
@@ -254,6 +254,23 @@ static void exchange(struct tug_remote *remote, MPI_Aint disp_unit, union part *
 }
 
 /* ---- creation and end ---- */
+
+size_t tug_remote_footprint(uint64_t nranks, uint64_t active) {
+    return sizeof(struct tug_remote) + nranks * sizeof(struct tug_remote_target) +
+           active * sizeof(struct tug_remote_state);
+}
+
+/* Nobody uses it. */
+static void end(struct tug_remote *remote) {
+    struct tug_remote_state *state = remote != NULL ? atomic_load(&remote->used) : NULL;
+    while (state != NULL) {
+        struct tug_remote_state *next = state->next;
+        tug_book_close(&state->book);
+        free(state);
+        state = next;
+    }
+    free(remote);
+}
 
 static struct tug_remote *make(const struct membership *membership) {
     struct tug_team *team = membership->team;
@@ -265,15 +282,10 @@ static struct tug_remote *make(const struct membership *membership) {
     remote->domain = membership->domain;
     remote->nranks = team->nranks;
     remote->rank = team->rank;
-    remote->lock_first = remote->lock_last = -1;
-    atomic_init(&remote->used, -1);
-    atomic_init(&remote->contact_wanted, TUG_CONTACT_USED);
     remote->number = free_number(remote->domain);
     remote->ordered = tug_context_ordered(remote->domain->context);
-    for (int r = 0; r < team->nranks; r++) {
+    for (int r = 0; r < team->nranks; r++)
         remote->targets[r].process = membership->process_of[r];
-        remote->targets[r].entry.next = -1;
-    }
     return remote;
 }
 
@@ -297,7 +309,7 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
     bool made = remote != NULL && all != NULL && remote->number < TUG_REMOTE_WINDOWS && worth;
     if (!tug_team_all_agree(team, made)) {
         free(all);
-        free(remote);
+        end(remote);
         return NULL;
     }
     remote->allocated = memory == TUG_REMOTE_ALLOCATED && team->nranks == domain->team->nranks;
@@ -305,7 +317,7 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
     if (!tug_team_all_agree(team, have)) {
         give_memory(remote);
         free(all);
-        free(remote);
+        end(remote);
         return NULL;
     }
     take_block(remote);
@@ -331,5 +343,5 @@ void tug_remote_release(struct tug_window *window) {
     tug_engine_be_prompt(-1);
     give_memory(remote);
     tug_team_drop(remote->team);
-    free(remote);
+    end(remote);
 }

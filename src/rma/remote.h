@@ -28,6 +28,10 @@
  *   remote_attach.c dynamic windows: what is attached, and who knows of it
  *   remote_sync.c   what epochs wait for
  *
+ * What is kept of a target is made when the two first have to do with each other: a window costs a
+ * struct tug_remote_target for each of its ranks, and a struct tug_remote_state for those that are
+ * used.
+ *
  * Threads: operations and synchronisation on any, under MPI's rules; handlers (remote_serve.c) by
  * whoever holds the engine's baton.
  */
@@ -37,6 +41,7 @@
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "rma/book.h"
@@ -62,19 +67,17 @@ struct tug_domain {
     struct tug_remote *_Atomic windows[TUG_REMOTE_WINDOWS]; /* by this rank's number */
 };
 
-/* What this rank has to do with a target: bits of its contact. */
+/* Of the shared lock that an epoch of MPI_Win_lock_all needs at a target: bits of its contact. */
 enum {
-    TUG_CONTACT_USED = 1, /* it stands in the list of the targets that were used */
-    /* the shared lock that an epoch of MPI_Win_lock_all needs: a thread asks for it / it is held */
-    TUG_CONTACT_ASKED = 2,
-    TUG_CONTACT_LOCKED = 4,
+    TUG_CONTACT_ASKED = 1, /* a thread asks for it */
+    TUG_CONTACT_LOCKED = 2,
 };
 
 /* A lock that this rank's memory is under, or that waits for it; holder only. */
 struct tug_lock_entry {
-    uint32_t tag;  /* of the waiting call */
-    int32_t next;  /* the rank that waits behind, -1: none */
-    uint8_t holds; /* enum tug_lock_state */
+    struct tug_remote_state *next; /* who waits behind; NULL: nobody */
+    uint32_t tag;                  /* of the waiting call */
+    uint8_t holds;                 /* enum tug_lock_state */
     bool wants_exclusive;
 };
 
@@ -92,24 +95,31 @@ struct tug_outstanding {
     _Atomic uint32_t flips; /* the open generation is number flips % 2 */
 };
 
-struct tug_remote_target {
-    struct tug_key key;
-    int process;     /* its rank in the domain */
-    uint32_t number; /* of the window there */
-    MPI_Aint size;
-    MPI_Aint disp_unit;
-    uint8_t shortcut;              /* enum tug_shortcut: to its memory */
-    struct tug_book book;          /* dynamic windows: its memory */
-    struct tug_outstanding local;  /* operations that need buffers of ours */
-    struct tug_outstanding remote; /* all others */
+/* What is kept of a rank that this one has to do with. */
+struct tug_remote_state {
+    struct tug_outstanding remote; /* operations that need no buffers of ours */
+    struct tug_outstanding local;  /* all others */
     _Atomic bool overtaken;        /* since its lock something was moved that messages overtake */
     _Atomic uint8_t contact;       /* TUG_CONTACT_* */
-    int32_t next_used;             /* the rank behind it in the list of those used, -1: none */
+    const struct tug_remote_target *target;
+    struct tug_remote_state *next; /* in the list of those used */
+    struct tug_book book;          /* dynamic windows: its memory */
     _Atomic uint32_t posts;        /* exposure epochs that it has opened for us, */
     uint32_t posts_used;           /* ... of which so many have been started */
     _Atomic uint32_t completes;    /* access epochs to us that it has ended, */
     uint32_t completes_used;       /* ... of which so many have been waited for */
     struct tug_lock_entry entry;   /* its lock on our memory */
+};
+
+/* What is known of every rank. */
+struct tug_remote_target {
+    struct tug_key key;
+    MPI_Aint size;
+    MPI_Aint disp_unit;
+    int process;                            /* its rank in the domain */
+    uint16_t number;                        /* of the window there */
+    uint8_t shortcut;                       /* enum tug_shortcut: to its memory */
+    struct tug_remote_state *_Atomic state; /* NULL: not used so far */
 };
 
 struct tug_remote {
@@ -131,9 +141,9 @@ struct tug_remote {
     /* The TUG_CONTACT_* that an operation's target must have. MPI_Win_lock_all: LOCKED is one of
      * them, and targets are locked when they are first used in the epoch. */
     _Atomic uint8_t contact_wanted;
-    _Atomic int32_t used; /* first in the list of targets that were used, -1: none */
+    struct tug_remote_state *_Atomic used; /* of the targets that were used, newest first */
     /* locks on our memory, in order of arrival; holder only */
-    int32_t lock_first, lock_last; /* ranks that wait, -1: none */
+    struct tug_remote_state *lock_first, *lock_last; /* of those that wait; NULL: none do */
     uint32_t nshared;
     bool exclusive;
     /* barriers: messages that have come in each round, and barriers so far */
@@ -224,13 +234,21 @@ static inline struct tug_generation *tug_remote_count_start(struct tug_outstandi
     return generation;
 }
 
-/* Sends a message of no data to the target's engine. */
-void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,
-                     unsigned round);
+/* What is kept of a target. NULL: it has not been used. Any thread. */
+static inline struct tug_remote_state *tug_remote_state_of(const struct tug_remote *remote,
+                                                           int rank) {
+    /* acquire: pairs with the release in tug_remote_meet() */
+    return atomic_load_explicit(&remote->targets[rank].state, memory_order_acquire);
+}
 
-/* Puts a target in the list of those that were used, where it stays as long as the window. What
- * waits for all targets visits these only. Before anything is sent there. Any thread. */
-void tug_remote_enlist(struct tug_remote *remote, int rank);
+/* ... which it is from now on: made, and put in the list of those that were used, where it stays as
+ * long as the window. What waits for all targets visits these only. Before anything is sent there.
+ * NULL: no memory, which has been logged. Any thread. */
+struct tug_remote_state *tug_remote_meet(struct tug_remote *remote, int rank);
+
+/* Sends a message of no data to the target's engine. An error class. */
+int tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,
+                    unsigned round);
 
 /* Makes the contact that operations want with a target, perhaps for several threads at once. An
  * error class. */

@@ -35,16 +35,15 @@ static void learn(void *pointer, int status) {
 
 /* Copied by the calls. */
 static struct tug_remote_head head_of(const struct tug_remote *remote, int rank, uint64_t address) {
-    return (struct tug_remote_head){.window = (uint16_t)remote->targets[rank].number,
+    return (struct tug_remote_head){.window = remote->targets[rank].number,
                                     .type = (uint32_t)remote->rank,
                                     .place = address << 16};
 }
 
 static int ask(struct tug_remote *remote, int rank, uint64_t address, struct tug_region *region) {
-    struct tug_remote_target *target = &remote->targets[rank];
-    struct asking asking = {.book = &target->book};
+    struct asking asking = {.book = &tug_remote_state_of(remote, rank)->book};
     const struct tug_remote_head head = head_of(remote, rank, address);
-    const struct tug_call_params call = {.dest_proc = target->process,
+    const struct tug_call_params call = {.dest_proc = remote->targets[rank].process,
                                          .handler = TUG_CALL_REGION,
                                          .payload = &head,
                                          .size_in_bytes = sizeof(head),
@@ -59,7 +58,8 @@ static int ask(struct tug_remote *remote, int rank, uint64_t address, struct tug
 
 int tug_remote_find(struct tug_remote *remote, int rank, uint64_t address,
                     struct tug_region *region) {
-    if (__builtin_expect(tug_book_find(&remote->targets[rank].book, address, region), 1))
+    if (__builtin_expect(tug_book_find(&tug_remote_state_of(remote, rank)->book, address, region),
+                         1))
         return MPI_SUCCESS;
     return address >> TUG_REMOTE_PLACE_BITS ? MPI_ERR_RMA_RANGE
                                             : ask(remote, rank, address, region);
@@ -223,9 +223,8 @@ int tug_remote_attach(struct tug_remote *remote, void *base, MPI_Aint size) {
 }
 
 static void tell_detached(struct tug_remote *remote, int rank, uint64_t base) {
-    struct tug_remote_target *target = &remote->targets[rank];
     const struct tug_remote_head head = head_of(remote, rank, base);
-    const struct tug_am_params message = {.dest_proc = target->process,
+    const struct tug_am_params message = {.dest_proc = remote->targets[rank].process,
                                           .handler = TUG_MESSAGE_DETACHED,
                                           .payload = &head,
                                           .size_in_bytes = sizeof(head),
@@ -258,8 +257,6 @@ void tug_attachments_free(struct tug_remote *remote) {
         return;
     for (uint32_t i = 0; i < attachments->n; i++)
         release(remote, &attachments->list[i]);
-    for (int r = atomic_load(&remote->used); r >= 0; r = remote->targets[r].next_used)
-        tug_book_close(&remote->targets[r].book);
     free(attachments->list);
     free(attachments);
 }

@@ -51,7 +51,8 @@ static void end_part(void *pointer, int status) {
 struct ways {
     tug_context *context;
     struct tug_remote *remote;
-    struct tug_remote_target *target;
+    const struct tug_remote_target *target;
+    struct tug_remote_state *state;
     int process, rank;
     MPI_Aint offset; /* of the target's first item in its memory; dynamic windows: its address */
     struct bundle *bundle;
@@ -63,7 +64,7 @@ static inline struct tug_callback next_part(const struct ways *ways, bool into_o
         atomic_fetch_add_explicit(&ways->bundle->left, 1, memory_order_relaxed);
         return (struct tug_callback){end_part, ways->bundle};
     }
-    struct tug_outstanding *outstanding = into_ours ? &ways->target->local : &ways->target->remote;
+    struct tug_outstanding *outstanding = into_ours ? &ways->state->local : &ways->state->remote;
     return (struct tug_callback){tug_counter_add, &tug_remote_count_start(outstanding)->ended};
 }
 
@@ -77,7 +78,7 @@ static void end_reading(void *counter, int status) {
 static inline struct tug_callback next_reading(const struct ways *ways, size_t bytes) {
     if (bytes <= TUG_COPIED_MOST) /* copied by the call */
         return (struct tug_callback){0};
-    return (struct tug_callback){end_reading, &tug_remote_count_start(&ways->target->local)->ended};
+    return (struct tug_callback){end_reading, &tug_remote_count_start(&ways->state->local)->ended};
 }
 
 /* Makes the operation's request, if it has one. */
@@ -97,7 +98,7 @@ static int begin_request(const struct tug_rma *o, struct ways *ways) {
         return MPI_ERR_NO_MEM;
     }
     *o->request = bundle->request.handle;
-    bundle->counter = &tug_remote_count_start(&ways->target->local)->ended;
+    bundle->counter = &tug_remote_count_start(&ways->state->local)->ended;
     ways->bundle = bundle;
     return MPI_SUCCESS;
 }
@@ -121,14 +122,20 @@ reach(const struct tug_rma *o, const struct tug_data *data, struct ways *ways) {
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
     struct tug_remote *remote = o->window->remote;
-    struct tug_remote_target *target = &remote->targets[o->target];
+    const struct tug_remote_target *target = &remote->targets[o->target];
+    struct tug_remote_state *state = tug_remote_state_of(remote, o->target);
     const uint8_t wanted = atomic_load_explicit(&remote->contact_wanted, memory_order_relaxed);
     /* acquire: pairs with the changes in tug_remote_contact() by another thread */
     if (__builtin_expect(
-            (atomic_load_explicit(&target->contact, memory_order_acquire) & wanted) != wanted, 0))
+            state == NULL ||
+                (wanted != 0 &&
+                 (atomic_load_explicit(&state->contact, memory_order_acquire) & wanted) != wanted),
+            0)) {
         error = tug_remote_contact(remote, o->target);
-    if (__builtin_expect(error != MPI_SUCCESS, 0))
-        return error;
+        if (error != MPI_SUCCESS)
+            return error;
+        state = tug_remote_state_of(remote, o->target);
+    }
     if (__builtin_expect(remote->attachments != NULL, 0))
         offset = o->disp;
     else
@@ -136,6 +143,7 @@ reach(const struct tug_rma *o, const struct tug_data *data, struct ways *ways) {
     *ways = (struct ways){.context = remote->domain->context,
                           .remote = remote,
                           .target = target,
+                          .state = state,
                           .process = target->process,
                           .rank = o->target,
                           .offset = offset};
@@ -161,7 +169,7 @@ static inline int check_run(const struct ways *ways, MPI_Aint offset, size_t byt
 /* The most common put, one of many: noted. */
 struct noted_put {
     tug_context *context;
-    struct tug_remote_target *target;
+    const struct tug_remote_target *target;
     uint64_t offset;
     uint32_t bytes;
     unsigned char data[TUG_COPIED_MOST];
@@ -178,8 +186,8 @@ static inline bool count_in_hand(struct tug_generation *generation, int change) 
 
 static bool execute_put(const struct tug_note *note) {
     const struct noted_put *put = (const struct noted_put *)note->payload.bytes;
-    struct tug_remote_target *target = put->target;
-    struct tug_generation *generation = tug_remote_open_generation(&target->remote);
+    const struct tug_remote_target *target = put->target;
+    struct tug_generation *generation = tug_remote_open_generation(&target->state->remote);
     count_in_hand(generation, 1);
     return tug_context_write_noted(put->context, (uint32_t)target->process, &target->key,
                                    put->offset, put->data, put->bytes, &generation->ended) ||
@@ -219,7 +227,7 @@ static inline void move_bytes(const struct ways *ways, bool into_target, const s
     const struct tug_local_address local = {ways->remote->domain->everything,
                                             (size_t)(uintptr_t)here};
     if (bytes >= TUG_REMOTE_ORDERED)
-        atomic_store_explicit(&ways->target->overtaken, true, memory_order_relaxed);
+        atomic_store_explicit(&ways->state->overtaken, true, memory_order_relaxed);
     if (into_target) {
         const struct tug_write_params write = {.dest_proc = ways->process,
                                                .dest_raddr = there,
@@ -359,7 +367,7 @@ static void free_letter(void *letter, int status) {
 static struct tug_remote_head head_of(const struct ways *ways, MPI_Op op, MPI_Datatype type,
                                       MPI_Aint offset, size_t n) {
     return (struct tug_remote_head){
-        .window = (uint16_t)ways->target->number,
+        .window = ways->target->number,
         .op = (uint8_t)tug_op_number(op),
         .type = tug_type_number(type),
         .place = (uint64_t)(ways->offset + offset) << 16 | (uint16_t)n,
@@ -563,15 +571,15 @@ static inline int write_short(const struct tug_rma *o, struct ways *ways,
 /* One of many. */
 struct noted_accumulate {
     tug_context *context;
-    struct tug_remote_target *target;
+    const struct tug_remote_target *target;
     struct short_letter letter;
 };
 _Static_assert(sizeof(struct noted_accumulate) <= TUG_NOTE_PAYLOAD, "it fits a note");
 
 static bool execute_accumulate(const struct tug_note *note) {
     const struct noted_accumulate *noted = (const struct noted_accumulate *)note->payload.bytes;
-    struct tug_remote_target *target = noted->target;
-    struct tug_generation *generation = tug_remote_open_generation(&target->remote);
+    const struct tug_remote_target *target = noted->target;
+    struct tug_generation *generation = tug_remote_open_generation(&target->state->remote);
     count_in_hand(generation, 1);
     return tug_context_message_noted(noted->context, (uint32_t)target->process,
                                      TUG_MESSAGE_ACCUMULATE, &noted->letter, sizeof(noted->letter),

@@ -78,13 +78,17 @@ static bool find_place(struct request *request) {
     return request->place != NULL;
 }
 
-/* The sender's part in a window, for locks and notices; NULL if it is not who it says. */
-static struct tug_remote_target *find_sender(const struct request *request, int process) {
-    struct tug_remote *remote = request->remote;
-    uint32_t rank = request->head.type;
-    if (rank >= (uint32_t)remote->nranks || remote->targets[rank].process != process)
-        return NULL;
-    return &remote->targets[rank];
+/* Is the sender of a lock or a notice who it says? */
+static bool is_sender(const struct request *request, int process) {
+    const uint32_t rank = request->head.type;
+    return rank < (uint32_t)request->remote->nranks &&
+           request->remote->targets[rank].process == process;
+}
+
+/* What is kept of it; NULL if it is not who it says. */
+static struct tug_remote_state *find_sender(const struct request *request, int process) {
+    return is_sender(request, process) ? tug_remote_meet(request->remote, (int)request->head.type)
+                                       : NULL;
 }
 
 static void complain(int source) {
@@ -214,9 +218,9 @@ static void on_compare(tug_context *context, struct tug_caller caller, const voi
 /* ---- locks: in order of arrival, shared ones together ---- */
 
 static void grant(struct tug_remote *remote) {
-    while (remote->lock_first >= 0) {
-        int rank = remote->lock_first;
-        struct tug_lock_entry *entry = &remote->targets[rank].entry;
+    while (remote->lock_first != NULL) {
+        struct tug_lock_entry *entry = &remote->lock_first->entry;
+        const struct tug_caller caller = {remote->lock_first->target->process, entry->tag};
         if (remote->exclusive || (entry->wants_exclusive && remote->nshared > 0))
             return;
         remote->lock_first = entry->next;
@@ -225,7 +229,6 @@ static void grant(struct tug_remote *remote) {
             remote->exclusive = true;
         else
             remote->nshared++;
-        const struct tug_caller caller = {remote->targets[rank].process, entry->tag};
         tug_answer(remote->domain->context, caller, NULL, 0);
     }
 }
@@ -233,7 +236,7 @@ static void grant(struct tug_remote *remote) {
 static void on_lock(tug_context *context, struct tug_caller caller, const void *payload,
                     size_t bytes, void *domain) {
     struct request request;
-    struct tug_remote_target *sender = NULL;
+    struct tug_remote_state *sender = NULL;
     (void)context;
     if (read_head(domain, payload, bytes, &request))
         sender = find_sender(&request, caller.process);
@@ -242,20 +245,20 @@ static void on_lock(tug_context *context, struct tug_caller caller, const void *
         return;
     }
     struct tug_remote *remote = request.remote;
-    int32_t rank = (int32_t)request.head.type;
-    sender->entry = (struct tug_lock_entry){caller.tag, -1, TUG_LOCK_WAITS, request.head.what != 0};
-    if (remote->lock_first < 0)
-        remote->lock_first = rank;
+    sender->entry = (struct tug_lock_entry){
+        .tag = caller.tag, .holds = TUG_LOCK_WAITS, .wants_exclusive = request.head.what != 0};
+    if (remote->lock_first == NULL)
+        remote->lock_first = sender;
     else
-        remote->targets[remote->lock_last].entry.next = rank;
-    remote->lock_last = rank;
+        remote->lock_last->entry.next = sender;
+    remote->lock_last = sender;
     grant(remote);
 }
 
 static void on_unlock(tug_context *context, int source, const void *payload, size_t bytes,
                       void *domain) {
     struct request request;
-    struct tug_remote_target *sender = NULL;
+    struct tug_remote_state *sender = NULL;
     (void)context;
     if (read_head(domain, payload, bytes, &request))
         sender = find_sender(&request, source);
@@ -273,31 +276,26 @@ static void on_unlock(tug_context *context, int source, const void *payload, siz
 
 /* ---- notices ---- */
 
+/* Of who takes part in a barrier nothing is kept. False: it makes no sense. */
+static bool take_notice(const struct request *request, int source) {
+    _Atomic uint32_t *count = &request->remote->arrived[request->head.op];
+    if (request->head.what != TUG_NOTICE_BARRIER) {
+        struct tug_remote_state *from = find_sender(request, source);
+        if (from == NULL || request->head.what > TUG_NOTICE_BARRIER)
+            return false;
+        count = request->head.what == TUG_NOTICE_POST ? &from->posts : &from->completes;
+    }
+    atomic_fetch_add(count, 1); /* seq_cst: waiters set WAIT before they look, tug_engine_wait() */
+    return true;
+}
+
 static void on_notice(tug_context *context, int source, const void *payload, size_t bytes,
                       void *domain) {
     struct request request;
-    struct tug_remote_target *from = NULL;
     (void)context;
-    if (read_head(domain, payload, bytes, &request) && request.head.op < TUG_REMOTE_ROUNDS)
-        from = find_sender(&request, source);
-    if (from == NULL) {
+    if (!read_head(domain, payload, bytes, &request) || request.head.op >= TUG_REMOTE_ROUNDS ||
+        !is_sender(&request, source) || !take_notice(&request, source))
         complain(source);
-        return;
-    }
-    /* seq_cst: waiters set WAIT before they look, see tug_engine_wait() */
-    switch (request.head.what) {
-    case TUG_NOTICE_POST:
-        atomic_fetch_add(&from->posts, 1);
-        break;
-    case TUG_NOTICE_COMPLETE:
-        atomic_fetch_add(&from->completes, 1);
-        break;
-    case TUG_NOTICE_BARRIER:
-        atomic_fetch_add(&request.remote->arrived[request.head.op], 1);
-        break;
-    default:
-        complain(source);
-    }
 }
 
 /* ---- dynamic windows ---- */
@@ -306,8 +304,8 @@ static void on_region(tug_context *context, struct tug_caller caller, const void
                       size_t bytes, void *domain) {
     struct request request;
     const struct tug_region *region = NULL;
-    if (read_head(domain, payload, bytes, &request) &&
-        find_sender(&request, caller.process) != NULL && request.remote->attachments != NULL)
+    if (read_head(domain, payload, bytes, &request) && is_sender(&request, caller.process) &&
+        request.remote->attachments != NULL)
         region =
             tug_remote_tell_region(request.remote, request.head.type, request.head.place >> 16);
     /* none: that is the program's mistake, and its origin's to report */
@@ -317,10 +315,10 @@ static void on_region(tug_context *context, struct tug_caller caller, const void
 static void on_detached(tug_context *context, int source, const void *payload, size_t bytes,
                         void *domain) {
     struct request request;
-    struct tug_remote_target *from = NULL;
+    struct tug_remote_state *from = NULL;
     (void)context;
-    if (read_head(domain, payload, bytes, &request))
-        from = find_sender(&request, source);
+    if (read_head(domain, payload, bytes, &request) && is_sender(&request, source))
+        from = tug_remote_state_of(request.remote, (int)request.head.type);
     if (from == NULL)
         complain(source);
     else

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "engine/notes.h"
@@ -15,39 +16,48 @@
 
 static struct tug_remote_head head_of(const struct tug_remote *remote, int rank, unsigned what,
                                       unsigned round) {
-    return (struct tug_remote_head){.window = (uint16_t)remote->targets[rank].number,
+    return (struct tug_remote_head){.window = remote->targets[rank].number,
                                     .op = (uint8_t)round,
                                     .what = (uint8_t)what,
                                     .type = (uint32_t)remote->rank};
 }
 
-/* Who sends there may count on the list when this returns, whichever thread has put it there. */
-void tug_remote_enlist(struct tug_remote *remote, int rank) {
+/* Who finds it by its rank may count on the list, whichever thread has put it there. */
+struct tug_remote_state *tug_remote_meet(struct tug_remote *remote, int rank) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct tug_remote_target *target = &remote->targets[rank];
-    if (atomic_load(&target->contact) & TUG_CONTACT_USED)
-        return;
+    struct tug_remote_state *state = tug_remote_state_of(remote, rank);
+    if (state != NULL)
+        return state;
     pthread_mutex_lock(&lock);
-    if (!(atomic_load(&target->contact) & TUG_CONTACT_USED)) {
-        target->next_used = atomic_load(&remote->used);
-        atomic_store(&remote->used, rank);
-        atomic_fetch_or(&target->contact, TUG_CONTACT_USED);
+    state = atomic_load(&target->state);
+    if (state == NULL && (state = calloc(1, sizeof(*state))) != NULL) {
+        state->target = target;
+        state->next = atomic_load(&remote->used);
+        atomic_store(&remote->used, state);
+        /* release: pairs with the acquire in tug_remote_state_of() */
+        atomic_store_explicit(&target->state, state, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
+    if (state == NULL)
+        tug_log(TUG_LOG_ERROR, "no memory for what a window keeps of rank %d", rank);
+    return state;
 }
 
-void tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,
-                     unsigned round) {
-    struct tug_remote_target *target = &remote->targets[rank];
-    tug_remote_enlist(remote, rank);
+int tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,
+                    unsigned round) {
+    struct tug_remote_state *state = tug_remote_meet(remote, rank);
+    if (state == NULL)
+        return MPI_ERR_NO_MEM;
     struct tug_remote_head head = head_of(remote, rank, what, round); /* copied by the call */
     const struct tug_am_params message = {
-        .dest_proc = target->process,
+        .dest_proc = remote->targets[rank].process,
         .handler = id,
         .payload = &head,
         .size_in_bytes = sizeof(head),
-        .on_complete = {tug_counter_add, &tug_remote_count_start(&target->remote)->ended}};
+        .on_complete = {tug_counter_add, &tug_remote_count_start(&state->remote)->ended}};
     TUG_REMOTE_TRY(remote->domain->context, tug_try_am_async(remote->domain->context, &message));
+    return MPI_SUCCESS;
 }
 
 int tug_remote_error(int status) {
@@ -173,25 +183,28 @@ static void begin_flush(bool local) {
         tug_notes_settle(); /* they board when they are executed */
 }
 
-static int flush_target(struct tug_remote *remote, int rank, bool local) {
-    struct tug_remote_target *target = &remote->targets[rank];
-    int status = drain_outstanding(remote, &target->local);
-    int later = local ? 0 : drain_outstanding(remote, &target->remote);
+static int flush_target(struct tug_remote *remote, struct tug_remote_state *state, bool local) {
+    int status = drain_outstanding(remote, &state->local);
+    int later = local ? 0 : drain_outstanding(remote, &state->remote);
     return tug_remote_error(status != 0 ? status : later);
 }
 
 int tug_remote_flush(struct tug_remote *remote, int rank, bool local) {
     begin_flush(local);
-    return flush_target(remote, rank, local);
+    struct tug_remote_state *state = tug_remote_state_of(remote, rank);
+    return state != NULL ? flush_target(remote, state, local) : MPI_SUCCESS;
+}
+
+static int first_error(int error, int later) {
+    return error != MPI_SUCCESS ? error : later;
 }
 
 static int flush_every(struct tug_remote *remote, bool local) {
     int error = MPI_SUCCESS;
     begin_flush(local);
-    for (int r = atomic_load(&remote->used); r >= 0; r = remote->targets[r].next_used) {
-        int its = flush_target(remote, r, local);
-        error = error == MPI_SUCCESS ? its : error;
-    }
+    for (struct tug_remote_state *state = atomic_load(&remote->used); state != NULL;
+         state = state->next)
+        error = first_error(error, flush_target(remote, state, local));
     return error;
 }
 
@@ -214,19 +227,21 @@ static void await(struct tug_remote *remote, _Atomic uint32_t *count, uint32_t v
 
 /* Everybody tells the one 2^round ranks on, and waits for the one 2^round ranks before: after all
  * rounds everybody has heard of everybody (dissemination: Hensgen, Finkel and Manber 1988). */
-static void barrier(struct tug_remote *remote) {
+static int barrier(struct tug_remote *remote) {
+    int error = MPI_SUCCESS;
     remote->barriers++;
     for (unsigned round = 0; ((int64_t)1 << round) < remote->nranks; round++) {
         int64_t to = (remote->rank + ((int64_t)1 << round)) % remote->nranks;
-        tug_remote_tell(remote, (int)to, TUG_MESSAGE_NOTICE, TUG_NOTICE_BARRIER, round);
+        error = first_error(
+            error, tug_remote_tell(remote, (int)to, TUG_MESSAGE_NOTICE, TUG_NOTICE_BARRIER, round));
         await(remote, &remote->arrived[round], remote->barriers);
     }
+    return error;
 }
 
 static int fence(struct tug_window *window) {
     int error = flush_every(window->remote, false);
-    barrier(window->remote);
-    return error;
+    return first_error(error, barrier(window->remote));
 }
 
 /* ---- post, start, complete, wait ---- */
@@ -235,8 +250,10 @@ static int start(struct tug_window *window, const int *ranks, int n) {
     struct tug_remote *remote = window->remote;
     for (int i = 0; i < n; i++)
         if (ranks[i] >= 0) {
-            struct tug_remote_target *target = &remote->targets[ranks[i]];
-            await(remote, &target->posts, ++target->posts_used);
+            struct tug_remote_state *state = tug_remote_meet(remote, ranks[i]);
+            if (state == NULL)
+                return MPI_ERR_NO_MEM;
+            await(remote, &state->posts, ++state->posts_used);
         }
     return MPI_SUCCESS;
 }
@@ -244,42 +261,42 @@ static int start(struct tug_window *window, const int *ranks, int n) {
 static int flush_listed(struct tug_remote *remote, const int *ranks, int n) {
     int error = MPI_SUCCESS;
     for (int i = 0; i < n; i++)
-        if (ranks[i] >= 0) {
-            int its = tug_remote_flush(remote, ranks[i], false);
-            error = error == MPI_SUCCESS ? its : error;
-        }
+        if (ranks[i] >= 0)
+            error = first_error(error, tug_remote_flush(remote, ranks[i], false));
     return error;
 }
 
-static void tell_listed(struct tug_remote *remote, const int *ranks, int n,
-                        enum tug_notice notice) {
+static int tell_listed(struct tug_remote *remote, const int *ranks, int n, enum tug_notice notice) {
+    int error = MPI_SUCCESS;
     for (int i = 0; i < n; i++)
         if (ranks[i] >= 0)
-            tug_remote_tell(remote, ranks[i], TUG_MESSAGE_NOTICE, notice, 0);
+            error = first_error(error,
+                                tug_remote_tell(remote, ranks[i], TUG_MESSAGE_NOTICE, notice, 0));
+    return error;
 }
 
 static int complete(struct tug_window *window, const int *ranks, int n) {
     int error = flush_listed(window->remote, ranks, n);
-    tell_listed(window->remote, ranks, n, TUG_NOTICE_COMPLETE);
-    return error;
+    return first_error(error, tell_listed(window->remote, ranks, n, TUG_NOTICE_COMPLETE));
 }
 
 static int post(struct tug_window *window, const int *ranks, int n) {
-    tell_listed(window->remote, ranks, n, TUG_NOTICE_POST);
-    return MPI_SUCCESS;
+    return tell_listed(window->remote, ranks, n, TUG_NOTICE_POST);
 }
 
 static void end_exposure(struct tug_remote *remote, const int *ranks, int n) {
     for (int i = 0; i < n; i++)
         if (ranks[i] >= 0)
-            remote->targets[ranks[i]].completes_used++;
+            tug_remote_state_of(remote, ranks[i])->completes_used++;
 }
 
 static int wait_exposure(struct tug_window *window, const int *ranks, int n) {
     struct tug_remote *remote = window->remote;
     for (int i = 0; i < n; i++)
         if (ranks[i] >= 0) {
-            struct tug_remote_target *from = &remote->targets[ranks[i]];
+            struct tug_remote_state *from = tug_remote_meet(remote, ranks[i]);
+            if (from == NULL)
+                return MPI_ERR_NO_MEM;
             await(remote, &from->completes, from->completes_used + 1);
         }
     end_exposure(remote, ranks, n);
@@ -292,7 +309,9 @@ static int test_exposure(struct tug_window *window, const int *ranks, int n, int
     *flag = 1;
     for (int i = 0; i < n && *flag; i++)
         if (ranks[i] >= 0) {
-            struct tug_remote_target *from = &remote->targets[ranks[i]];
+            struct tug_remote_state *from = tug_remote_meet(remote, ranks[i]);
+            if (from == NULL)
+                return MPI_ERR_NO_MEM;
             *flag = has_come(&(struct awaited){&from->completes, from->completes_used + 1});
         }
     if (*flag)
@@ -322,6 +341,8 @@ static int take_lock(struct tug_remote *remote, int rank, bool exclusive) {
 
 static int lock(struct tug_window *window, int rank, bool exclusive) {
     struct tug_remote *remote = window->remote;
+    if (tug_remote_meet(remote, rank) == NULL) /* who unlocks counts on it */
+        return MPI_ERR_NO_MEM;
     int error = take_lock(remote, rank, exclusive);
     if (rank == remote->rank && tug_engine_wants_help())
         tug_engine_poll(); /* who locks its own memory in a loop must hear of others who want to */
@@ -329,30 +350,32 @@ static int lock(struct tug_window *window, int rank, bool exclusive) {
 }
 
 static bool is_answered(void *argument) {
-    const struct tug_remote_target *target = argument;
-    return (atomic_load(&target->contact) & (TUG_CONTACT_ASKED | TUG_CONTACT_LOCKED)) !=
+    const struct tug_remote_state *state = argument;
+    return (atomic_load(&state->contact) & (TUG_CONTACT_ASKED | TUG_CONTACT_LOCKED)) !=
            TUG_CONTACT_ASKED;
 }
 
 /* ASKED stays while it is locked: nobody else asks. */
-static int lock_late(struct tug_remote *remote, int rank) {
-    struct tug_remote_target *target = &remote->targets[rank];
-    if (atomic_fetch_or(&target->contact, TUG_CONTACT_ASKED) & TUG_CONTACT_ASKED) {
-        tug_remote_wait(remote, is_answered, target);
-        return atomic_load(&target->contact) & TUG_CONTACT_LOCKED ? MPI_SUCCESS : MPI_ERR_OTHER;
+static int lock_late(struct tug_remote *remote, struct tug_remote_state *state, int rank) {
+    if (atomic_fetch_or(&state->contact, TUG_CONTACT_ASKED) & TUG_CONTACT_ASKED) {
+        tug_remote_wait(remote, is_answered, state);
+        return atomic_load(&state->contact) & TUG_CONTACT_LOCKED ? MPI_SUCCESS : MPI_ERR_OTHER;
     }
     int error = take_lock(remote, rank, false);
     if (error == MPI_SUCCESS)
-        atomic_fetch_or(&target->contact, TUG_CONTACT_LOCKED);
+        atomic_fetch_or(&state->contact, TUG_CONTACT_LOCKED);
     else
-        atomic_fetch_and(&target->contact, (uint8_t)~TUG_CONTACT_ASKED);
+        atomic_fetch_and(&state->contact, (uint8_t)~TUG_CONTACT_ASKED);
     return error;
 }
 
 int tug_remote_contact(struct tug_remote *remote, int rank) {
-    tug_remote_enlist(remote, rank);
-    return atomic_load(&remote->contact_wanted) & TUG_CONTACT_LOCKED ? lock_late(remote, rank)
-                                                                     : MPI_SUCCESS;
+    struct tug_remote_state *state = tug_remote_meet(remote, rank);
+    if (state == NULL)
+        return MPI_ERR_NO_MEM;
+    return atomic_load(&remote->contact_wanted) & TUG_CONTACT_LOCKED
+               ? lock_late(remote, state, rank)
+               : MPI_SUCCESS;
 }
 
 /* Our own memory at once, for loads and stores count on it. */
@@ -368,23 +391,26 @@ static int lock_all(struct tug_window *window) {
 static int unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
     (void)exclusive;
     struct tug_remote *remote = window->remote;
-    bool overtaken = atomic_exchange(&remote->targets[rank].overtaken, false) || !remote->ordered;
+    struct tug_remote_state *state = tug_remote_state_of(remote, rank);
+    if (state == NULL) /* MPI_MODE_NOCHECK, and no operation */
+        return MPI_SUCCESS;
+    bool overtaken = atomic_exchange(&state->overtaken, false) || !remote->ordered;
     if (taken && !overtaken)
-        tug_remote_tell(remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
+        (void)tug_remote_tell(remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
     int error = tug_remote_flush(remote, rank, false);
     if (taken && overtaken)
-        tug_remote_tell(remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
+        (void)tug_remote_tell(remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
     return error;
 }
 
 static int unlock_all(struct tug_window *window, bool taken) {
     struct tug_remote *remote = window->remote;
     int error = flush_every(remote, false);
-    for (int r = atomic_load(&remote->used); r >= 0 && taken; r = remote->targets[r].next_used)
-        if (atomic_load(&remote->targets[r].contact) & TUG_CONTACT_LOCKED) {
-            atomic_fetch_and(&remote->targets[r].contact, TUG_CONTACT_USED);
-            tug_remote_tell(remote, r, TUG_MESSAGE_UNLOCK, 0, 0);
-        }
+    for (struct tug_remote_state *state = atomic_load(&remote->used); state != NULL && taken;
+         state = state->next)
+        if (atomic_exchange(&state->contact, 0) & TUG_CONTACT_LOCKED)
+            (void)tug_remote_tell(remote, (int)(state->target - remote->targets),
+                                  TUG_MESSAGE_UNLOCK, 0, 0);
     atomic_fetch_and(&remote->contact_wanted, (uint8_t)~TUG_CONTACT_LOCKED);
     return error;
 }

@@ -3,6 +3,8 @@
 #define TUG_RMA_RMA_H
 
 #include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct tug_window;
 
@@ -24,6 +26,9 @@ struct tug_rma {
     int target;
     int error;
 };
+
+/* Bytes of a window of nranks in the packet lane, of which `active` are used; all else apart. */
+size_t tug_remote_footprint(uint64_t nranks, uint64_t active);
 
 /* Makes the request of an operation that is complete, a complete one. */
 int tug_rma_complete_request(const struct tug_rma *o);

@@ -127,9 +127,8 @@ static void test_kind(enum kind kind) {
     }
     for (int i = 0; i < nthreads; i++) {
         CHECK(kind_open(&own[i], kind, MPI_COMM_WORLD, SIZE, 8), "one but not another");
-        workers[i] = (struct worker){.id = i,
-                                     .own = calloc(n, sizeof(int64_t)),
-                                     .common = calloc(n, sizeof(int64_t))};
+        workers[i] = (struct worker){
+            .id = i, .own = calloc(n, sizeof(int64_t)), .common = calloc(n, sizeof(int64_t))};
         workers[i].rng.state = check_seed + (uint64_t)(check_rank * MAX_THREADS + i) * 7919u + 1;
     }
     check_barrier(MPI_COMM_WORLD);

@@ -1,5 +1,5 @@
-/* What waits for all targets of a window visits those that were used: the others' pages are closed
- * while it waits. */
+/* A window keeps of its targets what was used: what waits for all of them visits those, and the
+ * pages of the others are closed while it waits. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -24,8 +24,6 @@ static int open_window(void **state) {
     remote = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(remote, MAP_FAILED);
     remote->nranks = TARGETS;
-    atomic_init(&remote->used, -1);
-    atomic_init(&remote->contact_wanted, TUG_CONTACT_USED);
     window = (struct tug_window){.remote = remote, .lane = &tug_remote_lane};
     assert_true(tug_epochs_init(&window.epochs, TARGETS));
     return 0;
@@ -34,13 +32,19 @@ static int open_window(void **state) {
 static int close_window(void **state) {
     (void)state;
     tug_epochs_fini(&window.epochs);
+    while (remote->used != NULL) {
+        struct tug_remote_state *first = remote->used;
+        remote->used = first->next;
+        free(first);
+    }
     return munmap(remote, bytes);
 }
 
 /* Has an operation of this value been started there? It lands at once. */
 static void use(int rank, int status) {
     assert_int_equal(tug_remote_contact(remote, rank), MPI_SUCCESS);
-    struct tug_generation *generation = tug_remote_count_start(&remote->targets[rank].remote);
+    struct tug_generation *generation =
+        tug_remote_count_start(&tug_remote_state_of(remote, rank)->remote);
     tug_counter_add(&generation->ended, status);
 }
 
@@ -88,9 +92,26 @@ static void a_target_is_listed_once(void **state) {
     int n = 0;
     for (int i = 0; i < 3 * USED; i++)
         use(used[i % USED], 0);
-    for (int r = atomic_load(&remote->used); r >= 0; r = remote->targets[r].next_used)
+    for (const struct tug_remote_state *its = remote->used; its != NULL; its = its->next)
         n++;
     assert_int_equal(n, USED);
+}
+
+static void what_was_not_used_costs_little(void **state) {
+    (void)state;
+    for (int i = 0; i < USED; i++)
+        use(used[i], 0);
+    for (int r = 0, i = 0; r < TARGETS; r++) {
+        const struct tug_remote_state *its = tug_remote_state_of(remote, r);
+        if (r == used[i])
+            assert_ptr_equal(its->target, &remote->targets[used[i++]]);
+        else
+            assert_null(its);
+        i %= USED;
+    }
+    const size_t each = tug_remote_footprint(1, 0) - tug_remote_footprint(0, 0);
+    assert_true(each <= 80);
+    assert_true(each < tug_remote_footprint(0, 1) - tug_remote_footprint(0, 0));
 }
 
 int main(void) {
@@ -98,6 +119,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(all_that_is_waited_for_was_used, open_window, close_window),
         cmocka_unit_test_setup_teardown(each_of_them_is_waited_for, open_window, close_window),
         cmocka_unit_test_setup_teardown(a_target_is_listed_once, open_window, close_window),
+        cmocka_unit_test_setup_teardown(what_was_not_used_costs_little, open_window, close_window),
     };
     return cmocka_run_group_tests_name("targets", tests, NULL, NULL);
 }
