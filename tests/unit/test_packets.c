@@ -7,86 +7,14 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/joined_records.h"
+#include "tests/unit/fake_wire.h"
 #include "transport/packets/packets.h"
 
 #define OPERATIONS 4096
 #define MEMORY ((size_t)1 << 20)
 #define PACKET_BYTES 8176
-#define QUEUE (2 * TUG_STREAM_WINDOW)
 
-struct side;
-
-struct fake_wire {
-    struct tug_wire wire;
-    struct side *to;
-    struct {
-        size_t bytes;
-        uint64_t memory[PACKET_BYTES / 8];
-    } queue[QUEUE];
-    unsigned first, count, room; /* room: how many fit */
-    unsigned sent;
-};
-
-struct side {
-    struct tug_fabric fabric;
-    struct tug_packets packets;
-    struct fake_wire out;
-    struct tug_stream *streams[2];
-    struct tug_registration remote; /* what the other one may touch */
-    struct tug_registration local;
-    unsigned messages;
-    size_t message_bytes;
-    unsigned char message[TUG_AM_MAX_PAYLOAD];
-};
-
-static struct side *a, *b;
-
-/* ---- the wire ---- */
-
-static bool fake_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
-    struct fake_wire *fake = (struct fake_wire *)wire;
-    assert_int_equal(peer, fake->to->fabric.rank);
-    if (fake->count >= fake->room)
-        return false;
-    unsigned at = (fake->first + fake->count++) % QUEUE;
-    fake->queue[at].bytes = buffer->packet.used;
-    memcpy(fake->queue[at].memory, buffer->packet.memory, buffer->packet.used);
-    fake->sent++;
-    tug_pool_give(&wire->pool, buffer);
-    return true;
-}
-
-/* Takes what the other side has sent. */
-static bool fake_poll(struct tug_wire *wire) {
-    struct fake_wire *in = &((struct fake_wire *)wire)->to->out;
-    bool any = in->count > 0;
-    while (in->count > 0) {
-        unsigned at = in->first;
-        in->first = (in->first + 1) % QUEUE;
-        in->count--;
-        wire->receive(wire->receiver, wire, in->queue[at].memory, in->queue[at].bytes);
-    }
-    return any;
-}
-
-static const struct tug_wire_type fake_type = {
-    .name = "fake", .send = fake_send, .poll = fake_poll};
-
-/* ---- two sides ---- */
-
-static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned handler,
-                   const void *payloads, size_t bytes, size_t n) {
-    struct side *side = (struct side *)fabric;
-    (void)source;
-    if (handler == 9)
-        return TUG_ERR_INVALID;
-    side->messages += (unsigned)n;
-    side->message_bytes = bytes;
-    if (n > 0)
-        memcpy(side->message, (const char *)payloads + (n - 1) * bytes, bytes);
-    return 0;
-}
+static const struct tug_wire_type type = {.name = "fake", .send = fake_send, .poll = fake_poll};
 
 /* What operations that only count have in common. */
 struct counter {
@@ -105,54 +33,15 @@ static void count_many(void *d, uint64_t n) {
     ((struct counter *)d)->n += n;
 }
 
-static struct side *make_side(uint32_t rank) {
-    struct side *side = calloc(1, sizeof(*side));
-    struct tug_fabric *fabric = &side->fabric;
-    assert_true(joined_begin(fabric, rank, OPERATIONS));
-    joined_by(fabric, &side->packets, side->streams, &side->out.wire, &fake_type, PACKET_BYTES);
-    fabric->ways |= TUG_WAY_SELF;
-    fabric->deliver = deliver;
-    fabric->counter = count_one;
-    fabric->count = count_many;
-    side->out.room = QUEUE;
-    joined_add_memory(&side->fabric, &side->remote, MEMORY, rank == 0 ? 0xA0 : 0xB0);
-    joined_add_memory(&side->fabric, &side->local, MEMORY, rank == 0 ? 0x0A : 0x0B);
-    return side;
-}
-
 static int set_up(void **state) {
     (void)state;
-    a = make_side(0);
-    b = make_side(1);
-    a->out.to = b;
-    b->out.to = a;
-    return 0;
-}
-
-static void free_side(struct side *side) {
-    joined_free_streams(side->streams, &side->out.wire);
-    joined_close(&side->fabric, &side->out.wire);
-    free(side->remote.base);
-    free(side->local.base);
-    free(side);
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    free_side(a);
-    free_side(b);
-    return 0;
-}
-
-static void poll_once(struct side *side) {
-    (void)tug_transport_packets.poll(&side->packets);
-}
-
-static void run(void) {
-    for (int i = 0; i < 1000; i++) {
-        poll_once(b);
-        poll_once(a);
+    fake_begin(&type, PACKET_BYTES, OPERATIONS, MEMORY);
+    for (struct side *side = a; side != NULL; side = side == a ? b : NULL) {
+        side->fabric.ways |= TUG_WAY_SELF;
+        side->fabric.counter = count_one;
+        side->fabric.count = count_many;
     }
+    return 0;
 }
 
 /* ---- operations ---- */
@@ -279,7 +168,7 @@ static void test_window(void **state) {
         poll_once(a);
     }
     assert_int_equal(a->out.count, TUG_STREAM_WINDOW);
-    assert_int_equal(a->out.wire.pool.nout, 1);
+    assert_int_equal(a->out.wire.pool.nout, TUG_STREAM_WINDOW + 1); /* the open one */
     uint32_t tag = TUG_NO_TAG;
     assert_false(tug_tags_take(&a->fabric.tags, &tag));
     run();
@@ -320,7 +209,7 @@ static void test_others_hold_all(void **state) {
 static void test_piling_up(void **state) {
     (void)state;
     static struct record record[1000];
-    struct tug_wire_type piling = fake_type;
+    struct tug_wire_type piling = type;
     piling.piles_up = true;
     a->out.wire.type = &piling;
     b->packets.load->streams = 511; /* and this one */
@@ -385,7 +274,7 @@ static void test_answers_gather(void **state) {
     assert_true(a->out.sent > 100);
     assert_in_range(b->out.wire.pool.nout, 1, 2);
     assert_false(tug_transport_packets.arm(&b->packets)); /* nothing rings when there is room */
-    b->out.room = QUEUE;
+    b->out.room = FAKE_QUEUE;
     run();
     assert_true(tug_transport_packets.arm(&b->packets));
     for (unsigned i = 0; i < 300; i++)
@@ -408,7 +297,7 @@ static void ask_one_of(uint32_t npeers, uint64_t credit) {
     run();
     assert_in_range(a->streams[1]->asked, credit / 2, credit);
     assert_in_range(b->out.wire.pool.nout, 1, 2 * credit / room + 2);
-    b->out.room = QUEUE;
+    b->out.room = FAKE_QUEUE;
     run();
     for (unsigned i = 0; i < 1010; i++)
         assert_done(&record[i], 0);
@@ -570,7 +459,7 @@ static void test_lost_counting_ones(void **state) {
     assert_int_equal(counter.n, n);
     assert_int_equal(a->fabric.out, 0);
     assert_int_equal(a->packets.unacked, 0);
-    a->out.count = 0;
+    fake_lose(&a->out);
 }
 
 /* Requests that had no room when the peer was lost do not go any more. */
@@ -584,11 +473,11 @@ static void test_lost_unsent(void **state) {
     const unsigned sent = a->out.sent;
     tug_stream_lose(&a->packets, a->streams[1]);
     assert_int_equal(counter.n, 2000);
-    assert_int_equal(a->out.wire.pool.nout, 0);
-    a->out.room = QUEUE;
+    assert_int_equal(a->out.wire.pool.nout, a->out.count);
+    a->out.room = FAKE_QUEUE;
     poll_once(a);
     assert_int_equal(a->out.sent, sent);
-    a->out.count = 0;
+    fake_lose(&a->out);
 }
 
 /* The refusal goes, whatever has no room before it. */
@@ -606,17 +495,17 @@ static void test_refusal_goes(void **state) {
     tug_packet_end(&packet, 1, 0, 0, JOINED_SESSION);
     a->out.wire.receive(a->out.wire.receiver, &a->out.wire, bad, sizeof(bad));
     assert_done(&record, TUG_ERR_PEER);
-    a->out.room = QUEUE;
+    a->out.room = FAKE_QUEUE;
     poll_once(a);
     assert_int_equal(a->out.sent, 1);
     struct tug_packet_reader reader;
     struct tug_record said = {0};
-    assert_int_equal(
-        tug_packet_open(&reader, a->out.queue[0].memory, a->out.queue[0].bytes, JOINED_SESSION, 2),
-        TUG_PACKET_GOOD);
+    const struct tug_buffer *first = a->out.queue[a->out.first];
+    assert_int_equal(tug_packet_open(&reader, first->memory, first->packet.used, JOINED_SESSION, 2),
+                     TUG_PACKET_GOOD);
     assert_true(tug_packet_next(&reader, &said));
     assert_int_equal(said.kind, TUG_RECORD_REFUSED);
-    a->out.count = 0;
+    fake_lose(&a->out);
 }
 
 /* What goes on where the last write stopped needs no operation. */
@@ -714,13 +603,6 @@ static void test_numbers_go_round(void **state) {
     assert_int_equal(a->streams[1]->number, near + 50);
 }
 
-/* Bytes on the wire to b that a did not write. */
-static void inject(const void *bytes, size_t n) {
-    unsigned at = (a->out.first + a->out.count++) % QUEUE;
-    a->out.queue[at].bytes = n;
-    memcpy(a->out.queue[at].memory, bytes, n);
-}
-
 static size_t forge(uint64_t *memory, uint32_t number, uint32_t applied) {
     struct tug_packet packet;
     tug_packet_begin(&packet, memory, PACKET_BYTES);
@@ -737,11 +619,11 @@ static void test_noise_is_dropped(void **state) {
     uint64_t memory[PACKET_BYTES / 8];
     struct record record;
     memset(memory, 0x5a, sizeof(memory));
-    inject(memory, 100);
+    fake_inject(memory, 100);
     size_t n = forge(memory, 1, 0);
     ((struct tug_packet_header *)memory)->session = 78;
-    inject(memory, n);
-    inject(memory, 8);
+    fake_inject(memory, n);
+    fake_inject(memory, 8);
     post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
     tug_transport_packets.flush(&a->packets);
     run();
@@ -754,7 +636,7 @@ static void refused(const uint64_t *memory, size_t n) {
     tug_transport_packets.flush(&a->packets);
     run();
     assert_done(&record[0], 0);
-    inject(memory, n);
+    fake_inject(memory, n);
     struct tug_operation *message = prepare(TUG_OPERATION_AM, 0, 8, &record[1]);
     message->op = 1;
     post(message);
@@ -827,7 +709,7 @@ static void test_control_to_lost(void **state) {
 }
 
 int main(void) {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, fake_end)
     const struct CMUnitTest tests[] = {
         CASE(test_kinds),
         CASE(test_aggregation),

@@ -7,161 +7,23 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/joined_records.h"
+#include "tests/unit/fake_wire.h"
 #include "transport/packets/packets.h"
 
 #define OPERATIONS 64
 #define MEMORY ((size_t)8 << 20)
 #define PACKET_BYTES 32768
-#define QUEUE (2 * TUG_STREAM_WINDOW)
 
-struct side;
-
-struct fake_wire {
-    struct tug_wire wire;
-    struct side *to;
-    struct tug_buffer *queue[QUEUE];
-    unsigned first, count;
-    size_t come; /* of what follows the first packet; its packet has been handed up */
-    bool begun, full;
-    unsigned long_ones;
-};
-
-struct side {
-    struct tug_fabric fabric;
-    struct tug_packets packets;
-    struct fake_wire out;
-    struct tug_stream *streams[2];
-    struct tug_registration remote, local;
-};
-
-static struct side *a, *b;
-static size_t allowance; /* bytes of trailers that may still go */
-
-/* ---- the wire ---- */
-
-static bool fake_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
-    struct fake_wire *fake = (struct fake_wire *)wire;
-    assert_int_equal(peer, fake->to->fabric.rank);
-    assert_true(fake->count < QUEUE);
-    if (fake->full)
-        return false;
-    fake->queue[(fake->first + fake->count++) % QUEUE] = buffer;
-    fake->long_ones += buffer->packet.trailer > 0;
-    return true;
-}
-
-static void forget_first(struct fake_wire *fake) {
-    tug_pool_give(&fake->wire.pool, fake->queue[fake->first]);
-    fake->first = (fake->first + 1) % QUEUE;
-    fake->count--;
-    fake->begun = false;
-}
-
-static void fake_abandon(struct tug_wire *wire, uint32_t peer) {
-    struct fake_wire *fake = (struct fake_wire *)wire;
-    (void)peer;
-    if (fake->count > 0 && fake->queue[fake->first]->packet.trailer == 0)
-        return;
-    while (fake->count > 0)
-        forget_first(fake);
-}
-
-/* What follows the first packet goes on. False: it has not come to its end. */
-static bool move_trailer(struct fake_wire *from, struct tug_wire *into, uint32_t source) {
-    struct tug_buffer *buffer = from->queue[from->first];
-    while (from->come < buffer->packet.trailer && allowance > 0) {
-        size_t now = buffer->packet.trailer - from->come;
-        now = now < allowance ? now : allowance;
-        now = now < 100000 ? now : 100000;
-        unsigned char *place = into->place(into->receiver, source, from->come);
-        if (place != NULL)
-            memcpy(place, buffer->trailer + from->come, now);
-        from->come += now;
-        allowance -= now;
-    }
-    if (from->come < buffer->packet.trailer)
-        return false;
-    from->wire.sent(from->wire.receiver, into->fabric->rank, buffer);
-    into->arrived(into->receiver, source, true);
-    return true;
-}
-
-static bool fake_poll(struct tug_wire *wire) {
-    struct fake_wire *in = &((struct fake_wire *)wire)->to->out;
-    const uint32_t source = in->wire.fabric->rank;
-    bool any = false;
-    while (in->count > 0) {
-        struct tug_buffer *buffer = in->queue[in->first];
-        if (!in->begun) {
-            in->begun = any = true;
-            in->come = 0;
-            wire->receive(wire->receiver, wire, buffer->memory, buffer->packet.used);
-        }
-        if (buffer->packet.trailer > 0 && !move_trailer(in, wire, source))
-            break;
-        forget_first(in);
-    }
-    return any;
-}
-
-static const struct tug_wire_type fake_type = {
+static const struct tug_wire_type type = {
     .name = "fake", .send = fake_send, .abandon = fake_abandon, .poll = fake_poll};
-
-/* ---- two sides ---- */
-
-static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned handler,
-                   const void *payloads, size_t bytes, size_t n) {
-    (void)fabric, (void)source, (void)handler, (void)payloads, (void)bytes, (void)n;
-    return 0;
-}
-
-static struct side *make_side(uint32_t rank) {
-    struct side *side = calloc(1, sizeof(*side));
-    assert_non_null(side);
-    assert_true(joined_begin(&side->fabric, rank, OPERATIONS));
-    joined_by(&side->fabric, &side->packets, side->streams, &side->out.wire, &fake_type,
-              PACKET_BYTES);
-    side->fabric.deliver = deliver;
-    joined_add_memory(&side->fabric, &side->remote, MEMORY, 0xB0);
-    joined_add_memory(&side->fabric, &side->local, MEMORY, 0);
-    return side;
-}
 
 static int set_up(void **state) {
     (void)state;
-    allowance = SIZE_MAX;
-    a = make_side(0);
-    b = make_side(1);
-    a->out.to = b;
-    b->out.to = a;
+    fake_begin(&type, PACKET_BYTES, OPERATIONS, MEMORY);
+    memset(b->local.base, 0, MEMORY);
     for (size_t i = 0; i < MEMORY; i++)
         a->local.base[i] = (unsigned char)(i * 7 + (i >> 9));
     return 0;
-}
-
-static void free_side(struct side *side) {
-    joined_free_streams(side->streams, &side->out.wire);
-    while (side->out.count > 0)
-        forget_first(&side->out);
-    joined_close(&side->fabric, &side->out.wire);
-    free(side->remote.base);
-    free(side->local.base);
-    free(side);
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    free_side(a);
-    free_side(b);
-    return 0;
-}
-
-static void run(void) {
-    for (int i = 0; i < 100; i++) {
-        (void)tug_transport_packets.poll(&b->packets);
-        (void)tug_transport_packets.poll(&a->packets);
-    }
 }
 
 /* ---- operations of a ---- */
@@ -524,14 +386,14 @@ static void test_unsent_answers_are_dropped(void **state) {
     fill_remote();
     read_from(b->remote.id, 0, 8, &record[0]);
     run();
-    b->out.full = true;
+    b->out.room = 0;
     for (int i = 0; i < 3; i++)
         read_from(b->remote.id, 0, TUG_TRAILER_MOST, &record[i]);
     run();
     assert_int_equal(b->remote.serving, 3);
     tug_stream_lose(&b->packets, b->streams[0]);
     assert_int_equal(b->remote.serving, 0);
-    b->out.full = false;
+    b->out.room = FAKE_QUEUE;
     run();
     assert_int_equal(b->out.long_ones, 0);
     tug_stream_lose(&a->packets, a->streams[1]);
@@ -543,7 +405,7 @@ static void test_nothing_waits_for_the_end(void **state) {
     (void)state;
     struct record record[2];
     fill_remote();
-    b->out.full = true;
+    b->out.room = 0;
     read_from(b->remote.id, 0, 8, &record[0]);
     read_from(b->remote.id, 0, 70000, &record[1]);
     run();
@@ -596,28 +458,28 @@ WRONG_ANSWER(test_long_in_its_packet, TUG_RECORD_DATA, 0, 3, 40000)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_sizes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_in_parts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_few_at_a_time, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refused_places, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_origin_lost, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_acknowledged_early, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_packet_in_between, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_read_sizes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_read_in_parts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_few_reads_at_a_time, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refused_reads, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_both_ways, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_reading_ends_early, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_unsent_answers_are_dropped, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_nothing_waits_for_the_end, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_wrong_tag, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_tag, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_answered_twice, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_wrong_position, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_too_few_bytes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_too_many_bytes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_long_in_its_packet, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_sizes, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_in_parts, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_few_at_a_time, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_refused_places, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_origin_lost, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_acknowledged_early, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_packet_in_between, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_read_sizes, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_read_in_parts, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_few_reads_at_a_time, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_refused_reads, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_both_ways, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_reading_ends_early, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_unsent_answers_are_dropped, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_nothing_waits_for_the_end, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_wrong_tag, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_no_tag, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_answered_twice, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_wrong_position, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_too_few_bytes, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_too_many_bytes, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_long_in_its_packet, set_up, fake_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,104 +7,19 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/joined_records.h"
+#include "tests/unit/fake_wire.h"
 #include "transport/packets/packets.h"
 
 #define OPERATIONS 64
 #define MEMORY 4096
 #define PACKET_BYTES 2048
-#define QUEUE 8
-
-struct side;
-
-struct word_wire {
-    struct tug_wire wire;
-    struct side *to;
-    struct {
-        size_t bytes;
-        uint64_t memory[PACKET_BYTES / 8];
-    } queue[QUEUE];
-    unsigned first, count, sent;
-    unsigned delivers; /* packets that the other one may take */
-    uint64_t word;     /* from the other one */
-};
-
-struct side {
-    struct tug_fabric fabric;
-    struct tug_packets packets;
-    struct word_wire out;
-    struct tug_stream *streams[2];
-    struct tug_registration remote, local;
-};
-
-static struct side *a, *b;
-
-static bool put(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
-    struct word_wire *out = (struct word_wire *)wire;
-    (void)peer;
-    assert_true(out->count < QUEUE);
-    const unsigned at = (out->first + out->count++) % QUEUE;
-    out->queue[at].bytes = buffer->packet.used;
-    memcpy(out->queue[at].memory, buffer->packet.memory, buffer->packet.used);
-    out->sent++;
-    tug_pool_give(&wire->pool, buffer);
-    return true;
-}
-
-static bool take(struct tug_wire *wire) {
-    struct word_wire *in = &((struct word_wire *)wire)->to->out;
-    bool any = false;
-    for (; in->count > 0 && in->delivers > 0; in->count--, in->delivers--, any = true) {
-        const unsigned at = in->first;
-        in->first = (in->first + 1) % QUEUE;
-        wire->receive(wire->receiver, wire, in->queue[at].memory, in->queue[at].bytes);
-    }
-    return any;
-}
-
-static void tell(struct tug_wire *wire, uint32_t peer, uint64_t word) {
-    (void)peer;
-    ((struct word_wire *)wire)->to->out.word = word;
-}
-
-static uint64_t told(const struct tug_wire *wire, uint32_t peer) {
-    (void)peer;
-    return ((const struct word_wire *)wire)->word;
-}
 
 static const struct tug_wire_type type = {
-    .name = "words", .send = put, .poll = take, .tell = tell, .told = told};
-
-static struct side *make_side(uint32_t rank) {
-    struct side *side = calloc(1, sizeof(*side));
-    assert_non_null(side);
-    assert_true(joined_begin(&side->fabric, rank, OPERATIONS));
-    joined_by(&side->fabric, &side->packets, side->streams, &side->out.wire, &type, PACKET_BYTES);
-    side->out.delivers = UINT32_MAX;
-    joined_add_memory(&side->fabric, &side->remote, MEMORY, 0xB0);
-    joined_add_memory(&side->fabric, &side->local, MEMORY, 0x0A);
-    return side;
-}
+    .name = "words", .send = fake_send, .poll = fake_poll, .tell = fake_tell, .told = fake_told};
 
 static int set_up(void **state) {
     (void)state;
-    a = make_side(0);
-    b = make_side(1);
-    a->out.to = b;
-    b->out.to = a;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    for (struct side *side = a; side != NULL; side = side == a ? b : NULL) {
-        joined_free_streams(side->streams, &side->out.wire);
-        joined_close(&side->fabric, &side->out.wire);
-        free(side->remote.base);
-        free(side->local.base);
-    }
-    free(a);
-    free(b);
+    fake_begin(&type, PACKET_BYTES, OPERATIONS, MEMORY);
     return 0;
 }
 
@@ -123,10 +38,6 @@ static void write_at(uint64_t offset, struct record *record) {
     a->fabric.out++;
     tug_transport_packets.post(&a->packets, operation);
     tug_transport_packets.flush(&a->packets);
-}
-
-static void poll_once(struct side *side) {
-    (void)tug_transport_packets.poll(&side->packets);
 }
 
 /* No packet goes back. */
@@ -185,9 +96,9 @@ static void test_word_for_what_was_not_sent(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_word_acknowledges, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_failure_goes_ahead, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_word_for_what_was_not_sent, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_word_acknowledges, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_failure_goes_ahead, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_word_for_what_was_not_sent, set_up, fake_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
