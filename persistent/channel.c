@@ -11,6 +11,7 @@
 #include "persistent/collectives.h"
 #include "persistent/pair.h"
 #include "persistent/probe.h"
+#include "schedule/collectives.h"
 #include "tugboat/tugboat.h"
 
 #define CHANNELS_AT_FIRST 64
@@ -86,8 +87,24 @@ static int vote(struct tug_team *team, struct tug_ballot *ballot) {
     return !(votes[0] & UNWILLING) && votes[1] == ~votes[2] ? 0 : TUG_ERR_INVALID;
 }
 
+#define RING_MOST ((size_t)32768) /* of data in a ring of more slots than the least */
+#define SLOTS_MOST 64
+
+static uint32_t slots_of(size_t slot_bytes) {
+    uint32_t slots = SLOTS_MOST;
+    while (slots > TUG_SEGMENT_SLOTS && slots * slot_bytes > RING_MOST)
+        slots /= 2;
+    return slots;
+}
+
+/* A schedule counts on TUG_RING_AHEAD slots. On several nodes those who drain their rings
+ * (TUG_DRAIN) are not those who read them. */
+static uint32_t lag_of(const struct tug_team *team, uint32_t slots) {
+    return team->nnodes == 1 && slots > TUG_RING_AHEAD ? slots / 4 - 1 : 0;
+}
+
 static size_t memory_of(const struct tug_channel_needs *needs) {
-    return needs->rings * TUG_SEGMENT_SLOTS * needs->slot_bytes + needs->landing_bytes +
+    return needs->rings * slots_of(needs->slot_bytes) * needs->slot_bytes + needs->landing_bytes +
            TUG_SEGMENT_SLOTS * needs->pair_bytes;
 }
 
@@ -153,8 +170,9 @@ static int map_channel(struct tug_team *team, struct tug_channel *channel) {
     unsigned char *memory;
     const struct tug_channel_needs *has = &channel->has;
     size_t reads = (size_t)team->node_most * sizeof(struct tug_read_count);
-    size_t heads = TUG_SEGMENT_SLOTS * sizeof(struct tug_slot_head);
-    size_t ring_bytes = reads + heads + TUG_SEGMENT_SLOTS * has->slot_bytes;
+    const uint32_t slots = slots_of(has->slot_bytes);
+    size_t heads = slots * sizeof(struct tug_slot_head);
+    size_t ring_bytes = reads + heads + slots * has->slot_bytes;
     int error = tug_team_share(team);
     if (!error)
         error = share_findings(team);
@@ -168,7 +186,9 @@ static int map_channel(struct tug_team *team, struct tug_channel *channel) {
         channel->rings[i] =
             (struct tug_segment_ring){.reads = (struct tug_read_count *)memory,
                                       .heads = (struct tug_slot_head *)(memory + reads),
-                                      .data = memory + reads + heads};
+                                      .data = memory + reads + heads,
+                                      .slots = slots,
+                                      .lag = lag_of(team, slots)};
     channel->landing = has->landing_bytes > 0 ? memory : NULL;
     lay_out_pairs(team, channel, memory + has->landing_bytes);
     unsigned class = class_of(has->slot_bytes);

@@ -14,8 +14,10 @@
  *
  * A slot's head carries the number of the segment it holds. It carries the data too, if they fit:
  * one cache miss brings both. A reader's count says which segment it needs next; the writer reuses
- * a slot when the counts of all readers are past it. Numbers only grow, over all runs of all
- * requests that use the channel one after another, whoever writes, so nothing is ever reset.
+ * a slot when the counts of all readers are past it. Rings of short segments have more slots, so
+ * that a writer may be several runs ahead; their readers may keep some reads to themselves (`lag`).
+ * Numbers only grow, over all runs of all requests that use the channel one after another, whoever
+ * writes, so nothing is ever reset.
  *
  * Cut out of the arena of a team (arena.h), never given back to it, used again by later requests.
  * Made and chosen collectively; used by the holder of the baton only.
@@ -33,8 +35,8 @@
 struct tug_collectives;
 struct tug_team;
 
-#define TUG_PAIR_RANKS 64 /* nodes of more ranks have no pairs: there are too many of them */
-#define TUG_SEGMENT_SLOTS 8
+#define TUG_PAIR_RANKS 64   /* nodes of more ranks have no pairs: there are too many of them */
+#define TUG_SEGMENT_SLOTS 8 /* of a pair, and of a ring at least */
 #define TUG_SLOT_INLINE 56  /* bytes of data that ride in a slot's head */
 #define TUG_CHANNEL_TAGS 64 /* tags of its messages between nodes; the last is for oneself */
 
@@ -58,8 +60,10 @@ struct tug_rendezvous {
 struct tug_segment_ring {
     struct tug_read_count *reads;      /* [node size]; of a pair [1] */
     struct tug_rendezvous *rendezvous; /* of a pair */
-    struct tug_slot_head *heads;       /* [TUG_SEGMENT_SLOTS] */
-    unsigned char *data;               /* TUG_SEGMENT_SLOTS x slot_bytes */
+    struct tug_slot_head *heads;       /* [slots] */
+    unsigned char *data;               /* slots x slot_bytes */
+    uint32_t slots;                    /* a power of two */
+    uint32_t lag;        /* of a ring: positions that a reader may have passed and not told */
     uint64_t position;   /* segments of all runs that are over, the same on every rank; of a
                             pair: segments that this rank has written or read */
     uint64_t reads_seen; /* of the writer: all readers are past this position */

@@ -90,41 +90,43 @@ static bool is_all_near(const struct tug_interpreter *self, const struct tug_que
     return true;
 }
 
-/* Slots that a transfer takes of its pair; too many for what has to be there at both ends. */
-static uint64_t slots_of(const struct tug_interpreter *self, const struct tug_descriptor *d) {
-    const size_t slot = self->channel->has.pair_bytes;
-    const size_t bytes = (size_t)d->elements * tug_travels(self, d);
-    if (d->from_area == TUG_AREA_LENT || d->to_area == TUG_AREA_LENT || slot == 0)
-        return TUG_SEGMENT_SLOTS + 1;
-    return bytes <= slot ? 1 : (bytes + slot - 1) / slot;
-}
+/* More is worth an engine that copies it while the program computes. */
+#define BRIEF_MOST ((uint64_t)65536)
 
-/* Does what a queue receives fit the pairs? seen[] counts slots by rank. */
-static bool fits_pairs(const struct tug_interpreter *self, const struct tug_queue *queue,
-                       uint32_t *seen) {
-    for (uint32_t i = 0; i < queue->count; i++) {
-        const struct tug_descriptor *d = &queue->descriptors[i];
-        if (d->kind == TUG_DRAIN || tug_area_is_theirs(d->from_area) ||
-            tug_area_is_theirs(d->to_area))
-            return false;
-        uint64_t slots = d->kind == TUG_RECEIVE ? slots_of(self, d) : 0;
-        if (slots + seen[d->peer] > TUG_SEGMENT_SLOTS)
-            return false;
-        if (d->kind == TUG_RECEIVE)
-            seen[d->peer] += (uint32_t)slots;
-    }
-    return true;
+/* What comes to a rank in a run. */
+struct incoming {
+    uint64_t bytes;
+    uint32_t *slots; /* by rank, of its pair */
+};
+
+/* False: it is more than fits, or lies in another rank's memory. */
+static bool count_incoming(const struct tug_interpreter *self, const struct tug_descriptor *d,
+                           struct incoming *in) {
+    const size_t slot = self->channel->has.pair_bytes;
+    const bool reads_ring =
+        d->kind == TUG_COLLECT || d->kind == TUG_GATHER_REDUCE || d->kind == TUG_GATHER_FOLD;
+    if (d->kind == TUG_DRAIN || d->from_area == TUG_AREA_LENT || d->to_area == TUG_AREA_LENT ||
+        tug_area_is_theirs(d->from_area) || tug_area_is_theirs(d->to_area))
+        return false;
+    if (!reads_ring && d->kind != TUG_RECEIVE)
+        return true;
+    const uint64_t bytes = d->elements * tug_travels(self, d);
+    in->bytes += bytes;
+    if (d->kind == TUG_RECEIVE)
+        in->slots[d->peer] += bytes <= slot ? 1 : (uint32_t)((bytes + slot - 1) / slot);
+    return in->bytes <= BRIEF_MOST && (reads_ring || in->slots[d->peer] <= TUG_SEGMENT_SLOTS);
 }
 
 static bool is_brief(const struct tug_interpreter *self) {
     const struct tug_schedule *schedule = &self->schedule;
-    uint32_t *seen = calloc((size_t)self->team->nranks, sizeof(*seen));
-    bool brief = seen != NULL && !self->polls;
+    struct incoming in = {.slots = calloc((size_t)self->team->nranks, sizeof(*in.slots))};
+    bool brief = in.slots != NULL && !self->polls;
     for (uint32_t w = 0; w < schedule->node_size; w++)
         brief &= schedule->passes[w] <= TUG_SEGMENT_SLOTS;
-    for (uint32_t l = 0; l < schedule->nqueues && brief; l++)
-        brief = fits_pairs(self, &schedule->queues[l], seen);
-    free(seen);
+    for (uint32_t l = 0; l < schedule->nqueues; l++)
+        for (uint32_t i = 0; i < schedule->queues[l].count && brief; i++)
+            brief = count_incoming(self, &schedule->queues[l].descriptors[i], &in);
+    free(in.slots);
     return brief;
 }
 
@@ -303,6 +305,8 @@ bool tug_interpreter_advance(struct tug_interpreter *self, bool *done) {
         } while (again && state->begin.descriptor < queue->count);
         over &= state->read.descriptor == queue->count;
     }
+    if (self->owed != 0)
+        tug_interpreter_ring_owed(self);
     if (over && self->error == MPI_SUCCESS)
         close_run(self);
     *done = over || self->error != MPI_SUCCESS;

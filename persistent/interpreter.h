@@ -78,6 +78,7 @@ struct tug_interpreter {
     uint32_t *ring_of;     /* [node size] which ring of the channel a node rank writes */
     unsigned char *aside;  /* room for one segment, where something cannot be done in place */
     uint64_t published;    /* segments, in this run */
+    uint64_t owed;         /* bells that are to be rung, a bit for a node rank (modulo 64) */
     size_t near_longest;   /* bytes of the longest message that may go through a pair */
     bool polls;            /* some of its messages are the host's, for which no bell rings */
     bool unpacks_in_order; /* OUTPUT is filled from front to end */

@@ -80,8 +80,11 @@ static bool send_near(struct tug_interpreter *self, struct tug_queue_state *stat
         convert(self, piece->from_area, piece->from, piece->elements, true);
         message = self->aside;
     }
+    const bool owes = self->is_brief && bytes <= TUG_OWED_MOST;
+    if (owes)
+        self->owed |= (uint64_t)1 << peer % 64;
     return tug_pair_put(ring, self->channel->has.pair_bytes, message, bytes, &state->done,
-                        tug_team_bell(self->team, (int)peer));
+                        owes ? NULL : tug_team_bell(self->team, (int)peer));
 }
 
 static bool receive_near(struct tug_interpreter *self, struct tug_queue_state *state,

@@ -42,6 +42,13 @@ void tug_copy_typed(struct tug_interpreter *self, const void *from, MPI_Count fr
 bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_descriptor *d,
                              uint32_t segment);
 
+/* Bells of those who wait for so little of a brief run are rung when the interpreter has advanced:
+ * one fence for all that it has written then. */
+#define TUG_OWED_MOST ((size_t)4096)
+
+/* Rings the bells that are owed. */
+void tug_interpreter_ring_owed(struct tug_interpreter *self);
+
 /* This rank needs nothing of a writer's ring below a position of this run. */
 void tug_interpreter_release(const struct tug_interpreter *self, uint32_t writer,
                              uint64_t position);

@@ -16,11 +16,24 @@ static void ring_bell(const struct tug_interpreter *self, uint32_t node_rank) {
     tug_bell_ring(tug_team_bell(self->team, (int)node_rank), true);
 }
 
+void tug_interpreter_ring_owed(struct tug_interpreter *self) {
+    const uint64_t owed = self->owed;
+    self->owed = 0;
+    /* seq_cst: what was written before the look at the bells; pairs with the second look of a
+     * reader that is about to sleep */
+    atomic_thread_fence(memory_order_seq_cst);
+    for (uint32_t r = 0; r < self->schedule.node_size; r++)
+        if (owed >> r % 64 & 1 && r != me(self))
+            ring_bell(self, r);
+}
+
 void tug_interpreter_release(const struct tug_interpreter *self, uint32_t writer,
                              uint64_t position) {
     const struct tug_segment_ring *ring = tug_interpreter_ring(self, writer);
     _Atomic uint64_t *count = &ring->reads[me(self)].count;
-    if (atomic_load_explicit(count, memory_order_relaxed) == ring->position + position)
+    const uint64_t told = atomic_load_explicit(count, memory_order_relaxed);
+    /* who is not brief may be waited for at an exact position (TUG_DRAIN) */
+    if (ring->position + position - told <= (self->is_brief ? ring->lag : 0))
         return;
     /* release: our reads of what lies below are over; seq_cst: before the look at the bell. Pairs
      * with all_past(). */
@@ -45,22 +58,23 @@ static bool all_past(const struct tug_interpreter *self, struct tug_segment_ring
 }
 
 /* The next segment of our ring is there. */
-static void announce(struct tug_interpreter *self, struct tug_slot_head *head, uint64_t position) {
-    /* release: the data before its number; seq_cst: before the look at the readers' bells */
-    atomic_store(&head->number, position + 1);
+static void announce(struct tug_interpreter *self, struct tug_slot_head *head, uint64_t position,
+                     size_t bytes) {
+    /* release: the data before its number */
+    atomic_store_explicit(&head->number, position + 1, memory_order_release);
     self->published++;
-    for (uint32_t r = 0; r < self->schedule.node_size; r++)
-        if (r != me(self))
-            ring_bell(self, r);
+    self->owed = UINT64_MAX;
+    if (!self->is_brief || bytes > TUG_OWED_MOST)
+        tug_interpreter_ring_owed(self);
 }
 
 /* from == NULL: a signal. */
 static bool publish(struct tug_interpreter *self, const unsigned char *from, size_t bytes) {
     struct tug_segment_ring *ring = tug_interpreter_ring(self, me(self));
     uint64_t position = ring->position + self->published;
-    if (position >= TUG_SEGMENT_SLOTS && !all_past(self, ring, position + 1 - TUG_SEGMENT_SLOTS))
+    if (position >= ring->slots && !all_past(self, ring, position + 1 - ring->slots))
         return false;
-    unsigned slot = position % TUG_SEGMENT_SLOTS;
+    unsigned slot = position & (ring->slots - 1);
     unsigned char *data = ring->data + slot * self->channel->has.slot_bytes;
     if (from == NULL)
         ;
@@ -70,7 +84,7 @@ static bool publish(struct tug_interpreter *self, const unsigned char *from, siz
         tug_copy_streaming(data, from, bytes);
     else
         memcpy(data, from, bytes);
-    announce(self, &ring->heads[slot], position);
+    announce(self, &ring->heads[slot], position, bytes);
     return true;
 }
 
@@ -79,7 +93,7 @@ static const unsigned char *arrived(const struct tug_interpreter *self, uint32_t
                                     uint32_t segment, size_t bytes) {
     struct tug_segment_ring *ring = tug_interpreter_ring(self, writer);
     uint64_t position = ring->position + segment;
-    unsigned slot = position % TUG_SEGMENT_SLOTS;
+    unsigned slot = position & (ring->slots - 1);
     struct tug_slot_head *head = &ring->heads[slot];
     /* acquire: pairs with announce(); seq_cst: the second look before sleeping on our bell */
     if (atomic_load(&head->number) != position + 1)

@@ -82,8 +82,12 @@ bool tug_pair_put(struct tug_segment_ring *ring, size_t slot_bytes, const void *
         *done += now;
         ring->position++;
         /* release: the data before their number; seq_cst: before the look at the reader's bell */
-        atomic_store(number, ring->position);
-        tug_bell_ring(readers, true);
+        if (readers == NULL) {
+            atomic_store_explicit(number, ring->position, memory_order_release);
+        } else {
+            atomic_store(number, ring->position);
+            tug_bell_ring(readers, true);
+        }
         if (*done == bytes)
             return true;
     }

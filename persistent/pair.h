@@ -5,8 +5,8 @@
  * told apart by their order alone: both ends know the sizes.
  *
  * Nobody waits in here: the caller tries again until the message is through. The writer rings the
- * reader's bell for every slot. The reader tells how far it is every few slots, and rings the
- * writer's bell then.
+ * reader's bell for every slot; without one (NULL) that is the caller's to do, behind a fence. The
+ * reader tells how far it is every few slots, and rings the writer's bell then.
  *
  * Each end by the holder of its baton only.
  */

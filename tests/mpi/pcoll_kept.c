@@ -44,8 +44,7 @@ static void make(int last) {
                            &requests[ALLTOALL]));
     MUST(MPI_Gather_init(in[GATHER], 3, MPI_LONG, out[GATHER], 3, MPI_LONG, last, END,
                          &requests[GATHER]));
-    MUST(MPI_Allreduce_init(in[LARGE], out[LARGE], LONG, MPI_LONG, MPI_SUM, END,
-                            &requests[LARGE]));
+    MUST(MPI_Allreduce_init(in[LARGE], out[LARGE], LONG, MPI_LONG, MPI_SUM, END, &requests[LARGE]));
 }
 
 static void fill(long round) {
@@ -137,8 +136,8 @@ static void all_calls(void) {
         MUST(MPI_Startall(KINDS, requests));
         token = round;
         if (with_host) {
-            MUST(MPI_Irecv(&back, 1, MPI_LONG, (check_rank + 1) % check_nranks, TAG,
-                           MPI_COMM_WORLD, &requests[KINDS]));
+            MUST(MPI_Irecv(&back, 1, MPI_LONG, (check_rank + 1) % check_nranks, TAG, MPI_COMM_WORLD,
+                           &requests[KINDS]));
             MUST(MPI_Isend(&token, 1, MPI_LONG, (check_rank + last) % check_nranks, TAG,
                            MPI_COMM_WORLD, &requests[KINDS + 1]));
         }
