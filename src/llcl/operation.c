@@ -181,6 +181,18 @@ enum tug_shortcut tug_context_shortcut(struct tug_context *context, uint32_t pee
 
 THREAD_LOCAL struct tug_burst tug_burst;
 
+/* Is a call of cross-memory attach better than packets? */
+static bool is_worth_a_call(const struct tug_context *context, const struct request *request) {
+    if (request->bytes >= TUG_CMA_LEAST_SERVED)
+        return true;
+    if (tug_burst.peers_come)
+        return false;
+    /* in allocated memory integers come as a whole, which the kernel does not promise */
+    const bool single = tug_burst_is_single() && tug_key_segment(request->remote->key) == 0;
+    return (single || request->bytes >= TUG_CMA_LEAST) &&
+           !tug_peer_serves(context, (uint32_t)request->peer);
+}
+
 /* By loads and stores, or by cross-memory attach. False: it is for packets, nothing happened. The
  * key is right. */
 static bool do_there(struct tug_context *context, const struct request *request,
@@ -190,10 +202,7 @@ static bool do_there(struct tug_context *context, const struct request *request,
                          request->remote->offset, request->bytes, &there))
         return false;
     bool here = there.place != NULL;
-    /* in allocated memory integers come as a whole, which the kernel does not promise */
-    bool single = !here && tug_burst_is_single() && tug_key_segment(request->remote->key) == 0 &&
-                  !tug_peer_serves(context, (uint32_t)request->peer);
-    bool done = here || ((single || request->bytes >= TUG_CMA_LEAST) && !is_atomic(request->kind));
+    bool done = here || (!is_atomic(request->kind) && is_worth_a_call(context, request));
     if (!here)
         tug_burst_add();
     *status = 0;

@@ -75,6 +75,11 @@ static inline bool tug_epochs_allow(struct tug_epochs *epochs, int target) {
     return (everyone & TUG_ACCESS_ALL) || (access & (TUG_ACCESS_LOCKED | TUG_ACCESS_START));
 }
 
+/* True between two fences: the targets come to the next one. */
+static inline bool tug_epochs_meet(const struct tug_epochs *epochs) {
+    return atomic_load_explicit(&epochs->everyone, memory_order_relaxed) & TUG_ACCESS_FENCE;
+}
+
 /* True while an epoch is open in which this rank may access others. */
 bool tug_epochs_open(const struct tug_epochs *epochs);
 

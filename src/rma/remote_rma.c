@@ -58,14 +58,21 @@ struct ways {
     struct bundle *bundle;
 };
 
+/* What the next part of a request ends with; counts it. */
+static inline struct tug_callback next_of_request(const struct ways *ways) {
+    atomic_fetch_add_explicit(&ways->bundle->left, 1, memory_order_relaxed);
+    return (struct tug_callback){end_part, ways->bundle};
+}
+
+static inline struct tug_callback next_of(struct tug_outstanding *outstanding) {
+    return (struct tug_callback){tug_counter_add, &tug_remote_count_start(outstanding)->ended};
+}
+
 /* What the next part's on_complete is; counts it. into_ours: it ends in a buffer of ours. */
 static inline struct tug_callback next_part(const struct ways *ways, bool into_ours) {
-    if (__builtin_expect(ways->bundle != NULL, 0)) {
-        atomic_fetch_add_explicit(&ways->bundle->left, 1, memory_order_relaxed);
-        return (struct tug_callback){end_part, ways->bundle};
-    }
-    struct tug_outstanding *outstanding = into_ours ? &ways->state->local : &ways->state->remote;
-    return (struct tug_callback){tug_counter_add, &tug_remote_count_start(outstanding)->ended};
+    if (__builtin_expect(ways->bundle != NULL, 0))
+        return next_of_request(ways);
+    return next_of(into_ours ? &ways->state->local : &ways->state->remote);
 }
 
 /* A put has read its buffer. What went wrong, its completion says. */
@@ -74,10 +81,13 @@ static void end_reading(void *counter, int status) {
     tug_counter_add(counter, 0);
 }
 
-/* What a put's on_local is; counts it. */
+/* What a put's on_local is; counts it. A put's request is complete when its buffer has been read.
+ */
 static inline struct tug_callback next_reading(const struct ways *ways, size_t bytes) {
     if (bytes <= TUG_COPIED_MOST) /* copied by the call */
         return (struct tug_callback){0};
+    if (__builtin_expect(ways->bundle != NULL, 0))
+        return next_of_request(ways);
     return (struct tug_callback){end_reading, &tug_remote_count_start(&ways->state->local)->ended};
 }
 
@@ -124,6 +134,8 @@ reach(const struct tug_rma *o, const struct tug_data *data, struct ways *ways) {
     struct tug_remote *remote = o->window->remote;
     const struct tug_remote_target *target = &remote->targets[o->target];
     struct tug_remote_state *state = tug_remote_state_of(remote, o->target);
+    if (tug_epochs_meet(&o->window->epochs))
+        tug_burst.peers_come = true;
     const uint8_t wanted = atomic_load_explicit(&remote->contact_wanted, memory_order_relaxed);
     /* acquire: pairs with the changes in tug_remote_contact() by another thread */
     if (__builtin_expect(
@@ -234,7 +246,7 @@ static inline void move_bytes(const struct ways *ways, bool into_target, const s
                                                .src_laddr = local,
                                                .size_in_bytes = bytes,
                                                .on_local = next_reading(ways, bytes),
-                                               .on_complete = next_part(ways, false)};
+                                               .on_complete = next_of(&ways->state->remote)};
         TUG_REMOTE_TRY(ways->context, tug_try_write_async(ways->context, &write));
     } else {
         const struct tug_read_params read = {.src_proc = ways->process,
