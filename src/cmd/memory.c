@@ -96,8 +96,7 @@ static void print_wires(struct table *table, uint64_t ranks, uint32_t active) {
         "one a process; what is used of it");
     row(table, "wire", tug_wire_shm_footprint(0), "");
     row_of(table, "node's processes", NODE,
-           (tug_wire_shm_footprint(NODE) - tug_wire_shm_footprint(0)) / NODE,
-           "words");
+           (tug_wire_shm_footprint(NODE) - tug_wire_shm_footprint(0)) / NODE, "words");
     row_of(table, "packets kept for later, at most", tug_pool_spare_most(shm), shm, "packets");
     sum(table, "packets by shm");
     row(table, "receive buffers", tug_wire_mpi_footprint(), "always posted");

@@ -482,8 +482,7 @@ void tug_llcl_finalize(void) {
 
 void tug_context_set_internal(tug_context *context) {
     context->internal = true;
-    if (context->packets_alone &&
-        tug_packets_stay_in_node(context->fabric.states[TUG_BY_PACKETS]))
+    if (context->packets_alone && tug_packets_stay_in_node(context->fabric.states[TUG_BY_PACKETS]))
         tug_engine_serve_inside(&context->service, service_poll_inside);
 }
 

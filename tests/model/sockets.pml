@@ -1,5 +1,5 @@
 /* How a thread sleeps until sockets have news (tug_driver_sleep() in src/engine/completer.c, with the
- * watcher of src/transport/packets/wire_tcp.c).
+ * watcher of src/transport/watcher.c).
  *
  * PEERS peers connect and say hello. The watcher, a thread of the library, rings the bell when the sockets
  * are readable, once for each time that it was armed. The driver prepares the bell, arms, looks once and
