@@ -5,30 +5,14 @@ set -uo pipefail
 
 build=$(cd "${1:?usage: map_test.sh BUILD_DIR}" && pwd) || exit 2
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
-nfailed=0
+. "$here/../tests/base/expect.sh"
 
-fail() {
-    echo "FAIL: $1"
-    nfailed=$((nfailed + 1))
+# try CASE STATUS ARGUMENTS...: runs map.sh.
+try() {
+    expect "$1" "$2" '' "$here/map.sh" "$build" --out "$work/report" "${@:3}"
 }
 
-# expect CASE STATUS ARGUMENTS...: runs map.sh, leaves its output in $work/out and $work/err.
-expect() {
-    local case=$1 wanted=$2
-    shift 2
-    "$here/map.sh" "$build" --out "$work/report" "$@" >"$work/out" 2>"$work/err"
-    local status=$?
-    ((status == wanted)) || fail "$case: exit status $status, not $wanted: $(cat "$work/err")"
-}
-
-# has CASE FILE PATTERN: the file has a line that matches.
-has() {
-    grep -Eq -- "$3" "$work/$2" || fail "$1: no line '$3' in: $(cat "$work/$2")"
-}
-
-# checks CASE FIELDS...: every cell of the map has finite times, and the ratio of them.
+# sound CASE: every cell of the map has finite times, and the ratio of them.
 sound() {
     awk -f "$here/map_fields.awk" -f /dev/stdin "$work/report/map.json" <<'AWK' || fail "$1: unsound cells"
         !is_cell() { next }
@@ -49,26 +33,26 @@ AWK
 
 # --- measured -----------------------------------------------------------------------------------------
 
-expect tables 0 --only list
+try tables 0 --only list
 mapfile -t tables <"$work/out"
 ((${#tables[@]} >= 20)) || fail "tables: only ${#tables[@]}"
 for pattern in 'windows/one node/1 thread/*' 'windows/one node/4 threads/target waits' 'windows/TCP/1 thread/target computes' \
     'single/*' 'lifetimes/one node' 'persistent/*' 'blocking/*'; do
-    expect "$pattern" 0 --least --only "$pattern"
+    try "$pattern" 0 --least --only "$pattern"
     sound "$pattern"
-    has "$pattern" out '^[0-9]+ of [0-9]+ cells are red'
-    has "$pattern" report/map.html '<td class="(c[1-6]|odd)" title="host [0-9.e+-]+ us, Tugboat [0-9.e+-]+ us">'
+    has "$pattern" '^[0-9]+ of [0-9]+ cells are red'
+    has "$pattern" '<td class="(c[1-6]|odd)" title="host [0-9.e+-]+ us, Tugboat [0-9.e+-]+ us">' report/map.html
     grep -Eo '(src|href)="[^"]{0,40}' "$work/report/map.html" | grep -Ev '="(data:|#t[0-9])' && fail "$pattern: refers to something outside"
     ! command -v python3 >/dev/null || python3 -m json.tool "$work/report/map.json" >/dev/null || fail "$pattern: no JSON"
 done
 
 # a bound of time: more rounds than fit, and tables that there is no time for
 begun=$SECONDS
-expect bounded 0 --least --rounds 999 --limit 5 --only 'lifetimes/one node'
-has bounded report/map.json '"rounds": [1-9]'
+try bounded 0 --least --rounds 999 --limit 5 --only 'lifetimes/one node'
+has bounded '"rounds": [1-9]' report/map.json
 ((SECONDS - begun < 40)) || fail "bounded: it took $((SECONDS - begun)) s"
-expect late 0 --least --limit 1
-has late out '^blocking/2 x 2 nodes/polite: not measured, time was up$'
+try late 0 --least --limit 1
+has late '^blocking/2 x 2 nodes/polite: not measured, time was up$'
 
 # --- of rounds, cells ---------------------------------------------------------------------------------
 
@@ -81,7 +65,7 @@ for line in '"a/8", "host": 20, "tug": 4, "ratio": 5, "low": 2, "high": 15, "rou
     '"b/8", "host": 10, "tug": 5, "ratio": null, "low": null, "high": null, "rounds": 2, "state": "host wrong"' \
     '"c/8", "host": null, "tug": 5, .* "rounds": 0, "state": "host failed"' \
     '"d/8", "host": 3, "tug": null, .* "state": "tug failed"' '"e/8", .* "state": "tug wrong"'; do
-    has rounds cells "$line"
+    has rounds "$line" cells
 done
 
 # --- compared -----------------------------------------------------------------------------------------
@@ -105,33 +89,32 @@ map old "$(cell a/8 10 10 1 0.9 1.1 measured)" "$(cell b/8 10 10 1 0.9 1.1 measu
 map new "$(cell a/8 10 20 0.5 0.4 0.6 measured)" "$(cell b/8 10 5 2 1.8 2.2 measured)" \
     "$(cell c/8 10 20 0.5 0.4 0.6 measured)" "$(cell d/8 10 10 null null null 'tug wrong')" "$(cell e/8 1 1 null null null 'host wrong')" \
     "$(cell f/8 10 20 0.5 0.5 0.5 measured 1)"
-expect worse 1 --measured "$work/new" --against "$work/old"
-has worse out '^worse  t: a/8: x1\.00, now x0\.50$'
-has worse out '^better t: b/8: x1\.00, now x2\.00$'
-has worse out '^worse  t: d/8: measured, now tug wrong$'
-has worse out '^6 cells in both: 2 got worse, 1 better'
-has worse out '^t: 4 of 6 red, 1 where the host is wrong or fails$'
-has worse out '^  a +8 x0\.50$'
-has worse report/map.html '<td class="name">all</td><td>1</td><td>0</td><td>1</td><td>3</td><td>1</td></tr>'
-has worse out '^  f +8 x0\.50~$'
-expect same 0 --measured "$work/old" --against "$work/old"
-has same out '^6 cells in both: 0 got worse, 0 better'
+try worse 1 --measured "$work/new" --against "$work/old"
+has worse '^worse  t: a/8: x1\.00, now x0\.50$'
+has worse '^better t: b/8: x1\.00, now x2\.00$'
+has worse '^worse  t: d/8: measured, now tug wrong$'
+has worse '^6 cells in both: 2 got worse, 1 better'
+has worse '^t: 4 of 6 red, 1 where the host is wrong or fails$'
+has worse '^  a +8 x0\.50$'
+has worse '<td class="name">all</td><td>1</td><td>0</td><td>1</td><td>3</td><td>1</td></tr>' report/map.html
+has worse '^  f +8 x0\.50~$'
+try same 0 --measured "$work/old" --against "$work/old"
+has same '^6 cells in both: 0 got worse, 0 better'
 map strange "$(cell z/8 10 10 1 0.9 1.1 measured)"
-expect nothing_common 1 --measured "$work/old" --against "$work/strange"
+try nothing_common 1 --measured "$work/old" --against "$work/strange"
 
 # --- wrong usage --------------------------------------------------------------------------------------
 
-expect unknown 2 --fast
-has unknown err "unknown argument '--fast'"
-expect valueless 2 --against
-has valueless err 'needs a value'
-expect no_map 2 --against /dev/null
-has no_map err 'is no map\.json'
-expect no_table 2 --only nothing
-has no_table err "no table is called 'nothing'"
-expect no_rounds 2 --rounds 0
-expect no_limit 2 --limit soon
-expect help 0 --help
+try unknown 2 --fast
+has unknown "unknown argument '--fast'"
+try valueless 2 --against
+has valueless 'needs a value'
+try no_map 2 --against /dev/null
+has no_map 'is no map\.json'
+try no_table 2 --only nothing
+has no_table "no table is called 'nothing'"
+try no_rounds 2 --rounds 0
+try no_limit 2 --limit soon
+try help 0 --help
 
-((nfailed == 0)) && echo "all cases hold"
-exit $((nfailed > 0))
+exit $failed

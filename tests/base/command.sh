@@ -2,8 +2,6 @@
 # The tugboat command, from outside. Usage: command.sh TUGBOAT LIBRARY INERT-PROGRAM LIBDIR
 set -uo pipefail
 tugboat=$1 library=$(realpath -s "$2") inert=$3 libdir=$4
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 unset LD_PRELOAD ${!TUGBOAT*}
 . "$(dirname "$0")/expect.sh"
 
@@ -86,9 +84,9 @@ for way in self mapped cma verbs native shm tcp mpi; do
     expect "ways: $way" 0 "^$way\$" "$tugboat" info -d
     got=$(sed -n "/^$way\$/,/^\$/p" "$work/out")
     grep -qE '^  [a-zA-Z].{20}' <<<"$got" && grep -qE '^  (available|not available: .{8})' <<<"$got" ||
-        { echo "FAILED ways: $way is not described: $got"; failed=1; }
+        fail "ways: $way is not described: $got"
 done
-[ "$(grep -cE '^[a-z]+$' "$work/out")" = 8 ] || { echo "FAILED ways: there are more or fewer"; failed=1; }
+[ "$(grep -cE '^[a-z]+$' "$work/out")" = 8 ] || fail "ways: there are more or fewer"
 expect ways-default 0 '^TUGBOAT_TRANSPORTS allows self .*mpi \(default\)$' "$tugboat" info -d
 expect ways-named 0 '^TUGBOAT_TRANSPORTS allows self shm \(environment\)$' \
     env TUGBOAT_TRANSPORTS=shm,self "$tugboat" info -d
@@ -100,19 +98,19 @@ bytes() { sed -nE "s/^ *$1 +([0-9]+).*/\1/p" "$work/out"; }
 expect memory 0 '^memory of LLCL in one of 1000000 processes that has to do with 1024 others' \
     "$tugboat" info --memory 1000000
 all=$(bytes 'all of it')
-[ "${all:-0}" -gt 1000000 ] && [ "$all" -le 24000000 ] || { echo "FAILED memory: '$all' bytes"; failed=1; }
-[ "$(bytes 'pointers to peers')" -gt 1000000 ] || { echo "FAILED memory: pointers"; failed=1; }
+[ "${all:-0}" -gt 1000000 ] && [ "$all" -le 24000000 ] || fail "memory: '$all' bytes"
+[ "$(bytes 'pointers to peers')" -gt 1000000 ] || fail "memory: pointers"
 awk 'NR == 1 { next } { n = substr($0, 37, 13) + 0 } /^  / { items += n; next }
      /^all of it/ { exit n == 0 || items != n || sums != n } { sums += n }' \
-    "$work/out" || { echo "FAILED memory: the parts do not add up"; failed=1; }
-[ "$(bytes 'notebook of one thread')" -gt 4096 ] || { echo "FAILED memory: notes"; failed=1; }
-[ "$(bytes 'and for each array')" -gt 56000000 ] || { echo "FAILED memory: arrays"; failed=1; }
+    "$work/out" || fail "memory: the parts do not add up"
+[ "$(bytes 'notebook of one thread')" -gt 4096 ] || fail "memory: notes"
+[ "$(bytes 'and for each array')" -gt 56000000 ] || fail "memory: arrays"
 "$tugboat" info --memory 1000000,1024 >"$work/same"
-cmp -s "$work/out" "$work/same" || { echo "FAILED memory: 1024 is not the default"; failed=1; }
+cmp -s "$work/out" "$work/same" || fail "memory: 1024 is not the default"
 expect memory-few 0 'one of 8 processes that has to do with 8 others' "$tugboat" info --memory 8
 few=$(bytes 'operation table')
 expect memory-operations 0 'operation table' env TUGBOAT_OPERATIONS=8192 "$tugboat" info --memory 8,3
-[ "$(bytes 'operation table')" = $((2 * few)) ] || { echo "FAILED memory: operations"; failed=1; }
+[ "$(bytes 'operation table')" = $((2 * few)) ] || fail "memory: operations"
 for wrong in '' x 0 10,11 '10,' 10,0 -5 9999999999 5,5x; do
     expect "memory '$wrong'" 2 'needs RANKS or RANKS,ACTIVE' "$tugboat" info --memory "$wrong"
 done

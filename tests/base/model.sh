@@ -2,19 +2,17 @@
 # `tugboat model`, from outside. Usage: model.sh TUGBOAT
 set -uo pipefail
 tugboat=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 unset LD_PRELOAD ${!TUGBOAT*}
 . "$(dirname "$0")/expect.sh"
 
 # cell ROW COLUMN: of the table in the last output, columns from the left.
 cell() { awk -v row="$1" -v column="$2" '$1 == row { print $column }' "$work/out"; }
 # check NAME AWK-CONDITION
-check() { awk "BEGIN { exit !($2) }" || { echo "FAILED $1: $2"; failed=1; }; }
+check() { awk "BEGIN { exit !($2) }" || fail "$1: $2"; }
 
 expect default 0 '^2 nodes x 1 rank; parameters: default, a guess between nodes$' "$tugboat" model
 expect default-sizes 0 '^ +64M ' "$tugboat" model
-[ "$(grep -cE '^ +[0-9]+[KM] ' "$work/out")" = 17 ] || { echo "FAILED default: not 17 sizes"; failed=1; }
+[ "$(grep -cE '^ +[0-9]+[KM] ' "$work/out")" = 17 ] || fail "default: not 17 sizes"
 expect one-node 0 '^1 node x 2 ranks; parameters: default$' "$tugboat" model --nodes 1 --ppn 2 --size 1000
 
 # The paper's machine: pipelines, two phases, and the simulation, which agrees.
@@ -62,7 +60,7 @@ wrong() {
     local pattern=$1
     shift
     expect "wrong: $*" 2 "^tugboat: model.*$pattern" "$tugboat" model "$@"
-    [ "$(wc -l <"$work/out")" = 1 ] || { echo "FAILED wrong: $*: more than one line"; failed=1; }
+    [ "$(wc -l <"$work/out")" = 1 ] || fail "wrong: $*: more than one line"
 }
 wrong "has no option '--speed'" --speed
 wrong "wants a value behind '--nodes'" --nodes
@@ -92,11 +90,11 @@ mkdir "$work/bin"
 for program in sh env; do ln -s "$(command -v $program)" "$work/bin/"; done
 expect no-gnuplot 1 'picture\.svg is not drawn: gnuplot is not installed' \
     env PATH="$work/bin" "$tugboat" model --plot "$work/picture.svg"
-grep -q 'bytes' "$work/out" || { echo "FAILED no-gnuplot: no table"; failed=1; }
+grep -q 'bytes' "$work/out" || fail "no-gnuplot: no table"
 if command -v gnuplot >/dev/null; then
     expect plot 0 'bytes' "$tugboat" model --nodes 4 --ppn 2 --size 1K:1M --simulate --plot "$work/picture.svg"
     [ "$(grep -c '2-phase</text>\|2-phase</tspan>\|2-phase' "$work/picture.svg")" -ge 3 ] ||
-        { echo "FAILED plot: the ways are not named"; failed=1; }
+        fail "plot: the ways are not named"
     expect no-folder 1 'could not draw' "$tugboat" model --plot "$work/none/picture.svg"
 fi
 

@@ -3,8 +3,6 @@
 # Usage: selftest.sh PREFIX MPIEXEC REFUSE
 set -uo pipefail
 tugboat=$1/bin/tugboat mpiexec=$2 refuse=$3
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 unset LD_PRELOAD ${!TUGBOAT*}
 # shellcheck source=../base/expect.sh
 . "$(dirname "$0")/../base/expect.sh"
@@ -12,7 +10,7 @@ unset LD_PRELOAD ${!TUGBOAT*}
 expect sound 0 '^Tugboat works here' "$tugboat" selftest "$mpiexec" -n 2
 for line in 'library +ok .*libtugboat.so' 'launcher +ok +2 ranks on 1 node' 'windows +ok +take the direct lane' \
     'data +ok .*unaligned' 'data +ok .*right data' 'data +ok .*right side' 'progress .* takes [0-9.]+ us'; do
-    grep -qE "^  $line" "$work/out" || { echo "FAILED sound: no line $line"; failed=1; }
+    grep -qE "^  $line" "$work/out" || fail "sound: no line $line"
 done
 absent sound FAILED
 expect nodes 0 'launcher +ok +2 ranks on 2 nodes' env MPIR_CVAR_NOLOCAL=1 "$tugboat" selftest "$mpiexec" -n 2

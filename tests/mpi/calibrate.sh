@@ -6,8 +6,6 @@
 # emulated: every rank a node of its own; cliques: two nodes.
 set -uo pipefail
 tugboat=$1 mpiexec=$2 ranks=$3 nodes=$4
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 unset LD_PRELOAD ${!TUGBOAT*}
 . "$(dirname "$0")/../base/expect.sh"
 
@@ -23,7 +21,7 @@ expect calibrate 0 "^measured with $ranks ranks? on $many nodes?; written to /.*
     "$tugboat" calibrate -o here.tuning "$mpiexec" -n "$ranks"
 if [ "$many" = 1 ]; then
     grep -q '^only one node: what is between nodes is a guess$' "$work/out" ||
-        { echo "FAILED guess: not said"; failed=1; }
+        fail "guess: not said"
 else
     absent guess 'between nodes is a guess'
 fi
@@ -31,17 +29,17 @@ fi
 cat here.tuning
 expect guess-in-file 0 "^between\.guess += $([ $many = 1 ] && echo 1 || echo 0)\$" cat here.tuning
 [ "$many" = "$ranks" ] || [ "$(grep -c '^copy ' here.tuning)" -ge 2 ] ||
-    { echo "FAILED copies: fewer than two"; failed=1; }
+    fail "copies: fewer than two"
 
 # Times of a machine, wherever it is: nothing absurd.
 value() { sed -nE "s/^$1 *= *//p" here.tuning; }
 for name in between.latency_us inside.latency_us between.overhead_us inside.overhead_us; do
     awk "BEGIN { exit !($(value $name) >= 0 && $(value $name) < 100000) }" ||
-        { echo "FAILED $name: $(value $name)"; failed=1; }
+        fail "$name: $(value $name)"
 done
 for name in between.bandwidth_gb_s inside.bandwidth_gb_s; do
     awk "BEGIN { exit !($(value $name) > 0.001 && $(value $name) < 2000) }" ||
-        { echo "FAILED $name: $(value $name)"; failed=1; }
+        fail "$name: $(value $name)"
 done
 expect model 0 "parameters: here\.tuning" env TUGBOAT_TUNING=here.tuning "$tugboat" model --nodes 2 --ppn 2
 
