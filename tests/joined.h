@@ -10,7 +10,7 @@
 #include "transport/packets/packets.h"
 #include "transport/transport.h"
 
-#define JOINED_SESSION 77
+#define JOINED_ID 77
 
 static inline bool joined_begin(struct tug_fabric *fabric, uint32_t rank, uint32_t noperations) {
     static uint32_t both[2] = {0, 1};
@@ -19,7 +19,7 @@ static inline bool joined_begin(struct tug_fabric *fabric, uint32_t rank, uint32
     fabric->rank = fabric->node_rank = rank;
     fabric->nranks = fabric->node_size = 2;
     fabric->node_ranks = both;
-    fabric->session = JOINED_SESSION;
+    fabric->id = JOINED_ID;
     fabric->noperations = noperations;
     fabric->operations = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     if (fabric->operations == NULL || tug_tags_init(&fabric->tags, noperations) != 0 ||

@@ -157,7 +157,7 @@ static bool join_team(struct tug_fabric *fabric) {
     fabric->node_ranks =
         &team->places.ranks[team->places.node_first[team->places.node_of[team->rank]]];
     fabric->node_comm = team->node_comm;
-    fabric->session = tug_team_draw(team);
+    fabric->id = tug_team_draw(team);
     return tug_host.Comm_dup(team->comm, &fabric->comm) == MPI_SUCCESS;
 }
 
@@ -497,8 +497,8 @@ MPI_Comm tug_context_comm(const tug_context *context) {
     return context->fabric.comm;
 }
 
-uint64_t tug_context_session(const tug_context *context) {
-    return context->fabric.session;
+uint64_t tug_context_id(const tug_context *context) {
+    return context->fabric.id;
 }
 
 uint32_t tug_context_operations(const tug_context *context) {

@@ -43,7 +43,7 @@ void tug_llcl_finalize(void);
 MPI_Comm tug_context_comm(const tug_context *context);
 
 /* Names the context: random, and the same on all its processes. */
-uint64_t tug_context_session(const tug_context *context);
+uint64_t tug_context_id(const tug_context *context);
 
 /* Operations that can be out at once. */
 uint32_t tug_context_operations(const tug_context *context);
@@ -116,8 +116,8 @@ int tug_am_register_run(tug_context *context, unsigned id, tug_am_handler handle
                         tug_am_run_handler run, void *d);
 
 /* Bytes from which cross-memory attach is worth a system call for one of many operations too; and
- * where the peer looks for packets: 4 KiB, 32 KiB, 256 KiB, 512 KiB take 1.4, 3.6, 18, 34 us so, and
- * 0.6, 1.8, 10 to 13, 47 us in packets. */
+ * where the peer looks for packets: 4 KiB, 32 KiB, 256 KiB, 512 KiB take 1.4, 3.6, 18, 34 us so,
+ * and 0.6, 1.8, 10 to 13, 47 us in packets. */
 #define TUG_CMA_LEAST 4096
 #define TUG_CMA_LEAST_SERVED (384 << 10)
 

@@ -124,8 +124,7 @@ static inline unsigned char *reach(const struct tug_context *context,
     const struct tug_key *key = request->remote->key;
     uint32_t peer = (uint32_t)request->peer;
     if (peer == fabric->rank && (fabric->ways & TUG_WAY_SELF)) {
-        int status =
-            tug_key_allows(key, fabric->session, peer, request->remote->offset, request->bytes);
+        int status = tug_key_allows(key, fabric->id, peer, request->remote->offset, request->bytes);
         struct tug_registration *registration =
             status ? NULL
                    : tug_memory_find((struct tug_memory_table *)&fabric->memory, key->word[0],
@@ -457,7 +456,7 @@ static bool take_way(struct tug_context *context, const struct request *request,
                      unsigned char *local, unsigned char *place) {
     if (request->remote != NULL && place == NULL) {
         const struct tug_remote_address *remote = request->remote;
-        int status = tug_key_allows(remote->key, context->fabric.session, (uint32_t)request->peer,
+        int status = tug_key_allows(remote->key, context->fabric.id, (uint32_t)request->peer,
                                     remote->offset, request->bytes);
         if (status != 0)
             return fail(request, status);

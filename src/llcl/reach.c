@@ -51,10 +51,10 @@ bool tug_reach_begin(struct tug_context *context, const struct tug_key *key, uin
         return true;
     if ((mapped && tug_key_segment(key) != 0) ||
         !tug_attachable(context, key, owner, &reach->node_rank) ||
-        tug_key_allows(key, fabric->session, owner, offset, bytes) != 0)
+        tug_key_allows(key, fabric->id, owner, offset, bytes) != 0)
         return false;
     struct tug_neighbour *with = neighbour(context, reach->node_rank);
-    reach->entry = tug_live_attach(with->live, fabric->session, id);
+    reach->entry = tug_live_attach(with->live, fabric->id, id);
     if (reach->entry == NULL)
         return false;
     unsigned char *first = mapped ? tug_view_place(with, reach->entry, id) : NULL;

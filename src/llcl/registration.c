@@ -64,7 +64,7 @@ int tug_mem_register(tug_context *context, void *address, size_t size_in_bytes,
     }
     const struct tug_offer offer = tug_lent_offer(address, size_in_bytes);
     registration->entry =
-        tug_live_publish(context->live, context->fabric.session, registration->id, &offer);
+        tug_live_publish(context->live, context->fabric.id, registration->id, &offer);
     *result = registration;
     return 0;
 }
@@ -100,7 +100,7 @@ static int allocate(struct tug_context *context, size_t bytes, struct tug_mapped
     registration->live = &head->live;
     atomic_store(registration->live, registration->id);
     registration->entry =
-        tug_live_publish(context->live, fabric->session, registration->id, &(struct tug_offer){0});
+        tug_live_publish(context->live, fabric->id, registration->id, &(struct tug_offer){0});
     *result = registration;
     return 0;
 }
@@ -239,7 +239,7 @@ size_t tug_mem_size(const tug_registration *registration) {
 void tug_mem_key(const tug_registration *registration, struct tug_key *key) {
     const struct tug_fabric *fabric = &registration->context->fabric;
     key->word[0] = registration->id;
-    key->word[1] = fabric->session;
+    key->word[1] = fabric->id;
     key->word[2] = (uint64_t)(uintptr_t)registration->base;
     key->word[3] = registration->bytes;
     key->word[4] = (uint64_t)fabric->rank << 32 | registration->rkey;
@@ -251,7 +251,7 @@ void tug_mem_key(const tug_registration *registration, struct tug_key *key) {
 void *tug_mem_map(const tug_context *context, const struct tug_key *key) {
     int status;
     uint32_t owner = tug_key_owner(key);
-    if (tug_key_allows(key, context->fabric.session, owner, 0, 0) != 0)
+    if (tug_key_allows(key, context->fabric.id, owner, 0, 0) != 0)
         return NULL;
     if (owner != context->fabric.rank)
         return tug_mapped_place(context, key, owner, 0, 0);

@@ -7,22 +7,22 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the own list's free entries */
 
-static struct tug_live *entry_of(struct tug_live *list, uint64_t session, uint64_t id, int way) {
+static struct tug_live *entry_of(struct tug_live *list, uint64_t context, uint64_t id, int way) {
     const uint32_t index = (uint32_t)id;
-    return &list[(index + (uint32_t)(session >> 16 * way)) % TUG_LIVE];
+    return &list[(index + (uint32_t)(context >> 16 * way)) % TUG_LIVE];
 }
 
-struct tug_live *tug_live_publish(struct tug_live *list, uint64_t session, uint64_t id,
+struct tug_live *tug_live_publish(struct tug_live *list, uint64_t context, uint64_t id,
                                   const struct tug_offer *offer) {
     struct tug_live *entry = NULL;
     pthread_mutex_lock(&lock);
     for (int way = 0; list != NULL && entry == NULL && way < WAYS; way++) {
-        entry = entry_of(list, session, id, way);
-        if (atomic_load(&entry->session) != 0)
+        entry = entry_of(list, context, id, way);
+        if (atomic_load(&entry->context) != 0)
             entry = NULL;
     }
     if (entry != NULL)
-        atomic_store(&entry->session, session);
+        atomic_store(&entry->context, context);
     pthread_mutex_unlock(&lock);
     if (entry == NULL)
         return NULL;
@@ -51,17 +51,17 @@ void tug_live_end(struct tug_live *entry) {
         return;
     atomic_store(&entry->id, 0);
     /* last: it may be another's at once */
-    atomic_store(&entry->session, 0);
+    atomic_store(&entry->context, 0);
 }
 
-struct tug_live *tug_live_attach(struct tug_live *list, uint64_t session, uint64_t id) {
+struct tug_live *tug_live_attach(struct tug_live *list, uint64_t context, uint64_t id) {
     for (int way = 0; list != NULL && way < WAYS; way++) {
-        struct tug_live *entry = entry_of(list, session, id, way);
+        struct tug_live *entry = entry_of(list, context, id, way);
         /* relaxed: a first look, which spares the others' entries the two writes */
         if (atomic_load_explicit(&entry->id, memory_order_relaxed) != id)
             continue;
         atomic_fetch_add(&entry->attachers, 1);
-        if (atomic_load(&entry->id) == id && atomic_load(&entry->session) == session)
+        if (atomic_load(&entry->id) == id && atomic_load(&entry->context) == context)
             return entry;
         atomic_fetch_sub(&entry->attachers, 1);
     }

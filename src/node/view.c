@@ -11,7 +11,7 @@
 struct view {
     struct tug_seqlock version; /* of the next three */
     _Atomic uint64_t id;        /* of the registration; 0: none */
-    _Atomic uint64_t session;
+    _Atomic uint64_t context;
     unsigned char *_Atomic place; /* of its first byte; NULL: it cannot be had */
     struct tug_offer offer;       /* of what is mapped; under the lock */
 };
@@ -27,22 +27,22 @@ static void drop(struct view *view) {
         tug_lent_unshare(&view->offer);
 }
 
-static void make(struct view *view, uint64_t session, uint64_t id, const struct tug_offer *offer) {
+static void make(struct view *view, uint64_t context, uint64_t id, const struct tug_offer *offer) {
     drop(view);
     view->offer = *offer;
     unsigned char *place = tug_lent_share(offer);
     tug_seqlock_begin(&view->version);
     atomic_store_explicit(&view->id, id, memory_order_relaxed);
-    atomic_store_explicit(&view->session, session, memory_order_relaxed);
+    atomic_store_explicit(&view->context, context, memory_order_relaxed);
     atomic_store_explicit(&view->place, place, memory_order_relaxed);
     tug_seqlock_end(&view->version);
 }
 
 /* True: *place says where it is, or that it cannot be had. */
-static bool find(const struct view *view, uint64_t session, uint64_t id, unsigned char **place) {
+static bool find(const struct view *view, uint64_t context, uint64_t id, unsigned char **place) {
     const uint32_t version = tug_seqlock_read(&view->version);
     const bool found = atomic_load_explicit(&view->id, memory_order_relaxed) == id &&
-                       atomic_load_explicit(&view->session, memory_order_relaxed) == session;
+                       atomic_load_explicit(&view->context, memory_order_relaxed) == context;
     *place = atomic_load_explicit(&view->place, memory_order_relaxed);
     return tug_seqlock_holds(&view->version, version) && found;
 }
@@ -67,14 +67,14 @@ unsigned char *tug_view_place(struct tug_neighbour *neighbour, const struct tug_
     if (views == NULL)
         return NULL;
     /* relaxed: it stays while the caller is attached, who has seen it */
-    const uint64_t session = atomic_load_explicit(&entry->session, memory_order_relaxed);
+    const uint64_t context = atomic_load_explicit(&entry->context, memory_order_relaxed);
     struct view *view = &views->views[entry - neighbour->live];
     unsigned char *place;
-    if (find(view, session, id, &place))
+    if (find(view, context, id, &place))
         return place;
     pthread_mutex_lock(&lock);
-    if (!find(view, session, id, &place))
-        make(view, session, id, &entry->offer);
+    if (!find(view, context, id, &place))
+        make(view, context, id, &entry->offer);
     pthread_mutex_unlock(&lock);
     return atomic_load_explicit(&view->place, memory_order_relaxed);
 }

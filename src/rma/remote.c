@@ -86,10 +86,9 @@ static struct tug_domain *find_domain(const struct tug_team *team, int *process_
 
 /* True on all ranks if all have found the same. */
 static bool agree_on(const struct tug_domain *domain, MPI_Comm comm) {
-    uint64_t session = domain == NULL ? 0 : tug_context_session(domain->context);
-    int64_t votes[2] = {(int64_t)session, ~(int64_t)session};
-    return tug_agree(comm, MPI_MAX, votes, 2) == MPI_SUCCESS && votes[0] == ~votes[1] &&
-           session != 0;
+    uint64_t id = domain == NULL ? 0 : tug_context_id(domain->context);
+    int64_t votes[2] = {(int64_t)id, ~(int64_t)id};
+    return tug_agree(comm, MPI_MAX, votes, 2) == MPI_SUCCESS && votes[0] == ~votes[1] && id != 0;
 }
 
 /* A domain of the team's own. */

@@ -11,7 +11,7 @@
  * A key, as it travels:
  *
  *       word 0   id
- *       word 1   session of the context (agreed by its processes)
+ *       word 1   id of the context (agreed by its processes)
  *       word 2   address of the first byte at the owner
  *       word 3   bytes
  *       word 4   rkey (low half) | owner's rank in its context (high half)
@@ -111,11 +111,11 @@ static inline uint32_t tug_key_node_rank(const struct tug_key *key) {
     return (uint16_t)(key->word[5] >> 16);
 }
 
-/* Is this an undamaged key of that process in that session, and [offset, offset + bytes) inside?
+/* Is this an undamaged key of that process in that context, and [offset, offset + bytes) inside?
  * 0, TUG_ERR_KEY, TUG_ERR_RANGE. */
-static inline int tug_key_allows(const struct tug_key *key, uint64_t session, uint32_t owner,
+static inline int tug_key_allows(const struct tug_key *key, uint64_t context, uint32_t owner,
                                  uint64_t offset, uint64_t bytes) {
-    if (key->word[1] != session || tug_key_owner(key) != owner ||
+    if (key->word[1] != context || tug_key_owner(key) != owner ||
         (uint32_t)(key->word[5] >> 32) != tug_key_check(key))
         return TUG_ERR_KEY;
     if (offset > key->word[3] || bytes > key->word[3] - offset)

@@ -98,7 +98,7 @@ struct tug_fabric {
     uint32_t rank, nranks;
     uint32_t node_rank, node_size;
     const uint32_t *node_ranks; /* [node_size] their ranks in comm, ascending */
-    uint64_t session;           /* alike on all, random */
+    uint64_t id;                /* alike on all, random */
     unsigned ways;              /* enum tug_way bits: allowed and possible */
     bool device_atomics;        /* agreed: atomics of 8 bytes by the network card, for all pairs */
 

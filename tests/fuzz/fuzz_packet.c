@@ -130,7 +130,7 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     const bool numbered = number_at(packet + 16, 4) != 0;
     if (number_at(packet, 2) != 0x5447 || packet[2] != 4 || packet[3] != numbered ||
         number_at(packet + 4, 4) != bytes || number_at(packet + 8, 4) >= WORLD_RANKS ||
-        number_at(packet + 24, 8) != WORLD_SESSION)
+        number_at(packet + 24, 8) != WORLD_CONTEXT)
         return false;
     size_t at = 40;
     bool wrote = false, asked = false;
@@ -302,7 +302,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     if (bytes > 0)
         memcpy(packet, data, bytes);
     const enum tug_packet_fault fault =
-        tug_packet_open(&reader, packet, bytes, WORLD_SESSION, WORLD_RANKS);
+        tug_packet_open(&reader, packet, bytes, WORLD_CONTEXT, WORLD_RANKS);
     REQUIRE((fault == TUG_PACKET_GOOD) == slow_verdict(packet, bytes));
     if (fault == TUG_PACKET_GOOD) {
         good++;
@@ -332,7 +332,7 @@ static size_t mend(uint8_t *data, size_t bytes) {
     header.magic = TUG_PACKET_MAGIC;
     header.version = TUG_PACKET_VERSION;
     header.source %= WORLD_RANKS;
-    header.session = WORLD_SESSION;
+    header.context = WORLD_CONTEXT;
     header.trailer = 0;
     header.records = 0;
     while (bytes - end >= sizeof(struct tug_record_head)) {

@@ -105,7 +105,7 @@ static void begin_world(void) {
                                  .nranks = WORLD_RANKS,
                                  .node_size = NODE,
                                  .node_ranks = node_ranks,
-                                 .session = WORLD_SESSION,
+                                 .id = WORLD_CONTEXT,
                                  .ways = TUG_WAY_SHM | TUG_WAY_MPI};
     above_reset(&fabric);
     REQUIRE(tug_tags_init(&fabric.tags, OPERATIONS) == 0);

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define WORLD_SESSION UINT64_C(0x5eed0f7469626f61)
+#define WORLD_CONTEXT UINT64_C(0x5eed0f7469626f61)
 #define WORLD_RANKS 5
 
 /* Registrations by index; all have generation 1. The last one has ended. */

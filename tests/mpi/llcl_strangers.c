@@ -2,8 +2,8 @@
  * llcl_strangers: who connects to the tcp wire's port and is not of the job gets nowhere.
  *
  * Every rank finds the port at which its context listens and connects to it: to go again at once,
- * to send nonsense, to say a hello with the wrong session, to say nothing, more often than the wire
- * keeps strangers. All of these end with the connection closed, after seconds where nothing is
+ * to send nonsense, to say a hello with the id of no context, to say nothing, more often than the
+ * wire keeps strangers. All of these end with the connection closed, after seconds where nothing is
  * said, by the engine of a rank that does not look itself, and operations between the ranks go on
  * meanwhile.
  */
@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
     const char nonsense[64] = "GET / HTTP/1.1\r\nHost: tugboat\r\n\r\n";
     say(port, nonsense, sizeof nonsense, "nonsense");
     const uint64_t hello[4] = {0x3370637462677574u, 1, (uint64_t)check_rank << 32, 0};
-    say(port, hello, sizeof hello, "a hello of another session");
+    say(port, hello, sizeof hello, "a hello of another context");
     exchange(context, 1);
     for (int i = 0; i < SILENT; i++) {
         silent[i] = connection(port);

@@ -16,7 +16,7 @@
 #include "engine/park.h"
 #include "tcp_receiver.h"
 
-#define SESSION 0x7475676477697265u
+#define CONTEXT 0x7475676477697265u
 #define N 3u
 #define TICK_US 30000 /* more than one of the clock */
 
@@ -33,7 +33,7 @@ static struct process processes[N];
 static void receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
     struct process *process = receiver;
     struct tug_packet_reader reader;
-    assert_int_equal(tug_packet_open(&reader, memory, bytes, SESSION, N), TUG_PACKET_GOOD);
+    assert_int_equal(tug_packet_open(&reader, memory, bytes, CONTEXT, N), TUG_PACKET_GOOD);
     process->heard[reader.header.source]++;
     assert_true(wire->type->meet(wire, reader.header.source));
 }
@@ -53,7 +53,7 @@ static struct tug_tcp_link *link_of(uint32_t rank, uint32_t peer) {
 static void open_one(uint32_t rank) {
     struct process *process = &processes[rank];
     *process = (struct process){
-        .fabric = {.rank = rank, .nranks = N, .session = SESSION, .bell = &process->bell}};
+        .fabric = {.rank = rank, .nranks = N, .id = CONTEXT, .bell = &process->bell}};
     process->wire = tcp_open(&process->fabric, &process->place, process, receive, ended);
 }
 
@@ -68,7 +68,7 @@ static bool send_one(uint32_t from, uint32_t to) {
     struct tug_buffer *buffer = tug_pool_take(&wire->pool);
     assert_non_null(buffer);
     *tug_packet_add(&buffer->packet, TUG_RECORD_VALUE, 0, 0, 0) = from;
-    tug_packet_end(&buffer->packet, from, 0, 0, SESSION);
+    tug_packet_end(&buffer->packet, from, 0, 0, CONTEXT);
     if (wire->type->send(wire, to, buffer))
         return true;
     tug_pool_give(&wire->pool, buffer);

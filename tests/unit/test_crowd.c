@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "tcp_receiver.h"
 
-#define SESSION 0x7475677465737421u
+#define CONTEXT 0x7475677465737421u
 #define PATIENCE_NS ((uint64_t)60 * 1000000000u)
 
 struct process {
@@ -30,7 +30,7 @@ static void receive(void *receiver, struct tug_wire *wire, const void *memory, s
     struct tug_packet_reader reader;
     struct tug_record record;
     (void)wire;
-    assert_int_equal(tug_packet_open(&reader, memory, bytes, SESSION, n), TUG_PACKET_GOOD);
+    assert_int_equal(tug_packet_open(&reader, memory, bytes, CONTEXT, n), TUG_PACKET_GOOD);
     const uint32_t source = reader.header.source;
     assert_true(tug_packet_next(&reader, &record));
     assert_int_equal(record.kind, TUG_RECORD_VALUE);
@@ -49,7 +49,7 @@ static void open_one(uint32_t rank) {
     struct process *process = &processes[rank];
     process->fabric.rank = rank;
     process->fabric.nranks = n;
-    process->fabric.session = SESSION;
+    process->fabric.id = CONTEXT;
     process->heard_of = calloc(n, sizeof(bool));
     process->unsent = (struct tug_buffer **)calloc(n, sizeof(struct tug_buffer *));
     process->wire = tcp_open(&process->fabric, &process->place, process, receive, ended);
@@ -91,7 +91,7 @@ static void send_one(uint32_t from, uint32_t to) {
     struct tug_buffer *buffer = tug_pool_take(&process->wire->pool);
     assert_non_null(buffer);
     *tug_packet_add(&buffer->packet, TUG_RECORD_VALUE, 0, 0, 0) = from * 1000 + to;
-    tug_packet_end(&buffer->packet, from, 0, 0, SESSION);
+    tug_packet_end(&buffer->packet, from, 0, 0, CONTEXT);
     process->unsent[to] = buffer;
     process->nunsent++;
     try_to_send(process, to);

@@ -1,6 +1,6 @@
 /* The endpoint of the tcp wire: contexts of two or three processes that share the processes'
  * sockets. All processes are in this one, each with an endpoint of its own over the loopback
- * device; a context is a session and a view at each, and ranks run backwards in every second one.
+ * device; a context is an id and a view at each, and ranks run backwards in every second one.
  * Seen: packets reach the context that they are for and no other, in order; two processes have one
  * connection however many contexts they have, and whoever began it; and what is known of a peer is
  * known to the contexts that come later. */
@@ -31,7 +31,7 @@ struct process {
 static struct process processes[N];
 static unsigned char long_data[TRAILER];
 
-static uint64_t session_of(unsigned context) {
+static uint64_t id_of_context(unsigned context) {
     return 0x7475676c6f6f6b00u + context * 0x10001u;
 }
 
@@ -45,7 +45,7 @@ static void receive(void *receiver, struct tug_wire *wire, const void *memory, s
     struct context *context = receiver;
     struct tug_packet_reader reader;
     struct tug_record record = {0};
-    assert_int_equal(tug_packet_open(&reader, memory, bytes, context->fabric.session, N),
+    assert_int_equal(tug_packet_open(&reader, memory, bytes, context->fabric.id, N),
                      TUG_PACKET_GOOD);
     assert_true(tug_packet_next(&reader, &record));
     const uint32_t source = reader.header.source;
@@ -99,7 +99,7 @@ static void open_at(uint32_t process, unsigned which) {
     struct context *context = at(process, which);
     *context = (struct context){.fabric = {.rank = rank_of(which, process),
                                            .nranks = N,
-                                           .session = session_of(which),
+                                           .id = id_of_context(which),
                                            .ways = TUG_WAY_TCP | TUG_WAY_MPI}};
     struct tug_tcp_view *view = tug_tcp_view_make(processes[process].endpoint, &context->fabric);
     assert_non_null(view);
@@ -176,7 +176,7 @@ static struct tug_buffer *try_to_send(uint32_t from, uint32_t to, unsigned which
     return wire->type->send(wire, rank_of(which, to), buffer) ? NULL : buffer;
 }
 
-static struct tug_buffer *pack(uint32_t from, unsigned which, uint64_t session, uint64_t value,
+static struct tug_buffer *pack(uint32_t from, unsigned which, uint64_t id, uint64_t value,
                                bool has_trailer) {
     struct tug_buffer *buffer = tug_pool_take(&at(from, which)->wire->pool);
     assert_non_null(buffer);
@@ -188,7 +188,7 @@ static struct tug_buffer *pack(uint32_t from, unsigned which, uint64_t session, 
     } else {
         *tug_packet_add(&buffer->packet, TUG_RECORD_VALUE, 0, 0, 0) = value;
     }
-    tug_packet_end(&buffer->packet, rank_of(which, from), 0, 0, session);
+    tug_packet_end(&buffer->packet, rank_of(which, from), 0, 0, id);
     return buffer;
 }
 
@@ -202,7 +202,7 @@ static void exchange(uint32_t from, uint32_t to, unsigned which) {
     const uint32_t source = rank_of(which, from);
     const unsigned before = there->heard[source];
     send_packet(from, to, which,
-                pack(from, which, session_of(which), there->last[source] + 1, false));
+                pack(from, which, id_of_context(which), there->last[source] + 1, false));
     UNTIL(there->heard[source] > before);
 }
 
@@ -244,8 +244,8 @@ static void connections_of_two_contexts_cross(void **state) {
     struct tug_buffer *there, *back;
     (void)state;
     open_all(1);
-    there = try_to_send(0, 2, 0, pack(0, 0, session_of(0), 1, false));
-    back = try_to_send(2, 0, 1, pack(2, 1, session_of(1), 1, false));
+    there = try_to_send(0, 2, 0, pack(0, 0, id_of_context(0), 1, false));
+    back = try_to_send(2, 0, 1, pack(2, 1, id_of_context(1), 1, false));
     assert_true(there != NULL && back != NULL);
     send_packet(0, 2, 0, there);
     send_packet(2, 0, 1, back);
@@ -263,7 +263,7 @@ static void a_later_context_finds_the_link(void **state) {
     exchange(0, 1, 0);
     open_all(1);
     assert_true(at(0, 1)->wire->type->meet(at(0, 1)->wire, rank_of(1, 1)));
-    assert_null(try_to_send(0, 1, 1, pack(0, 1, session_of(1), 1, false)));
+    assert_null(try_to_send(0, 1, 1, pack(0, 1, id_of_context(1), 1, false)));
     UNTIL(at(1, 1)->heard[rank_of(1, 0)] == 1);
     assert_int_equal(links_of(0), 1);
 }
@@ -272,7 +272,7 @@ static void a_later_context_finds_the_link(void **state) {
 static void a_peer_that_refuses(void **state) {
     (void)state;
     close_at(2, 0);
-    struct tug_buffer *first = pack(0, 0, session_of(0), 1, false);
+    struct tug_buffer *first = pack(0, 0, id_of_context(0), 1, false);
     first = try_to_send(0, 2, 0, first);
     assert_non_null(first);
     UNTIL(at(0, 0)->ended[2] > 0);
@@ -335,8 +335,8 @@ static void a_packet_for_no_context(void **state) {
 static void a_packet_of_another_rank(void **state) {
     (void)state;
     exchange(0, 1, 0);
-    struct tug_buffer *buffer = pack(0, 0, session_of(0), 2, false);
-    tug_packet_end(&buffer->packet, 2, 0, 0, session_of(0));
+    struct tug_buffer *buffer = pack(0, 0, id_of_context(0), 2, false);
+    tug_packet_end(&buffer->packet, 2, 0, 0, id_of_context(0));
     send_packet(0, 1, 0, buffer);
     UNTIL(at(0, 0)->ended[1] > 0 && at(1, 0)->ended[0] > 0);
     assert_int_equal(at(1, 0)->heard[0], 1);
@@ -351,8 +351,8 @@ static void a_packet_for_a_context_that_is_not_served_yet(void **state) {
     exchange(0, 1, 0);
     open_all(1);
     for (uint64_t i = 1; i <= 3000; i++)
-        assert_null(try_to_send(0, 1, 1, pack(0, 1, session_of(1), i, false)));
-    assert_null(try_to_send(0, 1, 0, pack(0, 0, session_of(0), 2, false)));
+        assert_null(try_to_send(0, 1, 1, pack(0, 1, id_of_context(1), i, false)));
+    assert_null(try_to_send(0, 1, 0, pack(0, 0, id_of_context(0), 2, false)));
     for (int i = 0; i < 100; i++)
         (void)wire->type->poll(wire); /* the older context alone */
     assert_int_equal(at(1, 1)->heard[rank_of(1, 0)], 0);

@@ -10,7 +10,7 @@
 #include "node/neighbour.h"
 #include "node/view.h"
 
-#define SESSION UINT64_C(0x0123456789abcdef)
+#define CONTEXT UINT64_C(0x0123456789abcdef)
 #define OTHER UINT64_C(0xfedcba9876543210)
 
 static const struct tug_offer nowhere;
@@ -36,30 +36,30 @@ static uint64_t id_of(uint32_t index, uint32_t generation) {
 static void what_is_attached_to_is_not_withdrawn(void **state) {
     (void)state;
     const uint64_t id = id_of(3, 1);
-    struct tug_live *mine = tug_live_publish(list, SESSION, id, &nowhere);
+    struct tug_live *mine = tug_live_publish(list, CONTEXT, id, &nowhere);
     assert_non_null(mine);
-    assert_null(tug_live_attach(list, SESSION, id_of(3, 2)));
+    assert_null(tug_live_attach(list, CONTEXT, id_of(3, 2)));
     assert_null(tug_live_attach(list, OTHER, id));
-    struct tug_live *theirs = tug_live_attach(list, SESSION, id);
+    struct tug_live *theirs = tug_live_attach(list, CONTEXT, id);
     assert_ptr_equal(theirs, mine);
     assert_false(tug_live_withdraw(mine));
-    assert_ptr_equal(tug_live_attach(list, SESSION, id), mine);
+    assert_ptr_equal(tug_live_attach(list, CONTEXT, id), mine);
     tug_live_detach(theirs);
     tug_live_detach(theirs);
     assert_true(tug_live_withdraw(mine));
-    assert_null(tug_live_attach(list, SESSION, id));
+    assert_null(tug_live_attach(list, CONTEXT, id));
     tug_live_restore(mine, id);
-    theirs = tug_live_attach(list, SESSION, id);
+    theirs = tug_live_attach(list, CONTEXT, id);
     assert_ptr_equal(theirs, mine);
     tug_live_detach(theirs);
     tug_live_end(mine);
-    assert_null(tug_live_attach(list, SESSION, id));
+    assert_null(tug_live_attach(list, CONTEXT, id));
 }
 
 static void there_may_be_no_list(void **state) {
     (void)state;
-    assert_null(tug_live_publish(NULL, SESSION, id_of(0, 1), &nowhere));
-    assert_null(tug_live_attach(NULL, SESSION, id_of(0, 1)));
+    assert_null(tug_live_publish(NULL, CONTEXT, id_of(0, 1), &nowhere));
+    assert_null(tug_live_attach(NULL, CONTEXT, id_of(0, 1)));
     assert_true(tug_live_withdraw(NULL));
     tug_live_restore(NULL, id_of(0, 1));
     tug_live_end(NULL);
@@ -70,13 +70,13 @@ static void one_context_can_fill_it(void **state) {
     (void)state;
     static struct tug_live *entries[TUG_LIVE];
     for (uint32_t i = 0; i < TUG_LIVE; i++) {
-        entries[i] = tug_live_publish(list, SESSION, id_of(i, 1), &nowhere);
+        entries[i] = tug_live_publish(list, CONTEXT, id_of(i, 1), &nowhere);
         assert_non_null(entries[i]);
     }
-    assert_null(tug_live_publish(list, SESSION, id_of(TUG_LIVE, 1), &nowhere));
+    assert_null(tug_live_publish(list, CONTEXT, id_of(TUG_LIVE, 1), &nowhere));
     assert_null(tug_live_publish(list, OTHER, id_of(7, 1), &nowhere));
     for (uint32_t i = 0; i < TUG_LIVE; i++) {
-        struct tug_live *entry = tug_live_attach(list, SESSION, id_of(i, 1));
+        struct tug_live *entry = tug_live_attach(list, CONTEXT, id_of(i, 1));
         assert_ptr_equal(entry, entries[i]);
         tug_live_detach(entry);
         tug_live_end(entry);
@@ -91,15 +91,15 @@ static void contexts_share_it(void **state) {
     (void)state;
     enum { EACH = TUG_LIVE / 4 };
     static struct tug_live *entries[2][EACH];
-    const uint64_t sessions[2] = {SESSION, SESSION + 1}; /* which begin at almost the same places */
+    const uint64_t contexts[2] = {CONTEXT, CONTEXT + 1}; /* which begin at almost the same places */
     for (uint32_t i = 0; i < EACH; i++)
         for (int s = 0; s < 2; s++) {
-            entries[s][i] = tug_live_publish(list, sessions[s], id_of(i, 1), &nowhere);
+            entries[s][i] = tug_live_publish(list, contexts[s], id_of(i, 1), &nowhere);
             assert_non_null(entries[s][i]);
         }
     for (uint32_t i = 0; i < EACH; i++)
         for (int s = 0; s < 2; s++) {
-            struct tug_live *entry = tug_live_attach(list, sessions[s], id_of(i, 1));
+            struct tug_live *entry = tug_live_attach(list, contexts[s], id_of(i, 1));
             assert_ptr_equal(entry, entries[s][i]);
             tug_live_detach(entry);
         }
@@ -116,7 +116,7 @@ static void *attacher(void *argument) {
     (void)argument;
     while (!atomic_load(&ending)) {
         const uint64_t id = atomic_load(&registered);
-        struct tug_live *entry = tug_live_attach(list, SESSION, id);
+        struct tug_live *entry = tug_live_attach(list, CONTEXT, id);
         if (entry == NULL)
             continue;
         atomic_fetch_add(&using, 1);
@@ -136,7 +136,7 @@ static void it_ends_when_nobody_is_attached(void **state) {
     for (uint32_t round = 1; round <= ROUNDS; round++) {
         const uint64_t id = id_of(5, round);
         struct tug_live *entry =
-            tug_live_publish(list, SESSION, id, &(struct tug_offer){.distance = id});
+            tug_live_publish(list, CONTEXT, id, &(struct tug_offer){.distance = id});
         assert_non_null(entry);
         atomic_store(&registered, id);
         for (int look = 0; atomic_load(&attached) < round / 8 && look < 1000; look++)
@@ -154,8 +154,8 @@ static void it_ends_when_nobody_is_attached(void **state) {
 
 /* ---- views ---- */
 
-static const unsigned char *view(struct tug_neighbour *of, uint64_t session, uint64_t id) {
-    struct tug_live *entry = tug_live_attach(list, session, id);
+static const unsigned char *view(struct tug_neighbour *of, uint64_t context, uint64_t id) {
+    struct tug_live *entry = tug_live_attach(list, context, id);
     assert_non_null(entry);
     const unsigned char *place = tug_view_place(of, entry, id);
     assert_ptr_equal(tug_view_place(of, entry, id), place); /* found again */
@@ -175,23 +175,23 @@ static void a_view_goes_with_the_entry(void **state) {
     const struct tug_offer one = tug_lent_offer(memory[0] + 100, 8);
     const struct tug_offer two = tug_lent_offer(memory[1] + 100, 8);
     const uint64_t id = id_of(9, 1);
-    struct tug_live *entry = tug_live_publish(list, SESSION, id, &one);
-    assert_int_equal(*view(&of, SESSION, id), 10);
-    assert_ptr_not_equal(view(&of, SESSION, id), memory[0] + 100);
-    /* the same place, the same id, another session: it is another registration */
+    struct tug_live *entry = tug_live_publish(list, CONTEXT, id, &one);
+    assert_int_equal(*view(&of, CONTEXT, id), 10);
+    assert_ptr_not_equal(view(&of, CONTEXT, id), memory[0] + 100);
+    /* the same place, the same id, another context: it is another registration */
     tug_live_end(entry);
-    assert_ptr_equal(tug_live_publish(list, SESSION + TUG_LIVE, id, &two), entry);
-    assert_int_equal(*view(&of, SESSION + TUG_LIVE, id), 11);
+    assert_ptr_equal(tug_live_publish(list, CONTEXT + TUG_LIVE, id, &two), entry);
+    assert_int_equal(*view(&of, CONTEXT + TUG_LIVE, id), 11);
     tug_live_end(entry);
     /* what is not lent has none */
-    assert_ptr_equal(tug_live_publish(list, SESSION, id_of(9, 2), &nowhere), entry);
-    assert_null(view(&of, SESSION, id_of(9, 2)));
+    assert_ptr_equal(tug_live_publish(list, CONTEXT, id_of(9, 2), &nowhere), entry);
+    assert_null(view(&of, CONTEXT, id_of(9, 2)));
     tug_live_end(entry);
     /* nor what cannot be opened */
     struct tug_offer closed = one;
     closed.name++;
-    assert_ptr_equal(tug_live_publish(list, SESSION, id_of(9, 3), &closed), entry);
-    assert_null(view(&of, SESSION, id_of(9, 3)));
+    assert_ptr_equal(tug_live_publish(list, CONTEXT, id_of(9, 3), &closed), entry);
+    assert_null(view(&of, CONTEXT, id_of(9, 3)));
     tug_live_end(entry);
     tug_views_drop(&of);
     for (int i = 0; i < 2; i++)

@@ -437,10 +437,10 @@ static void threads_that_add_get_ids_of_their_own(void **state) {
 
 /* ---- keys ---- */
 
-#define SESSION UINT64_C(0xfeedfacecafebeef)
+#define CONTEXT UINT64_C(0xfeedfacecafebeef)
 
 static struct tug_key make_key(void) {
-    struct tug_key key = {{UINT64_C(5) << 32 | 3, SESSION, 0x7f0012345000, 4096,
+    struct tug_key key = {{UINT64_C(5) << 32 | 3, CONTEXT, 0x7f0012345000, 4096,
                            UINT64_C(6) << 32 | 0xabcd, UINT64_C(2) << 16 | 1}};
     key.word[5] |= (uint64_t)tug_key_check(&key) << 32;
     return key;
@@ -452,14 +452,14 @@ static void a_key_allows_its_bytes(void **state) {
     assert_int_equal(tug_key_owner(&key), 6);
     assert_int_equal(tug_key_segment(&key), 1);
     assert_int_equal(tug_key_node_rank(&key), 2);
-    assert_int_equal(tug_key_allows(&key, SESSION, 6, 0, 4096), 0);
-    assert_int_equal(tug_key_allows(&key, SESSION, 6, 4096, 0), 0);
-    assert_int_equal(tug_key_allows(&key, SESSION, 6, 1, 4096), TUG_ERR_RANGE);
-    assert_int_equal(tug_key_allows(&key, SESSION, 6, 4097, 0), TUG_ERR_RANGE);
-    assert_int_equal(tug_key_allows(&key, SESSION, 6, UINT64_MAX, 2), TUG_ERR_RANGE);
-    assert_int_equal(tug_key_allows(&key, SESSION, 6, 2, UINT64_MAX), TUG_ERR_RANGE);
-    assert_int_equal(tug_key_allows(&key, SESSION + 1, 6, 0, 1), TUG_ERR_KEY);
-    assert_int_equal(tug_key_allows(&key, SESSION, 5, 0, 1), TUG_ERR_KEY);
+    assert_int_equal(tug_key_allows(&key, CONTEXT, 6, 0, 4096), 0);
+    assert_int_equal(tug_key_allows(&key, CONTEXT, 6, 4096, 0), 0);
+    assert_int_equal(tug_key_allows(&key, CONTEXT, 6, 1, 4096), TUG_ERR_RANGE);
+    assert_int_equal(tug_key_allows(&key, CONTEXT, 6, 4097, 0), TUG_ERR_RANGE);
+    assert_int_equal(tug_key_allows(&key, CONTEXT, 6, UINT64_MAX, 2), TUG_ERR_RANGE);
+    assert_int_equal(tug_key_allows(&key, CONTEXT, 6, 2, UINT64_MAX), TUG_ERR_RANGE);
+    assert_int_equal(tug_key_allows(&key, CONTEXT + 1, 6, 0, 1), TUG_ERR_KEY);
+    assert_int_equal(tug_key_allows(&key, CONTEXT, 5, 0, 1), TUG_ERR_KEY);
 }
 
 /* Whatever bit was turned over on the way, even one whose new meaning somebody would accept. */
@@ -468,7 +468,7 @@ static void a_key_with_a_wrong_bit_is_refused(void **state) {
     for (int bit = 0; bit < 6 * 64; bit++) {
         struct tug_key key = make_key();
         key.word[bit / 64] ^= UINT64_C(1) << bit % 64;
-        assert_int_equal(tug_key_allows(&key, SESSION, 6, 0, 1), TUG_ERR_KEY);
+        assert_int_equal(tug_key_allows(&key, CONTEXT, 6, 0, 1), TUG_ERR_KEY);
         assert_int_equal(tug_key_allows(&key, key.word[1], tug_key_owner(&key), 0, 1), TUG_ERR_KEY);
     }
 }

@@ -5,7 +5,7 @@
 #include "transport/packets/packet.h"
 #include "tugboat/llcl.h"
 
-#define SESSION UINT64_C(0x0123456789abcdef)
+#define CONTEXT UINT64_C(0x0123456789abcdef)
 #define RANKS 7
 #define CAPACITY (512 * 1024)
 #define HEADER (uint32_t)sizeof(struct tug_packet_header)
@@ -127,7 +127,7 @@ static uint64_t *add(struct tug_packet *packet, unsigned kind, size_t length) {
 
 static enum tug_packet_fault open_packet(struct tug_packet_reader *reader, const void *at,
                                          size_t bytes) {
-    return tug_packet_open(reader, at, bytes, SESSION, RANKS);
+    return tug_packet_open(reader, at, bytes, CONTEXT, RANKS);
 }
 
 static enum tug_packet_fault verdict(size_t bytes) {
@@ -166,7 +166,7 @@ static void every_kind_and_length_comes_through(void **state) {
             records++;
         }
         const uint32_t number = is_request(kind) ? UINT32_MAX : 0;
-        tug_packet_end(&packet, RANKS - 1, number, 17, SESSION);
+        tug_packet_end(&packet, RANKS - 1, number, 17, CONTEXT);
 
         struct tug_packet_reader reader;
         struct tug_record record = {0};
@@ -213,7 +213,7 @@ static void records_of_all_kinds_mix(void **state) {
         memset(words + words_of(kind), (int)kind, length);
         kinds[count] = kind;
     }
-    tug_packet_end(&packet, 0, 1, 0, SESSION);
+    tug_packet_end(&packet, 0, 1, 0, CONTEXT);
     struct tug_packet_reader reader;
     struct tug_record record = {0};
     assert_int_equal(open_packet(&reader, memory, packet.used), TUG_PACKET_GOOD);
@@ -265,7 +265,7 @@ static void writes_near_another_read_as_writes(void **state) {
                     tug_packet_add_again(&packet, offset, cases[c].tag, cases[c].length), data,
                     cases[c].length);
             assert_int_equal(packet.used - before, 3 * (8 + (cases[c].length + 7) / 8 * 8));
-            tug_packet_end(&packet, 0, 1, 0, SESSION);
+            tug_packet_end(&packet, 0, 1, 0, CONTEXT);
 
             struct tug_packet_reader reader;
             struct tug_record record = {0};
@@ -315,7 +315,7 @@ static unsigned make_run(struct tug_packet *packet, uint32_t capacity, unsigned 
     if (tug_packet_has_room(packet, TUG_RECORD_AM, 8))
         *tug_packet_add(packet, TUG_RECORD_AM, 9, 4, 8) = 1234567;
     assert_true(packet->used <= capacity);
-    tug_packet_end(packet, 0, 1, 0, SESSION);
+    tug_packet_end(packet, 0, 1, 0, CONTEXT);
     assert_int_equal(packet->used % 8, 0);
     return added;
 }
@@ -413,7 +413,7 @@ static unsigned make_am_run(struct tug_packet *packet, uint32_t capacity, unsign
     if (tug_packet_has_room(packet, TUG_RECORD_AM, 8))
         *tug_packet_add(packet, TUG_RECORD_AM, 9, 4, 8) = 1234567;
     assert_true(packet->used <= capacity);
-    tug_packet_end(packet, 0, packet->records > 0, 0, SESSION);
+    tug_packet_end(packet, 0, packet->records > 0, 0, CONTEXT);
     return added;
 }
 
@@ -476,7 +476,7 @@ static void near_what_is_known(void **state) {
                 tug_packet_add_again(&packet, 8, 1, 8);
             else if (tug_packet_begin_run(&packet, 1, 8))
                 tug_packet_run_on(&packet, 8, memory, 8);
-            tug_packet_end(&packet, 0, 1, 0, SESSION);
+            tug_packet_end(&packet, 0, 1, 0, CONTEXT);
             assert_int_equal(verdict(packet.used),
                              kind == TUG_RECORD_WRITE ? TUG_PACKET_GOOD : TUG_PACKET_KIND);
             near->sub = 0; /* of no length */
@@ -498,7 +498,7 @@ static uint32_t make_long(unsigned kind, uint32_t bytes) {
     add(&packet, is_request(kind) ? TUG_RECORD_WRITE : TUG_RECORD_FAILED, 0);
     add_long(&packet, kind, bytes);
     assert_false(tug_packet_has_room(&packet, TUG_RECORD_FAILED, 0));
-    tug_packet_end(&packet, 2, is_request(kind), 0, SESSION);
+    tug_packet_end(&packet, 2, is_request(kind), 0, CONTEXT);
     assert_int_equal(header()->trailer, bytes);
     return packet.used;
 }
@@ -551,7 +551,7 @@ static void wrong_trailers_are_refused(unsigned kind) {
             add_long(&packet, next, 4096);
         else
             add(&packet, next, 0);
-        tug_packet_end(&packet, 2, is_request(kind), 0, SESSION);
+        tug_packet_end(&packet, 2, is_request(kind), 0, CONTEXT);
         assert_int_equal(verdict(packet.used), TUG_PACKET_KIND);
     }
 }
@@ -566,7 +566,7 @@ static void a_packet_without_records_is_good(void **state) {
     struct tug_packet packet;
     (void)state;
     tug_packet_begin(&packet, memory, HEADER);
-    tug_packet_end(&packet, 0, 0, 5, SESSION);
+    tug_packet_end(&packet, 0, 0, 5, CONTEXT);
     assert_int_equal(packet.used, HEADER);
     assert_int_equal(verdict(HEADER), TUG_PACKET_GOOD);
 }
@@ -599,7 +599,7 @@ static uint32_t make_good(void) {
     tug_packet_begin(&packet, memory, CAPACITY);
     add(&packet, TUG_RECORD_WRITE, 12);
     add(&packet, TUG_RECORD_VALUE, 0);
-    tug_packet_end(&packet, 3, 9, 8, SESSION);
+    tug_packet_end(&packet, 3, 9, 8, CONTEXT);
     assert_int_equal(verdict(packet.used), TUG_PACKET_GOOD);
     return packet.used;
 }
@@ -622,7 +622,7 @@ static void every_field_of_the_header_is_looked_at(void **state) {
     CHECK_FIELD(number, 0, TUG_PACKET_FOREIGN); /* the flag says that there is one */
     for (unsigned bit = 0; bit < 64; bit++) {
         CHECK_FIELD(trailer, UINT32_C(1) << bit % 32, TUG_PACKET_LENGTH);
-        CHECK_FIELD(session, SESSION ^ UINT64_C(1) << bit, TUG_PACKET_SESSION);
+        CHECK_FIELD(context, CONTEXT ^ UINT64_C(1) << bit, TUG_PACKET_CONTEXT);
     }
     CHECK_FIELD(source, RANKS - 1, TUG_PACKET_GOOD);
     CHECK_FIELD(source, RANKS, TUG_PACKET_SOURCE);
@@ -649,7 +649,7 @@ static void a_packet_cut_anywhere_is_refused(void **state) {
         tug_packet_begin(&packet, memory, CAPACITY);
         for (int i = 0; i < 4; i++)
             add(&packet, kind, most_data(kind) > 0 ? 21 : 0);
-        tug_packet_end(&packet, 0, is_request(kind), 0, SESSION);
+        tug_packet_end(&packet, 0, is_request(kind), 0, CONTEXT);
         for (uint32_t bytes = 0; bytes < packet.used; bytes++) {
             /* a copy of its own size, so that a look behind it is seen by the address sanitizer */
             unsigned char *cut = malloc(bytes + 1);
@@ -683,7 +683,7 @@ static enum tug_packet_fault verdict_of_record(unsigned kind, unsigned sub, uint
         (struct tug_record_head){(uint8_t)kind, (uint8_t)sub, length, 0};
     packet.used += 8 + 8 * words + (length + 7u) / 8 * 8;
     packet.records++;
-    tug_packet_end(&packet, 0, numbered, 0, SESSION);
+    tug_packet_end(&packet, 0, numbered, 0, CONTEXT);
     return verdict(packet.used);
 }
 
@@ -719,7 +719,7 @@ static void one_bad_record_among_many_is_found(void **state) {
             heads[i] = (struct tug_record_head *)(memory + packet.used);
             add(&packet, i % 7 == 3 ? TUG_RECORD_FETCH : TUG_RECORD_WRITE, i % 7 == 3 ? 0 : 8);
         }
-        tug_packet_end(&packet, 0, 1, 0, SESSION);
+        tug_packet_end(&packet, 0, 1, 0, CONTEXT);
         assert_int_equal(verdict(packet.used), TUG_PACKET_GOOD);
         const struct tug_record_head kept = *heads[bad];
         *heads[bad] = (struct tug_record_head){0}; /* kind 0 */
@@ -744,7 +744,7 @@ static void the_last_of_many_alike_must_fit(void **state) {
             add(&packet, TUG_RECORD_WRITE, 8);
             add(&packet, TUG_RECORD_READ, 0);
         }
-        tug_packet_end(&packet, 0, 1, 0, SESSION);
+        tug_packet_end(&packet, 0, 1, 0, CONTEXT);
         for (uint32_t less = 1; less < tug_record_bytes(TUG_RECORD_READ, 0); less++) {
             header()->bytes = packet.used - less;
             assert_int_equal(verdict(packet.used - less), TUG_PACKET_LENGTH);
@@ -758,7 +758,7 @@ static void padding_is_not_looked_at(void **state) {
     tug_packet_begin(&packet, memory, CAPACITY);
     uint64_t *words = add(&packet, TUG_RECORD_WRITE, 3);
     memset(words + 2, 0xff, 8);
-    tug_packet_end(&packet, 0, 1, 0, SESSION);
+    tug_packet_end(&packet, 0, 1, 0, CONTEXT);
     assert_int_equal(verdict(packet.used), TUG_PACKET_GOOD);
 }
 

@@ -492,7 +492,7 @@ static void test_refusal_goes(void **state) {
     struct tug_packet packet;
     tug_packet_begin(&packet, bad, sizeof(bad));
     (void)tug_packet_add(&packet, TUG_RECORD_BULK_READY, 0, 0, 0);
-    tug_packet_end(&packet, 1, 0, 0, JOINED_SESSION);
+    tug_packet_end(&packet, 1, 0, 0, JOINED_ID);
     a->out.wire.receive(a->out.wire.receiver, &a->out.wire, bad, sizeof(bad));
     assert_done(&record, TUG_ERR_PEER);
     a->out.room = FAKE_QUEUE;
@@ -501,7 +501,7 @@ static void test_refusal_goes(void **state) {
     struct tug_packet_reader reader;
     struct tug_record said = {0};
     const struct tug_buffer *first = a->out.queue[a->out.first];
-    assert_int_equal(tug_packet_open(&reader, first->memory, first->packet.used, JOINED_SESSION, 2),
+    assert_int_equal(tug_packet_open(&reader, first->memory, first->packet.used, JOINED_ID, 2),
                      TUG_PACKET_GOOD);
     assert_true(tug_packet_next(&reader, &said));
     assert_int_equal(said.kind, TUG_RECORD_REFUSED);
@@ -621,7 +621,7 @@ static void test_noise_is_dropped(void **state) {
     memset(memory, 0x5a, sizeof(memory));
     fake_inject(memory, 100);
     size_t n = forge(memory, 1, 0);
-    ((struct tug_packet_header *)memory)->session = 78;
+    ((struct tug_packet_header *)memory)->context = 78;
     fake_inject(memory, n);
     fake_inject(memory, 8);
     post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));

@@ -1,5 +1,5 @@
 /* Tables: what was added is found, what was removed is not, whatever the keys have in common; as
- * the sessions of an endpoint's contexts and the ranks of a context's peers do. */
+ * the ids of an endpoint's contexts and the ranks of a context's peers do. */
 #include "base/table.h"
 #include "check.h"
 

@@ -193,7 +193,7 @@ static void interrupt(struct side *at, uint32_t source, uint32_t applied, struct
     write_to(b->remote.id, 0, TUG_TRAILER_MOST, record);
     run();
     tug_packet_begin(&packet, memory, sizeof(memory));
-    tug_packet_end(&packet, source, 0, applied, JOINED_SESSION);
+    tug_packet_end(&packet, source, 0, applied, JOINED_ID);
     tug_packets_receive(&at->packets, &at->out.wire, memory, packet.used);
 }
 
@@ -434,7 +434,7 @@ static void answer_wrongly(unsigned kind, uint32_t tag, uint64_t position, uint3
     words[0] = position;
     if (kind == TUG_RECORD_LONG_DATA)
         tug_packet_trail(&packet, bytes);
-    tug_packet_end(&packet, 1, 0, 0, JOINED_SESSION);
+    tug_packet_end(&packet, 1, 0, 0, JOINED_ID);
     tug_packets_receive(&a->packets, &a->out.wire, memory, packet.used);
     assert_true(a->streams[1]->lost);
     assert_null(a->out.wire.place(&a->packets, 1, 0));

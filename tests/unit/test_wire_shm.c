@@ -57,7 +57,7 @@ static void served(struct tug_fabric *fabric) {
     side->nserved++;
 }
 
-static struct side *make_side(uint32_t rank, uint64_t session) {
+static struct side *make_side(uint32_t rank, uint64_t id) {
     static uint32_t ranks[2] = {0, 1};
     struct side *side = calloc(1, sizeof(*side));
     int status;
@@ -68,7 +68,7 @@ static struct side *make_side(uint32_t rank, uint64_t session) {
                                        .nranks = 2,
                                        .node_size = 2,
                                        .node_ranks = ranks,
-                                       .session = session,
+                                       .id = id,
                                        .served = served};
     side->wire = tug_wire_shm_open(&side->fabric, &status);
     assert_non_null(side->wire);
@@ -93,17 +93,17 @@ static bool poll_inside(struct side *side) {
     return moved;
 }
 
-static void send_as(struct side *side, uint64_t session, uint32_t number) {
+static void send_as(struct side *side, uint64_t id, uint32_t number) {
     struct tug_buffer *buffer = tug_pool_take(&side->wire->pool);
     struct tug_packet_header *header = (struct tug_packet_header *)buffer->memory;
-    header->session = session;
+    header->context = id;
     header->number = number;
     assert_int_equal(buffer->packet.used, sizeof(*header));
     assert_true(side->wire->type->send(side->wire, 1 - side->fabric.rank, buffer));
 }
 
 static void send(struct side *side, uint32_t number) {
-    send_as(side, side->fabric.session, number);
+    send_as(side, side->fabric.id, number);
 }
 
 static void has(struct side *side, unsigned n, uint32_t last) {
@@ -266,7 +266,7 @@ static void a_full_inbox_says_so(void **state) {
     struct tug_buffer *buffer = tug_pool_take(&far->wire->pool);
     while (sent <= TUG_INBOX_SLOTS) {
         struct tug_packet_header *header = (struct tug_packet_header *)buffer->memory;
-        header->session = 7;
+        header->context = 7;
         header->number = sent;
         if (!far->wire->type->send(far->wire, 0, buffer))
             break;

@@ -71,7 +71,7 @@ static const char *const fault_texts[] = {
     [TUG_PACKET_GOOD] = "the packet is good",
     [TUG_PACKET_SHORT] = "fewer bytes than a header, or than the header says",
     [TUG_PACKET_FOREIGN] = "no packet, or one of another version",
-    [TUG_PACKET_SESSION] = "a packet of another context",
+    [TUG_PACKET_CONTEXT] = "a packet of another context",
     [TUG_PACKET_SOURCE] = "a packet from a process that is not there",
     [TUG_PACKET_LENGTH] = "a record of a wrong length, a wrong number, or not its data follow",
     [TUG_PACKET_KIND] =
@@ -88,13 +88,13 @@ const char *tug_packet_fault_text(enum tug_packet_fault fault) {
 }
 
 static enum tug_packet_fault check_header(const struct tug_packet_header *header, size_t bytes,
-                                          uint64_t session, uint32_t nranks) {
+                                          uint64_t context, uint32_t nranks) {
     const uint8_t flags = header->number != 0 ? TUG_PACKET_REQUESTS : 0;
     if (header->magic != TUG_PACKET_MAGIC || header->version != TUG_PACKET_VERSION ||
         header->flags != flags)
         return TUG_PACKET_FOREIGN;
-    if (header->session != session)
-        return TUG_PACKET_SESSION;
+    if (header->context != context)
+        return TUG_PACKET_CONTEXT;
     if (header->source >= nranks)
         return TUG_PACKET_SOURCE;
     if (header->bytes < sizeof(*header) || header->bytes > bytes)
@@ -201,13 +201,13 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
 /* On a fault the header stands in the reader if there are as many bytes, for those who want to say
  * whose packet it was, and there are no records. */
 enum tug_packet_fault tug_packet_open(struct tug_packet_reader *reader, const void *memory,
-                                      size_t bytes, uint64_t session, uint32_t nranks) {
+                                      size_t bytes, uint64_t context, uint32_t nranks) {
     const unsigned char *packet = memory;
     memset(reader, 0, sizeof(*reader));
     if (bytes < sizeof(reader->header))
         return TUG_PACKET_SHORT;
     memcpy(&reader->header, packet, sizeof(reader->header));
-    enum tug_packet_fault fault = check_header(&reader->header, bytes, session, nranks);
+    enum tug_packet_fault fault = check_header(&reader->header, bytes, context, nranks);
     if (fault != TUG_PACKET_GOOD)
         return fault;
     const unsigned char *first = packet + sizeof(reader->header);

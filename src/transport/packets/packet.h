@@ -8,7 +8,7 @@
  *       +--------+-----+------+------------+------------+------------+
  *       | magic  | ver | flag | bytes      | source     | records    |    header, 40 bytes
  *       +--------+-----+------+------------+------------+------------+
- *       | number     | applied    | session                          |
+ *       | number     | applied    | context                          |
  *       +------------+------------+----------------------------------+
  *       | credit     | trailer    |
  *       +------------+------------+
@@ -104,7 +104,7 @@ struct tug_packet_header {
     uint32_t records;
     uint32_t number;
     uint32_t applied;
-    uint64_t session;
+    uint64_t context;
     uint32_t credit;
     uint32_t trailer;
 };
@@ -342,7 +342,7 @@ static inline void tug_packet_data(uint64_t *place, const void *data, size_t len
 
 /* Writes the header. */
 static inline void tug_packet_end(struct tug_packet *packet, uint32_t source, uint32_t number,
-                                  uint32_t applied, uint64_t session) {
+                                  uint32_t applied, uint64_t context) {
     tug_packet_end_run(packet);
     struct tug_packet_header header = {.magic = TUG_PACKET_MAGIC,
                                        .version = TUG_PACKET_VERSION,
@@ -352,7 +352,7 @@ static inline void tug_packet_end(struct tug_packet *packet, uint32_t source, ui
                                        .records = packet->records,
                                        .number = number,
                                        .applied = applied,
-                                       .session = session,
+                                       .context = context,
                                        .credit = packet->credit,
                                        .trailer = packet->trailer};
     memcpy(packet->memory, &header, sizeof(header));
@@ -385,7 +385,7 @@ enum tug_packet_fault {
     TUG_PACKET_GOOD,
     TUG_PACKET_SHORT,   /* fewer bytes than a header, or than the header says */
     TUG_PACKET_FOREIGN, /* magic, version or flags */
-    TUG_PACKET_SESSION, /* of another context */
+    TUG_PACKET_CONTEXT, /* of another context */
     TUG_PACKET_SOURCE,  /* a source that is not there */
     TUG_PACKET_LENGTH,  /* a record goes beyond the packet, or bytes are left; a trailer that is
                            not its record's, or too long */
@@ -402,7 +402,7 @@ const char *tug_packet_fault_text(enum tug_packet_fault fault);
  * GOOD, and the reader stands before the first record. memory is aligned to 8 and not changed by
  * others meanwhile; the reader may be used as long as it is there. */
 enum tug_packet_fault tug_packet_open(struct tug_packet_reader *reader, const void *memory,
-                                      size_t bytes, uint64_t session, uint32_t nranks);
+                                      size_t bytes, uint64_t context, uint32_t nranks);
 
 /* The next record of a packet that was found good. False: that was all. */
 static inline bool tug_packet_next(struct tug_packet_reader *reader, struct tug_record *record) {

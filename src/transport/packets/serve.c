@@ -323,7 +323,7 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
     struct tug_packet_reader reader;
     struct tug_record record;
     enum tug_packet_fault fault =
-        tug_packet_open(&reader, memory, bytes, fabric->session, fabric->nranks);
+        tug_packet_open(&reader, memory, bytes, fabric->id, fabric->nranks);
     if (fault != TUG_PACKET_GOOD && (bytes < sizeof(reader.header) || fault <= TUG_PACKET_SOURCE)) {
         tug_log(TUG_LOG_ERROR, "%zu bytes came by %s that are not a packet of ours: %s", bytes,
                 wire->type->name, tug_packet_fault_text(fault));

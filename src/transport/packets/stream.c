@@ -98,7 +98,7 @@ static void send(struct tug_packets *packets, struct tug_stream *stream, struct 
         tug_credit(atomic_load_explicit(&packets->load->streams, memory_order_relaxed));
     buffer->number = number;
     tug_packet_end(&buffer->packet, packets->fabric->rank, tug_wire_number(number),
-                   tug_wire_number(stream->applied), packets->fabric->session);
+                   tug_wire_number(stream->applied), packets->fabric->id);
     tug_stat_add(TUG_STAT_PACKETS, 1);
     add_unsent(stream, buffer);
     drain(stream);

@@ -3,7 +3,7 @@
  *
  * A process has one inbox for all contexts; those of teams whose pages are not the processes' own
  * have one a team. A context's wire is a *view* of it, which is handed the packets that bear its
- * session, by whichever of them is polled.
+ * id, by whichever of them is polled.
  *
  * A packet that its context may not be handed yet is kept, and nothing more is taken meanwhile: it
  * comes from a process that has been quicker to make the context, or is for one of the program, and
@@ -26,7 +26,7 @@
 /* Who takes from an inbox of this process, for all of its views. Holder only, but for `users`. */
 struct reader {
     struct tug_inbox *inbox;
-    struct tug_table views; /* by their contexts' sessions */
+    struct tug_table views; /* by their contexts' ids */
     struct view *last;      /* that was handed a packet; NULL: it is not here any more */
     unsigned users;         /* views, entered or not */
     struct reader *next;
@@ -76,8 +76,8 @@ static struct view *view_of(struct reader *reader, uint32_t bytes) {
     const struct tug_packet_header *header = (const struct tug_packet_header *)reader->packet;
     if (bytes < sizeof(*header))
         return NULL;
-    if (reader->last == NULL || reader->last->wire.fabric->session != header->session)
-        reader->last = tug_table_find(&reader->views, header->session);
+    if (reader->last == NULL || reader->last->wire.fabric->id != header->context)
+        reader->last = tug_table_find(&reader->views, header->context);
     return reader->last;
 }
 
@@ -152,8 +152,8 @@ static void release(struct reader *reader) {
 static void enter(void *argument) {
     struct view *view = argument;
     struct tug_table *views = &view->reader->views;
-    const uint64_t session = view->wire.fabric->session;
-    if (tug_table_find(views, session) != NULL || !tug_table_add(views, session, view))
+    const uint64_t id = view->wire.fabric->id;
+    if (tug_table_find(views, id) != NULL || !tug_table_add(views, id, view))
         view->reader = NULL;
 }
 
@@ -175,7 +175,7 @@ static bool enter_reader(struct view *view) {
 
 static void take_out(void *argument) {
     struct view *view = argument;
-    tug_table_remove(&view->reader->views, view->wire.fabric->session);
+    tug_table_remove(&view->reader->views, view->wire.fabric->id);
     view->reader->last = NULL;
 }
 

@@ -16,7 +16,7 @@
  *
  * Listener and links are the process's *endpoint* (wire_tcp_endpoint.c), which comes with its first
  * context and goes with its last. A context's wire is a *view* of it: it knows where its processes
- * listen, by rank, and the session by which the packets for it are known. A packet can come before
+ * listen, by rank, and the id by which the packets for it are known. A packet can come before
  * its context is served here, from a process that has been quicker to make it: then nothing more is
  * taken from that link until it is. A packet for a context that is not here is passed over.
  *
@@ -194,9 +194,9 @@ static int descriptor(struct tug_wire *wire, bool watch) {
 
 bool tug_tcp_view_enter(struct tug_tcp_view *view) {
     struct tug_tcp_endpoint *endpoint = view->endpoint;
-    const uint64_t session = view->wire.fabric->session;
-    if (!tug_tcp_holds(endpoint) || tug_table_find(&endpoint->views, session) != NULL ||
-        !tug_table_add(&endpoint->views, session, view))
+    const uint64_t id = view->wire.fabric->id;
+    if (!tug_tcp_holds(endpoint) || tug_table_find(&endpoint->views, id) != NULL ||
+        !tug_table_add(&endpoint->views, id, view))
         return false;
     view->entered = true;
     view->next = endpoint->first_view;
@@ -231,7 +231,7 @@ static void take_out(void *argument) {
             tug_tcp_end_link(endpoint, link);
     }
     tug_table_each(&view->contacts, end_contact, endpoint);
-    tug_table_remove(&endpoint->views, view->wire.fabric->session);
+    tug_table_remove(&endpoint->views, view->wire.fabric->id);
     while (*at != view)
         at = &(*at)->next;
     *at = view->next;

@@ -132,7 +132,7 @@ static size_t whole_packet(struct tug_tcp_link *link, const struct tug_tcp_endpo
     const struct tug_packet_header *header = memory;
     if (bytes < sizeof(*header))
         return 0;
-    *view = tug_table_find(&endpoint->views, header->session);
+    *view = tug_table_find(&endpoint->views, header->context);
     if (!makes_sense(header) || !is_from(link, *view, header)) {
         tug_log(TUG_LOG_ERROR, "what comes from process %u are not packets of ours: it is cut off",
                 tug_tcp_rank(link->peer));

@@ -71,7 +71,7 @@ struct tug_tcp_endpoint {
     uint64_t id;                     /* this process's */
     uint32_t users;                  /* views, entered or not */
     struct tug_tcp_place place;      /* where it listens */
-    struct tug_table views;          /* by their contexts' sessions */
+    struct tug_table views;          /* by their contexts' ids */
     struct tug_tcp_view *first_view; /* of all */
     struct tug_table peers;          /* by their ids */
     struct tug_own listener;

@@ -342,7 +342,7 @@ void receive(void) {
     for (unsigned records = many[mode >> 6]; records > 0; records--)
         add_record(&packet, source, numbered);
     const struct delivery d = choose_delivery(source, numbered, oddity);
-    tug_packet_end(&packet, source, d.number, d.applied, WORLD_SESSION);
+    tug_packet_end(&packet, source, d.number, d.applied, WORLD_CONTEXT);
     if (d.scrambled)
         scramble_header(source, d.number);
     if (d.number == peer->last_came + 1)
@@ -363,6 +363,6 @@ void receive_refusal(uint32_t peer) {
     peers[peer].refused = true;
     tug_packet_begin(&packet, incoming, sizeof(incoming));
     tug_packet_add(&packet, TUG_RECORD_REFUSED, -TUG_ERR_INVALID, TUG_NO_TAG, 0);
-    tug_packet_end(&packet, peer, 0, peers[peer].last_acked, WORLD_SESSION);
+    tug_packet_end(&packet, peer, 0, peers[peer].last_acked, WORLD_CONTEXT);
     wire->receive(wire->receiver, wire, incoming, packet.used);
 }

@@ -40,7 +40,7 @@ static void check_sent(uint32_t peer, const struct tug_packet *packet) {
     struct tug_packet_reader reader;
     struct tug_record record;
     REQUIRE(packet->used <= packet->capacity);
-    REQUIRE(tug_packet_open(&reader, packet->memory, packet->used, WORLD_SESSION, WORLD_RANKS) ==
+    REQUIRE(tug_packet_open(&reader, packet->memory, packet->used, WORLD_CONTEXT, WORLD_RANKS) ==
             TUG_PACKET_GOOD);
     REQUIRE(reader.header.source == ME);
     while (tug_packet_next(&reader, &record)) {
