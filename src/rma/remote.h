@@ -97,7 +97,7 @@ struct tug_outstanding {
 
 /* What is kept of a rank that this one has to do with. */
 struct tug_remote_state {
-    struct tug_outstanding remote; /* operations that need no buffers of ours */
+    struct tug_outstanding remote; /* operations that need no buffers of ours; first, for puts */
     struct tug_outstanding local;  /* all others */
     _Atomic bool overtaken;        /* since its lock something was moved that messages overtake */
     _Atomic uint8_t contact;       /* TUG_CONTACT_* */
