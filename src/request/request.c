@@ -184,14 +184,16 @@ static void launch_kept(struct tug_request *request) {
     tug_engine_launch(&request->job);
 }
 
-/* While the engine has work to do, a peer that is on its way is worth so many looks. */
+/* A peer that is on its way is worth so many looks; fewer while the engine has work to do. */
+#define LOOKS_MOST 512
 #define LOOKS_BESIDE_WORK 32
 
 bool tug_request_hand_over(struct tug_request *request, bool patient) {
     struct tug_backoff backoff = {0};
     unsigned looks = 0;
     while (tug_request_is_kept(request) && !tug_request_look(request)) {
-        patient = patient && (++looks < LOOKS_BESIDE_WORK || !tug_engine_has_work());
+        const unsigned most = tug_engine_has_work() ? LOOKS_BESIDE_WORK : LOOKS_MOST;
+        patient = patient && ++looks < most;
         if (!patient || !tug_backoff_step(&backoff)) {
             launch_kept(request);
             return false;

@@ -173,8 +173,7 @@ static void test_looks_beside_a_wait(void **state) {
         pthread_t looker, permitter;
         tug_request_start(&run.request);
         assert_int_equal(pthread_create(&looker, NULL, look_on, &run), 0);
-        assert_int_equal(pthread_create(&permitter, NULL, i % 64 ? look_on : permit_late, &run),
-                         0);
+        assert_int_equal(pthread_create(&permitter, NULL, i % 64 ? look_on : permit_late, &run), 0);
         if (i % 64)
             permit(&run);
         tug_request_wait(&run.request);
@@ -199,9 +198,9 @@ static int end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_over_at_once),  cmocka_unit_test(test_looks),
-        cmocka_unit_test(test_not_to_be_kept), cmocka_unit_test(test_long_wait),
-        cmocka_unit_test(test_hand_over),     cmocka_unit_test(test_release),
+        cmocka_unit_test(test_over_at_once),        cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_not_to_be_kept),      cmocka_unit_test(test_long_wait),
+        cmocka_unit_test(test_hand_over),           cmocka_unit_test(test_release),
         cmocka_unit_test(test_looks_beside_a_wait),
     };
     return cmocka_run_group_tests(tests, begin, end);
