@@ -199,7 +199,7 @@ static bool ring_incessantly(struct tug_bell *bell) {
 }
 
 static bool idles_although_rung(struct tug_bell *bell) {
-    for (int attempt = 0; attempt < 2000; attempt++) {
+    for (int attempt = 0; attempt < 10000; attempt++) {
         uint32_t before = atomic_load(&idled);
         if (ring_incessantly(bell) && atomic_load(&idled) - before >= 2)
             return true;
