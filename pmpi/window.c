@@ -26,7 +26,8 @@
     attempt = tug_attempt_begin(comm);                                                             \
     do {                                                                                           \
         comm = attempt.on;                                                                         \
-        error = attempt.alone ? tug_attempt_alone(info, win) : TOGETHER(tug_host.Name arguments);  \
+        error =                                                                                    \
+            attempt.on_self ? tug_attempt_on_self(info, win) : TOGETHER(tug_host.Name arguments);  \
     } while (tug_attempt_again(&attempt, error));                                                  \
     comm = attempt.given;
 
@@ -94,7 +95,7 @@ int tug_shim_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int 
     int error = tug_host.Win_get_attr(win, win_keyval, attribute_val, flag);
     if (window == NULL)
         return error;
-    if (error == MPI_SUCCESS && window->alone && win_keyval == MPI_WIN_CREATE_FLAVOR)
+    if (error == MPI_SUCCESS && window->on_self && win_keyval == MPI_WIN_CREATE_FLAVOR)
         *(void **)attribute_val = &window->flavor;
     if (error == MPI_SUCCESS && window->own_geometry) {
         if (win_keyval == MPI_WIN_BASE)
@@ -109,7 +110,7 @@ int tug_shim_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int 
 
 int tug_shim_Win_get_group(MPI_Win win, MPI_Group *group) {
     struct tug_window *window = tug_window_find(win);
-    int error = window != NULL && window->alone && group != NULL
+    int error = window != NULL && window->on_self && group != NULL
                     ? tug_host.Comm_group(window->comm, group)
                     : tug_host.Win_get_group(win, group);
     return window == NULL ? error : tug_window_report(window, error);

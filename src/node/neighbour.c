@@ -66,7 +66,7 @@ static struct tug_neighbour *make(const struct tug_introduction *theirs,
     return neighbour;
 }
 
-/* By the file and the place in it. With the lock. */
+/* The neighbour whose page is that one. With the lock. */
 static struct tug_neighbour *find(const struct tug_offer *page) {
     struct tug_neighbour *at = neighbours;
     while (at != NULL && !is_same(&at->offer, page))

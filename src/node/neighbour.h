@@ -35,8 +35,8 @@ struct tug_neighbour {
     struct tug_inbox *inbox;         /* NULL: none */
     struct tug_views *_Atomic views; /* of what it lends, see view.h; NULL: none */
     pid_t pid;                       /* 0: this process cannot attach to it */
-    struct tug_offer offer;          /* of the page; all zeros: it is its maker's */
-    bool opened;                     /* ... by it */
+    struct tug_offer offer;          /* of its page; all zeros: the caller brought the page */
+    bool opened;                     /* its page was opened by that offer */
     unsigned users;
     struct tug_neighbour *next;
 };

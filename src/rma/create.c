@@ -82,16 +82,16 @@ static void find_neighbours(struct tug_window *window, const struct tug_team *te
 
 /* Where every rank's memory begins in a window that starts at aligned addresses and counts bytes.
  */
-static struct tug_place *gather_places(void *base, MPI_Aint disp_unit, MPI_Comm comm, int *nranks) {
+static struct tug_geometry *gather(void *base, MPI_Aint disp_unit, MPI_Comm comm, int *nranks) {
     tug_host.Comm_size(comm, nranks);
-    struct tug_place mine = {disp_unit, (MPI_Aint)((uintptr_t)base % HOST_ALIGNMENT)};
-    struct tug_place *places = malloc((size_t)*nranks * sizeof(*places));
-    if (!tug_all_agree(comm, places != NULL)) {
-        free(places);
+    struct tug_geometry mine = {disp_unit, (MPI_Aint)((uintptr_t)base % HOST_ALIGNMENT)};
+    struct tug_geometry *all = malloc((size_t)*nranks * sizeof(*all));
+    if (!tug_all_agree(comm, all != NULL)) {
+        free(all);
         return NULL;
     }
-    TUG_POLITE(Iallgather, &mine, 2, MPI_AINT, places, 2, MPI_AINT, comm);
-    return places;
+    TUG_POLITE(Iallgather, &mine, 2, MPI_AINT, all, 2, MPI_AINT, comm);
+    return all;
 }
 
 static bool info_says(MPI_Info info, const char *key, const char *value) {
@@ -132,8 +132,8 @@ static const char *reason_for_packets(MPI_Info info, enum tug_remote_memory memo
 static int heal(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
                 MPI_Win *win) {
     int nranks;
-    struct tug_place *places = gather_places(base, disp_unit, comm, &nranks);
-    if (places == NULL)
+    struct tug_geometry *geometry = gather(base, disp_unit, comm, &nranks);
+    if (geometry == NULL)
         return MPI_ERR_NO_MEM;
     MPI_Aint shift = (MPI_Aint)((uintptr_t)base % HOST_ALIGNMENT);
     tug_host.Win_free(win);
@@ -141,11 +141,11 @@ static int heal(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MP
         tug_host.Win_create((char *)base - shift, size > 0 ? size + shift : 0, 1, info, comm, win);
     struct tug_window *window = error == MPI_SUCCESS ? tug_window_adopt(*win) : NULL;
     if (window == NULL) {
-        free(places);
+        free(geometry);
         return error == MPI_SUCCESS ? MPI_ERR_NO_MEM : error;
     }
     keep_geometry(window, base, size, disp_unit);
-    window->place = places;
+    window->geometry = geometry;
     window->nranks = nranks;
     window->healed = true;
     window->reason = reason_for_native(info);
@@ -275,13 +275,13 @@ struct tug_attempt tug_attempt_begin(MPI_Comm comm) {
 }
 
 bool tug_attempt_again(struct tug_attempt *attempt, int error) {
-    if (error != MPI_ERR_WIN || attempt->on == attempt->given || attempt->alone)
+    if (error != MPI_ERR_WIN || attempt->on == attempt->given || attempt->on_self)
         return false;
     attempt->on = MPI_COMM_SELF;
-    return attempt->alone = true;
+    return attempt->on_self = true;
 }
 
-int tug_attempt_alone(MPI_Info info, MPI_Win *win) {
+int tug_attempt_on_self(MPI_Info info, MPI_Win *win) {
     void *unused;
     return tug_host.Win_allocate(1, 1, info, MPI_COMM_SELF, (void *)&unused, win);
 }
@@ -289,11 +289,11 @@ int tug_attempt_alone(MPI_Info info, MPI_Win *win) {
 /* The window has its lane. */
 static void attempt_succeeded(const struct tug_attempt *attempt, struct tug_window *window,
                               int flavor) {
-    window->alone = attempt->alone;
+    window->on_self = attempt->on_self;
     window->flavor = flavor;
 }
 
-/* The host's window of this rank alone does not serve: there is none. */
+/* No lane of ours can be had, and a host window on MPI_COMM_SELF does not serve the program. */
 static int attempt_failed(const struct tug_attempt *attempt, MPI_Win *win) {
     tug_host.Win_free(win);
     tug_host.Comm_call_errhandler(attempt->given, MPI_ERR_WIN);
@@ -307,7 +307,7 @@ int tug_window_take_created(int error, const struct tug_attempt *attempt, void *
     if (!takes(error, comm))
         return error;
     if (has_lanes() && tug_team_get(comm, &team) == 0) {
-        if (!attempt->alone && go_direct_over(*win, team, base, size, disp_unit, info))
+        if (!attempt->on_self && go_direct_over(*win, team, base, size, disp_unit, info))
             return MPI_SUCCESS;
         window = go_remote(*win, comm, team, base, size, disp_unit, TUG_REMOTE_GIVEN, info);
     }
@@ -315,7 +315,7 @@ int tug_window_take_created(int error, const struct tug_attempt *attempt, void *
         attempt_succeeded(attempt, window, MPI_WIN_FLAVOR_CREATE);
         return MPI_SUCCESS;
     }
-    if (attempt->alone)
+    if (attempt->on_self)
         return attempt_failed(attempt, win);
     struct agreement agreed = agree(is_misplaced(base, size, *win), disp_unit, comm);
     if (!agreed.misplaced) {
@@ -338,7 +338,7 @@ int tug_window_take_dynamic(int error, const struct tug_attempt *attempt, MPI_In
         window = go_remote(*win, comm, team, MPI_BOTTOM, 0, 1, TUG_REMOTE_ATTACHED, info);
     if (window != NULL)
         attempt_succeeded(attempt, window, MPI_WIN_FLAVOR_DYNAMIC);
-    else if (attempt->alone)
+    else if (attempt->on_self)
         return attempt_failed(attempt, win);
     else
         adopt_native(*win, agree(false, 1, comm), info);
@@ -406,8 +406,8 @@ int tug_window_allocate(const struct tug_allocation *a) {
     int error;
     do {
         handle.comm = attempt.on;
-        error = attempt.alone ? tug_attempt_alone(a->info, a->win)
-                              : a->host_call(&handle, a->size > 0 ? 1 : a->size);
+        error = attempt.on_self ? tug_attempt_on_self(a->info, a->win)
+                                : a->host_call(&handle, a->size > 0 ? 1 : a->size);
     } while (tug_attempt_again(&attempt, error));
     if (!takes(error, a->comm))
         return error;
@@ -421,7 +421,7 @@ int tug_window_allocate(const struct tug_allocation *a) {
         *(void **)a->baseptr = window->base;
         return MPI_SUCCESS;
     }
-    if (attempt.alone)
+    if (attempt.on_self)
         return attempt_failed(&attempt, a->win);
     tug_host.Win_free(a->win);
     return allocate_native(a);

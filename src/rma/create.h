@@ -13,12 +13,12 @@
 /* The communicator that the host's window is made on. Open MPI 4.1 has no one-sided communication
  * between nodes but over devices that do it themselves: over TCP it makes no window, and says
  * MPI_ERR_WIN; and so it does for created windows of one rank. The packet lane wants of the host's
- * window no more than the handle, with name, attributes, info and error handler: one of this rank
- * alone will do. The first attempt is on a communicator of ours, so that the program's handler does
- * not see it fail. */
+ * window no more than the handle, with name, attributes, info and error handler: a window on
+ * MPI_COMM_SELF will do. The first attempt is on a communicator of ours, so that the program's
+ * handler does not see it fail. */
 struct tug_attempt {
     MPI_Comm given, on;
-    bool alone;
+    bool on_self; /* `on` is MPI_COMM_SELF */
 };
 
 struct tug_attempt tug_attempt_begin(MPI_Comm comm);
@@ -26,9 +26,9 @@ struct tug_attempt tug_attempt_begin(MPI_Comm comm);
 /* `error` is what came of it. True: there is another one to make. On all ranks alike. */
 bool tug_attempt_again(struct tug_attempt *attempt, int error);
 
-/* The host's window of this rank alone: where that is, Open MPI makes only windows whose memory it
- * allocates. */
-int tug_attempt_alone(MPI_Info info, MPI_Win *win);
+/* Makes the host's window on MPI_COMM_SELF. Open MPI allocates its memory: it makes none there over
+ * the program's. */
+int tug_attempt_on_self(MPI_Info info, MPI_Win *win);
 
 /* The host has made a window over the program's memory, or not (`error`): finds its lane. */
 int tug_window_take_created(int error, const struct tug_attempt *attempt, void *base, MPI_Aint size,

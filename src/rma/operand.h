@@ -1,5 +1,5 @@
 /* What the lanes of ours find out about a one-sided operation before they do it: its data, its
- * elements, its place at the target, and what MPI has against it. The answers are those of
+ * elements, its offset at the target, and what MPI has against it. The answers are those of
  * direct.h: MPI_SUCCESS, an error class for the window's handler, or TUG_RMA_REFUSED. Any thread.
  */
 #ifndef TUG_RMA_OPERAND_H
@@ -58,8 +58,8 @@ static inline int tug_operand_locate(const struct tug_rma *o, const struct tug_d
 /* The elements an accumulate works on: of one predefined type. */
 struct tug_elements {
     MPI_Datatype type;
-    size_t size, extent;     /* size without the gap that a pair may have: */
-    size_t gap_from, gap_to; /* ... these bytes of an element, perhaps none */
+    size_t size, extent;     /* size: without the gap that a pair of value and index may have */
+    size_t gap_from, gap_to; /* the bytes of an element that are such a gap; equal: none */
     tug_reduction reduce;
 };
 

@@ -17,8 +17,8 @@
 
 /* ---- domains ---- */
 
-/* A team's part in a domain; the team's `domain`. */
-struct membership {
+/* The domain that a team's windows use, kept by the team. */
+struct team_domain {
     struct tug_domain *domain;
     struct tug_team *team;
     int *process_of; /* [nranks of the team] ranks in the domain */
@@ -39,15 +39,15 @@ static void domain_end(struct tug_domain *domain) {
 }
 
 /* The team goes, and with it its own domain: nobody else holds it. Collective. */
-static void membership_end(void *pointer) {
-    struct membership *membership = pointer;
-    struct tug_domain *domain = membership->domain;
-    if (domain->team == membership->team)
+static void team_domain_end(void *pointer) {
+    struct team_domain *of_team = pointer;
+    struct tug_domain *domain = of_team->domain;
+    if (domain->team == of_team->team)
         domain_end(domain);
     else
         tug_team_drop(domain->team);
-    free(membership->process_of);
-    free(membership);
+    free(of_team->process_of);
+    free(of_team);
 }
 
 /* Where the team's ranks are in the domain. False if they are not all there. */
@@ -116,14 +116,14 @@ static struct tug_domain *domain_make(struct tug_team *team) {
 }
 
 /* Collective, the same answer everywhere: NULL if there is none. */
-static struct membership *membership_of(struct tug_team *team) {
+static struct team_domain *domain_of(struct tug_team *team) {
     struct tug_team_part *part = &team->parts[TUG_PART_WINDOWS];
     if (part->state != NULL)
         return part->state;
-    struct membership *membership = calloc(1, sizeof(*membership));
+    struct team_domain *of_team = calloc(1, sizeof(*of_team));
     int *process_of = malloc((size_t)team->nranks * sizeof(*process_of));
     struct tug_domain *domain = NULL;
-    if (!tug_all_agree(team->comm, membership != NULL && process_of != NULL))
+    if (!tug_all_agree(team->comm, of_team != NULL && process_of != NULL))
         goto fail;
     domain = find_domain(team, process_of);
     if (agree_on(domain, team->comm)) {
@@ -135,11 +135,11 @@ static struct membership *membership_of(struct tug_team *team) {
     }
     if (domain == NULL)
         goto fail;
-    *membership = (struct membership){domain, team, process_of};
-    *part = (struct tug_team_part){.state = membership, .end = membership_end};
-    return membership;
+    *of_team = (struct team_domain){domain, team, process_of};
+    *part = (struct tug_team_part){.state = of_team, .end = team_domain_end};
+    return of_team;
 fail:
-    free(membership);
+    free(of_team);
     free(process_of);
     return NULL;
 }
@@ -271,20 +271,20 @@ static void end(struct tug_remote *remote) {
     free(remote);
 }
 
-static struct tug_remote *make(const struct membership *membership) {
-    struct tug_team *team = membership->team;
+static struct tug_remote *make(const struct team_domain *of_team) {
+    struct tug_team *team = of_team->team;
     size_t n = (size_t)team->nranks;
     struct tug_remote *remote = calloc(1, sizeof(*remote) + n * sizeof(remote->targets[0]));
     if (remote == NULL)
         return NULL;
     remote->team = team;
-    remote->domain = membership->domain;
+    remote->domain = of_team->domain;
     remote->nranks = team->nranks;
     remote->rank = team->rank;
     remote->number = free_number(remote->domain);
     remote->ordered = tug_context_ordered(remote->domain->context);
     for (int r = 0; r < team->nranks; r++)
-        remote->targets[r].process = membership->process_of[r];
+        remote->targets[r].process = of_team->process_of[r];
     return remote;
 }
 
@@ -296,11 +296,11 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
         (void)tug_team_prepare_to_meet(team);
     if (!tug_team_all_agree(team, willing && size < (MPI_Aint)1 << TUG_REMOTE_PLACE_BITS))
         return NULL;
-    struct membership *membership = membership_of(team);
-    if (membership == NULL)
+    struct team_domain *of_team = domain_of(team);
+    if (of_team == NULL)
         return NULL;
-    struct tug_domain *domain = membership->domain;
-    struct tug_remote *remote = make(membership);
+    struct tug_domain *domain = of_team->domain;
+    struct tug_remote *remote = make(of_team);
     union part *all = malloc((size_t)team->nranks * sizeof(*all));
     /* on a node, without inboxes (no shared memory, or the user's word), the host is faster */
     bool worth = team->nnodes > 1 || tug_context_has_inboxes(domain->context) ||

@@ -85,9 +85,8 @@ enum tug_lock_state { TUG_LOCK_NONE, TUG_LOCK_WAITS, TUG_LOCK_SHARED, TUG_LOCK_E
 
 struct tug_generation {
     struct tug_counter ended; /* operations that are complete */
-    _Atomic uint64_t started; /* ... of so many that have been started, */
-    _Atomic uint64_t
-        in_hand; /* ... and so many more: the holder of the baton counts its own here */
+    _Atomic uint64_t started; /* operations that were started; those in `in_hand` are not in it */
+    _Atomic uint64_t in_hand; /* operations that the holder of the baton has started */
 };
 
 struct tug_outstanding {
@@ -104,10 +103,10 @@ struct tug_remote_state {
     const struct tug_remote_target *target;
     struct tug_remote_state *next; /* in the list of those used */
     struct tug_book book;          /* dynamic windows: its memory */
-    _Atomic uint32_t posts;        /* exposure epochs that it has opened for us, */
-    uint32_t posts_used;           /* ... of which so many have been started */
-    _Atomic uint32_t completes;    /* access epochs to us that it has ended, */
-    uint32_t completes_used;       /* ... of which so many have been waited for */
+    _Atomic uint32_t posts;        /* exposure epochs that it has opened for this rank */
+    uint32_t posts_used;           /* access epochs that this rank has started in those */
+    _Atomic uint32_t completes;    /* access epochs to this rank that it has ended */
+    uint32_t completes_used;       /* how many of those this rank has waited for */
     struct tug_lock_entry entry;   /* its lock on our memory */
 };
 
@@ -125,8 +124,8 @@ struct tug_remote_target {
 struct tug_remote {
     struct tug_team *team; /* held */
     struct tug_domain *domain;
-    struct tug_chunk *block;   /* all ranks share a node: memory of theirs, for: NULL: none */
-    struct tug_node_sync sync; /* ... fences, epochs and locks */
+    struct tug_chunk *block;   /* the memory of `sync`; NULL: not all ranks share a node */
+    struct tug_node_sync sync; /* fences, epochs and locks in memory that all ranks share */
     tug_registration *memory;
     bool allocated; /* memory is LLCL's own, mapped by the node */
     bool ordered;   /* what is small goes in packets, as messages do, and none overtakes another */
@@ -136,8 +135,8 @@ struct tug_remote {
     unsigned char *base;
     MPI_Aint size;
     struct tug_attachments *attachments; /* of this rank's to a dynamic window; NULL: another */
-    struct tug_counter struck;           /* regions that others have struck out of their books, */
-    _Atomic uint64_t to_strike;          /* ... of so many that they were told to */
+    struct tug_counter struck;  /* ranks told to forget a detached region that have done so */
+    _Atomic uint64_t to_strike; /* ranks told to forget a detached region */
     /* The TUG_CONTACT_* that an operation's target must have. MPI_Win_lock_all: LOCKED is one of
      * them, and targets are locked when they are first used in the epoch. */
     _Atomic uint8_t contact_wanted;
@@ -241,9 +240,9 @@ static inline struct tug_remote_state *tug_remote_state_of(const struct tug_remo
     return atomic_load_explicit(&remote->targets[rank].state, memory_order_acquire);
 }
 
-/* ... which it is from now on: made, and put in the list of those that were used, where it stays as
- * long as the window. What waits for all targets visits these only. Before anything is sent there.
- * NULL: no memory, which has been logged. Any thread. */
+/* Makes what is kept of a target and puts it in the list of those used, where it stays as long as
+ * the window: waits for all targets visit this list only. To be called before anything is sent to
+ * the target. NULL: no memory, which has been logged. Any thread. */
 struct tug_remote_state *tug_remote_meet(struct tug_remote *remote, int rank);
 
 /* Sends a message of no data to the target's engine. An error class. */
@@ -273,13 +272,13 @@ void tug_remote_deregister(struct tug_remote *remote, tug_registration **registr
 int tug_remote_find(struct tug_remote *remote, int rank, uint64_t address,
                     struct tug_region *region);
 
-/* ... MPI_SUCCESS if all bytes are attached there, perhaps in neighbouring regions. */
+/* MPI_SUCCESS if all the bytes are attached at the target, perhaps in neighbouring regions. */
 int tug_remote_check(struct tug_remote *remote, int rank, uint64_t address, size_t bytes);
 
-/* ... at the target, holder only: the memory if all bytes of it are attached, or NULL; */
+/* At the target, holder only: the memory, or NULL if not all bytes of it are attached. */
 unsigned char *tug_remote_attached(const struct tug_remote *remote, uint64_t address, size_t bytes);
 
-/* ... the region for a rank that will have it in its book, NULL if there is none. */
+/* At the target: the region for a rank that will have it in its book, NULL if there is none. */
 const struct tug_region *tug_remote_tell_region(struct tug_remote *remote, uint32_t rank,
                                                 uint64_t address);
 

@@ -170,9 +170,9 @@ static int drain_outstanding(struct tug_remote *remote, struct tug_outstanding *
     int status = 0;
     drain_all(remote, outstanding);
     for (int i = 0; i < 2; i++) {
-        int *place = &outstanding->generations[i].ended.status;
-        if (__builtin_expect(__atomic_load_n(place, __ATOMIC_RELAXED) != 0, 0)) /* told once */
-            status = __atomic_exchange_n(place, 0, __ATOMIC_RELAXED);
+        int *failed = &outstanding->generations[i].ended.status;
+        if (__builtin_expect(__atomic_load_n(failed, __ATOMIC_RELAXED) != 0, 0)) /* told once */
+            status = __atomic_exchange_n(failed, 0, __ATOMIC_RELAXED);
     }
     return status;
 }
@@ -180,7 +180,7 @@ static int drain_outstanding(struct tug_remote *remote, struct tug_outstanding *
 static void begin_flush(bool local) {
     tug_burst_end();
     if (!local)
-        tug_notes_settle(); /* they board when they are executed */
+        tug_notes_settle(); /* operations in notes count as started when the notes are executed */
 }
 
 static int flush_target(struct tug_remote *remote, struct tug_remote_state *state, bool local) {

@@ -22,13 +22,13 @@ tug_window_page *_Atomic tug_window_pages[TUG_WINDOW_PAGES];
 
 static bool table_set(struct tug_window *window) {
     uint32_t key = tug_window_key(window->handle);
-    tug_window_page *_Atomic *place = &tug_window_pages[key >> TUG_WINDOW_PAGE_BITS];
-    tug_window_page *page = atomic_load(place);
+    tug_window_page *_Atomic *entry = &tug_window_pages[key >> TUG_WINDOW_PAGE_BITS];
+    tug_window_page *page = atomic_load(entry);
     if (page == NULL) {
         tug_window_page *fresh = calloc(1, sizeof(*fresh));
         if (fresh == NULL)
             return false;
-        if (atomic_compare_exchange_strong(place, &page, fresh))
+        if (atomic_compare_exchange_strong(entry, &page, fresh))
             page = fresh;
         else
             free(fresh);
@@ -191,7 +191,7 @@ static void disown(struct tug_window *window) {
     list_remove(window);
     tug_host.Errhandler_free(&window->errhandler);
     tug_epochs_fini(&window->epochs);
-    free(window->place);
+    free(window->geometry);
     free(window->near);
     free(window);
 }

@@ -30,19 +30,19 @@ struct tug_window {
     struct tug_direct *direct;         /* direct lane; NULL: another */
     struct tug_remote *remote;         /* packet lane; NULL: another */
     struct tug_node_sync *sync;        /* lanes of ours: memory that all ranks share; NULL: none */
-    struct tug_wait_group *wait_group; /* ... between nodes; left when the window goes */
+    struct tug_wait_group *wait_group; /* entered while the window lives; NULL: on one node */
     const struct tug_lane *lane;       /* of ours; NULL: native */
     const char *reason;                /* why it is in its lane, in words */
     struct tug_epochs epochs;          /* lanes of ours */
     MPI_Comm comm; /* lanes of ours: private, of its ranks, with MPI_ERRORS_RETURN */
     struct tug_window *older, *newer; /* the open ones, in the order of their creation */
-    bool alone;                       /* the host's window is of this rank alone, see window.c */
-    int flavor;                       /* alone: what the program sees */
-    bool healed;                      /* target displacements are translated by place[] */
-    bool own_geometry;                /* base, size and disp_unit below are what the program sees */
-    int nranks;                       /* of the window's group */
-    uint64_t *near;                   /* bit set: targets on this node; NULL: not known */
-    struct tug_place *place;          /* healed: per target */
+    bool on_self;                  /* the handle is a host window on MPI_COMM_SELF, see create.h */
+    int flavor;                    /* on_self: what the program sees, MPI_WIN_CREATE_FLAVOR */
+    bool healed;                   /* target displacements are translated by geometry[] */
+    bool own_geometry;             /* base, size and disp_unit below are what the program sees */
+    int nranks;                    /* of the window's group */
+    uint64_t *near;                /* bit set: targets on this node; NULL: not known */
+    struct tug_geometry *geometry; /* healed: of each target */
     void *base;
     MPI_Aint size;
     MPI_Aint disp_unit;
@@ -54,7 +54,7 @@ struct tug_window {
 };
 
 /* Where a target's memory begins in a healed window, whose displacements count bytes. */
-struct tug_place {
+struct tug_geometry {
     MPI_Aint disp_unit;
     MPI_Aint shift;
 };
@@ -176,8 +176,8 @@ static inline MPI_Aint tug_window_translate(const struct tug_window *window, int
                                             MPI_Aint target_disp) {
     if (target_rank < 0 || target_rank >= window->nranks || target_disp < 0)
         return target_disp; /* the host says what is wrong */
-    const struct tug_place *place = &window->place[target_rank];
-    return target_disp * place->disp_unit + place->shift;
+    const struct tug_geometry *target = &window->geometry[target_rank];
+    return target_disp * target->disp_unit + target->shift;
 }
 
 #endif
