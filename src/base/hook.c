@@ -21,7 +21,7 @@ struct wanted {
 static bool is_other(const struct tug_reference *reference, void *argument) {
     struct wanted *wanted = argument;
     if (reference->plain && strcmp(reference->name, wanted->symbol) == 0)
-        wanted->slot = reference->place;
+        wanted->slot = reference->slot;
     return wanted->slot == NULL;
 }
 
@@ -93,15 +93,15 @@ static bool find(struct tug_hook *hook, const void *inside, const char *symbol) 
     return true;
 }
 
-bool tug_hook_place(struct tug_hook *hook, const void *inside, const char *symbol,
-                    void *replacement) {
+bool tug_hook_set(struct tug_hook *hook, const void *inside, const char *symbol,
+                  void *replacement) {
     if (hook->slot == NULL && !find(hook, inside, symbol))
         return false;
-    return hook->placed = write_slot(hook, replacement);
+    return hook->is_set = write_slot(hook, replacement);
 }
 
 void tug_hook_remove(struct tug_hook *hook) {
-    if (hook->placed)
+    if (hook->is_set)
         (void)write_slot(hook, hook->original);
-    hook->placed = false;
+    hook->is_set = false;
 }

@@ -81,7 +81,7 @@ static bool each_of(const struct tug_object *object, const struct tug_relocation
         const struct tug_reference reference = {
             .name = object->strings + object->symbols[number].st_name,
             .symbol = &object->symbols[number],
-            .place = (void **)(object->base + relocation->r_offset), /* NOLINT: an address */
+            .slot = (void **)(object->base + relocation->r_offset), /* NOLINT: an address */
             .plain = table->step == sizeof(*relocation) && relocation->r_addend == 0};
         if (!visit(&reference, d))
             return false;

@@ -27,11 +27,11 @@ struct tug_object {
 /* dynamic: its dynamic section, an array of ElfW(Dyn). False: it names no symbols. */
 bool tug_object_read(uintptr_t base, const void *dynamic, struct tug_object *object);
 
-/* One place of an object that the linker fills with the address of a symbol. */
+/* One slot of an object that the linker fills with the address of a symbol. */
 struct tug_reference {
     const char *name;
     const ElfW(Sym) * symbol;
-    void **place;
+    void **slot;
     bool plain; /* the address itself is what belongs there */
 };
 

@@ -1,6 +1,6 @@
 /* Tables: what belongs to a 64-bit key, by hashing.
  *
- * An entry is where its key's hash says, or in one of the places behind it; at most half of them
+ * An entry is where its key's hash says, or in one of the slots behind it; at most half of them
  * are taken. A table keeps no memory of what its entries point to. All zeros: an empty one. One
  * thread at a time.
  */
@@ -13,16 +13,16 @@
 
 struct tug_table_entry {
     uint64_t key;
-    void *value; /* NULL: the place is free */
+    void *value; /* NULL: the slot is free */
 };
 
 struct tug_table {
     struct tug_table_entry *entries; /* NULL: none yet */
     uint32_t used;
-    uint32_t shift; /* 64 - log2 of the number of places */
+    uint32_t shift; /* 64 - log2 of the number of slots */
 };
 
-static inline size_t tug_table_places(const struct tug_table *table) {
+static inline size_t tug_table_slots(const struct tug_table *table) {
     return table->entries != NULL ? (size_t)1 << (64 - table->shift) : 0;
 }
 
@@ -35,7 +35,7 @@ static inline size_t tug_table_home(const struct tug_table *table, uint64_t key)
 static inline void *tug_table_find(const struct tug_table *table, uint64_t key) {
     if (__builtin_expect(table->entries == NULL, 0))
         return NULL;
-    const size_t mask = tug_table_places(table) - 1;
+    const size_t mask = tug_table_slots(table) - 1;
     for (size_t i = tug_table_home(table, key);; i = (i + 1) & mask) {
         const struct tug_table_entry *entry = &table->entries[i];
         if (entry->key == key || entry->value == NULL)

@@ -131,18 +131,18 @@ static void flat_from_root(struct tug_flat *flat, MPI_Aint lb, MPI_Aint extent) 
                              flat->element_size == flat->element_extent);
 }
 
-/* Predefined types are few: there is a place for each, filled when it is first asked for. */
+/* Predefined types are few: there is a slot for each, filled when it is first asked for. */
 static const struct tug_flat *flat_of_predefined(MPI_Datatype type) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct tug_flat flats[TUG_TYPE_PLACES];
-    static _Atomic MPI_Datatype filled[TUG_TYPE_PLACES];
-    size_t place = tug_type_place(type);
-    struct tug_flat *flat = &flats[place];
-    /* acquire: pairs with the release below; without it the place could be read half filled */
-    if (atomic_load_explicit(&filled[place], memory_order_acquire) == type)
+    static struct tug_flat flats[TUG_TYPE_SLOTS];
+    static _Atomic MPI_Datatype filled[TUG_TYPE_SLOTS];
+    size_t slot = tug_type_slot(type);
+    struct tug_flat *flat = &flats[slot];
+    /* acquire: pairs with the release below; without it the slot could be read half filled */
+    if (atomic_load_explicit(&filled[slot], memory_order_acquire) == type)
         return flat;
     pthread_mutex_lock(&lock);
-    MPI_Datatype holder = atomic_load_explicit(&filled[place], memory_order_relaxed);
+    MPI_Datatype holder = atomic_load_explicit(&filled[slot], memory_order_relaxed);
     if (!holder) {
         describe_element(type, flat);
         size_t extent = flat->element_extent;
@@ -151,7 +151,7 @@ static const struct tug_flat *flat_of_predefined(MPI_Datatype type) {
                                        .span = extent,
                                        .stride = (MPI_Aint)extent};
         flat_from_root(flat, 0, (MPI_Aint)extent);
-        atomic_store_explicit(&filled[place], type, memory_order_release); /* pairs with above */
+        atomic_store_explicit(&filled[slot], type, memory_order_release); /* pairs with above */
         holder = type;
     }
     pthread_mutex_unlock(&lock);
@@ -291,17 +291,17 @@ static struct tug_node *build_subarray(struct build *build, const struct content
 }
 
 /* One dimension of a distributed array: of `size` things, `stride` apart, those that the process at
- * `place` of `nplaces` has. */
+ * process `coordinate` of `nprocesses` has. */
 static struct tug_node *distribute(struct tug_node *node, MPI_Aint stride, MPI_Count size,
-                                   MPI_Count how, MPI_Count argument, MPI_Count nplaces,
-                                   MPI_Count place) {
+                                   MPI_Count how, MPI_Count argument, MPI_Count nprocesses,
+                                   MPI_Count coordinate) {
     if (node == NULL || size == 0 || how == MPI_DISTRIBUTE_NONE)
         return tug_node_repeat(node, (size_t)size, stride);
     MPI_Count block = argument;
     if (argument == MPI_DISTRIBUTE_DFLT_DARG)
-        block = how == MPI_DISTRIBUTE_BLOCK ? (size + nplaces - 1) / nplaces : 1;
-    MPI_Count start = block * place, left = start < size ? size - start : 0;
-    MPI_Count period = how == MPI_DISTRIBUTE_BLOCK ? left + block : block * nplaces;
+        block = how == MPI_DISTRIBUTE_BLOCK ? (size + nprocesses - 1) / nprocesses : 1;
+    MPI_Count start = block * coordinate, left = start < size ? size - start : 0;
+    MPI_Count period = how == MPI_DISTRIBUTE_BLOCK ? left + block : block * nprocesses;
     MPI_Count full = left / period, rest = left % period;
     if (rest >= block) {
         full++;
@@ -323,28 +323,29 @@ static struct tug_node *build_darray(struct build *build, const struct contents 
     const MPI_Count *v = c->values;
     size_t ndims = (size_t)v[2];
     const MPI_Count *distributions = v + 3 + (c->counted ? 0 : ndims);
-    const MPI_Count *arguments = distributions + ndims, *places = arguments + ndims;
-    MPI_Count order = places[ndims], rank = v[1], before = v[0];
-    const MPI_Count *sizes = c->counted ? places + ndims + 1 : v + 3;
+    const MPI_Count *arguments = distributions + ndims, *grid = arguments + ndims;
+    MPI_Count order = grid[ndims], rank = v[1], before = v[0];
+    const MPI_Count *sizes = c->counted ? grid + ndims + 1 : v + 3;
     MPI_Aint stride = extent_of(c->types[0]);
     struct tug_node *node = build_child(build, c->types[0], true);
-    MPI_Count *place = malloc((ndims + 1) * sizeof(*place));
-    for (size_t d = 0; d < ndims && place != NULL; d++) { /* the last varies fastest, always */
-        before /= places[d];
-        place[d] = rank / before;
+    MPI_Count *coordinates = malloc((ndims + 1) * sizeof(*coordinates));
+    for (size_t d = 0; d < ndims && coordinates != NULL;
+         d++) { /* the last varies fastest, always */
+        before /= grid[d];
+        coordinates[d] = rank / before;
         rank %= before;
     }
-    for (size_t i = 0; i < ndims && place != NULL; i++) {
+    for (size_t i = 0; i < ndims && coordinates != NULL; i++) {
         size_t d = order == MPI_ORDER_C ? ndims - 1 - i : i;
-        node =
-            distribute(node, stride, sizes[d], distributions[d], arguments[d], places[d], place[d]);
+        node = distribute(node, stride, sizes[d], distributions[d], arguments[d], grid[d],
+                          coordinates[d]);
         stride *= (MPI_Aint)sizes[d];
     }
-    if (place == NULL) {
+    if (coordinates == NULL) {
         tug_node_free(node);
         node = NULL;
     }
-    free(place);
+    free(coordinates);
     return node;
 }
 
@@ -465,27 +466,27 @@ struct known {
 };
 
 static _Thread_local struct known known[KNOWN] __attribute__((tls_model("initial-exec")));
-static _Atomic uint64_t gone = 1; /* the empty places of a thread hold for no type */
+static _Atomic uint64_t gone = 1; /* the empty slots of a thread hold for no type */
 
-/* The first of two places that a type may have: what was remembered last stands there. */
-static struct known *known_places(MPI_Datatype type) {
+/* The first of two slots that a type may have: what was remembered last stands there. */
+static struct known *known_slots(MPI_Datatype type) {
     return &known[(tug_handle_bits(type) * 0x9e3779b97f4a7c15u >> 32) % KNOWN & ~(uint64_t)1];
 }
 
 /* relaxed: who has the handle from another thread has come behind what that thread has seen go */
 const struct tug_flat *tug_flat_known(MPI_Datatype type) {
-    const struct known *place = known_places(type);
-    place += place->type != type;
-    return place->type == type && place->gone == atomic_load_explicit(&gone, memory_order_relaxed)
-               ? place->flat
+    const struct known *slot = known_slots(type);
+    slot += slot->type != type;
+    return slot->type == type && slot->gone == atomic_load_explicit(&gone, memory_order_relaxed)
+               ? slot->flat
                : NULL;
 }
 
 void tug_flat_remember(MPI_Datatype type, const struct tug_flat *flat) {
-    struct known *places = known_places(type);
-    if (places[0].type != type)
-        places[1] = places[0];
-    places[0] = (struct known){type, flat, atomic_load_explicit(&gone, memory_order_relaxed)};
+    struct known *slots = known_slots(type);
+    if (slots[0].type != type)
+        slots[1] = slots[0];
+    slots[0] = (struct known){type, flat, atomic_load_explicit(&gone, memory_order_relaxed)};
 }
 
 /* ---- keeping ---- */

@@ -38,7 +38,7 @@ static int is_it(struct dl_phdr_info *info, size_t size, void *pointer) {
 
 struct symbol {
     const char *name;
-    void *place; /* the variable, a pointer to a function, that gets the address */
+    void *variable; /* the variable, a pointer to a function, that gets the address */
 };
 
 /* True if all are there, in the scope of the program or in the library. A library that is not
@@ -52,7 +52,7 @@ static bool find_all(const char *name, const struct symbol *symbols, size_t n) {
         void *address = dlsym(RTLD_DEFAULT, symbols[i].name);
         if (address == NULL && handle != NULL)
             address = dlsym(handle, symbols[i].name);
-        memcpy(symbols[i].place, &address, sizeof(address));
+        memcpy(symbols[i].variable, &address, sizeof(address));
         found = address != NULL;
     }
     if (handle != NULL && !found)

@@ -26,7 +26,7 @@ static bool prepared;
 static void *_Atomic workers[WORKERS]; /* NULL: no worker */
 static _Thread_local bool closing;
 
-/* A worker for which there is no place is not progressed here. */
+/* A worker for which there is no room is not progressed here. */
 static int create(void *context, const void *parameters, void **worker) {
     int status = ((create_function *)create_hook.original)(context, parameters, worker);
     for (size_t i = 0; i < WORKERS && status == 0; i++) {
@@ -80,9 +80,9 @@ static bool place_all(void) {
     const void *inside = tug_host_find("PMPI_Init");
     *(void **)&progress = tug_host_find("ucp_worker_progress");
     return progress != NULL &&
-           tug_hook_place(&destroy_hook, inside, "ucp_worker_destroy", (void *)destroy) &&
-           tug_hook_place(&create_hook, inside, "ucp_worker_create", (void *)create) &&
-           tug_hook_place(&read_hook, inside, "read", (void *)wait_and_read);
+           tug_hook_set(&destroy_hook, inside, "ucp_worker_destroy", (void *)destroy) &&
+           tug_hook_set(&create_hook, inside, "ucp_worker_create", (void *)create) &&
+           tug_hook_set(&read_hook, inside, "read", (void *)wait_and_read);
 }
 
 static void prepare(void) {

@@ -35,7 +35,7 @@ enum tug_op_number {
     TUG_OPS
 };
 
-#define TUG_TYPE_PLACES 256 /* a predefined type's place in a table is below */
+#define TUG_TYPE_SLOTS 256 /* a predefined type's slot in a table is below */
 
 #ifndef OPEN_MPI
 
@@ -87,8 +87,8 @@ static inline MPI_Datatype tug_type_of_number(uint32_t number) {
     return (MPI_Datatype)number;
 }
 
-/* A place below TUG_TYPE_PLACES; two predefined types have two. Pairs with gaps are of kind 2. */
-static inline uint32_t tug_type_place(MPI_Datatype type) {
+/* A slot below TUG_TYPE_SLOTS; two predefined types have two. Pairs with gaps are of kind 2. */
+static inline uint32_t tug_type_slot(MPI_Datatype type) {
     return (uint32_t)type >> 31 << 7 | ((uint32_t)type & 127);
 }
 
@@ -121,8 +121,8 @@ struct tug_openmpi_type {
     uint16_t number;     /* from 1 on, in the order of types.def */
     uint16_t size;       /* bytes; 0: a pair with a gap */
 };
-extern struct tug_openmpi_type tug_openmpi_types[TUG_TYPE_PLACES];
-extern MPI_Datatype tug_openmpi_type_of[TUG_TYPE_PLACES]; /* by number */
+extern struct tug_openmpi_type tug_openmpi_types[TUG_TYPE_SLOTS];
+extern MPI_Datatype tug_openmpi_type_of[TUG_TYPE_SLOTS]; /* by number */
 
 /* Fills the tables, once. MPI is up. */
 void tug_openmpi_learn(void);
@@ -135,7 +135,7 @@ static inline uint32_t tug_openmpi_hash(const void *address) {
 static inline const struct tug_openmpi_type *tug_openmpi_type(MPI_Datatype type) {
     uint32_t i = tug_openmpi_hash(type);
     while (tug_openmpi_types[i].handle != type && tug_openmpi_types[i].handle != NULL)
-        i = (i + 1) % TUG_TYPE_PLACES;
+        i = (i + 1) % TUG_TYPE_SLOTS;
     return &tug_openmpi_types[i];
 }
 
@@ -167,11 +167,11 @@ static inline uint32_t tug_type_number(MPI_Datatype type) {
     return tug_openmpi_type(type)->number;
 }
 static inline MPI_Datatype tug_type_of_number(uint32_t number) {
-    MPI_Datatype type = number < TUG_TYPE_PLACES ? tug_openmpi_type_of[number] : NULL;
+    MPI_Datatype type = number < TUG_TYPE_SLOTS ? tug_openmpi_type_of[number] : NULL;
     return type != NULL ? type : MPI_DATATYPE_NULL;
 }
 
-static inline uint32_t tug_type_place(MPI_Datatype type) {
+static inline uint32_t tug_type_slot(MPI_Datatype type) {
     return tug_openmpi_type(type)->number;
 }
 

@@ -271,9 +271,10 @@ struct slot {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 
-#define FIXED(type, row) [PLACE(type)] = SLOT_OF(type, row),
-#define PLACE(type) ((uint32_t)(type) >> 31 << 7 | ((uint32_t)(type)&127)) /* tug_type_place() */
-static const struct slot slots[TUG_TYPE_PLACES] = {TYPES(FIXED)};
+#define FIXED(type, row) [SLOT_INDEX(type)] = SLOT_OF(type, row),
+#define SLOT_INDEX(type)                                                                           \
+    ((uint32_t)(type) >> 31 << 7 | ((uint32_t)(type)&127)) /* tug_type_slot() */
+static const struct slot slots[TUG_TYPE_SLOTS] = {TYPES(FIXED)};
 
 #pragma GCC diagnostic pop
 
@@ -281,15 +282,15 @@ void tug_reduction_learn(void) {}
 
 #else /* handles are no constants */
 
-static struct slot slots[TUG_TYPE_PLACES];
+static struct slot slots[TUG_TYPE_SLOTS];
 
-#define LEARN(type, row) slots[tug_type_place(type)] = (struct slot)SLOT_OF(type, row);
+#define LEARN(type, row) slots[tug_type_slot(type)] = (struct slot)SLOT_OF(type, row);
 void tug_reduction_learn(void){TYPES(LEARN)}
 
 #endif
 
 tug_reduction tug_reduction_find(MPI_Op op, MPI_Datatype type) {
-    const struct slot *slot = &slots[tug_type_place(type)];
+    const struct slot *slot = &slots[tug_type_slot(type)];
     enum tug_op_number number = tug_op_number(op);
     return slot->type != type || !slot->row ? NULL : slot->row[number];
 }

@@ -22,7 +22,7 @@ static struct tug_hook hook;
 static bool (*is_busy)(void);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the hook and what follows */
-static bool lacks_place;
+static bool lacks_call;
 static bool always;
 static unsigned meetings;
 static unsigned lookers;
@@ -50,9 +50,9 @@ static void adjust(void) {
     yields = always || (meetings > 0 && tug_settings.wait != TUG_WAIT_NATIVE);
     if (!yields && lookers == 0)
         tug_hook_remove(&hook);
-    else if (!hook.placed && !lacks_place)
-        lacks_place = !tug_hook_place(&hook, tug_host_find("PMPI_Init"), "ucp_worker_progress",
-                                      (void *)progress);
+    else if (!hook.is_set && !lacks_call)
+        lacks_call = !tug_hook_set(&hook, tug_host_find("PMPI_Init"), "ucp_worker_progress",
+                                   (void *)progress);
 }
 
 void tug_spin_look_begin(bool (*look)(void)) {
@@ -76,9 +76,9 @@ bool tug_spin_yield(bool (*busy)(void)) {
     is_busy = busy;
     always = true;
     adjust();
-    bool placed = hook.placed;
+    bool is_set = hook.is_set;
     pthread_mutex_unlock(&lock);
-    return placed;
+    return is_set;
 }
 
 void tug_spin_restore(void) {

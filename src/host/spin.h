@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 /* In MPI_Init, when the ranks turn out to be crowded; and when MPI has ended. Not thread safe.
- * busy() is asked by the thread that would give its core away. False: the host has no such place.
+ * busy() is asked by the thread that would give its core away. False: the host makes no such call.
  */
 bool tug_spin_yield(bool (*busy)(void));
 void tug_spin_restore(void);

@@ -57,7 +57,7 @@ bool tug_reach_begin(struct tug_context *context, const struct tug_key *key, uin
     reach->entry = tug_live_attach(with->live, fabric->id, id);
     if (reach->entry == NULL)
         return false;
-    unsigned char *first = mapped ? tug_view_place(with, reach->entry, id) : NULL;
+    unsigned char *first = mapped ? tug_view_address(with, reach->entry, id) : NULL;
     if (first != NULL)
         reach->place = first + offset;
     if (first != NULL || (fabric->ways & TUG_WAY_CMA))

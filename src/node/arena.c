@@ -134,10 +134,10 @@ static void note_out(struct tug_chunk *block) {
 
 static void note_back(struct tug_chunk *block) {
     pthread_mutex_lock(&out_lock);
-    struct tug_chunk **place = &out;
-    while (*place != block)
-        place = &(*place)->next;
-    *place = block->next;
+    struct tug_chunk **link = &out;
+    while (*link != block)
+        link = &(*link)->next;
+    *link = block->next;
     pthread_mutex_unlock(&out_lock);
 }
 
@@ -173,12 +173,12 @@ unsigned char *tug_block_open(const struct tug_offer *offer) {
 /* Takes out the spare block that fits and is oldest, or returns NULL. They are sorted by id. */
 static struct tug_chunk *remove_spare(struct tug_team *team, size_t bytes) {
     pthread_mutex_lock(&team->spare_lock);
-    struct tug_chunk **place = &team->spare;
-    while (*place != NULL && (*place)->bytes < bytes)
-        place = &(*place)->next;
-    struct tug_chunk *block = *place;
+    struct tug_chunk **link = &team->spare;
+    while (*link != NULL && (*link)->bytes < bytes)
+        link = &(*link)->next;
+    struct tug_chunk *block = *link;
     if (block != NULL)
-        *place = block->next;
+        *link = block->next;
     pthread_mutex_unlock(&team->spare_lock);
     return block;
 }
@@ -186,11 +186,11 @@ static struct tug_chunk *remove_spare(struct tug_team *team, size_t bytes) {
 /* Sorted by id. */
 static void keep_spare(struct tug_team *team, struct tug_chunk *block) {
     pthread_mutex_lock(&team->spare_lock);
-    struct tug_chunk **place = &team->spare;
-    while (*place != NULL && (*place)->id < block->id)
-        place = &(*place)->next;
-    block->next = *place;
-    *place = block;
+    struct tug_chunk **link = &team->spare;
+    while (*link != NULL && (*link)->id < block->id)
+        link = &(*link)->next;
+    block->next = *link;
+    *link = block;
     pthread_mutex_unlock(&team->spare_lock);
 }
 

@@ -32,7 +32,7 @@ struct tug_chunk {
 };
 
 /* Memory of the newest chunk, or of a new one; the same `bytes` on all ranks, for all of them need
- * a new one then or none does: zeroed, at the same place in the chunk for all ranks of the node, a
+ * a new one then or none does: zeroed, at the same offset in the chunk for all ranks of the node, a
  * multiple of 64 bytes. 0, TUG_ERR_NO_MEMORY (said once, with what is missing), TUG_ERR_MPI. */
 int tug_arena_take(struct tug_team *team, size_t bytes, unsigned char **memory);
 

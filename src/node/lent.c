@@ -27,7 +27,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 struct piece {
     const unsigned char *base;
     size_t bytes;
-    uint64_t place;
+    uint64_t offset;
 };
 
 static struct {
@@ -75,7 +75,7 @@ static void *map_piece(struct piece *piece) {
     if (memory == MAP_FAILED)
         return NULL;
     piece->base = memory;
-    piece->place = file.end;
+    piece->offset = file.end;
     if (tsearch(piece, &file.pieces, compare) == NULL) {
         munmap(memory, piece->bytes);
         return NULL;
@@ -122,7 +122,7 @@ struct tug_offer tug_lent_offer(const void *buffer, size_t bytes) {
         offer = (struct tug_offer){
             .name = file.own.inode,
             .lender = (uint64_t)getpid() << 32 | (uint32_t)file.own.number,
-            .place = piece->place,
+            .offset = piece->offset,
             .bytes = piece->bytes,
             .distance = (uint64_t)((const unsigned char *)buffer - piece->base),
         };
@@ -154,7 +154,7 @@ static int open_file(const struct tug_offer *offer, int how) {
     if (fd < 0)
         return -1;
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_ino == offer->name &&
-        (uint64_t)status.st_size >= offer->place + offer->bytes)
+        (uint64_t)status.st_size >= offer->offset + offer->bytes)
         return fd;
     close(fd);
     return -1;
@@ -164,7 +164,7 @@ static unsigned char *map_offer(const struct tug_offer *offer, int how, int righ
     int fd = open_file(offer, how);
     if (fd < 0)
         return NULL;
-    void *base = mmap(NULL, offer->bytes, rights, MAP_SHARED, fd, (off_t)offer->place);
+    void *base = mmap(NULL, offer->bytes, rights, MAP_SHARED, fd, (off_t)offer->offset);
     close(fd);
     if (base == MAP_FAILED)
         return NULL;
@@ -196,7 +196,7 @@ static struct view *make_view(const struct tug_offer *offer, bool writes) {
 static struct view *take_view(const struct tug_offer *offer, bool writes) {
     for (struct view **at = &views; *at != NULL; at = &(*at)->next) {
         struct view *view = *at;
-        if (view->of.name != offer->name || view->of.place != offer->place ||
+        if (view->of.name != offer->name || view->of.offset != offer->offset ||
             view->writes != writes)
             continue;
         *at = view->next;

@@ -2,7 +2,7 @@
  *
  * What MPI_Alloc_mem gives from TUG_LENT_LEAST on are pieces of one nameless file in memory, the
  * lender's; who is told where a piece is opens the file through /proc/PID/fd and maps the piece.
- * Nothing has a name that could outlive the processes. No place in the file is used twice, so a
+ * Nothing has a name that could outlive the processes. No part of the file is used twice, so a
  * view of what has been given back shows zeros, never another's data. Blocks of windows
  * (arena.h) are mapped by all ranks of their team already; offers of them go by their
  * names.
@@ -27,7 +27,7 @@
 struct tug_offer {
     uint64_t name;     /* of the file (its inode) or of the block */
     uint64_t lender;   /* process << 32 | descriptor of the file; 0: a block */
-    uint64_t place;    /* of the piece, in the file */
+    uint64_t offset;   /* of the piece, in the file */
     uint64_t bytes;    /* of the piece */
     uint64_t distance; /* from the beginning of the piece or block to the buffer */
 };

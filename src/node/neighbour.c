@@ -31,7 +31,7 @@ static pid_t probe(const struct tug_introduction *theirs) {
 }
 
 static bool is_same(const struct tug_offer *one, const struct tug_offer *other) {
-    return one->name == other->name && one->place == other->place;
+    return one->name == other->name && one->offset == other->offset;
 }
 
 void tug_neighbour_use(struct tug_neighbour *neighbour, struct tug_node_memory *memory) {

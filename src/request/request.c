@@ -28,13 +28,13 @@ static uint32_t *free_indices;
 static uint32_t nfree;
 static uint32_t free_capacity;
 
-static struct tug_request *_Atomic *place(uint32_t index) {
+static struct tug_request *_Atomic *slot(uint32_t index) {
     request_page *page = atomic_load(&pages[index >> PAGE_BITS]);
     return &(*page)[index & (PAGE_SIZE - 1)];
 }
 
 struct tug_request *tug_request_find(MPI_Request handle) {
-    return atomic_load(place(tug_request_index(handle)));
+    return atomic_load(slot(tug_request_index(handle)));
 }
 
 /* Gives the index a handle of its own, where that is not the same. */
@@ -118,7 +118,7 @@ int tug_request_register(struct tug_request *request) {
     request->twin = NULL;
     atomic_store(&request->keeping, TUG_RUN_LAUNCHED);
     atomic_store(&request->state, 0);
-    atomic_store(place(index), request);
+    atomic_store(slot(index), request);
     return 0;
 }
 
@@ -233,7 +233,7 @@ void tug_request_wait(struct tug_request *request) {
 }
 
 static void give_back(uint32_t index) {
-    atomic_store(place(index), NULL);
+    atomic_store(slot(index), NULL);
     pthread_mutex_lock(&lock);
     free_indices[nfree++] = index;
     pthread_mutex_unlock(&lock);

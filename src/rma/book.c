@@ -54,11 +54,11 @@ bool tug_book_find(const struct tug_book *book, uint64_t address, struct tug_reg
         const uint32_t version = tug_seqlock_read(&book->lock);
         /* acquire: pairs with the release in make_room(): the page is filled in */
         const struct tug_book_page *page = atomic_load_explicit(&book->page, memory_order_acquire);
-        uint32_t place = page == NULL ? 0 : rank_in(page, address);
-        if (place > 0)
-            read_entry(&page->entries[place - 1], region);
+        uint32_t position = page == NULL ? 0 : rank_in(page, address);
+        if (position > 0)
+            read_entry(&page->entries[position - 1], region);
         if (tug_seqlock_holds(&book->lock, version))
-            return place > 0 && tug_region_holds(region, address);
+            return position > 0 && tug_region_holds(region, address);
     }
 }
 
@@ -117,10 +117,10 @@ void tug_book_enter(struct tug_book *book, const struct tug_region *region) {
     struct tug_book_page *page = make_room(book);
     if (page == NULL)
         return;
-    uint32_t place = rank_in(page, region->base);
+    uint32_t position = rank_in(page, region->base);
     tug_seqlock_begin(&book->lock);
-    move_entries(page, place + 1, place);
-    write_entry(&page->entries[place], region);
+    move_entries(page, position + 1, position);
+    write_entry(&page->entries[position], region);
     tug_seqlock_end(&book->lock);
 }
 

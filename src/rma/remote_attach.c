@@ -173,9 +173,9 @@ static void insert(void *argument) {
         attachments->list = list;
         attachments->size = size;
     }
-    uint32_t place = count_below(attachments, change->attached.region.base);
-    struct attached *at = &attachments->list[place];
-    memmove(at + 1, at, (attachments->n++ - place) * sizeof(*at));
+    uint32_t position = count_below(attachments, change->attached.region.base);
+    struct attached *at = &attachments->list[position];
+    memmove(at + 1, at, (attachments->n++ - position) * sizeof(*at));
     *at = change->attached;
 }
 
@@ -184,14 +184,14 @@ static void take_out(void *argument) {
     struct change *change = argument;
     struct tug_attachments *attachments = change->attachments;
     uint64_t base = change->attached.region.base;
-    uint32_t place = base == 0 ? 0 : count_below(attachments, base - 1);
-    if (place == attachments->n || attachments->list[place].region.base != base) {
+    uint32_t position = base == 0 ? 0 : count_below(attachments, base - 1);
+    if (position == attachments->n || attachments->list[position].region.base != base) {
         change->error = MPI_ERR_BASE;
         return;
     }
-    struct attached *at = &attachments->list[place];
+    struct attached *at = &attachments->list[position];
     change->attached = *at;
-    memmove(at, at + 1, (--attachments->n - place) * sizeof(*at));
+    memmove(at, at + 1, (--attachments->n - position) * sizeof(*at));
 }
 
 static void release(struct tug_remote *remote, struct attached *attached) {

@@ -23,7 +23,7 @@ static void the_callers_calls_go_to_the_replacement(void **state) {
     struct tug_hook hook = {0};
     pid_t parent = getppid(); /* bound by now, if the linker binds late */
     pid_t (*same)(void) = (pid_t(*)(void))dlsym(RTLD_DEFAULT, "getppid");
-    assert_true(tug_hook_place(&hook, &not_this_one, "getppid", (void *)no_parent));
+    assert_true(tug_hook_set(&hook, &not_this_one, "getppid", (void *)no_parent));
     assert_ptr_equal(tug_hook_look(&not_this_one, "getppid"), (void *)no_parent);
     assert_int_equal(getppid(), -7);
     assert_int_equal(((pid_t(*)(void))hook.original)(), parent);
@@ -33,7 +33,7 @@ static void the_callers_calls_go_to_the_replacement(void **state) {
     assert_ptr_equal(tug_hook_look(&not_this_one, "getppid"), hook.original);
     tug_hook_remove(&hook);
     assert_int_equal(getppid(), parent);
-    assert_true(tug_hook_place(&hook, &not_this_one, "getppid", (void *)no_parent));
+    assert_true(tug_hook_set(&hook, &not_this_one, "getppid", (void *)no_parent));
     assert_int_equal(getppid(), -7);
     tug_hook_remove(&hook);
     assert_int_equal(getppid(), parent);
@@ -44,7 +44,7 @@ static void another_objects_calls_stay(void **state) {
     struct tug_hook hook = {0};
     uid_t user = getuid();
     /* the slot of the object that cmocka is in, if it has one, is not ours */
-    if (tug_hook_place(&hook, (void *)_cmocka_run_group_tests, "malloc", (void *)no_parent)) {
+    if (tug_hook_set(&hook, (void *)_cmocka_run_group_tests, "malloc", (void *)no_parent)) {
         void *memory = malloc(16);
         tug_hook_remove(&hook);
         assert_non_null(memory);
@@ -56,8 +56,8 @@ static void another_objects_calls_stay(void **state) {
 static void what_is_not_called_is_not_hooked(void **state) {
     (void)state;
     struct tug_hook hook = {0};
-    assert_false(tug_hook_place(&hook, &not_this_one, "no_such_function", (void *)no_parent));
-    assert_false(tug_hook_place(&hook, NULL, "getppid", (void *)no_parent));
+    assert_false(tug_hook_set(&hook, &not_this_one, "no_such_function", (void *)no_parent));
+    assert_false(tug_hook_set(&hook, NULL, "getppid", (void *)no_parent));
     assert_null(hook.slot);
     assert_null(tug_hook_look(&not_this_one, "no_such_function"));
     assert_null(tug_hook_look(NULL, "getppid"));
@@ -68,7 +68,7 @@ static void what_is_not_called_is_not_hooked(void **state) {
 static void a_first_call_may_come_after(void **state) {
     (void)state;
     struct tug_hook hook = {0};
-    assert_true(tug_hook_place(&hook, &not_this_one, "getpgrp", (void *)no_parent));
+    assert_true(tug_hook_set(&hook, &not_this_one, "getpgrp", (void *)no_parent));
     assert_int_equal(getpgrp(), -7);
     tug_hook_remove(&hook);
     assert_int_equal(getpgrp(), getpgid(0));

@@ -102,8 +102,8 @@ static void pieces_body(void) {
     RIGHT(a[0] == 1 && a[BYTES - 1] == 1);
     struct tug_offer whole = tug_lent_offer(b, 2 * BYTES), part = tug_lent_offer(b + 5000, 10);
     RIGHT(whole.name != 0 && whole.distance == 0 && whole.bytes >= 2 * BYTES);
-    RIGHT(part.name == whole.name && part.place == whole.place && part.distance == 5000);
-    RIGHT(tug_lent_offer(a, BYTES).place != whole.place);
+    RIGHT(part.name == whole.name && part.offset == whole.offset && part.distance == 5000);
+    RIGHT(tug_lent_offer(a, BYTES).offset != whole.offset);
     RIGHT(tug_lent_offer(b, whole.bytes + 1).name == 0);
     RIGHT(tug_lent_offer(b + 5000, whole.bytes - 4999).name == 0);
     RIGHT(tug_lent_offer(&whole, 1).name == 0);
@@ -183,10 +183,10 @@ static void borrower(const struct pair *pair) {
     RIGHT(tug_lent_open(&wrong, 1) == NULL);
     wrong = offer;
     wrong.lender ^= 64;
-    wrong.place += 4096; /* or a view would be found */
+    wrong.offset += 4096; /* or a view would be found */
     RIGHT(tug_lent_open(&wrong, 1) == NULL);
     wrong = offer;
-    wrong.place += (uint64_t)1 << 40;
+    wrong.offset += (uint64_t)1 << 40;
     RIGHT(tug_lent_open(&wrong, 1) == NULL);
     give_turn(pair->to_parent[1]);
     take_turn(pair->to_child[0]);

@@ -157,10 +157,10 @@ static void it_ends_when_nobody_is_attached(void **state) {
 static const unsigned char *view(struct tug_neighbour *of, uint64_t context, uint64_t id) {
     struct tug_live *entry = tug_live_attach(list, context, id);
     assert_non_null(entry);
-    const unsigned char *place = tug_view_place(of, entry, id);
-    assert_ptr_equal(tug_view_place(of, entry, id), place); /* found again */
+    const unsigned char *address = tug_view_address(of, entry, id);
+    assert_ptr_equal(tug_view_address(of, entry, id), address); /* found again */
     tug_live_detach(entry);
-    return place;
+    return address;
 }
 
 static void a_view_goes_with_the_entry(void **state) {
@@ -178,7 +178,7 @@ static void a_view_goes_with_the_entry(void **state) {
     struct tug_live *entry = tug_live_publish(list, CONTEXT, id, &one);
     assert_int_equal(*view(&of, CONTEXT, id), 10);
     assert_ptr_not_equal(view(&of, CONTEXT, id), memory[0] + 100);
-    /* the same place, the same id, another context: it is another registration */
+    /* the same address, the same id, another context: it is another registration */
     tug_live_end(entry);
     assert_ptr_equal(tug_live_publish(list, CONTEXT + TUG_LIVE, id, &two), entry);
     assert_int_equal(*view(&of, CONTEXT + TUG_LIVE, id), 11);

@@ -28,8 +28,8 @@ static void zero_is_a_key(void **state) {
     tug_table_fini(&table);
 }
 
-/* All of them at one place, at the end: those that follow stand at the beginning. */
-static void keys_of_one_place(void **state) {
+/* All of them at one slot, at the end: those that follow stand at the beginning. */
+static void keys_of_one_slot(void **state) {
     struct tug_table table = {0};
     uint64_t keys[4], key = 1;
     (void)state;
@@ -39,7 +39,7 @@ static void keys_of_one_place(void **state) {
             keys[n++] = key;
     for (unsigned i = 0; i < 4; i++)
         assert_true(tug_table_add(&table, keys[i], &values[1 + i]));
-    assert_int_equal(tug_table_places(&table), 16);
+    assert_int_equal(tug_table_slots(&table), 16);
     tug_table_remove(&table, keys[0]);
     tug_table_remove(&table, keys[2]);
     assert_null(tug_table_find(&table, keys[0]));
@@ -98,7 +98,7 @@ static void come_and_go(unsigned way) {
     assert_int_equal(count(&table, way, false), n);
     assert_int_equal(count(&table, way, true), n);
     assert_int_equal(table.used, 0);
-    assert_true(tug_table_places(&table) * sizeof(struct tug_table_entry) <=
+    assert_true(tug_table_slots(&table) * sizeof(struct tug_table_entry) <=
                 tug_table_footprint(KEYS));
     tug_table_fini(&table);
 }
@@ -113,7 +113,7 @@ int main(void) {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(an_empty_table_has_nothing),
         cmocka_unit_test(zero_is_a_key),
-        cmocka_unit_test(keys_of_one_place),
+        cmocka_unit_test(keys_of_one_slot),
         cmocka_unit_test(many_come_and_go),
     };
     return cmocka_run_group_tests_name("base/table", cases, NULL, NULL);

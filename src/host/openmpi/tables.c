@@ -7,8 +7,8 @@
 #include "host/openmpi/openmpi.h"
 
 struct tug_openmpi_objects tug_openmpi;
-struct tug_openmpi_type tug_openmpi_types[TUG_TYPE_PLACES];
-MPI_Datatype tug_openmpi_type_of[TUG_TYPE_PLACES];
+struct tug_openmpi_type tug_openmpi_types[TUG_TYPE_SLOTS];
+MPI_Datatype tug_openmpi_type_of[TUG_TYPE_SLOTS];
 
 /* A program that was linked with copies of the library's objects has the ones that count; MPI
  * opened with RTLD_LOCAL is not found this way. */
@@ -31,7 +31,7 @@ static void learn_type(MPI_Datatype type, uint16_t number, bool pair) {
         return;
     uint32_t i = tug_openmpi_hash(type);
     while (tug_openmpi_types[i].handle != NULL)
-        i = (i + 1) % TUG_TYPE_PLACES;
+        i = (i + 1) % TUG_TYPE_SLOTS;
     tug_openmpi_types[i] = (struct tug_openmpi_type){
         .handle = type, .number = number, .size = pair ? 0 : (uint16_t)size};
     tug_openmpi_type_of[number] = type;
@@ -39,28 +39,28 @@ static void learn_type(MPI_Datatype type, uint16_t number, bool pair) {
 
 /* ---- operations ---- */
 
-#define OP_PLACES 64
+#define OP_SLOTS 64
 
 static struct {
     MPI_Op handle;
     enum tug_op_number number;
-} ops[OP_PLACES];
+} ops[OP_SLOTS];
 
 static MPI_Op op_of[TUG_OPS];
 
 static void learn_op(MPI_Op op, enum tug_op_number number) {
-    uint32_t i = tug_openmpi_hash(op) % OP_PLACES;
+    uint32_t i = tug_openmpi_hash(op) % OP_SLOTS;
     while (ops[i].handle != NULL)
-        i = (i + 1) % OP_PLACES;
+        i = (i + 1) % OP_SLOTS;
     ops[i].handle = op;
     ops[i].number = number;
     op_of[number] = op;
 }
 
 enum tug_op_number tug_op_number(MPI_Op op) {
-    uint32_t i = tug_openmpi_hash(op) % OP_PLACES;
+    uint32_t i = tug_openmpi_hash(op) % OP_SLOTS;
     while (ops[i].handle != op && ops[i].handle != NULL)
-        i = (i + 1) % OP_PLACES;
+        i = (i + 1) % OP_SLOTS;
     return ops[i].number;
 }
 
