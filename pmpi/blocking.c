@@ -265,61 +265,60 @@ int tug_shim_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MP
     return TUG_INSIDE_HOST(tug_host.Mprobe(source, tag, comm, message, status));
 }
 
-/* Where a message is to go. */
-struct place {
-    void *buffer;
+/* What MPI calls a buffer: where a message is, or is to go. */
+struct buffer {
+    void *address;
     MPI_Count count;
     MPI_Datatype type;
 };
 
-static bool fits(const struct place *place, const MPI_Status *envelope) {
+static bool fits(const struct buffer *into, const MPI_Status *envelope) {
     MPI_Count size, bytes;
-    return tug_type_is_one(place->type) &&
-           tug_host.Type_size_c(place->type, &size) == MPI_SUCCESS &&
+    return tug_type_is_one(into->type) && tug_host.Type_size_c(into->type, &size) == MPI_SUCCESS &&
            tug_host.Get_count_c(envelope, MPI_BYTE, &bytes) == MPI_SUCCESS &&
-           bytes <= size * place->count;
+           bytes <= size * into->count;
 }
 
 /* The message is there. A request reports what goes wrong through the handler of MPI_COMM_WORLD, a
  * blocking call through the communicator's: what does not fit is the host's own call to receive. */
-static int take(const struct place *place, const struct arrival *arrival, MPI_Status *status) {
+static int take(const struct buffer *into, const struct arrival *arrival, MPI_Status *status) {
     MPI_Request request;
-    if (!fits(place, arrival->status))
-        return tug_host.Recv_c(place->buffer, place->count, place->type, arrival->source,
+    if (!fits(into, arrival->status))
+        return tug_host.Recv_c(into->address, into->count, into->type, arrival->source,
                                arrival->tag, arrival->comm, status);
-    int error = tug_host.Irecv_c(place->buffer, place->count, place->type, arrival->source,
+    int error = tug_host.Irecv_c(into->address, into->count, into->type, arrival->source,
                                  arrival->tag, arrival->comm, &request);
     return error == MPI_SUCCESS ? tug_blocking_wait(&request, status) : error;
 }
 
 /* Reports arguments with which nothing can be received. */
-static int check(const struct place *place, int source, int tag, MPI_Comm comm) {
+static int check(const struct buffer *into, int source, int tag, MPI_Comm comm) {
     MPI_Request request;
     int error =
-        tug_host.Recv_init_c(place->buffer, place->count, place->type, source, tag, comm, &request);
+        tug_host.Recv_init_c(into->address, into->count, into->type, source, tag, comm, &request);
     return error == MPI_SUCCESS ? tug_host.Request_free(&request) : error;
 }
 
-static int receive(const struct place *place, int source, int tag, MPI_Comm comm,
+static int receive(const struct buffer *into, int source, int tag, MPI_Comm comm,
                    MPI_Status *status) {
     if (source == MPI_PROC_NULL)
-        return tug_host.Recv_c(place->buffer, place->count, place->type, source, tag, comm, status);
+        return tug_host.Recv_c(into->address, into->count, into->type, source, tag, comm, status);
     MPI_Status envelope;
     struct arrival arrival = {source, tag, comm, NULL, &envelope, MPI_SUCCESS, false};
     if (!has_arrived(&arrival)) {
-        int error = check(place, source, tag, comm);
+        int error = check(into, source, tag, comm);
         if (error != MPI_SUCCESS)
             return error;
         tug_blocking_until(has_arrived, &arrival);
     }
-    return arrival.error == MPI_SUCCESS ? take(place, &arrival, status) : arrival.error;
+    return arrival.error == MPI_SUCCESS ? take(into, &arrival, status) : arrival.error;
 }
 
 #define RECV(Name, count_t)                                                                        \
     int tug_shim_##Name(void *buf, count_t count, MPI_Datatype datatype, int source, int tag,      \
                         MPI_Comm comm, MPI_Status *status) {                                       \
         if (tug_waits_outside())                                                                   \
-            return receive(&(struct place){buf, count, datatype}, source, tag, comm, status);      \
+            return receive(&(struct buffer){buf, count, datatype}, source, tag, comm, status);     \
         return TUG_INSIDE_HOST(tug_host.Name(buf, count, datatype, source, tag, comm, status));    \
     }
 RECV(Recv, int)
@@ -338,11 +337,11 @@ MRECV(Mrecv, Imrecv, int)
 MRECV(Mrecv_c, Imrecv_c, MPI_Count)
 
 /* The arguments of the receive are right. The send is under way while the message is waited for. */
-static int exchange(const struct place *from, int dest, int sendtag, const struct place *to,
+static int exchange(const struct buffer *from, int dest, int sendtag, const struct buffer *to,
                     int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
     MPI_Request request;
     int error =
-        tug_host.Isend_c(from->buffer, from->count, from->type, dest, sendtag, comm, &request);
+        tug_host.Isend_c(from->address, from->count, from->type, dest, sendtag, comm, &request);
     if (error != MPI_SUCCESS)
         return error;
     error = receive(to, source, recvtag, comm, status);
@@ -354,8 +353,8 @@ static int exchange(const struct place *from, int dest, int sendtag, const struc
     int tug_shim_##Name(const void *sendbuf, count_t sendcount, MPI_Datatype sendtype, int dest,   \
                         int sendtag, void *recvbuf, count_t recvcount, MPI_Datatype recvtype,      \
                         int source, int recvtag, MPI_Comm comm, MPI_Status *status) {              \
-        const struct place from = {(void *)sendbuf, sendcount, sendtype};                          \
-        const struct place to = {recvbuf, recvcount, recvtype};                                    \
+        const struct buffer from = {(void *)sendbuf, sendcount, sendtype};                         \
+        const struct buffer to = {recvbuf, recvcount, recvtype};                                   \
         if (tug_waits_outside()) {                                                                 \
             int error = check(&to, source, recvtag, comm);                                         \
             return error != MPI_SUCCESS                                                            \
@@ -370,8 +369,8 @@ SENDRECV(Sendrecv_c, MPI_Count)
 
 /* What is in the buffer of right arguments, as bytes; its memory is to be freed. NULL without, and
  * for memory of a device. */
-static void *pack(const struct place *place, MPI_Comm comm, MPI_Count *bytes) {
-    struct tug_data data = {.address = place->buffer, .count = place->count, .type = place->type};
+static void *pack(const struct buffer *from, MPI_Comm comm, MPI_Count *bytes) {
+    struct tug_data data = {.address = from->address, .count = from->count, .type = from->type};
     tug_device_look();
     if (!tug_data_describe(&data, comm) || tug_data_is_device(&data))
         return NULL;
@@ -388,19 +387,19 @@ static void *pack(const struct place *place, MPI_Comm comm, MPI_Count *bytes) {
 #define REPLACE(Name, count_t)                                                                     \
     int tug_shim_##Name(void *buf, count_t count, MPI_Datatype datatype, int dest, int sendtag,    \
                         int source, int recvtag, MPI_Comm comm, MPI_Status *status) {              \
-        const struct place to = {buf, count, datatype};                                            \
-        struct place from = {.type = MPI_PACKED};                                                  \
+        const struct buffer to = {buf, count, datatype};                                           \
+        struct buffer from = {.type = MPI_PACKED};                                                 \
         if (tug_waits_outside()) {                                                                 \
             int error = check(&to, source, recvtag, comm);                                         \
             if (error != MPI_SUCCESS)                                                              \
                 return error;                                                                      \
-            from.buffer = pack(&to, comm, &from.count);                                            \
+            from.address = pack(&to, comm, &from.count);                                           \
         }                                                                                          \
-        if (from.buffer == NULL)                                                                   \
+        if (from.address == NULL)                                                                  \
             return TUG_INSIDE_HOST(tug_host.Name(buf, count, datatype, dest, sendtag, source,      \
                                                  recvtag, comm, status));                          \
         int error = exchange(&from, dest, sendtag, &to, source, recvtag, comm, status);            \
-        free(from.buffer);                                                                         \
+        free(from.address);                                                                        \
         return error;                                                                              \
     }
 REPLACE(Sendrecv_replace, int)

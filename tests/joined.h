@@ -51,7 +51,7 @@ static inline void joined_by(struct tug_fabric *fabric, struct tug_packets *pack
                               .fabric = fabric,
                               .pool = {.bytes = packet_bytes},
                               .receive = tug_packets_receive,
-                              .place = tug_trailer_place,
+                              .trailer_address = tug_trailer_address,
                               .arrived = tug_trailer_arrived,
                               .sent = tug_trailer_sent,
                               .ended = tug_packets_ended,

@@ -114,7 +114,7 @@ size_t tug_acp_starter_bytes(void);
 
 /* ---- region.c: this process's memory ---- */
 
-struct tug_acp_place {
+struct tug_acp_pinned {
     tug_registration *registration;
     unsigned char *address;
     size_t offset; /* in the registration */
@@ -127,8 +127,8 @@ void tug_acp_regions_close(void);
 
 /* Where [ga, ga + bytes), which is ours, lies; it stays registered until tug_acp_unpin(). 0,
  * TUG_ERR_KEY, TUG_ERR_RANGE. Any thread. */
-int tug_acp_pin(acp_ga_t ga, uint64_t bytes, struct tug_acp_place *place);
-void tug_acp_unpin(const struct tug_acp_place *place);
+int tug_acp_pin(acp_ga_t ga, uint64_t bytes, struct tug_acp_pinned *pinned);
+void tug_acp_unpin(const struct tug_acp_pinned *pinned);
 
 /* ---- command.c ---- */
 

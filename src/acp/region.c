@@ -68,7 +68,7 @@ static bool within(const struct region *region, uint64_t offset, uint64_t bytes)
     return offset <= all && bytes <= all - offset;
 }
 
-int tug_acp_pin(acp_ga_t ga, uint64_t bytes, struct tug_acp_place *place) {
+int tug_acp_pin(acp_ga_t ga, uint64_t bytes, struct tug_acp_pinned *pinned) {
     uint32_t number = tug_acp_ga_number(ga);
     uint64_t offset = tug_acp_ga_offset(ga);
     struct region *region = &regions[number];
@@ -78,22 +78,22 @@ int tug_acp_pin(acp_ga_t ga, uint64_t bytes, struct tug_acp_place *place) {
         (void)atomic_fetch_sub_explicit(&region->state, 1, memory_order_relaxed);
         return TUG_ERR_KEY;
     }
-    place->number = number;
+    pinned->number = number;
     if (!within(region, offset, bytes)) {
-        tug_acp_unpin(place);
+        tug_acp_unpin(pinned);
         return TUG_ERR_RANGE;
     }
-    place->registration = region->registration;
-    place->address = region->base + offset;
-    place->offset = offset;
-    place->key = region->key;
+    pinned->registration = region->registration;
+    pinned->address = region->base + offset;
+    pinned->offset = offset;
+    pinned->key = region->key;
     return 0;
 }
 
-void tug_acp_unpin(const struct tug_acp_place *place) {
+void tug_acp_unpin(const struct tug_acp_pinned *pinned) {
     /* release: pairs with the acquire in unregister, which then ends the registration */
-    if (place->number != 0)
-        (void)atomic_fetch_sub_explicit(&regions[place->number].state, 1, memory_order_release);
+    if (pinned->number != 0)
+        (void)atomic_fetch_sub_explicit(&regions[pinned->number].state, 1, memory_order_release);
 }
 
 /* ---- registering ---- */
@@ -189,16 +189,16 @@ acp_ga_t acp_query_ga(acp_atkey_t atkey, void *address) {
 }
 
 void *acp_query_address(acp_ga_t ga) {
-    struct tug_acp_place place;
+    struct tug_acp_pinned pinned;
     if (!tug_acp_runs("acp_query_address"))
         return NULL;
     int status = TUG_ERR_INVALID;
     if (tug_acp_ga_rank(ga) == tug_acp.rank && tug_acp_ga_color(ga) == 0)
-        status = tug_acp_pin(ga, 1, &place);
+        status = tug_acp_pin(ga, 1, &pinned);
     if (status != 0) {
         tug_acp_fail("acp_query_address", status);
         return NULL;
     }
-    tug_acp_unpin(&place);
-    return place.address;
+    tug_acp_unpin(&pinned);
+    return pinned.address;
 }

@@ -39,15 +39,16 @@ static struct {
 
 static void answer_key(tug_context *context, struct tug_caller caller, const void *payload,
                        size_t bytes, void *d) {
-    struct tug_acp_place place;
+    struct tug_acp_pinned pinned;
     struct tug_key key = {{0}};
     uint32_t number = TUG_ACP_KEYS;
     (void)d;
     if (bytes == sizeof(number))
         memcpy(&number, payload, bytes);
-    if (number < TUG_ACP_KEYS && tug_acp_pin(tug_acp_ga(tug_acp.rank, number, 0), 0, &place) == 0) {
-        key = place.key;
-        tug_acp_unpin(&place);
+    if (number < TUG_ACP_KEYS &&
+        tug_acp_pin(tug_acp_ga(tug_acp.rank, number, 0), 0, &pinned) == 0) {
+        key = pinned.key;
+        tug_acp_unpin(&pinned);
     }
     tug_answer(context, caller, &key, sizeof(key));
 }

@@ -93,7 +93,7 @@ static enum tug_acp_outcome write_there(struct tug_acp_command *command,
 }
 
 static enum tug_acp_outcome read_here(struct tug_acp_command *command,
-                                      const struct tug_acp_place *to) {
+                                      const struct tug_acp_pinned *to) {
     const struct tug_acp_request *request = &command->request;
     struct tug_key key;
     if (!find_key(command, request->src, &key))
@@ -142,7 +142,7 @@ static struct tug_local_address old_value(struct tug_acp_command *command) {
 static enum tug_acp_outcome operate_for_another(struct tug_acp_command *command) {
     const struct tug_acp_request *request = &command->request;
     struct tug_local_address old = old_value(command);
-    struct tug_acp_place at;
+    struct tug_acp_pinned at;
     if (command->fetched)
         return write_there(command, old.registration, old.offset);
     int status = tug_acp_pin(request->src, request->bytes, &at);
@@ -156,7 +156,7 @@ static enum tug_acp_outcome operate_for_another(struct tug_acp_command *command)
 
 static enum tug_acp_outcome start_atomic(struct tug_acp_command *command) {
     const struct tug_acp_request *request = &command->request;
-    struct tug_acp_place result, at;
+    struct tug_acp_pinned result, at;
     struct tug_key key;
     if (!here(request->dst))
         return here(request->src) ? operate_for_another(command) : TUG_ACP_RELAY;
@@ -179,7 +179,7 @@ static enum tug_acp_outcome start_atomic(struct tug_acp_command *command) {
 
 static enum tug_acp_outcome copy_here(struct tug_acp_command *command) {
     const struct tug_acp_request *request = &command->request;
-    struct tug_acp_place to, from;
+    struct tug_acp_pinned to, from;
     int status = tug_acp_pin(request->dst, request->bytes, &to);
     if (status != 0)
         return finish(command, status);
@@ -197,9 +197,10 @@ static bool near(acp_ga_t ga) {
     return tug_reach_possible(tug_acp.context, tug_acp_ga_rank(ga));
 }
 
-static bool reach(acp_ga_t ga, const struct tug_key *key, uint64_t bytes, struct tug_reach *place) {
+static bool reach(acp_ga_t ga, const struct tug_key *key, uint64_t bytes,
+                  struct tug_reach *memory) {
     return tug_reach_begin(tug_acp.context, key, tug_acp_ga_rank(ga), tug_acp_ga_offset(ga), bytes,
-                           place);
+                           memory);
 }
 
 /* Copies through a buffer of this process, between memory that it cannot map. */
@@ -213,12 +214,12 @@ static int copy_by_way_of_here(const struct tug_reach *to, const struct tug_reac
 /* False: it is cheaper for the rank of the source. */
 static bool copy_reached(const struct tug_reach *to, const struct tug_reach *from, size_t bytes,
                          int *status) {
-    if (from->place != NULL) {
-        *status = tug_reach_write(tug_acp.context, to, from->place, bytes);
+    if (from->mapped != NULL) {
+        *status = tug_reach_write(tug_acp.context, to, from->mapped, bytes);
         return true;
     }
-    if (to->place != NULL) {
-        *status = tug_reach_read(tug_acp.context, from, to->place, bytes);
+    if (to->mapped != NULL) {
+        *status = tug_reach_read(tug_acp.context, from, to->mapped, bytes);
         return true;
     }
     const bool worth = tug_burst_is_single() && bytes <= BOUNCE_BYTES;
@@ -255,7 +256,7 @@ enum tug_acp_outcome tug_acp_start(struct tug_acp_command *command) {
     if (request->kind != TUG_ACP_COPY)
         return start_atomic(command);
     if (!here(request->src)) {
-        struct tug_acp_place to;
+        struct tug_acp_pinned to;
         if (!here(request->dst))
             return copy_between(command);
         int status = tug_acp_pin(request->dst, request->bytes, &to);
@@ -267,7 +268,7 @@ enum tug_acp_outcome tug_acp_start(struct tug_acp_command *command) {
     }
     if (here(request->dst))
         return copy_here(command);
-    struct tug_acp_place from;
+    struct tug_acp_pinned from;
     int status = tug_acp_pin(request->src, request->bytes, &from);
     if (status != 0)
         return finish(command, status);

@@ -147,9 +147,9 @@ static void print_array(uint64_t ranks) {
         tug_array_footprint(ranks, (uint32_t)tug_settings.operations);
     row_of(&table, "orders of an array", array.norders, array.order, "orders");
     row_of(&table, "others' pools", ranks, array.pool, "keys and addresses");
-    row_of(&table, "others' pages, by default", TUG_ARRAY_PLACES, array.place, "places");
+    row_of(&table, "others' pages, by default", TUG_ARRAY_PLACES, array.entry, "places");
     print_bytes("and for each array", table.part, "beside its context");
-    row(&table, "and for each page that is here", array.place, "place");
+    row(&table, "and for each page that is here", array.entry, "place");
     row(&table, "and for each page whose home it is", array.record, "record of who knows it");
 }
 

@@ -336,7 +336,7 @@ static int try_hold(struct tug_array *array, size_t page, void **address) {
 }
 
 int tug_array_hold(tug_array *array, size_t page, void **address) {
-    struct tug_place place;
+    struct tug_page_slot place;
     struct wanted wanted = {.kind = TUG_ORDER_HOLD, .buffer = &place};
     int status = whole_page(array, page, &wanted);
     if (status != 0 || address == NULL)
@@ -389,7 +389,7 @@ bool tug_array_next(tug_array *array, struct tug_local_page *it) {
 /* ---- places ---- */
 
 int tug_array_locate(tug_array *array, size_t page, struct tug_page_place *result) {
-    struct tug_place place = {0};
+    struct tug_page_slot place = {0};
     struct wanted wanted = {.kind = TUG_ORDER_LOCATE, .buffer = &place};
     int status = whole_page(array, page, &wanted);
     if (status != 0 || result == NULL)

@@ -24,13 +24,13 @@ static uint32_t block_owner(size_t npages, uint32_t nranks, uint64_t page) {
     return (uint32_t)(rest + (page - rest * (share + 1)) / share);
 }
 
-struct tug_place tug_array_first_place(const struct tug_array *array, enum tug_placement placement,
-                                       uint64_t page) {
+struct tug_page_slot tug_array_first_place(const struct tug_array *array,
+                                           enum tug_placement placement, uint64_t page) {
     if (placement == TUG_PLACE_CYCLIC)
-        return (struct tug_place){.owner = (uint32_t)(page % array->nranks),
-                                  .slot = (uint32_t)(page / array->nranks)};
+        return (struct tug_page_slot){.owner = (uint32_t)(page % array->nranks),
+                                      .slot = (uint32_t)(page / array->nranks)};
     const uint32_t owner = block_owner(array->npages, array->nranks, page);
-    return (struct tug_place){
+    return (struct tug_page_slot){
         .owner = owner,
         .slot = (uint32_t)(page - tug_array_first_page(array->npages, array->nranks, owner))};
 }
@@ -45,7 +45,7 @@ static void place_own_pages(struct tug_array *array, enum tug_placement placemen
                              : tug_array_first_page(array->npages, array->nranks, array->rank + 1);
     size_t taken = 0;
     for (; page < end; page += cyclic ? array->nranks : 1, taken++) {
-        const struct tug_place place = tug_array_first_place(array, placement, page);
+        const struct tug_page_slot place = tug_array_first_place(array, placement, page);
         struct tug_page *entry = tug_pages_take(&array->pages, page, true);
         tug_pages_set(&array->pages, entry, &place, tug_array_address(array, &place));
         tug_page_open(entry);
@@ -106,7 +106,7 @@ struct tug_array_footprint tug_array_footprint(uint64_t nranks, uint32_t noperat
         .norders = count_orders(noperations),
         .order = sizeof(struct tug_order) + sizeof(uint32_t),
         .pool = sizeof(struct tug_key) + sizeof(unsigned char *),
-        .place = sizeof(struct tug_page) + sizeof(struct tug_page *),
+        .entry = sizeof(struct tug_page) + sizeof(struct tug_page *),
         .record = tug_home_footprint(nranks),
     };
 }

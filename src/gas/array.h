@@ -67,14 +67,14 @@ struct tug_question { /* ask, move: to the home */
 };
 
 struct tug_reply {
-    struct tug_place place;
+    struct tug_page_slot place;
     int32_t status;
     uint32_t puts; /* allowed: nobody knows another place */
 };
 
 struct tug_message { /* stop, fetch, free: the place it leaves; change: the new one */
     uint64_t page;
-    struct tug_place place;
+    struct tug_page_slot place;
 };
 
 struct tug_fetched {
@@ -165,7 +165,7 @@ static inline uint32_t tug_array_home(const struct tug_array *array, uint64_t pa
 }
 
 static inline unsigned char *tug_array_address(const struct tug_array *array,
-                                               const struct tug_place *place) {
+                                               const struct tug_page_slot *place) {
     unsigned char *pool = array->mapped[place->owner];
     return pool != NULL ? pool + place->slot * array->page_bytes : NULL;
 }
@@ -183,15 +183,15 @@ static inline _Atomic uint32_t *tug_array_wants(const struct tug_array *array, u
 struct tug_array_footprint {
     uint32_t norders;
     size_t order, pool; /* bytes of an order, and for each rank's pool */
-    size_t place;       /* bytes for a page that is here, or that is elsewhere and remembered */
+    size_t entry;       /* bytes for a page that is here, or that is elsewhere and remembered */
     size_t record;      /* bytes for a page whose home is here */
 };
 struct tug_array_footprint tug_array_footprint(uint64_t nranks, uint32_t noperations);
 
 /* One process's slots, and the place of each page, at the beginning. */
 uint64_t tug_array_first_page(size_t npages, uint32_t nranks, uint32_t rank);
-struct tug_place tug_array_first_place(const struct tug_array *array, enum tug_placement placement,
-                                       uint64_t page);
+struct tug_page_slot tug_array_first_place(const struct tug_array *array,
+                                           enum tug_placement placement, uint64_t page);
 
 /* From now on calls of that kind go there. */
 void tug_array_receive(struct tug_array *array, enum tug_gas_call kind,

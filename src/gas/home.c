@@ -28,7 +28,7 @@ struct turn {
     struct tug_question question;
     bool is_move;
     /* a move that has begun */
-    struct tug_place old;
+    struct tug_page_slot old;
     enum tug_gas_call step;
     uint32_t cursor, out; /* told so far; not answered yet */
     int status;
@@ -41,7 +41,7 @@ struct turn {
 };
 
 struct record {
-    struct tug_place place;
+    struct tug_page_slot place;
     struct turn *move;         /* under way */
     struct turn *first, *last; /* those that wait for it */
 };
@@ -154,7 +154,7 @@ static bool tell_all(struct turn *turn) {
     return true; /* the owner is concerned: its answer ends the step */
 }
 
-static void step_to(struct turn *turn, enum tug_gas_call step, const struct tug_place *place) {
+static void step_to(struct turn *turn, enum tug_gas_call step, const struct tug_page_slot *place) {
     turn->step = step;
     turn->message.place = *place;
     turn->cursor = turn->out = 0;
@@ -177,9 +177,9 @@ static void fetched(void *d, int status) {
         return;
     }
     enlist(turn->array, record, turn->old.owner); /* it knows the place of the page, too */
-    record->place = (struct tug_place){.generation = turn->old.generation + 1,
-                                       .owner = turn->question.to,
-                                       .slot = turn->fetched.slot};
+    record->place = (struct tug_page_slot){.generation = turn->old.generation + 1,
+                                           .owner = turn->question.to,
+                                           .slot = turn->fetched.slot};
     step_to(turn, TUG_CALL_CHANGE, &record->place);
 }
 

@@ -113,13 +113,13 @@ static void wake(struct tug_page *entry) {
 
 /* ---- asking the home ---- */
 
-static void set_place(struct tug_page *entry, const struct tug_place *place) {
+static void set_place(struct tug_page *entry, const struct tug_page_slot *place) {
     tug_pages_set(&entry->array->pages, entry, place, tug_array_address(entry->array, place));
 }
 
 /* What the home says counts unless this process has been told something newer since. */
 static void apply(struct tug_page *entry, const struct tug_reply *reply) {
-    const struct tug_place *place = &reply->place;
+    const struct tug_page_slot *place = &reply->place;
     if (entry->changing || (tug_page_known(entry) && place->generation < entry->place.generation))
         return;
     if (!tug_page_known(entry) || place->generation > entry->place.generation)
@@ -203,11 +203,11 @@ static struct tug_local_address local(const struct tug_array *array, const void 
     return (struct tug_local_address){tug_context_everything(array->context), (uintptr_t)address};
 }
 
-static void finish_change(struct tug_page *entry, const struct tug_place *place);
+static void finish_change(struct tug_page *entry, const struct tug_page_slot *place);
 
 static void end_get(struct tug_page *entry) {
     if (--entry->gets == 0 && entry->changing) {
-        const struct tug_place next = entry->next;
+        const struct tug_page_slot next = entry->next;
         const struct tug_caller caller = entry->caller;
         finish_change(entry, &next);
         tug_answer(entry->array->context, caller, &(uint32_t){0}, sizeof(uint32_t));
@@ -310,7 +310,7 @@ static bool do_locate(struct tug_page *entry, struct tug_task *task) {
     if (hold && entry->place.owner == entry->array->rank &&
         (atomic_load_explicit(&entry->writers, memory_order_relaxed) & TUG_WRITERS_NO_PUTS))
         return ask(entry, task, TUG_CALL_ASK, true);
-    *(struct tug_place *)task->order->buffer = entry->place;
+    *(struct tug_page_slot *)task->order->buffer = entry->place;
     return true;
 }
 
@@ -374,7 +374,7 @@ static void on_stop(struct tug_array *array, struct tug_caller caller, const voi
         answer(array, caller, 0);
 }
 
-static void finish_change(struct tug_page *entry, const struct tug_place *place) {
+static void finish_change(struct tug_page *entry, const struct tug_page_slot *place) {
     entry->changing = entry->coming = false;
     if (entry->puts_from < place->generation)
         entry->puts_from = place->generation;
@@ -431,7 +431,7 @@ static void fetched(void *d, int status) {
 static void run_fetch(struct tug_deferred *work) {
     struct fetch *fetch = (struct fetch *)work;
     struct tug_array *array = fetch->array;
-    const struct tug_place *place = &fetch->message.place;
+    const struct tug_page_slot *place = &fetch->message.place;
     struct tug_page *entry = tug_pages_find(&array->pages, fetch->message.page);
     if (entry == NULL)
         entry = tug_pages_take(&array->pages, fetch->message.page, true);

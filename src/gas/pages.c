@@ -138,8 +138,8 @@ struct tug_page *tug_pages_take(struct tug_pages *pages, uint64_t page, bool com
     return entry;
 }
 
-void tug_pages_set(struct tug_pages *pages, struct tug_page *entry, const struct tug_place *place,
-                   unsigned char *address) {
+void tug_pages_set(struct tug_pages *pages, struct tug_page *entry,
+                   const struct tug_page_slot *place, unsigned char *address) {
     const bool was_own = atomic_load_explicit(&entry->owner, memory_order_relaxed) == pages->self;
     if (was_own && place->owner != pages->self)
         join_ring(pages, entry);

@@ -42,8 +42,8 @@
 struct tug_array;
 struct tug_task;
 
-/* A place, as it travels. */
-struct tug_place {
+/* The place of a page (gas.h), as processes tell it each other. */
+struct tug_page_slot {
     uint64_t generation; /* grows by one whenever a move of the page ends, well or not */
     uint32_t owner;
     uint32_t slot; /* of the owner's pool */
@@ -64,7 +64,7 @@ struct tug_page {
     struct tug_deferred work; /* nobody is under way any more, somebody waits for that */
     /* the holder's own */
     struct tug_array *array;
-    struct tug_place place;
+    struct tug_page_slot place;
     uint64_t puts_from;       /* the first generation that puts have not been stopped for */
     uint32_t gets;            /* under way from memory that is not mapped */
     bool asking;              /* the home, for this page */
@@ -73,7 +73,7 @@ struct tug_page {
     bool coming;              /* the page is being copied to this process */
     bool turn;                /* a move that others here have waited for has just been answered */
     struct tug_caller caller; /* of stopping and changing: answered then */
-    struct tug_place next;
+    struct tug_page_slot next;
     struct tug_task *first, *last;   /* who waits for any of that */
     struct tug_page *before, *after; /* in the ring; after: in the list of free ones */
 };
@@ -124,8 +124,8 @@ struct tug_page *tug_pages_take(struct tug_pages *pages, uint64_t page, bool com
 bool tug_pages_forget(struct tug_pages *pages, struct tug_page *entry);
 
 /* The page is there now, for gets. Holder only. */
-void tug_pages_set(struct tug_pages *pages, struct tug_page *entry, const struct tug_place *place,
-                   unsigned char *address);
+void tug_pages_set(struct tug_pages *pages, struct tug_page *entry,
+                   const struct tug_page_slot *place, unsigned char *address);
 
 static inline bool tug_page_known(const struct tug_page *entry) {
     return atomic_load_explicit(&entry->owner, memory_order_relaxed) != TUG_NO_OWNER;

@@ -113,14 +113,14 @@ static int called(struct tug_fabric *fabric, struct tug_caller caller, unsigned 
 
 /* An entry of one of the tables of handlers. */
 struct setting {
-    void *place;
+    void *slot;
     const void *entry;
     size_t bytes;
 };
 
 static void set(void *argument) {
     const struct setting *setting = argument;
-    memcpy(setting->place, setting->entry, setting->bytes);
+    memcpy(setting->slot, setting->entry, setting->bytes);
 }
 
 int tug_am_register_run(tug_context *context, unsigned id, tug_am_handler handler,

@@ -154,7 +154,7 @@ static inline void tug_burst_end(void) {
 /* Memory of another process of this node, mapped or lent, that stays where it is until
  * tug_reach_end(). */
 struct tug_reach {
-    unsigned char *place;   /* here; NULL: for cross-memory attach alone */
+    unsigned char *mapped;  /* its address here; NULL: reached by cross-memory attach only */
     uint64_t address;       /* at its owner */
     struct tug_live *entry; /* of the registration that is kept; NULL: none */
     uint32_t node_rank;

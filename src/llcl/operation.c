@@ -133,7 +133,7 @@ static inline unsigned char *reach(const struct tug_context *context,
     }
     if (!(fabric->ways & TUG_WAY_MAPPED))
         return NULL;
-    return tug_mapped_place(context, key, peer, request->remote->offset, request->bytes);
+    return tug_mapped_address(context, key, peer, request->remote->offset, request->bytes);
 }
 
 static inline void copy(unsigned char *to, const unsigned char *from, size_t bytes) {
@@ -143,21 +143,21 @@ static inline void copy(unsigned char *to, const unsigned char *from, size_t byt
         memmove(to, from, bytes);
 }
 
-static inline void do_here(unsigned kind, unsigned op, unsigned char *place, unsigned char *local,
+static inline void do_here(unsigned kind, unsigned op, unsigned char *reached, unsigned char *local,
                            size_t bytes, uint64_t operand, uint64_t compare) {
     uint64_t old;
     switch (kind) {
     case TUG_OPERATION_READ:
-        copy(local, place, bytes);
+        copy(local, reached, bytes);
         return;
     case TUG_OPERATION_WRITE:
-        copy(place, local, bytes);
+        copy(reached, local, bytes);
         return;
     case TUG_OPERATION_FETCH:
-        old = tug_atomic_fetch(place, (unsigned)bytes, op, operand);
+        old = tug_atomic_fetch(reached, (unsigned)bytes, op, operand);
         break;
     default:
-        old = tug_atomic_compare(place, (unsigned)bytes, compare, operand);
+        old = tug_atomic_compare(reached, (unsigned)bytes, compare, operand);
         break;
     }
     if (local != NULL)
@@ -169,7 +169,7 @@ enum tug_shortcut tug_context_shortcut(struct tug_context *context, uint32_t pee
     const struct tug_fabric *fabric = &context->fabric;
     uint32_t node_rank;
     if ((peer == fabric->rank && (fabric->ways & TUG_WAY_SELF)) ||
-        ((fabric->ways & TUG_WAY_MAPPED) && tug_mapped_place(context, key, peer, 0, 0) != NULL))
+        ((fabric->ways & TUG_WAY_MAPPED) && tug_mapped_address(context, key, peer, 0, 0) != NULL))
         return TUG_SHORTCUT_ANY;
     return (fabric->ways & TUG_WAY_CMA) && tug_attachable(context, key, peer, &node_rank)
                ? TUG_SHORTCUT_SINGLE
@@ -200,13 +200,13 @@ static bool do_there(struct tug_context *context, const struct request *request,
     if (!tug_reach_begin(context, request->remote->key, (uint32_t)request->peer,
                          request->remote->offset, request->bytes, &there))
         return false;
-    bool here = there.place != NULL;
+    bool here = there.mapped != NULL;
     bool done = here || (!is_atomic(request->kind) && is_worth_a_call(context, request));
     if (!here)
         tug_burst_add();
     *status = 0;
     if (here) {
-        do_here(request->kind, request->op, there.place, local, request->bytes, request->operand,
+        do_here(request->kind, request->op, there.mapped, local, request->bytes, request->operand,
                 request->compare);
         tug_stat_add(TUG_STAT_MAPPED, 1);
     } else if (done) {
@@ -220,10 +220,10 @@ static bool do_there(struct tug_context *context, const struct request *request,
 
 /* ---- the transports' way ---- */
 
-#define DO_HERE 8 /* in scratch: address is a place in this process */
+#define DO_HERE 8 /* in scratch: address lies in this process */
 
 static void fill(struct tug_operation *operation, const struct request *request,
-                 unsigned char *local, unsigned char *place) {
+                 unsigned char *local, unsigned char *reached) {
     operation->on_complete = *request->on_complete;
     operation->on_local = *request->on_local;
     operation->peer = (uint32_t)request->peer;
@@ -247,14 +247,14 @@ static void fill(struct tug_operation *operation, const struct request *request,
         operation->operand = request->operand;
         operation->compare = request->compare;
     } else if (request->kind != TUG_OPERATION_READ && request->bytes <= TUG_OPERATION_INLINE &&
-               place == NULL) {
+               reached == NULL) {
         copy(operation->data, local, request->bytes);
         operation->local = NULL;
         registration = NULL;
     }
     operation->scratch = 0;
-    if (place != NULL) {
-        operation->address = (uint64_t)(uintptr_t)place;
+    if (reached != NULL) {
+        operation->address = (uint64_t)(uintptr_t)reached;
         operation->scratch = DO_HERE;
     }
     operation->registration = registration;
@@ -302,10 +302,10 @@ static inline void after_post(struct tug_context *context) {
 
 /* A write like the one before it needs no operation of its own. Holder only. */
 static inline bool write_on(struct tug_context *context, const struct request *request,
-                            const unsigned char *local, const unsigned char *place) {
+                            const unsigned char *local, const unsigned char *reached) {
     if (request->kind != TUG_OPERATION_WRITE || request->bytes > TUG_OPERATION_INLINE ||
         request->on_complete->f != tug_counter_add || request->on_local->f != NULL ||
-        place != NULL ||
+        reached != NULL ||
         !tug_packets_write_on(context->fabric.states[TUG_BY_PACKETS], (uint32_t)request->peer,
                               request->remote->key->word[0], request->remote->offset, local,
                               request->bytes, request->on_complete->d))
@@ -318,13 +318,13 @@ static inline bool write_on(struct tug_context *context, const struct request *r
 
 /* Takes a tag and hands the operation to its transport. False: all are out. Holder only. */
 static bool post_in_hand(struct tug_context *context, const struct request *request,
-                         unsigned char *local, unsigned char *place) {
+                         unsigned char *local, unsigned char *reached) {
     struct tug_fabric *fabric = &context->fabric;
     uint32_t tag;
     if (!tug_tags_take_in_hand(&fabric->tags, &tag))
         return false;
     struct tug_operation *operation = &fabric->operations[tag];
-    fill(operation, request, local, place);
+    fill(operation, request, local, reached);
     post(context, operation);
     return true;
 }
@@ -378,7 +378,7 @@ bool tug_context_message_noted(struct tug_context *context, uint32_t peer, unsig
 }
 
 static bool submit(struct tug_context *context, const struct request *request, unsigned char *local,
-                   unsigned char *place) {
+                   unsigned char *reached) {
     struct tug_fabric *fabric = &context->fabric;
     struct tug_ticket ticket;
     uint32_t tag;
@@ -387,8 +387,8 @@ static bool submit(struct tug_context *context, const struct request *request, u
         return false;
     if (entry == TUG_ENTRY_BATON) {
         bool room = true;
-        if (!write_on(context, request, local, place)) {
-            room = post_in_hand(context, request, local, place);
+        if (!write_on(context, request, local, reached)) {
+            room = post_in_hand(context, request, local, reached);
             if (room)
                 after_post(context);
             else
@@ -402,7 +402,7 @@ static bool submit(struct tug_context *context, const struct request *request, u
     bool room = tug_tags_take(&fabric->tags, &tag);
     struct tug_operation *operation = room ? &fabric->operations[tag] : NULL;
     if (room)
-        fill(operation, request, local, place);
+        fill(operation, request, local, reached);
     ticket.cell->execute = room ? execute_post : execute_nothing;
     ticket.cell->payload.pointers[0] = context;
     ticket.cell->payload.pointers[1] = operation;
@@ -429,8 +429,8 @@ static bool execute_write(const struct tug_note *note) {
 
 /* False: it has not been noted. */
 static inline bool note_write(struct tug_context *context, const struct request *request,
-                              const unsigned char *local, const unsigned char *place) {
-    if (request->kind != TUG_OPERATION_WRITE || request->bytes - 1 >= 16 || place != NULL ||
+                              const unsigned char *local, const unsigned char *reached) {
+    if (request->kind != TUG_OPERATION_WRITE || request->bytes - 1 >= 16 || reached != NULL ||
         request->on_local->f != NULL || request->on_complete->f != tug_counter_add || depth > 0 ||
         !context->packets_alone || tug_engine_driving())
         return false;
@@ -453,8 +453,8 @@ static inline bool note_write(struct tug_context *context, const struct request 
 /* ---- the calls ---- */
 
 static bool take_way(struct tug_context *context, const struct request *request,
-                     unsigned char *local, unsigned char *place) {
-    if (request->remote != NULL && place == NULL) {
+                     unsigned char *local, unsigned char *reached) {
+    if (request->remote != NULL && reached == NULL) {
         const struct tug_remote_address *remote = request->remote;
         int status = tug_key_allows(remote->key, context->fabric.id, (uint32_t)request->peer,
                                     remote->offset, request->bytes);
@@ -463,25 +463,25 @@ static bool take_way(struct tug_context *context, const struct request *request,
         if (depth < DEPTH_MOST && do_there(context, request, local, &status))
             return finish(request, status);
     }
-    return note_write(context, request, local, place) || submit(context, request, local, place);
+    return note_write(context, request, local, reached) || submit(context, request, local, reached);
 }
 
 static inline __attribute__((always_inline)) bool start(struct tug_context *context,
                                                         const struct request *request) {
-    unsigned char *local, *place = NULL;
+    unsigned char *local, *reached = NULL;
     int status = check(context, request, &local);
     if (__builtin_expect(status != 0, 0))
         return fail(request, status);
     if (request->remote != NULL) {
-        place = reach(context, request);
-        if (__builtin_expect(place != NULL && depth < DEPTH_MOST, 1)) {
-            do_here(request->kind, request->op, place, local, request->bytes, request->operand,
+        reached = reach(context, request);
+        if (__builtin_expect(reached != NULL && depth < DEPTH_MOST, 1)) {
+            do_here(request->kind, request->op, reached, local, request->bytes, request->operand,
                     request->compare);
             tug_stat_add(TUG_STAT_MAPPED, 1);
             return finish(request, 0);
         }
     }
-    return take_way(context, request, local, place);
+    return take_way(context, request, local, reached);
 }
 
 bool tug_try_read_async(tug_context *context, const struct tug_read_params *params) {

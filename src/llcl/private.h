@@ -81,11 +81,11 @@ void tug_registration_end(struct tug_registration *registration);
 /* Frees the segments that are left. Collective. */
 void tug_registration_close(struct tug_context *context);
 
-/* This process's place in the part of a mapped segment that a key names, if the key is right and
+/* This process's address of the part of a mapped segment that a key names, if the key is right and
  * [offset, offset + bytes) lies inside; NULL otherwise. Any thread. */
-static inline unsigned char *tug_mapped_place(const struct tug_context *context,
-                                              const struct tug_key *key, uint32_t owner,
-                                              uint64_t offset, uint64_t bytes) {
+static inline unsigned char *tug_mapped_address(const struct tug_context *context,
+                                                const struct tug_key *key, uint32_t owner,
+                                                uint64_t offset, uint64_t bytes) {
     const struct tug_fabric *fabric = &context->fabric;
     uint32_t number = tug_key_segment(key), node_rank = tug_key_node_rank(key);
     if (number == 0 || number > TUG_SEGMENTS || node_rank >= fabric->node_size ||

@@ -46,8 +46,8 @@ bool tug_reach_begin(struct tug_context *context, const struct tug_key *key, uin
         return false;
     *reach = (struct tug_reach){.address = key->word[2] + offset};
     if (mapped)
-        reach->place = tug_mapped_place(context, key, owner, offset, bytes);
-    if (reach->place != NULL)
+        reach->mapped = tug_mapped_address(context, key, owner, offset, bytes);
+    if (reach->mapped != NULL)
         return true;
     if ((mapped && tug_key_segment(key) != 0) ||
         !tug_attachable(context, key, owner, &reach->node_rank) ||
@@ -59,7 +59,7 @@ bool tug_reach_begin(struct tug_context *context, const struct tug_key *key, uin
         return false;
     unsigned char *first = mapped ? tug_view_address(with, reach->entry, id) : NULL;
     if (first != NULL)
-        reach->place = first + offset;
+        reach->mapped = first + offset;
     if (first != NULL || (fabric->ways & TUG_WAY_CMA))
         return true;
     tug_reach_end(reach);
@@ -73,16 +73,16 @@ void tug_reach_end(const struct tug_reach *reach) {
 
 int tug_reach_read(const struct tug_context *context, const struct tug_reach *from, void *to,
                    size_t bytes) {
-    if (from->place == NULL)
+    if (from->mapped == NULL)
         return tug_cma_read(neighbour(context, from->node_rank)->pid, to, from->address, bytes);
-    memmove(to, from->place, bytes);
+    memmove(to, from->mapped, bytes);
     return 0;
 }
 
 int tug_reach_write(const struct tug_context *context, const struct tug_reach *to, const void *from,
                     size_t bytes) {
-    if (to->place == NULL)
+    if (to->mapped == NULL)
         return tug_cma_write(neighbour(context, to->node_rank)->pid, from, to->address, bytes);
-    memmove(to->place, from, bytes);
+    memmove(to->mapped, from, bytes);
     return 0;
 }

@@ -138,7 +138,7 @@ int tug_mem_allocate(tug_context *context, size_t size_in_bytes, tug_registratio
         tug_segment_free(&mapped->segment);
         goto fail;
     }
-    /* release: pairs with the acquire in tug_mapped_place */
+    /* release: pairs with the acquire in tug_mapped_address */
     atomic_store_explicit(&context->mapped[number], mapped, memory_order_release);
     /* whoever leaves may use a key at once: everybody has mapped everything by then */
     (void)tug_all_agree(fabric->comm, true);
@@ -254,7 +254,7 @@ void *tug_mem_map(const tug_context *context, const struct tug_key *key) {
     if (tug_key_allows(key, context->fabric.id, owner, 0, 0) != 0)
         return NULL;
     if (owner != context->fabric.rank)
-        return tug_mapped_place(context, key, owner, 0, 0);
+        return tug_mapped_address(context, key, owner, 0, 0);
     struct tug_registration *registration = tug_memory_find(
         (struct tug_memory_table *)&context->fabric.memory, key->word[0], 0, 0, &status);
     return registration != NULL ? registration->base : NULL;

@@ -10,8 +10,8 @@
 #include "tugboat/llcl.h"
 
 #define TUG_ATOMIC_FETCH(Type)                                                                     \
-    static inline Type tug_atomic_fetch_##Type(void *place, unsigned op, Type operand) {           \
-        Type _Atomic *target = place;                                                              \
+    static inline Type tug_atomic_fetch_##Type(void *address, unsigned op, Type operand) {         \
+        Type _Atomic *target = address;                                                            \
         switch (op) {                                                                              \
         case TUG_ADD:                                                                              \
             return atomic_fetch_add(target, operand);                                              \
@@ -30,31 +30,31 @@ TUG_ATOMIC_FETCH(uint64_t)
 #undef TUG_ATOMIC_FETCH
 
 /* Returns the old value. */
-static inline uint64_t tug_atomic_fetch(void *place, unsigned width, unsigned op,
+static inline uint64_t tug_atomic_fetch(void *address, unsigned width, unsigned op,
                                         uint64_t operand) {
     if (width == 8)
-        return tug_atomic_fetch_uint64_t(place, op, operand);
-    return tug_atomic_fetch_uint32_t(place, op, (uint32_t)operand);
+        return tug_atomic_fetch_uint64_t(address, op, operand);
+    return tug_atomic_fetch_uint32_t(address, op, (uint32_t)operand);
 }
 
-static inline uint64_t tug_atomic_compare(void *place, unsigned width, uint64_t expected,
+static inline uint64_t tug_atomic_compare(void *address, unsigned width, uint64_t expected,
                                           uint64_t desired) {
     if (width == 8) {
-        (void)atomic_compare_exchange_strong((uint64_t _Atomic *)place, &expected, desired);
+        (void)atomic_compare_exchange_strong((uint64_t _Atomic *)address, &expected, desired);
         return expected;
     }
     uint32_t narrow = (uint32_t)expected;
-    (void)atomic_compare_exchange_strong((uint32_t _Atomic *)place, &narrow, (uint32_t)desired);
+    (void)atomic_compare_exchange_strong((uint32_t _Atomic *)address, &narrow, (uint32_t)desired);
     return narrow;
 }
 
 /* Stores the lowest `width` bytes of a value. */
-static inline void tug_atomic_result(void *place, unsigned width, uint64_t value) {
+static inline void tug_atomic_result(void *address, unsigned width, uint64_t value) {
     uint32_t narrow = (uint32_t)value;
     if (width == 8)
-        memcpy(place, &value, 8);
+        memcpy(address, &value, 8);
     else
-        memcpy(place, &narrow, 4);
+        memcpy(address, &narrow, 4);
 }
 
 #endif

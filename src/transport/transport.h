@@ -148,7 +148,7 @@ const struct tug_transport *tug_fabric_route(const struct tug_fabric *fabric,
  * scratch is 0. Holder only. */
 void tug_fabric_pass_on(struct tug_fabric *fabric, struct tug_operation *operation, unsigned from);
 
-/* The place of a peer among the processes of this node, or TUG_ELSEWHERE. Any thread. */
+/* The index of a peer among the processes of this node, or TUG_ELSEWHERE. Any thread. */
 #define TUG_ELSEWHERE UINT32_MAX
 uint32_t tug_fabric_node_rank(const struct tug_fabric *fabric, uint32_t peer);
 

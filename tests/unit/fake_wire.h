@@ -77,7 +77,7 @@ static inline bool fake_move_trailer(struct fake_wire *from, struct tug_wire *in
         size_t now = buffer->packet.trailer - from->come;
         now = now < allowance ? now : allowance;
         now = now < 100000 ? now : 100000;
-        unsigned char *place = into->place(into->receiver, source, from->come);
+        unsigned char *place = into->trailer_address(into->receiver, source, from->come);
         if (place != NULL)
             memcpy(place, buffer->trailer + from->come, now);
         from->come += now;

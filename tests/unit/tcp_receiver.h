@@ -6,7 +6,7 @@
 #include "check.h"
 #include "transport/packets/wire_tcp_private.h"
 
-static inline unsigned char *tcp_place(void *receiver, uint32_t source, size_t come) {
+static inline unsigned char *tcp_trailer(void *receiver, uint32_t source, size_t come) {
     (void)receiver, (void)source, (void)come;
     return NULL;
 }
@@ -20,17 +20,17 @@ static inline void tcp_settled(void *receiver, uint32_t peer, bool by_wire) {
     assert_true(by_wire);
 }
 
-/* A wire of this process, at a port of the loopback device, which it writes into *place. */
+/* A wire of this process, at a port of the loopback device, which it writes into *address. */
 static inline struct tug_wire *
-tcp_open(struct tug_fabric *fabric, struct tug_tcp_place *place, void *receiver,
+tcp_open(struct tug_fabric *fabric, struct tug_tcp_address *address, void *receiver,
          void (*receive)(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes),
          void (*ended)(void *receiver, uint32_t peer)) {
-    *place = (struct tug_tcp_place){.family = AF_INET, .address = {127, 0, 0, 1}};
-    struct tug_wire *wire = tug_wire_tcp_make(fabric, place);
+    *address = (struct tug_tcp_address){.family = AF_INET, .ip = {127, 0, 0, 1}};
+    struct tug_wire *wire = tug_wire_tcp_make(fabric, address);
     assert_non_null(wire);
     wire->receiver = receiver;
     wire->receive = receive;
-    wire->place = tcp_place;
+    wire->trailer_address = tcp_trailer;
     wire->arrived = tcp_arrived;
     wire->settled = tcp_settled;
     wire->ended = ended;

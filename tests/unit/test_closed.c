@@ -24,7 +24,7 @@ struct process {
     struct tug_fabric fabric;
     struct tug_bell bell;
     struct tug_wire *wire;
-    struct tug_tcp_place place;
+    struct tug_tcp_address address;
     unsigned heard[N], ended[N];
 };
 
@@ -47,14 +47,14 @@ static struct tug_tcp_endpoint *endpoint_of(uint32_t rank) {
 }
 
 static struct tug_tcp_link *link_of(uint32_t rank, uint32_t peer) {
-    return tug_tcp_find_peer(endpoint_of(rank), processes[peer].place.id)->link;
+    return tug_tcp_find_peer(endpoint_of(rank), processes[peer].address.id)->link;
 }
 
 static void open_one(uint32_t rank) {
     struct process *process = &processes[rank];
     *process = (struct process){
         .fabric = {.rank = rank, .nranks = N, .id = CONTEXT, .bell = &process->bell}};
-    process->wire = tcp_open(&process->fabric, &process->place, process, receive, ended);
+    process->wire = tcp_open(&process->fabric, &process->address, process, receive, ended);
 }
 
 static void poll_all(void) {
@@ -92,7 +92,7 @@ static int begin(void **state) {
         open_one(i);
     for (uint32_t i = 0; i < N; i++)
         for (uint32_t j = 0; j < N; j++)
-            tug_wire_tcp_places(processes[i].wire)[j] = processes[j].place;
+            tug_wire_tcp_addresses(processes[i].wire)[j] = processes[j].address;
     return 0;
 }
 

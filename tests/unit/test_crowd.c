@@ -15,7 +15,7 @@
 struct process {
     struct tug_fabric fabric;
     struct tug_wire *wire;
-    struct tug_tcp_place place;
+    struct tug_tcp_address address;
     bool *heard_of;             /* [n] a packet of that one has come */
     struct tug_buffer **unsent; /* [n] to that one */
     uint32_t nheard, nunsent;
@@ -52,7 +52,7 @@ static void open_one(uint32_t rank) {
     process->fabric.id = CONTEXT;
     process->heard_of = calloc(n, sizeof(bool));
     process->unsent = (struct tug_buffer **)calloc(n, sizeof(struct tug_buffer *));
-    process->wire = tcp_open(&process->fabric, &process->place, process, receive, ended);
+    process->wire = tcp_open(&process->fabric, &process->address, process, receive, ended);
 }
 
 static void begin(uint32_t nprocesses) {
@@ -64,7 +64,7 @@ static void begin(uint32_t nprocesses) {
         open_one(i);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < n; j++)
-            tug_wire_tcp_places(processes[i].wire)[j] = processes[j].place;
+            tug_wire_tcp_addresses(processes[i].wire)[j] = processes[j].address;
 }
 
 static void end(void) {
@@ -125,7 +125,7 @@ static void until_all_have_met(void) {
 
 static int stranger(uint32_t to) {
     struct sockaddr_storage address;
-    socklen_t bytes = tug_tcp_address(&processes[to].place, &address);
+    socklen_t bytes = tug_tcp_sockaddr(&processes[to].address, &address);
     int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     assert_true(made >= 0);
     assert_true(connect(made, (struct sockaddr *)&address, bytes) == 0 || errno == EINPROGRESS);

@@ -24,7 +24,7 @@ struct context {
 
 struct process {
     struct tug_tcp_endpoint *endpoint;
-    struct tug_tcp_place place;
+    struct tug_tcp_address address;
     struct context contexts[CONTEXTS];
 };
 
@@ -89,8 +89,8 @@ static struct context *at(uint32_t process, unsigned context) {
 }
 
 static void start(uint32_t process) {
-    processes[process].place = (struct tug_tcp_place){.family = AF_INET, .address = {127, 0, 0, 1}};
-    processes[process].endpoint = tug_tcp_endpoint_make(&processes[process].place, true);
+    processes[process].address = (struct tug_tcp_address){.family = AF_INET, .ip = {127, 0, 0, 1}};
+    processes[process].endpoint = tug_tcp_endpoint_make(&processes[process].address, true);
     assert_non_null(processes[process].endpoint);
 }
 
@@ -104,11 +104,11 @@ static void open_at(uint32_t process, unsigned which) {
     struct tug_tcp_view *view = tug_tcp_view_make(processes[process].endpoint, &context->fabric);
     assert_non_null(view);
     for (uint32_t i = 0; i < N; i++)
-        view->places[rank_of(which, i)] = processes[i].place;
+        view->addresses[rank_of(which, i)] = processes[i].address;
     context->wire = &view->wire;
     context->wire->receiver = context;
     context->wire->receive = receive;
-    context->wire->place = place;
+    context->wire->trailer_address = place;
     context->wire->arrived = arrived;
     context->wire->sent = sent;
     context->wire->settled = settled;
@@ -208,7 +208,7 @@ static void exchange(uint32_t from, uint32_t to, unsigned which) {
 
 static struct tug_tcp_link *link_of(uint32_t process, uint32_t to) {
     const struct tug_tcp_peer *peer =
-        tug_tcp_find_peer(processes[process].endpoint, processes[to].place.id);
+        tug_tcp_find_peer(processes[process].endpoint, processes[to].address.id);
     return peer != NULL ? peer->link : NULL;
 }
 

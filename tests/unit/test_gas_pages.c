@@ -39,7 +39,7 @@ static int drop_pages(void **state) {
 static struct tug_page *add(uint64_t page, uint32_t owner) {
     struct tug_page *entry = tug_pages_take(pages, page, false);
     assert_non_null(entry);
-    tug_pages_set(pages, entry, &(struct tug_place){.owner = owner}, NULL);
+    tug_pages_set(pages, entry, &(struct tug_page_slot){.owner = owner}, NULL);
     tug_page_open(entry);
     return entry;
 }
@@ -54,7 +54,7 @@ static void finds_what_was_taken(void **state) {
     assert_null(tug_pages_find(pages, 6));
     assert_false(tug_page_known(entry));
     assert_false(tug_page_enter(entry, 5));
-    tug_pages_set(pages, entry, &(struct tug_place){.owner = 1}, NULL);
+    tug_pages_set(pages, entry, &(struct tug_page_slot){.owner = 1}, NULL);
     assert_true(tug_page_known(entry));
     assert_true(tug_pages_forget(pages, entry));
     assert_null(tug_pages_find(pages, 5));
@@ -94,7 +94,8 @@ static void keeps_its_own_pages(void **state) {
     assert_int_equal(pages->nforeign, FOREIGN);
     /* both go, and come back */
     for (uint64_t page = 1; page <= OWN; page++)
-        tug_pages_set(pages, tug_pages_find(pages, page), &(struct tug_place){.owner = 1}, NULL);
+        tug_pages_set(pages, tug_pages_find(pages, page), &(struct tug_page_slot){.owner = 1},
+                      NULL);
     assert_int_equal(pages->nforeign, ALL);
     for (uint64_t page = 100; page < 100 + OWN; page++)
         add(page, SELF);
@@ -127,7 +128,7 @@ static void keeps_what_is_in_use(void **state) {
     tug_page_leave(busy[5]);
     busy[5]->stopping = true;
     assert_null(tug_pages_take(pages, 100, false));
-    tug_pages_set(pages, comes, &(struct tug_place){.owner = SELF}, NULL);
+    tug_pages_set(pages, comes, &(struct tug_page_slot){.owner = SELF}, NULL);
     busy[5]->stopping = false;
     assert_ptr_equal(tug_pages_take(pages, 100, false), busy[5]);
     assert_null(tug_pages_find(pages, 5));
@@ -204,7 +205,7 @@ static void move_pages(void) {
         struct tug_page *entry = tug_pages_find(pages, page);
         if (entry == NULL)
             entry = tug_pages_take(pages, page, false);
-        tug_pages_set(pages, entry, &(struct tug_place){.owner = 1, .slot = slot},
+        tug_pages_set(pages, entry, &(struct tug_page_slot){.owner = 1, .slot = slot},
                       (unsigned char *)(void *)&slots[slot]);
     }
 }

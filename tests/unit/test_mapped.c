@@ -34,34 +34,34 @@ static int close_memory(void **state) {
     return 0;
 }
 
-static unsigned char *place(uint64_t offset, uint64_t bytes) {
-    return tug_mapped_place(context, &key, OWNER, offset, bytes);
+static unsigned char *address_of(uint64_t offset, uint64_t bytes) {
+    return tug_mapped_address(context, &key, OWNER, offset, bytes);
 }
 
 static void the_key_of_the_memory_opens_it(void **state) {
     (void)state;
-    assert_ptr_equal(place(0, BYTES), memory + TUG_MAPPED_HEAD);
-    assert_ptr_equal(place(BYTES - 8, 8), memory + TUG_MAPPED_HEAD + BYTES - 8);
-    assert_null(place(1, BYTES));
-    assert_null(place(BYTES + 1, 0));
-    assert_null(place(UINT64_MAX, 2));
-    assert_null(tug_mapped_place(context, &key, OWNER - 1, 0, 8));
+    assert_ptr_equal(address_of(0, BYTES), memory + TUG_MAPPED_HEAD);
+    assert_ptr_equal(address_of(BYTES - 8, 8), memory + TUG_MAPPED_HEAD + BYTES - 8);
+    assert_null(address_of(1, BYTES));
+    assert_null(address_of(BYTES + 1, 0));
+    assert_null(address_of(UINT64_MAX, 2));
+    assert_null(tug_mapped_address(context, &key, OWNER - 1, 0, 8));
 }
 
 static void no_other_key_does(void **state) {
     (void)state;
     for (unsigned bit = 0; bit < 8 * sizeof(key); bit++) {
         key.word[bit / 64] ^= UINT64_C(1) << bit % 64;
-        assert_null(place(0, 8));
+        assert_null(address_of(0, 8));
         key.word[bit / 64] ^= UINT64_C(1) << bit % 64;
     }
-    assert_non_null(place(0, 8));
+    assert_non_null(address_of(0, 8));
 }
 
 static void nor_does_it_when_the_memory_has_ended(void **state) {
     (void)state;
     atomic_store(&((struct tug_mapped_head *)memory)->live, 0);
-    assert_null(place(0, 8));
+    assert_null(address_of(0, 8));
 }
 
 int main(void) {

@@ -163,7 +163,7 @@ struct process {
     struct tug_fabric fabric;
     struct tug_packets packets;
     struct tug_load load;
-    struct tug_tcp_place address;
+    struct tug_tcp_address address;
     struct tug_registration shown, own; /* places for others; by the others' ranks */
     uint32_t nplaces;                   /* rank 0 has to do with all, all have to do with it */
     uint32_t *heard;                    /* messages of each */
@@ -220,7 +220,7 @@ static void open_one(uint32_t rank) {
     process->packets.streams = (struct tug_stream **)calloc(N, sizeof(struct tug_stream *));
     process->heard = calloc(N, sizeof(uint32_t));
     process->address.family = AF_INET;
-    memcpy(process->address.address, (const unsigned char[]){127, 0, 0, 1}, 4);
+    memcpy(process->address.ip, (const unsigned char[]){127, 0, 0, 1}, 4);
     process->packets.far = tug_wire_tcp_make(fabric, &process->address);
     assert_non_null(process->packets.far);
     ((struct tug_tcp_view *)process->packets.far)->endpoint->id = process->address.id =
@@ -238,7 +238,7 @@ static void begin(void) {
         open_one(i);
     for (uint32_t i = 0; i < N; i++)
         for (uint32_t j = 0; j < N; j++)
-            tug_wire_tcp_places(processes[i].packets.far)[j] = processes[j].address;
+            tug_wire_tcp_addresses(processes[i].packets.far)[j] = processes[j].address;
 }
 
 /* There are descriptors for all wires, and so many more. False: not as many as that. */

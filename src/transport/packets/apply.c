@@ -27,27 +27,27 @@ struct tug_applied tug_apply(struct tug_memory_table *memory, const struct tug_r
     if (registration == NULL)
         return applied;
     applied.registration = registration;
-    unsigned char *place = registration->base + offset;
+    unsigned char *target = registration->base + offset;
     unsigned width = record->sub & 15;
-    applied.data = place;
+    applied.data = target;
     switch (record->kind) {
     case TUG_RECORD_WRITE:
         if (__builtin_expect(record->length == 8, 1))
-            memcpy(place, record->data, 8);
+            memcpy(target, record->data, 8);
         else if (record->length > 0)
-            memcpy(place, record->data, record->length);
+            memcpy(target, record->data, record->length);
         break;
     case TUG_RECORD_FETCH:
-        if ((uintptr_t)place % width != 0)
+        if ((uintptr_t)target % width != 0)
             applied.status = TUG_ERR_INVALID;
         else
-            applied.value = tug_atomic_fetch(place, width, record->sub >> 4, record->words[2]);
+            applied.value = tug_atomic_fetch(target, width, record->sub >> 4, record->words[2]);
         break;
     case TUG_RECORD_COMPARE:
-        if ((uintptr_t)place % width != 0)
+        if ((uintptr_t)target % width != 0)
             applied.status = TUG_ERR_INVALID;
         else
-            applied.value = tug_atomic_compare(place, width, record->words[3], record->words[2]);
+            applied.value = tug_atomic_compare(target, width, record->words[3], record->words[2]);
         break;
     default:
         break;

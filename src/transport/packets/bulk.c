@@ -55,17 +55,17 @@ static struct tug_bulk *add(struct tug_packets *packets, enum role role, uint32_
     return bulk;
 }
 
-static void receive(const struct tug_packets *packets, struct tug_bulk *bulk, void *place,
+static void receive(const struct tug_packets *packets, struct tug_bulk *bulk, void *block,
                     uint64_t bytes, bool read) {
-    bulk->failed = tug_host.Irecv_c(place, (MPI_Count)bytes, MPI_BYTE, (int)bulk->peer,
+    bulk->failed = tug_host.Irecv_c(block, (MPI_Count)bytes, MPI_BYTE, (int)bulk->peer,
                                     mpi_tag(bulk->tag, read), packets->fabric->comm,
                                     &bulk->request) != MPI_SUCCESS;
     bulk->under_way = true;
 }
 
-static void send(const struct tug_packets *packets, struct tug_bulk *bulk, const void *place,
+static void send(const struct tug_packets *packets, struct tug_bulk *bulk, const void *block,
                  uint64_t bytes, bool read) {
-    bulk->failed = tug_host.Isend_c(place, (MPI_Count)bytes, MPI_BYTE, (int)bulk->peer,
+    bulk->failed = tug_host.Isend_c(block, (MPI_Count)bytes, MPI_BYTE, (int)bulk->peer,
                                     mpi_tag(bulk->tag, read), packets->fabric->comm,
                                     &bulk->request) != MPI_SUCCESS;
     bulk->under_way = true;

@@ -254,7 +254,7 @@ static inline bool tug_packet_again_fits(const struct tug_packet *packet, uint32
     return tag <= UINT16_MAX && tug_packet_has_room(packet, TUG_RECORD_AGAIN, length);
 }
 
-/* Appends an AGAIN that fits and has room; its data go to the place returned. */
+/* Appends an AGAIN that fits and has room; its data go to the address returned. */
 static inline uint64_t *tug_packet_add_again(struct tug_packet *packet, uint64_t offset,
                                              uint32_t tag, size_t length) {
     struct tug_record_head *head =
@@ -273,13 +273,13 @@ static inline bool tug_packet_runs(const struct tug_packet *packet, size_t lengt
 /* Appends a write that is near to that RUN. */
 static inline void tug_packet_run_on(struct tug_packet *packet, uint64_t offset, const void *data,
                                      size_t length) {
-    unsigned char *place = packet->memory + packet->used;
+    unsigned char *at = packet->memory + packet->used;
     const uint32_t distance = (uint32_t)(offset - packet->offset);
-    memcpy(place, &distance, sizeof(distance));
+    memcpy(at, &distance, sizeof(distance));
     if (__builtin_expect(length == 8, 1))
-        memcpy(place + sizeof(distance), data, 8);
+        memcpy(at + sizeof(distance), data, 8);
     else
-        memcpy(place + sizeof(distance), data, length);
+        memcpy(at + sizeof(distance), data, length);
     packet->used += (uint32_t)tug_run_step(length);
     packet->run->length++;
 }
@@ -305,11 +305,11 @@ static inline bool tug_packet_am_runs(const struct tug_packet *packet, unsigned 
 /* Appends a message to that AM_RUN. */
 static inline void tug_packet_am_run_on(struct tug_packet *packet, const void *payload,
                                         size_t length) {
-    unsigned char *place = packet->memory + packet->used;
+    unsigned char *at = packet->memory + packet->used;
     if (__builtin_expect(length == 24, 1)) /* a short head and a word */
-        memcpy(place, payload, 24);
+        memcpy(at, payload, 24);
     else
-        memcpy(place, payload, length);
+        memcpy(at, payload, length);
     packet->used += (uint32_t)length;
     packet->run->length++;
 }
@@ -328,16 +328,16 @@ static inline bool tug_packet_begin_am_run(struct tug_packet *packet, uint32_t t
     return true;
 }
 
-/* Copies a record's data to their place. */
-static inline void tug_packet_data(uint64_t *place, const void *data, size_t length) {
+/* Copies a record's data into the packet, padded with zeros to 8 bytes. */
+static inline void tug_packet_data(uint64_t *at, const void *data, size_t length) {
     if (__builtin_expect(length == 8, 1)) {
-        memcpy(place, data, 8);
+        memcpy(at, data, 8);
         return;
     }
     if (length % 8 != 0)
-        place[length / 8] = 0;
+        at[length / 8] = 0;
     if (length > 0)
-        memcpy(place, data, length);
+        memcpy(at, data, length);
 }
 
 /* Writes the header. */

@@ -133,7 +133,7 @@ void tug_packets_ended(void *receiver, uint32_t peer) {
 void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->receiver = packets;
     wire->receive = tug_packets_receive;
-    wire->place = tug_trailer_place;
+    wire->trailer_address = tug_trailer_address;
     wire->arrived = tug_trailer_arrived;
     wire->sent = tug_trailer_sent;
     wire->settled = tug_packets_settled;

@@ -136,7 +136,7 @@ struct tug_stream {
     uint64_t credit;                        /* the most that asked may be */
     uint32_t window;                        /* request packets that may be unacknowledged */
     uint32_t long_reads;                    /* answers to come that follow their packets */
-    unsigned char *place;                   /* for the awaited trailer; NULL: nowhere */
+    unsigned char *trailer;                 /* where the awaited one goes; NULL: nowhere */
     struct tug_registration *awaited;       /* memory it is in, served until then, or NULL */
     uint32_t reading;                       /* tag of the operation that reads it, or TUG_NO_TAG */
     struct tug_stream *next_touched;
@@ -370,7 +370,7 @@ void tug_stream_pump(struct tug_packets *packets, struct tug_stream *stream);
 /* What a wire calls when a packet has come; receiver is the struct tug_packets. */
 void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
 
-/* The next part of a READ is in its place, or has failed. */
+/* The next part of a READ is where it shall lie, or has failed. */
 void tug_packets_have_read(struct tug_packets *packets, struct tug_stream *stream,
                            struct tug_operation *operation);
 
@@ -409,7 +409,7 @@ void tug_trailer_expect(struct tug_stream *stream, const struct tug_operation *o
 void tug_trailer_drop(struct tug_stream *stream);
 
 /* What a wire calls, see wire.h; receiver is the struct tug_packets. */
-unsigned char *tug_trailer_place(void *receiver, uint32_t source, size_t come);
+unsigned char *tug_trailer_address(void *receiver, uint32_t source, size_t come);
 void tug_trailer_arrived(void *receiver, uint32_t source, bool whole);
 void tug_trailer_sent(void *receiver, uint32_t peer, const struct tug_buffer *buffer);
 

@@ -1,14 +1,14 @@
 /* Trailers: the data of long writes, and of answers to long reads, which follow their packet on the
  * wire.
  *
- * They are sent from the program's memory and received in their place, so that neither side copies
- * them, and however long they are (up to TUG_TRAILER_MOST) they cost one call to send, and few to
- * receive. The wire asks for the place whenever bytes have come: what is looked up when the packet
- * is served stays the stream's, which gives it up when the peer is lost or the data will not come.
- * Until then the registration is being served, and cannot be ended; so is one whose memory is sent
- * to a reader, until its packet is the pool's again. Memory of this side's own operations is theirs
- * as long as they are out: a write ends no sooner than its data have gone, a read when they have
- * come.
+ * They are sent from the program's memory and received where they shall lie, so that neither side
+ * copies them, and however long they are (up to TUG_TRAILER_MOST) they cost one call to send, and
+ * few to receive. The wire asks for the address whenever bytes have come: what is looked up when
+ * the packet is served stays the stream's, which gives it up when the peer is lost or the data will
+ * not come. Until then the registration is being served, and cannot be ended; so is one whose
+ * memory is sent to a reader, until its packet is the pool's again. Memory of this side's own
+ * operations is theirs as long as they are out: a write ends no sooner than its data have gone, a
+ * read when they have come.
  */
 #include "transport/packets/apply.h"
 #include "transport/packets/packets.h"
@@ -23,14 +23,14 @@ void tug_trailer_serve(struct tug_packets *packets, struct tug_stream *stream,
                                  record->tag, 0);
         return;
     }
-    stream->place = applied.registration->base + record->words[1];
+    stream->trailer = applied.registration->base + record->words[1];
     stream->awaited = applied.registration;
     stream->awaited->serving++;
 }
 
 void tug_trailer_expect(struct tug_stream *stream, const struct tug_operation *operation,
                         uint32_t tag) {
-    stream->place = operation->local + (operation->bytes - operation->left);
+    stream->trailer = operation->local + (operation->bytes - operation->left);
     stream->reading = tag;
 }
 
@@ -39,14 +39,14 @@ void tug_trailer_drop(struct tug_stream *stream) {
         stream->awaited->serving--;
     stream->awaited = NULL;
     stream->reading = TUG_NO_TAG;
-    stream->place = NULL;
+    stream->trailer = NULL;
     stream->awaits = false;
 }
 
-unsigned char *tug_trailer_place(void *receiver, uint32_t source, size_t come) {
+unsigned char *tug_trailer_address(void *receiver, uint32_t source, size_t come) {
     const struct tug_packets *packets = receiver;
     const struct tug_stream *stream = packets->streams[source];
-    return stream != NULL && stream->place != NULL ? stream->place + come : NULL;
+    return stream != NULL && stream->trailer != NULL ? stream->trailer + come : NULL;
 }
 
 void tug_trailer_arrived(void *receiver, uint32_t source, bool whole) {

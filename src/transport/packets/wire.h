@@ -99,7 +99,7 @@ struct tug_wire {
     /* Of wires that carry trailers: where the next bytes go of what follows the last packet of that
      * process, of which `come` have come, NULL: nowhere; asked anew whenever some are there. All of
      * them have come (whole), or no more will. */
-    unsigned char *(*place)(void *receiver, uint32_t source, size_t come);
+    unsigned char *(*trailer_address)(void *receiver, uint32_t source, size_t come);
     void (*arrived)(void *receiver, uint32_t source, bool whole);
     /* A buffer with a trailer has been sent and is about to be given back. */
     void (*sent)(void *receiver, uint32_t peer, const struct tug_buffer *buffer);

@@ -22,7 +22,7 @@ struct mpi_wire {
     int came[RECEIVES]; /* bytes of a receive that is done, -1: it is not */
     uint32_t oldest;    /* receive */
     uint32_t nsends;
-    struct tug_buffer *more_first, *more_last; /* sends for which there was no place */
+    struct tug_buffer *more_first, *more_last; /* sends for which there was no room */
 };
 
 static void post_receive(struct mpi_wire *mpi, uint32_t i) {

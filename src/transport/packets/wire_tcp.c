@@ -31,7 +31,7 @@
 #include "host/polite.h"
 #include "transport/packets/wire_tcp_private.h"
 
-#define PROCESSES_MOST 16384u /* each keeps the places of all; larger jobs go by the host */
+#define PROCESSES_MOST 16384u /* each keeps the addresses of all; larger jobs go by the host */
 
 /* This process's endpoint, while there are views. One that is lost is replaced by the next. */
 static struct {
@@ -44,16 +44,16 @@ static struct {
 /* NULL: no memory. */
 static struct tug_tcp_contact *add_contact(struct tug_tcp_view *view, uint32_t rank) {
     struct tug_tcp_endpoint *endpoint = view->endpoint;
-    const struct tug_tcp_place *place = &view->places[rank];
+    const struct tug_tcp_address *address = &view->addresses[rank];
     struct tug_tcp_contact *contact = malloc(sizeof(*contact));
-    struct tug_tcp_peer *peer = tug_tcp_find_peer(endpoint, place->id);
+    struct tug_tcp_peer *peer = tug_tcp_find_peer(endpoint, address->id);
     if (peer == NULL)
-        peer = tug_tcp_add_peer(endpoint, place);
+        peer = tug_tcp_add_peer(endpoint, address);
     if (peer == NULL || contact == NULL || !tug_table_add(&view->contacts, rank, contact)) {
         free(contact);
         return NULL; /* the peer is found the next time */
     }
-    peer->place = *place;
+    peer->address = *address;
     *contact = (struct tug_tcp_contact){view, peer, rank, peer->contacts};
     peer->contacts = contact;
     if (peer->link != NULL && peer->link->closed)
@@ -87,7 +87,7 @@ uint32_t tug_tcp_rank(const struct tug_tcp_peer *peer) {
 
 static void tell_by_host(struct tug_tcp_view *view, uint64_t id) {
     for (uint32_t rank = 0; rank < view->wire.fabric->nranks; rank++)
-        if (view->places[rank].id == id)
+        if (view->addresses[rank].id == id)
             view->wire.settled(view->wire.receiver, rank, false);
 }
 
@@ -97,7 +97,7 @@ void tug_tcp_tell_settled(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer
     if (peer->link->by_host) {
         for (struct tug_tcp_view *view = endpoint->first_view; view != NULL; view = view->next)
             if (view->ready)
-                tell_by_host(view, peer->place.id);
+                tell_by_host(view, peer->address.id);
         return;
     }
     for (struct tug_tcp_contact *contact = peer->contacts; contact; contact = contact->next) {
@@ -119,7 +119,7 @@ static void become_ready(struct tug_tcp_view *view) {
     view->ready = true;
     for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next) {
         if (link->by_host)
-            tell_by_host(view, link->peer->place.id);
+            tell_by_host(view, link->peer->address.id);
         if (!link->held)
             continue;
         tug_tcp_link_resume(link, endpoint);
@@ -261,7 +261,7 @@ static void tcp_close(struct tug_wire *wire) {
     release(view->endpoint);
     tug_table_fini(&view->contacts);
     tug_pool_fini(&wire->pool);
-    free(view->places);
+    free(view->addresses);
     free(view);
 }
 
@@ -284,8 +284,8 @@ struct tug_tcp_view *tug_tcp_view_make(struct tug_tcp_endpoint *endpoint,
     view->wire = (struct tug_wire){.type = &tcp_type, .fabric = fabric};
     view->wire.pool.bytes = TUG_TCP_PACKET_BYTES;
     view->endpoint = endpoint;
-    view->places = calloc(fabric->nranks, sizeof(struct tug_tcp_place));
-    if (view->places != NULL) {
+    view->addresses = calloc(fabric->nranks, sizeof(struct tug_tcp_address));
+    if (view->addresses != NULL) {
         endpoint->users++;
         return view;
     }
@@ -294,7 +294,7 @@ struct tug_tcp_view *tug_tcp_view_make(struct tug_tcp_endpoint *endpoint,
 }
 
 /* With the lock. NULL: none can be had. */
-static struct tug_tcp_endpoint *endpoint_at(struct tug_tcp_place *mine, bool spares_links) {
+static struct tug_tcp_endpoint *endpoint_at(struct tug_tcp_address *mine, bool spares_links) {
     struct tug_tcp_endpoint *endpoint = process.endpoint;
     if (endpoint != NULL && !atomic_load(&endpoint->lost))
         return endpoint;
@@ -306,7 +306,7 @@ static struct tug_tcp_endpoint *endpoint_at(struct tug_tcp_place *mine, bool spa
 }
 
 /* NULL: none can be had. */
-static struct tug_tcp_view *open_view(struct tug_fabric *fabric, struct tug_tcp_place *mine) {
+static struct tug_tcp_view *open_view(struct tug_fabric *fabric, struct tug_tcp_address *mine) {
     struct tug_tcp_view *view = NULL;
     pthread_mutex_lock(&process.lock);
     struct tug_tcp_endpoint *endpoint = endpoint_at(mine, fabric->ways & TUG_WAY_MPI);
@@ -325,21 +325,21 @@ static struct tug_tcp_view *open_view(struct tug_fabric *fabric, struct tug_tcp_
 static bool introduce(struct tug_tcp_view *view) {
     const struct tug_fabric *fabric = view->wire.fabric;
     const uint32_t next = (fabric->rank + fabric->node_size) % fabric->nranks;
-    if (TUG_POLITE(Iallgather, &view->endpoint->place, sizeof(struct tug_tcp_place), MPI_BYTE,
-                   view->places, sizeof(struct tug_tcp_place), MPI_BYTE,
+    if (TUG_POLITE(Iallgather, &view->endpoint->address, sizeof(struct tug_tcp_address), MPI_BYTE,
+                   view->addresses, sizeof(struct tug_tcp_address), MPI_BYTE,
                    fabric->comm) != MPI_SUCCESS)
         return tug_all_agree(fabric->comm, false);
     tug_engine_call(enter, view);
-    return tug_all_agree(fabric->comm, view->entered && tug_tcp_try(&view->places[next]));
+    return tug_all_agree(fabric->comm, view->entered && tug_tcp_try(&view->addresses[next]));
 }
 
 struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reason) {
-    struct tug_tcp_place mine;
+    struct tug_tcp_address mine;
     if (fabric->nranks > PROCESSES_MOST) {
         *reason = "too many processes";
         return NULL;
     }
-    const bool found = tug_tcp_find_place(fabric, &mine);
+    const bool found = tug_tcp_find_address(fabric, &mine);
     struct tug_tcp_view *view = found ? open_view(fabric, &mine) : NULL;
     *reason = !found ? "the host MPI does not go by sockets"
                      : "not every process can listen for connections";
@@ -353,7 +353,7 @@ struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reaso
     return NULL;
 }
 
-struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_place *mine) {
+struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_address *mine) {
     struct tug_tcp_endpoint *endpoint = tug_tcp_endpoint_make(mine, fabric->ways & TUG_WAY_MPI);
     struct tug_tcp_view *view = endpoint != NULL ? tug_tcp_view_make(endpoint, fabric) : NULL;
     if (view != NULL && tug_tcp_view_enter(view))
@@ -368,7 +368,7 @@ struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_pla
 size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active) {
     if (nranks > PROCESSES_MOST)
         return 0;
-    return sizeof(struct tug_tcp_view) + nranks * sizeof(struct tug_tcp_place) +
+    return sizeof(struct tug_tcp_view) + nranks * sizeof(struct tug_tcp_address) +
            tug_table_footprint(active) + active * sizeof(struct tug_tcp_contact);
 }
 

@@ -109,19 +109,19 @@ static void take_out_closed(struct tug_tcp_endpoint *endpoint) {
         *at = link->next;
         free_link(link);
         if (is_way) {
-            tug_table_remove(&endpoint->peers, peer->place.id);
+            tug_table_remove(&endpoint->peers, peer->address.id);
             free(peer);
         }
     }
 }
 
 struct tug_tcp_peer *tug_tcp_add_peer(struct tug_tcp_endpoint *endpoint,
-                                      const struct tug_tcp_place *place) {
+                                      const struct tug_tcp_address *address) {
     struct tug_tcp_peer *peer = calloc(1, sizeof(*peer));
     if (peer == NULL)
         return NULL;
-    peer->place = *place;
-    if (tug_table_add(&endpoint->peers, place->id, peer))
+    peer->address = *address;
+    if (tug_table_add(&endpoint->peers, address->id, peer))
         return peer;
     free(peer);
     return NULL;
@@ -134,7 +134,7 @@ void tug_tcp_forget_peer(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer 
         endpoint->closed_any |= peer->link->closed;
         return;
     }
-    tug_table_remove(&endpoint->peers, peer->place.id);
+    tug_table_remove(&endpoint->peers, peer->address.id);
     free(peer);
 }
 
@@ -180,7 +180,7 @@ bool tug_tcp_holds(struct tug_tcp_endpoint *endpoint) {
 
 /* Packets come by the link to a peer and no other, but from this process itself. */
 static bool may_bring(const struct tug_tcp_endpoint *endpoint, const struct tug_tcp_link *link) {
-    return link->greeted && (tug_tcp_is_way(link) || link->peer->place.id == endpoint->id);
+    return link->greeted && (tug_tcp_is_way(link) || link->peer->address.id == endpoint->id);
 }
 
 /* Has the epoll set tell what is waited for at a link. */
@@ -360,13 +360,13 @@ static struct tug_tcp_endpoint *make(bool spares_links) {
     return NULL;
 }
 
-struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_place *mine, bool spares_links) {
+struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_address *mine, bool spares_links) {
     struct tug_tcp_endpoint *endpoint = make(spares_links);
     if (endpoint == NULL)
         return NULL;
     endpoint->listener = tug_own_keep(tug_tcp_listen(mine));
     mine->id = endpoint->id;
-    endpoint->place = *mine;
+    endpoint->address = *mine;
     if (endpoint->listener.number >= 0 && open_set(endpoint) &&
         tug_tcp_have_reserve(endpoint, TUG_TCP_TO_CONNECT) &&
         tug_tcp_have_reserve(endpoint, TUG_TCP_TO_ACCEPT))

@@ -10,7 +10,7 @@
 #include "transport/packets/wire_tcp_private.h"
 
 #define RECEIVES 4u        /* in one look at a link */
-#define GLANCE_BYTES 2048u /* asked for where data are expected that have a place of their own */
+#define GLANCE_BYTES 2048u /* asked for where a trailer is expected */
 #define LONG_LATELY 16u    /* receives after the last such data */
 
 /* An error of a socket: there is no room, or nothing has come; or the link is over. */
@@ -25,7 +25,7 @@ void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_tcp_endpoint
                         enum tug_tcp_word word) {
     const struct tug_tcp_hello hello = {.magic = TUG_TCP_HELLO_MAGIC,
                                         .source = endpoint->id,
-                                        .destination = link->peer->place.id,
+                                        .destination = link->peer->address.id,
                                         .word = word};
     /* an empty socket has room for so little */
     if (send(link->socket.number, &hello, sizeof(hello), MSG_NOSIGNAL | MSG_DONTWAIT) !=
@@ -122,7 +122,7 @@ static bool makes_sense(const struct tug_packet_header *header) {
 static bool is_from(const struct tug_tcp_link *link, const struct tug_tcp_view *view,
                     const struct tug_packet_header *header) {
     return view == NULL || (header->source < view->wire.fabric->nranks &&
-                            view->places[header->source].id == link->peer->place.id);
+                            view->addresses[header->source].id == link->peer->address.id);
 }
 
 /* Bytes of the packet that begins there, 0: it has not come whole. *view: that it is for, NULL:
@@ -143,9 +143,9 @@ static size_t whole_packet(struct tug_tcp_link *link, const struct tug_tcp_endpo
 }
 
 /* Where the next bytes of the trailer go, NULL: nowhere. */
-static unsigned char *place_of_trailer(const struct tug_tcp_link *link) {
+static unsigned char *trailer_address(const struct tug_tcp_link *link) {
     const struct tug_wire *wire = link->left_wire;
-    return wire != NULL ? wire->place(wire->receiver, link->left_peer, link->come) : NULL;
+    return wire != NULL ? wire->trailer_address(wire->receiver, link->left_peer, link->come) : NULL;
 }
 
 /* Bytes of the trailer of the last packet have come. */
@@ -173,9 +173,9 @@ static size_t begin_trailer(struct tug_tcp_link *link, struct tug_tcp_view *view
     link->left_peer = header->source;
     if (bytes > link->left)
         bytes = link->left;
-    unsigned char *place = place_of_trailer(link);
-    if (place != NULL)
-        memcpy(place, behind, bytes);
+    unsigned char *to = trailer_address(link);
+    if (to != NULL)
+        memcpy(to, behind, bytes);
     trailer_came(link, bytes);
     return bytes;
 }
@@ -232,15 +232,15 @@ static void hand_up(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint
         keep_rest(link, memory + at);
 }
 
-/* What follows a packet goes to its place. True if anything came. */
+/* What follows a packet goes to the address of its trailer. True if anything came. */
 static bool take_trailer(struct tug_tcp_link *link, void *memory) {
     bool moved = false;
     while (link->left > 0 && !link->broken) {
-        unsigned char *place = place_of_trailer(link);
+        unsigned char *to = trailer_address(link);
         size_t room = link->left;
-        if (place == NULL && room > TUG_TCP_RECEIVE_BYTES)
+        if (to == NULL && room > TUG_TCP_RECEIVE_BYTES)
             room = TUG_TCP_RECEIVE_BYTES;
-        const size_t came = get(link, place != NULL ? place : memory, room);
+        const size_t came = get(link, to != NULL ? to : memory, room);
         if (came == 0)
             break;
         moved = true;
@@ -249,7 +249,7 @@ static bool take_trailer(struct tug_tcp_link *link, void *memory) {
     return moved;
 }
 
-/* Bytes to ask for, packets: few, where data that have a place of their own may be behind them. */
+/* Bytes to ask for, packets: few, where a trailer may be behind them. */
 static size_t room_for_packets(struct tug_tcp_link *link) {
     size_t most = TUG_TCP_RECEIVE_BYTES;
     if (link->long_lately > 0) {

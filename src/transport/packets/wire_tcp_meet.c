@@ -158,7 +158,7 @@ static void fail(struct tug_tcp_link *link, int error) {
 static void begin(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     struct sockaddr_storage address;
     const int on = 1;
-    socklen_t bytes = tug_tcp_address(&link->peer->place, &address);
+    socklen_t bytes = tug_tcp_sockaddr(&link->peer->address, &address);
     link->connecting = link->waits = true;
     link->socket = make_socket(endpoint, address.ss_family, &link->last);
     const int made = link->socket.number;
@@ -270,7 +270,7 @@ bool tug_tcp_meet_again(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *
 /* That process has made the connection. False: it has no reason to. */
 static bool adopt(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link,
                   struct tug_tcp_peer *peer) {
-    const uint64_t source = peer->place.id;
+    const uint64_t source = peer->address.id;
     struct tug_tcp_link *way = peer->link;
     link->peer = peer;
     endpoint->strangers--;
@@ -305,7 +305,7 @@ static bool take_answer(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *
 /* Who says hello: it knows us, and where it listens is not asked for. NULL: no memory. */
 static struct tug_tcp_peer *who(struct tug_tcp_endpoint *endpoint, uint64_t id) {
     struct tug_tcp_peer *peer = tug_tcp_find_peer(endpoint, id);
-    return peer != NULL ? peer : tug_tcp_add_peer(endpoint, &(struct tug_tcp_place){.id = id});
+    return peer != NULL ? peer : tug_tcp_add_peer(endpoint, &(struct tug_tcp_address){.id = id});
 }
 
 /* False: the link goes no further. */
@@ -313,7 +313,7 @@ static bool take_hello(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *l
     const struct tug_tcp_hello *hello = &link->hello;
     const bool is_answer = link->peer != NULL;
     if (hello->magic != TUG_TCP_HELLO_MAGIC || hello->destination != endpoint->id ||
-        hello->word >= TUG_TCP_WORDS || (is_answer && hello->source != link->peer->place.id) ||
+        hello->word >= TUG_TCP_WORDS || (is_answer && hello->source != link->peer->address.id) ||
         (!is_answer && hello->word == TUG_TCP_GONE)) {
         tug_log(TUG_VERBOSE_WARN, "a connection that is not of this job's was closed");
         link->final = true;

@@ -2,7 +2,7 @@
  *
  *      context      context            each has a wire of its own, a view of the endpoint
  *         |            |
- *       view         view              places of its processes, by rank
+ *       view         view              addresses of its processes, by rank
  *         |  contacts  |               a view that has had to do with a peer, and its rank there
  *         +--- peer ---+--- peer       processes, by id
  *               |            |
@@ -18,7 +18,7 @@
 #include "base/table.h"
 #include "transport/packets/wire.h"
 #include "transport/packets/wire_tcp_link.h"
-#include "transport/packets/wire_tcp_place.h"
+#include "transport/packets/wire_tcp_address.h"
 #include "transport/watcher.h"
 
 struct tug_tcp_endpoint;
@@ -27,14 +27,14 @@ struct tug_tcp_endpoint;
 struct tug_tcp_view {
     struct tug_wire wire;
     struct tug_tcp_endpoint *endpoint;
-    struct tug_tcp_place *places; /* [nranks] */
-    struct tug_table contacts;    /* by rank */
-    bool entered;                 /* the endpoint knows it */
-    bool ready;                   /* it has been polled: packets may be handed up */
-    bool came;                    /* something has, since it was polled */
-    uint64_t polls;               /* the endpoint's, when it was polled */
-    struct tug_tcp_view *next;    /* of all; newer ones first */
-    bool watched;                 /* the watcher rings its fabric's bell */
+    struct tug_tcp_address *addresses; /* [nranks] */
+    struct tug_table contacts;         /* by rank */
+    bool entered;                      /* the endpoint knows it */
+    bool ready;                        /* it has been polled: packets may be handed up */
+    bool came;                         /* something has, since it was polled */
+    uint64_t polls;                    /* the endpoint's, when it was polled */
+    struct tug_tcp_view *next;         /* of all; newer ones first */
+    bool watched;                      /* the watcher rings its fabric's bell */
     struct tug_tcp_view *next_watched;
 };
 
@@ -51,7 +51,7 @@ struct tug_tcp_contact {
  * agree on an end. The link is closed with the endpoint: were it closed with the last context of
  * the two, one of them could make the next before the other has seen that. */
 struct tug_tcp_peer {
-    struct tug_tcp_place place;
+    struct tug_tcp_address address;
     struct tug_tcp_link *link; /* the one to send by, NULL: none yet */
     struct tug_tcp_contact *contacts;
 };
@@ -70,7 +70,7 @@ struct tug_tcp_watch {
 struct tug_tcp_endpoint {
     uint64_t id;                     /* this process's */
     uint32_t users;                  /* views, entered or not */
-    struct tug_tcp_place place;      /* where it listens */
+    struct tug_tcp_address address;  /* where it listens */
     struct tug_table views;          /* by their contexts' ids */
     struct tug_tcp_view *first_view; /* of all */
     struct tug_table peers;          /* by their ids */
@@ -102,7 +102,7 @@ static inline bool tug_tcp_is_way(const struct tug_tcp_link *link) {
 
 /* ---- wire_tcp.c: views ---- */
 
-/* A view of the endpoint, whose places are to be filled in. It is to be entered, by the holder;
+/* A view of the endpoint, whose addresses are to be filled in. It is to be entered, by the holder;
  * false: no memory. NULL: no memory. */
 struct tug_tcp_view *tug_tcp_view_make(struct tug_tcp_endpoint *endpoint,
                                        struct tug_fabric *fabric);
@@ -119,7 +119,7 @@ uint32_t tug_tcp_rank(const struct tug_tcp_peer *peer);
 
 /* An endpoint that listens at the address in *mine; the port and the id are noted there. NULL: no
  * memory or descriptors. / Nothing uses it any more. */
-struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_place *mine, bool spares_links);
+struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_address *mine, bool spares_links);
 void tug_tcp_endpoint_close(struct tug_tcp_endpoint *endpoint);
 
 /* One look at listener and links. True if anything moved. */
@@ -134,7 +134,7 @@ static inline struct tug_tcp_peer *tug_tcp_find_peer(const struct tug_tcp_endpoi
     return tug_table_find(&endpoint->peers, id);
 }
 struct tug_tcp_peer *tug_tcp_add_peer(struct tug_tcp_endpoint *endpoint,
-                                      const struct tug_tcp_place *place);
+                                      const struct tug_tcp_address *address);
 
 /* Forgets a peer that nobody has to do with, if its link is over. */
 void tug_tcp_forget_peer(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer *peer);
@@ -198,11 +198,11 @@ void tug_tcp_attend(struct tug_tcp_endpoint *endpoint);
 /* ---- for tests ---- */
 
 /* A view, entered, of an endpoint of its own that listens at the address in *mine. */
-struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_place *mine);
+struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_address *mine);
 
 /* Where all processes listen, by rank; to be filled in. */
-static inline struct tug_tcp_place *tug_wire_tcp_places(struct tug_wire *wire) {
-    return ((struct tug_tcp_view *)wire)->places;
+static inline struct tug_tcp_address *tug_wire_tcp_addresses(struct tug_wire *wire) {
+    return ((struct tug_tcp_view *)wire)->addresses;
 }
 
 #endif

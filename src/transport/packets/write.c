@@ -63,9 +63,8 @@ static enum fit write_write(struct tug_fabric *fabric, struct tug_stream *stream
             return written(fabric, stream, operation, under);
         }
         if (tug_packet_again_fits(packet, tag, operation->bytes)) {
-            uint64_t *place =
-                tug_packet_add_again(packet, operation->offset, tag, operation->bytes);
-            tug_packet_data(place, tug_operation_data(operation), operation->bytes);
+            uint64_t *data = tug_packet_add_again(packet, operation->offset, tag, operation->bytes);
+            tug_packet_data(data, tug_operation_data(operation), operation->bytes);
             return written(fabric, stream, operation, under);
         }
     }

@@ -256,7 +256,7 @@ static void deliver_trailer(struct tug_wire *wire, uint32_t source) {
         uint32_t now = (uint32_t)take_size() + 1;
         if (now > bytes - come)
             now = bytes - come;
-        unsigned char *place = wire->place(wire->receiver, source, come);
+        unsigned char *place = wire->trailer_address(wire->receiver, source, come);
         if (place != NULL)
             memset(place, 0x44, now);
         reached.placed += place != NULL;

@@ -1,6 +1,6 @@
 /* Where a process listens for connections of the tcp wire. */
-#ifndef TUG_TRANSPORT_WIRE_TCP_PLACE_H
-#define TUG_TRANSPORT_WIRE_TCP_PLACE_H
+#ifndef TUG_TRANSPORT_WIRE_TCP_ADDRESS_H
+#define TUG_TRANSPORT_WIRE_TCP_ADDRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,25 +8,25 @@
 
 struct tug_fabric;
 
-struct tug_tcp_place {
+struct tug_tcp_address {
     uint64_t id;     /* the process's: random, never told but to those of its contexts */
     uint16_t family; /* AF_INET, AF_INET6 */
-    uint16_t port;   /* network byte order, as the address */
-    unsigned char address[16];
+    uint16_t port;   /* network byte order, as `ip` */
+    unsigned char ip[16];
 };
 
 /* The address of this process's node in the network that the host uses; its first process has had
  * to do with other nodes by now. False: the host goes another way. Collective over the node. */
-bool tug_tcp_find_place(const struct tug_fabric *fabric, struct tug_tcp_place *mine);
+bool tug_tcp_find_address(const struct tug_fabric *fabric, struct tug_tcp_address *mine);
 
 /* Listens at that address, and stores the port. The socket, or -1. */
-int tug_tcp_listen(struct tug_tcp_place *mine);
+int tug_tcp_listen(struct tug_tcp_address *mine);
 
 /* Can a connection to that process be made? It is taken for a stranger's and closed. Takes 2 s at
  * most. */
-bool tug_tcp_try(const struct tug_tcp_place *place);
+bool tug_tcp_try(const struct tug_tcp_address *address);
 
 /* Fills in the kernel's form of the address; returns its bytes. */
-socklen_t tug_tcp_address(const struct tug_tcp_place *place, struct sockaddr_storage *address);
+socklen_t tug_tcp_sockaddr(const struct tug_tcp_address *address, struct sockaddr_storage *storage);
 
 #endif
