@@ -16,7 +16,8 @@
 
 #include "persistent/collective.h"
 
-/* The same answer on all ranks; local. False for what is no communicator. */
+/* Is it a Cartesian grid on which two ranks are neighbours twice? Local, the same answer on all
+ * ranks. False for what is no communicator. */
 bool tug_grid_meets_twice(MPI_Comm comm);
 
 /* Starts the exchange, on such a grid; *error is what the host said. False: it cannot be described

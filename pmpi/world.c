@@ -103,7 +103,7 @@ static void settle_participants(const int64_t most[QUESTIONS]) {
     same_statistics = is_same(&most[STATS]);
 }
 
-/* The same answer on all ranks. */
+/* Shall the ranks wait politely? The same answer on all ranks. */
 static bool wants_polite(const int64_t most[QUESTIONS], struct want *wants, int nranks) {
     struct tug_cores cores = tug_cores_find();
     const struct want mine = {cores.id, cores.count,

@@ -63,7 +63,7 @@ bool tug_own_set(int set, const struct tug_own *member, uint32_t events, uint64_
 /* Closes it, unless it is not ours any more; then there is none. */
 void tug_own_close(struct tug_own *own);
 
-/* Rings a bell. / Makes it silent. Neither does anything if the descriptor is not ours any more. */
+/* Makes an eventfd readable, or not so any more. Does nothing if the descriptor is not ours now. */
 void tug_own_ring(const struct tug_own *bell);
 void tug_own_silence(const struct tug_own *bell);
 

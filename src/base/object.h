@@ -35,7 +35,7 @@ struct tug_reference {
     bool plain; /* the address itself is what belongs there */
 };
 
-/* The same of an object that dl_iterate_phdr() shows. */
+/* Reads an object that dl_iterate_phdr() shows. False: it names no symbols. */
 bool tug_object_of(const struct dl_phdr_info *info, struct tug_object *object);
 
 /* Calls visit(reference, d) for each reference until it returns false. */

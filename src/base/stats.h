@@ -89,7 +89,7 @@ void tug_stats_snapshot(uint64_t out[]);
 /* One block for people. sum and max hold the counters reduced over nranks ranks. */
 void tug_stats_print(FILE *out, const uint64_t sum[], const uint64_t max[], int nranks);
 
-/* The same as one JSON object. */
+/* Prints the counters as one JSON object, as tug_stats_print() does for people. */
 void tug_stats_print_json(FILE *out, const uint64_t sum[], const uint64_t max[], int nranks);
 
 #endif

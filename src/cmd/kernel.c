@@ -74,7 +74,7 @@ static const struct {
     {sched_setattr_refused, "sched_setattr", "Linux 3.14",
      "where ranks compute, the offload thread may wait for its core"},
     {memfd_refused, "memfd_create", "Linux 3.17",
-     "memory of MPI_Alloc_mem is the host's, and is copied through channels"},
+     "memory of MPI_Alloc_mem is the host's, and is copied through shared memory"},
     {getrandom_refused, "getrandom", "Linux 3.17", "/dev/urandom is read"},
     {epoll_refused, "epoll_create1", "Linux 2.6.27",
      "sockets are looked at every 50 to 200 us, LLCL goes by the host's messages"},

@@ -9,7 +9,7 @@
 #include "engine/private.h"
 #include "tugboat/tugboat.h"
 
-static _Atomic uint64_t unshown; /* until there is a place that peers see */
+static _Atomic uint64_t unshown; /* served until, before a page of node memory shows it */
 struct tug_engine tug_engine = {.looks_until = &unshown};
 _Atomic uint32_t tug_attendance;
 static _Atomic bool running;

@@ -40,7 +40,8 @@ struct tug_job {
  * called by the holder of the baton only; they may enter and commit, as completed() may. */
 struct tug_service {
     /* Gets on as far as it goes without waiting. Returns true if anything moved. more_comes: the
-     * holder is about to begin more; what waits for company had better wait on. */
+     * holder is about to begin more; operations that wait for more to go with them had better wait
+     * on. */
     bool (*poll)(struct tug_service *service, bool more_comes);
     /* The commands of a batch have been executed: what they began goes. */
     void (*flush)(struct tug_service *service);
@@ -123,7 +124,7 @@ enum tug_entry tug_engine_enter(struct tug_ticket *ticket);
 /* Takes the baton if nobody drives, and no cell of the ring. Then as after TUG_ENTRY_BATON. */
 bool tug_engine_enter_idle(void);
 
-/* The same for callers that may wait: BATON or TICKET, helping while the ring is full. */
+/* As tug_engine_enter(), for callers that may wait: helps while the ring is full. Never FULL. */
 enum tug_entry tug_engine_enter_helping(struct tug_ticket *ticket);
 
 void tug_engine_commit(const struct tug_ticket *ticket);
@@ -156,9 +157,9 @@ void tug_engine_launch(struct tug_job *job);
  * engine; no sleep is longer than this. */
 void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns);
 
-/* The same for a done() that other threads may call too, as often as they like, until this has
- * returned; it may do no more than look. A thread that is parked is then woken when done() is true,
- * and not whenever anything has moved. */
+/* As tug_engine_wait(), for a done() that other threads may call too, as often as they like, until
+ * this has returned; it may do no more than look. A thread that is parked is then woken when done()
+ * is true, and not whenever anything has moved. */
 void tug_engine_wait_public(bool (*done)(void *), void *argument, int64_t nap_ns);
 
 /* For a caller that waits for what the engine does not know of, in its own way: one round of
@@ -176,7 +177,7 @@ bool tug_engine_has_work(void);
 /* One look for a caller that polls (MPI_Test): one round of driving if nobody drives. */
 void tug_engine_poll(void);
 
-/* The same for a caller that polls for something of its own (MPI_Test on the host's request) while
+/* One look for a caller that polls for something of its own (MPI_Test on the host's request) while
  * there are services: peers need not wait for the offload thread, which leaves them to a caller
  * that looks in again and again. */
 void tug_engine_look_in(void);
@@ -261,7 +262,8 @@ static inline bool tug_engine_wants_help(void) {
 void tug_engine_host_begin(void);
 void tug_engine_host_end(void);
 
-/* The same for a short call of a program that has one thread in MPI; never by two threads at once.
+/* A program of one thread in MPI is about to make a short call of the host; not by two threads at
+ * once.
  */
 void tug_engine_host_called(void);
 

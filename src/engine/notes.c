@@ -219,14 +219,14 @@ struct tug_note *tug_note_begin(enum tug_note_kind kind) {
     struct tug_notebook *book = tug_notebook;
     if (__builtin_expect(book == NULL, 0))
         tug_notebook = book = open_book();
-    const bool alone = atomic_load_explicit(&tug_engine.outstanding, memory_order_relaxed) == 0;
-    if (!tug_engine.may_drive || (alone && kind == TUG_NOTE_PROMPT))
+    const bool idle = atomic_load_explicit(&tug_engine.outstanding, memory_order_relaxed) == 0;
+    if (!tug_engine.may_drive || (idle && kind == TUG_NOTE_PROMPT))
         return NULL;
     if (__builtin_expect(written_of(book) - book->seen == TUG_NOTES, 0) && !make_room(book))
         return NULL;
     if (__builtin_expect(comes_too_early(book, kind == TUG_NOTE_IN_ORDER), 0))
         return NULL;
-    book->alone = alone;
+    book->idle = idle;
     return &book->notes[written_of(book) % TUG_NOTES]; /* callbacks may have noted more meanwhile */
 }
 

@@ -59,10 +59,10 @@ _Static_assert(sizeof(struct tug_note) == TUG_CACHE_LINE, "a note is a cache lin
 
 struct tug_notebook {
     _Atomic uint32_t written __attribute__((aligned(TUG_CACHE_LINE))); /* writer only */
-    uint32_t seen;    /* writer only: as many at least have been executed */
-    uint64_t entered; /* writer only: behind the last place in the ring that it got */
-    bool alone;       /* writer only: nothing was out when its last note was begun */
-    uint64_t bit;     /* which one it is */
+    uint32_t seen;    /* writer only: at least so many notes have been executed */
+    uint64_t entered; /* writer only: the position in the ring behind its last command */
+    bool idle;        /* writer only: nothing was out when its last note was begun */
+    uint64_t bit;     /* of the masks of notebooks: this one's */
     _Atomic bool taken;
     _Atomic uint32_t executed __attribute__((aligned(TUG_CACHE_LINE))); /* holder only */
     struct tug_note notes[TUG_NOTES] __attribute__((aligned(TUG_CACHE_LINE)));
@@ -92,7 +92,7 @@ enum tug_note_kind {
     TUG_NOTE_PROMPT,   /* only while something is out, whose end will have somebody look */
 };
 
-/* The place for a note, to be filled and ended with tug_note_end(). NULL: the thread enters the
+/* Memory for a note, to be filled and ended with tug_note_end(). NULL: the thread enters the
  * ring instead. Not in callbacks. Any thread. */
 struct tug_note *tug_note_begin(enum tug_note_kind kind);
 
@@ -103,7 +103,7 @@ static inline void tug_note_end(void) {
     atomic_store_explicit(&book->written, written + 1, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst); /* the compiler keeps the order, see above */
     if (__builtin_expect(
-            book->alone | (atomic_load_explicit(&tug_notes_wanted, memory_order_relaxed) != 0), 0))
+            book->idle | (atomic_load_explicit(&tug_notes_wanted, memory_order_relaxed) != 0), 0))
         tug_notes_announce();
 }
 
@@ -116,7 +116,7 @@ void tug_notes_settle(void);
 /* A new ring. No other thread is in the engine. */
 void tug_notes_begin_anew(void);
 
-/* This thread has got that place in the ring. */
+/* This thread's last command is at that position of the ring. */
 void tug_notes_come_behind(uint64_t position);
 
 /* This sleeper, who is `who`, is told of notes from now on; it looks at them before it sleeps.
@@ -139,7 +139,7 @@ unsigned tug_notes_open(void);
 /* Executes what stands in the notebooks. False: one has found no room. Holder only. */
 bool tug_notes_execute(void);
 
-/* The same for those that have to go ahead of what this thread is about to do. */
+/* Executes the notes that have to go ahead of what this thread is about to do. False: as above. */
 bool tug_notes_go_ahead(void);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * A bounded ring of commands, many producers, one consumer at a time. The consumer is whoever holds
  * the *baton*. Ring tail and baton share one 64-bit word, so that entering is a single
- * compare-exchange whose outcome is either the baton or a place in the ring:
+ * compare-exchange whose outcome is either the baton or a cell of the ring:
  *
  *        63                                    4     3       2       1       0
  *       +---------------------------------------+-------+-------+-------+------+

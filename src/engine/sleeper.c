@@ -6,7 +6,7 @@ struct tug_prepared tug_sleeper_prepare(struct tug_sleeper *sleeper, struct tug_
                                         bool shared) {
     if (bell == NULL)
         bell = &sleeper->own, shared = false;
-    /* seq_cst, before the sleeper's second look: a ringer who reads the old place has changed what
+    /* seq_cst, before the sleeper's second look: a ringer who reads the old bell has changed what
      * that look is for before */
     atomic_store(&sleeper->asleep_on, (uintptr_t)bell | shared);
     return (struct tug_prepared){bell, tug_bell_prepare(bell), shared};
@@ -39,7 +39,7 @@ bool tug_sleeper_ring(struct tug_sleeper *sleeper) {
 }
 
 void tug_sleeper_forget(struct tug_sleeper *sleeper, struct tug_bell *bell) {
-    /* seq_cst on both sides: a ringer that read the old place is counted in ringing */
+    /* seq_cst on both sides: a ringer that read the old bell is counted in ringing */
     uintptr_t where = atomic_load(&sleeper->asleep_on);
     if ((where & ~(uintptr_t)1) == (uintptr_t)bell)
         (void)atomic_compare_exchange_strong(&sleeper->asleep_on, &where, (uintptr_t)&sleeper->own);

@@ -32,10 +32,10 @@ struct tug_sleeper {
     struct tug_bell own;
     _Atomic uintptr_t asleep_on; /* the bell; lowest bit: shared; 0: never slept */
     _Atomic uint32_t ringing;    /* threads between reading asleep_on and having rung it */
-    struct tug_lookout lookout;  /* where it sleeps on its own bell, if that sees anything */
-    uint64_t told_since;         /* of notes (CLOCK_MONOTONIC, ns); its own */
-    _Atomic bool out;            /* it is in the lookout, or about to be: ringing the bell alone
-                                    does not wake it */
+    struct tug_lookout lookout;  /* sleeps on its own bell are here while anything is watched */
+    uint64_t told_since; /* its bit of tug_notes_wanted is set since (CLOCK_MONOTONIC, ns) */
+    _Atomic bool out;    /* it is in the lookout, or about to be: ringing the bell alone
+                            does not wake it */
 };
 
 /* Where it is about to sleep: a bell that was chosen and prepared. */

@@ -63,7 +63,7 @@ static bool valid(const struct tug_array_params *params) {
            (params->placement == TUG_PLACE_BLOCK || params->placement == TUG_PLACE_CYCLIC);
 }
 
-/* The same on all processes, and valid? Collective. */
+/* Are the parameters valid, and the same on all processes? Collective. */
 static bool agree_on(struct tug_array *array, const struct tug_array_params *params, bool usable) {
     uint64_t mine[6] = {0}, first[6];
     if (usable && valid(params))

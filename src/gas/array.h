@@ -32,7 +32,7 @@
  * tests/model/turns.pml checks that.
  *
  * Operations of a context are limited, and a question may wait for a move that needs some at other
- * processes. So that they never wait for one another in a circle, orders have half of them at
+ * processes. So that they never wait for one another for ever, orders have half of them at
  * most, and fetches, which wait for a read there, a quarter; all others end by themselves.
  */
 #ifndef TUG_GAS_ARRAY_H

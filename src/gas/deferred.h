@@ -1,9 +1,9 @@
-/* Errands: what must be done as the holder of the baton, soon, and cannot be refused.
+/* Deferred work: what must be done soon by the holder of the baton, and cannot be refused.
  *
- * Such work is part of what it is for; nothing is allocated. Posted by any thread, it is run at
- * once if the baton is free, else from the ring. Where the ring is full it is put aside, as are
- * those that the holder could not carry out for want of room: a service of the engine's tries them
- * again in every round.
+ * Such work is a member of what it is done for; nothing is allocated. Posted by any thread, it is
+ * run at once if the baton is free, else from the ring. Where the ring is full it is put aside, as
+ * are those that the holder could not carry out for want of room: a service of the engine's tries
+ * them again in every round.
  *
  * Threading: post from any thread, the rest by the holder.
  */
@@ -19,8 +19,8 @@ struct tug_deferred {
 
 struct tug_deferred_list {
     struct tug_service service;
-    struct tug_deferred *_Atomic aside; /* a stack: those that met a full ring */
-    struct tug_deferred *first, *last;  /* those to be tried again */
+    struct tug_deferred *_Atomic aside; /* a stack: work that met a full ring */
+    struct tug_deferred *first, *last;  /* work to be tried again */
 };
 
 /* Beginning and end, on the program's thread. */

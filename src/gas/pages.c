@@ -36,9 +36,9 @@ void tug_pages_fini(struct tug_pages *pages) {
     *pages = (struct tug_pages){0};
 }
 
-/* ---- the ring of others' pages ---- */
+/* ---- the cycle of others' pages ---- */
 
-static void join_ring(struct tug_pages *pages, struct tug_page *entry) {
+static void cycle_add(struct tug_pages *pages, struct tug_page *entry) {
     struct tug_page *hand = pages->hand;
     if (hand == NULL) {
         pages->hand = entry->before = entry->after = entry;
@@ -51,7 +51,7 @@ static void join_ring(struct tug_pages *pages, struct tug_page *entry) {
     pages->nforeign++;
 }
 
-static void leave_ring(struct tug_pages *pages, struct tug_page *entry) {
+static void cycle_remove(struct tug_pages *pages, struct tug_page *entry) {
     entry->before->after = entry->after;
     entry->after->before = entry->before;
     if (pages->hand == entry)
@@ -92,7 +92,7 @@ bool tug_pages_forget(struct tug_pages *pages, struct tug_page *entry) {
     atomic_store_explicit(&entry->address, NULL, memory_order_relaxed);
     tug_seqlock_end(&entry->lock);
     entry->puts_from = 0;
-    leave_ring(pages, entry);
+    cycle_remove(pages, entry);
     entry->after = pages->free;
     pages->free = entry;
     return true;
@@ -125,7 +125,7 @@ struct tug_page *tug_pages_take(struct tug_pages *pages, uint64_t page, bool com
         return NULL;
     struct tug_page *entry = pages->free;
     pages->free = entry->after;
-    join_ring(pages, entry);
+    cycle_add(pages, entry);
     struct tug_page *_Atomic *bucket = &pages->buckets[tug_pages_bucket(pages, page)];
     tug_seqlock_begin(&entry->lock);
     atomic_store_explicit(&entry->page, page, memory_order_relaxed);
@@ -142,9 +142,9 @@ void tug_pages_set(struct tug_pages *pages, struct tug_page *entry,
                    const struct tug_page_slot *place, unsigned char *address) {
     const bool was_own = atomic_load_explicit(&entry->owner, memory_order_relaxed) == pages->self;
     if (was_own && place->owner != pages->self)
-        join_ring(pages, entry);
+        cycle_add(pages, entry);
     else if (!was_own && place->owner == pages->self)
-        leave_ring(pages, entry);
+        cycle_remove(pages, entry);
     tug_seqlock_begin(&entry->lock);
     entry->place = *place;
     atomic_store_explicit(&entry->owner, place->owner, memory_order_relaxed);

@@ -4,9 +4,9 @@
  * pages up without a lock and uses what it finds in one of two ways:
  *
  *   a get from mapped memory  copies under `lock`: if the reading counts the entry was of this
- * page, and the page in this place, until the copy was made. Nothing is written. a put, a hold adds
- * itself to `writers`. If it does not find NO_PUTS there and the entry is of its page, neither
- * changes until it has taken itself off.
+ * page, and the page in this place, until the copy was made. Nothing is written.
+ *   a put, a hold             adds itself to `writers`: if it does not find NO_PUTS there and the
+ * entry is of its page, neither changes until it has taken itself off.
  *
  *     writers:   31          30       29                           0
  *               +----------+---------+------------------------------+
@@ -52,30 +52,30 @@ struct tug_page_slot {
 struct tug_page {
     /* what every access reads */
     _Atomic uint64_t page;
-    struct tug_seqlock lock;        /* of the three, and of place */
+    struct tug_seqlock lock;        /* of page, owner, address and place */
     _Atomic uint32_t owner;         /* TUG_NO_OWNER: not known */
     unsigned char *_Atomic address; /* of the page in this process; NULL: not mapped here */
     struct tug_page *_Atomic chain; /* the next of the same bucket */
-    _Atomic bool used;              /* since the hand came by */
+    _Atomic bool used; /* read or written since the search for entries to reuse came by */
     /* what puts write, away from that */
     _Atomic uint32_t writers __attribute__((aligned(64)));
-    _Atomic uint32_t holds;   /* of those, the program's */
+    _Atomic uint32_t holds;   /* those of `writers` that are holds of the program */
     _Atomic bool told;        /* the work is posted */
-    struct tug_deferred work; /* nobody is under way any more, somebody waits for that */
+    struct tug_deferred work; /* run when no put or hold is under way and that is waited for */
     /* the holder's own */
     struct tug_array *array;
     struct tug_page_slot place;
     uint64_t puts_from;       /* the first generation that puts have not been stopped for */
     uint32_t gets;            /* under way from memory that is not mapped */
-    bool asking;              /* the home, for this page */
+    bool asking;              /* the home has been asked for this page */
     bool stopping;            /* a stop is answered when no puts are under way */
     bool changing;            /* `next` comes into force when no gets are under way */
     bool coming;              /* the page is being copied to this process */
     bool turn;                /* a move that others here have waited for has just been answered */
-    struct tug_caller caller; /* of stopping and changing: answered then */
+    struct tug_caller caller; /* of stopping or changing: it is answered when that is over */
     struct tug_page_slot next;
-    struct tug_task *first, *last;   /* who waits for any of that */
-    struct tug_page *before, *after; /* in the ring; after: in the list of free ones */
+    struct tug_task *first, *last;   /* calls that wait for the home, a stop, a change or a copy */
+    struct tug_page *before, *after; /* in the cycle; after: also the next free entry */
 };
 
 struct tug_pages {
@@ -83,8 +83,8 @@ struct tug_pages {
     struct tug_page *entries;
     size_t nentries;
     struct tug_page *free;         /* entries, by `after` */
-    struct tug_page *hand;         /* in the ring; NULL: it is empty */
-    size_t nforeign, foreign_most; /* in the ring */
+    struct tug_page *hand;         /* where the search for entries to reuse is; NULL: no cycle */
+    size_t nforeign, foreign_most; /* entries in the cycle of others' pages, and the most */
     unsigned shift;                /* of the hash, to the number of a bucket */
     uint32_t self;
 };

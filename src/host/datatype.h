@@ -17,8 +17,8 @@
 
 struct tug_flat {
     MPI_Datatype element;  /* the predefined type that all of it is made of, or _NULL */
-    size_t element_size;   /* in bytes: what is packed of an element, */
-    size_t element_extent; /* and from one to the next; both 1 without one predefined type */
+    size_t element_size;   /* bytes that are packed of an element; 1 without a predefined type */
+    size_t element_extent; /* bytes from one element to the next; 1 without a predefined type */
     size_t size;           /* bytes of data in an item */
     MPI_Aint lb, extent;   /* as MPI has them */
     MPI_Aint first, end;   /* offset of an item's lowest byte, and of the one behind the highest */
@@ -35,8 +35,8 @@ struct tug_flat {
  * other processes. A bad handle is for the caller to find (tug_data_describe). */
 const struct tug_flat *tug_flat_get(MPI_Datatype type);
 
-/* The same for a type that this thread has lately said may be used, without the host; NULL: not
- * known. A handle that has been freed is not known any more, whatever it stands for by now. */
+/* The tree of a type that this thread has lately remembered (below), found without the host. NULL:
+ * not known. A handle that has been freed is not known any more, whatever it stands for by now. */
 const struct tug_flat *tug_flat_known(MPI_Datatype type);
 
 /* The host has found that the type may be used (it is one, and committed), and this is its tree. */
@@ -55,8 +55,8 @@ struct tug_walk_frame {
     const struct tug_node *node;
     MPI_Aint base;  /* of the next repetition, or of all entries */
     size_t next;    /* repetitions or entries that have begun */
-    MPI_Aint inner; /* TUG_NODE_BLOCKS: offset of the block's next child, */
-    size_t left;    /* and how many are left */
+    MPI_Aint inner; /* TUG_NODE_BLOCKS: offset of the block's next child */
+    size_t left;    /* TUG_NODE_BLOCKS: children that are left in the block */
 };
 
 /* Its fields are the walk's own. */

@@ -22,8 +22,8 @@ struct tug_data {
     MPI_Datatype type;
     /* found by tug_data_describe() */
     size_t bytes;   /* of data, without gaps */
-    MPI_Aint first; /* offset of the lowest byte touched from address, */
-    MPI_Aint end;   /* and of the one behind the highest */
+    MPI_Aint first; /* offset from address of the lowest byte that is touched */
+    MPI_Aint end;   /* offset from address of the byte behind the highest */
     bool contiguous;
 };
 
@@ -51,8 +51,8 @@ bool tug_data_lacks_address(const struct tug_data *data);
  * for packing, for one). */
 int tug_data_move(const struct tug_data *to, const struct tug_data *from, MPI_Comm comm);
 
-/* The same where one of them lies in memory of a device, and no more than `most` bytes: run by run,
- * by the device's runtime. MPI_ERR_BUFFER: it refuses. */
+/* Copies data of which one side lies in a device's memory, at most `most` bytes: run by run, by the
+ * device's runtime. MPI_ERR_BUFFER: it refuses. */
 int tug_data_move_device(const struct tug_data *to, const struct tug_data *from, size_t most);
 
 /* A walk's run, what is left of it. */

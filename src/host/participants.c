@@ -16,8 +16,8 @@
  * processes may have sessions. */
 static struct {
     bool settled;
-    bool everybody; /* takes part */
-    bool some;      /* but not all, and this process does */
+    bool everybody; /* all processes of the world take part */
+    bool some;      /* this process takes part, others do not */
     MPI_Group group;
     MPI_Group takers; /* some */
     MPI_Comm comm;    /* of the takers */
@@ -25,7 +25,7 @@ static struct {
 
 static int key = MPI_KEYVAL_INVALID; /* a communicator's attribute: one of the answers */
 static char yes, no;
-static struct tug_answers answers; /* the same once more */
+static struct tug_answers answers; /* the attributes' values, found without the host's lock */
 
 static int forget(MPI_Comm comm, int keyval, void *attribute, void *state) {
     (void)keyval;

@@ -25,8 +25,8 @@
  * inter-communicators. */
 bool tug_all_take_part(MPI_Comm comm);
 
-/* The same for calls that not everybody asks about: false if nobody has asked yet and it would have
- * to be found out. Local. */
+/* Is it known that all processes of the communicator take part? Local, so that one process may ask
+ * by itself: false if that has not been found out yet. */
 bool tug_all_known_to_take_part(MPI_Comm comm);
 
 /* The world's ranks have agreed: everybody takes part, or nobody, or some do. Collective over
@@ -36,7 +36,7 @@ void tug_participants_settle(bool somebody, bool everybody);
 /* Those of the world that take part, this process among them. */
 MPI_Comm tug_participants_world(void);
 
-/* The world ends, MPI may go on. / MPI ends. */
+/* end_world: the world ends, but MPI may go on in sessions; finalize: MPI ends. */
 void tug_participants_end_world(void);
 void tug_participants_finalize(void);
 

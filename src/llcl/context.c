@@ -360,7 +360,7 @@ static struct tug_context *make(struct tug_team *team) {
     return NULL;
 }
 
-/* The same answer on all ranks. */
+/* Makes all parts of a context. Collective, the same answer on all ranks. */
 static int build(struct tug_context *context, struct tug_team *team) {
     if (!tug_all_agree(team->comm, context != NULL))
         return TUG_ERR_NO_MEMORY;

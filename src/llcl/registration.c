@@ -71,7 +71,7 @@ int tug_mem_register(tug_context *context, void *address, size_t size_in_bytes,
 
 /* ---- allocated memory ---- */
 
-/* The same number on all processes: allocation and release are collective. */
+/* A free number of a segment, the same on all processes: allocation and release are collective. */
 static uint32_t free_number(struct tug_context *context) {
     uint32_t i = 0;
     while (i < TUG_SEGMENTS && atomic_load(&context->mapped[i]) != NULL)

@@ -195,7 +195,7 @@ static struct segment_costs costs_of(const struct tug_tree_shape *shape, uint64_
                                      const struct tug_model_parameters *parameters) {
     struct tug_transfer_speed transfer = tug_transfer_at(parameters, segment, bytes);
     double engines = most(shape->sends, shape->pipelines) / (double)parameters->engines;
-    double crowd = most(1, (double)shape->ppn / parameters->copiers);
+    double share = most(1, (double)shape->ppn / parameters->copiers);
     double copy_s =
         parameters->inside.overhead_s + (double)segment * tug_copy_byte_s(parameters, bytes);
     return (struct segment_costs){
@@ -203,7 +203,7 @@ static struct segment_costs costs_of(const struct tug_tree_shape *shape, uint64_
         .hop_s = transfer.trip_s + (shape->links - 1) * parameters->hop_s,
         .handle_s = transfer.handle_s,
         .late_s = most(transfer.handle_s, transfer.interval_s / parameters->engines),
-        .copy_s = crowd * copy_s,
+        .copy_s = share * copy_s,
         .alone_s = copy_s,
     };
 }

@@ -1,6 +1,6 @@
 /* Memory shared by the ranks of a node, taken from the host MPI in chunks.
  *
- * The *arena* of a team hands out pieces of chunks that stay until the team goes: channels.
+ * The *arena* of a team hands out pieces of chunks that stay until the team goes.
  * *Blocks* are whole chunks that come and go with a window; small ones are kept when they are given
  * back, for the next window, since the host takes most of a millisecond to make one. A block has a
  * name that all of its ranks know: what is in one can be lent (lent.h).

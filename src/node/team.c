@@ -65,7 +65,7 @@ static bool attaches_to_all(const struct tug_team *team) {
     return all;
 }
 
-/* The same answer on all ranks. */
+/* Meets the processes of the node. Collective, the same answer on all ranks. */
 static int find_neighbours(struct tug_team *team, struct tug_introduction *all) {
     const struct tug_introduction mine = tug_introduce();
     unsigned char *memory;

@@ -51,18 +51,18 @@ struct tug_team {
     struct tug_places places;
     bool oversubscribed;               /* some node has more of our ranks than cores */
     struct tug_neighbour **neighbours; /* [node size] NULL: see tug_team_share() */
-    pid_t *pids;    /* [node size] of those who can, and by the settings may, be attached to; 0 */
-    bool has_pages; /* those of the arena, not the processes' own */
+    pid_t *pids;    /* [node size] of processes that can and may be attached to; 0: it cannot */
+    bool has_pages; /* the processes' pages are in the arena */
     bool attaches;  /* all ranks can attach to all ranks of their nodes */
     uint64_t seed;  /* alike on all ranks, random; see tug_team_draw() */
-    uint64_t drawn; /* so far */
+    uint64_t drawn; /* words drawn so far */
     struct tug_chunk *chunks; /* newest first */
     struct tug_chunk *spare;  /* blocks, by id */
-    struct tug_words *words;  /* that are not in use, newest first */
+    struct tug_words *words;  /* unused ones, newest first */
     pthread_mutex_t spare_lock;
-    uint32_t last_chunk;         /* id */
+    uint32_t last_chunk;         /* id of the newest chunk */
     struct tug_meeting *meeting; /* NULL: not made yet */
-    uint32_t meetings;           /* so far */
+    uint32_t meetings;           /* held so far */
     _Atomic int references;      /* of this rank: the communicator's, requests, windows, contexts */
     struct tug_team_part parts[TUG_PARTS];
 };

@@ -34,7 +34,7 @@ int tug_attempt_on_self(MPI_Info info, MPI_Win *win);
 int tug_window_take_created(int error, const struct tug_attempt *attempt, void *base, MPI_Aint size,
                             MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win);
 
-/* The same for a dynamic one. */
+/* The host has made a dynamic window, or not (`error`): finds its lane. */
 int tug_window_take_dynamic(int error, const struct tug_attempt *attempt, MPI_Info info,
                             MPI_Comm comm, MPI_Win *win);
 

@@ -56,8 +56,8 @@ struct tug_direct {
 struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
                                      bool contiguous, bool at_page, bool willing);
 
-/* The same over the program's memory: `base` of this rank, NULL or anything if size is 0. NULL also
- * if some rank's memory cannot be mapped by the others. */
+/* Makes a window over the program's memory: `base` of this rank, NULL or anything if size is 0.
+ * Otherwise as above; NULL also if some rank's memory cannot be mapped by the others. */
 struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint size,
                                    MPI_Aint disp_unit, bool willing);
 

@@ -141,13 +141,13 @@ struct tug_remote {
      * them, and targets are locked when they are first used in the epoch. */
     _Atomic uint8_t contact_wanted;
     struct tug_remote_state *_Atomic used; /* of the targets that were used, newest first */
-    /* locks on our memory, in order of arrival; holder only */
-    struct tug_remote_state *lock_first, *lock_last; /* of those that wait; NULL: none do */
+    /* the lock on this rank's memory, granted in order of arrival; holder only */
+    struct tug_remote_state *lock_first, *lock_last; /* ranks that wait for it; NULL: none */
     uint32_t nshared;
     bool exclusive;
-    /* barriers: messages that have come in each round, and barriers so far */
+    /* barrier messages that have come in each round */
     _Atomic uint32_t arrived[TUG_REMOTE_ROUNDS];
-    uint32_t barriers;
+    uint32_t barriers; /* begun so far */
     struct tug_remote_target targets[];
 };
 
@@ -261,7 +261,7 @@ int tug_remote_flush(struct tug_remote *remote, int rank, bool local);
  * MPI gets on, on which what is waited for may depend. */
 void tug_remote_wait(struct tug_remote *remote, bool (*done)(void *), void *argument);
 
-/* The same for a counter. A TUG_ERR_*. */
+/* Waits likewise until the counter has reached `value`. A TUG_ERR_*. */
 int tug_remote_wait_counter(struct tug_remote *remote, struct tug_counter *counter, uint64_t value);
 
 /* Ends a registration, as soon as the transports let go of it. */

@@ -54,7 +54,7 @@ uint32_t tug_reduction_other(const struct tug_reduction *r, uint32_t i);
  * it, and the root, or everybody (UINT32_MAX), collects. */
 void tug_reduction_shares(struct tug_reduction *r, uint32_t root_node_rank);
 
-/* The same where the ranks reach into one another's buffers (direct.c). */
+/* One node whose ranks read one another's buffers (direct.c), otherwise as above. */
 void tug_reduction_direct(struct tug_reduction *r, uint32_t root_node_rank);
 
 #endif

@@ -116,7 +116,7 @@ struct tug_stream {
     bool listed;  /* in the list of those with packets under way */
     bool lost;
     bool patient; /* a full packet has just come from the peer: there are more */
-    bool awaits;  /* a trailer, behind the last packet */
+    bool awaits;  /* the last packet from the peer has a trailer that has not come whole */
     bool settled; /* it is certain which wire leads to the peer */
     bool hurries; /* the open request packet asks for long data, or has some: no waiting */
     struct tug_wire *wire;
@@ -136,9 +136,9 @@ struct tug_stream {
     uint64_t credit;                        /* the most that asked may be */
     uint32_t window;                        /* request packets that may be unacknowledged */
     uint32_t long_reads;                    /* answers to come that follow their packets */
-    unsigned char *trailer;                 /* where the awaited one goes; NULL: nowhere */
-    struct tug_registration *awaited;       /* memory it is in, served until then, or NULL */
-    uint32_t reading;                       /* tag of the operation that reads it, or TUG_NO_TAG */
+    unsigned char *trailer;                 /* where it is received; NULL: nowhere */
+    struct tug_registration *awaited;       /* the trailer's memory, served until it has come */
+    uint32_t reading;                       /* the operation it answers, or TUG_NO_TAG */
     struct tug_stream *next_touched;
     struct tug_stream *next_under_way;
     struct tug_stream *next; /* of all */
@@ -183,12 +183,12 @@ void tug_packets_leave(struct tug_packets *packets);
  */
 size_t tug_packets_footprint(uint64_t nranks, uint64_t active);
 
-/* The most bytes that packets keep with `active` peers: of answers if none of them takes any, calls
- * and failures apart; */
+/* The most bytes that answers keep if none of `active` peers takes any, calls and failures apart.
+ */
 size_t tug_packets_withheld(uint64_t active, size_t packet_bytes);
-/* of requests of ours that none of them takes; */
+/* The most bytes that requests of ours keep if none of `active` peers takes any. */
 size_t tug_packets_under_way(uint64_t active, size_t packet_bytes);
-/* and of requests of theirs, which lie with the host while we do not look. */
+/* The most bytes that requests of `active` peers keep in the host while nobody receives them. */
 size_t tug_packets_unexpected(uint64_t active);
 
 /* Do all of them stay in the node? Then they may be polled from inside the host, see

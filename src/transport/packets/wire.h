@@ -58,8 +58,8 @@ struct tug_wire_type {
     const char *name;
     /* Sends a packet that was ended. False: no room now, the buffer is still the caller's. */
     bool (*send)(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);
-    /* Tells the peer a word, which replaces the one before; it is woken. / What that peer has told
-     * last, 0 at first. NULL: the wire has no such words. */
+    /* tell: tells the peer a word, which replaces the one before, and wakes it. told: the word that
+     * the peer has told last, 0 at first. NULL: the wire has no such words. */
     void (*tell)(struct tug_wire *wire, uint32_t peer, uint64_t word);
     uint64_t (*told)(const struct tug_wire *wire, uint32_t peer);
     /* What follows packets to that peer, and has not been sent, is not to be touched any more: the
@@ -114,23 +114,24 @@ struct tug_wire {
  * TUG_ERR_NO_MEMORY. Collective. */
 struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status);
 
-/* Messages of the host MPI. Collective; made for the few peers to which another wire does not go it
- * is not, nor closed so. NULL: no memory. */
+/* Messages of the host MPI. open is collective; make, for the few peers that another wire does not
+ * reach, is not, nor is the end of such a wire. NULL: no memory. */
 #define TUG_MPI_PACKET_BYTES 8000u /* UCX sends more by rendezvous, which takes twice the time */
 #define TUG_MPI_TAG_PACKET 0
-#define TUG_MPI_TAG_BULK 1 /* and above: two for each operation's tag */
+#define TUG_MPI_TAG_BULK 1 /* the first of the tags of blocks, two for each operation's tag */
 struct tug_wire *tug_wire_mpi_open(struct tug_fabric *fabric, int *status);
 struct tug_wire *tug_wire_mpi_make(struct tug_fabric *fabric);
 
 /* Sockets of our own. NULL and *reason: it cannot be had, at any process. Collective. */
 struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reason);
 
-/* What a wire costs, in bytes a process (`tugboat info --memory`), where so many processes share a
- * node; a packet of it; and how many packets a pool keeps for later, at most. */
+/* What a wire costs in bytes a process (`tugboat info --memory`): shared memory by the processes of
+ * the node, TCP in each context and once an endpoint; a packet; the most spare packets of a pool.
+ */
 size_t tug_wire_shm_footprint(uint32_t node_size);
 size_t tug_wire_mpi_footprint(void);
-size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active); /* in each context, */
-size_t tug_wire_tcp_endpoint_footprint(uint64_t active);         /* and once */
+size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active);
+size_t tug_wire_tcp_endpoint_footprint(uint64_t active);
 size_t tug_wire_shm_packet(void);
 size_t tug_wire_mpi_packet(void);
 size_t tug_wire_tcp_packet(void);

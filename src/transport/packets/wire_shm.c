@@ -27,7 +27,7 @@
 struct reader {
     struct tug_inbox *inbox;
     struct tug_table views; /* by their contexts' ids */
-    struct view *last;      /* that was handed a packet; NULL: it is not here any more */
+    struct view *last;      /* the view last handed a packet; NULL: it has been closed */
     unsigned users;         /* views, entered or not */
     struct reader *next;
     bool others;   /* something has been handed to others than the view that is polled */

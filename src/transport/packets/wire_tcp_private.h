@@ -117,8 +117,8 @@ uint32_t tug_tcp_rank(const struct tug_tcp_peer *peer);
 
 /* ---- wire_tcp_endpoint.c ---- */
 
-/* An endpoint that listens at the address in *mine; the port and the id are noted there. NULL: no
- * memory or descriptors. / Nothing uses it any more. */
+/* Makes an endpoint that listens at the address in *mine, and stores its port and id there. NULL:
+ * no memory or descriptors. It is closed when nothing uses it any more. */
 struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_address *mine, bool spares_links);
 void tug_tcp_endpoint_close(struct tug_tcp_endpoint *endpoint);
 
@@ -128,7 +128,7 @@ bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint);
 /* Who calls is about to sleep: will news wake it? */
 bool tug_tcp_arm(struct tug_tcp_endpoint *endpoint);
 
-/* The process of that id, NULL: it is not known. / Notes it; NULL: no memory. */
+/* The peer of that id, NULL: it is not known. A peer is added once; NULL: no memory. */
 static inline struct tug_tcp_peer *tug_tcp_find_peer(const struct tug_tcp_endpoint *endpoint,
                                                      uint64_t id) {
     return tug_table_find(&endpoint->peers, id);
@@ -150,18 +150,18 @@ void tug_tcp_watch(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link,
 /* Has the epoll set watch the listener, or not. */
 bool tug_tcp_watch_listener(const struct tug_tcp_endpoint *endpoint, bool wanted, int how);
 
-/* The epoll set tells of room, or does so no more. / ... of what comes, unless the link is held. */
+/* Whether the epoll set tells of room to send; whether it ignores what comes (held). */
 void tug_tcp_want_room(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool wanted);
 void tug_tcp_hold(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool held);
 
-/* Closes a link that nobody needs any more. / Ends one that has broken. */
+/* close: of a link that nobody needs any more; end: of a link that has broken. */
 void tug_tcp_close_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 void tug_tcp_end_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
 /* ---- wire_tcp_watch.c ---- */
 
-/* Has the bell of the view's fabric rung when the set is readable, once for each arm. False: it
- * cannot be. One thread at a time. / ... not any more. Any thread. */
+/* From begin to leave the bell of the view's fabric is rung when the set is readable, once for each
+ * arm. False: it cannot be. begin: one thread at a time; leave: any thread. */
 bool tug_tcp_watch_begin(struct tug_tcp_view *view);
 void tug_tcp_watch_leave(struct tug_tcp_view *view);
 

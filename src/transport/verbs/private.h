@@ -264,7 +264,7 @@ void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair
 
 /* ---- the watcher ---- */
 
-/* From now on the watcher rings the fabric's bell. False: it cannot. / Not any more. */
+/* From watch to unwatch the watcher rings the fabric's bell. False: it cannot. */
 bool tug_verbs_watch(struct tug_verbs *verbs);
 void tug_verbs_unwatch(struct tug_verbs *verbs);
 
