@@ -15,7 +15,7 @@
 /* A timed call. One in another is part of it. */
 struct tug_timed {
     uint64_t begin_ns; /* 0: not timed */
-    uint64_t weight;   /* it stands for so many */
+    uint64_t weight;   /* the number of calls that it stands for */
 };
 
 /* Of one-sided operations, of which a program may make millions, a thread's first 1024 are timed

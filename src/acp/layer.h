@@ -56,18 +56,18 @@ struct tug_acp_request {
 
 struct tug_acp_command {
     struct tug_acp_request request;
-    struct tug_acp_command *next; /* in a queue */
-    acp_handle_t handle;          /* 0: another rank's */
-    acp_handle_t order;           /* the last that has to be complete before */
-    struct tug_caller caller;     /* of another rank's command: whom to answer */
+    struct tug_acp_command *next; /* the next in its queue */
+    acp_handle_t handle;          /* 0: the command is another rank's */
+    acp_handle_t order;           /* the last handle that has to be complete before it starts */
+    struct tug_caller caller;     /* another rank's command: whom to answer */
     uint64_t used;                /* id of the key that the operation went with; 0: our own */
     uint64_t stale;               /* id of a key that was refused */
     acp_ga_t missing;             /* TUG_ACP_ASK: whose key */
     unsigned answers;             /* answers to questions for keys so far */
     uint64_t old;                 /* an atomic's result on its way to another rank */
-    bool fetched;                 /* it is there */
-    bool leave;                   /* a copy between others: to the rank of the source */
-    int32_t answer;               /* of the rank of the source */
+    bool fetched;                 /* `old` has come */
+    bool leave;                   /* a copy between others that the rank of the source shall do */
+    int32_t answer;               /* the answer of the rank of the source */
 };
 
 struct tug_acp_list {
@@ -76,7 +76,7 @@ struct tug_acp_list {
 
 struct tug_acp_slot {
     _Atomic acp_handle_t done;   /* the last handle of this slot that is complete */
-    struct tug_acp_list waiting; /* for it, and all before it; holder only */
+    struct tug_acp_list waiting; /* who waits for it and all before; holder only */
     struct tug_acp_command command;
 } __attribute__((aligned(64)));
 
@@ -90,7 +90,7 @@ struct tug_acp {
     struct tug_acp_cache cache;
     struct tug_acp_slot *slots;      /* [TUG_ACP_COMMANDS] */
     struct tug_acp_command *relayed; /* [TUG_ACP_RELAYED], behind the slots */
-    tug_registration *registration;  /* of both */
+    tug_registration *registration;  /* the memory of slots and relayed */
 };
 extern struct tug_acp tug_acp;
 
@@ -117,7 +117,7 @@ size_t tug_acp_starter_bytes(void);
 struct tug_acp_pinned {
     tug_registration *registration;
     unsigned char *address;
-    size_t offset; /* in the registration */
+    size_t offset; /* its offset in the registration */
     uint32_t number;
     struct tug_key key;
 };

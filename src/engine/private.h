@@ -32,32 +32,32 @@ struct tug_engine {
     struct tug_ring ring;
 
     struct tug_waiters waiters __attribute__((aligned(TUG_CACHE_LINE))); /* see WAIT in ring.h */
-    struct tug_sleeper driver;                                           /* the holder */
+    struct tug_sleeper driver; /* where the holder of the baton sleeps */
 
-    struct tug_job *first __attribute__((aligned(TUG_CACHE_LINE))); /* of those that are out */
+    struct tug_job *first __attribute__((aligned(TUG_CACHE_LINE))); /* jobs out; holder only */
     struct tug_job **last;        /* where the next one is appended; holder only */
-    unsigned nactive;             /* how many; holder only */
-    unsigned nbusy;               /* services; holder only */
-    struct tug_service *services; /* holder only */
+    unsigned nactive;             /* jobs that are out; holder only */
+    unsigned nbusy;               /* services that have something out; holder only */
+    struct tug_service *services; /* all services; holder only */
     bool untold;                  /* waiters may sleep who have what they wait for; holder only */
-    unsigned rounds;              /* since it was looked whether; holder only */
-    unsigned dear;                /* waits to come in which it does not yield; holder only */
+    unsigned rounds;              /* rounds since a look whether `untold` holds; holder only */
+    unsigned dear;      /* waits to come in which the holder does not yield; holder only */
     unsigned sleepless; /* times in a row that commands kept the holder awake; holder only */
     _Atomic uint32_t nservices;
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
     _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */
     struct tug_lease news;        /* callers advance the jobs and poll the services */
     struct tug_lease host;        /* callers have the baton now and then, or call the host */
-    _Atomic uint32_t looks;       /* of callers that poll, since one of them looked away */
-    _Atomic uint64_t *_Atomic looks_until; /* for peers, see tug_engine_show_looking() */
+    _Atomic uint32_t looks;       /* looks of callers that poll since one of them looked away */
+    _Atomic uint64_t *_Atomic looks_until; /* lease for peers: tug_engine_show_looking() */
     _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
     _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */
 
-    struct tug_sleeper offload __attribute__((aligned(TUG_CACHE_LINE))); /* its thread */
+    struct tug_sleeper offload __attribute__((aligned(TUG_CACHE_LINE))); /* the thread's */
     _Atomic bool stopping;
     _Atomic bool begun; /* the offload thread runs */
     bool has_thread;
-    unsigned cores; /* this process may use */
+    unsigned cores; /* cores that this process may use */
     bool may_drive; /* requesters take the baton: not with TUGBOAT_PROGRESS=thread */
     pthread_t thread;
 
@@ -169,9 +169,9 @@ void tug_offload_round(struct tug_engine *engine, bool *moved);
 
 /* What the offload thread knows of the host's need for polls (attend.c). */
 struct tug_attention {
-    uint64_t calls;    /* of the program that wait in the host, at the last beat */
-    uint64_t empty_ns; /* what a poll takes that finds nothing */
-    int64_t pace_ns;   /* to the next beat */
+    uint64_t calls;    /* calls of the host by the program that waited, up to the last beat */
+    uint64_t empty_ns; /* how long a poll takes that finds nothing */
+    int64_t pace_ns;   /* time to the next beat */
     bool missed;       /* a beat has lately met the program inside the host: beats are rarer */
     bool clear;        /* the last poll did not meet the program, the ones before did */
     bool glancing;     /* the last beat left it to this one whether to poll */
@@ -181,7 +181,7 @@ struct tug_attention {
     bool served;       /* a poll has moved something of a service; who looks at it resets it */
     bool watched;      /* the last sleep was in the lookout */
     bool news;         /* the lookout ended the last sleep */
-    unsigned vain;     /* times in a row that it did, and the poll then found nothing */
+    unsigned vain;     /* times in a row that the poll found nothing after `news` */
     unsigned trust;    /* how sure the lookout is to see what comes; 0: not at all */
 };
 #define TUG_ATTENTION_INITIAL                                                                      \

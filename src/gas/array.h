@@ -94,7 +94,7 @@ enum tug_order_kind {
     TUG_ORDER_GET,
     TUG_ORDER_PUT,
     TUG_ORDER_FETCH,  /* fetch and op */
-    TUG_ORDER_MOVE,   /* to `to` */
+    TUG_ORDER_MOVE,   /* a move to the process `to` */
     TUG_ORDER_LOCATE, /* the place shall be known */
     TUG_ORDER_HOLD,   /* the place shall be known, and puts allowed if the page is here */
 };
@@ -105,7 +105,7 @@ struct tug_order;
 struct tug_task {
     struct tug_deferred work; /* tries again when there was no room */
     struct tug_order *order;
-    struct tug_task *next; /* in an entry's list of those who wait */
+    struct tug_task *next; /* the next task that waits for the entry */
     struct tug_page *entry;
     uint64_t page;
     struct tug_question question;
@@ -120,9 +120,9 @@ struct tug_order {
     int status; /* the first thing that went wrong */
     size_t index, bytes;
     void *buffer;          /* GET: to; PUT: from; FETCH: the result, or NULL; others: the place */
-    uint64_t operand;      /* FETCH */
-    enum tug_atomic_op op; /* FETCH */
-    uint32_t to;           /* MOVE */
+    uint64_t operand;      /* FETCH: the operation's operand */
+    enum tug_atomic_op op; /* FETCH: the operation */
+    uint32_t to;           /* MOVE: the process that shall own the page */
     uint64_t next, end;    /* pages that no task has taken */
     unsigned tasks_out;
     struct tug_task tasks[TUG_ORDER_TASKS];

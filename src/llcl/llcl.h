@@ -155,8 +155,8 @@ static inline void tug_burst_end(void) {
  * tug_reach_end(). */
 struct tug_reach {
     unsigned char *mapped;  /* its address here; NULL: reached by cross-memory attach only */
-    uint64_t address;       /* at its owner */
-    struct tug_live *entry; /* of the registration that is kept; NULL: none */
+    uint64_t address;       /* its address in the owner */
+    struct tug_live *entry; /* the registration that is kept from ending; NULL: none */
     uint32_t node_rank;
 };
 

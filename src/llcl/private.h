@@ -30,14 +30,14 @@ struct tug_mapped {
 
 struct tug_mapped_head {
     _Atomic uint64_t live; /* the key's first word, the registration's id; 0 when that has ended */
-    uint64_t rest[sizeof(struct tug_key) / 8 - 1]; /* its other words */
+    uint64_t rest[sizeof(struct tug_key) / 8 - 1]; /* the key's other words */
 };
 #define TUG_MAPPED_HEAD 4096
 
 struct tug_handler {
     tug_am_handler f; /* holder only */
     void *d;
-    tug_am_run_handler run; /* NULL: one by one */
+    tug_am_run_handler run; /* NULL: messages are handled one by one */
 };
 
 struct tug_call_entry {
@@ -49,13 +49,13 @@ struct tug_context {
     struct tug_fabric fabric;
     bool internal;                      /* see tug_context_set_internal() */
     bool holds_team;                    /* the team is nobody else's to keep */
-    MPI_Comm node_comm;                 /* for tug_mem_allocate(), made by the first; or null */
+    MPI_Comm node_comm;                 /* made by the first tug_mem_allocate(); null before */
     struct tug_registration everything; /* see tug_context_everything() */
     struct tug_service service;
-    unsigned posts;        /* since the last poll; holder only */
-    bool packets_alone;    /* no other transport takes operations */
+    unsigned posts;        /* operations posted since the last poll; holder only */
+    bool packets_alone;    /* packets are the only transport that takes operations */
     struct tug_live *live; /* this process's list of registrations; NULL: none, nor others' */
-    struct tug_mapped *_Atomic mapped[TUG_SEGMENTS]; /* by segment number */
+    struct tug_mapped *_Atomic mapped[TUG_SEGMENTS]; /* segments, by their numbers */
     struct tug_handler handlers[TUG_AM_HANDLERS];
     struct tug_call_entry callees[TUG_AM_HANDLERS];
     void (*at_end)(void *d); /* another floor's, called when everything is complete; or NULL */

@@ -32,8 +32,8 @@ struct tug_simulation {
     const struct tug_model_parameters *parameters;
     struct tug_network network; /* kind, radix and taper */
     uint64_t element_bytes;
-    uint64_t message_bytes; /* in whose course copies are made: how fast they are */
-    uint32_t slots;         /* of a ring */
+    uint64_t message_bytes; /* bytes of the whole message: copies are as fast as this allows */
+    uint32_t slots;         /* segments that a ring holds */
     /* The schedule of a rank, to be freed here. 0 or a TUG_ERR_*. */
     int (*compile)(void *state, uint32_t rank, struct tug_schedule *schedule);
     void *state;
@@ -42,7 +42,7 @@ struct tug_simulation {
 struct tug_simulated {
     double seconds;        /* until the last rank is through */
     uint32_t last_rank;    /* one that is last */
-    uint64_t events;       /* that it took to find out */
+    uint64_t events;       /* events that were simulated */
     uint64_t sent_bytes;   /* between nodes */
     uint64_t memory_bytes; /* of the packed schedules and their state */
 };

@@ -25,10 +25,10 @@
 
 /* Where a buffer is, as others are told. All zeros: not lent. */
 struct tug_offer {
-    uint64_t name;     /* of the file (its inode) or of the block */
+    uint64_t name;     /* the name of the file (its inode) or of the block */
     uint64_t lender;   /* process << 32 | descriptor of the file; 0: a block */
-    uint64_t offset;   /* of the piece, in the file */
-    uint64_t bytes;    /* of the piece */
+    uint64_t offset;   /* the piece's offset in the file */
+    uint64_t bytes;    /* bytes of the piece */
     uint64_t distance; /* from the beginning of the piece or block to the buffer */
 };
 

@@ -61,10 +61,10 @@ struct tug_team;
  * communicator, and used by the windows of all those whose ranks it has. */
 struct tug_domain {
     tug_context *context;
-    tug_registration *everything; /* the context's, see llcl.h */
-    struct tug_team *team;        /* it was made for */
+    tug_registration *everything; /* all memory of this process, see llcl.h */
+    struct tug_team *team;        /* the team that the domain was made for */
     struct tug_domain *next;
-    struct tug_remote *_Atomic windows[TUG_REMOTE_WINDOWS]; /* by this rank's number */
+    struct tug_remote *_Atomic windows[TUG_REMOTE_WINDOWS]; /* by their numbers here */
 };
 
 /* Of the shared lock that an epoch of MPI_Win_lock_all needs at a target: bits of its contact. */
@@ -75,8 +75,8 @@ enum {
 
 /* A lock that this rank's memory is under, or that waits for it; holder only. */
 struct tug_lock_entry {
-    struct tug_remote_state *next; /* who waits behind; NULL: nobody */
-    uint32_t tag;                  /* of the waiting call */
+    struct tug_remote_state *next; /* the next rank that waits; NULL: none */
+    uint32_t tag;                  /* the waiting call's, to be answered */
     uint8_t holds;                 /* enum tug_lock_state */
     bool wants_exclusive;
 };
@@ -97,12 +97,12 @@ struct tug_outstanding {
 /* What is kept of a rank that this one has to do with. */
 struct tug_remote_state {
     struct tug_outstanding remote; /* operations that need no buffers of ours; first, for puts */
-    struct tug_outstanding local;  /* all others */
+    struct tug_outstanding local;  /* operations that need buffers of this rank */
     _Atomic bool overtaken;        /* since its lock something was moved that messages overtake */
     _Atomic uint8_t contact;       /* TUG_CONTACT_* */
     const struct tug_remote_target *target;
-    struct tug_remote_state *next; /* in the list of those used */
-    struct tug_book book;          /* dynamic windows: its memory */
+    struct tug_remote_state *next; /* the next in the list of targets used */
+    struct tug_book book;          /* dynamic windows: regions that the rank has attached */
     _Atomic uint32_t posts;        /* exposure epochs that it has opened for this rank */
     uint32_t posts_used;           /* access epochs that this rank has started in those */
     _Atomic uint32_t completes;    /* access epochs to this rank that it has ended */
@@ -116,13 +116,13 @@ struct tug_remote_target {
     MPI_Aint size;
     MPI_Aint disp_unit;
     int process;                            /* its rank in the domain */
-    uint16_t number;                        /* of the window there */
-    uint8_t shortcut;                       /* enum tug_shortcut: to its memory */
+    uint16_t number;                        /* the window's number on that rank */
+    uint8_t shortcut;                       /* the shortcut to its memory, enum tug_shortcut */
     struct tug_remote_state *_Atomic state; /* NULL: not used so far */
 };
 
 struct tug_remote {
-    struct tug_team *team; /* held */
+    struct tug_team *team; /* kept from ending by the window */
     struct tug_domain *domain;
     struct tug_chunk *block;   /* the memory of `sync`; NULL: not all ranks share a node */
     struct tug_node_sync sync; /* fences, epochs and locks in memory that all ranks share */
@@ -134,13 +134,13 @@ struct tug_remote {
     int nranks, rank;
     unsigned char *base;
     MPI_Aint size;
-    struct tug_attachments *attachments; /* of this rank's to a dynamic window; NULL: another */
+    struct tug_attachments *attachments; /* dynamic windows: what this rank has attached */
     struct tug_counter struck;  /* ranks told to forget a detached region that have done so */
     _Atomic uint64_t to_strike; /* ranks told to forget a detached region */
     /* The TUG_CONTACT_* that an operation's target must have. MPI_Win_lock_all: LOCKED is one of
      * them, and targets are locked when they are first used in the epoch. */
     _Atomic uint8_t contact_wanted;
-    struct tug_remote_state *_Atomic used; /* of the targets that were used, newest first */
+    struct tug_remote_state *_Atomic used; /* the targets that were used, newest first */
     /* the lock on this rank's memory, granted in order of arrival; holder only */
     struct tug_remote_state *lock_first, *lock_last; /* ranks that wait for it; NULL: none */
     uint32_t nshared;

@@ -31,7 +31,7 @@ struct tug_window {
     struct tug_remote *remote;         /* packet lane; NULL: another */
     struct tug_node_sync *sync;        /* lanes of ours: memory that all ranks share; NULL: none */
     struct tug_wait_group *wait_group; /* entered while the window lives; NULL: on one node */
-    const struct tug_lane *lane;       /* of ours; NULL: native */
+    const struct tug_lane *lane;       /* the lane of ours that it has; NULL: native */
     const char *reason;                /* why it is in its lane, in words */
     struct tug_epochs epochs;          /* lanes of ours */
     MPI_Comm comm; /* lanes of ours: private, of its ranks, with MPI_ERRORS_RETURN */
@@ -40,7 +40,7 @@ struct tug_window {
     int flavor;                    /* on_self: what the program sees, MPI_WIN_CREATE_FLAVOR */
     bool healed;                   /* target displacements are translated by geometry[] */
     bool own_geometry;             /* base, size and disp_unit below are what the program sees */
-    int nranks;                    /* of the window's group */
+    int nranks;                    /* ranks of the window's group */
     uint64_t *near;                /* bit set: targets on this node; NULL: not known */
     struct tug_geometry *geometry; /* healed: of each target */
     void *base;

@@ -84,8 +84,8 @@ struct tug_descriptor {
                           this rank's */
     uint32_t release;  /* COLLECT and its like: the position in peer's ring that this rank needs
                           next when the last segment is done; the writer may overwrite those below */
-    uint32_t steps;    /* of each segment, taken when it is complete */
-    uint32_t advances; /* the set of queues that take it */
+    uint32_t steps;    /* how far the pointers move when a segment is complete */
+    uint32_t advances; /* the set of queues whose pointers move */
 };
 
 struct tug_queue {

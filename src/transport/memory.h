@@ -49,7 +49,7 @@ struct tug_registration {
     uint32_t serving;       /* transfers under way that peers asked for; holder only */
     uint32_t users;         /* operations of this process that are out with it; holder only */
     _Atomic uint64_t *live; /* mapped memory: where its id stands while it lives */
-    struct tug_live *entry; /* of the list for the node's others; NULL: none */
+    struct tug_live *entry; /* its entry in the list that the node's others read; NULL: none */
     void *of_transport[TUG_TRANSPORTS]; /* what each transport keeps with it, by transport number */
 };
 

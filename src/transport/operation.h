@@ -29,7 +29,7 @@ struct tug_operation {
     struct tug_callback on_complete;
     struct tug_callback on_local; /* f is NULL when it has been called */
     uint64_t key;                 /* the remote registration's id, see memory.h */
-    uint64_t offset;              /* in it; CALL: bytes of the answer */
+    uint64_t offset;              /* the offset in what the key names; CALL: bytes of the answer */
     uint64_t address;             /* the same byte in the peer's address space; CALL: the answer's
                                      in ours */
     uint32_t rkey;                /* what the peer's device calls the registration */

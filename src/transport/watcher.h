@@ -46,7 +46,7 @@ bool tug_watcher_sees(void);
 /* For tests. */
 struct tug_watcher {
     pthread_mutex_t changing;  /* held to add and remove, and so to start and end the thread */
-    pthread_mutex_t lock;      /* of the list, which the thread looks at */
+    pthread_mutex_t lock;      /* protects the list, which the thread reads */
     struct tug_watch *watches; /* NULL: the thread does not run */
     pthread_t thread;
     int set;             /* our epoll set */

@@ -180,7 +180,7 @@ struct tug_packet {
     uint32_t records;
     uint32_t credit;             /* for its receiver; 0 unless said otherwise */
     uint32_t trailer;            /* bytes that follow it */
-    uint64_t key, offset;        /* of the last WRITE; key 0: none so far */
+    uint64_t key, offset;        /* those of the last WRITE; key 0: none so far */
     struct tug_record_head *run; /* the last record, if it is a RUN or AM_RUN; NULL */
 };
 

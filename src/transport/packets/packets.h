@@ -112,8 +112,8 @@ struct tug_control_message {
 
 struct tug_stream {
     uint32_t peer;
-    bool touched; /* in the list of those to be flushed */
-    bool listed;  /* in the list of those with packets under way */
+    bool touched; /* it is in the list of streams to be flushed */
+    bool listed;  /* it is in the list of streams with packets under way */
     bool lost;
     bool patient; /* a full packet has just come from the peer: there are more */
     bool awaits;  /* the last packet from the peer has a trailer that has not come whole */
@@ -141,7 +141,7 @@ struct tug_stream {
     uint32_t reading;                       /* the operation it answers, or TUG_NO_TAG */
     struct tug_stream *next_touched;
     struct tug_stream *next_under_way;
-    struct tug_stream *next; /* of all */
+    struct tug_stream *next; /* the next in the list of all streams */
 };
 
 /* What peers share. */
@@ -154,19 +154,19 @@ struct tug_bulk;
 
 struct tug_packets {
     struct tug_fabric *fabric;
-    struct tug_load *load;       /* of all contexts of this process */
+    struct tug_load *load;       /* shared by all contexts of this process */
     struct tug_wire *shm;        /* inside the node; NULL: not used */
-    struct tug_wire *far;        /* to the others, by tcp or mpi; NULL: there are none */
-    struct tug_wire *mpi;        /* far, if that is mpi; or the detour */
+    struct tug_wire *far;        /* to other nodes, by tcp or mpi; NULL: there are none */
+    struct tug_wire *mpi;        /* the wire of messages of the host: far or detour */
     struct tug_wire *detour;     /* mpi, for peers to which far does not go; NULL: no such so far */
-    struct tug_stream **streams; /* by rank; NULL: no contact so far */
+    struct tug_stream **streams; /* by rank; NULL: nothing went or came so far */
     struct tug_stream *all;
     struct tug_stream *touched;
     struct tug_stream *under_way; /* all that have request packets under way, and some that had */
     struct tug_bulk *bulk;
     struct tug_bulk *sinks; /* for blocks of lost peers that may still come */
-    unsigned bulk_out;      /* of ours */
-    bool bulk_ended;        /* one of ours, since the last poll: others may wait for it */
+    unsigned bulk_out;      /* blocks of our operations that are under way */
+    bool bulk_ended;        /* one of those has ended since the last poll: others may wait for it */
     uint64_t unacked;       /* request packets of ours, over all streams */
 };
 

@@ -20,7 +20,7 @@ struct tug_buffer {
     struct tug_packet packet;
     const unsigned char *trailer; /* packet.trailer bytes of the program: they follow the packet */
     struct tug_registration *served; /* their memory; NULL: an operation that is out keeps it */
-    uint64_t number;                 /* of the packet in its stream; 0: none */
+    uint64_t number;                 /* the packet's number in its stream; 0: none */
     uint32_t ends;       /* tag of the operation whose last bytes follow, or TUG_NO_TAG */
     MPI_Request request; /* the mpi wire's */
     uint64_t memory[];
@@ -36,9 +36,9 @@ static inline void tug_buffer_trail(struct tug_buffer *buffer, const unsigned ch
 /* Buffers of one size. */
 struct tug_pool {
     struct tug_buffer *spare;
-    uint32_t bytes; /* of a packet */
+    uint32_t bytes; /* bytes of a packet */
     uint32_t nspare;
-    uint32_t nout; /* in use */
+    uint32_t nout; /* buffers in use */
 };
 
 /* A buffer with an empty packet. NULL: no memory. */

@@ -31,7 +31,7 @@ struct tug_tcp_hello {
 
 enum tug_tcp_word {
     TUG_TCP_WELCOME, /* packets may go */
-    TUG_TCP_GONE,    /* never again */
+    TUG_TCP_GONE,    /* no packets go any more, and no link is made again */
     TUG_TCP_BY_HOST, /* packets go by the host's messages: there are no descriptors here */
     TUG_TCP_WORDS
 };
@@ -41,37 +41,37 @@ enum tug_tcp_reserve { TUG_TCP_TO_CONNECT, TUG_TCP_TO_ACCEPT, TUG_TCP_RESERVES }
 
 struct tug_tcp_link {
     struct tug_own socket;
-    uint64_t tick;             /* of the clock, when it was seen to be ours still */
+    uint64_t tick;             /* the clock's tick when the socket was last seen to be ours */
     bool blind;                /* the epoll set could not take it: it is looked at in each poll */
-    struct tug_tcp_peer *peer; /* NULL: has not said hello */
+    struct tug_tcp_peer *peer; /* NULL: the peer has not said hello */
     bool connecting;           /* connecting from here, not connected yet */
     bool greeted;              /* the peer's hello has come */
-    bool later;                /* it waits to be made again, at again_ns */
-    bool final;                /* it will not be made again */
-    enum tug_tcp_reserve last; /* the reserve whose descriptor it has; TUG_TCP_RESERVES: none */
+    bool later;                /* the link is to be made again at again_ns */
+    bool final;                /* the link will not be made again */
+    enum tug_tcp_reserve last; /* whose reserve its descriptor is; TUG_TCP_RESERVES: none */
     bool by_host;              /* packets go by the host's messages */
-    enum tug_tcp_word word;    /* said to the peer that this process has connected to */
+    enum tug_tcp_word word;    /* what this process, which connected, says in its hello */
     bool waits;                /* the epoll set tells when there is room */
     bool held;                 /* the next packet is for a view that is not ready */
-    bool broken;               /* nothing goes or comes any more */
+    bool broken;               /* nothing can be sent or received any more */
     bool closed;               /* broken, and closed by its owner */
     bool to_tell;              /* closed, and the streams have not been told yet */
     unsigned tries;
-    uint64_t since_ns; /* the link is there, or was wanted first */
+    uint64_t since_ns; /* when it came to be, or was first wanted */
     uint64_t again_ns;
     /* going */
-    struct tug_buffer *part;    /* sent in part; NULL: none is */
-    size_t sent;                /* bytes of it */
-    struct tug_wire *part_wire; /* whose it is */
-    uint32_t part_peer;         /* the peer's rank there */
+    struct tug_buffer *part;    /* the packet that is sent in part; NULL: none is */
+    size_t sent;                /* bytes of `part` that have been sent */
+    struct tug_wire *part_wire; /* the wire that sends `part` */
+    uint32_t part_peer;         /* the peer's rank in part_wire's context */
     /* coming */
-    struct tug_tcp_hello hello; /* as far as it has come */
+    struct tug_tcp_hello hello; /* the peer's hello, as far as it has come */
     unsigned char *rest;        /* beginning of the next packet; NULL: no memory yet */
-    size_t rest_bytes;          /* of that memory */
-    size_t nrest;               /* of the hello or the packet: bytes that have come */
+    size_t rest_bytes;          /* bytes of memory at `rest` */
+    size_t nrest;               /* bytes of the hello or packet that have come */
     size_t left, come;          /* bytes that follow the last packet: still to come, and received */
-    struct tug_wire *left_wire; /* whose they are; NULL: nobody's */
-    uint32_t left_peer;         /* the peer's rank there */
+    struct tug_wire *left_wire; /* the wire that gets those bytes; NULL: they are dropped */
+    uint32_t left_peer;         /* the peer's rank in left_wire's context */
     unsigned long_lately; /* receives for which trailers are still expected: one came a while ago */
     struct tug_tcp_link *next;
 };

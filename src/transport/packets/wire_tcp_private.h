@@ -28,12 +28,12 @@ struct tug_tcp_view {
     struct tug_wire wire;
     struct tug_tcp_endpoint *endpoint;
     struct tug_tcp_address *addresses; /* [nranks] */
-    struct tug_table contacts;         /* by rank */
-    bool entered;                      /* the endpoint knows it */
-    bool ready;                        /* it has been polled: packets may be handed up */
-    bool came;                         /* something has, since it was polled */
-    uint64_t polls;                    /* the endpoint's, when it was polled */
-    struct tug_tcp_view *next;         /* of all; newer ones first */
+    struct tug_table contacts;         /* contacts with peers, by their ranks */
+    bool entered;                      /* the view is in the endpoint's table */
+    bool ready;                        /* the view has been polled: packets may be handed up */
+    bool came;                         /* something has come since the view was polled */
+    uint64_t polls;                    /* the endpoint's `polls` when the view was polled */
+    struct tug_tcp_view *next;         /* the endpoint's next view, an older one */
     bool watched;                      /* the watcher rings its fabric's bell */
     struct tug_tcp_view *next_watched;
 };
@@ -42,8 +42,8 @@ struct tug_tcp_view {
 struct tug_tcp_contact {
     struct tug_tcp_view *view;
     struct tug_tcp_peer *peer;
-    uint32_t rank;                /* the peer's */
-    struct tug_tcp_contact *next; /* the peer's */
+    uint32_t rank;                /* the peer's rank in the view's context */
+    struct tug_tcp_contact *next; /* the peer's next contact */
 };
 
 /* A process. It is kept while its link is good, or says that packets go by the host's messages, so
@@ -61,38 +61,38 @@ struct tug_tcp_peer {
  * context.) */
 struct tug_tcp_watch {
     struct tug_watch watch;     /* the first member */
-    pthread_mutex_t lock;       /* of the list, which the watcher looks at */
-    struct tug_tcp_view *views; /* that are watched */
+    pthread_mutex_t lock;       /* protects `views`, which the watcher reads */
+    struct tug_tcp_view *views; /* the watched views */
 };
 
 /* Listener and links of a process. Made with the first view, closed with the last. Holder of the
  * baton only, but for making and closing it. */
 struct tug_tcp_endpoint {
-    uint64_t id;                     /* this process's */
+    uint64_t id;                     /* this process's random id */
     uint32_t users;                  /* views, entered or not */
     struct tug_tcp_address address;  /* where it listens */
-    struct tug_table views;          /* by their contexts' ids */
-    struct tug_tcp_view *first_view; /* of all */
-    struct tug_table peers;          /* by their ids */
+    struct tug_table views;          /* views by their contexts' ids */
+    struct tug_tcp_view *first_view; /* the newest view */
+    struct tug_table peers;          /* peers by their ids */
     struct tug_own listener;
     struct tug_own reserve[TUG_TCP_RESERVES]; /* kept descriptors; none: it is in use */
     bool spares_links;                        /* the host's messages can do instead of a link */
     int set;
-    uint64_t tick;            /* of the clock: set and listener were seen to be ours still */
+    uint64_t tick;            /* the clock's tick when set and listener were last seen to be ours */
     uint64_t looked_ns;       /* when all links were seen to be ours still */
     _Atomic bool lost;        /* set or listener is not ours any more; any thread reads it */
-    struct tug_tcp_link *all; /* newer ones first */
-    uint64_t polls;           /* so far */
+    struct tug_tcp_link *all; /* all links, newer ones first */
+    uint64_t polls;           /* polls of the endpoint so far */
     uint32_t strangers;       /* links that have not said hello */
     uint32_t nlater;          /* links that are to be made again */
     uint32_t nblind;          /* links that are in no epoll set */
     uint32_t nheld;           /* links that wait for a view to be ready */
-    uint32_t to_tell;         /* links that are over, which has not been told yet */
+    uint32_t to_tell;         /* links whose end the streams have not been told yet */
     bool closed_any;          /* links that are to be taken out */
     bool full;                /* the listener is not looked at: newcomers wait in the kernel */
     uint64_t *received;       /* TUG_TCP_RECEIVE_BYTES */
-    _Atomic bool watched;     /* the watcher has it; set once */
-    bool unwatched;           /* it could not be armed, which has been counted */
+    _Atomic bool watched;     /* the watcher sleeps at its set; never reset */
+    bool unwatched;           /* the set could not be armed, which has been counted */
     struct tug_tcp_watch watch;
 };
 

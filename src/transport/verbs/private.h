@@ -150,22 +150,22 @@ enum tug_verbs_phase { TUG_PAIR_IDLE, TUG_PAIR_ASKED, TUG_PAIR_UP };
 
 struct tug_verbs_pair {
     uint32_t peer;
-    uint32_t index;  /* in verbs->pairs */
-    uint32_t number; /* of the sender */
+    uint32_t index;  /* its index in verbs->pairs */
+    uint32_t number; /* the number of the sender's last question */
     uint8_t phase;   /* enum tug_verbs_phase, of the sender */
-    bool touched;    /* in verbs->touched */
+    bool touched;    /* it is in the list verbs->touched */
     bool lost;       /* the peer did not answer the last time */
-    bool gone;       /* and cannot be asked again */
+    bool gone;       /* the peer is lost and cannot be asked again */
     uint32_t psn;
     uint32_t most_inline;
-    uint64_t deadline_ns; /* for the answer, if it was lost before; 0: none */
+    uint64_t deadline_ns; /* when a peer that was lost before must have answered; 0: no limit */
     uint64_t closed_ns;   /* until then no connection can be had; 0: nobody knows */
     struct ibv_qp *sender;
     struct ibv_qp *server;
     struct tug_verbs_pair *next_touched;
     uint32_t head, tail; /* tags: operations that wait, in order; TUG_NO_TAG: none */
-    uint32_t waiting;    /* how many */
-    bool urgent;         /* a large one is among them */
+    uint32_t waiting;    /* operations that wait */
+    bool urgent;         /* a large operation is among those that wait */
     uint32_t sent, done; /* slots used so far; their difference is under way */
     uint32_t slots[TUG_VERBS_DEPTH];
 };
@@ -181,7 +181,7 @@ struct tug_verbs_watch {
 struct tug_verbs {
     struct tug_fabric *fabric;
     struct tug_verbs_device device;
-    bool atomics; /* of all processes */
+    bool atomics; /* the devices of all processes have atomics */
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
     uint32_t cq_size;
