@@ -7,10 +7,10 @@
 
 #define SIDE(address, number, of)                                                                  \
     { .buffer = (address), .count = (number), .type = (of) }
-#define SIDE_V(address, numbers, places, of)                                                       \
-    { .buffer = (address), .type = (of), .counts = TUG_LIST(numbers), .displs = TUG_LIST(places) }
-#define SIDE_W(address, numbers, places, of)                                                       \
-    { .buffer = (address), .types = (of), .counts = TUG_LIST(numbers), .displs = TUG_LIST(places) }
+#define SIDE_V(address, numbers, offsets, of)                                                      \
+    { .buffer = (address), .type = (of), .counts = TUG_LIST(numbers), .displs = TUG_LIST(offsets) }
+#define SIDE_W(address, numbers, offsets, of)                                                      \
+    { .buffer = (address), .types = (of), .counts = TUG_LIST(numbers), .displs = TUG_LIST(offsets) }
 #define REDUCTION(number)                                                                          \
     .send = {.buffer = sendbuf}, .receive = SIDE(recvbuf, number, datatype), .op = op
 #define SEND SIDE(sendbuf, sendcount, sendtype)

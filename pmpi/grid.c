@@ -37,7 +37,7 @@ struct direction {
 
 /* For the parts of one type, [nblocks] each. */
 struct parts {
-    MPI_Count *counts, *places;
+    MPI_Count *counts, *displs;
     MPI_Datatype *types;
 };
 
@@ -54,9 +54,9 @@ static bool merge(const struct direction *d, int rank, const struct parts *parts
             side->counts.items != NULL ? tug_list_at(&side->counts, (uint32_t)block) : side->count;
         if (parts->counts[n] < 0 || !tug_type_is_one(parts->types[n]))
             return false;
-        parts->places[n++] = tug_side_place(side, (uint32_t)block);
+        parts->displs[n++] = tug_side_place(side, (uint32_t)block);
     }
-    if (tug_host.Type_create_struct_c(n, parts->counts, parts->places, parts->types,
+    if (tug_host.Type_create_struct_c(n, parts->counts, parts->displs, parts->types,
                                       &d->types[rank]) != MPI_SUCCESS)
         return false;
     d->counts[rank] = 1;
@@ -77,7 +77,7 @@ static bool exchange(const struct tug_collective *call, const struct tug_neighbo
     int nranks = 0;
     tug_host.Comm_size(call->comm, &nranks);
     const size_t ranks = (size_t)nranks, blocks = (size_t)neighbours->nin + 1;
-    int *lists = calloc(3 * ranks, sizeof(*lists)); /* counts of both, and places */
+    int *lists = calloc(3 * ranks, sizeof(*lists)); /* counts of both, and displacements */
     MPI_Datatype *types = malloc((2 * ranks + blocks) * sizeof(*types));
     MPI_Count *numbers = malloc(2 * blocks * sizeof(*numbers));
     bool good = lists != NULL && types != NULL && numbers != NULL;

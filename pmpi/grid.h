@@ -16,8 +16,7 @@
 
 #include "persistent/collective.h"
 
-/* Is it a Cartesian grid on which two ranks are neighbours twice? Local, the same answer on all
- * ranks. False for what is no communicator. */
+/* Are two ranks of a grid neighbours twice? Local; false for what is no communicator. */
 bool tug_grid_meets_twice(MPI_Comm comm);
 
 /* Starts the exchange, on such a grid; *error is what the host said. False: it cannot be described

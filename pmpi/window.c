@@ -26,8 +26,7 @@
     attempt = tug_attempt_begin(comm);                                                             \
     do {                                                                                           \
         comm = attempt.on;                                                                         \
-        error =                                                                                    \
-            attempt.on_self ? tug_attempt_on_self(info, win) : TOGETHER(tug_host.Name arguments);  \
+        error = attempt.on_self ? tug_attempt_self(info, win) : TOGETHER(tug_host.Name arguments); \
     } while (tug_attempt_again(&attempt, error));                                                  \
     comm = attempt.given;
 

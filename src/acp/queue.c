@@ -1,4 +1,4 @@
-/* Commands that cannot start yet, and their place in the engine.
+/* Commands that cannot start yet, and the service by which the engine starts them.
  *
  * Threads push commands onto `arrived` and see to it that the holder of the baton looks: by being
  * it, or by a command in the engine's ring. The holder sorts them:

@@ -39,16 +39,15 @@ static struct {
 
 static void answer_key(tug_context *context, struct tug_caller caller, const void *payload,
                        size_t bytes, void *d) {
-    struct tug_acp_pinned pinned;
+    struct tug_acp_pinned own;
     struct tug_key key = {{0}};
     uint32_t number = TUG_ACP_KEYS;
     (void)d;
     if (bytes == sizeof(number))
         memcpy(&number, payload, bytes);
-    if (number < TUG_ACP_KEYS &&
-        tug_acp_pin(tug_acp_ga(tug_acp.rank, number, 0), 0, &pinned) == 0) {
-        key = pinned.key;
-        tug_acp_unpin(&pinned);
+    if (number < TUG_ACP_KEYS && tug_acp_pin(tug_acp_ga(tug_acp.rank, number, 0), 0, &own) == 0) {
+        key = own.key;
+        tug_acp_unpin(&own);
     }
     tug_answer(context, caller, &key, sizeof(key));
 }

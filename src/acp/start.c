@@ -197,10 +197,9 @@ static bool near(acp_ga_t ga) {
     return tug_reach_possible(tug_acp.context, tug_acp_ga_rank(ga));
 }
 
-static bool reach(acp_ga_t ga, const struct tug_key *key, uint64_t bytes,
-                  struct tug_reach *memory) {
+static bool reach(acp_ga_t ga, const struct tug_key *key, uint64_t bytes, struct tug_reach *there) {
     return tug_reach_begin(tug_acp.context, key, tug_acp_ga_rank(ga), tug_acp_ga_offset(ga), bytes,
-                           memory);
+                           there);
 }
 
 /* Copies through a buffer of this process, between memory that it cannot map. */

@@ -40,8 +40,7 @@ struct tug_job {
  * called by the holder of the baton only; they may enter and commit, as completed() may. */
 struct tug_service {
     /* Gets on as far as it goes without waiting. Returns true if anything moved. more_comes: the
-     * holder is about to begin more; operations that wait for more to go with them had better wait
-     * on. */
+     * holder is about to begin more: what is not full had better wait for that. */
     bool (*poll)(struct tug_service *service, bool more_comes);
     /* The commands of a batch have been executed: what they began goes. */
     void (*flush)(struct tug_service *service);
@@ -262,9 +261,7 @@ static inline bool tug_engine_wants_help(void) {
 void tug_engine_host_begin(void);
 void tug_engine_host_end(void);
 
-/* A program of one thread in MPI is about to make a short call of the host; not by two threads at
- * once.
- */
+/* Before a short call of the host by a program of one thread in MPI. Not by two threads at once. */
 void tug_engine_host_called(void);
 
 /* From now on the engine's own thread does not get the host on: the host may call functions of a

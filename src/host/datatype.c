@@ -291,16 +291,16 @@ static struct tug_node *build_subarray(struct build *build, const struct content
 }
 
 /* One dimension of a distributed array: of `size` things, `stride` apart, those that the process at
- * process `coordinate` of `nprocesses` has. */
+ * process `coord` of `nprocesses` has. */
 static struct tug_node *distribute(struct tug_node *node, MPI_Aint stride, MPI_Count size,
                                    MPI_Count how, MPI_Count argument, MPI_Count nprocesses,
-                                   MPI_Count coordinate) {
+                                   MPI_Count coord) {
     if (node == NULL || size == 0 || how == MPI_DISTRIBUTE_NONE)
         return tug_node_repeat(node, (size_t)size, stride);
     MPI_Count block = argument;
     if (argument == MPI_DISTRIBUTE_DFLT_DARG)
         block = how == MPI_DISTRIBUTE_BLOCK ? (size + nprocesses - 1) / nprocesses : 1;
-    MPI_Count start = block * coordinate, left = start < size ? size - start : 0;
+    MPI_Count start = block * coord, left = start < size ? size - start : 0;
     MPI_Count period = how == MPI_DISTRIBUTE_BLOCK ? left + block : block * nprocesses;
     MPI_Count full = left / period, rest = left % period;
     if (rest >= block) {
@@ -328,24 +328,23 @@ static struct tug_node *build_darray(struct build *build, const struct contents 
     const MPI_Count *sizes = c->counted ? grid + ndims + 1 : v + 3;
     MPI_Aint stride = extent_of(c->types[0]);
     struct tug_node *node = build_child(build, c->types[0], true);
-    MPI_Count *coordinates = malloc((ndims + 1) * sizeof(*coordinates));
-    for (size_t d = 0; d < ndims && coordinates != NULL;
-         d++) { /* the last varies fastest, always */
+    MPI_Count *coords = malloc((ndims + 1) * sizeof(*coords));
+    for (size_t d = 0; d < ndims && coords != NULL; d++) { /* the last varies fastest, always */
         before /= grid[d];
-        coordinates[d] = rank / before;
+        coords[d] = rank / before;
         rank %= before;
     }
-    for (size_t i = 0; i < ndims && coordinates != NULL; i++) {
+    for (size_t i = 0; i < ndims && coords != NULL; i++) {
         size_t d = order == MPI_ORDER_C ? ndims - 1 - i : i;
-        node = distribute(node, stride, sizes[d], distributions[d], arguments[d], grid[d],
-                          coordinates[d]);
+        node =
+            distribute(node, stride, sizes[d], distributions[d], arguments[d], grid[d], coords[d]);
         stride *= (MPI_Aint)sizes[d];
     }
-    if (coordinates == NULL) {
+    if (coords == NULL) {
         tug_node_free(node);
         node = NULL;
     }
-    free(coordinates);
+    free(coords);
     return node;
 }
 

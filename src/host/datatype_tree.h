@@ -4,7 +4,7 @@
  *   RUNS    n x span bytes    n runs, stride apart (a leaf; n > 1 runs never touch)
  *   LIST    {at, bytes} ...   runs anywhere (a leaf)
  *   LOOP    n x child         stride apart
- *   BLOCKS  {at, times} ...   at each place so many children, stride apart
+ *   BLOCKS  {at, times} ...   at each of them so many children, stride apart
  *   FIELDS  node, node, ...   one after the other
  *
  * Every node lies `at` bytes from where its parent puts it, and order is that of packing. A run is

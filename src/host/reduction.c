@@ -2,7 +2,7 @@
  * ...); rows of kernels, one for each arithmetic, indexed by the operation; slots, one for each
  * type, that name a row.
  *
- * A slot keeps the handle as well: derived types share the places of predefined ones.
+ * A slot keeps the handle as well: derived types share the slots of predefined ones.
  *
  * Integers are added and multiplied without sign: the same bits, and no overflow is undefined.
  * Pairs of operation and type that the host has beyond MPI's table (MPI_CHAR as an integer) are
@@ -271,9 +271,8 @@ struct slot {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 
-#define FIXED(type, row) [SLOT_INDEX(type)] = SLOT_OF(type, row),
-#define SLOT_INDEX(type)                                                                           \
-    ((uint32_t)(type) >> 31 << 7 | ((uint32_t)(type)&127)) /* tug_type_slot() */
+#define FIXED(type, row) [INDEX(type)] = SLOT_OF(type, row),
+#define INDEX(type) ((uint32_t)(type) >> 31 << 7 | ((uint32_t)(type)&127)) /* tug_type_slot() */
 static const struct slot slots[TUG_TYPE_SLOTS] = {TYPES(FIXED)};
 
 #pragma GCC diagnostic pop

@@ -3,7 +3,7 @@
  *
  * A process has one list, in memory that they have mapped (page.h), for all of its contexts. An
  * entry belongs to the registration with that id in that context, which may have one of WAYS
- * entries. They follow one another in the order of the registrations' indices, from four places
+ * entries. They follow one another in the order of the registrations' indices, from four entries
  * that the context says, so those of one context do not compete:
  *
  *       0         8             16          24                        64
@@ -46,7 +46,7 @@ struct tug_live *tug_live_publish(struct tug_live *list, uint64_t context, uint6
  * under way. entry may be NULL. */
 bool tug_live_withdraw(struct tug_live *entry);
 
-/* After that: it may be attached to again / the entry is free. */
+/* After withdraw. restore: it may be attached to again; end: the entry is free. */
 void tug_live_restore(struct tug_live *entry, uint64_t id);
 void tug_live_end(struct tug_live *entry);
 

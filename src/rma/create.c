@@ -281,7 +281,7 @@ bool tug_attempt_again(struct tug_attempt *attempt, int error) {
     return attempt->on_self = true;
 }
 
-int tug_attempt_on_self(MPI_Info info, MPI_Win *win) {
+int tug_attempt_self(MPI_Info info, MPI_Win *win) {
     void *unused;
     return tug_host.Win_allocate(1, 1, info, MPI_COMM_SELF, (void *)&unused, win);
 }
@@ -406,7 +406,7 @@ int tug_window_allocate(const struct tug_allocation *a) {
     int error;
     do {
         handle.comm = attempt.on;
-        error = attempt.on_self ? tug_attempt_on_self(a->info, a->win)
+        error = attempt.on_self ? tug_attempt_self(a->info, a->win)
                                 : a->host_call(&handle, a->size > 0 ? 1 : a->size);
     } while (tug_attempt_again(&attempt, error));
     if (!takes(error, a->comm))

@@ -28,7 +28,7 @@ bool tug_attempt_again(struct tug_attempt *attempt, int error);
 
 /* Makes the host's window on MPI_COMM_SELF. Open MPI allocates its memory: it makes none there over
  * the program's. */
-int tug_attempt_on_self(MPI_Info info, MPI_Win *win);
+int tug_attempt_self(MPI_Info info, MPI_Win *win);
 
 /* The host has made a window over the program's memory, or not (`error`): finds its lane. */
 int tug_window_take_created(int error, const struct tug_attempt *attempt, void *base, MPI_Aint size,

@@ -38,8 +38,8 @@ struct tug_direct_target {
 };
 
 struct tug_direct {
-    struct tug_team *team;   /* held */
-    struct tug_chunk *block; /* of shared memory */
+    struct tug_team *team;   /* kept from ending by the window */
+    struct tug_chunk *block; /* the shared memory of the window */
     struct tug_node_sync sync;
     int nranks, rank;
     bool at_pages; /* every rank's memory begins at a page */

@@ -42,7 +42,7 @@ struct tug_epochs {
  * MPI_SUCCESS. Ranks are the window's; members of a list of n that are negative are not in it. */
 struct tug_lane {
     const char *name;
-    int (*fence)(struct tug_window *window); /* all operations of all ranks are complete after */
+    int (*fence)(struct tug_window *window); /* then all operations of all ranks are complete */
     /* Whatever the program asserts: every post is sent, and every start waits for its posts. */
     int (*start)(struct tug_window *window, const int *ranks, int n);
     int (*complete)(struct tug_window *window, const int *ranks, int n);
@@ -83,7 +83,7 @@ static inline bool tug_epochs_meet(const struct tug_epochs *epochs) {
 /* True while an epoch is open in which this rank may access others. */
 bool tug_epochs_open(const struct tug_epochs *epochs);
 
-/* True while one is, or one in which others may access this rank: the window cannot be freed. */
+/* True while any epoch is open, of access or of exposure: the window cannot be freed. */
 bool tug_epochs_busy(const struct tug_epochs *epochs);
 
 /* MPI_Win_x on a window in a lane of ours: what the call returns before the window's handler has

@@ -12,7 +12,7 @@ int tug_operand_no_reduction(MPI_Op op) {
 }
 
 /* In a dynamic window a displacement is an address, which the host would go to. */
-int tug_operand_no_place(const struct tug_rma *o) {
+int tug_operand_no_target(const struct tug_rma *o) {
     const struct tug_window *window = o->window;
     if ((unsigned)o->target >= (unsigned)window->epochs.nranks || window->remote == NULL ||
         window->remote->attachments == NULL)

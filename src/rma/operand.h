@@ -33,13 +33,13 @@ static inline bool tug_operand_is_nowhere(const struct tug_data *data) {
     return MPI_SUCCESS
 
 /* The target is none, or the displacement is negative. */
-int tug_operand_no_place(const struct tug_rma *o);
+int tug_operand_no_target(const struct tug_rma *o);
 
 /* Is the target one that this rank may access now? */
 static inline int tug_operand_check_target(const struct tug_rma *o) {
     struct tug_epochs *epochs = &o->window->epochs;
     if (__builtin_expect((unsigned)o->target >= (unsigned)epochs->nranks || o->disp < 0, 0))
-        return tug_operand_no_place(o);
+        return tug_operand_no_target(o);
     return __builtin_expect(!tug_epochs_allow(epochs, o->target), 0) ? MPI_ERR_RMA_SYNC
                                                                      : MPI_SUCCESS;
 }

@@ -51,8 +51,8 @@ enum message_kind { ASK = 1, GRANT, OFFER, DONE, RELEASE };
 
 struct message {
     uint32_t kind;
-    uint32_t tag; /* of the operation at its origin */
-    uint64_t key; /* id of the registration at its owner */
+    uint32_t tag; /* the operation's tag at its origin */
+    uint64_t key; /* the registration's id at its owner */
     uint64_t offset;
     uint64_t bytes;
     uint64_t address; /* where the get reads */

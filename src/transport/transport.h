@@ -92,9 +92,9 @@ enum tug_transport_number { TUG_BY_VERBS, TUG_BY_NATIVE, TUG_BY_PACKETS, TUG_TRA
 
 struct tug_fabric {
     struct tug_context *context;
-    struct tug_team *team; /* its processes, and this node's: stays as long as the fabric */
-    MPI_Comm comm;         /* private */
-    MPI_Comm node_comm;    /* the team's, while the fabric is made */
+    struct tug_team *team; /* the team of its processes, kept as long as the fabric is there */
+    MPI_Comm comm;         /* a private communicator of its processes */
+    MPI_Comm node_comm;    /* the team's node_comm; only while the fabric is made */
     uint32_t rank, nranks;
     uint32_t node_rank, node_size;
     const uint32_t *node_ranks; /* [node_size] their ranks in comm, ascending */
@@ -110,7 +110,7 @@ struct tug_fabric {
 
     struct tug_memory_table memory;
 
-    void *states[TUG_TRANSPORT_COUNT]; /* by transport number; NULL: not open */
+    void *states[TUG_TRANSPORT_COUNT]; /* transports' states by their numbers; NULL: not open */
 
     struct tug_bell *bell; /* whoever serves this context sleeps on it */
     bool bell_shared;

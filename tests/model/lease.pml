@@ -37,7 +37,7 @@ bit hello, greeted;   /* a connection, which is no message yet */
 bit armed;            /* the next news ring the bell, which both sleep on */
 bit s, rung[2], asleep[2];
 bit own;              /* it sleeps on a bell of its own, which no news ring */
-bit poked;            /* ... but the caller that leaves */
+bit poked;            /* the caller that leaves has rung that bell */
 bit gone;             /* the caller computes */
 byte relied;          /* beats in which news were left to a caller who had gone */
 

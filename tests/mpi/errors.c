@@ -18,8 +18,8 @@ static int32_t *window;
 static int nlines;
 static const char *kind_now = "none";
 static bool dynamic;
-static MPI_Aint places[16]; /* displacements of the ranks' memory, */
-static MPI_Aint at;         /* ... and of the target's */
+static MPI_Aint places[16]; /* displacements of the ranks' memory */
+static MPI_Aint at;         /* the displacement of the target's memory */
 
 static void on_win_error(MPI_Win *w, int *code, ...) {
     (void)w;

@@ -30,14 +30,14 @@ static int sendcounts[SIDES], recvcounts[SIDES], places[SIDES];
 static MPI_Aint bytes[SIDES];
 static MPI_Datatype types[SIDES], block; /* block: LONGEST words in a place of ROOM */
 
-/* What a rank sends to a side is so long, ... */
+/* How many words a rank sends to a side. */
 static int length(enum kind kind, int rank, int side) {
     if (kind == ALLGATHER || kind == ALLTOALL)
         return LONGEST;
     return kind == ALLGATHERV ? 1 + rank % LONGEST : (1 + 5 * side + 3 * rank) % LONGEST;
 }
 
-/* ... and this. */
+/* The i-th word that a rank sends to a side. */
 static int64_t word(enum kind kind, int rank, int side, int round, int i) {
     int to = kind <= ALLGATHERV ? 0 : side;
     return ((((int64_t)kind * 100 + rank) * 100 + to) * 100 + round) * 100 + i;

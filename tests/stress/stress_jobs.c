@@ -30,7 +30,7 @@ struct job {
     struct tug_job base;
     struct slot *slot;
     uint32_t taken;    /* steps, under the baton */
-    uint32_t last;     /* ... at which it is done */
+    uint32_t last;     /* steps after which it is done */
     uint32_t launches; /* under the baton */
     bool out;          /* under the baton */
     _Atomic uint32_t completed;

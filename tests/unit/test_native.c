@@ -133,12 +133,12 @@ static struct process {
     uint32_t free_tag;
 } processes[2];
 
-static struct letter {
+static struct sent {
     unsigned char data[TUG_CONTROL_MAX];
     size_t bytes;
     uint32_t from, to;
-} letters[4 * OPERATIONS];
-static int letters_sent, letters_read;
+} messages[4 * OPERATIONS];
+static int nsent, nread;
 static bool parted; /* each has lost the other */
 static int completed, handed_on;
 static int last_status;
@@ -164,12 +164,12 @@ int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transp
     if (parted)
         return TUG_ERR_PEER;
     assert_true(bytes <= TUG_CONTROL_MAX);
-    assert_true(letters_sent - letters_read < 4 * OPERATIONS);
-    struct letter *letter = &letters[letters_sent++ % (4 * OPERATIONS)];
-    memcpy(letter->data, data, bytes);
-    letter->bytes = bytes;
-    letter->from = fabric->rank;
-    letter->to = peer;
+    assert_true(nsent - nread < 4 * OPERATIONS);
+    struct sent *message = &messages[nsent++ % (4 * OPERATIONS)];
+    memcpy(message->data, data, bytes);
+    message->bytes = bytes;
+    message->from = fabric->rank;
+    message->to = peer;
     return 0;
 }
 
@@ -183,12 +183,12 @@ void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operat
 }
 
 static void carry_one(void) {
-    const struct letter letter = letters[letters_read++ % (4 * OPERATIONS)];
-    native->control(processes[letter.to].state, letter.from, letter.data, letter.bytes);
+    const struct sent message = messages[nread++ % (4 * OPERATIONS)];
+    native->control(processes[message.to].state, message.from, message.data, message.bytes);
 }
 
 static void carry(void) {
-    while (letters_read < letters_sent)
+    while (nread < nsent)
         carry_one();
 }
 
@@ -197,7 +197,7 @@ static void settle(void) {
         carry();
         native->poll(processes[0].state);
         native->poll(processes[1].state);
-        if (letters_read == letters_sent && !native->busy(processes[0].state) &&
+        if (nread == nsent && !native->busy(processes[0].state) &&
             !native->busy(processes[1].state))
             return;
     }
@@ -219,7 +219,7 @@ static int start(void **state) {
     tug_host.Testsome = fake_testsome;
     tug_host.Iprobe = fake_iprobe;
     gets_most = gets_ever = completed = handed_on = probes = 0;
-    letters_sent = letters_read = 0;
+    nsent = nread = 0;
     parted = false;
     attach_error = MPI_SUCCESS;
     target = NULL;
@@ -395,7 +395,7 @@ static void many_at_once_are_bounded(void **state) {
         if (!reads)
             memcpy(expected + offset, pair.memory[0] + offset, MIN);
     }
-    assert_int_equal(letters_sent - letters_read, 64); /* the others are told of later */
+    assert_int_equal(nsent - nread, 64); /* the others are told of later */
     settle();
     assert_int_equal(completed, 200);
     assert_int_equal(last_status, 0);
@@ -471,10 +471,10 @@ static void an_answer_counts_once(void **state) {
         post(prepare(i == 0 ? TUG_OPERATION_READ : TUG_OPERATION_WRITE, &pair.registration[0], 0,
                      pair.registration[1].id, 0, 2 * MIN));
         carry_one();
-        while (letters_read == letters_sent)
+        while (nread == nsent)
             native->poll(processes[1].state);
-        letters[letters_sent] = letters[letters_read];
-        letters_sent++;
+        messages[nsent] = messages[nread];
+        nsent++;
         settle();
         assert_int_equal(completed, i + 1);
         assert_int_equal(gets_ever, 2 * (i + 1));
@@ -557,7 +557,7 @@ static void nonsense_is_refused(void **state) {
     struct tug_operation *foreign =
         prepare(TUG_OPERATION_READ, &pair.registration[0], 0, pair.registration[1].id, 0, MIN);
     post(prepare(TUG_OPERATION_READ, &pair.registration[0], 0, pair.registration[1].id, 0, MIN));
-    letters_read = letters_sent; /* the question is lost */
+    nread = nsent; /* the question is lost */
     uint32_t seed = 12345;
     for (int i = 0; i < 200000; i++) {
         uint64_t words[8];
@@ -574,7 +574,7 @@ static void nonsense_is_refused(void **state) {
             continue;
         const size_t bytes = i % 4 == 0 ? seed % 64 : 48;
         native->control(processes[0].state, 1, words, bytes);
-        letters_read = letters_sent;
+        nread = nsent;
     }
     assert_int_equal(completed, 0);
     assert_int_equal(handed_on, 0);
@@ -585,7 +585,7 @@ static void nonsense_is_refused(void **state) {
     leave_pair(&pair);
 }
 
-/* Each loses the other when so many letters have been carried, and so many polls made. */
+/* Each loses the other when so many messages have been carried, and so many polls made. */
 static void part_after(struct pair *pair, int steps) {
     enum { READS = 40, WRITES = 40, ALL = READS + WRITES };
     completed = gets_most = 0;
@@ -594,13 +594,13 @@ static void part_after(struct pair *pair, int steps) {
         post(prepare(i % 2 ? TUG_OPERATION_READ : TUG_OPERATION_WRITE, &pair->registration[0],
                      (size_t)i * MIN, pair->registration[1].id, (size_t)i * MIN, MIN));
     for (int step = 0; step < steps; step++) {
-        if (letters_read < letters_sent && step % 3 != 0)
+        if (nread < nsent && step % 3 != 0)
             carry_one();
         else
             native->poll(processes[step % 2].state);
     }
     parted = true;
-    letters_read = letters_sent;
+    nread = nsent;
     for (int i = 0; i < 2; i++)
         native->lost(processes[i].state, (uint32_t)!i);
     const int before = gets_ever;

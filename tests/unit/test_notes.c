@@ -135,7 +135,7 @@ static void a_writer_looks_around_and_says_that_more_comes(void **state) {
         assert_true(note(i));
     assert_int_equal(looks[true], 20 * TUG_NOTES / 512);
     assert_int_equal(looks[false], 0);
-    room = 0; /* ... but not as long as it cannot begin any */
+    room = 0; /* nobody looks while no note can begin its operation */
     for (unsigned i = 0; i < TUG_NOTES; i++)
         (void)note(i);
     assert_int_equal(looks[true], 20 * TUG_NOTES / 512);

@@ -34,7 +34,7 @@ static void a_ring_after_the_prepare_forbids_the_sleep(void **state) {
         uint32_t key = tug_bell_prepare(&bell);
         assert_true(tug_bell_ring(&bell, false));
         tug_bell_wait(&bell, key, -1, false); /* returns, or the test times out */
-        /* ... also when somebody else prepared meanwhile */
+        /* returns also when another thread has prepared meanwhile */
         key = tug_bell_prepare(&bell);
         assert_true(tug_bell_ring(&bell, false));
         (void)tug_bell_prepare(&bell);

@@ -26,7 +26,7 @@ struct items {
 
 static int make_type(MPI_Count count, MPI_Datatype type, MPI_Datatype *large) {
     MPI_Datatype chunk = MPI_DATATYPE_NULL, parts[2] = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL};
-    MPI_Aint places[2] = {0, 0};
+    MPI_Aint offsets[2] = {0, 0};
     MPI_Count lb, extent;
     const int ones[2] = {1, 1};
     int error = tug_host.Type_get_extent_c(type, &lb, &extent);
@@ -37,8 +37,8 @@ static int make_type(MPI_Count count, MPI_Datatype type, MPI_Datatype *large) {
     if (error == MPI_SUCCESS)
         error = tug_host.Type_contiguous((int)(count % CHUNK), type, &parts[1]);
     if (error == MPI_SUCCESS) {
-        places[1] = (MPI_Aint)(count / CHUNK * CHUNK * extent);
-        error = tug_host.Type_create_struct(2, ones, places, parts, large);
+        offsets[1] = (MPI_Aint)(count / CHUNK * CHUNK * extent);
+        error = tug_host.Type_create_struct(2, ones, offsets, parts, large);
     }
     if (error == MPI_SUCCESS)
         error = tug_host.Type_commit(large);

@@ -48,8 +48,8 @@ static void packets_flush(void *state) {
         flush_all(packets, false);
 }
 
-/* Looks whether packets under way have been acknowledged by words; what waits for more to go with
- * it behind them goes if that is wanted. Callbacks may put streams in the list meanwhile. */
+/* Looks whether packets under way have been acknowledged by words; open packets behind
+ * them go if that is wanted. Callbacks may put streams in the list meanwhile. */
 static bool visit_under_way(struct tug_packets *packets, bool wanted) {
     bool moved = false;
     struct tug_stream *stream = packets->under_way;
@@ -325,8 +325,7 @@ const struct tug_transport tug_transport_packets = {
 size_t tug_packets_withheld(uint64_t active, size_t packet_bytes) {
     const size_t room = packet_bytes - sizeof(struct tug_buffer) - sizeof(struct tug_packet_header);
     size_t packets = 0;
-    /* two packets in a row hold more than one has room for, unless long data closed the first */
-    for (uint64_t k = 1; k <= active; k++) {
+    for (uint64_t k = 1; k <= active; k++) { /* two packets in a row hold more than one */
         const size_t longs = tug_credit(k) / tug_credit_least();
         packets += 2 * tug_credit(k) / room + 2 + (longs < TUG_LONGS_MOST ? longs : TUG_LONGS_MOST);
     }

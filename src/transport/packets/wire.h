@@ -125,9 +125,8 @@ struct tug_wire *tug_wire_mpi_make(struct tug_fabric *fabric);
 /* Sockets of our own. NULL and *reason: it cannot be had, at any process. Collective. */
 struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reason);
 
-/* What a wire costs in bytes a process (`tugboat info --memory`): shared memory by the processes of
- * the node, TCP in each context and once an endpoint; a packet; the most spare packets of a pool.
- */
+/* Bytes of a process that a wire costs (`tugboat info --memory`), for TCP in each context and once
+ * a process; bytes of a packet; the most packets that a pool keeps for later. */
 size_t tug_wire_shm_footprint(uint32_t node_size);
 size_t tug_wire_mpi_footprint(void);
 size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active);

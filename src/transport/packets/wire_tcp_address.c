@@ -13,17 +13,16 @@
 #define TRIAL_MS 2000
 #define BACKLOG 65535 /* whole jobs connect at once; the kernel takes what it allows */
 
-socklen_t tug_tcp_sockaddr(const struct tug_tcp_address *address,
-                           struct sockaddr_storage *storage) {
-    memset(storage, 0, sizeof(*storage));
-    storage->ss_family = address->family;
+socklen_t tug_tcp_sockaddr(const struct tug_tcp_address *address, struct sockaddr_storage *to) {
+    memset(to, 0, sizeof(*to));
+    to->ss_family = address->family;
     if (address->family == AF_INET) {
-        struct sockaddr_in *in = (struct sockaddr_in *)storage;
+        struct sockaddr_in *in = (struct sockaddr_in *)to;
         in->sin_port = address->port;
         memcpy(&in->sin_addr, address->ip, sizeof(in->sin_addr));
         return sizeof(*in);
     }
-    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)storage;
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)to;
     in6->sin6_port = address->port;
     memcpy(&in6->sin6_addr, address->ip, sizeof(in6->sin6_addr));
     return sizeof(*in6);

@@ -27,6 +27,6 @@ int tug_tcp_listen(struct tug_tcp_address *mine);
 bool tug_tcp_try(const struct tug_tcp_address *address);
 
 /* Fills in the kernel's form of the address; returns its bytes. */
-socklen_t tug_tcp_sockaddr(const struct tug_tcp_address *address, struct sockaddr_storage *storage);
+socklen_t tug_tcp_sockaddr(const struct tug_tcp_address *address, struct sockaddr_storage *to);
 
 #endif

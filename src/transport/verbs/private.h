@@ -185,8 +185,9 @@ struct tug_verbs {
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
     uint32_t cq_size;
-    uint32_t cq_room;             /* completions that fit beside those that may still come */
-    struct ibv_mr *operations_mr; /* fabric->operations: source of small data, place of results */
+    uint32_t cq_room; /* completions that fit beside those that may still come */
+    struct ibv_mr
+        *operations_mr; /* fabric->operations: source of small data, and where results arrive */
 
     struct tug_verbs_pair **pairs; /* [npairs] */
     uint32_t npairs, pairs_capacity;
