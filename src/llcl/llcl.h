@@ -125,15 +125,20 @@ int tug_am_register_run(tug_context *context, unsigned id, tug_am_handler handle
  * engine; of many small operations together each is cheaper in packets. A thread's *burst* is what
  * it starts between two waits; the last one mostly tells how long the next will be. */
 struct tug_burst {
-    unsigned started;   /* operations on the node's memory that is not mapped, in this burst */
-    bool last_was_long; /* more than one */
-    bool peers_come;    /* its peers are about to wait for it, too (MPI_Win_fence) */
+    unsigned started; /* operations on the node's memory that is not mapped, in this burst */
+    unsigned last;    /* ... in the last one that had any */
+    bool peers_come;  /* its peers are about to wait for it, too (MPI_Win_fence) */
 };
 extern _Thread_local struct tug_burst tug_burst __attribute__((tls_model("initial-exec")));
 
-/* Will the operation that this thread is about to start be the only one of its burst? */
+/* Will the operation that this thread is about to start be one of so many at most? */
+static inline bool tug_burst_is_at_most(unsigned most) {
+    return tug_burst.started < most && tug_burst.last <= most && !tug_burst.peers_come;
+}
+
+/* ... the only one? */
 static inline bool tug_burst_is_single(void) {
-    return tug_burst.started == 0 && !tug_burst.last_was_long && !tug_burst.peers_come;
+    return tug_burst_is_at_most(1);
 }
 
 static inline void tug_burst_add(void) {
@@ -145,7 +150,7 @@ static inline void tug_burst_end(void) {
     tug_burst.peers_come = false;
     if (tug_burst.started == 0)
         return;
-    tug_burst.last_was_long = tug_burst.started > 1;
+    tug_burst.last = tug_burst.started;
     tug_burst.started = 0;
 }
 

@@ -1,5 +1,8 @@
 #include "rma/operand.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "host/datatype.h"
 #include "host/handles.h"
 #include "host/host.h"
@@ -43,6 +46,32 @@ int tug_operand_describe_elements(const struct tug_rma *o, struct tug_data *data
     elements->gap_from = flat->gap_from;
     elements->gap_to = flat->gap_to;
     return MPI_SUCCESS;
+}
+
+struct tug_pairs *tug_pairs_fetch(const struct tug_elements *elements, void *place, size_t n) {
+    struct tug_pairs *pairs = malloc(sizeof(*pairs) + n * elements->extent);
+    if (pairs != NULL)
+        *pairs = (struct tug_pairs){.elements = *elements, .place = place, .n = n};
+    return pairs;
+}
+
+static void deliver(void *pointer, int status) {
+    struct tug_pairs *pairs = pointer;
+    const struct tug_elements *elements = &pairs->elements;
+    struct tug_callback then = pairs->then;
+    for (size_t i = 0; i < pairs->n && status == 0; i++) {
+        unsigned char *to = pairs->place + i * elements->extent;
+        const unsigned char *from = pairs->data + i * elements->extent;
+        memcpy(to, from, elements->gap_from);
+        memcpy(to + elements->gap_to, from + elements->gap_to, elements->extent - elements->gap_to);
+    }
+    free(pairs);
+    then.f(then.d, status);
+}
+
+struct tug_callback tug_pairs_deliver_then(struct tug_pairs *pairs, struct tug_callback then) {
+    pairs->then = then;
+    return (struct tug_callback){deliver, pairs};
 }
 
 int tug_rma_complete_request(const struct tug_rma *o) {

@@ -13,6 +13,7 @@
 #include "host/reduction.h"
 #include "rma/rma.h"
 #include "rma/window.h"
+#include "tugboat/llcl.h"
 
 static inline bool tug_operand_describe(struct tug_data *data, const void *address, MPI_Count count,
                                         MPI_Datatype type, const struct tug_rma *o) {
@@ -73,6 +74,22 @@ static inline size_t tug_elements_span(const struct tug_elements *elements, size
 /* The data that an accumulate works on at the target, wherever they are, and their elements. */
 int tug_operand_describe_elements(const struct tug_rma *o, struct tug_data *data,
                                   struct tug_elements *elements);
+
+/* Fetched pairs on their way into memory whose gaps stay as they are. */
+struct tug_pairs {
+    struct tug_callback then;
+    struct tug_elements elements;
+    unsigned char *place;
+    size_t n;
+    unsigned char data[]; /* where they come */
+};
+
+/* For n of them; NULL: no memory. */
+struct tug_pairs *tug_pairs_fetch(const struct tug_elements *elements, void *place, size_t n);
+
+/* What is called when they have come, or an error: delivers and frees them, and then calls `then`.
+ */
+struct tug_callback tug_pairs_deliver_then(struct tug_pairs *pairs, struct tug_callback then);
 
 /* Why there is no reduction for an operation. */
 int tug_operand_no_reduction(MPI_Op op);

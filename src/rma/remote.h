@@ -9,7 +9,10 @@
  * were sent: that is MPI's order of accumulates.
  *
  * Where all ranks share a node, fences, epochs and locks live in memory that they share
- * (node_sync.h), and no messages are sent for them.
+ * (node_sync.h), and no messages are sent for them. There an origin also does accumulates and
+ * fetching operations itself if the target does not look and cross-memory attach reaches it: under
+ * a mutex of the target's, one for all of its memory, which its engine takes once for a run of
+ * messages. It keeps MPI's order by doing so only while nothing is under way to the target.
  *
  * A derived datatype at the target never travels. The origin walks it and sends runs (datatype.h).
  *
@@ -24,6 +27,7 @@
  *
  *   remote.c        contexts and who shares them, creation and end of windows
  *   remote_rma.c    the origin: operations become LLCL's
+ *   remote_combine.c  ... or, next to a target that computes, are done at once
  *   remote_serve.c  the target: accumulates, fetching operations, locks, notices
  *   remote_attach.c dynamic windows: what is attached, and who knows of it
  *   remote_sync.c   what epochs wait for
@@ -44,6 +48,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "host/reduction.h"
+#include "llcl/llcl.h"
 #include "rma/book.h"
 #include "rma/node_sync.h"
 #include "rma/rma.h"
@@ -244,6 +250,48 @@ static inline struct tug_remote_state *tug_remote_state_of(const struct tug_remo
  * the window: waits for all targets visit this list only. To be called before anything is sent to
  * the target. NULL: no memory, which has been logged. Any thread. */
 struct tug_remote_state *tug_remote_meet(struct tug_remote *remote, int rank);
+
+/* Of what was started to the target, and counted or noted, all is complete. */
+bool tug_remote_is_quiet(const struct tug_remote_state *state);
+
+/* Who changes elements of a rank's memory by accumulates holds it. NULL: its engine alone does. */
+static inline struct tug_mutex *tug_remote_mutex(const struct tug_remote *remote, int rank) {
+    const bool others = remote->block != NULL && remote->attachments == NULL;
+    return others ? &remote->sync.controls[rank].stripes[0] : NULL;
+}
+
+static inline void tug_remote_lock(struct tug_mutex *mutex) {
+    if (mutex != NULL)
+        tug_mutex_lock(mutex);
+}
+
+static inline void tug_remote_unlock(struct tug_mutex *mutex) {
+    if (mutex != NULL)
+        tug_mutex_unlock(mutex);
+}
+
+/* An accumulate or fetching operation on n elements that lie together on all sides. */
+struct tug_remote_combination {
+    const struct tug_remote *remote;
+    int rank;
+    MPI_Aint offset; /* in the target's memory, within its bounds */
+    size_t n, element;
+    tug_reduction reduce;
+    const void *origin;  /* NULL: nothing is changed */
+    void *result;        /* NULL: nothing is fetched */
+    const void *compare; /* what one element must be to be changed; NULL: anything */
+};
+
+/* Does it now. True: it is done, or has failed (an error class). False: it is for a message;
+ * nothing has happened. */
+bool tug_remote_combine(const struct tug_remote_combination *c, int *error);
+
+/* May it be for that? Of small ones a few in a burst are: a call of cross-memory attach for each of
+ * many takes longer than to wake the target's engine once. */
+#define TUG_REMOTE_FEW 32
+static inline bool tug_remote_may_combine(size_t bytes) {
+    return __builtin_expect(tug_burst.started <= TUG_REMOTE_FEW, 0) || bytes >= TUG_CMA_LEAST;
+}
 
 /* Sends a message of no data to the target's engine. An error class. */
 int tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,

@@ -436,29 +436,6 @@ static void gather(unsigned char *to, struct tug_run *from, const void *base, si
     }
 }
 
-/* Fetched pairs on their way into memory whose gaps stay as they are. */
-struct fetched {
-    struct tug_callback then;
-    struct tug_elements elements;
-    unsigned char *place;
-    size_t n;
-    unsigned char data[];
-};
-
-static void deliver(void *pointer, int status) {
-    struct fetched *fetched = pointer;
-    const struct tug_elements *elements = &fetched->elements;
-    struct tug_callback then = fetched->then;
-    for (size_t i = 0; i < fetched->n && status == 0; i++) {
-        unsigned char *to = fetched->place + i * elements->extent;
-        const unsigned char *from = fetched->data + i * elements->extent;
-        memcpy(to, from, elements->gap_from);
-        memcpy(to + elements->gap_to, from + elements->gap_to, elements->extent - elements->gap_to);
-    }
-    free(fetched);
-    then.f(then.d, status);
-}
-
 /* One piece: n elements that lie together at the target and, if fetched, in the result. */
 static int send_piece(const struct ways *ways, MPI_Op op, const struct tug_elements *elements,
                       MPI_Aint offset, size_t n, struct tug_run *origin, const void *base,
@@ -484,24 +461,17 @@ static int send_piece(const struct ways *ways, MPI_Op op, const struct tug_eleme
         send_message(ways, letter, sizeof(head) + sent, on_local);
         return MPI_SUCCESS;
     }
-    void *answer = result;
-    struct tug_callback on_complete;
-    if (elements->gap_from != elements->gap_to) {
-        struct fetched *fetched = malloc(sizeof(*fetched) + bytes);
-        if (fetched == NULL) {
-            if (on_local.f != NULL)
-                free(letter);
-            return MPI_ERR_NO_MEM;
-        }
-        *fetched = (struct fetched){next_part(ways, true), *elements, result, n};
-        answer = fetched->data;
-        on_complete = (struct tug_callback){deliver, fetched};
-        /* cppcheck-suppress memleak ; deliver() frees it */
-    } else {
-        on_complete = next_part(ways, true);
+    struct tug_pairs *pairs = NULL;
+    if (elements->gap_from != elements->gap_to &&
+        (pairs = tug_pairs_fetch(elements, result, n)) == NULL) {
+        if (on_local.f != NULL)
+            free(letter);
+        return MPI_ERR_NO_MEM;
     }
-    send_call(ways, TUG_CALL_FETCH, letter, sizeof(head) + sent, answer, bytes, on_local,
-              on_complete);
+    const struct tug_callback end = next_part(ways, true);
+    send_call(ways, TUG_CALL_FETCH, letter, sizeof(head) + sent,
+              pairs != NULL ? pairs->data : result, bytes, on_local,
+              pairs != NULL ? tug_pairs_deliver_then(pairs, end) : end);
     return MPI_SUCCESS;
 }
 
@@ -535,6 +505,14 @@ static int send_pieces(const struct ways *ways, const struct tug_rma *o,
     return MPI_SUCCESS;
 }
 
+/* Are there as many elements on all sides, together? */
+static bool are_together(const struct tug_data *data, const struct tug_data *origin,
+                         const struct tug_data *result) {
+    return data->bytes > 0 && data->contiguous &&
+           (origin == NULL || (origin->contiguous && origin->bytes == data->bytes)) &&
+           (result == NULL || result->contiguous);
+}
+
 /* Accumulates origin (NULL: MPI_NO_OP reads none) and fetches into result (NULL: it does not). */
 static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
                       const struct tug_data *result) {
@@ -550,6 +528,14 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
         return error;
     if (!tug_operand_fits(&data, origin, result))
         return MPI_ERR_TRUNCATE;
+    if (are_together(&data, origin, result) &&
+        tug_remote_combine(
+            &(struct tug_remote_combination){
+                ways.remote, ways.rank, ways.offset, data.bytes / elements.size, elements.size,
+                elements.reduce, origin != NULL ? origin->address : NULL,
+                result != NULL ? result->address : NULL, NULL},
+            &error))
+        return error != MPI_SUCCESS || o->request == NULL ? error : tug_rma_complete_request(o);
     error = begin_request(o, &ways);
     if (error != MPI_SUCCESS)
         return error;
@@ -603,13 +589,16 @@ static bool execute_accumulate(const struct tug_note *note) {
 struct noted_reduction {
     tug_reduction reduce;
     void *place;
+    struct tug_mutex *mutex; /* NULL: none */
     unsigned char data[8];
 };
 _Static_assert(sizeof(struct noted_reduction) <= TUG_NOTE_PAYLOAD, "it fits a note");
 
 static bool execute_reduction(const struct tug_note *note) {
     const struct noted_reduction *noted = (const struct noted_reduction *)note->payload.bytes;
+    tug_remote_lock(noted->mutex);
     noted->reduce(noted->place, noted->data, 1);
+    tug_remote_unlock(noted->mutex);
     return true;
 }
 
@@ -624,6 +613,7 @@ static inline bool note_accumulate(const struct ways *ways, const struct short_l
         note->execute = execute_reduction;
         noted->reduce = reduce;
         noted->place = ways->remote->base + ways->offset;
+        noted->mutex = tug_remote_mutex(ways->remote, ways->rank);
         memcpy(noted->data, letter->data, sizeof(noted->data));
         __builtin_prefetch(noted->place, 1); /* it is there when the note is executed */
     } else {
@@ -647,6 +637,11 @@ static inline int accumulate_one(const struct tug_rma *o) {
     int error = write_short(o, &ways, &letter, &bytes);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
+    if (tug_remote_may_combine(8) &&
+        tug_remote_combine(&(struct tug_remote_combination){ways.remote, ways.rank, ways.offset, 1,
+                                                            bytes, reduce, o->origin, NULL, NULL},
+                           &error))
+        return error;
     if (!note_accumulate(&ways, &letter, reduce))
         send_message(&ways, &letter, sizeof(letter), nothing);
     return MPI_SUCCESS;
@@ -668,7 +663,8 @@ int tug_remote_fetch_and_op(const struct tug_rma *o) {
     struct ways ways;
     struct short_letter letter;
     size_t bytes;
-    if (tug_reduction_find(o->op, o->origin_type) == NULL)
+    tug_reduction reduce = tug_reduction_find(o->op, o->origin_type);
+    if (reduce == NULL)
         return tug_type_is_basic(o->origin_type) ? tug_operand_no_reduction(o->op)
                                                  : TUG_RMA_REFUSED;
     if (!tug_operand_has_buffers(o, false))
@@ -679,7 +675,11 @@ int tug_remote_fetch_and_op(const struct tug_rma *o) {
         return tug_remote_get_accumulate(&as_vector);
     }
     int error = write_short(o, &ways, &letter, &bytes);
-    if (__builtin_expect(error != MPI_SUCCESS, 0))
+    if (error != MPI_SUCCESS || tug_remote_combine(
+                                    &(struct tug_remote_combination){
+                                        ways.remote, ways.rank, ways.offset, 1, bytes, reduce,
+                                        o->op == MPI_NO_OP ? NULL : o->origin, o->result, NULL},
+                                    &error))
         return error;
     send_call(&ways, TUG_CALL_FETCH, &letter,
               sizeof(letter.head) + (o->op == MPI_NO_OP ? 0 : bytes), o->result, bytes, nothing,
@@ -700,7 +700,12 @@ int tug_remote_compare_and_swap(const struct tug_rma *o) {
     int error = reach(o, &data, &ways);
     if (__builtin_expect(error == MPI_SUCCESS, 1))
         error = check_run(&ways, 0, data.bytes);
-    if (__builtin_expect(error != MPI_SUCCESS, 0))
+    if (error != MPI_SUCCESS ||
+        tug_remote_combine(
+            &(struct tug_remote_combination){ways.remote, ways.rank, ways.offset, 1, data.bytes,
+                                             tug_reduction_find(MPI_REPLACE, o->origin_type),
+                                             o->origin, o->result, o->compare},
+            &error))
         return error;
     struct letter *letter = malloc(sizeof(*letter) + 2 * data.bytes);
     if (letter == NULL)

@@ -109,6 +109,13 @@ static inline bool has_operands(const struct request *request) {
     return request->bytes == bytes || (bytes < 8 && request->bytes == 8);
 }
 
+/* Origins on the node may be at the same elements (remote_combine.c). */
+static inline struct tug_mutex *lock(const struct tug_remote *remote) {
+    struct tug_mutex *mutex = tug_remote_mutex(remote, remote->rank);
+    tug_remote_lock(mutex);
+    return mutex;
+}
+
 static void on_accumulate(tug_context *context, int source, const void *payload, size_t bytes,
                           void *domain) {
     struct request request;
@@ -119,10 +126,13 @@ static void on_accumulate(tug_context *context, int source, const void *payload,
         return;
     }
     tug_reduction reduce = find_reduction(&request);
-    if (reduce == NULL)
+    if (reduce == NULL) {
         complain(source);
-    else
-        reduce(request.place, request.data, request.n);
+        return;
+    }
+    struct tug_mutex *mutex = lock(request.remote);
+    reduce(request.place, request.data, request.n);
+    tug_remote_unlock(mutex);
 }
 
 /* Begins to fetch the memory that a message is about, if that is easily found. */
@@ -152,6 +162,7 @@ static void on_accumulates(tug_context *context, int source, const unsigned char
     if (read_head(domain, payloads, bytes, &first) && find_place(&first) && has_operands(&first) &&
         first.remote->attachments == NULL)
         reduce = find_reduction(&first);
+    struct tug_mutex *mutex = reduce != NULL ? lock(first.remote) : NULL;
     for (size_t i = 0; i < n; i++) {
         const unsigned char *payload = payloads + i * bytes;
         struct tug_remote_head head;
@@ -165,11 +176,15 @@ static void on_accumulates(tug_context *context, int source, const unsigned char
         unsigned char *place = NULL;
         if (__builtin_expect(are_alike(&head, &first.head), 1))
             place = place_of(first.remote, head.place >> 16, first.span);
-        if (__builtin_expect(place != NULL, 1))
+        if (__builtin_expect(place != NULL, 1)) {
             reduce(place, payload + sizeof(head), 1);
-        else
-            on_accumulate(context, source, payload, bytes, domain);
+            continue;
+        }
+        tug_remote_unlock(mutex);
+        on_accumulate(context, source, payload, bytes, domain);
+        mutex = lock(first.remote);
     }
+    tug_remote_unlock(mutex);
 }
 
 /* MPI_NO_OP comes without operands. */
@@ -190,10 +205,12 @@ static void on_fetch(tug_context *context, struct tug_caller caller, const void 
         return;
     }
     size_t all = request.n * request.extent;
+    struct tug_mutex *mutex = lock(request.remote);
     memcpy(old, request.place, request.span);
-    memset(old + request.span, 0, all - request.span);
     if (request.bytes > 0)
         reduce(request.place, request.data, request.n);
+    tug_remote_unlock(mutex);
+    memset(old + request.span, 0, all - request.span);
     tug_answer(context, caller, old, all);
 }
 
@@ -209,9 +226,11 @@ static void on_compare(tug_context *context, struct tug_caller caller, const voi
         return;
     }
     size_t element = request.element;
+    struct tug_mutex *mutex = lock(request.remote);
     memcpy(old, request.place, element);
     if (memcmp(old, request.data + element, element) == 0)
         memcpy(request.place, request.data, element);
+    tug_remote_unlock(mutex);
     tug_answer(context, caller, old, element);
 }
 

@@ -130,6 +130,12 @@ static bool is_empty(const struct tug_generation *generation) {
     return ended >= atomic_load(&generation->started) + atomic_load(&generation->in_hand);
 }
 
+bool tug_remote_is_quiet(const struct tug_remote_state *state) {
+    return !tug_notes_waiting() && is_empty(&state->remote.generations[0]) &&
+           is_empty(&state->remote.generations[1]) && is_empty(&state->local.generations[0]) &&
+           is_empty(&state->local.generations[1]);
+}
+
 static bool has_ended(void *argument) {
     const struct drain *drain = argument;
     return is_empty(&drain->outstanding->generations[drain->generation]) ||

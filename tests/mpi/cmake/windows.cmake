@@ -33,6 +33,11 @@ tug_mpi_test(rma_atomic WAYS host tug native)
 tug_mpi_test(rma_atomic RANKS 2 NODES emulated WAYS host tug)
 tug_mpi_test(rma_atomic RANKS 2 WAYS off)
 
+# A target that does not look: it computes, or is stopped.
+tug_mpi_test(rma_alone WAYS host tug packet)
+tug_mpi_test(rma_alone RANKS 2 3 NODES emulated WAYS tug)
+tug_mpi_test(rma_alone RANKS 2 WAYS off native)
+
 tug_mpi_test(rma_locks WAYS host tug native)
 tug_mpi_test(rma_locks RANKS 2 NODES emulated WAYS host tug)
 tug_mpi_test(rma_locks RANKS 2 WAYS off)
