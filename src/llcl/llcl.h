@@ -126,7 +126,7 @@ int tug_am_register_run(tug_context *context, unsigned id, tug_am_handler handle
  * it starts between two waits; the last one mostly tells how long the next will be. */
 struct tug_burst {
     unsigned started; /* operations on the node's memory that is not mapped, in this burst */
-    unsigned last;    /* ... in the last one that had any */
+    unsigned last;    /* the same of the last burst that had any */
     bool peers_come;  /* its peers are about to wait for it, too (MPI_Win_fence) */
 };
 extern _Thread_local struct tug_burst tug_burst __attribute__((tls_model("initial-exec")));
@@ -136,7 +136,7 @@ static inline bool tug_burst_is_at_most(unsigned most) {
     return tug_burst.started < most && tug_burst.last <= most && !tug_burst.peers_come;
 }
 
-/* ... the only one? */
+/* Will the operation that this thread is about to start be the only one of its burst? */
 static inline bool tug_burst_is_single(void) {
     return tug_burst_is_at_most(1);
 }

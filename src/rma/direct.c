@@ -26,7 +26,8 @@ _Static_assert(sizeof(struct part) <= sizeof(struct tug_word), "brought to a mee
 
 /* Where each rank's memory begins behind the controls: pages apart for those that have a page, and
  * for all where some rank wants one. */
-static size_t place_of(const struct tug_direct *direct, size_t at, MPI_Aint size, bool contiguous) {
+static size_t offset_of(const struct tug_direct *direct, size_t at, MPI_Aint size,
+                        bool contiguous) {
     const size_t line = 64;
     size_t unit = size < TUG_DIRECT_PAGE && !direct->at_pages ? line : TUG_DIRECT_PAGE;
     return contiguous ? at : (at + unit - 1) / unit * unit;
@@ -37,10 +38,10 @@ static size_t lay_out(struct tug_direct *direct, bool contiguous, uintptr_t base
     size_t at = tug_node_sync_bytes(direct->nranks);
     if (direct->lent != NULL)
         return at;
-    at = place_of(direct, at, direct->targets[0].size, false);
+    at = offset_of(direct, at, direct->targets[0].size, false);
     for (int r = 0; r < direct->nranks; r++) {
         struct tug_direct_target *target = &direct->targets[r];
-        at = place_of(direct, at, target->size, contiguous);
+        at = offset_of(direct, at, target->size, contiguous);
         target->base = target->size > 0 ? (unsigned char *)(base + at) : NULL;
         at += (size_t)target->size;
     }
@@ -306,8 +307,8 @@ static void array_release(const struct tug_data *data, const struct tug_data *ar
 struct operands {
     const unsigned char *origin; /* NULL: MPI_NO_OP reads none */
     unsigned char *old;          /* gets what was there; NULL: nothing is fetched */
-    size_t ncombined;            /* of the target's first elements, */
-    size_t nold;                 /* ... of which so many are fetched, or 0 */
+    size_t ncombined;            /* the target's first elements, that are combined */
+    size_t nold;                 /* elements that are fetched, 0: none */
 };
 
 /* Combines where the target's elements are scattered: under all mutexes, by way of an array. */

@@ -48,10 +48,10 @@ int tug_operand_describe_elements(const struct tug_rma *o, struct tug_data *data
     return MPI_SUCCESS;
 }
 
-struct tug_pairs *tug_pairs_fetch(const struct tug_elements *elements, void *place, size_t n) {
+struct tug_pairs *tug_pairs_fetch(const struct tug_elements *elements, void *to, size_t n) {
     struct tug_pairs *pairs = malloc(sizeof(*pairs) + n * elements->extent);
     if (pairs != NULL)
-        *pairs = (struct tug_pairs){.elements = *elements, .place = place, .n = n};
+        *pairs = (struct tug_pairs){.elements = *elements, .to = to, .n = n};
     return pairs;
 }
 
@@ -60,7 +60,7 @@ static void deliver(void *pointer, int status) {
     const struct tug_elements *elements = &pairs->elements;
     struct tug_callback then = pairs->then;
     for (size_t i = 0; i < pairs->n && status == 0; i++) {
-        unsigned char *to = pairs->place + i * elements->extent;
+        unsigned char *to = pairs->to + i * elements->extent;
         const unsigned char *from = pairs->data + i * elements->extent;
         memcpy(to, from, elements->gap_from);
         memcpy(to + elements->gap_to, from + elements->gap_to, elements->extent - elements->gap_to);

@@ -79,13 +79,13 @@ int tug_operand_describe_elements(const struct tug_rma *o, struct tug_data *data
 struct tug_pairs {
     struct tug_callback then;
     struct tug_elements elements;
-    unsigned char *place;
+    unsigned char *to;
     size_t n;
     unsigned char data[]; /* where they come */
 };
 
 /* For n of them; NULL: no memory. */
-struct tug_pairs *tug_pairs_fetch(const struct tug_elements *elements, void *place, size_t n);
+struct tug_pairs *tug_pairs_fetch(const struct tug_elements *elements, void *to, size_t n);
 
 /* What is called when they have come, or an error: delivers and frees them, and then calls `then`.
  */

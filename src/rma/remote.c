@@ -294,7 +294,7 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
     tug_engine_keep_quiet();
     if (team->nnodes == 1) /* without, by the host */
         (void)tug_team_prepare_to_meet(team);
-    if (!tug_team_all_agree(team, willing && size < (MPI_Aint)1 << TUG_REMOTE_PLACE_BITS))
+    if (!tug_team_all_agree(team, willing && size < (MPI_Aint)1 << TUG_REMOTE_OFFSET_BITS))
         return NULL;
     struct team_domain *of_team = domain_of(team);
     if (of_team == NULL)

@@ -201,11 +201,11 @@ struct tug_remote_head {
     uint8_t what;   /* notices: enum tug_notice; locks: exclusive */
     uint32_t type;  /* number of the elements' predefined type; all but accumulates and
                        fetching operations: the sender's rank in the window */
-    uint64_t place; /* offset in the target's memory (dynamic windows: the address) << 16 |
+    uint64_t range; /* offset in the target's memory (dynamic windows: the address) << 16 |
                        elements */
 };
 
-#define TUG_REMOTE_PLACE_BITS 48
+#define TUG_REMOTE_OFFSET_BITS 48
 /* Transfers of fewer bytes stay in order with messages, where everything goes in packets. */
 #define TUG_REMOTE_ORDERED 4096
 /* Bytes of elements in a message: two of them fill a packet. */

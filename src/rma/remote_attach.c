@@ -37,7 +37,7 @@ static void learn(void *pointer, int status) {
 static struct tug_remote_head head_of(const struct tug_remote *remote, int rank, uint64_t address) {
     return (struct tug_remote_head){.window = remote->targets[rank].number,
                                     .type = (uint32_t)remote->rank,
-                                    .place = address << 16};
+                                    .range = address << 16};
 }
 
 static int ask(struct tug_remote *remote, int rank, uint64_t address, struct tug_region *region) {
@@ -61,8 +61,8 @@ int tug_remote_find(struct tug_remote *remote, int rank, uint64_t address,
     if (__builtin_expect(tug_book_find(&tug_remote_state_of(remote, rank)->book, address, region),
                          1))
         return MPI_SUCCESS;
-    return address >> TUG_REMOTE_PLACE_BITS ? MPI_ERR_RMA_RANGE
-                                            : ask(remote, rank, address, region);
+    return address >> TUG_REMOTE_OFFSET_BITS ? MPI_ERR_RMA_RANGE
+                                             : ask(remote, rank, address, region);
 }
 
 int tug_remote_check(struct tug_remote *remote, int rank, uint64_t address, size_t bytes) {
@@ -209,7 +209,7 @@ int tug_remote_attach(struct tug_remote *remote, void *base, MPI_Aint size) {
     struct attached *attached = &change.attached;
     attached->region.base = (uintptr_t)base;
     attached->region.bytes = (uint64_t)size;
-    if ((attached->region.base + attached->region.bytes) >> TUG_REMOTE_PLACE_BITS)
+    if ((attached->region.base + attached->region.bytes) >> TUG_REMOTE_OFFSET_BITS)
         return MPI_ERR_RMA_ATTACH;
     if (tug_mem_register(context, size > 0 ? base : NULL, (size_t)size, &attached->registration) !=
         0)

@@ -13,15 +13,15 @@
 #define LITTLE 256       /* bytes that need no memory of their own */
 #define PIECE (32 << 10) /* bytes under the mutex at once: about ten microseconds */
 
-/* The bytes that begin `done` bytes on, and are at `place`. False: they are as they were. */
+/* The bytes that begin `done` bytes on, and are at `memory`. False: they are as they were. */
 static bool combine_here(const struct tug_remote_combination *c, size_t done, size_t bytes,
-                         unsigned char *place) {
+                         unsigned char *memory) {
     const bool changes =
-        c->origin != NULL && (c->compare == NULL || memcmp(place, c->compare, bytes) == 0);
+        c->origin != NULL && (c->compare == NULL || memcmp(memory, c->compare, bytes) == 0);
     if (c->result != NULL)
-        memcpy((unsigned char *)c->result + done, place, bytes);
+        memcpy((unsigned char *)c->result + done, memory, bytes);
     if (changes)
-        c->reduce(place, (const unsigned char *)c->origin + done, bytes / c->element);
+        c->reduce(memory, (const unsigned char *)c->origin + done, bytes / c->element);
     return changes;
 }
 

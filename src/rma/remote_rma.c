@@ -280,9 +280,9 @@ static inline int move_run(const struct ways *ways, bool into_target, MPI_Aint o
                            size_t bytes) {
     if (__builtin_expect(ways->remote->attachments != NULL, 0))
         return move_attached(ways, into_target, (uint64_t)(ways->offset + offset), here, bytes);
-    size_t place = (size_t)(ways->offset + offset);
-    if (!into_target || !note_put(ways, place, here, bytes))
-        move_bytes(ways, into_target, &ways->target->key, place, here, bytes);
+    size_t from_base = (size_t)(ways->offset + offset);
+    if (!into_target || !note_put(ways, from_base, here, bytes))
+        move_bytes(ways, into_target, &ways->target->key, from_base, here, bytes);
     return MPI_SUCCESS;
 }
 
@@ -366,14 +366,14 @@ int tug_remote_get(const struct tug_rma *o) {
 /* ---- messages and calls ---- */
 
 /* Long ones have memory of their own until they have been sent. */
-struct letter {
+struct payload {
     struct tug_remote_head head;
     unsigned char data[];
 };
 
-static void free_letter(void *letter, int status) {
+static void free_payload(void *payload, int status) {
     (void)status;
-    free(letter);
+    free(payload);
 }
 
 static struct tug_remote_head head_of(const struct ways *ways, MPI_Op op, MPI_Datatype type,
@@ -382,7 +382,7 @@ static struct tug_remote_head head_of(const struct ways *ways, MPI_Op op, MPI_Da
         .window = ways->target->number,
         .op = (uint8_t)tug_op_number(op),
         .type = tug_type_number(type),
-        .place = (uint64_t)(ways->offset + offset) << 16 | (uint16_t)n,
+        .range = (uint64_t)(ways->offset + offset) << 16 | (uint16_t)n,
     };
 }
 
@@ -412,7 +412,7 @@ static inline void send_call(const struct ways *ways, unsigned id, const void *p
 }
 
 /* The head and up to 8 bytes: copied by the call. */
-struct short_letter {
+struct short_payload {
     struct tug_remote_head head;
     unsigned char data[8];
 };
@@ -446,30 +446,30 @@ static int send_piece(const struct ways *ways, MPI_Op op, const struct tug_eleme
     if (error != MPI_SUCCESS)
         return error;
     struct tug_callback on_local = nothing;
-    struct short_letter little;
-    struct letter *letter = (struct letter *)&little;
+    struct short_payload little;
+    struct payload *payload = (struct payload *)&little;
     if (sent > sizeof(little.data)) {
-        letter = malloc(sizeof(*letter) + sent);
-        if (letter == NULL)
+        payload = malloc(sizeof(*payload) + sent);
+        if (payload == NULL)
             return MPI_ERR_NO_MEM;
-        on_local = (struct tug_callback){free_letter, letter};
+        on_local = (struct tug_callback){free_payload, payload};
     }
-    letter->head = head;
+    payload->head = head;
     if (sent > 0)
-        gather(letter->data, origin, base, n, elements);
+        gather(payload->data, origin, base, n, elements);
     if (result == NULL) {
-        send_message(ways, letter, sizeof(head) + sent, on_local);
+        send_message(ways, payload, sizeof(head) + sent, on_local);
         return MPI_SUCCESS;
     }
     struct tug_pairs *pairs = NULL;
     if (elements->gap_from != elements->gap_to &&
         (pairs = tug_pairs_fetch(elements, result, n)) == NULL) {
         if (on_local.f != NULL)
-            free(letter);
+            free(payload);
         return MPI_ERR_NO_MEM;
     }
     const struct tug_callback end = next_part(ways, true);
-    send_call(ways, TUG_CALL_FETCH, letter, sizeof(head) + sent,
+    send_call(ways, TUG_CALL_FETCH, payload, sizeof(head) + sent,
               pairs != NULL ? pairs->data : result, bytes, on_local,
               pairs != NULL ? tug_pairs_deliver_then(pairs, end) : end);
     return MPI_SUCCESS;
@@ -488,15 +488,15 @@ static int send_pieces(const struct ways *ways, const struct tug_rma *o,
         return MPI_ERR_NO_MEM;
     while (tug_run_refill(&its) && (result == NULL ? given > 0 : tug_run_refill(&back))) {
         size_t n = its.left < most ? its.left : most;
-        unsigned char *place = NULL;
+        unsigned char *fetched = NULL;
         n = given > 0 && given < n ? given : n;
         if (result != NULL) {
             n = back.left < n ? back.left : n;
-            place = tug_run_address(result->address, back.at);
+            fetched = tug_run_address(result->address, back.at);
             tug_run_consume(&back, n, elements->extent);
         }
         int error = send_piece(ways, given > 0 ? o->op : MPI_NO_OP, elements, its.at, n,
-                               given > 0 ? &mine : NULL, o->origin, place);
+                               given > 0 ? &mine : NULL, o->origin, fetched);
         if (error != MPI_SUCCESS)
             return error;
         given -= given > 0 ? n : 0;
@@ -549,20 +549,20 @@ static inline bool is_simple(const struct tug_rma *o) {
     return is_plain(o) && o->origin_count == 1 && tug_type_basic_size(o->target_type) <= 8;
 }
 
-/* Writes the letter of an operation on one element of at most 8 bytes of o->origin_type. */
+/* Writes the payload of an operation on one element of at most 8 bytes of o->origin_type. */
 static inline int write_short(const struct tug_rma *o, struct ways *ways,
-                              struct short_letter *letter, size_t *bytes) {
+                              struct short_payload *payload, size_t *bytes) {
     *bytes = tug_type_basic_size(o->origin_type);
     int error = reach_plain(o, *bytes, ways);
     if (__builtin_expect(error == MPI_SUCCESS, 1))
         error = check_run(ways, 0, *bytes);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
-    letter->head = head_of(ways, o->op, o->origin_type, 0, 1);
+    payload->head = head_of(ways, o->op, o->origin_type, 0, 1);
     if (__builtin_expect(*bytes == 8 && o->op != MPI_NO_OP, 1))
-        memcpy(letter->data, o->origin, 8);
+        memcpy(payload->data, o->origin, 8);
     else if (o->op != MPI_NO_OP)
-        memcpy(letter->data, o->origin, *bytes);
+        memcpy(payload->data, o->origin, *bytes);
     return MPI_SUCCESS;
 }
 
@@ -570,7 +570,7 @@ static inline int write_short(const struct tug_rma *o, struct ways *ways,
 struct noted_accumulate {
     tug_context *context;
     const struct tug_remote_target *target;
-    struct short_letter letter;
+    struct short_payload payload;
 };
 _Static_assert(sizeof(struct noted_accumulate) <= TUG_NOTE_PAYLOAD, "it fits a note");
 
@@ -580,15 +580,15 @@ static bool execute_accumulate(const struct tug_note *note) {
     struct tug_generation *generation = tug_remote_open_generation(&target->state->remote);
     count_in_hand(generation, 1);
     return tug_context_message_noted(noted->context, (uint32_t)target->process,
-                                     TUG_MESSAGE_ACCUMULATE, &noted->letter, sizeof(noted->letter),
-                                     &generation->ended) ||
+                                     TUG_MESSAGE_ACCUMULATE, &noted->payload,
+                                     sizeof(noted->payload), &generation->ended) ||
            count_in_hand(generation, -1);
 }
 
 /* One of many on this rank's own memory: atomic to the others', as the holder of the baton. */
 struct noted_reduction {
     tug_reduction reduce;
-    void *place;
+    void *memory;
     struct tug_mutex *mutex; /* NULL: none */
     unsigned char data[8];
 };
@@ -597,13 +597,13 @@ _Static_assert(sizeof(struct noted_reduction) <= TUG_NOTE_PAYLOAD, "it fits a no
 static bool execute_reduction(const struct tug_note *note) {
     const struct noted_reduction *noted = (const struct noted_reduction *)note->payload.bytes;
     tug_remote_lock(noted->mutex);
-    noted->reduce(noted->place, noted->data, 1);
+    noted->reduce(noted->memory, noted->data, 1);
     tug_remote_unlock(noted->mutex);
     return true;
 }
 
 /* False: it has not been noted. */
-static inline bool note_accumulate(const struct ways *ways, const struct short_letter *letter,
+static inline bool note_accumulate(const struct ways *ways, const struct short_payload *payload,
                                    tug_reduction reduce) {
     struct tug_note *note = tug_note_begin(TUG_NOTE_IN_ORDER);
     if (note == NULL)
@@ -612,16 +612,16 @@ static inline bool note_accumulate(const struct ways *ways, const struct short_l
         struct noted_reduction *noted = (struct noted_reduction *)note->payload.bytes;
         note->execute = execute_reduction;
         noted->reduce = reduce;
-        noted->place = ways->remote->base + ways->offset;
+        noted->memory = ways->remote->base + ways->offset;
         noted->mutex = tug_remote_mutex(ways->remote, ways->rank);
-        memcpy(noted->data, letter->data, sizeof(noted->data));
-        __builtin_prefetch(noted->place, 1); /* it is there when the note is executed */
+        memcpy(noted->data, payload->data, sizeof(noted->data));
+        __builtin_prefetch(noted->memory, 1); /* it is there when the note is executed */
     } else {
         struct noted_accumulate *noted = (struct noted_accumulate *)note->payload.bytes;
         note->execute = execute_accumulate;
         noted->context = ways->context;
         noted->target = ways->target;
-        noted->letter = *letter;
+        noted->payload = *payload;
     }
     tug_note_end();
     return true;
@@ -629,12 +629,12 @@ static inline bool note_accumulate(const struct ways *ways, const struct short_l
 
 static inline int accumulate_one(const struct tug_rma *o) {
     struct ways ways;
-    struct short_letter letter = {0};
+    struct short_payload payload = {0};
     size_t bytes;
     tug_reduction reduce = tug_reduction_find(o->op, o->target_type);
     if (__builtin_expect(reduce == NULL, 0))
         return tug_operand_no_reduction(o->op);
-    int error = write_short(o, &ways, &letter, &bytes);
+    int error = write_short(o, &ways, &payload, &bytes);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
     if (tug_remote_may_combine(8) &&
@@ -642,8 +642,8 @@ static inline int accumulate_one(const struct tug_rma *o) {
                                                             bytes, reduce, o->origin, NULL, NULL},
                            &error))
         return error;
-    if (!note_accumulate(&ways, &letter, reduce))
-        send_message(&ways, &letter, sizeof(letter), nothing);
+    if (!note_accumulate(&ways, &payload, reduce))
+        send_message(&ways, &payload, sizeof(payload), nothing);
     return MPI_SUCCESS;
 }
 
@@ -661,7 +661,7 @@ int tug_remote_get_accumulate(const struct tug_rma *o) {
 
 int tug_remote_fetch_and_op(const struct tug_rma *o) {
     struct ways ways;
-    struct short_letter letter;
+    struct short_payload payload;
     size_t bytes;
     tug_reduction reduce = tug_reduction_find(o->op, o->origin_type);
     if (reduce == NULL)
@@ -674,15 +674,15 @@ int tug_remote_fetch_and_op(const struct tug_rma *o) {
         const struct tug_rma as_vector = tug_operand_as_vector(o);
         return tug_remote_get_accumulate(&as_vector);
     }
-    int error = write_short(o, &ways, &letter, &bytes);
+    int error = write_short(o, &ways, &payload, &bytes);
     if (error != MPI_SUCCESS || tug_remote_combine(
                                     &(struct tug_remote_combination){
                                         ways.remote, ways.rank, ways.offset, 1, bytes, reduce,
                                         o->op == MPI_NO_OP ? NULL : o->origin, o->result, NULL},
                                     &error))
         return error;
-    send_call(&ways, TUG_CALL_FETCH, &letter,
-              sizeof(letter.head) + (o->op == MPI_NO_OP ? 0 : bytes), o->result, bytes, nothing,
+    send_call(&ways, TUG_CALL_FETCH, &payload,
+              sizeof(payload.head) + (o->op == MPI_NO_OP ? 0 : bytes), o->result, bytes, nothing,
               next_part(&ways, true));
     return MPI_SUCCESS;
 }
@@ -707,13 +707,13 @@ int tug_remote_compare_and_swap(const struct tug_rma *o) {
                                              o->origin, o->result, o->compare},
             &error))
         return error;
-    struct letter *letter = malloc(sizeof(*letter) + 2 * data.bytes);
-    if (letter == NULL)
+    struct payload *payload = malloc(sizeof(*payload) + 2 * data.bytes);
+    if (payload == NULL)
         return MPI_ERR_NO_MEM;
-    letter->head = head_of(&ways, MPI_REPLACE, o->origin_type, 0, 1);
-    memcpy(letter->data, o->origin, data.bytes);
-    memcpy(letter->data + data.bytes, o->compare, data.bytes);
-    send_call(&ways, TUG_CALL_COMPARE, letter, sizeof(*letter) + 2 * data.bytes, o->result,
-              data.bytes, (struct tug_callback){free_letter, letter}, next_part(&ways, true));
+    payload->head = head_of(&ways, MPI_REPLACE, o->origin_type, 0, 1);
+    memcpy(payload->data, o->origin, data.bytes);
+    memcpy(payload->data + data.bytes, o->compare, data.bytes);
+    send_call(&ways, TUG_CALL_COMPARE, payload, sizeof(*payload) + 2 * data.bytes, o->result,
+              data.bytes, (struct tug_callback){free_payload, payload}, next_part(&ways, true));
     return MPI_SUCCESS;
 }

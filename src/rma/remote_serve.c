@@ -25,7 +25,7 @@ struct request {
     struct tug_remote *remote;
     const unsigned char *data;
     size_t bytes; /* of data */
-    unsigned char *place;
+    unsigned char *memory;
     size_t n, element, extent;
     size_t span; /* from the first byte to behind the last one that is data */
 };
@@ -46,7 +46,7 @@ static bool read_head(const struct tug_domain *domain, const void *payload, size
 }
 
 /* Where [offset, offset + bytes) of this rank's memory is, or NULL. */
-static unsigned char *place_of(const struct tug_remote *remote, uint64_t offset, size_t bytes) {
+static unsigned char *memory_at(const struct tug_remote *remote, uint64_t offset, size_t bytes) {
     uint64_t size = (uint64_t)remote->size;
     if (remote->attachments != NULL)
         return tug_remote_attached(remote, offset, bytes);
@@ -54,11 +54,11 @@ static unsigned char *place_of(const struct tug_remote *remote, uint64_t offset,
 }
 
 /* Finds the elements in this rank's memory. */
-static bool find_place(struct request *request) {
+static bool find_memory(struct request *request) {
     MPI_Datatype type = tug_type_of_number(request->head.type);
-    uint64_t offset = request->head.place >> 16;
+    uint64_t offset = request->head.range >> 16;
     size_t end;
-    request->n = request->head.place & UINT16_MAX;
+    request->n = request->head.range & UINT16_MAX;
     if (tug_type_is_basic(type)) {
         request->element = request->extent = end = tug_type_basic_size(type);
     } else {
@@ -74,8 +74,8 @@ static bool find_place(struct request *request) {
     request->span = request->n == 0 ? 0 : (request->n - 1) * request->extent + end;
     if (request->n * request->extent > TUG_REMOTE_PIECE)
         return false;
-    request->place = place_of(request->remote, offset, request->span);
-    return request->place != NULL;
+    request->memory = memory_at(request->remote, offset, request->span);
+    return request->memory != NULL;
 }
 
 /* Is the sender of a lock or a notice who it says? */
@@ -120,7 +120,7 @@ static void on_accumulate(tug_context *context, int source, const void *payload,
                           void *domain) {
     struct request request;
     (void)context;
-    if (!read_head(domain, payload, bytes, &request) || !find_place(&request) ||
+    if (!read_head(domain, payload, bytes, &request) || !find_memory(&request) ||
         !has_operands(&request)) {
         complain(source);
         return;
@@ -131,7 +131,7 @@ static void on_accumulate(tug_context *context, int source, const void *payload,
         return;
     }
     struct tug_mutex *mutex = lock(request.remote);
-    reduce(request.place, request.data, request.n);
+    reduce(request.memory, request.data, request.n);
     tug_remote_unlock(mutex);
 }
 
@@ -139,7 +139,7 @@ static void on_accumulate(tug_context *context, int source, const void *payload,
 static inline void fetch_early(const struct tug_remote *remote, const unsigned char *payload) {
     struct tug_remote_head head;
     memcpy(&head, payload, sizeof(head));
-    uint64_t offset = head.place >> 16;
+    uint64_t offset = head.range >> 16;
     if (head.window == remote->number && offset < (uint64_t)remote->size)
         __builtin_prefetch(remote->base + offset, 1);
 }
@@ -148,18 +148,18 @@ static inline void fetch_early(const struct tug_remote *remote, const unsigned c
 static inline bool are_alike(const struct tug_remote_head *one,
                              const struct tug_remote_head *other) {
     return one->window == other->window && one->op == other->op && one->type == other->type &&
-           (one->place & UINT16_MAX) == 1 && (other->place & UINT16_MAX) == 1;
+           (one->range & UINT16_MAX) == 1 && (other->range & UINT16_MAX) == 1;
 }
 
 #define AHEAD 8 /* messages: about as many lines can be on their way to a core */
 
-/* The first of several is taken apart. Those that are like it need only their place, which is
+/* The first of several is taken apart. Those that are like it need only their range, which is
  * somewhere in memory: what comes later is fetched meanwhile. */
 static void on_accumulates(tug_context *context, int source, const unsigned char *payloads,
                            size_t bytes, size_t n, void *domain) {
     struct request first;
     tug_reduction reduce = NULL;
-    if (read_head(domain, payloads, bytes, &first) && find_place(&first) && has_operands(&first) &&
+    if (read_head(domain, payloads, bytes, &first) && find_memory(&first) && has_operands(&first) &&
         first.remote->attachments == NULL)
         reduce = find_reduction(&first);
     struct tug_mutex *mutex = reduce != NULL ? lock(first.remote) : NULL;
@@ -173,11 +173,11 @@ static void on_accumulates(tug_context *context, int source, const unsigned char
         if (i + AHEAD < n)
             fetch_early(first.remote, payload + AHEAD * bytes);
         memcpy(&head, payload, sizeof(head));
-        unsigned char *place = NULL;
+        unsigned char *memory = NULL;
         if (__builtin_expect(are_alike(&head, &first.head), 1))
-            place = place_of(first.remote, head.place >> 16, first.span);
-        if (__builtin_expect(place != NULL, 1)) {
-            reduce(place, payload + sizeof(head), 1);
+            memory = memory_at(first.remote, head.range >> 16, first.span);
+        if (__builtin_expect(memory != NULL, 1)) {
+            reduce(memory, payload + sizeof(head), 1);
             continue;
         }
         tug_remote_unlock(mutex);
@@ -193,7 +193,7 @@ static void on_fetch(tug_context *context, struct tug_caller caller, const void 
     unsigned char old[ANSWER_MOST];
     struct request request;
     tug_reduction reduce = NULL;
-    bool good = read_head(domain, payload, bytes, &request) && find_place(&request);
+    bool good = read_head(domain, payload, bytes, &request) && find_memory(&request);
     if (good) {
         reduce = find_reduction(&request);
         good = reduce != NULL && (request.bytes == request.n * request.extent ||
@@ -206,9 +206,9 @@ static void on_fetch(tug_context *context, struct tug_caller caller, const void 
     }
     size_t all = request.n * request.extent;
     struct tug_mutex *mutex = lock(request.remote);
-    memcpy(old, request.place, request.span);
+    memcpy(old, request.memory, request.span);
     if (request.bytes > 0)
-        reduce(request.place, request.data, request.n);
+        reduce(request.memory, request.data, request.n);
     tug_remote_unlock(mutex);
     memset(old + request.span, 0, all - request.span);
     tug_answer(context, caller, old, all);
@@ -219,7 +219,7 @@ static void on_compare(tug_context *context, struct tug_caller caller, const voi
                        size_t bytes, void *domain) {
     unsigned char old[64];
     struct request request;
-    if (!read_head(domain, payload, bytes, &request) || !find_place(&request) || request.n != 1 ||
+    if (!read_head(domain, payload, bytes, &request) || !find_memory(&request) || request.n != 1 ||
         request.element > sizeof(old) || request.bytes != 2 * request.element) {
         complain(caller.process);
         tug_answer(context, caller, NULL, 0);
@@ -227,9 +227,9 @@ static void on_compare(tug_context *context, struct tug_caller caller, const voi
     }
     size_t element = request.element;
     struct tug_mutex *mutex = lock(request.remote);
-    memcpy(old, request.place, element);
+    memcpy(old, request.memory, element);
     if (memcmp(old, request.data + element, element) == 0)
-        memcpy(request.place, request.data, element);
+        memcpy(request.memory, request.data, element);
     tug_remote_unlock(mutex);
     tug_answer(context, caller, old, element);
 }
@@ -326,7 +326,7 @@ static void on_region(tug_context *context, struct tug_caller caller, const void
     if (read_head(domain, payload, bytes, &request) && is_sender(&request, caller.process) &&
         request.remote->attachments != NULL)
         region =
-            tug_remote_tell_region(request.remote, request.head.type, request.head.place >> 16);
+            tug_remote_tell_region(request.remote, request.head.type, request.head.range >> 16);
     /* none: that is the program's mistake, and its origin's to report */
     tug_answer(context, caller, region, region == NULL ? 0 : sizeof(*region));
 }
@@ -341,7 +341,7 @@ static void on_detached(tug_context *context, int source, const void *payload, s
     if (from == NULL)
         complain(source);
     else
-        tug_book_strike_out(&from->book, request.head.place >> 16, 1);
+        tug_book_strike_out(&from->book, request.head.range >> 16, 1);
 }
 
 void tug_remote_serve(struct tug_domain *domain) {
