@@ -83,7 +83,7 @@ static bool service_arm(struct tug_service *service) {
 }
 
 static void served(struct tug_fabric *fabric) {
-    tug_context_flush(fabric->context);
+    tug_packets_served(fabric->states[TUG_BY_PACKETS]);
     tug_engine_service_changed(&fabric->context->service);
 }
 

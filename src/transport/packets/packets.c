@@ -75,6 +75,19 @@ static void touch_waiting(struct tug_packets *packets) {
             tug_stream_touch(packets, stream);
 }
 
+/* What has come has made room for what waits. */
+static void get_on(struct tug_packets *packets, bool moved, bool wanted) {
+    for (struct tug_stream *stream = packets->touched; moved && stream != NULL;
+         stream = stream->next_touched)
+        tug_stream_pump(packets, stream);
+    if (packets->touched != NULL)
+        flush_all(packets, wanted);
+}
+
+void tug_packets_served(struct tug_packets *packets) {
+    get_on(packets, true, false);
+}
+
 static bool packets_poll(void *state) {
     struct tug_packets *packets = state;
     bool wanted = atomic_load_explicit(&packets->fabric->flush_wanted, memory_order_relaxed);
@@ -92,12 +105,7 @@ static bool packets_poll(void *state) {
         moved |= tug_bulk_poll(packets);
     if (packets->bulk_ended)
         touch_waiting(packets);
-    /* answers have made room */
-    for (struct tug_stream *stream = packets->touched; moved && stream != NULL;
-         stream = stream->next_touched)
-        tug_stream_pump(packets, stream);
-    if (packets->touched != NULL)
-        flush_all(packets, wanted);
+    get_on(packets, moved, wanted);
     return moved;
 }
 

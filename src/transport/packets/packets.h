@@ -198,6 +198,10 @@ static inline bool tug_packets_stay_in_node(const struct tug_packets *packets) {
 }
 bool tug_packets_poll_inside(struct tug_packets *packets);
 
+/* Packets have been handed up by the poll of another context: what waited for them goes. Holder
+ * only. */
+void tug_packets_served(struct tug_packets *packets);
+
 /* The wire to a peer. Any thread. */
 const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t peer);
 

@@ -160,6 +160,13 @@ static void tcp_abandon(struct tug_wire *wire, uint32_t peer) {
         tug_tcp_end_link(((struct tug_tcp_view *)wire)->endpoint, link);
 }
 
+static void serve_others(const struct tug_tcp_view *polled) {
+    struct tug_tcp_view *view = polled->endpoint->first_view;
+    for (; view != NULL; view = view->next)
+        if (view != polled && view->came && view->wire.fabric->served != NULL)
+            view->wire.fabric->served(view->wire.fabric);
+}
+
 /* The contexts are polled in turn: one look at the endpoint does for all, that of the first. A view
  * that is polled and sees that nobody has looked since does it itself. */
 static bool tcp_poll(struct tug_wire *wire) {
@@ -170,6 +177,7 @@ static bool tcp_poll(struct tug_wire *wire) {
         become_ready(view);
     if (view == endpoint->first_view || view->polls == endpoint->polls)
         moved = tug_tcp_poll(endpoint);
+    serve_others(view);
     view->polls = endpoint->polls;
     moved |= view->came;
     view->came = false;
