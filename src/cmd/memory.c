@@ -93,7 +93,8 @@ static void print_wires(struct table *table, uint64_t ranks, uint32_t active) {
     const size_t tcp = tug_wire_tcp_packet(), all = tug_wire_tcp_footprint(ranks, 0);
     const size_t endpoint = tug_wire_tcp_endpoint_footprint(0);
     row(table, "page, registrations and inbox", sizeof(struct tug_node_memory),
-        "one a process; what is used of it");
+        "what is used of it");
+    sum(table, "every process of a node");
     row(table, "wire", tug_wire_shm_footprint(0), "");
     row_of(table, "node's processes", NODE,
            (tug_wire_shm_footprint(NODE) - tug_wire_shm_footprint(0)) / NODE, "words");
