@@ -177,6 +177,23 @@ static void test_window(void **state) {
     assert_memory_equal(b->remote.base, a->local.base, 8 * OPERATIONS);
 }
 
+/* Acknowledgements come by the polls of other contexts: what waits for them goes all the same. */
+static void test_brought_by_others(void **state) {
+    (void)state;
+    static struct record record[OPERATIONS];
+    for (unsigned i = 0; i < OPERATIONS; i++)
+        post(prepare(TUG_OPERATION_WRITE, 8 * i, 320, &record[i]));
+    tug_transport_packets.flush(&a->packets);
+    for (int i = 0; i < 1000; i++) {
+        poll_once(b);
+        if (fake_poll(&a->out.wire))
+            tug_packets_served(&a->packets);
+        tug_transport_packets.flush(&a->packets); /* at any time */
+    }
+    for (unsigned i = 0; i < OPERATIONS; i++)
+        assert_done(&record[i], 0);
+}
+
 /* So many writes that each packet is full: how many packets go while nobody looks. */
 static unsigned count_under_way(struct record *record, unsigned n) {
     for (unsigned i = 0; i < n; i++)
@@ -715,6 +732,7 @@ int main(void) {
         CASE(test_aggregation),
         CASE(test_demand),
         CASE(test_window),
+        CASE(test_brought_by_others),
         CASE(test_others_hold_all),
         CASE(test_piling_up),
         CASE(test_contexts_share),
