@@ -120,8 +120,7 @@ static _Atomic uint32_t prompt; /* who promise their peers a prompt answer */
 
 void tug_engine_be_prompt(int change) {
     atomic_fetch_add(&prompt, (uint32_t)change);
-    /* it may have become slow to look after services whose news do not ring; there are none, mostly
-     */
+    /* where it looks after services whose news do not ring, it may have become slow */
     if (change > 0 && atomic_load(&tug_attended_services) > 0)
         tug_engine_ring_offload(&tug_engine);
 }

@@ -6,61 +6,13 @@
  * allow that.
  */
 #define _GNU_SOURCE /* process_vm_readv */
-#include "check.h"
+#include "stopped.h"
 #include <acp.h>
-#include <signal.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
-enum { ROUNDS = 100, WORDS = 512, BYTES = WORDS * sizeof(uint64_t), RANKS = 8 };
+enum { ROUNDS = 100, WORDS = 512, BYTES = WORDS * sizeof(uint64_t) };
 
-static pid_t pids[RANKS];
-static acp_ga_t ga[RANKS];
+static acp_ga_t ga[STOPPED_RANKS];
 static uint64_t *memory;
-static volatile sig_atomic_t late;
-
-static void send_all(int sig) {
-    for (int r = 1; r < check_nranks; r++)
-        (void)kill(pids[r], sig);
-}
-
-static void give_up(int sig) {
-    (void)sig;
-    late = 1;
-    send_all(SIGCONT);
-}
-
-static bool is_stopped(pid_t pid) {
-    char name[64], state = '?';
-    snprintf(name, sizeof name, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(name, "r");
-    CHECK(file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) == 1, "no %s", name);
-    fclose(file);
-    return state == 'T';
-}
-
-static void stop_others(void) {
-    send_all(SIGSTOP);
-    for (int r = 1; r < check_nranks; r++)
-        while (!is_stopped(pids[r]))
-            usleep(100);
-}
-
-/* May rank 0 reach the others' memory at all? */
-static bool allowed(void) {
-    uint64_t word = 0, places[RANKS], place = (uint64_t)(uintptr_t)&word;
-    int all = 1;
-    MUST(MPI_Allgather(&place, 1, MPI_UINT64_T, places, 1, MPI_UINT64_T, MPI_COMM_WORLD));
-    for (int r = 1; check_rank == 0 && r < check_nranks; r++) {
-        const struct iovec here = {&word, sizeof word};
-        const struct iovec there = {(void *)(uintptr_t)places[r], sizeof word};
-        all &= process_vm_readv(pids[r], &here, 1, &there, 1, 0) > 0;
-    }
-    MUST(MPI_Bcast(&all, 1, MPI_INT, 0, MPI_COMM_WORLD));
-    if (!all && check_rank == 0)
-        printf("skipped: no cross-memory attach here\n");
-    return all;
-}
 
 static void copy(int to, int at, int from, int at_there, size_t bytes) {
     acp_handle_t handle =
@@ -68,7 +20,7 @@ static void copy(int to, int at, int from, int at_there, size_t bytes) {
     CHECK(handle != ACP_HANDLE_NULL, "refused: %s", tug_strerror(ACP_ERRNO));
     acp_complete(handle);
     CHECK(ACP_ERRNO == 0, "%s", tug_strerror(ACP_ERRNO));
-    CHECK(!late, "a copy from rank %d to rank %d waited for them", from, to);
+    CHECK(!stopped_late, "a copy from rank %d to rank %d waited for them", from, to);
 }
 
 /* Once round: every rank's first words come by way of all others, and change on none. */
@@ -84,10 +36,10 @@ static void go_round(int round) {
 
 int main(int argc, char **argv) {
     check_begin(&argc, &argv, "acp_stopped");
-    int mine = (int)getpid();
-    CHECK(check_nranks <= RANKS, "too many ranks");
-    MUST(MPI_Allgather(&mine, 1, MPI_INT, pids, 1, MPI_INT, MPI_COMM_WORLD));
-    if (!allowed()) {
+    stopped_meet();
+    if (!stopped_reachable()) {
+        if (check_rank == 0)
+            printf("skipped: no cross-memory attach here\n");
         MUST(MPI_Finalize());
         return CHECK_SKIP;
     }
@@ -99,13 +51,10 @@ int main(int argc, char **argv) {
     if (check_rank == 0) {
         for (int round = 0; round < 3; round++) /* keys become known */
             go_round(round);
-        (void)signal(SIGALRM, give_up);
-        (void)alarm(20);
-        stop_others();
+        stopped_begin();
         for (int round = 3; round < ROUNDS; round++)
             go_round(round);
-        (void)alarm(0);
-        send_all(SIGCONT);
+        stopped_end();
     }
     acp_sync();
     CHECK(acp_finalize() == 0, "acp_finalize: %s", tug_strerror(ACP_ERRNO));

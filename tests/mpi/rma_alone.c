@@ -8,66 +8,27 @@
  */
 #define _GNU_SOURCE /* process_vm_readv */
 #include "lane.h"
+#include "stopped.h"
 #include "win_kinds.h"
-#include <signal.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS = 8, COUNTER, SWAPPED, FIRST = 16, LONG = 20000, WORDS = FIRST + LONG };
+enum { RANKS = STOPPED_RANKS, COUNTER, SWAPPED, FIRST = 16, LONG = 20000, WORDS = FIRST + LONG };
 
-static pid_t pids[RANKS];
-static volatile sig_atomic_t late;
 static struct check_rng rng;
 static int64_t ones[WORDS], was[WORDS];
-
-static void send_all(int sig) {
-    for (int r = 1; r < check_nranks; r++)
-        (void)kill(pids[r], sig);
-}
-
-static void give_up(int sig) {
-    (void)sig;
-    late = 1;
-    send_all(SIGCONT);
-}
-
-static bool is_stopped(pid_t pid) {
-    char name[64], state = '?';
-    snprintf(name, sizeof name, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(name, "r");
-    CHECK(file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) == 1, "no %s", name);
-    fclose(file);
-    return state == 'T';
-}
-
-/* And long enough that nobody is taken for one who looks. */
-static void stop_others(void) {
-    send_all(SIGSTOP);
-    for (int r = 1; r < check_nranks; r++)
-        while (!is_stopped(pids[r]))
-            usleep(100);
-    usleep(50000);
-}
 
 /* Do the ranks share a node and a lane that needs nobody (of brought memory, ours), and may rank 0
  * reach the others' memory? */
 static bool can_go_alone(struct kind_win *w) {
-    uint64_t word = 0, places[RANKS], place = (uint64_t)(uintptr_t)&word;
     int all = w->kind == KIND_CREATE ? lane_is_packet(w->win) : lane_is_direct(w->win), nlocal;
     MPI_Comm node;
     MUST(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
     MUST(MPI_Comm_size(node, &nlocal));
     MUST(MPI_Comm_free(&node));
-    MUST(MPI_Allgather(&place, 1, MPI_UINT64_T, places, 1, MPI_UINT64_T, MPI_COMM_WORLD));
-    for (int r = 1; check_rank == 0 && r < check_nranks; r++) {
-        const struct iovec here = {&word, sizeof word};
-        const struct iovec there = {(void *)(uintptr_t)places[r], sizeof word};
-        all &= process_vm_readv(pids[r], &here, 1, &there, 1, 0) > 0;
-    }
     all &= nlocal == check_nranks;
     MUST(MPI_Bcast(&all, 1, MPI_INT, 0, MPI_COMM_WORLD));
-    return all;
+    return stopped_reachable() && all;
 }
 
 /* ---- the operations ---- */
@@ -131,12 +92,12 @@ static void do_all(struct kind_win *w, int target) {
     for (int i = 0; i < 100; i++) {
         CHECK(draw_ticket(w, target) == i, "ticket %d", i);
         CHECK(swap(w, target, i, i + 1) == i && swap(w, target, i, i + 1) == i + 1, "swap %d", i);
-        CHECK(!late, "an operation waited for rank %d", target);
+        CHECK(!stopped_late, "an operation waited for rank %d", target);
     }
     for (int how = 0; how < NHOWS; how++) {
         read_only(w, target, LONG, how);
         add(w, target, FIRST, LONG, (enum how)how);
-        CHECK(!late, "accumulate %d waited for rank %d", how, target);
+        CHECK(!stopped_late, "accumulate %d waited for rank %d", how, target);
     }
     read_only(w, target, LONG, NHOWS);
     MUST(MPI_Win_unlock(target, w->win));
@@ -151,14 +112,13 @@ static void go_alone(struct kind_win *w) {
     }
     check_barrier(MPI_COMM_WORLD);
     if (check_rank == 0 && alone) {
-        stop_others();
-        alarm(20);
+        stopped_begin();
+        usleep(50000); /* nobody is taken for one who looks */
     }
     for (int r = 1; check_rank == 0 && r < check_nranks; r++)
         do_all(w, r);
     if (check_rank == 0 && alone) {
-        alarm(0);
-        send_all(SIGCONT);
+        stopped_end();
     }
     check_barrier(MPI_COMM_WORLD);
     if (check_rank == 0)
@@ -217,10 +177,7 @@ static void mix(struct kind_win *w, int rounds) {
 
 int main(int argc, char **argv) {
     check_begin(&argc, &argv, "rma_alone");
-    int mine = (int)getpid();
-    CHECK(check_nranks <= RANKS, "too many ranks");
-    MUST(MPI_Allgather(&mine, 1, MPI_INT, pids, 1, MPI_INT, MPI_COMM_WORLD));
-    signal(SIGALRM, give_up);
+    stopped_meet();
     rng.state = (uint64_t)check_rank << 40;
     for (int i = 0; i < WORDS; i++)
         ones[i] = 1;

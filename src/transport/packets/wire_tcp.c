@@ -101,14 +101,14 @@ void tug_tcp_tell_settled(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer
         return;
     }
     for (struct tug_tcp_contact *contact = peer->contacts; contact; contact = contact->next) {
-        contact->view->came = true;
+        tug_tcp_note_came(contact->view);
         contact->view->wire.settled(contact->view->wire.receiver, contact->rank, true);
     }
 }
 
 void tug_tcp_tell_ended(struct tug_tcp_peer *peer) {
     for (struct tug_tcp_contact *contact = peer->contacts; contact; contact = contact->next) {
-        contact->view->came = true;
+        tug_tcp_note_came(contact->view);
         contact->view->wire.ended(contact->view->wire.receiver, contact->rank);
     }
 }
@@ -162,6 +162,7 @@ static void tcp_abandon(struct tug_wire *wire, uint32_t peer) {
 
 static void serve_others(const struct tug_tcp_view *polled) {
     struct tug_tcp_view *view = polled->endpoint->first_view;
+    polled->endpoint->came = false;
     for (; view != NULL; view = view->next)
         if (view != polled && view->came && view->wire.fabric->served != NULL)
             view->wire.fabric->served(view->wire.fabric);
@@ -177,7 +178,8 @@ static bool tcp_poll(struct tug_wire *wire) {
         become_ready(view);
     if (view == endpoint->first_view || view->polls == endpoint->polls)
         moved = tug_tcp_poll(endpoint);
-    serve_others(view);
+    if (endpoint->came)
+        serve_others(view);
     view->polls = endpoint->polls;
     moved |= view->came;
     view->came = false;

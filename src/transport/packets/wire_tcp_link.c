@@ -155,7 +155,7 @@ static void trailer_came(struct tug_tcp_link *link, size_t bytes) {
     link->come += bytes;
     if (link->left > 0 || wire == NULL)
         return;
-    ((struct tug_tcp_view *)wire)->came = true;
+    tug_tcp_note_came((struct tug_tcp_view *)wire);
     wire->arrived(wire->receiver, link->left_peer, true);
 }
 
@@ -192,7 +192,7 @@ static bool hand_up_one(struct tug_tcp_link *link, struct tug_tcp_endpoint *endp
         tug_tcp_hold(endpoint, link, true);
         return false;
     }
-    view->came = true;
+    tug_tcp_note_came(view);
     view->wire.receive(view->wire.receiver, &view->wire, packet, packet->bytes);
     return true;
 }

@@ -83,6 +83,7 @@ struct tug_tcp_endpoint {
     _Atomic bool lost;        /* set or listener is not ours any more; any thread reads it */
     struct tug_tcp_link *all; /* all links, newer ones first */
     uint64_t polls;           /* polls of the endpoint so far */
+    bool came;                /* something has come for a view, which may have to be served */
     uint32_t strangers;       /* links that have not said hello */
     uint32_t nlater;          /* links that are to be made again */
     uint32_t nblind;          /* links that are in no epoll set */
@@ -95,6 +96,12 @@ struct tug_tcp_endpoint {
     bool unwatched;           /* the set could not be armed, which has been counted */
     struct tug_tcp_watch watch;
 };
+
+/* Something has been handed up to the view. */
+static inline void tug_tcp_note_came(struct tug_tcp_view *view) {
+    view->came = true;
+    view->endpoint->came = true;
+}
 
 static inline bool tug_tcp_is_way(const struct tug_tcp_link *link) {
     return link->peer != NULL && link->peer->link == link;
