@@ -196,26 +196,32 @@ static void keep_spare(struct tug_team *team, struct tug_chunk *block) {
 
 /* Ranks choose by themselves, and alike unless threads that free windows have kept them in
  * different orders: then a new block it is. */
-static struct tug_chunk *take_spare(struct tug_team *team, size_t bytes, void (*idle)(void)) {
-    struct tug_chunk *block = remove_spare(team, bytes);
-    uint32_t id = block != NULL ? block->id : 0;
-    const struct tug_word *words = tug_team_meet(team, &id, sizeof(id), idle);
+static struct tug_chunk *take_spare(struct tug_team *team, size_t bytes, void (*idle)(void),
+                                    bool *ready) {
+    struct tug_chunk *block = *ready ? remove_spare(team, bytes) : NULL;
+    const uint32_t mine[2] = {block != NULL ? block->id : 0, !*ready};
+    const struct tug_word *words = tug_team_meet(team, mine, sizeof(mine), idle);
     bool alike = true;
-    for (int r = 0; r < team->node_size; r++)
-        alike = alike && memcmp(&words[r], &id, sizeof(id)) == 0;
-    if (alike || block == NULL)
+    for (int r = 0; r < team->node_size; r++) {
+        uint32_t theirs[2];
+        memcpy(theirs, words[r].bytes, sizeof(theirs));
+        alike = alike && theirs[0] == mine[0];
+        *ready = *ready && theirs[1] == 0;
+    }
+    if ((alike && *ready) || block == NULL)
         return block;
     keep_spare(team, block);
     return NULL;
 }
 
-struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, void (*idle)(void)) {
+struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, void (*idle)(void),
+                                 bool *ready) {
     size_t rounded = BLOCK_LEAST;
     while (rounded < bytes && rounded < BLOCK_KEPT)
         rounded *= 2;
     bytes = rounded < bytes ? bytes : rounded;
-    struct tug_chunk *block = take_spare(team, bytes, idle);
-    if (block == NULL)
+    struct tug_chunk *block = take_spare(team, bytes, idle, ready);
+    if (block == NULL && *ready)
         block = make_chunk(team, bytes, bytes <= BLOCK_KEPT, "a window");
     if (block == NULL)
         return NULL;

@@ -115,6 +115,11 @@ static struct tug_domain *domain_make(struct tug_team *team) {
     return domain;
 }
 
+/* The same answer on all ranks. */
+static bool has_domain(const struct tug_team *team) {
+    return team->parts[TUG_PART_WINDOWS].state != NULL;
+}
+
 /* Collective, the same answer everywhere: NULL if there is none. */
 static struct team_domain *domain_of(struct tug_team *team) {
     struct tug_team_part *part = &team->parts[TUG_PART_WINDOWS];
@@ -221,15 +226,18 @@ static void give_memory(struct tug_remote *remote) {
 }
 
 /* Where all ranks share a node: memory for what epochs wait for. Without it messages do. Others use
- * it when they have heard of this rank's memory. Collective. */
-static void take_block(struct tug_remote *remote) {
-    struct tug_team *team = remote->team;
+ * it when they have heard of this rank's memory. Collective; false, on all ranks, if some rank is
+ * not ready. */
+static bool take_block(struct tug_team *team, struct tug_remote *remote, bool ready) {
     if (team->nnodes > 1 || team->meeting == NULL)
-        return;
-    remote->block = tug_block_take(team, tug_node_sync_bytes(remote->nranks), tug_engine_poll_host);
-    if (remote->block != NULL)
-        tug_node_sync_begin(&remote->sync, remote->block->base, remote->nranks, remote->rank,
-                            !remote->block->zeroed);
+        return tug_team_all_agree(team, ready);
+    struct tug_chunk *block =
+        tug_block_take(team, tug_node_sync_bytes(team->nranks), tug_engine_poll_host, &ready);
+    if (block != NULL) {
+        remote->block = block;
+        tug_node_sync_begin(&remote->sync, block->base, team->nranks, team->rank, !block->zeroed);
+    }
+    return ready;
 }
 
 /* Tells the others where this rank's memory is; all: room for what they tell. The last that a
@@ -288,38 +296,48 @@ static struct tug_remote *make(const struct team_domain *of_team) {
     return remote;
 }
 
+/* Takes back what creation has done on this rank. Collective where memory was allocated. */
+static struct tug_remote *unmake(struct tug_remote *remote, union part *all) {
+    if (remote != NULL)
+        give_memory(remote);
+    free(all);
+    end(remote);
+    return NULL;
+}
+
+/* Is a window of this domain better off than the host's? On a node without inboxes (no shared
+ * memory, or the user's word) the host is faster. */
+static bool is_worth_it(const struct tug_team *team, const struct tug_domain *domain) {
+    return team->nnodes > 1 || tug_context_has_inboxes(domain->context) ||
+           tug_settings.rma == TUG_RMA_PACKET;
+}
+
 struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint size,
                                      MPI_Aint disp_unit, enum tug_remote_memory memory,
                                      bool willing) {
     tug_engine_keep_quiet();
     if (team->nnodes == 1) /* without, by the host */
         (void)tug_team_prepare_to_meet(team);
-    if (!tug_team_all_agree(team, willing && size < (MPI_Aint)1 << TUG_REMOTE_OFFSET_BITS))
-        return NULL;
+    willing = willing && size < (MPI_Aint)1 << TUG_REMOTE_OFFSET_BITS;
+    if (!has_domain(team) && !tug_team_all_agree(team, willing))
+        return NULL; /* none is made for nothing */
     struct team_domain *of_team = domain_of(team);
     if (of_team == NULL)
         return NULL;
     struct tug_domain *domain = of_team->domain;
+    const bool allocates = memory == TUG_REMOTE_ALLOCATED && team->nranks == domain->team->nranks;
     struct tug_remote *remote = make(of_team);
     union part *all = malloc((size_t)team->nranks * sizeof(*all));
-    /* on a node, without inboxes (no shared memory, or the user's word), the host is faster */
-    bool worth = team->nnodes > 1 || tug_context_has_inboxes(domain->context) ||
-                 tug_settings.rma == TUG_RMA_PACKET;
-    bool made = remote != NULL && all != NULL && remote->number < TUG_REMOTE_WINDOWS && worth;
-    if (!tug_team_all_agree(team, made)) {
-        free(all);
-        end(remote);
-        return NULL;
+    bool ready = willing && remote != NULL && all != NULL && remote->number < TUG_REMOTE_WINDOWS &&
+                 is_worth_it(team, domain);
+    if (allocates && !tug_team_all_agree(team, ready)) /* all ranks do, or none */
+        return unmake(remote, all);
+    if (ready) {
+        remote->allocated = allocates;
+        ready = have_memory(remote, base, size, memory);
     }
-    remote->allocated = memory == TUG_REMOTE_ALLOCATED && team->nranks == domain->team->nranks;
-    bool have = have_memory(remote, base, size, memory);
-    if (!tug_team_all_agree(team, have)) {
-        give_memory(remote);
-        free(all);
-        end(remote);
-        return NULL;
-    }
-    take_block(remote);
+    if (!take_block(team, remote, ready))
+        return unmake(remote, all);
     /* release: handlers look it up from now on, for others are through with the creation earlier */
     atomic_store_explicit(&domain->windows[remote->number], remote, memory_order_release);
     tug_engine_keep_quiet();
