@@ -176,7 +176,7 @@ static void print_counts(FILE *out, const struct tug_verdict_rank ranks[], int n
     fprintf(out, "  %-28s %10s %10s %10s\n", "counts of a rank", "least", "median", "most");
     print_count(out, "sleeps", SPREAD_AT(stats, TUG_STAT_PARKS));
     print_count(out, "wakes", SPREAD_AT(stats, TUG_STAT_WAKES));
-    print_count(out, "... of the engine's thread", SPREAD_AT(stats, TUG_STAT_OFFLOAD_WAKES));
+    print_count(out, "wakes of the engine's thread", SPREAD_AT(stats, TUG_STAT_OFFLOAD_WAKES));
     print_count(out, "polite waits for the host", SPREAD_AT(stats, TUG_STAT_OUTSIDE_WAITS));
     print_count(out, "packets", SPREAD_AT(stats, TUG_STAT_PACKETS));
     print_count(out, "operations in packets", SPREAD_AT(stats, TUG_STAT_OPERATIONS));
@@ -203,7 +203,7 @@ static void print_engine(FILE *out, const struct tug_verdict_rank ranks[], int n
                 "  persistent collectives: %.0f %% of their time beside the program's own work\n",
                 calls.sum < runs.sum ? 100 * (1 - calls.sum / runs.sum) : 0);
     if (twins.sum > 0)
-        fprintf(out, "  ... the host MPI needs %.3g times as long (%.0f starts compared)\n",
+        fprintf(out, "  the host MPI needs %.3g times as long for these (%.0f starts compared)\n",
                 over(SPREAD(twin_host_ns).sum, SPREAD(twin_own_ns).sum), twins.sum);
     if (predicted > 0 && measured > 0)
         fprintf(out, "  broadcasts took %.2g times what the model predicted\n",

@@ -27,7 +27,7 @@
  *
  *   remote.c        contexts and who shares them, creation and end of windows
  *   remote_rma.c    the origin: operations become LLCL's
- *   remote_combine.c  ... or, next to a target that computes, are done at once
+ *   remote_combine.c operations that the origin does itself, next to a target that computes
  *   remote_serve.c  the target: accumulates, fetching operations, locks, notices
  *   remote_attach.c dynamic windows: what is attached, and who knows of it
  *   remote_sync.c   what epochs wait for

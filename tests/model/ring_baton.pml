@@ -462,7 +462,7 @@ inline submit(who, which)
     atomic { got = false; st = 0 }
 }
 
-/* take_over() and pass_on(): the crowd's bell shows whether somebody is parked; seats are in
+/* take_over() and pass_on(): the bell of the others shows whether somebody is parked; slots are in
  * waiters.pml. */
 inline take_over()
 {

@@ -1,10 +1,10 @@
-/* Seats (src/engine/waiters.h): who of the parked is woken, while the baton goes from hand to hand.
+/* Waiters (src/engine/waiters.h): who of the parked is woken, while the baton goes from hand to hand.
  *
  * WAITERS threads wait, each TURNS times, for something that a remote makes ready and that whoever holds
  * the baton then makes true: a driver in a round, after which it wakes those it is true for, or a POSTER
  * who takes the baton for an operation of its own, polls, and puts it down. A driver that finds nothing
  * sleeps until something is ready, or steps aside once in a wait. Reads and writes of shared memory are
- * steps; a sleep may end for no reason. Each waiter has a seat of its own. SINGLY: more wait than there
+ * steps; a sleep may end for no reason. Each waiter has a slot of its own. SINGLY: more wait than there
  * are cores, so that one is woken at a time, and a driver that has moved something may put it off.
  *
  * Properties:
@@ -63,7 +63,7 @@ inline count_bits(bits)
     n = ((bits) & 1) + (((bits) >> 1) & 1) + (((bits) >> 2) & 1)
 }
 
-/* ring(): wakes the seats in who; mine = those it was the first for. A bell is one step here, bell.pml
+/* ring(): wakes the slots in who; mine = those it was the first for. A bell is one step here, bell.pml
  * has them all. */
 inline ring()
 {

@@ -10,10 +10,10 @@
  *                     p     two threads open and close sessions of their own
  *                     w     works on MPI_COMM_WORLD
  *                     k     makes a window and a request on MPI_COMM_WORLD that last,
- *                     u     ... uses them, r  ... frees them
+ *                     u     uses them, r  frees them
  *                     c, d  makes a communicator of session a, b and works on it
  *                     y     works on a's communicator, Y  keeps a window and a request on it,
- *                     Z     ... uses them, z  ... frees them
+ *                     Z     uses those on a's communicator, z  frees them
  *
  * What is left is freed when its session is closed. What a session is told of its thread level is
  * what it asked for: MPI_THREAD_SINGLE for a, MPI_THREAD_MULTIPLE for b.

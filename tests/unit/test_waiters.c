@@ -127,7 +127,7 @@ static void who_has_left_is_not_asked(void **state) {
     assert_ptr_equal(sit(0), slots[0]); /* somebody else's now */
 }
 
-static void seats_run_out(void **state) {
+static void slots_run_out(void **state) {
     (void)state;
     for (int i = N; i < TUG_WAITER_SLOTS; i++) {
         slots[i] = sit(i);
@@ -152,7 +152,7 @@ int main(void) {
         CASE(who_has_it_can_take_the_baton),
         CASE(who_steps_aside_is_coming),
         CASE(who_has_left_is_not_asked),
-        CASE(seats_run_out),
+        CASE(slots_run_out),
     };
     return cmocka_run_group_tests_name("waiters", tests, NULL, NULL);
 }
