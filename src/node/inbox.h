@@ -1,19 +1,24 @@
 /* Inboxes: packets for one process, put by the others of its node into memory that all have mapped
  * (page.h). Zeroed memory is an empty inbox.
  *
- *     slot:   | turn (8) | bytes (4) | - (4) | packet ...         |      8 KiB, 64 of them
+ *     slot:   | turn (8) | bytes (4) | behind (4) | head ...  | - | data ...  |    8 KiB, 64 of
+ * them at a cache line
+ *
+ *   bytes    of the head, which is read where nobody changes it: it is copied first
+ *   behind   bytes of data, which begin at the next cache line: they are copied once, from where
+ *            they lie at the producer's, and once to where they shall lie at the owner's
  *
  * The slots are a ring with many producers and one consumer, its owner, in the manner of the
- * command ring: turn is the number of packets that have gone through the ring before this turn when
- * the slot is free, one more when it holds a packet, SLOTS more when it is free again. Producers
- * reserve by compare-exchange on tail, copy and commit without waiting for one another; a full
- * inbox is an answer, not a wait. A producer that dies between the two leaves the inbox stuck: a
- * job does not outlive its processes.
+ * command ring: turn is the number of slots that have gone through the ring before this turn when
+ * the slot is free, one more when it is filled, SLOTS more when it is free again. Producers reserve
+ * by compare-exchange on tail, fill and commit without waiting for one another; a full inbox is an
+ * answer, not a wait. A producer that dies between the two leaves the inbox stuck: a job does not
+ * outlive its processes.
  *
- * Pairings: put stores turn (seq_cst), take loads it (the packet's bytes); both are sequentially
- * consistent so that the producer's look at the bell comes after the one and the owner's second
- * look after its prepare (park.h). Giving back releases turn, reserving acquires it (the slot may
- * be written).
+ * Pairings: commit stores turn (seq_cst), first loads it (what is in the slot); both are
+ * sequentially consistent so that the producer's look at the bell comes after the one and the
+ * owner's second look after its prepare (park.h). Release releases turn, reserve acquires it (the
+ * slot may be written).
  */
 #ifndef TUG_NODE_INBOX_H
 #define TUG_NODE_INBOX_H
@@ -33,8 +38,8 @@
 struct tug_slot {
     _Atomic uint64_t turn;
     uint32_t bytes;
-    uint32_t unused;
-    unsigned char packet[TUG_INBOX_PACKET_BYTES];
+    uint32_t behind;
+    unsigned char head[TUG_INBOX_PACKET_BYTES];
 };
 
 _Static_assert(sizeof(struct tug_slot) == TUG_INBOX_SLOT_BYTES, "slots are drawn so");
@@ -45,13 +50,28 @@ struct tug_inbox {
     struct tug_slot slots[TUG_INBOX_SLOTS] __attribute__((aligned(TUG_CACHE_LINE)));
 };
 
-/* Copies a packet in and rings the bell on which the owner sleeps, which processes share. False:
- * full. Any thread of any process. */
-bool tug_inbox_put(struct tug_inbox *inbox, struct tug_bell *bell, const void *packet,
-                   uint32_t bytes);
+/* Where data begin behind a head of so many bytes, from the slot's beginning; and how many there
+ * may be. */
+static inline uint32_t tug_slot_data_at(uint32_t head_bytes) {
+    const uint32_t line = TUG_CACHE_LINE;
+    return (TUG_INBOX_SLOT_BYTES - TUG_INBOX_PACKET_BYTES + head_bytes + line - 1) / line * line;
+}
 
-/* Takes the next packet out, to memory of TUG_INBOX_PACKET_BYTES: nothing in a packet is believed
- * while its writer can still change it. Returns its bytes; 0: there is none. Owner only. */
-uint32_t tug_inbox_take(struct tug_inbox *inbox, void *packet);
+static inline uint32_t tug_slot_room(uint32_t head_bytes) {
+    return TUG_INBOX_SLOT_BYTES - tug_slot_data_at(head_bytes);
+}
+
+/* The next slot, to be filled by the caller, who commits it soon: what comes behind waits for it.
+ * NULL: the inbox is full. Any thread of any process. */
+struct tug_slot *tug_inbox_reserve(struct tug_inbox *inbox);
+
+/* The slot is filled. Rings the bell on which the owner sleeps, which processes share. */
+void tug_inbox_commit(struct tug_slot *slot, struct tug_bell *bell);
+
+/* The first slot that is filled; NULL: there is none. It stays until it is released. What a
+ * producer has written it may still change: numbers are copied before they are checked. Owner
+ * only. */
+struct tug_slot *tug_inbox_first(struct tug_inbox *inbox);
+void tug_inbox_release(struct tug_inbox *inbox, struct tug_slot *first);
 
 #endif

@@ -1,8 +1,9 @@
 /* An inbox with more producers than cores, of this process and of others, and an owner who falls
  * asleep whenever there is nothing.
  *
- * Packets carry producer, sequence and contents that follow from both: none is lost, doubled, torn
- * or out of its producer's order. A wake-up that is lost ends in the watchdog.
+ * Slots carry producer, sequence and contents that follow from both, in their heads or behind them:
+ * none is lost, doubled, torn or out of its producer's order. A wake-up that is lost ends in the
+ * watchdog.
  */
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -33,6 +34,34 @@ static uint64_t word(unsigned producer, uint64_t sequence, unsigned i) {
     return (producer + 1) * 0x9e3779b97f4a7c15ull + sequence * 0xbf58476d1ce4e5b9ull + i;
 }
 
+/* `head` bytes of the packet go into the slot's head, the others behind it. False: full. */
+static bool put(const uint64_t *packet, uint32_t bytes, uint32_t head) {
+    if (bytes - head > tug_slot_room(head))
+        head = bytes;
+    struct tug_slot *slot = tug_inbox_reserve(&shared->inbox);
+    if (slot == NULL)
+        return false;
+    slot->bytes = head;
+    slot->behind = bytes - head;
+    memcpy(slot->head, packet, head);
+    memcpy((char *)slot + tug_slot_data_at(head), (const char *)packet + head, bytes - head);
+    tug_inbox_commit(slot, &shared->bell);
+    return true;
+}
+
+/* Returns the packet's bytes. 0: there is none. */
+static uint32_t take(uint64_t *packet) {
+    struct tug_slot *slot = tug_inbox_first(&shared->inbox);
+    if (slot == NULL)
+        return 0;
+    const uint32_t head = slot->bytes, bytes = head + slot->behind;
+    STRESS_CHECK(bytes <= TUG_INBOX_PACKET_BYTES, "a slot of %u bytes", bytes);
+    memcpy(packet, slot->head, head);
+    memcpy((char *)packet + head, (const char *)slot + tug_slot_data_at(head), bytes - head);
+    tug_inbox_release(&shared->inbox, slot);
+    return bytes;
+}
+
 static void *produce(void *argument) {
     const struct producer *producer = argument;
     uint64_t random = stress_seed_of(producer->which);
@@ -45,7 +74,7 @@ static void *produce(void *argument) {
         packet[1] = sequence;
         for (unsigned i = 2; i < words; i++)
             packet[i] = word(producer->which, sequence, i);
-        while (!tug_inbox_put(&shared->inbox, &shared->bell, packet, words * 8)) {
+        while (!put(packet, words * 8, draw & 512 ? 16 : words * 8)) {
             atomic_fetch_add_explicit(&shared->refusals, 1, memory_order_relaxed);
             sched_yield();
         }
@@ -76,14 +105,14 @@ static void check(const uint64_t *packet, uint32_t bytes, uint64_t taken[]) {
 static uint64_t consume(uint64_t taken[]) {
     uint64_t packet[WORDS], sleeps = 0;
     for (;;) {
-        uint32_t bytes = tug_inbox_take(&shared->inbox, packet);
+        uint32_t bytes = take(packet);
         if (bytes > 0) {
             check(packet, bytes, taken);
             continue;
         }
         uint32_t key = tug_bell_prepare(&shared->bell);
         unsigned working = atomic_load(&shared->working);
-        bytes = tug_inbox_take(&shared->inbox, packet);
+        bytes = take(packet);
         if (bytes > 0) {
             check(packet, bytes, taken);
         } else if (working == 0) {

@@ -27,16 +27,23 @@ struct wire {
 static bool wire_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
     (void)peer;
     const struct wire *ours = (const struct wire *)wire;
-    if (!tug_inbox_put(ours->out, ours->rung, buffer->packet.memory, buffer->packet.used))
+    struct tug_slot *slot = tug_inbox_reserve(ours->out);
+    if (slot == NULL)
         return false;
+    memcpy(slot->head, buffer->packet.memory, slot->bytes = buffer->packet.used);
+    tug_inbox_commit(slot, ours->rung);
     tug_pool_give(&wire->pool, buffer);
     return true;
 }
 
 static bool wire_poll(struct tug_wire *base) {
     struct wire *wire = (struct wire *)base;
-    uint32_t bytes, taken = 0;
-    while (taken < 16 && (bytes = tug_inbox_take(wire->in, wire->packet)) > 0) {
+    struct tug_slot *slot;
+    unsigned taken = 0;
+    while (taken < 16 && (slot = tug_inbox_first(wire->in)) != NULL) {
+        const uint32_t bytes = slot->bytes;
+        memcpy(wire->packet, slot->head, bytes);
+        tug_inbox_release(wire->in, slot);
         base->receive(base->receiver, base, wire->packet, bytes);
         taken++;
     }

@@ -20,6 +20,9 @@ struct side {
     struct tug_wire *wire;
     uint32_t received[TUG_INBOX_SLOTS + 1];
     unsigned nreceived, nserved;
+    unsigned char *trailer; /* where what follows is to lie; NULL: nowhere */
+    size_t come;            /* bytes that have been asked after */
+    unsigned nwhole, ncut, nsent;
 };
 
 static struct tug_node_memory *memory[2];
@@ -57,6 +60,27 @@ static void served(struct tug_fabric *fabric) {
     side->nserved++;
 }
 
+static unsigned char *trailer_address(void *receiver, uint32_t source, size_t come) {
+    struct side *side = receiver;
+    assert_int_equal(source, 1 - side->fabric.rank);
+    side->come = come;
+    return side->trailer != NULL ? side->trailer + come : NULL;
+}
+
+static void arrived(void *receiver, uint32_t source, bool whole) {
+    struct side *side = receiver;
+    assert_int_equal(source, 1 - side->fabric.rank);
+    side->nwhole += whole;
+    side->ncut += !whole;
+}
+
+static void sent(void *receiver, uint32_t peer, const struct tug_buffer *buffer) {
+    struct side *side = receiver;
+    assert_int_equal(peer, 1 - side->fabric.rank);
+    assert_true(buffer->packet.trailer > 0);
+    side->nsent++;
+}
+
 static struct side *make_side(uint32_t rank, uint64_t id) {
     static uint32_t ranks[2] = {0, 1};
     struct side *side = calloc(1, sizeof(*side));
@@ -74,6 +98,9 @@ static struct side *make_side(uint32_t rank, uint64_t id) {
     assert_non_null(side->wire);
     side->wire->receiver = side;
     side->wire->receive = receive;
+    side->wire->trailer_address = trailer_address;
+    side->wire->arrived = arrived;
+    side->wire->sent = sent;
     return side;
 }
 
@@ -97,13 +124,32 @@ static void send_as(struct side *side, uint64_t id, uint32_t number) {
     struct tug_buffer *buffer = tug_pool_take(&side->wire->pool);
     struct tug_packet_header *header = (struct tug_packet_header *)buffer->memory;
     header->context = id;
+    header->source = side->fabric.rank;
     header->number = number;
+    header->trailer = 0;
     assert_int_equal(buffer->packet.used, sizeof(*header));
     assert_true(side->wire->type->send(side->wire, 1 - side->fabric.rank, buffer));
 }
 
 static void send(struct side *side, uint32_t number) {
     send_as(side, side->fabric.id, number);
+}
+
+/* A packet that is ready to be sent, with what follows it. */
+static struct tug_buffer *make_long(struct side *side, uint32_t number, const unsigned char *data,
+                                    uint32_t bytes) {
+    struct tug_buffer *buffer = tug_pool_take(&side->wire->pool);
+    struct tug_packet_header *header = (struct tug_packet_header *)buffer->memory;
+    header->context = side->fabric.id;
+    header->source = side->fabric.rank;
+    header->number = number;
+    header->trailer = buffer->packet.trailer = bytes;
+    buffer->trailer = data;
+    return buffer;
+}
+
+static bool send_long(struct side *side, struct tug_buffer *buffer) {
+    return side->wire->type->send(side->wire, 1 - side->fabric.rank, buffer);
 }
 
 static void has(struct side *side, unsigned n, uint32_t last) {
@@ -267,7 +313,9 @@ static void a_full_inbox_says_so(void **state) {
     while (sent <= TUG_INBOX_SLOTS) {
         struct tug_packet_header *header = (struct tug_packet_header *)buffer->memory;
         header->context = 7;
+        header->source = 1;
         header->number = sent;
+        header->trailer = 0;
         if (!far->wire->type->send(far->wire, 0, buffer))
             break;
         buffer = tug_pool_take(&far->wire->pool);
@@ -284,6 +332,273 @@ static void a_full_inbox_says_so(void **state) {
     free_side(far);
 }
 
+/* ---- what follows packets ---- */
+
+#define DATA_MOST ((size_t)1 << 20)
+
+static unsigned char *make_data(uint32_t seed) {
+    unsigned char *data = malloc(DATA_MOST);
+    assert_non_null(data);
+    for (size_t i = 0; i < DATA_MOST; i++)
+        data[i] = (unsigned char)(i * 7 + (i >> 11) + seed);
+    return data;
+}
+
+static void has_data(const unsigned char *to, const unsigned char *from, size_t bytes) {
+    assert_memory_equal(to, from, bytes);
+    for (size_t i = bytes; i < bytes + 64; i++)
+        assert_int_equal(to[i], 0xEE);
+}
+
+/* All sizes around those of a slot, again and again, so that they lie across the ring's end. */
+static void data_follow_their_packet(void **state) {
+    const uint32_t first = tug_slot_room(sizeof(struct tug_packet_header)),
+                   next = tug_slot_room(16);
+    const uint32_t sizes[] = {1,
+                              7,
+                              8,
+                              63,
+                              first - 1,
+                              first,
+                              first + 1,
+                              first + next - 1,
+                              first + next,
+                              first + next + 1,
+                              50001,
+                              300000};
+    const unsigned nsizes = sizeof(sizes) / sizeof(sizes[0]);
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    unsigned char *data = make_data(1), *to = malloc(DATA_MOST);
+    unsigned n = 0;
+    (void)state;
+    a->trailer = to;
+    for (unsigned round = 0; round < 5; round++) {
+        for (unsigned i = 0; i < nsizes; i++) {
+            memset(to, 0xEE, DATA_MOST);
+            assert_true(send_long(far, make_long(far, i, data + i, sizes[i])));
+            send(far, 1000 + i);
+            while (poll(a))
+                ;
+            n++;
+            has(a, 2, 1000 + i);
+            a->nreceived = 0;
+            assert_int_equal(a->nwhole, n);
+            assert_int_equal(far->nsent, n);
+            has_data(to, data + i, sizes[i]);
+        }
+    }
+    assert_int_equal(a->ncut, 0);
+    assert_int_equal(far->wire->pool.nout, 0);
+    free(data);
+    free(to);
+    free_side(a);
+    free_side(far);
+}
+
+/* The inbox is full in the middle: the rest goes when there is room, and the reader has what has
+ * come by then. Nothing goes by itself. */
+static void a_full_inbox_in_the_middle(void **state) {
+    const uint32_t bytes = (uint32_t)DATA_MOST - 64;
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    unsigned char *data = make_data(2), *to = malloc(DATA_MOST);
+    (void)state;
+    memset(to, 0xEE, DATA_MOST);
+    a->trailer = to;
+    struct tug_buffer *buffer = make_long(far, 1, data, bytes);
+    unsigned tries = 0;
+    while (!send_long(far, buffer)) {
+        const uint32_t gone = buffer->sent - buffer->packet.used;
+        assert_false(send_long(far, buffer));
+        assert_int_equal(buffer->sent - buffer->packet.used, gone);
+        assert_int_equal(far->nsent, 0);
+        assert_int_equal(a->nwhole, 0);
+        while (poll(a))
+            ;
+        assert_memory_equal(to, data, gone);
+        assert_int_equal(to[gone], 0xEE);
+        tries++;
+    }
+    assert_true(tries >= bytes / (TUG_INBOX_SLOTS * TUG_INBOX_SLOT_BYTES));
+    assert_int_equal(far->nsent, 1);
+    while (poll(a))
+        ;
+    assert_int_equal(a->nwhole, 1);
+    has_data(to, data, bytes);
+    free(data);
+    free(to);
+    free_side(a);
+    free_side(far);
+}
+
+/* Two contexts' data, and both ways, by one inbox in turns. */
+static void each_has_its_own_data(void **state) {
+    struct side *a = make_side(0, 7), *b = make_side(0, 8);
+    struct side *far_a = make_side(1, 7), *far_b = make_side(1, 8);
+    struct tug_buffer *buffers[2];
+    unsigned char *data = make_data(3), *to[2] = {malloc(DATA_MOST), malloc(DATA_MOST)};
+    const uint32_t bytes = 700000;
+    (void)state;
+    a->trailer = to[0];
+    b->trailer = to[1];
+    assert_false(poll(a) || poll(b));
+    buffers[0] = make_long(far_a, 1, data, bytes);
+    buffers[1] = make_long(far_b, 2, data + 100000, bytes);
+    bool done[2] = {false, false};
+    for (unsigned i = 0; !done[0] || !done[1]; i++) {
+        const unsigned which = i % 2;
+        if (!done[which])
+            done[which] = send_long(which == 0 ? far_a : far_b, buffers[which]);
+        for (unsigned polls = 0; polls < 3; polls++) {
+            /* some slots only, so that the next to send finds a little room */
+            (void)poll(i % 3 == 0 ? a : b);
+        }
+    }
+    while (poll(a) || poll(b))
+        ;
+    assert_int_equal(a->nwhole, 1);
+    assert_int_equal(b->nwhole, 1);
+    assert_memory_equal(to[0], data, bytes);
+    assert_memory_equal(to[1], data + 100000, bytes);
+    free(data);
+    free(to[0]);
+    free(to[1]);
+    free_side(a);
+    free_side(b);
+    free_side(far_a);
+    free_side(far_b);
+}
+
+/* The reader goes, or does not know what comes: the slots are free again, and the next packet is
+ * handed up. */
+static void data_for_nobody_are_passed_over(void **state) {
+    struct side *a = make_side(0, 7), *b = make_side(0, 8);
+    struct side *far_a = make_side(1, 7), *far_b = make_side(1, 8);
+    unsigned char *data = make_data(4);
+    (void)state;
+    assert_false(poll(a) || poll(b));
+    struct tug_buffer *buffer = make_long(far_a, 1, data, (uint32_t)DATA_MOST);
+    assert_false(send_long(far_a, buffer));
+    assert_true(poll(b)); /* a part, to no place */
+    has(a, 1, 1);
+    assert_true(a->come > 0);
+    free_side(a);
+    while (!send_long(far_a, buffer))
+        (void)poll(b);
+    send(far_b, 2);
+    while (poll(b))
+        ;
+    has(b, 1, 2);
+    a = make_side(0, 7);
+    send(far_a, 3);
+    while (poll(a))
+        ;
+    has(a, 1, 3);
+    assert_int_equal(a->nwhole + a->ncut, 0);
+    free(data);
+    free_side(a);
+    free_side(b);
+    free_side(far_a);
+    free_side(far_b);
+}
+
+/* The sender stops in the middle, and is heard of again. */
+static void data_that_will_not_come(void **state) {
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    unsigned char *data = make_data(5), *to = malloc(DATA_MOST);
+    (void)state;
+    a->trailer = to;
+    struct tug_buffer *buffer = make_long(far, 1, data, (uint32_t)DATA_MOST);
+    assert_false(send_long(far, buffer));
+    tug_pool_give(&far->wire->pool, buffer);
+    while (poll(a))
+        ;
+    assert_int_equal(a->nwhole + a->ncut, 0);
+    send(far, 2);
+    assert_true(poll(a));
+    has(a, 2, 2);
+    assert_int_equal(a->ncut, 1);
+    memset(to, 0xEE, DATA_MOST);
+    assert_true(send_long(far, make_long(far, 3, data, 30000)));
+    while (poll(a))
+        ;
+    assert_int_equal(a->nwhole, 1);
+    has_data(to, data, 30000);
+    free(data);
+    free(to);
+    free_side(a);
+    free_side(far);
+}
+
+/* Slots that say more than they have, or continue what was not begun. */
+static void slots_that_lie(void **state) {
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    unsigned char *data = make_data(6), *to = malloc(DATA_MOST);
+    (void)state;
+    memset(to, 0xEE, DATA_MOST);
+    a->trailer = to;
+    assert_false(poll(a));
+    for (unsigned i = 0; i < 4; i++) {
+        static const uint32_t labels[4][4] = {
+            {7, 0, 1, 0}, {7, 0, 2, 0}, {7, 0, 0, 0}, {9, 0, 1, 0}};
+        struct tug_slot *slot = tug_inbox_reserve(&memory[0]->inbox);
+        slot->bytes = 0;
+        slot->behind = UINT32_MAX;
+        memcpy(slot->head, labels[i], sizeof(labels[i]));
+        tug_inbox_commit(slot, &memory[0]->page.bell);
+    }
+    while (poll(a))
+        ;
+    assert_int_equal(a->nwhole + a->ncut + a->nreceived, 0);
+    assert_true(send_long(far, make_long(far, 1, data, 10000)));
+    struct tug_slot *slots = memory[0]->inbox.slots;
+    slots[4].behind = UINT32_MAX;
+    slots[5].behind = UINT32_MAX; /* more than is left */
+    while (poll(a))
+        ;
+    assert_int_equal(a->nwhole, 1);
+    has_data(to, data, 10000);
+    free(data);
+    free(to);
+    free_side(a);
+    free_side(far);
+}
+
+/* What follows a packet of the program's context is not handed up from inside the host. */
+static void data_wait_for_the_program(void **state) {
+    struct side *ours = make_side(0, 7), *program = make_side(0, 8);
+    struct side *far_ours = make_side(1, 7), *far_program = make_side(1, 8);
+    unsigned char *data = make_data(7), *to = malloc(DATA_MOST);
+    (void)state;
+    program->trailer = to;
+    assert_false(poll(program));
+    assert_false(poll_inside(ours));
+    struct tug_buffer *buffer = make_long(far_program, 1, data, (uint32_t)DATA_MOST);
+    assert_false(send_long(far_program, buffer));
+    assert_true(poll(ours));
+    has(program, 1, 1);
+    while (poll(ours))
+        ;
+    while (!send_long(far_program, buffer)) {
+        assert_false(poll_inside(ours));
+        while (poll(ours))
+            ;
+    }
+    send(far_ours, 2);
+    assert_false(poll_inside(ours));
+    assert_int_equal(program->nwhole, 0);
+    while (poll(ours))
+        ;
+    assert_int_equal(program->nwhole, 1);
+    has(ours, 1, 2);
+    assert_memory_equal(to, data, DATA_MOST);
+    free(data);
+    free(to);
+    free_side(ours);
+    free_side(program);
+    free_side(far_ours);
+    free_side(far_program);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_is_handed_its_own, set_up, tear_down),
@@ -294,6 +609,13 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_is_for_nobody_is_passed_over, set_up, tear_down),
         cmocka_unit_test_setup_teardown(words_are_each_context_s_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_inbox_says_so, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(data_follow_their_packet, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_full_inbox_in_the_middle, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(each_has_its_own_data, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(data_for_nobody_are_passed_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(data_that_will_not_come, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(slots_that_lie, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(data_wait_for_the_program, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

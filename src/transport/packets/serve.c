@@ -10,9 +10,9 @@
 static void answer_read(struct tug_packets *packets, struct tug_stream *stream,
                         const struct tug_record *record, const struct tug_applied *applied) {
     int status = applied->status;
-    if (status == 0 && tug_read_is_long(applied->bytes)) {
-        if (tug_stream_trails(stream) && applied->bytes <= TUG_TRAILER_MOST &&
-            applied->bytes % 8 == 0) {
+    const bool is_long = tug_read_is_long(stream, applied->bytes);
+    if (status == 0 && (is_long || applied->bytes > TUG_READ_PIECE)) {
+        if (is_long && applied->bytes <= TUG_TRAILER_MOST && applied->bytes % 8 == 0) {
             tug_trailer_answer(packets, stream, record, applied);
             return;
         }
@@ -146,15 +146,16 @@ static bool is_due(const struct tug_stream *stream, const struct tug_operation *
                    uint64_t position) {
     return position == operation->bytes - operation->left &&
            (operation->scratch == TUG_PACKETS_SENT || position < operation->operand) &&
-           tug_read_cost(tug_read_piece(stream, operation, operation->left)) <= stream->asked;
+           tug_read_cost(stream, tug_read_piece(stream, operation, operation->left)) <=
+               stream->asked;
 }
 
 void tug_packets_have_read(struct tug_packets *packets, struct tug_stream *stream,
                            struct tug_operation *operation) {
     const uint64_t piece = tug_read_piece(stream, operation, operation->left);
     operation->left -= piece;
-    stream->long_reads -= tug_read_is_long(piece);
-    answered(packets, stream, tug_read_cost(piece));
+    stream->long_reads -= tug_read_is_long(stream, piece);
+    answered(packets, stream, tug_read_cost(stream, piece));
     if (operation->left == 0)
         tug_fabric_complete(packets->fabric, operation);
 }
@@ -171,7 +172,7 @@ static bool take_data(struct tug_packets *packets, struct tug_stream *stream,
         !is_due(stream, operation, record->words[0]))
         return false;
     const uint64_t piece = tug_read_piece(stream, operation, operation->left);
-    if (record->sub == 0 && (record->length != piece || tug_read_is_long(piece)))
+    if (record->sub == 0 && (record->length != piece || tug_read_is_long(stream, piece)))
         return false;
     if (record->sub == 0 && piece > 0)
         memcpy(operation->local + record->words[0], record->data, piece);
@@ -188,7 +189,7 @@ static bool take_long_data(struct tug_packets *packets, struct tug_stream *strea
         !is_due(stream, operation, record->words[0]))
         return false;
     const uint64_t piece = tug_read_piece(stream, operation, operation->left);
-    if (record->words[1] != piece || !tug_read_is_long(piece))
+    if (record->words[1] != piece || !tug_read_is_long(stream, piece))
         return false;
     tug_trailer_expect(stream, operation, record->tag);
     return true;

@@ -219,7 +219,7 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     struct tug_fabric *fabric = packets->fabric;
     stream->lost = true;
     tug_trailer_drop(stream);
-    if (tug_stream_trails(stream))
+    if (stream->wire->type->abandon != NULL)
         stream->wire->type->abandon(stream->wire, stream->peer);
     fail_sent(packets, stream);
     tug_bulk_drop(packets, stream->peer);

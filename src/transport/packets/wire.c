@@ -18,6 +18,7 @@ struct tug_buffer *tug_pool_take(struct tug_pool *pool) {
     pool->nout++;
     buffer->next = NULL;
     buffer->number = 0;
+    buffer->sent = 0;
     buffer->ends = TUG_NO_TAG;
     buffer->trailer = NULL;
     buffer->served = NULL;

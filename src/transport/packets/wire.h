@@ -21,6 +21,7 @@ struct tug_buffer {
     const unsigned char *trailer; /* packet.trailer bytes of the program: they follow the packet */
     struct tug_registration *served; /* their memory; NULL: an operation that is out keeps it */
     uint64_t number;                 /* the packet's number in its stream; 0: none */
+    uint32_t sent;       /* the shm wire's: bytes of packet and trailer that have gone */
     uint32_t ends;       /* tag of the operation whose last bytes follow, or TUG_NO_TAG */
     MPI_Request request; /* the mpi wire's */
     uint64_t memory[];
@@ -56,14 +57,18 @@ struct tug_wire;
 
 struct tug_wire_type {
     const char *name;
-    /* Sends a packet that was ended. False: no room now, the buffer is still the caller's. */
+    /* Sends a packet that was ended, and what follows it. False: there is no room now for all of
+     * it, and the buffer is still the caller's, who sends it again or never. */
     bool (*send)(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);
     /* tell: tells the peer a word, which replaces the one before, and wakes it. told: the word that
      * the peer has told last, 0 at first. NULL: the wire has no such words. */
     void (*tell)(struct tug_wire *wire, uint32_t peer, uint64_t word);
     uint64_t (*told)(const struct tug_wire *wire, uint32_t peer);
+    /* The data of writes and reads from this size on follow packets; 0: this wire sends no
+     * trailers. */
+    uint32_t long_least;
     /* What follows packets to that peer, and has not been sent, is not to be touched any more: the
-     * way there ends if need be. NULL: this wire sends no trailers. */
+     * way there ends if need be. NULL: the wire touches nothing but in send. */
     void (*abandon)(struct tug_wire *wire, uint32_t peer);
     /* Looks for packets and hands each to wire->receive, a bounded number of them; gets what was
      * sent on its way. True if anything moved. */
@@ -109,6 +114,10 @@ struct tug_wire {
     void (*ended)(void *receiver, uint32_t peer);
     void *receiver;
 };
+
+/* What is long, see long_least: by sockets, and inside the node. */
+#define TUG_LONG_LEAST 16384u
+#define TUG_SHM_LONG_LEAST 2048u
 
 /* Inboxes in memory shared by the node. NULL and *status: TUG_ERR_UNSUPPORTED (alone on the node),
  * TUG_ERR_NO_MEMORY. Collective. */

@@ -5,14 +5,20 @@
  * have one a team. A context's wire is a *view* of it, which is handed the packets that bear its
  * id, by whichever of them is polled.
  *
- * A packet that its context may not be handed yet is kept, and nothing more is taken meanwhile: it
+ * What follows a packet begins in its slot, and goes on in slots of its own, of which each says
+ * whose it is. The sender copies it from where it lies to the inbox, slot by slot, as far as there
+ * is room, and the rest when the buffer is sent again; the reader copies each slot to where it
+ * shall lie, while the sender fills the next.
+ *
+ * A slot that its context may not be handed yet stays where it is, and so do those behind it: it
  * comes from a process that has been quicker to make the context, or is for one of the program, and
- * who looks does so from inside the host. A packet for a context that is not here is passed over.
+ * who looks does so from inside the host. A slot for a context that is not here is passed over.
  *
  * Who puts something into an inbox rings the bell in its owner's page (node/page.h).
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/table.h"
 #include "engine/engine.h"
@@ -22,17 +28,29 @@
 #include "transport/packets/wire.h"
 
 #define PACKETS_A_POLL 16
+#define SLOTS_A_POLL 64
+
+/* What a slot without a packet begins with: whose trailer goes on in it. */
+struct label {
+    uint64_t context;
+    uint32_t source;
+    uint32_t unused;
+};
 
 /* Who takes from an inbox of this process, for all of its views. Holder only, but for `users`. */
 struct reader {
     struct tug_inbox *inbox;
     struct tug_table views; /* by their contexts' ids */
-    struct view *last;      /* the view last handed a packet; NULL: it has been closed */
+    struct view *last;      /* the view last handed something; NULL: it has been closed */
     unsigned users;         /* views, entered or not */
     struct reader *next;
-    bool others;   /* something has been handed to others than the view that is polled */
-    uint32_t kept; /* bytes of the packet that was taken last and is to be handed up; 0: none */
+    bool others; /* something has been handed to others than the view that is polled */
     uint64_t packet[TUG_INBOX_PACKET_BYTES / 8];
+};
+
+/* What follows the last packet of a process. */
+struct trail {
+    uint32_t left, come; /* bytes */
 };
 
 struct view {
@@ -41,6 +59,8 @@ struct view {
     struct reader *reader; /* NULL: not entered */
     bool served;           /* it has been polled: packets may be handed up */
     bool came;             /* something has, by another's poll, since it was polled */
+    uint32_t trailing;     /* trails of which something is left */
+    struct trail trails[]; /* by node rank */
 };
 
 static struct reader *readers;
@@ -48,12 +68,39 @@ static pthread_mutex_t readers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- sending ---- */
 
+/* Puts the next bytes of a buffer and its trailer into a slot. */
+static void fill(const struct tug_wire *wire, struct tug_slot *slot, struct tug_buffer *buffer) {
+    const struct label label = {wire->fabric->id, wire->fabric->rank, 0};
+    const uint32_t used = buffer->packet.used;
+    uint32_t head = sizeof(label);
+    if (buffer->sent == 0) {
+        memcpy(slot->head, buffer->packet.memory, used);
+        slot->bytes = head = buffer->sent = used;
+    } else {
+        memcpy(slot->head, &label, sizeof(label));
+        slot->bytes = 0;
+    }
+    const uint32_t gone = buffer->sent - used, left = buffer->packet.trailer - gone;
+    const uint32_t room = tug_slot_room(head), now = left < room ? left : room;
+    if (now > 0)
+        memcpy((unsigned char *)slot + tug_slot_data_at(head), buffer->trailer + gone, now);
+    slot->behind = now;
+    buffer->sent += now;
+}
+
 static bool shm_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
     const struct tug_team *team = wire->fabric->team;
     const uint32_t node_rank = tug_fabric_node_rank(wire->fabric, peer);
-    if (!tug_inbox_put(team->neighbours[node_rank]->inbox, tug_team_bell(team, (int)node_rank),
-                       buffer->packet.memory, buffer->packet.used))
-        return false;
+    struct tug_inbox *inbox = team->neighbours[node_rank]->inbox;
+    do {
+        struct tug_slot *slot = tug_inbox_reserve(inbox);
+        if (slot == NULL)
+            return false;
+        fill(wire, slot, buffer);
+        tug_inbox_commit(slot, tug_team_bell(team, (int)node_rank));
+    } while (buffer->sent < buffer->packet.used + buffer->packet.trailer);
+    if (buffer->packet.trailer > 0)
+        wire->sent(wire->receiver, peer, buffer);
     tug_pool_give(&wire->pool, buffer);
     return true;
 }
@@ -71,28 +118,98 @@ static uint64_t shm_told(const struct tug_wire *wire, uint32_t peer) {
 
 /* ---- receiving ---- */
 
-/* NULL: none. */
-static struct view *view_of(struct reader *reader, uint32_t bytes) {
-    const struct tug_packet_header *header = (const struct tug_packet_header *)reader->packet;
-    if (bytes < sizeof(*header))
+/* The view that a slot is for, whose head has so many bytes. NULL: none. */
+static struct view *view_of(struct reader *reader, const struct tug_slot *slot, uint32_t bytes) {
+    const struct tug_packet_header *header = (const struct tug_packet_header *)slot->head;
+    const struct label *label = (const struct label *)slot->head;
+    if (bytes > 0 && bytes < sizeof(*header))
         return NULL;
-    if (reader->last == NULL || reader->last->wire.fabric->id != header->context)
-        reader->last = tug_table_find(&reader->views, header->context);
+    const uint64_t id = bytes > 0 ? header->context : label->context;
+    if (reader->last == NULL || reader->last->wire.fabric->id != id)
+        reader->last = tug_table_find(&reader->views, id);
     return reader->last;
 }
 
-/* The packet that is kept, in that view's poll. False: not now. */
-static bool hand_up(struct reader *reader, const struct view *polled) {
-    const uint32_t bytes = reader->kept;
-    struct view *view = view_of(reader, bytes);
+/* A packet has come of which so many bytes follow. What followed the one before it, and has not
+ * come, never will. */
+static void begin_trail(struct view *view, uint32_t source, uint32_t bytes) {
+    const uint32_t node_rank = tug_fabric_node_rank(view->wire.fabric, source);
+    if (node_rank == TUG_ELSEWHERE)
+        return;
+    struct trail *trail = &view->trails[node_rank];
+    const bool over = trail->left > 0;
+    view->trailing += (uint32_t)(bytes > 0) - (uint32_t)over;
+    *trail = (struct trail){bytes, 0};
+    if (over)
+        view->wire.arrived(view->wire.receiver, source, false);
+}
+
+/* Copies what has come behind a packet, at most `bytes`, to where it shall lie. True: that was all
+ * of it. */
+static bool take_trailer(struct view *view, uint32_t source, const unsigned char *data,
+                         uint32_t bytes) {
+    const uint32_t node_rank = tug_fabric_node_rank(view->wire.fabric, source);
+    if (node_rank == TUG_ELSEWHERE)
+        return false;
+    struct trail *trail = &view->trails[node_rank];
+    const uint32_t now = bytes < trail->left ? bytes : trail->left;
+    if (now == 0)
+        return false;
+    unsigned char *to = view->wire.trailer_address(view->wire.receiver, source, trail->come);
+    if (to != NULL)
+        memcpy(to, data, now);
+    trail->come += now;
+    trail->left -= now;
+    view->trailing -= trail->left == 0;
+    return trail->left == 0;
+}
+
+/* Hands a view the first slot, whose head has so many bytes, and gives the slot back. */
+static void hand_up(struct reader *reader, struct view *view, struct tug_slot *slot,
+                    uint32_t bytes) {
+    const uint32_t room = tug_slot_room(bytes > 0 ? bytes : sizeof(struct label));
+    const uint32_t behind = slot->behind < room ? slot->behind : room;
+    uint32_t source = ((const struct label *)slot->head)->source;
+    if (bytes > 0) {
+        const struct tug_packet_header *header = (const struct tug_packet_header *)reader->packet;
+        memcpy(reader->packet, slot->head, bytes);
+        source = header->source;
+        if (header->trailer > 0 || view->trailing > 0)
+            begin_trail(view, source, header->trailer);
+        if (behind == 0)
+            tug_inbox_release(reader->inbox, slot);
+        view->wire.receive(view->wire.receiver, &view->wire, reader->packet, bytes);
+        if (behind == 0)
+            return;
+    }
+    const unsigned char *data =
+        (const unsigned char *)slot + tug_slot_data_at(bytes > 0 ? bytes : sizeof(struct label));
+    const bool whole = take_trailer(view, source, data, behind);
+    tug_inbox_release(reader->inbox, slot);
+    if (whole)
+        view->wire.arrived(view->wire.receiver, source, true);
+}
+
+/* The first slot, in that view's poll. False: there is none, or it may not be handed up now.
+ * *packet: it had a packet. */
+static bool take(struct reader *reader, const struct view *polled, bool *packet) {
+    struct tug_slot *slot = tug_inbox_first(reader->inbox);
+    if (slot == NULL)
+        return false;
+    uint32_t bytes = slot->bytes;
+    if (bytes > TUG_INBOX_PACKET_BYTES)
+        bytes = TUG_INBOX_PACKET_BYTES; /* its header will not agree */
+    struct view *view = view_of(reader, slot, bytes);
     if (view != NULL && (!view->served || (polled->wire.inside && !view->wire.internal)))
         return false;
-    reader->kept = 0;
-    if (view == NULL)
+    *packet = bytes > 0;
+    if (view == NULL) {
+        tug_inbox_release(reader->inbox, slot);
         return true;
+    }
     view->came = view != polled;
     reader->others |= view->came;
-    view->wire.receive(view->wire.receiver, &view->wire, reader->packet, bytes);
+    hand_up(reader, view, slot, bytes);
     return true;
 }
 
@@ -106,20 +223,20 @@ static void serve_other(void *value, void *d) {
 static bool shm_poll(struct tug_wire *wire) {
     struct view *view = (struct view *)wire;
     struct reader *reader = view->reader;
-    unsigned taken = view->came ? 1 : 0;
+    unsigned packets = 0, slots = 0;
+    bool moved = view->came, packet;
     view->came = false;
     view->served = true;
-    for (; taken < PACKETS_A_POLL; taken++) {
-        if (reader->kept == 0)
-            reader->kept = tug_inbox_take(reader->inbox, reader->packet);
-        if (reader->kept == 0 || !hand_up(reader, view))
-            break;
+    while (packets < PACKETS_A_POLL && slots < SLOTS_A_POLL && take(reader, view, &packet)) {
+        packets += packet;
+        slots++;
+        moved = true;
     }
     if (__builtin_expect(reader->others, 0)) {
         reader->others = false;
         tug_table_each(&reader->views, serve_other, NULL);
     }
-    return taken > 0;
+    return moved;
 }
 
 /* ---- opening and closing ---- */
@@ -179,7 +296,7 @@ static void take_out(void *argument) {
     view->reader->last = NULL;
 }
 
-/* What is kept, and is for it, is nobody's then. */
+/* What is in the inbox, and is for it, is nobody's then. */
 static void shm_leave(struct tug_wire *wire) {
     struct view *view = (struct view *)wire;
     if (view->reader == NULL)
@@ -203,15 +320,20 @@ static void shm_close(struct tug_wire *wire) {
 
 static const struct tug_wire_type shm_type = {.name = "shm",
                                               .send = shm_send,
+                                              .long_least = TUG_SHM_LONG_LEAST,
                                               .poll = shm_poll,
                                               .tell = shm_tell,
                                               .told = shm_told,
                                               .leave = shm_leave,
                                               .close = shm_close};
 
+static size_t view_bytes(uint32_t node_size) {
+    return sizeof(struct view) + node_size * sizeof(struct trail);
+}
+
 struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
     struct tug_team *team = fabric->team;
-    struct view *view = calloc(1, sizeof(*view));
+    struct view *view = calloc(1, view_bytes(fabric->node_size));
     *status = TUG_ERR_NO_MEMORY;
     if (view != NULL) {
         view->wire = (struct tug_wire){.type = &shm_type, .fabric = fabric};
@@ -236,7 +358,7 @@ struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
 }
 
 size_t tug_wire_shm_footprint(uint32_t node_size) {
-    return sizeof(struct view) + sizeof(struct tug_words) + node_size * sizeof(uint64_t);
+    return view_bytes(node_size) + sizeof(struct tug_words) + node_size * sizeof(uint64_t);
 }
 
 size_t tug_wire_shm_packet(void) {

@@ -277,6 +277,7 @@ static void tcp_close(struct tug_wire *wire) {
 
 static const struct tug_wire_type tcp_type = {.name = "tcp",
                                               .send = tcp_send,
+                                              .long_least = TUG_LONG_LEAST,
                                               .abandon = tcp_abandon,
                                               .poll = tcp_poll,
                                               .arm = tcp_arm,

@@ -101,8 +101,8 @@ static enum fit write_read(struct tug_packets *packets, struct tug_stream *strea
     do {
         const uint64_t piece =
             tug_read_piece(stream, operation, operation->bytes - operation->operand);
-        const bool is_long = tug_read_is_long(piece);
-        if (!may_ask(stream, tug_read_cost(piece)) ||
+        const bool is_long = tug_read_is_long(stream, piece);
+        if (!may_ask(stream, tug_read_cost(stream, piece)) ||
             (is_long && stream->long_reads >= TUG_LONGS_MOST))
             return LATER;
         if (!tug_packet_has_room(packet, TUG_RECORD_READ, 0))
@@ -113,7 +113,7 @@ static enum fit write_read(struct tug_packets *packets, struct tug_stream *strea
         words[2] = operation->operand;
         words[3] = piece;
         operation->operand += piece;
-        stream->asked += tug_read_cost(piece);
+        stream->asked += tug_read_cost(stream, piece);
         stream->long_reads += is_long;
         if (is_long)
             hurry(packets, stream);
@@ -170,6 +170,7 @@ static enum fit write_message(struct tug_fabric *fabric, struct tug_stream *stre
 /* Long writes of registered memory are sent as they stand, behind a packet. */
 static bool is_long(const struct tug_stream *stream, const struct tug_operation *operation) {
     return tug_stream_trails(stream) && operation->local != NULL &&
+           operation->bytes >= stream->wire->type->long_least &&
            operation->kind == TUG_OPERATION_WRITE;
 }
 
@@ -237,9 +238,9 @@ static enum fit write_operation(struct tug_packets *packets, struct tug_stream *
             return LATER; /* how it goes depends on the wire */
         if (is_bulk(packets, stream, operation))
             return write_bulk(packets, stream, operation);
-        if (is_long(stream, operation))
-            return write_long(packets, stream, operation);
     }
+    if (is_long(stream, operation))
+        return write_long(packets, stream, operation);
     switch (operation->kind) {
     case TUG_OPERATION_WRITE:
         return write_write(packets->fabric, stream, operation);

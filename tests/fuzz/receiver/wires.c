@@ -116,6 +116,7 @@ static const struct tug_wire_type plain_type = {
 /* Carries trailers, as the wire of sockets does. */
 static const struct tug_wire_type trailing_type = {.name = "played, with trailers",
                                                    .send = wire_send,
+                                                   .long_least = TUG_LONG_LEAST,
                                                    .abandon = wire_abandon,
                                                    .poll = wire_poll,
                                                    .close = wire_close};
