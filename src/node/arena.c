@@ -196,31 +196,25 @@ static void keep_spare(struct tug_team *team, struct tug_chunk *block) {
 
 /* Ranks choose by themselves, and alike unless threads that free windows have kept them in
  * different orders: then a new block it is. */
-static struct tug_chunk *take_spare(struct tug_team *team, size_t bytes, void (*idle)(void),
-                                    bool *ready) {
+static struct tug_chunk *take_spare(struct tug_team *team, size_t bytes, bool *ready) {
     struct tug_chunk *block = *ready ? remove_spare(team, bytes) : NULL;
-    const uint32_t mine[2] = {block != NULL ? block->id : 0, !*ready};
-    const struct tug_word *words = tug_team_meet(team, mine, sizeof(mine), idle);
-    bool alike = true;
-    for (int r = 0; r < team->node_size; r++) {
-        uint32_t theirs[2];
-        memcpy(theirs, words[r].bytes, sizeof(theirs));
-        alike = alike && theirs[0] == mine[0];
-        *ready = *ready && theirs[1] == 0;
-    }
+    const int64_t id = block != NULL ? block->id : 0;
+    int64_t votes[3] = {id, ~id, !*ready};
+    const bool agreed = tug_team_agree(team, MPI_MAX, votes, 3) == MPI_SUCCESS;
+    const bool alike = agreed && votes[0] == ~votes[1];
+    *ready = agreed && votes[2] == 0;
     if ((alike && *ready) || block == NULL)
         return block;
     keep_spare(team, block);
     return NULL;
 }
 
-struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, void (*idle)(void),
-                                 bool *ready) {
+struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, bool *ready) {
     size_t rounded = BLOCK_LEAST;
     while (rounded < bytes && rounded < BLOCK_KEPT)
         rounded *= 2;
     bytes = rounded < bytes ? bytes : rounded;
-    struct tug_chunk *block = take_spare(team, bytes, idle, ready);
+    struct tug_chunk *block = take_spare(team, bytes, ready);
     if (block == NULL && *ready)
         block = make_chunk(team, bytes, bytes <= BLOCK_KEPT, "a window");
     if (block == NULL)

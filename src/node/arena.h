@@ -36,11 +36,10 @@ struct tug_chunk {
  * multiple of 64 bytes. 0, TUG_ERR_NO_MEMORY (said once, with what is missing), TUG_ERR_MPI. */
 int tug_arena_take(struct tug_team *team, size_t bytes, unsigned char **memory);
 
-/* A block of at least `bytes`, for a team whose ranks share a node; NULL if shared memory runs out
- * (said once), or if some rank is not ready: *ready says of this rank whether it is, and then
- * whether all are. Meets once (tug_team_meet()). */
-struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, void (*idle)(void),
-                                 bool *ready);
+/* A block of at least `bytes` for each node, for a team that is ready to meet; the same `bytes` on
+ * all ranks; NULL if shared memory runs out (said once), or if some rank is not ready: *ready says
+ * of this rank whether it is, and then whether all are. Agrees once (tug_team_agree()). */
+struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, bool *ready);
 
 /* No rank will touch the block again. Collective for large ones only. Any thread. */
 void tug_block_give(struct tug_team *team, struct tug_chunk *block);

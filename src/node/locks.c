@@ -113,6 +113,27 @@ void tug_rwlock_unlock_exclusive(struct tug_rwlock *lock) {
     (void)tug_bell_ring(&lock->bell, true);
 }
 
+uint32_t tug_rwlock_ask(struct tug_rwlock *lock) {
+    return atomic_fetch_add_explicit(&lock->next, 1, memory_order_relaxed);
+}
+
+bool tug_rwlock_take(struct tug_rwlock *lock, uint32_t ticket, bool exclusive) {
+    struct turn turn = {exclusive ? &lock->writers : &lock->readers, ticket};
+    if (!has_come(&turn))
+        return false;
+    if (!exclusive) { /* as in tug_rwlock_lock_shared() */
+        atomic_fetch_add(&lock->readers, 1);
+        (void)tug_bell_ring(&lock->bell, true);
+    }
+    return true;
+}
+
+/* seq_cst, as the moves are, and the looks of both sides after it: either the look at the counter
+ * sees the move, or who has moved it sees this. */
+void tug_rwlock_watch(struct tug_rwlock *lock, bool on) {
+    atomic_store(&lock->watched, on);
+}
+
 /* Why the lock of all is right. It is opened only by who has each lock of the set shared, when
  * nobody has one exclusively. So, while somebody has one exclusively and has seen it closed without
  * holders, it stays so. All changes are read-modify-writes: who reads one of them has met all who

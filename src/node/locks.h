@@ -14,6 +14,7 @@
  *      readers  the ticket that may lock for reading now; a reader who has it lets the next one in
  *      writers  the ticket that may lock for writing now: so many have unlocked
  *      bell     rung when readers or writers moves
+ *      watched  somebody has a ticket who must be told when they move, for he cannot sleep here
  */
 #ifndef TUG_NODE_LOCKS_H
 #define TUG_NODE_LOCKS_H
@@ -30,6 +31,7 @@ struct tug_rwlock {
     _Atomic uint32_t readers;
     _Atomic uint32_t writers;
     struct tug_bell bell;
+    _Atomic uint32_t watched;
 } __attribute__((aligned(TUG_CACHE_LINE)));
 
 /* Locks and returns; blocks until every earlier ticket allows it. idle: see tug_shared_wait(); it
@@ -40,6 +42,22 @@ void tug_rwlock_lock_exclusive(struct tug_rwlock *lock, void (*idle)(void));
 /* Unlocks. Release. No system call unless somebody sleeps. */
 void tug_rwlock_unlock_shared(struct tug_rwlock *lock);
 void tug_rwlock_unlock_exclusive(struct tug_rwlock *lock);
+
+/* For one who serves many and waits for none: takes a ticket, to be locked with as soon as it can
+ * be. Nobody behind it is let in before. */
+uint32_t tug_rwlock_ask(struct tug_rwlock *lock);
+
+/* Locks if it is the ticket's turn; once true, not again. Acquire. */
+bool tug_rwlock_take(struct tug_rwlock *lock, uint32_t ticket, bool exclusive);
+
+/* From now on whoever has moved the lock tells, or (false) need not. By one thread at a time. Who
+ * has switched it on tries to take its turn after that, and only then counts on being told. */
+void tug_rwlock_watch(struct tug_rwlock *lock, bool on);
+
+/* Is somebody to be told? Asked by who has locked it shared, or unlocked it. */
+static inline bool tug_rwlock_is_watched(const struct tug_rwlock *lock) {
+    return atomic_load(&lock->watched); /* seq_cst: behind the move, see tug_rwlock_watch() */
+}
 
 /* The shared lock of all locks of a set at once, by one atomic operation: as long as it is *open*.
  * Who has locked one of the set exclusively closes it, and waits until nobody holds it. While it is

@@ -204,7 +204,8 @@ static struct tug_window *go_remote(MPI_Win win, MPI_Comm comm, struct tug_team 
     window->wait_group = wait_group;
     window->remote = remote;
     window->sync = remote->block != NULL ? &remote->sync : NULL;
-    window->lane = remote->block != NULL ? &tug_remote_node_lane : &tug_remote_lane;
+    window->lane =
+        window->sync != NULL && team->nnodes == 1 ? &tug_remote_node_lane : &tug_remote_lane;
     window->reason = reason_for_packets(info, memory, team->nnodes);
     window->comm = team->comm;
     keep_geometry(window, remote->base, size, disp_unit);

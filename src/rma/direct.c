@@ -114,8 +114,7 @@ static struct tug_direct *make(struct tug_team *team, bool brought) {
 /* What the ranks have told each other is noted: takes the block. False: there is none. */
 static bool take_block(struct tug_direct *direct, bool contiguous) {
     bool ready = true;
-    direct->block =
-        tug_block_take(direct->team, lay_out(direct, contiguous, 0), tug_engine_poll_host, &ready);
+    direct->block = tug_block_take(direct->team, lay_out(direct, contiguous, 0), &ready);
     if (direct->block == NULL)
         return false;
     const bool zero = !direct->block->zeroed;

@@ -91,27 +91,42 @@ static bool is_over(void *argument) {
     return atomic_load(exposure->completes) == exposure->awaited;
 }
 
-static struct exposure exposure_of(const struct tug_node_sync *sync, const int *ranks, int n) {
-    struct exposure exposure = {&sync->controls[sync->rank].completes, sync->completes_used};
+static struct exposure exposure_to(const struct tug_node_sync *sync, uint32_t n) {
+    return (struct exposure){&sync->controls[sync->rank].completes, sync->completes_used + n};
+}
+
+bool tug_node_have_completed(const struct tug_node_sync *sync, uint32_t n) {
+    struct exposure exposure = exposure_to(sync, n);
+    return is_over(&exposure);
+}
+
+void tug_node_await_completes(const struct tug_node_sync *sync, uint32_t n) {
+    struct exposure exposure = exposure_to(sync, n);
+    tug_shared_wait(is_over, &exposure, &sync->controls[sync->rank].bell, tug_engine_poll_host);
+}
+
+void tug_node_end_exposure(struct tug_node_sync *sync, uint32_t n) {
+    sync->completes_used += n;
+}
+
+static uint32_t count(const int *ranks, int n) {
+    uint32_t counted = 0;
     for (int i = 0; i < n; i++)
-        exposure.awaited += ranks[i] >= 0;
-    return exposure;
+        counted += ranks[i] >= 0;
+    return counted;
 }
 
 int tug_node_wait(struct tug_window *window, const int *ranks, int n) {
-    struct tug_node_sync *sync = window->sync;
-    struct exposure exposure = exposure_of(sync, ranks, n);
-    tug_shared_wait(is_over, &exposure, &sync->controls[sync->rank].bell, tug_engine_poll_host);
-    sync->completes_used = exposure.awaited;
+    tug_node_await_completes(window->sync, count(ranks, n));
+    tug_node_end_exposure(window->sync, count(ranks, n));
     return MPI_SUCCESS;
 }
 
 /* Who asks in a loop keeps its engine and its host going, as who waits does. */
 int tug_node_test(struct tug_window *window, const int *ranks, int n, int *flag) {
-    struct exposure exposure = exposure_of(window->sync, ranks, n);
-    *flag = is_over(&exposure);
+    *flag = tug_node_have_completed(window->sync, count(ranks, n));
     if (*flag) {
-        window->sync->completes_used = exposure.awaited;
+        tug_node_end_exposure(window->sync, count(ranks, n));
         return MPI_SUCCESS;
     }
     tug_engine_look_in();

@@ -18,6 +18,9 @@
  * only after the other's epoch. Those who end an epoch are counted for the same reason: only the
  * ranks of the open exposure can.
  *
+ * In the packet lane the window may have ranks on other nodes, too: then this is for the ranks of a
+ * node among themselves, who are numbered as on the node. The lock of all is not used there.
+ *
  * Whoever waits keeps its engine going as long as it is awake (locks.h), and its host MPI.
  *
  * Threads: any, under MPI's rules for epochs.
@@ -71,6 +74,11 @@ int tug_node_complete(struct tug_window *window, const int *ranks, int n);
 int tug_node_post(struct tug_window *window, const int *ranks, int n);
 int tug_node_wait(struct tug_window *window, const int *ranks, int n);
 int tug_node_test(struct tug_window *window, const int *ranks, int n, int *flag);
+/* The parts of tug_node_wait(): so many ranks have ended their epochs to this one; that is waited
+ * for; and noted. */
+bool tug_node_have_completed(const struct tug_node_sync *sync, uint32_t n);
+void tug_node_await_completes(const struct tug_node_sync *sync, uint32_t n);
+void tug_node_end_exposure(struct tug_node_sync *sync, uint32_t n);
 int tug_node_lock(struct tug_window *window, int rank, bool exclusive);
 int tug_node_unlock(struct tug_window *window, int rank, bool exclusive, bool taken);
 int tug_node_lock_all(struct tug_window *window);

@@ -225,19 +225,22 @@ static void give_memory(struct tug_remote *remote) {
         tug_block_give(remote->team, remote->block);
 }
 
-/* Where all ranks share a node: memory for what epochs wait for. Without it messages do. Others use
- * it when they have heard of this rank's memory. Collective; false, on all ranks, if some rank is
- * not ready. */
+/* Where ranks share a node: memory for what epochs wait for. Without it messages do. Others use it
+ * when they have heard of this rank's memory. Collective; false, on all ranks, if some rank is not
+ * ready. */
 static bool take_block(struct tug_team *team, struct tug_remote *remote, bool ready) {
-    if (team->nnodes > 1 || team->meeting == NULL)
+    if ((team->nnodes > 1 && team->node_most == 1) || team->meeting == NULL)
         return tug_team_all_agree(team, ready);
-    struct tug_chunk *block =
-        tug_block_take(team, tug_node_sync_bytes(team->nranks), tug_engine_poll_host, &ready);
-    if (block != NULL) {
-        remote->block = block;
-        tug_node_sync_begin(&remote->sync, block->base, team->nranks, team->rank, !block->zeroed);
-    }
-    return ready;
+    struct tug_chunk *block = tug_block_take(team, tug_node_sync_bytes(team->node_most), &ready);
+    if (block == NULL)
+        return ready;
+    remote->block = block;
+    tug_node_sync_begin(&remote->sync, block->base, team->node_size, team->node_rank,
+                        !block->zeroed);
+    for (int r = 0; r < remote->nranks; r++)
+        remote->targets[r].near = team->places.node_of[r] == team->places.node_of[team->rank];
+    remote->lock = &tug_remote_control(remote, remote->rank)->lock;
+    return true;
 }
 
 /* Tells the others where this rank's memory is; all: room for what they tell. The last that a
@@ -282,13 +285,17 @@ static void end(struct tug_remote *remote) {
 static struct tug_remote *make(const struct team_domain *of_team) {
     struct tug_team *team = of_team->team;
     size_t n = (size_t)team->nranks;
-    struct tug_remote *remote = calloc(1, sizeof(*remote) + n * sizeof(remote->targets[0]));
+    const size_t line = _Alignof(struct tug_remote);
+    const size_t bytes = sizeof(struct tug_remote) + n * sizeof(struct tug_remote_target);
+    struct tug_remote *remote = aligned_alloc(line, (bytes + line - 1) / line * line);
     if (remote == NULL)
         return NULL;
+    memset(remote, 0, bytes);
     remote->team = team;
     remote->domain = of_team->domain;
     remote->nranks = team->nranks;
     remote->rank = team->rank;
+    remote->lock = &remote->own_lock;
     remote->number = free_number(remote->domain);
     remote->ordered = tug_context_ordered(remote->domain->context);
     for (int r = 0; r < team->nranks; r++)
@@ -316,7 +323,7 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
                                      MPI_Aint disp_unit, enum tug_remote_memory memory,
                                      bool willing) {
     tug_engine_keep_quiet();
-    if (team->nnodes == 1) /* without, by the host */
+    if (team->nnodes == 1 || team->node_most > 1) /* without, by the host */
         (void)tug_team_prepare_to_meet(team);
     willing = willing && size < (MPI_Aint)1 << TUG_REMOTE_OFFSET_BITS;
     if (!has_domain(team) && !tug_team_all_agree(team, willing))

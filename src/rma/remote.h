@@ -8,11 +8,16 @@
  * atomic to each other. Messages of one thread to one target are handled in the order in which they
  * were sent: that is MPI's order of accumulates.
  *
- * Where all ranks share a node, fences, epochs and locks live in memory that they share
- * (node_sync.h), and no messages are sent for them. There an origin also does accumulates and
- * fetching operations itself if the target does not look and cross-memory attach reaches it: under
- * a mutex of the target's, one for all of its memory, which its engine takes once for a run of
- * messages. It keeps MPI's order by doing so only while nothing is under way to the target.
+ * Between ranks of a node fences, epochs and locks live in memory that they share (node_sync.h),
+ * and no messages are sent for them. There an origin also does accumulates and fetching operations
+ * itself where it has mapped the target's memory, or if the target does not look and cross-memory
+ * attach reaches it: under a mutex of the target's, one for all of its memory, which its engine
+ * takes once for a run of messages. It keeps MPI's order by doing so only while nothing is under
+ * way to the target.
+ *
+ * Origins on other nodes ask the target's engine for its lock. It draws a ticket of that same lock
+ * for each when the request comes, and waits for none: who moves the lock while such tickets are
+ * out tells it (TUG_MESSAGE_MOVED), and it tries again.
  *
  * A derived datatype at the target never travels. The origin walks it and sends runs (datatype.h).
  *
@@ -51,6 +56,7 @@
 #include "host/reduction.h"
 #include "llcl/llcl.h"
 #include "rma/book.h"
+#include "node/team.h"
 #include "rma/node_sync.h"
 #include "rma/rma.h"
 #include "tugboat/llcl.h"
@@ -58,7 +64,6 @@
 struct tug_attachments;
 struct tug_chunk;
 struct tug_lane;
-struct tug_team;
 
 #define TUG_REMOTE_WINDOWS 4096 /* open at once in a domain */
 #define TUG_REMOTE_ROUNDS 31    /* of a barrier: 2^31 ranks */
@@ -79,10 +84,12 @@ enum {
     TUG_CONTACT_LOCKED = 2,
 };
 
-/* A lock that this rank's memory is under, or that waits for it; holder only. */
+/* A lock that this rank's memory is under for a rank that has asked by message, or that waits for
+ * it; holder only. */
 struct tug_lock_entry {
     struct tug_remote_state *next; /* the next rank that waits; NULL: none */
     uint32_t tag;                  /* the waiting call's, to be answered */
+    uint32_t ticket;               /* of the lock */
     uint8_t holds;                 /* enum tug_lock_state */
     bool wants_exclusive;
 };
@@ -124,14 +131,15 @@ struct tug_remote_target {
     int process;                            /* its rank in the domain */
     uint16_t number;                        /* the window's number on that rank */
     uint8_t shortcut;                       /* the shortcut to its memory, enum tug_shortcut */
+    bool near;                              /* it has its part of `sync` in memory of this node */
     struct tug_remote_state *_Atomic state; /* NULL: not used so far */
 };
 
 struct tug_remote {
     struct tug_team *team; /* kept from ending by the window */
     struct tug_domain *domain;
-    struct tug_chunk *block;   /* the memory of `sync`; NULL: not all ranks share a node */
-    struct tug_node_sync sync; /* fences, epochs and locks in memory that all ranks share */
+    struct tug_chunk *block;   /* the memory of `sync`; NULL: every rank has a node of its own */
+    struct tug_node_sync sync; /* fences, epochs and locks of the ranks of this node */
     tug_registration *memory;
     bool allocated; /* memory is LLCL's own, mapped by the node */
     bool ordered;   /* what is small goes in packets, as messages do, and none overtakes another */
@@ -147,17 +155,17 @@ struct tug_remote {
      * them, and targets are locked when they are first used in the epoch. */
     _Atomic uint8_t contact_wanted;
     struct tug_remote_state *_Atomic used; /* the targets that were used, newest first */
-    /* the lock on this rank's memory, granted in order of arrival; holder only */
-    struct tug_remote_state *lock_first, *lock_last; /* ranks that wait for it; NULL: none */
-    uint32_t nshared;
-    bool exclusive;
+    struct tug_rwlock *lock;               /* on this rank's memory: in `sync`, or `own_lock` */
+    struct tug_rwlock own_lock;
+    /* ranks that wait for it by message, in order of arrival; NULL: none; holder only */
+    struct tug_remote_state *lock_first, *lock_last;
     /* barrier messages that have come in each round */
     _Atomic uint32_t arrived[TUG_REMOTE_ROUNDS];
     uint32_t barriers; /* begun so far */
     struct tug_remote_target targets[];
 };
 
-extern const struct tug_lane tug_remote_lane;      /* epochs by messages */
+extern const struct tug_lane tug_remote_lane;      /* epochs by messages too */
 extern const struct tug_lane tug_remote_node_lane; /* epochs in memory that all ranks share */
 
 /* Where a window's memory comes from. */
@@ -216,6 +224,7 @@ enum tug_notice { TUG_NOTICE_POST, TUG_NOTICE_COMPLETE, TUG_NOTICE_BARRIER };
 enum tug_remote_message {
     TUG_MESSAGE_ACCUMULATE,
     TUG_MESSAGE_UNLOCK,
+    TUG_MESSAGE_MOVED, /* the target's lock was locked or unlocked, by a rank of its node */
     TUG_MESSAGE_NOTICE,
     TUG_MESSAGE_DETACHED
 };
@@ -254,10 +263,15 @@ struct tug_remote_state *tug_remote_meet(struct tug_remote *remote, int rank);
 /* Of what was started to the target, and counted or noted, all is complete. */
 bool tug_remote_is_quiet(const struct tug_remote_state *state);
 
+/* What the ranks of this node share of a near one. */
+static inline struct tug_control *tug_remote_control(const struct tug_remote *remote, int rank) {
+    return &remote->sync.controls[remote->team->places.node_rank_of[rank]];
+}
+
 /* Who changes elements of a rank's memory by accumulates holds it. NULL: its engine alone does. */
 static inline struct tug_mutex *tug_remote_mutex(const struct tug_remote *remote, int rank) {
-    const bool others = remote->block != NULL && remote->attachments == NULL;
-    return others ? &remote->sync.controls[rank].stripes[0] : NULL;
+    const bool others = remote->targets[rank].near && remote->attachments == NULL;
+    return others ? &tug_remote_control(remote, rank)->stripes[0] : NULL;
 }
 
 static inline void tug_remote_lock(struct tug_mutex *mutex) {
@@ -286,11 +300,12 @@ struct tug_remote_combination {
  * nothing has happened. */
 bool tug_remote_combine(const struct tug_remote_combination *c, int *error);
 
-/* May it be for that? Of small ones a few in a burst are: a call of cross-memory attach for each of
- * many takes longer than to wake the target's engine once. */
+/* May it be for that? On memory that is not mapped a few small ones in a burst are: a call of
+ * cross-memory attach for each of many takes longer than to wake the target's engine once. */
 #define TUG_REMOTE_FEW 32
-static inline bool tug_remote_may_combine(size_t bytes) {
-    return __builtin_expect(tug_burst.started <= TUG_REMOTE_FEW, 0) || bytes >= TUG_CMA_LEAST;
+static inline bool tug_remote_may_combine(const struct tug_remote_target *target, size_t bytes) {
+    return __builtin_expect(tug_burst.started <= TUG_REMOTE_FEW, 0) || bytes >= TUG_CMA_LEAST ||
+           (target->near && target->shortcut == TUG_SHORTCUT_ANY);
 }
 
 /* Sends a message of no data to the target's engine. An error class. */

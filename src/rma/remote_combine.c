@@ -1,6 +1,6 @@
 /* Accumulates and fetching operations that the origin does itself, where the target shares its node
- * and computes: read, combine, write back, under the target's mutex, which its engine holds while
- * it applies those that came as messages.
+ * and its memory is mapped, or it computes: read, combine, write back, under the target's mutex,
+ * which its engine holds while it applies those that came as messages.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +81,8 @@ static bool begin(const struct tug_remote_combination *c, struct tug_reach *ther
         *there = (struct tug_reach){.mapped = remote->base + c->offset};
         return tug_remote_is_quiet(tug_remote_state_of(remote, c->rank));
     }
-    return target->shortcut == TUG_SHORTCUT_SINGLE && is_worth_a_call(c, target) &&
+    return (target->shortcut == TUG_SHORTCUT_ANY ||
+            (target->shortcut == TUG_SHORTCUT_SINGLE && is_worth_a_call(c, target))) &&
            tug_remote_is_quiet(tug_remote_state_of(remote, c->rank)) &&
            tug_reach_begin(remote->domain->context, &target->key, (uint32_t)target->process,
                            (uint64_t)c->offset, c->n * c->element, there);

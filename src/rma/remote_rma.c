@@ -637,7 +637,7 @@ static inline int accumulate_one(const struct tug_rma *o) {
     int error = write_short(o, &ways, &payload, &bytes);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
-    if (tug_remote_may_combine(8) &&
+    if (tug_remote_may_combine(ways.target, 8) &&
         tug_remote_combine(&(struct tug_remote_combination){ways.remote, ways.rank, ways.offset, 1,
                                                             bytes, reduce, o->origin, NULL, NULL},
                            &error))

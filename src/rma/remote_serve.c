@@ -234,22 +234,40 @@ static void on_compare(tug_context *context, struct tug_caller caller, const voi
     tug_answer(context, caller, old, element);
 }
 
-/* ---- locks: in order of arrival, shared ones together ---- */
+/* ---- locks: in order of arrival, shared ones together, whether asked for by message or taken by
+ * ranks of the node themselves ---- */
+
+/* False: who moves the lock will tell (on_moved). */
+static bool take(struct tug_remote *remote, const struct tug_lock_entry *entry) {
+    if (tug_rwlock_take(remote->lock, entry->ticket, entry->wants_exclusive))
+        return true;
+    tug_rwlock_watch(remote->lock, true);
+    return tug_rwlock_take(remote->lock, entry->ticket, entry->wants_exclusive);
+}
 
 static void grant(struct tug_remote *remote) {
     while (remote->lock_first != NULL) {
         struct tug_lock_entry *entry = &remote->lock_first->entry;
         const struct tug_caller caller = {remote->lock_first->target->process, entry->tag};
-        if (remote->exclusive || (entry->wants_exclusive && remote->nshared > 0))
+        if (!take(remote, entry))
             return;
         remote->lock_first = entry->next;
         entry->holds = entry->wants_exclusive ? TUG_LOCK_EXCLUSIVE : TUG_LOCK_SHARED;
-        if (entry->wants_exclusive)
-            remote->exclusive = true;
-        else
-            remote->nshared++;
         tug_answer(remote->domain->context, caller, NULL, 0);
     }
+    if (tug_rwlock_is_watched(remote->lock))
+        tug_rwlock_watch(remote->lock, false);
+}
+
+/* The lock is somebody's who cannot say so here. */
+static void on_moved(tug_context *context, int source, const void *payload, size_t bytes,
+                     void *domain) {
+    struct request request;
+    (void)context;
+    if (!read_head(domain, payload, bytes, &request) || !is_sender(&request, source))
+        complain(source);
+    else
+        grant(request.remote);
 }
 
 static void on_lock(tug_context *context, struct tug_caller caller, const void *payload,
@@ -264,8 +282,10 @@ static void on_lock(tug_context *context, struct tug_caller caller, const void *
         return;
     }
     struct tug_remote *remote = request.remote;
-    sender->entry = (struct tug_lock_entry){
-        .tag = caller.tag, .holds = TUG_LOCK_WAITS, .wants_exclusive = request.head.what != 0};
+    sender->entry = (struct tug_lock_entry){.tag = caller.tag,
+                                            .ticket = tug_rwlock_ask(remote->lock),
+                                            .holds = TUG_LOCK_WAITS,
+                                            .wants_exclusive = request.head.what != 0};
     if (remote->lock_first == NULL)
         remote->lock_first = sender;
     else
@@ -286,9 +306,9 @@ static void on_unlock(tug_context *context, int source, const void *payload, siz
         return;
     }
     if (sender->entry.holds == TUG_LOCK_EXCLUSIVE)
-        request.remote->exclusive = false;
+        tug_rwlock_unlock_exclusive(request.remote->lock);
     else
-        request.remote->nshared--;
+        tug_rwlock_unlock_shared(request.remote->lock);
     sender->entry.holds = TUG_LOCK_NONE;
     grant(request.remote);
 }
@@ -349,6 +369,7 @@ void tug_remote_serve(struct tug_domain *domain) {
     (void)tug_am_register_run(context, TUG_MESSAGE_ACCUMULATE, on_accumulate, on_accumulates,
                               domain);
     (void)tug_am_register(context, TUG_MESSAGE_UNLOCK, on_unlock, domain);
+    (void)tug_am_register(context, TUG_MESSAGE_MOVED, on_moved, domain);
     (void)tug_am_register(context, TUG_MESSAGE_NOTICE, on_notice, domain);
     (void)tug_am_register(context, TUG_MESSAGE_DETACHED, on_detached, domain);
     (void)tug_call_register(context, TUG_CALL_FETCH, on_fetch, domain);

@@ -1,4 +1,5 @@
-/* What epochs of the packet lane wait for: answers and notices of the other ranks' engines. */
+/* What epochs of the packet lane wait for: answers and notices of the engines of ranks on other
+ * nodes, and memory that the ranks of this one share. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -231,31 +232,58 @@ static void await(struct tug_remote *remote, _Atomic uint32_t *count, uint32_t v
 
 /* ---- fence ---- */
 
-/* Everybody tells the one 2^round ranks on, and waits for the one 2^round ranks before: after all
+/* Where ranks share nodes, a node takes part by its first rank. */
+static int first_of_node(const struct tug_remote *remote, int64_t node) {
+    return remote->block == NULL ? (int)node
+                                 : (int)tug_places_rank(&remote->team->places, (uint32_t)node, 0);
+}
+
+/* Everybody tells the one 2^round nodes on, and waits for the one 2^round nodes before: after all
  * rounds everybody has heard of everybody (dissemination: Hensgen, Finkel and Manber 1988). */
-static int barrier(struct tug_remote *remote) {
+static int disseminate(struct tug_remote *remote) {
+    const struct tug_team *team = remote->team;
+    const bool shared = remote->block != NULL;
+    const int64_t n = shared ? team->nnodes : remote->nranks;
+    const int64_t mine = shared ? team->places.node_of[remote->rank] : (uint32_t)remote->rank;
     int error = MPI_SUCCESS;
     remote->barriers++;
-    for (unsigned round = 0; ((int64_t)1 << round) < remote->nranks; round++) {
-        int64_t to = (remote->rank + ((int64_t)1 << round)) % remote->nranks;
+    for (unsigned round = 0; ((int64_t)1 << round) < n; round++) {
+        const int to = first_of_node(remote, (mine + ((int64_t)1 << round)) % n);
         error = first_error(
-            error, tug_remote_tell(remote, (int)to, TUG_MESSAGE_NOTICE, TUG_NOTICE_BARRIER, round));
+            error, tug_remote_tell(remote, to, TUG_MESSAGE_NOTICE, TUG_NOTICE_BARRIER, round));
         await(remote, &remote->arrived[round], remote->barriers);
     }
     return error;
 }
 
 static int fence(struct tug_window *window) {
-    int error = flush_every(window->remote, false);
-    return first_error(error, barrier(window->remote));
+    struct tug_remote *remote = window->remote;
+    int error = flush_every(remote, false);
+    if (remote->block == NULL)
+        return first_error(error, disseminate(remote));
+    (void)tug_node_fence(window);
+    if (remote->team->node_rank == 0)
+        error = first_error(error, disseminate(remote));
+    (void)tug_node_fence(window);
+    return error;
 }
 
 /* ---- post, start, complete, wait ---- */
 
+/* Is the epoch with that rank kept in memory of this node? *node_rank: which it is there. */
+static bool is_near(const struct tug_remote *remote, int rank, int *node_rank) {
+    if (!remote->targets[rank].near)
+        return false;
+    *node_rank = (int)remote->team->places.node_rank_of[rank];
+    return true;
+}
+
 static int start(struct tug_window *window, const int *ranks, int n) {
     struct tug_remote *remote = window->remote;
-    for (int i = 0; i < n; i++)
-        if (ranks[i] >= 0) {
+    for (int i = 0, near; i < n; i++)
+        if (ranks[i] >= 0 && is_near(remote, ranks[i], &near)) {
+            (void)tug_node_start(window, &near, 1);
+        } else if (ranks[i] >= 0) {
             struct tug_remote_state *state = tug_remote_meet(remote, ranks[i]);
             if (state == NULL)
                 return MPI_ERR_NO_MEM;
@@ -272,10 +300,13 @@ static int flush_listed(struct tug_remote *remote, const int *ranks, int n) {
     return error;
 }
 
-static int tell_listed(struct tug_remote *remote, const int *ranks, int n, enum tug_notice notice) {
+static int tell_listed(struct tug_window *window, const int *ranks, int n, enum tug_notice notice) {
+    struct tug_remote *remote = window->remote;
     int error = MPI_SUCCESS;
-    for (int i = 0; i < n; i++)
-        if (ranks[i] >= 0)
+    for (int i = 0, near; i < n; i++)
+        if (ranks[i] >= 0 && is_near(remote, ranks[i], &near))
+            (void)(notice == TUG_NOTICE_POST ? tug_node_post : tug_node_complete)(window, &near, 1);
+        else if (ranks[i] >= 0)
             error = first_error(error,
                                 tug_remote_tell(remote, ranks[i], TUG_MESSAGE_NOTICE, notice, 0));
     return error;
@@ -283,38 +314,53 @@ static int tell_listed(struct tug_remote *remote, const int *ranks, int n, enum 
 
 static int complete(struct tug_window *window, const int *ranks, int n) {
     int error = flush_listed(window->remote, ranks, n);
-    return first_error(error, tell_listed(window->remote, ranks, n, TUG_NOTICE_COMPLETE));
+    return first_error(error, tell_listed(window, ranks, n, TUG_NOTICE_COMPLETE));
 }
 
 static int post(struct tug_window *window, const int *ranks, int n) {
-    return tell_listed(window->remote, ranks, n, TUG_NOTICE_POST);
+    return tell_listed(window, ranks, n, TUG_NOTICE_POST);
+}
+
+/* Of the ranks on this node: their number counts, and all of them are waited for at once. */
+static uint32_t count_near(const struct tug_remote *remote, const int *ranks, int n) {
+    uint32_t count = 0;
+    for (int i = 0; i < n; i++)
+        count += ranks[i] >= 0 && remote->targets[ranks[i]].near;
+    return count;
 }
 
 static void end_exposure(struct tug_remote *remote, const int *ranks, int n) {
+    const uint32_t near = count_near(remote, ranks, n);
     for (int i = 0; i < n; i++)
-        if (ranks[i] >= 0)
+        if (ranks[i] >= 0 && !remote->targets[ranks[i]].near)
             tug_remote_state_of(remote, ranks[i])->completes_used++;
+    if (near > 0)
+        tug_node_end_exposure(&remote->sync, near);
 }
 
 static int wait_exposure(struct tug_window *window, const int *ranks, int n) {
     struct tug_remote *remote = window->remote;
+    const uint32_t near = count_near(remote, ranks, n);
     for (int i = 0; i < n; i++)
-        if (ranks[i] >= 0) {
+        if (ranks[i] >= 0 && !remote->targets[ranks[i]].near) {
             struct tug_remote_state *from = tug_remote_meet(remote, ranks[i]);
             if (from == NULL)
                 return MPI_ERR_NO_MEM;
             await(remote, &from->completes, from->completes_used + 1);
         }
+    if (near > 0)
+        tug_node_await_completes(&remote->sync, near);
     end_exposure(remote, ranks, n);
     return MPI_SUCCESS;
 }
 
 static int test_exposure(struct tug_window *window, const int *ranks, int n, int *flag) {
     struct tug_remote *remote = window->remote;
+    const uint32_t near = count_near(remote, ranks, n);
     tug_progress(remote->domain->context);
-    *flag = 1;
+    *flag = near == 0 || tug_node_have_completed(&remote->sync, near);
     for (int i = 0; i < n && *flag; i++)
-        if (ranks[i] >= 0) {
+        if (ranks[i] >= 0 && !remote->targets[ranks[i]].near) {
             struct tug_remote_state *from = tug_remote_meet(remote, ranks[i]);
             if (from == NULL)
                 return MPI_ERR_NO_MEM;
@@ -338,11 +384,45 @@ static void ask(struct tug_remote *remote, int rank, bool exclusive, struct tug_
     TUG_REMOTE_TRY(remote->domain->context, tug_try_call_async(remote->domain->context, &call));
 }
 
+/* The lock on the memory of a rank of this node; NULL: of another, whose engine is asked. */
+static struct tug_rwlock *near_lock(const struct tug_remote *remote, int rank) {
+    if (rank == remote->rank)
+        return remote->lock;
+    return remote->targets[rank].near ? &tug_remote_control(remote, rank)->lock : NULL;
+}
+
+/* This rank has moved it. */
+static void tell_moved(struct tug_remote *remote, int rank, const struct tug_rwlock *lock) {
+    if (__builtin_expect(tug_rwlock_is_watched(lock), 0))
+        (void)tug_remote_tell(remote, rank, TUG_MESSAGE_MOVED, 0, 0);
+}
+
 /* An error class. */
 static int take_lock(struct tug_remote *remote, int rank, bool exclusive) {
+    struct tug_rwlock *near = near_lock(remote, rank);
     struct tug_counter granted = {0};
+    if (near != NULL && exclusive) {
+        tug_rwlock_lock_exclusive(near, tug_engine_poll_host);
+        return MPI_SUCCESS;
+    }
+    if (near != NULL) {
+        tug_rwlock_lock_shared(near, tug_engine_poll_host);
+        tell_moved(remote, rank, near);
+        return MPI_SUCCESS;
+    }
     ask(remote, rank, exclusive, &granted);
     return tug_remote_error(tug_remote_wait_counter(remote, &granted, 1));
+}
+
+/* After a flush; or (by message) before it, where nothing overtakes messages. */
+static void leave_lock(struct tug_remote *remote, int rank, bool exclusive) {
+    struct tug_rwlock *near = near_lock(remote, rank);
+    if (near == NULL) {
+        (void)tug_remote_tell(remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
+        return;
+    }
+    (exclusive ? tug_rwlock_unlock_exclusive : tug_rwlock_unlock_shared)(near);
+    tell_moved(remote, rank, near);
 }
 
 static int lock(struct tug_window *window, int rank, bool exclusive) {
@@ -395,17 +475,17 @@ static int lock_all(struct tug_window *window) {
  * wait is enough. A large block travels by itself and may be later than the message: complete
  * first. */
 static int unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
-    (void)exclusive;
     struct tug_remote *remote = window->remote;
     struct tug_remote_state *state = tug_remote_state_of(remote, rank);
     if (state == NULL) /* MPI_MODE_NOCHECK, and no operation */
         return MPI_SUCCESS;
-    bool overtaken = atomic_exchange(&state->overtaken, false) || !remote->ordered;
-    if (taken && !overtaken)
-        (void)tug_remote_tell(remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
+    const bool overtaken = atomic_exchange(&state->overtaken, false) || !remote->ordered;
+    const bool early = !overtaken && near_lock(remote, rank) == NULL;
+    if (taken && early)
+        leave_lock(remote, rank, exclusive);
     int error = tug_remote_flush(remote, rank, false);
-    if (taken && overtaken)
-        (void)tug_remote_tell(remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
+    if (taken && !early)
+        leave_lock(remote, rank, exclusive);
     return error;
 }
 
@@ -415,8 +495,7 @@ static int unlock_all(struct tug_window *window, bool taken) {
     for (struct tug_remote_state *state = atomic_load(&remote->used); state != NULL && taken;
          state = state->next)
         if (atomic_exchange(&state->contact, 0) & TUG_CONTACT_LOCKED)
-            (void)tug_remote_tell(remote, (int)(state->target - remote->targets),
-                                  TUG_MESSAGE_UNLOCK, 0, 0);
+            leave_lock(remote, (int)(state->target - remote->targets), false);
     atomic_fetch_and(&remote->contact_wanted, (uint8_t)~TUG_CONTACT_LOCKED);
     return error;
 }

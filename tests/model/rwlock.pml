@@ -5,7 +5,8 @@
  * futex call of the code is one step; the bell is that of bell.pml. Budgets of pauses and yields are nil
  * and sleeps have no timer, so that a wait which nobody ends is an invalid end state. Tickets are bytes
  * and start below their wrap. With MEET a reader stays in until the next in the queue is no reader, or is
- * in too: readers hold the lock together.
+ * in too: readers hold the lock together. SERVERS threads ask for tickets to write with and sleep
+ * nowhere: they watch the lock and wait until they are told.
  *
  * Properties:
  *  - a writer is alone;
@@ -21,11 +22,14 @@
 #ifndef WRITERS
 #define WRITERS 2
 #endif
+#ifndef SERVERS
+#define SERVERS 0
+#endif
 #ifndef TURNS
 #define TURNS 1
 #endif
 
-#define THREADS (READERS + WRITERS)
+#define THREADS (READERS + WRITERS + SERVERS)
 #define FIRST 254 /* ticket */
 #define PLACE(ticket) ((ticket + 256 - FIRST) & 255)
 
@@ -37,6 +41,8 @@ byte readers = FIRST;
 byte writers = FIRST;
 byte word;           /* the bell */
 bit asleep[THREADS]; /* in the kernel */
+bit watched;
+bit told; /* the server has a message */
 
 /* Ghosts. */
 byte let_in, readers_in, writers_in;
@@ -65,6 +71,19 @@ inline ring()
         }
     :: else
     fi
+}
+
+/* who has moved the lock: a look, then a message */
+inline tell()
+{
+#ifndef BROKEN_TELL
+    if
+    :: watched -> told = 1
+    :: else
+    fi
+#else
+    skip
+#endif
 }
 
 #ifdef BROKEN_COMPARE
@@ -109,6 +128,7 @@ proctype reader(byte me)
         readers++;
 #ifndef BROKEN_ADMIT
         ring();
+        tell();
 #endif
 #ifdef MEET
         !queued_reader[PLACE(ticket) + 1];
@@ -120,6 +140,7 @@ proctype reader(byte me)
         atomic { readers_in--; writers++ };
         ring();
 #endif
+        tell();
         turn++
     :: else -> break
     od
@@ -148,6 +169,47 @@ proctype writer(byte me)
 #ifndef BROKEN_RING
         ring();
 #endif
+        tell();
+        turn++
+    :: else -> break
+    od
+}
+
+/* tug_rwlock_ask(), and grant() in remote_serve.c */
+proctype server(byte me)
+{
+    byte ticket, i, turn;
+    bool sleepers;
+    do
+    :: turn < TURNS ->
+        atomic { ticket = next; next++ };
+        if
+        :: MY_TURN(writers)
+        :: else ->
+#ifdef BROKEN_WATCH
+            if
+            :: MY_TURN(writers)
+            :: else ->
+                watched = 1;
+                atomic { told -> told = 0 }
+            fi;
+#endif
+            watched = 1;
+            do
+            :: MY_TURN(writers) -> break
+            :: else -> atomic { told -> told = 0 }
+            od;
+            watched = 0
+        fi;
+        atomic {
+            assert(PLACE(ticket) == let_in);
+            let_in++;
+            writers_in++;
+            assert(writers_in == 1 && readers_in == 0)
+        };
+        atomic { writers_in--; readers++ };
+        writers++;
+        ring();
         turn++
     :: else -> break
     od
@@ -159,7 +221,8 @@ init
     atomic {
         do
         :: n < READERS -> run reader(n); n++
-        :: n >= READERS && n < THREADS -> run writer(n); n++
+        :: n >= READERS && n < READERS + WRITERS -> run writer(n); n++
+        :: n >= READERS + WRITERS && n < THREADS -> run server(n); n++
         :: else -> break
         od
     };

@@ -1,10 +1,12 @@
 /*
  * rma_alone: accumulates and fetching operations next to a target that does not look.
  *
- * Rank 0 stops all other processes (SIGSTOP) and does each kind of operation on their memory, one
- * at a time: on a node, where the kernel allows cross-memory attach, nothing may wait for them.
+ * Rank 0 stops all other processes of its node (SIGSTOP) and does each kind of operation on their
+ * memory, one at a time: where the kernel allows cross-memory attach, nothing may wait for them.
  * Then all ranks work on the same elements of all, themselves among them, while some compute and
- * some wait in a barrier, so that some operations go as messages and some do not: totals are exact.
+ * some wait in a barrier, so that some operations go as messages and some do not, and what plain
+ * gets and puts count under exclusive locks is counted from the node and from others: totals are
+ * exact.
  */
 #define _GNU_SOURCE /* process_vm_readv */
 #include "lane.h"
@@ -13,22 +15,29 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS = STOPPED_RANKS, COUNTER, SWAPPED, FIRST = 16, LONG = 20000, WORDS = FIRST + LONG };
+enum {
+    RANKS = STOPPED_RANKS,
+    COUNTER,
+    SWAPPED,
+    GUARDED,
+    FIRST = 16,
+    LONG = 20000,
+    WORDS = FIRST + LONG
+};
 
 static struct check_rng rng;
 static int64_t ones[WORDS], was[WORDS];
 
-/* Do the ranks share a node and a lane that needs nobody (of brought memory, ours), and may rank 0
- * reach the others' memory? */
+static bool is_near(int rank) {
+    return stopped_pids[rank] != 0;
+}
+
+/* Has rank 0 others on its node, in a lane of ours, and may it reach their memory? */
 static bool can_go_alone(struct kind_win *w) {
-    int all = w->kind == KIND_CREATE ? lane_is_packet(w->win) : lane_is_direct(w->win), nlocal;
-    MPI_Comm node;
-    MUST(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
-    MUST(MPI_Comm_size(node, &nlocal));
-    MUST(MPI_Comm_free(&node));
-    all &= nlocal == check_nranks;
-    MUST(MPI_Bcast(&all, 1, MPI_INT, 0, MPI_COMM_WORLD));
-    return stopped_reachable() && all;
+    int can = lane_is_ours(w->win), near = 0;
+    for (int r = 1; r < check_nranks; r++)
+        near += is_near(r);
+    return stopped_reachable() && can && near > 0;
 }
 
 /* ---- the operations ---- */
@@ -116,7 +125,8 @@ static void go_alone(struct kind_win *w) {
         usleep(50000); /* nobody is taken for one who looks */
     }
     for (int r = 1; check_rank == 0 && r < check_nranks; r++)
-        do_all(w, r);
+        if (is_near(r) || !alone)
+            do_all(w, r);
     if (check_rank == 0 && alone) {
         stopped_end();
     }
@@ -153,10 +163,27 @@ static void work(struct kind_win *w, int64_t (*added)[WORDS]) {
     }
 }
 
+/* Of any number of ranks that do it at once, none is lost: they exclude one another. */
+static void count_guarded(struct kind_win *w, int target) {
+    int64_t word = -1;
+    MUST(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, w->win));
+    MUST(MPI_Get(&word, 1, MPI_INT64_T, target, at(GUARDED), 1, MPI_INT64_T, w->win));
+    MUST(MPI_Win_flush(target, w->win));
+    word++;
+    MUST(MPI_Put(&word, 1, MPI_INT64_T, target, at(GUARDED), 1, MPI_INT64_T, w->win));
+    MUST(MPI_Win_unlock(target, w->win));
+}
+
 static void mix(struct kind_win *w, int rounds) {
     static int64_t added[RANKS][WORDS];
     memset(added, 0, sizeof added);
     for (int round = 0; round < rounds; round++) {
+        for (int i = 0; i < 10; i++) {
+            int target = (int)(check_draw(&rng) % (uint64_t)check_nranks);
+            count_guarded(w, target);
+            added[target][GUARDED]++;
+        }
+        check_barrier(MPI_COMM_WORLD);
         MUST(MPI_Win_lock_all(0, w->win));
         for (int i = 0; i < 10; i++)
             work(w, added);

@@ -1,6 +1,6 @@
 /*
- * stopped.h: rank 0 stops all other processes (SIGSTOP) and works with their memory: what needs one
- * of them does not end. Include <sys/uio.h> with _GNU_SOURCE.
+ * stopped.h: rank 0 stops all other processes of its node (SIGSTOP) and works with their memory:
+ * what needs one of them does not end. Include <sys/uio.h> with _GNU_SOURCE.
  */
 #ifndef TUG_TESTS_MPI_STOPPED_H
 #define TUG_TESTS_MPI_STOPPED_H
@@ -12,12 +12,13 @@
 
 enum { STOPPED_RANKS = 8, STOPPED_SECONDS = 20 };
 
-static pid_t stopped_pids[STOPPED_RANKS];
+static pid_t stopped_pids[STOPPED_RANKS];  /* 0: on another node than rank 0 */
 static volatile sig_atomic_t stopped_late; /* something took longer: the others go on */
 
 static void stopped_send_all(int sig) {
     for (int r = 1; r < check_nranks; r++)
-        (void)kill(stopped_pids[r], sig);
+        if (stopped_pids[r] != 0)
+            (void)kill(stopped_pids[r], sig);
 }
 
 static void stopped_give_up(int sig) {
@@ -37,8 +38,13 @@ static bool stopped_is(pid_t pid) {
 
 /* Collective, once, first. */
 static void stopped_meet(void) {
-    int mine = (int)getpid();
+    int mine = (int)getpid(), first = check_rank;
+    MPI_Comm node;
     CHECK(check_nranks <= STOPPED_RANKS, "too many ranks");
+    MUST(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+    MUST(MPI_Bcast(&first, 1, MPI_INT, 0, node));
+    MUST(MPI_Comm_free(&node));
+    mine = first == 0 ? mine : 0;
     MUST(MPI_Allgather(&mine, 1, MPI_INT, stopped_pids, 1, MPI_INT, MPI_COMM_WORLD));
 }
 
@@ -48,6 +54,8 @@ static bool stopped_reachable(void) {
     int all = 1;
     MUST(MPI_Allgather(&address, 1, MPI_UINT64_T, addresses, 1, MPI_UINT64_T, MPI_COMM_WORLD));
     for (int r = 1; check_rank == 0 && r < check_nranks; r++) {
+        if (stopped_pids[r] == 0)
+            continue;
         const struct iovec here = {&word, sizeof word};
         const struct iovec there = {(void *)(uintptr_t)addresses[r], sizeof word};
         all &= process_vm_readv(stopped_pids[r], &here, 1, &there, 1, 0) > 0;
@@ -62,7 +70,7 @@ static void stopped_begin(void) {
     (void)alarm(STOPPED_SECONDS);
     stopped_send_all(SIGSTOP);
     for (int r = 1; r < check_nranks; r++)
-        while (!stopped_is(stopped_pids[r]))
+        while (stopped_pids[r] != 0 && !stopped_is(stopped_pids[r]))
             usleep(100);
 }
 

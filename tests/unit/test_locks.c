@@ -411,8 +411,83 @@ static void all_locks_are_held_at_once_until_one_is_closed(void **state) {
     tug_all_lock_close(&all, must_not_be_called);
 }
 
+static void who_asks_is_let_in_in_its_turn(void **state) {
+    (void)state;
+    struct tug_rwlock lock = rwlock_at(UINT32_MAX - 1);
+    struct visitor reader = {.lock = &lock}, writer = {.lock = &lock, .exclusive = true};
+    arrive(&reader);
+    CHECK_SOON(atomic_load(&reader.in));
+    const uint32_t first = tug_rwlock_ask(&lock);
+    arrive(&writer);
+    const uint32_t second = tug_rwlock_ask(&lock), third = tug_rwlock_ask(&lock);
+    assert_false(tug_rwlock_take(&lock, first, true)); /* the reader is in */
+    assert_false(tug_rwlock_take(&lock, second, false));
+    leave(&reader);
+    assert_false(tug_rwlock_take(&lock, second, false)); /* two are before it */
+    assert_true(tug_rwlock_take(&lock, first, true));
+    check_sleep_us(20000);
+    assert_false(atomic_load(&writer.in));
+    tug_rwlock_unlock_exclusive(&lock);
+    CHECK_SOON(atomic_load(&writer.in)); /* it may have slept */
+    assert_false(tug_rwlock_take(&lock, second, false));
+    leave(&writer);
+    assert_false(tug_rwlock_take(&lock, third, false));
+    assert_true(tug_rwlock_take(&lock, second, false)); /* lets in the next reader */
+    assert_true(tug_rwlock_take(&lock, third, false));
+    tug_rwlock_unlock_shared(&lock);
+    tug_rwlock_unlock_shared(&lock);
+    assert_int_equal(atomic_load(&lock.writers), atomic_load(&lock.next));
+}
+
+/* A server that asks and is told by whoever moves the lock while it is watched, and takers. */
+#define TOLD_TURNS 20000
+struct told {
+    struct tug_rwlock lock;
+    _Atomic uint32_t tellings;
+};
+
+static void *move_and_tell(void *argument) {
+    struct told *told = argument;
+    for (int i = 0; i < TOLD_TURNS; i++) {
+        tug_rwlock_lock_shared(&told->lock, NULL);
+        if (tug_rwlock_is_watched(&told->lock))
+            atomic_fetch_add(&told->tellings, 1);
+        tug_rwlock_unlock_shared(&told->lock);
+        if (tug_rwlock_is_watched(&told->lock))
+            atomic_fetch_add(&told->tellings, 1);
+    }
+    return NULL;
+}
+
+static void who_watches_is_told(void **state) {
+    (void)state;
+    struct told told = {0};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, move_and_tell, &told), 0);
+    for (int i = 0; i < TOLD_TURNS; i++) {
+        const bool exclusive = i % 3 != 0;
+        const uint32_t ticket = tug_rwlock_ask(&told.lock);
+        bool in = tug_rwlock_take(&told.lock, ticket, exclusive);
+        uint32_t seen = atomic_load(&told.tellings);
+        if (!in) {
+            tug_rwlock_watch(&told.lock, true);
+            in = tug_rwlock_take(&told.lock, ticket, exclusive);
+        }
+        while (!in) { /* looks again only when it has been told */
+            CHECK_SOON(atomic_load(&told.tellings) != seen);
+            seen = atomic_load(&told.tellings);
+            in = tug_rwlock_take(&told.lock, ticket, exclusive);
+        }
+        tug_rwlock_watch(&told.lock, false);
+        (exclusive ? tug_rwlock_unlock_exclusive : tug_rwlock_unlock_shared)(&told.lock);
+    }
+    pthread_join(thread, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_asks_is_let_in_in_its_turn),
+        cmocka_unit_test(who_watches_is_told),
         cmocka_unit_test(a_free_lock_is_taken_without_waiting),
         cmocka_unit_test(a_writer_waits_for_every_reader),
         cmocka_unit_test(nobody_is_overtaken),

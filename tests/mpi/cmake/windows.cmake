@@ -36,6 +36,7 @@ tug_mpi_test(rma_atomic RANKS 2 WAYS off)
 # A target that does not look: it computes, or is stopped.
 tug_mpi_test(rma_alone WAYS host tug packet)
 tug_mpi_test(rma_alone RANKS 2 3 NODES emulated WAYS tug)
+tug_mpi_test(rma_alone RANKS 3 4 NODES two WAYS host tug off)
 tug_mpi_test(rma_alone RANKS 2 WAYS off native)
 
 tug_mpi_test(rma_locks WAYS host tug native)
@@ -55,6 +56,15 @@ tug_mpi_test(rma_derived RANKS 2 WAYS off)
 tug_mpi_test(rma_linear WAYS host tug native packet)
 tug_mpi_test(rma_linear RANKS 2 3 NODES emulated WAYS host tug packet)
 tug_mpi_test(rma_linear RANKS 2 WAYS off)
+
+# Windows over nodes of several ranks: what those share, and what others ask their engines for.
+foreach(program IN ITEMS rma_lock_fair rma_pscw rma_fence rma_linear)
+    tug_mpi_test(${program} RANKS 3 4 NODES two WAYS host tug)
+endforeach()
+foreach(program IN ITEMS rma_locks rma_atomic rma_accumulate rma_dynamic window_free)
+    tug_mpi_test(${program} RANKS 4 NODES two WAYS tug)
+endforeach()
+tug_mpi_test(rma_lock_storm RANKS 3 NODES two WAYS tug)
 
 # Epochs: fair locks, post-start-complete-wait, fences, flushes by several threads.
 tug_mpi_test(rma_lock_fair WAYS host tug native packet)
