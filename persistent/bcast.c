@@ -29,27 +29,6 @@ static void use_staging(struct collective *c) {
     }
 }
 
-int tug_collective_rebind(struct tug_request *request, void *buffer, MPI_Count count,
-                          MPI_Datatype type) {
-    struct collective *c = (struct collective *)request;
-    struct tug_staging staging;
-    if (c->plain_type == type) {
-        c->staging.bytes = c->staging.buffer = buffer;
-        c->areas[TUG_AREA_OUTPUT].base = buffer;
-        return MPI_SUCCESS;
-    }
-    int error = tug_staging_init(&staging, buffer, count, type);
-    if (error)
-        return error == TUG_ERR_NO_MEMORY ? MPI_ERR_NO_MEM : MPI_ERR_TYPE;
-    staging.packs = c->staging.packs;
-    tug_staging_fini(&c->staging);
-    c->staging = staging;
-    use_staging(c);
-    bool plain = staging.type == MPI_DATATYPE_NULL && tug_type_is_predefined(type);
-    c->plain_type = plain ? type : MPI_DATATYPE_NULL;
-    return MPI_SUCCESS;
-}
-
 /* Compiles what the candidate does. */
 static int prepare_way(struct collective *c, uint32_t candidate, struct tug_interpreter *way) {
     int error = tug_compile_bcast(&way->schedule, &c->team->places,

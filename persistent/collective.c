@@ -44,6 +44,41 @@ static bool may_keep(const struct tug_request *request) {
     return tug_interpreter_has_given(((const struct collective *)request)->running);
 }
 
+/* ---- runs on other buffers ---- */
+
+/* Of an alltoall: block after block, what is received from a rank and what is sent to it. */
+static void rebind_blocks(struct collective *c, const unsigned char *input, unsigned char *output) {
+    struct tug_area_memory *block = &c->areas[TUG_AREA_BLOCKS];
+    for (int r = 0; r < c->team->nranks; r++, block += 2) {
+        block[0].base = output + (size_t)r * block[0].extent;
+        block[1].base = (unsigned char *)input + (size_t)r * block[1].extent;
+    }
+}
+
+void tug_collective_rebind(struct tug_request *request, const void *input, void *output) {
+    struct collective *c = (struct collective *)request;
+    if (c->kind == TUG_COLLECTIVE_ALLTOALL)
+        rebind_blocks(c, input, output);
+    if (c->kind == TUG_COLLECTIVE_BCAST)
+        c->staging.bytes = c->staging.buffer = output;
+    c->areas[TUG_AREA_INPUT].base = (unsigned char *)input;
+    c->areas[TUG_AREA_OUTPUT].base = output;
+}
+
+bool tug_collective_is_settled(const struct tug_request *request) {
+    const struct collective *c = (const struct collective *)request;
+    return c->candidates == NULL || c->candidates->tuner.settled;
+}
+
+const char *tug_collective_name(enum tug_collective_kind kind) {
+    static const char *const names[] = {
+        [TUG_COLLECTIVE_BARRIER] = "barrier",     [TUG_COLLECTIVE_BCAST] = "broadcast",
+        [TUG_COLLECTIVE_REDUCE] = "reduce",       [TUG_COLLECTIVE_ALLREDUCE] = "allreduce",
+        [TUG_COLLECTIVE_ALLGATHER] = "allgather", [TUG_COLLECTIVE_ALLTOALL] = "alltoall"};
+    return kind < sizeof(names) / sizeof(names[0]) && names[kind] != NULL ? names[kind]
+                                                                          : "collective";
+}
+
 /* ---- making ---- */
 
 static void destroy(struct tug_request *request) {
@@ -73,10 +108,10 @@ static struct collective *allocate(const struct tug_collective *call, struct tug
         return NULL;
     c->request = (struct tug_request){
         .job.advance = advance, .comm = call->comm, .start = start, .destroy = destroy};
+    c->kind = call->kind;
     c->team = team;
     c->host = MPI_REQUEST_NULL;
     c->staging.type = MPI_DATATYPE_NULL;
-    c->plain_type = MPI_DATATYPE_NULL;
     c->nways = 1;
     c->running = c->ways;
     return c;

@@ -73,7 +73,8 @@ struct tug_collective {
     int root;
     MPI_Comm comm;
     bool runs_user_code; /* the engine may call the program's operations on any thread */
-    bool rebinds; /* of a broadcast: other runs are on other buffers (tug_collective_rebind()) */
+    bool rebinds; /* each run is on buffers of its own (tug_collective_rebind()): a barrier, or of
+                     plain bytes a broadcast, allgather or alltoall, or a reduction that is ours */
 };
 
 /* Collective over the communicator, after the host has accepted the same arguments: *host is its
@@ -85,10 +86,15 @@ struct tug_collective {
 int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
                           struct tug_request **request);
 
-/* The next run of a broadcast that rebinds is on another buffer, with a message of the same size.
- * An inactive request's. On all ranks or none. 0 or an error class of MPI. */
-int tug_collective_rebind(struct tug_request *request, void *buffer, MPI_Count count,
-                          MPI_Datatype type);
+/* Where the next run of one that rebinds sends from and receives into (a broadcast: the second). In
+ * place they are the same. An inactive request's; before every run. */
+void tug_collective_rebind(struct tug_request *request, const void *input, void *output);
+
+/* Nothing is tried any more by which a run could differ from others. The same on all ranks. */
+bool tug_collective_is_settled(const struct tug_request *request);
+
+/* For people. */
+const char *tug_collective_name(enum tug_collective_kind kind);
 
 /* The neighbours of this rank: allocated lists, in the order of the blocks. MPI_PROC_NULL stands
  * where a Cartesian topology ends. */

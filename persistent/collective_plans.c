@@ -123,7 +123,7 @@ static int set_reduction_areas(struct collective *c, const struct tug_collective
  * answer on all. */
 static bool reduces_directly(struct collective *c, const struct tug_collective *call) {
     bool all = call->kind == TUG_COLLECTIVE_ALLREDUCE, in_place = call->send.buffer == MPI_IN_PLACE;
-    if (!all && call->kind != TUG_COLLECTIVE_REDUCE)
+    if (call->rebinds || (!all && call->kind != TUG_COLLECTIVE_REDUCE))
         return false;
     size_t bytes = (size_t)call->receive.count * tug_type_bytes(call->receive.type);
     const struct tug_buffers mine = {
@@ -179,8 +179,8 @@ int tug_collective_allgather(struct collective *c, const struct tug_collective *
                                      .output = call->receive.buffer,
                                      .input_bytes = part,
                                      .output_bytes = part * (size_t)team->nranks};
-    bool direct =
-        tug_collective_reach_out(c, &mine, part << 1 | in_place, part >= DIRECT_GATHERING);
+    bool direct = !call->rebinds && tug_collective_reach_out(c, &mine, part << 1 | in_place,
+                                                             part >= DIRECT_GATHERING);
     int error = tug_collective_reserve(c, 0);
     if (error)
         return error;

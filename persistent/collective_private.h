@@ -15,6 +15,7 @@ struct tug_knowledge;
 
 struct collective {
     struct tug_request request; /* first: the engine's job is its first */
+    enum tug_collective_kind kind;
     struct tug_team *team;
     struct tug_channel *channel; /* NULL: not taken yet */
     struct tug_channel_needs needs;
@@ -30,8 +31,6 @@ struct collective {
     uint64_t token;   /* what all ranks must agree on */
     /* of a broadcast */
     struct tug_staging staging;
-    MPI_Datatype plain_type;           /* predefined, and the buffer is used where it lies; or
-                                          MPI_DATATYPE_NULL */
     struct tug_offer borrowed;         /* where the root's memory is, if this rank has opened it */
     struct tug_candidates *candidates; /* NULL: of other collectives */
 

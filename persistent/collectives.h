@@ -1,5 +1,5 @@
 /* What a team (node/team.h) keeps for the persistent collectives of its communicator: channels, the
- * machine's parameters, what became of predictions, broadcasts that repeat.
+ * machine's parameters, what became of predictions, blocking calls that repeat.
  *
  * Made with the first of them, gone with the team. Its parts say who may touch them.
  */

@@ -167,6 +167,8 @@ static void copy(struct tug_interpreter *self, const struct tug_descriptor *d,
             reach(self, d, d->from_area, piece->from_at, piece->to, bytes);
         else if (tug_area_is_theirs(d->to_area))
             reach(self, d, d->to_area, piece->to_at, piece->from, bytes);
+        else if (piece->from == piece->to)
+            ; /* a block of an allgather whose blocking call is in place */
         else if (self->streams)
             tug_copy_streaming(piece->to, piece->from, bytes);
         else

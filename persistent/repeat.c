@@ -1,98 +1,483 @@
 #include "persistent/repeat.h"
 
+#include <pthread.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/stats.h"
+#include "engine/engine.h"
+#include "host/agreement.h"
 #include "host/device.h"
 #include "host/handles.h"
 #include "host/host.h"
-#include "host/staged.h"
-#include "persistent/collective.h"
+#include "host/layout.h"
+#include "host/level.h"
+#include "host/participants.h"
 #include "persistent/collectives.h"
 #include "request/request.h"
+
+/* ---- what stays the host's ---- */
+
+static bool reduces(enum tug_collective_kind kind) {
+    return kind == TUG_COLLECTIVE_REDUCE || kind == TUG_COLLECTIVE_ALLREDUCE;
+}
+
+static bool has_blocks(enum tug_collective_kind kind) {
+    return kind == TUG_COLLECTIVE_ALLGATHER || kind == TUG_COLLECTIVE_ALLTOALL;
+}
+
+static bool is_in_place(const struct tug_repeat_call *call) {
+    return call->send.buffer == MPI_IN_PLACE;
+}
+
+/* Bytes of one side; 0 for nothing, and for arguments that are the host's to judge. */
+static uint64_t side_bytes(const struct tug_repeat_side *side) {
+    MPI_Count size = 0;
+    if (side->count <= 0 || !tug_type_is_one(side->type))
+        return 0;
+    if (tug_type_is_basic(side->type))
+        return (uint64_t)side->count * tug_type_basic_size(side->type);
+    if (tug_host.Type_size_c(side->type, &size) != MPI_SUCCESS || size <= 0)
+        return 0;
+    return (uint64_t)(side->count * size);
+}
+
+/* What a call is told apart by, of which a program that is right has the same on all ranks. Zero
+ * bytes: nothing to do, or the host's. */
+static struct tug_repeat key_of(const struct tug_repeat_call *call) {
+    struct tug_repeat key = {.kind = call->kind, .root = call->root, .bytes = 1};
+    if (call->kind == TUG_COLLECTIVE_BARRIER)
+        return key;
+    key.bytes = side_bytes(&call->receive);
+    if (reduces(call->kind)) {
+        key.reduction = tug_type_is_basic(call->receive.type)
+                            ? tug_reduction_find(call->op, call->receive.type)
+                            : NULL;
+        if (key.reduction == NULL)
+            key.bytes = 0;
+    } else if (has_blocks(call->kind) && !is_in_place(call) &&
+               side_bytes(&call->send) != key.bytes) {
+        key.bytes = 0;
+    }
+    return key;
+}
+
+/* MPI_BOTTOM, which is NULL, is for types with addresses of their own. */
+static bool has_data(const struct tug_repeat_side *side, MPI_Datatype type) {
+    return (side->buffer != NULL || !tug_type_is_predefined(type)) && side->buffer != MPI_IN_PLACE;
+}
+
+/* False: the host reports them. */
+static bool has_sound_buffers(const struct tug_repeat_call *call, int rank) {
+    const struct tug_repeat_side *send = &call->send, *receive = &call->receive;
+    const unsigned char *out = receive->buffer;
+    if (call->kind == TUG_COLLECTIVE_BARRIER)
+        return true;
+    if (reduces(call->kind)) {
+        if (call->kind == TUG_COLLECTIVE_REDUCE && rank != call->root)
+            return has_data(send, receive->type);
+        return has_data(receive, receive->type) && send->buffer != NULL && send->buffer != out;
+    }
+    if (!has_data(receive, receive->type))
+        return false;
+    if (call->kind == TUG_COLLECTIVE_BCAST || is_in_place(call))
+        return true;
+    if (call->kind == TUG_COLLECTIVE_ALLGATHER && tug_type_is_basic(receive->type))
+        out += (size_t)rank * (size_t)receive->count * tug_type_basic_size(receive->type);
+    return has_data(send, send->type) && send->buffer != out;
+}
+
+/* ---- what is kept ---- */
+
+/* Calls of this thread by their arguments, since looking up the rest costs as much as the host's
+ * shortest call. Of types that MPI defines itself only: other handles may be given out again. What
+ * is known holds until a team's communicator has gone or something kept has given way. */
+struct memo {
+    MPI_Comm comm;
+    enum tug_collective_kind kind;
+    int root;
+    MPI_Op op;
+    bool in_place;
+    MPI_Datatype send_type, receive_type;
+    MPI_Count send_count, receive_count;
+    struct tug_repeat *repeat; /* NULL: unused */
+    uint64_t changes;
+};
+#define MEMOS 16
+static _Thread_local struct memo memos[MEMOS];
+static _Atomic uint64_t given_way; /* so many of all communicators */
+
+static struct tug_repeat the_hosts = {.state = TUG_REPEAT_HOSTS};
+
+/* Both only grow. acquire: pairs with the release in those who count, for a thread that gets the
+ * handle, or comes to the call, after them. */
+static uint64_t changes(void) {
+    return atomic_load_explicit(&tug_teams_gone, memory_order_acquire) +
+           atomic_load_explicit(&given_way, memory_order_acquire);
+}
+
+static struct memo *memo_for(const struct tug_repeat_call *call) {
+    uint64_t hash = (tug_handle_bits(call->comm) + (uint64_t)call->kind * 0x9e3779b9u +
+                     (uint64_t)call->receive.count * 0x85ebca6bu + (uint64_t)call->root) *
+                    0x9e3779b97f4a7c15u;
+    return &memos[hash >> 60];
+}
+
+static bool is_of(const struct memo *memo, const struct tug_repeat_call *call) {
+    return memo->comm == call->comm && memo->kind == call->kind && memo->root == call->root &&
+           memo->op == call->op && memo->in_place == is_in_place(call) &&
+           memo->receive_type == call->receive.type && memo->receive_count == call->receive.count &&
+           memo->send_type == call->send.type && memo->send_count == call->send.count;
+}
+
+static struct tug_repeat *recall(const struct tug_repeat_call *call) {
+    const struct memo *memo = memo_for(call);
+    return memo->repeat != NULL && is_of(memo, call) && memo->changes == changes() ? memo->repeat
+                                                                                   : NULL;
+}
+
+static struct tug_repeat *remember(const struct tug_repeat_call *call, struct tug_repeat *repeat) {
+    bool sends = has_blocks(call->kind) && !is_in_place(call);
+    bool receives = call->kind != TUG_COLLECTIVE_BARRIER;
+    if ((!sends || tug_type_is_predefined(call->send.type)) &&
+        (!receives || tug_type_is_predefined(call->receive.type)))
+        *memo_for(call) = (struct memo){.comm = call->comm,
+                                        .kind = call->kind,
+                                        .root = call->root,
+                                        .op = call->op,
+                                        .in_place = is_in_place(call),
+                                        .send_type = call->send.type,
+                                        .receive_type = call->receive.type,
+                                        .send_count = call->send.count,
+                                        .receive_count = call->receive.count,
+                                        .repeat = repeat,
+                                        .changes = changes()};
+    return repeat;
+}
 
 static void drop(struct tug_repeat *repeat) {
     if (repeat->request != NULL)
         tug_request_release(repeat->request);
-    *repeat = (struct tug_repeat){0};
+    repeat->request = NULL;
+    for (int i = 0; i < 2; i++)
+        free(repeat->aside[i].memory);
+    memset(repeat->aside, 0, sizeof(repeat->aside));
 }
 
 void tug_repeats_drop(struct tug_repeats *repeats) {
-    for (int i = 0; i < TUG_REPEATS_KEPT; i++)
+    for (int i = 0; i < TUG_REPEATS_KEPT; i++) {
         drop(&repeats->kept[i]);
+        repeats->kept[i] = (struct tug_repeat){0};
+    }
 }
 
-/* Bytes of the message; 0 for nothing, and for arguments that are the host's to judge. (NULL is
- * MPI_BOTTOM, for types with addresses of their own.) */
-static uint64_t bytes_of(const void *buffer, MPI_Count count, MPI_Datatype type, int root,
-                         MPI_Comm comm) {
-    MPI_Count size;
-    if (count <= 0 || (buffer == NULL && tug_type_is_predefined(type)) || root < 0 ||
-        !tug_comm_is_one(comm) || !tug_type_is_one(type) ||
-        tug_host.Type_size_c(type, &size) != MPI_SUCCESS || size <= 0)
-        return 0;
-    return (uint64_t)(size * count);
+static bool is_same(const struct tug_repeat *repeat, const struct tug_repeat *key) {
+    return repeat->bytes == key->bytes && repeat->kind == key->kind && repeat->root == key->root &&
+           repeat->reduction == key->reduction;
 }
 
-static struct tug_repeat *find(struct tug_repeats *repeats, int root, uint64_t bytes) {
+/* One that is only counted gives way, in turn; the rest stay. */
+static struct tug_repeat *find(struct tug_repeats *repeats, const struct tug_repeat *key) {
     for (int i = 0; i < TUG_REPEATS_KEPT; i++)
-        if (repeats->kept[i].bytes == bytes && repeats->kept[i].root == root)
+        if (is_same(&repeats->kept[i], key))
             return &repeats->kept[i];
-    struct tug_repeat *repeat = &repeats->kept[repeats->next++ % TUG_REPEATS_KEPT];
-    drop(repeat);
-    repeat->bytes = bytes;
-    repeat->root = root;
-    return repeat;
+    for (int i = 0; i < TUG_REPEATS_KEPT && repeats->replaced < TUG_REPEATS_REPLACED; i++) {
+        struct tug_repeat *repeat = &repeats->kept[repeats->next++ % TUG_REPEATS_KEPT];
+        if (repeat->bytes != 0 && repeat->state != TUG_REPEAT_COUNTED)
+            continue;
+        if (repeat->bytes != 0) {
+            repeats->replaced++;
+            atomic_fetch_add_explicit(&given_way, 1, memory_order_release); /* see changes() */
+        }
+        *repeat = *key;
+        return repeat;
+    }
+    return &the_hosts;
 }
 
-/* Makes the schedule, once for all. On all ranks or none. */
-static bool is_made(struct tug_repeat *repeat, const struct tug_data *data, int root,
-                    MPI_Comm comm) {
-    const struct tug_collective call = {
-        .kind = TUG_COLLECTIVE_BCAST,
-        .receive = {.buffer = data->address, .count = data->count, .type = data->type},
-        .root = root,
-        .comm = comm,
-        .rebinds = true};
-    if (repeat->request == NULL)
-        repeat->refused = tug_collective_create(&call, NULL, &repeat->request) != 0;
-    return !repeat->refused;
+/* Communicators of a few calls are left alone: a team costs more than all of them. The calls are
+ * counted in an attribute. */
+static bool is_young(MPI_Comm comm) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int key = MPI_KEYVAL_INVALID;
+    void *value = NULL;
+    int found = 0;
+    pthread_mutex_lock(&lock);
+    if (key == MPI_KEYVAL_INVALID)
+        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+    pthread_mutex_unlock(&lock);
+    tug_host.Comm_get_attr(comm, key, &value, &found);
+    uintptr_t calls = found ? (uintptr_t)value : 0;
+    if (calls == TUG_REPEATS_YOUNG)
+        return false;
+    tug_host.Comm_set_attr(comm, key, (void *)(calls + 1)); // NOLINT(performance-no-int-to-ptr)
+    return true;
 }
 
-static int run(struct tug_request *request, const struct tug_data *data) {
-    int error = tug_collective_rebind(request, data->address, data->count, data->type);
-    if (error != MPI_SUCCESS)
-        return error;
+/* What is kept for a call that none of the memos is of; NULL: the host's, this time. */
+static struct tug_repeat *look_up(const struct tug_repeat_call *call) {
+    struct tug_team *team;
+    int rank, nranks;
+    const struct tug_repeat key = key_of(call);
+    if (key.bytes == 0 || !tug_level.active || !tug_all_known_to_take_part(call->comm) ||
+        tug_host.Comm_rank(call->comm, &rank) != MPI_SUCCESS ||
+        tug_host.Comm_size(call->comm, &nranks) != MPI_SUCCESS || call->root < 0 ||
+        call->root >= nranks || !has_sound_buffers(call, rank))
+        return NULL;
+    if (nranks == 1) /* a handle that may be given out again is not remembered without a team */
+        return call->comm == MPI_COMM_SELF || call->comm == MPI_COMM_WORLD
+                   ? remember(call, &the_hosts)
+                   : NULL;
+    if (is_young(call->comm) || tug_collectives_team(call->comm, &team) != 0)
+        return NULL;
+    struct tug_repeat *repeat = find(&tug_collectives_of(team)->repeats, &key);
+    if (repeat != &the_hosts)
+        repeat->team = team;
+    return remember(call, repeat);
+}
+
+/* ---- runs of ours ---- */
+
+/* A schedule on plain bytes, whose buffers come with each run; reductions are in place where there
+ * is a result. On all ranks or none. */
+static int make(struct tug_repeat *repeat, const struct tug_repeat_call *call) {
+    static unsigned char nothing;
+    const bool in_place = call->kind == TUG_COLLECTIVE_ALLREDUCE ||
+                          (call->kind == TUG_COLLECTIVE_REDUCE && repeat->team->rank == call->root);
+    const struct tug_side plain = {
+        .buffer = &nothing, .count = (MPI_Count)repeat->bytes, .type = MPI_BYTE};
+    struct tug_collective described = {.kind = call->kind,
+                                       .send = plain,
+                                       .receive = plain,
+                                       .op = call->op,
+                                       .root = call->root,
+                                       .comm = call->comm,
+                                       .rebinds = true};
+    if (reduces(call->kind)) {
+        described.receive.count = call->receive.count;
+        described.receive.type = call->receive.type;
+    }
+    if (in_place)
+        described.send.buffer = MPI_IN_PLACE;
+    if (!tug_engine_bring_up())
+        return TUG_ERR_UNSUPPORTED;
+    tug_device_look();
+    return tug_collective_create(&described, NULL, &repeat->request);
+}
+
+/* The program's data as plain bytes: where they lie, or aside. */
+struct plain {
+    unsigned char *bytes;
+    struct tug_data data; /* of the program's, if they are aside */
+    bool is_aside;
+    bool is_device;
+};
+
+static unsigned char *room_aside(struct tug_repeat *repeat, int i, size_t bytes) {
+    if (repeat->aside[i].bytes < bytes) {
+        free(repeat->aside[i].memory);
+        repeat->aside[i].memory = malloc(bytes);
+        repeat->aside[i].bytes = repeat->aside[i].memory != NULL ? bytes : 0;
+    }
+    return repeat->aside[i].memory;
+}
+
+static int move(const struct tug_data *to, const struct tug_data *from, bool is_device,
+                MPI_Comm comm) {
+    return is_device ? tug_data_move_device(to, from, from->bytes) : tug_data_move(to, from, comm);
+}
+
+static struct tug_data bytes_at(unsigned char *memory, size_t bytes) {
+    return (struct tug_data){.address = memory,
+                             .count = (MPI_Count)bytes,
+                             .type = MPI_BYTE,
+                             .bytes = bytes,
+                             .end = (MPI_Aint)bytes,
+                             .contiguous = true};
+}
+
+/* i: which of the two rooms aside. An error class. */
+static int lay_out(struct tug_repeat *repeat, int i, const struct tug_repeat_side *side,
+                   MPI_Count blocks, bool reads, struct plain *plain) {
+    *plain = (struct plain){.bytes = (unsigned char *)side->buffer};
+    if (tug_type_is_basic(side->type) && !tug_has_devices())
+        return MPI_SUCCESS;
+    struct tug_data *data = &plain->data;
+    *data = (struct tug_data){
+        .address = (void *)side->buffer, .count = side->count * blocks, .type = side->type};
+    if (!tug_data_describe(data, repeat->team->comm))
+        return MPI_ERR_TYPE;
+    plain->is_device = tug_has_devices() && tug_data_is_device(data);
+    plain->is_aside = plain->is_device || !data->contiguous;
+    if (!plain->is_aside) {
+        plain->bytes = tug_run_address(data->address, data->first);
+        return MPI_SUCCESS;
+    }
+    plain->bytes = room_aside(repeat, i, data->bytes);
+    if (plain->bytes == NULL)
+        return MPI_ERR_NO_MEM;
+    const struct tug_data bytes = bytes_at(plain->bytes, data->bytes);
+    return reads ? move(&bytes, data, plain->is_device, repeat->team->comm) : MPI_SUCCESS;
+}
+
+static int deliver(const struct tug_repeat *repeat, const struct plain *plain) {
+    const struct tug_data bytes = bytes_at(plain->bytes, plain->data.bytes);
+    return plain->is_aside ? move(&plain->data, &bytes, plain->is_device, repeat->team->comm)
+                           : MPI_SUCCESS;
+}
+
+static int run(struct tug_request *request, const unsigned char *input, unsigned char *output) {
+    tug_collective_rebind(request, input, output);
     tug_request_start(request);
     tug_request_wait(request);
     request->active = false;
     return request->error;
 }
 
-bool tug_repeat_bcast(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm,
-                      int *error) {
-    struct tug_team *team;
-    struct tug_staged staged;
-    uint64_t bytes = bytes_of(buffer, count, type, root, comm);
-    if (bytes == 0 || tug_collectives_team(comm, &team) != 0 || root >= team->nranks)
+static int run_bcast(struct tug_repeat *repeat, const struct tug_repeat_call *call) {
+    struct plain data;
+    const bool reads = repeat->team->rank == call->root;
+    int error = lay_out(repeat, 0, &call->receive, 1, reads, &data);
+    if (error == MPI_SUCCESS)
+        error = run(repeat->request, NULL, data.bytes);
+    return error == MPI_SUCCESS && !reads ? deliver(repeat, &data) : error;
+}
+
+static int run_reduction(struct tug_repeat *repeat, const struct tug_repeat_call *call) {
+    struct plain in = {0}, out = {0};
+    const bool receives =
+        call->kind == TUG_COLLECTIVE_ALLREDUCE || repeat->team->rank == call->root;
+    const struct tug_repeat_side send = {call->send.buffer, call->receive.count,
+                                         call->receive.type};
+    int error = MPI_SUCCESS;
+    if (receives)
+        error = lay_out(repeat, 0, &call->receive, 1, is_in_place(call), &out);
+    if (error == MPI_SUCCESS && !is_in_place(call))
+        error = lay_out(repeat, 1, &send, 1, true, &in);
+    if (error != MPI_SUCCESS)
+        return error;
+    if (receives && !is_in_place(call))
+        memcpy(out.bytes, in.bytes, repeat->bytes);
+    error = run(repeat->request, receives ? out.bytes : in.bytes, out.bytes);
+    return error == MPI_SUCCESS && receives ? deliver(repeat, &out) : error;
+}
+
+static int run_blocks(struct tug_repeat *repeat, const struct tug_repeat_call *call) {
+    struct plain in = {0}, out;
+    const bool all = call->kind == TUG_COLLECTIVE_ALLTOALL;
+    const MPI_Count n = repeat->team->nranks;
+    int error = lay_out(repeat, 0, &call->receive, n, is_in_place(call), &out);
+    if (error == MPI_SUCCESS && !is_in_place(call))
+        error = lay_out(repeat, 1, &call->send, all ? n : 1, true, &in);
+    if (error != MPI_SUCCESS)
+        return error;
+    if (is_in_place(call) && !all)
+        in.bytes = out.bytes + (size_t)repeat->team->rank * repeat->bytes;
+    if (is_in_place(call) && all) {
+        in.bytes = room_aside(repeat, 1, (size_t)n * repeat->bytes);
+        if (in.bytes == NULL)
+            return MPI_ERR_NO_MEM;
+        memcpy(in.bytes, out.bytes, (size_t)n * repeat->bytes);
+    }
+    error = run(repeat->request, in.bytes, out.bytes);
+    return error == MPI_SUCCESS ? deliver(repeat, &out) : error;
+}
+
+static int run_ours(struct tug_repeat *repeat, const struct tug_repeat_call *call) {
+    int error = call->kind == TUG_COLLECTIVE_BARRIER ? run(repeat->request, NULL, NULL)
+                : call->kind == TUG_COLLECTIVE_BCAST ? run_bcast(repeat, call)
+                : reduces(call->kind)                ? run_reduction(repeat, call)
+                                                     : run_blocks(repeat, call);
+    tug_stat_add(TUG_STAT_COLLECTIVE_TAKEN, 1);
+    if (error != MPI_SUCCESS)
+        tug_host.Comm_call_errhandler(call->comm, error);
+    return error;
+}
+
+/* ---- whose turn it is ---- */
+
+enum { OURS, HOSTS };
+
+static void note(struct tug_repeat *repeat, int whose, unsigned time, uint64_t begin_ns) {
+    uint64_t ns = tug_clock_ns() - begin_ns;
+    repeat->times_ns[whose][time] = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+void tug_repeat_end(const struct tug_repeat_turn *turn) {
+    note(turn->timed, HOSTS, turn->time, turn->begin_ns);
+}
+
+static int compare(const void *left, const void *right) {
+    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* By the rank on which each of the two takes longest. Nothing is measured any more: ours has to be
+ * worth it. */
+static void decide(struct tug_repeat *repeat) {
+    int64_t words[2];
+    for (int whose = 0; whose < 2; whose++) {
+        qsort(repeat->times_ns[whose], TUG_TRIAL_TIMES, sizeof(uint32_t), compare);
+        words[whose] = repeat->times_ns[whose][TUG_TRIAL_TIMES / 2];
+    }
+    const bool agreed = tug_agree(repeat->team->comm, MPI_MAX, words, 2) == MPI_SUCCESS;
+    const bool ours = agreed && 100 * words[OURS] < 97 * words[HOSTS];
+    repeat->state = ours ? TUG_REPEAT_OURS : TUG_REPEAT_HOSTS;
+    if (repeat->team->rank == 0)
+        tug_log(TUG_VERBOSE_INFO, "%s of %zu bytes: %.2f us, by the host %.2f us: %s",
+                tug_collective_name(repeat->kind),
+                repeat->kind == TUG_COLLECTIVE_BARRIER ? 0 : (size_t)repeat->bytes,
+                (double)words[OURS] * 1e-3, (double)words[HOSTS] * 1e-3,
+                ours ? "taken" : "left to the host");
+    if (!ours)
+        drop(repeat);
+}
+
+/* One more call of a trial. True: it has been done. */
+static bool try(struct tug_repeat *repeat, const struct tug_repeat_call *call,
+                struct tug_repeat_turn *turn) {
+    if (repeat->unsettled < TUG_TRIAL_UNSETTLED && !tug_collective_is_settled(repeat->request)) {
+        repeat->unsettled++;
+        turn->error = run_ours(repeat, call);
+        return true;
+    }
+    const unsigned at = repeat->calls++, of_turn = at % TUG_TRIAL_TURN;
+    const bool ours = at / TUG_TRIAL_TURN % 2 == 0;
+    turn->begin_ns = tug_clock_ns();
+    turn->time = at / (2 * TUG_TRIAL_TURN) * (TUG_TRIAL_TURN - 1) + of_turn - 1;
+    if (!ours) {
+        turn->timed = of_turn > 0 ? repeat : NULL;
         return false;
-    struct tug_repeat *repeat = find(&tug_collectives_of(team)->repeats, root, bytes);
-    if (repeat->refused || repeat->calls++ < TUG_REPEATS_BEFORE)
+    }
+    turn->error = run_ours(repeat, call);
+    if (of_turn > 0)
+        note(repeat, OURS, turn->time, turn->begin_ns);
+    return true;
+}
+
+bool tug_repeat_begin(const struct tug_repeat_call *call, struct tug_repeat_turn *turn) {
+    struct tug_repeat *repeat = recall(call);
+    turn->timed = NULL;
+    if (repeat == NULL)
+        repeat = look_up(call);
+    if (repeat == NULL || repeat->state == TUG_REPEAT_HOSTS ||
+        !has_sound_buffers(call, repeat->team->rank))
         return false;
-    if (repeat->request == NULL)
-        tug_device_look();
-    bool reads = team->rank == root;
-    *error = tug_stage(&staged, buffer, count, type, reads, team->comm);
-    bool made = is_made(repeat, tug_staged_used(&staged), root, comm);
-    if (made && *error == MPI_SUCCESS)
-        *error = run(repeat->request, tug_staged_used(&staged));
-    if (made && *error == MPI_SUCCESS && tug_is_staged(&staged) && !reads)
-        *error = tug_staged_deliver(&staged, (size_t)bytes);
-    tug_staged_release(&staged);
-    if (!made)
+    if (repeat->state == TUG_REPEAT_COUNTED) {
+        if (repeat->calls++ < TUG_REPEATS_BEFORE)
+            return false;
+        repeat->state = make(repeat, call) == 0 ? TUG_REPEAT_TRIED : TUG_REPEAT_HOSTS;
+        repeat->calls = 0;
+    }
+    if (repeat->state == TUG_REPEAT_TRIED && repeat->calls == 2 * TUG_TRIAL_TURN * TUG_TRIAL_TURNS)
+        decide(repeat);
+    if (repeat->state == TUG_REPEAT_TRIED)
+        return try(repeat, call, turn);
+    if (repeat->state == TUG_REPEAT_HOSTS)
         return false;
-    tug_stat_add(TUG_STAT_BCAST_TAKEN, 1);
-    if (*error != MPI_SUCCESS)
-        tug_host.Comm_call_errhandler(comm, *error);
+    turn->error = run_ours(repeat, call);
     return true;
 }

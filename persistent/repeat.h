@@ -1,8 +1,17 @@
-/* Blocking broadcasts that repeat (TUGBOAT_BCAST=auto): after a few MPI_Bcast of the same root and
- * size on a communicator a schedule is kept for them, and the later ones run it.
+/* Blocking collectives that repeat (TUGBOAT_COLLECTIVES=auto): after a few calls with the same root
+ * and size (and operation) on a communicator a schedule is kept for them, and takes turns with the
+ * host's own algorithm until it is known which of the two is faster in this program. The later
+ * calls take that one.
  *
- * MPI orders the collective calls on a communicator, and root and size are the same on all its
- * ranks: so is what is kept, without a word between them. Under MPI's rules for collectives.
+ * MPI orders the collective calls on a communicator, and what they are told apart by is the same on
+ * all its ranks: so is all that is kept, without a word between them. Only at the end of a trial
+ * they agree on what was measured. Under MPI's rules for collectives.
+ *
+ *     calls on a communicator:  8, or until it has a team        the host's, and nothing is kept
+ *     calls of a kind:          4                                the host's
+ *                               a broadcast's way is found       ours
+ *                               8 times 6, in turn               ours, the host's
+ *                               the others                       of the faster one
  */
 #ifndef TUG_PERSISTENT_REPEAT_H
 #define TUG_PERSISTENT_REPEAT_H
@@ -11,26 +20,72 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct tug_request;
+#include "host/reduction.h"
+#include "persistent/collective.h"
 
-#define TUG_REPEATS_KEPT 8   /* of a communicator; the oldest goes */
-#define TUG_REPEATS_BEFORE 4 /* calls that are the host's */
+#define TUG_REPEATS_KEPT 16      /* of a communicator, on trial or decided: more are the host's */
+#define TUG_REPEATS_YOUNG 8      /* calls on a communicator before anything is kept for it */
+#define TUG_REPEATS_BEFORE 4     /* calls of a kind before it is tried */
+#define TUG_REPEATS_REPLACED 256 /* kinds that have given way to newer ones before none do */
 
-struct tug_repeats {
-    struct tug_repeat {
-        struct tug_request *request; /* NULL: not yet */
-        uint64_t bytes;              /* 0: unused */
-        int root;
-        unsigned calls;
-        bool refused; /* no schedule can be had */
-    } kept[TUG_REPEATS_KEPT];
-    unsigned next; /* to be replaced */
+#define TUG_TRIAL_TURN 6  /* calls; the first, which follows one of the other, is not timed */
+#define TUG_TRIAL_TURNS 4 /* of each */
+#define TUG_TRIAL_TIMES (TUG_TRIAL_TURNS * (TUG_TRIAL_TURN - 1))
+#define TUG_TRIAL_UNSETTLED 400 /* runs of a broadcast that finds its way, at most */
+
+/* One of MPI_Barrier, Bcast, Reduce, Allreduce, Allgather and Alltoall as it was called. Fields as
+ * in struct tug_collective. */
+struct tug_repeat_side {
+    const void *buffer;
+    MPI_Count count;
+    MPI_Datatype type;
 };
 
-/* True if the broadcast has been done here, with its error in *error; false if it is the host's,
- * which also reports wrong arguments. The same on all ranks of the communicator. */
-bool tug_repeat_bcast(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm,
-                      int *error);
+struct tug_repeat_call {
+    enum tug_collective_kind kind;
+    struct tug_repeat_side send, receive;
+    MPI_Op op;
+    int root;
+    MPI_Comm comm;
+};
+
+/* What is kept for calls that are told apart by the first four fields. */
+struct tug_repeat {
+    enum tug_collective_kind kind;
+    int root;
+    uint64_t bytes;          /* of the message, or of a block; 0: unused */
+    tug_reduction reduction; /* of the operation and type; NULL: does not reduce */
+    enum { TUG_REPEAT_COUNTED, TUG_REPEAT_TRIED, TUG_REPEAT_OURS, TUG_REPEAT_HOSTS } state;
+    unsigned calls;              /* in this state */
+    unsigned unsettled;          /* runs of a broadcast that has not found its way */
+    struct tug_team *team;       /* while it is used */
+    struct tug_request *request; /* TRIED, OURS */
+    struct {
+        void *memory; /* for data that do not lie as plain bytes, or are needed twice */
+        size_t bytes;
+    } aside[2];
+    uint32_t times_ns[2][TUG_TRIAL_TIMES]; /* ours, the host's */
+};
+
+struct tug_repeats {
+    struct tug_repeat kept[TUG_REPEATS_KEPT];
+    unsigned next; /* to be replaced, if it is only counted */
+    unsigned replaced;
+};
+
+/* What is to be known when the call is over. */
+struct tug_repeat_turn {
+    int error;
+    struct tug_repeat *timed; /* NULL: nothing */
+    unsigned time;
+    uint64_t begin_ns;
+};
+
+/* True if the call has been done here, with its result in turn->error; false if it is the host's,
+ * which also reports wrong arguments: then tug_repeat_end() is to be called behind it if
+ * turn->timed is set. The same on all ranks of the communicator. */
+bool tug_repeat_begin(const struct tug_repeat_call *call, struct tug_repeat_turn *turn);
+void tug_repeat_end(const struct tug_repeat_turn *turn);
 
 /* Lets go of all that is kept. Local. */
 void tug_repeats_drop(struct tug_repeats *repeats);

@@ -15,6 +15,7 @@
 #include "host/polite.h"
 #include "host/spin.h"
 #include "persistent/repeat.h"
+#include "pmpi/describe.h"
 #include "pmpi/shim.h"
 
 _Atomic bool tug_waits_polite;
@@ -173,32 +174,46 @@ void tug_blocking_meet(MPI_Comm comm) {
         (void)tug_blocking_wait(&request, MPI_STATUS_IGNORE);
 }
 
+/* The host's, whichever way it is waited for; `comm` and, of reductions, `op` are the call's. */
+#define BY_HOST(Name, Twin, arguments)                                                             \
+    (tug_wait_group_has(comm) ? TUG_TWIN(Twin, arguments)                                          \
+                              : TUG_INSIDE_HOST(tug_host.Name arguments))
+#define REDUCED_BY_HOST(Name, Twin, arguments)                                                     \
+    (tug_wait_group_has(comm) && !tug_op_is_programs(op)                                           \
+         ? TUG_TWIN(Twin, arguments)                                                               \
+         : (tug_blocking_meet(comm), TUG_INSIDE_HOST(tug_host.Name arguments)))
+
 #define TUG_CALL_COLLECTIVE(Name, Twin, parameters, arguments)                                     \
     int tug_shim_##Name parameters {                                                               \
-        if (tug_wait_group_has(comm))                                                              \
-            return TUG_TWIN(Twin, arguments);                                                      \
-        return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
-    }
-
-#define TUG_CALL_BCAST(Name, Twin, parameters, arguments)                                          \
-    int tug_shim_##Name parameters {                                                               \
-        int error;                                                                                 \
-        if (TUG_UNLIKELY(tug_settings.bcast) && tug_level.active &&                                \
-            tug_all_known_to_take_part(comm) && tug_engine_bring_up() &&                           \
-            tug_repeat_bcast(buffer, count, datatype, root, comm, &error))                         \
-            return error;                                                                          \
-        if (tug_wait_group_has(comm))                                                              \
-            return TUG_TWIN(Twin, arguments);                                                      \
-        return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
+        return BY_HOST(Name, Twin, arguments);                                                     \
     }
 
 #define TUG_CALL_REDUCTION(Name, Twin, parameters, arguments)                                      \
     int tug_shim_##Name parameters {                                                               \
-        if (tug_wait_group_has(comm) && !tug_op_is_programs(op))                                   \
-            return TUG_TWIN(Twin, arguments);                                                      \
-        tug_blocking_meet(comm);                                                                   \
-        return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
+        return REDUCED_BY_HOST(Name, Twin, arguments);                                             \
     }
+
+/* May be done by a schedule that is kept for it, see repeat.h. */
+#define REPEATED(KIND, Name, parameters, by_host)                                                  \
+    int tug_shim_##Name parameters {                                                               \
+        struct tug_repeat_turn turn;                                                               \
+        const bool repeats = TUG_UNLIKELY(tug_settings.collectives);                               \
+        if (repeats) {                                                                             \
+            const struct tug_repeat_call call = {                                                  \
+                .kind = TUG_COLLECTIVE_##KIND, DESCRIBE_##KIND, .comm = comm};                     \
+            if (tug_repeat_begin(&call, &turn))                                                    \
+                return turn.error;                                                                 \
+        }                                                                                          \
+        const int error = by_host;                                                                 \
+        if (repeats && turn.timed != NULL)                                                         \
+            tug_repeat_end(&turn);                                                                 \
+        return error;                                                                              \
+    }
+
+#define TUG_CALL_REPEATED(KIND, Name, Twin, parameters, arguments)                                 \
+    REPEATED(KIND, Name, parameters, BY_HOST(Name, Twin, arguments))
+#define TUG_CALL_REPEATED_REDUCTION(KIND, Name, Twin, parameters, arguments)                       \
+    REPEATED(KIND, Name, parameters, REDUCED_BY_HOST(Name, Twin, arguments))
 
 /* The host calls the program's function whenever it is got on. */
 #define TUG_CALL_REDUCTION_BEGIN(Name, parameters, arguments)                                      \

@@ -87,8 +87,8 @@ static void report_settings(void) {
 /* The level to ask the host for: no more than the program wants where the engine will not run, nor
  * counters be told. */
 static int level_for(int requested) {
-    bool engine = tug_settings.threads != 0 || tug_settings.stats != NULL || tug_settings.bcast ||
-                  tug_references_need_engine();
+    bool engine = tug_settings.threads != 0 || tug_settings.stats != NULL ||
+                  tug_settings.collectives || tug_references_need_engine();
     return engine ? MPI_THREAD_MULTIPLE : requested;
 }
 

@@ -33,8 +33,8 @@ enum {
     TAKING,
     NOT_TAKING,
     WINDOWS,
-    BCASTS = WINDOWS + 2,
-    STATS = BCASTS + 2,
+    COLLECTIVES = WINDOWS + 2,
+    STATS = COLLECTIVES + 2,
     QUESTIONS = STATS + 2
 };
 
@@ -84,7 +84,7 @@ static void ask(int64_t most[QUESTIONS], bool memory) {
     most[TAKING] = tug_level.active;
     most[NOT_TAKING] = !tug_level.active;
     say_twice(&most[WINDOWS], tug_settings.rma);
-    say_twice(&most[BCASTS], tug_settings.bcast);
+    say_twice(&most[COLLECTIVES], tug_settings.collectives);
     say_twice(&most[STATS], (int64_t)(tug_settings.stats != NULL) + tug_settings.verdict);
     (void)tug_agree(MPI_COMM_WORLD, MPI_MAX, most, QUESTIONS);
 }
@@ -98,8 +98,8 @@ static void settle_participants(const int64_t most[QUESTIONS]) {
         tug_level.active = false;
     if (!is_same(&most[WINDOWS]))
         tug_settings.rma = TUG_RMA_OFF;
-    if (!is_same(&most[BCASTS]))
-        tug_settings.bcast = false;
+    if (!is_same(&most[COLLECTIVES]))
+        tug_settings.collectives = false;
     same_statistics = is_same(&most[STATS]);
 }
 

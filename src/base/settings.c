@@ -59,7 +59,7 @@ static const char *const ways[] = {"self",   "mapped", "cma", "shm", "verbs",
 #define TRANSPORTS_INITIAL "self,mapped,cma,shm,verbs,tcp,mpi"
 static const char *const verbose_choices[] = {"quiet", "warn", "info", "debug", NULL};
 
-static const char *const bcast_choices[] = {"off", "auto", NULL};
+static const char *const collectives_choices[] = {"off", "auto", NULL};
 static const char *const pipelines_choices[] = {"auto", "chain", "binomial", "trinary", NULL};
 static const char *const phases_choices[] = {"auto", "relay", "two-phase", NULL};
 
@@ -192,15 +192,16 @@ static const struct setting settings[] = {
      .parse = parse_number,
      .field = &tug_settings.segment_bytes,
      .number = {.least = 4096, .most = 4194304, .unit_suffix = true, .zero_too = true}},
-    {.name = "TUGBOAT_BCAST",
+    {.name = "TUGBOAT_COLLECTIVES",
      .type = "choice",
      .initial = "off",
      .range = "off, auto",
-     .help = "auto: MPI_Bcast that repeat with the same root and size on a communicator run a "
-             "schedule that is kept for them, as MPI_Bcast_init would",
+     .help = "auto: MPI_Barrier, Bcast, Reduce, Allreduce, Allgather and Alltoall that repeat on a "
+             "communicator with the same size, root and operation take turns with a schedule as "
+             "of MPI_Bcast_init, until the faster of the two stays",
      .parse = parse_choice,
-     .field = &tug_settings.bcast,
-     .choices = bcast_choices},
+     .field = &tug_settings.collectives,
+     .choices = collectives_choices},
     {.name = "TUGBOAT_PIPELINES",
      .type = "choice",
      .initial = "auto",
@@ -457,6 +458,19 @@ static void refuse(const struct setting *setting, const char *text) {
              text, setting->range);
 }
 
+/* Names of other versions: to pass them over would leave a job without what it asks for. */
+static void refuse_renamed(void) {
+    static const char *const names[][2] = {{"TUGBOAT_BCAST", "TUGBOAT_COLLECTIVES"}};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        const char *text = getenv(names[i][0]);
+        if (text == NULL || text[0] == '\0' || load_status != 0)
+            continue;
+        load_status = TUG_ERR_SETTING;
+        snprintf(load_error, sizeof load_error, "%s=%s is not allowed: the setting is called %s",
+                 names[i][0], text, names[i][1]);
+    }
+}
+
 static void load_all(void) {
     set_defaults();
     load_status = 0;
@@ -479,6 +493,7 @@ static void load_all(void) {
             kept_text[i] = copy;
         }
     }
+    refuse_renamed();
     loaded = true;
 }
 

@@ -97,7 +97,7 @@ struct tug_settings {
     bool verdict;             /* TUGBOAT_STATS=verdict: tells what was gained and lost, too */
     enum tug_verbose verbose; /* TUGBOAT_VERBOSE */
     uint64_t segment_bytes;   /* TUGBOAT_SEGMENT, 0 = chosen by the model */
-    unsigned bcast;           /* TUGBOAT_BCAST: 1, auto */
+    unsigned collectives;     /* TUGBOAT_COLLECTIVES: 1, auto */
     enum tug_pipelines_choice pipelines;       /* TUGBOAT_PIPELINES */
     enum tug_phases_choice phases;             /* TUGBOAT_PHASES */
     uint32_t torus[3];                         /* TUGBOAT_TORUS: nodes along x, y, z; 0: none */

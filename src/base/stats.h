@@ -26,7 +26,7 @@
     X(SYNC, "sync")                                                                                \
     X(WINDOW, "window")                                                                            \
     X(PERSISTENT, "persistent")                                                                    \
-    X(BCAST, "bcast")                                                                              \
+    X(COLLECTIVE, "collective")                                                                    \
     X(REQUEST, "request")
 
 /* The engine's own: X(NAME, "name", help). ring_high_water is a maximum, all others are sums. */

@@ -21,15 +21,15 @@
 static int keyval = MPI_KEYVAL_INVALID;
 static bool finalizing;
 
-/* The team that a thread has asked for last: every blocking broadcast asks, and to ask the host
- * takes its lock. What is known holds until some team's communicator has gone, since its handle may
- * be given out again. */
+/* The team that a thread has asked for last: every collective that may repeat asks, and to ask the
+ * host takes its lock. What is known holds until some team's communicator has gone, since its
+ * handle may be given out again. */
 static _Thread_local struct {
     MPI_Comm comm;
     struct tug_team *team; /* NULL: none yet */
     uint64_t gone;
 } known;
-static _Atomic uint64_t gone; /* so many */
+_Atomic uint64_t tug_teams_gone;
 
 /* ---- sharing ---- */
 
@@ -302,7 +302,7 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     (void)key;
     (void)state;
     /* release: pairs with the acquire in is_known(), in threads that get the handle from now on */
-    atomic_fetch_add_explicit(&gone, 1, memory_order_release);
+    atomic_fetch_add_explicit(&tug_teams_gone, 1, memory_order_release);
     if (finalizing)
         return MPI_SUCCESS;
     for (int i = 0; i < TUG_PARTS; i++)
@@ -323,13 +323,13 @@ static bool have_keyval(void) {
 
 static bool is_known(MPI_Comm comm) {
     return known.team != NULL && known.comm == comm &&
-           known.gone == atomic_load_explicit(&gone, memory_order_acquire);
+           known.gone == atomic_load_explicit(&tug_teams_gone, memory_order_acquire);
 }
 
 static int found(MPI_Comm comm, struct tug_team *team) {
     known.comm = comm;
     known.team = team;
-    known.gone = atomic_load_explicit(&gone, memory_order_acquire);
+    known.gone = atomic_load_explicit(&tug_teams_gone, memory_order_acquire);
     return 0;
 }
 

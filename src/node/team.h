@@ -122,6 +122,10 @@ static inline bool tug_team_reaches(const struct tug_team *team) {
  * TUG_ERR_UNSUPPORTED (an inter-communicator), TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_team_get(MPI_Comm comm, struct tug_team **team);
 
+/* So many communicators with a team have been freed. What is known by a communicator's handle is to
+ * be found anew when there are more. */
+extern _Atomic uint64_t tug_teams_gone;
+
 /* While a request, window or context of this rank needs the team it outlives its communicator. */
 static inline void tug_team_hold(struct tug_team *team) {
     team->references++;

@@ -78,7 +78,7 @@ static struct counter {
     bool there;
     MPI_T_pvar_handle handle;
 } persistent_taken = {.name = "tugboat_persistent_taken"},
-  bcast_taken = {.name = "tugboat_bcast_taken"};
+  collective_taken = {.name = "tugboat_collective_taken"};
 
 static void begin_counting(struct counter *counter) {
     int index, count;
@@ -373,12 +373,12 @@ static void see_attach(MPI_Win dynamic) {
     MUST(MPI_Win_detach(dynamic, plain));
 }
 
-/* With TUGBOAT_BCAST=auto the later ones are the library's, whose schedule is made for plain
+/* With TUGBOAT_COLLECTIVES=auto some of them are the library's, whose schedule is made for plain
  * memory.
  */
 static void see_broadcasts(void) {
     for (int i = 0; i < 12; i++) {
-        bool device = i >= 8, taken = count_of(&bcast_taken) > 0;
+        bool device = i >= 8, taken = count_of(&collective_taken) > 0;
         int *buffer = device ? of_device : plain, *seen = device ? inside : plain;
         for (int k = 0; k < N; k++)
             seen[k] = check_rank == 0 ? 1000 * i + k : -1;
@@ -405,7 +405,7 @@ int main(int argc, char **argv) {
     MUST(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
     MUST(MPI_T_pvar_session_create(&session));
     begin_counting(&persistent_taken);
-    begin_counting(&bcast_taken);
+    begin_counting(&collective_taken);
     right = (check_rank + 1) % check_nranks;
     left = (check_rank + check_nranks - 1) % check_nranks;
     char usual[MPI_MAX_INFO_VAL];

@@ -51,6 +51,7 @@ bad TUGBOAT_VERBOSE loud 'quiet' "$@"
 bad TUGBOAT_SEGMENT 5Q '4K' "$@"
 bad TUGBOAT_TRANSPORTS mpi,pigeon 'native, tcp, mpi' "$@"
 bad TUGBOAT maybe 'on' "$@"
+bad TUGBOAT_BCAST auto 'TUGBOAT_COLLECTIVES' "$@"
 
 # An unknown name is a warning from rank 0, once, and no more than that.
 with=()

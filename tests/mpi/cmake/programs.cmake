@@ -19,6 +19,7 @@ tug_mpi_sessions(surround acYtkuZrwfZzA RANKS 2)
 tug_mpi_sessions(within iacYZzAwf RANKS 2)
 tug_mpi_sessions(two abpcdYZzAB RANKS 2)
 tug_mpi_sessions(threads apcpA RANKS 2)
+tug_mpi_sessions(repeat ikacYuZrfZyzA RANKS 2 WAYS tug ENV TUGBOAT_COLLECTIVES=auto)
 # Ranks whose sessions are not alike.
 tug_mpi_sessions(mixed iwacwfyA RANKS 2 NODES one emulated WAYS tug)
 

@@ -1,8 +1,8 @@
 # Settings, statistics and tools.
 
-# TUGBOAT_BCAST=auto takes over a broadcast that repeats.
-tug_mpi_script(bcast_repeat.taken taken.sh 2 FIRST bcast 100 --way tug
-    ENV TUGBOAT_BCAST=auto TUGBOAT_WAIT=polite)
+# TUGBOAT_COLLECTIVES=auto tries collectives that repeat.
+tug_mpi_script(coll_repeat.taken taken.sh 2 FIRST collective 300 --way tug ARGS thoroughly
+    ENV TUGBOAT_COLLECTIVES=auto)
 # Values that are no good: the job says so.
 tug_mpi_script(settings.bad settings.sh 2 PROGRAM mpi_init TIMEOUT 600)
 # tug_mpi_with(NAME=VALUE program...): each program under TUGBOAT_NAME=VALUE, as mpi.settings.name.value.program.
