@@ -67,6 +67,11 @@ double bench_now_us(void);
  * spinning barrier. */
 void bench_sync(void);
 
+/* The same, and on one node with a core for each rank they all return in the same tenth of a
+ * microsecond, by the clock: who leaves bench_sync() first depends on the MPI, and a collective of
+ * a few cache lines takes no longer than the ranks are apart then. */
+void bench_sync_together(void);
+
 /* A window of so many bytes on every rank of MPI_COMM_WORLD, by the name of its flavour:
  *     allocate          MPI_Win_allocate
  *     shared            MPI_Win_allocate_shared, where all ranks are on one node
@@ -126,6 +131,9 @@ void bench_corrupt(void *data);
 #define BENCH_LEAST_ITERATIONS 5
 double *bench_iterate(double (*iterate)(void *argument), void *argument, double seconds, long warm,
                       long most, int *niterations);
+
+/* The same n times, from the very first on. */
+double *bench_repeat(double (*iterate)(void *argument), void *argument, int n);
 
 /* Order statistics; bench_sort() first. */
 void bench_sort(double samples[], int n);

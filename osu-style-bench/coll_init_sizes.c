@@ -10,9 +10,9 @@
  * allgathers of less than some 256 KiB in all bring what the first start has sent, whatever the
  * buffers hold by then.
  *
- * Invariants: the data differ in every iteration; iterations are separated by bench_sync(), outside
- * of the clock readings; all ranks run the same number of them, chosen to fill a time budget.
- * Threading: main thread only.
+ * Invariants: the data differ in every iteration; iterations are separated by
+ * bench_sync_together(), outside of the clock readings; all ranks run the same number of them,
+ * chosen to fill a time budget. Threading: main thread only.
  */
 #include "bench.h"
 #include "persistent.h"
@@ -27,7 +27,7 @@ enum { MAX_SIZES = 32, MOST_RANKS = 1024, SIDES = 2 };
 static const char *size_list = "8,4K,64K,1M";
 static const char *kind_list = "barrier,reduce,allreduce,allgather,alltoall,reduce_scatter_block";
 static double seconds = 0.3;
-static long max_iterations = 2000, warm;
+static long max_iterations = 2000, warm, first;
 static bool blocking;
 static MPI_Comm ring;
 
@@ -242,7 +242,7 @@ static double iterate(void *argument) {
     run->step++;
     for (size_t i = 0; i < run->in_words; i++)
         run->in[i] = word_of(run, (size_t)bench.rank, i);
-    bench_sync();
+    bench_sync_together();
     double begin_us = bench_now_us();
     if (blocking) {
         run->call(run);
@@ -282,6 +282,26 @@ static void place_blocks(struct run *run) {
         run->side_places[i] = run->byte_places[i];
 }
 
+/* A row of the table. Frees the samples. */
+static void show(const struct kind *kind, long bytes, const char *starts, double *slowest, int n) {
+    bench_cell_text(kind->name);
+    bench_cell((double)bytes);
+    if (first > 0)
+        bench_cell_text(starts);
+    bench_cell(bench_median(slowest, n));
+    bench_cell(bench_p90(slowest, n));
+    bench_cell(n);
+    free(slowest);
+}
+
+/* Closes the row. */
+static long show_errors(long errors) {
+    long all = 0;
+    MPI_Reduce(&errors, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    bench_cell((double)all);
+    return errors;
+}
+
 static long run_one(const struct kind *kind, long bytes) {
     struct run run = {.words = (size_t)bytes / sizeof(double), .call = kind->call};
     run.in_words = run.words * nblocks(kind->in);
@@ -294,18 +314,16 @@ static long run_one(const struct kind *kind, long bytes) {
     if (!blocking)
         kind->init(&run);
     int n;
+    long errors = 0;
+    if (first > 0) {
+        show(kind, bytes, "first", bench_repeat(iterate, &run, (int)first), (int)first);
+        errors += show_errors(check(kind, &run, out_words));
+    }
     double *slowest = bench_iterate(iterate, &run, seconds, warm, max_iterations, &n);
-    bench_cell_text(kind->name);
-    bench_cell((double)bytes);
-    bench_cell(bench_median(slowest, n));
-    bench_cell(bench_p90(slowest, n));
-    bench_cell(n);
-    long errors = check(kind, &run, out_words), all = 0;
-    MPI_Reduce(&errors, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
-    bench_cell((double)all);
+    show(kind, bytes, "later", slowest, n);
+    errors += show_errors(check(kind, &run, out_words));
     if (!blocking)
         MPI_Request_free(&run.request);
-    free(slowest);
     free(run.in);
     free(run.out);
     return errors;
@@ -339,13 +357,16 @@ int main(int argc, char **argv) {
          "reduce_scatter, scan, exscan, neighbor_allgather(v), neighbor_alltoall(v, w)"},
         {"blocking", BENCH_FLAG, &blocking, "the kinds of the default list as blocking calls"},
         {"warm", BENCH_LONG, &warm, "so many starts before, if they fit --seconds"},
+        {"first", BENCH_LONG, &first, "so many first starts in a row of their own"},
         {"seconds", BENCH_REAL, &seconds, "time for each kind and size (at least 5 iterations)"},
         {"max-iterations", BENCH_LONG, &max_iterations, "no more than this for a kind and size"},
     };
-    static const struct bench_column columns[] = {
+    struct bench_column columns[] = {
         {"kind", BENCH_KEY, 0},    {"bytes", BENCH_KEY, 0},       {"median_us", BENCH_LOWER, 3},
         {"p90_us", BENCH_INFO, 2}, {"iterations", BENCH_INFO, 0}, {"wrong", BENCH_WRONG, 0},
+        {"", BENCH_INFO, 0},
     };
+    enum { NCOLUMNS = sizeof columns / sizeof columns[0] - 1, STARTS = 2 };
     long sizes[MAX_SIZES];
     bench_start(&argc, &argv, MPI_THREAD_SINGLE,
                 "How long do persistent collectives take, by kind and size?", options,
@@ -361,11 +382,16 @@ int main(int argc, char **argv) {
             size_list, kind_list);
     if (bench.nranks > MOST_RANKS)
         bench_usage_error("%d ranks at most", MOST_RANKS);
-    if (seconds <= 0 || warm < 0 || max_iterations < BENCH_LEAST_ITERATIONS)
+    if (seconds <= 0 || warm < 0 || first < 0 || first > INT_MAX ||
+        max_iterations < BENCH_LEAST_ITERATIONS)
         bench_usage_error("--seconds > 0, --max-iterations >= %d", BENCH_LEAST_ITERATIONS);
     MPI_Cart_create(MPI_COMM_WORLD, 1, &bench.nranks, &(int){1}, 0, &ring);
     bench_header("persistent collectives; maximum over ranks");
-    bench_table_begin(columns, sizeof columns / sizeof columns[0]);
+    if (first > 0) {
+        memmove(&columns[STARTS + 1], &columns[STARTS], (NCOLUMNS - STARTS) * sizeof columns[0]);
+        columns[STARTS] = (struct bench_column){"starts", BENCH_KEY, 0};
+    }
+    bench_table_begin(columns, NCOLUMNS + (first > 0));
     long errors = 0;
     for (int k = 0; k < NKINDS; k++)
         for (int i = 0; is_named(&kinds[k]) && i < (kinds[k].expected == NULL ? 1 : nsizes); i++)
