@@ -71,6 +71,8 @@ static struct tug_chunk *make_chunk(struct tug_team *team, size_t bytes, bool at
         free(chunk);
         return NULL;
     }
+    if (at_once && team->node_rank != 0) /* they are there: now they are mapped here as well */
+        (void)tug_shm_populate(chunk->base, chunk->bytes, what);
     memcpy(&chunk->name, chunk->base + chunk->bytes, sizeof(chunk->name));
     return chunk;
 }
