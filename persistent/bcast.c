@@ -12,11 +12,17 @@
 #include "schedule/bcast.h"
 #include "tugboat/tugboat.h"
 
-/* Below, passing it on through the ring is as fast. (Attached, of 2 ranks: 32 KiB 2.7 us and 3.8,
- * through the ring 0.7 and 2.0, where cache lines take 23 ns from core to core and where they take
- * 200; 256 KiB 9.4 and 10.6, 4.5 and 9.8.) */
+/* Below, passing it on through the ring is as fast. From here on the two are measured where all
+ * ranks share a node. (2 MiB, 2 ranks: attached 84 us, through the ring 41 on one machine; on
+ * another the ring takes longer.) On several nodes the messages between them decide, and attaching
+ * begins where it has never been found slower. */
 #define LENT_LEAST ((size_t)65536)
 #define ATTACHED_LEAST ((size_t)524288)
+
+static bool may_be_lent(const struct collective *c) {
+    const struct tug_team *team = c->team;
+    return c->bytes >= LENT_LEAST && team->node_most > 1 && team->node_most <= TUG_PAIR_RANKS;
+}
 
 /* Runs work on what is staged now. */
 static void use_staging(struct collective *c) {
@@ -62,7 +68,7 @@ static struct tug_channel_needs needs_of(const struct collective *c) {
 }
 
 int tug_collective_bcast(struct collective *c, const struct tug_collective *call,
-                         const struct tug_knowledge *known) {
+                         const struct tug_knowledge *known, bool compares) {
     const struct tug_side *data = &call->receive;
     int error = tug_staging_init(&c->staging, (void *)data->buffer, data->count, data->type);
     if (!error && tug_device_holds(data->buffer, data->count, data->type))
@@ -75,7 +81,8 @@ int tug_collective_bcast(struct collective *c, const struct tug_collective *call
     c->staging.packs = c->team->rank == call->root;
     for (uint32_t a = 0; a < TUG_AREA_BLOCKS; a++)
         tug_collective_bytes(c, a, c->staging.bytes, 1);
-    c->candidates = tug_candidates_create(c->team, c->bytes, (uint32_t)call->root, known);
+    c->candidates = tug_candidates_create(c->team, c->bytes, (uint32_t)call->root, known,
+                                          compares || may_be_lent(c));
     if (c->candidates == NULL)
         return TUG_ERR_NO_MEMORY;
     c->nways = c->candidates->tuner.ncandidates;
@@ -120,14 +127,15 @@ static unsigned char *open_offer(const struct tug_offer *offer, size_t bytes) {
 void tug_bcast_vote(const struct collective *c, bool rebinds, struct tug_ballot *ballot) {
     const struct tug_staging *staging = &c->staging;
     const struct tug_team *team = c->team;
-    if (c->bytes < LENT_LEAST || team->node_most < 2 || team->node_most > TUG_PAIR_RANKS)
+    const size_t least = team->nnodes == 1 ? LENT_LEAST : ATTACHED_LEAST;
+    if (!may_be_lent(c))
         return;
     ballot->near_bytes = TUG_SLOT_INLINE;
     if (!staging->packs || staging->type != MPI_DATATYPE_NULL)
         return;
     if (!rebinds)
         ballot->offer = tug_offer_of(staging->bytes, c->bytes);
-    if (ballot->offer.name == 0 && c->bytes >= ATTACHED_LEAST && tug_team_reaches(team))
+    if (ballot->offer.name == 0 && c->bytes >= least && tug_team_reaches(team))
         ballot->offer = attach;
 }
 
@@ -153,7 +161,8 @@ static void set_lent(struct collective *c, bool lent) {
         c->candidates->tuner.candidates[i].plan.lent = lent;
 }
 
-/* What the ranks of other nodes run is the same either way. */
+/* What the ranks of other nodes run is the same either way. Where there are none, it is one more
+ * way. */
 void tug_bcast_take_offer(struct collective *c, const struct tug_offer *offer, int root) {
     const struct tug_team *team = c->team;
     struct tug_interpreter ways[TUG_CANDIDATES_MOST] = {0};
@@ -161,10 +170,14 @@ void tug_bcast_take_offer(struct collective *c, const struct tug_offer *offer, i
     bool near = node_of[team->rank] == node_of[root];
     set_lent(c, true);
     bool agreed = tug_all_agree(team->comm, !near || borrow(c, offer, ways));
-    set_lent(c, agreed);
+    set_lent(c, agreed && team->nnodes > 1);
     if (agreed && c->staging.packs)
         tug_log(TUG_VERBOSE_INFO, "broadcast of %zu bytes: lent to the node%s", (size_t)c->bytes,
                 is_attach(offer) ? ", which attaches" : "");
+    if (agreed && team->nnodes == 1) {
+        c->ways[c->nways++] = ways[0];
+        near = false;
+    }
     for (uint32_t i = 0; near && i < c->nways; i++) {
         struct tug_interpreter unused = agreed ? c->ways[i] : ways[i];
         if (agreed)

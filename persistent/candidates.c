@@ -57,31 +57,52 @@ static void choose(struct tug_candidates *candidates, uint32_t root,
     for (uint32_t i = 0; i < n; i++)
         if (is_allowed(bytes, &all[i].plan))
             tuner->candidates[tuner->ncandidates++] = all[i];
-    tug_tuner_init(tuner);
     if (tuner->ncandidates == 0) {
         struct tug_candidate *only = &tuner->candidates[tuner->ncandidates++];
         only->plan = plan_by_settings(candidates, root);
         only->fitted_s =
             parameters != NULL ? tug_model_predict(places, &only->plan, 1, parameters) : 0;
-        tuner->settled = parameters == NULL;
     }
+    candidates->predicted = parameters != NULL;
     tug_experience_apply(&known->experience, bytes, tuner->candidates, tuner->ncandidates);
 }
 
-struct tug_candidates *tug_candidates_create(struct tug_team *team, uint64_t bytes, uint32_t root,
-                                             const struct tug_knowledge *known) {
+static struct tug_candidates *allocate(struct tug_team *team, uint64_t bytes, bool measures) {
     struct tug_candidates *candidates = calloc(1, sizeof(*candidates));
     if (candidates == NULL)
         return NULL;
     candidates->team = team;
     candidates->bytes = bytes;
-    choose(candidates, root, known);
-    if (!candidates->tuner.settled &&
-        tug_agreement_init(&candidates->agreement, team, TUG_CANDIDATES_MOST) != 0) {
+    candidates->tuner.ncandidates = 1;
+    if (measures && tug_agreement_init(&candidates->agreement, team, TUG_WAYS_MOST) != 0) {
         tug_candidates_free(candidates);
         return NULL;
     }
     return candidates;
+}
+
+struct tug_candidates *tug_candidates_create(struct tug_team *team, uint64_t bytes, uint32_t root,
+                                             const struct tug_knowledge *known, bool measures) {
+    struct tug_candidates *candidates =
+        allocate(team, bytes, measures || known->parameters != NULL);
+    if (candidates == NULL)
+        return NULL;
+    candidates->broadcasts = true;
+    candidates->tuner.ncandidates = 0;
+    choose(candidates, root, known);
+    return candidates;
+}
+
+struct tug_candidates *tug_candidates_one(struct tug_team *team, uint64_t bytes) {
+    return allocate(team, bytes, true);
+}
+
+void tug_candidates_compare(struct tug_candidates *candidates, uint32_t others, bool host) {
+    struct tug_tuner *tuner = &candidates->tuner;
+    candidates->others = others;
+    tuner->nblind = others + host;
+    tug_tuner_init(tuner);
+    tuner->settled = tuner->nblind == 0 && !candidates->predicted;
 }
 
 void tug_candidates_free(struct tug_candidates *candidates) {
@@ -93,15 +114,8 @@ void tug_candidates_free(struct tug_candidates *candidates) {
 
 /* ---- which runs ---- */
 
-/* What has been measured, for later requests and for people. */
-static void settle(const struct tug_candidates *candidates) {
+static void tell_broadcast(const struct tug_candidates *candidates) {
     const struct tug_tuner *tuner = &candidates->tuner;
-    const uint64_t bytes = candidates->bytes;
-    for (uint32_t i = 0; i < tuner->ncandidates; i++)
-        if (tuner->measured_s[i] > 0)
-            tug_team_learn(candidates->team, &tuner->candidates[i], bytes, tuner->measured_s[i]);
-    if (candidates->team->rank != 0)
-        return;
     for (uint32_t i = 0; i < tuner->ncandidates; i++) {
         const struct tug_candidate *candidate = &tuner->candidates[i];
         if (tuner->measured_s[i] == 0)
@@ -109,11 +123,42 @@ static void settle(const struct tug_candidates *candidates) {
         tug_log(TUG_VERBOSE_INFO,
                 "broadcast of %zu bytes by %s, %s, segments of %zu: predicted %.1f us, with "
                 "experience %.1f us, measured %.1f us%s",
-                (size_t)bytes, tug_algorithm_name(candidate->plan.algorithm),
+                (size_t)candidates->bytes, tug_algorithm_name(candidate->plan.algorithm),
                 tug_phases_name(candidate->plan.phases), (size_t)candidate->plan.segment,
                 candidate->fitted_s * 1e6, candidate->seconds * 1e6, tuner->measured_s[i] * 1e6,
                 i == tuner->current ? ": taken" : "");
     }
+}
+
+/* Ways of which nothing is predicted. */
+static void tell_others(const struct tug_candidates *candidates) {
+    const struct tug_tuner *tuner = &candidates->tuner;
+    const uint32_t host = tuner->ncandidates + candidates->others;
+    for (uint32_t i = 0; i < tuner->ncandidates + tuner->nblind; i++)
+        if (tuner->measured_s[i] > 0)
+            tug_log(TUG_VERBOSE_INFO, "%s of %zu bytes: %s takes %.1f us%s",
+                    candidates->broadcasts ? "broadcast" : "collective", (size_t)candidates->bytes,
+                    i < tuner->ncandidates ? "through the ring"
+                    : i < host             ? "past the ring"
+                                           : "the host's",
+                    tuner->measured_s[i] * 1e6, i == tuner->current ? ": taken" : "");
+}
+
+/* What has been measured, for later requests and for people. */
+static void settle(const struct tug_candidates *candidates) {
+    const struct tug_tuner *tuner = &candidates->tuner;
+    for (uint32_t i = 0; i < tuner->ncandidates && candidates->predicted; i++)
+        if (tuner->measured_s[i] > 0)
+            tug_team_learn(candidates->team, &tuner->candidates[i], candidates->bytes,
+                           tuner->measured_s[i]);
+    if (candidates->team->rank != 0)
+        return;
+    if (candidates->broadcasts)
+        tell_broadcast(candidates);
+    if (tuner->nblind > 0)
+        tell_others(candidates);
+    if (!candidates->predicted || tuner->current >= tuner->ncandidates)
+        return;
     tug_stat_add(TUG_STAT_MODEL_PREDICTED,
                  (uint64_t)(tuner->candidates[tuner->current].seconds * 1e9));
     tug_stat_add(TUG_STAT_MODEL_MEASURED, (uint64_t)(tuner->measured_s[tuner->current] * 1e9));
@@ -121,9 +166,10 @@ static void settle(const struct tug_candidates *candidates) {
 
 static struct tug_interpreter *current(struct tug_candidates *candidates,
                                        struct tug_interpreter ways[]) {
-    if (!candidates->tuner.settled)
+    const struct tug_tuner *tuner = &candidates->tuner;
+    if (!tuner->settled)
         candidates->started_ns = tug_clock_ns();
-    return &ways[candidates->tuner.current];
+    return tuner->current < tuner->ncandidates + candidates->others ? &ways[tuner->current] : NULL;
 }
 
 struct tug_interpreter *tug_candidates_first(struct tug_candidates *candidates,
@@ -135,19 +181,20 @@ struct tug_interpreter *tug_candidates_first(struct tug_candidates *candidates,
     return &agreement->interpreter;
 }
 
-struct tug_interpreter *tug_candidates_next(struct tug_candidates *candidates,
-                                            struct tug_interpreter ways[],
-                                            const struct tug_interpreter *over) {
+bool tug_candidates_next(struct tug_candidates *candidates, struct tug_interpreter ways[],
+                         struct tug_interpreter **running) {
     struct tug_tuner *tuner = &candidates->tuner;
+    const struct tug_interpreter *over = *running;
     if (over != &candidates->agreement.interpreter) {
         if (!tuner->settled)
             tug_tuner_note(tuner, (double)(tug_clock_ns() - candidates->started_ns) * 1e-9);
-        return NULL;
+        return false;
     }
     if (over->error != MPI_SUCCESS)
-        return NULL;
+        return false;
     tug_tuner_agreed(tuner, candidates->agreement.largest);
     if (tuner->settled)
         settle(candidates);
-    return current(candidates, ways);
+    *running = current(candidates, ways);
+    return true;
 }

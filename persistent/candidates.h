@@ -1,11 +1,13 @@
-/* The ways in which a broadcast can go from node to node and inside of them, and which of them its
- * next run takes.
+/* The ways in which a collective can be done, and which of them its next run takes.
  *
- * The model lists them (model/choose.h); the tuner decides, after some twenty runs by what was
- * measured (model/tuner.h). Every candidate has an interpreter of its own. Before a run in which
- * the ranks must decide together, the request runs their agreement.
+ * A broadcast between nodes has several schedules, which the model lists (model/choose.h); other
+ * collectives have one, or two that copy in different ways (the ring's and what goes past it, which
+ * no model tells apart). The host's own algorithm for the same buffers is one more way, where all
+ * ranks have it. The tuner decides by what the first runs measure (model/tuner.h), all of them from
+ * start to completion. Every schedule has an interpreter of its own. Before a run in which the
+ * ranks must decide together, the request runs their agreement.
  *
- * Made with the request; used by the holder of the baton when the request runs.
+ * Made with the request; used by the thread that gets its run on.
  */
 #ifndef TUG_PERSISTENT_CANDIDATES_H
 #define TUG_PERSISTENT_CANDIDATES_H
@@ -18,24 +20,41 @@
 struct tug_candidates {
     struct tug_team *team;
     uint64_t bytes; /* of the message */
+    bool broadcasts;
+    bool predicted;  /* by the model: what is measured is learnt */
+    uint32_t others; /* schedules of which nothing is predicted */
     struct tug_tuner tuner;
     struct tug_agreement agreement;
     uint64_t started_ns; /* the run that is measured */
 };
 
 /* At least one candidate for a broadcast of so many bytes: the same on all ranks. NULL: no memory.
- * Local. */
+ * Local. measures: even if nothing is predicted. */
 struct tug_candidates *tug_candidates_create(struct tug_team *team, uint64_t bytes, uint32_t root,
-                                             const struct tug_knowledge *known);
+                                             const struct tug_knowledge *known, bool measures);
+
+/* The one schedule of another collective, to be measured beside others. NULL: no memory. Local. */
+struct tug_candidates *tug_candidates_one(struct tug_team *team, uint64_t bytes);
+
 void tug_candidates_free(struct tug_candidates *candidates); /* or NULL */
 
-/* What a start of the request runs: the agreement, or of `ways` that of a candidate. */
+/* What there is besides those that are listed, on all ranks or none: schedules, whose ways come
+ * behind theirs, and the host's algorithm. Once, before the first run. */
+void tug_candidates_compare(struct tug_candidates *candidates, uint32_t others, bool host);
+
+/* True until there is nothing left to decide. */
+static inline bool tug_candidates_tune(const struct tug_candidates *candidates) {
+    return candidates != NULL && !candidates->tuner.settled;
+}
+
+/* What a start of the request runs: the agreement, or of `ways` that of a candidate; NULL: the
+ * host's algorithm. */
 struct tug_interpreter *tug_candidates_first(struct tug_candidates *candidates,
                                              struct tug_interpreter ways[]);
 
-/* What it runs after one that is over, or NULL: the request is complete. */
-struct tug_interpreter *tug_candidates_next(struct tug_candidates *candidates,
-                                            struct tug_interpreter ways[],
-                                            const struct tug_interpreter *over);
+/* Something is over, *running. True: it was the agreement, and *running is what comes now, as
+ * above. False: the request is complete. */
+bool tug_candidates_next(struct tug_candidates *candidates, struct tug_interpreter ways[],
+                         struct tug_interpreter **running);
 
 #endif

@@ -60,19 +60,21 @@ static bool reserve_channel(struct tug_collectives *own) {
     return true;
 }
 
-enum { UNWILLING = 1, NOT_PLAIN = 2 };
+enum { UNWILLING = 1, NOT_PLAIN = 2, NOT_COMPARED = 4 };
 
-/* All ranks vote on a new request, by one bitwise-or of these words: is a rank unwilling, or are
- * its data not plain; the size of the message and its complement, of which no bit is set in both if
- * all sizes are equal; the length of messages through pairs, which comes out at less than twice the
- * longest; the offer, which all but one rank leave zero; the channels that a rank still uses. */
+/* All ranks vote on a new request, by one bitwise-or of these words: is a rank unwilling, are its
+ * data not plain, has it no request of the host's to compare with; the size of the message and its
+ * complement, of which no bit is set in both if all sizes are equal; the length of messages through
+ * pairs, which comes out at less than twice the longest; the offer, which all but one rank leave
+ * zero; the channels that a rank still uses. */
 static int vote(struct tug_team *team, struct tug_ballot *ballot) {
     uint64_t few[VOTES];
     const struct tug_collectives *own = tug_collectives_of(team);
     uint64_t *votes = own->votes != NULL ? own->votes : few;
     int words = (int)VOTES + (own->nchannels + 63) / 64;
     memset(votes, 0, (size_t)words * sizeof(*votes));
-    votes[0] = (ballot->willing ? 0 : UNWILLING) | (ballot->plain ? 0 : NOT_PLAIN);
+    votes[0] = (ballot->willing ? 0 : UNWILLING) | (ballot->plain ? 0 : NOT_PLAIN) |
+               (ballot->compares ? 0 : NOT_COMPARED);
     votes[1] = ballot->bytes;
     votes[2] = ~ballot->bytes;
     votes[3] = ballot->near_bytes;
@@ -84,6 +86,7 @@ static int vote(struct tug_team *team, struct tug_ballot *ballot) {
     memcpy(&ballot->offer, &votes[4], sizeof(ballot->offer));
     ballot->near_bytes = votes[3];
     ballot->plain = !(votes[0] & NOT_PLAIN);
+    ballot->compares = !(votes[0] & NOT_COMPARED);
     return !(votes[0] & UNWILLING) && votes[1] == ~votes[2] ? 0 : TUG_ERR_INVALID;
 }
 

@@ -97,6 +97,7 @@ struct tug_ballot {
     uint64_t bytes;         /* of the messages, or what else must be the same on all ranks */
     bool willing;           /* it could prepare its part */
     bool plain;             /* its part lies as plain bytes; after the vote: so do all ranks' */
+    bool compares;          /* it has the host's request beside; after the vote: all have */
     uint64_t near_bytes;    /* of its longest message through a pair; after the vote: of any rank's,
                                less than twice the longest */
     struct tug_offer offer; /* one rank's at most; after the vote every rank has it */

@@ -3,45 +3,88 @@
 #include <stdlib.h>
 
 #include "base/stats.h"
+#include "engine/engine.h"
 #include "host/device.h"
 #include "host/host.h"
 #include "persistent/candidates.h"
 #include "persistent/collective_private.h"
 #include "persistent/collectives.h"
 #include "persistent/copy.h"
+#include "persistent/rival.h"
 #include "request/twin.h"
 #include "tugboat/tugboat.h"
 
 /* ---- a run ---- */
 
+/* Nobody else gets the host's requests on while the program computes. */
+static void set_attended(struct collective *c, bool attended) {
+    if (c->attended != attended)
+        tug_engine_attend(attended ? 1 : -1);
+    c->attended = attended;
+}
+
+static void begin(struct collective *c) {
+    if (c->running != NULL) {
+        tug_interpreter_start(c->running);
+        return;
+    }
+    set_attended(c, true);
+    c->request.error = tug_host.Start(&c->host); /* failed: Test says at once it is over */
+}
+
+static bool advance_host(struct collective *c, bool *done) {
+    int flag = 0;
+    if (!tug_engine_enter_host())
+        return false;
+    tug_engine_host_called();
+    const int error = tug_host.Test(&c->host, &flag, MPI_STATUS_IGNORE);
+    tug_engine_leave_host();
+    if (error != MPI_SUCCESS)
+        c->request.error = error;
+    *done = flag != 0 || error != MPI_SUCCESS;
+    return *done;
+}
+
+/* The host's request goes where the ranks have settled on another way. */
+static void look_if_settled(struct collective *c) {
+    c->tunes = tug_candidates_tune(c->candidates);
+    if (c->tunes || c->running == NULL || c->host == MPI_REQUEST_NULL)
+        return;
+    set_attended(c, false);
+    tug_host.Request_free(&c->host);
+}
+
 static bool advance(struct tug_job *job, bool *done) {
     struct collective *c = (struct collective *)job;
-    bool moved = tug_interpreter_advance(c->running, done);
+    const bool of_host = c->running == NULL;
+    bool moved = of_host ? advance_host(c, done) : tug_interpreter_advance(c->running, done);
     if (!*done)
         return moved;
-    c->request.error = c->running->error;
-    if (c->candidates == NULL)
+    if (!of_host)
+        c->request.error = c->running->error;
+    if (!c->tunes || !tug_candidates_next(c->candidates, c->ways, &c->running))
         return moved;
-    struct tug_interpreter *next = tug_candidates_next(c->candidates, c->ways, c->running);
-    if (next == NULL)
-        return moved;
-    c->running = next;
-    tug_interpreter_start(next);
+    look_if_settled(c);
+    begin(c);
     *done = false;
     return true;
+}
+
+/* The host is looked after by the engine meanwhile. */
+static bool may_keep(const struct tug_request *request) {
+    const struct collective *c = (const struct collective *)request;
+    return c->running == NULL || tug_interpreter_has_given(c->running);
 }
 
 static void start(struct tug_request *request) {
     struct collective *c = (struct collective *)request;
     tug_stat_add(TUG_STAT_BYTES, c->bytes);
-    if (c->candidates != NULL)
+    if (c->tunes)
         c->running = tug_candidates_first(c->candidates, c->ways);
-    tug_interpreter_start(c->running);
-    request->job.bell = c->running->polls ? NULL : tug_team_own_bell(c->team);
-}
-
-static bool may_keep(const struct tug_request *request) {
-    return tug_interpreter_has_given(((const struct collective *)request)->running);
+    const bool of_host = c->running == NULL;
+    request->job.bell = of_host || c->running->polls ? NULL : tug_team_own_bell(c->team);
+    request->may_keep = of_host || c->running->is_brief ? may_keep : NULL;
+    begin(c);
 }
 
 /* ---- runs on other buffers ---- */
@@ -91,6 +134,7 @@ static void destroy(struct tug_request *request) {
     if (c->borrowed.name != 0)
         tug_lent_close(&c->borrowed);
     tug_staging_fini(&c->staging);
+    set_attended(c, false);
     for (uint32_t i = 0; i < c->nheld; i++)
         tug_host.Type_free(&c->held[i]);
     if (c->host != MPI_REQUEST_NULL)
@@ -102,7 +146,7 @@ static void destroy(struct tug_request *request) {
 }
 
 static struct collective *allocate(const struct tug_collective *call, struct tug_team *team) {
-    const uint32_t nways = call->kind == TUG_COLLECTIVE_BCAST ? TUG_CANDIDATES_MOST : 1;
+    const uint32_t nways = call->kind == TUG_COLLECTIVE_BCAST ? TUG_CANDIDATES_MOST : 2;
     struct collective *c = calloc(1, sizeof(*c) + nways * sizeof(c->ways[0]));
     if (c == NULL)
         return NULL;
@@ -146,16 +190,32 @@ static bool is_in_device(const struct collective *c) {
     return false;
 }
 
-/* A collective with one schedule. */
-static int prepare_one(struct collective *c, const struct tug_collective *call) {
+/* All but the schedules is the same for both ways of a collective. */
+static int init_ways(struct collective *c) {
+    int error = 0;
+    c->ways->streams = c->bytes >= tug_copy_cache_share(c->team->node_size);
+    for (uint32_t i = c->nways; i-- > 0 && !error;) {
+        const struct tug_schedule schedule = c->ways[i].schedule;
+        c->ways[i] = c->ways[0];
+        c->ways[i].schedule = schedule;
+        error = tug_interpreter_init(&c->ways[i]);
+    }
+    return error;
+}
+
+/* A collective of which nothing is predicted. */
+static int prepare_other(struct collective *c, const struct tug_collective *call, bool compares) {
     c->ways->team = c->team;
     int error = prepare_schedule(c, call); /* in which ranks meet */
     if (!error && is_in_device(c))
         error = TUG_ERR_UNSUPPORTED;
     if (error)
         return error;
-    c->ways->streams = c->bytes >= tug_copy_cache_share(c->team->node_size);
-    return tug_interpreter_init(c->ways);
+    if (compares || c->nways > 1)
+        c->candidates = tug_candidates_one(c->team, c->bytes);
+    if ((compares || c->nways > 1) && c->candidates == NULL)
+        return TUG_ERR_NO_MEMORY;
+    return init_ways(c);
 }
 
 /* All that travels lies as plain bytes. */
@@ -168,10 +228,10 @@ static bool is_plain(const struct collective *c) {
 
 /* All that this rank can prepare alone, and what it says of it. */
 static struct tug_ballot prepare(struct collective *c, const struct tug_collective *call,
-                                 const struct tug_knowledge *known) {
-    struct tug_ballot ballot = {0};
-    int error = call->kind == TUG_COLLECTIVE_BCAST ? tug_collective_bcast(c, call, known)
-                                                   : prepare_one(c, call);
+                                 const struct tug_knowledge *known, bool compares) {
+    struct tug_ballot ballot = {.compares = compares};
+    int error = call->kind == TUG_COLLECTIVE_BCAST ? tug_collective_bcast(c, call, known, compares)
+                                                   : prepare_other(c, call, compares);
     if (!error)
         error = tug_request_register(&c->request);
     ballot.willing = !error;
@@ -186,10 +246,15 @@ static struct tug_ballot prepare(struct collective *c, const struct tug_collecti
 
 /* Shared memory is short: there may be another way, with less. The same on all ranks. */
 static bool lessen(struct collective *c, struct tug_ballot *ballot) {
-    if (c->candidates != NULL)
+    if (c->candidates != NULL && c->candidates->broadcasts)
         return tug_bcast_lessen(c);
-    bool less = ballot->near_bytes > 0;
+    bool less = ballot->near_bytes > 0 || c->nways > 1;
     ballot->near_bytes = 0; /* all goes by the host's messages then */
+    if (c->nways > 1) {     /* and past the ring */
+        tug_interpreter_fini(&c->ways[0]);
+        c->ways[0] = c->ways[--c->nways];
+        c->needs.slot_bytes = 0;
+    }
     return less;
 }
 
@@ -204,32 +269,31 @@ static int take_channel(struct tug_team *team, struct collective *c, struct tug_
     return error;
 }
 
-static void settle_buffers(struct collective *c, struct tug_channel *channel, bool plain) {
+/* What is the same on all ranks now. */
+static void settle_ways(struct collective *c, struct tug_channel *channel,
+                        const struct tug_ballot *ballot) {
     c->channel = channel;
     c->areas[TUG_AREA_LANDING].base = channel->landing;
     for (uint32_t i = 0; i < c->nways; i++)
-        tug_interpreter_bind(&c->ways[i], channel, plain);
-    const bool settled = c->candidates == NULL || c->candidates->tuner.settled;
-    if (!settled)
+        tug_interpreter_bind(&c->ways[i], channel, ballot->plain);
+    if (c->candidates == NULL)
+        return;
+    tug_candidates_compare(c->candidates, c->nways - c->candidates->tuner.ncandidates,
+                           ballot->compares);
+    c->tunes = tug_candidates_tune(c->candidates);
+    if (c->tunes)
         tug_interpreter_bind(&c->candidates->agreement.interpreter, channel, true);
-    else if (c->ways->is_brief)
-        c->request.may_keep = may_keep;
 }
 
-/* The host's of these kinds do what they should from the second start on (Allgather's does not). */
-static bool is_comparable(enum tug_collective_kind kind) {
-    return kind == TUG_COLLECTIVE_BARRIER || kind == TUG_COLLECTIVE_BCAST ||
-           kind == TUG_COLLECTIVE_REDUCE || kind == TUG_COLLECTIVE_ALLREDUCE;
-}
-
-/* The host's request goes, unless the program's operation needs somebody to hold it, or it is to be
- * compared with ours. */
-static void settle_host(struct collective *c, enum tug_collective_kind kind, MPI_Request *host) {
-    if (c->ways->op != 0 && c->ways->reduction == NULL) {
+/* The host's request is kept where it is one more way, where the program's operation needs somebody
+ * to hold it, and where it is compared with ours. */
+static void settle_host(struct collective *c, enum tug_collective_kind kind, bool compares,
+                        MPI_Request *host) {
+    if (compares || (c->ways->op != 0 && c->ways->reduction == NULL)) {
         c->host = *host;
         return;
     }
-    if (is_comparable(kind) && tug_twin_keep(&c->request, *host))
+    if (tug_rival_is_right(kind) && tug_twin_keep(&c->request, *host))
         return;
     tug_host.Request_free(host);
     tug_twin_keep(&c->request, MPI_REQUEST_NULL);
@@ -249,7 +313,7 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
     struct collective *c = allocate(call, team);
     struct tug_ballot ballot = {0};
     if (c != NULL)
-        ballot = prepare(c, call, &known);
+        ballot = prepare(c, call, &known, host != NULL && tug_rival_may_run(call, team));
     struct tug_channel *channel;
     error = take_channel(team, c, &ballot, &channel);
     if (error) {
@@ -259,9 +323,9 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
     }
     if (ballot.offer.name != 0)
         tug_bcast_take_offer(c, &ballot.offer, call->root);
-    settle_buffers(c, channel, ballot.plain);
+    settle_ways(c, channel, &ballot);
     if (host != NULL)
-        settle_host(c, call->kind, host);
+        settle_host(c, call->kind, ballot.compares, host);
     *request = &c->request;
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "host/layout.h"
 #include "host/polite.h"
 #include "node/cma.h"
+#include "persistent/pair.h"
 #include "persistent/collective_private.h"
 #include "tugboat/tugboat.h"
 
@@ -72,13 +73,26 @@ void tug_collective_bytes(struct collective *c, uint32_t area, void *base, size_
 }
 
 int tug_collective_scratch(struct collective *c) {
-    size_t bytes = (size_t)c->ways->schedule.scratch * c->areas[TUG_AREA_SCRATCH].extent;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < c->nways; i++)
+        if (bytes < c->ways[i].schedule.scratch)
+            bytes = c->ways[i].schedule.scratch;
+    bytes *= c->areas[TUG_AREA_SCRATCH].extent;
     c->memory = calloc(1, bytes + 1); /* what is between the parts of pairs goes along */
     c->areas[TUG_AREA_SCRATCH].base = c->memory;
     return c->memory != NULL ? 0 : TUG_ERR_NO_MEMORY;
 }
 
 /* ---- one another's buffers ---- */
+
+#define NEAR_LEAST ((size_t)131072)
+#define NEAR_MOST ((size_t)16777216)
+#define NEAR_SLOTS 512
+
+size_t tug_collective_near_most(const struct tug_team *team) {
+    const size_t bytes = NEAR_SLOTS * tug_pair_slot_bytes(team->node_most, NEAR_MOST);
+    return bytes < NEAR_LEAST ? NEAR_LEAST : bytes > NEAR_MOST ? NEAR_MOST : bytes;
+}
 
 /* What a rank says of its buffers. */
 struct word {

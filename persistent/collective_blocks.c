@@ -253,7 +253,7 @@ int tug_collective_blocks(struct collective *c, const struct tug_collective *cal
     }
     if (!error)
         error = tug_collective_reserve(c, 3 * most);
-    c->ways->near_most = TUG_NEAR_MOST;
+    c->ways->near_most = tug_collective_near_most(c->team);
     b.sends = calloc(2 * (size_t)most, sizeof(*b.sends));
     if (b.sends == NULL && !error)
         error = TUG_ERR_NO_MEMORY;

@@ -16,11 +16,11 @@
 #define LARGE_BETWEEN_NODES ((size_t)65536)
 #define LARGE_BETWEEN_FEW ((size_t)524288) /* an allreduce of few nodes: doubling moves no more */
 #define FEW_NODES 4
-/* Bytes of a reduction that is worth a call of the kernel's for every piece. */
+/* Bytes of a reduction that may be worth a call of the kernel's for every piece. */
 #define DIRECT_REDUCTION ((size_t)131072)
 #define DIRECT_PIECE ((size_t)65536)
 #define TREE_MOST ((size_t)4096) /* of a rank's part: Gather and Scatter by a tree */
-/* Bytes of a part of an Allgather that is worth a call of the kernel's for every piece. */
+/* Bytes of a part of an Allgather that may be. */
 #define DIRECT_GATHERING ((size_t)65536)
 #define DIRECT_COPY ((size_t)262144)
 
@@ -58,9 +58,9 @@ static size_t large_from(const struct collective *c, enum tug_collective_kind ki
 }
 
 static int compile_reduction(struct collective *c, const struct tug_collective *call,
-                             const struct tug_reduce_plan *plan) {
+                             const struct tug_reduce_plan *plan, uint32_t way) {
     const struct tug_team *team = c->team;
-    struct tug_schedule *schedule = &c->ways->schedule;
+    struct tug_schedule *schedule = &c->ways[way].schedule;
     uint32_t rank = (uint32_t)team->rank;
     uint64_t *counts = NULL;
     int error;
@@ -139,8 +139,8 @@ static bool reduces_directly(struct collective *c, const struct tug_collective *
 int tug_collective_reduction(struct collective *c, const struct tug_collective *call) {
     struct tug_reduce_plan plan = {.elements = (uint64_t)call->receive.count,
                                    .root = (uint32_t)call->root,
-                                   .in_place = call->send.buffer == MPI_IN_PLACE,
-                                   .direct = reduces_directly(c, call)};
+                                   .in_place = call->send.buffer == MPI_IN_PLACE};
+    const bool direct = reduces_directly(c, call);
     int error = tug_collective_reserve(c, 0);
     if (!error)
         error = set_operation(c, call, &plan.commutes);
@@ -152,16 +152,19 @@ int tug_collective_reduction(struct collective *c, const struct tug_collective *
     c->bytes = plan.elements * extent;
     plan.large = c->bytes >= large_from(c, call->kind);
     bool shares = call->kind == TUG_COLLECTIVE_REDUCE || call->kind == TUG_COLLECTIVE_ALLREDUCE;
-    size_t segment = plan.direct ? DIRECT_PIECE : segment_for(c, c->bytes, shares);
+    size_t segment = segment_for(c, c->bytes, shares);
     plan.segment = extent > 0 && segment > extent ? segment / extent : 1;
     c->token = c->bytes << 3 | (uint64_t)plan.large << 1 | plan.commutes;
-    if (plan.direct)
-        need_channel(c, 0);
-    else if (shares)
+    if (shares)
         need_channel(c, plan.segment < plan.elements ? plan.segment * extent : c->bytes);
     else
-        c->ways->near_most = TUG_NEAR_MOST;
-    error = compile_reduction(c, call, &plan);
+        c->ways->near_most = tug_collective_near_most(c->team);
+    error = compile_reduction(c, call, &plan, 0);
+    if (direct && !error) {
+        plan.direct = true;
+        plan.segment = DIRECT_PIECE / extent;
+        error = compile_reduction(c, call, &plan, c->nways++);
+    }
     return error ? error : tug_collective_scratch(c);
 }
 
@@ -186,18 +189,22 @@ int tug_collective_allgather(struct collective *c, const struct tug_collective *
         return error;
     /* all write and read at once: a few long segments, as for a message of several times the size
      */
-    struct tug_gather_plan plan = {.elements = part,
-                                   .segment = direct ? DIRECT_COPY : segment_for(c, 4 * part, true),
-                                   .in_place = in_place,
-                                   .direct = direct};
+    struct tug_gather_plan plan = {
+        .elements = part, .segment = segment_for(c, 4 * part, true), .in_place = in_place};
     tug_collective_bytes(c, TUG_AREA_INPUT, (void *)call->send.buffer, 1);
     tug_collective_bytes(c, TUG_AREA_OUTPUT, (void *)call->receive.buffer, 1);
     tug_collective_bytes(c, TUG_AREA_THEIR_INPUT, NULL, 1);
     tug_collective_bytes(c, TUG_AREA_THEIR_OUTPUT, NULL, 1);
     c->bytes = part;
     c->token = (uint64_t)part << 3 | 1;
-    need_channel(c, direct ? 0 : part < plan.segment ? part : plan.segment);
-    return tug_compile_allgather(&c->ways->schedule, &team->places, &plan, (uint32_t)team->rank);
+    need_channel(c, part < plan.segment ? part : plan.segment);
+    error = tug_compile_allgather(&c->ways->schedule, &team->places, &plan, (uint32_t)team->rank);
+    if (!direct || error)
+        return error;
+    plan.direct = true;
+    plan.segment = DIRECT_COPY;
+    return tug_compile_allgather(&c->ways[c->nways++].schedule, &team->places, &plan,
+                                 (uint32_t)team->rank);
 }
 
 /* Gather and Scatter of small parts: a part is an element. */
@@ -224,7 +231,7 @@ int tug_collective_tree(struct collective *c, const struct tug_collective *call)
     struct tug_gather_plan plan = {
         .elements = 1, .root = (uint32_t)call->root, .in_place = in_place};
     tug_collective_bytes(c, TUG_AREA_SCRATCH, NULL, part);
-    c->ways->near_most = TUG_NEAR_MOST;
+    c->ways->near_most = tug_collective_near_most(c->team);
     c->bytes = part;
     c->token = (uint64_t)part << 3 | 2;
     error =

@@ -26,15 +26,18 @@ struct collective {
     MPI_Datatype *held;     /* [nheld] our own references to the program's types */
     MPI_Datatype *held_for; /* [nheld] the program's handles of the same types */
     uint32_t nheld;
-    MPI_Request host; /* kept because it holds the program's operation, or MPI_REQUEST_NULL */
+    MPI_Request host; /* kept because it holds the program's operation, or as one more way; or
+                         MPI_REQUEST_NULL */
+    bool attended;    /* the engine gets the host on */
     uint64_t bytes;   /* of a run, for the statistics */
     uint64_t token;   /* what all ranks must agree on */
     /* of a broadcast */
     struct tug_staging staging;
-    struct tug_offer borrowed;         /* where the root's memory is, if this rank has opened it */
-    struct tug_candidates *candidates; /* NULL: of other collectives */
+    struct tug_offer borrowed; /* where the root's memory is, if this rank has opened it */
 
-    struct tug_interpreter *running;
+    struct tug_candidates *candidates; /* NULL: there is one way */
+    bool tunes;                        /* what the next run takes is not settled */
+    struct tug_interpreter *running;   /* NULL: the host's request is */
     uint32_t nways;
     struct tug_interpreter ways[]; /* [nways] each does it all; one a candidate, or just one */
 };
@@ -52,7 +55,7 @@ int tug_collective_area(struct collective *c, uint32_t area, const void *base, M
 /* An area of plain bytes. */
 void tug_collective_bytes(struct collective *c, uint32_t area, void *base, size_t element_bytes);
 
-/* Memory for SCRATCH, whose elements are known, as the compiled schedule wants it. 0 or
+/* Memory for SCRATCH, whose elements are known, as any of the compiled schedules wants it. 0 or
  * TUG_ERR_NO_MEMORY. */
 int tug_collective_scratch(struct collective *c);
 
@@ -68,14 +71,15 @@ struct tug_buffers {
 bool tug_collective_reach_out(struct collective *c, const struct tug_buffers *mine, uint64_t shape,
                               bool able);
 
-/* Messages of a collective to ranks of the node are faster through pairs than by the host up to
- * here. */
-#define TUG_NEAR_MOST ((size_t)131072)
+/* Messages of a collective to ranks of the node go through pairs up to here. Pairs of few ranks
+ * have long slots, and are two to three times as fast as the host's messages at every size; those
+ * of many ranks have short ones. */
+size_t tug_collective_near_most(const struct tug_team *team);
 
 /* ---- kinds: all that this rank can prepare before it votes; 0 or an error ---- */
 
 int tug_collective_bcast(struct collective *c, const struct tug_collective *call,
-                         const struct tug_knowledge *known);
+                         const struct tug_knowledge *known, bool compares);
 int tug_collective_barrier(struct collective *c);
 int tug_collective_reduction(struct collective *c, const struct tug_collective *call);
 int tug_collective_allgather(struct collective *c, const struct tug_collective *call);

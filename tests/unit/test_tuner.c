@@ -20,17 +20,17 @@ static struct tug_tuner tuner_of(uint32_t n, const double *seconds) {
 }
 
 /* Runs ranks together; truth[i] is what candidate i takes, rank r sees it up to 30 % shorter, and a
- * run in seven is disturbed. Returns how often they met to agree. */
+ * run in eleven is disturbed. Returns how often they met to agree. */
 static int run_together(struct tug_tuner tuners[RANKS], const double *truth, uint32_t taken[RUNS]) {
     int meetings = 0;
     for (int run = 0; run < RUNS; run++) {
         bool must = tug_tuner_must_agree(&tuners[0]);
-        double most[TUG_CANDIDATES_MOST] = {0};
+        double most[TUG_WAYS_MOST] = {0};
         for (int r = 0; r < RANKS; r++) {
-            double votes[TUG_CANDIDATES_MOST];
+            double votes[TUG_WAYS_MOST];
             assert_int_equal(tug_tuner_must_agree(&tuners[r]), must);
             tug_tuner_vote(&tuners[r], votes);
-            for (int i = 0; i < TUG_CANDIDATES_MOST; i++)
+            for (int i = 0; i < TUG_WAYS_MOST; i++)
                 most[i] = votes[i] > most[i] ? votes[i] : most[i];
         }
         for (int r = 0; must && r < RANKS; r++)
@@ -41,7 +41,7 @@ static int run_together(struct tug_tuner tuners[RANKS], const double *truth, uin
             assert_int_equal(tuners[r].current, taken[run]);
             if (!tuners[r].settled)
                 tug_tuner_note(&tuners[r],
-                               truth[taken[run]] * (1 - 0.1 * r) + (run % 7 == 3 ? 1.0 : 0.0));
+                               truth[taken[run]] * (1 - 0.1 * r) + (run % 11 == 3 ? 1.0 : 0.0));
         }
     }
     return meetings;
@@ -72,10 +72,10 @@ static void near_ones_are_tried(void **state) {
     for (int r = 0; r < RANKS; r++)
         tuners[r] = tuner_of(3, predicted);
     assert_int_equal(run_together(tuners, truth, taken), 2);
-    assert_int_equal(taken[TUG_TUNER_TRUST - 1], 0);
+    assert_int_equal(taken[TUG_TUNER_LOOKS - 1], 0);
     for (int run = 0; run < 2 * TUG_TUNER_TRY; run++)
-        assert_int_equal(taken[TUG_TUNER_TRUST + run], run % 2);
-    for (int run = TUG_TUNER_TRUST + 2 * TUG_TUNER_TRY; run < RUNS; run++)
+        assert_int_equal(taken[TUG_TUNER_LOOKS + run], run % 2);
+    for (int run = TUG_TUNER_LOOKS + 2 * TUG_TUNER_TRY; run < RUNS; run++)
         assert_int_equal(taken[run], 1);
     assert_true(tuners[0].settled);
     assert_true(tuners[0].measured_s[2] == 0);
@@ -90,10 +90,10 @@ static void wrong_model_is_corrected(void **state) {
     for (int r = 0; r < RANKS; r++)
         tuners[r] = tuner_of(4, predicted);
     assert_int_equal(run_together(tuners, truth, taken), 2);
-    assert_int_equal(taken[TUG_TUNER_TRUST - 1], 0);
-    for (int run = 0; run < 3 * TUG_TUNER_TRY; run++)
-        assert_int_equal(taken[TUG_TUNER_TRUST + run], run % 3);
-    for (int run = TUG_TUNER_TRUST + 3 * TUG_TUNER_TRY; run < RUNS; run++)
+    assert_int_equal(taken[TUG_TUNER_LOOKS - 1], 0);
+    for (int run = 0; run < 24; run++)
+        assert_int_equal(taken[TUG_TUNER_LOOKS + run], run % 3);
+    for (int run = TUG_TUNER_LOOKS + 24; run < RUNS; run++)
         assert_int_equal(taken[run], 2);
     assert_true(tuners[1].settled);
     assert_true(tuners[0].measured_s[3] == 0);
@@ -146,14 +146,68 @@ static void disturbed_alike(void **state) {
     int run = 0;
     (void)state;
     for (; !tuner.settled; run++) {
-        double votes[TUG_CANDIDATES_MOST];
+        double votes[TUG_WAYS_MOST];
         tug_tuner_vote(&tuner, votes);
         if (tug_tuner_must_agree(&tuner))
             tug_tuner_agreed(&tuner, votes);
         else
-            tug_tuner_note(&tuner, truth[tuner.current] * (run > TUG_TUNER_TRUST + 7 ? 1 : 50));
+            tug_tuner_note(&tuner, truth[tuner.current] * (run > TUG_TUNER_LOOKS + 7 ? 1 : 50));
     }
     assert_int_equal(tuner.current, 1);
+}
+
+/* ---- blind ones ---- */
+
+enum { HOST = 1 };
+
+static void compared(double own_s, double host_s, uint32_t taken[RUNS]) {
+    const double predicted[] = {0}, truth[] = {own_s, host_s};
+    struct tug_tuner tuners[RANKS];
+    for (int r = 0; r < RANKS; r++) {
+        tuners[r] = tuner_of(1, predicted);
+        tuners[r].nblind = 1;
+        tug_tuner_init(&tuners[r]);
+    }
+    assert_int_equal(run_together(tuners, truth, taken), 1);
+    assert_true(tuners[0].settled);
+}
+
+static void host_is_taken_if_faster(void **state) {
+    const int begin = TUG_TUNER_WARM, end = begin + 2 * TUG_TUNER_LOOKS;
+    uint32_t taken[RUNS];
+    (void)state;
+    compared(1.1e-5, 1e-5, taken);
+    for (int run = 0; run < RUNS; run++)
+        assert_int_equal(taken[run], run < begin ? 0 : run < end ? (run - begin) % 2 : HOST);
+    compared(1.02e-5, 1e-5, taken); /* not worth it */
+    assert_int_equal(taken[RUNS - 1], 0);
+    compared(1e-6, 1e-5, taken);
+    assert_int_equal(taken[RUNS - 1], 0);
+}
+
+/* Whatever is predicted and measured, it has settled soon. (There are not two blind ones beside
+ * many predictions.) */
+static void settles_soon(void **state) {
+    uint32_t taken[RUNS];
+    (void)state;
+    for (uint32_t n = 1; n <= TUG_CANDIDATES_MOST; n++)
+        for (uint32_t nblind = 0; nblind <= (n == 1 ? TUG_BLIND_MOST : 1); nblind++)
+            for (uint32_t best = 0; best < n + nblind; best++) {
+                struct tug_tuner tuners[RANKS];
+                double predicted[TUG_WAYS_MOST], truth[TUG_WAYS_MOST];
+                for (uint32_t i = 0; i < TUG_WAYS_MOST; i++) {
+                    predicted[i] = 1e-5 * (1 + 0.05 * i);
+                    truth[i] = i == best ? 3e-5 : 4e-5;
+                }
+                for (int r = 0; r < RANKS; r++) {
+                    tuners[r] = tuner_of(n, predicted);
+                    tuners[r].nblind = nblind;
+                    tug_tuner_init(&tuners[r]);
+                }
+                assert_in_range(run_together(tuners, truth, taken), 1, 2);
+                for (int run = TUG_TUNER_RUNS - 1; run < RUNS; run++)
+                    assert_int_equal(taken[run], best);
+            }
 }
 
 /* ---- experience ---- */
@@ -220,10 +274,16 @@ static void experience_sorts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_model_is_trusted),    cmocka_unit_test(near_ones_are_tried),
-        cmocka_unit_test(wrong_model_is_corrected),  cmocka_unit_test(prediction_may_be_too_long),
-        cmocka_unit_test(one_candidate_is_measured), cmocka_unit_test(model_alone_is_enough),
-        cmocka_unit_test(disturbed_alike),           cmocka_unit_test(experience_corrects),
+        cmocka_unit_test(right_model_is_trusted),
+        cmocka_unit_test(near_ones_are_tried),
+        cmocka_unit_test(wrong_model_is_corrected),
+        cmocka_unit_test(prediction_may_be_too_long),
+        cmocka_unit_test(one_candidate_is_measured),
+        cmocka_unit_test(model_alone_is_enough),
+        cmocka_unit_test(disturbed_alike),
+        cmocka_unit_test(host_is_taken_if_faster),
+        cmocka_unit_test(settles_soon),
+        cmocka_unit_test(experience_corrects),
         cmocka_unit_test(experience_sorts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

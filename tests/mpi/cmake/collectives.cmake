@@ -84,6 +84,10 @@ tug_mpi_test(pcoll_kept.threads ARGS threads RANKS 2 3 WAYS tug)
 tug_mpi_test(pcoll_kept.caller RANKS 2 3 WAYS tug ENV TUGBOAT_PROGRESS=caller)
 tug_mpi_test(pcoll_kept.thread RANKS 2 3 WAYS tug ENV TUGBOAT_PROGRESS=thread)
 tug_mpi_test(pcoll_kept RANKS 4 NODES two WAYS tug)
+# Some of their first runs are the host's. The output tells, the data cannot.
+tug_mpi_test(pcoll_kept.compared RANKS 2 NODES one emulated WAYS tug ENV TUGBOAT_VERBOSE=info)
+set_tests_properties(mpi.pcoll_kept.compared.tug.n2 mpi.pcoll_kept.compared.tug.n2.nodes PROPERTIES
+    PASS_REGULAR_EXPRESSION "bytes: the host's takes.*right")
 
 tug_mpi_test(pcoll_other NODES one emulated WAYS host tug)
 tug_mpi_test(pcoll_other RANKS 2 WAYS off)
