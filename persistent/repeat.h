@@ -23,7 +23,7 @@
 #include "host/reduction.h"
 #include "persistent/collective.h"
 
-#define TUG_REPEATS_KEPT 16      /* of a communicator, on trial or decided: more are the host's */
+#define TUG_REPEATS_KEPT 32      /* of a communicator, on trial or decided: more are the host's */
 #define TUG_REPEATS_YOUNG 8      /* calls on a communicator before anything is kept for it */
 #define TUG_REPEATS_BEFORE 4     /* calls of a kind before it is tried */
 #define TUG_REPEATS_REPLACED 256 /* kinds that have given way to newer ones before none do */

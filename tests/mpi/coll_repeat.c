@@ -2,11 +2,12 @@
  * coll_repeat: MPI_Barrier, Bcast, Reduce, Allreduce, Allgather and Alltoall in loops, as programs
  * call them.
  *
- * Each is called often with the same arguments; in between roots, counts, datatypes (a block here, a vector there for the same bytes),
- * communicators, buffers and MPI_IN_PLACE change, operations of the program's own come and calls
- * that are wrong, on all ranks or one. Looked at: the data, that nothing beside them is touched,
- * that errors are the host's, and that no rank leaves a barrier early. "threads": two threads, each
- * on a communicator of its own. "thoroughly": so often that a library has made up its mind.
+ * Each is called often with the same arguments; in between roots, counts, datatypes (a block here,
+ * a vector there for the same bytes), communicators, buffers and MPI_IN_PLACE change, operations of
+ * the program's own come and calls that are wrong, on all ranks or one. Looked at: the data, that
+ * nothing beside them is touched, that errors are the host's, and that no rank leaves a barrier
+ * early. "threads": two threads, each on a communicator of its own. "thoroughly": so often that a
+ * library has made up its mind.
  */
 #include <pthread.h>
 #include <time.h>
@@ -167,8 +168,7 @@ static void barrier(struct place *p, int n, int round, int root) {
 }
 
 typedef void collective(struct place *, int n, int round, int root);
-static collective *const collectives[] = {bcast,     reduce,   allreduce,
-                                          allgather, alltoall, barrier};
+static collective *const collectives[] = {bcast, reduce, allreduce, allgather, alltoall, barrier};
 enum { KINDS = sizeof(collectives) / sizeof(collectives[0]) };
 
 /* The first of two, which does not commute. */
