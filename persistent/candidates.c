@@ -114,7 +114,8 @@ void tug_candidates_free(struct tug_candidates *candidates) {
 
 /* ---- which runs ---- */
 
-static void tell_broadcast(const struct tug_candidates *candidates) {
+/* Of a broadcast. */
+static void tell_predicted(const struct tug_candidates *candidates) {
     const struct tug_tuner *tuner = &candidates->tuner;
     for (uint32_t i = 0; i < tuner->ncandidates; i++) {
         const struct tug_candidate *candidate = &tuner->candidates[i];
@@ -130,11 +131,12 @@ static void tell_broadcast(const struct tug_candidates *candidates) {
     }
 }
 
-/* Ways of which nothing is predicted. */
+/* Where nothing is predicted. */
 static void tell_others(const struct tug_candidates *candidates) {
     const struct tug_tuner *tuner = &candidates->tuner;
     const uint32_t host = tuner->ncandidates + candidates->others;
-    for (uint32_t i = 0; i < tuner->ncandidates + tuner->nblind; i++)
+    for (uint32_t i = candidates->predicted ? tuner->ncandidates : 0;
+         i < tuner->ncandidates + tuner->nblind; i++)
         if (tuner->measured_s[i] > 0)
             tug_log(TUG_VERBOSE_INFO, "%s of %zu bytes: %s takes %.1f us%s",
                     candidates->broadcasts ? "broadcast" : "collective", (size_t)candidates->bytes,
@@ -153,10 +155,9 @@ static void settle(const struct tug_candidates *candidates) {
                            tuner->measured_s[i]);
     if (candidates->team->rank != 0)
         return;
-    if (candidates->broadcasts)
-        tell_broadcast(candidates);
-    if (tuner->nblind > 0)
-        tell_others(candidates);
+    if (candidates->predicted)
+        tell_predicted(candidates);
+    tell_others(candidates);
     if (!candidates->predicted || tuner->current >= tuner->ncandidates)
         return;
     tug_stat_add(TUG_STAT_MODEL_PREDICTED,

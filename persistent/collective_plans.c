@@ -8,6 +8,7 @@
 #include "host/host.h"
 #include "host/layout.h"
 #include "persistent/collective_private.h"
+#include "persistent/rival.h"
 #include "schedule/collectives.h"
 #include "tugboat/tugboat.h"
 
@@ -141,6 +142,9 @@ int tug_collective_reduction(struct collective *c, const struct tug_collective *
                                    .root = (uint32_t)call->root,
                                    .in_place = call->send.buffer == MPI_IN_PLACE};
     const bool direct = reduces_directly(c, call);
+    /* runs of one request do not differ in a bit: where ways would, there is one */
+    const bool both = tug_rival_has_one_result(call->op, call->receive.type, c->team->nranks);
+    plan.direct = direct && !both;
     int error = tug_collective_reserve(c, 0);
     if (!error)
         error = set_operation(c, call, &plan.commutes);
@@ -152,15 +156,17 @@ int tug_collective_reduction(struct collective *c, const struct tug_collective *
     c->bytes = plan.elements * extent;
     plan.large = c->bytes >= large_from(c, call->kind);
     bool shares = call->kind == TUG_COLLECTIVE_REDUCE || call->kind == TUG_COLLECTIVE_ALLREDUCE;
-    size_t segment = segment_for(c, c->bytes, shares);
+    size_t segment = plan.direct ? DIRECT_PIECE : segment_for(c, c->bytes, shares);
     plan.segment = extent > 0 && segment > extent ? segment / extent : 1;
     c->token = c->bytes << 3 | (uint64_t)plan.large << 1 | plan.commutes;
-    if (shares)
+    if (plan.direct)
+        need_channel(c, 0);
+    else if (shares)
         need_channel(c, plan.segment < plan.elements ? plan.segment * extent : c->bytes);
     else
         c->ways->near_most = tug_collective_near_most(c->team);
     error = compile_reduction(c, call, &plan, 0);
-    if (direct && !error) {
+    if (direct && both && !error) {
         plan.direct = true;
         plan.segment = DIRECT_PIECE / extent;
         error = compile_reduction(c, call, &plan, c->nways++);

@@ -32,26 +32,26 @@ bool tug_rival_is_right(enum tug_collective_kind kind) {
     }
 }
 
-#ifndef OPEN_MPI
-
-static bool reduces(enum tug_collective_kind kind) {
-    return kind >= TUG_COLLECTIVE_REDUCE && kind <= TUG_COLLECTIVE_REDUCE_SCATTER;
-}
-
 static bool is_signed(MPI_Datatype type) {
     return type == MPI_INT || type == MPI_LONG || type == MPI_LONG_LONG || type == MPI_SHORT ||
            type == MPI_INT32_T || type == MPI_INT64_T || type == MPI_INTEGER;
 }
 
-/* Does any order of the operation on so many ranks give the same bits? Two numbers have one order
- * only. (MPICH 4.0.2 compares integers without sign as if they had one.) */
-static bool has_one_result(MPI_Op op, MPI_Datatype type, int nranks) {
+/* Two numbers have one order only. (MPICH 4.0.2 compares integers without sign as if they had one.)
+ */
+bool tug_rival_has_one_result(MPI_Op op, MPI_Datatype type, int nranks) {
     if (op == MPI_MAX || op == MPI_MIN)
         return is_signed(type);
     if (op == MPI_SUM && (type == MPI_FLOAT || type == MPI_DOUBLE))
         return nranks == 2;
     return (op == MPI_SUM || op == MPI_PROD || op == MPI_BAND || op == MPI_BOR || op == MPI_BXOR) &&
            tug_reduction_compares(type) && tug_reduction_find(op, type) != NULL;
+}
+
+#ifndef OPEN_MPI
+
+static bool reduces(enum tug_collective_kind kind) {
+    return kind >= TUG_COLLECTIVE_REDUCE && kind <= TUG_COLLECTIVE_REDUCE_SCATTER;
 }
 
 static bool choice_is_fixed(void) {
@@ -64,7 +64,8 @@ bool tug_rival_may_run(const struct tug_collective *call, const struct tug_team 
         return false;
     if (call->kind == TUG_COLLECTIVE_BCAST && choice_is_fixed())
         return false;
-    return !reduces(call->kind) || has_one_result(call->op, call->receive.type, team->nranks);
+    return !reduces(call->kind) ||
+           tug_rival_has_one_result(call->op, call->receive.type, team->nranks);
 }
 
 #else

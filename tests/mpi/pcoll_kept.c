@@ -3,8 +3,8 @@
  *
  * Every call that completes requests completes them, alone and among requests of the host and runs
  * of long messages, whoever comes first or last; a root that is ahead of everybody sleeps while it
- * waits for room; two threads may look at a request of which one waits. Argument "threads": MPI is
- * initialised for several.
+ * waits for room; two threads may look at a request of which one waits; sums of floating-point
+ * numbers are the same in every run. Argument "threads": MPI is initialised for several.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +14,7 @@
 #include "check.h"
 #include "mpi4.h"
 
-enum { ROUNDS = 240, WORDS = 24, LONG = 40000, KINDS = 7, AHEAD = 400, TAG = 5 };
+enum { ROUNDS = 240, WORDS = 24, LONG = 40000, KINDS = 7, AHEAD = 400, STARTS = 40, TAG = 5 };
 enum { BCAST, REDUCE, ALLREDUCE, SCAN, ALLTOALL, GATHER, LARGE };
 
 static long in[KINDS][LONG], out[KINDS][LONG];
@@ -176,6 +176,23 @@ static void run_ahead(void) {
     MUST(MPI_Request_free(&request));
 }
 
+/* Whatever way a run takes, the same numbers have the same sum. */
+static void same_bits(void) {
+    static double numbers[LONG], sums[LONG], first[LONG];
+    MPI_Request request;
+    for (long i = 0; i < LONG; i++)
+        numbers[i] = 1.0 / (double)(word(1, check_rank, i) % 9973 + 1);
+    MUST(MPI_Allreduce_init(numbers, sums, LONG, MPI_DOUBLE, MPI_SUM, END, &request));
+    for (int start = 0; start < STARTS; start++) {
+        MUST(MPI_Start(&request));
+        MUST(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        if (start == 0)
+            memcpy(first, sums, sizeof first);
+        CHECK(memcmp(first, sums, sizeof first) == 0, "start %d brings other bits", start);
+    }
+    MUST(MPI_Request_free(&request));
+}
+
 static _Atomic bool looks;
 static MPI_Request looked_at;
 
@@ -212,6 +229,7 @@ int main(int argc, char **argv) {
     (threads ? check_begin_threads : check_begin)(&argc, &argv, "pcoll_kept");
     all_calls();
     run_ahead();
+    same_bits();
     if (threads)
         look_beside();
     return check_end();

@@ -18,7 +18,7 @@ endforeach()
 
 # The ways on a node: rings of packets (ring), and, where each rank has a core of its own, attaching to one
 # another's memory (cores). The output tells which way was taken; the data cannot.
-foreach(program IN ITEMS pbcast pcoll pbcast_memory pbcast_mixed)
+foreach(program IN ITEMS pbcast pcoll pcoll_kept pbcast_memory pbcast_mixed)
     tug_mpi_test(${program}.ring RANKS 2 WAYS tug ENV TUGBOAT_TRANSPORTS=self,mapped,shm,tcp,mpi)
     tug_mpi_test(${program}.cores RANKS 3 4 WAYS tug ENV TUGBOAT_WAIT=polite TUGBOAT_VERBOSE=info
         OPTIONS --tool-before $<TARGET_FILE:many_cores>)
