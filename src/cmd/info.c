@@ -238,6 +238,8 @@ static void print_thresholds(void) {
            (unsigned long long)TUG_BULK_LEAST);
     printf("long.from         %8u # between nodes, by sockets: behind a packet instead of in it\n",
            TUG_LONG_LEAST);
+    printf("shm.long.from     %8u # inside a node, by packets: behind a packet instead of in it\n",
+           TUG_SHM_LONG_LEAST);
     printf("inbox.packet      %8u # a packet through shared memory holds\n",
            (unsigned)TUG_INBOX_PACKET_BYTES);
     printf("lent.from         %8zu # MPI_Alloc_mem: memory that broadcasts copy out of directly\n",

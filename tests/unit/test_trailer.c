@@ -14,11 +14,12 @@
 #define MEMORY ((size_t)8 << 20)
 #define PACKET_BYTES 32768
 
-static const struct tug_wire_type type = {.name = "fake",
-                                          .send = fake_send,
-                                          .long_least = TUG_LONG_LEAST,
-                                          .abandon = fake_abandon,
-                                          .poll = fake_poll};
+static const struct tug_wire_type type = {
+    .name = "fake",
+    .send = fake_send,
+    .longs = {TUG_LONG_LEAST, TUG_TRAILER_MOST, TUG_LONGS_MOST},
+    .abandon = fake_abandon,
+    .poll = fake_poll};
 
 static int set_up(void **state) {
     (void)state;

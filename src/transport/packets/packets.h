@@ -86,10 +86,6 @@ static inline uint32_t tug_piling_window(uint64_t credit) {
 #define TUG_BULK_LEAST ((uint64_t)64 << 10)
 #define TUG_BULK_MOST 16
 
-/* By wires that carry trailers the data of long writes and reads follow packets, in pieces, so many
- * of either unacknowledged or unanswered at a time: what else goes there is behind them. */
-#define TUG_LONGS_MOST 4
-
 /* How an operation stands here: tug_operation.scratch. */
 enum tug_packets_state {
     TUG_PACKETS_WAITING = 1, /* not all of it is in packets */
@@ -228,7 +224,7 @@ static inline void tug_stream_list(struct tug_packets *packets, struct tug_strea
 
 /* Does its wire carry trailers? */
 static inline bool tug_stream_trails(const struct tug_stream *stream) {
-    return stream->wire->type->long_least > 0;
+    return stream->wire->type->longs.least > 0;
 }
 
 static inline bool tug_stream_window_open(struct tug_packets *packets,
@@ -295,15 +291,15 @@ void tug_packets_reply(struct tug_packets *packets, struct tug_caller caller, in
 static inline uint64_t tug_read_piece(const struct tug_stream *stream,
                                       const struct tug_operation *operation, uint64_t left) {
     uint64_t most = TUG_READ_PIECE;
-    if (tug_stream_trails(stream) && operation->bytes >= stream->wire->type->long_least)
-        most = left % 8 > 0 ? left % 8 : TUG_TRAILER_MOST;
+    if (tug_stream_trails(stream) && operation->bytes >= stream->wire->type->longs.least)
+        most = left % 8 > 0 ? left % 8 : stream->wire->type->longs.most;
     return left < most ? left : most;
 }
 
 /* Its answer is a LONG_DATA, otherwise DATA. */
 static inline bool tug_read_is_long(const struct tug_stream *stream, uint64_t piece) {
     return tug_stream_trails(stream) &&
-           (piece >= stream->wire->type->long_least || piece > TUG_READ_PIECE);
+           (piece >= stream->wire->type->longs.least || piece > TUG_READ_PIECE);
 }
 
 /* What counts of its answer: a long one has a packet to itself, at most. */

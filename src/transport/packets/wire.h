@@ -55,6 +55,14 @@ static inline void tug_pool_pass(struct tug_pool *from, struct tug_pool *to) {
 
 struct tug_wire;
 
+/* Which data follow their packets. */
+struct tug_longs {
+    uint32_t least;   /* those of writes and reads of so many bytes; 0: this wire has no trailers */
+    uint32_t most;    /* in pieces of so many, at most TUG_TRAILER_MOST, whole words */
+    uint32_t at_once; /* pieces of writes that are not acknowledged, and of reads that have not
+                         come: what else goes to the peer is behind them */
+};
+
 struct tug_wire_type {
     const char *name;
     /* Sends a packet that was ended, and what follows it. False: there is no room now for all of
@@ -64,9 +72,7 @@ struct tug_wire_type {
      * the peer has told last, 0 at first. NULL: the wire has no such words. */
     void (*tell)(struct tug_wire *wire, uint32_t peer, uint64_t word);
     uint64_t (*told)(const struct tug_wire *wire, uint32_t peer);
-    /* The data of writes and reads from this size on follow packets; 0: this wire sends no
-     * trailers. */
-    uint32_t long_least;
+    struct tug_longs longs;
     /* What follows packets to that peer, and has not been sent, is not to be touched any more: the
      * way there ends if need be. NULL: the wire touches nothing but in send. */
     void (*abandon)(struct tug_wire *wire, uint32_t peer);
@@ -115,8 +121,9 @@ struct tug_wire {
     void *receiver;
 };
 
-/* What is long, see long_least: by sockets, and inside the node. */
+/* By sockets, and inside the node. */
 #define TUG_LONG_LEAST 16384u
+#define TUG_LONGS_MOST 4
 #define TUG_SHM_LONG_LEAST 2048u
 
 /* Inboxes in memory shared by the node. NULL and *status: TUG_ERR_UNSUPPORTED (alone on the node),

@@ -29,6 +29,7 @@
 
 #define PACKETS_A_POLL 16
 #define SLOTS_A_POLL 64
+#define LONG_PIECE (128u << 10)
 
 /* What a slot without a packet begins with: whose trailer goes on in it. */
 struct label {
@@ -320,7 +321,7 @@ static void shm_close(struct tug_wire *wire) {
 
 static const struct tug_wire_type shm_type = {.name = "shm",
                                               .send = shm_send,
-                                              .long_least = TUG_SHM_LONG_LEAST,
+                                              .longs = {TUG_SHM_LONG_LEAST, LONG_PIECE, 32},
                                               .poll = shm_poll,
                                               .tell = shm_tell,
                                               .told = shm_told,

@@ -275,17 +275,18 @@ static void tcp_close(struct tug_wire *wire) {
     free(view);
 }
 
-static const struct tug_wire_type tcp_type = {.name = "tcp",
-                                              .send = tcp_send,
-                                              .long_least = TUG_LONG_LEAST,
-                                              .abandon = tcp_abandon,
-                                              .poll = tcp_poll,
-                                              .arm = tcp_arm,
-                                              .tells_of_room = tells_of_room,
-                                              .descriptor = descriptor,
-                                              .meet = tcp_meet,
-                                              .leave = tcp_leave,
-                                              .close = tcp_close};
+static const struct tug_wire_type tcp_type = {
+    .name = "tcp",
+    .send = tcp_send,
+    .longs = {TUG_LONG_LEAST, TUG_TRAILER_MOST, TUG_LONGS_MOST},
+    .abandon = tcp_abandon,
+    .poll = tcp_poll,
+    .arm = tcp_arm,
+    .tells_of_room = tells_of_room,
+    .descriptor = descriptor,
+    .meet = tcp_meet,
+    .leave = tcp_leave,
+    .close = tcp_close};
 
 struct tug_tcp_view *tug_tcp_view_make(struct tug_tcp_endpoint *endpoint,
                                        struct tug_fabric *fabric) {

@@ -103,7 +103,7 @@ static enum fit write_read(struct tug_packets *packets, struct tug_stream *strea
             tug_read_piece(stream, operation, operation->bytes - operation->operand);
         const bool is_long = tug_read_is_long(stream, piece);
         if (!may_ask(stream, tug_read_cost(stream, piece)) ||
-            (is_long && stream->long_reads >= TUG_LONGS_MOST))
+            (is_long && stream->long_reads >= stream->wire->type->longs.at_once))
             return LATER;
         if (!tug_packet_has_room(packet, TUG_RECORD_READ, 0))
             return NO_ROOM;
@@ -170,18 +170,19 @@ static enum fit write_message(struct tug_fabric *fabric, struct tug_stream *stre
 /* Long writes of registered memory are sent as they stand, behind a packet. */
 static bool is_long(const struct tug_stream *stream, const struct tug_operation *operation) {
     return tug_stream_trails(stream) && operation->local != NULL &&
-           operation->bytes >= stream->wire->type->long_least &&
+           operation->bytes >= stream->wire->type->longs.least &&
            operation->kind == TUG_OPERATION_WRITE;
 }
 
 /* operation->left: as for other writes. A trailer has whole words: odd bytes go ahead of it. */
 static enum fit write_long(struct tug_packets *packets, struct tug_stream *stream,
                            struct tug_operation *operation) {
+    const struct tug_longs *longs = &stream->wire->type->longs;
     struct tug_buffer *buffer = stream->requests;
     struct tug_packet *packet = &buffer->packet;
     const uint32_t tag = tug_fabric_tag(packets->fabric, operation);
     const size_t odd = operation->left % 8;
-    if (stream->longs >= TUG_LONGS_MOST)
+    if (stream->longs >= longs->at_once)
         return LATER;
     if (tug_packet_room(packet) <
         tug_record_bytes(TUG_RECORD_WRITE, 8) + tug_record_bytes(TUG_RECORD_LONG_WRITE, 0))
@@ -189,8 +190,7 @@ static enum fit write_long(struct tug_packets *packets, struct tug_stream *strea
     if (odd > 0)
         add_write(packet, operation, tag, odd);
     const uint64_t moved = operation->bytes - operation->left;
-    const uint32_t piece =
-        operation->left < TUG_TRAILER_MOST ? (uint32_t)operation->left : TUG_TRAILER_MOST;
+    const uint32_t piece = operation->left < longs->most ? (uint32_t)operation->left : longs->most;
     uint64_t *words = tug_packet_add(packet, TUG_RECORD_LONG_WRITE, 0, tag, 0);
     words[0] = operation->key;
     words[1] = operation->offset + moved;

@@ -114,12 +114,13 @@ static const struct tug_wire_type plain_type = {
     .name = "played", .send = wire_send, .poll = wire_poll, .close = wire_close};
 
 /* Carries trailers, as the wire of sockets does. */
-static const struct tug_wire_type trailing_type = {.name = "played, with trailers",
-                                                   .send = wire_send,
-                                                   .long_least = TUG_LONG_LEAST,
-                                                   .abandon = wire_abandon,
-                                                   .poll = wire_poll,
-                                                   .close = wire_close};
+static const struct tug_wire_type trailing_type = {
+    .name = "played, with trailers",
+    .send = wire_send,
+    .longs = {TUG_LONG_LEAST, TUG_TRAILER_MOST, TUG_LONGS_MOST},
+    .abandon = wire_abandon,
+    .poll = wire_poll,
+    .close = wire_close};
 
 struct tug_wire *tug_wire_shm_open(struct tug_fabric *of, int *status) {
     *status = 0;
