@@ -116,10 +116,13 @@ int tug_am_register_run(tug_context *context, unsigned id, tug_am_handler handle
                         tug_am_run_handler run, void *d);
 
 /* Bytes from which cross-memory attach is worth a system call for one of many operations too; and
- * where the peer looks for packets: 4 KiB, 32 KiB, 256 KiB, 512 KiB take 1.4, 3.6, 18, 34 us so,
- * and 0.6, 1.8, 10 to 13, 47 us in packets. */
+ * from which it is where the peer looks for packets, or is about to. There packets are faster at
+ * all sizes (512 KiB, 1 MiB, 4 MiB, 16 MiB take 38, 76, 321, 2 340 us by attach, and 38 to 42, 63
+ * to 79, 138, 930 in packets, on two cores far apart and near), but one who has looked may compute
+ * before all has come, and one who is about to come may take long. */
 #define TUG_CMA_LEAST 4096
-#define TUG_CMA_LEAST_SERVED (384 << 10)
+#define TUG_CMA_LEAST_SERVED (16 << 20)
+#define TUG_CMA_LEAST_COMING (384 << 10)
 
 /* A call of cross-memory attach is over sooner than a round trip of packets, which wakes the other
  * engine; of many small operations together each is cheaper in packets. A thread's *burst* is what
@@ -128,6 +131,7 @@ struct tug_burst {
     unsigned started; /* operations on the node's memory that is not mapped, in this burst */
     unsigned last;    /* the same of the last burst that had any */
     bool peers_come;  /* its peers are about to wait for it, too (MPI_Win_fence) */
+    bool awaited;     /* the last flush waited until everything was done at the peers */
 };
 extern _Thread_local struct tug_burst tug_burst __attribute__((tls_model("initial-exec")));
 

@@ -184,7 +184,7 @@ THREAD_LOCAL struct tug_burst tug_burst;
 static bool is_worth_a_call(const struct tug_context *context, const struct request *request) {
     if (request->bytes >= TUG_CMA_LEAST_SERVED)
         return true;
-    if (tug_burst.peers_come)
+    if (tug_burst.peers_come && request->bytes < TUG_CMA_LEAST_COMING)
         return false;
     /* in allocated memory integers come as a whole, which the kernel does not promise */
     const bool single = tug_burst_is_single() && tug_key_segment(request->remote->key) == 0;
@@ -192,18 +192,27 @@ static bool is_worth_a_call(const struct tug_context *context, const struct requ
            !tug_peer_serves(context, (uint32_t)request->peer);
 }
 
+/* Shall this operation on memory that is not mapped be one? Counts it. */
+static inline bool takes_a_call(const struct tug_context *context, const struct request *request) {
+    const bool worth = !is_atomic(request->kind) && is_worth_a_call(context, request);
+    tug_burst_add();
+    return worth;
+}
+
 /* By loads and stores, or by cross-memory attach. False: it is for packets, nothing happened. The
  * key is right. */
 static bool do_there(struct tug_context *context, const struct request *request,
                      unsigned char *local, int *status) {
+    const struct tug_key *key = request->remote->key;
+    const uint32_t owner = (uint32_t)request->peer;
     struct tug_reach there;
-    if (!tug_reach_begin(context, request->remote->key, (uint32_t)request->peer,
-                         request->remote->offset, request->bytes, &there))
+    const bool attached = tug_only_attachable(context, key, owner);
+    if (attached && !takes_a_call(context, request))
+        return false; /* soon: most that goes to a peer that looks is such */
+    if (!tug_reach_begin(context, key, owner, request->remote->offset, request->bytes, &there))
         return false;
-    bool here = there.mapped != NULL;
-    bool done = here || (!is_atomic(request->kind) && is_worth_a_call(context, request));
-    if (!here)
-        tug_burst_add();
+    const bool here = there.mapped != NULL;
+    const bool done = here || attached || takes_a_call(context, request);
     *status = 0;
     if (here) {
         do_here(request->kind, request->op, there.mapped, local, request->bytes, request->operand,

@@ -113,4 +113,8 @@ static inline unsigned char *tug_mapped_address(const struct tug_context *contex
 bool tug_attachable(const struct tug_context *context, const struct tug_key *key, uint32_t owner,
                     uint32_t *node_rank);
 
+/* May cross-memory attach reach that memory, and loads and stores not? Any thread. */
+bool tug_only_attachable(const struct tug_context *context, const struct tug_key *key,
+                         uint32_t owner);
+
 #endif

@@ -25,6 +25,13 @@ bool tug_attachable(const struct tug_context *context, const struct tug_key *key
            neighbour(context, *node_rank)->pid != 0;
 }
 
+bool tug_only_attachable(const struct tug_context *context, const struct tug_key *key,
+                         uint32_t owner) {
+    uint32_t node_rank;
+    return (context->fabric.ways & TUG_WAY_CMA) && tug_key_segment(key) == 0 &&
+           !tug_key_is_lent(key) && tug_attachable(context, key, owner, &node_rank);
+}
+
 bool tug_peer_serves(const struct tug_context *context, uint32_t process) {
     const uint32_t node_rank = tug_fabric_node_rank(&context->fabric, process);
     return (context->fabric.ways & TUG_WAY_SHM) && node_rank != TUG_ELSEWHERE &&

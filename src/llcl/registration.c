@@ -243,8 +243,12 @@ void tug_mem_key(const tug_registration *registration, struct tug_key *key) {
     key->word[2] = (uint64_t)(uintptr_t)registration->base;
     key->word[3] = registration->bytes;
     key->word[4] = (uint64_t)fabric->rank << 32 | registration->rkey;
-    uint32_t node_rank = fabric->node_rank < UINT16_MAX ? fabric->node_rank : UINT16_MAX;
-    key->word[5] = (uint64_t)node_rank << 16 | registration->segment;
+    const uint64_t most = TUG_KEY_NODE_RANK_MOST;
+    const uint64_t node_rank = fabric->node_rank < most ? fabric->node_rank : most;
+    const struct tug_live *entry = registration->entry;
+    key->word[5] = node_rank << 16 | registration->segment;
+    if (entry != NULL && entry->offer.name != 0)
+        key->word[5] |= TUG_KEY_LENT;
     key->word[5] |= (uint64_t)tug_key_check(key) << 32;
 }
 

@@ -15,8 +15,8 @@
  *       word 2   address of the first byte at the owner
  *       word 3   bytes
  *       word 4   rkey (low half) | owner's rank in its context (high half)
- *       word 5   segment + 1 (16 bits, 0: not mapped) | rank in the node (16 bits) | check (32
- * bits)
+ *       word 5   segment + 1 (16 bits, 0: not mapped) | rank in the node (15 bits) | lent (1 bit)
+ *                | check (32 bits)
  *
  * The check is a hash of all else: a key that was damaged on its way is refused when it is used.
  * The owner checks id, generation and bounds again whenever it serves a request.
@@ -84,6 +84,9 @@ void tug_memory_each(struct tug_memory_table *table,
 
 /* ---- keys ---- */
 
+#define TUG_KEY_NODE_RANK_MOST 0x7fffu
+#define TUG_KEY_LENT ((uint64_t)1 << 31)
+
 /* All bits of a product, so that every bit of both counts. */
 static inline uint64_t tug_key_fold(uint64_t a, uint64_t b) {
     const unsigned __int128 product = (unsigned __int128)a * b;
@@ -108,7 +111,12 @@ static inline uint32_t tug_key_segment(const struct tug_key *key) { /* + 1 */
 }
 
 static inline uint32_t tug_key_node_rank(const struct tug_key *key) {
-    return (uint16_t)(key->word[5] >> 16);
+    return (key->word[5] >> 16) & TUG_KEY_NODE_RANK_MOST;
+}
+
+/* May the node's others map it where it is, as it is lent memory (node/lent.h)? */
+static inline bool tug_key_is_lent(const struct tug_key *key) {
+    return key->word[5] & TUG_KEY_LENT;
 }
 
 /* Is this an undamaged key of that process in that context, and [offset, offset + bytes) inside?

@@ -452,6 +452,7 @@ static void a_key_allows_its_bytes(void **state) {
     assert_int_equal(tug_key_owner(&key), 6);
     assert_int_equal(tug_key_segment(&key), 1);
     assert_int_equal(tug_key_node_rank(&key), 2);
+    assert_false(tug_key_is_lent(&key));
     assert_int_equal(tug_key_allows(&key, CONTEXT, 6, 0, 4096), 0);
     assert_int_equal(tug_key_allows(&key, CONTEXT, 6, 4096, 0), 0);
     assert_int_equal(tug_key_allows(&key, CONTEXT, 6, 1, 4096), TUG_ERR_RANGE);
@@ -460,6 +461,17 @@ static void a_key_allows_its_bytes(void **state) {
     assert_int_equal(tug_key_allows(&key, CONTEXT, 6, 2, UINT64_MAX), TUG_ERR_RANGE);
     assert_int_equal(tug_key_allows(&key, CONTEXT + 1, 6, 0, 1), TUG_ERR_KEY);
     assert_int_equal(tug_key_allows(&key, CONTEXT, 5, 0, 1), TUG_ERR_KEY);
+}
+
+static void a_key_says_that_its_memory_is_lent(void **state) {
+    struct tug_key key = make_key();
+    (void)state;
+    key.word[5] = (uint32_t)key.word[5] | TUG_KEY_LENT;
+    key.word[5] |= (uint64_t)tug_key_check(&key) << 32;
+    assert_true(tug_key_is_lent(&key));
+    assert_int_equal(tug_key_segment(&key), 1);
+    assert_int_equal(tug_key_node_rank(&key), 2);
+    assert_int_equal(tug_key_allows(&key, CONTEXT, 6, 0, 4096), 0);
 }
 
 /* Whatever bit was turned over on the way, even one whose new meaning somebody would accept. */
@@ -507,6 +519,7 @@ int main(void) {
         WITH_TABLE(finding_what_is_replaced_at_that_moment),
         WITH_TABLE(threads_that_add_get_ids_of_their_own),
         cmocka_unit_test(a_key_allows_its_bytes),
+        cmocka_unit_test(a_key_says_that_its_memory_is_lent),
         cmocka_unit_test(a_key_with_a_wrong_bit_is_refused),
         cmocka_unit_test(a_key_with_two_wrong_bits_is_refused),
         cmocka_unit_test(a_key_of_zeros_is_refused),
