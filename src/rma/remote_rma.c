@@ -212,7 +212,7 @@ static inline bool note_put(const struct ways *ways, size_t offset, const void *
     const uint8_t shortcut = ways->target->shortcut;
     if (shortcut == TUG_SHORTCUT_ANY || bytes > TUG_COPIED_MOST || ways->bundle != NULL ||
         (shortcut == TUG_SHORTCUT_SINGLE && tug_burst_is_single() &&
-         !tug_peer_serves(ways->context, (uint32_t)ways->process)))
+         (tug_burst.awaited || !tug_peer_serves(ways->context, (uint32_t)ways->process))))
         return false;
     struct tug_note *note = tug_note_begin(TUG_NOTE_ANY);
     if (note == NULL)

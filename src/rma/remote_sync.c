@@ -186,6 +186,7 @@ static int drain_outstanding(struct tug_remote *remote, struct tug_outstanding *
 
 static void begin_flush(bool local) {
     tug_burst_end();
+    tug_burst.awaited = !local;
     if (!local)
         tug_notes_settle(); /* operations in notes count as started when the notes are executed */
 }
