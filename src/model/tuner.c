@@ -7,7 +7,8 @@ void tug_tuner_init(struct tug_tuner *tuner) {
     tuner->current = 0;
     tuner->runs = 0;
     tuner->warm = tuner->ncandidates == 1 ? TUG_TUNER_WARM : 0;
-    tuner->wanted = tuner->ncandidates > 1 && tuner->nblind > 0 ? TUG_TUNER_FEW : TUG_TUNER_LOOKS;
+    tuner->follows = false;
+    tuner->wanted = TUG_TUNER_LOOKS;
     tuner->limit = TUG_TUNER_NEAR;
     tuner->trying = false;
     tuner->settled = false;
@@ -25,7 +26,7 @@ static double median(double *values, uint32_t count) {
             values[at] = values[at - 1];
         values[at] = value;
     }
-    return values[count / 2];
+    return values[(count - 1) / 2];
 }
 
 static double fastest_fitted(const struct tug_tuner *tuner) {
@@ -61,6 +62,9 @@ void tug_tuner_note(struct tug_tuner *tuner, double seconds) {
         tuner->warm--;
         return;
     }
+    tuner->follows = !tuner->follows && tuner->ncandidates == 1 && tuner->nblind > 0;
+    if (tuner->follows) /* once more */
+        return;
     tuner->times_s[tuner->current][tuner->runs] = seconds;
     if (next < ways(tuner)) {
         tuner->current = next;

@@ -4,7 +4,9 @@
  * algorithm, of which nothing is predicted. The first runs look at the candidate that is predicted
  * to be fastest, and at all blind ones, in turns. If others are predicted to be nearly as fast as
  * the first, all of these are then tried, in turns too: what disturbs the machine for a while
- * disturbs all of them. The fastest stays; a blind one must be faster by TUG_TUNER_GAIN for that.
+ * disturbs all of them. Where there is time for it each runs twice in a row, and the second is
+ * counted, which finds the caches as the candidate itself leaves them. The fastest stays; a blind
+ * one must be faster by TUG_TUNER_GAIN to stay.
  * If the median of the first differs from its prediction by more than a factor of two, the model
  * does not know this machine, and all that are not hopeless are tried, both by the model alone and
  * with experience. All that is over after TUG_TUNER_RUNS runs.
@@ -28,9 +30,8 @@
 #define TUG_WAYS_MOST (TUG_CANDIDATES_MOST + TUG_BLIND_MOST)
 
 #define TUG_TUNER_RUNS 30 /* it has settled by then */
-#define TUG_TUNER_WARM 8  /* runs before that are not counted, if there is but one prediction */
-#define TUG_TUNER_LOOKS 5 /* runs of each at first */
-#define TUG_TUNER_FEW 4   /* the same where more candidates may have to be tried */
+#define TUG_TUNER_WARM 4  /* runs before that are not counted, if there is but one prediction */
+#define TUG_TUNER_LOOKS 4 /* runs of each at first */
 #define TUG_TUNER_TRY 9   /* runs of each that is tried, at most */
 #define TUG_TUNER_GAIN 1.03
 #define TUG_TUNER_WRONG 2.0 /* a prediction is wrong beyond this factor */
@@ -45,6 +46,7 @@ struct tug_tuner {
     double measured_s[TUG_WAYS_MOST]; /* medians; 0: not measured */
     uint32_t current;                 /* the candidate of the next run */
     uint32_t warm;                    /* runs to come that are not counted */
+    bool follows;                     /* the last run was of the same candidate */
     uint32_t runs;                    /* of each */
     uint32_t wanted;                  /* runs of each before the ranks agree */
     double times_s[TUG_WAYS_MOST][TUG_TUNER_TRY];

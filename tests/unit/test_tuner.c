@@ -173,12 +173,12 @@ static void compared(double own_s, double host_s, uint32_t taken[RUNS]) {
 }
 
 static void host_is_taken_if_faster(void **state) {
-    const int begin = TUG_TUNER_WARM, end = begin + 2 * TUG_TUNER_LOOKS;
+    const int begin = TUG_TUNER_WARM, end = begin + 4 * TUG_TUNER_LOOKS;
     uint32_t taken[RUNS];
     (void)state;
     compared(1.1e-5, 1e-5, taken);
     for (int run = 0; run < RUNS; run++)
-        assert_int_equal(taken[run], run < begin ? 0 : run < end ? (run - begin) % 2 : HOST);
+        assert_int_equal(taken[run], run < begin ? 0 : run < end ? (run - begin) / 2 % 2 : HOST);
     compared(1.02e-5, 1e-5, taken); /* not worth it */
     assert_int_equal(taken[RUNS - 1], 0);
     compared(1e-6, 1e-5, taken);
