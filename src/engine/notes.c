@@ -226,7 +226,8 @@ struct tug_note *tug_note_begin(enum tug_note_kind kind) {
         return NULL;
     if (__builtin_expect(comes_too_early(book, kind == TUG_NOTE_IN_ORDER), 0))
         return NULL;
-    book->idle = idle;
+    book->later = kind == TUG_NOTE_LATER;
+    book->idle = idle && !book->later;
     return &book->notes[written_of(book) % TUG_NOTES]; /* callbacks may have noted more meanwhile */
 }
 
@@ -234,7 +235,7 @@ void tug_notes_announce(void) {
     struct tug_engine *engine = &tug_engine;
     /* seq_cst: either the sleeper sets its bit after this, and then sees the note, or it is told */
     const uint32_t wanted = atomic_fetch_and(&tug_notes_wanted, ~TUG_NOTES_DRIVER);
-    if (tug_engine_enter_idle()) {
+    if (!tug_notebook->later && tug_engine_enter_idle()) {
         (void)execute(tug_notebook);
         tug_engine_leave();
         return;

@@ -62,6 +62,7 @@ struct tug_notebook {
     uint32_t seen;    /* writer only: at least so many notes have been executed */
     uint64_t entered; /* writer only: the position in the ring behind its last command */
     bool idle;        /* writer only: nothing was out when its last note was begun */
+    bool later;       /* writer only: its last note is one of TUG_NOTE_LATER */
     uint64_t bit;     /* of the masks of notebooks: this one's */
     _Atomic bool taken;
     _Atomic uint32_t executed __attribute__((aligned(TUG_CACHE_LINE))); /* holder only */
@@ -82,14 +83,15 @@ static inline bool tug_notes_wanted_by(uint32_t who) {
     return atomic_load(&tug_notes_wanted) & who;
 }
 
-/* This thread has written a note for which nobody may look: executes its notes if nobody drives,
- * else wakes those who want to be told. Not in callbacks. */
+/* This thread has written a note for which nobody may look: executes its notes if nobody drives
+ * (and the last is not for later), else wakes those who want to be told. Not in callbacks. */
 void tug_notes_announce(void);
 
 enum tug_note_kind {
     TUG_NOTE_ANY,
     TUG_NOTE_IN_ORDER, /* comes behind what other threads have noted or entered before */
     TUG_NOTE_PROMPT,   /* only while something is out, whose end will have somebody look */
+    TUG_NOTE_LATER,    /* it waits for the next beat, even if nothing is out */
 };
 
 /* Memory for a note, to be filled and ended with tug_note_end(). NULL: the thread enters the

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "node/cma.h"
 #include "tugboat/llcl.h"
 
 struct tug_live;
@@ -190,5 +191,12 @@ int tug_reach_read(const tug_context *context, const struct tug_reach *from, voi
                    size_t bytes);
 int tug_reach_write(const tug_context *context, const struct tug_reach *to, const void *from,
                     size_t bytes);
+
+/* The same in pieces, to or from memory that is not mapped: `there` has addresses in the owner,
+ * within the registration that `reach` was begun with (cma.h). */
+int tug_reach_read_pieces(const tug_context *context, const struct tug_reach *reach,
+                          struct tug_cma_pieces here, struct tug_cma_pieces there);
+int tug_reach_write_pieces(const tug_context *context, const struct tug_reach *reach,
+                           struct tug_cma_pieces here, struct tug_cma_pieces there);
 
 #endif

@@ -93,3 +93,13 @@ int tug_reach_write(const struct tug_context *context, const struct tug_reach *t
     memmove(to->mapped, from, bytes);
     return 0;
 }
+
+int tug_reach_read_pieces(const struct tug_context *context, const struct tug_reach *reach,
+                          struct tug_cma_pieces here, struct tug_cma_pieces there) {
+    return tug_cma_read_pieces(neighbour(context, reach->node_rank)->pid, here, there);
+}
+
+int tug_reach_write_pieces(const struct tug_context *context, const struct tug_reach *reach,
+                           struct tug_cma_pieces here, struct tug_cma_pieces there) {
+    return tug_cma_write_pieces(neighbour(context, reach->node_rank)->pid, here, there);
+}

@@ -1,7 +1,7 @@
 /* Cross-memory attach, by process_vm_readv() and process_vm_writev().
  *
- * A call moves at most 0x7ffff000 bytes and stops at the first page that is not there: the loop
- * goes on until all has moved or the kernel says why not.
+ * A call moves at most 0x7ffff000 bytes and stops at the first page that is not there: the loops
+ * go on until all has moved or the kernel says why not.
  */
 #include "node/cma.h"
 
@@ -12,8 +12,6 @@
 #include <unistd.h>
 
 #include "tugboat/tugboat.h"
-
-#define CALL_MOST ((size_t)1 << 30)
 
 typedef ssize_t (*cma_call)(pid_t pid, const struct iovec *local, unsigned long nlocal,
                             const struct iovec *remote, unsigned long nremote, unsigned long flags);
@@ -29,24 +27,42 @@ static int error_of(int error) {
     }
 }
 
-static int transfer(cma_call call, pid_t pid, unsigned char *here, uint64_t there, size_t bytes) {
+/* So many bytes of these have moved. */
+static void skip(struct tug_cma_pieces *pieces, size_t moved) {
+    for (; moved > 0 && moved >= pieces->at->iov_len; pieces->at++, pieces->n--)
+        moved -= pieces->at->iov_len;
+    if (moved > 0)
+        *pieces->at =
+            (struct iovec){(char *)pieces->at->iov_base + moved, pieces->at->iov_len - moved};
+}
+
+static int transfer_pieces(cma_call call, pid_t pid, struct tug_cma_pieces here,
+                           struct tug_cma_pieces there) {
     const int kept_errno = errno;
     int status = 0;
-    while (bytes > 0) {
-        const size_t part = bytes < CALL_MOST ? bytes : CALL_MOST;
-        const struct iovec local = {here, part};
-        const struct iovec remote = {(void *)(uintptr_t)there, part};
-        const ssize_t moved = call(pid, &local, 1, &remote, 1, 0);
+    while (here.n > 0) {
+        const ssize_t moved = call(pid, here.at, here.n, there.at, there.n, 0);
         if (moved > 0) {
-            here += moved;
-            there += (size_t)moved;
-            bytes -= (size_t)moved;
+            skip(&here, (size_t)moved);
+            skip(&there, (size_t)moved);
         } else if (moved == 0 || errno != EINTR) {
             status = moved == 0 ? TUG_ERR_RANGE : error_of(errno);
             break;
         }
     }
     errno = kept_errno;
+    return status;
+}
+
+static int transfer(cma_call call, pid_t pid, unsigned char *here, uint64_t there, size_t bytes) {
+    int status = 0;
+    for (size_t done = 0; done < bytes && status == 0; done += TUG_CMA_BYTES_MOST) {
+        const size_t part = bytes - done < TUG_CMA_BYTES_MOST ? bytes - done : TUG_CMA_BYTES_MOST;
+        struct iovec local = {here + done, part};
+        struct iovec remote = {(void *)(uintptr_t)(there + done), part};
+        status = transfer_pieces(call, pid, (struct tug_cma_pieces){&local, 1},
+                                 (struct tug_cma_pieces){&remote, 1});
+    }
     return status;
 }
 
@@ -57,6 +73,14 @@ int tug_cma_read(pid_t pid, void *to, uint64_t from, size_t bytes) {
 int tug_cma_write(pid_t pid, const void *from, uint64_t to, size_t bytes) {
     /* process_vm_writev() only reads what its first vector names. */
     return transfer(process_vm_writev, pid, (unsigned char *)(uintptr_t)from, to, bytes);
+}
+
+int tug_cma_read_pieces(pid_t pid, struct tug_cma_pieces here, struct tug_cma_pieces there) {
+    return transfer_pieces(process_vm_readv, pid, here, there);
+}
+
+int tug_cma_write_pieces(pid_t pid, struct tug_cma_pieces here, struct tug_cma_pieces there) {
+    return transfer_pieces(process_vm_writev, pid, here, there);
 }
 
 bool tug_cma_probe(pid_t pid, uint64_t address, uint64_t expected) {

@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct iovec;
+
 /* Why this machine cannot have it (a sentence in `reason`, 256 bytes, only then), or false: this
  * process can read its own memory that way. */
 bool tug_cma_missing(char *reason);
@@ -28,5 +30,16 @@ bool tug_cma_probe(pid_t pid, uint64_t address, uint64_t expected);
  * TUG_ERR_SYSTEM: refused, or anything else. They block while the kernel copies. */
 int tug_cma_read(pid_t pid, void *to, uint64_t from, size_t bytes);
 int tug_cma_write(pid_t pid, const void *from, uint64_t to, size_t bytes);
+
+/* The same of as many bytes in pieces on either side, in one call of the kernel's: 1 to
+ * TUG_CMA_PIECES on each, none of them empty, TUG_CMA_BYTES_MOST in all. The arrays are used up. */
+#define TUG_CMA_PIECES 1024
+#define TUG_CMA_BYTES_MOST ((size_t)1 << 30)
+struct tug_cma_pieces {
+    struct iovec *at;
+    size_t n;
+};
+int tug_cma_read_pieces(pid_t pid, struct tug_cma_pieces here, struct tug_cma_pieces there);
+int tug_cma_write_pieces(pid_t pid, struct tug_cma_pieces here, struct tug_cma_pieces there);
 
 #endif

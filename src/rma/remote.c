@@ -276,6 +276,7 @@ static void end(struct tug_remote *remote) {
     while (state != NULL) {
         struct tug_remote_state *next = state->next;
         tug_book_close(&state->book);
+        tug_vector_free(atomic_load(&state->vector));
         free(state);
         state = next;
     }

@@ -31,8 +31,11 @@
  * flush waits for, and one for all else.
  *
  *   remote.c        contexts and who shares them, creation and end of windows
- *   remote_rma.c    the origin: operations become LLCL's
- *   remote_combine.c operations that the origin does itself, next to a target that computes
+ *   remote_rma.c    the origin: puts and gets become LLCL's
+ *   remote_accumulate.c  ... accumulates and fetching operations become messages
+ *   remote_ways.c   ... what all of them begin and end with
+ *   remote_combine.c  ... or, next to a target that computes, are done at once
+ *   remote_vector.c   ... or with the next flush, many of them by one call of the kernel's
  *   remote_serve.c  the target: accumulates, fetching operations, locks, notices
  *   remote_attach.c dynamic windows: what is attached, and who knows of it
  *   remote_sync.c   what epochs wait for
@@ -64,6 +67,7 @@
 struct tug_attachments;
 struct tug_chunk;
 struct tug_lane;
+struct tug_vector;
 
 #define TUG_REMOTE_WINDOWS 4096 /* open at once in a domain */
 #define TUG_REMOTE_ROUNDS 31    /* of a barrier: 2^31 ranks */
@@ -113,6 +117,9 @@ struct tug_remote_state {
     struct tug_outstanding local;  /* operations that need buffers of this rank */
     _Atomic bool overtaken;        /* since its lock something was moved that messages overtake */
     _Atomic uint8_t contact;       /* TUG_CONTACT_* */
+    _Atomic uint8_t gathers;       /* enum tug_gathers: are operations, since the last flush? */
+    _Atomic uint32_t gathered;     /* those that wait in the vector */
+    struct tug_vector *_Atomic vector; /* NULL: none so far */
     const struct tug_remote_target *target;
     struct tug_remote_state *next; /* the next in the list of targets used */
     struct tug_book book;          /* dynamic windows: regions that the rank has attached */
@@ -270,8 +277,7 @@ static inline struct tug_control *tug_remote_control(const struct tug_remote *re
 
 /* Who changes elements of a rank's memory by accumulates holds it. NULL: its engine alone does. */
 static inline struct tug_mutex *tug_remote_mutex(const struct tug_remote *remote, int rank) {
-    const bool others = remote->targets[rank].near && remote->attachments == NULL;
-    return others ? &tug_remote_control(remote, rank)->stripes[0] : NULL;
+    return remote->targets[rank].near ? &tug_remote_control(remote, rank)->stripes[0] : NULL;
 }
 
 static inline void tug_remote_lock(struct tug_mutex *mutex) {
@@ -286,27 +292,82 @@ static inline void tug_remote_unlock(struct tug_mutex *mutex) {
 
 /* An accumulate or fetching operation on n elements that lie together on all sides. */
 struct tug_remote_combination {
-    const struct tug_remote *remote;
+    struct tug_remote *remote;
     int rank;
-    MPI_Aint offset; /* in the target's memory, within its bounds */
+    MPI_Aint offset; /* in the target's memory, within its bounds; dynamic windows: the address */
     size_t n, element;
     tug_reduction reduce;
     const void *origin;  /* NULL: nothing is changed */
     void *result;        /* NULL: nothing is fetched */
     const void *compare; /* what one element must be to be changed; NULL: anything */
+    bool now;            /* it does not wait for the flush */
 };
 
-/* Does it now. True: it is done, or has failed (an error class). False: it is for a message;
- * nothing has happened. */
+/* Does it, now or with the flush. True: it is begun, or has failed (an error class). False: it is
+ * for a message; nothing has happened, and nothing waits in the target's vector. */
 bool tug_remote_combine(const struct tug_remote_combination *c, int *error);
 
-/* May it be for that? On memory that is not mapped a few small ones in a burst are: a call of
- * cross-memory attach for each of many takes longer than to wake the target's engine once. */
-#define TUG_REMOTE_FEW 32
-static inline bool tug_remote_may_combine(const struct tug_remote_target *target, size_t bytes) {
-    return __builtin_expect(tug_burst.started <= TUG_REMOTE_FEW, 0) || bytes >= TUG_CMA_LEAST ||
-           (target->near && target->shortcut == TUG_SHORTCUT_ANY);
+/* ---- vectors: small operations that wait for the next flush, next to a target that computes ----
+ *
+ * Gets, and puts that are not small, work on the program's memory itself until then. What waits
+ * for longer than a beat or two the engine's thread does. The order of accumulates is kept. */
+
+#define TUG_REMOTE_GATHERED 1024 /* in a burst; of more each is cheaper in packets */
+
+enum tug_gathers { TUG_GATHERS_UNKNOWN, TUG_GATHERS, TUG_GATHERS_NOT };
+
+/* May the next operation of this thread on a target's memory be for that? Whether the target looks
+ * is asked once between two flushes: to read its page costs a cache miss. */
+static inline bool tug_remote_may_gather(const struct tug_remote *remote,
+                                         const struct tug_remote_target *target,
+                                         struct tug_remote_state *state) {
+    uint8_t gathers = atomic_load_explicit(&state->gathers, memory_order_relaxed);
+    if (gathers == TUG_GATHERS_NOT || !target->near || tug_burst_is_single() ||
+        !tug_burst_is_at_most(TUG_REMOTE_GATHERED))
+        return false;
+    if (__builtin_expect(gathers == TUG_GATHERS_UNKNOWN, 0)) {
+        const bool serves = tug_peer_serves(remote->domain->context, (uint32_t)target->process);
+        gathers = serves ? TUG_GATHERS_NOT : TUG_GATHERS;
+        atomic_store_explicit(&state->gathers, gathers, memory_order_relaxed);
+    }
+    return gathers == TUG_GATHERS;
 }
+
+/* Gathers a put or a get of `bytes` at an offset in what the key names. False: it is for another
+ * way; nothing has happened. */
+bool tug_remote_gather(struct tug_remote *remote, struct tug_remote_state *state,
+                       const struct tug_key *key, uint64_t offset, void *here, size_t bytes,
+                       bool into_target);
+
+/* The same of a combination of one element; what the key names is about its memory. */
+bool tug_remote_gather_combination(const struct tug_remote_combination *c,
+                                   const struct tug_key *key, uint64_t offset);
+
+/* May tug_remote_combine() be worth its while for one small element of many? */
+static inline bool tug_remote_may_combine(const struct tug_remote *remote,
+                                          const struct tug_remote_target *target,
+                                          struct tug_remote_state *state) {
+    return tug_burst_is_single() || (target->near && target->shortcut == TUG_SHORTCUT_ANY) ||
+           tug_remote_may_gather(remote, target, state);
+}
+
+/* Does what waits. What goes wrong the target's flush says. */
+void tug_remote_submit(struct tug_remote_state *state);
+static inline void tug_remote_settle(struct tug_remote_state *state) {
+    /* acquire: pairs with the release where another thread, or the engine's, has done it */
+    if (atomic_load_explicit(&state->gathered, memory_order_acquire) > 0)
+        tug_remote_submit(state);
+}
+
+/* The same for a flush. */
+static inline void tug_remote_end_gathering(struct tug_remote_state *state) {
+    tug_remote_settle(state);
+    if (atomic_load_explicit(&state->gathers, memory_order_relaxed) != TUG_GATHERS_UNKNOWN)
+        atomic_store_explicit(&state->gathers, TUG_GATHERS_UNKNOWN, memory_order_relaxed);
+}
+
+/* Nobody uses the window any more. */
+void tug_vector_free(struct tug_vector *vector);
 
 /* Sends a message of no data to the target's engine. An error class. */
 int tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,

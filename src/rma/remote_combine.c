@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "engine/notes.h"
 #include "llcl/llcl.h"
 #include "rma/remote.h"
 #include "rma/window.h"
 
-#define LITTLE 256       /* bytes that need no memory of their own */
+#define LITTLE 256 /* bytes that need no memory of their own */
+#define FEW 32
 #define PIECE (32 << 10) /* bytes under the mutex at once: about ten microseconds */
 
 /* The bytes that begin `done` bytes on, and are at `memory`. False: they are as they were. */
@@ -67,33 +69,82 @@ static int combine_pieces(const struct tug_remote_combination *c, const struct t
 /* Is it sooner over than a message, which wakes the target's engine? Counts it. */
 static bool is_worth_a_call(const struct tug_remote_combination *c,
                             const struct tug_remote_target *target) {
-    const bool few = tug_burst_is_at_most(TUG_REMOTE_FEW);
+    const bool few = /* of many each is cheaper in packets, which wake the target's engine once */
+        tug_burst.started < FEW && tug_burst_is_at_most(TUG_REMOTE_GATHERED);
     tug_burst_add();
     return (few || c->n * c->element >= TUG_CMA_LEAST) && !tug_burst.peers_come &&
            !tug_peer_serves(c->remote->domain->context, (uint32_t)target->process);
 }
 
-/* The memory at the target, if the operation is for this way. */
-static bool begin(const struct tug_remote_combination *c, struct tug_reach *there) {
+/* Where an operation's elements are at another rank: in one registration, and how it is reached. */
+struct place {
+    struct tug_key key;
+    uint64_t offset;
+    enum tug_shortcut shortcut;
+};
+
+/* False: elsewhere, or they are not all there. */
+static bool find_place(const struct tug_remote_combination *c, struct place *place) {
+    struct tug_remote *remote = c->remote;
+    const struct tug_remote_target *target = &remote->targets[c->rank];
+    struct tug_region region;
+    *place = (struct place){target->key, (uint64_t)c->offset, target->shortcut};
+    if (remote->attachments == NULL)
+        return true;
+    if (tug_remote_find(remote, c->rank, place->offset, &region) != MPI_SUCCESS)
+        return false;
+    place->key = region.key;
+    place->offset -= region.base;
+    place->shortcut =
+        tug_context_shortcut(remote->domain->context, (uint32_t)target->process, &region.key);
+    return c->n * c->element <= region.bytes - place->offset;
+}
+
+/* This rank's own memory, if the operation may be done there at once. */
+static bool begin_here(const struct tug_remote_combination *c, struct tug_reach *there) {
+    struct tug_remote *remote = c->remote;
+    const bool attached = remote->attachments != NULL;
+    *there = (struct tug_reach){.mapped = attached ? (unsigned char *)(uintptr_t)c->offset
+                                                   : remote->base + c->offset};
+    return (!attached || tug_remote_check(remote, c->rank, (uint64_t)c->offset,
+                                          c->n * c->element) == MPI_SUCCESS) &&
+           tug_remote_is_quiet(tug_remote_state_of(remote, c->rank));
+}
+
+/* The memory at the target, if the operation is for this way. *gathered: it is begun. */
+static bool begin(const struct tug_remote_combination *c, struct tug_reach *there, bool *gathered) {
     const struct tug_remote *remote = c->remote;
     const struct tug_remote_target *target = &remote->targets[c->rank];
-    if (c->rank == remote->rank) {
-        *there = (struct tug_reach){.mapped = remote->base + c->offset};
-        return tug_remote_is_quiet(tug_remote_state_of(remote, c->rank));
+    struct tug_remote_state *state = tug_remote_state_of(remote, c->rank);
+    struct place place;
+    *gathered = false;
+    if (c->rank == remote->rank)
+        return begin_here(c, there);
+    if (!find_place(c, &place) || place.shortcut == TUG_SHORTCUT_NONE)
+        return false;
+    if (place.shortcut == TUG_SHORTCUT_SINGLE && !c->now &&
+        tug_remote_may_gather(remote, target, state) &&
+        tug_remote_gather_combination(c, &place.key, place.offset))
+        return *gathered = true;
+    if (atomic_load_explicit(&state->gathered, memory_order_relaxed) > 0) {
+        tug_remote_submit(state);
+        tug_notes_settle(); /* of its note: or it is not quiet */
     }
-    return (target->shortcut == TUG_SHORTCUT_ANY ||
-            (target->shortcut == TUG_SHORTCUT_SINGLE && is_worth_a_call(c, target))) &&
-           tug_remote_is_quiet(tug_remote_state_of(remote, c->rank)) &&
-           tug_reach_begin(remote->domain->context, &target->key, (uint32_t)target->process,
-                           (uint64_t)c->offset, c->n * c->element, there);
+    return (place.shortcut == TUG_SHORTCUT_ANY || is_worth_a_call(c, target)) &&
+           tug_remote_is_quiet(state) &&
+           tug_reach_begin(remote->domain->context, &place.key, (uint32_t)target->process,
+                           place.offset, c->n * c->element, there);
 }
 
 bool tug_remote_combine(const struct tug_remote_combination *c, int *error) {
     struct tug_mutex *mutex = tug_remote_mutex(c->remote, c->rank);
     struct tug_reach there;
-    bool begun;
-    if (mutex == NULL || !begin(c, &there))
+    bool begun, gathered;
+    *error = MPI_SUCCESS;
+    if (mutex == NULL || !begin(c, &there, &gathered))
         return false;
+    if (gathered)
+        return true;
     const int status = combine_pieces(c, &there, mutex, &begun);
     tug_reach_end(&there);
     if (c->rank == c->remote->rank && c->result != NULL)

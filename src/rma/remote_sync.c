@@ -191,6 +191,12 @@ static void begin_flush(bool local) {
         tug_notes_settle(); /* operations in notes count as started when the notes are executed */
 }
 
+static void submit_every(const struct tug_remote *remote) {
+    for (struct tug_remote_state *state = atomic_load(&remote->used); state != NULL;
+         state = state->next)
+        tug_remote_end_gathering(state);
+}
+
 static int flush_target(struct tug_remote *remote, struct tug_remote_state *state, bool local) {
     int status = drain_outstanding(remote, &state->local);
     int later = local ? 0 : drain_outstanding(remote, &state->remote);
@@ -198,8 +204,10 @@ static int flush_target(struct tug_remote *remote, struct tug_remote_state *stat
 }
 
 int tug_remote_flush(struct tug_remote *remote, int rank, bool local) {
-    begin_flush(local);
     struct tug_remote_state *state = tug_remote_state_of(remote, rank);
+    if (state != NULL)
+        tug_remote_end_gathering(state); /* before its note is looked at */
+    begin_flush(local);
     return state != NULL ? flush_target(remote, state, local) : MPI_SUCCESS;
 }
 
@@ -209,6 +217,7 @@ static int first_error(int error, int later) {
 
 static int flush_every(struct tug_remote *remote, bool local) {
     int error = MPI_SUCCESS;
+    submit_every(remote);
     begin_flush(local);
     for (struct tug_remote_state *state = atomic_load(&remote->used); state != NULL;
          state = state->next)

@@ -42,20 +42,22 @@ static bool can_go_alone(struct kind_win *w) {
 
 /* ---- the operations ---- */
 
-static MPI_Aint at(int word) {
-    return word; /* the unit is 8 */
+static MPI_Aint at(struct kind_win *w, int target, int word) {
+    return kind_disp(w, target, 8 * (size_t)word);
 }
 
 static int64_t draw_ticket(struct kind_win *w, int target) {
     int64_t got = -1;
-    MUST(MPI_Fetch_and_op(ones, &got, MPI_INT64_T, target, at(COUNTER), MPI_SUM, w->win));
+    MUST(
+        MPI_Fetch_and_op(ones, &got, MPI_INT64_T, target, at(w, target, COUNTER), MPI_SUM, w->win));
     MUST(MPI_Win_flush(target, w->win));
     return got;
 }
 
 static int64_t swap(struct kind_win *w, int target, int64_t expected, int64_t wanted) {
     int64_t got = -1;
-    MUST(MPI_Compare_and_swap(&wanted, &expected, &got, MPI_INT64_T, target, at(SWAPPED), w->win));
+    MUST(MPI_Compare_and_swap(&wanted, &expected, &got, MPI_INT64_T, target, at(w, target, SWAPPED),
+                              w->win));
     MUST(MPI_Win_flush(target, w->win));
     return got;
 }
@@ -72,14 +74,16 @@ static void add(struct kind_win *w, int target, int first, int n, enum how how) 
     MPI_Request request;
     const MPI_Datatype t = MPI_INT64_T;
     if (how == PLAIN)
-        MUST(MPI_Accumulate(ones, n, t, target, at(first), n, t, MPI_SUM, w->win));
+        MUST(MPI_Accumulate(ones, n, t, target, at(w, target, first), n, t, MPI_SUM, w->win));
     else if (how == FETCH)
-        MUST(MPI_Get_accumulate(ones, n, t, was, n, t, target, at(first), n, t, MPI_SUM, w->win));
+        MUST(MPI_Get_accumulate(ones, n, t, was, n, t, target, at(w, target, first), n, t, MPI_SUM,
+                                w->win));
     else if (how == REQUEST)
-        MUST(MPI_Raccumulate(ones, n, t, target, at(first), n, t, MPI_SUM, w->win, &request));
+        MUST(MPI_Raccumulate(ones, n, t, target, at(w, target, first), n, t, MPI_SUM, w->win,
+                             &request));
     else
-        MUST(MPI_Rget_accumulate(ones, n, t, was, n, t, target, at(first), n, t, MPI_SUM, w->win,
-                                 &request));
+        MUST(MPI_Rget_accumulate(ones, n, t, was, n, t, target, at(w, target, first), n, t, MPI_SUM,
+                                 w->win, &request));
     if (how >= REQUEST)
         MUST(MPI_Wait(&request, MPI_STATUS_IGNORE));
     MUST(MPI_Win_flush(target, w->win));
@@ -88,12 +92,127 @@ static void add(struct kind_win *w, int target, int first, int n, enum how how) 
 /* ---- nobody answers ---- */
 
 static void read_only(struct kind_win *w, int target, int n, int64_t value) {
-    MUST(MPI_Get_accumulate(NULL, 0, MPI_INT64_T, was, n, MPI_INT64_T, target, at(FIRST), n,
-                            MPI_INT64_T, MPI_NO_OP, w->win));
+    MUST(MPI_Get_accumulate(NULL, 0, MPI_INT64_T, was, n, MPI_INT64_T, target, at(w, target, FIRST),
+                            n, MPI_INT64_T, MPI_NO_OP, w->win));
     MUST(MPI_Win_flush(target, w->win));
     for (int i = 0; i < n; i++)
         CHECK(was[i] == value, "word %d of rank %d is %lld, not %lld", i, target, (long long)was[i],
               (long long)value);
+}
+
+/* Many small ones to a flush. */
+enum { MANY = 800, EVERY = 3, PIECES = 100 };
+
+static void put_many(struct kind_win *w, int target, int n, int64_t base) {
+    static int64_t words[MANY], back[MANY];
+    for (int i = 0; i < n; i++) {
+        words[i] = base + i;
+        MUST(MPI_Put(&words[i], 1, MPI_INT64_T, target, at(w, target, FIRST + EVERY * i), 1,
+                     MPI_INT64_T, w->win));
+    }
+    MUST(MPI_Win_flush(target, w->win));
+    memset(back, 0, sizeof back);
+    for (int i = n - 1; i >= 0; i--) /* downwards, and some twice */
+        for (int twice = 0; twice <= (i % 7 == 0); twice++)
+            MUST(MPI_Get(&back[i], 1, MPI_INT64_T, target, at(w, target, FIRST + EVERY * i), 1,
+                         MPI_INT64_T, w->win));
+    MUST(MPI_Win_flush_local(target, w->win));
+    CHECK(memcmp(words, back, (size_t)n * sizeof(int64_t)) == 0, "%d words came back wrong", n);
+    memset(back, 0, sizeof back);
+    for (int i = 0; i < n; i++) /* upwards: with the gaps between them */
+        MUST(MPI_Get(&back[i], 1, MPI_INT64_T, target, at(w, target, FIRST + EVERY * i), 1,
+                     MPI_INT64_T, w->win));
+    MUST(MPI_Win_flush(target, w->win));
+    CHECK(memcmp(words, back, (size_t)n * sizeof(int64_t)) == 0, "%d words came back wrong", n);
+}
+
+/* A pattern of theirs from one piece here, and into another pattern. */
+static void put_derived(struct kind_win *w, int target) {
+    static int64_t words[PIECES], back[4 * PIECES];
+    MPI_Datatype theirs, ours;
+    MUST(MPI_Type_vector(PIECES, 1, EVERY, MPI_INT64_T, &theirs));
+    MUST(MPI_Type_vector(PIECES / 2, 2, 4, MPI_INT64_T, &ours));
+    MUST(MPI_Type_commit(&theirs));
+    MUST(MPI_Type_commit(&ours));
+    for (int i = 0; i < PIECES; i++)
+        words[i] = 77000 + i;
+    memset(back, 0, sizeof back);
+    MUST(MPI_Put(words, PIECES, MPI_INT64_T, target, at(w, target, FIRST + 1), 1, theirs, w->win));
+    MUST(MPI_Win_flush(target, w->win));
+    MUST(MPI_Get(back, 1, ours, target, at(w, target, FIRST + 1), 1, theirs, w->win));
+    MUST(MPI_Win_flush(target, w->win));
+    for (int i = 0; i < 2 * PIECES; i++)
+        CHECK(back[i] == (i % 4 < 2 ? words[i / 4 * 2 + i % 4] : 0), "derived word %d is %lld", i,
+              (long long)back[i]);
+    MUST(MPI_Type_free(&theirs));
+    MUST(MPI_Type_free(&ours));
+}
+
+/* On a few elements, again and again: each sees what those before it have left. */
+static void combine_many(struct kind_win *w, int target, int n) {
+    static int64_t got[MANY], swapped[MANY];
+    static const int64_t three = 3, zero;
+    const int word = FIRST + 2, elements = 5;
+    static int64_t expected[MANY];
+    for (int e = 0; e < elements; e++)
+        MUST(MPI_Accumulate(&zero, 1, MPI_INT64_T, target, at(w, target, word + EVERY * e), 1,
+                            MPI_INT64_T, MPI_REPLACE, w->win));
+    for (int i = 0; i < n; i++) {
+        const MPI_Aint there = at(w, target, word + EVERY * (i % elements));
+        expected[i] = 6 * (i / elements) + i / elements; /* each round adds 3, 3 and 1 */
+        MUST(
+            MPI_Accumulate(&three, 1, MPI_INT64_T, target, there, 1, MPI_INT64_T, MPI_SUM, w->win));
+        swapped[i] = expected[i] + 4;
+        const int64_t compare = expected[i] + 3;
+        MUST(MPI_Compare_and_swap(&swapped[i], &compare, &got[i], MPI_INT64_T, target, there,
+                                  w->win));
+        MUST(MPI_Fetch_and_op(&three, &got[i], MPI_INT64_T, target, there, MPI_SUM, w->win));
+    }
+    MUST(MPI_Win_flush(target, w->win));
+    for (int i = 0; i < n; i++)
+        CHECK(got[i] == expected[i] + 4, "operation %d of %d fetched %lld, not %lld", i, n,
+              (long long)got[i], (long long)expected[i] + 4);
+}
+
+/* Of a few bytes each, next to one another. */
+static void combine_bytes(struct kind_win *w, int target) {
+    static const int32_t one32 = 1;
+    static const uint8_t one8 = 1;
+    int32_t words[4] = {0};
+    const MPI_Aint unit = w->disp_unit == 1 ? 4 : 0; /* else the second half cannot be named */
+    MUST(MPI_Accumulate(words, 4, MPI_INT32_T, target, at(w, target, FIRST), 4, MPI_INT32_T,
+                        MPI_REPLACE, w->win));
+    MUST(MPI_Win_flush(target, w->win));
+    for (int i = 0; i < 10; i++) {
+        MUST(MPI_Accumulate(&one32, 1, MPI_INT32_T, target, at(w, target, FIRST), 1, MPI_INT32_T,
+                            MPI_SUM, w->win));
+        MUST(MPI_Accumulate(&one32, 1, MPI_INT32_T, target, at(w, target, FIRST) + unit, 1,
+                            MPI_INT32_T, MPI_SUM, w->win));
+        MUST(MPI_Accumulate(&one8, 1, MPI_UINT8_T, target, at(w, target, FIRST + 1), 1, MPI_UINT8_T,
+                            MPI_SUM, w->win));
+    }
+    MUST(MPI_Win_flush(target, w->win));
+    MUST(MPI_Get(words, 4, MPI_INT32_T, target, at(w, target, FIRST), 4, MPI_INT32_T, w->win));
+    MUST(MPI_Win_flush(target, w->win));
+    CHECK(words[0] == (unit ? 10 : 20) && words[1] == (unit ? 10 : 0) && words[2] == 10 &&
+              words[3] == 0,
+          "%d %d %d %d", words[0], words[1], words[2], words[3]);
+}
+
+static void do_many(struct kind_win *w, int target) {
+    static const int numbers[] = {2, 3, 64, 65, MANY};
+    MUST(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, w->win));
+    for (int i = 0; i < 5; i++) {
+        put_many(w, target, numbers[i], 1000 * i);
+        CHECK(!stopped_late, "%d puts waited for rank %d", numbers[i], target);
+    }
+    put_derived(w, target);
+    CHECK(!stopped_late, "puts of a derived type waited for rank %d", target);
+    combine_bytes(w, target);
+    for (int i = 0; i < 4 && lane_is_ours(w->win); i++) /* the host may count on one operation */
+        combine_many(w, target, numbers[i]);
+    CHECK(!stopped_late, "many operations waited for rank %d", target);
+    MUST(MPI_Win_unlock(target, w->win));
 }
 
 static void do_all(struct kind_win *w, int target) {
@@ -110,13 +229,15 @@ static void do_all(struct kind_win *w, int target) {
     }
     read_only(w, target, LONG, NHOWS);
     MUST(MPI_Win_unlock(target, w->win));
+    do_many(w, target);
 }
 
-/* Rank 0 has begun with a lock of each: what a first use costs is over. */
+/* Rank 0 has begun with a lock of each and a look at its memory: what a first use costs is over. */
 static void go_alone(struct kind_win *w) {
     const bool alone = can_go_alone(w);
     for (int r = 1; check_rank == 0 && r < check_nranks; r++) {
         MUST(MPI_Win_lock(MPI_LOCK_SHARED, r, 0, w->win));
+        MUST(MPI_Get(was, 1, MPI_INT64_T, r, at(w, r, 0), 1, MPI_INT64_T, w->win));
         MUST(MPI_Win_unlock(r, w->win));
     }
     check_barrier(MPI_COMM_WORLD);
@@ -167,11 +288,45 @@ static void work(struct kind_win *w, int64_t (*added)[WORDS]) {
 static void count_guarded(struct kind_win *w, int target) {
     int64_t word = -1;
     MUST(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, w->win));
-    MUST(MPI_Get(&word, 1, MPI_INT64_T, target, at(GUARDED), 1, MPI_INT64_T, w->win));
+    MUST(MPI_Get(&word, 1, MPI_INT64_T, target, at(w, target, GUARDED), 1, MPI_INT64_T, w->win));
     MUST(MPI_Win_flush(target, w->win));
     word++;
-    MUST(MPI_Put(&word, 1, MPI_INT64_T, target, at(GUARDED), 1, MPI_INT64_T, w->win));
+    MUST(MPI_Put(&word, 1, MPI_INT64_T, target, at(w, target, GUARDED), 1, MPI_INT64_T, w->win));
     MUST(MPI_Win_unlock(target, w->win));
+}
+
+/* What nobody flushes comes all the same: rank 0 puts and computes, and the last rank, which
+ * computes too, sees it before rank 0 is back. */
+static void put_and_leave(struct kind_win *w) {
+    const int target = check_nranks - 1, last = FIRST + 3;
+    const int64_t words[4] = {1, 2, 3, 4};
+    double back = 0, seen = 0;
+    if (check_nranks < 2)
+        return;
+    check_barrier(MPI_COMM_WORLD);
+    if (check_rank == 0) {
+        MUST(MPI_Win_lock(MPI_LOCK_SHARED, target, 0, w->win));
+        for (int round = 0; round < 3; round++) {
+            for (int i = 0; i < 4 - (round == 2); i++)
+                MUST(MPI_Put(&words[i], 1, MPI_INT64_T, target,
+                             at(w, target, (round == 2 ? FIRST + 1 : FIRST + 9) + i), 1,
+                             MPI_INT64_T, w->win));
+            if (round < 2)
+                MUST(MPI_Win_flush(target, w->win));
+        }
+        compute(1);
+        back = MPI_Wtime();
+        MUST(MPI_Win_unlock(target, w->win));
+        MUST(MPI_Send(&back, 1, MPI_DOUBLE, target, 0, MPI_COMM_WORLD));
+    } else if (check_rank == target) {
+        volatile int64_t *word = (volatile int64_t *)(void *)w->base + last;
+        const double end = MPI_Wtime() + 5;
+        while (*word != 3 && seen < end)
+            seen = MPI_Wtime();
+        MUST(MPI_Recv(&back, 1, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        CHECK(seen < back || !lane_is_ours(w->win), "puts lay for %g s", 1 + seen - back);
+    }
+    check_barrier(MPI_COMM_WORLD);
 }
 
 static void mix(struct kind_win *w, int rounds) {
@@ -208,10 +363,14 @@ int main(int argc, char **argv) {
     rng.state = (uint64_t)check_rank << 40;
     for (int i = 0; i < WORDS; i++)
         ones[i] = 1;
-    for (int kind = 0; kind < KIND_SHARED; kind++) {
+    for (int kind = 0; kind < NKINDS; kind++) {
         struct kind_win w;
+        if (kind == KIND_SHARED)
+            continue;
         CHECK(kind_open(&w, (enum kind)kind, MPI_COMM_WORLD, WORDS * sizeof(int64_t), 8), "window");
         go_alone(&w);
+        kind_clear(&w);
+        put_and_leave(&w);
         kind_clear(&w);
         mix(&w, check_rounds(100, 30));
         kind_close(&w);

@@ -26,6 +26,11 @@ static unsigned interrupts; /* so many calls end with EINTR */
 static size_t at_most;      /* no call moves more; 0: as it likes */
 static unsigned calls;
 
+static size_t smallest(size_t a, size_t b, size_t c) {
+    a = b < a ? b : a;
+    return c < a ? c : a;
+}
+
 #define WRAP(name)                                                                                 \
     ssize_t __real_##name(pid_t, const struct iovec *, unsigned long, const struct iovec *,        \
                           unsigned long, unsigned long);                                           \
@@ -41,9 +46,10 @@ static unsigned calls;
             errno = EINTR;                                                                         \
             return -1;                                                                             \
         }                                                                                          \
-        if (at_most > 0 && cut[0].iov_len > at_most)                                               \
-            cut[0].iov_len = cut[1].iov_len = at_most;                                             \
-        return __real_##name(pid, &cut[0], nlocal, &cut[1], nremote, flags);                       \
+        if (at_most == 0)                                                                          \
+            return __real_##name(pid, local, nlocal, remote, nremote, flags);                      \
+        cut[0].iov_len = cut[1].iov_len = smallest(at_most, cut[0].iov_len, cut[1].iov_len);       \
+        return __real_##name(pid, &cut[0], 1, &cut[1], 1, flags);                                  \
     }
 
 WRAP(process_vm_readv)
@@ -367,6 +373,34 @@ static void more_than_two_gibibytes(void **state) {
     munmap(to, all + page_bytes);
 }
 
+/* As many bytes on both sides, in other pieces; some calls stop in the middle of one. */
+static void pieces_differ_on_the_two_sides(void **state) {
+    (void)state;
+    unsigned char from[96], back[96];
+    for (size_t i = 0; i < sizeof(from); i++)
+        from[i] = (unsigned char)(7 * i + 3);
+    for (at_most = 0; at_most < 20; at_most += 19) {
+        interrupts = 1;
+        struct iovec here[] = {{from, 10}, {from + 10, 50}, {from + 60, 36}};
+        struct iovec there[] = {{theirs + 100, 33}, {theirs + 300, 1}, {theirs + page_bytes, 62}};
+        assert_int_equal(tug_cma_write_pieces(child, (struct tug_cma_pieces){here, 3},
+                                              (struct tug_cma_pieces){there, 3}),
+                         0);
+        struct iovec all = {back, sizeof(back)};
+        struct iovec again[] = {{theirs + 100, 33}, {theirs + 300, 1}, {theirs + page_bytes, 62}};
+        memset(back, 0, sizeof(back));
+        assert_int_equal(tug_cma_read_pieces(child, (struct tug_cma_pieces){&all, 1},
+                                             (struct tug_cma_pieces){again, 3}),
+                         0);
+        assert_memory_equal(from, back, sizeof(from));
+    }
+    at_most = 0;
+    struct iovec here = {from, 4}, nowhere = {NULL, 4};
+    assert_int_equal(tug_cma_write_pieces(child, (struct tug_cma_pieces){&here, 1},
+                                          (struct tug_cma_pieces){&nowhere, 1}),
+                     TUG_ERR_RANGE);
+}
+
 #define WITH_PEER(case) cmocka_unit_test_setup_teardown(case, start_peer, stop_peer)
 
 int main(void) {
@@ -377,6 +411,7 @@ int main(void) {
         WITH_PEER(writes_what_the_peer_reads),
         WITH_PEER(nothing_to_move_is_no_call),
         WITH_PEER(goes_on_after_interrupts_and_short_moves),
+        WITH_PEER(pieces_differ_on_the_two_sides),
         WITH_PEER(memory_that_is_not_there_is_a_range_error),
         WITH_PEER(a_dead_peer_is_a_peer_error),
         WITH_PEER(the_probe_wants_the_word),

@@ -11,5 +11,6 @@ if(TARGET tugboat)
     tug_mpi_test(endpoint.refused RANKS 4 NODES one two WAYS tug ARGS many 100
         OPTIONS ${refused} ${container})
     tug_mpi_test(rma_basic.refused RANKS 2 NODES one emulated WAYS tug OPTIONS ${refused} ${container})
+    tug_mpi_test(rma_alone.refused RANKS 3 NODES one two WAYS tug OPTIONS ${refused} ${container})
     tug_mpi_test(pbcast.refused RANKS 2 WAYS tug OPTIONS ${refused} ${container})
 endif()

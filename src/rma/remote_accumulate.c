@@ -1,0 +1,377 @@
+/* Accumulates and fetching operations of the packet lane: done by the origin (remote_combine.c), or
+ * they become messages and calls of LLCL's.
+ *
+ * Where all sides lie in one piece an operation is one message. Otherwise the datatypes are walked
+ * together, and every run that is a run on all sides is one. Operands are copied into messages, so
+ * that the program's datatypes are not needed after the call.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/notes.h"
+#include "host/datatype.h"
+#include "host/handles.h"
+#include "host/host.h"
+#include "llcl/llcl.h"
+#include "rma/remote_ways.h"
+
+/* ---- messages and calls ---- */
+
+/* Long ones have memory of their own until they have been sent. */
+struct payload {
+    struct tug_remote_head head;
+    unsigned char data[];
+};
+
+static void free_payload(void *payload, int status) {
+    (void)status;
+    free(payload);
+}
+
+static struct tug_remote_head head_of(const struct tug_ways *ways, MPI_Op op, MPI_Datatype type,
+                                      MPI_Aint offset, size_t n) {
+    return (struct tug_remote_head){
+        .window = ways->target->number,
+        .op = (uint8_t)tug_op_number(op),
+        .type = tug_type_number(type),
+        .range = (uint64_t)(ways->offset + offset) << 16 | (uint16_t)n,
+    };
+}
+
+static inline void send_message(const struct tug_ways *ways, const void *payload, size_t bytes,
+                                struct tug_callback on_local) {
+    const struct tug_am_params message = {.dest_proc = ways->process,
+                                          .handler = TUG_MESSAGE_ACCUMULATE,
+                                          .payload = payload,
+                                          .size_in_bytes = bytes,
+                                          .on_local = on_local,
+                                          .on_complete = tug_ways_next_part(ways, false)};
+    TUG_REMOTE_TRY(ways->context, tug_try_am_async(ways->context, &message));
+}
+
+static inline void send_call(const struct tug_ways *ways, unsigned id, const void *payload,
+                             size_t bytes, void *answer, size_t answer_bytes,
+                             struct tug_callback on_local, struct tug_callback on_complete) {
+    const struct tug_call_params call = {.dest_proc = ways->process,
+                                         .handler = id,
+                                         .payload = payload,
+                                         .size_in_bytes = bytes,
+                                         .answer = answer,
+                                         .answer_in_bytes = answer_bytes,
+                                         .on_local = on_local,
+                                         .on_complete = on_complete};
+    TUG_REMOTE_TRY(ways->context, tug_try_call_async(ways->context, &call));
+}
+
+/* The head and up to 8 bytes: copied by the call. */
+struct short_payload {
+    struct tug_remote_head head;
+    unsigned char data[8];
+};
+
+static const struct tug_callback nothing;
+
+/* ---- accumulates ---- */
+
+/* Copies n elements from the run they lie in, or the runs; nothing behind their last byte. */
+static void gather(unsigned char *to, struct tug_run *from, const void *base, size_t n,
+                   const struct tug_elements *elements) {
+    size_t extent = elements->extent;
+    while (n > 0 && tug_run_refill(from)) {
+        size_t now = from->left < n ? from->left : n;
+        size_t span = tug_elements_span(elements, now);
+        memcpy(to, tug_run_address(base, from->at), span);
+        memset(to + span, 0, now * extent - span);
+        tug_run_consume(from, now, extent);
+        to += now * extent;
+        n -= now;
+    }
+}
+
+/* One piece: n elements that lie together at the target and, if fetched, in the result. */
+static int send_piece(const struct tug_ways *ways, MPI_Op op, const struct tug_elements *elements,
+                      MPI_Aint offset, size_t n, struct tug_run *origin, const void *base,
+                      unsigned char *result) {
+    struct tug_remote_head head = head_of(ways, op, elements->type, offset, n);
+    size_t bytes = n * elements->extent, sent = origin == NULL ? 0 : bytes;
+    int error = tug_ways_check(ways, offset, tug_elements_span(elements, n));
+    if (error != MPI_SUCCESS)
+        return error;
+    struct tug_callback on_local = nothing;
+    struct short_payload little;
+    struct payload *payload = (struct payload *)&little;
+    if (sent > sizeof(little.data)) {
+        payload = malloc(sizeof(*payload) + sent);
+        if (payload == NULL)
+            return MPI_ERR_NO_MEM;
+        on_local = (struct tug_callback){free_payload, payload};
+    }
+    payload->head = head;
+    if (sent > 0)
+        gather(payload->data, origin, base, n, elements);
+    if (result == NULL) {
+        send_message(ways, payload, sizeof(head) + sent, on_local);
+        return MPI_SUCCESS;
+    }
+    struct tug_pairs *pairs = NULL;
+    if (elements->gap_from != elements->gap_to &&
+        (pairs = tug_pairs_fetch(elements, result, n)) == NULL) {
+        if (on_local.f != NULL)
+            free(payload);
+        return MPI_ERR_NO_MEM;
+    }
+    const struct tug_callback end = tug_ways_next_part(ways, true);
+    send_call(ways, TUG_CALL_FETCH, payload, sizeof(head) + sent,
+              pairs != NULL ? pairs->data : result, bytes, on_local,
+              pairs != NULL ? tug_pairs_deliver_then(pairs, end) : end);
+    return MPI_SUCCESS;
+}
+
+/* Walks the sides together. Behind the origin's last element the target's are only fetched. */
+static int send_pieces(const struct tug_ways *ways, const struct tug_rma *o,
+                       const struct tug_elements *elements, const struct tug_data *data,
+                       const struct tug_data *origin, const struct tug_data *result) {
+    struct tug_run its, mine, back;
+    const size_t most = TUG_REMOTE_PIECE / elements->extent;
+    size_t given = origin != NULL ? origin->bytes / elements->size : 0;
+    if (!tug_run_begin(&its, data, TUG_WALK_ELEMENTS) ||
+        (origin != NULL && !tug_run_begin(&mine, origin, TUG_WALK_ELEMENTS)) ||
+        (result != NULL && !tug_run_begin(&back, result, TUG_WALK_ELEMENTS)))
+        return MPI_ERR_NO_MEM;
+    while (tug_run_refill(&its) && (result == NULL ? given > 0 : tug_run_refill(&back))) {
+        size_t n = its.left < most ? its.left : most;
+        unsigned char *fetched = NULL;
+        n = given > 0 && given < n ? given : n;
+        if (result != NULL) {
+            n = back.left < n ? back.left : n;
+            fetched = tug_run_address(result->address, back.at);
+            tug_run_consume(&back, n, elements->extent);
+        }
+        int error = send_piece(ways, given > 0 ? o->op : MPI_NO_OP, elements, its.at, n,
+                               given > 0 ? &mine : NULL, o->origin, fetched);
+        if (error != MPI_SUCCESS)
+            return error;
+        given -= given > 0 ? n : 0;
+        tug_run_consume(&its, n, elements->extent);
+    }
+    return MPI_SUCCESS;
+}
+
+/* Are there as many elements on all sides, together? */
+static bool are_together(const struct tug_data *data, const struct tug_data *origin,
+                         const struct tug_data *result) {
+    return data->bytes > 0 && data->contiguous &&
+           (origin == NULL || (origin->contiguous && origin->bytes == data->bytes)) &&
+           (result == NULL || result->contiguous);
+}
+
+/* Accumulates origin (NULL: MPI_NO_OP reads none) and fetches into result (NULL: it does not). */
+static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
+                      const struct tug_data *result) {
+    struct tug_elements elements;
+    struct tug_data data;
+    struct tug_ways ways;
+    int error = tug_operand_describe_elements(o, &data, &elements);
+    if (error != MPI_SUCCESS)
+        return error;
+    TUG_RETURN_IF_NOBODY(o);
+    error = tug_ways_find(o, &data, &ways);
+    if (error != MPI_SUCCESS)
+        return error;
+    if (!tug_operand_fits(&data, origin, result))
+        return MPI_ERR_TRUNCATE;
+    if (are_together(&data, origin, result) &&
+        tug_remote_combine(
+            &(struct tug_remote_combination){
+                ways.remote, ways.rank, ways.offset, data.bytes / elements.size, elements.size,
+                elements.reduce, origin != NULL ? origin->address : NULL,
+                result != NULL ? result->address : NULL, NULL, o->request != NULL},
+            &error))
+        return error != MPI_SUCCESS || o->request == NULL ? error : tug_rma_complete_request(o);
+    tug_remote_settle(ways.state); /* messages come behind what waits */
+    error = tug_ways_begin_request(o, &ways);
+    if (error != MPI_SUCCESS)
+        return error;
+    if (data.bytes > 0)
+        error = send_pieces(&ways, o, &elements, &data, origin, result);
+    return tug_ways_end_request(&ways, error);
+}
+
+/* One element of a basic type at the target and here, the most common: no walk. */
+static inline bool is_simple(const struct tug_rma *o) {
+    return tug_ways_is_plain(o) && o->origin_count == 1 && tug_type_basic_size(o->target_type) <= 8;
+}
+
+/* Writes the payload of an operation on one element of at most 8 bytes of o->origin_type. */
+static inline int write_short(const struct tug_rma *o, struct tug_ways *ways,
+                              struct short_payload *payload, size_t *bytes) {
+    *bytes = tug_type_basic_size(o->origin_type);
+    int error = tug_ways_find_plain(o, *bytes, ways);
+    if (__builtin_expect(error == MPI_SUCCESS, 1))
+        error = tug_ways_check(ways, 0, *bytes);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
+    payload->head = head_of(ways, o->op, o->origin_type, 0, 1);
+    if (__builtin_expect(*bytes == 8 && o->op != MPI_NO_OP, 1))
+        memcpy(payload->data, o->origin, 8);
+    else if (o->op != MPI_NO_OP)
+        memcpy(payload->data, o->origin, *bytes);
+    return MPI_SUCCESS;
+}
+
+/* One of many. */
+struct noted_accumulate {
+    tug_context *context;
+    const struct tug_remote_target *target;
+    struct short_payload payload;
+};
+_Static_assert(sizeof(struct noted_accumulate) <= TUG_NOTE_PAYLOAD, "it fits a note");
+
+static bool execute_accumulate(const struct tug_note *note) {
+    const struct noted_accumulate *noted = (const struct noted_accumulate *)note->payload.bytes;
+    const struct tug_remote_target *target = noted->target;
+    struct tug_generation *generation = tug_remote_open_generation(&target->state->remote);
+    tug_ways_count_in_hand(generation, 1);
+    return tug_context_message_noted(noted->context, (uint32_t)target->process,
+                                     TUG_MESSAGE_ACCUMULATE, &noted->payload,
+                                     sizeof(noted->payload), &generation->ended) ||
+           tug_ways_count_in_hand(generation, -1);
+}
+
+/* One of many on this rank's own memory: atomic to the others', as the holder of the baton. */
+struct noted_reduction {
+    tug_reduction reduce;
+    void *memory;
+    struct tug_mutex *mutex; /* NULL: none */
+    unsigned char data[8];
+};
+_Static_assert(sizeof(struct noted_reduction) <= TUG_NOTE_PAYLOAD, "it fits a note");
+
+static bool execute_reduction(const struct tug_note *note) {
+    const struct noted_reduction *noted = (const struct noted_reduction *)note->payload.bytes;
+    tug_remote_lock(noted->mutex);
+    noted->reduce(noted->memory, noted->data, 1);
+    tug_remote_unlock(noted->mutex);
+    return true;
+}
+
+/* False: it has not been noted. */
+static inline bool note_accumulate(const struct tug_ways *ways, const struct short_payload *payload,
+                                   tug_reduction reduce) {
+    struct tug_note *note = tug_note_begin(TUG_NOTE_IN_ORDER);
+    if (note == NULL)
+        return false;
+    if (ways->rank == ways->remote->rank && ways->remote->attachments == NULL) {
+        struct noted_reduction *noted = (struct noted_reduction *)note->payload.bytes;
+        note->execute = execute_reduction;
+        noted->reduce = reduce;
+        noted->memory = ways->remote->base + ways->offset;
+        noted->mutex = tug_remote_mutex(ways->remote, ways->rank);
+        memcpy(noted->data, payload->data, sizeof(noted->data));
+        __builtin_prefetch(noted->memory, 1); /* it is there when the note is executed */
+    } else {
+        struct noted_accumulate *noted = (struct noted_accumulate *)note->payload.bytes;
+        note->execute = execute_accumulate;
+        noted->context = ways->context;
+        noted->target = ways->target;
+        noted->payload = *payload;
+    }
+    tug_note_end();
+    return true;
+}
+
+static inline int accumulate_one(const struct tug_rma *o) {
+    struct tug_ways ways;
+    struct short_payload payload = {0};
+    size_t bytes;
+    tug_reduction reduce = tug_reduction_find(o->op, o->target_type);
+    if (__builtin_expect(reduce == NULL, 0))
+        return tug_operand_no_reduction(o->op);
+    int error = write_short(o, &ways, &payload, &bytes);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
+    if (tug_remote_may_combine(ways.remote, ways.target, ways.state) &&
+        tug_remote_combine(
+            &(struct tug_remote_combination){ways.remote, ways.rank, ways.offset, 1, bytes, reduce,
+                                             o->origin, NULL, NULL, false},
+            &error))
+        return error;
+    tug_remote_settle(ways.state);
+    if (!note_accumulate(&ways, &payload, reduce))
+        send_message(&ways, &payload, sizeof(payload), nothing);
+    return MPI_SUCCESS;
+}
+
+int tug_remote_accumulate(const struct tug_rma *o) {
+    if (__builtin_expect(is_simple(o) && o->op != MPI_NO_OP, 1))
+        return accumulate_one(o);
+    return tug_operand_accumulate(o, false, accumulate);
+}
+
+int tug_remote_get_accumulate(const struct tug_rma *o) {
+    return tug_operand_accumulate(o, true, accumulate);
+}
+
+/* ---- one element ---- */
+
+int tug_remote_fetch_and_op(const struct tug_rma *o) {
+    struct tug_ways ways;
+    struct short_payload payload;
+    size_t bytes;
+    tug_reduction reduce = tug_reduction_find(o->op, o->origin_type);
+    if (reduce == NULL)
+        return tug_type_is_basic(o->origin_type) ? tug_operand_no_reduction(o->op)
+                                                 : TUG_RMA_REFUSED;
+    if (!tug_operand_has_buffers(o, false))
+        return MPI_ERR_ARG;
+    TUG_RETURN_IF_NOBODY(o);
+    if (!tug_type_is_basic(o->origin_type) || tug_type_basic_size(o->origin_type) > 8) {
+        const struct tug_rma as_vector = tug_operand_as_vector(o);
+        return tug_remote_get_accumulate(&as_vector);
+    }
+    int error = write_short(o, &ways, &payload, &bytes);
+    if (error != MPI_SUCCESS || tug_remote_combine(
+                                    &(struct tug_remote_combination){
+                                        ways.remote, ways.rank, ways.offset, 1, bytes, reduce,
+                                        o->op == MPI_NO_OP ? NULL : o->origin, o->result, NULL,
+                                        false},
+                                    &error))
+        return error;
+    tug_remote_settle(ways.state);
+    send_call(&ways, TUG_CALL_FETCH, &payload,
+              sizeof(payload.head) + (o->op == MPI_NO_OP ? 0 : bytes), o->result, bytes, nothing,
+              tug_ways_next_part(&ways, true));
+    return MPI_SUCCESS;
+}
+
+int tug_remote_compare_and_swap(const struct tug_rma *o) {
+    struct tug_data data;
+    struct tug_ways ways;
+    if (!tug_reduction_compares(o->origin_type))
+        return TUG_RMA_REFUSED;
+    if (!tug_operand_has_buffers(o, true))
+        return MPI_ERR_ARG;
+    TUG_RETURN_IF_NOBODY(o);
+    if (!tug_operand_describe(&data, NULL, 1, o->origin_type, o))
+        return TUG_RMA_REFUSED;
+    int error = tug_ways_find(o, &data, &ways);
+    if (__builtin_expect(error == MPI_SUCCESS, 1))
+        error = tug_ways_check(&ways, 0, data.bytes);
+    if (error != MPI_SUCCESS ||
+        tug_remote_combine(
+            &(struct tug_remote_combination){ways.remote, ways.rank, ways.offset, 1, data.bytes,
+                                             tug_reduction_find(MPI_REPLACE, o->origin_type),
+                                             o->origin, o->result, o->compare, false},
+            &error))
+        return error;
+    tug_remote_settle(ways.state);
+    struct payload *payload = malloc(sizeof(*payload) + 2 * data.bytes);
+    if (payload == NULL)
+        return MPI_ERR_NO_MEM;
+    payload->head = head_of(&ways, MPI_REPLACE, o->origin_type, 0, 1);
+    memcpy(payload->data, o->origin, data.bytes);
+    memcpy(payload->data + data.bytes, o->compare, data.bytes);
+    send_call(&ways, TUG_CALL_COMPARE, payload, sizeof(*payload) + 2 * data.bytes, o->result,
+              data.bytes, (struct tug_callback){free_payload, payload}, tug_ways_next_part(&ways, true));
+    return MPI_SUCCESS;
+}

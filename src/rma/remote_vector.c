@@ -1,0 +1,344 @@
+/* Small operations next to a target that computes, where cross-memory attach reaches it: they are
+ * gathered, and done with the next flush by a few calls of the kernel's. Puts take one, gets one,
+ * and accumulates and fetching operations two: all elements are read, combined here in the order in
+ * which the operations were started, and written back, under the target's mutex (remote_combine.c).
+ * An element that several work on is read and written once.
+ *
+ * A target's vector holds them for all threads of this process, under a mutex. It keeps the
+ * registration that they are about from ending (tug_reach_begin()) while there are any: programs
+ * end registrations when operations are complete. A note has the engine's thread do what nobody
+ * flushes.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "engine/notes.h"
+#include "llcl/llcl.h"
+#include "node/cma.h"
+#include "rma/remote.h"
+
+#define GAP_MOST 256 /* bytes: to copy them takes a tenth of what a piece does */
+
+/* In one direction. What continues the piece before it is one with it. */
+struct moves {
+    size_t nhere, nthere;
+    struct iovec here[TUG_CMA_PIECES], there[TUG_CMA_PIECES];
+};
+
+#define COMBINATIONS 64 /* some ten microseconds under the target's mutex */
+#define PLACES 128      /* of a table by address: twice as many */
+
+struct combination {
+    tug_reduction reduce;
+    void *result; /* NULL: nothing is fetched */
+    uint64_t origin, compare;
+    uint8_t element; /* its number */
+    bool changes, compares;
+};
+
+/* On elements of `bytes` each, of which none overlaps another: they are aligned. */
+struct combinations {
+    unsigned n, nelements;
+    size_t bytes;
+    uint8_t places[PLACES]; /* 1 + number of an element with that hash, or behind it; 0: none */
+    uint64_t addresses[COMBINATIONS], values[COMBINATIONS];
+    bool changed[COMBINATIONS];
+    struct combination list[COMBINATIONS];
+};
+
+struct tug_vector {
+    struct tug_mutex mutex;
+    const struct tug_context *context;
+    struct tug_remote_state *state;
+    struct tug_mutex *atomicity; /* the target's; NULL: there are no combinations */
+    bool noted;                  /* a note stands in some notebook */
+    uint64_t key;                /* of the registration; while there are any: */
+    struct tug_reach reach;      /* it */
+    struct combinations combinations;
+    size_t ncopied; /* bytes of small puts: programs use such buffers again too early */
+    struct moves puts, gets;
+    unsigned char copied[TUG_CMA_PIECES * TUG_COPIED_MOST];
+};
+
+static struct tug_vector *vector_of(const struct tug_remote *remote,
+                                    struct tug_remote_state *state) {
+    /* acquire: pairs with the exchange below */
+    struct tug_vector *vector = atomic_load_explicit(&state->vector, memory_order_acquire);
+    if (__builtin_expect(vector != NULL, 1))
+        return vector;
+    struct tug_vector *mine = aligned_alloc(TUG_CACHE_LINE, sizeof(*mine));
+    if (mine == NULL)
+        return NULL;
+    memset(mine, 0, offsetof(struct tug_vector, puts));
+    mine->puts.nhere = mine->puts.nthere = mine->gets.nhere = mine->gets.nthere = 0;
+    mine->context = remote->domain->context;
+    mine->state = state;
+    mine->atomicity = tug_remote_mutex(remote, (int)(state->target - remote->targets));
+    if (atomic_compare_exchange_strong(&state->vector, &vector, mine))
+        return mine;
+    free(mine);
+    return vector;
+}
+
+void tug_vector_free(struct tug_vector *vector) {
+    free(vector);
+}
+
+/* ---- pieces ---- */
+
+static void append(struct iovec *pieces, size_t *n, struct iovec piece) {
+    struct iovec *last = *n > 0 ? &pieces[*n - 1] : NULL;
+    if (last != NULL && (char *)last->iov_base + last->iov_len == piece.iov_base)
+        last->iov_len += piece.iov_len;
+    else
+        pieces[(*n)++] = piece;
+}
+
+/* The kernel takes a quarter of a microsecond and more for each piece over there, wherever it is:
+ * what lies between two that are read is read as well, and forgotten. All of it is in one
+ * registration. */
+static void bridge(struct moves *gets, uint64_t there) {
+    static unsigned char forgotten[GAP_MOST];
+    const struct iovec *last = gets->nthere > 0 ? &gets->there[gets->nthere - 1] : NULL;
+    const uint64_t end = last != NULL ? (uint64_t)(uintptr_t)last->iov_base + last->iov_len : 0;
+    const uint64_t gap = there - end;
+    if (last == NULL || there <= end || gap > sizeof(forgotten))
+        return;
+    gets->here[gets->nhere++] = (struct iovec){forgotten, gap};
+    append(gets->there, &gets->nthere, (struct iovec){(void *)(uintptr_t)end, gap});
+}
+
+static void add(struct moves *moves, void *here, uint64_t there, size_t bytes, bool into_target) {
+    if (!into_target)
+        bridge(moves, there);
+    append(moves->here, &moves->nhere, (struct iovec){here, bytes});
+    append(moves->there, &moves->nthere, (struct iovec){(void *)(uintptr_t)there, bytes});
+}
+
+/* ---- doing what waits; under the mutex ---- */
+
+static int move(const struct tug_vector *vector, struct moves *moves, bool into_target) {
+    const struct tug_cma_pieces here = {moves->here, moves->nhere};
+    const struct tug_cma_pieces there = {moves->there, moves->nthere};
+    moves->nhere = moves->nthere = 0;
+    if (here.n == 0)
+        return 0;
+    return (into_target ? tug_reach_write_pieces : tug_reach_read_pieces)(
+        vector->context, &vector->reach, here, there);
+}
+
+/* All elements, or (into_target) those that are changed; after the puts and gets, whose pieces serve.
+ */
+static int move_elements(struct tug_vector *vector, bool into_target) {
+    struct combinations *c = &vector->combinations;
+    struct moves *moves = into_target ? &vector->puts : &vector->gets;
+    for (unsigned i = 0; i < c->nelements; i++)
+        if (!into_target || c->changed[i])
+            add(moves, &c->values[i], c->addresses[i], c->bytes, into_target);
+    return move(vector, moves, into_target);
+}
+
+static void combine(struct combinations *all, const struct combination *c) {
+    uint64_t *value = &all->values[c->element];
+    const bool changes = c->changes && (!c->compares || memcmp(value, &c->compare, all->bytes) == 0);
+    if (c->result != NULL)
+        memcpy(c->result, value, all->bytes);
+    if (changes)
+        c->reduce(value, &c->origin, 1);
+    all->changed[c->element] |= changes;
+}
+
+static int combine_all(struct tug_vector *vector) {
+    struct combinations *c = &vector->combinations;
+    if (c->n == 0)
+        return 0;
+    tug_mutex_lock(vector->atomicity);
+    int status = move_elements(vector, false);
+    for (unsigned i = 0; status == 0 && i < c->n; i++)
+        combine(c, &c->list[i]);
+    if (status == 0)
+        status = move_elements(vector, true);
+    tug_mutex_unlock(vector->atomicity);
+    c->n = c->nelements = 0;
+    memset(c->places, 0, sizeof(c->places));
+    return status;
+}
+
+static void submit(struct tug_vector *vector) {
+    struct tug_remote_state *state = vector->state;
+    if (atomic_load_explicit(&state->gathered, memory_order_relaxed) == 0)
+        return;
+    const int statuses[] = {move(vector, &vector->puts, true), move(vector, &vector->gets, false),
+                            combine_all(vector)};
+    vector->ncopied = 0;
+    tug_reach_end(&vector->reach);
+    for (int i = 0; i < 3; i++)
+        if (statuses[i] != 0) /* an operation that has ended so */
+            tug_counter_add(&tug_remote_count_start(&state->local)->ended, statuses[i]);
+    /* release: pairs with the acquire in tug_remote_settle() */
+    atomic_store_explicit(&state->gathered, 0, memory_order_release);
+}
+
+void tug_remote_submit(struct tug_remote_state *state) {
+    struct tug_vector *vector = atomic_load_explicit(&state->vector, memory_order_acquire);
+    tug_mutex_lock(&vector->mutex);
+    submit(vector);
+    tug_mutex_unlock(&vector->mutex);
+}
+
+/* ---- gathering ---- */
+
+static void submit_noted(struct tug_vector *vector) {
+    tug_mutex_lock(&vector->mutex);
+    vector->noted = false;
+    submit(vector);
+    tug_mutex_unlock(&vector->mutex);
+}
+
+/* Nobody has flushed, or has by now. */
+static bool execute_submit(const struct tug_note *note) {
+    submit_noted((struct tug_vector *)(uintptr_t)note->payload.words[0]);
+    return true;
+}
+
+/* Not under the mutex: who makes room for a note may execute this vector's. */
+static void note_submit(struct tug_vector *vector) {
+    struct tug_note *note = tug_note_begin(TUG_NOTE_LATER);
+    if (note == NULL) {
+        submit_noted(vector);
+        return;
+    }
+    note->execute = execute_submit;
+    note->payload.words[0] = (uintptr_t)vector;
+    tug_note_end();
+}
+
+/* Makes the vector one of operations on what the key names. False: it is mapped here, or cannot be
+ * reached now. */
+static bool open(struct tug_vector *vector, struct tug_remote *remote, const struct tug_key *key) {
+    if (atomic_load_explicit(&vector->state->gathered, memory_order_relaxed) > 0) {
+        if (vector->key == key->word[0])
+            return true;
+        submit(vector);
+    }
+    if (!tug_reach_begin(remote->domain->context, key, (uint32_t)vector->state->target->process, 0,
+                         0, &vector->reach))
+        return false;
+    vector->key = key->word[0];
+    if (vector->reach.mapped != NULL)
+        tug_reach_end(&vector->reach);
+    return vector->reach.mapped == NULL;
+}
+
+/* The vector has one more. True: nobody has said yet that it has any. */
+static bool count(struct tug_vector *vector) {
+    const bool first = !vector->noted;
+    atomic_fetch_add_explicit(&vector->state->gathered, 1, memory_order_relaxed);
+    vector->noted = true;
+    return first;
+}
+
+bool tug_remote_gather(struct tug_remote *remote, struct tug_remote_state *state,
+                       const struct tug_key *key, uint64_t offset, void *here, size_t bytes,
+                       bool into_target) {
+    struct tug_vector *vector = vector_of(remote, state);
+    bool notes = false;
+    if (vector == NULL)
+        return false;
+    struct moves *moves = into_target ? &vector->puts : &vector->gets;
+    tug_mutex_lock(&vector->mutex);
+    const size_t copied = into_target && bytes <= TUG_COPIED_MOST ? bytes : 0;
+    if (vector->ncopied + copied > sizeof(vector->copied) || moves->nhere >= TUG_CMA_PIECES - 1 ||
+        moves->nthere == TUG_CMA_PIECES)
+        submit(vector);
+    const bool good = open(vector, remote, key);
+    if (good) {
+        if (copied > 0)
+            here = memcpy(vector->copied + vector->ncopied, here, copied);
+        vector->ncopied += copied;
+        add(moves, here, vector->reach.address + offset, bytes, into_target);
+        notes = count(vector);
+    }
+    tug_mutex_unlock(&vector->mutex);
+    if (good)
+        tug_burst_add();
+    if (notes)
+        note_submit(vector);
+    return good;
+}
+
+/* ---- accumulates and fetching operations ---- */
+
+/* The number of the element at the address. */
+static uint8_t element_at(struct combinations *c, uint64_t address) {
+    unsigned place = (unsigned)(address / c->bytes * UINT64_C(0x9e3779b97f4a7c15) >> 57);
+    _Static_assert(PLACES == 128, "seven bits");
+    while (c->places[place] != 0 && c->addresses[c->places[place] - 1] != address)
+        place = (place + 1) % PLACES;
+    if (c->places[place] == 0) {
+        c->addresses[c->nelements] = address;
+        c->changed[c->nelements] = false;
+        c->places[place] = (uint8_t)++c->nelements;
+    }
+    return (uint8_t)(c->places[place] - 1);
+}
+
+static void append_combination(struct combinations *all, const struct tug_remote_combination *c,
+                               uint64_t address) {
+    all->bytes = c->element;
+    struct combination *one = &all->list[all->n++];
+    *one = (struct combination){.reduce = c->reduce,
+                                .result = c->result,
+                                .element = element_at(all, address),
+                                .changes = c->origin != NULL,
+                                .compares = c->compare != NULL};
+    if (one->changes)
+        memcpy(&one->origin, c->origin, all->bytes);
+    if (one->compares)
+        memcpy(&one->compare, c->compare, all->bytes);
+}
+
+static bool add_combination(struct tug_vector *vector, const struct tug_remote_combination *c,
+                            const struct tug_key *key, uint64_t offset) {
+    struct combinations *all = &vector->combinations;
+    if (all->n == 0 && !tug_remote_is_quiet(vector->state)) /* it comes behind what was sent */
+        return false;
+    if (all->n == COMBINATIONS || (all->n > 0 && all->bytes != c->element))
+        submit(vector);
+    if (!open(vector, c->remote, key))
+        return false;
+    const uint64_t address = vector->reach.address + offset;
+    if (address % c->element == 0) {
+        append_combination(all, c, address);
+        return true;
+    }
+    if (atomic_load_explicit(&vector->state->gathered, memory_order_relaxed) == 0)
+        tug_reach_end(&vector->reach);
+    return false;
+}
+
+bool tug_remote_gather_combination(const struct tug_remote_combination *c,
+                                   const struct tug_key *key, uint64_t offset) {
+    const bool simple = c->n == 1 && (c->element & (c->element - 1)) == 0 && c->element <= 8;
+    struct tug_vector *vector =
+        simple ? vector_of(c->remote, tug_remote_state_of(c->remote, c->rank)) : NULL;
+    bool notes = false;
+    if (vector == NULL || vector->atomicity == NULL)
+        return false;
+    tug_mutex_lock(&vector->mutex);
+    if (vector->noted && vector->combinations.n == 0) { /* else what is noted is not quiet */
+        tug_mutex_unlock(&vector->mutex);
+        tug_notes_settle();
+        tug_mutex_lock(&vector->mutex);
+    }
+    const bool good = add_combination(vector, c, key, offset);
+    if (good)
+        notes = count(vector);
+    tug_mutex_unlock(&vector->mutex);
+    if (good)
+        tug_burst_add();
+    if (notes)
+        note_submit(vector);
+    return good;
+}
