@@ -134,6 +134,15 @@ static const struct setting settings[] = {
      .parse = parse_choice,
      .field = &tug_settings.rma,
      .choices = rma_choices},
+    {.name = "TUGBOAT_SHARE_IN_PLACE",
+     .type = "switch",
+     .initial = "off",
+     .range = "on, off",
+     .help = "an experiment: the pages of MPI_Win_create's memory move to memory that the node "
+             "shares while the window lives, where nothing is seen that forbids it; so does the "
+             "info tugboat_share_in_place=true",
+     .parse = parse_switch,
+     .field = &tug_settings.share_in_place},
     {.name = "TUGBOAT_TRANSPORTS",
      .type = "list",
      .initial = TRANSPORTS_INITIAL,

@@ -242,7 +242,9 @@ static bool go_direct_over(MPI_Win win, struct tug_team *team, void *base, MPI_A
     struct tug_window *window = tug_window_adopt(win);
     bool willing = window != NULL && wants_direct(info) && reaches(base, TUG_REMOTE_GIVEN) &&
                    tug_epochs_init(&window->epochs, team->nranks);
-    struct tug_direct *direct = tug_direct_over(team, base, size, disp_unit, willing);
+    bool in_place =
+        tug_settings.share_in_place || info_says(info, "tugboat_share_in_place", "true");
+    struct tug_direct *direct = tug_direct_over(team, base, size, disp_unit, in_place, willing);
     if (direct == NULL) {
         tug_window_give_back(window);
         return false;

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define LOOK_MS ((int)(TUG_OWN_LOOK_NS / 1000000))
@@ -48,6 +49,7 @@ static void tell_each(const struct epoll_event *events, int n) {
 static void *watch_main(void *argument) {
     struct epoll_event events[8];
     (void)argument;
+    (void)prctl(PR_SET_NAME, "tugboat", 0, 0, 0);
     while (!atomic_load(&tug_watcher.ending) && holds()) {
         const int n = epoll_wait(tug_watcher.set, events, 8, LOOK_MS);
         if (n < 0 && errno != EINTR)
