@@ -243,9 +243,12 @@ static bool move_back(const struct tug_moved *moved) {
 /* Without a copy: a page is the process's own from the first store on, and no store gets lost. */
 static bool make_private(const struct tug_moved *moved) {
     const int how = MAP_PRIVATE | MAP_FIXED;
-    return tug_own_holds(&moved->file) &&
-           mmap(moved->begin, moved->bytes, PROT_READ | PROT_WRITE, how, moved->file.number, 0) ==
-               moved->begin;
+    if (!tug_own_holds(&moved->file))
+        return false;
+    const void *there =
+        mmap(moved->begin, moved->bytes, PROT_READ | PROT_WRITE, how, moved->file.number, 0);
+    /* cppcheck-suppress memleak ; the program has it */
+    return there == moved->begin;
 }
 
 void tug_moved_return(struct tug_moved *moved, bool used) {

@@ -19,7 +19,8 @@
 
 enum { N = 100000 }; /* ints of a window */
 static bool expects;
-static int step = 4; /* MPICH 4.0.2 alone misplaces windows at other addresses than multiples of 16 */
+static int step =
+    4; /* MPICH 4.0.2 alone misplaces windows at other addresses than multiples of 16 */
 
 static int value_of(int rank, int i) {
     return (int)((check_seed + (unsigned)rank * 7919u + (unsigned)i * 13u) % 1000003u);
