@@ -166,6 +166,13 @@ static int share_findings(struct tug_team *team) {
     return error;
 }
 
+/* Rings of many slots are short: the first runs, each in slots of their own, find them in a cache.
+ */
+static void fetch(const unsigned char *memory, size_t bytes) {
+    for (size_t i = 0; i < bytes && bytes <= 2 * RING_MOST; i += 64)
+        (void)*(const volatile unsigned char *)(memory + i);
+}
+
 /* Lays a channel out in shared memory, and measures how to write it if it is the first of its
  * class. */
 static int map_channel(struct tug_team *team, struct tug_channel *channel) {
@@ -185,13 +192,15 @@ static int map_channel(struct tug_team *team, struct tug_channel *channel) {
             &memory);
     if (error)
         return error;
-    for (uint32_t i = 0; i < has->rings; i++, memory += ring_bytes)
+    for (uint32_t i = 0; i < has->rings; i++, memory += ring_bytes) {
+        fetch(memory, ring_bytes);
         channel->rings[i] =
             (struct tug_segment_ring){.reads = (struct tug_read_count *)memory,
                                       .heads = (struct tug_slot_head *)(memory + reads),
                                       .data = memory + reads + heads,
                                       .slots = slots,
                                       .lag = lag_of(team, slots)};
+    }
     channel->landing = has->landing_bytes > 0 ? memory : NULL;
     lay_out_pairs(team, channel, memory + has->landing_bytes);
     unsigned class = class_of(has->slot_bytes);

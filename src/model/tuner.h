@@ -31,7 +31,7 @@
 
 #define TUG_TUNER_RUNS 30 /* it has settled by then */
 #define TUG_TUNER_WARM 4  /* runs before that are not counted, if there is but one prediction */
-#define TUG_TUNER_LOOKS 4 /* runs of each at first */
+#define TUG_TUNER_LOOKS 3 /* runs of each at first */
 #define TUG_TUNER_TRY 9   /* runs of each that is tried, at most */
 #define TUG_TUNER_GAIN 1.03
 #define TUG_TUNER_WRONG 2.0 /* a prediction is wrong beyond this factor */
