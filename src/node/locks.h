@@ -116,6 +116,11 @@ static inline void tug_mutex_lock(struct tug_mutex *mutex) {
         tug_mutex_wait(mutex);
 }
 
+static inline bool tug_mutex_try(struct tug_mutex *mutex) {
+    uint32_t unlocked = 0;
+    return atomic_compare_exchange_strong(&mutex->word, &unlocked, 1); /* acquire, as above */
+}
+
 static inline void tug_mutex_unlock(struct tug_mutex *mutex) {
     /* release: pairs with the acquire in lock. An exchange, not a store: it must see a 2. */
     if (__builtin_expect(atomic_exchange_explicit(&mutex->word, 0, memory_order_release) == 2, 0))

@@ -291,10 +291,10 @@ static inline int accumulate_one(const struct tug_rma *o) {
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
     if (tug_remote_may_combine(ways.remote, ways.target, ways.state) &&
-        tug_remote_combine(
-            &(struct tug_remote_combination){ways.remote, ways.rank, ways.offset, 1, bytes, reduce,
-                                             o->origin, NULL, NULL, false},
-            &error))
+        tug_remote_combine(&(struct tug_remote_combination){ways.remote, ways.rank, ways.offset, 1,
+                                                            bytes, reduce, o->origin, NULL, NULL,
+                                                            false},
+                           &error))
         return error;
     tug_remote_settle(ways.state);
     if (!note_accumulate(&ways, &payload, reduce))
@@ -330,12 +330,12 @@ int tug_remote_fetch_and_op(const struct tug_rma *o) {
         return tug_remote_get_accumulate(&as_vector);
     }
     int error = write_short(o, &ways, &payload, &bytes);
-    if (error != MPI_SUCCESS || tug_remote_combine(
-                                    &(struct tug_remote_combination){
-                                        ways.remote, ways.rank, ways.offset, 1, bytes, reduce,
-                                        o->op == MPI_NO_OP ? NULL : o->origin, o->result, NULL,
-                                        false},
-                                    &error))
+    if (error != MPI_SUCCESS ||
+        tug_remote_combine(&(struct tug_remote_combination){ways.remote, ways.rank, ways.offset, 1,
+                                                            bytes, reduce,
+                                                            o->op == MPI_NO_OP ? NULL : o->origin,
+                                                            o->result, NULL, false},
+                           &error))
         return error;
     tug_remote_settle(ways.state);
     send_call(&ways, TUG_CALL_FETCH, &payload,
@@ -372,6 +372,7 @@ int tug_remote_compare_and_swap(const struct tug_rma *o) {
     memcpy(payload->data, o->origin, data.bytes);
     memcpy(payload->data + data.bytes, o->compare, data.bytes);
     send_call(&ways, TUG_CALL_COMPARE, payload, sizeof(*payload) + 2 * data.bytes, o->result,
-              data.bytes, (struct tug_callback){free_payload, payload}, tug_ways_next_part(&ways, true));
+              data.bytes, (struct tug_callback){free_payload, payload},
+              tug_ways_next_part(&ways, true));
     return MPI_SUCCESS;
 }

@@ -52,7 +52,7 @@ struct tug_vector {
     const struct tug_context *context;
     struct tug_remote_state *state;
     struct tug_mutex *atomicity; /* the target's; NULL: there are no combinations */
-    bool noted;                  /* a note stands in some notebook */
+    _Atomic bool noted;          /* a note stands in some notebook, or is about to */
     uint64_t key;                /* of the registration; while there are any: */
     struct tug_reach reach;      /* it */
     struct combinations combinations;
@@ -124,11 +124,12 @@ static int move(const struct tug_vector *vector, struct moves *moves, bool into_
     moves->nhere = moves->nthere = 0;
     if (here.n == 0)
         return 0;
-    return (into_target ? tug_reach_write_pieces : tug_reach_read_pieces)(
-        vector->context, &vector->reach, here, there);
+    return (into_target ? tug_reach_write_pieces
+                        : tug_reach_read_pieces)(vector->context, &vector->reach, here, there);
 }
 
-/* All elements, or (into_target) those that are changed; after the puts and gets, whose pieces serve.
+/* All elements, or (into_target) those that are changed; after the puts and gets, whose pieces
+ * serve.
  */
 static int move_elements(struct tug_vector *vector, bool into_target) {
     struct combinations *c = &vector->combinations;
@@ -141,7 +142,8 @@ static int move_elements(struct tug_vector *vector, bool into_target) {
 
 static void combine(struct combinations *all, const struct combination *c) {
     uint64_t *value = &all->values[c->element];
-    const bool changes = c->changes && (!c->compares || memcmp(value, &c->compare, all->bytes) == 0);
+    const bool changes =
+        c->changes && (!c->compares || memcmp(value, &c->compare, all->bytes) == 0);
     if (c->result != NULL)
         memcpy(c->result, value, all->bytes);
     if (changes)
@@ -189,24 +191,30 @@ void tug_remote_submit(struct tug_remote_state *state) {
 
 /* ---- gathering ---- */
 
-static void submit_noted(struct tug_vector *vector) {
-    tug_mutex_lock(&vector->mutex);
-    vector->noted = false;
-    submit(vector);
-    tug_mutex_unlock(&vector->mutex);
-}
-
-/* Nobody has flushed, or has by now. */
+/* Nobody has flushed, or has by now. As the holder of the baton, who waits for nobody: whoever has
+ * the mutex does what waits, or adds to it and looks at `noted` after that (note_submit()). Either
+ * it sees that there is no note any more, or this try comes behind it. */
 static bool execute_submit(const struct tug_note *note) {
-    submit_noted((struct tug_vector *)(uintptr_t)note->payload.words[0]);
+    struct tug_vector *vector = (struct tug_vector *)(uintptr_t)note->payload.words[0];
+    atomic_store(&vector->noted, false);
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in note_submit() */
+    if (tug_mutex_try(&vector->mutex)) {
+        submit(vector);
+        tug_mutex_unlock(&vector->mutex);
+    }
     return true;
 }
 
-/* Not under the mutex: who makes room for a note may execute this vector's. */
+/* The vector has one more, and the mutex is free again: sees to it that there is a note. */
 static void note_submit(struct tug_vector *vector) {
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&vector->noted, memory_order_relaxed) ||
+        atomic_exchange(&vector->noted, true))
+        return;
     struct tug_note *note = tug_note_begin(TUG_NOTE_LATER);
     if (note == NULL) {
-        submit_noted(vector);
+        atomic_store(&vector->noted, false);
+        tug_remote_submit(vector->state);
         return;
     }
     note->execute = execute_submit;
@@ -231,19 +239,14 @@ static bool open(struct tug_vector *vector, struct tug_remote *remote, const str
     return vector->reach.mapped == NULL;
 }
 
-/* The vector has one more. True: nobody has said yet that it has any. */
-static bool count(struct tug_vector *vector) {
-    const bool first = !vector->noted;
+static void count(struct tug_vector *vector) {
     atomic_fetch_add_explicit(&vector->state->gathered, 1, memory_order_relaxed);
-    vector->noted = true;
-    return first;
 }
 
 bool tug_remote_gather(struct tug_remote *remote, struct tug_remote_state *state,
                        const struct tug_key *key, uint64_t offset, void *here, size_t bytes,
                        bool into_target) {
     struct tug_vector *vector = vector_of(remote, state);
-    bool notes = false;
     if (vector == NULL)
         return false;
     struct moves *moves = into_target ? &vector->puts : &vector->gets;
@@ -258,13 +261,13 @@ bool tug_remote_gather(struct tug_remote *remote, struct tug_remote_state *state
             here = memcpy(vector->copied + vector->ncopied, here, copied);
         vector->ncopied += copied;
         add(moves, here, vector->reach.address + offset, bytes, into_target);
-        notes = count(vector);
+        count(vector);
     }
     tug_mutex_unlock(&vector->mutex);
-    if (good)
+    if (good) {
         tug_burst_add();
-    if (notes)
         note_submit(vector);
+    }
     return good;
 }
 
@@ -323,22 +326,22 @@ bool tug_remote_gather_combination(const struct tug_remote_combination *c,
     const bool simple = c->n == 1 && (c->element & (c->element - 1)) == 0 && c->element <= 8;
     struct tug_vector *vector =
         simple ? vector_of(c->remote, tug_remote_state_of(c->remote, c->rank)) : NULL;
-    bool notes = false;
     if (vector == NULL || vector->atomicity == NULL)
         return false;
     tug_mutex_lock(&vector->mutex);
-    if (vector->noted && vector->combinations.n == 0) { /* else what is noted is not quiet */
+    if (vector->combinations.n == 0 &&
+        atomic_load(&vector->noted)) { /* else what is noted is not quiet */
         tug_mutex_unlock(&vector->mutex);
         tug_notes_settle();
         tug_mutex_lock(&vector->mutex);
     }
     const bool good = add_combination(vector, c, key, offset);
     if (good)
-        notes = count(vector);
+        count(vector);
     tug_mutex_unlock(&vector->mutex);
-    if (good)
+    if (good) {
         tug_burst_add();
-    if (notes)
         note_submit(vector);
+    }
     return good;
 }

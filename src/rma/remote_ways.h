@@ -68,7 +68,8 @@ static inline struct tug_callback tug_ways_next_reading(const struct tug_ways *w
         return (struct tug_callback){0};
     if (__builtin_expect(ways->bundle != NULL, 0))
         return tug_ways_next_of_request(ways);
-    return (struct tug_callback){tug_ways_end_reading, &tug_remote_count_start(&ways->state->local)->ended};
+    return (struct tug_callback){tug_ways_end_reading,
+                                 &tug_remote_count_start(&ways->state->local)->ended};
 }
 
 /* ---- what every operation begins with ---- */
@@ -102,18 +103,18 @@ tug_ways_find(const struct tug_rma *o, const struct tug_data *data, struct tug_w
     else
         error = tug_operand_locate(o, data, target->size, target->disp_unit, &offset);
     *ways = (struct tug_ways){.context = remote->domain->context,
-                          .remote = remote,
-                          .target = target,
-                          .state = state,
-                          .process = target->process,
-                          .rank = o->target,
-                          .offset = offset};
+                              .remote = remote,
+                              .target = target,
+                              .state = state,
+                              .process = target->process,
+                              .rank = o->target,
+                              .offset = offset};
     return error;
 }
 
 /* The same for a few bytes that lie together. */
-static inline __attribute__((always_inline)) int tug_ways_find_plain(const struct tug_rma *o, size_t bytes,
-                                                             struct tug_ways *ways) {
+static inline __attribute__((always_inline)) int
+tug_ways_find_plain(const struct tug_rma *o, size_t bytes, struct tug_ways *ways) {
     const struct tug_data data = {.bytes = bytes, .end = (MPI_Aint)bytes};
     return tug_ways_find(o, &data, ways);
 }
