@@ -59,7 +59,9 @@ static bool has_other_threads(void) {
     DIR *tasks = opendir("/proc/self/task");
     if (tasks == NULL)
         return true;
-    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;)
+    const struct dirent *entry;
+    /* cppcheck-suppress readdirCalled ; the stream is this thread's own */
+    while ((entry = readdir(tasks)) != NULL)
         others += entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != gettid() &&
                   !is_known_thread(entry->d_name);
     closedir(tasks);
