@@ -11,6 +11,7 @@
 #include "node/cma.h"
 #include "node/page.h"
 #include "node/team.h"
+#include "transport/native.h"
 #include "transport/packets/packets.h"
 #include "transport/verbs/verbs.h"
 
@@ -504,6 +505,10 @@ uint64_t tug_context_id(const tug_context *context) {
 uint32_t tug_context_operations(const tug_context *context) {
     return context->fabric.noperations;
 }
+
+_Static_assert(TUG_ORDERED_BELOW <= TUG_LONG_LEAST && TUG_ORDERED_BELOW <= TUG_NATIVE_MIN &&
+                   TUG_ORDERED_BELOW <= TUG_BULK_LEAST,
+               "what is shorter is copied into packets");
 
 bool tug_context_ordered(const tug_context *context) {
     return context->fabric.states[TUG_BY_VERBS] == NULL;

@@ -49,9 +49,12 @@ uint64_t tug_context_id(const tug_context *context);
 /* Operations that can be out at once. */
 uint32_t tug_context_operations(const tug_context *context);
 
-/* True if operations of fewer than TUG_CMA_LEAST bytes that are not done at once go in packets, as
- * messages do, so that none overtakes another: no device takes any of them. */
+/* True if operations of fewer than TUG_ORDERED_BELOW bytes that are not done at once are copied
+ * into packets, as messages are, and so are their answers: no device takes any of them. Then they
+ * are done at the peer, and what was read has been copied, before it handles a message sent later.
+ */
 bool tug_context_ordered(const tug_context *context);
+#define TUG_ORDERED_BELOW 16384
 
 /* Do the processes of a node have inboxes in shared memory, for packets or at least for the list of
  * what is registered? */
@@ -83,6 +86,11 @@ enum tug_shortcut tug_context_shortcut(tug_context *context, uint32_t peer,
                                        const struct tug_key *key);
 
 /* ---- waiting ---- */
+
+/* Around the wait of a thread that will send something to those that it hears from: that can
+ * acknowledge their packets. Several threads may be taken for one. Any thread. */
+void tug_context_begin_reply(tug_context *context);
+void tug_context_end_reply(tug_context *context);
 
 /* That a counter has reached a value: a done() for what waits for it. */
 struct tug_counter_goal {
@@ -133,6 +141,9 @@ struct tug_burst {
     unsigned last;    /* the same of the last burst that had any */
     bool peers_come;  /* its peers are about to wait for it, too (MPI_Win_fence) */
     bool awaited;     /* the last flush waited until everything was done at the peers */
+    /* it ends with a message to its peers: packets that are not full wait for it */
+    bool gathers;
+    bool pieces; /* more of the same operation follows at once: they wait for that */
 };
 extern _Thread_local struct tug_burst tug_burst __attribute__((tls_model("initial-exec")));
 
@@ -150,9 +161,15 @@ static inline void tug_burst_add(void) {
     tug_burst.started++;
 }
 
+/* The operation that this thread is about to start belongs to an epoch. */
+static inline void tug_burst_in_epoch(bool peers_come, bool gathers) {
+    tug_burst.peers_come |= peers_come;
+    tug_burst.gathers |= gathers;
+}
+
 /* This thread waits for what it has started, or asks after it. */
 static inline void tug_burst_end(void) {
-    tug_burst.peers_come = false;
+    tug_burst.peers_come = tug_burst.gathers = tug_burst.pieces = false;
     if (tug_burst.started == 0)
         return;
     tug_burst.last = tug_burst.started;

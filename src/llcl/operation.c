@@ -303,10 +303,13 @@ static void execute_nothing(struct tug_command *command) {
  * keeps the table from filling up. More operations are coming, and a packet that is not full waits
  * for them; if none come, the offload thread's next beat sends it. */
 static inline void after_post(struct tug_context *context) {
-    if (++context->posts >= POSTS_A_POLL)
+    if (++context->posts >= POSTS_A_POLL) {
         tug_engine_look(true);
-    else
-        tug_context_flush(context);
+        return;
+    }
+    context->fabric.more_comes = tug_burst.gathers || tug_burst.pieces;
+    tug_context_flush(context);
+    context->fabric.more_comes = false;
 }
 
 /* A write like the one before it needs no operation of its own. Holder only. */

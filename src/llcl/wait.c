@@ -26,6 +26,14 @@ void tug_wait(tug_context *context, bool (*done)(void *d), void *d) {
     wait_for(context, done, d, tug_engine_wait);
 }
 
+void tug_context_begin_reply(tug_context *context) {
+    atomic_store_explicit(&context->fabric.replies, true, memory_order_relaxed);
+}
+
+void tug_context_end_reply(tug_context *context) {
+    atomic_store_explicit(&context->fabric.replies, false, memory_order_relaxed);
+}
+
 /* ---- counters ---- */
 
 void tug_counter_add(void *pointer, int status) {

@@ -80,6 +80,12 @@ static inline bool tug_epochs_meet(const struct tug_epochs *epochs) {
     return atomic_load_explicit(&epochs->everyone, memory_order_relaxed) & TUG_ACCESS_FENCE;
 }
 
+/* True while every rank, or every target, waits for this rank to end the epoch. */
+static inline bool tug_epochs_await(const struct tug_epochs *epochs) {
+    return atomic_load_explicit(&epochs->everyone, memory_order_relaxed) &
+           (TUG_ACCESS_FENCE | TUG_ACCESS_START);
+}
+
 /* True while an epoch is open in which this rank may access others. */
 bool tug_epochs_open(const struct tug_epochs *epochs);
 

@@ -346,6 +346,8 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
     }
     if (!take_block(team, remote, ready))
         return unmake(remote, all);
+    if (remote->block == NULL && team->node_most > 1)
+        remote->ordered = false; /* data follow a node's packets, and answers are read late */
     /* release: handlers look it up from now on, for others are through with the creation earlier */
     atomic_store_explicit(&domain->windows[remote->number], remote, memory_order_release);
     tug_engine_keep_quiet();

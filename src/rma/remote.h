@@ -221,8 +221,6 @@ struct tug_remote_head {
 };
 
 #define TUG_REMOTE_OFFSET_BITS 48
-/* Transfers of fewer bytes stay in order with messages, where everything goes in packets. */
-#define TUG_REMOTE_ORDERED 4096
 /* Bytes of elements in a message: two of them fill a packet. */
 #define TUG_REMOTE_PIECE 3936
 

@@ -147,6 +147,7 @@ static int send_pieces(const struct tug_ways *ways, const struct tug_rma *o,
             fetched = tug_run_address(result->address, back.at);
             tug_run_consume(&back, n, elements->extent);
         }
+        tug_burst.pieces = its.left > n;
         int error = send_piece(ways, given > 0 ? o->op : MPI_NO_OP, elements, its.at, n,
                                given > 0 ? &mine : NULL, o->origin, fetched);
         if (error != MPI_SUCCESS)

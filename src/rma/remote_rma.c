@@ -65,7 +65,7 @@ static inline void move_bytes(const struct tug_ways *ways, bool into_target,
     const struct tug_remote_address there = {key, offset};
     const struct tug_local_address local = {ways->remote->domain->everything,
                                             (size_t)(uintptr_t)here};
-    if (bytes >= TUG_REMOTE_ORDERED)
+    if (bytes >= TUG_ORDERED_BELOW)
         atomic_store_explicit(&ways->state->overtaken, true, memory_order_relaxed);
     if (into_target) {
         const struct tug_write_params write = {.dest_proc = ways->process,

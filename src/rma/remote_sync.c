@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/notes.h"
 #include "llcl/llcl.h"
+#include "node/team.h"
 #include "rma/epoch.h"
 #include "rma/remote.h"
 #include "rma/window.h"
@@ -172,16 +173,21 @@ static void drain_all(struct tug_remote *remote, struct tug_outstanding *outstan
     tug_stat_add(TUG_STAT_FLUSHES_COMBINED, 1);
 }
 
-/* A TUG_ERR_*. */
-static int drain_outstanding(struct tug_remote *remote, struct tug_outstanding *outstanding) {
+/* What has failed of what has ended, told once. A TUG_ERR_*. */
+static int failure_of(struct tug_outstanding *outstanding) {
     int status = 0;
-    drain_all(remote, outstanding);
     for (int i = 0; i < 2; i++) {
         int *failed = &outstanding->generations[i].ended.status;
-        if (__builtin_expect(__atomic_load_n(failed, __ATOMIC_RELAXED) != 0, 0)) /* told once */
+        if (__builtin_expect(__atomic_load_n(failed, __ATOMIC_RELAXED) != 0, 0))
             status = __atomic_exchange_n(failed, 0, __ATOMIC_RELAXED);
     }
     return status;
+}
+
+/* A TUG_ERR_*. */
+static int drain_outstanding(struct tug_remote *remote, struct tug_outstanding *outstanding) {
+    drain_all(remote, outstanding);
+    return failure_of(outstanding);
 }
 
 static void begin_flush(bool local) {
@@ -240,6 +246,29 @@ static void await(struct tug_remote *remote, _Atomic uint32_t *count, uint32_t v
     tug_remote_wait(remote, has_come, &awaited);
 }
 
+/* What has been told goes now, and does not wait for company. */
+static void send_all(struct tug_remote *remote) {
+    tug_progress(remote->domain->context);
+}
+
+/* ---- epochs that end with a message ----
+ *
+ * What goes in packets is complete at a target when it handles a message that was sent later, by
+ * whichever thread. So who tells a target that an epoch is over need not wait for the target's
+ * acknowledgement first; only for what has its buffers. What fails is told by a later call. */
+
+/* May the target handle the next message before what was started to it is complete there? Once. */
+static bool is_overtaken(const struct tug_remote *remote, struct tug_remote_state *state) {
+    return atomic_exchange(&state->overtaken, false) || !remote->ordered;
+}
+
+/* Nothing that was started to the target, and told of, has this rank's buffers any more. */
+static int end_told(struct tug_remote *remote, struct tug_remote_state *state) {
+    int status = drain_outstanding(remote, &state->local);
+    int later = failure_of(&state->remote);
+    return tug_remote_error(status != 0 ? status : later);
+}
+
 /* ---- fence ---- */
 
 /* Where ranks share nodes, a node takes part by its first rank. */
@@ -261,13 +290,33 @@ static int disseminate(struct tug_remote *remote) {
         const int to = first_of_node(remote, (mine + ((int64_t)1 << round)) % n);
         error = first_error(
             error, tug_remote_tell(remote, to, TUG_MESSAGE_NOTICE, TUG_NOTICE_BARRIER, round));
-        await(remote, &remote->arrived[round], remote->barriers);
+        if (has_come(&(struct awaited){&remote->arrived[round], remote->barriers}))
+            send_all(remote);
+        else
+            await(remote, &remote->arrived[round], remote->barriers);
     }
+    return error;
+}
+
+/* Two ranks, a node each: what says that the fence has come goes with the operations. With a third
+ * rank they have to be complete first: it could hear from the target before the target has heard
+ * from this rank, leave the fence, and get there what was there before. */
+static int fence_of_two(struct tug_remote *remote) {
+    int error = MPI_SUCCESS;
+    begin_flush(false);
+    for (struct tug_remote_state *state = atomic_load(&remote->used); state; state = state->next)
+        if (is_overtaken(remote, state) || state->target == &remote->targets[remote->rank])
+            error = first_error(error, flush_target(remote, state, false));
+    error = first_error(error, disseminate(remote));
+    for (struct tug_remote_state *state = atomic_load(&remote->used); state; state = state->next)
+        error = first_error(error, end_told(remote, state));
     return error;
 }
 
 static int fence(struct tug_window *window) {
     struct tug_remote *remote = window->remote;
+    if (remote->nranks == 2 && remote->team->nnodes == 2)
+        return fence_of_two(remote);
     int error = flush_every(remote, false);
     if (remote->block == NULL)
         return first_error(error, disseminate(remote));
@@ -288,18 +337,23 @@ static bool is_near(const struct tug_remote *remote, int rank, int *node_rank) {
     return true;
 }
 
+/* The posts are acknowledged by what this rank sends in the epoch, or says at its end. */
 static int start(struct tug_window *window, const int *ranks, int n) {
     struct tug_remote *remote = window->remote;
-    for (int i = 0, near; i < n; i++)
+    int error = MPI_SUCCESS;
+    tug_context_begin_reply(remote->domain->context);
+    for (int i = 0, near; i < n && error == MPI_SUCCESS; i++)
         if (ranks[i] >= 0 && is_near(remote, ranks[i], &near)) {
             (void)tug_node_start(window, &near, 1);
         } else if (ranks[i] >= 0) {
             struct tug_remote_state *state = tug_remote_meet(remote, ranks[i]);
             if (state == NULL)
-                return MPI_ERR_NO_MEM;
-            await(remote, &state->posts, ++state->posts_used);
+                error = MPI_ERR_NO_MEM;
+            else
+                await(remote, &state->posts, ++state->posts_used);
         }
-    return MPI_SUCCESS;
+    tug_context_end_reply(remote->domain->context);
+    return error;
 }
 
 static int flush_listed(struct tug_remote *remote, const int *ranks, int n) {
@@ -323,8 +377,19 @@ static int tell_listed(struct tug_window *window, const int *ranks, int n, enum 
 }
 
 static int complete(struct tug_window *window, const int *ranks, int n) {
-    int error = flush_listed(window->remote, ranks, n);
-    return first_error(error, tell_listed(window, ranks, n, TUG_NOTICE_COMPLETE));
+    struct tug_remote *remote = window->remote;
+    int error = MPI_SUCCESS, near;
+    begin_flush(false);
+    for (int i = 0; i < n; i++)
+        if (ranks[i] >= 0 && (is_near(remote, ranks[i], &near) ||
+                              is_overtaken(remote, tug_remote_state_of(remote, ranks[i]))))
+            error = first_error(error, tug_remote_flush(remote, ranks[i], false));
+    error = first_error(error, tell_listed(window, ranks, n, TUG_NOTICE_COMPLETE));
+    send_all(remote);
+    for (int i = 0; i < n; i++)
+        if (ranks[i] >= 0 && !is_near(remote, ranks[i], &near))
+            error = first_error(error, end_told(remote, tug_remote_state_of(remote, ranks[i])));
+    return error;
 }
 
 static int post(struct tug_window *window, const int *ranks, int n) {
@@ -489,7 +554,7 @@ static int unlock(struct tug_window *window, int rank, bool exclusive, bool take
     struct tug_remote_state *state = tug_remote_state_of(remote, rank);
     if (state == NULL) /* MPI_MODE_NOCHECK, and no operation */
         return MPI_SUCCESS;
-    const bool overtaken = atomic_exchange(&state->overtaken, false) || !remote->ordered;
+    const bool overtaken = is_overtaken(remote, state);
     const bool early = !overtaken && near_lock(remote, rank) == NULL;
     if (taken && early)
         leave_lock(remote, rank, exclusive);

@@ -115,6 +115,7 @@ struct tug_fabric {
     struct tug_bell *bell; /* whoever serves this context sleeps on it */
     bool bell_shared;
 
+    _Atomic bool replies;      /* by any thread: who waits will send to those that it hears from */
     _Atomic bool flush_wanted; /* by any thread: operations that wait for more of them go with the
                                   next poll */
 

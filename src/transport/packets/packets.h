@@ -51,8 +51,9 @@
 #define TUG_UNDER_WAY_MOST 1024
 #define TUG_UNDER_WAY_LEAST 2
 
-/* A packet is acknowledged at the end of the poll that took it; full ones, since more will come, so
- * many at a time, or by the first poll that finds no more. */
+/* A packet is acknowledged at the end of the poll that took it; full ones, since more will come,
+ * and those for one who will send something back (fabric->replies), so many at a time, or by the
+ * first poll that finds no more. */
 #define TUG_STREAM_PATIENCE 4
 
 /* Credit, in bytes of records: the most for one peer, and for all of them. */
@@ -109,7 +110,7 @@ struct tug_stream {
     bool touched; /* it is in the list of streams to be flushed */
     bool listed;  /* it is in the list of streams with packets under way */
     bool lost;
-    bool patient; /* a full packet has just come from the peer: there are more */
+    bool patient; /* the packet that has just come from the peer need not be acknowledged at once */
     bool awaits;  /* the last packet from the peer has a trailer that has not come whole */
     bool settled; /* it is certain which wire leads to the peer */
     bool hurries; /* the open request packet asks for long data, or has some: no waiting */

@@ -363,7 +363,8 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
         stream->awaits = true;
     } else if (numbered) {
         stream->applied++;
-        stream->patient = bytes >= wire->pool.bytes / 2;
+        stream->patient = bytes >= wire->pool.bytes / 2 ||
+                          atomic_load_explicit(&fabric->replies, memory_order_relaxed);
         tug_stream_touch(packets, stream);
     }
     if (!take_acknowledgement(packets, stream, reader.header.applied))

@@ -170,7 +170,9 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
     }
     if (stream->told == stream->applied || tell(stream))
         return;
-    if (stream->patient && stream->applied - stream->told < TUG_STREAM_PATIENCE) {
+    const bool goes_with_more = packets->fabric->more_comes && stream->requests != NULL;
+    if ((stream->patient || goes_with_more) &&
+        stream->applied - stream->told < TUG_STREAM_PATIENCE) {
         stream->patient = false; /* until the next packet, or the next look */
         tug_stream_touch(packets, stream);
     } else {

@@ -93,6 +93,11 @@ tug_mpi_test(rma_fence WAYS host tug native packet)
 tug_mpi_test(rma_fence RANKS 2 3 4 NODES emulated WAYS host tug packet)
 tug_mpi_test(rma_fence RANKS 2 WAYS off)
 
+foreach(program IN ITEMS rma_pscw rma_fence)
+    tug_mpi_test(${program} RANKS 2 3 4 NODES tcp WAYS tug)
+endforeach()
+tug_mpi_test(rma_packets RANKS 2 NODES tcp WAYS host tug off)
+
 tug_mpi_test(rma_flush_threads RANKS 1 2 3 WAYS host tug native packet)
 tug_mpi_test(rma_flush_threads RANKS 2 3 NODES emulated WAYS host tug packet)
 tug_mpi_test(rma_flush_threads RANKS 2 WAYS off)
