@@ -556,6 +556,7 @@ static int unlock(struct tug_window *window, int rank, bool exclusive, bool take
         return MPI_SUCCESS;
     const bool overtaken = is_overtaken(remote, state);
     const bool early = !overtaken && near_lock(remote, rank) == NULL;
+    tug_notes_settle(); /* puts of other threads go ahead of the message, too */
     if (taken && early)
         leave_lock(remote, rank, exclusive);
     int error = tug_remote_flush(remote, rank, false);
