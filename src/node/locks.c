@@ -113,6 +113,35 @@ void tug_rwlock_unlock_exclusive(struct tug_rwlock *lock) {
     (void)tug_bell_ring(&lock->bell, true);
 }
 
+/* Why the group is right. While `group` is not 0 there is one ticket that has been let in and not
+ * unlocked: the founder's who made it 1. Nobody makes it 1 but founders, each of whom has a ticket
+ * of his own; nobody but who makes it 0 unlocks. And why two of the group do not wait for each
+ * other: who waits for a lock has found it without a group, so that who has it now came later, to
+ * a lock that he took before those he waits for. Round a circle each would be later than itself.
+ * Checked by tests/model/group_lock.pml. */
+
+bool tug_rwlock_join(struct tug_rwlock *lock) {
+    uint32_t n = atomic_load_explicit(&lock->group, memory_order_relaxed);
+    while (n > 0)
+        /* acquire: pairs with the founder's release, who has met the last writer */
+        if (atomic_compare_exchange_weak_explicit(&lock->group, &n, n + 1, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
+void tug_rwlock_found(struct tug_rwlock *lock) {
+    /* release: pairs with the acquire in join */
+    if (atomic_fetch_add_explicit(&lock->group, 1, memory_order_acq_rel) > 0)
+        tug_rwlock_unlock_shared(lock); /* the group has a ticket */
+}
+
+void tug_rwlock_quit(struct tug_rwlock *lock) {
+    /* release and acquire: who unlocks does so behind the reads of all */
+    if (atomic_fetch_sub_explicit(&lock->group, 1, memory_order_acq_rel) == 1)
+        tug_rwlock_unlock_shared(lock);
+}
+
 uint32_t tug_rwlock_ask(struct tug_rwlock *lock) {
     return atomic_fetch_add_explicit(&lock->next, 1, memory_order_relaxed);
 }

@@ -15,6 +15,7 @@
  *      writers  the ticket that may lock for writing now: so many have unlocked
  *      bell     rung when readers or writers moves
  *      watched  somebody has a ticket who must be told when they move, for he cannot sleep here
+ *      group    readers who hold it by one ticket together, see tug_rwlock_join()
  */
 #ifndef TUG_NODE_LOCKS_H
 #define TUG_NODE_LOCKS_H
@@ -32,6 +33,7 @@ struct tug_rwlock {
     _Atomic uint32_t writers;
     struct tug_bell bell;
     _Atomic uint32_t watched;
+    _Atomic uint32_t group;
 } __attribute__((aligned(TUG_CACHE_LINE)));
 
 /* Locks and returns; blocks until every earlier ticket allows it. idle: see tug_shared_wait(); it
@@ -42,6 +44,17 @@ void tug_rwlock_lock_exclusive(struct tug_rwlock *lock, void (*idle)(void));
 /* Unlocks. Release. No system call unless somebody sleeps. */
 void tug_rwlock_unlock_shared(struct tug_rwlock *lock);
 void tug_rwlock_unlock_exclusive(struct tug_rwlock *lock);
+
+/* For those who lock several locks for reading, one after the other, and keep them (a target at a
+ * time in MPI_Win_lock_all): they are a *group*, whom no waiting writer keeps from joining those
+ * of it who hold a lock already. Else two of them could wait for each other for ever, behind two
+ * writers. The price is that a stream of them overtakes writers; so the first of its locks each
+ * takes in its turn. join: true, locked, if the group has it. Otherwise the caller locks it shared,
+ * by whichever call, and then found() makes the lock the group's. Who has joined or founded quits.
+ * Acquire, and release. */
+bool tug_rwlock_join(struct tug_rwlock *lock);
+void tug_rwlock_found(struct tug_rwlock *lock);
+void tug_rwlock_quit(struct tug_rwlock *lock);
 
 /* For one who serves many and waits for none: takes a ticket, to be locked with as soon as it can
  * be. Nobody behind it is let in before. */

@@ -94,11 +94,16 @@ struct tug_lock_entry {
     struct tug_remote_state *next; /* the next rank that waits; NULL: none */
     uint32_t tag;                  /* the waiting call's, to be answered */
     uint32_t ticket;               /* of the lock */
-    uint8_t holds;                 /* enum tug_lock_state */
-    bool wants_exclusive;
+    uint8_t holds, wants;          /* enum tug_lock_state */
 };
 
-enum tug_lock_state { TUG_LOCK_NONE, TUG_LOCK_WAITS, TUG_LOCK_SHARED, TUG_LOCK_EXCLUSIVE };
+enum tug_lock_state {
+    TUG_LOCK_NONE,
+    TUG_LOCK_WAITS,
+    TUG_LOCK_SHARED,
+    TUG_LOCK_GROUP, /* shared, by MPI_Win_lock_all: see tug_rwlock_join() */
+    TUG_LOCK_EXCLUSIVE
+};
 
 struct tug_generation {
     struct tug_counter ended; /* operations that are complete */
@@ -213,7 +218,7 @@ int tug_remote_detach(struct tug_remote *remote, const void *base);
 struct tug_remote_head {
     uint16_t window;
     uint8_t op;     /* number of the operation (host/handles.h); notices: the round */
-    uint8_t what;   /* notices: enum tug_notice; locks: exclusive */
+    uint8_t what;   /* notices: enum tug_notice; locks: enum tug_lock_state */
     uint32_t type;  /* number of the elements' predefined type; all but accumulates and
                        fetching operations: the sender's rank in the window */
     uint64_t range; /* offset in the target's memory (dynamic windows: the address) << 16 |
@@ -271,6 +276,16 @@ bool tug_remote_is_quiet(const struct tug_remote_state *state);
 /* What the ranks of this node share of a near one. */
 static inline struct tug_control *tug_remote_control(const struct tug_remote *remote, int rank) {
     return &remote->sync.controls[remote->team->places.node_rank_of[rank]];
+}
+
+/* Unlocks what was locked so. */
+static inline void tug_remote_drop_lock(struct tug_rwlock *lock, enum tug_lock_state held) {
+    if (held == TUG_LOCK_EXCLUSIVE)
+        tug_rwlock_unlock_exclusive(lock);
+    else if (held == TUG_LOCK_GROUP)
+        tug_rwlock_quit(lock);
+    else
+        tug_rwlock_unlock_shared(lock);
 }
 
 /* Who changes elements of a rank's memory by accumulates holds it. NULL: its engine alone does. */

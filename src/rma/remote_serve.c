@@ -239,10 +239,11 @@ static void on_compare(tug_context *context, struct tug_caller caller, const voi
 
 /* False: who moves the lock will tell (on_moved). */
 static bool take(struct tug_remote *remote, const struct tug_lock_entry *entry) {
-    if (tug_rwlock_take(remote->lock, entry->ticket, entry->wants_exclusive))
+    const bool exclusive = entry->wants == TUG_LOCK_EXCLUSIVE;
+    if (tug_rwlock_take(remote->lock, entry->ticket, exclusive))
         return true;
     tug_rwlock_watch(remote->lock, true);
-    return tug_rwlock_take(remote->lock, entry->ticket, entry->wants_exclusive);
+    return tug_rwlock_take(remote->lock, entry->ticket, exclusive);
 }
 
 static void grant(struct tug_remote *remote) {
@@ -252,7 +253,9 @@ static void grant(struct tug_remote *remote) {
         if (!take(remote, entry))
             return;
         remote->lock_first = entry->next;
-        entry->holds = entry->wants_exclusive ? TUG_LOCK_EXCLUSIVE : TUG_LOCK_SHARED;
+        entry->holds = entry->wants;
+        if (entry->wants == TUG_LOCK_GROUP)
+            tug_rwlock_found(remote->lock);
         tug_answer(remote->domain->context, caller, NULL, 0);
     }
     if (tug_rwlock_is_watched(remote->lock))
@@ -274,18 +277,24 @@ static void on_lock(tug_context *context, struct tug_caller caller, const void *
                     size_t bytes, void *domain) {
     struct request request;
     struct tug_remote_state *sender = NULL;
-    (void)context;
     if (read_head(domain, payload, bytes, &request))
         sender = find_sender(&request, caller.process);
-    if (sender == NULL || sender->entry.holds != TUG_LOCK_NONE) {
+    const uint8_t wants = sender != NULL ? request.head.what : TUG_LOCK_NONE;
+    if (wants < TUG_LOCK_SHARED || wants > TUG_LOCK_EXCLUSIVE ||
+        sender->entry.holds != TUG_LOCK_NONE) {
         complain(caller.process); /* and it waits for ever: no answer is a refusal */
         return;
     }
     struct tug_remote *remote = request.remote;
+    if (wants == TUG_LOCK_GROUP && tug_rwlock_join(remote->lock)) {
+        sender->entry.holds = wants;
+        tug_answer(context, caller, NULL, 0);
+        return;
+    }
     sender->entry = (struct tug_lock_entry){.tag = caller.tag,
                                             .ticket = tug_rwlock_ask(remote->lock),
                                             .holds = TUG_LOCK_WAITS,
-                                            .wants_exclusive = request.head.what != 0};
+                                            .wants = wants};
     if (remote->lock_first == NULL)
         remote->lock_first = sender;
     else
@@ -305,10 +314,7 @@ static void on_unlock(tug_context *context, int source, const void *payload, siz
         complain(source);
         return;
     }
-    if (sender->entry.holds == TUG_LOCK_EXCLUSIVE)
-        tug_rwlock_unlock_exclusive(request.remote->lock);
-    else
-        tug_rwlock_unlock_shared(request.remote->lock);
+    tug_remote_drop_lock(request.remote->lock, sender->entry.holds);
     sender->entry.holds = TUG_LOCK_NONE;
     grant(request.remote);
 }

@@ -449,8 +449,9 @@ static int test_exposure(struct tug_window *window, const int *ranks, int n, int
 /* ---- locks ---- */
 
 /* Asks for the lock; the counter hears when it is granted. */
-static void ask(struct tug_remote *remote, int rank, bool exclusive, struct tug_counter *granted) {
-    struct tug_remote_head head = head_of(remote, rank, exclusive, 0); /* copied by the call */
+static void ask(struct tug_remote *remote, int rank, enum tug_lock_state kind,
+                struct tug_counter *granted) {
+    struct tug_remote_head head = head_of(remote, rank, kind, 0); /* copied by the call */
     const struct tug_call_params call = {.dest_proc = remote->targets[rank].process,
                                          .handler = TUG_CALL_LOCK,
                                          .payload = &head,
@@ -472,39 +473,53 @@ static void tell_moved(struct tug_remote *remote, int rank, const struct tug_rwl
         (void)tug_remote_tell(remote, rank, TUG_MESSAGE_MOVED, 0, 0);
 }
 
+/* The first lock of a group's is the rank's own, which it takes in its turn. */
+static void take_near(struct tug_remote *remote, int rank, struct tug_rwlock *lock,
+                      enum tug_lock_state kind) {
+    if (kind == TUG_LOCK_EXCLUSIVE) {
+        tug_rwlock_lock_exclusive(lock, tug_engine_poll_host);
+        return;
+    }
+    if (kind == TUG_LOCK_GROUP && rank != remote->rank && tug_rwlock_join(lock))
+        return;
+    tug_rwlock_lock_shared(lock, tug_engine_poll_host);
+    if (kind == TUG_LOCK_GROUP)
+        tug_rwlock_found(lock);
+    tell_moved(remote, rank, lock);
+}
+
 /* An error class. */
-static int take_lock(struct tug_remote *remote, int rank, bool exclusive) {
+static int take_lock(struct tug_remote *remote, int rank, enum tug_lock_state kind) {
     struct tug_rwlock *near = near_lock(remote, rank);
     struct tug_counter granted = {0};
-    if (near != NULL && exclusive) {
-        tug_rwlock_lock_exclusive(near, tug_engine_poll_host);
-        return MPI_SUCCESS;
-    }
     if (near != NULL) {
-        tug_rwlock_lock_shared(near, tug_engine_poll_host);
-        tell_moved(remote, rank, near);
+        take_near(remote, rank, near, kind);
         return MPI_SUCCESS;
     }
-    ask(remote, rank, exclusive, &granted);
+    ask(remote, rank, kind, &granted);
     return tug_remote_error(tug_remote_wait_counter(remote, &granted, 1));
 }
 
 /* After a flush; or (by message) before it, where nothing overtakes messages. */
-static void leave_lock(struct tug_remote *remote, int rank, bool exclusive) {
+static void leave_lock(struct tug_remote *remote, int rank, enum tug_lock_state kind) {
     struct tug_rwlock *near = near_lock(remote, rank);
     if (near == NULL) {
         (void)tug_remote_tell(remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
         return;
     }
-    (exclusive ? tug_rwlock_unlock_exclusive : tug_rwlock_unlock_shared)(near);
+    tug_remote_drop_lock(near, kind);
     tell_moved(remote, rank, near);
+}
+
+static enum tug_lock_state kind_of(bool exclusive) {
+    return exclusive ? TUG_LOCK_EXCLUSIVE : TUG_LOCK_SHARED;
 }
 
 static int lock(struct tug_window *window, int rank, bool exclusive) {
     struct tug_remote *remote = window->remote;
     if (tug_remote_meet(remote, rank) == NULL) /* who unlocks counts on it */
         return MPI_ERR_NO_MEM;
-    int error = take_lock(remote, rank, exclusive);
+    int error = take_lock(remote, rank, kind_of(exclusive));
     if (rank == remote->rank && tug_engine_wants_help())
         tug_engine_poll(); /* who locks its own memory in a loop must hear of others who want to */
     return error;
@@ -522,7 +537,7 @@ static int lock_late(struct tug_remote *remote, struct tug_remote_state *state, 
         tug_remote_wait(remote, is_answered, state);
         return atomic_load(&state->contact) & TUG_CONTACT_LOCKED ? MPI_SUCCESS : MPI_ERR_OTHER;
     }
-    int error = take_lock(remote, rank, false);
+    int error = take_lock(remote, rank, TUG_LOCK_GROUP);
     if (error == MPI_SUCCESS)
         atomic_fetch_or(&state->contact, TUG_CONTACT_LOCKED);
     else
@@ -558,10 +573,10 @@ static int unlock(struct tug_window *window, int rank, bool exclusive, bool take
     const bool early = !overtaken && near_lock(remote, rank) == NULL;
     tug_notes_settle(); /* puts of other threads go ahead of the message, too */
     if (taken && early)
-        leave_lock(remote, rank, exclusive);
+        leave_lock(remote, rank, kind_of(exclusive));
     int error = tug_remote_flush(remote, rank, false);
     if (taken && !early)
-        leave_lock(remote, rank, exclusive);
+        leave_lock(remote, rank, kind_of(exclusive));
     return error;
 }
 
@@ -571,7 +586,7 @@ static int unlock_all(struct tug_window *window, bool taken) {
     for (struct tug_remote_state *state = atomic_load(&remote->used); state != NULL && taken;
          state = state->next)
         if (atomic_exchange(&state->contact, 0) & TUG_CONTACT_LOCKED)
-            leave_lock(remote, (int)(state->target - remote->targets), false);
+            leave_lock(remote, (int)(state->target - remote->targets), TUG_LOCK_GROUP);
     atomic_fetch_and(&remote->contact_wanted, (uint8_t)~TUG_CONTACT_LOCKED);
     return error;
 }

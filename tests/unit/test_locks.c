@@ -439,6 +439,28 @@ static void who_asks_is_let_in_in_its_turn(void **state) {
     assert_int_equal(atomic_load(&lock.writers), atomic_load(&lock.next));
 }
 
+static void groups_join_ahead_of_writers(void **state) {
+    (void)state;
+    struct tug_rwlock lock = rwlock_at(UINT32_MAX);
+    assert_false(tug_rwlock_join(&lock)); /* there is none */
+    tug_rwlock_lock_shared(&lock, must_not_be_called);
+    tug_rwlock_lock_shared(&lock, must_not_be_called);
+    assert_false(tug_rwlock_join(&lock)); /* readers alone are none */
+    tug_rwlock_found(&lock);
+    tug_rwlock_found(&lock); /* there is one, which has a ticket */
+    const uint32_t writer = tug_rwlock_ask(&lock);
+    assert_true(tug_rwlock_join(&lock));
+    tug_rwlock_quit(&lock);
+    tug_rwlock_quit(&lock);
+    assert_false(tug_rwlock_take(&lock, writer, true)); /* one of the group is left */
+    tug_rwlock_quit(&lock);
+    assert_false(tug_rwlock_join(&lock));
+    assert_true(tug_rwlock_take(&lock, writer, true));
+    assert_false(tug_rwlock_join(&lock));
+    tug_rwlock_unlock_exclusive(&lock);
+    assert_int_equal(atomic_load(&lock.writers), atomic_load(&lock.next));
+}
+
 /* A server that asks and is told by whoever moves the lock while it is watched, and takers. */
 #define TOLD_TURNS 20000
 struct told {
@@ -487,6 +509,7 @@ static void who_watches_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_asks_is_let_in_in_its_turn),
+        cmocka_unit_test(groups_join_ahead_of_writers),
         cmocka_unit_test(who_watches_is_told),
         cmocka_unit_test(a_free_lock_is_taken_without_waiting),
         cmocka_unit_test(a_writer_waits_for_every_reader),

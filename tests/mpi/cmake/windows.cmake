@@ -72,7 +72,7 @@ endforeach()
 foreach(program IN ITEMS rma_locks rma_atomic rma_accumulate rma_dynamic window_free)
     tug_mpi_test(${program} RANKS 4 NODES two WAYS tug)
 endforeach()
-tug_mpi_test(rma_lock_storm RANKS 3 NODES two WAYS tug)
+tug_mpi_test(rma_lock_storm RANKS 3 4 NODES two WAYS tug)
 
 # Epochs: fair locks, post-start-complete-wait, fences, flushes by several threads.
 tug_mpi_test(rma_lock_fair WAYS host tug native packet)
@@ -81,7 +81,7 @@ tug_mpi_test(rma_lock_fair RANKS 2 WAYS off)
 
 tug_mpi_test(rma_lock_storm WAYS tug packet)
 tug_mpi_test(rma_lock_storm RANKS 2 WAYS host)
-tug_mpi_test(rma_lock_storm RANKS 2 3 NODES emulated WAYS tug)
+tug_mpi_test(rma_lock_storm RANKS 2 3 4 NODES emulated WAYS tug)
 tug_mpi_test(rma_lock_storm.crowd ARGS 6 RANKS 4 WAYS tug packet)
 tug_mpi_test(rma_lock_storm RANKS 2 WAYS off)
 
