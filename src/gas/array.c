@@ -235,16 +235,28 @@ static bool nothing_is_out(void *d) {
     return atomic_load(&array->orders_out) == 0;
 }
 
+/* An agreement that the others may have to be served for. */
+struct vote {
+    struct tug_pending pending;
+    tug_context *context;
+};
+
+static bool is_taken(void *argument) {
+    struct vote *vote = argument;
+    tug_progress(vote->context);
+    return tug_pending_is_over(&vote->pending);
+}
+
 /* Do all agree? Serves the others meanwhile. */
 static bool agree_and_serve(struct tug_array *array, bool mine) {
-    int all = 0, value = mine, done = 0;
+    int all = 0, value = mine;
     MPI_Request request;
+    struct vote vote = {{.request = &request, .status = MPI_STATUS_IGNORE}, array->context};
     if (tug_host.Iallreduce(&value, &all, 1, MPI_INT, MPI_MIN, tug_context_comm(array->context),
                             &request) != MPI_SUCCESS)
         return false;
-    while (tug_host.Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done)
-        tug_progress(array->context);
-    return all != 0;
+    tug_polite_until(is_taken, &vote);
+    return vote.pending.error == MPI_SUCCESS && all != 0;
 }
 
 int tug_array_free(tug_array **handle) {

@@ -13,7 +13,7 @@
 
 #define LITTLE 256 /* bytes that need no memory of their own */
 #define FEW 32
-#define PIECE (32 << 10) /* bytes under the mutex at once: about ten microseconds */
+#define PIECE (128 << 10) /* bytes under the mutex at once: 25 us; of 32 KiB, 1 MiB takes x1.3 */
 
 /* The bytes that begin `done` bytes on, and are at `memory`. False: they are as they were. */
 static bool combine_here(const struct tug_remote_combination *c, size_t done, size_t bytes,
