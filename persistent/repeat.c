@@ -17,6 +17,7 @@
 #include "host/level.h"
 #include "host/participants.h"
 #include "persistent/collectives.h"
+#include "persistent/rival.h"
 #include "request/request.h"
 
 /* ---- what stays the host's ---- */
@@ -87,7 +88,9 @@ static bool has_sound_buffers(const struct tug_repeat_call *call, int rank) {
         return true;
     if (call->kind == TUG_COLLECTIVE_ALLGATHER && tug_type_is_basic(receive->type))
         out += (size_t)rank * (size_t)receive->count * tug_type_basic_size(receive->type);
-    return has_data(send, send->type) && send->buffer != out;
+    /* of other types addresses alone do not say which bytes they are */
+    const bool tells = tug_type_is_basic(receive->type) && tug_type_is_basic(send->type);
+    return has_data(send, send->type) && !(tells && send->buffer == out);
 }
 
 /* ---- what is kept ---- */
@@ -227,6 +230,8 @@ static struct tug_repeat *look_up(const struct tug_repeat_call *call) {
         tug_host.Comm_size(call->comm, &nranks) != MPI_SUCCESS || call->root < 0 ||
         call->root >= nranks || !has_sound_buffers(call, rank))
         return NULL;
+    if (reduces(call->kind) && !tug_rival_has_one_result(call->op, call->receive.type, nranks))
+        return NULL; /* a trial would change the result from call to call */
     if (nranks == 1) /* a handle that may be given out again is not remembered without a team */
         return call->comm == MPI_COMM_SELF || call->comm == MPI_COMM_WORLD
                    ? remember(call, &the_hosts)

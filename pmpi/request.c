@@ -321,7 +321,7 @@ static void wait_until(bool (*done)(void *), struct mixed *mixed) {
     if (mixed->has_theirs)
         tug_blocking_until(done, mixed);
     else
-        tug_engine_wait(done, mixed, -1);
+        tug_request_wait_until(done, mixed);
     if (timed)
         tug_twin_called(begin_ns);
 }

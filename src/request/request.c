@@ -220,6 +220,41 @@ static bool is_over(void *argument) {
     return !tug_request_pending(argument);
 }
 
+/* ---- waiting ---- */
+
+#define LOOKS_BEFORE_HOST 64
+#define HOST_NS 20000 /* between looks of the host while the thread is awake */
+#define NAP_NS 200000 /* and while it sleeps: Linux adds 50 us */
+
+/* A wait during which the host gets on: other ranks may come to where they let this one go on only
+ * when a message has been received that this rank has posted a receive for. */
+struct vigil {
+    bool (*done)(void *);
+    void *argument;
+    unsigned looks;
+    uint64_t host_ns; /* the host was looked at last */
+};
+
+static bool is_over_or_host_gets_on(void *argument) {
+    struct vigil *vigil = argument;
+    if (vigil->done(vigil->argument))
+        return true;
+    if (++vigil->looks < LOOKS_BEFORE_HOST)
+        return false;
+    const uint64_t now_ns = tug_clock_ns();
+    if (vigil->host_ns != 0 && now_ns - vigil->host_ns < HOST_NS)
+        return false;
+    if (vigil->host_ns != 0)
+        tug_engine_poll_host();
+    vigil->host_ns = now_ns;
+    return false;
+}
+
+void tug_request_wait_until(bool (*done)(void *), void *argument) {
+    struct vigil vigil = {.done = done, .argument = argument};
+    tug_engine_wait(is_over_or_host_gets_on, &vigil, NAP_NS);
+}
+
 void tug_request_wait(struct tug_request *request) {
     (void)tug_request_hand_over(request, true);
     if (!tug_request_pending(request)) {
@@ -227,7 +262,7 @@ void tug_request_wait(struct tug_request *request) {
         return;
     }
     uint64_t begin_ns = __builtin_expect(request->twin != NULL, 0) ? tug_clock_ns() : 0;
-    tug_engine_wait(is_over, request, -1);
+    tug_request_wait_until(is_over, request);
     if (begin_ns != 0 && !tug_twin_is_host(request))
         tug_twin_called(begin_ns);
 }

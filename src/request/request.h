@@ -151,7 +151,10 @@ void tug_request_poll(struct tug_request *request);
  * caller, within a moment. True: it was not kept, or has completed. */
 bool tug_request_hand_over(struct tug_request *request, bool patient);
 
-/* Returns when it is not pending; helps, then sleeps. */
+/* Returns when it is not pending; helps, then sleeps, and has the host get on meanwhile. */
 void tug_request_wait(struct tug_request *request);
+
+/* The same for what done(argument) says of requests: it is called often, by this thread only. */
+void tug_request_wait_until(bool (*done)(void *), void *argument);
 
 #endif

@@ -127,6 +127,13 @@ static int send_piece(const struct tug_ways *ways, MPI_Op op, const struct tug_e
     return MPI_SUCCESS;
 }
 
+/* Messages have gone behind what waited. What another thread has gathered since has no order to
+ * them, but this thread's next operations have, and would join it: it is submitted. They find
+ * nothing gathered and, as the messages are counted or noted, that the target is not quiet. */
+static inline void settle_again(const struct tug_ways *ways) {
+    tug_remote_settle(ways->state);
+}
+
 /* Walks the sides together. Behind the origin's last element the target's are only fetched. */
 static int send_pieces(const struct tug_ways *ways, const struct tug_rma *o,
                        const struct tug_elements *elements, const struct tug_data *data,
@@ -195,6 +202,8 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
         return error;
     if (data.bytes > 0)
         error = send_pieces(&ways, o, &elements, &data, origin, result);
+    tug_burst.pieces = false;
+    settle_again(&ways);
     return tug_ways_end_request(&ways, error);
 }
 
@@ -300,6 +309,7 @@ static inline int accumulate_one(const struct tug_rma *o) {
     tug_remote_settle(ways.state);
     if (!note_accumulate(&ways, &payload, reduce))
         send_message(&ways, &payload, sizeof(payload), nothing);
+    settle_again(&ways);
     return MPI_SUCCESS;
 }
 
@@ -342,6 +352,7 @@ int tug_remote_fetch_and_op(const struct tug_rma *o) {
     send_call(&ways, TUG_CALL_FETCH, &payload,
               sizeof(payload.head) + (o->op == MPI_NO_OP ? 0 : bytes), o->result, bytes, nothing,
               tug_ways_next_part(&ways, true));
+    settle_again(&ways);
     return MPI_SUCCESS;
 }
 
@@ -375,5 +386,6 @@ int tug_remote_compare_and_swap(const struct tug_rma *o) {
     send_call(&ways, TUG_CALL_COMPARE, payload, sizeof(*payload) + 2 * data.bytes, o->result,
               data.bytes, (struct tug_callback){free_payload, payload},
               tug_ways_next_part(&ways, true));
+    settle_again(&ways);
     return MPI_SUCCESS;
 }

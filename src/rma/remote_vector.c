@@ -171,8 +171,10 @@ static void submit(struct tug_vector *vector) {
     struct tug_remote_state *state = vector->state;
     if (atomic_load_explicit(&state->gathered, memory_order_relaxed) == 0)
         return;
-    const int statuses[] = {move(vector, &vector->puts, true), move(vector, &vector->gets, false),
-                            combine_all(vector)};
+    int statuses[3];
+    statuses[0] = move(vector, &vector->puts, true);
+    statuses[1] = move(vector, &vector->gets, false);
+    statuses[2] = combine_all(vector); /* by way of what the others have used */
     vector->ncopied = 0;
     tug_reach_end(&vector->reach);
     for (int i = 0; i < 3; i++)
@@ -214,6 +216,8 @@ static void note_submit(struct tug_vector *vector) {
     struct tug_note *note = tug_note_begin(TUG_NOTE_LATER);
     if (note == NULL) {
         atomic_store(&vector->noted, false);
+        /* each would be a call of its own: packets, until the next flush */
+        atomic_store_explicit(&vector->state->gathers, TUG_GATHERS_NOT, memory_order_relaxed);
         tug_remote_submit(vector->state);
         return;
     }

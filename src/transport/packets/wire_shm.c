@@ -169,7 +169,8 @@ static bool take_trailer(struct view *view, uint32_t source, const unsigned char
 static void hand_up(struct reader *reader, struct view *view, struct tug_slot *slot,
                     uint32_t bytes) {
     const uint32_t room = tug_slot_room(bytes > 0 ? bytes : sizeof(struct label));
-    const uint32_t behind = slot->behind < room ? slot->behind : room;
+    const uint32_t told = __atomic_load_n(&slot->behind, __ATOMIC_RELAXED); /* by a peer: once */
+    const uint32_t behind = told < room ? told : room;
     uint32_t source = ((const struct label *)slot->head)->source;
     if (bytes > 0) {
         const struct tug_packet_header *header = (const struct tug_packet_header *)reader->packet;

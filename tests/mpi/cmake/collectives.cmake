@@ -67,6 +67,11 @@ tug_mpi_test(coll_repeat.threads ARGS threads thoroughly RANKS 2 3 WAYS tug ENV 
 
 tug_mpi_test(coll_repeat.threads ARGS threads RANKS 2 WAYS host)
 
+# Messages that others wait for get on during collectives.
+tug_mpi_test(coll_progress RANKS 2 4 NODES one emulated WAYS host tug)
+tug_mpi_test(coll_progress RANKS 2 WAYS off)
+tug_mpi_test(coll_progress.auto RANKS 2 4 NODES one emulated WAYS tug ENV TUGBOAT_COLLECTIVES=auto)
+
 # All other persistent collectives.
 tug_mpi_test(pcoll RANKS 2 3 WAYS host)
 tug_mpi_test(pcoll ARGS ours WAYS tug)
