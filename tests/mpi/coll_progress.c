@@ -1,5 +1,6 @@
 /*
- * coll_progress: who waits in a collective call, or for a persistent one, lets other messages get on.
+ * coll_progress: who waits in a collective call, or for a persistent one, lets other messages get
+ * on.
  *
  * Rank 0 has posted a receive when it comes to the collective; the others send to it, which is over
  * only when it has been received, and come after that.
