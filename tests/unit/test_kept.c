@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include "engine_fixture.h"
+#include "host/host.h"
 #include "request/request.h"
 
 #define RUNS 300
@@ -15,6 +16,15 @@ struct run {
     _Atomic int advances, inside, destroyed;
     bool keeps;
 };
+
+static _Atomic int host_looks;
+
+static int look_at_host(MPI_Request *request, int *flag, MPI_Status *status) {
+    (void)request, (void)status;
+    host_looks++;
+    *flag = 0;
+    return MPI_SUCCESS;
+}
 
 static bool advance(struct tug_job *job, bool *done) {
     struct run *run = (struct run *)job;
@@ -114,7 +124,7 @@ static void *permit_late(void *argument) {
     return NULL;
 }
 
-/* The wait hands over and sleeps: few looks for a long time. */
+/* The wait hands over and sleeps, and has the host get on. */
 static void test_long_wait(void **state) {
     (void)state;
     struct run run;
@@ -124,6 +134,7 @@ static void test_long_wait(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, permit_late, &run), 0);
     tug_request_wait(&run.request);
     pthread_join(thread, NULL);
+    assert_true(host_looks > 0);
     end_run(&run);
     close_run(&run);
 }
@@ -187,6 +198,7 @@ static void test_looks_beside_a_wait(void **state) {
 static int begin(void **state) {
     (void)state;
     start_engine(TUG_PROGRESS_AUTO, 64);
+    tug_host.Test = look_at_host;
     return 0;
 }
 
