@@ -230,14 +230,14 @@ static struct tug_repeat *look_up(const struct tug_repeat_call *call) {
         tug_host.Comm_size(call->comm, &nranks) != MPI_SUCCESS || call->root < 0 ||
         call->root >= nranks || !has_sound_buffers(call, rank))
         return NULL;
-    if (reduces(call->kind) && !tug_rival_has_one_result(call->op, call->receive.type, nranks))
-        return NULL; /* a trial would change the result from call to call */
     if (nranks == 1) /* a handle that may be given out again is not remembered without a team */
         return call->comm == MPI_COMM_SELF || call->comm == MPI_COMM_WORLD
                    ? remember(call, &the_hosts)
                    : NULL;
     if (is_young(call->comm) || tug_collectives_team(call->comm, &team) != 0)
         return NULL;
+    if (reduces(call->kind) && !tug_rival_has_one_result(call->op, call->receive.type, nranks))
+        return remember(call, &the_hosts); /* a trial would change the result from call to call */
     struct tug_repeat *repeat = find(&tug_collectives_of(team)->repeats, &key);
     if (repeat != &the_hosts)
         repeat->team = team;
