@@ -117,16 +117,18 @@ static uint32_t count(const int *ranks, int n) {
 }
 
 int tug_node_wait(struct tug_window *window, const int *ranks, int n) {
-    tug_node_await_completes(window->sync, count(ranks, n));
-    tug_node_end_exposure(window->sync, count(ranks, n));
+    const uint32_t origins = count(ranks, n);
+    tug_node_await_completes(window->sync, origins);
+    tug_node_end_exposure(window->sync, origins);
     return MPI_SUCCESS;
 }
 
 /* Who asks in a loop keeps its engine and its host going, as who waits does. */
 int tug_node_test(struct tug_window *window, const int *ranks, int n, int *flag) {
-    *flag = tug_node_have_completed(window->sync, count(ranks, n));
+    const uint32_t origins = count(ranks, n);
+    *flag = tug_node_have_completed(window->sync, origins);
     if (*flag) {
-        tug_node_end_exposure(window->sync, count(ranks, n));
+        tug_node_end_exposure(window->sync, origins);
         return MPI_SUCCESS;
     }
     tug_engine_look_in();

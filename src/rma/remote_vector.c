@@ -243,8 +243,16 @@ static bool open(struct tug_vector *vector, struct tug_remote *remote, const str
     return vector->reach.mapped == NULL;
 }
 
-static void count(struct tug_vector *vector) {
-    atomic_fetch_add_explicit(&vector->state->gathered, 1, memory_order_relaxed);
+/* Lets the mutex go. good: the vector has one more, which it returns. */
+static bool end_gathering(struct tug_vector *vector, bool good) {
+    if (good)
+        atomic_fetch_add_explicit(&vector->state->gathered, 1, memory_order_relaxed);
+    tug_mutex_unlock(&vector->mutex);
+    if (good) {
+        tug_burst_add();
+        note_submit(vector);
+    }
+    return good;
 }
 
 bool tug_remote_gather(struct tug_remote *remote, struct tug_remote_state *state,
@@ -265,14 +273,8 @@ bool tug_remote_gather(struct tug_remote *remote, struct tug_remote_state *state
             here = memcpy(vector->copied + vector->ncopied, here, copied);
         vector->ncopied += copied;
         add(moves, here, vector->reach.address + offset, bytes, into_target);
-        count(vector);
     }
-    tug_mutex_unlock(&vector->mutex);
-    if (good) {
-        tug_burst_add();
-        note_submit(vector);
-    }
-    return good;
+    return end_gathering(vector, good);
 }
 
 /* ---- accumulates and fetching operations ---- */
@@ -339,13 +341,5 @@ bool tug_remote_gather_combination(const struct tug_remote_combination *c,
         tug_notes_settle();
         tug_mutex_lock(&vector->mutex);
     }
-    const bool good = add_combination(vector, c, key, offset);
-    if (good)
-        count(vector);
-    tug_mutex_unlock(&vector->mutex);
-    if (good) {
-        tug_burst_add();
-        note_submit(vector);
-    }
-    return good;
+    return end_gathering(vector, add_combination(vector, c, key, offset));
 }
