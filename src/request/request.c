@@ -222,7 +222,6 @@ static bool is_over(void *argument) {
 
 /* ---- waiting ---- */
 
-#define LOOKS_BEFORE_HOST 64
 #define HOST_NS 20000 /* between looks of the host while the thread is awake */
 #define NAP_NS 200000 /* and while it sleeps: Linux adds 50 us */
 
@@ -231,27 +230,23 @@ static bool is_over(void *argument) {
 struct vigil {
     bool (*done)(void *);
     void *argument;
-    unsigned looks;
-    uint64_t host_ns; /* the host was looked at last */
+    uint64_t host_ns; /* the wait has begun, or the host was looked at last */
 };
 
 static bool is_over_or_host_gets_on(void *argument) {
     struct vigil *vigil = argument;
     if (vigil->done(vigil->argument))
         return true;
-    if (++vigil->looks < LOOKS_BEFORE_HOST)
-        return false;
-    const uint64_t now_ns = tug_clock_ns();
-    if (vigil->host_ns != 0 && now_ns - vigil->host_ns < HOST_NS)
-        return false;
-    if (vigil->host_ns != 0)
+    const uint64_t now_ns = tug_clock_ns(); /* asleep it looks seldom: looks do not tell the time */
+    if (now_ns - vigil->host_ns >= HOST_NS) {
         tug_engine_poll_host();
-    vigil->host_ns = now_ns;
+        vigil->host_ns = now_ns;
+    }
     return false;
 }
 
 void tug_request_wait_until(bool (*done)(void *), void *argument) {
-    struct vigil vigil = {.done = done, .argument = argument};
+    struct vigil vigil = {done, argument, tug_clock_ns()};
     tug_engine_wait(is_over_or_host_gets_on, &vigil, NAP_NS);
 }
 

@@ -119,7 +119,8 @@ static void test_not_to_be_kept(void **state) {
 
 static void *permit_late(void *argument) {
     const struct timespec pause = {.tv_nsec = 20000000};
-    nanosleep(&pause, NULL);
+    for (int i = 0; i < 500 && (i == 0 || host_looks == 0); i++) /* ten seconds on a busy machine */
+        nanosleep(&pause, NULL);
     permit(argument);
     return NULL;
 }
