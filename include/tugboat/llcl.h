@@ -82,7 +82,7 @@ TUG_API int tug_context_rank(const tug_context *context); /* of this process, fr
 TUG_API int tug_context_size(const tug_context *context); /* processes */
 
 /* The name of the transport that takes operations of this size on memory that is not mapped, to
- * that process: "self", "shm", "mpi", "native", "verbs". Any thread. */
+ * that process: "self", "shm", "tcp", "mpi", "verbs". Any thread. */
 TUG_API const char *tug_context_transport(const tug_context *context, int process,
                                           size_t size_in_bytes);
 

@@ -60,7 +60,7 @@ static int take_network(struct tug_acprun *acprun, const char *option, const cha
     if (strcasecmp(value, "udp") == 0)
         ways = "self,mapped,cma,shm,tcp,mpi";
     else if (strcasecmp(value, "ib") == 0 || strcasecmp(value, "infiniband") == 0)
-        ways = "self,mapped,cma,shm,verbs,mpi";
+        ways = "self,mapped,cma,verbs,shm,mpi";
     return ways != NULL ? setenv("TUGBOAT_TRANSPORTS", ways, 1)
                         : refuse(option, "there are udp and ib here");
 }

@@ -130,7 +130,6 @@ static const struct way {
     {TUG_WAY_CMA, TUG_TRANSPORT_COUNT, "cma",
      "large blocks inside the node by cross-memory attach, by the calling thread", tug_cma_missing},
     {TUG_WAY_VERBS, TUG_BY_VERBS, "verbs", NULL, NULL},
-    {TUG_WAY_NATIVE, TUG_BY_NATIVE, "native", NULL, host_missing},
     {TUG_WAY_SHM, TUG_TRANSPORT_COUNT, "shm",
      "packets through inboxes in memory shared by the node", shared_memory_missing},
     {TUG_WAY_TCP, TUG_TRANSPORT_COUNT, "tcp",

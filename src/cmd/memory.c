@@ -20,7 +20,6 @@
 #include "rma/rma.h"
 #include "node/page.h"
 #include "node/view.h"
-#include "transport/native.h"
 #include "transport/packets/packets.h"
 #include "transport/verbs/verbs.h"
 #include "transport/packets/wire.h"
@@ -124,9 +123,6 @@ static void print_devices(struct table *table, uint32_t active) {
         row(table, "queues, an estimate", verbs.queues, "the driver's, in this process");
         sum(table, "verbs");
     }
-    row(table, "blocks and requests", tug_native_footprint((uint32_t)tug_settings.operations),
-        "if allowed");
-    sum(table, "native");
 }
 
 /* Starter memory is the program's. */

@@ -11,7 +11,6 @@
 #include "node/cma.h"
 #include "node/page.h"
 #include "node/team.h"
-#include "transport/native.h"
 #include "transport/packets/packets.h"
 #include "transport/verbs/verbs.h"
 
@@ -222,8 +221,6 @@ static int open_transports(struct tug_context *context) {
     int status = tug_transport_packets.open(fabric, &fabric->states[TUG_BY_PACKETS]);
     if (status == 0)
         status = open_transport(fabric, TUG_BY_VERBS, TUG_WAY_VERBS);
-    if (status == 0)
-        status = open_transport(fabric, TUG_BY_NATIVE, TUG_WAY_NATIVE);
     /* cards and CPUs are not atomic to each other: the card's only where nobody uses a CPU's */
     if (status == 0)
         fabric->device_atomics =
@@ -381,8 +378,7 @@ int tug_context_create_on(struct tug_team *team, tug_context **result) {
             destroy(context);
         return status;
     }
-    context->packets_alone = context->fabric.states[TUG_BY_VERBS] == NULL &&
-                             context->fabric.states[TUG_BY_NATIVE] == NULL;
+    context->packets_alone = context->fabric.states[TUG_BY_VERBS] == NULL;
     begin_service(context);
     *result = context;
     return 0;
@@ -506,8 +502,7 @@ uint32_t tug_context_operations(const tug_context *context) {
     return context->fabric.noperations;
 }
 
-_Static_assert(TUG_ORDERED_BELOW <= TUG_LONG_LEAST && TUG_ORDERED_BELOW <= TUG_NATIVE_MIN &&
-                   TUG_ORDERED_BELOW <= TUG_BULK_LEAST,
+_Static_assert(TUG_ORDERED_BELOW <= TUG_LONG_LEAST && TUG_ORDERED_BELOW <= TUG_BULK_LEAST,
                "what is shorter is copied into packets");
 
 bool tug_context_ordered(const tug_context *context) {

@@ -6,7 +6,6 @@
 
 const struct tug_transport *const tug_transports[] = {
     [TUG_BY_VERBS] = &tug_transport_verbs,
-    [TUG_BY_NATIVE] = &tug_transport_native,
     [TUG_BY_PACKETS] = &tug_transport_packets,
     [TUG_TRANSPORT_COUNT] = NULL,
 };

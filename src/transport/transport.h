@@ -10,7 +10,6 @@
  *     shm         inboxes in memory shared by the node
  *     mpi         messages on a private communicator
  *   cma           large blocks inside a node by cross-memory attach (by the caller too)
- *   native        large blocks by the host MPI's one-sided calls
  *   verbs         (verbs/) InfiniBand and RoCE
  *
  * Threading: everything but `missing` and `reaches` is called by one thread at a time: the holder
@@ -83,12 +82,12 @@ struct tug_transport {
 
 /* The rows. They are declared here so that the table needs none of their headers, which all include
  * this one. */
-extern const struct tug_transport tug_transport_verbs, tug_transport_native, tug_transport_packets;
+extern const struct tug_transport tug_transport_verbs, tug_transport_packets;
 
 /* The table, best first; the position is the transport's number. NULL-terminated. */
 extern const struct tug_transport *const tug_transports[];
 
-enum tug_transport_number { TUG_BY_VERBS, TUG_BY_NATIVE, TUG_BY_PACKETS, TUG_TRANSPORT_COUNT };
+enum tug_transport_number { TUG_BY_VERBS, TUG_BY_PACKETS, TUG_TRANSPORT_COUNT };
 
 struct tug_fabric {
     struct tug_context *context;

@@ -40,7 +40,7 @@ expect acp-ranks 0 '^launched -n 3 \./app -x with <> <>$' acp --acp-nprocs=3 ./a
 expect acp-all 0 '^launched -n 2 -machinefile nodes -host a,b \./app with <4096> <self,mapped,cma,shm,tcp,mpi>$' \
     acp --acp-np=2 --acp-nodefile=nodes --acp-node=a,b --acp-startermemsize=4096 --acp-envnet=UDP ./app
 expect acp-nodes 0 '^launched -n 1 -host a \./app' acp --acp-host=a ./app
-expect acp-verbs 0 'self,mapped,cma,shm,verbs,mpi' acp --acp-net=ib sh -c 'echo "$TUGBOAT_TRANSPORTS"'
+expect acp-verbs 0 'self,mapped,cma,verbs,shm,mpi' acp --acp-net=ib sh -c 'echo "$TUGBOAT_TRANSPORTS"'
 expect acp-starter 0 '^<1024>$' acp --acp-smemsize=10 sh -c 'echo "<$TUGBOAT_ACP_STARTER>"'
 expect acp-no-ranks 2 '--acp-nprocs=0: wants' acp --acp-nprocs=0 ./app
 expect acp-no-value 2 '--acp-nodefile: wants a value' acp --acp-nodefile ./app
@@ -57,7 +57,7 @@ expect stats-bad 2 'must end in \.json' "$tugboat" run --stats=a.txt true
 
 expect info 0 'TUGBOAT_SPIN_US +5 +\(default' "$tugboat" info
 for wanted in '^tugboat [0-9]' 'compiler +[A-Za-z]+' 'build type +[A-Za-z]+' 'MPI headers +MPICH [0-9]' \
-    "library +$library" 'MPICH Version: [0-9.]+ \(libmpich\.so\.12\)' '^transports' '^ .* self mapped .*native.* mpi$'; do
+    "library +$library" 'MPICH Version: [0-9.]+ \(libmpich\.so\.12\)' '^transports' '^ .* self mapped .* mpi$'; do
     expect "info: $wanted" 0 "$wanted" "$tugboat" info
 done
 expect info-environment 0 'TUGBOAT_SPIN_US +9 +\(environment' env TUGBOAT_SPIN_US=9 "$tugboat" info
@@ -80,13 +80,13 @@ expect tuning-missing 1 'no_such_file' env TUGBOAT_TUNING=/no_such_file "$tugboa
 expect info-two 2 "no argument 'more'" "$tugboat" info -d more
 
 # The ways: each once, with what it is and whether it is there; no environment decides but ours.
-for way in self mapped cma verbs native shm tcp mpi; do
+for way in self mapped cma verbs shm tcp mpi; do
     expect "ways: $way" 0 "^$way\$" "$tugboat" info -d
     got=$(sed -n "/^$way\$/,/^\$/p" "$work/out")
     grep -qE '^  [a-zA-Z].{20}' <<<"$got" && grep -qE '^  (available|not available: .{8})' <<<"$got" ||
         fail "ways: $way is not described: $got"
 done
-[ "$(grep -cE '^[a-z]+$' "$work/out")" = 8 ] || fail "ways: there are more or fewer"
+[ "$(grep -cE '^[a-z]+$' "$work/out")" = 7 ] || fail "ways: there are more or fewer"
 expect ways-default 0 '^TUGBOAT_TRANSPORTS allows self .*mpi \(default\)$' "$tugboat" info -d
 expect ways-named 0 '^TUGBOAT_TRANSPORTS allows self shm \(environment\)$' \
     env TUGBOAT_TRANSPORTS=shm,self "$tugboat" info -d

@@ -207,18 +207,17 @@ static void test_segment(void **state) {
 static void test_transports(void **state) {
     (void)state;
     assert_true(tug_settings.transports & TUG_WAY_MAPPED);
-    assert_false(tug_settings.transports & TUG_WAY_NATIVE);
     assert_false(tug_settings.transports_named);
     accept("TUGBOAT_TRANSPORTS", "mpi");
     assert_int_equal(tug_settings.transports, TUG_WAY_MPI);
     assert_true(tug_settings.transports_named);
-    accept("TUGBOAT_TRANSPORTS", "native,self,mpi");
-    assert_int_equal(tug_settings.transports, TUG_WAY_NATIVE | TUG_WAY_SELF | TUG_WAY_MPI);
-    accept("TUGBOAT_TRANSPORTS", "self,mapped,cma,shm,verbs,native,tcp,mpi");
-    assert_int_equal(tug_settings.transports, 255);
-    static const char *const bad[] = {",", "mpi,", ",mpi", "mp", "mpix", "mpi shm", "udp", "MPI"};
+    accept("TUGBOAT_TRANSPORTS", "shm,self,mpi");
+    assert_int_equal(tug_settings.transports, TUG_WAY_SHM | TUG_WAY_SELF | TUG_WAY_MPI);
+    accept("TUGBOAT_TRANSPORTS", "self,mapped,cma,verbs,shm,tcp,mpi");
+    assert_int_equal(tug_settings.transports, 127);
+    static const char *const bad[] = {",", "mpi,", ",mpi", "mp", "mpix", "mpi shm", "udp", "MPI", "native,mpi"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        refuse("TUGBOAT_TRANSPORTS", bad[i], "self, mapped, cma, shm, verbs, native, tcp, mpi");
+        refuse("TUGBOAT_TRANSPORTS", bad[i], "self, mapped, cma, verbs, shm, tcp, mpi");
     accept("TUGBOAT_OPERATIONS", "16");
     assert_int_equal(tug_settings.operations, 16);
     refuse("TUGBOAT_OPERATIONS", "100", "a power of two, 16 to 1048576");

@@ -206,7 +206,6 @@ static void take_control(void *state, uint32_t peer, const void *data, size_t by
 }
 
 const struct tug_transport tug_transport_verbs = {.name = "played", .control = take_control};
-const struct tug_transport tug_transport_native = {.name = "without messages"};
 
 void above_reset(struct tug_fabric *of) {
     memset(live, 0, sizeof(live));

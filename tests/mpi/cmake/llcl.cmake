@@ -6,11 +6,11 @@ foreach(program IN ITEMS basic atomic am call errors allocated contexts threads)
     tug_llcl_test(${program} WAYS packets mpi RANKS 2 3)
 endforeach()
 foreach(program IN ITEMS basic errors threads)
-    tug_llcl_test(${program} WAYS cma native RANKS 2)
+    tug_llcl_test(${program} WAYS cma RANKS 2)
     tug_llcl_test(${program} WAYS mpi RANKS 1)
 endforeach()
 tug_llcl_test(basic WAYS packets mpi CASE caller RANKS 2 ENV TUGBOAT_PROGRESS=caller)
-tug_llcl_test(basic WAYS native RANKS 2 NODES emulated)
+tug_llcl_test(basic WAYS mpi RANKS 2 NODES emulated)
 foreach(program IN ITEMS am call errors)
     tug_llcl_test(${program} WAYS packets mpi CASE few RANKS 2
         ENV TUGBOAT_OPERATIONS=16 TUGBOAT_RING_SIZE=16)
@@ -57,7 +57,6 @@ tug_llcl_test(idle WAYS mpi CASE stop RANKS 2 ARGS stop 400)
 tug_llcl_test(memory WAYS packets cma mpi RANKS 2)
 tug_llcl_test(memory WAYS packets RANKS 3 ARGS 20000)
 tug_llcl_test(memory WAYS packets cma mpi CASE large RANKS 2 ARGS 10000 1)
-tug_llcl_test(memory WAYS native RANKS 2 ARGS 2000 10)
 tug_llcl_test(memory WAYS all RANKS 2 NODES tcp ARGS 5000 2)
 # Memory that the others of the node map for themselves.
 tug_llcl_test(memory WAYS all CASE lent RANKS 2 3 ENV CHECK_MEMORY=lent)
@@ -65,7 +64,7 @@ tug_llcl_test(memory WAYS all CASE lent_large RANKS 3 ARGS 10000 1 ENV CHECK_MEM
 
 # Operations of more than 2 GiB.
 tug_llcl_test(large WAYS all RANKS 2 ARGS allocated TIMEOUT 600)
-tug_llcl_test(large WAYS cma mpi native RANKS 2 ARGS registered TIMEOUT 600)
+tug_llcl_test(large WAYS cma mpi RANKS 2 ARGS registered TIMEOUT 600)
 tug_llcl_test(large WAYS all RANKS 2 NODES tcp ARGS registered 100)
 
 # A peer that is killed.
