@@ -38,24 +38,17 @@ static inline void joined_end(struct tug_fabric *fabric) {
 /* Packets of at most packet_bytes go by the wire, which is of that type; streams has two places. */
 static inline void joined_by(struct tug_fabric *fabric, struct tug_packets *packets,
                              struct tug_stream **streams, struct tug_wire *wire,
-                             const struct tug_wire_type *type, uint32_t packet_bytes) {
+                             const struct tug_transport *type, uint32_t packet_bytes) {
     static struct tug_load loads[2]; /* each process's own */
     fabric->ways |= TUG_WAY_SHM;
-    fabric->states[TUG_BY_PACKETS] = packets;
+    fabric->packets = packets;
     packets->fabric = fabric;
     packets->load = &loads[fabric->rank];
     *packets->load = (struct tug_load){0};
     packets->streams = streams;
-    packets->shm = wire;
-    *wire = (struct tug_wire){.type = type,
-                              .fabric = fabric,
-                              .pool = {.bytes = packet_bytes},
-                              .receive = tug_packets_receive,
-                              .trailer_address = tug_trailer_address,
-                              .arrived = tug_trailer_arrived,
-                              .sent = tug_trailer_sent,
-                              .ended = tug_packets_ended,
-                              .receiver = packets};
+    *wire = (struct tug_wire){.row = type, .fabric = fabric, .pool = {.bytes = packet_bytes}};
+    packets->nwires = 0;
+    tug_packets_attach(packets, wire);
 }
 
 #endif

@@ -206,19 +206,19 @@ static bool reach(acp_ga_t ga, const struct tug_key *key, uint64_t bytes, struct
 static int copy_by_way_of_here(const struct tug_reach *to, const struct tug_reach *from,
                                size_t bytes) {
     unsigned char bounce[BOUNCE_BYTES];
-    int status = tug_reach_read(tug_acp.context, from, bounce, bytes);
-    return status != 0 ? status : tug_reach_write(tug_acp.context, to, bounce, bytes);
+    int status = tug_reach_read(from, bounce, bytes);
+    return status != 0 ? status : tug_reach_write(to, bounce, bytes);
 }
 
 /* False: it is cheaper for the rank of the source. */
 static bool copy_reached(const struct tug_reach *to, const struct tug_reach *from, size_t bytes,
                          int *status) {
     if (from->mapped != NULL) {
-        *status = tug_reach_write(tug_acp.context, to, from->mapped, bytes);
+        *status = tug_reach_write(to, from->mapped, bytes);
         return true;
     }
     if (to->mapped != NULL) {
-        *status = tug_reach_read(tug_acp.context, from, to->mapped, bytes);
+        *status = tug_reach_read(from, to->mapped, bytes);
         return true;
     }
     const bool worth = tug_burst_is_single() && bytes <= BOUNCE_BYTES;

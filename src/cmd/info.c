@@ -18,9 +18,9 @@
 #include "host/identity.h"
 #include "llcl/llcl.h"
 #include "model/tuning.h"
-#include "node/cma.h"
 #include "node/lent.h"
 #include "node/inbox.h"
+#include "node/segment.h"
 #include "transport/packets/packets.h"
 #include "transport/transport.h"
 #include "tugboat/model.h"
@@ -37,7 +37,6 @@
 #define NEWEST_CALL "PMPI_Rget_c"
 #endif
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define REASON_BYTES 256
 
 static void *host_mpi; /* the host's MPI library, opened, or NULL */
@@ -98,63 +97,17 @@ static bool host_missing(char *reason) {
     return host_lacks_calls();
 }
 
-static bool shared_memory_missing(char *reason) {
-    struct statvfs shm;
-    if (statvfs("/dev/shm", &shm) == 0 && shm.f_bavail > 0)
-        return false;
-    snprintf(reason, REASON_BYTES, "/dev/shm is not there or full");
-    return true;
-}
-
-static bool never_missing(char *reason) {
-    (void)reason;
-    return false;
-}
-
-/* In the order in which they are preferred. transport: the row of tug_transports[] that speaks for
- * the way, TUG_TRANSPORT_COUNT: none, it is described here. */
-static const struct way {
-    enum tug_way bit;
-    unsigned transport;
-    const char *name;
-    const char *help;
-    bool (*missing)(char *reason);
-} ways[] = {
-    {TUG_WAY_SELF, TUG_TRANSPORT_COUNT, "self",
-     "memory of the process's own: loads, stores and CPU atomics by the calling thread",
-     never_missing},
-    {TUG_WAY_MAPPED, TUG_TRANSPORT_COUNT, "mapped",
-     "memory of the node's processes that is mapped here: loads, stores and CPU atomics by the "
-     "calling thread",
-     shared_memory_missing},
-    {TUG_WAY_CMA, TUG_TRANSPORT_COUNT, "cma",
-     "large blocks inside the node by cross-memory attach, by the calling thread", tug_cma_missing},
-    {TUG_WAY_VERBS, TUG_BY_VERBS, "verbs", NULL, NULL},
-    {TUG_WAY_SHM, TUG_TRANSPORT_COUNT, "shm",
-     "packets through inboxes in memory shared by the node", shared_memory_missing},
-    {TUG_WAY_TCP, TUG_TRANSPORT_COUNT, "tcp",
-     "packets through sockets of our own to other nodes, where the host MPI goes by sockets too",
-     never_missing},
-    {TUG_WAY_MPI, TUG_TRANSPORT_COUNT, "mpi", "packets by messages of the host MPI", host_missing},
-};
-
-static bool is_missing(const struct way *way, char *reason) {
+static bool is_missing(const struct tug_transport *row, char *reason) {
     reason[0] = '\0';
-    return (way->missing != NULL && way->missing(reason)) ||
-           (way->transport < TUG_TRANSPORT_COUNT &&
-            tug_transports[way->transport]->missing(reason));
-}
-
-static const char *help_of(const struct way *way) {
-    return way->help != NULL ? way->help : tug_transports[way->transport]->help;
+    return row->missing != NULL ? row->missing(reason) : host_missing(reason);
 }
 
 static void print_transports(void) {
     char reason[REASON_BYTES];
     printf("transports (tugboat info -d says more)\n ");
-    for (size_t i = 0; i < COUNT_OF(ways); i++)
-        if (!is_missing(&ways[i], reason))
-            printf(" %s", ways[i].name);
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
+        if (!is_missing(tug_transports[i], reason))
+            printf(" %s", tug_transports[i]->name);
     printf("\n");
 }
 
@@ -168,23 +121,23 @@ static void print_shared_memory(void) {
 static void print_ways(void) {
     char reason[REASON_BYTES];
     printf("ways of LLCL to another process, best first\n");
-    for (size_t i = 0; i < COUNT_OF(ways); i++) {
-        const struct way *way = &ways[i];
-        const bool allowed = (tug_settings.transports & way->bit) != 0;
-        printf("\n%s\n  %s\n  ", way->name, help_of(way));
-        if (is_missing(way, reason)) {
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
+        const struct tug_transport *row = tug_transports[i];
+        const bool allowed = (tug_settings.transports & 1u << i) != 0;
+        printf("\n%s\n  %s\n  ", row->name, row->help);
+        if (is_missing(row, reason)) {
             printf("not available: %s", reason);
         } else {
             printf("available%s", allowed ? "" : ", not allowed by TUGBOAT_TRANSPORTS");
-            if (way->missing == shared_memory_missing)
+            if (row->missing == tug_shm_missing)
                 print_shared_memory();
         }
         printf("\n");
     }
     printf("\nTUGBOAT_TRANSPORTS allows");
-    for (size_t i = 0; i < COUNT_OF(ways); i++)
-        if (tug_settings.transports & ways[i].bit)
-            printf(" %s", ways[i].name);
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
+        if (tug_settings.transports & 1u << i)
+            printf(" %s", tug_transports[i]->name);
     printf(" (%s)\n", tug_settings.transports_named ? "environment" : "default");
 }
 

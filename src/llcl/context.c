@@ -22,31 +22,17 @@ static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 /* ---- getting on ---- */
 
 void tug_context_flush(struct tug_context *context) {
-    struct tug_fabric *fabric = &context->fabric;
-    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
-        if (fabric->states[i] != NULL && tug_transports[i]->flush != NULL)
-            tug_transports[i]->flush(fabric->states[i]);
+    tug_fabric_flush(&context->fabric);
 }
 
 bool tug_context_poll(struct tug_context *context) {
-    struct tug_fabric *fabric = &context->fabric;
-    bool moved = false;
     context->posts = 0;
     tug_context_flush(context);
-    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
-        if (fabric->states[i] != NULL)
-            moved |= tug_transports[i]->poll(fabric->states[i]);
-    return moved;
+    return tug_fabric_poll(&context->fabric);
 }
 
 bool tug_context_busy(const struct tug_context *context) {
-    const struct tug_fabric *fabric = &context->fabric;
-    if (fabric->out > 0)
-        return true;
-    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
-        if (fabric->states[i] != NULL && tug_transports[i]->busy(fabric->states[i]))
-            return true;
-    return false;
+    return context->fabric.out > 0 || tug_fabric_busy(&context->fabric);
 }
 
 static struct tug_context *of_service(struct tug_service *service) {
@@ -62,7 +48,7 @@ static bool service_poll(struct tug_service *service, bool more_comes) {
 }
 
 static bool service_poll_inside(struct tug_service *service) {
-    return tug_packets_poll_inside(of_service(service)->fabric.states[TUG_BY_PACKETS]);
+    return tug_packets_poll_inside(of_service(service)->fabric.packets);
 }
 
 static void service_flush(struct tug_service *service) {
@@ -74,16 +60,11 @@ static bool service_busy(struct tug_service *service) {
 }
 
 static bool service_arm(struct tug_service *service) {
-    struct tug_fabric *fabric = &of_service(service)->fabric;
-    bool all = true;
-    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
-        if (fabric->states[i] != NULL)
-            all &= tug_transports[i]->arm(fabric->states[i]);
-    return all;
+    return tug_fabric_arm(&of_service(service)->fabric);
 }
 
 static void served(struct tug_fabric *fabric) {
-    tug_packets_served(fabric->states[TUG_BY_PACKETS]);
+    tug_packets_served(fabric->packets);
     tug_engine_service_changed(&fabric->context->service);
 }
 
@@ -177,26 +158,6 @@ static int make_tables(struct tug_context *context) {
     return error ? error : tug_memory_table_init(&fabric->memory);
 }
 
-/* A way that the user has named and that is not here is a mistake in the setting; one that was only
- * allowed by default is simply not taken. */
-static int open_transport(struct tug_fabric *fabric, unsigned number, unsigned way) {
-    const struct tug_transport *transport = tug_transports[number];
-    char reason[256] = "";
-    if (!(fabric->ways & way))
-        return 0;
-    int status = TUG_ERR_UNSUPPORTED;
-    if (tug_all_agree(fabric->comm, !transport->missing(reason)))
-        status = transport->open(fabric, &fabric->states[number]);
-    if (status == 0)
-        return 0;
-    fabric->ways &= ~way;
-    if (status != TUG_ERR_UNSUPPORTED || !tug_settings.transports_named)
-        return status == TUG_ERR_UNSUPPORTED ? 0 : status;
-    tug_log(TUG_LOG_ERROR, "TUGBOAT_TRANSPORTS names %s, which cannot be had: %s", transport->name,
-            reason[0] != '\0' ? reason : "not on every process");
-    return TUG_ERR_SETTING;
-}
-
 /* What packets through shared memory and cross-memory attach need of the node. False: it cannot be
  * had, or is not wanted. */
 static bool have_lists(struct tug_context *context) {
@@ -204,7 +165,7 @@ static bool have_lists(struct tug_context *context) {
     if (!(tug_settings.transports & (TUG_WAY_SHM | TUG_WAY_CMA)) ||
         tug_team_share_memory(team) != 0)
         return false;
-    context->live = team->neighbours[team->node_rank]->live;
+    context->fabric.live = team->neighbours[team->node_rank]->live;
     return true;
 }
 
@@ -218,9 +179,7 @@ static int open_transports(struct tug_context *context) {
     }
     if (!have_lists(context))
         fabric->ways &= ~(unsigned)(TUG_WAY_SHM | TUG_WAY_CMA);
-    int status = tug_transport_packets.open(fabric, &fabric->states[TUG_BY_PACKETS]);
-    if (status == 0)
-        status = open_transport(fabric, TUG_BY_VERBS, TUG_WAY_VERBS);
+    const int status = tug_fabric_open(fabric);
     /* cards and CPUs are not atomic to each other: the card's only where nobody uses a CPU's */
     if (status == 0)
         fabric->device_atomics =
@@ -229,17 +188,9 @@ static int open_transports(struct tug_context *context) {
     return status;
 }
 
-static void close_transports(struct tug_fabric *fabric) {
-    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
-        if (fabric->states[i] != NULL)
-            tug_transports[i]->close(fabric->states[i]);
-        fabric->states[i] = NULL;
-    }
-}
-
 static void destroy(struct tug_context *context) {
     struct tug_fabric *fabric = &context->fabric;
-    close_transports(fabric);
+    tug_fabric_close(fabric);
     if (context->node_comm != MPI_COMM_NULL)
         tug_host.Comm_free(&context->node_comm);
     if (context->holds_team)
@@ -298,14 +249,14 @@ static void use_bell(struct tug_context *context) {
     const bool rung = fabric->bell != NULL;
     if (!rung)
         fabric->bell = &tug_engine_own_bell;
-    context->service = (struct tug_service){
-        .poll = service_poll,
-        .flush = service_flush,
-        .busy = service_busy,
-        .arm = service_arm,
-        .bell = fabric->bell,
-        .bell_shared = fabric->bell_shared,
-        .descriptor = tug_packets_descriptor(fabric->states[TUG_BY_PACKETS], rung)};
+    context->service =
+        (struct tug_service){.poll = service_poll,
+                             .flush = service_flush,
+                             .busy = service_busy,
+                             .arm = service_arm,
+                             .bell = fabric->bell,
+                             .bell_shared = fabric->bell_shared,
+                             .descriptor = tug_packets_descriptor(fabric->packets, rung)};
     tug_engine_call(arm, &arming);
     context->service.attended = !arming.armed;
 }
@@ -378,7 +329,6 @@ int tug_context_create_on(struct tug_team *team, tug_context **result) {
             destroy(context);
         return status;
     }
-    context->packets_alone = context->fabric.states[TUG_BY_VERBS] == NULL;
     begin_service(context);
     *result = context;
     return 0;
@@ -458,7 +408,7 @@ int tug_context_free(tug_context **handle) {
     if (context->at_end != NULL)
         context->at_end(context->at_end_d);
     tug_engine_unserve(&context->service);
-    tug_packets_leave(context->fabric.states[TUG_BY_PACKETS]);
+    tug_packets_leave(context->fabric.packets);
     tug_memory_each(&context->fabric.memory, end_registration, NULL);
     tug_registration_close(context);
     destroy(context);
@@ -479,7 +429,7 @@ void tug_llcl_finalize(void) {
 
 void tug_context_set_internal(tug_context *context) {
     context->internal = true;
-    if (context->packets_alone && tug_packets_stay_in_node(context->fabric.states[TUG_BY_PACKETS]))
+    if (context->fabric.ntakers == 0 && tug_packets_stay_in_node(context->fabric.packets))
         tug_engine_serve_inside(&context->service, service_poll_inside);
 }
 
@@ -506,11 +456,11 @@ _Static_assert(TUG_ORDERED_BELOW <= TUG_LONG_LEAST && TUG_ORDERED_BELOW <= TUG_B
                "what is shorter is copied into packets");
 
 bool tug_context_ordered(const tug_context *context) {
-    return context->fabric.states[TUG_BY_VERBS] == NULL;
+    return context->fabric.ntakers == 0;
 }
 
 bool tug_context_has_inboxes(const tug_context *context) {
-    return context->live != NULL;
+    return context->fabric.live != NULL;
 }
 
 bool tug_context_maps(const tug_context *context) {
@@ -545,8 +495,6 @@ const char *tug_context_transport(const tug_context *context, int process, size_
     if (operation.peer == fabric->rank && (fabric->ways & TUG_WAY_SELF))
         return "self";
     void *state;
-    const struct tug_transport *transport = tug_fabric_route(fabric, &operation, &state);
-    if (transport != &tug_transport_packets)
-        return transport->name;
-    return tug_packets_wire_name(state, operation.peer);
+    const struct tug_transport *row = tug_fabric_route(fabric, &operation, 0, &state);
+    return row != NULL ? row->name : tug_packets_wire_name(fabric->packets, operation.peer);
 }

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "node/cma.h"
+#include "transport/reach.h"
 #include "tugboat/llcl.h"
 
 struct tug_live;
@@ -176,44 +176,19 @@ static inline void tug_burst_end(void) {
     tug_burst.started = 0;
 }
 
-/* ---- memory of the node's other processes (reach.c) ---- */
-
-/* Memory of another process of this node, mapped or lent, that stays where it is until
- * tug_reach_end(). */
-struct tug_reach {
-    unsigned char *mapped;  /* its address here; NULL: reached by cross-memory attach only */
-    uint64_t address;       /* its address in the owner */
-    struct tug_live *entry; /* the registration that is kept from ending; NULL: none */
-    uint32_t node_rank;
-};
+/* ---- memory of the node's other processes (transport/reach.h) ---- */
 
 /* Will a packet to that process be seen within about a microsecond, as one of its threads waits and
  * looks right now (node/page.h)? False: its threads compute, or sleep until they are woken; it is
  * on another node; or nothing is known of it. A hint, for choosing between ways that are all right.
  * Any thread. */
-bool tug_peer_serves(const tug_context *context, uint32_t process);
+bool tug_peer_serves(const struct tug_context *context, uint32_t process);
 
 /* Can tug_reach_begin() find memory of that process at all? */
 bool tug_reach_possible(const tug_context *context, uint32_t process);
 
-/* [offset, offset + bytes) of what the key names, if the key is right and this process can reach it
- * by loads and stores, or by cross-memory attach. False: another way. Not for long: who ends the
- * registration waits. */
-bool tug_reach_begin(tug_context *context, const struct tug_key *key, uint32_t owner,
+/* tug_fabric_reach() */
+bool tug_reach_begin(const tug_context *context, const struct tug_key *key, uint32_t owner,
                      uint64_t offset, uint64_t bytes, struct tug_reach *reach);
-void tug_reach_end(const struct tug_reach *reach);
-
-/* Copies between there and this process's memory: 0, or an error of cross-memory attach (cma.h). */
-int tug_reach_read(const tug_context *context, const struct tug_reach *from, void *to,
-                   size_t bytes);
-int tug_reach_write(const tug_context *context, const struct tug_reach *to, const void *from,
-                    size_t bytes);
-
-/* The same in pieces, to or from memory that is not mapped: `there` has addresses in the owner,
- * within the registration that `reach` was begun with (cma.h). */
-int tug_reach_read_pieces(const tug_context *context, const struct tug_reach *reach,
-                          struct tug_cma_pieces here, struct tug_cma_pieces there);
-int tug_reach_write_pieces(const tug_context *context, const struct tug_reach *reach,
-                           struct tug_cma_pieces here, struct tug_cma_pieces there);
 
 #endif

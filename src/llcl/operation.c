@@ -14,6 +14,8 @@
 #include "base/stats.h"
 #include "engine/notes.h"
 #include "llcl/private.h"
+#include "node/page.h"
+#include "node/team.h"
 #include "transport/atomic.h"
 #include "transport/packets/packets.h"
 
@@ -120,20 +122,8 @@ static inline int check(const struct tug_context *context, const struct request 
 /* Where the remote memory is in this process; NULL: not in reach, or the key is wrong. */
 static inline unsigned char *reach(const struct tug_context *context,
                                    const struct request *request) {
-    const struct tug_fabric *fabric = &context->fabric;
-    const struct tug_key *key = request->remote->key;
-    uint32_t peer = (uint32_t)request->peer;
-    if (peer == fabric->rank && (fabric->ways & TUG_WAY_SELF)) {
-        int status = tug_key_allows(key, fabric->id, peer, request->remote->offset, request->bytes);
-        struct tug_registration *registration =
-            status ? NULL
-                   : tug_memory_find((struct tug_memory_table *)&fabric->memory, key->word[0],
-                                     request->remote->offset, request->bytes, &status);
-        return registration != NULL ? registration->base + request->remote->offset : NULL;
-    }
-    if (!(fabric->ways & TUG_WAY_MAPPED))
-        return NULL;
-    return tug_mapped_address(context, key, peer, request->remote->offset, request->bytes);
+    return tug_fabric_address(&context->fabric, request->remote->key, (uint32_t)request->peer,
+                              request->remote->offset, request->bytes);
 }
 
 static inline void copy(unsigned char *to, const unsigned char *from, size_t bytes) {
@@ -167,16 +157,33 @@ static inline void do_here(unsigned kind, unsigned op, unsigned char *reached, u
 enum tug_shortcut tug_context_shortcut(struct tug_context *context, uint32_t peer,
                                        const struct tug_key *key) {
     const struct tug_fabric *fabric = &context->fabric;
-    uint32_t node_rank;
     if ((peer == fabric->rank && (fabric->ways & TUG_WAY_SELF)) ||
-        ((fabric->ways & TUG_WAY_MAPPED) && tug_mapped_address(context, key, peer, 0, 0) != NULL))
+        ((fabric->ways & TUG_WAY_MAPPED) && tug_mapped_address(fabric, key, peer, 0, 0) != NULL))
         return TUG_SHORTCUT_ANY;
-    return (fabric->ways & TUG_WAY_CMA) && tug_attachable(context, key, peer, &node_rank)
+    return (fabric->ways & TUG_WAY_CMA) && tug_fabric_attachable(fabric, key, peer)
                ? TUG_SHORTCUT_SINGLE
                : TUG_SHORTCUT_NONE;
 }
 
 /* ---- memory of the node ---- */
+
+bool tug_peer_serves(const struct tug_context *context, uint32_t process) {
+    const struct tug_fabric *fabric = &context->fabric;
+    const uint32_t node_rank = tug_fabric_node_rank(fabric, process);
+    return (fabric->ways & TUG_WAY_SHM) && node_rank != TUG_ELSEWHERE &&
+           tug_node_page_served(fabric->team->neighbours[node_rank]->page);
+}
+
+bool tug_reach_possible(const tug_context *context, uint32_t process) {
+    const struct tug_fabric *fabric = &context->fabric;
+    return (fabric->ways & (TUG_WAY_MAPPED | TUG_WAY_CMA)) &&
+           tug_fabric_node_rank(fabric, process) != TUG_ELSEWHERE;
+}
+
+bool tug_reach_begin(const tug_context *context, const struct tug_key *key, uint32_t owner,
+                     uint64_t offset, uint64_t bytes, struct tug_reach *reach) {
+    return tug_fabric_reach(&context->fabric, key, owner, offset, bytes, reach);
+}
 
 THREAD_LOCAL struct tug_burst tug_burst;
 
@@ -206,10 +213,11 @@ static bool do_there(struct tug_context *context, const struct request *request,
     const struct tug_key *key = request->remote->key;
     const uint32_t owner = (uint32_t)request->peer;
     struct tug_reach there;
-    const bool attached = tug_only_attachable(context, key, owner);
+    const bool attached = tug_fabric_only_attachable(&context->fabric, key, owner);
     if (attached && !takes_a_call(context, request))
         return false; /* soon: most that goes to a peer that looks is such */
-    if (!tug_reach_begin(context, key, owner, request->remote->offset, request->bytes, &there))
+    if (!tug_fabric_reach(&context->fabric, key, owner, request->remote->offset, request->bytes,
+                          &there))
         return false;
     const bool here = there.mapped != NULL;
     const bool done = here || attached || takes_a_call(context, request);
@@ -220,8 +228,8 @@ static bool do_there(struct tug_context *context, const struct request *request,
         tug_stat_add(TUG_STAT_MAPPED, 1);
     } else if (done) {
         *status = request->kind == TUG_OPERATION_READ
-                      ? tug_reach_read(context, &there, local, request->bytes)
-                      : tug_reach_write(context, &there, local, request->bytes);
+                      ? tug_reach_read(&there, local, request->bytes)
+                      : tug_reach_write(&there, local, request->bytes);
     }
     tug_reach_end(&there);
     return done;
@@ -273,7 +281,6 @@ static void fill(struct tug_operation *operation, const struct request *request,
 /* Holder only. */
 static void post(struct tug_context *context, struct tug_operation *operation) {
     struct tug_fabric *fabric = &context->fabric;
-    void *state;
     fabric->out++;
     if (operation->registration != NULL)
         operation->registration->users++;
@@ -284,8 +291,7 @@ static void post(struct tug_context *context, struct tug_operation *operation) {
         tug_fabric_complete(fabric, operation);
         return;
     }
-    const struct tug_transport *transport = tug_fabric_route(fabric, operation, &state);
-    transport->post(state, operation);
+    tug_fabric_post(fabric, operation);
 }
 
 static void execute_post(struct tug_command *command) {
@@ -318,7 +324,7 @@ static inline bool write_on(struct tug_context *context, const struct request *r
     if (request->kind != TUG_OPERATION_WRITE || request->bytes > TUG_OPERATION_INLINE ||
         request->on_complete->f != tug_counter_add || request->on_local->f != NULL ||
         reached != NULL ||
-        !tug_packets_write_on(context->fabric.states[TUG_BY_PACKETS], (uint32_t)request->peer,
+        !tug_packets_write_on(context->fabric.packets, (uint32_t)request->peer,
                               request->remote->key->word[0], request->remote->offset, local,
                               request->bytes, request->on_complete->d))
         return false;
@@ -353,8 +359,8 @@ static bool start_noted(struct tug_context *context, const struct request *reque
 bool tug_context_write_noted(struct tug_context *context, uint32_t peer, const struct tug_key *key,
                              uint64_t offset, const void *data, size_t bytes,
                              struct tug_counter *counter) {
-    if (tug_packets_write_on(context->fabric.states[TUG_BY_PACKETS], peer, key->word[0], offset,
-                             data, bytes, counter)) {
+    if (tug_packets_write_on(context->fabric.packets, peer, key->word[0], offset, data, bytes,
+                             counter)) {
         tug_stat_add(TUG_STAT_OPERATIONS, 1);
         return true;
     }
@@ -373,8 +379,7 @@ bool tug_context_write_noted(struct tug_context *context, uint32_t peer, const s
 
 bool tug_context_message_noted(struct tug_context *context, uint32_t peer, unsigned handler,
                                const void *payload, size_t bytes, struct tug_counter *counter) {
-    if (tug_packets_message_on(context->fabric.states[TUG_BY_PACKETS], peer, handler, payload,
-                               bytes, counter)) {
+    if (tug_packets_message_on(context->fabric.packets, peer, handler, payload, bytes, counter)) {
         tug_stat_add(TUG_STAT_OPERATIONS, 1);
         return true;
     }
@@ -444,7 +449,7 @@ static inline bool note_write(struct tug_context *context, const struct request 
                               const unsigned char *local, const unsigned char *reached) {
     if (request->kind != TUG_OPERATION_WRITE || request->bytes - 1 >= 16 || reached != NULL ||
         request->on_local->f != NULL || request->on_complete->f != tug_counter_add || depth > 0 ||
-        !context->packets_alone || tug_engine_driving())
+        context->fabric.ntakers > 0 || tug_engine_driving())
         return false;
     struct tug_note *note = tug_note_begin(TUG_NOTE_PROMPT);
     if (note == NULL)
@@ -577,5 +582,5 @@ bool tug_try_call_async(tug_context *context, const struct tug_call_params *para
 
 void tug_answer(tug_context *context, struct tug_caller caller, const void *answer,
                 size_t size_in_bytes) {
-    tug_packets_reply(context->fabric.states[TUG_BY_PACKETS], caller, 0, answer, size_in_bytes);
+    tug_packets_reply(context->fabric.packets, caller, 0, answer, size_in_bytes);
 }

@@ -64,7 +64,7 @@ int tug_mem_register(tug_context *context, void *address, size_t size_in_bytes,
     }
     const struct tug_offer offer = tug_lent_offer(address, size_in_bytes);
     registration->entry =
-        tug_live_publish(context->live, context->fabric.id, registration->id, &offer);
+        tug_live_publish(context->fabric.live, context->fabric.id, registration->id, &offer);
     *result = registration;
     return 0;
 }
@@ -74,7 +74,7 @@ int tug_mem_register(tug_context *context, void *address, size_t size_in_bytes,
 /* A free number of a segment, the same on all processes: allocation and release are collective. */
 static uint32_t free_number(struct tug_context *context) {
     uint32_t i = 0;
-    while (i < TUG_SEGMENTS && atomic_load(&context->mapped[i]) != NULL)
+    while (i < TUG_SEGMENTS && atomic_load(&context->fabric.mapped[i]) != NULL)
         i++;
     return i;
 }
@@ -99,8 +99,8 @@ static int allocate(struct tug_context *context, size_t bytes, struct tug_mapped
     memcpy(head->rest, key.word + 1, sizeof(head->rest));
     registration->live = &head->live;
     atomic_store(registration->live, registration->id);
-    registration->entry =
-        tug_live_publish(context->live, fabric->id, registration->id, &(struct tug_offer){0});
+    registration->entry = tug_live_publish(context->fabric.live, fabric->id, registration->id,
+                                           &(struct tug_offer){0});
     *result = registration;
     return 0;
 }
@@ -139,7 +139,7 @@ int tug_mem_allocate(tug_context *context, size_t size_in_bytes, tug_registratio
         goto fail;
     }
     /* release: pairs with the acquire in tug_mapped_address */
-    atomic_store_explicit(&context->mapped[number], mapped, memory_order_release);
+    atomic_store_explicit(&context->fabric.mapped[number], mapped, memory_order_release);
     /* whoever leaves may use a key at once: everybody has mapped everything by then */
     (void)tug_all_agree(fabric->comm, true);
     return 0;
@@ -204,7 +204,7 @@ int tug_mem_free(tug_registration **handle) {
         return TUG_ERR_STATE;
     ending.ask_only = false;
     tug_engine_call(end, &ending);
-    struct tug_mapped *mapped = atomic_exchange(&context->mapped[number], NULL);
+    struct tug_mapped *mapped = atomic_exchange(&context->fabric.mapped[number], NULL);
     (void)tug_all_agree(context->fabric.comm, true);
     tug_segment_free(&mapped->segment);
     free(mapped);
@@ -214,7 +214,7 @@ int tug_mem_free(tug_registration **handle) {
 
 void tug_registration_close(struct tug_context *context) {
     for (uint32_t i = 0; i < TUG_SEGMENTS; i++) {
-        struct tug_mapped *mapped = atomic_exchange(&context->mapped[i], NULL);
+        struct tug_mapped *mapped = atomic_exchange(&context->fabric.mapped[i], NULL);
         if (mapped == NULL)
             continue;
         tug_segment_free(&mapped->segment);
@@ -258,7 +258,7 @@ void *tug_mem_map(const tug_context *context, const struct tug_key *key) {
     if (tug_key_allows(key, context->fabric.id, owner, 0, 0) != 0)
         return NULL;
     if (owner != context->fabric.rank)
-        return tug_mapped_address(context, key, owner, 0, 0);
+        return tug_mapped_address(&context->fabric, key, owner, 0, 0);
     struct tug_registration *registration = tug_memory_find(
         (struct tug_memory_table *)&context->fabric.memory, key->word[0], 0, 0, &status);
     return registration != NULL ? registration->base : NULL;

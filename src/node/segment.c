@@ -1,6 +1,7 @@
 #include "node/segment.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +19,14 @@
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
 #endif
+
+bool tug_shm_missing(char *reason) {
+    struct statvfs shm;
+    if (statvfs("/dev/shm", &shm) == 0 && shm.f_bavail > 0)
+        return false;
+    snprintf(reason, 256, "/dev/shm is not there or full");
+    return true;
+}
 
 bool tug_shm_has_room(size_t bytes, const char *what) {
     struct statvfs shm;

@@ -30,6 +30,9 @@ int tug_segment_make(MPI_Comm all, MPI_Comm node_comm, size_t bytes, struct tug_
 /* Collective over the node. */
 void tug_segment_free(struct tug_segment *segment);
 
+/* Why there is no memory to share (a sentence in `reason`, 256 bytes), or false. */
+bool tug_shm_missing(char *reason);
+
 /* Has /dev/shm room for so much? False is said once, with what wants it. */
 bool tug_shm_has_room(size_t bytes, const char *what);
 

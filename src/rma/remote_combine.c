@@ -30,15 +30,13 @@ static bool combine_here(const struct tug_remote_combination *c, size_t done, si
 /* The same where they are at the target. A TUG_ERR_*; *read: they could be read. */
 static int combine_there(const struct tug_remote_combination *c, const struct tug_reach *there,
                          size_t done, size_t bytes, unsigned char *buffer, bool *read) {
-    const tug_context *context = c->remote->domain->context;
     struct tug_reach piece = *there;
     piece.address += done;
-    int status = tug_reach_read(context, &piece, buffer, bytes);
+    int status = tug_reach_read(&piece, buffer, bytes);
     if (status != 0)
         return status;
     *read = true;
-    return combine_here(c, done, bytes, buffer) ? tug_reach_write(context, &piece, buffer, bytes)
-                                                : 0;
+    return combine_here(c, done, bytes, buffer) ? tug_reach_write(&piece, buffer, bytes) : 0;
 }
 
 /* *begun: something may have been changed. */

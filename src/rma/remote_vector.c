@@ -124,8 +124,8 @@ static int move(const struct tug_vector *vector, struct moves *moves, bool into_
     moves->nhere = moves->nthere = 0;
     if (here.n == 0)
         return 0;
-    return (into_target ? tug_reach_write_pieces
-                        : tug_reach_read_pieces)(vector->context, &vector->reach, here, there);
+    return (into_target ? tug_reach_write_pieces : tug_reach_read_pieces)(&vector->reach, here,
+                                                                          there);
 }
 
 /* All elements, or (into_target) those that are changed; after the puts and gets, whose pieces

@@ -1,43 +1,167 @@
-/* The fabric: which transport an operation takes, and how it ends. */
+/* The fabric: its rows, which of them an operation takes, and how it ends. */
 #include <stddef.h>
+#include <string.h>
 
+#include "base/log.h"
+#include "host/agreement.h"
 #include "transport/atomic.h"
+#include "transport/packets/packets.h"
 #include "transport/transport.h"
+#include "tugboat/tugboat.h"
 
 const struct tug_transport *const tug_transports[] = {
-    [TUG_BY_VERBS] = &tug_transport_verbs,
-    [TUG_BY_PACKETS] = &tug_transport_packets,
-    [TUG_TRANSPORT_COUNT] = NULL,
+    [TUG_BY_SELF] = &tug_transport_self, [TUG_BY_MAPPED] = &tug_transport_mapped,
+    [TUG_BY_CMA] = &tug_transport_cma,   [TUG_BY_VERBS] = &tug_transport_verbs,
+    [TUG_BY_SHM] = &tug_transport_shm,   [TUG_BY_TCP] = &tug_transport_tcp,
+    [TUG_BY_MPI] = &tug_transport_mpi,   [TUG_TRANSPORT_COUNT] = NULL,
 };
 
-/* The first row from `first` on that can do the operation. */
-static inline const struct tug_transport *find_row(const struct tug_fabric *fabric,
-                                                   const struct tug_operation *operation,
-                                                   unsigned first, void **state) {
-    for (unsigned i = first; i < TUG_TRANSPORT_COUNT; i++) {
-        const struct tug_transport *transport = tug_transports[i];
-        *state = fabric->states[i];
-        if (*state != NULL && transport->reaches(*state, operation->peer) &&
-            transport->takes(*state, operation))
-            return transport;
+/* ---- opening and closing ---- */
+
+/* Do packets go from here to all by that row? */
+static bool goes_to_all(const struct tug_fabric *fabric, unsigned number) {
+    const struct tug_transport *row = tug_transports[number];
+    for (uint32_t peer = 0; peer < fabric->nranks; peer++)
+        if (!row->reaches(fabric->states[number], peer))
+            return false;
+    return true;
+}
+
+/* Do packets go from everybody to everybody? The same on all. */
+static bool all_reached(const struct tug_fabric *fabric, unsigned number) {
+    if (fabric->states[number] == NULL)
+        return false;
+    return tug_transports[number]->reaches == NULL ||
+           tug_all_agree(fabric->comm, goes_to_all(fabric, number));
+}
+
+/* May the user miss the row, which cannot be had? One that is allowed by default only, or inside a
+ * node, where others carry packets too. */
+static bool may_be_missed(const struct tug_fabric *fabric, unsigned number) {
+    const struct tug_transport *row = tug_transports[number];
+    return !tug_settings.transports_named ||
+           (row->send != NULL && (row->reaches != NULL || (fabric->ways & TUG_WAY_MPI)));
+}
+
+static int open_row(struct tug_fabric *fabric, unsigned number) {
+    const struct tug_transport *row = tug_transports[number];
+    char reason[256] = "";
+    int status = TUG_ERR_UNSUPPORTED;
+    if (row->send != NULL || tug_all_agree(fabric->comm, !row->missing(reason)))
+        status = row->open(fabric, &fabric->states[number], reason);
+    if (status == 0)
+        return 0;
+    fabric->ways &= ~(1u << number);
+    if (status != TUG_ERR_UNSUPPORTED)
+        return status;
+    if (reason[0] == '\0')
+        memcpy(reason, "not on every process", sizeof("not on every process"));
+    if (!may_be_missed(fabric, number)) {
+        tug_log(TUG_LOG_ERROR, "TUGBOAT_TRANSPORTS names %s, which cannot be had: %s", row->name,
+                reason);
+        return TUG_ERR_SETTING;
+    }
+    tug_log(TUG_VERBOSE_INFO, "nothing goes by %s: %s", row->name, reason);
+    return 0;
+}
+
+/* By messages of the host go those packets that nothing else carries, named or not. */
+int tug_fabric_open(struct tug_fabric *fabric) {
+    bool everywhere = false;
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
+        const struct tug_transport *row = tug_transports[i];
+        if (row->open == NULL || (row->send != NULL && everywhere) ||
+            (!(fabric->ways & 1u << i) && i != TUG_BY_MPI))
+            continue;
+        const int status = open_row(fabric, i);
+        if (status != 0)
+            return status;
+        everywhere |= row->send != NULL && all_reached(fabric, i);
+        if (row->takes != NULL && fabric->states[i] != NULL)
+            fabric->takers[fabric->ntakers++] = (unsigned char)i;
+    }
+    return tug_packets_open(fabric);
+}
+
+void tug_fabric_close(struct tug_fabric *fabric) {
+    if (fabric->packets != NULL)
+        tug_packets_close(fabric->packets);
+    fabric->packets = NULL;
+    for (unsigned i = TUG_TRANSPORT_COUNT; i-- > 0;) {
+        if (fabric->states[i] != NULL)
+            tug_transports[i]->close(fabric->states[i]);
+        fabric->states[i] = NULL;
+    }
+}
+
+/* ---- getting on ---- */
+
+void tug_fabric_flush(struct tug_fabric *fabric) {
+    for (unsigned i = 0; i < fabric->ntakers; i++) {
+        const unsigned number = fabric->takers[i];
+        if (tug_transports[number]->flush != NULL)
+            tug_transports[number]->flush(fabric->states[number]);
+    }
+    tug_packets_flush(fabric->packets);
+}
+
+bool tug_fabric_poll(struct tug_fabric *fabric) {
+    bool moved = false;
+    for (unsigned i = 0; i < fabric->ntakers; i++) {
+        const unsigned number = fabric->takers[i];
+        moved |= tug_transports[number]->poll(fabric->states[number]);
+    }
+    return tug_packets_poll(fabric->packets) || moved;
+}
+
+bool tug_fabric_busy(const struct tug_fabric *fabric) {
+    for (unsigned i = 0; i < fabric->ntakers; i++) {
+        const unsigned number = fabric->takers[i];
+        if (tug_transports[number]->busy(fabric->states[number]))
+            return true;
+    }
+    return tug_packets_busy(fabric->packets);
+}
+
+bool tug_fabric_arm(struct tug_fabric *fabric) {
+    bool all = true;
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
+        if (fabric->states[i] != NULL && tug_transports[i]->arm != NULL)
+            all &= tug_transports[i]->arm(fabric->states[i]);
+    return all && tug_packets_arm(fabric->packets);
+}
+
+/* ---- operations ---- */
+
+const struct tug_transport *tug_fabric_route(const struct tug_fabric *fabric,
+                                             const struct tug_operation *operation, unsigned from,
+                                             void **state) {
+    for (unsigned i = 0; i < fabric->ntakers; i++) {
+        const unsigned number = fabric->takers[i];
+        const struct tug_transport *row = tug_transports[number];
+        *state = fabric->states[number];
+        if (number >= from && (row->reaches == NULL || row->reaches(*state, operation->peer)) &&
+            row->takes(*state, operation))
+            return row;
     }
     return NULL;
 }
 
-const struct tug_transport *tug_fabric_route(const struct tug_fabric *fabric,
-                                             const struct tug_operation *operation, void **state) {
-    return find_row(fabric, operation, 0, state);
+static void post_from(struct tug_fabric *fabric, struct tug_operation *operation, unsigned from) {
+    void *state;
+    const struct tug_transport *row = tug_fabric_route(fabric, operation, from, &state);
+    if (row != NULL)
+        row->post(state, operation);
+    else
+        tug_packets_post(fabric->packets, operation);
+}
+
+void tug_fabric_post(struct tug_fabric *fabric, struct tug_operation *operation) {
+    post_from(fabric, operation, 0);
 }
 
 void tug_fabric_pass_on(struct tug_fabric *fabric, struct tug_operation *operation, unsigned from) {
-    void *state;
-    const struct tug_transport *transport = find_row(fabric, operation, from + 1, &state);
-    if (transport != NULL) {
-        transport->post(state, operation);
-        return;
-    }
-    operation->status = TUG_ERR_PEER;
-    tug_fabric_complete(fabric, operation);
+    post_from(fabric, operation, from + 1);
 }
 
 uint32_t tug_fabric_node_rank(const struct tug_fabric *fabric, uint32_t peer) {

@@ -1,16 +1,23 @@
-/* Transports: the ways from one process to another, behind one table of operations.
+/* Transports: the ways from one process to another, rows of one table.
  *
  * A *fabric* is what the transports of one context share: who is who, the table of operations, the
- * registered memory, and the calls back to the layer above. The layer above finds the transport for
- * an operation (tug_fabric_route()); from then on the operation is the transport's, until it calls
- * tug_fabric_complete().
+ * registered memory, and the calls back to the layer above. What a row can do is said by the
+ * functions that it has:
  *
- *   self, mapped  memory in reach of loads and stores never comes here: the caller does it
- *   packets       (packets/) requests and answers in packets, by one of two *wires*:
- *     shm         inboxes in memory shared by the node
- *     mpi         messages on a private communicator
- *   cma           large blocks inside a node by cross-memory attach (by the caller too)
- *   verbs         (verbs/) InfiniBand and RoCE
+ *                loads and  copies of   operations  packets
+ *                stores     the kernel
+ *   self         x                                              memory of the process's own
+ *   mapped       x                                              memory of the node, mapped here
+ *   cma                     x                                   other memory of the node
+ *   verbs                               x                       InfiniBand and RoCE
+ *   shm                                             x           inboxes in memory of the node
+ *   tcp                                             x           sockets of our own
+ *   mpi                                             x           messages of the host MPI
+ *
+ * What the caller can do alone, by loads and stores or a call of the kernel's, it does at once
+ * (reach.h). Any other operation takes the first row that can do it by itself
+ * (tug_fabric_route()) and is that row's until it calls tug_fabric_complete(); where there is none
+ * it travels in packets (packets/packets.h), by the first row that carries some to the peer.
  *
  * Threading: everything but `missing` and `reaches` is called by one thread at a time: the holder
  * of the baton, open and close by the program under MPI's rules.
@@ -29,22 +36,61 @@
 #include "transport/memory.h"
 #include "transport/operation.h"
 
+#define TUG_SEGMENTS 1024 /* pieces of allocated memory in a context */
+
+struct tug_buffer;
 struct tug_fabric;
+struct tug_live;
+struct tug_mapped;
+struct tug_packets;
+struct tug_reach;
 struct tug_team;
+struct tug_wire;
+
+/* Which data follow their packets. */
+struct tug_longs {
+    uint32_t least;   /* those of writes and reads of so many bytes; 0: this row has no trailers */
+    uint32_t most;    /* in pieces of so many, at most TUG_TRAILER_MOST, whole words */
+    uint32_t at_once; /* pieces of writes that are not acknowledged, and of reads that have not
+                         come: what else goes to the peer is behind them */
+};
 
 struct tug_transport {
     const char *name;
     const char *help; /* one line, for `tugboat info -d` */
 
-    /* Why this machine cannot have it (a sentence in `reason`, 256 bytes), or false. No MPI. */
+    /* Why this machine cannot have it (a sentence in `reason`, 256 bytes), or false. No MPI. NULL:
+     * it is the host MPI that decides. */
     bool (*missing)(char *reason);
 
-    /* Collective. 0 and *state; TUG_ERR_UNSUPPORTED: not here, said at info level; other errors. */
-    int (*open)(struct tug_fabric *fabric, void **state);
+    /* Collective. 0 and *state; TUG_ERR_UNSUPPORTED: not here, and why (in `reason`, 256 bytes);
+     * other errors. NULL: there is nothing to open. */
+    int (*open)(struct tug_fabric *fabric, void **state, char *reason);
+    /* The same by this process alone, for the few peers that another row does not reach after all;
+     * nor is the end of such a state collective. NULL: no memory. NULL: it cannot. */
+    void *(*make)(struct tug_fabric *fabric);
     /* Collective, nothing is outstanding anywhere. */
     void (*close)(void *state);
 
+    /* Does it go to that peer, or may it? NULL: to all. Any thread. */
     bool (*reaches)(void *state, uint32_t peer);
+
+    /* Gets on as far as it goes without waiting; of what comes, a bounded part. True if anything
+     * moved. */
+    bool (*poll)(void *state);
+
+    /* The caller is about to sleep on fabric->bell: see to it that news ring it. False: they
+     * cannot, it must poll. poll() is called once more after this. NULL: who brings news rings. */
+    bool (*arm)(void *state);
+
+    /* ---- memory in reach (reach.h) ---- */
+
+    /* Can the calling thread itself get at [offset, offset + bytes) of what the key names, if
+     * that is right? Then *reach says how. Any thread. NULL: no. */
+    bool (*reach)(const struct tug_fabric *fabric, const struct tug_key *key, uint32_t owner,
+                  uint64_t offset, uint64_t bytes, struct tug_reach *reach);
+
+    /* ---- operations of its own ---- */
 
     /* Makes the memory usable and may set registration->rkey; keeps what it needs in
      * registration->of_transport[own number]. NULL: nothing to do. 0, TUG_ERR_SYSTEM,
@@ -52,42 +98,85 @@ struct tug_transport {
     int (*register_memory)(void *state, struct tug_registration *registration);
     void (*deregister_memory)(void *state, struct tug_registration *registration);
 
-    /* Can it do this operation, to a peer that it reaches? Any thread. */
+    /* Can it do this operation, to a peer that it reaches? Any thread. NULL: none. */
     bool (*takes)(void *state, const struct tug_operation *operation);
 
     /* Takes the operation over. Never refuses: what does not fit now waits inside, linked by
      * operation->next; where the row has no way to the peer after all, tug_fabric_pass_on(). */
     void (*post)(void *state, struct tug_operation *operation);
 
-    /* The batch ends here: one doorbell, one packet. May be NULL. */
+    /* The batch ends here: one doorbell. May be NULL. */
     void (*flush)(void *state);
-
-    /* Gets on as far as it goes without waiting. True if anything moved. */
-    bool (*poll)(void *state);
 
     /* True if something is outstanding or unsent. */
     bool (*busy)(void *state);
 
-    /* The caller is about to sleep on fabric->bell: see to it that news ring it. False: they
-     * cannot, it must poll. poll() is called once more after this. */
-    bool (*arm)(void *state);
-
-    /* A message of this transport's own from its peer, see tug_fabric_control(). NULL: none. */
+    /* A message of this row's own from its peer, see tug_fabric_control(). NULL: none. */
     void (*control)(void *state, uint32_t peer, const void *data, size_t bytes);
 
     /* Messages to the peer and from it do not arrive any more: who waits for one fails. NULL: this
-     * transport does not mind. */
+     * row does not mind. */
     void (*lost)(void *state, uint32_t peer);
+
+    /* ---- packets, reliably and in order for each pair; the state is a struct tug_wire (wire.h) */
+
+    /* Sends a packet that was ended, and what follows it. False: there is no room now for all of
+     * it, and the buffer is still the caller's, who sends it again or never. NULL: it carries none.
+     */
+    bool (*send)(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);
+    /* tell: tells the peer a word, which replaces the one before, and wakes it. told: the word that
+     * the peer has told last, 0 at first. NULL: there are no such words. */
+    void (*tell)(struct tug_wire *wire, uint32_t peer, uint64_t word);
+    uint64_t (*told)(const struct tug_wire *wire, uint32_t peer);
+    struct tug_longs longs;
+    /* Long data of registered memory go by messages of the host's of their own (bulk.c). */
+    bool blocks;
+    /* What has been sent may lie at a peer that does not look, in memory that nobody bounds. */
+    bool piles_up;
+    /* Its poll may be called from inside the host (tug_engine_serve_inside()). */
+    bool inside;
+    /* What follows packets to that peer, and has not been sent, is not to be touched any more: the
+     * way there ends if need be. NULL: the row touches nothing but in send. */
+    void (*abandon)(struct tug_wire *wire, uint32_t peer);
+    /* Is a sleeper woken when more can be sent to the peer? NULL: no. */
+    bool (*tells_of_room)(const struct tug_wire *wire, uint32_t peer);
+    /* The descriptor that is readable while something has come, or there is room again for what
+     * waits; -1 with watch: the fabric's bell is rung then instead, each time after arm(). NULL:
+     * news ring without, or not at all. */
+    int (*descriptor)(struct tug_wire *wire, bool watch);
+    /* Begins to find out whether packets can go to the peer this way, which wire->settled then
+     * tells; true: they can. NULL: to everybody that it reaches. */
+    bool (*meet)(struct tug_wire *wire, uint32_t peer);
+    /* Nothing is handed up or told any more, of a row of which others' polls may bring packets; any
+     * thread of the program. NULL: only its own do. */
+    void (*leave)(struct tug_wire *wire);
 };
 
 /* The rows. They are declared here so that the table needs none of their headers, which all include
  * this one. */
-extern const struct tug_transport tug_transport_verbs, tug_transport_packets;
+extern const struct tug_transport tug_transport_self, tug_transport_mapped, tug_transport_cma,
+    tug_transport_verbs, tug_transport_shm, tug_transport_tcp, tug_transport_mpi;
 
-/* The table, best first; the position is the transport's number. NULL-terminated. */
+/* The table, best first. The position is the row's number, and 1 << number its bit among enum
+ * tug_way. NULL-terminated. */
 extern const struct tug_transport *const tug_transports[];
 
-enum tug_transport_number { TUG_BY_VERBS, TUG_BY_PACKETS, TUG_TRANSPORT_COUNT };
+enum tug_transport_number {
+    TUG_BY_SELF,
+    TUG_BY_MAPPED,
+    TUG_BY_CMA,
+    TUG_BY_VERBS,
+    TUG_BY_SHM,
+    TUG_BY_TCP,
+    TUG_BY_MPI,
+    TUG_TRANSPORT_COUNT
+};
+
+_Static_assert(1 << TUG_BY_SELF == TUG_WAY_SELF && 1 << TUG_BY_MAPPED == TUG_WAY_MAPPED &&
+                   1 << TUG_BY_CMA == TUG_WAY_CMA && 1 << TUG_BY_VERBS == TUG_WAY_VERBS &&
+                   1 << TUG_BY_SHM == TUG_WAY_SHM && 1 << TUG_BY_TCP == TUG_WAY_TCP &&
+                   1 << TUG_BY_MPI == TUG_WAY_MPI,
+               "settings name the rows by these bits");
 
 struct tug_fabric {
     struct tug_context *context;
@@ -108,8 +197,13 @@ struct tug_fabric {
     bool more_comes; /* the holder is about to post more: a packet with room waits; holder only */
 
     struct tug_memory_table memory;
+    struct tug_live *live; /* this process's list of registrations; NULL: none, nor others' */
+    struct tug_mapped *_Atomic mapped[TUG_SEGMENTS]; /* allocated memory, by its numbers */
 
-    void *states[TUG_TRANSPORT_COUNT]; /* transports' states by their numbers; NULL: not open */
+    void *states[TUG_TRANSPORT_COUNT];         /* rows' states by their numbers; NULL: not open */
+    unsigned char takers[TUG_TRANSPORT_COUNT]; /* numbers of open rows that take operations */
+    unsigned ntakers;
+    struct tug_packets *packets; /* what goes by those that carry packets */
 
     struct tug_bell *bell; /* whoever serves this context sleeps on it */
     bool bell_shared;
@@ -139,14 +233,32 @@ struct tug_fabric {
     void (*count)(void *d, uint64_t n);
 };
 
-/* Picks the transport of an operation; NULL: TUG_ERR_PEER, there is none. Any thread. */
+/* Opens all rows that fabric->ways allows and that can be had; takes the others' bits out of it,
+ * and those of rows that carry packets where rows before them go to all. A row that the user has
+ * named and that cannot be had is an error. 0, TUG_ERR_*, the same on all. Collective. What is open
+ * then is for tug_fabric_close() in either case. */
+int tug_fabric_open(struct tug_fabric *fabric);
+void tug_fabric_close(struct tug_fabric *fabric);
+
+/* The first row from number `from` on that can do the operation by itself; NULL: it goes in
+ * packets. Any thread. */
 const struct tug_transport *tug_fabric_route(const struct tug_fabric *fabric,
-                                             const struct tug_operation *operation, void **state);
+                                             const struct tug_operation *operation, unsigned from,
+                                             void **state);
+
+/* Hands an operation to its row, or to packets. Holder only. */
+void tug_fabric_post(struct tug_fabric *fabric, struct tug_operation *operation);
 
 /* A row that has been given an operation and turns out to have no way to the peer hands it on to
- * the next one that can do it; none: it ends with TUG_ERR_PEER. Nothing of it has moved, and
- * scratch is 0. Holder only. */
+ * the next one that can do it. Nothing of it has moved, and scratch is 0. Holder only. */
 void tug_fabric_pass_on(struct tug_fabric *fabric, struct tug_operation *operation, unsigned from);
+
+/* All rows, and packets: the batch ends here; one poll, true if anything moved; is something out or
+ * unsent?; news will ring the fabric's bell. Holder only. */
+void tug_fabric_flush(struct tug_fabric *fabric);
+bool tug_fabric_poll(struct tug_fabric *fabric);
+bool tug_fabric_busy(const struct tug_fabric *fabric);
+bool tug_fabric_arm(struct tug_fabric *fabric);
 
 /* The index of a peer among the processes of this node, or TUG_ELSEWHERE. Any thread. */
 #define TUG_ELSEWHERE UINT32_MAX

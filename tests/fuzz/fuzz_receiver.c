@@ -27,12 +27,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 struct tug_fabric fabric;
-void *transport;
 struct peer peers[WORLD_RANKS];
 struct reached reached;
 
 const struct tug_stream *stream_to(uint32_t peer) {
-    const struct tug_packets *packets = transport;
+    const struct tug_packets *packets = fabric.packets;
     return packets->streams[peer];
 }
 
@@ -110,13 +109,12 @@ static void begin_world(void) {
     above_reset(&fabric);
     REQUIRE(tug_tags_init(&fabric.tags, OPERATIONS) == 0);
     add_registrations();
-    REQUIRE(tug_transport_packets.open(&fabric, &transport) == 0);
-    fabric.states[TUG_BY_PACKETS] = transport;
+    REQUIRE(tug_fabric_open(&fabric) == 0);
     fabric.states[TUG_BY_VERBS] = &reached;
 }
 
 static void check_nothing_left(void) {
-    REQUIRE(!tug_transport_packets.busy(transport));
+    REQUIRE(!tug_packets_busy(fabric.packets));
     for (uint32_t tag = 0; tag < OPERATIONS; tag++)
         REQUIRE(!live[tag].out);
     host_check_all_ended();
@@ -133,9 +131,10 @@ static void end_world(void) {
     for (uint32_t peer = 0; peer < WORLD_RANKS; peer++)
         receive_refusal(peer);
     for (int i = 0; i < 4; i++)
-        (void)tug_transport_packets.poll(transport);
+        (void)tug_packets_poll(fabric.packets);
     check_nothing_left();
-    tug_transport_packets.close(transport);
+    fabric.states[TUG_BY_VERBS] = NULL;
+    tug_fabric_close(&fabric);
     check_canaries();
     tug_memory_table_fini(&fabric.memory);
     tug_tags_fini(&fabric.tags);
@@ -160,9 +159,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
         else if (what < 12)
             receive();
         else if (what < 14)
-            (void)tug_transport_packets.poll(transport);
+            (void)tug_packets_poll(fabric.packets);
         else if (what == 14)
-            tug_transport_packets.flush(transport);
+            tug_packets_flush(fabric.packets);
         else
             change_conditions(take());
     }

@@ -36,8 +36,9 @@ static bool wire_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *b
     return true;
 }
 
-static bool wire_poll(struct tug_wire *base) {
-    struct wire *wire = (struct wire *)base;
+static bool wire_poll(void *state) {
+    struct wire *wire = state;
+    struct tug_wire *base = &wire->wire;
     struct tug_slot *slot;
     unsigned taken = 0;
     while (taken < 16 && (slot = tug_inbox_first(wire->in)) != NULL) {
@@ -50,7 +51,7 @@ static bool wire_poll(struct tug_wire *base) {
     return taken > 0;
 }
 
-static const struct tug_wire_type type = {.name = "test", .send = wire_send, .poll = wire_poll};
+static const struct tug_transport type = {.name = "test", .send = wire_send, .poll = wire_poll};
 
 /* One process: a context as tug_context_create() makes it, but for MPI. */
 struct side {

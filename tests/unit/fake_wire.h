@@ -1,6 +1,6 @@
 /* Packets between two processes that are both in this one, by a wire that is a queue: the test
  * decides what is delivered, and when. Which of a wire's abilities it has (words, trailers) is in
- * the test's own struct tug_wire_type, made of the functions below. */
+ * the test's own struct tug_transport, made of the functions below. */
 #ifndef TUG_TEST_FAKE_WIRE_H
 #define TUG_TEST_FAKE_WIRE_H
 
@@ -91,7 +91,8 @@ static inline bool fake_move_trailer(struct fake_wire *from, struct tug_wire *in
 }
 
 /* Takes what the other side has sent. */
-static inline bool fake_poll(struct tug_wire *wire) {
+static inline bool fake_poll(void *state) {
+    struct tug_wire *wire = state;
     struct fake_wire *in = ((struct fake_wire *)wire)->to;
     const uint32_t source = in->wire.fabric->rank;
     bool any = false;
@@ -144,7 +145,7 @@ static inline int fake_deliver(struct tug_fabric *fabric, uint32_t source, unsig
     return 0;
 }
 
-static inline struct side *fake_side(uint32_t rank, const struct tug_wire_type *type,
+static inline struct side *fake_side(uint32_t rank, const struct tug_transport *type,
                                      uint32_t packet_bytes, uint32_t noperations, size_t memory) {
     struct side *side = calloc(1, sizeof(*side));
     assert_non_null(side);
@@ -159,7 +160,7 @@ static inline struct side *fake_side(uint32_t rank, const struct tug_wire_type *
 }
 
 /* a, process 0, and b, process 1. */
-static inline void fake_begin(const struct tug_wire_type *type, uint32_t packet_bytes,
+static inline void fake_begin(const struct tug_transport *type, uint32_t packet_bytes,
                               uint32_t noperations, size_t memory) {
     allowance = SIZE_MAX;
     a = fake_side(0, type, packet_bytes, noperations, memory);
@@ -185,7 +186,7 @@ static inline int fake_end(void **state) {
 }
 
 static inline void poll_once(struct side *side) {
-    (void)tug_transport_packets.poll(&side->packets);
+    (void)tug_packets_poll(&side->packets);
 }
 
 static inline void run(void) {

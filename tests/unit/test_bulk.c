@@ -136,16 +136,16 @@ static void step(unsigned to) {
         struct tug_wire *wire = &sides[to].out;
         wire->receive(wire->receiver, wire, from->queue[at].memory, from->queue[at].bytes);
     }
-    (void)tug_transport_packets.poll(&sides[to].packets);
+    (void)tug_packets_poll(&sides[to].packets);
 }
 
-static bool never_polls(struct tug_wire *wire) {
-    (void)wire;
+static bool never_polls(void *state) {
+    (void)state;
     return false;
 }
 
-static const struct tug_wire_type fake_type = {
-    .name = "fake", .send = fake_send, .poll = never_polls};
+static const struct tug_transport fake_type = {
+    .name = "fake", .poll = never_polls, .send = fake_send, .blocks = true};
 
 static int set_up(void **state) {
     (void)state;
@@ -162,7 +162,6 @@ static int set_up(void **state) {
         joined_by(&side->fabric, &side->packets, side->streams, &side->out, &fake_type,
                   PACKET_BYTES);
         side->fabric.comm = (MPI_Comm)(100 + i);
-        side->packets.mpi = &side->out;
         joined_add_memory(&side->fabric, &side->memory, BLOCK, i == 0 ? 0xA0 : 0xB0);
     }
     return 0;
@@ -199,8 +198,8 @@ static void post(unsigned kind, struct record *record) {
     operation->on_complete = (struct tug_callback){on_complete, record};
     operation->on_local = (struct tug_callback){on_local, record};
     side->fabric.out++;
-    tug_transport_packets.post(&side->packets, operation);
-    tug_transport_packets.flush(&side->packets);
+    tug_packets_post(&side->packets, operation);
+    tug_packets_flush(&side->packets);
 }
 
 static bool is_read_or_written(const unsigned char *memory) {

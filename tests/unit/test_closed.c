@@ -35,7 +35,7 @@ static void receive(void *receiver, struct tug_wire *wire, const void *memory, s
     struct tug_packet_reader reader;
     assert_int_equal(tug_packet_open(&reader, memory, bytes, CONTEXT, N), TUG_PACKET_GOOD);
     process->heard[reader.header.source]++;
-    assert_true(wire->type->meet(wire, reader.header.source));
+    assert_true(wire->row->meet(wire, reader.header.source));
 }
 
 static void ended(void *receiver, uint32_t peer) {
@@ -59,7 +59,7 @@ static void open_one(uint32_t rank) {
 
 static void poll_all(void) {
     for (uint32_t i = 0; i < N; i++)
-        (void)processes[i].wire->type->poll(processes[i].wire);
+        (void)processes[i].wire->row->poll(processes[i].wire);
 }
 
 /* False: not now. */
@@ -69,7 +69,7 @@ static bool send_one(uint32_t from, uint32_t to) {
     assert_non_null(buffer);
     *tug_packet_add(&buffer->packet, TUG_RECORD_VALUE, 0, 0, 0) = from;
     tug_packet_end(&buffer->packet, from, 0, 0, CONTEXT);
-    if (wire->type->send(wire, to, buffer))
+    if (wire->row->send(wire, to, buffer))
         return true;
     tug_pool_give(&wire->pool, buffer);
     return false;
@@ -99,7 +99,7 @@ static int begin(void **state) {
 static int end(void **state) {
     (void)state;
     for (uint32_t i = 0; i < N; i++)
-        processes[i].wire->type->close(processes[i].wire);
+        processes[i].wire->row->close(processes[i].wire);
     return 0;
 }
 
@@ -188,7 +188,7 @@ static void a_file_at_the_listener(void **state) {
     assert_false(send_one(0, 2)); /* nor is there a way to anybody else */
     until_ended(0, 2);
     exchange(1, 2);
-    assert_true(processes[0].wire->type->arm(processes[0].wire)); /* nothing is polled for */
+    assert_true(processes[0].wire->row->arm(processes[0].wire)); /* nothing is polled for */
     expect_untouched_file(number);
 }
 
@@ -217,7 +217,7 @@ static void files_at_all_numbers(void **state) {
     exchange(0, 1);
     struct tug_tcp_endpoint *tcp = endpoint_of(0);
     struct tug_wire *wire = processes[0].wire;
-    assert_int_equal(wire->type->descriptor(wire, true), -1);
+    assert_int_equal(wire->row->descriptor(wire, true), -1);
     numbers[n++] = tcp->set;
     numbers[n++] = tcp->listener.number;
     numbers[n++] = tug_watcher.set;
@@ -227,7 +227,7 @@ static void files_at_all_numbers(void **state) {
     for (int i = 0; i < n; i++)
         take_number(numbers[i], open_file());
     until_ended(0, 1);
-    wire->type->close(wire);
+    wire->row->close(wire);
     for (int i = 0; i < n; i++)
         expect_untouched_file(numbers[i]);
     open_one(0);
@@ -239,8 +239,8 @@ static void start_watcher(uint32_t rank) {
     struct tug_wire *wire = processes[rank].wire;
     tug_stats_on = true;
     atomic_store(&tug_stat_values[TUG_STAT_UNWATCHED], 0);
-    assert_int_equal(wire->type->descriptor(wire, true), -1);
-    assert_true(wire->type->arm(wire));
+    assert_int_equal(wire->row->descriptor(wire, true), -1);
+    assert_true(wire->row->arm(wire));
 }
 
 static void a_watcher_without_its_set(void **state) {
@@ -253,8 +253,8 @@ static void a_watcher_without_its_set(void **state) {
     take_number(number, open_file());
     tug_bell_wait(bell, key, -1, false); /* who was told that it would be rung */
     CHECK_SOON(atomic_load(&tug_watcher.blind));
-    assert_false(wire->type->arm(wire));
-    assert_false(wire->type->arm(wire));
+    assert_false(wire->row->arm(wire));
+    assert_false(wire->row->arm(wire));
     assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), 1);
     exchange(1, 0); /* who polls gets on */
     end(NULL);
@@ -280,7 +280,7 @@ static void a_watcher_that_has_died(void **state) {
     atomic_store(&tug_watcher.ending, true);
     tug_own_ring(&tug_watcher.stop);
     CHECK_SOON(atomic_load(&tug_watcher.blind));
-    assert_false(wire->type->arm(wire));
+    assert_false(wire->row->arm(wire));
     assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), 1);
 }
 
@@ -314,8 +314,8 @@ static void go_blind(unsigned first, unsigned refusals) {
     }
     assert_int_equal(refuse_to_add, 0);
     assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), refusals);
-    assert_int_equal(!processes[0].wire->type->arm(processes[0].wire), first == 0);
-    assert_int_equal(!processes[1].wire->type->arm(processes[1].wire), first + refusals == 2);
+    assert_int_equal(!processes[0].wire->row->arm(processes[0].wire), first == 0);
+    assert_int_equal(!processes[1].wire->row->arm(processes[1].wire), first + refusals == 2);
 }
 
 static void who_connects_is_not_watched(void **state) {
@@ -340,7 +340,7 @@ static void the_peer_of_one_that_is_not_watched_goes(void **state) {
     shutdown(link_of(1, 0)->socket.number, SHUT_RDWR);
     until_ended(0, 1);
     poll_all();
-    assert_true(processes[0].wire->type->arm(processes[0].wire));
+    assert_true(processes[0].wire->row->arm(processes[0].wire));
 }
 
 int main(void) {

@@ -70,7 +70,7 @@ static void begin(uint32_t nprocesses) {
 static void end(void) {
     for (uint32_t i = 0; i < n; i++) {
         assert_int_equal(processes[i].nunsent, 0);
-        processes[i].wire->type->close(processes[i].wire);
+        processes[i].wire->row->close(processes[i].wire);
         free(processes[i].heard_of);
         free((void *)processes[i].unsent);
     }
@@ -79,7 +79,7 @@ static void end(void) {
 
 static void try_to_send(struct process *process, uint32_t to) {
     struct tug_buffer *buffer = process->unsent[to];
-    if (buffer == NULL || !process->wire->type->send(process->wire, to, buffer))
+    if (buffer == NULL || !process->wire->row->send(process->wire, to, buffer))
         return;
     process->unsent[to] = NULL;
     process->nunsent--;
@@ -99,7 +99,7 @@ static void send_one(uint32_t from, uint32_t to) {
 
 static void poll_one(uint32_t rank) {
     struct process *process = &processes[rank];
-    (void)process->wire->type->poll(process->wire);
+    (void)process->wire->row->poll(process->wire);
     for (uint32_t to = 0; process->nunsent > 0 && to < n; to++)
         try_to_send(process, to);
 }

@@ -54,7 +54,7 @@ static void receive(void *receiver, struct tug_wire *wire, const void *memory, s
         context->last[source]++;
     }
     context->heard[source]++;
-    (void)wire->type->meet(wire, source);
+    (void)wire->row->meet(wire, source);
 }
 
 static unsigned char *place(void *receiver, uint32_t source, size_t come) {
@@ -125,8 +125,8 @@ static void close_at(uint32_t process, unsigned which) {
     struct context *context = at(process, which);
     if (context->wire == NULL)
         return;
-    context->wire->type->leave(context->wire);
-    context->wire->type->close(context->wire);
+    context->wire->row->leave(context->wire);
+    context->wire->row->close(context->wire);
     context->wire = NULL;
     for (unsigned i = 0; i < CONTEXTS; i++)
         if (at(process, i)->wire != NULL)
@@ -155,7 +155,7 @@ static int end(void **state) {
 static void poll_one(uint32_t process) {
     for (unsigned which = CONTEXTS; which-- > 0;)
         if (at(process, which)->wire != NULL)
-            (void)at(process, which)->wire->type->poll(at(process, which)->wire);
+            (void)at(process, which)->wire->row->poll(at(process, which)->wire);
 }
 
 static void poll_all(void) {
@@ -173,7 +173,7 @@ static void poll_all(void) {
 static struct tug_buffer *try_to_send(uint32_t from, uint32_t to, unsigned which,
                                       struct tug_buffer *buffer) {
     struct tug_wire *wire = at(from, which)->wire;
-    return wire->type->send(wire, rank_of(which, to), buffer) ? NULL : buffer;
+    return wire->row->send(wire, rank_of(which, to), buffer) ? NULL : buffer;
 }
 
 static struct tug_buffer *pack(uint32_t from, unsigned which, uint64_t id, uint64_t value,
@@ -262,7 +262,7 @@ static void a_later_context_finds_the_link(void **state) {
     (void)state;
     exchange(0, 1, 0);
     open_all(1);
-    assert_true(at(0, 1)->wire->type->meet(at(0, 1)->wire, rank_of(1, 1)));
+    assert_true(at(0, 1)->wire->row->meet(at(0, 1)->wire, rank_of(1, 1)));
     assert_null(try_to_send(0, 1, 1, pack(0, 1, id_of_context(1), 1, false)));
     UNTIL(at(1, 1)->heard[rank_of(1, 0)] == 1);
     assert_int_equal(links_of(0), 1);
@@ -278,7 +278,7 @@ static void a_peer_that_refuses(void **state) {
     UNTIL(at(0, 0)->ended[2] > 0);
     tug_pool_give(&at(0, 0)->wire->pool, first);
     open_at(0, 1);
-    assert_false(at(0, 1)->wire->type->meet(at(0, 1)->wire, rank_of(1, 2)));
+    assert_false(at(0, 1)->wire->row->meet(at(0, 1)->wire, rank_of(1, 2)));
     UNTIL(at(0, 1)->ended[rank_of(1, 2)] > 0);
     exchange(0, 1, 0); /* others are not concerned */
 }
@@ -286,7 +286,7 @@ static void a_peer_that_refuses(void **state) {
 /* It may be the first to send: who has not asked for it is told as well. */
 static void a_peer_that_goes_by_the_host(void **state) {
     (void)state;
-    assert_false(at(0, 0)->wire->type->meet(at(0, 0)->wire, 1));
+    assert_false(at(0, 0)->wire->row->meet(at(0, 0)->wire, 1));
     link_of(0, 1)->word = TUG_TCP_BY_HOST; /* as one that has no descriptor left says */
     open_all(1);
     UNTIL(at(0, 0)->by_host[1] == 1 && at(1, 0)->by_host[0] == 1);
@@ -296,7 +296,7 @@ static void a_peer_that_goes_by_the_host(void **state) {
     assert_int_equal(at(0, 2)->by_host[1], 1);
     assert_int_equal(at(1, 2)->by_host[0], 1);
     assert_int_equal(at(1, 2)->by_host[2], 0);
-    assert_false(at(0, 2)->wire->type->meet(at(0, 2)->wire, 1));
+    assert_false(at(0, 2)->wire->row->meet(at(0, 2)->wire, 1));
 }
 
 static void a_context_ends_while_another_goes_on(void **state) {
@@ -354,10 +354,10 @@ static void a_packet_for_a_context_that_is_not_served_yet(void **state) {
         assert_null(try_to_send(0, 1, 1, pack(0, 1, id_of_context(1), i, false)));
     assert_null(try_to_send(0, 1, 0, pack(0, 0, id_of_context(0), 2, false)));
     for (int i = 0; i < 100; i++)
-        (void)wire->type->poll(wire); /* the older context alone */
+        (void)wire->row->poll(wire); /* the older context alone */
     assert_int_equal(at(1, 1)->heard[rank_of(1, 0)], 0);
     assert_int_equal(at(1, 0)->heard[0], 1); /* it is behind them */
-    assert_true(wire->type->arm(wire));      /* nobody polls for that */
+    assert_true(wire->row->arm(wire));       /* nobody polls for that */
     exchange(2, 1, 0);                       /* makes it ready */
     UNTIL(at(1, 0)->heard[0] == 2);
     assert_int_equal(at(1, 1)->heard[rank_of(1, 0)], 3000);
@@ -375,7 +375,7 @@ static void one_look_does_for_all(void **state) {
         poll_one(0);
     assert_int_equal(processes[0].endpoint->polls, before + 10);
     for (int i = 0; i < 10; i++) /* one alone, as when it is about to end */
-        (void)at(0, 1)->wire->type->poll(at(0, 1)->wire);
+        (void)at(0, 1)->wire->row->poll(at(0, 1)->wire);
     assert_true(processes[0].endpoint->polls >= before + 19);
 }
 

@@ -19,7 +19,7 @@ static int open_memory(void **state) {
     context = calloc(1, sizeof(*context));
     context->fabric.node_size = 2;
     context->fabric.node_ranks = node_ranks;
-    atomic_store(&context->mapped[NUMBER], &mapped);
+    atomic_store(&context->fabric.mapped[NUMBER], &mapped);
     key = (struct tug_key){{5 | UINT64_C(1) << 32, 99, 0x7f0000000000, BYTES,
                             (uint64_t)OWNER << 32 | 11,
                             UINT64_C(0x12345678) << 32 | NODE_RANK << 16 | (NUMBER + 1)}};
@@ -35,7 +35,7 @@ static int close_memory(void **state) {
 }
 
 static unsigned char *address_of(uint64_t offset, uint64_t bytes) {
-    return tug_mapped_address(context, &key, OWNER, offset, bytes);
+    return tug_mapped_address(&context->fabric, &key, OWNER, offset, bytes);
 }
 
 static void the_key_of_the_memory_opens_it(void **state) {
@@ -45,7 +45,7 @@ static void the_key_of_the_memory_opens_it(void **state) {
     assert_null(address_of(1, BYTES));
     assert_null(address_of(BYTES + 1, 0));
     assert_null(address_of(UINT64_MAX, 2));
-    assert_null(tug_mapped_address(context, &key, OWNER - 1, 0, 8));
+    assert_null(tug_mapped_address(&context->fabric, &key, OWNER - 1, 0, 8));
 }
 
 static void no_other_key_does(void **state) {

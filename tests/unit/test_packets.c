@@ -14,7 +14,7 @@
 #define MEMORY ((size_t)1 << 20)
 #define PACKET_BYTES 8176
 
-static const struct tug_wire_type type = {.name = "fake", .send = fake_send, .poll = fake_poll};
+static const struct tug_transport type = {.name = "fake", .send = fake_send, .poll = fake_poll};
 
 /* What operations that only count have in common. */
 struct counter {
@@ -69,7 +69,7 @@ static struct tug_operation *prepare(unsigned kind, uint64_t offset, uint64_t by
 
 static void post(struct tug_operation *operation) {
     a->fabric.out++;
-    tug_transport_packets.post(&a->packets, operation);
+    tug_packets_post(&a->packets, operation);
 }
 
 static void assert_done(const struct record *record, int status) {
@@ -122,7 +122,7 @@ static void test_kinds(void **state) {
     assert_memory_equal(b->message, a->local.base + 64, 33);
     assert_done(&record[5], 0);
     assert_int_equal(a->fabric.out, 0);
-    assert_false(tug_transport_packets.busy(&a->packets));
+    assert_false(tug_packets_busy(&a->packets));
 }
 
 static void test_aggregation(void **state) {
@@ -130,7 +130,7 @@ static void test_aggregation(void **state) {
     static struct record record[1000];
     for (unsigned i = 0; i < 1000; i++) {
         post(prepare(TUG_OPERATION_WRITE, 8 * i, 8, &record[i]));
-        tug_transport_packets.flush(&a->packets);
+        tug_packets_flush(&a->packets);
     }
     /* the first goes alone, the others wait for its acknowledgement or a full packet */
     unsigned full = 1 + (PACKET_BYTES - 40 - 32) / 16; /* a WRITE, then AGAINs */
@@ -148,7 +148,7 @@ static void test_demand(void **state) {
     struct record record[2];
     for (int i = 0; i < 2; i++) {
         post(prepare(TUG_OPERATION_WRITE, 0, 8, &record[i]));
-        tug_transport_packets.flush(&a->packets);
+        tug_packets_flush(&a->packets);
     }
     assert_int_equal(a->out.sent, 1);
     atomic_store(&a->fabric.flush_wanted, true);
@@ -164,7 +164,7 @@ static void test_window(void **state) {
     static struct record record[OPERATIONS];
     for (unsigned i = 0; i < OPERATIONS; i++) {
         post(prepare(TUG_OPERATION_WRITE, 8 * i, 320, &record[i]));
-        tug_transport_packets.flush(&a->packets);
+        tug_packets_flush(&a->packets);
         poll_once(a);
     }
     assert_int_equal(a->out.count, TUG_STREAM_WINDOW);
@@ -183,12 +183,12 @@ static void test_brought_by_others(void **state) {
     static struct record record[OPERATIONS];
     for (unsigned i = 0; i < OPERATIONS; i++)
         post(prepare(TUG_OPERATION_WRITE, 8 * i, 320, &record[i]));
-    tug_transport_packets.flush(&a->packets);
+    tug_packets_flush(&a->packets);
     for (int i = 0; i < 1000; i++) {
         poll_once(b);
         if (fake_poll(&a->out.wire))
             tug_packets_served(&a->packets);
-        tug_transport_packets.flush(&a->packets); /* at any time */
+        tug_packets_flush(&a->packets); /* at any time */
     }
     for (unsigned i = 0; i < OPERATIONS; i++)
         assert_done(&record[i], 0);
@@ -198,7 +198,7 @@ static void test_brought_by_others(void **state) {
 static unsigned count_under_way(struct record *record, unsigned n) {
     for (unsigned i = 0; i < n; i++)
         post(prepare(TUG_OPERATION_WRITE, 320 * i, 320, &record[i]));
-    tug_transport_packets.flush(&a->packets);
+    tug_packets_flush(&a->packets);
     return a->out.count;
 }
 
@@ -226,9 +226,9 @@ static void test_others_hold_all(void **state) {
 static void test_piling_up(void **state) {
     (void)state;
     static struct record record[1000];
-    struct tug_wire_type piling = type;
+    struct tug_transport piling = type;
     piling.piles_up = true;
-    a->out.wire.type = &piling;
+    a->out.wire.row = &piling;
     b->packets.load->streams = 511; /* and this one */
     assert_int_equal(count_under_way(record, 1000), tug_piling_window(tug_credit_least()));
     run();
@@ -248,7 +248,7 @@ static void test_contexts_share(void **state) {
     struct record record;
     b->packets.load = a->packets.load;
     post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
-    tug_transport_packets.flush(&a->packets);
+    tug_packets_flush(&a->packets);
     assert_int_equal(a->packets.load->under_way, 1);
     run();
     assert_int_equal(a->packets.load->under_way, 0);
@@ -266,7 +266,7 @@ static void test_wire_without_room(void **state) {
     b->out.room = 1;
     for (unsigned i = 0; i < 2000; i++)
         post(prepare(i % 2 ? TUG_OPERATION_WRITE : TUG_OPERATION_READ, 512 * i, 300, &record[i]));
-    tug_transport_packets.flush(&a->packets);
+    tug_packets_flush(&a->packets);
     assert_int_equal(a->out.sent, 0);
     run();
     assert_int_equal(a->out.sent, 0);
@@ -290,10 +290,10 @@ static void test_answers_gather(void **state) {
     }
     assert_true(a->out.sent > 100);
     assert_in_range(b->out.wire.pool.nout, 1, 2);
-    assert_false(tug_transport_packets.arm(&b->packets)); /* nothing rings when there is room */
+    assert_false(tug_packets_arm(&b->packets)); /* nothing rings when there is room */
     b->out.room = FAKE_QUEUE;
     run();
-    assert_true(tug_transport_packets.arm(&b->packets));
+    assert_true(tug_packets_arm(&b->packets));
     for (unsigned i = 0; i < 300; i++)
         assert_done(&record[i], 0);
 }
@@ -416,7 +416,7 @@ static void test_counting_ones_end_together(void **state) {
         const unsigned kind = i % 17 == 5 ? TUG_OPERATION_AM : TUG_OPERATION_WRITE;
         post_counting(kind, (uint64_t)i * 128, lengths[i % nlengths], &counters[which]);
         due[which]++;
-        tug_transport_packets.flush(&a->packets);
+        tug_packets_flush(&a->packets);
     }
     assert_true(a->fabric.out < n / 2);
     run();
@@ -466,7 +466,7 @@ static void test_lost_counting_ones(void **state) {
     uint64_t n = 0;
     for (; a->fabric.out < OPERATIONS - 10; n++) {
         post_counting(TUG_OPERATION_WRITE, 8, 8, &counter);
-        tug_transport_packets.flush(&a->packets);
+        tug_packets_flush(&a->packets);
     }
     assert_int_equal(a->out.count, TUG_STREAM_WINDOW);
     post(prepare(TUG_OPERATION_READ, 0, 8, &record));
@@ -504,7 +504,7 @@ static void test_refusal_goes(void **state) {
     b->out.room = 0;
     a->out.room = 0;
     post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
-    tug_transport_packets.flush(&a->packets);
+    tug_packets_flush(&a->packets);
     uint64_t bad[5 + 1] = {0};
     struct tug_packet packet;
     tug_packet_begin(&packet, bad, sizeof(bad));
@@ -533,7 +533,7 @@ static void test_writing_on(void **state) {
     for (unsigned i = 0; i < 3; i++) { /* one goes, one is written in full, one begins a run */
         assert_false(tug_packets_write_on(&a->packets, 1, key, 0, &word, 8, &counter));
         post_counting(TUG_OPERATION_WRITE, 8 * i, 8, &counter);
-        tug_transport_packets.flush(&a->packets);
+        tug_packets_flush(&a->packets);
     }
     assert_int_equal(a->out.sent, 1);
     const uint32_t out = a->fabric.out;
@@ -563,7 +563,7 @@ static void test_telling_on(void **state) {
     for (unsigned i = 0; i < 3; i++) { /* one goes, one is written in full, one begins a run */
         assert_false(tug_packets_message_on(&a->packets, 1, 0, words, 24, &counter));
         post_counting(TUG_OPERATION_AM, 0, 24, &counter);
-        tug_transport_packets.flush(&a->packets);
+        tug_packets_flush(&a->packets);
     }
     assert_int_equal(a->out.sent, 1);
     const uint32_t out = a->fabric.out;
@@ -591,11 +591,11 @@ static void test_gathering(void **state) {
     a->fabric.more_comes = true;
     for (unsigned i = 0; i < 5; i++) {
         post_counting(TUG_OPERATION_WRITE, 8 * i, 8, &counter);
-        tug_transport_packets.flush(&a->packets);
+        tug_packets_flush(&a->packets);
     }
     assert_int_equal(a->out.sent, 0);
     a->fabric.more_comes = false;
-    tug_transport_packets.flush(&a->packets);
+    tug_packets_flush(&a->packets);
     assert_int_equal(a->out.sent, 1);
     run();
     assert_int_equal(counter.n, 5);
@@ -606,14 +606,14 @@ static void test_numbers_go_round(void **state) {
     (void)state;
     struct record record;
     post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
-    tug_transport_packets.flush(&a->packets);
+    tug_packets_flush(&a->packets);
     run();
     uint64_t near = 3 * (uint64_t)UINT32_MAX - 20;
     a->streams[1]->number = a->streams[1]->acked = near;
     b->streams[0]->applied = b->streams[0]->told = near;
     for (unsigned i = 0; i < 50; i++) {
         post(prepare(TUG_OPERATION_WRITE, 8 * i, 8, &record));
-        tug_transport_packets.flush(&a->packets);
+        tug_packets_flush(&a->packets);
         run();
         assert_done(&record, 0);
     }
@@ -642,7 +642,7 @@ static void test_noise_is_dropped(void **state) {
     fake_inject(memory, n);
     fake_inject(memory, 8);
     post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
-    tug_transport_packets.flush(&a->packets);
+    tug_packets_flush(&a->packets);
     run();
     assert_done(&record, 0);
 }
@@ -650,14 +650,14 @@ static void test_noise_is_dropped(void **state) {
 static void refused(const uint64_t *memory, size_t n) {
     struct record record[3];
     post(prepare(TUG_OPERATION_WRITE, 8, 8, &record[0]));
-    tug_transport_packets.flush(&a->packets);
+    tug_packets_flush(&a->packets);
     run();
     assert_done(&record[0], 0);
     fake_inject(memory, n);
     struct tug_operation *message = prepare(TUG_OPERATION_AM, 0, 8, &record[1]);
     message->op = 1;
     post(message);
-    tug_transport_packets.flush(&a->packets);
+    tug_packets_flush(&a->packets);
     run();
     assert_done(&record[1], TUG_ERR_PEER);
     assert_int_equal(b->messages, 0);
@@ -665,7 +665,7 @@ static void refused(const uint64_t *memory, size_t n) {
     assert_done(&record[2], TUG_ERR_PEER);
     assert_int_equal(b->remote.base[0], 0xB0);
     assert_int_equal(a->fabric.out, 0);
-    assert_false(tug_transport_packets.busy(&a->packets));
+    assert_false(tug_packets_busy(&a->packets));
 }
 
 static void test_wrong_number(void **state) {
@@ -707,7 +707,7 @@ static void test_control_without_transport(void **state) {
     for (int i = 0; i < 100; i++)
         tug_fabric_control(&a->fabric, 1, TUG_BY_VERBS, "0123456789", 10);
     post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
-    tug_transport_packets.flush(&a->packets);
+    tug_packets_flush(&a->packets);
     run();
     assert_done(&record, 0);
 }
@@ -722,7 +722,7 @@ static void test_control_to_lost(void **state) {
                          TUG_ERR_PEER);
     assert_null(a->streams[1]->control_first);
     poll_once(a);
-    assert_false(tug_transport_packets.busy(&a->packets));
+    assert_false(tug_packets_busy(&a->packets));
 }
 
 int main(void) {

@@ -214,18 +214,19 @@ static void open_one(uint32_t rank) {
     fabric->node_size = 0;
     fabric->deliver = deliver;
     fabric->ways = TUG_WAY_TCP | TUG_WAY_MPI;
-    fabric->states[TUG_BY_PACKETS] = &process->packets;
+    fabric->packets = &process->packets;
     process->packets.fabric = fabric;
     process->packets.load = &process->load;
     process->packets.streams = (struct tug_stream **)calloc(N, sizeof(struct tug_stream *));
     process->heard = calloc(N, sizeof(uint32_t));
     process->address.family = AF_INET;
     memcpy(process->address.ip, (const unsigned char[]){127, 0, 0, 1}, 4);
-    process->packets.far = tug_wire_tcp_make(fabric, &process->address);
-    assert_non_null(process->packets.far);
-    ((struct tug_tcp_view *)process->packets.far)->endpoint->id = process->address.id =
+    struct tug_wire *far = tug_wire_tcp_make(fabric, &process->address);
+    assert_non_null(far);
+    ((struct tug_tcp_view *)far)->endpoint->id = process->address.id =
         descending ? N - rank : 1 + rank;
-    tug_packets_attach(&process->packets, process->packets.far);
+    fabric->states[TUG_BY_TCP] = far;
+    tug_packets_attach(&process->packets, far);
     process->nplaces = rank == 0 ? N : 1;
     give_memory(process, &process->shown);
     give_memory(process, &process->own);
@@ -238,7 +239,7 @@ static void begin(void) {
         open_one(i);
     for (uint32_t i = 0; i < N; i++)
         for (uint32_t j = 0; j < N; j++)
-            tug_wire_tcp_addresses(processes[i].packets.far)[j] = processes[j].address;
+            tug_wire_tcp_addresses(processes[i].packets.wires[0])[j] = processes[j].address;
 }
 
 /* There are descriptors for all wires, and so many more. False: not as many as that. */
@@ -263,11 +264,9 @@ static void close_one(struct process *process) {
             tug_pool_give(&stream->wire->pool, stream->requests);
         free(stream);
     }
-    assert_int_equal(packets->far->pool.nout, 0);
-    packets->far->type->close(packets->far);
-    if (packets->detour != NULL) {
-        assert_int_equal(packets->detour->pool.nout, 0);
-        packets->detour->type->close(packets->detour);
+    for (unsigned i = 0; i < packets->nwires; i++) {
+        assert_int_equal(packets->wires[i]->pool.nout, 0);
+        packets->wires[i]->row->close(packets->wires[i]);
     }
     free((void *)packets->streams);
     free(process->heard);
@@ -306,7 +305,7 @@ static struct tug_operation *prepare(uint32_t from, uint32_t to, unsigned kind, 
 static void post(uint32_t from, struct tug_operation *operation) {
     processes[from].fabric.out++;
     out++;
-    tug_transport_packets.post(&processes[from].packets, operation);
+    tug_packets_post(&processes[from].packets, operation);
 }
 
 /* Messages, short and long data in turn: all go one way, in order. */
@@ -339,7 +338,7 @@ static void post_all(uint32_t from, uint32_t to) {
     fetch->operand = 1;
     fetch->local = (unsigned char *)&process->fetched[to];
     post(from, fetch);
-    tug_transport_packets.flush(&process->packets);
+    tug_packets_flush(&process->packets);
 }
 
 static void check(uint32_t from, uint32_t to) {
@@ -358,13 +357,13 @@ static void run(void) {
     const uint64_t start = tug_clock_ns();
     while (out > 0) {
         for (uint32_t i = 0; i < N; i++)
-            (void)tug_transport_packets.poll(&processes[i].packets);
+            (void)tug_packets_poll(&processes[i].packets);
         if (tug_clock_ns() - start > PATIENCE_NS)
             fail_msg("%u operations have not ended", out);
     }
     for (unsigned round = 0; round < 100; round++) /* acknowledgements */
         for (uint32_t i = 0; i < N; i++)
-            (void)tug_transport_packets.poll(&processes[i].packets);
+            (void)tug_packets_poll(&processes[i].packets);
 }
 
 static void exchange(bool by_first, bool by_others) {
@@ -384,8 +383,8 @@ static void exchange(bool by_first, bool by_others) {
             check(i, 0);
         const struct tug_stream *here = processes[0].packets.streams[i];
         const struct tug_stream *there = processes[i].packets.streams[0];
-        const bool by_host = here->wire == processes[0].packets.detour;
-        assert_int_equal(by_host, there->wire == processes[i].packets.detour);
+        const bool by_host = here->wire == processes[0].fabric.states[TUG_BY_MPI];
+        assert_int_equal(by_host, there->wire == processes[i].fabric.states[TUG_BY_MPI]);
         ways[by_host]++;
     }
     printf("%u pairs by tcp, %u by the host's messages\n", ways[0], ways[1]);

@@ -14,7 +14,7 @@
 #define MEMORY ((size_t)8 << 20)
 #define PACKET_BYTES 32768
 
-static const struct tug_wire_type type = {
+static const struct tug_transport type = {
     .name = "fake",
     .send = fake_send,
     .longs = {TUG_LONG_LEAST, TUG_TRAILER_MOST, TUG_LONGS_MOST},
@@ -48,8 +48,8 @@ static void start(uint8_t kind, uint64_t key, uint64_t offset, uint64_t bytes,
                                         .on_complete = {on_complete, record},
                                         .on_local = {on_local, record}};
     a->fabric.out++;
-    tug_transport_packets.post(&a->packets, operation);
-    tug_transport_packets.flush(&a->packets);
+    tug_packets_post(&a->packets, operation);
+    tug_packets_flush(&a->packets);
 }
 
 static void write_to(uint64_t key, uint64_t offset, uint64_t bytes, struct record *record) {
@@ -69,8 +69,8 @@ static void assert_done(const struct record *record, int status) {
 static void assert_idle(void) {
     assert_int_equal(a->fabric.out, 0);
     assert_int_equal(b->remote.serving, 0);
-    assert_false(tug_transport_packets.busy(&b->packets));
-    assert_false(tug_transport_packets.busy(&a->packets));
+    assert_false(tug_packets_busy(&b->packets));
+    assert_false(tug_packets_busy(&a->packets));
 }
 
 static void assert_unwritten(uint64_t from, uint64_t to) {
@@ -413,10 +413,10 @@ static void test_nothing_waits_for_the_end(void **state) {
     read_from(b->remote.id, 0, 8, &record[0]);
     read_from(b->remote.id, 0, 70000, &record[1]);
     run();
-    assert_true(tug_transport_packets.busy(&b->packets));
+    assert_true(tug_packets_busy(&b->packets));
     b->out.wire.ended(&b->packets, 0);
     run();
-    assert_false(tug_transport_packets.busy(&b->packets));
+    assert_false(tug_packets_busy(&b->packets));
     a->out.wire.ended(&a->packets, 1);
     for (int i = 0; i < 2; i++)
         assert_done(&record[i], TUG_ERR_PEER);

@@ -84,7 +84,8 @@ static void sent(void *receiver, uint32_t peer, const struct tug_buffer *buffer)
 static struct side *make_side(uint32_t rank, uint64_t id) {
     static uint32_t ranks[2] = {0, 1};
     struct side *side = calloc(1, sizeof(*side));
-    int status;
+    void *wire = NULL;
+    char reason[256];
     side->fabric = (struct tug_fabric){.team = &teams[rank],
                                        .comm = MPI_COMM_SELF,
                                        .rank = rank,
@@ -94,8 +95,8 @@ static struct side *make_side(uint32_t rank, uint64_t id) {
                                        .node_ranks = ranks,
                                        .id = id,
                                        .served = served};
-    side->wire = tug_wire_shm_open(&side->fabric, &status);
-    assert_non_null(side->wire);
+    assert_int_equal(tug_transport_shm.open(&side->fabric, &wire, reason), 0);
+    side->wire = wire;
     side->wire->receiver = side;
     side->wire->receive = receive;
     side->wire->trailer_address = trailer_address;
@@ -105,12 +106,12 @@ static struct side *make_side(uint32_t rank, uint64_t id) {
 }
 
 static void free_side(struct side *side) {
-    side->wire->type->close(side->wire);
+    side->wire->row->close(side->wire);
     free(side);
 }
 
 static bool poll(struct side *side) {
-    return side->wire->type->poll(side->wire);
+    return side->wire->row->poll(side->wire);
 }
 
 static bool poll_inside(struct side *side) {
@@ -128,7 +129,7 @@ static void send_as(struct side *side, uint64_t id, uint32_t number) {
     header->number = number;
     header->trailer = 0;
     assert_int_equal(buffer->packet.used, sizeof(*header));
-    assert_true(side->wire->type->send(side->wire, 1 - side->fabric.rank, buffer));
+    assert_true(side->wire->row->send(side->wire, 1 - side->fabric.rank, buffer));
 }
 
 static void send(struct side *side, uint32_t number) {
@@ -149,7 +150,7 @@ static struct tug_buffer *make_long(struct side *side, uint32_t number, const un
 }
 
 static bool send_long(struct side *side, struct tug_buffer *buffer) {
-    return side->wire->type->send(side->wire, 1 - side->fabric.rank, buffer);
+    return side->wire->row->send(side->wire, 1 - side->fabric.rank, buffer);
 }
 
 static void has(struct side *side, unsigned n, uint32_t last) {
@@ -280,25 +281,25 @@ static void what_is_for_nobody_is_passed_over(void **state) {
 static void words_are_each_context_s_own(void **state) {
     struct side *a = make_side(0, 7), *b = make_side(0, 8);
     struct side *far_a = make_side(1, 7), *far_b = make_side(1, 8);
-    const struct tug_wire_type *type = a->wire->type;
+    const struct tug_transport *row = a->wire->row;
     (void)state;
-    assert_int_equal(type->told(a->wire, 1), 0);
-    type->tell(far_a->wire, 0, 5);
-    type->tell(far_b->wire, 0, 6);
-    type->tell(a->wire, 1, 7);
-    assert_int_equal(type->told(a->wire, 1), 5);
-    assert_int_equal(type->told(b->wire, 1), 6);
-    assert_int_equal(type->told(far_a->wire, 0), 7);
-    assert_int_equal(type->told(far_b->wire, 0), 0);
+    assert_int_equal(row->told(a->wire, 1), 0);
+    row->tell(far_a->wire, 0, 5);
+    row->tell(far_b->wire, 0, 6);
+    row->tell(a->wire, 1, 7);
+    assert_int_equal(row->told(a->wire, 1), 5);
+    assert_int_equal(row->told(b->wire, 1), 6);
+    assert_int_equal(row->told(far_a->wire, 0), 7);
+    assert_int_equal(row->told(far_b->wire, 0), 0);
     const size_t used = taken[0];
     free_side(a);
     free_side(far_a);
     a = make_side(0, 9);
     far_a = make_side(1, 9);
-    assert_int_equal(taken[0], used);            /* they are taken again, */
-    assert_int_equal(type->told(a->wire, 1), 0); /* as new */
-    assert_int_equal(type->told(far_a->wire, 0), 0);
-    assert_int_equal(type->told(b->wire, 1), 6);
+    assert_int_equal(taken[0], used);           /* they are taken again, */
+    assert_int_equal(row->told(a->wire, 1), 0); /* as new */
+    assert_int_equal(row->told(far_a->wire, 0), 0);
+    assert_int_equal(row->told(b->wire, 1), 6);
     free_side(a);
     free_side(far_a);
     free_side(b);
@@ -316,7 +317,7 @@ static void a_full_inbox_says_so(void **state) {
         header->source = 1;
         header->number = sent;
         header->trailer = 0;
-        if (!far->wire->type->send(far->wire, 0, buffer))
+        if (!far->wire->row->send(far->wire, 0, buffer))
             break;
         buffer = tug_pool_take(&far->wire->pool);
         sent++;
@@ -325,7 +326,7 @@ static void a_full_inbox_says_so(void **state) {
     while (poll(a))
         ;
     has(a, sent, sent - 1);
-    assert_true(far->wire->type->send(far->wire, 0, buffer));
+    assert_true(far->wire->row->send(far->wire, 0, buffer));
     assert_true(poll(a));
     has(a, sent + 1, sent);
     free_side(a);

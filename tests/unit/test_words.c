@@ -14,7 +14,7 @@
 #define MEMORY 4096
 #define PACKET_BYTES 2048
 
-static const struct tug_wire_type type = {
+static const struct tug_transport type = {
     .name = "words", .send = fake_send, .poll = fake_poll, .tell = fake_tell, .told = fake_told};
 
 static int set_up(void **state) {
@@ -36,8 +36,8 @@ static void write_at(uint64_t offset, struct record *record) {
                                         .local = a->local.base,
                                         .on_complete = {on_complete, record}};
     a->fabric.out++;
-    tug_transport_packets.post(&a->packets, operation);
-    tug_transport_packets.flush(&a->packets);
+    tug_packets_post(&a->packets, operation);
+    tug_packets_flush(&a->packets);
 }
 
 /* No packet goes back. */
@@ -57,7 +57,7 @@ static void test_a_word_acknowledges(void **state) {
     assert_int_equal(a->out.sent, 20);
     assert_int_equal(b->out.sent, 0);
     assert_memory_equal(b->remote.base, a->local.base, 8);
-    assert_false(tug_transport_packets.busy(&a->packets));
+    assert_false(tug_packets_busy(&a->packets));
 }
 
 /* The word is there before the packet that says what has failed: it waits for it. */

@@ -68,7 +68,8 @@ static void open_one(uint32_t rank) {
         abort();
     fabric->bell = &fake->bell;
     void *state = NULL;
-    const int status = tug_transport_verbs.open(fabric, &state);
+    char reason[256];
+    const int status = tug_transport_verbs.open(fabric, &state, reason);
     if (status != 0) {
         fprintf(stderr, "open: %s\n", tug_strerror(status));
         exit(1);

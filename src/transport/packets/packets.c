@@ -8,7 +8,7 @@
 
 int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
                        const void *data, size_t bytes) {
-    struct tug_packets *packets = fabric->states[TUG_BY_PACKETS];
+    struct tug_packets *packets = fabric->packets;
     struct tug_stream *stream = tug_stream_to(packets, peer);
     if (stream != NULL && stream->lost)
         return TUG_ERR_PEER;
@@ -42,8 +42,7 @@ static void flush_all(struct tug_packets *packets, bool wanted) {
     }
 }
 
-static void packets_flush(void *state) {
-    struct tug_packets *packets = state;
+void tug_packets_flush(struct tug_packets *packets) {
     if (packets->touched != NULL)
         flush_all(packets, false);
 }
@@ -88,19 +87,14 @@ void tug_packets_served(struct tug_packets *packets) {
     get_on(packets, true, false);
 }
 
-static bool packets_poll(void *state) {
-    struct tug_packets *packets = state;
+bool tug_packets_poll(struct tug_packets *packets) {
     bool wanted = atomic_load_explicit(&packets->fabric->flush_wanted, memory_order_relaxed);
     if (wanted)
         atomic_store_explicit(&packets->fabric->flush_wanted, false, memory_order_relaxed);
-    bool moved = packets->under_way != NULL && (wanted || packets->shm != NULL) &&
+    bool moved = packets->under_way != NULL && (wanted || packets->hears_words) &&
                  visit_under_way(packets, wanted);
-    if (packets->shm != NULL)
-        moved |= packets->shm->type->poll(packets->shm);
-    if (packets->far != NULL)
-        moved |= packets->far->type->poll(packets->far);
-    if (packets->detour != NULL)
-        moved |= packets->detour->type->poll(packets->detour);
+    for (unsigned i = 0; i < packets->nwires; i++)
+        moved |= packets->wires[i]->row->poll(packets->wires[i]);
     if (packets->bulk != NULL)
         moved |= tug_bulk_poll(packets);
     if (packets->bulk_ended)
@@ -110,18 +104,14 @@ static bool packets_poll(void *state) {
 }
 
 bool tug_packets_poll_inside(struct tug_packets *packets) {
-    packets->shm->internal = packets->shm->inside = true;
-    const bool moved = packets_poll(packets);
-    packets->shm->inside = false;
+    struct tug_wire *wire = packets->wires[0];
+    wire->internal = wire->inside = true;
+    const bool moved = tug_packets_poll(packets);
+    wire->inside = false;
     return moved;
 }
 
-/* ---- the transport ---- */
-
-static bool never_missing(char *reason) {
-    (void)reason;
-    return false;
-}
+/* ---- wires ---- */
 
 /* Nothing goes there any more. At the end of a job nothing is outstanding, and nobody minds. */
 void tug_packets_ended(void *receiver, uint32_t peer) {
@@ -146,25 +136,39 @@ void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->sent = tug_trailer_sent;
     wire->settled = tug_packets_settled;
     wire->ended = tug_packets_ended;
+    packets->wires[packets->nwires++] = wire;
+    packets->hears_words |= wire->row->told != NULL;
 }
 
-struct tug_wire *tug_packets_detour(struct tug_packets *packets) {
-    if (packets->detour != NULL)
-        return packets->detour;
-    packets->detour = packets->mpi = tug_wire_mpi_make(packets->fabric);
-    if (packets->detour != NULL)
-        tug_packets_attach(packets, packets->detour);
-    else
-        tug_log(TUG_LOG_ERROR, "no memory for packets by mpi");
-    return packets->detour;
+/* The wire of the first row behind that of `from` which can be made by this process alone. */
+struct tug_wire *tug_packets_detour(struct tug_packets *packets, const struct tug_wire *from) {
+    struct tug_fabric *fabric = packets->fabric;
+    unsigned i = 0;
+    while (tug_transports[i] != from->row)
+        i++;
+    do
+        i++;
+    while (i < TUG_TRANSPORT_COUNT && tug_transports[i]->make == NULL);
+    if (i == TUG_TRANSPORT_COUNT)
+        return NULL;
+    if (fabric->states[i] == NULL) {
+        fabric->states[i] = tug_transports[i]->make(fabric);
+        if (fabric->states[i] != NULL)
+            tug_packets_attach(packets, fabric->states[i]);
+        else
+            tug_log(TUG_LOG_ERROR, "no memory for packets by %s", tug_transports[i]->name);
+    }
+    return fabric->states[i];
 }
 
 void tug_packets_settled(void *receiver, uint32_t peer, bool by_wire) {
     struct tug_packets *packets = receiver;
     struct tug_stream *stream = by_wire ? packets->streams[peer] : tug_stream_to(packets, peer);
+    if (stream == NULL)
+        return;
     if (!by_wire)
-        (void)tug_packets_detour(packets); /* the peer may be the first to send */
-    if (stream == NULL || stream->settled)
+        (void)tug_packets_detour(packets, stream->wire); /* the peer may be the first to send */
+    if (stream->settled)
         return;
     if (!by_wire) {
         tug_stream_detour(packets, stream);
@@ -174,78 +178,9 @@ void tug_packets_settled(void *receiver, uint32_t peer, bool by_wire) {
     tug_stream_touch(packets, stream);
 }
 
-/* By sockets of our own where the host goes by sockets, else by the host's messages. */
-static int open_far(struct tug_packets *packets) {
-    struct tug_fabric *fabric = packets->fabric;
-    const char *reason = "";
-    int status = 0;
-    if (fabric->ways & TUG_WAY_TCP) {
-        packets->far = tug_wire_tcp_open(fabric, &reason);
-        if (packets->far != NULL)
-            return 0;
-        fabric->ways &= ~(unsigned)TUG_WAY_TCP;
-        if (tug_settings.transports_named && !(fabric->ways & TUG_WAY_MPI)) {
-            tug_log(TUG_LOG_ERROR, "TUGBOAT_TRANSPORTS names tcp, which cannot be had: %s", reason);
-            return TUG_ERR_SETTING;
-        }
-        tug_log(TUG_VERBOSE_INFO, "packets to other nodes go by mpi, not by tcp: %s", reason);
-    }
-    packets->far = packets->mpi = tug_wire_mpi_open(fabric, &status);
-    return status;
-}
+/* ---- opening and closing ---- */
 
-/* Packets through shared memory where they are allowed, by MPI where somebody cannot be reached so.
- */
-static int open_wires(struct tug_packets *packets) {
-    struct tug_fabric *fabric = packets->fabric;
-    int status = 0;
-    if (fabric->ways & TUG_WAY_SHM) {
-        packets->shm = tug_wire_shm_open(fabric, &status);
-        if (packets->shm == NULL)
-            fabric->ways &= ~(unsigned)TUG_WAY_SHM;
-    }
-    bool node_is_all = fabric->node_size == fabric->nranks && (fabric->ways & TUG_WAY_SHM);
-    if (!tug_all_agree(fabric->comm, node_is_all)) {
-        status = open_far(packets);
-        if (status != 0)
-            return status;
-        tug_packets_attach(packets, packets->far);
-    }
-    if (packets->shm != NULL)
-        tug_packets_attach(packets, packets->shm);
-    return 0;
-}
-
-void tug_packets_leave(struct tug_packets *packets) {
-    struct tug_wire *const wires[] = {packets->shm, packets->far, packets->detour};
-    for (unsigned i = 0; i < sizeof(wires) / sizeof(*wires); i++)
-        if (wires[i] != NULL && wires[i]->type->leave != NULL)
-            wires[i]->type->leave(wires[i]);
-}
-
-static void packets_close(void *state) {
-    struct tug_packets *packets = state;
-    tug_packets_leave(packets);
-    while (packets->all != NULL) {
-        struct tug_stream *stream = packets->all;
-        packets->all = stream->next;
-        atomic_fetch_sub(&packets->load->streams, 1);
-        if (stream->requests != NULL)
-            tug_pool_give(&stream->wire->pool, stream->requests);
-        free(stream);
-    }
-    tug_bulk_close(packets);
-    if (packets->far != NULL)
-        packets->far->type->close(packets->far);
-    if (packets->detour != NULL)
-        packets->detour->type->close(packets->detour);
-    if (packets->shm != NULL)
-        packets->shm->type->close(packets->shm);
-    free((void *)packets->streams);
-    free(packets);
-}
-
-static int packets_open(struct tug_fabric *fabric, void **state) {
+int tug_packets_open(struct tug_fabric *fabric) {
     static struct tug_load load;
     struct tug_packets *packets = calloc(1, sizeof(*packets));
     if (packets != NULL) {
@@ -259,76 +194,61 @@ static int packets_open(struct tug_fabric *fabric, void **state) {
         free(packets);
         return TUG_ERR_NO_MEMORY;
     }
-    int status = open_wires(packets);
-    if (status != 0) {
-        packets_close(packets);
-        return status;
-    }
-    *state = packets;
+    fabric->packets = packets;
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
+        if (fabric->states[i] != NULL && tug_transports[i]->send != NULL)
+            tug_packets_attach(packets, fabric->states[i]);
     return 0;
 }
 
-static bool packets_reaches(void *state, uint32_t peer) {
-    (void)state;
-    (void)peer;
-    return true;
+void tug_packets_leave(struct tug_packets *packets) {
+    for (unsigned i = 0; i < packets->nwires; i++)
+        if (packets->wires[i]->row->leave != NULL)
+            packets->wires[i]->row->leave(packets->wires[i]);
 }
 
-static bool packets_takes(void *state, const struct tug_operation *operation) {
-    (void)state;
-    (void)operation;
-    return true;
+void tug_packets_close(struct tug_packets *packets) {
+    tug_packets_leave(packets);
+    while (packets->all != NULL) {
+        struct tug_stream *stream = packets->all;
+        packets->all = stream->next;
+        atomic_fetch_sub(&packets->load->streams, 1);
+        if (stream->requests != NULL)
+            tug_pool_give(&stream->wire->pool, stream->requests);
+        free(stream);
+    }
+    tug_bulk_close(packets);
+    free((void *)packets->streams);
+    free(packets);
 }
 
-static bool packets_busy(void *state) {
-    const struct tug_packets *packets = state;
-    return packets->unacked > 0 || packets->touched != NULL ||
-           (packets->shm != NULL && packets->shm->pool.nout > 0) ||
-           (packets->far != NULL && packets->far->pool.nout > 0) ||
-           (packets->detour != NULL && packets->detour->pool.nout > 0) || packets->bulk != NULL;
+/* ---- before sleep ---- */
+
+bool tug_packets_busy(const struct tug_packets *packets) {
+    for (unsigned i = 0; i < packets->nwires; i++)
+        if (packets->wires[i]->pool.nout > 0)
+            return true;
+    return packets->unacked > 0 || packets->touched != NULL || packets->bulk != NULL;
 }
 
 /* What is held back goes when the wire wakes us because it has room again. */
-static bool all_wait_for_room(const struct tug_packets *packets) {
+bool tug_packets_arm(const struct tug_packets *packets) {
     for (const struct tug_stream *stream = packets->touched; stream != NULL;
          stream = stream->next_touched) {
         const struct tug_wire *wire = stream->wire;
-        if (stream->unsent_first == NULL || wire->type->tells_of_room == NULL ||
-            !wire->type->tells_of_room(wire, stream->peer))
+        if (stream->unsent_first == NULL || wire->row->tells_of_room == NULL ||
+            !wire->row->tells_of_room(wire, stream->peer))
             return false;
     }
     return true;
 }
 
-static bool wakes(struct tug_wire *wire) {
-    return wire == NULL || wire->type->arm == NULL || wire->type->arm(wire);
-}
-
-static bool packets_arm(void *state) {
-    const struct tug_packets *packets = state;
-    return wakes(packets->shm) && wakes(packets->far) && wakes(packets->detour) &&
-           all_wait_for_room(packets);
-}
-
 int tug_packets_descriptor(struct tug_packets *packets, bool watch) {
-    struct tug_wire *far = packets->far;
-    return far == NULL || far->type->descriptor == NULL ? -1 : far->type->descriptor(far, watch);
+    for (unsigned i = 0; i < packets->nwires; i++)
+        if (packets->wires[i]->row->descriptor != NULL)
+            return packets->wires[i]->row->descriptor(packets->wires[i], watch);
+    return -1;
 }
-
-const struct tug_transport tug_transport_packets = {
-    .name = "packets",
-    .help = "requests in packets, through shared memory inside a node and by MPI",
-    .missing = never_missing,
-    .open = packets_open,
-    .close = packets_close,
-    .reaches = packets_reaches,
-    .takes = packets_takes,
-    .post = tug_packets_post,
-    .flush = packets_flush,
-    .poll = packets_poll,
-    .busy = packets_busy,
-    .arm = packets_arm,
-};
 
 size_t tug_packets_withheld(uint64_t active, size_t packet_bytes) {
     const size_t room = packet_bytes - sizeof(struct tug_buffer) - sizeof(struct tug_packet_header);

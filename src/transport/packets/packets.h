@@ -1,4 +1,4 @@
-/* The packet transport: requests and answers between processes, many operations in one packet.
+/* Packets: requests and answers between processes, many operations in one packet.
  *
  * A *stream* is what this process keeps of one peer: made when the two first have to do with each
  * other, found by the peer's rank. Its operations are written into the open request packet, which
@@ -149,11 +149,11 @@ struct tug_bulk;
 
 struct tug_packets {
     struct tug_fabric *fabric;
-    struct tug_load *load;       /* shared by all contexts of this process */
-    struct tug_wire *shm;        /* inside the node; NULL: not used */
-    struct tug_wire *far;        /* to other nodes, by tcp or mpi; NULL: there are none */
-    struct tug_wire *mpi;        /* the wire of messages of the host: far or detour */
-    struct tug_wire *detour;     /* mpi, for peers to which far does not go; NULL: no such so far */
+    struct tug_load *load;                       /* shared by all contexts of this process */
+    struct tug_wire *wires[TUG_TRANSPORT_COUNT]; /* [nwires] of rows that carry packets, best first;
+                                                    behind them those made as detours */
+    unsigned nwires;
+    bool hears_words;            /* peers tell words by some wire */
     struct tug_stream **streams; /* by rank; NULL: nothing went or came so far */
     struct tug_stream *all;
     struct tug_stream *touched;
@@ -164,6 +164,18 @@ struct tug_packets {
     bool bulk_ended;        /* one of those has ended since the last poll: others may wait for it */
     uint64_t unacked;       /* request packets of ours, over all streams */
 };
+
+/* Packets of a fabric whose rows are open. 0, TUG_ERR_NO_MEMORY. Collective, as is closing them,
+ * which is done before the rows are closed. */
+int tug_packets_open(struct tug_fabric *fabric);
+void tug_packets_close(struct tug_packets *packets);
+
+/* As in a row (transport.h): the end of a batch, a poll of all wires, is something out?, will what
+ * is held back be told of room? */
+void tug_packets_flush(struct tug_packets *packets);
+bool tug_packets_poll(struct tug_packets *packets);
+bool tug_packets_busy(const struct tug_packets *packets);
+bool tug_packets_arm(const struct tug_packets *packets);
 
 /* The descriptor that is readable while there are news, of a wire whose news ring no bell; -1:
  * there is none. Asked for once, when all transports are open. watch: have the bell rung instead.
@@ -189,7 +201,7 @@ size_t tug_packets_unexpected(uint64_t active);
 /* Do all of them stay in the node? Then they may be polled from inside the host, see
  * tug_engine_serve_inside(), if handlers and callbacks allow it. Holder only, after opening. */
 static inline bool tug_packets_stay_in_node(const struct tug_packets *packets) {
-    return packets->shm != NULL && packets->far == NULL;
+    return packets->nwires == 1 && packets->wires[0]->row->inside;
 }
 bool tug_packets_poll_inside(struct tug_packets *packets);
 
@@ -225,7 +237,7 @@ static inline void tug_stream_list(struct tug_packets *packets, struct tug_strea
 
 /* Does its wire carry trailers? */
 static inline bool tug_stream_trails(const struct tug_stream *stream) {
-    return stream->wire->type->longs.least > 0;
+    return stream->wire->row->longs.least > 0;
 }
 
 static inline bool tug_stream_window_open(struct tug_packets *packets,
@@ -292,15 +304,15 @@ void tug_packets_reply(struct tug_packets *packets, struct tug_caller caller, in
 static inline uint64_t tug_read_piece(const struct tug_stream *stream,
                                       const struct tug_operation *operation, uint64_t left) {
     uint64_t most = TUG_READ_PIECE;
-    if (tug_stream_trails(stream) && operation->bytes >= stream->wire->type->longs.least)
-        most = left % 8 > 0 ? left % 8 : stream->wire->type->longs.most;
+    if (tug_stream_trails(stream) && operation->bytes >= stream->wire->row->longs.least)
+        most = left % 8 > 0 ? left % 8 : stream->wire->row->longs.most;
     return left < most ? left : most;
 }
 
 /* Its answer is a LONG_DATA, otherwise DATA. */
 static inline bool tug_read_is_long(const struct tug_stream *stream, uint64_t piece) {
     return tug_stream_trails(stream) &&
-           (piece >= stream->wire->type->longs.least || piece > TUG_READ_PIECE);
+           (piece >= stream->wire->row->longs.least || piece > TUG_READ_PIECE);
 }
 
 /* What counts of its answer: a long one has a packet to itself, at most. */
@@ -310,7 +322,7 @@ static inline uint64_t tug_read_cost(const struct tug_stream *stream, uint64_t p
 }
 
 /* Takes an operation over. */
-void tug_packets_post(void *state, struct tug_operation *operation);
+void tug_packets_post(struct tug_packets *packets, struct tug_operation *operation);
 
 /* The operation that ends with this counter and bears the last record of the packet that is open
  * for the peer and will be looked at: when one that is under way is acknowledged, or when the batch
@@ -381,8 +393,9 @@ bool tug_stream_take_word(struct tug_packets *packets, struct tug_stream *stream
 /* packets.c: what comes by the wire comes here. */
 void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire);
 
-/* packets.c: the wire of the host's messages, opened when it is wanted first. NULL: no memory. */
-struct tug_wire *tug_packets_detour(struct tug_packets *packets);
+/* packets.c: the wire of the next row that takes peers to which this wire does not go, made when
+ * it is wanted first. NULL: no memory. */
+struct tug_wire *tug_packets_detour(struct tug_packets *packets, const struct tug_wire *from);
 
 /* packets.c: what a wire calls when it is known whether it leads to a peer. */
 void tug_packets_settled(void *receiver, uint32_t peer, bool by_wire);

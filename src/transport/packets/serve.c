@@ -307,9 +307,9 @@ static void refuse(struct tug_packets *packets, struct tug_stream *stream, const
 }
 
 bool tug_stream_take_word(struct tug_packets *packets, struct tug_stream *stream) {
-    if (stream->number == stream->acked || stream->wire->type->told == NULL)
+    if (stream->number == stream->acked || stream->wire->row->told == NULL)
         return false;
-    const uint64_t word = stream->wire->type->told(stream->wire, stream->peer);
+    const uint64_t word = stream->wire->row->told(stream->wire, stream->peer);
     const uint32_t applied = (uint32_t)word;
     if (word >> 32 != stream->taken || applied == tug_wire_number(stream->acked))
         return false;
@@ -327,7 +327,7 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
         tug_packet_open(&reader, memory, bytes, fabric->id, fabric->nranks);
     if (fault != TUG_PACKET_GOOD && (bytes < sizeof(reader.header) || fault <= TUG_PACKET_SOURCE)) {
         tug_log(TUG_LOG_ERROR, "%zu bytes came by %s that are not a packet of ours: %s", bytes,
-                wire->type->name, tug_packet_fault_text(fault));
+                wire->row->name, tug_packet_fault_text(fault));
         return;
     }
     struct tug_stream *stream = tug_stream_to(packets, reader.header.source);
@@ -339,7 +339,7 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
     }
     if (reader.header.credit != stream->credit)
         tug_stream_take_credit(stream, reader.header.credit);
-    if (stream->wire != wire && !stream->settled && wire == packets->detour)
+    if (stream->wire != wire && !stream->settled && wire->row->make != NULL)
         tug_stream_detour(packets, stream); /* the peer has heard of it first */
     bool numbered = reader.header.number != 0;
     const bool trailing = reader.header.trailer > 0;

@@ -11,17 +11,20 @@
 void tug_stream_take_credit(struct tug_stream *stream, uint64_t credit) {
     stream->credit = credit < tug_credit_least() ? tug_credit_least() : credit;
     stream->window =
-        stream->wire->type->piles_up ? tug_piling_window(stream->credit) : TUG_STREAM_WINDOW;
+        stream->wire->row->piles_up ? tug_piling_window(stream->credit) : TUG_STREAM_WINDOW;
 }
 
+/* By the first that reaches it; the last one reaches all. */
 static struct tug_wire *wire_to(const struct tug_packets *packets, uint32_t peer) {
-    bool shm = (packets->fabric->ways & TUG_WAY_SHM) &&
-               tug_fabric_node_rank(packets->fabric, peer) != TUG_ELSEWHERE;
-    return shm ? packets->shm : packets->far;
+    unsigned i = 0;
+    while (packets->wires[i]->row->reaches != NULL &&
+           !packets->wires[i]->row->reaches(packets->wires[i], peer))
+        i++;
+    return packets->wires[i];
 }
 
 const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t peer) {
-    return wire_to(packets, peer)->type->name;
+    return wire_to(packets, peer)->row->name;
 }
 
 /* NULL: no memory. */
@@ -43,21 +46,21 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
     stream->next = packets->all;
     packets->all = stream;
     packets->streams[peer] = stream;
-    if (stream->wire->type->meet != NULL)
-        stream->settled = stream->wire->type->meet(stream->wire, peer);
+    if (stream->wire->row->meet != NULL)
+        stream->settled = stream->wire->row->meet(stream->wire, peer);
     return stream;
 }
 
 void tug_stream_detour(struct tug_packets *packets, struct tug_stream *stream) {
-    struct tug_wire *to = tug_packets_detour(packets);
     if (stream->settled || stream->lost)
         return;
+    struct tug_wire *to = tug_packets_detour(packets, stream->wire);
     if (to == NULL) {
         tug_stream_lose(packets, stream);
         return;
     }
-    tug_log(TUG_VERBOSE_INFO, "packets to process %u go by mpi: there are no descriptors",
-            stream->peer);
+    tug_log(TUG_VERBOSE_INFO, "packets to process %u go by %s: there are no descriptors",
+            stream->peer, to->row->name);
     for (const struct tug_buffer *buffer = stream->unsent_first; buffer != NULL;
          buffer = buffer->next)
         tug_pool_pass(&stream->wire->pool, &to->pool);
@@ -84,7 +87,7 @@ static void drain(struct tug_stream *stream) {
     while (stream->unsent_first != NULL) {
         struct tug_buffer *buffer = stream->unsent_first;
         struct tug_buffer *next = buffer->next;
-        if (!stream->wire->type->send(stream->wire, stream->peer, buffer))
+        if (!stream->wire->row->send(stream->wire, stream->peer, buffer))
             return;
         stream->unsent_first = next;
     }
@@ -133,11 +136,11 @@ void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *st
 
 /* Acknowledges by a word. False: only a packet can, or packets wait that are to go ahead. */
 static bool tell(struct tug_stream *stream) {
-    if (stream->wire->type->tell == NULL || stream->unsent_first != NULL)
+    if (stream->wire->row->tell == NULL || stream->unsent_first != NULL)
         return false;
     stream->told = stream->applied;
-    stream->wire->type->tell(stream->wire, stream->peer,
-                             (uint64_t)stream->sent << 32 | tug_wire_number(stream->applied));
+    stream->wire->row->tell(stream->wire, stream->peer,
+                            (uint64_t)stream->sent << 32 | tug_wire_number(stream->applied));
     return true;
 }
 
@@ -221,8 +224,8 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     struct tug_fabric *fabric = packets->fabric;
     stream->lost = true;
     tug_trailer_drop(stream);
-    if (stream->wire->type->abandon != NULL)
-        stream->wire->type->abandon(stream->wire, stream->peer);
+    if (stream->wire->row->abandon != NULL)
+        stream->wire->row->abandon(stream->wire, stream->peer);
     fail_sent(packets, stream);
     tug_bulk_drop(packets, stream->peer);
     if (stream->requests != NULL)

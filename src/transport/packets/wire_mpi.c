@@ -1,4 +1,4 @@
-/* The mpi wire: a packet is a message of the host MPI on the fabric's communicator.
+/* The row mpi: a packet is a message of the host MPI on the fabric's communicator.
  *
  * Receives for any source are always posted, and are looked at in the order of their posting, in
  * which MPI matches them: packets of one source stay in order. Large blocks go by themselves, from
@@ -101,8 +101,9 @@ static bool look(struct mpi_wire *mpi) {
     return true;
 }
 
-static bool mpi_poll(struct tug_wire *wire) {
-    struct mpi_wire *mpi = (struct mpi_wire *)wire;
+static bool mpi_poll(void *state) {
+    struct mpi_wire *mpi = state;
+    struct tug_wire *wire = &mpi->wire;
     bool moved = look(mpi);
     for (uint32_t taken = 0; taken < RECEIVES && mpi->came[mpi->oldest] >= 0; taken++) {
         uint32_t i = mpi->oldest;
@@ -115,28 +116,21 @@ static bool mpi_poll(struct tug_wire *wire) {
 }
 
 /* The host tells nobody that something has come. */
-static bool mpi_arm(struct tug_wire *wire) {
-    (void)wire;
+static bool mpi_arm(void *state) {
+    (void)state;
     return false;
 }
 
-static void mpi_close(struct tug_wire *wire) {
-    struct mpi_wire *mpi = (struct mpi_wire *)wire;
+static void mpi_close(void *state) {
+    struct mpi_wire *mpi = state;
     for (uint32_t i = 0; i < RECEIVES; i++) {
         tug_host.Cancel(&mpi->requests[i]);
         tug_host.Wait(&mpi->requests[i], MPI_STATUS_IGNORE);
         free(mpi->buffers[i]);
     }
-    tug_pool_fini(&wire->pool);
+    tug_pool_fini(&mpi->wire.pool);
     free(mpi);
 }
-
-static const struct tug_wire_type mpi_type = {.name = "mpi",
-                                              .send = mpi_send,
-                                              .poll = mpi_poll,
-                                              .arm = mpi_arm,
-                                              .piles_up = true,
-                                              .close = mpi_close};
 
 /* The pool counts what is under way; receives always are. */
 static bool take_receives(struct mpi_wire *mpi) {
@@ -158,7 +152,7 @@ static struct mpi_wire *make(struct tug_fabric *fabric) {
     struct mpi_wire *mpi = calloc(1, sizeof(*mpi));
     if (mpi == NULL)
         return NULL;
-    mpi->wire = (struct tug_wire){.type = &mpi_type, .fabric = fabric};
+    mpi->wire = (struct tug_wire){.row = &tug_transport_mpi, .fabric = fabric};
     mpi->wire.pool.bytes = TUG_MPI_PACKET_BYTES;
     if (take_receives(mpi))
         return mpi;
@@ -166,27 +160,42 @@ static struct mpi_wire *make(struct tug_fabric *fabric) {
     return NULL;
 }
 
-static struct tug_wire *begin(struct mpi_wire *mpi) {
+static void begin(struct mpi_wire *mpi) {
     for (uint32_t i = 0; i < RECEIVES; i++)
         post_receive(mpi, i);
     mpi->wire.pool.nout = 0;
-    return &mpi->wire;
 }
 
-struct tug_wire *tug_wire_mpi_make(struct tug_fabric *fabric) {
+static void *mpi_make(struct tug_fabric *fabric) {
     struct mpi_wire *mpi = make(fabric);
-    return mpi != NULL ? begin(mpi) : NULL;
+    if (mpi != NULL)
+        begin(mpi);
+    return mpi;
 }
 
-struct tug_wire *tug_wire_mpi_open(struct tug_fabric *fabric, int *status) {
+static int mpi_open(struct tug_fabric *fabric, void **state, char *reason) {
     struct mpi_wire *mpi = make(fabric);
-    *status = tug_all_agree(fabric->comm, mpi != NULL) ? 0 : TUG_ERR_NO_MEMORY;
-    if (*status == 0)
-        return begin(mpi);
+    (void)reason;
+    if (tug_all_agree(fabric->comm, mpi != NULL)) {
+        begin(mpi);
+        *state = mpi;
+        return 0;
+    }
     if (mpi != NULL)
         release(mpi);
-    return NULL;
+    return TUG_ERR_NO_MEMORY;
 }
+
+const struct tug_transport tug_transport_mpi = {.name = "mpi",
+                                                .help = "packets by messages of the host MPI",
+                                                .open = mpi_open,
+                                                .make = mpi_make,
+                                                .close = mpi_close,
+                                                .poll = mpi_poll,
+                                                .arm = mpi_arm,
+                                                .send = mpi_send,
+                                                .blocks = true,
+                                                .piles_up = true};
 
 size_t tug_wire_mpi_footprint(void) {
     return sizeof(struct mpi_wire) + RECEIVES * (sizeof(struct tug_buffer) + TUG_MPI_PACKET_BYTES);

@@ -1,4 +1,4 @@
-/* The shm wire: packets through the inboxes of the node's processes (node/inbox.h),
+/* The row shm: packets through the inboxes of the node's processes (node/inbox.h),
  * acknowledgements by words (node/words.h).
  *
  * A process has one inbox for all contexts; those of teams whose pages are not the processes' own
@@ -24,6 +24,7 @@
 #include "engine/engine.h"
 #include "host/agreement.h"
 #include "node/inbox.h"
+#include "node/segment.h"
 #include "node/words.h"
 #include "transport/packets/wire.h"
 
@@ -222,8 +223,8 @@ static void serve_other(void *value, void *d) {
         view->wire.fabric->served(view->wire.fabric);
 }
 
-static bool shm_poll(struct tug_wire *wire) {
-    struct view *view = (struct view *)wire;
+static bool shm_poll(void *state) {
+    struct view *view = state;
     struct reader *reader = view->reader;
     unsigned packets = 0, slots = 0;
     bool moved = view->came, packet;
@@ -310,35 +311,32 @@ static void shm_leave(struct tug_wire *wire) {
     pthread_mutex_unlock(&readers_lock);
 }
 
-static void shm_close(struct tug_wire *wire) {
-    struct view *view = (struct view *)wire;
-    shm_leave(wire);
+static void shm_close(void *state) {
+    struct view *view = state;
+    struct tug_fabric *fabric = view->wire.fabric;
+    shm_leave(&view->wire);
     if (view->words != NULL)
-        tug_words_give(wire->fabric->team, view->words);
-    wire->fabric->bell = NULL;
-    tug_pool_fini(&wire->pool);
+        tug_words_give(fabric->team, view->words);
+    fabric->bell = NULL;
+    tug_pool_fini(&view->wire.pool);
     free(view);
 }
 
-static const struct tug_wire_type shm_type = {.name = "shm",
-                                              .send = shm_send,
-                                              .longs = {TUG_SHM_LONG_LEAST, LONG_PIECE, 32},
-                                              .poll = shm_poll,
-                                              .tell = shm_tell,
-                                              .told = shm_told,
-                                              .leave = shm_leave,
-                                              .close = shm_close};
+static bool shm_reaches(void *state, uint32_t peer) {
+    const struct view *view = state;
+    return tug_fabric_node_rank(view->wire.fabric, peer) != TUG_ELSEWHERE;
+}
 
 static size_t view_bytes(uint32_t node_size) {
     return sizeof(struct view) + node_size * sizeof(struct trail);
 }
 
-struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
+static int shm_open(struct tug_fabric *fabric, void **state, char *reason) {
     struct tug_team *team = fabric->team;
     struct view *view = calloc(1, view_bytes(fabric->node_size));
-    *status = TUG_ERR_NO_MEMORY;
+    (void)reason;
     if (view != NULL) {
-        view->wire = (struct tug_wire){.type = &shm_type, .fabric = fabric};
+        view->wire = (struct tug_wire){.row = &tug_transport_shm, .fabric = fabric};
         view->wire.pool.bytes = TUG_INBOX_PACKET_BYTES;
     }
     struct tug_words *words = tug_words_take(team);
@@ -347,17 +345,32 @@ struct tug_wire *tug_wire_shm_open(struct tug_fabric *fabric, int *status) {
         if (words != NULL)
             tug_words_give(team, words);
         if (view != NULL)
-            shm_close(&view->wire);
-        return NULL;
+            shm_close(view);
+        return TUG_ERR_NO_MEMORY;
     }
-    *status = 0;
     view->words = words;
     if (fabric->node_size > 1) { /* one who is alone rings for nobody but itself */
         fabric->bell = tug_team_bell(team, (int)fabric->node_rank);
         fabric->bell_shared = true;
     }
-    return &view->wire;
+    *state = view;
+    return 0;
 }
+
+const struct tug_transport tug_transport_shm = {
+    .name = "shm",
+    .help = "packets through inboxes in memory shared by the node",
+    .missing = tug_shm_missing,
+    .open = shm_open,
+    .close = shm_close,
+    .reaches = shm_reaches,
+    .poll = shm_poll,
+    .send = shm_send,
+    .tell = shm_tell,
+    .told = shm_told,
+    .longs = {TUG_SHM_LONG_LEAST, LONG_PIECE, 32},
+    .inside = true,
+    .leave = shm_leave};
 
 size_t tug_wire_shm_footprint(uint32_t node_size) {
     return view_bytes(node_size) + sizeof(struct tug_words) + node_size * sizeof(uint64_t);

@@ -23,6 +23,7 @@
  * What comes is not trusted before it is checked: packets are checked by their reader (packet.h). A
  * link that ends while something is outstanding means that the peer is lost, for all contexts.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/sockets.h"
@@ -170,8 +171,8 @@ static void serve_others(const struct tug_tcp_view *polled) {
 
 /* The contexts are polled in turn: one look at the endpoint does for all, that of the first. A view
  * that is polled and sees that nobody has looked since does it itself. */
-static bool tcp_poll(struct tug_wire *wire) {
-    struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
+static bool tcp_poll(void *state) {
+    struct tug_tcp_view *view = state;
     struct tug_tcp_endpoint *endpoint = view->endpoint;
     bool moved = false;
     if (!view->ready)
@@ -186,8 +187,8 @@ static bool tcp_poll(struct tug_wire *wire) {
     return moved;
 }
 
-static bool tcp_arm(struct tug_wire *wire) {
-    return tug_tcp_arm(((struct tug_tcp_view *)wire)->endpoint);
+static bool tcp_arm(void *state) {
+    return tug_tcp_arm(((struct tug_tcp_view *)state)->endpoint);
 }
 
 static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
@@ -265,35 +266,22 @@ static void release(struct tug_tcp_endpoint *endpoint) {
     pthread_mutex_unlock(&process.lock);
 }
 
-static void tcp_close(struct tug_wire *wire) {
-    struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
-    tcp_leave(wire);
+static void tcp_close(void *state) {
+    struct tug_tcp_view *view = state;
+    tcp_leave(&view->wire);
     release(view->endpoint);
     tug_table_fini(&view->contacts);
-    tug_pool_fini(&wire->pool);
+    tug_pool_fini(&view->wire.pool);
     free(view->addresses);
     free(view);
 }
-
-static const struct tug_wire_type tcp_type = {
-    .name = "tcp",
-    .send = tcp_send,
-    .longs = {TUG_LONG_LEAST, TUG_TRAILER_MOST, TUG_LONGS_MOST},
-    .abandon = tcp_abandon,
-    .poll = tcp_poll,
-    .arm = tcp_arm,
-    .tells_of_room = tells_of_room,
-    .descriptor = descriptor,
-    .meet = tcp_meet,
-    .leave = tcp_leave,
-    .close = tcp_close};
 
 struct tug_tcp_view *tug_tcp_view_make(struct tug_tcp_endpoint *endpoint,
                                        struct tug_fabric *fabric) {
     struct tug_tcp_view *view = calloc(1, sizeof(*view));
     if (view == NULL)
         return NULL;
-    view->wire = (struct tug_wire){.type = &tcp_type, .fabric = fabric};
+    view->wire = (struct tug_wire){.row = &tug_transport_tcp, .fabric = fabric};
     view->wire.pool.bytes = TUG_TCP_PACKET_BYTES;
     view->endpoint = endpoint;
     view->addresses = calloc(fabric->nranks, sizeof(struct tug_tcp_address));
@@ -345,24 +333,27 @@ static bool introduce(struct tug_tcp_view *view) {
     return tug_all_agree(fabric->comm, view->entered && tug_tcp_try(&view->addresses[next]));
 }
 
-struct tug_wire *tug_wire_tcp_open(struct tug_fabric *fabric, const char **reason) {
+static int refuse(char *reason, const char *why) {
+    snprintf(reason, 256, "%s", why);
+    return TUG_ERR_UNSUPPORTED;
+}
+
+static int tcp_open(struct tug_fabric *fabric, void **state, char *reason) {
     struct tug_tcp_address mine;
-    if (fabric->nranks > PROCESSES_MOST) {
-        *reason = "too many processes";
-        return NULL;
-    }
+    if (fabric->nranks > PROCESSES_MOST)
+        return refuse(reason, "too many processes");
     const bool found = tug_tcp_find_address(fabric, &mine);
     struct tug_tcp_view *view = found ? open_view(fabric, &mine) : NULL;
-    *reason = !found ? "the host MPI does not go by sockets"
-                     : "not every process can listen for connections";
-    if (tug_all_agree(fabric->comm, view != NULL)) {
-        if (introduce(view))
-            return &view->wire;
-        *reason = "a connection between two nodes cannot be made";
+    const bool all = tug_all_agree(fabric->comm, view != NULL);
+    if (all && introduce(view)) {
+        *state = view;
+        return 0;
     }
     if (view != NULL)
-        tcp_close(&view->wire);
-    return NULL;
+        tcp_close(view);
+    return refuse(reason, all      ? "a connection between two nodes cannot be made"
+                          : !found ? "the host MPI does not go by sockets"
+                                   : "not every process can listen for connections");
 }
 
 struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_address *mine) {
@@ -371,11 +362,26 @@ struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_add
     if (view != NULL && tug_tcp_view_enter(view))
         return &view->wire;
     if (view != NULL)
-        tcp_close(&view->wire);
+        tcp_close(view);
     else if (endpoint != NULL)
         tug_tcp_endpoint_close(endpoint);
     return NULL;
 }
+
+const struct tug_transport tug_transport_tcp = {
+    .name = "tcp",
+    .help = "packets through sockets of our own, where the host MPI goes by sockets too",
+    .open = tcp_open,
+    .close = tcp_close,
+    .poll = tcp_poll,
+    .arm = tcp_arm,
+    .send = tcp_send,
+    .longs = {TUG_LONG_LEAST, TUG_TRAILER_MOST, TUG_LONGS_MOST},
+    .abandon = tcp_abandon,
+    .tells_of_room = tells_of_room,
+    .descriptor = descriptor,
+    .meet = tcp_meet,
+    .leave = tcp_leave};
 
 size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active) {
     if (nranks > PROCESSES_MOST)

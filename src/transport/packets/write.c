@@ -103,7 +103,7 @@ static enum fit write_read(struct tug_packets *packets, struct tug_stream *strea
             tug_read_piece(stream, operation, operation->bytes - operation->operand);
         const bool is_long = tug_read_is_long(stream, piece);
         if (!may_ask(stream, tug_read_cost(stream, piece)) ||
-            (is_long && stream->long_reads >= stream->wire->type->longs.at_once))
+            (is_long && stream->long_reads >= stream->wire->row->longs.at_once))
             return LATER;
         if (!tug_packet_has_room(packet, TUG_RECORD_READ, 0))
             return NO_ROOM;
@@ -170,14 +170,14 @@ static enum fit write_message(struct tug_fabric *fabric, struct tug_stream *stre
 /* Long writes of registered memory are sent as they stand, behind a packet. */
 static bool is_long(const struct tug_stream *stream, const struct tug_operation *operation) {
     return tug_stream_trails(stream) && operation->local != NULL &&
-           operation->bytes >= stream->wire->type->longs.least &&
+           operation->bytes >= stream->wire->row->longs.least &&
            operation->kind == TUG_OPERATION_WRITE;
 }
 
 /* operation->left: as for other writes. A trailer has whole words: odd bytes go ahead of it. */
 static enum fit write_long(struct tug_packets *packets, struct tug_stream *stream,
                            struct tug_operation *operation) {
-    const struct tug_longs *longs = &stream->wire->type->longs;
+    const struct tug_longs *longs = &stream->wire->row->longs;
     struct tug_buffer *buffer = stream->requests;
     struct tug_packet *packet = &buffer->packet;
     const uint32_t tag = tug_fabric_tag(packets->fabric, operation);
@@ -206,9 +206,8 @@ static enum fit write_long(struct tug_packets *packets, struct tug_stream *strea
 }
 
 /* Large blocks of registered memory go by themselves. */
-static bool is_bulk(const struct tug_packets *packets, const struct tug_stream *stream,
-                    const struct tug_operation *operation) {
-    return operation->bytes >= TUG_BULK_LEAST && stream->wire == packets->mpi &&
+static bool is_bulk(const struct tug_stream *stream, const struct tug_operation *operation) {
+    return operation->bytes >= TUG_BULK_LEAST && stream->wire->row->blocks &&
            operation->local != NULL &&
            (operation->kind == TUG_OPERATION_WRITE || operation->kind == TUG_OPERATION_READ);
 }
@@ -236,7 +235,7 @@ static enum fit write_operation(struct tug_packets *packets, struct tug_stream *
     if (operation->bytes >= TUG_LONG_LEAST) {
         if (!stream->settled)
             return LATER; /* how it goes depends on the wire */
-        if (is_bulk(packets, stream, operation))
+        if (is_bulk(stream, operation))
             return write_bulk(packets, stream, operation);
     }
     if (is_long(stream, operation))
@@ -321,8 +320,7 @@ static void deliver_here(struct tug_packets *packets, struct tug_operation *oper
     tug_fabric_complete(fabric, operation);
 }
 
-void tug_packets_post(void *state, struct tug_operation *operation) {
-    struct tug_packets *packets = state;
+void tug_packets_post(struct tug_packets *packets, struct tug_operation *operation) {
     struct tug_fabric *fabric = packets->fabric;
     if (operation->peer == fabric->rank && (fabric->ways & TUG_WAY_SELF) &&
         (operation->kind == TUG_OPERATION_AM || operation->kind == TUG_OPERATION_CALL)) {

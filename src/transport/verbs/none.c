@@ -10,9 +10,10 @@ static bool verbs_missing(char *reason) {
     return true;
 }
 
-static int verbs_open(struct tug_fabric *fabric, void **state) {
+static int verbs_open(struct tug_fabric *fabric, void **state, char *reason) {
     (void)fabric;
     (void)state;
+    (void)reason;
     return TUG_ERR_UNSUPPORTED;
 }
 

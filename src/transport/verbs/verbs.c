@@ -88,19 +88,19 @@ static bool agreed(struct tug_verbs *verbs, bool here) {
     return !votes[NOT_HERE] && votes[LINK] == ~votes[NOT_LINK];
 }
 
-static int verbs_open(struct tug_fabric *fabric, void **state) {
-    char reason[256] = "no memory";
+static int verbs_open(struct tug_fabric *fabric, void **state, char *reason) {
     struct tug_verbs *verbs = calloc(1, sizeof *verbs);
     struct tug_verbs nothing = {.fabric = fabric};
     bool here = false;
+    snprintf(reason, 256, "no memory");
     if (verbs != NULL) {
         verbs->fabric = fabric;
         verbs->finished = verbs->finished_tail = TUG_NO_TAG;
         here = open_here(verbs, reason);
     }
     if (!agreed(verbs != NULL ? verbs : &nothing, here)) {
-        tug_log(TUG_VERBOSE_INFO, "verbs: not used: %s",
-                here ? "other processes have no such device" : reason);
+        if (here)
+            snprintf(reason, 256, "other processes have no such device");
         if (verbs != NULL)
             verbs_close(verbs);
         return TUG_ERR_UNSUPPORTED;
@@ -109,11 +109,6 @@ static int verbs_open(struct tug_fabric *fabric, void **state) {
             verbs->atomics ? "with atomics" : "without atomics");
     *state = verbs;
     return 0;
-}
-
-static bool verbs_reaches(void *state, uint32_t peer) {
-    const struct tug_verbs *verbs = state;
-    return peer < verbs->fabric->nranks;
 }
 
 bool tug_verbs_atomics(const void *state) {
@@ -199,7 +194,6 @@ const struct tug_transport tug_transport_verbs = {
     .missing = missing,
     .open = verbs_open,
     .close = verbs_close,
-    .reaches = verbs_reaches,
     .register_memory = verbs_register,
     .deregister_memory = verbs_deregister,
     .takes = verbs_takes,

@@ -106,7 +106,7 @@ void post(void) {
         operation->operand = operation->compare = choice;
     operation->kind = (uint8_t)kind;
     fabric.out++;
-    tug_transport_packets.post(transport, operation);
+    tug_packets_post(fabric.packets, operation);
 }
 
 /* ---- operations that only count ---- */
@@ -132,11 +132,11 @@ static void post_one_counting(const struct tug_operation *like) {
     struct peer *peer = &peers[like->peer];
     peer->uncounted++;
     if (like->kind == TUG_OPERATION_WRITE &&
-        tug_packets_write_on(transport, like->peer, like->key, like->offset, like->data,
+        tug_packets_write_on(fabric.packets, like->peer, like->key, like->offset, like->data,
                              like->bytes, peer))
         return;
     if (like->kind == TUG_OPERATION_AM &&
-        tug_packets_message_on(transport, like->peer, like->op, like->data, like->bytes, peer))
+        tug_packets_message_on(fabric.packets, like->peer, like->op, like->data, like->bytes, peer))
         return;
     if (!tug_tags_take(&fabric.tags, &tag)) {
         peer->uncounted--;
@@ -146,7 +146,7 @@ static void post_one_counting(const struct tug_operation *like) {
     operations[tag] = *like;
     operations[tag].on_complete = (struct tug_callback){count_one, peer};
     fabric.out++;
-    tug_transport_packets.post(transport, &operations[tag]);
+    tug_packets_post(fabric.packets, &operations[tag]);
 }
 
 void post_counting(void) {
@@ -185,7 +185,7 @@ static unsigned nwaiting;
 static void answer_waiting(void) {
     static const unsigned char answer[TUG_AM_MAX_PAYLOAD];
     while (nwaiting > 0)
-        tug_packets_reply(transport, waiting[--nwaiting], 0, answer,
+        tug_packets_reply(fabric.packets, waiting[--nwaiting], 0, answer,
                           take_size() % (TUG_AM_MAX_PAYLOAD + 1));
 }
 
@@ -206,6 +206,7 @@ static void take_control(void *state, uint32_t peer, const void *data, size_t by
 }
 
 const struct tug_transport tug_transport_verbs = {.name = "played", .control = take_control};
+const struct tug_transport tug_transport_self, tug_transport_mapped, tug_transport_cma;
 
 void above_reset(struct tug_fabric *of) {
     memset(live, 0, sizeof(live));

@@ -269,7 +269,7 @@ static void deliver_trailer(struct tug_wire *wire, uint32_t source) {
             return;
         }
         if (then % 4 == 3)
-            (void)tug_transport_packets.poll(transport);
+            (void)tug_packets_poll(fabric.packets);
         else if (then % 8 == 6)
             post();
     }

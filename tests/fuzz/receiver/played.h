@@ -46,7 +46,6 @@ uint64_t take_size(void);
 /* ---- what all parts know ---- */
 
 extern struct tug_fabric fabric;
-extern void *transport; /* the state of the packet transport */
 
 const struct tug_stream *stream_to(uint32_t peer);
 

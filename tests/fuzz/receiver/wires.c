@@ -96,53 +96,59 @@ static void wire_abandon(struct tug_wire *wire, uint32_t peer) {
     peers[peer].partly_sent = NULL;
 }
 
-static bool wire_poll(struct tug_wire *wire) {
+static bool wire_poll(void *state) {
+    struct tug_wire *wire = state;
     for (uint32_t peer = 0; peer < NODE && wire == &shm_wire && !wires_full; peer++)
         if (peers[peer].partly_sent != NULL)
             send_trailer(wire, peer);
     return true;
 }
 
-static void wire_close(struct tug_wire *wire) {
+static void wire_close(void *state) {
+    struct tug_wire *wire = state;
     REQUIRE(wire->pool.nout == 0);
     tug_pool_fini(&wire->pool);
 }
 
 /* ---- how the transport opens them ---- */
 
-static const struct tug_wire_type plain_type = {
-    .name = "played", .send = wire_send, .poll = wire_poll, .close = wire_close};
+static bool in_node(void *state, uint32_t peer) {
+    (void)state;
+    return peer < NODE;
+}
 
-/* Carries trailers, as the wire of sockets does. */
-static const struct tug_wire_type trailing_type = {
+static int open_shm(struct tug_fabric *of, void **state, char *reason) {
+    (void)reason;
+    shm_wire = (struct tug_wire){.row = &tug_transport_shm, .fabric = of};
+    shm_wire.pool.bytes = 8192 - 16;
+    *state = &shm_wire;
+    return 0;
+}
+
+static int open_mpi(struct tug_fabric *of, void **state, char *reason) {
+    (void)reason;
+    mpi_wire = (struct tug_wire){.row = &tug_transport_mpi, .fabric = of};
+    mpi_wire.pool.bytes = 65536;
+    *state = &mpi_wire;
+    return 0;
+}
+
+/* Carries trailers, as the row of sockets does. */
+const struct tug_transport tug_transport_shm = {
     .name = "played, with trailers",
+    .open = open_shm,
+    .close = wire_close,
+    .reaches = in_node,
+    .poll = wire_poll,
     .send = wire_send,
     .longs = {TUG_LONG_LEAST, TUG_TRAILER_MOST, TUG_LONGS_MOST},
-    .abandon = wire_abandon,
-    .poll = wire_poll,
-    .close = wire_close};
+    .abandon = wire_abandon};
 
-struct tug_wire *tug_wire_shm_open(struct tug_fabric *of, int *status) {
-    *status = 0;
-    shm_wire = (struct tug_wire){.type = &trailing_type, .fabric = of};
-    shm_wire.pool.bytes = 8192 - 16;
-    return &shm_wire;
-}
+const struct tug_transport tug_transport_mpi = {.name = "played",
+                                                .open = open_mpi,
+                                                .close = wire_close,
+                                                .poll = wire_poll,
+                                                .send = wire_send,
+                                                .blocks = true};
 
-struct tug_wire *tug_wire_mpi_make(struct tug_fabric *of) {
-    (void)of;
-    return NULL;
-}
-
-struct tug_wire *tug_wire_mpi_open(struct tug_fabric *of, int *status) {
-    *status = 0;
-    mpi_wire = (struct tug_wire){.type = &plain_type, .fabric = of};
-    mpi_wire.pool.bytes = 65536;
-    return &mpi_wire;
-}
-
-struct tug_wire *tug_wire_tcp_open(struct tug_fabric *of, const char **reason) {
-    (void)of;
-    *reason = "it is not played";
-    return NULL;
-}
+const struct tug_transport tug_transport_tcp = {.name = "not played"};
