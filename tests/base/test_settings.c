@@ -215,7 +215,8 @@ static void test_transports(void **state) {
     assert_int_equal(tug_settings.transports, TUG_WAY_SHM | TUG_WAY_SELF | TUG_WAY_MPI);
     accept("TUGBOAT_TRANSPORTS", "self,mapped,cma,verbs,shm,tcp,mpi");
     assert_int_equal(tug_settings.transports, 127);
-    static const char *const bad[] = {",", "mpi,", ",mpi", "mp", "mpix", "mpi shm", "udp", "MPI", "native,mpi"};
+    static const char *const bad[] = {",",       "mpi,", ",mpi", "mp",        "mpix",
+                                      "mpi shm", "udp",  "MPI",  "native,mpi"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refuse("TUGBOAT_TRANSPORTS", bad[i], "self, mapped, cma, verbs, shm, tcp, mpi");
     accept("TUGBOAT_OPERATIONS", "16");

@@ -4,7 +4,7 @@
 #define TUG_TEST_TCP_RECEIVER_H
 
 #include "check.h"
-#include "transport/packets/wire_tcp_private.h"
+#include "transport/tcp/private.h"
 
 static inline unsigned char *tcp_trailer(void *receiver, uint32_t source, size_t come) {
     (void)receiver, (void)source, (void)come;

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "check.h"
-#include "transport/packets/wire_tcp_private.h"
+#include "transport/tcp/private.h"
 
 #define N 3u
 #define CONTEXTS 4u

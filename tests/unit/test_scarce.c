@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "host/host.h"
 #include "tests/joined.h"
-#include "transport/packets/wire_tcp_private.h"
+#include "transport/tcp/private.h"
 
 #define N 101u
 #define SOCKETS 64

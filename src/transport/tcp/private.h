@@ -12,13 +12,13 @@
  *         |  endpoint             |    one a process: listener, epoll set
  *         +-----------------------+
  */
-#ifndef TUG_TRANSPORT_WIRE_TCP_PRIVATE_H
-#define TUG_TRANSPORT_WIRE_TCP_PRIVATE_H
+#ifndef TUG_TRANSPORT_TCP_PRIVATE_H
+#define TUG_TRANSPORT_TCP_PRIVATE_H
 
 #include "base/table.h"
 #include "transport/packets/wire.h"
-#include "transport/packets/wire_tcp_link.h"
-#include "transport/packets/wire_tcp_address.h"
+#include "transport/tcp/link.h"
+#include "transport/tcp/address.h"
 #include "transport/watcher.h"
 
 struct tug_tcp_endpoint;
@@ -107,7 +107,7 @@ static inline bool tug_tcp_is_way(const struct tug_tcp_link *link) {
     return link->peer != NULL && link->peer->link == link;
 }
 
-/* ---- wire_tcp.c: views ---- */
+/* ---- tcp.c: views ---- */
 
 /* A view of the endpoint, whose addresses are to be filled in. It is to be entered, by the holder;
  * false: no memory. NULL: no memory. */
@@ -122,7 +122,7 @@ void tug_tcp_tell_ended(struct tug_tcp_peer *peer);
 /* The peer's rank in some context, for messages. */
 uint32_t tug_tcp_rank(const struct tug_tcp_peer *peer);
 
-/* ---- wire_tcp_endpoint.c ---- */
+/* ---- endpoint.c ---- */
 
 /* Makes an endpoint that listens at the address in *mine, and stores its port and id there. NULL:
  * no memory or descriptors. It is closed when nothing uses it any more. */
@@ -165,7 +165,7 @@ void tug_tcp_hold(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, 
 void tug_tcp_close_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 void tug_tcp_end_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
-/* ---- wire_tcp_watch.c ---- */
+/* ---- watch.c ---- */
 
 /* From begin to leave the bell of the view's fabric is rung when the set is readable, once for each
  * arm. False: it cannot be. begin: one thread at a time; leave: any thread. */
@@ -175,7 +175,7 @@ void tug_tcp_watch_leave(struct tug_tcp_view *view);
 /* Sees to it that the next news ring. False: they cannot. Holder only. */
 bool tug_tcp_watch_arm(struct tug_tcp_endpoint *endpoint);
 
-/* ---- wire_tcp_meet.c: how two processes come to their link ---- */
+/* ---- meet.c: how two processes come to their link ---- */
 
 /* Is that descriptor in reserve, now at least? */
 bool tug_tcp_have_reserve(struct tug_tcp_endpoint *endpoint, enum tug_tcp_reserve which);

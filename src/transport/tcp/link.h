@@ -8,8 +8,8 @@
  * packets, each perhaps with a trailer behind it; it is checked as far as that takes (packet.h has
  * the rest). A link that broke, or that brings nonsense, is only marked: to end it is its owner's.
  */
-#ifndef TUG_TRANSPORT_WIRE_TCP_LINK_H
-#define TUG_TRANSPORT_WIRE_TCP_LINK_H
+#ifndef TUG_TRANSPORT_TCP_LINK_H
+#define TUG_TRANSPORT_TCP_LINK_H
 
 #include "base/descriptors.h"
 #include "transport/packets/wire.h"

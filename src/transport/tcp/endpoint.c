@@ -1,10 +1,10 @@
 /* The endpoint of the tcp wire: this process's listener, its links, and the epoll set that tells of
- * them, for all contexts. Their wires are views of it: wire_tcp.c.
+ * them, for all contexts. Their wires are views of it: tcp.c.
  *
  * One epoll set holds the listener and all links; a link that could not take all bytes waits in it
  * for room. The set is readable when there is anything to do: the engine sleeps on it, or, where
  * peers of the node ring a shared bell too, the process's watcher does and rings that bell:
- * wire_tcp_watch.c.
+ * watch.c.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "base/random.h"
 #include "base/sockets.h"
 #include "base/stats.h"
-#include "transport/packets/wire_tcp_private.h"
+#include "transport/tcp/private.h"
 
 #define EVENTS 64 /* looked at in one poll */
 

@@ -1,4 +1,4 @@
-#include "transport/packets/wire_tcp_address.h"
+#include "transport/tcp/address.h"
 
 #include <errno.h>
 #include <netinet/in.h>

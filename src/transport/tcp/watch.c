@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "base/stats.h"
-#include "transport/packets/wire_tcp_private.h"
+#include "transport/tcp/private.h"
 
 /* Each bell once, where neighbours in the list have one. */
 static bool ring(struct tug_watch *its, uint32_t events) {

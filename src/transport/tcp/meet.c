@@ -36,7 +36,7 @@
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "transport/packets/wire_tcp_private.h"
+#include "transport/tcp/private.h"
 
 #define ACCEPTS 64u    /* in one poll */
 #define STRANGERS 256u /* connections that have not said hello yet */

@@ -1,4 +1,4 @@
-#include "transport/packets/wire_tcp_link.h"
+#include "transport/tcp/link.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 
 #include "base/log.h"
-#include "transport/packets/wire_tcp_private.h"
+#include "transport/tcp/private.h"
 
 #define RECEIVES 4u        /* in one look at a link */
 #define GLANCE_BYTES 2048u /* asked for where a trailer is expected */

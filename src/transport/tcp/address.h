@@ -1,6 +1,6 @@
 /* Where a process listens for connections of the tcp wire. */
-#ifndef TUG_TRANSPORT_WIRE_TCP_ADDRESS_H
-#define TUG_TRANSPORT_WIRE_TCP_ADDRESS_H
+#ifndef TUG_TRANSPORT_TCP_ADDRESS_H
+#define TUG_TRANSPORT_TCP_ADDRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* The tcp wire: packets through sockets of our own, where the host MPI reaches other nodes through
+/* The row tcp: packets through sockets of our own, where the host MPI reaches other nodes through
  * sockets too. Who waits sleeps in the kernel until something comes, and the host's lock is not in
  * the way.
  *
@@ -7,14 +7,14 @@
  * processes that have to do with each other have one connection, their *link* (wire_tcp_link.h),
  * whatever contexts they share: who has the first packet for the other makes it. Either side says
  * hello by it first, which says who it is and proves that it has been told the other's id; then
- * packets go, one behind the other: wire_tcp_meet.c. So order within a pair is that of the
+ * packets go, one behind the other: meet.c. So order within a pair is that of the
  * connection.
  *
  * Long data follow their packet: both are sent by one call, and what comes of them is received
  * where it belongs, which the receiver of the packet says. After such data a link is asked for
  * little at a time for a while, so that the next ones need not be copied there.
  *
- * Listener and links are the process's *endpoint* (wire_tcp_endpoint.c), which comes with its first
+ * Listener and links are the process's *endpoint* (endpoint.c), which comes with its first
  * context and goes with its last. A context's wire is a *view* of it: it knows where its processes
  * listen, by rank, and the id by which the packets for it are known. A packet can come before
  * its context is served here, from a process that has been quicker to make it: then nothing more is
@@ -30,7 +30,7 @@
 #include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/polite.h"
-#include "transport/packets/wire_tcp_private.h"
+#include "transport/tcp/private.h"
 
 #define PROCESSES_MOST 16384u /* each keeps the addresses of all; larger jobs go by the host */
 
