@@ -194,6 +194,39 @@ TUG_API bool tug_try_fetch_and_op_async(tug_context *context,
 TUG_API bool tug_try_compare_and_swap_async(tug_context *context,
                                             const struct tug_compare_and_swap_params *params);
 
+/* ---- writes with a signal ---- */
+
+#define TUG_SIGNAL_MAX_PAYLOAD 24 /* bytes */
+
+/* A write and, when its data are in place, a signal at the same process: `value` is added to an
+ * integer of 8 bytes there, at a multiple of 8 (signal_raddr), or, where signal_raddr.key is NULL,
+ * the active message `handler` is handled. Whoever sees the signal sees the data. Signals of writes
+ * that were started one after the other by one thread may come in another order. Signals are atomic
+ * to one another, and to atomics where tug_context_cpu_atomics() says that those are the CPU's. If
+ * the write fails there is no signal; on_complete is called when both are over, with the error. */
+struct tug_write_signal_params {
+    int dest_proc;
+    struct tug_remote_address dest_raddr;
+    struct tug_local_address src_laddr;
+    size_t size_in_bytes; /* any, 0 included */
+    struct tug_remote_address signal_raddr;
+    uint64_t value;
+    unsigned handler;
+    const void *payload; /* of the message; copied by the call */
+    size_t payload_in_bytes;
+    struct tug_callback on_local;
+    struct tug_callback on_complete;
+};
+
+TUG_API bool tug_try_write_signal_async(tug_context *context,
+                                        const struct tug_write_signal_params *params);
+
+/* What signals have added to an integer of this process's memory: acquire. */
+TUG_API uint64_t tug_signal_value(const uint64_t *signal);
+
+/* Waits until that is at least `least`: tug_wait(). Not in callbacks. */
+TUG_API void tug_signal_wait(tug_context *context, const uint64_t *signal, uint64_t least);
+
 /* ---- active messages ---- */
 
 #define TUG_AM_HANDLERS 256     /* ids 0 .. 255 */

@@ -30,11 +30,11 @@ static THREAD_LOCAL unsigned depth; /* of callbacks, on this thread */
 /* What the calls have in common. */
 struct request {
     uint8_t kind;
-    uint8_t op; /* FETCH: enum tug_atomic_op; AM, CALL: the handler */
+    uint8_t op; /* as in struct tug_operation */
     int peer;
-    const struct tug_remote_address *remote; /* AM, CALL: NULL */
-    const struct tug_local_address *local;   /* AM, CALL: NULL */
-    const void *payload;                     /* AM, CALL */
+    const struct tug_remote_address *remote; /* messages: NULL */
+    const struct tug_local_address *local;   /* messages: NULL */
+    const void *payload;                     /* of messages */
     void *answer;                            /* CALL */
     size_t answer_bytes;
     size_t bytes;
@@ -49,7 +49,8 @@ static const struct tug_callback nothing;
 _Static_assert(TUG_COPIED_MOST == TUG_OPERATION_INLINE, "what the operation has room for");
 
 static inline bool is_atomic(unsigned kind) {
-    return kind == TUG_OPERATION_FETCH || kind == TUG_OPERATION_COMPARE;
+    return kind == TUG_OPERATION_FETCH || kind == TUG_OPERATION_COMPARE ||
+           kind == TUG_OPERATION_SIGNAL;
 }
 
 /* ---- ending at once ---- */
@@ -425,6 +426,159 @@ static bool submit(struct tug_context *context, const struct request *request, u
     ticket.cell->payload.pointers[1] = operation;
     tug_engine_commit(&ticket);
     return room;
+}
+
+/* ---- writes with a signal ---- */
+
+/* The write is over, behind which no packet with its signal could be sent. left: the fabric. Holder
+ * only. */
+static void raise_signal(void *pointer, int status) {
+    struct tug_operation *signal = pointer;
+    struct tug_fabric *fabric = (struct tug_fabric *)(uintptr_t)signal->left;
+    if (status == 0) {
+        tug_packets_post(fabric->packets, signal);
+        return;
+    }
+    signal->status = (int8_t)status;
+    tug_fabric_complete(fabric, signal);
+}
+
+/* Where both go in packets, in one or in a row, the peer sees to their order; the signal's end
+ * tells of both. Holder only. */
+static void post_pair(struct tug_context *context, struct tug_operation *write,
+                      struct tug_operation *signal) {
+    struct tug_fabric *fabric = &context->fabric;
+    void *state;
+    if (tug_fabric_route(fabric, write, 0, &state) == NULL &&
+        tug_packets_keep_order(fabric->packets, write)) {
+        post(context, write);
+        post(context, signal);
+        return;
+    }
+    write->op = 0;
+    write->on_complete = (struct tug_callback){raise_signal, signal};
+    signal->left = (uintptr_t)fabric;
+    fabric->out++;
+    tug_stat_add(TUG_STAT_OPERATIONS, 1);
+    post(context, write);
+}
+
+static void execute_pair(struct tug_command *command) {
+    struct tug_context *context = command->payload.pointers[0];
+    post_pair(context, command->payload.pointers[1], command->payload.pointers[2]);
+    if (!context->service.was_busy)
+        tug_engine_service_changed(&context->service);
+}
+
+/* Two tags or none. in_hand: by the holder. */
+static bool take_tags(struct tug_tags *tags, bool in_hand, uint32_t taken[2]) {
+    bool (*take)(struct tug_tags *, uint32_t *) = in_hand ? tug_tags_take_in_hand : tug_tags_take;
+    if (!take(tags, &taken[0]))
+        return false;
+    if (take(tags, &taken[1]))
+        return true;
+    tug_tags_give(tags, taken[0]);
+    return false;
+}
+
+static bool submit_pair(struct tug_context *context, const struct request *write,
+                        const struct request *signal, unsigned char *local,
+                        unsigned char *payload) {
+    struct tug_operation *operations = context->fabric.operations;
+    struct tug_ticket ticket;
+    uint32_t tags[2] = {0};
+    const enum tug_entry entry = tug_engine_enter(&ticket);
+    if (entry == TUG_ENTRY_FULL)
+        return false;
+    const bool room = take_tags(&context->fabric.tags, entry == TUG_ENTRY_BATON, tags);
+    if (room) {
+        fill(&operations[tags[0]], write, local, NULL);
+        fill(&operations[tags[1]], signal, payload, NULL);
+    }
+    if (entry != TUG_ENTRY_BATON) {
+        ticket.cell->execute = room ? execute_pair : execute_nothing;
+        ticket.cell->payload.pointers[0] = context;
+        ticket.cell->payload.pointers[1] = &operations[tags[0]];
+        ticket.cell->payload.pointers[2] = &operations[tags[1]];
+        tug_engine_commit(&ticket);
+        return room;
+    }
+    if (room) {
+        post_pair(context, &operations[tags[0]], &operations[tags[1]]);
+        after_post(context);
+    } else {
+        tug_engine_look(false);
+    }
+    if (!context->service.was_busy)
+        tug_engine_service_changed(&context->service);
+    tug_engine_leave();
+    return room;
+}
+
+/* The caller does the write at once, if it can. */
+static bool write_here(struct tug_context *context, const struct request *write,
+                       unsigned char *local, int *status) {
+    unsigned char *reached = reach(context, write);
+    *status = 0;
+    if (reached == NULL)
+        return do_there(context, write, local, status);
+    copy(reached, local, write->bytes);
+    tug_stat_add(TUG_STAT_MAPPED, 1);
+    return true;
+}
+
+static int check_signal(const struct tug_context *context, const struct request *signal,
+                        unsigned char **payload) {
+    if (signal->remote == NULL && signal->bytes > TUG_SIGNAL_MAX_PAYLOAD)
+        return TUG_ERR_INVALID;
+    const int status = check(context, signal, payload);
+    return status != 0 || signal->remote == NULL
+               ? status
+               : tug_key_allows(signal->remote->key, context->fabric.id, (uint32_t)signal->peer,
+                                signal->remote->offset, signal->bytes);
+}
+
+bool tug_try_write_signal_async(tug_context *context,
+                                const struct tug_write_signal_params *params) {
+    static const struct tug_local_address nowhere;
+    const bool message = params->signal_raddr.key == NULL;
+    const struct request write = {.kind = TUG_OPERATION_WRITE,
+                                  .op = 1,
+                                  .peer = params->dest_proc,
+                                  .remote = &params->dest_raddr,
+                                  .local = &params->src_laddr,
+                                  .bytes = params->size_in_bytes,
+                                  .on_local = &params->on_local,
+                                  .on_complete = &nothing};
+    struct request signal = {.kind = message ? TUG_OPERATION_SIGNAL_AM : TUG_OPERATION_SIGNAL,
+                             .op = message ? (uint8_t)params->handler : 0,
+                             .peer = params->dest_proc,
+                             .remote = message ? NULL : &params->signal_raddr,
+                             .local = message ? NULL : &nowhere,
+                             .payload = params->payload,
+                             .bytes = message ? params->payload_in_bytes : sizeof(uint64_t),
+                             .operand = params->value,
+                             .on_local = &nothing,
+                             .on_complete = &params->on_complete};
+    const struct request both = {.peer = params->dest_proc,
+                                 .on_local = &params->on_local,
+                                 .on_complete = &params->on_complete};
+    unsigned char *local, *payload;
+    int status = message && params->handler >= TUG_AM_HANDLERS ? TUG_ERR_INVALID
+                                                               : check(context, &write, &local);
+    if (status == 0)
+        status = check_signal(context, &signal, &payload);
+    if (status == 0)
+        status = tug_key_allows(write.remote->key, context->fabric.id, (uint32_t)write.peer,
+                                write.remote->offset, write.bytes);
+    if (status != 0)
+        return fail(&both, status);
+    if (!write_here(context, &write, local, &status))
+        return submit_pair(context, &write, &signal, local, payload);
+    if (status != 0)
+        return fail(&both, status);
+    signal.on_local = &params->on_local; /* false below, and the write is done anew */
+    return submit(context, &signal, payload, NULL);
 }
 
 /* A short write that only counts, one of many, to memory that only packets reach. */

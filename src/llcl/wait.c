@@ -65,3 +65,24 @@ int tug_counter_wait(tug_context *context, struct tug_counter *counter, uint64_t
     wait_for(context, tug_counter_reached, &goal, tug_engine_wait_public);
     return __atomic_load_n(&counter->status, __ATOMIC_RELAXED);
 }
+
+/* ---- signals ---- */
+
+uint64_t tug_signal_value(const uint64_t *signal) {
+    return __atomic_load_n(signal, __ATOMIC_SEQ_CST); /* as counters */
+}
+
+struct signal_goal {
+    const uint64_t *signal;
+    uint64_t least;
+};
+
+static bool signal_reached(void *argument) {
+    const struct signal_goal *goal = argument;
+    return tug_signal_value(goal->signal) >= goal->least;
+}
+
+void tug_signal_wait(tug_context *context, const uint64_t *signal, uint64_t least) {
+    struct signal_goal goal = {signal, least};
+    wait_for(context, signal_reached, &goal, tug_engine_wait_public);
+}

@@ -20,6 +20,9 @@ enum tug_operation_kind {
     TUG_OPERATION_COMPARE, /* compare and swap */
     TUG_OPERATION_AM,
     TUG_OPERATION_CALL, /* an active message with an answer */
+    /* What follows a write, once its data are in place: only where that has not failed. */
+    TUG_OPERATION_SIGNAL,    /* adds to an integer of 8 bytes */
+    TUG_OPERATION_SIGNAL_AM, /* an active message */
 };
 
 #define TUG_OPERATION_INLINE 24 /* bytes of a write or message that are copied at once */
@@ -43,13 +46,13 @@ struct tug_operation {
     union {
         unsigned char data[TUG_OPERATION_INLINE]; /* writes and messages with local == NULL */
         struct {
-            uint64_t operand; /* FETCH: the operand; COMPARE: the new value */
+            uint64_t operand; /* FETCH, SIGNAL: the operand; COMPARE: the new value */
             uint64_t compare;
         };
     };
     uint32_t next; /* the transport's own: tag of the next in a list */
     uint8_t kind;
-    uint8_t op;      /* FETCH: enum tug_atomic_op; AM, CALL: the handler */
+    uint8_t op;      /* FETCH: enum tug_atomic_op; messages: the handler; WRITE: is it signalled? */
     int8_t status;   /* the first thing that went wrong */
     uint8_t scratch; /* the transport's own; 0 to begin with, 1-7 mean packets' (packets.h) */
 } __attribute__((aligned(128)));

@@ -97,14 +97,15 @@ static size_t slow_record(const unsigned char *at, size_t left, bool numbered, b
         const char *sub;
     } rules[TUG_RECORD_KINDS] = {
         {0, 0, ""}, /* by kind */
-        {2, 65528, "zero"}, {4, 0, "zero"},       {3, 0, "fetch"},  {4, 0, "width"},
-        {0, 4096, "any"},   {0, 4096, "any"},     {0, 65535, ""},   {0, 65535, ""},
-        {1, 65535, ""},     {3, 0, "zero"},       {3, 0, "zero"},   {3, 0, "zero"},
-        {0, 256, "any"},    {1, 65528, "status"}, {2, 0, "zero"},   {1, 0, "status"},
-        {0, 0, "status"},   {0, 0, "zero"},       {0, 0, "status"}, {0, 0, "status"},
+        {2, 65528, "flag"}, {4, 0, "zero"},   {3, 0, "fetch"},  {4, 0, "width"},
+        {0, 4096, "any"},   {0, 4096, "any"}, {0, 65535, ""},   {0, 65535, ""},
+        {1, 65535, ""},     {3, 0, "zero"},   {3, 0, "zero"},   {3, 0, "flag"},
+        {3, 0, "zero"},     {0, 4096, "any"}, {0, 256, "any"},  {1, 65528, "status"},
+        {2, 0, "zero"},     {1, 0, "status"}, {0, 0, "status"}, {0, 0, "zero"},
+        {0, 0, "status"},   {0, 0, "status"},
     };
-    if (left < 8 || at[0] == 0 || at[0] > 20 || (at[0] < 14 && !numbered) ||
-        (at[0] == 15 && numbered))
+    if (left < 8 || at[0] == 0 || at[0] > 22 || (at[0] < 16 && !numbered) ||
+        (at[0] == 17 && numbered))
         return 0;
     if (at[0] == 9) {
         const size_t data = number_at(at + 2, 2) * at[1];
@@ -116,7 +117,8 @@ static size_t slow_record(const unsigned char *at, size_t left, bool numbered, b
     }
     const unsigned sub = at[1], length = (unsigned)number_at(at + 2, 2), width = sub % 16;
     const char *rule = rules[at[0]].sub;
-    if ((strcmp(rule, "zero") == 0 && sub != 0) || (strcmp(rule, "status") == 0 && sub > 14) ||
+    if ((strcmp(rule, "zero") == 0 && sub != 0) || (strcmp(rule, "flag") == 0 && sub > 1) ||
+        (strcmp(rule, "status") == 0 && sub > 14) ||
         (strcmp(rule, "width") == 0 && sub != 4 && sub != 8) ||
         (strcmp(rule, "fetch") == 0 && (sub >= 0x50 || (width != 4 && width != 8))))
         return 0;
@@ -128,7 +130,7 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     if (bytes < 40)
         return false;
     const bool numbered = number_at(packet + 16, 4) != 0;
-    if (number_at(packet, 2) != 0x5447 || packet[2] != 4 || packet[3] != numbered ||
+    if (number_at(packet, 2) != 0x5447 || packet[2] != 5 || packet[3] != numbered ||
         number_at(packet + 4, 4) != bytes || number_at(packet + 8, 4) >= WORLD_RANKS ||
         number_at(packet + 24, 8) != WORLD_CONTEXT)
         return false;
@@ -140,8 +142,8 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
         if (step == 0)
             return false;
         wrote |= packet[at] == 1;
-        asked |= packet[at] < 14;
-        if (packet[at] == 12 || packet[at] == 15) { /* LONG_WRITE, LONG_DATA: nothing after it */
+        asked |= packet[at] < 16;
+        if (packet[at] == 12 || packet[at] == 17) { /* LONG_WRITE, LONG_DATA: nothing after it */
             follows = number_at(packet + at + (packet[at] == 12 ? 24 : 16), 8);
             if (records > 1 || follows == 0 || follows % 8 != 0 || follows > 1048576)
                 return false;
@@ -164,11 +166,12 @@ static uint64_t operate(unsigned op, uint64_t old, uint64_t operand) {
 static int slow_apply(const struct tug_record *record, uint32_t *index, size_t *place,
                       uint64_t *bytes, uint64_t *old) {
     const uint64_t offset = record->words[1];
-    const unsigned width = record->sub % 16;
+    const unsigned width = record->kind == TUG_RECORD_SIGNAL ? 8 : record->sub % 16;
     *bytes = record->kind == TUG_RECORD_WRITE     ? record->length
              : record->kind == TUG_RECORD_READ    ? record->words[3]
              : record->kind == TUG_RECORD_FETCH   ? width
              : record->kind == TUG_RECORD_COMPARE ? width
+             : record->kind == TUG_RECORD_SIGNAL  ? width
                                                   : record->words[2];
     for (*index = 0; *index < WORLD_REGISTRATIONS - 1; ++*index)
         if (record->words[0] == world_id(*index))
@@ -181,13 +184,18 @@ static int slow_apply(const struct tug_record *record, uint32_t *index, size_t *
     unsigned char *at = shadows[*index] + *place;
     if (record->kind == TUG_RECORD_WRITE)
         memcpy(at, record->data, record->length);
-    if (record->kind != TUG_RECORD_FETCH && record->kind != TUG_RECORD_COMPARE)
+    if (record->kind != TUG_RECORD_FETCH && record->kind != TUG_RECORD_COMPARE &&
+        record->kind != TUG_RECORD_SIGNAL)
         return 0;
     if (*place % width != 0)
         return TUG_ERR_INVALID;
-    *old = number_at(at, width);
+    const uint64_t was = number_at(at, width);
     uint64_t value = record->words[2];
-    if (record->kind == TUG_RECORD_FETCH)
+    if (record->kind != TUG_RECORD_SIGNAL)
+        *old = was;
+    if (record->kind == TUG_RECORD_SIGNAL)
+        value += was;
+    else if (record->kind == TUG_RECORD_FETCH)
         value = operate(record->sub / 16, *old, value);
     else if (*old != (width == 4 ? (uint32_t)record->words[3] : record->words[3]))
         return 0;
@@ -231,7 +239,7 @@ static void apply(const struct tug_record *record) {
     size_t place = 0;
     if (record->kind >= TUG_RECORD_DATA || record->kind == TUG_RECORD_AM ||
         record->kind == TUG_RECORD_AM_RUN || record->kind == TUG_RECORD_CALL ||
-        record->kind == TUG_RECORD_CONTROL)
+        record->kind == TUG_RECORD_SIGNAL_AM || record->kind == TUG_RECORD_CONTROL)
         return;
     if (record->kind == TUG_RECORD_RUN) {
         apply_run(record);

@@ -23,8 +23,11 @@ static unsigned sub_of(unsigned kind) {
         return draw(TUG_SWAP + 1) << 4 | (draw(2) ? 8 : 4);
     case TUG_RECORD_COMPARE:
         return draw(2) ? 8 : 4;
+    case TUG_RECORD_WRITE:
+        return draw(2);
     case TUG_RECORD_AM:
     case TUG_RECORD_CALL:
+    case TUG_RECORD_SIGNAL_AM:
         return draw(256);
     case TUG_RECORD_CONTROL:
         return draw(3);
@@ -44,6 +47,7 @@ static size_t length_of(unsigned kind) {
     case TUG_RECORD_WRITE:
     case TUG_RECORD_AM:
     case TUG_RECORD_CALL:
+    case TUG_RECORD_SIGNAL_AM:
     case TUG_RECORD_CONTROL:
     case TUG_RECORD_DATA:
         return draw(3) == 0 ? 8 : draw(40);

@@ -37,6 +37,7 @@ static size_t most_data(unsigned kind) {
         return 256;
     case TUG_RECORD_AM:
     case TUG_RECORD_CALL:
+    case TUG_RECORD_SIGNAL_AM:
         return TUG_AM_MAX_PAYLOAD;
     default:
         return 0;
@@ -63,6 +64,7 @@ static unsigned words_of(unsigned kind) {
     case TUG_RECORD_BULK_WRITE:
     case TUG_RECORD_BULK_READ:
     case TUG_RECORD_LONG_WRITE:
+    case TUG_RECORD_SIGNAL:
         return 3;
     case TUG_RECORD_WRITE:
     case TUG_RECORD_LONG_DATA:
@@ -105,10 +107,16 @@ static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t
         break;
     case TUG_RECORD_AM:
     case TUG_RECORD_CALL:
+    case TUG_RECORD_SIGNAL_AM:
     case TUG_RECORD_CONTROL:
         break;
+    case TUG_RECORD_WRITE:
+        if (sub > 1)
+            return TUG_PACKET_KIND;
+        break;
     case TUG_RECORD_LONG_WRITE:
-    case TUG_RECORD_LONG_DATA: /* and nothing follows */
+        return sub > 1 ? TUG_PACKET_KIND : TUG_PACKET_LENGTH; /* and nothing follows */
+    case TUG_RECORD_LONG_DATA:
         return sub != 0 ? TUG_PACKET_KIND : TUG_PACKET_LENGTH;
     default:
         if (sub != 0)
@@ -725,7 +733,7 @@ static void one_bad_record_among_many_is_found(void **state) {
         *heads[bad] = (struct tug_record_head){0}; /* kind 0 */
         assert_int_equal(verdict(packet.used), TUG_PACKET_KIND);
         *heads[bad] = kept;
-        heads[bad]->sub ^= 1;
+        heads[bad]->sub ^= 2;
         assert_int_equal(verdict(packet.used),
                          kept.kind == TUG_RECORD_FETCH ? TUG_PACKET_WIDTH : TUG_PACKET_KIND);
         *heads[bad] = kept;

@@ -52,6 +52,7 @@ static struct tug_operation *prepare(unsigned kind, uint64_t offset, uint64_t by
     assert_true(tug_tags_take(&a->fabric.tags, &tag));
     struct tug_operation *operation = &a->fabric.operations[tag];
     operation->kind = (uint8_t)kind;
+    operation->op = 0;
     operation->peer = 1;
     operation->key = b->remote.id;
     operation->offset = offset;
@@ -123,6 +124,55 @@ static void test_kinds(void **state) {
     assert_done(&record[5], 0);
     assert_int_equal(a->fabric.out, 0);
     assert_false(tug_packets_busy(&a->packets));
+}
+
+/* A signal behind a write whose data are of that registration. */
+static void post_signalled(struct tug_operation *write, unsigned kind, struct record *record) {
+    write->op = 1;
+    write->on_complete.f = NULL;
+    post(write);
+    struct tug_operation *signal = prepare(kind, 4096, 8, record);
+    if (kind == TUG_OPERATION_SIGNAL) {
+        signal->local = NULL;
+        signal->operand = 3;
+    }
+    post(signal);
+}
+
+static void test_signals(void **state) {
+    (void)state;
+    struct record record[6], nobody;
+    uint64_t *counter = (uint64_t *)(b->remote.base + 4096);
+    *counter = 40;
+    for (unsigned i = 0; i < 6; i++) {
+        struct tug_operation *write = prepare(TUG_OPERATION_WRITE, 0, 100, &nobody);
+        if (i % 3 == 1)
+            write->key ^= UINT64_C(2) << 32; /* of a registration that has ended */
+        post_signalled(write, i < 3 ? TUG_OPERATION_SIGNAL : TUG_OPERATION_SIGNAL_AM, &record[i]);
+    }
+    run();
+    for (unsigned i = 0; i < 6; i++)
+        assert_done(&record[i], i % 3 == 1 ? TUG_ERR_KEY : 0);
+    assert_int_equal(*counter, 46);
+    assert_int_equal(b->messages, 2);
+    assert_int_equal(a->fabric.out, 0);
+}
+
+/* Others' failures say nothing of a signal. */
+static void test_signals_of_others(void **state) {
+    (void)state;
+    struct record record[3];
+    uint64_t *counter = (uint64_t *)(b->remote.base + 4096);
+    *counter = 0;
+    struct tug_operation *write = prepare(TUG_OPERATION_WRITE, 0, 100, &record[0]);
+    write->key ^= UINT64_C(2) << 32;
+    post(write);
+    post_signalled(prepare(TUG_OPERATION_WRITE, 0, 8, &record[1]), TUG_OPERATION_SIGNAL,
+                   &record[2]);
+    run();
+    assert_done(&record[0], TUG_ERR_KEY);
+    assert_done(&record[2], 0);
+    assert_int_equal(*counter, 3);
 }
 
 static void test_aggregation(void **state) {
@@ -729,6 +779,8 @@ int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, fake_end)
     const struct CMUnitTest tests[] = {
         CASE(test_kinds),
+        CASE(test_signals),
+        CASE(test_signals_of_others),
         CASE(test_aggregation),
         CASE(test_demand),
         CASE(test_window),

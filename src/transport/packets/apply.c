@@ -14,6 +14,8 @@ static uint64_t extent(const struct tug_record *record) {
     case TUG_RECORD_FETCH:
     case TUG_RECORD_COMPARE:
         return record->sub & 15;
+    case TUG_RECORD_SIGNAL:
+        return sizeof(uint64_t);
     default:
         return record->words[2];
     }
@@ -48,6 +50,12 @@ struct tug_applied tug_apply(struct tug_memory_table *memory, const struct tug_r
             applied.status = TUG_ERR_INVALID;
         else
             applied.value = tug_atomic_compare(target, width, record->words[3], record->words[2]);
+        break;
+    case TUG_RECORD_SIGNAL:
+        if ((uintptr_t)target % sizeof(uint64_t) != 0)
+            applied.status = TUG_ERR_INVALID;
+        else
+            (void)tug_atomic_fetch(target, sizeof(uint64_t), TUG_ADD, record->words[2]);
         break;
     default:
         break;

@@ -15,6 +15,8 @@
 /* Sets of values that sub may have: a bit each. */
 #define SUB_NONE                                                                                   \
     { 1, 0, 0, 0 }
+#define SUB_FLAG                                                                                   \
+    { 3, 0, 0, 0 }
 #define SUB_ANY                                                                                    \
     { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX }
 #define SUB_SOME                                                                                   \
@@ -38,7 +40,7 @@ struct shape {
 };
 
 static const struct shape shapes[TUG_RECORD_KINDS] = {
-    [TUG_RECORD_WRITE] = {TUG_RECORD_DATA_MOST, TUG_PACKET_KIND, SUB_NONE},
+    [TUG_RECORD_WRITE] = {TUG_RECORD_DATA_MOST, TUG_PACKET_KIND, SUB_FLAG},
     [TUG_RECORD_READ] = {0, TUG_PACKET_KIND, SUB_NONE},
     [TUG_RECORD_FETCH] = {0, TUG_PACKET_WIDTH, SUB_FETCH},
     [TUG_RECORD_COMPARE] = {0, TUG_PACKET_WIDTH, SUB_WIDTH},
@@ -49,7 +51,9 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
     [TUG_RECORD_AM_RUN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_WORDS},
     [TUG_RECORD_BULK_WRITE] = {0, TUG_PACKET_KIND, SUB_NONE},
     [TUG_RECORD_BULK_READ] = {0, TUG_PACKET_KIND, SUB_NONE},
-    [TUG_RECORD_LONG_WRITE] = {0, TUG_PACKET_KIND, SUB_NONE},
+    [TUG_RECORD_LONG_WRITE] = {0, TUG_PACKET_KIND, SUB_FLAG},
+    [TUG_RECORD_SIGNAL] = {0, TUG_PACKET_KIND, SUB_NONE},
+    [TUG_RECORD_SIGNAL_AM] = {TUG_AM_MAX_PAYLOAD, TUG_PACKET_KIND, SUB_ANY},
     [TUG_RECORD_CONTROL] = {TUG_RECORD_CONTROL_MOST, TUG_PACKET_KIND, SUB_ANY},
     [TUG_RECORD_DATA] = {TUG_RECORD_DATA_MOST, TUG_PACKET_STATUS, SUB_STATUS},
     [TUG_RECORD_LONG_DATA] = {0, TUG_PACKET_KIND, SUB_NONE},
@@ -64,7 +68,7 @@ const uint8_t tug_record_words[TUG_RECORD_KINDS] = {
     [TUG_RECORD_WRITE] = 2,      [TUG_RECORD_READ] = 4,       [TUG_RECORD_FETCH] = 3,
     [TUG_RECORD_COMPARE] = 4,    [TUG_RECORD_BULK_WRITE] = 3, [TUG_RECORD_BULK_READ] = 3,
     [TUG_RECORD_LONG_WRITE] = 3, [TUG_RECORD_DATA] = 1,       [TUG_RECORD_LONG_DATA] = 2,
-    [TUG_RECORD_VALUE] = 1,      [TUG_RECORD_AM_RUN] = 1,
+    [TUG_RECORD_VALUE] = 1,      [TUG_RECORD_AM_RUN] = 1,     [TUG_RECORD_SIGNAL] = 3,
 };
 
 static const char *const fault_texts[] = {

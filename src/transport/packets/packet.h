@@ -30,7 +30,7 @@
  *   tag      of the operation at its origin
  *
  *   kind         sub         words (8 bytes each)               data
- *   WRITE        -           key, offset                        yes
+ *   WRITE        signalled   key, offset                        yes
  *   AGAIN        (below)     -                                  yes
  *   RUN          (below)     -                                  yes
  *   AM_RUN       (below)     handler                            yes
@@ -41,7 +41,9 @@
  *   CALL         handler     -                                  yes
  *   BULK_WRITE   -           key, offset, bytes                 -
  *   BULK_READ    -           key, offset, bytes                 -
- *   LONG_WRITE   -           key, offset, bytes                 behind the packet
+ *   LONG_WRITE   signalled   key, offset, bytes                 behind the packet
+ *   SIGNAL       -           key, offset, value                 -
+ *   SIGNAL_AM    handler     -                                  yes
  *   CONTROL      transport   -                                  yes
  *
  *   and the answers, which need no number:
@@ -75,9 +77,12 @@
  * words, so that the next packet is aligned like this one. So is a LONG_DATA, of a packet without
  * number.
  *
+ * A SIGNAL adds its value to an integer of 8 bytes, a SIGNAL_AM is a message; neither is done if
+ * one of the writes since the last of them that say that they are signalled (sub is 1) has failed.
+ *
  * A READ may ask for a part of its operation, at that position; DATA or LONG_DATA brings the part,
  * DATA alone says that it could not be read. A CALL is answered by DATA, at position 0, when the
- * callee has an answer. FAILED is of a WRITE, AM, run or BULK and goes ahead of the
+ * callee has an answer. FAILED is of a WRITE, SIGNAL, AM, run or BULK and goes ahead of the
  * acknowledgement. BULK blocks travel outside of packets: BULK_READY says that the receive for one
  * is posted, BULK_DONE that it has arrived. REFUSED: a packet made no sense, no more of them.
  *
@@ -92,7 +97,7 @@
 #include <string.h>
 
 #define TUG_PACKET_MAGIC 0x5447
-#define TUG_PACKET_VERSION 4
+#define TUG_PACKET_VERSION 5
 #define TUG_PACKET_REQUESTS 1 /* flag: holds requests, has a number, wants to be acknowledged */
 
 struct tug_packet_header {
@@ -124,6 +129,8 @@ enum tug_record_kind {
     TUG_RECORD_BULK_WRITE,
     TUG_RECORD_BULK_READ,
     TUG_RECORD_LONG_WRITE,
+    TUG_RECORD_SIGNAL,
+    TUG_RECORD_SIGNAL_AM,
     TUG_RECORD_CONTROL,
     /* answers */
     TUG_RECORD_DATA,

@@ -114,6 +114,8 @@ struct tug_stream {
     bool awaits;  /* the last packet from the peer has a trailer that has not come whole */
     bool settled; /* it is certain which wire leads to the peer */
     bool hurries; /* the open request packet asks for long data, or has some: no waiting */
+    int8_t
+        unsignalled; /* how a write from the peer has failed whose signal has not come yet; or 0 */
     struct tug_wire *wire;
     struct tug_buffer *requests, *answers;         /* open ones, or NULL */
     struct tug_buffer *unsent_first, *unsent_last; /* the wire had no room */
@@ -320,6 +322,10 @@ static inline uint64_t tug_read_cost(const struct tug_stream *stream, uint64_t p
     return tug_record_bytes(TUG_RECORD_DATA,
                             tug_read_is_long(stream, piece) ? TUG_READ_PIECE : piece);
 }
+
+/* Are operations that are posted after a write, by the same holder at once, done at the peer after
+ * it? Not where its data go by themselves. Holder only. */
+bool tug_packets_keep_order(struct tug_packets *packets, const struct tug_operation *write);
 
 /* Takes an operation over. */
 void tug_packets_post(struct tug_packets *packets, struct tug_operation *operation);

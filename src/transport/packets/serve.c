@@ -54,6 +54,19 @@ void tug_packets_called(struct tug_packets *packets, struct tug_caller caller, u
         tug_packets_reply(packets, caller, status, NULL, 0);
 }
 
+/* A signal comes, of writes that have been done or have failed. */
+static int apply_signal(struct tug_packets *packets, struct tug_stream *stream,
+                        const struct tug_record *record) {
+    struct tug_fabric *fabric = packets->fabric;
+    const int status = stream->unsignalled;
+    stream->unsignalled = 0;
+    if (status != 0)
+        return status;
+    return record->kind == TUG_RECORD_SIGNAL ? tug_apply(&fabric->memory, record).status
+                                             : fabric->deliver(fabric, stream->peer, record->sub,
+                                                               record->data, record->length, 1);
+}
+
 static void serve(struct tug_packets *packets, struct tug_stream *stream,
                   const struct tug_record *record) {
     struct tug_fabric *fabric = packets->fabric;
@@ -72,6 +85,10 @@ static void serve(struct tug_packets *packets, struct tug_stream *stream,
                              ? fabric->deliver(fabric, stream->peer, (unsigned)record->words[0],
                                                record->data, record->sub, record->length)
                              : TUG_ERR_INVALID;
+        break;
+    case TUG_RECORD_SIGNAL:
+    case TUG_RECORD_SIGNAL_AM:
+        applied.status = apply_signal(packets, stream, record);
         break;
     case TUG_RECORD_CONTROL:
         take_control(packets, stream, record);
@@ -99,9 +116,12 @@ static void serve(struct tug_packets *packets, struct tug_stream *stream,
         serve_bulk(packets, stream, record, &applied);
         break;
     default:
-        if (__builtin_expect(applied.status != 0, 0))
-            (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_FAILED, applied.status,
-                                     record->tag, 0);
+        if (__builtin_expect(applied.status == 0, 1))
+            return;
+        if (record->kind == TUG_RECORD_WRITE && record->sub != 0)
+            stream->unsignalled = (int8_t)applied.status;
+        (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_FAILED, applied.status,
+                                 record->tag, 0);
     }
 }
 

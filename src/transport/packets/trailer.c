@@ -19,6 +19,8 @@ void tug_trailer_serve(struct tug_packets *packets, struct tug_stream *stream,
                        const struct tug_record *record) {
     struct tug_applied applied = tug_apply(&packets->fabric->memory, record);
     if (applied.status != 0) {
+        if (record->sub != 0)
+            stream->unsignalled = (int8_t)applied.status;
         (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_FAILED, applied.status,
                                  record->tag, 0);
         return;

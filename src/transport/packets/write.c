@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/packets/apply.h"
 #include "transport/packets/packets.h"
 
 /* ---- writing operations into packets ---- */
@@ -42,7 +43,7 @@ static enum fit written(struct tug_fabric *fabric, struct tug_stream *stream,
 static void add_write(struct tug_packet *packet, struct tug_operation *operation, uint32_t tag,
                       size_t bytes) {
     const uint64_t moved = operation->bytes - operation->left;
-    uint64_t *words = tug_packet_add(packet, TUG_RECORD_WRITE, 0, tag, bytes);
+    uint64_t *words = tug_packet_add(packet, TUG_RECORD_WRITE, operation->op, tag, bytes);
     words[0] = packet->key = operation->key;
     words[1] = packet->offset = operation->offset + moved;
     tug_packet_data(words + 2, tug_operation_data(operation) + moved, bytes);
@@ -56,7 +57,8 @@ static enum fit write_write(struct tug_fabric *fabric, struct tug_stream *stream
     struct tug_operation *under = /* what is short is copied when it is started */
         operation->local == NULL ? bearer(fabric, stream, operation) : operation;
     uint32_t tag = tug_fabric_tag(fabric, under);
-    if (tug_packet_is_near(packet, operation->key, operation->offset, operation->bytes)) {
+    if (operation->op == 0 &&
+        tug_packet_is_near(packet, operation->key, operation->offset, operation->bytes)) {
         if (under != operation && (tug_packet_runs(packet, operation->bytes) ||
                                    tug_packet_begin_run(packet, tag, operation->bytes))) {
             tug_packet_run_on(packet, operation->offset, operation->data, operation->bytes);
@@ -167,6 +169,26 @@ static enum fit write_message(struct tug_fabric *fabric, struct tug_stream *stre
     return FITS;
 }
 
+static enum fit write_signal(struct tug_fabric *fabric, struct tug_stream *stream,
+                             struct tug_operation *operation) {
+    struct tug_packet *packet = &stream->requests->packet;
+    const uint32_t tag = tug_fabric_tag(fabric, operation);
+    const bool message = operation->kind == TUG_OPERATION_SIGNAL_AM;
+    const unsigned kind = message ? TUG_RECORD_SIGNAL_AM : TUG_RECORD_SIGNAL;
+    const size_t length = message ? operation->bytes : 0;
+    if (!tug_packet_has_room(packet, kind, length))
+        return NO_ROOM;
+    uint64_t *words = tug_packet_add(packet, kind, message ? operation->op : 0, tag, length);
+    if (message) {
+        tug_packet_data(words, tug_operation_data(operation), length);
+    } else {
+        words[0] = operation->key;
+        words[1] = operation->offset;
+        words[2] = operation->operand;
+    }
+    return written(fabric, stream, operation, operation);
+}
+
 /* Long writes of registered memory are sent as they stand, behind a packet. */
 static bool is_long(const struct tug_stream *stream, const struct tug_operation *operation) {
     return tug_stream_trails(stream) && operation->local != NULL &&
@@ -191,7 +213,7 @@ static enum fit write_long(struct tug_packets *packets, struct tug_stream *strea
         add_write(packet, operation, tag, odd);
     const uint64_t moved = operation->bytes - operation->left;
     const uint32_t piece = operation->left < longs->most ? (uint32_t)operation->left : longs->most;
-    uint64_t *words = tug_packet_add(packet, TUG_RECORD_LONG_WRITE, 0, tag, 0);
+    uint64_t *words = tug_packet_add(packet, TUG_RECORD_LONG_WRITE, operation->op, tag, 0);
     words[0] = operation->key;
     words[1] = operation->offset + moved;
     tug_buffer_trail(buffer, operation->local + moved, piece);
@@ -248,6 +270,9 @@ static enum fit write_operation(struct tug_packets *packets, struct tug_stream *
     case TUG_OPERATION_AM:
     case TUG_OPERATION_CALL:
         return write_message(packets->fabric, stream, operation);
+    case TUG_OPERATION_SIGNAL:
+    case TUG_OPERATION_SIGNAL_AM:
+        return write_signal(packets->fabric, stream, operation);
     default:
         return write_atomic(packets->fabric, stream, operation);
     }
@@ -305,9 +330,22 @@ void tug_stream_pump(struct tug_packets *packets, struct tug_stream *stream) {
     }
 }
 
-/* A message to oneself needs no packet. */
+bool tug_packets_keep_order(struct tug_packets *packets, const struct tug_operation *write) {
+    const struct tug_stream *stream = tug_stream_to(packets, write->peer);
+    return stream == NULL || write->bytes < TUG_BULK_LEAST ||
+           (stream->settled && !stream->wire->row->blocks);
+}
+
+/* A message or signal to oneself needs no packet. */
 static void deliver_here(struct tug_packets *packets, struct tug_operation *operation) {
     struct tug_fabric *fabric = packets->fabric;
+    if (operation->kind == TUG_OPERATION_SIGNAL) {
+        const uint64_t words[] = {operation->key, operation->offset, operation->operand};
+        const struct tug_record record = {.kind = TUG_RECORD_SIGNAL, .words = words};
+        operation->status = (int8_t)tug_apply(&fabric->memory, &record).status;
+        tug_fabric_complete(fabric, operation);
+        return;
+    }
     if (operation->kind == TUG_OPERATION_CALL) {
         const struct tug_caller caller = {(int)fabric->rank, tug_fabric_tag(fabric, operation)};
         operation->scratch = TUG_PACKETS_SENT; /* its memory is used until it has been handled */
@@ -323,7 +361,7 @@ static void deliver_here(struct tug_packets *packets, struct tug_operation *oper
 void tug_packets_post(struct tug_packets *packets, struct tug_operation *operation) {
     struct tug_fabric *fabric = packets->fabric;
     if (operation->peer == fabric->rank && (fabric->ways & TUG_WAY_SELF) &&
-        (operation->kind == TUG_OPERATION_AM || operation->kind == TUG_OPERATION_CALL)) {
+        operation->kind >= TUG_OPERATION_AM) {
         deliver_here(packets, operation);
         return;
     }

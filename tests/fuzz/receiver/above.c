@@ -49,6 +49,10 @@ static uint64_t take_size_of(unsigned kind) {
     const uint64_t bytes = take_size();
     if (kind == TUG_OPERATION_FETCH || kind == TUG_OPERATION_COMPARE)
         return bytes % 2 == 0 ? 8 : 4;
+    if (kind == TUG_OPERATION_SIGNAL)
+        return 8;
+    if (kind == TUG_OPERATION_SIGNAL_AM)
+        return bytes % (TUG_SIGNAL_MAX_PAYLOAD + 1);
     if (kind >= TUG_OPERATION_AM && bytes > TUG_AM_MAX_PAYLOAD)
         return TUG_AM_MAX_PAYLOAD;
     return bytes;
@@ -86,11 +90,13 @@ void post(void) {
     struct tug_operation *operation = &operations[tag];
     struct live *one = &live[tag];
     const unsigned choice = take();
-    const unsigned kind = TUG_OPERATION_READ + choice % 6;
+    const unsigned kind = TUG_OPERATION_READ + choice % 8;
     REQUIRE(!one->out);
     *one = (struct live){.out = true, .again = choice >> 7};
     *operation = (struct tug_operation){.key = world_id(choice % 4),
-                                        .op = kind == TUG_OPERATION_FETCH ? choice / 5 % 5 : 0,
+                                        .op = kind == TUG_OPERATION_FETCH   ? choice / 5 % 5
+                                              : kind == TUG_OPERATION_WRITE ? choice >> 6 & 1
+                                                                            : 0,
                                         .on_complete = {completed, one}};
     one->peer = operation->peer = take() % WORLD_RANKS;
     one->bytes = operation->bytes = take_size_of(kind);
@@ -102,7 +108,8 @@ void post(void) {
         fill_in_source(operation, one);
     else if (kind != TUG_OPERATION_READ && choice & 64)
         operation->local = NULL; /* nobody wants the old value */
-    if (kind == TUG_OPERATION_FETCH || kind == TUG_OPERATION_COMPARE)
+    if (kind == TUG_OPERATION_FETCH || kind == TUG_OPERATION_COMPARE ||
+        kind == TUG_OPERATION_SIGNAL)
         operation->operand = operation->compare = choice;
     operation->kind = (uint8_t)kind;
     fabric.out++;

@@ -17,7 +17,10 @@ static unsigned take_sub(unsigned kind, unsigned choice) {
         return choice & 64 ? 4 : 8;
     case TUG_RECORD_AM:
     case TUG_RECORD_CALL:
+    case TUG_RECORD_SIGNAL_AM:
         return choice;
+    case TUG_RECORD_WRITE:
+        return choice & 1;
     case TUG_RECORD_CONTROL:
         return choice % 4;
     case TUG_RECORD_FAILED:
@@ -40,6 +43,7 @@ static size_t take_length(unsigned kind) {
         return take_size() % 65536;
     case TUG_RECORD_AM:
     case TUG_RECORD_CALL:
+    case TUG_RECORD_SIGNAL_AM:
         return take_size() % (TUG_AM_MAX_PAYLOAD + 2);
     default:
         return 0;
@@ -81,7 +85,7 @@ static void add_again(struct tug_packet *packet, unsigned choice) {
 
 static void add_long_write(struct tug_packet *packet, uint32_t source, unsigned choice) {
     const uint64_t offset = choice & 32 ? take_number() : take();
-    uint64_t *at = tug_packet_add(packet, TUG_RECORD_LONG_WRITE, 0, take_tag(source), 0);
+    uint64_t *at = tug_packet_add(packet, TUG_RECORD_LONG_WRITE, choice & 1, take_tag(source), 0);
     at[0] = world_id(choice % 5);
     at[1] = offset;
     tug_packet_trail(packet, (uint32_t)take_size() & ~7u);
