@@ -23,6 +23,7 @@ static inline bool joined_begin(struct tug_fabric *fabric, uint32_t rank, uint32
     fabric->noperations = noperations;
     fabric->operations = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     if (fabric->operations == NULL || tug_tags_init(&fabric->tags, noperations) != 0 ||
+        tug_tags_keep_in_hand(&fabric->tags, noperations / 4) != 0 ||
         tug_memory_table_init(&fabric->memory) != 0)
         return false;
     memset((void *)fabric->operations, 0, bytes);

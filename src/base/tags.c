@@ -23,6 +23,7 @@ int tug_tags_keep_in_hand(struct tug_tags *tags, uint32_t most) {
     if (tags->hand == NULL)
         return TUG_ERR_NO_MEMORY;
     tags->hand_most = most;
+    tags->nhand = tug_tags_take(tags, &tags->hand[0]);
     return 0;
 }
 

@@ -13,6 +13,10 @@
  * baton who takes as well may keep some tags *in hand*: a stack of its own, invisible to the other
  * takers, who therefore find fewer. No tag is lost to them: with the hand full, the others are in
  * the ring.
+ *
+ * One tag is in hand from the beginning, so that one is always in hand or with what the holder has
+ * started: a tag in hand that is given back comes back to the hand. The others can take all tags
+ * for operations that wait behind one of the holder's, and the holder still gets on.
  */
 #ifndef TUG_BASE_TAGS_H
 #define TUG_BASE_TAGS_H
@@ -33,7 +37,8 @@ struct tug_tags {
 /* All of 0 .. count - 1 are free (count a power of two). 0 or TUG_ERR_NO_MEMORY. */
 int tug_tags_init(struct tug_tags *tags, uint32_t count);
 
-/* From now on up to `most` tags are kept in hand. 0 or TUG_ERR_NO_MEMORY. Before first use. */
+/* From now on up to `most` tags are kept in hand, and one at first. 0 or TUG_ERR_NO_MEMORY. Before
+ * first use. */
 int tug_tags_keep_in_hand(struct tug_tags *tags, uint32_t most);
 
 void tug_tags_fini(struct tug_tags *tags);

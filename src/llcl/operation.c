@@ -470,15 +470,20 @@ static void execute_pair(struct tug_command *command) {
         tug_engine_service_changed(&context->service);
 }
 
-/* Two tags or none. in_hand: by the holder. */
-static bool take_tags(struct tug_tags *tags, bool in_hand, uint32_t taken[2]) {
+/* The one tag that was taken for a pair goes back. */
+static void execute_give(struct tug_command *command) {
+    struct tug_context *context = command->payload.pointers[0];
+    tug_tags_give(&context->fabric.tags,
+                  tug_fabric_tag(&context->fabric, command->payload.pointers[1]));
+}
+
+/* Two tags, or as many as there are. in_hand: by the holder. */
+static unsigned take_tags(struct tug_tags *tags, bool in_hand, uint32_t taken[2]) {
     bool (*take)(struct tug_tags *, uint32_t *) = in_hand ? tug_tags_take_in_hand : tug_tags_take;
-    if (!take(tags, &taken[0]))
-        return false;
-    if (take(tags, &taken[1]))
-        return true;
-    tug_tags_give(tags, taken[0]);
-    return false;
+    unsigned n = 0;
+    while (n < 2 && take(tags, &taken[n]))
+        n++;
+    return n;
 }
 
 static bool submit_pair(struct tug_context *context, const struct request *write,
@@ -490,13 +495,14 @@ static bool submit_pair(struct tug_context *context, const struct request *write
     const enum tug_entry entry = tug_engine_enter(&ticket);
     if (entry == TUG_ENTRY_FULL)
         return false;
-    const bool room = take_tags(&context->fabric.tags, entry == TUG_ENTRY_BATON, tags);
+    const unsigned taken = take_tags(&context->fabric.tags, entry == TUG_ENTRY_BATON, tags);
+    const bool room = taken == 2;
     if (room) {
         fill(&operations[tags[0]], write, local, NULL);
         fill(&operations[tags[1]], signal, payload, NULL);
     }
-    if (entry != TUG_ENTRY_BATON) {
-        ticket.cell->execute = room ? execute_pair : execute_nothing;
+    if (entry != TUG_ENTRY_BATON) { /* the holder alone gives tags back */
+        ticket.cell->execute = room ? execute_pair : taken == 1 ? execute_give : execute_nothing;
         ticket.cell->payload.pointers[0] = context;
         ticket.cell->payload.pointers[1] = &operations[tags[0]];
         ticket.cell->payload.pointers[2] = &operations[tags[1]];
@@ -507,6 +513,8 @@ static bool submit_pair(struct tug_context *context, const struct request *write
         post_pair(context, &operations[tags[0]], &operations[tags[1]]);
         after_post(context);
     } else {
+        if (taken == 1)
+            tug_tags_give(&context->fabric.tags, tags[0]);
         tug_engine_look(false);
     }
     if (!context->service.was_busy)

@@ -49,7 +49,7 @@ static int set_up(void **state) {
 static struct tug_operation *prepare(unsigned kind, uint64_t offset, uint64_t bytes,
                                      struct record *record) {
     uint32_t tag = TUG_NO_TAG;
-    assert_true(tug_tags_take(&a->fabric.tags, &tag));
+    assert_true(tug_tags_take_in_hand(&a->fabric.tags, &tag));
     struct tug_operation *operation = &a->fabric.operations[tag];
     operation->kind = (uint8_t)kind;
     operation->op = 0;
@@ -220,7 +220,7 @@ static void test_window(void **state) {
     assert_int_equal(a->out.count, TUG_STREAM_WINDOW);
     assert_int_equal(a->out.wire.pool.nout, TUG_STREAM_WINDOW + 1); /* the open one */
     uint32_t tag = TUG_NO_TAG;
-    assert_false(tug_tags_take(&a->fabric.tags, &tag));
+    assert_false(tug_tags_take_in_hand(&a->fabric.tags, &tag));
     run();
     for (unsigned i = 0; i < OPERATIONS; i++)
         assert_done(&record[i], 0);
@@ -482,7 +482,7 @@ static void test_counting_ones_end_together(void **state) {
     }
     uint32_t tag = TUG_NO_TAG;
     for (unsigned i = 0; i < OPERATIONS; i++)
-        assert_true(tug_tags_take(&a->fabric.tags, &tag));
+        assert_true(tug_tags_take_in_hand(&a->fabric.tags, &tag));
 }
 
 /* One of many that end together is wrong: the counter says so, the others are done. */

@@ -90,6 +90,22 @@ static void one_tag_works(void **state) {
     tug_tags_fini(&one);
 }
 
+static void one_tag_stays_with_the_holder(void **state) {
+    (void)state;
+    uint32_t tag, mine = COUNT;
+    assert_int_equal(tug_tags_keep_in_hand(&tags, COUNT / 4), 0);
+    for (int i = 0; i < 10; i++) {
+        int taken[COUNT], n = 0;
+        for (; tug_tags_take(&tags, &tag); n++)
+            taken[n] = (int)tag;
+        assert_true(tug_tags_take_in_hand(&tags, &mine));
+        tug_tags_give(&tags, mine); /* it stays in hand, while the others have all of theirs */
+        assert_false(tug_tags_take(&tags, &tag));
+        while (n > 0)
+            tug_tags_give(&tags, (uint32_t)taken[--n]);
+    }
+}
+
 /* Takers mark what they have; two owners of one tag find each other's mark. The tags travel to the
  * one giver through a mailbox each. */
 #define TAKERS 4
@@ -158,6 +174,7 @@ int main(void) {
         CASE(wraps_around_in_any_order),
         CASE(partly_out_for_long),
         CASE(one_tag_works),
+        CASE(one_tag_stays_with_the_holder),
         CASE(takers_never_share_a_tag),
     };
     return cmocka_run_group_tests_name("tags", tests, NULL, NULL);
