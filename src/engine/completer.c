@@ -50,7 +50,7 @@ static void tell(struct tug_engine *engine, bool moved) {
     engine->untold = !tug_waiters_wake(&engine->waiters, oversubscribed);
 }
 
-static _Thread_local bool driving __attribute__((tls_model("initial-exec")));
+static _Thread_local bool driving;
 
 bool tug_engine_driving(void) {
     return driving;

@@ -6,6 +6,13 @@
 #include "base/stats.h"
 #include "engine/private.h"
 
+/* After something was found so many looks in a row find nothing, about a microsecond, before the
+ * host is looked at again; and so many looks are made at most. Lower quartiles, one node, with 24
+ * and with 1: a put and flush of 8 bytes 0.59 and 0.62 us, of 4 KiB 0.87 and 1.08, a get 0.69 and
+ * 0.89. */
+#define LINGER_VAIN 24
+#define LINGER_MOST 256
+
 _Thread_local bool tug_engine_looked_inside;
 
 static bool poll_inside(struct tug_engine *engine) {
@@ -35,15 +42,26 @@ static void extend_lease(struct tug_engine *engine) {
     tug_lease_set(&engine->news, now + TUG_GLANCE_NS);
 }
 
+/* Where something was found there is mostly more within a round trip: looks on for so long, but not
+ * for ever, as the host waits too. True if something was found. */
+static bool linger_inside(struct tug_engine *engine) {
+    if (!poll_inside(engine))
+        return false;
+    for (unsigned looks = 0, vain = 0; looks < LINGER_MOST && vain < LINGER_VAIN; looks++) {
+        vain = poll_inside(engine) ? 0 : vain + 1;
+        extend_lease(engine);
+    }
+    tug_stat_add(TUG_STAT_INSIDE_ROUNDS, 1);
+    return true;
+}
+
 bool tug_engine_look_inside(void) {
     struct tug_engine *engine = &tug_engine;
     bool wake;
     if (!engine->has_thread || !tug_engine_enter_idle())
         return false;
     extend_lease(engine);
-    const bool moved = poll_inside(engine);
-    if (moved)
-        tug_stat_add(TUG_STAT_INSIDE_ROUNDS, 1);
+    const bool moved = linger_inside(engine);
     if (tug_baton_leave(&engine->ring, &wake))
         tug_engine_after_look(engine, wake);
     else

@@ -6,7 +6,7 @@
 #include "engine/notes.h"
 #include "engine/private.h"
 
-_Thread_local struct tug_notebook *tug_notebook __attribute__((tls_model("initial-exec")));
+_Thread_local struct tug_notebook *tug_notebook;
 
 static struct tug_notebook *_Atomic books[TUG_NOTEBOOKS];
 static _Atomic uint32_t nbooks;

@@ -69,8 +69,7 @@ struct tug_notebook {
     struct tug_note notes[TUG_NOTES] __attribute__((aligned(TUG_CACHE_LINE)));
 };
 
-extern _Thread_local struct tug_notebook *tug_notebook
-    __attribute__((tls_model("initial-exec"))); /* this thread's */
+extern _Thread_local struct tug_notebook *tug_notebook; /* this thread's */
 
 /* Those who want to be told of notes, as they sleep. */
 #define TUG_NOTES_DRIVER 1u

@@ -464,7 +464,7 @@ struct known {
     uint64_t gone; /* trees that had gone before */
 };
 
-static _Thread_local struct known known[KNOWN] __attribute__((tls_model("initial-exec")));
+static _Thread_local struct known known[KNOWN];
 static _Atomic uint64_t gone = 1; /* the empty slots of a thread hold for no type */
 
 /* The first of two slots that a type may have: what was remembered last stands there. */

@@ -145,7 +145,7 @@ struct tug_burst {
     bool gathers;
     bool pieces; /* more of the same operation follows at once: they wait for that */
 };
-extern _Thread_local struct tug_burst tug_burst __attribute__((tls_model("initial-exec")));
+extern _Thread_local struct tug_burst tug_burst;
 
 /* Will the operation that this thread is about to start be one of so many at most? */
 static inline bool tug_burst_is_at_most(unsigned most) {

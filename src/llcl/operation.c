@@ -22,10 +22,7 @@
 #define DEPTH_MOST 8
 #define POSTS_A_POLL 512
 
-/* Not the default model: this library may be loaded before the program, where it is cheaper. */
-#define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
-
-static THREAD_LOCAL unsigned depth; /* of callbacks, on this thread */
+static _Thread_local unsigned depth; /* of callbacks, on this thread */
 
 /* What the calls have in common. */
 struct request {
@@ -186,7 +183,7 @@ bool tug_reach_begin(const tug_context *context, const struct tug_key *key, uint
     return tug_fabric_reach(&context->fabric, key, owner, offset, bytes, reach);
 }
 
-THREAD_LOCAL struct tug_burst tug_burst;
+_Thread_local struct tug_burst tug_burst;
 
 /* Is a call of cross-memory attach better than packets? */
 static bool is_worth_a_call(const struct tug_context *context, const struct request *request) {

@@ -24,6 +24,11 @@ struct tug_slot *tug_inbox_reserve(struct tug_inbox *inbox) {
     }
 }
 
+void tug_inbox_expect(struct tug_inbox *inbox) {
+    const uint64_t position = atomic_load_explicit(&inbox->tail, memory_order_relaxed);
+    __builtin_prefetch(slot_at(inbox, position), 0);
+}
+
 void tug_inbox_commit(struct tug_slot *slot, struct tug_bell *bell) {
     /* who has reserved it alone changes it */
     const uint64_t turn = atomic_load_explicit(&slot->turn, memory_order_relaxed);
@@ -36,7 +41,19 @@ struct tug_slot *tug_inbox_first(struct tug_inbox *inbox) {
     return atomic_load(&slot->turn) == turn_of(inbox->head) + 1 ? slot : NULL;
 }
 
-void tug_inbox_release(struct tug_inbox *inbox, struct tug_slot *first) {
-    const uint64_t turn = turn_of(inbox->head++) + TUG_INBOX_SLOTS;
-    atomic_store_explicit(&first->turn, turn, memory_order_release);
+void tug_inbox_settle(struct tug_inbox *inbox) {
+    for (; inbox->released != inbox->head; inbox->released++)
+        /* release: pairs with the acquire in tug_inbox_reserve */
+        atomic_store_explicit(&slot_at(inbox, inbox->released)->turn,
+                              turn_of(inbox->released) + TUG_INBOX_SLOTS, memory_order_release);
+}
+
+void tug_inbox_pass(struct tug_inbox *inbox) {
+    tug_inbox_settle(inbox);
+    inbox->head++;
+}
+
+void tug_inbox_release(struct tug_inbox *inbox) {
+    inbox->head++;
+    tug_inbox_settle(inbox);
 }

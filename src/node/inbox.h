@@ -46,7 +46,8 @@ _Static_assert(sizeof(struct tug_slot) == TUG_INBOX_SLOT_BYTES, "slots are drawn
 
 struct tug_inbox {
     _Atomic uint64_t tail __attribute__((aligned(TUG_CACHE_LINE)));
-    uint64_t head __attribute__((aligned(TUG_CACHE_LINE))); /* the owner's */
+    uint64_t head __attribute__((aligned(TUG_CACHE_LINE))); /* the owner's: the first */
+    uint64_t released; /* the owner's: those before it may be filled again */
     struct tug_slot slots[TUG_INBOX_SLOTS] __attribute__((aligned(TUG_CACHE_LINE)));
 };
 
@@ -65,13 +66,27 @@ static inline uint32_t tug_slot_room(uint32_t head_bytes) {
  * NULL: the inbox is full. Any thread of any process. */
 struct tug_slot *tug_inbox_reserve(struct tug_inbox *inbox);
 
+/* The caller will soon put something again: the line that says whether the next slot is free comes
+ * from the owner's cache meanwhile. */
+void tug_inbox_expect(struct tug_inbox *inbox);
+
 /* The slot is filled. Rings the bell on which the owner sleeps, which processes share. */
 void tug_inbox_commit(struct tug_slot *slot, struct tug_bell *bell);
 
-/* The first slot that is filled; NULL: there is none. It stays until it is released. What a
- * producer has written it may still change: numbers are copied before they are checked. Owner
- * only. */
+/* The first slot that is filled; NULL: there is none. It stays until it is passed or released. What
+ * a producer has written it may still change: numbers are copied before they are checked. Owner
+ * only, as the rest. */
 struct tug_slot *tug_inbox_first(struct tug_inbox *inbox);
-void tug_inbox_release(struct tug_inbox *inbox, struct tug_slot *first);
+
+/* The first slot has been copied, and the next one is the first. It is released at the next call of
+ * these three: the store that gives a cache line back would delay what the owner does next, the
+ * answer to what was in it. */
+void tug_inbox_pass(struct tug_inbox *inbox);
+
+/* The first slot, and what was passed, may be filled again. */
+void tug_inbox_release(struct tug_inbox *inbox);
+
+/* What was passed may be filled again: for an owner who has nothing better to do. */
+void tug_inbox_settle(struct tug_inbox *inbox);
 
 #endif

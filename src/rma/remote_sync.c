@@ -127,15 +127,18 @@ struct drain {
 };
 
 /* `ended` first: what has ended has started, so as many as have started later are all. */
-static bool is_empty(const struct tug_generation *generation) {
-    uint64_t ended = tug_counter_value(&generation->ended);
+static inline bool is_empty(const struct tug_generation *generation) {
+    /* seq_cst: as tug_counter_value(), for waiters look after they have said that they wait */
+    const uint64_t ended = __atomic_load_n(&generation->ended.completed, __ATOMIC_SEQ_CST);
     return ended >= atomic_load(&generation->started) + atomic_load(&generation->in_hand);
 }
 
+static inline bool are_empty(const struct tug_outstanding *outstanding) {
+    return is_empty(&outstanding->generations[0]) && is_empty(&outstanding->generations[1]);
+}
+
 bool tug_remote_is_quiet(const struct tug_remote_state *state) {
-    return !tug_notes_waiting() && is_empty(&state->remote.generations[0]) &&
-           is_empty(&state->remote.generations[1]) && is_empty(&state->local.generations[0]) &&
-           is_empty(&state->local.generations[1]);
+    return !tug_notes_waiting() && are_empty(&state->remote) && are_empty(&state->local);
 }
 
 static bool has_ended(void *argument) {
@@ -186,7 +189,8 @@ static int failure_of(struct tug_outstanding *outstanding) {
 
 /* A TUG_ERR_*. */
 static int drain_outstanding(struct tug_remote *remote, struct tug_outstanding *outstanding) {
-    drain_all(remote, outstanding);
+    if (!are_empty(outstanding))
+        drain_all(remote, outstanding);
     return failure_of(outstanding);
 }
 

@@ -164,7 +164,7 @@ void tug_fabric_pass_on(struct tug_fabric *fabric, struct tug_operation *operati
     post_from(fabric, operation, from + 1);
 }
 
-uint32_t tug_fabric_node_rank(const struct tug_fabric *fabric, uint32_t peer) {
+uint32_t tug_fabric_search_node(const struct tug_fabric *fabric, uint32_t peer) {
     uint32_t low = 0, high = fabric->node_size;
     while (low < high) {
         uint32_t middle = (low + high) / 2;

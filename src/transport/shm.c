@@ -101,6 +101,7 @@ static bool shm_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
         fill(wire, slot, buffer);
         tug_inbox_commit(slot, tug_team_bell(team, (int)node_rank));
     } while (buffer->sent < buffer->packet.used + buffer->packet.trailer);
+    tug_inbox_expect(inbox);
     if (buffer->packet.trailer > 0)
         wire->sent(wire->receiver, peer, buffer);
     tug_pool_give(&wire->pool, buffer);
@@ -180,7 +181,7 @@ static void hand_up(struct reader *reader, struct view *view, struct tug_slot *s
         if (header->trailer > 0 || view->trailing > 0)
             begin_trail(view, source, header->trailer);
         if (behind == 0)
-            tug_inbox_release(reader->inbox, slot);
+            tug_inbox_pass(reader->inbox);
         view->wire.receive(view->wire.receiver, &view->wire, reader->packet, bytes);
         if (behind == 0)
             return;
@@ -188,7 +189,7 @@ static void hand_up(struct reader *reader, struct view *view, struct tug_slot *s
     const unsigned char *data =
         (const unsigned char *)slot + tug_slot_data_at(bytes > 0 ? bytes : sizeof(struct label));
     const bool whole = take_trailer(view, source, data, behind);
-    tug_inbox_release(reader->inbox, slot);
+    tug_inbox_release(reader->inbox);
     if (whole)
         view->wire.arrived(view->wire.receiver, source, true);
 }
@@ -207,7 +208,7 @@ static bool take(struct reader *reader, const struct view *polled, bool *packet)
         return false;
     *packet = bytes > 0;
     if (view == NULL) {
-        tug_inbox_release(reader->inbox, slot);
+        tug_inbox_release(reader->inbox);
         return true;
     }
     view->came = view != polled;
@@ -235,6 +236,8 @@ static bool shm_poll(void *state) {
         slots++;
         moved = true;
     }
+    if (slots == 0)
+        tug_inbox_settle(reader->inbox);
     if (__builtin_expect(reader->others, 0)) {
         reader->others = false;
         tug_table_each(&reader->views, serve_other, NULL);

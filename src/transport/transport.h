@@ -260,9 +260,19 @@ bool tug_fabric_poll(struct tug_fabric *fabric);
 bool tug_fabric_busy(const struct tug_fabric *fabric);
 bool tug_fabric_arm(struct tug_fabric *fabric);
 
-/* The index of a peer among the processes of this node, or TUG_ELSEWHERE. Any thread. */
+/* The index of a peer among the processes of this node, or TUG_ELSEWHERE. Any thread. Mostly the
+ * node's ranks follow one another, and nothing has to be searched. */
 #define TUG_ELSEWHERE UINT32_MAX
-uint32_t tug_fabric_node_rank(const struct tug_fabric *fabric, uint32_t peer);
+uint32_t tug_fabric_search_node(const struct tug_fabric *fabric, uint32_t peer);
+
+static inline uint32_t tug_fabric_node_rank(const struct tug_fabric *fabric, uint32_t peer) {
+    if (fabric->node_size == 0)
+        return TUG_ELSEWHERE;
+    const uint32_t guess = peer - fabric->node_ranks[0];
+    return guess < fabric->node_size && fabric->node_ranks[guess] == peer
+               ? guess
+               : tug_fabric_search_node(fabric, peer);
+}
 
 static inline uint32_t tug_fabric_tag(const struct tug_fabric *fabric,
                                       const struct tug_operation *operation) {

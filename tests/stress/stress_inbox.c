@@ -58,7 +58,10 @@ static uint32_t take(uint64_t *packet) {
     STRESS_CHECK(bytes <= TUG_INBOX_PACKET_BYTES, "a slot of %u bytes", bytes);
     memcpy(packet, slot->head, head);
     memcpy((char *)packet + head, (const char *)slot + tug_slot_data_at(head), bytes - head);
-    tug_inbox_release(&shared->inbox, slot);
+    if (bytes == head)
+        tug_inbox_pass(&shared->inbox);
+    else
+        tug_inbox_release(&shared->inbox);
     return bytes;
 }
 
