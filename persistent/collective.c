@@ -54,6 +54,11 @@ static void look_if_settled(struct collective *c) {
     tug_host.Request_free(&c->host);
 }
 
+/* What tells of all news of the run; NULL: nothing does, it is to be polled. */
+static struct tug_bell *bell_of(const struct collective *c) {
+    return c->running == NULL || c->running->polls ? NULL : tug_team_own_bell(c->team);
+}
+
 static bool advance(struct tug_job *job, bool *done) {
     struct collective *c = (struct collective *)job;
     const bool of_host = c->running == NULL;
@@ -65,6 +70,7 @@ static bool advance(struct tug_job *job, bool *done) {
     if (!c->tunes || !tug_candidates_next(c->candidates, c->ways, &c->running))
         return moved;
     look_if_settled(c);
+    job->bell = bell_of(c);
     begin(c);
     *done = false;
     return true;
@@ -82,7 +88,7 @@ static void start(struct tug_request *request) {
     if (c->tunes)
         c->running = tug_candidates_first(c->candidates, c->ways);
     const bool of_host = c->running == NULL;
-    request->job.bell = of_host || c->running->polls ? NULL : tug_team_own_bell(c->team);
+    request->job.bell = bell_of(c);
     request->may_keep = of_host || c->running->is_brief ? may_keep : NULL;
     begin(c);
 }
