@@ -276,13 +276,18 @@ static void fill(struct tug_operation *operation, const struct request *request,
     operation->kind = request->kind;
 }
 
-/* Holder only. */
-static void post(struct tug_context *context, struct tug_operation *operation) {
-    struct tug_fabric *fabric = &context->fabric;
+/* The operation is out from now on. Holder only. */
+static inline void begin(struct tug_fabric *fabric, struct tug_operation *operation) {
     fabric->out++;
     if (operation->registration != NULL)
         operation->registration->users++;
     tug_stat_add(TUG_STAT_OPERATIONS, 1);
+}
+
+/* Holder only. */
+static void post(struct tug_context *context, struct tug_operation *operation) {
+    struct tug_fabric *fabric = &context->fabric;
+    begin(fabric, operation);
     if (__builtin_expect(operation->scratch == DO_HERE, 0)) {
         do_here(operation->kind, operation->op, (unsigned char *)(uintptr_t)operation->address,
                 operation->local, operation->bytes, operation->operand, operation->compare);
@@ -446,18 +451,18 @@ static void post_pair(struct tug_context *context, struct tug_operation *write,
                       struct tug_operation *signal) {
     struct tug_fabric *fabric = &context->fabric;
     void *state;
+    begin(fabric, write);
+    begin(fabric, signal);
     if (tug_fabric_route(fabric, write, 0, &state) == NULL &&
         tug_packets_keep_order(fabric->packets, write)) {
-        post(context, write);
-        post(context, signal);
+        tug_packets_post(fabric->packets, write);
+        tug_packets_post(fabric->packets, signal);
         return;
     }
     write->op = 0;
     write->on_complete = (struct tug_callback){raise_signal, signal};
     signal->left = (uintptr_t)fabric;
-    fabric->out++;
-    tug_stat_add(TUG_STAT_OPERATIONS, 1);
-    post(context, write);
+    tug_fabric_post(fabric, write);
 }
 
 static void execute_pair(struct tug_command *command) {

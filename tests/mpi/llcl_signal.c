@@ -289,7 +289,7 @@ int main(int argc, char **argv) {
     raise_together(to);
     make_mistakes(to);
     for (int i = 0; i < SIZES; i++)
-        if (sizes[i] > 0 && !ll_way("verbs"))
+        if (sizes[i] > 0 && strcmp(tug_context_transport(context, to, sizes[i]), "verbs") != 0)
             write_where_nothing_is_left(to, sizes[i]);
     for (int kind = 0; kind < LL_KINDS; kind++) {
         if (kind == LL_REGISTERED) {

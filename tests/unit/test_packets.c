@@ -33,6 +33,14 @@ static void count_many(void *d, uint64_t n) {
     ((struct counter *)d)->n += n;
 }
 
+static bool no_memory;
+
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes) {
+    return no_memory ? NULL : __real_calloc(n, bytes);
+}
+
 static int set_up(void **state) {
     (void)state;
     fake_begin(&type, PACKET_BYTES, OPERATIONS, MEMORY);
@@ -173,6 +181,64 @@ static void test_signals_of_others(void **state) {
     assert_done(&record[0], TUG_ERR_KEY);
     assert_done(&record[2], 0);
     assert_int_equal(*counter, 3);
+}
+
+/* Where the write may fail and the signal not, or be overtaken, somebody has to wait for it. */
+static void test_signals_that_must_wait(void **state) {
+    (void)state;
+    struct record record;
+    struct tug_operation *write = prepare(TUG_OPERATION_WRITE, 0, 8, &record);
+    no_memory = true; /* for a stream; for the next operation there may be some */
+    assert_false(tug_packets_keep_order(&a->packets, write));
+    no_memory = false;
+    assert_true(tug_packets_keep_order(&a->packets, write));
+    write->peer = 0; /* what nobody has mapped goes in packets, a signal does not */
+    assert_false(tug_packets_keep_order(&a->packets, write));
+    write->peer = 1;
+    post(write);
+    run();
+    assert_done(&record, 0);
+}
+
+/* The peer is lost while both wait: the write's memory is free before the signal is over, whatever
+ * their tags are. */
+struct order {
+    unsigned now, local, complete;
+};
+
+static void note_local(void *d, int status) {
+    struct order *order = d;
+    assert_int_equal(status, TUG_ERR_PEER);
+    order->local = ++order->now;
+}
+
+static void note_complete(void *d, int status) {
+    struct order *order = d;
+    assert_int_equal(status, TUG_ERR_PEER);
+    order->complete = ++order->now;
+}
+
+static void test_signals_of_lost_peers(void **state) {
+    (void)state;
+    struct record nobody, filling[TUG_STREAM_WINDOW + 1];
+    struct order order = {0};
+    for (unsigned i = 0; i <= TUG_STREAM_WINDOW; i++) /* no packet may go any more */
+        post(prepare(TUG_OPERATION_WRITE, 0, PACKET_BYTES - 200, &filling[i]));
+    struct tug_operation *signal = prepare(TUG_OPERATION_SIGNAL, 4096, 8, &nobody);
+    struct tug_operation *write = prepare(TUG_OPERATION_WRITE, 0, PACKET_BYTES - 200, &nobody);
+    assert_true(signal < write);
+    signal->local = NULL;
+    signal->on_complete = (struct tug_callback){note_complete, &order};
+    write->op = 1;
+    write->on_local = (struct tug_callback){note_local, &order};
+    write->on_complete.f = NULL;
+    post(write);
+    post(signal);
+    fake_lose(&a->out);
+    tug_stream_lose(&a->packets, a->streams[1]);
+    assert_int_equal(order.local, 1);
+    assert_int_equal(order.complete, 2);
+    assert_int_equal(a->fabric.out, 0);
 }
 
 static void test_aggregation(void **state) {
@@ -781,6 +847,8 @@ int main(void) {
         CASE(test_kinds),
         CASE(test_signals),
         CASE(test_signals_of_others),
+        CASE(test_signals_that_must_wait),
+        CASE(test_signals_of_lost_peers),
         CASE(test_aggregation),
         CASE(test_demand),
         CASE(test_window),

@@ -323,8 +323,10 @@ static inline uint64_t tug_read_cost(const struct tug_stream *stream, uint64_t p
                             tug_read_is_long(stream, piece) ? TUG_READ_PIECE : piece);
 }
 
-/* Are operations that are posted after a write, by the same holder at once, done at the peer after
- * it? Not where its data go by themselves. Holder only. */
+/* Is a signal that is posted right behind a write done at the peer after it, and not at all where
+ * the write has failed? Not where its data go by themselves, nor in this process, which hands
+ * itself signals at once; nor if there is no memory, so that the write may fail and the signal not.
+ * Holder only. */
 bool tug_packets_keep_order(struct tug_packets *packets, const struct tug_operation *write);
 
 /* Takes an operation over. */

@@ -202,6 +202,18 @@ static void fail_sent(struct tug_packets *packets, struct tug_stream *stream) {
     fail_list(packets->fabric, open);
 }
 
+/* What waits, in its order: the memory of a write is free before its signal is over. */
+static void fail_waiting(struct tug_fabric *fabric, struct tug_stream *stream) {
+    uint32_t tag = stream->waiting_first;
+    stream->waiting_first = TUG_NO_TAG;
+    while (tag != TUG_NO_TAG) {
+        struct tug_operation *operation = &fabric->operations[tag];
+        tag = operation->next;
+        operation->status = TUG_ERR_PEER;
+        tug_fabric_complete(fabric, operation);
+    }
+}
+
 void tug_stream_drop(struct tug_stream *stream, bool answers_too) {
     struct tug_buffer *buffer = stream->unsent_first;
     if (stream->answers != NULL && (answers_too || stream->answers->packet.trailer > 0)) {
@@ -237,7 +249,7 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
         stream->control_first = message->next;
         free(message);
     }
-    stream->waiting_first = TUG_NO_TAG;
+    fail_waiting(fabric, stream);
     for (uint32_t tag = 0; tag < fabric->noperations; tag++) {
         struct tug_operation *operation = &fabric->operations[tag];
         if (operation->kind == TUG_OPERATION_NONE || operation->scratch == 0 ||

@@ -330,10 +330,17 @@ void tug_stream_pump(struct tug_packets *packets, struct tug_stream *stream) {
     }
 }
 
+/* Does what is for this process itself reach it without a packet? */
+static inline bool is_here(const struct tug_fabric *fabric, uint32_t peer) {
+    return peer == fabric->rank && (fabric->ways & TUG_WAY_SELF);
+}
+
 bool tug_packets_keep_order(struct tug_packets *packets, const struct tug_operation *write) {
+    if (is_here(packets->fabric, write->peer))
+        return false;
     const struct tug_stream *stream = tug_stream_to(packets, write->peer);
-    return stream == NULL || write->bytes < TUG_BULK_LEAST ||
-           (stream->settled && !stream->wire->row->blocks);
+    return stream != NULL &&
+           (write->bytes < TUG_BULK_LEAST || (stream->settled && !stream->wire->row->blocks));
 }
 
 /* A message or signal to oneself needs no packet. */
@@ -360,8 +367,7 @@ static void deliver_here(struct tug_packets *packets, struct tug_operation *oper
 
 void tug_packets_post(struct tug_packets *packets, struct tug_operation *operation) {
     struct tug_fabric *fabric = packets->fabric;
-    if (operation->peer == fabric->rank && (fabric->ways & TUG_WAY_SELF) &&
-        operation->kind >= TUG_OPERATION_AM) {
+    if (operation->kind >= TUG_OPERATION_AM && is_here(fabric, operation->peer)) {
         deliver_here(packets, operation);
         return;
     }

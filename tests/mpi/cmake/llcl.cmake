@@ -7,7 +7,7 @@ foreach(program IN ITEMS basic atomic am call errors allocated contexts threads)
 endforeach()
 tug_llcl_test(signal WAYS all RANKS 1 2 4)
 tug_llcl_test(signal WAYS all RANKS 2 NODES tcp emulated)
-tug_llcl_test(signal WAYS packets cma mpi RANKS 2 3)
+tug_llcl_test(signal WAYS packets cma mpi RANKS 1 2 3)
 tug_llcl_test(signal WAYS packets mpi CASE few RANKS 2
     ENV TUGBOAT_OPERATIONS=16 TUGBOAT_RING_SIZE=16)
 foreach(program IN ITEMS basic errors threads)
