@@ -47,7 +47,8 @@ static int open_row(struct tug_fabric *fabric, unsigned number) {
     const struct tug_transport *row = tug_transports[number];
     char reason[256] = "";
     int status = TUG_ERR_UNSUPPORTED;
-    if (row->send != NULL || tug_all_agree(fabric->comm, !row->missing(reason)))
+    if (row->send != NULL || row->missing == NULL ||
+        tug_all_agree(fabric->comm, !row->missing(reason)))
         status = row->open(fabric, &fabric->states[number], reason);
     if (status == 0)
         return 0;

@@ -17,6 +17,7 @@
  * Who puts something into an inbox rings the bell in its owner's page (node/page.h).
  */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -337,7 +338,6 @@ static size_t view_bytes(uint32_t node_size) {
 static int shm_open(struct tug_fabric *fabric, void **state, char *reason) {
     struct tug_team *team = fabric->team;
     struct view *view = calloc(1, view_bytes(fabric->node_size));
-    (void)reason;
     if (view != NULL) {
         view->wire = (struct tug_wire){.row = &tug_transport_shm, .fabric = fabric};
         view->wire.pool.bytes = TUG_INBOX_PACKET_BYTES;
@@ -349,7 +349,8 @@ static int shm_open(struct tug_fabric *fabric, void **state, char *reason) {
             tug_words_give(team, words);
         if (view != NULL)
             shm_close(view);
-        return TUG_ERR_NO_MEMORY;
+        snprintf(reason, 256, "no memory, perhaps none that is shared");
+        return TUG_ERR_UNSUPPORTED; /* packets can go by the rows behind */
     }
     view->words = words;
     if (fabric->node_size > 1) { /* one who is alone rings for nobody but itself */

@@ -33,6 +33,7 @@ static struct tug_team teams[2];
 /* The arena of both, and what each has taken of it. */
 static unsigned char arena[4096] __attribute__((aligned(64)));
 static size_t taken[2];
+static bool arena_is_full;
 
 bool __wrap_tug_all_agree(MPI_Comm comm, bool mine);
 bool __wrap_tug_all_agree(MPI_Comm comm, bool mine) {
@@ -42,6 +43,8 @@ bool __wrap_tug_all_agree(MPI_Comm comm, bool mine) {
 
 int __wrap_tug_arena_take(struct tug_team *team, size_t bytes, unsigned char **place);
 int __wrap_tug_arena_take(struct tug_team *team, size_t bytes, unsigned char **place) {
+    if (arena_is_full)
+        return TUG_ERR_NO_MEMORY;
     *place = arena + taken[team->node_rank];
     taken[team->node_rank] += bytes;
     return 0;
@@ -276,6 +279,25 @@ static void what_is_for_nobody_is_passed_over(void **state) {
     free_side(a);
     free_side(far_a);
     free_side(far_b);
+}
+
+/* Then packets go by other rows. */
+static void without_memory_it_cannot_be_had(void **state) {
+    static uint32_t ranks[2] = {0, 1};
+    struct tug_fabric fabric = {.team = &teams[0],
+                                .comm = MPI_COMM_SELF,
+                                .nranks = 2,
+                                .node_size = 2,
+                                .node_ranks = ranks,
+                                .id = 7};
+    void *wire = NULL;
+    char reason[256] = "";
+    (void)state;
+    arena_is_full = true;
+    assert_int_equal(tug_transport_shm.open(&fabric, &wire, reason), TUG_ERR_UNSUPPORTED);
+    arena_is_full = false;
+    assert_null(wire);
+    assert_true(reason[0] != '\0');
 }
 
 static void words_are_each_context_s_own(void **state) {
@@ -608,6 +630,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(from_inside_the_host_the_program_is_handed_nothing, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_for_nobody_is_passed_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_memory_it_cannot_be_had, set_up, tear_down),
         cmocka_unit_test_setup_teardown(words_are_each_context_s_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_inbox_says_so, set_up, tear_down),
         cmocka_unit_test_setup_teardown(data_follow_their_packet, set_up, tear_down),
