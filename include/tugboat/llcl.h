@@ -203,7 +203,8 @@ TUG_API bool tug_try_compare_and_swap_async(tug_context *context,
  * the active message `handler` is handled. Whoever sees the signal sees the data. Signals of writes
  * that were started one after the other by one thread may come in another order. Signals are atomic
  * to one another, and to atomics where tug_context_cpu_atomics() says that those are the CPU's. If
- * the write fails there is no signal; on_complete is called when both are over, with the error. */
+ * the write fails there is no signal; on_complete is called when both are over, with the error.
+ * Where the call returns false there is no signal either, but the data may be in place already. */
 struct tug_write_signal_params {
     int dest_proc;
     struct tug_remote_address dest_raddr;

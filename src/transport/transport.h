@@ -19,8 +19,8 @@
  * (tug_fabric_route()) and is that row's until it calls tug_fabric_complete(); where there is none
  * it travels in packets (packets/packets.h), by the first row that carries some to the peer.
  *
- * Threading: everything but `missing` and `reaches` is called by one thread at a time: the holder
- * of the baton, open and close by the program under MPI's rules.
+ * Threading: where nothing else is said, by one thread at a time: the holder of the baton; open,
+ * make and close by the program under MPI's rules, make also by the holder.
  */
 #ifndef TUG_TRANSPORT_TRANSPORT_H
 #define TUG_TRANSPORT_TRANSPORT_H
@@ -59,8 +59,8 @@ struct tug_transport {
     const char *name;
     const char *help; /* one line, for `tugboat info -d` */
 
-    /* Why this machine cannot have it (a sentence in `reason`, 256 bytes), or false. No MPI. NULL:
-     * it is the host MPI that decides. */
+    /* Why this machine cannot have it (a sentence in `reason`, 256 bytes), or false. No MPI. Any
+     * thread. NULL: it is the host MPI that decides. */
     bool (*missing)(char *reason);
 
     /* Collective. 0 and *state; TUG_ERR_UNSUPPORTED: not here, and why (in `reason`, 256 bytes);
@@ -121,8 +121,8 @@ struct tug_transport {
     /* ---- packets, reliably and in order for each pair; the state is a struct tug_wire (wire.h) */
 
     /* Sends a packet that was ended, and what follows it. False: there is no room now for all of
-     * it, and the buffer is still the caller's, who sends it again or never. NULL: it carries none.
-     */
+     * it (a part may have gone), and the buffer is still the caller's, who sends it again or never.
+     * NULL: it carries none. */
     bool (*send)(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);
     /* tell: tells the peer a word, which replaces the one before, and wakes it. told: the word that
      * the peer has told last, 0 at first. NULL: there are no such words. */
@@ -233,10 +233,11 @@ struct tug_fabric {
     void (*count)(void *d, uint64_t n);
 };
 
-/* Opens all rows that fabric->ways allows and that can be had; takes the others' bits out of it,
- * and those of rows that carry packets where rows before them go to all. A row that the user has
- * named and that cannot be had is an error. 0, TUG_ERR_*, the same on all. Collective. What is open
- * then is for tug_fabric_close() in either case. */
+/* Opens the rows that fabric->ways allows and that have something to open; of those that carry
+ * packets none behind one that goes to all. The bits of those that cannot be had are taken out of
+ * ways; if the user has named one and nothing carries its packets instead, that is an error. 0,
+ * TUG_ERR_*, the same on all. Collective. What is open then is for tug_fabric_close() in either
+ * case. */
 int tug_fabric_open(struct tug_fabric *fabric);
 void tug_fabric_close(struct tug_fabric *fabric);
 

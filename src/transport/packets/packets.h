@@ -36,6 +36,10 @@
  * calls, which the callee gives when it likes, and failures: of these the table of operations of
  * the peer is the bound. Long answers to reads have their data behind the packet, and cost that.
  *
+ * A write and its signal are posted right behind each other by one holder, whom nobody interrupts
+ * (callbacks' operations go through the ring), and a stream keeps its order: so one field tells
+ * the target whether the write before a signal has failed.
+ *
  * A packet that makes no sense is logged and refused; its sender then fails all operations to this
  * peer, TUG_ERR_PEER. Holder of the baton only.
  */
@@ -180,8 +184,8 @@ bool tug_packets_busy(const struct tug_packets *packets);
 bool tug_packets_arm(const struct tug_packets *packets);
 
 /* The descriptor that is readable while there are news, of a wire whose news ring no bell; -1:
- * there is none. Asked for once, when all transports are open. watch: have the bell rung instead.
- */
+ * there is none. Asked for when all rows are open, and again when the bell becomes another one.
+ * watch: have the bell rung instead. */
 int tug_packets_descriptor(struct tug_packets *packets, bool watch);
 
 /* Nothing comes any more, by the polls of other contexts either: the context is not served any

@@ -70,7 +70,8 @@ struct tug_wire {
     void (*sent)(void *receiver, uint32_t peer, const struct tug_buffer *buffer);
     /* It is certain now whether packets go to and from that peer by this wire; none has so far. */
     void (*settled)(void *receiver, uint32_t peer, bool by_wire);
-    /* Nothing goes to the peer any more, nor comes from it, which has been met or sent to. */
+    /* Nothing goes to the peer any more, nor comes from it, which has been met or sent to. Told by
+     * polls only, never from inside send: operations may be in the middle of being ended there. */
     void (*ended)(void *receiver, uint32_t peer);
     void *receiver;
 };

@@ -4,7 +4,7 @@
  *
  * Every process listens at the address of its node in the network that the host uses, at a port of
  * its own; the processes of a context tell one another, and their ids, which are random. Two
- * processes that have to do with each other have one connection, their *link* (wire_tcp_link.h),
+ * processes that have to do with each other have one connection, their *link* (link.h),
  * whatever contexts they share: who has the first packet for the other makes it. Either side says
  * hello by it first, which says who it is and proves that it has been told the other's id; then
  * packets go, one behind the other: meet.c. So order within a pair is that of the
