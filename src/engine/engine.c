@@ -462,6 +462,9 @@ static void wait_awhile(struct tug_engine *engine, const struct wait *wait) {
         pass_on(engine);
 }
 
+/* Who has waited long leaves others waiting: they look, and the offload thread, told that nobody
+ * does, would take their core and the baton. Who is the last and has waited long tells it; if it
+ * has not, the thread finds out at its next beat, as after every short wait. */
 static void wait_for(const struct wait *wait) {
     struct tug_engine *engine = &tug_engine;
     if (wait->done(wait->argument))
@@ -469,8 +472,8 @@ static void wait_for(const struct wait *wait) {
     uint64_t start = tug_engine_hears(engine) ? tug_clock_ns() : 0;
     atomic_fetch_add_explicit(&engine->waiting, 1, memory_order_relaxed);
     wait_awhile(engine, wait);
-    atomic_fetch_sub_explicit(&engine->waiting, 1, memory_order_relaxed);
-    if (start != 0 && tug_clock_ns() - start > TUG_TICK_NS)
+    const uint32_t waited = atomic_fetch_sub_explicit(&engine->waiting, 1, memory_order_relaxed);
+    if (start != 0 && waited == 1 && tug_clock_ns() - start > TUG_TICK_NS)
         tug_engine_say_gone(engine);
 }
 

@@ -237,6 +237,41 @@ static void what_is_outside_is_waited_for_asleep(void **state) {
     }
 }
 
+static bool it_is_late(void *until) {
+    return check_clock_ns(CLOCK_MONOTONIC) >= *(const uint64_t *)until;
+}
+
+/* Whose wait has been long and leaves another waiting, which looks for news, leaves the offload
+ * thread asleep: it would take the core from those who wait. The last of them rings it. */
+static void who_leaves_others_waiting_wakes_nobody(void **state) {
+    (void)state;
+    enum { WAITS = 40 };
+    const _Atomic uint64_t *wakes = &tug_stat_values[TUG_STAT_OFFLOAD_WAKES];
+    const uint64_t long_ns = 10 * (uint64_t)TUG_TICK_NS;
+    pthread_t waiter;
+    open_mail(&tug_engine_own_bell, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    tug_stats_on = true;
+    tug_engine_serve(&mail.service);
+    assert_int_equal(pthread_create(&waiter, NULL, wait_for_all, NULL), 0);
+    CHECK_SOON(atomic_load(&tug_engine.waiting) == 1);
+    const uint64_t before = atomic_load(wakes);
+    for (int i = 0; i < WAITS; i++) {
+        uint64_t until = check_clock_ns(CLOCK_MONOTONIC) + long_ns;
+        tug_engine_wait(it_is_late, &until, TUG_TICK_NS);
+    }
+    const uint64_t after = atomic_load(wakes);
+    assert_true(after - before < WAITS / 4);
+    atomic_store(&mail.sent, 3);
+    assert_int_equal(eventfd_write(mail.eventful, 1), 0);
+    pthread_join(waiter, NULL);
+    CHECK_SOON(atomic_load(wakes) > after);
+    tug_engine_unserve(&mail.service);
+    stop_engine();
+    tug_stats_on = false;
+    close(mail.eventful);
+}
+
 static int stop(void **state) {
     (void)state;
     tug_engine_stop();
@@ -254,6 +289,7 @@ int main(void) {
         CASE(news_at_a_descriptor_beside_a_bell),
         CASE(strangers_at_once),
         CASE(what_is_outside_is_waited_for_asleep),
+        CASE(who_leaves_others_waiting_wakes_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
