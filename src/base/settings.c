@@ -54,7 +54,8 @@ static const char *const wait_choices[] = {"auto", "polite", "native", NULL};
 static const char *const threads_choices[] = {"auto", "multiple", NULL};
 static const char *const rma_choices[] = {"auto", "packet", "native", "off", NULL};
 /* In the order of enum tug_way. */
-static const char *const ways[] = {"self", "mapped", "cma", "verbs", "shm", "tcp", "mpi", NULL};
+static const char *const ways[] = {"self", "mapped", "cma", "verbs", "shm",
+                                   "ofi",  "tcp",    "mpi", NULL};
 #define TRANSPORTS_INITIAL "self,mapped,cma,verbs,shm,tcp,mpi"
 static const char *const verbose_choices[] = {"quiet", "warn", "info", "debug", NULL};
 
@@ -145,9 +146,10 @@ static const struct setting settings[] = {
     {.name = "TUGBOAT_TRANSPORTS",
      .type = "list",
      .initial = TRANSPORTS_INITIAL,
-     .range = "one or more of self, mapped, cma, verbs, shm, tcp, mpi, with commas between",
+     .range = "one or more of self, mapped, cma, verbs, shm, ofi, tcp, mpi, with commas between",
      .help = "the ways that LLCL may take to another process; mpi also carries wire-up and active "
-             "messages where nothing else is left",
+             "messages where nothing else is left; ofi is libfabric, for Slingshot, EFA and "
+             "Omni-Path",
      .parse = parse_transports,
      .field = &tug_settings.transports},
     {.name = "TUGBOAT_OPERATIONS",

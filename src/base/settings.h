@@ -50,8 +50,9 @@ enum tug_way {
     TUG_WAY_CMA = 4,    /* large blocks inside the node by cross-memory attach, directly */
     TUG_WAY_VERBS = 8,  /* InfiniBand, RoCE */
     TUG_WAY_SHM = 16,   /* packets through shared memory */
-    TUG_WAY_TCP = 32,   /* packets through sockets of our own */
-    TUG_WAY_MPI = 64,   /* packets by messages of the host MPI */
+    TUG_WAY_OFI = 32,   /* packets by libfabric */
+    TUG_WAY_TCP = 64,   /* packets through sockets of our own */
+    TUG_WAY_MPI = 128,  /* packets by messages of the host MPI */
 };
 
 enum tug_pipelines_choice { /* above auto: enum tug_algorithm + 1 (schedule/trees.h) */

@@ -128,7 +128,8 @@ static void print_ways(void) {
         if (is_missing(row, reason)) {
             printf("not available: %s", reason);
         } else {
-            printf("available%s", allowed ? "" : ", not allowed by TUGBOAT_TRANSPORTS");
+            printf("available%s%s%s", reason[0] != '\0' ? ": " : "", reason,
+                   allowed ? "" : ", not allowed by TUGBOAT_TRANSPORTS");
             if (row->missing == tug_shm_missing)
                 print_shared_memory();
         }

@@ -115,6 +115,21 @@ static void print_wires(struct table *table, uint64_t ranks, uint32_t active) {
     sum(table, "endpoint of tcp");
 }
 
+/* Only where it is wanted, which it is not by default. */
+static void print_ofi(struct table *table, uint64_t ranks) {
+    const size_t packet = tug_wire_ofi_packet();
+    if (packet == 0 || !(tug_settings.transports & TUG_WAY_OFI))
+        return;
+    row_of(table, "addresses", ranks,
+           (tug_wire_ofi_footprint(ranks) - tug_wire_ofi_footprint(0)) / ranks, "libfabric's");
+    row_of(table, "packets kept for later, at most", tug_pool_spare_most(packet), packet,
+           "packets");
+    sum(table, "packets by ofi");
+    row(table, "receive buffers", tug_wire_ofi_endpoint_footprint(),
+        "once, for all contexts; the provider's memory is not in it");
+    sum(table, "endpoint of ofi");
+}
+
 static void print_devices(struct table *table, uint32_t active) {
     struct tug_verbs_footprint verbs;
     if (tug_verbs_footprint((uint32_t)tug_settings.operations, active, &verbs)) {
@@ -169,6 +184,7 @@ static void print_table(uint64_t ranks, uint32_t active) {
     sum(&table, "engine");
     print_context(&table, ranks, active);
     print_wires(&table, ranks, active);
+    print_ofi(&table, ranks);
     print_devices(&table, active);
     print_bytes("all of it", table.total, "");
     table.total = 0;

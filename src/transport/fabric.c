@@ -12,8 +12,9 @@
 const struct tug_transport *const tug_transports[] = {
     [TUG_BY_SELF] = &tug_transport_self, [TUG_BY_MAPPED] = &tug_transport_mapped,
     [TUG_BY_CMA] = &tug_transport_cma,   [TUG_BY_VERBS] = &tug_transport_verbs,
-    [TUG_BY_SHM] = &tug_transport_shm,   [TUG_BY_TCP] = &tug_transport_tcp,
-    [TUG_BY_MPI] = &tug_transport_mpi,   [TUG_TRANSPORT_COUNT] = NULL,
+    [TUG_BY_SHM] = &tug_transport_shm,   [TUG_BY_OFI] = &tug_transport_ofi,
+    [TUG_BY_TCP] = &tug_transport_tcp,   [TUG_BY_MPI] = &tug_transport_mpi,
+    [TUG_TRANSPORT_COUNT] = NULL,
 };
 
 /* ---- opening and closing ---- */

@@ -11,6 +11,7 @@
  *   cma                     x                                   other memory of the node
  *   verbs                               x                       InfiniBand and RoCE
  *   shm                                             x           inboxes in memory of the node
+ *   ofi                                             x           libfabric's reliable datagrams
  *   tcp                                             x           sockets of our own
  *   mpi                                             x           messages of the host MPI
  *
@@ -59,8 +60,8 @@ struct tug_transport {
     const char *name;
     const char *help; /* one line, for `tugboat info -d` */
 
-    /* Why this machine cannot have it (a sentence in `reason`, 256 bytes), or false. No MPI. Any
-     * thread. NULL: it is the host MPI that decides. */
+    /* Why this machine cannot have it (a sentence in `reason`, 256 bytes); or false, and in reason
+     * perhaps what it would be. No MPI. Any thread. NULL: it is the host MPI that decides. */
     bool (*missing)(char *reason);
 
     /* Collective. 0 and *state; TUG_ERR_UNSUPPORTED: not here, and why (in `reason`, 256 bytes);
@@ -155,7 +156,7 @@ struct tug_transport {
 /* The rows. They are declared here so that the table needs none of their headers, which all include
  * this one. */
 extern const struct tug_transport tug_transport_self, tug_transport_mapped, tug_transport_cma,
-    tug_transport_verbs, tug_transport_shm, tug_transport_tcp, tug_transport_mpi;
+    tug_transport_verbs, tug_transport_shm, tug_transport_ofi, tug_transport_tcp, tug_transport_mpi;
 
 /* The table, best first. The position is the row's number, and 1 << number its bit among enum
  * tug_way. NULL-terminated. */
@@ -167,6 +168,7 @@ enum tug_transport_number {
     TUG_BY_CMA,
     TUG_BY_VERBS,
     TUG_BY_SHM,
+    TUG_BY_OFI,
     TUG_BY_TCP,
     TUG_BY_MPI,
     TUG_TRANSPORT_COUNT
@@ -174,8 +176,8 @@ enum tug_transport_number {
 
 _Static_assert(1 << TUG_BY_SELF == TUG_WAY_SELF && 1 << TUG_BY_MAPPED == TUG_WAY_MAPPED &&
                    1 << TUG_BY_CMA == TUG_WAY_CMA && 1 << TUG_BY_VERBS == TUG_WAY_VERBS &&
-                   1 << TUG_BY_SHM == TUG_WAY_SHM && 1 << TUG_BY_TCP == TUG_WAY_TCP &&
-                   1 << TUG_BY_MPI == TUG_WAY_MPI,
+                   1 << TUG_BY_SHM == TUG_WAY_SHM && 1 << TUG_BY_OFI == TUG_WAY_OFI &&
+                   1 << TUG_BY_TCP == TUG_WAY_TCP && 1 << TUG_BY_MPI == TUG_WAY_MPI,
                "settings name the rows by these bits");
 
 struct tug_fabric {

@@ -80,13 +80,13 @@ expect tuning-missing 1 'no_such_file' env TUGBOAT_TUNING=/no_such_file "$tugboa
 expect info-two 2 "no argument 'more'" "$tugboat" info -d more
 
 # The ways: each once, with what it is and whether it is there; no environment decides but ours.
-for way in self mapped cma verbs shm tcp mpi; do
+for way in self mapped cma verbs shm ofi tcp mpi; do
     expect "ways: $way" 0 "^$way\$" "$tugboat" info -d
     got=$(sed -n "/^$way\$/,/^\$/p" "$work/out")
     grep -qE '^  [a-zA-Z].{20}' <<<"$got" && grep -qE '^  (available|not available: .{8})' <<<"$got" ||
         fail "ways: $way is not described: $got"
 done
-[ "$(grep -cE '^[a-z]+$' "$work/out")" = 7 ] || fail "ways: there are more or fewer"
+[ "$(grep -cE '^[a-z]+$' "$work/out")" = 8 ] || fail "ways: there are more or fewer"
 expect ways-default 0 '^TUGBOAT_TRANSPORTS allows self .*mpi \(default\)$' "$tugboat" info -d
 expect ways-named 0 '^TUGBOAT_TRANSPORTS allows self shm \(environment\)$' \
     env TUGBOAT_TRANSPORTS=shm,self "$tugboat" info -d

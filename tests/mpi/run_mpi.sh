@@ -3,7 +3,7 @@
 #
 #   run_mpi.sh --mpiexec PATH --way host|tug|native|packet|off|either --ranks N
 #              [--nodes one|two|emulated|tcp|hosts] [--lib LIBTUGBOAT] [--tool LIB] [--env NAME=VALUE]...
-#              [--refuse TOOL --refused ERROR:CALL[,CALL]...]
+#              [--refuse TOOL --refused ERROR:CALL[,CALL]...] [--needs COMMAND:TRANSPORT]
 #              -- PROGRAM [ARG]... [: -n N PROGRAM [ARG]...]...
 #
 # What follows a colon are more programs of the same job, with ranks of their own. (env NAME=VALUE PROGRAM
@@ -15,13 +15,14 @@
 # two puts every other rank on a second node; emulated makes every rank a node of its own; tcp puts a real network stack below that as well;
 # hosts has as many hosts as ranks, see tests/hosts/mpiexec_hosts.sh.
 # refused: the kernel refuses these calls with that error, see tests/tools/refuse.c.
+# needs: skipped where `COMMAND info -d`, the tugboat command, says that the transport is not available.
 # With Open MPI a node is a host name, behind which its launcher is kept by node_agent.sh, and what goes
 # between nodes goes over TCP: there is no tcp beside emulated.
 # The exit status is the program's; 77 is a skip. A preload that did not happen is a failure: ld.so
 # only warns about it, and the test would then test the host.
 set -u
 
-mpiexec= way=host ranks=1 nodes=one lib= tool_before= tool_after= refuse= refused=
+mpiexec= way=host ranks=1 nodes=one lib= tool_before= tool_after= refuse= refused= needs=
 settings=()
 while [ $# -gt 0 ]; do
     case $1 in
@@ -34,6 +35,7 @@ while [ $# -gt 0 ]; do
     --tool-after) tool_after=$2 ;;
     --refuse) refuse=$2 ;;
     --refused) refused=$2 ;;
+    --needs) needs=$2 ;;
     --env) settings+=("$2") ;;
     --) shift; break ;;
     *) echo "run_mpi.sh: unknown option $1" >&2; exit 2 ;;
@@ -44,6 +46,12 @@ done
 # What the caller's shell happens to have set must not decide what is tested.
 for name in $(compgen -e | grep -E '^TUGBOAT' || true); do unset "$name"; done
 unset LD_PRELOAD
+
+if [ -n "$needs" ]; then
+    lacks=$("${needs%:*}" info -d | awk -v name="${needs##*:}" '$0 == name { on = 1; next } /^[a-z]/ { on = 0 }
+        on && sub(/^ *not available: /, "")')
+    [ -z "$lacks" ] || { echo "skipped: no ${needs##*:}: $lacks"; exit 77; }
+fi
 
 preload=$tool_before
 case $way in

@@ -86,15 +86,19 @@ struct tug_wire {
 #define TUG_MPI_TAG_PACKET 0
 #define TUG_MPI_TAG_BULK 1 /* the first of the tags of blocks, two for each operation's tag */
 
-/* Bytes of a process that a wire costs (`tugboat info --memory`), for TCP in each context and once
- * a process; bytes of a packet; the most packets that a pool keeps for later. */
+/* Bytes of a process that a wire costs (`tugboat info --memory`), for tcp and ofi in each context
+ * and once a process (ofi: 0, not in this build); bytes of a packet; the most packets that a pool
+ * keeps for later. */
 size_t tug_wire_shm_footprint(uint32_t node_size);
 size_t tug_wire_mpi_footprint(void);
 size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active);
 size_t tug_wire_tcp_endpoint_footprint(uint64_t active);
+size_t tug_wire_ofi_footprint(uint64_t nranks);
+size_t tug_wire_ofi_endpoint_footprint(void);
 size_t tug_wire_shm_packet(void);
 size_t tug_wire_mpi_packet(void);
 size_t tug_wire_tcp_packet(void);
+size_t tug_wire_ofi_packet(void);
 size_t tug_pool_spare_most(size_t packet_bytes);
 
 #endif

@@ -151,4 +151,5 @@ const struct tug_transport tug_transport_mpi = {.name = "played",
                                                 .send = wire_send,
                                                 .blocks = true};
 
+const struct tug_transport tug_transport_ofi = {.name = "not played"};
 const struct tug_transport tug_transport_tcp = {.name = "not played"};

@@ -28,6 +28,23 @@ foreach(program IN ITEMS basic am passive)
 endforeach()
 tug_llcl_test(errors WAYS all CASE disabled RANKS 2 ARGS off ENV TUGBOAT=off)
 
+# libfabric, over the provider that it prefers (tcp in software on most machines), and in memory of the node.
+foreach(program IN ITEMS basic atomic am call errors allocated contexts threads signal)
+    tug_llcl_test(${program} WAYS ofi RANKS 2 3)
+    tug_llcl_test(${program} WAYS ofi RANKS 2 NODES tcp)
+endforeach()
+foreach(program IN ITEMS basic am threads)
+    tug_llcl_test(${program} WAYS ofi CASE shm RANKS 2 ENV FI_PROVIDER=shm)
+endforeach()
+tug_llcl_test(basic WAYS ofi RANKS 1)
+tug_llcl_test(basic WAYS ofi CASE caller RANKS 2 ENV TUGBOAT_PROGRESS=caller)
+tug_llcl_test(threads WAYS ofi CASE few RANKS 2 ARGS 8 ENV TUGBOAT_OPERATIONS=16 TUGBOAT_RING_SIZE=16)
+tug_llcl_test(passive WAYS ofi RANKS 2)
+tug_llcl_test(passive WAYS ofi CASE thread RANKS 2 ENV TUGBOAT_PROGRESS=thread)
+tug_llcl_test(idle WAYS ofi CASE idle RANKS 2 ARGS idle 20)
+tug_llcl_test(idle WAYS ofi CASE stop RANKS 2 ARGS stop 100)
+tug_llcl_test(memory WAYS ofi RANKS 2 3)
+
 # Threads: few, many, with and without an offload thread.
 foreach(threads IN ITEMS 1 16)
     # 16 threads on two cores take half a second; one run in a hundred takes much longer.

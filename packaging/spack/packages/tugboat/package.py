@@ -16,6 +16,7 @@ class Tugboat(CMakePackage):
         description="The MPI of the programs that are to run under it",
     )
     variant("verbs", default=True, description="Build the InfiniBand and RoCE transport")
+    variant("ofi", default=True, description="Build the transport by libfabric")
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")
@@ -25,6 +26,7 @@ class Tugboat(CMakePackage):
     depends_on("mpich@4:", when="mpi=mpich", type=("build", "run"))
     depends_on("openmpi@4.1", when="mpi=openmpi", type=("build", "run"))
     depends_on("rdma-core", when="+verbs", type="build")
+    depends_on("libfabric@1.17:", when="+ofi", type="build")
 
     def cmake_args(self):
         mpi = self.spec.variants["mpi"].value
@@ -32,6 +34,7 @@ class Tugboat(CMakePackage):
             self.define("TUGBOAT_MPI", mpi),
             self.define("BUILD_TESTING", False),
             self.define_from_variant("TUGBOAT_VERBS", "verbs"),
+            self.define_from_variant("TUGBOAT_OFI", "ofi"),
             self.define("HOSTMPI_C_WRAPPER", self.spec[mpi].prefix.bin.mpicc),
             self.define("HOSTMPI_EXECUTABLE", self.spec[mpi].prefix.bin.mpiexec),
         ]

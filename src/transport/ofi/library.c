@@ -1,0 +1,100 @@
+/* libfabric, found at run time: the library must run where it is not installed, and must not need
+ * it. What its headers define in line goes through opened objects and needs no symbol. Loaded at
+ * most once and never unloaded: providers leave threads and handlers behind.
+ *
+ * And which of its providers is used. libfabric lists them best first, those of networks with a
+ * device of their own ahead of sockets, and those that FI_PROVIDER names alone where it is set. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "transport/ofi/private.h"
+
+/* The layout of what the headers declare; an older library refuses it. */
+#define VERSION FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)
+
+struct tug_ofi_library tug_ofi;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool found;
+static char why[256];
+
+static void load(void) {
+    void *library = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        snprintf(why, sizeof why, "libfabric.so.1 cannot be loaded here");
+        return;
+    }
+#define FIND(name)                                                                                 \
+    tug_ofi.name = (__typeof__(tug_ofi.name))dlsym(library, "fi_" #name);                          \
+    if (tug_ofi.name == NULL) {                                                                    \
+        snprintf(why, sizeof why, "libfabric.so.1 has no fi_" #name);                              \
+        return;                                                                                    \
+    }
+    TUG_OFI_FUNCTIONS(FIND)
+#undef FIND
+    found = true;
+}
+
+bool tug_ofi_load(char *reason) {
+    pthread_once(&once, load);
+    if (!found)
+        memcpy(reason, why, sizeof why);
+    return found;
+}
+
+/* ---- the provider ---- */
+
+/* Reliable datagrams, in order for each pair; memory of ours is not registered. */
+static struct fi_info *list(char *reason) {
+    struct fi_info *all = NULL, *hints = tug_ofi.dupinfo(NULL);
+    if (hints == NULL) {
+        snprintf(reason, 256, "no memory");
+        return NULL;
+    }
+    hints->caps = FI_MSG;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->tx_attr->size = TUG_OFI_SENDS;
+    hints->rx_attr->size = TUG_OFI_RECEIVES;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+    hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    hints->domain_attr->mr_mode =
+        FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+    const int error = tug_ofi.getinfo(VERSION, NULL, NULL, 0, hints, &all);
+    tug_ofi.freeinfo(hints);
+    if (error == 0)
+        return all;
+    snprintf(reason, 256, "libfabric has no provider of ordered reliable datagrams: %s",
+             tug_ofi.strerror(-error));
+    return NULL;
+}
+
+/* Of no use: datagrams made reliable in software, slower than the host's messages by far; sockets,
+ * which tcp has replaced; and what only looks over a provider's shoulder. */
+static bool is_of_use(const struct fi_info *info) {
+    static const char *const none[] = {"udp", "sockets", "hook"};
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+        if (strstr(info->fabric_attr->prov_name, none[i]) != NULL)
+            return false;
+    return info->ep_attr->max_msg_size >= TUG_OFI_PACKET_BYTES;
+}
+
+struct fi_info *tug_ofi_choose(char *reason) {
+    struct fi_info *all = tug_ofi_load(reason) ? list(reason) : NULL, *chosen = NULL;
+    if (all == NULL)
+        return NULL;
+    const struct fi_info *info = all;
+    while (info != NULL && !is_of_use(info))
+        info = info->next;
+    if (info != NULL)
+        chosen = tug_ofi.dupinfo(info);
+    snprintf(reason, 256, "%s %s", info == NULL ? "no use is made of provider" : "provider",
+             (info != NULL ? info : all)->fabric_attr->prov_name);
+    tug_ofi.freeinfo(all);
+    return chosen;
+}

@@ -1,0 +1,298 @@
+/* The row ofi: packets through libfabric, which has providers for Slingshot, EFA, Omni-Path and
+ * others, and for sockets.
+ *
+ * A process has one *endpoint* (endpoint.c), which comes with its first context and goes with its
+ * last. A context's wire is a *view* of it: it knows where its processes are, by rank, and the id
+ * by which the packets for it are known. All processes must have the same provider, and each sees
+ * when a context is made that a greeting arrives from another node, if there is one: a provider
+ * that is there but does not reach the others is not used.
+ *
+ * What comes is not trusted before it is checked: packets are checked by their reader (packet.h). A
+ * packet that cannot be sent means that the peer is lost, for all contexts.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "host/agreement.h"
+#include "host/polite.h"
+#include "transport/ofi/private.h"
+
+#define GREETING_NS ((uint64_t)10 * 1000000000u) /* for the greeting to come */
+
+/* This process's endpoint, while there are views. */
+static struct {
+    pthread_mutex_t lock;
+    struct tug_ofi_endpoint *endpoint;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool ofi_missing(char *reason) {
+    struct fi_info *info = tug_ofi_choose(reason);
+    if (info == NULL)
+        return true;
+    tug_ofi.freeinfo(info);
+    return false;
+}
+
+/* ---- the wire ---- */
+
+static bool ofi_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
+    return tug_ofi_send((struct tug_ofi_view *)wire, peer, buffer);
+}
+
+/* The context is served from now on: what has come for it is handed up. */
+static void become_ready(struct tug_ofi_view *view) {
+    view->ready = true;
+    while (view->held != NULL) {
+        struct tug_ofi_held *held = view->held;
+        view->held = held->next;
+        view->wire.receive(view->wire.receiver, &view->wire, held->memory, held->bytes);
+        free(held);
+        view->came = true;
+    }
+}
+
+static void serve_others(const struct tug_ofi_view *polled) {
+    struct tug_ofi_view *view = polled->endpoint->first_view;
+    polled->endpoint->came = false;
+    for (; view != NULL; view = view->next)
+        if (view != polled && view->came && view->wire.fabric->served != NULL)
+            view->wire.fabric->served(view->wire.fabric);
+}
+
+/* The contexts are polled in turn: one look at the endpoint does for all, that of the first. A view
+ * that is polled and sees that nobody has looked since does it itself. */
+static bool ofi_poll(void *state) {
+    struct tug_ofi_view *view = state;
+    struct tug_ofi_endpoint *endpoint = view->endpoint;
+    bool moved = false;
+    if (!view->ready)
+        become_ready(view);
+    if (view == endpoint->first_view || view->polls == endpoint->polls)
+        moved = tug_ofi_poll(endpoint);
+    if (endpoint->came)
+        serve_others(view);
+    view->polls = endpoint->polls;
+    moved |= view->came;
+    view->came = false;
+    return moved;
+}
+
+static bool ofi_arm(void *state) {
+    return tug_ofi_arm(((struct tug_ofi_view *)state)->endpoint);
+}
+
+static int descriptor(struct tug_wire *wire, bool watch) {
+    struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
+    return watch && tug_ofi_watch_begin(view) ? -1 : view->endpoint->descriptor;
+}
+
+/* ---- opening and closing ---- */
+
+bool tug_ofi_view_enter(struct tug_ofi_view *view, const struct tug_ofi_address addresses[]) {
+    struct tug_ofi_endpoint *endpoint = view->endpoint;
+    const struct tug_fabric *fabric = view->wire.fabric;
+    for (uint32_t rank = 0; rank < fabric->nranks; rank++) {
+        view->addresses[rank] = tug_ofi_find(endpoint, &addresses[rank]);
+        if (view->addresses[rank] == FI_ADDR_NOTAVAIL)
+            return false;
+    }
+    if (tug_table_find(&endpoint->views, fabric->id) != NULL ||
+        !tug_table_add(&endpoint->views, fabric->id, view))
+        return false;
+    view->entered = true;
+    view->next = endpoint->first_view;
+    endpoint->first_view = view;
+    return true;
+}
+
+static void take_out(void *argument) {
+    struct tug_ofi_view *view = argument;
+    struct tug_ofi_view **at = &view->endpoint->first_view;
+    tug_ofi_forget(view);
+    tug_table_remove(&view->endpoint->views, view->wire.fabric->id);
+    while (*at != view)
+        at = &(*at)->next;
+    *at = view->next;
+    view->entered = false;
+}
+
+static void ofi_leave(struct tug_wire *wire) {
+    struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
+    tug_ofi_watch_leave(view);
+    if (view->entered)
+        tug_engine_call(take_out, view);
+}
+
+static void release(struct tug_ofi_endpoint *endpoint) {
+    pthread_mutex_lock(&process.lock);
+    if (--endpoint->users == 0) {
+        if (process.endpoint == endpoint)
+            process.endpoint = NULL;
+        tug_ofi_endpoint_close(endpoint);
+    }
+    pthread_mutex_unlock(&process.lock);
+}
+
+static void ofi_close(void *state) {
+    struct tug_ofi_view *view = state;
+    ofi_leave(&view->wire);
+    release(view->endpoint);
+    while (view->held != NULL) {
+        struct tug_ofi_held *held = view->held;
+        view->held = held->next;
+        free(held);
+    }
+    tug_pool_fini(&view->wire.pool);
+    free(view->addresses);
+    free(view);
+}
+
+struct tug_ofi_view *tug_ofi_view_make(struct tug_ofi_endpoint *endpoint,
+                                       struct tug_fabric *fabric) {
+    struct tug_ofi_view *view = calloc(1, sizeof(*view));
+    if (view == NULL)
+        return NULL;
+    view->wire = (struct tug_wire){.row = &tug_transport_ofi, .fabric = fabric};
+    view->wire.pool.bytes = TUG_OFI_PACKET_BYTES;
+    view->endpoint = endpoint;
+    view->held_end = &view->held;
+    view->addresses = calloc(fabric->nranks, sizeof(fi_addr_t));
+    if (view->addresses != NULL) {
+        endpoint->users++;
+        return view;
+    }
+    free(view);
+    return NULL;
+}
+
+/* NULL, and why: none can be had. */
+static struct tug_ofi_view *open_view(struct tug_fabric *fabric, char *reason) {
+    struct tug_ofi_view *view = NULL;
+    pthread_mutex_lock(&process.lock);
+    if (process.endpoint == NULL)
+        process.endpoint = tug_ofi_endpoint_make(reason);
+    if (process.endpoint != NULL) {
+        view = tug_ofi_view_make(process.endpoint, fabric);
+        if (process.endpoint->users == 0) {
+            tug_ofi_endpoint_close(process.endpoint);
+            process.endpoint = NULL;
+        }
+    }
+    pthread_mutex_unlock(&process.lock);
+    return view;
+}
+
+/* All have a view, and of the same provider. */
+static bool all_alike(const struct tug_fabric *fabric, const struct tug_ofi_view *view) {
+    enum { NONE, NAME, NOT_NAME, FORMAT, NOT_FORMAT, BYTES, NOT_BYTES, WORDS };
+    int64_t words[WORDS] = {view == NULL};
+    if (view != NULL) {
+        const struct fi_info *info = view->endpoint->info;
+        for (const char *at = info->fabric_attr->prov_name; *at != '\0'; at++)
+            words[NAME] = (words[NAME] * 131 + *at) % 0x7fffffff;
+        words[FORMAT] = info->addr_format;
+        words[BYTES] = (int64_t)view->endpoint->address.bytes;
+    }
+    for (int i = NAME; i < WORDS; i += 2)
+        words[i + 1] = ~words[i];
+    if (tug_agree(fabric->comm, MPI_MAX, words, WORDS) != MPI_SUCCESS || words[NONE])
+        return false;
+    for (int i = NAME; i < WORDS; i += 2)
+        if (words[i] != ~words[i + 1])
+            return false;
+    return true;
+}
+
+struct entering {
+    struct tug_ofi_view *view;
+    struct tug_ofi_address *addresses;
+};
+
+static void enter(void *argument) {
+    const struct entering *entering = argument;
+    (void)tug_ofi_view_enter(entering->view, entering->addresses);
+}
+
+/* Tells all where this process is. True: the view is entered with all. Collective. */
+static bool introduce(struct tug_ofi_view *view) {
+    const struct tug_fabric *fabric = view->wire.fabric;
+    const size_t bytes = sizeof(struct tug_ofi_address);
+    struct entering entering = {view, calloc(fabric->nranks, bytes)};
+    if (!tug_all_agree(fabric->comm, entering.addresses != NULL)) {
+        free(entering.addresses);
+        return false;
+    }
+    if (TUG_POLITE(Iallgather, &view->endpoint->address, (int)bytes, MPI_BYTE, entering.addresses,
+                   (int)bytes, MPI_BYTE, fabric->comm) == MPI_SUCCESS)
+        tug_engine_call(enter, &entering);
+    free(entering.addresses);
+    return tug_all_agree(fabric->comm, view->entered);
+}
+
+static void greet(void *argument) {
+    struct tug_ofi_view *view = argument;
+    const struct tug_fabric *fabric = view->wire.fabric;
+    const uint32_t step = fabric->node_size < fabric->nranks ? fabric->node_size : 1;
+    if (!view->greets)
+        view->greets = tug_ofi_greet(view, (fabric->rank + step) % fabric->nranks);
+    (void)tug_ofi_poll(view->endpoint);
+    if (view->endpoint->came)
+        serve_others(view);
+    view->met = view->greeted && view->heard;
+}
+
+/* Does a greeting go to a process of another node, and come from one? Collective. */
+static bool meet(struct tug_ofi_view *view) {
+    const uint64_t start = tug_clock_ns();
+    do
+        tug_engine_call(greet, view);
+    while (!view->met && tug_clock_ns() - start < GREETING_NS && sched_yield() == 0);
+    return tug_all_agree(view->wire.fabric->comm, view->met);
+}
+
+static int ofi_open(struct tug_fabric *fabric, void **state, char *reason) {
+    struct tug_ofi_view *view = open_view(fabric, reason);
+    const char *why = NULL;
+    if (!all_alike(fabric, view))
+        why = view != NULL ? "other processes have no such provider of libfabric" : NULL;
+    else if (!introduce(view))
+        why = "no memory, or addresses that the provider does not know";
+    else if (!meet(view))
+        why = "the provider does not reach another node";
+    else {
+        *state = view;
+        return 0;
+    }
+    if (view != NULL)
+        ofi_close(view);
+    if (why != NULL)
+        snprintf(reason, 256, "%s", why);
+    return TUG_ERR_UNSUPPORTED;
+}
+
+const struct tug_transport tug_transport_ofi = {
+    .name = "ofi",
+    .help = "packets by libfabric: Slingshot, EFA, Omni-Path and others, sockets",
+    .missing = ofi_missing,
+    .open = ofi_open,
+    .close = ofi_close,
+    .poll = ofi_poll,
+    .arm = ofi_arm,
+    .send = ofi_send,
+    .descriptor = descriptor,
+    .leave = ofi_leave};
+
+size_t tug_wire_ofi_footprint(uint64_t nranks) {
+    return sizeof(struct tug_ofi_view) + nranks * sizeof(fi_addr_t);
+}
+
+size_t tug_wire_ofi_endpoint_footprint(void) {
+    return sizeof(struct tug_ofi_endpoint);
+}
+
+size_t tug_wire_ofi_packet(void) {
+    return sizeof(struct tug_buffer) + TUG_OFI_PACKET_BYTES;
+}

@@ -1,0 +1,183 @@
+/* The row ofi's own: what its files share.
+ *
+ *      context      context            each has a wire of its own, a view of the endpoint
+ *         |            |
+ *       view         view              where its processes are, by rank
+ *         |            |
+ *       +-+------------+-+
+ *       |    endpoint    |             one a process: libfabric's endpoint, its completion queue,
+ *       +----------------+             and receives for packets of all contexts
+ *
+ * Threading: libfabric is called by the holder of the baton alone (FI_THREAD_DOMAIN), but for
+ * making and closing the endpoint, which nobody else knows then; its watcher only sleeps at the
+ * queue's descriptor.
+ */
+#ifndef TUG_TRANSPORT_OFI_PRIVATE_H
+#define TUG_TRANSPORT_OFI_PRIVATE_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include "base/table.h"
+#include "transport/packets/wire.h"
+#include "transport/watcher.h"
+
+/* ---- library.c ---- */
+
+#define TUG_OFI_FUNCTIONS(X) X(getinfo) X(freeinfo) X(dupinfo) X(fabric) X(strerror)
+
+struct tug_ofi_library {
+#define TUG_OFI_MEMBER(name) __typeof__(fi_##name) *name;
+    TUG_OFI_FUNCTIONS(TUG_OFI_MEMBER)
+#undef TUG_OFI_MEMBER
+};
+extern struct tug_ofi_library tug_ofi;
+
+/* False, and why (256 bytes): libfabric cannot be had. Any thread. */
+bool tug_ofi_load(char *reason);
+
+/* The best provider that there is; NULL, and why: none is of use. To be freed by
+ * tug_ofi.freeinfo().
+ */
+struct fi_info *tug_ofi_choose(char *reason);
+
+/* ---- endpoint.c ---- */
+
+/* rxm sends up to 16 KiB at once, its header included; more takes a round trip. */
+#define TUG_OFI_PACKET_BYTES 16000u
+#define TUG_OFI_RECEIVES 64u
+#define TUG_OFI_SENDS 256u
+#define TUG_OFI_NAME_MOST 256u
+
+/* Where a process is, as it is told to the others: the first `bytes` of name count. */
+struct tug_ofi_address {
+    uint64_t id; /* random */
+    uint64_t bytes;
+    unsigned char name[TUG_OFI_NAME_MOST];
+};
+
+struct tug_ofi_endpoint;
+
+/* A packet that has come for a view that is not ready. */
+struct tug_ofi_held {
+    struct tug_ofi_held *next;
+    size_t bytes;
+    uint64_t memory[];
+};
+
+/* A context's wire. */
+struct tug_ofi_view {
+    struct tug_wire wire;
+    struct tug_ofi_endpoint *endpoint;
+    fi_addr_t *addresses;                  /* [nranks] */
+    struct tug_ofi_held *held, **held_end; /* what has come before the view was ready */
+    bool entered;                          /* the view is in the endpoint's table */
+    bool ready;                            /* the view has been polled: packets may be handed up */
+    bool came;                             /* something has come since the view was polled */
+    bool greets, greeted; /* the greeting to the next process has begun to go, has gone */
+    bool heard;           /* that to this one has come */
+    bool met;             /* both, as who opens the view has seen them */
+    uint64_t greeting[2]; /* while it goes */
+    uint64_t polls;       /* the endpoint's `polls` when the view was polled */
+    struct tug_ofi_view *next;
+    bool watched; /* the watcher rings its fabric's bell */
+    struct tug_ofi_view *next_watched;
+};
+
+/* What libfabric is asked to do; it has `context` until it has done it. */
+struct tug_ofi_request {
+    struct fi_context2 context; /* the first member */
+    bool sends;
+};
+
+struct tug_ofi_receive {
+    struct tug_ofi_request request; /* the first member */
+    bool done;
+    size_t bytes; /* 0: nothing has come after all */
+    uint64_t *memory;
+};
+
+struct tug_ofi_send {
+    struct tug_ofi_request request; /* the first member */
+    struct tug_buffer *buffer;      /* NULL: a greeting */
+    struct tug_ofi_view *view;      /* NULL: it has left */
+    uint32_t peer;
+    bool out;
+    struct tug_ofi_send *next; /* in the list of those that are free, or that have failed */
+};
+
+/* What the process's watcher rings when the queue's descriptor is readable. */
+struct tug_ofi_watch {
+    struct tug_watch watch;     /* the first member */
+    pthread_mutex_t lock;       /* protects `views`, which the watcher reads */
+    struct tug_ofi_view *views; /* the watched views */
+};
+
+struct tug_ofi_endpoint {
+    uint32_t users; /* views, entered or not */
+    struct tug_ofi_address address;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+    int descriptor; /* of the queue; -1: the provider has none, and is polled */
+    bool claimed;
+    struct tug_table views; /* by their contexts' ids */
+    struct tug_ofi_view *first_view;
+    struct tug_table peers; /* by their ids: their addresses, + 1 */
+    /* Receives are a ring, in the order of their posting, in which packets are matched. */
+    struct tug_ofi_receive receives[TUG_OFI_RECEIVES];
+    uint64_t posted, taken;
+    struct tug_ofi_send sends[TUG_OFI_SENDS];
+    struct tug_ofi_send *free, *failed;
+    uint64_t polls;       /* polls so far */
+    bool came;            /* something has come for a view, which may have to be served */
+    uint64_t armed;       /* `polls` + 1 when it was last armed well */
+    _Atomic bool watched; /* the watcher sleeps at the descriptor; never reset */
+    struct tug_ofi_watch watch;
+    uint64_t memory[TUG_OFI_RECEIVES][TUG_OFI_PACKET_BYTES / 8];
+};
+
+/* NULL, and why: it cannot be had. It is closed when nothing uses it any more. */
+struct tug_ofi_endpoint *tug_ofi_endpoint_make(char *reason);
+void tug_ofi_endpoint_close(struct tug_ofi_endpoint *endpoint);
+
+/* The address of that process. FI_ADDR_NOTAVAIL: it cannot be had. Holder only, as all below. */
+fi_addr_t tug_ofi_find(struct tug_ofi_endpoint *endpoint, const struct tug_ofi_address *address);
+
+/* False: there is no room now. */
+bool tug_ofi_send(struct tug_ofi_view *view, uint32_t peer, struct tug_buffer *buffer);
+
+/* A greeting to that process of the context, whose view then has `heard`. */
+bool tug_ofi_greet(struct tug_ofi_view *view, uint32_t peer);
+
+/* One look. True if anything moved. */
+bool tug_ofi_poll(struct tug_ofi_endpoint *endpoint);
+
+/* Who calls is about to sleep: will news make the descriptor readable? */
+bool tug_ofi_arm(struct tug_ofi_endpoint *endpoint);
+
+/* The view leaves: what it has sent, and has not gone, is nobody's. */
+void tug_ofi_forget(struct tug_ofi_view *view);
+
+/* ---- watch.c ---- */
+
+/* From begin to leave the bell of the view's fabric is rung when the descriptor is readable, once
+ * for each arm. False: it cannot be. begin: one thread at a time; leave: any thread. */
+bool tug_ofi_watch_begin(struct tug_ofi_view *view);
+void tug_ofi_watch_leave(struct tug_ofi_view *view);
+
+/* ---- ofi.c ---- */
+
+/* A view of the endpoint, which is to be entered, by the holder, with the addresses of all of its
+ * context's processes; false: no memory. NULL: no memory. */
+struct tug_ofi_view *tug_ofi_view_make(struct tug_ofi_endpoint *endpoint,
+                                       struct tug_fabric *fabric);
+bool tug_ofi_view_enter(struct tug_ofi_view *view, const struct tug_ofi_address addresses[]);
+
+#endif
