@@ -140,18 +140,25 @@ void tug_engine_look(bool more_comes) {
     tug_lease_set(&tug_engine.news, TUG_LEASE_FRESH);
 }
 
-void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters) {
+bool tug_engine_is_told(struct tug_engine *engine) {
+    /* what has come before it was armed is not told of: hence the poll, which finds that */
+    return __builtin_expect(tug_notes_wanted_by(TUG_NOTES_OFFLOAD), 0) && engine->nactive == 0 &&
+           engine->nbusy > 0 && tug_services_arm(engine, &engine->offload) &&
+           !tug_services_poll(engine, false) && engine->nactive == 0;
+}
+
+void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters, bool told) {
     if (wake_waiters)
         tug_engine_left(engine);
     /* seq_cst, after outstanding was stored: pairs with the offload thread's look before deep sleep
      */
-    if (atomic_load(&engine->outstanding) > 0 && tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
+    if (!told && atomic_load(&engine->outstanding) > 0 && tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
         tug_engine_ring_offload(engine);
 }
 
-static void after_leave(struct tug_engine *engine, bool wake_waiters) {
+static void after_leave(struct tug_engine *engine, bool wake_waiters, bool told) {
     tug_lease_set(&engine->host, TUG_LEASE_FRESH);
-    tug_engine_after_look(engine, wake_waiters);
+    tug_engine_after_look(engine, wake_waiters, told);
 }
 
 /* Executes what came meanwhile; a command whose producer was preempted in mid-fill is waited for
@@ -159,7 +166,7 @@ static void after_leave(struct tug_engine *engine, bool wake_waiters) {
 static void leave_with_work(struct tug_engine *engine) {
     struct tug_backoff backoff = {0};
     unsigned left = TUG_BATCH;
-    bool wake;
+    bool wake, told;
     do {
         unsigned executed = tug_executor_run(engine, left);
         left -= executed;
@@ -176,15 +183,17 @@ static void leave_with_work(struct tug_engine *engine) {
             left = TUG_BATCH;
         if (stuck)
             sched_yield();
+        told = tug_engine_is_told(engine);
     } while (!tug_baton_leave(&engine->ring, &wake));
-    after_leave(engine, wake);
+    after_leave(engine, wake, told);
 }
 
 void tug_engine_leave(void) {
     struct tug_engine *engine = &tug_engine;
+    const bool told = tug_engine_is_told(engine);
     bool wake;
     if (__builtin_expect(tug_baton_leave(&engine->ring, &wake), 1))
-        after_leave(engine, wake);
+        after_leave(engine, wake, told);
     else
         leave_with_work(engine);
 }
@@ -245,8 +254,9 @@ void tug_engine_look_in(void) {
     if (count_look(engine)) /* one look alone may be followed by computing */
         tug_lease_set(&engine->news, TUG_LEASE_FRESH);
     (void)tug_driver_round(engine);
+    const bool told = tug_engine_is_told(engine);
     if (tug_baton_leave(&engine->ring, &wake))
-        tug_engine_after_look(engine, wake);
+        tug_engine_after_look(engine, wake, told);
     else
         leave_with_work(engine);
 }

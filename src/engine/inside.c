@@ -31,7 +31,8 @@ static _Thread_local uint64_t since_ns;
 
 /* The thread looks on for a while: peers, and the offload thread, may rely on it. Who has done so
  * for a beat says when it leaves: to say so after every call would wake the offload thread as
- * often. */
+ * often. An offload thread in its deep sleep does not know of it, and each packet would wake it, at
+ * the sender's expense: it is woken once, ahead of them, and sleeps on with a limit. */
 static void extend_lease(struct tug_engine *engine) {
     const uint64_t now = tug_engine_keep_looking(engine);
     if (now == 0 || tug_lease_is(&engine->news, TUG_LEASE_HELD))
@@ -39,7 +40,12 @@ static void extend_lease(struct tug_engine *engine) {
     if (since_ns == 0)
         since_ns = now;
     tug_engine_looked_inside = now - since_ns > TUG_TICK_NS;
-    tug_lease_set(&engine->news, now + TUG_GLANCE_NS);
+    tug_lease_set(&engine->news, now + (tug_engine_looked_inside ? TUG_TICK_NS : TUG_GLANCE_NS));
+    if (!tug_engine_looked_inside)
+        return;
+    tug_engine_stays(engine, true);
+    if (tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
+        tug_engine_ring_offload(engine);
 }
 
 /* Where something was found there is mostly more within a round trip: looks on for so long, but not
@@ -63,7 +69,7 @@ bool tug_engine_look_inside(void) {
     extend_lease(engine);
     const bool moved = linger_inside(engine);
     if (tug_baton_leave(&engine->ring, &wake))
-        tug_engine_after_look(engine, wake);
+        tug_engine_after_look(engine, wake, false);
     else
         tug_engine_offer(engine);
     return moved;
@@ -72,6 +78,7 @@ bool tug_engine_look_inside(void) {
 void tug_engine_leave_inside(void) {
     tug_engine_looked_inside = false;
     since_ns = 0;
+    tug_engine_stays(&tug_engine, false);
     tug_engine_looks_until(&tug_engine, 0);
     tug_engine_say_gone(&tug_engine);
 }

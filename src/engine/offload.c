@@ -185,6 +185,7 @@ static void observe(struct tug_engine *engine, struct tug_observed *seen) {
     const uint32_t outstanding = atomic_load(&engine->outstanding);
     const uint32_t nservices = atomic_load(&engine->nservices);
     seen->served = left_to_callers(engine);
+    seen->stays = seen->served && atomic_load_explicit(&engine->stays, memory_order_relaxed);
     seen->called = tug_lease_runs(&engine->host, tug_clock_ns());
     seen->offered = offered(engine);
     seen->held = !seen->offered && (atomic_load(&engine->ring.state) & TUG_BATON_HELD);

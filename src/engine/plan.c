@@ -7,11 +7,13 @@ static bool may_be_deserted(const struct tug_observed *seen) {
 }
 
 /* To the next beat, for the sake of what is out: slower while callers drive it themselves, whom
- * every beat disturbs. */
+ * every beat disturbs, and still slower while one waits for long who says when it goes. */
 static int64_t pace(const struct tug_observed *seen) {
     const unsigned slower = seen->steady < TUG_FEW ? seen->steady : TUG_FEW - 1;
     if (may_be_deserted(seen))
         return TUG_GLANCE_NS;
+    if (seen->stays && seen->steady >= TUG_HABIT && !seen->out)
+        return tug_sleep_slower(TUG_FEW);
     return seen->out || (seen->held && seen->services) ? tug_sleep_slower(slower) : TUG_TICK_NS;
 }
 

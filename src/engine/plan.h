@@ -104,6 +104,7 @@ struct tug_sleep_plan {
 struct tug_observed {
     bool looked;     /* it has driven in this beat, or was not to */
     bool served;     /* callers look for news: that lease runs */
+    bool stays;      /* a caller that looks for news says when it goes */
     bool called;     /* callers get the host on: that lease runs */
     unsigned steady; /* beats in a row that were served */
     bool offered;    /* the baton was put down while commands were left */

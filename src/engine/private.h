@@ -48,6 +48,7 @@ struct tug_engine {
     _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */
     struct tug_lease news;        /* callers advance the jobs and poll the services */
     struct tug_lease host;        /* callers have the baton now and then, or call the host */
+    _Atomic bool stays;           /* who looks for news says when it goes */
     _Atomic uint32_t looks;       /* looks of callers that poll since one of them looked away */
     _Atomic uint64_t *_Atomic looks_until; /* lease for peers: tug_engine_show_looking() */
     _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
@@ -70,6 +71,12 @@ extern struct tug_engine tug_engine;
 static inline void tug_engine_looks_until(const struct tug_engine *engine, uint64_t until) {
     atomic_store_explicit(atomic_load_explicit(&engine->looks_until, memory_order_relaxed), until,
                           memory_order_relaxed);
+}
+
+/* relaxed, as leases are; of several such threads the first that goes ends it for a moment */
+static inline void tug_engine_stays(struct tug_engine *engine, bool stays) {
+    if (atomic_load_explicit(&engine->stays, memory_order_relaxed) != stays)
+        atomic_store_explicit(&engine->stays, stays, memory_order_relaxed);
 }
 
 /* ---- the holder's steps ---- */
@@ -129,8 +136,13 @@ static inline bool tug_engine_oversubscribed(const struct tug_engine *engine) {
 /* The baton was put down, or offered, and WAIT was set. */
 void tug_engine_left(struct tug_engine *engine);
 
-/* The baton was put down after a look; wake_waiters: WAIT was set. */
-void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters);
+/* The offload thread is in its deep sleep, and whatever comes for what is out ends that: it need
+ * not be woken for it, neither now nor when this thread goes to compute. Holder only. */
+bool tug_engine_is_told(struct tug_engine *engine);
+
+/* The baton was put down after a look; wake_waiters: WAIT was set; told: what tug_engine_is_told()
+ * said just before. */
+void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters, bool told);
 
 /* A thread that waits looks once more, and says so to peers now and then: returns the time
  * (CLOCK_MONOTONIC, ns) if it did, else 0. */

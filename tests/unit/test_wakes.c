@@ -16,6 +16,8 @@ struct mail {
     _Atomic int sent, read;
     _Atomic int strangers; /* consumed, and nothing has come for us */
     _Atomic bool armed;    /* the next news ring the bell, and disarm */
+    bool out;              /* something of ours is; under the baton */
+    bool deaf;             /* what comes for it does not ring; under the baton */
     int early;             /* strangers that come as soon as it is armed; under the baton */
     int eventful;          /* descriptor of ours to be emptied, or -1 */
 };
@@ -38,7 +40,7 @@ static void mail_flush(struct tug_service *service) {
 
 static bool mail_busy(struct tug_service *service) {
     (void)service;
-    return false;
+    return mail.out;
 }
 
 static void tell_bell(void) {
@@ -54,7 +56,7 @@ static bool mail_arm(struct tug_service *service) {
         atomic_store(&mail.strangers, 1);
         tell_bell();
     }
-    return true;
+    return !mail.deaf;
 }
 
 static void open_mail(struct tug_bell *bell, int descriptor) {
@@ -272,6 +274,46 @@ static void who_leaves_others_waiting_wakes_nobody(void **state) {
     close(mail.eventful);
 }
 
+/* A thread posts something and goes to compute. Returns how often it woke the offload thread, which
+ * was in its deep sleep. */
+static uint64_t post_something(bool deaf) {
+    struct tug_ticket ticket;
+    CHECK_SOON(tug_notes_wanted_by(TUG_NOTES_OFFLOAD));
+    const uint64_t before = atomic_load(&tug_stat_values[TUG_STAT_OFFLOAD_WAKES]);
+    assert_int_equal(tug_engine_enter(&ticket), TUG_ENTRY_BATON);
+    mail.deaf = deaf;
+    mail.out = true;
+    tug_engine_service_changed(&mail.service);
+    tug_engine_leave();
+    return atomic_load(&tug_stat_values[TUG_STAT_OFFLOAD_WAKES]) - before;
+}
+
+static void end_it(void *unused) {
+    (void)unused;
+    mail.out = mail.deaf = false;
+    tug_engine_service_changed(&mail.service);
+}
+
+static void what_is_out_wakes_it_only_where_its_news_do_not(void **state) {
+    (void)state;
+    open_mail(&mail.bell, -1);
+    mail.eventful = -1;
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    tug_stats_on = true;
+    tug_engine_serve(&mail.service);
+    assert_int_equal(post_something(false), 0);
+    atomic_store(&mail.sent, 1); /* the answer */
+    tell_bell();
+    CHECK_SOON(atomic_load(&mail.read) == 1);
+    tug_engine_call(end_it, NULL);
+    assert_int_equal(post_something(true), 1);
+    atomic_store(&mail.sent, 2);
+    CHECK_SOON(atomic_load(&mail.read) == 2);
+    tug_engine_call(end_it, NULL);
+    tug_engine_unserve(&mail.service);
+    tug_stats_on = false;
+}
+
 static int stop(void **state) {
     (void)state;
     tug_engine_stop();
@@ -288,6 +330,7 @@ int main(void) {
         CASE(news_where_descriptors_are_closed),
         CASE(news_at_a_descriptor_beside_a_bell),
         CASE(strangers_at_once),
+        CASE(what_is_out_wakes_it_only_where_its_news_do_not),
         CASE(what_is_outside_is_waited_for_asleep),
         CASE(who_leaves_others_waiting_wakes_nobody),
     };
