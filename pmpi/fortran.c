@@ -54,6 +54,24 @@ int MPII_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int *fla
     return error;
 }
 
+typedef int win_set_attr(MPI_Win win, int win_keyval, void *attribute_val, enum attr_type type);
+TUG_API win_set_attr MPII_Win_set_attr;
+
+int MPII_Win_set_attr(MPI_Win win, int win_keyval, void *attribute_val, enum attr_type type) {
+    static win_set_attr *_Atomic host;
+    win_set_attr *call = host;
+    if (call == NULL) {
+        *(void **)&call = tug_host_find("MPII_Win_set_attr");
+        if (call == NULL)
+            return MPI_ERR_OTHER;
+        host = call;
+    }
+    struct tug_window *window = tug_window_find(win);
+    if (window != NULL)
+        tug_window_spoil(window);
+    return call(win, win_keyval, attribute_val, type);
+}
+
 #else
 
 typedef void win_get_attr(MPI_Fint *win, MPI_Fint *win_keyval, MPI_Aint *attribute_val,

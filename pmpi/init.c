@@ -36,6 +36,7 @@
 #include "pmpi/world.h"
 #include "pmpi/shim.h"
 #include "pmpi/verdict.h"
+#include "rma/spare.h"
 #include "rma/window.h"
 #include "tugboat/tugboat.h"
 
@@ -257,6 +258,7 @@ static int open_session(MPI_Info info, int requested, MPI_Errhandler errhandler,
     mine->next = sessions;
     sessions = mine;
     activate(requested, asked, provided);
+    tug_spares_forbid();
     if (waits_for_itself())
         tug_waits_polite = true;
     pthread_mutex_unlock(&ways_lock);
@@ -368,6 +370,7 @@ static void end_world(void) {
     tug_waits_polite = waits_for_itself();
     if (tug_level.active) {
         MPI_Comm comm = tug_participants_world();
+        tug_spares_end();
         bool others = somebody_goes_on(comm);
         if (sessions == NULL)
             end_engine(others);

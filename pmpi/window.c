@@ -18,45 +18,38 @@
         result;                                                                                    \
     })
 
-/* Makes the host's window: declares `attempt` and its `error`. */
-#define MAKE_HOSTS(Name, arguments)                                                                \
-    struct tug_attempt attempt;                                                                    \
-    int error;                                                                                     \
-    tug_blocking_meet(comm);                                                                       \
-    attempt = tug_attempt_begin(comm);                                                             \
-    do {                                                                                           \
-        comm = attempt.on;                                                                         \
-        error = attempt.on_self ? tug_attempt_self(info, win) : TOGETHER(tug_host.Name arguments); \
-    } while (tug_attempt_again(&attempt, error));                                                  \
-    comm = attempt.given;
-
-#define TAKE_Win_create(Name, parameters, arguments)                                               \
-    int tug_shim_##Name parameters {                                                               \
-        MAKE_HOSTS(Name, arguments)                                                                \
-        return TOGETHER(                                                                           \
-            tug_window_take_created(error, &attempt, base, size, disp_unit, info, comm, win));     \
-    }
-#define TAKE_allocation(Name, is_shared, unit_t, parameters)                                       \
-    static int host_##Name(const struct tug_allocation *a, MPI_Aint size) {                        \
-        return tug_host.Name(size, (unit_t)a->disp_unit, a->info, a->comm, a->baseptr, a->win);    \
+/* The host's call, which blocks, is its own function; the arguments are those of the creation. */
+#define TAKE(Name, host_arguments, unit_t, parameters, ...)                                        \
+    static int host_##Name(const struct tug_creation *c, MPI_Aint size) {                          \
+        (void)size;                                                                                \
+        tug_blocking_meet(c->comm);                                                                \
+        return TOGETHER(tug_host.Name host_arguments(unit_t));                                     \
     }                                                                                              \
     int tug_shim_##Name parameters {                                                               \
-        tug_blocking_meet(comm);                                                                   \
-        return TOGETHER(tug_window_allocate(&(struct tug_allocation){                              \
-            host_##Name, is_shared, size, disp_unit, info, comm, baseptr, win}));                  \
+        return tug_window_make(&(struct tug_creation){                                             \
+            .host_call = host_##Name, .info = info, .comm = comm, .win = win, __VA_ARGS__});       \
     }
-#define TAKE_Win_create_dynamic(Name, parameters, arguments)                                       \
-    int tug_shim_##Name parameters {                                                               \
-        MAKE_HOSTS(Name, arguments)                                                                \
-        return TOGETHER(tug_window_take_dynamic(error, &attempt, info, comm, win));                \
-    }
-#define ROW_Win_create(...) TAKE_Win_create(Win_create, __VA_ARGS__)
-#define ROW_Win_create_c(...) TAKE_Win_create(Win_create_c, __VA_ARGS__)
-#define ROW_Win_allocate(p, a) TAKE_allocation(Win_allocate, false, int, p)
-#define ROW_Win_allocate_c(p, a) TAKE_allocation(Win_allocate_c, false, MPI_Aint, p)
-#define ROW_Win_allocate_shared(p, a) TAKE_allocation(Win_allocate_shared, true, int, p)
-#define ROW_Win_allocate_shared_c(p, a) TAKE_allocation(Win_allocate_shared_c, true, MPI_Aint, p)
-#define ROW_Win_create_dynamic(...) TAKE_Win_create_dynamic(Win_create_dynamic, __VA_ARGS__)
+#define OVER_MEMORY(unit_t) (c->base, size, (unit_t)c->disp_unit, c->info, c->comm, c->win)
+#define ALLOCATED(unit_t) (size, (unit_t)c->disp_unit, c->info, c->comm, c->baseptr, c->win)
+#define WITHOUT_MEMORY(unit_t) (c->info, c->comm, c->win)
+#define TAKE_create(Name, unit_t, parameters)                                                      \
+    TAKE(Name, OVER_MEMORY, unit_t, parameters, .flavor = MPI_WIN_FLAVOR_CREATE, .base = base,     \
+         .size = size, .disp_unit = disp_unit)
+#define TAKE_allocation(Name, its_flavor, unit_t, parameters)                                      \
+    TAKE(Name, ALLOCATED, unit_t, parameters, .flavor = its_flavor, .size = size,                  \
+         .disp_unit = disp_unit, .baseptr = baseptr)
+#define ROW_Win_create(p, a) TAKE_create(Win_create, int, p)
+#define ROW_Win_create_c(p, a) TAKE_create(Win_create_c, MPI_Aint, p)
+#define ROW_Win_allocate(p, a) TAKE_allocation(Win_allocate, MPI_WIN_FLAVOR_ALLOCATE, int, p)
+#define ROW_Win_allocate_c(p, a)                                                                   \
+    TAKE_allocation(Win_allocate_c, MPI_WIN_FLAVOR_ALLOCATE, MPI_Aint, p)
+#define ROW_Win_allocate_shared(p, a)                                                              \
+    TAKE_allocation(Win_allocate_shared, MPI_WIN_FLAVOR_SHARED, int, p)
+#define ROW_Win_allocate_shared_c(p, a)                                                            \
+    TAKE_allocation(Win_allocate_shared_c, MPI_WIN_FLAVOR_SHARED, MPI_Aint, p)
+#define ROW_Win_create_dynamic(p, a)                                                               \
+    TAKE(Win_create_dynamic, WITHOUT_MEMORY, int, p, .flavor = MPI_WIN_FLAVOR_DYNAMIC,             \
+         .base = MPI_BOTTOM, .disp_unit = 1)
 #define TUG_CALL_CREATE(Name, parameters, arguments) ROW_##Name(parameters, arguments)
 #include "host/calls.def"
 
@@ -65,6 +58,14 @@
 #define TUG_CALL_WINDOW_PLAIN(Name, parameters, arguments)                                         \
     int tug_shim_##Name parameters {                                                               \
         struct tug_window *window = tug_window_find(win);                                          \
+        int error = tug_host.Name arguments;                                                       \
+        return window == NULL ? error : tug_window_report(window, error);                          \
+    }
+#define TUG_CALL_WINDOW_CHANGE(Name, parameters, arguments)                                        \
+    int tug_shim_##Name parameters {                                                               \
+        struct tug_window *window = tug_window_find(win);                                          \
+        if (window != NULL)                                                                        \
+            tug_window_spoil(window);                                                              \
         int error = tug_host.Name arguments;                                                       \
         return window == NULL ? error : tug_window_report(window, error);                          \
     }

@@ -172,8 +172,16 @@ unsigned char *tug_block_open(const struct tug_offer *offer) {
     return memory;
 }
 
-/* Takes out the spare block that fits and is oldest, or returns NULL. They are sorted by id. */
-static struct tug_chunk *remove_spare(struct tug_team *team, size_t bytes) {
+static size_t rounded(size_t bytes) {
+    size_t size = BLOCK_LEAST;
+    while (size < bytes && size < BLOCK_KEPT)
+        size *= 2;
+    return size < bytes ? bytes : size;
+}
+
+/* The oldest spare block that fits. They are sorted by id. */
+struct tug_chunk *tug_block_pick(struct tug_team *team, size_t bytes) {
+    bytes = rounded(bytes);
     pthread_mutex_lock(&team->spare_lock);
     struct tug_chunk **link = &team->spare;
     while (*link != NULL && (*link)->bytes < bytes)
@@ -185,8 +193,7 @@ static struct tug_chunk *remove_spare(struct tug_team *team, size_t bytes) {
     return block;
 }
 
-/* Sorted by id. */
-static void keep_spare(struct tug_team *team, struct tug_chunk *block) {
+void tug_block_put_back(struct tug_team *team, struct tug_chunk *block) {
     pthread_mutex_lock(&team->spare_lock);
     struct tug_chunk **link = &team->spare;
     while (*link != NULL && (*link)->id < block->id)
@@ -199,7 +206,7 @@ static void keep_spare(struct tug_team *team, struct tug_chunk *block) {
 /* Ranks choose by themselves, and alike unless threads that free windows have kept them in
  * different orders: then a new block it is. */
 static struct tug_chunk *take_spare(struct tug_team *team, size_t bytes, bool *ready) {
-    struct tug_chunk *block = *ready ? remove_spare(team, bytes) : NULL;
+    struct tug_chunk *block = *ready ? tug_block_pick(team, bytes) : NULL;
     const int64_t id = block != NULL ? block->id : 0;
     int64_t votes[3] = {id, ~id, !*ready};
     const bool agreed = tug_team_agree(team, MPI_MAX, votes, 3) == MPI_SUCCESS;
@@ -207,31 +214,33 @@ static struct tug_chunk *take_spare(struct tug_team *team, size_t bytes, bool *r
     *ready = agreed && votes[2] == 0;
     if ((alike && *ready) || block == NULL)
         return block;
-    keep_spare(team, block);
+    tug_block_put_back(team, block);
     return NULL;
 }
 
+void tug_block_begin(struct tug_chunk *block) {
+    block->lives++;
+    note_out(block);
+}
+
 struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, bool *ready) {
-    size_t rounded = BLOCK_LEAST;
-    while (rounded < bytes && rounded < BLOCK_KEPT)
-        rounded *= 2;
-    bytes = rounded < bytes ? bytes : rounded;
-    struct tug_chunk *block = take_spare(team, bytes, ready);
+    const size_t size = rounded(bytes);
+    struct tug_chunk *block = take_spare(team, size, ready);
     if (block == NULL && *ready)
-        block = make_chunk(team, bytes, bytes <= BLOCK_KEPT, "a window");
+        block = make_chunk(team, size, size <= BLOCK_KEPT, "a window");
     if (block == NULL)
         return NULL;
-    block->zeroed = bytes > BLOCK_KEPT;
-    note_out(block);
+    block->kept = block->bytes <= BLOCK_KEPT;
+    tug_block_begin(block);
     return block;
 }
 
 void tug_block_give(struct tug_team *team, struct tug_chunk *block) {
     note_back(block);
-    if (block->bytes > BLOCK_KEPT) {
+    if (!block->kept) {
         tug_host.Win_free(&block->win);
         free(block);
         return;
     }
-    keep_spare(team, block);
+    tug_block_put_back(team, block);
 }

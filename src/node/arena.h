@@ -3,7 +3,9 @@
  * The *arena* of a team hands out pieces of chunks that stay until the team goes.
  * *Blocks* are whole chunks that come and go with a window; small ones are kept when they are given
  * back, for the next window, since the host takes most of a millisecond to make one. A block has a
- * name that all of its ranks know: what is in one can be lent (lent.h).
+ * name that all of its ranks know: what is in one can be lent (lent.h). Who gives back one that is
+ * kept leaves it as the next window is to find it, each rank its part: zeroed, but for what only
+ * goes on counting.
  *
  * Pages are made real at once, but for those of large blocks: memory that /dev/shm cannot back is
  * an error code here, not a SIGBUS when it is first touched. All calls but tug_block_give() are
@@ -24,10 +26,11 @@ struct tug_chunk {
     MPI_Win win;
     unsigned char *base; /* at a page */
     size_t bytes;
-    size_t used;   /* arena: handed out */
-    uint32_t id;   /* the same on all ranks of the team */
-    uint64_t name; /* the same on all ranks of the node, and no other chunk's there */
-    bool zeroed;   /* block: known to be; small ones may hold anything */
+    size_t used;    /* arena: handed out */
+    uint32_t id;    /* the same on all ranks of the team */
+    uint64_t name;  /* the same on all ranks of the node, and no other chunk's there */
+    bool kept;      /* block: for the next window, when it is given back */
+    uint32_t lives; /* block: windows that it has had, this one included: alike on all ranks */
     struct tug_chunk *next;
 };
 
@@ -40,6 +43,15 @@ int tug_arena_take(struct tug_team *team, size_t bytes, unsigned char **memory);
  * all ranks; NULL if shared memory runs out (said once), or if some rank is not ready: *ready says
  * of this rank whether it is, and then whether all are. Agrees once (tug_team_agree()). */
 struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, bool *ready);
+
+/* The block that this rank would take if it were asked now, or NULL: taken out, so that no other
+ * thread has it. With the same id on all ranks it is theirs: tug_block_begin(); else it goes back.
+ * Local. */
+struct tug_chunk *tug_block_pick(struct tug_team *team, size_t bytes);
+void tug_block_put_back(struct tug_team *team, struct tug_chunk *block);
+
+/* All ranks have picked it: a window's from now on. Local. */
+void tug_block_begin(struct tug_chunk *block);
 
 /* No rank will touch the block again. Collective for large ones only. Any thread. */
 void tug_block_give(struct tug_team *team, struct tug_chunk *block);

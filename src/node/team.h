@@ -31,7 +31,7 @@
 #define TUG_ATTACHERS_MOST 16
 
 /* What those who use a team keep on it. */
-enum tug_part { TUG_PART_WINDOWS, TUG_PART_COLLECTIVES, TUG_PARTS };
+enum tug_part { TUG_PART_WINDOWS, TUG_PART_SPARES, TUG_PART_COLLECTIVES, TUG_PARTS };
 
 struct tug_team_part {
     void *state; /* NULL: nothing yet */

@@ -1,4 +1,4 @@
-/* Making windows: which lane a new one gets. */
+/* Making windows: which lane a new one gets, and which window of the host's. */
 #include "rma/create.h"
 
 #include <inttypes.h>
@@ -16,10 +16,14 @@
 #include "host/host.h"
 #include "host/participants.h"
 #include "host/polite.h"
+#include "host/spin.h"
+#include "node/arena.h"
+#include "node/lent.h"
 #include "node/team.h"
 #include "rma/direct.h"
 #include "rma/private.h"
 #include "rma/remote.h"
+#include "rma/spare.h"
 
 #define HOST_ALIGNMENT 16 /* what MPICH 4.0.2 over UCX addresses rightly */
 
@@ -184,21 +188,11 @@ static bool reaches(const void *base, enum tug_remote_memory memory) {
                                          : memory != TUG_REMOTE_GIVEN || !tug_is_device(base);
 }
 
-/* Tries the packet lane for a window whose host window is there. Collective, the same answer on all
- * ranks. */
-static struct tug_window *go_remote(MPI_Win win, MPI_Comm comm, struct tug_team *team, void *base,
-                                    MPI_Aint size, MPI_Aint disp_unit,
-                                    enum tug_remote_memory memory, MPI_Info info) {
-    struct tug_window *window = tug_window_adopt(win);
-    struct tug_wait_group *wait_group = team->nnodes > 1 ? tug_wait_group_of(comm) : NULL;
-    bool willing = window != NULL && wants_packets(info) && reaches(base, memory) &&
-                   (wait_group != NULL || team->nnodes == 1) &&
-                   tug_epochs_init(&window->epochs, team->nranks);
-    struct tug_remote *remote = tug_remote_create(team, base, size, disp_unit, memory, willing);
-    if (remote == NULL) {
-        tug_window_give_back(window);
-        return NULL;
-    }
+/* What is the same for all windows of the packet lane. */
+static void enter_remote(struct tug_window *window, struct tug_remote *remote,
+                         struct tug_wait_group *wait_group, enum tug_remote_memory memory,
+                         const struct tug_creation *c) {
+    struct tug_team *team = remote->team;
     if (wait_group != NULL)
         tug_wait_group_enter(wait_group);
     window->wait_group = wait_group;
@@ -206,12 +200,41 @@ static struct tug_window *go_remote(MPI_Win win, MPI_Comm comm, struct tug_team 
     window->sync = remote->block != NULL ? &remote->sync : NULL;
     window->lane =
         window->sync != NULL && team->nnodes == 1 ? &tug_remote_node_lane : &tug_remote_lane;
-    window->reason = reason_for_packets(info, memory, team->nnodes);
+    window->reason = reason_for_packets(c->info, memory, team->nnodes);
     window->comm = team->comm;
-    keep_geometry(window, remote->base, size, disp_unit);
+    keep_geometry(window, remote->base, c->size, c->disp_unit);
     tug_stat_add(TUG_STAT_PACKET_WINDOWS, 1);
-    tug_log(TUG_VERBOSE_INFO, "window %#" PRIx64 ": packet lane: %s", tug_handle_bits(win),
-            window->reason);
+    tug_log(TUG_VERBOSE_INFO, "window %#" PRIx64 ": packet lane: %s",
+            tug_handle_bits(window->handle), window->reason);
+}
+
+/* Of the ranks of one team whose windows have the packet lane. Collective the first time. */
+static struct tug_wait_group *wait_group_of(const struct tug_team *team, MPI_Comm comm) {
+    return team->nnodes > 1 ? tug_wait_group_of(comm) : NULL;
+}
+
+static enum tug_remote_memory memory_of(const struct tug_creation *c) {
+    return c->flavor == MPI_WIN_FLAVOR_CREATE    ? TUG_REMOTE_GIVEN
+           : c->flavor == MPI_WIN_FLAVOR_DYNAMIC ? TUG_REMOTE_ATTACHED
+                                                 : TUG_REMOTE_ALLOCATED;
+}
+
+/* Tries the packet lane for a window whose host window is there. Collective, the same answer on all
+ * ranks. */
+static struct tug_window *go_remote(const struct tug_creation *c, struct tug_team *team) {
+    const enum tug_remote_memory memory = memory_of(c);
+    struct tug_window *window = tug_window_adopt(*c->win);
+    struct tug_wait_group *wait_group = wait_group_of(team, c->comm);
+    bool willing = window != NULL && wants_packets(c->info) && reaches(c->base, memory) &&
+                   (wait_group != NULL || team->nnodes == 1) &&
+                   tug_epochs_init(&window->epochs, team->nranks);
+    struct tug_remote *remote =
+        tug_remote_create(team, c->base, c->size, c->disp_unit, memory, willing);
+    if (remote == NULL) {
+        tug_window_give_back(window);
+        return NULL;
+    }
+    enter_remote(window, remote, wait_group, memory, c);
     return window;
 }
 
@@ -233,24 +256,31 @@ static void enter_direct(struct tug_window *window, struct tug_direct *direct,
             tug_handle_bits(window->handle), reason);
 }
 
+/* Can it have the direct lane at all? The same answer on all ranks. */
+static bool may_go_direct(const struct tug_creation *c, const struct tug_team *team) {
+    if (team->nnodes > 1 || c->flavor == MPI_WIN_FLAVOR_DYNAMIC)
+        return false;
+    return c->flavor == MPI_WIN_FLAVOR_CREATE   ? tug_settings.rma == TUG_RMA_AUTO
+           : c->flavor == MPI_WIN_FLAVOR_SHARED ? true
+                                                : tug_settings.rma != TUG_RMA_PACKET;
+}
+
 /* Tries the direct lane for a window over memory that the program brings. Collective, the same
  * answer on all ranks. */
-static bool go_direct_over(MPI_Win win, struct tug_team *team, void *base, MPI_Aint size,
-                           MPI_Aint disp_unit, MPI_Info info) {
-    if (team->nnodes > 1 || tug_settings.rma != TUG_RMA_AUTO)
-        return false;
-    struct tug_window *window = tug_window_adopt(win);
-    bool willing = window != NULL && wants_direct(info) && reaches(base, TUG_REMOTE_GIVEN) &&
+static struct tug_window *go_direct_over(const struct tug_creation *c, struct tug_team *team) {
+    struct tug_window *window = tug_window_adopt(*c->win);
+    bool willing = window != NULL && wants_direct(c->info) && reaches(c->base, TUG_REMOTE_GIVEN) &&
                    tug_epochs_init(&window->epochs, team->nranks);
     bool in_place =
-        tug_settings.share_in_place || info_says(info, "tugboat_share_in_place", "true");
-    struct tug_direct *direct = tug_direct_over(team, base, size, disp_unit, in_place, willing);
+        tug_settings.share_in_place || info_says(c->info, "tugboat_share_in_place", "true");
+    struct tug_direct *direct =
+        tug_direct_over(team, c->base, c->size, c->disp_unit, in_place, willing);
     if (direct == NULL) {
         tug_window_give_back(window);
-        return false;
+        return NULL;
     }
     enter_direct(window, direct, team, "its ranks share a node, which can map its memory");
-    return true;
+    return window;
 }
 
 static bool has_lanes(void) {
@@ -265,96 +295,6 @@ static struct tug_team *team_of(MPI_Comm comm) {
     return good ? team : NULL;
 }
 
-/* ---- the host's window behind one in a lane of ours ---- */
-
-struct tug_attempt tug_attempt_begin(MPI_Comm comm) {
-    struct tug_attempt attempt = {.given = comm, .on = comm};
-#ifdef OPEN_MPI
-    struct tug_team *team = team_of(comm);
-    if (team != NULL && (team->nnodes > 1 || team->nranks == 1))
-        attempt.on = team->comm;
-#endif
-    return attempt;
-}
-
-bool tug_attempt_again(struct tug_attempt *attempt, int error) {
-    if (error != MPI_ERR_WIN || attempt->on == attempt->given || attempt->on_self)
-        return false;
-    attempt->on = MPI_COMM_SELF;
-    return attempt->on_self = true;
-}
-
-int tug_attempt_self(MPI_Info info, MPI_Win *win) {
-    void *unused;
-    return tug_host.Win_allocate(1, 1, info, MPI_COMM_SELF, (void *)&unused, win);
-}
-
-/* The window has its lane. */
-static void attempt_succeeded(const struct tug_attempt *attempt, struct tug_window *window,
-                              int flavor) {
-    window->on_self = attempt->on_self;
-    window->flavor = flavor;
-}
-
-/* No lane of ours can be had, and a host window on MPI_COMM_SELF does not serve the program. */
-static int attempt_failed(const struct tug_attempt *attempt, MPI_Win *win) {
-    tug_host.Win_free(win);
-    tug_host.Comm_call_errhandler(attempt->given, MPI_ERR_WIN);
-    return MPI_ERR_WIN;
-}
-
-int tug_window_take_created(int error, const struct tug_attempt *attempt, void *base, MPI_Aint size,
-                            MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win) {
-    struct tug_team *team;
-    struct tug_window *window = NULL;
-    if (!takes(error, comm))
-        return error;
-    if (has_lanes() && tug_team_get(comm, &team) == 0) {
-        if (!attempt->on_self && go_direct_over(*win, team, base, size, disp_unit, info))
-            return MPI_SUCCESS;
-        window = go_remote(*win, comm, team, base, size, disp_unit, TUG_REMOTE_GIVEN, info);
-    }
-    if (window != NULL) {
-        attempt_succeeded(attempt, window, MPI_WIN_FLAVOR_CREATE);
-        return MPI_SUCCESS;
-    }
-    if (attempt->on_self)
-        return attempt_failed(attempt, win);
-    struct agreement agreed = agree(is_misplaced(base, size, *win), disp_unit, comm);
-    if (!agreed.misplaced) {
-        adopt_native(*win, agreed, info);
-        return MPI_SUCCESS;
-    }
-    error = heal(base, size, disp_unit, info, comm, win);
-    if (error != MPI_SUCCESS)
-        tug_host.Comm_call_errhandler(comm, error);
-    return error;
-}
-
-int tug_window_take_dynamic(int error, const struct tug_attempt *attempt, MPI_Info info,
-                            MPI_Comm comm, MPI_Win *win) {
-    struct tug_team *team;
-    struct tug_window *window = NULL;
-    if (!takes(error, comm))
-        return error;
-    if (has_lanes() && tug_team_get(comm, &team) == 0)
-        window = go_remote(*win, comm, team, MPI_BOTTOM, 0, 1, TUG_REMOTE_ATTACHED, info);
-    if (window != NULL)
-        attempt_succeeded(attempt, window, MPI_WIN_FLAVOR_DYNAMIC);
-    else if (attempt->on_self)
-        return attempt_failed(attempt, win);
-    else
-        adopt_native(*win, agree(false, 1, comm), info);
-    return MPI_SUCCESS;
-}
-
-/* The host lays out ranks one after another by their sizes, and addresses the result wrongly where
- * one is not aligned: sizes are rounded up, the program sees its own. */
-static MPI_Aint rounded(MPI_Aint size) {
-    const MPI_Aint line = 64;
-    return size > 0 ? (size + line - 1) / line * line : size;
-}
-
 /* Does the program want its memory aligned to more than a cache line? (The packet lane has it at
  * pages.) */
 static bool wants_pages(MPI_Info info) {
@@ -367,65 +307,323 @@ static bool wants_pages(MPI_Info info) {
 
 /* Tries the direct lane for a window whose host window, over next to nothing, is there. Collective,
  * the same answer on all ranks. */
-static bool go_direct(const struct tug_allocation *a, struct tug_team *team) {
-    if (team->nnodes > 1 || (tug_settings.rma == TUG_RMA_PACKET && !a->shared))
-        return false;
-    struct tug_window *window = tug_window_adopt(*a->win);
-    bool contiguous = a->shared && !info_says(a->info, "alloc_shared_noncontig", "true");
+static struct tug_window *go_direct(const struct tug_creation *c, struct tug_team *team) {
+    const bool shared = c->flavor == MPI_WIN_FLAVOR_SHARED;
+    struct tug_window *window = tug_window_adopt(*c->win);
+    bool contiguous = shared && !info_says(c->info, "alloc_shared_noncontig", "true");
     bool willing =
-        window != NULL && wants_direct(a->info) && tug_epochs_init(&window->epochs, team->nranks);
+        window != NULL && wants_direct(c->info) && tug_epochs_init(&window->epochs, team->nranks);
     struct tug_direct *direct =
-        tug_direct_create(team, a->size, a->disp_unit, contiguous, wants_pages(a->info), willing);
+        tug_direct_create(team, c->size, c->disp_unit, contiguous, wants_pages(c->info), willing);
     if (direct == NULL) {
         tug_window_give_back(window);
-        return false;
+        return NULL;
     }
     enter_direct(window, direct, team,
                  "its ranks share a node and its memory was allocated for them");
-    *(void **)a->baseptr = window->base;
-    return true;
+    return window;
 }
 
-static int allocate_native(const struct tug_allocation *a) {
-    bool rounds = !a->shared && tug_settings.rma != TUG_RMA_OFF && tug_all_take_part(a->comm);
-    int error = a->host_call(a, rounds ? rounded(a->size) : a->size);
-    if (!takes(error, a->comm))
+/* ---- the host's window ---- */
+
+/* The communicator that it is made on. Open MPI 4.1 has no one-sided communication between nodes
+ * but over devices that do it themselves: over TCP it makes no window, and says MPI_ERR_WIN; and so
+ * it does for created windows of one rank. A lane of ours wants of the host's window no more than
+ * the handle, with name, attributes, info and error handler: a window on MPI_COMM_SELF will do. The
+ * first attempt is on a communicator of ours, so that the program's handler does not see it fail.
+ */
+static MPI_Comm first_attempt(const struct tug_creation *c, const struct tug_team *team) {
+#ifdef OPEN_MPI
+    if (team != NULL && (team->nnodes > 1 || team->nranks == 1))
+        return team->comm;
+#else
+    (void)team;
+#endif
+    return c->comm;
+}
+
+/* Open MPI allocates its memory: it makes none there over the program's. */
+static int make_on_self(const struct tug_creation *c) {
+    void *unused;
+    return tug_host.Win_allocate(1, 1, c->info, MPI_COMM_SELF, (void *)&unused, c->win);
+}
+
+/* Makes it, over so many bytes. Collective. */
+static int make_hosts(const struct tug_creation *c, const struct tug_team *team, MPI_Aint size,
+                      bool *on_self) {
+    struct tug_creation attempt = *c;
+    attempt.comm = first_attempt(c, team);
+    int error = c->host_call(&attempt, size);
+    *on_self = error == MPI_ERR_WIN && attempt.comm != c->comm;
+    return *on_self ? make_on_self(c) : error;
+}
+
+/* ---- in the native lane ---- */
+
+/* The host lays out ranks one after another by their sizes, and addresses the result wrongly where
+ * one is not aligned: sizes are rounded up, the program sees its own. */
+static MPI_Aint rounded(MPI_Aint size) {
+    const MPI_Aint line = 64;
+    return size > 0 ? (size + line - 1) / line * line : size;
+}
+
+static bool is_allocation(const struct tug_creation *c) {
+    return c->flavor == MPI_WIN_FLAVOR_ALLOCATE || c->flavor == MPI_WIN_FLAVOR_SHARED;
+}
+
+/* The host has made a window of so many bytes for the program to use. Collective. */
+static int finish_native(const struct tug_creation *c, MPI_Aint size) {
+    bool misplaced = c->flavor == MPI_WIN_FLAVOR_CREATE && is_misplaced(c->base, c->size, *c->win);
+    struct agreement agreed = agree(misplaced, c->disp_unit, c->comm);
+    if (agreed.misplaced) {
+        int error = heal(c->base, c->size, c->disp_unit, c->info, c->comm, c->win);
+        if (error != MPI_SUCCESS)
+            tug_host.Comm_call_errhandler(c->comm, error);
         return error;
-    adopt_native(*a->win, agree(false, a->disp_unit, a->comm), a->info);
-    struct tug_window *window = tug_window_find(*a->win);
-    if (window != NULL && rounds && rounded(a->size) != a->size)
-        keep_geometry(window, *(void **)a->baseptr, a->size, a->disp_unit);
+    }
+    adopt_native(*c->win, agreed, c->info);
+    struct tug_window *window = tug_window_find(*c->win);
+    if (window != NULL && size != c->size)
+        keep_geometry(window, *(void **)c->baseptr, c->size, c->disp_unit);
     return MPI_SUCCESS;
 }
 
-/* In a lane of ours the program's handle is a window of the host's over one byte at most, made as
- * the program said: the host checks the arguments, and answers for flavour, group and info. */
-int tug_window_allocate(const struct tug_allocation *a) {
-    struct tug_team *team = team_of(a->comm);
-    if (team == NULL || (a->shared && team->nnodes > 1))
-        return allocate_native(a);
-    struct tug_attempt attempt = tug_attempt_begin(a->comm);
-    struct tug_allocation handle = *a;
-    int error;
-    do {
-        handle.comm = attempt.on;
-        error = attempt.on_self ? tug_attempt_self(a->info, a->win)
-                                : a->host_call(&handle, a->size > 0 ? 1 : a->size);
-    } while (tug_attempt_again(&attempt, error));
-    if (!takes(error, a->comm))
-        return error;
-    if (go_direct(a, team))
-        return MPI_SUCCESS;
-    struct tug_window *window = a->shared ? NULL
-                                          : go_remote(*a->win, a->comm, team, NULL, a->size,
-                                                      a->disp_unit, TUG_REMOTE_ALLOCATED, a->info);
-    if (window != NULL) {
-        attempt_succeeded(&attempt, window, MPI_WIN_FLAVOR_ALLOCATE);
-        *(void **)a->baseptr = window->base;
+static int make_native(const struct tug_creation *c) {
+    bool rounds = c->flavor == MPI_WIN_FLAVOR_ALLOCATE && tug_settings.rma != TUG_RMA_OFF &&
+                  tug_all_take_part(c->comm);
+    MPI_Aint size = rounds ? rounded(c->size) : c->size;
+    int error = c->host_call(c, size);
+    return takes(error, c->comm) ? finish_native(c, size) : error;
+}
+
+/* ---- together ---- */
+
+/* What each rank brings before a window of the host's is there. Where some rank has an info, what
+ * it says is known later: the host is to see first whether it is one. */
+struct brought {
+    struct tug_remote_part part;
+    uint32_t spare; /* the id of the host's window that it would take again; 0: none */
+    bool informed;
+    bool direct;   /* it can have the direct lane, as far as this rank knows */
+    bool packets;  /* ... the packet lane */
+    bool proposes; /* `part` is its part of a window in the packet lane */
+};
+
+_Static_assert(sizeof(struct brought) <= sizeof(struct tug_word), "brought to a meeting");
+
+/* A creation that may end in a lane of ours. */
+struct making {
+    const struct tug_creation *c;
+    struct tug_team *team;
+    struct tug_spares *spares;
+    uint32_t id; /* of the host's window, if it is made now */
+    struct tug_wait_group *wait_group;
+    struct tug_window *window; /* proposed, together with: */
+    struct tug_remote *remote;
+    struct tug_spare *spare; /* picked; NULL: none */
+    struct brought all;      /* what is true of all ranks */
+    bool on_self;
+};
+
+/* What this rank can do before it has heard of the others. */
+static struct brought propose(struct making *m) {
+    const struct tug_creation *c = m->c;
+    const enum tug_remote_memory memory = memory_of(c);
+    struct brought mine = {.informed = c->info != MPI_INFO_NULL};
+    tug_device_look();
+    const bool lends = c->flavor != MPI_WIN_FLAVOR_CREATE || c->size == 0 ||
+                       tug_settings.share_in_place ||
+                       tug_offer_of(c->base, (size_t)c->size).name != 0;
+    m->wait_group = wait_group_of(m->team, c->comm);
+    if (mine.informed)
+        return mine;
+    mine.direct = may_go_direct(c, m->team) && lends;
+    mine.packets = c->flavor != MPI_WIN_FLAVOR_SHARED && wants_packets(MPI_INFO_NULL) &&
+                   reaches(c->base, memory) && tug_remote_serves(m->team) &&
+                   (m->wait_group != NULL || m->team->nnodes == 1);
+    m->spare = tug_spare_pick(m->spares, c->flavor);
+    mine.spare = m->spare != NULL ? m->spare->id : 0;
+    /* what will probably go by the direct lane is not proposed for the other */
+    if (!mine.packets || (mine.direct && !(c->flavor == MPI_WIN_FLAVOR_CREATE && c->size == 0)))
+        return mine;
+    m->window = tug_window_new(m->team->nranks);
+    if (m->window != NULL)
+        m->remote = tug_remote_propose(m->team, c->base, c->size, c->disp_unit, memory, &mine.part);
+    mine.proposes = m->remote != NULL;
+    return mine;
+}
+
+/* Takes back what was proposed. */
+static void withdraw(struct making *m) {
+    if (m->remote != NULL)
+        tug_remote_withdraw(m->remote);
+    tug_window_delete(m->window);
+    m->remote = NULL;
+    m->window = NULL;
+}
+
+/* What all ranks have in common. */
+static struct brought common_of(const struct tug_word *words, int nranks) {
+    struct brought all;
+    memcpy(&all, words, sizeof(all));
+    for (int r = 1; r < nranks; r++) {
+        struct brought theirs;
+        memcpy(&theirs, &words[r], sizeof(theirs));
+        all.informed |= theirs.informed;
+        all.direct &= theirs.direct;
+        all.packets &= theirs.packets;
+        all.proposes &= theirs.proposes && theirs.part.block == all.part.block;
+        all.spare = theirs.spare == all.spare ? all.spare : 0;
+    }
+    all.direct |= all.informed;
+    all.packets |= all.informed;
+    all.proposes &= !all.informed && !all.direct;
+    all.spare = all.direct || all.packets ? all.spare : 0;
+    return all;
+}
+
+/* What all have told; NULL: the host could not carry it. */
+static const struct tug_word *tell(const struct making *m, const struct brought *brought) {
+    struct tug_word mine = {0}, *room = tug_spares_room(m->spares);
+    memcpy(&mine, brought, sizeof(*brought));
+    if (room == NULL)
+        return tug_team_meet(m->team, &mine, sizeof(*brought), tug_engine_poll_host);
+    return tug_team_gather(m->team, &mine, room) == MPI_SUCCESS ? room : NULL;
+}
+
+/* The ranks tell each other what they can do. What is told may be read until they have met once
+ * more. The last that a creation waits for if all have proposed, see agree(). */
+static const struct tug_word *consult(struct making *m) {
+    tug_engine_keep_quiet();
+    const struct brought mine = propose(m);
+    const struct tug_word *told = tell(m, &mine);
+    m->id = tug_spares_draw(m->spares);
+    if (told != NULL)
+        m->all = common_of(told, m->team->nranks);
+    if (!m->all.proposes)
+        withdraw(m);
+    if (m->all.spare == 0 && m->spare != NULL) {
+        tug_spare_put_back(m->spares, m->spare);
+        m->spare = NULL;
+    }
+    return told;
+}
+
+/* Is the host's window made over what the program brings? Else over next to nothing, to be kept. */
+static bool is_real(const struct making *m) {
+    return m->spare == NULL && (m->c->flavor == MPI_WIN_FLAVOR_DYNAMIC ||
+                                (m->c->flavor == MPI_WIN_FLAVOR_CREATE && m->all.informed));
+}
+
+/* Has a window of the host's: a spare one, or a new one. Collective in the second case. */
+static int have_hosts(struct making *m) {
+    const struct tug_creation *c = m->c;
+    if (m->spare != NULL) {
+        *c->win = m->spare->win;
         return MPI_SUCCESS;
     }
-    if (attempt.on_self)
-        return attempt_failed(&attempt, a->win);
-    tug_host.Win_free(a->win);
-    return allocate_native(a);
+    /* allocated ones are made as the program said but for the size: the host checks the arguments
+     */
+    const MPI_Aint size = is_real(m) || c->size == 0 ? c->size : is_allocation(c) ? 1 : 0;
+    int error = make_hosts(c, m->team, size, &m->on_self);
+    if (error == MPI_SUCCESS && !m->all.informed && !m->on_self)
+        m->spare = tug_spare_make(*c->win, c->flavor, m->id);
+    return error;
+}
+
+/* All have proposed the packet lane. Collective where the host's window is new: the same answer on
+ * all ranks. */
+static struct tug_window *settle(struct making *m, const struct tug_word *told, bool fresh) {
+    struct tug_window *window = m->window;
+    bool taken = tug_window_take(window, *m->c->win);
+    if (fresh && !tug_team_all_agree(m->team, taken)) {
+        if (taken) {
+            m->window = NULL;
+            tug_window_give_back(window);
+        }
+        withdraw(m);
+        return NULL;
+    }
+    tug_remote_accept(m->remote, told, sizeof(*told));
+    enter_remote(window, m->remote, m->wait_group, memory_of(m->c), m->c);
+    return window;
+}
+
+/* Finds a lane of ours. Collective, the same answer on all ranks: NULL: there is none. */
+static struct tug_window *find_lane(struct making *m) {
+    const struct tug_creation *c = m->c;
+    struct tug_window *window = NULL;
+    if (m->all.direct && may_go_direct(c, m->team) && !m->on_self)
+        window =
+            c->flavor == MPI_WIN_FLAVOR_CREATE ? go_direct_over(c, m->team) : go_direct(c, m->team);
+    if (window == NULL && m->all.packets && c->flavor != MPI_WIN_FLAVOR_SHARED)
+        window = go_remote(c, m->team);
+    return window;
+}
+
+/* The window has its lane. */
+static int succeeded(const struct making *m, struct tug_window *window) {
+    window->on_self = m->on_self;
+    window->flavor = m->c->flavor;
+    window->spares = m->spares;
+    window->spare = m->spare;
+    if (is_allocation(m->c))
+        *(void **)m->c->baseptr = window->base;
+    return MPI_SUCCESS;
+}
+
+/* No lane of ours can be had. */
+static int failed(struct making *m, bool real) {
+    const struct tug_creation *c = m->c;
+    free(m->spare);
+    if (real && !m->on_self)
+        return takes(MPI_SUCCESS, c->comm) ? finish_native(c, c->size) : MPI_SUCCESS;
+    tug_host.Win_free(c->win);
+    if (!m->on_self)
+        return make_native(c);
+    tug_host.Comm_call_errhandler(c->comm, MPI_ERR_WIN); /* it does not serve the program */
+    return MPI_ERR_WIN;
+}
+
+/* The rest, where the ranks have to do more together than to tell. */
+static int make_anew(struct making *m, const struct tug_word *told) {
+    const bool real = is_real(m), fresh = m->spare == NULL;
+    if (!m->all.direct && !m->all.packets)
+        return make_native(m->c);
+    int error = have_hosts(m);
+    if (error != MPI_SUCCESS) {
+        withdraw(m);
+        return error;
+    }
+    struct tug_window *window = m->remote != NULL ? settle(m, told, fresh) : NULL;
+    if (window == NULL)
+        window = find_lane(m);
+    return window != NULL ? succeeded(m, window) : failed(m, real);
+}
+
+/* The host alone says what is wrong with it, without the others. */
+static bool is_wrong(const struct tug_creation *c) {
+    bool wrong = c->win == NULL || c->size < 0 || c->disp_unit <= 0 ||
+                 (is_allocation(c) && c->baseptr == NULL);
+#ifndef OPEN_MPI
+    wrong |= c->flavor == MPI_WIN_FLAVOR_CREATE && c->size > 0 && c->base == NULL;
+#endif
+    return wrong;
+}
+
+int tug_window_make(const struct tug_creation *c) {
+    struct making m = {.c = c, .team = team_of(c->comm)};
+    if (m.team == NULL || is_wrong(c) || !tug_engine_bring_up() ||
+        (c->flavor == MPI_WIN_FLAVOR_SHARED && m.team->nnodes > 1) ||
+        (m.spares = tug_spares_of(m.team)) == NULL)
+        return make_native(c);
+    const struct tug_word *told = consult(&m);
+    if (m.remote != NULL && m.spare != NULL) {
+        (void)have_hosts(&m);
+        return succeeded(&m, settle(&m, told, false));
+    }
+    tug_spin_meeting_begin(tug_engine_driving);
+    int error = make_anew(&m, told);
+    tug_spin_meeting_end();
+    return error;
 }

@@ -120,16 +120,21 @@ static bool take_block(struct tug_direct *direct, bool contiguous) {
     direct->block = tug_block_take(direct->team, lay_out(direct, contiguous, 0), &ready);
     if (direct->block == NULL)
         return false;
-    const bool zero = !direct->block->zeroed;
-    struct tug_direct_target *own = &direct->targets[direct->rank];
     lay_out(direct, contiguous, (uintptr_t)direct->block->base);
-    tug_node_sync_begin(&direct->sync, direct->block->base, direct->nranks, direct->rank, zero);
+    tug_node_sync_begin(&direct->sync, direct->block->base, direct->nranks, direct->rank,
+                        direct->block->lives);
     for (int r = 0; r < direct->nranks; r++)
         direct->targets[r].control = &direct->sync.controls[r];
-    /* it also maps the pages: the program's first stores are fast */
-    if (zero && direct->lent == NULL && own->size > 0)
-        memset(own->base, 0, (size_t)own->size);
     return true;
+}
+
+/* Leaves it as the next window is to find it. */
+static void give_block(struct tug_direct *direct) {
+    const struct tug_direct_target *own = &direct->targets[direct->rank];
+    tug_node_sync_end(&direct->sync);
+    if (direct->block->kept && direct->lent == NULL && own->size > 0)
+        memset(own->base, 0, (size_t)own->size);
+    tug_block_give(direct->team, direct->block);
 }
 
 struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
@@ -139,17 +144,13 @@ struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_A
                               .disp_unit = disp_unit,
                               .at_page = at_page,
                               .willing = willing && direct != NULL};
-    tug_engine_keep_quiet(); /* from now on, and again at the end: a beat in between sleeps longer
-                              */
+    tug_engine_keep_quiet();
     if (tug_team_prepare_to_meet(team) != 0 ||
         !note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_engine_poll_host)) ||
         !take_block(direct, contiguous)) {
         free(direct);
         return NULL;
     }
-    /* nobody goes on before all is zero; the last that a creation waits for, see agree() */
-    tug_engine_keep_quiet();
-    (void)tug_team_meet(team, &mine, sizeof(mine), tug_engine_poll_host);
     tug_team_hold(team);
     return direct;
 }
@@ -194,7 +195,7 @@ struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint s
         goto fail;
     tug_engine_keep_quiet();
     if (!note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_engine_poll_host))) {
-        tug_block_give(team, direct->block);
+        give_block(direct);
         goto fail;
     }
     tug_team_hold(team);
@@ -210,9 +211,9 @@ fail:
 
 static void release(struct tug_window *window) {
     struct tug_direct *direct = window->direct;
+    give_block(direct);
     close_lent(direct);
     give_back_in_place(window, direct->moved);
-    tug_block_give(direct->team, direct->block);
     tug_team_drop(direct->team);
     free(direct);
 }

@@ -46,8 +46,10 @@ bool tug_epochs_busy(const struct tug_epochs *epochs) {
 
 int tug_epoch_fence(struct tug_window *window, int assert) {
     struct tug_epochs *epochs = &window->epochs;
-    if (assert & ~(MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED))
+    if (assert & ~(MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED)) {
+        tug_window_spoil(window);
         return tug_host.Win_fence(assert, window->handle); /* which says what is wrong */
+    }
     if (tug_epochs_open(epochs))
         return MPI_ERR_RMA_SYNC;
     int error = window->lane->fence(window);
@@ -158,8 +160,10 @@ int tug_epoch_lock(struct tug_window *window, int lock_type, int rank, int asser
     struct tug_epochs *epochs = &window->epochs;
     bool exclusive = lock_type == MPI_LOCK_EXCLUSIVE, take = !(assert &MPI_MODE_NOCHECK);
     if (!is_rank(epochs, rank) || (!exclusive && lock_type != MPI_LOCK_SHARED) ||
-        (assert & ~MPI_MODE_NOCHECK)) /* MPI_PROC_NULL, or the host says what is wrong */
+        (assert & ~MPI_MODE_NOCHECK)) { /* MPI_PROC_NULL, or the host says what is wrong */
+        tug_window_spoil(window);
         return tug_host.Win_lock(lock_type, rank, assert, window->handle);
+    }
     if ((everyone(epochs) & (TUG_ACCESS_ALL | TUG_ACCESS_START)) || fenced(epochs) ||
         (atomic_load(&epochs->access[rank]) & TUG_ACCESS_LOCKED))
         return MPI_ERR_RMA_SYNC;
@@ -189,8 +193,10 @@ int tug_epoch_unlock(struct tug_window *window, int rank) {
 int tug_epoch_lock_all(struct tug_window *window, int assert) {
     struct tug_epochs *epochs = &window->epochs;
     bool take = !(assert &MPI_MODE_NOCHECK);
-    if (assert & ~MPI_MODE_NOCHECK)
+    if (assert & ~MPI_MODE_NOCHECK) {
+        tug_window_spoil(window);
         return tug_host.Win_lock_all(assert, window->handle);
+    }
     if (tug_epochs_open(epochs) || fenced(epochs))
         return MPI_ERR_RMA_SYNC;
     int error = take ? window->lane->lock_all(window) : MPI_SUCCESS;

@@ -15,18 +15,31 @@ size_t tug_node_sync_bytes(int nranks) {
 }
 
 void tug_node_sync_begin(struct tug_node_sync *sync, void *memory, int nranks, int rank,
-                         bool zero) {
-    *sync = (struct tug_node_sync){.fence = memory, .nranks = nranks, .rank = rank};
+                         uint32_t life) {
+    *sync = (struct tug_node_sync){.fence = memory, .nranks = nranks, .rank = rank, .life = life};
     sync->all = (struct tug_all_lock *)(sync->fence + 1);
     sync->controls = (struct tug_control *)(sync->all + 1);
     sync->posts = (_Atomic uint8_t *)(sync->controls + nranks);
     sync->row = row_of(nranks);
-    if (!zero)
-        return;
-    memset(&sync->controls[rank], 0, sizeof(sync->controls[rank]));
-    memset((void *)(sync->posts + (size_t)rank * sync->row), 0, sync->row);
-    if (rank == 0)
-        memset(sync->fence, 0, sizeof(*sync->fence) + sizeof(*sync->all));
+}
+
+/* Others may still be on their way out of the fence, which stays as it is. */
+void tug_node_sync_end(const struct tug_node_sync *sync) {
+    memset(&sync->controls[sync->rank], 0, sizeof(sync->controls[sync->rank]));
+    memset((void *)(sync->posts + (size_t)sync->rank * sync->row), 0, sync->row);
+    if (sync->rank == 0)
+        memset(sync->all, 0, sizeof(*sync->all));
+}
+
+/* The mark is the number of the life in which it was set: nobody need take it away, when some have
+ * perhaps not read it. Relaxed: the fence orders it, and who sets it in the next life has met all
+ * ranks at its beginning. */
+void tug_node_sync_tell(struct tug_node_sync *sync) {
+    atomic_store_explicit(&sync->fence->mark, sync->life, memory_order_relaxed);
+}
+
+bool tug_node_sync_told(const struct tug_node_sync *sync) {
+    return atomic_load_explicit(&sync->fence->mark, memory_order_relaxed) == sync->life;
 }
 
 int tug_node_fence(struct tug_window *window) {

@@ -21,6 +21,9 @@
  * In the packet lane the window may have ranks on other nodes, too: then this is for the ranks of a
  * node among themselves, who are numbered as on the node. The lock of all is not used there.
  *
+ * The memory lasts longer than a window: it is zeroed at the window's end, each rank's part by
+ * itself, so that the next window finds it ready. The fence's counters go on.
+ *
  * Whoever waits keeps its engine going as long as it is awake (locks.h), and its host MPI.
  *
  * Threads: any, under MPI's rules for epochs.
@@ -55,6 +58,7 @@ struct tug_node_sync {
     _Atomic uint8_t *posts; /* [nranks][row] */
     size_t row;
     int nranks, rank;
+    uint32_t life;           /* of the memory: which window this is */
     bool at_once;            /* the lock of all is held, or, if any, each rank's */
     uint32_t completes_used; /* epochs to this rank that exposures have waited for */
 };
@@ -62,9 +66,18 @@ struct tug_node_sync {
 /* Bytes of shared memory for so many ranks; a multiple of a cache line. */
 size_t tug_node_sync_bytes(int nranks);
 
-/* Lays it out in that memory. zero: the memory may hold anything, and each rank zeroes its part; no
- * rank uses it before all have. */
-void tug_node_sync_begin(struct tug_node_sync *sync, void *memory, int nranks, int rank, bool zero);
+/* Lays it out in that memory, which is zeroed, or has come through tug_node_sync_end() of every
+ * rank of the window before: the life before. Local. */
+void tug_node_sync_begin(struct tug_node_sync *sync, void *memory, int nranks, int rank,
+                         uint32_t life);
+
+/* No rank uses it any more: the last fence is over. Local. */
+void tug_node_sync_end(const struct tug_node_sync *sync);
+
+/* Tells all ranks something that they have to know at the window's end, once: told() is true on all
+ * ranks after a fence that comes behind tell() on any. */
+void tug_node_sync_tell(struct tug_node_sync *sync);
+bool tug_node_sync_told(const struct tug_node_sync *sync);
 
 /* What a lane does in synchronisation calls (epoch.h) on a window that has such memory, once this
  * rank's operations are complete. */

@@ -149,22 +149,23 @@ fail:
     return NULL;
 }
 
-static uint32_t free_number(const struct tug_domain *domain) {
+/* A number for it that no other window has; TUG_REMOTE_WINDOWS: there is none. Nobody else knows
+ * it, and so no message names it yet. Release: pairs with the acquire of handlers. */
+static uint32_t claim_number(struct tug_domain *domain, struct tug_remote *remote) {
     uint32_t i = 0;
-    while (i < TUG_REMOTE_WINDOWS && atomic_load(&domain->windows[i]) != NULL)
-        i++;
+    for (; i < TUG_REMOTE_WINDOWS; i++) {
+        struct tug_remote *none = NULL;
+        if (atomic_load(&domain->windows[i]) == NULL &&
+            atomic_compare_exchange_strong(&domain->windows[i], &none, remote))
+            break;
+    }
     return i;
 }
 
 /* ---- memory ---- */
 
 union part {
-    struct {
-        struct tug_key key;
-        MPI_Aint size;
-        MPI_Aint disp_unit;
-        uint64_t number;
-    };
+    struct tug_remote_part part;
     struct tug_word word;
 };
 
@@ -221,46 +222,68 @@ static void give_memory(struct tug_remote *remote) {
     tug_remote_deregister(remote, &remote->memory);
     tug_attachments_free(remote);
     free(remote->brought);
-    if (remote->block != NULL)
+    if (remote->block != NULL) {
+        tug_node_sync_end(&remote->sync);
         tug_block_give(remote->team, remote->block);
+    }
+}
+
+/* Do ranks share a node, and memory for what epochs wait for? */
+static bool wants_block(const struct tug_team *team) {
+    return (team->nnodes == 1 || team->node_most > 1) && team->meeting != NULL;
+}
+
+static void use_block(struct tug_remote *remote, struct tug_chunk *block, uint32_t life) {
+    struct tug_team *team = remote->team;
+    remote->block = block;
+    tug_node_sync_begin(&remote->sync, block->base, team->node_size, team->node_rank, life);
+    for (int r = 0; r < remote->nranks; r++)
+        remote->targets[r].near = team->places.node_of[r] == team->places.node_of[team->rank];
+    remote->lock = &tug_remote_control(remote, remote->rank)->lock;
 }
 
 /* Where ranks share a node: memory for what epochs wait for. Without it messages do. Others use it
  * when they have heard of this rank's memory. Collective; false, on all ranks, if some rank is not
  * ready. */
 static bool take_block(struct tug_team *team, struct tug_remote *remote, bool ready) {
-    if ((team->nnodes > 1 && team->node_most == 1) || team->meeting == NULL)
+    if (!wants_block(team))
         return tug_team_all_agree(team, ready);
     struct tug_chunk *block = tug_block_take(team, tug_node_sync_bytes(team->node_most), &ready);
     if (block == NULL)
         return ready;
-    remote->block = block;
-    tug_node_sync_begin(&remote->sync, block->base, team->node_size, team->node_rank,
-                        !block->zeroed);
-    for (int r = 0; r < remote->nranks; r++)
-        remote->targets[r].near = team->places.node_of[r] == team->places.node_of[team->rank];
-    remote->lock = &tug_remote_control(remote, remote->rank)->lock;
+    use_block(remote, block, block->lives);
     return true;
+}
+
+static struct tug_remote_part part_of(const struct tug_remote *remote, MPI_Aint disp_unit) {
+    struct tug_remote_part part = {.size = remote->size,
+                                   .disp_unit = disp_unit,
+                                   .number = remote->number,
+                                   .block = remote->block != NULL ? remote->block->id : 0};
+    if (remote->memory != NULL)
+        tug_mem_key(remote->memory, &part.key);
+    return part;
+}
+
+static void know(struct tug_remote *remote, int rank, const struct tug_remote_part *part) {
+    struct tug_remote_target *target = &remote->targets[rank];
+    target->key = part->key;
+    target->size = part->size;
+    target->disp_unit = part->disp_unit;
+    target->number = (uint16_t)part->number;
+    target->shortcut =
+        remote->attachments == NULL
+            ? tug_context_shortcut(remote->domain->context, (uint32_t)target->process, &target->key)
+            : TUG_SHORTCUT_ANY;
 }
 
 /* Tells the others where this rank's memory is; all: room for what they tell. The last that a
  * creation waits for, see agree() in create.c. */
 static void exchange(struct tug_remote *remote, MPI_Aint disp_unit, union part *all) {
-    union part mine = {.size = remote->size, .disp_unit = disp_unit, .number = remote->number};
-    if (remote->memory != NULL)
-        tug_mem_key(remote->memory, &mine.key);
+    const union part mine = {.part = part_of(remote, disp_unit)};
     (void)tug_team_gather(remote->team, &mine.word, &all->word);
-    for (int r = 0; r < remote->nranks; r++) {
-        remote->targets[r].key = all[r].key;
-        remote->targets[r].size = all[r].size;
-        remote->targets[r].disp_unit = all[r].disp_unit;
-        remote->targets[r].number = (uint16_t)all[r].number;
-        remote->targets[r].shortcut =
-            remote->attachments == NULL
-                ? tug_context_shortcut(remote->domain->context,
-                                       (uint32_t)remote->targets[r].process, &all[r].key)
-                : TUG_SHORTCUT_ANY;
-    }
+    for (int r = 0; r < remote->nranks; r++)
+        know(remote, r, &all[r].part);
 }
 
 /* ---- creation and end ---- */
@@ -297,15 +320,18 @@ static struct tug_remote *make(const struct team_domain *of_team) {
     remote->nranks = team->nranks;
     remote->rank = team->rank;
     remote->lock = &remote->own_lock;
-    remote->number = free_number(remote->domain);
     remote->ordered = tug_context_ordered(remote->domain->context);
     for (int r = 0; r < team->nranks; r++)
         remote->targets[r].process = of_team->process_of[r];
+    remote->number = claim_number(remote->domain, remote);
     return remote;
 }
 
-/* Takes back what creation has done on this rank. Collective where memory was allocated. */
+/* Takes back what creation has done on this rank: no other has sent anything to the window.
+ * Collective where memory was allocated. */
 static struct tug_remote *unmake(struct tug_remote *remote, union part *all) {
+    if (remote != NULL && remote->number < TUG_REMOTE_WINDOWS)
+        atomic_store(&remote->domain->windows[remote->number], NULL);
     if (remote != NULL)
         give_memory(remote);
     free(all);
@@ -318,6 +344,25 @@ static struct tug_remote *unmake(struct tug_remote *remote, union part *all) {
 static bool is_worth_it(const struct tug_team *team, const struct tug_domain *domain) {
     return team->nnodes > 1 || tug_context_has_inboxes(domain->context) ||
            tug_settings.rma == TUG_RMA_PACKET;
+}
+
+bool tug_remote_serves(const struct tug_team *team) {
+    const struct team_domain *of_team = team->parts[TUG_PART_WINDOWS].state;
+    return of_team == NULL || is_worth_it(team, of_team->domain);
+}
+
+/* Others may send to it when they have heard of it. Release, once more: handlers see what has been
+ * made of it. */
+static void announce(struct tug_remote *remote) {
+    atomic_store_explicit(&remote->domain->windows[remote->number], remote, memory_order_release);
+}
+
+/* It is a window. */
+static void begin(struct tug_remote *remote) {
+    if (remote->block == NULL && remote->team->node_most > 1)
+        remote->ordered = false; /* data follow a node's packets, and answers are read late */
+    tug_team_hold(remote->team);
+    tug_engine_be_prompt(1);
 }
 
 struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint size,
@@ -346,21 +391,56 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
     }
     if (!take_block(team, remote, ready))
         return unmake(remote, all);
-    if (remote->block == NULL && team->node_most > 1)
-        remote->ordered = false; /* data follow a node's packets, and answers are read late */
-    /* release: handlers look it up from now on, for others are through with the creation earlier */
-    atomic_store_explicit(&domain->windows[remote->number], remote, memory_order_release);
+    announce(remote);
     tug_engine_keep_quiet();
     exchange(remote, disp_unit, all);
     free(all);
-    tug_team_hold(team);
-    tug_engine_be_prompt(1);
+    begin(remote);
     return remote;
 }
 
 static void forget(void *argument) {
     struct tug_remote *remote = argument;
     atomic_store(&remote->domain->windows[remote->number], NULL);
+}
+
+struct tug_remote *tug_remote_propose(struct tug_team *team, void *base, MPI_Aint size,
+                                      MPI_Aint disp_unit, enum tug_remote_memory memory,
+                                      struct tug_remote_part *mine) {
+    const struct team_domain *of_team = team->parts[TUG_PART_WINDOWS].state;
+    struct tug_chunk *block = NULL;
+    if (of_team == NULL || size >= (MPI_Aint)1 << TUG_REMOTE_OFFSET_BITS ||
+        (memory == TUG_REMOTE_ALLOCATED && team->nranks == of_team->domain->team->nranks))
+        return NULL;
+    struct tug_remote *remote = make(of_team);
+    if (remote == NULL || remote->number >= TUG_REMOTE_WINDOWS ||
+        !have_memory(remote, base, size, memory))
+        return unmake(remote, NULL);
+    if (wants_block(team)) {
+        block = tug_block_pick(team, tug_node_sync_bytes(team->node_most));
+        if (block == NULL)
+            return unmake(remote, NULL);
+        use_block(remote, block, block->lives + 1);
+    }
+    announce(remote);
+    *mine = part_of(remote, disp_unit);
+    return remote;
+}
+
+void tug_remote_accept(struct tug_remote *remote, const void *parts, size_t stride) {
+    if (remote->block != NULL)
+        tug_block_begin(remote->block);
+    for (int r = 0; r < remote->nranks; r++)
+        know(remote, r,
+             (const struct tug_remote_part *)((const unsigned char *)parts + (size_t)r * stride));
+    begin(remote);
+}
+
+void tug_remote_withdraw(struct tug_remote *remote) {
+    if (remote->block != NULL)
+        tug_block_put_back(remote->team, remote->block);
+    remote->block = NULL;
+    (void)unmake(remote, NULL);
 }
 
 void tug_remote_release(struct tug_window *window) {

@@ -153,6 +153,8 @@ struct tug_remote {
     struct tug_chunk *block;   /* the memory of `sync`; NULL: every rank has a node of its own */
     struct tug_node_sync sync; /* fences, epochs and locks of the ranks of this node */
     tug_registration *memory;
+    /* some rank has said, before the last fence, that the host's window is not to be kept */
+    _Atomic bool spoilt;
     bool allocated; /* memory is LLCL's own, mapped by the node */
     bool ordered;   /* what is small goes in packets, as messages do, and none overtakes another */
     void *brought;  /* memory of this rank alone, to be freed; NULL: none */
@@ -186,6 +188,30 @@ enum tug_remote_memory {
     TUG_REMOTE_ALLOCATED, /* by us */
     TUG_REMOTE_ATTACHED,  /* later, by each rank */
 };
+
+/* What a rank tells the others of its part of a window. */
+struct tug_remote_part {
+    struct tug_key key;
+    MPI_Aint size;
+    MPI_Aint disp_unit;
+    uint32_t number; /* the window's, here */
+    uint32_t block;  /* the id of the block for what the ranks of a node share; 0: none */
+};
+
+/* Makes this rank's part of a window of `size` bytes, at `base` if they are given, of what the team
+ * has already, and says what the others are to be told: messages may come as soon as they have
+ * been. NULL: it takes more than that, or memory. Local. Either all ranks accept it, with what all
+ * have told (`stride` bytes from one to the next, of the team's ranks in turn) and the same block,
+ * or all withdraw. */
+struct tug_remote *tug_remote_propose(struct tug_team *team, void *base, MPI_Aint size,
+                                      MPI_Aint disp_unit, enum tug_remote_memory memory,
+                                      struct tug_remote_part *mine);
+void tug_remote_accept(struct tug_remote *remote, const void *parts, size_t stride);
+void tug_remote_withdraw(struct tug_remote *remote);
+
+/* Could windows of the team have the packet lane, and would it be worth it? The same answer on all
+ * ranks. */
+bool tug_remote_serves(const struct tug_team *team);
 
 /* Makes the packet lane's part of a window of `size` bytes, at `base` if they are given. Collective
  * over the team; the same answer on all ranks: NULL if any of them is not willing or cannot. */
@@ -229,7 +255,12 @@ struct tug_remote_head {
 /* Bytes of elements in a message: two of them fill a packet. */
 #define TUG_REMOTE_PIECE 3936
 
-enum tug_notice { TUG_NOTICE_POST, TUG_NOTICE_COMPLETE, TUG_NOTICE_BARRIER };
+enum tug_notice {
+    TUG_NOTICE_POST,
+    TUG_NOTICE_COMPLETE,
+    TUG_NOTICE_BARRIER,
+    TUG_NOTICE_BARRIER_SPOILT, /* the same, and `spoilt` from here on */
+};
 
 enum tug_remote_message {
     TUG_MESSAGE_ACCUMULATE,

@@ -324,11 +324,15 @@ static void on_unlock(tug_context *context, int source, const void *payload, siz
 /* Of who takes part in a barrier nothing is kept. False: it makes no sense. */
 static bool take_notice(const struct request *request, int source) {
     _Atomic uint32_t *count = &request->remote->arrived[request->head.op];
-    if (request->head.what != TUG_NOTICE_BARRIER) {
+    if (request->head.what < TUG_NOTICE_BARRIER) {
         struct tug_remote_state *from = find_sender(request, source);
-        if (from == NULL || request->head.what > TUG_NOTICE_BARRIER)
+        if (from == NULL)
             return false;
         count = request->head.what == TUG_NOTICE_POST ? &from->posts : &from->completes;
+    } else if (request->head.what == TUG_NOTICE_BARRIER_SPOILT) {
+        atomic_store(&request->remote->spoilt, true); /* before the count, which is waited for */
+    } else if (request->head.what > TUG_NOTICE_BARRIER_SPOILT) {
+        return false;
     }
     atomic_fetch_add(count, 1); /* seq_cst: waiters set WAIT before they look, tug_engine_wait() */
     return true;

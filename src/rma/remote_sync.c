@@ -292,8 +292,10 @@ static int disseminate(struct tug_remote *remote) {
     remote->barriers++;
     for (unsigned round = 0; ((int64_t)1 << round) < n; round++) {
         const int to = first_of_node(remote, (mine + ((int64_t)1 << round)) % n);
-        error = first_error(
-            error, tug_remote_tell(remote, to, TUG_MESSAGE_NOTICE, TUG_NOTICE_BARRIER, round));
+        /* what one has heard of all have: whoever is heard of has passed on what it had heard */
+        const enum tug_notice notice =
+            atomic_load(&remote->spoilt) ? TUG_NOTICE_BARRIER_SPOILT : TUG_NOTICE_BARRIER;
+        error = first_error(error, tug_remote_tell(remote, to, TUG_MESSAGE_NOTICE, notice, round));
         if (has_come(&(struct awaited){&remote->arrived[round], remote->barriers}))
             send_all(remote);
         else
@@ -325,8 +327,13 @@ static int fence(struct tug_window *window) {
     if (remote->block == NULL)
         return first_error(error, disseminate(remote));
     (void)tug_node_fence(window);
-    if (remote->team->node_rank == 0)
+    if (remote->team->node_rank == 0) {
+        if (tug_node_sync_told(&remote->sync))
+            atomic_store(&remote->spoilt, true);
         error = first_error(error, disseminate(remote));
+        if (atomic_load(&remote->spoilt))
+            tug_node_sync_tell(&remote->sync);
+    }
     (void)tug_node_fence(window);
     return error;
 }

@@ -10,6 +10,7 @@
 #include "rma/direct.h"
 #include "rma/private.h"
 #include "rma/remote.h"
+#include "rma/spare.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tug_window *oldest, *newest;
@@ -180,34 +181,57 @@ int tug_window_get_errhandler(struct tug_window *window, MPI_Errhandler *errhand
 
 /* ---- taking ---- */
 
-struct tug_window *tug_window_adopt(MPI_Win win) {
+static struct tug_window *make(void) {
     struct tug_window *window = calloc(1, sizeof(*window));
-    if (window == NULL)
-        return NULL;
-    window->handle = win;
-    init_recursive(&window->lock);
-    tug_host.Win_get_errhandler(win, &window->errhandler);
-    if (!table_set(window)) {
-        tug_host.Errhandler_free(&window->errhandler);
-        pthread_mutex_destroy(&window->lock);
-        free(window);
-        return NULL;
-    }
-    tug_host.Win_set_errhandler(win, MPI_ERRORS_RETURN);
-    list_add(window);
-    tug_stat_add(TUG_STAT_WINDOW_TAKEN, 1);
+    if (window != NULL)
+        init_recursive(&window->lock);
     return window;
 }
 
-/* Nobody calls it by its handle any more: the host's window is gone, or the host's alone. */
-static void disown(struct tug_window *window) {
-    table_clear(window);
-    list_remove(window);
-    tug_host.Errhandler_free(&window->errhandler);
+struct tug_window *tug_window_new(int nranks) {
+    struct tug_window *window = make();
+    if (window == NULL || tug_epochs_init(&window->epochs, nranks))
+        return window;
+    tug_window_delete(window);
+    return NULL;
+}
+
+void tug_window_delete(struct tug_window *window) {
+    if (window == NULL)
+        return;
+    pthread_mutex_destroy(&window->lock);
     tug_epochs_fini(&window->epochs);
     free(window->geometry);
     free(window->near);
     free(window);
+}
+
+bool tug_window_take(struct tug_window *window, MPI_Win win) {
+    window->handle = win;
+    tug_host.Win_get_errhandler(win, &window->errhandler);
+    if (!table_set(window)) {
+        tug_host.Errhandler_free(&window->errhandler);
+        return false;
+    }
+    tug_host.Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    list_add(window);
+    tug_stat_add(TUG_STAT_WINDOW_TAKEN, 1);
+    return true;
+}
+
+struct tug_window *tug_window_adopt(MPI_Win win) {
+    struct tug_window *window = make();
+    if (window == NULL || tug_window_take(window, win))
+        return window;
+    tug_window_delete(window);
+    return NULL;
+}
+
+/* Nobody calls it by its handle any more: the host's window is gone, or not this one's. */
+static void disown(struct tug_window *window) {
+    table_clear(window);
+    list_remove(window);
+    tug_host.Errhandler_free(&window->errhandler);
 }
 
 void tug_window_give_back(struct tug_window *window) {
@@ -215,9 +239,10 @@ void tug_window_give_back(struct tug_window *window) {
         return;
     tug_host.Win_set_errhandler(window->handle, window->errhandler);
     disown(window);
+    tug_window_delete(window);
 }
 
-/* The host's window is gone. */
+/* The host's window is gone, or kept for another. */
 static void window_release(struct tug_window *window) {
     if (window->lane != NULL)
         window->lane->release(window);
@@ -225,7 +250,7 @@ static void window_release(struct tug_window *window) {
         tug_engine_attend(-1);
     if (window->wait_group != NULL)
         tug_wait_group_leave(window->wait_group);
-    disown(window);
+    tug_window_delete(window);
 }
 
 /* ---- asking ---- */
@@ -277,12 +302,58 @@ static int meet_in(struct tug_window *window) {
     return error == MPI_SUCCESS ? last : error;
 }
 
+/* ---- the host's window ---- */
+
+/* Would this rank keep it? If so it has room. If not all ranks hear of it in the next fence. */
+static bool would_keep(struct tug_window *window) {
+    if (window->spare != NULL && !atomic_load(&window->spoilt) &&
+        tug_spares_reserve(window->spares))
+        return true;
+    if (window->remote != NULL)
+        atomic_store(&window->remote->spoilt, true);
+    if (window->sync != NULL)
+        tug_node_sync_tell(window->sync);
+    return false;
+}
+
+/* After that fence: does some rank not keep it? The same answer on all ranks. */
+static bool is_let_go(const struct tug_window *window) {
+    return (window->remote != NULL && atomic_load(&window->remote->spoilt)) ||
+           (window->sync != NULL && tug_node_sync_told(window->sync));
+}
+
+/* All ranks keep it. No handle leads to this window any more when another has the host's. */
+static void keep_hosts(struct tug_window *window, MPI_Win *win) {
+    struct tug_spares *spares = window->spares;
+    struct tug_spare *spare = window->spare;
+    disown(window);
+    tug_host.Win_set_errhandler(*win, MPI_ERRORS_ARE_FATAL); /* as the host makes them */
+    *win = MPI_WIN_NULL;
+    tug_spare_keep(spares, spare); /* while the window holds the team */
+    window_release(window);
+}
+
+/* The host's window is gone. */
+static void let_go(struct tug_window *window) {
+    free(window->spare);
+    disown(window);
+    window_release(window);
+}
+
 int tug_window_free(struct tug_window *window, MPI_Win *win) {
     if (window->lane != NULL && tug_epochs_busy(&window->epochs))
         return tug_window_raise(window, MPI_ERR_RMA_SYNC);
     tug_engine_drain();
+    const bool keeps = window->lane != NULL && would_keep(window);
     int last = window->lane != NULL ? meet_in(window) : MPI_SUCCESS;
+    const bool kept = keeps && !is_let_go(window);
+    if (keeps && !kept)
+        tug_spares_waive(window->spares);
     int deferred = tug_window_settle(window, last);
+    if (kept) {
+        keep_hosts(window, win);
+        return deferred;
+    }
     /* from here on the program's handler again: the host may report an open epoch */
     tug_host.Win_set_errhandler(*win, window->errhandler);
     int error = tug_host.Win_free(win);
@@ -290,7 +361,7 @@ int tug_window_free(struct tug_window *window, MPI_Win *win) {
         tug_host.Win_set_errhandler(window->handle, MPI_ERRORS_RETURN);
         return error;
     }
-    window_release(window);
+    let_go(window);
     return deferred;
 }
 
@@ -304,6 +375,6 @@ void tug_window_free_left_over(void) {
         if (window->lane != NULL)
             (void)window->lane->flush_all(window, false);
         if (tug_host.Win_free(&handle) == MPI_SUCCESS) /* an open epoch: it stays */
-            window_release(window);
+            let_go(window);
     }
 }

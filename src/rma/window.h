@@ -25,6 +25,9 @@
 
 #include "rma/epoch.h"
 
+struct tug_spare;
+struct tug_spares;
+
 struct tug_window {
     MPI_Win handle;
     struct tug_direct *direct;         /* direct lane; NULL: another */
@@ -38,6 +41,9 @@ struct tug_window {
     struct tug_window *older, *newer; /* the open ones, in the order of their creation */
     bool on_self;                  /* the handle is a host window on MPI_COMM_SELF, see create.h */
     int flavor;                    /* on_self: what the program sees, MPI_WIN_CREATE_FLAVOR */
+    struct tug_spares *spares;     /* lanes of ours: where the host's window may be kept */
+    struct tug_spare *spare;       /* that window; NULL: it is not to be kept */
+    _Atomic bool spoilt;           /* it is not like new */
     bool healed;                   /* target displacements are translated by geometry[] */
     bool own_geometry;             /* base, size and disp_unit below are what the program sees */
     int nranks;                    /* ranks of the window's group */
@@ -141,6 +147,11 @@ bool tug_window_attaches(const struct tug_window *window);
  * question. */
 void tug_window_query(const struct tug_window *window, int rank, MPI_Aint *size,
                       MPI_Aint *disp_unit, void *baseptr);
+
+/* The program changes what the next owner of the host's window would see. */
+static inline void tug_window_spoil(struct tug_window *window) {
+    atomic_store_explicit(&window->spoilt, true, memory_order_relaxed);
+}
 
 /* MPI_Win_free. Collective. */
 int tug_window_free(struct tug_window *window, MPI_Win *win);

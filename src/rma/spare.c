@@ -1,0 +1,186 @@
+#include "rma/spare.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "engine/engine.h"
+#include "host/host.h"
+#include "host/spin.h"
+#include "node/team.h"
+
+#define KEPT_MOST 4 /* by a team */
+
+struct tug_spares {
+    struct tug_spare *kept; /* by id */
+    unsigned nkept;         /* with those that room is reserved for */
+    bool ended;             /* the communicator is gone */
+    uint32_t last_id;
+    struct tug_spares *older, *newer;
+    struct tug_word *room;
+};
+
+/* Of all that follows; not held around calls of the host that are collective. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tug_spares *newest;
+static uint64_t nmade;
+static bool forbidden;
+
+static void host_free(struct tug_spare *spare) {
+    tug_spin_meeting_begin(tug_engine_driving);
+    tug_host.Win_free(&spare->win);
+    tug_spin_meeting_end();
+    free(spare);
+}
+
+/* The first one behind *at of the flavour (any: 0), or NULL. With the lock. */
+static struct tug_spare *take_out(struct tug_spares *spares, int flavor) {
+    struct tug_spare **at = &spares->kept;
+    while (*at != NULL && flavor != 0 && (*at)->flavor != flavor)
+        at = &(*at)->next;
+    struct tug_spare *spare = *at;
+    if (spare == NULL)
+        return NULL;
+    *at = spare->next;
+    spares->nkept--;
+    return spare;
+}
+
+/* The communicator goes. */
+static void drop(void *state) {
+    struct tug_spares *spares = state;
+    pthread_mutex_lock(&lock);
+    spares->ended = true;
+    pthread_mutex_unlock(&lock);
+}
+
+/* The team goes: collective, and no thread uses it. */
+static void end(void *state) {
+    struct tug_spares *spares = state;
+    for (struct tug_spare *spare = tug_spare_pick(spares, 0); spare != NULL;
+         spare = tug_spare_pick(spares, 0))
+        host_free(spare);
+    pthread_mutex_lock(&lock);
+    *(spares->newer != NULL ? &spares->newer->older : &newest) = spares->older;
+    if (spares->older != NULL)
+        spares->older->newer = spares->newer;
+    pthread_mutex_unlock(&lock);
+    free(spares->room);
+    free(spares);
+}
+
+struct tug_spares *tug_spares_of(struct tug_team *team) {
+    struct tug_team_part *part = &team->parts[TUG_PART_SPARES];
+    if (part->state != NULL)
+        return part->state;
+    if (team->nnodes == 1 || team->node_most > 1) /* without, by the host */
+        (void)tug_team_prepare_to_meet(team);
+    const bool meets = team->nnodes == 1 && team->meeting != NULL;
+    struct tug_word *room = meets ? NULL : malloc((size_t)team->nranks * sizeof(*room));
+    struct tug_spares *spares = calloc(1, sizeof(*spares));
+    if (!tug_team_all_agree(team, spares != NULL && (meets || room != NULL))) {
+        free(room);
+        free(spares);
+        return NULL;
+    }
+    spares->room = room;
+    pthread_mutex_lock(&lock);
+    spares->older = newest;
+    if (newest != NULL)
+        newest->newer = spares;
+    newest = spares;
+    pthread_mutex_unlock(&lock);
+    *part = (struct tug_team_part){.state = spares, .drop = drop, .end = end};
+    return spares;
+}
+
+struct tug_word *tug_spares_room(struct tug_spares *spares) {
+    return spares->room;
+}
+
+uint32_t tug_spares_draw(struct tug_spares *spares) {
+    return ++spares->last_id;
+}
+
+/* In Open MPI's Fortran an attribute is set without our knowledge. */
+static bool sees_attributes(void) {
+#ifdef OPEN_MPI
+    return false;
+#else
+    static _Atomic int sees = -1;
+    if (sees < 0)
+        sees = tug_host_find("MPII_Win_set_attr") != NULL;
+    return sees;
+#endif
+}
+
+struct tug_spare *tug_spare_make(MPI_Win win, int flavor, uint32_t id) {
+    struct tug_spare *spare = sees_attributes() ? malloc(sizeof(*spare)) : NULL;
+    if (spare == NULL)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    *spare = (struct tug_spare){.win = win, .flavor = flavor, .id = id, .made = ++nmade};
+    pthread_mutex_unlock(&lock);
+    return spare;
+}
+
+struct tug_spare *tug_spare_pick(struct tug_spares *spares, int flavor) {
+    pthread_mutex_lock(&lock);
+    struct tug_spare *spare = take_out(spares, flavor);
+    pthread_mutex_unlock(&lock);
+    return spare;
+}
+
+bool tug_spares_reserve(struct tug_spares *spares) {
+    pthread_mutex_lock(&lock);
+    const bool room = !forbidden && !spares->ended && spares->nkept < KEPT_MOST;
+    spares->nkept += room;
+    pthread_mutex_unlock(&lock);
+    return room;
+}
+
+void tug_spares_waive(struct tug_spares *spares) {
+    pthread_mutex_lock(&lock);
+    spares->nkept--;
+    pthread_mutex_unlock(&lock);
+}
+
+void tug_spare_keep(struct tug_spares *spares, struct tug_spare *spare) {
+    pthread_mutex_lock(&lock);
+    struct tug_spare **at = &spares->kept;
+    while (*at != NULL && (*at)->id < spare->id)
+        at = &(*at)->next;
+    spare->next = *at;
+    *at = spare;
+    pthread_mutex_unlock(&lock);
+}
+
+void tug_spare_put_back(struct tug_spares *spares, struct tug_spare *spare) {
+    pthread_mutex_lock(&lock);
+    spares->nkept++;
+    pthread_mutex_unlock(&lock);
+    tug_spare_keep(spares, spare);
+}
+
+void tug_spares_forbid(void) {
+    pthread_mutex_lock(&lock);
+    forbidden = true;
+    pthread_mutex_unlock(&lock);
+}
+
+/* The oldest of all teams, or NULL. */
+static struct tug_spare *take_oldest(void) {
+    struct tug_spares *from = NULL;
+    pthread_mutex_lock(&lock);
+    for (struct tug_spares *spares = newest; spares != NULL; spares = spares->older)
+        if (spares->kept != NULL && (from == NULL || spares->kept->made < from->kept->made))
+            from = spares;
+    struct tug_spare *oldest = from != NULL ? take_out(from, 0) : NULL;
+    pthread_mutex_unlock(&lock);
+    return oldest;
+}
+
+/* In the order of their creation, which is the same on all ranks of each. */
+void tug_spares_end(void) {
+    for (struct tug_spare *spare = take_oldest(); spare != NULL; spare = take_oldest())
+        host_free(spare);
+}

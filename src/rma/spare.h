@@ -1,0 +1,63 @@
+/* Spare windows: the host's, which lie behind windows in lanes of ours, kept for the next window on
+ * the same communicator when the program frees one. The host meets four times to make a window and
+ * twice to free it; with a spare one no more than the one meeting is left in which the ranks find
+ * out about the new window's lane.
+ *
+ * Kept is only what is like new: made without info and over no memory of the program's, and not
+ * changed since (tug_window_spoil()). All ranks keep it or none: they find that out in the fence at
+ * its end. Which one is taken again they find out at the next creation, by its id, since threads
+ * that free windows may have kept them in different orders.
+ *
+ * A team keeps a few: each holds one of the host's context ids, of which there are 2048. They end
+ * with the communicator, or with MPI.
+ */
+#ifndef TUG_RMA_SPARE_H
+#define TUG_RMA_SPARE_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tug_team;
+struct tug_word;
+struct tug_spares; /* a team's */
+
+/* A window of the host's that may be kept. */
+struct tug_spare {
+    MPI_Win win;   /* its error handler is MPI_ERRORS_RETURN */
+    int flavor;    /* MPI_WIN_FLAVOR_* */
+    uint32_t id;   /* alike on all ranks of the team, and no other's there */
+    uint64_t made; /* the so-many-th in this process */
+    struct tug_spare *next;
+};
+
+/* A team's, made if need be. Collective; the same answer on all ranks: NULL without memory. */
+struct tug_spares *tug_spares_of(struct tug_team *team);
+
+/* Room for a word of each rank, where they do not meet in shared memory; else NULL. */
+struct tug_word *tug_spares_room(struct tug_spares *spares);
+
+/* The id of the window that is being made: alike on all ranks, as all draw one at each creation. */
+uint32_t tug_spares_draw(struct tug_spares *spares);
+
+/* The host has made a window. NULL: it cannot be kept. */
+struct tug_spare *tug_spare_make(MPI_Win win, int flavor, uint32_t id);
+
+/* The oldest one of the flavour, or NULL: taken out, so that no other thread has it. With the same
+ * id on all ranks it is theirs, else it goes back. Local; any thread. */
+struct tug_spare *tug_spare_pick(struct tug_spares *spares, int flavor);
+void tug_spare_put_back(struct tug_spares *spares, struct tug_spare *spare);
+
+/* Before a window's end: is there room for one more? After true the caller keeps it, or waives.
+ * Local; any thread. */
+bool tug_spares_reserve(struct tug_spares *spares);
+void tug_spare_keep(struct tug_spares *spares, struct tug_spare *spare);
+void tug_spares_waive(struct tug_spares *spares);
+
+/* From now on none is kept: the process has a session, and ends by itself. */
+void tug_spares_forbid(void);
+
+/* The program's world ends, and with it what was kept on its communicators. Collective over it. */
+void tug_spares_end(void);
+
+#endif
