@@ -127,6 +127,46 @@ static void test_many(void) {
         kind_close(&w[i]);
 }
 
+static int ndeleted;
+
+static int count_deleted(MPI_Win win, int key, void *value, void *state) {
+    (void)win, (void)key, (void)value, (void)state;
+    ndeleted++;
+    return MPI_SUCCESS;
+}
+
+/* A window has nothing of the one before it, whatever a single rank did to that. */
+static void test_again(void) {
+    int key;
+    MUST(MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, count_deleted, &key, NULL));
+    for (int i = 0; i < 6 * NKINDS; i++) {
+        struct kind_win w;
+        void *value;
+        int flag, length = -1;
+        char name[MPI_MAX_OBJECT_NAME] = "";
+        MPI_Errhandler handler;
+        const bool changes = check_rank == i % check_nranks;
+        if (!kind_open(&w, (enum kind)(i % NKINDS), MPI_COMM_WORLD, 64 + 8 * i, 8))
+            continue;
+        MUST(MPI_Win_get_attr(w.win, key, &value, &flag));
+        CHECK(!flag, "window %d: it has an attribute", i);
+        MUST(MPI_Win_get_name(w.win, name, &length));
+        CHECK(strcmp(name, "mine") != 0, "window %d: it has a name", i);
+        MUST(MPI_Win_get_errhandler(w.win, &handler));
+        CHECK(handler == MPI_ERRORS_ARE_FATAL, "window %d: it has a handler", i);
+        if (changes && i / NKINDS % 3 == 1)
+            MUST(MPI_Win_set_name(w.win, "mine"));
+        if (i / NKINDS % 3 == 2)
+            MUST(MPI_Win_set_errhandler(w.win, MPI_ERRORS_RETURN));
+        ndeleted = 0;
+        if (changes)
+            MUST(MPI_Win_set_attr(w.win, key, &w));
+        kind_close(&w);
+        CHECK(ndeleted == changes, "window %d: %d attributes deleted", i, ndeleted);
+    }
+    MUST(MPI_Win_free_keyval(&key));
+}
+
 static void test_attributes(void) {
     static const int flavors[NKINDS] = {MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_CREATE,
                                         MPI_WIN_FLAVOR_SHARED, MPI_WIN_FLAVOR_DYNAMIC};
@@ -269,6 +309,7 @@ int main(int argc, char **argv) {
     test_free_at_once();
     test_free_types();
     test_many();
+    test_again();
     test_attributes();
     test_uneven();
     test_info();
