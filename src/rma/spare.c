@@ -14,6 +14,7 @@ struct tug_spares {
     struct tug_spare *kept; /* by id */
     unsigned nkept;         /* with those that room is reserved for */
     bool ended;             /* the communicator is gone */
+    uint64_t order;         /* random, alike on all ranks of the team */
     uint32_t last_id;
     struct tug_spares *older, *newer;
     struct tug_word *room;
@@ -22,7 +23,6 @@ struct tug_spares {
 /* Of all that follows; not held around calls of the host that are collective. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tug_spares *newest;
-static uint64_t nmade;
 static bool forbidden;
 
 static void host_free(struct tug_spare *spare) {
@@ -83,6 +83,7 @@ struct tug_spares *tug_spares_of(struct tug_team *team) {
         return NULL;
     }
     spares->room = room;
+    spares->order = tug_team_draw(team);
     pthread_mutex_lock(&lock);
     spares->older = newest;
     if (newest != NULL)
@@ -117,9 +118,7 @@ struct tug_spare *tug_spare_make(MPI_Win win, int flavor, uint32_t id) {
     struct tug_spare *spare = sees_attributes() ? malloc(sizeof(*spare)) : NULL;
     if (spare == NULL)
         return NULL;
-    pthread_mutex_lock(&lock);
-    *spare = (struct tug_spare){.win = win, .flavor = flavor, .id = id, .made = ++nmade};
-    pthread_mutex_unlock(&lock);
+    *spare = (struct tug_spare){.win = win, .flavor = flavor, .id = id};
     return spare;
 }
 
@@ -167,20 +166,21 @@ void tug_spares_forbid(void) {
     pthread_mutex_unlock(&lock);
 }
 
-/* The oldest of all teams, or NULL. */
-static struct tug_spare *take_oldest(void) {
+/* The first one of all teams, or NULL. */
+static struct tug_spare *take_first(void) {
     struct tug_spares *from = NULL;
     pthread_mutex_lock(&lock);
     for (struct tug_spares *spares = newest; spares != NULL; spares = spares->older)
-        if (spares->kept != NULL && (from == NULL || spares->kept->made < from->kept->made))
+        if (spares->kept != NULL && (from == NULL || spares->order < from->order))
             from = spares;
-    struct tug_spare *oldest = from != NULL ? take_out(from, 0) : NULL;
+    struct tug_spare *first = from != NULL ? take_out(from, 0) : NULL;
     pthread_mutex_unlock(&lock);
-    return oldest;
+    return first;
 }
 
-/* In the order of their creation, which is the same on all ranks of each. */
+/* In an order that is the same everywhere: ranks wait for one another in each, and threads may have
+ * made windows of several communicators in different orders. */
 void tug_spares_end(void) {
-    for (struct tug_spare *spare = take_oldest(); spare != NULL; spare = take_oldest())
+    for (struct tug_spare *spare = take_first(); spare != NULL; spare = take_first())
         host_free(spare);
 }

@@ -24,10 +24,9 @@ struct tug_spares; /* a team's */
 
 /* A window of the host's that may be kept. */
 struct tug_spare {
-    MPI_Win win;   /* its error handler is MPI_ERRORS_RETURN */
-    int flavor;    /* MPI_WIN_FLAVOR_* */
-    uint32_t id;   /* alike on all ranks of the team, and no other's there */
-    uint64_t made; /* the so-many-th in this process */
+    MPI_Win win; /* its error handler is MPI_ERRORS_RETURN */
+    int flavor;  /* MPI_WIN_FLAVOR_* */
+    uint32_t id; /* alike on all ranks of the team, and no other's there */
     struct tug_spare *next;
 };
 
