@@ -153,7 +153,7 @@ struct tug_operation *fake_operation(struct fake *fake, uint32_t peer, enum tug_
                                      struct tug_registration *local, uint64_t local_offset,
                                      uint64_t bytes, struct fake_end *end) {
     uint32_t tag = TUG_NO_TAG;
-    if (!tug_tags_take(&fake->fabric.tags, &tag))
+    if (!tug_tags_take_in_hand(&fake->fabric.tags, &tag))
         abort();
     struct tug_operation *operation = &fake->fabric.operations[tag];
     memset(operation, 0xee, sizeof *operation); /* nothing may be relied on */
