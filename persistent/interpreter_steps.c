@@ -57,6 +57,20 @@ static bool all_past(const struct tug_interpreter *self, struct tug_segment_ring
     return position <= least;
 }
 
+/* True if the other ranks of the node are through with the runs before, whose writers may have been
+ * others: a way that is tried after another has its own. Nobody rings us for their rings, but who
+ * receives from other nodes is polled. */
+static bool all_closed(const struct tug_interpreter *self) {
+    for (uint32_t i = 0; i < self->channel->has.rings; i++) {
+        const struct tug_segment_ring *ring = &self->channel->rings[i];
+        for (uint32_t r = 0; r < self->schedule.node_size; r++)
+            /* acquire: as in all_past() */
+            if (r != me(self) && atomic_load(&ring->reads[r].count) < ring->position)
+                return false;
+    }
+    return true;
+}
+
 /* The next segment of our ring is there. */
 static void announce(struct tug_interpreter *self, struct tug_slot_head *head, uint64_t position,
                      size_t bytes) {
@@ -263,7 +277,7 @@ bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_desc
         break;
     case TUG_DRAIN: {
         struct tug_segment_ring *ring = tug_interpreter_ring(self, me(self));
-        if (!all_past(self, ring, ring->position + d->position))
+        if (!all_past(self, ring, ring->position + d->position) || !all_closed(self))
             return false;
         break;
     }

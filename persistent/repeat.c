@@ -238,8 +238,6 @@ static struct tug_repeat *look_up(const struct tug_repeat_call *call) {
         return NULL;
     if (reduces(call->kind) && !tug_rival_has_one_result(call->op, call->receive.type, nranks))
         return remember(call, &the_hosts); /* a trial would change the result from call to call */
-    if (call->kind == TUG_COLLECTIVE_BCAST && team->nnodes > 1 && team->node_most > 1)
-        return remember(call, &the_hosts); /* docs/limitations.md: wrong data now and then */
     struct tug_repeat *repeat = find(&tug_collectives_of(team)->repeats, &key);
     if (repeat != &the_hosts)
         repeat->team = team;
