@@ -259,8 +259,7 @@ bool tug_ofi_arm(struct tug_ofi_endpoint *endpoint) {
         endpoint->posted < endpoint->taken + TUG_OFI_RECEIVES ||
         fi_trywait(endpoint->fabric, &queue, 1) != 0)
         return false;
-    if (atomic_load_explicit(&endpoint->watched, memory_order_acquire) &&
-        !tug_watcher_arm(&endpoint->watch.watch))
+    if (!tug_ringer_arm(&endpoint->ringer))
         return false;
     endpoint->armed = endpoint->polls + 1;
     return true;
@@ -274,8 +273,7 @@ static void close_object(struct fid *object) {
 }
 
 void tug_ofi_endpoint_close(struct tug_ofi_endpoint *endpoint) {
-    tug_watcher_remove(&endpoint->watch.watch);
-    pthread_mutex_destroy(&endpoint->watch.lock);
+    tug_ringer_fini(&endpoint->ringer);
     if (endpoint->claimed)
         tug_sockets_disclaim(endpoint->descriptor);
 #define CLOSE(member)                                                                              \
@@ -339,7 +337,7 @@ struct tug_ofi_endpoint *tug_ofi_endpoint_make(char *reason) {
     }
     endpoint->info = info;
     endpoint->descriptor = -1;
-    pthread_mutex_init(&endpoint->watch.lock, NULL);
+    tug_ringer_init(&endpoint->ringer);
     for (uint32_t i = 0; i < TUG_OFI_RECEIVES; i++)
         endpoint->receives[i].memory = endpoint->memory[i];
     for (uint32_t i = 0; i < TUG_OFI_SENDS; i++) {

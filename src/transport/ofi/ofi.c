@@ -86,7 +86,10 @@ static bool ofi_arm(void *state) {
 
 static int descriptor(struct tug_wire *wire, bool watch) {
     struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
-    return watch && tug_ofi_watch_begin(view) ? -1 : view->endpoint->descriptor;
+    return watch && tug_ringer_begin(&view->endpoint->ringer, view->endpoint->descriptor,
+                                     &view->rung, wire->fabric)
+               ? -1
+               : view->endpoint->descriptor;
 }
 
 /* ---- opening and closing ---- */
@@ -121,7 +124,7 @@ static void take_out(void *argument) {
 
 static void ofi_leave(struct tug_wire *wire) {
     struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
-    tug_ofi_watch_leave(view);
+    tug_ringer_leave(&view->endpoint->ringer, &view->rung);
     if (view->entered)
         tug_engine_call(take_out, view);
 }

@@ -23,7 +23,7 @@
 
 #include "base/table.h"
 #include "transport/packets/wire.h"
-#include "transport/watcher.h"
+#include "transport/ringer.h"
 
 /* ---- library.c ---- */
 
@@ -83,8 +83,7 @@ struct tug_ofi_view {
     uint64_t greeting[2]; /* while it goes */
     uint64_t polls;       /* the endpoint's `polls` when the view was polled */
     struct tug_ofi_view *next;
-    bool watched; /* the watcher rings its fabric's bell */
-    struct tug_ofi_view *next_watched;
+    struct tug_rung rung; /* whether the watcher rings its fabric's bell */
 };
 
 /* What libfabric is asked to do; it has `context` until it has done it. */
@@ -109,13 +108,6 @@ struct tug_ofi_send {
     struct tug_ofi_send *next; /* in the list of those that are free, or that have failed */
 };
 
-/* What the process's watcher rings when the queue's descriptor is readable. */
-struct tug_ofi_watch {
-    struct tug_watch watch;     /* the first member */
-    pthread_mutex_t lock;       /* protects `views`, which the watcher reads */
-    struct tug_ofi_view *views; /* the watched views */
-};
-
 struct tug_ofi_endpoint {
     uint32_t users; /* views, entered or not */
     struct tug_ofi_address address;
@@ -135,11 +127,10 @@ struct tug_ofi_endpoint {
     uint64_t posted, taken;
     struct tug_ofi_send sends[TUG_OFI_SENDS];
     struct tug_ofi_send *free, *failed;
-    uint64_t polls;       /* polls so far */
-    bool came;            /* something has come for a view, which may have to be served */
-    uint64_t armed;       /* `polls` + 1 when it was last armed well */
-    _Atomic bool watched; /* the watcher sleeps at the descriptor; never reset */
-    struct tug_ofi_watch watch;
+    uint64_t polls;           /* polls so far */
+    bool came;                /* something has come for a view, which may have to be served */
+    uint64_t armed;           /* `polls` + 1 when it was last armed well */
+    struct tug_ringer ringer; /* at the descriptor */
     uint64_t memory[TUG_OFI_RECEIVES][TUG_OFI_PACKET_BYTES / 8];
 };
 
@@ -164,13 +155,6 @@ bool tug_ofi_arm(struct tug_ofi_endpoint *endpoint);
 
 /* The view leaves: what it has sent, and has not gone, is nobody's. */
 void tug_ofi_forget(struct tug_ofi_view *view);
-
-/* ---- watch.c ---- */
-
-/* From begin to leave the bell of the view's fabric is rung when the descriptor is readable, once
- * for each arm. False: it cannot be. begin: one thread at a time; leave: any thread. */
-bool tug_ofi_watch_begin(struct tug_ofi_view *view);
-void tug_ofi_watch_leave(struct tug_ofi_view *view);
 
 /* ---- ofi.c ---- */
 

@@ -4,7 +4,7 @@
  * One epoll set holds the listener and all links; a link that could not take all bytes waits in it
  * for room. The set is readable when there is anything to do: the engine sleeps on it, or, where
  * peers of the node ring a shared bell too, the process's watcher does and rings that bell:
- * watch.c.
+ * ../ringer.h.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -286,14 +286,20 @@ bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint) {
 
 /* ---- sleeping ---- */
 
+static bool arm_ringer(struct tug_tcp_endpoint *endpoint) {
+    if (tug_ringer_arm(&endpoint->ringer))
+        return true;
+    if (!endpoint->unwatched)
+        tug_stat_add(TUG_STAT_UNWATCHED, 1);
+    endpoint->unwatched = true;
+    return false;
+}
+
 /* One that is lost is waited for by nobody. */
 bool tug_tcp_arm(struct tug_tcp_endpoint *endpoint) {
     if (endpoint->to_tell > 0 || endpoint->nlater > 0 || endpoint->nblind > 0 || endpoint->full)
         return false;
-    return !tug_tcp_holds(endpoint)
-               ? endpoint->to_tell == 0
-               : !atomic_load_explicit(&endpoint->watched, memory_order_acquire) ||
-                     tug_tcp_watch_arm(endpoint);
+    return tug_tcp_holds(endpoint) ? arm_ringer(endpoint) : endpoint->to_tell == 0;
 }
 
 /* ---- opening and closing ---- */
@@ -312,8 +318,7 @@ static void forget(void *value, void *d) {
 }
 
 void tug_tcp_endpoint_close(struct tug_tcp_endpoint *endpoint) {
-    tug_watcher_remove(&endpoint->watch.watch);
-    pthread_mutex_destroy(&endpoint->watch.lock);
+    tug_ringer_fini(&endpoint->ringer);
     while (endpoint->all != NULL) {
         struct tug_tcp_link *link = endpoint->all;
         endpoint->all = link->next;
@@ -348,7 +353,7 @@ static struct tug_tcp_endpoint *make(bool spares_links) {
     if (endpoint == NULL)
         return NULL;
     endpoint->set = -1;
-    pthread_mutex_init(&endpoint->watch.lock, NULL);
+    tug_ringer_init(&endpoint->ringer);
     endpoint->listener = (struct tug_own)TUG_OWN_NONE;
     endpoint->reserve[TUG_TCP_TO_CONNECT] = endpoint->reserve[TUG_TCP_TO_ACCEPT] =
         endpoint->listener;

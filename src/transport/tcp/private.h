@@ -19,7 +19,7 @@
 #include "transport/packets/wire.h"
 #include "transport/tcp/link.h"
 #include "transport/tcp/address.h"
-#include "transport/watcher.h"
+#include "transport/ringer.h"
 
 struct tug_tcp_endpoint;
 
@@ -34,8 +34,7 @@ struct tug_tcp_view {
     bool came;                         /* something has come since the view was polled */
     uint64_t polls;                    /* the endpoint's `polls` when the view was polled */
     struct tug_tcp_view *next;         /* the endpoint's next view, an older one */
-    bool watched;                      /* the watcher rings its fabric's bell */
-    struct tug_tcp_view *next_watched;
+    struct tug_rung rung;              /* whether the watcher rings its fabric's bell */
 };
 
 /* A view has had to do with a peer. */
@@ -54,15 +53,6 @@ struct tug_tcp_peer {
     struct tug_tcp_address address;
     struct tug_tcp_link *link; /* the one to send by, NULL: none yet */
     struct tug_tcp_contact *contacts;
-};
-
-/* What the process's watcher rings when the endpoint's set is readable: the bells of the watched
- * views. (They have one bell, unless the node's processes share no memory but that of each
- * context.) */
-struct tug_tcp_watch {
-    struct tug_watch watch;     /* the first member */
-    pthread_mutex_t lock;       /* protects `views`, which the watcher reads */
-    struct tug_tcp_view *views; /* the watched views */
 };
 
 /* Listener and links of a process. Made with the first view, closed with the last. Holder of the
@@ -92,9 +82,8 @@ struct tug_tcp_endpoint {
     bool closed_any;          /* links that are to be taken out */
     bool full;                /* the listener is not looked at: newcomers wait in the kernel */
     uint64_t *received;       /* TUG_TCP_RECEIVE_BYTES */
-    _Atomic bool watched;     /* the watcher sleeps at its set; never reset */
     bool unwatched;           /* the set could not be armed, which has been counted */
-    struct tug_tcp_watch watch;
+    struct tug_ringer ringer; /* at its set */
 };
 
 /* Something has been handed up to the view. */
@@ -164,16 +153,6 @@ void tug_tcp_hold(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, 
 /* close: of a link that nobody needs any more; end: of a link that has broken. */
 void tug_tcp_close_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 void tug_tcp_end_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
-
-/* ---- watch.c ---- */
-
-/* From begin to leave the bell of the view's fabric is rung when the set is readable, once for each
- * arm. False: it cannot be. begin: one thread at a time; leave: any thread. */
-bool tug_tcp_watch_begin(struct tug_tcp_view *view);
-void tug_tcp_watch_leave(struct tug_tcp_view *view);
-
-/* Sees to it that the next news ring. False: they cannot. Holder only. */
-bool tug_tcp_watch_arm(struct tug_tcp_endpoint *endpoint);
 
 /* ---- meet.c: how two processes come to their link ---- */
 

@@ -198,7 +198,10 @@ static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
 
 static int descriptor(struct tug_wire *wire, bool watch) {
     struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
-    return watch && tug_tcp_watch_begin(view) ? -1 : view->endpoint->set;
+    return watch && tug_ringer_begin(&view->endpoint->ringer, view->endpoint->set, &view->rung,
+                                     wire->fabric)
+               ? -1
+               : view->endpoint->set;
 }
 
 /* ---- opening and closing ---- */
@@ -251,7 +254,7 @@ static void take_out(void *argument) {
 
 static void tcp_leave(struct tug_wire *wire) {
     struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
-    tug_tcp_watch_leave(view);
+    tug_ringer_leave(&view->endpoint->ringer, &view->rung);
     if (view->entered)
         tug_engine_call(take_out, view);
 }
