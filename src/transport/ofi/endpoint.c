@@ -323,7 +323,6 @@ static bool open_objects(struct tug_ofi_endpoint *endpoint) {
         fi_ep_bind(endpoint->ep, &endpoint->av->fid, 0) != 0 || fi_enable(endpoint->ep) != 0 ||
         fi_getname(&endpoint->ep->fid, endpoint->address.name, &bytes) != 0)
         return false;
-    endpoint->address.bytes = bytes;
     return post_receives(endpoint);
 }
 

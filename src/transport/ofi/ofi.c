@@ -188,16 +188,16 @@ static struct tug_ofi_view *open_view(struct tug_fabric *fabric, char *reason) {
     return view;
 }
 
-/* All have a view, and of the same provider. */
+/* All have a view, and of the same provider. Names may differ in length: shm's tell the process by
+ * its number, in decimal. */
 static bool all_alike(const struct tug_fabric *fabric, const struct tug_ofi_view *view) {
-    enum { NONE, NAME, NOT_NAME, FORMAT, NOT_FORMAT, BYTES, NOT_BYTES, WORDS };
+    enum { NONE, NAME, NOT_NAME, FORMAT, NOT_FORMAT, WORDS };
     int64_t words[WORDS] = {view == NULL};
     if (view != NULL) {
         const struct fi_info *info = view->endpoint->info;
         for (const char *at = info->fabric_attr->prov_name; *at != '\0'; at++)
             words[NAME] = (words[NAME] * 131 + *at) % 0x7fffffff;
         words[FORMAT] = info->addr_format;
-        words[BYTES] = (int64_t)view->endpoint->address.bytes;
     }
     for (int i = NAME; i < WORDS; i += 2)
         words[i + 1] = ~words[i];

@@ -52,10 +52,9 @@ struct fi_info *tug_ofi_choose(char *reason);
 #define TUG_OFI_SENDS 256u
 #define TUG_OFI_NAME_MOST 256u
 
-/* Where a process is, as it is told to the others: the first `bytes` of name count. */
+/* Where a process is, as it is told to the others. The provider knows where the name ends. */
 struct tug_ofi_address {
     uint64_t id; /* random */
-    uint64_t bytes;
     unsigned char name[TUG_OFI_NAME_MOST];
 };
 
