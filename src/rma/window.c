@@ -295,11 +295,13 @@ void tug_window_query(const struct tug_window *window, int rank, MPI_Aint *size,
 /* ---- the end ---- */
 
 /* All ranks have come to the window's end, where those that wait serve those still at work, and
- * nothing of this rank's is under way; messages of the meeting itself were. */
+ * nothing of this rank's is under way; messages of the meeting itself were. Before it, what another
+ * is told has come there: it may end its part at once. */
 static int meet_in(struct tug_window *window) {
-    int error = window->lane->fence(window);
-    int last = window->lane->flush_all(window, false);
-    return error == MPI_SUCCESS ? last : error;
+    const int first = window->lane->flush_all(window, false);
+    const int error = window->lane->fence(window);
+    const int last = window->lane->flush_all(window, false);
+    return first != MPI_SUCCESS ? first : error != MPI_SUCCESS ? error : last;
 }
 
 /* ---- the host's window ---- */
