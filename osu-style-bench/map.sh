@@ -174,6 +174,7 @@ flavours_on() { # the flavours of the place $1
 target() {
     doing=() crowded=0
     [[ $1 == waits ]] || doing=(--compute-ms "$compute_ms")
+    [[ $1 != works ]] || doing=(--both)
     [[ $1 != "computes among others" ]] || crowded=1
 }
 
@@ -185,7 +186,7 @@ windows() {
     target "$3"
     flavours=$(flavours_on "$1")
     if [[ $amount == quick ]]; then
-        [[ $2$3 == 1waits ]] || loads=1x8
+        [[ $2$3 == 1waits || $2$3 == 1works ]] || loads=1x8
         ((!crowded)) || flavours=$single_flavours
     fi
     cells "windows/$1/$threads/target $3" 2 window_epochs --flavours "$flavours" --threads "$2" --loads "$loads" \
@@ -225,6 +226,7 @@ steps() { # all of a round
         environment=()
         [[ $place == "one node" ]] || environment=("${tcp[@]}")
         windows "$place" 1 waits
+        windows "$place" 1 works
         windows "$place" 1 computes
         windows "$place" 1 "computes among others"
         windows "$place" 4 waits

@@ -4,7 +4,8 @@
  * Rank 0 works on rank 1's memory. In a fence and in post-start-complete-wait both take part in
  * each epoch; otherwise rank 1 waits in MPI_Recv, or computes (--compute-ms) without a call of MPI,
  * a period at a time, and then waits there. Such periods are what a host that needs its target is
- * bounded by. With --pause-ms rank 0 computes so long before each single epoch.
+ * bounded by. With --pause-ms rank 0 computes so long before each single epoch. With --both rank 1
+ * does the same to rank 0's memory meanwhile, as in programs whose ranks are all alike.
  * The figure is the median of an epoch's times where one thread works on a target that waits, and
  * otherwise the mean of those that began while the target computed, for there a few wait for all.
  * Data are checked after each cell; the column `wrong` has the number of wrong words.
@@ -28,7 +29,7 @@ static const char *op_list = "put,get,accumulate,fetch_and_op,compare_and_swap";
 static const char *load_list = "1x8,16x8,1x4K,1x256K";
 static double seconds = 0.03, compute_ms, pause_ms;
 static long nthreads = 1, least_periods = 2;
-static bool lifetimes;
+static bool lifetimes, both;
 
 static struct load loads[MOST_LOADS];
 static int nloads;
@@ -157,12 +158,14 @@ static void forget_times(void) {
     }
 }
 
-/* One period: the target computes, or waits at once; the origin works meanwhile. */
+/* One period: the target computes, or waits at once, or works too; the origin works meanwhile. */
 static void run_period(double compute_us, double pause_us, double work_us) {
     bench_sync();
     double begin_us = bench_now_us();
     if (bench.rank == TARGET) {
         compute_until(begin_us + compute_us);
+        if (both)
+            run_workers(begin_us + work_us);
         MPI_Recv(NULL, 0, MPI_BYTE, ORIGIN, DONE_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         return;
     }
@@ -260,7 +263,9 @@ static void place_workers(const struct synchronisation *sync, const struct opera
         worker->load = *load;
         worker->win = window->win;
         worker->there = (char *)window->memory + offset;
-        worker->at = window->at[TARGET] + (MPI_Aint)offset;
+        worker->works = both || bench.rank == ORIGIN;
+        worker->peer = bench.rank == ORIGIN ? TARGET : ORIGIN;
+        worker->at = window->at[worker->peer] + (MPI_Aint)offset;
         worker_prepare(worker);
     }
     bench_sync();
@@ -296,7 +301,7 @@ static long run_cells(const char *flavour) {
         for (int o = 0; o < NOPERATIONS; o++)
             for (int l = 0; l < nloads; l++) {
                 const struct synchronisation *sync = &synchronisations[s];
-                bool active_too = nthreads == 1 && compute_ms <= 0 && pause_ms <= 0;
+                bool active_too = nthreads == 1 && compute_ms <= 0 && pause_ms <= 0 && !both;
                 if (is_in(sync_list, sync->name) && is_in(op_list, operations[o].name) &&
                     is_possible(sync, &operations[o], &loads[l]) && (active_too || !sync->active))
                     nwrong += run_cell(flavour, sync, &operations[o], &loads[l]);
@@ -389,6 +394,7 @@ int main(int argc, char **argv) {
         {"threads", BENCH_LONG, &nthreads, "of the origin; more than 1: no fence, no pscw"},
         {"compute-ms", BENCH_REAL, &compute_ms, "the target computes so long; no fence, no pscw"},
         {"pause-ms", BENCH_REAL, &pause_ms, "single epochs, the origin computes so long before"},
+        {"both", BENCH_FLAG, &both, "the target runs such epochs, too; no fence, no pscw"},
         {"periods", BENCH_LONG, &least_periods, "how often, with either of those"},
         {"seconds", BENCH_REAL, &seconds, "time for a cell without them"},
         {"lifetimes", BENCH_FLAG, &lifetimes, "windows of the loads' bytes made and freed instead"},
@@ -402,8 +408,13 @@ int main(int argc, char **argv) {
     for (int t = 0; t < nthreads; t++)
         if (workers == NULL || (workers[t].data = aligned_alloc(64, SLOT_BYTES)) == NULL)
             MPI_Abort(MPI_COMM_WORLD, 1);
+        else
+            memset(workers[t].data, 0, SLOT_BYTES);
     snprintf(what, sizeof what, "%ld threads; the target %s %g ms; pause of %g ms", nthreads,
-             compute_ms > 0 ? "computes" : "waits,", compute_ms, pause_ms);
+             both             ? "works, too,"
+             : compute_ms > 0 ? "computes"
+                              : "waits,",
+             compute_ms, pause_ms);
     bench_header(what);
     synchronisations_start();
     begin_table();

@@ -26,9 +26,11 @@ struct worker {
     const struct operation *operation;
     struct load load;
     MPI_Win win;
-    MPI_Aint at;      /* displacement of its place at the target */
+    bool works;       /* this rank runs epochs: the origin, and with --both the target */
+    int peer;         /* on whose memory */
+    MPI_Aint at;      /* displacement of its place there */
     char *there;      /* on the target: that place */
-    char *data;       /* on the origin: SLOT_BYTES sent from or fetched to */
+    char *data;       /* SLOT_BYTES sent from or fetched to */
     uint64_t seed;    /* of the cell's data */
     int64_t nepochs;  /* since worker_prepare() */
     int64_t expected; /* operands of one epoch */

@@ -13,7 +13,7 @@ static MPI_Group other_group;
 /* ---- operations ---- */
 
 #define HERE (worker->data + i * worker->load.bytes), (int)(worker->load.bytes / 8), MPI_INT64_T
-#define THERE TARGET, place_of(worker, i), (int)(worker->load.bytes / 8), MPI_INT64_T
+#define THERE worker->peer, place_of(worker, i), (int)(worker->load.bytes / 8), MPI_INT64_T
 
 static MPI_Aint place_of(const struct worker *worker, int i) {
     return worker->at + (MPI_Aint)i * worker->load.bytes;
@@ -39,12 +39,12 @@ static void raccumulate(struct worker *worker, int i) {
 }
 static void fetch_and_op(struct worker *worker, int i) {
     static const int64_t one = 1;
-    MPI_Fetch_and_op(&one, worker->data + 8 * i, MPI_INT64_T, TARGET, place_of(worker, i), MPI_SUM,
-                     worker->win);
+    MPI_Fetch_and_op(&one, worker->data + 8 * i, MPI_INT64_T, worker->peer, place_of(worker, i),
+                     MPI_SUM, worker->win);
 }
 static void compare_and_swap(struct worker *worker, int i) {
     MPI_Compare_and_swap(&worker->desired, &worker->expected, worker->data + 8 * i, MPI_INT64_T,
-                         TARGET, place_of(worker, i), worker->win);
+                         worker->peer, place_of(worker, i), worker->win);
 }
 
 /* ---- what must come out ---- */
@@ -177,19 +177,19 @@ static void pscw_target(struct worker *worker) {
 }
 
 static void lock_epoch(struct worker *worker) {
-    MPI_Win_lock(MPI_LOCK_SHARED, TARGET, 0, worker->win);
+    MPI_Win_lock(MPI_LOCK_SHARED, worker->peer, 0, worker->win);
     start_all(worker);
-    MPI_Win_unlock(TARGET, worker->win);
+    MPI_Win_unlock(worker->peer, worker->win);
 }
 
 static void flush_epoch(struct worker *worker) {
     start_all(worker);
-    MPI_Win_flush(TARGET, worker->win);
+    MPI_Win_flush(worker->peer, worker->win);
 }
 
 static void flush_local_epoch(struct worker *worker) {
     start_all(worker);
-    MPI_Win_flush_local(TARGET, worker->win);
+    MPI_Win_flush_local(worker->peer, worker->win);
 }
 
 static void request_epoch(struct worker *worker) {
@@ -234,14 +234,14 @@ bool is_possible(const struct synchronisation *sync, const struct operation *ope
 void cell_begin(struct worker *worker) {
     if (worker->sync->epoch == fence_epoch)
         MPI_Win_fence(MPI_MODE_NOPRECEDE, worker->win);
-    else if (worker->sync->has_all && bench.rank == ORIGIN)
+    else if (worker->sync->has_all && worker->works)
         MPI_Win_lock_all(0, worker->win);
 }
 
 void cell_end(struct worker *worker) {
     if (worker->sync->epoch == fence_epoch)
         MPI_Win_fence(MPI_MODE_NOSUCCEED, worker->win);
-    else if (worker->sync->has_all && bench.rank == ORIGIN)
+    else if (worker->sync->has_all && worker->works)
         MPI_Win_unlock_all(worker->win);
     bench_sync();
 }
