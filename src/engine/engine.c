@@ -352,6 +352,7 @@ static void take_over(struct tug_engine *engine) {
 
 static uint64_t say_looking(struct tug_engine *engine) {
     const uint64_t now = tug_clock_ns();
+    engine->said_ns = now;
     tug_engine_looks_until(engine, now + TUG_GLANCE_NS / 4);
     return now;
 }
@@ -368,9 +369,10 @@ static void begin_looking(struct tug_engine *engine) {
     (void)say_looking(engine);
 }
 
-/* The wait is over, or goes on without the baton. */
+/* The wait is over, or goes on without the baton. One that was short is mostly not the last: two
+ * ranks that put into each other's memory, and wait for that, find each other looking. */
 static void end_looking(struct tug_engine *engine) {
-    tug_engine_looks_until(engine, 0);
+    tug_engine_looks_until(engine, engine->said_ns + TUG_BACK_SOON_NS);
     tug_lease_set(&engine->news, TUG_LEASE_FRESH);
 }
 

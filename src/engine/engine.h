@@ -156,6 +156,18 @@ void tug_engine_launch(struct tug_job *job);
  * engine; no sleep is longer than this. */
 void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns);
 
+/* A done() for a wait during which the host gets on, too, on which what is waited for may depend:
+ * other ranks may come to where they let this one go on only when a message has been received that
+ * this rank has posted a receive for. A wait of a few microseconds has no time for the host, nor
+ * for the clock. Begun with done and argument. */
+struct tug_vigil {
+    bool (*done)(void *);
+    void *argument;
+    unsigned looks;
+    uint64_t host_ns; /* the host was looked at last; 0: the wait has just begun */
+};
+bool tug_vigil_is_over(void *vigil);
+
 /* As tug_engine_wait(), for a done() that other threads may call too, as often as they like, until
  * this has returned; it may do no more than look. A thread that is parked is then woken when done()
  * is true, and not whenever anything has moved. */

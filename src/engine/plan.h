@@ -28,6 +28,10 @@
  * it looks, which may have been stopped meanwhile (not told from its neighbours). */
 #define TUG_GLANCE_NS 40000
 
+/* Peers believe for so long that a thread looks which has said so and has not waited for longer: it
+ * is back soon. A call of cross-memory attach, the other way to its memory, takes as long. */
+#define TUG_BACK_SOON_NS 2000
+
 /* A few. So many beats in a row without anything to do come before a sleep without a limit (with
  * fifty a computing core lost 5 %). So often at most is the beat doubled while the lookout
  * announces what comes, or while nothing has come for long; once less while callers look themselves

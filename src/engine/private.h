@@ -51,6 +51,7 @@ struct tug_engine {
     _Atomic bool stays;           /* who looks for news says when it goes */
     _Atomic uint32_t looks;       /* looks of callers that poll since one of them looked away */
     _Atomic uint64_t *_Atomic looks_until; /* lease for peers: tug_engine_show_looking() */
+    uint64_t said_ns;                      /* when that was said; holder only */
     _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
     _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */
 

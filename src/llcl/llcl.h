@@ -115,6 +115,21 @@ bool tug_context_write_noted(tug_context *context, uint32_t peer, const struct t
 bool tug_context_message_noted(tug_context *context, uint32_t peer, unsigned handler,
                                const void *payload, size_t bytes, struct tug_counter *counter);
 
+/* A read or write of at most TUG_ALONE_MOST bytes that goes by itself (transport/lone.h) to a
+ * process of the node, best to one that looks (tug_peer_serves()); what is written is copied by the
+ * call, what is read comes into memory of this process's that stays. The caller has seen that
+ * process, key and range are right. False: it is for another way, nothing happened. Any thread. */
+#define TUG_ALONE_MOST 4096
+bool tug_context_write_alone(tug_context *context, uint32_t process, const struct tug_key *key,
+                             uint64_t offset, const void *from, size_t bytes,
+                             struct tug_callback on_complete);
+bool tug_context_read_alone(tug_context *context, uint32_t process, const struct tug_key *key,
+                            uint64_t offset, void *to, size_t bytes,
+                            struct tug_callback on_complete);
+
+/* Writes of fewer bytes, if there are many, go in packets: they are copied together. */
+#define TUG_ALONE_LEAST 1024
+
 /* Handles n messages of `bytes` each, one behind the other, that came together. */
 typedef void (*tug_am_run_handler)(tug_context *context, int source, const unsigned char *payloads,
                                    size_t bytes, size_t n, void *d);
@@ -144,6 +159,7 @@ struct tug_burst {
     /* it ends with a message to its peers: packets that are not full wait for it */
     bool gathers;
     bool pieces; /* more of the same operation follows at once: they wait for that */
+    bool called; /* some were calls of cross-memory attach, as the peer did not look */
 };
 extern _Thread_local struct tug_burst tug_burst;
 

@@ -17,6 +17,7 @@
 #include "node/page.h"
 #include "node/team.h"
 #include "transport/atomic.h"
+#include "transport/lone.h"
 #include "transport/packets/packets.h"
 
 #define DEPTH_MOST 8
@@ -200,6 +201,7 @@ static bool is_worth_a_call(const struct tug_context *context, const struct requ
 /* Shall this operation on memory that is not mapped be one? Counts it. */
 static inline bool takes_a_call(const struct tug_context *context, const struct request *request) {
     const bool worth = !is_atomic(request->kind) && is_worth_a_call(context, request);
+    tug_burst.called |= worth;
     tug_burst_add();
     return worth;
 }
@@ -231,6 +233,54 @@ static bool do_there(struct tug_context *context, const struct request *request,
     }
     tug_reach_end(&there);
     return done;
+}
+
+/* ---- by itself to a process of the node ---- */
+
+_Static_assert(TUG_ALONE_MOST <= TUG_LONE_READ_MOST && TUG_ALONE_MOST <= TUG_LONE_WRITE_MOST, "");
+
+/* May it, as the next of its burst? What is read comes into the program's memory, which stays: no
+ * count says that it is in use. */
+static inline bool may_go_alone(const struct tug_context *context, const struct request *request) {
+    if (context->fabric.lone == NULL || request->bytes > TUG_ALONE_MOST)
+        return false;
+    if (request->kind == TUG_OPERATION_WRITE)
+        return request->op == 0 && (request->bytes >= TUG_ALONE_LEAST || tug_burst_is_single());
+    return request->kind == TUG_OPERATION_READ &&
+           request->local->registration == &context->everything;
+}
+
+/* False: it goes another way, nothing happened. */
+static bool go_alone(struct tug_context *context, const struct request *request,
+                     unsigned char *local) {
+    struct tug_fabric *fabric = &context->fabric;
+    const uint32_t node_rank = tug_fabric_node_rank(fabric, (uint32_t)request->peer);
+    const uint64_t key = request->remote->key->word[0], offset = request->remote->offset;
+    if (node_rank == TUG_ELSEWHERE)
+        return false;
+    if (request->kind == TUG_OPERATION_READ)
+        return tug_lone_read(fabric, node_rank, key, offset, local, (uint32_t)request->bytes,
+                             *request->on_complete);
+    return tug_lone_write(fabric, node_rank, key, offset, local, (uint32_t)request->bytes,
+                          request->on_local, *request->on_complete);
+}
+
+bool tug_context_write_alone(struct tug_context *context, uint32_t process,
+                             const struct tug_key *key, uint64_t offset, const void *from,
+                             size_t bytes, struct tug_callback on_complete) {
+    struct tug_fabric *fabric = &context->fabric;
+    return fabric->lone != NULL &&
+           tug_lone_write(fabric, tug_fabric_node_rank(fabric, process), key->word[0], offset, from,
+                          (uint32_t)bytes, &nothing, on_complete);
+}
+
+bool tug_context_read_alone(struct tug_context *context, uint32_t process,
+                            const struct tug_key *key, uint64_t offset, void *to, size_t bytes,
+                            struct tug_callback on_complete) {
+    struct tug_fabric *fabric = &context->fabric;
+    return fabric->lone != NULL &&
+           tug_lone_read(fabric, tug_fabric_node_rank(fabric, process), key->word[0], offset, to,
+                         (uint32_t)bytes, on_complete);
 }
 
 /* ---- the transports' way ---- */
@@ -641,8 +691,11 @@ static bool take_way(struct tug_context *context, const struct request *request,
                                     remote->offset, request->bytes);
         if (status != 0)
             return fail(request, status);
+        const bool alone = may_go_alone(context, request);
         if (depth < DEPTH_MOST && do_there(context, request, local, &status))
             return finish(request, status);
+        if (alone && go_alone(context, request, local))
+            return true;
     }
     return note_write(context, request, local, reached) || submit(context, request, local, reached);
 }

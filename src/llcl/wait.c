@@ -1,5 +1,6 @@
 /* Helping and waiting. */
 #include "llcl/private.h"
+#include "transport/lone.h"
 
 /* What a waiter waits for can come true outside of the engine (on mapped memory operations end on
  * the caller's thread): the longest sleep before it looks again. */
@@ -22,8 +23,25 @@ static inline void wait_for(tug_context *context, bool (*done)(void *d), void *d
     engine_wait(done, d, NAP_NS);
 }
 
+struct look {
+    tug_context *context;
+    bool (*done)(void *d);
+    void *d;
+};
+
+/* Answers of the node (lone.h) are taken without the baton, which another may have. */
+static bool collect_and_look(void *pointer) {
+    const struct look *look = pointer;
+    (void)tug_lone_collect(&look->context->fabric);
+    return look->done(look->d);
+}
+
 void tug_wait(tug_context *context, bool (*done)(void *d), void *d) {
-    wait_for(context, done, d, tug_engine_wait);
+    struct look look = {context, done, d};
+    if (context->fabric.lone != NULL)
+        wait_for(context, collect_and_look, &look, tug_engine_wait);
+    else
+        wait_for(context, done, d, tug_engine_wait);
 }
 
 void tug_context_begin_reply(tug_context *context) {

@@ -34,6 +34,7 @@
 #define TUG_INBOX_SLOTS 64u
 #define TUG_INBOX_SLOT_BYTES 8192u
 #define TUG_INBOX_PACKET_BYTES (TUG_INBOX_SLOT_BYTES - 16)
+#define TUG_SLOT_LONE UINT32_MAX /* in the place of bytes: a lone operation, transport/lone.h */
 
 struct tug_slot {
     _Atomic uint64_t turn;

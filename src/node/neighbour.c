@@ -37,6 +37,7 @@ static bool is_same(const struct tug_offer *one, const struct tug_offer *other) 
 void tug_neighbour_use(struct tug_neighbour *neighbour, struct tug_node_memory *memory) {
     neighbour->live = memory->live;
     neighbour->inbox = &memory->inbox;
+    neighbour->tray = &memory->tray;
 }
 
 /* This process's own page is mapped already. */

@@ -33,6 +33,7 @@ struct tug_neighbour {
     struct tug_node_page *page;
     struct tug_live *live;           /* its list; NULL: none */
     struct tug_inbox *inbox;         /* NULL: none */
+    struct tug_tray *tray;           /* NULL: none */
     struct tug_views *_Atomic views; /* of what it lends, see view.h; NULL: none */
     pid_t pid;                       /* 0: this process cannot attach to it */
     struct tug_offer offer;          /* of its page; all zeros: the caller brought the page */
@@ -48,7 +49,7 @@ struct tug_neighbour *tug_neighbour_meet(const struct tug_introduction *theirs,
                                          struct tug_node_page *page);
 void tug_neighbour_leave(struct tug_neighbour *neighbour);
 
-/* Where its list and inbox are, if not behind its page. By the maker of the page. */
+/* Where its list, inbox and tray are, if not behind its page. By the maker of the page. */
 void tug_neighbour_use(struct tug_neighbour *neighbour, struct tug_node_memory *memory);
 
 #endif

@@ -17,6 +17,7 @@
 #include "node/inbox.h"
 #include "node/lent.h"
 #include "node/live.h"
+#include "node/tray.h"
 
 struct tug_node_page {
     struct tug_bell bell __attribute__((aligned(TUG_CACHE_LINE))); /* shared */
@@ -29,6 +30,7 @@ struct tug_node_memory {
     struct tug_node_page page;
     struct tug_live live[TUG_LIVE];
     struct tug_inbox inbox __attribute__((aligned(4096)));
+    struct tug_tray tray;
 };
 
 /* Does a thread of that process wait and look at this moment? Then a packet will be seen at once,

@@ -34,7 +34,7 @@ static struct tug_request *_Atomic *slot(uint32_t index) {
 }
 
 struct tug_request *tug_request_find(MPI_Request handle) {
-    return atomic_load(slot(tug_request_index(handle)));
+    return atomic_load_explicit(slot(tug_request_index(handle)), memory_order_acquire);
 }
 
 /* Gives the index a handle of its own, where that is not the same. */
@@ -116,9 +116,10 @@ int tug_request_register(struct tug_request *request) {
     request->active = request->once;
     request->error = MPI_SUCCESS;
     request->twin = NULL;
-    atomic_store(&request->keeping, TUG_RUN_LAUNCHED);
-    atomic_store(&request->state, 0);
-    atomic_store(slot(index), request);
+    atomic_store_explicit(&request->keeping, TUG_RUN_LAUNCHED, memory_order_relaxed);
+    atomic_store_explicit(&request->state, 0, memory_order_relaxed);
+    /* release: pairs with the acquire in tug_request_find() */
+    atomic_store_explicit(slot(index), request, memory_order_release);
     return 0;
 }
 
@@ -222,32 +223,11 @@ static bool is_over(void *argument) {
 
 /* ---- waiting ---- */
 
-#define HOST_NS 20000 /* between looks of the host while the thread is awake */
-#define NAP_NS 200000 /* and while it sleeps: Linux adds 50 us */
-
-/* A wait during which the host gets on: other ranks may come to where they let this one go on only
- * when a message has been received that this rank has posted a receive for. */
-struct vigil {
-    bool (*done)(void *);
-    void *argument;
-    uint64_t host_ns; /* the wait has begun, or the host was looked at last */
-};
-
-static bool is_over_or_host_gets_on(void *argument) {
-    struct vigil *vigil = argument;
-    if (vigil->done(vigil->argument))
-        return true;
-    const uint64_t now_ns = tug_clock_ns(); /* asleep it looks seldom: looks do not tell the time */
-    if (now_ns - vigil->host_ns >= HOST_NS) {
-        tug_engine_poll_host();
-        vigil->host_ns = now_ns;
-    }
-    return false;
-}
+#define NAP_NS 200000 /* between looks of the host while the thread sleeps: Linux adds 50 us */
 
 void tug_request_wait_until(bool (*done)(void *), void *argument) {
-    struct vigil vigil = {done, argument, tug_clock_ns()};
-    tug_engine_wait(is_over_or_host_gets_on, &vigil, NAP_NS);
+    struct tug_vigil vigil = {.done = done, .argument = argument};
+    tug_engine_wait(tug_vigil_is_over, &vigil, NAP_NS);
 }
 
 void tug_request_wait(struct tug_request *request) {
@@ -263,7 +243,7 @@ void tug_request_wait(struct tug_request *request) {
 }
 
 static void give_back(uint32_t index) {
-    atomic_store(slot(index), NULL);
+    atomic_store_explicit(slot(index), NULL, memory_order_relaxed);
     pthread_mutex_lock(&lock);
     free_indices[nfree++] = index;
     pthread_mutex_unlock(&lock);

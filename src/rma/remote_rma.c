@@ -86,6 +86,27 @@ static inline void move_bytes(const struct tug_ways *ways, bool into_target,
     }
 }
 
+/* Moves them by themselves, if the target is next to this rank and looks; of a put nothing is left
+ * here. One of many goes with the others if it is short. False: they go another way. */
+static inline bool move_alone(const struct tug_ways *ways, bool into_target,
+                              const struct tug_key *key, size_t offset, char *here, size_t bytes) {
+    const uint32_t process = (uint32_t)ways->process;
+    if (!ways->target->near || bytes > TUG_ALONE_MOST ||
+        (into_target && bytes < TUG_ALONE_LEAST && !(tug_burst_is_single() && tug_burst.awaited)) ||
+        !tug_peer_serves(ways->context, process))
+        return false;
+    const struct tug_callback then =
+        into_target ? tug_ways_next_of(&ways->state->remote) : tug_ways_next_part(ways, true);
+    if (!(into_target
+              ? tug_context_write_alone(ways->context, process, key, offset, here, bytes, then)
+              : tug_context_read_alone(ways->context, process, key, offset, here, bytes, then))) {
+        then.f(then.d, 0); /* it was counted */
+        return false;
+    }
+    tug_burst_add();
+    return true;
+}
+
 /* Gathers them next to a target that computes. False: they go another way. */
 static inline bool gather_run(const struct tug_ways *ways, bool into_target,
                               const struct tug_key *key, size_t offset, char *here, size_t bytes) {
@@ -104,7 +125,8 @@ static int move_attached(const struct tug_ways *ways, bool into_target, uint64_t
             return error;
         size_t offset = address - region.base, now = region.bytes - offset;
         now = now < bytes ? now : bytes;
-        if (!gather_run(ways, into_target, &region.key, offset, here, now))
+        if (!gather_run(ways, into_target, &region.key, offset, here, now) &&
+            !move_alone(ways, into_target, &region.key, offset, here, now))
             move_bytes(ways, into_target, &region.key, offset, here, now);
         address += now;
         here += now;
@@ -119,10 +141,12 @@ static inline int move_run(const struct tug_ways *ways, bool into_target, MPI_Ai
         return move_attached(ways, into_target, (uint64_t)(ways->offset + offset), here, bytes);
     size_t from_base = (size_t)(ways->offset + offset);
     const struct tug_key *key = &ways->target->key;
-    if (!(ways->target->shortcut == TUG_SHORTCUT_SINGLE &&
-          gather_run(ways, into_target, key, from_base, here, bytes)) &&
-        (!into_target || !note_put(ways, from_base, here, bytes)))
-        move_bytes(ways, into_target, key, from_base, here, bytes);
+    if (ways->target->shortcut != TUG_SHORTCUT_ANY &&
+        (gather_run(ways, into_target, key, from_base, here, bytes) ||
+         move_alone(ways, into_target, key, from_base, here, bytes) ||
+         (into_target && note_put(ways, from_base, here, bytes))))
+        return MPI_SUCCESS;
+    move_bytes(ways, into_target, key, from_base, here, bytes);
     return MPI_SUCCESS;
 }
 
@@ -143,12 +167,25 @@ static int move_scattered(const struct tug_ways *ways, bool into_target,
     return MPI_SUCCESS;
 }
 
-/* A put whose bytes the call copies needs its buffer no more: its request is complete. What goes
- * wrong with it the next flush says. */
-static int put_with_request(const struct tug_rma *o, const struct tug_data *origin,
-                            const struct tug_ways *ways) {
-    int error = move_run(ways, true, 0, origin->address, origin->bytes);
-    return error != MPI_SUCCESS ? error : tug_rma_complete_request(o);
+/* Moves bytes that lie together on both sides, into the target, if the call copies them. False: it
+ * does not, and they go another way. */
+static bool put_copied(const struct tug_ways *ways, char *here, size_t bytes, int *error) {
+    const struct tug_key *key = &ways->target->key;
+    size_t offset = (size_t)ways->offset;
+    struct tug_region region;
+    *error = MPI_SUCCESS;
+    if (bytes <= TUG_COPIED_MOST) {
+        *error = move_run(ways, true, 0, here, bytes);
+        return true;
+    }
+    if (ways->remote->attachments != NULL) {
+        *error = tug_remote_find(ways->remote, ways->rank, offset, &region);
+        if (*error != MPI_SUCCESS || region.bytes - (offset - region.base) < bytes)
+            return *error != MPI_SUCCESS;
+        offset -= region.base;
+        key = &region.key;
+    }
+    return move_alone(ways, true, key, offset, here, bytes);
 }
 
 static inline int transfer(const struct tug_rma *o, const void *here, bool into_target) {
@@ -166,9 +203,11 @@ static inline int transfer(const struct tug_rma *o, const void *here, bool into_
     const size_t bytes = into_target ? origin.bytes : data.bytes;
     if (__builtin_expect(bytes > (into_target ? data.bytes : origin.bytes), 0))
         return MPI_ERR_TRUNCATE;
-    if (into_target && o->request != NULL && bytes > 0 && bytes <= TUG_COPIED_MOST &&
-        origin.contiguous && data.contiguous)
-        return put_with_request(o, &origin, &ways);
+    /* a put whose bytes the call copies needs its buffer no more: its request is complete. What
+     * goes wrong with it the next flush says. */
+    if (into_target && o->request != NULL && bytes > 0 && origin.contiguous && data.contiguous &&
+        put_copied(&ways, origin.address, bytes, &error))
+        return error != MPI_SUCCESS ? error : tug_rma_complete_request(o);
     error = tug_ways_begin_request(o, &ways);
     if (error != MPI_SUCCESS)
         return error;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "host/agreement.h"
 #include "transport/atomic.h"
+#include "transport/lone.h"
 #include "transport/packets/packets.h"
 #include "transport/transport.h"
 #include "tugboat/tugboat.h"
@@ -122,7 +123,7 @@ bool tug_fabric_busy(const struct tug_fabric *fabric) {
         if (tug_transports[number]->busy(fabric->states[number]))
             return true;
     }
-    return tug_packets_busy(fabric->packets);
+    return tug_packets_busy(fabric->packets) || (fabric->lone != NULL && tug_lone_out(fabric));
 }
 
 bool tug_fabric_arm(struct tug_fabric *fabric) {

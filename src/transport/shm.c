@@ -27,18 +27,12 @@
 #include "node/inbox.h"
 #include "node/segment.h"
 #include "node/words.h"
+#include "transport/lone.h"
 #include "transport/packets/wire.h"
 
 #define PACKETS_A_POLL 16
 #define SLOTS_A_POLL 64
 #define LONG_PIECE (128u << 10)
-
-/* What a slot without a packet begins with: whose trailer goes on in it. */
-struct label {
-    uint64_t context;
-    uint32_t source;
-    uint32_t unused;
-};
 
 /* Who takes from an inbox of this process, for all of its views. Holder only, but for `users`. */
 struct reader {
@@ -48,6 +42,7 @@ struct reader {
     unsigned users;         /* views, entered or not */
     struct reader *next;
     bool others; /* something has been handed to others than the view that is polled */
+    struct tug_lone lone;
     uint64_t packet[TUG_INBOX_PACKET_BYTES / 8];
 };
 
@@ -73,7 +68,7 @@ static pthread_mutex_t readers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Puts the next bytes of a buffer and its trailer into a slot. */
 static void fill(const struct tug_wire *wire, struct tug_slot *slot, struct tug_buffer *buffer) {
-    const struct label label = {wire->fabric->id, wire->fabric->rank, 0};
+    const struct tug_label label = {wire->fabric->id, wire->fabric->rank, 0};
     const uint32_t used = buffer->packet.used;
     uint32_t head = sizeof(label);
     if (buffer->sent == 0) {
@@ -125,7 +120,7 @@ static uint64_t shm_told(const struct tug_wire *wire, uint32_t peer) {
 /* The view that a slot is for, whose head has so many bytes. NULL: none. */
 static struct view *view_of(struct reader *reader, const struct tug_slot *slot, uint32_t bytes) {
     const struct tug_packet_header *header = (const struct tug_packet_header *)slot->head;
-    const struct label *label = (const struct label *)slot->head;
+    const struct tug_label *label = (const struct tug_label *)slot->head;
     if (bytes > 0 && bytes < sizeof(*header))
         return NULL;
     const uint64_t id = bytes > 0 ? header->context : label->context;
@@ -171,10 +166,10 @@ static bool take_trailer(struct view *view, uint32_t source, const unsigned char
 /* Hands a view the first slot, whose head has so many bytes, and gives the slot back. */
 static void hand_up(struct reader *reader, struct view *view, struct tug_slot *slot,
                     uint32_t bytes) {
-    const uint32_t room = tug_slot_room(bytes > 0 ? bytes : sizeof(struct label));
+    const uint32_t room = tug_slot_room(bytes > 0 ? bytes : sizeof(struct tug_label));
     const uint32_t told = __atomic_load_n(&slot->behind, __ATOMIC_RELAXED); /* by a peer: once */
     const uint32_t behind = told < room ? told : room;
-    uint32_t source = ((const struct label *)slot->head)->source;
+    uint32_t source = ((const struct tug_label *)slot->head)->source;
     if (bytes > 0) {
         const struct tug_packet_header *header = (const struct tug_packet_header *)reader->packet;
         memcpy(reader->packet, slot->head, bytes);
@@ -187,8 +182,8 @@ static void hand_up(struct reader *reader, struct view *view, struct tug_slot *s
         if (behind == 0)
             return;
     }
-    const unsigned char *data =
-        (const unsigned char *)slot + tug_slot_data_at(bytes > 0 ? bytes : sizeof(struct label));
+    const unsigned char *data = (const unsigned char *)slot +
+                                tug_slot_data_at(bytes > 0 ? bytes : sizeof(struct tug_label));
     const bool whole = take_trailer(view, source, data, behind);
     tug_inbox_release(reader->inbox);
     if (whole)
@@ -202,7 +197,10 @@ static bool take(struct reader *reader, const struct view *polled, bool *packet)
     if (slot == NULL)
         return false;
     uint32_t bytes = slot->bytes;
-    if (bytes > TUG_INBOX_PACKET_BYTES)
+    const bool lone = bytes == TUG_SLOT_LONE;
+    if (lone)
+        bytes = 0; /* of a packet */
+    else if (bytes > TUG_INBOX_PACKET_BYTES)
         bytes = TUG_INBOX_PACKET_BYTES; /* its header will not agree */
     struct view *view = view_of(reader, slot, bytes);
     if (view != NULL && (!view->served || (polled->wire.inside && !view->wire.internal)))
@@ -210,6 +208,11 @@ static bool take(struct reader *reader, const struct view *polled, bool *packet)
     *packet = bytes > 0;
     if (view == NULL) {
         tug_inbox_release(reader->inbox);
+        return true;
+    }
+    if (lone) { /* the answer first, then the slot */
+        tug_lone_serve(view->wire.fabric, slot);
+        tug_inbox_pass(reader->inbox);
         return true;
     }
     view->came = view != polled;
@@ -239,6 +242,7 @@ static bool shm_poll(void *state) {
     }
     if (slots == 0)
         tug_inbox_settle(reader->inbox);
+    moved |= tug_lone_collect(view->wire.fabric);
     if (__builtin_expect(reader->others, 0)) {
         reader->others = false;
         tug_table_each(&reader->views, serve_other, NULL);
@@ -249,12 +253,13 @@ static bool shm_poll(void *state) {
 /* ---- opening and closing ---- */
 
 /* With the lock. NULL: no memory. */
-static struct reader *reader_of(struct tug_inbox *inbox) {
+static struct reader *reader_of(struct tug_inbox *inbox, struct tug_tray *tray) {
     struct reader *reader = readers;
     while (reader != NULL && reader->inbox != inbox)
         reader = reader->next;
     if (reader == NULL && (reader = calloc(1, sizeof(*reader))) != NULL) {
         reader->inbox = inbox;
+        reader->lone.tray = tray;
         reader->next = readers;
         readers = reader;
     }
@@ -285,10 +290,12 @@ static void enter(void *argument) {
 static bool enter_reader(struct view *view) {
     const struct tug_team *team = view->wire.fabric->team;
     pthread_mutex_lock(&readers_lock);
-    struct reader *reader = reader_of(team->neighbours[team->node_rank]->inbox);
+    const struct tug_neighbour *own = team->neighbours[team->node_rank];
+    struct reader *reader = reader_of(own->inbox, own->tray);
     if (reader != NULL) {
         reader->users++;
         view->reader = reader;
+        view->wire.fabric->lone = &reader->lone;
         tug_engine_call(enter, view);
         if (view->reader == NULL)
             release(reader);
@@ -312,6 +319,7 @@ static void shm_leave(struct tug_wire *wire) {
     tug_engine_call(take_out, view);
     release(view->reader);
     view->reader = NULL;
+    view->wire.fabric->lone = NULL;
     pthread_mutex_unlock(&readers_lock);
 }
 

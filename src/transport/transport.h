@@ -206,6 +206,7 @@ struct tug_fabric {
     unsigned char takers[TUG_TRANSPORT_COUNT]; /* numbers of open rows that take operations */
     unsigned ntakers;
     struct tug_packets *packets; /* what goes by those that carry packets */
+    struct tug_lone *lone;       /* NULL: nothing goes to the node's others by itself (lone.h) */
 
     struct tug_bell *bell; /* whoever serves this context sleeps on it */
     bool bell_shared;

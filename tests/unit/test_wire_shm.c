@@ -12,6 +12,7 @@
 #include "node/page.h"
 #include "node/team.h"
 #include "node/words.h"
+#include "transport/lone.h"
 #include "transport/packets/wire.h"
 
 /* One context of one of the processes. */
@@ -622,6 +623,249 @@ static void data_wait_for_the_program(void **state) {
     free_side(far_program);
 }
 
+/* ---- lone operations ---- */
+
+static struct tug_registration expose(struct side *side, void *base, size_t bytes) {
+    struct tug_registration registration = {.base = base, .bytes = bytes};
+    if (side->fabric.memory.used == 0)
+        assert_int_equal(tug_memory_table_init(&side->fabric.memory), 0);
+    return registration;
+}
+
+/* What an operation ended with. */
+struct ending {
+    int calls, status;
+};
+
+static void ends(void *d, int status) {
+    struct ending *ending = d;
+    ending->calls++;
+    ending->status = status;
+}
+
+static struct tug_callback then(struct ending *ending) {
+    return (struct tug_callback){ends, ending};
+}
+
+static const struct tug_callback nothing;
+
+static bool write_alone(struct side *to, struct side *from, uint64_t key, uint64_t offset,
+                        const void *data, uint32_t bytes, struct ending *ending) {
+    return tug_lone_write(&from->fabric, to->fabric.node_rank, key, offset, data, bytes, &nothing,
+                          then(ending));
+}
+
+static bool read_alone(struct side *of, struct side *by, uint64_t key, uint64_t offset, void *data,
+                       uint32_t bytes, struct ending *ending) {
+    return tug_lone_read(&by->fabric, of->fabric.node_rank, key, offset, data, bytes, then(ending));
+}
+
+static void lone_ones_are_done_and_answered(void **state) {
+    static const uint32_t sizes[] = {0, 1, 8, 9, 4096, TUG_LONE_READ_MOST};
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    unsigned char *data = make_data(8), *memory_of_a = calloc(1, DATA_MOST);
+    unsigned char *back = malloc(DATA_MOST);
+    struct tug_registration exposed = expose(a, memory_of_a, DATA_MOST);
+    (void)state;
+    assert_int_equal(tug_memory_add(&a->fabric.memory, &exposed), 0);
+    assert_false(poll(a));
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct ending written = {0}, read = {0};
+        const uint32_t bytes = sizes[i];
+        memset(memory_of_a, 0xEE, DATA_MOST);
+        memset(back, 0xEE, DATA_MOST);
+        assert_true(write_alone(a, far, exposed.id, 24, data, bytes, &written));
+        assert_true(read_alone(a, far, exposed.id, 24, back, bytes, &read));
+        assert_true(tug_lone_out(&far->fabric));
+        assert_false(tug_lone_out(&a->fabric));
+        assert_false(poll(far));
+        assert_true(poll(a));
+        assert_int_equal(written.calls + read.calls, 0);
+        assert_true(i % 2 ? poll(far) : tug_lone_collect(&far->fabric));
+        assert_int_equal(written.calls, 1);
+        assert_int_equal(read.calls, 1);
+        assert_int_equal(written.status, 0);
+        assert_int_equal(read.status, 0);
+        assert_false(tug_lone_out(&far->fabric));
+        has_data(memory_of_a + 24, data, bytes);
+        has_data(back, data, bytes);
+        assert_int_equal(memory_of_a[23], 0xEE);
+    }
+    struct ending written = {0};
+    assert_true(write_alone(a, far, exposed.id, 0, data, TUG_LONE_WRITE_MOST, &written));
+    assert_true(poll(a) && poll(far));
+    assert_int_equal(written.calls, 1);
+    has_data(memory_of_a, data, TUG_LONE_WRITE_MOST);
+    free(data);
+    free(back);
+    free(memory_of_a);
+    tug_memory_table_fini(&a->fabric.memory);
+    free_side(a);
+    free_side(far);
+}
+
+static void lone_ones_with_a_wrong_key_or_range_fail(void **state) {
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    unsigned char memory_of_a[64] = {0}, data[64] = {1, 2, 3}, back[64] = {9};
+    struct tug_registration exposed = expose(a, memory_of_a, sizeof(memory_of_a));
+    struct ending key = {0}, range = {0}, read = {0};
+    (void)state;
+    assert_int_equal(tug_memory_add(&a->fabric.memory, &exposed), 0);
+    assert_true(write_alone(a, far, exposed.id + 1, 0, data, 8, &key));
+    assert_true(write_alone(a, far, exposed.id, 60, data, 8, &range));
+    assert_true(read_alone(a, far, exposed.id, 1, back, 64, &read));
+    assert_true(poll(a) && poll(far));
+    assert_int_equal(key.status, TUG_ERR_KEY);
+    assert_int_equal(range.status, TUG_ERR_RANGE);
+    assert_int_equal(read.status, TUG_ERR_RANGE);
+    assert_int_equal(key.calls + range.calls + read.calls, 3);
+    assert_int_equal(back[0], 9);
+    for (unsigned i = 0; i < sizeof(memory_of_a); i++)
+        assert_int_equal(memory_of_a[i], 0);
+    tug_memory_table_fini(&a->fabric.memory);
+    free_side(a);
+    free_side(far);
+}
+
+/* A cell that is not there, a source that is not there, more bytes than there is room for. */
+static void lone_ones_that_lie(void **state) {
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    unsigned char memory_of_a[64] = {0};
+    struct tug_registration exposed = expose(a, memory_of_a, sizeof(memory_of_a));
+    struct tug_cell *cells = memory[1]->tray.cells;
+    (void)state;
+    assert_int_equal(tug_memory_add(&a->fabric.memory, &exposed), 0);
+    struct tug_lone_head heads[] = {
+        {.label = {7, 1, 8}, .key = exposed.id, .cell = TUG_TRAY_CELLS},
+        {.label = {7, 2, 8}, .key = exposed.id, .cell = 1},
+        {.label = {9, 1, 8}, .key = exposed.id, .cell = 2},
+        {.label = {7, 1, TUG_LONE_WRITE_MOST + 1}, .key = exposed.id, .cell = 3},
+        {.label = {7, 1, UINT32_MAX}, .key = exposed.id, .cell = 4, .read = 1},
+    };
+    assert_false(poll(a));
+    for (unsigned i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+        struct tug_slot *slot = tug_inbox_reserve(&memory[0]->inbox);
+        slot->bytes = TUG_SLOT_LONE;
+        memset(slot->head, 0xFF, TUG_INBOX_PACKET_BYTES);
+        memcpy(slot->head, &heads[i], sizeof(heads[i]));
+        tug_inbox_commit(slot, &memory[0]->page.bell);
+    }
+    assert_true(poll(a));
+    assert_null(tug_inbox_first(&memory[0]->inbox));
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(cells[i].answer, i < 3 ? 0 : 1 + -TUG_ERR_INVALID);
+    for (unsigned i = 0; i < sizeof(memory_of_a); i++)
+        assert_int_equal(memory_of_a[i], 0);
+    tug_memory_table_fini(&a->fabric.memory);
+    free_side(a);
+    free_side(far);
+}
+
+/* Beyond its cells, or a full inbox, nothing is begun; who takes answers has room again. */
+static void lone_ones_have_so_much_room(void **state) {
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    unsigned char memory_of_a[64] = {0};
+    struct tug_registration exposed = expose(a, memory_of_a, sizeof(memory_of_a));
+    struct ending ending = {0};
+    const uint64_t one = 1;
+    (void)state;
+    assert_int_equal(tug_memory_add(&a->fabric.memory, &exposed), 0);
+    assert_false(poll(a));
+    for (unsigned i = 0; i < TUG_TRAY_CELLS; i++)
+        assert_true(write_alone(a, far, exposed.id, 0, &one, 8, &ending));
+    assert_false(write_alone(a, far, exposed.id, 0, &one, 8, &ending));
+    while (poll(a))
+        ;
+    assert_int_equal(ending.calls, 0);
+    assert_true(write_alone(a, far, exposed.id, 0, &one, 8, &ending));
+    assert_int_equal(ending.calls, TUG_TRAY_CELLS);
+    while (poll(a))
+        ;
+    assert_true(poll(far));
+    assert_int_equal(ending.calls, TUG_TRAY_CELLS + 1);
+    for (unsigned i = 0; i < TUG_INBOX_SLOTS; i++)
+        send(far, 1);
+    assert_false(write_alone(a, far, exposed.id, 0, &one, 8, &ending));
+    assert_false(tug_lone_out(&far->fabric));
+    tug_memory_table_fini(&a->fabric.memory);
+    free_side(a);
+    free_side(far);
+}
+
+/* Each context's own: also where they share a tray, and one is not served, or not from inside. */
+static void lone_ones_are_each_context_s_own(void **state) {
+    struct side *ours = make_side(0, 7), *program = make_side(0, 8);
+    struct side *far_ours = make_side(1, 7), *far_program = make_side(1, 8);
+    unsigned char memory_of_ours[64] = {0};
+    struct tug_registration exposed = expose(ours, memory_of_ours, sizeof(memory_of_ours));
+    struct ending to_ours = {0}, to_program = {0};
+    const uint64_t one = 1;
+    (void)state;
+    (void)expose(program, NULL, 0);
+    assert_int_equal(tug_memory_add(&ours->fabric.memory, &exposed), 0);
+    assert_false(poll(ours));
+    assert_true(write_alone(ours, far_ours, exposed.id, 0, &one, 8, &to_ours));
+    assert_true(write_alone(program, far_program, exposed.id, 8, &one, 8, &to_program));
+    assert_true(poll_inside(ours));
+    assert_false(poll(ours)); /* the other's is not served so far */
+    assert_false(poll(program) && poll(ours));
+    assert_false(tug_lone_collect(&ours->fabric));
+    assert_true(poll(far_ours));
+    assert_int_equal(to_ours.calls, 1);
+    assert_int_equal(to_program.calls, 0);
+    assert_true(tug_lone_out(&far_program->fabric));
+    assert_true(poll(far_program));
+    assert_int_equal(to_program.calls, 1);
+    assert_int_equal(to_program.status, TUG_ERR_KEY);
+    assert_int_equal(memory_of_ours[8], 0);
+    tug_memory_table_fini(&ours->fabric.memory);
+    tug_memory_table_fini(&program->fabric.memory);
+    free_side(ours);
+    free_side(program);
+    free_side(far_ours);
+    free_side(far_program);
+}
+
+/* Its answer may have come, and another have been woken for it, before the call has told that the
+ * buffer is free: on_complete comes after on_local, and nobody sleeps over the answer. */
+struct early {
+    struct side *target;
+    struct ending *ending;
+    int calls;
+    uint32_t key;
+};
+
+static void is_free(void *d, int status) {
+    struct early *early = d;
+    assert_int_equal(status, 0);
+    early->calls++;
+    assert_true(poll(early->target));
+    early->key = tug_bell_prepare(&memory[1]->page.bell);
+    assert_int_equal(early->ending->calls, 0);
+}
+
+static void an_answer_before_the_buffer_is_free(void **state) {
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    unsigned char memory_of_a[64] = {0};
+    struct tug_registration exposed = expose(a, memory_of_a, sizeof(memory_of_a));
+    struct ending ending = {0};
+    struct early early = {a, &ending, 0, 0};
+    const struct tug_callback on_local = {is_free, &early};
+    const uint64_t one = 1;
+    (void)state;
+    assert_int_equal(tug_memory_add(&a->fabric.memory, &exposed), 0);
+    assert_false(poll(a));
+    assert_true(tug_lone_write(&far->fabric, 0, exposed.id, 0, &one, 8, &on_local, then(&ending)));
+    assert_int_equal(early.calls, 1);
+    assert_int_equal(ending.calls, 0);
+    assert_int_not_equal(atomic_load(&memory[1]->page.bell.word), early.key); /* rung */
+    assert_true(tug_lone_collect(&far->fabric));
+    assert_int_equal(ending.calls, 1);
+    tug_memory_table_fini(&a->fabric.memory);
+    free_side(a);
+    free_side(far);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_is_handed_its_own, set_up, tear_down),
@@ -640,6 +884,13 @@ int main(void) {
         cmocka_unit_test_setup_teardown(data_that_will_not_come, set_up, tear_down),
         cmocka_unit_test_setup_teardown(slots_that_lie, set_up, tear_down),
         cmocka_unit_test_setup_teardown(data_wait_for_the_program, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lone_ones_are_done_and_answered, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lone_ones_with_a_wrong_key_or_range_fail, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(lone_ones_that_lie, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lone_ones_have_so_much_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lone_ones_are_each_context_s_own, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_answer_before_the_buffer_is_free, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

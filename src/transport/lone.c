@@ -1,0 +1,188 @@
+#include "transport/lone.h"
+
+#include <string.h>
+
+#include "base/stats.h"
+#include "node/page.h"
+#include "node/team.h"
+#include "transport/packets/apply.h"
+#include "transport/transport.h"
+
+/* ---- the origin ---- */
+
+/* The lowest cell that is free; TUG_TRAY_CELLS: there is none. */
+static unsigned take_cell(struct tug_lone *lone) {
+    uint64_t taken = atomic_load_explicit(&lone->taken, memory_order_relaxed);
+    do {
+        if (taken == UINT64_MAX)
+            return TUG_TRAY_CELLS;
+        /* acquire: pairs with the release in give_cell */
+    } while (!atomic_compare_exchange_weak_explicit(&lone->taken, &taken, taken | (taken + 1),
+                                                    memory_order_acquire, memory_order_relaxed));
+    return (unsigned)__builtin_ctzll(~taken);
+}
+
+static void give_cell(struct tug_lone *lone, unsigned cell) {
+    atomic_fetch_and_explicit(&lone->taken, ~((uint64_t)1 << cell), memory_order_release);
+}
+
+/* Others may collect at the same time: who moves the turn has the operation to itself. If it has
+ * not moved since it was looked at, fabric and answer were of that turn: it began behind them. */
+static bool collect_one(struct tug_lone *lone, const struct tug_fabric *fabric, unsigned cell) {
+    struct tug_lone_asked *asked = &lone->cells[cell];
+    struct tug_cell *there = &lone->tray->cells[cell];
+    uint32_t turn = atomic_load(&asked->turn); /* seq_cst: pairs with end() */
+    if (turn % 2 == 0 || atomic_load_explicit(&asked->fabric, memory_order_relaxed) != fabric)
+        return false;
+    const uint32_t answer = atomic_load(&there->answer);
+    if (answer == 0 ||
+        !atomic_compare_exchange_strong_explicit(&asked->turn, &turn, turn + 1,
+                                                 memory_order_relaxed, memory_order_relaxed))
+        return false;
+    const struct tug_callback then = asked->on_complete;
+    if (asked->to == NULL || answer != 1)
+        ;
+    else if (asked->bytes == 8)
+        memcpy(asked->to, there->data, 8);
+    else
+        memcpy(asked->to, there->data, asked->bytes);
+    give_cell(lone, cell);
+    if (then.f != NULL)
+        then.f(then.d, -(int)((answer - 1) & 0xff));
+    return true;
+}
+
+bool tug_lone_collect(struct tug_fabric *fabric) {
+    struct tug_lone *lone = fabric->lone;
+    bool any = false;
+    for (uint64_t left = atomic_load(&lone->taken); left != 0; left &= left - 1)
+        any |= collect_one(lone, fabric, (unsigned)__builtin_ctzll(left));
+    return any;
+}
+
+/* The slot, with all but a write's data in it. NULL: there is no room. */
+static inline struct tug_slot *begin(struct tug_fabric *fabric, struct tug_inbox *inbox,
+                                     const struct tug_lone_head *head,
+                                     const struct tug_lone_asked *asked) {
+    struct tug_lone *lone = fabric->lone;
+    unsigned cell = take_cell(lone);
+    if (cell == TUG_TRAY_CELLS && tug_lone_collect(fabric)) /* one who never waits comes here */
+        cell = take_cell(lone);
+    if (cell == TUG_TRAY_CELLS)
+        return NULL;
+    struct tug_slot *slot = tug_inbox_reserve(inbox);
+    if (slot == NULL) {
+        give_cell(lone, cell);
+        return NULL;
+    }
+    struct tug_lone_asked *mine = &lone->cells[cell];
+    mine->to = asked->to;
+    mine->bytes = asked->bytes;
+    mine->on_complete = asked->on_complete;
+    atomic_store_explicit(&mine->fabric, fabric, memory_order_relaxed);
+    atomic_store_explicit(&lone->tray->cells[cell].answer, 0, memory_order_relaxed);
+    struct tug_lone_head *filled = (struct tug_lone_head *)slot->head;
+    *filled = *head;
+    filled->cell = (uint16_t)cell;
+    slot->bytes = TUG_SLOT_LONE;
+    return slot;
+}
+
+/* It goes, and may be collected when its buffer has been told to be free. seq_cst, and a look after
+ * that: who was woken by an answer before that has not found it, and sleeps again. */
+static inline void end(struct tug_fabric *fabric, uint32_t node_rank, struct tug_inbox *inbox,
+                       struct tug_slot *slot, const struct tug_callback *on_local) {
+    struct tug_lone *lone = fabric->lone;
+    const unsigned cell = ((const struct tug_lone_head *)slot->head)->cell;
+    tug_inbox_commit(slot, tug_team_bell(fabric->team, (int)node_rank));
+    tug_inbox_expect(inbox);
+    tug_stat_add(TUG_STAT_LONE, 1);
+    if (on_local->f != NULL)
+        on_local->f(on_local->d, 0);
+    struct tug_lone_asked *asked = &lone->cells[cell];
+    atomic_store(&asked->turn, atomic_load_explicit(&asked->turn, memory_order_relaxed) + 1);
+    if (__builtin_expect(atomic_load(&lone->tray->cells[cell].answer) != 0, 0))
+        (void)tug_bell_ring(tug_team_bell(fabric->team, fabric->team->node_rank), true);
+}
+
+static inline struct tug_lone_head head_of(const struct tug_fabric *fabric, uint64_t key,
+                                           uint64_t offset, uint32_t bytes, bool read) {
+    return (struct tug_lone_head){
+        .label = {fabric->id, fabric->rank, bytes}, .key = key, .offset = offset, .read = read};
+}
+
+bool tug_lone_read(struct tug_fabric *fabric, uint32_t node_rank, uint64_t key, uint64_t offset,
+                   void *to, uint32_t bytes, struct tug_callback on_complete) {
+    static const struct tug_callback nothing;
+    struct tug_inbox *inbox = fabric->team->neighbours[node_rank]->inbox;
+    const struct tug_lone_head head = head_of(fabric, key, offset, bytes, true);
+    const struct tug_lone_asked asked = {.to = to, .bytes = bytes, .on_complete = on_complete};
+    struct tug_slot *slot = begin(fabric, inbox, &head, &asked);
+    if (slot == NULL)
+        return false;
+    end(fabric, node_rank, inbox, slot, &nothing);
+    return true;
+}
+
+bool tug_lone_write(struct tug_fabric *fabric, uint32_t node_rank, uint64_t key, uint64_t offset,
+                    const void *from, uint32_t bytes, const struct tug_callback *on_local,
+                    struct tug_callback on_complete) {
+    struct tug_inbox *inbox = fabric->team->neighbours[node_rank]->inbox;
+    const struct tug_lone_head head = head_of(fabric, key, offset, bytes, false);
+    const struct tug_lone_asked asked = {.on_complete = on_complete};
+    struct tug_slot *slot = begin(fabric, inbox, &head, &asked);
+    if (slot == NULL)
+        return false;
+    if (__builtin_expect(bytes == 8, 1))
+        memcpy(slot->head + sizeof(head), from, 8);
+    else if (bytes > 0)
+        memcpy(slot->head + sizeof(head), from, bytes);
+    end(fabric, node_rank, inbox, slot, on_local);
+    return true;
+}
+
+bool tug_lone_out(const struct tug_fabric *fabric) {
+    const struct tug_lone *lone = fabric->lone;
+    uint64_t left = atomic_load_explicit(&lone->taken, memory_order_acquire);
+    for (; left != 0; left &= left - 1)
+        if (atomic_load_explicit(&lone->cells[__builtin_ctzll(left)].fabric,
+                                 memory_order_relaxed) == fabric)
+            return true;
+    return false;
+}
+
+/* ---- the target ---- */
+
+/* Reads or writes; the positive value of a TUG_ERR_*, or 0. */
+static uint32_t apply(struct tug_fabric *fabric, const struct tug_lone_head *head,
+                      const unsigned char *data, unsigned char *answer) {
+    const uint32_t bytes = head->label.bytes;
+    if (bytes > (head->read ? TUG_LONE_READ_MOST : TUG_LONE_WRITE_MOST))
+        return (uint32_t)-TUG_ERR_INVALID;
+    const uint64_t words[] = {head->key, head->offset, 0, bytes};
+    const struct tug_record record = {.kind = head->read ? TUG_RECORD_READ : TUG_RECORD_WRITE,
+                                      .length = bytes,
+                                      .words = words,
+                                      .data = data};
+    const struct tug_applied applied = tug_apply(&fabric->memory, &record);
+    if (head->read && applied.status == 0) {
+        if (bytes == 8)
+            memcpy(answer, applied.data, 8);
+        else
+            memcpy(answer, applied.data, bytes);
+    }
+    return (uint32_t)-applied.status;
+}
+
+void tug_lone_serve(struct tug_fabric *fabric, const struct tug_slot *slot) {
+    struct tug_lone_head head; /* by a peer, who may still change it */
+    memcpy(&head, slot->head, sizeof(head));
+    const uint32_t node_rank = tug_fabric_node_rank(fabric, head.label.source);
+    if (node_rank == TUG_ELSEWHERE || head.cell >= TUG_TRAY_CELLS)
+        return;
+    struct tug_cell *cell = &fabric->team->neighbours[node_rank]->tray->cells[head.cell];
+    const uint32_t error = apply(fabric, &head, slot->head + sizeof(head), cell->data);
+    /* seq_cst: before the look whether the origin sleeps */
+    atomic_store(&cell->answer, 1 + error);
+    (void)tug_bell_ring(tug_team_bell(fabric->team, (int)node_rank), true);
+}
