@@ -372,7 +372,7 @@ static void begin_looking(struct tug_engine *engine) {
 /* The wait is over, or goes on without the baton. One that was short is mostly not the last: two
  * ranks that put into each other's memory, and wait for that, find each other looking. */
 static void end_looking(struct tug_engine *engine) {
-    tug_engine_looks_until(engine, engine->said_ns + TUG_BACK_SOON_NS);
+    tug_engine_looks_until(engine, engine->said_ns + TUG_GLANCE_NS / 20);
     tug_lease_set(&engine->news, TUG_LEASE_FRESH);
 }
 

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/plan.h"
 #include "host/host.h"
 #include "host/level.h"
 #include "host/spin.h"
@@ -52,21 +53,18 @@ void tug_engine_poll_host(void) {
     tug_engine_leave_host();
 }
 
-#define HOST_NS 20000
-#define LOOKS_BEFORE_CLOCK 16
-
 bool tug_vigil_is_over(void *pointer) {
     struct tug_vigil *vigil = pointer;
     if (vigil->done(vigil->argument))
         return true;
-    if (vigil->looks < LOOKS_BEFORE_CLOCK) {
+    if (vigil->looks < TUG_HABIT / 2) {
         vigil->looks++;
         return false;
     }
     const uint64_t now_ns = tug_clock_ns(); /* asleep it looks seldom: looks do not tell the time */
     if (vigil->host_ns == 0)
         vigil->host_ns = now_ns;
-    if (now_ns - vigil->host_ns < HOST_NS)
+    if (now_ns - vigil->host_ns < TUG_GLANCE_NS / 2)
         return false;
     vigil->host_ns = now_ns;
     tug_engine_poll_host();

@@ -25,12 +25,11 @@
  * for so long when it has answered a peer while something is attended, for half as long otherwise.
  * A computing target of the native lane answers in 177 us, with 50 us instead in 208
  * (truly_passive, TUGBOAT_RMA=native). Peers believe a quarter of that long of one who waits that
- * it looks, which may have been stopped meanwhile (not told from its neighbours). */
+ * it looks, which may have been stopped meanwhile (not told from its neighbours), and a twentieth
+ * of one whose wait was shorter than that: it is back soon, and a call of cross-memory attach, the
+ * other way to its memory, takes as long. A wait in which the host gets on, too, looks at it after
+ * each half of that. */
 #define TUG_GLANCE_NS 40000
-
-/* Peers believe for so long that a thread looks which has said so and has not waited for longer: it
- * is back soon. A call of cross-memory attach, the other way to its memory, takes as long. */
-#define TUG_BACK_SOON_NS 2000
 
 /* A few. So many beats in a row without anything to do come before a sleep without a limit (with
  * fifty a computing core lost 5 %). So often at most is the beat doubled while the lookout
@@ -54,8 +53,8 @@
  *     then peers wait);
  *   - something has moved in so many rounds, and threads that wait have not been woken: they are
  *     (8-byte writes by shm, 16 threads on 2 cores: 17 M/s with 64, 9.3 if they are woken at once);
- *   - one who waits has looked half so often: it reads the clock, to tell peers until when it looks
- *     (an epoch of one put takes the same with 8, 16, 32 and 64 looks);
+ *   - one who waits has looked half so often: it reads the clock, for the host, and to tell peers
+ * until when it looks (an epoch of one put takes the same with 8, 16, 32 and 64 looks);
  *   - commands have kept a driver awake so often: it yields. Not told from its neighbours. */
 #define TUG_HABIT 32
 

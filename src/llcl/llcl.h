@@ -127,6 +127,15 @@ bool tug_context_read_alone(tug_context *context, uint32_t process, const struct
                             uint64_t offset, void *to, size_t bytes,
                             struct tug_callback on_complete);
 
+/* The same for a message or call of at most TUG_AM_MAX_PAYLOAD bytes, copied by the call, with an
+ * answer of as many at most. It overtakes what this process has sent to that one before and that
+ * is not complete. */
+bool tug_context_message_alone(tug_context *context, uint32_t process, unsigned handler,
+                               const void *payload, size_t bytes, struct tug_callback on_complete);
+bool tug_context_call_alone(tug_context *context, uint32_t process, unsigned handler,
+                            const void *payload, size_t bytes, void *answer, size_t answer_bytes,
+                            struct tug_callback on_complete);
+
 /* Writes of fewer bytes, if there are many, go in packets: they are copied together. */
 #define TUG_ALONE_LEAST 1024
 

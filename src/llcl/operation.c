@@ -237,7 +237,9 @@ static bool do_there(struct tug_context *context, const struct request *request,
 
 /* ---- by itself to a process of the node ---- */
 
-_Static_assert(TUG_ALONE_MOST <= TUG_LONE_READ_MOST && TUG_ALONE_MOST <= TUG_LONE_WRITE_MOST, "");
+_Static_assert(TUG_ALONE_MOST <= TUG_LONE_READ_MOST && TUG_ALONE_MOST <= TUG_LONE_WRITE_MOST &&
+                   TUG_AM_MAX_PAYLOAD <= TUG_LONE_READ_MOST,
+               "there is room for them");
 
 /* May it, as the next of its burst? What is read comes into the program's memory, which stays: no
  * count says that it is in use. */
@@ -281,6 +283,22 @@ bool tug_context_read_alone(struct tug_context *context, uint32_t process,
     return fabric->lone != NULL &&
            tug_lone_read(fabric, tug_fabric_node_rank(fabric, process), key->word[0], offset, to,
                          (uint32_t)bytes, on_complete);
+}
+
+bool tug_context_message_alone(struct tug_context *context, uint32_t process, unsigned handler,
+                               const void *payload, size_t bytes, struct tug_callback on_complete) {
+    struct tug_fabric *fabric = &context->fabric;
+    return fabric->lone != NULL && tug_lone_message(fabric, tug_fabric_node_rank(fabric, process),
+                                                    handler, payload, (uint32_t)bytes, on_complete);
+}
+
+bool tug_context_call_alone(struct tug_context *context, uint32_t process, unsigned handler,
+                            const void *payload, size_t bytes, void *answer, size_t answer_bytes,
+                            struct tug_callback on_complete) {
+    struct tug_fabric *fabric = &context->fabric;
+    return fabric->lone != NULL &&
+           tug_lone_call(fabric, tug_fabric_node_rank(fabric, process), handler, payload,
+                         (uint32_t)bytes, answer, (uint32_t)answer_bytes, on_complete);
 }
 
 /* ---- the transports' way ---- */
@@ -799,5 +817,8 @@ bool tug_try_call_async(tug_context *context, const struct tug_call_params *para
 
 void tug_answer(tug_context *context, struct tug_caller caller, const void *answer,
                 size_t size_in_bytes) {
-    tug_packets_reply(context->fabric.packets, caller, 0, answer, size_in_bytes);
+    if (caller.tag & TUG_LONE_CALLER)
+        tug_lone_answer(&context->fabric, caller, 0, answer, size_in_bytes);
+    else
+        tug_packets_reply(context->fabric.packets, caller, 0, answer, size_in_bytes);
 }

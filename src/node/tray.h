@@ -22,7 +22,7 @@
 
 struct tug_cell {
     _Atomic uint32_t answer; /* 0: none so far; else 1 + the positive value of a TUG_ERR_*, or 1 */
-    uint32_t unused;
+    uint32_t bytes;          /* of data, where some were asked for */
     unsigned char data[TUG_CELL_ROOM];
 } __attribute__((aligned(TUG_CACHE_LINE)));
 

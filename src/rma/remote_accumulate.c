@@ -38,29 +38,50 @@ static struct tug_remote_head head_of(const struct tug_ways *ways, MPI_Op op, MP
     };
 }
 
+/* May the next message go by itself? Only if it has none to come behind, and the target looks. */
+static inline bool may_go_alone(const struct tug_ways *ways) {
+    return ways->target->near && !tug_burst.pieces &&
+           tug_peer_serves(ways->context, (uint32_t)ways->process) &&
+           tug_remote_is_quiet(ways->state);
+}
+
 static inline void send_message(const struct tug_ways *ways, const void *payload, size_t bytes,
                                 struct tug_callback on_local) {
+    const bool alone = tug_burst.awaited && may_go_alone(ways);
     const struct tug_am_params message = {.dest_proc = ways->process,
                                           .handler = TUG_MESSAGE_ACCUMULATE,
                                           .payload = payload,
                                           .size_in_bytes = bytes,
                                           .on_local = on_local,
                                           .on_complete = tug_ways_next_part(ways, false)};
-    TUG_REMOTE_TRY(ways->context, tug_try_am_async(ways->context, &message));
+    if (!alone ||
+        !tug_context_message_alone(ways->context, (uint32_t)ways->process, TUG_MESSAGE_ACCUMULATE,
+                                   payload, bytes, message.on_complete))
+        TUG_REMOTE_TRY(ways->context, tug_try_am_async(ways->context, &message));
+    else if (on_local.f != NULL)
+        on_local.f(on_local.d, 0);
 }
 
+/* answer: where what is fetched goes, by way of the pairs if there are any. */
 static inline void send_call(const struct tug_ways *ways, unsigned id, const void *payload,
                              size_t bytes, void *answer, size_t answer_bytes,
-                             struct tug_callback on_local, struct tug_callback on_complete) {
-    const struct tug_call_params call = {.dest_proc = ways->process,
-                                         .handler = id,
-                                         .payload = payload,
-                                         .size_in_bytes = bytes,
-                                         .answer = answer,
-                                         .answer_in_bytes = answer_bytes,
-                                         .on_local = on_local,
-                                         .on_complete = on_complete};
-    TUG_REMOTE_TRY(ways->context, tug_try_call_async(ways->context, &call));
+                             struct tug_callback on_local, struct tug_pairs *pairs) {
+    const bool alone = may_go_alone(ways);
+    const struct tug_callback end = tug_ways_next_part(ways, true);
+    const struct tug_call_params call = {
+        .dest_proc = ways->process,
+        .handler = id,
+        .payload = payload,
+        .size_in_bytes = bytes,
+        .answer = pairs != NULL ? pairs->data : answer,
+        .answer_in_bytes = answer_bytes,
+        .on_local = on_local,
+        .on_complete = pairs != NULL ? tug_pairs_deliver_then(pairs, end) : end};
+    if (!alone || !tug_context_call_alone(ways->context, (uint32_t)ways->process, id, payload,
+                                          bytes, call.answer, answer_bytes, call.on_complete))
+        TUG_REMOTE_TRY(ways->context, tug_try_call_async(ways->context, &call));
+    else if (on_local.f != NULL)
+        on_local.f(on_local.d, 0);
 }
 
 /* The head and up to 8 bytes: copied by the call. */
@@ -120,10 +141,7 @@ static int send_piece(const struct tug_ways *ways, MPI_Op op, const struct tug_e
             free(payload);
         return MPI_ERR_NO_MEM;
     }
-    const struct tug_callback end = tug_ways_next_part(ways, true);
-    send_call(ways, TUG_CALL_FETCH, payload, sizeof(head) + sent,
-              pairs != NULL ? pairs->data : result, bytes, on_local,
-              pairs != NULL ? tug_pairs_deliver_then(pairs, end) : end);
+    send_call(ways, TUG_CALL_FETCH, payload, sizeof(head) + sent, result, bytes, on_local, pairs);
     return MPI_SUCCESS;
 }
 
@@ -307,7 +325,7 @@ static inline int accumulate_one(const struct tug_rma *o) {
                            &error))
         return error;
     tug_remote_settle(ways.state);
-    if (!note_accumulate(&ways, &payload, reduce))
+    if ((tug_burst.awaited && may_go_alone(&ways)) || !note_accumulate(&ways, &payload, reduce))
         send_message(&ways, &payload, sizeof(payload), nothing);
     settle_again(&ways);
     return MPI_SUCCESS;
@@ -351,7 +369,7 @@ int tug_remote_fetch_and_op(const struct tug_rma *o) {
     tug_remote_settle(ways.state);
     send_call(&ways, TUG_CALL_FETCH, &payload,
               sizeof(payload.head) + (o->op == MPI_NO_OP ? 0 : bytes), o->result, bytes, nothing,
-              tug_ways_next_part(&ways, true));
+              NULL);
     settle_again(&ways);
     return MPI_SUCCESS;
 }
@@ -384,8 +402,7 @@ int tug_remote_compare_and_swap(const struct tug_rma *o) {
     memcpy(payload->data, o->origin, data.bytes);
     memcpy(payload->data + data.bytes, o->compare, data.bytes);
     send_call(&ways, TUG_CALL_COMPARE, payload, sizeof(*payload) + 2 * data.bytes, o->result,
-              data.bytes, (struct tug_callback){free_payload, payload},
-              tug_ways_next_part(&ways, true));
+              data.bytes, (struct tug_callback){free_payload, payload}, NULL);
     settle_again(&ways);
     return MPI_SUCCESS;
 }

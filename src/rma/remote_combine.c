@@ -70,8 +70,10 @@ static bool is_worth_a_call(const struct tug_remote_combination *c,
     const bool few = /* of many each is cheaper in packets, which wake the target's engine once */
         tug_burst.started < FEW && tug_burst_is_at_most(TUG_REMOTE_GATHERED);
     tug_burst_add();
-    return (few || c->n * c->element >= TUG_CMA_LEAST) && !tug_burst.peers_come &&
-           !tug_peer_serves(c->remote->domain->context, (uint32_t)target->process);
+    const bool worth = (few || c->n * c->element >= TUG_CMA_LEAST) && !tug_burst.peers_come &&
+                       !tug_peer_serves(c->remote->domain->context, (uint32_t)target->process);
+    tug_burst.called |= worth;
+    return worth;
 }
 
 /* Where an operation's elements are at another rank: in one registration, and how it is reached. */

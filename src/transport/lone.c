@@ -8,6 +8,13 @@
 #include "transport/packets/apply.h"
 #include "transport/transport.h"
 
+static inline void copy(void *to, const void *from, size_t bytes) {
+    if (__builtin_expect(bytes == 8, 1))
+        memcpy(to, from, 8);
+    else if (bytes > 0)
+        memcpy(to, from, bytes);
+}
+
 /* ---- the origin ---- */
 
 /* The lowest cell that is free; TUG_TRAY_CELLS: there is none. */
@@ -40,15 +47,14 @@ static bool collect_one(struct tug_lone *lone, const struct tug_fabric *fabric, 
                                                  memory_order_relaxed, memory_order_relaxed))
         return false;
     const struct tug_callback then = asked->on_complete;
-    if (asked->to == NULL || answer != 1)
-        ;
-    else if (asked->bytes == 8)
-        memcpy(asked->to, there->data, 8);
-    else
-        memcpy(asked->to, there->data, asked->bytes);
+    int status = -(int)((answer - 1) & 0xff);
+    if (status == 0 && asked->to != NULL && there->bytes != asked->bytes)
+        status = TUG_ERR_RANGE;
+    else if (status == 0 && asked->to != NULL)
+        copy(asked->to, there->data, asked->bytes);
     give_cell(lone, cell);
     if (then.f != NULL)
-        then.f(then.d, -(int)((answer - 1) & 0xff));
+        then.f(then.d, status);
     return true;
 }
 
@@ -105,40 +111,57 @@ static inline void end(struct tug_fabric *fabric, uint32_t node_rank, struct tug
         (void)tug_bell_ring(tug_team_bell(fabric->team, fabric->team->node_rank), true);
 }
 
-static inline struct tug_lone_head head_of(const struct tug_fabric *fabric, uint64_t key,
-                                           uint64_t offset, uint32_t bytes, bool read) {
-    return (struct tug_lone_head){
-        .label = {fabric->id, fabric->rank, bytes}, .key = key, .offset = offset, .read = read};
+/* Puts it into the process's inbox, with the data that follow. False: there is no room. */
+static inline __attribute__((always_inline)) bool
+start(struct tug_fabric *fabric, uint32_t node_rank, struct tug_lone_head head, const void *data,
+      const struct tug_lone_asked *asked, const struct tug_callback *on_local) {
+    struct tug_inbox *inbox = fabric->team->neighbours[node_rank]->inbox;
+    head.label.context = fabric->id;
+    head.label.source = fabric->rank;
+    struct tug_slot *slot = begin(fabric, inbox, &head, asked);
+    if (slot == NULL)
+        return false;
+    if (head.what != TUG_LONE_READ)
+        copy(slot->head + sizeof(head), data, head.label.bytes);
+    end(fabric, node_rank, inbox, slot, on_local);
+    return true;
 }
+
+static const struct tug_callback nothing;
 
 bool tug_lone_read(struct tug_fabric *fabric, uint32_t node_rank, uint64_t key, uint64_t offset,
                    void *to, uint32_t bytes, struct tug_callback on_complete) {
-    static const struct tug_callback nothing;
-    struct tug_inbox *inbox = fabric->team->neighbours[node_rank]->inbox;
-    const struct tug_lone_head head = head_of(fabric, key, offset, bytes, true);
+    const struct tug_lone_head head = {
+        .label.bytes = bytes, .key = key, .offset = offset, .what = TUG_LONE_READ};
     const struct tug_lone_asked asked = {.to = to, .bytes = bytes, .on_complete = on_complete};
-    struct tug_slot *slot = begin(fabric, inbox, &head, &asked);
-    if (slot == NULL)
-        return false;
-    end(fabric, node_rank, inbox, slot, &nothing);
-    return true;
+    return start(fabric, node_rank, head, NULL, &asked, &nothing);
 }
 
 bool tug_lone_write(struct tug_fabric *fabric, uint32_t node_rank, uint64_t key, uint64_t offset,
                     const void *from, uint32_t bytes, const struct tug_callback *on_local,
                     struct tug_callback on_complete) {
-    struct tug_inbox *inbox = fabric->team->neighbours[node_rank]->inbox;
-    const struct tug_lone_head head = head_of(fabric, key, offset, bytes, false);
+    const struct tug_lone_head head = {
+        .label.bytes = bytes, .key = key, .offset = offset, .what = TUG_LONE_WRITE};
     const struct tug_lone_asked asked = {.on_complete = on_complete};
-    struct tug_slot *slot = begin(fabric, inbox, &head, &asked);
-    if (slot == NULL)
-        return false;
-    if (__builtin_expect(bytes == 8, 1))
-        memcpy(slot->head + sizeof(head), from, 8);
-    else if (bytes > 0)
-        memcpy(slot->head + sizeof(head), from, bytes);
-    end(fabric, node_rank, inbox, slot, on_local);
-    return true;
+    return start(fabric, node_rank, head, from, &asked, on_local);
+}
+
+bool tug_lone_message(struct tug_fabric *fabric, uint32_t node_rank, unsigned handler,
+                      const void *payload, uint32_t bytes, struct tug_callback on_complete) {
+    const struct tug_lone_head head = {
+        .label.bytes = bytes, .what = TUG_LONE_MESSAGE, .handler = (uint8_t)handler};
+    const struct tug_lone_asked asked = {.on_complete = on_complete};
+    return start(fabric, node_rank, head, payload, &asked, &nothing);
+}
+
+bool tug_lone_call(struct tug_fabric *fabric, uint32_t node_rank, unsigned handler,
+                   const void *payload, uint32_t bytes, void *answer, uint32_t answer_bytes,
+                   struct tug_callback on_complete) {
+    const struct tug_lone_head head = {
+        .label.bytes = bytes, .what = TUG_LONE_CALL, .handler = (uint8_t)handler};
+    const struct tug_lone_asked asked = {
+        .to = answer, .bytes = answer_bytes, .on_complete = on_complete};
+    return start(fabric, node_rank, head, payload, &asked, &nothing);
 }
 
 bool tug_lone_out(const struct tug_fabric *fabric) {
@@ -153,36 +176,74 @@ bool tug_lone_out(const struct tug_fabric *fabric) {
 
 /* ---- the target ---- */
 
-/* Reads or writes; the positive value of a TUG_ERR_*, or 0. */
-static uint32_t apply(struct tug_fabric *fabric, const struct tug_lone_head *head,
-                      const unsigned char *data, unsigned char *answer) {
-    const uint32_t bytes = head->label.bytes;
-    if (bytes > (head->read ? TUG_LONE_READ_MOST : TUG_LONE_WRITE_MOST))
-        return (uint32_t)-TUG_ERR_INVALID;
-    const uint64_t words[] = {head->key, head->offset, 0, bytes};
-    const struct tug_record record = {.kind = head->read ? TUG_RECORD_READ : TUG_RECORD_WRITE,
-                                      .length = bytes,
+/* seq_cst: before the look whether the origin sleeps. error: the positive value of a TUG_ERR_*. */
+static void answer(const struct tug_fabric *fabric, uint32_t node_rank, struct tug_cell *cell,
+                   uint32_t error) {
+    atomic_store(&cell->answer, 1 + error);
+    (void)tug_bell_ring(tug_team_bell(fabric->team, (int)node_rank), true);
+}
+
+/* Reads or writes. A TUG_ERR_*. */
+static int apply(struct tug_fabric *fabric, const struct tug_lone_head *head,
+                 const unsigned char *data, struct tug_cell *cell) {
+    const bool reads = head->what == TUG_LONE_READ;
+    const uint64_t words[] = {head->key, head->offset, 0, head->label.bytes};
+    const struct tug_record record = {.kind = reads ? TUG_RECORD_READ : TUG_RECORD_WRITE,
+                                      .length = (uint16_t)head->label.bytes,
                                       .words = words,
                                       .data = data};
     const struct tug_applied applied = tug_apply(&fabric->memory, &record);
-    if (head->read && applied.status == 0) {
-        if (bytes == 8)
-            memcpy(answer, applied.data, 8);
-        else
-            memcpy(answer, applied.data, bytes);
+    if (reads && applied.status == 0) {
+        copy(cell->data, applied.data, head->label.bytes);
+        cell->bytes = head->label.bytes;
     }
-    return (uint32_t)-applied.status;
+    return applied.status;
+}
+
+/* Handles a message or call, in memory that nobody changes meanwhile. A TUG_ERR_*. */
+static int handle(struct tug_fabric *fabric, const struct tug_lone_head *head,
+                  const unsigned char *data) {
+    uint64_t payload[TUG_AM_MAX_PAYLOAD / 8];
+    const uint32_t source = head->label.source, bytes = head->label.bytes;
+    _Static_assert(TUG_AM_HANDLERS > UINT8_MAX, "any number is one of a handler");
+    if (bytes > TUG_AM_MAX_PAYLOAD)
+        return TUG_ERR_INVALID;
+    copy(payload, data, bytes);
+    if (head->what == TUG_LONE_MESSAGE)
+        return fabric->deliver(fabric, source, head->handler, payload, bytes, 1);
+    const struct tug_caller caller = {(int)source, TUG_LONE_CALLER | head->cell};
+    return fabric->called(fabric, caller, head->handler, payload, bytes);
 }
 
 void tug_lone_serve(struct tug_fabric *fabric, const struct tug_slot *slot) {
     struct tug_lone_head head; /* by a peer, who may still change it */
     memcpy(&head, slot->head, sizeof(head));
+    const unsigned char *data = slot->head + sizeof(head);
     const uint32_t node_rank = tug_fabric_node_rank(fabric, head.label.source);
+    int status = TUG_ERR_INVALID;
     if (node_rank == TUG_ELSEWHERE || head.cell >= TUG_TRAY_CELLS)
         return;
     struct tug_cell *cell = &fabric->team->neighbours[node_rank]->tray->cells[head.cell];
-    const uint32_t error = apply(fabric, &head, slot->head + sizeof(head), cell->data);
-    /* seq_cst: before the look whether the origin sleeps */
-    atomic_store(&cell->answer, 1 + error);
-    (void)tug_bell_ring(tug_team_bell(fabric->team, (int)node_rank), true);
+    if (head.label.bytes > (head.what == TUG_LONE_READ ? TUG_LONE_READ_MOST : TUG_LONE_WRITE_MOST))
+        ;
+    else if (head.what <= TUG_LONE_READ)
+        status = apply(fabric, &head, data, cell);
+    else if (head.what <= TUG_LONE_CALL)
+        status = handle(fabric, &head, data);
+    if (status != 0 || head.what != TUG_LONE_CALL) /* who is called answers */
+        answer(fabric, node_rank, cell, (uint32_t)-status);
+}
+
+void tug_lone_answer(struct tug_fabric *fabric, struct tug_caller caller, int status,
+                     const void *data, size_t bytes) {
+    const uint32_t node_rank = tug_fabric_node_rank(fabric, (uint32_t)caller.process);
+    struct tug_cell *cell =
+        &fabric->team->neighbours[node_rank]->tray->cells[caller.tag & ~TUG_LONE_CALLER];
+    if (bytes > TUG_LONE_READ_MOST)
+        status = TUG_ERR_RANGE;
+    if (status == 0) {
+        copy(cell->data, data, bytes);
+        cell->bytes = (uint32_t)bytes;
+    }
+    answer(fabric, node_rank, cell, (uint32_t)-status);
 }

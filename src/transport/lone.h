@@ -1,5 +1,5 @@
-/* Lone operations: short reads and writes of the memory of other processes of the node, each by
- * itself.
+/* Lone operations: short reads and writes of the memory of other processes of the node, messages
+ * and calls, each by itself.
  *
  * Operations that go in packets have a tag, a stream, a record in a packet, and are acknowledged a
  * packet at a time. That is worth its while for many at once. One of which the caller waits for the
@@ -7,16 +7,16 @@
  *
  *     origin, any thread                      target, the holder of its baton
  *     takes a cell of its tray (tray.h)
- *     fills a slot of the target's inbox  ->  looks the key up, reads or writes
+ *     fills a slot of the target's inbox  ->  reads or writes what the key names, or handles it
  *     waits, and takes what has come      <-  fills the cell
  *
  * No baton is taken at the origin, and nothing is kept but the cell. Whoever looks first calls the
  * operation's callback: one that waits, or the next poll. In front of the inbox all are in order,
  * lone ones and packets; what waits in an open packet is overtaken.
  *
- * Why there are both: a put of 8 bytes and its flush took 0.53 us in a packet, 3 100 instructions at
- * the origin, and takes 0.34 us so, a get 0.69 and 0.32, a put of 4 KiB 0.85 and 0.69 (2 ranks that
- * look, 60 to 100 ns a cache line). Streams of short writes are faster in packets.
+ * Why there are both: a put of 8 bytes and its flush took 0.53 us in a packet, 3 100 instructions
+ * at the origin, and takes 0.34 us so, a get 0.69 and 0.32, a put of 4 KiB 0.85 and 0.69 (2 ranks
+ * that look, 60 to 100 ns a cache line). Streams of short writes are faster in packets.
  *
  * Any thread, if nothing else is said.
  */
@@ -42,13 +42,16 @@ struct tug_label {
     uint32_t bytes; /* lone operations: of data */
 };
 
+enum tug_lone_what { TUG_LONE_WRITE, TUG_LONE_READ, TUG_LONE_MESSAGE, TUG_LONE_CALL };
+
 struct tug_lone_head {
     struct tug_label label;
-    uint64_t key; /* the first word of one */
+    uint64_t key; /* the first word of one; messages and calls: 0, as the offset */
     uint64_t offset;
     uint16_t cell; /* of the source's tray */
-    uint8_t read;  /* 0: it is a write, whose data follow */
-    uint8_t unused[5];
+    uint8_t what;  /* enum tug_lone_what; but for reads, data follow */
+    uint8_t handler;
+    uint8_t unused[4];
 };
 
 _Static_assert(sizeof(struct tug_lone_head) == 40, "with 8 bytes of data it fills a cache line");
@@ -60,8 +63,8 @@ _Static_assert(sizeof(struct tug_lone_head) == 40, "with 8 bytes of data it fill
 struct tug_lone_asked {
     _Atomic uint32_t turn; /* odd: its answer is to be taken */
     struct tug_fabric *_Atomic fabric;
-    unsigned char *to; /* where what is read goes; NULL: it is a write */
-    uint32_t bytes;
+    unsigned char *to; /* where what is read, or the answer, goes; NULL: nothing comes */
+    uint32_t bytes;    /* so many must come */
     struct tug_callback on_complete;
 };
 
@@ -80,6 +83,23 @@ bool tug_lone_read(struct tug_fabric *fabric, uint32_t node_rank, uint64_t key, 
 bool tug_lone_write(struct tug_fabric *fabric, uint32_t node_rank, uint64_t key, uint64_t offset,
                     const void *from, uint32_t bytes, const struct tug_callback *on_local,
                     struct tug_callback on_complete);
+
+/* Begins a message of `bytes`, at most TUG_LONE_WRITE_MOST, or a call (answer_bytes at most
+ * TUG_LONE_READ_MOST, answer not NULL if it is not 0), for a handler of that process of the node.
+ * It overtakes messages that wait in packets. The payload is copied by the call. False: as above.
+ */
+bool tug_lone_message(struct tug_fabric *fabric, uint32_t node_rank, unsigned handler,
+                      const void *payload, uint32_t bytes, struct tug_callback on_complete);
+bool tug_lone_call(struct tug_fabric *fabric, uint32_t node_rank, unsigned handler,
+                   const void *payload, uint32_t bytes, void *answer, uint32_t answer_bytes,
+                   struct tug_callback on_complete);
+
+/* The tag of a caller whose call was a lone one. */
+#define TUG_LONE_CALLER 0x80000000u
+
+/* Answers one. status: 0 or a TUG_ERR_*. Holder only. */
+void tug_lone_answer(struct tug_fabric *fabric, struct tug_caller caller, int status,
+                     const void *answer, size_t bytes);
 
 /* Takes the answers that have come for the fabric's operations, and calls their callbacks. True if
  * there were any. */

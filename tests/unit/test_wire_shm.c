@@ -727,6 +727,82 @@ static void lone_ones_with_a_wrong_key_or_range_fail(void **state) {
     free_side(far);
 }
 
+/* What the handlers of a side have been given, and what they say. */
+static struct {
+    unsigned messages, calls, handler;
+    uint64_t payload;
+    size_t bytes;
+    int says;
+    struct tug_caller caller;
+} given;
+
+static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned handler,
+                   const void *payloads, size_t bytes, size_t n) {
+    assert_int_equal(source, 1 - fabric->rank);
+    assert_int_equal(n, 1);
+    given.messages++;
+    given.handler = handler;
+    given.bytes = bytes;
+    memcpy(&given.payload, payloads, sizeof(given.payload));
+    return given.says;
+}
+
+static int called(struct tug_fabric *fabric, struct tug_caller caller, unsigned handler,
+                  const void *payload, size_t bytes) {
+    (void)fabric;
+    given.calls++;
+    given.handler = handler;
+    given.bytes = bytes;
+    memcpy(&given.payload, payload, sizeof(given.payload));
+    given.caller = caller;
+    return given.says;
+}
+
+static void lone_messages_and_calls_are_handled(void **state) {
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    struct ending message = {0}, refused = {0}, call = {0}, wrong = {0}, unknown = {0};
+    const uint64_t payload[512] = {42};
+    uint64_t answer = 0;
+    (void)state;
+    a->fabric.deliver = deliver;
+    a->fabric.called = called;
+    memset(&given, 0, sizeof(given));
+    assert_false(poll(a));
+    assert_true(tug_lone_message(&far->fabric, 0, 5, payload, 4096, then(&message)));
+    assert_true(poll(a) && poll(far));
+    assert_int_equal(given.messages, 1);
+    assert_int_equal(given.handler, 5);
+    assert_int_equal(given.bytes, 4096);
+    assert_int_equal(given.payload, 42);
+    assert_int_equal(message.calls, 1);
+    assert_int_equal(message.status, 0);
+    given.says = TUG_ERR_INVALID;
+    assert_true(tug_lone_message(&far->fabric, 0, 5, payload, 8, then(&refused)));
+    assert_true(tug_lone_call(&far->fabric, 0, 6, payload, 8, &answer, 8, then(&unknown)));
+    assert_true(poll(a) && poll(far));
+    assert_int_equal(refused.status, TUG_ERR_INVALID);
+    assert_int_equal(unknown.status, TUG_ERR_INVALID);
+    given.says = 0;
+    assert_true(tug_lone_call(&far->fabric, 0, 7, payload, 8, &answer, 8, then(&call)));
+    assert_true(poll(a));
+    assert_false(poll(far)); /* the answer comes later */
+    assert_int_equal(given.handler, 7);
+    assert_int_equal(given.caller.process, 1);
+    tug_lone_answer(&a->fabric, given.caller, 0, &(uint64_t){43}, 8);
+    assert_true(poll(far));
+    assert_int_equal(call.calls, 1);
+    assert_int_equal(call.status, 0);
+    assert_int_equal(answer, 43);
+    assert_true(tug_lone_call(&far->fabric, 0, 7, payload, 8, &answer, 8, then(&wrong)));
+    assert_true(poll(a));
+    tug_lone_answer(&a->fabric, given.caller, 0, &(uint64_t){44}, 4);
+    assert_true(poll(far));
+    assert_int_equal(wrong.status, TUG_ERR_RANGE); /* of another size */
+    assert_int_equal(answer, 43);
+    free_side(a);
+    free_side(far);
+}
+
 /* A cell that is not there, a source that is not there, more bytes than there is room for. */
 static void lone_ones_that_lie(void **state) {
     struct side *a = make_side(0, 7), *far = make_side(1, 7);
@@ -740,7 +816,9 @@ static void lone_ones_that_lie(void **state) {
         {.label = {7, 2, 8}, .key = exposed.id, .cell = 1},
         {.label = {9, 1, 8}, .key = exposed.id, .cell = 2},
         {.label = {7, 1, TUG_LONE_WRITE_MOST + 1}, .key = exposed.id, .cell = 3},
-        {.label = {7, 1, UINT32_MAX}, .key = exposed.id, .cell = 4, .read = 1},
+        {.label = {7, 1, UINT32_MAX}, .key = exposed.id, .cell = 4, .what = TUG_LONE_READ},
+        {.label = {7, 1, TUG_AM_MAX_PAYLOAD + 1}, .cell = 5, .what = TUG_LONE_MESSAGE},
+        {.label = {7, 1, 8}, .cell = 6, .what = TUG_LONE_CALL + 1},
     };
     assert_false(poll(a));
     for (unsigned i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
@@ -752,7 +830,7 @@ static void lone_ones_that_lie(void **state) {
     }
     assert_true(poll(a));
     assert_null(tug_inbox_first(&memory[0]->inbox));
-    for (unsigned i = 0; i < 5; i++)
+    for (unsigned i = 0; i < 7; i++)
         assert_int_equal(cells[i].answer, i < 3 ? 0 : 1 + -TUG_ERR_INVALID);
     for (unsigned i = 0; i < sizeof(memory_of_a); i++)
         assert_int_equal(memory_of_a[i], 0);
@@ -887,6 +965,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(lone_ones_are_done_and_answered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lone_ones_with_a_wrong_key_or_range_fail, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(lone_messages_and_calls_are_handled, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lone_ones_that_lie, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lone_ones_have_so_much_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lone_ones_are_each_context_s_own, set_up, tear_down),
