@@ -36,6 +36,11 @@ endforeach()
 foreach(program IN ITEMS basic am threads)
     tug_llcl_test(${program} WAYS ofi CASE shm RANKS 2 ENV FI_PROVIDER=shm)
 endforeach()
+# Names of that memory differ in length where process numbers do.
+if(TARGET tugboat)
+    tug_mpi_script(llcl_am.ofi.numbers numbers.sh 2 LABELS llcl
+        FIRST --needs $<TARGET_FILE:tugboat_cmd>:ofi ENV FI_PROVIDER=shm TUGBOAT_TRANSPORTS=${tug_llcl_ofi})
+endif()
 tug_llcl_test(basic WAYS ofi RANKS 1)
 tug_llcl_test(basic WAYS ofi CASE caller RANKS 2 ENV TUGBOAT_PROGRESS=caller)
 tug_llcl_test(threads WAYS ofi CASE few RANKS 2 ARGS 8 ENV TUGBOAT_OPERATIONS=16 TUGBOAT_RING_SIZE=16)
