@@ -12,7 +12,6 @@
 #include "node/page.h"
 #include "node/team.h"
 #include "transport/packets/packets.h"
-#include "transport/verbs/verbs.h"
 
 #define PAGE 4096
 
@@ -179,13 +178,7 @@ static int open_transports(struct tug_context *context) {
     }
     if (!have_lists(context))
         fabric->ways &= ~(unsigned)(TUG_WAY_SHM | TUG_WAY_CMA);
-    const int status = tug_fabric_open(fabric);
-    /* cards and CPUs are not atomic to each other: the card's only where nobody uses a CPU's */
-    if (status == 0)
-        fabric->device_atomics =
-            tug_all_agree(fabric->comm, !(fabric->ways & (TUG_WAY_SELF | TUG_WAY_MAPPED)) &&
-                                            tug_verbs_atomics(fabric->states[TUG_BY_VERBS]));
-    return status;
+    return tug_fabric_open(fabric);
 }
 
 static void destroy(struct tug_context *context) {
@@ -221,7 +214,7 @@ static void find_bell(struct tug_fabric *fabric) {
     if (fabric->bell != NULL)
         return;
     struct tug_node_page *page = tug_node_page_own(&offer);
-    const bool by_device = fabric->states[TUG_BY_VERBS] != NULL;
+    const bool by_device = fabric->ntakers > 0;
     if (page != NULL && (by_device || is_rung(&page->bell))) {
         fabric->bell = &page->bell;
         fabric->bell_shared = true;

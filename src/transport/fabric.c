@@ -68,6 +68,15 @@ static int open_row(struct tug_fabric *fabric, unsigned number) {
     return 0;
 }
 
+/* May this row do atomics for all pairs? Cards and CPUs are not atomic to each other: the card's
+ * only where nobody uses a CPU's. The same on all. */
+static bool has_atomics(const struct tug_fabric *fabric, unsigned number) {
+    const struct tug_transport *row = tug_transports[number];
+    return row->atomics != NULL &&
+           tug_all_agree(fabric->comm, !(fabric->ways & (TUG_WAY_SELF | TUG_WAY_MAPPED)) &&
+                                           row->atomics(fabric->states[number]));
+}
+
 /* By messages of the host go those packets that nothing else carries, named or not. */
 int tug_fabric_open(struct tug_fabric *fabric) {
     bool everywhere = false;
@@ -80,8 +89,10 @@ int tug_fabric_open(struct tug_fabric *fabric) {
         if (status != 0)
             return status;
         everywhere |= row->send != NULL && all_reached(fabric, i);
-        if (row->takes != NULL && fabric->states[i] != NULL)
-            fabric->takers[fabric->ntakers++] = (unsigned char)i;
+        if (row->takes == NULL || fabric->states[i] == NULL)
+            continue;
+        fabric->takers[fabric->ntakers++] = (unsigned char)i;
+        fabric->device_atomics |= has_atomics(fabric, i);
     }
     return tug_packets_open(fabric);
 }

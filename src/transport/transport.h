@@ -102,6 +102,10 @@ struct tug_transport {
     /* Can it do this operation, to a peer that it reaches? Any thread. NULL: none. */
     bool (*takes)(void *state, const struct tug_operation *operation);
 
+    /* Do the devices of all processes do remote atomics, which are then atomic to each other when
+     * every atomic of the context goes by this row? The same everywhere. NULL: no. */
+    bool (*atomics)(const void *state);
+
     /* Takes the operation over. Never refuses: what does not fit now waits inside, linked by
      * operation->next; where the row has no way to the peer after all, tug_fabric_pass_on(). */
     void (*post)(void *state, struct tug_operation *operation);

@@ -75,7 +75,7 @@ static void open_one(uint32_t rank) {
         exit(1);
     }
     fake->verbs = state;
-    fabric->device_atomics = tug_verbs_atomics(state);
+    fabric->device_atomics = tug_transport_verbs.atomics(state);
 }
 
 void fake_open(void) {

@@ -17,11 +17,6 @@ static int verbs_open(struct tug_fabric *fabric, void **state, char *reason) {
     return TUG_ERR_UNSUPPORTED;
 }
 
-bool tug_verbs_atomics(const void *state) {
-    (void)state;
-    return false;
-}
-
 bool tug_verbs_footprint(uint32_t operations, uint32_t active,
                          struct tug_verbs_footprint *footprint) {
     (void)operations;

@@ -111,9 +111,9 @@ static int verbs_open(struct tug_fabric *fabric, void **state, char *reason) {
     return 0;
 }
 
-bool tug_verbs_atomics(const void *state) {
+static bool verbs_atomics(const void *state) {
     const struct tug_verbs *verbs = state;
-    return verbs != NULL && verbs->atomics;
+    return verbs->atomics;
 }
 
 static int verbs_register(void *state, struct tug_registration *registration) {
@@ -197,6 +197,7 @@ const struct tug_transport tug_transport_verbs = {
     .register_memory = verbs_register,
     .deregister_memory = verbs_deregister,
     .takes = verbs_takes,
+    .atomics = verbs_atomics,
     .post = verbs_post,
     .flush = verbs_flush,
     .poll = verbs_poll,

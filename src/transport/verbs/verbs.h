@@ -6,10 +6,6 @@
 
 #include "transport/transport.h"
 
-/* True if the devices of all processes do remote atomics, which are then atomic to each other when
- * every atomic of the context goes by verbs. The same everywhere. state may be NULL: false. */
-bool tug_verbs_atomics(const void *state);
-
 /* Bytes a process: of the transport, of what it keeps of `active` peers, and an estimate of what
  * libibverbs and the device's driver keep in this process for their queue pairs and the completion
  * queue. False: not in this build. */
