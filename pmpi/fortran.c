@@ -25,14 +25,11 @@ TUG_API win_get_attr MPII_Win_get_attr;
 
 int MPII_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int *flag,
                       enum attr_type type) {
-    static win_get_attr *_Atomic host;
-    win_get_attr *call = host;
-    if (call == NULL) {
-        *(void **)&call = tug_host_find("MPII_Win_get_attr");
-        if (call == NULL)
-            return MPI_ERR_OTHER;
-        host = call;
-    }
+    static void *_Atomic host;
+    win_get_attr *call;
+    *(void **)&call = tug_host_find_once("MPII_Win_get_attr", &host);
+    if (call == NULL)
+        return MPI_ERR_OTHER;
     int error = call(win, win_keyval, attribute_val, flag, type);
     struct tug_window *window = tug_window_find(win);
     if (error != MPI_SUCCESS || window == NULL || !window->own_geometry || type != ATTR_AINT)
@@ -58,14 +55,11 @@ typedef int win_set_attr(MPI_Win win, int win_keyval, void *attribute_val, enum 
 TUG_API win_set_attr MPII_Win_set_attr;
 
 int MPII_Win_set_attr(MPI_Win win, int win_keyval, void *attribute_val, enum attr_type type) {
-    static win_set_attr *_Atomic host;
-    win_set_attr *call = host;
-    if (call == NULL) {
-        *(void **)&call = tug_host_find("MPII_Win_set_attr");
-        if (call == NULL)
-            return MPI_ERR_OTHER;
-        host = call;
-    }
+    static void *_Atomic host;
+    win_set_attr *call;
+    *(void **)&call = tug_host_find_once("MPII_Win_set_attr", &host);
+    if (call == NULL)
+        return MPI_ERR_OTHER;
     struct tug_window *window = tug_window_find(win);
     if (window != NULL)
         tug_window_spoil(window);

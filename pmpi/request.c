@@ -619,14 +619,11 @@ int tug_shim_Request_get_status_some(int incount, const MPI_Request array_of_req
 }
 
 int PMPIX_Request_is_complete(MPI_Request request) {
-    static int (*_Atomic of_host)(MPI_Request);
+    static void *_Atomic host;
     int flag = 0;
     if (ours(&request) == NULL) {
-        int (*call)(MPI_Request) = atomic_load_explicit(&of_host, memory_order_relaxed);
-        if (call == NULL) {
-            *(void **)&call = tug_host_find("PMPIX_Request_is_complete");
-            atomic_store_explicit(&of_host, call, memory_order_relaxed);
-        }
+        int (*call)(MPI_Request);
+        *(void **)&call = tug_host_find_once("PMPIX_Request_is_complete", &host);
         if (call != NULL) {
             flag = call(request);
             (void)helped(MPI_SUCCESS, &flag);

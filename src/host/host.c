@@ -167,3 +167,13 @@ const char *tug_host_lacks(void) {
 void *tug_host_find(const char *name) {
     return tug_host_resolve() ? dlsym(library, name) : NULL;
 }
+
+void *tug_host_find_once(const char *name, void *_Atomic *kept) {
+    /* relaxed: there is nothing but this address behind it */
+    void *function = atomic_load_explicit(kept, memory_order_relaxed);
+    if (function == NULL) {
+        function = tug_host_find(name);
+        atomic_store_explicit(kept, function, memory_order_relaxed);
+    }
+    return function;
+}

@@ -145,6 +145,9 @@ extern const char *const tug_host_launchers[];
 /* The host's function of a name that is in neither list, or NULL. */
 void *tug_host_find(const char *name);
 
+/* The same, looked for until it is found; *kept is NULL at first. Any thread. */
+void *tug_host_find_once(const char *name, void *_Atomic *kept);
+
 /* True for NULL and for addresses inside Tugboat's own object. */
 bool tug_host_is_ours(const void *address);
 
