@@ -370,13 +370,13 @@ static void one_look_does_for_all(void **state) {
     for (unsigned which = 1; which < CONTEXTS; which++)
         open_at(0, which);
     poll_one(0);
-    const uint64_t before = processes[0].endpoint->polls;
+    const uint64_t before = processes[0].endpoint->turns.polls;
     for (int i = 0; i < 10; i++)
         poll_one(0);
-    assert_int_equal(processes[0].endpoint->polls, before + 10);
+    assert_int_equal(processes[0].endpoint->turns.polls, before + 10);
     for (int i = 0; i < 10; i++) /* one alone, as when it is about to end */
         (void)at(0, 1)->wire->row->poll(at(0, 1)->wire);
-    assert_true(processes[0].endpoint->polls >= before + 19);
+    assert_true(processes[0].endpoint->turns.polls >= before + 19);
 }
 
 /* The other process's last context ends, and it makes another endpoint for the next. */

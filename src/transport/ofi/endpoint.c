@@ -44,10 +44,11 @@ fi_addr_t tug_ofi_find(struct tug_ofi_endpoint *endpoint, const struct tug_ofi_a
 
 /* Nothing goes there any more: all contexts are told. */
 static void tell_ended(struct tug_ofi_endpoint *endpoint, fi_addr_t peer) {
-    for (struct tug_ofi_view *view = endpoint->first_view; view != NULL; view = view->next) {
-        if (!view->ready)
+    for (struct tug_turn *turn = endpoint->turns.first; turn != NULL; turn = turn->next) {
+        struct tug_ofi_view *view = (struct tug_ofi_view *)turn->wire;
+        if (!turn->ready)
             continue;
-        view->came = endpoint->came = true;
+        tug_turns_note(&endpoint->turns, turn);
         for (uint32_t rank = 0; rank < view->wire.fabric->nranks; rank++)
             if (view->addresses[rank] == peer)
                 view->wire.ended(view->wire.receiver, rank);
@@ -161,7 +162,7 @@ static bool hold(struct tug_ofi_view *view, const void *memory, size_t bytes) {
 }
 
 static void be_greeted(struct tug_ofi_endpoint *endpoint, const struct greeting *greeting) {
-    struct tug_ofi_view *view = tug_table_find(&endpoint->views, greeting->context);
+    struct tug_ofi_view *view = tug_table_find(&endpoint->turns.wires, greeting->context);
     if (view != NULL && greeting->magic == GREETING)
         view->heard = true;
 }
@@ -173,12 +174,12 @@ static bool hand_up(struct tug_ofi_endpoint *endpoint, const void *memory, size_
         be_greeted(endpoint, memory);
     if (bytes < sizeof(*header))
         return true;
-    struct tug_ofi_view *view = tug_table_find(&endpoint->views, header->context);
+    struct tug_ofi_view *view = tug_table_find(&endpoint->turns.wires, header->context);
     if (view == NULL)
         return true;
-    if (!view->ready)
+    if (!view->turn.ready)
         return hold(view, memory, bytes);
-    view->came = endpoint->came = true;
+    tug_turns_note(&endpoint->turns, &view->turn);
     view->wire.receive(view->wire.receiver, &view->wire, memory, bytes);
     return true;
 }
@@ -246,22 +247,22 @@ bool tug_ofi_poll(struct tug_ofi_endpoint *endpoint) {
     bool moved = n > 0 || n == -FI_EAVAIL;
     moved |= end_failed(endpoint);
     moved |= take_receives(endpoint);
-    endpoint->polls++;
+    endpoint->turns.polls++;
     return moved;
 }
 
 /* Contexts are armed one after the other, and polled after that: once is enough. */
 bool tug_ofi_arm(struct tug_ofi_endpoint *endpoint) {
     struct fid *queue = &endpoint->cq->fid;
-    if (endpoint->armed == endpoint->polls + 1)
+    if (endpoint->armed == endpoint->turns.polls + 1)
         return true;
     if (endpoint->descriptor < 0 || endpoint->failed != NULL ||
         endpoint->posted < endpoint->taken + TUG_OFI_RECEIVES ||
         fi_trywait(endpoint->fabric, &queue, 1) != 0)
         return false;
-    if (!tug_ringer_arm(&endpoint->ringer))
+    if (!tug_turns_arm(&endpoint->turns))
         return false;
-    endpoint->armed = endpoint->polls + 1;
+    endpoint->armed = endpoint->turns.polls + 1;
     return true;
 }
 
@@ -273,7 +274,7 @@ static void close_object(struct fid *object) {
 }
 
 void tug_ofi_endpoint_close(struct tug_ofi_endpoint *endpoint) {
-    tug_ringer_fini(&endpoint->ringer);
+    tug_turns_fini(&endpoint->turns);
     if (endpoint->claimed)
         tug_sockets_disclaim(endpoint->descriptor);
 #define CLOSE(member)                                                                              \
@@ -290,7 +291,6 @@ void tug_ofi_endpoint_close(struct tug_ofi_endpoint *endpoint) {
             free(endpoint->sends[i].buffer);
     if (endpoint->info != NULL)
         tug_ofi.freeinfo(endpoint->info);
-    tug_table_fini(&endpoint->views);
     tug_table_fini(&endpoint->peers);
     free(endpoint);
 }
@@ -336,7 +336,7 @@ struct tug_ofi_endpoint *tug_ofi_endpoint_make(char *reason) {
     }
     endpoint->info = info;
     endpoint->descriptor = -1;
-    tug_ringer_init(&endpoint->ringer);
+    tug_turns_init(&endpoint->turns);
     for (uint32_t i = 0; i < TUG_OFI_RECEIVES; i++)
         endpoint->receives[i].memory = endpoint->memory[i];
     for (uint32_t i = 0; i < TUG_OFI_SENDS; i++) {

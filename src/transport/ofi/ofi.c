@@ -44,40 +44,23 @@ static bool ofi_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
 
 /* The context is served from now on: what has come for it is handed up. */
 static void become_ready(struct tug_ofi_view *view) {
-    view->ready = true;
+    view->turn.ready = true;
     while (view->held != NULL) {
         struct tug_ofi_held *held = view->held;
         view->held = held->next;
         view->wire.receive(view->wire.receiver, &view->wire, held->memory, held->bytes);
         free(held);
-        view->came = true;
+        view->turn.came = true;
     }
 }
 
-static void serve_others(const struct tug_ofi_view *polled) {
-    struct tug_ofi_view *view = polled->endpoint->first_view;
-    polled->endpoint->came = false;
-    for (; view != NULL; view = view->next)
-        if (view != polled && view->came && view->wire.fabric->served != NULL)
-            view->wire.fabric->served(view->wire.fabric);
-}
-
-/* The contexts are polled in turn: one look at the endpoint does for all, that of the first. A view
- * that is polled and sees that nobody has looked since does it itself. */
 static bool ofi_poll(void *state) {
     struct tug_ofi_view *view = state;
-    struct tug_ofi_endpoint *endpoint = view->endpoint;
-    bool moved = false;
-    if (!view->ready)
+    struct tug_turns *turns = &view->endpoint->turns;
+    if (!view->turn.ready)
         become_ready(view);
-    if (view == endpoint->first_view || view->polls == endpoint->polls)
-        moved = tug_ofi_poll(endpoint);
-    if (endpoint->came)
-        serve_others(view);
-    view->polls = endpoint->polls;
-    moved |= view->came;
-    view->came = false;
-    return moved;
+    const bool moved = tug_turns_is_due(turns, &view->turn) && tug_ofi_poll(view->endpoint);
+    return tug_turns_end(turns, &view->turn) || moved;
 }
 
 static bool ofi_arm(void *state) {
@@ -86,10 +69,8 @@ static bool ofi_arm(void *state) {
 
 static int descriptor(struct tug_wire *wire, bool watch) {
     struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
-    return watch && tug_ringer_begin(&view->endpoint->ringer, view->endpoint->descriptor,
-                                     &view->rung, wire->fabric)
-               ? -1
-               : view->endpoint->descriptor;
+    struct tug_ofi_endpoint *endpoint = view->endpoint;
+    return tug_turns_descriptor(&endpoint->turns, &view->turn, endpoint->descriptor, watch);
 }
 
 /* ---- opening and closing ---- */
@@ -102,30 +83,18 @@ bool tug_ofi_view_enter(struct tug_ofi_view *view, const struct tug_ofi_address 
         if (view->addresses[rank] == FI_ADDR_NOTAVAIL)
             return false;
     }
-    if (tug_table_find(&endpoint->views, fabric->id) != NULL ||
-        !tug_table_add(&endpoint->views, fabric->id, view))
-        return false;
-    view->entered = true;
-    view->next = endpoint->first_view;
-    endpoint->first_view = view;
-    return true;
+    return tug_turns_enter(&endpoint->turns, &view->turn);
 }
 
 static void take_out(void *argument) {
     struct tug_ofi_view *view = argument;
-    struct tug_ofi_view **at = &view->endpoint->first_view;
     tug_ofi_forget(view);
-    tug_table_remove(&view->endpoint->views, view->wire.fabric->id);
-    while (*at != view)
-        at = &(*at)->next;
-    *at = view->next;
-    view->entered = false;
+    tug_turns_leave(&view->endpoint->turns, &view->turn);
 }
 
 static void ofi_leave(struct tug_wire *wire) {
     struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
-    tug_ringer_leave(&view->endpoint->ringer, &view->rung);
-    if (view->entered)
+    if (view->turn.entered)
         tug_engine_call(take_out, view);
 }
 
@@ -161,6 +130,7 @@ struct tug_ofi_view *tug_ofi_view_make(struct tug_ofi_endpoint *endpoint,
     view->wire = (struct tug_wire){.row = &tug_transport_ofi, .fabric = fabric};
     view->wire.pool.bytes = TUG_OFI_PACKET_BYTES;
     view->endpoint = endpoint;
+    view->turn.wire = &view->wire;
     view->held_end = &view->held;
     view->addresses = calloc(fabric->nranks, sizeof(fi_addr_t));
     if (view->addresses != NULL) {
@@ -232,7 +202,7 @@ static bool introduce(struct tug_ofi_view *view) {
                    (int)bytes, MPI_BYTE, fabric->comm) == MPI_SUCCESS)
         tug_engine_call(enter, &entering);
     free(entering.addresses);
-    return tug_all_agree(fabric->comm, view->entered);
+    return tug_all_agree(fabric->comm, view->turn.entered);
 }
 
 static void greet(void *argument) {
@@ -242,8 +212,7 @@ static void greet(void *argument) {
     if (!view->greets)
         view->greets = tug_ofi_greet(view, (fabric->rank + step) % fabric->nranks);
     (void)tug_ofi_poll(view->endpoint);
-    if (view->endpoint->came)
-        serve_others(view);
+    tug_turns_serve_others(&view->endpoint->turns, &view->turn);
     view->met = view->greeted && view->heard;
 }
 

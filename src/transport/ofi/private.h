@@ -23,7 +23,7 @@
 
 #include "base/table.h"
 #include "transport/packets/wire.h"
-#include "transport/ringer.h"
+#include "transport/turns.h"
 
 /* ---- library.c ---- */
 
@@ -73,16 +73,11 @@ struct tug_ofi_view {
     struct tug_ofi_endpoint *endpoint;
     fi_addr_t *addresses;                  /* [nranks] */
     struct tug_ofi_held *held, **held_end; /* what has come before the view was ready */
-    bool entered;                          /* the view is in the endpoint's table */
-    bool ready;                            /* the view has been polled: packets may be handed up */
-    bool came;                             /* something has come since the view was polled */
+    struct tug_turn turn;                  /* among the endpoint's views */
     bool greets, greeted; /* the greeting to the next process has begun to go, has gone */
     bool heard;           /* that to this one has come */
     bool met;             /* both, as who opens the view has seen them */
     uint64_t greeting[2]; /* while it goes */
-    uint64_t polls;       /* the endpoint's `polls` when the view was polled */
-    struct tug_ofi_view *next;
-    struct tug_rung rung; /* whether the watcher rings its fabric's bell */
 };
 
 /* What libfabric is asked to do; it has `context` until it has done it. */
@@ -118,18 +113,14 @@ struct tug_ofi_endpoint {
     struct fid_ep *ep;
     int descriptor; /* of the queue; -1: the provider has none, and is polled */
     bool claimed;
-    struct tug_table views; /* by their contexts' ids */
-    struct tug_ofi_view *first_view;
+    struct tug_turns turns; /* the views that have entered */
     struct tug_table peers; /* by their ids: their addresses, + 1 */
     /* Receives are a ring, in the order of their posting, in which packets are matched. */
     struct tug_ofi_receive receives[TUG_OFI_RECEIVES];
     uint64_t posted, taken;
     struct tug_ofi_send sends[TUG_OFI_SENDS];
     struct tug_ofi_send *free, *failed;
-    uint64_t polls;           /* polls so far */
-    bool came;                /* something has come for a view, which may have to be served */
-    uint64_t armed;           /* `polls` + 1 when it was last armed well */
-    struct tug_ringer ringer; /* at the descriptor */
+    uint64_t armed; /* `turns.polls` + 1 when it was last armed well */
     uint64_t memory[TUG_OFI_RECEIVES][TUG_OFI_PACKET_BYTES / 8];
 };
 

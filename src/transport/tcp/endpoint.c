@@ -4,7 +4,7 @@
  * One epoll set holds the listener and all links; a link that could not take all bytes waits in it
  * for room. The set is readable when there is anything to do: the engine sleeps on it, or, where
  * peers of the node ring a shared bell too, the process's watcher does and rings that bell:
- * ../ringer.h.
+ * ../turns.h.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -280,14 +280,14 @@ bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint) {
         tell_lost(endpoint);
     if (endpoint->closed_any)
         take_out_closed(endpoint);
-    endpoint->polls++;
+    endpoint->turns.polls++;
     return moved;
 }
 
 /* ---- sleeping ---- */
 
-static bool arm_ringer(struct tug_tcp_endpoint *endpoint) {
-    if (tug_ringer_arm(&endpoint->ringer))
+static bool arm_turns(struct tug_tcp_endpoint *endpoint) {
+    if (tug_turns_arm(&endpoint->turns))
         return true;
     if (!endpoint->unwatched)
         tug_stat_add(TUG_STAT_UNWATCHED, 1);
@@ -299,7 +299,7 @@ static bool arm_ringer(struct tug_tcp_endpoint *endpoint) {
 bool tug_tcp_arm(struct tug_tcp_endpoint *endpoint) {
     if (endpoint->to_tell > 0 || endpoint->nlater > 0 || endpoint->nblind > 0 || endpoint->full)
         return false;
-    return tug_tcp_holds(endpoint) ? arm_ringer(endpoint) : endpoint->to_tell == 0;
+    return tug_tcp_holds(endpoint) ? arm_turns(endpoint) : endpoint->to_tell == 0;
 }
 
 /* ---- opening and closing ---- */
@@ -318,7 +318,7 @@ static void forget(void *value, void *d) {
 }
 
 void tug_tcp_endpoint_close(struct tug_tcp_endpoint *endpoint) {
-    tug_ringer_fini(&endpoint->ringer);
+    tug_turns_fini(&endpoint->turns);
     while (endpoint->all != NULL) {
         struct tug_tcp_link *link = endpoint->all;
         endpoint->all = link->next;
@@ -331,7 +331,6 @@ void tug_tcp_endpoint_close(struct tug_tcp_endpoint *endpoint) {
         tug_own_close(&endpoint->reserve[i]);
     tug_table_each(&endpoint->peers, forget, NULL);
     tug_table_fini(&endpoint->peers);
-    tug_table_fini(&endpoint->views);
     free(endpoint->received);
     free(endpoint);
 }
@@ -353,7 +352,7 @@ static struct tug_tcp_endpoint *make(bool spares_links) {
     if (endpoint == NULL)
         return NULL;
     endpoint->set = -1;
-    tug_ringer_init(&endpoint->ringer);
+    tug_turns_init(&endpoint->turns);
     endpoint->listener = (struct tug_own)TUG_OWN_NONE;
     endpoint->reserve[TUG_TCP_TO_CONNECT] = endpoint->reserve[TUG_TCP_TO_ACCEPT] =
         endpoint->listener;

@@ -132,7 +132,7 @@ static size_t whole_packet(struct tug_tcp_link *link, const struct tug_tcp_endpo
     const struct tug_packet_header *header = memory;
     if (bytes < sizeof(*header))
         return 0;
-    *view = tug_table_find(&endpoint->views, header->context);
+    *view = tug_table_find(&endpoint->turns.wires, header->context);
     if (!makes_sense(header) || !is_from(link, *view, header)) {
         tug_log(TUG_LOG_ERROR, "what comes from process %u are not packets of ours: it is cut off",
                 tug_tcp_rank(link->peer));
@@ -188,7 +188,7 @@ static bool hand_up_one(struct tug_tcp_link *link, struct tug_tcp_endpoint *endp
                 packet->bytes, tug_tcp_rank(link->peer));
         return true;
     }
-    if (!view->ready) {
+    if (!view->turn.ready) {
         tug_tcp_hold(endpoint, link, true);
         return false;
     }

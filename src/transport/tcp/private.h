@@ -19,7 +19,7 @@
 #include "transport/packets/wire.h"
 #include "transport/tcp/link.h"
 #include "transport/tcp/address.h"
-#include "transport/ringer.h"
+#include "transport/turns.h"
 
 struct tug_tcp_endpoint;
 
@@ -29,12 +29,7 @@ struct tug_tcp_view {
     struct tug_tcp_endpoint *endpoint;
     struct tug_tcp_address *addresses; /* [nranks] */
     struct tug_table contacts;         /* contacts with peers, by their ranks */
-    bool entered;                      /* the view is in the endpoint's table */
-    bool ready;                        /* the view has been polled: packets may be handed up */
-    bool came;                         /* something has come since the view was polled */
-    uint64_t polls;                    /* the endpoint's `polls` when the view was polled */
-    struct tug_tcp_view *next;         /* the endpoint's next view, an older one */
-    struct tug_rung rung;              /* whether the watcher rings its fabric's bell */
+    struct tug_turn turn;              /* among the endpoint's views */
 };
 
 /* A view has had to do with a peer. */
@@ -58,12 +53,11 @@ struct tug_tcp_peer {
 /* Listener and links of a process. Made with the first view, closed with the last. Holder of the
  * baton only, but for making and closing it. */
 struct tug_tcp_endpoint {
-    uint64_t id;                     /* this process's random id */
-    uint32_t users;                  /* views, entered or not */
-    struct tug_tcp_address address;  /* where it listens */
-    struct tug_table views;          /* views by their contexts' ids */
-    struct tug_tcp_view *first_view; /* the newest view */
-    struct tug_table peers;          /* peers by their ids */
+    uint64_t id;                    /* this process's random id */
+    uint32_t users;                 /* views, entered or not */
+    struct tug_tcp_address address; /* where it listens */
+    struct tug_turns turns;         /* the views that have entered */
+    struct tug_table peers;         /* peers by their ids */
     struct tug_own listener;
     struct tug_own reserve[TUG_TCP_RESERVES]; /* kept descriptors; none: it is in use */
     bool spares_links;                        /* the host's messages can do instead of a link */
@@ -72,8 +66,6 @@ struct tug_tcp_endpoint {
     uint64_t looked_ns;       /* when all links were seen to be ours still */
     _Atomic bool lost;        /* set or listener is not ours any more; any thread reads it */
     struct tug_tcp_link *all; /* all links, newer ones first */
-    uint64_t polls;           /* polls of the endpoint so far */
-    bool came;                /* something has come for a view, which may have to be served */
     uint32_t strangers;       /* links that have not said hello */
     uint32_t nlater;          /* links that are to be made again */
     uint32_t nblind;          /* links that are in no epoll set */
@@ -83,13 +75,11 @@ struct tug_tcp_endpoint {
     bool full;                /* the listener is not looked at: newcomers wait in the kernel */
     uint64_t *received;       /* TUG_TCP_RECEIVE_BYTES */
     bool unwatched;           /* the set could not be armed, which has been counted */
-    struct tug_ringer ringer; /* at its set */
 };
 
 /* Something has been handed up to the view. */
 static inline void tug_tcp_note_came(struct tug_tcp_view *view) {
-    view->came = true;
-    view->endpoint->came = true;
+    tug_turns_note(&view->endpoint->turns, &view->turn);
 }
 
 static inline bool tug_tcp_is_way(const struct tug_tcp_link *link) {

@@ -96,9 +96,9 @@ static void tell_by_host(struct tug_tcp_view *view, uint64_t id) {
  */
 void tug_tcp_tell_settled(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer *peer) {
     if (peer->link->by_host) {
-        for (struct tug_tcp_view *view = endpoint->first_view; view != NULL; view = view->next)
-            if (view->ready)
-                tell_by_host(view, peer->address.id);
+        for (struct tug_turn *turn = endpoint->turns.first; turn != NULL; turn = turn->next)
+            if (turn->ready)
+                tell_by_host((struct tug_tcp_view *)turn->wire, peer->address.id);
         return;
     }
     for (struct tug_tcp_contact *contact = peer->contacts; contact; contact = contact->next) {
@@ -117,7 +117,7 @@ void tug_tcp_tell_ended(struct tug_tcp_peer *peer) {
 /* The context is served from now on: what has come for it is handed up. */
 static void become_ready(struct tug_tcp_view *view) {
     struct tug_tcp_endpoint *endpoint = view->endpoint;
-    view->ready = true;
+    view->turn.ready = true;
     for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next) {
         if (link->by_host)
             tell_by_host(view, link->peer->address.id);
@@ -161,30 +161,13 @@ static void tcp_abandon(struct tug_wire *wire, uint32_t peer) {
         tug_tcp_end_link(((struct tug_tcp_view *)wire)->endpoint, link);
 }
 
-static void serve_others(const struct tug_tcp_view *polled) {
-    struct tug_tcp_view *view = polled->endpoint->first_view;
-    polled->endpoint->came = false;
-    for (; view != NULL; view = view->next)
-        if (view != polled && view->came && view->wire.fabric->served != NULL)
-            view->wire.fabric->served(view->wire.fabric);
-}
-
-/* The contexts are polled in turn: one look at the endpoint does for all, that of the first. A view
- * that is polled and sees that nobody has looked since does it itself. */
 static bool tcp_poll(void *state) {
     struct tug_tcp_view *view = state;
-    struct tug_tcp_endpoint *endpoint = view->endpoint;
-    bool moved = false;
-    if (!view->ready)
+    struct tug_turns *turns = &view->endpoint->turns;
+    if (!view->turn.ready)
         become_ready(view);
-    if (view == endpoint->first_view || view->polls == endpoint->polls)
-        moved = tug_tcp_poll(endpoint);
-    if (endpoint->came)
-        serve_others(view);
-    view->polls = endpoint->polls;
-    moved |= view->came;
-    view->came = false;
-    return moved;
+    const bool moved = tug_turns_is_due(turns, &view->turn) && tug_tcp_poll(view->endpoint);
+    return tug_turns_end(turns, &view->turn) || moved;
 }
 
 static bool tcp_arm(void *state) {
@@ -198,24 +181,14 @@ static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
 
 static int descriptor(struct tug_wire *wire, bool watch) {
     struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
-    return watch && tug_ringer_begin(&view->endpoint->ringer, view->endpoint->set, &view->rung,
-                                     wire->fabric)
-               ? -1
-               : view->endpoint->set;
+    struct tug_tcp_endpoint *endpoint = view->endpoint;
+    return tug_turns_descriptor(&endpoint->turns, &view->turn, endpoint->set, watch);
 }
 
 /* ---- opening and closing ---- */
 
 bool tug_tcp_view_enter(struct tug_tcp_view *view) {
-    struct tug_tcp_endpoint *endpoint = view->endpoint;
-    const uint64_t id = view->wire.fabric->id;
-    if (!tug_tcp_holds(endpoint) || tug_table_find(&endpoint->views, id) != NULL ||
-        !tug_table_add(&endpoint->views, id, view))
-        return false;
-    view->entered = true;
-    view->next = endpoint->first_view;
-    endpoint->first_view = view;
-    return true;
+    return tug_tcp_holds(view->endpoint) && tug_turns_enter(&view->endpoint->turns, &view->turn);
 }
 
 static void enter(void *argument) {
@@ -237,7 +210,6 @@ static void end_contact(void *value, void *d) {
 static void take_out(void *argument) {
     struct tug_tcp_view *view = argument;
     struct tug_tcp_endpoint *endpoint = view->endpoint;
-    struct tug_tcp_view **at = &endpoint->first_view;
     for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next) {
         if (link->left_wire == &view->wire)
             link->left_wire = NULL;
@@ -245,17 +217,12 @@ static void take_out(void *argument) {
             tug_tcp_end_link(endpoint, link);
     }
     tug_table_each(&view->contacts, end_contact, endpoint);
-    tug_table_remove(&endpoint->views, view->wire.fabric->id);
-    while (*at != view)
-        at = &(*at)->next;
-    *at = view->next;
-    view->entered = false;
+    tug_turns_leave(&endpoint->turns, &view->turn);
 }
 
 static void tcp_leave(struct tug_wire *wire) {
     struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
-    tug_ringer_leave(&view->endpoint->ringer, &view->rung);
-    if (view->entered)
+    if (view->turn.entered)
         tug_engine_call(take_out, view);
 }
 
@@ -287,6 +254,7 @@ struct tug_tcp_view *tug_tcp_view_make(struct tug_tcp_endpoint *endpoint,
     view->wire = (struct tug_wire){.row = &tug_transport_tcp, .fabric = fabric};
     view->wire.pool.bytes = TUG_TCP_PACKET_BYTES;
     view->endpoint = endpoint;
+    view->turn.wire = &view->wire;
     view->addresses = calloc(fabric->nranks, sizeof(struct tug_tcp_address));
     if (view->addresses != NULL) {
         endpoint->users++;
@@ -333,7 +301,7 @@ static bool introduce(struct tug_tcp_view *view) {
                    fabric->comm) != MPI_SUCCESS)
         return tug_all_agree(fabric->comm, false);
     tug_engine_call(enter, view);
-    return tug_all_agree(fabric->comm, view->entered && tug_tcp_try(&view->addresses[next]));
+    return tug_all_agree(fabric->comm, view->turn.entered && tug_tcp_try(&view->addresses[next]));
 }
 
 static int refuse(char *reason, const char *why) {
