@@ -225,7 +225,11 @@ TUG_API bool tug_try_write_signal_async(tug_context *context,
 /* What signals have added to an integer of this process's memory: acquire. */
 TUG_API uint64_t tug_signal_value(const uint64_t *signal);
 
-/* Waits until that is at least `least`: tug_wait(). Not in callbacks. */
+/* Waits until that is at least `least`: tug_wait(). Not in callbacks. It is not known here who
+ * sends: where that process is lost first, this does not return. Who must go on then asks that
+ * process by a call that it answers in the end, and waits by tug_wait() for the signal or the end
+ * of the call, which is TUG_ERR_PEER where sockets of ours go there (tcp). By the other ways, those
+ * inside a node among them, a process that only waits does not find out. */
 TUG_API void tug_signal_wait(tug_context *context, const uint64_t *signal, uint64_t least);
 
 /* ---- active messages ---- */

@@ -105,6 +105,12 @@ if(TARGET tugboat)
     tug_mpi_script(llcl_kill.tcp llcl_kill.sh 2 FIRST --nodes tcp LABELS "llcl;fault")
 endif()
 
+# One that would have sent a signal.
+tug_llcl_test(lost WAYS all RANKS 2 NODES tcp LABELS fault)
+if(TEST mpi.llcl_lost.all.host.n2.tcp)
+    set_tests_properties(mpi.llcl_lost.all.host.n2.tcp PROPERTIES PASS_REGULAR_EXPRESSION "right")
+endif()
+
 # A context takes as much memory as `tugboat info --memory` says.
 if(TARGET tugboat)
     tug_mpi_program(mpi_llcl_footprint SOURCES llcl_footprint.c LIBS tugboat)
