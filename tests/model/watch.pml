@@ -6,10 +6,15 @@
  * while: then the thread sleeps on its OWN bell, with a timer. At the end the SERVICES that have the one
  * bell are taken out and its memory goes: nobody of this process may touch the bell after that.
  *
+ * TELLS: a local thread leaves an operation behind, OUT until a peer's answer has come, which is news. If the
+ * thread wishes to be rung it sleeps where that answer rings: it is told, and need not be rung
+ * (tug_engine_is_told). For a job, of which nothing tells, it is rung.
+ *
  * Property: no state without a successor in which news or work are left (spin's invalid end states), and
  * the assertions on `gone`. Broken variants, to be found wrong: CHOOSE_LATE, NO_ROUND, NO_LOOK,
  * NO_BATON, FORGET_AT_ONCE, NO_RING, FORGET_SHARED (the bell of a service that goes, while another has
- * it).
+ * it), WISH_FIRST (a local thread looks at the wish, and then puts its work out), with TELLS: JOB (a job counts
+ * as told).
  */
 #ifndef PEERS
 #define PEERS 2
@@ -37,6 +42,7 @@ bit wish;              /* of the thread, to be rung for what it would look after
 byte services = SERVICES;
 bit gone;
 byte news, work; /* not yet looked after */
+bit asked, out;  /* an operation has gone to the peers; it is not answered */
 byte peers_done, locals_done;
 
 /* tug_bell_ring(): by a peer it always finds memory, its own mapping */
@@ -114,7 +120,7 @@ again:
 #ifndef NO_ROUND
             atomic {
                 if
-                :: news > 0 -> news = 0; moved = 1
+                :: news > 0 -> news = 0; out = 0; moved = 1
                 :: else
                 fi
             };
@@ -134,6 +140,7 @@ again:
 #ifndef NO_LOOK
     if
     :: work > 0 -> work = 0; goto again
+    :: out -> goto again /* it drives */
     :: else
     fi;
 #endif
@@ -159,6 +166,9 @@ proctype peer()
 {
     byte seen;
     bool ok;
+#if defined(TELLS) && !defined(JOB)
+    asked;
+#endif
     news++;
     ring(SERVICE, false);
     peers_done++
@@ -168,9 +178,28 @@ proctype worker()
 {
     byte seen, where;
     bool ok;
+    bit wished, told;
+#ifdef WISH_FIRST
+    wished = wish;
+#endif
+#ifdef TELLS
+    atomic { !baton -> baton = 1 };
+#ifdef JOB
     work++;
+#else
+    out = 1;
+    asked = 1;
+#endif
+    told = wish && news == 0; /* its poll after it has armed */
+    baton = 0;
+#else
+    work++;
+#endif
+#ifndef WISH_FIRST
+    wished = wish;
+#endif
     if
-    :: wish -> wish = 0; ring_thread()
+    :: wished && !told -> wish = 0; ring_thread()
     :: else -> skip /* it looks before it sleeps */
     fi;
     locals_done++
@@ -181,7 +210,7 @@ active proctype caller()
 {
     if
     :: atomic { !baton -> baton = 1 } ->
-        news = 0;
+        atomic { news = 0; out = 0 };
         baton = 0
     :: skip
     fi
