@@ -171,19 +171,12 @@ static unsigned char *map_offer(const struct tug_offer *offer, int how, int righ
     return base;
 }
 
-unsigned char *tug_lent_map(const struct tug_offer *offer) {
-    return map_offer(offer, O_RDWR, PROT_READ | PROT_WRITE);
-}
-
-void tug_lent_unmap(unsigned char *base, size_t bytes) {
-    munmap(base, bytes);
-}
-
 static struct view *make_view(const struct tug_offer *offer, bool writes) {
     struct view *view = malloc(sizeof(*view));
     unsigned char *base = NULL;
     if (view != NULL)
-        base = writes ? tug_lent_map(offer) : map_offer(offer, O_RDONLY, PROT_READ);
+        base = map_offer(offer, writes ? O_RDWR : O_RDONLY,
+                         writes ? PROT_READ | PROT_WRITE : PROT_READ);
     if (base == NULL) {
         free(view);
         return NULL;

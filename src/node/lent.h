@@ -10,7 +10,7 @@
  *     file: | piece | (given back: a hole) | piece | ... never used
  *
  * Views are shared by those who want the same piece; a few that nobody wants are kept, for requests
- * made again and again on the same buffer.
+ * and windows made again and again on the same buffer.
  *
  * Any thread.
  */
@@ -50,10 +50,5 @@ void tug_lent_close(const struct tug_offer *offer);
  * until tug_lent_unshare(). NULL if it cannot be opened. Not of blocks. */
 unsigned char *tug_lent_share(const struct tug_offer *offer);
 void tug_lent_unshare(const struct tug_offer *offer);
-
-/* The whole of the offered piece, mapped for the caller alone, to be read and written. NULL if it
- * cannot be opened. */
-unsigned char *tug_lent_map(const struct tug_offer *offer);
-void tug_lent_unmap(unsigned char *base, size_t bytes);
 
 #endif

@@ -257,13 +257,24 @@ static bool make_private(const struct tug_moved *moved) {
     return there == moved->begin;
 }
 
+/* Nobody needs the file's: others may still have a view of it. */
+static void give_pages(const struct tug_moved *moved) {
+    if (tug_own_holds(&moved->file))
+        (void)fallocate(moved->file.number, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                        (off_t)moved->bytes);
+}
+
 void tug_moved_return(struct tug_moved *moved, bool used) {
     if (moved == NULL)
         return;
     /* pinned, or read and written by other processes: the addresses stay what they are */
     const bool stays = used || status_of("VmPin") != 0;
-    if (!stays && is_still_there(moved) && (has_other_threads() || !move_back(moved)))
-        (void)make_private(moved);
+    if (!stays && is_still_there(moved)) {
+        if (!has_other_threads() && move_back(moved))
+            give_pages(moved);
+        else
+            (void)make_private(moved);
+    }
     tug_own_close(&moved->file);
     free(moved);
 }

@@ -68,17 +68,14 @@ static bool note(struct tug_direct *direct, const struct tug_word *words) {
 }
 
 static unsigned char *open_offer(const struct tug_offer *offer) {
-    if (offer->lender == 0)
-        return tug_block_open(offer);
-    unsigned char *piece = tug_lent_map(offer);
-    return piece != NULL ? piece + offer->distance : NULL;
+    return offer->lender == 0 ? tug_block_open(offer) : tug_lent_share(offer);
 }
 
 static void close_lent(struct tug_direct *direct) {
     for (int r = 0; direct->lent != NULL && r < direct->nranks; r++) {
         const struct tug_offer *offer = &direct->lent[r];
         if (r != direct->rank && direct->targets[r].base != NULL && offer->lender != 0)
-            tug_lent_unmap(direct->targets[r].base - offer->distance, offer->bytes);
+            tug_lent_unshare(offer);
     }
     free(direct->lent);
 }
