@@ -175,6 +175,7 @@ void tug_repeats_drop(struct tug_repeats *repeats) {
         drop(&repeats->kept[i]);
         repeats->kept[i] = (struct tug_repeat){0};
     }
+    repeats->next = repeats->replaced = 0;
 }
 
 static bool is_same(const struct tug_repeat *repeat, const struct tug_repeat *key) {

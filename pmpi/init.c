@@ -258,7 +258,7 @@ static int open_session(MPI_Info info, int requested, MPI_Errhandler errhandler,
     mine->next = sessions;
     sessions = mine;
     activate(requested, asked, provided);
-    tug_spares_forbid();
+    tug_teams_keep_nothing();
     if (waits_for_itself())
         tug_waits_polite = true;
     pthread_mutex_unlock(&ways_lock);

@@ -20,6 +20,7 @@
     X(Cart_shift)                                                                                  \
     X(Cartdim_get)                                                                                 \
     X(Comm_call_errhandler)                                                                        \
+    X(Comm_compare)                                                                                \
     X(Comm_create_keyval)                                                                          \
     X(Comm_group)                                                                                  \
     X(Comm_get_attr)                                                                               \

@@ -113,6 +113,15 @@ int tug_arena_take(struct tug_team *team, size_t bytes, unsigned char **memory) 
     return 0;
 }
 
+size_t tug_arena_bytes(const struct tug_team *team) {
+    size_t bytes = 0;
+    for (const struct tug_chunk *chunk = team->chunks; chunk != NULL; chunk = chunk->next)
+        bytes += chunk->bytes;
+    for (const struct tug_chunk *chunk = team->spare; chunk != NULL; chunk = chunk->next)
+        bytes += chunk->bytes;
+    return bytes;
+}
+
 void tug_arena_fini(struct tug_team *team) {
     free_chunks(&team->chunks);
     free_chunks(&team->spare);

@@ -11,8 +11,10 @@
 #include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/host.h"
+#include "host/level.h"
 #include "host/polite.h"
 #include "host/spin.h"
+#include "host/wait_group.h"
 #include "node/arena.h"
 #include "node/locks.h"
 #include "node/words.h"
@@ -20,6 +22,7 @@
 
 static int keyval = MPI_KEYVAL_INVALID;
 static bool finalizing;
+static _Atomic bool keeps_nothing;
 
 /* The team that a thread has asked for last: every collective that may repeat asks, and to ask the
  * host takes its lock. What is known holds until some team's communicator has gone, since its
@@ -192,12 +195,21 @@ static void team_free(struct tug_team *team) {
     free(team);
 }
 
-static int team_make(MPI_Comm comm, struct tug_team **result) {
-    struct tug_team *team = calloc(1, sizeof(*team));
-    if (!tug_all_agree(comm, team != NULL)) {
-        free(team);
-        return TUG_ERR_NO_MEMORY;
-    }
+/* A team across worlds would tie their ends together. */
+static bool is_in_world(MPI_Comm comm) {
+    MPI_Group group, world;
+    if (atomic_load(&keeps_nothing)) /* there may be no world */
+        return false;
+    tug_host.Comm_group(comm, &group);
+    tug_host.Comm_group(MPI_COMM_WORLD, &world);
+    const bool within = tug_group_is_within(group, world);
+    tug_host.Group_free(&group);
+    tug_host.Group_free(&world);
+    return within;
+}
+
+/* team: zeroed memory. */
+static int team_make(MPI_Comm comm, struct tug_team *team) {
     team->comm = MPI_COMM_NULL;
     team->node_comm = MPI_COMM_NULL;
     team->references = 1; /* the communicator's */
@@ -213,15 +225,102 @@ static int team_make(MPI_Comm comm, struct tug_team **result) {
     uint64_t word = (uint64_t)(uintptr_t)team ^ (uint64_t)random() << 20;
     if (team->rank == 0)
         (void)tug_random_draw(&word, sizeof(word));
-    int64_t most[3] = {team->node_size, (unsigned)team->node_size > cores,
-                       team->rank == 0 ? (int64_t)(word >> 1) : 0};
-    (void)tug_agree(team->comm, MPI_MAX, most, 3);
+    int64_t most[4] = {team->node_size, (unsigned)team->node_size > cores,
+                       team->rank == 0 ? (int64_t)(word >> 1) : 0,
+                       tug_level.requested == MPI_THREAD_MULTIPLE};
+    (void)tug_agree(team->comm, MPI_MAX, most, 4);
     team->node_most = (int)most[0];
     team->oversubscribed = most[1];
     team->seed = (uint64_t)most[2];
+    team->threaded = most[3] != 0;
+    team->in_world = is_in_world(comm);
     tug_park_configure(tug_settings.spin_us, (unsigned)team->node_size, cores);
-    *result = team;
     return 0;
+}
+
+/* ---- kept ones ---- */
+
+#define KEPT_MOST 4                       /* by a process: each has some ten communicators' ids */
+#define KEPT_BYTES_MOST ((size_t)4 << 20) /* of shared memory, each */
+
+static struct tug_team *kept;
+static unsigned nkept; /* with those that room is reserved for */
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+
+bool tug_team_keeps(const struct tug_team *team) {
+    return !atomic_load(&keeps_nothing) && !atomic_load(&team->alone);
+}
+
+void tug_teams_keep_nothing(void) {
+    atomic_store(&keeps_nothing, true);
+}
+
+/* After true the caller keeps it, or waives. */
+static bool reserve(const struct tug_team *team) {
+    if (!team->in_world || atomic_load(&keeps_nothing) || tug_arena_bytes(team) > KEPT_BYTES_MOST)
+        return false;
+    pthread_mutex_lock(&kept_lock);
+    const bool room = nkept < KEPT_MOST;
+    nkept += room;
+    pthread_mutex_unlock(&kept_lock);
+    return room;
+}
+
+static void waive(void) {
+    pthread_mutex_lock(&kept_lock);
+    nkept--;
+    pthread_mutex_unlock(&kept_lock);
+}
+
+/* In the order of their seeds: the same for all ranks, whatever their threads have freed first. */
+static void keep(struct tug_team *team) {
+    pthread_mutex_lock(&kept_lock);
+    struct tug_team **at = &kept;
+    while (*at != NULL && (*at)->seed < team->seed)
+        at = &(*at)->next;
+    team->next = *at;
+    *at = team;
+    pthread_mutex_unlock(&kept_lock);
+}
+
+/* Takes out one whose ranks are those of the communicator, or returns NULL. */
+static struct tug_team *pick(MPI_Comm comm) {
+    int how = MPI_UNEQUAL;
+    if (atomic_load(&keeps_nothing))
+        return NULL;
+    pthread_mutex_lock(&kept_lock);
+    struct tug_team **at = &kept;
+    while (*at != NULL &&
+           (tug_host.Comm_compare(comm, (*at)->comm, &how) != MPI_SUCCESS || how != MPI_CONGRUENT))
+        at = &(*at)->next;
+    struct tug_team *team = *at;
+    if (team != NULL)
+        *at = team->next;
+    pthread_mutex_unlock(&kept_lock);
+    return team;
+}
+
+/* Takes a kept team, if all ranks have found the same, or makes one. Collective. */
+static int take_or_make(MPI_Comm comm, struct tug_team **result) {
+    struct tug_team *found = pick(comm), *fresh = calloc(1, sizeof(*fresh));
+    const int64_t id = found != NULL ? (int64_t)found->seed : 0;
+    int64_t votes[3] = {id, ~id, fresh == NULL};
+    const bool agreed = tug_agree(comm, MPI_MAX, votes, 3) == MPI_SUCCESS;
+    if (agreed && found != NULL && votes[0] == ~votes[1]) {
+        free(fresh);
+        waive();
+        atomic_store(&found->alone, false);
+        found->references++;
+        *result = found;
+        return 0;
+    }
+    if (found != NULL)
+        keep(found);
+    *result = fresh;
+    if (agreed && votes[2] == 0)
+        return team_make(comm, fresh);
+    free(fresh);
+    return TUG_ERR_NO_MEMORY;
 }
 
 /* ---- meeting ---- */
@@ -294,6 +393,19 @@ void tug_team_leave(struct tug_team *team, MPI_Comm comm) {
         team_free(team);
 }
 
+/* The same for its communicator, after which it may be kept. */
+static void leave_or_keep(struct tug_team *team) {
+    const bool last = --team->references == 0, keeps = last && reserve(team);
+    int64_t votes[2] = {!last, !keeps};
+    const bool agreed = tug_team_agree(team, MPI_MAX, votes, 2) == MPI_SUCCESS;
+    if (agreed && votes[1] == 0)
+        keep(team);
+    else if (keeps)
+        waive();
+    if (agreed && votes[0] == 0 && votes[1] != 0)
+        team_free(team);
+}
+
 /* The communicator goes: so does the team, if no rank needs it; else its memory stays for them
  * until the process ends, or the last context has left. */
 static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
@@ -303,12 +415,13 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     (void)state;
     /* release: pairs with the acquire in is_known(), in threads that get the handle from now on */
     atomic_fetch_add_explicit(&tug_teams_gone, 1, memory_order_release);
+    atomic_store(&team->alone, true);
     if (finalizing)
         return MPI_SUCCESS;
     for (int i = 0; i < TUG_PARTS; i++)
         if (team->parts[i].state != NULL && team->parts[i].drop != NULL)
             team->parts[i].drop(team->parts[i].state);
-    tug_team_leave(team, team->comm);
+    leave_or_keep(team);
     return MPI_SUCCESS;
 }
 
@@ -347,7 +460,7 @@ int tug_team_get(MPI_Comm comm, struct tug_team **team) {
     if (tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
         return TUG_ERR_UNSUPPORTED;
     tug_spin_meeting_begin(tug_engine_driving);
-    int error = team_make(comm, team);
+    int error = take_or_make(comm, team);
     tug_spin_meeting_end();
     if (error)
         return error;
@@ -358,4 +471,6 @@ int tug_team_get(MPI_Comm comm, struct tug_team **team) {
 
 void tug_team_finalize(bool ends) {
     finalizing = ends;
+    if (ends)
+        tug_teams_keep_nothing(); /* what is kept goes with the process */
 }

@@ -2,8 +2,10 @@
  * ranks, found once: who shares a node, who can attach to whom, and memory that a node's ranks
  * share.
  *
- * A team hangs on the program's communicator as an attribute, is made by the first of these on it
- * (collectively) and goes with it, or with the last context that holds it. It has a private
+ * A team hangs on the program's communicator as an attribute and is made by the first of these on
+ * it, collectively. When that communicator goes, and nothing else holds the team, it goes too, or
+ * is kept: to make one takes a millisecond, and the next communicator of the same ranks in the same
+ * order takes it with all that its parts have. It has a private
  * communicator for the traffic between nodes, the map of ranks to nodes as the host sees them
  * (MPI_COMM_TYPE_SHARED), the processes of this node as *neighbours* (neighbour.h), and an
  * *arena*: memory shared by the ranks of this node, taken from the host MPI. Windows and
@@ -35,7 +37,8 @@ enum tug_part { TUG_PART_WINDOWS, TUG_PART_SPARES, TUG_PART_COLLECTIVES, TUG_PAR
 
 struct tug_team_part {
     void *state; /* NULL: nothing yet */
-    /* The communicator goes: lets go of requests that only this part holds. Local; or NULL. */
+    /* The communicator goes: lets go of requests that only this part holds, and forgets what it
+     * knows of the communicator. Local; or NULL. */
     void (*drop)(void *state);
     /* The team goes. Collective. */
     void (*end)(void *state);
@@ -64,6 +67,10 @@ struct tug_team {
     struct tug_meeting *meeting; /* NULL: not made yet */
     uint32_t meetings;           /* held so far */
     _Atomic int references;      /* of this rank: the communicator's, requests, windows, contexts */
+    bool threaded;               /* some rank has several threads in MPI */
+    bool in_world;               /* all ranks are of this process's MPI_COMM_WORLD */
+    _Atomic bool alone;          /* its communicator is gone */
+    struct tug_team *next;       /* kept: by seed */
     struct tug_team_part parts[TUG_PARTS];
 };
 
@@ -139,6 +146,13 @@ static inline void tug_team_drop(struct tug_team *team) {
 /* One less. Where it was the last on all ranks, the team is freed. Collective over comm, which has
  * the team's ranks. */
 void tug_team_leave(struct tug_team *team, MPI_Comm comm);
+
+/* May what hangs on the team be kept for a later call on its communicator, or the next one? Local;
+ * any thread. */
+bool tug_team_keeps(const struct tug_team *team);
+
+/* From now on nothing is kept, nor taken: the process has a session, and ends by itself. */
+void tug_teams_keep_nothing(void);
 
 /* While MPI or its world ends communicators' last attributes are deleted where no collective may be
  * called: what is shared then goes with the process. */

@@ -13,8 +13,8 @@
 struct tug_spares {
     struct tug_spare *kept; /* by id */
     unsigned nkept;         /* with those that room is reserved for */
-    bool ended;             /* the communicator is gone */
-    uint64_t order;         /* random, alike on all ranks of the team */
+    struct tug_team *team;
+    uint64_t order; /* random, alike on all ranks of the team */
     uint32_t last_id;
     struct tug_spares *older, *newer;
     struct tug_word *room;
@@ -23,7 +23,6 @@ struct tug_spares {
 /* Of all that follows; not held around calls of the host that are collective. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tug_spares *newest;
-static bool forbidden;
 
 static void host_free(struct tug_spare *spare) {
     tug_spin_meeting_begin(tug_engine_driving);
@@ -43,14 +42,6 @@ static struct tug_spare *take_out(struct tug_spares *spares, int flavor) {
     *at = spare->next;
     spares->nkept--;
     return spare;
-}
-
-/* The communicator goes. */
-static void drop(void *state) {
-    struct tug_spares *spares = state;
-    pthread_mutex_lock(&lock);
-    spares->ended = true;
-    pthread_mutex_unlock(&lock);
 }
 
 /* The team goes: collective, and no thread uses it. */
@@ -82,6 +73,7 @@ struct tug_spares *tug_spares_of(struct tug_team *team) {
         free(spares);
         return NULL;
     }
+    spares->team = team;
     spares->room = room;
     spares->order = tug_team_draw(team);
     pthread_mutex_lock(&lock);
@@ -90,7 +82,7 @@ struct tug_spares *tug_spares_of(struct tug_team *team) {
         newest->newer = spares;
     newest = spares;
     pthread_mutex_unlock(&lock);
-    *part = (struct tug_team_part){.state = spares, .drop = drop, .end = end};
+    *part = (struct tug_team_part){.state = spares, .end = end};
     return spares;
 }
 
@@ -131,7 +123,7 @@ struct tug_spare *tug_spare_pick(struct tug_spares *spares, int flavor) {
 
 bool tug_spares_reserve(struct tug_spares *spares) {
     pthread_mutex_lock(&lock);
-    const bool room = !forbidden && !spares->ended && spares->nkept < KEPT_MOST;
+    const bool room = tug_team_keeps(spares->team) && spares->nkept < KEPT_MOST;
     spares->nkept += room;
     pthread_mutex_unlock(&lock);
     return room;
@@ -158,12 +150,6 @@ void tug_spare_put_back(struct tug_spares *spares, struct tug_spare *spare) {
     spares->nkept++;
     pthread_mutex_unlock(&lock);
     tug_spare_keep(spares, spare);
-}
-
-void tug_spares_forbid(void) {
-    pthread_mutex_lock(&lock);
-    forbidden = true;
-    pthread_mutex_unlock(&lock);
 }
 
 /* The first one of all teams, or NULL. */

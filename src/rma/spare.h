@@ -9,7 +9,7 @@
  * that free windows may have kept them in different orders.
  *
  * A team keeps a few: each holds one of the host's context ids, of which there are 2048. They end
- * with the communicator, or with MPI.
+ * with the team, or with MPI.
  */
 #ifndef TUG_RMA_SPARE_H
 #define TUG_RMA_SPARE_H
@@ -52,9 +52,6 @@ void tug_spare_put_back(struct tug_spares *spares, struct tug_spare *spare);
 bool tug_spares_reserve(struct tug_spares *spares);
 void tug_spare_keep(struct tug_spares *spares, struct tug_spare *spare);
 void tug_spares_waive(struct tug_spares *spares);
-
-/* From now on none is kept: the process has a session, and ends by itself. */
-void tug_spares_forbid(void);
 
 /* The program's world ends, and with it what was kept on its communicators. Collective over it. */
 void tug_spares_end(void);

@@ -175,6 +175,13 @@ tug_mpi_test(window_free RANKS 2 WAYS native packet off)
 tug_mpi_test(window_free RANKS 2 NODES tcp WAYS host tug)
 tug_mpi_test(window_free.leave ARGS leave RANKS 1 2 WAYS tug native either)
 
+# Windows on communicators that come and go.
+tug_mpi_test(win_comms NODES one emulated WAYS host tug)
+tug_mpi_test(win_comms RANKS 2 WAYS native packet off)
+tug_mpi_test(win_comms RANKS 4 NODES two WAYS tug)
+tug_mpi_test(win_comms RANKS 2 NODES tcp WAYS tug)
+tug_mpi_test(win_comms.kept ARGS kept RANKS 2 WAYS tug)
+
 # Hosts that share no memory; emulated nodes only pretend that. The host alone runs one program here: over TCP
 # it is slow wherever a program waits often.
 tug_mpi_test(rma_basic RANKS 2 NODES hosts WAYS host tug packet LABELS hosts)
