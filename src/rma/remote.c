@@ -171,15 +171,20 @@ union part {
 
 _Static_assert(sizeof(union part) == sizeof(struct tug_word), "ranks bring it to a meeting");
 
-/* LLCL allocates for all processes of a context: what is for some of them is allocated by each.
- * False without memory. */
-static bool bring_memory(struct tug_remote *remote, MPI_Aint size) {
+/* LLCL allocates for all processes of a context together, and a node's map it all. What is for some
+ * of them, or has nobody to map it, is allocated by each, without a meeting; and so it is where
+ * threads may make windows of two communicators of the same ranks at once: they would meet. */
+static bool is_allocated_together(const struct tug_team *team, const struct tug_domain *domain,
+                                  enum tug_remote_memory memory) {
+    return memory == TUG_REMOTE_ALLOCATED && team->node_most > 1 &&
+           (team == domain->team || (team->nranks == domain->team->nranks && !team->threaded));
+}
+
+/* Zeroed, at a page. NULL without memory. */
+static void *bring_memory(struct tug_remote *remote, MPI_Aint size) {
     const size_t page = 4096;
-    size_t bytes = ((size_t)size + page - 1) / page * page;
-    remote->brought = aligned_alloc(page, bytes > 0 ? bytes : page);
-    if (remote->brought != NULL)
-        memset(remote->brought, 0, bytes);
-    return remote->brought != NULL;
+    remote->brought = calloc(1, (size_t)size + page);
+    return remote->brought != NULL ? remote->brought + -(uintptr_t)remote->brought % page : NULL;
 }
 
 /* Collective if it allocates. */
@@ -192,9 +197,9 @@ static bool have_memory(struct tug_remote *remote, void *base, MPI_Aint size,
         return remote->attachments != NULL;
     }
     if (memory == TUG_REMOTE_ALLOCATED && !remote->allocated) {
-        if (!bring_memory(remote, size))
+        base = bring_memory(remote, size);
+        if (base == NULL)
             return false;
-        base = remote->brought;
     }
     if (remote->allocated)
         status = tug_mem_allocate(context, (size_t)size, &remote->memory);
@@ -378,7 +383,7 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
     if (of_team == NULL)
         return NULL;
     struct tug_domain *domain = of_team->domain;
-    const bool allocates = memory == TUG_REMOTE_ALLOCATED && team->nranks == domain->team->nranks;
+    const bool allocates = is_allocated_together(team, domain, memory);
     struct tug_remote *remote = make(of_team);
     union part *all = malloc((size_t)team->nranks * sizeof(*all));
     bool ready = willing && remote != NULL && all != NULL && remote->number < TUG_REMOTE_WINDOWS &&
@@ -410,7 +415,7 @@ struct tug_remote *tug_remote_propose(struct tug_team *team, void *base, MPI_Ain
     const struct team_domain *of_team = team->parts[TUG_PART_WINDOWS].state;
     struct tug_chunk *block = NULL;
     if (of_team == NULL || size >= (MPI_Aint)1 << TUG_REMOTE_OFFSET_BITS ||
-        (memory == TUG_REMOTE_ALLOCATED && team->nranks == of_team->domain->team->nranks))
+        is_allocated_together(team, of_team->domain, memory))
         return NULL;
     struct tug_remote *remote = make(of_team);
     if (remote == NULL || remote->number >= TUG_REMOTE_WINDOWS ||

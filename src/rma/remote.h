@@ -157,7 +157,7 @@ struct tug_remote {
     _Atomic bool spoilt;
     bool allocated; /* memory is LLCL's own, mapped by the node */
     bool ordered;   /* what is small goes in packets, as messages do, and none overtakes another */
-    void *brought;  /* memory of this rank alone, to be freed; NULL: none */
+    unsigned char *brought; /* memory of this rank alone, to be freed; NULL: none */
     uint32_t number;
     int nranks, rank;
     unsigned char *base;
