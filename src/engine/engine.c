@@ -267,13 +267,19 @@ void tug_engine_say_gone(struct tug_engine *engine) {
     tug_engine_ring_offload(engine);
 }
 
+/* A caller that comes back within a beat, and has done so before, is not worth a wake, which takes
+ * the core that its peer, or it, is about to need: if it stays away, the thread finds out at its
+ * next beats. */
 void tug_engine_look_away(void) {
     struct tug_engine *engine = &tug_engine;
     if (!tug_engine_hears(engine) ||
         atomic_load_explicit(&engine->looks, memory_order_relaxed) < TUG_HABIT)
         return;
+    const uint64_t now = tug_clock_ns();
+    const uint64_t before = atomic_exchange_explicit(&engine->away_ns, now, memory_order_relaxed);
     atomic_store_explicit(&engine->looks, 0, memory_order_relaxed);
-    tug_engine_say_gone(engine);
+    if (now - before > TUG_TICK_NS)
+        tug_engine_say_gone(engine);
 }
 
 void tug_engine_pass(void) {

@@ -43,8 +43,10 @@
 #define TUG_COLD_NS 500
 
 /* Times in a row after which something counts as what usually happens:
- *   - a caller that polls has looked so often: it is expected to look on (18 000 messages received
- *     by MPI_Test over TCP woke the offload thread 6 000 to 8 000 times, 25 000 to 38 000 with 1);
+ *   - a caller that polls has looked so often: it is expected to look on, and tells when it leaves,
+ *     unless it has done so within a beat (6 000 messages received by MPI_Test over TCP woke the
+ *     offload thread 60 to 600 times, 1 700 if it always tells; 18 000 messages 6 000 to 8 000
+ *     times if it always tells, 25 000 to 38 000 with 1 in place of 32);
  *   - the lookout has woken the offload thread so often and a caller had taken the news already: it
  *     sleeps without the lookout for a while (the same by MPI_Recv with a native window: 350 polls
  *     of the host, up to 3 900 without);
