@@ -117,8 +117,9 @@ bool tug_context_message_noted(tug_context *context, uint32_t peer, unsigned han
 
 /* A read or write of at most TUG_ALONE_MOST bytes that goes by itself (transport/lone.h) to a
  * process of the node, best to one that looks (tug_peer_serves()); what is written is copied by the
- * call, what is read comes into memory of this process's that stays. The caller has seen that
- * process, key and range are right. False: it is for another way, nothing happened. Any thread. */
+ * call, what is read comes into memory of this process's that stays. The callback may be called by
+ * any thread, beside the holder of the baton. The caller has seen that process, key and range are
+ * right. False: it is for another way, nothing happened. Any thread. */
 #define TUG_ALONE_MOST 4096
 bool tug_context_write_alone(tug_context *context, uint32_t process, const struct tug_key *key,
                              uint64_t offset, const void *from, size_t bytes,

@@ -241,10 +241,12 @@ _Static_assert(TUG_ALONE_MOST <= TUG_LONE_READ_MOST && TUG_ALONE_MOST <= TUG_LON
                    TUG_AM_MAX_PAYLOAD <= TUG_LONE_READ_MOST,
                "there is room for them");
 
-/* May it, as the next of its burst? What is read comes into the program's memory, which stays: no
- * count says that it is in use. */
+/* May it, as the next of its burst? Its end only counts: whoever looks first tells it, beside the
+ * holder of the baton. What is read comes into the program's memory, which stays: nothing says that
+ * it is in use. */
 static inline bool may_go_alone(const struct tug_context *context, const struct request *request) {
-    if (context->fabric.lone == NULL || request->bytes > TUG_ALONE_MOST)
+    if (context->fabric.lone == NULL || request->bytes > TUG_ALONE_MOST ||
+        request->on_complete->f != tug_counter_add)
         return false;
     if (request->kind == TUG_OPERATION_WRITE)
         return request->op == 0 && (request->bytes >= TUG_ALONE_LEAST || tug_burst_is_single());

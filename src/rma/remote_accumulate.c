@@ -40,7 +40,7 @@ static struct tug_remote_head head_of(const struct tug_ways *ways, MPI_Op op, MP
 
 /* May the next message go by itself? Only if it has none to come behind, and the target looks. */
 static inline bool may_go_alone(const struct tug_ways *ways) {
-    return ways->target->near && !tug_burst.pieces &&
+    return ways->target->near && ways->rank != ways->remote->rank && !tug_burst.pieces &&
            tug_peer_serves(ways->context, (uint32_t)ways->process) &&
            tug_remote_is_quiet(ways->state);
 }
@@ -212,8 +212,12 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
                 ways.remote, ways.rank, ways.offset, data.bytes / elements.size, elements.size,
                 elements.reduce, origin != NULL ? origin->address : NULL,
                 result != NULL ? result->address : NULL, NULL, o->request != NULL},
-            &error))
-        return error != MPI_SUCCESS || o->request == NULL ? error : tug_rma_complete_request(o);
+            &error)) {
+        if (error != MPI_SUCCESS || o->request == NULL)
+            return error;
+        tug_remote_pass();
+        return tug_rma_complete_request(o);
+    }
     tug_remote_settle(ways.state); /* messages come behind what waits */
     error = tug_ways_begin_request(o, &ways);
     if (error != MPI_SUCCESS)

@@ -91,7 +91,7 @@ static inline void move_bytes(const struct tug_ways *ways, bool into_target,
 static inline bool move_alone(const struct tug_ways *ways, bool into_target,
                               const struct tug_key *key, size_t offset, char *here, size_t bytes) {
     const uint32_t process = (uint32_t)ways->process;
-    if (!ways->target->near || bytes > TUG_ALONE_MOST ||
+    if (!ways->target->near || ways->rank == ways->remote->rank || bytes > TUG_ALONE_MOST ||
         (into_target && bytes < TUG_ALONE_LEAST && !(tug_burst_is_single() && tug_burst.awaited)) ||
         !tug_peer_serves(ways->context, process))
         return false;
@@ -115,6 +115,11 @@ static inline bool gather_run(const struct tug_ways *ways, bool into_target,
            tug_remote_gather(ways->remote, ways->state, key, offset, here, bytes, into_target);
 }
 
+/* Does this rank load and store there? */
+static bool is_mapped(const struct tug_ways *ways, const struct tug_key *key) {
+    return tug_context_shortcut(ways->context, (uint32_t)ways->process, key) == TUG_SHORTCUT_ANY;
+}
+
 /* The same, region by region. */
 static int move_attached(const struct tug_ways *ways, bool into_target, uint64_t address,
                          char *here, size_t bytes) {
@@ -126,7 +131,8 @@ static int move_attached(const struct tug_ways *ways, bool into_target, uint64_t
         size_t offset = address - region.base, now = region.bytes - offset;
         now = now < bytes ? now : bytes;
         if (!gather_run(ways, into_target, &region.key, offset, here, now) &&
-            !move_alone(ways, into_target, &region.key, offset, here, now))
+            (is_mapped(ways, &region.key) ||
+             !move_alone(ways, into_target, &region.key, offset, here, now)))
             move_bytes(ways, into_target, &region.key, offset, here, now);
         address += now;
         here += now;
@@ -185,7 +191,7 @@ static bool put_copied(const struct tug_ways *ways, char *here, size_t bytes, in
         offset -= region.base;
         key = &region.key;
     }
-    return move_alone(ways, true, key, offset, here, bytes);
+    return !is_mapped(ways, key) && move_alone(ways, true, key, offset, here, bytes);
 }
 
 static inline int transfer(const struct tug_rma *o, const void *here, bool into_target) {
@@ -206,8 +212,10 @@ static inline int transfer(const struct tug_rma *o, const void *here, bool into_
     /* a put whose bytes the call copies needs its buffer no more: its request is complete. What
      * goes wrong with it the next flush says. */
     if (into_target && o->request != NULL && bytes > 0 && origin.contiguous && data.contiguous &&
-        put_copied(&ways, origin.address, bytes, &error))
+        put_copied(&ways, origin.address, bytes, &error)) {
+        tug_remote_pass();
         return error != MPI_SUCCESS ? error : tug_rma_complete_request(o);
+    }
     error = tug_ways_begin_request(o, &ways);
     if (error != MPI_SUCCESS)
         return error;

@@ -47,9 +47,11 @@ int tug_ways_begin_request(const struct tug_rma *o, struct tug_ways *ways) {
 }
 
 int tug_ways_end_request(const struct tug_ways *ways, int error) {
-    if (ways->bundle != NULL)
-        tug_ways_end_part(ways->bundle, error == MPI_SUCCESS         ? 0
-                                        : error == MPI_ERR_RMA_RANGE ? TUG_ERR_RANGE
-                                                                     : TUG_ERR_NO_MEMORY);
+    if (ways->bundle == NULL)
+        return error;
+    tug_ways_end_part(ways->bundle, error == MPI_SUCCESS         ? 0
+                                    : error == MPI_ERR_RMA_RANGE ? TUG_ERR_RANGE
+                                                                 : TUG_ERR_NO_MEMORY);
+    tug_remote_pass();
     return error;
 }

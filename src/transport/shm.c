@@ -295,7 +295,6 @@ static bool enter_reader(struct view *view) {
     if (reader != NULL) {
         reader->users++;
         view->reader = reader;
-        view->wire.fabric->lone = &reader->lone;
         tug_engine_call(enter, view);
         if (view->reader == NULL)
             release(reader);
@@ -315,11 +314,11 @@ static void shm_leave(struct tug_wire *wire) {
     struct view *view = (struct view *)wire;
     if (view->reader == NULL)
         return;
+    view->wire.fabric->lone = NULL;
     pthread_mutex_lock(&readers_lock);
     tug_engine_call(take_out, view);
     release(view->reader);
     view->reader = NULL;
-    view->wire.fabric->lone = NULL;
     pthread_mutex_unlock(&readers_lock);
 }
 
@@ -361,6 +360,7 @@ static int shm_open(struct tug_fabric *fabric, void **state, char *reason) {
         return TUG_ERR_UNSUPPORTED; /* packets can go by the rows behind */
     }
     view->words = words;
+    fabric->lone = &view->reader->lone;
     if (fabric->node_size > 1) { /* one who is alone rings for nobody but itself */
         fabric->bell = tug_team_bell(team, (int)fabric->node_rank);
         fabric->bell_shared = true;
