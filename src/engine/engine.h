@@ -108,9 +108,9 @@ bool tug_engine_running(void);
 void tug_engine_forked(void);
 
 /* From now on a thread that waits and looks for news says there, for peers to read, until when
- * (CLOCK_MONOTONIC, ns): some microseconds ahead, again and again, and 0 when it sleeps or its wait
- * is over. So it is no matter if it is stopped. Memory that stays until the process ends. Any
- * thread. */
+ * (CLOCK_MONOTONIC, ns): some microseconds ahead, again and again, 0 when it sleeps, and little
+ * ahead, if at all, when its wait is over. So it is no matter if it is stopped. Memory that stays
+ * until the process ends. Any thread. */
 void tug_engine_show_looking(_Atomic uint64_t *until);
 
 /* ---- commands ---- */

@@ -64,6 +64,7 @@ static void look(const tug_context *context) {
             usleep(50);
         seen += tug_peer_serves(context, 1) || count_served(context, 1000) > 0;
         go_on(WAIT + 2 * wait + 1);
+        usleep(50); /* who has just waited is taken to be back soon */
         CHECK(count_served(context, 100) == 0, "a process that computes again looks for packets");
     }
     CHECK(seen > 0, "a process that waits does not look for packets");
