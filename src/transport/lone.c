@@ -183,17 +183,19 @@ static void answer(const struct tug_fabric *fabric, uint32_t node_rank, struct t
     (void)tug_bell_ring(tug_team_bell(fabric->team, (int)node_rank), true);
 }
 
-/* Reads or writes. A TUG_ERR_*. */
-static int apply(struct tug_fabric *fabric, const struct tug_lone_head *head,
-                 const unsigned char *data, struct tug_cell *cell) {
-    const bool reads = head->what == TUG_LONE_READ;
+static struct tug_applied apply(struct tug_fabric *fabric, const struct tug_lone_head *head,
+                                unsigned kind, const unsigned char *data) {
     const uint64_t words[] = {head->key, head->offset, 0, head->label.bytes};
-    const struct tug_record record = {.kind = reads ? TUG_RECORD_READ : TUG_RECORD_WRITE,
-                                      .length = (uint16_t)head->label.bytes,
-                                      .words = words,
-                                      .data = data};
-    const struct tug_applied applied = tug_apply(&fabric->memory, &record);
-    if (reads && applied.status == 0) {
+    const struct tug_record record = {
+        .kind = (uint8_t)kind, .length = (uint16_t)head->label.bytes, .words = words, .data = data};
+    return tug_apply(&fabric->memory, &record);
+}
+
+/* A TUG_ERR_*. */
+static int answer_read(struct tug_fabric *fabric, const struct tug_lone_head *head,
+                       struct tug_cell *cell) {
+    const struct tug_applied applied = apply(fabric, head, TUG_RECORD_READ, NULL);
+    if (applied.status == 0) {
         copy(cell->data, applied.data, head->label.bytes);
         cell->bytes = head->label.bytes;
     }
@@ -226,8 +228,10 @@ void tug_lone_serve(struct tug_fabric *fabric, const struct tug_slot *slot) {
     struct tug_cell *cell = &fabric->team->neighbours[node_rank]->tray->cells[head.cell];
     if (head.label.bytes > (head.what == TUG_LONE_READ ? TUG_LONE_READ_MOST : TUG_LONE_WRITE_MOST))
         ;
-    else if (head.what <= TUG_LONE_READ)
-        status = apply(fabric, &head, data, cell);
+    else if (head.what == TUG_LONE_WRITE)
+        status = apply(fabric, &head, TUG_RECORD_WRITE, data).status;
+    else if (head.what == TUG_LONE_READ)
+        status = answer_read(fabric, &head, cell);
     else if (head.what <= TUG_LONE_CALL)
         status = handle(fabric, &head, data);
     if (status != 0 || head.what != TUG_LONE_CALL) /* who is called answers */
