@@ -258,49 +258,40 @@ static inline bool may_go_alone(const struct tug_context *context, const struct 
 static bool go_alone(struct tug_context *context, const struct request *request,
                      unsigned char *local) {
     struct tug_fabric *fabric = &context->fabric;
-    const uint32_t node_rank = tug_fabric_node_rank(fabric, (uint32_t)request->peer);
+    const uint32_t peer = (uint32_t)request->peer;
     const uint64_t key = request->remote->key->word[0], offset = request->remote->offset;
-    if (node_rank == TUG_ELSEWHERE)
-        return false;
     if (request->kind == TUG_OPERATION_READ)
-        return tug_lone_read(fabric, node_rank, key, offset, local, (uint32_t)request->bytes,
+        return tug_lone_read(fabric, peer, key, offset, local, (uint32_t)request->bytes,
                              *request->on_complete);
-    return tug_lone_write(fabric, node_rank, key, offset, local, (uint32_t)request->bytes,
+    return tug_lone_write(fabric, peer, key, offset, local, (uint32_t)request->bytes,
                           request->on_local, *request->on_complete);
 }
 
 bool tug_context_write_alone(struct tug_context *context, uint32_t process,
                              const struct tug_key *key, uint64_t offset, const void *from,
                              size_t bytes, struct tug_callback on_complete) {
-    struct tug_fabric *fabric = &context->fabric;
-    return fabric->lone != NULL &&
-           tug_lone_write(fabric, tug_fabric_node_rank(fabric, process), key->word[0], offset, from,
-                          (uint32_t)bytes, &nothing, on_complete);
+    return tug_lone_write(&context->fabric, process, key->word[0], offset, from, (uint32_t)bytes,
+                          &nothing, on_complete);
 }
 
 bool tug_context_read_alone(struct tug_context *context, uint32_t process,
                             const struct tug_key *key, uint64_t offset, void *to, size_t bytes,
                             struct tug_callback on_complete) {
-    struct tug_fabric *fabric = &context->fabric;
-    return fabric->lone != NULL &&
-           tug_lone_read(fabric, tug_fabric_node_rank(fabric, process), key->word[0], offset, to,
-                         (uint32_t)bytes, on_complete);
+    return tug_lone_read(&context->fabric, process, key->word[0], offset, to, (uint32_t)bytes,
+                         on_complete);
 }
 
 bool tug_context_message_alone(struct tug_context *context, uint32_t process, unsigned handler,
                                const void *payload, size_t bytes, struct tug_callback on_complete) {
-    struct tug_fabric *fabric = &context->fabric;
-    return fabric->lone != NULL && tug_lone_message(fabric, tug_fabric_node_rank(fabric, process),
-                                                    handler, payload, (uint32_t)bytes, on_complete);
+    return tug_lone_message(&context->fabric, process, handler, payload, (uint32_t)bytes,
+                            on_complete);
 }
 
 bool tug_context_call_alone(struct tug_context *context, uint32_t process, unsigned handler,
                             const void *payload, size_t bytes, void *answer, size_t answer_bytes,
                             struct tug_callback on_complete) {
-    struct tug_fabric *fabric = &context->fabric;
-    return fabric->lone != NULL &&
-           tug_lone_call(fabric, tug_fabric_node_rank(fabric, process), handler, payload,
-                         (uint32_t)bytes, answer, (uint32_t)answer_bytes, on_complete);
+    return tug_lone_call(&context->fabric, process, handler, payload, (uint32_t)bytes, answer,
+                         (uint32_t)answer_bytes, on_complete);
 }
 
 /* ---- the transports' way ---- */

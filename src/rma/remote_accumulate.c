@@ -45,9 +45,9 @@ static inline bool may_go_alone(const struct tug_ways *ways) {
            tug_remote_is_quiet(ways->state);
 }
 
+/* alone: it may go by itself. */
 static inline void send_message(const struct tug_ways *ways, const void *payload, size_t bytes,
-                                struct tug_callback on_local) {
-    const bool alone = tug_burst.awaited && may_go_alone(ways);
+                                struct tug_callback on_local, bool alone) {
     const struct tug_am_params message = {.dest_proc = ways->process,
                                           .handler = TUG_MESSAGE_ACCUMULATE,
                                           .payload = payload,
@@ -131,7 +131,8 @@ static int send_piece(const struct tug_ways *ways, MPI_Op op, const struct tug_e
     if (sent > 0)
         gather(payload->data, origin, base, n, elements);
     if (result == NULL) {
-        send_message(ways, payload, sizeof(head) + sent, on_local);
+        send_message(ways, payload, sizeof(head) + sent, on_local,
+                     tug_burst.awaited && may_go_alone(ways));
         return MPI_SUCCESS;
     }
     struct tug_pairs *pairs = NULL;
@@ -329,8 +330,9 @@ static inline int accumulate_one(const struct tug_rma *o) {
                            &error))
         return error;
     tug_remote_settle(ways.state);
-    if ((tug_burst.awaited && may_go_alone(&ways)) || !note_accumulate(&ways, &payload, reduce))
-        send_message(&ways, &payload, sizeof(payload), nothing);
+    const bool alone = tug_burst.awaited && may_go_alone(&ways);
+    if (alone || !note_accumulate(&ways, &payload, reduce))
+        send_message(&ways, &payload, sizeof(payload), nothing, alone);
     settle_again(&ways);
     return MPI_SUCCESS;
 }

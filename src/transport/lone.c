@@ -111,10 +111,14 @@ static inline void end(struct tug_fabric *fabric, uint32_t node_rank, struct tug
         (void)tug_bell_ring(tug_team_bell(fabric->team, fabric->team->node_rank), true);
 }
 
-/* Puts it into the process's inbox, with the data that follow. False: there is no room. */
-static inline __attribute__((always_inline)) bool
-start(struct tug_fabric *fabric, uint32_t node_rank, struct tug_lone_head head, const void *data,
-      const struct tug_lone_asked *asked, const struct tug_callback *on_local) {
+/* Puts it into the process's inbox, with the data that follow. False: it cannot be. */
+static inline __attribute__((always_inline)) bool start(struct tug_fabric *fabric, uint32_t peer,
+                                                        struct tug_lone_head head, const void *data,
+                                                        const struct tug_lone_asked *asked,
+                                                        const struct tug_callback *on_local) {
+    const uint32_t node_rank = tug_fabric_node_rank(fabric, peer);
+    if (fabric->lone == NULL || node_rank == TUG_ELSEWHERE)
+        return false;
     struct tug_inbox *inbox = fabric->team->neighbours[node_rank]->inbox;
     head.label.context = fabric->id;
     head.label.source = fabric->rank;
@@ -129,39 +133,39 @@ start(struct tug_fabric *fabric, uint32_t node_rank, struct tug_lone_head head, 
 
 static const struct tug_callback nothing;
 
-bool tug_lone_read(struct tug_fabric *fabric, uint32_t node_rank, uint64_t key, uint64_t offset,
+bool tug_lone_read(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint64_t offset,
                    void *to, uint32_t bytes, struct tug_callback on_complete) {
     const struct tug_lone_head head = {
         .label.bytes = bytes, .key = key, .offset = offset, .what = TUG_LONE_READ};
     const struct tug_lone_asked asked = {.to = to, .bytes = bytes, .on_complete = on_complete};
-    return start(fabric, node_rank, head, NULL, &asked, &nothing);
+    return start(fabric, peer, head, NULL, &asked, &nothing);
 }
 
-bool tug_lone_write(struct tug_fabric *fabric, uint32_t node_rank, uint64_t key, uint64_t offset,
+bool tug_lone_write(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint64_t offset,
                     const void *from, uint32_t bytes, const struct tug_callback *on_local,
                     struct tug_callback on_complete) {
     const struct tug_lone_head head = {
         .label.bytes = bytes, .key = key, .offset = offset, .what = TUG_LONE_WRITE};
     const struct tug_lone_asked asked = {.on_complete = on_complete};
-    return start(fabric, node_rank, head, from, &asked, on_local);
+    return start(fabric, peer, head, from, &asked, on_local);
 }
 
-bool tug_lone_message(struct tug_fabric *fabric, uint32_t node_rank, unsigned handler,
+bool tug_lone_message(struct tug_fabric *fabric, uint32_t peer, unsigned handler,
                       const void *payload, uint32_t bytes, struct tug_callback on_complete) {
     const struct tug_lone_head head = {
         .label.bytes = bytes, .what = TUG_LONE_MESSAGE, .handler = (uint8_t)handler};
     const struct tug_lone_asked asked = {.on_complete = on_complete};
-    return start(fabric, node_rank, head, payload, &asked, &nothing);
+    return start(fabric, peer, head, payload, &asked, &nothing);
 }
 
-bool tug_lone_call(struct tug_fabric *fabric, uint32_t node_rank, unsigned handler,
-                   const void *payload, uint32_t bytes, void *answer, uint32_t answer_bytes,
+bool tug_lone_call(struct tug_fabric *fabric, uint32_t peer, unsigned handler, const void *payload,
+                   uint32_t bytes, void *answer, uint32_t answer_bytes,
                    struct tug_callback on_complete) {
     const struct tug_lone_head head = {
         .label.bytes = bytes, .what = TUG_LONE_CALL, .handler = (uint8_t)handler};
     const struct tug_lone_asked asked = {
         .to = answer, .bytes = answer_bytes, .on_complete = on_complete};
-    return start(fabric, node_rank, head, payload, &asked, &nothing);
+    return start(fabric, peer, head, payload, &asked, &nothing);
 }
 
 bool tug_lone_out(const struct tug_fabric *fabric) {

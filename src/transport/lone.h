@@ -33,7 +33,6 @@
 #include "tugboat/llcl.h"
 
 struct tug_fabric;
-struct tug_team;
 
 /* What a slot of an inbox begins with that has no packet: its context, and who has filled it. */
 struct tug_label {
@@ -75,23 +74,23 @@ struct tug_lone {
     struct tug_lone_asked cells[TUG_TRAY_CELLS];
 };
 
-/* Begins a read or write of `bytes`, at most TUG_LONE_x_MOST, of memory of that process of the
- * node, which has a tray and an inbox; key and range are right. A write's data are copied by the
- * call. False: there is no room, nothing happened. */
-bool tug_lone_read(struct tug_fabric *fabric, uint32_t node_rank, uint64_t key, uint64_t offset,
+/* Begins a read or write of `bytes`, at most TUG_LONE_x_MOST, of memory of that process; key and
+ * range are right. A write's data are copied by the call. False: it is not of this node, the fabric
+ * has no such operations, or there is no room; nothing happened. */
+bool tug_lone_read(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint64_t offset,
                    void *to, uint32_t bytes, struct tug_callback on_complete);
-bool tug_lone_write(struct tug_fabric *fabric, uint32_t node_rank, uint64_t key, uint64_t offset,
+bool tug_lone_write(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint64_t offset,
                     const void *from, uint32_t bytes, const struct tug_callback *on_local,
                     struct tug_callback on_complete);
 
 /* Begins a message of `bytes`, at most TUG_LONE_WRITE_MOST, or a call (answer_bytes at most
- * TUG_LONE_READ_MOST, answer not NULL if it is not 0), for a handler of that process of the node.
+ * TUG_LONE_READ_MOST, answer not NULL if it is not 0), for a handler of that process.
  * It overtakes messages that wait in packets. The payload is copied by the call. False: as above.
  */
-bool tug_lone_message(struct tug_fabric *fabric, uint32_t node_rank, unsigned handler,
+bool tug_lone_message(struct tug_fabric *fabric, uint32_t peer, unsigned handler,
                       const void *payload, uint32_t bytes, struct tug_callback on_complete);
-bool tug_lone_call(struct tug_fabric *fabric, uint32_t node_rank, unsigned handler,
-                   const void *payload, uint32_t bytes, void *answer, uint32_t answer_bytes,
+bool tug_lone_call(struct tug_fabric *fabric, uint32_t peer, unsigned handler, const void *payload,
+                   uint32_t bytes, void *answer, uint32_t answer_bytes,
                    struct tug_callback on_complete);
 
 /* The tag of a caller whose call was a lone one. */
