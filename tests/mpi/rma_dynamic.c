@@ -267,7 +267,7 @@ enum { NTHREADS = 3, THREAD_OPS = 400 };
 static MPI_Aint counters[MAX_RANKS];
 
 static void *count_up(void *argument) {
-    const int64_t one = 1;
+    static const int64_t one = 1; /* still read when the thread is gone */
     int right = right_of(check_rank), mine = (int)(intptr_t)argument;
     for (int i = 0; i < THREAD_OPS; i++) {
         MPI_Aint there = MPI_Aint_add(counters[right], 8 * mine);
