@@ -8,6 +8,7 @@
 #include "base/cores.h"
 #include "base/random.h"
 #include "base/settings.h"
+#include "base/shelf.h"
 #include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/host.h"
@@ -132,7 +133,7 @@ int tug_team_share_memory(struct tug_team *team) {
 uint64_t tug_team_draw(struct tug_team *team) {
     uint64_t word = 0;
     while (word == 0) {
-        word = team->seed + ++team->drawn * 0x9e3779b97f4a7c15u;
+        word = team->shelved.id + ++team->drawn * 0x9e3779b97f4a7c15u;
         word = (word ^ word >> 32) * 0xff51afd7ed558ccdu;
         word ^= word >> 32;
     }
@@ -231,7 +232,7 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
     (void)tug_agree(team->comm, MPI_MAX, most, 4);
     team->node_most = (int)most[0];
     team->oversubscribed = most[1];
-    team->seed = (uint64_t)most[2];
+    team->shelved.id = (uint64_t)most[2];
     team->threaded = most[3] != 0;
     team->in_world = is_in_world(comm);
     tug_park_configure(tug_settings.spin_us, (unsigned)team->node_size, cores);
@@ -243,9 +244,7 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
 #define KEPT_MOST 4                       /* by a process: each has some ten communicators' ids */
 #define KEPT_BYTES_MOST ((size_t)4 << 20) /* of shared memory, each */
 
-static struct tug_team *kept;
-static unsigned nkept; /* with those that room is reserved for */
-static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tug_shelf kept = TUG_SHELF(KEPT_MOST);
 
 bool tug_team_keeps(const struct tug_team *team) {
     return !atomic_load(&keeps_nothing) && !atomic_load(&team->alone);
@@ -257,65 +256,40 @@ void tug_teams_keep_nothing(void) {
 
 /* After true the caller keeps it, or waives. */
 static bool reserve(const struct tug_team *team) {
-    if (!team->in_world || atomic_load(&keeps_nothing) || tug_arena_bytes(team) > KEPT_BYTES_MOST)
-        return false;
-    pthread_mutex_lock(&kept_lock);
-    const bool room = nkept < KEPT_MOST;
-    nkept += room;
-    pthread_mutex_unlock(&kept_lock);
-    return room;
+    return team->in_world && !atomic_load(&keeps_nothing) &&
+           tug_arena_bytes(team) <= KEPT_BYTES_MOST && tug_shelf_reserve(&kept);
 }
 
-static void waive(void) {
-    pthread_mutex_lock(&kept_lock);
-    nkept--;
-    pthread_mutex_unlock(&kept_lock);
-}
-
-/* In the order of their seeds: the same for all ranks, whatever their threads have freed first. */
-static void keep(struct tug_team *team) {
-    pthread_mutex_lock(&kept_lock);
-    struct tug_team **at = &kept;
-    while (*at != NULL && (*at)->seed < team->seed)
-        at = &(*at)->next;
-    team->next = *at;
-    *at = team;
-    pthread_mutex_unlock(&kept_lock);
-}
-
-/* Takes out one whose ranks are those of the communicator, or returns NULL. */
-static struct tug_team *pick(MPI_Comm comm) {
+static bool has_ranks_of(const struct tug_shelved *team, void *comm) {
     int how = MPI_UNEQUAL;
-    if (atomic_load(&keeps_nothing))
-        return NULL;
-    pthread_mutex_lock(&kept_lock);
-    struct tug_team **at = &kept;
-    while (*at != NULL &&
-           (tug_host.Comm_compare(comm, (*at)->comm, &how) != MPI_SUCCESS || how != MPI_CONGRUENT))
-        at = &(*at)->next;
-    struct tug_team *team = *at;
-    if (team != NULL)
-        *at = team->next;
-    pthread_mutex_unlock(&kept_lock);
-    return team;
+    return tug_host.Comm_compare(*(MPI_Comm *)comm, ((const struct tug_team *)team)->comm, &how) ==
+               MPI_SUCCESS &&
+           how == MPI_CONGRUENT;
+}
+
+/* One whose ranks are those of the communicator, or NULL. */
+static struct tug_team *borrow(MPI_Comm comm) {
+    return atomic_load(&keeps_nothing)
+               ? NULL
+               : (struct tug_team *)tug_shelf_borrow(&kept, has_ranks_of, &comm);
 }
 
 /* Takes a kept team, if all ranks have found the same, or makes one. Collective. */
 static int take_or_make(MPI_Comm comm, struct tug_team **result) {
-    struct tug_team *found = pick(comm), *fresh = calloc(1, sizeof(*fresh));
-    const int64_t id = found != NULL ? (int64_t)found->seed : 0;
+    struct tug_team *found = borrow(comm), *fresh = calloc(1, sizeof(*fresh));
+    const int64_t id = found != NULL ? (int64_t)found->shelved.id : 0;
     int64_t votes[3] = {id, ~id, fresh == NULL};
     const bool agreed = tug_agree(comm, MPI_MAX, votes, 3) == MPI_SUCCESS;
     if (agreed && found != NULL && votes[0] == ~votes[1]) {
         free(fresh);
-        waive();
+        tug_shelf_waive(&kept);
         atomic_store(&found->alone, false);
         found->references++;
         *result = found;
         return 0;
     }
     if (found != NULL)
-        keep(found);
+        tug_shelf_put(&kept, &found->shelved);
     *result = fresh;
     if (agreed && votes[2] == 0)
         return team_make(comm, fresh);
@@ -399,9 +373,9 @@ static void leave_or_keep(struct tug_team *team) {
     int64_t votes[2] = {!last, !keeps};
     const bool agreed = tug_team_agree(team, MPI_MAX, votes, 2) == MPI_SUCCESS;
     if (agreed && votes[1] == 0)
-        keep(team);
+        tug_shelf_put(&kept, &team->shelved);
     else if (keeps)
-        waive();
+        tug_shelf_waive(&kept);
     if (agreed && votes[0] == 0 && votes[1] != 0)
         team_free(team);
 }

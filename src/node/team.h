@@ -27,6 +27,7 @@
 #include "engine/park.h"
 #include "node/neighbour.h"
 #include "node/page.h"
+#include "base/shelf.h"
 #include "schedule/places.h"
 
 /* Ranks that attach to one process at once: the kernel locks its memory map. */
@@ -45,8 +46,9 @@ struct tug_team_part {
 };
 
 struct tug_team {
-    MPI_Comm comm;      /* private: traffic between nodes, agreement at init */
-    MPI_Comm node_comm; /* private: the ranks of this node */
+    struct tug_shelved shelved; /* by an id alike on all ranks, random; see tug_team_draw() */
+    MPI_Comm comm;              /* private: traffic between nodes, agreement at init */
+    MPI_Comm node_comm;         /* private: the ranks of this node */
     int rank, nranks;
     int node_rank, node_size;
     int node_most; /* ranks of the largest node: all nodes lay out shared memory for so many */
@@ -57,7 +59,6 @@ struct tug_team {
     pid_t *pids;    /* [node size] of processes that can and may be attached to; 0: it cannot */
     bool has_pages; /* the processes' pages are in the arena */
     bool attaches;  /* all ranks can attach to all ranks of their nodes */
-    uint64_t seed;  /* alike on all ranks, random; see tug_team_draw() */
     uint64_t drawn; /* words drawn so far */
     struct tug_chunk *chunks; /* newest first */
     struct tug_chunk *spare;  /* blocks, by id */
@@ -70,7 +71,6 @@ struct tug_team {
     bool threaded;               /* some rank has several threads in MPI */
     bool in_world;               /* all ranks are of this process's MPI_COMM_WORLD */
     _Atomic bool alone;          /* its communicator is gone */
-    struct tug_team *next;       /* kept: by seed */
     struct tug_team_part parts[TUG_PARTS];
 };
 

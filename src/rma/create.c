@@ -441,8 +441,8 @@ static struct brought propose(struct making *m) {
     mine.packets = c->flavor != MPI_WIN_FLAVOR_SHARED && wants_packets(MPI_INFO_NULL) &&
                    reaches(c->base, memory) && tug_remote_serves(m->team) &&
                    (m->wait_group != NULL || m->team->nnodes == 1);
-    m->spare = tug_spare_pick(m->spares, c->flavor);
-    mine.spare = m->spare != NULL ? m->spare->id : 0;
+    m->spare = tug_spare_borrow(m->spares, c->flavor);
+    mine.spare = m->spare != NULL ? (uint32_t)m->spare->shelved.id : 0;
     /* what will probably go by the direct lane is not proposed for the other */
     if (!mine.packets || (mine.direct && !(c->flavor == MPI_WIN_FLAVOR_CREATE && c->size == 0)))
         return mine;
@@ -502,8 +502,10 @@ static const struct tug_word *consult(struct making *m) {
         m->all = common_of(told, m->team->nranks);
     if (!m->all.proposes)
         withdraw(m);
-    if (m->all.spare == 0 && m->spare != NULL) {
-        tug_spare_put_back(m->spares, m->spare);
+    if (m->all.spare != 0) {
+        tug_spares_waive(m->spares);
+    } else if (m->spare != NULL) {
+        tug_spare_put(m->spares, m->spare);
         m->spare = NULL;
     }
     return told;

@@ -11,8 +11,7 @@
 #define KEPT_MOST 4 /* by a team */
 
 struct tug_spares {
-    struct tug_spare *kept; /* by id */
-    unsigned nkept;         /* with those that room is reserved for */
+    struct tug_shelf shelf;
     struct tug_team *team;
     uint64_t order; /* random, alike on all ranks of the team */
     uint32_t last_id;
@@ -20,7 +19,7 @@ struct tug_spares {
     struct tug_word *room;
 };
 
-/* Of all that follows; not held around calls of the host that are collective. */
+/* Of the list of all; not held around calls of the host that are collective. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tug_spares *newest;
 
@@ -31,25 +30,16 @@ static void host_free(struct tug_spare *spare) {
     free(spare);
 }
 
-/* The first one behind *at of the flavour (any: 0), or NULL. With the lock. */
-static struct tug_spare *take_out(struct tug_spares *spares, int flavor) {
-    struct tug_spare **at = &spares->kept;
-    while (*at != NULL && flavor != 0 && (*at)->flavor != flavor)
-        at = &(*at)->next;
-    struct tug_spare *spare = *at;
-    if (spare == NULL)
-        return NULL;
-    *at = spare->next;
-    spares->nkept--;
-    return spare;
+static bool is_of_flavor(const struct tug_shelved *shelved, void *flavor) {
+    return ((const struct tug_spare *)shelved)->flavor == *(int *)flavor;
 }
 
 /* The team goes: collective, and no thread uses it. */
 static void end(void *state) {
     struct tug_spares *spares = state;
-    for (struct tug_spare *spare = tug_spare_pick(spares, 0); spare != NULL;
-         spare = tug_spare_pick(spares, 0))
-        host_free(spare);
+    struct tug_shelved *spare;
+    while ((spare = tug_shelf_borrow(&spares->shelf, NULL, NULL)) != NULL)
+        host_free((struct tug_spare *)spare);
     pthread_mutex_lock(&lock);
     *(spares->newer != NULL ? &spares->newer->older : &newest) = spares->older;
     if (spares->older != NULL)
@@ -73,6 +63,7 @@ struct tug_spares *tug_spares_of(struct tug_team *team) {
         free(spares);
         return NULL;
     }
+    spares->shelf = (struct tug_shelf)TUG_SHELF(KEPT_MOST);
     spares->team = team;
     spares->room = room;
     spares->order = tug_team_draw(team);
@@ -110,46 +101,24 @@ struct tug_spare *tug_spare_make(MPI_Win win, int flavor, uint32_t id) {
     struct tug_spare *spare = sees_attributes() ? malloc(sizeof(*spare)) : NULL;
     if (spare == NULL)
         return NULL;
-    *spare = (struct tug_spare){.win = win, .flavor = flavor, .id = id};
+    *spare = (struct tug_spare){.shelved.id = id, .win = win, .flavor = flavor};
     return spare;
 }
 
-struct tug_spare *tug_spare_pick(struct tug_spares *spares, int flavor) {
-    pthread_mutex_lock(&lock);
-    struct tug_spare *spare = take_out(spares, flavor);
-    pthread_mutex_unlock(&lock);
-    return spare;
+struct tug_spare *tug_spare_borrow(struct tug_spares *spares, int flavor) {
+    return (struct tug_spare *)tug_shelf_borrow(&spares->shelf, is_of_flavor, &flavor);
 }
 
 bool tug_spares_reserve(struct tug_spares *spares) {
-    pthread_mutex_lock(&lock);
-    const bool room = tug_team_keeps(spares->team) && spares->nkept < KEPT_MOST;
-    spares->nkept += room;
-    pthread_mutex_unlock(&lock);
-    return room;
+    return tug_team_keeps(spares->team) && tug_shelf_reserve(&spares->shelf);
 }
 
 void tug_spares_waive(struct tug_spares *spares) {
-    pthread_mutex_lock(&lock);
-    spares->nkept--;
-    pthread_mutex_unlock(&lock);
+    tug_shelf_waive(&spares->shelf);
 }
 
-void tug_spare_keep(struct tug_spares *spares, struct tug_spare *spare) {
-    pthread_mutex_lock(&lock);
-    struct tug_spare **at = &spares->kept;
-    while (*at != NULL && (*at)->id < spare->id)
-        at = &(*at)->next;
-    spare->next = *at;
-    *at = spare;
-    pthread_mutex_unlock(&lock);
-}
-
-void tug_spare_put_back(struct tug_spares *spares, struct tug_spare *spare) {
-    pthread_mutex_lock(&lock);
-    spares->nkept++;
-    pthread_mutex_unlock(&lock);
-    tug_spare_keep(spares, spare);
+void tug_spare_put(struct tug_spares *spares, struct tug_spare *spare) {
+    tug_shelf_put(&spares->shelf, &spare->shelved);
 }
 
 /* The first one of all teams, or NULL. */
@@ -157,11 +126,11 @@ static struct tug_spare *take_first(void) {
     struct tug_spares *from = NULL;
     pthread_mutex_lock(&lock);
     for (struct tug_spares *spares = newest; spares != NULL; spares = spares->older)
-        if (spares->kept != NULL && (from == NULL || spares->order < from->order))
+        if (spares->shelf.first != NULL && (from == NULL || spares->order < from->order))
             from = spares;
-    struct tug_spare *first = from != NULL ? take_out(from, 0) : NULL;
+    struct tug_shelved *first = from != NULL ? tug_shelf_borrow(&from->shelf, NULL, NULL) : NULL;
     pthread_mutex_unlock(&lock);
-    return first;
+    return (struct tug_spare *)first;
 }
 
 /* In an order that is the same everywhere: ranks wait for one another in each, and threads may have

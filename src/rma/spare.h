@@ -18,16 +18,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/shelf.h"
+
 struct tug_team;
 struct tug_word;
 struct tug_spares; /* a team's */
 
 /* A window of the host's that may be kept. */
 struct tug_spare {
-    MPI_Win win; /* its error handler is MPI_ERRORS_RETURN */
-    int flavor;  /* MPI_WIN_FLAVOR_* */
-    uint32_t id; /* alike on all ranks of the team, and no other's there */
-    struct tug_spare *next;
+    struct tug_shelved shelved; /* by its id, alike on all ranks of the team */
+    MPI_Win win;                /* its error handler is MPI_ERRORS_RETURN */
+    int flavor;                 /* MPI_WIN_FLAVOR_* */
 };
 
 /* A team's, made if need be. Collective; the same answer on all ranks: NULL without memory. */
@@ -43,15 +44,14 @@ uint32_t tug_spares_draw(struct tug_spares *spares);
 struct tug_spare *tug_spare_make(MPI_Win win, int flavor, uint32_t id);
 
 /* The oldest one of the flavour, or NULL: taken out, so that no other thread has it. With the same
- * id on all ranks it is theirs, else it goes back. Local; any thread. */
-struct tug_spare *tug_spare_pick(struct tug_spares *spares, int flavor);
-void tug_spare_put_back(struct tug_spares *spares, struct tug_spare *spare);
+ * id on all ranks it is theirs, and its place is waived; else it is put back. Local; any thread. */
+struct tug_spare *tug_spare_borrow(struct tug_spares *spares, int flavor);
 
-/* Before a window's end: is there room for one more? After true the caller keeps it, or waives.
- * Local; any thread. */
+/* Before a window's end: is there room for one more? After true the caller puts it there, or
+ * waives the place. Local; any thread. */
 bool tug_spares_reserve(struct tug_spares *spares);
-void tug_spare_keep(struct tug_spares *spares, struct tug_spare *spare);
 void tug_spares_waive(struct tug_spares *spares);
+void tug_spare_put(struct tug_spares *spares, struct tug_spare *spare);
 
 /* The program's world ends, and with it what was kept on its communicators. Collective over it. */
 void tug_spares_end(void);

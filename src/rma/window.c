@@ -331,7 +331,7 @@ static void keep_hosts(struct tug_window *window, MPI_Win *win) {
     disown(window);
     tug_host.Win_set_errhandler(*win, MPI_ERRORS_ARE_FATAL); /* as the host makes them */
     *win = MPI_WIN_NULL;
-    tug_spare_keep(spares, spare); /* while the window holds the team */
+    tug_spare_put(spares, spare); /* while the window holds the team */
     window_release(window);
 }
 
