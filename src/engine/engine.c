@@ -141,10 +141,14 @@ void tug_engine_look(bool more_comes) {
 }
 
 bool tug_engine_is_told(struct tug_engine *engine) {
+    if (__builtin_expect(!tug_notes_wanted_by(TUG_NOTES_OFFLOAD), 1) || engine->nactive > 0 ||
+        engine->nbusy == 0 || engine->told >= TUG_FEW)
+        return false;
+    engine->told++;
+    tug_services_flush(engine); /* what gathers would wait for somebody who looks */
     /* what has come before it was armed is not told of: hence the poll, which finds that */
-    return __builtin_expect(tug_notes_wanted_by(TUG_NOTES_OFFLOAD), 0) && engine->nactive == 0 &&
-           engine->nbusy > 0 && tug_services_arm(engine, &engine->offload) &&
-           !tug_services_poll(engine, false) && engine->nactive == 0;
+    return tug_services_arm(engine, &engine->offload) && !tug_services_poll(engine, false) &&
+           engine->nactive == 0;
 }
 
 void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters, bool told) {

@@ -222,6 +222,7 @@ static bool watch(struct tug_engine *engine, struct beat *beat, struct tug_prepa
         ask_holder_to_look(engine);
         return true;
     }
+    engine->told = 0;
     beat->seen.watched = tug_sleeper_watch(engine, &engine->offload, prepared);
     tug_offload_round(engine, &beat->served);
     return !beat->served;
@@ -277,6 +278,14 @@ static int64_t begin_beat(struct tug_engine *engine, int64_t limit_ns) {
     return limit_ns;
 }
 
+/* After a deep sleep. What a caller said of its looks may be as old as that sleep; and where nobody
+ * of this process has rung, what has come has waited for the caller's next look in vain. If that
+ * one still looks it says so again. */
+static void forget_who_looked(struct tug_engine *engine) {
+    if (tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
+        tug_lease_turn(&engine->news, TUG_LEASE_FRESH, 0);
+}
+
 static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
                              const struct tug_sleep_plan *plan,
                              const struct tug_prepared *prepared) {
@@ -292,6 +301,8 @@ static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
     attention->watched = plan->how == TUG_SLEEP_WATCH;
     attention->news = tug_sleeper_sleep(
         &engine->offload, prepared, attention->watched || (deep && beat->seen.watched), limit_ns);
+    if (deep)
+        forget_who_looked(engine);
 }
 
 static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {

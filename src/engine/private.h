@@ -43,6 +43,7 @@ struct tug_engine {
     unsigned rounds;              /* rounds since a look whether `untold` holds; holder only */
     unsigned dear;      /* waits to come in which the holder does not yield; holder only */
     unsigned sleepless; /* times in a row that commands kept the holder awake; holder only */
+    unsigned told;      /* times that the offload thread was left asleep; holder only */
     _Atomic uint32_t nservices;
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
     _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */
@@ -139,7 +140,9 @@ static inline bool tug_engine_oversubscribed(const struct tug_engine *engine) {
 void tug_engine_left(struct tug_engine *engine);
 
 /* The offload thread is in its deep sleep, and whatever comes for what is out ends that: it need
- * not be woken for it, neither now nor when this thread goes to compute. Holder only. */
+ * not be woken for it, neither now nor when this thread goes to compute. What is out goes for that,
+ * instead of waiting for more. A few times only: who has much to do is better off with a thread
+ * that looks on. Holder only. */
 bool tug_engine_is_told(struct tug_engine *engine);
 
 /* The baton was put down after a look; wake_waiters: WAIT was set; told: what tug_engine_is_told()

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/stats.h"
 #include "engine/private.h"
 #include "engine_fixture.h"
@@ -18,6 +19,7 @@ struct mail {
     _Atomic bool armed;    /* the next news ring the bell, and disarm */
     bool out;              /* something of ours is; under the baton */
     bool deaf;             /* what comes for it does not ring; under the baton */
+    bool gathers;          /* it has not gone yet, and waits for more; under the baton */
     int early;             /* strangers that come as soon as it is armed; under the baton */
     int eventful;          /* descriptor of ours to be emptied, or -1 */
 };
@@ -36,6 +38,7 @@ static bool mail_poll(struct tug_service *service, bool more_comes) {
 
 static void mail_flush(struct tug_service *service) {
     (void)service;
+    mail.gathers = false;
 }
 
 static bool mail_busy(struct tug_service *service) {
@@ -56,7 +59,7 @@ static bool mail_arm(struct tug_service *service) {
         atomic_store(&mail.strangers, 1);
         tell_bell();
     }
-    return !mail.deaf;
+    return !mail.deaf && !mail.gathers;
 }
 
 static void open_mail(struct tug_bell *bell, int descriptor) {
@@ -319,7 +322,7 @@ static uint64_t post_something(bool deaf) {
     const uint64_t before = atomic_load(&tug_stat_values[TUG_STAT_OFFLOAD_WAKES]);
     assert_int_equal(tug_engine_enter(&ticket), TUG_ENTRY_BATON);
     mail.deaf = deaf;
-    mail.out = true;
+    mail.gathers = mail.out = true;
     tug_engine_service_changed(&mail.service);
     tug_engine_leave();
     return atomic_load(&tug_stat_values[TUG_STAT_OFFLOAD_WAKES]) - before;
@@ -351,6 +354,46 @@ static void what_is_out_wakes_it_only_where_its_news_do_not(void **state) {
     tug_stats_on = false;
 }
 
+static void who_posts_on_and_on_wakes_it(void **state) {
+    (void)state;
+    open_mail(&mail.bell, -1);
+    mail.eventful = -1;
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    tug_stats_on = true;
+    tug_engine_serve(&mail.service);
+    for (int i = 0; i < TUG_FEW; i++)
+        assert_int_equal(post_something(false), 0);
+    assert_int_equal(post_something(false), 1);
+    tug_engine_call(end_it, NULL);
+    tug_engine_unserve(&mail.service);
+    tug_stats_on = false;
+}
+
+/* A caller has looked once while the offload thread was in its deep sleep, and went to compute. A
+ * beat later somebody looks again in any case: once in a hundred times it is to be faster. */
+static void news_after_a_look_that_was_long_ago(void **state) {
+    (void)state;
+    bool prompt = false;
+    open_mail(&tug_engine_own_bell, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    tug_engine_serve(&mail.service);
+    for (int i = 1; i <= 100 && !prompt; i++) {
+        check_sleep_us(5000);
+        CHECK_SOON(tug_notes_wanted_by(TUG_NOTES_OFFLOAD));
+        tug_engine_poll();
+        const uint64_t begin_ns = tug_clock_ns();
+        atomic_store(&mail.sent, i);
+        tell_descriptor();
+        while (atomic_load(&mail.read) != i && tug_clock_ns() - begin_ns < 1000000000)
+            ;
+        prompt = tug_clock_ns() - begin_ns < TUG_TICK_NS;
+        CHECK_SOON(atomic_load(&mail.read) == i);
+    }
+    assert_true(prompt);
+    tug_engine_unserve(&mail.service);
+    close(mail.service.descriptor);
+}
+
 static int stop(void **state) {
     (void)state;
     tug_engine_stop();
@@ -368,6 +411,8 @@ int main(void) {
         CASE(news_at_a_descriptor_beside_a_bell),
         CASE(strangers_at_once),
         CASE(what_is_out_wakes_it_only_where_its_news_do_not),
+        CASE(who_posts_on_and_on_wakes_it),
+        CASE(news_after_a_look_that_was_long_ago),
         CASE(what_is_outside_is_waited_for_asleep),
         CASE(who_leaves_others_waiting_wakes_nobody),
         CASE(who_soon_looks_again_wakes_nobody),
