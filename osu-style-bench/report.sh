@@ -184,15 +184,27 @@ copied() { # memcpy's time for each size of the list: "BYTES MICROSECONDS"
         awk -F, '/^[0-9]/ { print $1, $2 }'
 }
 
+# woken NAME: puts what a bare socket takes beside figures of single operations after a pause.
+woken() {
+    local us
+    us=$("$bench/socket_wakes" --csv --clients computes --servers computes --times "$single_times" |
+        awk -F, 'NR == 2 { print $5 }')
+    awk -F, -v us="$us" 'NR > 1 { print $2, us }' "$out/data/$1.csv" >"$work/woken"
+    beside "$1" "bare socket" <"$work/woken"
+}
+
 # Arguments that say how much: nothing for what the programs do by themselves.
 sizes=8,1K,4K,32K,256K,2M,16M crowd_sizes=8,4K,32K,256K,2M block_sizes=8,64K,1M
+single_times=20
 passive=() short=() updates=() bursts=() packed=() gets=() latencies=() rates=()
 case $amount in
 quick)
+    single_times=10
     short=(--seconds 0.1)
     bursts=(--samples 5) packed=(--samples 3) gets=(--samples 5) latencies=(--samples 11) rates=(--samples 3)
     ;;
 least)
+    single_times=1
     sizes=8,32K,1M crowd_sizes=8,32K block_sizes=8,64K
     passive=(--compute-ms 5 --epochs 1) short=(--seconds 0.005)
     updates=(--samples 2 --seconds 0.005 --table-bits 12)
@@ -218,6 +230,10 @@ steps() {
     begin progress_tcp 6 12 bars microseconds "" "one-sided operations on a rank that computes, $over_tcp" \
         "Two ranks that reach each other by TCP only." &&
         compare progress_tcp 2 "host tug" truly_passive "${passive[@]}"
+    begin single_tcp 16 50 bars microseconds "" "single operations after a pause, on a rank that computes, $over_tcp" \
+        "One each 50 ms, in MPI_Win_create: synchronisation, operation and load, medians. The limit is a message over a bare socket to a process that computes, and its answer." &&
+        compare single_tcp 2 "host tug" window_epochs --flavours create --syncs lock,flush --ops put,get --loads 1x8 \
+            --pause-ms 50 --compute-ms 20 --periods "$single_times" && woken single_tcp
     environment=()
     begin latency 3 10 lines nanoseconds "bytes" "latency of one operation of LLCL, one node" \
         "One at a time on mapped memory: as meant (engine), and under one lock with waits that poll (locked); active messages go through shared memory." &&

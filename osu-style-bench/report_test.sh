@@ -33,6 +33,7 @@ has() { # has FIGURES SERIES...: whether all that is to be drawn in has been mea
 other=
 command -v mpicc.openmpi >/dev/null && command -v mpiexec.openmpi >/dev/null && other=openmpi
 has progress host async tug $other
+has single_tcp host tug "bare socket"
 has bcast host tug $other predicted memcpy
 has bcast_crowd host tug $other predicted memcpy
 has overlap host tug $other "computing alone"

@@ -247,6 +247,7 @@ static void print_cell(const char *flavour, const struct load *load, long nwrong
     bench_cell(is_mean ? mean_us() : bench_median(worker->samples, worker->nsamples));
     bench_cell((double)nwrong);
     bench_cell(bench_p90(worker->samples, worker->nsamples));
+    bench_cell(bench_mean(worker->samples, worker->nsamples));
     bench_cell((double)worker->nepochs);
 }
 
@@ -351,7 +352,7 @@ static void begin_table(void) {
     static const struct bench_column epochs[] = {
         {"flavour", BENCH_KEY, -1}, {"sync", BENCH_KEY, -1},      {"op", BENCH_KEY, -1},
         {"load", BENCH_KEY, -1},    {"epoch_us", BENCH_LOWER, 4}, {"wrong", BENCH_WRONG, 0},
-        {"p90_us", BENCH_INFO, 3},  {"epochs", BENCH_INFO, 0},
+        {"p90_us", BENCH_INFO, 3},  {"mean_us", BENCH_INFO, 3},   {"epochs", BENCH_INFO, 0},
     };
     static const struct bench_column lives[] = {
         {"flavour", BENCH_KEY, -1}, {"bytes", BENCH_KEY, 0},    {"life_us", BENCH_LOWER, 2},
