@@ -6,7 +6,7 @@
  * Three maps are read in this way. They share the version and nothing else: keys by rank and number
  * (acp/cache.h: tables, the oldest of which makes room), pages by number (gas/pages.h: a hash
  * table, with a version for each page, under which its data are copied), and regions by address
- * (rma/book.h: a sorted list that grows).
+ * (rma/book.h: a sorted list that grows, which other processes read).
  */
 #ifndef TUG_BASE_SEQLOCK_H
 #define TUG_BASE_SEQLOCK_H

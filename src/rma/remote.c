@@ -238,6 +238,12 @@ static bool wants_block(const struct tug_team *team) {
     return (team->nnodes == 1 || team->node_most > 1) && team->meeting != NULL;
 }
 
+/* What epochs wait for, and behind it, in dynamic windows, the books. */
+static size_t block_bytes(const struct tug_team *team, bool dynamic) {
+    const size_t n = (size_t)team->node_most;
+    return tug_node_sync_bytes(team->node_most) + (dynamic ? n * sizeof(struct tug_book_room) : 0);
+}
+
 static void use_block(struct tug_remote *remote, struct tug_chunk *block, uint32_t life) {
     struct tug_team *team = remote->team;
     remote->block = block;
@@ -245,15 +251,19 @@ static void use_block(struct tug_remote *remote, struct tug_chunk *block, uint32
     for (int r = 0; r < remote->nranks; r++)
         remote->targets[r].near = team->places.node_of[r] == team->places.node_of[team->rank];
     remote->lock = &tug_remote_control(remote, remote->rank)->lock;
+    if (remote->attachments == NULL)
+        return;
+    remote->rooms = (struct tug_book_room *)(block->base + block_bytes(team, false));
+    tug_attachments_show(remote->attachments, &remote->rooms[team->node_rank]);
 }
 
 /* Where ranks share a node: memory for what epochs wait for. Without it messages do. Others use it
  * when they have heard of this rank's memory. Collective; false, on all ranks, if some rank is not
  * ready. */
-static bool take_block(struct tug_team *team, struct tug_remote *remote, bool ready) {
+static bool take_block(struct tug_team *team, struct tug_remote *remote, bool dynamic, bool ready) {
     if (!wants_block(team))
         return tug_team_all_agree(team, ready);
-    struct tug_chunk *block = tug_block_take(team, tug_node_sync_bytes(team->node_most), &ready);
+    struct tug_chunk *block = tug_block_take(team, block_bytes(team, dynamic), &ready);
     if (block == NULL)
         return ready;
     use_block(remote, block, block->lives);
@@ -303,7 +313,8 @@ static void end(struct tug_remote *remote) {
     struct tug_remote_state *state = remote != NULL ? atomic_load(&remote->used) : NULL;
     while (state != NULL) {
         struct tug_remote_state *next = state->next;
-        tug_book_close(&state->book);
+        for (int i = 0; remote->attachments != NULL && i < TUG_BOOKS; i++)
+            tug_book_close(&state->books[i]);
         tug_vector_free(atomic_load(&state->vector));
         free(state);
         state = next;
@@ -394,7 +405,7 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
         remote->allocated = allocates;
         ready = have_memory(remote, base, size, memory);
     }
-    if (!take_block(team, remote, ready))
+    if (!take_block(team, remote, memory == TUG_REMOTE_ATTACHED, ready))
         return unmake(remote, all);
     announce(remote);
     tug_engine_keep_quiet();
@@ -422,7 +433,7 @@ struct tug_remote *tug_remote_propose(struct tug_team *team, void *base, MPI_Ain
         !have_memory(remote, base, size, memory))
         return unmake(remote, NULL);
     if (wants_block(team)) {
-        block = tug_block_pick(team, tug_node_sync_bytes(team->node_most));
+        block = tug_block_pick(team, block_bytes(team, memory == TUG_REMOTE_ATTACHED));
         if (block == NULL)
             return unmake(remote, NULL);
         use_block(remote, block, block->lives + 1);

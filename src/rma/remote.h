@@ -9,11 +9,11 @@
  * were sent: that is MPI's order of accumulates.
  *
  * Between ranks of a node fences, epochs and locks live in memory that they share (node_sync.h),
- * and no messages are sent for them. There an origin also does accumulates and fetching operations
- * itself where it has mapped the target's memory, or if the target does not look and cross-memory
- * attach reaches it: under a mutex of the target's, one for all of its memory, which its engine
- * takes once for a run of messages. It keeps MPI's order by doing so only while nothing is under
- * way to the target.
+ * and no messages are sent for them; and so does what they have attached to a dynamic window. There
+ * an origin also does accumulates and fetching operations itself where it has mapped the target's
+ * memory, or if the target does not look and cross-memory attach reaches it: under a mutex of the
+ * target's, one for all of its memory, which its engine takes once for a run of messages. It keeps
+ * MPI's order by doing so only while nothing is under way to the target.
  *
  * Origins on other nodes ask the target's engine for its lock. It draws a ticket of that same lock
  * for each when the request comes, and waits for none: who moves the lock while such tickets are
@@ -37,7 +37,7 @@
  *   remote_combine.c  ... or, next to a target that computes, are done at once
  *   remote_vector.c   ... or with the next flush, many of them by one call of the kernel's
  *   remote_serve.c  the target: accumulates, fetching operations, locks, notices
- *   remote_attach.c dynamic windows: what is attached, and who knows of it
+ *   remote_attach.c dynamic windows: what is attached, and who knows of it (book.h)
  *   remote_sync.c   what epochs wait for
  *
  * What is kept of a target is made when the two first have to do with each other: a window costs a
@@ -127,12 +127,18 @@ struct tug_remote_state {
     struct tug_vector *_Atomic vector; /* NULL: none so far */
     const struct tug_remote_target *target;
     struct tug_remote_state *next; /* the next in the list of targets used */
-    struct tug_book book;          /* dynamic windows: regions that the rank has attached */
     _Atomic uint32_t posts;        /* exposure epochs that it has opened for this rank */
     uint32_t posts_used;           /* access epochs that this rank has started in those */
     _Atomic uint32_t completes;    /* access epochs to this rank that it has ended */
     uint32_t completes_used;       /* how many of those this rank has waited for */
     struct tug_lock_entry entry;   /* its lock on our memory */
+    struct tug_book books[];       /* dynamic windows: TUG_BOOKS, of what the rank has attached */
+};
+
+enum tug_books {
+    TUG_BOOK_SHOWN, /* its own, where it shows it; without a room: it does not */
+    TUG_BOOK_ASKED, /* of what it has said when it was asked */
+    TUG_BOOKS
 };
 
 /* What is known of every rank. */
@@ -152,6 +158,8 @@ struct tug_remote {
     struct tug_domain *domain;
     struct tug_chunk *block;   /* the memory of `sync`; NULL: every rank has a node of its own */
     struct tug_node_sync sync; /* fences, epochs and locks of the ranks of this node */
+    /* behind it, of dynamic windows: the books of the ranks of this node; NULL: without a block */
+    struct tug_book_room *rooms;
     tug_registration *memory;
     /* some rank has said, before the last fence, that the host's window is not to be kept */
     _Atomic bool spoilt;
@@ -441,7 +449,8 @@ int tug_remote_wait_counter(struct tug_remote *remote, struct tug_counter *count
 void tug_remote_deregister(struct tug_remote *remote, tug_registration **registration);
 
 /* Dynamic windows, at the origin: the region of the target's around an address; it is asked for if
- * it is not in the book. An error class, MPI_ERR_RMA_RANGE if there is none. */
+ * its book cannot be read here, and it has not been before. An error class, MPI_ERR_RMA_RANGE if
+ * there is none. */
 int tug_remote_find(struct tug_remote *remote, int rank, uint64_t address,
                     struct tug_region *region);
 
@@ -451,14 +460,17 @@ int tug_remote_check(struct tug_remote *remote, int rank, uint64_t address, size
 /* At the target, holder only: the memory, or NULL if not all bytes of it are attached. */
 unsigned char *tug_remote_attached(const struct tug_remote *remote, uint64_t address, size_t bytes);
 
-/* At the target: the region for a rank that will have it in its book, NULL if there is none. */
-const struct tug_region *tug_remote_tell_region(struct tug_remote *remote, uint32_t rank,
-                                                uint64_t address);
+/* At the target, holder only: the region around the address, for a rank that will have it in a book
+ * of its own. False: there is none. */
+bool tug_remote_tell_region(struct tug_remote *remote, uint32_t rank, uint64_t address,
+                            struct tug_region *region);
 
 /* Returns when no other rank knows of regions that have been detached. */
 void tug_remote_await_detached(struct tug_remote *remote);
 
 struct tug_attachments *tug_attachments_make(void);
+/* Nothing is attached so far. */
+void tug_attachments_show(struct tug_attachments *attachments, struct tug_book_room *room);
 void tug_attachments_free(struct tug_remote *remote);
 
 /* The error class for a TUG_ERR_*. */

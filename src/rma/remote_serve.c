@@ -352,13 +352,14 @@ static void on_notice(tug_context *context, int source, const void *payload, siz
 static void on_region(tug_context *context, struct tug_caller caller, const void *payload,
                       size_t bytes, void *domain) {
     struct request request;
-    const struct tug_region *region = NULL;
-    if (read_head(domain, payload, bytes, &request) && is_sender(&request, caller.process) &&
-        request.remote->attachments != NULL)
-        region =
-            tug_remote_tell_region(request.remote, request.head.type, request.head.range >> 16);
-    /* none: that is the program's mistake, and its origin's to report */
-    tug_answer(context, caller, region, region == NULL ? 0 : sizeof(*region));
+    struct tug_region region;
+    const bool is_there = read_head(domain, payload, bytes, &request) &&
+                          is_sender(&request, caller.process) &&
+                          request.remote->attachments != NULL &&
+                          tug_remote_tell_region(request.remote, request.head.type,
+                                                 request.head.range >> 16, &region);
+    /* not: that is the program's mistake, and its origin's to report */
+    tug_answer(context, caller, is_there ? &region : NULL, is_there ? sizeof(region) : 0);
 }
 
 static void on_detached(tug_context *context, int source, const void *payload, size_t bytes,
@@ -366,12 +367,13 @@ static void on_detached(tug_context *context, int source, const void *payload, s
     struct request request;
     struct tug_remote_state *from = NULL;
     (void)context;
-    if (read_head(domain, payload, bytes, &request) && is_sender(&request, source))
+    if (read_head(domain, payload, bytes, &request) && is_sender(&request, source) &&
+        request.remote->attachments != NULL)
         from = tug_remote_state_of(request.remote, (int)request.head.type);
     if (from == NULL)
         complain(source);
     else
-        tug_book_strike_out(&from->book, request.head.range >> 16, 1);
+        tug_book_strike_out(&from->books[TUG_BOOK_ASKED], request.head.range >> 16, 1);
 }
 
 void tug_remote_serve(struct tug_domain *domain) {

@@ -23,6 +23,18 @@ static struct tug_remote_head head_of(const struct tug_remote *remote, int rank,
                                     .type = (uint32_t)remote->rank};
 }
 
+static struct tug_remote_state *make_state(const struct tug_remote *remote, int rank) {
+    const struct tug_remote_target *target = &remote->targets[rank];
+    const size_t nbooks = remote->attachments != NULL ? TUG_BOOKS : 0;
+    struct tug_remote_state *state = calloc(1, sizeof(*state) + nbooks * sizeof(struct tug_book));
+    if (state == NULL)
+        return NULL;
+    state->target = target;
+    if (nbooks > 0 && target->near)
+        state->books[TUG_BOOK_SHOWN].room = &remote->rooms[remote->team->places.node_rank_of[rank]];
+    return state;
+}
+
 /* Who finds it by its rank may count on the list, whichever thread has put it there. */
 struct tug_remote_state *tug_remote_meet(struct tug_remote *remote, int rank) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -32,8 +44,7 @@ struct tug_remote_state *tug_remote_meet(struct tug_remote *remote, int rank) {
         return state;
     pthread_mutex_lock(&lock);
     state = atomic_load(&target->state);
-    if (state == NULL && (state = calloc(1, sizeof(*state))) != NULL) {
-        state->target = target;
+    if (state == NULL && (state = make_state(remote, rank)) != NULL) {
         state->next = atomic_load(&remote->used);
         atomic_store(&remote->used, state);
         /* release: pairs with the acquire in tug_remote_state_of() */

@@ -123,6 +123,12 @@ tug_mpi_test(rma_dynamic RANKS 1 2 3 WAYS tug)
 tug_mpi_test(rma_dynamic RANKS 2 WAYS host native off)
 tug_mpi_test(rma_dynamic RANKS 2 3 NODES emulated WAYS packet)
 tug_mpi_test(rma_dynamic RANKS 2 NODES tcp WAYS packet)
+tug_mpi_test(rma_attached RANKS 1 2 3 WAYS tug)
+tug_mpi_test(rma_attached.limited ARGS limited RANKS 2 WAYS tug)
+tug_mpi_test(rma_attached RANKS 2 WAYS host native off)
+tug_mpi_test(rma_attached RANKS 2 3 NODES emulated WAYS packet)
+tug_mpi_test(rma_attached RANKS 4 NODES two WAYS tug)
+tug_mpi_test(rma_attached RANKS 2 NODES tcp WAYS packet)
 
 # Alignment of allocated memory (mpi_minimum_memory_alignment). The host alone keeps it in MPI_Alloc_mem only.
 tug_mpi_test(alignment RANKS 1 2 3 NODES one emulated WAYS tug packet)
