@@ -13,7 +13,7 @@
 #include "bench.h"
 
 enum { ORIGIN, TARGET };
-enum { MOST_THREADS = 8, MOST_OPERATIONS = 16, MOST_SAMPLES = 1 << 14 };
+enum { MOST_THREADS = 8, MOST_OPERATIONS = 256, MOST_SAMPLES = 1 << 14 };
 #define SLOT_BYTES ((size_t)256 << 10) /* a worker's place in a window */
 
 struct load {

@@ -18,6 +18,7 @@
 #include "transport/reach.h"
 #include "tugboat/llcl.h"
 
+struct tug_company;
 struct tug_live;
 
 /* ---- contexts of other floors ---- */
@@ -115,6 +116,13 @@ bool tug_context_write_noted(tug_context *context, uint32_t peer, const struct t
 bool tug_context_message_noted(tug_context *context, uint32_t peer, unsigned handler,
                                const void *payload, size_t bytes, struct tug_counter *counter);
 
+/* The same of as many writes of `bytes` each as stand at `run`, a distance from `offset` and then
+ * the data of each; to a process of the node by themselves, in one piece (transport/lone.h), else
+ * in packets. Returns how many have been started. */
+uint32_t tug_context_write_run(tug_context *context, uint32_t peer, const struct tug_key *key,
+                               uint64_t offset, const unsigned char *run, uint32_t n, size_t bytes,
+                               struct tug_counter *counter);
+
 /* A read or write of at most TUG_ALONE_MOST bytes that goes by itself (transport/lone.h) to a
  * process of the node, best to one that looks (tug_peer_serves()); what is written is copied by the
  * call, what is read comes into memory of this process's that stays. The callback may be called by
@@ -170,6 +178,7 @@ struct tug_burst {
     bool gathers;
     bool pieces; /* more of the same operation follows at once: they wait for that */
     bool called; /* some were calls of cross-memory attach, as the peer did not look */
+    struct tug_company *company; /* that puts may join; NULL: none is open */
 };
 extern _Thread_local struct tug_burst tug_burst;
 
@@ -196,6 +205,7 @@ static inline void tug_burst_in_epoch(bool peers_come, bool gathers) {
 /* This thread waits for what it has started, or asks after it. */
 static inline void tug_burst_end(void) {
     tug_burst.peers_come = tug_burst.gathers = tug_burst.pieces = false;
+    tug_burst.company = NULL;
     if (tug_burst.started == 0)
         return;
     tug_burst.last = tug_burst.started;

@@ -441,6 +441,22 @@ bool tug_context_write_noted(struct tug_context *context, uint32_t peer, const s
     return start_noted(context, &request, data);
 }
 
+uint32_t tug_context_write_run(struct tug_context *context, uint32_t peer,
+                               const struct tug_key *key, uint64_t offset, const unsigned char *run,
+                               uint32_t n, size_t bytes, struct tug_counter *counter) {
+    if (tug_lone_write_run(&context->fabric, peer, key->word[0], offset, run, n, (uint32_t)bytes,
+                           counter))
+        return n;
+    for (uint32_t i = 0; i < n; i++, run += tug_run_step(bytes)) {
+        int32_t distance;
+        memcpy(&distance, run, sizeof(distance));
+        if (!tug_context_write_noted(context, peer, key, offset + (uint64_t)(int64_t)distance,
+                                     run + sizeof(distance), bytes, counter))
+            return i;
+    }
+    return n;
+}
+
 bool tug_context_message_noted(struct tug_context *context, uint32_t peer, unsigned handler,
                                const void *payload, size_t bytes, struct tug_counter *counter) {
     if (tug_packets_message_on(context->fabric.packets, peer, handler, payload, bytes, counter)) {

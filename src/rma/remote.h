@@ -304,6 +304,15 @@ static inline struct tug_remote_state *tug_remote_state_of(const struct tug_remo
     return atomic_load_explicit(&remote->targets[rank].state, memory_order_acquire);
 }
 
+/* Is its contact what operations want, TUG_CONTACT_*? Of a target that is used. */
+static inline bool tug_remote_has_contact(const struct tug_remote *remote, int rank,
+                                          uint8_t wanted) {
+    const struct tug_remote_state *state = tug_remote_state_of(remote, rank);
+    /* acquire: pairs with the changes in tug_remote_contact() by another thread */
+    return state != NULL &&
+           (atomic_load_explicit(&state->contact, memory_order_acquire) & wanted) == wanted;
+}
+
 /* Makes what is kept of a target and puts it in the list of those used, where it stays as long as
  * the window: waits for all targets visit this list only. To be called before anything is sent to
  * the target. NULL: no memory, which has been logged. Any thread. */

@@ -11,6 +11,87 @@
 #include "llcl/llcl.h"
 #include "rma/remote_ways.h"
 
+/* ---- in company ---- */
+
+enum { OF_WINDOW, OF_TARGET, OF_KEY, OF_OFFSET }; /* words of a company of puts */
+
+static uint32_t execute_puts(const struct tug_company *company, const unsigned char *run,
+                             uint32_t n) {
+    const struct tug_remote_target *target =
+        (const struct tug_remote_target *)(uintptr_t)company->words[OF_TARGET];
+    const struct tug_remote *remote =
+        (const struct tug_remote *)(uintptr_t)company->words[OF_WINDOW];
+    const struct tug_key key = {.word = {[0] = company->words[OF_KEY]}};
+    struct tug_generation *generation = tug_remote_open_generation(&target->state->remote);
+    tug_ways_count_in_hand(generation, (int)n);
+    const uint32_t done = tug_context_write_run(remote->domain->context, (uint32_t)target->process,
+                                                &key, company->words[OF_OFFSET], run, n,
+                                                company->bytes, &generation->ended);
+    if (__builtin_expect(done < n, 0))
+        tug_ways_count_in_hand(generation, (int)done - (int)n);
+    return done;
+}
+
+/* Is the company that is open one of puts like this, and is there room? Then it has it. */
+static inline bool join_company(const struct tug_remote_target *target, uint64_t key,
+                                uint64_t offset, const void *here, size_t bytes) {
+    struct tug_company *company = tug_burst.company;
+    if (company == NULL || company->bytes != bytes ||
+        company->words[OF_TARGET] != (uintptr_t)target || company->words[OF_KEY] != key)
+        return false;
+    const uint64_t distance = offset - company->words[OF_OFFSET];
+    if (distance + ((uint64_t)1 << 31) > UINT32_MAX ||
+        !tug_company_join(company, (uint32_t)distance, here))
+        return false;
+    tug_burst_add();
+    return true;
+}
+
+/* Can a put to memory that is not mapped wait for others? */
+static inline bool may_wait(const struct tug_ways *ways, enum tug_shortcut shortcut, size_t bytes) {
+    return bytes - 1 < TUG_COPIED_MOST && ways->bundle == NULL &&
+           !(shortcut == TUG_SHORTCUT_SINGLE && tug_burst_is_single() &&
+             (tug_burst.awaited || !tug_peer_serves(ways->context, (uint32_t)ways->process)));
+}
+
+/* The first put of a company, which may wait: one of many, to another rank of the node. Between
+ * nodes the packet takes longer than its puts, and notes do. False: there is none for it. */
+static bool open_company(const struct tug_ways *ways, uint64_t key, uint64_t offset,
+                         const void *here, size_t bytes) {
+    if (!ways->target->near || ways->rank == ways->remote->rank || tug_burst_is_single())
+        return false;
+    if (tug_notebook != NULL) { /* what an earlier burst has left waiting may be like this */
+        tug_burst.company = &tug_notebook->company;
+        if (join_company(ways->target, key, offset, here, bytes))
+            return true;
+    }
+    struct tug_company *company = tug_burst.company = tug_company_open((uint32_t)bytes);
+    if (company == NULL)
+        return false;
+    company->execute = execute_puts;
+    company->words[OF_WINDOW] = (uintptr_t)ways->remote;
+    company->words[OF_TARGET] = (uintptr_t)ways->target;
+    company->words[OF_KEY] = key;
+    company->words[OF_OFFSET] = offset;
+    return join_company(ways->target, key, offset, here, bytes);
+}
+
+/* A put like the last one, as many others are: what was found out for that holds for it, but for
+ * its place. False: it goes the long way, nothing happened. */
+static inline bool put_in_company(const struct tug_rma *o, size_t bytes) {
+    const struct tug_remote *remote = o->window->remote;
+    MPI_Aint offset;
+    if (tug_burst.company == NULL || remote->attachments != NULL ||
+        tug_operand_check_target(o) != MPI_SUCCESS)
+        return false;
+    const struct tug_remote_target *target = &remote->targets[o->target];
+    const struct tug_data data = {.bytes = bytes, .end = (MPI_Aint)bytes};
+    const uint8_t wanted = atomic_load_explicit(&remote->contact_wanted, memory_order_relaxed);
+    return tug_operand_locate(o, &data, target->size, target->disp_unit, &offset) == MPI_SUCCESS &&
+           (wanted == 0 || tug_remote_has_contact(remote, o->target, wanted)) &&
+           join_company(target, target->key.word[0], (uint64_t)offset, o->origin, bytes);
+}
+
 /* ---- put and get ---- */
 
 /* The most common put, one of many: noted. */
@@ -36,11 +117,10 @@ static bool execute_put(const struct tug_note *note) {
 /* False: it has not been noted. */
 static inline bool note_put(const struct tug_ways *ways, size_t offset, const void *here,
                             size_t bytes) {
-    const uint8_t shortcut = ways->target->shortcut;
-    if (shortcut == TUG_SHORTCUT_ANY || bytes > TUG_COPIED_MOST || ways->bundle != NULL ||
-        (shortcut == TUG_SHORTCUT_SINGLE && tug_burst_is_single() &&
-         (tug_burst.awaited || !tug_peer_serves(ways->context, (uint32_t)ways->process))))
+    if (!may_wait(ways, (enum tug_shortcut)ways->target->shortcut, bytes))
         return false;
+    if (open_company(ways, ways->target->key.word[0], offset, here, bytes))
+        return true; /* others than those in the company that waits */
     struct tug_note *note = tug_note_begin(TUG_NOTE_ANY);
     if (note == NULL)
         return false;
@@ -84,6 +164,14 @@ static inline void move_bytes(const struct tug_ways *ways, bool into_target,
                                              .on_complete = tug_ways_next_part(ways, true)};
         TUG_REMOTE_TRY(ways->context, tug_try_read_async(ways->context, &read));
     }
+}
+
+/* A short put to a region of a target next to this rank goes with others. False: another way. */
+static inline bool accompany_attached(const struct tug_ways *ways, const struct tug_key *key,
+                                      size_t offset, const void *here, size_t bytes) {
+    return join_company(ways->target, key->word[0], offset, here, bytes) ||
+           (may_wait(ways, TUG_SHORTCUT_SINGLE, bytes) &&
+            open_company(ways, key->word[0], offset, here, bytes));
 }
 
 /* Moves them by themselves, if the target is next to this rank and looks; of a put nothing is left
@@ -132,7 +220,8 @@ static int move_attached(const struct tug_ways *ways, bool into_target, uint64_t
         now = now < bytes ? now : bytes;
         if (!gather_run(ways, into_target, &region.key, offset, here, now) &&
             (is_mapped(ways, &region.key) ||
-             !move_alone(ways, into_target, &region.key, offset, here, now)))
+             (!move_alone(ways, into_target, &region.key, offset, here, now) &&
+              !(into_target && accompany_attached(ways, &region.key, offset, here, now)))))
             move_bytes(ways, into_target, &region.key, offset, here, now);
         address += now;
         here += now;
@@ -233,6 +322,8 @@ int tug_remote_put(const struct tug_rma *o) {
     if (!tug_ways_is_plain(o) || o->origin_count < 1 || o->origin_count > TUG_COPIED_MOST)
         return transfer(o, o->origin, true);
     size_t bytes = (size_t)o->origin_count * tug_type_basic_size(o->target_type);
+    if (put_in_company(o, bytes))
+        return MPI_SUCCESS;
     int error = tug_ways_find_plain(o, bytes, &ways);
     return __builtin_expect(error != MPI_SUCCESS, 0)
                ? error

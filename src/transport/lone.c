@@ -47,6 +47,7 @@ static bool collect_one(struct tug_lone *lone, const struct tug_fabric *fabric, 
                                                  memory_order_relaxed, memory_order_relaxed))
         return false;
     const struct tug_callback then = asked->on_complete;
+    const uint32_t more = asked->more;
     int status = -(int)((answer - 1) & 0xff);
     if (status == 0 && asked->to != NULL && there->bytes != asked->bytes)
         status = TUG_ERR_RANGE;
@@ -55,6 +56,8 @@ static bool collect_one(struct tug_lone *lone, const struct tug_fabric *fabric, 
     give_cell(lone, cell);
     if (then.f != NULL)
         then.f(then.d, status);
+    if (more > 0)
+        fabric->count(then.d, more);
     return true;
 }
 
@@ -84,6 +87,7 @@ static inline struct tug_slot *begin(struct tug_fabric *fabric, struct tug_inbox
     struct tug_lone_asked *mine = &lone->cells[cell];
     mine->to = asked->to;
     mine->bytes = asked->bytes;
+    mine->more = asked->more;
     mine->on_complete = asked->on_complete;
     atomic_store_explicit(&mine->fabric, fabric, memory_order_relaxed);
     atomic_store_explicit(&lone->tray->cells[cell].answer, 0, memory_order_relaxed);
@@ -150,6 +154,20 @@ bool tug_lone_write(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint
     return start(fabric, peer, head, from, &asked, on_local);
 }
 
+bool tug_lone_write_run(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint64_t offset,
+                        const void *run, uint32_t count, uint32_t length, void *counter) {
+    const struct tug_lone_head head = {.label.bytes = count * (uint32_t)tug_run_step(length),
+                                       .key = key,
+                                       .offset = offset,
+                                       .what = TUG_LONE_RUN,
+                                       .length = (uint8_t)length,
+                                       .count = (uint16_t)count};
+    const struct tug_lone_asked asked = {.more = count - 1,
+                                         .on_complete = {fabric->counter, counter}};
+    return head.label.bytes <= TUG_LONE_WRITE_MOST &&
+           start(fabric, peer, head, run, &asked, &nothing);
+}
+
 bool tug_lone_message(struct tug_fabric *fabric, uint32_t peer, unsigned handler,
                       const void *payload, uint32_t bytes, struct tug_callback on_complete) {
     const struct tug_lone_head head = {
@@ -196,6 +214,20 @@ static struct tug_applied apply(struct tug_fabric *fabric, const struct tug_lone
 }
 
 /* A TUG_ERR_*. */
+static int apply_run(struct tug_fabric *fabric, const struct tug_lone_head *head,
+                     const unsigned char *run) {
+    const uint64_t words[] = {head->key, head->offset};
+    const struct tug_record record = {.kind = TUG_RECORD_RUN,
+                                      .sub = head->length,
+                                      .length = head->count,
+                                      .words = words,
+                                      .data = run};
+    return head->length > 0 && head->label.bytes == head->count * tug_run_step(head->length)
+               ? tug_apply_run(&fabric->memory, &record)
+               : TUG_ERR_INVALID;
+}
+
+/* A TUG_ERR_*. */
 static int answer_read(struct tug_fabric *fabric, const struct tug_lone_head *head,
                        struct tug_cell *cell) {
     const struct tug_applied applied = apply(fabric, head, TUG_RECORD_READ, NULL);
@@ -236,6 +268,8 @@ void tug_lone_serve(struct tug_fabric *fabric, const struct tug_slot *slot) {
         status = apply(fabric, &head, TUG_RECORD_WRITE, data).status;
     else if (head.what == TUG_LONE_READ)
         status = answer_read(fabric, &head, cell);
+    else if (head.what == TUG_LONE_RUN)
+        status = apply_run(fabric, &head, data);
     else if (head.what <= TUG_LONE_CALL)
         status = handle(fabric, &head, data);
     if (status != 0 || head.what != TUG_LONE_CALL) /* who is called answers */

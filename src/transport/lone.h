@@ -41,7 +41,7 @@ struct tug_label {
     uint32_t bytes; /* lone operations: of data */
 };
 
-enum tug_lone_what { TUG_LONE_WRITE, TUG_LONE_READ, TUG_LONE_MESSAGE, TUG_LONE_CALL };
+enum tug_lone_what { TUG_LONE_WRITE, TUG_LONE_READ, TUG_LONE_MESSAGE, TUG_LONE_CALL, TUG_LONE_RUN };
 
 struct tug_lone_head {
     struct tug_label label;
@@ -50,7 +50,9 @@ struct tug_lone_head {
     uint16_t cell; /* of the source's tray */
     uint8_t what;  /* enum tug_lone_what; but for reads, data follow */
     uint8_t handler;
-    uint8_t unused[4];
+    uint8_t length; /* runs: of each write, and how many; as the data of a RUN, packets/packet.h */
+    uint8_t unused;
+    uint16_t count;
 };
 
 _Static_assert(sizeof(struct tug_lone_head) == 40, "with 8 bytes of data it fills a cache line");
@@ -61,6 +63,7 @@ _Static_assert(sizeof(struct tug_lone_head) == 40, "with 8 bytes of data it fill
 /* The operation that a cell is for. */
 struct tug_lone_asked {
     _Atomic uint32_t turn; /* odd: its answer is to be taken */
+    uint32_t more;         /* runs: writes but the first, which end with it */
     struct tug_fabric *_Atomic fabric;
     unsigned char *to; /* where what is read, or the answer, goes; NULL: nothing comes */
     uint32_t bytes;    /* so many must come */
@@ -82,6 +85,12 @@ bool tug_lone_read(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint6
 bool tug_lone_write(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint64_t offset,
                     const void *from, uint32_t bytes, const struct tug_callback *on_local,
                     struct tug_callback on_complete);
+
+/* Begins `count` writes of `length` bytes each to one registration: run is the data of a RUN with
+ * distances from `offset`. They end together, each by counting at `counter` (fabric->counter).
+ * False: as above, or it is too much. */
+bool tug_lone_write_run(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint64_t offset,
+                        const void *run, uint32_t count, uint32_t length, void *counter);
 
 /* Begins a message of `bytes`, at most TUG_LONE_WRITE_MOST, or a call (answer_bytes at most
  * TUG_LONE_READ_MOST, answer not NULL if it is not 0), for a handler of that process.

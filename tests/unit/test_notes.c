@@ -290,6 +290,125 @@ static void threads_have_notebooks_of_their_own(void **state) {
     end_job();
 }
 
+/* ---- operations in company ---- */
+
+/* Of these distance and bytes are the same number. */
+static uint32_t record_run(const struct tug_company *company, const unsigned char *run,
+                           uint32_t n) {
+    uint32_t done = 0;
+    for (; done < n && room > 0; done++, room--, run += sizeof(uint32_t) + company->bytes) {
+        uint32_t distance;
+        memcpy(&distance, run, sizeof(distance));
+        assert_int_equal(run[sizeof(distance)], distance % 256);
+        assert_int_equal(company->words[0], company->bytes);
+        order[executed++ % 4096] = distance;
+    }
+    return done;
+}
+
+static struct tug_company *open_company(uint32_t bytes) {
+    struct tug_company *company = tug_company_open(bytes);
+    if (company != NULL) {
+        company->execute = record_run;
+        company->words[0] = bytes;
+    }
+    return company;
+}
+
+static bool join(struct tug_company *company, uint32_t value) {
+    unsigned char data[TUG_COMPANY_MOST];
+    memset(data, (int)(value % 256), sizeof(data));
+    return tug_company_join(company, value, data);
+}
+
+static void company_waits_until_asked_for(void **state) {
+    (void)state;
+    struct tug_company *company = open_company(8);
+    for (unsigned i = 0; i < 10; i++)
+        assert_true(join(company, i));
+    expect(0);
+    assert_true(tug_notes_waiting());
+    assert_null(open_company(4)); /* the other waits */
+    tug_notes_settle();
+    expect(10);
+    assert_false(tug_notes_waiting());
+    assert_non_null(company = open_company(4));
+    begin_job();
+    assert_true(join(company, 10));
+    tug_engine_poll();
+    expect(11);
+    end_job();
+}
+
+/* Of all lengths, over the end of the ring, and half of it at a time too. */
+static void company_goes_while_more_joins(void **state) {
+    (void)state;
+    unsigned joined = 0;
+    for (uint32_t bytes = 1; bytes <= TUG_COMPANY_MOST; bytes++) {
+        struct tug_company *company = open_company(bytes);
+        assert_non_null(company);
+        for (unsigned i = 0; i < 5 * TUG_COMPANY + bytes; i++)
+            assert_true(join(company, joined++));
+        assert_true(executed > joined - TUG_COMPANY);
+        room = bytes; /* some of them */
+        tug_engine_poll();
+        room = UINT32_MAX;
+        tug_notes_settle();
+        assert_int_equal(executed, joined);
+    }
+    for (unsigned i = 0; i < joined && i < 4096; i++)
+        assert_int_equal(order[(joined - 1 - i) % 4096], joined - 1 - i);
+}
+
+static void without_room_company_is_full(void **state) {
+    (void)state;
+    struct tug_company *company = open_company(8);
+    unsigned joined = 0;
+    room = 0;
+    while (join(company, joined))
+        joined++;
+    assert_int_equal(joined, TUG_COMPANY);
+    assert_false(join(company, joined));
+    room = 3;
+    assert_true(join(company, joined++));
+    expect(3);
+    room = UINT32_MAX;
+    tug_notes_settle();
+    expect(joined);
+}
+
+static struct tug_company *others; /* which this thread may not join */
+static _Atomic bool others_end;
+
+static void *keep_company(void *unused) {
+    uint32_t joined = 0;
+    (void)unused;
+    others = open_company(8);
+    assert_non_null(others);
+    for (; joined < 200000; joined++)
+        while (!join(others, joined))
+            ;
+    atomic_store(&others_end, true);
+    return NULL;
+}
+
+/* One thread joins, another asks for what waits, over and over. */
+static void others_ask_for_company(void **state) {
+    (void)state;
+    pthread_t thread;
+    atomic_store(&others_end, false);
+    assert_int_equal(pthread_create(&thread, NULL, keep_company, NULL), 0);
+    while (!atomic_load(&others_end))
+        tug_notes_settle();
+    pthread_join(thread, NULL);
+    tug_notes_settle();
+    assert_int_equal(executed, 200000);
+    for (unsigned i = executed - 4096; i < executed; i++)
+        assert_int_equal(order[i % 4096], i);
+    assert_non_null(open_company(8));
+    assert_false(join(others, 0)); /* not this thread's: as where a thread ends */
+}
+
 /* ---- those who sleep are told ---- */
 
 static _Atomic bool answered;
@@ -345,6 +464,31 @@ static int start_offload(void **state) {
     return 0;
 }
 
+static uint32_t answer_run(const struct tug_company *company, const unsigned char *run,
+                           uint32_t n) {
+    (void)company, (void)run;
+    atomic_store(&answered, true);
+    return n;
+}
+
+/* Nobody asks for what has joined, and everybody sleeps deep. */
+static void company_that_nobody_asks_for_is_executed(void **state) {
+    (void)state;
+    for (int turn = 0; turn < 3; turn++) {
+        atomic_store(&answered, false);
+        begin_job();
+        end_job();
+        CHECK_SOON(tug_notes_wanted_by(TUG_NOTES_OFFLOAD));
+        check_sleep_us(5000);
+        struct tug_company *company = tug_company_open(8);
+        assert_non_null(company);
+        company->execute = answer_run;
+        assert_true(join(company, 0));
+        CHECK_SOON(is_answered(NULL));
+        tug_notes_settle();
+    }
+}
+
 /* Something was out when the note was begun, and everybody sleeps deep when it is written. */
 static void a_note_that_comes_late_is_executed(void **state) {
     (void)state;
@@ -372,6 +516,7 @@ static int start_thread(void **state) {
 static void none_where_callers_may_not_drive(void **state) {
     (void)state;
     assert_false(note(0));
+    assert_null(tug_company_open(8));
     tug_notes_settle();
     expect(0);
 }
@@ -390,8 +535,14 @@ int main(void) {
         CASE(only_those_in_order_go_ahead_of_others),
         CASE(those_of_threads_that_have_ended_are_not_looked_at),
         CASE(threads_have_notebooks_of_their_own),
+        CASE(company_waits_until_asked_for),
+        CASE(company_goes_while_more_joins),
+        CASE(without_room_company_is_full),
+        CASE(others_ask_for_company),
         CASE(a_sleeping_driver_is_told),
         cmocka_unit_test_setup_teardown(a_note_that_comes_late_is_executed, start_offload, stop),
+        cmocka_unit_test_setup_teardown(company_that_nobody_asks_for_is_executed, start_offload,
+                                        stop),
         cmocka_unit_test_setup_teardown(none_where_callers_may_not_drive, start_thread, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

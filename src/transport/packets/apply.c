@@ -75,6 +75,7 @@ int tug_apply_run(struct tug_memory_table *memory, const struct tug_record *reco
     for (unsigned i = 0; i < record->length; i++, next += tug_run_step(length)) {
         int32_t distance;
         memcpy(&distance, next, sizeof(distance));
+        __asm__("" : "+r"(distance)); /* read once: a peer may still change it */
         const uint64_t offset = record->words[1] + (uint64_t)(int64_t)distance;
         const unsigned char *data = next + sizeof(distance);
         if (__builtin_expect(offset > offset_most, 0))
