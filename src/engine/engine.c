@@ -372,6 +372,20 @@ uint64_t tug_engine_keep_looking(struct tug_engine *engine) {
     return ++looks % (TUG_HABIT / 2) == 0 ? say_looking(engine) : 0;
 }
 
+bool tug_engine_come_again(void) {
+    const struct tug_engine *engine = &tug_engine;
+    if (!engine->may_drive)
+        return false;
+    const uint64_t now = tug_clock_ns();
+    const _Atomic uint64_t *shown =
+        atomic_load_explicit(&engine->looks_until, memory_order_relaxed);
+    const uint64_t until = atomic_load_explicit(shown, memory_order_relaxed);
+    if ((int64_t)(until - now) > TUG_AGAIN_NS - TUG_AGAIN_NS / 4)
+        return false;
+    tug_engine_looks_until(engine, now + TUG_AGAIN_NS);
+    return true;
+}
+
 /* From here on this thread, the holder, looks for news until it has what it waits for: it says so
  * to the offload thread and to peers. */
 static void begin_looking(struct tug_engine *engine) {
@@ -379,10 +393,10 @@ static void begin_looking(struct tug_engine *engine) {
     (void)say_looking(engine);
 }
 
-/* The wait is over, or goes on without the baton. One that was short is mostly not the last: two
- * ranks that put into each other's memory, and wait for that, find each other looking. */
+/* The wait is over, or goes on without the baton. It is mostly not the last: two ranks that put
+ * into each other's memory, and wait for that, find each other looking. */
 static void end_looking(struct tug_engine *engine) {
-    tug_engine_looks_until(engine, engine->said_ns + TUG_GLANCE_NS / 20);
+    tug_engine_looks_until(engine, engine->said_ns + TUG_AGAIN_NS);
     tug_lease_set(&engine->news, TUG_LEASE_FRESH);
 }
 
@@ -520,6 +534,15 @@ bool tug_engine_drive_while(bool (*wants)(void *), void *argument) {
     end_looking(engine);
     tug_engine_leave();
     return true;
+}
+
+void tug_engine_look_by(void) {
+    if (!tug_engine_enter_idle())
+        return;
+    take_over(&tug_engine);
+    (void)say_looking(&tug_engine);
+    tug_engine_look(true);
+    tug_engine_leave();
 }
 
 static bool drained_to(void *argument) {

@@ -108,10 +108,13 @@ bool tug_engine_running(void);
 void tug_engine_forked(void);
 
 /* From now on a thread that waits and looks for news says there, for peers to read, until when
- * (CLOCK_MONOTONIC, ns): some microseconds ahead, again and again, 0 when it sleeps, and little
- * ahead, if at all, when its wait is over. So it is no matter if it is stopped. Memory that stays
- * until the process ends. Any thread. */
+ * (CLOCK_MONOTONIC, ns): some microseconds ahead, again and again, and 0 when it sleeps. So it is
+ * no matter if it is stopped. Memory that stays until the process ends. Any thread. */
 void tug_engine_show_looking(_Atomic uint64_t *until);
+
+/* This thread is in and out of the library, and does not wait there: says to peers, now and then,
+ * that it is back soon. True: it has, and looks now. Any thread. */
+bool tug_engine_come_again(void);
 
 /* ---- commands ---- */
 
@@ -177,6 +180,10 @@ void tug_engine_wait_public(bool (*done)(void *), void *argument, int64_t nap_ns
  * driving, and others as long as wants(argument) says so. Meanwhile peers are served at once.
  * False: somebody else drives, or is to. wants() may not block nor give the core away for long. */
 bool tug_engine_drive_while(bool (*wants)(void *), void *argument);
+
+/* One look for such a caller, if nobody drives: peers are served. What it has started may wait for
+ * more. */
+void tug_engine_look_by(void);
 
 /* True inside a round of driving, for what is called there: others wait for the baton that this
  * thread holds, and it had better not give its core away. */

@@ -177,7 +177,6 @@ struct tug_burst {
     /* it ends with a message to its peers: packets that are not full wait for it */
     bool gathers;
     bool pieces; /* more of the same operation follows at once: they wait for that */
-    bool called; /* some were calls of cross-memory attach, as the peer did not look */
     struct tug_company *company; /* that puts may join; NULL: none is open */
 };
 extern _Thread_local struct tug_burst tug_burst;
@@ -215,10 +214,15 @@ static inline void tug_burst_end(void) {
 /* ---- memory of the node's other processes (transport/reach.h) ---- */
 
 /* Will a packet to that process be seen within about a microsecond, as one of its threads waits and
- * looks right now (node/page.h)? False: its threads compute, or sleep until they are woken; it is
- * on another node; or nothing is known of it. A hint, for choosing between ways that are all right.
- * Any thread. */
+ * looks right now, or is in and out of the library (node/page.h)? False: its threads compute, or
+ * sleep until they are woken; it is on another node; or nothing is known of it. A hint, for
+ * choosing between ways that are all right. Any thread. */
 bool tug_peer_serves(const struct tug_context *context, uint32_t process);
+
+/* The caller goes on without having waited: looks for the node's other processes, and says so to
+ * them, when it is time. Two that work on each other's memory, and do not wait for it, see each
+ * other look so. Any thread, not in callbacks. */
+void tug_context_pass(const struct tug_context *context);
 
 /* Can tug_reach_begin() find memory of that process at all? */
 bool tug_reach_possible(const tug_context *context, uint32_t process);

@@ -173,6 +173,12 @@ bool tug_peer_serves(const struct tug_context *context, uint32_t process) {
            tug_node_page_served(fabric->team->neighbours[node_rank]->page);
 }
 
+void tug_context_pass(const struct tug_context *context) {
+    const struct tug_lone *lone = context->fabric.lone;
+    if (lone != NULL && tug_engine_come_again() && tug_lone_has_come(lone))
+        tug_engine_look_by();
+}
+
 bool tug_reach_possible(const tug_context *context, uint32_t process) {
     const struct tug_fabric *fabric = &context->fabric;
     return (fabric->ways & (TUG_WAY_MAPPED | TUG_WAY_CMA)) &&
@@ -201,7 +207,6 @@ static bool is_worth_a_call(const struct tug_context *context, const struct requ
 /* Shall this operation on memory that is not mapped be one? Counts it. */
 static inline bool takes_a_call(const struct tug_context *context, const struct request *request) {
     const bool worth = !is_atomic(request->kind) && is_worth_a_call(context, request);
-    tug_burst.called |= worth;
     tug_burst_add();
     return worth;
 }

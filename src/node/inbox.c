@@ -4,6 +4,11 @@ static struct tug_slot *slot_at(struct tug_inbox *inbox, uint64_t position) {
     return &inbox->slots[position % TUG_INBOX_SLOTS];
 }
 
+/* relaxed: its owner alone moves it */
+static uint64_t head_of(const struct tug_inbox *inbox) {
+    return atomic_load_explicit(&inbox->head, memory_order_relaxed);
+}
+
 static uint64_t turn_of(uint64_t position) {
     return position - position % TUG_INBOX_SLOTS;
 }
@@ -37,12 +42,20 @@ void tug_inbox_commit(struct tug_slot *slot, struct tug_bell *bell) {
 }
 
 struct tug_slot *tug_inbox_first(struct tug_inbox *inbox) {
-    struct tug_slot *slot = slot_at(inbox, inbox->head);
-    return atomic_load(&slot->turn) == turn_of(inbox->head) + 1 ? slot : NULL;
+    const uint64_t head = head_of(inbox);
+    struct tug_slot *slot = slot_at(inbox, head);
+    return atomic_load(&slot->turn) == turn_of(head) + 1 ? slot : NULL;
+}
+
+bool tug_inbox_has(const struct tug_inbox *inbox) {
+    const uint64_t head = head_of(inbox);
+    return atomic_load_explicit(&inbox->slots[head % TUG_INBOX_SLOTS].turn, memory_order_relaxed) ==
+           turn_of(head) + 1;
 }
 
 void tug_inbox_settle(struct tug_inbox *inbox) {
-    for (; inbox->released != inbox->head; inbox->released++)
+    const uint64_t head = head_of(inbox);
+    for (; inbox->released != head; inbox->released++)
         /* release: pairs with the acquire in tug_inbox_reserve */
         atomic_store_explicit(&slot_at(inbox, inbox->released)->turn,
                               turn_of(inbox->released) + TUG_INBOX_SLOTS, memory_order_release);
@@ -50,10 +63,10 @@ void tug_inbox_settle(struct tug_inbox *inbox) {
 
 void tug_inbox_pass(struct tug_inbox *inbox) {
     tug_inbox_settle(inbox);
-    inbox->head++;
+    atomic_store_explicit(&inbox->head, head_of(inbox) + 1, memory_order_relaxed);
 }
 
 void tug_inbox_release(struct tug_inbox *inbox) {
-    inbox->head++;
+    atomic_store_explicit(&inbox->head, head_of(inbox) + 1, memory_order_relaxed);
     tug_inbox_settle(inbox);
 }

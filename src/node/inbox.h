@@ -47,7 +47,7 @@ _Static_assert(sizeof(struct tug_slot) == TUG_INBOX_SLOT_BYTES, "slots are drawn
 
 struct tug_inbox {
     _Atomic uint64_t tail __attribute__((aligned(TUG_CACHE_LINE)));
-    uint64_t head __attribute__((aligned(TUG_CACHE_LINE))); /* the owner's: the first */
+    _Atomic uint64_t head __attribute__((aligned(TUG_CACHE_LINE))); /* the owner's: the first */
     uint64_t released; /* the owner's: those before it may be filled again */
     struct tug_slot slots[TUG_INBOX_SLOTS] __attribute__((aligned(TUG_CACHE_LINE)));
 };
@@ -73,6 +73,9 @@ void tug_inbox_expect(struct tug_inbox *inbox);
 
 /* The slot is filled. Rings the bell on which the owner sleeps, which processes share. */
 void tug_inbox_commit(struct tug_slot *slot, struct tug_bell *bell);
+
+/* Is the first slot filled? A hint, for any thread of the owner's. */
+bool tug_inbox_has(const struct tug_inbox *inbox);
 
 /* The first slot that is filled; NULL: there is none. It stays until it is passed or released. What
  * a producer has written it may still change: numbers are copied before they are checked. Owner

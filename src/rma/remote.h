@@ -438,11 +438,6 @@ int tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned w
  * error class. */
 int tug_remote_contact(struct tug_remote *remote, int rank);
 
-/* The program goes on without having waited for what it has started. Two ranks that reach each
- * other's memory by attach never wait, nor do those that flush locally, and so neither would ever
- * see the other look: a look now and then says that it does. */
-void tug_remote_pass(void);
-
 /* Waits until all that was started to the rank is complete, or (local) until it needs no buffers of
  * ours any more. An error class. */
 int tug_remote_flush(struct tug_remote *remote, int rank, bool local);

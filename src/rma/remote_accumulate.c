@@ -216,7 +216,7 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
             &error)) {
         if (error != MPI_SUCCESS || o->request == NULL)
             return error;
-        tug_remote_pass();
+        tug_context_pass(ways.context);
         return tug_rma_complete_request(o);
     }
     tug_remote_settle(ways.state); /* messages come behind what waits */

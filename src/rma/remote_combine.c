@@ -72,7 +72,6 @@ static bool is_worth_a_call(const struct tug_remote_combination *c,
     tug_burst_add();
     const bool worth = (few || c->n * c->element >= TUG_CMA_LEAST) && !tug_burst.peers_come &&
                        !tug_peer_serves(c->remote->domain->context, (uint32_t)target->process);
-    tug_burst.called |= worth;
     return worth;
 }
 

@@ -302,7 +302,7 @@ static inline int transfer(const struct tug_rma *o, const void *here, bool into_
      * goes wrong with it the next flush says. */
     if (into_target && o->request != NULL && bytes > 0 && origin.contiguous && data.contiguous &&
         put_copied(&ways, origin.address, bytes, &error)) {
-        tug_remote_pass();
+        tug_context_pass(ways.context);
         return error != MPI_SUCCESS ? error : tug_rma_complete_request(o);
     }
     error = tug_ways_begin_request(o, &ways);

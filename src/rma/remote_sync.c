@@ -175,24 +175,7 @@ static int drain_outstanding(struct tug_remote *remote, struct tug_outstanding *
     return failure_of(outstanding);
 }
 
-static bool no_longer(void *unused) {
-    (void)unused;
-    return false;
-}
-
-#define PASSES_A_LOOK 8
-
-void tug_remote_pass(void) {
-    static _Thread_local unsigned passes;
-    if (!tug_burst.called && ++passes % PASSES_A_LOOK != 0)
-        return;
-    tug_burst.called = false;
-    (void)tug_engine_drive_while(no_longer, NULL);
-}
-
 static void begin_flush(bool local) {
-    if (local || tug_burst.called)
-        tug_remote_pass();
     tug_burst_end();
     tug_burst.awaited = !local;
     if (!local)
@@ -211,11 +194,17 @@ static int flush_target(struct tug_remote *remote, struct tug_remote_state *stat
     return tug_remote_error(status != 0 ? status : later);
 }
 
+static bool waits(const struct tug_remote_state *state, bool local) {
+    return !are_empty(&state->local) || (!local && !are_empty(&state->remote));
+}
+
 int tug_remote_flush(struct tug_remote *remote, int rank, bool local) {
     struct tug_remote_state *state = tug_remote_state_of(remote, rank);
     if (state != NULL)
         tug_remote_end_gathering(state); /* before its note is looked at */
     begin_flush(local);
+    if (state == NULL || !waits(state, local))
+        tug_context_pass(remote->domain->context);
     return state != NULL ? flush_target(remote, state, local) : MPI_SUCCESS;
 }
 
@@ -227,6 +216,7 @@ static int flush_every(struct tug_remote *remote, bool local) {
     int error = MPI_SUCCESS;
     submit_every(remote);
     begin_flush(local);
+    tug_context_pass(remote->domain->context);
     for (struct tug_remote_state *state = atomic_load(&remote->used); state != NULL;
          state = state->next)
         error = first_error(error, flush_target(remote, state, local));

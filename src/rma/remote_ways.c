@@ -49,9 +49,12 @@ int tug_ways_begin_request(const struct tug_rma *o, struct tug_ways *ways) {
 int tug_ways_end_request(const struct tug_ways *ways, int error) {
     if (ways->bundle == NULL)
         return error;
+    /* else the call that waits for it looks */
+    const bool over = atomic_load_explicit(&ways->bundle->left, memory_order_relaxed) == 1;
     tug_ways_end_part(ways->bundle, error == MPI_SUCCESS         ? 0
                                     : error == MPI_ERR_RMA_RANGE ? TUG_ERR_RANGE
                                                                  : TUG_ERR_NO_MEMORY);
-    tug_remote_pass();
+    if (over)
+        tug_context_pass(ways->context);
     return error;
 }

@@ -73,6 +73,7 @@ struct tug_lone_asked {
 /* What a process keeps of a tray of its own. Zeroed, with the tray, it is ready. */
 struct tug_lone {
     struct tug_tray *tray;
+    const struct tug_inbox *inbox;
     _Atomic uint64_t taken; /* cells: bits */
     struct tug_lone_asked cells[TUG_TRAY_CELLS];
 };
@@ -108,6 +109,11 @@ bool tug_lone_call(struct tug_fabric *fabric, uint32_t peer, unsigned handler, c
 /* Answers one. status: 0 or a TUG_ERR_*. Holder only. */
 void tug_lone_answer(struct tug_fabric *fabric, struct tug_caller caller, int status,
                      const void *answer, size_t bytes);
+
+/* Does the inbox hold anything that comes to this process? Costs a cache line at most. */
+static inline bool tug_lone_has_come(const struct tug_lone *lone) {
+    return tug_inbox_has(lone->inbox);
+}
 
 /* Takes the answers that have come for the fabric's operations, and calls their callbacks. True if
  * there were any. */

@@ -260,6 +260,7 @@ static struct reader *reader_of(struct tug_inbox *inbox, struct tug_tray *tray) 
     if (reader == NULL && (reader = calloc(1, sizeof(*reader))) != NULL) {
         reader->inbox = inbox;
         reader->lone.tray = tray;
+        reader->lone.inbox = inbox;
         reader->next = readers;
         readers = reader;
     }
