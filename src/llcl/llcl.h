@@ -215,8 +215,9 @@ static inline void tug_burst_end(void) {
 
 /* Will a packet to that process be seen within about a microsecond, as one of its threads waits and
  * looks right now, or is in and out of the library (node/page.h)? False: its threads compute, or
- * sleep until they are woken; it is on another node; or nothing is known of it. A hint, for
- * choosing between ways that are all right. Any thread. */
+ * sleep until they are woken; it is on another node, or on one of more processes than cores, where
+ * who looks may wait for a core; or nothing is known of it. A hint, for choosing between ways that
+ * are all right. Any thread. */
 bool tug_peer_serves(const struct tug_context *context, uint32_t process);
 
 /* The caller goes on without having waited: looks for the node's other processes, and says so to

@@ -170,6 +170,7 @@ bool tug_peer_serves(const struct tug_context *context, uint32_t process) {
     const struct tug_fabric *fabric = &context->fabric;
     const uint32_t node_rank = tug_fabric_node_rank(fabric, process);
     return (fabric->ways & TUG_WAY_SHM) && node_rank != TUG_ELSEWHERE &&
+           !fabric->team->oversubscribed &&
            tug_node_page_served(fabric->team->neighbours[node_rank]->page);
 }
 
