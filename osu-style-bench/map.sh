@@ -10,8 +10,8 @@
 #   single       single operations, 50 ms after what was before them
 #   lifetimes    windows made and freed
 #   persistent   persistent collectives, every kind and size: 2 ranks, 4 ranks, 2 x 2 emulated nodes
-#   blocking     blocking collectives as they are by default, with TUGBOAT_COLLECTIVES=auto, and with
-#                TUGBOAT_WAIT=polite, in the same places
+#   blocking     blocking collectives when they have repeated so often that the faster way is known, with
+#                TUGBOAT_COLLECTIVES=off, and with TUGBOAT_WAIT=polite, in the same places
 # Where the host brings wrong data, or ends the program, the cell says so in place of a ratio.
 # The time is bounded: all tables are measured once, then once more, up to --rounds times, and no table is begun that
 # would not end in time, judging by the round before. What was never begun is named.
@@ -211,10 +211,10 @@ collectives() {
     for names in "${kinds[@]}"; do
         cells "persistent/$1" $nranks coll_init_sizes --kinds "$names" --sizes "$sizes" --warm 32 --seconds "$seconds"
     done
-    cells "blocking/$1" $nranks coll_init_sizes --kinds "$calls" --blocking --sizes "$sizes" --seconds "$seconds"
-    environment=("${place[@]}" TUGBOAT_COLLECTIVES=auto)
-    cells "blocking/$1/auto" $nranks coll_init_sizes --kinds "$repeated" --blocking --sizes "$sizes" --warm 70 --seconds "$seconds"
-    environment=("${place[@]}" TUGBOAT_WAIT=polite)
+    cells "blocking/$1" $nranks coll_init_sizes --kinds "$repeated" --blocking --sizes "$sizes" --warm 400 --seconds "$often_seconds"
+    environment=("${place[@]}" TUGBOAT_COLLECTIVES=off)
+    cells "blocking/$1/off" $nranks coll_init_sizes --kinds "$calls" --blocking --sizes "$sizes" --seconds "$seconds"
+    environment=("${place[@]}" TUGBOAT_COLLECTIVES=off TUGBOAT_WAIT=polite)
     cells "blocking/$1/polite" $nranks coll_init_sizes --kinds "$calls" --blocking --sizes "$sizes" --seconds "$seconds"
     environment=()
 }
@@ -252,7 +252,7 @@ kinds=("barrier bcast reduce allreduce" "reduce_scatter reduce_scatter_block sca
 repeated="barrier bcast reduce allreduce allgather alltoall"
 calls="$repeated reduce_scatter_block"
 sizes=8,1K,4K,32K,256K,1M,4M
-loads=1x8,16x8,1x4K,1x256K seconds=0.025 compute_ms=20 pause_ms=50
+loads=1x8,16x8,1x4K,1x256K seconds=0.025 often_seconds=0.1 compute_ms=20 pause_ms=50
 single_flavours="allocate create dynamic" single_ops=put,get,fetch_and_op single_loads=1x8,1x256K single_times=5
 patience_most=120 # seconds, for one program
 case $amount in
@@ -266,7 +266,7 @@ quick)
 least)
     : "${limit:=280}"
     kinds=("bcast allgather" "gather scatter" neighbor_alltoall) calls=bcast repeated=bcast sizes=8
-    loads=1x8 seconds=0.001 compute_ms=1 pause_ms=1
+    loads=1x8 seconds=0.001 often_seconds=0.001 compute_ms=1 pause_ms=1
     single_flavours=create single_ops=put single_loads=1x8 single_times=1
     ;;
 esac

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/agreement.h"
@@ -202,43 +203,86 @@ static struct tug_repeat *find(struct tug_repeats *repeats, const struct tug_rep
     return &the_hosts;
 }
 
-/* Communicators of a few calls are left alone: a team costs more than all of them. The calls are
- * counted in an attribute. */
-static bool is_young(MPI_Comm comm) {
+/* One more call; true if there have been enough. The sizes are the same on all ranks. */
+static bool is_worth_it(struct tug_repeat_count *before, unsigned calls, uint64_t bytes) {
+    const bool few_do = tug_settings.collectives == TUG_COLLECTIVES_ON;
+    if (before->calls >= calls && (few_do || before->worth >= TUG_REPEATS_WORTH))
+        return true;
+    const uint64_t more = bytes / TUG_REPEATS_COUNTS_AS_ONE;
+    before->calls++;
+    before->worth += 1 + (unsigned)(more < TUG_REPEATS_WORTH ? more : TUG_REPEATS_WORTH);
+    return false;
+}
+
+/* What is known of a communicator, whose attribute it is. Communicators of few calls are left
+ * alone: a team costs more than all of them. */
+struct habit {
+    int rank, nranks;
+    struct tug_repeat_count before;
+};
+
+static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
+    (void)comm, (void)key, (void)state;
+    /* release: see changes(); the handle may be given out again */
+    atomic_fetch_add_explicit(&given_way, 1, memory_order_release);
+    free(attribute);
+    return MPI_SUCCESS;
+}
+
+static struct habit *make_habit(MPI_Comm comm, int key) {
+    struct habit *habit = calloc(1, sizeof(*habit));
+    if (habit == NULL || tug_host.Comm_set_attr(comm, key, habit) != MPI_SUCCESS) {
+        tug_log(TUG_LOG_ERROR, "no memory to count collective calls in");
+        abort(); /* the other ranks count this call */
+    }
+    tug_host.Comm_rank(comm, &habit->rank);
+    tug_host.Comm_size(comm, &habit->nranks);
+    return habit;
+}
+
+/* Of one whose ranks all take part. The last one is known by the handle: to ask the host takes its
+ * lock. */
+static struct habit *habit_of(MPI_Comm comm) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static int key = MPI_KEYVAL_INVALID;
-    void *value = NULL;
+    static _Thread_local struct {
+        MPI_Comm comm;
+        struct habit *habit; /* NULL: none yet */
+        uint64_t changes;
+    } last;
     int found = 0;
+    if (last.habit != NULL && last.comm == comm && last.changes == changes())
+        return last.habit;
+    last.habit = NULL;
+    if (!tug_all_known_to_take_part(comm))
+        return NULL;
     pthread_mutex_lock(&lock);
     if (key == MPI_KEYVAL_INVALID)
-        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, NULL);
     pthread_mutex_unlock(&lock);
-    tug_host.Comm_get_attr(comm, key, &value, &found);
-    uintptr_t calls = found ? (uintptr_t)value : 0;
-    if (calls == TUG_REPEATS_YOUNG)
-        return false;
-    tug_host.Comm_set_attr(comm, key, (void *)(calls + 1)); // NOLINT(performance-no-int-to-ptr)
-    return true;
+    tug_host.Comm_get_attr(comm, key, (void *)&last.habit, &found);
+    if (!found)
+        last.habit = make_habit(comm, key);
+    last.comm = comm;
+    last.changes = changes();
+    return last.habit;
 }
 
 /* What is kept for a call that none of the memos is of; NULL: the host's, this time. */
 static struct tug_repeat *look_up(const struct tug_repeat_call *call) {
     struct tug_team *team;
-    int rank, nranks;
     const struct tug_repeat key = key_of(call);
-    if (key.bytes == 0 || !tug_level.active || !tug_all_known_to_take_part(call->comm) ||
-        tug_host.Comm_rank(call->comm, &rank) != MPI_SUCCESS ||
-        tug_host.Comm_size(call->comm, &nranks) != MPI_SUCCESS || call->root < 0 ||
-        call->root >= nranks || !has_sound_buffers(call, rank))
+    struct habit *habit = key.bytes > 0 ? habit_of(call->comm) : NULL;
+    if (habit == NULL || call->root < 0 || call->root >= habit->nranks ||
+        !has_sound_buffers(call, habit->rank))
         return NULL;
-    if (nranks == 1) /* a handle that may be given out again is not remembered without a team */
-        return call->comm == MPI_COMM_SELF || call->comm == MPI_COMM_WORLD
-                   ? remember(call, &the_hosts)
-                   : NULL;
-    if (is_young(call->comm) || tug_collectives_team(call->comm, &team) != 0)
+    if (habit->nranks == 1 || /* a trial would change the result from call to call */
+        (reduces(call->kind) &&
+         !tug_rival_has_one_result(call->op, call->receive.type, habit->nranks)))
+        return remember(call, &the_hosts);
+    if (!is_worth_it(&habit->before, TUG_REPEATS_YOUNG, key.bytes) ||
+        tug_collectives_team(call->comm, &team) != 0)
         return NULL;
-    if (reduces(call->kind) && !tug_rival_has_one_result(call->op, call->receive.type, nranks))
-        return remember(call, &the_hosts); /* a trial would change the result from call to call */
     struct tug_repeat *repeat = find(&tug_collectives_of(team)->repeats, &key);
     if (repeat != &the_hosts)
         repeat->team = team;
@@ -268,7 +312,7 @@ static int make(struct tug_repeat *repeat, const struct tug_repeat_call *call) {
     }
     if (in_place)
         described.send.buffer = MPI_IN_PLACE;
-    if (!tug_engine_bring_up())
+    if (!tug_all_agree(repeat->team->comm, tug_engine_bring_up()))
         return TUG_ERR_UNSUPPORTED;
     tug_device_look();
     return tug_collective_create(&described, NULL, &repeat->request);
@@ -421,8 +465,8 @@ static int compare(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* By the rank on which each of the two takes longest. Nothing is measured any more: ours has to be
- * worth it. */
+/* By the rank on which each of the two takes longest. Nothing is measured any more, and what is
+ * measured in a trial differs by some per cent from one to the next: ours has to be worth it. */
 static void decide(struct tug_repeat *repeat) {
     int64_t words[2];
     for (int whose = 0; whose < 2; whose++) {
@@ -430,7 +474,7 @@ static void decide(struct tug_repeat *repeat) {
         words[whose] = repeat->times_ns[whose][TUG_TRIAL_TIMES / 2];
     }
     const bool agreed = tug_agree(repeat->team->comm, MPI_MAX, words, 2) == MPI_SUCCESS;
-    const bool ours = agreed && 100 * words[OURS] < 97 * words[HOSTS];
+    const bool ours = agreed && 100 * words[OURS] < TUG_TRIAL_GAIN * words[HOSTS];
     repeat->state = ours ? TUG_REPEAT_OURS : TUG_REPEAT_HOSTS;
     if (repeat->team->rank == 0)
         tug_log(TUG_VERBOSE_INFO, "%s of %zu bytes: %.2f us, by the host %.2f us: %s",
@@ -473,10 +517,9 @@ bool tug_repeat_begin(const struct tug_repeat_call *call, struct tug_repeat_turn
         !has_sound_buffers(call, repeat->team->rank))
         return false;
     if (repeat->state == TUG_REPEAT_COUNTED) {
-        if (repeat->calls++ < TUG_REPEATS_BEFORE)
+        if (!is_worth_it(&repeat->before, TUG_REPEATS_BEFORE, repeat->bytes))
             return false;
         repeat->state = make(repeat, call) == 0 ? TUG_REPEAT_TRIED : TUG_REPEAT_HOSTS;
-        repeat->calls = 0;
     }
     if (repeat->state == TUG_REPEAT_TRIED && repeat->calls == 2 * TUG_TRIAL_TURN * TUG_TRIAL_TURNS)
         decide(repeat);

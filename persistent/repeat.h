@@ -1,17 +1,24 @@
-/* Blocking collectives that repeat (TUGBOAT_COLLECTIVES=auto): after a few calls with the same root
- * and size (and operation) on a communicator a schedule is kept for them, and takes turns with the
+/* Blocking collectives that repeat (TUGBOAT_COLLECTIVES): after some calls with the same root and
+ * size (and operation) on a communicator a schedule is kept for them, and takes turns with the
  * host's own algorithm until it is known which of the two is faster in this program. The later
  * calls take that one.
+ *
+ * A trial waits until it is worth it: to make a team takes a millisecond, and a schedule about as
+ * much. Nor is the host as fast as it will be before: each message up to some KiB writes to a new
+ * piece of its shared memory, until it has been through all of them (MPICH 4.0.2, 4 KiB, 2 ranks:
+ * the first 64 broadcasts 6 to 7 us each, later ones 0.4).
  *
  * MPI orders the collective calls on a communicator, and what they are told apart by is the same on
  * all its ranks: so is all that is kept, without a word between them. Only at the end of a trial
  * they agree on what was measured. Under MPI's rules for collectives.
  *
- *     calls on a communicator:  8, or until it has a team        the host's, and nothing is kept
- *     calls of a kind:          4                                the host's
- *                               a broadcast's way is found       ours
- *                               8 times 6, in turn               ours, the host's
- *                               the others                       of the faster one
+ *     calls on a communicator:  256, or 8 of 2 MiB in all          the host's, and nothing is kept
+ *     calls of a kind:          256, or 4 of 2 MiB in all          the host's
+ *                               a broadcast's way is found         ours
+ *                               8 times 6, in turn                 ours, the host's
+ *                               the others                         of the faster one
+ *
+ * With TUGBOAT_COLLECTIVES=on 8 and 4 calls of any size are enough.
  */
 #ifndef TUG_PERSISTENT_REPEAT_H
 #define TUG_PERSISTENT_REPEAT_H
@@ -23,14 +30,17 @@
 #include "host/reduction.h"
 #include "persistent/collective.h"
 
-#define TUG_REPEATS_KEPT 32      /* of a communicator, on trial or decided: more are the host's */
-#define TUG_REPEATS_YOUNG 8      /* calls on a communicator before anything is kept for it */
-#define TUG_REPEATS_BEFORE 4     /* calls of a kind before it is tried */
-#define TUG_REPEATS_REPLACED 256 /* kinds that have given way to newer ones before none do */
+#define TUG_REPEATS_KEPT 32   /* of a communicator, on trial or decided: more are the host's */
+#define TUG_REPEATS_YOUNG 8   /* calls on a communicator before anything is kept for it */
+#define TUG_REPEATS_BEFORE 4  /* calls of a kind before it is tried */
+#define TUG_REPEATS_WORTH 256 /* what both must come to, a call counted once, and more by size */
+#define TUG_REPEATS_COUNTS_AS_ONE 8192 /* bytes */
+#define TUG_REPEATS_REPLACED 256       /* kinds that have given way to newer ones before none do */
 
 #define TUG_TRIAL_TURN 6  /* calls; the first, which follows one of the other, is not timed */
 #define TUG_TRIAL_TURNS 4 /* of each */
 #define TUG_TRIAL_TIMES (TUG_TRIAL_TURNS * (TUG_TRIAL_TURN - 1))
+#define TUG_TRIAL_GAIN 90       /* per cent of the host's time that ours may take to stay */
 #define TUG_TRIAL_UNSETTLED 400 /* runs of a broadcast that finds its way, at most */
 
 /* One of MPI_Barrier, Bcast, Reduce, Allreduce, Allgather and Alltoall as it was called. Fields as
@@ -49,6 +59,11 @@ struct tug_repeat_call {
     MPI_Comm comm;
 };
 
+/* Calls so far, and what they come to. */
+struct tug_repeat_count {
+    unsigned calls, worth;
+};
+
 /* What is kept for calls that are told apart by the first four fields. */
 struct tug_repeat {
     enum tug_collective_kind kind;
@@ -56,10 +71,11 @@ struct tug_repeat {
     uint64_t bytes;          /* of the message, or of a block; 0: unused */
     tug_reduction reduction; /* of the operation and type; NULL: does not reduce */
     enum { TUG_REPEAT_COUNTED, TUG_REPEAT_TRIED, TUG_REPEAT_OURS, TUG_REPEAT_HOSTS } state;
-    unsigned calls;              /* in this state */
-    unsigned unsettled;          /* runs of a broadcast that has not found its way */
-    struct tug_team *team;       /* while it is used */
-    struct tug_request *request; /* TRIED, OURS */
+    struct tug_repeat_count before; /* COUNTED */
+    unsigned calls;                 /* TRIED */
+    unsigned unsettled;             /* runs of a broadcast that has not found its way */
+    struct tug_team *team;          /* while it is used */
+    struct tug_request *request;    /* TRIED, OURS */
     struct {
         void *memory; /* for data that do not lie as plain bytes, or are needed twice */
         size_t bytes;

@@ -197,7 +197,7 @@ void tug_blocking_meet(MPI_Comm comm) {
 #define REPEATED(KIND, Name, parameters, by_host)                                                  \
     int tug_shim_##Name parameters {                                                               \
         struct tug_repeat_turn turn;                                                               \
-        const bool repeats = TUG_UNLIKELY(tug_settings.collectives);                               \
+        const bool repeats = tug_level.active && tug_settings.collectives != TUG_COLLECTIVES_OFF;  \
         if (repeats) {                                                                             \
             const struct tug_repeat_call call = {                                                  \
                 .kind = TUG_COLLECTIVE_##KIND, DESCRIBE_##KIND, .comm = comm};                     \

@@ -89,7 +89,7 @@ static void report_settings(void) {
  * counters be told. */
 static int level_for(int requested) {
     bool engine = tug_settings.threads != 0 || tug_settings.stats != NULL ||
-                  tug_settings.collectives || tug_references_need_engine();
+                  tug_settings.collectives == TUG_COLLECTIVES_ON || tug_references_need_engine();
     return engine ? MPI_THREAD_MULTIPLE : requested;
 }
 

@@ -99,7 +99,7 @@ static void settle_participants(const int64_t most[QUESTIONS]) {
     if (!is_same(&most[WINDOWS]))
         tug_settings.rma = TUG_RMA_OFF;
     if (!is_same(&most[COLLECTIVES]))
-        tug_settings.collectives = false;
+        tug_settings.collectives = TUG_COLLECTIVES_OFF;
     same_statistics = is_same(&most[STATS]);
 }
 

@@ -59,7 +59,7 @@ static const char *const ways[] = {"self", "mapped", "cma", "verbs", "shm",
 #define TRANSPORTS_INITIAL "self,mapped,cma,verbs,shm,tcp,mpi"
 static const char *const verbose_choices[] = {"quiet", "warn", "info", "debug", NULL};
 
-static const char *const collectives_choices[] = {"off", "auto", NULL};
+static const char *const collectives_choices[] = {"off", "auto", "on", NULL};
 static const char *const pipelines_choices[] = {"auto", "chain", "binomial", "trinary", NULL};
 static const char *const phases_choices[] = {"auto", "relay", "two-phase", NULL};
 
@@ -204,11 +204,13 @@ static const struct setting settings[] = {
      .number = {.least = 4096, .most = 4194304, .unit_suffix = true, .zero_too = true}},
     {.name = "TUGBOAT_COLLECTIVES",
      .type = "choice",
-     .initial = "off",
-     .range = "off, auto",
+     .initial = "auto",
+     .range = "off, auto, on",
      .help = "auto: MPI_Barrier, Bcast, Reduce, Allreduce, Allgather and Alltoall that repeat on a "
-             "communicator with the same size, root and operation take turns with a schedule as "
-             "of MPI_Bcast_init, until the faster of the two stays",
+             "communicator with the same size, root and operation, some hundred times if they are "
+             "small, take turns with a schedule as of MPI_Bcast_init, until the faster of the two "
+             "stays; where the host MPI is at MPI_THREAD_MULTIPLE, see TUGBOAT_THREADS. on: it is "
+             "started at that for them, and a few calls are enough",
      .parse = parse_choice,
      .field = &tug_settings.collectives,
      .choices = collectives_choices},

@@ -55,6 +55,12 @@ enum tug_way {
     TUG_WAY_MPI = 128,  /* packets by messages of the host MPI */
 };
 
+enum tug_collectives_choice {
+    TUG_COLLECTIVES_OFF,
+    TUG_COLLECTIVES_AUTO, /* where MPI runs at MPI_THREAD_MULTIPLE anyway */
+    TUG_COLLECTIVES_ON,   /* MPI is started at that for them, and few calls are enough */
+};
+
 enum tug_pipelines_choice { /* above auto: enum tug_algorithm + 1 (schedule/trees.h) */
                             TUG_PIPELINES_AUTO,
                             TUG_PIPELINES_CHAIN,
@@ -98,7 +104,7 @@ struct tug_settings {
     bool verdict;             /* TUGBOAT_STATS=verdict: tells what was gained and lost, too */
     enum tug_verbose verbose; /* TUGBOAT_VERBOSE */
     uint64_t segment_bytes;   /* TUGBOAT_SEGMENT, 0 = chosen by the model */
-    unsigned collectives;     /* TUGBOAT_COLLECTIVES: 1, auto */
+    enum tug_collectives_choice collectives;   /* TUGBOAT_COLLECTIVES */
     enum tug_pipelines_choice pipelines;       /* TUGBOAT_PIPELINES */
     enum tug_phases_choice phases;             /* TUGBOAT_PHASES */
     uint32_t torus[3];                         /* TUGBOAT_TORUS: nodes along x, y, z; 0: none */

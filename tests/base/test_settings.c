@@ -24,6 +24,7 @@ static const char *const names[] = {"TUGBOAT",
                                     "TUGBOAT_NONSENSE",
                                     "TUGBOAT_SPIN_USEC",
                                     "TUGBOAT_RMA",
+                                    "TUGBOAT_COLLECTIVES",
                                     "TUGBOAT_TRANSPORTS",
                                     "TUGBOAT_OPERATIONS",
                                     "TUGBOAT_AGGREGATE",
@@ -76,6 +77,7 @@ static void assert_defaults(void) {
     assert_true(tug_settings.aggregate);
     assert_string_equal(tug_settings.verbs_device, "auto");
     assert_int_equal(tug_settings.verbs_port, 0);
+    assert_int_equal(tug_settings.collectives, TUG_COLLECTIVES_AUTO);
 }
 
 static void test_defaults_before_and_after_load(void **state) {
@@ -145,6 +147,14 @@ static void test_choices(void **state) {
     accept("TUGBOAT_THREADS", "auto");
     assert_int_equal(tug_settings.threads, 0);
     refuse("TUGBOAT_THREADS", "single", "auto, multiple");
+
+    accept("TUGBOAT_COLLECTIVES", "off");
+    assert_int_equal(tug_settings.collectives, TUG_COLLECTIVES_OFF);
+    accept("TUGBOAT_COLLECTIVES", "on");
+    assert_int_equal(tug_settings.collectives, TUG_COLLECTIVES_ON);
+    accept("TUGBOAT_COLLECTIVES", "auto");
+    assert_int_equal(tug_settings.collectives, TUG_COLLECTIVES_AUTO);
+    refuse("TUGBOAT_COLLECTIVES", "always", "off, auto, on");
 
     accept("TUGBOAT_RMA", "native");
     assert_int_equal(tug_settings.rma, TUG_RMA_NATIVE);

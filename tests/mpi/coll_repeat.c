@@ -7,7 +7,8 @@
  * the program's own come and calls that are wrong, on all ranks or one. Looked at: the data, that
  * nothing beside them is touched, that errors are the host's, and that no rank leaves a barrier
  * early. "threads": two threads, each on a communicator of its own. "thoroughly": so often that a
- * library has made up its mind.
+ * library that is in a hurry has made up its mind. "often": so often that any has; sums of floating
+ * point numbers are the same bits in every call.
  */
 #include <pthread.h>
 #include <time.h>
@@ -276,8 +277,44 @@ static void in_threads(struct place places[2]) {
         MUST(MPI_Comm_free(&places[i].comm));
 }
 
+/* Sums that another order of the ranks would round otherwise. */
+static void sums(struct place *p, int round, int n, double *once) {
+    static double in[1000], out[1000];
+    for (int i = 0; i < n; i++)
+        in[i] = 1.0 / (3 + i + 7 * p->rank) * (p->rank % 2 ? -1e9 : 1.0);
+    MUST(MPI_Allreduce(in, out, n, MPI_DOUBLE, MPI_SUM, p->comm));
+    if (round == 0)
+        memcpy(once, out, (size_t)n * sizeof(double));
+    CHECK(memcmp(once, out, (size_t)n * sizeof(double)) == 0, "sums of %d, round %d", n, round);
+}
+
+static void use_often(struct place *p) {
+    static const int counts[] = {2, 1000, MOST};
+    static double once[1000];
+    enum { OFTEN = 330 }; /* 256, and a trial */
+    for (int size = 0; size < 3; size++)
+        for (int kind = 0; kind < KINDS; kind++)
+            for (int i = 0; i < OFTEN; i++)
+                collectives[kind](p, counts[size], i, size % p->nranks);
+    for (int n = 1; n <= 1000; n *= 10)
+        for (int i = 0; i < OFTEN; i++)
+            sums(p, i, n, once);
+    for (int i = 0; i < OFTEN; i++) { /* communicators of one call are nobody's to learn from */
+        MPI_Comm all = p->comm, comm;
+        if (i % 3 == 0)
+            MUST(MPI_Comm_dup(all, &comm));
+        else
+            MUST(MPI_Comm_split(all, i % 2 ? check_rank % 2 : 0, -check_rank, &comm));
+        enter(p, comm);
+        collectives[i % KINDS](p, 2, i, 0);
+        MUST(MPI_Comm_free(&comm));
+        enter(p, all);
+    }
+}
+
 int main(int argc, char **argv) {
     const bool threads = argc > 1 && strcmp(argv[1], "threads") == 0;
+    const bool often = argc > 1 && strcmp(argv[1], "often") == 0;
     const bool thoroughly = argc > 1 && strcmp(argv[argc - 1], "thoroughly") == 0;
     static struct place places[2] = {{.salt = 5}, {.salt = 7777}};
     if (threads)
@@ -287,6 +324,9 @@ int main(int argc, char **argv) {
     repeats = thoroughly ? check_rounds(120, 56) : check_rounds(40, 16);
     if (threads) {
         in_threads(places);
+    } else if (often) {
+        enter(&places[0], MPI_COMM_WORLD);
+        use_often(&places[0]);
     } else {
         enter(&places[0], MPI_COMM_WORLD);
         use(&places[0], false);

@@ -373,7 +373,7 @@ static void see_attach(MPI_Win dynamic) {
     MUST(MPI_Win_detach(dynamic, plain));
 }
 
-/* With TUGBOAT_COLLECTIVES=auto some of them are the library's, whose schedule is made for plain
+/* With TUGBOAT_COLLECTIVES=on some of them are the library's, whose schedule is made for plain
  * memory.
  */
 static void see_broadcasts(void) {

@@ -54,24 +54,26 @@ tug_mpi_test(pbcast_overlap RANKS 2 NODES one emulated WAYS tug)
 
 # The same blocking broadcast again and again.
 tug_mpi_test(bcast_repeat RANKS 2 3 WAYS host tug)
-tug_mpi_test(bcast_repeat.auto RANKS 2 4 NODES one emulated WAYS tug
-    ENV TUGBOAT_COLLECTIVES=auto TUGBOAT_WAIT=polite)
-tug_mpi_test(bcast_repeat.auto RANKS 3 4 NODES two WAYS tug ENV TUGBOAT_COLLECTIVES=auto TUGBOAT_WAIT=polite)
+tug_mpi_test(bcast_repeat.on RANKS 2 4 NODES one emulated WAYS tug
+    ENV TUGBOAT_COLLECTIVES=on TUGBOAT_WAIT=polite)
+tug_mpi_test(bcast_repeat.on RANKS 3 4 NODES two WAYS tug ENV TUGBOAT_COLLECTIVES=on TUGBOAT_WAIT=polite)
 
 # All that may repeat.
 tug_mpi_test(coll_repeat RANKS 1 2 3 WAYS host tug off)
-tug_mpi_test(coll_repeat.auto ARGS thoroughly RANKS 1 2 3 4 NODES one emulated WAYS tug ENV TUGBOAT_COLLECTIVES=auto)
-tug_mpi_test(coll_repeat.auto ARGS thoroughly RANKS 4 NODES two WAYS tug ENV TUGBOAT_COLLECTIVES=auto)
-tug_mpi_test(coll_repeat.auto ARGS thoroughly RANKS 2 WAYS native packet off ENV TUGBOAT_COLLECTIVES=auto)
-tug_mpi_test(coll_repeat.auto.polite ARGS thoroughly RANKS 2 4 WAYS tug ENV TUGBOAT_COLLECTIVES=auto TUGBOAT_WAIT=polite)
-tug_mpi_test(coll_repeat.threads ARGS threads thoroughly RANKS 2 3 WAYS tug ENV TUGBOAT_COLLECTIVES=auto)
+tug_mpi_test(coll_repeat.on ARGS thoroughly RANKS 1 2 3 4 NODES one emulated WAYS tug ENV TUGBOAT_COLLECTIVES=on)
+tug_mpi_test(coll_repeat.on ARGS thoroughly RANKS 4 NODES two WAYS tug ENV TUGBOAT_COLLECTIVES=on)
+tug_mpi_test(coll_repeat.on ARGS thoroughly RANKS 2 WAYS native packet off ENV TUGBOAT_COLLECTIVES=on)
+tug_mpi_test(coll_repeat.on.polite ARGS thoroughly RANKS 2 4 WAYS tug ENV TUGBOAT_COLLECTIVES=on TUGBOAT_WAIT=polite)
+tug_mpi_test(coll_repeat.threads ARGS threads thoroughly RANKS 2 3 WAYS tug ENV TUGBOAT_COLLECTIVES=on)
 
 tug_mpi_test(coll_repeat.threads ARGS threads RANKS 2 WAYS host)
+tug_mpi_test(coll_repeat.often ARGS often RANKS 2 3 4 NODES one emulated WAYS tug ENV TUGBOAT_THREADS=multiple)
+tug_mpi_test(coll_repeat.often ARGS often RANKS 4 NODES two WAYS tug ENV TUGBOAT_THREADS=multiple)
 
 # Messages that others wait for get on during collectives.
 tug_mpi_test(coll_progress RANKS 2 4 NODES one emulated WAYS host tug)
 tug_mpi_test(coll_progress RANKS 2 WAYS off)
-tug_mpi_test(coll_progress.auto RANKS 2 4 NODES one emulated WAYS tug ENV TUGBOAT_COLLECTIVES=auto)
+tug_mpi_test(coll_progress.on RANKS 2 4 NODES one emulated WAYS tug ENV TUGBOAT_COLLECTIVES=on)
 
 # All other persistent collectives.
 tug_mpi_test(pcoll RANKS 2 3 WAYS host)

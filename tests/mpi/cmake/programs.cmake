@@ -19,7 +19,7 @@ tug_mpi_sessions(surround acYtkuZrwfZzA RANKS 2)
 tug_mpi_sessions(within iacYZzAwf RANKS 2)
 tug_mpi_sessions(two abpcdYZzAB RANKS 2)
 tug_mpi_sessions(threads apcpA RANKS 2)
-tug_mpi_sessions(repeat ikacYuZrfZyzA RANKS 2 WAYS tug ENV TUGBOAT_COLLECTIVES=auto)
+tug_mpi_sessions(repeat ikacYuZrfZyzA RANKS 2 WAYS tug ENV TUGBOAT_COLLECTIVES=on)
 # Ranks whose sessions are not alike.
 tug_mpi_sessions(mixed iwacwfyA RANKS 2 NODES one emulated WAYS tug)
 
@@ -107,7 +107,7 @@ tug_mpi_test(mpmd.off RANKS 2 WAYS tug ENV TUGBOAT_STATS=1
 tug_mpi_test(mpmd.stats RANKS 1 WAYS tug ARGS : -n 1 env TUGBOAT_STATS=1 ${plain})
 tug_mpi_test(mpmd.verdict PROGRAM mpi_init RANKS 1 WAYS tug
     ARGS init : -n 1 env TUGBOAT_STATS=verdict $<TARGET_FILE:mpi_init> init)
-foreach(setting IN ITEMS RMA=off RMA=native COLLECTIVES=auto PROGRESS=caller WAIT=native)
+foreach(setting IN ITEMS RMA=off RMA=native COLLECTIVES=off COLLECTIVES=on PROGRESS=caller WAIT=native)
     string(TOLOWER mpmd.${setting} case)
     string(REPLACE "=" "." case ${case})
     tug_mpi_test(${case} PROGRAM mpi_init RANKS 1 WAYS tug

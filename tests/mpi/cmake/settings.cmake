@@ -1,8 +1,9 @@
 # Settings, statistics and tools.
 
-# TUGBOAT_COLLECTIVES=auto tries collectives that repeat.
+# Collectives that repeat are tried: soon with TUGBOAT_COLLECTIVES=on, otherwise when they have repeated often.
 tug_mpi_script(coll_repeat.taken taken.sh 2 FIRST collective 300 --way tug ARGS thoroughly
-    ENV TUGBOAT_COLLECTIVES=auto)
+    ENV TUGBOAT_COLLECTIVES=on)
+tug_mpi_script(coll_repeat.taken.auto taken.sh 2 FIRST collective 300 --way tug ARGS often PROGRAM mpi_coll_repeat)
 # Values that are no good: the job says so.
 tug_mpi_script(settings.bad settings.sh 2 PROGRAM mpi_init TIMEOUT 600)
 # tug_mpi_with(NAME=VALUE program...): each program under TUGBOAT_NAME=VALUE, as mpi.settings.name.value.program.

@@ -32,7 +32,7 @@ endfunction()
 
 # tug_mpi_device_tests(): the program on memory of a device, which is told by a stand-in for the runtime of each
 # vendor. The stand-ins are libraries stand_in_*, the tests mpi.device.RUNTIME.*.
-set(tug_device ARGS $<TARGET_FILE:stand_in_cuda> ENV TUGBOAT_COLLECTIVES=auto TUGBOAT_WAIT=polite)
+set(tug_device ARGS $<TARGET_FILE:stand_in_cuda> ENV TUGBOAT_COLLECTIVES=on TUGBOAT_WAIT=polite)
 function(tug_mpi_device_tests)
     tug_mpi_program(mpi_device SOURCES device.c LIBS ${CMAKE_DL_LIBS})
     foreach(runtime IN ITEMS CUDA HIP=5 HIP=6 ZE)
