@@ -141,7 +141,7 @@ static double go(int64_t *memory, int round, bool stops) {
 /* Half of the operations are two calls of the kernel's: some milliseconds in all. */
 static void test_fresh(void) {
     static int64_t memory[FRESH * WORDS] __attribute__((aligned(64)));
-    const double most = 0.1;
+    const double most = 0.25; /* of the 0.3 that they compute */
     double best = 10;
     if (alone)
         (void)go(memory, 1, true);
