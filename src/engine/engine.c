@@ -380,9 +380,10 @@ bool tug_engine_come_again(void) {
     const _Atomic uint64_t *shown =
         atomic_load_explicit(&engine->looks_until, memory_order_relaxed);
     const uint64_t until = atomic_load_explicit(shown, memory_order_relaxed);
-    if ((int64_t)(until - now) > TUG_AGAIN_NS - TUG_AGAIN_NS / 4)
+    const int64_t believed = TUG_GLANCE_NS / 10;
+    if ((int64_t)(until - now) > believed - believed / 4)
         return false;
-    tug_engine_looks_until(engine, now + TUG_AGAIN_NS);
+    tug_engine_looks_until(engine, now + (uint64_t)believed);
     return true;
 }
 
@@ -396,7 +397,7 @@ static void begin_looking(struct tug_engine *engine) {
 /* The wait is over, or goes on without the baton. It is mostly not the last: two ranks that put
  * into each other's memory, and wait for that, find each other looking. */
 static void end_looking(struct tug_engine *engine) {
-    tug_engine_looks_until(engine, engine->said_ns + TUG_AGAIN_NS);
+    tug_engine_looks_until(engine, engine->said_ns + TUG_GLANCE_NS / 10);
     tug_lease_set(&engine->news, TUG_LEASE_FRESH);
 }
 

@@ -26,15 +26,14 @@
  * A computing target of the native lane answers in 177 us, with 50 us instead in 208
  * (truly_passive, TUGBOAT_RMA=native). Peers believe a quarter of that long of one who waits that
  * it looks, which may have been stopped meanwhile (not told from its neighbours). A wait in which
- * the host gets on, too, looks at it after each half of that. */
-#define TUG_GLANCE_NS 40000
-
-/* One who goes in and out of the library is believed for so long to be back, and looks and says so
+ * the host gets on, too, looks at it after each half of that.
+ *
+ * One who goes in and out of the library is believed for a tenth to be back, and looks and says so
  * again when a quarter of that is over. Two calls of cross-memory attach, the other way to its
  * memory, take as long. Two ranks that put 4 KiB into each other's memory and flush locally take
  * 0.5 to 0.6 us so; 1.9 with a look at every eighth call, believed for half as long: they came to
  * attach, and stayed with it. Who has believed one that computes waits for its offload thread. */
-#define TUG_AGAIN_NS 4000
+#define TUG_GLANCE_NS 40000
 
 /* A few. So many beats in a row without anything to do come before a sleep without a limit (with
  * fifty a computing core lost 5 %). So often at most is the beat doubled while the lookout

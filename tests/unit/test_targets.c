@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "engine/engine.h"
+#include "llcl/private.h"
 #include "rma/epoch.h"
 #include "rma/remote.h"
 #include "rma/window.h"
@@ -13,6 +14,8 @@ enum { TARGETS = 20000, PAGE = 4096 };
 static const int used[] = {0, 77, 7777, TARGETS - 1};
 enum { USED = sizeof(used) / sizeof(used[0]) };
 
+static struct tug_context context; /* of a process without neighbours */
+static struct tug_domain domain = {.context = &context};
 static struct tug_remote *remote;
 static struct tug_window window;
 static size_t bytes;
@@ -24,6 +27,7 @@ static int open_window(void **state) {
     remote = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(remote, MAP_FAILED);
     remote->nranks = TARGETS;
+    remote->domain = &domain;
     window = (struct tug_window){.remote = remote, .lane = &tug_remote_lane};
     assert_true(tug_epochs_init(&window.epochs, TARGETS));
     return 0;
