@@ -241,7 +241,14 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
 
 /* ---- kept ones ---- */
 
-#define KEPT_MOST 4                       /* by a process: each has some ten communicators' ids */
+/* By a process: each has some ten communicators' ids. Open MPI frees the windows that are left in
+ * MPI_Finalize, by their handles, and all ranks meet in each: those whose threads have made them in
+ * different orders would wait for ever. */
+#ifdef OPEN_MPI
+#define KEPT_MOST 0
+#else
+#define KEPT_MOST 4
+#endif
 #define KEPT_BYTES_MOST ((size_t)4 << 20) /* of shared memory, each */
 
 static struct tug_shelf kept = TUG_SHELF(KEPT_MOST);

@@ -62,6 +62,13 @@ static inline void send_message(const struct tug_ways *ways, const void *payload
         on_local.f(on_local.d, 0);
 }
 
+/* False: it does not go by itself, nothing happened. */
+static inline bool call_alone(const struct tug_ways *ways, const struct tug_call_params *call) {
+    return tug_context_call_alone(ways->context, (uint32_t)ways->process, call->handler,
+                                  call->payload, call->size_in_bytes, call->answer,
+                                  call->answer_in_bytes, call->on_complete);
+}
+
 /* answer: where what is fetched goes, by way of the pairs if there are any. */
 static inline void send_call(const struct tug_ways *ways, unsigned id, const void *payload,
                              size_t bytes, void *answer, size_t answer_bytes,
@@ -77,8 +84,7 @@ static inline void send_call(const struct tug_ways *ways, unsigned id, const voi
         .answer_in_bytes = answer_bytes,
         .on_local = on_local,
         .on_complete = pairs != NULL ? tug_pairs_deliver_then(pairs, end) : end};
-    if (!alone || !tug_context_call_alone(ways->context, (uint32_t)ways->process, id, payload,
-                                          bytes, call.answer, answer_bytes, call.on_complete))
+    if (!alone || !call_alone(ways, &call))
         TUG_REMOTE_TRY(ways->context, tug_try_call_async(ways->context, &call));
     else if (on_local.f != NULL)
         on_local.f(on_local.d, 0);
@@ -380,6 +386,34 @@ int tug_remote_fetch_and_op(const struct tug_rma *o) {
     return MPI_SUCCESS;
 }
 
+/* By a call, whose payload is too long to be copied unless it goes by itself. */
+static void compare_and_swap(const struct tug_rma *o, const struct tug_ways *ways, size_t bytes) {
+    struct {
+        struct tug_remote_head head;
+        unsigned char data[2 * sizeof(uint64_t)];
+    } payload = {.head = head_of(ways, MPI_REPLACE, o->origin_type, 0, 1)};
+    memcpy(payload.data, o->origin, bytes);
+    memcpy(payload.data + bytes, o->compare, bytes);
+    const bool alone = may_go_alone(ways);
+    struct tug_call_params call = {.dest_proc = ways->process,
+                                   .handler = TUG_CALL_COMPARE,
+                                   .payload = &payload,
+                                   .size_in_bytes = sizeof(payload.head) + 2 * bytes,
+                                   .answer = o->result,
+                                   .answer_in_bytes = bytes,
+                                   .on_complete = tug_ways_next_part(ways, true)};
+    if (alone && call_alone(ways, &call))
+        return;
+    void *copy = malloc(sizeof(payload));
+    if (copy == NULL) {
+        call.on_complete.f(call.on_complete.d, TUG_ERR_NO_MEMORY);
+        return;
+    }
+    call.payload = memcpy(copy, &payload, sizeof(payload));
+    call.on_local = (struct tug_callback){free_payload, copy};
+    TUG_REMOTE_TRY(ways->context, tug_try_call_async(ways->context, &call));
+}
+
 int tug_remote_compare_and_swap(const struct tug_rma *o) {
     struct tug_data data;
     struct tug_ways ways;
@@ -401,14 +435,7 @@ int tug_remote_compare_and_swap(const struct tug_rma *o) {
             &error))
         return error;
     tug_remote_settle(ways.state);
-    struct payload *payload = malloc(sizeof(*payload) + 2 * data.bytes);
-    if (payload == NULL)
-        return MPI_ERR_NO_MEM;
-    payload->head = head_of(&ways, MPI_REPLACE, o->origin_type, 0, 1);
-    memcpy(payload->data, o->origin, data.bytes);
-    memcpy(payload->data + data.bytes, o->compare, data.bytes);
-    send_call(&ways, TUG_CALL_COMPARE, payload, sizeof(*payload) + 2 * data.bytes, o->result,
-              data.bytes, (struct tug_callback){free_payload, payload}, NULL);
+    compare_and_swap(o, &ways, data.bytes);
     settle_again(&ways);
     return MPI_SUCCESS;
 }

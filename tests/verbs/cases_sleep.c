@@ -37,7 +37,7 @@ void sleep_wakes(void **state) {
     fake_flush(ORIGIN);
     const uint64_t cpu = cpu_ns();
     const unsigned sleeps = sleep_until_done();
-    assert_in_range(sleeps, 1, 5);
+    assert_in_range(sleeps, 1, 20); /* the emulated device tells of more than completions */
     assert_true(cpu_ns() - cpu < 200000000);
     assert_done(&end, TUG_ERR_PEER);
 }
