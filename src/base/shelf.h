@@ -33,7 +33,8 @@ struct tug_shelf {
 bool tug_shelf_reserve(struct tug_shelf *shelf);
 void tug_shelf_waive(struct tug_shelf *shelf);
 
-/* Puts a thing into a place that is its own: reserved, or the one it was borrowed from. */
+/* Puts a thing into a place that is its own: reserved, or the one it was borrowed from. Where
+ * nothing bounds what is kept, without places. */
 void tug_shelf_put(struct tug_shelf *shelf, struct tug_shelved *thing);
 
 /* Takes out the first that fits (fits NULL: any), or NULL. Its place stays its own, until it is put

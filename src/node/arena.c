@@ -61,7 +61,7 @@ static struct tug_chunk *make_chunk(struct tug_team *team, size_t bytes, bool at
     }
     chunk->bytes = bytes;
     chunk->win = MPI_WIN_NULL;
-    chunk->id = ++team->last_chunk;
+    chunk->shelved.id = ++team->last_chunk;
     tug_spin_meeting_begin(tug_engine_driving);
     bool mapped = tug_all_agree(team->comm, map(team, chunk, at_once, what));
     tug_spin_meeting_end();
@@ -77,13 +77,9 @@ static struct tug_chunk *make_chunk(struct tug_team *team, size_t bytes, bool at
     return chunk;
 }
 
-static void free_chunks(struct tug_chunk **chunks) {
-    while (*chunks != NULL) {
-        struct tug_chunk *chunk = *chunks;
-        *chunks = chunk->next;
-        tug_host.Win_free(&chunk->win);
-        free(chunk);
-    }
+static void free_chunk(struct tug_chunk *chunk) {
+    tug_host.Win_free(&chunk->win);
+    free(chunk);
 }
 
 /* ---- the arena ---- */
@@ -117,14 +113,20 @@ size_t tug_arena_bytes(const struct tug_team *team) {
     size_t bytes = 0;
     for (const struct tug_chunk *chunk = team->chunks; chunk != NULL; chunk = chunk->next)
         bytes += chunk->bytes;
-    for (const struct tug_chunk *chunk = team->spare; chunk != NULL; chunk = chunk->next)
-        bytes += chunk->bytes;
+    for (const struct tug_shelved *block = team->blocks.first; block != NULL; block = block->next)
+        bytes += ((const struct tug_chunk *)block)->bytes;
     return bytes;
 }
 
 void tug_arena_fini(struct tug_team *team) {
-    free_chunks(&team->chunks);
-    free_chunks(&team->spare);
+    struct tug_shelved *block;
+    while (team->chunks != NULL) {
+        struct tug_chunk *chunk = team->chunks;
+        team->chunks = chunk->next;
+        free_chunk(chunk);
+    }
+    while ((block = tug_shelf_borrow(&team->blocks, NULL, NULL)) != NULL)
+        free_chunk((struct tug_chunk *)block);
 }
 
 /* ---- blocks ---- */
@@ -188,35 +190,24 @@ static size_t rounded(size_t bytes) {
     return size < bytes ? bytes : size;
 }
 
-/* The oldest spare block that fits. They are sorted by id. */
+static bool has_bytes(const struct tug_shelved *block, void *bytes) {
+    return ((const struct tug_chunk *)block)->bytes >= *(size_t *)bytes;
+}
+
 struct tug_chunk *tug_block_pick(struct tug_team *team, size_t bytes) {
     bytes = rounded(bytes);
-    pthread_mutex_lock(&team->spare_lock);
-    struct tug_chunk **link = &team->spare;
-    while (*link != NULL && (*link)->bytes < bytes)
-        link = &(*link)->next;
-    struct tug_chunk *block = *link;
-    if (block != NULL)
-        *link = block->next;
-    pthread_mutex_unlock(&team->spare_lock);
-    return block;
+    return (struct tug_chunk *)tug_shelf_borrow(&team->blocks, has_bytes, &bytes);
 }
 
 void tug_block_put_back(struct tug_team *team, struct tug_chunk *block) {
-    pthread_mutex_lock(&team->spare_lock);
-    struct tug_chunk **link = &team->spare;
-    while (*link != NULL && (*link)->id < block->id)
-        link = &(*link)->next;
-    block->next = *link;
-    *link = block;
-    pthread_mutex_unlock(&team->spare_lock);
+    tug_shelf_put(&team->blocks, &block->shelved);
 }
 
 /* Ranks choose by themselves, and alike unless threads that free windows have kept them in
  * different orders: then a new block it is. */
 static struct tug_chunk *take_spare(struct tug_team *team, size_t bytes, bool *ready) {
     struct tug_chunk *block = *ready ? tug_block_pick(team, bytes) : NULL;
-    const int64_t id = block != NULL ? block->id : 0;
+    const int64_t id = block != NULL ? (int64_t)block->shelved.id : 0;
     int64_t votes[3] = {id, ~id, !*ready};
     const bool agreed = tug_team_agree(team, MPI_MAX, votes, 3) == MPI_SUCCESS;
     const bool alike = agreed && votes[0] == ~votes[1];
@@ -246,10 +237,8 @@ struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, bool *read
 
 void tug_block_give(struct tug_team *team, struct tug_chunk *block) {
     note_back(block);
-    if (!block->kept) {
-        tug_host.Win_free(&block->win);
-        free(block);
-        return;
-    }
-    tug_block_put_back(team, block);
+    if (block->kept)
+        tug_block_put_back(team, block);
+    else
+        free_chunk(block);
 }

@@ -19,19 +19,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/shelf.h"
+
 struct tug_offer;
 struct tug_team;
 
 struct tug_chunk {
+    struct tug_shelved shelved; /* by an id that is the same on all ranks of the team */
     MPI_Win win;
     unsigned char *base; /* at a page */
     size_t bytes;
     size_t used;    /* arena: handed out */
-    uint32_t id;    /* the same on all ranks of the team */
     uint64_t name;  /* the same on all ranks of the node, and no other chunk's there */
     bool kept;      /* block: for the next window, when it is given back */
     uint32_t lives; /* block: windows that it has had, this one included: alike on all ranks */
-    struct tug_chunk *next;
+    struct tug_chunk *next; /* chunks of the team, blocks that are out */
 };
 
 /* Memory of the newest chunk, or of a new one; the same `bytes` on all ranks, for all of them need

@@ -192,7 +192,7 @@ static void team_free(struct tug_team *team) {
     if (team->comm != MPI_COMM_NULL)
         tug_host.Comm_free(&team->comm);
     tug_places_fini(&team->places);
-    pthread_mutex_destroy(&team->spare_lock);
+    pthread_mutex_destroy(&team->blocks.lock);
     free(team);
 }
 
@@ -214,7 +214,7 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
     team->comm = MPI_COMM_NULL;
     team->node_comm = MPI_COMM_NULL;
     team->references = 1; /* the communicator's */
-    pthread_mutex_init(&team->spare_lock, NULL);
+    team->blocks = (struct tug_shelf)TUG_SHELF(0);
     int error = make_communicators(team, comm);
     if (!error)
         error = map_nodes(team);

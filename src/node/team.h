@@ -24,10 +24,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/shelf.h"
 #include "engine/park.h"
 #include "node/neighbour.h"
 #include "node/page.h"
-#include "base/shelf.h"
 #include "schedule/places.h"
 
 /* Ranks that attach to one process at once: the kernel locks its memory map. */
@@ -60,10 +60,9 @@ struct tug_team {
     bool has_pages; /* the processes' pages are in the arena */
     bool attaches;  /* all ranks can attach to all ranks of their nodes */
     uint64_t drawn; /* words drawn so far */
-    struct tug_chunk *chunks; /* newest first */
-    struct tug_chunk *spare;  /* blocks, by id */
-    struct tug_words *words;  /* unused ones, newest first */
-    pthread_mutex_t spare_lock;
+    struct tug_chunk *chunks;    /* newest first */
+    struct tug_shelf blocks;     /* spare ones */
+    struct tug_words *words;     /* unused ones, newest first */
     uint32_t last_chunk;         /* id of the newest chunk */
     struct tug_meeting *meeting; /* NULL: not made yet */
     uint32_t meetings;           /* held so far */

@@ -271,10 +271,11 @@ static bool take_block(struct tug_team *team, struct tug_remote *remote, bool dy
 }
 
 static struct tug_remote_part part_of(const struct tug_remote *remote, MPI_Aint disp_unit) {
-    struct tug_remote_part part = {.size = remote->size,
-                                   .disp_unit = disp_unit,
-                                   .number = remote->number,
-                                   .block = remote->block != NULL ? remote->block->id : 0};
+    struct tug_remote_part part = {
+        .size = remote->size,
+        .disp_unit = disp_unit,
+        .number = remote->number,
+        .block = remote->block != NULL ? (uint32_t)remote->block->shelved.id : 0};
     if (remote->memory != NULL)
         tug_mem_key(remote->memory, &part.key);
     return part;
