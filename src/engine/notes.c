@@ -308,31 +308,34 @@ bool tug_company_go(struct tug_company *company) {
     return room > 0;
 }
 
-void tug_company_announce(void) {
-    /* seq_cst: as in tug_notes_announce() */
-    const uint32_t wanted = atomic_fetch_and(&tug_notes_wanted, ~TUG_NOTES_DRIVER);
+/* ---- told ---- */
+
+/* Who wants to be told. The driver wants it once. */
+static uint32_t take_wanted(void) {
+    /* seq_cst: either the sleeper sets its bit after this, and then sees the note, or it is told */
+    return atomic_fetch_and(&tug_notes_wanted, ~TUG_NOTES_DRIVER);
+}
+
+static void tell(uint32_t wanted) {
     if (wanted & TUG_NOTES_DRIVER)
         tug_engine_ring_driver(&tug_engine);
+    /* the holder may put the baton down without another look */
     if (wanted & TUG_NOTES_OFFLOAD)
         tug_engine_ring_offload(&tug_engine);
 }
 
-/* ---- told ---- */
+void tug_company_announce(void) {
+    tell(take_wanted());
+}
 
 void tug_notes_announce(void) {
-    struct tug_engine *engine = &tug_engine;
-    /* seq_cst: either the sleeper sets its bit after this, and then sees the note, or it is told */
-    const uint32_t wanted = atomic_fetch_and(&tug_notes_wanted, ~TUG_NOTES_DRIVER);
+    const uint32_t wanted = take_wanted();
     if (!tug_notebook->later && tug_engine_enter_idle()) {
         (void)execute(tug_notebook);
         tug_engine_leave();
         return;
     }
-    if (wanted & TUG_NOTES_DRIVER)
-        tug_engine_ring_driver(engine);
-    /* the holder may put the baton down without another look */
-    if (wanted & TUG_NOTES_OFFLOAD)
-        tug_engine_ring_offload(engine);
+    tell(wanted);
 }
 
 int64_t tug_notes_want(struct tug_sleeper *sleeper, uint32_t who, int64_t limit_ns) {

@@ -334,13 +334,23 @@ static void end_it(void *unused) {
     tug_engine_service_changed(&mail.service);
 }
 
-static void what_is_out_wakes_it_only_where_its_news_do_not(void **state) {
-    (void)state;
+static void begin_posting(void) {
     open_mail(&mail.bell, -1);
     mail.eventful = -1;
     start_engine(TUG_PROGRESS_AUTO, 16);
     tug_stats_on = true;
     tug_engine_serve(&mail.service);
+}
+
+static void end_posting(void) {
+    tug_engine_call(end_it, NULL);
+    tug_engine_unserve(&mail.service);
+    tug_stats_on = false;
+}
+
+static void what_is_out_wakes_it_only_where_its_news_do_not(void **state) {
+    (void)state;
+    begin_posting();
     assert_int_equal(post_something(false), 0);
     atomic_store(&mail.sent, 1); /* the answer */
     tell_bell();
@@ -349,24 +359,16 @@ static void what_is_out_wakes_it_only_where_its_news_do_not(void **state) {
     assert_int_equal(post_something(true), 1);
     atomic_store(&mail.sent, 2);
     CHECK_SOON(atomic_load(&mail.read) == 2);
-    tug_engine_call(end_it, NULL);
-    tug_engine_unserve(&mail.service);
-    tug_stats_on = false;
+    end_posting();
 }
 
 static void who_posts_on_and_on_wakes_it(void **state) {
     (void)state;
-    open_mail(&mail.bell, -1);
-    mail.eventful = -1;
-    start_engine(TUG_PROGRESS_AUTO, 16);
-    tug_stats_on = true;
-    tug_engine_serve(&mail.service);
+    begin_posting();
     for (int i = 0; i < TUG_FEW; i++)
         assert_int_equal(post_something(false), 0);
     assert_int_equal(post_something(false), 1);
-    tug_engine_call(end_it, NULL);
-    tug_engine_unserve(&mail.service);
-    tug_stats_on = false;
+    end_posting();
 }
 
 /* A caller has looked once while the offload thread was in its deep sleep, and went to compute. A
