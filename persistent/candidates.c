@@ -26,12 +26,12 @@ static bool is_allowed(uint64_t bytes, const struct tug_bcast_plan *plan) {
 /* What the settings name, if they leave no choice or nothing is known to choose by. */
 static struct tug_bcast_plan plan_by_settings(const struct tug_candidates *candidates,
                                               uint32_t root) {
-    struct tug_bcast_plan plan = {.algorithm = TUG_CHAIN,
-                                  .phases = TUG_RELAY,
-                                  .root = root,
-                                  .elements = candidates->bytes,
-                                  .segment =
-                                      tug_channel_segment(candidates->team, candidates->bytes)};
+    struct tug_bcast_plan plan = {
+        .algorithm = TUG_CHAIN,
+        .phases = TUG_RELAY,
+        .root = root,
+        .elements = candidates->bytes,
+        .segment = tug_channel_segment(candidates->team, candidates->bytes, true)};
     if (tug_settings.pipelines != TUG_PIPELINES_AUTO)
         plan.algorithm = (enum tug_algorithm)(tug_settings.pipelines - 1);
     if (tug_settings.phases != TUG_PHASES_AUTO)

@@ -114,9 +114,10 @@ void tug_channel_release(struct tug_team *team, struct tug_channel *channel);
 
 /* Bytes in a segment of a collective that goes through channels; TUGBOAT_SEGMENT overrides it.
  * Where ranks outnumber the cores a segment costs every rank a turn on one: segments are few and
- * long. Elsewhere a segment is long enough to hide its hand-over (a cache miss or two), and short
- * enough that the ring stays in the second-level cache and a message has several. */
-size_t tug_channel_segment(const struct tug_team *team, size_t bytes);
+ * long. Where one rank writes `alone` they are long too: the next message is on its way while one
+ * is read. Elsewhere a message has several, long enough to hide their hand-over (a cache miss or
+ * two), and short enough that the rings stay in the second-level cache. */
+size_t tug_channel_segment(const struct tug_team *team, size_t bytes, bool alone);
 
 /* The team goes, and its channels with it. */
 void tug_channel_free_all(struct tug_collectives *collectives);

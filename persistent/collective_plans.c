@@ -35,7 +35,7 @@
 static size_t segment_for(const struct collective *c, size_t bytes, bool through_channels) {
     const struct tug_team *team = c->team;
     if (tug_settings.segment_bytes != 0 || (through_channels && team->nnodes == 1))
-        return tug_channel_segment(team, bytes);
+        return tug_channel_segment(team, bytes, false);
     bool both = through_channels && team->nnodes < team->nranks;
     return both ? SEGMENT_OF_BOTH : SEGMENT_OF_MESSAGES;
 }

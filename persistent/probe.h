@@ -6,7 +6,7 @@
 
 /* Channels with smaller slots are not measured, and written through the caches: there only latency
  * counts. */
-#define TUG_PROBE_LEAST 8192
+#define TUG_PROBE_LEAST 4096
 
 /* Sends some ringfuls of segments from node rank 0 to all others, through the first ring of a
  * channel that nobody uses, a few times with either way to copy, and notes in *channel->streaming
