@@ -56,15 +56,19 @@ bool tug_tuner_must_agree(const struct tug_tuner *tuner) {
     return !tuner->settled && tuner->runs == tuner->wanted;
 }
 
+bool tug_tuner_counts(const struct tug_tuner *tuner) {
+    const bool runs_twice = tuner->ncandidates == 1 && tuner->nblind > 0;
+    return tuner->warm == 0 && (tuner->follows || !runs_twice);
+}
+
 void tug_tuner_note(struct tug_tuner *tuner, double seconds) {
     const uint32_t next = next_in_round(tuner, tuner->current);
-    if (tuner->warm > 0) {
-        tuner->warm--;
+    if (!tug_tuner_counts(tuner)) { /* once more */
+        tuner->follows = tuner->warm == 0;
+        tuner->warm -= tuner->warm > 0;
         return;
     }
-    tuner->follows = !tuner->follows && tuner->ncandidates == 1 && tuner->nblind > 0;
-    if (tuner->follows) /* once more */
-        return;
+    tuner->follows = false;
     tuner->times_s[tuner->current][tuner->runs] = seconds;
     if (next < ways(tuner)) {
         tuner->current = next;

@@ -67,7 +67,11 @@ void tug_tuner_vote(const struct tug_tuner *tuner, double votes[TUG_WAYS_MOST]);
 /* The largest vote of all ranks, one by one. */
 void tug_tuner_agreed(struct tug_tuner *tuner, const double votes[TUG_WAYS_MOST]);
 
-/* A run of the current candidate has taken so long on this rank; not called when settled. */
+/* True if it matters how long the next run takes. */
+bool tug_tuner_counts(const struct tug_tuner *tuner);
+
+/* A run of the current candidate has taken so long on this rank, if it counts; not called when
+ * settled. */
 void tug_tuner_note(struct tug_tuner *tuner, double seconds);
 
 #endif
