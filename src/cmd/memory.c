@@ -197,6 +197,8 @@ static void print_table(uint64_t ranks, uint32_t active) {
         "with the host, if we do not look and it carries packets");
     row(&table, "and answers that nobody takes, at most", tug_packets_withheld(active, packet),
         "withheld from all of them");
+    row_of(&table, "and long messages that come, at most", active, TUG_STAGE_BYTES,
+           "stages, while they come");
     row(&table, "and views of lent memory", tug_views_footprint(),
         "for each process of the node that lends any");
     print_window(ranks, active);

@@ -82,6 +82,15 @@ static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned id, cons
     return 0;
 }
 
+static int64_t deliver_part(struct tug_fabric *fabric, uint32_t source, unsigned id,
+                            const uint64_t head[2], uint64_t position, const void *data,
+                            size_t bytes) {
+    if (id >= TUG_PART_HANDLERS || fabric->context->parts[id].f == NULL)
+        return TUG_ERR_INVALID;
+    const struct tug_part_entry *entry = &fabric->context->parts[id];
+    return (int64_t)entry->f(fabric->context, (int)source, head, position, data, bytes, entry->d);
+}
+
 static int called(struct tug_fabric *fabric, struct tug_caller caller, unsigned id,
                   const void *payload, size_t bytes) {
     const struct tug_call_entry *entry = &fabric->context->callees[id];
@@ -122,6 +131,11 @@ int tug_call_register(tug_context *context, unsigned id, tug_call_handler handle
         return TUG_ERR_INVALID;
     tug_engine_call(set, &(struct setting){&context->callees[id], &entry, sizeof(entry)});
     return 0;
+}
+
+void tug_am_register_part(tug_context *context, unsigned id, tug_am_part_handler handler, void *d) {
+    const struct tug_part_entry entry = {handler, d};
+    tug_engine_call(set, &(struct setting){&context->parts[id], &entry, sizeof(entry)});
 }
 
 /* ---- creation ---- */
@@ -292,6 +306,7 @@ static struct tug_context *make(struct tug_team *team) {
     context->everything = (struct tug_registration){.context = context, .bytes = SIZE_MAX};
     context->fabric.comm = context->node_comm = MPI_COMM_NULL;
     context->fabric.deliver = deliver;
+    context->fabric.deliver_part = deliver_part;
     context->fabric.called = called;
     context->fabric.served = served;
     context->fabric.counter = tug_counter_add;

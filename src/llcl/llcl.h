@@ -157,6 +157,29 @@ typedef void (*tug_am_run_handler)(tug_context *context, int source, const unsig
 int tug_am_register_run(tug_context *context, unsigned id, tug_am_handler handler,
                         tug_am_run_handler run, void *d);
 
+/* A *long message* is data of any length, of whole elements of `element` bytes (at most 64), with a
+ * head of two words. The handler is given the head and what has come of the data, from byte
+ * `position` of them on, while more is on its way, and says how many bytes it has taken: all whole
+ * elements. A message is not handled before all of this one has been. */
+typedef size_t (*tug_am_part_handler)(tug_context *context, int source, const uint64_t head[2],
+                                      uint64_t position, const void *data, size_t bytes, void *d);
+
+/* Sets the handler of an id of long messages, of which there are few: no message is under way. */
+#define TUG_PART_HANDLERS 1
+void tug_am_register_part(tug_context *context, unsigned id, tug_am_part_handler handler, void *d);
+
+/* Sends more than TUG_COPIED_MOST bytes so. The memory may be used again when on_local is called.
+ * False: no room, nothing happened. Any thread. */
+struct tug_long_message {
+    int dest_proc;
+    unsigned handler;
+    uint64_t head[2];
+    const void *data;
+    size_t bytes, element;
+    struct tug_callback on_local, on_complete;
+};
+bool tug_context_long_message(tug_context *context, const struct tug_long_message *message);
+
 /* Bytes from which cross-memory attach is worth a system call for one of many operations too; and
  * from which it is where the peer looks for packets, or is about to. There packets are faster at
  * all sizes (512 KiB, 1 MiB, 4 MiB, 16 MiB take 38, 76, 321, 2 340 us by attach, and 38 to 42, 63

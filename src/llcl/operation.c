@@ -325,7 +325,7 @@ static void fill(struct tug_operation *operation, const struct request *request,
         operation->address = (uint64_t)(uintptr_t)request->answer;
         operation->offset = request->answer_bytes;
     }
-    if (is_atomic(request->kind)) {
+    if (is_atomic(request->kind) || request->kind == TUG_OPERATION_LONG_AM) {
         operation->operand = request->operand;
         operation->compare = request->compare;
     } else if (request->kind != TUG_OPERATION_READ && request->bytes <= TUG_OPERATION_INLINE &&
@@ -828,6 +828,19 @@ bool tug_try_call_async(tug_context *context, const struct tug_call_params *para
     if (params->handler >= TUG_AM_HANDLERS)
         return fail(&request, TUG_ERR_INVALID);
     return start(context, &request);
+}
+
+bool tug_context_long_message(tug_context *context, const struct tug_long_message *message) {
+    const struct request request = {.kind = TUG_OPERATION_LONG_AM,
+                                    .op = (uint8_t)message->handler,
+                                    .peer = message->dest_proc,
+                                    .bytes = message->bytes,
+                                    .answer_bytes = message->element,
+                                    .operand = message->head[0],
+                                    .compare = message->head[1],
+                                    .on_local = &message->on_local,
+                                    .on_complete = &message->on_complete};
+    return submit(context, &request, (unsigned char *)(uintptr_t)message->data, NULL);
 }
 
 void tug_answer(tug_context *context, struct tug_caller caller, const void *answer,

@@ -23,6 +23,11 @@ struct tug_handler {
     tug_am_run_handler run; /* NULL: messages are handled one by one */
 };
 
+struct tug_part_entry {
+    tug_am_part_handler f; /* holder only */
+    void *d;
+};
+
 struct tug_call_entry {
     tug_call_handler f; /* holder only */
     void *d;
@@ -38,6 +43,7 @@ struct tug_context {
     unsigned posts; /* operations posted since the last poll; holder only */
     struct tug_handler handlers[TUG_AM_HANDLERS];
     struct tug_call_entry callees[TUG_AM_HANDLERS];
+    struct tug_part_entry parts[TUG_PART_HANDLERS];
     void (*at_end)(void *d); /* another floor's, called when everything is complete; or NULL */
     void *at_end_d;
     struct tug_context *next; /* of all, for MPI_Finalize */

@@ -3,7 +3,8 @@
  *
  * Where all sides lie in one piece an operation is one message. Otherwise the datatypes are walked
  * together, and every run that is a run on all sides is one. Operands are copied into messages, so
- * that the program's datatypes are not needed after the call.
+ * that the program's datatypes are not needed after the call; those of long runs, of which nothing
+ * is fetched, are sent from the program's memory (tug_context_long_message()).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,36 @@ static int send_piece(const struct tug_ways *ways, MPI_Op op, const struct tug_e
     return MPI_SUCCESS;
 }
 
+/* As many of the elements that come next as go in a long message; 0: none. */
+static size_t long_elements(const struct tug_elements *elements, const struct tug_run *its,
+                            struct tug_run *mine) {
+    if (elements->gap_from != elements->gap_to || !tug_run_refill(mine))
+        return 0;
+    const size_t n = its->left < mine->left ? its->left : mine->left;
+    return n * elements->extent > TUG_REMOTE_PIECE ? n : 0;
+}
+
+/* n elements that lie together at the target and here. */
+static int send_long(const struct tug_ways *ways, MPI_Op op, const struct tug_elements *elements,
+                     MPI_Aint offset, size_t n, const void *data) {
+    const struct tug_remote_head head = head_of(ways, op, elements->type, offset, 0);
+    const size_t bytes = n * elements->extent;
+    const int error = tug_ways_check(ways, offset, bytes);
+    if (error != MPI_SUCCESS)
+        return error;
+    struct tug_long_message message = {.dest_proc = ways->process,
+                                       .handler = TUG_LONG_ACCUMULATE,
+                                       .data = data,
+                                       .bytes = bytes,
+                                       .element = elements->extent,
+                                       .on_local = tug_ways_next_reading(ways, bytes),
+                                       .on_complete = tug_ways_next_of(&ways->state->remote)};
+    _Static_assert(sizeof(head) == sizeof(message.head), "a head is two words");
+    memcpy(message.head, &head, sizeof(head));
+    TUG_REMOTE_TRY(ways->context, tug_context_long_message(ways->context, &message));
+    return MPI_SUCCESS;
+}
+
 /* Messages have gone behind what waited. What another thread has gathered since has no order to
  * them, but this thread's next operations have, and would join it: it is submitted. They find
  * nothing gathered and, as the messages are counted or noted, that the target is not quiet. */
@@ -171,8 +202,20 @@ static int send_pieces(const struct tug_ways *ways, const struct tug_rma *o,
         (result != NULL && !tug_run_begin(&back, result, TUG_WALK_ELEMENTS)))
         return MPI_ERR_NO_MEM;
     while (tug_run_refill(&its) && (result == NULL ? given > 0 : tug_run_refill(&back))) {
-        size_t n = its.left < most ? its.left : most;
+        size_t n = result == NULL ? long_elements(elements, &its, &mine) : 0;
         unsigned char *fetched = NULL;
+        if (n > 0) {
+            tug_burst.pieces = its.left > n;
+            const int error =
+                send_long(ways, o->op, elements, its.at, n, tug_run_address(o->origin, mine.at));
+            if (error != MPI_SUCCESS)
+                return error;
+            given -= n;
+            tug_run_consume(&its, n, elements->extent);
+            tug_run_consume(&mine, n, elements->extent);
+            continue;
+        }
+        n = its.left < most ? its.left : most;
         n = given > 0 && given < n ? given : n;
         if (result != NULL) {
             n = back.left < n ? back.left : n;

@@ -13,7 +13,6 @@
 
 #define LITTLE 256 /* bytes that need no memory of their own */
 #define FEW 32
-#define PIECE (128 << 10) /* bytes under the mutex at once: 25 us; of 32 KiB, 1 MiB takes x1.3 */
 
 /* The bytes that begin `done` bytes on, and are at `memory`. False: they are as they were. */
 static bool combine_here(const struct tug_remote_combination *c, size_t done, size_t bytes,
@@ -43,7 +42,7 @@ static int combine_there(const struct tug_remote_combination *c, const struct tu
 static int combine_pieces(const struct tug_remote_combination *c, const struct tug_reach *there,
                           struct tug_mutex *mutex, bool *begun) {
     unsigned char little[LITTLE], *buffer = little;
-    const size_t all = c->n * c->element, most = PIECE / c->element * c->element;
+    const size_t all = c->n * c->element, most = TUG_REMOTE_LOCKED / c->element * c->element;
     int status = 0;
     *begun = there->mapped != NULL;
     if (there->mapped == NULL && all > sizeof(little))

@@ -53,14 +53,11 @@ static unsigned char *memory_at(const struct tug_remote *remote, uint64_t offset
     return offset > size || bytes > size - offset ? NULL : remote->base + offset;
 }
 
-/* Finds the elements in this rank's memory. */
-static bool find_memory(struct request *request) {
+/* Finds out how long the elements are; *end: to behind the last byte of one that is data. */
+static bool find_elements(struct request *request, size_t *end) {
     MPI_Datatype type = tug_type_of_number(request->head.type);
-    uint64_t offset = request->head.range >> 16;
-    size_t end;
-    request->n = request->head.range & UINT16_MAX;
     if (tug_type_is_basic(type)) {
-        request->element = request->extent = end = tug_type_basic_size(type);
+        request->element = request->extent = *end = tug_type_basic_size(type);
     } else {
         if (tug_reduction_find(MPI_REPLACE, type) == NULL) /* no type that has elements */
             return false;
@@ -69,8 +66,18 @@ static bool find_memory(struct request *request) {
             return false;
         request->element = flat->size;
         request->extent = (size_t)flat->extent;
-        end = (size_t)flat->end;
+        *end = (size_t)flat->end;
     }
+    return true;
+}
+
+/* Finds the elements in this rank's memory. */
+static bool find_memory(struct request *request) {
+    uint64_t offset = request->head.range >> 16;
+    size_t end;
+    request->n = request->head.range & UINT16_MAX;
+    if (!find_elements(request, &end))
+        return false;
     request->span = request->n == 0 ? 0 : (request->n - 1) * request->extent + end;
     if (request->n * request->extent > TUG_REMOTE_PIECE)
         return false;
@@ -185,6 +192,42 @@ static void on_accumulates(tug_context *context, int source, const unsigned char
         mutex = lock(first.remote);
     }
     tug_remote_unlock(mutex);
+}
+
+/* Finds the elements of the next bytes of a long message that begin `position` bytes on. */
+static bool find_part(struct request *request, uint64_t position, size_t bytes) {
+    const uint64_t offset = (request->head.range >> 16) + position;
+    size_t end;
+    if (position >> TUG_REMOTE_OFFSET_BITS != 0 || !find_elements(request, &end) ||
+        end != request->extent || position % request->extent != 0)
+        return false;
+    request->n = bytes / request->extent;
+    request->span = request->n * request->extent;
+    request->memory = memory_at(request->remote, offset, request->span);
+    return request->memory != NULL;
+}
+
+static size_t on_long_accumulate(tug_context *context, int source, const uint64_t head[2],
+                                 uint64_t position, const void *data, size_t bytes, void *domain) {
+    struct request request;
+    tug_reduction reduce = NULL;
+    (void)context;
+    if (read_head(domain, head, sizeof(request.head), &request) &&
+        find_part(&request, position, bytes))
+        reduce = find_reduction(&request);
+    if (reduce == NULL) {
+        complain(source);
+        return bytes;
+    }
+    const size_t most = TUG_REMOTE_LOCKED / request.extent;
+    for (size_t done = 0; done < request.n; done += most) {
+        const size_t now = request.n - done < most ? request.n - done : most;
+        struct tug_mutex *mutex = lock(request.remote);
+        reduce(request.memory + done * request.extent,
+               (const unsigned char *)data + done * request.extent, now);
+        tug_remote_unlock(mutex);
+    }
+    return request.span;
 }
 
 /* MPI_NO_OP comes without operands. */
@@ -380,6 +423,7 @@ void tug_remote_serve(struct tug_domain *domain) {
     tug_context *context = domain->context;
     (void)tug_am_register_run(context, TUG_MESSAGE_ACCUMULATE, on_accumulate, on_accumulates,
                               domain);
+    tug_am_register_part(context, TUG_LONG_ACCUMULATE, on_long_accumulate, domain);
     (void)tug_am_register(context, TUG_MESSAGE_UNLOCK, on_unlock, domain);
     (void)tug_am_register(context, TUG_MESSAGE_MOVED, on_moved, domain);
     (void)tug_am_register(context, TUG_MESSAGE_NOTICE, on_notice, domain);

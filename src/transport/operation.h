@@ -19,7 +19,8 @@ enum tug_operation_kind {
     TUG_OPERATION_FETCH,   /* fetch and op */
     TUG_OPERATION_COMPARE, /* compare and swap */
     TUG_OPERATION_AM,
-    TUG_OPERATION_CALL, /* an active message with an answer */
+    TUG_OPERATION_CALL,    /* an active message with an answer */
+    TUG_OPERATION_LONG_AM, /* a long message, handled part by part */
     /* What follows a write, once its data are in place: only where that has not failed. */
     TUG_OPERATION_SIGNAL,    /* adds to an integer of 8 bytes */
     TUG_OPERATION_SIGNAL_AM, /* an active message */
@@ -32,7 +33,8 @@ struct tug_operation {
     struct tug_callback on_complete;
     struct tug_callback on_local; /* f is NULL when it has been called */
     uint64_t key;                 /* the remote registration's id, see memory.h */
-    uint64_t offset;              /* the offset in what the key names; CALL: bytes of the answer */
+    uint64_t offset;              /* the offset in what the key names; CALL: bytes of the answer;
+                                     LONG_AM: bytes of an element, which no part ends inside of */
     uint64_t address;             /* the same byte in the peer's address space; CALL: the answer's
                                      in ours */
     uint32_t rkey;                /* what the peer's device calls the registration */
@@ -47,7 +49,7 @@ struct tug_operation {
         unsigned char data[TUG_OPERATION_INLINE]; /* writes and messages with local == NULL */
         struct {
             uint64_t operand; /* FETCH, SIGNAL: the operand; COMPARE: the new value */
-            uint64_t compare;
+            uint64_t compare; /* LONG_AM: both are the head that every part has */
         };
     };
     uint32_t next; /* the transport's own: tag of the next in a list */

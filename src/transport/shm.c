@@ -151,14 +151,19 @@ static bool take_trailer(struct view *view, uint32_t source, const unsigned char
     if (node_rank == TUG_ELSEWHERE)
         return false;
     struct trail *trail = &view->trails[node_rank];
-    const uint32_t now = bytes < trail->left ? bytes : trail->left;
-    if (now == 0)
+    const uint32_t all = bytes < trail->left ? bytes : trail->left;
+    if (all == 0)
         return false;
-    unsigned char *to = view->wire.trailer_address(view->wire.receiver, source, trail->come);
-    if (to != NULL)
-        memcpy(to, data, now);
-    trail->come += now;
-    trail->left -= now;
+    for (uint32_t at = 0; at < all;) {
+        size_t now = all - at;
+        unsigned char *to =
+            view->wire.trailer_address(view->wire.receiver, source, trail->come, &now);
+        if (to != NULL)
+            memcpy(to, data + at, now);
+        trail->come += (uint32_t)now;
+        at += (uint32_t)now;
+    }
+    trail->left -= all;
     view->trailing -= trail->left == 0;
     return trail->left == 0;
 }

@@ -226,6 +226,12 @@ struct tug_fabric {
     int (*deliver)(struct tug_fabric *fabric, uint32_t source, unsigned handler,
                    const void *payloads, size_t bytes, size_t n);
 
+    /* Bytes of a long message have come, from `position` on. Returns how many of them have been
+     * taken: what is left, less than an element, comes again with more; or a TUG_ERR_*. */
+    int64_t (*deliver_part)(struct tug_fabric *fabric, uint32_t source, unsigned handler,
+                            const uint64_t head[2], uint64_t position, const void *data,
+                            size_t bytes);
+
     /* A call has come; tug_packets_reply() answers it, now or later. 0, or the error for the
      * caller: then it is answered. */
     int (*called)(struct tug_fabric *fabric, struct tug_caller caller, unsigned handler,

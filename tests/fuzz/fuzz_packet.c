@@ -97,15 +97,15 @@ static size_t slow_record(const unsigned char *at, size_t left, bool numbered, b
         const char *sub;
     } rules[TUG_RECORD_KINDS] = {
         {0, 0, ""}, /* by kind */
-        {2, 65528, "flag"}, {4, 0, "zero"},   {3, 0, "fetch"},  {4, 0, "width"},
-        {0, 4096, "any"},   {0, 4096, "any"}, {0, 65535, ""},   {0, 65535, ""},
-        {1, 65535, ""},     {3, 0, "zero"},   {3, 0, "zero"},   {3, 0, "flag"},
-        {3, 0, "zero"},     {0, 4096, "any"}, {0, 256, "any"},  {1, 65528, "status"},
-        {2, 0, "zero"},     {1, 0, "status"}, {0, 0, "status"}, {0, 0, "zero"},
-        {0, 0, "status"},   {0, 0, "status"},
+        {2, 65528, "flag"}, {4, 0, "zero"},       {3, 0, "fetch"},   {4, 0, "width"},
+        {0, 4096, "any"},   {0, 4096, "any"},     {0, 65535, ""},    {0, 65535, ""},
+        {1, 65535, ""},     {3, 0, "zero"},       {3, 0, "zero"},    {3, 0, "flag"},
+        {3, 0, "zero"},     {0, 4096, "any"},     {3, 65528, "any"}, {4, 0, "any"},
+        {0, 256, "any"},    {1, 65528, "status"}, {2, 0, "zero"},    {1, 0, "status"},
+        {0, 0, "status"},   {0, 0, "zero"},       {0, 0, "status"},  {0, 0, "status"},
     };
-    if (left < 8 || at[0] == 0 || at[0] > 22 || (at[0] < 16 && !numbered) ||
-        (at[0] == 17 && numbered))
+    if (left < 8 || at[0] == 0 || at[0] > 24 || (at[0] < 18 && !numbered) ||
+        (at[0] == 19 && numbered))
         return 0;
     if (at[0] == 9) {
         const size_t data = number_at(at + 2, 2) * at[1];
@@ -130,7 +130,7 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     if (bytes < 40)
         return false;
     const bool numbered = number_at(packet + 16, 4) != 0;
-    if (number_at(packet, 2) != 0x5447 || packet[2] != 5 || packet[3] != numbered ||
+    if (number_at(packet, 2) != 0x5447 || packet[2] != 6 || packet[3] != numbered ||
         number_at(packet + 4, 4) != bytes || number_at(packet + 8, 4) >= WORLD_RANKS ||
         number_at(packet + 24, 8) != WORLD_CONTEXT)
         return false;
@@ -142,9 +142,10 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
         if (step == 0)
             return false;
         wrote |= packet[at] == 1;
-        asked |= packet[at] < 16;
-        if (packet[at] == 12 || packet[at] == 17) { /* LONG_WRITE, LONG_DATA: nothing after it */
-            follows = number_at(packet + at + (packet[at] == 12 ? 24 : 16), 8);
+        asked |= packet[at] < 18;
+        if (packet[at] == 12 || packet[at] == 16 || packet[at] == 19) {
+            /* LONG_WRITE, LONG_PART, LONG_DATA: nothing after it */
+            follows = number_at(packet + at + step - 8, 8);
             if (records > 1 || follows == 0 || follows % 8 != 0 || follows > 1048576)
                 return false;
         }
@@ -358,7 +359,8 @@ static size_t mend(uint8_t *data, size_t bytes) {
             break;
         end += step;
         header.records++;
-        if (head.kind == TUG_RECORD_LONG_WRITE || head.kind == TUG_RECORD_LONG_DATA) {
+        if (head.kind == TUG_RECORD_LONG_WRITE || head.kind == TUG_RECORD_LONG_PART ||
+            head.kind == TUG_RECORD_LONG_DATA) {
             uint64_t follows;
             memcpy(&follows, data + end - sizeof(follows), sizeof(follows));
             follows = header.trailer = (uint32_t)follows % TUG_TRAILER_MOST & ~7u;

@@ -28,6 +28,7 @@ static unsigned sub_of(unsigned kind) {
     case TUG_RECORD_AM:
     case TUG_RECORD_CALL:
     case TUG_RECORD_SIGNAL_AM:
+    case TUG_RECORD_PART:
         return draw(256);
     case TUG_RECORD_CONTROL:
         return draw(3);
@@ -48,6 +49,7 @@ static size_t length_of(unsigned kind) {
     case TUG_RECORD_AM:
     case TUG_RECORD_CALL:
     case TUG_RECORD_SIGNAL_AM:
+    case TUG_RECORD_PART:
     case TUG_RECORD_CONTROL:
     case TUG_RECORD_DATA:
         return draw(3) == 0 ? 8 : draw(40);
@@ -88,6 +90,12 @@ static void add(struct tug_packet *packet, unsigned kind) {
         uint64_t *words = tug_packet_add(packet, kind, 0, draw(64), 0);
         words[0] = world_id(registration);
         words[1] = draw(64);
+        tug_packet_trail(packet, 8 * (1 + draw(9)));
+        return;
+    }
+    if (kind == TUG_RECORD_LONG_PART) {
+        uint64_t *words = tug_packet_add(packet, kind, draw(256), draw(64), 0);
+        words[0] = words[1] = words[2] = draw(64);
         tug_packet_trail(packet, 8 * (1 + draw(9)));
         return;
     }

@@ -310,6 +310,53 @@ static void test_long(void) {
     free(got);
 }
 
+/* A long run, then one element of it, again and again, in two types, at places that no word begins
+ * at; every other column of a matrix; and all of it by request. What comes later is done later. */
+static void test_long_order(void) {
+    enum { LONG = 150001, COLUMN = 3000 };
+    struct kind_win big;
+    MPI_Datatype column;
+    double *set = malloc(LONG * sizeof(*set));
+    unsigned char *bytes = calloc(LONG, 1);
+    MPI_Request requests[2];
+    CHECK(kind_open(&big, KIND_CREATE, MPI_COMM_WORLD, (LONG + 1) * 8, 1), "no window");
+    MUST(MPI_Type_vector(3, COLUMN, 2 * COLUMN, MPI_DOUBLE, &column));
+    MUST(MPI_Type_commit(&column));
+    MUST(MPI_Win_lock_all(0, big.win));
+    for (int round = 0; round < 5; round++) {
+        const double one = 0.5;
+        for (int i = 0; i < LONG; i++)
+            set[i] = i + round;
+        MUST(MPI_Accumulate(set, LONG, MPI_DOUBLE, right, 3, LONG, MPI_DOUBLE, MPI_REPLACE,
+                            big.win));
+        for (int i = 0; i < 10; i++)
+            MUST(MPI_Accumulate(&one, 1, MPI_DOUBLE, right, 3 + 8 * (LONG - 1 - i), 1, MPI_DOUBLE,
+                                MPI_SUM, big.win));
+        MUST(MPI_Raccumulate(set, 3 * COLUMN, MPI_DOUBLE, right, 3, 1, column, MPI_SUM, big.win,
+                             &requests[0]));
+        MUST(MPI_Raccumulate(bytes, LONG, MPI_UNSIGNED_CHAR, right, 0, LONG, MPI_UNSIGNED_CHAR,
+                             MPI_BOR, big.win, &requests[1]));
+        MUST(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+        MUST(MPI_Win_flush(right, big.win));
+    }
+    check_barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < LONG; i++) {
+        const int row = i / (2 * COLUMN), in_row = i % (2 * COLUMN);
+        double got, want = i + 4;
+        memcpy(&got, (unsigned char *)big.base + 3 + 8 * (size_t)i, sizeof(got));
+        if (row < 3 && in_row < COLUMN)
+            want += row * COLUMN + in_row + 4;
+        if (i >= LONG - 10)
+            want += 0.5;
+        CHECK(got == want, "[%d] is %g, not %g", i, got, want);
+    }
+    MUST(MPI_Win_unlock_all(big.win));
+    MUST(MPI_Type_free(&column));
+    kind_close(&big);
+    free(set);
+    free(bytes);
+}
+
 int main(int argc, char **argv) {
     check_begin(&argc, &argv, "rma_accumulate");
     right = (check_rank + 1) % check_nranks;
@@ -324,5 +371,6 @@ int main(int argc, char **argv) {
         kind_close(&w);
     }
     test_long();
+    test_long_order();
     return check_end();
 }

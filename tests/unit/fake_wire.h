@@ -30,6 +30,10 @@ struct side {
     unsigned messages;                     /* delivered here; the last one: */
     size_t message_bytes;
     unsigned char message[TUG_AM_MAX_PAYLOAD];
+    unsigned parts; /* delivered here, of elements of so many bytes: */
+    size_t element, part_most;
+    uint64_t head[2];
+    unsigned char *long_message;
 };
 
 static struct side *a, *b;
@@ -77,7 +81,7 @@ static inline bool fake_move_trailer(struct fake_wire *from, struct tug_wire *in
         size_t now = buffer->packet.trailer - from->come;
         now = now < allowance ? now : allowance;
         now = now < 100000 ? now : 100000;
-        unsigned char *place = into->trailer_address(into->receiver, source, from->come);
+        unsigned char *place = into->trailer_address(into->receiver, source, from->come, &now);
         if (place != NULL)
             memcpy(place, buffer->trailer + from->come, now);
         from->come += now;
@@ -145,6 +149,23 @@ static inline int fake_deliver(struct tug_fabric *fabric, uint32_t source, unsig
     return 0;
 }
 
+/* What is taken of a long message goes to side->long_message. */
+static inline int64_t fake_deliver_part(struct tug_fabric *fabric, uint32_t source,
+                                        unsigned handler, const uint64_t head[2], uint64_t position,
+                                        const void *data, size_t bytes) {
+    struct side *side = (struct side *)fabric;
+    (void)source;
+    if (handler == 9)
+        return TUG_ERR_INVALID;
+    bytes -= bytes % side->element;
+    side->parts++;
+    side->part_most = bytes > side->part_most ? bytes : side->part_most;
+    side->head[0] = head[0];
+    side->head[1] = head[1];
+    memcpy(side->long_message + position, data, bytes);
+    return (int64_t)bytes;
+}
+
 static inline struct side *fake_side(uint32_t rank, const struct tug_transport *type,
                                      uint32_t packet_bytes, uint32_t noperations, size_t memory) {
     struct side *side = calloc(1, sizeof(*side));
@@ -152,6 +173,8 @@ static inline struct side *fake_side(uint32_t rank, const struct tug_transport *
     assert_true(joined_begin(&side->fabric, rank, noperations));
     joined_by(&side->fabric, &side->packets, side->streams, &side->out.wire, type, packet_bytes);
     side->fabric.deliver = fake_deliver;
+    side->fabric.deliver_part = fake_deliver_part;
+    side->element = 1;
     side->out.room = FAKE_QUEUE;
     side->out.delivers = UINT32_MAX;
     joined_add_memory(&side->fabric, &side->remote, memory, rank == 0 ? 0xA0 : 0xB0);

@@ -6,8 +6,9 @@
 #include "check.h"
 #include "transport/tcp/private.h"
 
-static inline unsigned char *tcp_trailer(void *receiver, uint32_t source, size_t come) {
-    (void)receiver, (void)source, (void)come;
+static inline unsigned char *tcp_trailer(void *receiver, uint32_t source, size_t come,
+                                         size_t *room) {
+    (void)receiver, (void)source, (void)come, (void)room;
     return NULL;
 }
 

@@ -57,8 +57,8 @@ static void receive(void *receiver, struct tug_wire *wire, const void *memory, s
     (void)wire->row->meet(wire, source);
 }
 
-static unsigned char *place(void *receiver, uint32_t source, size_t come) {
-    (void)source;
+static unsigned char *place(void *receiver, uint32_t source, size_t come, size_t *room) {
+    (void)source, (void)room;
     return ((struct context *)receiver)->memory + come;
 }
 

@@ -31,6 +31,7 @@ static bool is_request(unsigned kind) {
 static size_t most_data(unsigned kind) {
     switch (kind) {
     case TUG_RECORD_WRITE:
+    case TUG_RECORD_PART:
     case TUG_RECORD_DATA:
         return TUG_RECORD_DATA_MOST;
     case TUG_RECORD_CONTROL:
@@ -52,19 +53,21 @@ static bool is_near(unsigned kind) {
 /* Built in a way of its own. */
 static bool is_special(unsigned kind) {
     return is_near(kind) || kind == TUG_RECORD_AM_RUN || kind == TUG_RECORD_LONG_WRITE ||
-           kind == TUG_RECORD_LONG_DATA;
+           kind == TUG_RECORD_LONG_PART || kind == TUG_RECORD_LONG_DATA;
 }
 
 static unsigned words_of(unsigned kind) {
     switch (kind) {
     case TUG_RECORD_READ:
     case TUG_RECORD_COMPARE:
+    case TUG_RECORD_LONG_PART:
         return 4;
     case TUG_RECORD_FETCH:
     case TUG_RECORD_BULK_WRITE:
     case TUG_RECORD_BULK_READ:
     case TUG_RECORD_LONG_WRITE:
     case TUG_RECORD_SIGNAL:
+    case TUG_RECORD_PART:
         return 3;
     case TUG_RECORD_WRITE:
     case TUG_RECORD_LONG_DATA:
@@ -108,6 +111,7 @@ static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t
     case TUG_RECORD_AM:
     case TUG_RECORD_CALL:
     case TUG_RECORD_SIGNAL_AM:
+    case TUG_RECORD_PART:
     case TUG_RECORD_CONTROL:
         break;
     case TUG_RECORD_WRITE:
@@ -116,6 +120,8 @@ static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t
         break;
     case TUG_RECORD_LONG_WRITE:
         return sub > 1 ? TUG_PACKET_KIND : TUG_PACKET_LENGTH; /* and nothing follows */
+    case TUG_RECORD_LONG_PART:
+        return TUG_PACKET_LENGTH;
     case TUG_RECORD_LONG_DATA:
         return sub != 0 ? TUG_PACKET_KIND : TUG_PACKET_LENGTH;
     default:
@@ -495,11 +501,12 @@ static void near_what_is_known(void **state) {
 
 static void add_long(struct tug_packet *packet, unsigned kind, uint32_t bytes) {
     uint64_t *words = tug_packet_add(packet, kind, 0, 33, 0);
-    words[0] = words[1] = BASE;
+    for (unsigned word = 0; word + 1 < words_of(kind); word++)
+        words[word] = BASE;
     tug_packet_trail(packet, bytes);
 }
 
-/* A packet with another record and a LONG_WRITE or LONG_DATA; returns its bytes. */
+/* A packet with another record and a long one; returns its bytes. */
 static uint32_t make_long(unsigned kind, uint32_t bytes) {
     struct tug_packet packet;
     tug_packet_begin(&packet, memory, CAPACITY);
@@ -511,16 +518,17 @@ static uint32_t make_long(unsigned kind, uint32_t bytes) {
     return packet.used;
 }
 
-static const unsigned long_kinds[] = {TUG_RECORD_LONG_WRITE, TUG_RECORD_LONG_DATA};
+static const unsigned long_kinds[] = {TUG_RECORD_LONG_WRITE, TUG_RECORD_LONG_PART,
+                                      TUG_RECORD_LONG_DATA};
 
 static void long_records_come_through(void **state) {
     static const uint32_t most[] = {8, 16, 4096, TUG_TRAILER_MOST};
     struct tug_packet_reader reader;
     struct tug_record record = {0};
     (void)state;
-    for (size_t i = 0; i < 2 * sizeof(most) / sizeof(most[0]); i++) {
-        const unsigned kind = long_kinds[i % 2], last = words_of(kind) - 1;
-        assert_int_equal(open_packet(&reader, memory, make_long(kind, most[i / 2])),
+    for (size_t i = 0; i < 3 * sizeof(most) / sizeof(most[0]); i++) {
+        const unsigned kind = long_kinds[i % 3], last = words_of(kind) - 1;
+        assert_int_equal(open_packet(&reader, memory, make_long(kind, most[i / 3])),
                          TUG_PACKET_GOOD);
         assert_true(tug_packet_next(&reader, &record));
         assert_true(tug_packet_next(&reader, &record));
@@ -528,7 +536,7 @@ static void long_records_come_through(void **state) {
         assert_int_equal(record.tag, 33);
         for (unsigned word = 0; word < last; word++)
             assert_int_equal(record.words[word], BASE);
-        assert_int_equal(record.words[last], most[i / 2]);
+        assert_int_equal(record.words[last], most[i / 3]);
         assert_false(tug_packet_next(&reader, &record));
     }
 }
@@ -555,7 +563,8 @@ static void wrong_trailers_are_refused(unsigned kind) {
         tug_packet_begin(&packet, memory, CAPACITY);
         add_long(&packet, kind, 4096);
         packet.capacity = CAPACITY;
-        if (next == TUG_RECORD_LONG_WRITE || next == TUG_RECORD_LONG_DATA)
+        if (next == TUG_RECORD_LONG_WRITE || next == TUG_RECORD_LONG_PART ||
+            next == TUG_RECORD_LONG_DATA)
             add_long(&packet, next, 4096);
         else
             add(&packet, next, 0);
@@ -567,6 +576,7 @@ static void wrong_trailers_are_refused(unsigned kind) {
 static void a_wrong_trailer_is_refused(void **state) {
     (void)state;
     wrong_trailers_are_refused(TUG_RECORD_LONG_WRITE);
+    wrong_trailers_are_refused(TUG_RECORD_LONG_PART);
     wrong_trailers_are_refused(TUG_RECORD_LONG_DATA);
 }
 

@@ -178,11 +178,11 @@ static void test_origin_lost(void **state) {
     write_to(b->remote.id, 0, TUG_TRAILER_MOST, &record);
     run();
     assert_int_equal(b->remote.serving, 1);
-    assert_non_null(b->out.wire.trailer_address(&b->packets, 0, 50000));
+    assert_non_null(b->out.wire.trailer_address(&b->packets, 0, 50000, &(size_t){1}));
     b->out.wire.arrived(&b->packets, 0, false);
     b->out.wire.ended(&b->packets, 0);
     assert_int_equal(b->remote.serving, 0);
-    assert_null(b->out.wire.trailer_address(&b->packets, 0, 50000));
+    assert_null(b->out.wire.trailer_address(&b->packets, 0, 50000, &(size_t){1}));
     a->out.wire.ended(&a->packets, 1);
     assert_done(&record, TUG_ERR_PEER);
     assert_int_equal(a->out.count, 0); /* nothing refers to the program's memory any more */
@@ -371,10 +371,10 @@ static void test_reading_ends_early(void **state) {
     read_from(b->remote.id, 0, TUG_TRAILER_MOST, &record[1]);
     run();
     assert_int_equal(b->remote.serving, 2);
-    assert_non_null(a->out.wire.trailer_address(&a->packets, 1, 50000));
+    assert_non_null(a->out.wire.trailer_address(&a->packets, 1, 50000, &(size_t){1}));
     a->out.wire.arrived(&a->packets, 1, false);
     a->out.wire.ended(&a->packets, 1);
-    assert_null(a->out.wire.trailer_address(&a->packets, 1, 50000));
+    assert_null(a->out.wire.trailer_address(&a->packets, 1, 50000, &(size_t){1}));
     for (int i = 0; i < 2; i++)
         assert_done(&record[i], TUG_ERR_PEER);
     assert_unread(50000, TUG_TRAILER_MOST);
@@ -441,7 +441,7 @@ static void answer_wrongly(unsigned kind, uint32_t tag, uint64_t position, uint3
     tug_packet_end(&packet, 1, 0, 0, JOINED_ID);
     tug_packets_receive(&a->packets, &a->out.wire, memory, packet.used);
     assert_true(a->streams[1]->lost);
-    assert_null(a->out.wire.trailer_address(&a->packets, 1, 0));
+    assert_null(a->out.wire.trailer_address(&a->packets, 1, 0, &(size_t){1}));
     assert_done(&record, TUG_ERR_PEER);
     assert_unread(3, MEMORY);
 }

@@ -54,6 +54,8 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
     [TUG_RECORD_LONG_WRITE] = {0, TUG_PACKET_KIND, SUB_FLAG},
     [TUG_RECORD_SIGNAL] = {0, TUG_PACKET_KIND, SUB_NONE},
     [TUG_RECORD_SIGNAL_AM] = {TUG_AM_MAX_PAYLOAD, TUG_PACKET_KIND, SUB_ANY},
+    [TUG_RECORD_PART] = {TUG_RECORD_DATA_MOST, TUG_PACKET_KIND, SUB_ANY},
+    [TUG_RECORD_LONG_PART] = {0, TUG_PACKET_KIND, SUB_ANY},
     [TUG_RECORD_CONTROL] = {TUG_RECORD_CONTROL_MOST, TUG_PACKET_KIND, SUB_ANY},
     [TUG_RECORD_DATA] = {TUG_RECORD_DATA_MOST, TUG_PACKET_STATUS, SUB_STATUS},
     [TUG_RECORD_LONG_DATA] = {0, TUG_PACKET_KIND, SUB_NONE},
@@ -69,6 +71,7 @@ const uint8_t tug_record_words[TUG_RECORD_KINDS] = {
     [TUG_RECORD_COMPARE] = 4,    [TUG_RECORD_BULK_WRITE] = 3, [TUG_RECORD_BULK_READ] = 3,
     [TUG_RECORD_LONG_WRITE] = 3, [TUG_RECORD_DATA] = 1,       [TUG_RECORD_LONG_DATA] = 2,
     [TUG_RECORD_VALUE] = 1,      [TUG_RECORD_AM_RUN] = 1,     [TUG_RECORD_SIGNAL] = 3,
+    [TUG_RECORD_PART] = 3,       [TUG_RECORD_LONG_PART] = 4,
 };
 
 static const char *const fault_texts[] = {
@@ -185,7 +188,8 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
                 return fault;
             if (head.kind == TUG_RECORD_WRITE)
                 kinds |= near;
-            is_long = head.kind == TUG_RECORD_LONG_WRITE || head.kind == TUG_RECORD_LONG_DATA;
+            is_long = head.kind == TUG_RECORD_LONG_WRITE || head.kind == TUG_RECORD_LONG_PART ||
+                      head.kind == TUG_RECORD_LONG_DATA;
             if (is_long && records > 1)
                 return TUG_PACKET_KIND;
             requests |= head.kind < TUG_RECORD_DATA;

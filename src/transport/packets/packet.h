@@ -18,8 +18,8 @@
  *            1 to 2^32 - 1 and then from 1 again; 0: there are no requests in it
  *   applied  the number of the last request packet from there that has been applied here
  *   credit   bytes of answers that may be asked for from here at a time, see packets.h
- *   trailer  bytes that follow the packet on its wire: the data of its last record, a LONG_WRITE or
- *            LONG_DATA; 0 if that is none
+ *   trailer  bytes that follow the packet on its wire: the data of its last record, a LONG_WRITE,
+ *            LONG_PART or LONG_DATA; 0 if that is none
  *
  *        0      1     2        4            8
  *       +------+-----+--------+------------+
@@ -44,6 +44,8 @@
  *   LONG_WRITE   signalled   key, offset, bytes                 behind the packet
  *   SIGNAL       -           key, offset, value                 -
  *   SIGNAL_AM    handler     -                                  yes
+ *   PART         handler     head (2 words), position           yes
+ *   LONG_PART    handler     head (2 words), position, bytes    behind the packet
  *   CONTROL      transport   -                                  yes
  *
  *   and the answers, which need no number:
@@ -75,7 +77,10 @@
  *
  * A LONG_WRITE is the last record of its packet, which is applied when its data have come: whole
  * words, so that the next packet is aligned like this one. So is a LONG_DATA, of a packet without
- * number.
+ * number, and a LONG_PART.
+ *
+ * A long message travels in parts, of which each has its head and says how many bytes of the
+ * message are before it.
  *
  * A SIGNAL adds its value to an integer of 8 bytes, a SIGNAL_AM is a message; neither is done if
  * one of the writes since the last of them that say that they are signalled (sub is 1) has failed.
@@ -97,7 +102,7 @@
 #include <string.h>
 
 #define TUG_PACKET_MAGIC 0x5447
-#define TUG_PACKET_VERSION 5
+#define TUG_PACKET_VERSION 6
 #define TUG_PACKET_REQUESTS 1 /* flag: holds requests, has a number, wants to be acknowledged */
 
 struct tug_packet_header {
@@ -131,6 +136,8 @@ enum tug_record_kind {
     TUG_RECORD_LONG_WRITE,
     TUG_RECORD_SIGNAL,
     TUG_RECORD_SIGNAL_AM,
+    TUG_RECORD_PART,
+    TUG_RECORD_LONG_PART,
     TUG_RECORD_CONTROL,
     /* answers */
     TUG_RECORD_DATA,
@@ -242,7 +249,7 @@ static inline uint64_t *tug_packet_add(struct tug_packet *packet, unsigned kind,
 }
 
 /* So many bytes (a multiple of 8, at most TUG_TRAILER_MOST) follow the record that was appended
- * last, a LONG_WRITE or LONG_DATA: its last word says so, and the packet is full. */
+ * last, a LONG_WRITE, LONG_PART or LONG_DATA: its last word says so, and the packet is full. */
 static inline void tug_packet_trail(struct tug_packet *packet, uint32_t bytes) {
     ((uint64_t *)(packet->memory + packet->used))[-1] = packet->trailer = bytes;
     packet->capacity = packet->used;

@@ -215,6 +215,7 @@ void tug_packets_close(struct tug_packets *packets) {
         atomic_fetch_sub(&packets->load->streams, 1);
         if (stream->requests != NULL)
             tug_pool_give(&stream->wire->pool, stream->requests);
+        free(stream->staging);
         free(stream);
     }
     tug_bulk_close(packets);

@@ -109,6 +109,8 @@ struct tug_control_message {
     unsigned char data[TUG_CONTROL_MAX];
 };
 
+struct tug_staging;
+
 struct tug_stream {
     uint32_t peer;
     bool touched; /* it is in the list of streams to be flushed */
@@ -127,8 +129,8 @@ struct tug_stream {
     uint32_t waiting_first, waiting_last;   /* operations, TUG_NO_TAG: none */
     uint32_t open_first, open_last;         /* operations in the open packet */
     uint32_t sent_first[TUG_STREAM_WINDOW]; /* operations in the packets under way, by number */
-    bool sent_long[TUG_STREAM_WINDOW];      /* by number: a LONG_WRITE is in that packet */
-    uint32_t longs;                         /* packets with a LONG_WRITE, not acknowledged */
+    bool sent_long[TUG_STREAM_WINDOW];      /* by number: that packet has a trailer */
+    uint32_t longs;                         /* packets with a trailer, not acknowledged */
     uint64_t gone;                          /* last such packet that has been sent whole */
     uint64_t number, acked;                 /* request packets sent, acknowledged */
     uint64_t applied, told;                 /* received and applied, acknowledged */
@@ -137,7 +139,8 @@ struct tug_stream {
     uint64_t credit;                        /* the most that asked may be */
     uint32_t window;                        /* request packets that may be unacknowledged */
     uint32_t long_reads;                    /* answers to come that follow their packets */
-    unsigned char *trailer;                 /* where it is received; NULL: nowhere */
+    unsigned char *trailer;                 /* where it is received; NULL: nowhere, or staged */
+    struct tug_staging *staging;            /* of a LONG_PART; NULL: it is none */
     struct tug_registration *awaited;       /* the trailer's memory, served until it has come */
     uint32_t reading;                       /* the operation it answers, or TUG_NO_TAG */
     struct tug_stream *next_touched;
@@ -417,7 +420,12 @@ void tug_packets_ended(void *receiver, uint32_t peer);
 
 /* ---- trailer.c: data that follow packets ---- */
 
-/* A LONG_WRITE has come, its data will. */
+/* Of a long message, bytes that are kept here until they are handed up; and how long its elements
+ * may be. */
+#define TUG_STAGE_BYTES ((size_t)64 << 10)
+#define TUG_ELEMENT_MOST 64
+
+/* A LONG_WRITE or LONG_PART has come, its data will. */
 void tug_trailer_serve(struct tug_packets *packets, struct tug_stream *stream,
                        const struct tug_record *record);
 
@@ -435,7 +443,7 @@ void tug_trailer_expect(struct tug_stream *stream, const struct tug_operation *o
 void tug_trailer_drop(struct tug_stream *stream);
 
 /* What a wire calls, see wire.h; receiver is the struct tug_packets. */
-unsigned char *tug_trailer_address(void *receiver, uint32_t source, size_t come);
+unsigned char *tug_trailer_address(void *receiver, uint32_t source, size_t come, size_t *room);
 void tug_trailer_arrived(void *receiver, uint32_t source, bool whole);
 void tug_trailer_sent(void *receiver, uint32_t peer, const struct tug_buffer *buffer);
 

@@ -54,6 +54,15 @@ void tug_packets_called(struct tug_packets *packets, struct tug_caller caller, u
         tug_packets_reply(packets, caller, status, NULL, 0);
 }
 
+/* A part of a long message has come, of whole elements. */
+static int apply_part(struct tug_packets *packets, struct tug_stream *stream,
+                      const struct tug_record *record) {
+    struct tug_fabric *fabric = packets->fabric;
+    const int64_t taken = fabric->deliver_part(fabric, stream->peer, record->sub, record->words,
+                                               record->words[2], record->data, record->length);
+    return taken < 0 ? (int)taken : taken < record->length ? TUG_ERR_INVALID : 0;
+}
+
 /* A signal comes, of writes that have been done or have failed. */
 static int apply_signal(struct tug_packets *packets, struct tug_stream *stream,
                         const struct tug_record *record) {
@@ -93,7 +102,11 @@ static void serve(struct tug_packets *packets, struct tug_stream *stream,
     case TUG_RECORD_CONTROL:
         take_control(packets, stream, record);
         return;
+    case TUG_RECORD_PART:
+        applied.status = apply_part(packets, stream, record);
+        break;
     case TUG_RECORD_LONG_WRITE:
+    case TUG_RECORD_LONG_PART:
         tug_trailer_serve(packets, stream, record);
         return;
     case TUG_RECORD_RUN:

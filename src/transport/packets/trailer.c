@@ -1,5 +1,5 @@
-/* Trailers: the data of long writes, and of answers to long reads, which follow their packet on the
- * wire.
+/* Trailers: the data of long writes and messages, and of answers to long reads, which follow their
+ * packet on the wire.
  *
  * They are sent from the program's memory and received where they shall lie, so that neither side
  * copies them, and however long they are (up to TUG_TRAILER_MOST) they cost one call to send, and
@@ -9,20 +9,98 @@
  * memory is sent to a reader, until its packet is the pool's again. Memory of this side's own
  * operations is theirs as long as they are out: a write ends no sooner than its data have gone, a
  * read when they have come.
+ *
+ * Those of long messages are *staged*: what has come is handed up whenever more is there, so that
+ * the handler works on some while more arrives, and a peer costs TUG_STAGE_BYTES however long its
+ * messages are.
  */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
 #include "transport/packets/apply.h"
 #include "transport/packets/packets.h"
 
 /* ---- receiving ---- */
 
+static void fail(struct tug_packets *packets, const struct tug_stream *stream, int status,
+                 uint32_t tag) {
+    (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_FAILED, status, tag, 0);
+}
+
+/* A part of a long message whose data are on their way. */
+struct tug_staging {
+    uint64_t head[2];
+    uint64_t position; /* in the message, of the first byte here */
+    size_t have; /* bytes here that have not been handed up, as the last element is not whole */
+    size_t come; /* bytes that have come, these and those that were handed up */
+    size_t all;  /* bytes of the part */
+    int status;  /* the first thing that went wrong; nothing is handed up any more */
+    uint32_t tag;
+    uint8_t handler;
+    unsigned char data[TUG_STAGE_BYTES];
+};
+
+static void stage(struct tug_packets *packets, struct tug_stream *stream,
+                  const struct tug_record *record) {
+    struct tug_staging *staging = malloc(sizeof(*staging));
+    if (staging == NULL) {
+        tug_log(TUG_LOG_ERROR, "no memory for a message of process %u", stream->peer);
+        fail(packets, stream, TUG_ERR_NO_MEMORY, record->tag);
+        return;
+    }
+    memcpy(staging->head, record->words, sizeof(staging->head));
+    staging->position = record->words[2];
+    staging->have = staging->come = 0;
+    staging->all = record->words[3];
+    staging->status = 0;
+    staging->tag = record->tag;
+    staging->handler = record->sub;
+    stream->staging = staging;
+}
+
+/* So many bytes of the trailer have come: hands up what is new. */
+static void unstage(const struct tug_packets *packets, const struct tug_stream *stream,
+                    size_t come) {
+    struct tug_staging *staging = stream->staging;
+    struct tug_fabric *fabric = packets->fabric;
+    staging->have += come - staging->come;
+    staging->come = come;
+    int64_t taken = (int64_t)staging->have;
+    if (staging->status == 0 && taken > 0)
+        taken = fabric->deliver_part(fabric, stream->peer, staging->handler, staging->head,
+                                     staging->position, staging->data, staging->have);
+    if (taken < 0 || staging->have - (size_t)taken >= TUG_ELEMENT_MOST) {
+        staging->status = taken < 0 ? (int)taken : TUG_ERR_INVALID;
+        taken = (int64_t)staging->have;
+    }
+    staging->have -= (size_t)taken;
+    staging->position += (uint64_t)taken;
+    if (staging->have > 0)
+        memmove(staging->data, staging->data + taken, staging->have);
+}
+
+/* All of it has come. */
+static void end_staging(struct tug_packets *packets, const struct tug_stream *stream) {
+    struct tug_staging *staging = stream->staging;
+    unstage(packets, stream, staging->all);
+    if (staging->status == 0 && staging->have > 0)
+        staging->status = TUG_ERR_INVALID;
+    if (staging->status != 0)
+        fail(packets, stream, staging->status, staging->tag);
+}
+
 void tug_trailer_serve(struct tug_packets *packets, struct tug_stream *stream,
                        const struct tug_record *record) {
+    if (record->kind == TUG_RECORD_LONG_PART) {
+        stage(packets, stream, record);
+        return;
+    }
     struct tug_applied applied = tug_apply(&packets->fabric->memory, record);
     if (applied.status != 0) {
         if (record->sub != 0)
             stream->unsignalled = (int8_t)applied.status;
-        (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_FAILED, applied.status,
-                                 record->tag, 0);
+        fail(packets, stream, applied.status, record->tag);
         return;
     }
     stream->trailer = applied.registration->base + record->words[1];
@@ -42,13 +120,24 @@ void tug_trailer_drop(struct tug_stream *stream) {
     stream->awaited = NULL;
     stream->reading = TUG_NO_TAG;
     stream->trailer = NULL;
+    free(stream->staging);
+    stream->staging = NULL;
     stream->awaits = false;
 }
 
-unsigned char *tug_trailer_address(void *receiver, uint32_t source, size_t come) {
+unsigned char *tug_trailer_address(void *receiver, uint32_t source, size_t come, size_t *room) {
     const struct tug_packets *packets = receiver;
     const struct tug_stream *stream = packets->streams[source];
-    return stream != NULL && stream->trailer != NULL ? stream->trailer + come : NULL;
+    if (stream == NULL)
+        return NULL;
+    struct tug_staging *staging = stream->staging;
+    if (staging == NULL)
+        return stream->trailer != NULL ? stream->trailer + come : NULL;
+    if (come > staging->come)
+        unstage(packets, stream, come);
+    if (*room > sizeof(staging->data) - staging->have)
+        *room = sizeof(staging->data) - staging->have;
+    return staging->data + staging->have;
 }
 
 void tug_trailer_arrived(void *receiver, uint32_t source, bool whole) {
@@ -57,6 +146,8 @@ void tug_trailer_arrived(void *receiver, uint32_t source, bool whole) {
     if (stream == NULL || !stream->awaits)
         return; /* the packet was refused, or the peer is lost */
     const uint32_t reading = stream->reading;
+    if (whole && stream->staging != NULL)
+        end_staging(packets, stream);
     tug_trailer_drop(stream);
     if (!whole)
         return;

@@ -62,9 +62,10 @@ struct tug_wire {
     /* A packet has come: bytes at memory (aligned to 8), the receiver's until it returns. */
     void (*receive)(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
     /* Of wires that carry trailers: where the next bytes go of what follows the last packet of that
-     * process, of which `come` have come, NULL: nowhere; asked anew whenever some are there. All of
+     * process, of which `come` have come and are the receiver's, NULL: nowhere; asked anew whenever
+     * some are there. *room: so many may be put there; it is made less if there is less. All of
      * them have come (whole), or no more will. */
-    unsigned char *(*trailer_address)(void *receiver, uint32_t source, size_t come);
+    unsigned char *(*trailer_address)(void *receiver, uint32_t source, size_t come, size_t *room);
     void (*arrived)(void *receiver, uint32_t source, bool whole);
     /* A buffer with a trailer has been sent and is about to be given back. */
     void (*sent)(void *receiver, uint32_t peer, const struct tug_buffer *buffer);

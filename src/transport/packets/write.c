@@ -189,33 +189,68 @@ static enum fit write_signal(struct tug_fabric *fabric, struct tug_stream *strea
     return written(fabric, stream, operation, operation);
 }
 
-/* Long writes of registered memory are sent as they stand, behind a packet. */
+/* The next bytes of a long message, in the open packet, which has room for them. */
+static void add_part(struct tug_packet *packet, struct tug_operation *operation, uint32_t tag,
+                     size_t bytes) {
+    const uint64_t moved = operation->bytes - operation->left;
+    uint64_t *words = tug_packet_add(packet, TUG_RECORD_PART, operation->op, tag, bytes);
+    words[0] = operation->operand;
+    words[1] = operation->compare;
+    words[2] = moved;
+    tug_packet_data(words + 3, operation->local + moved, bytes);
+    operation->left -= bytes;
+}
+
+/* A long message where nothing follows packets; operation->left: as for writes. */
+static enum fit write_parts(struct tug_fabric *fabric, struct tug_stream *stream,
+                            struct tug_operation *operation) {
+    struct tug_packet *packet = &stream->requests->packet;
+    const size_t room = tug_packet_room(packet);
+    size_t piece = operation->left;
+    if (room < tug_record_bytes(TUG_RECORD_PART, piece)) {
+        if (room < (packet->capacity - sizeof(struct tug_packet_header)) / 2)
+            return NO_ROOM;
+        piece =
+            (room - tug_record_bytes(TUG_RECORD_PART, 0)) / operation->offset * operation->offset;
+    }
+    add_part(packet, operation, tug_fabric_tag(fabric, operation), piece);
+    return operation->left > 0 ? PARTLY : written(fabric, stream, operation, operation);
+}
+
+/* Long writes and messages are sent as they stand, behind a packet. */
 static bool is_long(const struct tug_stream *stream, const struct tug_operation *operation) {
     return tug_stream_trails(stream) && operation->local != NULL &&
            operation->bytes >= stream->wire->row->longs.least &&
-           operation->kind == TUG_OPERATION_WRITE;
+           (operation->kind == TUG_OPERATION_WRITE || operation->kind == TUG_OPERATION_LONG_AM);
 }
 
-/* operation->left: as for other writes. A trailer has whole words: odd bytes go ahead of it. */
+/* operation->left: as for other writes. A trailer has whole words, and elements: odd bytes go ahead
+ * of it. */
 static enum fit write_long(struct tug_packets *packets, struct tug_stream *stream,
                            struct tug_operation *operation) {
     const struct tug_longs *longs = &stream->wire->row->longs;
     struct tug_buffer *buffer = stream->requests;
     struct tug_packet *packet = &buffer->packet;
     const uint32_t tag = tug_fabric_tag(packets->fabric, operation);
-    const size_t odd = operation->left % 8;
+    const bool message = operation->kind == TUG_OPERATION_LONG_AM;
+    const uint32_t grain = message ? 8 * (uint32_t)operation->offset : 8;
+    const size_t odd = operation->left % grain;
     if (stream->longs >= longs->at_once)
         return LATER;
     if (tug_packet_room(packet) <
-        tug_record_bytes(TUG_RECORD_WRITE, 8) + tug_record_bytes(TUG_RECORD_LONG_WRITE, 0))
+        tug_record_bytes(TUG_RECORD_PART, odd) + tug_record_bytes(TUG_RECORD_LONG_PART, 0))
         return NO_ROOM;
     if (odd > 0)
-        add_write(packet, operation, tag, odd);
+        (message ? add_part : add_write)(packet, operation, tag, odd);
     const uint64_t moved = operation->bytes - operation->left;
-    const uint32_t piece = operation->left < longs->most ? (uint32_t)operation->left : longs->most;
-    uint64_t *words = tug_packet_add(packet, TUG_RECORD_LONG_WRITE, operation->op, tag, 0);
-    words[0] = operation->key;
-    words[1] = operation->offset + moved;
+    const uint32_t most = longs->most / grain * grain;
+    const uint32_t piece = operation->left < most ? (uint32_t)operation->left : most;
+    uint64_t *words = tug_packet_add(packet, message ? TUG_RECORD_LONG_PART : TUG_RECORD_LONG_WRITE,
+                                     operation->op, tag, 0);
+    words[0] = message ? operation->operand : operation->key;
+    words[1] = message ? operation->compare : operation->offset + moved;
+    if (message)
+        words[2] = moved;
     tug_buffer_trail(buffer, operation->local + moved, piece);
     operation->left -= piece;
     hurry(packets, stream);
@@ -270,6 +305,8 @@ static enum fit write_operation(struct tug_packets *packets, struct tug_stream *
     case TUG_OPERATION_AM:
     case TUG_OPERATION_CALL:
         return write_message(packets->fabric, stream, operation);
+    case TUG_OPERATION_LONG_AM:
+        return write_parts(packets->fabric, stream, operation);
     case TUG_OPERATION_SIGNAL:
     case TUG_OPERATION_SIGNAL_AM:
         return write_signal(packets->fabric, stream, operation);
@@ -358,6 +395,15 @@ static void deliver_here(struct tug_packets *packets, struct tug_operation *oper
         operation->scratch = TUG_PACKETS_SENT; /* its memory is used until it has been handled */
         tug_packets_called(packets, caller, operation->op, tug_operation_data(operation),
                            operation->bytes);
+        return;
+    }
+    if (operation->kind == TUG_OPERATION_LONG_AM) {
+        const int64_t taken =
+            fabric->deliver_part(fabric, fabric->rank, operation->op,
+                                 (const uint64_t[]){operation->operand, operation->compare}, 0,
+                                 operation->local, operation->bytes);
+        operation->status = taken < 0 ? (int8_t)taken : 0;
+        tug_fabric_complete(fabric, operation);
         return;
     }
     operation->status = (int8_t)fabric->deliver(fabric, fabric->rank, operation->op,

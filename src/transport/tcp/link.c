@@ -142,10 +142,12 @@ static size_t whole_packet(struct tug_tcp_link *link, const struct tug_tcp_endpo
     return header->bytes <= bytes ? header->bytes : 0;
 }
 
-/* Where the next bytes of the trailer go, NULL: nowhere. */
-static unsigned char *trailer_address(const struct tug_tcp_link *link) {
+/* Where the next bytes of the trailer go, NULL: nowhere. *room: as many as may go there, at most.
+ */
+static unsigned char *trailer_address(const struct tug_tcp_link *link, size_t *room) {
     const struct tug_wire *wire = link->left_wire;
-    return wire != NULL ? wire->trailer_address(wire->receiver, link->left_peer, link->come) : NULL;
+    return wire != NULL ? wire->trailer_address(wire->receiver, link->left_peer, link->come, room)
+                        : NULL;
 }
 
 /* Bytes of the trailer of the last packet have come. */
@@ -173,10 +175,14 @@ static size_t begin_trailer(struct tug_tcp_link *link, struct tug_tcp_view *view
     link->left_peer = header->source;
     if (bytes > link->left)
         bytes = link->left;
-    unsigned char *to = trailer_address(link);
-    if (to != NULL)
-        memcpy(to, behind, bytes);
-    trailer_came(link, bytes);
+    for (size_t at = 0; at < bytes;) {
+        size_t now = bytes - at;
+        unsigned char *to = trailer_address(link, &now);
+        if (to != NULL)
+            memcpy(to, behind + at, now);
+        trailer_came(link, now);
+        at += now;
+    }
     return bytes;
 }
 
@@ -236,8 +242,8 @@ static void hand_up(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint
 static bool take_trailer(struct tug_tcp_link *link, void *memory) {
     bool moved = false;
     while (link->left > 0 && !link->broken) {
-        unsigned char *to = trailer_address(link);
         size_t room = link->left;
+        unsigned char *to = trailer_address(link, &room);
         if (to == NULL && room > TUG_TCP_RECEIVE_BYTES)
             room = TUG_TCP_RECEIVE_BYTES;
         const size_t came = get(link, to != NULL ? to : memory, room);

@@ -53,6 +53,8 @@ static uint64_t take_size_of(unsigned kind) {
         return 8;
     if (kind == TUG_OPERATION_SIGNAL_AM)
         return bytes % (TUG_SIGNAL_MAX_PAYLOAD + 1);
+    if (kind == TUG_OPERATION_LONG_AM)
+        return bytes + TUG_OPERATION_INLINE + 1;
     if (kind >= TUG_OPERATION_AM && bytes > TUG_AM_MAX_PAYLOAD)
         return TUG_AM_MAX_PAYLOAD;
     return bytes;
@@ -90,7 +92,7 @@ void post(void) {
     struct tug_operation *operation = &operations[tag];
     struct live *one = &live[tag];
     const unsigned choice = take();
-    const unsigned kind = TUG_OPERATION_READ + choice % 8;
+    const unsigned kind = TUG_OPERATION_READ + choice % 9;
     REQUIRE(!one->out);
     *one = (struct live){.out = true, .again = choice >> 7};
     *operation = (struct tug_operation){.key = world_id(choice % 4),
@@ -100,7 +102,8 @@ void post(void) {
                                         .on_complete = {completed, one}};
     one->peer = operation->peer = take() % WORLD_RANKS;
     one->bytes = operation->bytes = take_size_of(kind);
-    operation->offset = take();
+    operation->offset =
+        kind == TUG_OPERATION_LONG_AM ? 1 + take() % TUG_ELEMENT_MOST : (uint64_t)take();
     give_memory(operation, one);
     if (kind == TUG_OPERATION_CALL)
         give_answer_memory(operation, one, choice % 64);
@@ -109,7 +112,7 @@ void post(void) {
     else if (kind != TUG_OPERATION_READ && choice & 64)
         operation->local = NULL; /* nobody wants the old value */
     if (kind == TUG_OPERATION_FETCH || kind == TUG_OPERATION_COMPARE ||
-        kind == TUG_OPERATION_SIGNAL)
+        kind == TUG_OPERATION_SIGNAL || kind == TUG_OPERATION_LONG_AM)
         operation->operand = operation->compare = choice;
     operation->kind = (uint8_t)kind;
     fabric.out++;
@@ -185,6 +188,17 @@ static int deliver(struct tug_fabric *of, uint32_t source, unsigned handler, con
     return sum_of(payloads, bytes * n) % 5 == 4 ? TUG_ERR_INVALID : 0;
 }
 
+/* Elements of some bytes, or an error, or one that takes too little. */
+static int64_t deliver_part(struct tug_fabric *of, uint32_t source, unsigned handler,
+                            const uint64_t head[2], uint64_t position, const void *data,
+                            size_t bytes) {
+    REQUIRE(of == &fabric && source < WORLD_RANKS && handler < 256);
+    reached.messages += sum_of(data, bytes) + head[0] + head[1] + position > 0;
+    if (handler % 8 == 7)
+        return handler < 128 ? TUG_ERR_INVALID : (int64_t)(bytes / 2);
+    return (int64_t)(bytes - bytes % (1 + handler % 64));
+}
+
 /* Calls that have come and are answered later. */
 static struct tug_caller waiting[8];
 static unsigned nwaiting;
@@ -222,6 +236,7 @@ void above_reset(struct tug_fabric *of) {
     of->operations = operations;
     of->noperations = OPERATIONS;
     of->deliver = deliver;
+    of->deliver_part = deliver_part;
     of->called = called;
     of->counter = count_one;
     of->count = count_many;

@@ -18,6 +18,8 @@ static unsigned take_sub(unsigned kind, unsigned choice) {
     case TUG_RECORD_AM:
     case TUG_RECORD_CALL:
     case TUG_RECORD_SIGNAL_AM:
+    case TUG_RECORD_PART:
+    case TUG_RECORD_LONG_PART:
         return choice;
     case TUG_RECORD_WRITE:
         return choice & 1;
@@ -38,6 +40,7 @@ static unsigned take_sub(unsigned kind, unsigned choice) {
 static size_t take_length(unsigned kind) {
     switch (kind) {
     case TUG_RECORD_WRITE:
+    case TUG_RECORD_PART:
     case TUG_RECORD_CONTROL:
     case TUG_RECORD_DATA:
         return take_size() % 65536;
@@ -91,6 +94,14 @@ static void add_long_write(struct tug_packet *packet, uint32_t source, unsigned 
     tug_packet_trail(packet, (uint32_t)take_size() & ~7u);
 }
 
+static void add_long_part(struct tug_packet *packet, uint32_t source, unsigned choice) {
+    uint64_t *at = tug_packet_add(packet, TUG_RECORD_LONG_PART, choice, take_tag(source), 0);
+    at[0] = take();
+    at[1] = take();
+    at[2] = take_size();
+    tug_packet_trail(packet, (uint32_t)take_size() & ~7u);
+}
+
 static void add_long_data(struct tug_packet *packet, uint32_t source) {
     peers[source].lied = true;
     *tug_packet_add(packet, TUG_RECORD_LONG_DATA, 0, take_tag(source), 0) = take_size();
@@ -135,6 +146,8 @@ static void add_any(struct tug_packet *packet, uint32_t source, unsigned kind) {
         add_again(packet, choice);
     else if (kind == TUG_RECORD_LONG_WRITE && choice < 200)
         add_long_write(packet, source, choice);
+    else if (kind == TUG_RECORD_LONG_PART && choice < 200)
+        add_long_part(packet, source, choice);
     else if (kind == TUG_RECORD_LONG_DATA && choice < 200)
         add_long_data(packet, source);
     else
@@ -257,14 +270,14 @@ static void deliver_trailer(struct tug_wire *wire, uint32_t source) {
     if (wire != &shm_wire || bytes > TUG_TRAILER_MOST)
         return; /* the wire of sockets ends at such a header */
     for (uint32_t come = 0; come < bytes;) {
-        uint32_t now = (uint32_t)take_size() + 1;
+        size_t now = (size_t)take_size() + 1;
         if (now > bytes - come)
             now = bytes - come;
-        unsigned char *place = wire->trailer_address(wire->receiver, source, come);
+        unsigned char *place = wire->trailer_address(wire->receiver, source, come, &now);
         if (place != NULL)
             memset(place, 0x44, now);
         reached.placed += place != NULL;
-        come += now;
+        come += (uint32_t)now;
         const unsigned then = take();
         if (then == 255) {
             peers[source].refused = true;
