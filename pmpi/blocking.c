@@ -14,6 +14,7 @@
 #include "host/participants.h"
 #include "host/polite.h"
 #include "host/spin.h"
+#include "node/team.h"
 #include "persistent/repeat.h"
 #include "pmpi/describe.h"
 #include "pmpi/shim.h"
@@ -228,6 +229,12 @@ void tug_blocking_meet(MPI_Comm comm) {
         tug_blocking_meet(on);                                                                     \
         return TUG_INSIDE_HOST(tug_host.Name arguments);                                           \
     }
+
+int tug_shim_Comm_free(MPI_Comm *comm) {
+    if (comm != NULL && tug_wait_group_has(*comm) && !tug_team_goes_alone(*comm))
+        tug_blocking_meet(*comm);
+    return TUG_INSIDE_HOST(tug_host.Comm_free(comm));
+}
 
 /* ---- point to point ---- */
 

@@ -116,10 +116,12 @@ static enum answer look_up(MPI_Comm comm) {
 /* Collective. Where somebody has no engine that drives by itself, waits on this communicator are to
  * get requests on, see wait_group.h. */
 static enum answer ask(MPI_Comm comm) {
-    int64_t most[2] = {!tug_level.active, tug_settings.progress == TUG_PROGRESS_CALLER};
-    (void)tug_agree(comm, MPI_MAX, most, 2);
-    struct tug_wait_group *wait_group = !most[0] && most[1] ? tug_wait_group_of(comm) : NULL;
-    if (wait_group != NULL) {
+    int64_t most[3] = {!tug_level.active, tug_settings.progress == TUG_PROGRESS_CALLER,
+                       tug_level.requested == MPI_THREAD_MULTIPLE};
+    (void)tug_agree(comm, MPI_MAX, most, 3);
+    const bool waits = !most[0] && most[1];
+    struct tug_wait_group *wait_group = waits ? tug_wait_group_of(comm, !most[2]) : NULL;
+    if (waits && tug_all_agree(comm, wait_group != NULL)) {
         tug_wait_group_enter(wait_group); /* in force for as long as the communicator lives */
         tug_wait_group_leave(wait_group);
     }

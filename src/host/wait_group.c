@@ -4,11 +4,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "host/agreement.h"
 #include "host/answers.h"
 #include "host/handles.h"
 #include "host/host.h"
-#include "host/level.h"
 
 bool tug_group_is_within(MPI_Group group, MPI_Group other) {
     enum { AT_ONCE = 64 };
@@ -107,19 +105,15 @@ static struct tug_wait_group *find(MPI_Comm comm) {
     return flag ? wait_group : NULL;
 }
 
-struct tug_wait_group *tug_wait_group_of(MPI_Comm comm) {
+struct tug_wait_group *tug_wait_group_of(MPI_Comm comm, bool ordered) {
     have_keys();
     struct tug_wait_group *wait_group = find(comm);
     if (wait_group != NULL)
         return wait_group;
     wait_group = calloc(1, sizeof(*wait_group));
-    int64_t most[2] = {wait_group == NULL, tug_level.requested == MPI_THREAD_MULTIPLE};
-    (void)tug_agree(comm, MPI_MAX, most, 2);
-    if (most[0]) {
-        free(wait_group);
+    if (wait_group == NULL)
         return NULL;
-    }
-    wait_group->ordered = !most[1];
+    wait_group->ordered = ordered;
     wait_group->named = true;
     tug_host.Comm_group(comm, &wait_group->group);
     tug_host.Comm_set_attr(comm, wait_group_key, wait_group);

@@ -25,9 +25,10 @@
 
 struct tug_wait_group;
 
-/* The wait group of a communicator, which is not in force yet if it is new. Collective over the
- * communicator; the same answer on all ranks: NULL if one has no memory for it. */
-struct tug_wait_group *tug_wait_group_of(MPI_Comm comm);
+/* The wait group of a communicator, which is not in force yet if it is new; ordered: no rank of it
+ * has several threads in MPI, the same on all. Local; NULL without memory, which the ranks have to
+ * find out before they make a window. */
+struct tug_wait_group *tug_wait_group_of(MPI_Comm comm, bool ordered);
 
 /* All ranks of MPI_COMM_WORLD, which are in MPI_Init, make it a wait group. */
 void tug_wait_group_world(void);

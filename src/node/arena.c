@@ -92,6 +92,7 @@ static int add_chunk(struct tug_team *team, size_t bytes) {
         return TUG_ERR_NO_MEMORY;
     chunk->next = team->chunks;
     team->chunks = chunk;
+    team->arena_bytes += chunk->bytes;
     return 0;
 }
 
@@ -107,15 +108,6 @@ int tug_arena_take(struct tug_team *team, size_t bytes, unsigned char **memory) 
     *memory = chunk->base + chunk->used;
     chunk->used += bytes;
     return 0;
-}
-
-size_t tug_arena_bytes(const struct tug_team *team) {
-    size_t bytes = 0;
-    for (const struct tug_chunk *chunk = team->chunks; chunk != NULL; chunk = chunk->next)
-        bytes += chunk->bytes;
-    for (const struct tug_shelved *block = team->blocks.first; block != NULL; block = block->next)
-        bytes += ((const struct tug_chunk *)block)->bytes;
-    return bytes;
 }
 
 void tug_arena_fini(struct tug_team *team) {
@@ -223,14 +215,23 @@ void tug_block_begin(struct tug_chunk *block) {
     note_out(block);
 }
 
+static struct tug_chunk *make_block(struct tug_team *team, size_t bytes) {
+    const bool kept = bytes <= BLOCK_KEPT;
+    struct tug_chunk *block = make_chunk(team, bytes, kept, "a window");
+    if (block == NULL)
+        return NULL;
+    block->kept = kept;
+    team->arena_bytes += kept ? block->bytes : 0;
+    return block;
+}
+
 struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, bool *ready) {
     const size_t size = rounded(bytes);
     struct tug_chunk *block = take_spare(team, size, ready);
     if (block == NULL && *ready)
-        block = make_chunk(team, size, size <= BLOCK_KEPT, "a window");
+        block = make_block(team, size);
     if (block == NULL)
         return NULL;
-    block->kept = block->bytes <= BLOCK_KEPT;
     tug_block_begin(block);
     return block;
 }

@@ -65,9 +65,6 @@ struct tug_offer tug_offer_of(const void *buffer, size_t bytes);
 /* Where a buffer that was offered out of a block is in this process, or NULL. Any thread. */
 unsigned char *tug_block_open(const struct tug_offer *offer);
 
-/* Bytes of all chunks and spare blocks. */
-size_t tug_arena_bytes(const struct tug_team *team);
-
 /* Gives all chunks and spare blocks back. */
 void tug_arena_fini(struct tug_team *team);
 

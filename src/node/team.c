@@ -261,47 +261,90 @@ void tug_teams_keep_nothing(void) {
     atomic_store(&keeps_nothing, true);
 }
 
+/* So many of the places may stay those of teams that are in use: who has been kept once need not
+ * ask the others whether it may be kept again. */
+#define PLACED_MOST (KEPT_MOST / 2)
+
+static _Atomic unsigned placed; /* teams in use that have a place */
+
 /* After true the caller keeps it, or waives. */
 static bool reserve(const struct tug_team *team) {
-    return team->in_world && !atomic_load(&keeps_nothing) &&
-           tug_arena_bytes(team) <= KEPT_BYTES_MOST && tug_shelf_reserve(&kept);
+    return team->in_world && !atomic_load(&keeps_nothing) && tug_shelf_reserve(&kept);
 }
 
-static bool has_ranks_of(const struct tug_shelved *team, void *comm) {
+/* Those whose ids are at least that. */
+struct fitting {
+    MPI_Comm comm;
+    uint64_t least;
+};
+
+static bool fits(const struct tug_shelved *team, void *argument) {
+    const struct fitting *fitting = argument;
     int how = MPI_UNEQUAL;
-    return tug_host.Comm_compare(*(MPI_Comm *)comm, ((const struct tug_team *)team)->comm, &how) ==
+    return team->id >= fitting->least &&
+           tug_host.Comm_compare(fitting->comm, ((const struct tug_team *)team)->comm, &how) ==
                MPI_SUCCESS &&
            how == MPI_CONGRUENT;
 }
 
-/* One whose ranks are those of the communicator, or NULL. */
-static struct tug_team *borrow(MPI_Comm comm) {
-    return atomic_load(&keeps_nothing)
-               ? NULL
-               : (struct tug_team *)tug_shelf_borrow(&kept, has_ranks_of, &comm);
+/* The first whose ranks are those of the communicator, or NULL. */
+static struct tug_team *borrow(struct fitting *fitting) {
+    return atomic_load(&keeps_nothing) ? NULL
+                                       : (struct tug_team *)tug_shelf_borrow(&kept, fits, fitting);
 }
 
-/* Takes a kept team, if all ranks have found the same, or makes one. Collective. */
-static int take_or_make(MPI_Comm comm, struct tug_team **result) {
-    struct tug_team *found = borrow(comm), *fresh = calloc(1, sizeof(*fresh));
-    const int64_t id = found != NULL ? (int64_t)found->shelved.id : 0;
-    int64_t votes[3] = {id, ~id, fresh == NULL};
-    const bool agreed = tug_agree(comm, MPI_MAX, votes, 3) == MPI_SUCCESS;
-    if (agreed && found != NULL && votes[0] == ~votes[1]) {
-        free(fresh);
+/* A kept team is this communicator's from now on, and keeps its place if all ranks can spare it. */
+static struct tug_team *take(struct tug_team *team, bool keeps_place) {
+    team->placed = keeps_place;
+    if (!keeps_place)
         tug_shelf_waive(&kept);
-        atomic_store(&found->alone, false);
-        found->references++;
-        *result = found;
-        return 0;
+    atomic_store(&team->alone, false);
+    team->references++;
+    return team;
+}
+
+/* May one more team in use have a place? */
+static bool claim_place(void) {
+    if (atomic_fetch_add(&placed, 1) < PLACED_MOST)
+        return true;
+    atomic_fetch_sub(&placed, 1);
+    return false;
+}
+
+/* The kept team that all ranks have found, or NULL; *made: they have memory for a new one. All
+ * offer the first they have: if these differ, the first that is not before any of them. */
+static struct tug_team *find_kept(MPI_Comm comm, bool *may_make) {
+    struct fitting fitting = {.comm = comm};
+    for (;;) {
+        struct tug_team *found = borrow(&fitting);
+        const bool claims = found != NULL && claim_place();
+        const int64_t id = found != NULL ? (int64_t)found->shelved.id : 0;
+        int64_t votes[4] = {id, ~id, !claims, !*may_make};
+        const bool agreed = tug_agree(comm, MPI_MAX, votes, 4) == MPI_SUCCESS;
+        const bool alike = agreed && votes[0] == ~votes[1];
+        if (claims && (!alike || votes[2] != 0))
+            atomic_fetch_sub(&placed, 1);
+        *may_make = agreed && votes[3] == 0;
+        if (alike)
+            return found != NULL ? take(found, votes[2] == 0) : NULL;
+        if (found != NULL)
+            tug_shelf_put(&kept, &found->shelved);
+        if (!agreed || ~votes[1] == 0)
+            return NULL;
+        fitting.least = (uint64_t)votes[0];
     }
-    if (found != NULL)
-        tug_shelf_put(&kept, &found->shelved);
-    *result = fresh;
-    if (agreed && votes[2] == 0)
+}
+
+/* Takes a kept team, if all ranks have the same, or makes one. Collective. */
+static int take_or_make(MPI_Comm comm, struct tug_team **result) {
+    struct tug_team *fresh = calloc(1, sizeof(*fresh));
+    bool may_make = fresh != NULL;
+    struct tug_team *found = find_kept(comm, &may_make);
+    *result = found != NULL ? found : fresh;
+    if (found == NULL && may_make)
         return team_make(comm, fresh);
     free(fresh);
-    return TUG_ERR_NO_MEMORY;
+    return found != NULL ? 0 : TUG_ERR_NO_MEMORY;
 }
 
 /* ---- meeting ---- */
@@ -368,15 +411,43 @@ int tug_team_gather(struct tug_team *team, const struct tug_word *mine, struct t
 
 /* ---- belonging to a communicator ---- */
 
+void tug_team_drop(struct tug_team *team) {
+    if (--team->references > 0 || !team->placed)
+        return;
+    atomic_fetch_sub(&placed, 1);
+    tug_shelf_put(&kept, &team->shelved);
+}
+
 void tug_team_leave(struct tug_team *team, MPI_Comm comm) {
-    const bool last = --team->references == 0;
-    if (tug_all_agree(comm, last))
+    if (team->placed)
+        tug_team_drop(team);
+    else if (tug_all_agree(comm, --team->references == 0))
         team_free(team);
 }
 
-/* The same for its communicator, after which it may be kept. */
+/* Too much is mapped for it to be kept. The same answer on all ranks. */
+static bool is_large(const struct tug_team *team) {
+    return team->arena_bytes > KEPT_BYTES_MOST;
+}
+
+/* It is kept when nobody needs it any more, whoever that is last. The same answer on all ranks. */
+static bool stays_placed(const struct tug_team *team) {
+    return team->placed && !is_large(team);
+}
+
+/* The same for its communicator, after which it may be kept. Collective, if it has no place or has
+ * grown too large for one. */
 static void leave_or_keep(struct tug_team *team) {
-    const bool last = --team->references == 0, keeps = last && reserve(team);
+    if (stays_placed(team)) {
+        tug_team_drop(team);
+        return;
+    }
+    if (team->placed) {
+        atomic_fetch_sub(&placed, 1);
+        tug_shelf_waive(&kept);
+        team->placed = false;
+    }
+    const bool last = --team->references == 0, keeps = last && !is_large(team) && reserve(team);
     int64_t votes[2] = {!last, !keeps};
     const bool agreed = tug_team_agree(team, MPI_MAX, votes, 2) == MPI_SUCCESS;
     if (agreed && votes[1] == 0)
@@ -413,6 +484,14 @@ static bool have_keyval(void) {
         tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &keyval, NULL);
     pthread_mutex_unlock(&lock);
     return keyval != MPI_KEYVAL_INVALID;
+}
+
+bool tug_team_goes_alone(MPI_Comm comm) {
+    struct tug_team *team;
+    int flag = 0;
+    if (!have_keyval() || tug_host.Comm_get_attr(comm, keyval, (void *)&team, &flag) != MPI_SUCCESS)
+        return false;
+    return !flag || stays_placed(team);
 }
 
 static bool is_known(MPI_Comm comm) {

@@ -69,6 +69,8 @@ struct tug_team {
     _Atomic int references;      /* of this rank: the communicator's, requests, windows, contexts */
     bool threaded;               /* some rank has several threads in MPI */
     bool in_world;               /* all ranks are of this process's MPI_COMM_WORLD */
+    bool placed;                 /* in use, and has a place where teams are kept */
+    size_t arena_bytes;          /* of chunks and blocks that stay as long as the team */
     _Atomic bool alone;          /* its communicator is gone */
     struct tug_team_part parts[TUG_PARTS];
 };
@@ -137,18 +139,20 @@ static inline void tug_team_hold(struct tug_team *team) {
     team->references++;
 }
 
-/* One less. Where it was the last, the team stays until the process ends. */
-static inline void tug_team_drop(struct tug_team *team) {
-    team->references--;
-}
+/* One less. Where it was the last, the team is kept if it has a place, else it stays until the
+ * process ends. */
+void tug_team_drop(struct tug_team *team);
 
-/* One less. Where it was the last on all ranks, the team is freed. Collective over comm, which has
- * the team's ranks. */
+/* One less. Where it was the last on all ranks, the team is kept or freed. Collective over comm,
+ * which has the team's ranks. */
 void tug_team_leave(struct tug_team *team, MPI_Comm comm);
 
 /* May what hangs on the team be kept for a later call on its communicator, or the next one? Local;
  * any thread. */
 bool tug_team_keeps(const struct tug_team *team);
+
+/* Can this rank free the communicator without the others? The same answer on all ranks. Local. */
+bool tug_team_goes_alone(MPI_Comm comm);
 
 /* From now on nothing is kept, nor taken: the process has a session, and ends by itself. */
 void tug_teams_keep_nothing(void);

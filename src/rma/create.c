@@ -208,9 +208,10 @@ static void enter_remote(struct tug_window *window, struct tug_remote *remote,
             tug_handle_bits(window->handle), window->reason);
 }
 
-/* Of the ranks of one team whose windows have the packet lane. Collective the first time. */
+/* Of the ranks of one team whose windows have the packet lane. NULL: there are no others to wait
+ * for, or no memory. */
 static struct tug_wait_group *wait_group_of(const struct tug_team *team, MPI_Comm comm) {
-    return team->nnodes > 1 ? tug_wait_group_of(comm) : NULL;
+    return team->nnodes > 1 ? tug_wait_group_of(comm, !team->threaded) : NULL;
 }
 
 static enum tug_remote_memory memory_of(const struct tug_creation *c) {

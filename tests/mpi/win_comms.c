@@ -8,7 +8,7 @@
  * window works, and is like new. A window outlives its communicator; two communicators of the same
  * ranks live at once; threads of a rank make and free theirs at once. With "kept" what the ranks of
  * a node share is mapped once for all communicators of the same ranks, and memory of MPI_Alloc_mem
- * once for all windows over it.
+ * once for all windows over it; and no rank waits for the others to free such a communicator.
  */
 #include <pthread.h>
 
@@ -185,6 +185,48 @@ static void test_kept(void) {
     }
 }
 
+/* What a smaller communicator's windows need of the first one of all ranks stays with it; from the
+ * second on all ranks have the same again. */
+static void test_kept_beside(void) {
+    uint64_t first = 0;
+    MPI_Comm some;
+    MUST(MPI_Comm_split(MPI_COMM_WORLD, check_rank % 2, 0, &some));
+    for (int i = 0; i < 12; i++) {
+        MPI_Comm comm;
+        struct kind_win w;
+        MUST(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+        CHECK(kind_open(&w, KIND_CREATE, comm, BYTES, 8), "no window");
+        if (i == 0 && check_rank % 2 == 0) {
+            struct kind_win small;
+            CHECK(kind_open(&small, KIND_CREATE, some, BYTES, 8), "no window");
+            kind_close(&small);
+        }
+        const uint64_t now = mapped_shared();
+        first = i < 3 ? now : first;
+        CHECK(now == first, "communicator %d has other shared memory than the one before", i);
+        kind_close(&w);
+        MUST(MPI_Comm_free(&comm));
+    }
+    MUST(MPI_Comm_free(&some));
+}
+
+/* A communicator whose like has been kept before goes without waiting for the others. */
+static void test_goes_alone(void) {
+    for (int i = 0; i < 4; i++) {
+        MPI_Comm comm;
+        struct kind_win w;
+        int word = i;
+        MUST(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+        CHECK(kind_open(&w, KIND_CREATE, comm, BYTES, 8), "no window");
+        kind_close(&w);
+        if (i > 1 && check_rank > 0)
+            MUST(MPI_Recv(&word, 1, MPI_INT, check_rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        MUST(MPI_Comm_free(&comm));
+        if (i > 1 && check_rank + 1 < check_nranks)
+            MUST(MPI_Send(&word, 1, MPI_INT, check_rank + 1, 0, MPI_COMM_WORLD));
+    }
+}
+
 static void test_kept_views(void) {
     enum { LENT = 1 << 20 };
     uint64_t first = 0;
@@ -205,6 +247,8 @@ int main(int argc, char **argv) {
     check_begin_threads(&argc, &argv, "win_comms");
     if (argc > 1 && strcmp(argv[1], "kept") == 0) {
         test_kept();
+        test_goes_alone();
+        test_kept_beside();
         test_kept_views();
         return check_end();
     }

@@ -192,7 +192,7 @@ tug_mpi_test(win_comms NODES one emulated WAYS host tug)
 tug_mpi_test(win_comms RANKS 2 WAYS native packet off)
 tug_mpi_test(win_comms RANKS 4 NODES two WAYS tug)
 tug_mpi_test(win_comms RANKS 2 NODES tcp WAYS tug)
-tug_mpi_test(win_comms.kept ARGS kept RANKS 2 WAYS tug)
+tug_mpi_test(win_comms.kept ARGS kept RANKS 2 3 NODES one emulated WAYS tug)
 
 # Hosts that share no memory; emulated nodes only pretend that. The host alone runs one program here: over TCP
 # it is slow wherever a program waits often.
