@@ -20,7 +20,7 @@
 #include "host/level.h"
 #include "pmpi/shim.h"
 #include "rma/direct.h"
-#include "rma/remote.h"
+#include "rma/remote_company.h"
 #include "rma/rma.h"
 #include "rma/staged.h"
 #include "rma/window.h"
@@ -195,6 +195,17 @@ static inline bool is_over(const struct tug_rma *o) {
     }                                                                                              \
     (void)0
 
+/* Puts and gets like the one before take the short way; the others a call more. */
+#define IS_LIKE_LAST(kind)                                                                         \
+    tug_remote_join_last(win, kind, origin_addr, origin_count, origin_datatype, target_rank,       \
+                         target_disp, target_count, target_datatype)
+#define JOINS_LAST_PUT IS_LIKE_LAST(TUG_COMPANY_WRITES)
+#define JOINS_LAST_GET IS_LIKE_LAST(TUG_COMPANY_READS)
+#define JOINS_LAST_ACC false
+#define JOINS_LAST_GETACC false
+#define JOINS_LAST_FOP false
+#define JOINS_LAST_CAS false
+
 /* An operation that may be issued later. */
 #define OPERATION(Name, STAT, FAMILY, count_t, count, type, parameters, arguments)                 \
     static void execute_##Name(struct tug_command *command) {                                      \
@@ -202,7 +213,7 @@ static inline bool is_over(const struct tug_rma *o) {
         tug_window_defer(o->window,                                                                \
                          tug_host.Name(FAMILY##_ARGUMENTS(o, count_t), o->window->handle));        \
     }                                                                                              \
-    int tug_shim_##Name parameters {                                                               \
+    static __attribute__((noinline)) int begin_##Name parameters {                                 \
         BEGIN(Name, STAT, FAMILY, SPLIT_##FAMILY, count_t, count, type, arguments, NULL, false);   \
         struct tug_ticket ticket;                                                                  \
         if (tug_engine_enter_helping(&ticket) == TUG_ENTRY_BATON) {                                \
@@ -216,6 +227,9 @@ static inline bool is_over(const struct tug_rma *o) {
         ticket.cell->execute = execute_##Name;                                                     \
         tug_engine_commit(&ticket);                                                                \
         return MPI_SUCCESS;                                                                        \
+    }                                                                                              \
+    int tug_shim_##Name parameters {                                                               \
+        return JOINS_LAST_##FAMILY ? MPI_SUCCESS : begin_##Name arguments;                         \
     }
 
 /* An operation that returns a request: issued in its turn, by whoever drives. */

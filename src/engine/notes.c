@@ -1,5 +1,6 @@
 /* Notebooks: see notes.h. They stay for the life of the process, for the next threads. */
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -24,12 +25,20 @@ _Atomic uint32_t tug_notes_wanted __attribute__((aligned(TUG_CACHE_LINE)));
 
 /* ---- who has one ---- */
 
-/* acquire: what was executed is seen; pairs with the release in execute */
+/* acquire, here and below: what was executed is seen; pairs with the release in execute */
+static inline bool have_gone(const struct tug_notebook *book, enum tug_company_kind kind) {
+    return atomic_load_explicit(&book->joined[kind], memory_order_relaxed) ==
+           atomic_load_explicit(&book->gone[kind], memory_order_acquire);
+}
+
 static bool is_empty(const struct tug_notebook *book) {
     return atomic_load_explicit(&book->written, memory_order_relaxed) ==
                atomic_load_explicit(&book->executed, memory_order_acquire) &&
-           atomic_load_explicit(&book->joined, memory_order_relaxed) ==
-               atomic_load_explicit(&book->gone, memory_order_acquire);
+           have_gone(book, TUG_COMPANY_READS) && have_gone(book, TUG_COMPANY_WRITES);
+}
+
+static bool has_no_reads(const struct tug_notebook *book) {
+    return have_gone(book, TUG_COMPANY_READS);
 }
 
 static void leave_book(void *pointer) {
@@ -73,10 +82,11 @@ static struct tug_notebook *make_book(void) {
         return NULL;
     atomic_init(&book->written, 0);
     atomic_init(&book->executed, 0);
-    atomic_init(&book->joined, 0);
-    atomic_init(&book->gone, 0);
-    book->company.bytes = 0; /* it is one of nothing */
-    book->company.seen = book->company.due = book->company.opened = 0;
+    for (unsigned kind = 0; kind < TUG_COMPANIES; kind++) {
+        atomic_init(&book->joined[kind], 0);
+        atomic_init(&book->gone[kind], 0);
+        memset(&book->companies[kind], 0, offsetof(struct tug_company, ring)); /* of nothing */
+    }
     atomic_init(&book->taken, true);
     book->seen = 0;
     book->entered = 0;
@@ -133,18 +143,18 @@ unsigned tug_notes_open(void) {
 
 /* What has joined, as far as it goes. The writer changes nothing of what they have in common before
  * it has seen that they have gone. */
-static bool execute_company(struct tug_notebook *book) {
-    struct tug_company *company = &book->company;
-    uint32_t gone = atomic_load_explicit(&book->gone, memory_order_relaxed);
+static bool execute_company(struct tug_notebook *book, enum tug_company_kind kind) {
+    struct tug_company *company = &book->companies[kind];
+    uint32_t gone = atomic_load_explicit(&book->gone[kind], memory_order_relaxed);
     /* acquire: pairs with the release in tug_company_join */
-    const uint32_t joined = atomic_load_explicit(&book->joined, memory_order_acquire);
+    const uint32_t joined = atomic_load_explicit(&book->joined[kind], memory_order_acquire);
     while (gone != joined) {
         const uint32_t to_end = TUG_COMPANY - (gone - company->opened) % TUG_COMPANY;
         const uint32_t n = joined - gone < to_end ? joined - gone : to_end;
         const uint32_t done = company->execute(company, tug_company_at(company, gone), n);
         gone += done;
-        /* release: pairs with the acquires in is_empty and of the writer */
-        atomic_store_explicit(&book->gone, gone, memory_order_release);
+        /* release: pairs with the acquires in have_gone and of the writer */
+        atomic_store_explicit(&book->gone[kind], gone, memory_order_release);
         executed_since_look += done;
         if (__builtin_expect(done < n, 0))
             return false;
@@ -170,8 +180,9 @@ static bool execute_notes(struct tug_notebook *book) {
 }
 
 static bool execute(struct tug_notebook *book) {
-    const bool room = execute_notes(book);
-    return execute_company(book) && room;
+    bool room = execute_company(book, TUG_COMPANY_READS);
+    room &= execute_notes(book);
+    return execute_company(book, TUG_COMPANY_WRITES) && room;
 }
 
 static bool execute_books(uint64_t set) {
@@ -194,13 +205,18 @@ bool tug_notes_go_ahead(void) {
                          bit_of(tug_notebook));
 }
 
-/* In notebooks but this thread's. */
-static bool others_wait(const struct tug_notebook *mine) {
-    uint64_t set = atomic_load_explicit(&open_books, memory_order_acquire) & ~bit_of(mine);
+/* Is there anything in some notebook of a set? */
+static inline bool any_waits(uint64_t set, bool (*has_none)(const struct tug_notebook *book)) {
     for (; set != 0; set &= set - 1)
-        if (!is_empty(book_at(set)))
+        if (!has_none(book_at(set)))
             return true;
     return false;
+}
+
+/* In notebooks but this thread's. */
+static bool others_wait(const struct tug_notebook *mine) {
+    return any_waits(atomic_load_explicit(&open_books, memory_order_acquire) & ~bit_of(mine),
+                     is_empty);
 }
 
 bool tug_notes_waiting(void) {
@@ -274,20 +290,20 @@ struct tug_note *tug_note_begin(enum tug_note_kind kind) {
  * us with 8, 3.1 with 16, and 2.9 with 32, 64 and 128; 256 of them 10.9, 8.8, 7.8, 9.8, 9.5. */
 #define COMPANY_PART 32
 
-static uint32_t joined_of(const struct tug_notebook *book) {
-    return atomic_load_explicit(&book->joined, memory_order_relaxed);
+static uint32_t joined_of(const struct tug_notebook *book, enum tug_company_kind kind) {
+    return atomic_load_explicit(&book->joined[kind], memory_order_relaxed);
 }
 
-struct tug_company *tug_company_open(uint32_t bytes) {
+struct tug_company *tug_company_open(enum tug_company_kind kind, uint32_t bytes) {
     struct tug_notebook *book = tug_notebook;
     if (__builtin_expect(book == NULL, 0))
         tug_notebook = book = open_book();
-    struct tug_company *company = &book->company;
+    struct tug_company *company = &book->companies[kind];
     if (!tug_engine.may_drive || book == &none || comes_too_early(book, false))
         return NULL;
     /* acquire: pairs with the release in execute_company */
-    company->seen = atomic_load_explicit(&book->gone, memory_order_acquire);
-    if (company->seen != joined_of(book))
+    company->seen = atomic_load_explicit(&book->gone[kind], memory_order_acquire);
+    if (company->seen != joined_of(book, kind))
         return NULL;
     company->opened = company->seen;
     company->due = company->seen + COMPANY_PART;
@@ -295,17 +311,25 @@ struct tug_company *tug_company_open(uint32_t bytes) {
     return company;
 }
 
-bool tug_company_go(struct tug_company *company) {
+bool tug_company_go(const struct tug_company *opened, enum tug_company_kind kind) {
     struct tug_notebook *book = tug_notebook;
-    const uint32_t joined = joined_of(book);
+    struct tug_company *company = &book->companies[kind];
+    const uint32_t joined = joined_of(book, kind);
+    if (opened != company)
+        return false;
     if (tug_engine_enter_idle()) {
         execute_as_writer(book);
         tug_engine_leave();
     }
-    company->seen = atomic_load_explicit(&book->gone, memory_order_acquire);
+    company->seen = atomic_load_explicit(&book->gone[kind], memory_order_acquire);
     const uint32_t room = TUG_COMPANY - (joined - company->seen);
     company->due = joined + (room < COMPANY_PART ? room : COMPANY_PART);
     return room > 0;
+}
+
+void tug_company_add_any(struct tug_company *company, enum tug_company_kind kind, uint32_t distance,
+                         const void *data) {
+    tug_company_add(company, kind, distance, data, company->bytes);
 }
 
 /* ---- told ---- */
@@ -355,8 +379,16 @@ static void execute_all(void *room) {
         (void)tug_services_poll(&tug_engine, false); /* it comes with answers */
 }
 
-void tug_notes_settle(void) {
-    bool room = !tug_notes_waiting();
+static inline void settle(bool (*has_none)(const struct tug_notebook *book)) {
+    bool room = !any_waits(atomic_load_explicit(&open_books, memory_order_acquire), has_none);
     while (!room)
         tug_engine_call(execute_all, &room);
+}
+
+void tug_notes_settle(void) {
+    settle(is_empty);
+}
+
+void tug_reads_settle(void) {
+    settle(has_no_reads);
 }

@@ -27,13 +27,15 @@
  * and the first sleep after the bit was set is timed. Once it is over, every note that did not see
  * the bit is seen. tests/model/notes.pml checks that.
  *
- * Operations of a thread that are all alike, one-sided writes of the same length to the same
- * memory, need no note each: they join its *company*, a ring in its notebook of what they differ
- * in, a distance and some bytes. What they have in common stands there once, and is written while
- * the ring is empty. The holder takes them as it takes notes, many at a time; no order is kept
- * between them and notes. While nobody drives, the writer has a few of them executed now and then,
- * so that they travel while it goes on. A note takes a cache line and a call, one in company its
- * bytes: 64 puts of 8 bytes and a flush took 3.4 us as notes, and take 1.8 so.
+ * Operations of a thread that are all alike, one-sided reads or writes of the same length in the
+ * same memory, need no note each: they join its *company*, a ring in its notebook of what they
+ * differ in, a distance and some bytes (reads: where what is read goes). What they have in common
+ * stands there once, and is written while the ring is empty. The holder takes them as it takes
+ * notes, many at a time. There is one for reads and one for writes: reads are executed ahead of
+ * the notes, and writes behind them, so that a read that waits is not overtaken by what the thread
+ * does there next. While nobody drives, the writer has a few of them executed now and then, so that
+ * they travel while it goes on. A note takes a cache line and a call, one in company its bytes: 64
+ * puts of 8 bytes and a flush took 3.4 us as notes, and take 1.8 so.
  *
  * Pairings: tug_note_end() releases `written`, the holder acquires it (the note's bytes); the
  * holder releases `executed`, the writer acquires it before it writes there again. A notebook goes
@@ -68,6 +70,9 @@ _Static_assert(sizeof(struct tug_note) == TUG_CACHE_LINE, "a note is a cache lin
 
 #define TUG_COMPANY 256     /* a power of two */
 #define TUG_COMPANY_MOST 24 /* bytes of one */
+#define TUG_COMPANY_WORDS 7
+
+enum tug_company_kind { TUG_COMPANY_READS, TUG_COMPANY_WRITES, TUG_COMPANIES };
 
 /* One after the other, from where the company was opened; one and all that follow stand together up
  * to the end of the ring:
@@ -78,27 +83,27 @@ struct tug_company {
     /* By the holder of the baton; may not block. Of n operations, which stand together at `run`,
      * returns how many have been started: the others are for a later call. */
     uint32_t (*execute)(const struct tug_company *company, const unsigned char *run, uint32_t n);
-    uint64_t words[4]; /* of whoever has opened it */
-    uint32_t bytes;    /* of each operation */
-    uint32_t opened;   /* how many had joined then */
-    uint32_t seen;     /* writer only: at least so many have been executed */
-    uint32_t due;      /* writer only: when so many have joined, some are executed */
+    uint64_t words[TUG_COMPANY_WORDS]; /* of whoever has opened it */
+    uint32_t bytes;                    /* of each in the ring */
+    uint32_t opened;                   /* how many had joined then */
+    uint32_t seen;                     /* writer only: at least so many have been executed */
+    uint32_t due; /* writer only: when so many have joined, some are executed */
     unsigned char ring[TUG_COMPANY * (sizeof(uint32_t) + TUG_COMPANY_MOST)];
 };
 
 struct tug_notebook {
     _Atomic uint32_t written __attribute__((aligned(TUG_CACHE_LINE))); /* writer only */
-    _Atomic uint32_t joined; /* writer only: the company */
-    uint32_t seen;           /* writer only: at least so many notes have been executed */
-    uint64_t entered;        /* writer only: the position in the ring behind its last command */
-    bool idle;               /* writer only: nothing was out when its last note was begun */
-    bool later;              /* writer only: its last note is one of TUG_NOTE_LATER */
-    uint64_t bit;            /* of the masks of notebooks: this one's */
+    _Atomic uint32_t joined[TUG_COMPANIES];                            /* writer only */
+    uint32_t seen;    /* writer only: at least so many notes have been executed */
+    uint64_t entered; /* writer only: the position in the ring behind its last command */
+    bool idle;        /* writer only: nothing was out when its last note was begun */
+    bool later;       /* writer only: its last note is one of TUG_NOTE_LATER */
+    uint64_t bit;     /* of the masks of notebooks: this one's */
     _Atomic bool taken;
     _Atomic uint32_t executed __attribute__((aligned(TUG_CACHE_LINE))); /* holder only */
-    _Atomic uint32_t gone;                                              /* likewise, of joined */
+    _Atomic uint32_t gone[TUG_COMPANIES];                               /* likewise, of joined */
     struct tug_note notes[TUG_NOTES] __attribute__((aligned(TUG_CACHE_LINE)));
-    struct tug_company company;
+    struct tug_company companies[TUG_COMPANIES] __attribute__((aligned(TUG_CACHE_LINE)));
 };
 
 extern _Thread_local struct tug_notebook *tug_notebook; /* this thread's */
@@ -140,47 +145,60 @@ static inline void tug_note_end(void) {
         tug_notes_announce();
 }
 
-/* This thread's company, empty, for operations of `bytes` (1 to TUG_COMPANY_MOST) each: the caller
- * fills in `execute` and `words`. NULL: there is none, or it is not empty; nothing happened. Not in
- * callbacks. Any thread. */
-struct tug_company *tug_company_open(uint32_t bytes);
+/* This thread's company of that kind, empty, for operations of which `bytes` (1 to
+ * TUG_COMPANY_MOST) stand in the ring each: the caller fills in `execute` and `words`. NULL: there
+ * is none, or it is not empty; nothing happened. Not in callbacks. Any thread. */
+struct tug_company *tug_company_open(enum tug_company_kind kind, uint32_t bytes);
 
-/* Executes some, or has seen that others have. False: it is full. */
-bool tug_company_go(struct tug_company *company);
+/* Executes some, or has seen that others have. False: it is full, or not this thread's. */
+bool tug_company_go(const struct tug_company *company, enum tug_company_kind kind);
 
 /* As tug_notes_announce(), but for those who want to be told alone. */
 void tug_company_announce(void);
 
-static inline unsigned char *tug_company_at(struct tug_company *company, uint32_t position) {
+static inline __attribute__((always_inline)) unsigned char *
+tug_company_at(struct tug_company *company, uint32_t position) {
     return company->ring + (size_t)((position - company->opened) % TUG_COMPANY) *
                                (sizeof(uint32_t) + company->bytes);
 }
 
-/* One more, in the company that this thread has opened last. False: there is no room. */
-static inline bool tug_company_join(struct tug_company *company, uint32_t distance,
-                                    const void *data) {
+/* Is it this thread's (which may be about to end), and is there room for one more? */
+static inline __attribute__((always_inline)) bool
+tug_company_has_room(const struct tug_company *company, enum tug_company_kind kind) {
+    const struct tug_notebook *book = tug_notebook;
+    return __builtin_expect(
+        (company == &book->companies[kind]) &
+            (atomic_load_explicit(&book->joined[kind], memory_order_relaxed) != company->due),
+        1);
+}
+
+/* One more, for which there is room. */
+static inline __attribute__((always_inline)) void tug_company_add(struct tug_company *company,
+                                                                  enum tug_company_kind kind,
+                                                                  uint32_t distance,
+                                                                  const void *data, size_t bytes) {
     struct tug_notebook *book = tug_notebook;
-    const uint32_t joined = atomic_load_explicit(&book->joined, memory_order_relaxed);
-    if (__builtin_expect(company != &book->company, 0) || /* this thread ends */
-        (__builtin_expect(joined == company->due, 0) && !tug_company_go(company)))
-        return false;
+    const uint32_t joined = atomic_load_explicit(&book->joined[kind], memory_order_relaxed);
     unsigned char *at = tug_company_at(company, joined);
     memcpy(at, &distance, sizeof(distance));
-    if (__builtin_expect(company->bytes == 8, 1))
-        memcpy(at + sizeof(distance), data, 8);
-    else
-        memcpy(at + sizeof(distance), data, company->bytes);
+    memcpy(at + sizeof(distance), data, bytes);
     /* release: pairs with the acquire of the holder */
-    atomic_store_explicit(&book->joined, joined + 1, memory_order_release);
+    atomic_store_explicit(&book->joined[kind], joined + 1, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst); /* as in tug_note_end() */
     if (__builtin_expect(atomic_load_explicit(&tug_notes_wanted, memory_order_relaxed) != 0, 0))
         tug_company_announce();
-    return true;
 }
+
+/* The same of any length. */
+void tug_company_add_any(struct tug_company *company, enum tug_company_kind kind, uint32_t distance,
+                         const void *data);
 
 /* Returns when all notes that were written before have been executed, by this thread and, if that
  * happened before, by others. Any thread, not in callbacks. */
 void tug_notes_settle(void);
+
+/* The same of the reads that have joined a company, for one who needs no more. */
+void tug_reads_settle(void);
 
 /* ---- for the engine ---- */
 

@@ -15,10 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/notes.h"
 #include "transport/reach.h"
 #include "tugboat/llcl.h"
 
-struct tug_company;
 struct tug_live;
 
 /* ---- contexts of other floors ---- */
@@ -123,6 +123,14 @@ uint32_t tug_context_write_run(tug_context *context, uint32_t peer, const struct
                                uint64_t offset, const unsigned char *run, uint32_t n, size_t bytes,
                                struct tug_counter *counter);
 
+/* The same of as many reads of `bytes` each, at most TUG_READ_TOGETHER_MOST, as stand at `run`: a
+ * distance from `offset`, and then the address to which each goes, in memory of this process's that
+ * stays. */
+#define TUG_READ_TOGETHER_MOST 128
+uint32_t tug_context_read_run(struct tug_context *context, uint32_t peer, const struct tug_key *key,
+                              uint64_t offset, const unsigned char *run, uint32_t n, size_t bytes,
+                              struct tug_counter *counter);
+
 /* A read or write of at most TUG_ALONE_MOST bytes that goes by itself (transport/lone.h) to a
  * process of the node, best to one that looks (tug_peer_serves()); what is written is copied by the
  * call, what is read comes into memory of this process's that stays. The callback may be called by
@@ -200,7 +208,7 @@ struct tug_burst {
     /* it ends with a message to its peers: packets that are not full wait for it */
     bool gathers;
     bool pieces; /* more of the same operation follows at once: they wait for that */
-    struct tug_company *company; /* that puts may join; NULL: none is open */
+    struct tug_company *companies[TUG_COMPANIES]; /* that more may join; NULL: none is open */
 };
 extern _Thread_local struct tug_burst tug_burst;
 
@@ -227,7 +235,7 @@ static inline void tug_burst_in_epoch(bool peers_come, bool gathers) {
 /* This thread waits for what it has started, or asks after it. */
 static inline void tug_burst_end(void) {
     tug_burst.peers_come = tug_burst.gathers = tug_burst.pieces = false;
-    tug_burst.company = NULL;
+    tug_burst.companies[TUG_COMPANY_READS] = tug_burst.companies[TUG_COMPANY_WRITES] = NULL;
     if (tug_burst.started == 0)
         return;
     tug_burst.last = tug_burst.started;

@@ -244,7 +244,9 @@ static bool do_there(struct tug_context *context, const struct request *request,
 /* ---- by itself to a process of the node ---- */
 
 _Static_assert(TUG_ALONE_MOST <= TUG_LONE_READ_MOST && TUG_ALONE_MOST <= TUG_LONE_WRITE_MOST &&
-                   TUG_AM_MAX_PAYLOAD <= TUG_LONE_READ_MOST,
+                   TUG_AM_MAX_PAYLOAD <= TUG_LONE_READ_MOST &&
+                   TUG_LONE_READS * TUG_READ_TOGETHER_MOST <= TUG_LONE_READ_MOST &&
+                   TUG_READ_TOGETHER_MOST <= UINT8_MAX,
                "there is room for them");
 
 /* May it, as the next of its burst? Its end only counts: whoever looks first tells it, beside the
@@ -461,6 +463,48 @@ uint32_t tug_context_write_run(struct tug_context *context, uint32_t peer,
             return i;
     }
     return n;
+}
+
+/* One of a run, in a packet. */
+static bool read_noted(struct tug_context *context, uint32_t peer, const struct tug_key *key,
+                       uint64_t offset, unsigned char *to, size_t bytes,
+                       struct tug_counter *counter) {
+    const struct tug_callback counts = {tug_counter_add, counter};
+    const struct tug_remote_address remote = {key, offset};
+    const struct tug_local_address local = {&context->everything, (size_t)(uintptr_t)to};
+    const struct request request = {.kind = TUG_OPERATION_READ,
+                                    .peer = (int)peer,
+                                    .remote = &remote,
+                                    .local = &local,
+                                    .bytes = bytes,
+                                    .on_local = &nothing,
+                                    .on_complete = &counts};
+    return start_noted(context, &request, to);
+}
+
+uint32_t tug_context_read_run(struct tug_context *context, uint32_t peer, const struct tug_key *key,
+                              uint64_t offset, const unsigned char *run, uint32_t n, size_t bytes,
+                              struct tug_counter *counter) {
+    const size_t step = tug_run_step(sizeof(unsigned char *));
+    uint32_t done = 0;
+    while (done < n) {
+        const uint32_t now = n - done < TUG_LONE_READS ? n - done : TUG_LONE_READS;
+        if (!tug_lone_read_run(&context->fabric, peer, key->word[0], offset, run + done * step, now,
+                               (uint32_t)bytes, counter))
+            break;
+        done += now;
+    }
+    for (; done < n; done++) {
+        const unsigned char *at = run + done * step;
+        int32_t distance;
+        unsigned char *to;
+        memcpy(&distance, at, sizeof(distance));
+        memcpy(&to, at + sizeof(distance), sizeof(to));
+        if (!read_noted(context, peer, key, offset + (uint64_t)(int64_t)distance, to, bytes,
+                        counter))
+            break;
+    }
+    return done;
 }
 
 bool tug_context_message_noted(struct tug_context *context, uint32_t peer, unsigned handler,

@@ -65,7 +65,8 @@ bool tug_epochs_init(struct tug_epochs *epochs, int nranks);
 void tug_epochs_fini(struct tug_epochs *epochs);
 
 /* True if this rank may access the target (0 <= target < nranks); an operation follows. */
-static inline bool tug_epochs_allow(struct tug_epochs *epochs, int target) {
+static inline __attribute__((always_inline)) bool tug_epochs_allow(struct tug_epochs *epochs,
+                                                                   int target) {
     uint8_t everyone = atomic_load_explicit(&epochs->everyone, memory_order_relaxed);
     if (__builtin_expect(everyone & TUG_ACCESS_FENCE, 0)) {
         atomic_store_explicit(&epochs->fence_used, true, memory_order_relaxed);

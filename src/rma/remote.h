@@ -309,8 +309,8 @@ static inline struct tug_remote_state *tug_remote_state_of(const struct tug_remo
 }
 
 /* Is its contact what operations want, TUG_CONTACT_*? Of a target that is used. */
-static inline bool tug_remote_has_contact(const struct tug_remote *remote, int rank,
-                                          uint8_t wanted) {
+static inline __attribute__((always_inline)) bool
+tug_remote_has_contact(const struct tug_remote *remote, int rank, uint8_t wanted) {
     const struct tug_remote_state *state = tug_remote_state_of(remote, rank);
     /* acquire: pairs with the changes in tug_remote_contact() by another thread */
     return state != NULL &&

@@ -9,42 +9,89 @@
 #include "engine/notes.h"
 #include "host/datatype.h"
 #include "llcl/llcl.h"
+#include "rma/remote_company.h"
 #include "rma/remote_ways.h"
 
 /* ---- in company ---- */
 
-enum { OF_WINDOW, OF_TARGET, OF_KEY, OF_OFFSET }; /* words of a company of puts */
+typedef uint32_t run_in_context(struct tug_context *context, uint32_t peer,
+                                const struct tug_key *key, uint64_t offset,
+                                const unsigned char *run, uint32_t n, size_t bytes,
+                                struct tug_counter *counter);
 
-static uint32_t execute_puts(const struct tug_company *company, const unsigned char *run,
-                             uint32_t n) {
+static inline uint32_t execute_run(const struct tug_company *company, const unsigned char *run,
+                                   uint32_t n, struct tug_outstanding *outstanding,
+                                   run_in_context *start) {
+    const uint64_t *words = company->words;
+    const struct tug_remote *remote = (const struct tug_remote *)(uintptr_t)words[TUG_OF_REMOTE];
     const struct tug_remote_target *target =
-        (const struct tug_remote_target *)(uintptr_t)company->words[OF_TARGET];
-    const struct tug_remote *remote =
-        (const struct tug_remote *)(uintptr_t)company->words[OF_WINDOW];
-    const struct tug_key key = {.word = {[0] = company->words[OF_KEY]}};
-    struct tug_generation *generation = tug_remote_open_generation(&target->state->remote);
+        (const struct tug_remote_target *)(uintptr_t)words[TUG_OF_TARGET];
+    const struct tug_key key = {.word = {[0] = words[TUG_OF_KEY]}};
+    struct tug_generation *generation = tug_remote_open_generation(outstanding);
     tug_ways_count_in_hand(generation, (int)n);
-    const uint32_t done = tug_context_write_run(remote->domain->context, (uint32_t)target->process,
-                                                &key, company->words[OF_OFFSET], run, n,
-                                                company->bytes, &generation->ended);
+    const uint32_t done =
+        start(remote->domain->context, (uint32_t)target->process, &key, words[TUG_OF_OFFSET], run,
+              n, (size_t)words[TUG_OF_BYTES], &generation->ended);
     if (__builtin_expect(done < n, 0))
         tug_ways_count_in_hand(generation, (int)done - (int)n);
     return done;
 }
 
-/* Is the company that is open one of puts like this, and is there room? Then it has it. */
-static inline bool join_company(const struct tug_remote_target *target, uint64_t key,
-                                uint64_t offset, const void *here, size_t bytes) {
-    struct tug_company *company = tug_burst.company;
-    if (company == NULL || company->bytes != bytes ||
-        company->words[OF_TARGET] != (uintptr_t)target || company->words[OF_KEY] != key)
+static struct tug_remote_state *state_of(const struct tug_company *company) {
+    return ((const struct tug_remote_target *)(uintptr_t)company->words[TUG_OF_TARGET])->state;
+}
+
+static uint32_t execute_puts(const struct tug_company *company, const unsigned char *run,
+                             uint32_t n) {
+    return execute_run(company, run, n, &state_of(company)->remote, tug_context_write_run);
+}
+
+static uint32_t execute_gets(const struct tug_company *company, const unsigned char *run,
+                             uint32_t n) {
+    return execute_run(company, run, n, &state_of(company)->local, tug_context_read_run);
+}
+
+/* Is the company that is open one of operations like this, and is there room? Then it has it. */
+static inline bool join_company(const struct tug_ways *ways, enum tug_company_kind kind,
+                                uint64_t key, uint64_t offset, const void *here, size_t bytes) {
+    struct tug_company *company = tug_burst.companies[kind];
+    uint32_t distance;
+    if (company == NULL || company->words[TUG_OF_BYTES] != bytes ||
+        company->words[TUG_OF_TARGET] != (uintptr_t)ways->target ||
+        company->words[TUG_OF_KEY] != key || !tug_company_reaches(company, offset, &distance) ||
+        (!tug_company_has_room(company, kind) && !tug_company_go(company, kind)))
         return false;
-    const uint64_t distance = offset - company->words[OF_OFFSET];
-    if (distance + ((uint64_t)1 << 31) > UINT32_MAX ||
-        !tug_company_join(company, (uint32_t)distance, here))
-        return false;
-    tug_burst_add();
+    tug_remote_join(company, kind, distance, here);
+    if (ways->plain != NULL) {
+        company->words[TUG_OF_TYPE] = (uint64_t)(uintptr_t)ways->plain->target_type;
+        company->words[TUG_OF_COUNT] = (uint64_t)ways->plain->target_count;
+    }
     return true;
+}
+
+/* The first one of a company, which may wait: one of many, to another rank of the node. Between
+ * nodes the packet takes longer than its puts, and notes do. False: there is none for it. */
+static bool open_company(const struct tug_ways *ways, enum tug_company_kind kind, uint64_t key,
+                         uint64_t offset, const void *here, size_t bytes) {
+    if (!ways->target->near || ways->rank == ways->remote->rank || tug_burst_is_single())
+        return false;
+    if (tug_notebook != NULL) { /* what an earlier burst has left waiting may be like this */
+        tug_burst.companies[kind] = &tug_notebook->companies[kind];
+        if (join_company(ways, kind, key, offset, here, bytes))
+            return true;
+    }
+    struct tug_company *company = tug_burst.companies[kind] = tug_company_open(
+        kind, kind == TUG_COMPANY_READS ? (uint32_t)sizeof(here) : (uint32_t)bytes);
+    if (company == NULL)
+        return false;
+    company->execute = kind == TUG_COMPANY_READS ? execute_gets : execute_puts;
+    company->words[TUG_OF_REMOTE] = (uintptr_t)ways->remote;
+    company->words[TUG_OF_TARGET] = (uintptr_t)ways->target;
+    company->words[TUG_OF_KEY] = key;
+    company->words[TUG_OF_OFFSET] = offset;
+    company->words[TUG_OF_BYTES] = bytes;
+    company->words[TUG_OF_COUNT] = TUG_UNLIKE;
+    return join_company(ways, kind, key, offset, here, bytes);
 }
 
 /* Can a put to memory that is not mapped wait for others? */
@@ -54,42 +101,14 @@ static inline bool may_wait(const struct tug_ways *ways, enum tug_shortcut short
              (tug_burst.awaited || !tug_peer_serves(ways->context, (uint32_t)ways->process)));
 }
 
-/* The first put of a company, which may wait: one of many, to another rank of the node. Between
- * nodes the packet takes longer than its puts, and notes do. False: there is none for it. */
-static bool open_company(const struct tug_ways *ways, uint64_t key, uint64_t offset,
-                         const void *here, size_t bytes) {
-    if (!ways->target->near || ways->rank == ways->remote->rank || tug_burst_is_single())
-        return false;
-    if (tug_notebook != NULL) { /* what an earlier burst has left waiting may be like this */
-        tug_burst.company = &tug_notebook->company;
-        if (join_company(ways->target, key, offset, here, bytes))
-            return true;
-    }
-    struct tug_company *company = tug_burst.company = tug_company_open((uint32_t)bytes);
-    if (company == NULL)
-        return false;
-    company->execute = execute_puts;
-    company->words[OF_WINDOW] = (uintptr_t)ways->remote;
-    company->words[OF_TARGET] = (uintptr_t)ways->target;
-    company->words[OF_KEY] = key;
-    company->words[OF_OFFSET] = offset;
-    return join_company(ways->target, key, offset, here, bytes);
-}
-
-/* A put like the last one, as many others are: what was found out for that holds for it, but for
- * its place. False: it goes the long way, nothing happened. */
-static inline bool put_in_company(const struct tug_rma *o, size_t bytes) {
-    const struct tug_remote *remote = o->window->remote;
-    MPI_Aint offset;
-    if (tug_burst.company == NULL || remote->attachments != NULL ||
-        tug_operand_check_target(o) != MPI_SUCCESS)
-        return false;
-    const struct tug_remote_target *target = &remote->targets[o->target];
-    const struct tug_data data = {.bytes = bytes, .end = (MPI_Aint)bytes};
-    const uint8_t wanted = atomic_load_explicit(&remote->contact_wanted, memory_order_relaxed);
-    return tug_operand_locate(o, &data, target->size, target->disp_unit, &offset) == MPI_SUCCESS &&
-           (wanted == 0 || tug_remote_has_contact(remote, o->target, wanted)) &&
-           join_company(target, target->key.word[0], (uint64_t)offset, o->origin, bytes);
+/* A short get of many, from a target next to this rank that looks, goes with others. False: another
+ * way. */
+static inline bool accompany_get(const struct tug_ways *ways, uint64_t key, size_t offset,
+                                 const void *here, size_t bytes) {
+    return bytes - 1 < TUG_READ_TOGETHER_MOST && ways->bundle == NULL &&
+           (join_company(ways, TUG_COMPANY_READS, key, offset, here, bytes) ||
+            (!tug_burst_is_single() && tug_peer_serves(ways->context, (uint32_t)ways->process) &&
+             open_company(ways, TUG_COMPANY_READS, key, offset, here, bytes)));
 }
 
 /* ---- put and get ---- */
@@ -119,7 +138,9 @@ static inline bool note_put(const struct tug_ways *ways, size_t offset, const vo
                             size_t bytes) {
     if (!may_wait(ways, (enum tug_shortcut)ways->target->shortcut, bytes))
         return false;
-    if (open_company(ways, ways->target->key.word[0], offset, here, bytes))
+    const uint64_t key = ways->target->key.word[0];
+    if (join_company(ways, TUG_COMPANY_WRITES, key, offset, here, bytes) ||
+        open_company(ways, TUG_COMPANY_WRITES, key, offset, here, bytes))
         return true; /* others than those in the company that waits */
     struct tug_note *note = tug_note_begin(TUG_NOTE_ANY);
     if (note == NULL)
@@ -169,9 +190,9 @@ static inline void move_bytes(const struct tug_ways *ways, bool into_target,
 /* A short put to a region of a target next to this rank goes with others. False: another way. */
 static inline bool accompany_attached(const struct tug_ways *ways, const struct tug_key *key,
                                       size_t offset, const void *here, size_t bytes) {
-    return join_company(ways->target, key->word[0], offset, here, bytes) ||
+    return join_company(ways, TUG_COMPANY_WRITES, key->word[0], offset, here, bytes) ||
            (may_wait(ways, TUG_SHORTCUT_SINGLE, bytes) &&
-            open_company(ways, key->word[0], offset, here, bytes));
+            open_company(ways, TUG_COMPANY_WRITES, key->word[0], offset, here, bytes));
 }
 
 /* Moves them by themselves, if the target is next to this rank and looks; of a put nothing is left
@@ -183,6 +204,8 @@ static inline bool move_alone(const struct tug_ways *ways, bool into_target,
         (into_target && bytes < TUG_ALONE_LEAST && !(tug_burst_is_single() && tug_burst.awaited)) ||
         !tug_peer_serves(ways->context, process))
         return false;
+    if (into_target && tug_burst.companies[TUG_COMPANY_READS] != NULL)
+        tug_reads_settle(); /* it does not overtake them */
     const struct tug_callback then =
         into_target ? tug_ways_next_of(&ways->state->remote) : tug_ways_next_part(ways, true);
     if (!(into_target
@@ -220,7 +243,8 @@ static int move_attached(const struct tug_ways *ways, bool into_target, uint64_t
         now = now < bytes ? now : bytes;
         if (!gather_run(ways, into_target, &region.key, offset, here, now) &&
             (is_mapped(ways, &region.key) ||
-             (!move_alone(ways, into_target, &region.key, offset, here, now) &&
+             (!(!into_target && accompany_get(ways, region.key.word[0], offset, here, now)) &&
+              !move_alone(ways, into_target, &region.key, offset, here, now) &&
               !(into_target && accompany_attached(ways, &region.key, offset, here, now)))))
             move_bytes(ways, into_target, &region.key, offset, here, now);
         address += now;
@@ -238,6 +262,7 @@ static inline int move_run(const struct tug_ways *ways, bool into_target, MPI_Ai
     const struct tug_key *key = &ways->target->key;
     if (ways->target->shortcut != TUG_SHORTCUT_ANY &&
         (gather_run(ways, into_target, key, from_base, here, bytes) ||
+         (!into_target && accompany_get(ways, key->word[0], from_base, here, bytes)) ||
          move_alone(ways, into_target, key, from_base, here, bytes) ||
          (into_target && note_put(ways, from_base, here, bytes))))
         return MPI_SUCCESS;
@@ -295,6 +320,8 @@ static inline int transfer(const struct tug_rma *o, const void *here, bool into_
     int error = tug_ways_find(o, &data, &ways);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
+    if (!into_target && ways.remote->attachments == NULL && tug_ways_is_plain(o))
+        ways.plain = o;
     const size_t bytes = into_target ? origin.bytes : data.bytes;
     if (__builtin_expect(bytes > (into_target ? data.bytes : origin.bytes), 0))
         return MPI_ERR_TRUNCATE;
@@ -322,12 +349,11 @@ int tug_remote_put(const struct tug_rma *o) {
     if (!tug_ways_is_plain(o) || o->origin_count < 1 || o->origin_count > TUG_COPIED_MOST)
         return transfer(o, o->origin, true);
     size_t bytes = (size_t)o->origin_count * tug_type_basic_size(o->target_type);
-    if (put_in_company(o, bytes))
-        return MPI_SUCCESS;
     int error = tug_ways_find_plain(o, bytes, &ways);
-    return __builtin_expect(error != MPI_SUCCESS, 0)
-               ? error
-               : move_run(&ways, true, 0, (char *)(uintptr_t)o->origin, bytes);
+    if (__builtin_expect(error != MPI_SUCCESS, 0))
+        return error;
+    ways.plain = ways.remote->attachments == NULL ? o : NULL;
+    return move_run(&ways, true, 0, (char *)(uintptr_t)o->origin, bytes);
 }
 
 int tug_remote_get(const struct tug_rma *o) {

@@ -178,8 +178,11 @@ static int drain_outstanding(struct tug_remote *remote, struct tug_outstanding *
 static void begin_flush(bool local) {
     tug_burst_end();
     tug_burst.awaited = !local;
-    if (!local)
-        tug_notes_settle(); /* operations in notes count as started when the notes are executed */
+    /* operations in notes count as started when the notes are executed */
+    if (local)
+        tug_reads_settle();
+    else
+        tug_notes_settle();
 }
 
 static void submit_every(const struct tug_remote *remote) {

@@ -30,6 +30,7 @@ struct tug_ways {
     int process, rank;
     MPI_Aint offset; /* of the target's first item in its memory; dynamic windows: its address */
     struct tug_bundle *bundle;
+    const struct tug_rma *plain; /* what is like it may follow it; NULL: nothing is */
 };
 
 /* One part is over. The last one completes the request, after which the bundle may be gone. */

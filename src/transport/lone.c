@@ -33,6 +33,17 @@ static void give_cell(struct tug_lone *lone, unsigned cell) {
     atomic_fetch_and_explicit(&lone->taken, ~((uint64_t)1 << cell), memory_order_release);
 }
 
+/* What has come goes where it was wanted. */
+static inline void take(const struct tug_lone_asked *asked, unsigned char *const *places,
+                        const unsigned char *data) {
+    if (asked->each == 0) {
+        copy(asked->to, data, asked->bytes);
+        return;
+    }
+    for (uint32_t i = 0; i <= asked->more; i++, data += asked->each)
+        copy(places[i], data, asked->each);
+}
+
 /* Others may collect at the same time: who moves the turn has the operation to itself. If it has
  * not moved since it was looked at, fabric and answer were of that turn: it began behind them. */
 static bool collect_one(struct tug_lone *lone, const struct tug_fabric *fabric, unsigned cell) {
@@ -48,11 +59,12 @@ static bool collect_one(struct tug_lone *lone, const struct tug_fabric *fabric, 
         return false;
     const struct tug_callback then = asked->on_complete;
     const uint32_t more = asked->more;
+    const bool comes = asked->to != NULL || asked->each > 0;
     int status = -(int)((answer - 1) & 0xff);
-    if (status == 0 && asked->to != NULL && there->bytes != asked->bytes)
+    if (status == 0 && comes && there->bytes != asked->bytes)
         status = TUG_ERR_RANGE;
-    else if (status == 0 && asked->to != NULL)
-        copy(asked->to, there->data, asked->bytes);
+    else if (status == 0 && comes)
+        take(asked, lone->places[cell], there->data);
     give_cell(lone, cell);
     if (then.f != NULL)
         then.f(then.d, status);
@@ -88,6 +100,7 @@ static inline struct tug_slot *begin(struct tug_fabric *fabric, struct tug_inbox
     mine->to = asked->to;
     mine->bytes = asked->bytes;
     mine->more = asked->more;
+    mine->each = asked->each;
     mine->on_complete = asked->on_complete;
     atomic_store_explicit(&mine->fabric, fabric, memory_order_relaxed);
     atomic_store_explicit(&lone->tray->cells[cell].answer, 0, memory_order_relaxed);
@@ -115,6 +128,16 @@ static inline void end(struct tug_fabric *fabric, uint32_t node_rank, struct tug
         (void)tug_bell_ring(tug_team_bell(fabric->team, fabric->team->node_rank), true);
 }
 
+/* Of a run of reads the distances go, and the places stay. */
+static inline void split(unsigned char *distances, unsigned char **places, const unsigned char *run,
+                         unsigned count) {
+    const size_t step = tug_run_step(0);
+    for (unsigned i = 0; i < count; i++, run += step + sizeof(*places)) {
+        memcpy(distances + i * step, run, step);
+        memcpy(&places[i], run + step, sizeof(*places));
+    }
+}
+
 /* Puts it into the process's inbox, with the data that follow. False: it cannot be. */
 static inline __attribute__((always_inline)) bool start(struct tug_fabric *fabric, uint32_t peer,
                                                         struct tug_lone_head head, const void *data,
@@ -129,8 +152,12 @@ static inline __attribute__((always_inline)) bool start(struct tug_fabric *fabri
     struct tug_slot *slot = begin(fabric, inbox, &head, asked);
     if (slot == NULL)
         return false;
-    if (head.what != TUG_LONE_READ)
-        copy(slot->head + sizeof(head), data, head.label.bytes);
+    unsigned char *behind = slot->head + sizeof(head);
+    if (head.what == TUG_LONE_READ_RUN)
+        split(behind, fabric->lone->places[((const struct tug_lone_head *)slot->head)->cell], data,
+              head.count);
+    else if (head.what != TUG_LONE_READ)
+        copy(behind, data, head.label.bytes);
     end(fabric, node_rank, inbox, slot, on_local);
     return true;
 }
@@ -165,6 +192,22 @@ bool tug_lone_write_run(struct tug_fabric *fabric, uint32_t peer, uint64_t key, 
     const struct tug_lone_asked asked = {.more = count - 1,
                                          .on_complete = {fabric->counter, counter}};
     return head.label.bytes <= TUG_LONE_WRITE_MOST &&
+           start(fabric, peer, head, run, &asked, &nothing);
+}
+
+bool tug_lone_read_run(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint64_t offset,
+                       const void *run, uint32_t count, uint32_t length, void *counter) {
+    const struct tug_lone_head head = {.label.bytes = count * (uint32_t)tug_run_step(0),
+                                       .key = key,
+                                       .offset = offset,
+                                       .what = TUG_LONE_READ_RUN,
+                                       .length = (uint8_t)length,
+                                       .count = (uint16_t)count};
+    const struct tug_lone_asked asked = {.more = count - 1,
+                                         .bytes = count * length,
+                                         .each = length,
+                                         .on_complete = {fabric->counter, counter}};
+    return count <= TUG_LONE_READS && count * length <= TUG_LONE_READ_MOST &&
            start(fabric, peer, head, run, &asked, &nothing);
 }
 
@@ -213,18 +256,24 @@ static struct tug_applied apply(struct tug_fabric *fabric, const struct tug_lone
     return tug_apply(&fabric->memory, &record);
 }
 
-/* A TUG_ERR_*. */
+/* Does a run, of which so many bytes each are data, one operation's after the other's. What is read
+ * goes into the cell. A TUG_ERR_*. */
 static int apply_run(struct tug_fabric *fabric, const struct tug_lone_head *head,
-                     const unsigned char *run) {
+                     const unsigned char *run, size_t each, struct tug_cell *cell) {
     const uint64_t words[] = {head->key, head->offset};
     const struct tug_record record = {.kind = TUG_RECORD_RUN,
                                       .sub = head->length,
                                       .length = head->count,
                                       .words = words,
                                       .data = run};
-    return head->length > 0 && head->label.bytes == head->count * tug_run_step(head->length)
-               ? tug_apply_run(&fabric->memory, &record)
-               : TUG_ERR_INVALID;
+    if (head->length == 0 || head->label.bytes != head->count * tug_run_step(each))
+        return TUG_ERR_INVALID;
+    if (cell == NULL)
+        return tug_apply_run(&fabric->memory, &record);
+    if ((uint32_t)head->count * head->length > TUG_LONE_READ_MOST)
+        return TUG_ERR_INVALID;
+    cell->bytes = (uint32_t)head->count * head->length;
+    return tug_apply_read_run(&fabric->memory, &record, cell->data);
 }
 
 /* A TUG_ERR_*. */
@@ -269,7 +318,9 @@ void tug_lone_serve(struct tug_fabric *fabric, const struct tug_slot *slot) {
     else if (head.what == TUG_LONE_READ)
         status = answer_read(fabric, &head, cell);
     else if (head.what == TUG_LONE_RUN)
-        status = apply_run(fabric, &head, data);
+        status = apply_run(fabric, &head, data, head.length, NULL);
+    else if (head.what == TUG_LONE_READ_RUN)
+        status = apply_run(fabric, &head, data, 0, cell);
     else if (head.what <= TUG_LONE_CALL)
         status = handle(fabric, &head, data);
     if (status != 0 || head.what != TUG_LONE_CALL) /* who is called answers */

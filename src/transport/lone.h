@@ -41,16 +41,23 @@ struct tug_label {
     uint32_t bytes; /* lone operations: of data */
 };
 
-enum tug_lone_what { TUG_LONE_WRITE, TUG_LONE_READ, TUG_LONE_MESSAGE, TUG_LONE_CALL, TUG_LONE_RUN };
+enum tug_lone_what {
+    TUG_LONE_WRITE,
+    TUG_LONE_READ,
+    TUG_LONE_MESSAGE,
+    TUG_LONE_CALL,
+    TUG_LONE_RUN,     /* of writes */
+    TUG_LONE_READ_RUN /* its data are distances; what has been read comes one behind the other */
+};
 
 struct tug_lone_head {
     struct tug_label label;
     uint64_t key; /* the first word of one; messages and calls: 0, as the offset */
     uint64_t offset;
     uint16_t cell; /* of the source's tray */
-    uint8_t what;  /* enum tug_lone_what; but for reads, data follow */
+    uint8_t what;  /* enum tug_lone_what; but for a READ, data follow */
     uint8_t handler;
-    uint8_t length; /* runs: of each write, and how many; as the data of a RUN, packets/packet.h */
+    uint8_t length; /* runs: of each, and how many; as the data of a RUN, packets/packet.h */
     uint8_t unused;
     uint16_t count;
 };
@@ -59,14 +66,16 @@ _Static_assert(sizeof(struct tug_lone_head) == 40, "with 8 bytes of data it fill
 
 #define TUG_LONE_WRITE_MOST ((uint32_t)(TUG_INBOX_PACKET_BYTES - sizeof(struct tug_lone_head)))
 #define TUG_LONE_READ_MOST ((uint32_t)TUG_CELL_ROOM)
+#define TUG_LONE_READS 32u /* in a run */
 
 /* The operation that a cell is for. */
 struct tug_lone_asked {
     _Atomic uint32_t turn; /* odd: its answer is to be taken */
-    uint32_t more;         /* runs: writes but the first, which end with it */
+    uint32_t more;         /* runs: all but the first, which end with it */
     struct tug_fabric *_Atomic fabric;
-    unsigned char *to; /* where what is read, or the answer, goes; NULL: nothing comes */
+    unsigned char *to; /* where what is read, or the answer, goes; NULL: nothing comes, or a run */
     uint32_t bytes;    /* so many must come */
+    uint32_t each;     /* runs of reads: to each place; else 0 */
     struct tug_callback on_complete;
 };
 
@@ -76,6 +85,8 @@ struct tug_lone {
     const struct tug_inbox *inbox;
     _Atomic uint64_t taken; /* cells: bits */
     struct tug_lone_asked cells[TUG_TRAY_CELLS];
+    /* runs of reads: where what is read goes. Nobody else may say that. */
+    unsigned char *places[TUG_TRAY_CELLS][TUG_LONE_READS];
 };
 
 /* Begins a read or write of `bytes`, at most TUG_LONE_x_MOST, of memory of that process; key and
@@ -92,6 +103,11 @@ bool tug_lone_write(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint
  * False: as above, or it is too much. */
 bool tug_lone_write_run(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint64_t offset,
                         const void *run, uint32_t count, uint32_t length, void *counter);
+
+/* Begins `count` reads, at most TUG_LONE_READS, of `length` bytes each: where what is read goes
+ * stands at `run`, an address behind each distance. Ends and returns as above. */
+bool tug_lone_read_run(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint64_t offset,
+                       const void *run, uint32_t count, uint32_t length, void *counter);
 
 /* Begins a message of `bytes`, at most TUG_LONE_WRITE_MOST, or a call (answer_bytes at most
  * TUG_LONE_READ_MOST, answer not NULL if it is not 0), for a handler of that process.

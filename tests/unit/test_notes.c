@@ -307,7 +307,7 @@ static uint32_t record_run(const struct tug_company *company, const unsigned cha
 }
 
 static struct tug_company *open_company(uint32_t bytes) {
-    struct tug_company *company = tug_company_open(bytes);
+    struct tug_company *company = tug_company_open(TUG_COMPANY_WRITES, bytes);
     if (company != NULL) {
         company->execute = record_run;
         company->words[0] = bytes;
@@ -318,7 +318,11 @@ static struct tug_company *open_company(uint32_t bytes) {
 static bool join(struct tug_company *company, uint32_t value) {
     unsigned char data[TUG_COMPANY_MOST];
     memset(data, (int)(value % 256), sizeof(data));
-    return tug_company_join(company, value, data);
+    if (!tug_company_has_room(company, TUG_COMPANY_WRITES) &&
+        !tug_company_go(company, TUG_COMPANY_WRITES))
+        return false;
+    tug_company_add_any(company, TUG_COMPANY_WRITES, value, data);
+    return true;
 }
 
 static void company_waits_until_asked_for(void **state) {
@@ -375,6 +379,44 @@ static void without_room_company_is_full(void **state) {
     room = UINT32_MAX;
     tug_notes_settle();
     expect(joined);
+}
+
+static unsigned read_so_far;
+
+static uint32_t count_reads(const struct tug_company *company, const unsigned char *run,
+                            uint32_t n) {
+    (void)company, (void)run;
+    assert_int_equal(executed, 0);
+    read_so_far += n;
+    return n;
+}
+
+/* Reads go ahead of notes and writes, and who needs no more than reads has them executed. */
+static void reads_are_not_overtaken(void **state) {
+    (void)state;
+    struct tug_company *writes = open_company(8);
+    read_so_far = 0;
+    begin_job();
+    assert_true(join(writes, 0));
+    assert_true(note(1));
+    tug_reads_settle();
+    expect(0);
+    struct tug_company *reads = tug_company_open(TUG_COMPANY_READS, 8);
+    assert_non_null(reads);
+    reads->execute = count_reads;
+    for (unsigned i = 0; i < 10; i++) {
+        assert_true(tug_company_has_room(reads, TUG_COMPANY_READS));
+        tug_company_add_any(reads, TUG_COMPANY_READS, i, &(uint64_t){i});
+    }
+    assert_int_equal(read_so_far, 0);
+    assert_true(tug_notes_waiting());
+    tug_reads_settle();
+    assert_int_equal(read_so_far, 10);
+    tug_notes_settle();
+    assert_int_equal(executed, 2);
+    assert_int_equal(order[0], 1);
+    assert_int_equal(order[1], 0);
+    end_job();
 }
 
 static struct tug_company *others; /* which this thread may not join */
@@ -480,7 +522,7 @@ static void company_that_nobody_asks_for_is_executed(void **state) {
         end_job();
         CHECK_SOON(tug_notes_wanted_by(TUG_NOTES_OFFLOAD));
         check_sleep_us(5000);
-        struct tug_company *company = tug_company_open(8);
+        struct tug_company *company = tug_company_open(TUG_COMPANY_WRITES, 8);
         assert_non_null(company);
         company->execute = answer_run;
         assert_true(join(company, 0));
@@ -516,7 +558,7 @@ static int start_thread(void **state) {
 static void none_where_callers_may_not_drive(void **state) {
     (void)state;
     assert_false(note(0));
-    assert_null(tug_company_open(8));
+    assert_null(tug_company_open(TUG_COMPANY_WRITES, 8));
     tug_notes_settle();
     expect(0);
 }
@@ -538,6 +580,7 @@ int main(void) {
         CASE(company_waits_until_asked_for),
         CASE(company_goes_while_more_joins),
         CASE(without_room_company_is_full),
+        CASE(reads_are_not_overtaken),
         CASE(others_ask_for_company),
         CASE(a_sleeping_driver_is_told),
         cmocka_unit_test_setup_teardown(a_note_that_comes_late_is_executed, start_offload, stop),

@@ -728,6 +728,71 @@ static void lone_ones_with_a_wrong_key_or_range_fail(void **state) {
     free_side(far);
 }
 
+static void count(void *counter, int status) {
+    ends(counter, status);
+}
+
+static void count_many(void *counter, uint64_t n) {
+    ((struct ending *)counter)->calls += (int)n;
+}
+
+/* A distance and an address each. */
+static void add_read(unsigned char *run, unsigned i, int32_t distance, void *to) {
+    memcpy(run + i * (sizeof(distance) + sizeof(to)), &distance, sizeof(distance));
+    memcpy(run + i * (sizeof(distance) + sizeof(to)) + sizeof(distance), &to, sizeof(to));
+}
+
+static void reads_in_a_run_come_to_their_places(void **state) {
+    static const uint32_t lengths[] = {1, 8, 24, 128};
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    unsigned char *memory_of_a = make_data(8), *back = malloc(TUG_LONE_READS * 256);
+    unsigned char run[(TUG_LONE_READS + 1) * 12];
+    struct tug_registration exposed = expose(a, memory_of_a, 8192);
+    struct ending ending = {0};
+    (void)state;
+    far->fabric.counter = count;
+    far->fabric.count = count_many;
+    assert_int_equal(tug_memory_add(&a->fabric.memory, &exposed), 0);
+    for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        const uint32_t length = lengths[i];
+        memset(back, 0xEE, TUG_LONE_READS * 256);
+        for (unsigned k = 0; k < TUG_LONE_READS; k++)
+            add_read(run, k, (int32_t)k * 200 - 3000, back + k * 256);
+        assert_true(tug_lone_read_run(&far->fabric, 0, exposed.id, 3001, run, TUG_LONE_READS,
+                                      length, &ending));
+        memset(run, 0, sizeof(run)); /* it has been copied */
+        assert_true(poll(a) && poll(far));
+        assert_int_equal(ending.calls, TUG_LONE_READS * (i + 1));
+        assert_int_equal(ending.status, 0);
+        for (unsigned k = 0; k < TUG_LONE_READS; k++) {
+            assert_memory_equal(back + k * 256, memory_of_a + k * 200 + 1, length);
+            assert_int_equal(back[k * 256 + length], 0xEE);
+        }
+    }
+    assert_false(
+        tug_lone_read_run(&far->fabric, 0, exposed.id, 0, run, TUG_LONE_READS + 1, 8, &ending));
+    memset(back, 0xEE, 512);
+    add_read(run, 0, 0, back);
+    add_read(run, 1, 8185, back + 256);
+    assert_true(tug_lone_read_run(&far->fabric, 0, exposed.id, 0, run, 2, 8, &ending));
+    assert_true(poll(a) && poll(far));
+    assert_int_equal(ending.status, TUG_ERR_RANGE);
+    add_read(run, 1, -1, back + 256);
+    assert_true(tug_lone_read_run(&far->fabric, 0, exposed.id, 0, run, 2, 8, &ending));
+    assert_true(poll(a) && poll(far));
+    assert_int_equal(ending.status, TUG_ERR_RANGE);
+    assert_true(tug_lone_read_run(&far->fabric, 0, exposed.id + 1, 0, run, 2, 8, &ending));
+    assert_true(poll(a) && poll(far));
+    assert_int_equal(ending.status, TUG_ERR_KEY);
+    assert_int_equal(ending.calls, TUG_LONE_READS * 4 + 6);
+    assert_int_equal(back[0] & back[256], 0xEE);
+    free(back);
+    free(memory_of_a);
+    tug_memory_table_fini(&a->fabric.memory);
+    free_side(a);
+    free_side(far);
+}
+
 /* What the handlers of a side have been given, and what they say. */
 static struct {
     unsigned messages, calls, handler;
@@ -819,7 +884,10 @@ static void lone_ones_that_lie(void **state) {
         {.label = {7, 1, TUG_LONE_WRITE_MOST + 1}, .key = exposed.id, .cell = 3},
         {.label = {7, 1, UINT32_MAX}, .key = exposed.id, .cell = 4, .what = TUG_LONE_READ},
         {.label = {7, 1, TUG_AM_MAX_PAYLOAD + 1}, .cell = 5, .what = TUG_LONE_MESSAGE},
-        {.label = {7, 1, 8}, .cell = 6, .what = TUG_LONE_CALL + 1},
+        {.label = {7, 1, 8}, .cell = 6, .what = TUG_LONE_READ_RUN + 1},
+        {{7, 1, 4}, exposed.id, .cell = 7, .what = TUG_LONE_READ_RUN, .count = 1},
+        {{7, 1, 8}, exposed.id, .cell = 8, .what = TUG_LONE_READ_RUN, .length = 8, .count = 1},
+        {{7, 1, 128}, exposed.id, .cell = 9, .what = TUG_LONE_READ_RUN, .length = 255, .count = 32},
     };
     assert_false(poll(a));
     for (unsigned i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
@@ -831,7 +899,7 @@ static void lone_ones_that_lie(void **state) {
     }
     assert_true(poll(a));
     assert_null(tug_inbox_first(&memory[0]->inbox));
-    for (unsigned i = 0; i < 7; i++)
+    for (unsigned i = 0; i < 10; i++)
         assert_int_equal(cells[i].answer, i < 3 ? 0 : 1 + -TUG_ERR_INVALID);
     for (unsigned i = 0; i < sizeof(memory_of_a); i++)
         assert_int_equal(memory_of_a[i], 0);
@@ -966,6 +1034,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(lone_ones_are_done_and_answered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lone_ones_with_a_wrong_key_or_range_fail, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(reads_in_a_run_come_to_their_places, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lone_messages_and_calls_are_handled, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lone_ones_that_lie, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lone_ones_have_so_much_room, set_up, tear_down),

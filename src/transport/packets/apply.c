@@ -63,27 +63,64 @@ struct tug_applied tug_apply(struct tug_memory_table *memory, const struct tug_r
     return applied;
 }
 
+/* The registration that a run is for; *offset_most: what its offsets may be. */
+static struct tug_registration *find_run(struct tug_memory_table *memory,
+                                         const struct tug_record *record, uint64_t *offset_most,
+                                         int *status) {
+    struct tug_registration *registration =
+        tug_memory_find(memory, record->words[0], 0, record->sub, status);
+    if (registration != NULL)
+        *offset_most = registration->bytes - record->sub;
+    return registration;
+}
+
+/* Where an operation of a run is, whose distance stands there. */
+static inline uint64_t offset_in_run(const struct tug_record *record, const unsigned char *at) {
+    int32_t distance;
+    memcpy(&distance, at, sizeof(distance));
+    __asm__("" : "+r"(distance)); /* read once: a peer may still change it */
+    return record->words[1] + (uint64_t)(int64_t)distance;
+}
+
+static inline void copy_one(unsigned char *to, const unsigned char *from, size_t length) {
+    if (__builtin_expect(length == 8, 1))
+        memcpy(to, from, 8);
+    else
+        memcpy(to, from, length);
+}
+
 int tug_apply_run(struct tug_memory_table *memory, const struct tug_record *record) {
     const size_t length = record->sub;
     const unsigned char *next = record->data;
+    uint64_t offset_most;
     int status = 0;
-    struct tug_registration *registration =
-        tug_memory_find(memory, record->words[0], 0, length, &status);
+    struct tug_registration *registration = find_run(memory, record, &offset_most, &status);
     if (registration == NULL)
         return status;
-    const uint64_t offset_most = registration->bytes - length;
     for (unsigned i = 0; i < record->length; i++, next += tug_run_step(length)) {
-        int32_t distance;
-        memcpy(&distance, next, sizeof(distance));
-        __asm__("" : "+r"(distance)); /* read once: a peer may still change it */
-        const uint64_t offset = record->words[1] + (uint64_t)(int64_t)distance;
-        const unsigned char *data = next + sizeof(distance);
+        const uint64_t offset = offset_in_run(record, next);
         if (__builtin_expect(offset > offset_most, 0))
             status = TUG_ERR_RANGE;
-        else if (__builtin_expect(length == 8, 1))
-            memcpy(registration->base + offset, data, 8);
         else
-            memcpy(registration->base + offset, data, length);
+            copy_one(registration->base + offset, next + sizeof(int32_t), length);
     }
     return status;
+}
+
+int tug_apply_read_run(struct tug_memory_table *memory, const struct tug_record *record,
+                       unsigned char *to) {
+    const size_t length = record->sub;
+    const unsigned char *next = record->data;
+    uint64_t offset_most;
+    int status = 0;
+    struct tug_registration *registration = find_run(memory, record, &offset_most, &status);
+    if (registration == NULL)
+        return status;
+    for (unsigned i = 0; i < record->length; i++, next += tug_run_step(0), to += length) {
+        const uint64_t offset = offset_in_run(record, next);
+        if (__builtin_expect(offset > offset_most, 0))
+            return TUG_ERR_RANGE;
+        copy_one(to, registration->base + offset, length);
+    }
+    return 0;
 }

@@ -27,4 +27,10 @@ struct tug_applied tug_apply(struct tug_memory_table *memory, const struct tug_r
  * wrong with one of them: TUG_ERR_KEY, TUG_ERR_RANGE. Holder only. */
 int tug_apply_run(struct tug_memory_table *memory, const struct tug_record *record);
 
+/* record: the like of a RUN, of which distances alone are data. Reads at each, and stores what it
+ * has read one behind the other: all, or nothing that counts. 0, TUG_ERR_KEY, TUG_ERR_RANGE. Holder
+ * only. */
+int tug_apply_read_run(struct tug_memory_table *memory, const struct tug_record *record,
+                       unsigned char *to);
+
 #endif

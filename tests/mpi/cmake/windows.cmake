@@ -40,11 +40,14 @@ tug_mpi_test(rma_atomic WAYS host tug native)
 tug_mpi_test(rma_atomic RANKS 2 NODES emulated WAYS host tug)
 tug_mpi_test(rma_atomic RANKS 2 WAYS off)
 
-# Many short puts together.
+# Many short puts, and gets, together.
 tug_mpi_test(rma_many WAYS host tug packet)
 tug_mpi_test(rma_many RANKS 2 3 NODES emulated WAYS tug)
 tug_mpi_test(rma_many RANKS 3 NODES two WAYS tug)
 tug_mpi_test(rma_many RANKS 2 WAYS off)
+tug_mpi_test(rma_many.get ARGS get RANKS 1 2 3 4 WAYS tug packet)
+tug_mpi_test(rma_many.get ARGS get RANKS 2 3 NODES emulated WAYS tug)
+tug_mpi_test(rma_many.get ARGS get RANKS 3 NODES two WAYS tug)
 
 # A target that does not look: it computes, or is stopped.
 tug_mpi_test(rma_alone WAYS tug packet)
