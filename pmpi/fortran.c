@@ -61,9 +61,10 @@ int MPII_Win_set_attr(MPI_Win win, int win_keyval, void *attribute_val, enum att
     if (call == NULL)
         return MPI_ERR_OTHER;
     struct tug_window *window = tug_window_find(win);
-    if (window != NULL)
-        tug_window_spoil(window);
-    return call(win, win_keyval, attribute_val, type);
+    int error = call(win, win_keyval, attribute_val, type);
+    if (error == MPI_SUCCESS && window != NULL)
+        tug_window_has_attribute(window, win_keyval);
+    return error;
 }
 
 #else

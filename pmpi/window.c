@@ -61,15 +61,44 @@
         int error = tug_host.Name arguments;                                                       \
         return window == NULL ? error : tug_window_report(window, error);                          \
     }
-#define TUG_CALL_WINDOW_CHANGE(Name, parameters, arguments)                                        \
-    int tug_shim_##Name parameters {                                                               \
-        struct tug_window *window = tug_window_find(win);                                          \
-        if (window != NULL)                                                                        \
-            tug_window_spoil(window);                                                              \
-        int error = tug_host.Name arguments;                                                       \
-        return window == NULL ? error : tug_window_report(window, error);                          \
-    }
 #include "host/calls.def"
+
+int tug_shim_Win_set_attr(MPI_Win win, int win_keyval, void *attribute_val) {
+    struct tug_window *window = tug_window_find(win);
+    int error = tug_host.Win_set_attr(win, win_keyval, attribute_val);
+    if (window == NULL)
+        return error;
+    if (error == MPI_SUCCESS)
+        tug_window_has_attribute(window, win_keyval);
+    return tug_window_report(window, error);
+}
+
+int tug_shim_Win_delete_attr(MPI_Win win, int win_keyval) {
+    struct tug_window *window = tug_window_find(win);
+    int error = tug_host.Win_delete_attr(win, win_keyval);
+    if (window == NULL)
+        return error;
+    if (error == MPI_SUCCESS)
+        tug_window_lacks_attribute(window, win_keyval);
+    return tug_window_report(window, error);
+}
+
+int tug_shim_Win_set_name(MPI_Win win, const char *win_name) {
+    struct tug_window *window = tug_window_find(win);
+    if (window == NULL)
+        return tug_host.Win_set_name(win, win_name);
+    atomic_store_explicit(&window->named, true, memory_order_relaxed);
+    return tug_window_report(window, tug_host.Win_set_name(win, win_name));
+}
+
+/* What it changes cannot all be taken back. */
+int tug_shim_Win_set_info(MPI_Win win, MPI_Info info) {
+    struct tug_window *window = tug_window_find(win);
+    if (window == NULL)
+        return tug_host.Win_set_info(win, info);
+    tug_window_spoil(window);
+    return tug_window_report(window, tug_host.Win_set_info(win, info));
+}
 
 /* In the packet lane the host's window stays empty; it says what is wrong with arguments. */
 int tug_shim_Win_attach(MPI_Win win, void *base, MPI_Aint size) {

@@ -42,7 +42,7 @@ enum tug_op_number {
 /* For messages: a handle as it is shown. */
 #define tug_handle_bits(handle) ((uint64_t)(uint32_t)(handle))
 
-enum { TUG_HANDLE_COMM = 1, TUG_HANDLE_GROUP = 2, TUG_HANDLE_DATATYPE = 3 };
+enum { TUG_HANDLE_COMM = 1, TUG_HANDLE_GROUP = 2, TUG_HANDLE_DATATYPE = 3, TUG_HANDLE_INFO = 7 };
 
 static inline bool tug_handle_is(uint32_t handle, uint32_t type) {
     return handle >> 30 != 0 && (handle >> 26 & 15) == type;
@@ -56,6 +56,11 @@ static inline bool tug_comm_is_one(MPI_Comm comm) {
 /* False for what is plainly no group. */
 static inline bool tug_group_is_one(MPI_Group group) {
     return tug_handle_is((uint32_t)group, TUG_HANDLE_GROUP);
+}
+
+/* False for what is plainly no info. */
+static inline bool tug_info_is_one(MPI_Info info) {
+    return tug_handle_is((uint32_t)info, TUG_HANDLE_INFO);
 }
 
 /* False for what is plainly no datatype. */
@@ -145,6 +150,10 @@ static inline bool tug_comm_is_one(MPI_Comm comm) {
 
 static inline bool tug_group_is_one(MPI_Group group) {
     return group != NULL && group != MPI_GROUP_NULL;
+}
+
+static inline bool tug_info_is_one(MPI_Info info) {
+    return info != NULL && info != MPI_INFO_NULL;
 }
 
 static inline bool tug_type_is_one(MPI_Datatype type) {

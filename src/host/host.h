@@ -46,6 +46,8 @@
     X(Info_dup)                                                                                    \
     X(Info_free)                                                                                   \
     X(Info_get)                                                                                    \
+    X(Info_get_nkeys)                                                                              \
+    X(Info_get_nthkey)                                                                             \
     X(Info_set)                                                                                    \
     X(Imrecv)                                                                                      \
     X(Imrecv_c)                                                                                    \

@@ -226,7 +226,7 @@ static struct tug_window *go_remote(const struct tug_creation *c, struct tug_tea
     const enum tug_remote_memory memory = memory_of(c);
     struct tug_window *window = tug_window_adopt(*c->win);
     struct tug_wait_group *wait_group = wait_group_of(team, c->comm);
-    bool willing = window != NULL && wants_packets(c->info) && reaches(c->base, memory) &&
+    bool willing = window != NULL && reaches(c->base, memory) &&
                    (wait_group != NULL || team->nnodes == 1) &&
                    tug_epochs_init(&window->epochs, team->nranks);
     struct tug_remote *remote =
@@ -266,16 +266,18 @@ static bool may_go_direct(const struct tug_creation *c, const struct tug_team *t
                                                 : tug_settings.rma != TUG_RMA_PACKET;
 }
 
+static bool wants_in_place(const struct tug_creation *c) {
+    return tug_settings.share_in_place || info_says(c->info, "tugboat_share_in_place", "true");
+}
+
 /* Tries the direct lane for a window over memory that the program brings. Collective, the same
  * answer on all ranks. */
 static struct tug_window *go_direct_over(const struct tug_creation *c, struct tug_team *team) {
     struct tug_window *window = tug_window_adopt(*c->win);
-    bool willing = window != NULL && wants_direct(c->info) && reaches(c->base, TUG_REMOTE_GIVEN) &&
+    bool willing = window != NULL && reaches(c->base, TUG_REMOTE_GIVEN) &&
                    tug_epochs_init(&window->epochs, team->nranks);
-    bool in_place =
-        tug_settings.share_in_place || info_says(c->info, "tugboat_share_in_place", "true");
     struct tug_direct *direct =
-        tug_direct_over(team, c->base, c->size, c->disp_unit, in_place, willing);
+        tug_direct_over(team, c->base, c->size, c->disp_unit, wants_in_place(c), willing);
     if (direct == NULL) {
         tug_window_give_back(window);
         return NULL;
@@ -312,8 +314,7 @@ static struct tug_window *go_direct(const struct tug_creation *c, struct tug_tea
     const bool shared = c->flavor == MPI_WIN_FLAVOR_SHARED;
     struct tug_window *window = tug_window_adopt(*c->win);
     bool contiguous = shared && !info_says(c->info, "alloc_shared_noncontig", "true");
-    bool willing =
-        window != NULL && wants_direct(c->info) && tug_epochs_init(&window->epochs, team->nranks);
+    bool willing = window != NULL && tug_epochs_init(&window->epochs, team->nranks);
     struct tug_direct *direct =
         tug_direct_create(team, c->size, c->disp_unit, contiguous, wants_pages(c->info), willing);
     if (direct == NULL) {
@@ -399,15 +400,13 @@ static int make_native(const struct tug_creation *c) {
 
 /* ---- together ---- */
 
-/* What each rank brings before a window of the host's is there. Where some rank has an info, what
- * it says is known later: the host is to see first whether it is one. */
+/* What each rank brings before a window of the host's is there. */
 struct brought {
     struct tug_remote_part part;
     uint32_t spare; /* the id of the host's window that it would take again; 0: none */
-    bool informed;
-    bool direct;   /* it can have the direct lane, as far as this rank knows */
-    bool packets;  /* ... the packet lane */
-    bool proposes; /* `part` is its part of a window in the packet lane */
+    bool direct;    /* it wants and can have the direct lane, as far as this rank knows */
+    bool packets;   /* ... the packet lane */
+    bool proposes;  /* `part` is its part of a window in the packet lane */
 };
 
 _Static_assert(sizeof(struct brought) <= sizeof(struct tug_word), "brought to a meeting");
@@ -417,6 +416,7 @@ struct making {
     const struct tug_creation *c;
     struct tug_team *team;
     struct tug_spares *spares;
+    struct tug_kind kind;
     uint32_t id; /* of the host's window, if it is made now */
     struct tug_wait_group *wait_group;
     struct tug_window *window; /* proposed, together with: */
@@ -430,19 +430,17 @@ struct making {
 static struct brought propose(struct making *m) {
     const struct tug_creation *c = m->c;
     const enum tug_remote_memory memory = memory_of(c);
-    struct brought mine = {.informed = c->info != MPI_INFO_NULL};
+    struct brought mine = {0};
     tug_device_look();
-    const bool lends = c->flavor != MPI_WIN_FLAVOR_CREATE || c->size == 0 ||
-                       tug_settings.share_in_place ||
+    const bool lends = c->flavor != MPI_WIN_FLAVOR_CREATE || c->size == 0 || wants_in_place(c) ||
                        tug_offer_of(c->base, (size_t)c->size).name != 0;
     m->wait_group = wait_group_of(m->team, c->comm);
-    if (mine.informed)
-        return mine;
-    mine.direct = may_go_direct(c, m->team) && lends;
-    mine.packets = c->flavor != MPI_WIN_FLAVOR_SHARED && wants_packets(MPI_INFO_NULL) &&
+    mine.direct = may_go_direct(c, m->team) && lends && wants_direct(c->info);
+    mine.packets = c->flavor != MPI_WIN_FLAVOR_SHARED && wants_packets(c->info) &&
                    reaches(c->base, memory) && tug_remote_serves(m->team) &&
                    (m->wait_group != NULL || m->team->nnodes == 1);
-    m->spare = tug_spare_borrow(m->spares, c->flavor);
+    tug_kind_of(c->flavor, c->info, &m->kind);
+    m->spare = tug_spare_borrow(m->spares, &m->kind);
     mine.spare = m->spare != NULL ? (uint32_t)m->spare->shelved.id : 0;
     /* what will probably go by the direct lane is not proposed for the other */
     if (!mine.packets || (mine.direct && !(c->flavor == MPI_WIN_FLAVOR_CREATE && c->size == 0)))
@@ -470,15 +468,12 @@ static struct brought common_of(const struct tug_word *words, int nranks) {
     for (int r = 1; r < nranks; r++) {
         struct brought theirs;
         memcpy(&theirs, &words[r], sizeof(theirs));
-        all.informed |= theirs.informed;
         all.direct &= theirs.direct;
         all.packets &= theirs.packets;
         all.proposes &= theirs.proposes && theirs.part.block == all.part.block;
         all.spare = theirs.spare == all.spare ? all.spare : 0;
     }
-    all.direct |= all.informed;
-    all.packets |= all.informed;
-    all.proposes &= !all.informed && !all.direct;
+    all.proposes &= !all.direct;
     all.spare = all.direct || all.packets ? all.spare : 0;
     return all;
 }
@@ -514,8 +509,7 @@ static const struct tug_word *consult(struct making *m) {
 
 /* Is the host's window made over what the program brings? Else over next to nothing, to be kept. */
 static bool is_real(const struct making *m) {
-    return m->spare == NULL && (m->c->flavor == MPI_WIN_FLAVOR_DYNAMIC ||
-                                (m->c->flavor == MPI_WIN_FLAVOR_CREATE && m->all.informed));
+    return m->spare == NULL && m->c->flavor == MPI_WIN_FLAVOR_DYNAMIC;
 }
 
 /* Has a window of the host's: a spare one, or a new one. Collective in the second case. */
@@ -529,8 +523,8 @@ static int have_hosts(struct making *m) {
      */
     const MPI_Aint size = is_real(m) || c->size == 0 ? c->size : is_allocation(c) ? 1 : 0;
     int error = make_hosts(c, m->team, size, &m->on_self);
-    if (error == MPI_SUCCESS && !m->all.informed && !m->on_self)
-        m->spare = tug_spare_make(*c->win, c->flavor, m->id);
+    if (error == MPI_SUCCESS && !m->on_self)
+        m->spare = tug_spare_make(*c->win, &m->kind, m->id);
     return error;
 }
 
@@ -607,7 +601,8 @@ static int make_anew(struct making *m, const struct tug_word *told) {
 /* The host alone says what is wrong with it, without the others. */
 static bool is_wrong(const struct tug_creation *c) {
     bool wrong = c->win == NULL || c->size < 0 || c->disp_unit <= 0 ||
-                 (is_allocation(c) && c->baseptr == NULL);
+                 (is_allocation(c) && c->baseptr == NULL) ||
+                 (c->info != MPI_INFO_NULL && !tug_info_is_one(c->info));
 #ifndef OPEN_MPI
     wrong |= c->flavor == MPI_WIN_FLAVOR_CREATE && c->size > 0 && c->base == NULL;
 #endif

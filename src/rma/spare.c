@@ -2,13 +2,14 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/engine.h"
 #include "host/host.h"
 #include "host/spin.h"
 #include "node/team.h"
 
-#define KEPT_MOST 4 /* by a team */
+#define KEPT_MOST 8 /* by a team */
 
 struct tug_spares {
     struct tug_shelf shelf;
@@ -30,8 +31,35 @@ static void host_free(struct tug_spare *spare) {
     free(spare);
 }
 
-static bool is_of_flavor(const struct tug_shelved *shelved, void *flavor) {
-    return ((const struct tug_spare *)shelved)->flavor == *(int *)flavor;
+/* False: no room. */
+static bool append(struct tug_kind *kind, const char *text) {
+    const size_t bytes = strlen(text) + 1;
+    if (bytes > sizeof(kind->says) - kind->nbytes)
+        return false;
+    memcpy(kind->says + kind->nbytes, text, bytes);
+    kind->nbytes += (uint32_t)bytes;
+    return true;
+}
+
+void tug_kind_of(int flavor, MPI_Info info, struct tug_kind *kind) {
+    char key[MPI_MAX_INFO_KEY + 1], value[MPI_MAX_INFO_VAL + 1];
+    int n = 0, flag;
+    kind->flavor = flavor;
+    kind->nbytes = 0;
+    kind->long_info = false;
+    if (info != MPI_INFO_NULL)
+        tug_host.Info_get_nkeys(info, &n);
+    for (int i = 0; i < n && !kind->long_info; i++) {
+        tug_host.Info_get_nthkey(info, i, key);
+        tug_host.Info_get(info, key, MPI_MAX_INFO_VAL, value, &flag);
+        kind->long_info = !flag || !append(kind, key) || !append(kind, value);
+    }
+}
+
+static bool is_of_kind(const struct tug_shelved *shelved, void *argument) {
+    const struct tug_kind *one = &((const struct tug_spare *)shelved)->kind, *other = argument;
+    return one->flavor == other->flavor && one->nbytes == other->nbytes &&
+           memcmp(one->says, other->says, one->nbytes) == 0;
 }
 
 /* The team goes: collective, and no thread uses it. */
@@ -97,16 +125,19 @@ static bool sees_attributes(void) {
 #endif
 }
 
-struct tug_spare *tug_spare_make(MPI_Win win, int flavor, uint32_t id) {
-    struct tug_spare *spare = sees_attributes() ? malloc(sizeof(*spare)) : NULL;
+struct tug_spare *tug_spare_make(MPI_Win win, const struct tug_kind *kind, uint32_t id) {
+    const bool keeps = sees_attributes() && !kind->long_info;
+    struct tug_spare *spare = keeps ? malloc(sizeof(*spare)) : NULL;
     if (spare == NULL)
         return NULL;
-    *spare = (struct tug_spare){.shelved.id = id, .win = win, .flavor = flavor};
+    *spare = (struct tug_spare){.shelved.id = id, .win = win, .kind = *kind};
     return spare;
 }
 
-struct tug_spare *tug_spare_borrow(struct tug_spares *spares, int flavor) {
-    return (struct tug_spare *)tug_shelf_borrow(&spares->shelf, is_of_flavor, &flavor);
+struct tug_spare *tug_spare_borrow(struct tug_spares *spares, const struct tug_kind *kind) {
+    if (kind->long_info)
+        return NULL;
+    return (struct tug_spare *)tug_shelf_borrow(&spares->shelf, is_of_kind, (void *)kind);
 }
 
 bool tug_spares_reserve(struct tug_spares *spares) {

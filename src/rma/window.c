@@ -2,6 +2,7 @@
 #include "rma/window.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/stats.h"
 #include "engine/engine.h"
@@ -304,6 +305,49 @@ static int meet_in(struct tug_window *window) {
     return first != MPI_SUCCESS ? first : error != MPI_SUCCESS ? error : last;
 }
 
+/* ---- attributes ---- */
+
+void tug_window_lacks_attribute(struct tug_window *window, int keyval) {
+    pthread_mutex_lock(&window->lock);
+    int n = 0;
+    for (int i = 0; i < window->nkeyvals; i++)
+        if (window->keyvals[i] != keyval)
+            window->keyvals[n++] = window->keyvals[i];
+    window->nkeyvals = n;
+    pthread_mutex_unlock(&window->lock);
+}
+
+void tug_window_has_attribute(struct tug_window *window, int keyval) {
+    pthread_mutex_lock(&window->lock);
+    bool listed = false;
+    for (int i = 0; i < window->nkeyvals; i++)
+        listed |= window->keyvals[i] == keyval;
+    if (!listed && window->nkeyvals < TUG_WINDOW_KEYVALS)
+        window->keyvals[window->nkeyvals++] = keyval;
+    else if (!listed)
+        tug_window_spoil(window);
+    pthread_mutex_unlock(&window->lock);
+}
+
+/* As the host does when a window is freed: before the ranks meet, the first one set first. Where
+ * the last one's callback refuses there is still a window; what others refuse, or set anew, is left
+ * to the host. */
+static int delete_attributes(struct tug_window *window) {
+    int keyvals[TUG_WINDOW_KEYVALS], error = MPI_SUCCESS;
+    pthread_mutex_lock(&window->lock);
+    const int n = window->nkeyvals;
+    memcpy(keyvals, window->keyvals, sizeof(keyvals));
+    pthread_mutex_unlock(&window->lock);
+    for (int i = 0; i < n; i++) {
+        error = tug_host.Win_delete_attr(window->handle, keyvals[i]);
+        if (error == MPI_SUCCESS)
+            tug_window_lacks_attribute(window, keyvals[i]);
+    }
+    if (window->nkeyvals > 0)
+        tug_window_spoil(window);
+    return error;
+}
+
 /* ---- the host's window ---- */
 
 /* Would this rank keep it? If so it has room. If not all ranks hear of it in the next fence. */
@@ -329,6 +373,8 @@ static void keep_hosts(struct tug_window *window, MPI_Win *win) {
     struct tug_spares *spares = window->spares;
     struct tug_spare *spare = window->spare;
     disown(window);
+    if (atomic_load(&window->named))
+        tug_host.Win_set_name(*win, "");
     tug_host.Win_set_errhandler(*win, MPI_ERRORS_ARE_FATAL); /* as the host makes them */
     *win = MPI_WIN_NULL;
     tug_spare_put(spares, spare); /* while the window holds the team */
@@ -345,6 +391,9 @@ static void let_go(struct tug_window *window) {
 int tug_window_free(struct tug_window *window, MPI_Win *win) {
     if (window->lane != NULL && tug_epochs_busy(&window->epochs))
         return tug_window_raise(window, MPI_ERR_RMA_SYNC);
+    const int refused = window->lane != NULL ? delete_attributes(window) : MPI_SUCCESS;
+    if (refused != MPI_SUCCESS)
+        return tug_window_raise(window, refused);
     tug_engine_drain();
     const bool keeps = window->lane != NULL && would_keep(window);
     int last = window->lane != NULL ? meet_in(window) : MPI_SUCCESS;

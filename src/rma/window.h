@@ -28,6 +28,8 @@
 struct tug_spare;
 struct tug_spares;
 
+#define TUG_WINDOW_KEYVALS 8 /* with more attributes it is not to be kept */
+
 struct tug_window {
     MPI_Win handle;
     struct tug_direct *direct;         /* direct lane; NULL: another */
@@ -39,11 +41,15 @@ struct tug_window {
     struct tug_epochs epochs;          /* lanes of ours */
     MPI_Comm comm; /* lanes of ours: private, of its ranks, with MPI_ERRORS_RETURN */
     struct tug_window *older, *newer; /* the open ones, in the order of their creation */
-    bool on_self;                  /* the handle is a host window on MPI_COMM_SELF, see create.h */
-    int flavor;                    /* on_self: what the program sees, MPI_WIN_CREATE_FLAVOR */
-    struct tug_spares *spares;     /* lanes of ours: where the host's window may be kept */
-    struct tug_spare *spare;       /* that window; NULL: it is not to be kept */
-    _Atomic bool spoilt;           /* it is not like new */
+    bool on_self;              /* the handle is a host window on MPI_COMM_SELF, see create.h */
+    int flavor;                /* on_self: what the program sees, MPI_WIN_CREATE_FLAVOR */
+    struct tug_spares *spares; /* lanes of ours: where the host's window may be kept */
+    struct tug_spare *spare;   /* that window; NULL: it is not to be kept */
+    _Atomic bool spoilt;       /* it is not like new, and cannot be made so */
+    _Atomic bool named;        /* its name has been set */
+    int keyvals[TUG_WINDOW_KEYVALS]; /* of the program's attributes, in the order in which they were
+                                        set */
+    int nkeyvals;
     bool healed;                   /* target displacements are translated by geometry[] */
     bool own_geometry;             /* base, size and disp_unit below are what the program sees */
     int nranks;                    /* ranks of the window's group */
@@ -55,7 +61,7 @@ struct tug_window {
     MPI_Aint common_unit;      /* disp_unit of every rank; 0: they differ, or healed */
     int disp_unit_int;         /* the attribute's value is an int */
     MPI_Errhandler errhandler; /* the program's; we hold a reference */
-    pthread_mutex_t lock;      /* the error handler's changes; recursive */
+    pthread_mutex_t lock;      /* the error handler's changes, keyvals; recursive */
     _Atomic int deferred;      /* first error of an operation that returned before it was issued */
 };
 
@@ -152,6 +158,10 @@ void tug_window_query(const struct tug_window *window, int rank, MPI_Aint *size,
 static inline void tug_window_spoil(struct tug_window *window) {
     atomic_store_explicit(&window->spoilt, true, memory_order_relaxed);
 }
+
+/* The program has set or deleted an attribute. */
+void tug_window_has_attribute(struct tug_window *window, int keyval);
+void tug_window_lacks_attribute(struct tug_window *window, int keyval);
 
 /* MPI_Win_free. Collective. */
 int tug_window_free(struct tug_window *window, MPI_Win *win);

@@ -227,6 +227,31 @@ static void test_goes_alone(void) {
     }
 }
 
+/* Windows that a name, an attribute or an info has been given take each other's place. */
+static void test_kept_windows(void) {
+    uint64_t first = 0;
+    int key;
+    MPI_Info info;
+    MUST(MPI_Info_create(&info));
+    MUST(MPI_Info_set(info, "no_locks", "false"));
+    MUST(MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, MPI_WIN_NULL_DELETE_FN, &key, NULL));
+    for (int i = 0; i < 12; i++) {
+        MPI_Win win;
+        void *memory;
+        MUST(MPI_Win_allocate(BYTES, 1, i % 2 ? info : MPI_INFO_NULL, MPI_COMM_WORLD, &memory,
+                              &win));
+        MUST(MPI_Win_set_name(win, "named"));
+        if (check_rank == 0)
+            MUST(MPI_Win_set_attr(win, key, &first));
+        const uint64_t now = mapped_shared();
+        first = i < 3 ? now : first;
+        CHECK(now == first, "window %d has other memory mapped than the one before", i);
+        MUST(MPI_Win_free(&win));
+    }
+    MUST(MPI_Win_free_keyval(&key));
+    MUST(MPI_Info_free(&info));
+}
+
 static void test_kept_views(void) {
     enum { LENT = 1 << 20 };
     uint64_t first = 0;
@@ -249,6 +274,7 @@ int main(int argc, char **argv) {
         test_kept();
         test_goes_alone();
         test_kept_beside();
+        test_kept_windows();
         test_kept_views();
         return check_end();
     }

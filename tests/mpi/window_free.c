@@ -263,6 +263,33 @@ static void test_info(void) {
     MUST(MPI_Win_free(&win));
 }
 
+/* A window has the info that it was given, and nothing of those of others before it. */
+static void test_info_again(void) {
+    static const char *const values[] = {NULL, "true", "false"};
+    for (int i = 0; i < 12; i++) {
+        MPI_Info info = MPI_INFO_NULL, used;
+        MPI_Win win;
+        char *base, value[64] = "?";
+        const char *given = values[i / 2 % 3];
+        int flag, length = sizeof value;
+        if (given != NULL) {
+            MUST(MPI_Info_create(&info));
+            MUST(MPI_Info_set(info, "no_locks", given));
+            if (check_rank == i % check_nranks)
+                MUST(MPI_Info_set(info, "tugboat_has_no_such_hint", "1"));
+        }
+        MUST(MPI_Win_allocate(64, 1, info, MPI_COMM_WORLD, &base, &win));
+        if (info != MPI_INFO_NULL)
+            MUST(MPI_Info_free(&info));
+        MUST(MPI_Win_get_info(win, &used));
+        MUST(MPI_Info_get_string(used, "no_locks", &length, value, &flag));
+        CHECK(flag && strcmp(value, given != NULL ? given : "false") == 0,
+              "window %d: no_locks is %s", i, value);
+        MUST(MPI_Info_free(&used));
+        MUST(MPI_Win_free(&win));
+    }
+}
+
 static int deletions;
 
 static int on_delete(MPI_Win win, int keyval, void *value, void *extra) {
@@ -298,6 +325,53 @@ static void test_keyvals(void) {
     CHECK(deletions == 111, "end of the window: %d", deletions);
 }
 
+static int norder, order[2];
+
+static int note_order(MPI_Win win, int keyval, void *value, void *extra) {
+    (void)keyval, (void)extra;
+    int flag;
+    void *size;
+    MUST(MPI_Win_get_attr(win, MPI_WIN_SIZE, &size, &flag));
+    CHECK(flag && *(MPI_Aint *)size == 64, "the window that a delete callback sees");
+    order[norder++ % 2] = *(int *)value;
+    return MPI_SUCCESS;
+}
+
+/* So many times. */
+static int refuse(MPI_Win win, int keyval, void *value, void *extra) {
+    (void)win, (void)keyval, (void)extra;
+    return (*(int *)value)-- > 0 ? MPI_ERR_OTHER : MPI_SUCCESS;
+}
+
+/* The first one set goes first, as with the host, while the window is all there. Where a callback
+ * of one rank refuses that has a window still, and frees it again. */
+static void test_delete_callbacks(void) {
+    enum { KEYS = 3 };
+    int keys[KEYS];
+    for (int k = 0; k < KEYS; k++)
+        MUST(MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, k == 2 ? refuse : note_order, &keys[k],
+                                   NULL));
+    for (int i = 0; i < 8; i++) {
+        struct kind_win w;
+        int values[KEYS] = {1, 2, check_rank == i % check_nranks}, refused = values[2];
+        CHECK(kind_open(&w, i % 2 ? KIND_CREATE : KIND_ALLOCATE, MPI_COMM_WORLD, 64, 1),
+              "no window");
+        for (int k = 0; k < KEYS; k++)
+            MUST(MPI_Win_set_attr(w.win, keys[k], &values[k]));
+        norder = 0;
+        MUST(MPI_Win_set_errhandler(w.win, MPI_ERRORS_RETURN));
+        if (refused) {
+            CHECK(MPI_Win_free(&w.win) != MPI_SUCCESS, "window %d: a callback refused", i);
+            CHECK(w.win != MPI_WIN_NULL, "window %d: it is gone", i);
+        }
+        kind_close(&w);
+        CHECK(norder == 2 && order[0] == 1 && order[1] == 2, "window %d: %d deleted, %d before %d",
+              i, norder, order[0], order[1]);
+    }
+    for (int k = 0; k < KEYS; k++)
+        MUST(MPI_Win_free_keyval(&keys[k]));
+}
+
 int main(int argc, char **argv) {
     static struct kind_win left_over[NKINDS];
     check_begin(&argc, &argv, "window_free");
@@ -313,6 +387,8 @@ int main(int argc, char **argv) {
     test_attributes();
     test_uneven();
     test_info();
+    test_info_again();
     test_keyvals();
+    test_delete_callbacks();
     return check_end();
 }
