@@ -142,6 +142,11 @@ uint64_t tug_team_draw(struct tug_team *team) {
 
 /* ---- making ---- */
 
+/* The same answer on all ranks. */
+static bool is_one_node(const struct tug_team *team) {
+    return team->node_size == team->nranks;
+}
+
 /* Numbers the nodes by the first rank of each. */
 static int map_nodes(struct tug_team *team) {
     uint32_t *node_of = malloc((size_t)team->nranks * sizeof(*node_of));
@@ -150,8 +155,12 @@ static int map_nodes(struct tug_team *team) {
         return TUG_ERR_NO_MEMORY;
     }
     uint32_t leader = (uint32_t)team->rank; /* the lowest rank of a node */
-    TUG_POLITE(Ibcast, &leader, 1, MPI_UINT32_T, 0, team->node_comm);
-    TUG_POLITE(Iallgather, &leader, 1, MPI_UINT32_T, node_of, 1, MPI_UINT32_T, team->comm);
+    if (is_one_node(team)) {
+        memset(node_of, 0, (size_t)team->nranks * sizeof(*node_of));
+    } else {
+        TUG_POLITE(Ibcast, &leader, 1, MPI_UINT32_T, 0, team->node_comm);
+        TUG_POLITE(Iallgather, &leader, 1, MPI_UINT32_T, node_of, 1, MPI_UINT32_T, team->comm);
+    }
     for (uint32_t r = 0; r < (uint32_t)team->nranks; r++)
         node_of[r] = node_of[r] == r ? (uint32_t)team->nnodes++ : node_of[node_of[r]];
     int error = tug_places_init(&team->places, (uint32_t)team->nranks, node_of);
@@ -162,20 +171,25 @@ static int map_nodes(struct tug_team *team) {
     return tug_all_agree(team->comm, error == 0) ? 0 : TUG_ERR_NO_MEMORY;
 }
 
+/* Each takes the host 0.1 ms: on one node one serves for both. */
 static int make_communicators(struct tug_team *team, MPI_Comm comm) {
     int rank;
     tug_host.Comm_rank(comm, &rank);
-    if (tug_host.Comm_split(comm, 0, rank, &team->comm) != MPI_SUCCESS)
-        return TUG_ERR_MPI;
-    tug_host.Comm_set_errhandler(team->comm, MPI_ERRORS_RETURN);
-    if (tug_host.Comm_split_type(team->comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL,
+    tug_host.Comm_size(comm, &team->nranks);
+    if (tug_host.Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL,
                                  &team->node_comm) != MPI_SUCCESS)
         return TUG_ERR_MPI;
     tug_host.Comm_set_errhandler(team->node_comm, MPI_ERRORS_RETURN);
-    tug_host.Comm_rank(team->comm, &team->rank);
-    tug_host.Comm_size(team->comm, &team->nranks);
     tug_host.Comm_rank(team->node_comm, &team->node_rank);
     tug_host.Comm_size(team->node_comm, &team->node_size);
+    team->rank = rank;
+    if (is_one_node(team)) {
+        team->comm = team->node_comm;
+        return 0;
+    }
+    if (tug_host.Comm_split(comm, 0, rank, &team->comm) != MPI_SUCCESS)
+        return TUG_ERR_MPI;
+    tug_host.Comm_set_errhandler(team->comm, MPI_ERRORS_RETURN);
     return 0;
 }
 
@@ -187,9 +201,10 @@ static void team_free(struct tug_team *team) {
     end_sharing(team);
     tug_words_fini(team);
     tug_arena_fini(team);
+    const bool has_two = team->node_comm != team->comm;
     if (team->node_comm != MPI_COMM_NULL)
         tug_host.Comm_free(&team->node_comm);
-    if (team->comm != MPI_COMM_NULL)
+    if (has_two && team->comm != MPI_COMM_NULL)
         tug_host.Comm_free(&team->comm);
     tug_places_fini(&team->places);
     pthread_mutex_destroy(&team->blocks.lock);

@@ -48,7 +48,7 @@ struct tug_team_part {
 struct tug_team {
     struct tug_shelved shelved; /* by an id alike on all ranks, random; see tug_team_draw() */
     MPI_Comm comm;              /* private: traffic between nodes, agreement at init */
-    MPI_Comm node_comm;         /* private: the ranks of this node */
+    MPI_Comm node_comm;         /* private: the ranks of this node; if they are all, the same */
     int rank, nranks;
     int node_rank, node_size;
     int node_most; /* ranks of the largest node: all nodes lay out shared memory for so many */
