@@ -278,7 +278,8 @@ static MPI_Datatype make_darray(const struct shape *in, int n, MPI_Aint *places)
     return type;
 }
 
-/* n copies of inner, which is used up. No two elements overlap: no extent is less than its span. */
+/* n copies of inner, which is used up. No two elements overlap, which MPI wants of what is written:
+ * all of an item lies between its bounds. */
 static struct shape *derive(struct shape *in, int n) {
     struct shape *s = shape_new(n * in->n);
     MPI_Aint *places = calloc((size_t)n, sizeof *places);
@@ -296,7 +297,8 @@ static struct shape *derive(struct shape *in, int n) {
     } else if (make == 9) {
         s->type = make_darray(in, n, places);
     } else if (make == 10) {
-        MUST(MPI_Type_create_resized(in->type, in->lb - 16 * draw(3), in->extent + 16 * draw(3),
+        int before = 16 * draw(3);
+        MUST(MPI_Type_create_resized(in->type, in->lb - before, in->extent + before + 16 * draw(3),
                                      &s->type));
     } else {
         MUST(MPI_Type_dup(in->type, &s->type));
