@@ -280,7 +280,7 @@ void tug_teams_keep_nothing(void) {
  * ask the others whether it may be kept again. */
 #define PLACED_MOST (KEPT_MOST / 2)
 
-static _Atomic unsigned placed; /* teams in use that have a place */
+static _Atomic int placed; /* teams in use that have a place */
 
 /* After true the caller keeps it, or waives. */
 static bool reserve(const struct tug_team *team) {
