@@ -19,7 +19,8 @@
 #include "base/stats.h"
 #include "transport/tcp/private.h"
 
-#define EVENTS 64 /* looked at in one poll */
+#define EVENTS 64   /* looked at in one poll */
+#define IN_A_ROW 16 /* looks at one link without one at the set */
 
 /* ---- the epoll set ---- */
 
@@ -107,6 +108,8 @@ static void take_out_closed(struct tug_tcp_endpoint *endpoint) {
             continue;
         }
         *at = link->next;
+        if (endpoint->latest == link)
+            endpoint->latest = NULL;
         free_link(link);
         if (is_way) {
             tug_table_remove(&endpoint->peers, peer->address.id);
@@ -232,8 +235,10 @@ static bool on_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link
                                                              flush */
             moved = true;
         }
-        if (events & ~(uint32_t)EPOLLOUT && !link->broken)
-            moved |= take_from(endpoint, link);
+        if (events & ~(uint32_t)EPOLLOUT && !link->broken && take_from(endpoint, link)) {
+            endpoint->latest = link;
+            moved = true;
+        }
     }
     if (!link->broken)
         return moved;
@@ -268,9 +273,23 @@ static bool poll_set(struct tug_tcp_endpoint *endpoint) {
     return moved;
 }
 
+/* The link that something has come by last is asked ahead of the set: what is there comes a call
+ * sooner (64 puts and a flush between two nodes of one machine: 15.5 us, and 14). Now and then the
+ * others have their turn. */
+static bool poll_latest(struct tug_tcp_endpoint *endpoint) {
+    struct tug_tcp_link *link = endpoint->latest;
+    if (link == NULL || !link->greeted || link->held || endpoint->in_a_row == IN_A_ROW ||
+        !on_link(endpoint, link, EPOLLIN)) {
+        endpoint->in_a_row = 0;
+        return false;
+    }
+    endpoint->in_a_row++;
+    return true;
+}
+
 /* Whatever was consumed counts as moved: who sleeps next has seen nothing come, and nothing go. */
 bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint) {
-    bool moved = tug_tcp_holds(endpoint) && poll_set(endpoint);
+    bool moved = tug_tcp_holds(endpoint) && (poll_latest(endpoint) || poll_set(endpoint));
     if (endpoint->nblind > 0)
         moved |= poll_blind(endpoint);
     if (endpoint->nlater > 0 || endpoint->full)

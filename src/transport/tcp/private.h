@@ -66,15 +66,17 @@ struct tug_tcp_endpoint {
     uint64_t looked_ns;       /* when all links were seen to be ours still */
     _Atomic bool lost;        /* set or listener is not ours any more; any thread reads it */
     struct tug_tcp_link *all; /* all links, newer ones first */
-    uint32_t strangers;       /* links that have not said hello */
-    uint32_t nlater;          /* links that are to be made again */
-    uint32_t nblind;          /* links that are in no epoll set */
-    uint32_t nheld;           /* links that wait for a view to be ready */
-    uint32_t to_tell;         /* links whose end the streams have not been told yet */
-    bool closed_any;          /* links that are to be taken out */
-    bool full;                /* the listener is not looked at: newcomers wait in the kernel */
-    uint64_t *received;       /* TUG_TCP_RECEIVE_BYTES */
-    bool unwatched;           /* the set could not be armed, which has been counted */
+    struct tug_tcp_link *latest; /* something has come by it last; NULL: it is gone */
+    uint32_t in_a_row;           /* looks at it alone */
+    uint32_t strangers;          /* links that have not said hello */
+    uint32_t nlater;             /* links that are to be made again */
+    uint32_t nblind;             /* links that are in no epoll set */
+    uint32_t nheld;              /* links that wait for a view to be ready */
+    uint32_t to_tell;            /* links whose end the streams have not been told yet */
+    bool closed_any;             /* links that are to be taken out */
+    bool full;                   /* the listener is not looked at: newcomers wait in the kernel */
+    uint64_t *received;          /* TUG_TCP_RECEIVE_BYTES */
+    bool unwatched;              /* the set could not be armed, which has been counted */
 };
 
 /* Something has been handed up to the view. */
