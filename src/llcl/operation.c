@@ -2,8 +2,7 @@
  *
  * An operation on memory in reach (mapped, or this process's own) is done at once by the caller;
  * so are, by cross-memory attach, large blocks in the memory of a process of the node, and small
- * ones that are single. Everything else takes a tag and goes to a transport: directly if the baton
- * is free, through the ring if not.
+ * ones that are single. Everything else goes to a transport, see submit.c.
  *
  * Callbacks start operations, whose callbacks start operations: the stack would grow where
  * everything is done at once. From DEPTH_MOST on such operations are queued like others.
@@ -13,43 +12,15 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "engine/notes.h"
-#include "llcl/private.h"
+#include "llcl/try.h"
 #include "node/page.h"
 #include "node/team.h"
-#include "transport/atomic.h"
 #include "transport/lone.h"
 #include "transport/packets/packets.h"
 
 #define DEPTH_MOST 8
-#define POSTS_A_POLL 512
 
 static _Thread_local unsigned depth; /* of callbacks, on this thread */
-
-/* What the calls have in common. */
-struct request {
-    uint8_t kind;
-    uint8_t op; /* as in struct tug_operation */
-    int peer;
-    const struct tug_remote_address *remote; /* messages: NULL */
-    const struct tug_local_address *local;   /* messages: NULL */
-    const void *payload;                     /* of messages */
-    void *answer;                            /* CALL */
-    size_t answer_bytes;
-    size_t bytes;
-    uint64_t operand;
-    uint64_t compare;
-    const struct tug_callback *on_local; /* pointers: what was just written in pieces is slow to */
-    const struct tug_callback *on_complete; /* copy whole before it has reached the cache */
-};
-
-static const struct tug_callback nothing;
-
-_Static_assert(TUG_COPIED_MOST == TUG_OPERATION_INLINE, "what the operation has room for");
-
-static inline bool is_atomic(unsigned kind) {
-    return kind == TUG_OPERATION_FETCH || kind == TUG_OPERATION_COMPARE ||
-           kind == TUG_OPERATION_SIGNAL;
-}
 
 /* ---- ending at once ---- */
 
@@ -58,7 +29,7 @@ static inline void call_back(const struct tug_callback *callback, int status) {
         callback->f(callback->d, status);
 }
 
-static inline bool finish(const struct request *request, int status) {
+static inline bool finish(const struct tug_try *request, int status) {
     depth++;
     call_back(request->on_local, status);
     call_back(request->on_complete, status);
@@ -66,7 +37,7 @@ static inline bool finish(const struct request *request, int status) {
     return true;
 }
 
-static __attribute__((noinline)) bool fail(const struct request *request, int status) {
+static __attribute__((noinline)) bool fail(const struct tug_try *request, int status) {
     if (request->on_complete->f == NULL)
         tug_log(TUG_LOG_ERROR, "an operation on process %d fails and nobody is told: %s",
                 request->peer, tug_strerror(status));
@@ -76,12 +47,12 @@ static __attribute__((noinline)) bool fail(const struct request *request, int st
 /* ---- checks ---- */
 
 /* Sets *local to the local memory (NULL: none is needed). */
-static inline int check_local(const struct tug_context *context, const struct request *request,
+static inline int check_local(const struct tug_context *context, const struct tug_try *request,
                               unsigned char **local) {
     const struct tug_registration *registration = request->local->registration;
     *local = NULL;
     if (registration == NULL)
-        return is_atomic(request->kind) || request->bytes == 0 ? 0 : TUG_ERR_INVALID;
+        return tug_try_is_atomic(request->kind) || request->bytes == 0 ? 0 : TUG_ERR_INVALID;
     if (registration->context != context)
         return TUG_ERR_INVALID;
     if (request->local->offset > registration->bytes ||
@@ -93,7 +64,7 @@ static inline int check_local(const struct tug_context *context, const struct re
     return 0;
 }
 
-static inline int check(const struct tug_context *context, const struct request *request,
+static inline int check(const struct tug_context *context, const struct tug_try *request,
                         unsigned char **local) {
     if (request->peer < 0 || (uint32_t)request->peer >= context->fabric.nranks)
         return TUG_ERR_INVALID;
@@ -107,7 +78,7 @@ static inline int check(const struct tug_context *context, const struct request 
     }
     if (request->remote->key == NULL)
         return TUG_ERR_KEY;
-    if (is_atomic(request->kind)) {
+    if (tug_try_is_atomic(request->kind)) {
         if ((request->bytes != 4 && request->bytes != 8) ||
             (request->kind == TUG_OPERATION_FETCH && request->op > TUG_SWAP) ||
             (request->remote->key->word[2] + request->remote->offset) % request->bytes != 0)
@@ -120,37 +91,9 @@ static inline int check(const struct tug_context *context, const struct request 
 
 /* Where the remote memory is in this process; NULL: not in reach, or the key is wrong. */
 static inline unsigned char *reach(const struct tug_context *context,
-                                   const struct request *request) {
+                                   const struct tug_try *request) {
     return tug_fabric_address(&context->fabric, request->remote->key, (uint32_t)request->peer,
                               request->remote->offset, request->bytes);
-}
-
-static inline void copy(unsigned char *to, const unsigned char *from, size_t bytes) {
-    if (bytes == 8)
-        memcpy(to, from, 8);
-    else if (bytes > 0)
-        memmove(to, from, bytes);
-}
-
-static inline void do_here(unsigned kind, unsigned op, unsigned char *reached, unsigned char *local,
-                           size_t bytes, uint64_t operand, uint64_t compare) {
-    uint64_t old;
-    switch (kind) {
-    case TUG_OPERATION_READ:
-        copy(local, reached, bytes);
-        return;
-    case TUG_OPERATION_WRITE:
-        copy(reached, local, bytes);
-        return;
-    case TUG_OPERATION_FETCH:
-        old = tug_atomic_fetch(reached, (unsigned)bytes, op, operand);
-        break;
-    default:
-        old = tug_atomic_compare(reached, (unsigned)bytes, compare, operand);
-        break;
-    }
-    if (local != NULL)
-        tug_atomic_result(local, (unsigned)bytes, old);
 }
 
 enum tug_shortcut tug_context_shortcut(struct tug_context *context, uint32_t peer,
@@ -194,7 +137,7 @@ bool tug_reach_begin(const tug_context *context, const struct tug_key *key, uint
 _Thread_local struct tug_burst tug_burst;
 
 /* Is a call of cross-memory attach better than packets? */
-static bool is_worth_a_call(const struct tug_context *context, const struct request *request) {
+static bool is_worth_a_call(const struct tug_context *context, const struct tug_try *request) {
     if (request->bytes >= TUG_CMA_LEAST_SERVED)
         return true;
     if (tug_burst.peers_come && request->bytes < TUG_CMA_LEAST_COMING)
@@ -206,15 +149,15 @@ static bool is_worth_a_call(const struct tug_context *context, const struct requ
 }
 
 /* Shall this operation on memory that is not mapped be one? Counts it. */
-static inline bool takes_a_call(const struct tug_context *context, const struct request *request) {
-    const bool worth = !is_atomic(request->kind) && is_worth_a_call(context, request);
+static inline bool takes_a_call(const struct tug_context *context, const struct tug_try *request) {
+    const bool worth = !tug_try_is_atomic(request->kind) && is_worth_a_call(context, request);
     tug_burst_add();
     return worth;
 }
 
 /* By loads and stores, or by cross-memory attach. False: it is for packets, nothing happened. The
  * key is right. */
-static bool do_there(struct tug_context *context, const struct request *request,
+static bool do_there(struct tug_context *context, const struct tug_try *request,
                      unsigned char *local, int *status) {
     const struct tug_key *key = request->remote->key;
     const uint32_t owner = (uint32_t)request->peer;
@@ -229,8 +172,8 @@ static bool do_there(struct tug_context *context, const struct request *request,
     const bool done = here || attached || takes_a_call(context, request);
     *status = 0;
     if (here) {
-        do_here(request->kind, request->op, there.mapped, local, request->bytes, request->operand,
-                request->compare);
+        tug_try_do_here(request->kind, request->op, there.mapped, local, request->bytes,
+                        request->operand, request->compare);
         tug_stat_add(TUG_STAT_MAPPED, 1);
     } else if (done) {
         *status = request->kind == TUG_OPERATION_READ
@@ -252,7 +195,7 @@ _Static_assert(TUG_ALONE_MOST <= TUG_LONE_READ_MOST && TUG_ALONE_MOST <= TUG_LON
 /* May it, as the next of its burst? Its end only counts: whoever looks first tells it, beside the
  * holder of the baton. What is read comes into the program's memory, which stays: nothing says that
  * it is in use. */
-static inline bool may_go_alone(const struct tug_context *context, const struct request *request) {
+static inline bool may_go_alone(const struct tug_context *context, const struct tug_try *request) {
     if (context->fabric.lone == NULL || request->bytes > TUG_ALONE_MOST ||
         request->on_complete->f != tug_counter_add)
         return false;
@@ -263,7 +206,7 @@ static inline bool may_go_alone(const struct tug_context *context, const struct 
 }
 
 /* False: it goes another way, nothing happened. */
-static bool go_alone(struct tug_context *context, const struct request *request,
+static bool go_alone(struct tug_context *context, const struct tug_try *request,
                      unsigned char *local) {
     struct tug_fabric *fabric = &context->fabric;
     const uint32_t peer = (uint32_t)request->peer;
@@ -279,7 +222,7 @@ bool tug_context_write_alone(struct tug_context *context, uint32_t process,
                              const struct tug_key *key, uint64_t offset, const void *from,
                              size_t bytes, struct tug_callback on_complete) {
     return tug_lone_write(&context->fabric, process, key->word[0], offset, from, (uint32_t)bytes,
-                          &nothing, on_complete);
+                          &tug_no_callback, on_complete);
 }
 
 bool tug_context_read_alone(struct tug_context *context, uint32_t process,
@@ -302,369 +245,21 @@ bool tug_context_call_alone(struct tug_context *context, uint32_t process, unsig
                          (uint32_t)answer_bytes, on_complete);
 }
 
-/* ---- the transports' way ---- */
-
-#define DO_HERE 8 /* in scratch: address lies in this process */
-
-static void fill(struct tug_operation *operation, const struct request *request,
-                 unsigned char *local, unsigned char *reached) {
-    operation->on_complete = *request->on_complete;
-    operation->on_local = *request->on_local;
-    operation->peer = (uint32_t)request->peer;
-    operation->bytes = request->bytes;
-    operation->status = 0;
-    operation->op = request->op;
-    operation->local = local;
-    struct tug_registration *registration = NULL;
-    if (request->remote != NULL) {
-        const struct tug_key *key = request->remote->key;
-        operation->key = key->word[0];
-        operation->offset = request->remote->offset;
-        operation->address = key->word[2] + request->remote->offset;
-        operation->rkey = (uint32_t)key->word[4];
-        registration = request->local->registration;
-    } else {
-        operation->address = (uint64_t)(uintptr_t)request->answer;
-        operation->offset = request->answer_bytes;
-    }
-    if (is_atomic(request->kind) || request->kind == TUG_OPERATION_LONG_AM) {
-        operation->operand = request->operand;
-        operation->compare = request->compare;
-    } else if (request->kind != TUG_OPERATION_READ && request->bytes <= TUG_OPERATION_INLINE &&
-               reached == NULL) {
-        copy(operation->data, local, request->bytes);
-        operation->local = NULL;
-        registration = NULL;
-    }
-    operation->scratch = 0;
-    if (reached != NULL) {
-        operation->address = (uint64_t)(uintptr_t)reached;
-        operation->scratch = DO_HERE;
-    }
-    operation->registration = registration;
-    operation->kind = request->kind;
-}
-
-/* The operation is out from now on. Holder only. */
-static inline void begin(struct tug_fabric *fabric, struct tug_operation *operation) {
-    fabric->out++;
-    if (operation->registration != NULL)
-        operation->registration->users++;
-    tug_stat_add(TUG_STAT_OPERATIONS, 1);
-}
-
-/* Holder only. */
-static void post(struct tug_context *context, struct tug_operation *operation) {
-    struct tug_fabric *fabric = &context->fabric;
-    begin(fabric, operation);
-    if (__builtin_expect(operation->scratch == DO_HERE, 0)) {
-        do_here(operation->kind, operation->op, (unsigned char *)(uintptr_t)operation->address,
-                operation->local, operation->bytes, operation->operand, operation->compare);
-        tug_fabric_complete(fabric, operation);
-        return;
-    }
-    tug_fabric_post(fabric, operation);
-}
-
-static void execute_post(struct tug_command *command) {
-    struct tug_context *context = command->payload.pointers[0];
-    post(context, command->payload.pointers[1]);
-    if (!context->service.was_busy)
-        tug_engine_service_changed(&context->service);
-}
-
-static void execute_nothing(struct tug_command *command) {
-    (void)command;
-}
-
-/* The holder has posted an operation of its own: the batch ends. Now and then a look for answers
- * keeps the table from filling up. More operations are coming, and a packet that is not full waits
- * for them; if none come, the offload thread's next beat sends it. */
-static inline void after_post(struct tug_context *context) {
-    if (++context->posts >= POSTS_A_POLL) {
-        tug_engine_look(true);
-        return;
-    }
-    context->fabric.more_comes = tug_burst.gathers || tug_burst.pieces;
-    tug_context_flush(context);
-    context->fabric.more_comes = false;
-}
-
-/* A write like the one before it needs no operation of its own. Holder only. */
-static inline bool write_on(struct tug_context *context, const struct request *request,
-                            const unsigned char *local, const unsigned char *reached) {
-    if (request->kind != TUG_OPERATION_WRITE || request->bytes > TUG_OPERATION_INLINE ||
-        request->on_complete->f != tug_counter_add || request->on_local->f != NULL ||
-        reached != NULL ||
-        !tug_packets_write_on(context->fabric.packets, (uint32_t)request->peer,
-                              request->remote->key->word[0], request->remote->offset, local,
-                              request->bytes, request->on_complete->d))
-        return false;
-    tug_stat_add(TUG_STAT_OPERATIONS, 1);
-    if (++context->posts >= POSTS_A_POLL)
-        tug_engine_look(true);
-    return true;
-}
-
-/* Takes a tag and hands the operation to its transport. False: all are out. Holder only. */
-static bool post_in_hand(struct tug_context *context, const struct request *request,
-                         unsigned char *local, unsigned char *reached) {
-    struct tug_fabric *fabric = &context->fabric;
-    uint32_t tag;
-    if (!tug_tags_take_in_hand(&fabric->tags, &tag))
-        return false;
-    struct tug_operation *operation = &fabric->operations[tag];
-    fill(operation, request, local, reached);
-    post(context, operation);
-    return true;
-}
-
-static bool start_noted(struct tug_context *context, const struct request *request,
-                        const void *data) {
-    if (!post_in_hand(context, request, (unsigned char *)(uintptr_t)data, NULL))
-        return false;
-    if (!context->service.was_busy)
-        tug_engine_service_changed(&context->service);
-    return true;
-}
-
-bool tug_context_write_noted(struct tug_context *context, uint32_t peer, const struct tug_key *key,
-                             uint64_t offset, const void *data, size_t bytes,
-                             struct tug_counter *counter) {
-    if (tug_packets_write_on(context->fabric.packets, peer, key->word[0], offset, data, bytes,
-                             counter)) {
-        tug_stat_add(TUG_STAT_OPERATIONS, 1);
-        return true;
-    }
-    const struct tug_callback counts = {tug_counter_add, counter};
-    const struct tug_remote_address remote = {key, offset};
-    const struct tug_local_address local = {&context->everything, (size_t)(uintptr_t)data};
-    const struct request request = {.kind = TUG_OPERATION_WRITE,
-                                    .peer = (int)peer,
-                                    .remote = &remote,
-                                    .local = &local,
-                                    .bytes = bytes,
-                                    .on_local = &nothing,
-                                    .on_complete = &counts};
-    return start_noted(context, &request, data);
-}
-
-uint32_t tug_context_write_run(struct tug_context *context, uint32_t peer,
-                               const struct tug_key *key, uint64_t offset, const unsigned char *run,
-                               uint32_t n, size_t bytes, struct tug_counter *counter) {
-    if (tug_lone_write_run(&context->fabric, peer, key->word[0], offset, run, n, (uint32_t)bytes,
-                           counter))
-        return n;
-    for (uint32_t i = 0; i < n; i++, run += tug_run_step(bytes)) {
-        int32_t distance;
-        memcpy(&distance, run, sizeof(distance));
-        if (!tug_context_write_noted(context, peer, key, offset + (uint64_t)(int64_t)distance,
-                                     run + sizeof(distance), bytes, counter))
-            return i;
-    }
-    return n;
-}
-
-/* One of a run, in a packet. */
-static bool read_noted(struct tug_context *context, uint32_t peer, const struct tug_key *key,
-                       uint64_t offset, unsigned char *to, size_t bytes,
-                       struct tug_counter *counter) {
-    const struct tug_callback counts = {tug_counter_add, counter};
-    const struct tug_remote_address remote = {key, offset};
-    const struct tug_local_address local = {&context->everything, (size_t)(uintptr_t)to};
-    const struct request request = {.kind = TUG_OPERATION_READ,
-                                    .peer = (int)peer,
-                                    .remote = &remote,
-                                    .local = &local,
-                                    .bytes = bytes,
-                                    .on_local = &nothing,
-                                    .on_complete = &counts};
-    return start_noted(context, &request, to);
-}
-
-uint32_t tug_context_read_run(struct tug_context *context, uint32_t peer, const struct tug_key *key,
-                              uint64_t offset, const unsigned char *run, uint32_t n, size_t bytes,
-                              struct tug_counter *counter) {
-    const size_t step = tug_run_step(sizeof(unsigned char *));
-    uint32_t done = 0;
-    while (done < n) {
-        const uint32_t now = n - done < TUG_LONE_READS ? n - done : TUG_LONE_READS;
-        if (!tug_lone_read_run(&context->fabric, peer, key->word[0], offset, run + done * step, now,
-                               (uint32_t)bytes, counter))
-            break;
-        done += now;
-    }
-    for (; done < n; done++) {
-        const unsigned char *at = run + done * step;
-        int32_t distance;
-        unsigned char *to;
-        memcpy(&distance, at, sizeof(distance));
-        memcpy(&to, at + sizeof(distance), sizeof(to));
-        if (!read_noted(context, peer, key, offset + (uint64_t)(int64_t)distance, to, bytes,
-                        counter))
-            break;
-    }
-    return done;
-}
-
-bool tug_context_message_noted(struct tug_context *context, uint32_t peer, unsigned handler,
-                               const void *payload, size_t bytes, struct tug_counter *counter) {
-    if (tug_packets_message_on(context->fabric.packets, peer, handler, payload, bytes, counter)) {
-        tug_stat_add(TUG_STAT_OPERATIONS, 1);
-        return true;
-    }
-    const struct tug_callback counts = {tug_counter_add, counter};
-    const struct request request = {.kind = TUG_OPERATION_AM,
-                                    .op = (uint8_t)handler,
-                                    .peer = (int)peer,
-                                    .payload = payload,
-                                    .bytes = bytes,
-                                    .on_local = &nothing,
-                                    .on_complete = &counts};
-    return start_noted(context, &request, payload);
-}
-
-static bool submit(struct tug_context *context, const struct request *request, unsigned char *local,
-                   unsigned char *reached) {
-    struct tug_fabric *fabric = &context->fabric;
-    struct tug_ticket ticket;
-    uint32_t tag;
-    enum tug_entry entry = tug_engine_enter(&ticket);
-    if (entry == TUG_ENTRY_FULL)
-        return false;
-    if (entry == TUG_ENTRY_BATON) {
-        bool room = true;
-        if (!write_on(context, request, local, reached)) {
-            room = post_in_hand(context, request, local, reached);
-            if (room)
-                after_post(context);
-            else
-                tug_engine_look(false);
-            if (!context->service.was_busy)
-                tug_engine_service_changed(&context->service);
-        }
-        tug_engine_leave();
-        return room;
-    }
-    bool room = tug_tags_take(&fabric->tags, &tag);
-    struct tug_operation *operation = room ? &fabric->operations[tag] : NULL;
-    if (room)
-        fill(operation, request, local, reached);
-    ticket.cell->execute = room ? execute_post : execute_nothing;
-    ticket.cell->payload.pointers[0] = context;
-    ticket.cell->payload.pointers[1] = operation;
-    tug_engine_commit(&ticket);
-    return room;
-}
-
 /* ---- writes with a signal ---- */
 
-/* The write is over, behind which no packet with its signal could be sent. left: the fabric. Holder
- * only. */
-static void raise_signal(void *pointer, int status) {
-    struct tug_operation *signal = pointer;
-    struct tug_fabric *fabric = (struct tug_fabric *)(uintptr_t)signal->left;
-    if (status == 0) {
-        tug_packets_post(fabric->packets, signal);
-        return;
-    }
-    signal->status = (int8_t)status;
-    tug_fabric_complete(fabric, signal);
-}
-
-/* Where both go in packets, in one or in a row, the peer sees to their order; the signal's end
- * tells of both. Holder only. */
-static void post_pair(struct tug_context *context, struct tug_operation *write,
-                      struct tug_operation *signal) {
-    struct tug_fabric *fabric = &context->fabric;
-    void *state;
-    begin(fabric, write);
-    begin(fabric, signal);
-    if (tug_fabric_route(fabric, write, 0, &state) == NULL &&
-        tug_packets_keep_order(fabric->packets, write)) {
-        tug_packets_post(fabric->packets, write);
-        tug_packets_post(fabric->packets, signal);
-        return;
-    }
-    write->op = 0;
-    write->on_complete = (struct tug_callback){raise_signal, signal};
-    signal->left = (uintptr_t)fabric;
-    tug_fabric_post(fabric, write);
-}
-
-static void execute_pair(struct tug_command *command) {
-    struct tug_context *context = command->payload.pointers[0];
-    post_pair(context, command->payload.pointers[1], command->payload.pointers[2]);
-    if (!context->service.was_busy)
-        tug_engine_service_changed(&context->service);
-}
-
-/* The one tag that was taken for a pair goes back. */
-static void execute_give(struct tug_command *command) {
-    struct tug_context *context = command->payload.pointers[0];
-    tug_tags_give(&context->fabric.tags,
-                  tug_fabric_tag(&context->fabric, command->payload.pointers[1]));
-}
-
-/* Two tags, or as many as there are. in_hand: by the holder. */
-static unsigned take_tags(struct tug_tags *tags, bool in_hand, uint32_t taken[2]) {
-    bool (*take)(struct tug_tags *, uint32_t *) = in_hand ? tug_tags_take_in_hand : tug_tags_take;
-    unsigned n = 0;
-    while (n < 2 && take(tags, &taken[n]))
-        n++;
-    return n;
-}
-
-static bool submit_pair(struct tug_context *context, const struct request *write,
-                        const struct request *signal, unsigned char *local,
-                        unsigned char *payload) {
-    struct tug_operation *operations = context->fabric.operations;
-    struct tug_ticket ticket;
-    uint32_t tags[2] = {0};
-    const enum tug_entry entry = tug_engine_enter(&ticket);
-    if (entry == TUG_ENTRY_FULL)
-        return false;
-    const unsigned taken = take_tags(&context->fabric.tags, entry == TUG_ENTRY_BATON, tags);
-    const bool room = taken == 2;
-    if (room) {
-        fill(&operations[tags[0]], write, local, NULL);
-        fill(&operations[tags[1]], signal, payload, NULL);
-    }
-    if (entry != TUG_ENTRY_BATON) { /* the holder alone gives tags back */
-        ticket.cell->execute = room ? execute_pair : taken == 1 ? execute_give : execute_nothing;
-        ticket.cell->payload.pointers[0] = context;
-        ticket.cell->payload.pointers[1] = &operations[tags[0]];
-        ticket.cell->payload.pointers[2] = &operations[tags[1]];
-        tug_engine_commit(&ticket);
-        return room;
-    }
-    if (room) {
-        post_pair(context, &operations[tags[0]], &operations[tags[1]]);
-        after_post(context);
-    } else {
-        if (taken == 1)
-            tug_tags_give(&context->fabric.tags, tags[0]);
-        tug_engine_look(false);
-    }
-    if (!context->service.was_busy)
-        tug_engine_service_changed(&context->service);
-    tug_engine_leave();
-    return room;
-}
-
 /* The caller does the write at once, if it can. */
-static bool write_here(struct tug_context *context, const struct request *write,
+static bool write_here(struct tug_context *context, const struct tug_try *write,
                        unsigned char *local, int *status) {
     unsigned char *reached = reach(context, write);
     *status = 0;
     if (reached == NULL)
         return do_there(context, write, local, status);
-    copy(reached, local, write->bytes);
+    tug_try_copy(reached, local, write->bytes);
     tug_stat_add(TUG_STAT_MAPPED, 1);
     return true;
 }
 
-static int check_signal(const struct tug_context *context, const struct request *signal,
+static int check_signal(const struct tug_context *context, const struct tug_try *signal,
                         unsigned char **payload) {
     if (signal->remote == NULL && signal->bytes > TUG_SIGNAL_MAX_PAYLOAD)
         return TUG_ERR_INVALID;
@@ -679,15 +274,15 @@ bool tug_try_write_signal_async(tug_context *context,
                                 const struct tug_write_signal_params *params) {
     static const struct tug_local_address nowhere;
     const bool message = params->signal_raddr.key == NULL;
-    const struct request write = {.kind = TUG_OPERATION_WRITE,
+    const struct tug_try write = {.kind = TUG_OPERATION_WRITE,
                                   .op = 1,
                                   .peer = params->dest_proc,
                                   .remote = &params->dest_raddr,
                                   .local = &params->src_laddr,
                                   .bytes = params->size_in_bytes,
                                   .on_local = &params->on_local,
-                                  .on_complete = &nothing};
-    struct request signal = {.kind = message ? TUG_OPERATION_SIGNAL_AM : TUG_OPERATION_SIGNAL,
+                                  .on_complete = &tug_no_callback};
+    struct tug_try signal = {.kind = message ? TUG_OPERATION_SIGNAL_AM : TUG_OPERATION_SIGNAL,
                              .op = message ? (uint8_t)params->handler : 0,
                              .peer = params->dest_proc,
                              .remote = message ? NULL : &params->signal_raddr,
@@ -695,9 +290,9 @@ bool tug_try_write_signal_async(tug_context *context,
                              .payload = params->payload,
                              .bytes = message ? params->payload_in_bytes : sizeof(uint64_t),
                              .operand = params->value,
-                             .on_local = &nothing,
+                             .on_local = &tug_no_callback,
                              .on_complete = &params->on_complete};
-    const struct request both = {.peer = params->dest_proc,
+    const struct tug_try both = {.peer = params->dest_proc,
                                  .on_local = &params->on_local,
                                  .on_complete = &params->on_complete};
     unsigned char *local, *payload;
@@ -711,11 +306,11 @@ bool tug_try_write_signal_async(tug_context *context,
     if (status != 0)
         return fail(&both, status);
     if (!write_here(context, &write, local, &status))
-        return submit_pair(context, &write, &signal, local, payload);
+        return tug_try_submit_pair(context, &write, &signal, local, payload);
     if (status != 0)
         return fail(&both, status);
     signal.on_local = &params->on_local; /* false below, and the write is done anew */
-    return submit(context, &signal, payload, NULL);
+    return tug_try_submit(context, &signal, payload, NULL);
 }
 
 /* A short write that only counts, one of many, to memory that only packets reach. */
@@ -736,7 +331,7 @@ static bool execute_write(const struct tug_note *note) {
 }
 
 /* False: it has not been noted. */
-static inline bool note_write(struct tug_context *context, const struct request *request,
+static inline bool note_write(struct tug_context *context, const struct tug_try *request,
                               const unsigned char *local, const unsigned char *reached) {
     if (request->kind != TUG_OPERATION_WRITE || request->bytes - 1 >= 16 || reached != NULL ||
         request->on_local->f != NULL || request->on_complete->f != tug_counter_add || depth > 0 ||
@@ -753,14 +348,14 @@ static inline bool note_write(struct tug_context *context, const struct request 
     noted->offset = request->remote->offset;
     noted->peer = (uint32_t)request->peer;
     noted->bytes = (uint32_t)request->bytes;
-    copy(noted->data, local, request->bytes);
+    tug_try_copy(noted->data, local, request->bytes);
     tug_note_end();
     return true;
 }
 
 /* ---- the calls ---- */
 
-static bool take_way(struct tug_context *context, const struct request *request,
+static bool take_way(struct tug_context *context, const struct tug_try *request,
                      unsigned char *local, unsigned char *reached) {
     if (request->remote != NULL && reached == NULL) {
         const struct tug_remote_address *remote = request->remote;
@@ -774,11 +369,12 @@ static bool take_way(struct tug_context *context, const struct request *request,
         if (alone && go_alone(context, request, local))
             return true;
     }
-    return note_write(context, request, local, reached) || submit(context, request, local, reached);
+    return note_write(context, request, local, reached) ||
+           tug_try_submit(context, request, local, reached);
 }
 
 static inline __attribute__((always_inline)) bool start(struct tug_context *context,
-                                                        const struct request *request) {
+                                                        const struct tug_try *request) {
     unsigned char *local, *reached = NULL;
     int status = check(context, request, &local);
     if (__builtin_expect(status != 0, 0))
@@ -786,8 +382,8 @@ static inline __attribute__((always_inline)) bool start(struct tug_context *cont
     if (request->remote != NULL) {
         reached = reach(context, request);
         if (__builtin_expect(reached != NULL && depth < DEPTH_MOST, 1)) {
-            do_here(request->kind, request->op, reached, local, request->bytes, request->operand,
-                    request->compare);
+            tug_try_do_here(request->kind, request->op, reached, local, request->bytes,
+                            request->operand, request->compare);
             tug_stat_add(TUG_STAT_MAPPED, 1);
             return finish(request, 0);
         }
@@ -796,18 +392,18 @@ static inline __attribute__((always_inline)) bool start(struct tug_context *cont
 }
 
 bool tug_try_read_async(tug_context *context, const struct tug_read_params *params) {
-    const struct request request = {.kind = TUG_OPERATION_READ,
+    const struct tug_try request = {.kind = TUG_OPERATION_READ,
                                     .peer = params->src_proc,
                                     .remote = &params->src_raddr,
                                     .local = &params->dest_laddr,
                                     .bytes = params->size_in_bytes,
-                                    .on_local = &nothing,
+                                    .on_local = &tug_no_callback,
                                     .on_complete = &params->on_complete};
     return start(context, &request);
 }
 
 bool tug_try_write_async(tug_context *context, const struct tug_write_params *params) {
-    const struct request request = {.kind = TUG_OPERATION_WRITE,
+    const struct tug_try request = {.kind = TUG_OPERATION_WRITE,
                                     .peer = params->dest_proc,
                                     .remote = &params->dest_raddr,
                                     .local = &params->src_laddr,
@@ -819,7 +415,7 @@ bool tug_try_write_async(tug_context *context, const struct tug_write_params *pa
 
 bool tug_try_fetch_and_op_async(tug_context *context,
                                 const struct tug_fetch_and_op_params *params) {
-    const struct request request = {.kind = TUG_OPERATION_FETCH,
+    const struct tug_try request = {.kind = TUG_OPERATION_FETCH,
                                     .op = (unsigned)params->op <= TUG_SWAP ? (uint8_t)params->op
                                                                            : UINT8_MAX,
                                     .peer = params->dest_proc,
@@ -827,27 +423,27 @@ bool tug_try_fetch_and_op_async(tug_context *context,
                                     .local = &params->result_laddr,
                                     .bytes = params->size_in_bytes,
                                     .operand = params->operand,
-                                    .on_local = &nothing,
+                                    .on_local = &tug_no_callback,
                                     .on_complete = &params->on_complete};
     return start(context, &request);
 }
 
 bool tug_try_compare_and_swap_async(tug_context *context,
                                     const struct tug_compare_and_swap_params *params) {
-    const struct request request = {.kind = TUG_OPERATION_COMPARE,
+    const struct tug_try request = {.kind = TUG_OPERATION_COMPARE,
                                     .peer = params->dest_proc,
                                     .remote = &params->dest_raddr,
                                     .local = &params->result_laddr,
                                     .bytes = params->size_in_bytes,
                                     .operand = params->desired,
                                     .compare = params->expected,
-                                    .on_local = &nothing,
+                                    .on_local = &tug_no_callback,
                                     .on_complete = &params->on_complete};
     return start(context, &request);
 }
 
 bool tug_try_am_async(tug_context *context, const struct tug_am_params *params) {
-    const struct request request = {.kind = TUG_OPERATION_AM,
+    const struct tug_try request = {.kind = TUG_OPERATION_AM,
                                     .op = (uint8_t)params->handler,
                                     .peer = params->dest_proc,
                                     .payload = params->payload,
@@ -860,7 +456,7 @@ bool tug_try_am_async(tug_context *context, const struct tug_am_params *params) 
 }
 
 bool tug_try_call_async(tug_context *context, const struct tug_call_params *params) {
-    const struct request request = {.kind = TUG_OPERATION_CALL,
+    const struct tug_try request = {.kind = TUG_OPERATION_CALL,
                                     .op = (uint8_t)params->handler,
                                     .peer = params->dest_proc,
                                     .payload = params->payload,
@@ -875,7 +471,7 @@ bool tug_try_call_async(tug_context *context, const struct tug_call_params *para
 }
 
 bool tug_context_long_message(tug_context *context, const struct tug_long_message *message) {
-    const struct request request = {.kind = TUG_OPERATION_LONG_AM,
+    const struct tug_try request = {.kind = TUG_OPERATION_LONG_AM,
                                     .op = (uint8_t)message->handler,
                                     .peer = message->dest_proc,
                                     .bytes = message->bytes,
@@ -884,7 +480,7 @@ bool tug_context_long_message(tug_context *context, const struct tug_long_messag
                                     .compare = message->head[1],
                                     .on_local = &message->on_local,
                                     .on_complete = &message->on_complete};
-    return submit(context, &request, (unsigned char *)(uintptr_t)message->data, NULL);
+    return tug_try_submit(context, &request, (unsigned char *)(uintptr_t)message->data, NULL);
 }
 
 void tug_answer(tug_context *context, struct tug_caller caller, const void *answer,

@@ -6,8 +6,7 @@
  * sometimes changes one or the other in between. Then it flushes, for itself or by another of its
  * threads, or unlocks, and all ranks look at what has come. Called with "get", it gets back before
  * that what it has put, in the same order, and flushes again, perhaps for itself alone.
- * (MPICH 4.0.2 over UCX 1.13 returns from the flush before hundreds of gets have come: not for the
- * host alone.)
+ * (Not for the host alone: MPICH 4.0.2 returns from flushes before all gets have come.)
  */
 #include <pthread.h>
 

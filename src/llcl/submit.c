@@ -1,0 +1,362 @@
+/* The way of operations to their transports: tags, the ring, and what the holder of the baton does.
+ */
+#include "base/stats.h"
+#include "engine/notes.h"
+#include "llcl/try.h"
+#include "node/team.h"
+#include "transport/lone.h"
+#include "transport/packets/packets.h"
+
+#define POSTS_A_POLL 512
+
+_Static_assert(TUG_COPIED_MOST == TUG_OPERATION_INLINE, "what the operation has room for");
+
+#define DO_HERE 8 /* in scratch: address lies in this process */
+
+static void fill(struct tug_operation *operation, const struct tug_try *request,
+                 unsigned char *local, unsigned char *reached) {
+    operation->on_complete = *request->on_complete;
+    operation->on_local = *request->on_local;
+    operation->peer = (uint32_t)request->peer;
+    operation->bytes = request->bytes;
+    operation->status = 0;
+    operation->op = request->op;
+    operation->local = local;
+    struct tug_registration *registration = NULL;
+    if (request->remote != NULL) {
+        const struct tug_key *key = request->remote->key;
+        operation->key = key->word[0];
+        operation->offset = request->remote->offset;
+        operation->address = key->word[2] + request->remote->offset;
+        operation->rkey = (uint32_t)key->word[4];
+        registration = request->local->registration;
+    } else {
+        operation->address = (uint64_t)(uintptr_t)request->answer;
+        operation->offset = request->answer_bytes;
+    }
+    if (tug_try_is_atomic(request->kind) || request->kind == TUG_OPERATION_LONG_AM) {
+        operation->operand = request->operand;
+        operation->compare = request->compare;
+    } else if (request->kind != TUG_OPERATION_READ && request->bytes <= TUG_OPERATION_INLINE &&
+               reached == NULL) {
+        tug_try_copy(operation->data, local, request->bytes);
+        operation->local = NULL;
+        registration = NULL;
+    }
+    operation->scratch = 0;
+    if (reached != NULL) {
+        operation->address = (uint64_t)(uintptr_t)reached;
+        operation->scratch = DO_HERE;
+    }
+    operation->registration = registration;
+    operation->kind = request->kind;
+}
+
+/* The operation is out from now on. Holder only. */
+static inline void begin(struct tug_fabric *fabric, struct tug_operation *operation) {
+    fabric->out++;
+    if (operation->registration != NULL)
+        operation->registration->users++;
+    tug_stat_add(TUG_STAT_OPERATIONS, 1);
+}
+
+/* Holder only. */
+static void post(struct tug_context *context, struct tug_operation *operation) {
+    struct tug_fabric *fabric = &context->fabric;
+    begin(fabric, operation);
+    if (__builtin_expect(operation->scratch == DO_HERE, 0)) {
+        tug_try_do_here(operation->kind, operation->op,
+                        (unsigned char *)(uintptr_t)operation->address, operation->local,
+                        operation->bytes, operation->operand, operation->compare);
+        tug_fabric_complete(fabric, operation);
+        return;
+    }
+    tug_fabric_post(fabric, operation);
+}
+
+static void execute_post(struct tug_command *command) {
+    struct tug_context *context = command->payload.pointers[0];
+    post(context, command->payload.pointers[1]);
+    if (!context->service.was_busy)
+        tug_engine_service_changed(&context->service);
+}
+
+static void execute_nothing(struct tug_command *command) {
+    (void)command;
+}
+
+/* The holder has posted an operation of its own: the batch ends. Now and then a look for answers
+ * keeps the table from filling up. More operations are coming, and a packet that is not full waits
+ * for them; if none come, the offload thread's next beat sends it. */
+static inline void after_post(struct tug_context *context) {
+    if (++context->posts >= POSTS_A_POLL) {
+        tug_engine_look(true);
+        return;
+    }
+    context->fabric.more_comes = tug_burst.gathers || tug_burst.pieces;
+    tug_context_flush(context);
+    context->fabric.more_comes = false;
+}
+
+/* A write like the one before it needs no operation of its own. Holder only. */
+static inline bool write_on(struct tug_context *context, const struct tug_try *request,
+                            const unsigned char *local, const unsigned char *reached) {
+    if (request->kind != TUG_OPERATION_WRITE || request->bytes > TUG_OPERATION_INLINE ||
+        request->on_complete->f != tug_counter_add || request->on_local->f != NULL ||
+        reached != NULL ||
+        !tug_packets_write_on(context->fabric.packets, (uint32_t)request->peer,
+                              request->remote->key->word[0], request->remote->offset, local,
+                              request->bytes, request->on_complete->d))
+        return false;
+    tug_stat_add(TUG_STAT_OPERATIONS, 1);
+    if (++context->posts >= POSTS_A_POLL)
+        tug_engine_look(true);
+    return true;
+}
+
+/* Takes a tag and hands the operation to its transport. False: all are out. Holder only. */
+static bool post_in_hand(struct tug_context *context, const struct tug_try *request,
+                         unsigned char *local, unsigned char *reached) {
+    struct tug_fabric *fabric = &context->fabric;
+    uint32_t tag;
+    if (!tug_tags_take_in_hand(&fabric->tags, &tag))
+        return false;
+    struct tug_operation *operation = &fabric->operations[tag];
+    fill(operation, request, local, reached);
+    post(context, operation);
+    return true;
+}
+
+bool tug_try_submit(struct tug_context *context, const struct tug_try *request,
+                    unsigned char *local, unsigned char *reached) {
+    struct tug_fabric *fabric = &context->fabric;
+    struct tug_ticket ticket;
+    uint32_t tag;
+    enum tug_entry entry = tug_engine_enter(&ticket);
+    if (entry == TUG_ENTRY_FULL)
+        return false;
+    if (entry == TUG_ENTRY_BATON) {
+        bool room = true;
+        if (!write_on(context, request, local, reached)) {
+            room = post_in_hand(context, request, local, reached);
+            if (room)
+                after_post(context);
+            else
+                tug_engine_look(false);
+            if (!context->service.was_busy)
+                tug_engine_service_changed(&context->service);
+        }
+        tug_engine_leave();
+        return room;
+    }
+    bool room = tug_tags_take(&fabric->tags, &tag);
+    struct tug_operation *operation = room ? &fabric->operations[tag] : NULL;
+    if (room)
+        fill(operation, request, local, reached);
+    ticket.cell->execute = room ? execute_post : execute_nothing;
+    ticket.cell->payload.pointers[0] = context;
+    ticket.cell->payload.pointers[1] = operation;
+    tug_engine_commit(&ticket);
+    return room;
+}
+/* ---- writes with a signal ---- */
+
+/* The write is over, behind which no packet with its signal could be sent. left: the fabric. Holder
+ * only. */
+static void raise_signal(void *pointer, int status) {
+    struct tug_operation *signal = pointer;
+    struct tug_fabric *fabric = (struct tug_fabric *)(uintptr_t)signal->left;
+    if (status == 0) {
+        tug_packets_post(fabric->packets, signal);
+        return;
+    }
+    signal->status = (int8_t)status;
+    tug_fabric_complete(fabric, signal);
+}
+
+/* Where both go in packets, in one or in a row, the peer sees to their order; the signal's end
+ * tells of both. Holder only. */
+static void post_pair(struct tug_context *context, struct tug_operation *write,
+                      struct tug_operation *signal) {
+    struct tug_fabric *fabric = &context->fabric;
+    void *state;
+    begin(fabric, write);
+    begin(fabric, signal);
+    if (tug_fabric_route(fabric, write, 0, &state) == NULL &&
+        tug_packets_keep_order(fabric->packets, write)) {
+        tug_packets_post(fabric->packets, write);
+        tug_packets_post(fabric->packets, signal);
+        return;
+    }
+    write->op = 0;
+    write->on_complete = (struct tug_callback){raise_signal, signal};
+    signal->left = (uintptr_t)fabric;
+    tug_fabric_post(fabric, write);
+}
+
+static void execute_pair(struct tug_command *command) {
+    struct tug_context *context = command->payload.pointers[0];
+    post_pair(context, command->payload.pointers[1], command->payload.pointers[2]);
+    if (!context->service.was_busy)
+        tug_engine_service_changed(&context->service);
+}
+
+/* The one tag that was taken for a pair goes back. */
+static void execute_give(struct tug_command *command) {
+    struct tug_context *context = command->payload.pointers[0];
+    tug_tags_give(&context->fabric.tags,
+                  tug_fabric_tag(&context->fabric, command->payload.pointers[1]));
+}
+
+/* Two tags, or as many as there are. in_hand: by the holder. */
+static unsigned take_tags(struct tug_tags *tags, bool in_hand, uint32_t taken[2]) {
+    bool (*take)(struct tug_tags *, uint32_t *) = in_hand ? tug_tags_take_in_hand : tug_tags_take;
+    unsigned n = 0;
+    while (n < 2 && take(tags, &taken[n]))
+        n++;
+    return n;
+}
+
+bool tug_try_submit_pair(struct tug_context *context, const struct tug_try *write,
+                         const struct tug_try *signal, unsigned char *local,
+                         unsigned char *payload) {
+    struct tug_operation *operations = context->fabric.operations;
+    struct tug_ticket ticket;
+    uint32_t tags[2] = {0};
+    const enum tug_entry entry = tug_engine_enter(&ticket);
+    if (entry == TUG_ENTRY_FULL)
+        return false;
+    const unsigned taken = take_tags(&context->fabric.tags, entry == TUG_ENTRY_BATON, tags);
+    const bool room = taken == 2;
+    if (room) {
+        fill(&operations[tags[0]], write, local, NULL);
+        fill(&operations[tags[1]], signal, payload, NULL);
+    }
+    if (entry != TUG_ENTRY_BATON) { /* the holder alone gives tags back */
+        ticket.cell->execute = room ? execute_pair : taken == 1 ? execute_give : execute_nothing;
+        ticket.cell->payload.pointers[0] = context;
+        ticket.cell->payload.pointers[1] = &operations[tags[0]];
+        ticket.cell->payload.pointers[2] = &operations[tags[1]];
+        tug_engine_commit(&ticket);
+        return room;
+    }
+    if (room) {
+        post_pair(context, &operations[tags[0]], &operations[tags[1]]);
+        after_post(context);
+    } else {
+        if (taken == 1)
+            tug_tags_give(&context->fabric.tags, tags[0]);
+        tug_engine_look(false);
+    }
+    if (!context->service.was_busy)
+        tug_engine_service_changed(&context->service);
+    tug_engine_leave();
+    return room;
+}
+
+/* ---- by the holder, for notes ---- */
+
+static bool start_noted(struct tug_context *context, const struct tug_try *request,
+                        const void *data) {
+    if (!post_in_hand(context, request, (unsigned char *)(uintptr_t)data, NULL))
+        return false;
+    if (!context->service.was_busy)
+        tug_engine_service_changed(&context->service);
+    return true;
+}
+
+bool tug_context_write_noted(struct tug_context *context, uint32_t peer, const struct tug_key *key,
+                             uint64_t offset, const void *data, size_t bytes,
+                             struct tug_counter *counter) {
+    if (tug_packets_write_on(context->fabric.packets, peer, key->word[0], offset, data, bytes,
+                             counter)) {
+        tug_stat_add(TUG_STAT_OPERATIONS, 1);
+        return true;
+    }
+    const struct tug_callback counts = {tug_counter_add, counter};
+    const struct tug_remote_address remote = {key, offset};
+    const struct tug_local_address local = {&context->everything, (size_t)(uintptr_t)data};
+    const struct tug_try request = {.kind = TUG_OPERATION_WRITE,
+                                    .peer = (int)peer,
+                                    .remote = &remote,
+                                    .local = &local,
+                                    .bytes = bytes,
+                                    .on_local = &tug_no_callback,
+                                    .on_complete = &counts};
+    return start_noted(context, &request, data);
+}
+
+uint32_t tug_context_write_run(struct tug_context *context, uint32_t peer,
+                               const struct tug_key *key, uint64_t offset, const unsigned char *run,
+                               uint32_t n, size_t bytes, struct tug_counter *counter) {
+    if (tug_lone_write_run(&context->fabric, peer, key->word[0], offset, run, n, (uint32_t)bytes,
+                           counter))
+        return n;
+    for (uint32_t i = 0; i < n; i++, run += tug_run_step(bytes)) {
+        int32_t distance;
+        memcpy(&distance, run, sizeof(distance));
+        if (!tug_context_write_noted(context, peer, key, offset + (uint64_t)(int64_t)distance,
+                                     run + sizeof(distance), bytes, counter))
+            return i;
+    }
+    return n;
+}
+
+/* One of a run, in a packet. */
+static bool read_noted(struct tug_context *context, uint32_t peer, const struct tug_key *key,
+                       uint64_t offset, unsigned char *to, size_t bytes,
+                       struct tug_counter *counter) {
+    const struct tug_callback counts = {tug_counter_add, counter};
+    const struct tug_remote_address remote = {key, offset};
+    const struct tug_local_address local = {&context->everything, (size_t)(uintptr_t)to};
+    const struct tug_try request = {.kind = TUG_OPERATION_READ,
+                                    .peer = (int)peer,
+                                    .remote = &remote,
+                                    .local = &local,
+                                    .bytes = bytes,
+                                    .on_local = &tug_no_callback,
+                                    .on_complete = &counts};
+    return start_noted(context, &request, to);
+}
+
+uint32_t tug_context_read_run(struct tug_context *context, uint32_t peer, const struct tug_key *key,
+                              uint64_t offset, const unsigned char *run, uint32_t n, size_t bytes,
+                              struct tug_counter *counter) {
+    const size_t step = tug_run_step(sizeof(unsigned char *));
+    uint32_t done = 0;
+    while (done < n) {
+        const uint32_t now = n - done < TUG_LONE_READS ? n - done : TUG_LONE_READS;
+        if (!tug_lone_read_run(&context->fabric, peer, key->word[0], offset, run + done * step, now,
+                               (uint32_t)bytes, counter))
+            break;
+        done += now;
+    }
+    for (; done < n; done++) {
+        const unsigned char *at = run + done * step;
+        int32_t distance;
+        unsigned char *to;
+        memcpy(&distance, at, sizeof(distance));
+        memcpy(&to, at + sizeof(distance), sizeof(to));
+        if (!read_noted(context, peer, key, offset + (uint64_t)(int64_t)distance, to, bytes,
+                        counter))
+            break;
+    }
+    return done;
+}
+
+bool tug_context_message_noted(struct tug_context *context, uint32_t peer, unsigned handler,
+                               const void *payload, size_t bytes, struct tug_counter *counter) {
+    if (tug_packets_message_on(context->fabric.packets, peer, handler, payload, bytes, counter)) {
+        tug_stat_add(TUG_STAT_OPERATIONS, 1);
+        return true;
+    }
+    const struct tug_callback counts = {tug_counter_add, counter};
+    const struct tug_try request = {.kind = TUG_OPERATION_AM,
+                                    .op = (uint8_t)handler,
+                                    .peer = (int)peer,
+                                    .payload = payload,
+                                    .bytes = bytes,
+                                    .on_local = &tug_no_callback,
+                                    .on_complete = &counts};
+    return start_noted(context, &request, payload);
+}
