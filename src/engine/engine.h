@@ -57,7 +57,8 @@ struct tug_service {
     bool attended;  /* arm() is false: the offload thread has to look in while nobody drives (where
                        there is no such thread, the engine sets it) */
     /* the engine's own */
-    bool (*poll_inside)(struct tug_service *service); /* see tug_engine_serve_inside() */
+    bool (*poll_inside)(struct tug_service *service, bool *left); /* tug_engine_serve_inside() */
+    bool helped; /* counted in tug_helped_services */
     bool was_busy;
     bool watched; /* the lookouts have the descriptor */
     bool lost;    /* a lookout that had the descriptor is lost, which has been counted */
@@ -224,11 +225,13 @@ uint64_t tug_engine_cpu_ns(void);
 void tug_engine_serve(struct tug_service *service);
 void tug_engine_unserve(struct tug_service *service);
 
-/* From now on a service that is served is also looked after from inside the host (inside.c), by
- * poll: the same as its poll, for a thread that may hold locks of the host's. It calls nothing of
- * the host's, nor anything of the program's. */
+/* From now on a service that is served is also looked after from inside the host (inside.c), where
+ * the host makes that possible, by poll: the same as its poll, for a thread that may hold locks of
+ * the host's. It calls nothing of the host's, nor anything of the program's; what would have to is
+ * *left to the offload thread. Not any more after tug_engine_serve_outside() (holder only). */
 void tug_engine_serve_inside(struct tug_service *service,
-                             bool (*poll)(struct tug_service *service));
+                             bool (*poll)(struct tug_service *service, bool *left));
+void tug_engine_serve_outside(struct tug_service *service);
 
 /* Polls every service, for a holder that has handed over many operations and waited for none: its
  * peers are answered, and it needs no offload thread yet. more_comes: it is about to hand over
@@ -262,9 +265,10 @@ static inline bool tug_engine_attended(void) {
  * is no offload thread to be told). */
 extern _Atomic uint32_t tug_attended_services;
 
-/* Those, and the ones whose news come at a descriptor: to be woken for it costs the offload thread
- * dearly where a program thread keeps the core while it waits in the host. While there are any,
- * such threads had better look after them too. */
+/* Those, and the ones whose news come at a descriptor and which are not looked after from inside
+ * the host: to be woken for it costs the offload thread dearly where a program thread keeps the
+ * core while it waits in the host. While there are any, such threads had better look after them
+ * too. */
 extern _Atomic uint32_t tug_helped_services;
 
 /* +1 / -1: somebody promises the peers of such services a prompt answer (an open window): quiet

@@ -101,6 +101,12 @@ void tug_lookout_remove(struct tug_lookout *lookout, int descriptor) {
         atomic_fetch_sub(&lookout->ours, 1);
 }
 
+void tug_lookout_mute(struct tug_lookout *lookout, int descriptor, bool mute) {
+    struct epoll_event event = {.events = mute ? 0 : EPOLLIN, .data.u64 = NEWS};
+    if (holds(lookout))
+        (void)epoll_ctl(lookout->set, EPOLL_CTL_MOD, descriptor, &event);
+}
+
 /* ---- sleeping ---- */
 
 bool tug_lookout_sleep(struct tug_lookout *lookout, int64_t limit_ns) {

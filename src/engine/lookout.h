@@ -49,6 +49,10 @@ void tug_lookout_scan(struct tug_lookout *lookout);
 bool tug_lookout_add(struct tug_lookout *lookout, int descriptor);
 void tug_lookout_remove(struct tug_lookout *lookout, int descriptor);
 
+/* News at a descriptor of our own that is watched end no sleep, until they are to again: then what
+ * has come meanwhile does at once. */
+void tug_lookout_mute(struct tug_lookout *lookout, int descriptor, bool mute);
+
 /* Is there anything that would end a sleep here, the bell apart? */
 static inline bool tug_lookout_useful(const struct tug_lookout *lookout) {
     return atomic_load_explicit(&lookout->sees, memory_order_relaxed) ||

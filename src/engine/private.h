@@ -54,6 +54,7 @@ struct tug_engine {
     _Atomic uint64_t away_ns;     /* when that was (CLOCK_MONOTONIC, ns) */
     _Atomic uint64_t *_Atomic looks_until; /* lease for peers: tug_engine_show_looking() */
     uint64_t said_ns;                      /* when that was said; holder only */
+    bool muted;                            /* tug_services_mute(); holder only */
     _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
     _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */
 
@@ -106,6 +107,9 @@ bool tug_services_poll(struct tug_engine *engine, bool more_comes);
 
 /* Polls one of them, which can be from inside the host. */
 bool tug_services_poll_inside(struct tug_engine *engine, struct tug_service *service);
+
+/* Whether news at descriptors end the offload thread's sleep. Holder only. */
+void tug_services_mute(struct tug_engine *engine, bool mute);
 
 /* Arms every service. True if all of them ring that sleeper. */
 bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleeper);

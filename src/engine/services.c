@@ -34,8 +34,11 @@ bool tug_services_poll(struct tug_engine *engine, bool more_comes) {
 }
 
 bool tug_services_poll_inside(struct tug_engine *engine, struct tug_service *service) {
-    const bool moved = service->poll_inside(service);
+    bool left = false;
+    const bool moved = service->poll_inside(service, &left);
     update(engine, service);
+    if (left)
+        tug_engine_ring_offload(engine);
     return moved;
 }
 
@@ -81,8 +84,13 @@ struct tug_bell *tug_services_bell(const struct tug_engine *engine, bool *shared
     return bell;
 }
 
-static uint32_t is_helped(const struct tug_service *service) {
-    return service->attended || service->descriptor >= 0;
+/* Holder only. */
+static void count_helped(struct tug_service *service, bool is_there) {
+    const bool helped = is_there && (service->attended || (service->descriptor >= 0 &&
+                                                           service->poll_inside == NULL));
+    if (helped != service->helped)
+        atomic_fetch_add(&tug_helped_services, helped ? 1u : -1u);
+    service->helped = helped;
 }
 
 /* Another service with the same descriptor, NULL: none. */
@@ -118,6 +126,16 @@ static void watch(struct tug_service *service) {
     service->attended |= !engine->has_thread || !descriptor_wakes(service, &engine->offload);
 }
 
+void tug_services_mute(struct tug_engine *engine, bool mute) {
+    int last = -1;
+    for (struct tug_service *service = engine->services; service; service = service->next) {
+        if (service->watched && service->descriptor != last)
+            tug_lookout_mute(&engine->offload.lookout, service->descriptor, mute);
+        last = service->descriptor;
+    }
+    engine->muted = mute;
+}
+
 static void unwatch(const struct tug_service *service) {
     if (!service->watched || companion(service) != NULL)
         return;
@@ -129,6 +147,7 @@ static void add(void *argument) {
     struct tug_service *service = argument;
     service->was_busy = false;
     watch(service);
+    count_helped(service, true);
     service->next = tug_engine.services;
     tug_engine.services = service;
     atomic_fetch_add(&tug_engine.nservices, 1);
@@ -138,7 +157,6 @@ void tug_engine_serve(struct tug_service *service) {
     tug_engine_call(add, service);
     tug_engine_nudge(&tug_engine);
     tug_engine_ring_offload(&tug_engine);
-    atomic_fetch_add(&tug_helped_services, is_helped(service));
     if (service->attended) {
         tug_lookout_scan(&tug_engine.driver.lookout);
         tug_lookout_scan(&tug_engine.offload.lookout);
@@ -149,18 +167,27 @@ void tug_engine_serve(struct tug_service *service) {
 
 struct inside {
     struct tug_service *service;
-    bool (*poll)(struct tug_service *service);
+    bool (*poll)(struct tug_service *service, bool *left);
 };
 
 static void set_inside(void *argument) {
     const struct inside *inside = argument;
     inside->service->poll_inside = inside->poll;
+    count_helped(inside->service, true);
 }
 
 void tug_engine_serve_inside(struct tug_service *service,
-                             bool (*poll)(struct tug_service *service)) {
-    tug_engine_call(set_inside, &(struct inside){service, poll});
-    tug_spin_look_begin(tug_engine_look_inside);
+                             bool (*poll)(struct tug_service *service, bool *left)) {
+    if (tug_spin_look_begin(tug_engine_look_inside))
+        tug_engine_call(set_inside, &(struct inside){service, poll});
+}
+
+void tug_engine_serve_outside(struct tug_service *service) {
+    if (service->poll_inside == NULL)
+        return;
+    service->poll_inside = NULL;
+    count_helped(service, true);
+    tug_spin_look_end();
 }
 
 /* One that goes. */
@@ -177,6 +204,8 @@ static void take_out(void *argument) {
         at = &(*at)->next;
     *at = service->next;
     unwatch(service);
+    tug_engine_serve_outside(service);
+    count_helped(service, false);
     for (const struct tug_service *other = tug_engine.services; other; other = other->next)
         leaving->bell_stays |= other->bell == service->bell;
     if (service->was_busy)
@@ -186,9 +215,6 @@ static void take_out(void *argument) {
 }
 
 void tug_engine_unserve(struct tug_service *service) {
-    atomic_fetch_sub(&tug_helped_services, is_helped(service));
-    if (service->poll_inside != NULL)
-        tug_spin_look_end();
     if (service->attended) {
         tug_engine_attend(-1);
         atomic_fetch_sub(&tug_attended_services, 1);

@@ -62,12 +62,17 @@ static void adjust(void) {
                                    (void *)progress);
 }
 
-void tug_spin_look_begin(bool (*look)(void)) {
+bool tug_spin_look_begin(bool (*look)(void)) {
     pthread_mutex_lock(&lock);
     lookers++;
-    atomic_store(&look_elsewhere, look);
     adjust();
+    const bool is_set = hook.is_set;
+    if (is_set)
+        atomic_store(&look_elsewhere, look);
+    else
+        lookers--;
     pthread_mutex_unlock(&lock);
+    return is_set;
 }
 
 void tug_spin_look_end(void) {

@@ -32,8 +32,8 @@ void tug_spin_meeting_end(void);
 
 /* While somebody in this process looks for news of its own (nests), a thread that finds nothing in
  * the host looks there too, which calls nothing of the host's: look() says whether it found
- * anything. */
-void tug_spin_look_begin(bool (*look)(void));
+ * anything. False: the host makes no such call, and nothing is to be ended. */
+bool tug_spin_look_begin(bool (*look)(void));
 void tug_spin_look_end(void);
 
 /* Progress calls of this thread in a row that found nothing. Who looks into the host from outside

@@ -43,11 +43,13 @@ static bool service_poll(struct tug_service *service, bool more_comes) {
     context->fabric.more_comes = more_comes;
     const bool moved = tug_context_poll(context);
     context->fabric.more_comes = false;
+    if (__builtin_expect(!context->fabric.packets->inside, 0)) /* there is a detour */
+        tug_engine_serve_outside(service);
     return moved;
 }
 
-static bool service_poll_inside(struct tug_service *service) {
-    return tug_packets_poll_inside(of_service(service)->fabric.packets);
+static bool service_poll_inside(struct tug_service *service, bool *left) {
+    return tug_packets_poll_inside(of_service(service)->fabric.packets, left);
 }
 
 static void service_flush(struct tug_service *service) {
@@ -437,7 +439,7 @@ void tug_llcl_finalize(void) {
 
 void tug_context_set_internal(tug_context *context) {
     context->internal = true;
-    if (context->fabric.ntakers == 0 && tug_packets_stay_in_node(context->fabric.packets))
+    if (context->fabric.ntakers == 0 && context->fabric.packets->inside)
         tug_engine_serve_inside(&context->service, service_poll_inside);
 }
 

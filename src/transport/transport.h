@@ -138,7 +138,8 @@ struct tug_transport {
     bool blocks;
     /* What has been sent may lie at a peer that does not look, in memory that nobody bounds. */
     bool piles_up;
-    /* Its poll may be called from inside the host (tug_engine_serve_inside()). */
+    /* Its poll may be called from inside the host (tug_engine_serve_inside()): where the wire says
+     * so, it calls nothing of the host's and ends nothing, and leaves what may have to. */
     bool inside;
     /* What follows packets to that peer, and has not been sent, is not to be touched any more: the
      * way there ends if need be. NULL: the row touches nothing but in send. */

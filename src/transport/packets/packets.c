@@ -103,11 +103,17 @@ bool tug_packets_poll(struct tug_packets *packets) {
     return moved;
 }
 
-bool tug_packets_poll_inside(struct tug_packets *packets) {
-    struct tug_wire *wire = packets->wires[0];
-    wire->internal = wire->inside = true;
+bool tug_packets_poll_inside(struct tug_packets *packets, bool *left) {
+    if (!packets->inside) /* a detour since the last poll from outside */
+        return false;
+    for (unsigned i = 0; i < packets->nwires; i++)
+        packets->wires[i]->internal = packets->wires[i]->inside = true;
     const bool moved = tug_packets_poll(packets);
-    wire->inside = false;
+    for (unsigned i = 0; i < packets->nwires; i++) {
+        struct tug_wire *wire = packets->wires[i];
+        *left |= wire->left;
+        wire->inside = wire->left = false;
+    }
     return moved;
 }
 
@@ -138,6 +144,7 @@ void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->ended = tug_packets_ended;
     packets->wires[packets->nwires++] = wire;
     packets->hears_words |= wire->row->told != NULL;
+    packets->inside &= wire->row->inside;
 }
 
 /* The wire of the first row behind that of `from` which can be made by this process alone. */
@@ -186,6 +193,7 @@ int tug_packets_open(struct tug_fabric *fabric) {
     if (packets != NULL) {
         packets->fabric = fabric;
         packets->load = &load;
+        packets->inside = true;
         packets->streams = calloc(fabric->nranks, sizeof(struct tug_stream *));
     }
     if (!tug_all_agree(fabric->comm, packets != NULL && packets->streams != NULL)) {

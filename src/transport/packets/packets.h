@@ -163,6 +163,7 @@ struct tug_packets {
                                                     behind them those made as detours */
     unsigned nwires;
     bool hears_words;            /* peers tell words by some wire */
+    bool inside;                 /* all wires may be polled from inside the host */
     struct tug_stream **streams; /* by rank; NULL: nothing went or came so far */
     struct tug_stream *all;
     struct tug_stream *touched;
@@ -207,12 +208,10 @@ size_t tug_packets_under_way(uint64_t active, size_t packet_bytes);
 /* The most bytes that requests of `active` peers keep in the host while nobody receives them. */
 size_t tug_packets_unexpected(uint64_t active);
 
-/* Do all of them stay in the node? Then they may be polled from inside the host, see
- * tug_engine_serve_inside(), if handlers and callbacks allow it. Holder only, after opening. */
-static inline bool tug_packets_stay_in_node(const struct tug_packets *packets) {
-    return packets->nwires == 1 && packets->wires[0]->row->inside;
-}
-bool tug_packets_poll_inside(struct tug_packets *packets);
+/* tug_packets_poll() from inside the host, see tug_engine_serve_inside(), for packets of which none
+ * goes by it (`inside`) and whose handlers and callbacks do not call it. *left: there was something
+ * that only a poll from outside may do. */
+bool tug_packets_poll_inside(struct tug_packets *packets, bool *left);
 
 /* Packets have been handed up by the poll of another context: what waited for them goes. Holder
  * only. */

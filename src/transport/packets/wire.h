@@ -59,6 +59,7 @@ struct tug_wire {
     struct tug_pool pool;
     bool internal; /* packets may be handed up by others' polls from inside the host */
     bool inside;   /* this poll is from there */
+    bool left;     /* it has left something to one from outside */
     /* A packet has come: bytes at memory (aligned to 8), the receiver's until it returns. */
     void (*receive)(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
     /* Of wires that carry trailers: where the next bytes go of what follows the last packet of that

@@ -209,6 +209,12 @@ void tug_tcp_hold(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, 
 
 /* ---- polling ---- */
 
+/* Something that is not done from inside the host: is it left? */
+static bool is_left(struct tug_tcp_endpoint *endpoint, bool there_is) {
+    endpoint->left |= there_is && endpoint->inside;
+    return there_is && endpoint->inside;
+}
+
 /* True if anything came. */
 static bool take_from(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     if (!link->greeted)
@@ -221,7 +227,7 @@ static bool take_from(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *li
 
 static bool on_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, uint32_t events) {
     bool moved = false;
-    if (link->closed || link->later)
+    if (link->closed || link->later || is_left(endpoint, !link->greeted))
         return false;
     if (!tug_tcp_link_holds(endpoint, link)) {
         /* ends */
@@ -266,7 +272,7 @@ static bool poll_set(struct tug_tcp_endpoint *endpoint) {
     int n = epoll_wait(endpoint->set, events, EVENTS, 0);
     for (int i = 0; i < n; i++) {
         if (events[i].data.ptr == NULL)
-            moved |= tug_tcp_take_connections(endpoint);
+            moved |= !is_left(endpoint, true) && tug_tcp_take_connections(endpoint);
         else
             moved |= on_link(endpoint, events[i].data.ptr, events[i].events);
     }
@@ -287,18 +293,22 @@ static bool poll_latest(struct tug_tcp_endpoint *endpoint) {
     return true;
 }
 
+static bool has_ended(const struct tug_tcp_endpoint *endpoint) {
+    return endpoint->to_tell > 0 || endpoint->closed_any;
+}
+
 /* Whatever was consumed counts as moved: who sleeps next has seen nothing come, and nothing go. */
 bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint) {
     bool moved = tug_tcp_holds(endpoint) && (poll_latest(endpoint) || poll_set(endpoint));
     if (endpoint->nblind > 0)
         moved |= poll_blind(endpoint);
-    if (endpoint->nlater > 0 || endpoint->full)
+    if ((endpoint->nlater > 0 || endpoint->full) && !endpoint->inside)
         tug_tcp_attend(endpoint);
-    moved |= endpoint->closed_any || endpoint->to_tell > 0;
-    if (endpoint->to_tell > 0)
+    if (has_ended(endpoint) && !is_left(endpoint, true)) {
         tell_lost(endpoint);
-    if (endpoint->closed_any)
         take_out_closed(endpoint);
+        moved = true;
+    }
     endpoint->turns.polls++;
     return moved;
 }

@@ -77,6 +77,9 @@ struct tug_tcp_endpoint {
     bool full;                   /* the listener is not looked at: newcomers wait in the kernel */
     uint64_t *received;          /* TUG_TCP_RECEIVE_BYTES */
     bool unwatched;              /* the set could not be armed, which has been counted */
+    bool inside;                 /* this poll is from inside the host: links are neither made nor
+                                    ended, for then packets may have to go by the host's messages */
+    bool left;                   /* it has left something of that */
 };
 
 /* Something has been handed up to the view. */

@@ -161,12 +161,26 @@ static void tcp_abandon(struct tug_wire *wire, uint32_t peer) {
         tug_tcp_end_link(((struct tug_tcp_view *)wire)->endpoint, link);
 }
 
+/* What comes may be for any of the views. */
+static bool are_internal(const struct tug_tcp_endpoint *endpoint) {
+    const struct tug_turn *turn = endpoint->turns.first;
+    while (turn != NULL && turn->wire->internal)
+        turn = turn->next;
+    return turn == NULL;
+}
+
 static bool tcp_poll(void *state) {
     struct tug_tcp_view *view = state;
-    struct tug_turns *turns = &view->endpoint->turns;
+    struct tug_tcp_endpoint *endpoint = view->endpoint;
+    struct tug_turns *turns = &endpoint->turns;
+    if (view->wire.inside && !(view->turn.ready && are_internal(endpoint)))
+        return false; /* those of others have who waits outside look, or are polled soon */
     if (!view->turn.ready)
         become_ready(view);
-    const bool moved = tug_turns_is_due(turns, &view->turn) && tug_tcp_poll(view->endpoint);
+    endpoint->inside = view->wire.inside;
+    const bool moved = tug_turns_is_due(turns, &view->turn) && tug_tcp_poll(endpoint);
+    view->wire.left = endpoint->left;
+    endpoint->inside = endpoint->left = false;
     return tug_turns_end(turns, &view->turn) || moved;
 }
 
@@ -348,6 +362,7 @@ const struct tug_transport tug_transport_tcp = {
     .arm = tcp_arm,
     .send = tcp_send,
     .longs = {TUG_LONG_LEAST, TUG_TRAILER_MOST, TUG_LONGS_MOST},
+    .inside = true,
     .abandon = tcp_abandon,
     .tells_of_room = tells_of_room,
     .descriptor = descriptor,

@@ -18,11 +18,14 @@ tug_mpi_test(outside.session ARGS session RANKS 2 3 ENV TUGBOAT_PROGRESS=caller)
 
 # Who waits in a call of the host's answers the others from there, beside the engine's own thread, several threads and
 # windows that come and go.
-tug_mpi_test(inside RANKS 2)
-tug_mpi_test(inside RANKS 4 WAYS tug)
-tug_mpi_test(inside.threads ARGS threads RANKS 2)
-tug_mpi_test(inside.threads ARGS threads RANKS 3 WAYS tug)
+tug_mpi_test(inside RANKS 2 NODES one tcp)
+tug_mpi_test(inside RANKS 4 NODES one tcp WAYS tug)
+tug_mpi_test(inside RANKS 4 NODES two WAYS tug ENV UCX_TLS=tcp,self)
+tug_mpi_test(inside.threads ARGS threads RANKS 2 NODES one tcp)
+tug_mpi_test(inside.threads ARGS threads RANKS 3 NODES one tcp WAYS tug)
 tug_mpi_script(inside.used taken.sh 2 FIRST inside_rounds 10 --way tug)
+tug_mpi_script(inside.used.tcp taken.sh 2 FIRST inside_rounds 10 --way tug
+    ENV MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self)
 
 # A rank that has used the library and now does something else costs no CPU.
 tug_mpi_test(idle RANKS 1 2 4)
