@@ -103,7 +103,8 @@ void tug_lookout_remove(struct tug_lookout *lookout, int descriptor) {
 
 void tug_lookout_mute(struct tug_lookout *lookout, int descriptor, bool mute) {
     struct epoll_event event = {.events = mute ? 0 : EPOLLIN, .data.u64 = NEWS};
-    if (holds(lookout))
+    /* where the set is not ours any more it does not have the descriptor */
+    if (lookout->set >= 0)
         (void)epoll_ctl(lookout->set, EPOLL_CTL_MOD, descriptor, &event);
 }
 

@@ -86,8 +86,8 @@ struct tug_bell *tug_services_bell(const struct tug_engine *engine, bool *shared
 
 /* Holder only. */
 static void count_helped(struct tug_service *service, bool is_there) {
-    const bool helped = is_there && (service->attended || (service->descriptor >= 0 &&
-                                                           service->poll_inside == NULL));
+    const bool helped = is_there && (service->attended ||
+                                     (service->descriptor >= 0 && service->poll_inside == NULL));
     if (helped != service->helped)
         atomic_fetch_add(&tug_helped_services, helped ? 1u : -1u);
     service->helped = helped;

@@ -143,10 +143,11 @@ void tug_tcp_forget_peer(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer 
 
 /* ---- what the program has closed ---- */
 
-bool tug_tcp_link_holds(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
-    if (link->tick != endpoint->tick && link->socket.number >= 0 && !tug_own_holds(&link->socket))
+bool tug_tcp_link_holds(struct tug_tcp_link *link) {
+    const uint64_t tick = tug_own_tick();
+    if (link->tick != tick && link->socket.number >= 0 && !tug_own_holds(&link->socket))
         link->broken = true;
-    link->tick = endpoint->tick;
+    link->tick = tick;
     return !link->broken;
 }
 
@@ -154,7 +155,7 @@ bool tug_tcp_link_holds(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_
 static void look_at_all(struct tug_tcp_endpoint *endpoint) {
     endpoint->looked_ns = endpoint->tick;
     for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next)
-        if (!link->closed && !tug_tcp_link_holds(endpoint, link))
+        if (!link->closed && !tug_tcp_link_holds(link))
             tug_tcp_end_link(endpoint, link);
 }
 
@@ -229,7 +230,7 @@ static bool on_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link
     bool moved = false;
     if (link->closed || link->later || is_left(endpoint, !link->greeted))
         return false;
-    if (!tug_tcp_link_holds(endpoint, link)) {
+    if (!tug_tcp_link_holds(link)) {
         /* ends */
     } else if (link->connecting) {
         tug_tcp_connected(endpoint, link);
@@ -297,9 +298,10 @@ static bool has_ended(const struct tug_tcp_endpoint *endpoint) {
     return endpoint->to_tell > 0 || endpoint->closed_any;
 }
 
-/* Whatever was consumed counts as moved: who sleeps next has seen nothing come, and nothing go. */
+/* The link's own descriptor is seen to be ours first, the set's only where it is looked at.
+ * Whatever was consumed counts as moved: who sleeps next has seen nothing come, and nothing go. */
 bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint) {
-    bool moved = tug_tcp_holds(endpoint) && (poll_latest(endpoint) || poll_set(endpoint));
+    bool moved = poll_latest(endpoint) || (tug_tcp_holds(endpoint) && poll_set(endpoint));
     if (endpoint->nblind > 0)
         moved |= poll_blind(endpoint);
     if ((endpoint->nlater > 0 || endpoint->full) && !endpoint->inside)

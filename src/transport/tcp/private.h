@@ -130,10 +130,10 @@ struct tug_tcp_peer *tug_tcp_add_peer(struct tug_tcp_endpoint *endpoint,
 /* Forgets a peer that nobody has to do with, if its link is over. */
 void tug_tcp_forget_peer(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer *peer);
 
-/* Are set, listener and link still ours? Looks once in every tick of the clock. The first is false
- * from then on, and all links end; a link that is not ours is broken. */
+/* Are set and listener, or a link, still ours? Looks once in every tick of the clock. The first is
+ * false from then on, and all links end; a link that is not ours is broken. */
 bool tug_tcp_holds(struct tug_tcp_endpoint *endpoint);
-bool tug_tcp_link_holds(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
+bool tug_tcp_link_holds(struct tug_tcp_link *link);
 
 /* Has the epoll set watch a link or, if need be, has tug_tcp_poll() look at it. */
 void tug_tcp_watch(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, uint32_t events);

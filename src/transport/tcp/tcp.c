@@ -135,11 +135,10 @@ static bool tcp_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
     struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
     struct tug_tcp_endpoint *endpoint = view->endpoint;
     bool gone = false;
-    (void)tug_tcp_holds(endpoint);
     struct tug_tcp_link *link = link_to(view, peer);
     if (link == NULL)
         return false;
-    if (!link->broken && link->greeted && tug_tcp_link_holds(endpoint, link)) {
+    if (!link->broken && link->greeted && tug_tcp_link_holds(link)) {
         gone = tug_tcp_link_put_rest(link) && tug_tcp_link_put(link, wire, peer, buffer);
         if (!gone || link->part != NULL)
             tug_tcp_want_room(endpoint, link, true);
