@@ -22,8 +22,9 @@ struct tug_collectives {
     struct tug_channel **channels;
     int nchannels, channel_capacity;
     uint64_t *votes;             /* room for a vote over all channels */
-    _Atomic uint32_t *streaming; /* [TUG_CHANNEL_CLASSES] shared by the node; NULL: none yet */
-    uint32_t probed;             /* bit set of classes measured */
+    _Atomic uint32_t *streaming; /* [2 x TUG_CHANNEL_CLASSES] of rings, then of pairs; shared by the
+                                    node; NULL: none yet */
+    uint32_t probed;             /* bit set of those measured */
     bool tuned;                  /* the parameters are known */
     struct tug_model_parameters parameters; /* see tuning.h */
     struct tug_experience *experience;      /* or NULL */

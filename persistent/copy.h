@@ -6,7 +6,7 @@
  * Into the channel the plain copy is best where cores share a cache: the reader fetches the lines
  * from there. Streaming is twice as fast where every line would have to cross between two
  * last-level caches: the reader's prefetchers then stream from memory. Which of the two a machine
- * (or a placement on it) wants is measured by tug_probe_channel().
+ * (or a placement on it) wants is measured by tug_probe_ring().
  *
  * Out of it, into the program's buffer, the plain copy is best as long as the buffers stay in the
  * last-level cache, where the program will find its data. Beyond, the lines it writes are fetched

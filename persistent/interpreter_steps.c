@@ -94,7 +94,7 @@ static bool publish(struct tug_interpreter *self, const unsigned char *from, siz
         ;
     else if (bytes <= TUG_SLOT_INLINE)
         memcpy(ring->heads[slot].data, from, bytes);
-    else if (atomic_load_explicit(self->channel->streaming, memory_order_relaxed))
+    else if (atomic_load_explicit(ring->streaming, memory_order_relaxed))
         tug_copy_streaming(data, from, bytes);
     else
         memcpy(data, from, bytes);

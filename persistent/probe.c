@@ -5,88 +5,96 @@
 
 #include "base/clock.h"
 #include "engine/park.h"
-#include "node/team.h"
 #include "persistent/copy.h"
 
 #define ROUNDS 3
 #define RINGFULS 3 /* a round: enough for the ring to be written over what was read */
 
-/* Until node ranks from `first` on are that far. All ranks of the node are present in these loops:
+/* What a rank knows of the measurement. */
+struct view {
+    struct tug_segment_ring *ring;
+    size_t slot_bytes;
+    const struct tug_probe *probe;
+    unsigned char *buffer;
+};
+
+/* Until read counts from `first` on are that far. All who take part are present in these loops:
  * pausing and yielding is enough. */
-static void wait_for(const struct tug_team *team, const struct tug_channel *channel, int first,
-                     uint64_t count) {
+static void wait_for(const struct view *view, int first, uint64_t count) {
     struct tug_backoff backoff = {0};
-    for (int r = first; r < team->node_size; r++)
-        while (atomic_load(&channel->rings[0].reads[r].count) < count)
+    for (int r = first; r < view->probe->ncounts; r++)
+        while (atomic_load(&view->ring->reads[r].count) < count)
             tug_backoff_relax(&backoff);
 }
 
-static void write_segments(const struct tug_team *team, struct tug_channel *channel,
-                           const unsigned char *buffer, bool streaming) {
+static void tell(const struct view *view, uint64_t count) {
+    if (view->probe->mine >= 0)
+        atomic_store(&view->ring->reads[view->probe->mine].count, count);
+}
+
+static void write_segments(const struct view *view, bool streaming) {
+    const struct tug_segment_ring *ring = view->ring;
     for (uint64_t i = 0; i < RINGFULS * TUG_SEGMENT_SLOTS; i++) {
         unsigned slot = i % TUG_SEGMENT_SLOTS;
-        unsigned char *to = channel->rings[0].data + slot * channel->has.slot_bytes;
-        const unsigned char *from = buffer + slot * channel->has.slot_bytes;
+        unsigned char *to = ring->data + slot * view->slot_bytes;
+        const unsigned char *from = view->buffer + slot * view->slot_bytes;
         if (i >= TUG_SEGMENT_SLOTS)
-            wait_for(team, channel, 1, channel->rings[0].position + i + 1 - TUG_SEGMENT_SLOTS);
+            wait_for(view, view->probe->first, ring->position + i + 1 - TUG_SEGMENT_SLOTS);
         if (streaming)
-            tug_copy_streaming(to, from, channel->has.slot_bytes);
+            tug_copy_streaming(to, from, view->slot_bytes);
         else
-            memcpy(to, from, channel->has.slot_bytes);
-        atomic_store(&channel->rings[0].heads[slot].number, channel->rings[0].position + i + 1);
+            memcpy(to, from, view->slot_bytes);
+        atomic_store(&ring->heads[slot].number, ring->position + i + 1);
     }
-    wait_for(team, channel, 1, channel->rings[0].position + RINGFULS * TUG_SEGMENT_SLOTS);
+    wait_for(view, view->probe->first, ring->position + RINGFULS * TUG_SEGMENT_SLOTS);
 }
 
-static void read_segments(const struct tug_team *team, struct tug_channel *channel,
-                          unsigned char *buffer) {
+static void read_segments(const struct view *view) {
+    const struct tug_segment_ring *ring = view->ring;
     struct tug_backoff backoff = {0};
     for (uint64_t i = 0; i < RINGFULS * TUG_SEGMENT_SLOTS; i++) {
         unsigned slot = i % TUG_SEGMENT_SLOTS;
-        while (atomic_load(&channel->rings[0].heads[slot].number) !=
-               channel->rings[0].position + i + 1)
+        while (atomic_load(&ring->heads[slot].number) != ring->position + i + 1)
             tug_backoff_relax(&backoff);
-        memcpy(buffer + slot * channel->has.slot_bytes,
-               channel->rings[0].data + slot * channel->has.slot_bytes, channel->has.slot_bytes);
-        atomic_store(&channel->rings[0].reads[team->node_rank].count,
-                     channel->rings[0].position + i + 1);
+        memcpy(view->buffer + slot * view->slot_bytes, ring->data + slot * view->slot_bytes,
+               view->slot_bytes);
+        tell(view, ring->position + i + 1);
     }
 }
 
-/* One round, in lockstep. Node rank 0 gets the time it took. */
-static uint64_t time_round(const struct tug_team *team, struct tug_channel *channel,
-                           unsigned char *buffer, bool streaming) {
+/* One round, in lockstep. The writer gets the time it took. */
+static uint64_t time_round(const struct view *view, bool streaming) {
     uint64_t start = tug_clock_ns();
-    if (team->node_rank == 0)
-        write_segments(team, channel, buffer, streaming);
+    if (view->probe->writes)
+        write_segments(view, streaming);
     else
-        read_segments(team, channel, buffer);
-    channel->rings[0].position += RINGFULS * TUG_SEGMENT_SLOTS;
-    if (team->node_rank == 0)
-        atomic_store(&channel->rings[0].reads[0].count, channel->rings[0].position);
+        read_segments(view);
+    view->ring->position += RINGFULS * TUG_SEGMENT_SLOTS;
+    if (view->probe->writes)
+        tell(view, view->ring->position);
     return tug_clock_ns() - start;
 }
 
-void tug_probe_channel(struct tug_team *team, struct tug_channel *channel) {
-    size_t bytes = TUG_SEGMENT_SLOTS * channel->has.slot_bytes;
+bool tug_probe_ring(struct tug_segment_ring *ring, size_t slot_bytes,
+                    const struct tug_probe *probe) {
+    size_t bytes = TUG_SEGMENT_SLOTS * slot_bytes;
     unsigned char *buffer = malloc(bytes);
-    /* a rank without memory takes part with the channel's own memory: only the figures suffer */
-    unsigned char *data = buffer != NULL ? buffer : channel->rings[0].data;
+    /* a rank without memory takes part with the ring's own memory: only the figures suffer */
+    const struct view view = {ring, slot_bytes, probe, buffer != NULL ? buffer : ring->data};
     uint64_t best[2] = {UINT64_MAX, UINT64_MAX};
     if (buffer != NULL)
         memset(buffer, 1, bytes);
     for (int i = 0; i < 2 * (ROUNDS + 1); i++) {
         bool streaming = i % 2;
-        uint64_t took = time_round(team, channel, data, streaming);
+        uint64_t took = time_round(&view, streaming);
         if (took < best[streaming] && i >= 2) /* the first round touches the memory */
             best[streaming] = took;
     }
     /* nobody rings a bell here: a rank that went on while another still reads, and slept until it
      * has, would not wake */
-    wait_for(team, channel, 0, channel->rings[0].position);
+    wait_for(&view, 0, ring->position);
+    free(buffer);
     /* streaming must be faster by a margin: where the two are close noise decides, and streaming by
      * mistake costs far more than not streaming */
-    if (team->node_rank == 0)
-        atomic_store(channel->streaming, best[1] < best[0] / 4 * 3);
-    free(buffer);
+    return probe->writes && best[1] < best[0] / 4 * 3;
 }

@@ -1,17 +1,26 @@
-/* Measuring how a channel is best written on this machine. */
+/* Measuring how a ring of a channel is best written on this machine. */
 #ifndef TUG_PERSISTENT_PROBE_H
 #define TUG_PERSISTENT_PROBE_H
 
+#include <stdbool.h>
+
 #include "persistent/channel.h"
 
-/* Channels with smaller slots are not measured, and written through the caches: there only latency
- * counts. */
+/* Smaller slots are not measured, and written through the caches: there only latency counts. */
 #define TUG_PROBE_LEAST 4096
 
-/* Sends some ringfuls of segments from node rank 0 to all others, through the first ring of a
- * channel that nobody uses, a few times with either way to copy, and notes in *channel->streaming
- * whether streaming is clearly faster. Well under a millisecond with a core for each rank.
- * Collective over the ranks of the node. */
-void tug_probe_channel(struct tug_team *team, struct tug_channel *channel);
+/* Who takes part, by their read counts in the ring. */
+struct tug_probe {
+    int ncounts;
+    int first; /* of the readers, who are the last ones */
+    int mine;  /* this rank's; -1: it writes and has none */
+    bool writes;
+};
+
+/* Sends some ringfuls of segments through a ring that nobody uses, a few times with either way to
+ * copy. True on the writer if streaming is clearly faster, on readers always false. Well under a
+ * millisecond with a core for each rank. Collective over those who take part. */
+bool tug_probe_ring(struct tug_segment_ring *ring, size_t slot_bytes,
+                    const struct tug_probe *probe);
 
 #endif

@@ -1,16 +1,19 @@
-/* Pairs: messages of all lengths come through whole and in order, however the two ends take turns;
- * a full ring stops the writer and an empty one the reader, and both get on afterwards. */
+/* Pairs: messages of all lengths come through whole and in order, however the two ends take turns
+ * and slots are written; a full ring stops the writer and an empty one the reader, and both get on
+ * afterwards. A measurement leaves a pair as it found it. */
 #include <pthread.h>
 #include <sched.h>
 
 #include "check.h"
 #include "persistent/pair.h"
+#include "persistent/probe.h"
 
 #define MESSAGES 20000
 #define LONGEST 3000 /* bytes: through slots of 256, more than a ringful */
 #define SLOT ((size_t)256)
 
 static struct tug_bell writers_bell, readers_bell;
+static _Atomic uint32_t streams = 1;
 
 /* Two views of one ring, as two processes have them. */
 struct ends {
@@ -85,17 +88,15 @@ static bool read_some(struct ends *ends, struct end_state *at, uint64_t seed) {
 
 /* ---- one thread, turns by chance ---- */
 
-static void take_turns(size_t slot, uint64_t seed) {
+static void take_turns_with(struct ends *ends, uint64_t seed) {
     static struct end_state writer, reader;
-    struct ends ends;
     uint64_t random = seed;
-    open_ends(&ends, slot);
     writer = reader = (struct end_state){0};
     for (uint64_t idle = 0; reader.n < MESSAGES; idle++) {
         uint64_t before = writer.n + reader.n + writer.done + reader.done;
         if ((check_draw(&random) >> 20) % 2 && writer.n < MESSAGES)
-            write_some(&ends, &writer, seed);
-        else if (!read_some(&ends, &reader, seed))
+            write_some(ends, &writer, seed);
+        else if (!read_some(ends, &reader, seed))
             fail_msg("seed %llu: message %llu is wrong", (unsigned long long)seed,
                      (unsigned long long)reader.n - 1);
         if (writer.n + reader.n + writer.done + reader.done != before)
@@ -103,8 +104,14 @@ static void take_turns(size_t slot, uint64_t seed) {
         assert_true(idle < 1000);
     }
     assert_int_equal(writer.n, MESSAGES);
-    assert_false(tug_pair_has_news(&ends.reader));
-    free(ends.memory);
+    assert_false(tug_pair_has_news(&ends->reader));
+    free(ends->memory);
+}
+
+static void take_turns(size_t slot, uint64_t seed) {
+    struct ends ends;
+    open_ends(&ends, slot);
+    take_turns_with(&ends, seed);
 }
 
 static void comes_through_in_order(void **state) {
@@ -112,6 +119,16 @@ static void comes_through_in_order(void **state) {
     take_turns(SLOT, 1);
     take_turns(64, 2);
     take_turns(TUG_SLOT_INLINE, 3); /* nothing but heads */
+}
+
+static void streamed(void **state) {
+    struct ends ends;
+    (void)state;
+    for (uint64_t seed = 5; seed < 7; seed++) {
+        open_ends(&ends, seed == 5 ? SLOT : 1024);
+        ends.writer.streaming = &streams;
+        take_turns_with(&ends, seed);
+    }
 }
 
 static void full_and_empty(void **state) {
@@ -171,6 +188,29 @@ static void two_threads(void **state) {
     free(job.ends.memory);
 }
 
+/* ---- measured ---- */
+
+static void *probe_as_writer(void *argument) {
+    struct ends *ends = argument;
+    const struct tug_probe probe = {.ncounts = 1, .mine = -1, .writes = true};
+    (void)tug_probe_ring(&ends->writer, ends->slot, &probe);
+    return NULL;
+}
+
+static void measured(void **state) {
+    const struct tug_probe probe = {.ncounts = 1};
+    struct ends ends;
+    pthread_t writer;
+    (void)state;
+    open_ends(&ends, 1024);
+    assert_int_equal(pthread_create(&writer, NULL, probe_as_writer, &ends), 0);
+    assert_false(tug_probe_ring(&ends.reader, ends.slot, &probe));
+    pthread_join(writer, NULL);
+    assert_int_equal(ends.writer.position, ends.reader.position);
+    assert_true(tug_pair_is_read(&ends.writer));
+    take_turns_with(&ends, 7);
+}
+
 /* ---- sizes ---- */
 
 static void slots_fit_messages_and_memory(void **state) {
@@ -193,6 +233,8 @@ int main(void) {
         cmocka_unit_test(comes_through_in_order),
         cmocka_unit_test(full_and_empty),
         cmocka_unit_test(two_threads),
+        cmocka_unit_test(streamed),
+        cmocka_unit_test(measured),
         cmocka_unit_test(slots_fit_messages_and_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
