@@ -146,6 +146,7 @@ static void destroy(struct tug_request *request) {
     if (c->host != MPI_REQUEST_NULL)
         tug_host.Request_free(&c->host);
     free(c->held);
+    free(c->messages);
     free(c->areas);
     free(c->memory);
     free(c);
@@ -246,7 +247,7 @@ static struct tug_ballot prepare(struct collective *c, const struct tug_collecti
     if (call->kind == TUG_COLLECTIVE_BCAST)
         tug_bcast_vote(c, call->rebinds, &ballot);
     else
-        ballot.near_bytes = c->ways->near_longest;
+        tug_blocks_vote(c, &ballot);
     return ballot;
 }
 
@@ -329,6 +330,7 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
     }
     if (ballot.offer.name != 0)
         tug_bcast_take_offer(c, &ballot.offer, call->root);
+    tug_blocks_lend(c, &ballot);
     settle_ways(c, channel, &ballot);
     if (host != NULL)
         settle_host(c, call->kind, ballot.compares, host);

@@ -5,13 +5,17 @@
  * flight, the message that it sends next is one that its receiver awaits next. */
 #include <stdlib.h>
 
+#include "host/agreement.h"
 #include "host/host.h"
 #include "host/layout.h"
+#include "persistent/candidates.h"
 #include "persistent/collective_private.h"
-#include "schedule/collectives.h"
 #include "tugboat/tugboat.h"
 
 #define ROUND_LEAST ((size_t)65536) /* bytes of all parts of an Allgatherv that goes round */
+/* Bytes of a block that may be worth a rendezvous. A power of two: whether some rank has one shows
+ * in a vote that is less exact than a factor of two. */
+#define LENT_LEAST ((size_t)65536)
 
 struct ordered {
     struct tug_message message;
@@ -50,11 +54,19 @@ static int add_block(struct blocks *b, const struct tug_side *side, uint32_t i) 
                                type);
 }
 
+static struct tug_message message_of(struct blocks *b, uint32_t peer, uint32_t block) {
+    const size_t bytes = bytes_of(b, block);
+    if (peer != b->rank && bytes > b->c->longest)
+        b->c->longest = bytes;
+    return (struct tug_message){peer, block, bytes >= LENT_LEAST};
+}
+
 static void add_send(struct blocks *b, uint32_t to, uint32_t block) {
     if (bytes_of(b, block) == 0)
         return;
     b->bytes += bytes_of(b, block);
-    b->sends[b->nsends] = (struct ordered){{to, block}, (to + b->n - b->rank) % b->n, b->nsends};
+    b->sends[b->nsends] =
+        (struct ordered){message_of(b, to, block), (to + b->n - b->rank) % b->n, b->nsends};
     b->nsends++;
 }
 
@@ -62,7 +74,7 @@ static void add_receive(struct blocks *b, uint32_t from, uint32_t block) {
     if (bytes_of(b, block) == 0)
         return;
     b->receives[b->nreceives] =
-        (struct ordered){{from, block}, (b->rank + b->n - from) % b->n, b->nreceives};
+        (struct ordered){message_of(b, from, block), (b->rank + b->n - from) % b->n, b->nreceives};
     b->nreceives++;
 }
 
@@ -191,8 +203,8 @@ static int put_aside(struct blocks *b) {
     return 0;
 }
 
-static int compile_exchange(struct blocks *b, bool in_place) {
-    const struct tug_team *team = b->c->team;
+/* All messages in the order of both queues. */
+static int plan_exchange(struct blocks *b, bool in_place) {
     struct tug_message *messages = malloc((b->nsends + b->nreceives + 1) * sizeof(*messages));
     if (messages == NULL)
         return TUG_ERR_NO_MEMORY;
@@ -202,18 +214,14 @@ static int compile_exchange(struct blocks *b, bool in_place) {
         messages[i] = b->sends[i].message;
     for (uint32_t i = 0; i < b->nreceives; i++)
         messages[b->nsends + i] = b->receives[i].message;
-    struct tug_exchange_plan plan = {.sends = messages,
-                                     .receives = messages + b->nsends,
-                                     .nsends = b->nsends,
-                                     .nreceives = b->nreceives,
-                                     .in_place = in_place,
-                                     .staging = b->nblocks};
-    int error = in_place ? put_aside(b) : 0;
-    if (!error)
-        error =
-            tug_compile_exchange(&b->c->ways->schedule, &team->places, &plan, (uint32_t)team->rank);
-    free(messages);
-    return error;
+    b->c->messages = messages;
+    b->c->exchange = (struct tug_exchange_plan){.sends = messages,
+                                                .receives = messages + b->nsends,
+                                                .nsends = b->nsends,
+                                                .nreceives = b->nreceives,
+                                                .in_place = in_place,
+                                                .staging = b->nblocks};
+    return in_place ? put_aside(b) : 0;
 }
 
 static bool is_allgather(const struct tug_collective *call) {
@@ -235,10 +243,14 @@ static int compile(struct blocks *b, const struct tug_neighbours *neighbours) {
     size_t total = 0;
     for (uint32_t r = 0; is_allgather(b->call) && r < b->n; r++)
         total += bytes_of(b, r);
+    error = plan_exchange(b, in_place && is_alltoall(b->call));
+    if (error)
+        return error;
     if (total >= ROUND_LEAST)
         return tug_compile_cycle(&b->c->ways->schedule, &team->places, in_place,
                                  (uint32_t)team->rank);
-    return compile_exchange(b, in_place && is_alltoall(b->call));
+    return tug_compile_exchange(&b->c->ways->schedule, &team->places, &b->c->exchange,
+                                (uint32_t)team->rank);
 }
 
 int tug_collective_blocks(struct collective *c, const struct tug_collective *call) {
@@ -265,4 +277,41 @@ int tug_collective_blocks(struct collective *c, const struct tug_collective *cal
     free(neighbours.in);
     free(neighbours.out);
     return error;
+}
+
+/* ---- long blocks, lent ---- */
+
+/* Crowded ranks too: one copy by who waits for it is less work than two. */
+static bool may_lend(const struct collective *c) {
+    const struct tug_team *team = c->team;
+    return c->messages != NULL && team->nnodes == 1 && team->nranks > 1 && team->attaches &&
+           team->node_most <= TUG_PAIR_RANKS;
+}
+
+void tug_blocks_vote(const struct collective *c, struct tug_ballot *ballot) {
+    ballot->near_bytes = c->ways->near_longest;
+    if (may_lend(c) && ballot->near_bytes < c->longest)
+        ballot->near_bytes = c->longest;
+}
+
+void tug_blocks_lend(struct collective *c, const struct tug_ballot *ballot) {
+    struct tug_interpreter *way = &c->ways[1];
+    struct tug_exchange_plan plan = c->exchange;
+    if (may_lend(c) && ballot->plain && ballot->near_bytes >= LENT_LEAST) {
+        *way = (struct tug_interpreter){
+            .team = c->team, .areas = c->areas, .near_most = SIZE_MAX, .streams = c->ways->streams};
+        plan.lends = true;
+        if (c->candidates == NULL)
+            c->candidates = tug_candidates_one(c->team, c->bytes);
+        const bool ready = c->candidates != NULL &&
+                           tug_compile_exchange(&way->schedule, &c->team->places, &plan,
+                                                (uint32_t)c->team->rank) == 0 &&
+                           tug_interpreter_init(way) == 0;
+        if (tug_all_agree(c->team->comm, ready))
+            c->nways = 2;
+        else
+            tug_interpreter_fini(way);
+    }
+    free(c->messages);
+    c->messages = NULL;
 }

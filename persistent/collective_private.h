@@ -9,6 +9,7 @@
 #include "persistent/collective.h"
 #include "persistent/interpreter.h"
 #include "persistent/staging.h"
+#include "schedule/collectives.h"
 
 struct tug_candidates;
 struct tug_knowledge;
@@ -34,6 +35,10 @@ struct collective {
     /* of a broadcast */
     struct tug_staging staging;
     struct tug_offer borrowed; /* where the root's memory is, if this rank has opened it */
+    /* of what goes as blocks, until it is settled who sends them how */
+    struct tug_message *messages; /* sends, then receives */
+    struct tug_exchange_plan exchange;
+    size_t longest; /* bytes of a message to or from another rank */
 
     struct tug_candidates *candidates; /* NULL: there is one way */
     bool tunes;                        /* what the next run takes is not settled */
@@ -88,6 +93,15 @@ int tug_collective_tree(struct collective *c, const struct tug_collective *call)
 /* Compiles what goes as blocks from rank to rank; `total` bytes decide about the way of an
  * Allgatherv. */
 int tug_collective_blocks(struct collective *c, const struct tug_collective *call);
+
+/* ---- their part of a creation ---- */
+
+/* What the vote says of long blocks. */
+void tug_blocks_vote(const struct collective *c, struct tug_ballot *ballot);
+
+/* After the vote: where long blocks can be taken from where they lie, that is one more way.
+ * Collective, the same on all ranks. */
+void tug_blocks_lend(struct collective *c, const struct tug_ballot *ballot);
 
 /* ---- the broadcast's parts of a creation ---- */
 

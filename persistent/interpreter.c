@@ -158,7 +158,7 @@ static void begin_transfer(struct tug_interpreter *self, const struct tug_queue 
     struct tug_piece piece = tug_piece_of(self, d, state->begin.segment);
     tug_pack_piece(self, d, &piece);
     if (tug_is_near(self, d, piece.elements)) {
-        tug_near_begin(self, state, d, &piece);
+        tug_near_begin(self, queue, state, &piece);
         return;
     }
     MPI_Count n = (MPI_Count)piece.elements;

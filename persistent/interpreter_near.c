@@ -125,9 +125,19 @@ bool tug_near_move(struct tug_interpreter *self, struct tug_queue_state *state,
     return through;
 }
 
-void tug_near_begin(struct tug_interpreter *self, struct tug_queue_state *state,
-                    const struct tug_descriptor *d, const struct tug_piece *piece) {
-    if (d->to_area != TUG_AREA_LENT)
+/* Is something for that rank under way already? */
+static bool is_busy(const struct tug_queue *queue, const struct tug_queue_state *state,
+                    uint32_t peer) {
+    for (uint32_t i = state->read.descriptor; i < state->begin.descriptor; i++)
+        if (queue->descriptors[i].peer == peer)
+            return true;
+    return state->begin.segment > 0;
+}
+
+void tug_near_begin(struct tug_interpreter *self, const struct tug_queue *queue,
+                    struct tug_queue_state *state, const struct tug_piece *piece) {
+    const struct tug_descriptor *d = &queue->descriptors[state->begin.descriptor];
+    if (d->to_area != TUG_AREA_LENT || is_busy(queue, state, d->peer))
         return;
     uint32_t peer = node_rank_of(self, d->peer);
     tug_rendezvous_offer(&self->channel->to[peer], rendezvous_of(state, &state->begin), piece->from,

@@ -72,9 +72,10 @@ static inline bool tug_is_near(const struct tug_interpreter *self, const struct 
     return self->channel->to != NULL && tug_may_be_near(self, d, elements);
 }
 
-/* The queue begins a near transfer: what is lent is offered before its turn comes. */
-void tug_near_begin(struct tug_interpreter *self, struct tug_queue_state *state,
-                    const struct tug_descriptor *d, const struct tug_piece *piece);
+/* The queue begins a near transfer: what is lent is offered before its turn comes, unless something
+ * else for that rank is ahead of it. */
+void tug_near_begin(struct tug_interpreter *self, const struct tug_queue *queue,
+                    struct tug_queue_state *state, const struct tug_piece *piece);
 
 /* Gets the near transfer at the read pointer on. True if it is through; sets *moved if anything is.
  */

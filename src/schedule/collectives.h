@@ -15,7 +15,7 @@
  *   Allgather       everybody publishes (direct: reads); between nodes a cycle
  *   Gather, Scatter a binomial tree
  *   Reduce_scatter  in pairs; Scan, Exscan: small: doubling; large: a chain
- *   exchange        all others: messages straight from rank to rank
+ *   exchange        all others: messages straight from rank to rank (lent: long ones by one copy)
  *   cycle           Allgatherv of large blocks
  *
  * Reductions that do not commute keep the order of ranks. All are pure functions; every one makes a
@@ -90,6 +90,7 @@ int tug_compile_scatter(struct tug_schedule *schedule, const struct tug_places *
 struct tug_message {
     uint32_t peer;
     uint32_t block; /* of TUG_AREA_BLOCKS */
+    bool is_long;   /* the same at both ends */
 };
 
 struct tug_exchange_plan {
@@ -98,6 +99,8 @@ struct tug_exchange_plan {
     bool in_place; /* blocks that are received are sent first: send i goes out of block
                       `staging` + i, to which it is copied before anything is received */
     uint32_t staging;
+    bool lends; /* one node: what is long is taken from where it lies. Messages with different ranks
+                   do not wait for each other then, but where queues are short */
 };
 
 int tug_compile_exchange(struct tug_schedule *schedule, const struct tug_places *places,

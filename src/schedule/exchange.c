@@ -5,8 +5,38 @@ static const struct tug_run block = {0, 1, 0};
 struct exchange {
     struct tug_compiler c;
     const struct tug_exchange_plan *plan;
-    uint32_t copy, send, receive; /* queues */
+    uint32_t copy, send, receive; /* queues: of sends and receives the first */
+    uint32_t queues;              /* of sends, and of receives */
 };
+
+/* Messages from a rank to another are all in one queue. By distance: what a rank sends next in a
+ * queue is then what its receiver awaits next in the queue of the same number. */
+static uint32_t queue_of(const struct exchange *x, uint32_t first, uint32_t from, uint32_t to) {
+    const uint32_t n = x->c.places->nranks;
+    return first + ((to + n - from) % n + x->queues - 1) % x->queues;
+}
+
+static uint32_t send_queue(const struct exchange *x, uint32_t i) {
+    return queue_of(x, x->send, x->c.rank, x->plan->sends[i].peer);
+}
+
+static uint32_t receive_queue(const struct exchange *x, uint32_t i) {
+    return queue_of(x, x->receive, x->plan->receives[i].peer, x->c.rank);
+}
+
+static void add_queues(struct exchange *x) {
+    const uint32_t limit = x->plan->in_place ? 0 : TUG_LIMIT_ALL;
+    const uint32_t most = (TUG_QUEUES_MOST - 1) / 2, others = x->c.places->nranks - 1;
+    x->queues = !x->plan->lends || others == 0 ? 1 : others < most ? others : most;
+    /* queues run in the order of their numbers: copies come last, while messages are on their way
+     */
+    for (uint32_t i = 0; i < 2 * x->queues; i++) {
+        const uint32_t queue = tug_schedule_queue(x->c.schedule, limit);
+        x->send = i == 0 ? queue : x->send;
+        x->receive = i == x->queues ? queue : x->receive;
+    }
+    x->copy = tug_schedule_queue(x->c.schedule, TUG_LIMIT_ALL);
+}
 
 /* The block that send i reads. */
 static uint32_t source_of(const struct exchange *x, uint32_t i) {
@@ -20,9 +50,9 @@ static void put_aside(struct exchange *x) {
         bool goes = x->plan->sends[i].peer != x->c.rank;
         tug_add(&x->c, x->copy,
                 tug_describe(TUG_COPY, &block, TUG_AREA_BLOCKS + x->plan->sends[i].block,
-                             source_of(x, i), goes ? 1u << x->send : 0));
+                             source_of(x, i), goes ? 1u << send_queue(x, i) : 0));
     }
-    tug_add_nop(&x->c, x->copy, 1, x->plan->nreceives, 1u << x->receive);
+    tug_add_nop(&x->c, x->copy, 1, x->plan->nreceives, ((1u << x->queues) - 1) << x->receive);
 }
 
 /* What the rank sends itself is copied, in the order in which it would arrive. */
@@ -41,27 +71,31 @@ static void copy_own(struct exchange *x) {
 
 static void add_messages(struct exchange *x) {
     const struct tug_exchange_plan *plan = x->plan;
-    for (uint32_t i = 0; i < plan->nsends; i++)
-        if (plan->sends[i].peer != x->c.rank)
-            tug_add_message(&x->c, x->send, TUG_SEND, plan->sends[i].peer, 0, &block,
-                            source_of(x, i), 0);
-    for (uint32_t i = 0; i < plan->nreceives; i++)
-        if (plan->receives[i].peer != x->c.rank)
-            tug_add_message(&x->c, x->receive, TUG_RECEIVE, plan->receives[i].peer, 0, &block,
-                            TUG_AREA_BLOCKS + plan->receives[i].block, 0);
+    for (uint32_t i = 0; i < plan->nsends; i++) {
+        struct tug_descriptor d = tug_describe(TUG_SEND, &block, source_of(x, i), TUG_AREA_NONE, 0);
+        d.peer = plan->sends[i].peer;
+        if (plan->lends && plan->sends[i].is_long)
+            d.to_area = TUG_AREA_LENT;
+        if (d.peer != x->c.rank)
+            tug_add(&x->c, send_queue(x, i), d);
+    }
+    for (uint32_t i = 0; i < plan->nreceives; i++) {
+        struct tug_descriptor d = tug_describe(TUG_RECEIVE, &block, TUG_AREA_NONE,
+                                               TUG_AREA_BLOCKS + plan->receives[i].block, 0);
+        d.peer = plan->receives[i].peer;
+        if (plan->lends && plan->receives[i].is_long)
+            d.from_area = TUG_AREA_LENT;
+        if (d.peer != x->c.rank)
+            tug_add(&x->c, receive_queue(x, i), d);
+    }
 }
 
 int tug_compile_exchange(struct tug_schedule *schedule, const struct tug_places *places,
                          const struct tug_exchange_plan *plan, uint32_t rank) {
     struct exchange x = {.plan = plan};
-    uint32_t limit = plan->in_place ? 0 : TUG_LIMIT_ALL;
     tug_compiler_begin(&x.c, schedule, places, rank);
     if (!schedule->failed) {
-        /* queues run in the order of their numbers: copies come last, while messages are on their
-         * way */
-        x.send = tug_schedule_queue(schedule, limit);
-        x.receive = tug_schedule_queue(schedule, limit);
-        x.copy = tug_schedule_queue(schedule, TUG_LIMIT_ALL);
+        add_queues(&x);
         if (plan->in_place)
             put_aside(&x);
         copy_own(&x);

@@ -43,7 +43,8 @@ enum tug_kind {
     TUG_SEND,    /* from -> peer, a rank; segments between two ranks arrive in the order of their
                     queue, queues are told apart by `tag` */
     TUG_RECEIVE, /* peer -> to. Where SEND's `to` and RECEIVE's `from` are LENT, the receiver takes
-                    the data from where they lie if it can */
+                    the data from where they lie if it can; all that is sent to it is in one queue
+                    then */
     TUG_PUBLISH, /* from -> the next segments of this rank's ring */
     TUG_SIGNAL,  /* PUBLISH without data */
     TUG_COLLECT, /* segments of peer's ring -> to; peer is a rank of the node */
@@ -61,7 +62,8 @@ enum tug_area {
     TUG_AREA_OUTPUT,       /* the program's receive buffer; a broadcast's buffer */
     TUG_AREA_SCRATCH,      /* private, schedule->scratch elements */
     TUG_AREA_LANDING,      /* shared by the node, schedule->landing elements */
-    TUG_AREA_LENT,         /* OUTPUT of the rank `peer` of this node, where it lies */
+    TUG_AREA_LENT,         /* where the data lie in the rank `peer` of this node: a broadcast's
+                              OUTPUT, if it is mapped here; a block */
     TUG_AREA_THEIR_INPUT,  /* INPUT of the node rank `peer`: COPY, REDUCE and FOLD read it */
     TUG_AREA_THEIR_OUTPUT, /* OUTPUT of the node rank `peer`: as above, and COPY writes it */
     TUG_AREA_BLOCKS, /* this number and all above are blocks that MPI describes (of an alltoallw:

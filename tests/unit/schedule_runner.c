@@ -14,7 +14,7 @@ struct transfer {
     uint64_t *memory;
     uint64_t elements;
     uint64_t *buffered; /* an eager send's data, once it has been read */
-    bool eager, done;
+    bool lent, eager, done;
 };
 
 struct transfers {
@@ -133,6 +133,8 @@ static void match(struct job *job, struct wire *wire) {
             runner_fail(job->runner,
                         "a message of %" PRIu64 " elements is expected to have %" PRIu64,
                         pair.send->elements, pair.receive->elements);
+        if (pair.send->lent != pair.receive->lent)
+            runner_fail(job->runner, "a message is lent at one end");
         if (job->npairs == job->pair_capacity) {
             job->pair_capacity = job->pair_capacity == 0 ? 16 : 2 * job->pair_capacity;
             job->pairs = realloc(job->pairs, job->pair_capacity * sizeof(*job->pairs));
@@ -142,14 +144,18 @@ static void match(struct job *job, struct wire *wire) {
     }
 }
 
-static struct transfer *post(struct job *job, bool send, uint32_t from, uint32_t to, uint32_t tag,
-                             uint64_t *memory, uint64_t elements) {
+static struct transfer *post(struct job *job, const struct tug_descriptor *descriptor,
+                             uint32_t rank, uint64_t *memory, uint64_t elements) {
+    const bool send = descriptor->kind == TUG_SEND;
+    const uint32_t tag = descriptor->tag, peer = descriptor->peer;
+    const uint32_t from = send ? rank : peer, to = send ? peer : rank;
     struct transfer *transfer = calloc(1, sizeof(*transfer));
     assert_non_null(transfer);
     assert_true(tag < TAGS);
     struct wire *wire = &job->wires[(from * job->places->nranks + to) * TAGS + tag];
     *transfer = (struct transfer){.memory = memory, .elements = elements};
-    if (send && below(job, 2)) {
+    transfer->lent = (send ? descriptor->to_area : descriptor->from_area) == TUG_AREA_LENT;
+    if (send && !transfer->lent && below(job, 2)) {
         transfer->eager = true;
         push(&job->eager, transfer);
     }
@@ -354,8 +360,7 @@ static bool begin(struct job *job, uint32_t rank, uint32_t number) {
         uint64_t *memory =
             place(job, rank, 0, area, (send ? descriptor->from : descriptor->to) + offset);
         uint32_t i = (at->oldest + at->nflying++) % DEPTH;
-        at->flying[i] = post(job, send, send ? rank : descriptor->peer,
-                             send ? descriptor->peer : rank, descriptor->tag, memory, n);
+        at->flying[i] = post(job, descriptor, rank, memory, n);
         at->flying_steps[i] = descriptor->steps;
         at->flying_advances[i] = descriptor->advances;
         at->flying_kind = descriptor->kind;
@@ -497,6 +502,24 @@ static bool happen(struct job *job) {
 
 /* ---- all ---- */
 
+static uint32_t count_sends(const struct tug_queue *queue, uint32_t peer, bool lent) {
+    uint32_t count = 0;
+    for (uint32_t d = 0; d < queue->count; d++)
+        count += queue->descriptors[d].kind == TUG_SEND && queue->descriptors[d].peer == peer &&
+                 (!lent || queue->descriptors[d].to_area == TUG_AREA_LENT);
+    return count;
+}
+
+/* What is lent goes in one queue with all else for that rank. */
+static bool lends_in_order(const struct tug_schedule *schedule, uint32_t peer) {
+    uint32_t queues = 0, lent = 0;
+    for (uint32_t l = 0; l < schedule->nqueues; l++) {
+        queues += count_sends(&schedule->queues[l], peer, false) > 0;
+        lent += count_sends(&schedule->queues[l], peer, true);
+    }
+    return lent == 0 || queues == 1;
+}
+
 static void check_schedules(const struct runner *runner) {
     const struct tug_places *places = runner->places;
     for (uint32_t r = 0; r < places->nranks; r++) {
@@ -507,6 +530,10 @@ static void check_schedules(const struct runner *runner) {
         if (tug_schedule_check(schedule, runner->memory[r].ninput, runner->memory[r].noutput,
                                why) != 0)
             runner_fail(runner, "rank %" PRIu32 ": %s", r, why);
+        for (uint32_t peer = 0; peer < places->nranks; peer++)
+            if (!lends_in_order(schedule, peer))
+                runner_fail(runner, "rank %" PRIu32 " lends to %" PRIu32 " in several queues", r,
+                            peer);
         if (schedule->node_size != tug_places_node_size(places, node) ||
             schedule->landing != other->landing ||
             memcmp(schedule->passes, other->passes,

@@ -2,10 +2,11 @@
  *
  * One thread plays all ranks: again and again it picks, by chance, one of the things that the
  * contracts allow to happen next, and is as unkind as they allow. Ranks start late and are slow; a
- * send reads its buffer at any time before it completes, and completes with or without the receive;
- * a receive scribbles over its buffer as soon as it is posted; rings have eight slots; a rank
- * enters the next run as soon as its own part of this one is over. A step that is missing shows as
- * wrong data, one too few as a deadlock, which fails the test with a dump of all that stand still.
+ * send reads its buffer at any time before it completes, and completes with or without the receive
+ * (one that is lent: with it);  * a receive scribbles over its buffer as soon as it is posted;
+ * rings have eight slots; a rank enters the next run as soon as its own part of this one is over. A
+ * step that is missing shows as wrong data, one too few as a deadlock, which fails the test with a
+ * dump of all that stand still.
  *
  * Elements are 64-bit words, blocks are single elements. Everything follows from the seed.
  */

@@ -1,6 +1,6 @@
-/* Every compiler of schedules, for 1 to 9 ranks on nodes of any shape, in random orders of events
- * (schedule_runner.h), three runs each. Sums commute; products of 2 x 2 matrices of 16-bit numbers
- * do not, and so show the order in which they were taken. */
+/* Every compiler of schedules, for 1 to 9 ranks (exchanges: to 20) on nodes of any shape, in random
+ * orders of events (schedule_runner.h), three runs each. Sums commute; products of 2 x 2 matrices
+ * of 16-bit numbers do not, and so show the order in which they were taken. */
 #include <inttypes.h>
 
 #include "check.h"
@@ -8,7 +8,8 @@
 #include "schedule/collectives.h"
 #include "schedule_runner.h"
 
-#define RANKS 9
+#define RANKS 20
+#define RANKS_OF_OTHERS 9
 #define RUNS 3
 #define MESSAGES 24
 #define BLOCKS (3 * MESSAGES)
@@ -269,14 +270,17 @@ static void draw_exchange(struct scene *scene, uint64_t *random) {
         struct tug_exchange_plan *sender = &scene->exchange[from], *receiver = &scene->exchange[to];
         if (sender->nsends == MESSAGES || receiver->nreceives == MESSAGES)
             continue;
-        scene->sends[from][sender->nsends] = (struct tug_message){to, sender->nsends};
-        scene->receives[to][receiver->nreceives] =
-            (struct tug_message){from, (scene->in_place ? 0 : MESSAGES) + receiver->nreceives};
+        bool is_long = below(random, 2);
+        scene->sends[from][sender->nsends] = (struct tug_message){to, sender->nsends, is_long};
+        scene->receives[to][receiver->nreceives] = (struct tug_message){
+            from, (scene->in_place ? 0 : MESSAGES) + receiver->nreceives, is_long};
         sender->nsends++;
         receiver->nreceives++;
     }
+    bool lends = scene->places.nnodes == 1 && below(random, 2);
     for (uint32_t r = 0; r < scene->n; r++) {
         struct tug_exchange_plan *plan = &scene->exchange[r];
+        plan->lends = lends;
         plan->sends = scene->sends[r];
         plan->receives = scene->receives[r];
         plan->in_place = scene->in_place;
@@ -286,7 +290,7 @@ static void draw_exchange(struct scene *scene, uint64_t *random) {
 
 static void draw(struct scene *scene, uint64_t *random) {
     static const uint64_t sizes[] = {0, 1, 2, 7, 40, 300};
-    scene->n = 1 + below(random, RANKS);
+    scene->n = 1 + below(random, scene->what == EXCHANGE ? RANKS : RANKS_OF_OTHERS);
     scene->root = below(random, scene->n);
     scene->in_place = below(random, 2);
     scene->elements = sizes[below(random, scene->what == BARRIER ? 1 : 6)];

@@ -97,6 +97,17 @@ tug_mpi_test(pcoll_kept.compared RANKS 2 NODES one emulated WAYS tug ENV TUGBOAT
 set_tests_properties(mpi.pcoll_kept.compared.tug.n2 mpi.pcoll_kept.compared.tug.n2.nodes PROPERTIES
     PASS_REGULAR_EXPRESSION "bytes: the host's takes.*right")
 
+# Long blocks, and long and short ones mixed. The output tells which ways were tried, the data cannot.
+tug_mpi_test(pcoll_long RANKS 1 2 3 4 WAYS tug ENV TUGBOAT_VERBOSE=info)
+set_tests_properties(mpi.pcoll_long.tug.n2 mpi.pcoll_long.tug.n3 mpi.pcoll_long.tug.n4 PROPERTIES
+    PASS_REGULAR_EXPRESSION "past the ring takes.*right")
+tug_mpi_test(pcoll_long RANKS 2 3 NODES emulated WAYS tug)
+tug_mpi_test(pcoll_long RANKS 4 NODES two WAYS tug)
+tug_mpi_test(pcoll_long.ring RANKS 2 WAYS tug ENV TUGBOAT_TRANSPORTS=self,mapped,shm,tcp,mpi)
+tug_mpi_test(pcoll_long.lent RANKS 2 WAYS tug ENV CHECK_MEMORY=lent)
+tug_mpi_test(pcoll_long.cores RANKS 3 4 WAYS tug ENV TUGBOAT_WAIT=polite
+    OPTIONS --tool-before $<TARGET_FILE:many_cores>)
+
 tug_mpi_test(pcoll_other NODES one emulated WAYS host tug)
 tug_mpi_test(pcoll_other RANKS 2 WAYS off)
 tug_mpi_test(pcoll_other RANKS 2 NODES tcp WAYS host tug)
