@@ -1,12 +1,15 @@
 #include "persistent/rival.h"
 
+#include <stdlib.h>
+
 #include "base/settings.h"
 #include "host/reduction.h"
 #include "node/team.h"
 #include "request/twin.h"
 
 /* MPICH 4.0.2: Gather, Scatter and Allgather bring what the first start has sent, Reduce_scatter
- * aborts in place, neighbours on a grid with a side of one or two are mixed up. 4.2.1 has the first
+ * aborts in place, Neighbor_alltoallw brings wrong data or nothing, Neighbor_alltoall and
+ * Neighbor_alltoallv may mix up the blocks of a neighbour that is one twice. 4.2.1 has the first
  * two of these too. Open MPI 4.1 has been tried for the first four only. */
 bool tug_rival_is_right(enum tug_collective_kind kind) {
     switch (kind) {
@@ -25,6 +28,8 @@ bool tug_rival_is_right(enum tug_collective_kind kind) {
     case TUG_COLLECTIVE_ALLTOALL:
     case TUG_COLLECTIVE_ALLTOALLV:
     case TUG_COLLECTIVE_ALLTOALLW:
+    case TUG_COLLECTIVE_NEIGHBOR_ALLGATHER:
+    case TUG_COLLECTIVE_NEIGHBOR_ALLGATHERV:
         return true;
 #endif
     default:
@@ -54,13 +59,62 @@ static bool reduces(enum tug_collective_kind kind) {
     return kind >= TUG_COLLECTIVE_REDUCE && kind <= TUG_COLLECTIVE_REDUCE_SCATTER;
 }
 
+struct numbered {
+    int rank, number;
+};
+
+static int compare(const void *left, const void *right) {
+    const struct numbered *a = left, *b = right;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+/* No rank is twice in the list, or, by_axis, only at both sides of an axis of a grid. */
+static bool are_distinct(const int ranks[], int n, bool by_axis) {
+    struct numbered *sorted = malloc(((size_t)n + 1) * sizeof(*sorted));
+    if (sorted == NULL)
+        return false;
+    for (int i = 0; i < n; i++)
+        sorted[i] = (struct numbered){ranks[i], i};
+    qsort(sorted, (size_t)n, sizeof(*sorted), compare);
+    bool distinct = true;
+    for (int i = 1; i < n; i++) {
+        const bool same = sorted[i].rank == sorted[i - 1].rank && sorted[i].rank != MPI_PROC_NULL;
+        const bool one_axis = sorted[i].number / 2 == sorted[i - 1].number / 2;
+        distinct &= !same || (by_axis && one_axis);
+    }
+    free(sorted);
+    return distinct;
+}
+
+/* What is sent to a rank twice arrives in the other order: on the sides of an axis that is right,
+ * in Neighbor_alltoall. */
+static bool is_right_for_neighbours(const struct tug_collective *call) {
+    struct tug_neighbours neighbours = {0};
+    bool right = tug_neighbours_get(call->comm, &neighbours) == 0;
+    const bool by_axis = neighbours.paired && call->kind == TUG_COLLECTIVE_NEIGHBOR_ALLTOALL;
+    right = right && are_distinct(neighbours.in, neighbours.nin, by_axis) &&
+            are_distinct(neighbours.out, neighbours.nout, by_axis);
+    free(neighbours.in);
+    free(neighbours.out);
+    return right;
+}
+
+static bool is_right(const struct tug_collective *call) {
+    return call->kind == TUG_COLLECTIVE_NEIGHBOR_ALLTOALL ||
+                   call->kind == TUG_COLLECTIVE_NEIGHBOR_ALLTOALLV
+               ? is_right_for_neighbours(call)
+               : tug_rival_is_right(call->kind);
+}
+
 static bool choice_is_fixed(void) {
     return tug_settings.pipelines != TUG_PIPELINES_AUTO || tug_settings.phases != TUG_PHASES_AUTO ||
            tug_settings.segment_bytes != 0;
 }
 
 bool tug_rival_may_run(const struct tug_collective *call, const struct tug_team *team) {
-    if (tug_twin_on || team->oversubscribed || team->nranks < 2 || !tug_rival_is_right(call->kind))
+    if (tug_twin_on || team->oversubscribed || team->nranks < 2 || !is_right(call))
         return false;
     if (call->kind == TUG_COLLECTIVE_BCAST && choice_is_fixed())
         return false;

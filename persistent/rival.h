@@ -9,7 +9,8 @@
 
 struct tug_team;
 
-/* The host's requests of these kinds do what they should from the second start on. */
+/* The host's requests of these kinds do what they should from the second start on. (Others may on
+ * some topologies.) */
 bool tug_rival_is_right(enum tug_collective_kind kind);
 
 /* Does any order of the operation on so many ranks give the same bits? */

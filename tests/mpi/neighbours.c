@@ -10,7 +10,8 @@
  */
 #include "check.h"
 
-enum { AXES = 3, SIDES = 2 * AXES, LONGEST = 16, ROOM = LONGEST + 4, ROUNDS = 3 };
+enum { AXES = 3, SIDES = 2 * AXES, LONGEST = 16, ROOM = LONGEST + 4 };
+enum { ROUNDS = 3, STARTS = 34 }; /* of a persistent one: until it is settled how it is done */
 
 enum kind { ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, ALLTOALLW, KINDS };
 static const char *const kinds[] = {"allgather", "allgatherv", "alltoall", "alltoallv",
@@ -114,7 +115,7 @@ static void run(enum kind kind, enum form form) {
     describe(kind);
     if (form == PERSISTENT)
         call(kind, form, &request);
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < (form == PERSISTENT ? STARTS : ROUNDS); round++) {
         fill(kind, round);
         if (form == PERSISTENT)
             MUST(MPI_Start(&request));

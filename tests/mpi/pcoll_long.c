@@ -3,9 +3,10 @@
  *
  * Blocks of nothing to 320 KB to and from all ranks, in the orders and by the calls there are;
  * on a graph several of them, long and short, go to the same neighbour, and have to arrive in
- * order. Each request is started often enough for all ways of doing it to be tried and one to be
- * settled on, every time with other data; some ranks are late. In one of three rounds the data of
- * one rank have gaps, in one all blocks are short. Nothing is written beside the blocks.
+ * order; on another all neighbours are different. Each request is started often enough for all ways
+ * of doing it to be tried and one to be settled on, every time with other data; some ranks are
+ * late. In one of the rounds the data of one rank have gaps, in one all blocks are short. Nothing
+ * is written beside the blocks.
  *
  *     pcoll_long [starts]
  */
@@ -32,10 +33,10 @@ enum kind {
     NEIGHBOR_ALLTOALLW,
     KINDS
 };
-enum round { PLAIN, GAPS, SHORT, ROUNDS };
+enum round { PLAIN, GAPS, SHORT, DISTINCT, ROUNDS };
 
 static const int lengths[] = {3, 40000, 8192, 0, 1000, 9000};
-static const int steps[EDGES] = {1, 1, 2, 1, 1, 2, 1};
+static const int again[EDGES] = {1, 1, 2, 1, 1, 2, 1}; /* how far neighbours are */
 
 /* A block at one end. */
 struct block {
@@ -58,6 +59,14 @@ static enum kind kind;
 static enum round form;
 static MPI_Datatype word, gaps;
 static MPI_Comm graph;
+
+static int edges(void) {
+    return form == DISTINCT && n < EDGES ? n : EDGES;
+}
+
+static int step(int edge) {
+    return form == DISTINCT ? edge : again[edge] % n;
+}
 
 static bool is_neighbor(void) {
     return kind >= NEIGHBOR_ALLGATHERV;
@@ -93,8 +102,8 @@ static void add(struct side *side, struct block block) {
 static void describe(int root) {
     out.n = in.n = 0;
     if (is_neighbor())
-        for (int i = 0; i < EDGES; i++) {
-            int to = (me + steps[i]) % n, from = (me + 2 * n - steps[i]) % n;
+        for (int i = 0; i < edges(); i++) {
+            int to = (me + step(i)) % n, from = (me + n - step(i)) % n;
             add(&out, between(me, to, i, to));
             add(&in, between(from, me, i, from));
         }
@@ -145,16 +154,14 @@ static void fill_in_place(int start) {
         const struct block *mine = &out.blocks[b];
         bool all = kind == ALLGATHERV_IN_PLACE;
         for (int i = 0; i < in.blocks[b].words && (!all || b == me); i++)
-            *place(&in, b, i) =
-                (int64_t)check_word(mine->writer, (uint64_t)start, (uint64_t)i);
+            *place(&in, b, i) = (int64_t)check_word(mine->writer, (uint64_t)start, (uint64_t)i);
     }
 }
 
 static void compare(int start) {
     for (int b = 0; b < in.n; b++)
         for (int i = 0; i < in.blocks[b].words; i++) {
-            int64_t want =
-                (int64_t)check_word(in.blocks[b].writer, (uint64_t)start, (uint64_t)i);
+            int64_t want = (int64_t)check_word(in.blocks[b].writer, (uint64_t)start, (uint64_t)i);
             CHECK(*place(&in, b, i) == want,
                   "kind %d, round %d, start %d: word %d of block %d, of %d from rank %d, is %llx, "
                   "not %llx",
@@ -267,11 +274,11 @@ static void run(int starts) {
 
 static void make_graph(void) {
     int to[EDGES], from[EDGES];
-    for (int i = 0; i < EDGES; i++) {
-        to[i] = (me + steps[i]) % n;
-        from[i] = (me + 2 * n - steps[i]) % n;
+    for (int i = 0; i < edges(); i++) {
+        to[i] = (me + step(i)) % n;
+        from[i] = (me + n - step(i)) % n;
     }
-    MUST(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, EDGES, from, MPI_UNWEIGHTED, EDGES, to,
+    MUST(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, edges(), from, MPI_UNWEIGHTED, edges(), to,
                                         MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &graph));
 }
 
@@ -285,11 +292,12 @@ int main(int argc, char **argv) {
     MUST(MPI_Type_commit(&gaps));
     out.memory = check_memory((size_t)BLOCKS * ROOM * 2 * sizeof(int64_t));
     in.memory = check_memory((size_t)BLOCKS * ROOM * 2 * sizeof(int64_t));
-    make_graph();
-    for (form = 0; form < ROUNDS; form++)
-        for (kind = 0; kind < KINDS; kind++)
+    for (form = 0; form < ROUNDS; form++) {
+        make_graph();
+        for (kind = form == DISTINCT ? NEIGHBOR_ALLGATHERV : 0; kind < KINDS; kind++)
             run(starts);
-    MUST(MPI_Comm_free(&graph));
+        MUST(MPI_Comm_free(&graph));
+    }
     MUST(MPI_Type_free(&gaps));
     check_memory_free(out.memory);
     check_memory_free(in.memory);

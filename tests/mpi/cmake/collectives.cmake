@@ -116,6 +116,7 @@ tug_mpi_test(pcoll_other RANKS 2 NODES tcp WAYS host tug)
 tug_mpi_test(neighbours RANKS 1 2 3 4 WAYS tug)
 tug_mpi_test(neighbours RANKS 2 WAYS either)
 tug_mpi_test(neighbours RANKS 2 4 NODES emulated WAYS tug)
+tug_mpi_test(neighbours.cores ARGS persistent RANKS 3 4 WAYS tug OPTIONS --tool-before $<TARGET_FILE:many_cores>)
 tug_mpi_test(neighbours.polite RANKS 2 4 WAYS tug ENV TUGBOAT_WAIT=polite)
 
 # Blocking collectives.
