@@ -7,6 +7,7 @@
 #ifndef TUG_TRANSPORT_OPERATION_H
 #define TUG_TRANSPORT_OPERATION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,7 +38,8 @@ struct tug_operation {
                                      LONG_AM: bytes of an element, which no part ends inside of */
     uint64_t address;             /* the same byte in the peer's address space; CALL: the answer's
                                      in ours */
-    uint32_t rkey;                /* what the peer's device calls the registration */
+    uint32_t rkey;                /* what the peer's device calls the registration; SIGNAL,
+                                     SIGNAL_AM: is it late? */
     uint32_t peer;
     /* 64 bytes */
     unsigned char *local;                  /* NULL: the data are in `data` */
@@ -54,12 +56,23 @@ struct tug_operation {
     };
     uint32_t next; /* the transport's own: tag of the next in a list */
     uint8_t kind;
-    uint8_t op;      /* FETCH: enum tug_atomic_op; messages: the handler; WRITE: is it signalled? */
-    int8_t status;   /* the first thing that went wrong */
+    uint8_t op;    /* FETCH: enum tug_atomic_op; messages: the handler; WRITE: TUG_WRITE_*, or 0 */
+    int8_t status; /* the first thing that went wrong */
     uint8_t scratch; /* the transport's own; 0 to begin with, 1-7 mean packets' (packets.h) */
 } __attribute__((aligned(128)));
 
 _Static_assert(sizeof(struct tug_operation) == 128, "an operation is two cache lines");
+
+/* A write with a signal behind it; one that is late, as its signal is. */
+#define TUG_WRITE_SIGNALLED 1u
+#define TUG_WRITE_LATE 2u
+
+/* Does nobody wait for its end soon? */
+static inline bool tug_operation_is_late(const struct tug_operation *operation) {
+    if (operation->kind == TUG_OPERATION_WRITE)
+        return operation->op & TUG_WRITE_LATE;
+    return operation->kind >= TUG_OPERATION_SIGNAL && operation->rkey != 0;
+}
 
 static inline const unsigned char *tug_operation_data(const struct tug_operation *operation) {
     return operation->local != NULL ? operation->local : operation->data;

@@ -200,7 +200,11 @@ struct tug_fabric {
     struct tug_operation *operations; /* [noperations] */
     uint32_t noperations;
     struct tug_tags tags;
-    uint32_t out;    /* operations handed to transports; holder only */
+    uint32_t out; /* operations handed to transports; holder only */
+    /* Of these, operations that rest: only a late acknowledgement (packets.h) is to come. Written
+     * by the holder. */
+    _Atomic uint32_t resting;
+    _Atomic uint32_t awaiting; /* threads that wait for the end of some operation: none rests */
     bool more_comes; /* the holder is about to post more: a packet with room waits; holder only */
 
     struct tug_memory_table memory;

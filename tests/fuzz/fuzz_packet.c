@@ -130,7 +130,8 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     if (bytes < 40)
         return false;
     const bool numbered = number_at(packet + 16, 4) != 0;
-    if (number_at(packet, 2) != 0x5447 || packet[2] != 6 || packet[3] != numbered ||
+    if (number_at(packet, 2) != 0x5447 || packet[2] != 7 ||
+        (numbered ? packet[3] != 1 && packet[3] != 3 : packet[3] != 0 && packet[3] != 4) ||
         number_at(packet + 4, 4) != bytes || number_at(packet + 8, 4) >= WORLD_RANKS ||
         number_at(packet + 24, 8) != WORLD_CONTEXT)
         return false;
@@ -369,7 +370,8 @@ static size_t mend(uint8_t *data, size_t bytes) {
         asks |= head.kind < TUG_RECORD_DATA;
     }
     header.number = asks ? header.number | 1 : 0;
-    header.flags = asks ? TUG_PACKET_REQUESTS : 0;
+    header.flags &= asks ? TUG_PACKET_LATE : TUG_PACKET_ASKS;
+    header.flags |= asks ? TUG_PACKET_REQUESTS : 0;
     header.bytes = (uint32_t)end;
     memcpy(data, &header, sizeof(header));
     return end;

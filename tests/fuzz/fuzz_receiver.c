@@ -120,7 +120,7 @@ static void check_nothing_left(void) {
     host_check_all_ended();
     for (uint32_t peer = 0; peer < WORLD_RANKS; peer++)
         REQUIRE(peers[peer].uncounted == 0);
-    REQUIRE(fabric.out == 0);
+    REQUIRE(fabric.out == 0 && fabric.resting == 0);
 }
 
 /* Every peer refuses: nothing may be left. */
@@ -145,6 +145,9 @@ static void change_conditions(unsigned how) {
     transfers_end = how & 4;
     tug_settings.aggregate = (how & 24) != 0;
     atomic_store(&fabric.flush_wanted, (how & 32) != 0);
+    atomic_store(&fabric.awaiting, (how & 128) != 0);
+    if (how & 64)
+        tug_packets_ask(fabric.packets);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

@@ -120,6 +120,8 @@ static void add(struct tug_packet *packet, unsigned kind) {
 static int end(struct tug_packet *packet, bool numbered, const char *folder, const char *name,
                unsigned which) {
     char path[4096];
+    if (which % 2 == 1)
+        packet->flags = numbered ? TUG_PACKET_LATE : TUG_PACKET_ASKS;
     tug_packet_end(packet, draw(WORLD_RANKS), numbered ? 1 + draw(9) : 0, draw(9), WORLD_CONTEXT);
     snprintf(path, sizeof(path), "%s/%s-%u", folder, name, which);
     FILE *file = fopen(path, "wb");

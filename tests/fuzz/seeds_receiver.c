@@ -141,6 +141,21 @@ static void answers_to_calls(void) {
     }
 }
 
+/* Late writes and signals, that are asked for, that are held up, and that are left. */
+static void late_ones(void) {
+    enum { LATE_WRITE = 100, LATE_SIGNAL = 34, CONDITIONS = 15, ASK = 64 };
+    for (int i = 0; i < 8; i++) {
+        post(LATE_WRITE, i < 4 ? 1 : 3, SIZE_8);
+        post(LATE_SIGNAL, i < 4 ? 1 : 3, SIZE_8);
+        flush();
+        poll();
+        if (i == 2) {
+            say(CONDITIONS);
+            say(ASK);
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     unsigned seed = 3;
     if (argc != 2) {
@@ -164,6 +179,9 @@ int main(int argc, char **argv) {
     close_script();
     open_script(argv[1], "too-much", 0);
     asks_for_too_much();
+    close_script();
+    open_script(argv[1], "late", 0);
+    late_ones();
     close_script();
     for (unsigned which = 0; which < 60; which++) {
         static const unsigned below[] = {256, 240, 120, 200};

@@ -636,7 +636,9 @@ static void every_field_of_the_header_is_looked_at(void **state) {
     CHECK_FIELD(version, 0, TUG_PACKET_FOREIGN);
     CHECK_FIELD(flags, 0, TUG_PACKET_FOREIGN); /* it has a number */
     for (unsigned bit = 1; bit < 8; bit++)
-        CHECK_FIELD(flags, (uint8_t)(TUG_PACKET_REQUESTS | 1u << bit), TUG_PACKET_FOREIGN);
+        CHECK_FIELD(flags, (uint8_t)(TUG_PACKET_REQUESTS | 1u << bit),
+                    1u << bit == TUG_PACKET_LATE ? TUG_PACKET_GOOD : TUG_PACKET_FOREIGN);
+    CHECK_FIELD(flags, TUG_PACKET_LATE, TUG_PACKET_FOREIGN);
     CHECK_FIELD(number, 0, TUG_PACKET_FOREIGN); /* the flag says that there is one */
     for (unsigned bit = 0; bit < 64; bit++) {
         CHECK_FIELD(trailer, UINT32_C(1) << bit % 32, TUG_PACKET_LENGTH);

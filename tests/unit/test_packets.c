@@ -736,6 +736,189 @@ static void test_numbers_go_round(void **state) {
     assert_int_equal(a->streams[1]->number, near + 50);
 }
 
+/* ---- late acknowledgements ---- */
+
+/* A write and its signal, whose ends nobody waits for, go. */
+static void post_late(struct record *record) {
+    struct record nobody;
+    struct tug_operation *write = prepare(TUG_OPERATION_WRITE, 0, 8, &nobody);
+    write->op = TUG_WRITE_SIGNALLED | TUG_WRITE_LATE;
+    write->on_complete.f = write->on_local.f = NULL;
+    post(write);
+    struct tug_operation *signal = prepare(TUG_OPERATION_SIGNAL, 4096, 8, record);
+    signal->local = NULL;
+    signal->operand = 3;
+    signal->rkey = true;
+    post(signal);
+    tug_packets_flush(&a->packets);
+}
+
+static uint64_t raised(void) {
+    return *(uint64_t *)(b->remote.base + 4096);
+}
+
+static void begin_late(void) {
+    memset(b->remote.base + 4096, 0, 8);
+}
+
+static void assert_nothing_rests(void) {
+    assert_int_equal(a->fabric.out, 0);
+    assert_int_equal(a->fabric.resting, 0);
+    assert_int_equal(a->packets.resting, 0);
+    assert_int_equal(a->packets.unacked, 0);
+    assert_false(tug_packets_busy(&a->packets));
+}
+
+/* One acknowledgement for TUG_STREAM_PATIENCE of them; nobody is busy with those that rest, and
+ * none waits for those before it. */
+static void test_late_ones(void **state) {
+    (void)state;
+    struct record record[3 * TUG_STREAM_PATIENCE];
+    begin_late();
+    for (unsigned i = 0; i < 3 * TUG_STREAM_PATIENCE; i++) {
+        post_late(&record[i]);
+        const unsigned rest = i % TUG_STREAM_PATIENCE + 1;
+        assert_int_equal(a->out.sent, i + 1);
+        assert_int_equal(a->fabric.resting, 2 * rest);
+        run();
+        assert_int_equal(raised(), 3 * (i + 1));
+        assert_int_equal(b->out.sent, (i + 1) / TUG_STREAM_PATIENCE);
+        assert_int_equal(record[i].completed, rest == TUG_STREAM_PATIENCE);
+        assert_int_equal(a->fabric.out, rest == TUG_STREAM_PATIENCE ? 0 : 2 * rest);
+        assert_false(tug_packets_busy(&a->packets));
+        assert_false(tug_packets_busy(&b->packets));
+    }
+    for (unsigned i = 0; i < 3 * TUG_STREAM_PATIENCE; i++)
+        assert_done(&record[i], 0);
+    assert_nothing_rests();
+}
+
+/* While so many are not acknowledged others gather. */
+static void test_late_ones_gather(void **state) {
+    (void)state;
+    struct record record[100];
+    begin_late();
+    b->out.delivers = 0;
+    for (unsigned i = 0; i < 100; i++)
+        post_late(&record[i]);
+    assert_int_equal(a->out.sent, TUG_STREAM_PATIENCE);
+    assert_true(tug_packets_busy(&a->packets));
+    b->out.delivers = UINT32_MAX;
+    run();
+    assert_int_equal(a->out.sent, TUG_STREAM_PATIENCE + 1);
+    assert_int_equal(raised(), 300);
+    assert_int_equal(a->fabric.resting, 2 * (100 - TUG_STREAM_PATIENCE));
+    tug_packets_ask(&a->packets);
+    run();
+    for (unsigned i = 0; i < 100; i++)
+        assert_done(&record[i], 0);
+    assert_nothing_rests();
+}
+
+static void test_late_one_rides(void **state) {
+    (void)state;
+    struct record record[2];
+    struct side *first = a;
+    post_late(&record[0]);
+    run();
+    assert_int_equal(record[0].completed, 0);
+    a = b; /* which sends something of its own */
+    b = first;
+    struct tug_operation *write = prepare(TUG_OPERATION_WRITE, 0, 8, &record[1]);
+    write->peer = 0;
+    post(write);
+    tug_packets_flush(&a->packets);
+    b = a;
+    a = first;
+    poll_once(a);
+    assert_done(&record[0], 0);
+    assert_int_equal(b->out.sent, 1);
+    run();
+    assert_done(&record[1], 0);
+    assert_int_equal(b->out.sent, 1);
+    assert_nothing_rests();
+}
+
+static void test_late_one_is_asked_for(void **state) {
+    (void)state;
+    struct record record[2];
+    post_late(&record[0]);
+    run();
+    assert_int_equal(record[0].completed, 0);
+    tug_packets_ask(&a->packets);
+    assert_true(tug_packets_busy(&a->packets));
+    assert_int_equal(a->fabric.resting, 0);
+    run();
+    assert_done(&record[0], 0);
+    assert_int_equal(a->out.sent, 2);
+    assert_int_equal(b->out.sent, 1);
+    tug_packets_ask(&a->packets); /* nothing rests */
+    run();
+    assert_int_equal(a->out.sent, 2);
+    atomic_store(&a->fabric.awaiting, 1);
+    post_late(&record[1]);
+    assert_int_equal(a->fabric.resting, 0);
+    run();
+    assert_done(&record[1], 0);
+    assert_int_equal(b->out.sent, 2);
+    assert_nothing_rests();
+}
+
+/* What is not late is acknowledged at once, and they with it; so is a failure. */
+static void test_late_one_among_others(void **state) {
+    (void)state;
+    struct record record[3];
+    post_late(&record[0]);
+    run();
+    post(prepare(TUG_OPERATION_WRITE, 0, 8, &record[1]));
+    tug_packets_flush(&a->packets);
+    run();
+    assert_done(&record[0], 0);
+    assert_done(&record[1], 0);
+    assert_int_equal(b->out.sent, 1);
+    tug_memory_remove(&b->fabric.memory, &b->remote);
+    post_late(&record[2]);
+    run();
+    assert_done(&record[2], TUG_ERR_KEY);
+    assert_nothing_rests();
+}
+
+/* Where the window is narrow what waits for it asks. */
+static void test_late_ones_hold_up(void **state) {
+    (void)state;
+    struct record record[3];
+    begin_late();
+    post_late(&record[0]);
+    a->streams[1]->window = TUG_UNDER_WAY_LEAST;
+    post_late(&record[1]);
+    assert_int_equal(a->out.sent, 2);
+    post_late(&record[2]);
+    assert_int_equal(a->out.sent, 3);
+    assert_int_equal(a->fabric.resting, 0);
+    run();
+    assert_int_equal(raised(), 9);
+    assert_done(&record[0], 0);
+    assert_done(&record[1], 0);
+    tug_packets_ask(&a->packets);
+    run();
+    assert_done(&record[2], 0);
+    assert_nothing_rests();
+}
+
+static void test_lost_late_ones(void **state) {
+    (void)state;
+    struct record record[2];
+    post_late(&record[0]);
+    run();
+    post_late(&record[1]);
+    assert_int_equal(a->fabric.resting, 4);
+    tug_stream_lose(&a->packets, a->streams[1]);
+    assert_done(&record[0], TUG_ERR_PEER);
+    assert_done(&record[1], TUG_ERR_PEER);
+    fake_lose(&a->out);
+    assert_nothing_rests();
+}
+
 static size_t forge(uint64_t *memory, uint32_t number, uint32_t applied) {
     struct tug_packet packet;
     tug_packet_begin(&packet, memory, PACKET_BYTES);
@@ -870,6 +1053,13 @@ int main(void) {
         CASE(test_telling_on),
         CASE(test_gathering),
         CASE(test_numbers_go_round),
+        CASE(test_late_ones),
+        CASE(test_late_ones_gather),
+        CASE(test_late_one_rides),
+        CASE(test_late_one_is_asked_for),
+        CASE(test_late_one_among_others),
+        CASE(test_late_ones_hold_up),
+        CASE(test_lost_late_ones),
         CASE(test_noise_is_dropped),
         CASE(test_wrong_number),
         CASE(test_malformed),

@@ -97,8 +97,9 @@ const char *tug_packet_fault_text(enum tug_packet_fault fault) {
 static enum tug_packet_fault check_header(const struct tug_packet_header *header, size_t bytes,
                                           uint64_t context, uint32_t nranks) {
     const uint8_t flags = header->number != 0 ? TUG_PACKET_REQUESTS : 0;
+    const uint8_t more = header->number != 0 ? TUG_PACKET_LATE : TUG_PACKET_ASKS;
     if (header->magic != TUG_PACKET_MAGIC || header->version != TUG_PACKET_VERSION ||
-        header->flags != flags)
+        (header->flags & ~more) != flags)
         return TUG_PACKET_FOREIGN;
     if (header->context != context)
         return TUG_PACKET_CONTEXT;

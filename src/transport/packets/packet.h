@@ -20,6 +20,9 @@
  *   credit   bytes of answers that may be asked for from here at a time, see packets.h
  *   trailer  bytes that follow the packet on its wire: the data of its last record, a LONG_WRITE,
  *            LONG_PART or LONG_DATA; 0 if that is none
+ *   flag     REQUESTS: it has a number, and wants to be acknowledged; LATE, besides: by what goes
+ *            back anyway, or when some have come (packets.h). ASKS, of a packet without number: the
+ *            late ones are to be acknowledged now
  *
  *        0      1     2        4            8
  *       +------+-----+--------+------------+
@@ -102,8 +105,10 @@
 #include <string.h>
 
 #define TUG_PACKET_MAGIC 0x5447
-#define TUG_PACKET_VERSION 6
-#define TUG_PACKET_REQUESTS 1 /* flag: holds requests, has a number, wants to be acknowledged */
+#define TUG_PACKET_VERSION 7
+#define TUG_PACKET_REQUESTS 1
+#define TUG_PACKET_LATE 2
+#define TUG_PACKET_ASKS 4
 
 struct tug_packet_header {
     uint16_t magic;
@@ -194,6 +199,7 @@ struct tug_packet {
     uint32_t records;
     uint32_t credit;             /* for its receiver; 0 unless said otherwise */
     uint32_t trailer;            /* bytes that follow it */
+    uint8_t flags;               /* LATE or ASKS; 0 unless said otherwise */
     uint64_t key, offset;        /* those of the last WRITE; key 0: none so far */
     struct tug_record_head *run; /* the last record, if it is a RUN or AM_RUN; NULL */
 };
@@ -204,6 +210,7 @@ static inline void tug_packet_begin(struct tug_packet *packet, void *memory, uin
     packet->used = sizeof(struct tug_packet_header);
     packet->records = 0;
     packet->credit = packet->trailer = 0;
+    packet->flags = 0;
     packet->key = packet->offset = 0;
     packet->run = NULL;
 }
@@ -360,7 +367,8 @@ static inline void tug_packet_end(struct tug_packet *packet, uint32_t source, ui
     tug_packet_end_run(packet);
     struct tug_packet_header header = {.magic = TUG_PACKET_MAGIC,
                                        .version = TUG_PACKET_VERSION,
-                                       .flags = number != 0 ? TUG_PACKET_REQUESTS : 0,
+                                       .flags = number != 0 ? packet->flags | TUG_PACKET_REQUESTS
+                                                            : packet->flags,
                                        .bytes = packet->used,
                                        .source = source,
                                        .records = packet->records,

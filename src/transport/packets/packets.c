@@ -237,7 +237,7 @@ bool tug_packets_busy(const struct tug_packets *packets) {
     for (unsigned i = 0; i < packets->nwires; i++)
         if (packets->wires[i]->pool.nout > 0)
             return true;
-    return packets->unacked > 0 || packets->touched != NULL || packets->bulk != NULL;
+    return packets->unacked > packets->resting || packets->touched != NULL || packets->bulk != NULL;
 }
 
 /* What is held back goes when the wire wakes us because it has room again. */

@@ -17,6 +17,14 @@
  * a word that this process reads (wire.h). Failures and results are records of their own and go
  * ahead of it: the word says how many packets did, and counts when they have been taken.
  *
+ * Where nobody waits for the end of anything in a packet (tug_operation_is_late()), its
+ * acknowledgement is *late*: it rides with what goes back anyway, or goes when TUG_STREAM_PATIENCE
+ * packets have come without one. Until then the packet and its operations *rest* here: nobody is
+ * woken for them, and more may be sent as if nothing was under way. Who waits for an end after all
+ * asks (tug_packets_ask()), and so does what they hold up: a packet without number that says so is
+ * sent, and they rest no more. Where TUG_STREAM_PATIENCE packets are not acknowledged, whether they
+ * rest or not, the peer will do so unasked: it knows of no fewer.
+ *
  * Flow control: at most TUG_STREAM_WINDOW request packets to a peer are unacknowledged, and at most
  * so many bytes of answers to reads and atomics asked for as the peer has given *credit* for; other
  * operations wait in the table of operations, so a slow peer costs bounded memory here and there.
@@ -59,6 +67,8 @@
  * and those for one who will send something back (fabric->replies), so many at a time, or by the
  * first poll that finds no more. */
 #define TUG_STREAM_PATIENCE 4
+
+/* Late ones: so many at a time, too. Over every wire the window is wider, or what waits asks. */
 
 /* Credit, in bytes of records: the most for one peer, and for all of them. */
 #define TUG_CREDIT_MOST ((uint64_t)256 << 10)
@@ -120,6 +130,10 @@ struct tug_stream {
     bool awaits;  /* the last packet from the peer has a trailer that has not come whole */
     bool settled; /* it is certain which wire leads to the peer */
     bool hurries; /* the open request packet asks for long data, or has some: no waiting */
+    bool presses; /* it holds what somebody may wait for: it is not late */
+    bool pressed; /* a packet from the peer that is not late, or asks, is to be acknowledged */
+    bool asks;    /* what rests is to be asked for */
+    bool late;    /* the packet whose trailer is awaited is late */
     int8_t
         unsignalled; /* how a write from the peer has failed whose signal has not come yet; or 0 */
     struct tug_wire *wire;
@@ -130,6 +144,8 @@ struct tug_stream {
     uint32_t open_first, open_last;         /* operations in the open packet */
     uint32_t sent_first[TUG_STREAM_WINDOW]; /* operations in the packets under way, by number */
     bool sent_long[TUG_STREAM_WINDOW];      /* by number: that packet has a trailer */
+    bool sent_late[TUG_STREAM_WINDOW];      /* by number: that packet rests */
+    uint32_t resting;                       /* packets that rest */
     uint32_t longs;                         /* packets with a trailer, not acknowledged */
     uint64_t gone;                          /* last such packet that has been sent whole */
     uint64_t number, acked;                 /* request packets sent, acknowledged */
@@ -173,6 +189,7 @@ struct tug_packets {
     unsigned bulk_out;      /* blocks of our operations that are under way */
     bool bulk_ended;        /* one of those has ended since the last poll: others may wait for it */
     uint64_t unacked;       /* request packets of ours, over all streams */
+    uint64_t resting;       /* of these, those that rest */
 };
 
 /* Packets of a fabric whose rows are open. 0, TUG_ERR_NO_MEMORY. Collective, as is closing them,
@@ -180,12 +197,15 @@ struct tug_packets {
 int tug_packets_open(struct tug_fabric *fabric);
 void tug_packets_close(struct tug_packets *packets);
 
-/* As in a row (transport.h): the end of a batch, a poll of all wires, is something out?, will what
- * is held back be told of room? */
+/* As in a row (transport.h): the end of a batch, a poll of all wires, is something out that does
+ * not rest?, will what is held back be told of room? */
 void tug_packets_flush(struct tug_packets *packets);
 bool tug_packets_poll(struct tug_packets *packets);
 bool tug_packets_busy(const struct tug_packets *packets);
 bool tug_packets_arm(const struct tug_packets *packets);
+
+/* Somebody waits for the end of operations: nothing rests any more. */
+void tug_packets_ask(struct tug_packets *packets);
 
 /* The descriptor that is readable while there are news, of a wire whose news ring no bell; -1:
  * there is none. Asked for when all rows are open, and again when the bell becomes another one.
@@ -255,6 +275,15 @@ static inline bool tug_stream_window_open(struct tug_packets *packets,
            (under_way < stream->window && packets->load->under_way < TUG_UNDER_WAY_MOST);
 }
 
+/* Is nothing under way to the peer whose acknowledgement is about to come? */
+static inline bool tug_stream_idle(const struct tug_stream *stream) {
+    const uint64_t under_way = stream->number - stream->acked;
+    return under_way == stream->resting && under_way < TUG_STREAM_PATIENCE;
+}
+
+/* The request packet of that number does not rest any more, if it did. */
+void tug_stream_unrest(struct tug_packets *packets, struct tug_stream *stream, uint64_t number);
+
 /* So many packets more, or fewer, are under way. */
 static inline void tug_packets_count(struct tug_packets *packets, int64_t change) {
     packets->unacked += (uint64_t)change;
@@ -274,6 +303,17 @@ static inline bool tug_stream_outstanding(const struct tug_stream *stream) {
 /* A packet's number as it travels: 1, 2, ... 2^32 - 1, 1, ...; 0 for none. */
 static inline uint32_t tug_wire_number(uint64_t number) {
     return number == 0 ? 0 : (uint32_t)((number - 1) % UINT32_MAX) + 1;
+}
+
+/* A request packet from the peer has been applied: it is acknowledged at the end of the batch, or
+ * at the next look if that can wait (patient), or late. */
+static inline void tug_stream_applied(struct tug_packets *packets, struct tug_stream *stream,
+                                      bool late, bool patient) {
+    stream->applied++;
+    stream->patient = patient;
+    stream->pressed |= !late;
+    if (!late || stream->applied - stream->told >= TUG_STREAM_PATIENCE)
+        tug_stream_touch(packets, stream);
 }
 
 /* The end of a batch, for one peer; wanted: a packet that waits for more records goes too. */
@@ -344,8 +384,7 @@ void tug_packets_post(struct tug_packets *packets, struct tug_operation *operati
 static inline struct tug_operation *tug_stream_bearer(const struct tug_packets *packets,
                                                       const struct tug_stream *stream,
                                                       const void *counter) {
-    if (stream->waiting_first != TUG_NO_TAG ||
-        (stream->number == stream->acked && !stream->touched))
+    if (stream->waiting_first != TUG_NO_TAG || (tug_stream_idle(stream) && !stream->touched))
         return NULL;
     struct tug_operation *bearer = &packets->fabric->operations[stream->open_last];
     return bearer->on_complete.d == counter ? bearer : NULL;

@@ -324,6 +324,7 @@ static bool take_acknowledgement(struct tug_packets *packets, struct tug_stream 
         stream->acked++;
         tug_packets_count(packets, -1);
         stream->longs -= stream->sent_long[stream->acked % TUG_STREAM_WINDOW];
+        tug_stream_unrest(packets, stream, stream->acked);
         tug_fabric_complete_list(packets->fabric,
                                  stream->sent_first[stream->acked % TUG_STREAM_WINDOW]);
     }
@@ -392,12 +393,16 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
         if (stream->lost)
             return;
     }
+    const bool late = reader.header.flags & TUG_PACKET_LATE;
     if (trailing) {
         stream->awaits = true;
+        stream->late = late;
     } else if (numbered) {
-        stream->applied++;
-        stream->patient = bytes >= wire->pool.bytes / 2 ||
-                          atomic_load_explicit(&fabric->replies, memory_order_relaxed);
+        tug_stream_applied(packets, stream, late,
+                           bytes >= wire->pool.bytes / 2 ||
+                               atomic_load_explicit(&fabric->replies, memory_order_relaxed));
+    } else if (reader.header.flags & TUG_PACKET_ASKS) {
+        stream->pressed = stream->told != stream->applied; /* else that is on its way */
         tug_stream_touch(packets, stream);
     }
     if (!take_acknowledgement(packets, stream, reader.header.applied))

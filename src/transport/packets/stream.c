@@ -96,6 +96,7 @@ static void drain(struct tug_stream *stream) {
 static void send(struct tug_packets *packets, struct tug_stream *stream, struct tug_buffer *buffer,
                  uint64_t number) {
     stream->told = stream->applied;
+    stream->pressed = false;
     stream->sent++;
     buffer->packet.credit =
         tug_credit(atomic_load_explicit(&packets->load->streams, memory_order_relaxed));
@@ -115,6 +116,75 @@ static void send_answers(struct tug_packets *packets, struct tug_stream *stream)
     send(packets, stream, buffer, 0);
 }
 
+/* ---- packets that rest ---- */
+
+static uint32_t count_list(const struct tug_fabric *fabric, uint32_t first) {
+    uint32_t n = 0;
+    for (uint32_t tag = first; tag != TUG_NO_TAG; tag = fabric->operations[tag].next)
+        n++;
+    return n;
+}
+
+void tug_stream_unrest(struct tug_packets *packets, struct tug_stream *stream, uint64_t number) {
+    bool *late = &stream->sent_late[number % TUG_STREAM_WINDOW];
+    if (!*late)
+        return;
+    *late = false;
+    stream->resting--;
+    packets->resting--;
+    atomic_fetch_sub(&packets->fabric->resting,
+                     count_list(packets->fabric, stream->sent_first[number % TUG_STREAM_WINDOW]));
+}
+
+/* The request packet that is about to be sent rests from now on, unless somebody waits. */
+static bool rest(struct tug_packets *packets, struct tug_stream *stream) {
+    struct tug_fabric *fabric = packets->fabric;
+    const uint64_t at = stream->number % TUG_STREAM_WINDOW;
+    stream->sent_late[at] = true;
+    stream->resting++;
+    packets->resting++;
+    /* seq_cst: who begins to wait has said so before it looks whether something rests; either this
+     * thread sees that, or that one asks */
+    atomic_fetch_add(&fabric->resting, count_list(fabric, stream->sent_first[at]));
+    if (atomic_load(&fabric->awaiting) > 0)
+        tug_stream_unrest(packets, stream, stream->number);
+    return stream->sent_late[at];
+}
+
+/* What rests is to be acknowledged now; without memory for the packet that says so, at the next
+ * look. */
+static void ask(struct tug_packets *packets, struct tug_stream *stream) {
+    struct tug_buffer *buffer = NULL;
+    stream->asks = stream->resting > 0;
+    if (stream->asks)
+        buffer = tug_pool_take(&stream->wire->pool);
+    if (buffer == NULL) {
+        if (stream->asks)
+            tug_stream_touch(packets, stream);
+        return;
+    }
+    stream->asks = false;
+    for (uint64_t number = stream->acked + 1; number <= stream->number; number++)
+        tug_stream_unrest(packets, stream, number);
+    buffer->packet.flags = TUG_PACKET_ASKS;
+    send(packets, stream, buffer, 0);
+}
+
+void tug_packets_ask(struct tug_packets *packets) {
+    if (packets->resting == 0)
+        return;
+    for (struct tug_stream *stream = packets->under_way; stream != NULL;
+         stream = stream->next_under_way)
+        ask(packets, stream);
+}
+
+/* Does what is to go to the peer wait for others' acknowledgement? */
+static bool is_held_up(struct tug_packets *packets, const struct tug_stream *stream) {
+    return stream->waiting_first != TUG_NO_TAG ||
+           (stream->requests != NULL && stream->requests->packet.records > 0 &&
+            !tug_stream_window_open(packets, stream));
+}
+
 /* The window is open. Answers go ahead: a failure must be known before its packet counts as
  * applied. */
 void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *stream) {
@@ -131,6 +201,9 @@ void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *st
     const bool is_long = buffer->packet.trailer > 0;
     stream->sent_long[stream->number % TUG_STREAM_WINDOW] = is_long;
     stream->longs += is_long;
+    if (!stream->presses && rest(packets, stream))
+        buffer->packet.flags = TUG_PACKET_LATE;
+    stream->presses = false;
     send(packets, stream, buffer, stream->number);
 }
 
@@ -139,6 +212,7 @@ static bool tell(struct tug_stream *stream) {
     if (stream->wire->row->tell == NULL || stream->unsent_first != NULL)
         return false;
     stream->told = stream->applied;
+    stream->pressed = false;
     stream->wire->row->tell(stream->wire, stream->peer,
                             (uint64_t)stream->sent << 32 | tug_wire_number(stream->applied));
     return true;
@@ -146,10 +220,12 @@ static bool tell(struct tug_stream *stream) {
 
 static void acknowledge(struct tug_packets *packets, struct tug_stream *stream) {
     struct tug_buffer *buffer = tug_pool_take(&stream->wire->pool);
-    if (buffer == NULL)
+    if (buffer == NULL) {
         tug_stream_touch(packets, stream); /* the next packet to it says it too */
-    else
-        send(packets, stream, buffer, 0);
+        return;
+    }
+    tug_stat_add(TUG_STAT_ACKNOWLEDGEMENTS, 1);
+    send(packets, stream, buffer, 0);
 }
 
 /* The end of a batch, for one peer. */
@@ -164,14 +240,17 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
         send_answers(packets, stream);
     if (stream->requests != NULL && stream->requests->packet.records > 0 &&
         tug_stream_window_open(packets, stream)) {
-        bool idle = stream->number == stream->acked;
+        const bool idle = tug_stream_idle(stream);
         if (wanted || stream->hurries || !tug_settings.aggregate ||
             (idle && !packets->fabric->more_comes))
             tug_stream_send_requests(packets, stream);
         else if (idle)
             tug_stream_touch(packets, stream); /* more is coming */
     }
-    if (stream->told == stream->applied || tell(stream))
+    if (stream->resting > 0 && (stream->asks || is_held_up(packets, stream)))
+        ask(packets, stream);
+    if (stream->told == stream->applied ||
+        (!stream->pressed && stream->applied - stream->told < TUG_STREAM_PATIENCE) || tell(stream))
         return;
     const bool goes_with_more = packets->fabric->more_comes && stream->requests != NULL;
     if ((stream->patient || goes_with_more) &&
@@ -197,6 +276,7 @@ static void fail_sent(struct tug_packets *packets, struct tug_stream *stream) {
     stream->open_first = stream->open_last = TUG_NO_TAG;
     for (; stream->acked < stream->number; tug_packets_count(packets, -1)) {
         stream->acked++;
+        tug_stream_unrest(packets, stream, stream->acked);
         fail_list(packets->fabric, stream->sent_first[stream->acked % TUG_STREAM_WINDOW]);
     }
     fail_list(packets->fabric, open);

@@ -155,9 +155,7 @@ void tug_trailer_arrived(void *receiver, uint32_t source, bool whole) {
         tug_packets_have_read(packets, stream, &packets->fabric->operations[reading]);
         return;
     }
-    stream->applied++;
-    stream->patient = false;
-    tug_stream_touch(packets, stream);
+    tug_stream_applied(packets, stream, stream->late, false);
 }
 
 /* ---- sending ---- */

@@ -43,7 +43,8 @@ static enum fit written(struct tug_fabric *fabric, struct tug_stream *stream,
 static void add_write(struct tug_packet *packet, struct tug_operation *operation, uint32_t tag,
                       size_t bytes) {
     const uint64_t moved = operation->bytes - operation->left;
-    uint64_t *words = tug_packet_add(packet, TUG_RECORD_WRITE, operation->op, tag, bytes);
+    uint64_t *words =
+        tug_packet_add(packet, TUG_RECORD_WRITE, operation->op & TUG_WRITE_SIGNALLED, tag, bytes);
     words[0] = packet->key = operation->key;
     words[1] = packet->offset = operation->offset + moved;
     tug_packet_data(words + 2, tug_operation_data(operation) + moved, bytes);
@@ -245,8 +246,9 @@ static enum fit write_long(struct tug_packets *packets, struct tug_stream *strea
     const uint64_t moved = operation->bytes - operation->left;
     const uint32_t most = longs->most / grain * grain;
     const uint32_t piece = operation->left < most ? (uint32_t)operation->left : most;
-    uint64_t *words = tug_packet_add(packet, message ? TUG_RECORD_LONG_PART : TUG_RECORD_LONG_WRITE,
-                                     operation->op, tag, 0);
+    uint64_t *words = message ? tug_packet_add(packet, TUG_RECORD_LONG_PART, operation->op, tag, 0)
+                              : tug_packet_add(packet, TUG_RECORD_LONG_WRITE,
+                                               operation->op & TUG_WRITE_SIGNALLED, tag, 0);
     words[0] = message ? operation->operand : operation->key;
     words[1] = message ? operation->compare : operation->offset + moved;
     if (message)
@@ -289,6 +291,7 @@ static enum fit write_bulk(struct tug_packets *packets, struct tug_stream *strea
 
 static enum fit write_operation(struct tug_packets *packets, struct tug_stream *stream,
                                 struct tug_operation *operation) {
+    stream->presses |= !tug_operation_is_late(operation);
     if (operation->bytes >= TUG_LONG_LEAST) {
         if (!stream->settled)
             return LATER; /* how it goes depends on the wire */
@@ -353,6 +356,7 @@ void tug_stream_pump(struct tug_packets *packets, struct tug_stream *stream) {
         uint64_t *words = tug_packet_add(&stream->requests->packet, TUG_RECORD_CONTROL,
                                          message->transport, TUG_NO_TAG, message->bytes);
         tug_packet_data(words, message->data, message->bytes);
+        stream->presses = true;
         stream->control_first = message->next;
         free(message);
     }
@@ -430,7 +434,7 @@ void tug_packets_post(struct tug_packets *packets, struct tug_operation *operati
                              stream->control_first == NULL && tug_settings.aggregate,
                          1)) {
         /* while a packet is under way its acknowledgement flushes */
-        if (stream->number == stream->acked)
+        if (tug_stream_idle(stream))
             tug_stream_touch(packets, stream);
         if (write_operation(packets, stream, operation) == FITS)
             return;

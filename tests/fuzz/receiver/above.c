@@ -97,8 +97,9 @@ void post(void) {
     *one = (struct live){.out = true, .again = choice >> 7};
     *operation = (struct tug_operation){.key = world_id(choice % 4),
                                         .op = kind == TUG_OPERATION_FETCH   ? choice / 5 % 5
-                                              : kind == TUG_OPERATION_WRITE ? choice >> 6 & 1
+                                              : kind == TUG_OPERATION_WRITE ? choice >> 5 & 3
                                                                             : 0,
+                                        .rkey = choice >> 5 & 1, /* of signals: are they late? */
                                         .on_complete = {completed, one}};
     one->peer = operation->peer = take() % WORLD_RANKS;
     one->bytes = operation->bytes = take_size_of(kind);

@@ -359,6 +359,8 @@ void receive(void) {
     for (unsigned records = many[mode >> 6]; records > 0; records--)
         add_record(&packet, source, numbered);
     const struct delivery d = choose_delivery(source, numbered, oddity);
+    if (mode & 16)
+        packet.flags = d.number != 0 ? TUG_PACKET_LATE : TUG_PACKET_ASKS;
     tug_packet_end(&packet, source, d.number, d.applied, WORLD_CONTEXT);
     if (d.scrambled)
         scramble_header(source, d.number);
