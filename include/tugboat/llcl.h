@@ -204,7 +204,13 @@ TUG_API bool tug_try_compare_and_swap_async(tug_context *context,
  * that were started one after the other by one thread may come in another order. Signals are atomic
  * to one another, and to atomics where tug_context_cpu_atomics() says that those are the CPU's. If
  * the write fails there is no signal; on_complete is called when both are over, with the error.
- * Where the call returns false there is no signal either, but the data may be in place already. */
+ * Where the call returns false there is no signal either, but the data may be in place already.
+ *
+ * late: nobody waits for on_complete soon. Where it takes a word from the target, that comes with
+ * what the target sends anyway, or after some such writes, instead of at once; the target's answer
+ * costs nobody a wake. It comes when it is asked for: by tug_wait(), tug_counter_wait(),
+ * tug_progress(), by an operation that needs the room, by tug_mem_deregister() of its memory (which
+ * may have to be called again) and by tug_context_free(). Errors come as ever. */
 struct tug_write_signal_params {
     int dest_proc;
     struct tug_remote_address dest_raddr;
@@ -217,6 +223,7 @@ struct tug_write_signal_params {
     size_t payload_in_bytes;
     struct tug_callback on_local;
     struct tug_callback on_complete;
+    bool late;
 };
 
 TUG_API bool tug_try_write_signal_async(tug_context *context,

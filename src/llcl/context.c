@@ -30,6 +30,11 @@ bool tug_context_poll(struct tug_context *context) {
     return tug_fabric_poll(&context->fabric);
 }
 
+void tug_context_ask(struct tug_context *context) {
+    tug_packets_ask(context->fabric.packets);
+    tug_engine_service_changed(&context->service);
+}
+
 bool tug_context_busy(const struct tug_context *context) {
     return context->fabric.out > 0 || tug_fabric_busy(&context->fabric);
 }
@@ -56,8 +61,11 @@ static void service_flush(struct tug_service *service) {
     tug_context_flush(of_service(service));
 }
 
+/* What rests ends when it ends: nobody is woken for it. */
 static bool service_busy(struct tug_service *service) {
-    return tug_context_busy(of_service(service));
+    const struct tug_fabric *fabric = &of_service(service)->fabric;
+    return fabric->out > atomic_load_explicit(&fabric->resting, memory_order_relaxed) ||
+           tug_fabric_busy(fabric);
 }
 
 static bool service_arm(struct tug_service *service) {
@@ -369,6 +377,7 @@ struct look {
 
 static void look(void *argument) {
     struct look *what = argument;
+    tug_context_ask(what->context);
     tug_engine_look(false); /* others' packets come by the same inbox and sockets */
     what->busy = tug_context_busy(what->context);
 }

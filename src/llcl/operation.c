@@ -275,7 +275,7 @@ bool tug_try_write_signal_async(tug_context *context,
     static const struct tug_local_address nowhere;
     const bool message = params->signal_raddr.key == NULL;
     const struct tug_try write = {.kind = TUG_OPERATION_WRITE,
-                                  .op = 1,
+                                  .op = TUG_WRITE_SIGNALLED | (params->late ? TUG_WRITE_LATE : 0),
                                   .peer = params->dest_proc,
                                   .remote = &params->dest_raddr,
                                   .local = &params->src_laddr,
@@ -284,6 +284,7 @@ bool tug_try_write_signal_async(tug_context *context,
                                   .on_complete = &tug_no_callback};
     struct tug_try signal = {.kind = message ? TUG_OPERATION_SIGNAL_AM : TUG_OPERATION_SIGNAL,
                              .op = message ? (uint8_t)params->handler : 0,
+                             .late = params->late,
                              .peer = params->dest_proc,
                              .remote = message ? NULL : &params->signal_raddr,
                              .local = message ? NULL : &nowhere,

@@ -56,6 +56,10 @@ void tug_context_flush(struct tug_context *context);
 /* One poll of all transports. Holder only. True if anything moved. */
 bool tug_context_poll(struct tug_context *context);
 
+/* Somebody waits for the end of operations, late ones too: those that rest are asked for. Holder
+ * only. */
+void tug_context_ask(struct tug_context *context);
+
 /* True while something of ours is out. Holder only. */
 bool tug_context_busy(const struct tug_context *context);
 

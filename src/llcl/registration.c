@@ -161,6 +161,8 @@ void tug_registration_end(struct tug_registration *registration) {
 }
 
 static bool in_use(const struct tug_registration *registration) {
+    if (registration->users > 0 && atomic_load(&registration->context->fabric.resting) > 0)
+        tug_context_ask(registration->context);
     if (registration->serving > 0)
         tug_engine_look(false); /* it may have ended, and nobody has looked */
     return registration->serving > 0 || registration->users > 0;

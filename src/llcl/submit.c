@@ -48,6 +48,8 @@ static void fill(struct tug_operation *operation, const struct tug_try *request,
         operation->address = (uint64_t)(uintptr_t)reached;
         operation->scratch = DO_HERE;
     }
+    if (request->kind >= TUG_OPERATION_SIGNAL)
+        operation->rkey = request->late;
     operation->registration = registration;
     operation->kind = request->kind;
 }

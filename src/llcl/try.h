@@ -11,6 +11,7 @@
 struct tug_try {
     uint8_t kind;
     uint8_t op; /* as in struct tug_operation */
+    bool late;  /* of signals: nobody waits for the end soon */
     int peer;
     const struct tug_remote_address *remote; /* messages: NULL */
     const struct tug_local_address *local;   /* messages: NULL */

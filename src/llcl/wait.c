@@ -6,8 +6,27 @@
  * the caller's thread): the longest sleep before it looks again. */
 #define NAP_NS 1000000
 
+static void execute_ask(struct tug_command *command) {
+    tug_context_ask(command->payload.pointers[0]);
+}
+
+/* Has what rests asked for. As a command, since whoever drives sleeps as if nothing was out. */
+static void ask(tug_context *context) {
+    struct tug_ticket ticket;
+    if (tug_engine_enter_helping(&ticket) == TUG_ENTRY_BATON) {
+        tug_context_ask(context);
+        tug_engine_leave();
+        return;
+    }
+    ticket.cell->execute = execute_ask;
+    ticket.cell->payload.pointers[0] = context;
+    tug_engine_commit(&ticket);
+}
+
 void tug_progress(tug_context *context) {
     tug_burst_end();
+    if (atomic_load_explicit(&context->fabric.resting, memory_order_relaxed) > 0)
+        ask(context);
     atomic_store_explicit(&context->fabric.flush_wanted, true, memory_order_relaxed);
     tug_engine_help();
 }
@@ -21,6 +40,23 @@ static inline void wait_for(tug_context *context, bool (*done)(void *d), void *d
     }
     atomic_store_explicit(&context->fabric.flush_wanted, true, memory_order_relaxed);
     engine_wait(done, d, NAP_NS);
+}
+
+/* The same for what may be the end of an operation: meanwhile none rests. */
+static inline void wait_for_end(tug_context *context, bool (*done)(void *d), void *d,
+                                void (*engine_wait)(bool (*)(void *), void *, int64_t)) {
+    struct tug_fabric *fabric = &context->fabric;
+    if (done(d)) {
+        tug_burst_end();
+        tug_engine_pass();
+        return;
+    }
+    /* seq_cst: pairs with whoever lets something rest, and looks whether somebody waits */
+    (void)atomic_fetch_add(&fabric->awaiting, 1);
+    if (atomic_load(&fabric->resting) > 0)
+        ask(context);
+    wait_for(context, done, d, engine_wait);
+    (void)atomic_fetch_sub_explicit(&fabric->awaiting, 1, memory_order_relaxed);
 }
 
 struct look {
@@ -39,9 +75,9 @@ static bool collect_and_look(void *pointer) {
 void tug_wait(tug_context *context, bool (*done)(void *d), void *d) {
     struct look look = {context, done, d};
     if (context->fabric.lone != NULL)
-        wait_for(context, collect_and_look, &look, tug_engine_wait);
+        wait_for_end(context, collect_and_look, &look, tug_engine_wait);
     else
-        wait_for(context, done, d, tug_engine_wait);
+        wait_for_end(context, done, d, tug_engine_wait);
 }
 
 void tug_context_begin_reply(tug_context *context) {
@@ -80,7 +116,7 @@ bool tug_counter_reached(void *argument) {
 
 int tug_counter_wait(tug_context *context, struct tug_counter *counter, uint64_t target) {
     struct tug_counter_goal goal = {counter, target};
-    wait_for(context, tug_counter_reached, &goal, tug_engine_wait_public);
+    wait_for_end(context, tug_counter_reached, &goal, tug_engine_wait_public);
     return __atomic_load_n(&counter->status, __ATOMIC_RELAXED);
 }
 
