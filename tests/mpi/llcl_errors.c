@@ -9,7 +9,15 @@
 #include "llcl_check.h"
 #include <limits.h>
 
-enum { SLOT = 4096, BYTES = 16 * SLOT, TIMES = 300, NO_HANDLER = 99, HANDLER = 3, SLOW = 4 };
+enum {
+    SLOT = 4096,
+    LONG = 1 << 17,
+    BYTES = 16 * SLOT,
+    TIMES = 300,
+    NO_HANDLER = 99,
+    HANDLER = 3,
+    SLOW = 4
+};
 
 static tug_context *context, *other;
 static struct ll_memory remote, local;
@@ -265,12 +273,14 @@ static void damaged_keys(void) {
 
 /* The key of what was registered and is no longer; new registrations take the index over. */
 static void ended_keys(void) {
-    static unsigned char memory[2][256];
+    static unsigned char memory[2][LONG], block[LONG];
     struct tug_key key, theirs;
-    tug_registration *registration;
+    tug_registration *registration, *of_block;
     MPI_Request request[2];
     int left = (check_rank + check_nranks - 1) % check_nranks;
     memset(memory, LL_CANARY, sizeof memory);
+    memset(block, 0, sizeof block);
+    LL_GOOD(tug_mem_register(context, block, sizeof block, &of_block));
     LL_GOOD(tug_mem_register(context, memory[0], sizeof memory[0], &registration));
     tug_mem_key(registration, &key);
     MUST(MPI_Irecv(&theirs, sizeof theirs, MPI_BYTE, to, 5, MPI_COMM_WORLD, &request[0]));
@@ -291,6 +301,11 @@ static void ended_keys(void) {
                       ll_read(context, check_rank, &key, 0, local.registration, 1024, 8) ==
                           TUG_ERR_KEY,
                   "the key of an ended registration, round %d", again);
+        CHECK(ll_read(context, to, &theirs, 0, of_block, 0, LONG) == TUG_ERR_KEY &&
+                  ll_write(context, to, &theirs, 0, of_block, 0, LONG) == TUG_ERR_KEY &&
+                  ll_read(context, to, &theirs, 8, of_block, 0, LONG - 8) == TUG_ERR_KEY,
+              "long blocks with the key of an ended registration, round %d", again);
+        ll_all(block, sizeof block, 0, "what was not read", __LINE__);
         untouched("keys of ended registrations");
         ll_barrier(context);
         if (again == 0)
@@ -299,6 +314,7 @@ static void ended_keys(void) {
     }
     ll_all(memory, sizeof memory, LL_CANARY, "memory that is not registered", __LINE__);
     LL_GOOD(tug_mem_deregister(&registration));
+    LL_GOOD(tug_mem_deregister(&of_block));
     works("ended keys");
 }
 

@@ -20,14 +20,17 @@
 #include "transport/ofi/private.h"
 
 #define ENTRIES 32                   /* completions looked at in one poll */
-#define GREETING 0x31696f6662677574u /* "tugbfoi1" */
+#define GREETING 0x31696f6662677574u /* "tugbfoi1"; of a context */
+#define READ 0x32696f6662677574u     /* "tugbfoi2": what was sent with that id has been read */
 
 /* Shorter than any packet. */
-struct greeting {
-    uint64_t magic, context;
+struct note {
+    uint64_t magic, id;
 };
 
-_Static_assert(sizeof(struct greeting) < sizeof(struct tug_packet_header), "told by their length");
+_Static_assert(sizeof(struct note) == TUG_OFI_NOTE_BYTES &&
+                   sizeof(struct note) < sizeof(struct tug_packet_header),
+               "told by their length");
 
 /* ---- peers ---- */
 
@@ -42,6 +45,26 @@ fi_addr_t tug_ofi_find(struct tug_ofi_endpoint *endpoint, const struct tug_ofi_a
     return found;
 }
 
+static struct tug_ofi_read *find_read(const struct tug_ofi_view *view, uint32_t source) {
+    struct tug_ofi_read *read = view->reads;
+    while (read != NULL && read->source != source)
+        read = read->next;
+    return read;
+}
+
+static void end_read(struct tug_ofi_read *read, bool whole);
+
+static void tell_ended_to(struct tug_ofi_view *view, uint32_t rank) {
+    struct tug_ofi_read *read = find_read(view, rank);
+    if (read != NULL && !read->waits) {
+        read->lost = true; /* libfabric still has the memory */
+        return;
+    }
+    if (read != NULL)
+        end_read(read, false);
+    view->wire.ended(view->wire.receiver, rank);
+}
+
 /* Nothing goes there any more: all contexts are told. */
 static void tell_ended(struct tug_ofi_endpoint *endpoint, fi_addr_t peer) {
     for (struct tug_turn *turn = endpoint->turns.first; turn != NULL; turn = turn->next) {
@@ -51,37 +74,54 @@ static void tell_ended(struct tug_ofi_endpoint *endpoint, fi_addr_t peer) {
         tug_turns_note(&endpoint->turns, turn);
         for (uint32_t rank = 0; rank < view->wire.fabric->nranks; rank++)
             if (view->addresses[rank] == peer)
-                view->wire.ended(view->wire.receiver, rank);
+                tell_ended_to(view, rank);
     }
 }
 
 /* ---- sending ---- */
 
-static struct tug_ofi_send *take_send(struct tug_ofi_view *view, uint32_t peer,
-                                      struct tug_buffer *buffer) {
-    struct tug_ofi_send *send = view->endpoint->free;
-    if (send == NULL)
-        return NULL;
-    view->endpoint->free = send->next;
-    send->buffer = buffer;
-    send->view = view;
-    send->peer = peer;
-    send->out = true;
-    return send;
+static void close_object(struct fid *object) {
+    if (object != NULL && fi_close(object) != 0)
+        tug_log(TUG_VERBOSE_INFO, "ofi: an object of libfabric is still in use");
+}
+
+static void hide(struct tug_ofi_send *send) {
+    if (send->region != NULL)
+        close_object(&send->region->fid);
+    send->region = NULL;
+}
+
+/* Lets the peer read the trailer. False: the provider refuses. */
+static bool expose(struct tug_ofi_endpoint *endpoint, struct tug_ofi_send *send) {
+    const struct tug_buffer *buffer = send->buffer;
+    const int mode = endpoint->info->domain_attr->mr_mode;
+    const uint64_t number = endpoint->trailers + 1;
+    if (fi_mr_reg(endpoint->domain, buffer->trailer, buffer->packet.trailer, FI_REMOTE_READ, 0,
+                  (uint32_t)number, 0, &send->region, NULL) != 0) {
+        send->region = NULL;
+        return false;
+    }
+    if ((mode & FI_MR_ENDPOINT) &&
+        (fi_mr_bind(send->region, &endpoint->ep->fid, 0) != 0 || fi_mr_enable(send->region) != 0))
+        return false;
+    send->where =
+        (struct tug_ofi_where){.address = mode & FI_MR_VIRT_ADDR ? (uintptr_t)buffer->trailer : 0,
+                               .key = fi_mr_key(send->region),
+                               .id = number * TUG_OFI_SENDS + (uint64_t)(send - endpoint->sends)};
+    return true;
 }
 
 static void free_send(struct tug_ofi_endpoint *endpoint, struct tug_ofi_send *send) {
+    hide(send);
     send->out = false;
     send->next = endpoint->free;
     endpoint->free = send;
 }
 
-/* Its bytes are on their way, or never will be. */
+/* Its bytes are on their way, and have been read, or never will be. */
 static void end_send(struct tug_ofi_endpoint *endpoint, struct tug_ofi_send *send) {
     if (send->view == NULL)
         free(send->buffer);
-    else if (send->buffer == NULL)
-        send->view->greeted = true;
     else
         tug_pool_give(&send->view->wire.pool, send->buffer);
     free_send(endpoint, send);
@@ -89,26 +129,41 @@ static void end_send(struct tug_ofi_endpoint *endpoint, struct tug_ofi_send *sen
 
 static void fail_send(struct tug_ofi_endpoint *endpoint, struct tug_ofi_send *send, int error) {
     const struct tug_ofi_view *view = send->view;
-    if (view != NULL) {
-        const fi_addr_t peer = view->addresses[send->peer];
-        tug_log(TUG_VERBOSE_INFO, "ofi: to process %u: %s", send->peer, tug_ofi.strerror(error));
-        end_send(endpoint, send);
+    const fi_addr_t peer = view != NULL ? view->addresses[send->peer] : FI_ADDR_UNSPEC;
+    tug_log(TUG_VERBOSE_INFO, "ofi: to process %u: %s", send->peer, tug_ofi.strerror(error));
+    end_send(endpoint, send);
+    if (view != NULL)
         tell_ended(endpoint, peer);
-    } else {
-        end_send(endpoint, send);
-    }
 }
 
 /* What libfabric refuses for good fails in the next poll. */
-static bool post_send(struct tug_ofi_view *view, struct tug_ofi_send *send, const void *memory,
-                      size_t bytes) {
+bool tug_ofi_send(struct tug_ofi_view *view, uint32_t peer, struct tug_buffer *buffer) {
     struct tug_ofi_endpoint *endpoint = view->endpoint;
-    const ssize_t status = fi_send(endpoint->ep, memory, bytes, NULL, view->addresses[send->peer],
-                                   &send->request.context);
+    struct tug_ofi_send *send = endpoint->free;
+    if (send == NULL)
+        return false;
+    endpoint->free = send->next;
+    send->buffer = buffer;
+    send->view = view;
+    send->peer = peer;
+    send->out = true;
+    send->gone = false;
+    const bool trails = buffer->packet.trailer > 0;
+    const struct iovec parts[] = {{buffer->memory, buffer->packet.used},
+                                  {&send->where, sizeof(send->where)}};
+    ssize_t status = -FI_ENOKEY;
+    if (!trails || expose(endpoint, send))
+        status = fi_sendv(endpoint->ep, parts, NULL, trails ? 2 : 1, view->addresses[peer],
+                          &send->request.context);
+    else
+        tug_warn_once("ofi: %s refuses to register %u bytes (is the limit of locked memory, ulimit "
+                      "-l, too low?)",
+                      endpoint->info->fabric_attr->prov_name, buffer->packet.trailer);
     if (status == -FI_EAGAIN) {
         free_send(endpoint, send);
         return false;
     }
+    endpoint->trailers += trails;
     if (status != 0) {
         send->next = endpoint->failed;
         endpoint->failed = send;
@@ -116,22 +171,24 @@ static bool post_send(struct tug_ofi_view *view, struct tug_ofi_send *send, cons
     return true;
 }
 
-bool tug_ofi_send(struct tug_ofi_view *view, uint32_t peer, struct tug_buffer *buffer) {
-    struct tug_ofi_send *send = take_send(view, peer, buffer);
-    return send != NULL && post_send(view, send, buffer->memory, buffer->packet.used);
+static ssize_t tell(const struct tug_ofi_view *view, uint32_t peer, uint64_t magic, uint64_t id) {
+    const struct note note = {magic, id};
+    return fi_inject(view->endpoint->ep, &note, sizeof(note), view->addresses[peer]);
 }
 
 bool tug_ofi_greet(struct tug_ofi_view *view, uint32_t peer) {
-    struct tug_ofi_send *send = take_send(view, peer, NULL);
-    view->greeting[0] = GREETING;
-    view->greeting[1] = view->wire.fabric->id;
-    return send != NULL && post_send(view, send, view->greeting, sizeof(struct greeting));
+    return tell(view, peer, GREETING, view->wire.fabric->id) == 0;
 }
 
-void tug_ofi_forget(struct tug_ofi_view *view) {
-    for (uint32_t i = 0; i < TUG_OFI_SENDS; i++)
-        if (view->endpoint->sends[i].out && view->endpoint->sends[i].view == view)
-            view->endpoint->sends[i].view = NULL;
+void tug_ofi_abandon(struct tug_ofi_view *view, uint32_t peer) {
+    for (uint32_t i = 0; i < TUG_OFI_SENDS; i++) {
+        struct tug_ofi_send *send = &view->endpoint->sends[i];
+        if (!send->out || send->view != view || send->peer != peer || send->region == NULL)
+            continue;
+        hide(send);
+        if (send->gone)
+            end_send(view->endpoint, send);
+    }
 }
 
 /* ---- receiving ---- */
@@ -140,7 +197,7 @@ static bool post_receives(struct tug_ofi_endpoint *endpoint) {
     while (endpoint->posted < endpoint->taken + TUG_OFI_RECEIVES) {
         struct tug_ofi_receive *receive = &endpoint->receives[endpoint->posted % TUG_OFI_RECEIVES];
         receive->done = false;
-        if (fi_recv(endpoint->ep, receive->memory, TUG_OFI_PACKET_BYTES, NULL, FI_ADDR_UNSPEC,
+        if (fi_recv(endpoint->ep, receive->memory, TUG_OFI_RECEIVE_BYTES, NULL, FI_ADDR_UNSPEC,
                     &receive->request.context) != 0)
             return false;
         endpoint->posted++;
@@ -149,39 +206,98 @@ static bool post_receives(struct tug_ofi_endpoint *endpoint) {
 }
 
 /* False: no memory. */
-static bool hold(struct tug_ofi_view *view, const void *memory, size_t bytes) {
+static bool hold(struct tug_ofi_queue *queue, const void *memory, size_t bytes) {
     struct tug_ofi_held *held = malloc(sizeof(*held) + bytes);
     if (held == NULL)
         return false;
     held->next = NULL;
     held->bytes = bytes;
     memcpy(held->memory, memory, bytes);
-    *view->held_end = held;
-    view->held_end = &held->next;
+    *(queue->first == NULL ? &queue->first : queue->end) = held;
+    queue->end = &held->next;
     return true;
 }
 
-static void be_greeted(struct tug_ofi_endpoint *endpoint, const struct greeting *greeting) {
-    struct tug_ofi_view *view = tug_table_find(&endpoint->turns.wires, greeting->context);
-    if (view != NULL && greeting->magic == GREETING)
-        view->heard = true;
+static void drop(struct tug_ofi_queue *queue) {
+    while (queue->first != NULL) {
+        struct tug_ofi_held *held = queue->first;
+        queue->first = held->next;
+        free(held);
+    }
 }
+
+static void be_told(struct tug_ofi_endpoint *endpoint, const struct note *note) {
+    struct tug_ofi_send *send = &endpoint->sends[note->id % TUG_OFI_SENDS];
+    struct tug_ofi_view *view = tug_table_find(&endpoint->turns.wires, note->id);
+    if (view != NULL && note->magic == GREETING)
+        view->heard = true;
+    if (note->magic != READ || !send->out || send->region == NULL || send->where.id != note->id)
+        return;
+    hide(send);
+    view = send->view;
+    if (view != NULL) {
+        tug_turns_note(&endpoint->turns, &view->turn);
+        view->wire.sent(view->wire.receiver, send->peer, send->buffer);
+    }
+    if (send->gone)
+        end_send(endpoint, send);
+}
+
+static void go_on_reading(struct tug_ofi_read *read);
 
 /* False: it cannot be handed up now. */
 static bool hand_up(struct tug_ofi_endpoint *endpoint, const void *memory, size_t bytes) {
     const struct tug_packet_header *header = memory;
-    if (bytes == sizeof(struct greeting))
-        be_greeted(endpoint, memory);
+    if (bytes == sizeof(struct note))
+        be_told(endpoint, memory);
     if (bytes < sizeof(*header))
         return true;
     struct tug_ofi_view *view = tug_table_find(&endpoint->turns.wires, header->context);
     if (view == NULL)
         return true;
     if (!view->turn.ready)
-        return hold(view, memory, bytes);
+        return hold(&view->held, memory, bytes);
+    struct tug_ofi_read *read = find_read(view, header->source);
+    if (read != NULL)
+        return hold(&read->held, memory, bytes);
+    if (header->trailer > 0 && bytes == header->bytes + sizeof(read->where) &&
+        header->source < view->wire.fabric->nranks) {
+        read = calloc(1, sizeof(*read));
+        if (read == NULL)
+            return false;
+        bytes = header->bytes;
+        read->request.kind = TUG_OFI_READ;
+        read->view = view;
+        read->source = header->source;
+        read->all = header->trailer;
+        memcpy(&read->where, (const char *)memory + bytes, sizeof(read->where));
+        read->next = view->reads;
+        view->reads = read;
+    }
     tug_turns_note(&endpoint->turns, &view->turn);
     view->wire.receive(view->wire.receiver, &view->wire, memory, bytes);
+    if (read != NULL)
+        go_on_reading(read);
     return true;
+}
+
+/* Without memory for what is held again its source is lost. */
+static void hand_up_held(struct tug_ofi_view *view, struct tug_ofi_queue queue) {
+    while (queue.first != NULL) {
+        struct tug_ofi_held *held = queue.first;
+        const struct tug_packet_header *header = (const void *)held->memory;
+        queue.first = held->next;
+        if (!hand_up(view->endpoint, held->memory, held->bytes))
+            view->wire.ended(view->wire.receiver, header->source);
+        free(held);
+    }
+}
+
+void tug_ofi_become_ready(struct tug_ofi_view *view) {
+    const struct tug_ofi_queue held = view->held;
+    view->held.first = NULL;
+    view->turn.ready = true;
+    hand_up_held(view, held);
 }
 
 /* As many as were posted before, at most. */
@@ -198,14 +314,123 @@ static bool take_receives(struct tug_ofi_endpoint *endpoint) {
     return endpoint->taken != before;
 }
 
+/* ---- trailers ---- */
+
+static void unlink_read(struct tug_ofi_read *read) {
+    struct tug_ofi_read **at = &read->view->reads;
+    while (*at != read)
+        at = &(*at)->next;
+    *at = read->next;
+    read->view->endpoint->waiting -= read->waits;
+}
+
+/* It has come whole, or never will. What has come since is handed up. */
+static void end_read(struct tug_ofi_read *read, bool whole) {
+    struct tug_ofi_view *view = read->view;
+    unlink_read(read);
+    tug_turns_note(&view->endpoint->turns, &view->turn);
+    view->wire.arrived(view->wire.receiver, read->source, whole);
+    if (whole)
+        hand_up_held(view, read->held);
+    else
+        drop(&read->held);
+    free(read);
+}
+
+static void fail_read(struct tug_ofi_read *read, int error) {
+    struct tug_ofi_view *view = read->view;
+    const fi_addr_t peer = view->addresses[read->source];
+    tug_log(TUG_VERBOSE_INFO, "ofi: of process %u: %s", read->source, tug_ofi.strerror(error));
+    end_read(read, false);
+    tell_ended(view->endpoint, peer);
+}
+
+/* Asks for what may come next. When all is there the source is told so, before it can hear of it by
+ * a packet. */
+static void go_on_reading(struct tug_ofi_read *read) {
+    const struct tug_ofi_view *view = read->view;
+    struct tug_ofi_endpoint *endpoint = view->endpoint;
+    size_t room = read->all - read->come;
+    void *to =
+        room > 0 ? view->wire.trailer_address(view->wire.receiver, read->source, read->come, &room)
+                 : NULL;
+    ssize_t status;
+    if (room > endpoint->info->ep_attr->max_msg_size)
+        room = endpoint->info->ep_attr->max_msg_size;
+    read->now = room;
+    if (to != NULL)
+        status = fi_read(endpoint->ep, to, room, NULL, view->addresses[read->source],
+                         read->where.address + read->come, read->where.key, &read->request.context);
+    else
+        status = tell(view, read->source, READ, read->where.id);
+    endpoint->waiting += (status == -FI_EAGAIN) - read->waits;
+    read->waits = status == -FI_EAGAIN;
+    if (status != 0 && !read->waits)
+        fail_read(read, (int)-status);
+    else if (to == NULL && !read->waits)
+        end_read(read, true);
+}
+
+/* libfabric has done. */
+static void take_read(struct tug_ofi_read *read, int error) {
+    if (read->view == NULL) {
+        free(read);
+        return;
+    }
+    read->come += read->now;
+    if (error != 0 || read->lost)
+        fail_read(read, error != 0 ? error : FI_ENOTCONN);
+    else
+        go_on_reading(read);
+}
+
+/* One that waits may have ended when the next is looked for. */
+static void wake_reads(struct tug_ofi_endpoint *endpoint) {
+    for (struct tug_turn *turn = endpoint->turns.first; turn != NULL; turn = turn->next)
+        for (struct tug_ofi_read *read = ((struct tug_ofi_view *)turn->wire)->reads, *next;
+             read != NULL; read = next) {
+            next = read->next;
+            if (read->waits)
+                go_on_reading(read);
+        }
+}
+
+void tug_ofi_forget(struct tug_ofi_view *view) {
+    for (uint32_t i = 0; i < TUG_OFI_SENDS; i++) {
+        struct tug_ofi_send *send = &view->endpoint->sends[i];
+        if (!send->out || send->view != view)
+            continue;
+        tug_ofi_abandon(view, send->peer);
+        if (send->out)
+            send->view = NULL;
+    }
+    while (view->reads != NULL) {
+        struct tug_ofi_read *read = view->reads;
+        unlink_read(read);
+        read->view = NULL;
+        drop(&read->held);
+        if (read->waits)
+            free(read);
+    }
+    drop(&view->held);
+}
+
 /* ---- polling ---- */
 
 static void complete(struct tug_ofi_endpoint *endpoint, void *context, size_t bytes) {
     struct tug_ofi_request *request = context;
-    if (request->sends) {
-        end_send(endpoint, context);
-    } else {
-        struct tug_ofi_receive *receive = context;
+    struct tug_ofi_send *send = context;
+    struct tug_ofi_receive *receive = context;
+    switch (request->kind) {
+    case TUG_OFI_SEND:
+        send->gone = true;
+        if (send->region == NULL)
+            end_send(endpoint, send);
+        break;
+    case TUG_OFI_READ:
+        take_read(context, 0);
+        break;
+    default:
         receive->done = true;
         receive->bytes = bytes;
     }
@@ -216,13 +441,19 @@ static void take_error(struct tug_ofi_endpoint *endpoint) {
     struct fi_cq_err_entry error = {0};
     if (fi_cq_readerr(endpoint->cq, &error, 0) != 1 || error.op_context == NULL)
         return;
-    struct tug_ofi_request *request = error.op_context;
-    if (request->sends) {
+    const struct tug_ofi_request *request = error.op_context;
+    switch (request->kind) {
+    case TUG_OFI_SEND:
         fail_send(endpoint, error.op_context, error.err);
-        return;
+        break;
+    case TUG_OFI_READ:
+        take_read(error.op_context, error.err);
+        break;
+    default:
+        tug_log(TUG_VERBOSE_WARN, "ofi: a packet has not come whole: %s",
+                tug_ofi.strerror(error.err));
+        complete(endpoint, error.op_context, 0);
     }
-    tug_log(TUG_VERBOSE_WARN, "ofi: a packet has not come whole: %s", tug_ofi.strerror(error.err));
-    complete(endpoint, request, 0);
 }
 
 static bool end_failed(struct tug_ofi_endpoint *endpoint) {
@@ -247,6 +478,8 @@ bool tug_ofi_poll(struct tug_ofi_endpoint *endpoint) {
     bool moved = n > 0 || n == -FI_EAVAIL;
     moved |= end_failed(endpoint);
     moved |= take_receives(endpoint);
+    if (endpoint->waiting > 0)
+        wake_reads(endpoint);
     endpoint->turns.polls++;
     return moved;
 }
@@ -256,7 +489,7 @@ bool tug_ofi_arm(struct tug_ofi_endpoint *endpoint) {
     struct fid *queue = &endpoint->cq->fid;
     if (endpoint->armed == endpoint->turns.polls + 1)
         return true;
-    if (endpoint->descriptor < 0 || endpoint->failed != NULL ||
+    if (endpoint->descriptor < 0 || endpoint->failed != NULL || endpoint->waiting > 0 ||
         endpoint->posted < endpoint->taken + TUG_OFI_RECEIVES ||
         fi_trywait(endpoint->fabric, &queue, 1) != 0)
         return false;
@@ -267,11 +500,6 @@ bool tug_ofi_arm(struct tug_ofi_endpoint *endpoint) {
 }
 
 /* ---- opening and closing ---- */
-
-static void close_object(struct fid *object) {
-    if (object != NULL && fi_close(object) != 0)
-        tug_log(TUG_VERBOSE_INFO, "ofi: an object of libfabric is still in use");
-}
 
 void tug_ofi_endpoint_close(struct tug_ofi_endpoint *endpoint) {
     tug_turns_fini(&endpoint->turns);
@@ -340,7 +568,7 @@ struct tug_ofi_endpoint *tug_ofi_endpoint_make(char *reason) {
     for (uint32_t i = 0; i < TUG_OFI_RECEIVES; i++)
         endpoint->receives[i].memory = endpoint->memory[i];
     for (uint32_t i = 0; i < TUG_OFI_SENDS; i++) {
-        endpoint->sends[i].request.sends = true;
+        endpoint->sends[i].request.kind = TUG_OFI_SEND;
         free_send(endpoint, &endpoint->sends[i]);
     }
     if (tug_random_draw(&endpoint->address.id, sizeof(endpoint->address.id)) &&

@@ -46,17 +46,19 @@ bool tug_ofi_load(char *reason) {
 
 /* ---- the provider ---- */
 
-/* Reliable datagrams, in order for each pair; memory of ours is not registered. */
-static struct fi_info *list(char *reason) {
+/* Reliable datagrams, in order for each pair, and what else is asked for. What is only sent, or
+ * where what is read goes, the provider registers itself if it has to. */
+static struct fi_info *list(uint64_t caps, char *reason) {
     struct fi_info *all = NULL, *hints = tug_ofi.dupinfo(NULL);
     if (hints == NULL) {
         snprintf(reason, 256, "no memory");
         return NULL;
     }
-    hints->caps = FI_MSG;
+    hints->caps = FI_MSG | caps;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->tx_attr->size = TUG_OFI_SENDS;
+    hints->tx_attr->inject_size = TUG_OFI_NOTE_BYTES;
     hints->rx_attr->size = TUG_OFI_RECEIVES;
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
@@ -81,20 +83,34 @@ static bool is_of_use(const struct fi_info *info) {
     for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
         if (strstr(info->fabric_attr->prov_name, none[i]) != NULL)
             return false;
-    return info->ep_attr->max_msg_size >= TUG_OFI_PACKET_BYTES;
+    return info->ep_attr->max_msg_size >= TUG_OFI_RECEIVE_BYTES;
+}
+
+/* The first of use; of that provider, if it is named. NULL: none. */
+static struct fi_info *first_of(const struct fi_info *all, const char *provider) {
+    while (all != NULL && !(is_of_use(all) && (provider == NULL ||
+                                               strcmp(all->fabric_attr->prov_name, provider) == 0)))
+        all = all->next;
+    return all != NULL ? tug_ofi.dupinfo(all) : NULL;
 }
 
 struct fi_info *tug_ofi_choose(char *reason) {
-    struct fi_info *all = tug_ofi_load(reason) ? list(reason) : NULL, *chosen = NULL;
+    char none[256];
+    struct fi_info *all = tug_ofi_load(reason) ? list(0, reason) : NULL;
     if (all == NULL)
         return NULL;
-    const struct fi_info *info = all;
-    while (info != NULL && !is_of_use(info))
-        info = info->next;
-    if (info != NULL)
-        chosen = tug_ofi.dupinfo(info);
-    snprintf(reason, 256, "%s %s", info == NULL ? "no use is made of provider" : "provider",
-             (info != NULL ? info : all)->fabric_attr->prov_name);
+    struct fi_info *chosen = first_of(all, NULL);
+    const char *provider = (chosen != NULL ? chosen : all)->fabric_attr->prov_name;
+    snprintf(reason, 256, "%s %s", chosen == NULL ? "no use is made of provider" : "provider",
+             provider);
+    struct fi_info *readers = chosen != NULL ? list(FI_RMA, none) : NULL;
+    struct fi_info *reader = first_of(readers, provider);
+    if (readers != NULL)
+        tug_ofi.freeinfo(readers);
+    if (reader != NULL) {
+        tug_ofi.freeinfo(chosen);
+        chosen = reader;
+    }
     tug_ofi.freeinfo(all);
     return chosen;
 }

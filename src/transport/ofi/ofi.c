@@ -28,6 +28,9 @@ static struct {
     struct tug_ofi_endpoint *endpoint;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* The row where the provider does not read: all goes in packets. */
+static struct tug_transport without;
+
 static bool ofi_missing(char *reason) {
     struct fi_info *info = tug_ofi_choose(reason);
     if (info == NULL)
@@ -42,23 +45,15 @@ static bool ofi_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
     return tug_ofi_send((struct tug_ofi_view *)wire, peer, buffer);
 }
 
-/* The context is served from now on: what has come for it is handed up. */
-static void become_ready(struct tug_ofi_view *view) {
-    view->turn.ready = true;
-    while (view->held != NULL) {
-        struct tug_ofi_held *held = view->held;
-        view->held = held->next;
-        view->wire.receive(view->wire.receiver, &view->wire, held->memory, held->bytes);
-        free(held);
-        view->turn.came = true;
-    }
+static void ofi_abandon(struct tug_wire *wire, uint32_t peer) {
+    tug_ofi_abandon((struct tug_ofi_view *)wire, peer);
 }
 
 static bool ofi_poll(void *state) {
     struct tug_ofi_view *view = state;
     struct tug_turns *turns = &view->endpoint->turns;
     if (!view->turn.ready)
-        become_ready(view);
+        tug_ofi_become_ready(view);
     const bool moved = tug_turns_is_due(turns, &view->turn) && tug_ofi_poll(view->endpoint);
     return tug_turns_end(turns, &view->turn) || moved;
 }
@@ -112,11 +107,6 @@ static void ofi_close(void *state) {
     struct tug_ofi_view *view = state;
     ofi_leave(&view->wire);
     release(view->endpoint);
-    while (view->held != NULL) {
-        struct tug_ofi_held *held = view->held;
-        view->held = held->next;
-        free(held);
-    }
     tug_pool_fini(&view->wire.pool);
     free(view->addresses);
     free(view);
@@ -127,11 +117,13 @@ struct tug_ofi_view *tug_ofi_view_make(struct tug_ofi_endpoint *endpoint,
     struct tug_ofi_view *view = calloc(1, sizeof(*view));
     if (view == NULL)
         return NULL;
-    view->wire = (struct tug_wire){.row = &tug_transport_ofi, .fabric = fabric};
+    without = tug_transport_ofi;
+    without.longs = (struct tug_longs){0};
+    view->wire = (struct tug_wire){.row = tug_ofi_reads(endpoint) ? &tug_transport_ofi : &without,
+                                   .fabric = fabric};
     view->wire.pool.bytes = TUG_OFI_PACKET_BYTES;
     view->endpoint = endpoint;
     view->turn.wire = &view->wire;
-    view->held_end = &view->held;
     view->addresses = calloc(fabric->nranks, sizeof(fi_addr_t));
     if (view->addresses != NULL) {
         endpoint->users++;
@@ -167,7 +159,7 @@ static bool all_alike(const struct tug_fabric *fabric, const struct tug_ofi_view
         const struct fi_info *info = view->endpoint->info;
         for (const char *at = info->fabric_attr->prov_name; *at != '\0'; at++)
             words[NAME] = (words[NAME] * 131 + *at) % 0x7fffffff;
-        words[FORMAT] = info->addr_format;
+        words[FORMAT] = (int64_t)info->addr_format * 2 + tug_ofi_reads(view->endpoint);
     }
     for (int i = NAME; i < WORDS; i += 2)
         words[i + 1] = ~words[i];
@@ -209,20 +201,20 @@ static void greet(void *argument) {
     struct tug_ofi_view *view = argument;
     const struct tug_fabric *fabric = view->wire.fabric;
     const uint32_t step = fabric->node_size < fabric->nranks ? fabric->node_size : 1;
-    if (!view->greets)
-        view->greets = tug_ofi_greet(view, (fabric->rank + step) % fabric->nranks);
+    if (!view->greeted)
+        view->greeted = tug_ofi_greet(view, (fabric->rank + step) % fabric->nranks);
     (void)tug_ofi_poll(view->endpoint);
     tug_turns_serve_others(&view->endpoint->turns, &view->turn);
-    view->met = view->greeted && view->heard;
 }
 
-/* Does a greeting go to a process of another node, and come from one? Collective. */
+/* Does a greeting go to a process of another node, and come from one, for all? Collective. */
 static bool meet(struct tug_ofi_view *view) {
     const uint64_t start = tug_clock_ns();
     do
         tug_engine_call(greet, view);
-    while (!view->met && tug_clock_ns() - start < GREETING_NS && sched_yield() == 0);
-    return tug_all_agree(view->wire.fabric->comm, view->met);
+    while (!(view->greeted && view->heard) && tug_clock_ns() - start < GREETING_NS &&
+           sched_yield() == 0);
+    return tug_all_agree(view->wire.fabric->comm, view->heard);
 }
 
 static int ofi_open(struct tug_fabric *fabric, void **state, char *reason) {
@@ -254,6 +246,8 @@ const struct tug_transport tug_transport_ofi = {
     .poll = ofi_poll,
     .arm = ofi_arm,
     .send = ofi_send,
+    .longs = {TUG_LONG_LEAST, TUG_TRAILER_MOST, TUG_LONGS_MOST},
+    .abandon = ofi_abandon,
     .descriptor = descriptor,
     .leave = ofi_leave};
 

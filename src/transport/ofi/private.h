@@ -20,6 +20,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 
 #include "base/table.h"
 #include "transport/packets/wire.h"
@@ -46,11 +47,19 @@ struct fi_info *tug_ofi_choose(char *reason);
 
 /* ---- endpoint.c ---- */
 
+/* Where the trailer of a packet is, which it stands behind, for who receives it to read. */
+struct tug_ofi_where {
+    uint64_t address, key;
+    uint64_t id; /* of the send: the reader tells that it has read */
+};
+
 /* rxm sends up to 16 KiB at once, its header included; more takes a round trip. */
-#define TUG_OFI_PACKET_BYTES 16000u
+#define TUG_OFI_RECEIVE_BYTES 16000u
+#define TUG_OFI_PACKET_BYTES (TUG_OFI_RECEIVE_BYTES - (uint32_t)sizeof(struct tug_ofi_where))
 #define TUG_OFI_RECEIVES 64u
 #define TUG_OFI_SENDS 256u
 #define TUG_OFI_NAME_MOST 256u
+#define TUG_OFI_NOTE_BYTES 16u /* sent with nothing to be kept */
 
 /* Where a process is, as it is told to the others. The provider knows where the name ends. */
 struct tug_ofi_address {
@@ -60,30 +69,32 @@ struct tug_ofi_address {
 
 struct tug_ofi_endpoint;
 
-/* A packet that has come for a view that is not ready. */
+/* Packets that have come and cannot be handed up yet. */
 struct tug_ofi_held {
     struct tug_ofi_held *next;
     size_t bytes;
     uint64_t memory[];
 };
 
+struct tug_ofi_queue {
+    struct tug_ofi_held *first, **end; /* all zeros: it is empty */
+};
+
 /* A context's wire. */
 struct tug_ofi_view {
     struct tug_wire wire;
     struct tug_ofi_endpoint *endpoint;
-    fi_addr_t *addresses;                  /* [nranks] */
-    struct tug_ofi_held *held, **held_end; /* what has come before the view was ready */
-    struct tug_turn turn;                  /* among the endpoint's views */
-    bool greets, greeted; /* the greeting to the next process has begun to go, has gone */
-    bool heard;           /* that to this one has come */
-    bool met;             /* both, as who opens the view has seen them */
-    uint64_t greeting[2]; /* while it goes */
+    fi_addr_t *addresses;       /* [nranks] */
+    struct tug_ofi_queue held;  /* what has come before the view was ready */
+    struct tug_ofi_read *reads; /* trailers that have not come whole, at most one of each process */
+    struct tug_turn turn;       /* among the endpoint's views */
+    bool greeted, heard;        /* the next process has been greeted, this one has been */
 };
 
 /* What libfabric is asked to do; it has `context` until it has done it. */
 struct tug_ofi_request {
     struct fi_context2 context; /* the first member */
-    bool sends;
+    enum { TUG_OFI_RECEIVE, TUG_OFI_SEND, TUG_OFI_READ } kind;
 };
 
 struct tug_ofi_receive {
@@ -95,11 +106,26 @@ struct tug_ofi_receive {
 
 struct tug_ofi_send {
     struct tug_ofi_request request; /* the first member */
-    struct tug_buffer *buffer;      /* NULL: a greeting */
-    struct tug_ofi_view *view;      /* NULL: it has left */
+    struct tug_buffer *buffer;
+    struct tug_ofi_view *view; /* NULL: it has left */
     uint32_t peer;
-    bool out;
+    bool out, gone;        /* gone: libfabric has done with the packet */
+    struct fid_mr *region; /* the trailer, while it is to be read; NULL: there is none */
+    struct tug_ofi_where where;
     struct tug_ofi_send *next; /* in the list of those that are free, or that have failed */
+};
+
+/* A trailer that is read from where it is. */
+struct tug_ofi_read {
+    struct tug_ofi_request request; /* the first member */
+    struct tug_ofi_read *next;
+    struct tug_ofi_view *view; /* NULL: it has left */
+    struct tug_ofi_queue held; /* what has come from the source since */
+    struct tug_ofi_where where;
+    uint32_t source;
+    bool waits;            /* for room to get on; else libfabric reads */
+    bool lost;             /* the source, which is told when libfabric is done */
+    size_t come, now, all; /* bytes */
 };
 
 struct tug_ofi_endpoint {
@@ -120,8 +146,10 @@ struct tug_ofi_endpoint {
     uint64_t posted, taken;
     struct tug_ofi_send sends[TUG_OFI_SENDS];
     struct tug_ofi_send *free, *failed;
-    uint64_t armed; /* `turns.polls` + 1 when it was last armed well */
-    uint64_t memory[TUG_OFI_RECEIVES][TUG_OFI_PACKET_BYTES / 8];
+    uint64_t trailers; /* sent so far */
+    uint32_t waiting;  /* reads that wait */
+    uint64_t armed;    /* `turns.polls` + 1 when it was last armed well */
+    uint64_t memory[TUG_OFI_RECEIVES][TUG_OFI_RECEIVE_BYTES / 8];
 };
 
 /* NULL, and why: it cannot be had. It is closed when nothing uses it any more. */
@@ -131,11 +159,22 @@ void tug_ofi_endpoint_close(struct tug_ofi_endpoint *endpoint);
 /* The address of that process. FI_ADDR_NOTAVAIL: it cannot be had. Holder only, as all below. */
 fi_addr_t tug_ofi_find(struct tug_ofi_endpoint *endpoint, const struct tug_ofi_address *address);
 
+/* Does the provider read what others have in memory? */
+static inline bool tug_ofi_reads(const struct tug_ofi_endpoint *endpoint) {
+    return endpoint->info->caps & FI_RMA;
+}
+
 /* False: there is no room now. */
 bool tug_ofi_send(struct tug_ofi_view *view, uint32_t peer, struct tug_buffer *buffer);
 
-/* A greeting to that process of the context, whose view then has `heard`. */
+/* A greeting to that process of the context, whose view then has `heard`. False: no room now. */
 bool tug_ofi_greet(struct tug_ofi_view *view, uint32_t peer);
+
+/* What was to be read from here by that process is not, any more. */
+void tug_ofi_abandon(struct tug_ofi_view *view, uint32_t peer);
+
+/* Hands up what has come before the view was ready, which it is now. */
+void tug_ofi_become_ready(struct tug_ofi_view *view);
 
 /* One look. True if anything moved. */
 bool tug_ofi_poll(struct tug_ofi_endpoint *endpoint);
@@ -143,7 +182,7 @@ bool tug_ofi_poll(struct tug_ofi_endpoint *endpoint);
 /* Who calls is about to sleep: will news make the descriptor readable? */
 bool tug_ofi_arm(struct tug_ofi_endpoint *endpoint);
 
-/* The view leaves: what it has sent, and has not gone, is nobody's. */
+/* The view leaves: what it has sent, and has not gone, is nobody's, nor what it was to read. */
 void tug_ofi_forget(struct tug_ofi_view *view);
 
 /* ---- ofi.c ---- */

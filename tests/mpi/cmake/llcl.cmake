@@ -38,7 +38,7 @@ foreach(program IN ITEMS basic atomic am call errors allocated contexts threads 
     tug_llcl_test(${program} WAYS ofi RANKS 2 3)
     tug_llcl_test(${program} WAYS ofi RANKS 2 NODES tcp)
 endforeach()
-foreach(program IN ITEMS basic am threads)
+foreach(program IN ITEMS basic am threads errors signal)
     tug_llcl_test(${program} WAYS ofi CASE shm RANKS 2 ENV FI_PROVIDER=shm)
 endforeach()
 # Names of that memory differ in length where process numbers do.
@@ -54,6 +54,7 @@ tug_llcl_test(passive WAYS ofi CASE thread RANKS 2 ENV TUGBOAT_PROGRESS=thread)
 tug_llcl_test(idle WAYS ofi CASE idle RANKS 2 ARGS idle 20)
 tug_llcl_test(idle WAYS ofi CASE stop RANKS 2 ARGS stop 100)
 tug_llcl_test(memory WAYS ofi RANKS 2 3)
+tug_llcl_test(large WAYS ofi RANKS 2 NODES tcp ARGS registered 100)
 
 # Threads: few, many, with and without an offload thread.
 foreach(threads IN ITEMS 1 16)
@@ -107,6 +108,8 @@ if(TARGET tugboat)
         tug_mpi_script(llcl_kill.${way} llcl_kill.sh 2 ENV TUGBOAT_TRANSPORTS=${tug_llcl_${way}}
             LABELS "llcl;fault")
     endforeach()
+    tug_mpi_script(llcl_kill.ofi llcl_kill.sh 2 FIRST --nodes tcp --needs $<TARGET_FILE:tugboat_cmd>:ofi
+        ENV TUGBOAT_TRANSPORTS=${tug_llcl_ofi} LABELS "llcl;fault")
     tug_mpi_script(llcl_kill.tcp llcl_kill.sh 2 FIRST --nodes tcp LABELS "llcl;fault")
 endif()
 
