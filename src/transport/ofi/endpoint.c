@@ -9,6 +9,19 @@
  * The providers are let make progress when the queue is read, and by no thread of theirs. What
  * they wait for (the sockets of tcp, say) makes the queue's descriptor readable, if they have
  * one, after fi_trywait() has said so.
+ *
+ * Trailers are not sent: they are read, by RMA, by who receives the packet, which tells where:
+ *
+ *      sender                                 receiver
+ *        registered  -- packet, where ------->  checks it, knows where the data go
+ *                    <===== fi_read() ========
+ *        its own     <---- note: read --------  arrived
+ *
+ * So nobody is let at memory by what a key once allowed: the memory is registered for one reading,
+ * and by whom it is wanted has been checked. (Providers answer a key that has ended by ending the
+ * connection, with all that is on it, or not at all.) What comes from a process while its trailer
+ * is read waits. What libfabric reads into is its own until it says that it has done: only then is
+ * a lost source told. Where nobody wants the data they are not read.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,7 +150,8 @@ static void fail_send(struct tug_ofi_endpoint *endpoint, struct tug_ofi_send *se
 }
 
 /* What libfabric refuses for good fails in the next poll. */
-bool tug_ofi_send(struct tug_ofi_view *view, uint32_t peer, struct tug_buffer *buffer) {
+bool tug_ofi_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
+    struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
     struct tug_ofi_endpoint *endpoint = view->endpoint;
     struct tug_ofi_send *send = endpoint->free;
     if (send == NULL)
@@ -180,7 +194,8 @@ bool tug_ofi_greet(struct tug_ofi_view *view, uint32_t peer) {
     return tell(view, peer, GREETING, view->wire.fabric->id) == 0;
 }
 
-void tug_ofi_abandon(struct tug_ofi_view *view, uint32_t peer) {
+void tug_ofi_abandon(struct tug_wire *wire, uint32_t peer) {
+    struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
     for (uint32_t i = 0; i < TUG_OFI_SENDS; i++) {
         struct tug_ofi_send *send = &view->endpoint->sends[i];
         if (!send->out || send->view != view || send->peer != peer || send->region == NULL)
@@ -400,7 +415,7 @@ void tug_ofi_forget(struct tug_ofi_view *view) {
         struct tug_ofi_send *send = &view->endpoint->sends[i];
         if (!send->out || send->view != view)
             continue;
-        tug_ofi_abandon(view, send->peer);
+        tug_ofi_abandon(&view->wire, send->peer);
         if (send->out)
             send->view = NULL;
     }
@@ -417,43 +432,32 @@ void tug_ofi_forget(struct tug_ofi_view *view) {
 
 /* ---- polling ---- */
 
-static void complete(struct tug_ofi_endpoint *endpoint, void *context, size_t bytes) {
+/* error, 0: none. A receive that fails is posted again. */
+static void complete(struct tug_ofi_endpoint *endpoint, void *context, size_t bytes, int error) {
     struct tug_ofi_request *request = context;
     struct tug_ofi_send *send = context;
     struct tug_ofi_receive *receive = context;
-    switch (request->kind) {
-    case TUG_OFI_SEND:
+    if (request->kind == TUG_OFI_READ) {
+        take_read(context, error);
+    } else if (request->kind == TUG_OFI_RECEIVE) {
+        if (error != 0)
+            tug_log(TUG_VERBOSE_WARN, "ofi: a packet has not come whole: %s",
+                    tug_ofi.strerror(error));
+        receive->done = true;
+        receive->bytes = bytes;
+    } else if (error != 0) {
+        fail_send(endpoint, send, error);
+    } else {
         send->gone = true;
         if (send->region == NULL)
             end_send(endpoint, send);
-        break;
-    case TUG_OFI_READ:
-        take_read(context, 0);
-        break;
-    default:
-        receive->done = true;
-        receive->bytes = bytes;
     }
 }
 
-/* One that has failed. A receive is posted again. */
 static void take_error(struct tug_ofi_endpoint *endpoint) {
     struct fi_cq_err_entry error = {0};
-    if (fi_cq_readerr(endpoint->cq, &error, 0) != 1 || error.op_context == NULL)
-        return;
-    const struct tug_ofi_request *request = error.op_context;
-    switch (request->kind) {
-    case TUG_OFI_SEND:
-        fail_send(endpoint, error.op_context, error.err);
-        break;
-    case TUG_OFI_READ:
-        take_read(error.op_context, error.err);
-        break;
-    default:
-        tug_log(TUG_VERBOSE_WARN, "ofi: a packet has not come whole: %s",
-                tug_ofi.strerror(error.err));
-        complete(endpoint, error.op_context, 0);
-    }
+    if (fi_cq_readerr(endpoint->cq, &error, 0) == 1 && error.op_context != NULL)
+        complete(endpoint, error.op_context, 0, error.err);
 }
 
 static bool end_failed(struct tug_ofi_endpoint *endpoint) {
@@ -470,7 +474,7 @@ bool tug_ofi_poll(struct tug_ofi_endpoint *endpoint) {
     struct fi_cq_msg_entry entries[ENTRIES];
     const ssize_t n = fi_cq_read(endpoint->cq, entries, ENTRIES);
     for (ssize_t i = 0; i < n; i++)
-        complete(endpoint, entries[i].op_context, entries[i].len);
+        complete(endpoint, entries[i].op_context, entries[i].len, 0);
     if (n == -FI_EAVAIL)
         take_error(endpoint);
     else if (n < 0 && n != -FI_EAGAIN)

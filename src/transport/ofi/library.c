@@ -86,31 +86,21 @@ static bool is_of_use(const struct fi_info *info) {
     return info->ep_attr->max_msg_size >= TUG_OFI_RECEIVE_BYTES;
 }
 
-/* The first of use; of that provider, if it is named. NULL: none. */
-static struct fi_info *first_of(const struct fi_info *all, const char *provider) {
-    while (all != NULL && !(is_of_use(all) && (provider == NULL ||
-                                               strcmp(all->fabric_attr->prov_name, provider) == 0)))
-        all = all->next;
-    return all != NULL ? tug_ofi.dupinfo(all) : NULL;
-}
-
 struct fi_info *tug_ofi_choose(char *reason) {
-    char none[256];
-    struct fi_info *all = tug_ofi_load(reason) ? list(0, reason) : NULL;
-    if (all == NULL)
-        return NULL;
-    struct fi_info *chosen = first_of(all, NULL);
-    const char *provider = (chosen != NULL ? chosen : all)->fabric_attr->prov_name;
-    snprintf(reason, 256, "%s %s", chosen == NULL ? "no use is made of provider" : "provider",
-             provider);
-    struct fi_info *readers = chosen != NULL ? list(FI_RMA, none) : NULL;
-    struct fi_info *reader = first_of(readers, provider);
-    if (readers != NULL)
-        tug_ofi.freeinfo(readers);
-    if (reader != NULL) {
-        tug_ofi.freeinfo(chosen);
-        chosen = reader;
+    static const uint64_t caps[] = {FI_RMA, 0};
+    struct fi_info *chosen = NULL;
+    for (unsigned i = 0; i < 2 && chosen == NULL && tug_ofi_load(reason); i++) {
+        struct fi_info *all = list(caps[i], reason);
+        const struct fi_info *info = all;
+        if (all == NULL)
+            continue;
+        while (info != NULL && !is_of_use(info))
+            info = info->next;
+        if (info != NULL)
+            chosen = tug_ofi.dupinfo(info);
+        snprintf(reason, 256, "%s %s", info == NULL ? "no use is made of provider" : "provider",
+                 (info != NULL ? info : all)->fabric_attr->prov_name);
+        tug_ofi.freeinfo(all);
     }
-    tug_ofi.freeinfo(all);
     return chosen;
 }

@@ -41,14 +41,6 @@ static bool ofi_missing(char *reason) {
 
 /* ---- the wire ---- */
 
-static bool ofi_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
-    return tug_ofi_send((struct tug_ofi_view *)wire, peer, buffer);
-}
-
-static void ofi_abandon(struct tug_wire *wire, uint32_t peer) {
-    tug_ofi_abandon((struct tug_ofi_view *)wire, peer);
-}
-
 static bool ofi_poll(void *state) {
     struct tug_ofi_view *view = state;
     struct tug_turns *turns = &view->endpoint->turns;
@@ -239,15 +231,16 @@ static int ofi_open(struct tug_fabric *fabric, void **state, char *reason) {
 
 const struct tug_transport tug_transport_ofi = {
     .name = "ofi",
-    .help = "packets by libfabric: Slingshot, EFA, Omni-Path and others, sockets",
+    .help =
+        "packets by libfabric, long data by its RMA: Slingshot, EFA, Omni-Path and others, sockets",
     .missing = ofi_missing,
     .open = ofi_open,
     .close = ofi_close,
     .poll = ofi_poll,
     .arm = ofi_arm,
-    .send = ofi_send,
+    .send = tug_ofi_send,
     .longs = {TUG_LONG_LEAST, TUG_TRAILER_MOST, TUG_LONGS_MOST},
-    .abandon = ofi_abandon,
+    .abandon = tug_ofi_abandon,
     .descriptor = descriptor,
     .leave = ofi_leave};
 

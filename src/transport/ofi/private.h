@@ -40,8 +40,8 @@ extern struct tug_ofi_library tug_ofi;
 /* False, and why (256 bytes): libfabric cannot be had. Any thread. */
 bool tug_ofi_load(char *reason);
 
-/* The best provider that there is; NULL, and why: none is of use. To be freed by
- * tug_ofi.freeinfo().
+/* The best provider that there is, one that reads by RMA if any does; NULL, and why: none is of
+ * use. To be freed by tug_ofi.freeinfo().
  */
 struct fi_info *tug_ofi_choose(char *reason);
 
@@ -164,14 +164,14 @@ static inline bool tug_ofi_reads(const struct tug_ofi_endpoint *endpoint) {
     return endpoint->info->caps & FI_RMA;
 }
 
-/* False: there is no room now. */
-bool tug_ofi_send(struct tug_ofi_view *view, uint32_t peer, struct tug_buffer *buffer);
+/* As a row's. False: there is no room now. */
+bool tug_ofi_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);
 
 /* A greeting to that process of the context, whose view then has `heard`. False: no room now. */
 bool tug_ofi_greet(struct tug_ofi_view *view, uint32_t peer);
 
 /* What was to be read from here by that process is not, any more. */
-void tug_ofi_abandon(struct tug_ofi_view *view, uint32_t peer);
+void tug_ofi_abandon(struct tug_wire *wire, uint32_t peer);
 
 /* Hands up what has come before the view was ready, which it is now. */
 void tug_ofi_become_ready(struct tug_ofi_view *view);
