@@ -256,6 +256,31 @@ static void trailers_are_read(void **state) {
     assert_int_equal(sides[1].sent, 5);
 }
 
+static int refuse(struct fid *domain, const void *memory, size_t bytes, uint64_t access,
+                  uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **region,
+                  void *context) {
+    (void)domain, (void)memory, (void)bytes, (void)access, (void)offset, (void)key, (void)flags;
+    (void)region, (void)context;
+    return -FI_ENOMEM;
+}
+
+/* Memory that cannot be registered is read from a copy, one trailer at a time. */
+static void refused_memory(void **state) {
+    (void)state;
+    if (!can_read())
+        return;
+    struct fi_ops_mr *theirs = sides[0].view->endpoint->domain->mr, ours = *theirs;
+    ours.reg = refuse;
+    sides[0].view->endpoint->domain->mr = &ours;
+    (void)sides[1].view->wire.row->poll(sides[1].view);
+    send_trailers(&sides[0], 10);
+    until_received(0, 20);
+    sides[0].view->endpoint->domain->mr = theirs;
+    assert_int_equal(sides[1].arrived, 10);
+    assert_int_equal(sides[0].sent, 10);
+    assert_null(sides[0].view->endpoint->copied);
+}
+
 /* They are not read, and their senders are told so. */
 static void trailers_for_nobody(void **state) {
     (void)state;
@@ -366,6 +391,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(greetings, begin, end),
         cmocka_unit_test_setup_teardown(news_wake, begin, end),
         cmocka_unit_test_setup_teardown(trailers_are_read, begin, end),
+        cmocka_unit_test_setup_teardown(refused_memory, begin, end),
         cmocka_unit_test_setup_teardown(trailers_for_nobody, begin, end),
         cmocka_unit_test_setup_teardown(bad_keys, begin, end),
         cmocka_unit_test_setup_teardown(abandoned, begin, end),

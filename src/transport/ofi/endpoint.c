@@ -98,34 +98,50 @@ static void close_object(struct fid *object) {
         tug_log(TUG_VERBOSE_INFO, "ofi: an object of libfabric is still in use");
 }
 
-static void hide(struct tug_ofi_send *send) {
-    if (send->region != NULL)
+static void hide(struct tug_ofi_endpoint *endpoint, struct tug_ofi_send *send) {
+    if (send->region != NULL && send == endpoint->copied)
+        endpoint->copied = NULL;
+    else if (send->region != NULL)
         close_object(&send->region->fid);
     send->region = NULL;
 }
 
-/* Lets the peer read the trailer. False: the provider refuses. */
+/* Lets others read there. NULL: the provider refuses. */
+static struct fid_mr *open_region(struct tug_ofi_endpoint *endpoint, const void *memory,
+                                  size_t bytes) {
+    struct fid_mr *region;
+    if (fi_mr_reg(endpoint->domain, memory, bytes, FI_REMOTE_READ, 0, (uint32_t)++endpoint->keys, 0,
+                  &region, NULL) != 0)
+        return NULL;
+    if (!(endpoint->info->domain_attr->mr_mode & FI_MR_ENDPOINT) ||
+        (fi_mr_bind(region, &endpoint->ep->fid, 0) == 0 && fi_mr_enable(region) == 0))
+        return region;
+    close_object(&region->fid);
+    return NULL;
+}
+
+/* Lets the peer read the trailer, or a copy of it where that is refused (too much is locked).
+ * False: not now. */
 static bool expose(struct tug_ofi_endpoint *endpoint, struct tug_ofi_send *send) {
     const struct tug_buffer *buffer = send->buffer;
-    const int mode = endpoint->info->domain_attr->mr_mode;
-    const uint64_t number = endpoint->trailers + 1;
-    if (fi_mr_reg(endpoint->domain, buffer->trailer, buffer->packet.trailer, FI_REMOTE_READ, 0,
-                  (uint32_t)number, 0, &send->region, NULL) != 0) {
-        send->region = NULL;
-        return false;
+    const unsigned char *memory = buffer->trailer;
+    send->region = open_region(endpoint, memory, buffer->packet.trailer);
+    if (send->region == NULL) {
+        if (endpoint->copied != NULL)
+            return false;
+        endpoint->copied = send;
+        send->region = endpoint->copy_region;
+        memory = memcpy(endpoint->copy, memory, buffer->packet.trailer);
     }
-    if ((mode & FI_MR_ENDPOINT) &&
-        (fi_mr_bind(send->region, &endpoint->ep->fid, 0) != 0 || fi_mr_enable(send->region) != 0))
-        return false;
-    send->where =
-        (struct tug_ofi_where){.address = mode & FI_MR_VIRT_ADDR ? (uintptr_t)buffer->trailer : 0,
-                               .key = fi_mr_key(send->region),
-                               .id = number * TUG_OFI_SENDS + (uint64_t)(send - endpoint->sends)};
+    const bool addressed = endpoint->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+    send->where.address = addressed ? (uintptr_t)memory : 0;
+    send->where.key = fi_mr_key(send->region);
+    send->where.id = endpoint->keys * TUG_OFI_SENDS + (uint64_t)(send - endpoint->sends);
     return true;
 }
 
 static void free_send(struct tug_ofi_endpoint *endpoint, struct tug_ofi_send *send) {
-    hide(send);
+    hide(endpoint, send);
     send->out = false;
     send->next = endpoint->free;
     endpoint->free = send;
@@ -165,14 +181,10 @@ bool tug_ofi_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffe
     const bool trails = buffer->packet.trailer > 0;
     const struct iovec parts[] = {{buffer->memory, buffer->packet.used},
                                   {&send->where, sizeof(send->where)}};
-    ssize_t status = -FI_ENOKEY;
+    ssize_t status = -FI_EAGAIN;
     if (!trails || expose(endpoint, send))
         status = fi_sendv(endpoint->ep, parts, NULL, trails ? 2 : 1, view->addresses[peer],
                           &send->request.context);
-    else
-        tug_warn_once("ofi: %s refuses to register %u bytes (is the limit of locked memory, ulimit "
-                      "-l, too low?)",
-                      endpoint->info->fabric_attr->prov_name, buffer->packet.trailer);
     if (status == -FI_EAGAIN) {
         free_send(endpoint, send);
         return false;
@@ -200,7 +212,7 @@ void tug_ofi_abandon(struct tug_wire *wire, uint32_t peer) {
         struct tug_ofi_send *send = &view->endpoint->sends[i];
         if (!send->out || send->view != view || send->peer != peer || send->region == NULL)
             continue;
-        hide(send);
+        hide(view->endpoint, send);
         if (send->gone)
             end_send(view->endpoint, send);
     }
@@ -248,7 +260,7 @@ static void be_told(struct tug_ofi_endpoint *endpoint, const struct note *note) 
         view->heard = true;
     if (note->magic != READ || !send->out || send->region == NULL || send->where.id != note->id)
         return;
-    hide(send);
+    hide(endpoint, send);
     view = send->view;
     if (view != NULL) {
         tug_turns_note(&endpoint->turns, &view->turn);
@@ -512,6 +524,7 @@ void tug_ofi_endpoint_close(struct tug_ofi_endpoint *endpoint) {
 #define CLOSE(member)                                                                              \
     if (endpoint->member != NULL)                                                                  \
     close_object(&endpoint->member->fid)
+    CLOSE(copy_region);
     CLOSE(ep);
     CLOSE(av);
     CLOSE(cq);
@@ -524,6 +537,7 @@ void tug_ofi_endpoint_close(struct tug_ofi_endpoint *endpoint) {
     if (endpoint->info != NULL)
         tug_ofi.freeinfo(endpoint->info);
     tug_table_fini(&endpoint->peers);
+    free(endpoint->copy);
     free(endpoint);
 }
 
@@ -555,6 +569,13 @@ static bool open_objects(struct tug_ofi_endpoint *endpoint) {
         fi_ep_bind(endpoint->ep, &endpoint->av->fid, 0) != 0 || fi_enable(endpoint->ep) != 0 ||
         fi_getname(&endpoint->ep->fid, endpoint->address.name, &bytes) != 0)
         return false;
+    if (tug_ofi_reads(endpoint)) {
+        endpoint->copy = malloc(TUG_TRAILER_MOST);
+        if (endpoint->copy != NULL)
+            endpoint->copy_region = open_region(endpoint, endpoint->copy, TUG_TRAILER_MOST);
+        if (endpoint->copy_region == NULL)
+            return false;
+    }
     return post_receives(endpoint);
 }
 

@@ -249,7 +249,7 @@ size_t tug_wire_ofi_footprint(uint64_t nranks) {
 }
 
 size_t tug_wire_ofi_endpoint_footprint(void) {
-    return sizeof(struct tug_ofi_endpoint);
+    return sizeof(struct tug_ofi_endpoint) + TUG_TRAILER_MOST;
 }
 
 size_t tug_wire_ofi_packet(void) {

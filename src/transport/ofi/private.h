@@ -146,9 +146,12 @@ struct tug_ofi_endpoint {
     uint64_t posted, taken;
     struct tug_ofi_send sends[TUG_OFI_SENDS];
     struct tug_ofi_send *free, *failed;
-    uint64_t trailers; /* sent so far */
-    uint32_t waiting;  /* reads that wait */
-    uint64_t armed;    /* `turns.polls` + 1 when it was last armed well */
+    uint64_t trailers, keys;     /* sent, and tried to be registered, so far */
+    unsigned char *copy;         /* [TUG_TRAILER_MOST] of a trailer that cannot be registered */
+    struct fid_mr *copy_region;  /* of copy */
+    struct tug_ofi_send *copied; /* has its trailer there; NULL: none */
+    uint32_t waiting;            /* reads that wait */
+    uint64_t armed;              /* `turns.polls` + 1 when it was last armed well */
     uint64_t memory[TUG_OFI_RECEIVES][TUG_OFI_RECEIVE_BYTES / 8];
 };
 
