@@ -241,7 +241,7 @@ static void trailers_are_read(void **state) {
     (void)state;
     if (!can_read())
         return;
-    assert_int_equal(sides[0].view->wire.row->longs.least, TUG_LONG_LEAST);
+    assert_int_equal(sides[0].view->wire.row->longs.least, TUG_OFI_LONG_LEAST);
     (void)sides[0].view->wire.row->poll(sides[0].view);
     send_trailers(&sides[0], 10); /* before side 1 is served */
     assert_int_equal(sides[1].received, 0);
