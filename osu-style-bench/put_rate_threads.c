@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ORIGIN = 0, TARGET = 1, MAX_THREADS = 64, MAX_SAMPLES = 1000 };
 enum { MIN_SLOTS = 4096, MAX_BATCH = 16384 }; /* per thread */
@@ -189,9 +190,22 @@ static long check_sample(int nthreads, long noperations, int sample) {
 
 /* ---- samples ---- */
 
+/* Leaves its core to the origin's threads: looks once a millisecond. */
+static void wait_asleep(void) {
+    const struct timespec pause = {.tv_nsec = 1000000};
+    MPI_Request request;
+    int met = 0;
+    MPI_Ibarrier(bench.sync, &request);
+    for (MPI_Test(&request, &met, MPI_STATUS_IGNORE); !met;
+         MPI_Test(&request, &met, MPI_STATUS_IGNORE))
+        nanosleep(&pause, NULL);
+}
+
 static void wait_for_origin(void) {
     if (strcmp(target_wait, "barrier") == 0)
         MPI_Barrier(bench.sync);
+    else if (strcmp(target_wait, "asleep") == 0)
+        wait_asleep();
     else
         bench_sync();
 }
@@ -269,8 +283,9 @@ static void check_options(void) {
         bench_usage_error("--op is put, fetch_and_op or accumulate, not '%s'", op_name);
     if (!bench_window_has_name(flavour))
         bench_usage_error("--window is allocate or create, not '%s'", flavour);
-    if (strcmp(target_wait, "polite") != 0 && strcmp(target_wait, "barrier") != 0)
-        bench_usage_error("--target is polite or barrier, not '%s'", target_wait);
+    if (strcmp(target_wait, "polite") != 0 && strcmp(target_wait, "barrier") != 0 &&
+        strcmp(target_wait, "asleep") != 0)
+        bench_usage_error("--target is polite, barrier or asleep, not '%s'", target_wait);
     if (batch < 1 || batch > MAX_BATCH || nsamples < 1 || nsamples > MAX_SAMPLES || seconds <= 0)
         bench_usage_error("--batch 1..%d, --samples 1..%d, --seconds > 0", MAX_BATCH, MAX_SAMPLES);
     nslots = batch > MIN_SLOTS ? batch : MIN_SLOTS;
@@ -301,7 +316,8 @@ int main(int argc, char **argv) {
         {"batch", BENCH_LONG, &batch, "operations between flushes"},
         {"samples", BENCH_LONG, &nsamples, "samples for each number of threads"},
         {"seconds", BENCH_REAL, &seconds, "time for a sample"},
-        {"target", BENCH_TEXT, &target_wait, "rank 1 waits: polite (test and yield) or barrier"},
+        {"target", BENCH_TEXT, &target_wait,
+         "rank 1 waits: polite (test and yield), barrier or asleep"},
     };
     long threads[MAX_THREADS];
     char what[160];
