@@ -237,53 +237,46 @@ reach(const struct tug_rma *o, struct tug_data *data, struct tug_direct_target *
 
 /* What one store or load can do is done by one: a program that polls its window sees all of it or
  * nothing. */
-static inline int move(const struct tug_data *to, const struct tug_data *from, MPI_Comm comm) {
-    if (__builtin_expect(to->contiguous && from->contiguous, 1)) {
-        switch (from->bytes) {
-        case 4:
-            memcpy(to->address, from->address, 4);
-            return MPI_SUCCESS;
-        case 8:
-            memcpy(to->address, from->address, 8);
-            return MPI_SUCCESS;
-        default:
-            break;
-        }
-    }
-    return tug_data_move(to, from, comm);
-}
-
-/* A word of the same basic type here and at the target, between places that are in order: most puts
- * and gets of programs that work word by word. False: it is something else, or something is wrong;
- * nothing has been done. */
-static inline __attribute__((always_inline)) bool move_word(const struct tug_rma *o, void *here,
-                                                            bool into_target) {
-    MPI_Aint offset;
-    if (o->origin_type != o->target_type || o->origin_count != 1 || o->target_count != 1 ||
-        !tug_type_is_basic(o->origin_type) || here == NULL ||
-        tug_operand_check_target(o) != MPI_SUCCESS)
-        return false;
-    const struct tug_direct_target *target = &o->window->direct->targets[o->target];
-    const MPI_Aint bytes = (MPI_Aint)tug_type_basic_size(o->origin_type);
-    if (__builtin_mul_overflow(o->disp, target->disp_unit, &offset) || offset < 0 ||
-        offset > target->size - bytes)
-        return false;
-    unsigned char *there = target->base + offset;
-    void *to = into_target ? there : here;
-    const void *from = into_target ? here : there;
+static inline __attribute__((always_inline)) void copy_plain(void *to, const void *from,
+                                                             size_t bytes) {
     if (bytes == 8)
         memcpy(to, from, 8);
     else if (bytes == 4)
         memcpy(to, from, 4);
     else
+        memmove(to, from, bytes);
+}
+
+static inline int move(const struct tug_data *to, const struct tug_data *from, MPI_Comm comm) {
+    if (__builtin_expect(!to->contiguous || !from->contiguous || from->bytes == 0, 0))
+        return tug_data_move(to, from, comm);
+    copy_plain(to->address, from->address, from->bytes);
+    return MPI_SUCCESS;
+}
+
+/* As many elements of the same basic type here and at the target, between places that are in order:
+ * most puts and gets of programs. They need not be described. False: it is something else, or
+ * something is wrong; nothing has been done. */
+static inline __attribute__((always_inline)) bool move_plain(const struct tug_rma *o, void *here,
+                                                             bool into_target) {
+    MPI_Aint offset, bytes;
+    if (o->origin_type != o->target_type || o->origin_count != o->target_count ||
+        o->target_count <= 0 || !tug_type_is_basic(o->origin_type) || here == NULL ||
+        tug_operand_check_target(o) != MPI_SUCCESS)
         return false;
+    const struct tug_direct_target *target = &o->window->direct->targets[o->target];
+    if (__builtin_mul_overflow(o->target_count, tug_type_basic_size(o->origin_type), &bytes) ||
+        __builtin_mul_overflow(o->disp, target->disp_unit, &offset) || offset < 0 ||
+        offset > target->size - bytes)
+        return false;
+    unsigned char *there = target->base + offset;
+    copy_plain(into_target ? there : here, into_target ? here : there, (size_t)bytes);
     return true;
 }
 
-static inline __attribute__((always_inline)) int transfer(const struct tug_rma *o, void *here,
-                                                          bool into_target) {
-    if (__builtin_expect(move_word(o, here, into_target), 1))
-        return MPI_SUCCESS;
+/* All else. Apart, so that what is plain has no frame to make. */
+static __attribute__((noinline)) int transfer_described(const struct tug_rma *o, void *here,
+                                                        bool into_target) {
     struct tug_data origin, data;
     struct tug_direct_target *target;
     if (!tug_operand_describe(&origin, here, o->origin_count, o->origin_type, o) ||
@@ -299,6 +292,13 @@ static inline __attribute__((always_inline)) int transfer(const struct tug_rma *
         return MPI_ERR_TRUNCATE;
     return into_target ? move(&data, &origin, o->window->comm)
                        : move(&origin, &data, o->window->comm);
+}
+
+static inline __attribute__((always_inline)) int transfer(const struct tug_rma *o, void *here,
+                                                          bool into_target) {
+    return __builtin_expect(move_plain(o, here, into_target), 1)
+               ? MPI_SUCCESS
+               : transfer_described(o, here, into_target);
 }
 
 int tug_direct_put(const struct tug_rma *o) {
