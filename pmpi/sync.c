@@ -27,12 +27,18 @@
 #define OURS_Win_flush_local_all tug_epoch_flush_all(window, true)
 #define OURS_Win_sync MPI_SUCCESS
 
-/* Before: what this rank has stored is there for those the call lets in. After: what the others
- * have stored is there for this rank. */
+/* Before: what this rank has stored is there for those the call lets in, and for whoever looks
+ * before this rank looks at what they have stored (seq_cst: a store, then another's load). After:
+ * what the others have stored is there for this rank. In the direct lane the call stores nothing
+ * for others but its own flags, so that acquire does; elsewhere it may do this rank's operations.
+ */
 #define SYNC_OURS(Name)                                                                            \
     atomic_thread_fence(memory_order_seq_cst);                                                     \
     int done = OURS_##Name;                                                                        \
-    atomic_thread_fence(memory_order_seq_cst);                                                     \
+    if (window->direct != NULL)                                                                    \
+        atomic_thread_fence(memory_order_acquire);                                                 \
+    else                                                                                           \
+        atomic_thread_fence(memory_order_seq_cst);                                                 \
     return tug_window_report(window, done)
 
 #define SYNC(Name, host_call, not_ours, parameters, arguments)                                     \

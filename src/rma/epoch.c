@@ -7,11 +7,15 @@
 
 bool tug_epochs_init(struct tug_epochs *epochs, int nranks) {
     epochs->nranks = nranks;
+    atomic_init(&epochs->all, MPI_GROUP_NULL);
     epochs->access = calloc((size_t)nranks, sizeof(*epochs->access));
     return epochs->access != NULL;
 }
 
 void tug_epochs_fini(struct tug_epochs *epochs) {
+    MPI_Group all = atomic_load(&epochs->all);
+    if (epochs->access != NULL && all != MPI_GROUP_NULL)
+        tug_host.Group_free(&all);
     free((void *)epochs->access);
     free(epochs->started);
     free(epochs->exposed);
@@ -58,10 +62,22 @@ int tug_epoch_fence(struct tug_window *window, int assert) {
     return error;
 }
 
+/* The group of all ranks, the same one each time. */
+static MPI_Group group_of(struct tug_window *window) {
+    MPI_Group all = atomic_load(&window->epochs.all);
+    if (all != MPI_GROUP_NULL)
+        return all;
+    MPI_Group mine, none = MPI_GROUP_NULL;
+    tug_host.Comm_group(window->comm, &mine);
+    if (atomic_compare_exchange_strong(&window->epochs.all, &none, mine))
+        return mine;
+    tug_host.Group_free(&mine); /* another thread was first */
+    return none;
+}
+
 /* The members of a group by their ranks in the window, *n of them; MPI_PROC_NULL for who is not in
  * it. To be freed; NULL without memory. */
 static int *ranks_of(struct tug_window *window, MPI_Group group, int *n) {
-    MPI_Group all;
     tug_host.Group_size(group, n);
     int *ranks = malloc(2 * ((size_t)*n + 1) * sizeof(*ranks));
     if (ranks == NULL)
@@ -69,9 +85,7 @@ static int *ranks_of(struct tug_window *window, MPI_Group group, int *n) {
     int *theirs = ranks + *n;
     for (int i = 0; i < *n; i++)
         theirs[i] = i;
-    tug_host.Comm_group(window->comm, &all);
-    tug_host.Group_translate_ranks(group, *n, theirs, all, ranks);
-    tug_host.Group_free(&all);
+    tug_host.Group_translate_ranks(group, *n, theirs, group_of(window), ranks);
     for (int i = 0; i < *n; i++)
         if (!is_rank(&window->epochs, ranks[i]))
             ranks[i] = MPI_PROC_NULL;
@@ -156,6 +170,11 @@ int tug_epoch_test(struct tug_window *window, int *flag) {
 
 /* ---- passive target ---- */
 
+/* Relaxed: a thread that uses an epoch which another has opened has been told so by that. */
+static void set_access(struct tug_epochs *epochs, int rank, int access) {
+    atomic_store_explicit(&epochs->access[rank], (uint8_t)access, memory_order_relaxed);
+}
+
 int tug_epoch_lock(struct tug_window *window, int lock_type, int rank, int assert) {
     struct tug_epochs *epochs = &window->epochs;
     bool exclusive = lock_type == MPI_LOCK_EXCLUSIVE, take = !(assert &MPI_MODE_NOCHECK);
@@ -170,9 +189,11 @@ int tug_epoch_lock(struct tug_window *window, int lock_type, int rank, int asser
     int error = take ? window->lane->lock(window, rank, exclusive) : MPI_SUCCESS;
     if (error != MPI_SUCCESS)
         return error;
-    atomic_fetch_and(&epochs->everyone, (uint8_t)~TUG_ACCESS_FENCE);
-    atomic_store(&epochs->access[rank], (exclusive ? TUG_ACCESS_EXCLUSIVE : TUG_ACCESS_SHARED) |
-                                            (take ? 0 : TUG_ACCESS_NOCHECK));
+    if (everyone(epochs) & TUG_ACCESS_FENCE)
+        atomic_fetch_and(&epochs->everyone, (uint8_t)~TUG_ACCESS_FENCE);
+    set_access(epochs, rank,
+               (exclusive ? TUG_ACCESS_EXCLUSIVE : TUG_ACCESS_SHARED) |
+                   (take ? 0 : TUG_ACCESS_NOCHECK));
     atomic_fetch_add(&epochs->nlocks, 1);
     return MPI_SUCCESS;
 }
@@ -184,7 +205,7 @@ int tug_epoch_unlock(struct tug_window *window, int rank) {
     uint8_t access = atomic_load(&epochs->access[rank]);
     if (!(access & TUG_ACCESS_LOCKED))
         return MPI_ERR_RMA_SYNC;
-    atomic_store(&epochs->access[rank], 0);
+    set_access(epochs, rank, 0);
     atomic_fetch_sub(&epochs->nlocks, 1);
     return window->lane->unlock(window, rank, access & TUG_ACCESS_EXCLUSIVE,
                                 !(access & TUG_ACCESS_NOCHECK));

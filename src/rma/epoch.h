@@ -36,6 +36,7 @@ struct tug_epochs {
     _Atomic uint8_t *access; /* [nranks] */
     int *started, nstarted;  /* ranks with TUG_ACCESS_START, MPI_PROC_NULL among them */
     int *exposed, nexposed;  /* ranks that this one has posted to, likewise; NULL: none */
+    _Atomic MPI_Group all;   /* of the window, once it has been asked for; MPI_GROUP_NULL before */
 };
 
 /* What the lane does in a synchronisation call; the epochs have been checked. An error class, or
