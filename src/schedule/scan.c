@@ -13,7 +13,7 @@ static bool last(const struct scan *s) {
     return s->rank + 1 == s->n;
 }
 
-/* ---- large: a chain ---- */
+/* ---- large, or of two ranks: a chain ---- */
 
 /* Rank 0 passes its input on. */
 static void begin_chain(struct scan *s) {
@@ -108,7 +108,7 @@ int tug_compile_scan(struct tug_schedule *schedule, const struct tug_places *pla
                      .exclusive = exclusive,
                      .rank = rank,
                      .n = places->nranks,
-                     .all = {0, plan->elements, plan->segment}};
+                     .all = {0, plan->elements, plan->large ? plan->segment : 0}};
     tug_compiler_begin(&s.c, schedule, places, rank);
     if (schedule->failed || plan->elements == 0)
         return tug_compiler_end(&s.c);
@@ -116,7 +116,7 @@ int tug_compile_scan(struct tug_schedule *schedule, const struct tug_places *pla
     s.send = tug_schedule_queue(schedule, 0);
     s.receive = tug_schedule_queue(schedule, 0);
     s.reduce = tug_schedule_queue(schedule, 0);
-    if (!plan->large)
+    if (!plan->large && s.n > 2)
         doubling(&s);
     else if (rank == 0)
         begin_chain(&s);
