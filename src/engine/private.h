@@ -55,6 +55,9 @@ struct tug_engine {
     _Atomic uint64_t *_Atomic looks_until; /* lease for peers: tug_engine_show_looking() */
     uint64_t said_ns;                      /* when that was said; holder only */
     bool muted;                            /* tug_services_mute(); holder only */
+    bool left; /* since the last poll from outside one from inside the host has left something to
+                  it; holder only */
+    uint64_t left_ns; /* when the offload thread was last woken for that; holder only */
     _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
     _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */
 

@@ -1,5 +1,6 @@
 /* Services: what is looked after in every round of the driver. Holder only, but for serve and
  * unserve, which go through the ring. */
+#include "base/clock.h"
 #include "engine/private.h"
 #include "host/spin.h"
 
@@ -22,6 +23,7 @@ void tug_engine_service_changed(struct tug_service *service) {
 
 bool tug_services_poll(struct tug_engine *engine, bool more_comes) {
     bool moved = false;
+    engine->left = false;
     for (struct tug_service *service = engine->services; service; service = service->next) {
         moved |= service->poll(service, more_comes);
         update(engine, service);
@@ -33,12 +35,24 @@ bool tug_services_poll(struct tug_engine *engine, bool more_comes) {
     return moved;
 }
 
+/* Something waits for a poll from outside: the offload thread is not to rely on this one, and is
+ * woken, once a beat at most, as it may not be able to do much about it. */
+static void leave_to_offload(struct tug_engine *engine) {
+    const uint64_t now = tug_clock_ns();
+    engine->left = true;
+    tug_lease_end(&engine->news);
+    if (now - engine->left_ns < TUG_TICK_NS)
+        return;
+    engine->left_ns = now;
+    tug_engine_ring_offload(engine);
+}
+
 bool tug_services_poll_inside(struct tug_engine *engine, struct tug_service *service) {
     bool left = false;
     const bool moved = service->poll_inside(service, &left);
     update(engine, service);
-    if (left)
-        tug_engine_ring_offload(engine);
+    if (left && !engine->left)
+        leave_to_offload(engine);
     return moved;
 }
 

@@ -304,7 +304,7 @@ bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint) {
     bool moved = poll_latest(endpoint) || (tug_tcp_holds(endpoint) && poll_set(endpoint));
     if (endpoint->nblind > 0)
         moved |= poll_blind(endpoint);
-    if ((endpoint->nlater > 0 || endpoint->full) && !endpoint->inside)
+    if ((endpoint->nlater > 0 || endpoint->full) && !is_left(endpoint, true))
         tug_tcp_attend(endpoint);
     if (has_ended(endpoint) && !is_left(endpoint, true)) {
         tell_lost(endpoint);
