@@ -48,7 +48,7 @@ static bool service_poll(struct tug_service *service, bool more_comes) {
     context->fabric.more_comes = more_comes;
     const bool moved = tug_context_poll(context);
     context->fabric.more_comes = false;
-    if (__builtin_expect(!context->fabric.packets->inside, 0)) /* there is a detour */
+    if (__builtin_expect(!context->fabric.packets->inside, 0)) /* some go by the host */
         tug_engine_serve_outside(service);
     return moved;
 }

@@ -522,8 +522,10 @@ static int lock(struct tug_window *window, int rank, bool exclusive) {
     if (tug_remote_meet(remote, rank) == NULL) /* who unlocks counts on it */
         return MPI_ERR_NO_MEM;
     int error = take_lock(remote, rank, kind_of(exclusive));
-    if (rank == remote->rank && remote->domain->team->nnodes > 1)
-        tug_engine_poll(); /* who locks its own memory in a loop must hear of others who want to */
+    /* who locks its own memory in a loop must hear of others who want to, on other nodes or by
+     * packets that nobody else gets on */
+    if (rank == remote->rank && (remote->domain->team->nnodes > 1 || tug_engine_wants_help()))
+        tug_engine_poll();
     return error;
 }
 
