@@ -4,9 +4,28 @@
 
 #include "engine/private.h"
 
+static _Thread_local bool in_job;
+
+bool tug_engine_in_job(void) {
+    return in_job;
+}
+
+bool tug_engine_set_in_job(bool is) {
+    const bool was = in_job;
+    in_job = is;
+    return was;
+}
+
+static bool advance(struct tug_job *job, bool *done) {
+    in_job = true;
+    const bool moved = job->advance(job, done);
+    in_job = false;
+    return moved;
+}
+
 void tug_completer_admit(struct tug_engine *engine, struct tug_job *job) {
     bool done = false;
-    (void)job->advance(job, &done);
+    (void)advance(job, &done);
     if (done) {
         job->completed(job);
         return;
@@ -14,7 +33,8 @@ void tug_completer_admit(struct tug_engine *engine, struct tug_job *job) {
     job->next = NULL;
     *engine->last = job;
     engine->last = &job->next;
-    engine->nactive++;
+    if (engine->nactive++ == 0)
+        tug_services_with_jobs(engine, true);
     tug_completer_count(engine);
 }
 
@@ -23,7 +43,7 @@ bool tug_completer_run(struct tug_engine *engine) {
     for (struct tug_job **at = &engine->first; *at != NULL;) {
         struct tug_job *job = *at;
         bool done = false;
-        moved |= job->advance(job, &done);
+        moved |= advance(job, &done);
         if (!done) {
             at = &job->next;
             continue;
@@ -32,7 +52,8 @@ bool tug_completer_run(struct tug_engine *engine) {
         *at = job->next;
         if (*at == NULL)
             engine->last = at;
-        engine->nactive--;
+        if (--engine->nactive == 0)
+            tug_services_with_jobs(engine, false);
         tug_completer_count(engine);
         job->completed(job);
     }

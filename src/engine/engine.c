@@ -36,6 +36,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->nactive = 0;
     engine->nbusy = 0;
     engine->services = NULL;
+    engine->nwith_jobs = 0;
     engine->dear = 0;
     atomic_store(&engine->nservices, 0);
     atomic_store(&tug_attended_services, 0);

@@ -57,7 +57,9 @@ struct tug_service {
     bool attended;  /* arm() is false: the offload thread has to look in while nobody drives (where
                        there is no such thread, the engine sets it) */
     /* the engine's own */
-    bool (*poll_inside)(struct tug_service *service, bool *left); /* tug_engine_serve_inside() */
+    bool with_jobs; /* tug_engine_serve_with_jobs() */
+    /* tug_engine_serve_inside() */
+    bool (*poll_inside)(struct tug_service *service, bool *left);
     bool helped; /* counted in tug_helped_services */
     bool was_busy;
     bool watched; /* the lookouts have the descriptor */
@@ -154,6 +156,11 @@ void tug_engine_help(void);
  */
 void tug_engine_launch(struct tug_job *job);
 
+/* True while the holder of the baton advances a job: what that starts needs no command. Set to
+ * false, and then to what it was, around a look, which calls functions of others. */
+bool tug_engine_in_job(void);
+bool tug_engine_set_in_job(bool is);
+
 /* Returns when done(argument) is true. Drives when nobody does, else pauses, yields and parks.
  * done() is called often, by this thread only, and reads (seq_cst) what completed() published.
  * nap_ns < 0: only the engine makes it true. nap_ns >= 0: it may also become true outside the
@@ -224,6 +231,10 @@ uint64_t tug_engine_cpu_ns(void);
 /* The service is polled in every round from now on / never again. Not in callbacks. */
 void tug_engine_serve(struct tug_service *service);
 void tug_engine_unserve(struct tug_service *service);
+
+/* From now on a service that is served is looked after only while a job is out, or something of its
+ * own: nobody waits for its answers otherwise. Not in callbacks. */
+void tug_engine_serve_with_jobs(struct tug_service *service);
 
 /* From now on a service that is served is also looked after from inside the host (inside.c), where
  * the host makes that possible, by poll: the same as its poll, for a thread that may hold locks of

@@ -28,7 +28,9 @@ static _Thread_local uint64_t since_ns;
  * the sender's expense: it is woken once, ahead of them, and sleeps on with a limit. */
 static void extend_lease(struct tug_engine *engine) {
     const uint64_t now = tug_engine_keep_looking(engine);
-    if (now == 0 || engine->left || tug_lease_is(&engine->news, TUG_LEASE_HELD))
+    /* jobs are not advanced from here: the offload thread is to look after them */
+    if (now == 0 || engine->left || engine->nactive > 0 ||
+        tug_lease_is(&engine->news, TUG_LEASE_HELD))
         return;
     if (since_ns == 0)
         since_ns = now;

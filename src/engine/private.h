@@ -39,12 +39,13 @@ struct tug_engine {
     unsigned nactive;             /* jobs that are out; holder only */
     unsigned nbusy;               /* services that have something out; holder only */
     struct tug_service *services; /* all services; holder only */
+    unsigned nwith_jobs;          /* of these, looked after with jobs; holder only */
     bool untold;                  /* waiters may sleep who have what they wait for; holder only */
     unsigned rounds;              /* rounds since a look whether `untold` holds; holder only */
     unsigned dear;      /* waits to come in which the holder does not yield; holder only */
     unsigned sleepless; /* times in a row that commands kept the holder awake; holder only */
     unsigned told;      /* times that the offload thread was left asleep; holder only */
-    _Atomic uint32_t nservices;
+    _Atomic uint32_t nservices;   /* that are looked after now */
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
     _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */
     struct tug_lease news;        /* callers advance the jobs and poll the services */
@@ -101,6 +102,9 @@ bool tug_completer_run(struct tug_engine *engine);
 static inline void tug_completer_count(struct tug_engine *engine) {
     atomic_store(&engine->outstanding, engine->nactive + engine->nbusy);
 }
+
+/* The first job is out, or the last is over. */
+void tug_services_with_jobs(const struct tug_engine *engine, bool jobs);
 
 /* The end of a batch, for every service. */
 void tug_services_flush(struct tug_engine *engine);

@@ -21,10 +21,25 @@ void tug_engine_service_changed(struct tug_service *service) {
     update(&tug_engine, service);
 }
 
+static bool is_dormant(const struct tug_engine *engine, const struct tug_service *service) {
+    return service->with_jobs && engine->nactive == 0 && !service->was_busy;
+}
+
+/* What counts them tells threads that wait or poll that there is something to look after. */
+void tug_services_with_jobs(const struct tug_engine *engine, bool jobs) {
+    if (engine->nwith_jobs == 0)
+        return;
+    const uint32_t change = jobs ? engine->nwith_jobs : -engine->nwith_jobs;
+    atomic_fetch_add(&tug_engine.nservices, change);
+    atomic_fetch_add(&tug_helped_services, change);
+}
+
 bool tug_services_poll(struct tug_engine *engine, bool more_comes) {
     bool moved = false;
     engine->left = false;
     for (struct tug_service *service = engine->services; service; service = service->next) {
+        if (is_dormant(engine, service))
+            continue;
         moved |= service->poll(service, more_comes);
         update(engine, service);
     }
@@ -78,6 +93,8 @@ static void count_lost(const struct tug_engine *engine, struct tug_service *serv
 bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleeper) {
     bool all = true;
     for (struct tug_service *service = engine->services; service; service = service->next) {
+        if (is_dormant(engine, service))
+            continue;
         all &= descriptor_wakes(service, sleeper) && service->arm(service);
         count_lost(engine, service);
     }
@@ -88,7 +105,7 @@ struct tug_bell *tug_services_bell(const struct tug_engine *engine, bool *shared
     struct tug_bell *bell = NULL;
     *shared = false;
     for (const struct tug_service *service = engine->services; service; service = service->next) {
-        if (service->bell == NULL)
+        if (service->bell == NULL || is_dormant(engine, service))
             continue;
         if (bell != NULL && service->bell != bell)
             return NULL;
@@ -100,8 +117,9 @@ struct tug_bell *tug_services_bell(const struct tug_engine *engine, bool *shared
 
 /* Holder only. */
 static void count_helped(struct tug_service *service, bool is_there) {
-    const bool helped = is_there && (service->attended ||
-                                     (service->descriptor >= 0 && service->poll_inside == NULL));
+    const bool helped =
+        is_there && !service->with_jobs &&
+        (service->attended || (service->descriptor >= 0 && service->poll_inside == NULL));
     if (helped != service->helped)
         atomic_fetch_add(&tug_helped_services, helped ? 1u : -1u);
     service->helped = helped;
@@ -179,6 +197,35 @@ void tug_engine_serve(struct tug_service *service) {
     }
 }
 
+/* +1 / -1 among those that are looked after with jobs; no longer among the others. */
+static void count_with_jobs(const struct tug_service *service, int change) {
+    struct tug_engine *engine = &tug_engine;
+    const bool jobs = engine->nactive > 0;
+    if (!service->with_jobs)
+        return;
+    if (jobs)
+        tug_services_with_jobs(engine, false);
+    engine->nwith_jobs += (unsigned)change;
+    if (jobs)
+        tug_services_with_jobs(engine, true);
+}
+
+static void set_with_jobs(void *argument) {
+    struct tug_service *service = argument;
+    service->with_jobs = true;
+    count_helped(service, false);
+    atomic_fetch_sub(&tug_engine.nservices, 1);
+    count_with_jobs(service, 1);
+}
+
+void tug_engine_serve_with_jobs(struct tug_service *service) {
+    if (service->attended) {
+        tug_engine_attend(-1);
+        atomic_fetch_sub(&tug_attended_services, 1);
+    }
+    tug_engine_call(set_with_jobs, service);
+}
+
 struct inside {
     struct tug_service *service;
     bool (*poll)(struct tug_service *service, bool *left);
@@ -225,11 +272,13 @@ static void take_out(void *argument) {
     if (service->was_busy)
         tug_engine.nbusy--;
     tug_completer_count(&tug_engine);
-    atomic_fetch_sub(&tug_engine.nservices, 1);
+    if (!service->with_jobs)
+        atomic_fetch_sub(&tug_engine.nservices, 1);
+    count_with_jobs(service, -1);
 }
 
 void tug_engine_unserve(struct tug_service *service) {
-    if (service->attended) {
+    if (service->attended && !service->with_jobs) {
         tug_engine_attend(-1);
         atomic_fetch_sub(&tug_attended_services, 1);
     }

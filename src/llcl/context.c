@@ -30,6 +30,11 @@ bool tug_context_poll(struct tug_context *context) {
     return tug_fabric_poll(&context->fabric);
 }
 
+void tug_context_look(tug_context *context) {
+    (void)tug_context_poll(context);
+    tug_engine_service_changed(&context->service);
+}
+
 void tug_context_ask(struct tug_context *context) {
     tug_packets_ask(context->fabric.packets);
     tug_engine_service_changed(&context->service);
@@ -279,12 +284,15 @@ static void use_bell(struct tug_context *context) {
 }
 
 static void use_other_bell(struct tug_context *context) {
+    const bool with_jobs = context->service.with_jobs;
     if (context->service.bell != &tug_engine_own_bell)
         return;
     tug_engine_unserve(&context->service);
     context->fabric.bell = NULL;
     use_bell(context);
     tug_engine_serve(&context->service);
+    if (with_jobs)
+        tug_engine_serve_with_jobs(&context->service);
 }
 
 /* A new context is served. The engine sleeps in one place: if that is a bell from now on, contexts
@@ -378,7 +386,8 @@ struct look {
 static void look(void *argument) {
     struct look *what = argument;
     tug_context_ask(what->context);
-    tug_engine_look(false); /* others' packets come by the same inbox and sockets */
+    tug_engine_look(false);          /* others' packets come by the same inbox and sockets */
+    tug_context_look(what->context); /* it may be left alone otherwise */
     what->busy = tug_context_busy(what->context);
 }
 
@@ -452,6 +461,11 @@ void tug_context_set_internal(tug_context *context) {
         tug_engine_serve_inside(&context->service, service_poll_inside);
 }
 
+void tug_context_set_with_jobs(tug_context *context) {
+    context->internal = true;
+    tug_engine_serve_with_jobs(&context->service);
+}
+
 void tug_context_set_end(tug_context *context, void (*at_end)(void *d), void *d) {
     context->at_end = at_end;
     context->at_end_d = d;
@@ -484,6 +498,14 @@ bool tug_context_has_inboxes(const tug_context *context) {
 
 bool tug_context_maps(const tug_context *context) {
     return context->fabric.ways & TUG_WAY_MAPPED;
+}
+
+bool tug_context_has_network(const tug_context *context) {
+    return context->fabric.ways & (TUG_WAY_VERBS | TUG_WAY_OFI | TUG_WAY_TCP);
+}
+
+struct tug_bell *tug_context_bell(const tug_context *context) {
+    return context->service.attended ? NULL : context->service.bell;
 }
 
 struct tug_context_footprint tug_context_footprint(void) {

@@ -19,6 +19,7 @@
 #include "transport/reach.h"
 #include "tugboat/llcl.h"
 
+struct tug_bell;
 struct tug_live;
 
 /* ---- contexts of other floors ---- */
@@ -31,6 +32,13 @@ int tug_context_create_on(struct tug_team *team, tug_context **context);
 /* The context is not the program's, who is not told that it was left open at MPI_Finalize. Its
  * handlers and callbacks call nothing of the host's. */
 void tug_context_set_internal(tug_context *context);
+
+/* One look for its news, whether anything is out or not. Holder only. */
+void tug_context_look(tug_context *context);
+
+/* The same, and its operations are those of jobs of the engine: its peers wait for none of its
+ * answers while no job is out. */
+void tug_context_set_with_jobs(tug_context *context);
 
 /* Has at_end(d) called when the context is freed, by whomever, and everything is complete. */
 void tug_context_set_end(tug_context *context, void (*at_end)(void *d), void *d);
@@ -63,6 +71,12 @@ bool tug_context_has_inboxes(const tug_context *context);
 
 /* May loads and stores go to the memory of the node's other processes? */
 bool tug_context_maps(const tug_context *context);
+
+/* Is there a way to other nodes that is not the host's messages? The same everywhere. */
+bool tug_context_has_network(const tug_context *context);
+
+/* The bell that all of its news ring, see tug_service.bell; NULL: it has to be polled. */
+struct tug_bell *tug_context_bell(const tug_context *context);
 
 /* Bytes of a context, and of what it keeps of each process of its node; operations, registrations
  * and transports apart. */

@@ -49,7 +49,8 @@ static void fill(struct tug_operation *operation, const struct tug_try *request,
         operation->scratch = DO_HERE;
     }
     if (request->kind >= TUG_OPERATION_SIGNAL)
-        operation->rkey = request->late;
+        operation->rkey =
+            (request->late ? TUG_SIGNAL_LATE : 0) | (tug_engine_in_job() ? TUG_SIGNAL_AT_ONCE : 0);
     operation->registration = registration;
     operation->kind = request->kind;
 }
@@ -92,12 +93,24 @@ static void execute_nothing(struct tug_command *command) {
  * for them; if none come, the offload thread's next beat sends it. */
 static inline void after_post(struct tug_context *context) {
     if (++context->posts >= POSTS_A_POLL) {
+        const bool in_job = tug_engine_set_in_job(false);
         tug_engine_look(true);
+        (void)tug_engine_set_in_job(in_job);
         return;
     }
     context->fabric.more_comes = tug_burst.gathers || tug_burst.pieces;
     tug_context_flush(context);
     context->fabric.more_comes = false;
+}
+
+/* All tags are out: those of operations that rest come back when they are asked for. Holder only.
+ */
+static void make_room(struct tug_context *context) {
+    const bool in_job = tug_engine_set_in_job(false);
+    tug_context_ask(context);
+    tug_engine_look(false);
+    tug_context_look(context); /* it may be left alone otherwise */
+    (void)tug_engine_set_in_job(in_job);
 }
 
 /* A write like the one before it needs no operation of its own. Holder only. */
@@ -144,7 +157,7 @@ bool tug_try_submit(struct tug_context *context, const struct tug_try *request,
             if (room)
                 after_post(context);
             else
-                tug_engine_look(false);
+                make_room(context);
             if (!context->service.was_busy)
                 tug_engine_service_changed(&context->service);
         }
@@ -225,7 +238,8 @@ bool tug_try_submit_pair(struct tug_context *context, const struct tug_try *writ
     struct tug_operation *operations = context->fabric.operations;
     struct tug_ticket ticket;
     uint32_t tags[2] = {0};
-    const enum tug_entry entry = tug_engine_enter(&ticket);
+    const bool in_job = tug_engine_in_job();
+    const enum tug_entry entry = in_job ? TUG_ENTRY_BATON : tug_engine_enter(&ticket);
     if (entry == TUG_ENTRY_FULL)
         return false;
     const unsigned taken = take_tags(&context->fabric.tags, entry == TUG_ENTRY_BATON, tags);
@@ -248,11 +262,12 @@ bool tug_try_submit_pair(struct tug_context *context, const struct tug_try *writ
     } else {
         if (taken == 1)
             tug_tags_give(&context->fabric.tags, tags[0]);
-        tug_engine_look(false);
+        make_room(context);
     }
     if (!context->service.was_busy)
         tug_engine_service_changed(&context->service);
-    tug_engine_leave();
+    if (!in_job)
+        tug_engine_leave();
     return room;
 }
 

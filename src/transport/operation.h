@@ -39,7 +39,7 @@ struct tug_operation {
     uint64_t address;             /* the same byte in the peer's address space; CALL: the answer's
                                      in ours */
     uint32_t rkey;                /* what the peer's device calls the registration; SIGNAL,
-                                     SIGNAL_AM: is it late? */
+                                     SIGNAL_AM: TUG_SIGNAL_*, or 0 */
     uint32_t peer;
     /* 64 bytes */
     unsigned char *local;                  /* NULL: the data are in `data` */
@@ -67,11 +67,16 @@ _Static_assert(sizeof(struct tug_operation) == 128, "an operation is two cache l
 #define TUG_WRITE_SIGNALLED 1u
 #define TUG_WRITE_LATE 2u
 
+/* A signal that is late; one that does not wait in a packet for more, as a job at its target waits
+ * for it. */
+#define TUG_SIGNAL_LATE 1u
+#define TUG_SIGNAL_AT_ONCE 2u
+
 /* Does nobody wait for its end soon? */
 static inline bool tug_operation_is_late(const struct tug_operation *operation) {
     if (operation->kind == TUG_OPERATION_WRITE)
         return operation->op & TUG_WRITE_LATE;
-    return operation->kind >= TUG_OPERATION_SIGNAL && operation->rkey != 0;
+    return operation->kind >= TUG_OPERATION_SIGNAL && (operation->rkey & TUG_SIGNAL_LATE) != 0;
 }
 
 static inline const unsigned char *tug_operation_data(const struct tug_operation *operation) {

@@ -386,7 +386,7 @@ const struct tug_transport tug_transport_shm = {
     .send = shm_send,
     .tell = shm_tell,
     .told = shm_told,
-    .longs = {TUG_SHM_LONG_LEAST, LONG_PIECE, 32},
+    .longs = {TUG_SHM_LONG_LEAST, TUG_SHM_LONG_LEAST, LONG_PIECE, 32},
     .inside = true,
     .leave = shm_leave};
 

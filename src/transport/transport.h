@@ -50,10 +50,12 @@ struct tug_wire;
 
 /* Which data follow their packets. */
 struct tug_longs {
-    uint32_t least;   /* those of writes and reads of so many bytes; 0: this row has no trailers */
-    uint32_t most;    /* in pieces of so many, at most TUG_TRAILER_MOST, whole words */
-    uint32_t at_once; /* pieces of writes that are not acknowledged, and of reads that have not
-                         come: what else goes to the peer is behind them */
+    uint32_t least; /* those of writes and reads of so many bytes; 0: this row has no trailers */
+    uint32_t least_signalled; /* of writes with a signal, which goes in the same packet */
+    uint32_t most;            /* in pieces of so many, at most TUG_TRAILER_MOST, whole words */
+    uint32_t at_once; /* pieces of writes that are not acknowledged (more if they come to less than
+                         TUG_LONGS_BYTES), and of reads that have not come: what else goes to the
+                         peer is behind them */
 };
 
 struct tug_transport {

@@ -100,7 +100,7 @@ static size_t slow_record(const unsigned char *at, size_t left, bool numbered, b
         {2, 65528, "flag"}, {4, 0, "zero"},       {3, 0, "fetch"},   {4, 0, "width"},
         {0, 4096, "any"},   {0, 4096, "any"},     {0, 65535, ""},    {0, 65535, ""},
         {1, 65535, ""},     {3, 0, "zero"},       {3, 0, "zero"},    {3, 0, "flag"},
-        {3, 0, "zero"},     {0, 4096, "any"},     {3, 65528, "any"}, {4, 0, "any"},
+        {3, 0, "flag"},     {0, 4096, "any"},     {3, 65528, "any"}, {4, 0, "any"},
         {0, 256, "any"},    {1, 65528, "status"}, {2, 0, "zero"},    {1, 0, "status"},
         {0, 0, "status"},   {0, 0, "zero"},       {0, 0, "status"},  {0, 0, "status"},
     };
@@ -130,7 +130,7 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     if (bytes < 40)
         return false;
     const bool numbered = number_at(packet + 16, 4) != 0;
-    if (number_at(packet, 2) != 0x5447 || packet[2] != 7 ||
+    if (number_at(packet, 2) != 0x5447 || packet[2] != 8 ||
         (numbered ? packet[3] != 1 && packet[3] != 3 : packet[3] != 0 && packet[3] != 4) ||
         number_at(packet + 4, 4) != bytes || number_at(packet + 8, 4) >= WORLD_RANKS ||
         number_at(packet + 24, 8) != WORLD_CONTEXT)

@@ -24,6 +24,7 @@ static unsigned sub_of(unsigned kind) {
     case TUG_RECORD_COMPARE:
         return draw(2) ? 8 : 4;
     case TUG_RECORD_WRITE:
+    case TUG_RECORD_SIGNAL:
         return draw(2);
     case TUG_RECORD_AM:
     case TUG_RECORD_CALL:

@@ -115,6 +115,7 @@ static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t
     case TUG_RECORD_CONTROL:
         break;
     case TUG_RECORD_WRITE:
+    case TUG_RECORD_SIGNAL:
         if (sub > 1)
             return TUG_PACKET_KIND;
         break;

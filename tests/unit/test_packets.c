@@ -769,26 +769,26 @@ static void assert_nothing_rests(void) {
     assert_false(tug_packets_busy(&a->packets));
 }
 
-/* One acknowledgement for TUG_STREAM_PATIENCE of them; nobody is busy with those that rest, and
+/* One acknowledgement for TUG_STREAM_LATE of them; nobody is busy with those that rest, and
  * none waits for those before it. */
 static void test_late_ones(void **state) {
     (void)state;
-    struct record record[3 * TUG_STREAM_PATIENCE];
+    struct record record[3 * TUG_STREAM_LATE];
     begin_late();
-    for (unsigned i = 0; i < 3 * TUG_STREAM_PATIENCE; i++) {
+    for (unsigned i = 0; i < 3 * TUG_STREAM_LATE; i++) {
         post_late(&record[i]);
-        const unsigned rest = i % TUG_STREAM_PATIENCE + 1;
+        const unsigned rest = i % TUG_STREAM_LATE + 1;
         assert_int_equal(a->out.sent, i + 1);
         assert_int_equal(a->fabric.resting, 2 * rest);
         run();
         assert_int_equal(raised(), 3 * (i + 1));
-        assert_int_equal(b->out.sent, (i + 1) / TUG_STREAM_PATIENCE);
-        assert_int_equal(record[i].completed, rest == TUG_STREAM_PATIENCE);
-        assert_int_equal(a->fabric.out, rest == TUG_STREAM_PATIENCE ? 0 : 2 * rest);
+        assert_int_equal(b->out.sent, (i + 1) / TUG_STREAM_LATE);
+        assert_int_equal(record[i].completed, rest == TUG_STREAM_LATE);
+        assert_int_equal(a->fabric.out, rest == TUG_STREAM_LATE ? 0 : 2 * rest);
         assert_false(tug_packets_busy(&a->packets));
         assert_false(tug_packets_busy(&b->packets));
     }
-    for (unsigned i = 0; i < 3 * TUG_STREAM_PATIENCE; i++)
+    for (unsigned i = 0; i < 3 * TUG_STREAM_LATE; i++)
         assert_done(&record[i], 0);
     assert_nothing_rests();
 }
@@ -801,13 +801,13 @@ static void test_late_ones_gather(void **state) {
     b->out.delivers = 0;
     for (unsigned i = 0; i < 100; i++)
         post_late(&record[i]);
-    assert_int_equal(a->out.sent, TUG_STREAM_PATIENCE);
+    assert_int_equal(a->out.sent, TUG_STREAM_LATE);
     assert_true(tug_packets_busy(&a->packets));
     b->out.delivers = UINT32_MAX;
     run();
-    assert_int_equal(a->out.sent, TUG_STREAM_PATIENCE + 1);
+    assert_int_equal(a->out.sent, TUG_STREAM_LATE + 1);
     assert_int_equal(raised(), 300);
-    assert_int_equal(a->fabric.resting, 2 * (100 - TUG_STREAM_PATIENCE));
+    assert_int_equal(a->fabric.resting, 2 * (100 - TUG_STREAM_LATE));
     tug_packets_ask(&a->packets);
     run();
     for (unsigned i = 0; i < 100; i++)

@@ -17,7 +17,7 @@
 static const struct tug_transport type = {
     .name = "fake",
     .send = fake_send,
-    .longs = {TUG_LONG_LEAST, TUG_TRAILER_MOST, TUG_LONGS_MOST},
+    .longs = {TUG_LONG_LEAST, TUG_LONG_SIGNALLED, TUG_TRAILER_MOST, TUG_LONGS_MOST},
     .abandon = fake_abandon,
     .poll = fake_poll};
 

@@ -45,7 +45,7 @@
  *   BULK_WRITE   -           key, offset, bytes                 -
  *   BULK_READ    -           key, offset, bytes                 -
  *   LONG_WRITE   signalled   key, offset, bytes                 behind the packet
- *   SIGNAL       -           key, offset, value                 -
+ *   SIGNAL       trails      key, offset, value                 -
  *   SIGNAL_AM    handler     -                                  yes
  *   PART         handler     head (2 words), position           yes
  *   LONG_PART    handler     head (2 words), position, bytes    behind the packet
@@ -87,6 +87,8 @@
  *
  * A SIGNAL adds its value to an integer of 8 bytes, a SIGNAL_AM is a message; neither is done if
  * one of the writes since the last of them that say that they are signalled (sub is 1) has failed.
+ * One that trails (sub is 1) is that of the LONG_WRITE which ends its packet, and is done when its
+ * data have come.
  *
  * A READ may ask for a part of its operation, at that position; DATA or LONG_DATA brings the part,
  * DATA alone says that it could not be read. A CALL is answered by DATA, at position 0, when the
@@ -105,7 +107,7 @@
 #include <string.h>
 
 #define TUG_PACKET_MAGIC 0x5447
-#define TUG_PACKET_VERSION 7
+#define TUG_PACKET_VERSION 8
 #define TUG_PACKET_REQUESTS 1
 #define TUG_PACKET_LATE 2
 #define TUG_PACKET_ASKS 4
@@ -260,6 +262,28 @@ static inline uint64_t *tug_packet_add(struct tug_packet *packet, unsigned kind,
 static inline void tug_packet_trail(struct tug_packet *packet, uint32_t bytes) {
     ((uint64_t *)(packet->memory + packet->used))[-1] = packet->trailer = bytes;
     packet->capacity = packet->used;
+}
+
+/* The packet ends with a LONG_WRITE. Is there room for its signal, in memory of so many bytes? */
+static inline bool tug_packet_can_sign(const struct tug_packet *packet, uint32_t memory_bytes) {
+    const unsigned char *last =
+        packet->memory + packet->used - tug_record_bytes(TUG_RECORD_LONG_WRITE, 0);
+    return ((const struct tug_record_head *)last)->kind == TUG_RECORD_LONG_WRITE &&
+           packet->used + tug_record_bytes(TUG_RECORD_SIGNAL, 0) <= memory_bytes;
+}
+
+/* Puts a SIGNAL that trails ahead of it. Returns its words. */
+static inline uint64_t *tug_packet_sign(struct tug_packet *packet, uint32_t tag) {
+    const size_t write = tug_record_bytes(TUG_RECORD_LONG_WRITE, 0);
+    const size_t signal = tug_record_bytes(TUG_RECORD_SIGNAL, 0);
+    unsigned char *last = packet->memory + packet->used - write;
+    memmove(last + signal, last, write);
+    struct tug_record_head *head = (struct tug_record_head *)last;
+    *head = (struct tug_record_head){TUG_RECORD_SIGNAL, 1, 0, tag};
+    packet->used += (uint32_t)signal;
+    packet->capacity = packet->used;
+    packet->records++;
+    return (uint64_t *)(head + 1);
 }
 
 /* Can a write be given by its distance from the last WRITE? */

@@ -18,11 +18,11 @@
  * ahead of it: the word says how many packets did, and counts when they have been taken.
  *
  * Where nobody waits for the end of anything in a packet (tug_operation_is_late()), its
- * acknowledgement is *late*: it rides with what goes back anyway, or goes when TUG_STREAM_PATIENCE
+ * acknowledgement is *late*: it rides with what goes back anyway, or goes when TUG_STREAM_LATE
  * packets have come without one. Until then the packet and its operations *rest* here: nobody is
  * woken for them, and more may be sent as if nothing was under way. Who waits for an end after all
  * asks (tug_packets_ask()), and so does what they hold up: a packet without number that says so is
- * sent, and they rest no more. Where TUG_STREAM_PATIENCE packets are not acknowledged, whether they
+ * sent, and they rest no more. Where TUG_STREAM_LATE packets are not acknowledged, whether they
  * rest or not, the peer will do so unasked: it knows of no fewer.
  *
  * Flow control: at most TUG_STREAM_WINDOW request packets to a peer are unacknowledged, and at most
@@ -68,7 +68,10 @@
  * first poll that finds no more. */
 #define TUG_STREAM_PATIENCE 4
 
-/* Late ones: so many at a time, too. Over every wire the window is wider, or what waits asks. */
+/* Late ones: so many at a time. Over every wire the window is wider, or what waits asks. Such as
+ * bring long data are acknowledged at once: more of them wait for that. */
+#define TUG_STREAM_LATE 12
+#define TUG_LATE_MOST 65536u /* bytes behind a packet that is acknowledged late */
 
 /* Credit, in bytes of records: the most for one peer, and for all of them. */
 #define TUG_CREDIT_MOST ((uint64_t)256 << 10)
@@ -129,11 +132,13 @@ struct tug_stream {
     bool patient; /* the packet that has just come from the peer need not be acknowledged at once */
     bool awaits;  /* the last packet from the peer has a trailer that has not come whole */
     bool settled; /* it is certain which wire leads to the peer */
-    bool hurries; /* the open request packet asks for long data, or has some: no waiting */
+    bool hurries; /* the open request packet asks for long data, has some, or a signal that a job
+                     waits for: no waiting */
     bool presses; /* it holds what somebody may wait for: it is not late */
     bool pressed; /* a packet from the peer that is not late, or asks, is to be acknowledged */
     bool asks;    /* what rests is to be asked for */
     bool late;    /* the packet whose trailer is awaited is late */
+    bool is_signed; /* there is a signal for that trailer */
     int8_t
         unsignalled; /* how a write from the peer has failed whose signal has not come yet; or 0 */
     struct tug_wire *wire;
@@ -143,10 +148,11 @@ struct tug_stream {
     uint32_t waiting_first, waiting_last;   /* operations, TUG_NO_TAG: none */
     uint32_t open_first, open_last;         /* operations in the open packet */
     uint32_t sent_first[TUG_STREAM_WINDOW]; /* operations in the packets under way, by number */
-    bool sent_long[TUG_STREAM_WINDOW];      /* by number: that packet has a trailer */
+    uint32_t sent_long[TUG_STREAM_WINDOW];  /* by number: bytes that follow that packet */
     bool sent_late[TUG_STREAM_WINDOW];      /* by number: that packet rests */
     uint32_t resting;                       /* packets that rest */
-    uint32_t longs;                         /* packets with a trailer, not acknowledged */
+    uint32_t longs;                         /* packets with a trailer, not acknowledged, */
+    uint64_t long_bytes;                    /* and the bytes of these */
     uint64_t gone;                          /* last such packet that has been sent whole */
     uint64_t number, acked;                 /* request packets sent, acknowledged */
     uint64_t applied, told;                 /* received and applied, acknowledged */
@@ -156,6 +162,8 @@ struct tug_stream {
     uint32_t window;                        /* request packets that may be unacknowledged */
     uint32_t long_reads;                    /* answers to come that follow their packets */
     unsigned char *trailer;                 /* where it is received; NULL: nowhere, or staged */
+    uint64_t signal[3];                     /* the trailer's: key, offset, value */
+    uint32_t signal_tag;                    /* if is_signed */
     struct tug_staging *staging;            /* of a LONG_PART; NULL: it is none */
     struct tug_registration *awaited;       /* the trailer's memory, served until it has come */
     uint32_t reading;                       /* the operation it answers, or TUG_NO_TAG */
@@ -278,7 +286,7 @@ static inline bool tug_stream_window_open(struct tug_packets *packets,
 /* Is nothing under way to the peer whose acknowledgement is about to come? */
 static inline bool tug_stream_idle(const struct tug_stream *stream) {
     const uint64_t under_way = stream->number - stream->acked;
-    return under_way == stream->resting && under_way < TUG_STREAM_PATIENCE;
+    return under_way == stream->resting && under_way < TUG_STREAM_LATE;
 }
 
 /* The request packet of that number does not rest any more, if it did. */
@@ -312,7 +320,7 @@ static inline void tug_stream_applied(struct tug_packets *packets, struct tug_st
     stream->applied++;
     stream->patient = patient;
     stream->pressed |= !late;
-    if (!late || stream->applied - stream->told >= TUG_STREAM_PATIENCE)
+    if (!late || stream->applied - stream->told >= TUG_STREAM_LATE)
         tug_stream_touch(packets, stream);
 }
 
@@ -325,6 +333,10 @@ void tug_stream_detour(struct tug_packets *packets, struct tug_stream *stream);
 
 /* Sends the open request packet. The window is open. */
 void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *stream);
+
+/* A signal comes whose writes have been done or have failed: a SIGNAL or SIGNAL_AM. */
+void tug_packets_signalled(struct tug_packets *packets, struct tug_stream *stream,
+                           const struct tug_record *record);
 
 /* Everything that was to be done at the peer fails, now and later. */
 void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream);
@@ -472,6 +484,9 @@ void tug_trailer_serve(struct tug_packets *packets, struct tug_stream *stream,
 struct tug_applied;
 void tug_trailer_answer(struct tug_packets *packets, struct tug_stream *stream,
                         const struct tug_record *record, const struct tug_applied *applied);
+
+/* A SIGNAL has come, of the LONG_WRITE that ends its packet. */
+void tug_trailer_sign(struct tug_stream *stream, const struct tug_record *record);
 
 /* A LONG_DATA has come, of the next part of a READ; its data will. */
 void tug_trailer_expect(struct tug_stream *stream, const struct tug_operation *operation,

@@ -63,9 +63,8 @@ static int apply_part(struct tug_packets *packets, struct tug_stream *stream,
     return taken < 0 ? (int)taken : taken < record->length ? TUG_ERR_INVALID : 0;
 }
 
-/* A signal comes, of writes that have been done or have failed. */
-static int apply_signal(struct tug_packets *packets, struct tug_stream *stream,
-                        const struct tug_record *record) {
+static int signal_status(struct tug_packets *packets, struct tug_stream *stream,
+                         const struct tug_record *record) {
     struct tug_fabric *fabric = packets->fabric;
     const int status = stream->unsignalled;
     stream->unsignalled = 0;
@@ -74,6 +73,13 @@ static int apply_signal(struct tug_packets *packets, struct tug_stream *stream,
     return record->kind == TUG_RECORD_SIGNAL ? tug_apply(&fabric->memory, record).status
                                              : fabric->deliver(fabric, stream->peer, record->sub,
                                                                record->data, record->length, 1);
+}
+
+void tug_packets_signalled(struct tug_packets *packets, struct tug_stream *stream,
+                           const struct tug_record *record) {
+    const int status = signal_status(packets, stream, record);
+    if (status != 0)
+        (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_FAILED, status, record->tag, 0);
 }
 
 static void serve(struct tug_packets *packets, struct tug_stream *stream,
@@ -96,9 +102,13 @@ static void serve(struct tug_packets *packets, struct tug_stream *stream,
                              : TUG_ERR_INVALID;
         break;
     case TUG_RECORD_SIGNAL:
+        if (record->sub != 0) {
+            tug_trailer_sign(stream, record);
+            return;
+        } /* fall through */
     case TUG_RECORD_SIGNAL_AM:
-        applied.status = apply_signal(packets, stream, record);
-        break;
+        tug_packets_signalled(packets, stream, record);
+        return;
     case TUG_RECORD_CONTROL:
         take_control(packets, stream, record);
         return;
@@ -315,7 +325,7 @@ static bool take_acknowledgement(struct tug_packets *packets, struct tug_stream 
         if (upto == stream->number)
             return false;
         upto++;
-        if (stream->sent_long[upto % TUG_STREAM_WINDOW] && upto > stream->gone)
+        if (stream->sent_long[upto % TUG_STREAM_WINDOW] > 0 && upto > stream->gone)
             return false;
     }
     if (upto == stream->acked)
@@ -323,7 +333,8 @@ static bool take_acknowledgement(struct tug_packets *packets, struct tug_stream 
     while (stream->acked < upto) {
         stream->acked++;
         tug_packets_count(packets, -1);
-        stream->longs -= stream->sent_long[stream->acked % TUG_STREAM_WINDOW];
+        stream->longs -= stream->sent_long[stream->acked % TUG_STREAM_WINDOW] > 0;
+        stream->long_bytes -= stream->sent_long[stream->acked % TUG_STREAM_WINDOW];
         tug_stream_unrest(packets, stream, stream->acked);
         tug_fabric_complete_list(packets->fabric,
                                  stream->sent_first[stream->acked % TUG_STREAM_WINDOW]);
@@ -393,10 +404,14 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
         if (stream->lost)
             return;
     }
+    if (stream->is_signed && !trailing) {
+        refuse(packets, stream, "a signal for data that do not follow");
+        return;
+    }
     const bool late = reader.header.flags & TUG_PACKET_LATE;
     if (trailing) {
         stream->awaits = true;
-        stream->late = late;
+        stream->late = late && reader.header.trailer < TUG_LATE_MOST;
     } else if (numbered) {
         tug_stream_applied(packets, stream, late,
                            bytes >= wire->pool.bytes / 2 ||

@@ -198,9 +198,9 @@ void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *st
     tug_packets_count(packets, 1);
     stream->sent_first[stream->number % TUG_STREAM_WINDOW] = stream->open_first;
     stream->open_first = stream->open_last = TUG_NO_TAG;
-    const bool is_long = buffer->packet.trailer > 0;
-    stream->sent_long[stream->number % TUG_STREAM_WINDOW] = is_long;
-    stream->longs += is_long;
+    stream->sent_long[stream->number % TUG_STREAM_WINDOW] = buffer->packet.trailer;
+    stream->longs += buffer->packet.trailer > 0;
+    stream->long_bytes += buffer->packet.trailer;
     if (!stream->presses && rest(packets, stream))
         buffer->packet.flags = TUG_PACKET_LATE;
     stream->presses = false;
@@ -250,7 +250,7 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
     if (stream->resting > 0 && (stream->asks || is_held_up(packets, stream)))
         ask(packets, stream);
     if (stream->told == stream->applied ||
-        (!stream->pressed && stream->applied - stream->told < TUG_STREAM_PATIENCE) || tell(stream))
+        (!stream->pressed && stream->applied - stream->told < TUG_STREAM_LATE) || tell(stream))
         return;
     const bool goes_with_more = packets->fabric->more_comes && stream->requests != NULL;
     if ((stream->patient || goes_with_more) &&

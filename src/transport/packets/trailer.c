@@ -108,6 +108,19 @@ void tug_trailer_serve(struct tug_packets *packets, struct tug_stream *stream,
     stream->awaited->serving++;
 }
 
+void tug_trailer_sign(struct tug_stream *stream, const struct tug_record *record) {
+    memcpy(stream->signal, record->words, sizeof(stream->signal));
+    stream->signal_tag = record->tag;
+    stream->is_signed = true;
+}
+
+/* The data of a write have come, or went nowhere. */
+static void signal(struct tug_packets *packets, struct tug_stream *stream) {
+    const struct tug_record record = {
+        .kind = TUG_RECORD_SIGNAL, .tag = stream->signal_tag, .words = stream->signal};
+    tug_packets_signalled(packets, stream, &record);
+}
+
 void tug_trailer_expect(struct tug_stream *stream, const struct tug_operation *operation,
                         uint32_t tag) {
     stream->trailer = operation->local + (operation->bytes - operation->left);
@@ -122,7 +135,7 @@ void tug_trailer_drop(struct tug_stream *stream) {
     stream->trailer = NULL;
     free(stream->staging);
     stream->staging = NULL;
-    stream->awaits = false;
+    stream->awaits = stream->is_signed = false;
 }
 
 unsigned char *tug_trailer_address(void *receiver, uint32_t source, size_t come, size_t *room) {
@@ -148,6 +161,8 @@ void tug_trailer_arrived(void *receiver, uint32_t source, bool whole) {
     const uint32_t reading = stream->reading;
     if (whole && stream->staging != NULL)
         end_staging(packets, stream);
+    if (whole && stream->is_signed)
+        signal(packets, stream);
     tug_trailer_drop(stream);
     if (!whole)
         return;

@@ -80,7 +80,9 @@ struct tug_wire {
 
 /* By sockets, and inside the node. */
 #define TUG_LONG_LEAST 16384u
+#define TUG_LONG_SIGNALLED 4096u /* its signal goes along: there is one packet either way */
 #define TUG_LONGS_MOST 4
+#define TUG_LONGS_BYTES ((uint64_t)2 << 20)
 #define TUG_SHM_LONG_LEAST 2048u
 
 /* The host's messages. */

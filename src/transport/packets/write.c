@@ -90,7 +90,7 @@ static inline bool may_ask(const struct tug_stream *stream, size_t bytes) {
 }
 
 /* The packet goes at the end of the batch: what joins it later would save less time than the long
- * data take that wait for it. */
+ * data take, or the job, that wait for it. */
 static void hurry(struct tug_packets *packets, struct tug_stream *stream) {
     stream->hurries = true;
     tug_stream_touch(packets, stream);
@@ -170,23 +170,40 @@ static enum fit write_message(struct tug_fabric *fabric, struct tug_stream *stre
     return FITS;
 }
 
+static void say_signal(uint64_t *words, const struct tug_operation *signal) {
+    words[0] = signal->key;
+    words[1] = signal->offset;
+    words[2] = signal->operand;
+}
+
+/* The write of the signal is the last in the open packet, and its data follow that: the signal goes
+ * in the same one, ahead of it. */
+static bool joins_trailer(struct tug_stream *stream, const struct tug_operation *signal,
+                          uint32_t tag) {
+    struct tug_packet *packet = &stream->requests->packet;
+    if (packet->trailer == 0 || signal->kind != TUG_OPERATION_SIGNAL ||
+        !tug_packet_can_sign(packet, stream->wire->pool.bytes))
+        return false;
+    say_signal(tug_packet_sign(packet, tag), signal);
+    return true;
+}
+
 static enum fit write_signal(struct tug_fabric *fabric, struct tug_stream *stream,
                              struct tug_operation *operation) {
     struct tug_packet *packet = &stream->requests->packet;
     const uint32_t tag = tug_fabric_tag(fabric, operation);
     const bool message = operation->kind == TUG_OPERATION_SIGNAL_AM;
+    if (joins_trailer(stream, operation, tag))
+        return written(fabric, stream, operation, operation);
     const unsigned kind = message ? TUG_RECORD_SIGNAL_AM : TUG_RECORD_SIGNAL;
     const size_t length = message ? operation->bytes : 0;
     if (!tug_packet_has_room(packet, kind, length))
         return NO_ROOM;
     uint64_t *words = tug_packet_add(packet, kind, message ? operation->op : 0, tag, length);
-    if (message) {
+    if (message)
         tug_packet_data(words, tug_operation_data(operation), length);
-    } else {
-        words[0] = operation->key;
-        words[1] = operation->offset;
-        words[2] = operation->operand;
-    }
+    else
+        say_signal(words, operation);
     return written(fabric, stream, operation, operation);
 }
 
@@ -220,8 +237,11 @@ static enum fit write_parts(struct tug_fabric *fabric, struct tug_stream *stream
 
 /* Long writes and messages are sent as they stand, behind a packet. */
 static bool is_long(const struct tug_stream *stream, const struct tug_operation *operation) {
+    const struct tug_longs *longs = &stream->wire->row->longs;
+    const bool signalled =
+        operation->kind == TUG_OPERATION_WRITE && operation->op & TUG_WRITE_SIGNALLED;
     return tug_stream_trails(stream) && operation->local != NULL &&
-           operation->bytes >= stream->wire->row->longs.least &&
+           operation->bytes >= (signalled ? longs->least_signalled : longs->least) &&
            (operation->kind == TUG_OPERATION_WRITE || operation->kind == TUG_OPERATION_LONG_AM);
 }
 
@@ -236,7 +256,7 @@ static enum fit write_long(struct tug_packets *packets, struct tug_stream *strea
     const bool message = operation->kind == TUG_OPERATION_LONG_AM;
     const uint32_t grain = message ? 8 * (uint32_t)operation->offset : 8;
     const size_t odd = operation->left % grain;
-    if (stream->longs >= longs->at_once)
+    if (stream->longs >= longs->at_once && stream->long_bytes >= TUG_LONGS_BYTES)
         return LATER;
     if (tug_packet_room(packet) <
         tug_record_bytes(TUG_RECORD_PART, odd) + tug_record_bytes(TUG_RECORD_LONG_PART, 0))
@@ -312,6 +332,8 @@ static enum fit write_operation(struct tug_packets *packets, struct tug_stream *
         return write_parts(packets->fabric, stream, operation);
     case TUG_OPERATION_SIGNAL:
     case TUG_OPERATION_SIGNAL_AM:
+        if (operation->rkey & TUG_SIGNAL_AT_ONCE)
+            hurry(packets, stream);
         return write_signal(packets->fabric, stream, operation);
     default:
         return write_atomic(packets->fabric, stream, operation);

@@ -22,6 +22,7 @@ static unsigned take_sub(unsigned kind, unsigned choice) {
     case TUG_RECORD_LONG_PART:
         return choice;
     case TUG_RECORD_WRITE:
+    case TUG_RECORD_SIGNAL:
         return choice & 1;
     case TUG_RECORD_CONTROL:
         return choice % 4;
@@ -92,6 +93,12 @@ static void add_long_write(struct tug_packet *packet, uint32_t source, unsigned 
     at[0] = world_id(choice % 5);
     at[1] = offset;
     tug_packet_trail(packet, (uint32_t)take_size() & ~7u);
+    if (!(choice & 64) || !tug_packet_can_sign(packet, sizeof(incoming)))
+        return;
+    at = tug_packet_sign(packet, take_tag(source));
+    at[0] = world_id(choice % 5);
+    at[1] = 8 * (uint64_t)take();
+    at[2] = 1;
 }
 
 static void add_long_part(struct tug_packet *packet, uint32_t source, unsigned choice) {

@@ -141,7 +141,7 @@ const struct tug_transport tug_transport_shm = {
     .reaches = in_node,
     .poll = wire_poll,
     .send = wire_send,
-    .longs = {TUG_LONG_LEAST, TUG_TRAILER_MOST, TUG_LONGS_MOST},
+    .longs = {TUG_LONG_LEAST, TUG_LONG_SIGNALLED, TUG_TRAILER_MOST, TUG_LONGS_MOST},
     .abandon = wire_abandon};
 
 const struct tug_transport tug_transport_mpi = {.name = "played",
