@@ -14,6 +14,7 @@
 #include "model/fit.h"
 #include "persistent/channel.h"
 #include "persistent/copy.h"
+#include "persistent/far.h"
 #include "persistent/interpreter.h"
 #include "schedule/bcast.h"
 #include "tugboat/tugboat.h"
@@ -51,6 +52,9 @@ struct calibration {
     unsigned char *buffer; /* room for the longest */
     uint64_t segment;
     struct tug_model_parameters *parameters;
+    struct tug_far_stream *streams[2]; /* from, to the other rank that is measured; NULL: messages
+                                          of the host's */
+    struct tug_far_memory memory;      /* the buffer, for them */
 };
 
 /* ---- waiting ---- */
@@ -210,42 +214,81 @@ static int measure_inside(const struct calibration *c) {
 
 /* ---- between nodes ---- */
 
-#define WAYS 2
-enum { IN = 1, OUT = 2 };
+enum { IN, OUT, WAYS };
+enum { COMES = 1 << IN, GOES = 1 << OUT };
 
-static bool wait_for(MPI_Request *requests, unsigned n) {
-    struct tug_backoff backoff = {0};
-    for (unsigned i = 0; i < n; i++) {
-        int flag = 0;
-        while (!flag) {
-            if (tug_host.Test(&requests[i], &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS)
-                return false;
-            if (!flag)
-                tug_backoff_relax(&backoff);
-        }
+/* Of a stream, so many are under way at a time, as of an interpreter. */
+struct under_way {
+    bool out[WAYS];
+    MPI_Request requests[WAYS]; /* by the host */
+    uint64_t numbers[WAYS];     /* by streams */
+};
+
+/* One message; as interpreters send them. */
+static bool begin(const struct calibration *c, int way, int peer, unsigned char *data,
+                  uint64_t bytes, struct under_way *it) {
+    const int tag = c->channel->index * TUG_CHANNEL_TAGS;
+    const MPI_Count n = (MPI_Count)bytes;
+    it->out[way] = true;
+    if (c->streams[way] != NULL) {
+        it->numbers[way] = tug_far_begin(c->streams[way], data, bytes,
+                                         c->memory.registration != NULL ? &c->memory : NULL);
+        return true;
     }
-    return true;
+    return way == IN ? tug_host.Irecv_c(data, n, MPI_BYTE, peer, tag, c->team->comm,
+                                        &it->requests[IN]) == MPI_SUCCESS
+                     : tug_host.Isend_c(data, n, MPI_BYTE, peer, tag, c->team->comm,
+                                        &it->requests[OUT]) == MPI_SUCCESS;
 }
 
-/* `n` messages, each way that is wanted, as many under way as an interpreter has, one behind
- * another in the buffer. */
+/* Looks once after all of them, and whether that one is over. */
+static bool look(const struct calibration *c, struct under_way all[TUG_IN_FLIGHT_MOST],
+                 struct under_way *it, bool *over) {
+    bool moved;
+    if (c->streams[OUT] != NULL)
+        tug_far_look(c->team);
+    for (int i = 0; i < TUG_IN_FLIGHT_MOST && c->streams[OUT] != NULL; i++)
+        if (all[i].out[OUT])
+            (void)tug_far_push(c->streams[OUT], all[i].numbers[OUT]);
+    *over = true;
+    for (int way = IN; way < WAYS; way++) {
+        int flag = 0;
+        if (!it->out[way])
+            continue;
+        if (c->streams[way] != NULL)
+            flag = tug_far_move(c->streams[way], it->numbers[way], &moved);
+        else if (tug_host.Test(&it->requests[way], &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            return false;
+        it->out[way] = !flag;
+        *over &= flag;
+    }
+    return c->streams[OUT] == NULL || tug_far_error(c->streams[OUT]) == 0;
+}
+
+static bool wait_for(const struct calibration *c, struct under_way all[TUG_IN_FLIGHT_MOST],
+                     struct under_way *it) {
+    struct tug_backoff backoff = {0};
+    bool over = false;
+    for (;;) {
+        if (!look(c, all, it, &over))
+            return false;
+        if (over)
+            return true;
+        tug_backoff_relax(&backoff);
+    }
+}
+
+/* `n` messages, each way that is wanted, one behind another in the buffer. */
 static bool pass(const struct calibration *c, unsigned ways, int peer, uint64_t bytes, unsigned n) {
-    MPI_Request requests[TUG_IN_FLIGHT_MOST][WAYS];
-    int tag = c->channel->index * TUG_CHANNEL_TAGS;
+    struct under_way all[TUG_IN_FLIGHT_MOST] = {0};
     for (unsigned i = 0; i < n + TUG_IN_FLIGHT_MOST; i++) {
-        MPI_Request *under_way = requests[i % TUG_IN_FLIGHT_MOST];
-        unsigned char *data = c->buffer + i % n * bytes;
-        if (i >= TUG_IN_FLIGHT_MOST && i - TUG_IN_FLIGHT_MOST < n && !wait_for(under_way, WAYS))
+        struct under_way *it = &all[i % TUG_IN_FLIGHT_MOST];
+        if (i >= TUG_IN_FLIGHT_MOST && i - TUG_IN_FLIGHT_MOST < n && !wait_for(c, all, it))
             return false;
-        under_way[0] = under_way[1] = MPI_REQUEST_NULL;
-        if (i < n && (ways & IN) != 0 &&
-            tug_host.Irecv_c(data, (MPI_Count)bytes, MPI_BYTE, peer, tag, c->team->comm,
-                             &under_way[0]) != MPI_SUCCESS)
-            return false;
-        if (i < n && (ways & OUT) != 0 &&
-            tug_host.Isend_c(data, (MPI_Count)bytes, MPI_BYTE, peer, tag, c->team->comm,
-                             &under_way[1]) != MPI_SUCCESS)
-            return false;
+        for (int way = IN; way < WAYS && i < n; way++)
+            if ((ways >> way & 1) != 0 &&
+                !begin(c, way, peer, c->buffer + i % n * bytes, bytes, it))
+                return false;
     }
     return true;
 }
@@ -264,13 +307,13 @@ struct point {
 
 /* There, then back. */
 static bool pass_both(const struct calibration *c, int peer, uint64_t bytes, unsigned n) {
-    unsigned first = c->team->rank < peer ? OUT : IN;
-    return pass(c, first, peer, bytes, n) && pass(c, (IN | OUT) & ~first, peer, bytes, n);
+    unsigned first = c->team->rank < peer ? GOES : COMES;
+    return pass(c, first, peer, bytes, n) && pass(c, (COMES | GOES) & ~first, peer, bytes, n);
 }
 
 static bool time_point(const struct calibration *c, int peer, struct point *point) {
     uint64_t start = tug_clock_ns();
-    if (!pass(c, IN | OUT, peer, point->bytes, point->burst))
+    if (!pass(c, COMES | GOES, peer, point->bytes, point->burst))
         return false;
     uint64_t exchanged = tug_clock_ns();
     for (unsigned i = 0; i < point->trips; i++)
@@ -300,7 +343,7 @@ static bool time_points(const struct calibration *c, int peer, struct point *poi
             wanted |= (uint32_t)(points[i].runs < enough) << i;
         }
         memcpy(c->buffer, &wanted, sizeof(wanted));
-        if (!pass(c, first ? OUT : IN, peer, sizeof(wanted), 1))
+        if (!pass(c, first ? GOES : COMES, peer, sizeof(wanted), 1))
             return false;
         memcpy(&wanted, c->buffer, sizeof(wanted));
         for (unsigned i = 0; i < SIZES; i++)
@@ -356,6 +399,26 @@ static void fit_line(struct tug_model_parameters *p) {
             at_least(p->transfers[SIZES - 1].trip_s, 1e-9) / (double)p->transfers[SIZES - 1].bytes;
     tug_log(TUG_VERBOSE_DEBUG, "LogGP between nodes fits %zu measurements within %.0f %%", n,
             error * 100);
+}
+
+/* Streams between the two ranks, where collectives would have them; there and back. Collective over
+ * the team, peer < 0: this rank is another. */
+static int open_streams(struct calibration *c, int peer) {
+    struct tug_team *team = c->team;
+    struct tug_far_need needs[WAYS];
+    if (!tug_far_prepare(team))
+        return 0;
+    const bool direct =
+        peer >= 0 && tug_far_register(team, c->buffer, c->effort->far_bytes, &c->memory);
+    for (int way = IN; way < WAYS; way++)
+        needs[way] = (struct tug_far_need){.peer = (uint32_t)peer,
+                                           .sends = way == OUT,
+                                           .direct = direct,
+                                           .longest = c->effort->far_bytes};
+    const int error = tug_far_open(team, c->channel, needs, peer >= 0 ? WAYS : 0, true);
+    for (int way = IN; way < WAYS && !error && peer >= 0; way++)
+        c->streams[way] = tug_far_find(c->channel, (uint32_t)peer, 0, way == OUT);
+    return error == TUG_ERR_NO_MEMORY ? 0 : error;
 }
 
 static int measure_between(const struct calibration *c, int peer) {
@@ -426,8 +489,11 @@ static int measure(struct calibration *c) {
     if (team->nnodes > 1) {
         int first = (int)tug_places_rank(places, 0, 0);
         int second = (int)tug_places_rank(places, 1, 0);
-        if (!error && (team->rank == first || team->rank == second))
-            error = measure_between(c, team->rank == first ? second : first);
+        const int peer = team->rank == first ? second : team->rank == second ? first : -1;
+        if (open_streams(c, peer) != 0)
+            return TUG_ERR_MPI;
+        if (!error && peer >= 0)
+            error = measure_between(c, peer);
         if (meet(team) != 0)
             return TUG_ERR_MPI;
         TUG_POLITE(Ibcast, p, sizeof(*p), MPI_BYTE, first, team->comm);
@@ -442,6 +508,8 @@ int tug_calibrate(struct tug_team *team, enum tug_effort effort,
     int error = prepare(&c);
     if (!error)
         error = measure(&c);
+    if (c.memory.registration != NULL)
+        tug_far_release(team, &c.memory);
     if (c.channel != NULL)
         tug_channel_release(team, c.channel);
     tug_places_fini(&c.node);

@@ -9,6 +9,7 @@
 #include "node/arena.h"
 #include "node/team.h"
 #include "persistent/collectives.h"
+#include "persistent/far.h"
 #include "persistent/pair.h"
 #include "persistent/probe.h"
 #include "schedule/collectives.h"
@@ -287,6 +288,7 @@ static struct tug_channel *allocate(const struct tug_team *team,
 static void free_channel(struct tug_channel *channel) {
     if (channel == NULL)
         return;
+    tug_far_close(channel);
     free(channel->rings);
     free(channel);
 }

@@ -33,6 +33,7 @@
 #include "node/lent.h"
 
 struct tug_collectives;
+struct tug_far_stream;
 struct tug_team;
 
 #define TUG_PAIR_RANKS 64   /* nodes of more ranks have no pairs: there are too many of them */
@@ -89,8 +90,10 @@ struct tug_channel {
     unsigned char *landing;         /* NULL without */
     struct tug_segment_ring *to;    /* [node size] this rank's pairs; NULL without */
     struct tug_segment_ring *from;  /* [node size] */
-    int index;                      /* in the team's list */
-    bool busy;                      /* a request of this rank uses it */
+    struct tug_far_stream **far;    /* [nfar] to and from ranks of other nodes (far.h) */
+    uint32_t nfar;
+    int index; /* in the team's list */
+    bool busy; /* a request of this rank uses it */
 };
 
 /* What a rank has to say of a new request. */

@@ -10,6 +10,7 @@
 #include "persistent/collective_private.h"
 #include "persistent/collectives.h"
 #include "persistent/copy.h"
+#include "persistent/far.h"
 #include "persistent/rival.h"
 #include "request/twin.h"
 #include "tugboat/tugboat.h"
@@ -56,7 +57,10 @@ static void look_if_settled(struct collective *c) {
 
 /* What tells of all news of the run; NULL: nothing does, it is to be polled. */
 static struct tug_bell *bell_of(const struct collective *c) {
-    return c->running == NULL || c->running->polls ? NULL : tug_team_own_bell(c->team);
+    if (c->running == NULL || c->running->polls)
+        return NULL;
+    struct tug_bell *near = tug_team_own_bell(c->team);
+    return near == NULL && c->running->has_far ? tug_far_bell(c->team) : near;
 }
 
 static bool advance(struct tug_job *job, bool *done) {
@@ -132,6 +136,7 @@ const char *tug_collective_name(enum tug_collective_kind kind) {
 
 static void destroy(struct tug_request *request) {
     struct collective *c = (struct collective *)request;
+    tug_collective_leave_far(c);
     if (c->channel != NULL)
         tug_channel_release(c->team, c->channel);
     for (uint32_t i = 0; i < c->nways; i++)
@@ -332,6 +337,11 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
         tug_bcast_take_offer(c, &ballot.offer, call->root);
     tug_blocks_lend(c, &ballot);
     settle_ways(c, channel, &ballot);
+    error = tug_collective_go_far(c, call->rebinds);
+    if (error) {
+        tug_request_release(&c->request);
+        return error;
+    }
     if (host != NULL)
         settle_host(c, call->kind, ballot.compares, host);
     *request = &c->request;

@@ -12,6 +12,7 @@
 #include "schedule/collectives.h"
 
 struct tug_candidates;
+struct tug_far_memory;
 struct tug_knowledge;
 
 struct collective {
@@ -22,6 +23,7 @@ struct collective {
     struct tug_channel_needs needs;
     struct tug_area_memory *areas; /* [nareas] */
     uint32_t nareas;
+    struct tug_far_memory *registered; /* [nareas] for other nodes; NULL: none is */
     struct tug_their_areas theirs[TUG_ATTACHERS_MOST];
     unsigned char *memory;  /* of SCRATCH, or of blocks that are copied before they are sent */
     MPI_Datatype *held;     /* [nheld] our own references to the program's types */
@@ -80,6 +82,12 @@ bool tug_collective_reach_out(struct collective *c, const struct tug_buffers *mi
  * have long slots, and are two to three times as fast as the host's messages at every size; those
  * of many ranks have short ones. */
 size_t tug_collective_near_most(const struct tug_team *team);
+
+/* Opens streams to ranks of other nodes, where they are better than the host's messages, and has
+ * its ways use them. rebinds: its buffers are others in every run. Collective, after its ways are
+ * bound. 0 or TUG_ERR_MPI. */
+int tug_collective_go_far(struct collective *c, bool rebinds);
+void tug_collective_leave_far(struct collective *c);
 
 /* ---- kinds: all that this rank can prepare before it votes; 0 or an error ---- */
 

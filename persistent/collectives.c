@@ -4,6 +4,7 @@
 
 #include "host/agreement.h"
 #include "persistent/channel.h"
+#include "persistent/far.h"
 #include "tugboat/tugboat.h"
 
 static void drop(void *state) {
@@ -13,6 +14,7 @@ static void drop(void *state) {
 
 static void end(void *state) {
     struct tug_collectives *collectives = state;
+    tug_far_end(collectives);
     tug_channel_free_all(collectives);
     free(collectives->experience);
     free(collectives);

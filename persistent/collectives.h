@@ -17,6 +17,7 @@
 
 struct tug_channel;
 struct tug_experience;
+struct tug_far;
 
 struct tug_collectives {
     struct tug_channel **channels;
@@ -29,6 +30,8 @@ struct tug_collectives {
     struct tug_model_parameters parameters; /* see tuning.h */
     struct tug_experience *experience;      /* or NULL */
     struct tug_repeats repeats;
+    struct tug_far *far; /* to ranks of other nodes; NULL: by messages of the host's */
+    bool far_sought;
 };
 
 /* The team of a communicator, with its part for collectives: tug_team_get(), and like that. */

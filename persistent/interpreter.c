@@ -80,14 +80,23 @@ int tug_interpreter_init(struct tug_interpreter *self) {
     return 0;
 }
 
-static bool is_all_near(const struct tug_interpreter *self, const struct tug_queue *queue) {
+/* Is some message of the queue the host's? */
+static bool has_hosts(const struct tug_interpreter *self, uint32_t number) {
+    const struct tug_queue *queue = &self->schedule.queues[number];
     for (uint32_t i = 0; i < queue->count; i++) {
         const struct tug_descriptor *d = &queue->descriptors[i];
         uint64_t offset;
-        if (tug_is_transfer(d) && !tug_is_near(self, d, tug_descriptor_at(d, 0, &offset)))
-            return false;
+        if (tug_is_transfer(d) && !tug_is_near(self, d, tug_descriptor_at(d, 0, &offset)) &&
+            tug_stream_of(&self->queues[number], i) == NULL)
+            return true;
     }
-    return true;
+    return false;
+}
+
+void tug_interpreter_look_for_hosts(struct tug_interpreter *self) {
+    self->polls = false;
+    for (uint32_t l = 0; l < self->schedule.nqueues; l++)
+        self->polls |= has_hosts(self, l);
 }
 
 /* More is worth an engine that copies it while the program computes. */
@@ -134,13 +143,13 @@ void tug_interpreter_bind(struct tug_interpreter *self, struct tug_channel *chan
     self->channel = channel;
     if (!plain && self->near_most > channel->has.pair_bytes)
         self->near_most = channel->has.pair_bytes;
-    self->polls = false;
-    for (uint32_t l = 0; l < self->schedule.nqueues; l++)
-        self->polls |= !is_all_near(self, &self->schedule.queues[l]);
+    tug_interpreter_look_for_hosts(self);
     self->is_brief = is_brief(self);
 }
 
 void tug_interpreter_fini(struct tug_interpreter *self) {
+    for (uint32_t l = 0; l < self->schedule.nqueues && self->queues != NULL; l++)
+        free((void *)self->queues[l].far);
     tug_schedule_fini(&self->schedule);
     free(self->queues);
     free(self->ring_of);
@@ -149,7 +158,7 @@ void tug_interpreter_fini(struct tug_interpreter *self) {
 
 /* ---- queues ---- */
 
-/* Hands the segment of a transfer at the begin pointer to the host, if it is not near. */
+/* Begins the segment of a transfer at the begin pointer: near, far, or by the host. */
 static void begin_transfer(struct tug_interpreter *self, const struct tug_queue *queue,
                            struct tug_queue_state *state) {
     const struct tug_team *team = self->team;
@@ -159,6 +168,10 @@ static void begin_transfer(struct tug_interpreter *self, const struct tug_queue 
     tug_pack_piece(self, d, &piece);
     if (tug_is_near(self, d, piece.elements)) {
         tug_near_begin(self, queue, state, &piece);
+        return;
+    }
+    if (tug_stream_of(state, state->begin.descriptor) != NULL) {
+        tug_stream_begin(self, state, d, &piece);
         return;
     }
     MPI_Count n = (MPI_Count)piece.elements;
@@ -171,14 +184,6 @@ static void begin_transfer(struct tug_interpreter *self, const struct tug_queue 
         tug_note_error(self,
                        tug_host.Irecv_c(piece.to, n * piece.to_area->count, piece.to_area->type,
                                         (int)d->peer, tag, team->comm, request));
-}
-
-static void move_on(struct tug_queue_pointer *pointer, const struct tug_descriptor *d) {
-    pointer->passed++;
-    if (++pointer->segment == tug_descriptor_segments(d)) {
-        pointer->segment = 0;
-        pointer->descriptor++;
-    }
 }
 
 /* A segment is complete: the queues that wait for it may go on. */
@@ -202,11 +207,11 @@ static bool begin(struct tug_interpreter *self, const struct tug_queue *queue,
             begin_transfer(self, queue, state);
             if (self->error != MPI_SUCCESS)
                 break;
-            move_on(&state->begin, d);
+            tug_move_on(&state->begin, d);
         } else {
             if (under_way > 0 || !tug_interpreter_execute(self, d, state->begin.segment))
                 break;
-            move_on(&state->begin, d);
+            tug_move_on(&state->begin, d);
             state->read = state->begin;
             step(self, d);
         }
@@ -227,13 +232,15 @@ static bool test(struct tug_interpreter *self, MPI_Request *request) {
 /* Looks which transfers are over. */
 static bool complete(struct tug_interpreter *self, const struct tug_queue *queue,
                      struct tug_queue_state *state) {
-    bool moved = false;
+    bool moved = state->unwritten > 0 && tug_stream_push(queue, state);
     while (state->read.passed < state->begin.passed && self->error == MPI_SUCCESS) {
         const struct tug_descriptor *d = &queue->descriptors[state->read.descriptor];
         uint64_t offset;
         bool flag;
         if (tug_is_near(self, d, tug_descriptor_at(d, state->read.segment, &offset)))
             flag = tug_near_move(self, state, d, &moved);
+        else if (tug_stream_of(state, state->read.descriptor) != NULL)
+            flag = tug_stream_move(self, state, d, &moved);
         else
             flag = test(self, &state->in_flight[state->read.passed % TUG_IN_FLIGHT_MOST]);
         if (!flag)
@@ -242,7 +249,7 @@ static bool complete(struct tug_interpreter *self, const struct tug_queue *queue
             struct tug_piece piece = tug_piece_of(self, d, state->read.segment);
             tug_unpack_piece(self, d, &piece);
         }
-        move_on(&state->read, d);
+        tug_move_on(&state->read, d);
         step(self, d);
         moved = true;
     }
@@ -257,6 +264,7 @@ void tug_interpreter_start(struct tug_interpreter *self) {
         self->queues[l].read = self->queues[l].begin = (struct tug_queue_pointer){0};
         self->queues[l].limit = schedule->queues[l].limit;
         self->queues[l].done = 0;
+        self->queues[l].unwritten = 0;
         memset(self->queues[l].rendezvous, 0, sizeof(self->queues[l].rendezvous));
     }
     self->published = 0;

@@ -24,6 +24,10 @@
 
 #define TUG_IN_FLIGHT_MOST 8
 
+struct tug_far_memory;
+struct tug_far_need;
+struct tug_far_stream;
+
 /* The memory behind an area. An element of it is `count` of a datatype. */
 struct tug_area_memory {
     unsigned char *base;
@@ -54,6 +58,9 @@ struct tug_queue_state {
     struct tug_queue_pointer begin; /* what is not begun */
     uint32_t limit;                 /* scheduling pointer, segments */
     MPI_Request in_flight[TUG_IN_FLIGHT_MOST];
+    struct tug_far_stream **far; /* [descriptors] NULL: none; else of those that are far */
+    uint64_t far_messages[TUG_IN_FLIGHT_MOST]; /* their numbers */
+    uint32_t unwritten;                        /* of these, begun and not handed over */
     struct tug_rendezvous_state rendezvous[TUG_IN_FLIGHT_MOST]; /* of those that are lent */
     size_t done;    /* bytes, of the transfer at `read`, that went through slots */
     uint32_t gives; /* descriptors up to the last for which another rank waits */
@@ -67,11 +74,13 @@ struct tug_interpreter {
     size_t near_most; /* longer messages to ranks of the node do not go through pairs */
     const struct tug_their_areas *theirs; /* [node size]; NULL: no schedule uses them */
     struct tug_staging *staging;          /* OUTPUT is its bytes; NULL: OUTPUT is the program's */
-    bool streams;                         /* reads of channels go past the caches (copy.h) */
-    MPI_Op op;                            /* of reductions, on elements of OUTPUT */
-    tug_reduction reduction;              /* what does `op`; NULL: the host does */
-    MPI_Datatype op_type;                 /* the host hands it to the program's function */
-    int error;                            /* first error of the host in this run */
+    const struct tug_far_memory *registered; /* [areas] for messages to and from other nodes; NULL:
+                                                none is */
+    bool streams;                            /* reads of channels go past the caches (copy.h) */
+    MPI_Op op;                               /* of reductions, on elements of OUTPUT */
+    tug_reduction reduction;                 /* what does `op`; NULL: the host does */
+    MPI_Datatype op_type;                    /* the host hands it to the program's function */
+    int error;                               /* first error of the host in this run */
 
     /* set by the interpreter */
     struct tug_queue_state *queues;
@@ -81,6 +90,7 @@ struct tug_interpreter {
     uint64_t owed;         /* bells that are to be rung, a bit for a node rank (modulo 64) */
     size_t near_longest;   /* bytes of the longest message that may go through a pair */
     bool polls;            /* some of its messages are the host's, for which no bell rings */
+    bool has_far;          /* some of its messages go to or come from other nodes by LLCL */
     bool unpacks_in_order; /* OUTPUT is filled from front to end */
     bool is_brief; /* all that comes to this rank in a run fits the rings: no writer waits for it */
 };
@@ -93,6 +103,22 @@ int tug_interpreter_init(struct tug_interpreter *interpreter);
  * messages between ranks of a node may be cut anywhere. The same on all ranks. */
 void tug_interpreter_bind(struct tug_interpreter *interpreter, struct tug_channel *channel,
                           bool plain);
+
+/* What it asks of streams to ranks of other nodes (far.h): so many needs, written to `needs` if
+ * that is not NULL. Once it is bound. */
+uint32_t tug_interpreter_far_needs(const struct tug_interpreter *interpreter,
+                                   struct tug_far_need *needs);
+
+/* The bytes of an area that long messages to and from other nodes touch: from *begin, which is not
+ * raised, to *end, which is not lowered. */
+void tug_interpreter_far_range(const struct tug_interpreter *interpreter, uint32_t area,
+                               size_t *begin, size_t *end);
+
+/* Makes room for streams. False: no memory. */
+bool tug_interpreter_reserve_far(struct tug_interpreter *interpreter);
+
+/* Takes the streams of its channel, which are open now. */
+void tug_interpreter_use_far(struct tug_interpreter *interpreter);
 
 /* Frees what it has; one that is all zeros has nothing. */
 void tug_interpreter_fini(struct tug_interpreter *interpreter);

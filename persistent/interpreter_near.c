@@ -25,20 +25,19 @@ static uint32_t node_rank_of(const struct tug_interpreter *self, uint32_t rank) 
     return self->team->places.node_rank_of[rank];
 }
 
-/* What does not lie as plain bytes fits a slot: packed into `aside`, or unpacked from there. */
-static void convert(struct tug_interpreter *self, const struct tug_area_memory *area, void *data,
-                    size_t elements, bool packs) {
+void tug_convert(struct tug_interpreter *self, const struct tug_area_memory *area, void *data,
+                 size_t elements, void *plain, bool packs) {
     MPI_Count n = (MPI_Count)elements * area->count, position = 0;
     MPI_Count bytes = (MPI_Count)(elements * area->packed);
     if (data == NULL && packs) { /* MPICH 4.0.2 packs nothing from MPI_BOTTOM */
-        tug_copy_typed(self, data, n, area->type, self->aside, bytes, MPI_PACKED);
+        tug_copy_typed(self, data, n, area->type, plain, bytes, MPI_PACKED);
     } else if (data == NULL) {
-        tug_copy_typed(self, self->aside, bytes, MPI_PACKED, data, n, area->type);
+        tug_copy_typed(self, plain, bytes, MPI_PACKED, data, n, area->type);
     } else if (packs) {
-        tug_note_error(self, tug_host.Pack_c(data, n, area->type, self->aside, bytes, &position,
-                                             self->team->comm));
+        tug_note_error(
+            self, tug_host.Pack_c(data, n, area->type, plain, bytes, &position, self->team->comm));
     } else {
-        tug_note_error(self, tug_host.Unpack_c(self->aside, bytes, &position, data, n, area->type,
+        tug_note_error(self, tug_host.Unpack_c(plain, bytes, &position, data, n, area->type,
                                                self->team->comm));
     }
 }
@@ -77,7 +76,8 @@ static bool send_near(struct tug_interpreter *self, struct tug_queue_state *stat
     if (!tug_pair_has_room(ring))
         return false;
     if (!piece->from_area->dense) {
-        convert(self, piece->from_area, piece->from, piece->elements, true);
+        /* what does not lie as plain bytes fits a slot */
+        tug_convert(self, piece->from_area, piece->from, piece->elements, self->aside, true);
         message = self->aside;
     }
     const bool owes = self->is_brief && bytes <= TUG_OWED_MOST;
@@ -104,7 +104,7 @@ static bool receive_near(struct tug_interpreter *self, struct tug_queue_state *s
                        &state->done, tug_team_bell(self->team, (int)peer)))
         return false;
     if (!dense)
-        convert(self, piece->to_area, piece->to, piece->elements, false);
+        tug_convert(self, piece->to_area, piece->to, piece->elements, self->aside, false);
     return true;
 }
 

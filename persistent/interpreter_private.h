@@ -13,6 +13,14 @@ static inline bool tug_is_transfer(const struct tug_descriptor *d) {
     return d->kind == TUG_SEND || d->kind == TUG_RECEIVE;
 }
 
+static inline void tug_move_on(struct tug_queue_pointer *pointer, const struct tug_descriptor *d) {
+    pointer->passed++;
+    if (++pointer->segment == tug_descriptor_segments(d)) {
+        pointer->segment = 0;
+        pointer->descriptor++;
+    }
+}
+
 /* A segment of a descriptor, in memory. */
 struct tug_piece {
     const struct tug_area_memory *from_area, *to_area;
@@ -23,6 +31,9 @@ struct tug_piece {
 
 struct tug_piece tug_piece_of(const struct tug_interpreter *self, const struct tug_descriptor *d,
                               uint32_t segment);
+
+/* Sets whether some of its messages are the host's. */
+void tug_interpreter_look_for_hosts(struct tug_interpreter *self);
 
 /* ---- interpreter_steps.c: what is done at once ---- */
 
@@ -72,6 +83,10 @@ static inline bool tug_is_near(const struct tug_interpreter *self, const struct 
     return self->channel->to != NULL && tug_may_be_near(self, d, elements);
 }
 
+/* Packs elements of an area into plain bytes, or unpacks them from there. */
+void tug_convert(struct tug_interpreter *self, const struct tug_area_memory *area, void *data,
+                 size_t elements, void *plain, bool packs);
+
 /* The queue begins a near transfer: what is lent is offered before its turn comes, unless something
  * else for that rank is ahead of it. */
 void tug_near_begin(struct tug_interpreter *self, const struct tug_queue *queue,
@@ -81,5 +96,25 @@ void tug_near_begin(struct tug_interpreter *self, const struct tug_queue *queue,
  */
 bool tug_near_move(struct tug_interpreter *self, struct tug_queue_state *state,
                    const struct tug_descriptor *d, bool *moved);
+
+/* ---- interpreter_far.c: transfers between ranks of different nodes, through a stream (far.h) ----
+ */
+
+/* The stream of a descriptor of the queue; NULL: it is not far, or the host's. */
+static inline struct tug_far_stream *tug_stream_of(const struct tug_queue_state *state,
+                                                   uint32_t descriptor) {
+    return state->far != NULL ? state->far[descriptor] : NULL;
+}
+
+/* The queue begins the transfer at its begin pointer. */
+void tug_stream_begin(struct tug_interpreter *self, struct tug_queue_state *state,
+                      const struct tug_descriptor *d, const struct tug_piece *piece);
+
+/* Gets the transfer at the read pointer on. True if it is through; sets *moved if anything is. */
+bool tug_stream_move(struct tug_interpreter *self, struct tug_queue_state *state,
+                     const struct tug_descriptor *d, bool *moved);
+
+/* Hands over what has been begun behind the read pointer. True if anything moved. */
+bool tug_stream_push(const struct tug_queue *queue, struct tug_queue_state *state);
 
 #endif

@@ -97,6 +97,22 @@ tug_mpi_test(pcoll_kept.compared RANKS 2 NODES one emulated WAYS tug ENV TUGBOAT
 set_tests_properties(mpi.pcoll_kept.compared.tug.n2 mpi.pcoll_kept.compared.tug.n2.nodes PROPERTIES
     PASS_REGULAR_EXPRESSION "bytes: the host's takes.*right")
 
+# Between nodes, by the library's own operations where there is a network, else by the host's messages.
+tug_mpi_test(pcoll_far RANKS 2 WAYS host tug off)
+tug_mpi_test(pcoll_far RANKS 2 NODES emulated tcp WAYS host tug off)
+tug_mpi_test(pcoll_far ARGS counted RANKS 3 4 NODES tcp WAYS tug)
+tug_mpi_test(pcoll_far.threads ARGS counted RANKS 3 NODES tcp WAYS tug ENV TUGBOAT_PROGRESS=thread)
+tug_mpi_test(pcoll_far.mpi RANKS 3 NODES tcp WAYS tug ENV TUGBOAT_TRANSPORTS=self,mpi)
+tug_mpi_test(pcoll_far.caller RANKS 3 NODES tcp WAYS tug ENV TUGBOAT_PROGRESS=caller)
+tug_mpi_test(pcoll_far.small RANKS 3 NODES tcp WAYS tug ENV TUGBOAT_RING_SIZE=16 TUGBOAT_OPERATIONS=16)
+tug_mpi_test(pcoll_far.segment RANKS 3 NODES tcp WAYS tug ENV TUGBOAT_SEGMENT=4K)
+tug_mpi_test(pcoll_far.trinary RANKS 4 NODES tcp WAYS tug ENV TUGBOAT_PIPELINES=trinary TUGBOAT_TORUS=2x2x1)
+foreach(program IN ITEMS pcoll_kept pcoll_long coll_progress bcast_repeat coll_repeat)
+    tug_mpi_test(${program} RANKS 3 NODES tcp WAYS tug)
+endforeach()
+tug_mpi_test(pcoll ARGS ours RANKS 2 3 NODES tcp WAYS tug)
+tug_mpi_test(pcoll.threads ARGS ours threads RANKS 4 NODES tcp WAYS tug)
+
 # Long blocks, and long and short ones mixed. The output tells which ways were tried, the data cannot.
 tug_mpi_test(pcoll_long RANKS 1 2 3 4 WAYS tug ENV TUGBOAT_VERBOSE=info)
 set_tests_properties(mpi.pcoll_long.tug.n2 mpi.pcoll_long.tug.n3 mpi.pcoll_long.tug.n4 PROPERTIES
