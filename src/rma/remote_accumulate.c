@@ -281,7 +281,8 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
 
 /* One element of a basic type at the target and here, the most common: no walk. */
 static inline bool is_simple(const struct tug_rma *o) {
-    return tug_ways_is_plain(o) && o->origin_count == 1 && tug_type_basic_size(o->target_type) <= 8;
+    return tug_ways_is_plain(o, o->origin) && o->origin_count == 1 &&
+           tug_type_basic_size(o->target_type) <= 8;
 }
 
 /* Writes the payload of an operation on one element of at most 8 bytes of o->origin_type. */

@@ -320,7 +320,7 @@ static inline int transfer(const struct tug_rma *o, const void *here, bool into_
     int error = tug_ways_find(o, &data, &ways);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
-    if (!into_target && ways.remote->attachments == NULL && tug_ways_is_plain(o))
+    if (!into_target && ways.remote->attachments == NULL && tug_ways_is_plain(o, here))
         ways.plain = o;
     const size_t bytes = into_target ? origin.bytes : data.bytes;
     if (__builtin_expect(bytes > (into_target ? data.bytes : origin.bytes), 0))
@@ -346,7 +346,8 @@ static inline int transfer(const struct tug_rma *o, const void *here, bool into_
 
 int tug_remote_put(const struct tug_rma *o) {
     struct tug_ways ways;
-    if (!tug_ways_is_plain(o) || o->origin_count < 1 || o->origin_count > TUG_COPIED_MOST)
+    if (!tug_ways_is_plain(o, o->origin) || o->origin_count < 1 ||
+        o->origin_count > TUG_COPIED_MOST)
         return transfer(o, o->origin, true);
     size_t bytes = (size_t)o->origin_count * tug_type_basic_size(o->target_type);
     int error = tug_ways_find_plain(o, bytes, &ways);

@@ -127,11 +127,12 @@ static inline int tug_ways_check(const struct tug_ways *ways, MPI_Aint offset, s
     return tug_remote_check(ways->remote, ways->rank, (uint64_t)(ways->offset + offset), bytes);
 }
 
-/* Elements of a basic type, the same at the target and at an address here, and no request. */
-static inline bool tug_ways_is_plain(const struct tug_rma *o) {
+/* Elements of a basic type, the same at the target and here, where they have an address (a put's
+ * origin, a get's result), and no request. */
+static inline bool tug_ways_is_plain(const struct tug_rma *o, const void *here) {
     return o->origin_type == o->target_type && o->origin_count == o->target_count &&
            tug_type_is_basic(o->target_type) && o->request == NULL && o->target != MPI_PROC_NULL &&
-           o->origin != NULL;
+           here != NULL;
 }
 
 /* Counts an operation that is about to be started, as the holder of the baton: plain stores do.
