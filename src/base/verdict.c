@@ -1,11 +1,12 @@
 /*
- * The verdict: sums, sentences and two ways to print them. See verdict.h.
+ * The verdict: sums, sentences, two ways to print them and one to read them. See verdict.h.
  */
 #include "base/verdict.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tugboat/tugboat.h"
 
@@ -258,4 +259,70 @@ void tug_verdict_print_json(FILE *out, const struct tug_verdict_rank ranks[], in
                     i + 1 < COUNT_OF(times) ? "," : "");
     fprintf(out, "  }\n}\n");
     fflush(out);
+}
+
+/* ---- reading ---- */
+
+/* The figures behind a name that begins a line of ours: how many of the four there are. */
+static int find_row(const char *block, const char *name, double figures[4]) {
+    char begin[40];
+    snprintf(begin, sizeof(begin), "  %-28s ", name);
+    const char *at = strstr(block, begin);
+    memset(figures, 0, 4 * sizeof(*figures));
+    return at == NULL ? 0
+                      : sscanf(at + strlen(begin), "%lf %lf %lf %lf", &figures[0], &figures[1],
+                               &figures[2], &figures[3]);
+}
+
+static double median_in(const char *block, const char *name) {
+    double figures[4];
+    (void)find_row(block, name, figures);
+    return figures[1];
+}
+
+/* The last header: what the program prints before it does not matter. */
+static const char *find_block(const char *text, int *ranks) {
+    static const char header[] = " verdict, ";
+    const char *block = NULL;
+    for (const char *at = text; (at = strstr(at, header)) != NULL; at += strlen(header))
+        if (sscanf(at + strlen(header), "%d rank", ranks) == 1 && *ranks > 0)
+            block = at;
+    return block;
+}
+
+static bool read_words(const char *block, char words[], size_t words_bytes) {
+    static const char begin[] = "  Tugboat ";
+    const char *at = strstr(block, begin);
+    if (at == NULL)
+        return false;
+    at += strlen(begin);
+    size_t length = strcspn(at, "\n");
+    length -= length > 0 && at[length - 1] == '.';
+    snprintf(words, words_bytes, "%.*s", (int)length, at);
+    return true;
+}
+
+double tug_verdict_waiting_s(const struct tug_verdict_report *report) {
+    return report->time_s[TUG_TIME_SYNC] + report->time_s[TUG_TIME_REQUEST] +
+           report->time_s[TUG_TIME_BLOCKING];
+}
+
+bool tug_verdict_read(const char *text, struct tug_verdict_report *report) {
+    double figures[4];
+    int ranks = 0;
+    const char *block = find_block(text, &ranks);
+    *report = (struct tug_verdict_report){.ranks = ranks};
+    if (block == NULL || !read_words(block, report->words, sizeof(report->words)) ||
+        find_row(block, "the whole run", figures) < 3)
+        return false;
+    report->elapsed_s = figures[1];
+    for (int i = 0; i < TUG_TIME_COUNT; i++)
+        report->time_s[i] = median_in(block, time_names[i]);
+    report->engine_cpu_s = median_in(block, "CPU of the engine's thread");
+    report->sleeps = median_in(block, "sleeps");
+    report->outside_waits = median_in(block, "polite waits for the host");
+    (void)find_row(block, "collective", figures);
+    report->collectives = figures[1];
+    report->collectives_passed = figures[3];
+    return true;
 }

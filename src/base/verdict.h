@@ -68,4 +68,22 @@ void tug_verdict_judge(const struct tug_verdict_rank ranks[], int nranks,
 void tug_verdict_print(FILE *out, const struct tug_verdict_rank ranks[], int nranks);
 void tug_verdict_print_json(FILE *out, const struct tug_verdict_rank ranks[], int nranks);
 
+/* What a block for people says, of the ranks' medians. */
+struct tug_verdict_report {
+    int ranks;
+    double elapsed_s;
+    double time_s[TUG_TIME_COUNT];
+    double engine_cpu_s;
+    double sleeps, outside_waits;
+    double collectives, collectives_passed; /* ordinary ones: a rank's, taken; all ranks', not */
+    char words[400];                        /* as in struct tug_verdict */
+};
+
+/* The time of them that a rank waits in. */
+double tug_verdict_waiting_s(const struct tug_verdict_report *report);
+
+/* Finds the last block that tug_verdict_print() has put into `text`, which may hold anything else,
+ * also before the lines of the block. False: there is none, or it is not whole. */
+bool tug_verdict_read(const char *text, struct tug_verdict_report *report);
+
 #endif

@@ -27,7 +27,7 @@
 static int report(const struct tug_team *team, const char *file,
                   const struct tug_model_parameters *parameters) {
     if (tug_model_write(file, parameters) != 0) {
-        fprintf(stderr, "tugboat: cannot write %s: %s\n", file, strerror(errno));
+        tug_cmd_say("cannot write %s: %s", file, strerror(errno));
         return TUG_EXIT_FAILED;
     }
     printf("measured with %d ranks on %d node%s; written to %s\n", team->nranks, team->nnodes,
@@ -46,12 +46,12 @@ static int measure(const char *file) {
     int provided;
     char why[512];
     if (tug_settings_load(why, sizeof(why)) != 0) {
-        fprintf(stderr, "tugboat: %s\n", why);
+        tug_cmd_say("%s", why);
         return TUG_EXIT_FAILED;
     }
     if (!tug_host_complete() ||
         tug_host.Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
-        fprintf(stderr, "tugboat: no usable MPI library is found here\n");
+        tug_cmd_say("no usable MPI library is found here");
         return TUG_EXIT_FAILED;
     }
     int error = tug_collectives_team(MPI_COMM_WORLD, &team);
@@ -59,7 +59,7 @@ static int measure(const char *file) {
         error = tug_calibrate(team, TUG_EFFORT_THOROUGH, &parameters);
     int status = error ? TUG_EXIT_FAILED : 0;
     if (error)
-        fprintf(stderr, "tugboat: calibrate: %s\n", tug_strerror(error));
+        tug_cmd_say("calibrate: %s", tug_strerror(error));
     else if (team->rank == 0)
         status = report(team, file, &parameters);
     tug_host.Bcast(&status, 1, MPI_INT, 0, MPI_COMM_WORLD);
@@ -87,7 +87,7 @@ static int launch(char **launcher, int n, const char *file) {
     ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
     char **arguments = calloc((size_t)n + 5, sizeof(*arguments));
     if (length < 0 || arguments == NULL || !absolute(file, path)) {
-        fprintf(stderr, "tugboat: calibrate: %s\n", strerror(errno));
+        tug_cmd_say("calibrate: %s", strerror(errno));
         free((void *)arguments);
         return TUG_EXIT_FAILED;
     }
@@ -98,10 +98,9 @@ static int launch(char **launcher, int n, const char *file) {
     arguments[n + 2] = rank;
     arguments[n + 3] = path;
     execvp(arguments[0], arguments);
-    int error = errno;
-    fprintf(stderr, "tugboat: cannot run %s: %s\n", arguments[0], strerror(error));
+    const int status = tug_cmd_cannot_run(arguments[0], errno);
     free((void *)arguments);
-    return error == ENOENT ? TUG_EXIT_NOT_FOUND : TUG_EXIT_NOT_EXECUTABLE;
+    return status;
 }
 
 int tug_cmd_calibrate(int argc, char **argv) {
@@ -117,12 +116,11 @@ int tug_cmd_calibrate(int argc, char **argv) {
         file = argc > 1 ? argv[1] : "";
         first = 2;
     } else if (argc > 0 && argv[0][0] == '-') {
-        fprintf(stderr, "tugboat: calibrate has no option '%s'; see tugboat --help\n", argv[0]);
-        return TUG_EXIT_USAGE;
+        return tug_cmd_no_option("calibrate", argv[0]);
     }
     if (first >= argc || file[0] == '\0') {
-        fprintf(stderr, "tugboat: calibrate needs a launcher, for example: tugboat calibrate "
-                        "mpiexec -n 4\n");
+        tug_cmd_say("calibrate needs a launcher, for example: tugboat calibrate "
+                    "mpiexec -n 4");
         return TUG_EXIT_USAGE;
     }
     return launch(argv + first, argc - first, file);

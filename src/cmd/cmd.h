@@ -8,15 +8,20 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Exit statuses of our own, as env(1) and timeout(1) use them. */
+/* Exit statuses of our own; the last three as env(1) and timeout(1) use them. */
 enum {
     TUG_EXIT_USAGE = 2,
+    TUG_EXIT_SAME = 10,  /* compare: the wall time is the same; 0: it is less with Tugboat */
+    TUG_EXIT_WORSE = 11, /* it is more */
+    TUG_EXIT_FAILS_WITHOUT = 12, /* the program fails on the host MPI alone */
+    TUG_EXIT_FAILS_WITH = 13,    /* with Tugboat only */
     TUG_EXIT_FAILED = 125,
     TUG_EXIT_NOT_EXECUTABLE = 126,
     TUG_EXIT_NOT_FOUND = 127,
 };
 
 int tug_cmd_run(int argc, char **argv);
+int tug_cmd_compare(int argc, char **argv);
 int tug_cmd_info(int argc, char **argv);
 int tug_cmd_model(int argc, char **argv);
 int tug_cmd_calibrate(int argc, char **argv);
@@ -34,6 +39,18 @@ int tug_library_find(char *path, size_t path_bytes);
 
 /* Puts it first into LD_PRELOAD of this process, if it is not there. 0, or -1 and errno. */
 int tug_library_preload(const char *path);
+
+/* Both, for commands of the user's: 0, or the exit status with the reason said. */
+int tug_library_enter(void);
+
+/* One line on standard error, "tugboat: " and the text; what standard output holds goes before. */
+void tug_cmd_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Lines that several commands say; each returns the exit status for it. `error` is an errno. */
+int tug_cmd_no_option(const char *command, const char *option);
+int tug_cmd_no_value(const char *command, const char *option);
+int tug_cmd_no_argument(const char *command, const char *argument);
+int tug_cmd_cannot_run(const char *name, int error);
 
 /* Opens the host's MPI library: its name and version in one line. TUG_HOST_OTHER, TUG_HOST_OLD: not
  * of the interface this is built for, or not of MPI 4; with both, programs pass through. */

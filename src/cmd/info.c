@@ -157,8 +157,7 @@ static int load_settings(void) {
     char error[512];
     if (tug_settings_load(error, sizeof error) == 0)
         return 0;
-    fflush(stdout);
-    fprintf(stderr, "tugboat: %s\n", error);
+    tug_cmd_say("%s", error);
     return 1;
 }
 
@@ -213,8 +212,7 @@ static int info_tuning(void) {
                "then a guess:\n");
         (void)tug_model_named("default", &parameters);
     } else if (tug_model_read(tug_settings.tuning, &parameters, why, sizeof why) != 0) {
-        fflush(stdout);
-        fprintf(stderr, "tugboat: %s\n", why);
+        tug_cmd_say("%s", why);
         return 1;
     } else {
         printf("\n# measured: TUGBOAT_TUNING=%s\n", tug_settings.tuning);
@@ -250,6 +248,5 @@ int tug_cmd_info(int argc, char **argv) {
         return info_tuning();
     if (strcmp(option, "--memory") == 0 && argc <= 2)
         return tug_cmd_memory(argc == 2 ? argv[1] : NULL);
-    fprintf(stderr, "tugboat: info takes no argument '%s'; see tugboat --help\n", argv[argc - 1]);
-    return TUG_EXIT_USAGE;
+    return tug_cmd_no_argument("info", argv[argc - 1]);
 }

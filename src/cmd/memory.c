@@ -225,13 +225,12 @@ int tug_cmd_memory(const char *text) {
         good = parse_number(&at, ranks, &active);
     }
     if (!good || *at != '\0') {
-        fprintf(stderr,
-                "tugboat: info --memory needs RANKS or RANKS,ACTIVE, for example 1000000,1024\n");
+        tug_cmd_say("info --memory needs RANKS or RANKS,ACTIVE, for example 1000000,1024");
         return TUG_EXIT_USAGE;
     }
     char error[512];
     if (tug_settings_load(error, sizeof error) != 0) {
-        fprintf(stderr, "tugboat: %s\n", error);
+        tug_cmd_say("%s", error);
         return 1;
     }
     if (active == 0)

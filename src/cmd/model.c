@@ -30,7 +30,7 @@ struct options {
 };
 
 static bool complain(const char *option, const char *value, const char *wanted) {
-    fprintf(stderr, "tugboat: model: %s %s: it must be %s\n", option, value, wanted);
+    tug_cmd_say("model: %s %s: it must be %s", option, value, wanted);
     return false;
 }
 
@@ -191,7 +191,7 @@ static bool check_options(const struct options *options) {
     else if (options->report->simulated && ranks > RANKS_SIMULATED)
         wrong = "--simulate takes at most 4000000 ranks";
     if (wrong != NULL)
-        fprintf(stderr, "tugboat: model: %s\n", wrong);
+        tug_cmd_say("model: %s", wrong);
     return wrong == NULL;
 }
 
@@ -215,16 +215,15 @@ static bool parse(struct options *options, int argc, char **argv) {
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":", longs, NULL)) != -1) {
         if (option == '?' || option == ':') {
-            fprintf(stderr, "tugboat: model %s '%s'; see tugboat --help\n",
-                    option == '?' ? "has no option" : "wants a value behind", argv[optind - 1]);
+            (void)(option == '?' ? tug_cmd_no_option("model", argv[optind - 1])
+                                 : tug_cmd_no_value("model", argv[optind - 1]));
             return false;
         }
         if (!parse_option(options, option, optarg))
             return false;
     }
     if (optind < argc) {
-        fprintf(stderr, "tugboat: model takes no argument '%s'; see tugboat --help\n",
-                argv[optind]);
+        (void)tug_cmd_no_argument("model", argv[optind]);
         return false;
     }
     return check_options(options);
@@ -237,7 +236,7 @@ static int load_parameters(struct options *options) {
     char why[512];
     struct tug_model_report *report = options->report;
     if (tug_settings_load(why, sizeof(why)) != 0) {
-        fprintf(stderr, "tugboat: %s\n", why);
+        tug_cmd_say("%s", why);
         return 1;
     }
     report->machine = options->parameters != NULL ? options->parameters : tug_settings.tuning;
@@ -246,9 +245,9 @@ static int load_parameters(struct options *options) {
     if (tug_model_named(report->machine, &report->parameters) == 0 ||
         tug_model_read(report->machine, &report->parameters, why, sizeof(why)) == 0)
         return 0;
-    fprintf(stderr, "tugboat: %s\n", why);
+    tug_cmd_say("%s", why);
     if (strpbrk(report->machine, "./") == NULL)
-        fprintf(stderr, "tugboat: parameters are a file, default, or fx100\n");
+        tug_cmd_say("parameters are a file, default, or fx100");
     return 1;
 }
 
@@ -279,9 +278,8 @@ static int simulate(const struct tug_model_report *report, const struct tug_plac
     };
     int error = tug_simulate(&simulation, &result, why, sizeof(why));
     if (error) {
-        fprintf(stderr, "tugboat: the simulation of %s: %s%s%s\n",
-                tug_algorithm_name(plan->algorithm), tug_strerror(error),
-                why[0] != '\0' ? ": " : "", why);
+        tug_cmd_say("the simulation of %s: %s%s%s", tug_algorithm_name(plan->algorithm),
+                    tug_strerror(error), why[0] != '\0' ? ": " : "", why);
         return error;
     }
     *seconds = result.seconds;
@@ -317,8 +315,8 @@ static int fill(const struct options *options, const struct tug_places *places) 
         row->ncandidates = tug_model_choose(places, &message, &report->parameters, row->candidates);
         keep(row, options->algorithm);
         if (row->ncandidates == 0) {
-            fprintf(stderr, "tugboat: model: with so few nodes %s is the same as chain\n",
-                    tug_algorithm_name(options->algorithm));
+            tug_cmd_say("model: with so few nodes %s is the same as chain",
+                        tug_algorithm_name(options->algorithm));
             return TUG_ERR_INVALID;
         }
         int error = report->simulated ? simulate_row(options, places, row) : 0;
@@ -334,7 +332,7 @@ static int dump(const struct options *options, const struct tug_places *places) 
     const struct tug_bcast_plan *plan = &options->report->rows[0].candidates[0].plan;
     int error = tug_compile_bcast(&schedule, places, plan, options->dump_rank);
     if (error) {
-        fprintf(stderr, "tugboat: %s\n", tug_strerror(error));
+        tug_cmd_say("%s", tug_strerror(error));
         return 1;
     }
     printf("rank %u of %u: %s, %s; bytes\n", options->dump_rank, places->nranks,
@@ -376,7 +374,7 @@ int tug_cmd_model(int argc, char **argv) {
     struct tug_places places;
     int error = tug_model_places(&report.shape, &places);
     if (error) {
-        fprintf(stderr, "tugboat: %s\n", tug_strerror(error));
+        tug_cmd_say("%s", tug_strerror(error));
         return 1;
     }
     int status = fill(&options, &places) == 0 ? show(&options, &places) : 1;

@@ -1,10 +1,9 @@
 /*
  * The report of `tugboat model`: as a table, as JSON, and drawn by gnuplot.
  */
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
+#include "cmd/draw.h"
 #include "cmd/model.h"
 
 #define WAYS (TUG_ALGORITHMS * 2)
@@ -110,24 +109,12 @@ static void print_candidate(const struct tug_model_row *row, uint32_t i, bool si
     fputc('}', out);
 }
 
-/* A file name may hold anything. */
-static void print_string(const char *text, FILE *out) {
-    fputc('"', out);
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < ' ')
-            fprintf(out, "\\u%04x", (unsigned char)*text);
-        else
-            fprintf(out, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
-    }
-    fputc('"', out);
-}
-
 void tug_model_print_json(const struct tug_model_report *report, FILE *out) {
     const struct tug_model_shape *shape = &report->shape;
     fprintf(out, "{\n  \"nodes\": %u,\n  \"ppn\": %u,\n  \"torus\": [%u, %u, %u],\n", shape->nodes,
             shape->ppn, shape->torus[0], shape->torus[1], shape->torus[2]);
     fprintf(out, "  \"parameters\": ");
-    print_string(report->machine, out);
+    tug_print_string(report->machine, out);
     fprintf(out, ",\n  \"sizes\": [");
     for (uint32_t r = 0; r < report->nrows; r++) {
         const struct tug_model_row *row = &report->rows[r];
@@ -156,9 +143,7 @@ static void write_points(const struct tug_model_report *report, uint32_t way, FI
     fprintf(gnuplot, "EOD\n");
 }
 
-static void write_script(const struct tug_model_report *report, const char *file,
-                         const char *terminal, FILE *gnuplot) {
-    fprintf(gnuplot, "set terminal %s size 900,600\nset output '%s'\n", terminal, file);
+static void write_script(const struct tug_model_report *report, FILE *gnuplot) {
     fprintf(gnuplot, "set title 'broadcast, %u nodes x %u ranks' noenhanced\n", report->shape.nodes,
             report->shape.ppn);
     fprintf(gnuplot, "set logscale x 2\nset format x '%%.0b %%BB'\nset xlabel 'message'\n"
@@ -182,20 +167,9 @@ static void write_script(const struct tug_model_report *report, const char *file
 }
 
 int tug_model_plot(const struct tug_model_report *report, const char *file) {
-    const char *suffix = strrchr(file, '.');
-    const char *terminal = suffix != NULL && strcmp(suffix, ".png") == 0 ? "png" : "svg";
-    if (system("command -v gnuplot >/dev/null 2>&1") != 0) {
-        fprintf(stderr, "tugboat: %s is not drawn: gnuplot is not installed here\n", file);
+    FILE *gnuplot = tug_draw_begin(file);
+    if (gnuplot == NULL)
         return -1;
-    }
-    FILE *gnuplot = popen("exec gnuplot", "w");
-    if (gnuplot == NULL) {
-        perror("tugboat: cannot run gnuplot");
-        return -1;
-    }
-    write_script(report, file, terminal, gnuplot);
-    int status = pclose(gnuplot);
-    if (status != 0)
-        fprintf(stderr, "tugboat: gnuplot could not draw %s\n", file);
-    return status == 0 ? 0 : -1;
+    write_script(report, gnuplot);
+    return tug_draw_end(gnuplot, file);
 }

@@ -85,7 +85,7 @@ static int request_stats(const char *option, const char *alone, const char *befo
         return setenv("TUGBOAT_STATS", alone, 1);
     const size_t length = strlen(file);
     if (length <= 5 || strcmp(file + length - 5, ".json") != 0) {
-        fprintf(stderr, "tugboat: %s=%s: the file name must end in .json\n", option, file);
+        tug_cmd_say("%s=%s: the file name must end in .json", option, file);
         return TUG_EXIT_USAGE;
     }
     char folder[PATH_MAX] = "";
@@ -98,6 +98,25 @@ static int request_stats(const char *option, const char *alone, const char *befo
     return status;
 }
 
+int tug_library_enter(void) {
+    char library[PATH_MAX];
+    if (tug_library_find(library, sizeof library) != 0) {
+        tug_cmd_say("libtugboat.so is neither in ../lib beside this command nor in %s",
+                    TUG_INSTALL_LIBDIR);
+        return TUG_EXIT_FAILED;
+    }
+    if (strpbrk(library, ": \t\n") != NULL) {
+        tug_cmd_say("LD_PRELOAD cannot name %s: its path holds a blank or a colon; move it",
+                    library);
+        return TUG_EXIT_FAILED;
+    }
+    if (tug_library_preload(library) != 0) {
+        tug_cmd_say("cannot set LD_PRELOAD: %s", strerror(errno));
+        return TUG_EXIT_FAILED;
+    }
+    return 0;
+}
+
 /* The command, or the launcher that --acp- options want. Returns when neither can be had. */
 static int become(const struct tug_acprun *acprun, int argc, char **argv) {
     const bool launches = tug_acprun_launches(acprun);
@@ -105,10 +124,7 @@ static int become(const struct tug_acprun *acprun, int argc, char **argv) {
         tug_acprun_launch(acprun, argc, argv);
     else
         execvp(argv[0], argv);
-    const int error = errno;
-    fprintf(stderr, "tugboat: cannot run %s: %s\n", launches ? "mpiexec" : argv[0],
-            strerror(error));
-    return error == ENOENT ? TUG_EXIT_NOT_FOUND : TUG_EXIT_NOT_EXECUTABLE;
+    return tug_cmd_cannot_run(launches ? "mpiexec" : argv[0], errno);
 }
 
 int tug_cmd_run(int argc, char **argv) {
@@ -134,37 +150,18 @@ int tug_cmd_run(int argc, char **argv) {
         } else if (strncmp(option, "--acp-", 6) == 0) {
             status = tug_acprun_option(&acprun, option);
         } else {
-            fprintf(stderr, "tugboat: run has no option '%s'; see tugboat --help\n", option);
-            return TUG_EXIT_USAGE;
+            return tug_cmd_no_option("run", option);
         }
         if (status != 0) {
             if (status < 0)
-                fprintf(stderr, "tugboat: %s: %s\n", option, strerror(errno));
+                tug_cmd_say("%s: %s", option, strerror(errno));
             return status < 0 ? TUG_EXIT_FAILED : status;
         }
     }
     if (first >= argc) {
-        fprintf(stderr,
-                "tugboat: run needs a command, for example: tugboat run mpiexec -n 4 ./app\n");
+        tug_cmd_say("run needs a command, for example: tugboat run mpiexec -n 4 ./app");
         return TUG_EXIT_USAGE;
     }
-
-    char library[PATH_MAX];
-    if (tug_library_find(library, sizeof library) != 0) {
-        fprintf(stderr,
-                "tugboat: libtugboat.so is neither in ../lib beside this command nor in %s\n",
-                TUG_INSTALL_LIBDIR);
-        return TUG_EXIT_FAILED;
-    }
-    if (strpbrk(library, ": \t\n") != NULL) {
-        fprintf(stderr,
-                "tugboat: LD_PRELOAD cannot name %s: its path holds a blank or a colon; move it\n",
-                library);
-        return TUG_EXIT_FAILED;
-    }
-    if (tug_library_preload(library) != 0) {
-        fprintf(stderr, "tugboat: cannot set LD_PRELOAD: %s\n", strerror(errno));
-        return TUG_EXIT_FAILED;
-    }
-    return become(&acprun, argc - first, argv + first);
+    const int status = tug_library_enter();
+    return status != 0 ? status : become(&acprun, argc - first, argv + first);
 }

@@ -461,10 +461,8 @@ int tug_cmd_selftest(int argc, char **argv) {
         tug_cmd_help(stdout);
         return 0;
     }
-    if (argc > 0 && argv[0][0] == '-') {
-        fprintf(stderr, "tugboat: selftest has no option '%s'; see tugboat --help\n", argv[0]);
-        return TUG_EXIT_USAGE;
-    }
+    if (argc > 0 && argv[0][0] == '-')
+        return tug_cmd_no_option("selftest", argv[0]);
     check_library();
     check_settings();
     check_host();

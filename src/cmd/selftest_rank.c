@@ -353,7 +353,7 @@ static int try_kind(enum tug_kind kind) {
 static int begin(struct tug_findings *f) {
     int provided;
     if (!look_up(&f->preloaded)) {
-        fprintf(stderr, "tugboat: no MPI library with the calls that are needed is found here\n");
+        tug_cmd_say("no MPI library with the calls that are needed is found here");
         return TUG_EXIT_FAILED;
     }
     if (mpi.Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)

@@ -21,6 +21,12 @@ static const struct subcommand {
      "--acp-envnet=udp|ib, as the launchers of the original ACP have them, start an ACP program "
      "by the host MPI's mpiexec",
      tug_cmd_run},
+    {"compare",
+     "compare [-n TIMES] [--json FILE] [--plot FILE] [--output FOLDER] COMMAND [ARGUMENT...]",
+     "run COMMAND, for example mpiexec -n 4 ./app, without and with Tugboat, in turns (-n: 3 times "
+     "each), and say what changed: wall time, CPU time, and how sure that is; and which settings "
+     "are worth trying; --output: keep what every run writes",
+     tug_cmd_compare},
     {"info", "info [-c | -d | -t | --memory RANKS[,ACTIVE]]",
      "version, how it was built, the MPI found, transports, settings; -c: the settings alone, and "
      "where each value came from; -d: the ways of LLCL to another process, and which are "
@@ -55,7 +61,10 @@ void tug_cmd_help(FILE *out) {
     fprintf(out, "  tugboat --version\n  tugboat --help\n");
     fprintf(out,
             "\nExit status of run: that of COMMAND; 125 Tugboat itself failed, 126 COMMAND cannot "
-            "be executed, 127 it was not found.\n");
+            "be executed, 127 it was not found.\nOf compare: 0 less wall time with Tugboat, %d the "
+            "same, "
+            "%d more; %d the program fails without Tugboat, %d with it only.\n",
+            TUG_EXIT_SAME, TUG_EXIT_WORSE, TUG_EXIT_FAILS_WITHOUT, TUG_EXIT_FAILS_WITH);
 }
 
 int main(int argc, char **argv) {
@@ -76,6 +85,6 @@ int main(int argc, char **argv) {
         if (strcmp(word, subcommands[i].name) == 0)
             return subcommands[i].run(argc - 2, argv + 2);
     }
-    fprintf(stderr, "tugboat: there is no command '%s'; see tugboat --help\n", word);
+    tug_cmd_say("there is no command '%s'; see tugboat --help", word);
     return TUG_EXIT_USAGE;
 }

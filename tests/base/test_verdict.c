@@ -128,6 +128,36 @@ static void test_print(void **state) {
     free(text);
 }
 
+/* What is printed is read again, between lines of others; half a block is none. */
+static void test_read(void **state) {
+    (void)state;
+    rma(1, 31);
+    for (int i = 0; i < RANKS; i++) {
+        ranks[i].time_ns[TUG_TIME_BLOCKING] = 3 * second;
+        ranks[i].time_ns[TUG_TIME_SYNC] = 2 * second;
+        ranks[i].engine_cpu_ns = second / 2;
+        ranks[i].stats[TUG_STAT_OUTSIDE_WAITS] = 17;
+        ranks[i].stats[TUG_STAT_COLLECTIVE_PASSED] = 40;
+    }
+    char *block = print_with(tug_verdict_print), *text;
+    struct tug_verdict_report report;
+    assert_true(asprintf(&text, "the verdict, 9 ranked\n%snoise\n", block) > 0);
+    assert_true(tug_verdict_read(text, &report));
+    assert_int_equal(report.ranks, RANKS);
+    assert_true(report.elapsed_s > 9.99 && report.elapsed_s < 10.01);
+    assert_true(report.engine_cpu_s > 0.49 && report.engine_cpu_s < 0.51);
+    assert_true(tug_verdict_waiting_s(&report) > 4.99 && tug_verdict_waiting_s(&report) < 5.01);
+    assert_int_equal(report.outside_waits, 17);
+    assert_int_equal(report.collectives_passed, 120);
+    assert_int_equal(strncmp(report.words, "helped: ", 8), 0);
+    assert_int_not_equal(report.words[strlen(report.words) - 1], '.'); /* no full stop */
+    text[strlen(text) / 2] = '\0';
+    assert_false(tug_verdict_read(text, &report));
+    assert_false(tug_verdict_read("", &report));
+    free(text);
+    free(block);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_helped, clean),
@@ -135,6 +165,7 @@ int main(void) {
         cmocka_unit_test_setup(test_hurt_by_persistent_collectives, clean),
         cmocka_unit_test_setup(test_no_difference, clean),
         cmocka_unit_test_setup(test_print, clean),
+        cmocka_unit_test_setup(test_read, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,38 @@
+/*
+ * What all commands say when they cannot go on. See cmd.h.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+
+void tug_cmd_say(const char *format, ...) {
+    va_list arguments;
+    fflush(stdout);
+    fprintf(stderr, "tugboat: ");
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "\n");
+}
+
+int tug_cmd_no_option(const char *command, const char *option) {
+    tug_cmd_say("%s has no option '%s'; see tugboat --help", command, option);
+    return TUG_EXIT_USAGE;
+}
+
+int tug_cmd_no_value(const char *command, const char *option) {
+    tug_cmd_say("%s wants a value behind '%s'; see tugboat --help", command, option);
+    return TUG_EXIT_USAGE;
+}
+
+int tug_cmd_no_argument(const char *command, const char *argument) {
+    tug_cmd_say("%s takes no argument '%s'; see tugboat --help", command, argument);
+    return TUG_EXIT_USAGE;
+}
+
+int tug_cmd_cannot_run(const char *name, int error) {
+    tug_cmd_say("cannot run %s: %s", name, strerror(error));
+    return error == ENOENT ? TUG_EXIT_NOT_FOUND : TUG_EXIT_NOT_EXECUTABLE;
+}
