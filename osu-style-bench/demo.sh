@@ -3,8 +3,9 @@
 #
 # Runs a prebuilt coarray program on the host MPI and under the tug, then three comparisons. Each comparison
 # runs the same binary on the host MPI and under the tug in alternation and compares medians; nothing is
-# quoted from earlier runs. Ends with one table, and says where the tug is slower. Exit status 0 unless
-# something failed or computed wrong data; being slower is not a failure.
+# quoted from earlier runs. Ends with one table, which says where the tug is slower, and with
+# `tugboat compare`. Exit status 0 unless something failed or computed wrong data; being slower is not a
+# failure.
 set -uo pipefail
 
 if (($# != 1)) || [[ ! -d $1 ]]; then
@@ -98,6 +99,17 @@ run_comparisons() {
     compare_bench 50 "bcast 4 ranks" 4 bcast_init_sizes --validate --seconds 0.1 --sizes 8,32K,256K,2M
 }
 
+# What anybody can ask of a program of theirs.
+run_compare() {
+    local status=0
+    echo "5. Of any program: tugboat compare mpiexec -n 2 get_array"
+    "$tugboat" compare "$mpiexec" -n 2 "$apps/get_array" >"$work/compared" 2>"$work/err" || status=$?
+    case $status in
+    0 | 10 | 11) sed -n '/^tugboat/,$s/^/   /p' "$work/compared" ;;
+    *) failed "tugboat compare ends with $status: $(tail -n 1 "$work/err")" ;;
+    esac
+}
+
 # ---- the summary --------------------------------------------------------------------------------
 
 # Rows of versus --csv: title,key,value,better,host,tug,ratio,overlap,host failures,tug failures
@@ -157,5 +169,7 @@ run_apps
 run_comparisons
 echo
 print_summary
+echo
+run_compare
 echo "($SECONDS s)"
 ((nfailed == 0)) || { echo "$nfailed parts of the demo FAILED" >&2; exit 1; }

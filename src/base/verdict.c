@@ -321,6 +321,7 @@ bool tug_verdict_read(const char *text, struct tug_verdict_report *report) {
     report->engine_cpu_s = median_in(block, "CPU of the engine's thread");
     report->sleeps = median_in(block, "sleeps");
     report->outside_waits = median_in(block, "polite waits for the host");
+    report->engine_called_for = median_in(block, "window") + median_in(block, "persistent") > 0;
     (void)find_row(block, "collective", figures);
     report->collectives = figures[1];
     report->collectives_passed = figures[3];

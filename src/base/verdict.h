@@ -76,6 +76,7 @@ struct tug_verdict_report {
     double engine_cpu_s;
     double sleeps, outside_waits;
     double collectives, collectives_passed; /* ordinary ones: a rank's, taken; all ranks', not */
+    bool engine_called_for;                 /* there are windows or persistent collectives */
     char words[400];                        /* as in struct tug_verdict */
 };
 

@@ -44,7 +44,9 @@ static void print_advice(FILE *out, const struct tug_comparison *c) {
                      "or they end without MPI_Finalize. See docs/troubleshooting.md.\n");
         return;
     }
-    fprintf(out, "Its own verdict, from one more run that was not timed: Tugboat %s.\n",
+    fprintf(out,
+            "Its own verdict, on its own calls alone and from one more run that was not timed: "
+            "Tugboat %s.\n",
             c->report.words);
     for (int i = 0; i < c->nsuggested; i++)
         fprintf(out, "Worth trying: %s, for %s.\n", c->suggestions[i].setting,

@@ -149,6 +149,7 @@ static void test_read(void **state) {
     assert_true(tug_verdict_waiting_s(&report) > 4.99 && tug_verdict_waiting_s(&report) < 5.01);
     assert_int_equal(report.outside_waits, 17);
     assert_int_equal(report.collectives_passed, 120);
+    assert_false(report.engine_called_for);
     assert_int_equal(strncmp(report.words, "helped: ", 8), 0);
     assert_int_not_equal(report.words[strlen(report.words) - 1], '.'); /* no full stop */
     text[strlen(text) / 2] = '\0';

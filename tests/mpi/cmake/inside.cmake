@@ -35,4 +35,11 @@ if(TARGET tugboat)
         set_tests_properties(mpi.calibrate.${nodes}.n${ranks} PROPERTIES
             TIMEOUT 300 PROCESSORS 2 LABELS mpi)
     endforeach()
+
+    # Programs for `tugboat compare`.
+    tug_mpi_program(mpi_compared SOURCES compared.c)
+    add_test(NAME mpi.compare
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/compare.sh $<TARGET_FILE:tugboat_cmd>
+                ${HOSTMPI_EXECUTABLE} $<TARGET_FILE:mpi_compared>)
+    set_tests_properties(mpi.compare PROPERTIES TIMEOUT 300 PROCESSORS 2 LABELS mpi)
 endif()
