@@ -232,7 +232,9 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
 static struct habit *make_habit(MPI_Comm comm, int key) {
     struct habit *habit = calloc(1, sizeof(*habit));
     if (habit == NULL || tug_host.Comm_set_attr(comm, key, habit) != MPI_SUCCESS) {
-        tug_log(TUG_LOG_ERROR, "no memory to count collective calls in");
+        tug_log(TUG_LOG_ERROR, "no memory to count this rank's collective calls in, which all "
+                               "ranks have to count alike, so the program is aborted: give the "
+                               "ranks more memory, or set TUGBOAT_COLLECTIVES=off");
         abort(); /* the other ranks count this call */
     }
     tug_host.Comm_rank(comm, &habit->rank);

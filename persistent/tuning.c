@@ -34,7 +34,10 @@ int tug_tuning_get(struct tug_team *team, struct tug_model_parameters *parameter
     if (good && team->rank == 0) {
         good = tug_model_read(tug_settings.tuning, parameters, why, sizeof(why)) == 0;
         if (!good && !said)
-            tug_log(TUG_VERBOSE_WARN, "TUGBOAT_TUNING: %s; measuring instead", why);
+            tug_log(TUG_VERBOSE_WARN,
+                    "TUGBOAT_TUNING: %s; this job measures instead: name a file that tugboat "
+                    "calibrate has written and that all ranks can read, or none",
+                    why);
         said = said || !good;
     }
     TUG_POLITE(Ibcast, &good, 1, MPI_INT, 0, team->comm);

@@ -80,10 +80,11 @@ static void step_aside(void) {
         return;
     const char *lacked = tug_host_lacks();
     if (tug_settings_first_of_job())
-        tug_warn_once("this library is built for %s, and the program runs on %s%s%s: all calls "
-                      "pass through",
-                      TUG_HOST_BUILT_FOR_VERSION, tug_host_name(),
-                      lacked != NULL ? ", which has no MPI_" : "", lacked != NULL ? lacked : "");
+        tug_warn_once(
+            "this library is built for %s, and the program runs on %s%s%s: all calls pass through; "
+            "run it under the library that is built for this MPI (-DTUGBOAT_MPI)",
+            TUG_HOST_BUILT_FOR_VERSION, tug_host_name(),
+            lacked != NULL ? ", which has no MPI_" : "", lacked != NULL ? lacked : "");
 }
 
 static void resolve_once(void) {

@@ -5,6 +5,7 @@
  * persistent request that is the only trace of us. A program in which nothing calls for the engine
  * gets the level that it asks for, and no trace but polite waits where its ranks share cores.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +71,9 @@ static int load_settings(void) {
 
 static void warn_unknown(const char *name, void *argument) {
     (void)argument;
-    tug_log(TUG_VERBOSE_WARN, "%s is not a setting of Tugboat's and is ignored (see tugboat info)",
+    tug_log(TUG_VERBOSE_WARN,
+            "%s is not a setting of Tugboat's and is ignored: take it out, or correct its name "
+            "(tugboat info lists all)",
             name);
 }
 
@@ -97,9 +100,12 @@ static void say_why_not(void) {
     if (tug_level.own_level)
         tug_log(TUG_VERBOSE_DEBUG, "nothing here calls for the engine: MPI starts as it is asked");
     else if (!tug_host_complete())
-        tug_warn_once("the host MPI lacks MPI 4 calls that are needed: all calls pass through");
+        tug_warn_once(
+            "the host MPI lacks MPI 4 calls that are needed: all calls pass through; run the "
+            "program on a newer one, such as this library is built for (tugboat info)");
     else
-        tug_warn_once("the host MPI has no MPI_THREAD_MULTIPLE: all calls pass through");
+        tug_warn_once("the host MPI has no MPI_THREAD_MULTIPLE: all calls pass through; run the "
+                      "program on an MPI that is built with threads");
 }
 
 /* MPI is up at thread level provided; asked is what we wanted, requested what the program did. The
@@ -308,7 +314,10 @@ static void print_counters(const uint64_t sum[], const uint64_t most[], int nran
     }
     FILE *file = fopen(tug_settings.stats, "w");
     if (file == NULL) {
-        tug_log(TUG_VERBOSE_WARN, "cannot write TUGBOAT_STATS=%s", tug_settings.stats);
+        tug_log(TUG_VERBOSE_WARN,
+                "cannot write the counters to TUGBOAT_STATS=%s: %s; name a file in a folder that "
+                "is there on rank 0's machine",
+                tug_settings.stats, strerror(errno));
         return;
     }
     tug_stats_print_json(file, sum, most, nranks);

@@ -196,8 +196,10 @@ static void print(const struct tug_verdict_rank ranks[], int nranks) {
         return;
     FILE *file = fopen(tug_settings.stats, "w");
     if (file == NULL) {
-        tug_log(TUG_VERBOSE_WARN, "cannot write TUGBOAT_STATS=verdict,%s: %s", tug_settings.stats,
-                strerror(errno));
+        tug_log(TUG_VERBOSE_WARN,
+                "cannot write the verdict to TUGBOAT_STATS=verdict,%s: %s; name a file in a folder "
+                "that is there on rank 0's machine",
+                tug_settings.stats, strerror(errno));
         return;
     }
     tug_verdict_print_json(file, ranks, nranks);

@@ -24,7 +24,8 @@ int acp_errno(void) {
 
 void tug_acp_fail(const char *what, int status) {
     last_error = status;
-    tug_log(TUG_VERBOSE_WARN, "%s: %s", what, tug_strerror(status));
+    tug_log(TUG_VERBOSE_WARN, "%s fails: %s; acp_errno() has the reason as a number", what,
+            tug_strerror(status));
 }
 
 bool tug_acp_runs(const char *what) {
@@ -154,7 +155,8 @@ int acp_finalize(void) {
 void tug_acp_finalize_left(void) {
     if (!atomic_load(&tug_acp.running))
         return;
-    tug_warn_once("MPI is finalised while ACP runs: it ends");
+    tug_warn_once(
+        "MPI is finalised while ACP runs, so ACP ends: call acp_finalize() before MPI_Finalize");
     tug_acp.initialised_mpi = false;
     (void)end();
 }

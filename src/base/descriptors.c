@@ -75,7 +75,8 @@ struct tug_own tug_own_keep(int descriptor) {
 
 static void tell_closed(int number) {
     tug_warn_once("the program has closed descriptor %d, which was the library's: what went by it "
-                  "goes another way or has failed",
+                  "goes another way or has failed; let the program close only what it has opened, "
+                  "or do it before MPI_Init",
                   number);
 }
 

@@ -495,8 +495,8 @@ static void load_all(void) {
         char *copy = strdup(text);
         if (copy == NULL) {
             if (load_status == 0)
-                snprintf(load_error, sizeof load_error, "no memory for the value of %s",
-                         setting->name);
+                snprintf(load_error, sizeof load_error,
+                         "no memory for the value of %s: give this process more", setting->name);
             load_status = load_status == 0 ? TUG_ERR_NO_MEMORY : load_status;
         } else if (!setting->parse(setting, copy)) {
             refuse(setting, copy);

@@ -22,7 +22,7 @@ static bool is_number(const char *text) {
 }
 
 static int refuse(const char *option, const char *why) {
-    tug_cmd_say("%s: %s", option, why);
+    tug_cmd_say("run %s: %s", option, why);
     return TUG_EXIT_USAGE;
 }
 

@@ -51,7 +51,8 @@ static int measure(const char *file) {
     }
     if (!tug_host_complete() ||
         tug_host.Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
-        tug_cmd_say("no usable MPI library is found here");
+        tug_cmd_say("calibrate finds no usable MPI library here: set LD_LIBRARY_PATH to one "
+                    "(tugboat info)");
         return TUG_EXIT_FAILED;
     }
     int error = tug_collectives_team(MPI_COMM_WORLD, &team);
@@ -59,7 +60,7 @@ static int measure(const char *file) {
         error = tug_calibrate(team, TUG_EFFORT_THOROUGH, &parameters);
     int status = error ? TUG_EXIT_FAILED : 0;
     if (error)
-        tug_cmd_say("calibrate: %s", tug_strerror(error));
+        tug_cmd_say("calibrate measures nothing: %s", tug_strerror(error));
     else if (team->rank == 0)
         status = report(team, file, &parameters);
     tug_host.Bcast(&status, 1, MPI_INT, 0, MPI_COMM_WORLD);
@@ -87,7 +88,7 @@ static int launch(char **launcher, int n, const char *file) {
     ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
     char **arguments = calloc((size_t)n + 5, sizeof(*arguments));
     if (length < 0 || arguments == NULL || !absolute(file, path)) {
-        tug_cmd_say("calibrate: %s", strerror(errno));
+        tug_cmd_say("calibrate cannot start: %s", strerror(errno));
         free((void *)arguments);
         return TUG_EXIT_FAILED;
     }

@@ -278,7 +278,7 @@ static int simulate(const struct tug_model_report *report, const struct tug_plac
     };
     int error = tug_simulate(&simulation, &result, why, sizeof(why));
     if (error) {
-        tug_cmd_say("the simulation of %s: %s%s%s", tug_algorithm_name(plan->algorithm),
+        tug_cmd_say("the simulation of %s fails: %s%s%s", tug_algorithm_name(plan->algorithm),
                     tug_strerror(error), why[0] != '\0' ? ": " : "", why);
         return error;
     }
@@ -315,7 +315,7 @@ static int fill(const struct options *options, const struct tug_places *places) 
         row->ncandidates = tug_model_choose(places, &message, &report->parameters, row->candidates);
         keep(row, options->algorithm);
         if (row->ncandidates == 0) {
-            tug_cmd_say("model: with so few nodes %s is the same as chain",
+            tug_cmd_say("model: with so few nodes %s is the same as chain: ask for that",
                         tug_algorithm_name(options->algorithm));
             return TUG_ERR_INVALID;
         }

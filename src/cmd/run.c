@@ -101,8 +101,9 @@ static int request_stats(const char *option, const char *alone, const char *befo
 int tug_library_enter(void) {
     char library[PATH_MAX];
     if (tug_library_find(library, sizeof library) != 0) {
-        tug_cmd_say("libtugboat.so is neither in ../lib beside this command nor in %s",
-                    TUG_INSTALL_LIBDIR);
+        tug_cmd_say(
+            "libtugboat.so is neither in ../lib beside this command nor in %s: install it there",
+            TUG_INSTALL_LIBDIR);
         return TUG_EXIT_FAILED;
     }
     if (strpbrk(library, ": \t\n") != NULL) {
@@ -154,7 +155,7 @@ int tug_cmd_run(int argc, char **argv) {
         }
         if (status != 0) {
             if (status < 0)
-                tug_cmd_say("%s: %s", option, strerror(errno));
+                tug_cmd_say("run cannot do %s: %s", option, strerror(errno));
             return status < 0 ? TUG_EXIT_FAILED : status;
         }
     }

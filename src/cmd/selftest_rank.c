@@ -353,7 +353,8 @@ static int try_kind(enum tug_kind kind) {
 static int begin(struct tug_findings *f) {
     int provided;
     if (!look_up(&f->preloaded)) {
-        tug_cmd_say("no MPI library with the calls that are needed is found here");
+        tug_cmd_say("selftest finds no MPI library with the calls that are needed here: set "
+                    "LD_LIBRARY_PATH to one (tugboat info)");
         return TUG_EXIT_FAILED;
     }
     if (mpi.Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)

@@ -100,7 +100,8 @@ static bool start(void) {
         return false;
     int error = tug_engine_start(&config);
     if (error) {
-        tug_warn_once("the engine does not start (%s): all calls pass through",
+        tug_warn_once("the engine does not start (%s): all calls pass through; look at the limits "
+                      "on threads and memory (ulimit -u, -v, or the container's)",
                       tug_strerror(error));
         end_polls();
         return false;

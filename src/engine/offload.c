@@ -367,7 +367,10 @@ int tug_offload_start(struct tug_engine *engine) {
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     if (error) {
-        tug_log(TUG_VERBOSE_WARN, "cannot start the offload thread: %s", strerror(error));
+        tug_log(TUG_VERBOSE_WARN,
+                "cannot start the offload thread of this process: %s; raise the limit on threads "
+                "(ulimit -u, or the container's)",
+                strerror(error));
         return TUG_ERR_SYSTEM;
     }
     await_beginning(engine);

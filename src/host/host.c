@@ -118,7 +118,8 @@ static void *find_function(void *host, const char *name) {
 static void resolve(void) {
     void *host = find_host();
     if (host == NULL) {
-        tug_log(TUG_LOG_ERROR, "this process calls MPI but no MPI library is loaded in it");
+        tug_log(TUG_LOG_ERROR, "this process calls MPI but no MPI library is loaded in it: link "
+                               "the program with its MPI, or set LD_LIBRARY_PATH to where that is");
         return;
     }
     found = true;

@@ -90,7 +90,8 @@ static enum answer decide(bool all) {
     if (!all && tug_level.active)
         tug_warn_once("some processes of a communicator do not take part (TUGBOAT=off, or nothing "
                       "in them called for the engine when MPI started): windows and persistent "
-                      "collectives on it pass through to the host");
+                      "collectives on it pass through to the host; give all of them the same "
+                      "environment, and TUGBOAT_THREADS=multiple where the programs differ");
     return all ? YES : NO;
 }
 

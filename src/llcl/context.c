@@ -448,7 +448,8 @@ void tug_llcl_finalize(void) {
     while (contexts != NULL) {
         tug_context *context = contexts;
         if (!context->internal)
-            tug_warn_once("MPI is finalised while LLCL contexts are open: they are freed");
+            tug_warn_once("MPI is finalised while LLCL contexts are open, so they are freed: free "
+                          "them before MPI_Finalize");
         (void)tug_context_free(&context);
     }
 }

@@ -39,7 +39,9 @@ static inline bool finish(const struct tug_try *request, int status) {
 
 static __attribute__((noinline)) bool fail(const struct tug_try *request, int status) {
     if (request->on_complete->f == NULL)
-        tug_log(TUG_LOG_ERROR, "an operation on process %d fails and nobody is told: %s",
+        tug_log(TUG_LOG_ERROR,
+                "an operation on process %d fails, and nobody is told because it was started "
+                "without on_complete: %s; give it one",
                 request->peer, tug_strerror(status));
     return finish(request, status);
 }

@@ -35,8 +35,9 @@ bool tug_shm_has_room(size_t bytes, const char *what) {
     size_t room = (size_t)shm.f_bavail * shm.f_frsize;
     if (room >= bytes + SPARE)
         return true;
-    tug_warn_once("/dev/shm has %zu KiB left, %s needs %zu KiB", room >> 10, what,
-                  (bytes + SPARE) >> 10);
+    tug_warn_once("/dev/shm has %zu KiB left, %s needs %zu KiB: it goes without shared memory, "
+                  "more slowly; make /dev/shm larger (in containers --shm-size, or --ipc=host)",
+                  room >> 10, what, (bytes + SPARE) >> 10);
     return false;
 }
 
@@ -45,8 +46,10 @@ bool tug_shm_populate(unsigned char *base, size_t bytes, const char *what) {
     if (bytes == 0 || madvise(start, (size_t)(base + bytes - start), MADV_POPULATE_WRITE) == 0 ||
         errno == EINVAL)
         return true;
-    tug_warn_once("shared memory of %zu KiB for %s is not to be had: %s", bytes >> 10, what,
-                  strerror(errno));
+    tug_warn_once(
+        "shared memory of %zu KiB for %s is not to be had: %s; it goes without, more slowly: look "
+        "at /dev/shm and the limits on memory and open files (ulimit -v, -n)",
+        bytes >> 10, what, strerror(errno));
     return false;
 }
 

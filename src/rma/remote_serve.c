@@ -99,7 +99,9 @@ static struct tug_remote_state *find_sender(const struct request *request, int p
 }
 
 static void complain(int source) {
-    tug_log(TUG_LOG_ERROR, "rank %d sends a one-sided operation that makes no sense: dropped",
+    tug_log(TUG_LOG_ERROR,
+            "rank %d sends a one-sided operation that makes no sense here, and it is dropped: run "
+            "the same version of the library on all ranks",
             source);
 }
 

@@ -52,7 +52,10 @@ struct tug_remote_state *tug_remote_meet(struct tug_remote *remote, int rank) {
     }
     pthread_mutex_unlock(&lock);
     if (state == NULL)
-        tug_log(TUG_LOG_ERROR, "no memory for what a window keeps of rank %d", rank);
+        tug_log(TUG_LOG_ERROR,
+                "no memory for what a window keeps of rank %d, so operations with that rank fail: "
+                "give this process more memory",
+                rank);
     return state;
 }
 

@@ -60,8 +60,10 @@ static int open_row(struct tug_fabric *fabric, unsigned number) {
     if (reason[0] == '\0')
         memcpy(reason, "not on every process", sizeof("not on every process"));
     if (!may_be_missed(fabric, number)) {
-        tug_log(TUG_LOG_ERROR, "TUGBOAT_TRANSPORTS names %s, which cannot be had: %s", row->name,
-                reason);
+        tug_log(TUG_LOG_ERROR,
+                "TUGBOAT_TRANSPORTS names %s, which cannot be had here, so no context is made: %s; "
+                "take it out of the list, or mend that (tugboat info -d)",
+                row->name, reason);
         return TUG_ERR_SETTING;
     }
     tug_log(TUG_VERBOSE_INFO, "nothing goes by %s: %s", row->name, reason);

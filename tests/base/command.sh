@@ -121,7 +121,7 @@ expect memory-more 2 "no argument '6'" "$tugboat" info --memory 5 6
 if [ ! -e "$libdir/libtugboat.so" ]; then
     mkdir -p "$work/bin"
     cp "$tugboat" "$work/bin/"
-    expect alone 125 "libtugboat\.so is neither in .* nor in $libdir\$" "$work/bin/tugboat" run true
+    expect alone 125 "libtugboat\.so is neither in .* nor in $libdir: install it" "$work/bin/tugboat" run true
 fi
 mkdir -p "$work/with blank/bin" "$work/with blank/lib"
 cp "$tugboat" "$work/with blank/bin/"

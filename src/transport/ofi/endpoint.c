@@ -453,7 +453,9 @@ static void complete(struct tug_ofi_endpoint *endpoint, void *context, size_t by
         take_read(context, error);
     } else if (request->kind == TUG_OFI_RECEIVE) {
         if (error != 0)
-            tug_log(TUG_VERBOSE_WARN, "ofi: a packet has not come whole: %s",
+            tug_log(TUG_VERBOSE_WARN,
+                    "ofi: a packet has not come whole, and its operations may fail: %s; look at "
+                    "the network, or leave ofi out of TUGBOAT_TRANSPORTS",
                     tug_ofi.strerror(error));
         receive->done = true;
         receive->bytes = bytes;
@@ -490,7 +492,8 @@ bool tug_ofi_poll(struct tug_ofi_endpoint *endpoint) {
     if (n == -FI_EAVAIL)
         take_error(endpoint);
     else if (n < 0 && n != -FI_EAGAIN)
-        tug_warn_once("ofi: the completion queue cannot be read");
+        tug_warn_once("ofi: the provider's completion queue cannot be read, so operations of this "
+                      "process may not end: leave ofi out of TUGBOAT_TRANSPORTS");
     bool moved = n > 0 || n == -FI_EAVAIL;
     moved |= end_failed(endpoint);
     moved |= take_receives(endpoint);

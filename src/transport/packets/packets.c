@@ -14,7 +14,10 @@ int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transp
         return TUG_ERR_PEER;
     struct tug_control_message *message = malloc(sizeof(*message));
     if (stream == NULL || message == NULL || bytes > TUG_CONTROL_MAX) {
-        tug_log(TUG_LOG_ERROR, "no memory for a message to process %u", peer);
+        tug_log(TUG_LOG_ERROR,
+                "no memory for a message to process %u, so what it was for fails: give this "
+                "process more memory",
+                peer);
         free(message);
         return TUG_ERR_NO_MEMORY;
     }
@@ -127,7 +130,10 @@ void tug_packets_ended(void *receiver, uint32_t peer) {
         return;
     tug_trailer_drop(stream);
     if (!stream->lost && tug_stream_outstanding(stream)) {
-        tug_log(TUG_LOG_ERROR, "the connection to process %u has ended", peer);
+        tug_log(TUG_LOG_ERROR,
+                "the connection to process %u has ended while operations were under way, and they "
+                "fail: look why that process has ended, or at the network between",
+                peer);
         tug_stream_lose(packets, stream);
     }
     if (stream->lost)
@@ -163,7 +169,10 @@ struct tug_wire *tug_packets_detour(struct tug_packets *packets, const struct tu
         if (fabric->states[i] != NULL)
             tug_packets_attach(packets, fabric->states[i]);
         else
-            tug_log(TUG_LOG_ERROR, "no memory for packets by %s", tug_transports[i]->name);
+            tug_log(TUG_LOG_ERROR,
+                    "no memory for packets by %s, so peers that need them are lost: give this "
+                    "process more memory",
+                    tug_transports[i]->name);
     }
     return fabric->states[i];
 }

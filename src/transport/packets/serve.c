@@ -44,7 +44,9 @@ static void take_control(struct tug_packets *packets, struct tug_stream *stream,
         tug_transports[record->sub]->control(fabric->states[record->sub], stream->peer,
                                              record->data, record->length);
     else
-        tug_warn_once("process %u sends messages for a transport that is not here", stream->peer);
+        tug_warn_once("process %u sends messages for a transport that is not here, and they are "
+                      "dropped: give all ranks the same TUGBOAT_TRANSPORTS",
+                      stream->peer);
 }
 
 void tug_packets_called(struct tug_packets *packets, struct tug_caller caller, unsigned handler,
@@ -289,7 +291,10 @@ static bool take_answer(struct tug_packets *packets, struct tug_stream *stream,
     case TUG_RECORD_FAILED:
         return take_failure(packets, stream, record);
     case TUG_RECORD_REFUSED:
-        tug_log(TUG_LOG_ERROR, "process %u has refused a packet: it is given up", stream->peer);
+        tug_log(TUG_LOG_ERROR,
+                "process %u has refused a packet of this process, so that peer is lost and "
+                "operations on it fail: run the same version of the library on all ranks",
+                stream->peer);
         tug_stream_lose(packets, stream);
         return true;
     default:
@@ -344,7 +349,10 @@ static bool take_acknowledgement(struct tug_packets *packets, struct tug_stream 
 }
 
 static void refuse(struct tug_packets *packets, struct tug_stream *stream, const char *why) {
-    tug_log(TUG_LOG_ERROR, "a packet from process %u is refused: %s", stream->peer, why);
+    tug_log(TUG_LOG_ERROR,
+            "a packet from process %u is refused, so that peer is lost and operations on it fail: "
+            "%s; run the same version of the library on all ranks",
+            stream->peer, why);
     (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_REFUSED, TUG_ERR_INVALID, TUG_NO_TAG,
                              0);
     tug_stream_flush(packets, stream, false);
@@ -371,8 +379,10 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
     enum tug_packet_fault fault =
         tug_packet_open(&reader, memory, bytes, fabric->id, fabric->nranks);
     if (fault != TUG_PACKET_GOOD && (bytes < sizeof(reader.header) || fault <= TUG_PACKET_SOURCE)) {
-        tug_log(TUG_LOG_ERROR, "%zu bytes came by %s that are not a packet of ours: %s", bytes,
-                wire->row->name, tug_packet_fault_text(fault));
+        tug_log(TUG_LOG_ERROR,
+                "%zu bytes came by %s that are not a packet of this job's, and are dropped: %s; "
+                "run the same version of the library on all ranks",
+                bytes, wire->row->name, tug_packet_fault_text(fault));
         return;
     }
     struct tug_stream *stream = tug_stream_to(packets, reader.header.source);

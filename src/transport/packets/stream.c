@@ -356,7 +356,10 @@ uint64_t *tug_packets_answer(struct tug_packets *packets, uint32_t peer, unsigne
     if (stream->answers == NULL)
         stream->answers = tug_pool_take(&stream->wire->pool);
     if (stream->answers == NULL) {
-        tug_log(TUG_LOG_ERROR, "no memory for an answer to process %u, which will miss it", peer);
+        tug_log(TUG_LOG_ERROR,
+                "no memory for an answer to process %u, which will wait for it in vain: give this "
+                "process more memory",
+                peer);
         return nowhere;
     }
     tug_stream_touch(packets, stream);

@@ -45,7 +45,10 @@ static void stage(struct tug_packets *packets, struct tug_stream *stream,
                   const struct tug_record *record) {
     struct tug_staging *staging = malloc(sizeof(*staging));
     if (staging == NULL) {
-        tug_log(TUG_LOG_ERROR, "no memory for a message of process %u", stream->peer);
+        tug_log(TUG_LOG_ERROR,
+                "no memory for a message of process %u, so its operation fails: give this process "
+                "more memory",
+                stream->peer);
         fail(packets, stream, TUG_ERR_NO_MEMORY, record->tag);
         return;
     }

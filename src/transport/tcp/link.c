@@ -134,7 +134,9 @@ static size_t whole_packet(struct tug_tcp_link *link, const struct tug_tcp_endpo
         return 0;
     *view = tug_table_find(&endpoint->turns.wires, header->context);
     if (!makes_sense(header) || !is_from(link, *view, header)) {
-        tug_log(TUG_LOG_ERROR, "what comes from process %u are not packets of ours: it is cut off",
+        tug_log(TUG_LOG_ERROR,
+                "what comes from process %u are not packets of this library, so its connection is "
+                "closed: run the same version of the library on all ranks",
                 tug_tcp_rank(link->peer));
         link->broken = true;
         return 0;
@@ -190,7 +192,9 @@ static size_t begin_trailer(struct tug_tcp_link *link, struct tug_tcp_view *view
 static bool hand_up_one(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint,
                         struct tug_tcp_view *view, const struct tug_packet_header *packet) {
     if (view == NULL) {
-        tug_log(TUG_LOG_ERROR, "%u bytes came from process %u that are for no context of ours",
+        tug_log(TUG_LOG_ERROR,
+                "%u bytes came from process %u that are for no context of this process, and are "
+                "dropped: let all ranks make and free contexts together",
                 packet->bytes, tug_tcp_rank(link->peer));
         return true;
     }
@@ -214,7 +218,9 @@ static void keep_rest(struct tug_tcp_link *link, const unsigned char *memory) {
     if (link->rest != NULL) {
         memcpy(link->rest, memory, link->nrest);
     } else {
-        tug_log(TUG_LOG_ERROR, "no memory for a packet of process %u: it is cut off",
+        tug_log(TUG_LOG_ERROR,
+                "no memory for a packet of process %u, so its connection is closed: give this "
+                "process more memory",
                 tug_tcp_rank(link->peer));
         link->broken = true;
     }

@@ -151,8 +151,10 @@ static void fail(struct tug_tcp_link *link, int error) {
     link->broken = true;
     link->final = !may_pass(error);
     if (link->final)
-        tug_log(TUG_LOG_ERROR, "no connection to process %u: %s", tug_tcp_rank(link->peer),
-                strerror(error));
+        tug_log(TUG_LOG_ERROR,
+                "no connection to process %u, so operations on it fail: %s; look at the network "
+                "and firewalls between the nodes",
+                tug_tcp_rank(link->peer), strerror(error));
 }
 
 static void begin(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
@@ -250,7 +252,9 @@ bool tug_tcp_meet_again(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *
         return true; /* if that has broken its next event says so */
     }
     if (now - link->since_ns > MEET_NS) {
-        tug_log(TUG_LOG_ERROR, "process %u does not answer: %u connections have ended",
+        tug_log(TUG_LOG_ERROR,
+                "process %u does not answer, so operations on it fail, after %u connections have "
+                "ended: look why that process does not run, and at the network",
                 tug_tcp_rank(link->peer), link->tries + 1);
         return false;
     }
@@ -315,7 +319,8 @@ static bool take_hello(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *l
     if (hello->magic != TUG_TCP_HELLO_MAGIC || hello->destination != endpoint->id ||
         hello->word >= TUG_TCP_WORDS || (is_answer && hello->source != link->peer->address.id) ||
         (!is_answer && hello->word == TUG_TCP_GONE)) {
-        tug_log(TUG_VERBOSE_WARN, "a connection that is not of this job's was closed");
+        tug_log(TUG_VERBOSE_WARN, "a connection that is not of this job's was closed: some other "
+                                  "program connects to ports of this process; nothing is lost");
         link->final = true;
         return false;
     }

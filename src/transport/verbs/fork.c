@@ -22,7 +22,8 @@ void tug_verbs_count_open(int change) {
 static void warn(void) {
     if (atomic_load(&open_devices) > 0)
         tug_warn_once("verbs: this process forks, and libibverbs cannot keep its pinned memory "
-                      "(ibv_fork_init has failed): data may go astray");
+                      "(ibv_fork_init has failed), so data may go astray: do not fork, or leave "
+                      "verbs out of TUGBOAT_TRANSPORTS");
 }
 
 static void prepare(void) {

@@ -38,7 +38,8 @@ void tug_verbs_memory_register(const struct tug_verbs_device *device,
     struct ibv_mr *mr = make(device, registration);
     if (mr == NULL) {
         const int error = errno;
-        tug_warn_once("verbs: %s refuses to register %zu bytes: %s%s; they go by other ways",
+        tug_warn_once("verbs: %s refuses to register %zu bytes: %s%s; they go by other ways, more "
+                      "slowly: raise the limits of the device or of this process",
                       device->name, registration->bytes, strerror(error),
                       error == ENOMEM ? " (is the limit of locked memory, ulimit -l, too low?)"
                                       : "");

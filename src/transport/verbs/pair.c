@@ -210,8 +210,10 @@ static struct hello serve(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
         pair->server = NULL;
     }
     if (pair->server == NULL)
-        tug_warn_once("verbs: %s has no connection left for rank %u", verbs->device.name,
-                      pair->peer);
+        tug_warn_once(
+            "verbs: %s has no connection left for what rank %u asks for, so its work takes other "
+            "ways, more slowly: fewer ranks a node, or leave verbs out of TUGBOAT_TRANSPORTS",
+            verbs->device.name, pair->peer);
     return hello_of(verbs, pair->server != NULL ? ANSWER : REFUSE, ask->number, pair->server, psn);
 }
 
@@ -238,7 +240,9 @@ static void answered(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
         tug_verbs_touch(verbs, pair);
         return;
     }
-    tug_warn_once("verbs: no connection to rank %u: its work takes other ways", pair->peer);
+    tug_warn_once("verbs: rank %u refuses a connection, so work for it takes other ways, more "
+                  "slowly: its own lines say why",
+                  pair->peer);
     tug_verbs_pair_drop_sender(verbs, pair);
     close_pair(verbs, pair);
 }
@@ -251,8 +255,10 @@ void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair
     }
     pair->sender = make_queue_pair(verbs, TUG_VERBS_DEPTH, &most_inline);
     if (pair->sender == NULL) {
-        tug_warn_once("verbs: %s has no connection left for rank %u: its work takes other ways",
-                      verbs->device.name, pair->peer);
+        tug_warn_once(
+            "verbs: %s has no connection left to rank %u, so work for it takes other ways, more "
+            "slowly: fewer ranks a node, or leave verbs out of TUGBOAT_TRANSPORTS",
+            verbs->device.name, pair->peer);
         close_pair(verbs, pair);
         return;
     }
@@ -281,13 +287,17 @@ void tug_verbs_pair_control(struct tug_verbs *verbs, uint32_t peer, const void *
                             size_t bytes) {
     struct hello hello;
     if (bytes != sizeof hello || peer >= verbs->fabric->nranks) {
-        tug_warn_once("verbs: a message of %zu bytes from rank %u is none of ours", bytes, peer);
+        tug_warn_once("verbs: a message of %zu bytes from rank %u is not of this version, and is "
+                      "dropped: run the same version of the library on all ranks",
+                      bytes, peer);
         return;
     }
     memcpy(&hello, data, sizeof hello);
     if (hello.magic != MAGIC || hello.version != VERSION || hello.kind < ASK ||
         hello.kind > REFUSE) {
-        tug_warn_once("verbs: a message from rank %u is none of ours", peer);
+        tug_warn_once("verbs: a message from rank %u is not of this version, and is dropped: run "
+                      "the same version of the library on all ranks",
+                      peer);
         return;
     }
     if (hello.kind == ASK) {

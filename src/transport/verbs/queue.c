@@ -329,8 +329,9 @@ static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
         verbs->chains++;
         verbs->posted += requests;
         if (error != 0) {
-            tug_warn_once("verbs: %s does not take work for rank %u: %s", verbs->device.name,
-                          pair->peer, strerror(error));
+            tug_warn_once("verbs: %s does not take work for rank %u, whose operations fail or take "
+                          "other ways: %s; look at the device (ibv_devinfo)",
+                          verbs->device.name, pair->peer, strerror(error));
             break_sender(verbs, pair, false, TUG_ERR_DEVICE);
             return;
         }
@@ -444,7 +445,9 @@ static void say_once(struct tug_verbs *verbs, const struct tug_verbs_pair *pair,
     if (verbs->said & bit)
         return;
     verbs->said |= bit;
-    tug_log(TUG_VERBOSE_WARN, "verbs: an operation to rank %u failed on %s: %s (said once)",
+    tug_log(TUG_VERBOSE_WARN,
+            "verbs: an operation to rank %u failed on %s: %s (said once for each reason); look at "
+            "that rank, the cable and the switch",
             pair->peer, verbs->device.name, tug_ibv.wc_status_str(status));
 }
 
