@@ -31,7 +31,8 @@ int tug_run_prepare(void) {
     sigaddset(&waited_for, SIGINT);
     sigaddset(&waited_for, SIGTERM);
     sigaddset(&waited_for, SIGHUP);
-    if (sigprocmask(SIG_BLOCK, &waited_for, &before) != 0)
+    /* who ignores it, as some that start programs do, is told of no end */
+    if (signal(SIGCHLD, SIG_DFL) == SIG_ERR || sigprocmask(SIG_BLOCK, &waited_for, &before) != 0)
         return -1;
     return prctl(PR_SET_CHILD_SUBREAPER, 1);
 }

@@ -48,6 +48,7 @@ sys.exit(not 0.3 < cpu["with"]["median"] / cpu["without"]["median"] < 3)
 TEXT
 fi
 
+expect no-child-signal 0,10,11 'wall time' sh -c 'trap "" CHLD; exec "$@"' sh "$tugboat" compare -n 2 true
 expect no-input 0 '^said without=off stats= $' sh -c 'echo lost | "$@"' sh \
     "$tugboat" compare -n 2 ./sleeper 0.3 0.02 # a pipe is read by nobody
 echo 'words of the user' >input
