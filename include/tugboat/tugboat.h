@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 #define TUG_VERSION_MAJOR 0
-#define TUG_VERSION_MINOR 1
+#define TUG_VERSION_MINOR 2
 #define TUG_VERSION_PATCH 0
 
 #if defined(__GNUC__)
