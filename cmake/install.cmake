@@ -37,7 +37,7 @@ file(GLOB manual_sources CONFIGURE_DEPENDS docs/*.md docs/*.1 docs/man/* include
 add_custom_command(OUTPUT "${PROJECT_BINARY_DIR}/man/made"
   COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/docs/man/make.sh" "${CMAKE_CURRENT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/man"
   COMMAND "${CMAKE_COMMAND}" -E touch "${PROJECT_BINARY_DIR}/man/made"
-  DEPENDS ${manual_sources} README.md VERBATIM)
+  DEPENDS ${manual_sources} VERBATIM)
 add_custom_target(tugboat_manual ALL DEPENDS "${PROJECT_BINARY_DIR}/man/made")
 install(DIRECTORY "${PROJECT_BINARY_DIR}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}" PATTERN made EXCLUDE)
 

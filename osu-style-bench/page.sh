@@ -7,12 +7,21 @@ escape() { sed 's/&/\&amp;/g; s/</\&lt;/g; s/>/\&gt;/g'; }
 
 fact() { printf '<dt>%s</dt><dd>%s</dd>\n' "$1" "$(escape <<<"$2")"; }
 
+# What is measured on, as lines of NAME|VALUE.
+machine_facts() {
+    echo "measured|$(date -u '+%Y-%m-%d %H:%M UTC'), $rounds rounds"
+    echo "machine|$(uname -n), $(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo), $(nproc) cores, $(uname -sr)"
+    echo "host MPI|$("$tugboat" info | awk 'host { $1 = $1; print; exit } /^host MPI/ { host = 1 }')"
+    echo "Tugboat|$("$tugboat" --version), commit $(git -C "$here" rev-parse --short HEAD 2>/dev/null || echo unknown)"
+    ((${#openmpi[@]} == 0)) || echo "Open MPI|$(mpiexec.openmpi --version | head -n 1)"
+}
+
 machine() {
-    fact measured "$(date -u '+%Y-%m-%d %H:%M UTC'), $rounds rounds, in $(((SECONDS - begun + 59) / 60)) min"
-    fact machine "$(uname -n), $(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo), $(nproc) cores, $(uname -sr)"
-    fact "host MPI" "$("$tugboat" info | awk 'host { $1 = $1; print; exit } /^host MPI/ { host = 1 }')"
-    fact Tugboat "$("$tugboat" --version), commit $(git -C "$here" rev-parse --short HEAD 2>/dev/null || echo unknown)"
-    ((${#openmpi[@]} > 0)) && fact "Open MPI" "$(mpiexec.openmpi --version | head -n 1)"
+    local name value
+    while IFS='|' read -r name value; do
+        fact "$name" "$value"
+    done < <(machine_facts)
+    fact took "$(((SECONDS - begun + 59) / 60)) min"
     fact load "$(cut -d ' ' -f 1-3 /proc/loadavg) when the page was written"
 }
 

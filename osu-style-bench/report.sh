@@ -1,25 +1,29 @@
 #!/usr/bin/env bash
-# report.sh BUILD_DIR [--quick|--least] [--rounds N] [--out DIR] [--only NAME,...]: host MPI and tug, side by side, on one page.
+# report.sh BUILD_DIR [--quick|--least] [--rounds N] [--out DIR] [--only NAME,...] [--figures]: host MPI and tug, side by
+# side, on one page.
 #
 # Runs the benchmarks of this folder, host against tug in alternation (and the host with its own progress
 # thread, and Open MPI where mpicc.openmpi is installed), and writes DIR/index.html: plots, a table of all
 # ratios, and what they were measured on, in one file that refers to nothing outside. The figures lie beside
-# it in DIR/data. Each figure comes from this run. --quick measures less of each; --least so little that its
-# figures mean nothing, for who works on the page. Exit status 0 unless a program failed; being slower is no failure.
+# it in DIR/data, each with the facts of its measurement (NAME.facts). --quick measures less of each; --least so little
+# that its figures mean nothing, to work on the page. --only measures the named steps anew and keeps the figures of the
+# others. --figures puts all figures into docs/figures and makes docs/figures.md of them (figures.sh).
+# Exit status 0 unless a program failed; being slower is no failure.
 set -uo pipefail
 
-usage="usage: report.sh BUILD_DIR [--quick|--least] [--rounds N] [--out DIR] [--only NAME,...]"
+usage="usage: report.sh BUILD_DIR [--quick|--least] [--rounds N] [--out DIR] [--only NAME,...] [--figures]"
 build=$(cd "${1:?$usage}" && pwd) || exit 2
 shift
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-out=report amount=full rounds=5 only=
+out=report amount=full rounds=5 repeats=3 only= figures=
 while (($# > 0)); do
     case $1 in
-    --quick) amount=quick rounds=2 ;;
-    --least) amount=least rounds=1 ;;
-    --rounds) rounds=${2:?$usage}; shift ;;
+    --quick) amount=quick rounds=2 repeats=1 ;;
+    --least) amount=least rounds=1 repeats=1 ;;
+    --rounds) rounds=${2:?$usage} repeats=$rounds; shift ;;
     --out) out=${2:?$usage}; shift ;;
     --only) only=${2:?$usage}; shift ;;
+    --figures) figures=yes ;;
     *) echo "$usage" >&2; exit 2 ;;
     esac
     shift
@@ -29,7 +33,7 @@ tugboat=$build/bin/tugboat
 mpiexec=${MPIEXEC:-$(command -v mpiexec.mpich || command -v mpiexec.hydra || command -v mpiexec)}
 command -v gnuplot >/dev/null || { echo "report: gnuplot is not there (Debian: gnuplot-nox)" >&2; exit 2; }
 mkdir -p "$out/data" && out=$(cd "$out" && pwd) || exit 2
-rm -f "$out"/data/*.csv
+[[ -n $only ]] || rm -f "$out"/data/*.{csv,facts}
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 nfailed=0
@@ -52,7 +56,7 @@ fi
 
 # A step is NAME SECONDS TITLE, the seconds it took where this was written; what they take here scales the
 # time that is said to be left.
-planning=1 planned=0 passed=0 begun=$SECONDS nsteps=0 step=0
+planning=1 planned=0 passed=0 begun=$SECONDS nsteps=0 step=0 place=0
 names=()
 declare -A title_of caption_of unit_of kind_of x_of
 
@@ -60,6 +64,7 @@ declare -A title_of caption_of unit_of kind_of x_of
 begin() {
     local seconds=$2
     [[ $amount != full ]] || seconds=$3
+    place=$((place + 1))
     [[ -z $only || ,$only, == *,$1,* ]] || return 1
     if ((planning)); then
         planned=$((planned + seconds))
@@ -74,6 +79,16 @@ begin() {
     printf 'report: [%2d/%d] %-66s %d:%02d gone, about %d:%02d left\n' $step $nsteps "$7" \
         $((gone / 60)) $((gone % 60)) $((left / 60)) $((left % 60)) >&2
     passed=$((passed + seconds))
+    record "$1"
+}
+
+# record NAME: what is about to be measured, when, how and on what: data/NAME.facts, lines of WORD=VALUE.
+record() {
+    rm -f "$out/data/$1.csv"
+    {
+        printf '%s=%s\n' place "$place" title "${title_of[$1]}" caption "${caption_of[$1]}" unit "${unit_of[$1]}"
+        machine_facts | sed 's/|/=/'
+    } >"$out/data/$1.facts"
 }
 
 failed() {
@@ -114,46 +129,18 @@ compare() {
         failed "${title_of[$name]}: $(grep . "$work/err" | tail -n 1)"
 }
 
-# columns NAME PROGRAM "COLUMN=SERIES ..." ARGUMENTS...: one run of a program that compares by itself; its
-# columns become what versus would have written.
+# columns NAME PROGRAM "COLUMN=SERIES ..." ARGUMENTS...: runs of a program that compares by itself; its columns become
+# what versus would have written: the median and the range of the runs.
 columns() {
-    local name=$1 program=$2 pairs=$3
+    local name=$1 program=$2 pairs=$3 run
     shift 3
-    measured env "${environment[@]}" timeout 60 "$mpiexec" -n 2 "$bench/$program" --csv "$@" ||
-        failed "${title_of[$name]}: $(grep . "$work/err" | tail -n 1)"
-    awk -F, -v pairs="$pairs" -v name="$name" '
-        BEGIN { npairs = split(pairs, pair, " ") }
-        /^#/ || NF < 2 { next }
-        /key:/ {
-            line = "title,key,value,better"
-            for (i = 1; i <= NF; i++) {
-                is_key[i] = $i ~ /^key:/
-                sub(/^[a-z]+:/, "", $i)
-                at[$i] = i
-            }
-            for (p = 1; p <= npairs; p++) {
-                split(pair[p], half, "=")
-                wanted[p] = at[half[1]]
-                line = line "," half[2]
-            }
-            ratio = npairs == 2 && pairs ~ /=host .*=tug/
-            if (ratio)
-                line = line ",tug_ratio,tug_overlaps"
-            print line
-            next
-        }
-        {
-            key = ""
-            for (i = 1; i <= NF; i++)
-                if (is_key[i])
-                    key = key (key == "" ? "" : "/") $i
-            line = name "," key ",,"
-            for (p = 1; p <= npairs; p++)
-                line = line "," $wanted[p]
-            if (ratio)
-                line = line "," $wanted[2] / $wanted[1] ",no"
-            print line
-        }' "$work/rows" >"$out/data/$name.csv"
+    : >"$work/runs"
+    for ((run = 0; run < repeats; run++)); do
+        measured env "${environment[@]}" timeout 60 "$mpiexec" -n 2 "$bench/$program" --csv "$@" ||
+            failed "${title_of[$name]}: $(grep . "$work/err" | tail -n 1)"
+        cat "$work/rows" >>"$work/runs"
+    done
+    awk -f "$here/report_columns.awk" -v pairs="$pairs" -v name="$name" "$work/runs" >"$out/data/$name.csv"
 }
 
 # beside NAME SERIES: reads "KEY VALUE" lines and puts them into data/NAME.csv as one more series.
@@ -196,17 +183,17 @@ woken() {
 # Arguments that say how much: nothing for what the programs do by themselves.
 sizes=8,1K,4K,32K,256K,2M,16M crowd_sizes=8,4K,32K,256K,2M block_sizes=8,64K,1M
 single_times=20
-passive=() short=() updates=() bursts=() packed=() gets=() latencies=() rates=()
+passive=() short=() updates=() epochs=(--seconds 0.01)
+bursts=(--samples 5) packed=(--samples 3) gets=(--samples 5) latencies=(--samples 11) rates=(--samples 3)
 case $amount in
 quick)
     single_times=10
     short=(--seconds 0.1)
-    bursts=(--samples 5) packed=(--samples 3) gets=(--samples 5) latencies=(--samples 11) rates=(--samples 3)
     ;;
 least)
     single_times=1
     sizes=8,32K,1M crowd_sizes=8,32K block_sizes=8,64K
-    passive=(--compute-ms 5 --epochs 1) short=(--seconds 0.005)
+    passive=(--compute-ms 5 --epochs 1) short=(--seconds 0.005) epochs=(--seconds 0.001)
     updates=(--samples 2 --seconds 0.005 --table-bits 12)
     bursts=(--samples 1 --bursts 20) packed=(--samples 1 --puts 1024 --passes 1 --table-bits 12)
     gets=(--samples 1 --seconds 0.0005) latencies=(--samples 1 --seconds 0.0005)
@@ -223,9 +210,13 @@ limits() {
 }
 
 steps() {
+    place=0
     begin progress 15 24 bars microseconds "" "one-sided operations on a rank that computes" \
         "Rank 0 locks, operates and unlocks while rank 1 computes for 200 ms and makes no MPI call; operation and bytes, means. One node." &&
         compare progress 2 "host async tug openmpi" truly_passive "${passive[@]}"
+    begin progress_create 8 14 bars microseconds "" "one-sided operations on a rank that computes, MPI_Win_create" \
+        "Windows of MPI_Win_create over the program's own memory: the origin copies, or wakes the target's offload thread. Means. One node." &&
+        compare progress_create 2 "host tug" truly_passive --window create "${passive[@]}"
     environment=("${tcp[@]}")
     begin progress_tcp 6 12 bars microseconds "" "one-sided operations on a rank that computes, $over_tcp" \
         "Two ranks that reach each other by TCP only." &&
@@ -260,7 +251,23 @@ steps() {
         "Memory that is not mapped, one node; as meant (engine), and with one lock around all calls (locked)." &&
         columns rate llcl_rate_threads "engine_mops=engine locked_mops=locked" --memory private --target poll \
             "${rates[@]}"
+    begin epochs 5 12 bars microseconds "" "one epoch with one operation, the target waits in MPI" \
+        "Window, synchronisation, operation, number and bytes. 2 ranks, one node." &&
+        compare epochs 2 "host tug" window_epochs --flavours allocate,create --syncs fence,pscw,lock,flush --ops put,get \
+            --loads 1x8,1x4K "${epochs[@]}"
+    begin lifetimes 3 8 bars microseconds "" "a window made and freed again and again" "Window and bytes. 2 ranks, one node." &&
+        compare lifetimes 2 "host tug" window_epochs --lifetimes --flavours allocate,create,dynamic --loads 1x4K "${epochs[@]}"
     environment=("${tcp[@]}")
+    begin epochs_tcp 6 14 bars microseconds "" "one epoch with one operation, the target waits in MPI, $over_tcp" \
+        "Window, synchronisation, operation, number and bytes. 2 ranks." &&
+        compare epochs_tcp 2 "host tug" window_epochs --flavours create --syncs fence,pscw,lock,flush --ops put,get \
+            --loads 1x8,1x4K "${epochs[@]}"
+    begin put_rate_tcp 10 25 lines "million a second" "threads" "8-byte puts by threads, $over_tcp" \
+        "MPI_Win_allocate, a flush for every 64." &&
+        compare put_rate_tcp 2 "host tug" put_rate_threads "${short[@]}"
+    begin accumulate_rate_tcp 8 16 lines "million a second" "threads" "8-byte accumulates in one epoch, $over_tcp" \
+        "MPI_Win_allocate, a flush for every 16384." &&
+        compare accumulate_rate_tcp 2 "host tug" put_rate_threads --op accumulate --batch 16384 --threads 1 "${short[@]}"
     begin aggregation 3 6 bars "million a second" "" "8-byte writes packed together, $over_tcp" \
         "LLCL against MPI_Put of the host with a flush for every 64." &&
         columns aggregation llcl_aggregation "put_mops=host write_mops=tug" "${packed[@]}"
@@ -272,7 +279,21 @@ steps() {
         "More ranks than cores, where there are fewer than four. The limit is still one memcpy, as if three readers had a core each." &&
         compare bcast_crowd 4 "host tug openmpi" bcast_init_sizes --sizes "$crowd_sizes" "${short[@]}" &&
         limits bcast_crowd 4 "$crowd_sizes"
-    begin collectives 8 60 bars microseconds "" "other persistent collectives, 2 ranks" "Kind and bytes of a block." &&
+    begin bcast_lent 4 30 lines microseconds "bytes" "MPI_Bcast_init out of MPI_Alloc_mem, 2 ranks on a node" \
+        "The reader copies straight out of the root's buffer." &&
+        compare bcast_lent 2 "host tug" bcast_init_sizes --memory alloc_mem --sizes 256K,2M,16M "${short[@]}"
+    begin blocking_crowd 10 40 bars microseconds "" "blocking collectives, 4 ranks on this machine's cores" \
+        "Kind and bytes. No window and no persistent request: Tugboat makes the waits polite. On 2 cores the host's ranks spin through each other's time slices." &&
+        compare blocking_crowd 4 "host tug" coll_init_sizes --blocking --kinds barrier,allreduce,bcast --sizes 8,32K "${short[@]}"
+    begin collectives_crowd 8 40 bars microseconds "" "persistent collectives, 4 ranks on this machine's cores" \
+        "Kind and bytes of a block." &&
+        compare collectives_crowd 4 "host tug" coll_init_sizes --kinds allreduce,bcast --sizes "$block_sizes" "${short[@]}"
+    environment=(MPIR_CVAR_NUM_CLIQUES=2)
+    begin collectives_nodes 8 40 bars microseconds "" "persistent collectives, two nodes (emulated, shared memory) of 2 ranks" \
+        "Kind and bytes of a block. The 4 ranks share this machine's cores." &&
+        compare collectives_nodes 4 "host tug" coll_init_sizes --kinds allreduce,bcast --sizes "$block_sizes" "${short[@]}"
+    environment=()
+    begin collectives 8 60 bars microseconds "" "other persistent collectives, 2 ranks" "Kind and bytes of a block. The allgathers of MPICH 4.0.2 copy nothing after the first start: they are fast, and their data are wrong." &&
         compare collectives 2 "host tug openmpi" coll_init_sizes --sizes "$block_sizes" "${short[@]}"
     if begin overlap 5 30 share microseconds "" "broadcasts with 2 ms of computing between start and wait" \
         "What is above the computing alone was not hidden. Both ranks compute, each on a core of its own where there are two."; then
@@ -342,5 +363,8 @@ steps
 planning=0
 steps
 page >"$out/index.html"
+if [[ -n $figures ]]; then
+    "$here/figures.sh" take "$out/data" "$here/../docs" || nfailed=$((nfailed + 1))
+fi
 echo "report: $out/index.html, $nsteps comparisons in $((SECONDS - begun)) s" >&2
 ((nfailed == 0))

@@ -2,7 +2,7 @@
 #
 #   awk -f report_plot.awk -v kind=lines|bars|share -v unit="M/s" -v x="bytes" DATA.csv
 #
-# The columns between `better` and the first *_ratio are what was compared. lines: the last part of a
+# The columns between `better` and the first *_ratio or *_least are what was compared. lines: the last part of a
 # row's key is its place on the x axis and the parts before name a curve, one for each column; bars:
 # a group of bars for each key; share: such bars on a linear axis from 0.
 BEGIN {
@@ -21,7 +21,7 @@ BEGIN {
 }
 
 FNR == 1 {
-    for (i = 5; i <= NF && $i !~ /_ratio$/; i++)
+    for (i = 5; i <= NF && $i !~ /_(ratio|least)$/; i++)
         names[++nnames] = $i
     next
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the manual: section 1 as it is written (but for the date), section 3 from the public headers, section 7 from
-# docs/*.md and the README's table of settings. Usage: make.sh SOURCE-ROOT OUTPUT-FOLDER
+# docs/*.md. Usage: make.sh SOURCE-ROOT OUTPUT-FOLDER
 set -euo pipefail
 export LC_ALL=C
 source=$1 out=$2
@@ -23,8 +23,4 @@ done < <(find "$source/include" -name '*.h' | sort)
 page() { awk -v page="$1" -v date="$date" -f "$tools/markdown.awk" >"$out/man7/$1.7"; }
 page tugboat-lanes <"$source/docs/semantics.md"
 page tugboat-persistent <"$source/docs/persistent.md"
-{
-    echo '# settings of Tugboat'
-    echo
-    sed -n '/^## Settings/,/<!-- \/settings/p' "$source/README.md" | sed 1d
-} | page tugboat-settings
+page tugboat-settings <"$source/docs/settings.md"

@@ -68,15 +68,16 @@ static const struct setting settings[] = {
      .type = "switch",
      .initial = "on",
      .range = "on, off",
-     .help = "off makes the library a pure pass-through to the host MPI",
+     .help = "off: every call goes to the host MPI, as without the library",
      .parse = parse_switch,
      .field = &tug_settings.enabled},
     {.name = "TUGBOAT_PROGRESS",
      .type = "choice",
      .initial = "auto",
      .range = "auto, thread, caller",
-     .help = "who drives the engine: the calling thread at low load and the offload thread "
-             "otherwise, always the offload thread, or callers only",
+     .help =
+         "which thread drives the engine. auto: the calling thread at low load, the offload thread "
+         "otherwise. thread: always the offload thread. caller: calling threads only",
      .parse = parse_choice,
      .field = &tug_settings.progress,
      .choices = progress_choices},
@@ -84,10 +85,9 @@ static const struct setting settings[] = {
      .type = "choice",
      .initial = "auto",
      .range = "auto, multiple",
-     .help =
-         "the host MPI's thread level: what the program asks for if nothing that is loaded when "
-         "MPI starts calls for the engine (windows, persistent collectives, LLCL, ACP), and "
-         "MPI_THREAD_MULTIPLE otherwise; or always that",
+     .help = "the host MPI's thread level. auto: the level that the program asks for, if no object "
+             "that is loaded when MPI starts needs the engine (windows, persistent collectives, "
+             "LLCL, ACP), and MPI_THREAD_MULTIPLE otherwise. multiple: always MPI_THREAD_MULTIPLE",
      .parse = parse_choice,
      .field = &tug_settings.threads,
      .choices = threads_choices},
@@ -95,14 +95,14 @@ static const struct setting settings[] = {
      .type = "CPU list",
      .initial = "auto",
      .range = "auto, none, or CPUs such as 0,2-3",
-     .help = "where the offload thread may run",
+     .help = "the CPUs on which the offload thread may run",
      .parse = parse_affinity,
      .field = &tug_settings.affinity},
     {.name = "TUGBOAT_SPIN_US",
      .type = "number",
      .initial = "5",
      .range = "0 to 10000",
-     .help = "microseconds a waiting thread spins before it yields its core and then sleeps",
+     .help = "microseconds that a waiting thread spins before it yields its core and then sleeps",
      .parse = parse_number,
      .field = &tug_settings.spin_us,
      .number = {.least = 0, .most = 10000}},
@@ -110,9 +110,9 @@ static const struct setting settings[] = {
      .type = "choice",
      .initial = "auto",
      .range = "auto, polite, native",
-     .help = "how the host's blocking calls wait: politely, which gives the core away, where the "
-             "ranks outnumber the cores they may use or TUGBOAT_PROGRESS is caller, and as the "
-             "host does otherwise; always one or the other (native: not with caller)",
+     .help = "how the host's blocking calls wait. polite: they give the core away. native: they "
+             "wait as the host does (not with TUGBOAT_PROGRESS=caller). auto: polite if the ranks "
+             "outnumber the cores they may use, or with TUGBOAT_PROGRESS=caller; native otherwise",
      .parse = parse_choice,
      .field = &tug_settings.wait,
      .choices = wait_choices},
@@ -120,7 +120,7 @@ static const struct setting settings[] = {
      .type = "number",
      .initial = "1024",
      .range = "a power of two, 16 to 1048576",
-     .help = "commands that can wait for the engine",
+     .help = "number of commands that can wait for the engine",
      .parse = parse_number,
      .field = &tug_settings.ring_size,
      .number = {.least = 16, .most = 1048576, .power_of_two = true}},
@@ -128,9 +128,9 @@ static const struct setting settings[] = {
      .type = "choice",
      .initial = "auto",
      .range = "auto, packet, native, off",
-     .help = "how windows are served: by direct access to memory that all their ranks have mapped, "
-             "and in packets otherwise; always in packets; by the host MPI's window through the "
-             "engine; or not at all",
+     .help = "how windows are served. auto: by direct access if all their ranks have mapped the "
+             "memory, in packets otherwise. packet: always in packets. native: by the host MPI's "
+             "window through the engine. off: Tugboat leaves windows alone",
      .parse = parse_choice,
      .field = &tug_settings.rma,
      .choices = rma_choices},
@@ -138,25 +138,25 @@ static const struct setting settings[] = {
      .type = "switch",
      .initial = "off",
      .range = "on, off",
-     .help = "an experiment: the pages of MPI_Win_create's memory move to memory that the node "
-             "shares while the window lives, where nothing is seen that forbids it; so does the "
-             "info tugboat_share_in_place=true",
+     .help = "experimental. on: the pages of MPI_Win_create's memory move to memory that the node "
+             "shares while the window lives, unless the library sees a reason against it. The info "
+             "tugboat_share_in_place=true does the same for one window",
      .parse = parse_switch,
      .field = &tug_settings.share_in_place},
     {.name = "TUGBOAT_TRANSPORTS",
      .type = "list",
      .initial = TRANSPORTS_INITIAL,
      .range = "one or more of self, mapped, cma, verbs, shm, ofi, tcp, mpi, with commas between",
-     .help = "the ways that LLCL may take to another process; mpi also carries wire-up and active "
-             "messages where nothing else is left; ofi is libfabric, for Slingshot, EFA and "
-             "Omni-Path",
+     .help = "the ways that LLCL may take to another process. mpi also carries the connection "
+             "setup, and active messages if no other way is left. ofi is libfabric, for Slingshot, "
+             "EFA and Omni-Path",
      .parse = parse_transports,
      .field = &tug_settings.transports},
     {.name = "TUGBOAT_OPERATIONS",
      .type = "number",
      .initial = "4096",
      .range = "a power of two, 16 to 1048576",
-     .help = "operations of an LLCL context that can be outstanding",
+     .help = "number of operations of an LLCL context that can be outstanding",
      .parse = parse_number,
      .field = &tug_settings.operations,
      .number = {.least = 16, .most = 1048576, .power_of_two = true}},
@@ -164,8 +164,8 @@ static const struct setting settings[] = {
      .type = "switch",
      .initial = "on",
      .range = "on, off",
-     .help = "small operations to one process wait for more of them, and are sent together, "
-             "while others are under way to it",
+     .help =
+         "on: small operations to one process are sent together while others are under way to it",
      .parse = parse_switch,
      .field = &tug_settings.aggregate},
     {.name = "TUGBOAT_ACP_STARTER",
@@ -180,17 +180,17 @@ static const struct setting settings[] = {
      .type = "output",
      .initial = "0",
      .range = "0, 1, or a file name ending in .json; verdict, or verdict, a comma and such a name",
-     .help =
-         "1 prints one block of counters from rank 0 when MPI is finalised; a file gets them as "
-         "JSON; verdict prints what was gained or lost against the host MPI, for which some calls "
-         "are timed and some starts of persistent collectives take the host's way",
+     .help = "1: rank 0 prints one block of counters when MPI is finalised. A file name: the "
+             "counters go to that file as JSON. verdict: rank 0 prints what was gained or lost "
+             "against the host MPI; for this, some calls are timed and some starts of persistent "
+             "collectives use the host's algorithm",
      .parse = parse_stats,
      .field = &tug_settings.stats},
     {.name = "TUGBOAT_VERBOSE",
      .type = "choice",
      .initial = "warn",
      .range = "quiet, warn, info, debug",
-     .help = "how much is said on standard error",
+     .help = "how much the library prints on standard error",
      .parse = parse_choice,
      .field = &tug_settings.verbose,
      .choices = verbose_choices},
@@ -206,11 +206,12 @@ static const struct setting settings[] = {
      .type = "choice",
      .initial = "auto",
      .range = "off, auto, on",
-     .help = "auto: MPI_Barrier, Bcast, Reduce, Allreduce, Allgather and Alltoall that repeat on a "
-             "communicator with the same size, root and operation, some hundred times if they are "
-             "small, take turns with a schedule as of MPI_Bcast_init, until the faster of the two "
-             "stays; where the host MPI is at MPI_THREAD_MULTIPLE, see TUGBOAT_THREADS. on: it is "
-             "started at that for them, and a few calls are enough",
+     .help = "blocking collectives that repeat (MPI_Barrier, Bcast, Reduce, Allreduce, Allgather, "
+             "Alltoall on one communicator with the same size, root and operation). auto: after "
+             "some hundred calls (fewer if they are large) the host's call and a schedule as of "
+             "MPI_Bcast_init take turns, and the faster one stays; only if the host MPI runs at "
+             "MPI_THREAD_MULTIPLE (TUGBOAT_THREADS). on: the host MPI starts at that level, and a "
+             "few calls are enough. off: always the host's call",
      .parse = parse_choice,
      .field = &tug_settings.collectives,
      .choices = collectives_choices},
@@ -218,8 +219,8 @@ static const struct setting settings[] = {
      .type = "choice",
      .initial = "auto",
      .range = "auto, chain, binomial, trinary",
-     .help = "how a persistent broadcast goes from node to node: as the model expects to be "
-             "fastest, or by this way",
+     .help = "how a persistent broadcast goes from node to node. auto: the way that the model "
+             "predicts to be fastest. Otherwise: always this way",
      .parse = parse_choice,
      .field = &tug_settings.pipelines,
      .choices = pipelines_choices},
@@ -227,8 +228,9 @@ static const struct setting settings[] = {
      .type = "choice",
      .initial = "auto",
      .range = "auto, relay, two-phase",
-     .help = "how it goes from one rank of a node to the others: each segment as it arrives, or "
-             "all together when all have arrived",
+     .help = "how a persistent broadcast goes from one rank of a node to the others. relay: each "
+             "segment as it arrives. two-phase: all segments together when all have arrived. auto: "
+             "as the model predicts",
      .parse = parse_choice,
      .field = &tug_settings.phases,
      .choices = phases_choices},
@@ -236,15 +238,15 @@ static const struct setting settings[] = {
      .type = "torus",
      .initial = "none",
      .range = "none, or the nodes along three axes such as 4x3x2",
-     .help = "the network's shape, for trinary pipelines; nodes are counted along the first axis "
-             "first, in the order of their first ranks; communicators of other sizes see none",
+     .help = "shape of the network, for trinary pipelines. Nodes are counted along the first axis "
+             "first, in the order of their first ranks. Communicators of another size ignore it",
      .parse = parse_torus,
      .field = tug_settings.torus},
     {.name = "TUGBOAT_TUNING",
      .type = "file",
      .initial = "none",
      .range = "none (a short measurement when it is needed), or a file of tugboat calibrate",
-     .help = "what this machine does, for the model that chooses how to broadcast",
+     .help = "measured parameters of this machine, for the model that chooses how to broadcast",
      .parse = parse_tuning,
      .field = &tug_settings.tuning},
     {.name = "TUGBOAT_VERBS_DEVICE",

@@ -1,5 +1,5 @@
 /*
- * Prints the table of settings as the README shows it.
+ * Prints the table of settings as docs/settings.md shows it.
  */
 #include "base/settings.h"
 
