@@ -16,10 +16,10 @@ static const struct subcommand {
     int (*run)(int argc, char **argv);
 } subcommands[] = {
     {"run", "run [--stats[=FILE.json] | --verdict[=FILE.json]] [--acp-...] COMMAND [ARGUMENT...]",
-     "run COMMAND, for example mpiexec -n 4 ./app, with its MPI calls taken by Tugboat; "
-     "--acp-nprocs=N, --acp-nodefile=FILE, --acp-host=A,B, --acp-startermemsize=BYTES and "
-     "--acp-envnet=udp|ib, as the launchers of the original ACP have them, start an ACP program "
-     "by the host MPI's mpiexec",
+     "runs COMMAND under the library, for example mpiexec -n 4 ./app. --stats prints counters at "
+     "the end, --verdict says what was gained or lost. The options of ACP's own launchers start an "
+     "ACP program with the host MPI's mpiexec: --acp-nprocs=N, --acp-nodefile=FILE, "
+     "--acp-host=A,B, --acp-startermemsize=BYTES, --acp-envnet=udp|ib",
      tug_cmd_run},
     {"compare",
      "compare [-n TIMES] [--json FILE] [--plot FILE] [--output FOLDER] COMMAND [ARGUMENT...]",
@@ -28,29 +28,26 @@ static const struct subcommand {
      "are worth trying; --output: keep what every run writes",
      tug_cmd_compare},
     {"info", "info [-c | -d | -t | --memory RANKS[,ACTIVE]]",
-     "version, how it was built, the MPI found, transports, settings; -c: the settings alone, and "
-     "where each value came from; -d: the ways of LLCL to another process, and which are "
-     "available; "
-     "-t: what has been measured, and from which sizes on another way is taken; --memory: what "
-     "LLCL needs in one of RANKS "
-     "processes "
-     "that has to do with ACTIVE others",
+     "prints the version, the build, the MPI found, the transports and all settings. -c: only the "
+     "settings, each with the source of its value. -d: the ways of LLCL to another process, and "
+     "whether they are available. -t: measured parameters of this machine, and the sizes from "
+     "which another way is taken. --memory: the memory that LLCL needs in one of RANKS processes "
+     "that communicates with ACTIVE others",
      tug_cmd_info},
     {"model",
      "model [--nodes N] [--ppn P] [--size BYTES[:BYTES]] [--torus XxYxZ | --tree RADIX[:TAPER]] "
-     "[--parameters FILE|default|fx100] [--algorithm NAME] [--simulate] [--dump[=RANK]] "
-     "[--plot FILE.svg] [--json]",
-     "what a broadcast takes by each algorithm, as predicted from measured or named parameters; "
-     "--simulate: as a simulation of its schedules finds; --dump: the schedule of a rank",
+     "[--parameters FILE|default|fx100] [--algorithm NAME] [--simulate] [--dump[=RANK]] [--plot "
+     "FILE.svg] [--json]",
+     "predicts the time of a broadcast for each algorithm, from measured or named parameters. "
+     "--simulate also simulates the schedules of all ranks. --dump prints the schedule of one rank",
      tug_cmd_model},
     {"calibrate", "calibrate [-o FILE] LAUNCHER [ARGUMENT...]",
-     "measure what this machine does, for TUGBOAT_TUNING and model; LAUNCHER is for example "
-     "mpiexec "
-     "-n 4, over two nodes or more to measure between nodes too",
+     "measures this machine for TUGBOAT_TUNING and for tugboat model. LAUNCHER is for example "
+     "mpiexec -n 4. Start ranks on two nodes or more to measure between nodes, too",
      tug_cmd_calibrate},
     {"selftest", "selftest [LAUNCHER [ARGUMENT...]]",
-     "check this installation on this machine, in seconds: the host MPI and its defects, memory, "
-     "cores, and a job of two ranks (of LAUNCHER's) without and with Tugboat",
+     "checks this installation within seconds: the host MPI and its faults, memory, cores, and a "
+     "job of two ranks without and with Tugboat",
      tug_cmd_selftest},
 };
 
@@ -60,10 +57,9 @@ void tug_cmd_help(FILE *out) {
         fprintf(out, "  tugboat %s\n      %s\n", subcommands[i].usage, subcommands[i].help);
     fprintf(out, "  tugboat --version\n  tugboat --help\n");
     fprintf(out,
-            "\nExit status of run: that of COMMAND; 125 Tugboat itself failed, 126 COMMAND cannot "
-            "be executed, 127 it was not found.\nOf compare: 0 less wall time with Tugboat, %d the "
-            "same, "
-            "%d more; %d the program fails without Tugboat, %d with it only.\n",
+            "\nExit status of run: the status of COMMAND; 125 if Tugboat itself failed, 126 if COMMAND "
+            "cannot be executed, 127 if it was not found.\nOf compare: 0 less wall time with Tugboat, "
+            "%d the same, %d more; %d if the program fails without Tugboat, %d with it only.\n",
             TUG_EXIT_SAME, TUG_EXIT_WORSE, TUG_EXIT_FAILS_WITHOUT, TUG_EXIT_FAILS_WITH);
 }
 
