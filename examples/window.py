@@ -14,7 +14,7 @@ from array import array
 
 import mpi4py
 
-# Open MPI 4.1 alone makes no window between nodes over TCP at mpi4py's own choice, which is "multiple".
+# Open MPI 4.1 alone makes windows over TCP by OMPI_MCA_osc=pt2pt only, and not at mpi4py's own choice, "multiple".
 mpi4py.rc.thread_level = "funneled"
 
 from mpi4py import MPI  # noqa: E402 (it starts MPI)

@@ -23,4 +23,5 @@ done < <(find "$source/include" -name '*.h' | sort)
 page() { awk -v page="$1" -v date="$date" -f "$tools/markdown.awk" >"$out/man7/$1.7"; }
 page tugboat-lanes <"$source/docs/semantics.md"
 page tugboat-persistent <"$source/docs/persistent.md"
+page tugboat-ways-in <"$source/docs/ways-in.md"
 page tugboat-settings <"$source/docs/settings.md"

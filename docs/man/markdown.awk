@@ -73,8 +73,8 @@ function row(line,    cells, n, i) {
     fresh = 0
     next
 }
-code { gsub(/\\/, "\\e"); print; next }
-/^<!--/ { next }
+code { gsub(/\\/, "\\e"); guard($0); next }
+/^<!--|^!\[/ { next } # nor images
 /^# / {
     printf ".Dd %s\n.Dt %s 7\n.Os\n.Sh NAME\n.Nm %s\n.Nd %s\n", date, toupper(page), page, tolower(substr($0, 3, 1)) substr($0, 4)
     introduction = 1

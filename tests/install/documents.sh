@@ -22,6 +22,20 @@ for document in README.md CONTRIBUTING.md docs/*.md examples/*.md; do
         grep -qx "$setting" <<<"$settings" || wrong "$document names $setting, which is no setting"
     done
 done
+# The programs that docs/ways-in.md runs are examples, its settings and options those of the command.
+for program in $(grep -oE '(\./|python3 )[a-z_]+(\.py)?\b' docs/ways-in.md | sed 's#^\./##; s/^python3 //' | sort -u); do
+    looked=$((looked + 1))
+    [ -e "examples/${program%.py}.c" ] || [ -e "examples/$program" ] || [ -x "$program" ] ||
+        wrong "docs/ways-in.md runs $program, which is no example"
+done
+for option in $(grep -oE 'tugboat run( --[a-z]+)+' docs/ways-in.md | grep -oE -- '--[a-z]+' | sort -u); do
+    looked=$((looked + 1))
+    grep -qF -- "${option#-}" docs/tugboat.1 || wrong "docs/ways-in.md names tugboat run $option, which is no option"
+done
+for program in $(grep -oE '\(\.\./examples/[a-z_.]+' docs/ways-in.md | sed 's#.*/##' | sort -u); do
+    grep -q "examples_${program%.*}\|\b${program%.*}\b" tests/mpi/cmake/examples.cmake ||
+        [[ $program == gas_sweep.c || $program == passive.c || $program == README.md ]] || wrong "no test runs $program"
+done
 [ "$looked" -gt 50 ] || wrong "only $looked names were looked at"
 lines=$(wc -l <README.md)
 [ "$lines" -le 120 ] || wrong "the README has $lines lines"

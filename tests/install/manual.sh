@@ -20,7 +20,7 @@ calls=$(nm -D --defined-only "$library" | awk '$NF ~ /^(tug_|acp_|MPIX_)/ && $(N
 for call in $calls; do
     [ -e "$man/man3/$call.3" ] || wrong "no page for $call"
 done
-for page in man1/tugboat.1 man7/tugboat-{lanes,persistent,settings}.7; do
+for page in man1/tugboat.1 man7/tugboat-{lanes,persistent,settings,ways-in}.7; do
     [ -e "$man/$page" ] || wrong "no $page"
 done
 
