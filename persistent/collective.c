@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/stats.h"
+#include "base/trace.h"
 #include "engine/engine.h"
 #include "host/device.h"
 #include "host/host.h"
@@ -25,6 +26,7 @@ static void set_attended(struct collective *c, bool attended) {
 }
 
 static void begin(struct collective *c) {
+    c->traced_ns = tug_trace_begin(TUG_TRACE_COLLECTIVE);
     if (c->running != NULL) {
         tug_interpreter_start(c->running);
         return;
@@ -71,6 +73,9 @@ static bool advance(struct tug_job *job, bool *done) {
         return moved;
     if (!of_host)
         c->request.error = c->running->error;
+    tug_trace_end(TUG_TRACE_COLLECTIVE,
+                  c->request.error == MPI_SUCCESS ? TUG_TRACE_BY_UNSAID : TUG_TRACE_BY_FAILED,
+                  c->traced_ns);
     if (!c->tunes || !tug_candidates_next(c->candidates, c->ways, &c->running))
         return moved;
     look_if_settled(c);

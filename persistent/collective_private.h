@@ -18,6 +18,7 @@ struct tug_knowledge;
 struct collective {
     struct tug_request request; /* first: the engine's job is its first */
     enum tug_collective_kind kind;
+    uint64_t traced_ns; /* when the run began that is traced, else 0 */
     struct tug_team *team;
     struct tug_channel *channel; /* NULL: not taken yet */
     struct tug_channel_needs needs;

@@ -1,3 +1,4 @@
+#include "base/trace.h"
 #include "persistent/interpreter.h"
 
 #include <stdlib.h>
@@ -300,6 +301,7 @@ bool tug_interpreter_advance(struct tug_interpreter *self, bool *done) {
     const struct tug_schedule *schedule = &self->schedule;
     bool moved = false;
     bool over = true;
+    uint64_t nsteps = 0;
     for (uint32_t l = 0; l < schedule->nqueues && self->error == MPI_SUCCESS; l++) {
         const struct tug_queue *queue = &schedule->queues[l];
         struct tug_queue_state *state = &self->queues[l];
@@ -310,6 +312,7 @@ bool tug_interpreter_advance(struct tug_interpreter *self, bool *done) {
             again = begin(self, queue, state);
             again |= complete(self, queue, state);
             moved |= again;
+            nsteps += again;
         } while (again && state->begin.descriptor < queue->count);
         over &= state->read.descriptor == queue->count;
     }
@@ -318,5 +321,7 @@ bool tug_interpreter_advance(struct tug_interpreter *self, bool *done) {
     if (over && self->error == MPI_SUCCESS)
         close_run(self);
     *done = over || self->error != MPI_SUCCESS;
+    if (nsteps > 0)
+        tug_trace_count(TUG_TRACE_STEPS, nsteps);
     return moved;
 }

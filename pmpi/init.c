@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/stats.h"
+#include "base/trace.h"
 #include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/wait_group.h"
@@ -36,6 +37,7 @@
 #include "pmpi/blocking.h"
 #include "pmpi/world.h"
 #include "pmpi/shim.h"
+#include "pmpi/timeline.h"
 #include "pmpi/verdict.h"
 #include "rma/spare.h"
 #include "rma/window.h"
@@ -63,6 +65,8 @@ static int load_settings(void) {
     if (tug_settings_load(reason, sizeof(reason)) == 0) {
         if (tug_settings.enabled && tug_settings.stats != NULL)
             tug_stats_on = true; /* a tool may have had it on already, see mpit.c */
+        if (tug_settings.enabled && tug_settings.trace != NULL && !tug_trace_start())
+            tug_log(TUG_VERBOSE_WARN, "no memory for TUGBOAT_TRACE");
         return MPI_SUCCESS;
     }
     tug_log(TUG_LOG_ERROR, "%s", reason);
@@ -92,7 +96,8 @@ static void report_settings(void) {
  * counters be told. */
 static int level_for(int requested) {
     bool engine = tug_settings.threads != 0 || tug_settings.stats != NULL ||
-                  tug_settings.collectives == TUG_COLLECTIVES_ON || tug_references_need_engine();
+                  tug_settings.trace != NULL || tug_settings.collectives == TUG_COLLECTIVES_ON ||
+                  tug_references_need_engine();
     return engine ? MPI_THREAD_MULTIPLE : requested;
 }
 
@@ -387,6 +392,8 @@ static void end_world(void) {
             pause_world();
         if (tug_settings.stats != NULL)
             print_stats(tug_world_counts() ? comm : MPI_COMM_NULL);
+        if (sessions == NULL)
+            tug_timeline_write(tug_world_counts() ? comm : MPI_COMM_NULL);
         tug_participants_end_world();
     }
     world = false;
@@ -421,6 +428,7 @@ int tug_shim_Session_finalize(MPI_Session *session) {
         end_engine(false);
         if (tug_settings.stats != NULL)
             print_stats(MPI_COMM_NULL);
+        tug_timeline_write(MPI_COMM_NULL);
         tug_participants_finalize();
         tug_waits_polite = tug_level.active = false;
     }

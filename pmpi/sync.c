@@ -2,6 +2,7 @@
  * the calling thread itself makes the host's call. The engine is never blocked by an epoch.
  * Deferred errors surface here. Lanes of ours: epoch.h. */
 #include "base/stats.h"
+#include "base/trace.h"
 #include "engine/engine.h"
 #include "host/handles.h"
 #include "host/host.h"
@@ -34,7 +35,9 @@
  */
 #define SYNC_OURS(Name)                                                                            \
     atomic_thread_fence(memory_order_seq_cst);                                                     \
+    const uint64_t begin_ns = tug_trace_begin(TUG_TRACE_##Name);                                   \
     int done = OURS_##Name;                                                                        \
+    tug_trace_end(TUG_TRACE_##Name, TUG_TRACE_BY_UNSAID, begin_ns);                                \
     if (window->direct != NULL)                                                                    \
         atomic_thread_fence(memory_order_acquire);                                                 \
     else                                                                                           \
@@ -52,11 +55,13 @@
         if (window->lane != NULL) {                                                                \
             SYNC_OURS(Name);                                                                       \
         }                                                                                          \
+        const uint64_t begin_ns = tug_trace_begin(TUG_TRACE_##Name);                               \
         if (tug_level.concurrent)                                                                  \
             tug_engine_drain();                                                                    \
         tug_engine_host_begin();                                                                   \
         int error = host_call arguments;                                                           \
         tug_engine_host_end();                                                                     \
+        tug_trace_end(TUG_TRACE_##Name, TUG_TRACE_BY_UNSAID, begin_ns);                            \
         return tug_window_settle(window, error);                                                   \
     }
 #define TUG_CALL_SYNC(Name, parameters, arguments)                                                 \

@@ -85,7 +85,8 @@ static void ask(int64_t most[QUESTIONS], bool memory) {
     most[NOT_TAKING] = !tug_level.active;
     say_twice(&most[WINDOWS], tug_settings.rma);
     say_twice(&most[COLLECTIVES], tug_settings.collectives);
-    say_twice(&most[STATS], (int64_t)(tug_settings.stats != NULL) + tug_settings.verdict);
+    say_twice(&most[STATS], (int64_t)(tug_settings.stats != NULL) + tug_settings.verdict +
+                                4 * (tug_settings.trace != NULL));
     (void)tug_agree(MPI_COMM_WORLD, MPI_MAX, most, QUESTIONS);
 }
 

@@ -24,7 +24,7 @@
  * that pass everything through. */
 void tug_world_settle(void);
 
-/* Those of the world that take part want the same statistics, if any. */
+/* Those of the world that take part want the same statistics and trace, if any. */
 bool tug_world_counts(void);
 
 #endif

@@ -44,6 +44,7 @@ static bool parse_choice(const struct setting *setting, const char *text);
 static bool parse_number(const struct setting *setting, const char *text);
 static bool parse_affinity(const struct setting *setting, const char *text);
 static bool parse_stats(const struct setting *setting, const char *text);
+static bool parse_trace(const struct setting *setting, const char *text);
 static bool parse_transports(const struct setting *setting, const char *text);
 static bool parse_device(const struct setting *setting, const char *text);
 static bool parse_torus(const struct setting *setting, const char *text);
@@ -186,6 +187,16 @@ static const struct setting settings[] = {
              "collectives use the host's algorithm",
      .parse = parse_stats,
      .field = &tug_settings.stats},
+    {.name = "TUGBOAT_TRACE",
+     .type = "file",
+     .initial = "none",
+     .range = "none, or a file name ending in .json",
+     .help =
+         "the timeline of the job: what threads waited for and what ended it, sleeps and wakes, "
+         "packets, epochs and schedules, sampled, for viewers of traces such as Perfetto; rank 0 "
+         "writes the file when MPI is finalised",
+     .parse = parse_trace,
+     .field = &tug_settings.trace},
     {.name = "TUGBOAT_VERBOSE",
      .type = "choice",
      .initial = "warn",
@@ -366,13 +377,26 @@ static bool parse_affinity(const struct setting *setting, const char *text) {
     return true;
 }
 
+static bool is_json_name(const char *file) {
+    const size_t length = strlen(file);
+    return length > 5 && strcmp(file + length - 5, ".json") == 0;
+}
+
+static bool parse_trace(const struct setting *setting, const char *text) {
+    (void)setting;
+    const bool none = strcmp(text, "none") == 0;
+    if (!none && !is_json_name(text))
+        return false;
+    tug_settings.trace = none ? NULL : text;
+    return true;
+}
+
 static bool parse_stats(const struct setting *setting, const char *text) {
     (void)setting;
     static const char verdict[] = "verdict", verdict_and[] = "verdict,";
     const bool both = strncmp(text, verdict_and, sizeof(verdict_and) - 1) == 0;
     const char *file = both ? text + sizeof(verdict_and) - 1 : text;
-    const size_t length = strlen(file);
-    const bool has_file = length > 5 && strcmp(file + length - 5, ".json") == 0;
+    const bool has_file = is_json_name(file);
     if (both ? !has_file
              : !has_file && strcmp(text, "0") && strcmp(text, "1") && strcmp(text, verdict))
         return false;

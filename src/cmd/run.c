@@ -78,11 +78,10 @@ int tug_library_preload(const char *library) {
     return status;
 }
 
-/* Ranks may run in other folders than this process, so the file name is made absolute here. */
-static int request_stats(const char *option, const char *alone, const char *before,
-                         const char *file) {
-    if (file == NULL)
-        return setenv("TUGBOAT_STATS", alone, 1);
+/* Ranks may run in other folders than this process, so the file name is made absolute here; what
+ * goes ahead of it is `before`. */
+static int request_file(const char *option, const char *setting, const char *before,
+                        const char *file) {
     const size_t length = strlen(file);
     if (length <= 5 || strcmp(file + length - 5, ".json") != 0) {
         tug_cmd_say("%s=%s: the file name must end in .json", option, file);
@@ -93,9 +92,16 @@ static int request_stats(const char *option, const char *alone, const char *befo
     if ((file[0] != '/' && getcwd(folder, sizeof folder) == NULL) ||
         asprintf(&path, "%s%s%s%s", before, folder, file[0] == '/' ? "" : "/", file) < 0)
         return -1;
-    const int status = setenv("TUGBOAT_STATS", path, 1);
+    const int status = setenv(setting, path, 1);
     free(path);
     return status;
+}
+
+static int request_stats(const char *option, const char *alone, const char *before,
+                         const char *file) {
+    if (file == NULL)
+        return setenv("TUGBOAT_STATS", alone, 1);
+    return request_file(option, "TUGBOAT_STATS", before, file);
 }
 
 int tug_library_enter(void) {
@@ -148,6 +154,8 @@ int tug_cmd_run(int argc, char **argv) {
             status = request_stats("--verdict", "verdict", "verdict,", NULL);
         } else if (strncmp(option, "--verdict=", 10) == 0) {
             status = request_stats("--verdict", "verdict", "verdict,", option + 10);
+        } else if (strncmp(option, "--trace=", 8) == 0) {
+            status = request_file("--trace", "TUGBOAT_TRACE", "", option + 8);
         } else if (strncmp(option, "--acp-", 6) == 0) {
             status = tug_acprun_option(&acprun, option);
         } else {

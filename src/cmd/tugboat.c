@@ -15,11 +15,14 @@ static const struct subcommand {
     const char *help;
     int (*run)(int argc, char **argv);
 } subcommands[] = {
-    {"run", "run [--stats[=FILE.json] | --verdict[=FILE.json]] [--acp-...] COMMAND [ARGUMENT...]",
+    {"run",
+     "run [--stats[=FILE.json] | --verdict[=FILE.json]] [--trace=FILE.json] [--acp-...] COMMAND "
+     "[ARGUMENT...]",
      "runs COMMAND under the library, for example mpiexec -n 4 ./app. --stats prints counters at "
-     "the end, --verdict says what was gained or lost. The options of ACP's own launchers start an "
-     "ACP program with the host MPI's mpiexec: --acp-nprocs=N, --acp-nodefile=FILE, "
-     "--acp-host=A,B, --acp-startermemsize=BYTES, --acp-envnet=udp|ib",
+     "the end, --verdict says what was gained or lost, --trace writes the job's timeline for a "
+     "viewer of traces. The options of ACP's own launchers start an ACP program with the host "
+     "MPI's mpiexec: --acp-nprocs=N, --acp-nodefile=FILE, --acp-host=A,B, "
+     "--acp-startermemsize=BYTES, --acp-envnet=udp|ib",
      tug_cmd_run},
     {"compare",
      "compare [-n TIMES] [--json FILE] [--plot FILE] [--output FOLDER] COMMAND [ARGUMENT...]",

@@ -170,8 +170,12 @@ void tug_attend(struct tug_engine *engine, struct tug_attention *attention,
     }
     attention->glancing = false;
     enum poll result = POLL_BLOCKED;
-    if (!called || attention->passed % TUG_FEW == 0)
+    if (!called || attention->passed % TUG_FEW == 0) {
+        const uint64_t begin_ns = tug_trace_begin(TUG_TRACE_HOST_POLL);
         result = burst(engine, attention, called);
+        tug_trace_end(TUG_TRACE_HOST_POLL,
+                      result == POLL_BUSY ? TUG_TRACE_BY_FOUND : TUG_TRACE_BY_NOTHING, begin_ns);
+    }
     if (called || (result == POLL_BLOCKED && attention->hot == 0)) {
         attention->hot = 0;
         attention->missed = true;

@@ -83,6 +83,9 @@ bool tug_driver_round(struct tug_engine *engine) {
     bool moved = tug_executor_run(engine, TUG_BATCH) > 0;
     moved |= tug_completer_run(engine);
     moved |= engine->services != NULL && tug_services_poll(engine, false);
+    if (__builtin_expect(tug_trace_on && moved, 0))
+        atomic_store_explicit(&engine->moved_by_offload, tug_offload_is_this(),
+                              memory_order_relaxed);
     tell(engine, moved);
     driving = false;
     return moved;
@@ -144,7 +147,9 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
     engine->sleepless = 0;
     tug_stat_add(TUG_STAT_PARKS, 1);
     tug_engine_looks_until(engine, 0);
-    (void)tug_sleeper_sleep(&engine->driver, &prepared, true, limit_ns);
+    const uint64_t begin_ns = tug_trace_sleep_begin();
+    const bool news = tug_sleeper_sleep(&engine->driver, &prepared, true, limit_ns);
+    tug_trace_end(TUG_TRACE_DRIVER_SLEEP, tug_sleeper_ended_by(&prepared, news), begin_ns);
     tug_baton_awake(&engine->ring);
     return false;
 }

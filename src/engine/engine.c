@@ -321,8 +321,11 @@ static bool sleep_on(struct tug_engine *engine, const struct wait *wait, struct 
     tug_stat_add(TUG_STAT_PARKS, 1);
     /* many who nap disturb no more than one */
     int64_t nappers = atomic_load_explicit(&engine->waiting, memory_order_relaxed);
+    const uint64_t begin_ns = tug_trace_sleep_begin();
     tug_bell_wait(bell, key, wait->nap_ns * nappers, false);
-    return atomic_load_explicit(&bell->word, memory_order_relaxed) != key;
+    const bool rung = atomic_load_explicit(&bell->word, memory_order_relaxed) != key;
+    tug_trace_end(TUG_TRACE_PARK, rung ? TUG_TRACE_BY_RUNG : TUG_TRACE_BY_LIMIT, begin_ns);
+    return rung;
 }
 
 /* False: nothing has happened. */
@@ -497,9 +500,17 @@ static bool should_park(struct tug_engine *engine, struct tug_backoff *backoff) 
     return tug_engine_oversubscribed(engine) || !tug_backoff_step(backoff);
 }
 
-static void wait_awhile(struct tug_engine *engine, const struct wait *wait) {
+/* What ended a wait in which this thread did not find the end itself: who moved something last,
+ * which is a guess where more than one does. */
+static enum tug_trace_why ended_by(const struct tug_engine *engine, bool slept) {
+    if (atomic_load_explicit(&engine->moved_by_offload, memory_order_relaxed))
+        return slept ? TUG_TRACE_BY_OFFLOAD_WAKE : TUG_TRACE_BY_OFFLOAD_LOOK;
+    return slept ? TUG_TRACE_BY_OTHER_WAKE : TUG_TRACE_BY_OTHER_LOOK;
+}
+
+static enum tug_trace_why wait_awhile(struct tug_engine *engine, const struct wait *wait) {
     struct tug_backoff backoff = {0};
-    bool relied_on = false;
+    bool relied_on = false, woken = false;
     while (!wait->done(wait->argument)) {
         if (engine->may_drive && tug_baton_take(&engine->ring)) {
             tug_stat_add(TUG_STAT_HELPS, 1);
@@ -508,16 +519,19 @@ static void wait_awhile(struct tug_engine *engine, const struct wait *wait) {
             if (relied_on)
                 continue;
             tug_engine_leave();
-            return;
+            return TUG_TRACE_BY_OWN_LOOK;
         }
+        woken = false;
         if (should_park(engine, &backoff)) {
             relied_on = true;
-            if (park(engine, wait))
+            woken = park(engine, wait);
+            if (woken)
                 tug_backoff_reset(&backoff);
         }
     }
     if (relied_on)
         pass_on(engine);
+    return ended_by(engine, woken);
 }
 
 /* Who has waited long leaves others waiting: they look, and the offload thread, told that nobody
@@ -529,7 +543,9 @@ static void wait_for(const struct wait *wait) {
         return;
     uint64_t start = tug_engine_hears(engine) ? tug_clock_ns() : 0;
     atomic_fetch_add_explicit(&engine->waiting, 1, memory_order_relaxed);
-    wait_awhile(engine, wait);
+    const uint64_t begin_ns = tug_trace_begin(TUG_TRACE_WAIT);
+    const enum tug_trace_why why = wait_awhile(engine, wait);
+    tug_trace_end(TUG_TRACE_WAIT, why, begin_ns);
     const uint32_t waited = atomic_fetch_sub_explicit(&engine->waiting, 1, memory_order_relaxed);
     if (start != 0 && waited == 1 && tug_clock_ns() - start > TUG_TICK_NS)
         tug_engine_say_gone(engine);

@@ -53,6 +53,7 @@ static bool linger_inside(struct tug_engine *engine) {
         extend_lease(engine);
     }
     tug_stat_add(TUG_STAT_INSIDE_ROUNDS, 1);
+    tug_trace_count(TUG_TRACE_INSIDE, 1);
     return true;
 }
 

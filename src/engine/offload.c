@@ -64,6 +64,11 @@ static void ask_for_prompt_wakes(void) {
 /* ---- the host, where it is the program's ---- */
 
 static _Thread_local bool is_offload;
+
+bool tug_offload_is_this(void) {
+    return is_offload;
+}
+
 static _Atomic bool reserved;
 static _Atomic bool
     visiting; /* the offload thread is in the host, or about to look whether it may */
@@ -263,7 +268,9 @@ static void drive_if_deserted(struct tug_engine *engine, struct tug_observed *se
     observe(engine, seen);
     seen->steady = seen->served ? seen->steady + 1 : 0;
     if (tug_sleep_plan(seen).how == TUG_SLEEP_POLL && tug_baton_take(&engine->ring)) {
+        const uint64_t begin_ns = tug_trace_begin(TUG_TRACE_OFFLOAD_DRIVE);
         drive(engine);
+        tug_trace_end(TUG_TRACE_OFFLOAD_DRIVE, TUG_TRACE_BY_UNSAID, begin_ns);
         seen->quiet = 0;
     }
     seen->looked = true;
@@ -286,6 +293,12 @@ static void forget_who_looked(struct tug_engine *engine) {
         tug_lease_turn(&engine->news, TUG_LEASE_FRESH, 0);
 }
 
+static enum tug_trace_kind sleep_kind(enum tug_sleep_how how) {
+    if (how == TUG_SLEEP_DEEP)
+        return TUG_TRACE_OFFLOAD_DEEP;
+    return how == TUG_SLEEP_WATCH ? TUG_TRACE_OFFLOAD_WATCH : TUG_TRACE_OFFLOAD_TIMED;
+}
+
 static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
                              const struct tug_sleep_plan *plan,
                              const struct tug_prepared *prepared) {
@@ -299,8 +312,10 @@ static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
     if (plan->how == TUG_SLEEP_TIMED)
         attention->vain -= attention->vain > 0;
     attention->watched = plan->how == TUG_SLEEP_WATCH;
+    const uint64_t begin_ns = tug_trace_sleep_begin();
     attention->news = tug_sleeper_sleep(
         &engine->offload, prepared, attention->watched || (deep && beat->seen.watched), limit_ns);
+    tug_trace_end(sleep_kind(plan->how), tug_sleeper_ended_by(prepared, attention->news), begin_ns);
     if (deep)
         forget_who_looked(engine);
 }
@@ -325,6 +340,7 @@ static void *offload_main(void *argument) {
     struct tug_engine *engine = argument;
     struct beat beat = {.attention = TUG_ATTENTION_INITIAL};
     is_offload = true;
+    tug_trace_name_thread("offload thread");
     ask_for_prompt_wakes();
     atomic_store(&engine->begun, true);
     tug_bell_ring(&engine->waiters.others, false);

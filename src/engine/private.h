@@ -20,6 +20,7 @@
 #include <pthread.h>
 
 #include "base/stats.h"
+#include "base/trace.h"
 #include "engine/baton.h"
 #include "engine/engine.h"
 #include "engine/lease.h"
@@ -59,7 +60,8 @@ struct tug_engine {
     bool left; /* since the last poll from outside one from inside the host has left something to
                   it; holder only */
     uint64_t left_ns; /* when the offload thread was last woken for that; holder only */
-    _Atomic uint64_t quiet_until; /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
+    _Atomic bool moved_by_offload; /* it did the last round that moved anything; for the trace */
+    _Atomic uint64_t quiet_until;  /* no beat for the host before this (CLOCK_MONOTONIC, ns) */
     _Atomic uint64_t in_host; /* low half: threads waiting in the host; high half: calls so far */
 
     struct tug_sleeper offload __attribute__((aligned(TUG_CACHE_LINE))); /* the thread's */
@@ -175,9 +177,15 @@ static inline bool tug_engine_hears(const struct tug_engine *engine) {
     return atomic_load_explicit(&engine->offload.lookout.ours, memory_order_relaxed) > 0;
 }
 
+static inline void tug_engine_count_wakes(enum tug_stat stat, enum tug_trace_kind kind,
+                                          uint64_t n) {
+    tug_stat_add(stat, n);
+    tug_trace_count(kind, n);
+}
+
 static inline void tug_engine_ring_driver(struct tug_engine *engine) {
     if (tug_sleeper_ring(&engine->driver))
-        tug_stat_add(TUG_STAT_WAKES, 1);
+        tug_engine_count_wakes(TUG_STAT_WAKES, TUG_TRACE_WAITER_WAKES, 1);
 }
 
 /* Has a holder that sleeps, or has decided to, come round again and look at the engine's state:
@@ -187,7 +195,7 @@ void tug_engine_nudge(struct tug_engine *engine);
 static inline void tug_engine_ring_offload(struct tug_engine *engine) {
     tug_notes_want_not(TUG_NOTES_OFFLOAD); /* it looks again, and says so again */
     if (engine->has_thread && tug_sleeper_ring(&engine->offload))
-        tug_stat_add(TUG_STAT_OFFLOAD_WAKES, 1);
+        tug_engine_count_wakes(TUG_STAT_OFFLOAD_WAKES, TUG_TRACE_OFFLOAD_WAKES, 1);
 }
 
 /* ---- the thread ---- */
@@ -222,6 +230,9 @@ bool tug_attend_sees(const struct tug_engine *engine, const struct tug_attention
 /* One beat of polling the host, if anything is attended; sets the pace. */
 void tug_attend(struct tug_engine *engine, struct tug_attention *attention,
                 const struct tug_observed *seen);
+
+/* Is the caller that thread? */
+bool tug_offload_is_this(void);
 
 int tug_offload_start(struct tug_engine *engine);
 /* Asks the thread to end and waits for it, at most patience_ns (< 0: as long as it takes). */

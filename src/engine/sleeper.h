@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/trace.h"
 #include "engine/lookout.h"
 #include "engine/park.h"
 
@@ -53,6 +54,17 @@ struct tug_prepared tug_sleeper_prepare(struct tug_sleeper *sleeper, struct tug_
  * that sees anything. True: there are news at descriptors. */
 bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_prepared *prepared, bool watch,
                        int64_t limit_ns);
+
+/* What ended that sleep, for the trace; news: what it returned. */
+static inline enum tug_trace_why tug_sleeper_ended_by(const struct tug_prepared *prepared,
+                                                      bool news) {
+    if (news)
+        return TUG_TRACE_BY_NEWS;
+    /* relaxed: nothing hangs on it */
+    return atomic_load_explicit(&prepared->bell->word, memory_order_relaxed) != prepared->key
+               ? TUG_TRACE_BY_RUNG
+               : TUG_TRACE_BY_LIMIT;
+}
 
 /* Wakes it, wherever it sleeps. True if a wake was owed. Any thread. */
 bool tug_sleeper_ring(struct tug_sleeper *sleeper);

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include "base/stats.h"
+#include "base/trace.h"
 
 static uint64_t bit_of(const struct tug_waiters *waiters, const struct tug_waiter_slot *slot) {
     return 1ull << (slot - waiters->slots);
@@ -68,6 +69,8 @@ static bool ring(struct tug_waiters *waiters, uint64_t who) {
     for (uint64_t left = who; left != 0; left &= left - 1)
         tug_bell_ring(&waiters->slots[__builtin_ctzll(left)].bell, false);
     tug_stat_add(TUG_STAT_WAKES, got);
+    if (got > 0)
+        tug_trace_count(TUG_TRACE_WAITER_WAKES, got);
     return who != 0;
 }
 
@@ -81,8 +84,10 @@ static uint64_t next_of(struct tug_waiters *waiters, uint64_t who) {
 }
 
 bool tug_waiters_wake(struct tug_waiters *waiters, bool singly) {
-    if (tug_bell_ring(&waiters->others, false))
+    if (tug_bell_ring(&waiters->others, false)) {
         tug_stat_add(TUG_STAT_WAKES, 1);
+        tug_trace_count(TUG_TRACE_WAITER_WAKES, 1);
+    }
     if (atomic_load(&waiters->parked) == 0)
         return true;
     if (singly && atomic_load(&waiters->coming) > 0)

@@ -53,6 +53,8 @@ expect stats-off 0 '^<>$' "$tugboat" run sh -c 'echo "<$TUGBOAT_STATS>"'
 expect stats 0 '^<1>$' "$tugboat" run --stats sh -c 'echo "<$TUGBOAT_STATS>"'
 expect stats-file 0 "^<$(pwd -P)/a\.json>\$" "$tugboat" run --stats=a.json sh -c 'echo "<$TUGBOAT_STATS>"'
 expect stats-absolute 0 '^</tmp/a\.json>$' "$tugboat" run --stats=/tmp/a.json sh -c 'echo "<$TUGBOAT_STATS>"'
+expect trace-file 0 "^<$(pwd -P)/a\.json>\$" "$tugboat" run --trace=a.json sh -c 'echo "<$TUGBOAT_TRACE>"'
+expect trace-bad 2 'must end in \.json' "$tugboat" run --trace=a.txt true
 expect stats-bad 2 'must end in \.json' "$tugboat" run --stats=a.txt true
 
 expect info 0 'TUGBOAT_SPIN_US +5 +\(default' "$tugboat" info

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/trace.h"
 #include "transport/packets/apply.h"
 #include "transport/packets/packets.h"
 
@@ -385,6 +386,7 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
                 bytes, wire->row->name, tug_packet_fault_text(fault));
         return;
     }
+    tug_trace_count(TUG_TRACE_ARRIVED, 1);
     struct tug_stream *stream = tug_stream_to(packets, reader.header.source);
     if (stream == NULL || stream->lost)
         return;

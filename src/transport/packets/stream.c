@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/stats.h"
+#include "base/trace.h"
 #include "transport/packets/packets.h"
 
 /* ---- streams ---- */
@@ -104,6 +105,7 @@ static void send(struct tug_packets *packets, struct tug_stream *stream, struct 
     tug_packet_end(&buffer->packet, packets->fabric->rank, tug_wire_number(number),
                    tug_wire_number(stream->applied), packets->fabric->id);
     tug_stat_add(TUG_STAT_PACKETS, 1);
+    tug_trace_count(TUG_TRACE_SENT, 1);
     add_unsent(stream, buffer);
     drain(stream);
     if (stream->unsent_first != NULL)
