@@ -294,9 +294,7 @@ page() { # page MAP: the map in colours
     cat <<'HTML'
 <style>
 body { max-width: none } h2 { margin: 1.5rem 0 .3rem } td, th { padding: .1rem .4rem } td { text-align: right }
-td.name { text-align: left } .c1, .c2 { color: #fff } .c3, .c4, .c5, .c6 { color: #111 }
-.c1 { background: #8e1b1b } .c2 { background: #c94f44 } .c3 { background: #f4c7a1 } .c4 { background: #e8e8d8 }
-.c5 { background: #bfe3b4 } .c6 { background: #7cc47f } .odd { background: #d9d9d9; color: #333 }
+td.name { text-align: left } .odd { background: #d9d9d9; color: #333 }
 </style>
 <h1>Tugboat: map</h1>
 <p>Is Tugboat worth it for a program? Look for what the program does: which windows it makes and how it synchronises them, or
@@ -306,7 +304,7 @@ cell says how many times faster that is with Tugboat than on the host MPI alone:
 <span class="c3">&nbsp;below 0.97, within the noise&nbsp;</span> <span class="c4">&nbsp;alike&nbsp;</span>
 <span class="c5">&nbsp;above 1.03&nbsp;</span> <span class="c6">&nbsp;above 2&nbsp;</span> <span class="odd">&nbsp;no ratio&nbsp;</span></p>
 <p>A cell's times appear where the pointer rests on it. Where it says <em>host wrong</em> or <em>host failed</em>, the host MPI
-alone brings wrong data or does not come to an end, and Tugboat's data are right. What is red is a defect of Tugboat's,
+alone brings wrong data or does not come to an end, and Tugboat's data are right. What is orange, with a sign that points down, is a defect of Tugboat's,
 or one of its <em>limitations</em>, which docs/limitations.md lists with causes. Medians of the rounds, host and Tugboat by turns.</p>
 HTML
     if [[ -z $measured ]]; then

@@ -35,17 +35,23 @@ HTML
     cat <<'HTML'
 <link rel="icon" href="data:,">
 <style>
-:root { color-scheme: light dark; --back: #fff; --ink: #222; --line: #ddd; --good: #1a7a3c; --bad: #b3372f }
+:root { color-scheme: light dark; --back: #fff; --ink: #222; --line: #ddd; --good: #00609a; --bad: #b04a00 }
 body { margin: 0 auto; max-width: 78rem; padding: 1rem; background: var(--back); color: var(--ink); font: 16px/1.5 sans-serif }
-main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1.5rem }
+main { margin: 1.5rem 0; display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1.5rem }
 figure { margin: 0 } figcaption { font-size: .9rem } h2 { font-size: 1.1rem; margin: 0 }
 img { width: 100%; height: auto }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem } dd { margin: 0 }
 .table { overflow-x: auto } table { border-collapse: collapse; font-size: .9rem }
 th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid var(--line) }
-.good { color: var(--good) } .bad { color: var(--bad) }
+.good { color: var(--good) } .bad { color: var(--bad) } a { color: inherit }
+/* Cells, from slower to faster: Okabe and Ito's colours, and a sign each, for who sees no colours. */
+.c1 { background: #a34700; color: #fff } .c2 { background: #d55e00; color: #111 } .c3 { background: #f6d2ac; color: #111 }
+.c4 { background: #e6e6dc; color: #111 } .c5 { background: #a9d9f5; color: #111 } .c6 { background: #0072b2; color: #fff }
+.c1::before { content: '\25BC\25BC ' } .c2::before { content: '\25BC ' } .c3::before { content: '\25BD ' }
+.c4::before { content: '= ' } .c5::before { content: '\25B2 ' } .c6::before { content: '\25B2\25B2 ' }
+.cell { display: inline-block; min-width: 4rem; padding: 0 .3rem; margin: 1px 0; text-align: right }
 @media (prefers-color-scheme: dark) {
-  :root { --back: #16181c; --ink: #ddd; --line: #3a3d44; --good: #6fd08c; --bad: #ff8a80 }
+  :root { --back: #16181c; --ink: #ddd; --line: #3a3d44; --good: #7cc8f5; --bad: #ffa95c }
   img { filter: invert(.88) hue-rotate(180deg) }
 }
 </style></head><body>

@@ -327,6 +327,10 @@ plot() { # the plot of step $1 as an image within the page
         "$(base64 -w 0 "$work/plot.svg")"
 }
 
+see() { # what there is to be seen in the plot of step $1, in a sentence
+    [[ ! -s $out/data/$1.csv ]] || awk -f "$here/report_map.awk" -v sentence=1 "$out/data/$1.csv"
+}
+
 page() {
     local name facts="" files=()
     for name in "${names[@]}"; do
@@ -343,11 +347,20 @@ HTML
     machine
     echo "</dl>"
     ((nfailed == 0)) || echo "<p class=\"bad\">$nfailed of the comparisons failed; their plots may be missing.</p>"
-    echo "<main>"
+    cat <<'HTML'
+<h2>At a glance</h2>
+<p>How many times as fast it is with Tugboat as on the host MPI alone, a cell for each case; what a case is, and its figures, appear
+where the pointer rests on it. <span class="cell c1">below 0.5</span> <span class="cell c2">below 0.97</span>
+<span class="cell c3">below, within the noise</span> <span class="cell c4">alike</span> <span class="cell c5">above 1.03</span>
+<span class="cell c6">above 2</span></p>
+HTML
+    echo "<div class=\"table\"><table id=\"glance\">"
+    ((${#files[@]} == 0)) || awk -f "$here/report_map.awk" -v facts="$facts" "${files[@]}"
+    echo "</table></div><main>"
     for name in "${names[@]}"; do
         printf '<figure id="%s"><h2>%s</h2>\n' "$name" "$(escape <<<"${title_of[$name]}")"
         plot "$name" || echo '<p class="bad">no figures</p>'
-        printf '<figcaption>%s</figcaption></figure>\n' "$(escape <<<"${caption_of[$name]}")"
+        printf '<figcaption>%s %s</figcaption></figure>\n' "$(see "$name")" "$(escape <<<"${caption_of[$name]}")"
     done
     echo "</main><h2>All ratios</h2><div class=\"table\"><table>"
     echo "<tr><th>what</th><th>case</th><th>host MPI</th><th>with Tugboat</th><th>unit</th><th>better by</th>"

@@ -11,7 +11,7 @@ BEGIN {
     label["async"] = "host MPI, async progress"
     label["tug"] = "with Tugboat"
     label["openmpi"] = "Open MPI"
-    split("#c0504d #e0a030 #1f77b4 #5a9e4b #8064a2 #7f7f7f #17a2a2 #d070a0", colour, " ")
+    split("#d55e00 #e69f00 #0072b2 #009e73 #cc79a7 #7f7f7f #56b4e9 #6b5b00", colour, " ")
     colour_of["host"] = 1
     colour_of["async"] = 2
     colour_of["tug"] = 3
@@ -59,6 +59,16 @@ function short(n) {
     return n % 1048576 ? n / 1024 "K" : n / 1048576 "M"
 }
 
+# letters of the longest name in the legend
+function longest(   c, i, letters, most) {
+    for (c = 1; c <= ncurves; c++)
+        for (i = 1; i <= nnames; i++) {
+            letters = length(named(i)) + (kind == "lines" && ncurves > 1 ? length(curves[c]) + 2 : 0)
+            most = letters > most ? letters : most
+        }
+    return most
+}
+
 function named(i) { return names[i] in label ? label[names[i]] : names[i] }
 
 function painted(text) {
@@ -74,13 +84,13 @@ function lines(   c, i, title, list) {
                 continue
             title = curves[c] == "" || ncurves == 1 ? named(i) : curves[c] ", " named(i)
             printf "$d%d_%d << EOD\n%sEOD\n", c, i, points[curves[c], i]
-            list = list (list == "" ? "" : ", ") sprintf("$d%d_%d using 1:2 with linespoints pt 7 ps 0.6 lw 2%s lc rgb '%s' title '%s'",
-                c, i, names[i] in drawn_in ? " dt 2" : "", painted(ncurves == 1 ? names[i] : title), title)
+            list = list (list == "" ? "" : ", ") sprintf("$d%d_%d using 1:2 with linespoints pt %d ps 0.7 lw 2%s lc rgb '%s' title '%s'",
+                c, i, 2 * ((c + i) % 5) + 5, names[i] in drawn_in ? " dt 2" : "", painted(ncurves == 1 ? names[i] : title), title)
         }
     print "set logscale x 2"
     print "set xlabel '" x "'"
     if (widest > 64)
-        print "set format x '%.0b %BB'"
+        print "set format x '%.0b%BB'\nset xtics 4 font ',12'"
     print "set logscale y 10"
     print "set format y '%g'"
     print "plot " list
@@ -108,11 +118,11 @@ function bars(   k, i, list) {
 }
 
 END {
-    print "set terminal svg size 720,420 dynamic font 'sans-serif,14' noenhanced"
-    print "set key outside below maxrows 4"
+    # the legend is beside the plot, and wide where a name is long
+    printf "set terminal svg size %d,420 dynamic font 'sans-serif,15' noenhanced\n", 640 + 9 * longest()
+    print "set key outside right top vertical"
     print "set grid ytics lc rgb '#cccccc'"
     print "set border 3"
-    print "set rmargin 8"
     print "set tics nomirror"
     print "set ylabel '" unit "'"
     if (kind == "lines")

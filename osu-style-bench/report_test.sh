@@ -39,8 +39,14 @@ has bcast_crowd host tug $other predicted memcpy
 has overlap host tug $other "computing alone"
 has gups host tug $other
 has gets remembered asked cached plain
-grep -Eo '(src|href)="[^"]{0,40}' "$page" | grep -v '="data:' && fail "the page refers to something outside"
+grep -Eo '(src|href)="[^"]{0,40}' "$page" | grep -Ev '="(data:|#)' && fail "the page refers to something outside"
 [ "$(grep -c '<tr><td>updates of random words' "$page")" -eq 4 ] || fail "the table of ratios lacks updates of random words"
+
+[ "$(grep -n 'id="glance"' "$page" | cut -d: -f1)" -lt "$(grep -n '<main>' "$page" | tail -n 1 | cut -d: -f1)" ] ||
+    fail "the cells are not ahead of the plots"
+[ "$(grep -o 'class="cell c[1-6]" title=' "$page" | wc -l)" -eq "$(grep -c '^<tr><td>.*&times;' "$page")" ] ||
+    fail "there are not as many cells as ratios"
+[ "$(grep -Ec '<figcaption>(With Tugboat it is|Compare the curves)' "$page")" -eq "$n" ] || fail "a plot does not say what to see"
 
 # The page as it is, but that its title tells how many images it shows.
 sed 's|</body>|<script>onload = () => { const all = [...document.images];'\
