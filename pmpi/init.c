@@ -66,7 +66,8 @@ static int load_settings(void) {
         if (tug_settings.enabled && tug_settings.stats != NULL)
             tug_stats_on = true; /* a tool may have had it on already, see mpit.c */
         if (tug_settings.enabled && tug_settings.trace != NULL && !tug_trace_start())
-            tug_log(TUG_VERBOSE_WARN, "no memory for TUGBOAT_TRACE");
+            tug_log(TUG_VERBOSE_WARN,
+                    "no memory for the records of TUGBOAT_TRACE; nothing is traced here");
         return MPI_SUCCESS;
     }
     tug_log(TUG_LOG_ERROR, "%s", reason);
