@@ -39,7 +39,7 @@ python3 "$here/timeline_check.py" one.[0-9]*.json 1 || exit 1
 
 timeout 60 "$build/bin/tugboat" run env TUGBOAT_TRACE=/nowhere/at/all.json "$mpiexec" -n 2 \
     "$build/bin/osu-style-bench/bcast_init_sizes" --sizes 8 --seconds 0.01 >log 2>&1 || fail "a file that cannot be: $(tail -n 3 log)"
-grep -q 'cannot write TUGBOAT_TRACE=/nowhere/at/all.json' log || fail "a file that cannot be is not told of: $(cat log)"
+grep -q 'cannot write the timeline to TUGBOAT_TRACE=/nowhere/at/all.json' log || fail "a file that cannot be is not told of: $(cat log)"
 
 command -v chromium >/dev/null || { echo "skipped: chromium is not there"; exit 77; }
 # page NAME TEXT: the page with TEXT's file within.
