@@ -547,7 +547,8 @@ static void wait_for(const struct wait *wait) {
     const enum tug_trace_why why = wait_awhile(engine, wait);
     tug_trace_end(TUG_TRACE_WAIT, why, begin_ns);
     const uint32_t waited = atomic_fetch_sub_explicit(&engine->waiting, 1, memory_order_relaxed);
-    if (start != 0 && waited == 1 && tug_clock_ns() - start > TUG_TICK_NS)
+    if (start != 0 && waited == 1 && tug_engine_hears(engine) &&
+        tug_clock_ns() - start > TUG_TICK_NS)
         tug_engine_say_gone(engine);
 }
 

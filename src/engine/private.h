@@ -174,7 +174,8 @@ void tug_engine_say_gone(struct tug_engine *engine);
 
 /* Does the kernel wake the offload thread for what comes to the services? */
 static inline bool tug_engine_hears(const struct tug_engine *engine) {
-    return atomic_load_explicit(&engine->offload.lookout.ours, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&engine->offload.lookout.ours, memory_order_relaxed) > 0 &&
+           atomic_load_explicit(&engine->nservices, memory_order_relaxed) > 0;
 }
 
 static inline void tug_engine_count_wakes(enum tug_stat stat, enum tug_trace_kind kind,
