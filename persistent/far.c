@@ -18,8 +18,8 @@
 #define SLOT_LEAST ((size_t)64)
 #define SLOT_MOST ((size_t)32768)
 #define MEMORY_MOST ((size_t)4 << 20) /* of all slots that a request adds to its channel */
-#define TELL_EVERY 11 /* segments read: the word takes their acknowledgement along, just in time   \
-                       */
+/* Segments read: the word takes their acknowledgement along, just in time (TUG_STREAM_LATE). */
+#define TELL_EVERY 11
 
 /* What another process writes. Each on a cache line of its own. */
 struct landing {

@@ -36,8 +36,8 @@ struct tug_channel;
 struct tug_collectives;
 struct tug_team;
 
-#define TUG_FAR_SLOTS 16 /* segments that the writer may be ahead; messages begun at an end, too   \
-                          */
+/* Segments that the writer may be ahead; messages begun at an end, too. */
+#define TUG_FAR_SLOTS 16
 
 /* Messages of fewer bytes need no registered memory: as many fit a slot, or they go in several. */
 #define TUG_FAR_DIRECT_LEAST ((size_t)4097)

@@ -71,10 +71,11 @@ static void write_file(const char *name, int nranks, uint64_t origin_ns, MPI_Com
         tug_trace_print_tail(file);
     const bool failed = file == NULL || ferror(file) != 0;
     if ((file != NULL && fclose(file) != 0) || failed)
-        tug_log(TUG_VERBOSE_WARN,
-                "cannot write the timeline to TUGBOAT_TRACE=%s; name a file in a folder that is there "
-                "on rank 0's machine",
-                name);
+        tug_log(
+            TUG_VERBOSE_WARN,
+            "cannot write the timeline to TUGBOAT_TRACE=%s; name a file in a folder that is there "
+            "on rank 0's machine",
+            name);
 }
 
 static void write_alone(void) {

@@ -59,11 +59,12 @@ void tug_cmd_help(FILE *out) {
     for (size_t i = 0; i < sizeof subcommands / sizeof subcommands[0]; i++)
         fprintf(out, "  tugboat %s\n      %s\n", subcommands[i].usage, subcommands[i].help);
     fprintf(out, "  tugboat --version\n  tugboat --help\n");
-    fprintf(out,
-            "\nExit status of run: the status of COMMAND; 125 if Tugboat itself failed, 126 if COMMAND "
-            "cannot be executed, 127 if it was not found.\nOf compare: 0 less wall time with Tugboat, "
-            "%d the same, %d more; %d if the program fails without Tugboat, %d with it only.\n",
-            TUG_EXIT_SAME, TUG_EXIT_WORSE, TUG_EXIT_FAILS_WITHOUT, TUG_EXIT_FAILS_WITH);
+    fprintf(
+        out,
+        "\nExit status of run: the status of COMMAND; 125 if Tugboat itself failed, 126 if COMMAND "
+        "cannot be executed, 127 if it was not found.\nOf compare: 0 less wall time with Tugboat, "
+        "%d the same, %d more; %d if the program fails without Tugboat, %d with it only.\n",
+        TUG_EXIT_SAME, TUG_EXIT_WORSE, TUG_EXIT_FAILS_WITHOUT, TUG_EXIT_FAILS_WITH);
 }
 
 int main(int argc, char **argv) {

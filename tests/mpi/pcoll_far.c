@@ -4,8 +4,8 @@
  * Requests of growing and shrinking lengths follow one another on the same channel, with several
  * outstanding, data that have gaps at one end, and roots in turn. A rank that passes a broadcast on
  * waits for a message of the host's, or computes, between start and wait: the others get the
- * broadcast all the same. Under the library what goes between nodes is its own operations, which its
- * counters tell ("counted": they must).
+ * broadcast all the same. Under the library what goes between nodes is its own operations, which
+ * its counters tell ("counted": they must).
  *
  *     pcoll_far [counted]
  */

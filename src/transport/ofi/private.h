@@ -56,8 +56,9 @@ struct tug_ofi_where {
 /* rxm sends up to 16 KiB at once, its header included; more takes a round trip. */
 #define TUG_OFI_RECEIVE_BYTES 16000u
 #define TUG_OFI_PACKET_BYTES (TUG_OFI_RECEIVE_BYTES - (uint32_t)sizeof(struct tug_ofi_where))
-#define TUG_OFI_LONG_LEAST 65536u /* less is there sooner in packets, over sockets: no round trip  \
-                                   */
+#define TUG_OFI_LONG_LEAST                                                                         \
+    65536u /* less is there sooner in packets, over sockets: no round trip                         \
+            */
 #define TUG_OFI_RECEIVES 64u
 #define TUG_OFI_SENDS 256u
 #define TUG_OFI_NAME_MOST 256u
