@@ -236,6 +236,11 @@ static inline bool tug_burst_is_single(void) {
     return tug_burst_is_at_most(1);
 }
 
+/* How many operations the burst has, as far as one can tell. */
+static inline unsigned tug_burst_expected(void) {
+    return tug_burst.started > tug_burst.last ? tug_burst.started : tug_burst.last;
+}
+
 static inline void tug_burst_add(void) {
     tug_burst.started++;
 }
@@ -264,6 +269,10 @@ static inline void tug_burst_end(void) {
  * who looks may wait for a core; or nothing is known of it. A hint, for choosing between ways that
  * are all right. Any thread. */
 bool tug_peer_serves(const struct tug_context *context, uint32_t process);
+
+/* Does it, or has it in the last `ns`? Such a one works on memory as well, and is likely to be back
+ * before as much time is over again. A hint, too. Any thread. */
+bool tug_peer_comes(const struct tug_context *context, uint32_t process, uint64_t ns);
 
 /* The caller goes on without having waited: looks for the node's other processes, and says so to
  * them, when it is time. Two that work on each other's memory, and do not wait for it, see each

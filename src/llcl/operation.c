@@ -111,12 +111,16 @@ enum tug_shortcut tug_context_shortcut(struct tug_context *context, uint32_t pee
 
 /* ---- memory of the node ---- */
 
-bool tug_peer_serves(const struct tug_context *context, uint32_t process) {
+bool tug_peer_comes(const struct tug_context *context, uint32_t process, uint64_t ns) {
     const struct tug_fabric *fabric = &context->fabric;
     const uint32_t node_rank = tug_fabric_node_rank(fabric, process);
     return (fabric->ways & TUG_WAY_SHM) && node_rank != TUG_ELSEWHERE &&
            !fabric->team->oversubscribed &&
-           tug_node_page_served(fabric->team->neighbours[node_rank]->page);
+           tug_node_page_served_within(fabric->team->neighbours[node_rank]->page, ns);
+}
+
+bool tug_peer_serves(const struct tug_context *context, uint32_t process) {
+    return tug_peer_comes(context, process, 0);
 }
 
 void tug_context_pass(const struct tug_context *context) {

@@ -124,6 +124,7 @@ struct tug_remote_state {
     _Atomic uint8_t contact;       /* TUG_CONTACT_* */
     _Atomic uint8_t gathers;       /* enum tug_gathers: are operations, since the last flush? */
     _Atomic uint32_t gathered;     /* those that wait in the vector */
+    _Atomic uint32_t gathering_ns; /* each that was done last took; 0: they lay together */
     struct tug_vector *_Atomic vector; /* NULL: none so far */
     const struct tug_remote_target *target;
     struct tug_remote_state *next; /* the next in the list of targets used */
@@ -375,14 +376,21 @@ bool tug_remote_combine(const struct tug_remote_combination *c, int *error);
 /* ---- vectors: small operations that wait for the next flush, next to a target that computes ----
  *
  * Gets, and puts that are not small, work on the program's memory itself until then. What waits
- * for longer than a beat or two the engine's thread does. The order of accumulates is kept. */
+ * for longer than a beat or two the engine's thread does. The order of accumulates is kept.
+ *
+ * A target that works on memory itself comes into the library again and again. It sees packets
+ * then, which cost a tenth of what is gathered if that is scattered, and is not held up at its own
+ * elements by those who combine there. So nothing scattered is gathered for one that was there
+ * within the time that gathering the burst would take. Two that gather for each other say that they
+ * are there with each vector of that kind that they begin, or they would never find out. */
 
 #define TUG_REMOTE_GATHERED 1024 /* in a burst; of more each is cheaper in packets */
 
 enum tug_gathers { TUG_GATHERS_UNKNOWN, TUG_GATHERS, TUG_GATHERS_NOT };
 
-/* May the next operation of this thread on a target's memory be for that? Whether the target looks
- * is asked once between two flushes: to read its page costs a cache miss. */
+/* May the next operation of this thread on a target's memory be for that? Whether the target comes
+ * is asked once between two flushes, and when a vector of scattered ones was full: to read its page
+ * costs a cache miss. */
 static inline bool tug_remote_may_gather(const struct tug_remote *remote,
                                          const struct tug_remote_target *target,
                                          struct tug_remote_state *state) {
@@ -391,8 +399,10 @@ static inline bool tug_remote_may_gather(const struct tug_remote *remote,
         !tug_burst_is_at_most(TUG_REMOTE_GATHERED))
         return false;
     if (__builtin_expect(gathers == TUG_GATHERS_UNKNOWN, 0)) {
-        const bool serves = tug_peer_serves(remote->domain->context, (uint32_t)target->process);
-        gathers = serves ? TUG_GATHERS_NOT : TUG_GATHERS;
+        const uint64_t each_ns = atomic_load_explicit(&state->gathering_ns, memory_order_relaxed);
+        const uint64_t ns = each_ns * tug_burst_expected();
+        const bool comes = tug_peer_comes(remote->domain->context, (uint32_t)target->process, ns);
+        gathers = comes ? TUG_GATHERS_NOT : TUG_GATHERS;
         atomic_store_explicit(&state->gathers, gathers, memory_order_relaxed);
     }
     return gathers == TUG_GATHERS;

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
 #include "engine/notes.h"
 #include "llcl/llcl.h"
 #include "node/cma.h"
@@ -25,6 +26,8 @@ struct moves {
     size_t nhere, nthere;
     struct iovec here[TUG_CMA_PIECES], there[TUG_CMA_PIECES];
 };
+
+#define GATHERING_MOST_NS 8000 /* an operation; else others had the core */
 
 #define COMBINATIONS 64 /* some ten microseconds under the target's mutex */
 #define PLACES 128      /* of a table by address: twice as many */
@@ -56,6 +59,7 @@ struct tug_vector {
     uint64_t key;                /* of the registration; while there are any: */
     struct tug_reach reach;      /* it */
     struct combinations combinations;
+    size_t nmoved;  /* pieces over there, since there are any */
     size_t ncopied; /* bytes of small puts: programs use such buffers again too early */
     struct moves puts, gets;
     unsigned char copied[TUG_CMA_PIECES * TUG_COPIED_MOST];
@@ -118,9 +122,10 @@ static void add(struct moves *moves, void *here, uint64_t there, size_t bytes, b
 
 /* ---- doing what waits; under the mutex ---- */
 
-static int move(const struct tug_vector *vector, struct moves *moves, bool into_target) {
+static int move(struct tug_vector *vector, struct moves *moves, bool into_target) {
     const struct tug_cma_pieces here = {moves->here, moves->nhere};
     const struct tug_cma_pieces there = {moves->there, moves->nthere};
+    vector->nmoved += there.n;
     moves->nhere = moves->nthere = 0;
     if (here.n == 0)
         return 0;
@@ -169,13 +174,19 @@ static int combine_all(struct tug_vector *vector) {
 
 static void submit(struct tug_vector *vector) {
     struct tug_remote_state *state = vector->state;
-    if (atomic_load_explicit(&state->gathered, memory_order_relaxed) == 0)
+    const uint32_t n = atomic_load_explicit(&state->gathered, memory_order_relaxed);
+    if (n == 0)
         return;
     int statuses[3];
+    const uint64_t begin_ns = tug_clock_ns();
     statuses[0] = move(vector, &vector->puts, true);
     statuses[1] = move(vector, &vector->gets, false);
     statuses[2] = combine_all(vector); /* by way of what the others have used */
-    vector->ncopied = 0;
+    const uint64_t each_ns = vector->nmoved < n ? 0 : (tug_clock_ns() - begin_ns) / n;
+    atomic_store_explicit(&state->gathering_ns,
+                          (uint32_t)(each_ns < GATHERING_MOST_NS ? each_ns : GATHERING_MOST_NS),
+                          memory_order_relaxed);
+    vector->nmoved = vector->ncopied = 0;
     tug_reach_end(&vector->reach);
     for (int i = 0; i < 3; i++)
         if (statuses[i] != 0) /* an operation that has ended so */
@@ -243,11 +254,26 @@ static bool open(struct tug_vector *vector, struct tug_remote *remote, const str
     return vector->reach.mapped == NULL;
 }
 
+/* Is what it had last of those kinds that take long? */
+static bool was_scattered(const struct tug_vector *vector) {
+    return atomic_load_explicit(&vector->state->gathering_ns, memory_order_relaxed) > 0;
+}
+
+/* Submits what there is. If it was scattered, whether the target comes is asked again. */
+static void make_room(struct tug_vector *vector) {
+    submit(vector);
+    if (was_scattered(vector))
+        atomic_store_explicit(&vector->state->gathers, TUG_GATHERS_UNKNOWN, memory_order_relaxed);
+}
+
 /* Lets the mutex go. good: the vector has one more, which it returns. */
 static bool end_gathering(struct tug_vector *vector, bool good) {
-    if (good)
-        atomic_fetch_add_explicit(&vector->state->gathered, 1, memory_order_relaxed);
+    const bool says_so =
+        good && atomic_fetch_add_explicit(&vector->state->gathered, 1, memory_order_relaxed) == 0 &&
+        was_scattered(vector);
     tug_mutex_unlock(&vector->mutex);
+    if (says_so)
+        tug_context_pass(vector->context);
     if (good) {
         tug_burst_add();
         note_submit(vector);
@@ -266,7 +292,7 @@ bool tug_remote_gather(struct tug_remote *remote, struct tug_remote_state *state
     const size_t copied = into_target && bytes <= TUG_COPIED_MOST ? bytes : 0;
     if (vector->ncopied + copied > sizeof(vector->copied) || moves->nhere >= TUG_CMA_PIECES - 1 ||
         moves->nthere == TUG_CMA_PIECES)
-        submit(vector);
+        make_room(vector);
     const bool good = open(vector, remote, key);
     if (good) {
         if (copied > 0)
@@ -314,7 +340,7 @@ static bool add_combination(struct tug_vector *vector, const struct tug_remote_c
     if (all->n == 0 && !tug_remote_is_quiet(vector->state)) /* it comes behind what was sent */
         return false;
     if (all->n == COMBINATIONS || (all->n > 0 && all->bytes != c->element))
-        submit(vector);
+        make_room(vector);
     if (!open(vector, c->remote, key))
         return false;
     const uint64_t address = vector->reach.address + offset;

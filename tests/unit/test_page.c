@@ -126,6 +126,8 @@ static void child_main(void) {
 
 /* ---- its peer ---- */
 
+#define LONG_NS UINT64_C(600000000000)
+
 static void go_on(int step) {
     atomic_store(&shared->wanted, step);
     CHECK_SOON(atomic_load(&shared->reached) >= step);
@@ -142,7 +144,7 @@ static void assert_computing(const struct tug_node_page *page) {
 static void assert_asleep(const struct tug_node_page *page) {
     int awake = 0;
     for (int i = 0; i < 1000; i++) {
-        awake += tug_node_page_served(page);
+        awake += tug_node_page_served_within(page, LONG_NS);
         check_sleep_us(100);
     }
     assert_true(awake < 100);
@@ -157,10 +159,12 @@ static void what_peers_read(void **state) {
     const struct tug_node_page *page = tug_node_page_open(&shared->offer);
     assert_non_null(page);
     assert_computing(page);
+    assert_false(tug_node_page_served_within(page, LONG_NS));
     go_on(WAITS);
     CHECK_SOON(tug_node_page_served(page));
     go_on(COMPUTES_AGAIN);
     assert_computing(page);
+    assert_true(tug_node_page_served_within(page, LONG_NS)); /* it has been there */
     go_on(SLEEPS);
     assert_asleep(page);
     go_on(TWO_WAIT);
