@@ -1,50 +1,56 @@
-/* LLCL: the low-level communication layer, for those who write runtimes.
+/* LLCL: the low-level communication layer, for authors of runtimes.
  *
- * One-sided reads, writes and atomics on registered memory of other processes, and active messages,
- * after Endo and Taura (SWoPP'16, listing 1): every operation is a `try_`, which starts it or says
- * at once that there is no room, and ends in a callback. The library's engine does the work: it
- * packs small operations to one process together, applies what comes in while the program computes,
- * and needs no call of the program's to make progress.
+ * LLCL offers one-sided reads, writes and atomics on registered memory of other processes, and
+ * active messages. The design follows Endo and Taura (SWoPP'16, listing 1). Every operation begins
+ * with a `try_` function. It starts the operation, or reports at once that there is no room. Every
+ * operation ends with a callback. The library's engine does the work. It packs small operations to
+ * the same process together, and applies incoming operations while the program computes. The
+ * program need not make any call for progress.
  *
  * Operations
- *   tug_try_*_async() returns false when there is no room now: nothing has happened, try again
- *   later, or help with tug_progress() meanwhile. It returns true when the operation was taken;
- *   then on_complete is called exactly once. It never waits, never allocates and takes no lock. Any
- *   thread, any number of threads, callbacks among them.
+ *   tug_try_*_async() returns false if there is no room now. Then nothing has happened. The caller
+ *   tries again later, or calls tug_progress() in between. The function returns true if it accepted
+ *   the operation. Then on_complete is called exactly once. The function never waits, never
+ *   allocates and takes no lock. Any number of threads may call it at once, also from callbacks.
  *
- *   A mistake in the arguments (a process that is not there, an address outside a registration, a
- *   key of another context) is an error code in on_complete, as is a failure of the network: the
- *   call returns true and the callback may have been called before that.
+ *   Errors arrive as an error code in on_complete. This holds for failures of the network and for
+ *   invalid arguments: a process that does not exist, an address outside a registration, a key of
+ *   another context. The function then returns true, and may call the callback before it returns.
  *
- *   No order is promised, neither of execution nor of callbacks: who needs one starts the second
- *   operation from the first one's callback. But active messages and calls of one thread to one
- *   process are handled in the order in which they were started.
+ *   Neither operations nor callbacks have a guaranteed order. A program that needs an order starts
+ *   the second operation in the callback of the first. There is one exception: active messages and
+ *   calls of one thread to one process are handled in the order in which they were started.
  *
  * Completion
  *   read, atomics   the local memory holds the result.
- *   write           the data are in the remote memory: whoever is told so reads them there.
+ *   write           the data is in the remote memory. A process that is told so reads it there.
  *   active message  the handler has returned.
- *   call            the answer is there.
- *   on_local (writes and active messages, optional) is called once as well, not after on_complete:
- *   the local memory may be used again.
+ *   call            the answer has arrived.
+ *   Writes and active messages also have on_local, which is optional. It is called exactly once,
+ *   and never after on_complete. From then on the local memory may be used again.
  *
  * Callbacks
- *   f(d, status), status 0 or a TUG_ERR_*. Called by the thread that made the call, before
- *   it returns, or by any thread that drives the engine: the library's own, or one of the program's
- *   inside any call of the library. No locks are held. A callback may start operations; it may not
- *   block, wait, or call any other function of a context. f may be NULL.
+ *   A callback is called as f(d, status). The status is 0 or a TUG_ERR_* code. The thread that
+ *   starts the operation calls it, before the starting call returns, or any thread that drives the
+ *   engine calls it. The engine is driven by threads of the library, and by threads of the program
+ *   inside any call of the library. No locks are held during the callback. A callback may start
+ *   operations and may call tug_answer(). It must not block, wait or call any other function of a
+ *   context. The function f may be NULL.
  *
  * Memory
- *   Both ends of a transfer are registered. Memory from tug_mem_allocate() is mapped by the other
- *   processes of its node, whose operations on it are then plain loads, stores and CPU atomics
- *   of the calling thread. Any other memory can be registered by tug_mem_register(); what
- *   MPI_Alloc_mem gave, from 64 KiB on, the node's other processes reach likewise.
+ *   The memory at both ends of a transfer must be registered. The other processes of a node map
+ *   memory from tug_mem_allocate(). Their operations on it are plain loads, stores and CPU atomics
+ *   of the calling thread. The call tug_mem_register() registers any other memory. If that memory
+ *   is from MPI_Alloc_mem and has 64 KiB or more, the other processes of the node reach it in the
+ *   same way.
  *
- * Atomics are atomic to each other whatever way they take. They are not atomic to plain writes, and
- * to CPU atomics of the program only if tug_context_cpu_atomics() says so.
+ * Atomics are atomic to each other, whatever transport they use. They are not atomic to plain
+ * writes. They are atomic to CPU atomics of the program only if tug_context_cpu_atomics() is true.
  *
- * Collective operations are MPI's: use the communicator. tug_wait() and tug_progress() are optional
- * help. Creation and end of a context are collective calls of MPI's kind; everything else is local.
+ * LLCL has no collective operations. Use those of MPI on the communicator. tug_wait() and
+ * tug_progress() are optional; they help the engine. Four functions are collective, as in MPI:
+ * tug_context_create(), tug_context_free(), tug_mem_allocate() and tug_mem_free(). All others are
+ * local.
  */
 #ifndef TUGBOAT_LLCL_H
 #define TUGBOAT_LLCL_H
@@ -61,71 +67,84 @@ extern "C" {
 #endif
 
 typedef struct tug_context tug_context;           /* the processes of one communicator */
-typedef struct tug_registration tug_registration; /* memory of this process that may be used */
+typedef struct tug_registration tug_registration; /* registered memory of this process */
 
 /* ---- contexts ---- */
 
-/* A context of all processes of comm (an intra-communicator), which is not needed afterwards.
- * Collective, the same answer everywhere; MPI must be initialised. The ways to the others (the
- * *transports*: mapped memory, packets through shared memory, packets by MPI, InfiniBand verbs)
- * are chosen per process, when it is first used, among those that TUGBOAT_TRANSPORTS allows.
+/* Creates a context of all processes of comm, an intra-communicator. The context does not need comm
+ * after the call. Collective, with the same result on all processes. MPI must be initialised.
  *
- * 0, TUG_ERR_INVALID (comm), TUG_ERR_NO_MEMORY, TUG_ERR_MPI, TUG_ERR_SETTING (a transport that was
- * asked for does not exist here), TUG_ERR_STATE (MPI is not initialised, or TUGBOAT=off). */
+ * A *transport* is a way to another process: mapped memory, packets through shared memory, packets
+ * by MPI, InfiniBand verbs. The context chooses the transports for each process when the process is
+ * first used. TUGBOAT_TRANSPORTS limits the choice.
+ *
+ * Returns 0, TUG_ERR_INVALID (comm), TUG_ERR_NO_MEMORY, TUG_ERR_MPI, TUG_ERR_SETTING (a requested
+ * transport does not exist here) or TUG_ERR_STATE (MPI is not initialised, or TUGBOAT=off). */
 TUG_API int tug_context_create(MPI_Comm comm, tug_context **context);
 
-/* Waits until all operations of all processes are complete and ends the context; registrations
- * that are left are ended too. Collective. No other thread may use the context. */
+/* Waits until all operations of all processes are complete. Then it ends the context and all
+ * registrations that remain. Collective. No other thread may use the context. */
 TUG_API int tug_context_free(tug_context **context);
 
-TUG_API int tug_context_rank(const tug_context *context); /* of this process, from 0 */
-TUG_API int tug_context_size(const tug_context *context); /* processes */
+TUG_API int tug_context_rank(const tug_context *context); /* The rank of this process, from 0. */
 
-/* The name of the transport that takes operations of this size on memory that is not mapped, to
- * that process: "self", "shm", "tcp", "mpi", "verbs". Any thread. */
+TUG_API int tug_context_size(const tug_context *context); /* The number of processes. */
+
+/* Returns the name of the transport for operations of this size to that process, on memory that is
+ * not mapped: "self", "shm", "tcp", "mpi" or "verbs". Any thread may call it. */
 TUG_API const char *tug_context_transport(const tug_context *context, int process,
                                           size_t size_in_bytes);
 
-/* True if remote atomics on this process's memory and CPU atomics are atomic to each other; false
- * if a network card does the former. The same for all processes. */
+/* Returns true if remote atomics on this process's memory and CPU atomics are atomic to each other.
+ * Returns false if a network card does the remote atomics. The result is the same on all processes.
+ */
 TUG_API bool tug_context_cpu_atomics(const tug_context *context);
 
 /* ---- memory ---- */
 
-/* What another process needs to reach a registration: plain bytes, to be sent by any means. */
+/* Another process needs this key to access a registration. A key is plain bytes. The program may
+ * send it by any means. */
 struct tug_key {
     uint64_t word[6];
 };
 
-/* Registers size_in_bytes bytes at address. Local; not in callbacks. The memory must stay mapped
- * until deregistration. Memory that a network card refuses (too much is locked) is reached by other
- * ways. 0, TUG_ERR_INVALID, TUG_ERR_NO_MEMORY, TUG_ERR_SYSTEM, TUG_ERR_UNSUPPORTED (it is memory of
- * a CUDA, HIP or Level Zero device). */
+/* Registers size_in_bytes bytes at address. Local. Not allowed in callbacks. The memory must stay
+ * mapped until deregistration. If a network card refuses the memory (too much memory is locked),
+ * other transports are used for it.
+ *
+ * Returns 0, TUG_ERR_INVALID, TUG_ERR_NO_MEMORY, TUG_ERR_SYSTEM or TUG_ERR_UNSUPPORTED (the memory
+ * belongs to a CUDA, HIP or Level Zero device). */
 TUG_API int tug_mem_register(tug_context *context, void *address, size_t size_in_bytes,
                              tug_registration **registration);
 
-/* New zeroed memory, registered, at a page, mapped by all processes of the node. Collective over
- * the context; sizes may differ and be 0. 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI: the same everywhere.
- */
+/* Allocates and registers memory. The memory is zeroed and begins at a page boundary. All processes
+ * of the node map it. Collective over the context. Sizes may differ between processes and may be 0.
+ * Returns 0, TUG_ERR_NO_MEMORY or TUG_ERR_MPI, the same on all processes. */
 TUG_API int tug_mem_allocate(tug_context *context, size_t size_in_bytes,
                              tug_registration **registration);
 
-/* Ends a registration: keys of it are refused from now on, at other processes and by network cards
- * too, whatever else covers the memory. TUG_ERR_STATE, and nothing happens, while
- * operations of this process use it as local memory, or a transfer that another process asked for
- * is under way in it, as far as this process has seen: tug_progress() and try again. Memory from
- * tug_mem_allocate() stays until the context ends: see tug_mem_free(). Local; not in callbacks. */
+/* Ends a registration. From then on its keys are refused, also by other processes and by network
+ * cards, even if another registration covers the same memory. Local. Not allowed in callbacks.
+ *
+ * Returns TUG_ERR_STATE and does nothing while the registration is in use: while operations of this
+ * process use it as local memory, or while a transfer that another process requested accesses it,
+ * as far as this process has seen. Then call tug_progress() and try again.
+ *
+ * Memory from tug_mem_allocate() stays until the context ends. The call tug_mem_free() frees it
+ * earlier. */
 TUG_API int tug_mem_deregister(tug_registration **registration);
 
-/* Ends what one tug_mem_allocate() made, on all processes, memory and all. Collective over the
- * context. TUG_ERR_INVALID (it is not from there), TUG_ERR_STATE: the same everywhere. */
+/* Ends the registration and frees the memory of one tug_mem_allocate(), on all processes.
+ * Collective over the context. Returns 0, TUG_ERR_INVALID (the registration is not from
+ * tug_mem_allocate()) or TUG_ERR_STATE, the same on all processes. */
 TUG_API int tug_mem_free(tug_registration **registration);
 
 TUG_API void *tug_mem_address(const tug_registration *registration);
 TUG_API size_t tug_mem_size(const tug_registration *registration);
 TUG_API void tug_mem_key(const tug_registration *registration, struct tug_key *key);
 
-/* Where the remote memory of a key is mapped in this process, or NULL. Any thread. */
+/* Returns the address at which this process maps the remote memory of a key, or NULL if it does not
+ * map it. Any thread may call it. */
 TUG_API void *tug_mem_map(const tug_context *context, const struct tug_key *key);
 
 /* ---- operations ---- */
@@ -137,7 +156,7 @@ struct tug_callback {
 
 struct tug_remote_address {
     const struct tug_key *key; /* read during the call only */
-    size_t offset;             /* bytes from the registration's start */
+    size_t offset;             /* bytes from the start of the registration */
 };
 
 struct tug_local_address {
@@ -149,7 +168,7 @@ struct tug_read_params {
     int src_proc;
     struct tug_remote_address src_raddr;
     struct tug_local_address dest_laddr;
-    size_t size_in_bytes; /* any, 0 included */
+    size_t size_in_bytes; /* any size, also 0 */
     struct tug_callback on_complete;
 };
 
@@ -164,19 +183,19 @@ struct tug_write_params {
 
 enum tug_atomic_op { TUG_ADD, TUG_AND, TUG_OR, TUG_XOR, TUG_SWAP };
 
-/* The remote integer has 4 or 8 bytes and stands at a multiple of them. Its old value goes to
- * result_laddr (size_in_bytes bytes; registration NULL: nowhere). */
+/* The remote integer has 4 or 8 bytes (size_in_bytes). Its address is a multiple of its size. Its
+ * old value is stored at result_laddr. If result_laddr.registration is NULL, it is not stored. */
 struct tug_fetch_and_op_params {
     int dest_proc;
     struct tug_remote_address dest_raddr;
     struct tug_local_address result_laddr;
     size_t size_in_bytes;
     enum tug_atomic_op op;
-    uint64_t operand; /* its lowest size_in_bytes bytes */
+    uint64_t operand; /* the lowest size_in_bytes bytes are used */
     struct tug_callback on_complete;
 };
 
-/* Becomes `desired` if it is `expected`. */
+/* The remote integer becomes `desired` if its value is `expected`. */
 struct tug_compare_and_swap_params {
     int dest_proc;
     struct tug_remote_address dest_raddr;
@@ -198,28 +217,33 @@ TUG_API bool tug_try_compare_and_swap_async(tug_context *context,
 
 #define TUG_SIGNAL_MAX_PAYLOAD 24 /* bytes */
 
-/* A write and, when its data are in place, a signal at the same process: `value` is added to an
- * integer of 8 bytes there, at a multiple of 8 (signal_raddr), or, where signal_raddr.key is NULL,
- * the active message `handler` is handled. Whoever sees the signal sees the data. Signals of writes
- * that were started one after the other by one thread may come in another order. Signals are atomic
- * to one another, and to atomics where tug_context_cpu_atomics() says that those are the CPU's. If
- * the write fails there is no signal; on_complete is called when both are over, with the error.
- * Where the call returns false there is no signal either, but the data may be in place already.
+/* A write, followed by a signal at the same process when the data is in place. The signal adds
+ * `value` to the integer of 8 bytes at signal_raddr. Its address is a multiple of 8. If
+ * signal_raddr.key is NULL, the signal is an active message to `handler` instead. A thread that
+ * sees the signal sees the data.
  *
- * late: nobody waits for on_complete soon. Where it takes a word from the target, that comes with
- * what the target sends anyway, or after some such writes, instead of at once; the target's answer
- * costs nobody a wake. It comes when it is asked for: by tug_wait(), tug_counter_wait(),
- * tug_progress(), by an operation that needs the room, by tug_mem_deregister() of its memory (which
- * may have to be called again) and by tug_context_free(). Errors come as ever. */
+ * Signals have no order, even if one thread started their writes one after the other. Signals are
+ * atomic to each other. They are atomic to LLCL's atomics if tug_context_cpu_atomics() is true.
+ *
+ * If the write fails, there is no signal. on_complete is called when write and signal have ended,
+ * with the error if there was one. If the function returns false, there is no signal, but the data
+ * may be in place already.
+ *
+ * `late` means that no thread waits for on_complete soon. If completion needs an acknowledgement
+ * from the target, the target does not send it at once. It sends it together with other data, or
+ * after a number of such writes. The acknowledgement wakes no thread. These request it: tug_wait(),
+ * tug_counter_wait(), tug_progress(), tug_context_free(), an operation that needs the room, and
+ * tug_mem_deregister() of the memory (the program may have to call it again). Errors are reported
+ * as without `late`. */
 struct tug_write_signal_params {
     int dest_proc;
     struct tug_remote_address dest_raddr;
     struct tug_local_address src_laddr;
-    size_t size_in_bytes; /* any, 0 included */
+    size_t size_in_bytes; /* any size, also 0 */
     struct tug_remote_address signal_raddr;
     uint64_t value;
     unsigned handler;
-    const void *payload; /* of the message; copied by the call */
+    const void *payload; /* of the active message; the call copies it */
     size_t payload_in_bytes;
     struct tug_callback on_local;
     struct tug_callback on_complete;
@@ -229,14 +253,19 @@ struct tug_write_signal_params {
 TUG_API bool tug_try_write_signal_async(tug_context *context,
                                         const struct tug_write_signal_params *params);
 
-/* What signals have added to an integer of this process's memory: acquire. */
+/* Returns the value of an integer in this process's memory to which signals add. The read is an
+ * acquire. */
 TUG_API uint64_t tug_signal_value(const uint64_t *signal);
 
-/* Waits until that is at least `least`: tug_wait(). Not in callbacks. It is not known here who
- * sends: where that process is lost first, this does not return. Who must go on then asks that
- * process by a call that it answers in the end, and waits by tug_wait() for the signal or the end
- * of the call, which is TUG_ERR_PEER where sockets of ours go there (tcp). By the other ways, those
- * inside a node among them, a process that only waits does not find out. */
+/* Waits, as tug_wait() does, until tug_signal_value() is at least `least`. Not allowed in
+ * callbacks.
+ *
+ * The function does not know the sender of the signal. If the sender is lost before it has sent,
+ * the function does not return. A program that must continue in this case uses a call: it calls the
+ * sender with tug_try_call_async(), and the sender answers at the end. The program then uses
+ * tug_wait() to wait for the signal or for the end of the call. If Tugboat's sockets (transport
+ * "tcp") lead to the sender and the sender is lost, the call ends with TUG_ERR_PEER. With the other
+ * transports, also inside a node, a process that only waits does not learn of the loss. */
 TUG_API void tug_signal_wait(tug_context *context, const uint64_t *signal, uint64_t least);
 
 /* ---- active messages ---- */
@@ -244,19 +273,20 @@ TUG_API void tug_signal_wait(tug_context *context, const uint64_t *signal, uint6
 #define TUG_AM_HANDLERS 256     /* ids 0 .. 255 */
 #define TUG_AM_MAX_PAYLOAD 4096 /* bytes */
 
-/* Called at the destination by whoever drives the engine there: rules as for callbacks. One handler
- * of a context runs at a time. payload is gone, and may be unaligned to more than 8, after. */
+/* A handler is called at the destination, by a thread that drives the engine there. The rules for
+ * callbacks hold. Only one handler of a context runs at a time. The payload is invalid after the
+ * handler has returned. Do not rely on an alignment of more than 8 bytes. */
 typedef void (*tug_am_handler)(tug_context *context, int src_proc, const void *payload,
                                size_t size_in_bytes, void *d);
 
-/* Sets the handler of an id, NULL: none. Messages for an id without handler fail with
- * TUG_ERR_INVALID at their sender. Local; any thread, not in callbacks. */
+/* Sets the handler of an id. NULL removes it. Messages to an id without a handler fail at the
+ * sender with TUG_ERR_INVALID. Local. Any thread may call it, but not in callbacks. */
 TUG_API int tug_am_register(tug_context *context, unsigned id, tug_am_handler handler, void *d);
 
 struct tug_am_params {
     int dest_proc;
     unsigned handler;
-    const void *payload; /* need not be registered; unchanged until on_local */
+    const void *payload; /* need not be registered; must not change until on_local */
     size_t size_in_bytes;
     struct tug_callback on_local;
     struct tug_callback on_complete;
@@ -266,34 +296,35 @@ TUG_API bool tug_try_am_async(tug_context *context, const struct tug_am_params *
 
 /* ---- calls: active messages with an answer ---- */
 
-/* Whom to answer. */
+/* The process and the call to answer. */
 struct tug_caller {
     int process;
     uint32_t tag;
 };
 
-/* Called as a tug_am_handler is. The callee answers every call once, with tug_answer(): in the
- * handler, or later (a lock that is free again, a page that has moved). Until then the call is
- * outstanding at the caller. */
+/* The rules for tug_am_handler hold. The callee answers every call exactly once with tug_answer(),
+ * in the handler or later (for example when a lock is free again, or a page has moved). Until then
+ * the call is outstanding at the caller. */
 typedef void (*tug_call_handler)(tug_context *context, struct tug_caller caller,
                                  const void *payload, size_t size_in_bytes, void *d);
 
-/* Sets the handler of an id, NULL: none. Calls have ids of their own, 0 .. TUG_AM_HANDLERS - 1.
- * Calls to an id without handler fail with TUG_ERR_INVALID. Local; any thread, not in callbacks. */
+/* Sets the handler of an id. NULL removes it. Ids are 0 .. TUG_AM_HANDLERS - 1. Calls and active
+ * messages have separate ids. Calls to an id without a handler fail with TUG_ERR_INVALID. Local.
+ * Any thread may call it, but not in callbacks. */
 TUG_API int tug_call_register(tug_context *context, unsigned id, tug_call_handler handler, void *d);
 
-/* Answers a call. In handlers and callbacks only. */
+/* Answers a call. Allowed only in handlers and callbacks. */
 TUG_API void tug_answer(tug_context *context, struct tug_caller caller, const void *answer,
                         size_t size_in_bytes);
 
 struct tug_call_params {
     int dest_proc;
     unsigned handler;
-    const void *payload; /* at most TUG_AM_MAX_PAYLOAD bytes, need not be registered */
+    const void *payload; /* at most TUG_AM_MAX_PAYLOAD bytes; need not be registered */
     size_t size_in_bytes;
-    void *answer;           /* need not be registered; filled when on_complete is called */
-    size_t answer_in_bytes; /* at most TUG_AM_MAX_PAYLOAD; TUG_ERR_RANGE if the callee answers with
-                               another size */
+    void *answer;           /* need not be registered; is filled when on_complete is called */
+    size_t answer_in_bytes; /* at most TUG_AM_MAX_PAYLOAD; an answer of another size is
+                               TUG_ERR_RANGE */
     struct tug_callback on_local;
     struct tug_callback on_complete;
 };
@@ -302,28 +333,30 @@ TUG_API bool tug_try_call_async(tug_context *context, const struct tug_call_para
 
 /* ---- helping and waiting ---- */
 
-/* Gets everything of this process on a little: sends operations that wait for more of their kind,
- * looks for answers. If another thread does so already, gives the core away instead. Never sleeps.
- * Not in callbacks. */
+/* Makes some progress on all operations of this process: sends operations that wait for others to
+ * share a packet, and looks for answers. If another thread already does this, the function yields
+ * the core instead. It never sleeps. Not allowed in callbacks. */
 TUG_API void tug_progress(tug_context *context);
 
-/* Returns when done(d) is true: helps, then sleeps. done is called by this thread, often. Not in
- * callbacks. */
+/* Waits until done(d) returns true. The thread first drives the engine, then sleeps. It calls done
+ * often. Not allowed in callbacks. */
 TUG_API void tug_wait(tug_context *context, bool (*done)(void *d), void *d);
 
-/* The most common callback: counts completions and keeps the first error. Zero it, use
- * {tug_counter_add, &counter} as callback any number of times, then tug_counter_wait(). */
+/* A counter for the most common callback, tug_counter_add(). It counts completions and keeps the
+ * first error. Set it to zero, use {tug_counter_add, &counter} as the callback of any number of
+ * operations, then call tug_counter_wait(). */
 struct tug_counter {
-    uint64_t completed; /* to be read by the functions below only */
+    uint64_t completed; /* read it only with the functions below */
     int status;
 };
 
 TUG_API void tug_counter_add(void *counter, int status);
 
-/* How many have completed so far. Acquire: their results can be read. */
+/* Returns the number of operations that have completed. The read is an acquire: their results can
+ * be read after it. */
 TUG_API uint64_t tug_counter_value(const struct tug_counter *counter);
 
-/* Waits until `target` have completed. Returns the first error among them, or 0. */
+/* Waits until `target` operations have completed. Returns their first error, or 0. */
 TUG_API int tug_counter_wait(tug_context *context, struct tug_counter *counter, uint64_t target);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* MPI extensions of Tugboat: persistent collectives under their MPIX_ names.
  *
- * #include after mpi.h and link -ltugboat ahead of MPI (or run under `tugboat run`, which also
- * gives MPI_Bcast_init of programs that know nothing of Tugboat the same treatment).
+ * Include this header after mpi.h. Link with -ltugboat before MPI, or start the program with
+ * `tugboat run`. `tugboat run` also serves MPI_Bcast_init in programs that do not use this header.
  */
 #ifndef TUGBOAT_MPIX_H
 #define TUGBOAT_MPIX_H
@@ -15,38 +15,41 @@ extern "C" {
 #endif
 
 /* Prepares a broadcast of count elements of datatype from buffer on root to buffer on all other
- * ranks of comm, for any number of starts. Arguments, errors and rules are those of MPI_Bcast_init
- * (MPI 4.0, section 6.13.2).
+ * ranks of comm. The broadcast can be started any number of times. Arguments, errors and rules are
+ * those of MPI_Bcast_init (MPI 4.0, section 6.13.2).
  *
- * Collective over comm; may synchronise and allocate. MPI_Start does neither: it hands the prepared
- * schedule to the engine, which needs no CPU of the program between start and completion. The
- * request may be given to every MPI call for requests, among requests of the host MPI, in any
- * order. datatype may be freed after the call; buffer belongs to the operation from start to
- * completion. Several requests of one communicator may be under way, started in the same order on
- * all ranks.
+ * The call is collective over comm. It may synchronise and allocate. MPI_Start does neither: it
+ * hands the prepared schedule to the engine. The engine needs no CPU of the program between start
+ * and completion. Every MPI call for requests accepts the request, together with requests of the
+ * host MPI and in any order. The program may free datatype after the call. The buffer belongs to
+ * the operation from start to completion. Several requests of one communicator may be active at
+ * once, if all ranks start them in the same order.
  *
- * Inside a node segments are pipelined through shared memory; between nodes they are relayed along
- * a chain (the bucket relay of Morie et al.). Inter-communicators, communicators that Tugboat
- * cannot serve (no shared memory to be had, say), and runs with TUGBOAT=off get the host's own
- * persistent broadcast, on all ranks alike.
+ * Inside a node, segments are pipelined through shared memory. Between nodes, segments are relayed
+ * along a chain (the bucket relay of Morie et al.). The host's own persistent broadcast is used on
+ * all ranks for inter-communicators, for communicators that Tugboat cannot serve (for example
+ * because there is no shared memory), and with TUGBOAT=off.
  *
  * Errors: MPI_ERR_COMM, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_BUFFER, MPI_ERR_ROOT, MPI_ERR_ARG, and
- * those of the host at completion, through comm's error handler. */
+ * the host's errors at completion. They are reported through comm's error handler. */
 TUG_API int MPIX_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm,
                             MPI_Info info, MPI_Request *request);
 TUG_API int PMPIX_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root,
                              MPI_Comm comm, MPI_Info info, MPI_Request *request);
 
-/* The same with a large count. */
+/* As MPIX_Bcast_init, with a large count. */
 TUG_API int MPIX_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
                               MPI_Comm comm, MPI_Info info, MPI_Request *request);
 TUG_API int PMPIX_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
                                MPI_Comm comm, MPI_Info info, MPI_Request *request);
 
-/* The other collectives, with the arguments, errors and rules of their namesakes in MPI 4.0,
- * section 6.13, and with all that is said above. Operations of the program's own (MPI_Op_create)
- * run while it computes, on a thread of Tugboat's, where it asked for MPI_THREAD_MULTIPLE;
- * elsewhere, and for reductions of datatypes with gaps, the request is the host's. */
+/* The other persistent collectives. Arguments, errors and rules are those of the MPI functions of
+ * the same name in MPI 4.0, section 6.13. The text on MPIX_Bcast_init holds for them, too.
+ *
+ * Reductions may use operations of the program (MPI_Op_create). If the program asked for
+ * MPI_THREAD_MULTIPLE, a thread of Tugboat runs these operations while the program computes. If it
+ * did not, the request is the host's. For reductions of datatypes with gaps, the request is always
+ * the host's. */
 TUG_API int MPIX_Allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
                                 void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm,
                                 MPI_Info info, MPI_Request *request);
@@ -342,9 +345,10 @@ TUG_API int PMPIX_Scatterv_init_c(const void *sendbuf, const MPI_Count sendcount
                                   MPI_Count recvcount, MPI_Datatype recvtype, int root,
                                   MPI_Comm comm, MPI_Info info, MPI_Request *request);
 
-/* True if the request is complete, its own or the host's; it stays as it is, as with
- * MPI_Request_get_status. MPICH has the call of this name from 4.1 on; ours serves older ones too.
- * Any thread; does not block. */
+/* Returns true if the request is complete. The request may be Tugboat's or the host's. As with
+ * MPI_Request_get_status, the call does not change the request. MPICH has a function of this name
+ * from version 4.1 on; Tugboat's also works with older versions. Any thread may call it. It does
+ * not block. */
 TUG_API int MPIX_Request_is_complete(MPI_Request request);
 TUG_API int PMPIX_Request_is_complete(MPI_Request request);
 
