@@ -1,52 +1,60 @@
-/* Relocatable global arrays, after Endo and Taura's relocatable PGAS.
+/* Relocatable global arrays: arrays whose pages move to the processes that use them.
  *
- * A global array is one range of bytes in *pages* of a fixed size, spread over the processes of a
- * communicator. Every process reads and writes all of it by index (tug_array_get(), _put()), and
- * moves pages to where they are used (tug_array_own()): their indices stay, accesses by others go
- * on, and what is in them is neither lost nor torn.
+ * The design follows Endo and Taura's relocatable PGAS. A global array is one range of bytes. It is
+ * divided into *pages* of a fixed size, and the pages are spread over the processes of a
+ * communicator. Every process reads and writes the whole array by index (tug_array_get(), _put()),
+ * and moves pages to the place of their use (tug_array_own()). A move does not change the indices.
+ * Other processes continue to access the page. Its data are neither lost nor torn.
  *
  * Words
- *   page    page p holds the bytes [p * page_bytes, (p + 1) * page_bytes). Its number is its id.
- *   owner   the process whose memory the page is in at the moment.
- *   home    process p % size, for ever: it alone knows for sure who the owner is, keeps the
- *           directory entry (owner, place, generation, who has asked) and moves the page.
+ *   page    page p holds the bytes [p * page_bytes, (p + 1) * page_bytes). The number p is its id.
+ *   owner   the process whose memory holds the page at the moment.
+ *   home    process p % size. The home of a page never changes. Only the home always knows the
+ *           owner. It keeps the directory entry of the page (owner, place, generation, processes
+ *           that have asked) and moves the page.
  *
  * Cost
- *   The place of a page is remembered where it was used. A get or put of such a page is one load or
- *   store on a node, one RDMA or packet between nodes; the first one asks the home before.
- *   The memory for places is bounded (`places`): those that were not used for long are forgotten.
- *   A process does not forget the places of its own pages.
+ *   A process remembers the place of a page that it has used. A get or put of such a page takes one
+ *   load or store on a node, and one RDMA operation or one packet between nodes. Before the first
+ *   access to a page, the process asks the home for the place. The memory for places is bounded
+ *   (`places`): a process forgets places that it has not used for long. It does not forget the
+ *   places of its own pages.
  *
- * Moving, seen from outside
- *   gets   go on while a page moves, and see the data before or after; never anything else.
- *   puts, fetch_and_op and holds begun before are waited for, later ones wait until it has moved.
- *          They wait for one move, however many want the page.
- *   own    turns are given in the order in which they reach the page's home; a process asks for a
- *          page once at a time, for all its threads. So whoever has asked waits for at most one
- *          move that each other process has asked for. An owner that asks again has the page at
- *          once while nobody waits for it; else it stands behind those who do: on the home's node
- *          from the moment they have asked, elsewhere when word of them has come there, and after
- *          64 calls of tug_array_own() more at the latest.
+ * Effects of a move
+ *   gets    continue while a page moves. They see the data before or after the move, and never
+ *           anything else.
+ *   puts    and also fetch_and_op and holds: the move waits for those that began before it. Later
+ *           ones wait until the page has moved. They wait for one move only, even if many processes
+ *           want the page.
+ *   own     the home serves requests for a page in the order in which they reach it. A process has
+ *           at most one request for a page under way, for all its threads. So a process that has
+ *           asked waits for at most one move requested by each other process. An owner that asks
+ *           again has the page at once if no process waits for it. Otherwise it queues behind the
+ *           waiting processes. On the home's node, it does so as soon as they have asked. On other
+ *           nodes, it does so as soon as word of their requests has arrived there, at the latest
+ *           after 64 more calls of tug_array_own().
+ *
  *   An aligned integer of 4 or 8 bytes is read and written as a whole. Larger gets and puts of the
- *   same bytes at the same time may mix, moving or not: synchronise. A put that is complete is seen
- *   by every get that begins after.
+ *   same bytes at the same time may mix, whether the page moves or not: the program must
+ *   synchronise them. Every get that begins after a put is complete sees the data of the put.
  *
  * Threads
- *   Everything but tug_array_create() and _free() may be called by any number of threads. Calls
- *   that block (all without try_) may not be made in callbacks; try_ calls may. Callbacks are those
- *   of LLCL (llcl.h): called once, with 0 or a TUG_ERR_*, by any thread that drives the engine, or
- *   by the caller before the call returns. A try_ call returns false when there is no room: nothing
- *   has happened, try again after tug_array_progress(). Mistakes are told to the callback.
+ *   Any number of threads may call all functions except tug_array_create() and tug_array_free().
+ *   Blocking calls (all calls without try_) may not be made in callbacks; try_ calls may. Callbacks
+ *   are those of LLCL (llcl.h): each is called once, with 0 or a TUG_ERR_*. Any thread that drives
+ *   the engine may call it, or the caller itself before its call returns. A try_ call returns false
+ *   if there is no room. Then it has had no effect; try again after tug_array_progress(). The
+ *   callback receives the errors of invalid arguments.
  *
  * Errors of all calls
  *   TUG_ERR_INVALID: array or buffer is NULL, a rank or page does not exist, an operation is
- *   unknown, an integer is not aligned.
- *   TUG_ERR_RANGE: [index, index + size) is not inside of the array.
+ *   unknown, or an integer is not aligned.
+ *   TUG_ERR_RANGE: [index, index + size) is not inside the array.
  *   TUG_ERR_PEER: another process is lost.
- *   Others are named where they occur. After an error of a put some of its bytes may be written;
- *   after an error of own some pages may have moved. Nothing is ever lost.
+ *   The descriptions of the calls name further errors. After an error of a put, some of its bytes
+ *   may be written. After an error of own, some pages may have moved. Data are never lost.
  *
- * Creation and end are collective calls of MPI's kind; everything else stands on LLCL alone.
+ * Creation and end are collective calls, as in MPI. All other calls use LLCL only.
  */
 #ifndef TUGBOAT_GAS_H
 #define TUGBOAT_GAS_H
@@ -61,9 +69,9 @@ typedef struct tug_array tug_array;
 
 /* ---- creation ---- */
 
-/* Who owns a page at first. */
+/* The first owner of a page. */
 enum tug_placement {
-    TUG_PLACE_BLOCK = 0, /* the first process the first pages, and so on, shares alike */
+    TUG_PLACE_BLOCK = 0, /* consecutive pages in equal shares, the first share to process 0 */
     TUG_PLACE_CYCLIC,    /* page p: process p % size */
 };
 
@@ -71,24 +79,25 @@ struct tug_array_params {
     size_t size_in_bytes; /* of the array, more than 0 */
     size_t page_bytes;    /* a power of two from 64 to 2^30 */
     enum tug_placement placement;
-    size_t pages_most;  /* that one process may own at once; 0: twice its first share, and 64. Their
-                           memory is taken at once, by every process. */
-    size_t places;      /* of others' pages to be remembered; 0: 4096 */
-    size_t copies_most; /* pages in the read cache, see below; 0: it has none */
+    size_t pages_most;  /* most pages that one process may own at once; 0: twice its first share,
+                           plus 64. Every process allocates the memory for them at creation. */
+    size_t places;      /* number of places of other processes' pages to remember; 0: 4096 */
+    size_t copies_most; /* number of pages in the read cache, see below; 0: no read cache */
 };
 
-/* A new array of zeros. Collective over comm, with the same parameters; comm is not needed
- * afterwards. 0, TUG_ERR_INVALID (params, comm), TUG_ERR_NO_MEMORY, TUG_ERR_MPI, TUG_ERR_STATE (MPI
- * is not initialised, or TUGBOAT=off): the same everywhere. */
+/* Creates an array of zeros. Collective over comm; all processes pass the same parameters. The
+ * array does not need comm afterwards. Returns the same in all processes: 0, TUG_ERR_INVALID
+ * (params, comm), TUG_ERR_NO_MEMORY, TUG_ERR_MPI, TUG_ERR_STATE (MPI is not initialised, or
+ * TUGBOAT=off). */
 TUG_API int tug_array_create(MPI_Comm comm, const struct tug_array_params *params,
                              tug_array **array);
 
-/* Ends the array when everybody's operations are complete, and sets *array to NULL. Collective.
- * TUG_ERR_INVALID: array or *array is NULL; TUG_ERR_STATE, everywhere: somebody holds a page;
- * nothing has happened. */
+/* Ends the array when the operations of all processes are complete, and sets *array to NULL.
+ * Collective. TUG_ERR_INVALID: array or *array is NULL. TUG_ERR_STATE, in all processes: a process
+ * holds a page, and the call has had no effect. */
 TUG_API int tug_array_free(tug_array **array);
 
-TUG_API size_t tug_array_size(const tug_array *array); /* bytes; of NULL 0, as below */
+TUG_API size_t tug_array_size(const tug_array *array); /* Bytes. These three return 0 for NULL. */
 TUG_API size_t tug_array_page_bytes(const tug_array *array);
 TUG_API size_t tug_array_pages(const tug_array *array);
 
@@ -99,56 +108,60 @@ TUG_API int tug_array_get(tug_array *array, size_t index, void *dest, size_t siz
 TUG_API bool tug_try_array_get_async(tug_array *array, size_t index, void *dest,
                                      size_t size_in_bytes, struct tug_callback on_complete);
 
-/* Copies src to [index, index + size). Complete: whoever gets it sees it. */
+/* Copies src to [index, index + size). When the put is complete, gets of all processes see it. */
 TUG_API int tug_array_put(tug_array *array, size_t index, const void *src, size_t size_in_bytes);
 TUG_API bool tug_try_array_put_async(tug_array *array, size_t index, const void *src,
                                      size_t size_in_bytes, struct tug_callback on_complete);
 
-/* The integer of 4 or 8 bytes at index, a multiple of them, becomes `it op operand`; its old value
- * goes to *result (that many bytes; NULL: nowhere). Atomic to each other, not to puts. */
+/* Replaces the integer of 4 or 8 bytes at index by `integer op operand`. index must be a multiple
+ * of that size. The old value goes to *result, which has the same size; if result is NULL, the old
+ * value is dropped. These operations are atomic to each other, but not to puts. */
 TUG_API int tug_array_fetch_and_op(tug_array *array, size_t index, size_t size_in_bytes,
                                    enum tug_atomic_op op, uint64_t operand, void *result);
 TUG_API bool tug_try_array_fetch_and_op_async(tug_array *array, size_t index, size_t size_in_bytes,
                                               enum tug_atomic_op op, uint64_t operand, void *result,
                                               struct tug_callback on_complete);
 
-/* Makes this process the owner of all pages of [index, index + size). Complete: it was, though
- * another process may have asked in the meantime. Who holds pages had better not wait for others:
- * two processes could wait for one another. TUG_ERR_NO_MEMORY: this process owns pages_most,
- * those that are just leaving counted. */
+/* Makes this process the owner of all pages of [index, index + size). When the call is complete,
+ * this process has become the owner. Another process may have asked for the pages since. A process
+ * that holds pages should not wait for other pages: two processes could wait for each other.
+ * TUG_ERR_NO_MEMORY: this process owns pages_most pages, including those that are about to leave.
+ */
 TUG_API int tug_array_own(tug_array *array, size_t index, size_t size_in_bytes);
 TUG_API bool tug_try_array_own_async(tug_array *array, size_t index, size_t size_in_bytes,
                                      struct tug_callback on_complete);
 
-/* Gets operations on a little, see tug_progress(). Not in callbacks. */
+/* Makes some progress on operations, see tug_progress(). Not in callbacks. */
 TUG_API void tug_array_progress(tug_array *array);
 
 /* ---- pages here ---- */
 
-/* Holds the page if this process owns it: it stays, and *address (not set otherwise) may be read
- * and written until it is released, as may the rest of the page; by how many threads at once is the
- * program's to see to. A hold keeps own() of others waiting: be short. Waits if the page is on its
- * way here. TUG_ERR_STATE: another process owns it. */
+/* Holds the page if this process owns it. The page stays here until it is released, and *address
+ * points to it (on errors, *address is not set). The program may read and write the whole page
+ * until then. The program must synchronise its own threads. A hold delays own() of other processes:
+ * hold pages briefly. If the page is on its way here, the call waits. TUG_ERR_STATE: another
+ * process owns the page. */
 TUG_API int tug_array_hold(tug_array *array, size_t page, void **address);
 
-/* Ends one hold of this process. TUG_ERR_STATE: it has none. */
+/* Ends one hold of this process. TUG_ERR_STATE: this process does not hold the page. */
 TUG_API int tug_array_release(tug_array *array, size_t page);
 
-/* Where tug_array_next() is; all zero before the first. */
+/* The position of tug_array_next(). All fields are zero before the first call. */
 struct tug_local_page {
     size_t page;
     void *address;
-    size_t next; /* the library's own */
+    size_t next; /* for the library only */
 };
 
-/* Goes through the pages of this process, in no order, each held while it is at hand:
+/* Visits the pages of this process, in no particular order, and holds each one during its visit:
  *
  *     struct tug_local_page it = {0};
  *     while (tug_array_next(array, &it))
  *         work(it.page, it.address);
  *
- * The call releases the page before; who leaves the loop early releases it.page. A page that comes
- * or goes meanwhile is seen or not, or twice. False: no more (or array is NULL). */
+ * Each call releases the page of the call before. A program that leaves the loop early must release
+ * it.page. A page that arrives or leaves during the loop may be visited once, twice or not at all.
+ * Returns false if there are no more pages (or array is NULL). */
 TUG_API bool tug_array_next(tug_array *array, struct tug_local_page *it);
 
 /* ---- pages anywhere: the low level ---- */
@@ -156,36 +169,40 @@ TUG_API bool tug_array_next(tug_array *array, struct tug_local_page *it);
 struct tug_page_place {
     int owner;
     int home;
-    uint64_t generation; /* how often it has moved, or tried to */
-    struct tug_key key;  /* key of the memory that the page is in */
+    uint64_t generation; /* number of moves of the page, including attempts */
+    struct tug_key key;  /* key of the memory that holds the page */
     size_t offset;       /* of the page in that memory, in bytes */
 };
 
-/* Where a page is, or was a moment ago, as it is remembered here; asks the home if it is not. */
+/* Gives the place of a page as this process remembers it. The page may have moved since. If this
+ * process does not remember the place, the call asks the home. */
 TUG_API int tug_array_locate(tug_array *array, size_t page, struct tug_page_place *place);
 
-/* Moves a page to a process, which has nothing to do for it; otherwise as own. */
+/* Moves a page to a process. That process need not do anything. Otherwise the call is like own. */
 TUG_API int tug_array_move(tug_array *array, size_t page, int process);
 TUG_API bool tug_try_array_move_async(tug_array *array, size_t page, int process,
                                       struct tug_callback on_complete);
 
-/* Forgets the places of the pages of [index, index + size) that are not in use. Nobody has to; for
- * programs that know better what they will not need, and for measurements. */
+/* Forgets the places of those pages of [index, index + size) that are not in use. This call is
+ * optional. It serves programs that know which pages they will not need, and measurements. */
 TUG_API int tug_array_forget(tug_array *array, size_t index, size_t size_in_bytes);
 
 /* ---- read cache ---- */
 
-/* Copies of whole pages, kept by this process until it says otherwise: for data that seldom change,
- * where the program knows when. Nothing but these calls looks at them, or changes them.
+/* The read cache holds copies of whole pages. They stay until this process says otherwise.
+ * The cache suits data that seldom change, if the program knows when they change. Only the calls
+ * below read or change the copies.
  *
- * As get, from copies; pages that have none are fetched and kept (in place of others when there are
- * copies_most). TUG_ERR_UNSUPPORTED: the array was made without. */
+ * tug_array_get_copy() is like get, but reads from copies. It fetches and keeps pages that have no
+ * copy; they replace others if there are copies_most copies. TUG_ERR_UNSUPPORTED: the array was
+ * created without a read cache. */
 TUG_API int tug_array_get_copy(tug_array *array, size_t index, void *dest, size_t size_in_bytes);
 
-/* Drops the copies of these pages: the next get_copy sees what is there by then. */
+/* Drops the copies of these pages. The next get_copy sees the data of its own time. */
 TUG_API int tug_array_invalidate(tug_array *array, size_t index, size_t size_in_bytes);
 
-/* Fetches these pages, whether there are copies or not. TUG_ERR_UNSUPPORTED as above. */
+/* Fetches new copies of these pages, whether they have copies or not. TUG_ERR_UNSUPPORTED: as
+ * above. */
 TUG_API int tug_array_refresh(tug_array *array, size_t index, size_t size_in_bytes);
 
 #ifdef __cplusplus

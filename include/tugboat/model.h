@@ -1,14 +1,14 @@
 /*
- * Tugboat: what a persistent broadcast will cost, by LogGP.
+ * Tugboat: predicted time of a persistent broadcast, from LogGP parameters.
  *
- * A machine is described by a handful of numbers: LogGP parameters between nodes and inside of one
- * (Alexandrov et al., 1995), how many transfers and copies a node does at once, and how fast memory
- * is copied as messages outgrow the caches. `tugboat calibrate` measures them, a text file keeps
- * them, and the setting TUGBOAT_TUNING names that file. From them the time of every algorithm
- * follows; the library takes the one with the least, `tugboat model` prints them all.
+ * A few numbers describe a machine: LogGP parameters between nodes and inside a node (Alexandrov et
+ * al., 1995), the number of transfers and copies that a node does at once, and the speed of memory
+ * copies for messages that outgrow the caches. `tugboat calibrate` measures these numbers. A text
+ * file keeps them, and the setting TUGBOAT_TUNING names that file. The model computes the time of
+ * every algorithm from them. The library takes the fastest algorithm. `tugboat model` prints all.
  *
- * Times are in seconds, sizes in bytes. All functions may be called from any thread at any time,
- * keep no state, and know no MPI. They return 0 or a negative TUG_ERR_*.
+ * Times are in seconds, sizes in bytes. Any thread may call any function at any time. The functions
+ * keep no state and do not use MPI. They return 0 or a negative TUG_ERR_*.
  */
 #ifndef TUGBOAT_MODEL_H
 #define TUGBOAT_MODEL_H
@@ -22,8 +22,8 @@
 extern "C" {
 #endif
 
-/* A message of n bytes keeps a processor busy for o at either end and an engine for g + n G; its
- * last byte arrives L + n G after the first has left. */
+/* LogGP parameters. A message of n bytes occupies a processor at each end for o, and an engine for
+ * g + n G. Its last byte arrives L + n G after its first byte has left. */
 struct tug_loggp {
     double latency_s;  /* L */
     double overhead_s; /* o */
@@ -31,19 +31,18 @@ struct tug_loggp {
     double byte_s;     /* G */
 };
 
-/* What messages of so many bytes take between nodes. MPIs change their protocols as messages grow,
- * and no straight line goes through what comes of it: parameterised LogP (Kielmann et al., 2000).
- */
+/* The times of messages of one size between nodes. MPI libraries change their protocol as messages
+ * grow, so no straight line fits all sizes. This is parameterised LogP (Kielmann et al., 2000). */
 struct tug_transfer_speed {
     uint64_t bytes;
     double trip_s;     /* from one rank to the other */
     double interval_s; /* from one message of a stream to the next */
-    double handle_s;   /* of which a processor is busy, at either end */
+    double handle_s;   /* the part during which a processor is busy, at either end */
 };
 
 #define TUG_TRANSFER_SPEEDS 16
 
-/* Memory is copied at so many seconds a byte in the course of a message of so many bytes. */
+/* The speed of memory copies, in seconds a byte, as part of a message of `bytes` bytes. */
 struct tug_copy_speed {
     uint64_t bytes;
     double byte_s;
@@ -52,59 +51,61 @@ struct tug_copy_speed {
 #define TUG_COPY_SPEEDS 8
 
 struct tug_model_parameters {
-    struct tug_loggp between; /* a rank and one on a neighbouring node */
-    struct tug_loggp inside;  /* ranks of a node, through shared memory: a message is copied into it
-                                 and out of it, each time at o + n G; L passes between */
-    double start_s;           /* of a run, on every rank, before and after all communication */
-    double hop_s;             /* more latency for every link of the way after the first */
-    uint32_t engines;         /* transfers that leave a node at once at full speed, and that reach
-                                 it */
-    uint32_t copiers;         /* copies inside a node that go at full speed at once */
-    uint64_t segment_most;    /* longest piece of a message that passes well through a node's shared
-                                 memory, bytes */
-    uint32_t ncopies;         /* 0: `inside.byte_s` holds for all sizes; else these do, by growing
-                                 size, interpolated */
+    struct tug_loggp between; /* between a rank and a rank on a neighbouring node */
+    struct tug_loggp inside;  /* between ranks of a node, through shared memory: a message is copied
+                                 into it and out of it; each copy takes o + n G, and L passes
+                                 between the two */
+    double start_s;           /* time of a run on every rank, before and after all communication */
+    double hop_s;             /* added latency for each link of the path after the first */
+    uint32_t engines;         /* number of transfers that can leave a node at once at full speed;
+                                 the same number can arrive */
+    uint32_t copiers;         /* number of copies inside a node that run at full speed at once */
+    uint64_t segment_most;    /* longest piece of a message that passes well through the shared
+                                 memory of a node, bytes */
+    uint32_t ncopies;         /* entries of `copies`, by growing size, interpolated; 0:
+                                 `inside.byte_s` holds for all sizes */
     struct tug_copy_speed copies[TUG_COPY_SPEEDS];
-    uint32_t ntransfers; /* 0: `between` holds for all sizes; else these do, by growing size,
-                            interpolated */
+    uint32_t ntransfers; /* entries of `transfers`, by growing size, interpolated; 0: `between`
+                            holds for all sizes */
     struct tug_transfer_speed transfers[TUG_TRANSFER_SPEEDS];
-    double far_byte_s; /* least that a byte takes between nodes when no cache holds the message; 0:
-                          no more than others */
-    int between_is_guess; /* nothing has been measured between nodes */
+    double far_byte_s;    /* least time of a byte between nodes if no cache holds the message; 0: no
+                             such minimum */
+    int between_is_guess; /* true if nothing has been measured between nodes */
 };
 
-/* Where the ranks are: `ppn` on each of `nodes`, and how the nodes are connected. */
+/* The places of the ranks: `ppn` ranks on each of `nodes` nodes, and the network of the nodes. */
 struct tug_model_shape {
     uint32_t nodes;
     uint32_t ppn;
     uint32_t torus[3]; /* nodes along x, y, z, x growing fastest; {0, 0, 0}: a flat network */
 };
 
-/* One way to broadcast, and what it takes. The strings are constant. */
+/* One way to broadcast, and its predicted time. The strings are constant. */
 struct tug_model_prediction {
     const char *algorithm; /* between nodes: "chain", "binomial", "trinary" */
-    const char *phases;    /* inside of them: "relay", "two-phase" */
+    const char *phases;    /* inside nodes: "relay", "two-phase" */
     uint64_t segment_bytes;
     double seconds;
 };
 
 #define TUG_MODEL_WAYS 6
 
-/* The parameters of a machine known by name: "fx100" (Morie et al.), "default" (a guess at an
- * ordinary node and its network). TUG_ERR_INVALID: unknown. */
+/* Gives the parameters of a named machine: "fx100" (Morie et al.) or "default" (a guess for an
+ * ordinary node and its network). TUG_ERR_INVALID: the name is unknown. */
 TUG_API int tug_model_named(const char *name, struct tug_model_parameters *parameters);
 
-/* Reads a file of parameters. What it leaves out is as in "default". TUG_ERR_SYSTEM,
- * TUG_ERR_INVALID: `why` says which file, which line, and what is wrong. */
+/* Reads a file of parameters. Parameters that are not in the file have their values of "default".
+ * TUG_ERR_SYSTEM, TUG_ERR_INVALID: `why` names the file, the line and the error. */
 TUG_API int tug_model_read(const char *path, struct tug_model_parameters *parameters, char *why,
                            size_t why_bytes);
 
-/* Writes one that tug_model_read() understands. TUG_ERR_SYSTEM: errno tells. */
+/* Writes a file that tug_model_read() can read. TUG_ERR_SYSTEM: errno gives the reason. */
 TUG_API int tug_model_write(const char *path, const struct tug_model_parameters *parameters);
 
-/* All ways to broadcast `bytes` from the first rank, the fastest first: the one that the library
- * would take. At least one; *count says how many. TUG_ERR_INVALID: no ranks, more than 2^31, or a
- * torus of another number of nodes. TUG_ERR_NO_MEMORY. */
+/* Predicts all ways to broadcast `bytes` bytes from the first rank, the fastest first. The library
+ * would take the first. *count is the number of predictions, at least one. TUG_ERR_INVALID: no
+ * ranks, more than 2^31 ranks, or a torus whose number of nodes differs from `nodes`.
+ * TUG_ERR_NO_MEMORY. */
 TUG_API int tug_model_bcast(const struct tug_model_shape *shape, uint64_t bytes,
                             const struct tug_model_parameters *parameters,
                             struct tug_model_prediction predictions[TUG_MODEL_WAYS],
