@@ -37,7 +37,7 @@ function count_row(table,   k) {
 # A table that counts cells, with a row for each of the others.
 function counts(   t) {
     split("faster alike unsure slower host", kinds, " ")
-    print "<table><tr><th>cells</th><th>faster</th><th>alike</th><th>slower, within the noise</th><th>slower</th><th>host wrong</th></tr>"
+    print "<table><tr><th>number of cells in</th><th>faster</th><th>alike</th><th>slower, within the noise</th><th>slower</th><th>host wrong or failed</th></tr>"
     for (t = 1; t <= ntables["tables"]; t++) {
         printf "<tr><td class=\"name\"><a href=\"#t%d\">%s</a></td>", t, names["tables", t]
         count_row(names["tables", t])
@@ -54,7 +54,7 @@ function colour(   ratio) {
     return ratio > 2 ? "c6" : ratio > 1.03 ? "c5" : "c4"
 }
 
-function us(value) { return value == "" ? "no time" : sprintf(value >= 100 ? "%.0f us" : "%.3g us", value) }
+function us(value) { return value == "" ? "not measured" : sprintf(value >= 100 ? "%.0f us" : "%.3g us", value) }
 
 function cell(   class, shown) {
     class = "odd"

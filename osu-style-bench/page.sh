@@ -21,8 +21,8 @@ machine() {
     while IFS='|' read -r name value; do
         fact "$name" "$value"
     done < <(machine_facts)
-    fact took "$(((SECONDS - begun + 59) / 60)) min"
-    fact load "$(cut -d ' ' -f 1-3 /proc/loadavg) when the page was written"
+    fact duration "$(((SECONDS - begun + 59) / 60)) min"
+    fact "system load" "$(cut -d ' ' -f 1-3 /proc/loadavg) when the page was written"
 }
 
 # The page's beginning, up to its first heading, with the title $1.
@@ -44,7 +44,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem } dd { m
 .table { overflow-x: auto } table { border-collapse: collapse; font-size: .9rem }
 th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid var(--line) }
 .good { color: var(--good) } .bad { color: var(--bad) } a { color: inherit }
-/* Cells, from slower to faster: Okabe and Ito's colours, and a sign each, for who sees no colours. */
+/* Cells, from slower to faster: Okabe and Ito's colours, and a sign each, for readers who cannot tell the colours apart. */
 .c1 { background: #a34700; color: #fff } .c2 { background: #d55e00; color: #111 } .c3 { background: #f6d2ac; color: #111 }
 .c4 { background: #e6e6dc; color: #111 } .c5 { background: #a9d9f5; color: #111 } .c6 { background: #0072b2; color: #fff }
 .c1::before { content: '\25BC\25BC ' } .c2::before { content: '\25BC ' } .c3::before { content: '\25BD ' }
