@@ -137,7 +137,9 @@ void tug_engine_offer(struct tug_engine *engine) {
 }
 
 void tug_engine_look(bool more_comes) {
+    const bool in_job = tug_engine_set_in_job(false);
     (void)tug_services_poll(&tug_engine, more_comes);
+    (void)tug_engine_set_in_job(in_job);
     tug_lease_set(&tug_engine.news, TUG_LEASE_FRESH);
 }
 

@@ -157,7 +157,8 @@ void tug_engine_help(void);
 void tug_engine_launch(struct tug_job *job);
 
 /* True while the holder of the baton advances a job: what that starts needs no command. Set to
- * false, and then to what it was, around a look, which calls functions of others. */
+ * false, and then to what it was, around looks, which call functions of others: tug_engine_look()
+ * does so. */
 bool tug_engine_in_job(void);
 bool tug_engine_set_in_job(bool is);
 

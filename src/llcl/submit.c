@@ -93,9 +93,7 @@ static void execute_nothing(struct tug_command *command) {
  * for them; if none come, the offload thread's next beat sends it. */
 static inline void after_post(struct tug_context *context) {
     if (++context->posts >= POSTS_A_POLL) {
-        const bool in_job = tug_engine_set_in_job(false);
         tug_engine_look(true);
-        (void)tug_engine_set_in_job(in_job);
         return;
     }
     context->fabric.more_comes = tug_burst.gathers || tug_burst.pieces;
