@@ -328,7 +328,7 @@ plot() { # the plot of step $1 as an image within the page
 }
 
 see() { # what there is to be seen in the plot of step $1, in a sentence
-    [[ ! -s $out/data/$1.csv ]] || awk -f "$here/report_map.awk" -v sentence=1 "$out/data/$1.csv"
+    [[ ! -s $out/data/$1.csv ]] || awk -f "$here/report_facts.awk" -f "$here/report_map.awk" -v sentence=1 "$out/data/$1.csv"
 }
 
 page() {
@@ -355,7 +355,7 @@ where the pointer rests on it. <span class="cell c1">below 0.5</span> <span clas
 <span class="cell c6">above 2</span></p>
 HTML
     echo "<div class=\"table\"><table id=\"glance\">"
-    ((${#files[@]} == 0)) || awk -f "$here/report_map.awk" -v facts="$facts" "${files[@]}"
+    ((${#files[@]} == 0)) || awk -f "$here/report_facts.awk" -f "$here/report_map.awk" -v facts="$facts" "${files[@]}"
     echo "</table></div><main>"
     for name in "${names[@]}"; do
         printf '<figure id="%s"><h2>%s</h2>\n' "$name" "$(escape <<<"${title_of[$name]}")"
@@ -367,7 +367,7 @@ HTML
     ((${#openmpi[@]} == 0)) || echo "<th>Open MPI</th><th>Tugboat to it</th>"
     echo "</tr>"
     ((${#files[@]} == 0)) ||
-        awk -f "$here/report_page.awk" -v facts="$facts" -v beside=$((${#openmpi[@]} > 0)) "${files[@]}"
+        awk -f "$here/report_facts.awk" -f "$here/report_page.awk" -v facts="$facts" -v beside=$((${#openmpi[@]} > 0)) "${files[@]}"
     echo "</table></div></body></html>"
 }
 

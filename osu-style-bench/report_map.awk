@@ -1,28 +1,9 @@
 # report_map.awk: the ratios of a report as cells in colours, a row for each comparison; or, of one, in a sentence.
 #
-#   awk -f report_map.awk -v facts="NAME|UNIT|TITLE;..." DATA.csv...
-#   awk -f report_map.awk -v sentence=1 DATA.csv
+#   awk -f report_facts.awk -f report_map.awk -v facts="NAME|UNIT|TITLE;..." DATA.csv...
+#   awk -f report_facts.awk -f report_map.awk -v sentence=1 DATA.csv
 #
 # Only cases that both the host and the tug have a value for. A cell says by a sign, too, what its colour says.
-BEGIN {
-    FS = ","
-    n = split(facts, fact, ";")
-    for (i = 1; i <= n; i++) {
-        split(fact[i], part, "|")
-        unit[part[1]] = part[2]
-        title[part[1]] = part[3]
-    }
-}
-
-FNR == 1 {
-    delete column
-    for (i = 1; i <= NF; i++)
-        column[$i] = i
-    next
-}
-
-function number(v) { return sprintf(v >= 1000 ? "%.0f" : v >= 100 ? "%.0f" : "%.3g", v) }
-
 function class(ratio, overlaps) {
     if (ratio < 0.97)
         return overlaps ? "c3" : ratio < 0.5 ? "c1" : "c2"

@@ -1,28 +1,9 @@
 # report_page.awk: the rows of the table of ratios, as HTML, from CSV files of `versus`.
 #
-#   awk -f report_page.awk -v facts="NAME|UNIT|TITLE;..." -v beside=0|1 DATA.csv...
+#   awk -f report_facts.awk -f report_page.awk -v facts="NAME|UNIT|TITLE;..." -v beside=0|1 DATA.csv...
 #
 # A row for each key that both the host and the tug have a value for; beside: with Open MPI's value, where
 # there is one, and how much better the tug is than that.
-BEGIN {
-    FS = ","
-    n = split(facts, fact, ";")
-    for (i = 1; i <= n; i++) {
-        split(fact[i], part, "|")
-        unit[part[1]] = part[2]
-        title[part[1]] = part[3]
-    }
-}
-
-FNR == 1 {
-    delete column
-    for (i = 1; i <= NF; i++)
-        column[$i] = i
-    next
-}
-
-function number(v) { return sprintf(v >= 1000 ? "%.0f" : "%.3g", v) }
-
 column["host"] && column["tug"] && $(column["tug_ratio"]) != "" {
     ratio = $(column["tug_ratio"])
     better = ratio >= 1 ? "good" : "bad"
