@@ -53,6 +53,26 @@ static void another_objects_calls_stay(void **state) {
     assert_int_equal(getuid(), user);
 }
 
+/* How a slot's page is protected is asked once for neighbours: that of another object's slot in
+ * between must not stand for them. */
+static void slots_of_two_objects_in_turn(void **state) {
+    (void)state;
+    struct tug_hook first = {0}, other = {0}, second = {0};
+    const uid_t user = getuid();
+    assert_true(tug_hook_set(&first, &not_this_one, "getppid", (void *)no_parent));
+    const bool has_other =
+        tug_hook_set(&other, (void *)_cmocka_run_group_tests, "sigaction", (void *)no_parent);
+    assert_true(tug_hook_set(&second, &not_this_one, "getuid", (void *)no_parent));
+    assert_int_equal(getppid(), -7);
+    assert_int_equal((int)getuid(), -7);
+    tug_hook_remove(&second);
+    if (has_other)
+        tug_hook_remove(&other);
+    tug_hook_remove(&first);
+    assert_int_equal(getuid(), user);
+    assert_int_equal(first.protection, second.protection);
+}
+
 static void what_is_not_called_is_not_hooked(void **state) {
     (void)state;
     struct tug_hook hook = {0};
@@ -78,6 +98,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_callers_calls_go_to_the_replacement),
         cmocka_unit_test(another_objects_calls_stay),
+        cmocka_unit_test(slots_of_two_objects_in_turn),
         cmocka_unit_test(what_is_not_called_is_not_hooked),
         cmocka_unit_test(a_first_call_may_come_after),
     };
