@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/log.h"
 #include "host/agreement.h"
@@ -170,15 +171,25 @@ static bool join_team(struct tug_fabric *fabric) {
     return tug_host.Comm_dup(team->comm, &fabric->comm) == MPI_SUCCESS;
 }
 
+/* Whole pages: a device may keep them out of the children of a fork. */
+static size_t operations_bytes(uint32_t n) {
+    return (n * sizeof(struct tug_operation) + PAGE - 1) / PAGE * PAGE;
+}
+
+/* Zeroed, and each page there from its first use on: to touch all takes 0.3 ms, longer than the
+ * rest of a context, and most programs use few. NULL without memory. */
+static struct tug_operation *map_operations(uint32_t n) {
+    void *memory = mmap(NULL, operations_bytes(n), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
 static int make_tables(struct tug_context *context) {
     struct tug_fabric *fabric = &context->fabric;
     uint32_t n = (uint32_t)tug_settings.operations;
-    /* whole pages: a device may keep them out of the children of a fork */
-    const size_t bytes = (n * sizeof(struct tug_operation) + PAGE - 1) / PAGE * PAGE;
-    fabric->operations = aligned_alloc(PAGE, bytes);
+    fabric->operations = map_operations(n);
     if (fabric->operations == NULL)
         return TUG_ERR_NO_MEMORY;
-    memset((void *)fabric->operations, 0, (size_t)n * sizeof(struct tug_operation));
     fabric->noperations = n;
     int error = tug_tags_init(&fabric->tags, n);
     if (error == 0)
@@ -223,7 +234,8 @@ static void destroy(struct tug_context *context) {
         tug_tags_fini(&fabric->tags);
         tug_memory_table_fini(&fabric->memory);
     }
-    free(fabric->operations);
+    if (fabric->operations != NULL)
+        munmap(fabric->operations, operations_bytes(fabric->noperations));
     free(context);
 }
 
