@@ -26,7 +26,7 @@ struct tug_team;
 
 struct tug_chunk {
     struct tug_shelved shelved; /* by an id that is the same on all ranks of the team */
-    MPI_Win win;
+    MPI_Win win;         /* MPI_WIN_NULL: a block inside a chunk of the arena */
     unsigned char *base; /* at a page */
     size_t bytes;
     size_t used;    /* arena: handed out */

@@ -70,6 +70,7 @@ struct tug_team {
     bool threaded;               /* some rank has several threads in MPI */
     bool in_world;               /* all ranks are of this process's MPI_COMM_WORLD */
     bool placed;                 /* in use, and has a place where teams are kept */
+    bool carved;                 /* its first chunk has given room for a block */
     size_t arena_bytes;          /* of chunks and blocks that stay as long as the team */
     _Atomic bool alone;          /* its communicator is gone */
     struct tug_team_part parts[TUG_PARTS];
