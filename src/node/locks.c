@@ -23,13 +23,18 @@ struct waiter {
     void *argument;
     struct tug_backoff backoff;
     unsigned looks;
-    uint64_t since_ns; /* the beginning, or the last call of idle() */
+    uint64_t since_ns; /* the first look at the clock, or the last call of idle() */
 };
 
 #define LOOKS_BEFORE_CLOCK 16
 
-static bool idle_is_due(const struct waiter *waiter) {
-    return tug_clock_ns() - waiter->since_ns >= TUG_LOCK_IDLE_NS;
+/* The clock takes as long as a cache line from another core: short waits are over before it is
+ * looked at. */
+static bool idle_is_due(struct waiter *waiter) {
+    const uint64_t now_ns = tug_clock_ns();
+    if (waiter->since_ns == 0)
+        waiter->since_ns = now_ns;
+    return now_ns - waiter->since_ns >= TUG_LOCK_IDLE_NS;
 }
 
 /* Pauses, and says whether the thread is to look again before it does something else. */
@@ -44,7 +49,7 @@ static bool looks_on(void *argument) {
  * time out. */
 static void help(struct waiter *waiter, void (*idle)(void)) {
     (void)tug_engine_drive_while(looks_on, waiter);
-    if (!idle_is_due(waiter))
+    if (waiter->done(waiter->argument) || !idle_is_due(waiter))
         return;
     idle();
     waiter->since_ns = tug_clock_ns();
@@ -55,7 +60,6 @@ void tug_shared_wait(bool (*done)(void *), void *argument, struct tug_bell *bell
     struct waiter waiter = {.done = done, .argument = argument};
     if (done(argument))
         return;
-    waiter.since_ns = tug_clock_ns();
     while (!done(argument)) {
         if (idle)
             help(&waiter, idle);
