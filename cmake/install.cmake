@@ -1,4 +1,4 @@
-# Installed layout: bin/tugboat, LIBDIR/libtugboat.{so,a}, include/tugboat/, what finds them (pkg-config,
+# Installed layout: bin/tugboat, LIBDIR/libtugboat.{so,a}, LIBDIR/tugboat/libtugboat-{mpich,openmpi}.so, include/tugboat/, what finds them (pkg-config,
 # a CMake package, a modulefile), documents. Everything finds its prefix from where it lies: a package
 # or `cmake --install --prefix` may put it elsewhere than this build expects.
 # Packages: `cpack -G DEB` and `cpack -G TGZ` in a build directory.
@@ -17,10 +17,18 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/TugboatConfigVersion.cma
   COMPATIBILITY SameMinorVersion)
 
 set_target_properties(tugboat_static PROPERTIES EXPORT_NAME static)
-install(TARGETS tugboat tugboat_static EXPORT Tugboat
+install(TARGETS ${TUGBOAT_INSTALLED} tugboat_static EXPORT Tugboat
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
         INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(TARGETS tugboat_own LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/tugboat")
+if(TUGBOAT_OTHER_MPI)
+  install(PROGRAMS "${other_library}" DESTINATION "${CMAKE_INSTALL_LIBDIR}/tugboat")
+  install(CODE "if(CMAKE_INSTALL_DO_STRIP)
+    execute_process(COMMAND \"${CMAKE_STRIP}\"
+      \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/tugboat/libtugboat-${TUGBOAT_OTHER_MPI}.so\")
+  endif()")
+endif()
 install(TARGETS tugboat_cmd RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*.f90")
 install(EXPORT Tugboat NAMESPACE Tugboat:: FILE TugboatTargets.cmake DESTINATION "${cmakedir}")
@@ -41,16 +49,11 @@ add_custom_command(OUTPUT "${PROJECT_BINARY_DIR}/man/made"
 add_custom_target(tugboat_manual ALL DEPENDS "${PROJECT_BINARY_DIR}/man/made")
 install(DIRECTORY "${PROJECT_BINARY_DIR}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}" PATTERN made EXCLUDE)
 
-# The library for another host has the same names within, and a package of its own name: one or the other
-# in a prefix.
+# One package for both hosts. An earlier one for Open MPI alone had a name of its own.
 set(CPACK_PACKAGE_NAME tugboat)
+set(CPACK_DEBIAN_PACKAGE_REPLACES tugboat-openmpi)
 set(CPACK_DEBIAN_PACKAGE_CONFLICTS tugboat-openmpi)
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS mpich)
-if(TUGBOAT_MPI STREQUAL "openmpi")
-  set(CPACK_PACKAGE_NAME tugboat-openmpi)
-  set(CPACK_DEBIAN_PACKAGE_CONFLICTS tugboat)
-  set(CPACK_DEBIAN_PACKAGE_RECOMMENDS openmpi-bin)
-endif()
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "mpich | openmpi-bin")
 set(CPACK_PACKAGE_VENDOR "The Tugboat authors")
 set(CPACK_PACKAGE_CONTACT "The Tugboat authors <tugboat@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")

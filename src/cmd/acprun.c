@@ -7,13 +7,14 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "host/host.h"
+#include "cmd/pick.h"
 
 enum { LAUNCHER_WORDS = 7 }; /* its name, three options with a value each */
 
@@ -113,9 +114,12 @@ void tug_acprun_launch(const struct tug_acprun *acprun, int argc, char **argv) {
     }
     for (int i = 0; i < argc; i++)
         words[n++] = argv[i];
+    struct tug_pick pick;
+    tug_pick_command(argc, argv, &pick);
+    const char *const *names = tug_mpi_launchers(tug_library_choose(tug_pick_mpi(&pick)));
     errno = ENOENT;
-    for (size_t i = 0; tug_host_launchers[i] != NULL && errno == ENOENT; i++) {
-        words[0] = tug_host_launchers[i];
+    for (; *names != NULL && errno == ENOENT; names++) {
+        words[0] = *names;
         execvp(words[0], (char **)(uintptr_t)words);
     }
     const int error = errno;

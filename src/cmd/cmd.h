@@ -5,8 +5,11 @@
 #ifndef TUG_CMD_CMD_H
 #define TUG_CMD_CMD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+
+#include "cmd/pick.h"
 
 /* Exit statuses of our own; the last three as env(1) and timeout(1) use them. */
 enum {
@@ -33,15 +36,28 @@ int tug_cmd_memory(const char *text);
 /* What `tugboat --help` prints. */
 void tug_cmd_help(FILE *out);
 
-/* Finds libtugboat.so: in ../lib or its like beside this executable, then where it was to be
- * installed. Returns 0 with an absolute path in `path`, or -1. */
+/* Finds the library for an MPI: in ../lib or its like beside this executable, then where it was to
+ * be installed. Without a tugboat/libtugboat-<mpi>.so, libtugboat.so is that for the MPI this
+ * command was built for; TUG_MPI_UNKNOWN: libtugboat.so. Returns 0 with an absolute path in `path`,
+ * or -1. */
+int tug_library_find_for(enum tug_mpi mpi, char *path, size_t path_bytes);
+
+/* The same, for the MPI this command was built for. */
 int tug_library_find(char *path, size_t path_bytes);
+
+/* The MPI whose library is there: this one; if it is unknown, that of this command. */
+enum tug_mpi tug_library_choose(enum tug_mpi mpi);
+
+/* Is this the file name of one of the libraries, of any version? */
+bool tug_library_is_ours(const char *name);
 
 /* Puts it first into LD_PRELOAD of this process, if it is not there. 0, or -1 and errno. */
 int tug_library_preload(const char *path);
 
-/* Both, for commands of the user's: 0, or the exit status with the reason said. */
-int tug_library_enter(void);
+/* Both, for a command of the user's, with the library for its MPI: 0; TUG_LIBRARY_NONE and the
+ * reason said, when its MPI has none; or the exit status with the reason said. */
+#define TUG_LIBRARY_NONE (-1)
+int tug_library_enter(int argc, char **argv);
 
 /* One line on standard error, "tugboat: " and the text; what standard output holds goes before. */
 void tug_cmd_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

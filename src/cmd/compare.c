@@ -106,7 +106,7 @@ static char *without_library(const char *list) {
         const size_t span = strcspn(at, ": \t\n");
         const char *name = memrchr(at, '/', span);
         name = name != NULL ? name + 1 : at;
-        if (span > 0 && strncmp(name, "libtugboat.so", 13) != 0)
+        if (span > 0 && !tug_library_is_ours(name))
             sprintf(kept + strlen(kept), "%s%.*s", kept[0] != '\0' ? ":" : "", (int)span, at);
         at += span;
         at += strspn(at, ": \t\n");
@@ -129,9 +129,12 @@ static int prepare_sides(struct compare *compare) {
     }
     compare->preloads[TUG_WITHOUT] = without_library(already != NULL ? already : "");
     compare->switched = switched != NULL ? strdup(switched) : NULL;
-    const int status = tug_library_enter();
+    int argc = 0;
+    while (compare->report.argv[argc] != NULL)
+        argc++;
+    const int status = tug_library_enter(argc, compare->report.argv);
     if (status != 0)
-        return status;
+        return status == TUG_LIBRARY_NONE ? TUG_EXIT_FAILED : status;
     compare->preloads[TUG_WITH] = strdup(getenv("LD_PRELOAD"));
     if (compare->preloads[TUG_WITHOUT] == NULL || compare->preloads[TUG_WITH] == NULL)
         return fail("no memory");
@@ -419,9 +422,9 @@ int tug_cmd_compare(int argc, char **argv) {
     /* getopt_long() takes the first for the command's name */
     char **arguments = argv - 1;
     int status = parse(&compare.options, argc + 1, arguments, &first);
+    compare.report.argv = arguments + first;
     if (status == 0)
         status = prepare_sides(&compare);
-    compare.report.argv = arguments + first;
     compare.report.runs = compare.options.runs;
     if (status == 0)
         status = compare_into_files(&compare);

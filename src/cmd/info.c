@@ -41,8 +41,25 @@
 
 static void *host_mpi; /* the host's MPI library, opened, or NULL */
 
-static void print_build(void) {
+/* The libraries that are here, and which of them a command gets whose MPI is not known. */
+static void print_libraries(void) {
     char library[PATH_MAX];
+    printf("  library       %s\n",
+           tug_library_find_for(TUG_MPI_UNKNOWN, library, sizeof library) == 0 ? library
+                                                                               : "not found");
+    for (enum tug_mpi mpi = TUG_MPI_MPICH; mpi <= TUG_MPI_OPENMPI; mpi++)
+        printf("  for %-10s%s\n", tug_mpi_titles[mpi],
+               tug_library_find_for(mpi, library, sizeof library) == 0 ? library : "not here");
+    const enum tug_mpi mpi = tug_mpi_of_launcher("mpiexec");
+    printf("  mpiexec       %s\n", mpi == TUG_MPI_UNKNOWN
+                                       ? "is not found here, or of an unknown MPI"
+                                       : tug_mpi_titles[mpi]);
+    printf(
+        "  tugboat run takes the library for the MPI that the program is linked with; if there is "
+        "none,\n  for that of the launcher; else libtugboat.so\n");
+}
+
+static void print_build(void) {
     printf("tugboat %s\n", tug_version());
     printf("  compiler      %s\n", TUG_BUILD_COMPILER);
     printf("  flags         %s\n", TUG_BUILD_FLAGS);
@@ -50,8 +67,7 @@ static void print_build(void) {
            TUG_BUILD_SANITIZE[0] != '\0' ? ", sanitizers " : "", TUG_BUILD_SANITIZE);
     printf("  MPI headers   %s %s (MPI %d.%d)\n", TUG_HOST_BUILT_FOR, HEADER_VERSION, MPI_VERSION,
            MPI_SUBVERSION);
-    printf("  library       %s\n",
-           tug_library_find(library, sizeof library) == 0 ? library : "not found");
+    print_libraries();
 }
 
 /* Finds and opens the host's MPI library. */

@@ -1,5 +1,6 @@
 /*
- * `tugboat run`: puts libtugboat.so first into LD_PRELOAD and becomes the command.
+ * `tugboat run`: puts the library for the command's MPI first into LD_PRELOAD and becomes the
+ * command. Where that MPI cannot be told, libtugboat.so is put there.
  *
  * What LD_PRELOAD already holds is kept, behind ours; a library that is there already is not added
  * again. A launcher needs no special care: it inherits the variable, stays untouched by the library
@@ -30,25 +31,48 @@ static void find_self(char folder[PATH_MAX]) {
         *slash = '\0';
 }
 
-/* Only the folder is resolved: the name stays libtugboat.so, whatever version it links to. */
-static bool library_in(const char *folder, char *path, size_t path_bytes) {
+/* Only the folder is resolved: the name stays without a version, whatever it links to. */
+static bool library_in(const char *folder, const char *name, char *path, size_t path_bytes) {
     char resolved[PATH_MAX];
     if (realpath(folder, resolved) == NULL)
         return false;
-    const int need = snprintf(path, path_bytes, "%s/libtugboat.so", resolved);
+    const int need = snprintf(path, path_bytes, "%s/%s", resolved, name);
     return need > 0 && (size_t)need < path_bytes && is_readable(path);
 }
 
-int tug_library_find(char *path, size_t path_bytes) {
+static bool find_named(const char *name, char *path, size_t path_bytes) {
     static const char *const beside[] = {"../lib", TUG_LIBDIR_FROM_BINDIR};
     char self[PATH_MAX], folder[PATH_MAX + sizeof TUG_LIBDIR_FROM_BINDIR + 8];
     find_self(self);
     for (size_t i = 0; i < sizeof beside / sizeof beside[0] && self[0] != '\0'; i++) {
         snprintf(folder, sizeof folder, "%s/%s", self, beside[i]);
-        if (library_in(folder, path, path_bytes))
-            return 0;
+        if (library_in(folder, name, path, path_bytes))
+            return true;
     }
-    return library_in(TUG_INSTALL_LIBDIR, path, path_bytes) ? 0 : -1;
+    return library_in(TUG_INSTALL_LIBDIR, name, path, path_bytes);
+}
+
+int tug_library_find_for(enum tug_mpi mpi, char *path, size_t path_bytes) {
+    char name[64];
+    snprintf(name, sizeof name, "tugboat/libtugboat-%s.so", tug_mpi_names[mpi]);
+    if (mpi != TUG_MPI_UNKNOWN && find_named(name, path, path_bytes))
+        return 0;
+    return (mpi == TUG_MPI_UNKNOWN || mpi == tug_mpi_own) &&
+                   find_named("libtugboat.so", path, path_bytes)
+               ? 0
+               : -1;
+}
+
+int tug_library_find(char *path, size_t path_bytes) {
+    return tug_library_find_for(tug_mpi_own, path, path_bytes);
+}
+
+enum tug_mpi tug_library_choose(enum tug_mpi mpi) {
+    return mpi == TUG_MPI_MPICH || mpi == TUG_MPI_OPENMPI ? mpi : tug_mpi_own;
+}
+
+bool tug_library_is_ours(const char *name) {
+    return strncmp(name, "libtugboat.so", 13) == 0 || strncmp(name, "libtugboat-", 11) == 0;
 }
 
 /* LD_PRELOAD is a list split at colons and blanks. */
@@ -104,14 +128,49 @@ static int request_stats(const char *option, const char *alone, const char *befo
     return request_file(option, "TUGBOAT_STATS", before, file);
 }
 
-int tug_library_enter(void) {
-    char library[PATH_MAX];
-    if (tug_library_find(library, sizeof library) != 0) {
+/* Each process of such a job would be alone. */
+static int refuse_launcher(const struct tug_pick *pick) {
+    const char *right = tug_mpi_find_launcher(pick->program);
+    tug_cmd_say("%s is the launcher of %s, but %s is a program of %s (%s): start it with %s",
+                pick->launcher_word, tug_mpi_titles[pick->launcher], pick->program_word,
+                tug_mpi_titles[pick->program], pick->library,
+                right != NULL ? right : "the launcher of that MPI");
+    return TUG_EXIT_FAILED;
+}
+
+/* 0 and the library; or as tug_library_enter. */
+static int choose_library(const struct tug_pick *pick, char library[PATH_MAX]) {
+    const enum tug_mpi mpi = tug_pick_mpi(pick);
+    if (tug_pick_is_wrong(pick))
+        return refuse_launcher(pick);
+    if (mpi == TUG_MPI_FOREIGN) {
+        tug_cmd_say("%s uses %s, an MPI that Tugboat has no library for, and runs without it; to "
+                    "ask for support, send the output of: tugboat info; ldd %s",
+                    pick->program_word, pick->library, pick->program_word);
+        return TUG_LIBRARY_NONE;
+    }
+    if (tug_library_find_for(mpi, library, PATH_MAX) == 0)
+        return 0;
+    if (mpi == TUG_MPI_UNKNOWN || mpi == tug_mpi_own)
         tug_cmd_say(
             "libtugboat.so is neither in ../lib beside this command nor in %s: install it there",
             TUG_INSTALL_LIBDIR);
-        return TUG_EXIT_FAILED;
-    }
+    else
+        tug_cmd_say(
+            "%s uses %s, and this installation has no libtugboat-%s.so: build Tugboat where "
+            "that MPI is installed too",
+            pick->program_word != NULL ? pick->program_word : pick->launcher_word,
+            tug_mpi_titles[mpi], tug_mpi_names[mpi]);
+    return TUG_EXIT_FAILED;
+}
+
+int tug_library_enter(int argc, char **argv) {
+    char library[PATH_MAX];
+    struct tug_pick pick;
+    tug_pick_command(argc, argv, &pick);
+    const int status = choose_library(&pick, library);
+    if (status != 0)
+        return status;
     if (strpbrk(library, ": \t\n") != NULL) {
         tug_cmd_say("LD_PRELOAD cannot name %s: its path holds a blank or a colon; move it",
                     library);
@@ -171,6 +230,8 @@ int tug_cmd_run(int argc, char **argv) {
         tug_cmd_say("run needs a command, for example: tugboat run mpiexec -n 4 ./app");
         return TUG_EXIT_USAGE;
     }
-    const int status = tug_library_enter();
-    return status != 0 ? status : become(&acprun, argc - first, argv + first);
+    const int status = tug_library_enter(argc - first, argv + first);
+    if (status != 0 && status != TUG_LIBRARY_NONE)
+        return status;
+    return become(&acprun, argc - first, argv + first);
 }

@@ -24,6 +24,7 @@
 #include "base/settings.h"
 #include "cmd/cmd.h"
 #include "cmd/kernel.h"
+#include "cmd/pick.h"
 #include "host/host.h"
 #include "node/cma.h"
 #include "transport/transport.h"
@@ -217,9 +218,10 @@ static void become(const struct job *job) {
     arguments[n + 3] = job->kind != NULL ? strdup(job->kind) : NULL;
     if (job->nlauncher > 0)
         execvp(arguments[0], arguments);
-    for (size_t i = 0; job->nlauncher == 0 && tug_host_launchers[i] != NULL; i++) {
-        arguments[0] = strdup(tug_host_launchers[i]);
-        execvp(tug_host_launchers[i], arguments);
+    const char *const *names = tug_mpi_launchers(tug_mpi_own);
+    for (; job->nlauncher == 0 && *names != NULL; names++) {
+        arguments[0] = strdup(*names);
+        execvp(*names, arguments);
     }
     _exit(TUG_EXIT_NOT_FOUND);
 }

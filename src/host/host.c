@@ -33,10 +33,8 @@ static const char *lacked; /* the first call that it lacks */
 
 #ifdef OPEN_MPI
 const char *const tug_host_libraries[] = {"libmpi.so.40", NULL};
-const char *const tug_host_launchers[] = {"mpiexec.openmpi", "mpirun.openmpi", "mpiexec", NULL};
 #else
 const char *const tug_host_libraries[] = {"libmpich.so.12", "libmpi.so.12", NULL};
-const char *const tug_host_launchers[] = {"mpiexec.mpich", "mpiexec.hydra", "mpiexec", NULL};
 #endif
 
 struct object_names {

@@ -140,10 +140,9 @@ const char *tug_host_lacks(void);
 #define TUG_HOST_BUILT_FOR_VERSION TUG_HOST_BUILT_FOR " 4"
 #endif
 
-/* The names that the library of the host this one is built for goes by, and those of its launcher,
- * best first; ends with NULL. */
+/* The names that the library of the host this one is built for goes by, best first; ends with NULL.
+ */
 extern const char *const tug_host_libraries[];
-extern const char *const tug_host_launchers[];
 
 /* The host's function of a name that is in neither list, or NULL. */
 void *tug_host_find(const char *name);

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# The Debian package: made, installed by dpkg in a root of its own, run from there, removed without
-# trace, and refused beside that for another host. Usage: deb.sh BUILD-DIRECTORY CPACK MPICC MPIEXEC PACKAGE OTHER
+# The Debian package: made, installed by dpkg in a root of its own, programs of each host run from there,
+# removed without trace; it takes the place of the package that was for Open MPI alone.
+# Usage: deb.sh BUILD-DIRECTORY CPACK HOST MPICC MPIEXEC [HOST MPICC MPIEXEC]
 set -euo pipefail
-build=$1 cpack=$2 mpicc=$3 mpiexec=$4 name=$5 other=$6
+build=$1 cpack=$2 name=tugboat
+shift 2
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 command -v dpkg >/dev/null || { echo "skipped: this system has no dpkg"; exit 77; }
 work=$(mktemp -d)
@@ -29,18 +31,29 @@ trace() { (cd "$root" && find . -path ./var/lib/dpkg -prune -o -print | sort); }
 before=$(trace)
 in_root --install "$package"
 "$root/usr/bin/tugboat" info | grep "library  *$root/usr/lib.*/libtugboat.so" >/dev/null || wrong "the command finds no library"
-"$mpicc" -o "$work/passive" "$(find "$root" -name passive.c)"
-value=$("$root/usr/bin/tugboat" run --stats timeout 150 "$mpiexec" -n 2 "$work/passive" 2>&1) ||
-    wrong "a program under it fails: $value"
-grep -q 'tugboat .* statistics, 2 ranks' <<<"$value" || wrong "a program was not under it: $value"
+while [ $# -gt 0 ]; do
+    host=$1 mpicc=$2 mpiexec=$3
+    shift 3
+    library=$(find "$root/usr/lib" -path "*/tugboat/libtugboat-$host.so")
+    [ -n "$library" ] || wrong "no library for $host"
+    [[ $(readelf -S "$library") != *.debug_info* ]] || wrong "$library is not stripped"
+    grep -qF " $library" <<<"$("$root/usr/bin/tugboat" info)" || wrong "tugboat info does not show $library"
+    "$mpicc" -o "$work/passive" "$(find "$root" -name passive.c)"
+    value=$("$root/usr/bin/tugboat" run --stats timeout 150 "$mpiexec" -n 2 "$work/passive" 2>&1) ||
+        wrong "a program under it fails: $value"
+    grep -q 'tugboat .* statistics, 2 ranks' <<<"$value" || wrong "a program was not under it: $value"
+done
 in_root --purge "$name"
 left=$(diff <(echo "$before") <(trace)) || wrong "removal leaves: $left"
 
-# one of the other's name, as empty as can be
+# the earlier package for Open MPI alone, as empty as can be
 mkdir -p "$work/other/DEBIAN"
-printf 'Package: %s\nVersion: 1\nArchitecture: all\nMaintainer: none <none@localhost>\nDescription: none\n' "$other" \
+printf 'Package: tugboat-openmpi\nVersion: 1\nArchitecture: all\nMaintainer: none <none@localhost>\nDescription: none\n' \
     >"$work/other/DEBIAN/control"
 dpkg-deb --root-owner-group --build "$work/other" "$work/other.deb" >/dev/null
 in_root --install "$work/other.deb" >/dev/null
-if in_root --install "$package" >"$work/log" 2>&1; then wrong "$name is installed beside $other"; fi
-grep -q "conflict" "$work/log" || wrong "$name beside $other: $(cat "$work/log")"
+in_root --install "$package" >"$work/log" 2>&1 || wrong "$name does not take its place: $(cat "$work/log")"
+if dpkg-query --admindir="$root/var/lib/dpkg" -W -f '${Status}' tugboat-openmpi 2>/dev/null | grep -q ' installed'; then
+    wrong "tugboat-openmpi stays"
+fi
+in_root --install "$package" >"$work/log" 2>&1 || wrong "$name is not installed over itself: $(cat "$work/log")"

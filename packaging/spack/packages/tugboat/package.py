@@ -32,6 +32,7 @@ class Tugboat(CMakePackage):
         mpi = self.spec.variants["mpi"].value
         return [
             self.define("TUGBOAT_MPI", mpi),
+            self.define("TUGBOAT_BOTH", False),
             self.define("BUILD_TESTING", False),
             self.define_from_variant("TUGBOAT_VERBS", "verbs"),
             self.define_from_variant("TUGBOAT_OFI", "ofi"),
