@@ -6,6 +6,8 @@
 # other host's comes from a second configuration in hosts/, which compiles the library alone, and only
 # where that MPI is found. Sets TUGBOAT_OTHER_MPI to its name, or to nothing.
 #
+# So does bin/tugboat-<host>, the command for what starts ranks of its own (selftest, calibrate).
+#
 # Target tugboat_hosts: what is installed beside the command.
 
 option(TUGBOAT_BOTH "Build the library for the other host MPI too, where that is installed" ON)
@@ -47,11 +49,13 @@ if(TUGBOAT_OTHER_MPI)
   include(ExternalProject)
   set(other_dir "${PROJECT_BINARY_DIR}/hosts/${TUGBOAT_OTHER_MPI}")
   set(other_library "${PROJECT_BINARY_DIR}/lib/tugboat/libtugboat-${TUGBOAT_OTHER_MPI}.so")
+  set(other_command "${PROJECT_BINARY_DIR}/bin/tugboat-${TUGBOAT_OTHER_MPI}")
   set(other_archive "${other_dir}/lib/libtugboat.a")
   set(other_arguments
     -DTUGBOAT_MPI=${TUGBOAT_OTHER_MPI} -DHOSTMPI_C_WRAPPER=${TUGBOAT_OTHER_C_WRAPPER}
     -DHOSTMPI_EXECUTABLE=${TUGBOAT_OTHER_EXECUTABLE} -DTUGBOAT_BOTH=OFF -DBUILD_TESTING=OFF
-    -DTUGBOAT_HOST_LIBRARY_DIR=${PROJECT_BINARY_DIR}/lib/tugboat)
+    -DTUGBOAT_HOST_LIBRARY_DIR=${PROJECT_BINARY_DIR}/lib/tugboat
+    -DTUGBOAT_COMMAND=${other_command})
   foreach(name IN ITEMS CMAKE_BUILD_TYPE CMAKE_MAKE_PROGRAM CMAKE_C_COMPILER CMAKE_CXX_COMPILER CMAKE_C_FLAGS
           CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER TUGBOAT_WERROR TUGBOAT_VERBS TUGBOAT_OFI
           TUGBOAT_ACP_KEY_BITS TUGBOAT_ACP_OFFSET_BITS CMAKE_INSTALL_PREFIX CMAKE_INSTALL_LIBDIR)
@@ -62,9 +66,9 @@ if(TUGBOAT_OTHER_MPI)
   ExternalProject_Add(tugboat_other
     SOURCE_DIR "${PROJECT_SOURCE_DIR}" BINARY_DIR "${other_dir}" PREFIX "${PROJECT_BINARY_DIR}/hosts/state"
     CMAKE_ARGS ${other_arguments}
-    BUILD_COMMAND "${CMAKE_COMMAND}" --build <BINARY_DIR> --target tugboat_own tugboat_static
+    BUILD_COMMAND "${CMAKE_COMMAND}" --build <BINARY_DIR> --target tugboat_own tugboat_static tugboat_cmd
     INSTALL_COMMAND "" TEST_COMMAND "" BUILD_ALWAYS ON EXCLUDE_FROM_ALL ON
-    BUILD_BYPRODUCTS "${other_library}" "${other_archive}")
+    BUILD_BYPRODUCTS "${other_library}" "${other_archive}" "${other_command}")
   add_dependencies(tugboat_hosts tugboat_other)
 endif()
 

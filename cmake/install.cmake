@@ -24,8 +24,10 @@ install(TARGETS ${TUGBOAT_INSTALLED} tugboat_static EXPORT Tugboat
 install(TARGETS tugboat_own LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/tugboat")
 if(TUGBOAT_OTHER_MPI)
   install(PROGRAMS "${other_library}" DESTINATION "${CMAKE_INSTALL_LIBDIR}/tugboat")
+  install(PROGRAMS "${other_command}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
   install(CODE "if(CMAKE_INSTALL_DO_STRIP)
     execute_process(COMMAND \"${CMAKE_STRIP}\"
+      \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/tugboat-${TUGBOAT_OTHER_MPI}\"
       \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/tugboat/libtugboat-${TUGBOAT_OTHER_MPI}.so\")
   endif()")
 endif()

@@ -105,6 +105,7 @@ static int launch(char **launcher, int n, const char *file) {
 }
 
 int tug_cmd_calibrate(int argc, char **argv) {
+    tug_command_hand_over("calibrate", argc, argv);
     const char *file = FILE_DEFAULT;
     int first = 0;
     if (argc == 2 && strcmp(argv[0], RANK_OPTION) == 0)

@@ -59,6 +59,11 @@ int tug_library_preload(const char *path);
 #define TUG_LIBRARY_NONE (-1)
 int tug_library_enter(int argc, char **argv);
 
+/* For a command that starts ranks of its own: where argv's launcher is of the other MPI, becomes
+ * tugboat-<mpi> beside this executable, with the same words. Returns when it is not, or not there.
+ */
+void tug_command_hand_over(const char *command, int argc, char **argv);
+
 /* One line on standard error, "tugboat: " and the text; what standard output holds goes before. */
 void tug_cmd_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

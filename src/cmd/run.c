@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,25 @@ static void find_self(char folder[PATH_MAX]) {
     char *slash = strrchr(folder, '/');
     if (slash != NULL)
         *slash = '\0';
+}
+
+void tug_command_hand_over(const char *command, int argc, char **argv) {
+    char self[PATH_MAX], other[PATH_MAX + 32];
+    struct tug_pick pick;
+    tug_pick_command(argc, argv, &pick);
+    if (pick.launcher == tug_mpi_own || tug_library_choose(pick.launcher) != pick.launcher)
+        return;
+    find_self(self);
+    snprintf(other, sizeof other, "%s/tugboat-%s", self, tug_mpi_names[pick.launcher]);
+    const char **words = calloc((size_t)argc + 3, sizeof *words);
+    if (words == NULL)
+        return;
+    words[0] = other;
+    words[1] = command;
+    for (int i = 0; i < argc; i++)
+        words[i + 2] = argv[i];
+    execv(other, (char **)(uintptr_t)words);
+    free((void *)words);
 }
 
 /* Only the folder is resolved: the name stays without a version, whatever it links to. */

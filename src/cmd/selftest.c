@@ -465,6 +465,7 @@ int tug_cmd_selftest(int argc, char **argv) {
     }
     if (argc > 0 && argv[0][0] == '-')
         return tug_cmd_no_option("selftest", argv[0]);
+    tug_command_hand_over("selftest", argc, argv);
     check_library();
     check_settings();
     check_host();

@@ -76,6 +76,10 @@ for mpi in mpich openmpi; do
     grep -q 'right data, once' "$work/out" || fail "linked-run.$mpi: the library is there twice"
     expect "traced.$mpi" 0 'right data' timeout 60 "$tugboat" run --trace="$work/$mpi.json" "${start[@]}" "$work/plain.$mpi"
     [ -s "$work/$mpi.json" ] || fail "traced.$mpi: no trace"
+    expect "selftest.$mpi" 0 '^Tugboat works here' timeout 100 "$tugboat" selftest "${start[@]}"
+    grep -qE "^  library +ok +$lib/tugboat/libtugboat-$mpi.so\$" "$work/out" || fail "selftest.$mpi tries another library"
+    expect "calibrate.$mpi" 0 '' timeout 100 "$tugboat" calibrate -o "$work/tuning.$mpi" "${start[@]}"
+    grep -q latency_us "$work/tuning.$mpi" || fail "calibrate.$mpi writes nothing"
     expect "info.$mpi" 0 "^  for ${title[$mpi]} +$lib/tugboat/libtugboat-$mpi.so\$" "$tugboat" info
 done
 
