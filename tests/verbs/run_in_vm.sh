@@ -70,13 +70,20 @@ fetch_kernel() { # FOLDER: leaves the package there
 }
 
 # The kernel proper inside a bzImage: QEMU starts it directly, which saves unpacking it in emulation.
+# Debian 12 packs it by xz, Debian 13 by zstd. What follows it in the image is of no use to the unpacker.
 unpack_kernel() { # BZIMAGE ELF
-    local at
-    at=$(grep -abom1 -P '\xFD7zXZ\x00' "$1" | cut -d: -f1) || true
-    [ -n "$at" ] || die "$1: no xz-compressed kernel inside"
-    tail -c +$((at + 1)) "$1" | xz -dc --single-stream >"$2" 2>/dev/null || true
-    [ "$(head -c4 "$2")" = $'\x7fELF' ] || die "$1 could not be unpacked"
+    local packing at magic
+    for packing in 'xz \xFD7zXZ\x00' 'zstd \x28\xB5\x2F\xFD'; do
+        magic=${packing#* } packing=${packing% *}
+        at=$(grep -abom1 -P "$magic" "$1" | head -n 1 | cut -d: -f1) || true
+        [ -n "$at" ] || continue
+        command -v "$packing" >/dev/null || skip "$packing is not installed, by which the kernel is packed"
+        tail -c +$((at + 1)) "$1" | unpack "$packing" >"$2" 2>/dev/null || true
+        [ "$(head -c4 "$2" | tr -d '\0')" != $'\x7fELF' ] || return 0
+    done
+    die "$1: no kernel inside that xz or zstd unpacks"
 }
+unpack() { if [ "$1" = xz ]; then xz -dc --single-stream; else zstd -dc; fi; }
 
 make_first_files() { # TREE RELEASE OUT
     local tree=$1 release=$2 out=$3 dir=$cache/new/first module
@@ -87,7 +94,8 @@ make_first_files() { # TREE RELEASE OUT
     done | awk '$1 == "insmod" && !seen[$2]++ {print $2}' >"$cache/new/order"
     while read -r module; do
         cp "$module" "$dir/mod/"
-        basename "$module" >>"$dir/mod/order"
+        if [[ $module == *.xz ]]; then xz -d "$dir/mod/$(basename "$module")"; fi # busybox loads no packed ones
+        basename "$module" .xz >>"$dir/mod/order"
     done <"$cache/new/order"
     guest_first >"$dir/init"
     chmod +x "$dir/init"
@@ -140,6 +148,7 @@ prepare() {
     fetch_kernel "$cache/new/deb"
     deb=("$cache"/new/deb/*.deb)
     dpkg -x "${deb[0]}" "$cache/new/tree"
+    [ -e "$cache/new/tree/lib" ] || ln -s usr/lib "$cache/new/tree/lib" # Debian 13 has modules in /usr/lib
     release=${image#linux-image-}
     depmod -b "$cache/new/tree" "$release"
     unpack_kernel "$cache/new/tree/boot/vmlinuz-$release" "$cache/new/vmlinux"
