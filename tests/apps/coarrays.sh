@@ -32,7 +32,7 @@ if LD_PRELOAD=$lib /bin/true 2>&1 | grep 'ERROR: ld.so'; then
 fi
 
 mapfile -t programs < <(dpkg -L libcoarrays-mpich-dev 2> /dev/null |
-    grep -E 'OpenCoarrays-2\.10\.1-tests/' | grep -E -- "$only")
+    grep -E 'OpenCoarrays-[0-9.]+-tests/' | grep -E -- "$only")
 if [ ${#programs[@]} = 0 ]; then
     echo "skipped: libcoarrays-mpich-dev is not installed"
     exit 77

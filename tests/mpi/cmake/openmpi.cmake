@@ -152,6 +152,14 @@ foreach(case IN ITEMS "host 2" "tug 1" "tug 2" "tug 3" "off 2" "tug 3 emulated")
         FAIL_REGULAR_EXPRESSION " (put|persistent) +0 ") # calls of ours that were not taken
 endforeach()
 
+foreach(way IN ITEMS host tug off)
+    add_test(NAME mpi.python_user.${way}.n2 COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/python.sh
+        --mpiexec ${HOSTMPI_EXECUTABLE} --way ${way} --ranks 2 --env TUGBOAT_STATS=1
+        --lib $<TARGET_FILE:tugboat> -- ${CMAKE_CURRENT_SOURCE_DIR}/python_user.py)
+    set_tests_properties(mpi.python_user.${way}.n2 PROPERTIES
+        TIMEOUT 300 SKIP_RETURN_CODE 77 PROCESSORS 2 LABELS mpi FAIL_REGULAR_EXPRESSION " put +0 ")
+endforeach()
+
 # What stands on LLCL.
 foreach(program IN ITEMS basic atomic am threads)
     tug_llcl_test(${program} WAYS all mpi RANKS 2)

@@ -1,0 +1,227 @@
+#!/usr/bin/env bash
+# Builds, installs and tries Tugboat on this system for each MPI. Usage: matrix.sh SOURCE WORK MPI...
+#
+# WORK is kept between runs: builds, prefixes, programs, logs. The outcome is WORK/results, lines of "MPI COLUMN VERDICT
+# REASON" parted by tabs, with a column for the build, the selftest and each language. A language is right if every
+# program has the right data under `tugboat run`, and with TUGBOAT=off wherever it has them on the host alone.
+set -uo pipefail
+source_root=$1 work=$2
+shift 2
+results=$work/results
+: >"$results"
+unset LD_PRELOAD LD_LIBRARY_PATH PYTHONPATH PKG_CONFIG_PATH ${!TUGBOAT*} ${!OMPI*}
+ranks=2
+limit_s=120 # of one run: detects a hang
+
+say() { printf 'hosts: %s\n' "$*" >&2; }
+# report COLUMN VERDICT [REASON]
+report() {
+    printf '%s\t%s\t%s\t%s\n' "$label" "$1" "$2" "${3:-}" >>"$results"
+    [ "$2" = right ] || say "$label, $1: $2${3:+: $3}"
+}
+# What a log says in one line: its first error, or its last line.
+reason_in() {
+    { grep -m 1 -E 'error: |undefined|WRONG' "$1"; grep -m 1 -iE 'error|wrong|fail' "$1"; tail -n 1 "$1"; } |
+        sed -n '1{s/\t/ /g;s/^\(.\{200\}\).*/\1 .../;p}'
+}
+
+# --- the MPI -------------------------------------------------------------------------------------
+
+# use_mpi NAME: sets label, mpicc, mpicxx, mpifort, launch and has_init (MPI_Bcast_init in its mpi.h).
+use_mpi() {
+    local name=$1 version=
+    label=$([ "$name" = mpich ] && echo MPICH || echo "Open MPI")
+    mpicc=mpicc.$name mpicxx=mpicxx.$name mpifort=mpifort.$name
+    command -v "$mpicc" >/dev/null && command -v "mpiexec.$name" >/dev/null || return 1
+    case $name in
+    mpich)
+        launch=(mpiexec.mpich -n "$ranks")
+        version=$("$mpicc" -E -dM -include mpi.h -xc /dev/null | sed -n 's/^#define MPICH_VERSION "\(.*\)"/\1/p')
+        ;;
+    openmpi)
+        launch=(mpiexec.openmpi --oversubscribe --bind-to none -n "$ranks")
+        export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+        version=$("mpiexec.$name" --version | sed -n '1s/.* //p')
+        ;;
+    esac
+    label="$label $version"
+    has_init=
+    "$mpicc" -E -include mpi.h -xc /dev/null | grep -w MPI_Bcast_init >/dev/null && has_init=yes
+    return 0
+}
+
+# --- build, install, selftest --------------------------------------------------------------------
+
+build_and_install() {
+    local name=$1 log=$work/$1.build.log build=$work/$1.build
+    prefix=$work/$name.prefix
+    rm -rf "$prefix"
+    cmake -G Ninja -S "$source_root" -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTUGBOAT_WERROR=ON \
+        -DBUILD_TESTING=OFF -DTUGBOAT_MPI="$name" -DCMAKE_INSTALL_LIBDIR=lib >"$log" 2>&1 &&
+        cmake --build "$build" --target tugboat tugboat_static tugboat_cmd tugboat_manual >>"$log" 2>&1 &&
+        cmake --install "$build" --prefix "$prefix" >>"$log" 2>&1
+}
+
+selftest() {
+    local log=$work/$1.selftest.log
+    if timeout 300 "$prefix/bin/tugboat" selftest "${launch[@]}" >"$log" 2>&1 </dev/null; then
+        report selftest right
+    else
+        report selftest wrong "$(reason_in "$log")"
+    fi
+}
+
+# --- programs ------------------------------------------------------------------------------------
+
+# run_way WAY PROGRAM...: its status; the output is in the log. Input does not end: see tests/mpi/run_mpi.sh.
+run_way() {
+    local way=$1 before=()
+    shift
+    [ "$way" = host ] || before=("$prefix/bin/tugboat" run)
+    [ "$way" != linked ] || before=(env LD_LIBRARY_PATH="$prefix/lib")
+    [ "$way" != linked_off ] || before=(env LD_LIBRARY_PATH="$prefix/lib" TUGBOAT=off)
+    [ "$way" != off ] || before=(env TUGBOAT=off "${before[@]}")
+    timeout $limit_s "${before[@]}" "${launch[@]}" "$@" >"$log" 2>&1 <> <(:)
+}
+
+# try LANGUAGE NAME PROGRAM [ARGUMENT]...: three ways; what only the host does wrong is its own fault.
+try() {
+    local language=$1 name=$2 host=0 status=0 log=$work/run.log
+    shift 2
+    run_way host "$@" || host=$?
+    [ $host -eq 0 ] || report "$language" note "$name fails on the host alone (status $host): $(reason_in "$log")"
+    run_way tug "$@" || status=$?
+    if [ $status -ne 0 ]; then
+        report "$language" wrong "$name under tugboat run, status $status: $(reason_in "$log")"
+    elif ! was_there "$@"; then
+        report "$language" wrong "$name under tugboat run: $(reason_in "$log")"
+    else
+        report "$language" right
+    fi
+    [ $host -eq 0 ] || return 0
+    run_way off "$@" || { status=$?; report "$language" wrong "$name, TUGBOAT=off, status $status: $(reason_in "$log")"; }
+}
+
+# was_there PROGRAM...: the library was in the program and took its calls, instead of passing them through.
+was_there() {
+    ! grep -qE 'tugboat.*(passes|not preloaded|other MPI)|ERROR: ld.so' "$log"
+}
+
+# try_linked LANGUAGE NAME PROGRAM [ARGUMENT]...: a program that is linked with the library.
+try_linked() {
+    local language=$1 name=$2 way status log=$work/run.log
+    shift 2
+    for way in linked linked_off; do
+        status=0
+        run_way $way "$@" || status=$?
+        if [ $status -eq 0 ]; then
+            report "$language" right
+        else
+            report "$language" wrong "$name, $way, status $status: $(reason_in "$log")"
+        fi
+    done
+}
+
+# compile LANGUAGE NAME COMMAND...: false, and a verdict, if it does not.
+compile() {
+    local language=$1 name=$2 log=$work/compile.log
+    shift 2
+    (cd "$programs" && "$@") >"$log" 2>&1 && return 0
+    report "$language" wrong "$name does not compile: $(reason_in "$log")"
+    return 1
+}
+
+in_c() {
+    local name args
+    for name in 'passive' 'halo 4 100 10 1' 'queue 20 1' 'bcast_loop 64 30'; do
+        read -ra args <<<"$name"
+        name=${args[0]}
+        compile C "$name" "$mpicc" -O2 -o "$name" "$examples/$name.c" && try C "$name" "$programs/$name" "${args[@]:1}"
+    done
+    for name in 'bcast_init 64 30' 'histogram 1000 8' gas_sweep; do
+        read -ra args <<<"$name"
+        name=${args[0]}
+        # shellcheck disable=SC2046
+        compile C "$name" "$mpicc" -O2 -o "$name" "$examples/$name.c" $(pkg-config --cflags --libs tugboat) || continue
+        [ "$name" = gas_sweep ] || try_linked C "$name" "$programs/$name" "${args[@]:1}"
+    done
+}
+
+in_cxx() {
+    local other=()
+    [ -n "$has_init" ] || other=(-include mpi.h -include mpi-ext.h -DMPI_Bcast_init=MPIX_Bcast_init)
+    compile C++ cxx "$mpicxx" -std=c++17 -O2 -I"$prefix/include" "${other[@]}" -o cxx "$source_root/tests/mpi/cxx.cpp" &&
+        try C++ cxx "$programs/cxx"
+}
+
+# The bindings of MPI in which a persistent broadcast is there; and the module of ours.
+in_fortran() {
+    local binding other=()
+    local bindings=(mpif usempi f08)
+    if [ -z "$has_init" ]; then
+        bindings=(mpif)
+        other=(openmpi_fortran.o)
+        compile Fortran openmpi_fortran "$mpicc" -c -o openmpi_fortran.o "$source_root/tests/mpi/openmpi_fortran.c" || return
+    fi
+    for binding in "${bindings[@]}"; do
+        compile Fortran "$binding" "$mpifort" -O2 -fallow-argument-mismatch -I"$source_root/tests/mpi" \
+            -o "fortran_$binding" "$source_root/tests/mpi/fortran_$binding.f90" "${other[@]}" &&
+            try Fortran "$binding" "$programs/fortran_$binding"
+    done
+    # shellcheck disable=SC2046
+    compile Fortran bcast_init_f08 "$mpifort" -O2 -o bcast_init_f08 "$prefix/include/tugboat/mpix_f08.f90" \
+        "$examples/bcast_init_f08.f90" $(pkg-config --libs tugboat) &&
+        try_linked Fortran bcast_init_f08 "$programs/bcast_init_f08"
+}
+
+# binding_is NAME: whether Python's mpi4py is for this MPI.
+binding_is() {
+    local library=libmpi.so.40 file
+    [ "$1" = openmpi ] || library=libmpich
+    file=$(python3 -c 'from importlib.util import find_spec as f; print(f("mpi4py.MPI").origin)' 2>/dev/null) &&
+        ldd "$file" | grep "$library" >/dev/null
+}
+
+in_python() {
+    local name=$1 log=$work/run.log status=0
+    command -v python3 >/dev/null || { report Python "not there" "no python3"; return; }
+    binding_is "$name" || {
+        report Python "not there" "no mpi4py for this MPI (Debian builds it for Open MPI)"
+        return
+    }
+    try Python window.py python3 "$examples/window.py" 5 0.01
+    try Python python_user.py python3 "$source_root/tests/mpi/python_user.py"
+    # what the host alone cannot do is asked for under the tug only
+    run_way tug python3 "$source_root/tests/mpi/python_calls.py" tug || status=$?
+    if [ $status -eq 0 ]; then
+        report Python right
+    else
+        report Python wrong "python_calls.py under tugboat run, status $status: $(reason_in "$log")"
+    fi
+}
+
+# --- all -----------------------------------------------------------------------------------------
+
+try_mpi() {
+    local name=$1 began=$SECONDS part
+    use_mpi "$name" || { report build "not there" "mpicc.$name or mpiexec.$name is not installed"; return; }
+    if ! build_and_install "$name"; then
+        report build wrong "$(reason_in "$work/$name.build.log")"
+        for part in selftest C C++ Fortran Python; do report $part "not there" "the library does not build"; done
+        return
+    fi
+    report build right
+    say "$label: built and installed after $((SECONDS - began)) s"
+    examples=$(dirname "$(find "$prefix" -name passive.c)")
+    programs=$work/$name.programs
+    mkdir -p "$programs"
+    export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+    selftest "$name"
+    for part in in_c in_cxx in_fortran in_python; do
+        began=$SECONDS
+        $part "$name"
+        say "$label: ${part#in_} took $((SECONDS - began)) s"
+    done
+}
+
+for mpi in "$@"; do (try_mpi "$mpi"); done

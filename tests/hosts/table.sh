@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# `./dev hosts`: its arguments and its table, without a root. Usage: table.sh SOURCE-ROOT
+set -uo pipefail
+# shellcheck source=../base/expect.sh
+. "$(dirname "$0")/../base/expect.sh"
+hosts=("$1/dev" hosts)
+
+# results LINE...: fields parted by a bar
+results() { printf '%s\n' "$@" | tr '|' '\t' >"$work/results"; }
+
+results 'trixie|MPICH 4.2.1|build|right|' 'trixie|MPICH 4.2.1|C|right|' 'trixie|MPICH 4.2.1|C|right|' \
+    'trixie|MPICH 4.2.1|C|note|queue fails on the host alone' 'trixie|MPICH 4.2.1|Python|not there|no mpi4py'
+expect fine 0 '^release +MPI +build +selftest +C +C\+\+ +Fortran +Python' "${hosts[@]}" --table "$work/results"
+has fine '^trixie +MPICH 4.2.1 +right +not tried +right +not tried +not tried +not there *$'
+has fine '^trixie, MPICH 4.2.1, Python: not there: no mpi4py$'
+has fine '^trixie, MPICH 4.2.1, C: note: queue fails on the host alone$'
+
+results 'bookworm|Open MPI 4.1.4|C++|right|' 'bookworm|Open MPI 4.1.4|C++|wrong|cxx: status 1' \
+    'bookworm|Open MPI 4.1.4|C++|right|' 'trixie|Open MPI 5.0.7|build|not there|not installed'
+expect wrong 1 '^bookworm +Open MPI 4.1.4 +not tried +not tried +not tried +wrong +not tried' "${hosts[@]}" --table "$work/results"
+has wrong '^bookworm, Open MPI 4.1.4, C\+\+: wrong: cxx: status 1$'
+has wrong '^trixie +Open MPI 5.0.7 +not there '
+results
+expect empty 1 'nothing was tried' "${hosts[@]}" --table "$work/results"
+
+expect help 0 '^usage: ./dev hosts' "${hosts[@]}" --help
+expect release 2 "no release 'sid'" "${hosts[@]}" sid
+expect option 2 '^usage:' "${hosts[@]}" --such
+expect value 2 '--root needs a value' "${hosts[@]}" --root
+expect root 2 'no root at /nowhere' "${hosts[@]}" --root 13=/nowhere
+expect mpi 2 "mpich or openmpi, not 'lam'" "${hosts[@]}" --mpi lam
+expect file 2 'cannot be read' "${hosts[@]}" --table "$work/none"
+[ $failed -eq 0 ] && echo "all fine"
+exit $failed
