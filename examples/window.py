@@ -4,7 +4,7 @@
     tugboat run mpiexec -n 2 python3 window.py
 
 Rank 0 puts numbers into the memory of rank 1, one epoch each. Rank 1 computes meanwhile and calls no MPI. What is
-loaded has to be Tugboat for the MPI that mpi4py was built for: on Debian 12 that is Open MPI. The window is made over
+loaded has to be Tugboat for the MPI that mpi4py was built for: on Debian that is Open MPI. The window is made over
 memory of the program's own (MPI.Win.Create), as one over a numpy array is.
 """
 

@@ -18,6 +18,7 @@ bench=$build/bin/osu-style-bench
 tugboat=$build/bin/tugboat
 rounds=3
 nfailed=0
+any= # a program for the last part
 
 # MPICH's own launcher: where Open MPI is installed too, the plain name may be Open MPI's.
 find_mpiexec() {
@@ -56,11 +57,25 @@ compare() {
 
 # ---- programs that exist only as binaries -------------------------------------------------------
 
+# fails_alone PROGRAM: whether a run of five on the host MPI alone fails. MPICH 4.2.1 (Debian 13) ends most
+# coarray programs so: "Communicator being freed has 1 unmatched message(s)".
+fails_alone() {
+    for _ in 1 2 3 4 5; do
+        timeout 60 "$mpiexec" -n 2 "$1" >"$work/alone" 2>&1 </dev/null || return 0
+    done
+    return 1
+}
+
 # compare_app NUMBER NAME WHAT...
 compare_app() {
     local number=$1 name=$2 program=$apps/$2
     echo "   $name: ${*:3}"
     [[ -x $program ]] || { failed "$program is not there"; return; }
+    if fails_alone "$program"; then
+        echo "   left out, it fails on the host MPI alone: $(grep -v '^ *$' "$work/alone" | tail -n 1)"
+        return
+    fi
+    [[ -n $any ]] || any=$program
     compare "$number" "coarray program" \
         -- "$here/app_seconds.sh" "$name" 'Test passed' "$mpiexec" -n 2 "$program" \
         -- "$here/app_seconds.sh" "$name" 'Test passed' \
@@ -101,9 +116,9 @@ run_comparisons() {
 
 # What anybody can ask of a program of theirs.
 run_compare() {
-    local status=0
-    echo "5. Of any program: tugboat compare mpiexec -n 2 get_array"
-    "$tugboat" compare "$mpiexec" -n 2 "$apps/get_array" >"$work/compared" 2>"$work/err" || status=$?
+    local status=0 program=${any:-$bench/truly_passive}
+    echo "5. Of any program: tugboat compare mpiexec -n 2 ${program##*/}"
+    "$tugboat" compare "$mpiexec" -n 2 "$program" >"$work/compared" 2>"$work/err" || status=$?
     case $status in
     0 | 10 | 11) sed -n '/^tugboat/,$s/^/   /p' "$work/compared" ;;
     *) failed "tugboat compare ends with $status: $(tail -n 1 "$work/err")" ;;

@@ -90,7 +90,7 @@ print_table() {
         {
             cell = row FS $3
             verdict[cell] = cell in verdict ? worse(verdict[cell], $4) : $4
-            if ($4 != "right") notes[++said] = $1 ", " $2 ", " $3 ": " $4 ": " $5
+            if ($5 != "") notes[++said] = $1 ", " $2 ", " $3 ": " $4 ": " $5
             if ($4 == "wrong") bad = 1
         }
         END {

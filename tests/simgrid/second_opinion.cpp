@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <simgrid/s4u.hpp>
+#include <simgrid/version.h>
 
 extern "C" {
 #include "model/choose.h"
@@ -105,10 +106,21 @@ void compile(Job &job) {
     }
 }
 
+/* What a zone is made in: SimGrid 4 has a root, and in SimGrid 3 the first zone is the root. */
+s4u::NetZone *root_zone() {
+#if SIMGRID_VERSION >= 40000
+    return s4u::Engine::get_instance()->get_netzone_root();
+#else
+    return nullptr;
+#endif
+}
+
 /* A node has a way out and a way in. */
 std::vector<s4u::Host *> build_cluster() {
     std::vector<s4u::Host *> hosts;
     s4u::NetZone *cluster = s4u::create_star_zone("cluster");
+    if (root_zone() != nullptr)
+        cluster->set_parent(root_zone());
     for (uint32_t n = 0; n < NODES; n++) {
         std::string name = std::to_string(n);
         s4u::Host *host = cluster->create_host("node" + name, 1e9);
@@ -130,10 +142,14 @@ std::vector<s4u::Host *> build_torus() {
     auto make_host = [&hosts](s4u::NetZone *zone, const auto &, auto id) {
         hosts.at(id) = zone->create_host("node" + std::to_string(id), 1e9);
         s4u::Host *host = hosts.at(id);
+#if SIMGRID_VERSION >= 40000
+        return host;
+#else
         return std::make_pair(host->get_netpoint(),
                               static_cast<simgrid::kernel::routing::NetPoint *>(nullptr));
+#endif
     };
-    s4u::create_torus_zone("torus", nullptr, {SIDE, SIDE, SIDE}, s4u::ClusterCallbacks(make_host),
+    s4u::create_torus_zone("torus", root_zone(), {SIDE, SIDE, SIDE}, s4u::ClusterCallbacks(make_host),
                            1 / machine.between.byte_s, machine.between.latency_s,
                            s4u::Link::SharingPolicy::SPLITDUPLEX)
         ->seal();
