@@ -27,6 +27,8 @@ struct options {
     bool json, dump;
     uint32_t dump_rank;
     const char *plot;
+    bool paper;
+    bool ours; /* an option that says something of a machine */
 };
 
 static bool complain(const char *option, const char *value, const char *wanted) {
@@ -141,6 +143,8 @@ static bool parse_plot(struct options *options, const char *text) {
 }
 
 static bool parse_option(struct options *options, int option, const char *text) {
+    if (option != 'P' && option != 'o')
+        options->ours = true;
     switch (option) {
     case 'n':
         return parse_count("--nodes", text, INT32_MAX, &options->report->shape.nodes);
@@ -167,6 +171,9 @@ static bool parse_option(struct options *options, int option, const char *text) 
     case 'j':
         options->json = true;
         return true;
+    case 'P':
+        options->paper = true;
+        return true;
     default:
         return false;
     }
@@ -178,7 +185,9 @@ static bool check_options(const struct options *options) {
     const uint32_t *side = shape->torus;
     uint64_t ranks = (uint64_t)shape->nodes * shape->ppn;
     const char *wrong = NULL;
-    if (ranks > INT32_MAX)
+    if (options->paper && options->ours)
+        wrong = "--paper goes with no other option than --plot";
+    else if (ranks > INT32_MAX)
         wrong = "more ranks than MPI can have";
     else if (side[0] > 0 && (double)side[0] * side[1] * side[2] != shape->nodes)
         wrong = "the torus has another number of nodes than --nodes";
@@ -208,6 +217,7 @@ static bool parse(struct options *options, int argc, char **argv) {
         {"dump", optional_argument, NULL, 'd'},
         {"plot", required_argument, NULL, 'o'},
         {"json", no_argument, NULL, 'j'},
+        {"paper", no_argument, NULL, 'P'},
         {NULL, 0, NULL, 0},
     };
     int option;
@@ -357,6 +367,11 @@ static int show(const struct options *options, const struct tug_places *places) 
     return status;
 }
 
+static int show_paper(const struct options *options) {
+    tug_model_print_paper(stdout);
+    return options->plot != NULL && tug_model_plot_paper(options->plot) != 0 ? 1 : 0;
+}
+
 int tug_cmd_model(int argc, char **argv) {
     struct tug_model_report report = {.shape = {.nodes = 2, .ppn = 1}};
     struct options options = {
@@ -369,6 +384,8 @@ int tug_cmd_model(int argc, char **argv) {
     char **arguments = argv - 1;
     if (!parse(&options, argc + 1, arguments))
         return TUG_EXIT_USAGE;
+    if (options.paper)
+        return show_paper(&options);
     if (load_parameters(&options) != 0)
         return 1;
     struct tug_places places;

@@ -38,4 +38,11 @@ void tug_model_print_json(const struct tug_model_report *report, FILE *out);
  * said on standard error. */
 int tug_model_plot(const struct tug_model_report *report, const char *file);
 
+/* The paper's own equations, parameters and sizes (Morie et al.): CSV, with the peaks behind it in
+ * lines that begin with #. */
+void tug_model_print_paper(FILE *out);
+
+/* Draws them, like tug_model_plot(). */
+int tug_model_plot_paper(const char *file);
+
 #endif

@@ -11,6 +11,9 @@
 
 #define PAPER_PIPELINES 3
 
+const struct tug_paper tug_paper_fx100 = {
+    .latency_s = 1e-7, .byte_s = 1.04762e-10, .gap_s = 1e-9, .hops = 4, .engines = 4};
+
 uint32_t tug_paper_segments(uint64_t bytes) {
     static const struct {
         uint64_t below;

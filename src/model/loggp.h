@@ -26,6 +26,9 @@ struct tug_paper {
     uint32_t ppn;
 };
 
+/* Its parameters (section 6.1), without ppn. */
+extern const struct tug_paper tug_paper_fx100;
+
 /* Its table: pieces into which each pipeline cuts a message of so many bytes. */
 uint32_t tug_paper_segments(uint64_t bytes);
 

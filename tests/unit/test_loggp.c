@@ -10,12 +10,9 @@ static const uint64_t KiB = 1024, MiB = 1048576;
 
 /* ---- the paper ---- */
 
-static const struct tug_paper fx100 = {
-    .latency_s = 1e-7, .byte_s = 1.04762e-10, .gap_s = 1e-9, .hops = 4, .engines = 4};
-
 /* The best bandwidth of all sizes, GB/s. */
 static double best(double (*seconds)(const struct tug_paper *paper, uint64_t bytes), uint32_t ppn) {
-    struct tug_paper paper = fx100;
+    struct tug_paper paper = tug_paper_fx100;
     double most = 0;
     paper.ppn = ppn;
     for (uint64_t bytes = KiB; bytes <= KiB * MiB; bytes *= 2) {
@@ -30,13 +27,16 @@ static void assert_about(double value, double wanted, double share) {
         fail_msg("%g is not within %g %% of %g", value, share * 100, wanted);
 }
 
+/* The peaks that its text states, in thousands of MiB/s: it calls them GB/s,
+ * and in units of 10^9 bytes the relay's are 6 % above them. */
 static void paper_figures(void **state) {
     (void)state;
-    assert_about(best(tug_paper_two_phase_s, 2), 22, 0.1);
-    assert_about(best(tug_paper_two_phase_s, 4), 16, 0.1);
-    assert_about(best(tug_paper_relay_s, 2), 9, 0.1);
-    assert_about(best(tug_paper_relay_s, 3), 4.5, 0.1);
-    assert_about(best(tug_paper_relay_s, 4), 3, 0.1);
+    const double unit = (double)MiB * 1e3 * 1e-9;
+    assert_about(best(tug_paper_two_phase_s, 2) / unit, 22, 0.05);
+    assert_about(best(tug_paper_two_phase_s, 4) / unit, 16, 0.05);
+    assert_about(best(tug_paper_relay_s, 2) / unit, 9, 0.05);
+    assert_about(best(tug_paper_relay_s, 3) / unit, 4.5, 0.05);
+    assert_about(best(tug_paper_relay_s, 4) / unit, 3, 0.05);
 }
 
 /* In the reading of G that gives them. */
