@@ -13,6 +13,7 @@
 
 #include "base/settings.h"
 #include "cmd/cmd.h"
+#include "model/loggp.h"
 #include "model/simulate.h"
 #include "tugboat/tugboat.h"
 
@@ -272,7 +273,7 @@ static int compile(void *state, uint32_t rank, struct tug_schedule *schedule) {
 }
 
 static int simulate(const struct tug_model_report *report, const struct tug_places *places,
-                    const struct tug_bcast_plan *plan, double *seconds) {
+                    const struct tug_bcast_plan *plan, bool one_engine, double *seconds) {
     char why[256] = "";
     struct job job = {places, plan};
     struct tug_simulated result;
@@ -283,6 +284,7 @@ static int simulate(const struct tug_model_report *report, const struct tug_plac
         .element_bytes = 1,
         .message_bytes = plan->elements,
         .slots = TUG_SIMULATED_SLOTS,
+        .one_engine = one_engine,
         .compile = compile,
         .state = &job,
     };
@@ -311,8 +313,26 @@ static int simulate_row(const struct options *options, const struct tug_places *
     uint32_t n = options->json || options->plot != NULL ? row->ncandidates : 1;
     int error = 0;
     for (uint32_t i = 0; i < n && !error; i++)
-        error = simulate(options->report, places, &row->candidates[i].plan, &row->simulated_s[i]);
+        error = simulate(options->report, places, &row->candidates[i].plan, false,
+                         &row->simulated_s[i]);
     return error;
+}
+
+/* On the paper's machine its own relay stands beside ours, with the paper's segments. */
+static int fill_one_engine(struct tug_model_report *report, const struct tug_places *places) {
+    struct tug_tree_shape shape = tug_tree_shape_of(places, TUG_TRINARY, 0);
+    uint64_t bytes = report->rows[report->nrows - 1].bytes;
+    if (strcmp(report->machine, "fx100") != 0 || shape.ppn < 2 || shape.depth == 0)
+        return 0;
+    uint64_t pieces = (uint64_t)shape.pipelines * tug_paper_segments(bytes);
+    const struct tug_bcast_plan plan = {.algorithm = TUG_TRINARY,
+                                        .phases = TUG_RELAY,
+                                        .elements = bytes,
+                                        .segment = (bytes + pieces - 1) / pieces};
+    report->one_engine_s = tug_predict_one_engine(&shape, bytes, plan.segment, &report->parameters);
+    return report->simulated
+               ? simulate(report, places, &plan, true, &report->one_engine_simulated_s)
+               : 0;
 }
 
 static int fill(const struct options *options, const struct tug_places *places) {
@@ -394,7 +414,10 @@ int tug_cmd_model(int argc, char **argv) {
         tug_cmd_say("%s", tug_strerror(error));
         return 1;
     }
-    int status = fill(&options, &places) == 0 ? show(&options, &places) : 1;
+    error = fill(&options, &places);
+    if (!error)
+        error = fill_one_engine(&report, &places);
+    int status = error ? 1 : show(&options, &places);
     tug_places_fini(&places);
     return status;
 }

@@ -27,6 +27,8 @@ struct tug_model_report {
     struct tug_model_shape shape;
     struct tug_network network; /* kind, radix and taper */
     bool simulated;
+    double one_engine_s; /* the largest size by the paper's relay; 0: it is not told */
+    double one_engine_simulated_s;
     uint32_t nrows;
     struct tug_model_row rows[TUG_SIZES_MOST];
 };

@@ -87,10 +87,40 @@ static void print_row(const struct tug_model_report *report, const struct tug_mo
     fputc('\n', out);
 }
 
+/* Why the fastest is another than the paper's. */
+static void print_one_engine(const struct tug_model_report *report, FILE *out) {
+    const struct tug_model_row *row = &report->rows[report->nrows - 1];
+    uint32_t relay = find(row, 2 * TUG_TRINARY + TUG_RELAY);
+    uint32_t two_phase = find(row, 2 * TUG_TRINARY + TUG_TWO_PHASE);
+    if (report->one_engine_s <= 0 || relay == row->ncandidates || two_phase == row->ncandidates)
+        return;
+    char size[24];
+    size_text(row->bytes, size);
+    double relay_s = row->candidates[relay].seconds;
+    double two_phase_s = row->candidates[two_phase].seconds;
+    fprintf(out,
+            "\none-engine: in the paper's relay one engine copies every segment of all pipelines"
+            " inside a node:\na broadcast of %s takes %.2f us",
+            size, microseconds(report->one_engine_s));
+    if (report->simulated)
+        fprintf(out, " (simulated: %.2f)", microseconds(report->one_engine_simulated_s));
+    fprintf(out, ", and two-phase is %s, with %.2f.\n",
+            two_phase_s < report->one_engine_s ? "faster" : "slower", microseconds(two_phase_s));
+    if (relay_s < two_phase_s)
+        fprintf(out,
+                "Our relay is faster than two-phase, %.2f: it copies with as many engines as "
+                "two-phase (%u), not with one,\nand while further segments arrive.\n",
+                microseconds(relay_s), report->parameters.copiers);
+    else
+        fprintf(out, "Our relay takes %.2f: two-phase is faster here, too.\n",
+                microseconds(relay_s));
+}
+
 void tug_model_print_table(const struct tug_model_report *report, FILE *out) {
     print_heading(report, out);
     for (uint32_t i = 0; i < report->nrows; i++)
         print_row(report, &report->rows[i], out);
+    print_one_engine(report, out);
 }
 
 /* ---- for programs ---- */

@@ -250,3 +250,18 @@ double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases pha
     struct segment_costs all = costs_of(shape, bytes, bytes, parameters);
     return seconds + 2 * parameters->inside.overhead_s + all.copy_s; /* signal, await, copy */
 }
+
+double tug_predict_one_engine(const struct tug_tree_shape *shape, uint64_t bytes,
+                              uint64_t segment_bytes,
+                              const struct tug_model_parameters *parameters) {
+    uint64_t share = (bytes + shape->pipelines - 1) / shape->pipelines;
+    uint64_t segment = segment_bytes < share ? segment_bytes : share;
+    if (segment == 0)
+        return 0;
+    uint64_t rounds = (share + segment - 1) / segment;
+    struct segment_costs costs = costs_of(shape, bytes, segment, parameters);
+    double copy_s = (double)segment * parameters->between.byte_s + parameters->between.gap_s;
+    double copies_s = copy_s * shape->pipelines * (shape->ppn - 1);
+    return parameters->start_s + shape->depth * costs.hop_s + parameters->inside.latency_s +
+           (double)(rounds - 1) * most(copies_s, costs.wire_s) + copies_s;
+}

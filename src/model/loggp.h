@@ -68,4 +68,10 @@ double tug_copy_byte_s(const struct tug_model_parameters *parameters, uint64_t b
 double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases phases, uint64_t bytes,
                          uint64_t segment_bytes, const struct tug_model_parameters *parameters);
 
+/* The same of the paper's relay on our places: one engine of a node copies each segment of all the
+ * pipelines to each other rank, at the speed of a message between nodes. */
+double tug_predict_one_engine(const struct tug_tree_shape *shape, uint64_t bytes,
+                              uint64_t segment_bytes,
+                              const struct tug_model_parameters *parameters);
+
 #endif

@@ -140,6 +140,15 @@ static uint64_t copy(struct machine *machine, uint32_t rank, uint64_t bytes) {
     return *processor;
 }
 
+/* One engine of the rank's node copies a segment, from one rank to another as between nodes. */
+static uint64_t copy_by_engine(struct machine *machine, uint32_t rank, uint64_t bytes) {
+    const struct tug_loggp *between = &machine->simulation->parameters->between;
+    uint64_t *engine = &machine->copier_ps[machine->places->node_of[rank]];
+    *engine =
+        max_of(machine->now_ps, *engine) + ps((double)bytes * between->byte_s + between->gap_s);
+    return *engine;
+}
+
 /* Engine, links, engine. When the message has left, and *arrives_ps. */
 static uint64_t transfer(struct machine *machine, uint32_t from, uint32_t to, uint64_t ready_ps,
                          const struct transfer_costs *costs, uint64_t *arrives_ps) {
@@ -282,7 +291,9 @@ static bool begin(struct machine *machine, uint32_t number, uint64_t *ends_ps) {
         if (!has_slot(machine, rank))
             return false;
         machine->written[rank]++;
-        *ends_ps = copy(machine, rank, op->kind == TUG_PUBLISH ? bytes : 0);
+        *ends_ps = machine->simulation->one_engine
+                       ? machine->now_ps /* it lies where the engine takes it from */
+                       : copy(machine, rank, op->kind == TUG_PUBLISH ? bytes : 0);
         return true;
     case TUG_COLLECT:
     case TUG_AWAIT:
@@ -290,7 +301,9 @@ static bool begin(struct machine *machine, uint32_t number, uint64_t *ends_ps) {
     case TUG_GATHER_FOLD:
         if (machine->shown[rank_on_node(machine, rank, op->peer)] <= op->position + queue->segment)
             return false;
-        *ends_ps = copy(machine, rank, op->kind == TUG_AWAIT ? 0 : bytes);
+        *ends_ps = machine->simulation->one_engine
+                       ? copy_by_engine(machine, rank, bytes)
+                       : copy(machine, rank, op->kind == TUG_AWAIT ? 0 : bytes);
         return true;
     default: /* COPY, REDUCE, FOLD */
         *ends_ps = copy(machine, rank, bytes);
@@ -492,7 +505,9 @@ static int build(struct machine *machine, char *why, size_t why_bytes) {
     machine->shown = table(machine, places->nranks, sizeof(uint32_t));
     machine->out_ps = table(machine, (size_t)places->nnodes * p->engines, sizeof(uint64_t));
     machine->in_ps = table(machine, (size_t)places->nnodes * p->engines, sizeof(uint64_t));
-    if (is_oversubscribed(places, p->copiers))
+    if (simulation->one_engine)
+        machine->copier_ps = table(machine, places->nnodes, sizeof(uint64_t));
+    else if (is_oversubscribed(places, p->copiers))
         machine->copier_ps = table(machine, (size_t)places->nnodes * p->copiers, sizeof(uint64_t));
     machine->network = simulation->network;
     if (machine->failed)

@@ -17,6 +17,7 @@
 #ifndef TUG_MODEL_SIMULATE_H
 #define TUG_MODEL_SIMULATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,8 @@ struct tug_simulation {
     uint64_t element_bytes;
     uint64_t message_bytes; /* bytes of the whole message: copies are as fast as this allows */
     uint32_t slots;         /* segments that a ring holds */
+    bool one_engine;        /* of each node's engines one makes all the copies inside it, from where
+                               segments have arrived, as loggp.h says */
     /* The schedule of a rank, to be freed here. 0 or a TUG_ERR_*. */
     int (*compile)(void *state, uint32_t rank, struct tug_schedule *schedule);
     void *state;

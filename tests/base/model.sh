@@ -55,6 +55,14 @@ expect bad-file 1 "^tugboat: $work/bad:2: between\.latency: it must be one of th
 expect no-file 1 '/no/such/file: No such file' "$tugboat" model --parameters /no/such/file
 expect no-machine 1 'parameters are a file, default, or fx100' "$tugboat" model --parameters cray
 
+# Its own relay beside ours, only there: one engine loses against two phases, and why ours does not is said.
+expect one-engine 0 '^a broadcast of 64M takes [0-9.]+ us \(simulated: [0-9.]+\), and two-phase is faster, with' \
+    "$tugboat" "${paper[@]}" --size 64M --simulate
+has one-engine '^Our relay is faster than two-phase, .*as many engines as two-phase \(4\), not with one,$'
+expect one-engine-2 0 'two-phase is faster here, too' "$tugboat" model --nodes 12 --ppn 2 --parameters fx100 --torus 2x2x3 --size 64M
+expect no-engine 0 'bytes' "$tugboat" model --nodes 12 --ppn 4
+absent no-engine 'one-engine'
+
 # The paper's equations: three times 21 sizes, and peaks within 5 % of those that it states, in thousands of MiB/s.
 expect equations 0 '^ranks_a_node,bytes,segments,relay_us,two_phase_us,relay_gb_s,two_phase_gb_s$' \
     "$tugboat" model --paper

@@ -49,6 +49,30 @@ static void paper_exactly(void **state) {
     assert_about(best(tug_paper_relay_s, 4), 3.18, 0.01);
 }
 
+static struct tug_model_parameters named(const char *name);
+static struct tug_places places_of(uint32_t nodes, uint32_t ppn, const char *torus);
+static double predict(const struct tug_places *places, enum tug_algorithm algorithm,
+                      enum tug_phases phases, uint64_t bytes, uint64_t segment,
+                      const struct tug_model_parameters *parameters);
+
+/* `tugboat model` says that our relay wins where it copies with as many engines as two-phase, be
+ * they four or one, and that it loses if it alone has one. */
+static void paper_reason(void **state) {
+    (void)state;
+    struct tug_model_parameters p = named("fx100");
+    struct tug_places places = places_of(12, 4, "2x2x3");
+    struct tug_tree_shape shape = tug_tree_shape_of(&places, TUG_TRINARY, 0);
+    double relay_s = predict(&places, TUG_TRINARY, TUG_RELAY, 64 * MiB, 8 * KiB, &p);
+    double two_phase_s = predict(&places, TUG_TRINARY, TUG_TWO_PHASE, 64 * MiB, 8 * KiB, &p);
+    assert_true(relay_s < two_phase_s);
+    assert_true(two_phase_s < tug_predict_one_engine(&shape, 64 * MiB, 8 * KiB, &p));
+    p.copiers = 1;
+    relay_s = predict(&places, TUG_TRINARY, TUG_RELAY, 64 * MiB, 8 * KiB, &p);
+    two_phase_s = predict(&places, TUG_TRINARY, TUG_TWO_PHASE, 64 * MiB, 8 * KiB, &p);
+    assert_true(relay_s < two_phase_s);
+    tug_places_fini(&places);
+}
+
 static void paper_segments(void **state) {
     (void)state;
     static const struct {
@@ -388,6 +412,7 @@ int main(void) {
         cmocka_unit_test(paper_figures),
         cmocka_unit_test(paper_exactly),
         cmocka_unit_test(paper_segments),
+        cmocka_unit_test(paper_reason),
         cmocka_unit_test(by_hand),
         cmocka_unit_test(copy_speeds),
         cmocka_unit_test(transfers),

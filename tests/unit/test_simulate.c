@@ -3,6 +3,7 @@
  * the model predicts; the paper's machine; a million ranks. */
 #include "check.h"
 #include "model/choose.h"
+#include "model/loggp.h"
 #include "model/radix.h"
 #include "model/simulate.h"
 #include "schedule/collectives.h"
@@ -366,8 +367,9 @@ static int compile_broadcast(void *state, uint32_t rank, struct tug_schedule *sc
     return tug_compile_bcast(schedule, &job->places, &job->plan, rank);
 }
 
-static struct tug_simulated simulate(struct broadcast *job, enum tug_network_kind network,
-                                     const struct tug_model_parameters *parameters) {
+static struct tug_simulated simulate_copies(struct broadcast *job, enum tug_network_kind network,
+                                            const struct tug_model_parameters *parameters,
+                                            bool one_engine) {
     char why[256] = "";
     struct tug_simulated result = {0};
     const struct tug_simulation simulation = {
@@ -377,6 +379,7 @@ static struct tug_simulated simulate(struct broadcast *job, enum tug_network_kin
         .element_bytes = 1,
         .message_bytes = job->plan.elements,
         .slots = TUG_SIMULATED_SLOTS,
+        .one_engine = one_engine,
         .compile = compile_broadcast,
         .state = job,
     };
@@ -384,6 +387,11 @@ static struct tug_simulated simulate(struct broadcast *job, enum tug_network_kin
     if (error)
         fail_msg("%s: %s", tug_strerror(error), why);
     return result;
+}
+
+static struct tug_simulated simulate(struct broadcast *job, enum tug_network_kind network,
+                                     const struct tug_model_parameters *parameters) {
+    return simulate_copies(job, network, parameters, false);
 }
 
 static void set_places(struct tug_places *places, uint32_t nodes, uint32_t ppn, uint32_t x,
@@ -547,6 +555,39 @@ static void other_collectives(void **state) {
         }
 }
 
+static void assert_near(const char *what, double value, double wanted, double share) {
+    if (value < wanted * (1 - share) || value > wanted * (1 + share))
+        fail_msg("%s: %g is not within %g %% of %g", what, value, share * 100, wanted);
+}
+
+/* The paper's relay on its 12 nodes: the simulation, the prediction and equation 1 agree, and two
+ * phases win. With two ranks our schedule has one of them hold two pipelines and take them in turn,
+ * which the paper's does not. */
+static void one_engine(void **state) {
+    (void)state;
+    struct tug_model_parameters p = named("fx100");
+    for (uint32_t ppn = 2; ppn <= 4; ppn++)
+        for (uint64_t bytes = MiB; bytes <= 256 * MiB; bytes *= 16) {
+            struct broadcast job = {.plan = {.algorithm = TUG_TRINARY, .elements = bytes}};
+            struct tug_paper paper = tug_paper_fx100;
+            paper.ppn = ppn;
+            job.plan.segment = bytes / 3 / tug_paper_segments(bytes) + 1;
+            set_places(&job.places, 12, ppn, 2, 2, 3);
+            struct tug_tree_shape shape = tug_tree_shape_of(&job.places, TUG_TRINARY, 0);
+            double seconds = simulate_copies(&job, TUG_NETWORK_TORUS, &p, true).seconds;
+            double predicted_s = tug_predict_one_engine(&shape, bytes, job.plan.segment, &p);
+            assert_near("equation 1", tug_paper_relay_s(&paper, bytes), predicted_s, 0.15);
+            if (ppn > 2)
+                assert_near("predicted", predicted_s, seconds, 0.15);
+            job.plan.phases = TUG_TWO_PHASE;
+            double two_phase_s = simulate(&job, TUG_NETWORK_TORUS, &p).seconds;
+            print_message("%u ranks a node, %llu bytes: one engine %g us, two-phase %g us\n", ppn,
+                          (unsigned long long)bytes, seconds * 1e6, two_phase_s * 1e6);
+            assert_true(two_phase_s < seconds && two_phase_s < predicted_s);
+            tug_places_fini(&job.places);
+        }
+}
+
 static void same_again(void **state) {
     (void)state;
     struct tug_model_parameters p = named("default");
@@ -596,6 +637,7 @@ int main(void) {
         cmocka_unit_test(tree_links),
         cmocka_unit_test(agrees_with_prediction),
         cmocka_unit_test(paper_machine),
+        cmocka_unit_test(one_engine),
         cmocka_unit_test(same_again),
         cmocka_unit_test(million_ranks),
         cmocka_unit_test(other_collectives),
