@@ -111,7 +111,11 @@ struct memo {
     uint64_t changes;
 };
 #define MEMOS 16
-static _Thread_local struct memo memos[MEMOS];
+/* [MEMOS], out of the heap: a library that is opened late gets little memory for threads. NULL:
+ * none yet, or no memory. */
+static _Thread_local struct memo *memos;
+static pthread_key_t memos_end;
+static bool memos_may_end;
 static _Atomic uint64_t given_way; /* so many of all communicators */
 
 static struct tug_repeat the_hosts = {.state = TUG_REPEAT_HOSTS};
@@ -123,6 +127,25 @@ static uint64_t changes(void) {
            atomic_load_explicit(&given_way, memory_order_acquire);
 }
 
+static void end_memos(void *of_this_thread) {
+    free(of_this_thread);
+    memos = NULL;
+}
+
+static void prepare_end(void) {
+    memos_may_end = pthread_key_create(&memos_end, end_memos) == 0;
+}
+
+static void make_memos(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, prepare_end);
+    if (memos_may_end)
+        memos = calloc(MEMOS, sizeof(*memos));
+    if (memos != NULL && pthread_setspecific(memos_end, memos) != 0)
+        end_memos(memos);
+}
+
+/* With memos. */
 static struct memo *memo_for(const struct tug_repeat_call *call) {
     uint64_t hash = (tug_handle_bits(call->comm) + (uint64_t)call->kind * 0x9e3779b9u +
                      (uint64_t)call->receive.count * 0x85ebca6bu + (uint64_t)call->root) *
@@ -138,15 +161,18 @@ static bool is_of(const struct memo *memo, const struct tug_repeat_call *call) {
 }
 
 static struct tug_repeat *recall(const struct tug_repeat_call *call) {
-    const struct memo *memo = memo_for(call);
-    return memo->repeat != NULL && is_of(memo, call) && memo->changes == changes() ? memo->repeat
-                                                                                   : NULL;
+    const struct memo *memo = memos != NULL ? memo_for(call) : NULL;
+    return memo != NULL && memo->repeat != NULL && is_of(memo, call) && memo->changes == changes()
+               ? memo->repeat
+               : NULL;
 }
 
 static struct tug_repeat *remember(const struct tug_repeat_call *call, struct tug_repeat *repeat) {
     bool sends = has_blocks(call->kind) && !is_in_place(call);
     bool receives = call->kind != TUG_COLLECTIVE_BARRIER;
-    if ((!sends || tug_type_is_predefined(call->send.type)) &&
+    if (memos == NULL)
+        make_memos();
+    if (memos != NULL && (!sends || tug_type_is_predefined(call->send.type)) &&
         (!receives || tug_type_is_predefined(call->receive.type)))
         *memo_for(call) = (struct memo){.comm = call->comm,
                                         .kind = call->kind,

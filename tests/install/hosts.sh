@@ -83,6 +83,11 @@ for mpi in mpich openmpi; do
     expect "info.$mpi" 0 "^  for ${title[$mpi]} +$lib/tugboat/libtugboat-$mpi.so\$" "$tugboat" info
 done
 
+# opened late, as by a module of Python that is linked with it
+printf '#include <dlfcn.h>\n#include <stdio.h>\nint main(int n, char **v) { (void)n; void *d = dlopen(v[1], RTLD_NOW); if (!d) puts(dlerror()); return !d; }\n' >"$work/late.c"
+cc -o "$work/late" "$work/late.c" -ldl
+expect late 0 '' "$work/late" "$lib/libtugboat.so"
+
 # an MPI that nobody knows
 printf 'int MPI_Init(void *a, void *b) { return a != b; }\n' >"$work/foreign.c"
 cc -shared -fPIC -o "$work/libmpi.so.7" -Wl,-soname,libmpi.so.7 "$work/foreign.c"
