@@ -10,8 +10,9 @@
  * the arguments where they are. What the first call of all is given passes through a function that
  * is typed; it is MPI_Init or its like, whose arguments are the same everywhere.
  */
-/* Calls of MPI 4.1. MPICH 4.2 declares them without the standard's const: its header declares others
- * here, and ours come from the table. */
+
+/* Calls of MPI 4.1. MPICH 4.2 declares them without the standard's const: its header declares
+ * others here, and ours come from the table. */
 #define MPI_Request_get_status_all MPI_Request_get_status_all_of_header
 #define MPI_Request_get_status_any MPI_Request_get_status_any_of_header
 #define MPI_Request_get_status_some MPI_Request_get_status_some_of_header

@@ -42,8 +42,8 @@ static struct area area_of(const void *address) {
     while (area.protection < 0 && fgets(line, sizeof(line), maps) != NULL)
         if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &area.begin, &area.end, mode) == 3 &&
             area.begin <= (uintptr_t)address && (uintptr_t)address < area.end)
-            area.protection = (mode[0] == 'r' ? PROT_READ : 0) |
-                              (mode[1] == 'w' ? PROT_WRITE : 0) | (mode[2] == 'x' ? PROT_EXEC : 0);
+            area.protection = (mode[0] == 'r' ? PROT_READ : 0) | (mode[1] == 'w' ? PROT_WRITE : 0) |
+                              (mode[2] == 'x' ? PROT_EXEC : 0);
     fclose(maps);
     return area;
 }

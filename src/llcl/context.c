@@ -179,8 +179,8 @@ static size_t operations_bytes(uint32_t n) {
 /* Zeroed, and each page there from its first use on: to touch all takes 0.3 ms, longer than the
  * rest of a context, and most programs use few. NULL without memory. */
 static struct tug_operation *map_operations(uint32_t n) {
-    void *memory = mmap(NULL, operations_bytes(n), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory =
+        mmap(NULL, operations_bytes(n), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return memory != MAP_FAILED ? memory : NULL;
 }
 

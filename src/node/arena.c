@@ -17,7 +17,8 @@
 #include "tugboat/tugboat.h"
 
 #define BLOCK_LEAST ((size_t)16 << 10)
-#define CHUNK_FIRST (((size_t)64 << 10) + BLOCK_LEAST) /* bells and the like, and the first block */
+/* Bells and the like, and the first block. */
+#define CHUNK_FIRST (((size_t)64 << 10) + BLOCK_LEAST)
 #define CHUNK_LEAST ((size_t)2 << 20)
 #define PAGE ((size_t)4096)
 

@@ -26,8 +26,8 @@ struct tug_team;
 
 struct tug_chunk {
     struct tug_shelved shelved; /* by an id that is the same on all ranks of the team */
-    MPI_Win win;         /* MPI_WIN_NULL: a block inside a chunk of the arena */
-    unsigned char *base; /* at a page */
+    MPI_Win win;                /* MPI_WIN_NULL: a block inside a chunk of the arena */
+    unsigned char *base;        /* at a page */
     size_t bytes;
     size_t used;    /* arena: handed out */
     uint64_t name;  /* the same on all ranks of the node, and no other chunk's there */

@@ -242,8 +242,8 @@ reach(const struct tug_rma *o, struct tug_data *data, struct tug_direct_target *
 #define IN_PIECES_MOST ((size_t)8192)
 
 static __attribute__((noinline)) void copy_long(void *to, const void *from, size_t bytes) {
-    const bool apart = (uintptr_t)to - (uintptr_t)from >= bytes &&
-                       (uintptr_t)from - (uintptr_t)to >= bytes;
+    const bool apart =
+        (uintptr_t)to - (uintptr_t)from >= bytes && (uintptr_t)from - (uintptr_t)to >= bytes;
     size_t done = 0, piece = PIECE;
     __asm__("" : "+r"(piece)); /* gcc has a `rep movsq` of its own for a length that it knows */
     if (apart && bytes <= IN_PIECES_MOST)

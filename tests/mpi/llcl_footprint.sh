@@ -19,13 +19,14 @@ table=$(env "${settings[@]}" "$tugboat" info --memory "$ranks,$ranks") || exit 1
 bytes() { sed -nE "s/^ *$1 +([0-9]+)( .*)?\$/\1/p"; }
 context=$(bytes 'every context' <<<"$table")
 wires=$(sed -n '/^every context/,/^packets by '"$wire"'/p' <<<"$table")
+operations=$(bytes 'operation table' <<<"$table" | head -n 1) # whose pages come when they are used
 packets=$(bytes "packets by $wire" <<<"$table")
 spare=$(bytes 'packets kept for later, at most' <<<"$wires" | tail -n 1)
 packet=$(sed -nE 's/.* packets of ([0-9]+)$/\1/p' <<<"$wires" | tail -n 1)
 window=$(sed -nE 's/^ *and on its way to one peer.* ([0-9]+) packets of .*/\1/p' <<<"$table")
-for number in "$context" "$packets" "$spare" "$packet" "$window"; do
+for number in "$context" "$operations" "$packets" "$spare" "$packet" "$window"; do
     [ -n "$number" ] || { echo "the table has changed: $table"; exit 1; }
 done
 least=$((context + packets - spare))
 # an answer may be under way to everybody, each in a packet of its own
-exec "$here/run_mpi.sh" --way host "$@" "$contexts" $least $((least + (window + ranks) * packet))
+exec "$here/run_mpi.sh" --way host "$@" "$contexts" $((least - operations)) $((least + (window + ranks) * packet))

@@ -33,8 +33,8 @@ static void end_looking(void) {
 
 /* ---- puts and gets ---- */
 
-static const size_t sizes[] = {1,    24,    25,    2048,  2049,      4080,   4095, 4096,  7999,
-                               8001, 8192,  65535, 65536, 65537,     1 << 18, 300007, 1 << 20};
+static const size_t sizes[] = {1,    24,   25,    2048,  2049,  4080,    4095,   4096,   7999,
+                               8001, 8192, 65535, 65536, 65537, 1 << 18, 300007, 1 << 20};
 enum { NSIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
 static void test_local_flush(void) {

@@ -149,9 +149,9 @@ std::vector<s4u::Host *> build_torus() {
                               static_cast<simgrid::kernel::routing::NetPoint *>(nullptr));
 #endif
     };
-    s4u::create_torus_zone("torus", root_zone(), {SIDE, SIDE, SIDE}, s4u::ClusterCallbacks(make_host),
-                           1 / machine.between.byte_s, machine.between.latency_s,
-                           s4u::Link::SharingPolicy::SPLITDUPLEX)
+    s4u::create_torus_zone("torus", root_zone(), {SIDE, SIDE, SIDE},
+                           s4u::ClusterCallbacks(make_host), 1 / machine.between.byte_s,
+                           machine.between.latency_s, s4u::Link::SharingPolicy::SPLITDUPLEX)
         ->seal();
     return hosts;
 }
