@@ -43,6 +43,13 @@ static void set_empty(MPI_Status *status) {
     status->MPI_TAG = MPI_ANY_TAG;
 }
 
+/* What a request of ours tells when it is over. */
+static void tell(const struct tug_request *request, bool was_active, MPI_Status *status) {
+    set_empty(status);
+    if (was_active && request->describe != NULL && status != MPI_STATUS_IGNORE)
+        request->describe(request, status);
+}
+
 /* The request of ours behind *handle, or NULL: the call is the host's (also for a stale handle,
  * which the host reports). */
 static struct tug_request *ours(const MPI_Request *handle) {
@@ -54,8 +61,8 @@ static struct tug_request *ours(const MPI_Request *handle) {
  * error. */
 static int retire(MPI_Request *handle, struct tug_request *request, MPI_Status *status) {
     int error = request->active ? request->error : MPI_SUCCESS;
+    tell(request, request->active, status);
     request->active = false;
-    set_empty(status);
     if (request->once) {
         tug_request_release(request);
         *handle = MPI_REQUEST_NULL;
@@ -133,7 +140,7 @@ int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
         tug_request_poll(mine);
     *flag = !tug_request_pending(mine);
     if (*flag)
-        set_empty(status);
+        tell(mine, mine->active, status);
     return MPI_SUCCESS;
 }
 
@@ -145,12 +152,6 @@ int tug_shim_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message 
                      MPI_Status *status) {
     return helped(tug_host.Improbe(source, tag, comm, flag, message, status), flag);
 }
-
-#if MPI_VERSION >= 4
-int tug_shim_Parrived(MPI_Request request, int partition, int *flag) {
-    return helped(tug_host.Parrived(request, partition, flag), flag);
-}
-#endif
 
 int tug_shim_Cancel(MPI_Request *request) {
     return ours(request) == NULL ? tug_host.Cancel(request) : refuse(tug_host.Cancel, request);
@@ -557,6 +558,7 @@ static bool look_at_all(struct mixed *mixed, int count, const MPI_Request reques
 int tug_shim_Request_get_status_all(int count, const MPI_Request array_of_requests[], int *flag,
                                     MPI_Status *array_of_statuses) {
     struct mixed mixed;
+    const struct tug_request *request;
     if (!any_ours(count, array_of_requests) && tug_host.Request_get_status_all != NULL)
         return helped(
             tug_host.Request_get_status_all(count, array_of_requests, flag, array_of_statuses),
@@ -566,8 +568,8 @@ int tug_shim_Request_get_status_all(int count, const MPI_Request array_of_reques
     mixed.error = their_all(&mixed, flag);
     *flag = *flag && all_over(&mixed);
     for (int i = 0; i < count && *flag; i++)
-        if (ours(&array_of_requests[i]) != NULL)
-            set_empty(status_at(&mixed, i));
+        if ((request = ours(&array_of_requests[i])) != NULL)
+            tell(request, request->active, status_at(&mixed, i));
     return join(&mixed, helped(mixed.error, flag));
 }
 
@@ -584,7 +586,7 @@ int tug_shim_Request_get_status_any(int count, const MPI_Request array_of_reques
     if (i >= 0) {
         *indx = i;
         *flag = 1;
-        set_empty(status);
+        tell(ours(&array_of_requests[i]), true, status);
         return join(&mixed, MPI_SUCCESS);
     }
     mixed.error = their_any(&mixed, indx, flag);
@@ -611,7 +613,7 @@ int tug_shim_Request_get_status_some(int incount, const MPI_Request array_of_req
     if (active && mixed.error == MPI_SUCCESS)
         *outcount = found;
     for (; i >= 0 && mixed.error == MPI_SUCCESS; i = next_over(&mixed, i + 1, &(bool){false})) {
-        set_empty(status_at(&mixed, found));
+        tell(ours(&array_of_requests[i]), true, status_at(&mixed, found));
         array_of_indices[found++] = i;
         *outcount = found;
     }

@@ -59,6 +59,7 @@
     X(Reduce_local_c)                                                                              \
     X(Recv_init_c)                                                                                 \
     X(T_category_get_info)                                                                         \
+    X(Status_set_elements_x)                                                                       \
     X(Topo_test)                                                                                   \
     X(Type_commit)                                                                                 \
     X(Type_contiguous)                                                                             \

@@ -159,3 +159,7 @@ bool tug_all_take_part(MPI_Comm comm) {
 bool tug_all_known_to_take_part(MPI_Comm comm) {
     return answer_for(comm, false) == YES;
 }
+
+bool tug_all_of_world_take_part(MPI_Comm comm) {
+    return tug_host_complete() && tug_comm_is_one(comm) && look_up(comm) == YES;
+}

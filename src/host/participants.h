@@ -29,6 +29,10 @@ bool tug_all_take_part(MPI_Comm comm);
  * by itself: false if that has not been found out yet. */
 bool tug_all_known_to_take_part(MPI_Comm comm);
 
+/* The same of a communicator within the world, and false for others: the same answer on all of its
+ * processes, at any time. Local. */
+bool tug_all_of_world_take_part(MPI_Comm comm);
+
 /* The world's ranks have agreed: everybody takes part, or nobody, or some do. Collective over
  * MPI_COMM_WORLD, in MPI_Init; the same arguments on all ranks. */
 void tug_participants_settle(bool somebody, bool everybody);

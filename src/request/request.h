@@ -104,6 +104,8 @@ struct tug_request {
      * the rest of it wait until the program waits? NULL: the engine makes the first advance too. */
     bool (*may_keep)(const struct tug_request *request);
     _Atomic uint32_t keeping; /* enum tug_keeping */
+    /* Fills a status, which is empty, in for an operation that is over. NULL: it stays empty. */
+    void (*describe)(const struct tug_request *request, MPI_Status *status);
     /* Frees the request's memory; the handle is gone already. */
     void (*destroy)(struct tug_request *request);
 };
