@@ -193,6 +193,26 @@ static void start_second(void) {
     MUST(MPI_Request_free(&request));
 }
 
+/* A rank's messages to itself. */
+static void send_to_self(void) {
+    int from[2], to[2] = {-1, -1};
+    MPI_Request requests[2];
+    MUST(MPI_Psend_init(from, 2, 1, MPI_INT, check_rank, TAG, MPI_COMM_WORLD, MPI_INFO_NULL,
+                        &requests[0]));
+    MUST(MPI_Precv_init(to, 1, 2, MPI_INT, check_rank, TAG, MPI_COMM_WORLD, MPI_INFO_NULL,
+                        &requests[1]));
+    for (int round = 0; round < ROUNDS; round++) {
+        from[0] = round;
+        from[1] = -round;
+        MUST(MPI_Startall(2, requests));
+        MUST(MPI_Pready_range(0, 1, requests[0]));
+        MUST(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+        CHECK(to[0] == round && to[1] == -round, "to itself: %d, %d", to[0], to[1]);
+    }
+    MUST(MPI_Request_free(&requests[0]));
+    MUST(MPI_Request_free(&requests[1]));
+}
+
 int main(int argc, char **argv) {
     check_begin_threads(&argc, &argv, "partitioned");
     if (check_rank < check_nranks / 2 * 2) {
@@ -206,6 +226,7 @@ int main(int argc, char **argv) {
         keep_order();
         send_columns();
         start_second();
+        send_to_self();
     }
     return check_end();
 }
