@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/settings.h"
 #include "engine/engine.h"
 #include "host/datatype.h"
 #include "host/device.h"
@@ -377,7 +378,8 @@ static void destroy(struct tug_request *request) {
 
 bool tug_partitioned_takes(const struct tug_partitioned_call *call) {
     int rank;
-    return call->peer >= 0 && tug_all_of_world_take_part(call->comm) && tug_engine_bring_up() &&
+    return tug_settings.partitioned && call->peer >= 0 &&
+           tug_all_of_world_take_part(call->comm) && tug_engine_bring_up() &&
            tug_host.Comm_rank(call->comm, &rank) == MPI_SUCCESS && rank != call->peer;
 }
 

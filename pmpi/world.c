@@ -34,7 +34,8 @@ enum {
     NOT_TAKING,
     WINDOWS,
     COLLECTIVES = WINDOWS + 2,
-    STATS = COLLECTIVES + 2,
+    PARTITIONED = COLLECTIVES + 2,
+    STATS = PARTITIONED + 2,
     QUESTIONS = STATS + 2
 };
 
@@ -85,6 +86,7 @@ static void ask(int64_t most[QUESTIONS], bool memory) {
     most[NOT_TAKING] = !tug_level.active;
     say_twice(&most[WINDOWS], tug_settings.rma);
     say_twice(&most[COLLECTIVES], tug_settings.collectives);
+    say_twice(&most[PARTITIONED], tug_settings.partitioned);
     say_twice(&most[STATS], (int64_t)(tug_settings.stats != NULL) + tug_settings.verdict +
                                 4 * (tug_settings.trace != NULL));
     (void)tug_agree(MPI_COMM_WORLD, MPI_MAX, most, QUESTIONS);
@@ -101,6 +103,7 @@ static void settle_participants(const int64_t most[QUESTIONS]) {
         tug_settings.rma = TUG_RMA_OFF;
     if (!is_same(&most[COLLECTIVES]))
         tug_settings.collectives = TUG_COLLECTIVES_OFF;
+    tug_settings.partitioned &= is_same(&most[PARTITIONED]);
     same_statistics = is_same(&most[STATS]);
 }
 

@@ -166,9 +166,11 @@ tug_mpi_script(shm_small.none shm_small.sh 2 FIRST 14m yes PROGRAM mpi_pbcast LA
 tug_mpi_script(shm_small.some shm_small.sh 2 FIRST 18m no PROGRAM mpi_pbcast LABELS fault)
 
 # Partitioned communication.
-tug_mpi_test(partitioned RANKS 2 4 WAYS host tug off)
-tug_mpi_test(partitioned RANKS 2 4 NODES emulated tcp WAYS tug)
-tug_mpi_test(partitioned RANKS 2 NODES emulated tcp WAYS host off)
-tug_mpi_test(partitioned.thread RANKS 2 WAYS tug ENV TUGBOAT_PROGRESS=thread)
-tug_mpi_test(partitioned.caller RANKS 2 4 WAYS tug ENV TUGBOAT_PROGRESS=caller)
-tug_mpi_test(partitioned.polite RANKS 2 WAYS tug ENV TUGBOAT_WAIT=polite)
+# without it the calls pass through
+tug_mpi_test(partitioned.default RANKS 2 WAYS tug)
+tug_mpi_test(partitioned RANKS 2 4 WAYS host tug off ENV TUGBOAT_PARTITIONED=on)
+tug_mpi_test(partitioned RANKS 2 4 NODES emulated tcp WAYS tug ENV TUGBOAT_PARTITIONED=on)
+tug_mpi_test(partitioned RANKS 2 NODES emulated tcp WAYS host off ENV TUGBOAT_PARTITIONED=on)
+tug_mpi_test(partitioned.thread RANKS 2 WAYS tug ENV TUGBOAT_PARTITIONED=on TUGBOAT_PROGRESS=thread)
+tug_mpi_test(partitioned.caller RANKS 2 4 WAYS tug ENV TUGBOAT_PARTITIONED=on TUGBOAT_PROGRESS=caller)
+tug_mpi_test(partitioned.polite RANKS 2 WAYS tug ENV TUGBOAT_PARTITIONED=on TUGBOAT_WAIT=polite)
