@@ -1,6 +1,6 @@
-# Sets export_map, the linker's list of what the library may show: cmake/tugboat.map, and for a host
-# below MPI 4 without the entries of calls that it lacks. A program that looks whether MPI_Put_c can be
-# linked must find what it would find without us.
+# Sets export_map, the linker's list of what the library may show: cmake/tugboat.map, and for Open MPI
+# without the entries of calls that none of its versions has. A program that looks whether MPI_Put_c can
+# be linked must find what it would find without us.
 
 set(export_map "${CMAKE_CURRENT_SOURCE_DIR}/cmake/tugboat.map")
 
@@ -10,7 +10,7 @@ if(TUGBOAT_MPI STREQUAL "openmpi")
   file(STRINGS "${calls}" rows REGEX "^TUG_CALL[A-Z_]*\\(")
   set(lacking "")
   foreach(row IN LISTS rows)
-    if(row MATCHES "^TUG_CALL[A-Z_]*\\(([A-Z_]+, )?(Session_[a-z_]+|[A-Z][a-z_]*_(c|init)|[A-Z][a-z_]*_init_c),")
+    if(row MATCHES "^TUG_CALL[A-Z_]*\\(([A-Z_]+, )?([A-Z][a-z_]*_c),")
       string(APPEND lacking "        MPI_${CMAKE_MATCH_2}; PMPI_${CMAKE_MATCH_2};\n")
     endif()
   endforeach()

@@ -1,14 +1,14 @@
 /* persistent.h: the persistent collectives by the names of MPI 4, on a host that has them by
  * others.
  *
- * Open MPI 4.1 is MPI 3.1 and has them as an extension, in <mpi-ext.h>.
+ * Open MPI 4.1 has them as an extension, in <mpi-ext.h>.
  */
 #ifndef OSU_STYLE_BENCH_PERSISTENT_H
 #define OSU_STYLE_BENCH_PERSISTENT_H
 
 #include <mpi.h>
 
-#if MPI_VERSION < 4
+#if MPI_VERSION < 4 && OMPI_MAJOR_VERSION < 5
 
 #include <mpi-ext.h>
 

@@ -31,10 +31,10 @@
 #define TEXT_OF(number) #number
 #define VERSION_OF(major, minor, release) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(release)
 #define HEADER_VERSION VERSION_OF(OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION)
-#define NEWEST_CALL "PMPIX_Bcast_init"
+#define NEWEST_CALLS {"PMPI_Bcast_init", "PMPIX_Bcast_init"} /* 5.0 and 4.1 */
 #else
 #define HEADER_VERSION MPICH_VERSION
-#define NEWEST_CALL "PMPI_Rget_c"
+#define NEWEST_CALLS {"PMPI_Rget_c"}
 #endif
 
 #define REASON_BYTES 256
@@ -83,7 +83,11 @@ static bool find_host(void) {
 }
 
 static bool host_lacks_calls(void) {
-    return host_mpi == NULL || dlsym(host_mpi, NEWEST_CALL) == NULL;
+    static const char *const newest[] = NEWEST_CALLS;
+    for (size_t i = 0; i < sizeof newest / sizeof newest[0] && host_mpi != NULL; i++)
+        if (dlsym(host_mpi, newest[i]) != NULL)
+            return false;
+    return true;
 }
 
 enum tug_host_kind tug_host_describe(char *text, size_t text_bytes) {

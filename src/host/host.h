@@ -135,7 +135,7 @@ const char *tug_host_lacks(void);
 /* What this library is built for. */
 #ifdef OPEN_MPI
 #define TUG_HOST_BUILT_FOR "Open MPI"
-#define TUG_HOST_BUILT_FOR_VERSION TUG_HOST_BUILT_FOR " 4.1"
+#define TUG_HOST_BUILT_FOR_VERSION TUG_HOST_BUILT_FOR " 4.1 or 5.0"
 #else
 #define TUG_HOST_BUILT_FOR "MPICH"
 #define TUG_HOST_BUILT_FOR_VERSION TUG_HOST_BUILT_FOR " 4"

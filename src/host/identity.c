@@ -15,7 +15,7 @@
 /* What those of our interface call themselves, and an object that all of them have. Debian's Open
  * MPI 5 has the file name and the handles of 4.1, and other calls. */
 #ifdef OPEN_MPI
-static const char *const products[] = {"Open MPI v4.1."};
+static const char *const products[] = {"Open MPI v4.1.", "Open MPI v5.0."};
 #define MARK "ompi_mpi_comm_world"
 #else
 static const char *const products[] = {"MPICH", "MVAPICH", "Intel(R) MPI", "ParaStation MPI"};

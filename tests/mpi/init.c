@@ -41,7 +41,7 @@ static void see_level(int asked, int provided) {
     }
 }
 
-#if MPI_VERSION < 4
+#if !CHECK_HAS_SESSIONS
 static int with_session(void) {
     printf("skipped: the host has no sessions\n");
     return CHECK_SKIP;

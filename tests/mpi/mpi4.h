@@ -1,8 +1,9 @@
 /*
- * mpi4.h: what test programs use of MPI 4, on a host that is MPI 3.1 (Open MPI 4.1).
+ * mpi4.h: what test programs use of MPI 4, on a host that is MPI 3.1 (Open MPI 4.1) or has a part of
+ * MPI 4 (Open MPI 5.0).
  *
- * Persistent collectives have names of their own there. The large-count calls are not there: a test
- * that makes both makes the same call twice, where the counts are single values; lists are the
+ * Persistent collectives have names of their own in the first. The large-count calls are in neither: a
+ * test that makes both makes the same call twice, where the counts are single values; lists are the
  * test's to see to (CHECK_HAS_LARGE_COUNTS).
  */
 #ifndef TUG_TESTS_MPI_MPI4_H
@@ -10,15 +11,18 @@
 
 #include <mpi.h>
 
-#if MPI_VERSION >= 4
+#define CHECK_HAS_LARGE_COUNTS (MPI_VERSION >= 4)
 
-#define CHECK_HAS_LARGE_COUNTS 1
-
+/* Also persistent collectives under their names in MPI 4. */
+#if MPI_VERSION >= 4 || (defined(OPEN_MPI) && OMPI_MAJOR_VERSION >= 5)
+#define CHECK_HAS_SESSIONS 1
 #else
+#define CHECK_HAS_SESSIONS 0
+#endif
+
+#if !CHECK_HAS_SESSIONS
 
 #include <mpi-ext.h>
-
-#define CHECK_HAS_LARGE_COUNTS 0
 
 #define MPI_Allgather_init MPIX_Allgather_init
 #define MPI_Allgatherv_init MPIX_Allgatherv_init
@@ -43,27 +47,37 @@
 #define MPI_Scatter_init MPIX_Scatter_init
 #define MPI_Scatterv_init MPIX_Scatterv_init
 
-#define MPI_Allgather_init_c MPIX_Allgather_init
-#define MPI_Allgatherv_init_c MPIX_Allgatherv_init
-#define MPI_Allreduce_init_c MPIX_Allreduce_init
-#define MPI_Alltoall_init_c MPIX_Alltoall_init
-#define MPI_Alltoallv_init_c MPIX_Alltoallv_init
-#define MPI_Alltoallw_init_c MPIX_Alltoallw_init
-#define MPI_Bcast_init_c MPIX_Bcast_init
-#define MPI_Exscan_init_c MPIX_Exscan_init
-#define MPI_Gather_init_c MPIX_Gather_init
-#define MPI_Gatherv_init_c MPIX_Gatherv_init
-#define MPI_Neighbor_allgather_init_c MPIX_Neighbor_allgather_init
-#define MPI_Neighbor_allgatherv_init_c MPIX_Neighbor_allgatherv_init
-#define MPI_Neighbor_alltoall_init_c MPIX_Neighbor_alltoall_init
-#define MPI_Neighbor_alltoallv_init_c MPIX_Neighbor_alltoallv_init
-#define MPI_Neighbor_alltoallw_init_c MPIX_Neighbor_alltoallw_init
-#define MPI_Reduce_init_c MPIX_Reduce_init
-#define MPI_Reduce_scatter_init_c MPIX_Reduce_scatter_init
-#define MPI_Reduce_scatter_block_init_c MPIX_Reduce_scatter_block_init
-#define MPI_Scan_init_c MPIX_Scan_init
-#define MPI_Scatter_init_c MPIX_Scatter_init
-#define MPI_Scatterv_init_c MPIX_Scatterv_init
+/* `length` has the buffer's, with the end. */
+__attribute__((unused)) static int MPI_Info_get_string(MPI_Info info, const char *key, int *length,
+                                                       char *value, int *flag) {
+    return MPI_Info_get(info, key, *length - 1, value, flag);
+}
+
+#endif
+
+#if !CHECK_HAS_LARGE_COUNTS
+
+#define MPI_Allgather_init_c MPI_Allgather_init
+#define MPI_Allgatherv_init_c MPI_Allgatherv_init
+#define MPI_Allreduce_init_c MPI_Allreduce_init
+#define MPI_Alltoall_init_c MPI_Alltoall_init
+#define MPI_Alltoallv_init_c MPI_Alltoallv_init
+#define MPI_Alltoallw_init_c MPI_Alltoallw_init
+#define MPI_Bcast_init_c MPI_Bcast_init
+#define MPI_Exscan_init_c MPI_Exscan_init
+#define MPI_Gather_init_c MPI_Gather_init
+#define MPI_Gatherv_init_c MPI_Gatherv_init
+#define MPI_Neighbor_allgather_init_c MPI_Neighbor_allgather_init
+#define MPI_Neighbor_allgatherv_init_c MPI_Neighbor_allgatherv_init
+#define MPI_Neighbor_alltoall_init_c MPI_Neighbor_alltoall_init
+#define MPI_Neighbor_alltoallv_init_c MPI_Neighbor_alltoallv_init
+#define MPI_Neighbor_alltoallw_init_c MPI_Neighbor_alltoallw_init
+#define MPI_Reduce_init_c MPI_Reduce_init
+#define MPI_Reduce_scatter_init_c MPI_Reduce_scatter_init
+#define MPI_Reduce_scatter_block_init_c MPI_Reduce_scatter_block_init
+#define MPI_Scan_init_c MPI_Scan_init
+#define MPI_Scatter_init_c MPI_Scatter_init
+#define MPI_Scatterv_init_c MPI_Scatterv_init
 
 #define MPI_Bcast_c MPI_Bcast
 #define MPI_Get_c MPI_Get
@@ -75,12 +89,6 @@
 #define MPI_Sendrecv_c MPI_Sendrecv
 #define MPI_Sendrecv_replace_c MPI_Sendrecv_replace
 #define MPI_Ssend_c MPI_Ssend
-
-/* `length` has the buffer's, with the end. */
-__attribute__((unused)) static int MPI_Info_get_string(MPI_Info info, const char *key, int *length,
-                                                       char *value, int *flag) {
-    return MPI_Info_get(info, key, *length - 1, value, flag);
-}
 
 #endif
 

@@ -72,7 +72,7 @@ static void check_requests(void) {
     MUST(MPI_Request_free(&requests[1]));
 }
 
-#if MPI_VERSION >= 4
+#if CHECK_HAS_SESSIONS
 static int in_session(void) {
     MPI_Session session;
     MPI_Group group;

@@ -157,7 +157,7 @@ def windows():
 
 def persistent(name, *arguments):
     """A request of the C function of that name; arguments end before the communicator."""
-    function = getattr(ctypes.CDLL(None), "MPI_" + name, None) if MPI.VERSION >= 4 else None
+    function = getattr(ctypes.CDLL(None), "MPI_" + name, None)
     if function is None:
         function = getattr(ctypes.CDLL(None), "MPIX_" + name)
     handle = ctypes.c_void_p if MPI._sizeof(MPI.Comm) == ctypes.sizeof(ctypes.c_void_p) else ctypes.c_int

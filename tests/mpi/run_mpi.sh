@@ -68,7 +68,8 @@ preload=${preload:+$preload${tool_after:+:}}$tool_after
 
 launch=("$mpiexec" -n "$ranks")
 openmpi=
-if "$mpiexec" --version 2>/dev/null | grep -qE 'OpenRTE|Open MPI'; then
+version=$("$mpiexec" --version 2> /dev/null)
+if [[ $version == *OpenRTE* || $version == *"Open MPI"* ]]; then
     openmpi=openmpi.
     settings+=(OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
     launch=("$mpiexec" --oversubscribe --bind-to none -n "$ranks")
@@ -81,7 +82,9 @@ open_nodes() {
     "$agent" node0 true || { echo "skipped: no host names of one's own here (unshare --uts)"; exit 77; }
     for ((i = 1; i <= $1; i++)); do list+=${list:+,}node$i:$ranks; done
     launch+=(--host "$list" --map-by node --mca plm_rsh_agent "$agent"
-        --mca btl_tcp_if_include lo --mca oob_tcp_if_include lo)
+        --mca btl_tcp_if_include lo)
+    # the launcher of Open MPI 5 refuses the loopback device: there the machine must have another
+    [[ $version != *OpenRTE* ]] || launch+=(--mca oob_tcp_if_include lo)
 }
 
 case $openmpi$nodes in

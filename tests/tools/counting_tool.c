@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#if MPI_VERSION < 4 /* Open MPI 4.1: an extension, by another name */
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5 /* an extension, by another name */
 #include <mpi-ext.h>
 #define MPI_Bcast_init MPIX_Bcast_init
 #define PMPI_Bcast_init PMPIX_Bcast_init

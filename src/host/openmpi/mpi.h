@@ -1,12 +1,17 @@
-/* <mpi.h> for the library's own sources, where the host is Open MPI 4.1.
+/* <mpi.h> for the library's own sources, where the host is Open MPI 4.1 or 5.0.
  *
- * The sources are written for MPI 4 and link no MPI. Open MPI 4.1 is MPI 3.1, and its predefined
- * handles are addresses of objects in its library: a reference to one would keep a process without
- * MPI, which inherits LD_PRELOAD, from loading ours. So here
+ * The sources are written for MPI 4 and link no MPI. Open MPI 4.1 is MPI 3.1, 5.0 has a part of
+ * MPI 4, and their predefined handles are addresses of objects in their library: a reference to one
+ * would keep a process without MPI, which inherits LD_PRELOAD, from loading ours. So here
  *
  * - predefined handles are read from a table that is filled when the host is found (host.c);
- * - what MPI 4 adds is declared. Of its functions those that the library calls have a stand-in
- *   (stand_ins.c); nobody can call the others, which are not exported either (cmake/exports.cmake).
+ * - what MPI 4 adds is declared, with the types of Open MPI 5.0, whose header has a part of it
+ *   already: C lets the same be declared twice. Of its functions those that the library calls have
+ *   a stand-in (stand_ins.c), for a host that lacks them. No program can call the large-count ones,
+ *   which are not exported (cmake/exports.cmake).
+ *
+ * A library that was compiled with the header of one of the two runs on both: they have the same
+ * binary interface, but for what 5.0 adds, and that is looked for at run time.
  *
  * Programs, tests and benchmarks include the host's own header.
  */
@@ -39,7 +44,7 @@ extern struct tug_openmpi_objects tug_openmpi;
 
 /* ---- MPI 4 ---- */
 
-typedef struct tug_no_session *MPI_Session;
+typedef struct ompi_instance_t *MPI_Session;
 
 #define TUG_CALL(Name, parameters, arguments)                                                      \
     int MPI_##Name parameters;                                                                     \
