@@ -378,9 +378,9 @@ static void destroy(struct tug_request *request) {
 
 bool tug_partitioned_takes(const struct tug_partitioned_call *call) {
     int rank;
-    return tug_settings.partitioned && call->peer >= 0 &&
-           tug_all_of_world_take_part(call->comm) && tug_engine_bring_up() &&
-           tug_host.Comm_rank(call->comm, &rank) == MPI_SUCCESS && rank != call->peer;
+    return tug_settings.partitioned && call->peer >= 0 && tug_all_of_world_take_part(call->comm) &&
+           tug_engine_bring_up() && tug_host.Comm_rank(call->comm, &rank) == MPI_SUCCESS &&
+           rank != call->peer;
 }
 
 static bool is_dense(const struct tug_partitioned_call *call) {

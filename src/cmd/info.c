@@ -31,10 +31,12 @@
 #define TEXT_OF(number) #number
 #define VERSION_OF(major, minor, release) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(release)
 #define HEADER_VERSION VERSION_OF(OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION)
-#define NEWEST_CALLS {"PMPI_Bcast_init", "PMPIX_Bcast_init"} /* 5.0 and 4.1 */
+#define NEWEST_CALLS                                                                               \
+    { "PMPI_Bcast_init", "PMPIX_Bcast_init" } /* 5.0 and 4.1 */
 #else
 #define HEADER_VERSION MPICH_VERSION
-#define NEWEST_CALLS {"PMPI_Rget_c"}
+#define NEWEST_CALLS                                                                               \
+    { "PMPI_Rget_c" }
 #endif
 
 #define REASON_BYTES 256

@@ -1,10 +1,10 @@
 /*
- * mpi4.h: what test programs use of MPI 4, on a host that is MPI 3.1 (Open MPI 4.1) or has a part of
- * MPI 4 (Open MPI 5.0).
+ * mpi4.h: what test programs use of MPI 4, on a host that is MPI 3.1 (Open MPI 4.1) or has a part
+ * of MPI 4 (Open MPI 5.0).
  *
- * Persistent collectives have names of their own in the first. The large-count calls are in neither: a
- * test that makes both makes the same call twice, where the counts are single values; lists are the
- * test's to see to (CHECK_HAS_LARGE_COUNTS).
+ * Persistent collectives have names of their own in the first. The large-count calls are in
+ * neither: a test that makes both makes the same call twice, where the counts are single values;
+ * lists are the test's to see to (CHECK_HAS_LARGE_COUNTS).
  */
 #ifndef TUG_TESTS_MPI_MPI4_H
 #define TUG_TESTS_MPI_MPI4_H

@@ -1,6 +1,6 @@
 /*
- * openmpi_fortran: MPI_BCAST_INIT for Fortran test programs, where the host (Open MPI 4.1) has it by another
- * name.
+ * openmpi_fortran: MPI_BCAST_INIT for Fortran test programs, where the host (Open MPI 4.1) has it
+ * by another name.
  */
 #include <mpi.h>
 #include <stddef.h>
