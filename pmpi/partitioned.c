@@ -1,6 +1,5 @@
 /* Partitioned communication: ours between two ranks that take part; else the host's. */
 #include "base/stats.h"
-#include "engine/engine.h"
 #include "host/host.h"
 #include "persistent/partitioned.h"
 #include "pmpi/shim.h"
@@ -91,11 +90,9 @@ int tug_shim_Parrived(MPI_Request request, int partition, int *flag) {
     struct tug_partitioned *mine = ours(request);
     if (mine != NULL && flag != NULL && tug_partitioned_has(mine, false, partition))
         return tug_partitioned_arrived(mine, partition, flag);
-    const int error =
-        tug_host.Parrived(mine == NULL ? request : tug_partitioned_host(mine), partition, flag);
-    if (error == MPI_SUCCESS && !*flag)
-        tug_engine_poll();
-    return error;
+    return tug_shim_helped(
+        tug_host.Parrived(mine == NULL ? request : tug_partitioned_host(mine), partition, flag),
+        flag);
 }
 
 #endif

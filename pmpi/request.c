@@ -20,8 +20,7 @@
 
 #define ON_STACK 64
 
-/* After a look into the host by a program that polls. *found > 0: there was something. */
-static int helped(int error, const int *found) {
+int tug_shim_helped(int error, const int *found) {
     if (TUG_UNLIKELY(tug_engine_wants_help()))
         tug_engine_poll();
     else if (TUG_UNLIKELY(tug_engine_serves()))
@@ -123,7 +122,7 @@ int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
     struct tug_request *mine = ours(request);
     if (mine == NULL || flag == NULL) {
         tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
-        return helped(TUG_INSIDE_HOST(tug_host.Test(request, flag, status)), flag);
+        return tug_shim_helped(TUG_INSIDE_HOST(tug_host.Test(request, flag, status)), flag);
     }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
     if (tug_request_pending(mine))
@@ -135,7 +134,7 @@ int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
 int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *status) {
     struct tug_request *mine = ours(&request);
     if (mine == NULL || flag == NULL)
-        return helped(tug_host.Request_get_status(request, flag, status), flag);
+        return tug_shim_helped(tug_host.Request_get_status(request, flag, status), flag);
     if (tug_request_pending(mine))
         tug_request_poll(mine);
     *flag = !tug_request_pending(mine);
@@ -145,12 +144,12 @@ int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
 }
 
 int tug_shim_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status) {
-    return helped(tug_host.Iprobe(source, tag, comm, flag, status), flag);
+    return tug_shim_helped(tug_host.Iprobe(source, tag, comm, flag, status), flag);
 }
 
 int tug_shim_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
                      MPI_Status *status) {
-    return helped(tug_host.Improbe(source, tag, comm, flag, message, status), flag);
+    return tug_shim_helped(tug_host.Improbe(source, tag, comm, flag, message, status), flag);
 }
 
 int tug_shim_Cancel(MPI_Request *request) {
@@ -344,7 +343,7 @@ int tug_shim_Testall(int count, MPI_Request array_of_requests[], int *flag,
                      MPI_Status array_of_statuses[]) {
     struct mixed mixed;
     if (!any_ours(count, array_of_requests) || flag == NULL)
-        return helped(
+        return tug_shim_helped(
             TUG_INSIDE_HOST(tug_host.Testall(count, array_of_requests, flag, array_of_statuses)),
             flag);
     if (!split(&mixed, count, array_of_requests, array_of_statuses))
@@ -402,7 +401,7 @@ int tug_shim_Testany(int count, MPI_Request array_of_requests[], int *indx, int 
                      MPI_Status *status) {
     struct mixed mixed;
     if (!any_ours(count, array_of_requests) || indx == NULL || flag == NULL)
-        return helped(
+        return tug_shim_helped(
             TUG_INSIDE_HOST(tug_host.Testany(count, array_of_requests, indx, flag, status)), flag);
     if (!split(&mixed, count, array_of_requests, status))
         return no_memory();
@@ -481,9 +480,10 @@ int tug_shim_Testsome(int incount, MPI_Request array_of_requests[], int *outcoun
                       int array_of_indices[], MPI_Status array_of_statuses[]) {
     struct mixed mixed;
     if (!any_ours(incount, array_of_requests) || outcount == NULL || array_of_indices == NULL)
-        return helped(TUG_INSIDE_HOST(tug_host.Testsome(incount, array_of_requests, outcount,
-                                                        array_of_indices, array_of_statuses)),
-                      outcount);
+        return tug_shim_helped(
+            TUG_INSIDE_HOST(tug_host.Testsome(incount, array_of_requests, outcount,
+                                              array_of_indices, array_of_statuses)),
+            outcount);
     return some(&mixed, incount, array_of_requests, outcount, array_of_indices, array_of_statuses,
                 false);
 }
@@ -560,7 +560,7 @@ int tug_shim_Request_get_status_all(int count, const MPI_Request array_of_reques
     struct mixed mixed;
     const struct tug_request *request;
     if (!any_ours(count, array_of_requests) && tug_host.Request_get_status_all != NULL)
-        return helped(
+        return tug_shim_helped(
             tug_host.Request_get_status_all(count, array_of_requests, flag, array_of_statuses),
             flag);
     if (!look_at_all(&mixed, count, array_of_requests, array_of_statuses))
@@ -570,7 +570,7 @@ int tug_shim_Request_get_status_all(int count, const MPI_Request array_of_reques
     for (int i = 0; i < count && *flag; i++)
         if ((request = ours(&array_of_requests[i])) != NULL)
             tell(request, request->active, status_at(&mixed, i));
-    return join(&mixed, helped(mixed.error, flag));
+    return join(&mixed, tug_shim_helped(mixed.error, flag));
 }
 
 int tug_shim_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *indx,
@@ -578,8 +578,8 @@ int tug_shim_Request_get_status_any(int count, const MPI_Request array_of_reques
     struct mixed mixed;
     bool active;
     if (!any_ours(count, array_of_requests) && tug_host.Request_get_status_any != NULL)
-        return helped(tug_host.Request_get_status_any(count, array_of_requests, indx, flag, status),
-                      flag);
+        return tug_shim_helped(
+            tug_host.Request_get_status_any(count, array_of_requests, indx, flag, status), flag);
     if (!look_at_all(&mixed, count, array_of_requests, status))
         return no_memory();
     const int i = next_over(&mixed, 0, &active);
@@ -592,7 +592,7 @@ int tug_shim_Request_get_status_any(int count, const MPI_Request array_of_reques
     mixed.error = their_any(&mixed, indx, flag);
     if (*indx == MPI_UNDEFINED)
         *flag = !active && *flag;
-    return join(&mixed, helped(mixed.error, flag));
+    return join(&mixed, tug_shim_helped(mixed.error, flag));
 }
 
 int tug_shim_Request_get_status_some(int incount, const MPI_Request array_of_requests[],
@@ -601,9 +601,10 @@ int tug_shim_Request_get_status_some(int incount, const MPI_Request array_of_req
     struct mixed mixed;
     bool active;
     if (!any_ours(incount, array_of_requests) && tug_host.Request_get_status_some != NULL)
-        return helped(tug_host.Request_get_status_some(incount, array_of_requests, outcount,
-                                                       array_of_indices, array_of_statuses),
-                      outcount);
+        return tug_shim_helped(tug_host.Request_get_status_some(incount, array_of_requests,
+                                                                outcount, array_of_indices,
+                                                                array_of_statuses),
+                               outcount);
     if (!look_at_all(&mixed, incount, array_of_requests, array_of_statuses))
         return no_memory();
     mixed.indices = array_of_indices;
@@ -617,7 +618,7 @@ int tug_shim_Request_get_status_some(int incount, const MPI_Request array_of_req
         array_of_indices[found++] = i;
         *outcount = found;
     }
-    return join(&mixed, helped(mixed.error, outcount));
+    return join(&mixed, tug_shim_helped(mixed.error, outcount));
 }
 
 int PMPIX_Request_is_complete(MPI_Request request) {
@@ -628,7 +629,7 @@ int PMPIX_Request_is_complete(MPI_Request request) {
         *(void **)&call = tug_host_find_once("PMPIX_Request_is_complete", &host);
         if (call != NULL) {
             flag = call(request);
-            (void)helped(MPI_SUCCESS, &flag);
+            (void)tug_shim_helped(MPI_SUCCESS, &flag);
             return flag;
         }
     }

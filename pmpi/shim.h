@@ -11,6 +11,10 @@
 
 #define TUG_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
+/* After a look into the host by a program that polls. *found > 0: there was something. Returns the
+ * host's error. */
+int tug_shim_helped(int error, const int *found);
+
 /* Finds the host and what the entries lead to. False: no host. Any thread. */
 bool tug_entries_resolve(void);
 
