@@ -60,18 +60,22 @@ epochs() {
         --loads 1x8,1x4K -- '*>=0.33'
 }
 
+# collectives TITLE: persistent ones of 8 bytes to 32 KiB.
+collectives() {
+    bar "$1" 2 coll_init_sizes --kinds bcast,reduce,allreduce,alltoall --sizes 8,4K,32K --warm 60 --seconds 0.1 \
+        -- '*>=0.33'
+}
+
 ordinary() {
     epochs "epochs of one operation"
     bar "updates of random words" 2 gups -- '*>=1'
     bar "put rate" 2 put_rate_threads --samples 3 -- '*>=1'
     bar "put rate, MPI_Win_create" 2 put_rate_threads --window create --samples 3 -- '*>=1'
     bar "target computes, MPI_Win_create" 2 truly_passive --window create -- '*>=1'
-    bar "persistent collectives" 2 coll_init_sizes --kinds bcast,reduce,allreduce,alltoall --sizes 8,4K,32K \
-        --warm 60 --seconds 0.1 -- '*>=0.33'
+    collectives "persistent collectives"
     environment=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
     epochs "epochs of one operation, TCP"
-    bar "persistent collectives, TCP" 2 coll_init_sizes --kinds bcast,reduce,allreduce,alltoall --sizes 8,4K,32K \
-        --warm 60 --seconds 0.1 -- '*>=0.33'
+    collectives "persistent collectives, TCP"
     finish
 }
 ((tries == 1)) || ordinary

@@ -12,8 +12,7 @@
 
 #define VERSION_BYTES 8192 /* the most that any MPI writes; each knows a length of its own */
 
-/* What those of our interface call themselves, and an object that all of them have. Debian's Open
- * MPI 5 has the file name and the handles of 4.1, and other calls. */
+/* What those of our interface call themselves, and an object that all of them have. */
 #ifdef OPEN_MPI
 static const char *const products[] = {"Open MPI v4.1.", "Open MPI v5.0."};
 #define MARK "ompi_mpi_comm_world"
