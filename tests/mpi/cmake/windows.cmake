@@ -49,6 +49,12 @@ tug_mpi_test(rma_many.get ARGS get RANKS 1 2 3 4 WAYS tug packet)
 tug_mpi_test(rma_many.get ARGS get RANKS 2 3 NODES emulated WAYS tug)
 tug_mpi_test(rma_many.get ARGS get RANKS 3 NODES two WAYS tug)
 
+# What programs do with windows, by any number of ranks.
+tug_mpi_test(rma_apps WAYS host tug native packet)
+tug_mpi_test(rma_apps RANKS 2 NODES emulated WAYS host tug packet)
+tug_mpi_test(rma_apps RANKS 3 4 NODES two WAYS tug)
+tug_mpi_test(rma_apps RANKS 2 WAYS off)
+
 # A target that does not look: it computes, or is stopped.
 tug_mpi_test(rma_alone WAYS tug packet)
 tug_mpi_test(rma_alone RANKS 2 WAYS host) # it waits for targets that compute: half a minute with three
