@@ -14,6 +14,7 @@
 #include "host/device.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/keyval.h"
 #include "host/layout.h"
 #include "host/level.h"
 #include "host/participants.h"
@@ -271,8 +272,7 @@ static struct habit *make_habit(MPI_Comm comm, int key) {
 /* Of one whose ranks all take part. The last one is known by the handle: to ask the host takes its
  * lock. */
 static struct habit *habit_of(MPI_Comm comm) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static int key = MPI_KEYVAL_INVALID;
+    static struct tug_keyval kept = {.forget = forget};
     static _Thread_local struct {
         MPI_Comm comm;
         struct habit *habit; /* NULL: none yet */
@@ -284,10 +284,7 @@ static struct habit *habit_of(MPI_Comm comm) {
     last.habit = NULL;
     if (!tug_all_known_to_take_part(comm))
         return NULL;
-    pthread_mutex_lock(&lock);
-    if (key == MPI_KEYVAL_INVALID)
-        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, NULL);
-    pthread_mutex_unlock(&lock);
+    const int key = tug_keyval_number(&kept);
     tug_host.Comm_get_attr(comm, key, (void *)&last.habit, &found);
     if (!found)
         last.habit = make_habit(comm, key);

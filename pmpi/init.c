@@ -25,6 +25,7 @@
 #include "host/farewell.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/keyval.h"
 #include "host/level.h"
 #include "host/participants.h"
 #include "host/polite.h"
@@ -39,6 +40,7 @@
 #include "pmpi/shim.h"
 #include "pmpi/timeline.h"
 #include "pmpi/verdict.h"
+#include "request/request.h"
 #include "rma/spare.h"
 #include "rma/window.h"
 #include "tugboat/tugboat.h"
@@ -46,7 +48,7 @@
 /* A session that the program has open. */
 struct session {
     MPI_Session handle;
-    int level; /* the thread level that the program asked for and is told */
+    int level; /* the thread level that the program asked for and is told; -1: the host knows */
     struct session *next;
 };
 
@@ -256,6 +258,24 @@ static bool waits_for_itself(void) {
     return sessions != NULL && tug_level.active && tug_settings.progress == TUG_PROGRESS_CALLER;
 }
 
+/* With the lock. */
+static void enter_session(struct session *mine) {
+    mine->next = sessions;
+    sessions = mine;
+}
+
+/* One that is the host's alone: TUGBOAT=off, or a level that it has to refuse. */
+static int pass_session(MPI_Info info, MPI_Errhandler errhandler, struct session *mine) {
+    int error = tug_host.Session_init(info, errhandler, &mine->handle);
+    if (error != MPI_SUCCESS)
+        return error;
+    mine->level = -1;
+    pthread_mutex_lock(&ways_lock);
+    enter_session(mine);
+    pthread_mutex_unlock(&ways_lock);
+    return MPI_SUCCESS;
+}
+
 static int open_session(MPI_Info info, int requested, MPI_Errhandler errhandler,
                         struct session *mine) {
     int asked = level_for(requested);
@@ -267,8 +287,7 @@ static int open_session(MPI_Info info, int requested, MPI_Errhandler errhandler,
     int provided = level_provided(mine->handle, asked);
     mine->level = requested < provided ? requested : provided;
     pthread_mutex_lock(&ways_lock);
-    mine->next = sessions;
-    sessions = mine;
+    enter_session(mine);
     activate(requested, asked, provided);
     tug_teams_keep_nothing();
     if (waits_for_itself())
@@ -281,16 +300,17 @@ int tug_shim_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session 
     if (!tug_entries_resolve() || load_settings() != MPI_SUCCESS)
         return MPI_ERR_OTHER;
     int requested = tug_settings.enabled ? level_of(info, MPI_THREAD_SINGLE) : -1;
-    struct session *mine = requested < 0 ? NULL : malloc(sizeof(*mine));
-    MPI_Info ours;
-    if (mine == NULL || session == NULL ||
-        (info == MPI_INFO_NULL ? tug_host.Info_create(&ours) : tug_host.Info_dup(info, &ours)) !=
-            MPI_SUCCESS) {
-        free(mine);
+    struct session *mine = session == NULL ? NULL : malloc(sizeof(*mine));
+    MPI_Info ours = MPI_INFO_NULL;
+    if (mine == NULL)
         return tug_host.Session_init(info, errhandler, session);
-    }
-    int error = open_session(ours, requested, errhandler, mine);
-    tug_host.Info_free(&ours);
+    if (requested >= 0 && (info == MPI_INFO_NULL ? tug_host.Info_create(&ours)
+                                                 : tug_host.Info_dup(info, &ours)) != MPI_SUCCESS)
+        requested = -1;
+    int error = requested < 0 ? pass_session(info, errhandler, mine)
+                              : open_session(ours, requested, errhandler, mine);
+    if (ours != MPI_INFO_NULL)
+        tug_host.Info_free(&ours);
     if (error == MPI_SUCCESS)
         *session = mine->handle;
     else
@@ -378,6 +398,14 @@ static void pause_world(void) {
         tug_verdict_note_engine();
 }
 
+/* Nothing of MPI is left, once the host has been told. A session may start it again. With the
+ * lock. */
+static void forget_mpi(void) {
+    tug_participants_finalize();
+    tug_keyvals_finalize();
+    tug_requests_finalize();
+}
+
 /* The program's part of the world has ended; all of MPI is still there. */
 static void end_world(void) {
     tug_blocking_meet(MPI_COMM_WORLD);
@@ -400,7 +428,7 @@ static void end_world(void) {
     world = false;
     tug_level.active &= sessions != NULL;
     if (sessions == NULL)
-        tug_participants_finalize();
+        forget_mpi();
 }
 
 int tug_shim_Finalize(void) {
@@ -425,14 +453,16 @@ int tug_shim_Session_finalize(MPI_Session *session) {
         mine = *at;
         *at = mine->next;
     }
-    if (mine != NULL && sessions == NULL && !world && tug_level.active) {
+    const bool last = mine != NULL && sessions == NULL && !world;
+    if (last && tug_level.active) {
         end_engine(false);
         if (tug_settings.stats != NULL)
             print_stats(MPI_COMM_NULL);
         tug_timeline_write(MPI_COMM_NULL);
-        tug_participants_finalize();
         tug_waits_polite = tug_level.active = false;
     }
+    if (last)
+        forget_mpi();
     pthread_mutex_unlock(&ways_lock);
     free(mine);
     tug_farewell_begin();

@@ -1,6 +1,5 @@
 #include "host/participants.h"
 
-#include <pthread.h>
 #include <stdint.h>
 
 #include "base/log.h"
@@ -10,6 +9,7 @@
 #include "host/wait_group.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/keyval.h"
 #include "host/level.h"
 
 /* The world of this process, as agreed. Kept while MPI is up, also when the world has ended: its
@@ -23,8 +23,7 @@ static struct {
     MPI_Comm comm;    /* of the takers */
 } world;
 
-static int key = MPI_KEYVAL_INVALID; /* a communicator's attribute: one of the answers */
-static char yes, no;
+static char yes, no;               /* a communicator's attribute is the address of one */
 static struct tug_answers answers; /* the attributes' values, found without the host's lock */
 
 static int forget(MPI_Comm comm, int keyval, void *attribute, void *state) {
@@ -35,14 +34,7 @@ static int forget(MPI_Comm comm, int keyval, void *attribute, void *state) {
     return MPI_SUCCESS;
 }
 
-static bool have_key(void) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
-    if (key == MPI_KEYVAL_INVALID)
-        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, NULL);
-    pthread_mutex_unlock(&lock);
-    return key != MPI_KEYVAL_INVALID;
-}
+static struct tug_keyval kept = {.forget = forget};
 
 /* ---- the world ---- */
 
@@ -137,7 +129,10 @@ static enum answer answer_for(MPI_Comm comm, bool may_ask) {
         return tug_level.active ? YES : NO;
     if (tug_comm_is_one(comm) && tug_answer_find(&answers, comm, &takes))
         return takes ? YES : NO;
-    if (!tug_host_complete() || !tug_comm_is_one(comm) || !have_key() ||
+    if (!tug_host_complete() || !tug_comm_is_one(comm))
+        return NO;
+    const int key = tug_keyval_number(&kept);
+    if (key == MPI_KEYVAL_INVALID ||
         tug_host.Comm_get_attr(comm, key, (void *)&known, &flag) != MPI_SUCCESS)
         return NO;
     enum answer answer = flag && known == &yes ? YES : flag ? NO : look_up(comm);

@@ -7,6 +7,7 @@
 #include "host/answers.h"
 #include "host/handles.h"
 #include "host/host.h"
+#include "host/keyval.h"
 
 bool tug_group_is_within(MPI_Group group, MPI_Group other) {
     enum { AT_ONCE = 64 };
@@ -40,9 +41,6 @@ static struct tug_wait_group *wait_groups;
 static struct tug_wait_group world;
 static uintptr_t generation; /* changes with the list */
 _Atomic unsigned tug_wait_groups_in_force;
-
-/* A communicator's attributes: its wait group, and generation << 1 | inside. */
-static int wait_group_key = MPI_KEYVAL_INVALID, inside_key = MPI_KEYVAL_INVALID;
 
 /* Which communicators are inside: the second attribute once more, noted with the lock. */
 static struct tug_answers answers;
@@ -89,24 +87,17 @@ static int forget_answer(MPI_Comm comm, int key, void *attribute, void *state) {
     return MPI_SUCCESS;
 }
 
-static void have_keys(void) {
-    pthread_mutex_lock(&lock);
-    if (wait_group_key == MPI_KEYVAL_INVALID)
-        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &wait_group_key, NULL);
-    if (inside_key == MPI_KEYVAL_INVALID)
-        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_answer, &inside_key, NULL);
-    pthread_mutex_unlock(&lock);
-}
+/* A communicator's attributes: its wait group, and generation << 1 | inside. */
+static struct tug_keyval of_comm = {.forget = forget}, inside_one = {.forget = forget_answer};
 
 static struct tug_wait_group *find(MPI_Comm comm) {
     struct tug_wait_group *wait_group = NULL;
     int flag = 0;
-    tug_host.Comm_get_attr(comm, wait_group_key, (void *)&wait_group, &flag);
+    tug_host.Comm_get_attr(comm, tug_keyval_number(&of_comm), (void *)&wait_group, &flag);
     return flag ? wait_group : NULL;
 }
 
 struct tug_wait_group *tug_wait_group_of(MPI_Comm comm, bool ordered) {
-    have_keys();
     struct tug_wait_group *wait_group = find(comm);
     if (wait_group != NULL)
         return wait_group;
@@ -116,7 +107,7 @@ struct tug_wait_group *tug_wait_group_of(MPI_Comm comm, bool ordered) {
     wait_group->ordered = ordered;
     wait_group->named = true;
     tug_host.Comm_group(comm, &wait_group->group);
-    tug_host.Comm_set_attr(comm, wait_group_key, wait_group);
+    tug_host.Comm_set_attr(comm, tug_keyval_number(&of_comm), wait_group);
     return wait_group;
 }
 
@@ -129,7 +120,6 @@ static void put_in_force(struct tug_wait_group *wait_group) {
 }
 
 void tug_wait_group_world(void) {
-    have_keys();
     tug_host.Comm_group(MPI_COMM_WORLD, &world.group);
     pthread_mutex_lock(&lock);
     world.ordered = true;
@@ -185,14 +175,14 @@ static bool is_inside(MPI_Comm comm) {
 static bool find_out(MPI_Comm comm) {
     void *known = NULL;
     int flag = 0;
-    if (tug_host.Comm_get_attr(comm, inside_key, (void *)&known, &flag) != MPI_SUCCESS)
+    const int key = tug_keyval_number(&inside_one);
+    if (tug_host.Comm_get_attr(comm, key, (void *)&known, &flag) != MPI_SUCCESS)
         return false;
     pthread_mutex_lock(&lock);
     bool inside = (uintptr_t)known & 1;
     if (!flag || (uintptr_t)known >> 1 != generation) {
         inside = is_inside(comm);
-        flag = tug_host.Comm_set_attr(comm, inside_key, (void *)(generation << 1 | inside)) ==
-               MPI_SUCCESS;
+        flag = tug_host.Comm_set_attr(comm, key, (void *)(generation << 1 | inside)) == MPI_SUCCESS;
     }
     if (flag)
         tug_answer_note(&answers, comm, inside);

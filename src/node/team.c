@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/host.h"
+#include "host/keyval.h"
 #include "host/level.h"
 #include "host/polite.h"
 #include "host/spin.h"
@@ -21,7 +22,6 @@
 #include "node/words.h"
 #include "tugboat/tugboat.h"
 
-static int keyval = MPI_KEYVAL_INVALID;
 static bool finalizing;
 static _Atomic bool keeps_nothing;
 
@@ -492,19 +492,14 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     return MPI_SUCCESS;
 }
 
-static bool have_keyval(void) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
-    if (keyval == MPI_KEYVAL_INVALID)
-        tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &keyval, NULL);
-    pthread_mutex_unlock(&lock);
-    return keyval != MPI_KEYVAL_INVALID;
-}
+static struct tug_keyval of_comm = {.forget = forget};
 
 bool tug_team_goes_alone(MPI_Comm comm) {
     struct tug_team *team;
     int flag = 0;
-    if (!have_keyval() || tug_host.Comm_get_attr(comm, keyval, (void *)&team, &flag) != MPI_SUCCESS)
+    const int key = tug_keyval_number(&of_comm);
+    if (key == MPI_KEYVAL_INVALID ||
+        tug_host.Comm_get_attr(comm, key, (void *)&team, &flag) != MPI_SUCCESS)
         return false;
     return !flag || stays_placed(team);
 }
@@ -527,9 +522,10 @@ int tug_team_get(MPI_Comm comm, struct tug_team **team) {
         *team = known.team;
         return 0;
     }
-    if (!have_keyval())
+    const int key = tug_keyval_number(&of_comm);
+    if (key == MPI_KEYVAL_INVALID)
         return TUG_ERR_MPI;
-    tug_host.Comm_get_attr(comm, keyval, (void *)team, &flag);
+    tug_host.Comm_get_attr(comm, key, (void *)team, &flag);
     if (flag)
         return found(comm, *team);
     if (tug_host.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
@@ -539,13 +535,15 @@ int tug_team_get(MPI_Comm comm, struct tug_team **team) {
     tug_spin_meeting_end();
     if (error)
         return error;
-    if (tug_host.Comm_set_attr(comm, keyval, *team) != MPI_SUCCESS)
+    if (tug_host.Comm_set_attr(comm, key, *team) != MPI_SUCCESS)
         return TUG_ERR_MPI;
     return found(comm, *team);
 }
 
 void tug_team_finalize(bool ends) {
     finalizing = ends;
-    if (ends)
+    if (ends) {
         tug_teams_keep_nothing(); /* what is kept goes with the process */
+        atomic_fetch_add_explicit(&tug_teams_gone, 1, memory_order_release);
+    }
 }

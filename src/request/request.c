@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "host/host.h"
@@ -54,6 +55,21 @@ static bool enter_handle(uint32_t index) {
     (void)index;
 #endif
     return true;
+}
+
+/* The host's requests behind the handles end with it: handles of a second start are others. */
+void tug_requests_finalize(void) {
+#ifdef OPEN_MPI
+    pthread_mutex_lock(&lock);
+    uint32_t limit = atomic_load(&tug_request_limit);
+    for (uint32_t index = 0; index < limit; index++)
+        tug_host.Request_free(&tug_request_handles[index]);
+    if (limit > 0)
+        memset(tug_request_entries, 0, sizeof(tug_request_entries));
+    atomic_store(&tug_request_limit, 0);
+    nfree = 0;
+    pthread_mutex_unlock(&lock);
+#endif
 }
 
 /* One more index; the stack of free ones grows first, so that giving back cannot fail. */

@@ -14,7 +14,8 @@
  * not mistaken for another.
  *
  * Open MPI's handles are addresses of its requests, into which its Fortran bindings look. Ours are
- * those of requests that do nothing: persistent sends to nobody, kept for good and given out again.
+ * those of requests that do nothing: persistent sends to nobody, kept until MPI ends and given out
+ * again.
  *
  * States: inactive -> start -> active -> completed() by the engine -> complete -> a wait or test of
  * the program -> inactive. One thread at a time handles a request (MPI's rule); state is what the
@@ -48,7 +49,7 @@ static inline MPI_Request tug_request_handle(uint32_t index) {
 #define TUG_REQUEST_MOST (1u << 16)
 
 /* Our handles by their addresses: an entry is where its hash says, or in one of those behind it, up
- * to an empty one. Entries never change once they are made. */
+ * to an empty one. Entries never change once they are made, until MPI ends. */
 #define TUG_REQUEST_ENTRIES (2 * TUG_REQUEST_MOST)
 struct tug_request_entry {
     _Atomic MPI_Request handle;
@@ -123,6 +124,9 @@ struct tug_request *tug_request_find(MPI_Request handle);
 
 /* Gives the request a handle and resets its state. 0 or TUG_ERR_NO_MEMORY. Any thread. */
 int tug_request_register(struct tug_request *request);
+
+/* MPI ends, and nobody has a request left. */
+void tug_requests_finalize(void);
 
 /* The operation is over. Any thread; the request may be gone afterwards. */
 void tug_request_complete(struct tug_request *request);

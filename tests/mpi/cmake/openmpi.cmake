@@ -71,6 +71,16 @@ tug_mpi_test(neighbours.polite ARGS blocking persistent RANKS 2 4 WAYS tug ENV T
 tug_openmpi_more(neighbours ARGS blocking RANKS 1 2 3 4 WAYS host off)
 
 # Start and end.
+if(HostMPI_VERSION VERSION_GREATER_EQUAL 5) # older ones have no sessions
+    tug_mpi_test(sessions.outlive ARGS ikacYuZrfZyzA RANKS 2)
+    tug_mpi_test(sessions.surround ARGS acYtkuZrwfZzA RANKS 2)
+    tug_mpi_test(sessions.within ARGS iacYZzAwf RANKS 2 WAYS tug)
+    tug_mpi_test(sessions.two ARGS abpcdYZzAB RANKS 2 WAYS tug)
+    tug_openmpi_more(sessions.threads ARGS apcpA RANKS 2)
+    tug_openmpi_more(sessions.within ARGS iacYZzAwf RANKS 3 WAYS host tug off)
+    tug_openmpi_more(sessions.two ARGS abpcdYZzAB RANKS 2 WAYS host off)
+    tug_openmpi_more(sessions.outlive ARGS ikacYuZrfZyzA RANKS 3 NODES one emulated WAYS tug packet)
+endif()
 foreach(how IN ITEMS init single funneled serialized multiple plain)
     tug_mpi_test(init.${how} ARGS ${how} RANKS 2 WAYS tug)
     tug_openmpi_more(init.${how} ARGS ${how} RANKS 1 2 WAYS host off)
