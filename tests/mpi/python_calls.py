@@ -157,9 +157,9 @@ def windows():
 
 def persistent(name, *arguments):
     """A request of the C function of that name; arguments end before the communicator."""
-    function = getattr(ctypes.CDLL(None), "MPI_" + name, None)
-    if function is None:
-        function = getattr(ctypes.CDLL(None), "MPIX_" + name)
+    # the second is for an mpi4py that keeps MPI to itself
+    function = next(f for where in (None, MPI.__file__) for prefix in ("MPI_", "MPIX_")
+                    if (f := getattr(ctypes.CDLL(where), prefix + name, None)) is not None)
     handle = ctypes.c_void_p if MPI._sizeof(MPI.Comm) == ctypes.sizeof(ctypes.c_void_p) else ctypes.c_int
 
     def given(value):
