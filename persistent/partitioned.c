@@ -1,5 +1,6 @@
 #include "persistent/partitioned.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,25 +20,34 @@
 
 #define COPY_MOST ((size_t)1 << 20) /* of one copy: what follows may become ready meanwhile */
 
-/* A message that is shorter in sum the host brings as fast or faster, as one: 64 partitions of 64
- * bytes take 2.8 us there and 5.0 here, of 1 KiB 10.8 and 10.3. */
-#define DIRECT_LEAST ((size_t)32768)
+/* A message of so many bytes in sum lands on the board: two copies cost less than a call of the
+ * kernel's. So many rounds may be ahead of the receiver. */
+#define LANDING_MOST ((size_t)32768)
+#define LANDINGS_MOST 8
+#define LANDINGS_BYTES ((size_t)131072)
+#define PIECE ((size_t)4096) /* that is copied out while the next one lands */
 
 enum way {
-    WAY_OPEN, /* not known yet */
-    WAY_DIRECT,
+    WAY_OPEN,   /* not known yet */
+    WAY_BOARD,  /* direct, through the board's landings */
+    WAY_ATTACH, /* direct, out of the sender's memory */
     WAY_HOST,
 };
 
+#define LINE __attribute__((aligned(TUG_CACHE_LINE)))
+
 struct board {
+    uint64_t word;         /* the sender's introduction's: it is the right one */
     _Atomic uint32_t yes;  /* by the receiver: it asks the board in every round from now on */
-    _Atomic uint32_t read; /* by the receiver: it has all of this round */
+    _Atomic uint32_t gone; /* by the receiver: it reads no more */
     _Atomic uint32_t
-        direct_from;          /* by the sender: all rounds from this one on are direct; 0: none */
-    _Atomic uint32_t started; /* by the sender: this round, after direct_from */
-    struct tug_bell sender __attribute__((aligned(TUG_CACHE_LINE)));
-    struct tug_bell receiver __attribute__((aligned(TUG_CACHE_LINE)));
-    _Atomic uint32_t ready[] __attribute__((aligned(TUG_CACHE_LINE))); /* the round */
+        direct_from;            /* by the sender: all rounds from this one on are direct; 0: none */
+    _Atomic uint32_t started;   /* by the sender: this round, after direct_from */
+    LINE _Atomic uint32_t read; /* by the receiver: it has all of this round */
+    LINE _Atomic uint64_t landed; /* by the sender: round << 32 | so many bytes */
+    LINE struct tug_bell sender;
+    LINE struct tug_bell receiver;
+    LINE _Atomic uint32_t ready[]; /* the round */
 };
 
 /* What the receiver is told. */
@@ -45,12 +55,13 @@ struct greeting {
     struct tug_introduction sender; /* pid 0: the sender cannot */
     struct tug_offer board;
     uint64_t data, partitions, bytes; /* bytes: of a partition */
+    uint64_t landing, landings;       /* from the board's first byte on; how many, 0: none */
 };
 
 struct tug_partitioned {
     struct tug_request request;
     struct tug_partitioned_call call;
-    MPI_Request host, host_greeting;
+    MPI_Request host_greeting;
     struct greeting greeting;
     bool greets, greeted; /* the greeting was sent, is over */
     bool asked;           /* receiver: say_yes() has decided */
@@ -59,24 +70,106 @@ struct tug_partitioned {
     MPI_Status status;    /* by the host's way */
     _Atomic uint32_t way; /* of this round */
     _Atomic uint32_t round;
-    struct board *board;    /* NULL: none */
-    _Atomic uint32_t *done; /* receiver: the last round in which a partition was copied */
-    _Atomic uint32_t turn;  /* a thread has taken it */
-    _Atomic uint32_t over;  /* the last round that is over: all is copied, or the host says so */
-    size_t first;           /* in turn: all below are copied; 0 between rounds */
+    bool direct;              /* from some round on, the present one or one before */
+    struct board *board;      /* NULL: none */
+    _Atomic uint32_t *done;   /* receiver: the last round in which a partition was copied */
+    _Atomic uint32_t turn;    /* a thread has taken it */
+    _Atomic uint32_t over;    /* the last round that is over: all is copied, or the host says so */
+    size_t first;             /* in turn: all partitions, or bytes that have landed, below are
+                                 copied; 0 between rounds */
+    uint32_t seen_read;       /* sender: board->read at some time */
+    bool room;                /* sender: the round's landing was free when it began */
+    char pad[TUG_CACHE_LINE]; /* `marked` changes while other threads read what is above */
+    _Atomic uint32_t marked;  /* sender: so many partitions of this round are ready */
 };
+
+static unsigned char *landing(const struct tug_partitioned *one, uint32_t round) {
+    const struct greeting *their = &one->greeting;
+    return (unsigned char *)one->board + their->landing +
+           round % their->landings * their->partitions * their->bytes;
+}
+
+/* Rounds are compared by their distance: they begin anew after 2^32. */
+static bool has_come_to(uint32_t at, uint32_t round) {
+    return (int32_t)(at - round) >= 0;
+}
 
 /* ---- the sender ---- */
 
-int tug_partitioned_ready(struct tug_partitioned *send, int partition) {
-    /* relaxed: the program has started the request before */
-    if (atomic_load_explicit(&send->way, memory_order_relaxed) == WAY_HOST)
-        return tug_host.Pready(partition, send->host);
-    /* release: the data before it; pairs with is_ready(). seq_cst: before the look at the bell. */
-    atomic_store(&send->board->ready[partition],
-                 atomic_load_explicit(&send->round, memory_order_relaxed));
+static void mark(struct tug_partitioned *send, size_t low, size_t n, uint32_t round) {
+    for (size_t i = low; i < low + n; i++) /* release: the data before it; pairs with is_ready() */
+        atomic_store_explicit(&send->board->ready[i], round, memory_order_release);
+}
+
+/* All is ready. By one thread a round. */
+static void land(struct tug_partitioned *send, uint32_t round) {
+    const size_t sum = (size_t)send->call.partitions * send->bytes;
+    unsigned char *to = landing(send, round);
+    for (size_t at = 0; at < sum; at += PIECE) {
+        const size_t end = at + PIECE < sum ? at + PIECE : sum;
+        memcpy(to + at, (const char *)send->call.buffer + at, end - at);
+        /* release: pairs with landed() */
+        atomic_store_explicit(&send->board->landed, (uint64_t)round << 32 | end,
+                              memory_order_release);
+    }
+    atomic_thread_fence(memory_order_seq_cst); /* before the look at the bell */
     tug_bell_ring(&send->board->receiver, true);
-    return MPI_SUCCESS;
+}
+
+static bool has_landed(const struct tug_partitioned *send, uint32_t round) {
+    const size_t sum = (size_t)send->call.partitions * send->bytes;
+    return atomic_load(&send->board->landed) == ((uint64_t)round << 32 | sum);
+}
+
+static void ready_on_board(struct tug_partitioned *send, size_t low, size_t n, uint32_t round) {
+    mark(send, low, n, round);
+    /* release and acquire: the last thread copies what all have written */
+    if (atomic_fetch_add(&send->marked, (uint32_t)n) + n < (size_t)send->call.partitions)
+        return;
+    if (send->room)
+        land(send, round);
+    else
+        tug_bell_ring(&send->board->sender, true); /* the engine's: land_late() */
+}
+
+static bool sees_room(struct tug_partitioned *send, uint32_t round) {
+    const uint32_t last = round - (uint32_t)send->greeting.landings; /* that used the landing */
+    if (!has_come_to(send->seen_read, last))
+        send->seen_read = atomic_load(&send->board->read); /* acquire: pairs with end_round() */
+    return has_come_to(send->seen_read, last);
+}
+
+/* The landing was not free when the round began: all lands when all is ready and it is. By the
+ * engine. */
+static void land_late(struct tug_partitioned *send, uint32_t round) {
+    if (atomic_load(&send->marked) == (uint32_t)send->call.partitions && sees_room(send, round))
+        land(send, round);
+}
+
+/* Has the program made one of them ready before in this round? */
+static bool is_marked(const struct tug_partitioned *send, size_t low, size_t n, uint32_t round) {
+    bool is = false;
+    for (size_t i = low; i < low + n; i++)
+        is |= atomic_load_explicit(&send->board->ready[i], memory_order_relaxed) == round;
+    return is;
+}
+
+bool tug_partitioned_ready(struct tug_partitioned *send, int low, int high) {
+    /* relaxed: the program has started the request before */
+    const uint32_t way = atomic_load_explicit(&send->way, memory_order_relaxed);
+    const uint32_t round = atomic_load_explicit(&send->round, memory_order_relaxed);
+    const size_t first = (size_t)low, n = (size_t)(high - low) + 1;
+    if (way == WAY_HOST || !tug_request_pending(&send->request) || low > high || low < 0 ||
+        !send->call.sends || high >= send->call.partitions || is_marked(send, first, n, round))
+        return false;
+    if (way == WAY_BOARD) {
+        ready_on_board(send, first, n, round);
+    } else {
+        mark(send, first, n, round);
+        atomic_thread_fence(memory_order_seq_cst); /* before the look at the bell */
+        tug_bell_ring(&send->board->receiver, true);
+    }
+    return true;
 }
 
 /* ---- both ---- */
@@ -87,10 +180,15 @@ static bool fail(struct tug_partitioned *one, int error) {
     return error != MPI_SUCCESS;
 }
 
+/* The host's request does this round. */
 static void use_host(struct tug_partitioned *one) {
     one->request.job.bell = NULL;
-    (void)fail(one, tug_host.Start(&one->host));
+    (void)fail(one, tug_host.Start(&one->request.host));
     atomic_store(&one->way, WAY_HOST); /* release: the started request, for MPI_Parrived */
+}
+
+static uint32_t direct_way(const struct tug_partitioned *one) {
+    return one->greeting.landings > 0 ? WAY_BOARD : WAY_ATTACH;
 }
 
 /* One thread at a time copies, or looks at the host's request. Acquire and release: `first`, and
@@ -123,7 +221,7 @@ static bool host_is_over(struct tug_partitioned *one) {
     }
     if (!one->greeted || !take_turn(one))
         return false;
-    if (fail(one, tug_host.Test(&one->host, &flag, &one->status)) || flag) {
+    if (fail(one, tug_host.Test(&one->request.host, &flag, &one->status)) || flag) {
         flag = 1;
         atomic_store(&one->over, atomic_load(&one->round));
     }
@@ -134,9 +232,18 @@ static bool host_is_over(struct tug_partitioned *one) {
 /* ---- the receiver ---- */
 
 static bool is_ready(const struct tug_partitioned *receive, size_t i, uint32_t round) {
-    /* acquire: pairs with tug_partitioned_ready(); without it older data would be copied. seq_cst:
-     * the second look before we sleep. */
+    /* acquire: pairs with mark(); without it older data would be copied. seq_cst: the second look
+     * before we sleep. */
     return atomic_load(&receive->board->ready[i]) == round;
+}
+
+/* So many bytes of the round. The sender may be some rounds on. */
+static size_t landed(const struct tug_partitioned *receive, uint32_t round) {
+    const uint64_t at = atomic_load(&receive->board->landed); /* acquire: pairs with land() */
+    const uint32_t in = (uint32_t)(at >> 32);
+    if (in == round)
+        return (uint32_t)at;
+    return has_come_to(in, round) ? receive->greeting.partitions * receive->greeting.bytes : 0;
 }
 
 /* Copies the run of ready partitions from i on. Returns where it ends; i: it failed. */
@@ -166,6 +273,7 @@ static bool has_copied(const struct tug_partitioned *receive, size_t i, uint32_t
 
 /* All is copied, or cannot be: the sender may go on. */
 static void end_round(struct tug_partitioned *receive, uint32_t round) {
+    receive->first = 0;
     atomic_store(&receive->board->read, round); /* release: our reads of its data are over */
     tug_bell_ring(&receive->board->sender, true);
     tug_bell_ring(&receive->board->receiver, true); /* another thread may wait for the engine */
@@ -185,7 +293,6 @@ static bool copy_in_turn(struct tug_partitioned *receive, uint32_t round) {
         moved = true;
         if (end == i) {
             receive->request.error = MPI_ERR_OTHER;
-            receive->first = 0;
             end_round(receive, round);
             return true;
         }
@@ -193,14 +300,24 @@ static bool copy_in_turn(struct tug_partitioned *receive, uint32_t round) {
     }
     while (receive->first < n && has_copied(receive, receive->first, round))
         receive->first++;
-    if (receive->first == n) {
-        receive->first = 0;
+    if (receive->first == n)
         end_round(receive, round);
-    }
     return moved;
 }
 
-/* The same, unless the round is over: one that comes late finds `first` as the next round wants it.
+/* Copies what has landed. By the thread that has `turn`. */
+static bool copy_landed(struct tug_partitioned *receive, uint32_t round) {
+    const size_t from = receive->first, end = landed(receive, round);
+    if (end == from)
+        return false;
+    memcpy((char *)receive->call.buffer + from, landing(receive, round) + from, end - from);
+    receive->first = end;
+    if (end == receive->greeting.partitions * receive->greeting.bytes)
+        end_round(receive, round);
+    return true;
+}
+
+/* Either, unless the round is over: one that comes late finds `first` as the next round wants it.
  * True also if it is another thread's turn, which may be past what has become ready meanwhile: the
  * engine is to look again before it sleeps. */
 static bool copy_ready(struct tug_partitioned *receive) {
@@ -209,7 +326,8 @@ static bool copy_ready(struct tug_partitioned *receive) {
         return true;
     const uint32_t round = atomic_load_explicit(&receive->round, memory_order_relaxed);
     if (atomic_load(&receive->over) != round)
-        moved = copy_in_turn(receive, round);
+        moved = receive->greeting.landings > 0 ? copy_landed(receive, round)
+                                               : copy_in_turn(receive, round);
     end_turn(receive);
     return moved;
 }
@@ -222,9 +340,27 @@ static int ask_host(struct tug_partitioned *receive, int partition, int *flag) {
         return MPI_SUCCESS;
     *flag = atomic_load(&receive->over) == atomic_load(&receive->round);
     if (!*flag)
-        error = tug_host.Parrived(receive->host, partition, flag);
+        error = tug_host.Parrived(receive->request.host, partition, flag);
     end_turn(receive);
     return error;
+}
+
+/* Of the receiver's partitions, which the sender's may divide otherwise. */
+static bool look_for_partition(struct tug_partitioned *receive, size_t partition, uint32_t round) {
+    const size_t their_bytes = receive->greeting.bytes, end = (partition + 1) * receive->bytes;
+    size_t i = partition * receive->bytes / their_bytes;
+    for (int looks = 0; looks < 2 && i * their_bytes < end; looks++) {
+        while (i * their_bytes < end && has_copied(receive, i, round))
+            i++;
+        if (i * their_bytes < end && looks == 0)
+            (void)copy_ready(receive);
+    }
+    return i * their_bytes >= end;
+}
+
+bool tug_partitioned_has(const struct tug_partitioned *receive, int partition) {
+    return !receive->call.sends && !receive->request.passes && partition >= 0 &&
+           partition < receive->call.partitions;
 }
 
 int tug_partitioned_arrived(struct tug_partitioned *receive, int partition, int *flag) {
@@ -233,19 +369,14 @@ int tug_partitioned_arrived(struct tug_partitioned *receive, int partition, int 
     *flag = !tug_request_pending(&receive->request);
     if (*flag)
         return MPI_SUCCESS;
-    if (way != WAY_DIRECT) {
+    if (way == WAY_HOST || way == WAY_OPEN) {
         tug_engine_poll();
         return way == WAY_HOST ? ask_host(receive, partition, flag) : MPI_SUCCESS;
     }
-    const size_t from = (size_t)partition * receive->bytes, end = from + receive->bytes;
-    size_t i = from / receive->greeting.bytes;
-    for (int looks = 0; looks < 2 && i * receive->greeting.bytes < end; looks++) {
-        while (i * receive->greeting.bytes < end && has_copied(receive, i, round))
-            i++;
-        if (i * receive->greeting.bytes < end && looks == 0)
-            (void)copy_ready(receive);
-    }
-    *flag = i * receive->greeting.bytes >= end;
+    if (way == WAY_BOARD)
+        (void)copy_ready(receive);
+    *flag = way == WAY_ATTACH && look_for_partition(receive, (size_t)partition, round);
+    *flag |= atomic_load(&receive->over) == round; /* acquire: pairs with end_round() */
     return MPI_SUCCESS;
 }
 
@@ -254,7 +385,8 @@ static bool accept(struct tug_partitioned *receive) {
     const struct greeting *their = &receive->greeting;
     const uint64_t bytes = (uint64_t)receive->call.partitions * receive->bytes;
     if (!receive->can || bytes != their->partitions * their->bytes ||
-        !tug_cma_probe(their->sender.pid, their->sender.address, their->sender.word))
+        (their->landings == 0 &&
+         !tug_cma_probe(their->sender.pid, their->sender.address, their->sender.word)))
         return false;
     receive->done = calloc(their->partitions, sizeof(*receive->done));
     return receive->done != NULL;
@@ -266,30 +398,55 @@ static void say_yes(struct tug_partitioned *receive) {
     receive->asked = true;
     if (their->sender.pid == 0 || !accept(receive))
         return;
-    receive->board = (struct board *)(void *)tug_lent_share(&their->board);
-    if (receive->board != NULL)
-        atomic_store(&receive->board->yes, 1); /* pairs with start_send() */
+    struct board *board = (struct board *)(void *)tug_lent_share(&their->board);
+    if (board == NULL)
+        return;
+    if (board->word == their->sender.word) {
+        receive->board = board;
+        atomic_store(&board->yes, 1); /* pairs with start_send() */
+    } else {
+        tug_lent_unshare(&their->board); /* of another machine, by chance of the same names */
+    }
 }
 
 /* ---- rounds ---- */
 
 /* The sender chooses the way of a round. It is not ahead of the receiver's yes: that was said
  * before the receiver began a round that this side has not begun, or is in. */
-static void start_send(struct tug_partitioned *send, uint32_t round) {
+static bool chooses_direct(struct tug_partitioned *send, uint32_t round) {
     struct board *board = send->board;
-    if (board == NULL || !atomic_load(&board->yes)) {
-        if (board != NULL)
-            atomic_store(&board->started, round);
-        use_host(send);
-    } else {
-        if (atomic_load(&board->direct_from) == 0)
-            atomic_store(&board->direct_from, round);
-        atomic_store_explicit(&send->way, WAY_DIRECT, memory_order_relaxed);
-        send->request.job.bell = &board->sender;
-        atomic_store(&board->started, round); /* release: pairs with choose() */
+    if (send->direct || board == NULL)
+        return send->direct;
+    if (atomic_load(&board->yes)) {
+        send->direct = true;
+        send->seen_read = round - 1; /* by the host's way */
+        atomic_store(&board->read, send->seen_read);
+        atomic_store(&board->direct_from, round);
     }
-    if (board != NULL)
-        tug_bell_ring(&board->receiver, true);
+    atomic_store(&board->started, round); /* release: pairs with choose() */
+    tug_bell_ring(&board->receiver, true);
+    return send->direct;
+}
+
+static void start_send(struct tug_partitioned *send, uint32_t round) {
+    if (!chooses_direct(send, round)) {
+        use_host(send);
+        return;
+    }
+    send->request.job.bell = &send->board->sender;
+    send->room = direct_way(send) == WAY_BOARD && sees_room(send, round);
+    atomic_store_explicit(&send->marked, 0, memory_order_relaxed);
+    atomic_store_explicit(&send->way, direct_way(send), memory_order_relaxed);
+}
+
+static void start_receive(struct tug_partitioned *receive) {
+    if (receive->board == NULL) {
+        use_host(receive);
+        return;
+    }
+    receive->request.job.bell = &receive->board->receiver;
+    atomic_store_explicit(&receive->way, receive->direct ? direct_way(receive) : WAY_OPEN,
+                          memory_order_relaxed);
 }
 
 static void start(struct tug_request *request) {
@@ -301,26 +458,41 @@ static void start(struct tug_request *request) {
         say_yes(one);
     /* release: pairs with copy_ready(), whose thread may be none that has seen the start */
     atomic_store(&one->round, round);
-    if (one->call.sends) {
+    if (one->call.sends)
         start_send(one, round);
-    } else if (one->board == NULL) {
-        use_host(one);
-    } else {
-        one->request.job.bell = &one->board->receiver;
-        atomic_store_explicit(&one->way, WAY_OPEN, memory_order_relaxed);
-    }
+    else
+        start_receive(one);
+    request->passes =
+        one->greeted && atomic_load_explicit(&one->way, memory_order_relaxed) == WAY_HOST;
+}
+
+/* May the program's own looks get it on? A sender of what lands has nothing else to do, and who
+ * attaches copies for it; but a receiver that computes had better not keep it waiting. */
+static bool may_keep(const struct tug_request *request) {
+    const struct tug_partitioned *one = (const struct tug_partitioned *)request;
+    const uint32_t way = atomic_load_explicit(&one->way, memory_order_relaxed);
+    return (way == WAY_BOARD && (one->room || !one->call.sends)) ||
+           (way == WAY_ATTACH && one->call.sends);
 }
 
 /* What has the sender chosen for this round? It may have gone on to others by the host's way. */
 static void choose(struct tug_partitioned *receive, uint32_t round) {
-    /* acquire: pairs with start_send(); direct_from is as new */
-    if (atomic_load(&receive->board->started) < round)
-        return;
+    /* acquire: pairs with chooses_direct(); direct_from is as new */
+    const bool started = has_come_to(atomic_load(&receive->board->started), round);
     const uint32_t from = atomic_load(&receive->board->direct_from);
-    if (from != 0 && from <= round)
-        atomic_store(&receive->way, WAY_DIRECT);
-    else
+    receive->direct = from != 0 && has_come_to(round, from);
+    if (receive->direct)
+        atomic_store(&receive->way, direct_way(receive));
+    else if (started)
         use_host(receive);
+}
+
+static bool advance_send(struct tug_partitioned *send, uint32_t way, uint32_t round) {
+    if (way == WAY_ATTACH)
+        return atomic_load(&send->board->read) == round; /* pairs with end_round() */
+    if (!send->room && !has_landed(send, round))
+        land_late(send, round);
+    return has_landed(send, round);
 }
 
 static bool advance(struct tug_job *job, bool *done) {
@@ -332,10 +504,11 @@ static bool advance(struct tug_job *job, bool *done) {
     const uint32_t way = atomic_load_explicit(&one->way, memory_order_relaxed);
     if (way == WAY_HOST) {
         *done = host_is_over(one);
-    } else if (way == WAY_DIRECT && one->call.sends) {
-        *done = atomic_load(&one->board->read) == round; /* pairs with end_round() */
-    } else if (way == WAY_DIRECT) {
-        moved = copy_ready(one);
+    } else if (one->call.sends) {
+        *done = advance_send(one, way, round);
+    } else if (way != WAY_OPEN) {
+        if (way == WAY_ATTACH || landed(one, round) > 0)
+            moved = copy_ready(one);
         *done = atomic_load(&one->over) == round;
     }
     return moved || *done;
@@ -357,20 +530,66 @@ static void describe(const struct tug_request *request, MPI_Status *status) {
 
 /* ---- a request's life ---- */
 
+/* Boards whose senders are gone, with what they have landed and nobody has read yet. */
+struct left_board {
+    struct left_board *next;
+    struct board *board;
+    uint32_t round;
+};
+static struct left_board *left_boards;
+static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_read(struct board *board, uint32_t round) {
+    return atomic_load(&board->read) == round || atomic_load(&board->gone);
+}
+
+static void free_read_boards(void) {
+    pthread_mutex_lock(&left_lock);
+    for (struct left_board **at = &left_boards; *at != NULL;) {
+        struct left_board *left = *at;
+        if (!is_read(left->board, left->round)) {
+            at = &left->next;
+            continue;
+        }
+        *at = left->next;
+        (void)tug_lent_free(left->board);
+        free(left);
+    }
+    pthread_mutex_unlock(&left_lock);
+}
+
+/* Without memory for the list the board stays until the process ends. */
+static void leave_board(struct board *board, uint32_t round) {
+    struct left_board *left = malloc(sizeof(*left));
+    if (left == NULL)
+        return;
+    left->board = board;
+    left->round = round;
+    pthread_mutex_lock(&left_lock);
+    left->next = left_boards;
+    left_boards = left;
+    pthread_mutex_unlock(&left_lock);
+}
+
 static void let_board_go(struct tug_partitioned *one) {
+    const uint32_t round = atomic_load(&one->round);
     if (one->board == NULL)
         return;
     tug_engine_forget_bell(one->call.sends ? &one->board->sender : &one->board->receiver);
-    if (one->call.sends)
-        (void)tug_lent_free(one->board);
-    else
+    if (!one->call.sends) {
+        atomic_store(&one->board->gone, 1); /* release: we have read; pairs with is_read() */
         tug_lent_unshare(&one->greeting.board);
+    } else if (one->direct && one->greeting.landings > 0 && !is_read(one->board, round)) {
+        leave_board(one->board, round);
+    } else {
+        (void)tug_lent_free(one->board);
+    }
 }
 
 static void destroy(struct tug_request *request) {
     struct tug_partitioned *one = (struct tug_partitioned *)request;
     (void)tug_host.Request_free(&one->host_greeting);
-    (void)tug_host.Request_free(&one->host);
+    (void)tug_host.Request_free(&one->request.host);
     let_board_go(one);
     free((void *)one->done);
     free(one);
@@ -391,24 +610,38 @@ static bool is_dense(const struct tug_partitioned_call *call) {
            !tug_is_device(call->buffer);
 }
 
+/* The sender's, and what it says of it. */
+static void make_board(struct tug_partitioned *one) {
+    struct greeting *mine = &one->greeting;
+    const size_t n = (size_t)one->call.partitions, sum = n * one->bytes;
+    size_t bytes = sizeof(*one->board) + n * sizeof(one->board->ready[0]);
+    mine->sender = tug_introduce();
+    mine->data = (uint64_t)(uintptr_t)one->call.buffer;
+    mine->partitions = n;
+    mine->bytes = one->bytes;
+    if (sum <= LANDING_MOST) {
+        mine->landing = (bytes + TUG_CACHE_LINE - 1) / TUG_CACHE_LINE * TUG_CACHE_LINE;
+        mine->landings =
+            LANDINGS_BYTES / sum < LANDINGS_MOST ? LANDINGS_BYTES / sum : LANDINGS_MOST;
+        bytes = mine->landing + mine->landings * sum;
+    }
+    free_read_boards();
+    one->board = tug_lent_allocate(bytes);
+    if (one->board != NULL) {
+        one->board->word = mine->sender.word;
+        mine->board = tug_lent_offer(one->board, bytes);
+    }
+    if (mine->board.lender == 0)
+        mine->sender.pid = 0;
+}
+
 static void prepare(struct tug_partitioned *one) {
-    const size_t n = (size_t)one->call.partitions;
     one->can = is_dense(&one->call);
     if (!one->can)
         return;
     one->bytes = (size_t)one->call.count * tug_flat_get(one->call.type)->size;
-    if (!one->call.sends || n * one->bytes < DIRECT_LEAST)
-        return;
-    one->greeting.sender = tug_introduce();
-    one->greeting.data = (uint64_t)(uintptr_t)one->call.buffer;
-    one->greeting.partitions = n;
-    one->greeting.bytes = one->bytes;
-    const size_t bytes = sizeof(*one->board) + n * sizeof(one->board->ready[0]);
-    one->board = tug_lent_allocate(bytes);
-    if (one->board != NULL)
-        one->greeting.board = tug_lent_offer(one->board, bytes);
-    if (one->greeting.board.lender == 0)
-        one->greeting.sender.pid = 0;
+    if (one->call.sends)
+        make_board(one);
 }
 
 static int init_greeting(struct tug_partitioned *one) {
@@ -427,10 +660,11 @@ int tug_partitioned_create(const struct tug_partitioned_call *call, MPI_Request 
     if (one == NULL)
         goto fail;
     one->call = *call;
-    one->host = *host;
+    one->request.host = *host;
     one->request.comm = call->comm;
     one->request.job.advance = advance;
     one->request.start = start;
+    one->request.may_keep = may_keep;
     one->request.describe = describe;
     one->request.destroy = destroy;
     prepare(one);
@@ -454,15 +688,6 @@ fail:
 
 struct tug_partitioned *tug_partitioned_of(struct tug_request *request) {
     return request != NULL && request->start == start ? (struct tug_partitioned *)request : NULL;
-}
-
-MPI_Request tug_partitioned_host(const struct tug_partitioned *partitioned) {
-    return partitioned->host;
-}
-
-bool tug_partitioned_has(const struct tug_partitioned *partitioned, bool sends, int partition) {
-    return partitioned->call.sends == sends && partition >= 0 &&
-           partition < partitioned->call.partitions;
 }
 
 #endif

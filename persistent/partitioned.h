@@ -4,25 +4,30 @@
  * Only two ranks call, so nothing is agreed collectively. For every such request the host makes two
  * of its own on the same communicator and tag, which it matches in the order of the calls: the
  * program's, and a small one behind it, the *greeting*. With the first start the sender's greeting
- * says where its data lie and where its *board* is. Rounds go by the host's request, under our
- * handle, until the receiver, between two rounds, has said yes on the board: from then on it asks
- * the board which way the sender has chosen for a round. The sender, once it has seen the yes,
- * chooses the direct way for good: the receiver copies the data out of its memory, by cross-memory
- * attach. A receiver that cannot (another machine, attach refused, data with gaps or in a device,
- * other sums of bytes, few bytes) never says yes, and nobody waits for it to say no.
+ * says where its data lie and where its *board* is. Rounds go by the host's request, until the
+ * receiver, between two rounds, has said yes on the board: from then on it asks the board which way
+ * the sender has chosen for a round. The sender, once it has seen the yes, chooses the direct way
+ * for good. A receiver that cannot (another machine, attach refused, data with gaps or in a device,
+ * other sums of bytes) never says yes, and nobody waits for it to say no: then the request passes
+ * (request.h), and costs a look at the table of handles.
  *
  * Which ranks make greetings rests on what both know alike: the communicator is one of processes
  * that all take part (host/participants.h), and the two are not the same.
  *
  * The board, in lent memory of the sender's:
  *
- *     | yes | read | direct from | started | bells | the sender's partitions: in which round ready
- * |
+ *     | yes, gone, direct from, started | read | landed | bells | in which round each is ready |
+ *     | landings: the data of the last rounds |
  *
- * MPI_Pready is a store to the board, by any number of threads with no lock between them. The
- * receiver takes all partitions that are ready and lie side by side by one copy: in MPI_Parrived,
- * in its waits and tests, and by the engine. One thread copies at a time. A send is over when the
- * receiver has copied all of it.
+ * Few bytes *land*: MPI_Pready counts, the last one copies all to the round's landing, in pieces,
+ * and the receiver copies it out. Such a send is over when all has landed, and may be some rounds
+ * ahead; a board outlives its request until it is read. A round whose landing is not free yet is
+ * the engine's, which copies when all is ready. More bytes stay where they are: MPI_Pready is a
+ * store to the board, the receiver copies out of the sender's memory by cross-memory attach all
+ * partitions that are ready and lie side by side, and the send is over when it has all.
+ *
+ * Threads that make partitions ready do not wait for one another. The receiver copies in
+ * MPI_Parrived, in its waits and tests, and by the engine; one thread at a time.
  */
 #ifndef TUG_PERSISTENT_PARTITIONED_H
 #define TUG_PERSISTENT_PARTITIONED_H
@@ -56,16 +61,14 @@ int tug_partitioned_create(const struct tug_partitioned_call *call, MPI_Request 
 struct tug_partitioned;
 struct tug_partitioned *tug_partitioned_of(struct tug_request *request);
 
-/* The host's request, for errors of calls that cannot be done. */
-MPI_Request tug_partitioned_host(const struct tug_partitioned *partitioned);
+/* Makes the partitions from low to high ready. Any number of threads. False: it is for the host to
+ * do, with its own request, or to say what is wrong. */
+bool tug_partitioned_ready(struct tug_partitioned *partitioned, int low, int high);
 
-/* May the partition be made ready, or asked for? */
-bool tug_partitioned_has(const struct tug_partitioned *partitioned, bool sends, int partition);
+/* May the partition be asked for here? */
+bool tug_partitioned_has(const struct tug_partitioned *partitioned, int partition);
 
-/* Of an active send. Any number of threads. MPI_SUCCESS or the host's error. */
-int tug_partitioned_ready(struct tug_partitioned *partitioned, int partition);
-
-/* Of a receive. Any number of threads. MPI_SUCCESS or the host's error. */
+/* Any number of threads. MPI_SUCCESS or the host's error. */
 int tug_partitioned_arrived(struct tug_partitioned *partitioned, int partition, int *flag);
 
 #endif

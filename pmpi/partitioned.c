@@ -1,7 +1,12 @@
 /* Partitioned communication: ours between two ranks that take part; else the host's. */
+#include <pthread.h>
+
+#include "base/settings.h"
 #include "base/stats.h"
+#include "engine/park.h"
 #include "host/host.h"
 #include "persistent/partitioned.h"
+#include "pmpi/blocking.h"
 #include "pmpi/shim.h"
 #include "request/request.h"
 
@@ -13,6 +18,12 @@ static struct tug_partitioned *ours(MPI_Request request) {
                : NULL;
 }
 
+/* Ranks that have a core each wait for a message as those with windows do (node/team.c). */
+static void settle_waits(void) {
+    if (!tug_waits_polite && tug_settings.wait != TUG_WAIT_NATIVE)
+        tug_park_configure(tug_settings.spin_us, 1, 1);
+}
+
 static int take(int error, const struct tug_partitioned_call *call, MPI_Request *request) {
     if (error != MPI_SUCCESS)
         return error;
@@ -20,6 +31,8 @@ static int take(int error, const struct tug_partitioned_call *call, MPI_Request 
         tug_stat_add(TUG_STAT_PERSISTENT_PASSED, 1);
         return MPI_SUCCESS;
     }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, settle_waits);
     error = tug_partitioned_create(call, request);
     if (error != MPI_SUCCESS)
         tug_host.Comm_call_errhandler(call->comm, error);
@@ -46,41 +59,32 @@ int tug_shim_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype
         &call, request);
 }
 
-/* What cannot be done is the host's to say, of its own request, which is inactive or is asked for a
- * partition that it does not have. */
+/* What cannot be done is the host's to say, of its own request, which is inactive, or is asked for
+ * a partition that it does not have. */
+static MPI_Request theirs(const struct tug_partitioned *mine, MPI_Request request) {
+    return mine == NULL ? request : ((const struct tug_request *)mine)->host;
+}
+
 int tug_shim_Pready(int partition, MPI_Request request) {
     struct tug_partitioned *mine = ours(request);
-    if (mine == NULL)
-        return tug_host.Pready(partition, request);
-    if (!tug_request_pending((struct tug_request *)mine) ||
-        !tug_partitioned_has(mine, true, partition))
-        return tug_host.Pready(partition, tug_partitioned_host(mine));
-    return tug_partitioned_ready(mine, partition);
+    if (mine != NULL && tug_partitioned_ready(mine, partition, partition))
+        return MPI_SUCCESS;
+    return tug_host.Pready(partition, theirs(mine, request));
 }
 
 int tug_shim_Pready_range(int partition_low, int partition_high, MPI_Request request) {
-    int error = MPI_SUCCESS;
     struct tug_partitioned *mine = ours(request);
-    if (mine == NULL)
-        return tug_host.Pready_range(partition_low, partition_high, request);
-    if (partition_low > partition_high || !tug_partitioned_has(mine, true, partition_low) ||
-        !tug_partitioned_has(mine, true, partition_high))
-        return tug_host.Pready_range(partition_low, partition_high, tug_partitioned_host(mine));
-    for (int i = partition_low; i <= partition_high && error == MPI_SUCCESS; i++)
-        error = tug_shim_Pready(i, request);
-    return error;
+    if (mine != NULL && tug_partitioned_ready(mine, partition_low, partition_high))
+        return MPI_SUCCESS;
+    return tug_host.Pready_range(partition_low, partition_high, theirs(mine, request));
 }
 
 int tug_shim_Pready_list(int length, TUG_PARTITIONS, MPI_Request request) {
     int error = MPI_SUCCESS;
     struct tug_partitioned *mine = ours(request);
-    if (mine == NULL)
-        return tug_host.Pready_list(length, array_of_partitions, request);
-    bool has_all = length >= 0 && (length == 0 || array_of_partitions != NULL);
-    for (int i = 0; i < length && has_all; i++)
-        has_all = tug_partitioned_has(mine, true, array_of_partitions[i]);
-    if (!has_all)
-        return tug_host.Pready_list(length, array_of_partitions, tug_partitioned_host(mine));
+    if (mine == NULL || ((struct tug_request *)mine)->passes || length < 0 ||
+        (length > 0 && array_of_partitions == NULL))
+        return tug_host.Pready_list(length, array_of_partitions, theirs(mine, request));
     for (int i = 0; i < length && error == MPI_SUCCESS; i++)
         error = tug_shim_Pready(array_of_partitions[i], request);
     return error;
@@ -88,11 +92,9 @@ int tug_shim_Pready_list(int length, TUG_PARTITIONS, MPI_Request request) {
 
 int tug_shim_Parrived(MPI_Request request, int partition, int *flag) {
     struct tug_partitioned *mine = ours(request);
-    if (mine != NULL && flag != NULL && tug_partitioned_has(mine, false, partition))
+    if (mine != NULL && flag != NULL && tug_partitioned_has(mine, partition))
         return tug_partitioned_arrived(mine, partition, flag);
-    return tug_shim_helped(
-        tug_host.Parrived(mine == NULL ? request : tug_partitioned_host(mine), partition, flag),
-        flag);
+    return tug_shim_helped(tug_host.Parrived(theirs(mine, request), partition, flag), flag);
 }
 
 #endif

@@ -2,8 +2,9 @@
  *
  * A call whose requests are all the host's goes to the host at once; while no persistent collective
  * of ours exists, that is one comparison. In a mixed call the host is given a copy of the array in
- * which ours are MPI_REQUEST_NULL: it sees to its own and fills the empty statuses, indices stay
- * true, and we add what is ours. A mixed wait lets the engine and the host progress in turn.
+ * which ours are MPI_REQUEST_NULL, or the host's that stand in their place: it sees to its own and
+ * fills the empty statuses, indices stay true, and we add what is ours. A mixed wait lets the
+ * engine and the host progress in turn.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -49,11 +50,16 @@ static void tell(const struct tug_request *request, bool was_active, MPI_Status 
         request->describe(request, status);
 }
 
-/* The request of ours behind *handle, or NULL: the call is the host's (also for a stale handle,
- * which the host reports). */
-static struct tug_request *ours(const MPI_Request *handle) {
+/* The request of ours behind *handle, or NULL: the host's, or stale, which the host reports. */
+static struct tug_request *known(const MPI_Request *handle) {
     return handle != NULL && TUG_UNLIKELY(tug_request_is_ours(*handle)) ? tug_request_find(*handle)
                                                                         : NULL;
+}
+
+/* The same, NULL also if the host's request stands in its place: the call is the host's. */
+static struct tug_request *ours(const MPI_Request *handle) {
+    struct tug_request *request = known(handle);
+    return request != NULL && !request->passes ? request : NULL;
 }
 
 /* Ends an operation that is over: the request is inactive again, or gone. Returns the operation's
@@ -95,23 +101,24 @@ static int refuse(int (*call)(MPI_Request *), MPI_Request *request) {
 }
 
 int tug_shim_Start(MPI_Request *request) {
-    struct tug_request *mine = ours(request);
+    struct tug_request *mine = known(request);
     if (mine == NULL || mine->active) {
         tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
         return mine == NULL ? tug_host.Start(request) : refuse(tug_host.Start, request);
     }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
     tug_request_start(mine);
-    return MPI_SUCCESS;
+    return mine->passes ? mine->error : MPI_SUCCESS;
 }
 
 int tug_shim_Wait(MPI_Request *request, MPI_Status *status) {
-    struct tug_request *mine = ours(request);
-    if (mine != NULL) {
+    struct tug_request *mine = known(request);
+    if (mine != NULL && !mine->passes) {
         tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
         tug_request_wait(mine);
         return retire_one(request, mine, status);
     }
+    request = mine != NULL ? &mine->host : request;
     tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
     if (tug_waits_outside())
         return tug_blocking_wait(request, status);
@@ -119,8 +126,9 @@ int tug_shim_Wait(MPI_Request *request, MPI_Status *status) {
 }
 
 int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
-    struct tug_request *mine = ours(request);
-    if (mine == NULL || flag == NULL) {
+    struct tug_request *mine = known(request);
+    if (mine == NULL || mine->passes || flag == NULL) {
+        request = mine != NULL ? &mine->host : request;
         tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
         return tug_shim_helped(TUG_INSIDE_HOST(tug_host.Test(request, flag, status)), flag);
     }
@@ -132,9 +140,10 @@ int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
 }
 
 int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *status) {
-    struct tug_request *mine = ours(&request);
-    if (mine == NULL || flag == NULL)
-        return tug_shim_helped(tug_host.Request_get_status(request, flag, status), flag);
+    struct tug_request *mine = known(&request);
+    if (mine == NULL || mine->passes || flag == NULL)
+        return tug_shim_helped(
+            tug_host.Request_get_status(mine != NULL ? mine->host : request, flag, status), flag);
     if (tug_request_pending(mine))
         tug_request_poll(mine);
     *flag = !tug_request_pending(mine);
@@ -153,7 +162,10 @@ int tug_shim_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message 
 }
 
 int tug_shim_Cancel(MPI_Request *request) {
-    return ours(request) == NULL ? tug_host.Cancel(request) : refuse(tug_host.Cancel, request);
+    struct tug_request *mine = known(request);
+    if (mine == NULL || mine->passes)
+        return tug_host.Cancel(mine != NULL ? &mine->host : request);
+    return refuse(tug_host.Cancel, request);
 }
 
 /* ---- arrays ---- */
@@ -177,6 +189,12 @@ static int wait_for_theirs(int count, MPI_Request requests[], MPI_Status statuse
     if (tug_waits_outside())
         return tug_blocking_waitall(count, requests, statuses);
     return TUG_INSIDE_HOST(tug_host.Waitall(count, requests, statuses));
+}
+
+/* What the host is given for it: nothing if it is ours. */
+static MPI_Request in_their_place(const MPI_Request *handle) {
+    const struct tug_request *request = known(handle);
+    return request == NULL ? *handle : request->passes ? request->host : MPI_REQUEST_NULL;
 }
 
 /* An array with requests of ours in it, or that is waited for from outside the host. */
@@ -213,7 +231,7 @@ static bool split(struct mixed *mixed, int count, MPI_Request requests[], MPI_St
         struct tug_request *request = ours(&requests[i]);
         if (request != NULL && tug_request_is_kept(request))
             (void)tug_request_look(request);
-        mixed->theirs[i] = request ? MPI_REQUEST_NULL : requests[i];
+        mixed->theirs[i] = in_their_place(&requests[i]);
         mixed->has_theirs |= mixed->theirs[i] != MPI_REQUEST_NULL;
     }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
@@ -223,7 +241,7 @@ static bool split(struct mixed *mixed, int count, MPI_Request requests[], MPI_St
 /* Gives the program the host's handles back as the host left them. */
 static int join(struct mixed *mixed, int result) {
     for (int i = 0; i < mixed->count; i++)
-        if (ours(&mixed->requests[i]) == NULL)
+        if (known(&mixed->requests[i]) == NULL)
             mixed->requests[i] = mixed->theirs[i];
     if (mixed->theirs != mixed->on_stack)
         free(mixed->theirs);
@@ -624,7 +642,7 @@ int tug_shim_Request_get_status_some(int incount, const MPI_Request array_of_req
 int PMPIX_Request_is_complete(MPI_Request request) {
     static void *_Atomic host;
     int flag = 0;
-    if (ours(&request) == NULL) {
+    if (known(&request) == NULL) {
         int (*call)(MPI_Request);
         *(void **)&call = tug_host_find_once("PMPIX_Request_is_complete", &host);
         if (call != NULL) {

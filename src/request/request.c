@@ -131,6 +131,7 @@ int tug_request_register(struct tug_request *request) {
     request->job.completed = completed;
     request->active = request->once;
     request->error = MPI_SUCCESS;
+    request->passes = false;
     request->twin = NULL;
     atomic_store_explicit(&request->keeping, TUG_RUN_LAUNCHED, memory_order_relaxed);
     atomic_store_explicit(&request->state, 0, memory_order_relaxed);
@@ -229,6 +230,10 @@ void tug_request_start(struct tug_request *request) {
         return;
     }
     request->start(request);
+    if (request->passes) {
+        request->active = false;
+        return;
+    }
     if (request->may_keep == NULL || !begin_here(request))
         tug_engine_launch(&request->job);
 }
