@@ -154,22 +154,37 @@ static bool is_marked(const struct tug_partitioned *send, size_t low, size_t n, 
     return is;
 }
 
-bool tug_partitioned_ready(struct tug_partitioned *send, int low, int high) {
+bool tug_partitioned_is_ours(const struct tug_partitioned *one, bool sends) {
     /* relaxed: the program has started the request before */
-    const uint32_t way = atomic_load_explicit(&send->way, memory_order_relaxed);
+    return one->call.sends == sends && tug_request_pending(&one->request) &&
+           atomic_load_explicit(&one->way, memory_order_relaxed) != WAY_HOST;
+}
+
+int tug_partitioned_ready(struct tug_partitioned *send, int low, int high) {
     const uint32_t round = atomic_load_explicit(&send->round, memory_order_relaxed);
     const size_t first = (size_t)low, n = (size_t)(high - low) + 1;
-    if (way == WAY_HOST || !tug_request_pending(&send->request) || low > high || low < 0 ||
-        !send->call.sends || high >= send->call.partitions || is_marked(send, first, n, round))
-        return false;
-    if (way == WAY_BOARD) {
+    if (low > high || low < 0 || high >= send->call.partitions)
+        return MPI_ERR_OTHER; /* as MPICH says */
+    if (is_marked(send, first, n, round))
+        return MPI_ERR_REQUEST;
+    if (atomic_load_explicit(&send->way, memory_order_relaxed) == WAY_BOARD) {
         ready_on_board(send, first, n, round);
     } else {
         mark(send, first, n, round);
         atomic_thread_fence(memory_order_seq_cst); /* before the look at the bell */
         tug_bell_ring(&send->board->receiver, true);
     }
-    return true;
+    return MPI_SUCCESS;
+}
+
+int tug_partitioned_ready_list(struct tug_partitioned *send, int length, const int list[]) {
+    int error = length < 0 || (length > 0 && list == NULL) ? MPI_ERR_ARG : MPI_SUCCESS;
+    for (int i = 0; i < length && error == MPI_SUCCESS; i++) /* none if one is wrong */
+        if (list[i] < 0 || list[i] >= send->call.partitions)
+            error = MPI_ERR_OTHER;
+    for (int i = 0; i < length && error == MPI_SUCCESS; i++)
+        error = tug_partitioned_ready(send, list[i], list[i]);
+    return error;
 }
 
 /* ---- both ---- */
@@ -356,11 +371,6 @@ static bool look_for_partition(struct tug_partitioned *receive, size_t partition
             (void)copy_ready(receive);
     }
     return i * their_bytes >= end;
-}
-
-bool tug_partitioned_has(const struct tug_partitioned *receive, int partition) {
-    return !receive->call.sends && !receive->request.passes && partition >= 0 &&
-           partition < receive->call.partitions;
 }
 
 int tug_partitioned_arrived(struct tug_partitioned *receive, int partition, int *flag) {
@@ -688,6 +698,14 @@ fail:
 
 struct tug_partitioned *tug_partitioned_of(struct tug_request *request) {
     return request != NULL && request->start == start ? (struct tug_partitioned *)request : NULL;
+}
+
+bool tug_partitioned_receives(const struct tug_partitioned *partitioned) {
+    return !partitioned->call.sends;
+}
+
+bool tug_partitioned_has(const struct tug_partitioned *partitioned, int partition) {
+    return partition >= 0 && partition < partitioned->call.partitions;
 }
 
 #endif

@@ -61,14 +61,19 @@ int tug_partitioned_create(const struct tug_partitioned_call *call, MPI_Request 
 struct tug_partitioned;
 struct tug_partitioned *tug_partitioned_of(struct tug_request *request);
 
-/* Makes the partitions from low to high ready. Any number of threads. False: it is for the host to
- * do, with its own request, or to say what is wrong. */
-bool tug_partitioned_ready(struct tug_partitioned *partitioned, int low, int high);
+/* Is its present round done here, and not by the host's request? */
+bool tug_partitioned_is_ours(const struct tug_partitioned *partitioned, bool sends);
 
-/* May the partition be asked for here? */
+bool tug_partitioned_receives(const struct tug_partitioned *partitioned);
 bool tug_partitioned_has(const struct tug_partitioned *partitioned, int partition);
 
-/* Any number of threads. MPI_SUCCESS or the host's error. */
+/* Of a send whose round is ours. Any number of threads. MPI_SUCCESS, or the error that the caller
+ * is to report: a partition that there is not, or that is ready already. */
+int tug_partitioned_ready(struct tug_partitioned *partitioned, int low, int high);
+int tug_partitioned_ready_list(struct tug_partitioned *partitioned, int length, const int list[]);
+
+/* Of a receive that does not pass, which has the partition. Any number of threads. MPI_SUCCESS, or
+ * the host's error, which it has reported. */
 int tug_partitioned_arrived(struct tug_partitioned *partitioned, int partition, int *flag);
 
 #endif

@@ -59,42 +59,51 @@ int tug_shim_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype
         &call, request);
 }
 
-/* What cannot be done is the host's to say, of its own request, which is inactive, or is asked for
- * a partition that it does not have. */
-static MPI_Request theirs(const struct tug_partitioned *mine, MPI_Request request) {
-    return mine == NULL ? request : ((const struct tug_request *)mine)->host;
+/* The send behind the handle if its round is ours; otherwise *request is the host's. What cannot be
+ * done to an inactive one is the host's to say, of its own. */
+static struct tug_partitioned *find(MPI_Request *request, bool sends) {
+    struct tug_partitioned *mine = ours(*request);
+    if (mine == NULL || tug_partitioned_is_ours(mine, sends))
+        return mine;
+    *request = ((const struct tug_request *)mine)->host;
+    return NULL;
+}
+
+static int report(const struct tug_partitioned *mine, int error) {
+    if (TUG_UNLIKELY(error != MPI_SUCCESS))
+        tug_host.Comm_call_errhandler(((const struct tug_request *)mine)->comm, error);
+    return error;
 }
 
 int tug_shim_Pready(int partition, MPI_Request request) {
-    struct tug_partitioned *mine = ours(request);
-    if (mine != NULL && tug_partitioned_ready(mine, partition, partition))
-        return MPI_SUCCESS;
-    return tug_host.Pready(partition, theirs(mine, request));
+    struct tug_partitioned *mine = find(&request, true);
+    return mine == NULL ? tug_host.Pready(partition, request)
+                        : report(mine, tug_partitioned_ready(mine, partition, partition));
 }
 
 int tug_shim_Pready_range(int partition_low, int partition_high, MPI_Request request) {
-    struct tug_partitioned *mine = ours(request);
-    if (mine != NULL && tug_partitioned_ready(mine, partition_low, partition_high))
-        return MPI_SUCCESS;
-    return tug_host.Pready_range(partition_low, partition_high, theirs(mine, request));
+    struct tug_partitioned *mine = find(&request, true);
+    return mine == NULL ? tug_host.Pready_range(partition_low, partition_high, request)
+                        : report(mine, tug_partitioned_ready(mine, partition_low, partition_high));
 }
 
 int tug_shim_Pready_list(int length, TUG_PARTITIONS, MPI_Request request) {
-    int error = MPI_SUCCESS;
-    struct tug_partitioned *mine = ours(request);
-    if (mine == NULL || ((struct tug_request *)mine)->passes || length < 0 ||
-        (length > 0 && array_of_partitions == NULL))
-        return tug_host.Pready_list(length, array_of_partitions, theirs(mine, request));
-    for (int i = 0; i < length && error == MPI_SUCCESS; i++)
-        error = tug_shim_Pready(array_of_partitions[i], request);
-    return error;
+    struct tug_partitioned *mine = find(&request, true);
+    return mine == NULL
+               ? tug_host.Pready_list(length, array_of_partitions, request)
+               : report(mine, tug_partitioned_ready_list(mine, length, array_of_partitions));
 }
 
 int tug_shim_Parrived(MPI_Request request, int partition, int *flag) {
     struct tug_partitioned *mine = ours(request);
-    if (mine != NULL && flag != NULL && tug_partitioned_has(mine, partition))
-        return tug_partitioned_arrived(mine, partition, flag);
-    return tug_shim_helped(tug_host.Parrived(theirs(mine, request), partition, flag), flag);
+    if (mine != NULL && flag != NULL && tug_partitioned_receives(mine) &&
+        !((struct tug_request *)mine)->passes)
+        return tug_partitioned_has(mine, partition)
+                   ? tug_partitioned_arrived(mine, partition, flag)
+                   : report(mine, MPI_ERR_OTHER); /* as MPICH says */
+    if (mine != NULL)
+        request = ((struct tug_request *)mine)->host;
+    return tug_shim_helped(tug_host.Parrived(request, partition, flag), flag);
 }
 
 #endif

@@ -270,7 +270,18 @@ static void give_back(uint32_t index) {
     pthread_mutex_unlock(&lock);
 }
 
+/* The host's request may be active, which MPICH 4.0.2 crashes over when it is freed: the engine
+ * looks until it is not. */
+static void take_back(struct tug_request *request) {
+    request->passes = false;
+    request->active = true;
+    atomic_store_explicit(&request->state, 0, memory_order_relaxed);
+    tug_engine_launch(&request->job);
+}
+
 void tug_request_release(struct tug_request *request) {
+    if (request->passes)
+        take_back(request);
     if (request->active && tug_request_is_kept(request))
         launch_kept(request);
     if (request->handle)

@@ -174,3 +174,6 @@ tug_mpi_test(partitioned RANKS 2 NODES emulated tcp WAYS host off ENV TUGBOAT_PA
 tug_mpi_test(partitioned.thread RANKS 2 WAYS tug ENV TUGBOAT_PARTITIONED=on TUGBOAT_PROGRESS=thread)
 tug_mpi_test(partitioned.caller RANKS 2 4 WAYS tug ENV TUGBOAT_PARTITIONED=on TUGBOAT_PROGRESS=caller)
 tug_mpi_test(partitioned.polite RANKS 2 WAYS tug ENV TUGBOAT_PARTITIONED=on TUGBOAT_WAIT=polite)
+tug_mpi_test(part_errors RANKS 2 WAYS host tug off ENV TUGBOAT_PARTITIONED=on)
+tug_mpi_test(part_errors RANKS 2 NODES emulated tcp WAYS tug ENV TUGBOAT_PARTITIONED=on)
+tug_mpi_test(part_errors.mine ARGS mine RANKS 2 WAYS tug ENV TUGBOAT_PARTITIONED=on)
