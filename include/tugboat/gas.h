@@ -77,7 +77,7 @@ enum tug_placement {
 
 struct tug_array_params {
     size_t size_in_bytes; /* of the array, more than 0 */
-    size_t page_bytes;    /* a power of two from 64 to 2^30 */
+    size_t page_bytes;    /* a multiple of 8 from 64 to 2^30; powers of two are a little faster */
     enum tug_placement placement;
     size_t pages_most;  /* most pages that one process may own at once; 0: twice its first share,
                            plus 64. Every process allocates the memory for them at creation. */

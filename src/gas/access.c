@@ -42,9 +42,9 @@ static bool tell(struct tug_callback callback, int status) {
 
 /* ---- by the caller itself ---- */
 
-/* Bytes from index on that are in its page. */
-static inline size_t in_page(const struct tug_array *array, size_t index, size_t bytes) {
-    const size_t left = array->page_bytes - (index & (array->page_bytes - 1));
+/* Bytes from there on that are in the page. */
+static inline size_t in_page(const struct tug_array *array, struct tug_spot spot, size_t bytes) {
+    const size_t left = array->page_bytes - spot.offset;
     return bytes < left ? bytes : left;
 }
 
@@ -58,43 +58,42 @@ static inline void copy(void *to, const void *from, size_t bytes) {
 }
 
 /* False: not this way. */
-static inline bool get_here(const struct tug_array *array, size_t index, void *dest, size_t bytes) {
-    const uint64_t page = index >> array->page_shift;
-    struct tug_page *entry = tug_pages_find(&array->pages, page);
+static inline bool get_here(const struct tug_array *array, struct tug_spot spot, void *dest,
+                            size_t bytes) {
+    struct tug_page *entry = tug_pages_find(&array->pages, spot.page);
     if (entry == NULL)
         return false;
     const uint32_t version = tug_seqlock_read(&entry->lock);
     const unsigned char *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
-    if (address == NULL || atomic_load_explicit(&entry->page, memory_order_relaxed) != page)
+    if (address == NULL || atomic_load_explicit(&entry->page, memory_order_relaxed) != spot.page)
         return false;
-    copy(dest, address + (index & (array->page_bytes - 1)), bytes);
+    copy(dest, address + spot.offset, bytes);
     if (!tug_seqlock_holds(&entry->lock, version))
         return false;
     tug_page_touch(entry);
     return true;
 }
 
-/* The entry of a page in reach, entered, and the place of the index; NULL: not this way. */
-static inline struct tug_page *enter_here(const struct tug_array *array, size_t index,
+/* The entry of a page in reach, entered, and the address of the spot; NULL: not this way. */
+static inline struct tug_page *enter_here(const struct tug_array *array, struct tug_spot spot,
                                           unsigned char **address) {
-    const uint64_t page = index >> array->page_shift;
-    struct tug_page *entry = tug_pages_find(&array->pages, page);
-    if (entry == NULL || !tug_page_enter(entry, page))
+    struct tug_page *entry = tug_pages_find(&array->pages, spot.page);
+    if (entry == NULL || !tug_page_enter(entry, spot.page))
         return NULL;
     *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
     if (*address == NULL) {
         tug_page_leave(entry);
         return NULL;
     }
-    *address += index & (array->page_bytes - 1);
+    *address += spot.offset;
     tug_page_touch(entry);
     return entry;
 }
 
-static inline bool put_here(const struct tug_array *array, size_t index, const void *src,
+static inline bool put_here(const struct tug_array *array, struct tug_spot spot, const void *src,
                             size_t bytes) {
     unsigned char *address;
-    struct tug_page *entry = enter_here(array, index, &address);
+    struct tug_page *entry = enter_here(array, spot, &address);
     if (entry == NULL)
         return false;
     copy(address, src, bytes);
@@ -105,7 +104,9 @@ static inline bool put_here(const struct tug_array *array, size_t index, const v
 static bool fetch_here(const struct tug_array *array, size_t index, size_t bytes,
                        enum tug_atomic_op op, uint64_t operand, void *result) {
     unsigned char *address;
-    struct tug_page *entry = array->cpu_atomics ? enter_here(array, index, &address) : NULL;
+    struct tug_page *entry = NULL;
+    if (array->cpu_atomics)
+        entry = enter_here(array, tug_array_spot(array, index), &address);
     if (entry == NULL)
         return false;
     const uint64_t old = tug_atomic_fetch(address, (unsigned)bytes, op, operand);
@@ -159,8 +160,9 @@ int tug_array_get(tug_array *array, size_t index, void *dest, size_t bytes) {
         return status;
     unsigned char *to = dest;
     while (bytes > 0) {
-        const size_t part = in_page(array, index, bytes);
-        if (__builtin_expect(!get_here(array, index, to, part), 0))
+        const struct tug_spot spot = tug_array_spot(array, index);
+        const size_t part = in_page(array, spot, bytes);
+        if (__builtin_expect(!get_here(array, spot, to, part), 0))
             return carry_out(
                 array, (struct wanted){
                            .kind = TUG_ORDER_GET, .index = index, .bytes = bytes, .buffer = to});
@@ -176,7 +178,8 @@ bool tug_try_array_get_async(tug_array *array, size_t index, void *dest, size_t 
     int status = check_access(array, index, dest, bytes);
     if (status != 0 || bytes == 0)
         return tell(on_complete, status);
-    if (in_page(array, index, bytes) == bytes && get_here(array, index, dest, bytes))
+    const struct tug_spot spot = tug_array_spot(array, index);
+    if (in_page(array, spot, bytes) == bytes && get_here(array, spot, dest, bytes))
         return tell(on_complete, 0);
     const struct wanted wanted = {
         .kind = TUG_ORDER_GET, .index = index, .bytes = bytes, .buffer = dest};
@@ -189,8 +192,9 @@ int tug_array_put(tug_array *array, size_t index, const void *src, size_t bytes)
         return status;
     const unsigned char *from = src;
     while (bytes > 0) {
-        const size_t part = in_page(array, index, bytes);
-        if (__builtin_expect(!put_here(array, index, from, part), 0))
+        const struct tug_spot spot = tug_array_spot(array, index);
+        const size_t part = in_page(array, spot, bytes);
+        if (__builtin_expect(!put_here(array, spot, from, part), 0))
             return carry_out(array, (struct wanted){.kind = TUG_ORDER_PUT,
                                                     .index = index,
                                                     .bytes = bytes,
@@ -207,7 +211,8 @@ bool tug_try_array_put_async(tug_array *array, size_t index, const void *src, si
     int status = check_access(array, index, src, bytes);
     if (status != 0 || bytes == 0)
         return tell(on_complete, status);
-    if (in_page(array, index, bytes) == bytes && put_here(array, index, src, bytes))
+    const struct tug_spot spot = tug_array_spot(array, index);
+    if (in_page(array, spot, bytes) == bytes && put_here(array, spot, src, bytes))
         return tell(on_complete, 0);
     const struct wanted wanted = {
         .kind = TUG_ORDER_PUT, .index = index, .bytes = bytes, .buffer = (void *)(uintptr_t)src};
@@ -250,8 +255,8 @@ bool tug_try_array_fetch_and_op_async(tug_array *array, size_t index, size_t byt
 static int whole_page(const struct tug_array *array, size_t page, struct wanted *wanted) {
     if (array == NULL || page >= array->npages)
         return TUG_ERR_INVALID;
-    wanted->index = page << array->page_shift;
-    wanted->bytes = in_page(array, wanted->index, array->bytes - wanted->index);
+    wanted->index = page * array->page_bytes;
+    wanted->bytes = in_page(array, (struct tug_spot){page, 0}, array->bytes - wanted->index);
     return 0;
 }
 
@@ -423,8 +428,8 @@ int tug_array_forget(tug_array *array, size_t index, size_t bytes) {
     int status = check_range(array, index, bytes);
     if (status != 0 || bytes == 0)
         return status;
-    struct range range = {array, index >> array->page_shift,
-                          (index + bytes - 1) >> array->page_shift};
+    struct range range = {array, tug_array_page(array, index),
+                          tug_array_page(array, index + bytes - 1)};
     tug_engine_call(forget, &range);
     return 0;
 }

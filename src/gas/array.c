@@ -59,7 +59,7 @@ static void place_own_pages(struct tug_array *array, enum tug_placement placemen
 static bool valid(const struct tug_array_params *params) {
     const size_t page = params->page_bytes;
     return params->size_in_bytes > 0 && params->size_in_bytes < PTRDIFF_MAX && page >= 64 &&
-           page <= (size_t)1 << 30 && (page & (page - 1)) == 0 &&
+           page <= (size_t)1 << 30 && page % 8 == 0 &&
            (params->placement == TUG_PLACE_BLOCK || params->placement == TUG_PLACE_CYCLIC);
 }
 
@@ -85,8 +85,8 @@ static bool measure(struct tug_array *array, const struct tug_array_params *para
     array->cpu_atomics = tug_context_cpu_atomics(array->context);
     array->bytes = params->size_in_bytes;
     array->page_bytes = params->page_bytes;
-    array->page_shift = (unsigned)__builtin_ctzll(params->page_bytes);
-    array->npages = ((params->size_in_bytes - 1) >> array->page_shift) + 1;
+    array->by_page = tug_divisor(params->page_bytes);
+    array->npages = (params->size_in_bytes - 1) / params->page_bytes + 1;
     const size_t share = (array->npages - 1) / array->nranks + 1;
     size_t most = params->pages_most != 0 ? params->pages_most : 2 * share + SPARE_SLOTS;
     array->nslots = most < array->npages ? most : array->npages;

@@ -38,6 +38,7 @@
 #ifndef TUG_GAS_ARRAY_H
 #define TUG_GAS_ARRAY_H
 
+#include "base/divide.h"
 #include "base/tags.h"
 #include "gas/deferred.h"
 #include "gas/pages.h"
@@ -136,7 +137,7 @@ struct tug_copies;
 struct tug_array {
     tug_context *context;
     size_t bytes, page_bytes, npages;
-    unsigned page_shift;
+    struct tug_divisor by_page; /* page_bytes */
     uint32_t rank, nranks;
     bool cpu_atomics;
     struct tug_pages pages;
@@ -159,6 +160,22 @@ struct tug_array {
     _Atomic uint32_t owns;     /* calls; two at once may count one */
     struct tug_copies *copies; /* NULL: none */
 };
+
+/* The page of an index, and where in it. */
+struct tug_spot {
+    uint64_t page;
+    size_t offset;
+};
+
+static inline struct tug_spot tug_array_spot(const struct tug_array *array, size_t index) {
+    const struct tug_division division = tug_divide(&array->by_page, index);
+    return (struct tug_spot){division.quotient, division.rest};
+}
+
+/* The page of an index. */
+static inline uint64_t tug_array_page(const struct tug_array *array, size_t index) {
+    return tug_divide(&array->by_page, index).quotient;
+}
 
 static inline uint32_t tug_array_home(const struct tug_array *array, uint64_t page) {
     return (uint32_t)(page % array->nranks);

@@ -80,7 +80,7 @@ static struct line *choose(const struct tug_copies *table, struct set *set, uint
 }
 
 static int fetch(struct tug_array *array, struct line *line, uint64_t page) {
-    const size_t start = (size_t)page << array->page_shift, left = array->bytes - start;
+    const size_t start = (size_t)page * array->page_bytes, left = array->bytes - start;
     line->page = TUG_NO_PAGE;
     int status = tug_array_get(array, start, line->data,
                                left < array->page_bytes ? left : array->page_bytes);
@@ -123,11 +123,11 @@ static int do_range(struct tug_array *array, enum what what, size_t index, size_
         return what == DROP ? 0 : TUG_ERR_UNSUPPORTED;
     int status = 0;
     for (size_t done = 0, part; done < bytes && status == 0; done += part) {
-        const size_t offset = (index + done) & (array->page_bytes - 1);
-        part = array->page_bytes - offset;
+        const struct tug_spot spot = tug_array_spot(array, index + done);
+        part = array->page_bytes - spot.offset;
         if (part > bytes - done)
             part = bytes - done;
-        status = do_page(array, what, (index + done) >> array->page_shift, offset, part,
+        status = do_page(array, what, spot.page, spot.offset, part,
                          dest != NULL ? dest + done : NULL);
     }
     return status;

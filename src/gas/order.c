@@ -82,8 +82,8 @@ static void run_order(struct tug_deferred *work) {
 
 void tug_order_start(struct tug_order *order) {
     struct tug_array *array = order->array;
-    order->next = order->index >> array->page_shift;
-    order->end = ((order->index + order->bytes - 1) >> array->page_shift) + 1;
+    order->next = tug_array_page(array, order->index);
+    order->end = tug_array_page(array, order->index + order->bytes - 1) + 1;
     order->work.run = run_order;
     tug_deferred_post(&array->deferred, &order->work);
 }
@@ -185,7 +185,7 @@ struct part {
 
 static struct part part_of(const struct tug_task *task) {
     const struct tug_order *order = task->order;
-    const size_t start = (size_t)task->page << order->array->page_shift;
+    const size_t start = (size_t)task->page * order->array->page_bytes;
     const size_t end = start + order->array->page_bytes, upto = order->index + order->bytes;
     const size_t from = order->index > start ? order->index : start;
     return (struct part){

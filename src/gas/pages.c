@@ -154,22 +154,8 @@ void tug_pages_set(struct tug_pages *pages, struct tug_page *entry,
 
 /* ---- writers ---- */
 
-bool tug_page_enter(struct tug_page *entry, uint64_t page) {
-    /* seq_cst: pairs with the exchanges of the holder, see pages.h */
-    uint32_t before = atomic_fetch_add(&entry->writers, 1);
-    if (__builtin_expect(!(before & TUG_WRITERS_NO_PUTS) &&
-                             atomic_load_explicit(&entry->page, memory_order_relaxed) == page,
-                         1))
-        return true;
-    tug_page_leave(entry);
-    return false;
-}
-
-void tug_page_leave(struct tug_page *entry) {
-    /* release, in seq_cst: whoever finds nobody under way sees what was put */
-    uint32_t before = atomic_fetch_sub(&entry->writers, 1);
-    if (__builtin_expect((before & TUG_WRITERS_AWAITED) && (before & TUG_WRITERS_COUNT) == 1, 0) &&
-        !atomic_exchange(&entry->told, true))
+void tug_page_tell(struct tug_page *entry) {
+    if (!atomic_exchange(&entry->told, true))
         tug_deferred_post(&entry->array->deferred, &entry->work);
 }
 

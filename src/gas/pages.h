@@ -133,11 +133,28 @@ static inline bool tug_page_known(const struct tug_page *entry) {
 
 /* ---- writers ---- */
 
-/* Begins a put or a hold. False: not now, and nothing has begun. Any thread. */
-bool tug_page_enter(struct tug_page *entry, uint64_t page);
+/* Tells the holder, once, that no put or hold is under way. */
+void tug_page_tell(struct tug_page *entry);
 
-/* Ends it. */
-void tug_page_leave(struct tug_page *entry);
+/* Ends what tug_page_enter() began. Any thread. */
+static inline void tug_page_leave(struct tug_page *entry) {
+    /* release, in seq_cst: whoever finds nobody under way sees what was put */
+    uint32_t before = atomic_fetch_sub(&entry->writers, 1);
+    if (__builtin_expect((before & TUG_WRITERS_AWAITED) && (before & TUG_WRITERS_COUNT) == 1, 0))
+        tug_page_tell(entry);
+}
+
+/* Begins a put or a hold. False: not now, and nothing has begun. Any thread. */
+static inline bool tug_page_enter(struct tug_page *entry, uint64_t page) {
+    /* seq_cst: pairs with the exchanges of the holder (pages.c), see above */
+    uint32_t before = atomic_fetch_add(&entry->writers, 1);
+    if (__builtin_expect(!(before & TUG_WRITERS_NO_PUTS) &&
+                             atomic_load_explicit(&entry->page, memory_order_relaxed) == page,
+                         1))
+        return true;
+    tug_page_leave(entry);
+    return false;
+}
 
 /* No put begins from now on. True if none is under way; otherwise the entry's work is run when
  * that is so. Holder only. */

@@ -230,6 +230,14 @@ int main(int argc, char **argv) {
                                    .placement = TUG_PLACE_CYCLIC,
                                    .places = 1,
                                    .copies_most = 100});
+    run(&(struct tug_array_params){.size_in_bytes = 72 * 41 + 5,
+                                   .page_bytes = 72,
+                                   .placement = TUG_PLACE_CYCLIC,
+                                   .pages_most = 42,
+                                   .places = 4,
+                                   .copies_most = 5});
+    run(&(struct tug_array_params){
+        .size_in_bytes = 5000 * 13 - 8, .page_bytes = 5000, .copies_most = 3});
     run(&(struct tug_array_params){.size_in_bytes = 5, .page_bytes = 64, .copies_most = 1});
     return check_end();
 }

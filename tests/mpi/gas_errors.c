@@ -50,7 +50,7 @@ static void wrong_parameters(void) {
     params[0].size_in_bytes = 0;
     params[1].page_bytes = 0;
     params[2].page_bytes = 32;
-    params[3].page_bytes = 192;
+    params[3].page_bytes = 68;
     params[4].page_bytes = (size_t)1 << 31;
     params[5].placement = (enum tug_placement)9;
     params[6].pages_most = (size_t)(PAGES / check_nranks - 1);

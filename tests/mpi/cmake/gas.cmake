@@ -38,6 +38,8 @@ tug_layer_test(gas errors WAYS packets RANKS 2)
 tug_layer_test(gas moves WAYS all packets mpi RANKS 3 ARGS 700)
 tug_layer_test(gas moves WAYS all packets CASE large RANKS 3 ARGS 1000 2097152)
 tug_layer_test(gas moves WAYS all RANKS 2 NODES tcp ARGS 700)
+# ... and their size is no power of two
+tug_layer_test(gas moves WAYS all packets CASE odd RANKS 3 ARGS 300 10008)
 
 # The example.
 if(TARGET tugboat)
