@@ -9,9 +9,9 @@
  * Words
  *   page    page p holds the bytes [p * page_bytes, (p + 1) * page_bytes). The number p is its id.
  *   owner   the process whose memory holds the page at the moment.
- *   home    process p % size. The home of a page never changes. Only the home always knows the
- *           owner. It keeps the directory entry of the page (owner, place, generation, processes
- *           that have asked) and moves the page.
+ *   home    process p % size, or what the program's function says. The home of a page never
+ *           changes. Only the home always knows the owner. It keeps the directory entry of the page
+ *           (owner, place, generation, processes that have asked) and moves the page.
  *
  * Cost
  *   A process remembers the place of a page that it has used. A get or put of such a page takes one
@@ -83,12 +83,18 @@ struct tug_array_params {
                            plus 64. Every process allocates the memory for them at creation. */
     size_t places;      /* number of places of other processes' pages to remember; 0: 4096 */
     size_t copies_most; /* number of pages in the read cache, see below; 0: no read cache */
+    /* Returns the home of a page, from 0 to nranks - 1; NULL: page % nranks. All processes pass
+     * functions that return the same. tug_array_create() calls it once for each page, in ascending
+     * order, on its own thread, and keeps the results (16 bytes a page in every process). A home
+     * near the users of a page makes its moves, and the first access, cheaper. */
+    int (*home)(size_t page, int nranks, void *home_context);
+    void *home_context; /* for `home` only; may differ between processes */
 };
 
 /* Creates an array of zeros. Collective over comm; all processes pass the same parameters. The
  * array does not need comm afterwards. Returns the same in all processes: 0, TUG_ERR_INVALID
- * (params, comm), TUG_ERR_NO_MEMORY, TUG_ERR_MPI, TUG_ERR_STATE (MPI is not initialised, or
- * TUGBOAT=off). */
+ * (params, comm; `home` returned a rank that does not exist, or not the same in all processes),
+ * TUG_ERR_NO_MEMORY, TUG_ERR_MPI, TUG_ERR_STATE (MPI is not initialised, or TUGBOAT=off). */
 TUG_API int tug_array_create(MPI_Comm comm, const struct tug_array_params *params,
                              tug_array **array);
 

@@ -402,7 +402,7 @@ int tug_array_locate(tug_array *array, size_t page, struct tug_page_place *resul
     status = carry_out(array, wanted);
     if (status == 0)
         *result = (struct tug_page_place){.owner = (int)place.owner,
-                                          .home = (int)tug_array_home(array, page),
+                                          .home = (int)tug_array_home(array, page).rank,
                                           .generation = place.generation,
                                           .key = array->keys[place.owner],
                                           .offset = place.slot * array->page_bytes};

@@ -65,15 +65,17 @@ static bool valid(const struct tug_array_params *params) {
 
 /* Are the parameters valid, and the same on all processes? Collective. */
 static bool agree_on(struct tug_array *array, const struct tug_array_params *params, bool usable) {
-    uint64_t mine[6] = {0}, first[6];
+    enum { FACTS = 7 };
+    uint64_t mine[FACTS] = {0}, first[FACTS];
     if (usable && valid(params))
         memcpy(mine,
-               (uint64_t[6]){params->size_in_bytes, params->page_bytes, params->placement,
-                             params->pages_most, params->places, params->copies_most},
+               (uint64_t[FACTS]){params->size_in_bytes, params->page_bytes, params->placement,
+                             params->pages_most, params->places, params->copies_most,
+                             params->home != NULL},
                sizeof(mine));
     memcpy(first, mine, sizeof(mine));
     MPI_Comm comm = tug_context_comm(array->context);
-    bool same = TUG_POLITE(Ibcast, first, 6, MPI_UINT64_T, 0, comm) == MPI_SUCCESS &&
+    bool same = TUG_POLITE(Ibcast, first, FACTS, MPI_UINT64_T, 0, comm) == MPI_SUCCESS &&
                 mine[0] != 0 && memcmp(first, mine, sizeof(mine)) == 0;
     return tug_all_agree(comm, same);
 }
@@ -137,7 +139,7 @@ static int make_tables(struct tug_array *array, const struct tug_array_params *p
 static int make_pools(struct tug_array *array) {
     tug_context *context = array->context;
     struct tug_key mine;
-    const size_t wants = ((array->npages - 1) / array->nranks + 1) * sizeof(uint32_t);
+    const size_t wants = array->nhomed * sizeof(uint32_t);
     size_t bytes;
     if (__builtin_mul_overflow(array->nslots, array->page_bytes, &array->wants_at) ||
         __builtin_add_overflow(array->wants_at, wants, &bytes))
@@ -166,6 +168,7 @@ static void destroy(struct tug_array *array) {
     free(array->free_slots);
     free(array->mapped);
     free(array->keys);
+    free(array->homes);
     free(array);
 }
 
@@ -175,6 +178,9 @@ static int build(struct tug_array *array, const struct tug_array_params *params,
     MPI_Comm comm = tug_context_comm(array->context);
     if (!tug_all_agree(comm, measure(array, params)))
         return TUG_ERR_INVALID;
+    int status = tug_array_find_homes(array, params);
+    if (status != 0)
+        return status;
     if (!tug_all_agree(comm, make_tables(array, params) == 0))
         return TUG_ERR_NO_MEMORY;
     return make_pools(array);

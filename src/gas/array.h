@@ -4,6 +4,7 @@
  *   access.c    the public calls: what memory in reach allows is done by the caller, the rest is an
  *               order
  *   order.c     orders: what has to ask, wait or send, by the holder of the baton
+ *   homes.c     which process is the home of a page
  *   home.c      the directory of the pages whose home is here, and their moves
  *   pages.c     where pages are, as this process remembers it
  *   deferred.c  becoming the holder of the baton
@@ -134,11 +135,19 @@ struct tug_order {
 struct tug_home;
 struct tug_copies;
 
+/* Who the home of a page is, and how many pages before this one have the same home. */
+struct tug_page_home {
+    uint32_t rank;
+    uint64_t ordinal;
+};
+
 struct tug_array {
     tug_context *context;
     size_t bytes, page_bytes, npages;
     struct tug_divisor by_page; /* page_bytes */
     uint32_t rank, nranks;
+    struct tug_page_home *homes; /* [npages]; NULL: page % nranks */
+    size_t nhomed;               /* pages whose home is here */
     bool cpu_atomics;
     struct tug_pages pages;
 
@@ -177,8 +186,10 @@ static inline uint64_t tug_array_page(const struct tug_array *array, size_t inde
     return tug_divide(&array->by_page, index).quotient;
 }
 
-static inline uint32_t tug_array_home(const struct tug_array *array, uint64_t page) {
-    return (uint32_t)(page % array->nranks);
+static inline struct tug_page_home tug_array_home(const struct tug_array *array, uint64_t page) {
+    if (array->homes != NULL)
+        return array->homes[page];
+    return (struct tug_page_home){(uint32_t)(page % array->nranks), page / array->nranks};
 }
 
 static inline unsigned char *tug_array_address(const struct tug_array *array,
@@ -189,9 +200,9 @@ static inline unsigned char *tug_array_address(const struct tug_array *array,
 
 /* The wants of a page, or NULL: its home's memory is out of reach. */
 static inline _Atomic uint32_t *tug_array_wants(const struct tug_array *array, uint64_t page) {
-    unsigned char *pool = array->mapped[tug_array_home(array, page)];
-    return pool != NULL ? (_Atomic uint32_t *)(pool + array->wants_at) + page / array->nranks
-                        : NULL;
+    const struct tug_page_home home = tug_array_home(array, page);
+    unsigned char *pool = array->mapped[home.rank];
+    return pool != NULL ? (_Atomic uint32_t *)(pool + array->wants_at) + home.ordinal : NULL;
 }
 
 #define TUG_ARRAY_PLACES 4096 /* of others' pages, unless the program says how many */
@@ -225,6 +236,12 @@ void tug_order_start(struct tug_order *order);
 
 /* The requester's side of moves. */
 void tug_order_register(struct tug_array *array);
+
+/* ---- homes.c ---- */
+
+/* Asks the program's function, if there is one, and counts the pages whose home is here.
+ * Collective, with the same result: 0, TUG_ERR_INVALID (what it returns), TUG_ERR_NO_MEMORY. */
+int tug_array_find_homes(struct tug_array *array, const struct tug_array_params *params);
 
 /* ---- home.c ---- */
 

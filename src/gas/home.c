@@ -1,4 +1,4 @@
-/* The home: the directory of the pages p with p % nranks == rank, and their moves.
+/* The home: the directory of the pages whose home is here, and their moves.
  *
  * A record says where a page is and who has been told (its list; the owner always knows). Moves of
  * a page take place one after the other, in the order in which they came. Questions that need puts
@@ -49,14 +49,14 @@ struct record {
 struct tug_home {
     uint32_t fetches, fetches_most; /* under way, see array.h */
     size_t nrecords, list_words;
-    struct record *records; /* of page p: p / nranks */
+    struct record *records; /* by a page's ordinal */
     uint64_t *lists;        /* [nrecords][list_words] */
 };
 
 /* ---- records ---- */
 
 static struct record *record_of(struct tug_array *array, uint64_t page) {
-    return &array->home->records[page / array->nranks];
+    return &array->home->records[tug_array_home(array, page).ordinal];
 }
 
 static uint64_t *list_of(struct tug_array *array, const struct record *record) {
@@ -315,16 +315,17 @@ int tug_home_open(struct tug_array *array, enum tug_placement placement) {
         return TUG_ERR_NO_MEMORY;
     array->home = home;
     home->fetches_most = tug_context_operations(array->context) / 4;
-    if (array->npages > array->rank)
-        home->nrecords = (array->npages - array->rank - 1) / array->nranks + 1;
+    home->nrecords = array->nhomed;
     home->list_words = list_words(array->nranks);
     home->records = calloc(home->nrecords + 1, sizeof(*home->records));
     home->lists = calloc(home->nrecords + 1, home->list_words * sizeof(*home->lists));
     if (home->records == NULL || home->lists == NULL)
         return TUG_ERR_NO_MEMORY;
-    for (size_t i = 0; i < home->nrecords; i++)
-        home->records[i].place =
-            tug_array_first_place(array, placement, i * array->nranks + array->rank);
+    const bool by_rank = array->homes == NULL;
+    for (uint64_t page = by_rank ? array->rank : 0; page < array->npages;
+         page += by_rank ? array->nranks : 1)
+        if (tug_array_home(array, page).rank == array->rank)
+            record_of(array, page)->place = tug_array_first_place(array, placement, page);
     return 0;
 }
 

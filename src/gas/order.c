@@ -156,7 +156,7 @@ static bool ask(struct tug_page *entry, struct tug_task *task, enum tug_gas_call
                                            .to = moves ? task->order->to : TUG_NO_OWNER,
                                            .puts = puts,
                                            .wanted = wants != NULL};
-    const struct tug_call_params call = {.dest_proc = (int)tug_array_home(array, task->page),
+    const struct tug_call_params call = {.dest_proc = (int)tug_array_home(array, task->page).rank,
                                          .handler = what,
                                          .payload = &task->question,
                                          .size_in_bytes = sizeof(task->question),

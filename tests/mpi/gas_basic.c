@@ -89,6 +89,20 @@ static void write_and_read(uint64_t round) {
     barrier();
 }
 
+/* Homes of the program's: uneven, and the last rank's alone for the first pages. */
+static int calls, expected_context;
+
+static int uneven_home(size_t page, int nranks, void *d) {
+    CHECK(d == &expected_context && page == (size_t)calls++, "page %zu is asked for", page);
+    return page < 4 ? nranks - 1 : (int)(page * page / 3 % (size_t)nranks);
+}
+
+static int expected_home(size_t page) {
+    if (calls == 0)
+        return (int)(page % (size_t)check_nranks);
+    return page < 4 ? check_nranks - 1 : (int)(page * page / 3 % (size_t)check_nranks);
+}
+
 static void take_and_send(uint64_t round) {
     size_t index = (size_t)check_rank * (bytes / (size_t)check_nranks);
     size_t n = bytes / (size_t)check_nranks;
@@ -103,7 +117,7 @@ static void take_and_send(uint64_t round) {
         int to = (check_rank + 1) % check_nranks;
         GOOD(tug_array_move(array, page, to));
         GOOD(tug_array_locate(array, page, &place));
-        CHECK(place.home == (int)(page % (size_t)check_nranks) && place.owner >= 0 &&
+        CHECK(place.home == expected_home(page) && place.owner >= 0 &&
                   place.owner < check_nranks && place.offset % page_bytes == 0,
               "page %zu: home %d, owner %d", page, place.home, place.owner);
     }
@@ -208,7 +222,8 @@ static void run(const struct tug_array_params *params) {
     }
     if (bytes >= 8)
         add();
-    copies(params->copies_most);
+    if (params->copies_most > 0)
+        copies(params->copies_most);
     free(oracle);
     free(here);
     GOOD(tug_array_free(&array));
@@ -236,6 +251,14 @@ int main(int argc, char **argv) {
                                    .pages_most = 42,
                                    .places = 4,
                                    .copies_most = 5});
+    run(&(struct tug_array_params){.size_in_bytes = 1024 * 37,
+                                   .page_bytes = 1024,
+                                   .pages_most = 37,
+                                   .places = 5,
+                                   .home = uneven_home,
+                                   .home_context = &expected_context});
+    CHECK(calls == 37, "%d calls", calls);
+    calls = 0;
     run(&(struct tug_array_params){
         .size_in_bytes = 5000 * 13 - 8, .page_bytes = 5000, .copies_most = 3});
     run(&(struct tug_array_params){.size_in_bytes = 5, .page_bytes = 64, .copies_most = 1});

@@ -75,6 +75,37 @@ static void wrong_parameters(void) {
     FAILS(TUG_ERR_NO_MEMORY, tug_array_create(MPI_COMM_WORLD, &params[0], &none));
 }
 
+static int outside(size_t page, int nranks, void *d) {
+    (void)d;
+    return page == PAGES - 1 ? nranks : 0;
+}
+
+static int before(size_t page, int nranks, void *d) {
+    (void)nranks, (void)d;
+    return page == 3 ? -1 : 0;
+}
+
+static int own_rank(size_t page, int nranks, void *d) {
+    (void)page, (void)nranks;
+    return *(int *)d;
+}
+
+static void wrong_homes(void) {
+    struct tug_array_params params = {.size_in_bytes = BYTES, .page_bytes = PAGE, .home = outside};
+    tug_array *none = NULL;
+    FAILS(TUG_ERR_INVALID, tug_array_create(MPI_COMM_WORLD, &params, &none));
+    params.home = before;
+    FAILS(TUG_ERR_INVALID, tug_array_create(MPI_COMM_WORLD, &params, &none));
+    params.home = own_rank; /* not the same everywhere */
+    params.home_context = &check_rank;
+    if (check_nranks > 1)
+        FAILS(TUG_ERR_INVALID, tug_array_create(MPI_COMM_WORLD, &params, &none));
+    params.home = check_rank == 0 ? own_rank : NULL;
+    if (check_nranks > 1)
+        FAILS(TUG_ERR_INVALID, tug_array_create(MPI_COMM_WORLD, &params, &none));
+    CHECK(none == NULL, "an array without homes");
+}
+
 static void wrong_ranges(void) {
     char some[8];
     const size_t far = (size_t)-4;
@@ -160,6 +191,7 @@ int main(int argc, char **argv) {
     struct tug_array_params params = {.size_in_bytes = BYTES, .page_bytes = PAGE};
     void *address;
     wrong_parameters();
+    wrong_homes();
     GOOD(tug_array_create(MPI_COMM_WORLD, &params, &array));
     wrong_ranges();
     wrong_arguments();
