@@ -39,7 +39,8 @@
  *   synchronise them. Every get that begins after a put is complete sees the data of the put.
  *
  * Threads
- *   Any number of threads may call all functions except tug_array_create() and tug_array_free().
+ *   Any number of threads may call all functions except tug_array_create(), _free(), _grow() and
+ *   _shrink().
  *   Blocking calls (all calls without try_) may not be made in callbacks; try_ calls may. Callbacks
  *   are those of LLCL (llcl.h): each is called once, with 0 or a TUG_ERR_*. Any thread that drives
  *   the engine may call it, or the caller itself before its call returns. A try_ call returns false
@@ -79,8 +80,9 @@ struct tug_array_params {
     size_t size_in_bytes; /* of the array, more than 0 */
     size_t page_bytes;    /* a multiple of 8 from 64 to 2^30; powers of two are a little faster */
     enum tug_placement placement;
-    size_t pages_most;  /* most pages that one process may own at once; 0: twice its first share,
-                           plus 64. Every process allocates the memory for them at creation. */
+    size_t pages_most;  /* most pages that one process may own at once; 0: twice its share of
+                           size_most, plus 64. Pages take memory when they come. Where a network
+                           card registers memory, all of it is taken at creation. */
     size_t places;      /* number of places of other processes' pages to remember; 0: 4096 */
     size_t copies_most; /* number of pages in the read cache, see below; 0: no read cache */
     /* Returns the home of a page, from 0 to nranks - 1; NULL: page % nranks. All processes pass
@@ -89,6 +91,8 @@ struct tug_array_params {
      * near the users of a page makes its moves, and the first access, cheaper. */
     int (*home)(size_t page, int nranks, void *home_context);
     void *home_context; /* for `home` only; may differ between processes */
+    size_t size_most;   /* size up to which tug_array_grow() can go; 0: size_in_bytes. Tables and
+                           addresses are reserved for it, and `home` is asked for all its pages. */
 };
 
 /* Creates an array of zeros. Collective over comm; all processes pass the same parameters. The
@@ -102,6 +106,18 @@ TUG_API int tug_array_create(MPI_Comm comm, const struct tug_array_params *param
  * Collective. TUG_ERR_INVALID: array or *array is NULL. TUG_ERR_STATE, in all processes: a process
  * holds a page, and the call has had no effect. */
 TUG_API int tug_array_free(tug_array **array);
+
+/* Changes the size of the array. Pages come and go at its end only. New bytes are zeros. New pages
+ * belong to their homes first. Pages that go are freed wherever they are; memory that no page uses
+ * goes back to the system, in units of 4096 bytes inside a page, unless a network card registers
+ * it. Collective; all processes pass the same size. No other thread of the process may use the
+ * array meanwhile. The operations of all processes are completed first. Returns the same in all
+ * processes, and has no effect on errors: 0, TUG_ERR_INVALID (array is NULL, or not the same size),
+ * TUG_ERR_RANGE (0, more than size_most, grow: less than the size, shrink: more), TUG_ERR_STATE
+ * (shrink: a process holds a page), TUG_ERR_NO_MEMORY (grow: a home owns pages_most pages, or the
+ * system has no memory). */
+TUG_API int tug_array_grow(tug_array *array, size_t size_in_bytes);
+TUG_API int tug_array_shrink(tug_array *array, size_t size_in_bytes);
 
 TUG_API size_t tug_array_size(const tug_array *array); /* Bytes. These three return 0 for NULL. */
 TUG_API size_t tug_array_page_bytes(const tug_array *array);

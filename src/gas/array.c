@@ -7,6 +7,8 @@
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
+#include "llcl/llcl.h"
+#include "node/segment.h"
 
 #define SPARE_SLOTS 64
 
@@ -50,28 +52,29 @@ static void place_own_pages(struct tug_array *array, enum tug_placement placemen
         tug_pages_set(&array->pages, entry, &place, tug_array_address(array, &place));
         tug_page_open(entry);
     }
-    for (size_t slot = array->nslots; slot > taken; slot--)
-        array->free_slots[array->nfree++] = (uint32_t)(slot - 1);
+    tug_slots_open(array, taken);
 }
 
 /* ---- creation ---- */
 
 static bool valid(const struct tug_array_params *params) {
     const size_t page = params->page_bytes;
-    return params->size_in_bytes > 0 && params->size_in_bytes < PTRDIFF_MAX && page >= 64 &&
+    return params->size_in_bytes > 0 &&
+           (params->size_most == 0 || params->size_most >= params->size_in_bytes) &&
+           params->size_most < PTRDIFF_MAX && params->size_in_bytes < PTRDIFF_MAX && page >= 64 &&
            page <= (size_t)1 << 30 && page % 8 == 0 &&
            (params->placement == TUG_PLACE_BLOCK || params->placement == TUG_PLACE_CYCLIC);
 }
 
 /* Are the parameters valid, and the same on all processes? Collective. */
 static bool agree_on(struct tug_array *array, const struct tug_array_params *params, bool usable) {
-    enum { FACTS = 7 };
+    enum { FACTS = 8 };
     uint64_t mine[FACTS] = {0}, first[FACTS];
     if (usable && valid(params))
         memcpy(mine,
                (uint64_t[FACTS]){params->size_in_bytes, params->page_bytes, params->placement,
                              params->pages_most, params->places, params->copies_most,
-                             params->home != NULL},
+                             params->home != NULL, params->size_most},
                sizeof(mine));
     memcpy(first, mine, sizeof(mine));
     MPI_Comm comm = tug_context_comm(array->context);
@@ -89,9 +92,13 @@ static bool measure(struct tug_array *array, const struct tug_array_params *para
     array->page_bytes = params->page_bytes;
     array->by_page = tug_divisor(params->page_bytes);
     array->npages = (params->size_in_bytes - 1) / params->page_bytes + 1;
+    array->npages_most = params->size_most > params->size_in_bytes
+                             ? (params->size_most - 1) / params->page_bytes + 1
+                             : array->npages;
     const size_t share = (array->npages - 1) / array->nranks + 1;
-    size_t most = params->pages_most != 0 ? params->pages_most : 2 * share + SPARE_SLOTS;
-    array->nslots = most < array->npages ? most : array->npages;
+    const size_t last = (array->npages_most - 1) / array->nranks + 1;
+    size_t most = params->pages_most != 0 ? params->pages_most : 2 * last + SPARE_SLOTS;
+    array->nslots = most < array->npages_most ? most : array->npages_most;
     return array->nslots >= share && array->nslots < UINT32_MAX;
 }
 
@@ -118,13 +125,14 @@ static int make_tables(struct tug_array *array, const struct tug_array_params *p
     array->keys = calloc(array->nranks, sizeof(*array->keys));
     array->mapped = calloc(array->nranks, sizeof(*array->mapped));
     array->free_slots = calloc(array->nslots, sizeof(*array->free_slots));
+    array->real = calloc(array->nslots, 1);
     array->orders = calloc(norders, sizeof(*array->orders));
     if (array->keys == NULL || array->mapped == NULL || array->free_slots == NULL ||
-        array->orders == NULL)
+        array->real == NULL || array->orders == NULL)
         return TUG_ERR_NO_MEMORY;
     size_t foreign = params->places != 0 ? params->places : TUG_ARRAY_PLACES;
-    if (foreign > array->npages)
-        foreign = array->npages;
+    if (foreign > array->npages_most)
+        foreign = array->npages_most;
     int status = tug_tags_init(&array->tags, norders);
     if (status == 0)
         status = tug_pages_init(&array->pages, foreign, array->nslots, array->rank);
@@ -133,6 +141,20 @@ static int make_tables(struct tug_array *array, const struct tug_array_params *p
     if (status == 0 && params->copies_most > 0)
         status = tug_copies_open(array, params->copies_most);
     return status;
+}
+
+/* Memory for the first pages of this process, and for wants. Other slots take theirs when pages
+ * come. */
+static bool make_real(struct tug_array *array, size_t wants) {
+    unsigned char *pool = tug_mem_address(array->pool);
+    const size_t share = (array->npages - 1) / array->nranks + 1;
+    if (!tug_shm_populate(pool, share * array->page_bytes, "an array") ||
+        !tug_shm_populate(pool + array->wants_at, wants, "an array"))
+        return false;
+    memset(pool, 0, share * array->page_bytes); /* of a process alone on its node: from malloc */
+    memset(pool + array->wants_at, 0, wants);
+    memset(array->real, 1, share);
+    return true;
 }
 
 /* The pools, their keys, and where they are mapped. Collective. */
@@ -144,9 +166,11 @@ static int make_pools(struct tug_array *array) {
     if (__builtin_mul_overflow(array->nslots, array->page_bytes, &array->wants_at) ||
         __builtin_add_overflow(array->wants_at, wants, &bytes))
         return TUG_ERR_NO_MEMORY;
-    int status = tug_mem_allocate(context, bytes, &array->pool);
+    int status = tug_mem_reserve(context, bytes, 0, &array->pool);
     if (status != 0)
         return status;
+    if (!tug_all_agree(tug_context_comm(context), make_real(array, wants)))
+        return TUG_ERR_NO_MEMORY;
     tug_mem_key(array->pool, &mine);
     if (TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, array->keys, sizeof(mine), MPI_BYTE,
                    tug_context_comm(context)) != MPI_SUCCESS)
@@ -165,6 +189,7 @@ static void destroy(struct tug_array *array) {
     tug_pages_fini(&array->pages);
     tug_tags_fini(&array->tags);
     free(array->orders);
+    free(array->real);
     free(array->free_slots);
     free(array->mapped);
     free(array->keys);
@@ -253,8 +278,7 @@ static bool is_taken(void *argument) {
     return tug_pending_is_over(&vote->pending);
 }
 
-/* Do all agree? Serves the others meanwhile. */
-static bool agree_and_serve(struct tug_array *array, bool mine) {
+bool tug_array_agree(struct tug_array *array, bool mine) {
     int all = 0, value = mine;
     MPI_Request request;
     struct vote vote = {{.request = &request, .status = MPI_STATUS_IGNORE}, array->context};
@@ -265,12 +289,16 @@ static bool agree_and_serve(struct tug_array *array, bool mine) {
     return vote.pending.error == MPI_SUCCESS && all != 0;
 }
 
+void tug_array_settle(struct tug_array *array) {
+    tug_wait(array->context, nothing_is_out, array);
+}
+
 int tug_array_free(tug_array **handle) {
     if (handle == NULL || *handle == NULL)
         return TUG_ERR_INVALID;
     struct tug_array *array = *handle;
-    tug_wait(array->context, nothing_is_out, array);
-    if (!agree_and_serve(array, atomic_load(&array->holds) == 0))
+    tug_array_settle(array);
+    if (!tug_array_agree(array, atomic_load(&array->holds) == 0))
         return TUG_ERR_STATE;
     destroy(array);
     *handle = NULL;

@@ -7,6 +7,8 @@
  *   homes.c     which process is the home of a page
  *   home.c      the directory of the pages whose home is here, and their moves
  *   pages.c     where pages are, as this process remembers it
+ *   slots.c     the memory of pages
+ *   grow.c      pages at the end come and go
  *   deferred.c  becoming the holder of the baton
  *   copies.c    the read cache
  *
@@ -143,10 +145,11 @@ struct tug_page_home {
 
 struct tug_array {
     tug_context *context;
-    size_t bytes, page_bytes, npages;
+    size_t bytes, page_bytes, npages; /* change in tug_array_grow() and _shrink() only */
+    size_t npages_most;
     struct tug_divisor by_page; /* page_bytes */
     uint32_t rank, nranks;
-    struct tug_page_home *homes; /* [npages]; NULL: page % nranks */
+    struct tug_page_home *homes; /* [npages_most]; NULL: page % nranks */
     size_t nhomed;               /* pages whose home is here */
     bool cpu_atomics;
     struct tug_pages pages;
@@ -156,7 +159,8 @@ struct tug_array {
     struct tug_key *keys;   /* [nranks] of the pools */
     unsigned char **mapped; /* [nranks] the pools in this process, or NULL */
     size_t wants_at;        /* behind each pool's slots: a word a page whose home is there */
-    uint32_t *free_slots;   /* [nfree]; holder only */
+    unsigned char *real;    /* [nslots] does the slot have memory? This and these: holder only */
+    uint32_t *free_slots;   /* [nfree] */
     size_t nfree;
 
     struct tug_home *home;
@@ -243,7 +247,36 @@ void tug_order_register(struct tug_array *array);
  * Collective, with the same result: 0, TUG_ERR_INVALID (what it returns), TUG_ERR_NO_MEMORY. */
 int tug_array_find_homes(struct tug_array *array, const struct tug_array_params *params);
 
+/* ---- slots.c ---- */
+
+/* The first `taken` slots are taken. */
+void tug_slots_open(struct tug_array *array, size_t taken);
+
+/* A slot, with memory behind it. False: there is none. Holder only. */
+bool tug_slot_take(struct tug_array *array, uint32_t *slot);
+void tug_slot_give(struct tug_array *array, uint32_t slot);
+
+/* Gives the memory of all free slots back to the system, where that can be done. Holder only. */
+void tug_slots_trim(struct tug_array *array);
+
+static inline unsigned char *tug_slot_address(const struct tug_array *array, uint32_t slot) {
+    return array->mapped[array->rank] + slot * array->page_bytes;
+}
+
+/* ---- array.c ---- */
+
+/* Do all agree? Serves the others meanwhile. Collective. */
+bool tug_array_agree(struct tug_array *array, bool mine);
+
+/* Waits for this process's own operations, on the program's thread. */
+void tug_array_settle(struct tug_array *array);
+
 /* ---- home.c ---- */
+
+/* A page whose home is here comes to be, in that slot of this process. Holder only. */
+void tug_home_begin(struct tug_array *array, uint64_t page, uint32_t slot);
+struct tug_page_slot tug_home_place(struct tug_array *array, uint64_t page);
+
 
 /* Bytes of a record, and of the page's wants. */
 size_t tug_home_footprint(uint64_t nranks);

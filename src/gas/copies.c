@@ -34,7 +34,7 @@ struct tug_copies {
 };
 
 int tug_copies_open(struct tug_array *array, size_t copies) {
-    const size_t most = copies < array->npages ? copies : array->npages;
+    const size_t most = copies < array->npages_most ? copies : array->npages_most;
     const size_t nsets = most >= WAYS ? most / WAYS : 1;
     struct tug_copies *table = calloc(1, sizeof(*table) + nsets * sizeof(struct set));
     if (table == NULL)

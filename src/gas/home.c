@@ -299,6 +299,17 @@ static void on_move(struct tug_array *array, struct tug_caller caller, const voi
     }
 }
 
+void tug_home_begin(struct tug_array *array, uint64_t page, uint32_t slot) {
+    struct record *record = record_of(array, page);
+    record->place = (struct tug_page_slot){
+        .generation = record->place.generation + 1, .owner = array->rank, .slot = slot};
+    memset(list_of(array, record), 0, array->home->list_words * sizeof(uint64_t));
+}
+
+struct tug_page_slot tug_home_place(struct tug_array *array, uint64_t page) {
+    return record_of(array, page)->place;
+}
+
 /* ---- beginning and end ---- */
 
 static size_t list_words(uint64_t nranks) {

@@ -17,7 +17,7 @@
 static uint64_t ask_all(struct tug_array *array, const struct tug_array_params *params,
                         uint64_t *counts) {
     uint64_t mixed = 1;
-    for (uint64_t page = 0; page < array->npages; page++) {
+    for (uint64_t page = 0; page < array->npages_most; page++) {
         const int rank = params->home(page, (int)array->nranks, params->home_context);
         if (rank < 0 || (uint32_t)rank >= array->nranks)
             return 0;
@@ -38,12 +38,12 @@ static bool all_have(struct tug_array *array, uint64_t mixed) {
 
 int tug_array_find_homes(struct tug_array *array, const struct tug_array_params *params) {
     if (params->home == NULL) {
-        if (array->npages > array->rank)
-            array->nhomed = (array->npages - array->rank - 1) / array->nranks + 1;
+        if (array->npages_most > array->rank)
+            array->nhomed = (array->npages_most - array->rank - 1) / array->nranks + 1;
         return 0;
     }
     uint64_t *counts = calloc(array->nranks, sizeof(*counts));
-    array->homes = calloc(array->npages, sizeof(*array->homes));
+    array->homes = calloc(array->npages_most, sizeof(*array->homes));
     int status = TUG_ERR_NO_MEMORY;
     if (tug_all_agree(tug_context_comm(array->context), counts != NULL && array->homes != NULL)) {
         status = all_have(array, ask_all(array, params, counts)) ? 0 : TUG_ERR_INVALID;

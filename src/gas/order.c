@@ -400,7 +400,7 @@ static void on_change(struct tug_array *array, struct tug_caller caller, const v
 static void on_free(struct tug_array *array, struct tug_caller caller, const void *payload) {
     struct tug_message message;
     memcpy(&message, payload, sizeof(message));
-    array->free_slots[array->nfree++] = message.place.slot;
+    tug_slot_give(array, message.place.slot);
     answer(array, caller, 0);
 }
 
@@ -421,7 +421,7 @@ static void fetched(void *d, int status) {
     fetch->fetched.status = status;
     if (status != 0) {
         fetch->entry->coming = false;
-        array->free_slots[array->nfree++] = fetch->fetched.slot;
+        tug_slot_give(array, fetch->fetched.slot);
     }
     tug_answer(array->context, fetch->caller, &fetch->fetched, sizeof(fetch->fetched));
     free(fetch);
@@ -452,8 +452,9 @@ static void run_fetch(struct tug_deferred *work) {
 }
 
 static void on_fetch(struct tug_array *array, struct tug_caller caller, const void *payload) {
-    struct fetch *fetch = array->nfree > 0 ? calloc(1, sizeof(*fetch)) : NULL;
-    if (fetch == NULL) {
+    struct fetch *fetch = calloc(1, sizeof(*fetch));
+    if (fetch == NULL || !tug_slot_take(array, &fetch->fetched.slot)) {
+        free(fetch);
         const struct tug_fetched full = {.status = TUG_ERR_NO_MEMORY};
         tug_answer(array->context, caller, &full, sizeof(full));
         return;
@@ -462,7 +463,6 @@ static void on_fetch(struct tug_array *array, struct tug_caller caller, const vo
     fetch->array = array;
     fetch->caller = caller;
     memcpy(&fetch->message, payload, sizeof(fetch->message));
-    fetch->fetched.slot = array->free_slots[--array->nfree];
     run_fetch(&fetch->work);
 }
 

@@ -46,6 +46,14 @@ void tug_context_set_end(tug_context *context, void (*at_end)(void *d), void *d)
 /* MPI is about to be finalised, on all processes: contexts that are left are freed. */
 void tug_llcl_finalize(void);
 
+/* tug_mem_allocate(), where only the first real_in_bytes bytes take memory and are zeros. Others
+ * take none, unless a device locks them, until tug_shm_populate() or their first use. */
+int tug_mem_reserve(tug_context *context, size_t size_in_bytes, size_t real_in_bytes,
+                    tug_registration **registration);
+
+/* Does a device know where the memory is, so that it has to stay there? */
+bool tug_mem_is_locked(const tug_registration *registration);
+
 /* ---- facts ---- */
 
 /* Its private communicator, of all its processes: for collective calls of the floor that made it.

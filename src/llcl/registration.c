@@ -114,6 +114,18 @@ static bool have_node_comm(struct tug_context *context) {
 }
 
 int tug_mem_allocate(tug_context *context, size_t size_in_bytes, tug_registration **result) {
+    return tug_mem_reserve(context, size_in_bytes, size_in_bytes, result);
+}
+
+bool tug_mem_is_locked(const tug_registration *registration) {
+    for (size_t i = 0; i < TUG_TRANSPORTS; i++)
+        if (registration->of_transport[i] != NULL)
+            return true;
+    return registration->rkey != 0;
+}
+
+int tug_mem_reserve(tug_context *context, size_t size_in_bytes, size_t real_in_bytes,
+                    tug_registration **result) {
     if (context == NULL || result == NULL)
         return TUG_ERR_INVALID;
     struct tug_fabric *fabric = &context->fabric;
@@ -128,8 +140,8 @@ int tug_mem_allocate(tug_context *context, size_t size_in_bytes, tug_registratio
         status = TUG_ERR_MPI;
         goto fail;
     }
-    status = tug_segment_make(fabric->comm, context->node_comm, size_in_bytes + TUG_MAPPED_HEAD,
-                              &mapped->segment);
+    status = tug_segment_reserve(fabric->comm, context->node_comm, size_in_bytes + TUG_MAPPED_HEAD,
+                                 real_in_bytes + TUG_MAPPED_HEAD, &mapped->segment);
     if (status != 0)
         goto fail;
     mapped->index = number;

@@ -95,7 +95,7 @@ static bool find_parts(struct tug_segment *segment, MPI_Comm node_comm, size_t b
     return good;
 }
 
-static bool make(MPI_Comm node_comm, size_t bytes, struct tug_segment *segment) {
+static bool make(MPI_Comm node_comm, size_t bytes, size_t real, struct tug_segment *segment) {
     void *mine = NULL;
     int rank = 0, n = 1;
     tug_host.Comm_rank(node_comm, &rank);
@@ -107,16 +107,21 @@ static bool make(MPI_Comm node_comm, size_t bytes, struct tug_segment *segment) 
         return false;
     struct tug_segment_part *part = &segment->parts[rank];
     if (part->bytes > 0 && n == 1) /* from malloc */
-        memset(part->base, 0, part->bytes);
-    return tug_shm_populate(part->base, part->bytes, "LLCL");
+        memset(part->base, 0, real);
+    return tug_shm_populate(part->base, real, "LLCL");
 }
 
 int tug_segment_make(MPI_Comm all, MPI_Comm node_comm, size_t bytes, struct tug_segment *segment) {
+    return tug_segment_reserve(all, node_comm, bytes, bytes, segment);
+}
+
+int tug_segment_reserve(MPI_Comm all, MPI_Comm node_comm, size_t bytes, size_t real,
+                        struct tug_segment *segment) {
     *segment = (struct tug_segment){.win = MPI_WIN_NULL};
     if (!tug_all_agree(all,
-                       bytes <= PTRDIFF_MAX - 2 * PAGE && node_has_room(node_comm, asked(bytes))))
+                       bytes <= PTRDIFF_MAX - 2 * PAGE && node_has_room(node_comm, asked(real))))
         return TUG_ERR_NO_MEMORY;
-    if (!tug_all_agree(all, make(node_comm, bytes, segment))) {
+    if (!tug_all_agree(all, make(node_comm, bytes, real, segment))) {
         tug_segment_free(segment);
         return TUG_ERR_NO_MEMORY;
     }

@@ -27,6 +27,11 @@ struct tug_segment {
  * of `all`. */
 int tug_segment_make(MPI_Comm all, MPI_Comm node_comm, size_t bytes, struct tug_segment *segment);
 
+/* The same, but only the first `real` bytes of the part are zeroed and made real. The caller does
+ * so with the others before it uses them. */
+int tug_segment_reserve(MPI_Comm all, MPI_Comm node_comm, size_t bytes, size_t real,
+                        struct tug_segment *segment);
+
 /* Collective over the node. */
 void tug_segment_free(struct tug_segment *segment);
 

@@ -41,6 +41,12 @@ tug_layer_test(gas moves WAYS all RANKS 2 NODES tcp ARGS 700)
 # ... and their size is no power of two
 tug_layer_test(gas moves WAYS all packets CASE odd RANKS 3 ARGS 300 10008)
 
+# Pages at the end come and go.
+tug_layer_test(gas grow WAYS all packets RANKS 1 2 3)
+tug_layer_test(gas grow WAYS mpi RANKS 3)
+tug_layer_test(gas grow WAYS all RANKS 3 NODES emulated)
+tug_layer_test(gas grow WAYS all RANKS 2 NODES tcp)
+
 # The example.
 if(TARGET tugboat)
     tug_mpi_bare_program(mpi_gas_sweep ${PROJECT_SOURCE_DIR}/examples/gas_sweep.c tugboat HostMPI::C)

@@ -1,0 +1,137 @@
+/* Pages at the end of an array come and go.
+ *
+ * Everything that is kept for a page was reserved at creation for as many pages as the array may
+ * have: growing gives the new pages, at their homes, slots and entries. A page that has gone leaves
+ * nothing behind but the generation of its record: nobody takes the place of an earlier page for
+ * that of a later one with the same number.
+ *
+ * Threading: collective; the program's thread, and none of its others in the array. Tables are
+ * changed by the holder of the baton, who may be serving other processes.
+ */
+#include <string.h>
+
+#include "gas/array.h"
+#include "host/host.h"
+#include "host/polite.h"
+
+struct resize {
+    struct tug_array *array;
+    uint64_t npages;
+    bool done;
+};
+
+/* All pass the same size, from 1 to what the array may have, and on the right side. */
+static int check_size(struct tug_array *array, size_t bytes, bool grows) {
+    uint64_t first = bytes;
+    const size_t most = array->npages_most * array->page_bytes;
+    const bool same = TUG_POLITE(Ibcast, &first, 1, MPI_UINT64_T, 0,
+                                 tug_context_comm(array->context)) == MPI_SUCCESS &&
+                      first == bytes;
+    if (!tug_array_agree(array, same))
+        return TUG_ERR_INVALID;
+    if (bytes == 0 || bytes > most || (grows ? bytes < array->bytes : bytes > array->bytes))
+        return TUG_ERR_RANGE;
+    return 0;
+}
+
+static void set_size(struct tug_array *array, size_t bytes) {
+    array->bytes = bytes;
+    array->npages = (bytes - 1) / array->page_bytes + 1;
+}
+
+/* ---- pages that go ---- */
+
+/* It is nobody's, and forgotten. */
+static void drop(struct tug_array *array, struct tug_page *entry) {
+    if (entry->place.owner == array->rank && tug_page_known(entry))
+        tug_slot_give(array, entry->place.slot);
+    const struct tug_page_slot nowhere = {.owner = TUG_NO_OWNER};
+    (void)tug_page_stop(entry); /* nothing is under way */
+    tug_pages_set(&array->pages, entry, &nowhere, NULL);
+    (void)tug_pages_forget(&array->pages, entry);
+}
+
+static void drop_all(void *argument) {
+    const struct resize *resize = argument;
+    struct tug_array *array = resize->array;
+    for (size_t i = 0; i < array->pages.nentries; i++) {
+        struct tug_page *entry = &array->pages.entries[i];
+        const uint64_t page = atomic_load_explicit(&entry->page, memory_order_relaxed);
+        if (page != TUG_NO_PAGE && page >= resize->npages)
+            drop(array, entry);
+    }
+    tug_slots_trim(array);
+}
+
+/* What is behind the end of the last page is zeros when the array grows again. */
+static void clear_rest(struct tug_array *array, size_t bytes) {
+    const struct tug_page *entry = tug_pages_find(&array->pages, (bytes - 1) / array->page_bytes);
+    const size_t rest = bytes % array->page_bytes;
+    if (rest > 0 && entry != NULL && tug_page_known(entry) && entry->place.owner == array->rank)
+        memset(tug_slot_address(array, entry->place.slot) + rest, 0, array->page_bytes - rest);
+}
+
+int tug_array_shrink(tug_array *array, size_t bytes) {
+    if (array == NULL)
+        return TUG_ERR_INVALID;
+    tug_array_settle(array);
+    int status = check_size(array, bytes, false);
+    if (status != 0)
+        return status;
+    if (!tug_array_agree(array, atomic_load(&array->holds) == 0))
+        return TUG_ERR_STATE;
+    (void)tug_array_invalidate(array, bytes, array->bytes - bytes);
+    struct resize resize = {.array = array, .npages = (bytes - 1) / array->page_bytes + 1};
+    tug_engine_call(drop_all, &resize);
+    clear_rest(array, bytes);
+    set_size(array, bytes);
+    (void)tug_array_agree(array, true); /* nobody uses what others have not done with */
+    return 0;
+}
+
+/* ---- pages that come ---- */
+
+static bool come(struct tug_array *array, uint64_t page) {
+    uint32_t slot;
+    struct tug_page *entry = tug_pages_take(&array->pages, page, true);
+    if (entry == NULL)
+        return false;
+    if (!tug_slot_take(array, &slot)) {
+        (void)tug_pages_forget(&array->pages, entry);
+        return false;
+    }
+    memset(tug_slot_address(array, slot), 0, array->page_bytes);
+    tug_home_begin(array, page, slot);
+    const struct tug_page_slot place = tug_home_place(array, page);
+    tug_pages_set(&array->pages, entry, &place, tug_array_address(array, &place));
+    tug_page_open(entry);
+    return true;
+}
+
+static void come_all(void *argument) {
+    struct resize *resize = argument;
+    struct tug_array *array = resize->array;
+    resize->done = true;
+    for (uint64_t page = array->npages; resize->done && page < resize->npages; page++)
+        if (tug_array_home(array, page).rank == array->rank)
+            resize->done = come(array, page);
+}
+
+int tug_array_grow(tug_array *array, size_t bytes) {
+    if (array == NULL)
+        return TUG_ERR_INVALID;
+    tug_array_settle(array);
+    int status = check_size(array, bytes, true);
+    if (status != 0)
+        return status;
+    struct resize resize = {.array = array, .npages = (bytes - 1) / array->page_bytes + 1};
+    tug_engine_call(come_all, &resize);
+    if (!tug_array_agree(array, resize.done)) { /* as it was */
+        resize.npages = array->npages;
+        tug_engine_call(drop_all, &resize);
+        return tug_array_agree(array, true) ? TUG_ERR_NO_MEMORY : TUG_ERR_MPI;
+    }
+    set_size(array, bytes);
+    (void)tug_array_agree(array, true);
+    return 0;
+}
