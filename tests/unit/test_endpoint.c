@@ -2,8 +2,9 @@
  * sockets. All processes are in this one, each with an endpoint of its own over the loopback
  * device; a context is an id and a view at each, and ranks run backwards in every second one.
  * Seen: packets reach the context that they are for and no other, in order; two processes have one
- * connection however many contexts they have, and whoever began it; and what is known of a peer is
- * known to the contexts that come later. */
+ * connection however many contexts they have, and whoever began it, and another one beside it when
+ * long data go both ways, in whose place they come; and what is known of a peer is known to the
+ * contexts that come later. */
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -13,23 +14,25 @@
 #define N 3u
 #define CONTEXTS 4u
 #define TRAILER 4096u
+#define LONG ((size_t)1 << 20)
 
 struct context {
     struct tug_fabric fabric;
     struct tug_wire *wire; /* NULL: not open */
     unsigned heard[N], ended[N], settled[N], by_host[N], trailers[N];
-    uint64_t last[N]; /* what the last packet said */
-    unsigned char memory[TRAILER];
+    uint64_t last[N];      /* what the last packet said */
+    unsigned char *memory; /* [LONG] the process's */
 };
 
 struct process {
     struct tug_tcp_endpoint *endpoint;
     struct tug_tcp_address address;
     struct context contexts[CONTEXTS];
+    unsigned char memory[LONG];
 };
 
 static struct process processes[N];
-static unsigned char long_data[TRAILER];
+static unsigned char long_data[LONG];
 
 static uint64_t id_of_context(unsigned context) {
     return 0x7475676c6f6f6b00u + context * 0x10001u;
@@ -100,7 +103,8 @@ static void open_at(uint32_t process, unsigned which) {
     *context = (struct context){.fabric = {.rank = rank_of(which, process),
                                            .nranks = N,
                                            .id = id_of_context(which),
-                                           .ways = TUG_WAY_TCP | TUG_WAY_MPI}};
+                                           .ways = TUG_WAY_TCP | TUG_WAY_MPI},
+                                .memory = processes[process].memory};
     struct tug_tcp_view *view = tug_tcp_view_make(processes[process].endpoint, &context->fabric);
     assert_non_null(view);
     for (uint32_t i = 0; i < N; i++)
@@ -177,13 +181,13 @@ static struct tug_buffer *try_to_send(uint32_t from, uint32_t to, unsigned which
 }
 
 static struct tug_buffer *pack(uint32_t from, unsigned which, uint64_t id, uint64_t value,
-                               bool has_trailer) {
+                               uint32_t trailer) {
     struct tug_buffer *buffer = tug_pool_take(&at(from, which)->wire->pool);
     assert_non_null(buffer);
-    if (has_trailer) {
+    if (trailer > 0) {
         uint64_t *words = tug_packet_add(&buffer->packet, TUG_RECORD_LONG_DATA, 0, 0, 0);
         words[0] = 0;
-        tug_packet_trail(&buffer->packet, TRAILER);
+        tug_packet_trail(&buffer->packet, trailer);
         buffer->trailer = long_data;
     } else {
         *tug_packet_add(&buffer->packet, TUG_RECORD_VALUE, 0, 0, 0) = value;
@@ -202,7 +206,7 @@ static void exchange(uint32_t from, uint32_t to, unsigned which) {
     const uint32_t source = rank_of(which, from);
     const unsigned before = there->heard[source];
     send_packet(from, to, which,
-                pack(from, which, id_of_context(which), there->last[source] + 1, false));
+                pack(from, which, id_of_context(which), there->last[source] + 1, 0));
     UNTIL(there->heard[source] > before);
 }
 
@@ -244,8 +248,8 @@ static void connections_of_two_contexts_cross(void **state) {
     struct tug_buffer *there, *back;
     (void)state;
     open_all(1);
-    there = try_to_send(0, 2, 0, pack(0, 0, id_of_context(0), 1, false));
-    back = try_to_send(2, 0, 1, pack(2, 1, id_of_context(1), 1, false));
+    there = try_to_send(0, 2, 0, pack(0, 0, id_of_context(0), 1, 0));
+    back = try_to_send(2, 0, 1, pack(2, 1, id_of_context(1), 1, 0));
     assert_true(there != NULL && back != NULL);
     send_packet(0, 2, 0, there);
     send_packet(2, 0, 1, back);
@@ -263,7 +267,7 @@ static void a_later_context_finds_the_link(void **state) {
     exchange(0, 1, 0);
     open_all(1);
     assert_true(at(0, 1)->wire->row->meet(at(0, 1)->wire, rank_of(1, 1)));
-    assert_null(try_to_send(0, 1, 1, pack(0, 1, id_of_context(1), 1, false)));
+    assert_null(try_to_send(0, 1, 1, pack(0, 1, id_of_context(1), 1, 0)));
     UNTIL(at(1, 1)->heard[rank_of(1, 0)] == 1);
     assert_int_equal(links_of(0), 1);
 }
@@ -272,7 +276,7 @@ static void a_later_context_finds_the_link(void **state) {
 static void a_peer_that_refuses(void **state) {
     (void)state;
     close_at(2, 0);
-    struct tug_buffer *first = pack(0, 0, id_of_context(0), 1, false);
+    struct tug_buffer *first = pack(0, 0, id_of_context(0), 1, 0);
     first = try_to_send(0, 2, 0, first);
     assert_non_null(first);
     UNTIL(at(0, 0)->ended[2] > 0);
@@ -324,8 +328,8 @@ static void a_packet_for_no_context(void **state) {
     (void)state;
     open_all(1);
     exchange(0, 1, 0);
-    send_packet(0, 1, 0, pack(0, 0, 4711, 1, false));
-    send_packet(0, 1, 0, pack(0, 0, 4711, 0, true));
+    send_packet(0, 1, 0, pack(0, 0, 4711, 1, 0));
+    send_packet(0, 1, 0, pack(0, 0, 4711, 0, TRAILER));
     exchange(0, 1, 0);
     exchange(0, 1, 1);
     assert_int_equal(at(1, 0)->heard[0], 2);
@@ -335,7 +339,7 @@ static void a_packet_for_no_context(void **state) {
 static void a_packet_of_another_rank(void **state) {
     (void)state;
     exchange(0, 1, 0);
-    struct tug_buffer *buffer = pack(0, 0, id_of_context(0), 2, false);
+    struct tug_buffer *buffer = pack(0, 0, id_of_context(0), 2, 0);
     tug_packet_end(&buffer->packet, 2, 0, 0, id_of_context(0));
     send_packet(0, 1, 0, buffer);
     UNTIL(at(0, 0)->ended[1] > 0 && at(1, 0)->ended[0] > 0);
@@ -351,8 +355,8 @@ static void a_packet_for_a_context_that_is_not_served_yet(void **state) {
     exchange(0, 1, 0);
     open_all(1);
     for (uint64_t i = 1; i <= 3000; i++)
-        assert_null(try_to_send(0, 1, 1, pack(0, 1, id_of_context(1), i, false)));
-    assert_null(try_to_send(0, 1, 0, pack(0, 0, id_of_context(0), 2, false)));
+        assert_null(try_to_send(0, 1, 1, pack(0, 1, id_of_context(1), i, 0)));
+    assert_null(try_to_send(0, 1, 0, pack(0, 0, id_of_context(0), 2, 0)));
     for (int i = 0; i < 100; i++)
         (void)wire->row->poll(wire); /* the older context alone */
     assert_int_equal(at(1, 1)->heard[rank_of(1, 0)], 0);
@@ -377,6 +381,143 @@ static void one_look_does_for_all(void **state) {
     for (int i = 0; i < 10; i++) /* one alone, as when it is about to end */
         (void)at(0, 1)->wire->row->poll(at(0, 1)->wire);
     assert_true(processes[0].endpoint->turns.polls >= before + 19);
+}
+
+/* ---- connections beside a link ---- */
+
+/* A packet with long data, of which every byte is `mark`, and behind it a short one. */
+static void send_long(uint32_t from, uint32_t to, unsigned char mark) {
+    struct context *there = at(to, 0);
+    const unsigned before = there->trailers[from];
+    memset(long_data, mark, LONG);
+    send_packet(from, to, 0, pack(from, 0, id_of_context(0), 0, LONG));
+    exchange(from, to, 0);
+    assert_int_equal(there->trailers[from], before + 1);
+    for (size_t i = 0; i < LONG; i++)
+        assert_int_equal(processes[to].memory[i], mark);
+}
+
+/* The one of two that makes the connection beside their link. */
+static uint32_t maker(void) {
+    return processes[0].address.id > processes[1].address.id ? 0 : 1;
+}
+
+/* Of that link at both: data have come and gone, and there is another connection. */
+static void make_beside(void) {
+    send_long(0, 1, 1);
+    send_long(1, 0, 2);
+    send_long(0, 1, 3);
+    UNTIL(link_of(maker(), 1 - maker())->beside != NULL &&
+          link_of(maker(), 1 - maker())->beside->greeted);
+}
+
+static void long_data_one_way_need_one_connection(void **state) {
+    (void)state;
+    for (unsigned char mark = 1; mark < 10; mark++)
+        send_long(maker(), 1 - maker(), mark);
+    assert_int_equal(links_of(0), 1);
+    assert_int_equal(links_of(1), 1);
+}
+
+/* All packets and data are in order, whoever sends. */
+static void long_data_both_ways_have_two(void **state) {
+    (void)state;
+    make_beside();
+    assert_int_equal(links_of(0), 2);
+    assert_int_equal(links_of(1), 2);
+    for (unsigned char mark = 10; mark < 30; mark++)
+        send_long(mark % 2, 1 - mark % 2, mark);
+    const struct tug_tcp_link *link = link_of(maker(), 1 - maker());
+    assert_int_equal(link->beside->left + link->left, 0);
+    assert_true(link->beside->is_ours);
+    assert_int_equal(links_of(0), 2);
+}
+
+/* Who does not look is told nothing of what is behind, and looks for no more than comes next. */
+static void what_comes_beside_is_waited_for(void **state) {
+    (void)state;
+    const uint32_t from = maker(), to = 1 - from;
+    struct context *there = at(to, 0);
+    struct tug_buffer *more = NULL;
+    uint64_t sent = 0;
+    make_beside();
+    const unsigned before = there->trailers[from];
+    while (more == NULL && sent < 64) {
+        more = try_to_send(from, to, 0, pack(from, 0, id_of_context(0), 0, LONG));
+        sent += more == NULL;
+    }
+    assert_non_null(more); /* the connection is full */
+    assert_non_null(link_of(from, to)->part);
+    for (int i = 0; i < 200; i++)
+        poll_one(to); /* takes what is there, and waits for the rest */
+    assert_true(there->trailers[from] < before + sent);
+    assert_true(there->wire->row->arm(there->wire));
+    assert_false(at(to, 0)->wire->row->poll(there->wire));
+    send_packet(from, to, 0, more);
+    exchange(from, to, 0);
+    assert_int_equal(there->trailers[from], before + sent + 1);
+    exchange(to, from, 0);
+}
+
+static void the_connection_beside_ends(void **state) {
+    (void)state;
+    const uint32_t from = maker(), to = 1 - from;
+    make_beside();
+    assert_int_equal(shutdown(link_of(from, to)->beside->socket.number, SHUT_RDWR), 0);
+    UNTIL(link_of(from, to)->beside == NULL && link_of(to, from)->beside == NULL);
+    send_long(from, to, 40);
+    send_long(to, from, 41);
+    send_long(from, to, 42);
+    assert_int_equal(links_of(0), 1);
+    assert_int_equal(at(to, 0)->ended[from], 0);
+}
+
+/* What is under way then never comes. */
+static void the_connection_beside_ends_too_early(void **state) {
+    (void)state;
+    const uint32_t from = maker(), to = 1 - from;
+    struct tug_buffer *more = NULL;
+    make_beside();
+    while (more == NULL)
+        more = try_to_send(from, to, 0, pack(from, 0, id_of_context(0), 0, LONG));
+    poll_one(to);
+    assert_true(link_of(to, from)->left > 0);
+    assert_int_equal(shutdown(link_of(from, to)->beside->socket.number, SHUT_RDWR), 0);
+    UNTIL(at(from, 0)->ended[to] > 0 && at(to, 0)->ended[from] > 0);
+    tug_pool_give(&at(from, 0)->wire->pool, more);
+    assert_int_equal(links_of(0), 0);
+    exchange(0, 2, 0); /* others are not concerned */
+}
+
+static void a_context_ends_while_its_data_come_beside(void **state) {
+    (void)state;
+    const uint32_t from = maker(), to = 1 - from;
+    open_all(1);
+    exchange(0, 1, 1);
+    make_beside();
+    struct tug_buffer *more = pack(from, 0, id_of_context(0), 0, LONG);
+    more = try_to_send(from, to, 0, more);
+    assert_null(more);
+    poll_one(to);
+    close_at(to, 0); /* the rest is dropped */
+    UNTIL(link_of(from, to)->part == NULL);
+    exchange(from, to, 1);
+    exchange(to, from, 1);
+    assert_int_equal(at(to, 1)->ended[rank_of(1, from)], 0);
+}
+
+/* A hello of that kind where there is no link, or from the wrong side. */
+static void nothing_is_beside_no_link(void **state) {
+    (void)state;
+    const uint32_t from = maker(), to = 1 - from;
+    assert_false(at(from, 0)->wire->row->meet(at(from, 0)->wire, to));
+    link_of(from, to)->word = TUG_TCP_ASIDE;
+    for (const uint64_t end_ns = tug_clock_ns() + 20000000; tug_clock_ns() < end_ns;)
+        poll_all();
+    assert_null(link_of(to, from));
+    assert_false(link_of(from, to)->greeted);
+    link_of(from, to)->word = TUG_TCP_WELCOME;
+    exchange(from, to, 0);
 }
 
 /* The other process's last context ends, and it makes another endpoint for the next. */
@@ -413,6 +554,13 @@ int main(void) {
         CASE(a_packet_for_a_context_that_is_not_served_yet),
         CASE(one_look_does_for_all),
         CASE(a_process_that_comes_again),
+        CASE(long_data_one_way_need_one_connection),
+        CASE(long_data_both_ways_have_two),
+        CASE(what_comes_beside_is_waited_for),
+        CASE(the_connection_beside_ends),
+        CASE(the_connection_beside_ends_too_early),
+        CASE(a_context_ends_while_its_data_come_beside),
+        CASE(nothing_is_beside_no_link),
     };
     return cmocka_run_group_tests_name("transport/endpoint", cases, NULL, NULL);
 }

@@ -47,6 +47,7 @@ void tug_tcp_watch(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link,
 
 /* Its memory goes after the poll: an event may still name it. */
 void tug_tcp_close_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    struct tug_tcp_link *beside = link->beside;
     if (link->closed)
         return;
     link->broken = link->closed = endpoint->closed_any = true;
@@ -58,16 +59,44 @@ void tug_tcp_close_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *
     link->part = NULL;
     if (link->peer == NULL)
         endpoint->strangers--;
+    if (link->is_beside)
+        link->peer = NULL; /* which may go before it */
+    endpoint->nbeside -= link->is_beside;
     endpoint->nheld -= link->held;
     link->held = false;
     if (link->left > 0 && link->left_wire != NULL)
         link->left_wire->arrived(link->left_wire->receiver, link->left_peer, false);
     link->left = 0;
+    link->beside = NULL;
+    if (beside == NULL)
+        return;
+    beside->beside = NULL;
+    if (!link->is_beside)
+        tug_tcp_close_link(endpoint, beside);
+}
+
+/* Does the link wait for what is to come beside it? */
+static bool expects_beside(const struct tug_tcp_link *link) {
+    return link->left > 0 && link->left_beside;
+}
+
+/* A connection beside a link has ended. If nothing was under way there the link goes on alone. */
+static void end_beside(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *beside) {
+    struct tug_tcp_link *link = beside->beside;
+    tug_tcp_close_link(endpoint, beside);
+    if (link == NULL || !(expects_beside(link) || (link->part != NULL && link->part_beside)))
+        return;
+    link->broken = true;
+    tug_tcp_end_link(endpoint, link);
 }
 
 /* The link has broken. If nothing had gone by it the two may meet again, else what is to go to its
  * peer does not: the stream is told, again if it still tries. */
 void tug_tcp_end_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    if (link->is_beside) {
+        end_beside(endpoint, link);
+        return;
+    }
     if (link->by_host || tug_tcp_meet_again(endpoint, link))
         return;
     tug_tcp_close_link(endpoint, link);
@@ -189,8 +218,9 @@ static bool may_bring(const struct tug_tcp_endpoint *endpoint, const struct tug_
 
 /* Has the epoll set tell what is waited for at a link. */
 static void change_events(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
-    struct epoll_event event = {
-        .events = (link->held ? 0u : EPOLLIN) | (link->waits ? EPOLLOUT : 0u), .data.ptr = link};
+    struct epoll_event event = {.events = (link->held || link->deaf ? 0u : EPOLLIN) |
+                                          (link->waits ? EPOLLOUT : 0u),
+                                .data.ptr = link};
     if (!link->blind && epoll_ctl(endpoint->set, EPOLL_CTL_MOD, link->socket.number, &event) != 0)
         link->broken = true;
 }
@@ -206,6 +236,26 @@ void tug_tcp_hold(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, 
     endpoint->nheld += held ? 1u : -1u;
     link->held = held;
     change_events(endpoint, link);
+}
+
+void tug_tcp_await_room(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    const struct tug_tcp_link *in_the_way =
+        link->part != NULL ? tug_tcp_link_in_the_way(link) : NULL;
+    tug_tcp_want_room(endpoint, link, link == in_the_way);
+    if (link->beside != NULL)
+        tug_tcp_want_room(endpoint, link->beside, link->beside == in_the_way);
+}
+
+static void be_deaf(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool deaf) {
+    if (link->deaf == deaf || link->broken)
+        return;
+    link->deaf = deaf;
+    change_events(endpoint, link);
+}
+
+void tug_tcp_prick_up(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    if (link->beside != NULL)
+        be_deaf(endpoint, expects_beside(link) ? link->beside : link, false);
 }
 
 /* ---- polling ---- */
@@ -226,9 +276,39 @@ static bool take_from(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *li
     return false;
 }
 
+/* Packets tell what comes beside the link. True if anything came. */
+static bool take_beside(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *beside) {
+    struct tug_tcp_link *link = beside->beside;
+    if (!beside->greeted)
+        return tug_tcp_hear(endpoint, beside);
+    if (beside->is_ours || link == NULL)
+        return !(beside->broken = true); /* nothing comes but its end */
+    const bool moved = tug_tcp_link_take(link, endpoint);
+    if (link->broken)
+        tug_tcp_end_link(endpoint, link);
+    return moved;
+}
+
+static bool take(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    const bool moved = link->is_beside ? take_beside(endpoint, link) : take_from(endpoint, link);
+    if (moved && !link->broken && !link->is_ours)
+        endpoint->latest = link;
+    return moved;
+}
+
+/* There is room. */
+static void go_on(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    struct tug_tcp_link *whole = link->is_beside ? link->beside : link;
+    (void)tug_tcp_link_put_rest(whole); /* what streams hold back goes with the flush */
+    if (whole->broken && whole != link)
+        tug_tcp_end_link(endpoint, whole);
+    else
+        tug_tcp_await_room(endpoint, whole);
+}
+
 static bool on_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, uint32_t events) {
     bool moved = false;
-    if (link->closed || link->later || is_left(endpoint, !link->greeted))
+    if (link->closed || link->later || is_left(endpoint, !link->greeted && !link->is_beside))
         return false;
     if (!tug_tcp_link_holds(link)) {
         /* ends */
@@ -237,15 +317,11 @@ static bool on_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link
         moved = true;
     } else {
         if (events & EPOLLOUT) {
-            if (tug_tcp_link_put_rest(link))
-                tug_tcp_want_room(endpoint, link, false); /* what streams hold back goes with the
-                                                             flush */
+            go_on(endpoint, link);
             moved = true;
         }
-        if (events & ~(uint32_t)EPOLLOUT && !link->broken && take_from(endpoint, link)) {
-            endpoint->latest = link;
-            moved = true;
-        }
+        if (events & ~(uint32_t)EPOLLOUT && !link->broken)
+            moved |= take(endpoint, link);
     }
     if (!link->broken)
         return moved;
@@ -267,6 +343,18 @@ static bool poll_blind(struct tug_tcp_endpoint *endpoint) {
     return moved;
 }
 
+/* The set tells of something that is not to come next; if it is not the end it waits its turn. */
+static void put_off(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    if (link->closed || link->beside == NULL || !link->greeted ||
+        link->is_beside == expects_beside(link->is_beside ? link->beside : link))
+        return;
+    if (link->is_beside)
+        tug_tcp_link_see_end(link);
+    be_deaf(endpoint, link, true);
+    if (link->broken)
+        tug_tcp_end_link(endpoint, link);
+}
+
 static bool poll_set(struct tug_tcp_endpoint *endpoint) {
     struct epoll_event events[EVENTS];
     bool moved = false;
@@ -274,8 +362,10 @@ static bool poll_set(struct tug_tcp_endpoint *endpoint) {
     for (int i = 0; i < n; i++) {
         if (events[i].data.ptr == NULL)
             moved |= !is_left(endpoint, true) && tug_tcp_take_connections(endpoint);
+        else if (on_link(endpoint, events[i].data.ptr, events[i].events))
+            moved = true;
         else
-            moved |= on_link(endpoint, events[i].data.ptr, events[i].events);
+            put_off(endpoint, events[i].data.ptr);
     }
     return moved;
 }

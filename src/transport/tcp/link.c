@@ -33,35 +33,55 @@ void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_tcp_endpoint
         link->broken = true;
 }
 
+/* Sends bytes by a connection, as many as it takes, and counts them. False: none. */
+static bool push(struct tug_tcp_link *link, struct iovec *parts, size_t nparts, size_t *sent) {
+    const struct msghdr message = {.msg_iov = parts, .msg_iovlen = nparts};
+    ssize_t went;
+    do
+        went = sendmsg(link->socket.number, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (went < 0 && errno == EINTR);
+    if (went < 0)
+        mind(link);
+    else
+        *sent += (size_t)went;
+    return went >= 0;
+}
+
 /* Sends what is left of a buffer, packet and trailer, from link->sent on. False: some still is. */
 static bool put(struct tug_tcp_link *link, struct tug_buffer *buffer) {
     struct tug_wire *wire = link->part_wire;
     const size_t used = buffer->packet.used, all = used + buffer->packet.trailer;
-    ssize_t went;
-    struct iovec parts[2];
-    struct msghdr message = {.msg_iov = parts};
-    if (link->sent < used)
-        parts[message.msg_iovlen++] =
-            (struct iovec){(char *)buffer->memory + link->sent, used - link->sent};
-    if (buffer->packet.trailer > 0) {
-        const size_t gone = link->sent > used ? link->sent - used : 0;
-        parts[message.msg_iovlen++] = (struct iovec){(void *)(uintptr_t)(buffer->trailer + gone),
-                                                     buffer->packet.trailer - gone};
-    }
-    do
-        went = sendmsg(link->socket.number, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (went < 0 && errno == EINTR);
-    if (went < 0) {
-        mind(link);
-        return false;
-    }
-    link->sent += (size_t)went;
+    do {
+        struct tug_tcp_link *by = link;
+        struct iovec parts[2];
+        size_t n = 0;
+        if (link->sent < used)
+            parts[n++] = (struct iovec){(char *)buffer->memory + link->sent, used - link->sent};
+        else if (link->part_beside)
+            by = link->beside;
+        if (all > used && (link->sent >= used || !link->part_beside)) {
+            const size_t gone = link->sent > used ? link->sent - used : 0;
+            parts[n++] =
+                (struct iovec){(void *)(uintptr_t)(buffer->trailer + gone), all - used - gone};
+        }
+        if (!(by == link || tug_tcp_link_holds(by)) || !push(by, parts, n, &link->sent)) {
+            link->broken |= by->broken;
+            return false;
+        }
+    } while (link->part_beside && link->sent == used);
     if (link->sent < all)
         return false;
     if (buffer->packet.trailer > 0)
         wire->sent(wire->receiver, link->part_peer, buffer);
     tug_pool_give(&wire->pool, buffer);
     return true;
+}
+
+struct tug_tcp_link *tug_tcp_link_in_the_way(const struct tug_tcp_link *link) {
+    const struct tug_buffer *part = link->part;
+    return part != NULL && link->part_beside && link->sent >= part->packet.used
+               ? link->beside
+               : (struct tug_tcp_link *)link;
 }
 
 bool tug_tcp_link_put_rest(struct tug_tcp_link *link) {
@@ -73,11 +93,21 @@ bool tug_tcp_link_put_rest(struct tug_tcp_link *link) {
     return true;
 }
 
+static bool may_go_beside(const struct tug_tcp_link *link) {
+    return link->beside != NULL && link->beside->is_ours && link->beside->greeted &&
+           tug_tcp_link_holds(link->beside);
+}
+
 bool tug_tcp_link_put(struct tug_tcp_link *link, struct tug_wire *wire, uint32_t peer,
                       struct tug_buffer *buffer) {
+    struct tug_packet_header *header = (struct tug_packet_header *)buffer->memory;
     link->sent = 0;
     link->part_wire = wire;
     link->part_peer = peer;
+    link->part_beside = header->trailer >= TUG_TCP_BESIDE_LEAST && may_go_beside(link);
+    header->flags &= (uint8_t)~TUG_TCP_BESIDE_FLAG; /* it may not be the first try */
+    if (link->part_beside)
+        header->flags |= TUG_TCP_BESIDE_FLAG;
     if (put(link, buffer))
         return true;
     if (link->broken || link->sent == 0)
@@ -103,6 +133,15 @@ static size_t get(struct tug_tcp_link *link, void *memory, size_t room) {
     return 0;
 }
 
+void tug_tcp_link_see_end(struct tug_tcp_link *link) {
+    char byte;
+    const ssize_t there = recv(link->socket.number, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (there == 0)
+        link->broken = true;
+    else if (there < 0 && errno != EINTR)
+        mind(link);
+}
+
 bool tug_tcp_link_hear(struct tug_tcp_link *link) {
     link->nrest += get(link, (char *)&link->hello + link->nrest, sizeof(link->hello) - link->nrest);
     if (link->nrest < sizeof(link->hello))
@@ -112,7 +151,10 @@ bool tug_tcp_link_hear(struct tug_tcp_link *link) {
 }
 
 /* Is it what a packet may begin with? */
-static bool makes_sense(const struct tug_packet_header *header) {
+static bool makes_sense(const struct tug_tcp_link *link, const struct tug_packet_header *header) {
+    if (header->flags & TUG_TCP_BESIDE_FLAG &&
+        (header->trailer == 0 || link->beside == NULL || link->beside->is_ours))
+        return false;
     return header->magic == TUG_PACKET_MAGIC && header->bytes >= sizeof(*header) &&
            header->bytes <= TUG_TCP_PACKET_BYTES && header->bytes % 8 == 0 &&
            header->trailer <= TUG_TRAILER_MOST && header->trailer % 8 == 0;
@@ -133,7 +175,7 @@ static size_t whole_packet(struct tug_tcp_link *link, const struct tug_tcp_endpo
     if (bytes < sizeof(*header))
         return 0;
     *view = tug_table_find(&endpoint->turns.wires, header->context);
-    if (!makes_sense(header) || !is_from(link, *view, header)) {
+    if (!makes_sense(link, header) || !is_from(link, *view, header)) {
         tug_log(TUG_LOG_ERROR,
                 "what comes from process %u are not packets of this library, so its connection is "
                 "closed: run the same version of the library on all ranks",
@@ -163,18 +205,22 @@ static void trailer_came(struct tug_tcp_link *link, size_t bytes) {
     wire->arrived(wire->receiver, link->left_peer, true);
 }
 
-/* A packet has been handed up; of what follows it, so many bytes stand behind it. Returns how many
- * of them are its. */
+/* A packet has been handed up; what follows it comes beside the link, or the first of so many bytes
+ * that stand behind it are its. Returns how many are. */
 static size_t begin_trailer(struct tug_tcp_link *link, struct tug_tcp_view *view,
-                            const void *packet, const unsigned char *behind, size_t bytes) {
-    const struct tug_packet_header *header = packet;
+                            const struct tug_packet_header *header, bool beside, size_t bytes) {
+    const unsigned char *behind = (const unsigned char *)header + header->bytes;
     if (header->trailer == 0 || link->broken)
         return 0;
-    link->long_lately = LONG_LATELY;
+    link->brought_long |= header->trailer >= TUG_TCP_BESIDE_LEAST;
+    link->left_beside = beside;
+    link->long_lately = beside ? 0 : LONG_LATELY;
     link->left = header->trailer;
     link->come = 0;
     link->left_wire = view != NULL ? &view->wire : NULL;
     link->left_peer = header->source;
+    if (beside)
+        return 0;
     if (bytes > link->left)
         bytes = link->left;
     for (size_t at = 0; at < bytes;) {
@@ -190,7 +236,7 @@ static size_t begin_trailer(struct tug_tcp_link *link, struct tug_tcp_view *view
 
 /* Hands a packet up. False: not now. */
 static bool hand_up_one(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint,
-                        struct tug_tcp_view *view, const struct tug_packet_header *packet) {
+                        struct tug_tcp_view *view, struct tug_packet_header *packet) {
     if (view == NULL) {
         tug_log(TUG_LOG_ERROR,
                 "%u bytes came from process %u that are for no context of this process, and are "
@@ -202,6 +248,7 @@ static bool hand_up_one(struct tug_tcp_link *link, struct tug_tcp_endpoint *endp
         tug_tcp_hold(endpoint, link, true);
         return false;
     }
+    packet->flags &= (uint8_t)~TUG_TCP_BESIDE_FLAG;
     tug_tcp_note_came(view);
     view->wire.receive(view->wire.receiver, &view->wire, packet, packet->bytes);
     return true;
@@ -226,54 +273,73 @@ static void keep_rest(struct tug_tcp_link *link, const unsigned char *memory) {
     }
 }
 
-/* Hands packets up, as many as may be. */
+/* Hands packets up, as many as may be: what comes beside the link is to come first. */
 static void hand_up(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint,
-                    const unsigned char *memory, size_t have) {
+                    unsigned char *memory, size_t have) {
     struct tug_tcp_view *view;
     size_t at = 0, bytes;
-    while (!link->broken &&
+    while (!link->broken && link->left == 0 &&
            (bytes = whole_packet(link, endpoint, memory + at, have - at, &view)) > 0) {
-        const unsigned char *packet = memory + at;
-        if (!hand_up_one(link, endpoint, view, (const void *)packet))
+        struct tug_packet_header *packet = (struct tug_packet_header *)(memory + at);
+        const bool beside = packet->flags & TUG_TCP_BESIDE_FLAG;
+        if (!hand_up_one(link, endpoint, view, packet))
             break;
         at += bytes;
-        at += begin_trailer(link, view, packet, memory + at, have - at);
+        at += begin_trailer(link, view, packet, beside, have - at);
     }
     link->nrest = have - at;
     if (!link->broken && link->nrest > 0)
         keep_rest(link, memory + at);
 }
 
+/* What came behind a packet whose trailer came beside the link. */
+static void hand_up_rest(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint) {
+    if (link->nrest == 0)
+        return;
+    memcpy(endpoint->received, link->rest, link->nrest);
+    hand_up(link, endpoint, (unsigned char *)endpoint->received, link->nrest);
+}
+
 /* What follows a packet goes to the address of its trailer. True if anything came. */
-static bool take_trailer(struct tug_tcp_link *link, void *memory) {
+static bool take_trailer(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint) {
     bool moved = false;
     while (link->left > 0 && !link->broken) {
+        struct tug_tcp_link *by = link->left_beside ? link->beside : link;
         size_t room = link->left;
         unsigned char *to = trailer_address(link, &room);
         if (to == NULL && room > TUG_TCP_RECEIVE_BYTES)
             room = TUG_TCP_RECEIVE_BYTES;
-        const size_t came = get(link, to != NULL ? to : memory, room);
+        const size_t came = by == link || tug_tcp_link_holds(by)
+                                ? get(by, to != NULL ? to : (void *)endpoint->received, room)
+                                : 0;
+        link->broken |= by->broken;
         if (came == 0)
             break;
         moved = true;
         trailer_came(link, came);
+        if (by != link && link->left == 0 && !link->broken)
+            hand_up_rest(link, endpoint);
     }
     return moved;
 }
 
-/* Bytes to ask for, packets: few, where a trailer may be behind them. */
+/* Bytes to ask for, packets: few, where a trailer may be behind them; and of a link that has one
+ * beside it no more than are kept when a trailer comes there. */
 static size_t room_for_packets(struct tug_tcp_link *link) {
     size_t most = TUG_TCP_RECEIVE_BYTES;
+    if (link->beside != NULL && link->nrest < TUG_TCP_PACKET_BYTES)
+        most = TUG_TCP_PACKET_BYTES;
     if (link->long_lately > 0) {
         link->long_lately--;
-        most = link->nrest < GLANCE_BYTES ? GLANCE_BYTES : TUG_TCP_RECEIVE_BYTES;
+        if (link->nrest < GLANCE_BYTES)
+            most = GLANCE_BYTES;
     }
     return most - link->nrest;
 }
 
 bool tug_tcp_link_take(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint) {
     void *memory = endpoint->received;
-    bool moved = !link->held && take_trailer(link, memory);
+    bool moved = !link->held && take_trailer(link, endpoint);
     for (unsigned i = 0; i < RECEIVES && !link->broken && !link->held && link->left == 0; i++) {
         const size_t room = room_for_packets(link);
         const size_t came = get(link, (unsigned char *)memory + link->nrest, room);
@@ -283,14 +349,15 @@ bool tug_tcp_link_take(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpo
         if (link->nrest > 0)
             memcpy(memory, link->rest, link->nrest);
         hand_up(link, endpoint, memory, link->nrest + came);
-        if (!take_trailer(link, memory) && came < room)
+        if (!take_trailer(link, endpoint) && came < room)
             break;
     }
+    tug_tcp_prick_up(endpoint, link);
     return moved;
 }
 
 void tug_tcp_link_resume(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint) {
     tug_tcp_hold(endpoint, link, false);
-    memcpy(endpoint->received, link->rest, link->nrest);
-    hand_up(link, endpoint, (const unsigned char *)endpoint->received, link->nrest);
+    hand_up_rest(link, endpoint);
+    tug_tcp_prick_up(endpoint, link);
 }

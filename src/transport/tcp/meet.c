@@ -21,7 +21,8 @@
  * each other. Where no other is left, a connection is made or accepted with the reserve. If there
  * is still no other when hello is due, hello says that packets go by the host's messages; then the
  * two end the connection, and both know. A process that has said so once says it again, by whatever
- * connection it can, since the other may have no descriptor to take one more with.
+ * connection it can, since the other may have no descriptor to take one more with. A connection
+ * beside a link (link.h) is made with no reserve: it is given up instead.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -38,8 +39,9 @@
 #include "base/stats.h"
 #include "transport/tcp/private.h"
 
-#define ACCEPTS 64u    /* in one poll */
-#define STRANGERS 256u /* connections that have not said hello yet */
+#define ACCEPTS 64u     /* in one poll */
+#define STRANGERS 256u  /* connections that have not said hello yet */
+#define BESIDE_MOST 64u /* connections beside links: the program's descriptors are not for them */
 #define SILENT_NS ((uint64_t)2000000000)
 #define MEET_NS ((uint64_t)60000000000)
 /* The wait before the second try; it is doubled before each later one, so many times. */
@@ -149,6 +151,8 @@ static bool may_pass(int error) {
 
 static void fail(struct tug_tcp_link *link, int error) {
     link->broken = true;
+    if (link->is_beside)
+        return; /* it can be done without */
     link->final = !may_pass(error);
     if (link->final)
         tug_log(TUG_LOG_ERROR,
@@ -187,13 +191,32 @@ struct tug_tcp_link *tug_tcp_connect(struct tug_tcp_endpoint *endpoint, struct t
     return link;
 }
 
+void tug_tcp_seek_beside(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    if (!link->brought_long || endpoint->inside || endpoint->id <= link->peer->address.id ||
+        endpoint->nbeside == BESIDE_MOST)
+        return;
+    link->sought = true;
+    struct tug_tcp_link *beside = add_link(endpoint, (struct tug_own)TUG_OWN_NONE, link->peer);
+    if (beside == NULL)
+        return;
+    endpoint->nbeside++;
+    beside->is_beside = beside->is_ours = true;
+    beside->word = TUG_TCP_ASIDE;
+    beside->beside = link;
+    link->beside = beside;
+    begin(endpoint, beside);
+}
+
 void tug_tcp_connected(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     int error = 0;
     socklen_t bytes = sizeof(error);
     if (getsockopt(link->socket.number, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
         error = errno;
+    const bool too_much = is_too_much(endpoint, link);
     link->connecting = false;
-    if (is_too_much(endpoint, link))
+    if (link->is_beside && (too_much || link->blind))
+        error = EMFILE;
+    else if (too_much)
         link->word = TUG_TCP_BY_HOST;
     if (error != 0)
         fail(link, error);
@@ -207,7 +230,7 @@ static struct tug_tcp_link *other_link(const struct tug_tcp_endpoint *endpoint,
                                        const struct tug_tcp_peer *peer,
                                        const struct tug_tcp_link *way) {
     struct tug_tcp_link *link = endpoint->all;
-    while (link != NULL && (link == way || link->closed || link->peer != peer))
+    while (link != NULL && (link == way || link->closed || link->is_beside || link->peer != peer))
         link = link->next;
     return link;
 }
@@ -295,6 +318,8 @@ static bool adopt(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link,
 /* The peer's answer to ours. False: the link goes no further. */
 static bool take_answer(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     const uint64_t word = link->hello.word;
+    if (link->is_beside)
+        return link->greeted = word == TUG_TCP_WELCOME;
     if (word == TUG_TCP_BY_HOST) {
         settle_by_host(endpoint, link);
         return true;
@@ -312,6 +337,25 @@ static struct tug_tcp_peer *who(struct tug_tcp_endpoint *endpoint, uint64_t id) 
     return peer != NULL ? peer : tug_tcp_add_peer(endpoint, &(struct tug_tcp_address){.id = id});
 }
 
+/* A connection beside the link to that process: it is answered if there is a descriptor for it.
+ * False: it goes no further, and the peer does without. */
+static bool adopt_beside(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link,
+                         struct tug_tcp_peer *peer) {
+    struct tug_tcp_link *way = peer != NULL ? peer->link : NULL;
+    if (way == NULL || !way->greeted || way->closed || way->sought ||
+        endpoint->id >= peer->address.id || endpoint->nbeside == BESIDE_MOST || link->blind ||
+        is_too_much(endpoint, link))
+        return false;
+    endpoint->strangers--;
+    endpoint->nbeside++;
+    link->peer = peer;
+    link->greeted = link->is_beside = way->sought = true;
+    link->beside = way;
+    way->beside = link;
+    tug_tcp_link_greet(link, endpoint, TUG_TCP_WELCOME);
+    return !link->broken;
+}
+
 /* False: the link goes no further. */
 static bool take_hello(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     const struct tug_tcp_hello *hello = &link->hello;
@@ -326,6 +370,8 @@ static bool take_hello(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *l
     }
     if (is_answer)
         return take_answer(endpoint, link);
+    if (hello->word == TUG_TCP_ASIDE)
+        return adopt_beside(endpoint, link, tug_tcp_find_peer(endpoint, hello->source));
     struct tug_tcp_peer *peer = who(endpoint, hello->source);
     if (peer == NULL || other_link(endpoint, peer, peer->link) != NULL)
         return false; /* the other one has ended, which will be seen: there will be another */

@@ -6,7 +6,8 @@
  *         |  contacts  |               a view that has had to do with a peer, and its rank there
  *         +--- peer ---+--- peer       processes, by id
  *               |            |
- *             link         link        a connection each, with packets of all contexts
+ *             link         link        a connection each, with packets of all contexts; perhaps
+ *               |            |         another one beside it, for long data (link.h)
  *               |            |
  *         +-----+------------+----+
  *         |  endpoint             |    one a process: listener, epoll set
@@ -72,6 +73,7 @@ struct tug_tcp_endpoint {
     uint32_t nlater;             /* links that are to be made again */
     uint32_t nblind;             /* links that are in no epoll set */
     uint32_t nheld;              /* links that wait for a view to be ready */
+    uint32_t nbeside;            /* connections beside links */
     uint32_t to_tell;            /* links whose end the streams have not been told yet */
     bool closed_any;             /* links that are to be taken out */
     bool full;                   /* the listener is not looked at: newcomers wait in the kernel */
@@ -145,6 +147,12 @@ bool tug_tcp_watch_listener(const struct tug_tcp_endpoint *endpoint, bool wanted
 void tug_tcp_want_room(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool wanted);
 void tug_tcp_hold(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool held);
 
+/* The same for what went in part by a link and beside it. */
+void tug_tcp_await_room(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
+
+/* Has the epoll set tell again of what is to come next, of a link and of the one beside it. */
+void tug_tcp_prick_up(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
+
 /* close: of a link that nobody needs any more; end: of a link that has broken. */
 void tug_tcp_close_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 void tug_tcp_end_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
@@ -159,6 +167,10 @@ void tug_tcp_close_socket(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link
 
 /* Begins to make the link to a peer to which there is none. NULL: no memory. */
 struct tug_tcp_link *tug_tcp_connect(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer *peer);
+
+/* Begins to make a connection beside a link, if its peer does not: the one with the higher id. Does
+ * nothing if there is, was or can be none. */
+void tug_tcp_seek_beside(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
 /* An attempt to connect has ended, well or not. */
 void tug_tcp_connected(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);

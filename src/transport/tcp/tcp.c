@@ -10,9 +10,10 @@
  * packets go, one behind the other: meet.c. So order within a pair is that of the
  * connection.
  *
- * Long data follow their packet: both are sent by one call, and what comes of them is received
- * where it belongs, which the receiver of the packet says. After such data a link is asked for
- * little at a time for a while, so that the next ones need not be copied there.
+ * Long data follow their packet: both are sent by one call (where they go both ways those of one
+ * process go by a connection beside the link), and what comes of them is received where it belongs,
+ * which the receiver of the packet says. After such data a link is asked for little at a time for a
+ * while, so that the next ones need not be copied there.
  *
  * Listener and links are the process's *endpoint* (endpoint.c), which comes with its first
  * context and goes with its last. A context's wire is a *view* of it: it knows where its processes
@@ -139,8 +140,12 @@ static bool tcp_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
     if (link == NULL)
         return false;
     if (!link->broken && link->greeted && tug_tcp_link_holds(link)) {
+        if (buffer->packet.trailer >= TUG_TCP_BESIDE_LEAST && !link->sought)
+            tug_tcp_seek_beside(endpoint, link);
         gone = tug_tcp_link_put_rest(link) && tug_tcp_link_put(link, wire, peer, buffer);
-        if (!gone || link->part != NULL)
+        if (link->part != NULL)
+            tug_tcp_await_room(endpoint, link);
+        else if (!gone)
             tug_tcp_want_room(endpoint, link, true);
     }
     if (link->broken)
@@ -189,7 +194,8 @@ static bool tcp_arm(void *state) {
 
 static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
     const struct tug_tcp_link *link = known_link(wire, peer);
-    return link != NULL && !link->broken && (link->waits || !link->greeted);
+    return link != NULL && !link->broken &&
+           (link->waits || !link->greeted || (link->beside != NULL && link->beside->waits));
 }
 
 static int descriptor(struct tug_wire *wire, bool watch) {
@@ -377,7 +383,7 @@ size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active) {
 
 size_t tug_wire_tcp_endpoint_footprint(uint64_t active) {
     return sizeof(struct tug_tcp_endpoint) + TUG_TCP_RECEIVE_BYTES + tug_table_footprint(active) +
-           active * (sizeof(struct tug_tcp_peer) + sizeof(struct tug_tcp_link));
+           active * (sizeof(struct tug_tcp_peer) + 2 * sizeof(struct tug_tcp_link));
 }
 
 size_t tug_wire_tcp_packet(void) {
