@@ -18,20 +18,12 @@
 
 /* ---- a run ---- */
 
-/* Nobody else gets the host's requests on while the program computes. */
-static void set_attended(struct collective *c, bool attended) {
-    if (c->attended != attended)
-        tug_engine_attend(attended ? 1 : -1);
-    c->attended = attended;
-}
-
 static void begin(struct collective *c) {
     c->traced_ns = tug_trace_begin(TUG_TRACE_COLLECTIVE);
     if (c->running != NULL) {
         tug_interpreter_start(c->running);
         return;
     }
-    set_attended(c, true);
     c->request.error = tug_host.Start(&c->host); /* failed: Test says at once it is over */
 }
 
@@ -39,7 +31,8 @@ static bool advance_host(struct collective *c, bool *done) {
     int flag = 0;
     if (!tug_engine_enter_host())
         return false;
-    tug_engine_host_called();
+    if (tug_engine_attended())
+        tug_engine_host_called();
     const int error = tug_host.Test(&c->host, &flag, MPI_STATUS_IGNORE);
     tug_engine_leave_host();
     if (error != MPI_SUCCESS)
@@ -53,7 +46,6 @@ static void look_if_settled(struct collective *c) {
     c->tunes = tug_candidates_tune(c->candidates);
     if (c->tunes || c->running == NULL || c->host == MPI_REQUEST_NULL)
         return;
-    set_attended(c, false);
     tug_host.Request_free(&c->host);
 }
 
@@ -85,10 +77,11 @@ static bool advance(struct tug_job *job, bool *done) {
     return true;
 }
 
-/* The host is looked after by the engine meanwhile. */
+/* A run of the host's may not, which the ranks may have agreed upon meanwhile: others wait for it.
+ */
 static bool may_keep(const struct tug_request *request) {
     const struct collective *c = (const struct collective *)request;
-    return c->running == NULL || tug_interpreter_has_given(c->running);
+    return c->running != NULL && tug_interpreter_has_given(c->running);
 }
 
 static void start(struct tug_request *request) {
@@ -96,9 +89,8 @@ static void start(struct tug_request *request) {
     tug_stat_add(TUG_STAT_BYTES, c->bytes);
     if (c->tunes)
         c->running = tug_candidates_first(c->candidates, c->ways);
-    const bool of_host = c->running == NULL;
     request->job.bell = bell_of(c);
-    request->may_keep = of_host || c->running->is_brief ? may_keep : NULL;
+    request->may_keep = c->running != NULL && c->running->is_brief ? may_keep : NULL;
     begin(c);
 }
 
@@ -150,7 +142,6 @@ static void destroy(struct tug_request *request) {
     if (c->borrowed.name != 0)
         tug_lent_close(&c->borrowed);
     tug_staging_fini(&c->staging);
-    set_attended(c, false);
     for (uint32_t i = 0; i < c->nheld; i++)
         tug_host.Type_free(&c->held[i]);
     if (c->host != MPI_REQUEST_NULL)

@@ -32,7 +32,6 @@ struct collective {
     uint32_t nheld;
     MPI_Request host; /* kept because it holds the program's operation, or as one more way; or
                          MPI_REQUEST_NULL */
-    bool attended;    /* the engine gets the host on */
     uint64_t bytes;   /* of a run, for the statistics */
     uint64_t token;   /* what all ranks must agree on */
     /* of a broadcast */

@@ -1,20 +1,22 @@
 #include "engine/plan.h"
 
 /* Who posts a stream of operations looks for the answers as well; who has started a job may have
- * gone to compute, and is looked after soon. */
+ * gone to compute, and is looked after soon until it has come back for a few beats in a row. */
 static bool may_be_deserted(const struct tug_observed *seen) {
-    return seen->out && !seen->held && (seen->jobs || seen->steady <= 1);
+    return seen->out && !seen->held && seen->steady <= (seen->jobs ? TUG_FEW : 1);
 }
 
 /* To the next beat, for the sake of what is out: slower while callers drive it themselves, whom
- * every beat disturbs, and still slower while one waits for long who says when it goes. */
+ * every beat disturbs, and still slower where there are no peers to answer, or while one waits for
+ * long who says when it goes. */
 static int64_t pace(const struct tug_observed *seen) {
-    const unsigned slower = seen->steady < TUG_FEW ? seen->steady : TUG_FEW - 1;
+    const unsigned most = seen->services ? TUG_FEW - 1 : TUG_FEW;
+    const unsigned slower = seen->steady < most ? seen->steady : most;
     if (may_be_deserted(seen))
         return TUG_GLANCE_NS;
     if (seen->stays && seen->steady >= TUG_HABIT && !seen->out)
         return tug_sleep_slower(TUG_FEW);
-    return seen->out || (seen->held && seen->services) ? tug_sleep_slower(slower) : TUG_TICK_NS;
+    return seen->out || seen->held || !seen->services ? tug_sleep_slower(slower) : TUG_TICK_NS;
 }
 
 int64_t tug_sleep_slower(unsigned doublings) {
