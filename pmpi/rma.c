@@ -20,7 +20,7 @@
 #include "host/level.h"
 #include "pmpi/shim.h"
 #include "rma/direct.h"
-#include "rma/remote_company.h"
+#include "rma/remote_last.h"
 #include "rma/rma.h"
 #include "rma/staged.h"
 #include "rma/window.h"

@@ -127,57 +127,6 @@ bool tug_counter_reached(void *goal);
 /* Bytes of a write or message that are copied by the call that starts it. */
 #define TUG_COPIED_MOST 24
 
-/* What notes (engine/notes.h) start: a write of at most TUG_COPIED_MOST bytes to memory that only
- * packets reach (TUG_SHORTCUT_NONE), for which the key's first word does, and a message of as many.
- * The caller has seen that peer, key, range and handler are right. on_complete is tug_counter_add
- * on the counter. False: no room, nothing happened. The batch's end is the caller's. Holder only.
- */
-bool tug_context_write_noted(tug_context *context, uint32_t peer, const struct tug_key *key,
-                             uint64_t offset, const void *data, size_t bytes,
-                             struct tug_counter *counter);
-bool tug_context_message_noted(tug_context *context, uint32_t peer, unsigned handler,
-                               const void *payload, size_t bytes, struct tug_counter *counter);
-
-/* The same of as many writes of `bytes` each as stand at `run`, a distance from `offset` and then
- * the data of each; to a process of the node by themselves, in one piece (transport/lone.h), else
- * in packets. Returns how many have been started. */
-uint32_t tug_context_write_run(tug_context *context, uint32_t peer, const struct tug_key *key,
-                               uint64_t offset, const unsigned char *run, uint32_t n, size_t bytes,
-                               struct tug_counter *counter);
-
-/* The same of as many reads of `bytes` each, at most TUG_READ_TOGETHER_MOST, as stand at `run`: a
- * distance from `offset`, and then the address to which each goes, in memory of this process's that
- * stays. */
-#define TUG_READ_TOGETHER_MOST 128
-uint32_t tug_context_read_run(struct tug_context *context, uint32_t peer, const struct tug_key *key,
-                              uint64_t offset, const unsigned char *run, uint32_t n, size_t bytes,
-                              struct tug_counter *counter);
-
-/* A read or write of at most TUG_ALONE_MOST bytes that goes by itself (transport/lone.h) to a
- * process of the node, best to one that looks (tug_peer_serves()); what is written is copied by the
- * call, what is read comes into memory of this process's that stays. The callback may be called by
- * any thread, beside the holder of the baton. The caller has seen that process, key and range are
- * right. False: it is for another way, nothing happened. Any thread. */
-#define TUG_ALONE_MOST 4096
-bool tug_context_write_alone(tug_context *context, uint32_t process, const struct tug_key *key,
-                             uint64_t offset, const void *from, size_t bytes,
-                             struct tug_callback on_complete);
-bool tug_context_read_alone(tug_context *context, uint32_t process, const struct tug_key *key,
-                            uint64_t offset, void *to, size_t bytes,
-                            struct tug_callback on_complete);
-
-/* The same for a message or call of at most TUG_AM_MAX_PAYLOAD bytes, copied by the call, with an
- * answer of as many at most. It overtakes what this process has sent to that one before and that
- * is not complete. */
-bool tug_context_message_alone(tug_context *context, uint32_t process, unsigned handler,
-                               const void *payload, size_t bytes, struct tug_callback on_complete);
-bool tug_context_call_alone(tug_context *context, uint32_t process, unsigned handler,
-                            const void *payload, size_t bytes, void *answer, size_t answer_bytes,
-                            struct tug_callback on_complete);
-
-/* Writes of fewer bytes, if there are many, go in packets: they are copied together. */
-#define TUG_ALONE_LEAST 1024
-
 /* Handles n messages of `bytes` each, one behind the other, that came together. */
 typedef void (*tug_am_run_handler)(tug_context *context, int source, const unsigned char *payloads,
                                    size_t bytes, size_t n, void *d);

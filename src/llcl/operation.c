@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "base/stats.h"
-#include "engine/notes.h"
 #include "llcl/try.h"
 #include "node/page.h"
 #include "node/team.h"
@@ -193,9 +192,7 @@ static bool do_there(struct tug_context *context, const struct tug_try *request,
 /* ---- by itself to a process of the node ---- */
 
 _Static_assert(TUG_ALONE_MOST <= TUG_LONE_READ_MOST && TUG_ALONE_MOST <= TUG_LONE_WRITE_MOST &&
-                   TUG_AM_MAX_PAYLOAD <= TUG_LONE_READ_MOST &&
-                   TUG_LONE_READS * TUG_READ_TOGETHER_MOST <= TUG_LONE_READ_MOST &&
-                   TUG_READ_TOGETHER_MOST <= UINT8_MAX,
+                   TUG_AM_MAX_PAYLOAD <= TUG_LONE_READ_MOST,
                "there is room for them");
 
 /* May it, as the next of its burst? Its end only counts: whoever looks first tells it, beside the
@@ -222,33 +219,6 @@ static bool go_alone(struct tug_context *context, const struct tug_try *request,
                              *request->on_complete);
     return tug_lone_write(fabric, peer, key, offset, local, (uint32_t)request->bytes,
                           request->on_local, *request->on_complete);
-}
-
-bool tug_context_write_alone(struct tug_context *context, uint32_t process,
-                             const struct tug_key *key, uint64_t offset, const void *from,
-                             size_t bytes, struct tug_callback on_complete) {
-    return tug_lone_write(&context->fabric, process, key->word[0], offset, from, (uint32_t)bytes,
-                          &tug_no_callback, on_complete);
-}
-
-bool tug_context_read_alone(struct tug_context *context, uint32_t process,
-                            const struct tug_key *key, uint64_t offset, void *to, size_t bytes,
-                            struct tug_callback on_complete) {
-    return tug_lone_read(&context->fabric, process, key->word[0], offset, to, (uint32_t)bytes,
-                         on_complete);
-}
-
-bool tug_context_message_alone(struct tug_context *context, uint32_t process, unsigned handler,
-                               const void *payload, size_t bytes, struct tug_callback on_complete) {
-    return tug_lone_message(&context->fabric, process, handler, payload, (uint32_t)bytes,
-                            on_complete);
-}
-
-bool tug_context_call_alone(struct tug_context *context, uint32_t process, unsigned handler,
-                            const void *payload, size_t bytes, void *answer, size_t answer_bytes,
-                            struct tug_callback on_complete) {
-    return tug_lone_call(&context->fabric, process, handler, payload, (uint32_t)bytes, answer,
-                         (uint32_t)answer_bytes, on_complete);
 }
 
 /* ---- writes with a signal ---- */
@@ -320,44 +290,13 @@ bool tug_try_write_signal_async(tug_context *context,
     return tug_try_submit(context, &signal, payload, NULL);
 }
 
-/* A short write that only counts, one of many, to memory that only packets reach. */
-struct noted_write {
-    struct tug_context *context;
-    struct tug_counter *counter;
-    uint64_t key, offset;
-    uint32_t peer, bytes;
-    unsigned char data[16];
-};
-_Static_assert(sizeof(struct noted_write) <= TUG_NOTE_PAYLOAD, "it fits a note");
-
-static bool execute_write(const struct tug_note *note) {
-    const struct noted_write *noted = (const struct noted_write *)note->payload.bytes;
-    const struct tug_key key = {.word = {[0] = noted->key}};
-    return tug_context_write_noted(noted->context, noted->peer, &key, noted->offset, noted->data,
-                                   noted->bytes, noted->counter);
-}
-
-/* False: it has not been noted. */
-static inline bool note_write(struct tug_context *context, const struct tug_try *request,
-                              const unsigned char *local, const unsigned char *reached) {
-    if (request->kind != TUG_OPERATION_WRITE || request->bytes - 1 >= 16 || reached != NULL ||
-        request->on_local->f != NULL || request->on_complete->f != tug_counter_add || depth > 0 ||
-        context->fabric.ntakers > 0 || tug_engine_driving())
-        return false;
-    struct tug_note *note = tug_note_begin(TUG_NOTE_PROMPT);
-    if (note == NULL)
-        return false;
-    struct noted_write *noted = (struct noted_write *)note->payload.bytes;
-    note->execute = execute_write;
-    noted->context = context;
-    noted->counter = request->on_complete->d;
-    noted->key = request->remote->key->word[0];
-    noted->offset = request->remote->offset;
-    noted->peer = (uint32_t)request->peer;
-    noted->bytes = (uint32_t)request->bytes;
-    tug_try_copy(noted->data, local, request->bytes);
-    tug_note_end();
-    return true;
+/* May a write wait for others, in a note? It is short, and its end only counts. */
+static inline bool may_be_noted(const struct tug_context *context, const struct tug_try *request,
+                                const unsigned char *reached) {
+    return request->kind == TUG_OPERATION_WRITE && request->bytes - 1 < TUG_TRY_NOTED_MOST &&
+           reached == NULL && request->on_local->f == NULL &&
+           request->on_complete->f == tug_counter_add && depth == 0 &&
+           context->fabric.ntakers == 0 && !tug_engine_driving();
 }
 
 /* ---- the calls ---- */
@@ -376,7 +315,7 @@ static bool take_way(struct tug_context *context, const struct tug_try *request,
         if (alone && go_alone(context, request, local))
             return true;
     }
-    return note_write(context, request, local, reached) ||
+    return (may_be_noted(context, request, reached) && tug_try_note(context, request, local)) ||
            tug_try_submit(context, request, local, reached);
 }
 

@@ -1,10 +1,8 @@
 /* The way of operations to their transports: tags, the ring, and what the holder of the baton does.
  */
 #include "base/stats.h"
-#include "engine/notes.h"
 #include "llcl/try.h"
 #include "node/team.h"
-#include "transport/lone.h"
 #include "transport/packets/packets.h"
 
 #define POSTS_A_POLL 512
@@ -127,9 +125,8 @@ static inline bool write_on(struct tug_context *context, const struct tug_try *r
     return true;
 }
 
-/* Takes a tag and hands the operation to its transport. False: all are out. Holder only. */
-static bool post_in_hand(struct tug_context *context, const struct tug_try *request,
-                         unsigned char *local, unsigned char *reached) {
+bool tug_try_post_in_hand(struct tug_context *context, const struct tug_try *request,
+                          unsigned char *local, unsigned char *reached) {
     struct tug_fabric *fabric = &context->fabric;
     uint32_t tag;
     if (!tug_tags_take_in_hand(&fabric->tags, &tag))
@@ -151,7 +148,7 @@ bool tug_try_submit(struct tug_context *context, const struct tug_try *request,
     if (entry == TUG_ENTRY_BATON) {
         bool room = true;
         if (!write_on(context, request, local, reached)) {
-            room = post_in_hand(context, request, local, reached);
+            room = tug_try_post_in_hand(context, request, local, reached);
             if (room)
                 after_post(context);
             else
@@ -267,111 +264,4 @@ bool tug_try_submit_pair(struct tug_context *context, const struct tug_try *writ
     if (!in_job)
         tug_engine_leave();
     return room;
-}
-
-/* ---- by the holder, for notes ---- */
-
-static bool start_noted(struct tug_context *context, const struct tug_try *request,
-                        const void *data) {
-    if (!post_in_hand(context, request, (unsigned char *)(uintptr_t)data, NULL))
-        return false;
-    if (!context->service.was_busy)
-        tug_engine_service_changed(&context->service);
-    return true;
-}
-
-bool tug_context_write_noted(struct tug_context *context, uint32_t peer, const struct tug_key *key,
-                             uint64_t offset, const void *data, size_t bytes,
-                             struct tug_counter *counter) {
-    if (tug_packets_write_on(context->fabric.packets, peer, key->word[0], offset, data, bytes,
-                             counter)) {
-        tug_stat_add(TUG_STAT_OPERATIONS, 1);
-        return true;
-    }
-    const struct tug_callback counts = {tug_counter_add, counter};
-    const struct tug_remote_address remote = {key, offset};
-    const struct tug_local_address local = {&context->everything, (size_t)(uintptr_t)data};
-    const struct tug_try request = {.kind = TUG_OPERATION_WRITE,
-                                    .peer = (int)peer,
-                                    .remote = &remote,
-                                    .local = &local,
-                                    .bytes = bytes,
-                                    .on_local = &tug_no_callback,
-                                    .on_complete = &counts};
-    return start_noted(context, &request, data);
-}
-
-uint32_t tug_context_write_run(struct tug_context *context, uint32_t peer,
-                               const struct tug_key *key, uint64_t offset, const unsigned char *run,
-                               uint32_t n, size_t bytes, struct tug_counter *counter) {
-    if (tug_lone_write_run(&context->fabric, peer, key->word[0], offset, run, n, (uint32_t)bytes,
-                           counter))
-        return n;
-    for (uint32_t i = 0; i < n; i++, run += tug_run_step(bytes)) {
-        int32_t distance;
-        memcpy(&distance, run, sizeof(distance));
-        if (!tug_context_write_noted(context, peer, key, offset + (uint64_t)(int64_t)distance,
-                                     run + sizeof(distance), bytes, counter))
-            return i;
-    }
-    return n;
-}
-
-/* One of a run, in a packet. */
-static bool read_noted(struct tug_context *context, uint32_t peer, const struct tug_key *key,
-                       uint64_t offset, unsigned char *to, size_t bytes,
-                       struct tug_counter *counter) {
-    const struct tug_callback counts = {tug_counter_add, counter};
-    const struct tug_remote_address remote = {key, offset};
-    const struct tug_local_address local = {&context->everything, (size_t)(uintptr_t)to};
-    const struct tug_try request = {.kind = TUG_OPERATION_READ,
-                                    .peer = (int)peer,
-                                    .remote = &remote,
-                                    .local = &local,
-                                    .bytes = bytes,
-                                    .on_local = &tug_no_callback,
-                                    .on_complete = &counts};
-    return start_noted(context, &request, to);
-}
-
-uint32_t tug_context_read_run(struct tug_context *context, uint32_t peer, const struct tug_key *key,
-                              uint64_t offset, const unsigned char *run, uint32_t n, size_t bytes,
-                              struct tug_counter *counter) {
-    const size_t step = tug_run_step(sizeof(unsigned char *));
-    uint32_t done = 0;
-    while (done < n) {
-        const uint32_t now = n - done < TUG_LONE_READS ? n - done : TUG_LONE_READS;
-        if (!tug_lone_read_run(&context->fabric, peer, key->word[0], offset, run + done * step, now,
-                               (uint32_t)bytes, counter))
-            break;
-        done += now;
-    }
-    for (; done < n; done++) {
-        const unsigned char *at = run + done * step;
-        int32_t distance;
-        unsigned char *to;
-        memcpy(&distance, at, sizeof(distance));
-        memcpy(&to, at + sizeof(distance), sizeof(to));
-        if (!read_noted(context, peer, key, offset + (uint64_t)(int64_t)distance, to, bytes,
-                        counter))
-            break;
-    }
-    return done;
-}
-
-bool tug_context_message_noted(struct tug_context *context, uint32_t peer, unsigned handler,
-                               const void *payload, size_t bytes, struct tug_counter *counter) {
-    if (tug_packets_message_on(context->fabric.packets, peer, handler, payload, bytes, counter)) {
-        tug_stat_add(TUG_STAT_OPERATIONS, 1);
-        return true;
-    }
-    const struct tug_callback counts = {tug_counter_add, counter};
-    const struct tug_try request = {.kind = TUG_OPERATION_AM,
-                                    .op = (uint8_t)handler,
-                                    .peer = (int)peer,
-                                    .payload = payload,
-                                    .bytes = bytes,
-                                    .on_local = &tug_no_callback,
-                                    .on_complete = &counts};
-    return start_noted(context, &request, payload);
 }

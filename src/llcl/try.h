@@ -73,4 +73,19 @@ bool tug_try_submit_pair(struct tug_context *context, const struct tug_try *writ
                          const struct tug_try *signal, unsigned char *local,
                          unsigned char *payload);
 
+/* What goes by itself (transport/lone.h) to a process of the node has at most so many bytes; writes
+ * of fewer than the least, if there are many, go in packets: they are copied together. */
+#define TUG_ALONE_MOST 4096
+#define TUG_ALONE_LEAST 1024
+
+/* Takes a tag and hands the operation to its transport. False: all are out. Holder only. */
+bool tug_try_post_in_hand(struct tug_context *context, const struct tug_try *request,
+                          unsigned char *local, unsigned char *reached);
+
+/* Notes a write of at most TUG_TRY_NOTED_MOST bytes to memory that only packets reach, of which the
+ * end only counts. False: it has not been noted. Not in callbacks. */
+#define TUG_TRY_NOTED_MOST 16
+bool tug_try_note(struct tug_context *context, const struct tug_try *write,
+                  const unsigned char *local);
+
 #endif

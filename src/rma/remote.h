@@ -26,7 +26,7 @@
  * open when it starts. A flush closes it, opens the other, and waits until all of the closed one
  * have ended, whoever started them: the flushes of several threads are one wait, and none waits for
  * what was started after it. Errors found at the target come back the same way and surface in the
- * flush. There are two such pairs (struct tug_outstanding): one for what this rank's buffers are
+ * flush. There are two such pairs (struct tug_peer): one for what this rank's buffers are
  * needed for (gets, fetches, and puts that are not copied by the call), which is all that a local
  * flush waits for, and one for all else.
  *
@@ -58,6 +58,7 @@
 
 #include "host/reduction.h"
 #include "llcl/llcl.h"
+#include "llcl/small.h"
 #include "rma/book.h"
 #include "node/team.h"
 #include "rma/node_sync.h"
@@ -105,21 +106,9 @@ enum tug_lock_state {
     TUG_LOCK_EXCLUSIVE
 };
 
-struct tug_generation {
-    struct tug_counter ended; /* operations that are complete */
-    _Atomic uint64_t started; /* operations that were started; those in `in_hand` are not in it */
-    _Atomic uint64_t in_hand; /* operations that the holder of the baton has started */
-};
-
-struct tug_outstanding {
-    struct tug_generation generations[2];
-    _Atomic uint32_t flips; /* the open generation is number flips % 2 */
-};
-
 /* What is kept of a rank that this one has to do with. */
 struct tug_remote_state {
-    struct tug_outstanding remote; /* operations that need no buffers of ours; first, for puts */
-    struct tug_outstanding local;  /* operations that need buffers of this rank */
+    struct tug_peer peer;          /* what is out to it */
     _Atomic bool overtaken;        /* since its lock something was moved that messages overtake */
     _Atomic uint8_t contact;       /* TUG_CONTACT_* */
     _Atomic uint8_t gathers;       /* enum tug_gathers: are operations, since the last flush? */
@@ -287,21 +276,6 @@ enum tug_remote_call { TUG_CALL_FETCH, TUG_CALL_COMPARE, TUG_CALL_LOCK, TUG_CALL
 /* Makes the context call the handlers. */
 void tug_remote_serve(struct tug_domain *domain);
 
-static inline struct tug_generation *
-tug_remote_open_generation(struct tug_outstanding *outstanding) {
-    return &outstanding
-                ->generations[atomic_load_explicit(&outstanding->flips, memory_order_relaxed) % 2];
-}
-
-/* Counts an operation that is about to be started; its completion goes to the generation's counter.
- */
-static inline struct tug_generation *tug_remote_count_start(struct tug_outstanding *outstanding) {
-    struct tug_generation *generation = tug_remote_open_generation(outstanding);
-    /* relaxed: a flush that must wait for it is ordered behind it by the program */
-    atomic_fetch_add_explicit(&generation->started, 1, memory_order_relaxed);
-    return generation;
-}
-
 /* What is kept of a target. NULL: it has not been used. Any thread. */
 static inline struct tug_remote_state *tug_remote_state_of(const struct tug_remote *remote,
                                                            int rank) {
@@ -322,9 +296,6 @@ tug_remote_has_contact(const struct tug_remote *remote, int rank, uint8_t wanted
  * the window: waits for all targets visit this list only. To be called before anything is sent to
  * the target. NULL: no memory, which has been logged. Any thread. */
 struct tug_remote_state *tug_remote_meet(struct tug_remote *remote, int rank);
-
-/* Of what was started to the target, and counted or noted, all is complete. */
-bool tug_remote_is_quiet(const struct tug_remote_state *state);
 
 /* What the ranks of this node share of a near one. */
 static inline struct tug_control *tug_remote_control(const struct tug_remote *remote, int rank) {

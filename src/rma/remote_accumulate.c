@@ -39,45 +39,30 @@ static struct tug_remote_head head_of(const struct tug_ways *ways, MPI_Op op, MP
     };
 }
 
-/* May the next message go by itself? Only if it has none to come behind, and the target looks. */
-static inline bool may_go_alone(const struct tug_ways *ways) {
-    return ways->target->near && ways->rank != ways->remote->rank && !tug_burst.pieces &&
-           tug_peer_serves(ways->context, (uint32_t)ways->process) &&
-           tug_remote_is_quiet(ways->state);
-}
-
-/* alone: it may go by itself. */
+/* on_local: with a payload that is not copied by the call; else of nothing. */
 static inline void send_message(const struct tug_ways *ways, const void *payload, size_t bytes,
-                                struct tug_callback on_local, bool alone) {
-    const struct tug_am_params message = {.dest_proc = ways->process,
-                                          .handler = TUG_MESSAGE_ACCUMULATE,
-                                          .payload = payload,
-                                          .size_in_bytes = bytes,
-                                          .on_local = on_local,
-                                          .on_complete = tug_ways_next_part(ways, false)};
-    if (!alone ||
-        !tug_context_message_alone(ways->context, (uint32_t)ways->process, TUG_MESSAGE_ACCUMULATE,
-                                   payload, bytes, message.on_complete))
-        TUG_REMOTE_TRY(ways->context, tug_try_am_async(ways->context, &message));
-    else if (on_local.f != NULL)
-        on_local.f(on_local.d, 0);
-}
-
-/* False: it does not go by itself, nothing happened. */
-static inline bool call_alone(const struct tug_ways *ways, const struct tug_call_params *call) {
-    return tug_context_call_alone(ways->context, (uint32_t)ways->process, call->handler,
-                                  call->payload, call->size_in_bytes, call->answer,
-                                  call->answer_in_bytes, call->on_complete);
+                                struct tug_callback on_local) {
+    struct tug_callback then;
+    struct tug_peer_message message = {.peer = &ways->state->peer,
+                                       .handler = TUG_MESSAGE_ACCUMULATE,
+                                       .payload = payload,
+                                       .bytes = bytes,
+                                       .on_local = on_local};
+    if (__builtin_expect(ways->bundle != NULL, 0)) {
+        then = tug_ways_next_of_request(ways);
+        message.then = &then;
+    }
+    tug_peer_message(&message);
 }
 
 /* answer: where what is fetched goes, by way of the pairs if there are any. */
 static inline void send_call(const struct tug_ways *ways, unsigned id, const void *payload,
                              size_t bytes, void *answer, size_t answer_bytes,
                              struct tug_callback on_local, struct tug_pairs *pairs) {
-    const bool alone = may_go_alone(ways);
-    const struct tug_callback end = tug_ways_next_part(ways, true);
+    const bool alone = tug_peer_is_free(&ways->state->peer);
+    const struct tug_callback end = tug_ways_next_part(ways);
     const struct tug_call_params call = {
-        .dest_proc = ways->process,
+        .dest_proc = ways->target->process,
         .handler = id,
         .payload = payload,
         .size_in_bytes = bytes,
@@ -85,7 +70,7 @@ static inline void send_call(const struct tug_ways *ways, unsigned id, const voi
         .answer_in_bytes = answer_bytes,
         .on_local = on_local,
         .on_complete = pairs != NULL ? tug_pairs_deliver_then(pairs, end) : end};
-    if (!alone || !call_alone(ways, &call))
+    if (!alone || !tug_peer_call_alone(&ways->state->peer, &call))
         TUG_REMOTE_TRY(ways->context, tug_try_call_async(ways->context, &call));
     else if (on_local.f != NULL)
         on_local.f(on_local.d, 0);
@@ -138,8 +123,7 @@ static int send_piece(const struct tug_ways *ways, MPI_Op op, const struct tug_e
     if (sent > 0)
         gather(payload->data, origin, base, n, elements);
     if (result == NULL) {
-        send_message(ways, payload, sizeof(head) + sent, on_local,
-                     tug_burst.awaited && may_go_alone(ways));
+        send_message(ways, payload, sizeof(head) + sent, on_local);
         return MPI_SUCCESS;
     }
     struct tug_pairs *pairs = NULL;
@@ -170,15 +154,18 @@ static int send_long(const struct tug_ways *ways, MPI_Op op, const struct tug_el
     const int error = tug_ways_check(ways, offset, bytes);
     if (error != MPI_SUCCESS)
         return error;
-    struct tug_long_message message = {.dest_proc = ways->process,
+    struct tug_long_message message = {.dest_proc = ways->target->process,
                                        .handler = TUG_LONG_ACCUMULATE,
                                        .data = data,
                                        .bytes = bytes,
                                        .element = elements->extent,
-                                       .on_local = tug_ways_next_reading(ways, bytes),
-                                       .on_complete = tug_ways_next_of(&ways->state->remote)};
+                                       .on_complete =
+                                           tug_outstanding_start(&ways->state->peer.remote)};
     _Static_assert(sizeof(head) == sizeof(message.head), "a head is two words");
     memcpy(message.head, &head, sizeof(head));
+    message.on_local = ways->bundle != NULL
+                           ? tug_ways_next_of_request(ways)
+                           : tug_outstanding_start_reading(&ways->state->peer.local);
     TUG_REMOTE_TRY(ways->context, tug_context_long_message(ways->context, &message));
     return MPI_SUCCESS;
 }
@@ -302,25 +289,6 @@ static inline int write_short(const struct tug_rma *o, struct tug_ways *ways,
     return MPI_SUCCESS;
 }
 
-/* One of many. */
-struct noted_accumulate {
-    tug_context *context;
-    const struct tug_remote_target *target;
-    struct short_payload payload;
-};
-_Static_assert(sizeof(struct noted_accumulate) <= TUG_NOTE_PAYLOAD, "it fits a note");
-
-static bool execute_accumulate(const struct tug_note *note) {
-    const struct noted_accumulate *noted = (const struct noted_accumulate *)note->payload.bytes;
-    const struct tug_remote_target *target = noted->target;
-    struct tug_generation *generation = tug_remote_open_generation(&target->state->remote);
-    tug_ways_count_in_hand(generation, 1);
-    return tug_context_message_noted(noted->context, (uint32_t)target->process,
-                                     TUG_MESSAGE_ACCUMULATE, &noted->payload,
-                                     sizeof(noted->payload), &generation->ended) ||
-           tug_ways_count_in_hand(generation, -1);
-}
-
 /* One of many on this rank's own memory: atomic to the others', as the holder of the baton. */
 struct noted_reduction {
     tug_reduction reduce;
@@ -339,26 +307,20 @@ static bool execute_reduction(const struct tug_note *note) {
 }
 
 /* False: it has not been noted. */
-static inline bool note_accumulate(const struct tug_ways *ways, const struct short_payload *payload,
-                                   tug_reduction reduce) {
+static inline bool note_reduction(const struct tug_ways *ways, const struct short_payload *payload,
+                                  tug_reduction reduce) {
+    if (ways->rank != ways->remote->rank || ways->remote->attachments != NULL)
+        return false;
     struct tug_note *note = tug_note_begin(TUG_NOTE_IN_ORDER);
     if (note == NULL)
         return false;
-    if (ways->rank == ways->remote->rank && ways->remote->attachments == NULL) {
-        struct noted_reduction *noted = (struct noted_reduction *)note->payload.bytes;
-        note->execute = execute_reduction;
-        noted->reduce = reduce;
-        noted->memory = ways->remote->base + ways->offset;
-        noted->mutex = tug_remote_mutex(ways->remote, ways->rank);
-        memcpy(noted->data, payload->data, sizeof(noted->data));
-        __builtin_prefetch(noted->memory, 1); /* it is there when the note is executed */
-    } else {
-        struct noted_accumulate *noted = (struct noted_accumulate *)note->payload.bytes;
-        note->execute = execute_accumulate;
-        noted->context = ways->context;
-        noted->target = ways->target;
-        noted->payload = *payload;
-    }
+    struct noted_reduction *noted = (struct noted_reduction *)note->payload.bytes;
+    note->execute = execute_reduction;
+    noted->reduce = reduce;
+    noted->memory = ways->remote->base + ways->offset;
+    noted->mutex = tug_remote_mutex(ways->remote, ways->rank);
+    memcpy(noted->data, payload->data, sizeof(noted->data));
+    __builtin_prefetch(noted->memory, 1); /* it is there when the note is executed */
     tug_note_end();
     return true;
 }
@@ -380,9 +342,8 @@ static inline int accumulate_one(const struct tug_rma *o) {
                            &error))
         return error;
     tug_remote_settle(ways.state);
-    const bool alone = tug_burst.awaited && may_go_alone(&ways);
-    if (alone || !note_accumulate(&ways, &payload, reduce))
-        send_message(&ways, &payload, sizeof(payload), nothing, alone);
+    if (!note_reduction(&ways, &payload, reduce))
+        send_message(&ways, &payload, sizeof(payload), nothing);
     settle_again(&ways);
     return MPI_SUCCESS;
 }
@@ -438,15 +399,15 @@ static void compare_and_swap(const struct tug_rma *o, const struct tug_ways *way
     } payload = {.head = head_of(ways, MPI_REPLACE, o->origin_type, 0, 1)};
     memcpy(payload.data, o->origin, bytes);
     memcpy(payload.data + bytes, o->compare, bytes);
-    const bool alone = may_go_alone(ways);
-    struct tug_call_params call = {.dest_proc = ways->process,
+    const bool alone = tug_peer_is_free(&ways->state->peer);
+    struct tug_call_params call = {.dest_proc = ways->target->process,
                                    .handler = TUG_CALL_COMPARE,
                                    .payload = &payload,
                                    .size_in_bytes = sizeof(payload.head) + 2 * bytes,
                                    .answer = o->result,
                                    .answer_in_bytes = bytes,
-                                   .on_complete = tug_ways_next_part(ways, true)};
-    if (alone && call_alone(ways, &call))
+                                   .on_complete = tug_ways_next_part(ways)};
+    if (alone && tug_peer_call_alone(&ways->state->peer, &call))
         return;
     void *copy = malloc(sizeof(payload));
     if (copy == NULL) {

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "engine/notes.h"
 #include "llcl/llcl.h"
 #include "rma/remote.h"
 #include "rma/window.h"
@@ -106,7 +105,7 @@ static bool begin_here(const struct tug_remote_combination *c, struct tug_reach 
                                                    : remote->base + c->offset};
     return (!attached || tug_remote_check(remote, c->rank, (uint64_t)c->offset,
                                           c->n * c->element) == MPI_SUCCESS) &&
-           tug_remote_is_quiet(tug_remote_state_of(remote, c->rank));
+           tug_peer_is_quiet(&tug_remote_state_of(remote, c->rank)->peer);
 }
 
 /* The memory at the target, if the operation is for this way. *gathered: it is begun. */
@@ -126,10 +125,10 @@ static bool begin(const struct tug_remote_combination *c, struct tug_reach *ther
         return *gathered = true;
     if (atomic_load_explicit(&state->gathered, memory_order_relaxed) > 0) {
         tug_remote_submit(state);
-        tug_notes_settle(); /* of its note: or it is not quiet */
+        tug_small_settle(); /* of its note: or it is not quiet */
     }
     return (place.shortcut == TUG_SHORTCUT_ANY || is_worth_a_call(c, target)) &&
-           tug_remote_is_quiet(state) &&
+           tug_peer_is_quiet(&state->peer) &&
            tug_reach_begin(remote->domain->context, &place.key, (uint32_t)target->process,
                            place.offset, c->n * c->element, there);
 }

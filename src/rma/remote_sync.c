@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "engine/engine.h"
-#include "engine/notes.h"
 #include "llcl/llcl.h"
 #include "node/team.h"
 #include "rma/epoch.h"
@@ -30,6 +29,7 @@ static struct tug_remote_state *make_state(const struct tug_remote *remote, int 
     if (state == NULL)
         return NULL;
     state->target = target;
+    tug_peer_begin(&state->peer, remote->domain->context, (uint32_t)target->process);
     if (nbooks > 0 && target->near)
         state->books[TUG_BOOK_SHOWN].room = &remote->rooms[remote->team->places.node_rank_of[rank]];
     return state;
@@ -65,12 +65,12 @@ int tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned w
     if (state == NULL)
         return MPI_ERR_NO_MEM;
     struct tug_remote_head head = head_of(remote, rank, what, round); /* copied by the call */
-    const struct tug_am_params message = {
-        .dest_proc = remote->targets[rank].process,
-        .handler = id,
-        .payload = &head,
-        .size_in_bytes = sizeof(head),
-        .on_complete = {tug_counter_add, &tug_remote_count_start(&state->remote)->ended}};
+    const struct tug_am_params message = {.dest_proc = remote->targets[rank].process,
+                                          .handler = id,
+                                          .payload = &head,
+                                          .size_in_bytes = sizeof(head),
+                                          .on_complete =
+                                              tug_outstanding_start(&state->peer.remote)};
     TUG_REMOTE_TRY(remote->domain->context, tug_try_am_async(remote->domain->context, &message));
     return MPI_SUCCESS;
 }
@@ -110,24 +110,9 @@ struct drain {
     uint32_t generation;
 };
 
-/* `ended` first: what has ended has started, so as many as have started later are all. */
-static inline bool is_empty(const struct tug_generation *generation) {
-    /* seq_cst: as tug_counter_value(), for waiters look after they have said that they wait */
-    const uint64_t ended = __atomic_load_n(&generation->ended.completed, __ATOMIC_SEQ_CST);
-    return ended >= atomic_load(&generation->started) + atomic_load(&generation->in_hand);
-}
-
-static inline bool are_empty(const struct tug_outstanding *outstanding) {
-    return is_empty(&outstanding->generations[0]) && is_empty(&outstanding->generations[1]);
-}
-
-bool tug_remote_is_quiet(const struct tug_remote_state *state) {
-    return !tug_notes_waiting() && are_empty(&state->remote) && are_empty(&state->local);
-}
-
 static bool has_ended(void *argument) {
     const struct drain *drain = argument;
-    return is_empty(&drain->outstanding->generations[drain->generation]) ||
+    return tug_generation_is_empty(&drain->outstanding->generations[drain->generation]) ||
            atomic_load(&drain->outstanding->flips) != drain->flips;
 }
 
@@ -150,7 +135,7 @@ static void drain_all(struct tug_remote *remote, struct tug_outstanding *outstan
         drain_generation(remote, outstanding, flips, flips + 1);
         if (atomic_load(&outstanding->flips) != flips)
             continue;
-        if (is_empty(&outstanding->generations[flips % 2]))
+        if (tug_generation_is_empty(&outstanding->generations[flips % 2]))
             return;
         if (atomic_compare_exchange_strong(&outstanding->flips, &flips, flips + 1)) {
             drain_generation(remote, outstanding, flips + 1, flips);
@@ -173,7 +158,7 @@ static int failure_of(struct tug_outstanding *outstanding) {
 
 /* A TUG_ERR_*. */
 static int drain_outstanding(struct tug_remote *remote, struct tug_outstanding *outstanding) {
-    if (!are_empty(outstanding))
+    if (!tug_outstanding_is_empty(outstanding))
         drain_all(remote, outstanding);
     return failure_of(outstanding);
 }
@@ -183,9 +168,9 @@ static void begin_flush(bool local) {
     tug_burst.awaited = !local;
     /* operations in notes count as started when the notes are executed */
     if (local)
-        tug_reads_settle();
+        tug_small_settle_reads();
     else
-        tug_notes_settle();
+        tug_small_settle();
 }
 
 static void submit_every(const struct tug_remote *remote) {
@@ -195,13 +180,14 @@ static void submit_every(const struct tug_remote *remote) {
 }
 
 static int flush_target(struct tug_remote *remote, struct tug_remote_state *state, bool local) {
-    int status = drain_outstanding(remote, &state->local);
-    int later = local ? 0 : drain_outstanding(remote, &state->remote);
+    int status = drain_outstanding(remote, &state->peer.local);
+    int later = local ? 0 : drain_outstanding(remote, &state->peer.remote);
     return tug_remote_error(status != 0 ? status : later);
 }
 
 static bool waits(const struct tug_remote_state *state, bool local) {
-    return !are_empty(&state->local) || (!local && !are_empty(&state->remote));
+    return !tug_outstanding_is_empty(&state->peer.local) ||
+           (!local && !tug_outstanding_is_empty(&state->peer.remote));
 }
 
 int tug_remote_flush(struct tug_remote *remote, int rank, bool local) {
@@ -262,8 +248,8 @@ static bool is_overtaken(const struct tug_remote *remote, struct tug_remote_stat
 
 /* Nothing that was started to the target, and told of, has this rank's buffers any more. */
 static int end_told(struct tug_remote *remote, struct tug_remote_state *state) {
-    int status = drain_outstanding(remote, &state->local);
-    int later = failure_of(&state->remote);
+    int status = drain_outstanding(remote, &state->peer.local);
+    int later = failure_of(&state->peer.remote);
     return tug_remote_error(status != 0 ? status : later);
 }
 
@@ -578,7 +564,7 @@ static int unlock(struct tug_window *window, int rank, bool exclusive, bool take
         return MPI_SUCCESS;
     const bool overtaken = is_overtaken(remote, state);
     const bool early = !overtaken && near_lock(remote, rank) == NULL;
-    tug_notes_settle(); /* puts of other threads go ahead of the message, too */
+    tug_small_settle(); /* puts of other threads go ahead of the message, too */
     if (taken && early)
         leave_lock(remote, rank, kind_of(exclusive));
     int error = tug_remote_flush(remote, rank, false);

@@ -190,7 +190,7 @@ static void submit(struct tug_vector *vector) {
     tug_reach_end(&vector->reach);
     for (int i = 0; i < 3; i++)
         if (statuses[i] != 0) /* an operation that has ended so */
-            tug_counter_add(&tug_remote_count_start(&state->local)->ended, statuses[i]);
+            tug_counter_add(tug_outstanding_start(&state->peer.local).d, statuses[i]);
     /* release: pairs with the acquire in tug_remote_settle() */
     atomic_store_explicit(&state->gathered, 0, memory_order_release);
 }
@@ -337,7 +337,7 @@ static void append_combination(struct combinations *all, const struct tug_remote
 static bool add_combination(struct tug_vector *vector, const struct tug_remote_combination *c,
                             const struct tug_key *key, uint64_t offset) {
     struct combinations *all = &vector->combinations;
-    if (all->n == 0 && !tug_remote_is_quiet(vector->state)) /* it comes behind what was sent */
+    if (all->n == 0 && !tug_peer_is_quiet(&vector->state->peer)) /* it comes behind what was sent */
         return false;
     if (all->n == COMBINATIONS || (all->n > 0 && all->bytes != c->element))
         make_room(vector);
@@ -364,7 +364,7 @@ bool tug_remote_gather_combination(const struct tug_remote_combination *c,
     if (vector->combinations.n == 0 &&
         atomic_load(&vector->noted)) { /* else what is noted is not quiet */
         tug_mutex_unlock(&vector->mutex);
-        tug_notes_settle();
+        tug_small_settle();
         tug_mutex_lock(&vector->mutex);
     }
     return end_gathering(vector, add_combination(vector, c, key, offset));

@@ -20,11 +20,6 @@ void tug_ways_end_part(void *pointer, int status) {
     tug_counter_add(counter, 0);
 }
 
-void tug_ways_end_reading(void *counter, int status) {
-    (void)status;
-    tug_counter_add(counter, 0);
-}
-
 int tug_ways_begin_request(const struct tug_rma *o, struct tug_ways *ways) {
     ways->bundle = NULL;
     if (__builtin_expect(o->request == NULL, 1))
@@ -41,7 +36,7 @@ int tug_ways_begin_request(const struct tug_rma *o, struct tug_ways *ways) {
         return MPI_ERR_NO_MEM;
     }
     *o->request = bundle->request.handle;
-    bundle->counter = &tug_remote_count_start(&ways->state->local)->ended;
+    bundle->counter = tug_outstanding_start(&ways->state->peer.local).d;
     ways->bundle = bundle;
     return MPI_SUCCESS;
 }

@@ -27,7 +27,7 @@ struct tug_ways {
     struct tug_remote *remote;
     const struct tug_remote_target *target;
     struct tug_remote_state *state;
-    int process, rank;
+    int rank;
     MPI_Aint offset; /* of the target's first item in its memory; dynamic windows: its address */
     struct tug_bundle *bundle;
     const struct tug_rma *plain; /* what is like it may follow it; NULL: nothing is */
@@ -35,9 +35,6 @@ struct tug_ways {
 
 /* One part is over. The last one completes the request, after which the bundle may be gone. */
 void tug_ways_end_part(void *bundle, int status);
-
-/* A put has read its buffer. What went wrong, its completion says. */
-void tug_ways_end_reading(void *counter, int status);
 
 /* Makes the operation's request, if it has one. An error class. */
 int tug_ways_begin_request(const struct tug_rma *o, struct tug_ways *ways);
@@ -51,26 +48,11 @@ static inline struct tug_callback tug_ways_next_of_request(const struct tug_ways
     return (struct tug_callback){tug_ways_end_part, ways->bundle};
 }
 
-static inline struct tug_callback tug_ways_next_of(struct tug_outstanding *outstanding) {
-    return (struct tug_callback){tug_counter_add, &tug_remote_count_start(outstanding)->ended};
-}
-
-/* What the next part's on_complete is; counts it. into_ours: it ends in a buffer of ours. */
-static inline struct tug_callback tug_ways_next_part(const struct tug_ways *ways, bool into_ours) {
+/* What the next part's on_complete is, if it ends in a buffer of ours; counts it. */
+static inline struct tug_callback tug_ways_next_part(const struct tug_ways *ways) {
     if (__builtin_expect(ways->bundle != NULL, 0))
         return tug_ways_next_of_request(ways);
-    return tug_ways_next_of(into_ours ? &ways->state->local : &ways->state->remote);
-}
-
-/* What a put's on_local is; counts it. A put's request is complete when its buffer has been read.
- */
-static inline struct tug_callback tug_ways_next_reading(const struct tug_ways *ways, size_t bytes) {
-    if (bytes <= TUG_COPIED_MOST) /* copied by the call */
-        return (struct tug_callback){0};
-    if (__builtin_expect(ways->bundle != NULL, 0))
-        return tug_ways_next_of_request(ways);
-    return (struct tug_callback){tug_ways_end_reading,
-                                 &tug_remote_count_start(&ways->state->local)->ended};
+    return tug_outstanding_start(&ways->state->peer.local);
 }
 
 /* ---- what every operation begins with ---- */
@@ -107,7 +89,6 @@ tug_ways_find(const struct tug_rma *o, const struct tug_data *data, struct tug_w
                               .remote = remote,
                               .target = target,
                               .state = state,
-                              .process = target->process,
                               .rank = o->target,
                               .offset = offset};
     return error;
@@ -133,14 +114,6 @@ static inline bool tug_ways_is_plain(const struct tug_rma *o, const void *here) 
     return o->origin_type == o->target_type && o->origin_count == o->target_count &&
            tug_type_is_basic(o->target_type) && o->request == NULL && o->target != MPI_PROC_NULL &&
            here != NULL;
-}
-
-/* Counts an operation that is about to be started, as the holder of the baton: plain stores do.
- * Counts it back if it could not be. */
-static inline bool tug_ways_count_in_hand(struct tug_generation *generation, int change) {
-    uint64_t n = atomic_load_explicit(&generation->in_hand, memory_order_relaxed);
-    atomic_store_explicit(&generation->in_hand, n + (uint64_t)change, memory_order_relaxed);
-    return false;
 }
 
 #endif

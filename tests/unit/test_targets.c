@@ -47,9 +47,9 @@ static int close_window(void **state) {
 /* Has an operation of this value been started there? It lands at once. */
 static void use(int rank, int status) {
     assert_int_equal(tug_remote_contact(remote, rank), MPI_SUCCESS);
-    struct tug_generation *generation =
-        tug_remote_count_start(&tug_remote_state_of(remote, rank)->remote);
-    tug_counter_add(&generation->ended, status);
+    const struct tug_callback end =
+        tug_outstanding_start(&tug_remote_state_of(remote, rank)->peer.remote);
+    end.f(end.d, status);
 }
 
 static bool on_page(const void *from, size_t size, size_t page) {

@@ -1,0 +1,219 @@
+/* Small operations of other floors: many reads, writes and messages of a few bytes each, which a
+ * thread starts one after the other and then waits for.
+ *
+ * A floor keeps a struct tug_peer for each process that it has to do with, and starts operations
+ * that count there. How they go is found out here, in this order:
+ *
+ *   in company   like the one before it, to a process of the node (engine/notes.h)
+ *   alone        few, to a process of the node that looks (transport/lone.h)
+ *   noted        the thread's notebook has it, until whoever drives puts it in a packet
+ *   else         a try_ call of LLCL: loads and stores, cross-memory attach, a card, packets
+ *
+ * Completion: operations end in any order, so that a flush cannot just count. A peer has two
+ * *generations*; an operation belongs to the one that is open when it starts, see
+ * rma/remote_sync.c. Those in notes and companies count as started when the holder of the baton
+ * starts them, so who waits for all calls tug_small_settle() first.
+ *
+ * Any thread, not in callbacks. What is started here may wait for room, and helps meanwhile.
+ */
+#ifndef TUG_LLCL_SMALL_H
+#define TUG_LLCL_SMALL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/notes.h"
+#include "llcl/llcl.h"
+
+/* ---- what is out to a peer ---- */
+
+struct tug_generation {
+    struct tug_counter ended; /* operations that are complete */
+    _Atomic uint64_t started; /* operations that were started; those in `in_hand` are not in it */
+    _Atomic uint64_t in_hand; /* operations that the holder of the baton has started */
+};
+
+struct tug_outstanding {
+    struct tug_generation generations[2];
+    _Atomic uint32_t flips; /* the open generation is number flips % 2 */
+};
+
+struct tug_peer {
+    struct tug_outstanding remote; /* operations that need no buffers of ours */
+    struct tug_outstanding local;  /* operations that need buffers of this process */
+    tug_context *context;
+    uint32_t process;
+    bool beside; /* another process of this node */
+};
+
+/* Nothing is out. */
+void tug_peer_begin(struct tug_peer *peer, tug_context *context, uint32_t process);
+
+static inline struct tug_generation *tug_outstanding_open(struct tug_outstanding *outstanding) {
+    return &outstanding
+                ->generations[atomic_load_explicit(&outstanding->flips, memory_order_relaxed) % 2];
+}
+
+/* Counts an operation that is about to be started; it ends with what is returned. */
+static inline struct tug_callback tug_outstanding_start(struct tug_outstanding *outstanding) {
+    struct tug_generation *generation = tug_outstanding_open(outstanding);
+    /* relaxed: a flush that must wait for it is ordered behind it by the program */
+    atomic_fetch_add_explicit(&generation->started, 1, memory_order_relaxed);
+    return (struct tug_callback){tug_counter_add, &generation->ended};
+}
+
+/* Counts one of which only the memory here is waited for: what goes wrong, its other end says. */
+struct tug_callback tug_outstanding_start_reading(struct tug_outstanding *outstanding);
+
+/* `ended` first: what has ended has started, so as many as have started later are all. */
+static inline bool tug_generation_is_empty(const struct tug_generation *generation) {
+    /* seq_cst: as tug_counter_value(), for waiters look after they have said that they wait */
+    const uint64_t ended = __atomic_load_n(&generation->ended.completed, __ATOMIC_SEQ_CST);
+    return ended >= atomic_load(&generation->started) + atomic_load(&generation->in_hand);
+}
+
+static inline bool tug_outstanding_is_empty(const struct tug_outstanding *outstanding) {
+    return tug_generation_is_empty(&outstanding->generations[0]) &&
+           tug_generation_is_empty(&outstanding->generations[1]);
+}
+
+/* Nothing is out to it, nor waits anywhere. */
+static inline bool tug_peer_is_quiet(const struct tug_peer *peer) {
+    return !tug_notes_waiting() && tug_outstanding_is_empty(&peer->remote) &&
+           tug_outstanding_is_empty(&peer->local);
+}
+
+/* Returns when what waits in notes and companies has been started, by this thread and, if that
+ * happened before, by others; the reads alone, for one who needs no more. */
+static inline void tug_small_settle(void) {
+    tug_notes_settle();
+}
+
+static inline void tug_small_settle_reads(void) {
+    tug_reads_settle();
+}
+
+/* ---- reads and writes ---- */
+
+#define TUG_FORM_WORDS 3
+#define TUG_NO_FORM UINT64_MAX /* the last word: of no form */
+
+/* Of any number of bytes. The caller has seen that the key is the peer's, and that the bytes lie in
+ * what it names. */
+struct tug_transfer {
+    struct tug_peer *peer;
+    const struct tug_key *key;
+    uint64_t offset;
+    void *here; /* anywhere in this process's memory */
+    size_t bytes;
+    enum tug_shortcut shortcut; /* to the memory: tug_context_shortcut() */
+    /* Called, exactly once, when the memory here may be used again (a write) or is filled (a read).
+     * NULL: that counts in peer->local; a write that is copied by the call does not. */
+    const struct tug_callback *then;
+    /* What the caller knows it by: one of the same form is for the same peer, has as many bytes,
+     * and may come by tug_small_is_like(). */
+    uint64_t form[TUG_FORM_WORDS];
+};
+
+/* A write counts in peer->remote until it is complete at the peer. */
+void tug_peer_write(const struct tug_transfer *write);
+void tug_peer_read(const struct tug_transfer *read);
+
+/* The same of a write, if it can be done so that the memory here may be used again at once. False:
+ * it cannot, nothing happened. */
+bool tug_peer_write_alone(const struct tug_transfer *write);
+
+/* ---- messages and calls ---- */
+
+struct tug_peer_message {
+    struct tug_peer *peer;
+    unsigned handler;
+    const void *payload; /* with on_local: until that is called; else TUG_COPIED_MOST bytes at most,
+                            copied by the call */
+    size_t bytes;
+    struct tug_callback on_local;    /* may be of nothing */
+    const struct tug_callback *then; /* when it has been handled; NULL: counts in peer->remote */
+};
+
+/* Messages of one thread to one peer are handled in the order in which they were sent; short ones
+ * behind what other threads have noted or entered before, too. */
+void tug_peer_message(const struct tug_peer_message *message);
+
+/* May the next message or call to it go by itself? Only if it has none to come behind, and the
+ * process looks. To be asked before the operation is counted. */
+bool tug_peer_is_free(const struct tug_peer *peer);
+
+/* A call that goes by itself, its payload copied. False: it does not, nothing happened. */
+bool tug_peer_call_alone(const struct tug_peer *peer, const struct tug_call_params *call);
+
+/* ---- one more like the last ---- */
+
+/* The words of a company. */
+enum {
+    TUG_SMALL_PEER,
+    TUG_SMALL_KEY,
+    TUG_SMALL_OFFSET,
+    TUG_SMALL_BYTES, /* of each operation */
+    TUG_SMALL_FORM,  /* TUG_FORM_WORDS */
+};
+
+/* What this thread's last small operations of a kind have in common, which another may join. NULL:
+ * nothing. */
+static inline struct tug_company *tug_small_last(enum tug_company_kind kind) {
+    return tug_burst.companies[kind];
+}
+
+/* Have they that form? */
+static inline bool tug_small_is_like(const struct tug_company *last,
+                                     const uint64_t form[TUG_FORM_WORDS]) {
+    const uint64_t *theirs = &last->words[TUG_SMALL_FORM];
+    return theirs[0] == form[0] && theirs[1] == form[1] && theirs[2] == form[2];
+}
+
+static inline uint64_t tug_small_key(const struct tug_company *last) {
+    return last->words[TUG_SMALL_KEY];
+}
+
+static inline size_t tug_small_bytes(const struct tug_company *last) {
+    return last->words[TUG_SMALL_BYTES];
+}
+
+/* Is an offset in what the key names near enough? Then *distance says where it is. */
+static inline bool tug_small_reaches(const struct tug_company *last, uint64_t offset,
+                                     uint32_t *distance) {
+    const uint64_t from = offset - last->words[TUG_SMALL_OFFSET];
+    *distance = (uint32_t)from;
+    return from + ((uint64_t)1 << 31) <= UINT32_MAX;
+}
+
+/* One more, for which there is room. */
+static inline __attribute__((always_inline)) void tug_small_add(struct tug_company *last,
+                                                                enum tug_company_kind kind,
+                                                                uint32_t distance,
+                                                                const void *here) {
+    tug_burst_add();
+    if (kind == TUG_COMPANY_READS) /* where what is read goes */
+        tug_company_add(last, kind, distance, &here, sizeof(here));
+    else if (__builtin_expect(last->bytes == 8, 1))
+        tug_company_add(last, kind, distance, here, 8);
+    else
+        tug_company_add_any(last, kind, distance, here);
+}
+
+/* One that is like them joins them. False: it goes the long way, nothing happened. */
+static inline __attribute__((always_inline)) bool tug_small_join(struct tug_company *last,
+                                                                 enum tug_company_kind kind,
+                                                                 uint64_t offset,
+                                                                 const void *here) {
+    uint32_t distance;
+    if (!tug_small_reaches(last, offset, &distance) || !tug_company_has_room(last, kind))
+        return false;
+    tug_small_add(last, kind, distance, here);
+    return true;
+}
+
+_Static_assert(TUG_SMALL_FORM + TUG_FORM_WORDS <= TUG_COMPANY_WORDS, "there is room for them");
+
+#endif
