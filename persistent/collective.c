@@ -46,7 +46,7 @@ static void look_if_settled(struct collective *c) {
     c->tunes = tug_candidates_tune(c->candidates);
     if (c->tunes || c->running == NULL || c->host == MPI_REQUEST_NULL)
         return;
-    tug_host.Request_free(&c->host);
+    tug_team_request_free(&c->host);
 }
 
 /* What tells of all news of the run; NULL: nothing does, it is to be polled. */
@@ -145,7 +145,7 @@ static void destroy(struct tug_request *request) {
     for (uint32_t i = 0; i < c->nheld; i++)
         tug_host.Type_free(&c->held[i]);
     if (c->host != MPI_REQUEST_NULL)
-        tug_host.Request_free(&c->host);
+        tug_team_request_free(&c->host);
     free(c->held);
     free(c->messages);
     free(c->areas);

@@ -12,6 +12,7 @@
 #include "host/host.h"
 #include "host/level.h"
 #include "host/participants.h"
+#include "node/team.h"
 #include "persistent/collective.h"
 #include "pmpi/describe.h"
 #include "pmpi/shim.h"
@@ -74,7 +75,7 @@ int tug_shim_Request_free(MPI_Request *request) {
     } else if (request != NULL && TUG_UNLIKELY(atomic_load(&nwatched) > 0)) {
         unwatch(*request);
     }
-    return tug_host.Request_free(request);
+    return tug_team_request_free(request);
 }
 
 /* ---- ours ---- */

@@ -473,8 +473,33 @@ static void leave_or_keep(struct tug_team *team) {
         team_free(team);
 }
 
-/* The communicator goes: so does the team, if no rank needs it; else its memory stays for them
+/* The communicator has gone: so does the team, if no rank needs it; else its memory stays for them
  * until the process ends, or the last context has left. */
+static void follow(struct tug_team *team) {
+    for (int i = 0; i < TUG_PARTS; i++)
+        if (team->parts[i].state != NULL && team->parts[i].drop != NULL)
+            team->parts[i].drop(team->parts[i].state);
+    leave_or_keep(team);
+}
+
+/* Those whose communicators go within a call of this thread that comes back before they follow. */
+static _Thread_local struct {
+    bool wait;
+    struct tug_team *first;
+} followers;
+
+int tug_team_request_free(MPI_Request *request) {
+    followers.wait = true;
+    int error = tug_host.Request_free(request);
+    followers.wait = false;
+    while (followers.first != NULL) {
+        struct tug_team *team = followers.first;
+        followers.first = team->follows;
+        follow(team);
+    }
+    return error;
+}
+
 static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     struct tug_team *team = attribute;
     (void)comm;
@@ -485,10 +510,12 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     atomic_store(&team->alone, true);
     if (finalizing)
         return MPI_SUCCESS;
-    for (int i = 0; i < TUG_PARTS; i++)
-        if (team->parts[i].state != NULL && team->parts[i].drop != NULL)
-            team->parts[i].drop(team->parts[i].state);
-    leave_or_keep(team);
+    if (!followers.wait) {
+        follow(team);
+    } else {
+        team->follows = followers.first;
+        followers.first = team;
+    }
     return MPI_SUCCESS;
 }
 

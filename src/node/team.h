@@ -73,6 +73,7 @@ struct tug_team {
     bool carved;                 /* its first chunk has given room for a block */
     size_t arena_bytes;          /* of chunks and blocks that stay as long as the team */
     _Atomic bool alone;          /* its communicator is gone */
+    struct tug_team *follows;    /* the next one whose communicator went in the same call */
     struct tug_team_part parts[TUG_PARTS];
 };
 
@@ -157,6 +158,10 @@ bool tug_team_goes_alone(MPI_Comm comm);
 
 /* From now on nothing is kept, nor taken: the process has a session, and ends by itself. */
 void tug_teams_keep_nothing(void);
+
+/* The host's MPI_Request_free. A communicator that was freed before goes with its last request, and
+ * MPICH 4.2 cannot agree with other ranks in there: its team goes afterwards. */
+int tug_team_request_free(MPI_Request *request);
 
 /* While MPI or its world ends communicators' last attributes are deleted where no collective may be
  * called: what is shared then goes with the process. */
