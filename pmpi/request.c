@@ -357,6 +357,24 @@ int tug_shim_Waitall(int count, MPI_Request array_of_requests[], MPI_Status arra
     return join(&mixed, retire_all(&mixed));
 }
 
+/* MPICH 4.0.2's MPI_Testall fails over its partitioned requests too. Ours are over. */
+static int test_theirs(struct mixed *mixed, int *flag) {
+    bool passes = false;
+    for (int i = 0; i < mixed->count && !passes; i++)
+        passes = known(&mixed->requests[i]) != NULL && known(&mixed->requests[i])->passes;
+    if (!passes)
+        return tug_host.Testall(mixed->count, mixed->theirs, flag, mixed->statuses);
+    *flag = 1;
+    for (int i = 0; i < mixed->count && *flag; i++)
+        if (mixed->theirs[i] != MPI_REQUEST_NULL) {
+            const int error =
+                tug_host.Request_get_status(mixed->theirs[i], flag, MPI_STATUS_IGNORE);
+            if (error != MPI_SUCCESS)
+                return error;
+        }
+    return *flag ? tug_host.Waitall(mixed->count, mixed->theirs, mixed->statuses) : MPI_SUCCESS;
+}
+
 int tug_shim_Testall(int count, MPI_Request array_of_requests[], int *flag,
                      MPI_Status array_of_statuses[]) {
     struct mixed mixed;
@@ -372,7 +390,7 @@ int tug_shim_Testall(int count, MPI_Request array_of_requests[], int *flag,
         look_at_theirs(&mixed);
         return join(&mixed, MPI_SUCCESS);
     }
-    mixed.error = tug_host.Testall(count, mixed.theirs, flag, array_of_statuses);
+    mixed.error = test_theirs(&mixed, flag);
     if (mixed.error == MPI_SUCCESS && !*flag)
         return join(&mixed, MPI_SUCCESS);
     return join(&mixed, retire_all(&mixed));

@@ -177,3 +177,7 @@ tug_mpi_test(partitioned.polite RANKS 2 WAYS tug ENV TUGBOAT_PARTITIONED=on TUGB
 tug_mpi_test(part_errors RANKS 2 WAYS host tug off ENV TUGBOAT_PARTITIONED=on)
 tug_mpi_test(part_errors RANKS 2 NODES emulated tcp WAYS tug ENV TUGBOAT_PARTITIONED=on)
 tug_mpi_test(part_errors.mine ARGS mine RANKS 2 WAYS tug ENV TUGBOAT_PARTITIONED=on)
+tug_mpi_test(part_mixed RANKS 2 4 WAYS host tug off ENV TUGBOAT_PARTITIONED=on)
+tug_mpi_test(part_mixed.mine ARGS mine RANKS 2 NODES one emulated tcp WAYS tug ENV TUGBOAT_PARTITIONED=on)
+tug_mpi_test(part_mixed.thread ARGS mine RANKS 2 WAYS tug ENV TUGBOAT_PARTITIONED=on TUGBOAT_PROGRESS=thread)
+tug_mpi_test(part_mixed.caller ARGS mine RANKS 2 WAYS tug ENV TUGBOAT_PARTITIONED=on TUGBOAT_PROGRESS=caller)
