@@ -146,10 +146,10 @@ static const struct setting settings[] = {
      .field = &tug_settings.share_in_place},
     {.name = "TUGBOAT_PARTITIONED",
      .type = "switch",
-     .initial = "off",
+     .initial = "on",
      .range = "on, off",
-     .help = "experimental. on: partitioned communication between two ranks of a node goes without "
-             "the host's lock. For all ranks of a job alike",
+     .help = "on: partitioned communication between two ranks of a node goes without the host's "
+             "lock. If the ranks of a job differ, it is off",
      .parse = parse_switch,
      .field = &tug_settings.partitioned},
     {.name = "TUGBOAT_TRANSPORTS",

@@ -4,6 +4,8 @@
  * communicators that are freed before; requests that are left at MPI_Finalize. Ranks in pairs.
  *
  * "mine" as argument: by MPI_Testall too, which fails over partitioned requests in MPICH 4.0.2.
+ * "apart": not between groups. MPICH 4.0.2 alone hangs there if one process has made communicators
+ * that the other has not (MPI_Comm_dup of MPI_COMM_SELF), as processes do that take part apart.
  */
 #include <pthread.h>
 
@@ -260,9 +262,13 @@ static void cross_groups(void) {
     MUST(MPI_Comm_free(&local));
 }
 
+static bool is(int argc, char **argv, const char *word) {
+    return argc > 1 && strcmp(argv[1], word) == 0;
+}
+
 int main(int argc, char **argv) {
     check_begin_threads(&argc, &argv, "part_mixed");
-    for (int how = 0; how < KINDS - (argc < 2); how++) {
+    for (int how = 0; how < KINDS - !is(argc, argv, "mine"); how++) {
         mix(how, false);
         mix(how, true);
     }
@@ -271,7 +277,8 @@ int main(int argc, char **argv) {
     run_ahead(1);
     run_ahead(2000);
     run_ahead(5000);
-    cross_groups();
+    if (!is(argc, argv, "apart"))
+        cross_groups();
     leave_some();
     return check_end();
 }
