@@ -76,6 +76,22 @@ enum tug_placement {
     TUG_PLACE_CYCLIC,    /* page p: process p % size */
 };
 
+/* Do pages move without a call of own or move?
+ *
+ * If they do, each process measures what its gets, puts and fetch_and_ops of a page have cost while
+ * the page was on another node. When that is as much as a move costs, the page moves to the
+ * process, while the program goes on. A process that uses a page alone pays at most twice the
+ * cost of the best choice in hindsight (ski rental). A page that another process takes away soon
+ * costs twice as much the next time, and so on: pages that several processes use come to rest.
+ * Moves have the effects of own: puts wait for them, and they wait for holds. So a process that
+ * holds a page must not wait for a put of another process to that page. Pages of processes on the
+ * same node are used where they are. A move that finds no room (pages_most) is not made. */
+enum tug_moves {
+    TUG_MOVES_BY_SETTING = 0, /* as TUGBOAT_ARRAY_MOVES says; off without it */
+    TUG_MOVES_BY_CALL,        /* no */
+    TUG_MOVES_AUTOMATIC,      /* yes */
+};
+
 struct tug_array_params {
     size_t size_in_bytes; /* of the array, more than 0 */
     size_t page_bytes;    /* a multiple of 8 from 64 to 2^30; powers of two are a little faster */
@@ -93,6 +109,7 @@ struct tug_array_params {
     void *home_context; /* for `home` only; may differ between processes */
     size_t size_most;   /* size up to which tug_array_grow() can go; 0: size_in_bytes. Tables and
                            addresses are reserved for it, and `home` is asked for all its pages. */
+    enum tug_moves moves;
 };
 
 /* Creates an array of zeros. Collective over comm; all processes pass the same parameters. The

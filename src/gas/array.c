@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/settings.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
@@ -59,7 +60,7 @@ static void place_own_pages(struct tug_array *array, enum tug_placement placemen
 
 static bool valid(const struct tug_array_params *params) {
     const size_t page = params->page_bytes;
-    return params->size_in_bytes > 0 &&
+    return (unsigned)params->moves <= TUG_MOVES_AUTOMATIC && params->size_in_bytes > 0 &&
            (params->size_most == 0 || params->size_most >= params->size_in_bytes) &&
            params->size_most < PTRDIFF_MAX && params->size_in_bytes < PTRDIFF_MAX && page >= 64 &&
            page <= (size_t)1 << 30 && page % 8 == 0 &&
@@ -68,13 +69,13 @@ static bool valid(const struct tug_array_params *params) {
 
 /* Are the parameters valid, and the same on all processes? Collective. */
 static bool agree_on(struct tug_array *array, const struct tug_array_params *params, bool usable) {
-    enum { FACTS = 8 };
+    enum { FACTS = 9 };
     uint64_t mine[FACTS] = {0}, first[FACTS];
     if (usable && valid(params))
         memcpy(mine,
                (uint64_t[FACTS]){params->size_in_bytes, params->page_bytes, params->placement,
                              params->pages_most, params->places, params->copies_most,
-                             params->home != NULL, params->size_most},
+                             params->home != NULL, params->size_most, params->moves},
                sizeof(mine));
     memcpy(first, mine, sizeof(mine));
     MPI_Comm comm = tug_context_comm(array->context);
@@ -87,6 +88,8 @@ static bool agree_on(struct tug_array *array, const struct tug_array_params *par
 static bool measure(struct tug_array *array, const struct tug_array_params *params) {
     array->rank = (uint32_t)tug_context_rank(array->context);
     array->nranks = (uint32_t)tug_context_size(array->context);
+    array->follow.on = params->moves == TUG_MOVES_AUTOMATIC ||
+                       (params->moves == TUG_MOVES_BY_SETTING && tug_settings.array_moves);
     array->cpu_atomics = tug_context_cpu_atomics(array->context);
     array->bytes = params->size_in_bytes;
     array->page_bytes = params->page_bytes;

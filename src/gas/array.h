@@ -8,6 +8,7 @@
  *   home.c      the directory of the pages whose home is here, and their moves
  *   pages.c     where pages are, as this process remembers it
  *   slots.c     the memory of pages
+ *   follow.c    pages that come without being asked to
  *   grow.c      pages at the end come and go
  *   deferred.c  becoming the holder of the baton
  *   copies.c    the read cache
@@ -114,6 +115,7 @@ struct tug_task {
     uint64_t page;
     struct tug_question question;
     struct tug_reply reply;
+    uint64_t begun_ns; /* follow.c: the access that is under way */
 };
 
 struct tug_order {
@@ -133,6 +135,13 @@ struct tug_order {
 };
 
 /* ---- the array ---- */
+
+/* What follow.c measures; holder only. */
+struct tug_follow {
+    bool on;
+    uint64_t access_ns, move_ns;     /* means; 0: not known */
+    uint64_t accesses_out, moves_out; /* under way */
+};
 
 struct tug_home;
 struct tug_copies;
@@ -163,6 +172,7 @@ struct tug_array {
     uint32_t *free_slots;   /* [nfree] */
     size_t nfree;
 
+    struct tug_follow follow;
     struct tug_home *home;
     struct tug_receiver receivers[TUG_CALL_KINDS];
     struct tug_deferred_list deferred;
@@ -246,6 +256,16 @@ void tug_order_register(struct tug_array *array);
 /* Asks the program's function, if there is one, and counts the pages whose home is here.
  * Collective, with the same result: 0, TUG_ERR_INVALID (what it returns), TUG_ERR_NO_MEMORY. */
 int tug_array_find_homes(struct tug_array *array, const struct tug_array_params *params);
+
+/* ---- follow.c ---- */
+
+/* An access to a page that is elsewhere begins; has not begun; has ended. Holder only. */
+void tug_follow_begin(struct tug_page *entry, struct tug_task *task);
+void tug_follow_cancel(struct tug_page *entry);
+void tug_follow_end(struct tug_page *entry, const struct tug_task *task, int status);
+
+/* The page was here, and is no more. Holder only. */
+void tug_follow_left(struct tug_page *entry);
 
 /* ---- slots.c ---- */
 

@@ -217,6 +217,7 @@ static void end_get(struct tug_page *entry) {
 static void got(void *d, int status) {
     struct tug_task *task = d;
     struct tug_page *entry = task->entry;
+    tug_follow_end(entry, task, status);
     go_on(task, status);
     end_get(entry);
 }
@@ -237,7 +238,9 @@ static bool do_get(struct tug_page *entry, struct tug_task *task) {
                                          .size_in_bytes = part.bytes,
                                          .on_complete = {got, task}};
     entry->gets++;
+    tug_follow_begin(entry, task);
     if (!tug_try_read_async(array->context, &read)) {
+        tug_follow_cancel(entry);
         entry->gets--;
         retry(task);
     }
@@ -247,6 +250,7 @@ static bool do_get(struct tug_page *entry, struct tug_task *task) {
 static void done_put(void *d, int status) {
     struct tug_task *task = d;
     struct tug_page *entry = task->entry;
+    tug_follow_end(entry, task, status);
     tug_page_leave(entry);
     go_on(task, status);
 }
@@ -282,7 +286,9 @@ static bool do_put(struct tug_page *entry, struct tug_task *task) {
         tug_page_leave(entry);
         return true;
     }
+    tug_follow_begin(entry, task);
     if (!(task->order->kind == TUG_ORDER_PUT ? try_put : try_fetch)(entry, task, &part)) {
+        tug_follow_cancel(entry);
         tug_page_leave(entry);
         retry(task);
     }
@@ -378,6 +384,9 @@ static void finish_change(struct tug_page *entry, const struct tug_page_slot *pl
     entry->changing = entry->coming = false;
     if (entry->puts_from < place->generation)
         entry->puts_from = place->generation;
+    if (tug_page_known(entry) && entry->place.owner == entry->array->rank &&
+        place->owner != entry->array->rank)
+        tug_follow_left(entry);
     set_place(entry, place);
     wake(entry);
 }

@@ -61,7 +61,7 @@ static void cycle_remove(struct tug_pages *pages, struct tug_page *entry) {
 
 static bool idle(const struct tug_pages *pages, const struct tug_page *entry) {
     return atomic_load_explicit(&entry->owner, memory_order_relaxed) != pages->self &&
-           !entry->asking && !entry->stopping && !entry->changing && !entry->coming &&
+           !entry->asking && !entry->stopping && !entry->changing && !entry->coming && !entry->following &&
            entry->gets == 0 && entry->first == NULL;
 }
 
@@ -91,7 +91,8 @@ bool tug_pages_forget(struct tug_pages *pages, struct tug_page *entry) {
     atomic_store_explicit(&entry->owner, TUG_NO_OWNER, memory_order_relaxed);
     atomic_store_explicit(&entry->address, NULL, memory_order_relaxed);
     tug_seqlock_end(&entry->lock);
-    entry->puts_from = 0;
+    entry->puts_from = entry->rent_ns = entry->since_ns = entry->uses = 0;
+    entry->patience = 0;
     cycle_remove(pages, entry);
     entry->after = pages->free;
     pages->free = entry;

@@ -46,7 +46,7 @@ static const struct tug_callback callback = {on_told, NULL};
 
 static void wrong_parameters(void) {
     const struct tug_array_params good = {.size_in_bytes = BYTES, .page_bytes = PAGE};
-    struct tug_array_params params[] = {good, good, good, good, good, good, good};
+    struct tug_array_params params[] = {good, good, good, good, good, good, good, good};
     params[0].size_in_bytes = 0;
     params[1].page_bytes = 0;
     params[2].page_bytes = 32;
@@ -54,6 +54,7 @@ static void wrong_parameters(void) {
     params[4].page_bytes = (size_t)1 << 31;
     params[5].placement = (enum tug_placement)9;
     params[6].pages_most = (size_t)(PAGES / check_nranks - 1);
+    params[7].moves = (enum tug_moves)3;
     tug_array *none = NULL;
     for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
         if (i == 6 && params[i].pages_most == 0)

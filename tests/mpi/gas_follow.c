@@ -1,0 +1,95 @@
+/*
+ * gas_follow: pages come to who uses them, if the program wants it, and come to rest.
+ *
+ * A page that one rank reads, or writes, again and again becomes its own; without automatic moves
+ * it stays. A page that all ranks add to keeps every addition, and moves less often than every
+ * second addition. Argument: "setting": TUGBOAT_ARRAY_MOVES=on says it, not the program.
+ */
+#include "check.h"
+#include <tugboat/gas.h>
+
+#define GOOD(call)                                                                                 \
+    do {                                                                                           \
+        int good_rc = (call);                                                                      \
+        CHECK(good_rc == 0, "%s: %s", #call, tug_strerror(good_rc));                               \
+    } while (0)
+
+enum { PAGE = 1000, PAGES = 40, MOST = 200000 };
+
+static tug_array *array;
+
+static void barrier(void) {
+    check_barrier(MPI_COMM_WORLD);
+}
+
+static void create(enum tug_moves moves) {
+    const struct tug_array_params params = {.size_in_bytes = PAGE * PAGES,
+                                            .page_bytes = PAGE,
+                                            .pages_most = PAGES,
+                                            .moves = moves};
+    GOOD(tug_array_create(MPI_COMM_WORLD, &params, &array));
+}
+
+static struct tug_page_place place_of(size_t page) {
+    struct tug_page_place place;
+    GOOD(tug_array_locate(array, page, &place));
+    return place;
+}
+
+/* The last rank uses a page of rank 0's. Returns true if it comes within so many uses. */
+static bool comes(size_t page, bool puts, int uses) {
+    for (int i = 0; i < uses; i++) {
+        uint64_t value = (uint64_t)i, there = 0;
+        if (puts)
+            GOOD(tug_array_put(array, page * PAGE + 8, &value, 8));
+        GOOD(tug_array_get(array, page * PAGE + 8, &there, 8));
+        CHECK(there == (puts ? value : 0), "%llu", (unsigned long long)there);
+        if (place_of(page).owner == check_nranks - 1)
+            return true;
+    }
+    return false;
+}
+
+static void alone(enum tug_moves moves) {
+    create(moves);
+    if (check_rank == check_nranks - 1) {
+        CHECK(comes(1, false, MOST), "a page that is read does not come");
+        CHECK(comes(2, true, MOST), "a page that is written does not come");
+        CHECK(place_of(3).owner == 0, "a page comes that nobody uses");
+    }
+    barrier();
+    CHECK(place_of(1).owner == check_nranks - 1, "it has left again");
+    GOOD(tug_array_free(&array));
+}
+
+static void off(void) {
+    create(TUG_MOVES_BY_CALL);
+    if (check_rank == check_nranks - 1)
+        CHECK(!comes(1, true, 200), "a page comes that should not");
+    GOOD(tug_array_free(&array));
+}
+
+static void together(enum tug_moves moves) {
+    const int times = check_rounds(2000, 300);
+    uint64_t sum = 0;
+    create(moves);
+    for (int i = 0; i < times; i++)
+        GOOD(tug_array_fetch_and_op(array, 5 * PAGE, 8, TUG_ADD, 1, NULL));
+    barrier();
+    GOOD(tug_array_get(array, 5 * PAGE, &sum, 8));
+    CHECK(sum == (uint64_t)times * (uint64_t)check_nranks, "%llu", (unsigned long long)sum);
+    GOOD(tug_array_forget(array, 0, PAGE * PAGES));
+    const struct tug_page_place place = place_of(5);
+    CHECK(place.generation <= sum / 2, "%llu moves", (unsigned long long)place.generation);
+    GOOD(tug_array_free(&array));
+}
+
+int main(int argc, char **argv) {
+    check_begin(&argc, &argv, "gas_follow");
+    const bool setting = argc > 1 && strcmp(argv[1], "setting") == 0;
+    const enum tug_moves moves = setting ? TUG_MOVES_BY_SETTING : TUG_MOVES_AUTOMATIC;
+    alone(moves);
+    off();
+    together(moves);
+    return check_end();
+}
