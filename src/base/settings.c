@@ -149,7 +149,7 @@ static const struct setting settings[] = {
      .initial = "off",
      .range = "on, off",
      .help = "on: pages of global arrays move to the processes on other nodes that use them, when "
-             "accesses have cost as much as the move. Arrays whose program chooses are not concerned",
+             "accesses have cost as much as the move. A choice of the program's comes first",
      .parse = parse_switch,
      .field = &tug_settings.array_moves},
     {.name = "TUGBOAT_PARTITIONED",
