@@ -162,8 +162,9 @@ void tug_attend(struct tug_engine *engine, struct tug_attention *attention,
     bool called = program_called(engine, attention, seen) && !tug_engine_wants_help();
     if (looked_after)
         return;
-    if (called && !attention->glancing) {
-        /* since the last beat, perhaps long ago: is it still at it? */
+    if (called && !attention->glancing && attention->passed <= TUG_HABIT) {
+        /* since the last beat, perhaps long ago: is it still at it? Who calls all the time is at
+         * it, and each look takes the core from it */
         attention->glancing = true;
         attention->pace_ns = TUG_GLANCE_NS;
         return;
