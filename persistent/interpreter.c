@@ -208,12 +208,13 @@ static bool begin(struct tug_interpreter *self, const struct tug_queue *queue,
             begin_transfer(self, queue, state);
             if (self->error != MPI_SUCCESS)
                 break;
-            tug_move_on(&state->begin, d);
+            tug_point(&state->begin, tug_behind(&state->begin, d));
         } else {
             if (under_way > 0 || !tug_interpreter_execute(self, d, state->begin.segment))
                 break;
-            tug_move_on(&state->begin, d);
-            state->read = state->begin;
+            const struct tug_queue_pointer behind = tug_behind(&state->begin, d);
+            tug_point(&state->begin, behind);
+            tug_point(&state->read, behind);
             step(self, d);
         }
         moved = true;
@@ -250,7 +251,7 @@ static bool complete(struct tug_interpreter *self, const struct tug_queue *queue
             struct tug_piece piece = tug_piece_of(self, d, state->read.segment);
             tug_unpack_piece(self, d, &piece);
         }
-        tug_move_on(&state->read, d);
+        tug_point(&state->read, tug_behind(&state->read, d));
         step(self, d);
         moved = true;
     }
@@ -266,7 +267,8 @@ void tug_interpreter_start(struct tug_interpreter *self) {
         self->queues[l].limit = schedule->queues[l].limit;
         self->queues[l].done = 0;
         self->queues[l].unwritten = 0;
-        memset(self->queues[l].rendezvous, 0, sizeof(self->queues[l].rendezvous));
+        if (self->error != MPI_SUCCESS) /* else those of the last run have all been through */
+            memset(self->queues[l].rendezvous, 0, sizeof(self->queues[l].rendezvous));
     }
     self->published = 0;
     self->error = MPI_SUCCESS;

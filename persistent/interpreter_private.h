@@ -13,12 +13,21 @@ static inline bool tug_is_transfer(const struct tug_descriptor *d) {
     return d->kind == TUG_SEND || d->kind == TUG_RECEIVE;
 }
 
-static inline void tug_move_on(struct tug_queue_pointer *pointer, const struct tug_descriptor *d) {
-    pointer->passed++;
-    if (++pointer->segment == tug_descriptor_segments(d)) {
-        pointer->segment = 0;
-        pointer->descriptor++;
-    }
+/* The place behind a segment of the descriptor. */
+static inline struct tug_queue_pointer tug_behind(const struct tug_queue_pointer *at,
+                                                  const struct tug_descriptor *d) {
+    const bool last = at->segment + 1 == tug_descriptor_segments(d);
+    return (struct tug_queue_pointer){.descriptor = at->descriptor + last,
+                                      .segment = last ? 0 : at->segment + 1,
+                                      .passed = at->passed + 1};
+}
+
+/* Field by field: what is read in other pieces than it was written in waits until all stores before
+ * it have been made, those to lines of memory that a peer has had too. */
+static inline void tug_point(struct tug_queue_pointer *pointer, struct tug_queue_pointer to) {
+    pointer->descriptor = to.descriptor;
+    pointer->segment = to.segment;
+    pointer->passed = to.passed;
 }
 
 /* A segment of a descriptor, in memory. */
