@@ -3,7 +3,8 @@
  *   context.c       creation, end, and the choice of transports
  *   registration.c  memory: registered, allocated, mapped; keys
  *   operation.c     the try_ calls: checks, the caller's own way where memory is mapped
- *   submit.c        the way to a transport, through the ring or not; what notes carry
+ *   submit.c        the way to a transport, through the ring or not
+ *   small.c         small operations of other floors, see small.h
  *   wait.c          helping and waiting
  */
 #ifndef TUG_LLCL_PRIVATE_H

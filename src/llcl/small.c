@@ -145,14 +145,12 @@ static uint32_t execute_reads(const struct tug_company *company, const unsigned 
 /* Is the company that is open one of operations like this, and is there room? Then it has it. */
 static inline bool join_company(const struct tug_transfer *t, enum tug_company_kind kind) {
     struct tug_company *company = tug_burst.companies[kind];
-    uint32_t distance;
     if (company == NULL || company->words[TUG_SMALL_BYTES] != t->bytes ||
         company->words[TUG_SMALL_PEER] != (uintptr_t)t->peer ||
         company->words[TUG_SMALL_KEY] != t->key->word[0] ||
-        !tug_small_reaches(company, t->offset, &distance) ||
-        (!tug_company_has_room(company, kind) && !tug_company_go(company, kind)))
+        (!tug_company_has_room(company, kind) && !tug_company_go(company, kind)) ||
+        !tug_small_join(company, kind, t->offset, t->here))
         return false;
-    tug_small_add(company, kind, distance, t->here);
     if (t->form[TUG_FORM_WORDS - 1] != TUG_NO_FORM)
         memcpy(&company->words[TUG_SMALL_FORM], t->form, sizeof(t->form));
     return true;
@@ -383,15 +381,8 @@ void tug_peer_read(const struct tug_transfer *read) {
 
 /* ---- messages and calls ---- */
 
-struct noted_message {
-    struct tug_peer *peer;
-    uint32_t handler, bytes;
-    unsigned char payload[TUG_COPIED_MOST];
-};
-_Static_assert(sizeof(struct noted_message) <= TUG_NOTE_PAYLOAD, "it fits a note");
-
-static bool execute_message(const struct tug_note *note) {
-    const struct noted_message *noted = (const struct noted_message *)note->payload.bytes;
+bool tug_small_execute_message(const struct tug_note *note) {
+    const struct tug_noted_message *noted = (const struct tug_noted_message *)note->payload.bytes;
     const struct tug_peer *peer = noted->peer;
     struct tug_generation *generation = tug_outstanding_open(&noted->peer->remote);
     count_in_hand(generation, 1);
@@ -400,29 +391,10 @@ static bool execute_message(const struct tug_note *note) {
            count_in_hand(generation, -1);
 }
 
-/* False: it has not been noted. */
-static inline bool note_message(const struct tug_peer_message *message) {
-    if (message->bytes > TUG_COPIED_MOST || message->then != NULL)
-        return false;
-    struct tug_note *note = tug_note_begin(TUG_NOTE_IN_ORDER);
-    if (note == NULL)
-        return false;
-    struct noted_message *noted = (struct noted_message *)note->payload.bytes;
-    note->execute = execute_message;
-    noted->peer = message->peer;
-    noted->handler = message->handler;
-    noted->bytes = (uint32_t)message->bytes;
-    if (__builtin_expect(message->bytes == TUG_COPIED_MOST, 1))
-        memcpy(noted->payload, message->payload, TUG_COPIED_MOST);
-    else
-        memcpy(noted->payload, message->payload, message->bytes);
-    tug_note_end();
-    return true;
-}
-
+/* Whether the process looks is asked last: its page is in its cache. */
 bool tug_peer_is_free(const struct tug_peer *peer) {
-    return peer->beside && !tug_burst.pieces && tug_peer_serves(peer->context, peer->process) &&
-           tug_peer_is_quiet(peer);
+    return peer->beside && !tug_burst.pieces && tug_peer_is_quiet(peer) &&
+           tug_peer_serves(peer->context, peer->process);
 }
 
 static inline struct tug_callback next_message(const struct tug_peer_message *message) {
@@ -432,8 +404,6 @@ static inline struct tug_callback next_message(const struct tug_peer_message *me
 /* False: it does not go by itself, nothing happened. */
 static bool message_alone(const struct tug_peer_message *message) {
     const struct tug_peer *peer = message->peer;
-    if (!tug_burst.awaited || !tug_peer_is_free(peer))
-        return false;
     const struct tug_callback end = next_message(message);
     if (!tug_lone_message(&peer->context->fabric, peer->process, message->handler, message->payload,
                           (uint32_t)message->bytes, end)) {
@@ -445,9 +415,9 @@ static bool message_alone(const struct tug_peer_message *message) {
     return true;
 }
 
-void tug_peer_message(const struct tug_peer_message *message) {
+void tug_peer_send(const struct tug_peer_message *message, bool alone) {
     struct tug_context *context = message->peer->context;
-    if (message_alone(message) || note_message(message))
+    if (alone && message_alone(message))
         return;
     const struct tug_am_params params = {.dest_proc = (int)message->peer->process,
                                          .handler = message->handler,

@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "engine/notes.h"
 #include "llcl/llcl.h"
@@ -137,16 +138,46 @@ struct tug_peer_message {
     const struct tug_callback *then; /* when it has been handled; NULL: counts in peer->remote */
 };
 
-/* Messages of one thread to one peer are handled in the order in which they were sent; short ones
- * behind what other threads have noted or entered before, too. */
-void tug_peer_message(const struct tug_peer_message *message);
-
 /* May the next message or call to it go by itself? Only if it has none to come behind, and the
  * process looks. To be asked before the operation is counted. */
 bool tug_peer_is_free(const struct tug_peer *peer);
 
 /* A call that goes by itself, its payload copied. False: it does not, nothing happened. */
 bool tug_peer_call_alone(const struct tug_peer *peer, const struct tug_call_params *call);
+
+/* For tug_peer_message(): one that is noted; and one that is not, by itself if it may. */
+struct tug_noted_message {
+    struct tug_peer *peer;
+    uint32_t handler, bytes;
+    unsigned char payload[TUG_COPIED_MOST];
+};
+_Static_assert(sizeof(struct tug_noted_message) <= TUG_NOTE_PAYLOAD, "it fits a note");
+bool tug_small_execute_message(const struct tug_note *note);
+void tug_peer_send(const struct tug_peer_message *message, bool alone);
+
+/* Messages of one thread to one peer are handled in the order in which they were sent; short ones
+ * behind what other threads have noted or entered before, too. Inline, as a payload that has just
+ * been written in pieces is slow to copy whole. */
+static inline void tug_peer_message(const struct tug_peer_message *message) {
+    const bool alone = tug_burst.awaited && tug_peer_is_free(message->peer);
+    struct tug_note *note = alone || message->bytes > TUG_COPIED_MOST || message->then != NULL
+                                ? NULL
+                                : tug_note_begin(TUG_NOTE_IN_ORDER);
+    if (__builtin_expect(note == NULL, 0)) {
+        tug_peer_send(message, alone);
+        return;
+    }
+    struct tug_noted_message *noted = (struct tug_noted_message *)note->payload.bytes;
+    note->execute = tug_small_execute_message;
+    noted->peer = message->peer;
+    noted->handler = message->handler;
+    noted->bytes = (uint32_t)message->bytes;
+    if (__builtin_expect(message->bytes == TUG_COPIED_MOST, 1))
+        memcpy(noted->payload, message->payload, TUG_COPIED_MOST);
+    else
+        memcpy(noted->payload, message->payload, message->bytes);
+    tug_note_end();
+}
 
 /* ---- one more like the last ---- */
 
@@ -180,37 +211,22 @@ static inline size_t tug_small_bytes(const struct tug_company *last) {
     return last->words[TUG_SMALL_BYTES];
 }
 
-/* Is an offset in what the key names near enough? Then *distance says where it is. */
-static inline bool tug_small_reaches(const struct tug_company *last, uint64_t offset,
-                                     uint32_t *distance) {
-    const uint64_t from = offset - last->words[TUG_SMALL_OFFSET];
-    *distance = (uint32_t)from;
-    return from + ((uint64_t)1 << 31) <= UINT32_MAX;
-}
-
-/* One more, for which there is room. */
-static inline __attribute__((always_inline)) void tug_small_add(struct tug_company *last,
-                                                                enum tug_company_kind kind,
-                                                                uint32_t distance,
-                                                                const void *here) {
-    tug_burst_add();
-    if (kind == TUG_COMPANY_READS) /* where what is read goes */
-        tug_company_add(last, kind, distance, &here, sizeof(here));
-    else if (__builtin_expect(last->bytes == 8, 1))
-        tug_company_add(last, kind, distance, here, 8);
-    else
-        tug_company_add_any(last, kind, distance, here);
-}
-
-/* One that is like them joins them. False: it goes the long way, nothing happened. */
+/* One that is like them joins them, if its offset is near enough and there is room. False: it goes
+ * the long way, nothing happened. */
 static inline __attribute__((always_inline)) bool tug_small_join(struct tug_company *last,
                                                                  enum tug_company_kind kind,
                                                                  uint64_t offset,
                                                                  const void *here) {
-    uint32_t distance;
-    if (!tug_small_reaches(last, offset, &distance) || !tug_company_has_room(last, kind))
+    const uint64_t distance = offset - last->words[TUG_SMALL_OFFSET];
+    if (distance + ((uint64_t)1 << 31) > UINT32_MAX || !tug_company_has_room(last, kind))
         return false;
-    tug_small_add(last, kind, distance, here);
+    tug_burst_add();
+    if (kind == TUG_COMPANY_READS) /* where what is read goes */
+        tug_company_add(last, kind, (uint32_t)distance, &here, sizeof(here));
+    else if (__builtin_expect(last->bytes == 8, 1))
+        tug_company_add(last, kind, (uint32_t)distance, here, 8);
+    else
+        tug_company_add_any(last, kind, (uint32_t)distance, here);
     return true;
 }
 
