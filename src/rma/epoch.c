@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "rma/remote_owed.h"
 #include "rma/window.h"
 
 bool tug_epochs_init(struct tug_epochs *epochs, int nranks) {
@@ -186,6 +187,8 @@ int tug_epoch_lock(struct tug_window *window, int lock_type, int rank, int asser
     if ((everyone(epochs) & (TUG_ACCESS_ALL | TUG_ACCESS_START)) || fenced(epochs) ||
         (atomic_load(&epochs->access[rank]) & TUG_ACCESS_LOCKED))
         return MPI_ERR_RMA_SYNC;
+    if (take)
+        tug_owed_settle(window, -1);
     int error = take ? window->lane->lock(window, rank, exclusive) : MPI_SUCCESS;
     if (error != MPI_SUCCESS)
         return error;
@@ -205,6 +208,7 @@ int tug_epoch_unlock(struct tug_window *window, int rank) {
     uint8_t access = atomic_load(&epochs->access[rank]);
     if (!(access & TUG_ACCESS_LOCKED))
         return MPI_ERR_RMA_SYNC;
+    tug_owed_settle(window, rank);
     set_access(epochs, rank, 0);
     atomic_fetch_sub(&epochs->nlocks, 1);
     return window->lane->unlock(window, rank, access & TUG_ACCESS_EXCLUSIVE,
@@ -220,6 +224,8 @@ int tug_epoch_lock_all(struct tug_window *window, int assert) {
     }
     if (tug_epochs_open(epochs) || fenced(epochs))
         return MPI_ERR_RMA_SYNC;
+    if (take)
+        tug_owed_settle(window, -1);
     int error = take ? window->lane->lock_all(window) : MPI_SUCCESS;
     if (error == MPI_SUCCESS)
         atomic_store(&epochs->everyone, TUG_ACCESS_ALL | (take ? 0 : TUG_ACCESS_NOCHECK));
@@ -230,6 +236,7 @@ int tug_epoch_unlock_all(struct tug_window *window) {
     uint8_t access = everyone(&window->epochs);
     if (!(access & TUG_ACCESS_ALL))
         return MPI_ERR_RMA_SYNC;
+    tug_owed_settle(window, -1);
     atomic_store(&window->epochs.everyone, 0);
     return window->lane->unlock_all(window, !(access & TUG_ACCESS_NOCHECK));
 }

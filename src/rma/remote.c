@@ -13,6 +13,7 @@
 #include "llcl/llcl.h"
 #include "node/arena.h"
 #include "node/team.h"
+#include "rma/remote_owed.h"
 #include "rma/window.h"
 
 /* ---- domains ---- */
@@ -317,6 +318,8 @@ static void end(struct tug_remote *remote) {
         for (int i = 0; remote->attachments != NULL && i < TUG_BOOKS; i++)
             tug_book_close(&state->books[i]);
         tug_vector_free(atomic_load(&state->vector));
+        tug_owed_forget(state);
+        free(state->entry.records);
         free(state);
         state = next;
     }

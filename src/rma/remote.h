@@ -39,6 +39,7 @@
  *   remote_serve.c  the target: accumulates, fetching operations, locks, notices
  *   remote_attach.c dynamic windows: what is attached, and who knows of it (book.h)
  *   remote_sync.c   what epochs wait for
+ *   remote_owed.c   locks that go with the epoch's operations
  *
  * What is kept of a target is made when the two first have to do with each other: a window costs a
  * struct tug_remote_target for each of its ranks, and a struct tug_remote_state for those that are
@@ -51,6 +52,7 @@
 #define TUG_RMA_REMOTE_H
 
 #include <mpi.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -83,10 +85,12 @@ struct tug_domain {
     struct tug_remote *_Atomic windows[TUG_REMOTE_WINDOWS]; /* by their numbers here */
 };
 
-/* Of the shared lock that an epoch of MPI_Win_lock_all needs at a target: bits of its contact. */
+/* What must be before operations go to a target: bits of its contact. The first two are of the
+ * shared lock that an epoch of MPI_Win_lock_all needs there. */
 enum {
     TUG_CONTACT_ASKED = 1, /* a thread asks for it */
     TUG_CONTACT_LOCKED = 2,
+    TUG_CONTACT_SETTLED = 4, /* of any epoch: no lock is owed there (remote_owed.h) */
 };
 
 /* A lock that this rank's memory is under for a rank that has asked by message, or that waits for
@@ -96,6 +100,9 @@ struct tug_lock_entry {
     uint32_t tag;                  /* the waiting call's, to be answered */
     uint32_t ticket;               /* of the lock */
     uint8_t holds, wants;          /* enum tug_lock_state */
+    bool ends;                     /* it unlocks when it has done what came with it: */
+    uint16_t bytes;
+    unsigned char *records; /* of a call that waits; to be freed */
 };
 
 enum tug_lock_state {
@@ -104,6 +111,16 @@ enum tug_lock_state {
     TUG_LOCK_SHARED,
     TUG_LOCK_GROUP, /* shared, by MPI_Win_lock_all: see tug_rwlock_join() */
     TUG_LOCK_EXCLUSIVE
+};
+
+/* A lock there that this rank has been asked for, and not yet taken: remote_owed.h. */
+struct tug_owed {
+    pthread_mutex_t mutex;
+    enum tug_lock_state kind;               /* TUG_LOCK_NONE: nothing is owed */
+    struct tug_owed_operations *operations; /* what waits; NULL: nothing */
+    struct tug_remote *remote;
+    const void *owner;             /* the thread that has asked for it */
+    struct tug_remote_state *next; /* that owes a lock */
 };
 
 /* What is kept of a rank that this one has to do with. */
@@ -122,6 +139,7 @@ struct tug_remote_state {
     _Atomic uint32_t completes;    /* access epochs to this rank that it has ended */
     uint32_t completes_used;       /* how many of those this rank has waited for */
     struct tug_lock_entry entry;   /* its lock on our memory */
+    struct tug_owed owed;          /* our lock on its memory */
     struct tug_book books[];       /* dynamic windows: TUG_BOOKS, of what the rank has attached */
 };
 
@@ -164,8 +182,10 @@ struct tug_remote {
     struct tug_counter struck;  /* ranks told to forget a detached region that have done so */
     _Atomic uint64_t to_strike; /* ranks told to forget a detached region */
     /* The TUG_CONTACT_* that an operation's target must have. MPI_Win_lock_all: LOCKED is one of
-     * them, and targets are locked when they are first used in the epoch. */
+     * them, and targets are locked when they are first used in the epoch. While a lock is owed:
+     * SETTLED. */
     _Atomic uint8_t contact_wanted;
+    uint32_t nowed; /* targets whose lock is owed; under the lock of all that is */
     struct tug_remote_state *_Atomic used; /* the targets that were used, newest first */
     struct tug_rwlock *lock;               /* on this rank's memory: in `sync`, or `own_lock` */
     struct tug_rwlock own_lock;
@@ -241,7 +261,8 @@ int tug_remote_detach(struct tug_remote *remote, const void *base);
  * target's. */
 struct tug_remote_head {
     uint16_t window;
-    uint8_t op;     /* number of the operation (host/handles.h); notices: the round */
+    uint8_t op;     /* number of the operation (host/handles.h); notices: the round; locks: 1, the
+                       unlock too, 0, without it */
     uint8_t what;   /* notices: enum tug_notice; locks: enum tug_lock_state */
     uint32_t type;  /* number of the elements' predefined type; all but accumulates and
                        fetching operations: the sender's rank in the window */

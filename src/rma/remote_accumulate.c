@@ -14,6 +14,7 @@
 #include "host/handles.h"
 #include "host/host.h"
 #include "llcl/llcl.h"
+#include "rma/remote_owed.h"
 #include "rma/remote_ways.h"
 
 /* ---- messages and calls ---- */
@@ -349,12 +350,16 @@ static inline int accumulate_one(const struct tug_rma *o) {
 }
 
 int tug_remote_accumulate(const struct tug_rma *o) {
+    if (tug_is_owed(o) && tug_owed_accumulate(o, false))
+        return MPI_SUCCESS;
     if (__builtin_expect(is_simple(o) && o->op != MPI_NO_OP, 1))
         return accumulate_one(o);
     return tug_operand_accumulate(o, false, accumulate);
 }
 
 int tug_remote_get_accumulate(const struct tug_rma *o) {
+    if (tug_is_owed(o) && tug_owed_accumulate(o, true))
+        return MPI_SUCCESS;
     return tug_operand_accumulate(o, true, accumulate);
 }
 
@@ -364,6 +369,8 @@ int tug_remote_fetch_and_op(const struct tug_rma *o) {
     struct tug_ways ways;
     struct short_payload payload;
     size_t bytes;
+    if (tug_is_owed(o) && tug_owed_fetch_and_op(o))
+        return MPI_SUCCESS;
     tug_reduction reduce = tug_reduction_find(o->op, o->origin_type);
     if (reduce == NULL)
         return tug_type_is_basic(o->origin_type) ? tug_operand_no_reduction(o->op)
@@ -422,6 +429,8 @@ static void compare_and_swap(const struct tug_rma *o, const struct tug_ways *way
 int tug_remote_compare_and_swap(const struct tug_rma *o) {
     struct tug_data data;
     struct tug_ways ways;
+    if (tug_is_owed(o) && tug_owed_compare_and_swap(o))
+        return MPI_SUCCESS;
     if (!tug_reduction_compares(o->origin_type))
         return TUG_RMA_REFUSED;
     if (!tug_operand_has_buffers(o, true))

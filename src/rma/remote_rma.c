@@ -7,6 +7,7 @@
 #include "host/datatype.h"
 #include "llcl/llcl.h"
 #include "rma/remote_last.h"
+#include "rma/remote_owed.h"
 #include "rma/remote_ways.h"
 
 /* ---- put and get ---- */
@@ -168,6 +169,8 @@ static inline int transfer(const struct tug_rma *o, const void *here, bool into_
 
 int tug_remote_put(const struct tug_rma *o) {
     struct tug_ways ways;
+    if (tug_is_owed(o) && tug_owed_put(o))
+        return MPI_SUCCESS;
     if (!tug_ways_is_plain(o, o->origin) || o->origin_count < 1 ||
         o->origin_count > TUG_COPIED_MOST)
         return transfer(o, o->origin, true);
@@ -180,5 +183,7 @@ int tug_remote_put(const struct tug_rma *o) {
 }
 
 int tug_remote_get(const struct tug_rma *o) {
+    if (tug_is_owed(o) && tug_owed_get(o))
+        return MPI_SUCCESS;
     return transfer(o, o->result, false);
 }

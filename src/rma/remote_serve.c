@@ -5,6 +5,7 @@
  * check arguments first, so what fails here is a damaged or a foreign message: it is logged and
  * dropped, and a call is answered with nothing, which its origin takes for an error.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -14,6 +15,7 @@
 #include "host/reduction.h"
 #include "llcl/llcl.h"
 #include "rma/remote.h"
+#include "rma/remote_owed.h"
 
 #define ANSWER_MOST TUG_AM_MAX_PAYLOAD
 
@@ -125,23 +127,25 @@ static inline struct tug_mutex *lock(const struct tug_remote *remote) {
     return mutex;
 }
 
+/* False: it makes no sense. */
+static bool accumulate(struct request *request) {
+    tug_reduction reduce = NULL;
+    if (find_memory(request) && has_operands(request))
+        reduce = find_reduction(request);
+    if (reduce == NULL)
+        return false;
+    struct tug_mutex *mutex = lock(request->remote);
+    reduce(request->memory, request->data, request->n);
+    tug_remote_unlock(mutex);
+    return true;
+}
+
 static void on_accumulate(tug_context *context, int source, const void *payload, size_t bytes,
                           void *domain) {
     struct request request;
     (void)context;
-    if (!read_head(domain, payload, bytes, &request) || !find_memory(&request) ||
-        !has_operands(&request)) {
+    if (!read_head(domain, payload, bytes, &request) || !accumulate(&request))
         complain(source);
-        return;
-    }
-    tug_reduction reduce = find_reduction(&request);
-    if (reduce == NULL) {
-        complain(source);
-        return;
-    }
-    struct tug_mutex *mutex = lock(request.remote);
-    reduce(request.memory, request.data, request.n);
-    tug_remote_unlock(mutex);
 }
 
 /* Begins to fetch the memory that a message is about, if that is easily found. */
@@ -232,51 +236,141 @@ static size_t on_long_accumulate(tug_context *context, int source, const uint64_
     return request.span;
 }
 
-/* MPI_NO_OP comes without operands. */
-static void on_fetch(tug_context *context, struct tug_caller caller, const void *payload,
-                     size_t bytes, void *domain) {
-    unsigned char old[ANSWER_MOST];
-    struct request request;
-    tug_reduction reduce = NULL;
-    bool good = read_head(domain, payload, bytes, &request) && find_memory(&request);
-    if (good) {
-        reduce = find_reduction(&request);
-        good = reduce != NULL && (request.bytes == request.n * request.extent ||
-                                  (request.bytes == 0 && request.head.op == TUG_OP_NO_OP));
-    }
-    if (!good) {
-        complain(caller.process);
-        tug_answer(context, caller, NULL, 0);
-        return;
-    }
-    size_t all = request.n * request.extent;
-    struct tug_mutex *mutex = lock(request.remote);
-    memcpy(old, request.memory, request.span);
-    if (request.bytes > 0)
-        reduce(request.memory, request.data, request.n);
+/* What is fetched goes to `old`, where there are *bytes, which it sets. MPI_NO_OP comes without
+ * operands. False: it makes no sense. */
+static bool fetch(struct request *request, unsigned char *old, size_t *bytes) {
+    if (!find_memory(request))
+        return false;
+    const size_t all = request->n * request->extent;
+    tug_reduction reduce = find_reduction(request);
+    if (reduce == NULL || all > *bytes ||
+        (request->bytes != all && (request->bytes != 0 || request->head.op != TUG_OP_NO_OP)))
+        return false;
+    struct tug_mutex *mutex = lock(request->remote);
+    memcpy(old, request->memory, request->span);
+    if (request->bytes > 0)
+        reduce(request->memory, request->data, request->n);
     tug_remote_unlock(mutex);
-    memset(old + request.span, 0, all - request.span);
-    tug_answer(context, caller, old, all);
+    memset(old + request->span, 0, all - request->span);
+    *bytes = all;
+    return true;
 }
 
-/* The element, then what it is compared with. */
+/* Likewise. The operands are the element, then what it is compared with. */
+static bool compare(struct request *request, unsigned char *old, size_t *bytes) {
+    if (!find_memory(request) || request->n != 1 || request->bytes != 2 * request->element ||
+        request->element > *bytes)
+        return false;
+    const size_t element = request->element;
+    struct tug_mutex *mutex = lock(request->remote);
+    memcpy(old, request->memory, element);
+    if (memcmp(old, request->data + element, element) == 0)
+        memcpy(request->memory, request->data, element);
+    tug_remote_unlock(mutex);
+    *bytes = element;
+    return true;
+}
+
+static void answer_with(tug_context *context, struct tug_caller caller, const void *payload,
+                        size_t bytes, const struct tug_domain *domain,
+                        bool (*f)(struct request *, unsigned char *, size_t *)) {
+    unsigned char old[ANSWER_MOST];
+    struct request request;
+    size_t fetched = sizeof(old);
+    if (!read_head(domain, payload, bytes, &request) || !f(&request, old, &fetched)) {
+        complain(caller.process);
+        fetched = 0;
+    }
+    tug_answer(context, caller, old, fetched);
+}
+
+static void on_fetch(tug_context *context, struct tug_caller caller, const void *payload,
+                     size_t bytes, void *domain) {
+    answer_with(context, caller, payload, bytes, domain, fetch);
+}
+
 static void on_compare(tug_context *context, struct tug_caller caller, const void *payload,
                        size_t bytes, void *domain) {
-    unsigned char old[64];
-    struct request request;
-    if (!read_head(domain, payload, bytes, &request) || !find_memory(&request) || request.n != 1 ||
-        request.element > sizeof(old) || request.bytes != 2 * request.element) {
-        complain(caller.process);
-        tug_answer(context, caller, NULL, 0);
-        return;
+    answer_with(context, caller, payload, bytes, domain, compare);
+}
+
+/* ---- operations that come with a lock (remote_owed.h) ---- */
+
+/* To a lock, and to what came with it. */
+struct lock_answer {
+    size_t bytes;
+    union {
+        uint64_t word;
+        unsigned char bytes[ANSWER_MOST];
+    } data;
+};
+
+static bool put(const struct request *request) {
+    const size_t n = request->head.range & UINT16_MAX;
+    unsigned char *memory = memory_at(request->remote, request->head.range >> 16, n);
+    if (memory == NULL || n != request->bytes)
+        return false;
+    memcpy(memory, request->data, n);
+    return true;
+}
+
+static bool get(struct request *request, unsigned char *to, size_t *bytes) {
+    const size_t n = request->head.range & UINT16_MAX;
+    const unsigned char *memory = memory_at(request->remote, request->head.range >> 16, n);
+    if (memory == NULL || n > *bytes)
+        return false;
+    memcpy(to, memory, n);
+    *bytes = n;
+    return true;
+}
+
+static bool apply(struct request *request, struct lock_answer *answer) {
+    unsigned char *to = answer->data.bytes + answer->bytes;
+    const size_t room = sizeof(answer->data) - answer->bytes;
+    size_t fetched = room;
+    bool good;
+    switch (request->head.what) {
+    case TUG_OWED_PUT:
+        return put(request);
+    case TUG_OWED_ACCUMULATE:
+        return accumulate(request);
+    case TUG_OWED_GET:
+        good = get(request, to, &fetched);
+        break;
+    case TUG_OWED_FETCH:
+        good = fetch(request, to, &fetched);
+        break;
+    case TUG_OWED_COMPARE:
+        good = compare(request, to, &fetched);
+        break;
+    default:
+        return false;
     }
-    size_t element = request.element;
-    struct tug_mutex *mutex = lock(request.remote);
-    memcpy(old, request.memory, element);
-    if (memcmp(old, request.data + element, element) == 0)
-        memcpy(request.memory, request.data, element);
-    tug_remote_unlock(mutex);
-    tug_answer(context, caller, old, element);
+    if (!good)
+        return false;
+    const size_t whole = tug_owed_padded(fetched); /* not more than the room, which is padded */
+    memset(to + fetched, 0, whole - fetched);
+    answer->bytes += whole;
+    return true;
+}
+
+/* One record after the other. False: one makes no sense. */
+static bool apply_all(struct tug_remote *remote, const unsigned char *records, size_t bytes,
+                      struct lock_answer *answer) {
+    while (bytes > 0) {
+        struct request request = {.remote = remote};
+        if (bytes < sizeof(request.head))
+            return false;
+        memcpy(&request.head, records, sizeof(request.head));
+        request.data = records + sizeof(request.head);
+        request.bytes = request.head.window;
+        const size_t whole = sizeof(request.head) + tug_owed_padded(request.bytes);
+        if (bytes < whole || !apply(&request, answer))
+            return false;
+        records += whole;
+        bytes -= whole;
+    }
+    return true;
 }
 
 /* ---- locks: in order of arrival, shared ones together, whether asked for by message or taken by
@@ -285,26 +379,64 @@ static void on_compare(tug_context *context, struct tug_caller caller, const voi
 /* False: who moves the lock will tell (on_moved). */
 static bool take(struct tug_remote *remote, const struct tug_lock_entry *entry) {
     const bool exclusive = entry->wants == TUG_LOCK_EXCLUSIVE;
-    if (tug_rwlock_take(remote->lock, entry->ticket, exclusive))
-        return true;
-    tug_rwlock_watch(remote->lock, true);
-    return tug_rwlock_take(remote->lock, entry->ticket, exclusive);
+    if (!tug_rwlock_take(remote->lock, entry->ticket, exclusive)) {
+        tug_rwlock_watch(remote->lock, true);
+        if (!tug_rwlock_take(remote->lock, entry->ticket, exclusive))
+            return false;
+    }
+    if (entry->wants == TUG_LOCK_GROUP)
+        tug_rwlock_found(remote->lock);
+    return true;
+}
+
+/* The lock is the sender's, who has sent these records with it; NULL for some: there was no memory
+ * to keep them. */
+static void hold(struct tug_remote *remote, struct tug_remote_state *sender,
+                 const unsigned char *records) {
+    struct tug_lock_entry *entry = &sender->entry;
+    const struct tug_caller caller = {sender->target->process, entry->tag};
+    struct lock_answer answer;
+    bool good = records != NULL || entry->bytes == 0;
+    answer.bytes = sizeof(answer.data.word);
+    answer.data.word = TUG_LOCK_GRANTED;
+    if (good && !apply_all(remote, records, entry->bytes, &answer)) {
+        complain(caller.process);
+        good = false;
+    }
+    entry->holds = entry->wants;
+    if (entry->ends || !good) {
+        tug_remote_drop_lock(remote->lock, entry->wants);
+        entry->holds = TUG_LOCK_NONE;
+    }
+    tug_answer(remote->domain->context, caller, &answer.data, good ? answer.bytes : 0);
 }
 
 static void grant(struct tug_remote *remote) {
     while (remote->lock_first != NULL) {
-        struct tug_lock_entry *entry = &remote->lock_first->entry;
-        const struct tug_caller caller = {remote->lock_first->target->process, entry->tag};
-        if (!take(remote, entry))
+        struct tug_remote_state *sender = remote->lock_first;
+        unsigned char *records = sender->entry.records;
+        if (!take(remote, &sender->entry))
             return;
-        remote->lock_first = entry->next;
-        entry->holds = entry->wants;
-        if (entry->wants == TUG_LOCK_GROUP)
-            tug_rwlock_found(remote->lock);
-        tug_answer(remote->domain->context, caller, NULL, 0);
+        remote->lock_first = sender->entry.next;
+        sender->entry.records = NULL;
+        hold(remote, sender, records);
+        free(records);
     }
     if (tug_rwlock_is_watched(remote->lock))
         tug_rwlock_watch(remote->lock, false);
+}
+
+/* Its turn comes later. */
+static void await_turn(struct tug_remote *remote, struct tug_remote_state *sender,
+                       const unsigned char *records) {
+    struct tug_lock_entry *entry = &sender->entry;
+    if (entry->bytes > 0 && (entry->records = malloc(entry->bytes)) != NULL)
+        memcpy(entry->records, records, entry->bytes);
+    if (remote->lock_first == NULL)
+        remote->lock_first = sender;
+    else
+        remote->lock_last->entry.next = sender;
+    remote->lock_last = sender;
 }
 
 /* The lock is somebody's who cannot say so here. */
@@ -326,25 +458,26 @@ static void on_lock(tug_context *context, struct tug_caller caller, const void *
         sender = find_sender(&request, caller.process);
     const uint8_t wants = sender != NULL ? request.head.what : TUG_LOCK_NONE;
     if (wants < TUG_LOCK_SHARED || wants > TUG_LOCK_EXCLUSIVE ||
-        sender->entry.holds != TUG_LOCK_NONE) {
-        complain(caller.process); /* and it waits for ever: no answer is a refusal */
-        return;
-    }
-    struct tug_remote *remote = request.remote;
-    if (wants == TUG_LOCK_GROUP && tug_rwlock_join(remote->lock)) {
-        sender->entry.holds = wants;
+        sender->entry.holds != TUG_LOCK_NONE || request.head.op > 1) {
+        complain(caller.process);
         tug_answer(context, caller, NULL, 0);
         return;
     }
+    struct tug_remote *remote = request.remote;
     sender->entry = (struct tug_lock_entry){.tag = caller.tag,
-                                            .ticket = tug_rwlock_ask(remote->lock),
                                             .holds = TUG_LOCK_WAITS,
-                                            .wants = wants};
-    if (remote->lock_first == NULL)
-        remote->lock_first = sender;
+                                            .wants = wants,
+                                            .ends = request.head.op,
+                                            .bytes = (uint16_t)request.bytes};
+    if (wants == TUG_LOCK_GROUP && tug_rwlock_join(remote->lock)) {
+        hold(remote, sender, request.data);
+        return;
+    }
+    sender->entry.ticket = tug_rwlock_ask(remote->lock);
+    if (remote->lock_first == NULL && take(remote, &sender->entry))
+        hold(remote, sender, request.data);
     else
-        remote->lock_last->entry.next = sender;
-    remote->lock_last = sender;
+        await_turn(remote, sender, request.data);
     grant(remote);
 }
 

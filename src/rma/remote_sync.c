@@ -10,6 +10,7 @@
 #include "node/team.h"
 #include "rma/epoch.h"
 #include "rma/remote.h"
+#include "rma/remote_owed.h"
 #include "rma/window.h"
 
 /* ---- telling and waiting ---- */
@@ -30,6 +31,7 @@ static struct tug_remote_state *make_state(const struct tug_remote *remote, int 
         return NULL;
     state->target = target;
     tug_peer_begin(&state->peer, remote->domain->context, (uint32_t)target->process);
+    pthread_mutex_init(&state->owed.mutex, NULL);
     if (nbooks > 0 && target->near)
         state->books[TUG_BOOK_SHOWN].room = &remote->rooms[remote->team->places.node_rank_of[rank]];
     return state;
@@ -439,18 +441,6 @@ static int test_exposure(struct tug_window *window, const int *ranks, int n, int
 
 /* ---- locks ---- */
 
-/* Asks for the lock; the counter hears when it is granted. */
-static void ask(struct tug_remote *remote, int rank, enum tug_lock_state kind,
-                struct tug_counter *granted) {
-    struct tug_remote_head head = head_of(remote, rank, kind, 0); /* copied by the call */
-    const struct tug_call_params call = {.dest_proc = remote->targets[rank].process,
-                                         .handler = TUG_CALL_LOCK,
-                                         .payload = &head,
-                                         .size_in_bytes = sizeof(head),
-                                         .on_complete = {tug_counter_add, granted}};
-    TUG_REMOTE_TRY(remote->domain->context, tug_try_call_async(remote->domain->context, &call));
-}
-
 /* The lock on the memory of a rank of this node; NULL: of another, whose engine is asked. */
 static struct tug_rwlock *near_lock(const struct tug_remote *remote, int rank) {
     if (rank == remote->rank)
@@ -482,13 +472,10 @@ static void take_near(struct tug_remote *remote, int rank, struct tug_rwlock *lo
 /* An error class. */
 static int take_lock(struct tug_remote *remote, int rank, enum tug_lock_state kind) {
     struct tug_rwlock *near = near_lock(remote, rank);
-    struct tug_counter granted = {0};
-    if (near != NULL) {
-        take_near(remote, rank, near, kind);
-        return MPI_SUCCESS;
-    }
-    ask(remote, rank, kind, &granted);
-    return tug_remote_error(tug_remote_wait_counter(remote, &granted, 1));
+    if (near == NULL)
+        return tug_owed_ask(remote, rank, kind);
+    take_near(remote, rank, near, kind);
+    return MPI_SUCCESS;
 }
 
 /* After a flush; or (by message) before it, where nothing overtakes messages. */
@@ -508,14 +495,19 @@ static enum tug_lock_state kind_of(bool exclusive) {
 
 static int lock(struct tug_window *window, int rank, bool exclusive) {
     struct tug_remote *remote = window->remote;
-    if (tug_remote_meet(remote, rank) == NULL) /* who unlocks counts on it */
+    struct tug_remote_state *state = tug_remote_meet(remote, rank); /* who unlocks counts on it */
+    struct tug_rwlock *near = near_lock(remote, rank);
+    if (state == NULL)
         return MPI_ERR_NO_MEM;
-    int error = take_lock(remote, rank, kind_of(exclusive));
+    if (near == NULL)
+        tug_owed_begin(remote, state, kind_of(exclusive));
+    else
+        take_near(remote, rank, near, kind_of(exclusive));
     /* who locks its own memory in a loop must hear of others who want to, on other nodes or by
      * packets that nobody else gets on */
     if (rank == remote->rank && (remote->domain->team->nnodes > 1 || tug_engine_wants_help()))
         tug_engine_poll();
-    return error;
+    return MPI_SUCCESS;
 }
 
 static bool is_answered(void *argument) {
@@ -542,9 +534,18 @@ int tug_remote_contact(struct tug_remote *remote, int rank) {
     struct tug_remote_state *state = tug_remote_meet(remote, rank);
     if (state == NULL)
         return MPI_ERR_NO_MEM;
-    return atomic_load(&remote->contact_wanted) & TUG_CONTACT_LOCKED
-               ? lock_late(remote, state, rank)
-               : MPI_SUCCESS;
+    const uint8_t wanted = atomic_load(&remote->contact_wanted);
+    if (wanted & TUG_CONTACT_SETTLED) {
+        const int error = tug_owed_take(state);
+        if (error != MPI_SUCCESS)
+            return error;
+        atomic_fetch_or(&state->contact, TUG_CONTACT_SETTLED);
+    }
+    if (!(wanted & TUG_CONTACT_LOCKED))
+        return MPI_SUCCESS;
+    if (atomic_load(&tug_owed_locks) > 0)
+        tug_owed_take_mine(NULL);
+    return lock_late(remote, state, rank);
 }
 
 /* Our own memory at once, for loads and stores count on it. */
@@ -562,6 +563,11 @@ static int unlock(struct tug_window *window, int rank, bool exclusive, bool take
     struct tug_remote_state *state = tug_remote_state_of(remote, rank);
     if (state == NULL) /* MPI_MODE_NOCHECK, and no operation */
         return MPI_SUCCESS;
+    if (taken && near_lock(remote, rank) == NULL) {
+        const int error = tug_owed_end(state, &taken);
+        if (!taken)
+            return error;
+    }
     const bool overtaken = is_overtaken(remote, state);
     const bool early = !overtaken && near_lock(remote, rank) == NULL;
     tug_small_settle(); /* puts of other threads go ahead of the message, too */
@@ -584,15 +590,27 @@ static int unlock_all(struct tug_window *window, bool taken) {
     return error;
 }
 
+static bool owes(const struct tug_remote *remote) {
+    return atomic_load(&remote->contact_wanted) & TUG_CONTACT_SETTLED;
+}
+
 static int flush(struct tug_window *window, int rank, bool local) {
-    return tug_remote_flush(window->remote, rank, local);
+    struct tug_remote *remote = window->remote;
+    struct tug_remote_state *state = tug_remote_state_of(remote, rank);
+    const int error = state != NULL && owes(remote) ? tug_owed_take(state) : MPI_SUCCESS;
+    return first_error(error, tug_remote_flush(remote, rank, local));
 }
 
 /* A whole one leaves no messages to those who know of memory that has been detached. */
 static int flush_all(struct tug_window *window, bool local) {
-    int error = flush_every(window->remote, local);
+    struct tug_remote *remote = window->remote;
+    int error = MPI_SUCCESS;
+    for (struct tug_remote_state *state = atomic_load(&remote->used); state && owes(remote);
+         state = state->next)
+        error = first_error(error, tug_owed_flush(state));
+    error = first_error(error, flush_every(remote, local));
     if (!local)
-        tug_remote_await_detached(window->remote);
+        tug_remote_await_detached(remote);
     return error;
 }
 

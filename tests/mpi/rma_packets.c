@@ -4,8 +4,8 @@
  * A fence with one small operation takes two packets of each rank at most: what says that the epoch
  * is over goes with the operation, and whoever hears of it acknowledges both. Post, start, complete
  * and wait take one of the origin, which acknowledges the post by what it sends, and two of the
- * target. An accumulate that is sent in two messages takes one packet. Without the library nothing
- * is counted.
+ * target. An accumulate that is sent in two messages takes one packet, and so does an epoch of
+ * MPI_Win_lock with a few small operations. Without the library nothing is counted.
  */
 #include "win_kinds.h"
 #include <time.h>
@@ -130,7 +130,32 @@ static bool flushes(struct kind_win *w) {
     return few_packets(1);
 }
 
-enum { FENCES, EXPOSURES, LONG_EXPOSURES, FLUSHES, KINDS };
+/* The lock, the operations and the unlock go in one packet, and what they fetch in another. */
+static bool locks(struct kind_win *w) {
+    const int64_t one = 1;
+    begin_epochs();
+    for (int64_t i = 0; i < EPOCHS && check_rank == 0; i++) {
+        int64_t before = -1, got = -1, value = i + 1;
+        MUST(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, w->win));
+        MUST(MPI_Put(&value, 1, MPI_INT64_T, 1, 0, 1, MPI_INT64_T, w->win));
+        MUST(MPI_Get(&got, 1, MPI_INT64_T, 1, 1, 1, MPI_INT64_T, w->win));
+        MUST(MPI_Fetch_and_op(&one, &before, MPI_INT64_T, 1, 2, MPI_SUM, w->win));
+        MUST(MPI_Accumulate(&one, 1, MPI_INT64_T, 1, 3, 1, MPI_INT64_T, MPI_SUM, w->win));
+        MUST(MPI_Win_unlock(1, w->win));
+        CHECK(before == i && got == 0, "epoch %lld: fetched %lld, got %lld", (long long)i,
+              (long long)before, (long long)got);
+        count_epoch();
+    }
+    check_barrier(MPI_COMM_WORLD);
+    for (int k = 0; k < 4 && check_rank == 1; k++)
+        CHECK(value_at(w, k) == (k == 1 ? 0 : EPOCHS), "word %d: %lld", k,
+              (long long)value_at(w, k));
+    if (check_rank == 1)
+        batches.least = 0; /* it has counted none */
+    return few_packets(1);
+}
+
+enum { FENCES, EXPOSURES, LONG_EXPOSURES, FLUSHES, LOCKS, KINDS };
 
 static bool run(struct kind_win *w, MPI_Group peer, int kind) {
     memset(w->base, 0, w->size);
@@ -138,6 +163,7 @@ static bool run(struct kind_win *w, MPI_Group peer, int kind) {
     return kind == FENCES      ? fences(w, 1 - check_rank)
            : kind == EXPOSURES ? exposures(w, peer, 8)
            : kind == FLUSHES   ? flushes(w)
+           : kind == LOCKS     ? locks(w)
                                : exposures(w, peer, 8 * LONG);
 }
 

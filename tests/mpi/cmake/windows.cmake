@@ -101,6 +101,14 @@ tug_mpi_test(rma_lock_storm RANKS 2 3 4 NODES emulated WAYS tug)
 tug_mpi_test(rma_lock_storm.crowd ARGS 6 RANKS 4 WAYS tug packet)
 tug_mpi_test(rma_lock_storm RANKS 2 WAYS off)
 
+# Operations that go to another node with the lock.
+tug_mpi_test(rma_lock_epochs WAYS host tug packet)
+tug_mpi_test(rma_lock_epochs RANKS 2 3 4 NODES emulated WAYS host tug)
+tug_mpi_test(rma_lock_epochs RANKS 2 4 NODES tcp WAYS tug)
+tug_mpi_test(rma_lock_epochs.caller RANKS 2 3 NODES emulated WAYS tug ENV TUGBOAT_PROGRESS=caller)
+tug_mpi_test(rma_lock_epochs RANKS 3 4 NODES two WAYS tug)
+tug_mpi_test(rma_lock_epochs RANKS 2 WAYS off)
+
 tug_mpi_test(rma_pscw WAYS host tug native packet)
 tug_mpi_test(rma_pscw RANKS 2 3 4 NODES emulated WAYS host tug packet)
 tug_mpi_test(rma_pscw RANKS 2 WAYS off)
