@@ -84,8 +84,7 @@ static void run_phase(int program, size_t first, uint64_t *seed) {
 
 static long check(int program) {
     uint64_t value, sum = 0;
-    const uint64_t added =
-        program == 3 ? 0 : (uint64_t)(bench.nranks * nphases * naccesses);
+    const uint64_t added = program == 3 ? 0 : (uint64_t)(bench.nranks * nphases * naccesses);
     if (!bench.validate)
         return 0;
     if (bench.rank == 0)
@@ -99,11 +98,11 @@ static long check(int program) {
 
 /* Microseconds of the slowest rank. */
 static double run_sample(int program, enum way way, long *errors) {
-    const struct tug_array_params params = {
-        .size_in_bytes = nwords * 8,
-        .page_bytes = (size_t)page_bytes,
-        .pages_most = (size_t)(npages * bench.nranks),
-        .moves = way == AUTOMATIC ? TUG_MOVES_AUTOMATIC : TUG_MOVES_BY_CALL};
+    const struct tug_array_params params = {.size_in_bytes = nwords * 8,
+                                            .page_bytes = (size_t)page_bytes,
+                                            .pages_most = (size_t)(npages * bench.nranks),
+                                            .moves = way == AUTOMATIC ? TUG_MOVES_AUTOMATIC
+                                                                      : TUG_MOVES_BY_CALL};
     uint64_t seed = (uint64_t)bench.rank + 1;
     must(tug_array_create(MPI_COMM_WORLD, &params, &array), "tug_array_create");
     if (program == 3 && bench.rank == 0)
@@ -112,8 +111,7 @@ static double run_sample(int program, enum way way, long *errors) {
     bench_sync();
     const double begin_us = bench_now_us();
     for (long phase = 0; phase < nphases; phase++) {
-        const size_t first =
-            (size_t)((bench.rank + phase) % bench.nranks) * block_words;
+        const size_t first = (size_t)((bench.rank + phase) % bench.nranks) * block_words;
         if (way == OWN)
             must(tug_array_own(array, first * 8, block_words * 8), "own");
         run_phase(program, first, &seed);

@@ -40,9 +40,8 @@ static inline struct tug_divisor tug_divisor(uint64_t divisor) {
                                     .shift = (unsigned)__builtin_ctzll(divisor)};
     const unsigned k = 64 - (unsigned)__builtin_clzll(divisor);
     const unsigned __int128 power = (unsigned __int128)1 << (63 + k);
-    return (struct tug_divisor){.divisor = divisor,
-                                .multiplier = (uint64_t)((power - 1) / divisor) + 1,
-                                .shift = k - 1};
+    return (struct tug_divisor){
+        .divisor = divisor, .multiplier = (uint64_t)((power - 1) / divisor) + 1, .shift = k - 1};
 }
 
 /* dividend: below 2^63. */

@@ -95,18 +95,18 @@ struct tug_settings {
     uint64_t ring_size;              /* TUGBOAT_RING_SIZE, a power of two, in commands */
     enum tug_rma_lanes rma;          /* TUGBOAT_RMA */
     bool array_moves;
-    bool share_in_place;             /* TUGBOAT_SHARE_IN_PLACE */
-    bool partitioned;                /* TUGBOAT_PARTITIONED */
-    unsigned transports;             /* TUGBOAT_TRANSPORTS: enum tug_way bits */
-    bool transports_named;           /* the user has set TUGBOAT_TRANSPORTS */
-    uint64_t operations;             /* TUGBOAT_OPERATIONS, a power of two */
-    bool aggregate;                  /* TUGBOAT_AGGREGATE */
-    uint64_t acp_starter_bytes;      /* TUGBOAT_ACP_STARTER */
-    const char *stats;        /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
-    bool verdict;             /* TUGBOAT_STATS=verdict: tells what was gained and lost, too */
-    const char *trace;        /* TUGBOAT_TRACE: a .json file name, or NULL */
-    enum tug_verbose verbose; /* TUGBOAT_VERBOSE */
-    uint64_t segment_bytes;   /* TUGBOAT_SEGMENT, 0 = chosen by the model */
+    bool share_in_place;        /* TUGBOAT_SHARE_IN_PLACE */
+    bool partitioned;           /* TUGBOAT_PARTITIONED */
+    unsigned transports;        /* TUGBOAT_TRANSPORTS: enum tug_way bits */
+    bool transports_named;      /* the user has set TUGBOAT_TRANSPORTS */
+    uint64_t operations;        /* TUGBOAT_OPERATIONS, a power of two */
+    bool aggregate;             /* TUGBOAT_AGGREGATE */
+    uint64_t acp_starter_bytes; /* TUGBOAT_ACP_STARTER */
+    const char *stats;          /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
+    bool verdict;               /* TUGBOAT_STATS=verdict: tells what was gained and lost, too */
+    const char *trace;          /* TUGBOAT_TRACE: a .json file name, or NULL */
+    enum tug_verbose verbose;   /* TUGBOAT_VERBOSE */
+    uint64_t segment_bytes;     /* TUGBOAT_SEGMENT, 0 = chosen by the model */
     enum tug_collectives_choice collectives;   /* TUGBOAT_COLLECTIVES */
     enum tug_pipelines_choice pipelines;       /* TUGBOAT_PIPELINES */
     enum tug_phases_choice phases;             /* TUGBOAT_PHASES */

@@ -74,8 +74,8 @@ static bool agree_on(struct tug_array *array, const struct tug_array_params *par
     if (usable && valid(params))
         memcpy(mine,
                (uint64_t[FACTS]){params->size_in_bytes, params->page_bytes, params->placement,
-                             params->pages_most, params->places, params->copies_most,
-                             params->home != NULL, params->size_most, params->moves},
+                                 params->pages_most, params->places, params->copies_most,
+                                 params->home != NULL, params->size_most, params->moves},
                sizeof(mine));
     memcpy(first, mine, sizeof(mine));
     MPI_Comm comm = tug_context_comm(array->context);

@@ -139,7 +139,7 @@ struct tug_order {
 /* What follow.c measures; holder only. */
 struct tug_follow {
     bool on;
-    uint64_t access_ns, move_ns;     /* means; 0: not known */
+    uint64_t access_ns, move_ns;      /* means; 0: not known */
     uint64_t accesses_out, moves_out; /* under way */
 };
 
@@ -296,7 +296,6 @@ void tug_array_settle(struct tug_array *array);
 /* A page whose home is here comes to be, in that slot of this process. Holder only. */
 void tug_home_begin(struct tug_array *array, uint64_t page, uint32_t slot);
 struct tug_page_slot tug_home_place(struct tug_array *array, uint64_t page);
-
 
 /* Bytes of a record, and of the page's wants. */
 size_t tug_home_footprint(uint64_t nranks);

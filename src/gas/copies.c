@@ -127,8 +127,8 @@ static int do_range(struct tug_array *array, enum what what, size_t index, size_
         part = array->page_bytes - spot.offset;
         if (part > bytes - done)
             part = bytes - done;
-        status = do_page(array, what, spot.page, spot.offset, part,
-                         dest != NULL ? dest + done : NULL);
+        status =
+            do_page(array, what, spot.page, spot.offset, part, dest != NULL ? dest + done : NULL);
     }
     return status;
 }

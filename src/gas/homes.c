@@ -31,8 +31,8 @@ static uint64_t ask_all(struct tug_array *array, const struct tug_array_params *
 static bool all_have(struct tug_array *array, uint64_t mixed) {
     MPI_Comm comm = tug_context_comm(array->context);
     uint64_t first = mixed;
-    bool same = TUG_POLITE(Ibcast, &first, 1, MPI_UINT64_T, 0, comm) == MPI_SUCCESS &&
-                mixed != 0 && mixed == first;
+    bool same = TUG_POLITE(Ibcast, &first, 1, MPI_UINT64_T, 0, comm) == MPI_SUCCESS && mixed != 0 &&
+                mixed == first;
     return tug_all_agree(comm, same);
 }
 

@@ -62,8 +62,7 @@ static void cycle_remove(struct tug_pages *pages, struct tug_page *entry) {
 static bool idle(const struct tug_pages *pages, const struct tug_page *entry) {
     return atomic_load_explicit(&entry->owner, memory_order_relaxed) != pages->self &&
            !entry->asking && !entry->stopping && !entry->changing && !entry->coming &&
-           !entry->following &&
-           entry->gets == 0 && entry->first == NULL;
+           !entry->following && entry->gets == 0 && entry->first == NULL;
 }
 
 static void unlink_from_bucket(struct tug_pages *pages, struct tug_page *entry) {

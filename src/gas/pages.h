@@ -74,13 +74,13 @@ struct tug_page {
     bool turn;                /* a move that others here have waited for has just been answered */
     struct tug_caller caller; /* of stopping or changing: it is answered when that is over */
     struct tug_page_slot next;
-    struct tug_task *first, *last;   /* calls that wait for the home, a stop, a change or a copy */
+    struct tug_task *first, *last; /* calls that wait for the home, a stop, a change or a copy */
     /* follow.c */
-    uint64_t rent_ns;  /* paid for accesses while the page was elsewhere */
-    uint64_t since_ns; /* when its move began, or when it came; 0: not by itself */
-    uint64_t uses;     /* accesses in rent_ns */
-    uint8_t patience;  /* the price is doubled so many times */
-    bool following;    /* a move here is under way */
+    uint64_t rent_ns;                /* paid for accesses while the page was elsewhere */
+    uint64_t since_ns;               /* when its move began, or when it came; 0: not by itself */
+    uint64_t uses;                   /* accesses in rent_ns */
+    uint8_t patience;                /* the price is doubled so many times */
+    bool following;                  /* a move here is under way */
     struct tug_page *before, *after; /* in the cycle; after: also the next free entry */
 };
 

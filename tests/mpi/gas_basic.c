@@ -117,8 +117,8 @@ static void take_and_send(uint64_t round) {
         int to = (check_rank + 1) % check_nranks;
         GOOD(tug_array_move(array, page, to));
         GOOD(tug_array_locate(array, page, &place));
-        CHECK(place.home == expected_home(page) && place.owner >= 0 &&
-                  place.owner < check_nranks && place.offset % page_bytes == 0,
+        CHECK(place.home == expected_home(page) && place.owner >= 0 && place.owner < check_nranks &&
+                  place.offset % page_bytes == 0,
               "page %zu: home %d, owner %d", page, place.home, place.owner);
     }
     barrier();

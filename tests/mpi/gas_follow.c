@@ -23,10 +23,8 @@ static void barrier(void) {
 }
 
 static void create(enum tug_moves moves) {
-    const struct tug_array_params params = {.size_in_bytes = PAGE * PAGES,
-                                            .page_bytes = PAGE,
-                                            .pages_most = PAGES,
-                                            .moves = moves};
+    const struct tug_array_params params = {
+        .size_in_bytes = PAGE * PAGES, .page_bytes = PAGE, .pages_most = PAGES, .moves = moves};
     GOOD(tug_array_create(MPI_COMM_WORLD, &params, &array));
 }
 
