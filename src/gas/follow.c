@@ -18,8 +18,7 @@
  *
  * Threading: the holder of the baton.
  */
-#include <time.h>
-
+#include "base/clock.h"
 #include "gas/array.h"
 
 #define STAY 16
@@ -27,12 +26,6 @@
 #define FIRST_PRICE 4 /* accesses */
 #define USES_LEAST 2  /* what is used once does not come */
 #define WEIGHT 8      /* of what was measured before, against the newest */
-
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void measure(uint64_t *mean, uint64_t ns) {
     *mean = *mean == 0 ? ns : (*mean * (WEIGHT - 1) + ns) / WEIGHT;
@@ -49,7 +42,7 @@ static void start_anew(struct tug_page *entry) {
 static void moved(void *d, int status) {
     struct tug_page *entry = d;
     struct tug_follow *follow = &entry->array->follow;
-    const uint64_t now = now_ns();
+    const uint64_t now = tug_clock_ns();
     entry->following = false;
     if (status == 0)
         measure(&follow->move_ns, (now - entry->since_ns) / follow->moves_out);
@@ -71,7 +64,7 @@ static void come_here(struct tug_page *entry) {
     order->to = array->rank;
     order->on_complete = (struct tug_callback){moved, entry};
     entry->following = true;
-    entry->since_ns = now_ns();
+    entry->since_ns = tug_clock_ns();
     array->follow.moves_out++;
     start_anew(entry);
     tug_order_start(order);
@@ -81,7 +74,7 @@ void tug_follow_begin(struct tug_page *entry, struct tug_task *task) {
     struct tug_follow *follow = &entry->array->follow;
     if (!follow->on)
         return;
-    task->begun_ns = now_ns();
+    task->begun_ns = tug_clock_ns();
     follow->accesses_out++;
 }
 
@@ -94,7 +87,7 @@ void tug_follow_end(struct tug_page *entry, const struct tug_task *task, int sta
     struct tug_follow *follow = &entry->array->follow;
     if (!follow->on)
         return;
-    const uint64_t ns = (now_ns() - task->begun_ns) / follow->accesses_out--;
+    const uint64_t ns = (tug_clock_ns() - task->begun_ns) / follow->accesses_out--;
     measure(&follow->access_ns, ns);
     if (status != 0 || entry->following || entry->place.owner == entry->array->rank)
         return;
@@ -112,7 +105,7 @@ void tug_follow_left(struct tug_page *entry) {
     start_anew(entry);
     if (entry->since_ns == 0 || entry->following)
         return; /* it did not come by itself */
-    if (now_ns() - entry->since_ns >= STAY * price_of(follow))
+    if (tug_clock_ns() - entry->since_ns >= STAY * price_of(follow))
         entry->patience = 0;
     else if (entry->patience < PATIENCE_MOST)
         entry->patience++;

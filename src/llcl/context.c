@@ -403,20 +403,24 @@ static void look(void *argument) {
     what->busy = tug_context_busy(what->context);
 }
 
-/* Serves the others until all are here. */
-static void quiesce(struct tug_context *context) {
+/* Ends this process's operations, and says so to the others. */
+static void begin_to_leave(struct tug_context *context) {
     struct look what = {context, true};
-    int all = 0;
     for (;;) {
         tug_engine_call(look, &what);
         if (!what.busy)
             break;
         sched_yield();
     }
-    MPI_Request request;
-    tug_host.Ibarrier(context->fabric.comm, &request);
+    tug_host.Ibarrier(context->fabric.comm, &context->all_leave);
+}
+
+/* Serves the others until all leave. */
+static void await_all(struct tug_context *context) {
+    struct look what = {context, true};
+    int all = 0;
     for (;;) {
-        tug_host.Test(&request, &all, MPI_STATUS_IGNORE);
+        tug_host.Test(&context->all_leave, &all, MPI_STATUS_IGNORE);
         if (all)
             return;
         tug_engine_call(look, &what);
@@ -439,11 +443,8 @@ static void forget(struct tug_context *context) {
     pthread_mutex_unlock(&contexts_lock);
 }
 
-int tug_context_free(tug_context **handle) {
-    if (handle == NULL || *handle == NULL)
-        return TUG_ERR_INVALID;
-    struct tug_context *context = *handle;
-    quiesce(context);
+/* All leave. */
+static void end_context(struct tug_context *context) {
     forget(context); /* first: a new context looks at the services of those that there are */
     if (context->at_end != NULL)
         context->at_end(context->at_end_d);
@@ -452,18 +453,31 @@ int tug_context_free(tug_context **handle) {
     tug_memory_each(&context->fabric.memory, end_registration, NULL);
     tug_registration_close(context);
     destroy(context);
+}
+
+int tug_context_free(tug_context **handle) {
+    if (handle == NULL || *handle == NULL)
+        return TUG_ERR_INVALID;
+    begin_to_leave(*handle);
+    await_all(*handle);
+    end_context(*handle);
     *handle = NULL;
     return 0;
 }
 
+/* Where several threads made contexts, they stand in another order in each process: all are left
+ * before any is waited for. */
 void tug_llcl_finalize(void) {
-    while (contexts != NULL) {
-        tug_context *context = contexts;
+    for (struct tug_context *context = contexts; context != NULL; context = context->next) {
         if (!context->internal)
             tug_warn_once("MPI is finalised while LLCL contexts are open, so they are freed: free "
                           "them before MPI_Finalize");
-        (void)tug_context_free(&context);
+        begin_to_leave(context);
     }
+    for (struct tug_context *context = contexts; context != NULL; context = context->next)
+        await_all(context);
+    while (contexts != NULL)
+        end_context(contexts);
 }
 
 /* ---- contexts of other floors ---- */

@@ -39,6 +39,7 @@ struct tug_context {
     struct tug_fabric fabric;
     bool internal;                      /* see tug_context_set_internal() */
     bool holds_team;                    /* the team is nobody else's to keep */
+    MPI_Request all_leave;              /* at the end: the barrier of those who leave */
     MPI_Comm node_comm;                 /* made by the first tug_mem_allocate(); null before */
     struct tug_registration everything; /* see tug_context_everything() */
     struct tug_service service;
