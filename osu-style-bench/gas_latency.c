@@ -12,7 +12,7 @@
  * Invariants: what a sample has got last is compared with the pattern when validating.
  * Threading: main threads only.
  */
-#include "bench.h"
+#include "llcl_bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,13 +34,6 @@ static struct tug_key key;
 static unsigned char *buffer;
 static uint64_t turn; /* of the pages that are asked for */
 
-static void must(int status, const char *what) {
-    if (status == 0)
-        return;
-    fprintf(stderr, "%s: rank %d: %s: %s\n", bench.name, bench.rank, what, tug_strerror(status));
-    MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
 /* ---- one sample ---- */
 
 /* Pages of rank 1 whose home is rank 1. */
@@ -60,7 +53,7 @@ static void get_together(enum way way, size_t bytes) {
                                              .size_in_bytes = bytes,
                                              .on_complete = count};
         if (way == COPY)
-            must(tug_array_get_copy(array, from, to, bytes), "get_copy");
+            llcl_must(tug_array_get_copy(array, from, to, bytes), "get_copy");
         else if (way == PLAIN)
             while (!tug_try_read_async(context, &read))
                 tug_progress(context);
@@ -70,7 +63,7 @@ static void get_together(enum way way, size_t bytes) {
     }
     while (way != COPY && tug_counter_value(&counter) < (uint64_t)window)
         way == PLAIN ? tug_progress(context) : tug_array_progress(array);
-    must(counter.status, "get");
+    llcl_must(counter.status, "get");
 }
 
 static void get_once(enum way way, size_t bytes) {
@@ -88,13 +81,13 @@ static void get_once(enum way way, size_t bytes) {
     case PLAIN:
         while (!tug_try_read_async(context, &read))
             tug_progress(context);
-        must(tug_counter_wait(context, &counter, 1), "read");
+        llcl_must(tug_counter_wait(context, &counter, 1), "read");
         break;
     case COPY:
-        must(tug_array_get_copy(array, index_of(0), buffer, bytes), "get_copy");
+        llcl_must(tug_array_get_copy(array, index_of(0), buffer, bytes), "get_copy");
         break;
     default:
-        must(tug_array_get(array, index_of(way == ASKED ? ++turn : 0), buffer, bytes), "get");
+        llcl_must(tug_array_get(array, index_of(way == ASKED ? ++turn : 0), buffer, bytes), "get");
     }
 }
 
@@ -131,18 +124,18 @@ static void open_array(void) {
                                             .pages_most = npages / 2,
                                             .places = (size_t)window,
                                             .copies_most = 4 * (size_t)window};
-    must(tug_array_create(MPI_COMM_WORLD, &params, &array), "tug_array_create");
+    llcl_must(tug_array_create(MPI_COMM_WORLD, &params, &array), "tug_array_create");
     for (uint64_t i = 0; bench.rank == 1 && i < npages / 4; i++) {
         bench_pattern_fill(buffer, page_bytes, index_of(i));
-        must(tug_array_put(array, index_of(i), buffer, page_bytes), "put");
+        llcl_must(tug_array_put(array, index_of(i), buffer, page_bytes), "put");
     }
 }
 
 static void open_plain(void) {
-    must(tug_context_create(MPI_COMM_WORLD, &context), "tug_context_create");
-    must(tug_mem_allocate(context, npages * page_bytes, &memory), "tug_mem_allocate");
-    must(tug_mem_register(context, buffer, (size_t)window * page_bytes, &local),
-         "tug_mem_register");
+    llcl_must(tug_context_create(MPI_COMM_WORLD, &context), "tug_context_create");
+    llcl_must(tug_mem_allocate(context, npages * page_bytes, &memory), "tug_mem_allocate");
+    llcl_must(tug_mem_register(context, buffer, (size_t)window * page_bytes, &local),
+              "tug_mem_register");
     tug_mem_key(memory, &key);
     MPI_Bcast(&key, sizeof key, MPI_BYTE, 1, MPI_COMM_WORLD);
     for (uint64_t i = 0; i < (uint64_t)window; i++)
@@ -159,7 +152,7 @@ static void serve(enum way way) {
             done = *(_Atomic uint64_t *)((char *)tug_mem_address(memory) + end_index());
         } else {
             tug_array_progress(array);
-            must(tug_array_get(array, end_index(), &done, 8), "get");
+            llcl_must(tug_array_get(array, end_index(), &done, 8), "get");
         }
     }
 }
@@ -167,7 +160,7 @@ static void serve(enum way way) {
 static void release(enum way way) {
     struct tug_counter counter = {0};
     if (way != PLAIN) {
-        must(tug_array_put(array, end_index(), &yes, 8), "put");
+        llcl_must(tug_array_put(array, end_index(), &yes, 8), "put");
         return;
     }
     memcpy(buffer, &yes, 8);
@@ -178,7 +171,7 @@ static void release(enum way way) {
                                            .on_complete = {tug_counter_add, &counter}};
     while (!tug_try_write_async(context, &write))
         tug_progress(context);
-    must(tug_counter_wait(context, &counter, 1), "write");
+    llcl_must(tug_counter_wait(context, &counter, 1), "write");
 }
 
 static double run_sample(enum way way, size_t bytes, uint64_t n, long *errors) {
@@ -197,9 +190,9 @@ static double run_sample(enum way way, size_t bytes, uint64_t n, long *errors) {
     }
     bench_sync();
     if (way == PLAIN)
-        must(tug_context_free(&context), "tug_context_free");
+        llcl_must(tug_context_free(&context), "tug_context_free");
     else
-        must(tug_array_free(&array), "tug_array_free");
+        llcl_must(tug_array_free(&array), "tug_array_free");
     return ns;
 }
 

@@ -12,7 +12,7 @@
  * Invariants: with --validate the sums of all words are compared with what was added.
  * Threading: main threads only.
  */
-#include "bench.h"
+#include "llcl_bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,13 +27,6 @@ static long nsamples = 5, nphases = 4, npages = 8, page_bytes = 4096, naccesses 
 static tug_array *array;
 static size_t block_words, nwords;
 
-static void must(int status, const char *what) {
-    if (status == 0)
-        return;
-    fprintf(stderr, "%s: rank %d: %s: %s\n", bench.name, bench.rank, what, tug_strerror(status));
-    MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
 static uint64_t draw(uint64_t *seed) {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
     return *seed >> 33;
@@ -41,9 +34,9 @@ static uint64_t draw(uint64_t *seed) {
 
 static void add(size_t word) {
     uint64_t value;
-    must(tug_array_get(array, word * 8, &value, 8), "get");
+    llcl_must(tug_array_get(array, word * 8, &value, 8), "get");
     value++;
-    must(tug_array_put(array, word * 8, &value, 8), "put");
+    llcl_must(tug_array_put(array, word * 8, &value, 8), "put");
 }
 
 /* ---- one phase of each program ---- */
@@ -57,7 +50,7 @@ static void hash(size_t first, uint64_t *seed) {
     for (long i = 0; i < naccesses; i++) {
         const bool near = draw(seed) % 20 != 0;
         const size_t word = near ? first + draw(seed) % block_words : draw(seed) % nwords;
-        must(tug_array_fetch_and_op(array, word * 8, 8, TUG_ADD, 1, NULL), "fetch_and_op");
+        llcl_must(tug_array_fetch_and_op(array, word * 8, 8, TUG_ADD, 1, NULL), "fetch_and_op");
     }
 }
 
@@ -65,7 +58,7 @@ static void walk(size_t first, uint64_t *seed) {
     size_t at = first;
     for (long i = 0; i < naccesses; i++) {
         uint64_t next;
-        must(tug_array_get(array, at * 8, &next, 8), "get");
+        llcl_must(tug_array_get(array, at * 8, &next, 8), "get");
         at = draw(seed) % 50 != 0 ? first + (next + draw(seed) % 3) % block_words
                                   : draw(seed) % nwords;
     }
@@ -89,7 +82,7 @@ static long check(int program) {
         return 0;
     if (bench.rank == 0)
         for (size_t i = 0; i < nwords; i++) {
-            must(tug_array_get(array, i * 8, &value, 8), "get");
+            llcl_must(tug_array_get(array, i * 8, &value, 8), "get");
             sum += program == 3 ? value - i * 7 : value;
         }
     bench_corrupt((unsigned char *)&sum);
@@ -104,16 +97,16 @@ static double run_sample(int program, enum way way, long *errors) {
                                             .moves = way == AUTOMATIC ? TUG_MOVES_AUTOMATIC
                                                                       : TUG_MOVES_BY_CALL};
     uint64_t seed = (uint64_t)bench.rank + 1;
-    must(tug_array_create(MPI_COMM_WORLD, &params, &array), "tug_array_create");
+    llcl_must(tug_array_create(MPI_COMM_WORLD, &params, &array), "tug_array_create");
     if (program == 3 && bench.rank == 0)
         for (uint64_t i = 0; i < nwords; i++)
-            must(tug_array_put(array, i * 8, &(uint64_t){i * 7}, 8), "put");
+            llcl_must(tug_array_put(array, i * 8, &(uint64_t){i * 7}, 8), "put");
     bench_sync();
     const double begin_us = bench_now_us();
     for (long phase = 0; phase < nphases; phase++) {
         const size_t first = (size_t)((bench.rank + phase) % bench.nranks) * block_words;
         if (way == OWN)
-            must(tug_array_own(array, first * 8, block_words * 8), "own");
+            llcl_must(tug_array_own(array, first * 8, block_words * 8), "own");
         run_phase(program, first, &seed);
         bench_sync(); /* a block has one user in a sweep */
     }
@@ -121,7 +114,7 @@ static double run_sample(int program, enum way way, long *errors) {
     MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     *errors += check(program);
     bench_sync();
-    must(tug_array_free(&array), "tug_array_free");
+    llcl_must(tug_array_free(&array), "tug_array_free");
     return most;
 }
 

@@ -208,7 +208,7 @@ static bool begin(struct tug_interpreter *self, const struct tug_queue *queue,
             begin_transfer(self, queue, state);
             if (self->error != MPI_SUCCESS)
                 break;
-            tug_point(&state->begin, tug_behind(&state->begin, d));
+            tug_move_on(&state->begin, d);
         } else {
             if (under_way > 0 || !tug_interpreter_execute(self, d, state->begin.segment))
                 break;
@@ -251,7 +251,7 @@ static bool complete(struct tug_interpreter *self, const struct tug_queue *queue
             struct tug_piece piece = tug_piece_of(self, d, state->read.segment);
             tug_unpack_piece(self, d, &piece);
         }
-        tug_point(&state->read, tug_behind(&state->read, d));
+        tug_move_on(&state->read, d);
         step(self, d);
         moved = true;
     }

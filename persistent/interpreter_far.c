@@ -157,7 +157,7 @@ bool tug_stream_push(const struct tug_queue *queue, struct tug_queue_state *stat
             moved |= tug_far_push(stream, *number_of(state, &at));
             state->unwritten += !tug_far_is_written(stream, *number_of(state, &at));
         }
-        tug_point(&at, tug_behind(&at, d));
+        tug_move_on(&at, d);
     }
     return moved;
 }

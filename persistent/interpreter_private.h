@@ -30,6 +30,10 @@ static inline void tug_point(struct tug_queue_pointer *pointer, struct tug_queue
     pointer->passed = to.passed;
 }
 
+static inline void tug_move_on(struct tug_queue_pointer *pointer, const struct tug_descriptor *d) {
+    tug_point(pointer, tug_behind(pointer, d));
+}
+
 /* A segment of a descriptor, in memory. */
 struct tug_piece {
     const struct tug_area_memory *from_area, *to_area;

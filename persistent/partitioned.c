@@ -14,6 +14,7 @@
 #include "node/cma.h"
 #include "node/lent.h"
 #include "node/neighbour.h"
+#include "node/team.h"
 #include "tugboat/tugboat.h"
 
 #if MPI_VERSION >= 4
@@ -598,8 +599,8 @@ static void let_board_go(struct tug_partitioned *one) {
 
 static void destroy(struct tug_request *request) {
     struct tug_partitioned *one = (struct tug_partitioned *)request;
-    (void)tug_host.Request_free(&one->host_greeting);
-    (void)tug_host.Request_free(&one->request.host);
+    (void)tug_team_request_free(&one->host_greeting);
+    (void)tug_team_request_free(&one->request.host);
     let_board_go(one);
     free((void *)one->done);
     free(one);

@@ -36,7 +36,7 @@ static int check_size(struct tug_array *array, size_t bytes, bool grows) {
 
 static void set_size(struct tug_array *array, size_t bytes) {
     array->bytes = bytes;
-    array->npages = (bytes - 1) / array->page_bytes + 1;
+    array->npages = tug_array_page(array, bytes - 1) + 1;
 }
 
 /* ---- pages that go ---- */
@@ -65,8 +65,8 @@ static void drop_all(void *argument) {
 
 /* What is behind the end of the last page is zeros when the array grows again. */
 static void clear_rest(struct tug_array *array, size_t bytes) {
-    const struct tug_page *entry = tug_pages_find(&array->pages, (bytes - 1) / array->page_bytes);
-    const size_t rest = bytes % array->page_bytes;
+    const struct tug_page *entry = tug_pages_find(&array->pages, tug_array_page(array, bytes - 1));
+    const size_t rest = tug_array_spot(array, bytes).offset;
     if (rest > 0 && entry != NULL && tug_page_known(entry) && entry->place.owner == array->rank)
         memset(tug_slot_address(array, entry->place.slot) + rest, 0, array->page_bytes - rest);
 }
@@ -81,7 +81,7 @@ int tug_array_shrink(tug_array *array, size_t bytes) {
     if (!tug_array_agree(array, atomic_load(&array->holds) == 0))
         return TUG_ERR_STATE;
     (void)tug_array_invalidate(array, bytes, array->bytes - bytes);
-    struct resize resize = {.array = array, .npages = (bytes - 1) / array->page_bytes + 1};
+    struct resize resize = {.array = array, .npages = tug_array_page(array, bytes - 1) + 1};
     tug_engine_call(drop_all, &resize);
     clear_rest(array, bytes);
     set_size(array, bytes);
@@ -124,7 +124,7 @@ int tug_array_grow(tug_array *array, size_t bytes) {
     int status = check_size(array, bytes, true);
     if (status != 0)
         return status;
-    struct resize resize = {.array = array, .npages = (bytes - 1) / array->page_bytes + 1};
+    struct resize resize = {.array = array, .npages = tug_array_page(array, bytes - 1) + 1};
     tug_engine_call(come_all, &resize);
     if (!tug_array_agree(array, resize.done)) { /* as it was */
         resize.npages = array->npages;

@@ -9,8 +9,6 @@
 
 #include "gas/array.h"
 #include "host/agreement.h"
-#include "host/host.h"
-#include "host/polite.h"
 
 /* Fills the table. Returns a number that differs, most likely, where a home does; 0: one of them
  * does not exist. */
@@ -29,11 +27,9 @@ static uint64_t ask_all(struct tug_array *array, const struct tug_array_params *
 }
 
 static bool all_have(struct tug_array *array, uint64_t mixed) {
-    MPI_Comm comm = tug_context_comm(array->context);
-    uint64_t first = mixed;
-    bool same = TUG_POLITE(Ibcast, &first, 1, MPI_UINT64_T, 0, comm) == MPI_SUCCESS && mixed != 0 &&
-                mixed == first;
-    return tug_all_agree(comm, same);
+    int64_t words[] = {(int64_t)mixed, ~(int64_t)mixed};
+    return tug_agree(tug_context_comm(array->context), MPI_MAX, words, 2) == MPI_SUCCESS &&
+           words[0] == ~words[1] && mixed != 0;
 }
 
 int tug_array_find_homes(struct tug_array *array, const struct tug_array_params *params) {

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "host/host.h"
+#include "node/team.h"
 #include "request/request.h"
 
 enum { FIRST_COMPARED = 16 };
@@ -93,7 +94,7 @@ void tug_twin_free(struct tug_request *request) {
     if (request->twin == NULL)
         return;
     if (request->twin->host != MPI_REQUEST_NULL)
-        tug_host.Request_free(&request->twin->host);
+        tug_team_request_free(&request->twin->host);
     free(request->twin);
     request->twin = NULL;
 }

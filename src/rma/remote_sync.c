@@ -596,8 +596,8 @@ static bool owes(const struct tug_remote *remote) {
 
 static int flush(struct tug_window *window, int rank, bool local) {
     struct tug_remote *remote = window->remote;
-    struct tug_remote_state *state = tug_remote_state_of(remote, rank);
-    const int error = state != NULL && owes(remote) ? tug_owed_take(state) : MPI_SUCCESS;
+    struct tug_remote_state *state = owes(remote) ? tug_remote_state_of(remote, rank) : NULL;
+    const int error = state != NULL ? tug_owed_take(state) : MPI_SUCCESS;
     return first_error(error, tug_remote_flush(remote, rank, local));
 }
 

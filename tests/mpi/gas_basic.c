@@ -6,14 +6,7 @@
  * with so few places remembered that most have to be asked for again; integers are added to by all;
  * copies stay as they were until they are dropped.
  */
-#include "check.h"
-#include <tugboat/gas.h>
-
-#define GOOD(call)                                                                                 \
-    do {                                                                                           \
-        int good_rc = (call);                                                                      \
-        CHECK(good_rc == 0, "%s: %s", #call, tug_strerror(good_rc));                               \
-    } while (0)
+#include "gas_check.h"
 
 static tug_array *array;
 static size_t bytes, page_bytes, npages;

@@ -5,21 +5,8 @@
  * for a page; a page that somebody holds; calls with the wrong array. Each is told by its code, in
  * the return value or the callback, and everything goes on working.
  */
-#include "check.h"
+#include "gas_check.h"
 #include <stdatomic.h>
-#include <tugboat/gas.h>
-
-#define GOOD(call)                                                                                 \
-    do {                                                                                           \
-        int good_rc = (call);                                                                      \
-        CHECK(good_rc == 0, "%s: %s", #call, tug_strerror(good_rc));                               \
-    } while (0)
-
-#define FAILS(error, call)                                                                         \
-    do {                                                                                           \
-        int fails_rc = (call);                                                                     \
-        CHECK(fails_rc == (error), "%s: %s", #call, tug_strerror(fails_rc));                       \
-    } while (0)
 
 enum { PAGE = 128, PAGES = 10, BYTES = PAGE * PAGES };
 

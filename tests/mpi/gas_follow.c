@@ -5,14 +5,7 @@
  * it stays. A page that all ranks add to keeps every addition, and moves less often than every
  * second addition. Argument: "setting": TUGBOAT_ARRAY_MOVES=on says it, not the program.
  */
-#include "check.h"
-#include <tugboat/gas.h>
-
-#define GOOD(call)                                                                                 \
-    do {                                                                                           \
-        int good_rc = (call);                                                                      \
-        CHECK(good_rc == 0, "%s: %s", #call, tug_strerror(good_rc));                               \
-    } while (0)
+#include "gas_check.h"
 
 enum { PAGE = 1000, PAGES = 40, MOST = 200000 };
 

@@ -5,20 +5,7 @@
  * are kept, new ones are zeros, also those that were written before the array shrank, in every
  * process. Memory follows: what is reserved is not taken, and what has gone is given back.
  */
-#include "check.h"
-#include <tugboat/gas.h>
-
-#define GOOD(call)                                                                                 \
-    do {                                                                                           \
-        int good_rc = (call);                                                                      \
-        CHECK(good_rc == 0, "%s: %s", #call, tug_strerror(good_rc));                               \
-    } while (0)
-
-#define FAILS(error, call)                                                                         \
-    do {                                                                                           \
-        int fails_rc = (call);                                                                     \
-        CHECK(fails_rc == (error), "%s: %s", #call, tug_strerror(fails_rc));                       \
-    } while (0)
+#include "gas_check.h"
 
 static tug_array *array;
 static unsigned char *oracle, *here;

@@ -8,15 +8,8 @@
  * are, so that what is freed is used again at once. Every thread gets on once at least, however
  * long that takes. Arguments: milliseconds (1000), bytes of a page (65536).
  */
-#include "check.h"
+#include "gas_check.h"
 #include <pthread.h>
-#include <tugboat/gas.h>
-
-#define GOOD(call)                                                                                 \
-    do {                                                                                           \
-        int good_rc = (call);                                                                      \
-        CHECK(good_rc == 0, "%s: %s", #call, tug_strerror(good_rc));                               \
-    } while (0)
 
 enum { PAGES_EACH = 2, MOST_PAGES = 16 };
 

@@ -7,17 +7,10 @@
  * thread goes on until all of them have done their rounds, and all that they added is there.
  * Arguments: rounds that each thread does at least (40).
  */
-#include "check.h"
+#include "gas_check.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
-#include <tugboat/gas.h>
-
-#define GOOD(call)                                                                                 \
-    do {                                                                                           \
-        int good_rc = (call);                                                                      \
-        CHECK(good_rc == 0, "%s: %s", #call, tug_strerror(good_rc));                               \
-    } while (0)
 
 enum { THREADS = 3, PAGE = 4096, LATE_MS = 100 };
 

@@ -9,16 +9,9 @@
  * Arguments: threads (4), operations of each (automatic), percent of operations that take pages
  * (1).
  */
-#include "check.h"
+#include "gas_check.h"
 #include <pthread.h>
 #include <stdatomic.h>
-#include <tugboat/gas.h>
-
-#define GOOD(call)                                                                                 \
-    do {                                                                                           \
-        int good_rc = (call);                                                                      \
-        CHECK(good_rc == 0, "%s: %s", #call, tug_strerror(good_rc));                               \
-    } while (0)
 
 enum {
     RECORD = 8,

@@ -8,14 +8,7 @@
  * round in the order of asking, once to each, and is back where it was if its owner had to wait.
  * Arguments: near or far.
  */
-#include "check.h"
-#include <tugboat/gas.h>
-
-#define GOOD(call)                                                                                 \
-    do {                                                                                           \
-        int good_rc = (call);                                                                      \
-        CHECK(good_rc == 0, "%s: %s", #call, tug_strerror(good_rc));                               \
-    } while (0)
+#include "gas_check.h"
 
 enum { PAGE = 4096, AGAIN = 40 };
 
