@@ -12,12 +12,10 @@
  *
  * Invariants: no word is written twice before all are complete, for no order is promised; every
  * pass writes other values. The target's table is checked after each sample.
- * Threading: main threads only. The host's calls are looked up in its own library, past the tug,
- * which stands before the MPI_ and PMPI_ names.
+ * Threading: main threads only.
  */
 #include "llcl_bench.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,15 +32,7 @@ static long nsamples = 7;
 static size_t nwords; /* of the table, a power of two */
 static bool scattered;
 static struct llcl_side side;
-static struct {
-    int (*put)(const void *, int, MPI_Datatype, int, MPI_Aint, int, MPI_Datatype, MPI_Win);
-    int (*allocate)(MPI_Aint, int, MPI_Info, MPI_Comm, void *, MPI_Win *);
-    int (*free)(MPI_Win *);
-    int (*lock_all)(int, MPI_Win);
-    int (*unlock_all)(MPI_Win);
-    int (*flush)(int, MPI_Win);
-    int (*sync)(MPI_Win);
-} host;
+static struct llcl_host host;
 static MPI_Win window;
 static uint64_t *window_memory;
 static uint64_t *window_source;
@@ -124,27 +114,6 @@ static double run_writes(char way[LLCL_WAY], long *errors) {
 }
 
 /* ---- the host ---- */
-
-static void find_host(void) {
-    const struct {
-        const char *name;
-        void *function;
-    } calls[] = {
-        {"PMPI_Put", &host.put},         {"PMPI_Win_allocate", &host.allocate},
-        {"PMPI_Win_free", &host.free},   {"PMPI_Win_lock_all", &host.lock_all},
-        {"PMPI_Win_flush", &host.flush}, {"PMPI_Win_unlock_all", &host.unlock_all},
-        {"PMPI_Win_sync", &host.sync},
-    };
-    void *library = dlopen("libmpich.so.12", RTLD_LAZY | RTLD_NOLOAD);
-    if (library == NULL)
-        library = dlopen("libmpi.so.12", RTLD_LAZY | RTLD_NOLOAD);
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        void *found = library != NULL ? dlsym(library, calls[i].name) : NULL;
-        if (found == NULL)
-            llcl_must(TUG_ERR_NO_MPI, calls[i].name);
-        memcpy(calls[i].function, &found, sizeof found);
-    }
-}
 
 static void put_batch(size_t first) {
     for (size_t i = first; i < first + (size_t)batch; i++) {
@@ -260,7 +229,7 @@ int main(int argc, char **argv) {
              "every %ld",
              order, nwords, batch);
     side = (struct llcl_side){.remote_bytes = nwords * WORD, .local_bytes = nwords * WORD};
-    find_host();
+    llcl_find_host(&host);
     open_window();
     llcl_header(what);
     long errors = run_all();

@@ -8,6 +8,7 @@
  */
 #include "llcl_bench.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,6 +171,33 @@ bool llcl_op_has_size(enum llcl_op op, size_t bytes) {
     if (op == LLCL_FETCH)
         return bytes == 4 || bytes == 8;
     return op != LLCL_AM || bytes <= TUG_AM_MAX_PAYLOAD;
+}
+
+/* ---- the host ---- */
+
+void llcl_find_host(struct llcl_host *host) {
+    const struct {
+        const char *name;
+        void *function;
+    } calls[] = {
+        {"PMPI_Put", &host->put},
+        {"PMPI_Get", &host->get},
+        {"PMPI_Win_allocate", &host->allocate},
+        {"PMPI_Win_free", &host->free},
+        {"PMPI_Win_lock_all", &host->lock_all},
+        {"PMPI_Win_unlock_all", &host->unlock_all},
+        {"PMPI_Win_flush", &host->flush},
+        {"PMPI_Win_sync", &host->sync},
+    };
+    void *library = dlopen("libmpich.so.12", RTLD_LAZY | RTLD_NOLOAD);
+    if (library == NULL)
+        library = dlopen("libmpi.so.12", RTLD_LAZY | RTLD_NOLOAD);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        void *found = library != NULL ? dlsym(library, calls[i].name) : NULL;
+        if (found == NULL)
+            llcl_must(TUG_ERR_NO_MPI, calls[i].name);
+        memcpy(calls[i].function, &found, sizeof found);
+    }
 }
 
 /* ---- samples ---- */

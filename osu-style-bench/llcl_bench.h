@@ -97,6 +97,20 @@ void llcl_side_way(const struct llcl_side *side, enum llcl_op op, size_t bytes, 
 uint64_t llcl_serve(struct llcl_side *side);
 void llcl_release(struct llcl_side *side, uint64_t word);
 
+/* Calls of the host, looked up in its own library, past the tug, which stands before the MPI_ and
+ * PMPI_ names. */
+struct llcl_host {
+    int (*put)(const void *, int, MPI_Datatype, int, MPI_Aint, int, MPI_Datatype, MPI_Win);
+    int (*get)(void *, int, MPI_Datatype, int, MPI_Aint, int, MPI_Datatype, MPI_Win);
+    int (*allocate)(MPI_Aint, int, MPI_Info, MPI_Comm, void *, MPI_Win *);
+    int (*free)(MPI_Win *);
+    int (*lock_all)(int, MPI_Win);
+    int (*unlock_all)(MPI_Win);
+    int (*flush)(int, MPI_Win);
+    int (*sync)(MPI_Win);
+};
+void llcl_find_host(struct llcl_host *host);
+
 /* The kinds of fetch_and_op and messages have their own limits. */
 bool llcl_op_has_size(enum llcl_op op, size_t bytes);
 

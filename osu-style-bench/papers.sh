@@ -1,14 +1,29 @@
 #!/usr/bin/env bash
-# papers.sh BUILD_DIR [--out DIR]: experiments of the papers beside their figures, DIR/papers.html (report/).
+# papers.sh BUILD_DIR [--out DIR] [--full | --tiny]: experiments of the papers beside their figures, DIR/papers.html
+# (report/). It takes up to 5 minutes; with --full, with as many runs as the papers have, about an hour. --tiny is for
+# the test: seconds, and figures that say nothing.
 #
 # A section is a function that writes its data to DIR/data, draws from them, and prints HTML. Every claim on the page
-# is computed from the data that are drawn.
+# is computed from the data that are drawn. Sections that measure are in files of their own, papers_*.sh.
 set -euo pipefail
 
-build=$(cd "${1:?usage: papers.sh BUILD_DIR [--out DIR]}" && pwd)
+usage="usage: papers.sh BUILD_DIR [--out DIR] [--full | --tiny]"
+build=$(cd "${1:?$usage}" && pwd)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+shift
 out=report
-[ "${2-}" != --out ] || out=${3:?--out wants a folder}
+effort=quick
+while [ $# -gt 0 ]; do
+    case $1 in
+        --out) out=${2:?--out wants a folder}; shift ;;
+        --full | --tiny) effort=${1#--} ;;
+        *) echo "$usage" >&2; exit 2 ;;
+    esac
+    shift
+done
 tugboat=$build/bin/tugboat
+bench=$build/bin/osu-style-bench
+mpiexec=${MPIEXEC:-$(command -v mpiexec.mpich || command -v mpiexec.hydra || command -v mpiexec)}
 command -v gnuplot >/dev/null || { echo "papers: gnuplot is missing" >&2; exit 1; }
 mkdir -p "$out/data"
 unset ${!TUGBOAT*}
@@ -19,6 +34,24 @@ figure() {
     sed -n '/<svg/,$p' "$out/data/$1"
     printf '<figcaption>%s</figcaption>\n</figure>\n' "$2"
 }
+
+# by_effort TINY QUICK FULL
+by_effort() {
+    case $effort in
+        tiny) echo "$1" ;;
+        quick) echo "$2" ;;
+        full) echo "$3" ;;
+    esac
+}
+
+# rows RANKS PROGRAM ARGUMENTS: its CSV lines. Settings are in the environment.
+rows() {
+    local ranks=$1 program=$2
+    shift 2
+    timeout 3000 "$mpiexec" -n "$ranks" "$bench/$program" --csv "$@" | grep -v '^#'
+}
+
+. "$here/papers_llcl.sh"
 
 # ---- Morie et al. ----
 
@@ -127,6 +160,7 @@ morie() {
     printf '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>The papers</title>\n'
     printf '<style>body{font-family:sans-serif;max-width:60em;margin:auto}svg{max-width:100%%;height:auto}</style>\n</head>\n<body>\n'
     printf '<h1>The papers&#8217; experiments</h1>\n'
+    llcl
     morie
     printf '</body>\n</html>\n'
 } >"$out/papers.html.new"

@@ -13,13 +13,27 @@ fail() {
     exit 1
 }
 
-bash "$here/papers.sh" "$build" --out "$work" 2>"$work/log" || fail "no page: $(cat "$work/log")"
+bash "$here/papers.sh" "$build" --out "$work" --tiny 2>"$work/log" || fail "no page: $(cat "$work/log")"
 page=$work/papers.html
-[ "$(grep -c '<svg' "$page")" = 4 ] || fail "not 4 figures"
-[ "$(grep -c '</svg>' "$page")" = 4 ] || fail "a figure is not whole"
-[ "$(grep -c '<figcaption>' "$page")" = 4 ] || fail "not 4 captions"
-[ "$(grep -c '^<p>The same: .*' "$page")" = 2 ] || fail "not every group says what is the same"
-[ "$(grep -c 'Not the same: ' "$page")" = 2 ] || fail "not every group says what is not the same"
+nfigures=10
+ngroups=3
+for part in '<svg' '</svg>' '<figcaption>'; do
+    [ "$(grep -c "$part" "$page")" = $nfigures ] || fail "not $nfigures of $part"
+done
+[ "$(grep -c 'The same: ' "$page")" = $ngroups ] || fail "not every group says what is the same"
+[ "$(grep -c 'Not the same: ' "$page")" = $ngroups ] || fail "not every group says what is not the same"
+
+# The low-level layer: the largest rates and the ratio of latencies, again from the rows.
+for transport in shm tcp; do
+    data=$work/data/llcl_$transport.csv
+    [ "$(grep -c "^\(engine\|queues\|host\),$transport,[14],\(8\|4096\)," "$data")" = 12 ] || fail "$data: not all rows"
+    for way in 'engine:with offload' 'queues:without' 'host:host'; do
+        most=$(awk -F, -v way="${way%%:*}" '$1 == way && $9 > most { most = $9 } END { printf "%.2f", most }' "$data")
+        grep -q "<li>Largest rate: .*${way#*:} $most M/s" "$page" || fail "$transport, $way: $most M/s is not claimed"
+    done
+    ratio=$(awk -F, '$3 == 1 && $4 == 8 { us[$1] = $5 } END { printf "%.2f", us["engine"] / us["queues"] }' "$data")
+    grep -q "<li>Latency, 8 bytes, 1 thread: .* ratio $ratio[ ;]" "$page" || fail "$transport: ratio $ratio is not claimed"
+done
 
 # Peaks, again from the drawn equations.
 for ppn in 2 3 4; do
