@@ -26,6 +26,7 @@ bench=$build/bin/osu-style-bench
 mpiexec=${MPIEXEC:-$(command -v mpiexec.mpich || command -v mpiexec.hydra || command -v mpiexec)}
 command -v gnuplot >/dev/null || { echo "papers: gnuplot is missing" >&2; exit 1; }
 mkdir -p "$out/data"
+# shellcheck disable=SC2086
 unset ${!TUGBOAT*}
 
 # figure FILE.svg CAPTION: the drawing becomes part of the page.
@@ -51,6 +52,7 @@ rows() {
     timeout 3000 "$mpiexec" -n "$ranks" "$bench/$program" --csv "$@" | grep -v '^#'
 }
 
+# shellcheck source=/dev/null
 . "$here/papers_llcl.sh"
 
 # ---- Morie et al. ----

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154
 # papers_llcl.sh: the section of papers.sh on Endo and Taura's low-level layer, figures 2 to 7.
 #
 # llcl_NAME.csv has the rows of llcl_reads: way, transport, threads, bytes, then each mean and half of its confidence

@@ -32,7 +32,7 @@ for transport in shm tcp; do
         grep -q "<li>Largest rate: .*${way#*:} $most M/s" "$page" || fail "$transport, $way: $most M/s is not claimed"
     done
     ratio=$(awk -F, '$3 == 1 && $4 == 8 { us[$1] = $5 } END { printf "%.2f", us["engine"] / us["queues"] }' "$data")
-    grep -q "<li>Latency, 8 bytes, 1 thread: .* ratio $ratio[ ;]" "$page" || fail "$transport: ratio $ratio is not claimed"
+    grep -q "<li>Latency, 8 bytes, 1 thread: .* ratio ${ratio}[ ;]" "$page" || fail "$transport: ratio $ratio is not claimed"
 done
 
 # Peaks, again from the drawn equations.
