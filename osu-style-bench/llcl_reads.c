@@ -1,5 +1,5 @@
-/* llcl_reads.c: how long does a read take, how long is its thread inside the call that starts it, and
- * how many reads a second are there, by 1, 2, ... 16 threads and by size?
+/* llcl_reads.c: how long does a read take, how long is its thread inside the call that starts it,
+ * and how many reads a second are there, by 1, 2, ... 16 threads and by size?
  *
  * The experiments of Endo and Taura (SWoPP 2016, listings 6 and 7), with the ways
  *   engine  all threads share a context, and wait by tug_counter_wait()
@@ -8,14 +8,14 @@
  *   locked  one context under one lock
  *   host    MPI_Get and MPI_Win_flush of the host, on one window
  * A thread starts a read at t0, is back at t1 and has the data at t2: overhead is t1 - t0, latency
- * t2 - t0, and a sample is the median over all reads of all threads, so that a thread without a core
- * does not count. For the rate each thread keeps a number of reads outstanding. Every sample of a
- * way is in an opening of its own, and the ways alternate. The table has means of samples, and half
- * the width of their 95 % confidence intervals (Student).
+ * t2 - t0, and a sample is the median over all reads of all threads, so that a thread without a
+ * core does not count. For the rate each thread keeps a number of reads outstanding. Every sample
+ * of a way is in an opening of its own, and the ways alternate. The table has means of samples, and
+ * half the width of their 95 % confidence intervals (Student).
  *
- * Invariant: each read outstanding has a slot of its own in local memory; the remote memory stays as
- * it is. When validating, all slots are compared after each rate.
- * Threading: workers read and wait; all else is done by the main threads.
+ * Invariant: each read outstanding has a slot of its own in local memory; the remote memory stays
+ * as it is. When validating, all slots are compared after each rate. Threading: workers read and
+ * wait; all else is done by the main threads.
  */
 #include "llcl_bench.h"
 
@@ -301,11 +301,11 @@ static void print_rows(enum way way) {
 
 static long run_all(void) {
     static const struct bench_column columns[] = {
-        {"way", BENCH_KEY, -1},          {"transport", BENCH_KEY, -1},
-        {"threads", BENCH_KEY, 0},       {"bytes", BENCH_KEY, 0},
-        {"latency_us", BENCH_LOWER, 3},  {"latency_ci", BENCH_INFO, 3},
-        {"overhead_us", BENCH_INFO, 3},  {"overhead_ci", BENCH_INFO, 3},
-        {"rate_mops", BENCH_INFO, 4},    {"rate_ci", BENCH_INFO, 4},
+        {"way", BENCH_KEY, -1},         {"transport", BENCH_KEY, -1},
+        {"threads", BENCH_KEY, 0},      {"bytes", BENCH_KEY, 0},
+        {"latency_us", BENCH_LOWER, 3}, {"latency_ci", BENCH_INFO, 3},
+        {"overhead_us", BENCH_INFO, 3}, {"overhead_ci", BENCH_INFO, 3},
+        {"rate_mops", BENCH_INFO, 4},   {"rate_ci", BENCH_INFO, 4},
         {"samples", BENCH_INFO, 0},
     };
     long errors = 0;
@@ -366,10 +366,11 @@ int main(int argc, char **argv) {
         LLCL_OPTIONS,
     };
     char what[120];
-    llcl_start_program(&argc, &argv,
-                       "How long is a read, how long the call that starts it, and how many a second "
-                       "are there, by threads and size?",
-                       options, sizeof options / sizeof options[0]);
+    llcl_start_program(
+        &argc, &argv,
+        "How long is a read, how long the call that starts it, and how many a second "
+        "are there, by threads and size?",
+        options, sizeof options / sizeof options[0]);
     parse_options();
     llcl_find_host(&host);
     snprintf(what, sizeof what, "reads; for the rate at most %d outstanding of each thread",

@@ -12,6 +12,9 @@
  *   tries again later, or calls tug_progress() in between. The function returns true if it accepted
  *   the operation. Then on_complete is called exactly once. The function never waits, never
  *   allocates and takes no lock. Any number of threads may call it at once, also from callbacks.
+ *   It copies at most 64 KiB of memory that other processes of the node can access directly. The
+ *   engine makes longer copies. There is one exception: the first operation on memory that another
+ *   process of the node has from MPI_Alloc_mem maps this memory, which takes a lock.
  *
  *   Errors arrive as an error code in on_complete. This holds for failures of the network and for
  *   invalid arguments: a process that does not exist, an address outside a registration, a key of
@@ -40,9 +43,9 @@
  * Memory
  *   The memory at both ends of a transfer must be registered. The other processes of a node map
  *   memory from tug_mem_allocate(). Their operations on it are plain loads, stores and CPU atomics
- *   of the calling thread. The call tug_mem_register() registers any other memory. If that memory
- *   is from MPI_Alloc_mem and has 64 KiB or more, the other processes of the node reach it in the
- *   same way.
+ *   of the calling thread, or of the engine if they have more than 64 KiB. The call
+ *   tug_mem_register() registers any other memory. If that memory is from MPI_Alloc_mem and has
+ *   64 KiB or more, the other processes of the node reach it in the same way.
  *
  * Atomics are atomic to each other, whatever transport they use. They are not atomic to plain
  * writes. They are atomic to CPU atomics of the program only if tug_context_cpu_atomics() is true.
@@ -127,8 +130,9 @@ TUG_API int tug_mem_allocate(tug_context *context, size_t size_in_bytes,
  * cards, even if another registration covers the same memory. Local. Not allowed in callbacks.
  *
  * Returns TUG_ERR_STATE and does nothing while the registration is in use: while operations of this
- * process use it as local memory, or while a transfer that another process requested accesses it,
- * as far as this process has seen. Then call tug_progress() and try again.
+ * process use it as local memory, while the engine copies to or from it, or while a transfer that
+ * another process requested accesses it, as far as this process has seen. Then call tug_progress()
+ * and try again.
  *
  * Memory from tug_mem_allocate() stays until the context ends. The call tug_mem_free() frees it
  * earlier. */

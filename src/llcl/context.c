@@ -1,4 +1,4 @@
-#include "llcl/private.h"
+#include "llcl/copies.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -32,6 +32,7 @@ bool tug_context_poll(struct tug_context *context) {
 }
 
 void tug_context_look(tug_context *context) {
+    (void)tug_copies_poll(context);
     (void)tug_context_poll(context);
     tug_engine_service_changed(&context->service);
 }
@@ -52,7 +53,8 @@ static struct tug_context *of_service(struct tug_service *service) {
 static bool service_poll(struct tug_service *service, bool more_comes) {
     struct tug_context *context = of_service(service);
     context->fabric.more_comes = more_comes;
-    const bool moved = tug_context_poll(context);
+    const bool copied = tug_copies_poll(context);
+    const bool moved = tug_context_poll(context) || copied;
     context->fabric.more_comes = false;
     if (__builtin_expect(!context->fabric.packets->inside, 0)) /* some go by the host */
         tug_engine_serve_outside(service);
@@ -332,6 +334,7 @@ static struct tug_context *make(struct tug_team *team) {
     if (context == NULL)
         return NULL;
     context->fabric.context = context;
+    context->here_most = TUG_COPY_HERE_MOST;
     context->fabric.team = team;
     context->everything = (struct tug_registration){.context = context, .bytes = SIZE_MAX};
     context->fabric.comm = context->node_comm = MPI_COMM_NULL;
@@ -484,12 +487,14 @@ void tug_llcl_finalize(void) {
 
 void tug_context_set_internal(tug_context *context) {
     context->internal = true;
+    context->here_most = UINT64_MAX;
     if (context->fabric.ntakers == 0 && context->fabric.packets->inside)
         tug_engine_serve_inside(&context->service, service_poll_inside);
 }
 
 void tug_context_set_with_jobs(tug_context *context) {
     context->internal = true;
+    context->here_most = UINT64_MAX;
     tug_engine_serve_with_jobs(&context->service);
 }
 

@@ -1,8 +1,9 @@
 /* The try_ calls.
  *
  * An operation on memory in reach (mapped, or this process's own) is done at once by the caller;
- * so are, by cross-memory attach, large blocks in the memory of a process of the node, and small
- * ones that are single. Everything else goes to a transport, see submit.c.
+ * so are, by cross-memory attach, blocks in the memory of a process of the node, and small
+ * ones that are single. Long ones of both kinds go to the engine, see copies.h. Everything else
+ * goes to a transport, see submit.c.
  *
  * Callbacks start operations, whose callbacks start operations: the stack would grow where
  * everything is done at once. From DEPTH_MOST on such operations are queued like others.
@@ -11,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/stats.h"
+#include "llcl/copies.h"
 #include "llcl/try.h"
 #include "node/page.h"
 #include "node/team.h"
@@ -189,6 +191,54 @@ static bool do_there(struct tug_context *context, const struct tug_try *request,
     return done;
 }
 
+/* ---- long copies, by the engine ---- */
+
+static inline bool is_long(const struct tug_context *context, const struct tug_try *request) {
+    return __builtin_expect(request->bytes > context->here_most, 0);
+}
+
+/* Is the memory of a long operation in reach? Sets what tug_copies_reach() has, and *reached. */
+static bool reach_long(struct tug_context *context, struct tug_try *request,
+                       unsigned char **reached) {
+    const struct tug_key *key = request->remote->key;
+    const uint32_t owner = (uint32_t)request->peer;
+    struct tug_reach there = {.mapped = reach(context, request)};
+    if (there.mapped == NULL) {
+        if (tug_fabric_only_attachable(&context->fabric, key, owner) &&
+            !takes_a_call(context, request))
+            return false;
+        if (!tug_fabric_reach(&context->fabric, key, owner, request->remote->offset, request->bytes,
+                              &there))
+            return false;
+    }
+    request->operand = (uintptr_t)there.entry;
+    request->compare = there.mapped != NULL ? 0 : (uint64_t)there.pid;
+    *reached = there.mapped != NULL ? there.mapped : (unsigned char *)(uintptr_t)there.address;
+    return true;
+}
+
+/* There is no room for it. */
+static void forget_long(const struct tug_try *request) {
+    const struct tug_reach there = {.entry = (struct tug_live *)(uintptr_t)request->operand};
+    tug_reach_end(&there);
+}
+
+/* False: it is not in reach, or (*full) there is no room. */
+static __attribute__((noinline)) bool start_long(struct tug_context *context,
+                                                 const struct tug_try *request,
+                                                 unsigned char *local, bool *full) {
+    struct tug_try copy = *request;
+    unsigned char *reached;
+    *full = false;
+    if (!reach_long(context, &copy, &reached))
+        return false;
+    if (tug_try_submit(context, &copy, local, reached))
+        return true;
+    forget_long(&copy);
+    *full = true;
+    return false;
+}
+
 /* ---- by itself to a process of the node ---- */
 
 _Static_assert(TUG_ALONE_MOST <= TUG_LONE_READ_MOST && TUG_ALONE_MOST <= TUG_LONE_WRITE_MOST &&
@@ -250,14 +300,14 @@ bool tug_try_write_signal_async(tug_context *context,
                                 const struct tug_write_signal_params *params) {
     static const struct tug_local_address nowhere;
     const bool message = params->signal_raddr.key == NULL;
-    const struct tug_try write = {.kind = TUG_OPERATION_WRITE,
-                                  .op = TUG_WRITE_SIGNALLED | (params->late ? TUG_WRITE_LATE : 0),
-                                  .peer = params->dest_proc,
-                                  .remote = &params->dest_raddr,
-                                  .local = &params->src_laddr,
-                                  .bytes = params->size_in_bytes,
-                                  .on_local = &params->on_local,
-                                  .on_complete = &tug_no_callback};
+    struct tug_try write = {.kind = TUG_OPERATION_WRITE,
+                            .op = TUG_WRITE_SIGNALLED | (params->late ? TUG_WRITE_LATE : 0),
+                            .peer = params->dest_proc,
+                            .remote = &params->dest_raddr,
+                            .local = &params->src_laddr,
+                            .bytes = params->size_in_bytes,
+                            .on_local = &params->on_local,
+                            .on_complete = &tug_no_callback};
     struct tug_try signal = {.kind = message ? TUG_OPERATION_SIGNAL_AM : TUG_OPERATION_SIGNAL,
                              .op = message ? (uint8_t)params->handler : 0,
                              .late = params->late,
@@ -272,7 +322,7 @@ bool tug_try_write_signal_async(tug_context *context,
     const struct tug_try both = {.peer = params->dest_proc,
                                  .on_local = &params->on_local,
                                  .on_complete = &params->on_complete};
-    unsigned char *local, *payload;
+    unsigned char *local, *reached, *payload;
     int status = message && params->handler >= TUG_AM_HANDLERS ? TUG_ERR_INVALID
                                                                : check(context, &write, &local);
     if (status == 0)
@@ -282,8 +332,14 @@ bool tug_try_write_signal_async(tug_context *context,
                                 write.remote->offset, write.bytes);
     if (status != 0)
         return fail(&both, status);
-    if (!write_here(context, &write, local, &status))
-        return tug_try_submit_pair(context, &write, &signal, local, payload);
+    if (is_long(context, &write) && reach_long(context, &write, &reached)) {
+        const bool room = tug_try_submit_pair(context, &write, &signal, local, reached, payload);
+        if (!room)
+            forget_long(&write);
+        return room;
+    }
+    if (is_long(context, &write) || !write_here(context, &write, local, &status))
+        return tug_try_submit_pair(context, &write, &signal, local, NULL, payload);
     if (status != 0)
         return fail(&both, status);
     signal.on_local = &params->on_local; /* false below, and the write is done anew */
@@ -310,7 +366,8 @@ static bool take_way(struct tug_context *context, const struct tug_try *request,
         if (status != 0)
             return fail(request, status);
         const bool alone = may_go_alone(context, request);
-        if (depth < DEPTH_MOST && do_there(context, request, local, &status))
+        if (!is_long(context, request) && depth < DEPTH_MOST &&
+            do_there(context, request, local, &status))
             return finish(request, status);
         if (alone && go_alone(context, request, local))
             return true;
@@ -325,7 +382,13 @@ static inline __attribute__((always_inline)) bool start(struct tug_context *cont
     int status = check(context, request, &local);
     if (__builtin_expect(status != 0, 0))
         return fail(request, status);
-    if (request->remote != NULL) {
+    if (request->remote != NULL && is_long(context, request)) {
+        bool full;
+        if (start_long(context, request, local, &full))
+            return true;
+        if (full)
+            return false;
+    } else if (request->remote != NULL) {
         reached = reach(context, request);
         if (__builtin_expect(reached != NULL && depth < DEPTH_MOST, 1)) {
             tug_try_do_here(request->kind, request->op, reached, local, request->bytes,

@@ -3,6 +3,7 @@
  *   context.c       creation, end, and the choice of transports
  *   registration.c  memory: registered, allocated, mapped; keys
  *   operation.c     the try_ calls: checks, the caller's own way where memory is mapped
+ *   copies.c        long copies of memory in reach
  *   submit.c        the way to a transport, through the ring or not
  *   small.c         small operations of other floors, see small.h
  *   wait.c          helping and waiting
@@ -35,8 +36,16 @@ struct tug_call_entry {
     void *d;
 };
 
+/* Operations that wait to be copied, see copies.h: tags of a list. Holder only. */
+struct tug_copies {
+    uint32_t first, last;
+    uint32_t count;
+};
+
 struct tug_context {
     struct tug_fabric fabric;
+    uint64_t here_most; /* bytes of a copy that the caller of a try_ call makes itself */
+    struct tug_copies copies;
     bool internal;                      /* see tug_context_set_internal() */
     bool holds_team;                    /* the team is nobody else's to keep */
     MPI_Request all_leave;              /* at the end: the barrier of those who leave */

@@ -5,7 +5,7 @@
 #include "host/agreement.h"
 #include "host/device.h"
 #include "host/host.h"
-#include "llcl/private.h"
+#include "llcl/copies.h"
 #include "node/live.h"
 
 /* ---- beginning ---- */
@@ -177,7 +177,7 @@ static bool in_use(const struct tug_registration *registration) {
         tug_context_ask(registration->context);
     if (registration->serving > 0)
         tug_engine_look(false); /* it may have ended, and nobody has looked */
-    return registration->serving > 0 || registration->users > 0;
+    return tug_copies_use(registration) || registration->serving > 0 || registration->users > 0;
 }
 
 struct ending {

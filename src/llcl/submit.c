@@ -1,6 +1,7 @@
 /* The way of operations to their transports: tags, the ring, and what the holder of the baton does.
  */
 #include "base/stats.h"
+#include "llcl/copies.h"
 #include "llcl/try.h"
 #include "node/team.h"
 #include "transport/packets/packets.h"
@@ -32,7 +33,8 @@ static void fill(struct tug_operation *operation, const struct tug_try *request,
         operation->address = (uint64_t)(uintptr_t)request->answer;
         operation->offset = request->answer_bytes;
     }
-    if (tug_try_is_atomic(request->kind) || request->kind == TUG_OPERATION_LONG_AM) {
+    if (tug_try_is_atomic(request->kind) || request->kind == TUG_OPERATION_LONG_AM ||
+        reached != NULL) {
         operation->operand = request->operand;
         operation->compare = request->compare;
     } else if (request->kind != TUG_OPERATION_READ && request->bytes <= TUG_OPERATION_INLINE &&
@@ -66,6 +68,10 @@ static void post(struct tug_context *context, struct tug_operation *operation) {
     struct tug_fabric *fabric = &context->fabric;
     begin(fabric, operation);
     if (__builtin_expect(operation->scratch == DO_HERE, 0)) {
+        if (operation->bytes > context->here_most) {
+            tug_copies_add(context, operation);
+            return;
+        }
         tug_try_do_here(operation->kind, operation->op,
                         (unsigned char *)(uintptr_t)operation->address, operation->local,
                         operation->bytes, operation->operand, operation->compare);
@@ -192,7 +198,7 @@ static void post_pair(struct tug_context *context, struct tug_operation *write,
     void *state;
     begin(fabric, write);
     begin(fabric, signal);
-    if (tug_fabric_route(fabric, write, 0, &state) == NULL &&
+    if (write->scratch != DO_HERE && tug_fabric_route(fabric, write, 0, &state) == NULL &&
         tug_packets_keep_order(fabric->packets, write)) {
         tug_packets_post(fabric->packets, write);
         tug_packets_post(fabric->packets, signal);
@@ -201,7 +207,10 @@ static void post_pair(struct tug_context *context, struct tug_operation *write,
     write->op = 0;
     write->on_complete = (struct tug_callback){raise_signal, signal};
     signal->left = (uintptr_t)fabric;
-    tug_fabric_post(fabric, write);
+    if (write->scratch == DO_HERE)
+        tug_copies_add(context, write);
+    else
+        tug_fabric_post(fabric, write);
 }
 
 static void execute_pair(struct tug_command *command) {
@@ -228,7 +237,7 @@ static unsigned take_tags(struct tug_tags *tags, bool in_hand, uint32_t taken[2]
 }
 
 bool tug_try_submit_pair(struct tug_context *context, const struct tug_try *write,
-                         const struct tug_try *signal, unsigned char *local,
+                         const struct tug_try *signal, unsigned char *local, unsigned char *reached,
                          unsigned char *payload) {
     struct tug_operation *operations = context->fabric.operations;
     struct tug_ticket ticket;
@@ -240,7 +249,7 @@ bool tug_try_submit_pair(struct tug_context *context, const struct tug_try *writ
     const unsigned taken = take_tags(&context->fabric.tags, entry == TUG_ENTRY_BATON, tags);
     const bool room = taken == 2;
     if (room) {
-        fill(&operations[tags[0]], write, local, NULL);
+        fill(&operations[tags[0]], write, local, reached);
         fill(&operations[tags[1]], signal, payload, NULL);
     }
     if (entry != TUG_ENTRY_BATON) { /* the holder alone gives tags back */

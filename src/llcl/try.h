@@ -68,9 +68,9 @@ static const struct tug_callback tug_no_callback;
 bool tug_try_submit(struct tug_context *context, const struct tug_try *request,
                     unsigned char *local, unsigned char *reached);
 
-/* The same with a write and the signal behind it. */
+/* The same with a write and the signal behind it. reached: of a long write (copies.h). */
 bool tug_try_submit_pair(struct tug_context *context, const struct tug_try *write,
-                         const struct tug_try *signal, unsigned char *local,
+                         const struct tug_try *signal, unsigned char *local, unsigned char *reached,
                          unsigned char *payload);
 
 /* What goes by itself (transport/lone.h) to a process of the node has at most so many bytes; writes

@@ -100,6 +100,10 @@ tug_llcl_test(large WAYS all RANKS 2 ARGS allocated TIMEOUT 600)
 tug_llcl_test(large WAYS cma mpi RANKS 2 ARGS registered TIMEOUT 600)
 tug_llcl_test(large WAYS all RANKS 2 NODES tcp ARGS registered 100)
 
+# Long copies, which the engine makes.
+tug_llcl_test(copies WAYS all RANKS 1 2 ARGS allocated)
+tug_llcl_test(copies WAYS all CASE registered RANKS 2 ARGS registered)
+
 # A peer that is killed.
 if(TARGET tugboat)
     tug_mpi_program(mpi_llcl_kill SOURCES llcl_kill.c LIBS tugboat)
