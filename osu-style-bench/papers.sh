@@ -54,6 +54,8 @@ rows() {
 
 # shellcheck source=/dev/null
 . "$here/papers_llcl.sh"
+# shellcheck source=/dev/null
+. "$here/papers_acp.sh"
 
 # ---- Morie et al. ----
 
@@ -163,6 +165,7 @@ morie() {
     printf '<style>body{font-family:sans-serif;max-width:60em;margin:auto}svg{max-width:100%%;height:auto}</style>\n</head>\n<body>\n'
     printf '<h1>The papers&#8217; experiments</h1>\n'
     llcl
+    acp
     morie
     printf '</body>\n</html>\n'
 } >"$out/papers.html.new"

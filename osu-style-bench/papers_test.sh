@@ -15,8 +15,8 @@ fail() {
 
 bash "$here/papers.sh" "$build" --out "$work" --tiny 2>"$work/log" || fail "no page: $(cat "$work/log")"
 page=$work/papers.html
-nfigures=10
-ngroups=3
+nfigures=12
+ngroups=4
 for part in '<svg' '</svg>' '<figcaption>'; do
     [ "$(grep -c "$part" "$page")" = $nfigures ] || fail "not $nfigures of $part"
 done
@@ -33,6 +33,12 @@ for transport in shm tcp; do
     done
     ratio=$(awk -F, '$3 == 1 && $4 == 8 { us[$1] = $5 } END { printf "%.2f", us["engine"] / us["queues"] }' "$data")
     grep -q "<li>Latency, 8 bytes, 1 thread: .* ratio ${ratio}[ ;]" "$page" || fail "$transport: ratio $ratio is not claimed"
+done
+
+# ACP: ratios to the ping-pong, again from the rows.
+for op in put get; do
+    ends=$(awk -F, -v op=$op '$1 == op { printf "%s%d bytes x%.2f", n++ ? ", " : "", $2, $3 / $4 }' "$work/data/acp.csv")
+    grep -qF "<li>Time of a $op against the ping-pong: $ends;" "$page" || fail "ACP, $op: $ends is not claimed"
 done
 
 # Peaks, again from the drawn equations.
