@@ -181,7 +181,7 @@ target() {
 # windows PLACE THREADS TARGET: a table of epochs. --quick takes one load where it is not one thread and a target that
 # waits, and three flavours in a crowd.
 windows() {
-    local flavours threads="1 thread" loads=$loads
+    local flavours threads="1 thread" loads=$loads seconds=$seconds
     (($2 == 1)) || threads="$2 threads"
     target "$3"
     flavours=$(flavours_on "$1")
@@ -189,6 +189,8 @@ windows() {
         [[ $2$3 == 1waits || $2$3 == 1works ]] || loads=1x8
         ((!crowded)) || flavours=$single_flavours
     fi
+    # more threads than cores take turns of several milliseconds: less time shows one thread's alone
+    (($2 == 1)) || [[ $amount != quick ]] || seconds=0.025
     cells "windows/$1/$threads/target $3" 2 window_epochs --flavours "$flavours" --threads "$2" --loads "$loads" \
         --seconds "$seconds" "${doing[@]}"
     crowded=0

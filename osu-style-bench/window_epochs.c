@@ -121,7 +121,7 @@ static void keep_sample(struct worker *worker, double us) {
 static void *run_epochs(void *argument) {
     const double short_us = 2;
     struct worker *worker = argument;
-    double begin_us = bench_now_us(), end_us = begin_us;
+    double end_us = bench_now_us();
     for (int group = 1;;) {
         double start_us = end_us;
         for (int i = 0; i < group; i++)
@@ -134,14 +134,18 @@ static void *run_epochs(void *argument) {
         if (end_us - start_us < short_us && group < 64)
             group *= 2;
     }
-    worker->elapsed_us += end_us - begin_us;
+    worker->elapsed_us += end_us - worker->from_us;
     return NULL;
 }
 
+/* All threads' time counts from here on, also that of one which waits for a core at first. */
 static void run_workers(double until_us) {
     pthread_t threads[MOST_THREADS];
-    for (int t = 0; t < nthreads; t++)
+    const double from_us = bench_now_us();
+    for (int t = 0; t < nthreads; t++) {
+        workers[t].from_us = from_us;
         workers[t].until_us = until_us;
+    }
     for (int t = 1; t < nthreads; t++)
         if (pthread_create(&threads[t], NULL, run_epochs, &workers[t]) != 0)
             MPI_Abort(MPI_COMM_WORLD, 1);

@@ -36,6 +36,7 @@ struct worker {
     int64_t expected; /* operands of one epoch */
     int64_t desired;
     MPI_Request requests[MOST_OPERATIONS];
+    double from_us;  /* when all threads began */
     double until_us; /* when to stop; one epoch at least */
     double elapsed_us;
     int64_t ntimed; /* epochs in elapsed_us */

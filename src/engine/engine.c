@@ -495,13 +495,6 @@ static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug
     return true;
 }
 
-/* One who does not drive has little to do awake. It pauses and yields for as long as a driver
- * would where there is a core for each who waits, for waking it costs more; otherwise the core it
- * looks on is wanted. */
-static bool should_park(struct tug_engine *engine, struct tug_backoff *backoff) {
-    return tug_engine_oversubscribed(engine) || !tug_backoff_step(backoff);
-}
-
 /* What ended a wait in which this thread did not find the end itself: who moved something last,
  * which is a guess where more than one does. */
 static enum tug_trace_why ended_by(const struct tug_engine *engine, bool slept) {
@@ -510,9 +503,46 @@ static enum tug_trace_why ended_by(const struct tug_engine *engine, bool slept) 
     return slept ? TUG_TRACE_BY_OTHER_WAKE : TUG_TRACE_BY_OTHER_LOOK;
 }
 
+/* More threads wait than there are cores, and what they wait for comes through sockets: those that
+ * are about to start an operation do so first, and one packet takes them all. Who keeps the core
+ * instead sends a packet for each of its own, until its time slice ends. The count is that of all
+ * threads, of which one may be lost. False: this is no such wait. */
+static bool let_others_start(struct tug_engine *engine) {
+    if (!engine->may_drive || !tug_engine_oversubscribed(engine) ||
+        !tug_lookout_useful(&engine->driver.lookout))
+        return false;
+    const uint32_t dear = atomic_load_explicit(&engine->dear_starts, memory_order_relaxed);
+    int64_t took_ns = -1;
+    if (tug_wait_lets_start(dear)) {
+        const uint64_t start = tug_clock_ns();
+        sched_yield();
+        took_ns = (int64_t)(tug_clock_ns() - start);
+    }
+    const uint32_t nwaiting = atomic_load_explicit(&engine->waiting, memory_order_relaxed);
+    const uint32_t next = tug_wait_dear_starts(dear, took_ns, nwaiting);
+    if (next != dear)
+        atomic_store_explicit(&engine->dear_starts, next, memory_order_relaxed);
+    return took_ns >= 0;
+}
+
+/* One who does not drive has little to do awake. It pauses and yields for as long as a driver
+ * would where there is a core for each who waits, for waking it costs more; otherwise the core it
+ * looks on is wanted. Perhaps by the driver, whom a thread that it woke has preempted: who lets it
+ * go on a few times need not be woken, and does not preempt it next time. */
+static bool should_park(struct tug_engine *engine, struct tug_backoff *backoff, unsigned *left) {
+    if (!tug_engine_oversubscribed(engine))
+        return !tug_backoff_step(backoff);
+    if (*left == 0)
+        return true;
+    (*left)--;
+    return !let_others_start(engine);
+}
+
 static enum tug_trace_why wait_awhile(struct tug_engine *engine, const struct wait *wait) {
     struct tug_backoff backoff = {0};
     bool relied_on = false, woken = false;
+    unsigned left = TUG_FEW; /* times to let others go on before it parks */
+    (void)let_others_start(engine);
     while (!wait->done(wait->argument)) {
         if (engine->may_drive && tug_baton_take(&engine->ring)) {
             tug_stat_add(TUG_STAT_HELPS, 1);
@@ -524,9 +554,10 @@ static enum tug_trace_why wait_awhile(struct tug_engine *engine, const struct wa
             return TUG_TRACE_BY_OWN_LOOK;
         }
         woken = false;
-        if (should_park(engine, &backoff)) {
+        if (should_park(engine, &backoff, &left)) {
             relied_on = true;
             woken = park(engine, wait);
+            left = TUG_FEW;
             if (woken)
                 tug_backoff_reset(&backoff);
         }
