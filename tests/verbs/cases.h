@@ -9,7 +9,7 @@
     CASE(data_write_sizes) CASE(data_read_sizes) CASE(data_carried) CASE(data_not_registered) \
     CASE(data_two_gib) \
     CASE(atomic_each) CASE(atomic_not_taken) CASE(atomic_contended) \
-    CASE(chain_one_post) CASE(chain_waits) CASE(chain_off) CASE(chain_overflow) \
+    CASE(chain_one_post) CASE(chain_counted) CASE(chain_waits) CASE(chain_off) CASE(chain_overflow) \
     CASE(chain_narrow_queue) CASE(chain_mixed) CASE(chain_joined) CASE(chain_from_callbacks) \
     CASE(chain_from_on_local) \
     CASE(memory_inside) CASE(memory_named_again) CASE(memory_empty) CASE(memory_ended) \

@@ -20,6 +20,51 @@ void chain_one_post(void **state) {
     assert_chain(TUG_VERBS_DEPTH);
 }
 
+/* What the device is asked and what it tells, seen at its own functions. */
+static struct ibv_context_ops device_functions;
+static unsigned doorbells, requests, signalled, completions;
+
+static int count_post(struct ibv_qp *qp, struct ibv_send_wr *first, struct ibv_send_wr **bad) {
+    doorbells++;
+    for (const struct ibv_send_wr *request = first; request != NULL; request = request->next) {
+        requests++;
+        signalled += (request->send_flags & IBV_SEND_SIGNALED) != 0;
+    }
+    return device_functions.post_send(qp, first, bad);
+}
+
+static int count_poll(struct ibv_cq *cq, int most, struct ibv_wc *found) {
+    const int n = device_functions.poll_cq(cq, most, found);
+    completions += n > 0 ? (unsigned)n : 0;
+    return n;
+}
+
+/* 64 small puts and a flush: one doorbell, two ends that are reported. A get alone: one of each. */
+void chain_counted(void **state) {
+    (void)state;
+    struct fake_end end;
+    run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+    struct ibv_context_ops *functions = &ORIGIN->verbs->device.context->ops;
+    device_functions = *functions;
+    functions->post_send = count_post;
+    functions->poll_cq = count_poll;
+    for (unsigned n = 1; n <= 64; n *= 64) {
+        doorbells = requests = signalled = completions = 0;
+        write_apart(n - 1, 0);
+        post(n == 1 ? TUG_OPERATION_READ : TUG_OPERATION_WRITE, theirs, 16 * n, 0, 8, &end);
+        assert_true(fake_finish(60));
+        assert_done(&end, 0);
+        printf("%u operations: %u doorbells, %u requests, %u completions\n", n, doorbells, requests,
+               completions);
+        assert_int_equal(doorbells, 1);
+        assert_int_equal(requests, n);
+        assert_int_equal(signalled, n == 1 ? 1 : 2);
+        assert_int_equal(completions, signalled);
+    }
+    *functions = device_functions;
+    assert_chain(63);
+}
+
 /* While requests of ours are under way to a peer, a few small operations wait for the next poll.
  * Many of them do not wait, nor does a large one. */
 void chain_waits(void **state) {
@@ -36,14 +81,14 @@ void chain_waits(void **state) {
     assert_false(tug_transport_verbs.arm(ORIGIN->verbs));
     tug_transport_verbs.poll(ORIGIN->verbs);
     assert_int_equal(verbs->posted, posted + 6);
-    write_apart(TUG_VERBS_SIGNAL - 1, 6);
+    write_apart(TUG_VERBS_WAIT - 1, 6);
     fake_flush(ORIGIN);
     assert_int_equal(verbs->posted, posted + 6);
-    write_apart(1, 5 + TUG_VERBS_SIGNAL);
+    write_apart(1, 5 + TUG_VERBS_WAIT);
     fake_flush(ORIGIN);
-    assert_int_equal(verbs->posted, posted + 6 + TUG_VERBS_SIGNAL);
+    assert_int_equal(verbs->posted, posted + 6 + TUG_VERBS_WAIT);
     assert_true(fake_finish(60));
-    assert_chain(6 + TUG_VERBS_SIGNAL);
+    assert_chain(6 + TUG_VERBS_WAIT);
     posted = verbs->posted;
     write_apart(1, 0);
     fake_flush(ORIGIN);

@@ -136,7 +136,8 @@ void tug_verbs_memory_deregister(struct tug_registration *registration);
 /* ---- pairs ---- */
 
 #define TUG_VERBS_DEPTH 64  /* slots of one sender, see below; a power of two */
-#define TUG_VERBS_SIGNAL 16 /* every so many requests report their end, see queue.c */
+#define TUG_VERBS_SIGNAL 32 /* every so many requests report their end, see queue.c */
+#define TUG_VERBS_WAIT 16   /* fewer wait for more while the peer has work of ours */
 #define TUG_VERBS_INLINE 64 /* bytes asked for in a work request itself */
 #define TUG_VERBS_PAIRS (1u << 20)
 

@@ -4,10 +4,10 @@
  * call: one doorbell for many operations. While a peer has work of ours, a few small operations
  * wait for more of them until the next poll. Small writes that follow one another in the queue and
  * in the remote memory become one request, whose data are copied together. In a chain only some
- * requests report their end (are *signalled*): the last one, every 16th, every large one and the
- * one before it, so that a small operation is not told late because a large one follows. The device
- * works one sender's requests off in order, so a reported end ends all before it; `slots` remembers
- * them.
+ * requests report their end (are *signalled*): the last one, every 32nd (two of 64 small ones),
+ * every large one and the one before it, so that a small operation is not told late because a large
+ * one follows. The device works one sender's requests off in order, so a reported end ends all
+ * before it; `slots` remembers them.
  *
  * What is under way never exceeds the sender's depth, nor, over all pairs, the completion queue:
  * each slot's request may come back by itself when something goes wrong. What has no room waits.
@@ -341,7 +341,7 @@ static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
 
 static bool may_wait(const struct tug_verbs_pair *pair) {
     return tug_settings.aggregate && pair->sent != pair->done && !pair->urgent &&
-           pair->waiting < TUG_VERBS_SIGNAL;
+           pair->waiting < TUG_VERBS_WAIT;
 }
 
 void tug_verbs_flush(struct tug_verbs *verbs, bool wanted) {
