@@ -1,4 +1,6 @@
 /* Errors of operations, of a peer and of the device. */
+#include <errno.h>
+
 #include "fixture.h"
 
 /* One operation with a bad key among many: it fails alone, all others happen exactly once. */
@@ -133,6 +135,55 @@ void error_peer_gone(void **state) {
     fill(mine_memory, 64, 31);
     run_one(TUG_OPERATION_WRITE, 128, 0, 64);
     assert_filled(theirs_memory + 128, 64, 31);
+}
+
+/* The queue pair itself is in error: what is posted to it fails, and the next operation connects
+ * again. */
+void error_queue_pair(void **state) {
+    (void)state;
+    struct fake_end ends[3];
+    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
+    for (unsigned round = 0; round < 3; round++) {
+        run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+        assert_int_equal(tug_ibv.modify_qp(ORIGIN->verbs->pairs[0]->sender, &broken, IBV_QP_STATE),
+                         0);
+        for (unsigned i = 0; i < 3; i++)
+            post(i == 1 ? TUG_OPERATION_READ : TUG_OPERATION_WRITE, theirs, i * 16, i * 16, 8,
+                 &ends[i]);
+        assert_true(fake_finish(60));
+        for (unsigned i = 0; i < 3; i++)
+            assert_done(&ends[i], TUG_ERR_PEER);
+    }
+    fill(mine_memory, 64, 32);
+    run_one(TUG_OPERATION_WRITE, 128, 0, 64);
+    assert_filled(theirs_memory + 128, 64, 32);
+    assert_int_equal(ORIGIN->verbs->cq_room, ORIGIN->verbs->cq_size);
+}
+
+static int take_nothing(struct ibv_qp *qp, struct ibv_send_wr *first, struct ibv_send_wr **bad) {
+    (void)qp;
+    *bad = first;
+    return ENOMEM;
+}
+
+/* The device does not take work: that fails, each operation once, and later work goes. */
+void error_not_taken(void **state) {
+    (void)state;
+    enum { N = 70 };
+    struct fake_end ends[N];
+    struct ibv_context_ops *functions = &ORIGIN->verbs->device.context->ops, before = *functions;
+    run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+    functions->post_send = take_nothing;
+    for (unsigned i = 0; i < N; i++)
+        post(TUG_OPERATION_WRITE, theirs, i * 16, i * 16, 8, &ends[i]);
+    fake_flush(ORIGIN);
+    tug_transport_verbs.poll(ORIGIN->verbs);
+    *functions = before;
+    assert_true(fake_finish(60));
+    for (unsigned i = 0; i < N; i++)
+        assert_done(&ends[i], i < TUG_VERBS_DEPTH ? TUG_ERR_DEVICE : 0);
+    run_one(TUG_OPERATION_READ, 0, 0, 8);
+    assert_int_equal(ORIGIN->verbs->cq_room, ORIGIN->verbs->cq_size);
 }
 
 /* The queue pair at the other end is gone, and nobody answers the question for a new one:

@@ -44,6 +44,8 @@ void device_named(void **state) {
     assert_int_equal(tug_settings_load(NULL, 0), 0);
     assert_true(tug_transport_verbs.missing(reason));
     assert_non_null(strstr(reason, "port"));
+    unsetenv("TUGBOAT_VERBS_DEVICE");
+    tug_settings_reset();
 }
 
 /* ---- pairs ---- */
