@@ -395,6 +395,7 @@ int tug_context_create(MPI_Comm comm, tug_context **result) {
 
 struct look {
     struct tug_context *context;
+    struct tug_context *all; /* all of them end: these are looked at, too; NULL: only that one */
     bool busy;
 };
 
@@ -403,12 +404,14 @@ static void look(void *argument) {
     tug_context_ask(what->context);
     tug_engine_look(false);          /* others' packets come by the same inbox and sockets */
     tug_context_look(what->context); /* it may be left alone otherwise */
+    for (struct tug_context *context = what->all; context != NULL; context = context->next)
+        tug_context_look(context); /* others may still wait for an answer by one that is left */
     what->busy = tug_context_busy(what->context);
 }
 
 /* Ends this process's operations, and says so to the others. */
-static void begin_to_leave(struct tug_context *context) {
-    struct look what = {context, true};
+static void begin_to_leave(struct tug_context *context, struct tug_context *all) {
+    struct look what = {context, all, true};
     for (;;) {
         tug_engine_call(look, &what);
         if (!what.busy)
@@ -419,12 +422,12 @@ static void begin_to_leave(struct tug_context *context) {
 }
 
 /* Serves the others until all leave. */
-static void await_all(struct tug_context *context) {
-    struct look what = {context, true};
-    int all = 0;
+static void await_all(struct tug_context *context, struct tug_context *all) {
+    struct look what = {context, all, true};
+    int all_leave = 0;
     for (;;) {
-        tug_host.Test(&context->all_leave, &all, MPI_STATUS_IGNORE);
-        if (all)
+        tug_host.Test(&context->all_leave, &all_leave, MPI_STATUS_IGNORE);
+        if (all_leave)
             return;
         tug_engine_call(look, &what);
         sched_yield();
@@ -461,8 +464,8 @@ static void end_context(struct tug_context *context) {
 int tug_context_free(tug_context **handle) {
     if (handle == NULL || *handle == NULL)
         return TUG_ERR_INVALID;
-    begin_to_leave(*handle);
-    await_all(*handle);
+    begin_to_leave(*handle, NULL);
+    await_all(*handle, NULL);
     end_context(*handle);
     *handle = NULL;
     return 0;
@@ -475,10 +478,10 @@ void tug_llcl_finalize(void) {
         if (!context->internal)
             tug_warn_once("MPI is finalised while LLCL contexts are open, so they are freed: free "
                           "them before MPI_Finalize");
-        begin_to_leave(context);
+        begin_to_leave(context, contexts);
     }
     for (struct tug_context *context = contexts; context != NULL; context = context->next)
-        await_all(context);
+        await_all(context, contexts);
     while (contexts != NULL)
         end_context(contexts);
 }
