@@ -149,13 +149,10 @@ int acp_inquire(acp_handle_t handle) {
     if (!tug_acp_runs("acp_inquire"))
         return 0;
     handle = meant(handle);
-    tug_burst_end();
-    if (complete(&handle)) {
-        forget_failures(handle);
-        return 0;
-    }
-    tug_progress(tug_acp.context);
-    return 1;
+    if (!tug_context_test(tug_acp.context, complete, &handle))
+        return 1;
+    forget_failures(handle);
+    return 0;
 }
 
 /* ---- issuing ---- */

@@ -14,9 +14,6 @@
 
 #include "acp/layer.h"
 
-/* Bytes of a third-party copy on a node that are worth two system calls. */
-#define BOUNCE_BYTES 4096
-
 static bool here(acp_ga_t ga) {
     return tug_acp_ga_rank(ga) == tug_acp.rank;
 }
@@ -202,32 +199,6 @@ static bool reach(acp_ga_t ga, const struct tug_key *key, uint64_t bytes, struct
                            there);
 }
 
-/* Copies through a buffer of this process, between memory that it cannot map. */
-static int copy_by_way_of_here(const struct tug_reach *to, const struct tug_reach *from,
-                               size_t bytes) {
-    unsigned char bounce[BOUNCE_BYTES];
-    int status = tug_reach_read(from, bounce, bytes);
-    return status != 0 ? status : tug_reach_write(to, bounce, bytes);
-}
-
-/* False: it is cheaper for the rank of the source. */
-static bool copy_reached(const struct tug_reach *to, const struct tug_reach *from, size_t bytes,
-                         int *status) {
-    if (from->mapped != NULL) {
-        *status = tug_reach_write(to, from->mapped, bytes);
-        return true;
-    }
-    if (to->mapped != NULL) {
-        *status = tug_reach_read(from, to->mapped, bytes);
-        return true;
-    }
-    const bool worth = tug_burst_is_single() && bytes <= BOUNCE_BYTES;
-    tug_burst_add();
-    if (worth)
-        *status = copy_by_way_of_here(to, from, bytes);
-    return worth;
-}
-
 /* What is wrong with a request is for the rank of the source to say. */
 static enum tug_acp_outcome copy_between(struct tug_acp_command *command) {
     const struct tug_acp_request *request = &command->request;
@@ -242,7 +213,7 @@ static enum tug_acp_outcome copy_between(struct tug_acp_command *command) {
         return TUG_ACP_RELAY;
     bool done = false;
     if (reach(request->dst, &to_key, request->bytes, &to)) {
-        done = copy_reached(&to, &from, request->bytes, &status);
+        done = tug_reach_copy(&to, &from, request->bytes, &status);
         tug_reach_end(&to);
     }
     tug_reach_end(&from);

@@ -122,6 +122,9 @@ struct tug_counter_goal {
 };
 bool tug_counter_reached(void *goal);
 
+/* Is done(d) true? If not, helps. Any thread. */
+bool tug_context_test(tug_context *context, bool (*done)(void *d), void *d);
+
 /* ---- operations ---- */
 
 /* Bytes of a write or message that are copied by the call that starts it. */
@@ -242,5 +245,10 @@ bool tug_reach_possible(const tug_context *context, uint32_t process);
 /* tug_fabric_reach() */
 bool tug_reach_begin(const tug_context *context, const struct tug_key *key, uint32_t owner,
                      uint64_t offset, uint64_t bytes, struct tug_reach *reach);
+
+/* Copies from there to there, as one operation of the thread's burst, and sets *status as
+ * tug_reach_read() would. False: it is cheaper for the owner of either; nothing happened. */
+bool tug_reach_copy(const struct tug_reach *to, const struct tug_reach *from, size_t bytes,
+                    int *status);
 
 #endif

@@ -59,6 +59,15 @@ static inline void wait_for_end(tug_context *context, bool (*done)(void *d), voi
     (void)atomic_fetch_sub_explicit(&fabric->awaiting, 1, memory_order_relaxed);
 }
 
+bool tug_context_test(tug_context *context, bool (*done)(void *d), void *d) {
+    if (!done(d)) {
+        tug_progress(context);
+        return false;
+    }
+    tug_burst_end();
+    return true;
+}
+
 struct look {
     tug_context *context;
     bool (*done)(void *d);
