@@ -2,9 +2,38 @@
 
 #include "transport/transport.h"
 
+/* ---- the endpoint ---- */
+
+static pthread_mutex_t homes = PTHREAD_MUTEX_INITIALIZER;
+
+struct tug_turns *tug_turns_share(struct tug_turns **home,
+                                  struct tug_turns *(*find)(struct tug_turns *there, void *d),
+                                  void *d) {
+    pthread_mutex_lock(&homes);
+    struct tug_turns *turns = find(*home, d);
+    if (turns != NULL) {
+        turns->users++;
+        turns->home = home;
+        *home = turns;
+    }
+    pthread_mutex_unlock(&homes);
+    return turns;
+}
+
+void tug_turns_release(struct tug_turns *turns) {
+    pthread_mutex_lock(&homes);
+    if (--turns->users == 0) {
+        if (turns->home != NULL && *turns->home == turns)
+            *turns->home = NULL;
+        turns->close(turns);
+    }
+    pthread_mutex_unlock(&homes);
+}
+
 /* ---- who is there ---- */
 
-void tug_turns_init(struct tug_turns *turns) {
+void tug_turns_init(struct tug_turns *turns, void (*close)(struct tug_turns *turns)) {
+    turns->close = close;
     pthread_mutex_init(&turns->lock, NULL);
 }
 

@@ -1,4 +1,5 @@
-/* Turns: the wires of several contexts are views of one endpoint of the process.
+/* Turns: the wires of several contexts are views of one endpoint of the process, which is made with
+ * the first and closed with the last.
  *
  * They are polled in turn, and one look at the endpoint does for all: that of the newest view, or
  * of one that sees that nobody has looked since it was polled. Contexts to which another's look has
@@ -32,17 +33,28 @@ struct tug_turn {
 
 /* The endpoint's. */
 struct tug_turns {
-    struct tug_watch watch; /* the first member */
-    _Atomic bool begun;     /* the watcher sleeps at the descriptor; never reset */
-    pthread_mutex_t lock;   /* of the list and `rung`, which the watcher reads */
-    struct tug_turn *first; /* that of the newest view */
-    struct tug_table wires; /* by their contexts' ids */
-    uint64_t polls;         /* looks at the endpoint so far, which it counts */
-    bool came;              /* something has come for a view, which may have to be served */
+    struct tug_watch watch;  /* the first member */
+    _Atomic bool begun;      /* the watcher sleeps at the descriptor; never reset */
+    pthread_mutex_t lock;    /* of the list and `rung`, which the watcher reads */
+    struct tug_turn *first;  /* that of the newest view */
+    struct tug_table wires;  /* by their contexts' ids */
+    uint64_t polls;          /* looks at the endpoint so far, which it counts */
+    bool came;               /* something has come for a view, which may have to be served */
+    _Atomic uint32_t users;  /* views, entered or not */
+    struct tug_turns **home; /* where the process's one is found; NULL: it is not */
+    void (*close)(struct tug_turns *turns); /* closes the endpoint: nothing uses it any more */
 };
 
+/* The endpoint at *home, for one to make views of it, until he releases it: what `find` says, which
+ * is told of the one that is there, or NULL. NULL: it says so. A view is a user from when it is
+ * made (users++) to its release. By the program. */
+struct tug_turns *tug_turns_share(struct tug_turns **home,
+                                  struct tug_turns *(*find)(struct tug_turns *there, void *d),
+                                  void *d);
+void tug_turns_release(struct tug_turns *turns);
+
 /* fini: before the descriptor is closed. */
-void tug_turns_init(struct tug_turns *turns);
+void tug_turns_init(struct tug_turns *turns, void (*close)(struct tug_turns *turns));
 void tug_turns_fini(struct tug_turns *turns);
 
 /* The view is polled, and found by its context's id, from enter to leave. False: there is one of

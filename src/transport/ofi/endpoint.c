@@ -520,7 +520,8 @@ bool tug_ofi_arm(struct tug_ofi_endpoint *endpoint) {
 
 /* ---- opening and closing ---- */
 
-void tug_ofi_endpoint_close(struct tug_ofi_endpoint *endpoint) {
+static void close_endpoint(struct tug_turns *turns) {
+    struct tug_ofi_endpoint *endpoint = (struct tug_ofi_endpoint *)turns;
     tug_turns_fini(&endpoint->turns);
     if (endpoint->claimed)
         tug_sockets_disclaim(endpoint->descriptor);
@@ -592,7 +593,7 @@ struct tug_ofi_endpoint *tug_ofi_endpoint_make(char *reason) {
     }
     endpoint->info = info;
     endpoint->descriptor = -1;
-    tug_turns_init(&endpoint->turns);
+    tug_turns_init(&endpoint->turns, close_endpoint);
     for (uint32_t i = 0; i < TUG_OFI_RECEIVES; i++)
         endpoint->receives[i].memory = endpoint->memory[i];
     for (uint32_t i = 0; i < TUG_OFI_SENDS; i++) {
@@ -607,6 +608,6 @@ struct tug_ofi_endpoint *tug_ofi_endpoint_make(char *reason) {
         return endpoint;
     }
     snprintf(reason, 256, "libfabric's provider %s cannot be opened", info->fabric_attr->prov_name);
-    tug_ofi_endpoint_close(endpoint);
+    close_endpoint(&endpoint->turns);
     return NULL;
 }

@@ -22,12 +22,6 @@
 
 #define GREETING_NS ((uint64_t)10 * 1000000000u) /* for the greeting to come */
 
-/* This process's endpoint, while there are views. */
-static struct {
-    pthread_mutex_t lock;
-    struct tug_ofi_endpoint *endpoint;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
 /* The row where the provider does not read: all goes in packets. */
 static struct tug_transport without;
 
@@ -62,11 +56,11 @@ static int descriptor(struct tug_wire *wire, bool watch) {
 
 /* ---- opening and closing ---- */
 
-bool tug_ofi_view_enter(struct tug_ofi_view *view, const struct tug_ofi_address addresses[]) {
+bool tug_ofi_view_enter(struct tug_ofi_view *view) {
     struct tug_ofi_endpoint *endpoint = view->endpoint;
     const struct tug_fabric *fabric = view->wire.fabric;
     for (uint32_t rank = 0; rank < fabric->nranks; rank++) {
-        view->addresses[rank] = tug_ofi_find(endpoint, &addresses[rank]);
+        view->addresses[rank] = tug_ofi_find(endpoint, &view->told[rank]);
         if (view->addresses[rank] == FI_ADDR_NOTAVAIL)
             return false;
     }
@@ -85,22 +79,13 @@ static void ofi_leave(struct tug_wire *wire) {
         tug_engine_call(take_out, view);
 }
 
-static void release(struct tug_ofi_endpoint *endpoint) {
-    pthread_mutex_lock(&process.lock);
-    if (--endpoint->users == 0) {
-        if (process.endpoint == endpoint)
-            process.endpoint = NULL;
-        tug_ofi_endpoint_close(endpoint);
-    }
-    pthread_mutex_unlock(&process.lock);
-}
-
 static void ofi_close(void *state) {
     struct tug_ofi_view *view = state;
     ofi_leave(&view->wire);
-    release(view->endpoint);
+    tug_turns_release(&view->endpoint->turns);
     tug_pool_fini(&view->wire.pool);
     free(view->addresses);
+    free(view->told);
     free(view);
 }
 
@@ -117,76 +102,58 @@ struct tug_ofi_view *tug_ofi_view_make(struct tug_ofi_endpoint *endpoint,
     view->endpoint = endpoint;
     view->turn.wire = &view->wire;
     view->addresses = calloc(fabric->nranks, sizeof(fi_addr_t));
-    if (view->addresses != NULL) {
-        endpoint->users++;
+    view->told = calloc(fabric->nranks, sizeof(struct tug_ofi_address));
+    endpoint->turns.users++;
+    if (view->addresses != NULL && view->told != NULL)
         return view;
-    }
-    free(view);
+    ofi_close(view);
     return NULL;
+}
+
+static struct tug_turns *find_endpoint(struct tug_turns *there, void *reason) {
+    return there != NULL ? there : (struct tug_turns *)tug_ofi_endpoint_make(reason);
 }
 
 /* NULL, and why: none can be had. */
 static struct tug_ofi_view *open_view(struct tug_fabric *fabric, char *reason) {
-    struct tug_ofi_view *view = NULL;
-    pthread_mutex_lock(&process.lock);
-    if (process.endpoint == NULL)
-        process.endpoint = tug_ofi_endpoint_make(reason);
-    if (process.endpoint != NULL) {
-        view = tug_ofi_view_make(process.endpoint, fabric);
-        if (process.endpoint->users == 0) {
-            tug_ofi_endpoint_close(process.endpoint);
-            process.endpoint = NULL;
-        }
-    }
-    pthread_mutex_unlock(&process.lock);
+    static struct tug_turns *home;
+    struct tug_turns *turns = tug_turns_share(&home, find_endpoint, reason);
+    if (turns == NULL)
+        return NULL;
+    struct tug_ofi_view *view = tug_ofi_view_make((struct tug_ofi_endpoint *)turns, fabric);
+    tug_turns_release(turns);
     return view;
 }
 
 /* All have a view, and of the same provider. Names may differ in length: shm's tell the process by
  * its number, in decimal. */
 static bool all_alike(const struct tug_fabric *fabric, const struct tug_ofi_view *view) {
-    enum { NONE, NAME, NOT_NAME, FORMAT, NOT_FORMAT, WORDS };
-    int64_t words[WORDS] = {view == NULL};
+    int64_t words[3] = {view == NULL};
     if (view != NULL) {
         const struct fi_info *info = view->endpoint->info;
+        words[1] = (int64_t)info->addr_format * 2 + tug_ofi_reads(view->endpoint);
         for (const char *at = info->fabric_attr->prov_name; *at != '\0'; at++)
-            words[NAME] = (words[NAME] * 131 + *at) % 0x7fffffff;
-        words[FORMAT] = (int64_t)info->addr_format * 2 + tug_ofi_reads(view->endpoint);
+            words[1] = (words[1] * 131 + *at) % 0x7fffffff;
     }
-    for (int i = NAME; i < WORDS; i += 2)
-        words[i + 1] = ~words[i];
-    if (tug_agree(fabric->comm, MPI_MAX, words, WORDS) != MPI_SUCCESS || words[NONE])
-        return false;
-    for (int i = NAME; i < WORDS; i += 2)
-        if (words[i] != ~words[i + 1])
-            return false;
-    return true;
+    words[2] = ~words[1];
+    return tug_agree(fabric->comm, MPI_MAX, words, 3) == MPI_SUCCESS && words[0] == 0 &&
+           words[1] == ~words[2];
 }
 
-struct entering {
-    struct tug_ofi_view *view;
-    struct tug_ofi_address *addresses;
-};
-
-static void enter(void *argument) {
-    const struct entering *entering = argument;
-    (void)tug_ofi_view_enter(entering->view, entering->addresses);
+static void enter(void *view) {
+    (void)tug_ofi_view_enter(view);
 }
 
 /* Tells all where this process is. True: the view is entered with all. Collective. */
 static bool introduce(struct tug_ofi_view *view) {
-    const struct tug_fabric *fabric = view->wire.fabric;
-    const size_t bytes = sizeof(struct tug_ofi_address);
-    struct entering entering = {view, calloc(fabric->nranks, bytes)};
-    if (!tug_all_agree(fabric->comm, entering.addresses != NULL)) {
-        free(entering.addresses);
-        return false;
-    }
-    if (TUG_POLITE(Iallgather, &view->endpoint->address, (int)bytes, MPI_BYTE, entering.addresses,
-                   (int)bytes, MPI_BYTE, fabric->comm) == MPI_SUCCESS)
-        tug_engine_call(enter, &entering);
-    free(entering.addresses);
-    return tug_all_agree(fabric->comm, view->turn.entered);
+    const int bytes = sizeof(struct tug_ofi_address);
+    MPI_Comm comm = view->wire.fabric->comm;
+    if (TUG_POLITE(Iallgather, &view->endpoint->address, bytes, MPI_BYTE, view->told, bytes,
+                   MPI_BYTE, comm) == MPI_SUCCESS)
+        tug_engine_call(enter, view);
+    free(view->told);
+    view->told = NULL;
+    return tug_all_agree(comm, view->turn.entered);
 }
 
 static void greet(void *argument) {

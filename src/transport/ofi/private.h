@@ -56,9 +56,7 @@ struct tug_ofi_where {
 /* rxm sends up to 16 KiB at once, its header included; more takes a round trip. */
 #define TUG_OFI_RECEIVE_BYTES 16000u
 #define TUG_OFI_PACKET_BYTES (TUG_OFI_RECEIVE_BYTES - (uint32_t)sizeof(struct tug_ofi_where))
-#define TUG_OFI_LONG_LEAST                                                                         \
-    65536u /* less is there sooner in packets, over sockets: no round trip                         \
-            */
+#define TUG_OFI_LONG_LEAST 65536u /* less is there sooner in packets, over sockets */
 #define TUG_OFI_RECEIVES 64u
 #define TUG_OFI_SENDS 256u
 #define TUG_OFI_NAME_MOST 256u
@@ -87,8 +85,9 @@ struct tug_ofi_queue {
 struct tug_ofi_view {
     struct tug_wire wire;
     struct tug_ofi_endpoint *endpoint;
-    fi_addr_t *addresses;       /* [nranks] */
-    struct tug_ofi_queue held;  /* what has come before the view was ready */
+    struct tug_ofi_address *told; /* [nranks] where all are, until it is entered */
+    fi_addr_t *addresses;         /* [nranks] */
+    struct tug_ofi_queue held;    /* what has come before the view was ready */
     struct tug_ofi_read *reads; /* trailers that have not come whole, at most one of each process */
     struct tug_turn turn;       /* among the endpoint's views */
     bool greeted, heard;        /* the next process has been greeted, this one has been */
@@ -132,7 +131,7 @@ struct tug_ofi_read {
 };
 
 struct tug_ofi_endpoint {
-    uint32_t users; /* views, entered or not */
+    struct tug_turns turns; /* the first member: the views that have entered */
     struct tug_ofi_address address;
     struct fi_info *info;
     struct fid_fabric *fabric;
@@ -142,7 +141,6 @@ struct tug_ofi_endpoint {
     struct fid_ep *ep;
     int descriptor; /* of the queue; -1: the provider has none, and is polled */
     bool claimed;
-    struct tug_turns turns; /* the views that have entered */
     struct tug_table peers; /* by their ids: their addresses, + 1 */
     /* Receives are a ring, in the order of their posting, in which packets are matched. */
     struct tug_ofi_receive receives[TUG_OFI_RECEIVES];
@@ -158,9 +156,8 @@ struct tug_ofi_endpoint {
     uint64_t memory[TUG_OFI_RECEIVES][TUG_OFI_RECEIVE_BYTES / 8];
 };
 
-/* NULL, and why: it cannot be had. It is closed when nothing uses it any more. */
+/* NULL, and why: it cannot be had. */
 struct tug_ofi_endpoint *tug_ofi_endpoint_make(char *reason);
-void tug_ofi_endpoint_close(struct tug_ofi_endpoint *endpoint);
 
 /* The address of that process. FI_ADDR_NOTAVAIL: it cannot be had. Holder only, as all below. */
 fi_addr_t tug_ofi_find(struct tug_ofi_endpoint *endpoint, const struct tug_ofi_address *address);
@@ -193,10 +190,10 @@ void tug_ofi_forget(struct tug_ofi_view *view);
 
 /* ---- ofi.c ---- */
 
-/* A view of the endpoint, which is to be entered, by the holder, with the addresses of all of its
- * context's processes; false: no memory. NULL: no memory. */
+/* A view of the endpoint, which is to be told the addresses of all of its context's processes, and
+ * then entered, by the holder; false: no memory. NULL: no memory. */
 struct tug_ofi_view *tug_ofi_view_make(struct tug_ofi_endpoint *endpoint,
                                        struct tug_fabric *fabric);
-bool tug_ofi_view_enter(struct tug_ofi_view *view, const struct tug_ofi_address addresses[]);
+bool tug_ofi_view_enter(struct tug_ofi_view *view);
 
 #endif

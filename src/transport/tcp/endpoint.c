@@ -438,7 +438,8 @@ static void forget(void *value, void *d) {
     free(value);
 }
 
-void tug_tcp_endpoint_close(struct tug_tcp_endpoint *endpoint) {
+void tug_tcp_endpoint_close(struct tug_turns *turns) {
+    struct tug_tcp_endpoint *endpoint = (struct tug_tcp_endpoint *)turns;
     tug_turns_fini(&endpoint->turns);
     while (endpoint->all != NULL) {
         struct tug_tcp_link *link = endpoint->all;
@@ -473,7 +474,7 @@ static struct tug_tcp_endpoint *make(bool spares_links) {
     if (endpoint == NULL)
         return NULL;
     endpoint->set = -1;
-    tug_turns_init(&endpoint->turns);
+    tug_turns_init(&endpoint->turns, tug_tcp_endpoint_close);
     endpoint->listener = (struct tug_own)TUG_OWN_NONE;
     endpoint->reserve[TUG_TCP_TO_CONNECT] = endpoint->reserve[TUG_TCP_TO_ACCEPT] =
         endpoint->listener;
@@ -481,7 +482,7 @@ static struct tug_tcp_endpoint *make(bool spares_links) {
     endpoint->received = malloc(TUG_TCP_RECEIVE_BYTES);
     if (endpoint->received != NULL && tug_random_draw(&endpoint->id, sizeof(endpoint->id)))
         return endpoint;
-    tug_tcp_endpoint_close(endpoint);
+    tug_tcp_endpoint_close(&endpoint->turns);
     return NULL;
 }
 
@@ -496,6 +497,6 @@ struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_address *mine, boo
         tug_tcp_have_reserve(endpoint, TUG_TCP_TO_CONNECT) &&
         tug_tcp_have_reserve(endpoint, TUG_TCP_TO_ACCEPT))
         return endpoint;
-    tug_tcp_endpoint_close(endpoint);
+    tug_tcp_endpoint_close(&endpoint->turns);
     return NULL;
 }

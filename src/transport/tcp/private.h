@@ -54,10 +54,9 @@ struct tug_tcp_peer {
 /* Listener and links of a process. Made with the first view, closed with the last. Holder of the
  * baton only, but for making and closing it. */
 struct tug_tcp_endpoint {
+    struct tug_turns turns;         /* the first member: the views that have entered */
     uint64_t id;                    /* this process's random id */
-    uint32_t users;                 /* views, entered or not */
     struct tug_tcp_address address; /* where it listens */
-    struct tug_turns turns;         /* the views that have entered */
     struct tug_table peers;         /* peers by their ids */
     struct tug_own listener;
     struct tug_own reserve[TUG_TCP_RESERVES]; /* kept descriptors; none: it is in use */
@@ -113,7 +112,7 @@ uint32_t tug_tcp_rank(const struct tug_tcp_peer *peer);
 /* Makes an endpoint that listens at the address in *mine, and stores its port and id there. NULL:
  * no memory or descriptors. It is closed when nothing uses it any more. */
 struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_address *mine, bool spares_links);
-void tug_tcp_endpoint_close(struct tug_tcp_endpoint *endpoint);
+void tug_tcp_endpoint_close(struct tug_turns *turns);
 
 /* One look at listener and links. True if anything moved. */
 bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint);

@@ -35,12 +35,6 @@
 
 #define PROCESSES_MOST 16384u /* each keeps the addresses of all; larger jobs go by the host */
 
-/* This process's endpoint, while there are views. One that is lost is replaced by the next. */
-static struct {
-    pthread_mutex_t lock;
-    struct tug_tcp_endpoint *endpoint;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
 /* ---- peers ---- */
 
 /* NULL: no memory. */
@@ -245,20 +239,10 @@ static void tcp_leave(struct tug_wire *wire) {
         tug_engine_call(take_out, view);
 }
 
-static void release(struct tug_tcp_endpoint *endpoint) {
-    pthread_mutex_lock(&process.lock);
-    if (--endpoint->users == 0) {
-        if (process.endpoint == endpoint)
-            process.endpoint = NULL;
-        tug_tcp_endpoint_close(endpoint);
-    }
-    pthread_mutex_unlock(&process.lock);
-}
-
 static void tcp_close(void *state) {
     struct tug_tcp_view *view = state;
     tcp_leave(&view->wire);
-    release(view->endpoint);
+    tug_turns_release(&view->endpoint->turns);
     tug_table_fini(&view->contacts);
     tug_pool_fini(&view->wire.pool);
     free(view->addresses);
@@ -276,37 +260,40 @@ struct tug_tcp_view *tug_tcp_view_make(struct tug_tcp_endpoint *endpoint,
     view->turn.wire = &view->wire;
     view->addresses = calloc(fabric->nranks, sizeof(struct tug_tcp_address));
     if (view->addresses != NULL) {
-        endpoint->users++;
+        endpoint->turns.users++;
         return view;
     }
     free(view);
     return NULL;
 }
 
-/* With the lock. NULL: none can be had. */
-static struct tug_tcp_endpoint *endpoint_at(struct tug_tcp_address *mine, bool spares_links) {
-    struct tug_tcp_endpoint *endpoint = process.endpoint;
+struct wanted {
+    struct tug_tcp_address *mine;
+    bool spares_links;
+};
+
+/* One that is lost is replaced. */
+static struct tug_turns *find_endpoint(struct tug_turns *there, void *d) {
+    const struct wanted *wanted = d;
+    struct tug_tcp_endpoint *endpoint = (struct tug_tcp_endpoint *)there;
     if (endpoint != NULL && !atomic_load(&endpoint->lost))
-        return endpoint;
-    endpoint = tug_tcp_endpoint_make(mine, spares_links);
+        return there;
+    endpoint = tug_tcp_endpoint_make(wanted->mine, wanted->spares_links);
     if (endpoint == NULL || tug_sockets_claim(endpoint->set))
-        return endpoint;
-    tug_tcp_endpoint_close(endpoint);
+        return (struct tug_turns *)endpoint;
+    tug_tcp_endpoint_close(&endpoint->turns);
     return NULL;
 }
 
 /* NULL: none can be had. */
 static struct tug_tcp_view *open_view(struct tug_fabric *fabric, struct tug_tcp_address *mine) {
-    struct tug_tcp_view *view = NULL;
-    pthread_mutex_lock(&process.lock);
-    struct tug_tcp_endpoint *endpoint = endpoint_at(mine, fabric->ways & TUG_WAY_MPI);
-    if (endpoint != NULL)
-        view = tug_tcp_view_make(endpoint, fabric);
-    if (view != NULL)
-        process.endpoint = endpoint;
-    else if (endpoint != NULL && endpoint->users == 0)
-        tug_tcp_endpoint_close(endpoint);
-    pthread_mutex_unlock(&process.lock);
+    static struct tug_turns *home;
+    struct wanted wanted = {mine, fabric->ways & TUG_WAY_MPI};
+    struct tug_turns *turns = tug_turns_share(&home, find_endpoint, &wanted);
+    if (turns == NULL)
+        return NULL;
+    struct tug_tcp_view *view = tug_tcp_view_make((struct tug_tcp_endpoint *)turns, fabric);
+    tug_turns_release(turns);
     return view;
 }
 
@@ -354,7 +341,7 @@ struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_add
     if (view != NULL)
         tcp_close(view);
     else if (endpoint != NULL)
-        tug_tcp_endpoint_close(endpoint);
+        tug_tcp_endpoint_close(&endpoint->turns);
     return NULL;
 }
 
