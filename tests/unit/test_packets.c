@@ -1011,6 +1011,70 @@ static void test_control_without_transport(void **state) {
     assert_done(&record, 0);
 }
 
+/* The row that would carry packets to the peer finds that it has no way there: what has waited so
+ * far, of which nothing may have gone, goes by the next row, in order, and so does what follows. */
+static bool find_no_way(struct tug_wire *wire, uint32_t peer) {
+    (void)wire;
+    (void)peer;
+    return false;
+}
+
+static void test_next_row(void **state) {
+    (void)state;
+    enum { N = 12, BYTES = 3000 };
+    static const struct tug_transport first = {
+        .name = "first", .send = fake_send, .poll = fake_poll, .meet = find_no_way};
+    static struct fake_wire next[2];
+    struct record record[N + 1], answer;
+    uint64_t got = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        struct side *side = i == 0 ? a : b;
+        next[i] = (struct fake_wire){.wire = {.row = &type, .fabric = &side->fabric},
+                                     .to = &next[1 - i],
+                                     .room = FAKE_QUEUE,
+                                     .delivers = UINT32_MAX};
+        next[i].wire.pool.bytes = PACKET_BYTES;
+        side->out.wire.row = &first;
+        side->out.room = 0;
+        tug_packets_attach(&side->packets, &next[i].wire);
+        side->fabric.states[TUG_BY_TCP] = &side->out.wire;
+        side->fabric.states[TUG_BY_MPI] = &next[i].wire;
+    }
+    for (size_t i = 0; i < MEMORY; i++)
+        a->local.base[i] = (unsigned char)(i * 11);
+    for (unsigned i = 0; i < N; i++)
+        post(prepare(TUG_OPERATION_WRITE, i * BYTES, BYTES, &record[i]));
+    struct tug_operation *fetch = prepare(TUG_OPERATION_FETCH, 0, 8, &answer);
+    fetch->op = TUG_OR;
+    fetch->operand = 0;
+    fetch->local = (unsigned char *)&got;
+    post(fetch);
+    run();
+    assert_int_equal(a->out.sent, 0);
+    assert_int_equal(record[0].completed, 0);
+    a->out.wire.settled(&a->packets, 1, false);
+    b->out.wire.settled(&b->packets, 0, false);
+    run();
+    for (unsigned i = 0; i < N; i++)
+        assert_done(&record[i], 0);
+    assert_done(&answer, 0);
+    assert_memory_equal(&got, a->local.base, 8); /* it was behind the first write */
+    assert_memory_equal(b->remote.base, a->local.base, N * BYTES);
+    post(prepare(TUG_OPERATION_WRITE, N * BYTES, 8, &record[N]));
+    run();
+    assert_done(&record[N], 0);
+    assert_int_equal(a->out.sent + b->out.sent, 0);
+    assert_int_equal(a->out.wire.pool.nout, 0); /* all buffers are the next one's */
+    assert_false(tug_packets_busy(&a->packets));
+    for (unsigned i = 0; i < 2; i++) {
+        struct side *side = i == 0 ? a : b;
+        if (side->streams[1 - i]->requests != NULL)
+            tug_pool_give(&next[i].wire.pool, side->streams[1 - i]->requests);
+        side->streams[1 - i]->requests = NULL;
+        tug_pool_fini(&next[i].wire.pool);
+    }
+}
+
 /* Messages to a lost peer are not kept. */
 static void test_control_to_lost(void **state) {
     (void)state;
@@ -1040,6 +1104,7 @@ int main(void) {
         CASE(test_piling_up),
         CASE(test_contexts_share),
         CASE(test_wire_without_room),
+        CASE(test_next_row),
         CASE(test_answers_gather),
         CASE(test_credit),
         CASE(test_long_ones),

@@ -157,7 +157,7 @@ void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire) {
 struct tug_wire *tug_packets_detour(struct tug_packets *packets, const struct tug_wire *from) {
     struct tug_fabric *fabric = packets->fabric;
     unsigned i = 0;
-    while (tug_transports[i] != from->row)
+    while (fabric->states[i] != from)
         i++;
     do
         i++;
