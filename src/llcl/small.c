@@ -149,7 +149,7 @@ static inline bool join_company(const struct tug_transfer *t, enum tug_company_k
         company->words[TUG_SMALL_PEER] != (uintptr_t)t->peer ||
         company->words[TUG_SMALL_KEY] != t->key->word[0] ||
         (!tug_company_has_room(company, kind) && !tug_company_go(company, kind)) ||
-        !tug_small_join(company, kind, t->offset, t->here))
+        !tug_small_join(kind, t->offset, t->here))
         return false;
     if (t->form[TUG_FORM_WORDS - 1] != TUG_NO_FORM)
         memcpy(&company->words[TUG_SMALL_FORM], t->form, sizeof(t->form));
@@ -207,28 +207,40 @@ static inline bool may_wait(const struct tug_transfer *write) {
              (tug_burst.awaited || !tug_peer_serves(write->peer->context, write->peer->process)));
 }
 
-/* False: it does not wait. */
-static inline bool note_write(const struct tug_transfer *write) {
-    if (!may_wait(write))
-        return false;
-    if (join_company(write, TUG_COMPANY_WRITES) || open_company(write, TUG_COMPANY_WRITES))
-        return true; /* others than those in the company that waits */
+_Thread_local uint64_t tug_small_noted[TUG_COMPANY_WORDS];
+
+bool tug_small_note(uint64_t offset, const void *here) {
+    const size_t bytes = tug_small_noted[TUG_SMALL_BYTES];
     struct tug_note *note = tug_note_begin(TUG_NOTE_ANY);
     if (note == NULL)
         return false;
     struct noted_write *noted = (struct noted_write *)note->payload.bytes;
     note->execute = execute_write;
-    noted->peer = write->peer;
-    noted->key = write->key->word[0];
-    noted->offset = write->offset;
-    noted->bytes = (uint32_t)write->bytes;
-    if (__builtin_expect(write->bytes == 8, 1))
-        memcpy(noted->data, write->here, 8);
+    noted->peer = (struct tug_peer *)(uintptr_t)tug_small_noted[TUG_SMALL_PEER];
+    noted->key = tug_small_noted[TUG_SMALL_KEY];
+    noted->offset = offset;
+    noted->bytes = (uint32_t)bytes;
+    if (__builtin_expect(bytes == 8, 1))
+        memcpy(noted->data, here, 8);
     else
-        memcpy(noted->data, write->here, write->bytes);
+        memcpy(noted->data, here, bytes);
     tug_note_end();
     tug_burst_add();
     return true;
+}
+
+/* False: it does not wait. Those to another node that follow may be like it. */
+static inline bool note_write(const struct tug_transfer *write) {
+    if (!may_wait(write))
+        return false;
+    if (join_company(write, TUG_COMPANY_WRITES) || open_company(write, TUG_COMPANY_WRITES))
+        return true; /* others than those in the company that waits */
+    tug_small_noted[TUG_SMALL_PEER] = (uintptr_t)write->peer;
+    tug_small_noted[TUG_SMALL_KEY] = write->key->word[0];
+    tug_small_noted[TUG_SMALL_BYTES] = write->bytes;
+    memcpy(&tug_small_noted[TUG_SMALL_FORM], write->form, sizeof(write->form));
+    tug_burst.noted = !write->peer->beside && write->form[TUG_FORM_WORDS - 1] != TUG_NO_FORM;
+    return tug_small_note(write->offset, write->here);
 }
 
 /* The same of a program's write of at most 16 bytes, which counts at a counter of its own. */

@@ -181,7 +181,7 @@ static inline void tug_peer_message(const struct tug_peer_message *message) {
 
 /* ---- one more like the last ---- */
 
-/* The words of a company. */
+/* The words of a company, and of the last noted write to another node. */
 enum {
     TUG_SMALL_PEER,
     TUG_SMALL_KEY,
@@ -190,33 +190,40 @@ enum {
     TUG_SMALL_FORM,  /* TUG_FORM_WORDS */
 };
 
+extern _Thread_local uint64_t tug_small_noted[TUG_COMPANY_WORDS]; /* while tug_burst.noted */
+
 /* What this thread's last small operations of a kind have in common, which another may join. NULL:
  * nothing. */
-static inline struct tug_company *tug_small_last(enum tug_company_kind kind) {
-    return tug_burst.companies[kind];
+static inline const uint64_t *tug_small_last(enum tug_company_kind kind) {
+    if (tug_burst.companies[kind] != NULL)
+        return tug_burst.companies[kind]->words;
+    return kind == TUG_COMPANY_WRITES && tug_burst.noted ? tug_small_noted : NULL;
 }
 
 /* Have they that form? */
-static inline bool tug_small_is_like(const struct tug_company *last,
-                                     const uint64_t form[TUG_FORM_WORDS]) {
-    const uint64_t *theirs = &last->words[TUG_SMALL_FORM];
+static inline bool tug_small_is_like(const uint64_t *last, const uint64_t form[TUG_FORM_WORDS]) {
+    const uint64_t *theirs = &last[TUG_SMALL_FORM];
     return theirs[0] == form[0] && theirs[1] == form[1] && theirs[2] == form[2];
 }
 
-static inline uint64_t tug_small_key(const struct tug_company *last) {
-    return last->words[TUG_SMALL_KEY];
+static inline uint64_t tug_small_key(const uint64_t *last) {
+    return last[TUG_SMALL_KEY];
 }
 
-static inline size_t tug_small_bytes(const struct tug_company *last) {
-    return last->words[TUG_SMALL_BYTES];
+static inline size_t tug_small_bytes(const uint64_t *last) {
+    return last[TUG_SMALL_BYTES];
 }
+
+/* One more write like the last that was noted. False: it goes the long way, nothing happened. */
+bool tug_small_note(uint64_t offset, const void *here);
 
 /* One that is like them joins them, if its offset is near enough and there is room. False: it goes
  * the long way, nothing happened. */
-static inline __attribute__((always_inline)) bool tug_small_join(struct tug_company *last,
-                                                                 enum tug_company_kind kind,
-                                                                 uint64_t offset,
-                                                                 const void *here) {
+static inline __attribute__((always_inline)) bool
+tug_small_join(enum tug_company_kind kind, uint64_t offset, const void *here) {
+    struct tug_company *last = tug_burst.companies[kind];
+    if (kind == TUG_COMPANY_WRITES && last == NULL)
+        return tug_small_note(offset, here);
     const uint64_t distance = offset - last->words[TUG_SMALL_OFFSET];
     if (distance + ((uint64_t)1 << 31) > UINT32_MAX || !tug_company_has_room(last, kind))
         return false;

@@ -15,6 +15,7 @@
 #include "host/device.h"
 #include "llcl/small.h"
 #include "rma/remote.h"
+#include "rma/remote_owed.h"
 #include "rma/window.h"
 
 /* What LLCL knows it by. */
@@ -31,7 +32,7 @@ static inline __attribute__((always_inline)) bool
 tug_remote_join_last(MPI_Win win, enum tug_company_kind kind, const void *here, MPI_Count n,
                      MPI_Datatype type, int rank, MPI_Aint disp, MPI_Count target_n,
                      MPI_Datatype target_type) {
-    struct tug_company *last = tug_small_last(kind);
+    const uint64_t *last = tug_small_last(kind);
     struct tug_window *window;
     if (last == NULL || tug_stats_on || tug_has_devices() ||
         (window = tug_window_find(win)) == NULL || window->remote == NULL || here == NULL)
@@ -43,12 +44,14 @@ tug_remote_join_last(MPI_Win win, enum tug_company_kind kind, const void *here, 
     MPI_Aint offset;
     tug_remote_form(form, target, type, n);
     if (type != target_type || n != target_n || !tug_small_is_like(last, form) ||
-        tug_small_key(last) != target->key.word[0] || !tug_epochs_allow(&window->epochs, rank) ||
+        tug_small_key(last) != target->key.word[0] ||
+        atomic_load_explicit(&tug_owed_locks, memory_order_relaxed) != 0 ||
+        !tug_epochs_allow(&window->epochs, rank) ||
         (wanted != 0 && !tug_remote_has_contact(remote, rank, wanted)) || disp < 0 ||
         __builtin_mul_overflow(disp, target->disp_unit, &offset) ||
         offset > target->size - (MPI_Aint)tug_small_bytes(last) || offset < 0)
         return false;
-    return tug_small_join(last, kind, (uint64_t)offset, here);
+    return tug_small_join(kind, (uint64_t)offset, here);
 }
 
 #endif
