@@ -22,11 +22,11 @@
 
 static inline struct tug_reach tug_copies_reach(const struct tug_operation *operation) {
     const bool mapped = operation->compare == 0;
-    return (struct tug_reach){
-        .mapped = mapped ? (unsigned char *)(uintptr_t)operation->address : NULL,
-        .address = operation->address,
-        .entry = (struct tug_live *)(uintptr_t)operation->operand,
-        .pid = (pid_t)operation->compare};
+    return (struct tug_reach){.mapped =
+                                  mapped ? (unsigned char *)(uintptr_t)operation->address : NULL,
+                              .address = operation->address,
+                              .entry = (struct tug_live *)(uintptr_t)operation->operand,
+                              .pid = (pid_t)operation->compare};
 }
 
 /* The operation is out, and has local memory. */

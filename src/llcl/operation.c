@@ -191,6 +191,30 @@ static bool do_there(struct tug_context *context, const struct tug_try *request,
     return done;
 }
 
+/* Bytes of a copy between two others' memory that are worth two system calls. */
+#define BOUNCE_BYTES 4096
+
+bool tug_reach_copy(const struct tug_reach *to, const struct tug_reach *from, size_t bytes,
+                    int *status) {
+    unsigned char bounce[BOUNCE_BYTES];
+    if (from->mapped != NULL) {
+        *status = tug_reach_write(to, from->mapped, bytes);
+        return true;
+    }
+    if (to->mapped != NULL) {
+        *status = tug_reach_read(from, to->mapped, bytes);
+        return true;
+    }
+    const bool worth = tug_burst_is_single() && bytes <= BOUNCE_BYTES;
+    tug_burst_add();
+    if (!worth)
+        return false;
+    *status = tug_reach_read(from, bounce, bytes);
+    if (*status == 0)
+        *status = tug_reach_write(to, bounce, bytes);
+    return true;
+}
+
 /* ---- long copies, by the engine ---- */
 
 static inline bool is_long(const struct tug_context *context, const struct tug_try *request) {
@@ -237,30 +261,6 @@ static __attribute__((noinline)) bool start_long(struct tug_context *context,
     forget_long(&copy);
     *full = true;
     return false;
-}
-
-/* Bytes of a copy between two others' memory that are worth two system calls. */
-#define BOUNCE_BYTES 4096
-
-bool tug_reach_copy(const struct tug_reach *to, const struct tug_reach *from, size_t bytes,
-                    int *status) {
-    unsigned char bounce[BOUNCE_BYTES];
-    if (from->mapped != NULL) {
-        *status = tug_reach_write(to, from->mapped, bytes);
-        return true;
-    }
-    if (to->mapped != NULL) {
-        *status = tug_reach_read(from, to->mapped, bytes);
-        return true;
-    }
-    const bool worth = tug_burst_is_single() && bytes <= BOUNCE_BYTES;
-    tug_burst_add();
-    if (!worth)
-        return false;
-    *status = tug_reach_read(from, bounce, bytes);
-    if (*status == 0)
-        *status = tug_reach_write(to, bounce, bytes);
-    return true;
 }
 
 /* ---- by itself to a process of the node ---- */

@@ -2,8 +2,8 @@
  * llcl_copies: long copies of memory in reach go to the engine.
  *
  * The call that starts a read or a write of many MiB takes a small part of the time until it is
- * complete, and all data come; memory that overlaps is copied as memmove() does; memory whose copy is
- * under way cannot be deregistered.
+ * complete, and all data come; memory that overlaps is copied as memmove() does; memory whose copy
+ * is under way cannot be deregistered.
  */
 #include "llcl_check.h"
 
