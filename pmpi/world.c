@@ -3,10 +3,10 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/settings.h"
-#include "host/agreement.h"
 #include "host/wait_group.h"
 #include "host/host.h"
 #include "host/level.h"
@@ -75,6 +75,38 @@ static bool is_same(const int64_t said[2]) {
     return said[0] == ~said[1];
 }
 
+/* ---- waiting for all of them ---- */
+
+/* The ranks have just left the host's MPI_Init together. */
+#define LATE_NS 5000000000u
+
+struct answers {
+    struct tug_pending pending;
+    uint64_t asked_ns;
+};
+
+static bool all_have_answered(void *argument) {
+    struct answers *answers = argument;
+    if (tug_pending_is_over(&answers->pending))
+        return true;
+    if (tug_clock_ns() - answers->asked_ns > LATE_NS)
+        tug_warn_once(
+            "MPI_Init waits for ranks that do not answer, perhaps because they run without "
+            "Tugboat, or have only opened sessions: load it in all ranks of the job, or in "
+            "none");
+    return false;
+}
+
+static void agree(int64_t most[QUESTIONS]) {
+    MPI_Request request;
+    struct answers answers = {{.request = &request, .status = MPI_STATUS_IGNORE}, tug_clock_ns()};
+    if (tug_host.Iallreduce(MPI_IN_PLACE, most, QUESTIONS, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD,
+                            &request) == MPI_SUCCESS)
+        tug_polite_until(all_have_answered, &answers);
+}
+
+/* ---- the questions ---- */
+
 /* Asks them all. */
 static void ask(int64_t most[QUESTIONS], bool memory) {
     most[NO_MEMORY] = !memory;
@@ -89,7 +121,7 @@ static void ask(int64_t most[QUESTIONS], bool memory) {
     say_twice(&most[PARTITIONED], tug_settings.partitioned);
     say_twice(&most[STATS], (int64_t)(tug_settings.stats != NULL) + tug_settings.verdict +
                                 4 * (tug_settings.trace != NULL));
-    (void)tug_agree(MPI_COMM_WORLD, MPI_MAX, most, QUESTIONS);
+    agree(most);
 }
 
 /* Settings that differ: what wants all of those that take part alike is left to the host. */

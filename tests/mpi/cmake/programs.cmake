@@ -146,6 +146,9 @@ tug_mpi_linked(linked tugboat)
 tug_mpi_test(linked_alone LIBS tugboat RANKS 2 WAYS host)
 target_link_options(mpi_linked_alone PRIVATE LINKER:--as-needed)
 
+# A job of which some ranks lack the library. (Open MPI's launcher may crash at a job of two programs.)
+tug_mpi_script(partly partly.sh 2 PROGRAM mpi_process ARGS fork)
+
 # What the library costs a process that never calls MPI.
 if(TARGET tugboat)
     add_test(NAME mpi.inert
