@@ -56,6 +56,8 @@ rows() {
 . "$here/papers_llcl.sh"
 # shellcheck source=/dev/null
 . "$here/papers_acp.sh"
+# shellcheck source=/dev/null
+. "$here/papers_gas.sh"
 
 # ---- Morie et al. ----
 
@@ -165,6 +167,7 @@ morie() {
     printf '<style>body{font-family:sans-serif;max-width:60em;margin:auto}svg{max-width:100%%;height:auto}</style>\n</head>\n<body>\n'
     printf '<h1>The papers&#8217; experiments</h1>\n'
     llcl
+    gas
     acp
     morie
     printf '</body>\n</html>\n'

@@ -15,8 +15,8 @@ fail() {
 
 bash "$here/papers.sh" "$build" --out "$work" --tiny 2>"$work/log" || fail "no page: $(cat "$work/log")"
 page=$work/papers.html
-nfigures=12
-ngroups=4
+nfigures=14
+ngroups=5
 for part in '<svg' '</svg>' '<figcaption>'; do
     [ "$(grep -c "$part" "$page")" = $nfigures ] || fail "not $nfigures of $part"
 done
@@ -40,6 +40,27 @@ for op in put get; do
     ends=$(awk -F, -v op=$op '$1 == op { printf "%s%d bytes x%.2f", n++ ? ", " : "", $2, $3 / $4 }' "$work/data/acp.csv")
     grep -qF "<li>Time of a $op against the ping-pong: $ends;" "$page" || fail "ACP, $op: $ends is not claimed"
 done
+
+# Relocatable global arrays: factors, and what own costs, again from the rows.
+for transport in tcp:TCP 'shm:shared memory'; do
+    data=$work/data/gas_${transport%%:*}.csv
+    title=${transport#*:}
+    [ "$(grep -cE '^(distinct|owner=home|owner=reader),(64|4096),' "$data")" = 6 ] || fail "$data: not all rows"
+    factors() { awk -F, -v name="$1" '$1 == name { printf "%.4f %.2f\n", $4 / $3, $4 / $3 }' "$data" | sort -n | awk '{ print "x" $2 }'; }
+    for name in distinct owner=home owner=reader; do
+        case $name in
+            distinct) says="<li>$title, three processes: a get is %s faster" ;;
+            owner=home) says="<li>$title, controls: owner = home %s;" ;;
+            *) says="; owner = reader %s (it never" ;;
+        esac
+        says=${says/\%s/$(factors $name | paste -sd- | sed 's/-/ to /')}
+        grep -qF -- "$says" "$page" || fail "'$says' is not claimed"
+    done
+    cost=$(awk -F, '$1 == "distinct" { printf "%s%.2f %sat %d%s", n ? ", " : "", $6, n ? "" : "&#181;s ", $2, n++ ? "" : " bytes" }' "$data")
+    grep -qF "<li>$title, own: three processes $cost;" "$page" || fail "own over $title: '$cost' is not claimed"
+done
+fastest=$(awk -F, 'FNR > 1 { print $2 <= $3 && $2 <= $4 ? "own" : $3 <= $4 ? "gets and puts alone" : "automatic" }' "$work/data/gas_users.csv")
+[ "$(sed -n 's|^<tr>.*<td>\([a-z ]*\)</td></tr>$|\1|p' "$page")" = "$fastest" ] || fail "the fastest of gas_users are not: $fastest"
 
 # Peaks, again from the drawn equations.
 for ppn in 2 3 4; do
