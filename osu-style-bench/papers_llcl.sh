@@ -72,9 +72,9 @@ llcl_claims() {
 llcl_transport() { # NAME HEADING
     llcl_measure "$1"
     printf '<h3>Figures 2 to 7: %s</h3>\n' "$2"
-    llcl_draw "$1" latency 5 'latency, &#181;s' 3.67 3.31 4.03
+    llcl_draw "$1" latency 5 'latency, microseconds' 3.67 3.31 4.03
     figure "llcl_$1_latency.svg" "Latency of a read. Dashed: the paper&#8217;s smallest over InfiniBand, with offload, without, and by perftest."
-    llcl_draw "$1" overhead 7 'overhead, &#181;s' 0.689 0.486 NaN
+    llcl_draw "$1" overhead 7 'overhead, microseconds' 0.689 0.486 NaN
     figure "llcl_$1_overhead.svg" "Time inside the call that starts a read. Dashed: the paper&#8217;s smallest over InfiniBand, with offload and without."
     llcl_draw "$1" rate 9 'million reads/s' 11.8 10.2 NaN
     figure "llcl_$1_rate.svg" "Message rate. Dashed: the paper&#8217;s largest over InfiniBand, with offload (2 threads) and without (1 thread, 2048 bytes)."

@@ -15,8 +15,8 @@ fail() {
 
 bash "$here/papers.sh" "$build" --out "$work" --tiny 2>"$work/log" || fail "no page: $(cat "$work/log")"
 page=$work/papers.html
-nfigures=14
-ngroups=5
+nfigures=15
+ngroups=6
 for part in '<svg' '</svg>' '<figcaption>'; do
     [ "$(grep -c "$part" "$page")" = $nfigures ] || fail "not $nfigures of $part"
 done
@@ -40,6 +40,14 @@ for op in put get; do
     ends=$(awk -F, -v op=$op '$1 == op { printf "%s%d bytes x%.2f", n++ ? ", " : "", $2, $3 / $4 }' "$work/data/acp.csv")
     grep -qF "<li>Time of a $op against the ping-pong: $ends;" "$page" || fail "ACP, $op: $ends is not claimed"
 done
+
+# ACP's memory for a million ranks: the sums, again from the rows.
+sums=$(awk -F, '$1 == 1000000 { printf "%d of them in use: %.1f MB,.*: x%.2f of\n", $2, ($3 + $4) / 1e6, ($3 + $4) / 186e6 }' "$work/data/acp_memory.csv")
+[ "$(wc -l <<<"$sums")" = 2 ] || fail "ACP's memory: not two rows for a million ranks"
+while IFS= read -r sum; do
+    grep -q "<li>1000000 ranks, $sum the paper" "$page" || fail "ACP's memory: $sum is not claimed"
+done <<<"$sums"
+awk -F, 'FNR > 1 && !($3 > 0 && $4 > 0 && $5 > 0) { bad = 1 } END { exit bad }' "$work/data/acp_memory.csv" || fail "ACP's memory: a part is missing"
 
 # Relocatable global arrays: factors, and what own costs, again from the rows.
 for transport in tcp:TCP 'shm:shared memory'; do
