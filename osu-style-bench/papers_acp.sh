@@ -10,6 +10,7 @@ acp_draw() { # NAME UNIT VALUE: in which US is the time
 set terminal svg size 800,400 dynamic font 'sans-serif,13'
 set output '$out/data/acp_$1.svg'
 set datafile separator ','
+set datafile missing NaN
 set logscale xy
 set format x '%.0s%c'
 set format y '%g'
