@@ -178,10 +178,7 @@ static long run_size(size_t bytes) {
         double *columns[] = {us[kind], us[HOST], ratio[kind]};
         bench_cell_text(names[kind]);
         bench_cell((double)bytes);
-        for (int c = 0; c < 3; c++) {
-            bench_sort(columns[c], (int)nsamples);
-            bench_cell(bench_median(columns[c], (int)nsamples));
-        }
+        bench_cell_medians(columns, 3, (int)nsamples);
         bench_cell((double)bytes / bench_median(us[kind], (int)nsamples) / 1000);
         bench_cell((double)nsamples);
     }

@@ -60,10 +60,7 @@ static long run_row(bool third) {
         ratio[i] = long_rate[i] / short_rate[i];
     }
     bench_cell_text(third ? "third" : "put");
-    for (int c = 0; c < 3; c++) {
-        bench_sort(columns[c], (int)nsamples);
-        bench_cell(bench_median(columns[c], (int)nsamples));
-    }
+    bench_cell_medians(columns, 3, (int)nsamples);
     bench_cell((double)nsamples);
     return errors;
 }

@@ -157,5 +157,7 @@ struct bench_column {
 void bench_table_begin(const struct bench_column columns[], int ncolumns);
 void bench_cell(double value);
 void bench_cell_text(const char *text);
+/* A cell for each of n columns: the median of its samples, which are sorted. */
+void bench_cell_medians(double *const samples[], size_t n, int nsamples);
 
 #endif

@@ -71,3 +71,10 @@ void bench_cell_text(const char *text) {
     put_text(&columns[next_column], text);
     end_cell();
 }
+
+void bench_cell_medians(double *const samples[], size_t n, int nsamples) {
+    for (size_t i = 0; i < n; i++) {
+        bench_sort(samples[i], nsamples);
+        bench_cell(bench_median(samples[i], nsamples));
+    }
+}

@@ -227,10 +227,7 @@ static long run_row(size_t bytes) {
     }
     double *columns[] = {ns[PLAIN], ns[REMEMBERED], ns[ASKED], ns[COPY], to_plain, to_asked};
     bench_cell((double)bytes);
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-        bench_sort(columns[i], (int)nsamples);
-        bench_cell(bench_median(columns[i], (int)nsamples));
-    }
+    bench_cell_medians(columns, sizeof columns / sizeof columns[0], (int)nsamples);
     return errors;
 }
 

@@ -153,10 +153,7 @@ static long run_row(int which) {
     double *columns[] = {get_ns, asking_ns, ratio, own_us};
     bench_cell_text(cases[which].name);
     bench_cell((double)page_bytes);
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-        bench_sort(columns[i], (int)nsamples);
-        bench_cell(bench_median(columns[i], (int)nsamples));
-    }
+    bench_cell_medians(columns, sizeof columns / sizeof columns[0], (int)nsamples);
     return errors;
 }
 

@@ -130,10 +130,7 @@ static long run_row(int program) {
     }
     double *columns[] = {us[OWN], us[GET], us[AUTOMATIC], to_best};
     bench_cell((double)program);
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-        bench_sort(columns[i], (int)nsamples);
-        bench_cell(bench_median(columns[i], (int)nsamples));
-    }
+    bench_cell_medians(columns, sizeof columns / sizeof columns[0], (int)nsamples);
     return errors;
 }
 

@@ -195,10 +195,7 @@ static long run_row(enum llcl_op op, size_t bytes) {
     bench_cell_text(llcl_op_names[op]);
     bench_cell_text(jobs[0].way);
     bench_cell((double)bytes);
-    for (int i = 0; i < 4; i++) {
-        bench_sort(columns[i], (int)nsamples);
-        bench_cell(bench_median(columns[i], (int)nsamples));
-    }
+    bench_cell_medians(columns, 4, (int)nsamples);
     bench_cell((double)nsamples);
     bench_cell((double)noperations);
     return jobs[0].errors + jobs[1].errors;

@@ -237,10 +237,7 @@ static void print_row(struct row *row) {
     bench_cell_text(llcl_op_names[row->jobs[0].op]);
     bench_cell_text(row->jobs[0].way);
     bench_cell(row->jobs[0].nthreads);
-    for (int i = 0; i < 4; i++) {
-        bench_sort(columns[i], (int)nsamples);
-        bench_cell(bench_median(columns[i], (int)nsamples));
-    }
+    bench_cell_medians(columns, 4, (int)nsamples);
     bench_cell((double)nsamples);
     bench_cell((double)row->jobs[0].noperations);
 }

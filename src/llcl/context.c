@@ -395,15 +395,16 @@ int tug_context_create(MPI_Comm comm, tug_context **result) {
 
 struct look {
     struct tug_context *context;
-    struct tug_context *all; /* all of them end: these are looked at, too; NULL: only that one */
+    struct tug_context *all; /* all of them end, and are looked at; NULL: only that one */
     bool busy;
 };
 
 static void look(void *argument) {
     struct look *what = argument;
     tug_context_ask(what->context);
-    tug_engine_look(false);          /* others' packets come by the same inbox and sockets */
-    tug_context_look(what->context); /* it may be left alone otherwise */
+    tug_engine_look(false); /* others' packets come by the same inbox and sockets */
+    if (what->all == NULL)
+        tug_context_look(what->context); /* it may be left alone otherwise */
     for (struct tug_context *context = what->all; context != NULL; context = context->next)
         tug_context_look(context); /* others may still wait for an answer by one that is left */
     what->busy = tug_context_busy(what->context);
