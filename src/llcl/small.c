@@ -39,9 +39,8 @@ static bool start_noted(struct tug_context *context, const struct tug_try *reque
  * room, nothing happened. */
 static bool move_noted(struct tug_context *context, uint8_t kind, uint32_t process, uint64_t word,
                        uint64_t offset, const void *data, size_t bytes,
-                       struct tug_counter *counter) {
+                       struct tug_callback on_complete) {
     const struct tug_key key = {.word = {[0] = word}};
-    const struct tug_callback counts = {tug_counter_add, counter};
     const struct tug_remote_address remote = {&key, offset};
     const struct tug_local_address local = {&context->everything, (size_t)(uintptr_t)data};
     const struct tug_try request = {.kind = kind,
@@ -50,7 +49,7 @@ static bool move_noted(struct tug_context *context, uint8_t kind, uint32_t proce
                                     .local = &local,
                                     .bytes = bytes,
                                     .on_local = &tug_no_callback,
-                                    .on_complete = &counts};
+                                    .on_complete = &on_complete};
     return start_noted(context, &request, data);
 }
 
@@ -58,7 +57,8 @@ static inline bool write_noted(struct tug_context *context, uint32_t process, ui
                                uint64_t offset, const void *data, size_t bytes,
                                struct tug_counter *counter) {
     if (!tug_packets_write_on(context->fabric.packets, process, key, offset, data, bytes, counter))
-        return move_noted(context, TUG_OPERATION_WRITE, process, key, offset, data, bytes, counter);
+        return move_noted(context, TUG_OPERATION_WRITE, process, key, offset, data, bytes,
+                          (struct tug_callback){tug_counter_add, counter});
     tug_stat_add(TUG_STAT_OPERATIONS, 1);
     return true;
 }
@@ -115,41 +115,85 @@ static uint32_t execute_writes(const struct tug_company *company, const unsigned
     return done;
 }
 
+/* What stands in the ring of a read: where what is read goes, and, of those that end by themselves,
+ * the pointer of their end. The function of all of it is the form's first word. */
+struct read_place {
+    unsigned char *to;
+    void *end;
+};
+#define PLACE_BYTES ((uint32_t)sizeof(unsigned char *))
+
+static inline void (*each_end_of(const struct tug_company *company))(void *, int) {
+    return company->bytes == PLACE_BYTES
+               ? NULL
+               : (void (*)(void *, int))(uintptr_t)company->words[TUG_SMALL_FORM];
+}
+
 static uint32_t execute_reads(const struct tug_company *company, const unsigned char *run,
                               uint32_t n) {
     const uint64_t *words = company->words, key = words[TUG_SMALL_KEY];
-    const size_t bytes = words[TUG_SMALL_BYTES], step = tug_run_step(sizeof(unsigned char *));
+    const size_t bytes = words[TUG_SMALL_BYTES], step = tug_run_step(company->bytes);
     struct tug_peer *peer = peer_of(company);
     struct tug_generation *generation = tug_outstanding_open(&peer->local);
+    void (*const each_ends)(void *, int) = each_end_of(company);
+    const int counted = each_ends == NULL ? (int)n : 0; /* others were, as they were started */
     uint32_t done = 0;
-    count_in_hand(generation, (int)n);
+    count_in_hand(generation, counted);
     while (done < n) {
         const uint32_t now = n - done < TUG_LONE_READS ? n - done : TUG_LONE_READS;
         if (!tug_lone_read_run(&peer->context->fabric, peer->process, key, words[TUG_SMALL_OFFSET],
-                               run + done * step, now, (uint32_t)bytes, &generation->ended))
+                               run + done * step, now, (uint32_t)bytes, &generation->ended,
+                               each_ends))
             break;
         done += now;
     }
     for (; done < n; done++) {
         const unsigned char *at = run + done * step;
-        unsigned char *to;
-        memcpy(&to, at + sizeof(int32_t), sizeof(to));
+        struct read_place place;
+        memcpy(&place, at + sizeof(int32_t), company->bytes);
+        const struct tug_callback end =
+            each_ends != NULL ? (struct tug_callback){each_ends, place.end}
+                              : (struct tug_callback){tug_counter_add, &generation->ended};
         if (!move_noted(peer->context, TUG_OPERATION_READ, peer->process, key,
-                        offset_at(company, at), to, bytes, &generation->ended))
+                        offset_at(company, at), place.to, bytes, end))
             break;
     }
-    count_in_hand(generation, (int)done - (int)n);
+    if (counted > 0)
+        count_in_hand(generation, (int)done - counted);
     return done;
+}
+
+/* The bytes of one in the ring. */
+static inline uint32_t bytes_in_company(const struct tug_transfer *t, enum tug_company_kind kind) {
+    return kind == TUG_COMPANY_WRITES ? (uint32_t)t->bytes
+           : t->then == NULL          ? PLACE_BYTES
+                                      : (uint32_t)sizeof(struct read_place);
+}
+
+/* One that ends by itself. */
+static inline bool join_with_end(struct tug_company *company, const struct tug_transfer *read) {
+    const struct read_place place = {read->here, read->then->d};
+    const uint64_t distance = read->offset - company->words[TUG_SMALL_OFFSET];
+    if (distance + ((uint64_t)1 << 31) > UINT32_MAX ||
+        company->words[TUG_SMALL_FORM] != (uintptr_t)read->then->f)
+        return false;
+    tug_burst_add();
+    tug_company_add(company, TUG_COMPANY_READS, (uint32_t)distance, &place, sizeof(place));
+    return true;
 }
 
 /* Is the company that is open one of operations like this, and is there room? Then it has it. */
 static inline bool join_company(const struct tug_transfer *t, enum tug_company_kind kind) {
     struct tug_company *company = tug_burst.companies[kind];
-    if (company == NULL || company->words[TUG_SMALL_BYTES] != t->bytes ||
+    if (company == NULL || company->bytes != bytes_in_company(t, kind) ||
+        company->words[TUG_SMALL_BYTES] != t->bytes ||
         company->words[TUG_SMALL_PEER] != (uintptr_t)t->peer ||
         company->words[TUG_SMALL_KEY] != t->key->word[0] ||
-        (!tug_company_has_room(company, kind) && !tug_company_go(company, kind)) ||
-        !tug_small_join(kind, t->offset, t->here))
+        (!tug_company_has_room(company, kind) && !tug_company_go(company, kind)))
+        return false;
+    if (kind == TUG_COMPANY_READS && t->then != NULL)
+        return join_with_end(company, t);
+    if (!tug_small_join(kind, t->offset, t->here))
         return false;
     if (t->form[TUG_FORM_WORDS - 1] != TUG_NO_FORM)
         memcpy(&company->words[TUG_SMALL_FORM], t->form, sizeof(t->form));
@@ -166,8 +210,8 @@ static bool open_company(const struct tug_transfer *t, enum tug_company_kind kin
         if (join_company(t, kind))
             return true;
     }
-    struct tug_company *company = tug_burst.companies[kind] = tug_company_open(
-        kind, kind == TUG_COMPANY_READS ? (uint32_t)sizeof(t->here) : (uint32_t)t->bytes);
+    struct tug_company *company = tug_burst.companies[kind] =
+        tug_company_open(kind, bytes_in_company(t, kind));
     if (company == NULL)
         return false;
     company->execute = kind == TUG_COMPANY_READS ? execute_reads : execute_writes;
@@ -175,6 +219,8 @@ static bool open_company(const struct tug_transfer *t, enum tug_company_kind kin
     company->words[TUG_SMALL_KEY] = t->key->word[0];
     company->words[TUG_SMALL_OFFSET] = t->offset;
     company->words[TUG_SMALL_BYTES] = t->bytes;
+    if (kind == TUG_COMPANY_READS && t->then != NULL)
+        company->words[TUG_SMALL_FORM] = (uintptr_t)t->then->f;
     company->words[TUG_SMALL_FORM + TUG_FORM_WORDS - 1] = TUG_NO_FORM;
     return join_company(t, kind);
 }
@@ -357,7 +403,7 @@ _Static_assert(TUG_LONE_READS *TOGETHER_MOST <= TUG_LONE_READ_MOST && TOGETHER_M
 /* A short read of many, of a process beside this one that looks, goes with others. False: it goes
  * another way. */
 static inline bool accompany_read(const struct tug_transfer *read) {
-    return read->bytes - 1 < TOGETHER_MOST && read->then == NULL &&
+    return read->bytes - 1 < TOGETHER_MOST &&
            (join_company(read, TUG_COMPANY_READS) ||
             (!tug_burst_is_single() && tug_peer_serves(read->peer->context, read->peer->process) &&
              open_company(read, TUG_COMPANY_READS)));

@@ -14,7 +14,12 @@
 #define PAGE_SIZE (1u << PAGE_BITS)
 #define PAGES (TUG_REQUEST_MOST >> PAGE_BITS)
 
-typedef struct tug_request *_Atomic request_page[PAGE_SIZE];
+struct entry {
+    struct tug_request *_Atomic request; /* NULL: the handle is free, or never was given */
+    _Atomic uint32_t below;              /* in the stack of free ones: 1 + index; 0: the last */
+    struct tug_request *spare;           /* of a free one: memory for a request that ends once */
+};
+typedef struct entry request_page[PAGE_SIZE];
 
 _Atomic uint32_t tug_request_limit;
 #ifdef OPEN_MPI
@@ -23,19 +28,48 @@ MPI_Request tug_request_handles[TUG_REQUEST_MOST];
 #endif
 static request_page *_Atomic pages[PAGES];
 
-/* Free indices, a stack under a lock: init and free of requests are not hot. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t *free_indices;
-static uint32_t nfree;
-static uint32_t free_capacity;
+#define SPARE_MOST 1024u /* indices below keep memory for requests that end once */
 
-static struct tug_request *_Atomic *slot(uint32_t index) {
+static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER;
+
+/* Free indices, a stack: 1 + the uppermost in the low half. The high half counts what was pushed,
+ * so that a thread that pops sees when it has changed and is what it was again. */
+static _Atomic uint64_t free_top;
+
+static struct entry *entry_of(uint32_t index) {
     request_page *page = atomic_load(&pages[index >> PAGE_BITS]);
     return &(*page)[index & (PAGE_SIZE - 1)];
 }
 
 struct tug_request *tug_request_find(MPI_Request handle) {
-    return atomic_load_explicit(slot(tug_request_index(handle)), memory_order_acquire);
+    return atomic_load_explicit(&entry_of(tug_request_index(handle))->request,
+                                memory_order_acquire);
+}
+
+static void push(uint32_t index) {
+    struct entry *entry = entry_of(index);
+    uint64_t top = atomic_load_explicit(&free_top, memory_order_relaxed), pushed;
+    do {
+        atomic_store_explicit(&entry->below, (uint32_t)top, memory_order_relaxed);
+        pushed = ((top >> 32) + 1) << 32 | (index + 1);
+        /* release: pairs with the acquire in pop(): the entry */
+    } while (!atomic_compare_exchange_weak_explicit(&free_top, &top, pushed, memory_order_release,
+                                                    memory_order_relaxed));
+}
+
+/* False: there is none. Entries stay, so one that another thread pops meanwhile can be read. */
+static bool pop(uint32_t *index) {
+    uint64_t top = atomic_load_explicit(&free_top, memory_order_acquire), below;
+    do {
+        if ((uint32_t)top == 0)
+            return false;
+        *index = (uint32_t)top - 1;
+        below = (top >> 32) << 32 |
+                atomic_load_explicit(&entry_of(*index)->below, memory_order_relaxed);
+        /* acquire: pairs with the release in push() */
+    } while (!atomic_compare_exchange_weak_explicit(&free_top, &top, below, memory_order_acquire,
+                                                    memory_order_acquire));
+    return true;
 }
 
 /* Gives the index a handle of its own, where that is not the same. */
@@ -60,31 +94,23 @@ static bool enter_handle(uint32_t index) {
 /* The host's requests behind the handles end with it: handles of a second start are others. */
 void tug_requests_finalize(void) {
 #ifdef OPEN_MPI
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&growing);
     uint32_t limit = atomic_load(&tug_request_limit);
     for (uint32_t index = 0; index < limit; index++)
         tug_host.Request_free(&tug_request_handles[index]);
     if (limit > 0)
         memset(tug_request_entries, 0, sizeof(tug_request_entries));
     atomic_store(&tug_request_limit, 0);
-    nfree = 0;
-    pthread_mutex_unlock(&lock);
+    atomic_store(&free_top, 0);
+    pthread_mutex_unlock(&growing);
 #endif
 }
 
-/* One more index; the stack of free ones grows first, so that giving back cannot fail. */
+/* One more index. With the lock. */
 static bool grow(uint32_t *index) {
     uint32_t limit = atomic_load(&tug_request_limit);
     if (limit == TUG_REQUEST_MOST)
         return false;
-    if (limit == free_capacity) {
-        uint32_t capacity = free_capacity + PAGE_SIZE;
-        uint32_t *grown = realloc(free_indices, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return false;
-        free_indices = grown;
-        free_capacity = capacity;
-    }
     request_page *_Atomic *page = &pages[limit >> PAGE_BITS];
     if (atomic_load(page) == NULL) {
         request_page *fresh = calloc(1, sizeof(*fresh));
@@ -99,9 +125,29 @@ static bool grow(uint32_t *index) {
     return true;
 }
 
+static bool take_index(uint32_t *index) {
+    if (pop(index))
+        return true;
+    pthread_mutex_lock(&growing);
+    const bool got = grow(index);
+    pthread_mutex_unlock(&growing);
+    return got;
+}
+
+/* Its handle, if it was given one, is free only now: what keeps its memory has the index. */
 static void destroy(struct tug_request *request) {
+    const MPI_Request handle = request->handle;
+    const bool once = request->once;
     tug_twin_free(request);
     request->destroy(request);
+    if (!handle)
+        return;
+    const uint32_t index = tug_request_index(handle);
+    if (once && index < SPARE_MOST)
+        entry_of(index)->spare = request;
+    else if (once)
+        free(request);
+    push(index);
 }
 
 /* A request that the program has freed goes with its operation. */
@@ -116,17 +162,8 @@ static void completed(struct tug_job *job) {
     tug_request_complete((struct tug_request *)job);
 }
 
-int tug_request_register(struct tug_request *request) {
-    uint32_t index;
-    pthread_mutex_lock(&lock);
-    bool got = nfree > 0;
-    if (got)
-        index = free_indices[--nfree];
-    else
-        got = grow(&index);
-    pthread_mutex_unlock(&lock);
-    if (!got)
-        return TUG_ERR_NO_MEMORY;
+/* The handle is the request's. */
+static void enter(struct tug_request *request, uint32_t index) {
     request->handle = tug_request_handle(index);
     request->job.completed = completed;
     request->active = request->once;
@@ -136,8 +173,33 @@ int tug_request_register(struct tug_request *request) {
     atomic_store_explicit(&request->keeping, TUG_RUN_LAUNCHED, memory_order_relaxed);
     atomic_store_explicit(&request->state, 0, memory_order_relaxed);
     /* release: pairs with the acquire in tug_request_find() */
-    atomic_store_explicit(slot(index), request, memory_order_release);
+    atomic_store_explicit(&entry_of(index)->request, request, memory_order_release);
+}
+
+int tug_request_register(struct tug_request *request) {
+    uint32_t index;
+    if (!take_index(&index))
+        return TUG_ERR_NO_MEMORY;
+    enter(request, index);
     return 0;
+}
+
+struct tug_request *tug_request_begin_once(void (*let_go)(struct tug_request *)) {
+    uint32_t index;
+    if (!take_index(&index))
+        return NULL;
+    struct entry *entry = entry_of(index);
+    struct tug_request *request = entry->spare;
+    entry->spare = NULL;
+    if (request == NULL)
+        request = malloc(TUG_REQUEST_ONCE_BYTES);
+    if (request == NULL) {
+        push(index);
+        return NULL;
+    }
+    *request = (struct tug_request){.once = true, .destroy = let_go};
+    enter(request, index);
+    return request;
 }
 
 static void start_with_twin(struct tug_request *request) {
@@ -263,13 +325,6 @@ void tug_request_wait(struct tug_request *request) {
         tug_twin_called(begin_ns);
 }
 
-static void give_back(uint32_t index) {
-    atomic_store_explicit(slot(index), NULL, memory_order_relaxed);
-    pthread_mutex_lock(&lock);
-    free_indices[nfree++] = index;
-    pthread_mutex_unlock(&lock);
-}
-
 /* The host's request may be active, which MPICH 4.0.2 crashes over when it is freed: the engine
  * looks until it is not. */
 static void take_back(struct tug_request *request) {
@@ -285,7 +340,8 @@ void tug_request_release(struct tug_request *request) {
     if (request->active && tug_request_is_kept(request))
         launch_kept(request);
     if (request->handle)
-        give_back(tug_request_index(request->handle));
+        atomic_store_explicit(&entry_of(tug_request_index(request->handle))->request, NULL,
+                              memory_order_relaxed);
     /* who of this and completed() comes second destroys */
     if (!request->active ||
         (atomic_fetch_or(&request->state, TUG_REQUEST_FREED) & TUG_REQUEST_COMPLETE))

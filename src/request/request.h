@@ -110,9 +110,13 @@ struct tug_request {
     _Atomic uint32_t keeping; /* enum tug_keeping */
     /* Fills a status, which is empty, in for an operation that is over. NULL: it stays empty. */
     void (*describe)(const struct tug_request *request, MPI_Status *status);
-    /* Frees the request's memory; the handle is gone already. */
+    /* Frees the request's memory; the program's handle is gone already. Requests that end once:
+     * frees nothing, but is called then. */
     void (*destroy)(struct tug_request *request);
 };
+
+/* Of a request that ends once and what its owner has behind it. */
+#define TUG_REQUEST_ONCE_BYTES (sizeof(struct tug_request) + 64)
 
 /* How many handles have ever been given; 0 until the first persistent collective. */
 extern _Atomic uint32_t tug_request_limit;
@@ -127,6 +131,10 @@ struct tug_request *tug_request_find(MPI_Request handle);
 
 /* Gives the request a handle and resets its state. 0 or TUG_ERR_NO_MEMORY. Any thread. */
 int tug_request_register(struct tug_request *request);
+
+/* A request that ends with its operation, active, with a handle, in TUG_REQUEST_ONCE_BYTES of
+ * memory, which the next one is given when this one has gone. NULL: no memory. Any thread. */
+struct tug_request *tug_request_begin_once(void (*let_go)(struct tug_request *request));
 
 /* MPI ends, and nobody has a request left. */
 void tug_requests_finalize(void);

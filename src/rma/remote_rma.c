@@ -159,6 +159,7 @@ static inline int transfer(const struct tug_rma *o, const void *here, bool into_
     if (error != MPI_SUCCESS)
         return error;
     if (__builtin_expect(origin.contiguous && data.contiguous, 1)) {
+        ways.one_part = bytes > 0 && ways.remote->attachments == NULL;
         if (bytes > 0)
             error = move_run(&ways, into_target, 0, origin.address, bytes);
     } else {

@@ -30,6 +30,7 @@ struct tug_ways {
     int rank;
     MPI_Aint offset; /* of the target's first item in its memory; dynamic windows: its address */
     struct tug_bundle *bundle;
+    bool one_part; /* the bundle has one, which ends it: the call that starts it is none */
     const struct tug_rma *plain; /* what is like it may follow it; NULL: nothing is */
 };
 
@@ -44,7 +45,8 @@ int tug_ways_end_request(const struct tug_ways *ways, int error);
 
 /* What the next part of a request ends with; counts it. */
 static inline struct tug_callback tug_ways_next_of_request(const struct tug_ways *ways) {
-    atomic_fetch_add_explicit(&ways->bundle->left, 1, memory_order_relaxed);
+    if (!ways->one_part)
+        atomic_fetch_add_explicit(&ways->bundle->left, 1, memory_order_relaxed);
     return (struct tug_callback){tug_ways_end_part, ways->bundle};
 }
 

@@ -44,6 +44,18 @@ static inline void take(const struct tug_lone_asked *asked, unsigned char *const
         copy(places[i], data, asked->each);
 }
 
+/* A run of reads of which each ends by itself; the cell is free for another meanwhile. */
+static void end_each(struct tug_lone *lone, unsigned cell, int status) {
+    const struct tug_lone_asked *asked = &lone->cells[cell];
+    void (*const ends)(void *, int) = asked->each_ends;
+    const uint32_t n = asked->more + 1;
+    void *all[TUG_LONE_READS];
+    memcpy(all, lone->ends[cell], n * sizeof(all[0]));
+    give_cell(lone, cell);
+    for (uint32_t i = 0; i < n; i++)
+        ends(all[i], status);
+}
+
 /* Others may collect at the same time: who moves the turn has the operation to itself. If it has
  * not moved since it was looked at, fabric and answer were of that turn: it began behind them. */
 static bool collect_one(struct tug_lone *lone, const struct tug_fabric *fabric, unsigned cell) {
@@ -65,6 +77,10 @@ static bool collect_one(struct tug_lone *lone, const struct tug_fabric *fabric, 
         status = TUG_ERR_RANGE;
     else if (status == 0 && comes)
         take(asked, lone->places[cell], there->data);
+    if (asked->each_ends != NULL) {
+        end_each(lone, cell, status);
+        return true;
+    }
     give_cell(lone, cell);
     if (then.f != NULL)
         then.f(then.d, status);
@@ -101,6 +117,7 @@ static inline struct tug_slot *begin(struct tug_fabric *fabric, struct tug_inbox
     mine->bytes = asked->bytes;
     mine->more = asked->more;
     mine->each = asked->each;
+    mine->each_ends = asked->each_ends;
     mine->on_complete = asked->on_complete;
     atomic_store_explicit(&mine->fabric, fabric, memory_order_relaxed);
     atomic_store_explicit(&lone->tray->cells[cell].answer, 0, memory_order_relaxed);
@@ -128,13 +145,18 @@ static inline void end(struct tug_fabric *fabric, uint32_t node_rank, struct tug
         (void)tug_bell_ring(tug_team_bell(fabric->team, fabric->team->node_rank), true);
 }
 
-/* Of a run of reads the distances go, and the places stay. */
-static inline void split(unsigned char *distances, unsigned char **places, const unsigned char *run,
-                         unsigned count) {
+/* Of a run of reads the distances go, and the places stay, and their ends if they have any. */
+static inline void split(unsigned char *distances, unsigned char **places, void **ends,
+                         const unsigned char *run, unsigned count) {
     const size_t step = tug_run_step(0);
-    for (unsigned i = 0; i < count; i++, run += step + sizeof(*places)) {
+    for (unsigned i = 0; i < count; i++) {
         memcpy(distances + i * step, run, step);
         memcpy(&places[i], run + step, sizeof(*places));
+        run += step + sizeof(*places);
+        if (ends != NULL) {
+            memcpy(&ends[i], run, sizeof(*ends));
+            run += sizeof(*ends);
+        }
     }
 }
 
@@ -153,9 +175,10 @@ static inline __attribute__((always_inline)) bool start(struct tug_fabric *fabri
     if (slot == NULL)
         return false;
     unsigned char *behind = slot->head + sizeof(head);
+    const unsigned cell = ((const struct tug_lone_head *)slot->head)->cell;
     if (head.what == TUG_LONE_READ_RUN)
-        split(behind, fabric->lone->places[((const struct tug_lone_head *)slot->head)->cell], data,
-              head.count);
+        split(behind, fabric->lone->places[cell],
+              asked->each_ends != NULL ? fabric->lone->ends[cell] : NULL, data, head.count);
     else if (head.what != TUG_LONE_READ)
         copy(behind, data, head.label.bytes);
     end(fabric, node_rank, inbox, slot, on_local);
@@ -196,7 +219,8 @@ bool tug_lone_write_run(struct tug_fabric *fabric, uint32_t peer, uint64_t key, 
 }
 
 bool tug_lone_read_run(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint64_t offset,
-                       const void *run, uint32_t count, uint32_t length, void *counter) {
+                       const void *run, uint32_t count, uint32_t length, void *counter,
+                       void (*each_ends)(void *d, int status)) {
     const struct tug_lone_head head = {.label.bytes = count * (uint32_t)tug_run_step(0),
                                        .key = key,
                                        .offset = offset,
@@ -206,6 +230,7 @@ bool tug_lone_read_run(struct tug_fabric *fabric, uint32_t peer, uint64_t key, u
     const struct tug_lone_asked asked = {.more = count - 1,
                                          .bytes = count * length,
                                          .each = length,
+                                         .each_ends = each_ends,
                                          .on_complete = {fabric->counter, counter}};
     return count <= TUG_LONE_READS && count * length <= TUG_LONE_READ_MOST &&
            start(fabric, peer, head, run, &asked, &nothing);

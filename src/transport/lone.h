@@ -76,6 +76,8 @@ struct tug_lone_asked {
     unsigned char *to; /* where what is read, or the answer, goes; NULL: nothing comes, or a run */
     uint32_t bytes;    /* so many must come */
     uint32_t each;     /* runs of reads: to each place; else 0 */
+    /* runs of reads: called for each; NULL: on_complete, for all */
+    void (*each_ends)(void *d, int status);
     struct tug_callback on_complete;
 };
 
@@ -85,8 +87,10 @@ struct tug_lone {
     const struct tug_inbox *inbox;
     _Atomic uint64_t taken; /* cells: bits */
     struct tug_lone_asked cells[TUG_TRAY_CELLS];
-    /* runs of reads: where what is read goes. Nobody else may say that. */
+    /* runs of reads: where what is read goes, and each_ends's pointers. Nobody else may say that.
+     */
     unsigned char *places[TUG_TRAY_CELLS][TUG_LONE_READS];
+    void *ends[TUG_TRAY_CELLS][TUG_LONE_READS];
 };
 
 /* Begins a read or write of `bytes`, at most TUG_LONE_x_MOST, of memory of that process; key and
@@ -105,9 +109,11 @@ bool tug_lone_write_run(struct tug_fabric *fabric, uint32_t peer, uint64_t key, 
                         const void *run, uint32_t count, uint32_t length, void *counter);
 
 /* Begins `count` reads, at most TUG_LONE_READS, of `length` bytes each: where what is read goes
- * stands at `run`, an address behind each distance. Ends and returns as above. */
+ * stands at `run`, an address behind each distance. Ends and returns as above; or, if each_ends is
+ * not NULL, each by a call with a pointer of its own, which stands behind the address. */
 bool tug_lone_read_run(struct tug_fabric *fabric, uint32_t peer, uint64_t key, uint64_t offset,
-                       const void *run, uint32_t count, uint32_t length, void *counter);
+                       const void *run, uint32_t count, uint32_t length, void *counter,
+                       void (*each_ends)(void *d, int status));
 
 /* Begins a message of `bytes`, at most TUG_LONE_WRITE_MOST, or a call (answer_bytes at most
  * TUG_LONE_READ_MOST, answer not NULL if it is not 0), for a handler of that process.

@@ -759,7 +759,7 @@ static void reads_in_a_run_come_to_their_places(void **state) {
         for (unsigned k = 0; k < TUG_LONE_READS; k++)
             add_read(run, k, (int32_t)k * 200 - 3000, back + k * 256);
         assert_true(tug_lone_read_run(&far->fabric, 0, exposed.id, 3001, run, TUG_LONE_READS,
-                                      length, &ending));
+                                      length, &ending, NULL));
         memset(run, 0, sizeof(run)); /* it has been copied */
         assert_true(poll(a) && poll(far));
         assert_int_equal(ending.calls, TUG_LONE_READS * (i + 1));
@@ -769,24 +769,59 @@ static void reads_in_a_run_come_to_their_places(void **state) {
             assert_int_equal(back[k * 256 + length], 0xEE);
         }
     }
-    assert_false(
-        tug_lone_read_run(&far->fabric, 0, exposed.id, 0, run, TUG_LONE_READS + 1, 8, &ending));
+    assert_false(tug_lone_read_run(&far->fabric, 0, exposed.id, 0, run, TUG_LONE_READS + 1, 8,
+                                   &ending, NULL));
     memset(back, 0xEE, 512);
     add_read(run, 0, 0, back);
     add_read(run, 1, 8185, back + 256);
-    assert_true(tug_lone_read_run(&far->fabric, 0, exposed.id, 0, run, 2, 8, &ending));
+    assert_true(tug_lone_read_run(&far->fabric, 0, exposed.id, 0, run, 2, 8, &ending, NULL));
     assert_true(poll(a) && poll(far));
     assert_int_equal(ending.status, TUG_ERR_RANGE);
     add_read(run, 1, -1, back + 256);
-    assert_true(tug_lone_read_run(&far->fabric, 0, exposed.id, 0, run, 2, 8, &ending));
+    assert_true(tug_lone_read_run(&far->fabric, 0, exposed.id, 0, run, 2, 8, &ending, NULL));
     assert_true(poll(a) && poll(far));
     assert_int_equal(ending.status, TUG_ERR_RANGE);
-    assert_true(tug_lone_read_run(&far->fabric, 0, exposed.id + 1, 0, run, 2, 8, &ending));
+    assert_true(tug_lone_read_run(&far->fabric, 0, exposed.id + 1, 0, run, 2, 8, &ending, NULL));
     assert_true(poll(a) && poll(far));
     assert_int_equal(ending.status, TUG_ERR_KEY);
     assert_int_equal(ending.calls, TUG_LONE_READS * 4 + 6);
     assert_int_equal(back[0] & back[256], 0xEE);
     free(back);
+    free(memory_of_a);
+    tug_memory_table_fini(&a->fabric.memory);
+    free_side(a);
+    free_side(far);
+}
+
+/* The ends are called by whoever collects, one for each read, also where the run fails. */
+static void reads_in_a_run_end_each_by_itself(void **state) {
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    unsigned char *memory_of_a = make_data(9), back[TUG_LONE_READS * 8];
+    const uint32_t step = 4 + 2 * sizeof(void *);
+    unsigned char run[TUG_LONE_READS * (4 + 2 * sizeof(void *))];
+    struct tug_registration exposed = expose(a, memory_of_a, 8192);
+    struct ending endings[TUG_LONE_READS] = {{0}};
+    (void)state;
+    assert_int_equal(tug_memory_add(&a->fabric.memory, &exposed), 0);
+    for (int round = 0; round < 2; round++) {
+        for (unsigned k = 0; k < TUG_LONE_READS; k++) {
+            const int32_t distance = (int32_t)k * 100;
+            void *const place = back + k * 8, *const end = &endings[k];
+            memcpy(run + k * step, &distance, 4);
+            memcpy(run + k * step + 4, &place, sizeof(place));
+            memcpy(run + k * step + 4 + sizeof(place), &end, sizeof(end));
+        }
+        assert_true(tug_lone_read_run(&far->fabric, 0, exposed.id + (unsigned)round, 0, run,
+                                      TUG_LONE_READS, 8, NULL, count));
+        memset(run, 0, sizeof(run)); /* it has been copied */
+        assert_true(poll(a) && poll(far));
+        for (unsigned k = 0; k < TUG_LONE_READS; k++) {
+            assert_int_equal(endings[k].calls, round + 1);
+            assert_int_equal(endings[k].status, round == 0 ? 0 : TUG_ERR_KEY);
+            assert_memory_equal(back + k * 8, memory_of_a + k * 100, 8);
+        }
+    }
+    assert_false(tug_lone_out(&far->fabric));
     free(memory_of_a);
     tug_memory_table_fini(&a->fabric.memory);
     free_side(a);
@@ -1035,6 +1070,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(lone_ones_with_a_wrong_key_or_range_fail, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(reads_in_a_run_come_to_their_places, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(reads_in_a_run_end_each_by_itself, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lone_messages_and_calls_are_handled, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lone_ones_that_lie, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lone_ones_have_so_much_room, set_up, tear_down),
