@@ -257,14 +257,19 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
         return tug_rma_complete_request(o);
     }
     tug_remote_settle(ways.state); /* messages come behind what waits */
-    error = tug_ways_begin_request(o, &ways);
+    /* pieces are copied by the call: such a request is complete, as a put's that is copied */
+    const bool copied = o->request != NULL && result == NULL && data.bytes <= TUG_REMOTE_PIECE;
+    error = copied ? MPI_SUCCESS : tug_ways_begin_request(o, &ways);
     if (error != MPI_SUCCESS)
         return error;
     if (data.bytes > 0)
         error = send_pieces(&ways, o, &elements, &data, origin, result);
     tug_burst.pieces = false;
     settle_again(&ways);
-    return tug_ways_end_request(&ways, error);
+    if (!copied)
+        return tug_ways_end_request(&ways, error);
+    tug_context_pass(ways.context);
+    return error != MPI_SUCCESS ? error : tug_rma_complete_request(o);
 }
 
 /* One element of a basic type at the target and here, the most common: no walk. */
