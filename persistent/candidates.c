@@ -74,7 +74,7 @@ static struct tug_candidates *allocate(struct tug_team *team, uint64_t bytes, bo
     candidates->team = team;
     candidates->bytes = bytes;
     candidates->tuner.ncandidates = 1;
-    if (measures && tug_agreement_init(&candidates->agreement, team, TUG_WAYS_MOST) != 0) {
+    if (measures && tug_agreement_init(&candidates->agreement, team, TUG_TUNER_SAMPLES) != 0) {
         tug_candidates_free(candidates);
         return NULL;
     }
@@ -102,7 +102,7 @@ void tug_candidates_compare(struct tug_candidates *candidates, uint32_t others, 
     candidates->others = others;
     tuner->nblind = others + host;
     tug_tuner_init(tuner);
-    tuner->settled = tuner->nblind == 0 && !candidates->predicted;
+    tuner->settled = tuner->nblind == 0 && !candidates->predicted; /* and so it stays */
 }
 
 void tug_candidates_free(struct tug_candidates *candidates) {
@@ -146,19 +146,22 @@ static void tell_others(const struct tug_candidates *candidates) {
                     tuner->measured_s[i] * 1e6, i == tuner->current ? ": taken" : "");
 }
 
-/* What has been measured, for later requests and for people. */
-static void settle(const struct tug_candidates *candidates) {
+/* What has been measured, for later requests and for people: of later rounds, what has changed. */
+static void settle(struct tug_candidates *candidates) {
     const struct tug_tuner *tuner = &candidates->tuner;
     for (uint32_t i = 0; i < tuner->ncandidates && candidates->predicted; i++)
         if (tuner->measured_s[i] > 0)
             tug_team_learn(candidates->team, &tuner->candidates[i], candidates->bytes,
                            tuner->measured_s[i]);
-    if (candidates->team->rank != 0)
+    const bool anew = candidates->taken != 1 + tuner->current;
+    const bool first = candidates->taken == 0;
+    candidates->taken = 1 + tuner->current;
+    if (candidates->team->rank != 0 || !anew)
         return;
     if (candidates->predicted)
         tell_predicted(candidates);
     tell_others(candidates);
-    if (!candidates->predicted || tuner->current >= tuner->ncandidates)
+    if (!first || !candidates->predicted || tuner->current >= tuner->ncandidates)
         return;
     tug_stat_add(TUG_STAT_MODEL_PREDICTED,
                  (uint64_t)(tuner->candidates[tuner->current].seconds * 1e9));

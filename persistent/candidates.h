@@ -4,8 +4,8 @@
  * collectives have one, or two that copy in different ways (the ring's and what goes past it, which
  * no model tells apart). The host's own algorithm for the same buffers is one more way, where all
  * ranks have it. The tuner decides by what the first runs measure (model/tuner.h), all of them from
- * start to completion. Every schedule has an interpreter of its own. Before a run in which the
- * ranks must decide together, the request runs their agreement.
+ * start to completion, and in rounds that come again. Every schedule has an interpreter of its own.
+ * Before a run in which the ranks must decide together, the request runs their agreement.
  *
  * Made with the request; used by the thread that gets its run on.
  */
@@ -26,6 +26,7 @@ struct tug_candidates {
     struct tug_tuner tuner;
     struct tug_agreement agreement;
     uint64_t started_ns; /* the run that is measured */
+    uint32_t taken;      /* 1 + the way of the last round; 0: none yet */
 };
 
 /* At least one candidate for a broadcast of so many bytes: the same on all ranks. NULL: no memory.
@@ -42,9 +43,15 @@ void tug_candidates_free(struct tug_candidates *candidates); /* or NULL */
  * behind theirs, and the host's algorithm. Once, before the first run. */
 void tug_candidates_compare(struct tug_candidates *candidates, uint32_t others, bool host);
 
-/* True until there is nothing left to decide. */
+/* True if something is to be decided now. */
 static inline bool tug_candidates_tune(const struct tug_candidates *candidates) {
     return candidates != NULL && !candidates->tuner.settled;
+}
+
+/* Runs to come before something is to be decided again, where nothing is now: then tell the tuner
+ * to resume. TUG_TUNER_NEVER: that does not come. */
+static inline uint64_t tug_candidates_rest(const struct tug_candidates *candidates) {
+    return candidates != NULL ? candidates->tuner.rest : TUG_TUNER_NEVER;
 }
 
 /* What a start of the request runs: the agreement, or of `ways` that of a candidate; NULL: the

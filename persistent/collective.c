@@ -41,12 +41,10 @@ static bool advance_host(struct collective *c, bool *done) {
     return *done;
 }
 
-/* The host's request goes where the ranks have settled on another way. */
+/* The host's request stays: its way is tried again. */
 static void look_if_settled(struct collective *c) {
     c->tunes = tug_candidates_tune(c->candidates);
-    if (c->tunes || c->running == NULL || c->host == MPI_REQUEST_NULL)
-        return;
-    tug_team_request_free(&c->host);
+    c->rest = tug_candidates_rest(c->candidates) - 1; /* the run that begins now is the first */
 }
 
 /* What tells of all news of the run; NULL: nothing does, it is to be polled. */
@@ -84,10 +82,19 @@ static bool may_keep(const struct tug_request *request) {
     return c->running != NULL && tug_interpreter_has_given(c->running);
 }
 
+/* All ranks have counted to the same. */
+static bool is_round_due(struct collective *c) {
+    if (__builtin_expect(c->rest-- != 0, 1))
+        return false;
+    tug_tuner_resume(&c->candidates->tuner);
+    c->tunes = true;
+    return true;
+}
+
 static void start(struct tug_request *request) {
     struct collective *c = (struct collective *)request;
     tug_stat_add(TUG_STAT_BYTES, c->bytes);
-    if (c->tunes)
+    if (c->tunes || is_round_due(c))
         c->running = tug_candidates_first(c->candidates, c->ways);
     request->job.bell = bell_of(c);
     request->may_keep = c->running != NULL && c->running->is_brief ? may_keep : NULL;
@@ -117,7 +124,7 @@ void tug_collective_rebind(struct tug_request *request, const void *input, void 
 
 bool tug_collective_is_settled(const struct tug_request *request) {
     const struct collective *c = (const struct collective *)request;
-    return c->candidates == NULL || c->candidates->tuner.settled;
+    return !c->tunes && c->rest > 0;
 }
 
 const char *tug_collective_name(enum tug_collective_kind kind) {
@@ -284,6 +291,7 @@ static void settle_ways(struct collective *c, struct tug_channel *channel,
     c->areas[TUG_AREA_LANDING].base = channel->landing;
     for (uint32_t i = 0; i < c->nways; i++)
         tug_interpreter_bind(&c->ways[i], channel, ballot->plain);
+    c->rest = TUG_TUNER_NEVER;
     if (c->candidates == NULL)
         return;
     tug_candidates_compare(c->candidates, c->nways - c->candidates->tuner.ncandidates,

@@ -90,7 +90,7 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
  * place they are the same. An inactive request's; before every run. */
 void tug_collective_rebind(struct tug_request *request, const void *input, void *output);
 
-/* Nothing is tried any more by which a run could differ from others. The same on all ranks. */
+/* Nothing is tried in the next run by which it could differ from others. The same on all ranks. */
 bool tug_collective_is_settled(const struct tug_request *request);
 
 /* For people. */

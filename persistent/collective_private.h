@@ -44,6 +44,7 @@ struct collective {
 
     struct tug_candidates *candidates; /* NULL: there is one way */
     bool tunes;                        /* what the next run takes is not settled */
+    uint64_t rest;                     /* runs to come before that is so again */
     struct tug_interpreter *running;   /* NULL: the host's request is */
     uint32_t nways;
     struct tug_interpreter ways[]; /* [nways] each does it all; one a candidate, or just one */
