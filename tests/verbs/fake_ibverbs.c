@@ -1,5 +1,6 @@
 /* A libibverbs.so.1 with one device, whose memory and queues are in fake_queues.c; it remembers
- * what was called in which order. FAKE_FORK_ERROR: what ibv_fork_init returns. */
+ * what was called in which order. FAKE_FORK_ERROR: what ibv_fork_init returns. FAKE_NO_SRQ: it has
+ * no shared receive queues. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *which) {
     context->ops.poll_cq = fake_poll_cq;
     context->ops.req_notify_cq = fake_req_notify_cq;
     context->ops.post_send = fake_post_send;
+    context->ops.post_srq_recv = fake_post_srq_recv;
     return context;
 }
 

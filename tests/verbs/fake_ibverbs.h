@@ -8,5 +8,6 @@
 int fake_poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *found);
 int fake_req_notify_cq(struct ibv_cq *cq, int solicited);
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_send_wr **bad);
+int fake_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *receive, struct ibv_recv_wr **bad);
 
 #endif

@@ -4,7 +4,8 @@
  * Checked as a device does: the state of both ends, keys, ranges, rights, protection domains and
  * the room in the completion queue. Who asks for what he may not ends in an error, and his queue
  * pair with all that is behind. A queue pair that is destroyed takes its completions along, as
- * mlx5's do. */
+ * mlx5's do. A message for which its receiver has no room waits, with all that is behind, until
+ * there is some (rnr_retry 7), or fails at once. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -32,12 +33,34 @@ struct queue {
     bool armed;
 };
 
+#define INLINE_MOST 512
+
+/* A request that waits for room at its receiver. */
+struct kept {
+    struct ibv_send_wr request;
+    struct ibv_sge piece;
+    unsigned char data[INLINE_MOST];
+    struct kept *next;
+};
+
 struct pair {
     struct ibv_qp qp; /* the first member */
     uint32_t other;   /* number of the queue pair at the other end */
     struct ibv_qp_cap room;
     int access;
+    bool patient; /* rnr_retry 7 */
+    struct kept *first, **last;
     struct pair *next;
+};
+
+/* A shared receive queue. */
+struct receives {
+    struct ibv_srq srq; /* the first member */
+    unsigned head, used, size;
+    struct {
+        uint64_t wr_id;
+        struct ibv_sge piece;
+    } entries[];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the lists: memory has any thread */
@@ -154,22 +177,53 @@ int fake_req_notify_cq(struct ibv_cq *cq, int solicited) {
 }
 
 /* A queue that runs over is a mistake of the program's. */
-static void report(const struct pair *pair, const struct ibv_send_wr *request,
-                   enum ibv_wc_status status) {
-    struct queue *queue = (struct queue *)pair->qp.send_cq;
+static void report(struct ibv_cq *cq, const struct ibv_wc *completion) {
+    struct queue *queue = (struct queue *)cq;
     if (queue->used == queue->size)
         abort();
-    queue->entries[(queue->head + queue->used++) % queue->size] =
-        (struct ibv_wc){.wr_id = request->wr_id, .status = status, .qp_num = pair->qp.qp_num};
+    queue->entries[(queue->head + queue->used++) % queue->size] = *completion;
     if (queue->armed && write(queue->cq.channel->fd, &(uint64_t){1}, 8) != 8)
         abort();
     queue->armed = false;
 }
 
+static void report_sent(const struct pair *pair, const struct ibv_send_wr *request,
+                        enum ibv_wc_status status) {
+    const struct ibv_wc completion = {
+        .wr_id = request->wr_id, .status = status, .qp_num = pair->qp.qp_num};
+    report(pair->qp.send_cq, &completion);
+}
+
+/* ---- shared receive queues ---- */
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attributes) {
+    const unsigned size = attributes->attr.max_wr;
+    if (getenv("FAKE_NO_SRQ") != NULL) {
+        errno = ENOSYS;
+        return NULL;
+    }
+    struct receives *receives = calloc(1, sizeof *receives + size * sizeof receives->entries[0]);
+    receives->srq = (struct ibv_srq){.context = pd->context, .pd = pd};
+    receives->size = size;
+    return &receives->srq;
+}
+
+int ibv_destroy_srq(struct ibv_srq *srq) {
+    bool used = false;
+    pthread_mutex_lock(&lock);
+    for (const struct pair *pair = pairs; pair != NULL; pair = pair->next)
+        used |= pair->qp.srq == srq;
+    pthread_mutex_unlock(&lock);
+    if (used)
+        return EBUSY;
+    free(srq);
+    return 0;
+}
+
 /* ---- queue pairs ---- */
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attributes) {
-    if (attributes->cap.max_inline_data > 512) {
+    if (attributes->cap.max_inline_data > INLINE_MOST) {
         errno = EINVAL;
         return NULL;
     }
@@ -178,9 +232,11 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attribu
                                .pd = pd,
                                .send_cq = attributes->send_cq,
                                .recv_cq = attributes->recv_cq,
+                               .srq = attributes->srq,
                                .state = IBV_QPS_RESET,
                                .qp_type = attributes->qp_type};
     pair->room = attributes->cap;
+    pair->last = &pair->first;
     pthread_mutex_lock(&lock);
     pair->qp.qp_num = ++numbers;
     pair->next = pairs;
@@ -199,6 +255,23 @@ static void forget_completions(struct queue *queue, uint32_t number) {
     }
 }
 
+/* The first request that waits, which is the caller's to free. */
+static struct kept *take_kept(struct pair *pair) {
+    struct kept *kept = pair->first;
+    pair->first = kept->next;
+    if (pair->first == NULL)
+        pair->last = &pair->first;
+    return kept;
+}
+
+static void flush_kept(struct pair *pair) {
+    while (pair->first != NULL) {
+        struct kept *kept = take_kept(pair);
+        report_sent(pair, &kept->request, IBV_WC_WR_FLUSH_ERR);
+        free(kept);
+    }
+}
+
 int ibv_destroy_qp(struct ibv_qp *qp) {
     pthread_mutex_lock(&lock);
     struct pair **at = &pairs;
@@ -207,6 +280,10 @@ int ibv_destroy_qp(struct ibv_qp *qp) {
     *at = (*at)->next;
     pthread_mutex_unlock(&lock);
     forget_completions((struct queue *)qp->send_cq, qp->qp_num);
+    forget_completions((struct queue *)qp->recv_cq, qp->qp_num);
+    struct pair *pair = (struct pair *)qp;
+    while (pair->first != NULL)
+        free(take_kept(pair));
     free(qp);
     return 0;
 }
@@ -221,7 +298,11 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask) {
         pair->other = attributes->dest_qp_num;
     if (mask & IBV_QP_ACCESS_FLAGS)
         pair->access = (int)attributes->qp_access_flags;
+    if (mask & IBV_QP_RNR_RETRY)
+        pair->patient = attributes->rnr_retry == 7;
     qp->state = attributes->qp_state;
+    if (qp->state == IBV_QPS_ERR)
+        flush_kept(pair);
     return 0;
 }
 
@@ -254,24 +335,77 @@ static void do_atomic(const struct ibv_send_wr *request, unsigned char *remote,
     memcpy(local, &found, 8);
 }
 
+/* No status of a device's: the receiver has no room. */
+#define NO_ROOM ((enum ibv_wc_status)1000)
+
+static bool is_message(const struct ibv_send_wr *request) {
+    return request->opcode == IBV_WR_SEND || request->opcode == IBV_WR_SEND_WITH_IMM;
+}
+
+/* The local memory of a request, of which there is some. NULL: it may not be used, *status. */
+static unsigned char *find_local(const struct pair *pair, const struct ibv_send_wr *request,
+                                 int access, enum ibv_wc_status *status) {
+    const struct ibv_sge *piece = request->sg_list;
+    *status = IBV_WC_LOC_PROT_ERR;
+    if (!(request->send_flags & IBV_SEND_INLINE))
+        return find_memory(pair->qp.pd, piece->lkey, piece->addr, piece->length, access);
+    *status = IBV_WC_LOC_LEN_ERR;
+    return piece->length <= pair->room.max_inline_data ? (unsigned char *)(uintptr_t)piece->addr
+                                                       : NULL;
+}
+
+/* Into the first receive of the other end's shared queue. */
+static enum ibv_wc_status execute_message(const struct pair *pair, const struct pair *other,
+                                          const struct ibv_send_wr *request) {
+    struct receives *receives = (struct receives *)other->qp.srq;
+    const struct ibv_sge none = {0}, *piece = request->num_sge > 0 ? request->sg_list : &none;
+    enum ibv_wc_status status;
+    if (receives == NULL || receives->used == 0)
+        return NO_ROOM;
+    const unsigned char *data = piece->length > 0 ? find_local(pair, request, 0, &status) : NULL;
+    if (piece->length > 0 && data == NULL)
+        return status;
+    const unsigned at = receives->head % receives->size;
+    const struct ibv_sge *to = &receives->entries[at].piece;
+    unsigned char *room =
+        find_memory(receives->srq.pd, to->lkey, to->addr, to->length, IBV_ACCESS_LOCAL_WRITE);
+    if (room == NULL)
+        return IBV_WC_REM_OP_ERR;
+    if (piece->length > to->length)
+        return IBV_WC_REM_INV_REQ_ERR;
+    if (piece->length > 0)
+        memcpy(room, data, piece->length);
+    receives->head++;
+    receives->used--;
+    const bool number = request->opcode == IBV_WR_SEND_WITH_IMM;
+    const struct ibv_wc completion = {.wr_id = receives->entries[at].wr_id,
+                                      .status = IBV_WC_SUCCESS,
+                                      .opcode = IBV_WC_RECV,
+                                      .byte_len = piece->length,
+                                      .imm_data = number ? request->imm_data : 0,
+                                      .wc_flags = number ? IBV_WC_WITH_IMM : 0,
+                                      .qp_num = other->qp.qp_num};
+    report(other->qp.recv_cq, &completion);
+    return IBV_WC_SUCCESS;
+}
+
 static enum ibv_wc_status execute(const struct pair *pair, const struct ibv_send_wr *request) {
     const struct pair *other = find_pair(pair->other);
     if (other == NULL || other->qp.state < IBV_QPS_RTR || other->qp.state == IBV_QPS_ERR)
         return IBV_WC_RETRY_EXC_ERR;
+    if (is_message(request))
+        return execute_message(pair, other, request);
     const bool reads = request->opcode == IBV_WR_RDMA_READ, atomic = is_atomic(request);
     const struct ibv_sge none = {0}, *piece = request->num_sge > 0 ? request->sg_list : &none;
     if (!reads && !atomic && request->opcode != IBV_WR_RDMA_WRITE)
         return IBV_WC_LOC_QP_OP_ERR;
     if (piece->length == 0)
         return IBV_WC_SUCCESS;
-    unsigned char *local = (unsigned char *)(uintptr_t)piece->addr;
-    if (!(request->send_flags & IBV_SEND_INLINE))
-        local = find_memory(pair->qp.pd, piece->lkey, piece->addr, piece->length,
-                            reads || atomic ? IBV_ACCESS_LOCAL_WRITE : 0);
-    else if (piece->length > pair->room.max_inline_data)
-        return IBV_WC_LOC_LEN_ERR;
+    enum ibv_wc_status status;
+    unsigned char *local =
+        find_local(pair, request, reads || atomic ? IBV_ACCESS_LOCAL_WRITE : 0, &status);
     if (local == NULL)
-        return IBV_WC_LOC_PROT_ERR;
+        return status;
     const int right = reads    ? IBV_ACCESS_REMOTE_READ
                       : atomic ? IBV_ACCESS_REMOTE_ATOMIC
                                : IBV_ACCESS_REMOTE_WRITE;
@@ -288,6 +422,37 @@ static enum ibv_wc_status execute(const struct pair *pair, const struct ibv_send
     return IBV_WC_SUCCESS;
 }
 
+/* Waits, with the data that were to be copied when it was posted. */
+static void keep(struct pair *pair, const struct ibv_send_wr *request) {
+    struct kept *kept = calloc(1, sizeof *kept);
+    kept->request = *request;
+    if (request->num_sge > 0)
+        kept->piece = request->sg_list[0];
+    if ((request->send_flags & IBV_SEND_INLINE) && kept->piece.length <= INLINE_MOST) {
+        memcpy(kept->data, (void *)(uintptr_t)kept->piece.addr, kept->piece.length);
+        kept->piece.addr = (uint64_t)(uintptr_t)kept->data;
+    }
+    kept->request.sg_list = &kept->piece;
+    *pair->last = kept;
+    pair->last = &kept->next;
+}
+
+/* False: it is to wait. */
+static bool carry_out(struct pair *pair, const struct ibv_send_wr *request) {
+    enum ibv_wc_status status = IBV_WC_WR_FLUSH_ERR;
+    if (pair->qp.state != IBV_QPS_ERR)
+        status = execute(pair, request);
+    if (status == NO_ROOM && pair->patient)
+        return false;
+    if (status == NO_ROOM)
+        status = IBV_WC_RNR_RETRY_EXC_ERR;
+    if (status != IBV_WC_SUCCESS)
+        pair->qp.state = IBV_QPS_ERR;
+    if (status != IBV_WC_SUCCESS || (request->send_flags & IBV_SEND_SIGNALED))
+        report_sent(pair, request, status);
+    return true;
+}
+
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_send_wr **bad) {
     struct pair *pair = (struct pair *)qp;
     for (; request != NULL; request = request->next) {
@@ -295,13 +460,26 @@ int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_se
             *bad = request;
             return EINVAL;
         }
-        enum ibv_wc_status status = IBV_WC_WR_FLUSH_ERR;
-        if (qp->state != IBV_QPS_ERR)
-            status = execute(pair, request);
-        if (status != IBV_WC_SUCCESS)
-            qp->state = IBV_QPS_ERR;
-        if (status != IBV_WC_SUCCESS || (request->send_flags & IBV_SEND_SIGNALED))
-            report(pair, request, status);
+        if (pair->first != NULL || !carry_out(pair, request))
+            keep(pair, request);
     }
+    return 0;
+}
+
+/* What has waited goes on. The list of pairs does not change meanwhile: one thread. */
+int fake_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *receive, struct ibv_recv_wr **bad) {
+    struct receives *receives = (struct receives *)srq;
+    for (; receive != NULL; receive = receive->next) {
+        if (receives->used == receives->size || receive->num_sge != 1) {
+            *bad = receive;
+            return ENOMEM;
+        }
+        const unsigned at = (receives->head + receives->used++) % receives->size;
+        receives->entries[at].wr_id = receive->wr_id;
+        receives->entries[at].piece = receive->sg_list[0];
+    }
+    for (struct pair *pair = pairs; pair != NULL; pair = pair->next)
+        while (pair->first != NULL && carry_out(pair, &pair->first->request))
+            free(take_kept(pair));
     return 0;
 }
