@@ -70,3 +70,30 @@ void tug_inbox_release(struct tug_inbox *inbox) {
     atomic_store_explicit(&inbox->head, head_of(inbox) + 1, memory_order_relaxed);
     tug_inbox_settle(inbox);
 }
+
+void tug_inbox_await(struct tug_inbox *inbox) {
+    /* release: pairs with the acquire in tug_inbox_owes(), who waits has been said */
+    atomic_store_explicit(&inbox->awaited, 1, memory_order_release);
+    /* pairs with the fence in tug_inbox_owes(): the caller's next look at a slot comes after it */
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+bool tug_inbox_owes(struct tug_inbox *inbox) {
+    const uint64_t head = head_of(inbox);
+    if (head - inbox->asked >= TUG_INBOX_SLOTS / 2) {
+        tug_inbox_settle(inbox);
+        /* pairs with the fence in tug_inbox_await() */
+        atomic_thread_fence(memory_order_seq_cst);
+        inbox->asked = head;
+    }
+    if (atomic_load_explicit(&inbox->awaited, memory_order_relaxed) == 0 && !inbox->owes)
+        return false;
+    tug_inbox_settle(inbox);
+    (void)atomic_exchange_explicit(&inbox->awaited, 0, memory_order_acq_rel);
+    inbox->owes = false;
+    return true;
+}
+
+void tug_inbox_still_owes(struct tug_inbox *inbox) {
+    inbox->owes = true;
+}

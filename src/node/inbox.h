@@ -19,6 +19,23 @@
  * sequentially consistent so that the producer's look at the bell comes after the one and the
  * owner's second look after its prepare (park.h). Release releases turn, reserve acquires it (the
  * slot may be written).
+ *
+ * Room. A producer that finds the inbox full may sleep until there is room again:
+ *
+ *     producer                                  owner, after each round of taking
+ *     prepares its bell                         releases the slots
+ *     says who it is (words.h)                  fence, each half ring
+ *     awaited = 1, fence      tug_inbox_await   awaited?              tug_inbox_owes
+ *     looks again: full                         awaited = 0
+ *     sleeps                                    rings for some of those who wait and still owes,
+ *                                               for all if it is empty
+ *
+ * The fences are Dekker's: either the producer's look sees the slot released, or the owner's sees
+ * that the producer waits. A fence each half ring is enough: who found it full has seen SLOTS
+ * reserved slots which the owner must take before it may rest, and while it takes these it passes a
+ * fence behind the first of them. Between two fences the owner's look is a hint, and mostly tells
+ * it earlier. Who it is comes before awaited, and awaited is put back before it is asked who it is:
+ * who says so later raises awaited again. tests/model/room.pml.
  */
 #ifndef TUG_NODE_INBOX_H
 #define TUG_NODE_INBOX_H
@@ -49,6 +66,9 @@ struct tug_inbox {
     _Atomic uint64_t tail __attribute__((aligned(TUG_CACHE_LINE)));
     _Atomic uint64_t head __attribute__((aligned(TUG_CACHE_LINE))); /* the owner's: the first */
     uint64_t released; /* the owner's: those before it may be filled again */
+    uint64_t asked;    /* the owner's: the first when it last asked behind a fence who waits */
+    bool owes;         /* the owner's: it has not rung for all who wait */
+    _Atomic uint32_t awaited __attribute__((aligned(TUG_CACHE_LINE))); /* a producer waits */
     struct tug_slot slots[TUG_INBOX_SLOTS] __attribute__((aligned(TUG_CACHE_LINE)));
 };
 
@@ -74,6 +94,10 @@ void tug_inbox_expect(struct tug_inbox *inbox);
 /* The slot is filled. Rings the bell on which the owner sleeps, which processes share. */
 void tug_inbox_commit(struct tug_slot *slot, struct tug_bell *bell);
 
+/* The inbox is full, and the caller, who has said who it is (words.h), is about to sleep until
+ * there is room: it must try again before it does. Any thread of any process. */
+void tug_inbox_await(struct tug_inbox *inbox);
+
 /* Is the first slot filled? A hint, for any thread of the owner's. */
 bool tug_inbox_has(const struct tug_inbox *inbox);
 
@@ -92,5 +116,13 @@ void tug_inbox_release(struct tug_inbox *inbox);
 
 /* What was passed may be filled again: for an owner who has nothing better to do. */
 void tug_inbox_settle(struct tug_inbox *inbox);
+
+/* Does a producer wait for room, whom the owner is to ring for now? What was passed may be filled
+ * again then. To be asked after each round of taking. */
+bool tug_inbox_owes(struct tug_inbox *inbox);
+
+/* The owner has not rung for all: tug_inbox_owes() says so again. Only while something is in the
+ * inbox, to which the owner comes back. */
+void tug_inbox_still_owes(struct tug_inbox *inbox);
 
 #endif

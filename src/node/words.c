@@ -13,13 +13,15 @@ static struct tug_words *make(struct tug_team *team) {
     struct tug_words *words = calloc(1, sizeof(*words));
     unsigned char *memory;
     if (!tug_all_agree(team->comm, words != NULL) ||
-        tug_arena_take(team, most * row * sizeof(*words->all), &memory) != 0) {
+        tug_arena_take(team, most * row * (sizeof(*words->all) + sizeof(*words->wait)), &memory) !=
+            0) {
         free(words);
         return NULL;
     }
     words->row = (uint32_t)row;
     words->mine = (uint32_t)team->node_rank;
     words->all = (_Atomic uint64_t *)(void *)memory;
+    words->wait = (_Atomic uint8_t *)(words->all + most * row);
     return words;
 }
 
@@ -29,6 +31,7 @@ struct tug_words *tug_words_take(struct tug_team *team) {
         return make(team);
     team->words = words->next;
     memset((void *)&words->all[words->mine * words->row], 0, words->row * sizeof(*words->all));
+    memset((void *)&words->wait[words->mine * words->row], 0, words->row * sizeof(*words->wait));
     return words;
 }
 

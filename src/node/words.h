@@ -1,5 +1,6 @@
 /* Words that the ranks of a node tell one another, one for each pair of them, in the team's arena:
- * acknowledgements of a context. Whoever tells a word replaces the one before.
+ * acknowledgements of a context. Whoever tells a word replaces the one before. Beside them there is
+ * a byte for each pair: one waits for room in the other's inbox (inbox.h).
  *
  * They stay when their context goes, for the next one of the team.
  */
@@ -7,6 +8,7 @@
 #define TUG_NODE_WORDS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "node/team.h"
@@ -16,6 +18,7 @@ struct tug_words {
     uint32_t row;          /* words of a rank: whole cache lines */
     uint32_t mine;         /* this rank */
     _Atomic uint64_t *all; /* [ranks][row] by who is told, then by who tells */
+    _Atomic uint8_t *wait; /* [ranks][row] by whose room it is for, then by who waits */
 };
 
 /* Words of which those for this rank are 0. The others' are when all ranks have returned. NULL: no
@@ -32,6 +35,21 @@ static inline void tug_words_tell(struct tug_words *words, uint32_t node_rank, u
 
 static inline uint64_t tug_words_told(const struct tug_words *words, uint32_t node_rank) {
     return atomic_load(&words->all[words->mine * words->row + node_rank]);
+}
+
+/* This rank waits for room in that one's inbox. relaxed: the caller says so at the inbox then
+ * (tug_inbox_await(), a release). */
+static inline void tug_words_wait(struct tug_words *words, uint32_t node_rank) {
+    atomic_store_explicit(&words->wait[node_rank * words->row + words->mine], 1,
+                          memory_order_relaxed);
+}
+
+/* Has that rank waited for room in this one's inbox since the last call? After tug_inbox_owes(),
+ * which acquires. */
+static inline bool tug_words_waits(struct tug_words *words, uint32_t node_rank) {
+    _Atomic uint8_t *wait = &words->wait[words->mine * words->row + node_rank];
+    return atomic_load_explicit(wait, memory_order_relaxed) != 0 &&
+           atomic_exchange_explicit(wait, 0, memory_order_relaxed) != 0;
 }
 
 #endif

@@ -14,7 +14,8 @@
  * comes from a process that has been quicker to make the context, or is for one of the program, and
  * who looks does so from inside the host. A slot for a context that is not here is passed over.
  *
- * Who puts something into an inbox rings the bell in its owner's page (node/page.h).
+ * Who puts something into an inbox rings the bell in its owner's page (node/page.h). Who finds it
+ * full is rung for by the owner when there is room: processes outnumber its slots.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -58,6 +59,7 @@ struct view {
     bool served;           /* it has been polled: packets may be handed up */
     bool came;             /* something has, by another's poll, since it was polled */
     uint32_t trailing;     /* trails of which something is left */
+    uint32_t next;         /* the rank that is next asked whether it waits for room */
     struct trail trails[]; /* by node rank */
 };
 
@@ -101,6 +103,13 @@ static bool shm_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
     if (buffer->packet.trailer > 0)
         wire->sent(wire->receiver, peer, buffer);
     tug_pool_give(&wire->pool, buffer);
+    return true;
+}
+
+static bool shm_tells_of_room(struct tug_wire *wire, uint32_t peer) {
+    const uint32_t node_rank = tug_fabric_node_rank(wire->fabric, peer);
+    tug_words_wait(((struct view *)wire)->words, node_rank);
+    tug_inbox_await(wire->fabric->team->neighbours[node_rank]->inbox);
     return true;
 }
 
@@ -226,6 +235,38 @@ static bool take(struct reader *reader, const struct view *polled, bool *packet)
     return true;
 }
 
+/* Rings for who waits for room, in each context for so many who sleep. */
+struct payment {
+    uint32_t most;
+    bool complete;
+};
+
+static void pay(void *value, void *d) {
+    struct view *view = value;
+    struct payment *payment = d;
+    const struct tug_fabric *fabric = view->wire.fabric;
+    uint32_t left = payment->most;
+    for (uint32_t i = 0; i < fabric->node_size; i++) {
+        if (left == 0) {
+            payment->complete = false;
+            return;
+        }
+        if (tug_words_waits(view->words, view->next))
+            left -= tug_bell_ring(tug_team_bell(fabric->team, (int)view->next), true);
+        view->next = view->next + 1 < fabric->node_size ? view->next + 1 : 0;
+    }
+}
+
+/* One sleeper a round: who is woken puts what it has, while many would find it full again (80
+ * producers on 2 cores: 0.9 M packets in half a second, 0.12 M with a sleeper for each slot). All
+ * when it is empty, as nothing else brings the owner back to it. */
+static void tell_of_room(struct reader *reader) {
+    struct payment payment = {tug_inbox_has(reader->inbox) ? 1 : UINT32_MAX, true};
+    tug_table_each(&reader->views, pay, &payment);
+    if (!payment.complete)
+        tug_inbox_still_owes(reader->inbox);
+}
+
 static void serve_other(void *value, void *d) {
     const struct view *view = value;
     (void)d;
@@ -247,6 +288,8 @@ static bool shm_poll(void *state) {
     }
     if (slots == 0)
         tug_inbox_settle(reader->inbox);
+    if (__builtin_expect(tug_inbox_owes(reader->inbox), 0))
+        tell_of_room(reader);
     moved |= tug_lone_collect(view->wire.fabric);
     if (__builtin_expect(reader->others, 0)) {
         reader->others = false;
@@ -356,16 +399,17 @@ static int shm_open(struct tug_fabric *fabric, void **state, char *reason) {
         view->wire.pool.bytes = TUG_INBOX_PACKET_BYTES;
     }
     struct tug_words *words = tug_words_take(team);
+    if (view != NULL)
+        view->words = words;
+    else if (words != NULL)
+        tug_words_give(team, words);
     /* nobody sends before all have entered */
     if (!tug_all_agree(fabric->comm, view != NULL && words != NULL && enter_reader(view))) {
-        if (words != NULL)
-            tug_words_give(team, words);
         if (view != NULL)
             shm_close(view);
         snprintf(reason, 256, "no memory, perhaps none that is shared");
         return TUG_ERR_UNSUPPORTED; /* packets can go by the rows behind */
     }
-    view->words = words;
     fabric->lone = &view->reader->lone;
     if (fabric->node_size > 1) { /* one who is alone rings for nobody but itself */
         fabric->bell = tug_team_bell(team, (int)fabric->node_rank);
@@ -386,12 +430,14 @@ const struct tug_transport tug_transport_shm = {
     .send = shm_send,
     .tell = shm_tell,
     .told = shm_told,
+    .tells_of_room = shm_tells_of_room,
     .longs = {TUG_SHM_LONG_LEAST, TUG_SHM_LONG_LEAST, LONG_PIECE, 32},
     .inside = true,
     .leave = shm_leave};
 
 size_t tug_wire_shm_footprint(uint32_t node_size) {
-    return view_bytes(node_size) + sizeof(struct tug_words) + node_size * sizeof(uint64_t);
+    return view_bytes(node_size) + sizeof(struct tug_words) +
+           node_size * (sizeof(uint64_t) + sizeof(uint8_t));
 }
 
 size_t tug_wire_shm_packet(void) {

@@ -7,12 +7,14 @@
  * stop: the last rank is stopped (SIGSTOP) for a second while all have operations under way that
  * need it. The others wait, and use little time meanwhile; everything completes after SIGCONT,
  * with the right data.
+ * full: the others send more to the one that is stopped than its inbox holds.
  */
 #include "llcl_check.h"
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
-enum { HANDLER = 5, BYTES = 1 << 16, STOP_MS = 1000, MANY = 16 };
+enum { HANDLER = 5, BYTES = 1 << 16, STOP_MS = 1000, MANY = 16, FULL = 100 };
 
 static struct ll_memory memory, local;
 static _Atomic int handled;
@@ -116,8 +118,42 @@ static void stopped_meanwhile(tug_context *context, double most_share) {
           1e3 * longest);
 }
 
+/* Each fills a slot of the inbox. */
+static void send_many(tug_context *context) {
+    static unsigned char payload[TUG_AM_MAX_PAYLOAD];
+    struct tug_counter counter = {0};
+    for (int i = 0; i < FULL; i++) {
+        struct tug_am_params p = {check_nranks - 1, HANDLER,      payload,
+                                  sizeof payload,   {NULL, NULL}, {tug_counter_add, &counter}};
+        LL_TRY(context, tug_try_am_async(context, &p));
+    }
+    LL_GOOD(tug_counter_wait(context, &counter, FULL));
+}
+
+static long sleeps(void) {
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0, "getrusage");
+    return usage.ru_nvcsw;
+}
+
+/* Who waits looks once a millisecond, for what may come true outside of the library. */
+static void find_it_full(tug_context *context) {
+    usleep(100000);
+    if (check_rank == check_nranks - 1)
+        return;
+    const double start = ll_now(), before = used();
+    const long slept = sleeps();
+    send_many(context);
+    const double ms = 1e3 * (ll_now() - start);
+    const long n = sleeps() - slept;
+    printf("rank %d: slept %ld times in %.0f ms, %.1f ms of processor time\n", check_rank, n, ms,
+           1e3 * (used() - before));
+    CHECK((double)n < 4 * ms + 400, "slept %ld times in %.0f ms", n, ms);
+}
+
 int main(int argc, char **argv) {
-    bool stop = argc > 1 && strcmp(argv[1], "stop") == 0;
+    bool full = argc > 1 && strcmp(argv[1], "full") == 0;
+    bool stop = full || (argc > 1 && strcmp(argv[1], "stop") == 0);
     bool many = argc > 1 && strcmp(argv[1], "many") == 0;
     double most = argc > 2 ? atof(argv[2]) : 50;
     int tell = -1;
@@ -136,7 +172,10 @@ int main(int argc, char **argv) {
         if (check_rank == check_nranks - 1)
             CHECK(write(tell, "g", 1) == 1, "no word to the child");
         close(tell);
-        stopped_meanwhile(context, most / 1000);
+        if (full)
+            find_it_full(context);
+        else
+            stopped_meanwhile(context, most / 1000);
         waitpid(stopper, NULL, 0);
     } else {
         idle(context, most);

@@ -1,5 +1,6 @@
 /* An inbox with more producers than cores, of this process and of others, and an owner who falls
- * asleep whenever there is nothing.
+ * asleep whenever there is nothing. Producers that find it full look again and again, or sleep
+ * until there is room.
  *
  * Slots carry producer, sequence and contents that follow from both, in their heads or behind them:
  * none is lost, doubled, torn or out of its producer's order. A wake-up that is lost ends in the
@@ -10,8 +11,11 @@
 
 #include "stress.h"
 #include "node/inbox.h"
+#include "node/words.h"
 
-#define MAX_PRODUCERS 16
+#define MAX_PRODUCERS 80
+#define ROW 128 /* the owner's words are behind the producers' */
+#define ROUND 16
 #define WORDS (TUG_INBOX_PACKET_BYTES / 8)
 
 struct shared {
@@ -20,7 +24,10 @@ struct shared {
     uint64_t deadline_ns;
     _Atomic unsigned working;
     _Atomic uint64_t sent[MAX_PRODUCERS];
-    _Atomic uint64_t refusals;
+    _Atomic uint64_t refusals, sleeps;
+    bool sleep; /* producers do */
+    struct tug_bell bells[MAX_PRODUCERS];
+    _Atomic uint8_t wait[(MAX_PRODUCERS + 1) * ROW];
 };
 
 static struct shared *shared;
@@ -65,6 +72,23 @@ static uint32_t take(uint64_t *packet) {
     return bytes;
 }
 
+static struct tug_words words_of(unsigned who) {
+    return (struct tug_words){.row = ROW, .mine = who, .wait = shared->wait};
+}
+
+/* Sleeps until there is room, or puts the packet after all: true. */
+static bool await_room(unsigned who, const uint64_t *packet, uint32_t bytes, uint32_t head) {
+    struct tug_words words = words_of(who);
+    const uint32_t key = tug_bell_prepare(&shared->bells[who]);
+    tug_words_wait(&words, MAX_PRODUCERS);
+    tug_inbox_await(&shared->inbox);
+    if (put(packet, bytes, head))
+        return true;
+    atomic_fetch_add_explicit(&shared->sleeps, 1, memory_order_relaxed);
+    tug_bell_wait(&shared->bells[who], key, -1, true);
+    return false;
+}
+
 static void *produce(void *argument) {
     const struct producer *producer = argument;
     uint64_t random = stress_seed_of(producer->which);
@@ -79,7 +103,10 @@ static void *produce(void *argument) {
             packet[i] = word(producer->which, sequence, i);
         while (!put(packet, words * 8, draw & 512 ? 16 : words * 8)) {
             atomic_fetch_add_explicit(&shared->refusals, 1, memory_order_relaxed);
-            sched_yield();
+            if (!shared->sleep)
+                sched_yield();
+            else if (await_room(producer->which, packet, words * 8, draw & 512 ? 16 : words * 8))
+                break;
         }
         sequence++;
         if (draw % 997 == 0) { /* the owner falls asleep */
@@ -105,34 +132,61 @@ static void check(const uint64_t *packet, uint32_t bytes, uint64_t taken[]) {
     taken[producer]++;
 }
 
-static uint64_t consume(uint64_t taken[]) {
-    uint64_t packet[WORDS], sleeps = 0;
-    for (;;) {
-        uint32_t bytes = take(packet);
-        if (bytes > 0) {
-            check(packet, bytes, taken);
-            continue;
+/* As transport/shm.c does. */
+static void tell_of_room(void) {
+    static unsigned next;
+    struct tug_words words = words_of(MAX_PRODUCERS);
+    if (!tug_inbox_owes(&shared->inbox))
+        return;
+    uint32_t left = tug_inbox_has(&shared->inbox) ? 1 : UINT32_MAX;
+    for (unsigned i = 0; i < MAX_PRODUCERS; i++, next = (next + 1) % MAX_PRODUCERS) {
+        if (left == 0) {
+            tug_inbox_still_owes(&shared->inbox);
+            return;
         }
-        uint32_t key = tug_bell_prepare(&shared->bell);
-        unsigned working = atomic_load(&shared->working);
-        bytes = take(packet);
-        if (bytes > 0) {
-            check(packet, bytes, taken);
-        } else if (working == 0) {
-            return sleeps;
-        } else {
-            sleeps++;
-            tug_bell_wait(&shared->bell, key, -1, true);
-        }
+        if (tug_words_waits(&words, next))
+            left -= tug_bell_ring(&shared->bells[next], true);
     }
 }
 
-static void round_of(unsigned processes, unsigned threads, double seconds) {
+/* Returns how many have been taken. */
+static uint32_t take_a_round(uint64_t taken[]) {
+    uint64_t packet[WORDS];
+    uint32_t took = 0, bytes;
+    while (took < ROUND && (bytes = take(packet)) > 0) {
+        check(packet, bytes, taken);
+        took++;
+    }
+    if (took == 0)
+        tug_inbox_settle(&shared->inbox);
+    tell_of_room();
+    return took;
+}
+
+static uint64_t consume(uint64_t taken[]) {
+    uint64_t sleeps = 0;
+    for (;;) {
+        if (take_a_round(taken) > 0)
+            continue;
+        uint32_t key = tug_bell_prepare(&shared->bell);
+        unsigned working = atomic_load(&shared->working);
+        if (take_a_round(taken) > 0)
+            continue;
+        if (working == 0)
+            return sleeps;
+        sleeps++;
+        tug_bell_wait(&shared->bell, key, -1, true);
+    }
+}
+
+static void round_of(unsigned processes, unsigned threads, bool sleep, double seconds) {
     struct producer producers[MAX_PRODUCERS];
     uint64_t taken[MAX_PRODUCERS] = {0}, sum = 0;
     pid_t children[MAX_PRODUCERS];
-    memset(shared, 0, sizeof(*shared));
+    memset((void *)shared, 0, sizeof(*shared));
+    shared->sleep = sleep;
     atomic_store(&shared->working, processes * threads);
+    fflush(stdout); /* once */
     shared->deadline_ns = tug_clock_ns() + (uint64_t)(seconds * 1e9);
     for (unsigned p = 1; p < processes; p++) {
         children[p] = fork();
@@ -163,21 +217,25 @@ static void round_of(unsigned processes, unsigned threads, double seconds) {
                      i);
         sum += taken[i];
     }
-    printf("%u x %u producers: %llu packets, %llu refused, the owner slept %llu times\n", processes,
-           threads, (unsigned long long)sum, (unsigned long long)atomic_load(&shared->refusals),
-           (unsigned long long)sleeps);
+    printf("%u x %u producers: %llu packets, %llu refused, slept for room %llu times, the owner "
+           "%llu\n",
+           processes, threads, (unsigned long long)sum,
+           (unsigned long long)atomic_load(&shared->refusals),
+           (unsigned long long)atomic_load(&shared->sleeps), (unsigned long long)sleeps);
 }
 
 int main(int argc, char **argv) {
     static const struct {
         unsigned processes, threads;
-    } rounds[] = {{1, 1}, {1, 4}, {1, 16}, {4, 1}, {4, 4}};
+        bool sleep;
+    } rounds[] = {{1, 1, false}, {1, 4, false}, {1, 16, false}, {4, 4, false},
+                  {1, 2, true},  {4, 4, true},  {1, 80, true},  {5, 16, true}};
     const unsigned nrounds = sizeof(rounds) / sizeof(rounds[0]);
     stress_parse(argc, argv);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     STRESS_CHECK(shared != MAP_FAILED, "no shared memory");
     alarm(450 + (unsigned)stress.seconds);
     for (unsigned i = 0; i < nrounds; i++)
-        round_of(rounds[i].processes, rounds[i].threads, stress.seconds / nrounds);
+        round_of(rounds[i].processes, rounds[i].threads, rounds[i].sleep, stress.seconds / nrounds);
     return 0;
 }

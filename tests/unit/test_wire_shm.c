@@ -357,6 +357,84 @@ static void a_full_inbox_says_so(void **state) {
     free_side(far);
 }
 
+/* Sends until the inbox is full. */
+static void fill(struct side *side) {
+    struct tug_buffer *buffer;
+    do {
+        buffer = tug_pool_take(&side->wire->pool);
+        struct tug_packet_header *header = (struct tug_packet_header *)buffer->memory;
+        header->context = side->fabric.id;
+        header->source = side->fabric.rank;
+        header->trailer = 0;
+    } while (side->wire->row->send(side->wire, 0, buffer));
+    tug_pool_give(&side->wire->pool, buffer);
+}
+
+static uint32_t fall_asleep(unsigned rank) {
+    return tug_bell_prepare(&memory[rank]->page.bell);
+}
+
+static bool sleeps(unsigned rank, uint32_t key) {
+    return atomic_load(&memory[rank]->page.bell.word) == key;
+}
+
+static void who_waits_for_room_is_rung_for(void **state) {
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    const struct tug_transport *row = far->wire->row;
+    (void)state;
+    for (unsigned round = 0; round < 3; round++) {
+        fill(far);
+        assert_true(row->tells_of_room(far->wire, 0));
+        uint32_t key = fall_asleep(1);
+        assert_true(sleeps(1, key));
+        assert_true(poll(a));
+        assert_false(sleeps(1, key));
+        send(far, 1); /* there is room */
+        key = fall_asleep(1);
+        while (poll(a))
+            ;
+        assert_true(sleeps(1, key)); /* it waits for something else */
+        a->nreceived = 0;
+    }
+    free_side(a);
+    free_side(far);
+}
+
+/* Two at most are there: the owner, too, may find its inbox full. */
+static void sleepers_are_rung_for_one_by_one(void **state) {
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    const struct tug_transport *row = far->wire->row;
+    (void)state;
+    fill(far);
+    assert_true(row->tells_of_room(a->wire, 0));
+    assert_true(row->tells_of_room(far->wire, 0));
+    const uint32_t keys[] = {fall_asleep(0), fall_asleep(1)};
+    assert_true(poll(a));
+    assert_int_equal(sleeps(0, keys[0]) + sleeps(1, keys[1]), 1);
+    assert_true(poll(a));
+    assert_int_equal(sleeps(0, keys[0]) + sleeps(1, keys[1]), 0);
+    while (poll(a))
+        ;
+    a->nreceived = 0;
+    free_side(a);
+    free_side(far);
+}
+
+/* All of what is there may be taken in one round. */
+static void all_are_rung_for_when_it_is_empty(void **state) {
+    struct side *a = make_side(0, 7), *far = make_side(1, 7);
+    const struct tug_transport *row = far->wire->row;
+    (void)state;
+    send(far, 1);
+    assert_true(row->tells_of_room(a->wire, 0));
+    assert_true(row->tells_of_room(far->wire, 0));
+    const uint32_t keys[] = {fall_asleep(0), fall_asleep(1)};
+    assert_true(poll(a));
+    assert_int_equal(sleeps(0, keys[0]) + sleeps(1, keys[1]), 0);
+    free_side(a);
+    free_side(far);
+}
+
 /* ---- what follows packets ---- */
 
 #define DATA_MOST ((size_t)1 << 20)
@@ -1059,6 +1137,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(without_memory_it_cannot_be_had, set_up, tear_down),
         cmocka_unit_test_setup_teardown(words_are_each_context_s_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_inbox_says_so, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_waits_for_room_is_rung_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sleepers_are_rung_for_one_by_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_are_rung_for_when_it_is_empty, set_up, tear_down),
         cmocka_unit_test_setup_teardown(data_follow_their_packet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_inbox_in_the_middle, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_has_its_own_data, set_up, tear_down),

@@ -253,7 +253,7 @@ bool tug_packets_busy(const struct tug_packets *packets) {
 bool tug_packets_arm(const struct tug_packets *packets) {
     for (const struct tug_stream *stream = packets->touched; stream != NULL;
          stream = stream->next_touched) {
-        const struct tug_wire *wire = stream->wire;
+        struct tug_wire *wire = stream->wire;
         if (stream->unsent_first == NULL || wire->row->tells_of_room == NULL ||
             !wire->row->tells_of_room(wire, stream->peer))
             return false;

@@ -186,7 +186,7 @@ static bool tcp_arm(void *state) {
     return tug_tcp_arm(((struct tug_tcp_view *)state)->endpoint);
 }
 
-static bool tells_of_room(const struct tug_wire *wire, uint32_t peer) {
+static bool tells_of_room(struct tug_wire *wire, uint32_t peer) {
     const struct tug_tcp_link *link = known_link(wire, peer);
     return link != NULL && !link->broken &&
            (link->waits || !link->greeted || (link->beside != NULL && link->beside->waits));
