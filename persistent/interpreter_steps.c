@@ -19,9 +19,8 @@ static void ring_bell(const struct tug_interpreter *self, uint32_t node_rank) {
 void tug_interpreter_ring_owed(struct tug_interpreter *self) {
     const uint64_t owed = self->owed;
     self->owed = 0;
-    /* seq_cst: what was written before the look at the bells; pairs with the second look of a
-     * reader that is about to sleep */
-    atomic_thread_fence(memory_order_seq_cst);
+    /* no fence between what was written and the look at the bells: engine/sleeper.h */
+    atomic_signal_fence(memory_order_seq_cst);
     for (uint32_t r = 0; r < self->schedule.node_size; r++)
         if (owed >> r % 64 & 1 && r != me(self))
             ring_bell(self, r);
@@ -35,9 +34,9 @@ void tug_interpreter_release(const struct tug_interpreter *self, uint32_t writer
     /* who is not brief may be waited for at an exact position (TUG_DRAIN) */
     if (ring->position + position - told <= (self->is_brief ? ring->lag : 0))
         return;
-    /* release: our reads of what lies below are over; seq_cst: before the look at the bell. Pairs
-     * with all_past(). */
-    atomic_store(count, ring->position + position);
+    /* release: our reads of what lies below are over; pairs with all_past(). Without a fence before
+     * the look at the bell: engine/sleeper.h */
+    atomic_store_explicit(count, ring->position + position, memory_order_release);
     ring_bell(self, writer);
 }
 
@@ -48,8 +47,7 @@ static bool all_past(const struct tug_interpreter *self, struct tug_segment_ring
         return true;
     uint64_t least = UINT64_MAX;
     for (uint32_t r = 0; r < self->schedule.node_size; r++) {
-        /* acquire: what they read below is over; seq_cst: the second look before we sleep. Pairs
-         * with release(). */
+        /* acquire: what they read below is over; pairs with release() */
         uint64_t count = r == me(self) ? UINT64_MAX : atomic_load(&ring->reads[r].count);
         least = count < least ? count : least;
     }

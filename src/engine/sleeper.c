@@ -2,6 +2,27 @@
 
 #include <sched.h>
 
+#include "base/clock.h"
+#include "engine/plan.h"
+
+/* If the word is as it was, its S has been set all the time: who clears it counts on. */
+static void stand(struct tug_sleeper *sleeper, struct tug_bell *bell, uint32_t key) {
+    if (sleeper->stands_at == bell && sleeper->stands_with == key)
+        return;
+    sleeper->stands_at = bell;
+    sleeper->stands_with = key;
+    sleeper->stands_since = tug_clock_ns();
+}
+
+/* How long it may sleep there at most. */
+static int64_t limit_there(const struct tug_sleeper *sleeper, const struct tug_prepared *prepared,
+                           int64_t limit_ns) {
+    if (!prepared->shared || (limit_ns >= 0 && limit_ns < TUG_TICK_NS) ||
+        tug_clock_ns() - sleeper->stands_since >= TUG_TICK_NS)
+        return limit_ns;
+    return TUG_TICK_NS;
+}
+
 struct tug_prepared tug_sleeper_prepare(struct tug_sleeper *sleeper, struct tug_bell *bell,
                                         bool shared) {
     if (bell == NULL)
@@ -9,14 +30,18 @@ struct tug_prepared tug_sleeper_prepare(struct tug_sleeper *sleeper, struct tug_
     /* seq_cst, before the sleeper's second look: a ringer who reads the old bell has changed what
      * that look is for before */
     atomic_store(&sleeper->asleep_on, (uintptr_t)bell | shared);
-    return (struct tug_prepared){bell, tug_bell_prepare(bell), shared};
+    const uint32_t key = tug_bell_prepare(bell);
+    if (shared)
+        stand(sleeper, bell, key);
+    return (struct tug_prepared){bell, key, shared};
 }
 
 bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_prepared *prepared, bool watch,
                        int64_t limit_ns) {
     bool news = false;
     if (!watch || prepared->bell != &sleeper->own || !tug_lookout_useful(&sleeper->lookout)) {
-        tug_bell_wait(prepared->bell, prepared->key, limit_ns, prepared->shared);
+        tug_bell_wait(prepared->bell, prepared->key, limit_there(sleeper, prepared, limit_ns),
+                      prepared->shared);
         return false;
     }
     /* seq_cst, Dekker: pairs with the ringer, who changes the word and then reads this */

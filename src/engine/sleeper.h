@@ -17,6 +17,13 @@
  *
  * To sleep: prepare; with services or jobs out, have them ring (tug_sleeper_watch); look once more
  * at everything; sleep. To wake: change what that look is for, seq_cst; ring.
+ *
+ * Peers who ring a bell of the node may leave out the fence between the change and the look at the
+ * bell, which costs them as much as a short message: it waits until the line with the change is
+ * theirs. Their change stays out of sight for a moment only. So the first sleep on such a bell is
+ * timed, TUG_TICK_NS, and then everything is looked at again: a change whose writer looked at the
+ * bell before the sleeper stood there is in sight by then, and later writers ring. It counts as one
+ * stand as long as nobody has rung. tests/model/unfenced.pml checks that.
  */
 #ifndef TUG_ENGINE_SLEEPER_H
 #define TUG_ENGINE_SLEEPER_H
@@ -34,6 +41,9 @@ struct tug_sleeper {
     _Atomic uintptr_t asleep_on; /* the bell; lowest bit: shared; 0: never slept */
     _Atomic uint32_t ringing;    /* threads between reading asleep_on and having rung it */
     struct tug_lookout lookout;  /* sleeps on its own bell are here while anything is watched */
+    struct tug_bell *stands_at;  /* the shared bell that it stood at last, */
+    uint32_t stands_with;        /* with this key, */
+    uint64_t stands_since;       /* since then (CLOCK_MONOTONIC, ns) */
     uint64_t told_since; /* its bit of tug_notes_wanted is set since (CLOCK_MONOTONIC, ns) */
     _Atomic bool out;    /* it is in the lookout, or about to be: ringing the bell alone
                             does not wake it */
