@@ -198,6 +198,8 @@ struct tug_fabric {
     const uint32_t *node_ranks; /* [node_size] their ranks in comm, ascending */
     uint64_t id;                /* alike on all, random */
     unsigned ways;              /* enum tug_way bits: allowed and possible */
+    bool to_be_carried;         /* while rows are opened: packets do not go to everybody by those
+                                   before this one; the same on all */
     bool device_atomics;        /* agreed: atomics of 8 bytes by the network card, for all pairs */
 
     struct tug_operation *operations; /* [noperations] */

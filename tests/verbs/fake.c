@@ -8,7 +8,7 @@
 #include "tests/joined.h"
 
 struct fake fakes[2];
-bool fake_hold, fake_mute;
+bool fake_hold, fake_mute, fake_carries;
 unsigned fake_queued;
 
 struct message {
@@ -67,6 +67,7 @@ static void open_one(uint32_t rank) {
     if (!joined_begin(fabric, rank, FAKE_OPERATIONS))
         abort();
     fabric->bell = &fake->bell;
+    fabric->to_be_carried = fake_carries;
     void *state = NULL;
     char reason[256];
     const int status = tug_transport_verbs.open(fabric, &state, reason);

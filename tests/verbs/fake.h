@@ -24,6 +24,7 @@ struct fake {
 extern struct fake fakes[2];
 extern bool fake_hold;       /* control messages stay in the queue */
 extern bool fake_mute;       /* none can be sent */
+extern bool fake_carries;    /* when it is opened: packets go by it */
 extern unsigned fake_queued; /* control messages in the queue */
 
 /* Opens both; the test fails if that is not possible. */

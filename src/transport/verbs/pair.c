@@ -49,7 +49,7 @@ static uint32_t slot_of(const struct tug_verbs *verbs, uint32_t peer) {
     return at;
 }
 
-static struct tug_verbs_pair *find(const struct tug_verbs *verbs, uint32_t peer) {
+struct tug_verbs_pair *tug_verbs_pair_find(const struct tug_verbs *verbs, uint32_t peer) {
     if (verbs->map_size == 0)
         return NULL;
     const uint32_t index = verbs->map[slot_of(verbs, peer)];
@@ -81,7 +81,7 @@ static bool grow(struct tug_verbs *verbs) {
 }
 
 struct tug_verbs_pair *tug_verbs_pair_of(struct tug_verbs *verbs, uint32_t peer) {
-    struct tug_verbs_pair *pair = find(verbs, peer);
+    struct tug_verbs_pair *pair = tug_verbs_pair_find(verbs, peer);
     if (pair != NULL)
         return pair;
     if (!tug_verbs_watch(verbs) || !grow(verbs))
@@ -92,12 +92,14 @@ struct tug_verbs_pair *tug_verbs_pair_of(struct tug_verbs *verbs, uint32_t peer)
     pair->peer = peer;
     pair->index = verbs->npairs;
     pair->head = pair->tail = TUG_NO_TAG;
+    pair->message_first = pair->message_last = TUG_NO_MESSAGE;
     verbs->pairs[verbs->npairs++] = pair;
     verbs->map[slot_of(verbs, peer)] = verbs->npairs;
     return pair;
 }
 
 void tug_verbs_pairs_free(struct tug_verbs *verbs) {
+    tug_verbs_drop_retired(verbs);
     for (uint32_t i = 0; i < verbs->npairs; i++) {
         struct tug_verbs_pair *pair = verbs->pairs[i];
         if (pair->sender != NULL)
@@ -112,18 +114,48 @@ void tug_verbs_pairs_free(struct tug_verbs *verbs) {
 
 /* ---- queue pairs ---- */
 
+void tug_verbs_drop_retired(struct tug_verbs *verbs) {
+    while (verbs->retired != NULL) {
+        struct tug_verbs_retired *retired = verbs->retired;
+        verbs->retired = retired->next;
+        tug_ibv.destroy_qp(retired->server);
+        free(retired);
+    }
+}
+
+/* The server goes, once what it has received has been taken: nothing comes by it any more. */
+static void retire_server(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+    struct tug_verbs_retired *retired = verbs->messages != NULL ? malloc(sizeof *retired) : NULL;
+    if (pair->server == NULL || retired == NULL ||
+        tug_ibv.modify_qp(pair->server, &error, IBV_QP_STATE) != 0) {
+        free(retired);
+        if (pair->server != NULL)
+            tug_ibv.destroy_qp(pair->server);
+    } else {
+        *retired = (struct tug_verbs_retired){verbs->retired, pair->server};
+        verbs->retired = retired;
+    }
+    pair->server = NULL;
+}
+
 /* A queue pair in its initial state, or NULL. depth: of its send queue. */
 static struct ibv_qp *make_queue_pair(struct tug_verbs *verbs, uint32_t depth,
                                       uint32_t *most_inline) {
     struct ibv_qp_init_attr init = {.send_cq = verbs->cq,
                                     .recv_cq = verbs->cq,
+                                    .srq = verbs->messages != NULL ? verbs->messages->srq : NULL,
                                     .cap = {.max_send_wr = depth,
-                                            .max_recv_wr = 1,
+                                            .max_recv_wr = verbs->messages == NULL,
                                             .max_send_sge = 1,
                                             .max_recv_sge = 1,
                                             .max_inline_data = *most_inline},
                                     .qp_type = IBV_QPT_RC};
     struct ibv_qp *qp = tug_ibv.create_qp(verbs->device.pd, &init);
+    if (qp == NULL && verbs->retired != NULL) {
+        tug_verbs_drop_retired(verbs);
+        qp = tug_ibv.create_qp(verbs->device.pd, &init);
+    }
     if (qp == NULL && *most_inline > 0) { /* then without, whatever the device's limit is */
         init.cap.max_inline_data = 0;
         qp = tug_ibv.create_qp(verbs->device.pd, &init);
@@ -173,7 +205,7 @@ static bool join(const struct tug_verbs *verbs, struct ibv_qp *qp, uint32_t psn,
                                       .sq_psn = psn,
                                       .timeout = ACK_TIMEOUT,
                                       .retry_cnt = ACK_RETRIES,
-                                      .rnr_retry = 6,
+                                      .rnr_retry = 7, /* for ever: who has no room is not lost */
                                       .max_rd_atomic = peer->reads < device->reads ? peer->reads
                                                                                    : device->reads};
     return tug_ibv.modify_qp(qp, &attributes,
@@ -201,8 +233,7 @@ static struct hello hello_of(const struct tug_verbs *verbs, enum kind kind, uint
 /* Makes the server that the peer asks for, in the place of an older one. */
 static struct hello serve(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
                           const struct hello *ask) {
-    if (pair->server != NULL)
-        tug_ibv.destroy_qp(pair->server);
+    retire_server(verbs, pair);
     uint32_t no_inline = 0, psn = ++verbs->numbers * 0x9e3779b1u >> 8;
     pair->server = make_queue_pair(verbs, 1, &no_inline);
     if (pair->server != NULL && !join(verbs, pair->server, psn, ask)) {
@@ -227,6 +258,7 @@ static void forget_deadline(struct tug_verbs *verbs, struct tug_verbs_pair *pair
 static void close_pair(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     pair->closed_ns = tug_clock_ns() + CLOSED_NS;
     tug_verbs_pass_waiting(verbs, pair);
+    tug_verbs_messages_drop(verbs, pair);
 }
 
 static void answered(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
@@ -237,6 +269,8 @@ static void answered(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
     if (answer->kind == ANSWER && join(verbs, pair->sender, pair->psn, answer)) {
         pair->phase = TUG_PAIR_UP;
         pair->lost = false;
+        if (pair->met)
+            tug_verbs_say(verbs, pair, TUG_WORD_LEADS);
         tug_verbs_touch(verbs, pair);
         return;
     }
@@ -251,6 +285,7 @@ void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair
     uint32_t most_inline = TUG_VERBS_INLINE;
     if (pair->gone) {
         tug_verbs_fail_waiting(verbs, pair, TUG_ERR_PEER);
+        tug_verbs_messages_drop(verbs, pair);
         return;
     }
     pair->sender = make_queue_pair(verbs, TUG_VERBS_DEPTH, &most_inline);
@@ -307,7 +342,7 @@ void tug_verbs_pair_control(struct tug_verbs *verbs, uint32_t peer, const void *
         tug_fabric_control(verbs->fabric, peer, TUG_BY_VERBS, &answer, sizeof answer);
         return;
     }
-    struct tug_verbs_pair *pair = find(verbs, peer);
+    struct tug_verbs_pair *pair = tug_verbs_pair_find(verbs, peer);
     if (pair != NULL)
         answered(verbs, pair, &hello);
 }
@@ -331,6 +366,7 @@ void tug_verbs_pair_gone(struct tug_verbs *verbs, uint32_t peer) {
         return;
     tug_verbs_pair_drop_sender(verbs, pair);
     tug_verbs_fail_waiting(verbs, pair, TUG_ERR_PEER);
+    tug_verbs_messages_drop(verbs, pair);
 }
 
 bool tug_verbs_pairs_expire(struct tug_verbs *verbs) {
@@ -344,6 +380,7 @@ bool tug_verbs_pairs_expire(struct tug_verbs *verbs) {
             continue;
         tug_verbs_pair_drop_sender(verbs, pair);
         tug_verbs_fail_waiting(verbs, pair, TUG_ERR_PEER);
+        tug_verbs_messages_drop(verbs, pair);
         any = true;
     }
     return any;

@@ -6,6 +6,7 @@
  *   memory.c          registered memory
  *   pair.c            one peer: connections, made on first use, mended after errors
  *   queue.c           operations to work requests, chains, completions
+ *   message.c         packets to and from the peers
  *   watch.c           what the watcher does, who sleeps for the engine
  *   verbs.c           the table of operations
  *
@@ -38,6 +39,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "transport/packets/wire.h"
 #include "transport/transport.h"
 #include "transport/watcher.h"
 
@@ -52,11 +54,13 @@
     X(create_comp_channel)                                                                         \
     X(create_cq)                                                                                   \
     X(create_qp)                                                                                   \
+    X(create_srq)                                                                                  \
     X(dealloc_pd)                                                                                  \
     X(dereg_mr)                                                                                    \
     X(destroy_comp_channel)                                                                        \
     X(destroy_cq)                                                                                  \
     X(destroy_qp)                                                                                  \
+    X(destroy_srq)                                                                                 \
     X(event_type_str)                                                                              \
     X(fork_init)                                                                                   \
     X(free_device_list)                                                                            \
@@ -141,11 +145,48 @@ void tug_verbs_memory_deregister(struct tug_registration *registration);
 #define TUG_VERBS_INLINE 64 /* bytes asked for in a work request itself */
 #define TUG_VERBS_PAIRS (1u << 20)
 
-/* A slot for each operation, or piece of one, under way on a sender: its tag, and these bits. */
+/* A slot for each operation, or piece of one, or message under way on a sender: its tag, or the
+ * number of the message's memory, and these bits. */
 #define TUG_SLOT_SIGNALLED 0x80000000u /* the device reports its end */
 #define TUG_SLOT_LAST 0x40000000u      /* the operation ends with it */
 #define TUG_SLOT_JOINED 0x20000000u    /* the next slot is of the same work request */
-#define TUG_SLOT_TAG 0x1fffffffu
+#define TUG_SLOT_MESSAGE 0x10000000u
+#define TUG_SLOT_TAG 0x0fffffffu
+
+/* In the id of a work request, whose low half is a slot's tag otherwise: it is a receive. */
+#define TUG_REQUEST_RECEIVES 0x80000000u
+
+/* ---- messages ---- */
+
+/* Packets are SENT to the peer's server, whose shared receive queue puts them into the memory of
+ * the next receive. Its room does not depend on the number of peers, and a sender for which there
+ * is none waits in its device. A packet is copied into a slot of registered memory and stays there
+ * until its arrival has been reported: after an error of the sender it goes again, by the next one.
+ * Every message bears its number among those to that peer, so that one that has come twice is known
+ * and comes once, and in order. */
+#define TUG_VERBS_PACKET_BYTES 8000u /* fits where packets go that find no connection */
+#define TUG_VERBS_MESSAGE_BYTES 8192u
+#define TUG_VERBS_RECEIVES 128u
+#define TUG_VERBS_SENDS 128u
+#define TUG_VERBS_SENDS_EACH 32u /* to one peer: others get on */
+#define TUG_NO_MESSAGE UINT32_MAX
+
+struct tug_verbs_messages {
+    struct ibv_srq *srq;
+    struct ibv_mr *mr;     /* of memory */
+    unsigned char *memory; /* the sends' slots, then the receives' */
+    size_t mapped_bytes;
+    uint32_t spare; /* the first slot that no packet is in; linked by next */
+    uint32_t used;  /* slots with packets that have not arrived for certain */
+    uint32_t next[TUG_VERBS_SENDS];
+    uint32_t bytes[TUG_VERBS_SENDS];
+    uint32_t number[TUG_VERBS_SENDS];
+    uint32_t taken[TUG_VERBS_RECEIVES]; /* [ntaken] receives to be posted again */
+    uint32_t ntaken;
+};
+
+/* What the packets' side is to be told of a pair by the next poll. */
+enum tug_verbs_word { TUG_WORD_NONE, TUG_WORD_LEADS, TUG_WORD_LEADS_NOT, TUG_WORD_ENDED };
 
 enum tug_verbs_phase { TUG_PAIR_IDLE, TUG_PAIR_ASKED, TUG_PAIR_UP };
 
@@ -166,8 +207,13 @@ struct tug_verbs_pair {
     struct tug_verbs_pair *next_touched;
     uint32_t head, tail; /* tags: operations that wait, in order; TUG_NO_TAG: none */
     uint32_t waiting;    /* operations that wait */
-    bool urgent;         /* a large operation is among those that wait */
-    uint32_t sent, done; /* slots used so far; their difference is under way */
+    bool urgent;         /* a large operation or a message is among those that wait */
+    bool met;            /* the packets' side waits to be told whether it leads to the peer */
+    uint8_t word;        /* enum tug_verbs_word */
+    uint32_t message_first, message_last; /* messages that wait, or TUG_NO_MESSAGE */
+    uint32_t messages;                    /* in slots */
+    uint32_t numbered, received;          /* numbers of the last messages to and from the peer */
+    uint32_t sent, done;                  /* slots used so far; their difference is under way */
     uint32_t slots[TUG_VERBS_DEPTH];
 };
 
@@ -179,14 +225,22 @@ struct tug_verbs_watch {
     void (*take)(struct tug_verbs *verbs); /* takes what is to be read there */
 };
 
+/* A server that is not used any more: in error, until all that it has received has been taken. */
+struct tug_verbs_retired {
+    struct tug_verbs_retired *next;
+    struct ibv_qp *server;
+};
+
 struct tug_verbs {
+    struct tug_wire wire; /* the first member */
     struct tug_fabric *fabric;
     struct tug_verbs_device device;
     bool atomics; /* the devices of all processes have atomics */
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
     uint32_t cq_size;
-    uint32_t cq_room; /* completions that fit beside those that may still come */
+    uint32_t cq_room; /* completions of requests that fit beside those that may still come; those
+                         of receives have their own room */
     struct ibv_mr
         *operations_mr; /* fabric->operations: source of small data, and where results arrive */
 
@@ -202,6 +256,10 @@ struct tug_verbs {
     uint32_t finished_tail;
     uint32_t out;  /* operations taken and not completed */
     uint64_t said; /* bits of causes that have been logged */
+
+    struct tug_verbs_messages *messages; /* NULL: it carries no packets */
+    uint32_t words;                      /* pairs with one */
+    struct tug_verbs_retired *retired;
 
     struct ibv_send_wr *chain;                 /* [TUG_VERBS_DEPTH] being built */
     struct ibv_sge *pieces;                    /* [TUG_VERBS_DEPTH] */
@@ -237,6 +295,10 @@ void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair
 void tug_verbs_pair_control(struct tug_verbs *verbs, uint32_t peer, const void *data, size_t bytes);
 /* The peer cannot be asked any more. What is connected goes on. */
 void tug_verbs_pair_gone(struct tug_verbs *verbs, uint32_t peer);
+/* Destroys the servers that have been replaced. */
+void tug_verbs_drop_retired(struct tug_verbs *verbs);
+/* The pair of a peer, if there is one. */
+struct tug_verbs_pair *tug_verbs_pair_find(const struct tug_verbs *verbs, uint32_t peer);
 /* Drops the sender, with its completions. Work under way must have been dealt with before. */
 void tug_verbs_pair_drop_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
 /* Fails what waits for answers that do not come. */
@@ -263,6 +325,38 @@ bool tug_verbs_poll(struct tug_verbs *verbs);
 void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status);
 /* Everything that waits for the pair is handed on to the next row. */
 void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
+
+/* ---- messages ---- */
+
+/* False: the device has no room for them. */
+bool tug_verbs_messages_open(struct tug_verbs *verbs);
+void tug_verbs_messages_close(struct tug_verbs *verbs);
+
+/* As in a row. */
+bool tug_verbs_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);
+bool tug_verbs_meet(struct tug_wire *wire, uint32_t peer);
+
+/* Does a message wait for the sender? */
+static inline bool tug_verbs_message_waits(const struct tug_verbs_pair *pair) {
+    return pair->message_first != TUG_NO_MESSAGE;
+}
+/* Fills a request with the first message that waits, which is under way then. Returns its number
+ * among the messages' slots. */
+uint32_t tug_verbs_message_fill(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
+                                struct ibv_send_wr *request, struct ibv_sge *piece);
+/* A message that was under way has arrived; or it waits again, ahead of the others. */
+void tug_verbs_message_arrived(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot);
+void tug_verbs_message_again(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot);
+/* A receive has ended. */
+void tug_verbs_message_came(struct tug_verbs *verbs, const struct ibv_wc *completion);
+/* Posts the receives again that have been taken. */
+void tug_verbs_messages_renew(struct tug_verbs *verbs);
+/* There is no way to the peer: what waits is dropped, and the packets' side is told. */
+void tug_verbs_messages_drop(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
+/* The packets' side is to be told. */
+void tug_verbs_say(struct tug_verbs *verbs, struct tug_verbs_pair *pair, enum tug_verbs_word word);
+/* Tells it. True if there was something. */
+bool tug_verbs_tell(struct tug_verbs *verbs);
 
 /* ---- the watcher ---- */
 

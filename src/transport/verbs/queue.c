@@ -35,6 +35,9 @@
 #define BATCH 32    /* completions taken at once */
 #define ROUNDS 8    /* times that BATCH completions are taken in one poll */
 
+/* Of a slot: what it is for. */
+#define WHAT (TUG_SLOT_MESSAGE | TUG_SLOT_TAG)
+
 /* Where the device puts what an atomic found. */
 static unsigned char *result_of(struct tug_operation *operation) {
     return operation->data + 16;
@@ -255,12 +258,49 @@ static void signal_end(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uin
     pair->slots[(pair->sent + used - 1) % TUG_VERBS_DEPTH] |= TUG_SLOT_SIGNALLED;
 }
 
+/* The id of a request: the slot's tag, the pair, and its sender's life. */
+static uint64_t id_of(const struct tug_verbs_pair *pair, uint32_t tag) {
+    return (uint64_t)tag | (uint64_t)pair->index << 32 | (uint64_t)pair->number << 52;
+}
+
+/* Messages go ahead of operations, but for one of which a piece is under way: its pieces follow one
+ * another. */
+static bool is_message_next(const struct tug_verbs *verbs, const struct tug_verbs_pair *pair) {
+    if (!tug_verbs_message_waits(pair))
+        return false;
+    if (pair->head == TUG_NO_TAG)
+        return true;
+    const struct tug_operation *operation = tug_verbs_operation(verbs, pair->head);
+    return operation->left == operation->bytes;
+}
+
+/* The n-th request of a chain is the next message. */
+static void build_message(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t n,
+                          uint32_t used) {
+    struct ibv_send_wr *request = &verbs->chain[n];
+    const uint32_t slot =
+        TUG_SLOT_MESSAGE | tug_verbs_message_fill(verbs, pair, request, &verbs->pieces[n]);
+    pair->slots[(pair->sent + used) % TUG_VERBS_DEPTH] = slot;
+    request->wr_id = id_of(pair, slot);
+    request->next = request + 1;
+    if (n % TUG_VERBS_SIGNAL == TUG_VERBS_SIGNAL - 1)
+        signal_end(verbs, pair, n, used + 1);
+}
+
+static bool waits(const struct tug_verbs_pair *pair) {
+    return pair->head != TUG_NO_TAG || tug_verbs_message_waits(pair);
+}
+
 /* Makes a chain of what waits, in at most `room` slots. Returns how many; *requests: work
  * requests. */
 static uint32_t build(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t room,
                       uint32_t *requests) {
     uint32_t n = 0, used = 0;
-    for (; used < room && pair->head != TUG_NO_TAG; n++) {
+    for (; used < room && waits(pair); n++) {
+        if (is_message_next(verbs, pair)) {
+            build_message(verbs, pair, n, used++);
+            continue;
+        }
         uint32_t tag = pair->head;
         struct tug_operation *operation = tug_verbs_operation(verbs, tag);
         struct ibv_send_wr *request = &verbs->chain[n];
@@ -275,8 +315,7 @@ static uint32_t build(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint
         if ((request->send_flags & IBV_SEND_INLINE) && operation->bytes < TUG_VERBS_INLINE &&
             operation->bytes > 0)
             used += join(verbs, pair, n, used, room, &tag);
-        /* the tag, the pair, and its sender's life */
-        request->wr_id = (uint64_t)tag | (uint64_t)pair->index << 32 | (uint64_t)pair->number << 52;
+        request->wr_id = id_of(pair, tag);
         request->next = request + 1;
         if (large || n % TUG_VERBS_SIGNAL == TUG_VERBS_SIGNAL - 1)
             signal_end(verbs, pair, n, used);
@@ -294,7 +333,10 @@ static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, b
 static void tell_local(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t n) {
     uint32_t told[TUG_VERBS_DEPTH], ntold = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t tag = pair->slots[(pair->sent - n + i) % TUG_VERBS_DEPTH] & TUG_SLOT_TAG;
+        const uint32_t slot = pair->slots[(pair->sent - n + i) % TUG_VERBS_DEPTH];
+        if (slot & TUG_SLOT_MESSAGE)
+            continue;
+        const uint32_t tag = slot & TUG_SLOT_TAG;
         const struct tug_operation *operation = tug_verbs_operation(verbs, tag);
         if (operation->on_local.f != NULL && goes_inline(pair, operation))
             told[ntold++] = tag;
@@ -306,7 +348,7 @@ static void tell_local(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uin
 /* Posts what waits at the pair as far as there is room. */
 static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     pair->urgent = false;
-    while (pair->head != TUG_NO_TAG) {
+    while (waits(pair)) {
         if (pair->phase == TUG_PAIR_IDLE)
             tug_verbs_pair_connect(verbs, pair);
         if (pair->phase != TUG_PAIR_UP)
@@ -381,19 +423,32 @@ static void succeeded(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
 static uint32_t pop(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     const uint32_t slot = pair->slots[pair->done++ % TUG_VERBS_DEPTH];
     verbs->cq_room++;
-    if (slot & TUG_SLOT_LAST)
+    if (slot & TUG_SLOT_MESSAGE)
+        tug_verbs_message_arrived(verbs, pair, slot & TUG_SLOT_TAG);
+    else if (slot & TUG_SLOT_LAST)
         succeeded(verbs, pair, tug_verbs_operation(verbs, slot & TUG_SLOT_TAG));
     return slot;
 }
 
-/* The sender has failed: what is under way on it starts again, or ends with status. */
+/* Messages that were under way go again, ahead of those that wait: the peer knows which have come.
+ */
+static void take_messages_back(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    for (uint32_t at = pair->sent; at != pair->done; at--) {
+        const uint32_t slot = pair->slots[(at - 1) % TUG_VERBS_DEPTH];
+        if (slot & TUG_SLOT_MESSAGE)
+            tug_verbs_message_again(verbs, pair, slot & TUG_SLOT_TAG);
+    }
+}
+
+/* The sender has failed: operations that are under way on it start again, or end with status. */
 static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, bool again,
                          int status) {
     uint32_t first = TUG_NO_TAG, last = TUG_NO_TAG;
+    take_messages_back(verbs, pair);
     for (uint32_t at = pair->done; at != pair->sent; at++) {
-        const uint32_t tag = pair->slots[at % TUG_VERBS_DEPTH] & TUG_SLOT_TAG;
-        if (tag == last)
-            continue; /* another piece of the same operation */
+        const uint32_t slot = pair->slots[at % TUG_VERBS_DEPTH], tag = slot & TUG_SLOT_TAG;
+        if ((slot & TUG_SLOT_MESSAGE) || tag == last)
+            continue; /* or another piece of the same operation */
         struct tug_operation *operation = tug_verbs_operation(verbs, tag);
         if (tag == pair->head)
             take_head(verbs, pair); /* the rest of the operation waited */
@@ -417,7 +472,7 @@ static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, b
         }
     }
     tug_verbs_pair_drop_sender(verbs, pair);
-    if (pair->head != TUG_NO_TAG)
+    if (waits(pair))
         tug_verbs_touch(verbs, pair);
 }
 
@@ -459,18 +514,11 @@ static uint32_t last_slot(const struct tug_verbs_pair *pair, uint32_t at) {
     return at;
 }
 
-static void failed(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t tag,
-                   enum ibv_wc_status why) {
-    say_once(verbs, pair, why);
-    uint32_t end = last_slot(pair, pair->done);
-    while ((pair->slots[end % TUG_VERBS_DEPTH] & TUG_SLOT_TAG) != tag) {
-        while (pair->done != end + 1)
-            pop(verbs, pair);
-        end = last_slot(pair, pair->done);
-    }
-    /* the further pieces of the operation, posted or not, are not wanted any more */
-    while (end + 1 != pair->sent &&
-           (pair->slots[(end + 1) % TUG_VERBS_DEPTH] & TUG_SLOT_TAG) == tag)
+/* The operation of the oldest slots, up to `end`, has failed, or those that have been joined; so
+ * have its further pieces, posted or not. */
+static void fail_oldest(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t tag,
+                        uint32_t end, int status) {
+    while (end + 1 != pair->sent && (pair->slots[(end + 1) % TUG_VERBS_DEPTH] & WHAT) == tag)
         end++;
     if (pair->head == tag)
         take_head(verbs, pair);
@@ -478,10 +526,23 @@ static void failed(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_
     for (; pair->done != end + 1; pair->done++) {
         const uint32_t failing = pair->slots[pair->done % TUG_VERBS_DEPTH] & TUG_SLOT_TAG;
         if (failing != before)
-            finish(verbs, tug_verbs_operation(verbs, failing), status_of(why));
+            finish(verbs, tug_verbs_operation(verbs, failing), status);
         before = failing;
         verbs->cq_room++;
     }
+}
+
+static void failed(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t tag,
+                   enum ibv_wc_status why) {
+    say_once(verbs, pair, why);
+    uint32_t end = last_slot(pair, pair->done);
+    while ((pair->slots[end % TUG_VERBS_DEPTH] & WHAT) != tag) {
+        while (pair->done != end + 1)
+            pop(verbs, pair);
+        end = last_slot(pair, pair->done);
+    }
+    if (!(tag & TUG_SLOT_MESSAGE))
+        fail_oldest(verbs, pair, tag, end, status_of(why));
     const bool refused =
         why == IBV_WC_REM_ACCESS_ERR || why == IBV_WC_REM_INV_REQ_ERR || why == IBV_WC_REM_OP_ERR;
     pair->lost = !refused;
@@ -490,6 +551,10 @@ static void failed(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_
 
 static void take(struct tug_verbs *verbs, const struct ibv_wc *completion) {
     const uint32_t tag = (uint32_t)completion->wr_id;
+    if (tag & TUG_REQUEST_RECEIVES) {
+        tug_verbs_message_came(verbs, completion);
+        return;
+    }
     struct tug_verbs_pair *pair =
         verbs->pairs[(uint32_t)(completion->wr_id >> 32) & (TUG_VERBS_PAIRS - 1)];
     if (pair->phase != TUG_PAIR_UP || (completion->wr_id >> 52) != (pair->number & 0xfff))
@@ -503,8 +568,8 @@ static void take(struct tug_verbs *verbs, const struct ibv_wc *completion) {
         assert(pair->done != pair->sent && "a completion without work request");
         slot = pop(verbs, pair);
     } while (!(slot & TUG_SLOT_SIGNALLED));
-    assert((slot & TUG_SLOT_TAG) == tag && "completions come in order");
-    if (pair->head != TUG_NO_TAG)
+    assert((slot & WHAT) == tag && "completions come in order");
+    if (waits(pair))
         tug_verbs_touch(verbs, pair);
 }
 
@@ -515,21 +580,31 @@ static void give_up_device(struct tug_verbs *verbs) {
         struct tug_verbs_pair *pair = verbs->pairs[i];
         break_sender(verbs, pair, false, TUG_ERR_DEVICE);
         tug_verbs_pass_waiting(verbs, pair);
+        tug_verbs_messages_drop(verbs, pair);
     }
 }
 
-static bool poll_queue(struct tug_verbs *verbs) {
+/* True: the queue was empty. */
+static bool take_some(struct tug_verbs *verbs, bool *any) {
     struct ibv_wc completions[BATCH];
+    const int n = ibv_poll_cq(verbs->cq, BATCH, completions);
+    for (int i = 0; i < n; i++)
+        take(verbs, &completions[i]);
+    complete_finished(verbs);
+    if (verbs->messages != NULL)
+        tug_verbs_messages_renew(verbs);
+    *any |= n > 0;
+    return n < BATCH;
+}
+
+static bool poll_queue(struct tug_verbs *verbs) {
     bool any = false;
-    for (int round = 0; round < ROUNDS && verbs->cq_room < verbs->cq_size; round++) {
-        const int n = ibv_poll_cq(verbs->cq, BATCH, completions);
-        for (int i = 0; i < n; i++)
-            take(verbs, &completions[i]);
-        complete_finished(verbs);
-        any |= n > 0;
-        if (n < BATCH)
+    for (int round = 0;
+         round < ROUNDS && (verbs->messages != NULL || verbs->cq_room < verbs->cq_size); round++)
+        if (take_some(verbs, &any)) {
+            tug_verbs_drop_retired(verbs);
             break;
-    }
+        }
     return any;
 }
 
@@ -539,6 +614,7 @@ bool tug_verbs_poll(struct tug_verbs *verbs) {
     if (!verbs->device_given_up && atomic_load(&verbs->device_lost))
         give_up_device(verbs);
     moved |= tug_verbs_pairs_expire(verbs);
+    moved |= tug_verbs_tell(verbs);
     if (verbs->touched != NULL)
         tug_verbs_flush(verbs, true);
     return complete_finished(verbs) || moved;

@@ -41,11 +41,16 @@ static bool open_here(struct tug_verbs *verbs, char *reason) {
         snprintf(reason, 256, "%s cannot register memory (ulimit -l?)", verbs->device.name);
         return false;
     }
+    const int receives = fabric->to_be_carried ? (int)TUG_VERBS_RECEIVES : 0;
+    const int most = verbs->device.most_cqe - receives;
     int size = (int)cq_size(fabric->noperations);
-    size = size < verbs->device.most_cqe ? size : verbs->device.most_cqe;
+    size = size < most ? size : most;
+    verbs->wire = (struct tug_wire){.row = &tug_transport_verbs, .fabric = fabric};
+    verbs->wire.pool.bytes = TUG_VERBS_PACKET_BYTES;
     verbs->channel = tug_ibv.create_comp_channel(verbs->device.context);
     if (verbs->channel != NULL)
-        verbs->cq = tug_ibv.create_cq(verbs->device.context, size, NULL, verbs->channel, 0);
+        verbs->cq =
+            tug_ibv.create_cq(verbs->device.context, size + receives, NULL, verbs->channel, 0);
     verbs->chain = calloc(TUG_VERBS_DEPTH, sizeof *verbs->chain);
     verbs->pieces = calloc(TUG_VERBS_DEPTH, sizeof *verbs->pieces);
     verbs->joined = calloc(TUG_VERBS_DEPTH, sizeof *verbs->joined);
@@ -56,6 +61,8 @@ static bool open_here(struct tug_verbs *verbs, char *reason) {
     }
     verbs->cq_size = verbs->cq_room = (uint32_t)size;
     verbs->atomics = verbs->device.atomics;
+    if (receives > 0 && tug_verbs_watch(verbs))
+        (void)tug_verbs_messages_open(verbs);
     return true;
 }
 
@@ -63,6 +70,8 @@ static void verbs_close(void *state) {
     struct tug_verbs *verbs = state;
     tug_verbs_pairs_free(verbs);
     tug_verbs_unwatch(verbs);
+    tug_verbs_messages_close(verbs);
+    tug_pool_fini(&verbs->wire.pool);
     if (verbs->cq != NULL)
         tug_ibv.destroy_cq(verbs->cq);
     if (verbs->channel != NULL)
@@ -76,15 +85,18 @@ static void verbs_close(void *state) {
     free(verbs);
 }
 
-/* All processes have a device, and on the same kind of link; atomics if all have them. */
+/* All processes have a device, and on the same kind of link; atomics and messages if all have them.
+ */
 static bool agreed(struct tug_verbs *verbs, bool here) {
-    enum { NOT_HERE, NO_ATOMICS, LINK, NOT_LINK, VOTES };
+    enum { NOT_HERE, NO_ATOMICS, NO_MESSAGES, LINK, NOT_LINK, VOTES };
     const int64_t link = verbs->device.link_layer;
-    int64_t votes[VOTES] = {!here, !verbs->atomics, link, ~link};
+    int64_t votes[VOTES] = {!here, !verbs->atomics, verbs->messages == NULL, link, ~link};
     if (verbs->fabric->comm != MPI_COMM_NULL &&
         tug_agree(verbs->fabric->comm, MPI_MAX, votes, VOTES) != MPI_SUCCESS)
         return false;
     verbs->atomics = !votes[NO_ATOMICS];
+    if (votes[NO_MESSAGES])
+        tug_verbs_messages_close(verbs);
     return !votes[NOT_HERE] && votes[LINK] == ~votes[NOT_LINK];
 }
 
@@ -164,15 +176,15 @@ static bool verbs_poll(void *state) {
 
 static bool verbs_busy(void *state) {
     const struct tug_verbs *verbs = state;
-    return verbs->out > 0;
+    return verbs->out > 0 || (verbs->messages != NULL && verbs->messages->used > 0);
 }
 
 static bool verbs_arm(void *state) {
     struct tug_verbs *verbs = state;
     const bool unsent = verbs->touched != NULL && verbs->cq_room > 0;
-    if (verbs->finished != TUG_NO_TAG || unsent || verbs->asked_again > 0)
+    if (verbs->finished != TUG_NO_TAG || unsent || verbs->asked_again > 0 || verbs->words > 0)
         return false;
-    if (verbs->cq_room < verbs->cq_size)
+    if (verbs->cq_room < verbs->cq_size || verbs->messages != NULL)
         return tug_watcher_sees() && ibv_req_notify_cq(verbs->cq, 0) == 0;
     return true; /* what else can come is a control message */
 }

@@ -1,0 +1,322 @@
+/* Packets as messages: each comes once, in order, whatever happens to the queue pairs. */
+#include "fixture.h"
+
+/* What a fake's packets' side has been told and handed. */
+static struct side {
+    uint32_t sent, came;
+    unsigned leads, leads_not, ended;
+} sides[2];
+
+static uint32_t bytes_of(uint32_t number) {
+    const uint32_t least = sizeof(struct tug_packet_header) + 8;
+    return number % 7 == 0 ? least : least + number * 1237 % (TUG_VERBS_PACKET_BYTES - least + 1);
+}
+
+static void receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
+    struct side *side = receiver;
+    struct tug_packet_header header;
+    uint32_t number;
+    memcpy(&header, memory, sizeof header);
+    memcpy(&number, (const unsigned char *)memory + sizeof header, sizeof number);
+    assert_ptr_equal(wire->receiver, receiver);
+    assert_int_equal(header.source, side == &sides[0]);
+    assert_int_equal(number, ++side->came);
+    assert_int_equal(bytes, bytes_of(number));
+    const size_t head = sizeof header + sizeof number;
+    assert_filled((const unsigned char *)memory + head, bytes - head, number);
+}
+
+static void settled(void *receiver, uint32_t peer, bool by_wire) {
+    struct side *side = receiver;
+    assert_int_equal(peer, side == &sides[0]);
+    side->leads += by_wire;
+    side->leads_not += !by_wire;
+}
+
+static void ended(void *receiver, uint32_t peer) {
+    struct side *side = receiver;
+    assert_int_equal(peer, side == &sides[0]);
+    side->ended++;
+}
+
+static void open_with_messages(void) {
+    tear_down(NULL);
+    fake_carries = true;
+    set_up(NULL);
+    fake_carries = false;
+    for (int i = 0; i < 2; i++) {
+        struct tug_wire *wire = &fakes[i].verbs->wire;
+        assert_non_null(fakes[i].verbs->messages);
+        sides[i] = (struct side){0};
+        wire->receiver = &sides[i];
+        wire->receive = receive;
+        wire->settled = settled;
+        wire->ended = ended;
+    }
+}
+
+/* False: there is no room. */
+static bool send_next(struct fake *fake) {
+    struct side *side = &sides[fake - fakes];
+    struct tug_wire *wire = &fake->verbs->wire;
+    struct tug_buffer *buffer = tug_pool_take(&wire->pool);
+    assert_non_null(buffer);
+    unsigned char *memory = buffer->packet.memory;
+    const uint32_t number = side->sent + 1, bytes = bytes_of(number);
+    const struct tug_packet_header header = {.source = fake->fabric.rank, .bytes = bytes};
+    const size_t head = sizeof header + sizeof number;
+    memcpy(memory, &header, sizeof header);
+    memcpy(memory + sizeof header, &number, sizeof number);
+    fill(memory + head, bytes - head, number);
+    buffer->packet.used = bytes;
+    const bool sent = tug_verbs_send(wire, 1 - fake->fabric.rank, buffer);
+    if (!sent)
+        tug_pool_give(&wire->pool, buffer);
+    assert_int_equal(wire->pool.nout, 0);
+    side->sent += sent;
+    return sent;
+}
+
+static void send_messages(struct fake *fake, unsigned n) {
+    while (n > 0)
+        if (send_next(fake))
+            n--;
+        else
+            fake_round();
+}
+
+static void meet(void) {
+    for (uint32_t i = 0; i < 2; i++)
+        while (!tug_verbs_meet(&fakes[i].verbs->wire, 1 - i))
+            fake_round();
+}
+
+/* What was sent has come, and nothing is left over. */
+static void assert_all_came(void) {
+    assert_true(fake_finish(60));
+    for (int i = 0; i < 10; i++)
+        fake_round();
+    for (int i = 0; i < 2; i++) {
+        const struct tug_verbs *verbs = fakes[i].verbs;
+        assert_int_equal(sides[i].came, sides[1 - i].sent);
+        assert_int_equal(verbs->messages->used, 0);
+        assert_int_equal(verbs->messages->ntaken, 0);
+        assert_int_equal(verbs->cq_room, verbs->cq_size);
+        assert_null(verbs->retired);
+    }
+}
+
+void message_order(void **state) {
+    (void)state;
+    open_with_messages();
+    for (unsigned i = 0; i < 300; i++) {
+        send_messages(ORIGIN, i % 5);
+        send_messages(TARGET, i % 3);
+        if (i % 4 == 0)
+            fake_round();
+    }
+    assert_all_came();
+}
+
+void message_meets(void **state) {
+    (void)state;
+    open_with_messages();
+    assert_false(tug_verbs_meet(&ORIGIN->verbs->wire, 1));
+    assert_false(send_next(ORIGIN));
+    assert_int_equal(sides[0].leads, 0);
+    for (int i = 0; i < 4; i++)
+        fake_round();
+    assert_int_equal(sides[0].leads, 1);
+    assert_true(tug_verbs_meet(&ORIGIN->verbs->wire, 1));
+    assert_true(send_next(ORIGIN));
+    assert_true(tug_verbs_meet(&ORIGIN->verbs->wire, 0)); /* itself */
+    assert_all_came();
+}
+
+/* The peer does not look: what it has no room for waits, and then comes. */
+void message_without_room(void **state) {
+    (void)state;
+    open_with_messages();
+    meet();
+    unsigned refused = 0;
+    while (refused < 1000)
+        if (send_next(ORIGIN))
+            refused = 0;
+        else
+            refused++, fake_flush(ORIGIN), tug_transport_verbs.poll(ORIGIN->verbs);
+    assert_int_equal(sides[1].came, 0);
+    assert_int_equal(sides[0].sent, TUG_VERBS_RECEIVES + TUG_VERBS_SENDS_EACH);
+    send_messages(TARGET, 20); /* the other way is not in the way */
+    fake_flush(TARGET);
+    tug_transport_verbs.poll(ORIGIN->verbs);
+    assert_int_equal(sides[0].came, 20);
+    assert_all_came();
+}
+
+/* A bad key, a queue pair in error at either end. */
+void message_errors(void **state) {
+    (void)state;
+    open_with_messages();
+    meet();
+    struct tug_registration nobody = *theirs;
+    nobody.rkey ^= 0x5a5a00;
+    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
+    for (unsigned round = 0; round < 30; round++) {
+        struct fake_end end;
+        send_messages(ORIGIN, round % 7);
+        if (round % 3 == 0) {
+            post(TUG_OPERATION_WRITE, &nobody, 0, 0, 8, &end);
+        } else if (ORIGIN->verbs->pairs[0]->phase == TUG_PAIR_UP) {
+            if (round % 3 == 1)
+                fake_flush(ORIGIN);
+            tug_ibv.modify_qp(ORIGIN->verbs->pairs[0]->sender, &broken, IBV_QP_STATE);
+        }
+        send_messages(ORIGIN, 4);
+        send_messages(TARGET, 3);
+        assert_all_came();
+        if (round % 3 == 0)
+            assert_done(&end, TUG_ERR_KEY);
+    }
+    lose_server();
+    send_messages(ORIGIN, 5);
+    assert_all_came();
+    assert_int_equal(sides[0].ended + sides[1].ended, 0);
+}
+
+/* What the old server has received is taken before it goes. */
+void message_drained(void **state) {
+    (void)state;
+    open_with_messages();
+    meet();
+    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
+    fake_hold = true;
+    for (unsigned i = 0; i < 5; i++)
+        assert_true(send_next(ORIGIN));
+    fake_flush(ORIGIN);
+    tug_transport_verbs.poll(ORIGIN->verbs);
+    tug_ibv.modify_qp(ORIGIN->verbs->pairs[0]->sender, &broken, IBV_QP_STATE);
+    assert_true(send_next(ORIGIN));
+    fake_flush(ORIGIN);
+    tug_transport_verbs.poll(ORIGIN->verbs);
+    assert_int_equal(fake_queued, 1); /* the question */
+    assert_int_equal(sides[1].came, 0);
+    fake_hold = false;
+    assert_all_came();
+}
+
+/* One that has come, of which its sender did not learn, is not handed up again. */
+void message_twice(void **state) {
+    (void)state;
+    open_with_messages();
+    meet();
+    send_messages(ORIGIN, 5);
+    assert_all_came();
+    sides[0].sent -= 2;
+    ORIGIN->verbs->pairs[0]->numbered -= 2;
+    send_messages(ORIGIN, 4);
+    assert_all_came();
+    assert_int_equal(sides[1].came, 7);
+    ORIGIN->verbs->pairs[0]->numbered++; /* one is missing */
+    assert_true(send_next(ORIGIN));
+    assert_true(fake_finish(10));
+    fake_round();
+    assert_int_equal(sides[1].came, 7);
+    assert_int_equal(sides[1].ended, 1);
+}
+
+void message_refused(void **state) {
+    (void)state;
+    open_with_messages();
+    fake_mute = true;
+    assert_false(tug_verbs_meet(&ORIGIN->verbs->wire, 1));
+    fake_mute = false;
+    assert_false(send_next(ORIGIN));
+    assert_false(tug_transport_verbs.arm(ORIGIN->verbs));
+    fake_round();
+    assert_int_equal(sides[0].leads_not, 1);
+    assert_int_equal(sides[0].leads, 0);
+    assert_true(tug_transport_verbs.arm(ORIGIN->verbs));
+}
+
+/* The peer is lost while something is on its way. */
+void message_ended(void **state) {
+    (void)state;
+    open_with_messages();
+    meet();
+    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
+    assert_int_equal(sides[0].ended, 0);
+    tug_ibv.modify_qp(ORIGIN->verbs->pairs[0]->sender, &broken, IBV_QP_STATE);
+    tug_transport_verbs.lost(ORIGIN->verbs, 1);
+    assert_true(send_next(ORIGIN));
+    assert_true(fake_finish(10));
+    fake_round();
+    assert_int_equal(sides[0].ended, 1);
+    assert_int_equal(ORIGIN->verbs->messages->used, 0);
+    assert_true(send_next(ORIGIN)); /* to nobody: that is said again */
+    fake_round();
+    assert_int_equal(sides[0].ended, 2);
+    assert_int_equal(ORIGIN->verbs->messages->used, 0);
+}
+
+/* Who sleeps, with nothing of its own under way, is woken. */
+void message_wakes(void **state) {
+    (void)state;
+    open_with_messages();
+    meet();
+    for (unsigned i = 0; i < 20; i++) {
+        while (fake_round())
+            ;
+        const uint32_t key = tug_bell_prepare(&TARGET->bell);
+        assert_true(tug_transport_verbs.arm(TARGET->verbs));
+        assert_false(tug_transport_verbs.poll(TARGET->verbs));
+        assert_true(send_next(ORIGIN));
+        fake_flush(ORIGIN);
+        const uint64_t before = tug_clock_ns();
+        tug_bell_wait(&TARGET->bell, key, 20000000000, false);
+        assert_true(tug_clock_ns() - before < 15000000000u);
+    }
+    assert_all_came();
+}
+
+/* One doorbell a batch, of operations and messages; its end is reported, and every 32nd request. */
+void message_counted(void **state) {
+    (void)state;
+    open_with_messages();
+    meet();
+    assert_all_came();
+    const struct tug_verbs *verbs = ORIGIN->verbs;
+    const uint64_t chains = verbs->chains, posted = verbs->posted;
+    write_apart(20, 0);
+    for (unsigned i = 0; i < 20; i++)
+        assert_true(send_next(ORIGIN));
+    fake_flush(ORIGIN);
+    assert_int_equal(verbs->chains, chains + 1);
+    assert_int_equal(verbs->posted, posted + 40);
+    unsigned signalled = 0;
+    for (unsigned i = 0; i < 40; i++)
+        signalled += (verbs->chain[i].send_flags & IBV_SEND_SIGNALED) != 0;
+    assert_int_equal(signalled, 2);
+    assert_all_came();
+}
+
+/* No shared receive queues: no messages, and everything else. */
+static struct ibv_srq *no_queue(struct ibv_pd *pd, struct ibv_srq_init_attr *attributes) {
+    (void)pd;
+    (void)attributes;
+    return NULL;
+}
+
+void message_not_here(void **state) {
+    (void)state;
+    const struct tug_ibv real = tug_ibv;
+    tear_down(NULL);
+    tug_ibv.create_srq = no_queue;
+    fake_carries = true;
+    set_up(NULL);
+    fake_carries = false;
+    tug_ibv = real;
+    assert_null(ORIGIN->verbs->messages);
+    fill(mine_memory, 64, 3);
+    run_one(TUG_OPERATION_WRITE, 0, 0, 64);
+    assert_filled(theirs_memory, 64, 3);
+}
