@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/settings.h"
+#include "host/host.h"
 #include "host/reduction.h"
 #include "node/team.h"
 #include "request/twin.h"
@@ -101,7 +102,20 @@ static bool is_right_for_neighbours(const struct tug_collective *call) {
     return right;
 }
 
+/* MPICH 4.0.2 cuts long blocks of an Allgatherv by the extent of the type, as each rank describes
+ * it: pieces of ranks that describe it differently do not meet (wrong data, errors, a hang). With
+ * elements of a power of two, and nothing between them, all cut at the same bytes. */
+#define CUT_BYTES 32768
+static bool is_cut_alike(MPI_Datatype type) {
+    MPI_Count lb, extent, size;
+    return tug_host.Type_size_c(type, &size) == MPI_SUCCESS &&
+           tug_host.Type_get_extent_c(type, &lb, &extent) == MPI_SUCCESS && extent == size &&
+           size > 0 && size <= CUT_BYTES && (size & (size - 1)) == 0;
+}
+
 static bool is_right(const struct tug_collective *call) {
+    if (call->kind == TUG_COLLECTIVE_ALLGATHERV)
+        return is_cut_alike(call->receive.type);
     return call->kind == TUG_COLLECTIVE_NEIGHBOR_ALLTOALL ||
                    call->kind == TUG_COLLECTIVE_NEIGHBOR_ALLTOALLV
                ? is_right_for_neighbours(call)

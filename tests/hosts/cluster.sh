@@ -52,12 +52,12 @@ collectives 64 1 $bench/coll_init_sizes --sizes 8,32K --seconds 0.01 --max-itera
 broadcast 1000 1 $bench/bcast_init_sizes --sizes 8,32K,1M --validate
 windows_basic 16 - $mpi/mpi_rma_basic
 locks 16 - $mpi/mpi_rma_lock_fair
-pcoll 8 - $mpi/mpi_pcoll
+pcoll 16 - $mpi/mpi_pcoll
 acp 1000 1 $mpi/mpi_acp_row
 llcl 16 - $mpi/mpi_llcl_basic
 messages 16 - $mpi/mpi_llcl_am
 arrays 16 - $mpi/mpi_gas_basic
-array_moves 8 - $mpi/mpi_gas_moves
+array_moves 64 - $mpi/mpi_gas_moves
 LIST
 }
 

@@ -11,7 +11,7 @@
 #include "gas_check.h"
 #include <pthread.h>
 
-enum { PAGES_EACH = 2, MOST_PAGES = 16 };
+enum { PAGES_EACH = 2, MOST_PAGES = 256 };
 
 static tug_array *array;
 static size_t page_bytes, page_words, npages;

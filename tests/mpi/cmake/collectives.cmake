@@ -124,6 +124,7 @@ tug_mpi_test(pcoll_long.lent RANKS 2 WAYS tug ENV CHECK_MEMORY=lent)
 tug_mpi_test(pcoll_long.cores RANKS 3 4 WAYS tug ENV TUGBOAT_WAIT=polite
     OPTIONS --tool-before $<TARGET_FILE:many_cores>)
 
+tug_mpi_test(pcoll_extents RANKS 2 3 WAYS tug)
 tug_mpi_test(pcoll_other NODES one emulated WAYS host tug)
 tug_mpi_test(pcoll_other RANKS 2 WAYS off)
 tug_mpi_test(pcoll_other RANKS 2 NODES tcp WAYS host tug)
