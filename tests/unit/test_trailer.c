@@ -33,8 +33,8 @@ static int set_up(void **state) {
 /* ---- operations of a ---- */
 
 /* At the same offset at both; what is to be refused has none here. */
-static void start(uint8_t kind, uint64_t key, uint64_t offset, uint64_t bytes,
-                  struct record *record) {
+static struct tug_operation *prepare(uint8_t kind, uint64_t key, uint64_t offset, uint64_t bytes,
+                                     struct record *record) {
     uint32_t tag = TUG_NO_TAG;
     assert_true(tug_tags_take(&a->fabric.tags, &tag));
     struct tug_operation *operation = &a->fabric.operations[tag];
@@ -48,7 +48,12 @@ static void start(uint8_t kind, uint64_t key, uint64_t offset, uint64_t bytes,
                                         .on_complete = {on_complete, record},
                                         .on_local = {on_local, record}};
     a->fabric.out++;
-    tug_packets_post(&a->packets, operation);
+    return operation;
+}
+
+static void start(uint8_t kind, uint64_t key, uint64_t offset, uint64_t bytes,
+                  struct record *record) {
+    tug_packets_post(&a->packets, prepare(kind, key, offset, bytes, record));
     tug_packets_flush(&a->packets);
 }
 
@@ -168,6 +173,55 @@ static void test_refused_places(void **state) {
     assert_unwritten(600000, MEMORY);
     assert_memory_equal(b->remote.base + 500000, a->local.base + 500000, 100000);
     assert_idle();
+}
+
+/* Two signals behind a write, before its packet has gone: the first alone goes in that. */
+static void test_two_signals(void **state) {
+    (void)state;
+    struct record nobody = {0}, record[2];
+    uint64_t *counters = (uint64_t *)b->remote.base;
+    counters[0] = counters[1] = 40;
+    struct tug_operation *write =
+        prepare(TUG_OPERATION_WRITE, b->remote.id, 1000000, 2 * TUG_TRAILER_MOST, &nobody);
+    write->op = TUG_WRITE_SIGNALLED;
+    write->on_complete.f = NULL;
+    tug_packets_post(&a->packets, write);
+    for (unsigned i = 0; i < 2; i++) {
+        struct tug_operation *signal =
+            prepare(TUG_OPERATION_SIGNAL, b->remote.id, 8 * i, 8, &record[i]);
+        signal->local = NULL;
+        signal->operand = i + 1;
+        tug_packets_post(&a->packets, signal);
+    }
+    run();
+    for (unsigned i = 0; i < 2; i++) {
+        assert_done(&record[i], 0);
+        assert_int_equal(counters[i], 40 + i + 1);
+    }
+    assert_memory_equal(b->remote.base + 1000000, a->local.base + 1000000, 2 * TUG_TRAILER_MOST);
+    assert_idle();
+}
+
+/* Nobody sends two in one packet: neither is raised, and the sender is given up. */
+static void test_signed_twice(void **state) {
+    (void)state;
+    uint64_t memory[64];
+    struct tug_packet packet;
+    tug_packet_begin(&packet, memory, sizeof(memory));
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t *words = tug_packet_add(&packet, TUG_RECORD_SIGNAL, 1, i, 0);
+        words[0] = b->remote.id;
+        words[1] = 8 * i;
+        words[2] = 1;
+    }
+    uint64_t *words = tug_packet_add(&packet, TUG_RECORD_LONG_WRITE, 1, 2, 0);
+    words[0] = b->remote.id;
+    words[1] = 4096;
+    tug_packet_trail(&packet, 65536);
+    tug_packet_end(&packet, 0, 1, 0, JOINED_ID);
+    tug_packets_receive(&b->packets, &b->out.wire, memory, packet.used);
+    assert_true(b->streams[0]->lost);
+    assert_unwritten(0, 8192);
 }
 
 /* The origin is gone in the middle of its data: the target's memory is its own again. */
@@ -466,6 +520,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_in_parts, set_up, fake_end),
         cmocka_unit_test_setup_teardown(test_few_at_a_time, set_up, fake_end),
         cmocka_unit_test_setup_teardown(test_refused_places, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_two_signals, set_up, fake_end),
+        cmocka_unit_test_setup_teardown(test_signed_twice, set_up, fake_end),
         cmocka_unit_test_setup_teardown(test_origin_lost, set_up, fake_end),
         cmocka_unit_test_setup_teardown(test_acknowledged_early, set_up, fake_end),
         cmocka_unit_test_setup_teardown(test_packet_in_between, set_up, fake_end),

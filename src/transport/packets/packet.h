@@ -202,6 +202,7 @@ struct tug_packet {
     uint32_t credit;             /* for its receiver; 0 unless said otherwise */
     uint32_t trailer;            /* bytes that follow it */
     uint8_t flags;               /* LATE or ASKS; 0 unless said otherwise */
+    bool is_signed;              /* a SIGNAL for what follows it is in it */
     uint64_t key, offset;        /* those of the last WRITE; key 0: none so far */
     struct tug_record_head *run; /* the last record, if it is a RUN or AM_RUN; NULL */
 };
@@ -213,6 +214,7 @@ static inline void tug_packet_begin(struct tug_packet *packet, void *memory, uin
     packet->records = 0;
     packet->credit = packet->trailer = 0;
     packet->flags = 0;
+    packet->is_signed = false;
     packet->key = packet->offset = 0;
     packet->run = NULL;
 }
@@ -264,11 +266,13 @@ static inline void tug_packet_trail(struct tug_packet *packet, uint32_t bytes) {
     packet->capacity = packet->used;
 }
 
-/* The packet ends with a LONG_WRITE. Is there room for its signal, in memory of so many bytes? */
+/* Does the packet end with a LONG_WRITE that has no signal yet, and is there room for one, in
+ * memory of so many bytes? */
 static inline bool tug_packet_can_sign(const struct tug_packet *packet, uint32_t memory_bytes) {
     const unsigned char *last =
         packet->memory + packet->used - tug_record_bytes(TUG_RECORD_LONG_WRITE, 0);
-    return ((const struct tug_record_head *)last)->kind == TUG_RECORD_LONG_WRITE &&
+    return !packet->is_signed &&
+           ((const struct tug_record_head *)last)->kind == TUG_RECORD_LONG_WRITE &&
            packet->used + tug_record_bytes(TUG_RECORD_SIGNAL, 0) <= memory_bytes;
 }
 
@@ -282,6 +286,7 @@ static inline uint64_t *tug_packet_sign(struct tug_packet *packet, uint32_t tag)
     *head = (struct tug_record_head){TUG_RECORD_SIGNAL, 1, 0, tag};
     packet->used += (uint32_t)signal;
     packet->capacity = packet->used;
+    packet->is_signed = true;
     packet->records++;
     return (uint64_t *)(head + 1);
 }

@@ -57,6 +57,17 @@ void tug_packets_called(struct tug_packets *packets, struct tug_caller caller, u
         tug_packets_reply(packets, caller, status, NULL, 0);
 }
 
+static void refuse(struct tug_packets *packets, struct tug_stream *stream, const char *why) {
+    tug_log(TUG_LOG_ERROR,
+            "a packet from process %u is refused, so that peer is lost and operations on it fail: "
+            "%s; run the same version of the library on all ranks",
+            stream->peer, why);
+    (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_REFUSED, TUG_ERR_INVALID, TUG_NO_TAG,
+                             0);
+    tug_stream_flush(packets, stream, false);
+    tug_stream_lose(packets, stream);
+}
+
 /* A part of a long message has come, of whole elements. */
 static int apply_part(struct tug_packets *packets, struct tug_stream *stream,
                       const struct tug_record *record) {
@@ -105,6 +116,10 @@ static void serve(struct tug_packets *packets, struct tug_stream *stream,
                              : TUG_ERR_INVALID;
         break;
     case TUG_RECORD_SIGNAL:
+        if (record->sub != 0 && stream->is_signed) {
+            refuse(packets, stream, "two signals for the data that follow");
+            return;
+        }
         if (record->sub != 0) {
             tug_trailer_sign(stream, record);
             return;
@@ -347,17 +362,6 @@ static bool take_acknowledgement(struct tug_packets *packets, struct tug_stream 
     }
     tug_stream_touch(packets, stream);
     return true;
-}
-
-static void refuse(struct tug_packets *packets, struct tug_stream *stream, const char *why) {
-    tug_log(TUG_LOG_ERROR,
-            "a packet from process %u is refused, so that peer is lost and operations on it fail: "
-            "%s; run the same version of the library on all ranks",
-            stream->peer, why);
-    (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_REFUSED, TUG_ERR_INVALID, TUG_NO_TAG,
-                             0);
-    tug_stream_flush(packets, stream, false);
-    tug_stream_lose(packets, stream);
 }
 
 bool tug_stream_take_word(struct tug_packets *packets, struct tug_stream *stream) {
