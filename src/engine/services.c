@@ -210,8 +210,11 @@ static void count_with_jobs(const struct tug_service *service, int change) {
         tug_services_with_jobs(engine, true);
 }
 
+/* It is polled once before that: who has been quicker may have sent what is taken only by a service
+ * that has been polled, and is in the way of what comes for others by the same connection. */
 static void set_with_jobs(void *argument) {
     struct tug_service *service = argument;
+    (void)tug_services_poll(&tug_engine, false);
     service->with_jobs = true;
     count_helped(service, false);
     atomic_fetch_sub(&tug_engine.nservices, 1);

@@ -100,6 +100,8 @@ static void a_full_notebook_is_emptied_by_its_writer(void **state) {
     end_job();
 }
 
+static void append(void *value);
+
 /* Something that is looked after, and told whether more is to come. */
 static unsigned looks[2];
 
@@ -142,6 +144,25 @@ static void a_writer_looks_around_and_says_that_more_comes(void **state) {
     assert_int_equal(looks[false], 1);
     room = UINT32_MAX;
     end_job();
+    tug_engine_unserve(&service);
+}
+
+/* Once when it is served so, for what came before; then with jobs alone. */
+static void with_jobs_alone_it_looks_once_before(void **state) {
+    (void)state;
+    static struct tug_bell bell;
+    struct tug_service service = {
+        .poll = poll, .flush = flush, .busy = busy, .arm = arm, .bell = &bell, .descriptor = -1};
+    tug_engine_serve(&service);
+    looks[false] = 0;
+    tug_engine_serve_with_jobs(&service);
+    assert_true(looks[false] > 0);
+    looks[false] = 0;
+    tug_engine_call(append, NULL);
+    assert_int_equal(looks[false], 0);
+    begin_job();
+    end_job();
+    assert_true(looks[false] > 0);
     tug_engine_unserve(&service);
 }
 
@@ -571,6 +592,7 @@ int main(void) {
         CASE(others_wait_until_asked_for),
         CASE(a_full_notebook_is_emptied_by_its_writer),
         CASE(a_writer_looks_around_and_says_that_more_comes),
+        CASE(with_jobs_alone_it_looks_once_before),
         CASE(they_go_ahead_of_later_commands),
         CASE(a_round_executes_them),
         CASE(without_room_nothing_goes_ahead),
