@@ -263,38 +263,6 @@ static __attribute__((noinline)) bool start_long(struct tug_context *context,
     return false;
 }
 
-/* ---- by itself to a process of the node ---- */
-
-_Static_assert(TUG_ALONE_MOST <= TUG_LONE_READ_MOST && TUG_ALONE_MOST <= TUG_LONE_WRITE_MOST &&
-                   TUG_AM_MAX_PAYLOAD <= TUG_LONE_READ_MOST,
-               "there is room for them");
-
-/* May it, as the next of its burst? Its end only counts: whoever looks first tells it, beside the
- * holder of the baton. What is read comes into the program's memory, which stays: nothing says that
- * it is in use. */
-static inline bool may_go_alone(const struct tug_context *context, const struct tug_try *request) {
-    if (context->fabric.lone == NULL || request->bytes > TUG_ALONE_MOST ||
-        request->on_complete->f != tug_counter_add)
-        return false;
-    if (request->kind == TUG_OPERATION_WRITE)
-        return request->op == 0 && (request->bytes >= TUG_ALONE_LEAST || tug_burst_is_single());
-    return request->kind == TUG_OPERATION_READ &&
-           request->local->registration == &context->everything;
-}
-
-/* False: it goes another way, nothing happened. */
-static bool go_alone(struct tug_context *context, const struct tug_try *request,
-                     unsigned char *local) {
-    struct tug_fabric *fabric = &context->fabric;
-    const uint32_t peer = (uint32_t)request->peer;
-    const uint64_t key = request->remote->key->word[0], offset = request->remote->offset;
-    if (request->kind == TUG_OPERATION_READ)
-        return tug_lone_read(fabric, peer, key, offset, local, (uint32_t)request->bytes,
-                             *request->on_complete);
-    return tug_lone_write(fabric, peer, key, offset, local, (uint32_t)request->bytes,
-                          request->on_local, *request->on_complete);
-}
-
 /* ---- writes with a signal ---- */
 
 /* The caller does the write at once, if it can. */
@@ -389,11 +357,11 @@ static bool take_way(struct tug_context *context, const struct tug_try *request,
                                     remote->offset, request->bytes);
         if (status != 0)
             return fail(request, status);
-        const bool alone = may_go_alone(context, request);
+        const bool few = tug_burst_is_single(); /* but for this one */
         if (!is_long(context, request) && depth < DEPTH_MOST &&
             do_there(context, request, local, &status))
             return finish(request, status);
-        if (alone && go_alone(context, request, local))
+        if (tug_try_alone(context, request, local, few))
             return true;
     }
     return (may_be_noted(context, request, reached) && tug_try_note(context, request, local)) ||

@@ -323,6 +323,42 @@ bool tug_try_note(struct tug_context *context, const struct tug_try *write,
     return true;
 }
 
+/* ---- alone ---- */
+
+/* What goes by itself (transport/lone.h) to a process of the node has at most so many bytes; writes
+ * of fewer than the least, if there are many, go in packets: they are copied together. */
+#define ALONE_MOST 4096
+#define ALONE_LEAST 1024
+
+_Static_assert(ALONE_MOST <= TUG_LONE_READ_MOST && ALONE_MOST <= TUG_LONE_WRITE_MOST &&
+                   TUG_AM_MAX_PAYLOAD <= TUG_LONE_READ_MOST,
+               "there is room for them");
+
+/* few: not one of many that follow one another. */
+static inline bool may_go_alone(bool writes, size_t bytes, bool few) {
+    return bytes <= ALONE_MOST && (!writes || few || bytes >= ALONE_LEAST);
+}
+
+/* Its end only counts: whoever looks first tells it, beside the holder of the baton. What is read
+ * comes into the program's memory, which stays: nothing says that it is in use. */
+bool tug_try_alone(struct tug_context *context, const struct tug_try *request, unsigned char *local,
+                   bool few) {
+    const bool writes = request->kind == TUG_OPERATION_WRITE && request->op == 0;
+    struct tug_fabric *fabric = &context->fabric;
+    const uint32_t peer = (uint32_t)request->peer, bytes = (uint32_t)request->bytes;
+    const uint64_t offset = request->remote->offset;
+    if (request->on_complete->f != tug_counter_add || fabric->lone == NULL ||
+        !may_go_alone(writes, request->bytes, few))
+        return false;
+    if (writes)
+        return tug_lone_write(fabric, peer, request->remote->key->word[0], offset, local, bytes,
+                              request->on_local, *request->on_complete);
+    return request->kind == TUG_OPERATION_READ &&
+           request->local->registration == &context->everything &&
+           tug_lone_read(fabric, peer, request->remote->key->word[0], offset, local, bytes,
+                         *request->on_complete);
+}
+
 /* ---- reads and writes ---- */
 
 static void end_reading(void *counter, int status) {
@@ -347,33 +383,37 @@ static inline struct tug_callback next_read(const struct tug_transfer *read) {
     return read->then != NULL ? *read->then : tug_outstanding_start(&read->peer->local);
 }
 
-/* May one go by itself? */
-static inline bool may_go_alone(const struct tug_transfer *t) {
-    return t->peer->beside && t->bytes <= TUG_ALONE_MOST &&
-           tug_peer_serves(t->peer->context, t->peer->process);
-}
-
 /* It has not been started, but counted, unless something else is to be called. */
 static void count_back(const struct tug_callback *then, struct tug_callback counted) {
     if (then == NULL)
         counted.f(counted.d, 0);
 }
 
-bool tug_peer_write_alone(const struct tug_transfer *write) {
-    const struct tug_peer *peer = write->peer;
-    if ((write->bytes < TUG_ALONE_LEAST && !(tug_burst_is_single() && tug_burst.awaited)) ||
-        !may_go_alone(write))
+/* False: it does not go by itself, nothing happened. */
+static inline bool move_alone(const struct tug_transfer *t, bool writes) {
+    struct tug_peer *peer = t->peer;
+    struct tug_fabric *fabric = &peer->context->fabric;
+    const uint32_t bytes = (uint32_t)t->bytes;
+    if (!peer->beside ||
+        !may_go_alone(writes, t->bytes, tug_burst_is_single() && tug_burst.awaited) ||
+        !tug_peer_serves(peer->context, peer->process))
         return false;
-    if (tug_burst.companies[TUG_COMPANY_READS] != NULL)
+    if (writes && tug_burst.companies[TUG_COMPANY_READS] != NULL)
         tug_reads_settle(); /* it does not overtake them */
-    const struct tug_callback end = tug_outstanding_start(&write->peer->remote);
-    if (!tug_lone_write(&peer->context->fabric, peer->process, write->key->word[0], write->offset,
-                        write->here, (uint32_t)write->bytes, &tug_no_callback, end)) {
-        count_back(NULL, end);
-        return false;
-    }
-    tug_burst_add();
-    return true;
+    const struct tug_callback end = writes ? tug_outstanding_start(&peer->remote) : next_read(t);
+    const bool gone = writes ? tug_lone_write(fabric, peer->process, t->key->word[0], t->offset,
+                                              t->here, bytes, &tug_no_callback, end)
+                             : tug_lone_read(fabric, peer->process, t->key->word[0], t->offset,
+                                             t->here, bytes, end);
+    if (gone)
+        tug_burst_add();
+    else
+        count_back(writes ? NULL : t->then, end);
+    return gone;
+}
+
+bool tug_peer_write_alone(const struct tug_transfer *write) {
+    return move_alone(write, true);
 }
 
 void tug_peer_write(const struct tug_transfer *write) {
@@ -409,23 +449,9 @@ static inline bool accompany_read(const struct tug_transfer *read) {
              open_company(read, TUG_COMPANY_READS)));
 }
 
-static inline bool read_alone(const struct tug_transfer *read) {
-    const struct tug_peer *peer = read->peer;
-    if (!may_go_alone(read))
-        return false;
-    const struct tug_callback end = next_read(read);
-    if (!tug_lone_read(&peer->context->fabric, peer->process, read->key->word[0], read->offset,
-                       read->here, (uint32_t)read->bytes, end)) {
-        count_back(read->then, end);
-        return false;
-    }
-    tug_burst_add();
-    return true;
-}
-
 void tug_peer_read(const struct tug_transfer *read) {
     struct tug_context *context = read->peer->context;
-    if (read->shortcut != TUG_SHORTCUT_ANY && (accompany_read(read) || read_alone(read)))
+    if (read->shortcut != TUG_SHORTCUT_ANY && (accompany_read(read) || move_alone(read, false)))
         return;
     const struct tug_read_params params = {
         .src_proc = (int)read->peer->process,

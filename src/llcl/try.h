@@ -73,10 +73,11 @@ bool tug_try_submit_pair(struct tug_context *context, const struct tug_try *writ
                          const struct tug_try *signal, unsigned char *local, unsigned char *reached,
                          unsigned char *payload);
 
-/* What goes by itself (transport/lone.h) to a process of the node has at most so many bytes; writes
- * of fewer than the least, if there are many, go in packets: they are copied together. */
-#define TUG_ALONE_MOST 4096
-#define TUG_ALONE_LEAST 1024
+/* Starts a short read or write of memory that only packets reach by itself (transport/lone.h), if
+ * the process is of this node and the end only counts. few: tug_burst_is_single(), of those before
+ * it. The key allows it. False: it goes another way, nothing happened. Any thread. */
+bool tug_try_alone(struct tug_context *context, const struct tug_try *request, unsigned char *local,
+                   bool few);
 
 /* Takes a tag and hands the operation to its transport. False: all are out. Holder only. */
 bool tug_try_post_in_hand(struct tug_context *context, const struct tug_try *request,
