@@ -465,9 +465,20 @@ void tug_peer_read(const struct tug_transfer *read) {
 
 /* ---- messages and calls ---- */
 
+/* A message to this process itself is handled there and then. False: it has failed, as others do
+ * that are sent. */
+static inline bool handle_here(const struct tug_peer *peer, const struct tug_noted_message *noted) {
+    struct tug_fabric *fabric = &peer->context->fabric;
+    return peer->process == fabric->rank && (fabric->ways & TUG_WAY_SELF) &&
+           fabric->deliver(fabric, fabric->rank, noted->handler, noted->payload, noted->bytes, 1) ==
+               0;
+}
+
 bool tug_small_execute_message(const struct tug_note *note) {
     const struct tug_noted_message *noted = (const struct tug_noted_message *)note->payload.bytes;
     const struct tug_peer *peer = noted->peer;
+    if (handle_here(peer, noted))
+        return true;
     struct tug_generation *generation = tug_outstanding_open(&noted->peer->remote);
     count_in_hand(generation, 1);
     return message_noted(peer->context, peer->process, noted->handler, noted->payload, noted->bytes,

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/notes.h"
 #include "host/datatype.h"
 #include "host/handles.h"
 #include "host/host.h"
@@ -295,42 +294,6 @@ static inline int write_short(const struct tug_rma *o, struct tug_ways *ways,
     return MPI_SUCCESS;
 }
 
-/* One of many on this rank's own memory: atomic to the others', as the holder of the baton. */
-struct noted_reduction {
-    tug_reduction reduce;
-    void *memory;
-    struct tug_mutex *mutex; /* NULL: none */
-    unsigned char data[8];
-};
-_Static_assert(sizeof(struct noted_reduction) <= TUG_NOTE_PAYLOAD, "it fits a note");
-
-static bool execute_reduction(const struct tug_note *note) {
-    const struct noted_reduction *noted = (const struct noted_reduction *)note->payload.bytes;
-    tug_remote_lock(noted->mutex);
-    noted->reduce(noted->memory, noted->data, 1);
-    tug_remote_unlock(noted->mutex);
-    return true;
-}
-
-/* False: it has not been noted. */
-static inline bool note_reduction(const struct tug_ways *ways, const struct short_payload *payload,
-                                  tug_reduction reduce) {
-    if (ways->rank != ways->remote->rank || ways->remote->attachments != NULL)
-        return false;
-    struct tug_note *note = tug_note_begin(TUG_NOTE_IN_ORDER);
-    if (note == NULL)
-        return false;
-    struct noted_reduction *noted = (struct noted_reduction *)note->payload.bytes;
-    note->execute = execute_reduction;
-    noted->reduce = reduce;
-    noted->memory = ways->remote->base + ways->offset;
-    noted->mutex = tug_remote_mutex(ways->remote, ways->rank);
-    memcpy(noted->data, payload->data, sizeof(noted->data));
-    __builtin_prefetch(noted->memory, 1); /* it is there when the note is executed */
-    tug_note_end();
-    return true;
-}
-
 static inline int accumulate_one(const struct tug_rma *o) {
     struct tug_ways ways;
     struct short_payload payload = {0};
@@ -348,8 +311,9 @@ static inline int accumulate_one(const struct tug_rma *o) {
                            &error))
         return error;
     tug_remote_settle(ways.state);
-    if (!note_reduction(&ways, &payload, reduce))
-        send_message(&ways, &payload, sizeof(payload), nothing);
+    if (ways.rank == ways.remote->rank && ways.remote->attachments == NULL)
+        __builtin_prefetch(ways.remote->base + ways.offset, 1); /* it is there when it is handled */
+    send_message(&ways, &payload, sizeof(payload), nothing);
     settle_again(&ways);
     return MPI_SUCCESS;
 }
