@@ -57,6 +57,7 @@ bool tug_completer_run(struct tug_engine *engine) {
         tug_completer_count(engine);
         job->completed(job);
     }
+    tug_suspend_stir(moved);
     return moved;
 }
 

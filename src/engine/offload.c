@@ -143,7 +143,11 @@ static void drive(struct tug_engine *engine) {
         if (tug_backoff_step(&backoff))
             continue;
         bool attended = tug_engine_attended();
-        (void)tug_driver_sleep(engine, engine->may_drive, NULL, NULL, attended ? TUG_TICK_NS : -1);
+        bool suspended = tug_suspend_any();
+        (void)tug_driver_sleep(engine, engine->may_drive, NULL, NULL,
+                               attended || suspended ? TUG_TICK_NS : -1);
+        if (suspended)
+            tug_suspend_look();
         if (attended)
             engine->config.host_poll();
     }
@@ -155,7 +159,8 @@ static bool offered(struct tug_engine *engine) {
 
 static bool wanted(struct tug_engine *engine) {
     return atomic_load(&engine->outstanding) > 0 || atomic_load(&tug_attendance) > 0 ||
-           atomic_load(&engine->stopping) || offered(engine) || tug_notes_waiting();
+           atomic_load(&engine->stopping) || offered(engine) || tug_notes_waiting() ||
+           tug_suspend_any();
 }
 
 void tug_offload_round(struct tug_engine *engine, bool *moved) {
@@ -197,6 +202,7 @@ static void observe(struct tug_engine *engine, struct tug_observed *seen) {
     seen->out = outstanding > 0 || tug_notes_waiting();
     seen->jobs = outstanding > nservices;
     seen->services = nservices > 0;
+    seen->suspended = tug_suspend_any();
 }
 
 static void look(struct tug_command *command) {
@@ -349,6 +355,8 @@ static void *offload_main(void *argument) {
         tug_attend(engine, &beat.attention, &beat.seen);
         if (!engine->may_drive)
             linger(engine);
+        if (tug_suspend_any())
+            tug_suspend_look();
         sleep_a_beat(engine, &beat);
     }
     return NULL;

@@ -41,7 +41,9 @@ struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen) {
     if (!seen->looked && is_wanted(seen))
         return (struct tug_sleep_plan){TUG_SLEEP_POLL, 0};
     if (seen->quiet >= TUG_FEW && tug_sleep_is_quiet(seen))
-        return (struct tug_sleep_plan){TUG_SLEEP_DEEP, -1};
+        return seen->suspended
+                   ? (struct tug_sleep_plan){TUG_SLEEP_WATCH, tug_sleep_slower(TUG_FEW - 1)}
+                   : (struct tug_sleep_plan){TUG_SLEEP_DEEP, -1};
     if (seen->host_ns >= 0 && !(seen->out && limit_ns < seen->host_ns))
         limit_ns = seen->host_ns;
     return (struct tug_sleep_plan){is_others(seen) ? TUG_SLEEP_TIMED : TUG_SLEEP_WATCH, limit_ns};

@@ -131,6 +131,7 @@ struct tug_observed {
     bool watched;    /* news of all of them end a sleep without a limit */
     bool vain;       /* the lookout has often woken it for what callers had taken already */
     int64_t host_ns; /* to the next poll of the host; < 0: none is due */
+    bool suspended;  /* waits without a thread stand there: what nobody tells of may end them */
     unsigned quiet;  /* beats in a row with nothing to do */
 };
 

@@ -6,6 +6,7 @@
  *   notes.c      small commands, which threads write into notebooks of their own
  *   completer.c  advances the jobs that are out
  *   waiters.c    where waiting threads are parked, and who of them is woken
+ *   suspend.c    waits without a thread
  *   services.c   polls what is looked after in every round
  *   offload.c    the thread that drives when nobody else does
  *   plan.c       whether it looks, or sleeps, how and for how long
@@ -27,6 +28,7 @@
 #include "engine/notes.h"
 #include "engine/plan.h"
 #include "engine/sleeper.h"
+#include "engine/suspend.h"
 #include "engine/waiters.h"
 
 struct tug_engine {

@@ -47,6 +47,7 @@ bool tug_services_poll(struct tug_engine *engine, bool more_comes) {
      * with tug_baton_await, whose WAIT the driver looks for after this */
     if (moved)
         atomic_thread_fence(memory_order_seq_cst);
+    tug_suspend_stir(moved);
     return moved;
 }
 

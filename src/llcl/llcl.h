@@ -122,6 +122,10 @@ struct tug_counter_goal {
 };
 bool tug_counter_reached(void *goal);
 
+/* tug_wait() for a done() that does more than look, or that only this thread may call: the thread
+ * itself waits, whatever the program has set by tug_wait_hooks_set(). */
+void tug_context_wait(tug_context *context, bool (*done)(void *d), void *d);
+
 /* Is done(d) true? If not, helps. Any thread. */
 bool tug_context_test(tug_context *context, bool (*done)(void *d), void *d);
 

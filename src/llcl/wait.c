@@ -1,4 +1,6 @@
 /* Helping and waiting. */
+#include "base/settings.h"
+#include "engine/suspend.h"
 #include "llcl/private.h"
 #include "transport/lone.h"
 
@@ -31,6 +33,48 @@ void tug_progress(tug_context *context) {
     tug_engine_help();
 }
 
+/* ---- by user-level threads ---- */
+
+static struct tug_wait_hooks hooks;
+static bool hooked;
+
+struct fibre {
+    struct tug_suspended wait; /* first */
+    void *self;
+};
+
+int tug_wait_hooks_set(const struct tug_wait_hooks *wanted) {
+    if (wanted != NULL && (wanted->self == NULL || wanted->block == NULL || wanted->wake == NULL))
+        return TUG_ERR_INVALID;
+    if (tug_settings.progress == TUG_PROGRESS_CALLER)
+        return TUG_ERR_UNSUPPORTED;
+    if (tug_suspend_any())
+        return TUG_ERR_STATE;
+    hooked = wanted != NULL;
+    if (hooked)
+        hooks = *wanted;
+    return 0;
+}
+
+static void wake(struct tug_suspended *wait) {
+    hooks.wake(hooks.d, ((struct fibre *)wait)->self);
+}
+
+/* False: the caller is none, it waits with its thread. */
+static bool suspend(bool (*done)(void *d), void *d) {
+    struct fibre fibre = {.self = hooks.self(hooks.d)};
+    if (fibre.self == NULL)
+        return false;
+    while (!done(d)) {
+        fibre.wait = (struct tug_suspended){.done = done, .argument = d, .wake = wake};
+        tug_engine_suspend(&fibre.wait);
+        hooks.block(hooks.d, fibre.self);
+    }
+    return true;
+}
+
+/* ---- waiting ---- */
+
 static inline void wait_for(tug_context *context, bool (*done)(void *d), void *d,
                             void (*engine_wait)(bool (*)(void *), void *, int64_t)) {
     tug_burst_end();
@@ -39,6 +83,8 @@ static inline void wait_for(tug_context *context, bool (*done)(void *d), void *d
         return;
     }
     atomic_store_explicit(&context->fabric.flush_wanted, true, memory_order_relaxed);
+    if (__builtin_expect(hooked, 0) && engine_wait != tug_engine_wait && suspend(done, d))
+        return;
     engine_wait(done, d, NAP_NS);
 }
 
@@ -82,6 +128,16 @@ static bool collect_and_look(void *pointer) {
 }
 
 void tug_wait(tug_context *context, bool (*done)(void *d), void *d) {
+    if (__builtin_expect(!hooked, 1)) {
+        tug_context_wait(context, done, d);
+        return;
+    }
+    wait_for_end(context, done, d, tug_engine_wait_public);
+    if (hooks.self(hooks.d) == NULL)
+        tug_engine_comes_back();
+}
+
+void tug_context_wait(tug_context *context, bool (*done)(void *d), void *d) {
     struct look look = {context, done, d};
     if (context->fabric.lone != NULL)
         wait_for_end(context, collect_and_look, &look, tug_engine_wait);

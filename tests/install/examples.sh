@@ -34,7 +34,7 @@ for program in 'halo 4 100 10 1' 'queue 20 1' 'bcast_loop 64 30'; do
     timeout 150 "$mpiexec" -n 2 ./"${run[@]}"
     timeout 150 "$prefix/bin/tugboat" run "$mpiexec" -n 2 ./"${run[@]}"
 done
-for program in bcast_init histogram gas_sweep acp_row bcast_init_f08; do
+for program in bcast_init histogram fibres gas_sweep acp_row bcast_init_f08; do
     [ -e $program ] || continue
     LC_ALL=C readelf -d $program | grep 'NEEDED.*libtugboat' >/dev/null || wrong "$program does without the library"
     timeout 150 "$mpiexec" -n 2 ./$program

@@ -90,6 +90,10 @@ static const struct sleep_case sleeps[] = {
     /* without a limit */
     {"not yet quiet for long", SEEN(.quiet = TUG_FEW - 1), {TUG_SLEEP_WATCH, TICK}},
     {"quiet for long", SEEN(.quiet = TUG_FEW), {TUG_SLEEP_DEEP, -1}},
+    {"quiet for long, waits without a thread stand there",
+     SEEN(.quiet = TUG_FEW, .suspended = true),
+     {TUG_SLEEP_WATCH, 4 * TICK}},
+    {"such waits, and work is deserted", SEEN(.out = true, .suspended = true), {TUG_SLEEP_POLL, 0}},
     {"quiet for long, peers' news wake it",
      SEEN(.quiet = TUG_FEW, .services = true, .watched = true),
      {TUG_SLEEP_DEEP, -1}},
@@ -121,7 +125,7 @@ static void the_offload_thread_sleeps_as_planned(void **state) {
  * something has to be looked for. */
 static void what_is_relied_on_is_looked_after(void **state) {
     (void)state;
-    for (unsigned bits = 0; bits < 1u << 11; bits++) {
+    for (unsigned bits = 0; bits < 1u << 12; bits++) {
         const struct tug_observed seen = {.looked = bits & 1,
                                           .served = bits & 2,
                                           .called = bits & 4,
@@ -133,14 +137,16 @@ static void what_is_relied_on_is_looked_after(void **state) {
                                           .watched = bits & 256,
                                           .vain = bits & 512,
                                           .host_ns = bits & 1024 ? 1000 : -1,
+                                          .suspended = bits & 2048,
                                           .steady = 5,
                                           .quiet = 99};
-        const bool may_be_deep = !seen.called && !seen.offered && !seen.out && seen.host_ns < 0 &&
-                                 (!seen.services || (seen.watched && !seen.served));
+        const bool is_quiet = !seen.called && !seen.offered && !seen.out && seen.host_ns < 0 &&
+                              (!seen.services || (seen.watched && !seen.served));
+        const bool may_be_deep = is_quiet && !seen.suspended;
         const struct tug_sleep_plan plan = tug_sleep_plan(&seen);
         assert_int_equal(plan.how == TUG_SLEEP_DEEP, may_be_deep);
         assert_int_equal(plan.limit_ns < 0, may_be_deep);
-        assert_int_equal(tug_sleep_is_quiet(&seen), may_be_deep);
+        assert_int_equal(tug_sleep_is_quiet(&seen), is_quiet);
     }
 }
 

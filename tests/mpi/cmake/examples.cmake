@@ -28,6 +28,8 @@ if(TARGET tugboat)
         tug_mpi_test(examples_${program}.linked_off PROGRAM mpi_examples_${program} ARGS ${case} RANKS 1 2 3
             WAYS host ENV TUGBOAT=off)
     endforeach()
+    tug_mpi_test(examples_fibres.linked SOURCES ${tug_examples}/fibres.c LIBS tugboat ARGS 16 20 RANKS 1 2
+        WAYS host)
     tug_mpi_test(examples_histogram.linked PROGRAM mpi_examples_histogram ARGS 1000 8 RANKS 2 WAYS host
         NODES ${tug_by_tcp})
     foreach(way IN ITEMS host tug off)

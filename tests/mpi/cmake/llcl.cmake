@@ -73,6 +73,12 @@ tug_llcl_test(threads WAYS packets mpi CASE few RANKS 2 ARGS 8
 tug_llcl_test(threads WAYS packets CASE few_thread RANKS 2 ARGS 8
     ENV TUGBOAT_OPERATIONS=16 TUGBOAT_RING_SIZE=16 TUGBOAT_PROGRESS=thread)
 
+# User-level threads, which wait by hooks.
+tug_llcl_test(suspend WAYS all packets mpi RANKS 1 2)
+tug_llcl_test(suspend WAYS all RANKS 2 NODES tcp)
+tug_llcl_test(suspend WAYS packets CASE thread RANKS 2 ENV TUGBOAT_PROGRESS=thread)
+tug_llcl_test(suspend WAYS packets CASE caller RANKS 1 ENV TUGBOAT_PROGRESS=caller)
+
 # A target that computes.
 tug_llcl_test(passive WAYS all packets mpi RANKS 2)
 tug_llcl_test(passive WAYS all RANKS 3)
