@@ -4,11 +4,11 @@
  *     mpiexec -n 2 ./fibres [chains [steps of each]]
  *
  * A table of numbers is spread over all processes. Each number says which one to read next. A chain
- * of such reads takes as long as its reads take one after the other. Here every chain is followed by
- * a fibre (ucontext). A fibre that waits for its read calls block(): the thread goes on with a fibre
- * that can go on. wake() says that one can. Reads of many fibres share packets. The same chains are
- * followed without fibres, too, one after the other. A runtime with user-level threads of its own,
- * such as Argobots, sets the same three functions. */
+ * of such reads takes as long as its reads take one after the other. Here every chain is followed
+ * by a fibre (ucontext). A fibre that waits for its read calls block(): the thread goes on with a
+ * fibre that can go on. wake() says that one can. Reads of many fibres share packets. The same
+ * chains are followed without fibres, too, one after the other. A runtime with user-level threads
+ * of its own, such as Argobots, sets the same three functions. */
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdio.h>

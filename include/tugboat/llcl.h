@@ -10,11 +10,19 @@
  * Operations
  *   tug_try_*_async() returns false if there is no room now. Then nothing has happened. The caller
  *   tries again later, or calls tug_progress() in between. The function returns true if it accepted
- *   the operation. Then on_complete is called exactly once. The function never waits, never
- *   allocates and takes no lock. Any number of threads may call it at once, also from callbacks.
- *   It copies at most 64 KiB of memory that other processes of the node can access directly. The
- *   engine makes longer copies. There is one exception: the first operation on memory that another
- *   process of the node has from MPI_Alloc_mem maps this memory, which takes a lock.
+ *   the operation. Then on_complete is called exactly once. The function never waits for another
+ *   process. Any number of threads may call it at once, also from callbacks. It copies at most 64
+ *   KiB of memory that other processes of the node can access directly. The engine makes longer
+ *   copies. If no thread drives the engine, the function sends packets itself, without waiting for
+ *   room.
+ *
+ *   The function allocates nothing and takes no lock, except in these cases:
+ *     the first operation on a process, or on a key: it makes what leads there (a connection, a
+ *       queue pair of a network card, a mapping of memory that another process of the node has from
+ *       MPI_Alloc_mem). tug_mem_open() does this earlier.
+ *     more is under way than before: it allocates buffers for packets, and a few words for each
+ * long operation. The library keeps 1 MiB of buffers. the transport "mpi" leads to the process: it
+ * calls functions of the host MPI, which allocate and lock.
  *
  *   Errors arrive as an error code in on_complete. This holds for failures of the network and for
  *   invalid arguments: a process that does not exist, an address outside a registration, a key of
@@ -146,6 +154,14 @@ TUG_API int tug_mem_free(tug_registration **registration);
 TUG_API void *tug_mem_address(const tug_registration *registration);
 TUG_API size_t tug_mem_size(const tug_registration *registration);
 TUG_API void tug_mem_key(const tug_registration *registration, struct tug_key *key);
+
+/* Prepares operations on the memory of a key, and messages to its process, so that the first of
+ * them need not (see try_ above). Optional. It waits for the process's answer, which needs no call
+ * there if that process has an offload thread. Local. Any thread may call it, but not in callbacks.
+ *
+ * Returns 0, TUG_ERR_KEY (not a key of this context, or its registration has ended),
+ * TUG_ERR_NO_MEMORY or TUG_ERR_PEER. */
+TUG_API int tug_mem_open(tug_context *context, const struct tug_key *key);
 
 /* Returns the address at which this process maps the remote memory of a key, or NULL if it does not
  * map it. Any thread may call it. */

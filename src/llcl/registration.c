@@ -7,6 +7,7 @@
 #include "host/host.h"
 #include "llcl/copies.h"
 #include "node/live.h"
+#include "transport/packets/packets.h"
 
 /* ---- beginning ---- */
 
@@ -276,4 +277,41 @@ void *tug_mem_map(const tug_context *context, const struct tug_key *key) {
     struct tug_registration *registration = tug_memory_find(
         (struct tug_memory_table *)&context->fabric.memory, key->word[0], 0, 0, &status);
     return registration != NULL ? registration->base : NULL;
+}
+
+/* ---- opening keys ---- */
+
+struct contact {
+    struct tug_context *context;
+    uint32_t peer;
+    bool there;
+};
+
+/* What leads to a process, for packets. Holder only. */
+static void make_contact(void *argument) {
+    struct contact *contact = argument;
+    contact->there = tug_stream_to(contact->context->fabric.packets, contact->peer) != NULL;
+}
+
+int tug_mem_open(tug_context *context, const struct tug_key *key) {
+    const uint32_t owner = key != NULL ? tug_key_owner(key) : 0;
+    struct contact contact = {.context = context, .peer = owner};
+    struct tug_counter counter = {0};
+    struct tug_reach there;
+    if (key == NULL || owner >= context->fabric.nranks ||
+        tug_key_allows(key, context->fabric.id, owner, 0, 0) != 0)
+        return TUG_ERR_KEY;
+    tug_engine_call(make_contact, &contact);
+    if (!contact.there)
+        return TUG_ERR_NO_MEMORY;
+    if (owner != context->fabric.rank && tug_key_is_lent(key) &&
+        tug_fabric_reach(&context->fabric, key, owner, 0, 0, &there)) /* makes a view of it */
+        tug_reach_end(&there);
+    /* what else a row does first, it does for this */
+    const struct tug_read_params nothing = {.src_proc = (int)owner,
+                                            .src_raddr = {.key = key},
+                                            .on_complete = {tug_counter_add, &counter}};
+    while (!tug_try_read_async(context, &nothing))
+        tug_progress(context);
+    return tug_counter_wait(context, &counter, 1);
 }

@@ -79,6 +79,10 @@ tug_llcl_test(suspend WAYS all RANKS 2 NODES tcp)
 tug_llcl_test(suspend WAYS packets CASE thread RANKS 2 ENV TUGBOAT_PROGRESS=thread)
 tug_llcl_test(suspend WAYS packets CASE caller RANKS 1 ENV TUGBOAT_PROGRESS=caller)
 
+# What a try_ call does not do.
+tug_llcl_test(contract WAYS all packets RANKS 1 2 3)
+tug_llcl_test(contract WAYS all RANKS 2 NODES tcp)
+
 # A target that computes.
 tug_llcl_test(passive WAYS all packets mpi RANKS 2)
 tug_llcl_test(passive WAYS all RANKS 3)
