@@ -53,6 +53,7 @@ static bool parse_tuning(const struct setting *setting, const char *text);
 static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
 static const char *const wait_choices[] = {"auto", "polite", "native", NULL};
 static const char *const threads_choices[] = {"auto", "multiple", NULL};
+static const char *const proof_choices[] = {"auto", "required", "off", NULL};
 static const char *const rma_choices[] = {"auto", "packet", "native", "off", NULL};
 /* In the order of enum tug_way. */
 static const char *const ways[] = {"self", "mapped", "cma", "verbs", "shm",
@@ -169,6 +170,18 @@ static const struct setting settings[] = {
              "EFA and Omni-Path",
      .parse = parse_transports,
      .field = &tug_settings.transports},
+    {.name = "TUGBOAT_PROOF",
+     .type = "choice",
+     .initial = "auto",
+     .range = "auto, required, off",
+     .help =
+         "whether two processes that connect over tcp prove to each other that they are of the "
+         "job, by keyed digests from libcrypto.so.3 (OpenSSL 3) or the kernel. auto: if digests "
+         "can be had. required: without digests, packets go by messages of the host MPI. off: "
+         "no, a random number of each process is enough",
+     .parse = parse_choice,
+     .field = &tug_settings.proof,
+     .choices = proof_choices},
     {.name = "TUGBOAT_OPERATIONS",
      .type = "number",
      .initial = "4096",

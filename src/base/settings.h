@@ -36,6 +36,12 @@ enum tug_wait {
     TUG_WAIT_NATIVE, /* blocking calls by the host alone, unless the engine's peers want service */
 };
 
+enum tug_proof {
+    TUG_PROOF_AUTO,     /* where digests are to be had */
+    TUG_PROOF_REQUIRED, /* no connections of our own where they are not */
+    TUG_PROOF_OFF,      /* who knows the ids is believed */
+};
+
 enum tug_rma_lanes {
     TUG_RMA_AUTO,   /* the best lane that all ranks of a window can take */
     TUG_RMA_PACKET, /* in packets, even where memory could be mapped */
@@ -99,6 +105,7 @@ struct tug_settings {
     bool partitioned;           /* TUGBOAT_PARTITIONED */
     unsigned transports;        /* TUGBOAT_TRANSPORTS: enum tug_way bits */
     bool transports_named;      /* the user has set TUGBOAT_TRANSPORTS */
+    enum tug_proof proof;       /* TUGBOAT_PROOF */
     uint64_t operations;        /* TUGBOAT_OPERATIONS, a power of two */
     bool aggregate;             /* TUGBOAT_AGGREGATE */
     uint64_t acp_starter_bytes; /* TUGBOAT_ACP_STARTER */

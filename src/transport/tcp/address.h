@@ -6,12 +6,15 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "transport/tcp/proof.h"
+
 struct tug_fabric;
 
 struct tug_tcp_address {
-    uint64_t id;     /* the process's: random, never told but to those of its contexts */
-    uint16_t family; /* AF_INET, AF_INET6 */
-    uint16_t port;   /* network byte order, as `ip` */
+    uint64_t id; /* the process's: random; told to those of its contexts, and in hellos */
+    unsigned char key[TUG_TCP_KEY_BYTES]; /* told to those of its contexts alone */
+    uint16_t family;                      /* AF_INET, AF_INET6 */
+    uint16_t port;                        /* network byte order, as `ip` */
     unsigned char ip[16];
 };
 

@@ -58,7 +58,7 @@ void tug_tcp_close_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *
         tug_pool_give(&link->part_wire->pool, link->part);
     link->part = NULL;
     if (link->peer == NULL)
-        endpoint->strangers--;
+        tug_tcp_no_stranger(endpoint, link);
     if (link->is_beside)
         link->peer = NULL; /* which may go before it */
     endpoint->nbeside -= link->is_beside;
@@ -480,6 +480,7 @@ static struct tug_tcp_endpoint *make(bool spares_links) {
         endpoint->listener;
     endpoint->spares_links = spares_links;
     endpoint->received = malloc(TUG_TCP_RECEIVE_BYTES);
+    endpoint->proves = tug_settings.proof != TUG_PROOF_OFF && tug_digest_source() != NULL;
     if (endpoint->received != NULL && tug_random_draw(&endpoint->id, sizeof(endpoint->id)))
         return endpoint;
     tug_tcp_endpoint_close(&endpoint->turns);
@@ -492,8 +493,9 @@ struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_address *mine, boo
         return NULL;
     endpoint->listener = tug_own_keep(tug_tcp_listen(mine));
     mine->id = endpoint->id;
+    const bool drawn = tug_random_draw(mine->key, sizeof(mine->key));
     endpoint->address = *mine;
-    if (endpoint->listener.number >= 0 && open_set(endpoint) &&
+    if (drawn && endpoint->listener.number >= 0 && open_set(endpoint) &&
         tug_tcp_have_reserve(endpoint, TUG_TCP_TO_CONNECT) &&
         tug_tcp_have_reserve(endpoint, TUG_TCP_TO_ACCEPT))
         return endpoint;

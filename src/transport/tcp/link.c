@@ -21,15 +21,8 @@ static void mind(struct tug_tcp_link *link) {
 
 /* ---- going ---- */
 
-void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_tcp_endpoint *endpoint,
-                        enum tug_tcp_word word) {
-    const struct tug_tcp_hello hello = {.magic = TUG_TCP_HELLO_MAGIC,
-                                        .source = endpoint->id,
-                                        .destination = link->peer->address.id,
-                                        .word = word};
-    /* an empty socket has room for so little */
-    if (send(link->socket.number, &hello, sizeof(hello), MSG_NOSIGNAL | MSG_DONTWAIT) !=
-        sizeof(hello))
+void tug_tcp_link_say(struct tug_tcp_link *link, const void *what, size_t bytes) {
+    if (send(link->socket.number, what, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)bytes)
         link->broken = true;
 }
 
@@ -143,8 +136,14 @@ void tug_tcp_link_see_end(struct tug_tcp_link *link) {
 }
 
 bool tug_tcp_link_hear(struct tug_tcp_link *link) {
-    link->nrest += get(link, (char *)&link->hello + link->nrest, sizeof(link->hello) - link->nrest);
-    if (link->nrest < sizeof(link->hello))
+    static const size_t bytes[TUG_TCP_PACKETS_DUE] = {
+        [TUG_TCP_HELLO_DUE] = sizeof(struct tug_tcp_hello),
+        [TUG_TCP_PROOF_DUE] = TUG_DIGEST_BYTES,
+        [TUG_TCP_CHALLENGE_DUE] = sizeof(struct tug_tcp_challenge),
+        [TUG_TCP_ANSWER_DUE] = sizeof(struct tug_tcp_answer)};
+    const size_t wanted = bytes[link->due];
+    link->nrest += get(link, (char *)&link->comes + link->nrest, wanted - link->nrest);
+    if (link->nrest < wanted)
         return false;
     link->nrest = 0;
     return true;

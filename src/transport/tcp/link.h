@@ -18,15 +18,17 @@
  * be done without: where none can be made, or it ends with nothing under way, the link goes on
  * alone. (1 MiB each way between two nodes of one machine: 390 us, and 300.)
  *
- * What goes, goes in buffers, one of which may have gone in part. What comes is a hello and then
- * packets, each perhaps with a trailer behind it; it is checked as far as that takes (packet.h has
- * the rest). A link that broke, or that brings nonsense, is only marked: to end it is its owner's.
+ * What goes, goes in buffers, one of which may have gone in part. What comes is what proof.h shows
+ * and then packets, each perhaps with a trailer behind it; it is checked as far as that takes
+ * (packet.h has the rest). A link that broke, or that brings nonsense, is only marked: to end it is
+ * its owner's.
  */
 #ifndef TUG_TRANSPORT_TCP_LINK_H
 #define TUG_TRANSPORT_TCP_LINK_H
 
 #include "base/descriptors.h"
 #include "transport/packets/wire.h"
+#include "transport/tcp/proof.h"
 
 #define TUG_TCP_PACKET_BYTES 32768u /* a system call a packet is small beside copying it */
 #define TUG_TCP_RECEIVE_BYTES ((size_t)256 << 10) /* asked of a socket at a time */
@@ -40,21 +42,21 @@ struct tug_tcp_peer;
 /* In the flags of a packet's header, on the wire only: what follows it comes beside the link. */
 #define TUG_TCP_BESIDE_FLAG 0x80u
 
-/* What each direction begins with: who speaks, and to whom. The destination's id is its own secret
- * and that of the processes it has a context with. */
-#define TUG_TCP_HELLO_MAGIC 0x3570637462677574u /* "tugbtcp5" */
-struct tug_tcp_hello {
-    uint64_t magic;
-    uint64_t source, destination; /* ids */
-    uint64_t word;                /* enum tug_tcp_word */
-};
-
 enum tug_tcp_word {
     TUG_TCP_WELCOME, /* packets may go */
     TUG_TCP_GONE,    /* no packets go any more, and no link is made again */
     TUG_TCP_BY_HOST, /* packets go by the host's messages: there are no descriptors here */
     TUG_TCP_ASIDE,   /* there is a link already, this connection is beside it */
     TUG_TCP_WORDS
+};
+
+/* What is to come next by a connection (proof.h). */
+enum tug_tcp_due {
+    TUG_TCP_HELLO_DUE, /* of a stranger */
+    TUG_TCP_PROOF_DUE, /* of a stranger who has said hello */
+    TUG_TCP_CHALLENGE_DUE,
+    TUG_TCP_ANSWER_DUE,
+    TUG_TCP_PACKETS_DUE
 };
 
 /* Descriptors that are kept. */
@@ -66,7 +68,7 @@ struct tug_tcp_link {
     bool blind;                /* the epoll set could not take it: it is looked at in each poll */
     struct tug_tcp_peer *peer; /* NULL: the peer has not said hello */
     bool connecting;           /* connecting from here, not connected yet */
-    bool greeted;              /* the peer's hello has come */
+    bool greeted;              /* the peer has proved who it is: packets may go and come */
     bool later;                /* the link is to be made again at again_ns */
     bool final;                /* the link will not be made again */
     enum tug_tcp_reserve last; /* whose reserve its descriptor is; TUG_TCP_RESERVES: none */
@@ -93,10 +95,17 @@ struct tug_tcp_link {
     uint32_t part_peer;         /* the peer's rank in part_wire's context */
     bool part_beside;           /* what follows `part` goes beside the link */
     /* coming */
-    struct tug_tcp_hello hello; /* the peer's hello, as far as it has come */
+    enum tug_tcp_due due;
+    struct tug_tcp_said said; /* what both sides have said so far */
+    union tug_tcp_comes {
+        struct tug_tcp_hello hello;
+        struct tug_tcp_challenge challenge;
+        unsigned char proof[TUG_DIGEST_BYTES];
+        struct tug_tcp_answer answer;
+    } comes;                    /* what is to come next, as far as it has come */
     unsigned char *rest;        /* beginning of the next packet; NULL: no memory yet */
     size_t rest_bytes;          /* bytes of memory at `rest` */
-    size_t nrest;               /* bytes of the hello or packet that have come */
+    size_t nrest;               /* bytes of what is to come next, or of a packet, that have come */
     size_t left, come;          /* bytes that follow the last packet: still to come, and received */
     struct tug_wire *left_wire; /* the wire that gets those bytes; NULL: they are dropped */
     uint32_t left_peer;         /* the peer's rank in left_wire's context */
@@ -105,9 +114,8 @@ struct tug_tcp_link {
     struct tug_tcp_link *next;
 };
 
-/* Says hello, with that word: the connection is there, and nothing has gone by it. */
-void tug_tcp_link_greet(struct tug_tcp_link *link, const struct tug_tcp_endpoint *endpoint,
-                        enum tug_tcp_word word);
+/* Says that, before packets go: an empty socket has room for so little. */
+void tug_tcp_link_say(struct tug_tcp_link *link, const void *what, size_t bytes);
 
 /* Sends the rest of the buffer that went in part. False: some is left. */
 bool tug_tcp_link_put_rest(struct tug_tcp_link *link);
@@ -120,7 +128,7 @@ struct tug_tcp_link *tug_tcp_link_in_the_way(const struct tug_tcp_link *link);
 bool tug_tcp_link_put(struct tug_tcp_link *link, struct tug_wire *wire, uint32_t peer,
                       struct tug_buffer *buffer);
 
-/* Has the hello come whole? */
+/* Has what is to come next, which is not packets, come whole? */
 bool tug_tcp_link_hear(struct tug_tcp_link *link);
 
 /* Hands up what has come since, a bounded amount, to the views that the packets are for. A packet

@@ -1,21 +1,31 @@
 /* How two processes come to the one connection between them, their link.
  *
- * The process that has the first packet for the other connects. Both say hello, and nothing else
- * goes before that: a process that has not been greeted has lost nothing when the connection ends,
- * and tries again, for MEET_NS at most. Two that begin at once make two connections. That of the
- * lower id stays; that of the higher one is kept until it is certain that the other is there.
- * (Ranks would not do: one context has the two in one order, the next in the other.)
+ * The process that has the first packet for the other connects. Each proves to the other that it is
+ * of the job (proof.h), and nothing else goes before that: a process that has not been answered has
+ * lost nothing when the connection ends, and tries again, for MEET_NS at most. Two that begin at
+ * once make two connections. That of the lower id stays; that of the higher one is kept until it is
+ * certain that the other is there. (Ranks would not do: one context has the two in one order, the
+ * next in the other.)
  *
  *     one that connects                     the other
- *       | -- hello -------------------------> |  takes the connection, gives its own up if it has
- *       | <---------- hello, packets ... ---- |  begun to make one and is the higher one
+ *       | -- hello -------------------------> |
+ *       | <---------------------- challenge - |
+ *       | -- proof -------------------------> |  takes the connection, gives its own up if it has
+ *       | <--------- answer, packets ... ---- |  begun to make one and is the higher one
  *       | -- packets ... -------------------> |
  *
- * Many connections at once. A connection that waited in the backlog has its hello when it is
- * accepted, so it is heard at once. Connections that have not said hello are *strangers*. When
- * STRANGERS of them are open, or there are no descriptors, the listener is not looked at for a
- * while: newcomers wait in the kernel's backlog until strangers have spoken, or have been silent
- * for SILENT_NS and are closed. A connection without the right hello is closed at once.
+ * Many connections at once. Who has connected is a *stranger* until he has proved who he is. A
+ * connection that waited in the backlog has its hello when it is accepted, so it is heard at once.
+ * One that says something else is closed at once. Of silent strangers SILENT_MOST are kept, and
+ * INTRODUCED_MOST of those who have said hello, which takes knowing an id that only the job's
+ * processes are told (and who listens at the network). When there are so many, or no descriptors,
+ * those are closed first that came first, if they have had their time: SILENT_NS, which is long for
+ * a hello, for it is sent as soon as the connection is there; PROOF_NS for a proof, which may take
+ * the other process a turn on a crowded core. If one of the job is among them it comes again.
+ *
+ * Until then, newcomers wait in the kernel's backlog. They do so, too, when ROUND_MOST have been
+ * accepted in a round of ROUND_NS and have not proved who they are: a flood of them is to take a
+ * small part of a core.
  *
  * Descriptors. One is kept in reserve to connect, one to accept, so that no two processes wait for
  * each other. Where no other is left, a connection is made or accepted with the reserve. If there
@@ -36,13 +46,20 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/stats.h"
 #include "transport/tcp/private.h"
 
-#define ACCEPTS 64u     /* in one poll */
-#define STRANGERS 256u  /* connections that have not said hello yet */
+#define ACCEPTS 64u /* in one poll */
+#define DROPS 64u   /* strangers closed at once so that others may come */
+#define SILENT_MOST 256u
+#define INTRODUCED_MOST 1024u
+#define ROUND_MOST 128u
 #define BESIDE_MOST 64u /* connections beside links: the program's descriptors are not for them */
-#define SILENT_NS ((uint64_t)2000000000)
+#define SILENT_NS ((uint64_t)20000000)
+#define PROOF_NS ((uint64_t)2000000000)
+#define ROUND_NS ((uint64_t)20000000)
+#define REST_NS ((uint64_t)2000000) /* until strangers are looked at again */
 #define MEET_NS ((uint64_t)60000000000)
 /* The wait before the second try; it is doubled before each later one, so many times. */
 #define AGAIN_NS ((uint64_t)1000000)
@@ -61,6 +78,53 @@ static struct tug_tcp_link *add_link(struct tug_tcp_endpoint *endpoint, struct t
                                   .next = endpoint->all};
     endpoint->all = link;
     return link;
+}
+
+/* ---- what is said ---- */
+
+/* Of the process that is connected to, for proofs. NULL: there are none. */
+static const unsigned char *key_of(const struct tug_tcp_endpoint *endpoint,
+                                   const struct tug_tcp_address *address) {
+    return endpoint->proves ? address->key : NULL;
+}
+
+/* Says hello: the connection is there. */
+static void say_hello(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    struct tug_tcp_hello *hello = &link->said.hello;
+    *hello = (struct tug_tcp_hello){.magic = TUG_TCP_HELLO_MAGIC,
+                                    .destination = link->peer->address.id,
+                                    .source = endpoint->id,
+                                    .word = link->word};
+    link->due = TUG_TCP_CHALLENGE_DUE;
+    if (tug_random_draw(hello->nonce, sizeof(hello->nonce)))
+        tug_tcp_link_say(link, hello, sizeof(*hello));
+    else
+        link->broken = true;
+}
+
+/* To a stranger who has said hello. */
+static void challenge(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    struct tug_tcp_challenge challenge = {.magic = TUG_TCP_CHALLENGE_MAGIC};
+    if (!tug_random_draw(challenge.nonce, sizeof(challenge.nonce))) {
+        link->broken = true;
+        return;
+    }
+    memcpy(link->said.nonce, challenge.nonce, sizeof(challenge.nonce));
+    link->due = TUG_TCP_PROOF_DUE;
+    endpoint->introduced++;
+    tug_tcp_link_say(link, &challenge, sizeof(challenge));
+}
+
+/* To who has proved that he is of the job. */
+static void answer(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link,
+                   enum tug_tcp_word word) {
+    struct tug_tcp_answer answer = {.word = word};
+    link->due = TUG_TCP_PACKETS_DUE;
+    if (tug_tcp_prove(key_of(endpoint, &endpoint->address), &link->said, TUG_TCP_IS_CONNECTED_TO,
+                      word, answer.proof))
+        tug_tcp_link_say(link, &answer, sizeof(answer));
+    else
+        link->broken = true;
 }
 
 /* ---- descriptors ---- */
@@ -221,11 +285,12 @@ void tug_tcp_connected(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *l
     if (error != 0)
         fail(link, error);
     else
-        tug_tcp_link_greet(link, endpoint, link->word);
+        say_hello(endpoint, link);
     tug_tcp_want_room(endpoint, link, false);
 }
 
-/* Another connection to or from that process, by which it has said hello. NULL: there is none. */
+/* Another connection to or from that process, by which it has proved who it is. NULL: there is
+ * none. */
 static struct tug_tcp_link *other_link(const struct tug_tcp_endpoint *endpoint,
                                        const struct tug_tcp_peer *peer,
                                        const struct tug_tcp_link *way) {
@@ -257,11 +322,11 @@ static void welcome(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link
     if (way != NULL)
         tug_tcp_close_link(endpoint, way);
     if (said || link->word == TUG_TCP_BY_HOST || is_too_much(endpoint, link)) {
-        tug_tcp_link_greet(link, endpoint, TUG_TCP_BY_HOST);
+        answer(endpoint, link, TUG_TCP_BY_HOST);
         settle_by_host(endpoint, link);
         return;
     }
-    tug_tcp_link_greet(link, endpoint, TUG_TCP_WELCOME);
+    answer(endpoint, link, TUG_TCP_WELCOME);
     tug_tcp_tell_settled(endpoint, link->peer);
 }
 
@@ -294,30 +359,43 @@ bool tug_tcp_meet_again(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *
 
 /* ---- being connected to ---- */
 
+void tug_tcp_no_stranger(struct tug_tcp_endpoint *endpoint, const struct tug_tcp_link *link) {
+    endpoint->strangers--;
+    endpoint->introduced -= link->due == TUG_TCP_PROOF_DUE;
+}
+
+/* A stranger is that process. */
+static void know(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link,
+                 struct tug_tcp_peer *peer) {
+    tug_tcp_no_stranger(endpoint, link);
+    endpoint->accepted -= endpoint->accepted > 0;
+    link->due = TUG_TCP_PACKETS_DUE;
+    link->peer = peer;
+}
+
 /* That process has made the connection. False: it has no reason to. */
 static bool adopt(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link,
                   struct tug_tcp_peer *peer) {
     const uint64_t source = peer->address.id;
     struct tug_tcp_link *way = peer->link;
-    link->peer = peer;
-    endpoint->strangers--;
+    know(endpoint, link, peer);
     if (way != NULL && !way->by_host && (way->closed || (way->greeted && endpoint->id > source)))
         return false;
     link->greeted = true;
-    link->word = (enum tug_tcp_word)link->hello.word;
+    link->word = (enum tug_tcp_word)link->said.hello.word;
     if (endpoint->id > source || way == NULL || way->later || way->by_host ||
         way->word == TUG_TCP_BY_HOST || link->word == TUG_TCP_BY_HOST ||
         (endpoint->id == source && is_too_much(endpoint, link)))
         welcome(endpoint, link, way);
     else if (endpoint->id == source)
-        tug_tcp_link_greet(link, endpoint, TUG_TCP_WELCOME);
+        answer(endpoint, link, TUG_TCP_WELCOME);
     /* else ours is the link, if it can be: the peer will give this one up */
     return true;
 }
 
-/* The peer's answer to ours. False: the link goes no further. */
-static bool take_answer(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
-    const uint64_t word = link->hello.word;
+/* The peer has the key, and has answered. False: the link goes no further. */
+static bool go_by(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, uint64_t word) {
+    link->due = TUG_TCP_PACKETS_DUE;
     if (link->is_beside)
         return link->greeted = word == TUG_TCP_WELCOME;
     if (word == TUG_TCP_BY_HOST) {
@@ -331,7 +409,36 @@ static bool take_answer(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *
     return link->greeted;
 }
 
-/* Who says hello: it knows us, and where it listens is not asked for. NULL: no memory. */
+/* The peer's answer. False: the link goes no further. */
+static bool take_answer(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    const struct tug_tcp_answer *answer = &link->comes.answer;
+    if (tug_tcp_is_proof(key_of(endpoint, &link->peer->address), &link->said,
+                         TUG_TCP_IS_CONNECTED_TO, answer->word, answer->proof))
+        return go_by(endpoint, link, answer->word);
+    link->final = true;
+    tug_log(TUG_LOG_ERROR,
+            "what answers at the port of process %u does not prove to be that process, so "
+            "operations on it fail: look whether it still runs, and who else is on the network",
+            tug_tcp_rank(link->peer));
+    return false;
+}
+
+/* The peer asks for proof. False: it is another program. */
+static bool take_challenge(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    const struct tug_tcp_challenge *challenge = &link->comes.challenge;
+    unsigned char proof[TUG_DIGEST_BYTES];
+    if (challenge->magic != TUG_TCP_CHALLENGE_MAGIC)
+        return false;
+    memcpy(link->said.nonce, challenge->nonce, sizeof(challenge->nonce));
+    if (!tug_tcp_prove(key_of(endpoint, &link->peer->address), &link->said, TUG_TCP_CONNECTS,
+                       link->said.hello.word, proof))
+        return false;
+    link->due = TUG_TCP_ANSWER_DUE;
+    tug_tcp_link_say(link, proof, sizeof(proof));
+    return !link->broken;
+}
+
+/* Who has said hello: it knows us, and where it listens is not asked for. NULL: no memory. */
 static struct tug_tcp_peer *who(struct tug_tcp_endpoint *endpoint, uint64_t id) {
     struct tug_tcp_peer *peer = tug_tcp_find_peer(endpoint, id);
     return peer != NULL ? peer : tug_tcp_add_peer(endpoint, &(struct tug_tcp_address){.id = id});
@@ -346,30 +453,28 @@ static bool adopt_beside(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link 
         endpoint->id >= peer->address.id || endpoint->nbeside == BESIDE_MOST || link->blind ||
         is_too_much(endpoint, link))
         return false;
-    endpoint->strangers--;
+    know(endpoint, link, peer);
     endpoint->nbeside++;
-    link->peer = peer;
     link->greeted = link->is_beside = way->sought = true;
     link->beside = way;
     way->beside = link;
-    tug_tcp_link_greet(link, endpoint, TUG_TCP_WELCOME);
+    answer(endpoint, link, TUG_TCP_WELCOME);
     return !link->broken;
 }
 
-/* False: the link goes no further. */
-static bool take_hello(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
-    const struct tug_tcp_hello *hello = &link->hello;
-    const bool is_answer = link->peer != NULL;
-    if (hello->magic != TUG_TCP_HELLO_MAGIC || hello->destination != endpoint->id ||
-        hello->word >= TUG_TCP_WORDS || (is_answer && hello->source != link->peer->address.id) ||
-        (!is_answer && hello->word == TUG_TCP_GONE)) {
-        tug_log(TUG_VERBOSE_WARN, "a connection that is not of this job's was closed: some other "
-                                  "program connects to ports of this process; nothing is lost");
-        link->final = true;
-        return false;
-    }
-    if (is_answer)
-        return take_answer(endpoint, link);
+/* So far as it has come, may it be a hello to this process? */
+static bool may_be_hello(const struct tug_tcp_endpoint *endpoint, const struct tug_tcp_link *link,
+                         size_t bytes) {
+    const struct tug_tcp_hello *hello = &link->comes.hello;
+    const struct tug_tcp_hello right = {.magic = TUG_TCP_HELLO_MAGIC, .destination = endpoint->id};
+    const size_t told = offsetof(struct tug_tcp_hello, source);
+    return memcmp(hello, &right, bytes < told ? bytes : told) == 0 &&
+           (bytes < sizeof(*hello) || (hello->word < TUG_TCP_WORDS && hello->word != TUG_TCP_GONE));
+}
+
+/* A stranger is of the job. False: the link goes no further. */
+static bool take_in(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    const struct tug_tcp_hello *hello = &link->said.hello;
     if (hello->word == TUG_TCP_ASIDE)
         return adopt_beside(endpoint, link, tug_tcp_find_peer(endpoint, hello->source));
     struct tug_tcp_peer *peer = who(endpoint, hello->source);
@@ -377,16 +482,38 @@ static bool take_hello(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *l
         return false; /* the other one has ended, which will be seen: there will be another */
     if (adopt(endpoint, link, peer))
         return true;
-    tug_tcp_link_greet(link, endpoint, TUG_TCP_GONE);
+    answer(endpoint, link, TUG_TCP_GONE);
+    return false;
+}
+
+/* A stranger has said something, a hello first. False: the link goes no further. */
+static bool hear_stranger(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    const bool is_hello = link->due == TUG_TCP_HELLO_DUE;
+    if (is_hello && may_be_hello(endpoint, link, sizeof(link->comes.hello))) {
+        link->said.hello = link->comes.hello;
+        challenge(endpoint, link);
+        return !link->broken;
+    }
+    if (!is_hello && tug_tcp_is_proof(key_of(endpoint, &endpoint->address), &link->said,
+                                      TUG_TCP_CONNECTS, link->said.hello.word, link->comes.proof))
+        return take_in(endpoint, link);
+    tug_warn_once("connections that are not of this job's are closed (said once): some other "
+                  "program connects to ports of this process; nothing is lost");
     return false;
 }
 
 bool tug_tcp_hear(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     const size_t heard = link->nrest;
-    if (!tug_tcp_link_hear(link))
+    bool goes_on = true;
+    if (tug_tcp_link_hear(link))
+        goes_on = link->peer == NULL                   ? hear_stranger(endpoint, link)
+                  : link->due == TUG_TCP_CHALLENGE_DUE ? take_challenge(endpoint, link)
+                                                       : take_answer(endpoint, link);
+    else if (link->due == TUG_TCP_HELLO_DUE && !may_be_hello(endpoint, link, link->nrest))
+        goes_on = hear_stranger(endpoint, link);
+    else
         return link->broken || link->nrest != heard;
-    if (!take_hello(endpoint, link))
-        link->broken = true;
+    link->broken |= !goes_on;
     return true;
 }
 
@@ -399,10 +526,26 @@ static void look_at_listener(struct tug_tcp_endpoint *endpoint, bool wanted) {
         tug_stat_add(TUG_STAT_UNWATCHED, 1);
 }
 
-static void close_silent(struct tug_tcp_endpoint *endpoint, uint64_t now) {
-    for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next)
-        if (link->peer == NULL && !link->closed && now - link->since_ns > SILENT_NS)
+static bool has_had_its_time(const struct tug_tcp_link *link, uint64_t now) {
+    return link->peer == NULL && !link->closed &&
+           now - link->since_ns > (link->due == TUG_TCP_PROOF_DUE ? PROOF_NS : SILENT_NS);
+}
+
+/* Closes the strangers that came first, a bounded number, but for those who have spoken meanwhile.
+ */
+static void drop_strangers(struct tug_tcp_endpoint *endpoint, uint64_t now) {
+    uint32_t late = 0;
+    for (const struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next)
+        late += has_had_its_time(link, now);
+    for (struct tug_tcp_link *link = endpoint->all; late > 0 && link != NULL; link = link->next) {
+        if (!has_had_its_time(link, now) || late-- > DROPS)
+            continue;
+        (void)tug_tcp_hear(endpoint, link);
+        if (link->broken)
+            tug_tcp_end_link(endpoint, link);
+        else if (has_had_its_time(link, now))
             tug_tcp_close_link(endpoint, link);
+    }
 }
 
 /* The hello of a connection that has waited is there already. */
@@ -416,6 +559,7 @@ static void take_connection(struct tug_tcp_endpoint *endpoint, struct tug_own so
     }
     link->last = last;
     endpoint->strangers++;
+    endpoint->accepted++;
     if (setsockopt(socket.number, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0) {
         link->broken = true;
     } else {
@@ -426,11 +570,31 @@ static void take_connection(struct tug_tcp_endpoint *endpoint, struct tug_own so
         tug_tcp_end_link(endpoint, link);
 }
 
-/* Is there room for one more stranger? */
+static bool is_full(struct tug_tcp_endpoint *endpoint) {
+    return endpoint->strangers - endpoint->introduced >= SILENT_MOST ||
+           endpoint->introduced >= INTRODUCED_MOST ||
+           !tug_tcp_have_reserve(endpoint, TUG_TCP_TO_ACCEPT);
+}
+
+/* Is there room for one more stranger, and time? */
 static bool has_room(struct tug_tcp_endpoint *endpoint) {
-    if (endpoint->strangers >= STRANGERS || !tug_tcp_have_reserve(endpoint, TUG_TCP_TO_ACCEPT))
-        close_silent(endpoint, tug_clock_ns());
-    return endpoint->strangers < STRANGERS && tug_tcp_have_reserve(endpoint, TUG_TCP_TO_ACCEPT);
+    const uint64_t now = tug_clock_ns();
+    if (now < endpoint->rest_ns)
+        return false;
+    if (now - endpoint->round_ns >= ROUND_NS) {
+        endpoint->round_ns = now;
+        endpoint->accepted = 0;
+    }
+    if (endpoint->accepted >= ROUND_MOST) {
+        endpoint->rest_ns = endpoint->round_ns + ROUND_NS;
+        return false;
+    }
+    if (is_full(endpoint))
+        drop_strangers(endpoint, now);
+    if (!is_full(endpoint))
+        return true;
+    endpoint->rest_ns = now + REST_NS;
+    return false;
 }
 
 bool tug_tcp_take_connections(struct tug_tcp_endpoint *endpoint) {

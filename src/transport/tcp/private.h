@@ -56,6 +56,7 @@ struct tug_tcp_peer {
 struct tug_tcp_endpoint {
     struct tug_turns turns;         /* the first member: the views that have entered */
     uint64_t id;                    /* this process's random id */
+    bool proves;                    /* who connects is to prove that it knows the key */
     struct tug_tcp_address address; /* where it listens */
     struct tug_table peers;         /* peers by their ids */
     struct tug_own listener;
@@ -68,7 +69,11 @@ struct tug_tcp_endpoint {
     struct tug_tcp_link *all; /* all links, newer ones first */
     struct tug_tcp_link *latest; /* something has come by it last; NULL: it is gone */
     uint32_t in_a_row;           /* looks at it alone */
-    uint32_t strangers;          /* links that have not said hello */
+    uint32_t strangers;          /* links that have not proved who they are */
+    uint32_t introduced;         /* those of them that have said hello */
+    uint32_t accepted;           /* in this round, but for those that have proved who they are */
+    uint64_t round_ns;           /* when the round began */
+    uint64_t rest_ns;            /* the listener is not looked at before that */
     uint32_t nlater;             /* links that are to be made again */
     uint32_t nblind;             /* links that are in no epoll set */
     uint32_t nheld;              /* links that wait for a view to be ready */
@@ -158,6 +163,9 @@ void tug_tcp_end_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *li
 
 /* ---- meet.c: how two processes come to their link ---- */
 
+/* A stranger's link is closed, or his no more. */
+void tug_tcp_no_stranger(struct tug_tcp_endpoint *endpoint, const struct tug_tcp_link *link);
+
 /* Is that descriptor in reserve, now at least? */
 bool tug_tcp_have_reserve(struct tug_tcp_endpoint *endpoint, enum tug_tcp_reserve which);
 
@@ -177,7 +185,7 @@ void tug_tcp_connected(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *l
 /* Accepts connections, a bounded number. True if there were any. */
 bool tug_tcp_take_connections(struct tug_tcp_endpoint *endpoint);
 
-/* A link that has not been greeted brings something. True if it now has been, or has ended. */
+/* A link that has not been greeted brings something. True if it goes on, or has ended. */
 bool tug_tcp_hear(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
 /* A link has broken. True: nothing had gone by it, and it will be made again. */

@@ -6,9 +6,8 @@
  * its own; the processes of a context tell one another, and their ids, which are random. Two
  * processes that have to do with each other have one connection, their *link* (link.h),
  * whatever contexts they share: who has the first packet for the other makes it. Either side says
- * hello by it first, which says who it is and proves that it has been told the other's id; then
- * packets go, one behind the other: meet.c. So order within a pair is that of the
- * connection.
+ * who it is by it first and proves that it is of the job (proof.h); then packets go, one behind the
+ * other: meet.c. So order within a pair is that of the connection.
  *
  * Long data follow their packet: both are sent by one call (where they go both ways those of one
  * process go by a connection beside the link), and what comes of them is received where it belongs,
@@ -27,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/sockets.h"
 #include "engine/engine.h"
 #include "host/agreement.h"
@@ -310,6 +310,25 @@ static bool introduce(struct tug_tcp_view *view) {
     return tug_all_agree(fabric->comm, view->turn.entered && tug_tcp_try(&view->addresses[next]));
 }
 
+enum { NO_VIEW = 1, PROVES = 2, PROVES_NOT = 4 };
+
+/* What each of the processes can do, together. Collective. */
+static int64_t ask_all(const struct tug_fabric *fabric, const struct tug_tcp_view *view) {
+    int64_t all = view == NULL ? NO_VIEW : view->endpoint->proves ? PROVES : PROVES_NOT;
+    return tug_agree(fabric->comm, MPI_BOR, &all, 1) == MPI_SUCCESS ? all : NO_VIEW;
+}
+
+static bool lacks_proofs(const struct tug_fabric *fabric) {
+    if (tug_settings.proof == TUG_PROOF_OFF || tug_digest_source() != NULL)
+        return false;
+    if (tug_settings.proof == TUG_PROOF_AUTO && fabric->rank == 0)
+        tug_warn_once(
+            "no digests are to be had, so tcp takes whoever knows the random numbers of "
+            "this job's processes for one of them: install libcrypto.so.3 (OpenSSL 3), or "
+            "set TUGBOAT_PROOF=required or off");
+    return tug_settings.proof == TUG_PROOF_REQUIRED;
+}
+
 static int refuse(char *reason, const char *why) {
     snprintf(reason, 256, "%s", why);
     return TUG_ERR_UNSUPPORTED;
@@ -319,18 +338,21 @@ static int tcp_open(struct tug_fabric *fabric, void **state, char *reason) {
     struct tug_tcp_address mine;
     if (fabric->nranks > PROCESSES_MOST)
         return refuse(reason, "too many processes");
-    const bool found = tug_tcp_find_address(fabric, &mine);
-    struct tug_tcp_view *view = found ? open_view(fabric, &mine) : NULL;
-    const bool all = tug_all_agree(fabric->comm, view != NULL);
-    if (all && introduce(view)) {
+    const bool found = tug_tcp_find_address(fabric, &mine), lacks = found && lacks_proofs(fabric);
+    struct tug_tcp_view *view = found && !lacks ? open_view(fabric, &mine) : NULL;
+    const int64_t all = ask_all(fabric, view);
+    const bool alike = all == PROVES || all == PROVES_NOT;
+    if (alike && introduce(view)) {
         *state = view;
         return 0;
     }
     if (view != NULL)
         tcp_close(view);
-    return refuse(reason, all      ? "a connection between two nodes cannot be made"
-                          : !found ? "the host MPI does not go by sockets"
-                                   : "not every process can listen for connections");
+    return refuse(reason, alike           ? "a connection between two nodes cannot be made"
+                          : !found        ? "the host MPI does not go by sockets"
+                          : lacks         ? "no digests for TUGBOAT_PROOF=required"
+                          : all & NO_VIEW ? "not every process can listen for connections"
+                                          : "some processes prove who they are and some do not");
 }
 
 struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_address *mine) {
