@@ -45,7 +45,8 @@ static bool hash(const void *first, size_t first_bytes, const void *second, size
                  unsigned char digest[TUG_DIGEST_BYTES]) {
     struct sha256 sha256;
     return library.init(&sha256) == 1 && library.update(&sha256, first, first_bytes) == 1 &&
-           library.update(&sha256, second, second_bytes) == 1 && library.final(digest, &sha256) == 1;
+           library.update(&sha256, second, second_bytes) == 1 &&
+           library.final(digest, &sha256) == 1;
 }
 
 bool tug_digest_by_library(const void *key, size_t key_bytes, const void *message, size_t bytes,

@@ -12,8 +12,8 @@
 
 #define LONGEST 200
 
-/* Test cases 1 to 4, 6 and 7; the fifth is of a digest cut short. A text, or so many bytes alike, or
- * 1, 2, 3, ... */
+/* Test cases 1 to 4, 6 and 7; the fifth is of a digest cut short. A text, or so many bytes alike,
+ * or 1, 2, 3, ... */
 struct piece {
     const char *text;
     unsigned char byte;

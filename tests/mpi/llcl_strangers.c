@@ -7,43 +7,13 @@
  * said, by the engine of a rank that does not look itself, and operations between the ranks go on
  * meanwhile.
  */
-#include <arpa/inet.h>
-#include <dirent.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "llcl_check.h"
+#include "port.h"
 
-enum { BYTES = 1 << 16, PORTS = 64, SILENT = 300, PATIENCE_MS = 20000 };
+enum { BYTES = 1 << 16, SILENT = 300, PATIENCE_MS = 20000 };
 
 static struct ll_memory memory, local;
-
-/* The listening internet sockets of this process. */
-static int listeners(struct sockaddr_storage address[PORTS]) {
-    int n = 0;
-    DIR *directory = opendir("/proc/self/fd");
-    CHECK(directory != NULL, "no /proc/self/fd");
-    for (struct dirent *entry; n < PORTS && (entry = readdir(directory)) != NULL;) {
-        int fd = atoi(entry->d_name), listens = 0;
-        socklen_t size = sizeof listens, bytes = sizeof address[n];
-        if (entry->d_name[0] != '.' &&
-            getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens &&
-            getsockname(fd, (struct sockaddr *)&address[n], &bytes) == 0 &&
-            (address[n].ss_family == AF_INET || address[n].ss_family == AF_INET6))
-            n++;
-    }
-    closedir(directory);
-    return n;
-}
-
-static bool is_among(const struct sockaddr_storage *one, const struct sockaddr_storage *all,
-                     int n) {
-    while (n > 0 && memcmp(one, &all[n - 1], sizeof *one) != 0)
-        n--;
-    return n > 0;
-}
 
 static int connection(const struct sockaddr_storage *to) {
     int fd = socket(to->ss_family, SOCK_STREAM, 0);
@@ -80,24 +50,13 @@ static void exchange(tug_context *context, int round) {
 }
 
 int main(int argc, char **argv) {
-    struct sockaddr_storage before[PORTS], after[PORTS];
-    int nbefore, nafter, ours = -1, silent[SILENT];
+    struct sockaddr_storage address, *port = &address;
+    int silent[SILENT];
     ll_begin(&argc, &argv, "llcl_strangers");
     check_barrier(MPI_COMM_WORLD); /* the host has had to do with the others */
-    memset(before, 0, sizeof before);
-    memset(after, 0, sizeof after);
-    nbefore = listeners(before);
-    tug_context *context = ll_open(MPI_COMM_WORLD);
-    nafter = listeners(after);
-    if (check_nranks < 2 || strcmp(tug_context_transport(context, !check_rank, 8), "tcp") != 0) {
-        printf("skipped: the ranks are not joined by tcp\n");
+    tug_context *context = port_open(port);
+    if (context == NULL)
         return CHECK_SKIP;
-    }
-    for (int i = 0; i < nafter; i++)
-        if (!is_among(&after[i], before, nbefore))
-            ours = i;
-    CHECK(ours >= 0, "no new port among %d", nafter);
-    const struct sockaddr_storage *port = &after[ours];
     ll_make(context, &memory, LL_REGISTERED, BYTES);
     ll_make(context, &local, LL_REGISTERED, BYTES);
     exchange(context, 0);

@@ -42,7 +42,8 @@ static void a_proof_is_of_one_key_side_and_word(void **state) {
     (void)state;
     assert_true(tug_tcp_prove(some_key, &said, TUG_TCP_CONNECTS, TUG_TCP_WELCOME, proof));
     assert_true(tug_tcp_is_proof(some_key, &said, TUG_TCP_CONNECTS, TUG_TCP_WELCOME, proof));
-    assert_false(tug_tcp_is_proof(some_key, &said, TUG_TCP_IS_CONNECTED_TO, TUG_TCP_WELCOME, proof));
+    assert_false(
+        tug_tcp_is_proof(some_key, &said, TUG_TCP_IS_CONNECTED_TO, TUG_TCP_WELCOME, proof));
     assert_false(tug_tcp_is_proof(some_key, &said, TUG_TCP_CONNECTS, TUG_TCP_GONE, proof));
     for (unsigned bit = 0; bit < 8 * sizeof(key); bit++) {
         memcpy(key, some_key, sizeof(key));
@@ -183,8 +184,8 @@ static struct tug_tcp_answer meet(int socket, struct tug_tcp_said *said,
     prove(socket, said, address.key, proof);
     assert_int_equal(hear(socket, &answer, sizeof(answer)), sizeof(answer));
     assert_int_equal(answer.word, TUG_TCP_WELCOME);
-    assert_true(tug_tcp_is_proof(address.key, said, TUG_TCP_IS_CONNECTED_TO, answer.word,
-                                 answer.proof));
+    assert_true(
+        tug_tcp_is_proof(address.key, said, TUG_TCP_IS_CONNECTED_TO, answer.word, answer.proof));
     return answer;
 }
 

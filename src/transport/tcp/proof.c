@@ -14,8 +14,7 @@ bool tug_tcp_prove(const unsigned char *key, const struct tug_tcp_said *said,
     const struct message message = {
         .label = "tugboat tcp", .side = side, .word = word, .said = *said};
     memset(proof, 0, TUG_DIGEST_BYTES);
-    return key == NULL ||
-           tug_digest(key, TUG_TCP_KEY_BYTES, &message, sizeof(message), proof);
+    return key == NULL || tug_digest(key, TUG_TCP_KEY_BYTES, &message, sizeof(message), proof);
 }
 
 bool tug_tcp_is_proof(const unsigned char *key, const struct tug_tcp_said *said,

@@ -1,9 +1,9 @@
 /* What two processes say to each other before packets go by a connection, and how each proves that
  * it knows the key of the process that is connected to.
  *
- * Every process has a key, random bytes, which it tells the processes that it has a context with, by
- * the host's own messages, and nobody else. By the connection the key is never sent: who is asked
- * sends a digest of what has been said under it (base/digest.h).
+ * Every process has a key, random bytes, which it tells the processes that it has a context with,
+ * by the host's own messages, and nobody else. By the connection the key is never sent: who is
+ * asked sends a digest of what has been said under it (base/digest.h).
  *
  *      connects                                 is connected to
  *        | -- hello: to whom, who, word, nonce --> |  ends it, if the id is not its own
