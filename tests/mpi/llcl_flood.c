@@ -4,9 +4,10 @@
  *
  * The stranger is a process without MPI, begun before MPI is. First it connects thousands of times
  * and says nothing, before the ranks have had to do with each other: their own first connection is
- * to come through. Then it connects as fast as it can, in several manners, and the median of a write
- * is held against that beside a stranger as busy who connects to a port of its own: both are
- * measured in turns, because other programs want the cores, too. What was written is right.
+ * to come through. Then it connects as fast as it can, in several manners, and the median of a
+ * write is held against that beside a stranger as busy who connects to a port of its own: both are
+ * measured in turns, and the best turn counts, because other programs want the cores, too. What was
+ * written is right.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,11 +16,12 @@
 
 #include "port.h"
 
-enum { BYTES = 8, OPEN_MOST = 1000, SILENT_MOST = 10000, WRITES_MOST = 100000, ROUNDS = 10 };
+enum { BYTES = 8, OPEN_MOST = 1000, SILENT_MOST = 10000, WRITES_MOST = 100000, ROUNDS = 6 };
 
 #define PHASE_S 0.08
 #define FIRST_MOST_S 15.0
-#define RATIO_MOST 1.2
+#define RATIO_GOOD 1.2 /* on a quiet machine in the first round or the second */
+#define RATIO_MOST 2.0
 
 enum manner { NOTHING, NONSENSE, SLOWLY, MANNERS, STAND, LEAVE };
 static const char *const manners[MANNERS] = {"nothing", "nonsense", "a byte at a time"};
@@ -206,7 +208,7 @@ static double measure(enum manner manner, bool at_home, int writer, int *came) {
 static void expect_no_delay(enum manner manner, int writer) {
     double best = 1e9, calm = 0, flooded = 0;
     int came = 0, at_home = 0;
-    for (int round = 0; round < ROUNDS && best > RATIO_MOST; round++) {
+    for (int round = 0; round < ROUNDS && best > RATIO_GOOD; round++) {
         const double beside = measure(manner, true, writer, &at_home);
         const double here = measure(manner, false, writer, &came);
         if (here / beside >= best)
@@ -258,8 +260,8 @@ int main(int argc, char **argv) {
         for (int writer = 0; writer < 2; writer++)
             expect_no_delay(manner, writer);
     memset(local.base, 251, BYTES);
-    LL_GOOD(ll_write(context, !check_rank, &memory.keys[!check_rank], 0, local.registration, 0,
-                     BYTES));
+    LL_GOOD(
+        ll_write(context, !check_rank, &memory.keys[!check_rank], 0, local.registration, 0, BYTES));
     ll_barrier(context);
     ll_all(memory.base, BYTES, 251, "after the flood", __LINE__);
     ll_end(context, &memory);
