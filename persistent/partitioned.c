@@ -82,6 +82,7 @@ struct tug_partitioned {
     bool room;                /* sender: the round's landing was free when it began */
     char pad[TUG_CACHE_LINE]; /* `marked` changes while other threads read what is above */
     _Atomic uint32_t marked;  /* sender: so many partitions of this round are ready */
+    _Atomic uint32_t left;    /* sender: this round's threads are out of MPI_Pready: it may go */
 };
 
 static unsigned char *landing(const struct tug_partitioned *one, uint32_t round) {
@@ -122,15 +123,38 @@ static bool has_landed(const struct tug_partitioned *send, uint32_t round) {
     return atomic_load(&send->board->landed) == ((uint64_t)round << 32 | sum);
 }
 
+/* Counts n more, as its last touch of the request unless these are the last of all. Then the send
+ * is not over before leave(). Release and acquire: the last thread goes on with what all have
+ * written. */
+static bool are_all_marked(struct tug_partitioned *send, size_t n) {
+    return atomic_fetch_add(&send->marked, (uint32_t)n) + n == (size_t)send->call.partitions;
+}
+
+static void leave(struct tug_partitioned *send, uint32_t round) {
+    atomic_store(&send->left, round); /* release: pairs with have_left() */
+}
+
+static bool have_left(const struct tug_partitioned *send, uint32_t round) {
+    return atomic_load(&send->left) == round;
+}
+
 static void ready_on_board(struct tug_partitioned *send, size_t low, size_t n, uint32_t round) {
     mark(send, low, n, round);
-    /* release and acquire: the last thread copies what all have written */
-    if (atomic_fetch_add(&send->marked, (uint32_t)n) + n < (size_t)send->call.partitions)
+    if (!are_all_marked(send, n))
         return;
     if (send->room)
         land(send, round);
     else
         tug_bell_ring(&send->board->sender, true); /* the engine's: land_late() */
+    leave(send, round);
+}
+
+static void ready_to_attach(struct tug_partitioned *send, size_t low, size_t n, uint32_t round) {
+    mark(send, low, n, round);
+    atomic_thread_fence(memory_order_seq_cst); /* before the look at the bell */
+    tug_bell_ring(&send->board->receiver, true);
+    if (are_all_marked(send, n))
+        leave(send, round);
 }
 
 static bool sees_room(struct tug_partitioned *send, uint32_t round) {
@@ -168,13 +192,10 @@ int tug_partitioned_ready(struct tug_partitioned *send, int low, int high) {
         return MPI_ERR_OTHER; /* as MPICH says */
     if (is_marked(send, first, n, round))
         return MPI_ERR_REQUEST;
-    if (atomic_load_explicit(&send->way, memory_order_relaxed) == WAY_BOARD) {
+    if (atomic_load_explicit(&send->way, memory_order_relaxed) == WAY_BOARD)
         ready_on_board(send, first, n, round);
-    } else {
-        mark(send, first, n, round);
-        atomic_thread_fence(memory_order_seq_cst); /* before the look at the bell */
-        tug_bell_ring(&send->board->receiver, true);
-    }
+    else
+        ready_to_attach(send, first, n, round);
     return MPI_SUCCESS;
 }
 
@@ -498,12 +519,19 @@ static void choose(struct tug_partitioned *receive, uint32_t round) {
         use_host(receive);
 }
 
-static bool advance_send(struct tug_partitioned *send, uint32_t way, uint32_t round) {
-    if (way == WAY_ATTACH)
-        return atomic_load(&send->board->read) == round; /* pairs with end_round() */
-    if (!send->room && !has_landed(send, round))
-        land_late(send, round);
-    return has_landed(send, round);
+/* It may be over but for a thread that is about to leave MPI_Pready, and rings nobody then: that
+ * counts as moved. */
+static bool advance_send(struct tug_partitioned *send, uint32_t way, uint32_t round, bool *done) {
+    bool over;
+    if (way == WAY_ATTACH) {
+        over = atomic_load(&send->board->read) == round; /* pairs with end_round() */
+    } else {
+        if (!send->room && !has_landed(send, round))
+            land_late(send, round);
+        over = has_landed(send, round);
+    }
+    *done = over && have_left(send, round);
+    return over;
 }
 
 static bool advance(struct tug_job *job, bool *done) {
@@ -516,7 +544,7 @@ static bool advance(struct tug_job *job, bool *done) {
     if (way == WAY_HOST) {
         *done = host_is_over(one);
     } else if (one->call.sends) {
-        *done = advance_send(one, way, round);
+        moved = advance_send(one, way, round, done);
     } else if (way != WAY_OPEN) {
         if (way == WAY_ATTACH || landed(one, round) > 0)
             moved = copy_ready(one);

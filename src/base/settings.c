@@ -89,7 +89,8 @@ static const struct setting settings[] = {
      .range = "auto, multiple",
      .help = "the host MPI's thread level. auto: the level that the program asks for, if no object "
              "that is loaded when MPI starts needs the engine (windows, persistent collectives, "
-             "LLCL, ACP), and MPI_THREAD_MULTIPLE otherwise. multiple: always MPI_THREAD_MULTIPLE",
+             "partitioned requests, LLCL, ACP), and MPI_THREAD_MULTIPLE otherwise. multiple: "
+             "always MPI_THREAD_MULTIPLE",
      .parse = parse_choice,
      .field = &tug_settings.threads,
      .choices = threads_choices},

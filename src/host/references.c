@@ -14,6 +14,7 @@
 static const char *const makers[] = {
 #define TUG_CALL_CREATE(Name, parameters, arguments) #Name,
 #define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments) #Name,
+#define TUG_CALL_PARTITIONED_INIT(Name, parameters, arguments) #Name,
 #include "host/calls.def"
 };
 

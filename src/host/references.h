@@ -1,10 +1,10 @@
 /* References: what the loaded objects of this process call, as their relocations tell.
  *
- * A program that makes no window, no persistent collective and no call of ours never needs the
- * engine, and then its host MPI need not run at MPI_THREAD_MULTIPLE, whose lock every call pays
- * for. Dynamic linking leaves a trace of every function that an object calls in another: they are
- * looked through once, before MPI starts. What an object that is opened later calls, or what is
- * looked up by name, leaves none.
+ * A program that makes no window, no persistent collective, no partitioned request and no call of
+ * ours never needs the engine, and then its host MPI need not run at MPI_THREAD_MULTIPLE, whose
+ * lock every call pays for. Dynamic linking leaves a trace of every function that an object calls
+ * in another: they are looked through once, before MPI starts. What an object that is opened later
+ * calls, or what is looked up by name, leaves none.
  *
  * Any thread.
  */
