@@ -51,6 +51,14 @@ static void look(void *context) {
     tug_context_look(context);
 }
 
+tug_context *tug_far_context(const struct tug_team *team) {
+    return tug_collectives_of(team)->far->context;
+}
+
+struct tug_counter *tug_far_ended(const struct tug_team *team) {
+    return &tug_collectives_of(team)->far->ended;
+}
+
 void tug_far_look(const struct tug_team *team) {
     tug_engine_call(look, tug_collectives_of(team)->far->context);
 }
@@ -64,16 +72,22 @@ bool tug_far_register(struct tug_team *team, void *base, size_t bytes,
                             &memory->registration) == 0;
 }
 
+static void let_part(struct tug_far_parting *parting) {
+    if (parting->memory.owned)
+        free(parting->memory.base);
+    free(parting);
+}
+
 /* With the lock. */
 static void reap(struct tug_far *far) {
     for (struct tug_far_parting **at = &far->partings; *at != NULL;) {
         struct tug_far_parting *parting = *at;
-        if (tug_mem_deregister(&parting->registration) == TUG_ERR_STATE) {
+        if (tug_mem_deregister(&parting->memory.registration) == TUG_ERR_STATE) {
             at = &parting->next;
             continue;
         }
         *at = parting->next;
-        free(parting);
+        let_part(parting);
     }
 }
 
@@ -86,7 +100,7 @@ void tug_far_release(struct tug_team *team, struct tug_far_memory *memory) {
     if (parting == NULL)
         return;
     pthread_mutex_lock(&far->lock);
-    *parting = (struct tug_far_parting){far->partings, memory->registration};
+    *parting = (struct tug_far_parting){far->partings, *memory};
     far->partings = parting;
     if (!tug_engine_driving())
         reap(far);
@@ -123,7 +137,7 @@ void tug_far_end(struct tug_collectives *own) {
     }
     for (struct tug_far_parting *parting = far->partings, *next; parting != NULL; parting = next) {
         next = parting->next;
-        free(parting);
+        let_part(parting);
     }
     pthread_mutex_destroy(&far->lock);
     free(far);

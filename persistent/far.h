@@ -46,6 +46,7 @@ struct tug_team;
 struct tug_far_memory {
     tug_registration *registration; /* NULL: it is not registered */
     unsigned char *base;            /* its first byte */
+    bool owned; /* from malloc(), and freed when it is not registered any more */
 };
 
 /* One end of a stream, as a request wants it. */
@@ -115,7 +116,13 @@ void tug_far_end(struct tug_collectives *own);
 /* What tells of news; NULL: nothing does, they are to be polled. */
 struct tug_bell *tug_far_bell(const struct tug_team *team);
 
-/* Memory of a request, for others to write to. False: it cannot be. Local. */
+/* The team's context, NULL when MPI has ended, and what counts the writes that are over, with the
+ * first error of any. For messages between two of its ranks that are not streams. */
+tug_context *tug_far_context(const struct tug_team *team);
+struct tug_counter *tug_far_ended(const struct tug_team *team);
+
+/* Memory of a request, for others to write to: sets memory->base and registration. False: it cannot
+ * be. Local. */
 bool tug_far_register(struct tug_team *team, void *base, size_t bytes,
                       struct tug_far_memory *memory);
 

@@ -42,7 +42,7 @@ struct tug_far_block {
 /* A registration whose request is gone. */
 struct tug_far_parting {
     struct tug_far_parting *next;
-    tug_registration *registration;
+    struct tug_far_memory memory;
 };
 
 /* A team's. */

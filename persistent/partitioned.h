@@ -1,33 +1,21 @@
 /* Partitioned communication (MPI 4): a message whose parts the threads of its sender make ready one
- * by one, from one rank of a node to another.
+ * by one, from one rank to another.
  *
  * Only two ranks call, so nothing is agreed collectively. For every such request the host makes two
  * of its own on the same communicator and tag, which it matches in the order of the calls: the
  * program's, and a small one behind it, the *greeting*. With the first start the sender's greeting
- * says where its data lie and where its *board* is. Rounds go by the host's request, until the
- * receiver, between two rounds, has said yes on the board: from then on it asks the board which way
- * the sender has chosen for a round. The sender, once it has seen the yes, chooses the direct way
- * for good. A receiver that cannot (another machine, attach refused, data with gaps or in a device,
- * other sums of bytes) never says yes, and nobody waits for it to say no: then the request passes
- * (request.h), and costs a look at the table of handles.
+ * tells the receiver how to find it. The first round goes by the host's request, and later ones
+ * without it if the receiver can: it cannot where data have gaps or are in a device, where the sums
+ * of bytes differ, or where it does not reach the sender. Then the request passes (request.h), and
+ * costs a look at the table of handles.
  *
  * Which ranks make greetings rests on what both know alike: the communicator is one of processes
- * that all take part (host/participants.h), and the two are not the same.
+ * that all take part (host/participants.h), and the two are not the same. So does which way they
+ * have without the host: memory that both share (partitioned_near.c), or, between nodes, writes
+ * with a signal (partitioned_far.c).
  *
- * The board, in lent memory of the sender's:
- *
- *     | yes, gone, direct from, started | read | landed | bells | in which round each is ready |
- *     | landings: the data of the last rounds |
- *
- * Few bytes *land*: MPI_Pready counts, the last one copies all to the round's landing, in pieces,
- * and the receiver copies it out. Such a send is over when all has landed, and may be some rounds
- * ahead; a board outlives its request until it is read. A round whose landing is not free yet is
- * the engine's, which copies when all is ready. More bytes stay where they are: MPI_Pready is a
- * store to the board, the receiver copies out of the sender's memory by cross-memory attach all
- * partitions that are ready and lie side by side, and the send is over when it has all.
- *
- * Threads that make partitions ready do not wait for one another. The receiver copies in
- * MPI_Parrived, in its waits and tests, and by the engine; one thread at a time.
+ * Threads that make partitions ready do not wait for one another. The receiver takes what has come
+ * in MPI_Parrived, in its waits and tests, and by the engine; one thread at a time.
  */
 #ifndef TUG_PERSISTENT_PARTITIONED_H
 #define TUG_PERSISTENT_PARTITIONED_H
@@ -52,6 +40,14 @@ struct tug_partitioned_call {
 
 /* Must this call be ours, and that of the peer? Local. */
 bool tug_partitioned_takes(const struct tug_partitioned_call *call);
+
+/* Before the first of them, for those between nodes: makes the context that all of this process's
+ * have. Without it they are the host's. Collective over the communicator, of all of the world that
+ * take part; the same result on all. */
+void tug_partitioned_prepare(MPI_Comm comm);
+
+/* The world ends: no more are made between nodes. */
+void tug_partitioned_end_world(void);
 
 /* Behind the host's init of the same call, whose request is *host and becomes ours. On success
  * *host is our handle. An MPI error code otherwise, and *host is gone. */

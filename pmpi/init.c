@@ -34,6 +34,7 @@
 #include "host/spin.h"
 #include "llcl/llcl.h"
 #include "node/team.h"
+#include "persistent/partitioned.h"
 #include "pmpi/attributes.h"
 #include "pmpi/blocking.h"
 #include "pmpi/world.h"
@@ -408,6 +409,9 @@ static void forget_mpi(void) {
 
 /* The program's part of the world has ended; all of MPI is still there. */
 static void end_world(void) {
+#if MPI_VERSION >= 4
+    tug_partitioned_end_world();
+#endif
     tug_blocking_meet(MPI_COMM_WORLD);
     tug_wait_group_end_world();
     tug_waits_polite = waits_for_itself();

@@ -12,7 +12,9 @@
 #include "host/level.h"
 #include "host/participants.h"
 #include "host/polite.h"
+#include "host/references.h"
 #include "host/spin.h"
+#include "persistent/partitioned.h"
 #include "pmpi/blocking.h"
 #include "pmpi/shim.h"
 
@@ -35,11 +37,13 @@ enum {
     WINDOWS,
     COLLECTIVES = WINDOWS + 2,
     PARTITIONED = COLLECTIVES + 2,
-    STATS = PARTITIONED + 2,
+    MAKES_PARTITIONED = PARTITIONED + 2,
+    STATS,
     QUESTIONS = STATS + 2
 };
 
 static bool same_statistics = true;
+static bool makes_partitioned; /* somebody, of those that take part */
 
 static int by_cores(const void *left, const void *right) {
     const struct want *a = left, *b = right;
@@ -119,6 +123,8 @@ static void ask(int64_t most[QUESTIONS], bool memory) {
     say_twice(&most[WINDOWS], tug_settings.rma);
     say_twice(&most[COLLECTIVES], tug_settings.collectives);
     say_twice(&most[PARTITIONED], tug_settings.partitioned);
+    most[MAKES_PARTITIONED] =
+        tug_level.active && tug_settings.partitioned && tug_references_make_partitioned();
     say_twice(&most[STATS], (int64_t)(tug_settings.stats != NULL) + tug_settings.verdict +
                                 4 * (tug_settings.trace != NULL));
     agree(most);
@@ -136,6 +142,7 @@ static void settle_participants(const int64_t most[QUESTIONS]) {
     if (!is_same(&most[COLLECTIVES]))
         tug_settings.collectives = TUG_COLLECTIVES_OFF;
     tug_settings.partitioned &= is_same(&most[PARTITIONED]);
+    makes_partitioned = most[MAKES_PARTITIONED] && tug_settings.partitioned && tug_level.active;
     same_statistics = is_same(&most[STATS]);
 }
 
@@ -164,6 +171,13 @@ static bool settle(int nranks) {
     return polite;
 }
 
+static void wait_politely(void) {
+    tug_wait_group_world();
+    tug_waits_polite = true;
+    if (!tug_spin_yield(tug_engine_driving))
+        tug_log(TUG_VERBOSE_INFO, "calls without a nonblocking twin wait as the host does");
+}
+
 void tug_world_settle(void) {
     int nranks;
     tug_host.Comm_size(MPI_COMM_WORLD, &nranks);
@@ -173,12 +187,12 @@ void tug_world_settle(void) {
                                                     tug_settings.progress == TUG_PROGRESS_CALLER);
         return;
     }
-    if (!settle(nranks))
-        return;
-    tug_wait_group_world();
-    tug_waits_polite = true;
-    if (!tug_spin_yield(tug_engine_driving))
-        tug_log(TUG_VERBOSE_INFO, "calls without a nonblocking twin wait as the host does");
+    if (settle(nranks))
+        wait_politely();
+#if MPI_VERSION >= 4
+    if (makes_partitioned)
+        tug_partitioned_prepare(tug_participants_world());
+#endif
 }
 
 bool tug_world_counts(void) {

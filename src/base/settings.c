@@ -158,7 +158,7 @@ static const struct setting settings[] = {
      .type = "switch",
      .initial = "on",
      .range = "on, off",
-     .help = "on: partitioned communication between two ranks of a node goes without the host's "
+     .help = "on: partitioned communication between two ranks goes without the host's "
              "lock. If the ranks of a job differ, it is off",
      .parse = parse_switch,
      .field = &tug_settings.partitioned},

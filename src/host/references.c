@@ -18,6 +18,7 @@ static const char *const makers[] = {
 #include "host/calls.def"
 };
 
+static const char *const partitioned_makers[] = {"Psend_init", "Precv_init"};
 static const char *const starters[] = {"Init", "Init_thread", "Session_init"};
 
 /* What bindings append: nothing in C, underscores and letters in Fortran (mpi_win_create_,
@@ -55,6 +56,11 @@ bool tug_reference_needs_engine(const char *symbol) {
     return strncmp(symbol, "tug_", 4) == 0 || strncmp(symbol, "acp_", 4) == 0;
 }
 
+static bool makes_partitioned(const char *symbol) {
+    const char *name = behind_prefix(symbol);
+    return name != NULL && is_one_of(name, partitioned_makers, COUNT_OF(partitioned_makers));
+}
+
 static bool starts_mpi(const char *symbol) {
     const char *name = behind_prefix(symbol);
     return name != NULL && is_one_of(name, starters, COUNT_OF(starters));
@@ -65,6 +71,7 @@ static bool starts_mpi(const char *symbol) {
 struct findings {
     bool needed;
     bool started; /* by somebody that was seen */
+    bool partitioned;
 };
 
 static bool take_reference(const struct tug_reference *reference, void *argument) {
@@ -72,6 +79,7 @@ static bool take_reference(const struct tug_reference *reference, void *argument
     if (reference->symbol->st_shndx == SHN_UNDEF) {
         findings->needed |= tug_reference_needs_engine(reference->name);
         findings->started |= starts_mpi(reference->name);
+        findings->partitioned |= makes_partitioned(reference->name);
     }
     return true;
 }
@@ -105,17 +113,28 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *argument) {
     (void)size;
     if (holds(info, &tug_host)) {
         /* as an archive in something else: what calls us there leaves no trace */
-        findings->needed |=
+        const bool archive =
             object.soname == NULL || strncmp(object.soname, "libtugboat.so", 13) != 0;
+        findings->needed |= archive;
+        findings->partitioned |= archive;
         return 0;
     }
     if (named && !is_hosts(object.soname))
         tug_object_each_reference(&object, take_reference, findings);
-    return findings->needed;
+    return 0;
+}
+
+static struct findings find(void) {
+    struct findings findings = {false, false, false};
+    (void)dl_iterate_phdr(look_at, &findings);
+    return findings;
 }
 
 bool tug_references_need_engine(void) {
-    struct findings findings = {false, false};
-    (void)dl_iterate_phdr(look_at, &findings);
+    const struct findings findings = find();
     return findings.needed || !findings.started;
+}
+
+bool tug_references_make_partitioned(void) {
+    return find().partitioned;
 }

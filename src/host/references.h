@@ -18,6 +18,10 @@
  * not count. Well below a millisecond for a usual program. */
 bool tug_references_need_engine(void);
 
+/* Does anything that is loaded now make partitioned requests? The host's own libraries do not
+ * count; an archive with this library in it does. */
+bool tug_references_make_partitioned(void);
+
 /* Is this the name, in C or Fortran, of a call for which the engine would run? */
 bool tug_reference_needs_engine(const char *symbol);
 

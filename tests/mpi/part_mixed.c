@@ -3,9 +3,10 @@
  * threads that make partitions ready beside threads that ask for them; senders that are far ahead;
  * communicators that are freed before; requests that are left at MPI_Finalize. Ranks in pairs.
  *
- * "mine" as argument: by MPI_Testall too, which fails over partitioned requests in MPICH 4.0.2.
- * "apart": not between groups. MPICH 4.0.2 alone hangs there if one process has made communicators
- * that the other has not (MPI_Comm_dup of MPI_COMM_SELF), as processes do that take part apart.
+ * "mine" as argument: by MPI_Testall too, which fails over partitioned requests in MPICH 4.0.2; and
+ * a partition arrives before others are ready, which it does not have. "apart": not between groups.
+ * MPICH 4.0.2 alone hangs there if one process has made communicators that the other has not
+ * (MPI_Comm_dup of MPI_COMM_SELF), as processes do that take part apart.
  */
 #include <pthread.h>
 
@@ -187,6 +188,41 @@ static void share_among_threads(int partitions, int count) {
     free(data);
 }
 
+/* A partition arrives before others are ready, from the fourth round on. */
+static void see_first_arrive(void) {
+    enum { LONG = 5000 };
+    static int data[N * LONG];
+    MPI_Request request;
+    init(data, N, LONG, MPI_COMM_WORLD, &request);
+    for (int round = 0; round < 12; round++) {
+        const bool apart = round > 2;
+        int answer = 0, flag = 0;
+        data[LONG - 1] = data[N * LONG - 1] = sends() ? round : -1;
+        MUST(MPI_Start(&request));
+        if (sends())
+            MUST(MPI_Pready_range(0, apart ? 0 : N - 1, request));
+        if (apart && sends()) {
+            MUST(MPI_Recv(&answer, 1, MPI_INT, peer(), TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            data[N * LONG - 1] = answer;
+            MUST(MPI_Pready_range(1, N - 1, request));
+        }
+        while (apart && !sends() && !flag) {
+            MUST(MPI_Parrived(request, 0, &flag));
+            sched_yield();
+        }
+        if (apart && !sends()) {
+            CHECK(data[LONG - 1] == round, "first of round %d: %d", round, data[LONG - 1]);
+            answer = round + 1;
+            MUST(MPI_Send(&answer, 1, MPI_INT, peer(), TAG, MPI_COMM_WORLD));
+        }
+        check_wait(&request);
+        CHECK(data[N * LONG - 1] == round + apart, "last of round %d: %d", round,
+              data[N * LONG - 1]);
+        check_barrier(MPI_COMM_WORLD);
+    }
+    MUST(MPI_Request_free(&request));
+}
+
 /* ---- life ---- */
 
 /* The sender goes on while it can, and away; the receiver comes late. */
@@ -274,6 +310,8 @@ int main(int argc, char **argv) {
     }
     share_among_threads(12, 10);
     share_among_threads(12, 2000);
+    if (is(argc, argv, "mine"))
+        see_first_arrive();
     run_ahead(1);
     run_ahead(2000);
     run_ahead(5000);

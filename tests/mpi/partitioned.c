@@ -221,6 +221,7 @@ int main(int argc, char **argv) {
         rounds(sends() ? 12 : 8, sends() ? 3000 : 4500, 3);
         rounds(sends() ? 1 : 64, sends() ? 64 * 5000 : 5000, 1);
         rounds(16, 65536, 4);
+        rounds(sends() ? 3000 : 1000, sends() ? 16 : 48, 3);
         rounds(4, 0, 1);
         see_arrivals();
         keep_order();

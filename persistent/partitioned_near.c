@@ -1,0 +1,506 @@
+/* Partitioned messages between two ranks of a node.
+ *
+ * With the first start the sender's greeting says where its data lie and where its *board* is.
+ * Rounds go by the host's request, until the receiver, between two rounds, has said yes on the
+ * board: from then on it asks the board which way the sender has chosen for a round. The sender,
+ * once it has seen the yes, chooses the direct way for good. A receiver that cannot never says yes.
+ *
+ * The board, in lent memory of the sender's:
+ *
+ *     | yes, gone, direct from, started | read | landed | bells | in which round each is ready |
+ *     | landings: the data of the last rounds |
+ *
+ * Few bytes *land*: MPI_Pready counts, the last one copies all to the round's landing, in pieces,
+ * and the receiver copies it out. Such a send is over when all has landed, and may be some rounds
+ * ahead; a board outlives its request until it is read. A round whose landing is not free yet is
+ * the engine's, which copies when all is ready. More bytes stay where they are: MPI_Pready is a
+ * store to the board, the receiver copies out of the sender's memory by cross-memory attach all
+ * partitions that are ready and lie side by side, and the send is over when it has all.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "node/cma.h"
+#include "node/lent.h"
+#include "node/neighbour.h"
+#include "persistent/partitioned_private.h"
+
+#if MPI_VERSION >= 4
+
+#define COPY_MOST ((size_t)1 << 20) /* of one copy: what follows may become ready meanwhile */
+#define PIECE ((size_t)4096)        /* that is copied out of a landing while the next one lands */
+
+#define LINE __attribute__((aligned(TUG_CACHE_LINE)))
+
+struct board {
+    uint64_t word;         /* the sender's introduction's: it is the right one */
+    _Atomic uint32_t yes;  /* by the receiver: it asks the board in every round from now on */
+    _Atomic uint32_t gone; /* by the receiver: it reads no more */
+    _Atomic uint32_t
+        direct_from;            /* by the sender: all rounds from this one on are direct; 0: none */
+    _Atomic uint32_t started;   /* by the sender: this round, after direct_from */
+    LINE _Atomic uint32_t read; /* by the receiver: it has all of this round */
+    LINE _Atomic uint64_t landed; /* by the sender: round << 32 | so many bytes */
+    LINE struct tug_bell sender;
+    LINE struct tug_bell receiver;
+    LINE _Atomic uint32_t ready[]; /* the round */
+};
+
+/* What the receiver is told. */
+struct greeting {
+    struct tug_introduction sender; /* pid 0: the sender cannot */
+    struct tug_offer board;
+    uint64_t data, partitions, bytes; /* bytes: of a partition */
+    uint64_t landing, landings;       /* from the board's first byte on; how many, 0: none */
+};
+
+struct near {
+    struct tug_partitioned base;
+    struct greeting greeting;
+    bool asked;          /* receiver: say_yes() has decided */
+    bool direct;         /* from some round on, the present one or one before */
+    struct board *board; /* NULL: none */
+    size_t first;        /* in turn: all partitions, or bytes that have landed, below are copied; 0
+                            between rounds */
+    uint32_t seen_read;  /* sender: board->read at some time */
+    bool room;           /* sender: the round's landing was free when it began */
+    char pad[TUG_CACHE_LINE]; /* `marked` changes while other threads read what is above */
+    _Atomic uint32_t marked;  /* sender: so many partitions of this round are ready */
+    _Atomic uint32_t left;    /* sender: this round's threads are out of MPI_Pready: it may go */
+};
+
+static struct near *near_of(struct tug_partitioned *one) {
+    return (struct near *)one;
+}
+
+static size_t sum_of(const struct near *near) {
+    return (size_t)near->base.call.partitions * near->base.bytes;
+}
+
+static unsigned char *landing(const struct near *near, uint32_t round) {
+    const struct greeting *their = &near->greeting;
+    return (unsigned char *)near->board + their->landing +
+           round % their->landings * their->partitions * their->bytes;
+}
+
+/* ---- the sender ---- */
+
+/* All is ready. By one thread a round. */
+static void land(struct near *send, uint32_t round) {
+    const size_t sum = sum_of(send);
+    unsigned char *to = landing(send, round);
+    for (size_t at = 0; at < sum; at += PIECE) {
+        const size_t end = at + PIECE < sum ? at + PIECE : sum;
+        memcpy(to + at, (const char *)send->base.call.buffer + at, end - at);
+        /* release: pairs with landed() */
+        atomic_store_explicit(&send->board->landed, (uint64_t)round << 32 | end,
+                              memory_order_release);
+    }
+    atomic_thread_fence(memory_order_seq_cst); /* before the look at the bell */
+    tug_bell_ring(&send->board->receiver, true);
+}
+
+static bool has_landed(const struct near *send, uint32_t round) {
+    return atomic_load(&send->board->landed) == ((uint64_t)round << 32 | sum_of(send));
+}
+
+/* Counts n more, as its last touch of the request unless these are the last of all. Then the send
+ * is not over before leave(). Release and acquire: the last thread goes on with what all have
+ * written. */
+static bool are_all_marked(struct near *send, size_t n) {
+    return atomic_fetch_add(&send->marked, (uint32_t)n) + n == (size_t)send->base.call.partitions;
+}
+
+static void leave(struct near *send, uint32_t round) {
+    atomic_store(&send->left, round); /* release: pairs with have_left() */
+}
+
+static bool have_left(const struct near *send, uint32_t round) {
+    return atomic_load(&send->left) == round;
+}
+
+static void ready_on_board(struct near *send, size_t low, size_t n, uint32_t round) {
+    tug_partitioned_mark(&send->base, low, n, round);
+    if (!are_all_marked(send, n))
+        return;
+    if (send->room)
+        land(send, round);
+    else
+        tug_bell_ring(&send->board->sender, true); /* the engine's: land_late() */
+    leave(send, round);
+}
+
+static void ready_to_attach(struct near *send, size_t low, size_t n, uint32_t round) {
+    tug_partitioned_mark(&send->base, low, n, round);
+    atomic_thread_fence(memory_order_seq_cst); /* before the look at the bell */
+    tug_bell_ring(&send->board->receiver, true);
+    if (are_all_marked(send, n))
+        leave(send, round);
+}
+
+static bool sees_room(struct near *send, uint32_t round) {
+    const uint32_t last = round - (uint32_t)send->greeting.landings; /* that used the landing */
+    if (!tug_has_come_to(send->seen_read, last))
+        send->seen_read = atomic_load(&send->board->read); /* acquire: pairs with end_round() */
+    return tug_has_come_to(send->seen_read, last);
+}
+
+/* The landing was not free when the round began: all lands when all is ready and it is. By the
+ * engine. */
+static void land_late(struct near *send, uint32_t round) {
+    if (atomic_load(&send->marked) == (uint32_t)send->base.call.partitions &&
+        sees_room(send, round))
+        land(send, round);
+}
+
+static void ready(struct tug_partitioned *one, size_t first, size_t n, uint32_t round) {
+    struct near *send = near_of(one);
+    if (atomic_load_explicit(&one->way, memory_order_relaxed) == TUG_WAY_WHOLE)
+        ready_on_board(send, first, n, round);
+    else
+        ready_to_attach(send, first, n, round);
+}
+
+static uint32_t direct_way(const struct near *near) {
+    return near->greeting.landings > 0 ? TUG_WAY_WHOLE : TUG_WAY_PARTS;
+}
+
+/* ---- the receiver ---- */
+
+static bool is_ready(const struct near *receive, size_t i, uint32_t round) {
+    /* acquire: pairs with tug_partitioned_mark(); without it older data would be copied. seq_cst:
+     * the second look before we sleep. */
+    return atomic_load(&receive->board->ready[i]) == round;
+}
+
+/* So many bytes of the round. The sender may be some rounds on. */
+static size_t landed(const struct near *receive, uint32_t round) {
+    const uint64_t at = atomic_load(&receive->board->landed); /* acquire: pairs with land() */
+    const uint32_t in = (uint32_t)(at >> 32);
+    if (in == round)
+        return (uint32_t)at;
+    return tug_has_come_to(in, round) ? receive->greeting.partitions * receive->greeting.bytes : 0;
+}
+
+/* Copies the run of ready partitions from i on. Returns where it ends; i: it failed. */
+static size_t copy_run(struct near *receive, size_t i, uint32_t round) {
+    const struct greeting *their = &receive->greeting;
+    size_t end = i + 1;
+    while (end < their->partitions && (end - i) * their->bytes < COPY_MOST &&
+           atomic_load_explicit(&receive->base.done[end], memory_order_relaxed) != round &&
+           is_ready(receive, end, round))
+        end++;
+    for (size_t at = i * their->bytes, rest = (end - i) * their->bytes; rest > 0;) {
+        const size_t now = rest < TUG_CMA_BYTES_MOST ? rest : TUG_CMA_BYTES_MOST;
+        if (tug_cma_read(their->sender.pid, (char *)receive->base.call.buffer + at,
+                         their->data + at, now) != 0)
+            return i;
+        at += now;
+        rest -= now;
+    }
+    for (size_t k = i; k < end;
+         k++) /* release: the data before it; pairs with tug_partitioned_has_arrived() */
+        atomic_store_explicit(&receive->base.done[k], round, memory_order_release);
+    return end;
+}
+
+/* All is copied, or cannot be: the sender may go on. */
+static void end_round(struct near *receive, uint32_t round) {
+    receive->first = 0;
+    atomic_store(&receive->board->read, round); /* release: our reads of its data are over */
+    tug_bell_ring(&receive->board->sender, true);
+    tug_bell_ring(&receive->board->receiver, true); /* another thread may wait for the engine */
+    atomic_store(&receive->base.over, round);
+}
+
+/* Copies what is ready. True if it has copied any. By the thread that has `turn`. */
+static bool copy_in_turn(struct near *receive, uint32_t round) {
+    bool moved = false;
+    const size_t n = receive->greeting.partitions;
+    for (size_t i = receive->first; i < n;) {
+        if (tug_partitioned_has_arrived(&receive->base, i, round) || !is_ready(receive, i, round)) {
+            i++;
+            continue;
+        }
+        const size_t end = copy_run(receive, i, round);
+        moved = true;
+        if (end == i) {
+            receive->base.request.error = MPI_ERR_OTHER;
+            end_round(receive, round);
+            return true;
+        }
+        i = end;
+    }
+    while (receive->first < n && tug_partitioned_has_arrived(&receive->base, receive->first, round))
+        receive->first++;
+    if (receive->first == n)
+        end_round(receive, round);
+    return moved;
+}
+
+/* Copies what has landed. By the thread that has `turn`. */
+static bool copy_landed(struct near *receive, uint32_t round) {
+    const size_t from = receive->first, end = landed(receive, round);
+    if (end == from)
+        return false;
+    memcpy((char *)receive->base.call.buffer + from, landing(receive, round) + from, end - from);
+    receive->first = end;
+    if (end == receive->greeting.partitions * receive->greeting.bytes)
+        end_round(receive, round);
+    return true;
+}
+
+/* Either, unless the round is over: one that comes late finds `first` as the next round wants it.
+ * True also if it is another thread's turn, which may be past what has become ready meanwhile: the
+ * engine is to look again before it sleeps. */
+static bool copy_ready(struct near *receive) {
+    bool moved = false;
+    if (!tug_partitioned_take_turn(&receive->base))
+        return true;
+    const uint32_t round = atomic_load_explicit(&receive->base.round, memory_order_relaxed);
+    if (atomic_load(&receive->base.over) != round)
+        moved = receive->greeting.landings > 0 ? copy_landed(receive, round)
+                                               : copy_in_turn(receive, round);
+    tug_partitioned_end_turn(&receive->base);
+    return moved;
+}
+
+static void take(struct tug_partitioned *one) {
+    (void)copy_ready(near_of(one));
+}
+
+/* The greeting has come. Can its data be had as it says? */
+static bool accept(struct near *receive) {
+    const struct greeting *their = &receive->greeting;
+    return their->sender.pid != 0 &&
+           (their->landings > 0 ||
+            tug_cma_probe(their->sender.pid, their->sender.address, their->sender.word)) &&
+           tug_partitioned_accept(&receive->base, their->partitions, their->bytes);
+}
+
+/* Between two rounds, when the greeting has come: says yes, or never. */
+static void say_yes(struct near *receive) {
+    const struct greeting *their = &receive->greeting;
+    receive->asked = true;
+    if (!accept(receive))
+        return;
+    struct board *board = (struct board *)(void *)tug_lent_share(&their->board);
+    if (board == NULL)
+        return;
+    if (board->word == their->sender.word) {
+        receive->board = board;
+        atomic_store(&board->yes, 1); /* pairs with start_send() */
+    } else {
+        tug_lent_unshare(&their->board); /* of another machine, by chance of the same names */
+    }
+}
+
+/* ---- rounds ---- */
+
+/* The sender chooses the way of a round. It is not ahead of the receiver's yes: that was said
+ * before the receiver began a round that this side has not begun, or is in. */
+static bool chooses_direct(struct near *send, uint32_t round) {
+    struct board *board = send->board;
+    if (send->direct || board == NULL)
+        return send->direct;
+    if (atomic_load(&board->yes)) {
+        send->direct = true;
+        send->seen_read = round - 1; /* by the host's way */
+        atomic_store(&board->read, send->seen_read);
+        atomic_store(&board->direct_from, round);
+    }
+    atomic_store(&board->started, round); /* release: pairs with choose() */
+    tug_bell_ring(&board->receiver, true);
+    return send->direct;
+}
+
+static void start_send(struct near *send, uint32_t round) {
+    if (!chooses_direct(send, round)) {
+        tug_partitioned_use_host(&send->base);
+        return;
+    }
+    send->base.request.job.bell = &send->board->sender;
+    send->room = direct_way(send) == TUG_WAY_WHOLE && sees_room(send, round);
+    atomic_store_explicit(&send->marked, 0, memory_order_relaxed);
+    atomic_store_explicit(&send->base.way, direct_way(send), memory_order_relaxed);
+}
+
+static void start_receive(struct near *receive) {
+    if (receive->base.greeted && !receive->asked)
+        say_yes(receive);
+    if (receive->board == NULL) {
+        tug_partitioned_use_host(&receive->base);
+        return;
+    }
+    receive->base.request.job.bell = &receive->board->receiver;
+    atomic_store_explicit(&receive->base.way, receive->direct ? direct_way(receive) : TUG_WAY_OPEN,
+                          memory_order_relaxed);
+}
+
+static void start(struct tug_partitioned *one, uint32_t round) {
+    if (one->call.sends)
+        start_send(near_of(one), round);
+    else
+        start_receive(near_of(one));
+}
+
+/* May the program's own looks get it on? A sender of what lands has nothing else to do, and who
+ * attaches copies for it; but a receiver that computes had better not keep it waiting. */
+static bool may_keep(const struct tug_request *request) {
+    const struct near *near = (const struct near *)request;
+    const uint32_t way = atomic_load_explicit(&near->base.way, memory_order_relaxed);
+    return (way == TUG_WAY_WHOLE && (near->room || !near->base.call.sends)) ||
+           (way == TUG_WAY_PARTS && near->base.call.sends);
+}
+
+/* What has the sender chosen for this round? It may have gone on to others by the host's way. */
+static void choose(struct near *receive, uint32_t round) {
+    /* acquire: pairs with chooses_direct(); direct_from is as new */
+    const bool started = tug_has_come_to(atomic_load(&receive->board->started), round);
+    const uint32_t from = atomic_load(&receive->board->direct_from);
+    receive->direct = from != 0 && tug_has_come_to(round, from);
+    if (receive->direct)
+        atomic_store(&receive->base.way, direct_way(receive));
+    else if (started)
+        tug_partitioned_use_host(&receive->base);
+}
+
+/* It may be over but for a thread that is about to leave MPI_Pready, and rings nobody then: that
+ * counts as moved. */
+static bool advance_send(struct near *send, uint32_t round, bool *done) {
+    bool over;
+    if (direct_way(send) == TUG_WAY_PARTS) {
+        over = atomic_load(&send->board->read) == round; /* pairs with end_round() */
+    } else {
+        if (!send->room && !has_landed(send, round))
+            land_late(send, round);
+        over = has_landed(send, round);
+    }
+    *done = over && have_left(send, round);
+    return over;
+}
+
+static bool advance_receive(struct near *receive, uint32_t round, bool *done) {
+    bool moved = false;
+    if (atomic_load_explicit(&receive->base.way, memory_order_relaxed) == TUG_WAY_OPEN)
+        choose(receive, round);
+    if (!receive->direct)
+        return false;
+    if (direct_way(receive) == TUG_WAY_PARTS || landed(receive, round) > 0)
+        moved = copy_ready(receive);
+    *done = atomic_load(&receive->base.over) == round;
+    return moved || *done;
+}
+
+static bool advance(struct tug_partitioned *one, uint32_t round, bool *done) {
+    return one->call.sends ? advance_send(near_of(one), round, done)
+                           : advance_receive(near_of(one), round, done);
+}
+
+/* ---- a request's life ---- */
+
+/* Boards whose senders are gone, with what they have landed and nobody has read yet. */
+struct left_board {
+    struct left_board *next;
+    struct board *board;
+    uint32_t round;
+};
+static struct left_board *left_boards;
+static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_read(struct board *board, uint32_t round) {
+    return atomic_load(&board->read) == round || atomic_load(&board->gone);
+}
+
+static void free_read_boards(void) {
+    pthread_mutex_lock(&left_lock);
+    for (struct left_board **at = &left_boards; *at != NULL;) {
+        struct left_board *left = *at;
+        if (!is_read(left->board, left->round)) {
+            at = &left->next;
+            continue;
+        }
+        *at = left->next;
+        (void)tug_lent_free(left->board);
+        free(left);
+    }
+    pthread_mutex_unlock(&left_lock);
+}
+
+/* Without memory for the list the board stays until the process ends. */
+static void leave_board(struct board *board, uint32_t round) {
+    struct left_board *left = malloc(sizeof(*left));
+    if (left == NULL)
+        return;
+    left->board = board;
+    left->round = round;
+    pthread_mutex_lock(&left_lock);
+    left->next = left_boards;
+    left_boards = left;
+    pthread_mutex_unlock(&left_lock);
+}
+
+static void let_go(struct tug_partitioned *one) {
+    struct near *near = near_of(one);
+    const uint32_t round = atomic_load(&one->round);
+    if (near->board == NULL)
+        return;
+    tug_engine_forget_bell(one->call.sends ? &near->board->sender : &near->board->receiver);
+    if (!one->call.sends) {
+        atomic_store(&near->board->gone, 1); /* release: we have read; pairs with is_read() */
+        tug_lent_unshare(&near->greeting.board);
+    } else if (near->direct && near->greeting.landings > 0 && !is_read(near->board, round)) {
+        leave_board(near->board, round);
+    } else {
+        (void)tug_lent_free(near->board);
+    }
+}
+
+/* The sender's, and what it says of it. */
+static void make_board(struct near *send) {
+    struct greeting *mine = &send->greeting;
+    const size_t n = (size_t)send->base.call.partitions, sum = sum_of(send);
+    size_t bytes = sizeof(*send->board) + n * sizeof(send->board->ready[0]);
+    mine->sender = tug_introduce();
+    mine->data = (uint64_t)(uintptr_t)send->base.call.buffer;
+    mine->partitions = n;
+    mine->bytes = send->base.bytes;
+    if (sum <= TUG_LANDING_MOST) {
+        mine->landing = (bytes + TUG_CACHE_LINE - 1) / TUG_CACHE_LINE * TUG_CACHE_LINE;
+        mine->landings = tug_landings_of(sum);
+        bytes = mine->landing + mine->landings * sum;
+    }
+    free_read_boards();
+    send->board = tug_lent_allocate(bytes);
+    if (send->board != NULL) {
+        send->board->word = mine->sender.word;
+        send->base.ready = send->board->ready;
+        mine->board = tug_lent_offer(send->board, bytes);
+    }
+    if (mine->board.lender == 0)
+        mine->sender.pid = 0;
+}
+
+static void prepare(struct tug_partitioned *one) {
+    struct near *near = near_of(one);
+    one->greeting = &near->greeting;
+    if (one->call.sends && one->can)
+        make_board(near);
+}
+
+const struct tug_partitioned_kind tug_partitioned_near = {
+    .bytes = sizeof(struct near),
+    .greeting_bytes = sizeof(struct greeting),
+    .prepare = prepare,
+    .start = start,
+    .advance = advance,
+    .may_keep = may_keep,
+    .ready = ready,
+    .take = take,
+    .let_go = let_go,
+};
+
+#endif
