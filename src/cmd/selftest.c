@@ -314,7 +314,7 @@ static bool find_all(char **launcher, int n, bool under_tug, struct tug_findings
     return false;
 }
 
-/* ---- persistent collectives ---- */
+/* ---- persistent requests ---- */
 
 static const char *const kind_names[] = {
 #define NAME(Name) "MPI_" #Name "_init",
@@ -375,7 +375,7 @@ static void judge_kinds(char **launcher, int n, bool under_tug) {
     const bool fatal =
         tell_kinds(verdict, what, "the program does not come out of requests of", kinds.fatal);
     if (under_tug && !wrong && !fatal)
-        tell(GOOD, what, "persistent collectives bring the right data");
+        tell(GOOD, what, "persistent collectives and partitioned messages bring the right data");
 }
 
 /* ---- what the jobs tell ---- */

@@ -1,9 +1,9 @@
 /*
  * What the two halves of `tugboat selftest` tell each other: the command starts itself under a
  * launcher, with the host MPI alone and with the library preloaded, and rank 0 prints one line of
- * findings, which the command reads. Persistent collectives are tried by jobs of their own, with a
- * line for each kind as it is done: a host may end the job in one, and then another job goes on
- * with the next.
+ * findings, which the command reads. Persistent collectives and partitioned messages are tried by
+ * jobs of their own, with a line for each kind as it is done: a host may end the job in one, and
+ * then another job goes on with the next.
  */
 #ifndef TUG_CMD_SELFTEST_H
 #define TUG_CMD_SELFTEST_H
@@ -33,7 +33,7 @@ void tug_findings_print(FILE *out, const struct tug_findings *findings);
 /* False: the line has no findings. */
 bool tug_findings_read(const char *line, struct tug_findings *findings);
 
-/* The kinds of persistent collectives that are tried, in this order. */
+/* The kinds of persistent requests that are tried, in this order. What the host lacks is right. */
 #define TUG_KINDS(X)                                                                               \
     X(Bcast)                                                                                       \
     X(Gather)                                                                                      \
@@ -41,7 +41,8 @@ bool tug_findings_read(const char *line, struct tug_findings *findings);
     X(Allgather)                                                                                   \
     X(Alltoall)                                                                                    \
     X(Reduce)                                                                                      \
-    X(Allreduce)
+    X(Allreduce)                                                                                   \
+    X(Psend)
 
 enum tug_kind {
 #define TUG_KIND(Name) TUG_KIND_##Name,

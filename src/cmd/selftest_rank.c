@@ -61,9 +61,20 @@
     X(Put)                                                                                         \
     X(Accumulate)
 
+/* That a host may lack. */
+#if MPI_VERSION >= 4
+#define NEWER_CALLS(X)                                                                             \
+    X(Psend_init)                                                                                  \
+    X(Precv_init)                                                                                  \
+    X(Pready_range)
+#else
+#define NEWER_CALLS(X)
+#endif
+
 static struct mpi {
 #define POINTER(Name) __typeof__(MPI_##Name) *Name;
     CALLS(POINTER)
+    NEWER_CALLS(POINTER)
 } mpi;
 
 static int rank, nranks;
@@ -108,6 +119,10 @@ static bool look_up(int *preloaded) {
         complete = mpi.Name != NULL;                                                               \
     }
     CALLS(FIND)
+#define FIND_NEWER(Name) *(void **)&mpi.Name = look_up_call(library, host, #Name);
+    if (complete) {
+        NEWER_CALLS(FIND_NEWER)
+    }
     return complete;
 }
 
@@ -242,14 +257,14 @@ static enum tug_farewell find_farewell(void) {
     return healed ? TUG_IS_HEALED : TUG_MAY_HANG;
 }
 
-/* ---- persistent collectives ---- */
+/* ---- persistent requests ---- */
 
-enum { KIND_WORDS = 100, KIND_STARTS = 3 };
+enum { KIND_WORDS = 100, KIND_STARTS = 3, PARTS = 5 };
 
 struct trial {
-    unsigned *in, *out; /* as many blocks of KIND_WORDS as there are ranks */
-    unsigned start;     /* which start this is: every word that goes in differs by it */
-    MPI_Request request;
+    unsigned *in, *out;           /* as many blocks of KIND_WORDS as there are ranks */
+    unsigned start;               /* which start this is: every word that goes in differs by it */
+    MPI_Request request, receive; /* receive: of partitioned messages; else none */
 };
 
 #define BLOCK KIND_WORDS, MPI_UNSIGNED
@@ -277,6 +292,20 @@ static void Allreduce_init(struct trial *trial) {
     mpi.Allreduce_init(trial->in, trial->out, BLOCK, MPI_SUM, END);
 }
 
+/* From every rank to the one on its right, in parts on either side. */
+static void Psend_init(struct trial *trial) {
+#if MPI_VERSION >= 4
+    if (mpi.Psend_init == NULL || mpi.Precv_init == NULL || mpi.Pready_range == NULL)
+        return;
+    mpi.Precv_init(trial->out, PARTS, KIND_WORDS / PARTS, MPI_UNSIGNED,
+                   (rank + nranks - 1) % nranks, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &trial->receive);
+    mpi.Psend_init(trial->in, 2 * PARTS, KIND_WORDS / (2 * PARTS), MPI_UNSIGNED,
+                   (rank + 1) % nranks, 0, END);
+#else
+    (void)trial;
+#endif
+}
+
 /* What goes in, and what must come out. */
 static unsigned word_of(const struct trial *trial, unsigned from, unsigned i) {
     return trial->start * 1000003u + from * 1009u + i;
@@ -292,6 +321,9 @@ static unsigned Scatter_word(const struct trial *trial, unsigned i) {
 }
 static unsigned Alltoall_word(const struct trial *trial, unsigned i) {
     return word_of(trial, i / KIND_WORDS, (unsigned)rank * KIND_WORDS + i % KIND_WORDS);
+}
+static unsigned Psend_word(const struct trial *trial, unsigned i) {
+    return word_of(trial, (unsigned)((rank + nranks - 1) % nranks), i);
 }
 static unsigned Reduce_word(const struct trial *trial, unsigned i) {
     unsigned sum = 0;
@@ -313,7 +345,20 @@ static const struct {
     [TUG_KIND_Alltoall] = {Alltoall_init, Alltoall_word, ALL, true},
     [TUG_KIND_Reduce] = {Reduce_init, Reduce_word, ROOT, false},
     [TUG_KIND_Allreduce] = {Allreduce_init, Reduce_word, ALL, false},
+    [TUG_KIND_Psend] = {Psend_init, Psend_word, ALL, false},
 };
+
+static void run_partitioned(struct trial *trial) {
+#if MPI_VERSION >= 4
+    mpi.Start(&trial->receive);
+    mpi.Start(&trial->request);
+    mpi.Pready_range(0, 2 * PARTS - 1, trial->request);
+    mpi.Wait(&trial->request, MPI_STATUS_IGNORE);
+    mpi.Wait(&trial->receive, MPI_STATUS_IGNORE);
+#else
+    (void)trial;
+#endif
+}
 
 /* One start, after which this rank has the right data. */
 static bool is_start_right(enum tug_kind kind, struct trial *trial) {
@@ -323,8 +368,12 @@ static bool is_start_right(enum tug_kind kind, struct trial *trial) {
         trial->in[i] = word_of(trial, (unsigned)rank, i);
         trial->out[i] = 0;
     }
-    mpi.Start(&trial->request);
-    mpi.Wait(&trial->request, MPI_STATUS_IGNORE);
+    if (trial->receive != MPI_REQUEST_NULL) {
+        run_partitioned(trial);
+    } else {
+        mpi.Start(&trial->request);
+        mpi.Wait(&trial->request, MPI_STATUS_IGNORE);
+    }
     if (kinds[kind].who != ALL && (kinds[kind].who == ROOT) != (rank == 0))
         return true;
     for (unsigned i = 0; i < (kinds[kind].is_many ? nwords : KIND_WORDS); i++)
@@ -335,13 +384,19 @@ static bool is_start_right(enum tug_kind kind, struct trial *trial) {
 static int try_kind(enum tug_kind kind) {
     const size_t nwords = (size_t)nranks * KIND_WORDS;
     struct trial trial = {.in = calloc(nwords, sizeof(unsigned)),
-                          .out = calloc(nwords, sizeof(unsigned))};
+                          .out = calloc(nwords, sizeof(unsigned)),
+                          .request = MPI_REQUEST_NULL,
+                          .receive = MPI_REQUEST_NULL};
     bool right = trial.in != NULL && trial.out != NULL;
     if (everywhere(right)) {
         kinds[kind].init(&trial);
-        for (trial.start = 1; trial.start <= KIND_STARTS; trial.start++)
+        for (trial.start = 1; trial.request != MPI_REQUEST_NULL && trial.start <= KIND_STARTS;
+             trial.start++)
             right = is_start_right(kind, &trial) && right;
-        mpi.Request_free(&trial.request);
+        if (trial.request != MPI_REQUEST_NULL)
+            mpi.Request_free(&trial.request);
+        if (trial.receive != MPI_REQUEST_NULL)
+            mpi.Request_free(&trial.receive);
     }
     free(trial.in);
     free(trial.out);
