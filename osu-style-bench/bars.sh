@@ -191,6 +191,12 @@ bar "first starts and later ones, 2 ranks" 2 coll_init_sizes --first 30 --sizes 
     barrier,bcast,reduce,allreduce,scan,exscan,alltoall,alltoallv,allgatherv,gatherv,scatterv,reduce_scatter_block \
     -- '*/first>=0.9' '*/later>=0.97'
 bar "allreduce, 2 ranks" 2 coll_init_sizes --kinds allreduce -- 'allreduce/8>=1.5' 'allreduce/1048576>=1.5'
+bar "partitioned messages, 8 threads" 2 part_latency --threads 8 --partitions 64 --sizes 4K,64K -- '*>=3'
+bar "partitioned messages, 1 thread" 2 part_latency --threads 1 --sizes 8,4K -- '*>=0.95'
+environment=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
+bar "partitioned messages, 8 threads, TCP" 2 part_latency --threads 8 --partitions 64 --sizes 4K,64K -- '*>=3'
+bar "windows of partitioned messages, 8 threads, TCP" 2 part_bw --threads 8 --partitions 64 --sizes 4K,64K -- '*>=3'
+bar "partitioned messages, 1 thread, TCP" 2 part_latency --threads 1 --sizes 8,4K -- '*>=0.95'
 environment=(MPIR_CVAR_NUM_CLIQUES=2)
 bar "broadcast, two nodes of 2 ranks" 4 bcast_init_sizes --seconds 1 -- '*>=1'
 bar "collectives, two nodes of 2 ranks" 4 coll_init_sizes -- '*>=1'

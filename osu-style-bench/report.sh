@@ -183,7 +183,7 @@ woken() {
 # Arguments that say how much: nothing for what the programs do by themselves.
 sizes=8,1K,4K,32K,256K,2M,16M crowd_sizes=8,4K,32K,256K,2M block_sizes=8,64K,1M
 single_times=20
-passive=() short=() updates=() epochs=(--seconds 0.01)
+passive=() short=() updates=() epochs=(--seconds 0.01) partitions=(--sizes 8,4K,64K)
 bursts=(--samples 5) packed=(--samples 3) gets=(--samples 5) latencies=(--samples 11) rates=(--samples 3)
 case $amount in
 quick)
@@ -198,6 +198,7 @@ least)
     bursts=(--samples 1 --bursts 20) packed=(--samples 1 --puts 1024 --passes 1 --table-bits 12)
     gets=(--samples 1 --seconds 0.0005) latencies=(--samples 1 --seconds 0.0005)
     rates=(--samples 1 --seconds 0.002 --threads "1,2")
+    partitions=(--sizes 8 --partitions 4 --trips 2 --seconds 0.001)
     ;;
 esac
 tcp=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
@@ -313,6 +314,12 @@ steps() {
     begin gets_tcp 4 25 lines nanoseconds "bytes" "gets of a relocatable array, $over_tcp" \
         "A remembered place saves the question; a copy in the read cache saves the network." &&
         columns gets_tcp gas_latency "$gets_are" --sizes 8,512,4K "${gets[@]}"
+    environment=()
+    begin partitioned 6 25 bars microseconds "" "a partitioned message, one node" "Threads, partitions and bytes of each. 2 ranks, to and fro, half the time of a round trip." &&
+        compare partitioned 2 "host tug" part_latency "${partitions[@]}"
+    environment=("${tcp[@]}")
+    begin partitioned_tcp 8 30 bars microseconds "" "a partitioned message, $over_tcp" "Threads, partitions and bytes of each. 2 ranks, to and fro, half the time of a round trip." &&
+        compare partitioned_tcp 2 "host tug" part_latency "${partitions[@]}"
     environment=()
 }
 gets_are="get_ns=remembered asking_ns=asked copy_ns=cached plain_ns=plain"
