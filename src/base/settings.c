@@ -56,9 +56,9 @@ static const char *const threads_choices[] = {"auto", "multiple", NULL};
 static const char *const proof_choices[] = {"auto", "required", "off", NULL};
 static const char *const rma_choices[] = {"auto", "packet", "native", "off", NULL};
 /* In the order of enum tug_way. */
-static const char *const ways[] = {"self", "mapped", "cma", "verbs", "shm",
+static const char *const ways[] = {"self", "mapped", "cma", "shm", "verbs",
                                    "ofi",  "tcp",    "mpi", NULL};
-#define TRANSPORTS_INITIAL "self,mapped,cma,verbs,shm,tcp,mpi"
+#define TRANSPORTS_INITIAL "self,mapped,cma,shm,verbs,tcp,mpi"
 static const char *const verbose_choices[] = {"quiet", "warn", "info", "debug", NULL};
 
 static const char *const collectives_choices[] = {"off", "auto", "on", NULL};
@@ -165,7 +165,7 @@ static const struct setting settings[] = {
     {.name = "TUGBOAT_TRANSPORTS",
      .type = "list",
      .initial = TRANSPORTS_INITIAL,
-     .range = "one or more of self, mapped, cma, verbs, shm, ofi, tcp, mpi, with commas between",
+     .range = "one or more of self, mapped, cma, shm, verbs, ofi, tcp, mpi, with commas between",
      .help = "the ways that LLCL may take to another process. mpi also carries the connection "
              "setup, and active messages if no other way is left. ofi is libfabric, for Slingshot, "
              "EFA and Omni-Path",

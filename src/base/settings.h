@@ -54,8 +54,8 @@ enum tug_way {
     TUG_WAY_SELF = 1,   /* memory of one's own, directly */
     TUG_WAY_MAPPED = 2, /* mapped memory of the node, directly */
     TUG_WAY_CMA = 4,    /* large blocks inside the node by cross-memory attach, directly */
-    TUG_WAY_VERBS = 8,  /* InfiniBand, RoCE */
-    TUG_WAY_SHM = 16,   /* packets through shared memory */
+    TUG_WAY_SHM = 8,    /* packets through shared memory */
+    TUG_WAY_VERBS = 16, /* InfiniBand, RoCE */
     TUG_WAY_OFI = 32,   /* packets by libfabric */
     TUG_WAY_TCP = 64,   /* packets through sockets of our own */
     TUG_WAY_MPI = 128,  /* packets by messages of the host MPI */

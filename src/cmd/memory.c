@@ -134,6 +134,8 @@ static void print_devices(struct table *table, uint32_t active) {
     struct tug_verbs_footprint verbs;
     if (tug_verbs_footprint((uint32_t)tug_settings.operations, active, &verbs)) {
         row(table, "verbs transport", verbs.fixed, "");
+        row(table, "packets' registered memory", verbs.messages, "where packets go by it");
+        row_of(table, "packets kept for later, at most", verbs.kept, verbs.packet, "packets");
         row_of(table, "verbs peers in use", active, verbs.pairs / active, "pairs");
         row(table, "queues, an estimate", verbs.queues, "the driver's, in this process");
         sum(table, "verbs");

@@ -11,14 +11,20 @@
 #include "tugboat/tugboat.h"
 
 const struct tug_transport *const tug_transports[] = {
-    [TUG_BY_SELF] = &tug_transport_self, [TUG_BY_MAPPED] = &tug_transport_mapped,
-    [TUG_BY_CMA] = &tug_transport_cma,   [TUG_BY_VERBS] = &tug_transport_verbs,
-    [TUG_BY_SHM] = &tug_transport_shm,   [TUG_BY_OFI] = &tug_transport_ofi,
-    [TUG_BY_TCP] = &tug_transport_tcp,   [TUG_BY_MPI] = &tug_transport_mpi,
+    [TUG_BY_SELF] = &tug_transport_self,   [TUG_BY_MAPPED] = &tug_transport_mapped,
+    [TUG_BY_CMA] = &tug_transport_cma,     [TUG_BY_SHM] = &tug_transport_shm,
+    [TUG_BY_VERBS] = &tug_transport_verbs, [TUG_BY_OFI] = &tug_transport_ofi,
+    [TUG_BY_TCP] = &tug_transport_tcp,     [TUG_BY_MPI] = &tug_transport_mpi,
     [TUG_TRANSPORT_COUNT] = NULL,
 };
 
 /* ---- opening and closing ---- */
+
+bool tug_fabric_carries(const struct tug_fabric *fabric, unsigned number) {
+    const struct tug_transport *row = tug_transports[number];
+    const void *state = fabric->states[number];
+    return state != NULL && row->send != NULL && (row->carries == NULL || row->carries(state));
+}
 
 /* Do packets go from here to all by that row? */
 static bool goes_to_all(const struct tug_fabric *fabric, unsigned number) {
@@ -31,10 +37,14 @@ static bool goes_to_all(const struct tug_fabric *fabric, unsigned number) {
 
 /* Do packets go from everybody to everybody? The same on all. */
 static bool all_reached(const struct tug_fabric *fabric, unsigned number) {
-    if (fabric->states[number] == NULL)
+    if (!tug_fabric_carries(fabric, number))
         return false;
     return tug_transports[number]->reaches == NULL ||
            tug_all_agree(fabric->comm, goes_to_all(fabric, number));
+}
+
+static bool only_carries(const struct tug_transport *row) {
+    return row->send != NULL && row->takes == NULL;
 }
 
 /* May the user miss the row, which cannot be had? One that is allowed by default only, or inside a
@@ -42,14 +52,14 @@ static bool all_reached(const struct tug_fabric *fabric, unsigned number) {
 static bool may_be_missed(const struct tug_fabric *fabric, unsigned number) {
     const struct tug_transport *row = tug_transports[number];
     return !tug_settings.transports_named ||
-           (row->send != NULL && (row->reaches != NULL || (fabric->ways & TUG_WAY_MPI)));
+           (only_carries(row) && (row->reaches != NULL || (fabric->ways & TUG_WAY_MPI)));
 }
 
 static int open_row(struct tug_fabric *fabric, unsigned number) {
     const struct tug_transport *row = tug_transports[number];
     char reason[256] = "";
     int status = TUG_ERR_UNSUPPORTED;
-    if (row->send != NULL || row->missing == NULL ||
+    if (only_carries(row) || row->missing == NULL ||
         tug_all_agree(fabric->comm, !row->missing(reason)))
         status = row->open(fabric, &fabric->states[number], reason);
     if (status == 0)
@@ -79,18 +89,22 @@ static bool has_atomics(const struct tug_fabric *fabric, unsigned number) {
                                            row->atomics(fabric->states[number]));
 }
 
-/* By messages of the host go those packets that nothing else carries, named or not. */
+/* By messages of the host go those packets that nothing else carries, named or not, and those that
+ * wire rows. */
 int tug_fabric_open(struct tug_fabric *fabric) {
-    bool everywhere = false;
+    bool everywhere = false, by_host = false;
     for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
         const struct tug_transport *row = tug_transports[i];
-        if (row->open == NULL || (row->send != NULL && everywhere) ||
-            (!(fabric->ways & 1u << i) && i != TUG_BY_MPI))
+        const bool is_host = i == TUG_BY_MPI;
+        if (row->open == NULL || (only_carries(row) && everywhere && !(is_host && by_host)) ||
+            (!(fabric->ways & 1u << i) && !is_host))
             continue;
+        fabric->to_be_carried = !everywhere;
         const int status = open_row(fabric, i);
         if (status != 0)
             return status;
-        everywhere |= row->send != NULL && all_reached(fabric, i);
+        everywhere |= all_reached(fabric, i);
+        by_host |= row->wired_by_host && tug_fabric_carries(fabric, i);
         if (row->takes == NULL || fabric->states[i] == NULL)
             continue;
         fabric->takers[fabric->ntakers++] = (unsigned char)i;
@@ -112,19 +126,23 @@ void tug_fabric_close(struct tug_fabric *fabric) {
 
 /* ---- getting on ---- */
 
+/* Packets first: they share a doorbell with operations. */
 void tug_fabric_flush(struct tug_fabric *fabric) {
+    tug_packets_flush(fabric->packets);
     for (unsigned i = 0; i < fabric->ntakers; i++) {
         const unsigned number = fabric->takers[i];
         if (tug_transports[number]->flush != NULL)
             tug_transports[number]->flush(fabric->states[number]);
     }
-    tug_packets_flush(fabric->packets);
 }
 
+/* Rows that carry packets are polled with these. */
 bool tug_fabric_poll(struct tug_fabric *fabric) {
     bool moved = false;
     for (unsigned i = 0; i < fabric->ntakers; i++) {
         const unsigned number = fabric->takers[i];
+        if (tug_fabric_carries(fabric, number))
+            continue;
         moved |= tug_transports[number]->poll(fabric->states[number]);
     }
     return tug_packets_poll(fabric->packets) || moved;

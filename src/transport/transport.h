@@ -9,8 +9,8 @@
  *   self         x                                              memory of the process's own
  *   mapped       x                                              memory of the node, mapped here
  *   cma                     x                                   other memory of the node
- *   verbs                               x                       InfiniBand and RoCE
  *   shm                                             x           inboxes in memory of the node
+ *   verbs                               x           x           InfiniBand and RoCE
  *   ofi                                             x           libfabric's reliable datagrams
  *   tcp                                             x           sockets of our own
  *   mpi                                             x           messages of the host MPI
@@ -131,6 +131,12 @@ struct tug_transport {
      * it (a part may have gone), and the buffer is still the caller's, who sends it again or never.
      * NULL: it carries none. */
     bool (*send)(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);
+    /* Does it carry any as it has been opened? The same on all. NULL: yes. */
+    bool (*carries)(const void *state);
+    /* While it carries packets, its messages to its peers (tug_fabric_control()) are the host's,
+     * and the two directions between a pair may go by different rows, this one and one with `make`.
+     */
+    bool wired_by_host;
     /* tell: tells the peer a word, which replaces the one before, and wakes it. told: the word that
      * the peer has told last, 0 at first. NULL: there are no such words. */
     void (*tell)(struct tug_wire *wire, uint32_t peer, uint64_t word);
@@ -164,7 +170,7 @@ struct tug_transport {
 /* The rows. They are declared here so that the table needs none of their headers, which all include
  * this one. */
 extern const struct tug_transport tug_transport_self, tug_transport_mapped, tug_transport_cma,
-    tug_transport_verbs, tug_transport_shm, tug_transport_ofi, tug_transport_tcp, tug_transport_mpi;
+    tug_transport_shm, tug_transport_verbs, tug_transport_ofi, tug_transport_tcp, tug_transport_mpi;
 
 /* The table, best first. The position is the row's number, and 1 << number its bit among enum
  * tug_way. NULL-terminated. */
@@ -174,8 +180,8 @@ enum tug_transport_number {
     TUG_BY_SELF,
     TUG_BY_MAPPED,
     TUG_BY_CMA,
-    TUG_BY_VERBS,
     TUG_BY_SHM,
+    TUG_BY_VERBS,
     TUG_BY_OFI,
     TUG_BY_TCP,
     TUG_BY_MPI,
@@ -183,8 +189,8 @@ enum tug_transport_number {
 };
 
 _Static_assert(1 << TUG_BY_SELF == TUG_WAY_SELF && 1 << TUG_BY_MAPPED == TUG_WAY_MAPPED &&
-                   1 << TUG_BY_CMA == TUG_WAY_CMA && 1 << TUG_BY_VERBS == TUG_WAY_VERBS &&
-                   1 << TUG_BY_SHM == TUG_WAY_SHM && 1 << TUG_BY_OFI == TUG_WAY_OFI &&
+                   1 << TUG_BY_CMA == TUG_WAY_CMA && 1 << TUG_BY_SHM == TUG_WAY_SHM &&
+                   1 << TUG_BY_VERBS == TUG_WAY_VERBS && 1 << TUG_BY_OFI == TUG_WAY_OFI &&
                    1 << TUG_BY_TCP == TUG_WAY_TCP && 1 << TUG_BY_MPI == TUG_WAY_MPI,
                "settings name the rows by these bits");
 
@@ -256,8 +262,9 @@ struct tug_fabric {
     void (*count)(void *d, uint64_t n);
 };
 
-/* Opens the rows that fabric->ways allows and that have something to open; of those that carry
- * packets none behind one that goes to all. The bits of those that cannot be had are taken out of
+/* Opens the rows that fabric->ways allows and that have something to open; of those that only carry
+ * packets none behind one that goes to all, but for the host's messages if that is wired by them.
+ * The bits of those that cannot be had are taken out of
  * ways; if the user has named one and nothing carries its packets instead, that is an error. 0,
  * TUG_ERR_*, the same on all. Collective. What is open then is for tug_fabric_close() in either
  * case. */
@@ -269,6 +276,9 @@ void tug_fabric_close(struct tug_fabric *fabric);
 const struct tug_transport *tug_fabric_route(const struct tug_fabric *fabric,
                                              const struct tug_operation *operation, unsigned from,
                                              void **state);
+
+/* Do packets go by that row to those that it reaches? Any thread. */
+bool tug_fabric_carries(const struct tug_fabric *fabric, unsigned number);
 
 /* Hands an operation to its row, or to packets. Holder only. */
 void tug_fabric_post(struct tug_fabric *fabric, struct tug_operation *operation);
@@ -351,9 +361,9 @@ void tug_fabric_join(struct tug_fabric *fabric, struct tug_operation *operation,
  * only. */
 void tug_fabric_complete_list(struct tug_fabric *fabric, uint32_t first);
 
-/* Sends a short message (at most TUG_CONTROL_MAX bytes) to the same transport at the peer, by
- * packets, in order. For wire-up. 0; TUG_ERR_PEER: the peer is lost; TUG_ERR_NO_MEMORY. Holder
- * only. */
+/* Sends a short message (at most TUG_CONTROL_MAX bytes) to the same transport at the peer, in
+ * order: by the stream to it, or beside that by a message of the host (wired_by_host). For wire-up.
+ * 0; TUG_ERR_PEER: the peer is lost; TUG_ERR_NO_MEMORY. Holder only. */
 #define TUG_CONTROL_MAX 256
 int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
                        const void *data, size_t bytes);

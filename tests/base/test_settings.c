@@ -223,12 +223,12 @@ static void test_transports(void **state) {
     assert_true(tug_settings.transports_named);
     accept("TUGBOAT_TRANSPORTS", "shm,self,mpi");
     assert_int_equal(tug_settings.transports, TUG_WAY_SHM | TUG_WAY_SELF | TUG_WAY_MPI);
-    accept("TUGBOAT_TRANSPORTS", "self,mapped,cma,verbs,shm,ofi,tcp,mpi");
+    accept("TUGBOAT_TRANSPORTS", "self,mapped,cma,shm,verbs,ofi,tcp,mpi");
     assert_int_equal(tug_settings.transports, 255);
     static const char *const bad[] = {",",       "mpi,", ",mpi", "mp",        "mpix",
                                       "mpi shm", "udp",  "MPI",  "native,mpi"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        refuse("TUGBOAT_TRANSPORTS", bad[i], "self, mapped, cma, verbs, shm, ofi, tcp, mpi");
+        refuse("TUGBOAT_TRANSPORTS", bad[i], "self, mapped, cma, shm, verbs, ofi, tcp, mpi");
     accept("TUGBOAT_OPERATIONS", "16");
     assert_int_equal(tug_settings.operations, 16);
     refuse("TUGBOAT_OPERATIONS", "100", "a power of two, 16 to 1048576");

@@ -129,9 +129,10 @@ static size_t slow_record(const unsigned char *at, size_t left, bool numbered, b
 static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     if (bytes < 40)
         return false;
-    const bool numbered = number_at(packet + 16, 4) != 0;
-    if (number_at(packet, 2) != 0x5447 || packet[2] != 8 ||
-        (numbered ? packet[3] != 1 && packet[3] != 3 : packet[3] != 0 && packet[3] != 4) ||
+    const bool numbered = number_at(packet + 16, 4) != 0, wires = packet[3] == 8;
+    if (number_at(packet, 2) != 0x5447 || packet[2] != 9 ||
+        (numbered ? packet[3] != 1 && packet[3] != 3
+                  : packet[3] != 0 && packet[3] != 4 && !wires) ||
         number_at(packet + 4, 4) != bytes || number_at(packet + 8, 4) >= WORLD_RANKS ||
         number_at(packet + 24, 8) != WORLD_CONTEXT)
         return false;
@@ -139,11 +140,11 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     bool wrote = false, asked = false;
     uint64_t follows = 0;
     for (uint64_t records = number_at(packet + 12, 4); records > 0; records--) {
-        const size_t step = slow_record(packet + at, bytes - at, numbered, wrote);
-        if (step == 0)
+        const size_t step = slow_record(packet + at, bytes - at, numbered || wires, wrote);
+        if (step == 0 || (wires && packet[at] != 17))
             return false;
         wrote |= packet[at] == 1;
-        asked |= packet[at] < 18;
+        asked |= packet[at] < 18 && !wires;
         if (packet[at] == 12 || packet[at] == 16 || packet[at] == 19) {
             /* LONG_WRITE, LONG_PART, LONG_DATA: nothing after it */
             follows = number_at(packet + at + step - 8, 8);
@@ -335,7 +336,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 static size_t mend(uint8_t *data, size_t bytes) {
     struct tug_packet_header header;
     size_t end = sizeof(header);
-    bool asks = false;
+    bool asks = false, controls = true;
     if (bytes < sizeof(header))
         return bytes;
     memcpy(&header, data, sizeof(header));
@@ -368,11 +369,17 @@ static size_t mend(uint8_t *data, size_t bytes) {
             memcpy(data + end - sizeof(follows), &follows, sizeof(follows));
         }
         asks |= head.kind < TUG_RECORD_DATA;
+        controls &= head.kind == TUG_RECORD_CONTROL;
+    }
+    header.bytes = (uint32_t)end;
+    if (header.flags == TUG_PACKET_WIRES && controls) {
+        header.number = 0;
+        memcpy(data, &header, sizeof(header));
+        return end;
     }
     header.number = asks ? header.number | 1 : 0;
     header.flags &= asks ? TUG_PACKET_LATE : TUG_PACKET_ASKS;
     header.flags |= asks ? TUG_PACKET_REQUESTS : 0;
-    header.bytes = (uint32_t)end;
     memcpy(data, &header, sizeof(header));
     return end;
 }

@@ -121,7 +121,7 @@ static void add(struct tug_packet *packet, unsigned kind) {
 static int end(struct tug_packet *packet, bool numbered, const char *folder, const char *name,
                unsigned which) {
     char path[4096];
-    if (which % 2 == 1)
+    if (which % 2 == 1 && packet->flags == 0)
         packet->flags = numbered ? TUG_PACKET_LATE : TUG_PACKET_ASKS;
     tug_packet_end(packet, draw(WORLD_RANKS), numbered ? 1 + draw(9) : 0, draw(9), WORLD_CONTEXT);
     snprintf(path, sizeof(path), "%s/%s-%u", folder, name, which);
@@ -157,6 +157,11 @@ int main(int argc, char **argv) {
         }
         failed |= end(&packet, true, argv[1], "mixed", which);
     }
+    tug_packet_begin(&packet, memory, CAPACITY);
+    packet.flags = TUG_PACKET_WIRES;
+    for (unsigned i = 0; i < 2; i++)
+        add(&packet, TUG_RECORD_CONTROL);
+    failed |= end(&packet, false, argv[1], "wires", 0);
     tug_packet_begin(&packet, memory, CAPACITY);
     return failed | end(&packet, false, argv[1], "empty", 0);
 }

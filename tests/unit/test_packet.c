@@ -661,6 +661,37 @@ static void every_field_of_the_header_is_looked_at(void **state) {
 #undef CHECK_FIELD
 }
 
+/* Beside the stream goes nothing but control, without a number, and nothing else is said. */
+static void a_packet_that_wires_holds_control_alone(void **state) {
+    struct tug_packet packet;
+    (void)state;
+    for (unsigned before = 0; before < 3; before++)
+        for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
+            if (is_special(kind))
+                continue;
+            tug_packet_begin(&packet, memory, CAPACITY);
+            for (unsigned i = 0; i < before; i++)
+                add(&packet, TUG_RECORD_CONTROL, 8 * i);
+            add(&packet, kind, 0);
+            packet.flags = TUG_PACKET_WIRES;
+            tug_packet_end(&packet, 2, 0, 0, CONTEXT);
+            assert_int_equal(verdict(packet.used),
+                             kind == TUG_RECORD_CONTROL ? TUG_PACKET_GOOD : TUG_PACKET_KIND);
+        }
+    tug_packet_begin(&packet, memory, CAPACITY);
+    add(&packet, TUG_RECORD_CONTROL, 36);
+    packet.flags = TUG_PACKET_WIRES;
+    tug_packet_end(&packet, 2, 0, 0, CONTEXT);
+    header()->number = 1;
+    assert_int_equal(verdict(packet.used), TUG_PACKET_FOREIGN);
+    header()->number = 0;
+    for (unsigned bit = 0; bit < 8; bit++) {
+        header()->flags = (uint8_t)(TUG_PACKET_WIRES | 1u << bit);
+        assert_int_equal(verdict(packet.used),
+                         1u << bit == TUG_PACKET_WIRES ? TUG_PACKET_GOOD : TUG_PACKET_FOREIGN);
+    }
+}
+
 static void a_packet_cut_anywhere_is_refused(void **state) {
     (void)state;
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
@@ -822,6 +853,7 @@ int main(void) {
         cmocka_unit_test(a_packet_without_records_is_good),
         cmocka_unit_test(room_is_counted_to_the_byte),
         cmocka_unit_test(every_field_of_the_header_is_looked_at),
+        cmocka_unit_test(a_packet_that_wires_holds_control_alone),
         cmocka_unit_test(a_packet_cut_anywhere_is_refused),
         cmocka_unit_test(every_kind_and_sub_is_judged),
         cmocka_unit_test(one_bad_record_among_many_is_found),

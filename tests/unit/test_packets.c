@@ -1011,12 +1011,73 @@ static void test_control_without_transport(void **state) {
     assert_done(&record, 0);
 }
 
+/* By which a row is wired comes beside the stream: it neither begins one nor counts there. */
+static void inject_wiring(uint32_t number) {
+    uint64_t memory[PACKET_BYTES / 8];
+    struct tug_packet packet;
+    tug_packet_begin(&packet, memory, PACKET_BYTES);
+    for (int i = 0; i < 3; i++)
+        tug_packet_data(tug_packet_add(&packet, TUG_RECORD_CONTROL, TUG_BY_VERBS, TUG_NO_TAG, 10),
+                        "0123456789", 10);
+    packet.flags = TUG_PACKET_WIRES;
+    tug_packet_end(&packet, 0, number, 12345, a->fabric.id);
+    fake_inject(memory, packet.used);
+}
+
+static void test_wiring(void **state) {
+    (void)state;
+    struct record record[6];
+    inject_wiring(0);
+    run();
+    assert_null(b->streams[0]);
+    for (unsigned i = 0; i < 6; i++) {
+        inject_wiring(i % 2); /* with a number it is no packet at all */
+        post(prepare(TUG_OPERATION_WRITE, 8 * i, 8, &record[i]));
+        inject_wiring(0);
+        run();
+        assert_done(&record[i], 0);
+    }
+    assert_int_equal(b->streams[0]->taken, a->streams[1]->sent);
+    tug_stream_lose(&b->packets, b->streams[0]);
+    inject_wiring(0);
+    run();
+    assert_false(tug_packets_busy(&b->packets));
+}
+
 /* The row that would carry packets to the peer finds that it has no way there: what has waited so
  * far, of which nothing may have gone, goes by the next row, in order, and so does what follows. */
 static bool find_no_way(struct tug_wire *wire, uint32_t peer) {
     (void)wire;
     (void)peer;
     return false;
+}
+
+/* The wires that there are become the first row's, and others come behind them. */
+static void add_next_row(struct fake_wire next[2], const struct tug_transport *first,
+                         const struct tug_transport *last) {
+    for (unsigned i = 0; i < 2; i++) {
+        struct side *side = i == 0 ? a : b;
+        next[i] = (struct fake_wire){.wire = {.row = last, .fabric = &side->fabric},
+                                     .to = &next[1 - i],
+                                     .room = FAKE_QUEUE,
+                                     .delivers = UINT32_MAX};
+        next[i].wire.pool.bytes = PACKET_BYTES;
+        side->out.wire.row = first;
+        tug_packets_attach(&side->packets, &next[i].wire);
+        side->fabric.states[TUG_BY_TCP] = &side->out.wire;
+        side->fabric.states[TUG_BY_MPI] = &next[i].wire;
+    }
+}
+
+static void drop_next_row(struct fake_wire next[2]) {
+    for (unsigned i = 0; i < 2; i++) {
+        struct side *side = i == 0 ? a : b;
+        struct tug_stream *stream = side->streams[1 - i];
+        if (stream->requests != NULL)
+            tug_pool_give(&stream->wire->pool, stream->requests);
+        stream->requests = NULL;
+        tug_pool_fini(&next[i].wire.pool);
+    }
 }
 
 static void test_next_row(void **state) {
@@ -1027,19 +1088,8 @@ static void test_next_row(void **state) {
     static struct fake_wire next[2];
     struct record record[N + 1], answer;
     uint64_t got = 0;
-    for (unsigned i = 0; i < 2; i++) {
-        struct side *side = i == 0 ? a : b;
-        next[i] = (struct fake_wire){.wire = {.row = &type, .fabric = &side->fabric},
-                                     .to = &next[1 - i],
-                                     .room = FAKE_QUEUE,
-                                     .delivers = UINT32_MAX};
-        next[i].wire.pool.bytes = PACKET_BYTES;
-        side->out.wire.row = &first;
-        side->out.room = 0;
-        tug_packets_attach(&side->packets, &next[i].wire);
-        side->fabric.states[TUG_BY_TCP] = &side->out.wire;
-        side->fabric.states[TUG_BY_MPI] = &next[i].wire;
-    }
+    add_next_row(next, &first, &type);
+    a->out.room = b->out.room = 0;
     for (size_t i = 0; i < MEMORY; i++)
         a->local.base[i] = (unsigned char)(i * 11);
     for (unsigned i = 0; i < N; i++)
@@ -1066,13 +1116,52 @@ static void test_next_row(void **state) {
     assert_int_equal(a->out.sent + b->out.sent, 0);
     assert_int_equal(a->out.wire.pool.nout, 0); /* all buffers are the next one's */
     assert_false(tug_packets_busy(&a->packets));
-    for (unsigned i = 0; i < 2; i++) {
-        struct side *side = i == 0 ? a : b;
-        if (side->streams[1 - i]->requests != NULL)
-            tug_pool_give(&next[i].wire.pool, side->streams[1 - i]->requests);
-        side->streams[1 - i]->requests = NULL;
-        tug_pool_fini(&next[i].wire.pool);
-    }
+    drop_next_row(next);
+}
+
+static void *make_none(struct tug_fabric *fabric) {
+    (void)fabric;
+    return NULL;
+}
+
+/* Of a row whose directions are wired each by itself one has a connection, and the other one has
+ * none. What goes by one of them goes by no other way then. */
+static void test_ways_apart(void **state) {
+    (void)state;
+    static const struct tug_transport first = {.name = "first",
+                                               .send = fake_send,
+                                               .poll = fake_poll,
+                                               .meet = find_no_way,
+                                               .wired_by_host = true};
+    static const struct tug_transport last = {
+        .name = "last", .send = fake_send, .poll = fake_poll, .make = make_none};
+    static struct fake_wire next[2];
+    struct record record[4];
+    uint64_t got = 0;
+    add_next_row(next, &first, &last);
+    for (unsigned i = 0; i < 3; i++)
+        post(prepare(TUG_OPERATION_WRITE, 3000 * i, 3000, &record[i]));
+    a->out.wire.settled(&a->packets, 1, true);
+    tug_packets_flush(&a->packets);
+    poll_once(b);
+    b->out.wire.settled(&b->packets, 0, false);
+    struct tug_operation *fetch = prepare(TUG_OPERATION_FETCH, 0, 8, &record[3]);
+    fetch->op = TUG_ADD;
+    fetch->operand = 1;
+    fetch->local = (unsigned char *)&got;
+    post(fetch);
+    run();
+    for (unsigned i = 0; i < 4; i++)
+        assert_done(&record[i], 0);
+    assert_true(a->out.sent > 0 && next[1].sent > 0);
+    assert_int_equal(b->out.sent + next[0].sent, 0);
+    assert_null(a->streams[1]->requests);
+    a->streams[1]->wire = &next[0].wire;
+    post(prepare(TUG_OPERATION_WRITE, 0, 8, &record[0]));
+    run();
+    assert_done(&record[0], TUG_ERR_PEER);
+    assert_true(b->streams[0]->lost);
+    drop_next_row(next);
 }
 
 /* Messages to a lost peer are not kept. */
@@ -1105,6 +1194,8 @@ int main(void) {
         CASE(test_contexts_share),
         CASE(test_wire_without_room),
         CASE(test_next_row),
+        CASE(test_wiring),
+        CASE(test_ways_apart),
         CASE(test_answers_gather),
         CASE(test_credit),
         CASE(test_long_ones),

@@ -145,7 +145,7 @@ void message_without_room(void **state) {
         else
             refused++, fake_flush(ORIGIN), tug_transport_verbs.poll(ORIGIN->verbs);
     assert_int_equal(sides[1].came, 0);
-    assert_int_equal(sides[0].sent, TUG_VERBS_RECEIVES + TUG_VERBS_SENDS_EACH);
+    assert_in_range(sides[0].sent, TUG_VERBS_RECEIVES, TUG_VERBS_RECEIVES + TUG_VERBS_SENDS_EACH);
     send_messages(TARGET, 20); /* the other way is not in the way */
     fake_flush(TARGET);
     tug_transport_verbs.poll(ORIGIN->verbs);
@@ -286,8 +286,8 @@ void message_counted(void **state) {
     assert_all_came();
     const struct tug_verbs *verbs = ORIGIN->verbs;
     const uint64_t chains = verbs->chains, posted = verbs->posted;
-    write_apart(20, 0);
-    for (unsigned i = 0; i < 20; i++)
+    write_apart(28, 0);
+    for (unsigned i = 0; i < 12; i++)
         assert_true(send_next(ORIGIN));
     fake_flush(ORIGIN);
     assert_int_equal(verbs->chains, chains + 1);

@@ -98,8 +98,9 @@ static enum tug_packet_fault check_header(const struct tug_packet_header *header
                                           uint64_t context, uint32_t nranks) {
     const uint8_t flags = header->number != 0 ? TUG_PACKET_REQUESTS : 0;
     const uint8_t more = header->number != 0 ? TUG_PACKET_LATE : TUG_PACKET_ASKS;
+    const bool wires = header->flags == TUG_PACKET_WIRES && header->number == 0;
     if (header->magic != TUG_PACKET_MAGIC || header->version != TUG_PACKET_VERSION ||
-        (header->flags & ~more) != flags)
+        (!wires && (header->flags & ~more) != flags))
         return TUG_PACKET_FOREIGN;
     if (header->context != context)
         return TUG_PACKET_CONTEXT;
@@ -168,10 +169,14 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
     const uint32_t alone = 1u << TUG_RECORD_LONG_DATA;                   /* among answers only */
     const uint32_t near = 1u << TUG_RECORD_AGAIN | 1u << TUG_RECORD_RUN; /* must follow a WRITE */
     bool requests = false, is_long = false;
-    uint32_t kinds = numbered ? ((1u << TUG_RECORD_KINDS) - 2) & ~near & ~alone : answers;
-    /* to begin with, a record that is good everywhere */
-    const struct tug_record_head ready = {.kind = TUG_RECORD_BULK_READY};
-    struct known last = {look_of(&ready), sizeof(ready)}, other = last;
+    const bool wires = header->flags & TUG_PACKET_WIRES;
+    uint32_t kinds = numbered ? ((1u << TUG_RECORD_KINDS) - 2) & ~near & ~alone
+                     : wires  ? 1u << TUG_RECORD_CONTROL
+                              : answers;
+    /* to begin with, a record that is good here */
+    const struct tug_record_head good = {.kind =
+                                             wires ? TUG_RECORD_CONTROL : TUG_RECORD_BULK_READY};
+    struct known last = {look_of(&good), sizeof(good)}, other = last;
     for (; records > 0; records--) {
         uint32_t step;
         if ((size_t)(end - next) < sizeof(struct tug_record_head))

@@ -22,7 +22,9 @@
  *            LONG_PART or LONG_DATA; 0 if that is none
  *   flag     REQUESTS: it has a number, and wants to be acknowledged; LATE, besides: by what goes
  *            back anyway, or when some have come (packets.h). ASKS, of a packet without number: the
- *            late ones are to be acknowledged now
+ *            late ones are to be acknowledged now. WIRES, alone: it is none of those that the two
+ *            processes count, and holds CONTROL, by which a row finds its peer; applied and credit
+ *            say nothing
  *
  *        0      1     2        4            8
  *       +------+-----+--------+------------+
@@ -51,7 +53,7 @@
  *   LONG_PART    handler     head (2 words), position, bytes    behind the packet
  *   CONTROL      transport   -                                  yes
  *
- *   and the answers, which need no number:
+ *   and the answers, which need no number (nor does CONTROL in a packet that WIRES):
  *   DATA         status      position                           yes
  *   LONG_DATA    -           position, bytes                    behind the packet
  *   VALUE        status      value                              -
@@ -107,10 +109,11 @@
 #include <string.h>
 
 #define TUG_PACKET_MAGIC 0x5447
-#define TUG_PACKET_VERSION 8
+#define TUG_PACKET_VERSION 9
 #define TUG_PACKET_REQUESTS 1
 #define TUG_PACKET_LATE 2
 #define TUG_PACKET_ASKS 4
+#define TUG_PACKET_WIRES 8
 
 struct tug_packet_header {
     uint16_t magic;

@@ -6,20 +6,46 @@
 #include "base/log.h"
 #include "host/agreement.h"
 
+static int no_memory_for_message(uint32_t peer) {
+    tug_log(TUG_LOG_ERROR,
+            "no memory for a message to process %u, so what it was for fails: give this "
+            "process more memory",
+            peer);
+    return TUG_ERR_NO_MEMORY;
+}
+
+/* By a message of the host, beside the stream: the row is to be wired by it. */
+static int control_by_host(struct tug_packets *packets, uint32_t peer, unsigned transport,
+                           const void *data, size_t bytes) {
+    const struct tug_fabric *fabric = packets->fabric;
+    struct tug_wire *host = tug_packets_detour(packets, fabric->states[transport]);
+    struct tug_buffer *buffer = host != NULL ? tug_pool_take(&host->pool) : NULL;
+    if (buffer == NULL)
+        return no_memory_for_message(peer);
+    uint64_t *words =
+        tug_packet_add(&buffer->packet, TUG_RECORD_CONTROL, transport, TUG_NO_TAG, bytes);
+    tug_packet_data(words, data, bytes);
+    buffer->packet.flags = TUG_PACKET_WIRES;
+    tug_packet_end(&buffer->packet, fabric->rank, 0, 0, fabric->id);
+    if (host->row->send(host, peer, buffer))
+        return 0;
+    tug_pool_give(&host->pool, buffer);
+    return no_memory_for_message(peer);
+}
+
 int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
                        const void *data, size_t bytes) {
     struct tug_packets *packets = fabric->packets;
-    struct tug_stream *stream = tug_stream_to(packets, peer);
-    if (stream != NULL && stream->lost)
+    const struct tug_stream *known = packets->streams[peer];
+    if (known != NULL && known->lost)
         return TUG_ERR_PEER;
+    if (tug_transports[transport]->wired_by_host && tug_fabric_carries(fabric, transport))
+        return control_by_host(packets, peer, transport, data, bytes);
+    struct tug_stream *stream = tug_stream_to(packets, peer);
     struct tug_control_message *message = malloc(sizeof(*message));
     if (stream == NULL || message == NULL || bytes > TUG_CONTROL_MAX) {
-        tug_log(TUG_LOG_ERROR,
-                "no memory for a message to process %u, so what it was for fails: give this "
-                "process more memory",
-                peer);
         free(message);
-        return TUG_ERR_NO_MEMORY;
+        return no_memory_for_message(peer);
     }
     message->next = NULL;
     message->bytes = (uint32_t)bytes;
@@ -45,9 +71,18 @@ static void flush_all(struct tug_packets *packets, bool wanted) {
     }
 }
 
+/* The batch ends for those wires that wait for that. */
+static void flush_wires(struct tug_packets *packets) {
+    for (unsigned i = 0; i < packets->nwires; i++)
+        if (packets->wires[i]->row->flush != NULL)
+            packets->wires[i]->row->flush(packets->wires[i]);
+}
+
 void tug_packets_flush(struct tug_packets *packets) {
     if (packets->touched != NULL)
         flush_all(packets, false);
+    if (packets->batches)
+        flush_wires(packets);
 }
 
 /* Looks whether packets under way have been acknowledged by words; open packets behind
@@ -84,6 +119,8 @@ static void get_on(struct tug_packets *packets, bool moved, bool wanted) {
         tug_stream_pump(packets, stream);
     if (packets->touched != NULL)
         flush_all(packets, wanted);
+    if (packets->batches)
+        flush_wires(packets);
 }
 
 void tug_packets_served(struct tug_packets *packets) {
@@ -150,6 +187,7 @@ void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->ended = tug_packets_ended;
     packets->wires[packets->nwires++] = wire;
     packets->hears_words |= wire->row->told != NULL;
+    packets->batches |= wire->row->flush != NULL;
     packets->inside &= wire->row->inside;
 }
 
@@ -213,7 +251,7 @@ int tug_packets_open(struct tug_fabric *fabric) {
     }
     fabric->packets = packets;
     for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
-        if (fabric->states[i] != NULL && tug_transports[i]->send != NULL)
+        if (tug_fabric_carries(fabric, i))
             tug_packets_attach(packets, fabric->states[i]);
     return 0;
 }

@@ -141,7 +141,8 @@ struct tug_stream {
     bool is_signed; /* there is a signal for that trailer */
     int8_t
         unsignalled; /* how a write from the peer has failed whose signal has not come yet; or 0 */
-    struct tug_wire *wire;
+    struct tug_wire *wire; /* what goes to the peer goes by it; */
+    struct tug_wire *from; /* what has come has come by this one; NULL: nothing has */
     struct tug_buffer *requests, *answers;         /* open ones, or NULL */
     struct tug_buffer *unsent_first, *unsent_last; /* the wire had no room */
     struct tug_control_message *control_first, *control_last;
@@ -187,6 +188,7 @@ struct tug_packets {
                                                     behind them those made as detours */
     unsigned nwires;
     bool hears_words;            /* peers tell words by some wire */
+    bool batches;                /* what goes by some wire waits there for the end of a batch */
     bool inside;                 /* all wires may be polled from inside the host */
     struct tug_stream **streams; /* by rank; NULL: nothing went or came so far */
     struct tug_stream *all;

@@ -37,17 +37,17 @@ static void serve_bulk(struct tug_packets *packets, struct tug_stream *stream,
                                  record->tag, 0);
 }
 
-static void take_control(struct tug_packets *packets, struct tug_stream *stream,
+static void take_control(struct tug_packets *packets, uint32_t source,
                          const struct tug_record *record) {
     struct tug_fabric *fabric = packets->fabric;
     if (record->sub < TUG_TRANSPORT_COUNT && fabric->states[record->sub] != NULL &&
         tug_transports[record->sub]->control != NULL)
-        tug_transports[record->sub]->control(fabric->states[record->sub], stream->peer,
-                                             record->data, record->length);
+        tug_transports[record->sub]->control(fabric->states[record->sub], source, record->data,
+                                             record->length);
     else
         tug_warn_once("process %u sends messages for a transport that is not here, and they are "
                       "dropped: give all ranks the same TUGBOAT_TRANSPORTS",
-                      stream->peer);
+                      source);
 }
 
 void tug_packets_called(struct tug_packets *packets, struct tug_caller caller, unsigned handler,
@@ -128,7 +128,7 @@ static void serve(struct tug_packets *packets, struct tug_stream *stream,
         tug_packets_signalled(packets, stream, record);
         return;
     case TUG_RECORD_CONTROL:
-        take_control(packets, stream, record);
+        take_control(packets, stream->peer, record);
         return;
     case TUG_RECORD_PART:
         applied.status = apply_part(packets, stream, record);
@@ -376,6 +376,28 @@ bool tug_stream_take_word(struct tug_packets *packets, struct tug_stream *stream
     return true;
 }
 
+/* A packet beside the stream has come. */
+static void take_wiring(struct tug_packets *packets, struct tug_packet_reader *reader) {
+    struct tug_record record;
+    while (tug_packet_next(reader, &record))
+        take_control(packets, reader->header.source, &record);
+}
+
+/* The two directions between a pair are wired each by itself, and one of them may have taken the
+ * detour. */
+static bool may_come_by(const struct tug_stream *stream, const struct tug_wire *wire) {
+    const struct tug_transport *ours = stream->wire->row, *theirs = wire->row;
+    return stream->wire == wire || (ours->wired_by_host && theirs->make != NULL) ||
+           (ours->make != NULL && theirs->wired_by_host);
+}
+
+/* All from one peer comes by one wire, which its first packet tells. */
+static bool comes_by(struct tug_stream *stream, struct tug_wire *wire) {
+    if (stream->from == NULL && may_come_by(stream, wire))
+        stream->from = wire;
+    return stream->from == wire;
+}
+
 void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
     struct tug_packets *packets = receiver;
     struct tug_fabric *fabric = packets->fabric;
@@ -391,6 +413,10 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
         return;
     }
     tug_trace_count(TUG_TRACE_ARRIVED, 1);
+    if (fault == TUG_PACKET_GOOD && (reader.header.flags & TUG_PACKET_WIRES)) {
+        take_wiring(packets, &reader);
+        return;
+    }
     struct tug_stream *stream = tug_stream_to(packets, reader.header.source);
     if (stream == NULL || stream->lost)
         return;
@@ -405,7 +431,7 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
     bool numbered = reader.header.number != 0;
     const bool trailing = reader.header.trailer > 0;
     stream->taken++;
-    if (stream->wire != wire || stream->awaits || (trailing && !tug_stream_trails(stream)) ||
+    if (!comes_by(stream, wire) || stream->awaits || (trailing && !tug_stream_trails(stream)) ||
         (numbered && reader.header.number != tug_wire_number(stream->applied + 1))) {
         refuse(packets, stream, "it is not the next one");
         return;

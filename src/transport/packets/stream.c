@@ -60,8 +60,8 @@ void tug_stream_detour(struct tug_packets *packets, struct tug_stream *stream) {
         tug_stream_lose(packets, stream);
         return;
     }
-    tug_log(TUG_VERBOSE_INFO, "packets to process %u go by %s: there are no descriptors",
-            stream->peer, to->row->name);
+    tug_log(TUG_VERBOSE_INFO, "packets to process %u go by %s: there is no connection by %s",
+            stream->peer, to->row->name, stream->wire->row->name);
     for (const struct tug_buffer *buffer = stream->unsent_first; buffer != NULL;
          buffer = buffer->next)
         tug_pool_pass(&stream->wire->pool, &to->pool);

@@ -30,7 +30,8 @@ void tug_pool_give(struct tug_pool *pool, struct tug_buffer *buffer) {
     pool->nout--;
     if (buffer->served != NULL)
         buffer->served->serving--;
-    if (pool->nspare >= tug_pool_spare_most(sizeof(*buffer) + pool->bytes)) {
+    if (pool->nspare >=
+        (pool->keeps > 0 ? pool->keeps : tug_pool_spare_most(sizeof(*buffer) + pool->bytes))) {
         free(buffer);
         return;
     }

@@ -38,6 +38,7 @@ static inline void tug_buffer_trail(struct tug_buffer *buffer, const unsigned ch
 struct tug_pool {
     struct tug_buffer *spare;
     uint32_t bytes; /* bytes of a packet */
+    uint32_t keeps; /* buffers kept for later, at most; 0: as many as tug_pool_spare_most() */
     uint32_t nspare;
     uint32_t nout; /* buffers in use */
 };

@@ -166,9 +166,10 @@ void tug_verbs_memory_deregister(struct tug_registration *registration);
  * and comes once, and in order. */
 #define TUG_VERBS_PACKET_BYTES 8000u /* fits where packets go that find no connection */
 #define TUG_VERBS_MESSAGE_BYTES 8192u
-#define TUG_VERBS_RECEIVES 128u
-#define TUG_VERBS_SENDS 128u
-#define TUG_VERBS_SENDS_EACH 32u /* to one peer: others get on */
+#define TUG_VERBS_KEPT 4u /* packets that are not in a slot, kept for later */
+#define TUG_VERBS_RECEIVES 40u
+#define TUG_VERBS_SENDS 24u
+#define TUG_VERBS_SENDS_EACH 16u /* to one peer: others get on */
 #define TUG_NO_MESSAGE UINT32_MAX
 
 struct tug_verbs_messages {

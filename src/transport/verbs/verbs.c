@@ -1,7 +1,8 @@
 /* The verbs transport: InfiniBand and RoCE by libibverbs.
  *
- * Reads and writes are RDMA, 8-byte atomics the device's, without the peer's processor. Everybody
- * or nobody has it: open is agreed, so every process reaches every process, itself included.
+ * Reads and writes are RDMA, 8-byte atomics the device's, without the peer's processor; packets are
+ * SENT. Everybody or nobody has it: open is agreed, so every process reaches every process, itself
+ * included. Packets go by it where all have shared receive queues and no row before it goes to all.
  * private.h tells how the parts go together. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,7 @@ static bool open_here(struct tug_verbs *verbs, char *reason) {
     size = size < most ? size : most;
     verbs->wire = (struct tug_wire){.row = &tug_transport_verbs, .fabric = fabric};
     verbs->wire.pool.bytes = TUG_VERBS_PACKET_BYTES;
+    verbs->wire.pool.keeps = TUG_VERBS_KEPT;
     verbs->channel = tug_ibv.create_comp_channel(verbs->device.context);
     if (verbs->channel != NULL)
         verbs->cq =
@@ -200,6 +202,18 @@ static void verbs_lost(void *state, uint32_t peer) {
     tug_verbs_pair_gone(state, peer);
 }
 
+static bool verbs_carries(const void *state) {
+    return ((const struct tug_verbs *)state)->messages != NULL;
+}
+
+/* The end of a message that is under way is reported, and so is the answer of a peer that has been
+ * asked: arm() has them ring. */
+static bool verbs_tells_of_room(struct tug_wire *wire, uint32_t peer) {
+    const struct tug_verbs *verbs = (const struct tug_verbs *)wire;
+    const struct tug_verbs_pair *pair = tug_verbs_pair_find(verbs, peer);
+    return pair != NULL && (pair->met || verbs->messages->used > 0);
+}
+
 const struct tug_transport tug_transport_verbs = {
     .name = "verbs",
     .help = "InfiniBand and RoCE: RDMA and the device's atomics",
@@ -217,6 +231,11 @@ const struct tug_transport tug_transport_verbs = {
     .arm = verbs_arm,
     .control = verbs_control,
     .lost = verbs_lost,
+    .send = tug_verbs_send,
+    .carries = verbs_carries,
+    .wired_by_host = true,
+    .tells_of_room = verbs_tells_of_room,
+    .meet = tug_verbs_meet,
 };
 
 /* A work request is its control, its address and the data in line, in units of 64 bytes; each queue
@@ -228,12 +247,16 @@ bool tug_verbs_footprint(uint32_t operations, uint32_t active,
     size_t capacity = 8;
     while (capacity < active)
         capacity *= 2;
+    footprint->messages = sizeof(struct tug_verbs_messages) +
+                          (TUG_VERBS_SENDS + TUG_VERBS_RECEIVES) * TUG_VERBS_MESSAGE_BYTES;
+    footprint->kept = TUG_VERBS_KEPT;
+    footprint->packet = sizeof(struct tug_buffer) + TUG_VERBS_PACKET_BYTES;
     footprint->fixed =
         sizeof(struct tug_verbs) +
         TUG_VERBS_DEPTH * (sizeof(struct ibv_send_wr) + sizeof(struct ibv_sge) + TUG_VERBS_INLINE);
     footprint->pairs = active * sizeof(struct tug_verbs_pair) +
                        capacity * (sizeof(struct tug_verbs_pair *) + 2 * sizeof(uint32_t));
-    footprint->queues =
-        active * (2 * sizeof(struct ibv_qp) + sender + server) + (size_t)cq_size(operations) * 64;
+    footprint->queues = active * (2 * sizeof(struct ibv_qp) + sender + server) +
+                        (size_t)(cq_size(operations) + TUG_VERBS_RECEIVES) * 64;
     return true;
 }
