@@ -1,0 +1,382 @@
+/* Packets by verbs, between two fabrics of one process: their streams, the device (Soft-RoCE, or
+ * the stand-in), and messages of the host, which are a queue here and are counted. Usage:
+ * test_verbs_packets [CASE] */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "tests/unit/fake_wire.h"
+#include "transport/verbs/private.h"
+#include "transport/verbs/verbs.h"
+
+#define OPERATIONS 1024
+#define MEMORY ((size_t)1 << 20)
+#define HALF (MEMORY / 2)
+#define CALLEE 3
+
+static struct tug_bell bells[2];
+static struct tug_ibv real;
+
+static void *make_none(struct tug_fabric *fabric) {
+    (void)fabric;
+    return NULL;
+}
+
+static const struct tug_transport host = {
+    .name = "host", .send = fake_send, .poll = fake_poll, .make = make_none};
+
+/* Answers twice what was asked. */
+static int called(struct tug_fabric *fabric, struct tug_caller caller, unsigned handler,
+                  const void *payload, size_t bytes) {
+    uint64_t value;
+    assert_int_equal(handler, CALLEE);
+    assert_int_equal(bytes, sizeof value);
+    memcpy(&value, payload, sizeof value);
+    value *= 2;
+    tug_packets_reply(fabric->packets, caller, 0, &value, sizeof value);
+    return 0;
+}
+
+static struct tug_verbs *verbs_of(const struct side *side) {
+    return side->fabric.states[TUG_BY_VERBS];
+}
+
+static void add_verbs(struct side *side) {
+    struct tug_fabric *fabric = &side->fabric;
+    char reason[256] = "";
+    fabric->bell = &bells[fabric->rank];
+    fabric->called = called;
+    fabric->to_be_carried = true;
+    if (tug_transport_verbs.open(fabric, &fabric->states[TUG_BY_VERBS], reason) != 0)
+        fail_msg("verbs cannot be opened: %s", reason);
+    assert_true(tug_fabric_carries(fabric, TUG_BY_VERBS));
+    fabric->takers[fabric->ntakers++] = TUG_BY_VERBS;
+    fabric->states[TUG_BY_MPI] = &side->out.wire;
+    side->packets.nwires = 0;
+    tug_packets_attach(&side->packets, fabric->states[TUG_BY_VERBS]);
+    tug_packets_attach(&side->packets, &side->out.wire);
+    for (size_t i = 0; i < MEMORY; i++)
+        side->local.base[i] = (unsigned char)(i * 7 + (i >> 8) * 13 + fabric->rank);
+    tug_transport_verbs.register_memory(verbs_of(side), &side->remote);
+    tug_transport_verbs.register_memory(verbs_of(side), &side->local);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    fake_begin(&host, TUG_MPI_PACKET_BYTES, OPERATIONS, MEMORY);
+    add_verbs(a);
+    add_verbs(b);
+    real = tug_ibv;
+    return 0;
+}
+
+static void remove_verbs(struct side *side) {
+    struct tug_stream *stream = side->streams[1 - side->fabric.rank];
+    if (stream != NULL && stream->requests != NULL)
+        tug_pool_give(&stream->wire->pool, stream->requests);
+    if (stream != NULL)
+        stream->requests = NULL;
+    tug_transport_verbs.deregister_memory(verbs_of(side), &side->remote);
+    tug_transport_verbs.deregister_memory(verbs_of(side), &side->local);
+    tug_transport_verbs.close(verbs_of(side));
+}
+
+static int tear_down(void **state) {
+    tug_ibv = real;
+    remove_verbs(a);
+    remove_verbs(b);
+    return fake_end(state);
+}
+
+/* ---- operations ---- */
+
+static struct tug_operation *prepare(struct side *side, unsigned kind, uint64_t offset,
+                                     uint64_t bytes, struct record *record) {
+    struct side *other = side == a ? b : a;
+    uint32_t tag = TUG_NO_TAG;
+    assert_true(tug_tags_take_in_hand(&side->fabric.tags, &tag));
+    struct tug_operation *operation = &side->fabric.operations[tag];
+    *record = (struct record){0, 0, 1};
+    operation->kind = (uint8_t)kind;
+    operation->op = 0;
+    operation->peer = other->fabric.rank;
+    operation->key = other->remote.id;
+    operation->rkey = 0; /* the device does not know that memory: in packets */
+    operation->offset = offset;
+    operation->address = (uint64_t)(uintptr_t)other->remote.base + offset;
+    operation->bytes = bytes;
+    operation->local = side->local.base + offset;
+    operation->registration = NULL;
+    operation->status = 0;
+    operation->scratch = 0;
+    operation->on_complete = (struct tug_callback){on_complete, record};
+    operation->on_local = (struct tug_callback){NULL, NULL};
+    return operation;
+}
+
+static void post(struct side *side, struct tug_operation *operation) {
+    side->fabric.out++;
+    tug_fabric_post(&side->fabric, operation);
+}
+
+static void post_message(struct side *side, uint64_t bytes, struct record *record) {
+    struct tug_operation *message = prepare(side, TUG_OPERATION_AM, 64, bytes, record);
+    message->op = 5;
+    post(side, message);
+}
+
+static void post_call(struct side *side, uint64_t *value, struct record *record) {
+    struct tug_operation *call = prepare(side, TUG_OPERATION_CALL, sizeof *value, 0, record);
+    call->op = CALLEE;
+    call->bytes = sizeof *value;
+    call->local = (unsigned char *)value;
+    call->address = (uint64_t)(uintptr_t)value;
+    post(side, call);
+}
+
+static void post_fetch(struct side *side, unsigned bytes, uint64_t *old, struct record *record) {
+    struct tug_operation *fetch = prepare(side, TUG_OPERATION_FETCH, 0, bytes, record);
+    fetch->op = TUG_ADD;
+    fetch->operand = 1;
+    fetch->local = (unsigned char *)old;
+    post(side, fetch);
+}
+
+static void round_both(void) {
+    (void)tug_fabric_poll(&a->fabric);
+    (void)tug_fabric_poll(&b->fabric);
+}
+
+static bool is_busy(const struct side *side) {
+    return side->fabric.out > 0 || tug_fabric_busy(&side->fabric);
+}
+
+static void finish(void) {
+    const uint64_t end = tug_clock_ns() + UINT64_C(60000000000);
+    tug_fabric_flush(&a->fabric);
+    tug_fabric_flush(&b->fabric);
+    do {
+        round_both();
+        assert_true(tug_clock_ns() < end);
+    } while (is_busy(a) || is_busy(b));
+}
+
+/* One of each kind from that side, of data that start at that offset. */
+struct kinds {
+    struct record write, read, message, long_message, call, fetch, compare, put;
+    uint64_t value, old;
+};
+
+static void post_kinds(struct side *side, uint64_t offset, uint64_t bytes, struct kinds *kinds) {
+    struct side *other = side == a ? b : a;
+    post(side, prepare(side, TUG_OPERATION_WRITE, offset, bytes, &kinds->write));
+    struct tug_operation *read = prepare(side, TUG_OPERATION_READ, offset, bytes, &kinds->read);
+    read->local = side->remote.base + HALF + offset;
+    post(side, read);
+    post_message(side, 8 + bytes % 500, &kinds->message);
+    post_message(side, 4000, &kinds->long_message);
+    kinds->value = 21 + offset;
+    post_call(side, &kinds->value, &kinds->call);
+    post_fetch(side, 4, &kinds->old, &kinds->fetch);
+    struct tug_operation *put = prepare(side, TUG_OPERATION_WRITE, offset, 8, &kinds->put);
+    put->rkey = other->remote.rkey;
+    put->registration = &side->local;
+    side->local.users++;
+    post(side, put);
+}
+
+static void assert_kinds(struct side *side, uint64_t offset, uint64_t bytes,
+                         const struct kinds *kinds) {
+    const struct side *other = side == a ? b : a;
+    const struct record *records[] = {&kinds->write, &kinds->read,  &kinds->message,
+                                      &kinds->call,  &kinds->fetch, &kinds->long_message,
+                                      &kinds->put};
+    for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
+        assert_int_equal(records[i]->completed, 1);
+        assert_int_equal(records[i]->status, 0);
+    }
+    assert_memory_equal(other->remote.base + offset, side->local.base + offset, bytes);
+    assert_memory_equal(side->remote.base + HALF + offset, side->local.base + offset, bytes);
+    assert_int_equal(kinds->value, 2 * (21 + offset));
+}
+
+static unsigned host_messages(void) {
+    return a->out.sent + b->out.sent;
+}
+
+static void wire_up(void) {
+    struct record records[2];
+    post_message(a, 8, &records[0]);
+    post_message(b, 8, &records[1]);
+    finish();
+    assert_int_equal(host_messages(), 4); /* each asks, each is answered */
+}
+
+/* ---- cases ---- */
+
+/* Once two processes are connected the host carries nothing between them, whatever they do. */
+static void no_message_of_the_host(void **state) {
+    (void)state;
+    static struct kinds of_a[40], of_b[40];
+    wire_up();
+    for (unsigned i = 0; i < 40; i++) {
+        const uint64_t offset = 64 + 10000 * (uint64_t)i, bytes = 24 + 240 * i;
+        post_kinds(a, offset, bytes, &of_a[i]);
+        if (i % 2 == 0)
+            post_kinds(b, offset, bytes, &of_b[i]);
+        if (i % 8 == 7)
+            finish();
+    }
+    finish();
+    for (unsigned i = 0; i < 40; i++) {
+        assert_kinds(a, 64 + 10000 * (uint64_t)i, 24 + 240 * i, &of_a[i]);
+        if (i % 2 == 0)
+            assert_kinds(b, 64 + 10000 * (uint64_t)i, 24 + 240 * i, &of_b[i]);
+    }
+    assert_int_equal(host_messages(), 4);
+}
+
+/* The table of docs/adding-a-transport.md. */
+static void counted(void **state) {
+    (void)state;
+    struct record records[40];
+    uint64_t value = 4;
+    const struct tug_verbs *mine = verbs_of(a), *theirs = verbs_of(b);
+    wire_up();
+    uint64_t chains = mine->chains, posted = mine->posted, answers = theirs->chains;
+    post_message(a, 8, &records[0]);
+    tug_fabric_flush(&a->fabric);
+    assert_int_equal(mine->chains - chains, 1);
+    assert_int_equal(mine->posted - posted, 1);
+    finish();
+    assert_int_equal(theirs->chains - answers, 1); /* the acknowledgement */
+    assert_int_equal(mine->chains - chains, 1);
+    chains = mine->chains, answers = theirs->chains;
+    post_call(a, &value, &records[0]);
+    finish();
+    assert_int_equal(value, 8);
+    assert_int_equal(mine->chains - chains, 1);
+    assert_int_equal(theirs->chains - answers, 1); /* its answer acknowledges it */
+    chains = mine->chains, posted = mine->posted;
+    for (unsigned i = 0; i < 28; i++) {
+        struct tug_operation *put = prepare(a, TUG_OPERATION_WRITE, 256 * i, 8, &records[i]);
+        put->rkey = b->remote.rkey;
+        put->registration = &a->local;
+        a->local.users++;
+        post(a, put);
+    }
+    for (unsigned i = 28; i < 40; i++)
+        post_message(a, 4096, &records[i]);
+    tug_fabric_flush(&a->fabric);
+    assert_int_equal(mine->chains - chains, 1);
+    assert_int_equal(mine->posted - posted, 39); /* the last message waits for an answer */
+    unsigned signalled = 0;
+    for (unsigned i = 0; i < 39; i++)
+        signalled += (mine->chain[i].send_flags & IBV_SEND_SIGNALED) != 0;
+    assert_int_equal(signalled, 2);
+    finish();
+}
+
+/* Queue pairs fail at either end: all of it is done once, and in order. */
+static void queue_pairs_fail(void **state) {
+    (void)state;
+    static struct kinds of_a[60], of_b[60];
+    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
+    uint64_t old = 0;
+    struct record record;
+    wire_up();
+    memset(a->remote.base, 0, 8);
+    memset(b->remote.base, 0, 8);
+    const unsigned before = b->messages;
+    for (unsigned i = 0; i < 60; i++) {
+        struct side *side = i % 3 == 0 ? b : a;
+        const uint64_t offset = 64 + 8000 * (uint64_t)i;
+        struct tug_verbs_pair *pair = verbs_of(side)->pairs[0];
+        post_kinds(a, offset, 7000, &of_a[i]);
+        post_kinds(b, offset, 200, &of_b[i]);
+        if (i % 2 == 0)
+            tug_fabric_flush(&side->fabric);
+        if (i % 5 == 0)
+            finish(); /* RDMA that is under way when its sender fails, fails */
+        for (unsigned k = 0; k < i % 4; k++)
+            round_both();
+        if (i % 5 == 0 && pair->phase == TUG_PAIR_UP)
+            tug_ibv.modify_qp(i % 2 == 0 ? pair->sender : pair->server, &broken, IBV_QP_STATE);
+        if (i % 5 == 0)
+            post_message(side, 8, &record);
+        if (i % 5 == 0)
+            finish();
+    }
+    finish();
+    for (unsigned i = 0; i < 60; i++) {
+        assert_kinds(a, 64 + 8000 * (uint64_t)i, 7000, &of_a[i]);
+        assert_kinds(b, 64 + 8000 * (uint64_t)i, 200, &of_b[i]);
+    }
+    assert_true(b->messages - before >= 120);
+    post_fetch(a, 4, &old, &record);
+    finish();
+    assert_int_equal(old, 60); /* each fetch was done once */
+    assert_true(host_messages() > 4);
+    assert_false(a->streams[1]->lost || b->streams[0]->lost);
+}
+
+static unsigned may_be_made; /* queue pairs */
+
+static struct ibv_qp *make_few(struct ibv_pd *pd, struct ibv_qp_init_attr *attributes) {
+    return may_be_made > 0 && may_be_made-- > 0 ? real.create_qp(pd, attributes) : NULL;
+}
+
+/* No queue pairs, or enough for one of the two directions: the rest goes by the host's messages. */
+static void too_few_queue_pairs(unsigned n) {
+    static struct kinds of_a[10], of_b[10];
+    may_be_made = n;
+    tug_ibv.create_qp = make_few;
+    for (unsigned i = 0; i < 10; i++) {
+        const uint64_t offset = 64 + 20000 * (uint64_t)i;
+        post_kinds(a, offset, 10000, &of_a[i]);
+        if (i > 2)
+            post_kinds(b, offset, 9000, &of_b[i]);
+        round_both();
+    }
+    finish();
+    for (unsigned i = 0; i < 10; i++) {
+        assert_kinds(a, 64 + 20000 * (uint64_t)i, 10000, &of_a[i]);
+        if (i > 2)
+            assert_kinds(b, 64 + 20000 * (uint64_t)i, 9000, &of_b[i]);
+    }
+    assert_true(host_messages() > 4);
+}
+
+static void no_queue_pairs(void **state) {
+    (void)state;
+    too_few_queue_pairs(0);
+    assert_ptr_equal(a->streams[1]->wire, &a->out.wire);
+    assert_ptr_equal(b->streams[0]->wire, &b->out.wire);
+}
+
+static void one_direction(void **state) {
+    (void)state;
+    too_few_queue_pairs(2);
+    assert_ptr_equal(a->streams[1]->wire, verbs_of(a));
+    assert_ptr_equal(b->streams[0]->wire, &b->out.wire);
+}
+
+static void one_queue_pair(void **state) {
+    (void)state;
+    too_few_queue_pairs(1);
+}
+
+int main(int argc, char **argv) {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(no_message_of_the_host), CASE(counted),       CASE(queue_pairs_fail),
+        CASE(no_queue_pairs),         CASE(one_direction), CASE(one_queue_pair),
+    };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
