@@ -46,9 +46,9 @@ struct tug_service {
     void (*flush)(struct tug_service *service);
     /* True while something of ours is out: then somebody drives until it is not. */
     bool (*busy)(struct tug_service *service);
-    /* The caller is going to sleep on the bell: see to it that news ring it, and return true; it
-     * polls once more before it sleeps. False: news do not ring, so the service is polled at
-     * intervals. */
+    /* The caller has prepared the bell to sleep on it: see to it that news ring it, and return
+     * true; it polls once more before it sleeps. False: news do not ring, so the service is polled
+     * at intervals. */
     bool (*arm)(struct tug_service *service);
     struct tug_bell *bell; /* &tug_engine_own_bell: the descriptor is all that tells of news; NULL:
                               there are none from outside */

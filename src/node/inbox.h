@@ -35,7 +35,10 @@
  * reserved slots which the owner must take before it may rest, and while it takes these it passes a
  * fence behind the first of them. Between two fences the owner's look is a hint, and mostly tells
  * it earlier. Who it is comes before awaited, and awaited is put back before it is asked who it is:
- * who says so later raises awaited again. tests/model/room.pml.
+ * who says so later raises awaited again. The bell is prepared before it is said who waits, in the
+ * owner's eyes too (a release, and the owner's acquire): the owner may be asking because another
+ * one has raised awaited, and takes the word with the one ring there is for it.
+ * tests/model/room.pml.
  */
 #ifndef TUG_NODE_INBOX_H
 #define TUG_NODE_INBOX_H
@@ -94,8 +97,9 @@ void tug_inbox_expect(struct tug_inbox *inbox);
 /* The slot is filled. Rings the bell on which the owner sleeps, which processes share. */
 void tug_inbox_commit(struct tug_slot *slot, struct tug_bell *bell);
 
-/* The inbox is full, and the caller, who has said who it is (words.h), is about to sleep until
- * there is room: it must try again before it does. Any thread of any process. */
+/* The inbox is full, and the caller, who has prepared its bell and then said who it is (words.h),
+ * is about to sleep until there is room: it must try again before it does. Any thread of any
+ * process. */
 void tug_inbox_await(struct tug_inbox *inbox);
 
 /* Is the first slot filled? A hint, for any thread of the owner's. */

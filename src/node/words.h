@@ -37,19 +37,23 @@ static inline uint64_t tug_words_told(const struct tug_words *words, uint32_t no
     return atomic_load(&words->all[words->mine * words->row + node_rank]);
 }
 
-/* This rank waits for room in that one's inbox. relaxed: the caller says so at the inbox then
- * (tug_inbox_await(), a release). */
+/* This rank waits for room in that one's inbox. It has prepared the bell on which it sleeps, and
+ * says so at the inbox then (tug_inbox_await()). release: pairs with the acquire in
+ * tug_words_waits(). Who takes the word rings the bell once for it, and must find that prepared.
+ * What the inbox tells does not order the two: perhaps the owner looks because another rank has
+ * said something there. */
 static inline void tug_words_wait(struct tug_words *words, uint32_t node_rank) {
     atomic_store_explicit(&words->wait[node_rank * words->row + words->mine], 1,
-                          memory_order_relaxed);
+                          memory_order_release);
 }
 
 /* Has that rank waited for room in this one's inbox since the last call? After tug_inbox_owes(),
- * which acquires. */
+ * which acquires. True: its bell is to be rung. */
 static inline bool tug_words_waits(struct tug_words *words, uint32_t node_rank) {
     _Atomic uint8_t *wait = &words->wait[words->mine * words->row + node_rank];
+    /* acquire: pairs with the release in tug_words_wait() */
     return atomic_load_explicit(wait, memory_order_relaxed) != 0 &&
-           atomic_exchange_explicit(wait, 0, memory_order_relaxed) != 0;
+           atomic_exchange_explicit(wait, 0, memory_order_acquire) != 0;
 }
 
 #endif

@@ -82,7 +82,7 @@ struct tug_transport {
      * moved. */
     bool (*poll)(void *state);
 
-    /* The caller is about to sleep on fabric->bell: see to it that news ring it. False: they
+    /* The caller has prepared fabric->bell to sleep on it: see to it that news ring it. False: they
      * cannot, it must poll. poll() is called once more after this. NULL: who brings news rings. */
     bool (*arm)(void *state);
 
@@ -152,8 +152,9 @@ struct tug_transport {
     /* What follows packets to that peer, and has not been sent, is not to be touched any more: the
      * way there ends if need be. NULL: the row touches nothing but in send. */
     void (*abandon)(struct tug_wire *wire, uint32_t peer);
-    /* The caller is about to sleep, and tries once more after this: is it woken when more can be
-     * sent to the peer, to whom the last send has found no room? NULL: no. */
+    /* The caller is about to sleep on the fabric's bell, which it has prepared, and tries once more
+     * after this: is it woken when more can be sent to the peer, to whom the last send has found no
+     * room? NULL: no. */
     bool (*tells_of_room)(struct tug_wire *wire, uint32_t peer);
     /* The descriptor that is readable while something has come, or there is room again for what
      * waits; -1 with watch: the fabric's bell is rung then instead, each time after arm(). NULL:

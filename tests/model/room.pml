@@ -7,7 +7,8 @@
  * while nothing is in the ring (bell.pml has how both sleep).
  *
  * Property: all packets are taken, and nobody sleeps for ever. Broken variants, to be found wrong: NO_LOOK (a
- * sender does not look again), AWAIT_FIRST (it raises awaited, and then says who it is), SELDOM (a fence each
+ * sender does not look again), WAIT_FIRST (the owner sees who it is before it sees the bell prepared: what a store
+ * of the one that is no release allows), AWAIT_FIRST (it raises awaited, and then says who it is), SELDOM (a fence each
  * ring and one slot), NO_FENCE, PUT_BACK_LATE (awaited is put back when all have been asked), FORGETS (the owner
  * rings for some, and does not owe the rest), LIMIT (also while the ring is empty, which nobody
  * comes back to).
@@ -53,6 +54,11 @@ active [SENDERS] proctype sender()
         if
         :: atomic { !IS_FULL -> tail++; sent++ }
         :: IS_FULL ->
+#ifdef WAIT_FIRST
+            wait[me] = 1;
+            rung[me] = 0; /* prepares */
+            awaited = 1;
+#else
             rung[me] = 0; /* prepares */
 #ifdef AWAIT_FIRST
             awaited = 1;
@@ -60,6 +66,7 @@ active [SENDERS] proctype sender()
 #else
             wait[me] = 1;
             awaited = 1;
+#endif
 #endif
             if
 #ifndef NO_LOOK
