@@ -47,6 +47,7 @@
     X(MAPPED, "mapped", "LLCL operations that the caller did on mapped memory")                    \
     X(PACKETS, "packets", "packets sent")                                                          \
     X(ACKNOWLEDGEMENTS, "acknowledgements", "packets sent that only acknowledge")                  \
+    X(HOST_MESSAGES, "host_messages", "messages of the host MPI sent for LLCL")                    \
     X(LONE, "lone", "LLCL operations that went to a process of the node by themselves")            \
     X(FLUSHES_COMBINED, "flushes_combined", "flushes that another thread's flush waited for")      \
     X(DIRECT_WINDOWS, "direct_windows", "windows in the direct lane")                              \

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "base/stats.h"
 #include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/host.h"
@@ -42,6 +43,7 @@ static bool mpi_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
     if (tug_host.Isend(buffer->memory, (int)buffer->packet.used, MPI_BYTE, (int)peer,
                        TUG_MPI_TAG_PACKET, wire->fabric->comm, &buffer->request) != MPI_SUCCESS)
         return false;
+    tug_stat_add(TUG_STAT_HOST_MESSAGES, 1);
     buffer->next = NULL;
     if (mpi->nsends < SENDS) {
         look_at(mpi, buffer);

@@ -20,6 +20,7 @@
  */
 #include <stdlib.h>
 
+#include "base/stats.h"
 #include "host/host.h"
 #include "engine/engine.h"
 #include "transport/packets/apply.h"
@@ -69,6 +70,7 @@ static void send(const struct tug_packets *packets, struct tug_bulk *bulk, const
                                     mpi_tag(bulk->tag, read), packets->fabric->comm,
                                     &bulk->request) != MPI_SUCCESS;
     bulk->under_way = true;
+    tug_stat_add(TUG_STAT_HOST_MESSAGES, 1);
 }
 
 /* NULL: the block of that operation of ours has moved. */
