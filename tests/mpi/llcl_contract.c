@@ -2,8 +2,8 @@
  * llcl_contract: what llcl.h promises of try_ calls, by counting what they do.
  *
  * The allocator's functions and those of mutexes are this program's: while a thread is inside a
- * try_ call they are counted. Reads, writes, atomics, messages and calls of several sizes go to each
- * process, to allocated, registered and lent memory, one by one and many before a wait.
+ * try_ call they are counted. Reads, writes, atomics, messages and calls of several sizes go to
+ * each process, to allocated, registered and lent memory, one by one and many before a wait.
  *   - After tug_mem_open() of a key, operations on it lock nothing. They allocate nothing but
  *     buffers of packets, which are large, and words for long operations.
  *   - A key that is none, and one that has ended, cannot be opened.
@@ -95,8 +95,8 @@ static void start_all(int to, struct ll_memory *m, size_t bytes) {
         return;
     struct tug_am_params am = {to, HANDLER, m->base, bytes, {NULL, NULL}, count};
     TRY("message", tug_try_am_async(context, &am));
-    struct tug_call_params call = {
-        to, CALL, m->base, bytes, answers[started % MANY], bytes, {NULL, NULL}, count};
+    struct tug_call_params call = {to,    CALL,         m->base, bytes, answers[started % MANY],
+                                   bytes, {NULL, NULL}, count};
     TRY("call", tug_try_call_async(context, &call));
     if (bytes != 8)
         return;
