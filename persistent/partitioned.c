@@ -141,11 +141,10 @@ int tug_partitioned_arrived(struct tug_partitioned *receive, int partition, int 
 }
 
 bool tug_partitioned_accept(struct tug_partitioned *receive, uint64_t partitions, uint64_t bytes) {
-    const uint64_t sum = (uint64_t)receive->call.partitions * receive->bytes;
+    const uint64_t sum = tug_partitioned_sum(receive);
     if (!receive->can || partitions == 0 || partitions > sum || bytes != sum / partitions ||
         sum % partitions != 0)
         return false;
-    receive->their_partitions = partitions;
     receive->their_bytes = bytes;
     receive->done = calloc(partitions, sizeof(*receive->done));
     return receive->done != NULL;

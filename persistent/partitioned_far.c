@@ -102,12 +102,8 @@ static size_t partitions_of(const struct far *far) {
     return (size_t)far->base.call.partitions;
 }
 
-static size_t sum_of(const struct far *far) {
-    return partitions_of(far) * far->base.bytes;
-}
-
 static enum tug_partitioned_way way_without(const struct far *far) {
-    return far->landings > 0 ? TUG_WAY_WHOLE : TUG_WAY_PARTS;
+    return tug_partitioned_without(far->landings > 0);
 }
 
 /* ---- the context ---- */
@@ -153,10 +149,11 @@ static bool write_run(struct far *send, size_t first, size_t n, uint32_t round) 
     const size_t landing = send->landings > 0 ? round % send->landings : 0;
     const size_t word = send->landings > 0 ? landing : first;
     const uint64_t value = send->landings > 0 ? round : (uint64_t)round << 32 | n;
-    const size_t bytes = first + n < send->units ? n * unit_bytes : sum_of(send) - at;
+    const size_t bytes =
+        first + n < send->units ? n * unit_bytes : tug_partitioned_sum(&send->base) - at;
     const struct tug_write_signal_params params = {
         .dest_proc = (int)send->peer,
-        .dest_raddr = {&to->data, to->data_at + landing * sum_of(send) + at},
+        .dest_raddr = {&to->data, to->data_at + landing * tug_partitioned_sum(&send->base) + at},
         .src_laddr = send->memory.registration != NULL
                          ? (struct tug_local_address){send->memory.registration, at}
                          : anywhere((const char *)send->base.call.buffer + at),
@@ -340,8 +337,9 @@ static bool copy_landed(struct far *receive, uint32_t round) {
     if ((uint32_t)tug_signal_value(&words_of(receive)[landing]) != round)
         return false;
     memcpy(receive->base.call.buffer,
-           receive->block.base + receive->answer.data_at + landing * sum_of(receive),
-           sum_of(receive));
+           receive->block.base + receive->answer.data_at +
+               landing * tug_partitioned_sum(&receive->base),
+           tug_partitioned_sum(&receive->base));
     atomic_store(&receive->base.over, round); /* release: the data */
     return true;
 }
@@ -469,8 +467,10 @@ static bool prepare_send(struct far *send) {
     send->base.ready = calloc(n, sizeof(*send->base.ready));
     send->written = calloc(send->units, sizeof(*send->written));
     send->said = calloc(send->units + TUG_LANDINGS_MOST, sizeof(*send->said));
-    if (sum_of(send) >= TUG_FAR_DIRECT_LEAST) /* if it fails, packets have copies */
-        (void)tug_far_register(world, send->base.call.buffer, sum_of(send), &send->memory);
+    if (tug_partitioned_sum(&send->base) >=
+        TUG_FAR_DIRECT_LEAST) /* if it fails, packets have copies */
+        (void)tug_far_register(world, send->base.call.buffer, tug_partitioned_sum(&send->base),
+                               &send->memory);
     if (send->base.ready == NULL || send->written == NULL || send->said == NULL ||
         !make_block(send, sizeof(struct gate)))
         return false;
@@ -482,11 +482,12 @@ static bool prepare_receive(struct far *receive) {
     struct answer *answer = &receive->answer;
     const bool lands = receive->landings > 0;
     answer->data_at = lands ? TUG_CACHE_LINE : 0; /* behind the words */
-    if (!make_block(receive, lands ? answer->data_at + receive->landings * sum_of(receive)
+    if (!make_block(receive, lands ? answer->data_at +
+                                         receive->landings * tug_partitioned_sum(&receive->base)
                                    : WORDS * sizeof(uint64_t)))
         return false;
-    if (!lands &&
-        !tug_far_register(world, receive->base.call.buffer, sum_of(receive), &receive->memory))
+    if (!lands && !tug_far_register(world, receive->base.call.buffer,
+                                    tug_partitioned_sum(&receive->base), &receive->memory))
         return false;
     tug_mem_key(receive->block.registration, &answer->words);
     tug_mem_key(lands ? receive->block.registration : receive->memory.registration, &answer->data);
@@ -509,8 +510,8 @@ static void prepare(struct tug_partitioned *one) {
     struct far *far = far_of(one);
     one->greeting = &far->greeting;
     far->peer = find_peer(&one->call);
-    if (one->can && sum_of(far) <= TUG_LANDING_MOST)
-        far->landings = (uint32_t)tug_landings_of(sum_of(far));
+    if (one->can && tug_partitioned_sum(&far->base) <= TUG_LANDING_MOST)
+        far->landings = (uint32_t)tug_landings_of(tug_partitioned_sum(&far->base));
     one->can = one->can && (one->call.sends ? prepare_send(far) : prepare_receive(far));
     if (!one->call.sends)
         return;

@@ -76,10 +76,6 @@ static struct near *near_of(struct tug_partitioned *one) {
     return (struct near *)one;
 }
 
-static size_t sum_of(const struct near *near) {
-    return (size_t)near->base.call.partitions * near->base.bytes;
-}
-
 static unsigned char *landing(const struct near *near, uint32_t round) {
     const struct greeting *their = &near->greeting;
     return (unsigned char *)near->board + their->landing +
@@ -90,7 +86,7 @@ static unsigned char *landing(const struct near *near, uint32_t round) {
 
 /* All is ready. By one thread a round. */
 static void land(struct near *send, uint32_t round) {
-    const size_t sum = sum_of(send);
+    const size_t sum = tug_partitioned_sum(&send->base);
     unsigned char *to = landing(send, round);
     for (size_t at = 0; at < sum; at += PIECE) {
         const size_t end = at + PIECE < sum ? at + PIECE : sum;
@@ -104,7 +100,8 @@ static void land(struct near *send, uint32_t round) {
 }
 
 static bool has_landed(const struct near *send, uint32_t round) {
-    return atomic_load(&send->board->landed) == ((uint64_t)round << 32 | sum_of(send));
+    return atomic_load(&send->board->landed) ==
+           ((uint64_t)round << 32 | tug_partitioned_sum(&send->base));
 }
 
 /* Counts n more, as its last touch of the request unless these are the last of all. Then the send
@@ -165,7 +162,7 @@ static void ready(struct tug_partitioned *one, size_t first, size_t n, uint32_t 
 }
 
 static uint32_t direct_way(const struct near *near) {
-    return near->greeting.landings > 0 ? TUG_WAY_WHOLE : TUG_WAY_PARTS;
+    return tug_partitioned_without(near->greeting.landings > 0);
 }
 
 /* ---- the receiver ---- */
@@ -462,7 +459,7 @@ static void let_go(struct tug_partitioned *one) {
 /* The sender's, and what it says of it. */
 static void make_board(struct near *send) {
     struct greeting *mine = &send->greeting;
-    const size_t n = (size_t)send->base.call.partitions, sum = sum_of(send);
+    const size_t n = (size_t)send->base.call.partitions, sum = tug_partitioned_sum(&send->base);
     size_t bytes = sizeof(*send->board) + n * sizeof(send->board->ready[0]);
     mine->sender = tug_introduce();
     mine->data = (uint64_t)(uintptr_t)send->base.call.buffer;

@@ -64,8 +64,7 @@ struct tug_partitioned {
     bool settled;         /* and what kind->greeted() does */
     bool can;             /* this side can do without the host */
     size_t bytes;         /* of a partition of this side */
-    /* receiver: of the sender, once it has accepted that */
-    size_t their_partitions, their_bytes;
+    size_t their_bytes;   /* receiver: of what arrives by itself, once it has accepted the sender */
     MPI_Status status;    /* by the host's way */
     _Atomic uint32_t way; /* of this round */
     _Atomic uint32_t round;
@@ -85,6 +84,16 @@ static inline bool tug_partitioned_fail(struct tug_partitioned *one, int error) 
     if (error != MPI_SUCCESS)
         one->request.error = error;
     return error != MPI_SUCCESS;
+}
+
+/* Of the whole message. */
+static inline size_t tug_partitioned_sum(const struct tug_partitioned *one) {
+    return (size_t)one->call.partitions * one->bytes;
+}
+
+/* The way without the host, of messages that land or do not. */
+static inline enum tug_partitioned_way tug_partitioned_without(bool lands) {
+    return lands ? TUG_WAY_WHOLE : TUG_WAY_PARTS;
 }
 
 /* Are the two on different nodes, and may do without the host? The same on both. Local. */

@@ -143,11 +143,9 @@ static void drive(struct tug_engine *engine) {
         if (tug_backoff_step(&backoff))
             continue;
         bool attended = tug_engine_attended();
-        bool suspended = tug_suspend_any();
         (void)tug_driver_sleep(engine, engine->may_drive, NULL, NULL,
-                               attended || suspended ? TUG_TICK_NS : -1);
-        if (suspended)
-            tug_suspend_look();
+                               attended || tug_suspend_any() ? TUG_TICK_NS : -1);
+        tug_suspend_stir(true);
         if (attended)
             engine->config.host_poll();
     }
@@ -355,8 +353,7 @@ static void *offload_main(void *argument) {
         tug_attend(engine, &beat.attention, &beat.seen);
         if (!engine->may_drive)
             linger(engine);
-        if (tug_suspend_any())
-            tug_suspend_look();
+        tug_suspend_stir(true);
         sleep_a_beat(engine, &beat);
     }
     return NULL;

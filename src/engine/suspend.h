@@ -44,9 +44,9 @@ struct tug_suspended {
 extern _Atomic uint32_t tug_suspended_out; /* waits in the list, or on their way there */
 
 /* Begins the wait, and has somebody else drive. What done() looks at stays until this returns, also
- * if wake() has been called. If callers have looked for news within this beat,
- * they are expected to look again: a thread with nothing else to run may wait in the library. The
- * engine has an offload thread. Not in callbacks. */
+ * if wake() has been called. If callers have looked for news within this beat, they are expected to
+ * look again: a thread with nothing else to run may wait in the library. The engine has an offload
+ * thread. Not in callbacks. */
 void tug_engine_suspend(struct tug_suspended *wait);
 
 /* A thread has waited in the library, and is expected back when it has run those who were woken: it

@@ -126,24 +126,22 @@ void tug_fabric_close(struct tug_fabric *fabric) {
 
 /* ---- getting on ---- */
 
-/* Packets first: they share a doorbell with operations. */
+/* Rows that carry packets are flushed and polled with these: both share a doorbell. */
 void tug_fabric_flush(struct tug_fabric *fabric) {
     tug_packets_flush(fabric->packets);
     for (unsigned i = 0; i < fabric->ntakers; i++) {
         const unsigned number = fabric->takers[i];
-        if (tug_transports[number]->flush != NULL)
+        if (tug_transports[number]->flush != NULL && !tug_fabric_carries(fabric, number))
             tug_transports[number]->flush(fabric->states[number]);
     }
 }
 
-/* Rows that carry packets are polled with these. */
 bool tug_fabric_poll(struct tug_fabric *fabric) {
     bool moved = false;
     for (unsigned i = 0; i < fabric->ntakers; i++) {
         const unsigned number = fabric->takers[i];
-        if (tug_fabric_carries(fabric, number))
-            continue;
-        moved |= tug_transports[number]->poll(fabric->states[number]);
+        if (!tug_fabric_carries(fabric, number))
+            moved |= tug_transports[number]->poll(fabric->states[number]);
     }
     return tug_packets_poll(fabric->packets) || moved;
 }

@@ -265,10 +265,9 @@ struct tug_fabric {
 
 /* Opens the rows that fabric->ways allows and that have something to open; of those that only carry
  * packets none behind one that goes to all, but for the host's messages if that is wired by them.
- * The bits of those that cannot be had are taken out of
- * ways; if the user has named one and nothing carries its packets instead, that is an error. 0,
- * TUG_ERR_*, the same on all. Collective. What is open then is for tug_fabric_close() in either
- * case. */
+ * The bits of those that cannot be had are taken out of ways; if the user has named one and nothing
+ * carries its packets instead, that is an error. 0, TUG_ERR_*, the same on all. Collective. What is
+ * open then is for tug_fabric_close() in either case. */
 int tug_fabric_open(struct tug_fabric *fabric);
 void tug_fabric_close(struct tug_fabric *fabric);
 

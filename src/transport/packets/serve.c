@@ -116,12 +116,11 @@ static void serve(struct tug_packets *packets, struct tug_stream *stream,
                              : TUG_ERR_INVALID;
         break;
     case TUG_RECORD_SIGNAL:
-        if (record->sub != 0 && stream->is_signed) {
-            refuse(packets, stream, "two signals for the data that follow");
-            return;
-        }
         if (record->sub != 0) {
-            tug_trailer_sign(stream, record);
+            if (stream->is_signed)
+                refuse(packets, stream, "two signals for the data that follow");
+            else
+                tug_trailer_sign(stream, record);
             return;
         } /* fall through */
     case TUG_RECORD_SIGNAL_AM:
