@@ -202,4 +202,17 @@ __attribute__((unused)) static uint64_t check_draw(struct check_rng *rng) {
     return check_word(0xd1ce, 0, rng->state++);
 }
 
+/* ---- measuring ---- */
+
+static int check_by_value(const void *left, const void *right) {
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* Sorts them, and returns the one in the middle. */
+__attribute__((unused)) static double check_median(double *values, size_t n) {
+    qsort(values, n, sizeof *values, check_by_value);
+    return values[n / 2];
+}
+
 #endif

@@ -166,11 +166,6 @@ static int ask(void) {
     return n;
 }
 
-static int compare(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of a write to the other rank, in us. */
 static double median(void) {
     int n = 0;
@@ -181,8 +176,7 @@ static double median(void) {
                          BYTES));
         took[n++] = ll_now() - start;
     }
-    qsort(took, (size_t)n, sizeof took[0], compare);
-    return took[n / 2] * 1e6;
+    return check_median(took, (size_t)n) * 1e6;
 }
 
 /* The writer tells rank 0, who commands the stranger, when it has measured. */

@@ -78,11 +78,6 @@ static void make_host(int i) {
     MUST(MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, check_rank, MPI_INFO_NULL, &node));
 }
 
-static int compare(const void *left, const void *right) {
-    const double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
-}
-
 /* What one more takes of a process: the median of n. */
 static double growth(int n, void (*make_one)(int i)) {
     double grown[MOST_CONTEXTS], before = in_use();
@@ -92,8 +87,7 @@ static double growth(int n, void (*make_one)(int i)) {
         grown[i - 1] = (now - before) / check_nranks;
         before = now;
     }
-    qsort(grown, (size_t)n, sizeof grown[0], compare);
-    return grown[n / 2];
+    return check_median(grown, (size_t)n);
 }
 
 int main(int argc, char **argv) {

@@ -55,11 +55,6 @@ static int operation(tug_context *context, int what, int to, const struct ll_mem
     }
 }
 
-static int compare_times(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* ---- what the machine makes of a wake ---- */
 
 static int mailbox;
@@ -126,11 +121,10 @@ static bool measure(tug_context *context, int what) {
         took[i] = ll_now() - before;
         wakes[i] = wake(to);
     }
-    qsort(took, EACH, sizeof *took, compare_times);
-    qsort(wakes, EACH, sizeof *wakes, compare_times);
-    printf("%-14s median %8.1f us, most %8.1f us; a wake %8.1f us\n", names[what],
-           1e6 * took[EACH / 2], 1e6 * took[EACH - 1], 1e6 * wakes[EACH / 2]);
-    return took[EACH / 2] < 20e-3 + WAKES * wakes[EACH / 2];
+    const double usual = check_median(took, EACH), usual_wake = check_median(wakes, EACH);
+    printf("%-14s median %8.1f us, most %8.1f us; a wake %8.1f us\n", names[what], 1e6 * usual,
+           1e6 * took[EACH - 1], 1e6 * usual_wake);
+    return usual < 20e-3 + WAKES * usual_wake;
 }
 
 /* Others may want the cores just then: what is late for a reason of ours is late every time. The

@@ -32,16 +32,6 @@ static void compute(uint64_t n) {
     sink = x;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values) {
-    qsort(values, ROUNDS, sizeof *values, ascending);
-    return values[ROUNDS / 2];
-}
-
 /* One round; returns the time of MPI_Wait, and of start to end in *whole. */
 static double round_of(int round, uint64_t steps, double *whole, double *computing) {
     memset(buf, 0x3c, BYTES);
@@ -99,15 +89,15 @@ int main(int argc, char **argv) {
     double begin = seconds(), waited_before = waited();
     for (int i = 0; i < ROUNDS; i++)
         (void)round_of(i, 0, &whole[i], &unused);
-    most[0] = median(whole);
+    most[0] = check_median(whole, ROUNDS);
     MUST(MPI_Allreduce(MPI_IN_PLACE, &most[0], 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
     double before = seconds();
     compute(20000000);
     double per_step = (seconds() - before) / 20000000, target = 5 * most[0] + 0.005;
     for (int i = 0; i < ROUNDS; i++)
         waits[i] = round_of(i, (uint64_t)(target / per_step), &unused, &computing[i]);
-    most[1] = median(waits);
-    most[2] = median(computing);
+    most[1] = check_median(waits, ROUNDS);
+    most[2] = check_median(computing, ROUNDS);
     most[3] = (waited() - waited_before) / (seconds() - begin);
     MUST(MPI_Allreduce(MPI_IN_PLACE, most, 4, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
     if (check_rank == 0)

@@ -96,12 +96,6 @@ static void start_together(void) {
     }
 }
 
-static int by_value(const void *left, const void *right) {
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 /* Seconds until the last rank has it, the median of many runs. */
 static double measure(const struct tug_bcast_plan *plan, unsigned char *buffer) {
     static struct tug_area_memory areas[TUG_AREA_BLOCKS];
@@ -133,10 +127,9 @@ static double measure(const struct tug_bcast_plan *plan, unsigned char *buffer) 
               "the broadcast is wrong");
     }
     MUST(MPI_Allreduce(MPI_IN_PLACE, times, RUNS, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
-    qsort(times, RUNS, sizeof(*times), by_value);
     tug_interpreter_fini(&interpreter);
     tug_channel_release(team, interpreter.channel);
-    return times[RUNS / 2];
+    return check_median(times, RUNS);
 }
 
 /* ---- both ---- */
