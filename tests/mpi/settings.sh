@@ -49,7 +49,7 @@ bad TUGBOAT_SPIN_US 99999999 '10000' "$@"
 bad TUGBOAT_AFFINITY 0,x 'auto' "$@"
 bad TUGBOAT_VERBOSE loud 'quiet' "$@"
 bad TUGBOAT_SEGMENT 5Q '4K' "$@"
-bad TUGBOAT_TRANSPORTS mpi,pigeon 'shm, ofi, tcp, mpi' "$@"
+bad TUGBOAT_TRANSPORTS mpi,pigeon 'shm, verbs, ofi, tcp, mpi' "$@"
 bad TUGBOAT maybe 'on' "$@"
 bad TUGBOAT_BCAST auto 'TUGBOAT_COLLECTIVES' "$@"
 
