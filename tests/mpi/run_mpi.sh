@@ -2,8 +2,9 @@
 # Runs one MPI test program one way, for CTest.
 #
 #   run_mpi.sh --mpiexec PATH --way host|tug|native|packet|off|either --ranks N
-#              [--nodes one|two|emulated|tcp|hosts] [--lib LIBTUGBOAT] [--tool LIB] [--env NAME=VALUE]...
-#              [--refuse TOOL --refused ERROR:CALL[,CALL]...] [--needs COMMAND:TRANSPORT]
+#              [--nodes one|two|emulated|tcp|hosts] [--lib LIBTUGBOAT] [--tool-before LIB] [--tool-after LIB]
+#              [--yielding LIB] [--env NAME=VALUE]... [--refuse TOOL --refused ERROR:CALL[,CALL]...]
+#              [--needs COMMAND:TRANSPORT]
 #              -- PROGRAM [ARG]... [: -n N PROGRAM [ARG]...]...
 #
 # What follows a colon are more programs of the same job, with ranks of their own. (env NAME=VALUE PROGRAM
@@ -14,6 +15,7 @@
 # either documents a defect of the host MPI: the program may be right or not, but it must end.
 # two puts every other rank on a second node; emulated makes every rank a node of its own; tcp puts a real network stack below that as well;
 # hosts has as many hosts as ranks, see tests/hosts/mpiexec_hosts.sh.
+# yielding: preloaded beside the host alone where ranks outnumber cores, see tests/tools/yielding.c.
 # refused: the kernel refuses these calls with that error, see tests/tools/refuse.c.
 # needs: skipped where `COMMAND info -d`, the tugboat command, says that the transport is not available.
 # With Open MPI a node is a host name, behind which its launcher is kept by node_agent.sh, and what goes
@@ -22,7 +24,7 @@
 # only warns about it, and the test would then test the host.
 set -u
 
-mpiexec= way=host ranks=1 nodes=one lib= tool_before= tool_after= refuse= refused= needs=
+mpiexec= way=host ranks=1 nodes=one lib= tool_before= tool_after= refuse= refused= needs= yielding=
 settings=()
 while [ $# -gt 0 ]; do
     case $1 in
@@ -33,6 +35,7 @@ while [ $# -gt 0 ]; do
     --lib) lib=$2 ;;
     --tool-before) tool_before=$2 ;;
     --tool-after) tool_after=$2 ;;
+    --yielding) yielding=$2 ;;
     --refuse) refuse=$2 ;;
     --refused) refused=$2 ;;
     --needs) needs=$2 ;;
@@ -53,6 +56,15 @@ if [ -n "$needs" ]; then
     [ -z "$lacks" ] || { echo "skipped: no ${needs##*:}: $lacks"; exit 77; }
 fi
 
+# is_served PROGRAM: whether the library is at work in its processes, preloaded or linked.
+is_served() {
+    case $way in
+    tug | native | packet) return 0 ;;
+    host) grep -q 'libtugboat\.so' "$1" && [[ " ${settings[*]} " != *" TUGBOAT=off "* ]] ;;
+    *) return 1 ;;
+    esac
+}
+
 preload=$tool_before
 case $way in
 tug | native | packet | off)
@@ -64,7 +76,8 @@ tug | native | packet | off)
 host | either) ;;
 *) echo "run_mpi.sh: unknown way '$way'" >&2; exit 2 ;;
 esac
-preload=${preload:+$preload${tool_after:+:}}$tool_after
+if [ "$ranks" -le "$(nproc)" ] || is_served "$1"; then yielding=; fi
+for library in $tool_after $yielding; do preload=${preload:+$preload:}$library; done
 
 launch=("$mpiexec" -n "$ranks")
 openmpi=
@@ -118,15 +131,6 @@ fi
 # library heals that. Where it is not in the process, a program whose verdict is out and one of whose
 # ranks reads from the process manager is right; one that hangs otherwise gets two more chances.
 
-# is_healed PROGRAM: whether the library is in its processes, preloaded or linked.
-is_healed() {
-    case $way in
-    tug | native | packet) return 0 ;;
-    host) grep -q 'libtugboat\.so' "$1" && [[ " ${settings[*]} " != *" TUGBOAT=off "* ]] ;;
-    *) return 1 ;;
-    esac
-}
-
 # waits_for_manager PROGRAM: whether a rank of the program is in the barrier of MPI_Finalize.
 waits_for_manager() {
     local rank fd
@@ -165,7 +169,7 @@ unhealed() {
 # 650 so). Here input does not end: it is a pipe that this script could write to.
 exec 0<> <(:)
 
-if [[ $nodes = tcp || $nodes = hosts ]] && ! is_healed "$1"; then
+if [[ $nodes = tcp || $nodes = hosts ]] && ! is_served "$1"; then
     for attempt in 1 2 3; do
         unhealed "$@"
         rc=$?

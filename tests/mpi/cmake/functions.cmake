@@ -43,13 +43,20 @@ function(tug_mpi_case name way ranks nodes)
     if(way MATCHES "^(tug|native|packet|off)$")
         list(APPEND options --lib $<TARGET_FILE:tugboat>)
     endif()
+    if(NOT TUGBOAT_SANITIZE AND NOT TUGBOAT_MPI STREQUAL "openmpi")
+        list(APPEND options --yielding $<TARGET_FILE:yielding>)
+    endif()
     foreach(setting IN LISTS T_ENV)
         list(APPEND options --env ${setting})
     endforeach()
     add_test(NAME ${case} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/run_mpi.sh ${options} ${T_OPTIONS}
                                   -- $<TARGET_FILE:${T_PROGRAM}> ${T_ARGS})
+    set(processors 2)
+    if(ranks EQUAL 1)
+        set(processors 1)
+    endif()
     set_tests_properties(${case} PROPERTIES
-        TIMEOUT ${T_TIMEOUT} SKIP_RETURN_CODE 77 PROCESSORS 2 LABELS "mpi;${T_LABELS}")
+        TIMEOUT ${T_TIMEOUT} SKIP_RETURN_CODE 77 PROCESSORS ${processors} LABELS "mpi;${T_LABELS}")
 endfunction()
 
 #   tug_mpi_test(NAME [SOURCES FILE...] [PROGRAM TARGET] [LANGUAGE C|Fortran] [ARGS ARG...]
@@ -58,8 +65,8 @@ endfunction()
 #                [TIMEOUT SECONDS] [LIBS LIB...] [LABELS LABEL...] [OPTIONS OPTION... of run_mpi.sh])
 #
 # registers a CTest case mpi.NAME.WAY.nN[.NODES] for every way, rank count and kind of node. Without RANKS these
-# are 1 to 4, without NODES one, without WAYS host, tug and off. Every case has a timeout and counts as using
-# both of a small machine's cores: ranks of the host MPI spin.
+# are 1 to 4, without NODES one, without WAYS host, tug and off. Every case has a timeout. A case of several ranks
+# counts as using both of a small machine's cores, for ranks of the host MPI spin; a case of one rank uses one.
 function(tug_mpi_test name)
     cmake_parse_arguments(T "" "PROGRAM;LANGUAGE;TIMEOUT"
         "SOURCES;RANKS;NODES;WAYS;ARGS;ENV;LIBS;LABELS;OPTIONS" ${ARGN})
