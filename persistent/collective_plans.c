@@ -17,6 +17,9 @@
 #define LARGE_BETWEEN_NODES ((size_t)65536)
 #define LARGE_BETWEEN_FEW ((size_t)524288) /* an allreduce of few nodes: doubling moves no more */
 #define FEW_NODES 4
+/* Where all ranks write and read at once segments are few and long, as for a message of several
+ * times the size. */
+#define ALL_AT_ONCE 4
 /* Bytes of a reduction that may be worth a call of the kernel's for every piece. */
 #define DIRECT_REDUCTION ((size_t)131072)
 #define DIRECT_PIECE ((size_t)65536)
@@ -137,8 +140,42 @@ static bool reduces_directly(struct collective *c, const struct tug_collective *
     return tug_collective_reach_out(c, &mine, bytes, able);
 }
 
+static bool scatters(const struct tug_collective *call) {
+    return call->kind == TUG_COLLECTIVE_REDUCE_SCATTER ||
+           call->kind == TUG_COLLECTIVE_REDUCE_SCATTER_BLOCK;
+}
+
+/* Elements that go from rank to rank, at most; the same on all ranks. */
+static uint64_t elements_of(const struct collective *c, const struct tug_collective *call) {
+    uint64_t most = (uint64_t)call->receive.count;
+    for (uint32_t r = 0; call->receive.counts.items != NULL && r < (uint32_t)c->team->nranks; r++) {
+        uint64_t count = (uint64_t)tug_list_at(&call->receive.counts, r);
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+static bool scans(const struct tug_collective *call) {
+    return call->kind == TUG_COLLECTIVE_SCAN || call->kind == TUG_COLLECTIVE_EXSCAN;
+}
+
+/* Does it go through the rings of a node? */
+static bool uses_rings(const struct collective *c, const struct tug_collective *call) {
+    return scatters(call) ? c->team->nnodes == 1 : !scans(call);
+}
+
+/* Bytes in a segment of a reduction. A chain of ranks is busy on all its length when a message has
+ * several segments for each; where they have no core each, a segment costs every rank a turn on
+ * one. */
+static size_t reduction_segment(const struct collective *c, const struct tug_collective *call) {
+    const struct tug_team *team = c->team;
+    if (scans(call) && team->nnodes == 1 && !team->oversubscribed)
+        return tug_channel_segment(team, c->bytes / (size_t)team->nranks, false);
+    return segment_for(c, c->bytes * (scatters(call) ? ALL_AT_ONCE : 1), uses_rings(c, call));
+}
+
 int tug_collective_reduction(struct collective *c, const struct tug_collective *call) {
-    struct tug_reduce_plan plan = {.elements = (uint64_t)call->receive.count,
+    struct tug_reduce_plan plan = {.elements = elements_of(c, call),
                                    .root = (uint32_t)call->root,
                                    .in_place = call->send.buffer == MPI_IN_PLACE};
     const bool direct = reduces_directly(c, call);
@@ -155,13 +192,12 @@ int tug_collective_reduction(struct collective *c, const struct tug_collective *
     size_t extent = c->areas[TUG_AREA_OUTPUT].extent;
     c->bytes = plan.elements * extent;
     plan.large = c->bytes >= large_from(c, call->kind);
-    bool shares = call->kind == TUG_COLLECTIVE_REDUCE || call->kind == TUG_COLLECTIVE_ALLREDUCE;
-    size_t segment = plan.direct ? DIRECT_PIECE : segment_for(c, c->bytes, shares);
+    size_t segment = plan.direct ? DIRECT_PIECE : reduction_segment(c, call);
     plan.segment = extent > 0 && segment > extent ? segment / extent : 1;
     c->token = c->bytes << 3 | (uint64_t)plan.large << 1 | plan.commutes;
     if (plan.direct)
         need_channel(c, 0);
-    else if (shares)
+    else if (uses_rings(c, call))
         need_channel(c, plan.segment < plan.elements ? plan.segment * extent : c->bytes);
     else
         c->ways->near_most = tug_collective_near_most(c->team);
@@ -193,10 +229,9 @@ int tug_collective_allgather(struct collective *c, const struct tug_collective *
     int error = tug_collective_reserve(c, 0);
     if (error)
         return error;
-    /* all write and read at once: a few long segments, as for a message of several times the size
-     */
-    struct tug_gather_plan plan = {
-        .elements = part, .segment = segment_for(c, 4 * part, true), .in_place = in_place};
+    struct tug_gather_plan plan = {.elements = part,
+                                   .segment = segment_for(c, ALL_AT_ONCE * part, true),
+                                   .in_place = in_place};
     tug_collective_bytes(c, TUG_AREA_INPUT, (void *)call->send.buffer, 1);
     tug_collective_bytes(c, TUG_AREA_OUTPUT, (void *)call->receive.buffer, 1);
     tug_collective_bytes(c, TUG_AREA_THEIR_INPUT, NULL, 1);
