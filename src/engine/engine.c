@@ -130,6 +130,7 @@ void tug_engine_left(struct tug_engine *engine) {
 
 void tug_engine_offer(struct tug_engine *engine) {
     bool awaited = tug_baton_clear_wait(&engine->ring);
+    tug_engine_unmute(engine);
     tug_baton_offer(&engine->ring);
     tug_engine_ring_offload(engine);
     if (awaited)
@@ -143,7 +144,19 @@ void tug_engine_look(bool more_comes) {
     tug_lease_set(&tug_engine.news, TUG_LEASE_FRESH);
 }
 
-bool tug_engine_is_told(struct tug_engine *engine) {
+/* Would news at descriptors wake the offload thread now? relaxed: if this is out of date it is
+ * woken once in vain. */
+static bool sleeps_at_descriptors(const struct tug_engine *engine) {
+    return atomic_load_explicit(&engine->offload.out, memory_order_relaxed);
+}
+
+void tug_engine_before_send(void) {
+    struct tug_engine *engine = &tug_engine;
+    if (__builtin_expect(sleeps_at_descriptors(engine), 0) && !engine->muted)
+        tug_services_mute(engine, true);
+}
+
+static bool leave_told(struct tug_engine *engine) {
     if (__builtin_expect(!tug_notes_wanted_by(TUG_NOTES_OFFLOAD), 1) || engine->nactive > 0 ||
         engine->nbusy == 0 || engine->told >= TUG_FEW)
         return false;
@@ -152,6 +165,12 @@ bool tug_engine_is_told(struct tug_engine *engine) {
     /* what has come before it was armed is not told of: hence the poll, which finds that */
     return tug_services_arm(engine, &engine->offload) && !tug_services_poll(engine, false) &&
            engine->nactive == 0;
+}
+
+bool tug_engine_is_told(struct tug_engine *engine) {
+    const bool told = leave_told(engine);
+    tug_engine_unmute(engine);
+    return told;
 }
 
 void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters, bool told) {
@@ -413,9 +432,8 @@ bool tug_engine_come_again(void) {
 static void begin_looking(struct tug_engine *engine) {
     const uint64_t said_ns = engine->said_ns;
     tug_lease_set(&engine->news, TUG_LEASE_HELD);
-    if (say_looking(engine) - said_ns > TUG_TICK_NS &&
-        atomic_load_explicit(&engine->offload.out, memory_order_relaxed))
-        tug_services_mute(engine, true);
+    if (say_looking(engine) - said_ns > TUG_TICK_NS)
+        tug_engine_before_send();
 }
 
 /* The wait is over, or goes on without the baton. It is mostly not the last: two ranks that put
@@ -423,8 +441,7 @@ static void begin_looking(struct tug_engine *engine) {
 static void end_looking(struct tug_engine *engine) {
     tug_engine_looks_until(engine, engine->said_ns + TUG_GLANCE_NS / 10);
     tug_lease_set(&engine->news, TUG_LEASE_FRESH);
-    if (engine->muted)
-        tug_services_mute(engine, false);
+    tug_engine_unmute(engine);
 }
 
 /* The holder found nothing to do and gives its core away. Others who wait may get it, and would

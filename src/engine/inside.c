@@ -64,6 +64,7 @@ bool tug_engine_look_inside(void) {
         return false;
     extend_lease(engine);
     const bool moved = linger_inside(engine);
+    tug_engine_unmute(engine);
     if (tug_baton_leave(&engine->ring, &wake))
         tug_engine_after_look(engine, wake, false);
     else

@@ -297,6 +297,15 @@ static void forget_who_looked(struct tug_engine *engine) {
         tug_lease_turn(&engine->news, TUG_LEASE_FRESH, 0);
 }
 
+/* News of peers have ended the sleep: they are answered first, and the beat begins after that (its
+ * code is not in the caches then, and took 7 us to 12 ahead of the answer). Where the host is
+ * polled, too, that poll judges the news. Callers that have the baton have the news. */
+static void answer_at_once(struct tug_engine *engine, struct beat *beat) {
+    if (beat->attention.news && !tug_engine_attended() && !left_to_callers(engine) &&
+        tug_baton_take(&engine->ring))
+        tug_offload_round(engine, &beat->served);
+}
+
 static enum tug_trace_kind sleep_kind(enum tug_sleep_how how) {
     if (how == TUG_SLEEP_DEEP)
         return TUG_TRACE_OFFLOAD_DEEP;
@@ -322,6 +331,7 @@ static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
     tug_trace_end(sleep_kind(plan->how), tug_sleeper_ended_by(prepared, attention->news), begin_ns);
     if (deep)
         forget_who_looked(engine);
+    answer_at_once(engine, beat);
 }
 
 static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {

@@ -123,6 +123,13 @@ bool tug_services_poll_inside(struct tug_engine *engine, struct tug_service *ser
 /* Whether news at descriptors end the offload thread's sleep. Holder only. */
 void tug_services_mute(struct tug_engine *engine, bool mute);
 
+/* The baton is about to be put down: news at descriptors wake the offload thread again, also those
+ * that have come meanwhile. Holder only. */
+static inline void tug_engine_unmute(struct tug_engine *engine) {
+    if (__builtin_expect(engine->muted, 0))
+        tug_services_mute(engine, false);
+}
+
 /* Arms every service. True if all of them ring that sleeper. */
 bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleeper);
 
@@ -158,7 +165,7 @@ void tug_engine_left(struct tug_engine *engine);
 /* The offload thread is in its deep sleep, and whatever comes for what is out ends that: it need
  * not be woken for it, neither now nor when this thread goes to compute. What is out goes for that,
  * instead of waiting for more. A few times only: who has much to do is better off with a thread
- * that looks on. Holder only. */
+ * that looks on. Holder only, who puts the baton down next. */
 bool tug_engine_is_told(struct tug_engine *engine);
 
 /* The baton was put down after a look; wake_waiters: WAIT was set; told: what tug_engine_is_told()

@@ -18,6 +18,8 @@ struct mail {
     _Atomic int sent, read;
     _Atomic int strangers; /* consumed, and nothing has come for us */
     _Atomic bool armed;    /* the next news ring the bell, and disarm */
+    _Atomic int arms;      /* times that it was armed, */
+    _Atomic int arms_read; /* and when something was read */
     bool out;              /* something of ours is; under the baton */
     bool deaf;             /* what comes for it does not ring; under the baton */
     bool gathers;          /* it has not gone yet, and waits for more; under the baton */
@@ -34,7 +36,11 @@ static bool mail_poll(struct tug_service *service, bool more_comes) {
         (void)!read(mail.eventful, &times, sizeof(times));
     (void)atomic_exchange(&mail.strangers, 0);
     const int sent = atomic_load(&mail.sent);
-    return atomic_exchange(&mail.read, sent) != sent;
+    if (sent == atomic_load(&mail.read))
+        return false;
+    atomic_store(&mail.arms_read, atomic_load(&mail.arms));
+    atomic_store(&mail.read, sent);
+    return true;
 }
 
 static void mail_flush(struct tug_service *service) {
@@ -55,6 +61,7 @@ static void tell_bell(void) {
 static bool mail_arm(struct tug_service *service) {
     (void)service;
     atomic_store(&mail.armed, true);
+    atomic_fetch_add(&mail.arms, 1);
     if (mail.early > 0) {
         mail.early--;
         atomic_store(&mail.strangers, 1);
@@ -372,6 +379,64 @@ static void who_posts_on_and_on_wakes_it(void **state) {
     end_posting();
 }
 
+/* Returns how often it has been armed when the offload thread sleeps at descriptors as deep as
+ * ever.
+ */
+static int arms_in_deep_sleep(void) {
+    CHECK_SOON(tug_notes_wanted_by(TUG_NOTES_OFFLOAD) && atomic_load(&tug_engine.offload.out));
+    return atomic_load(&mail.arms);
+}
+
+static void send_at_descriptor(int number) {
+    atomic_store(&mail.sent, number);
+    tell_descriptor();
+}
+
+static void begin_at_descriptor(void) {
+    open_mail(&tug_engine_own_bell, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    tug_engine_serve(&mail.service);
+}
+
+static void end_at_descriptor(void) {
+    tug_engine_unserve(&mail.service);
+    stop_engine();
+    close(mail.service.descriptor);
+}
+
+static void news_are_read_before_the_next_sleep_is_prepared(void **state) {
+    (void)state;
+    begin_at_descriptor();
+    const int arms = arms_in_deep_sleep();
+    send_at_descriptor(1);
+    CHECK_SOON(atomic_load(&mail.read) == 1);
+    assert_int_equal(atomic_load(&mail.arms_read), arms);
+    end_at_descriptor();
+}
+
+/* Something is sent, and the answer is there before the baton is put down. If it has been read by
+ * then nobody is woken for it, else the offload thread reads it. */
+static void an_answer_that_comes_at_once_wakes_nobody(void **state) {
+    (void)state;
+    begin_at_descriptor();
+    for (int i = 1; i <= 2; i++) {
+        struct tug_ticket ticket;
+        const int arms = arms_in_deep_sleep();
+        assert_int_equal(tug_engine_enter(&ticket), TUG_ENTRY_BATON);
+        tug_engine_before_send();
+        send_at_descriptor(i);
+        check_sleep_us(2000);
+        if (i == 1)
+            assert_true(tug_services_poll(&tug_engine, false));
+        tug_engine_leave();
+        check_sleep_us(2000);
+        if (i == 1)
+            assert_int_equal(atomic_load(&mail.arms), arms);
+        CHECK_SOON(atomic_load(&mail.read) == i);
+    }
+    end_at_descriptor();
+}
+
 /* A caller has looked once while the offload thread was in its deep sleep, and went to compute. A
  * beat later somebody looks again in any case: once in a hundred times it is to be faster. */
 static void news_after_a_look_that_was_long_ago(void **state) {
@@ -415,6 +480,8 @@ int main(void) {
         CASE(strangers_at_once),
         CASE(what_is_out_wakes_it_only_where_its_news_do_not),
         CASE(who_posts_on_and_on_wakes_it),
+        CASE(news_are_read_before_the_next_sleep_is_prepared),
+        CASE(an_answer_that_comes_at_once_wakes_nobody),
         CASE(news_after_a_look_that_was_long_ago),
         CASE(what_is_outside_is_waited_for_asleep),
         CASE(who_leaves_others_waiting_wakes_nobody),

@@ -136,6 +136,7 @@ static bool tcp_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
     if (!link->broken && link->greeted && tug_tcp_link_holds(link)) {
         if (buffer->packet.trailer >= TUG_TCP_BESIDE_LEAST && !link->sought)
             tug_tcp_seek_beside(endpoint, link);
+        tug_engine_before_send();
         gone = tug_tcp_link_put_rest(link) && tug_tcp_link_put(link, wire, peer, buffer);
         if (link->part != NULL)
             tug_tcp_await_room(endpoint, link);
