@@ -9,8 +9,10 @@
  * of bytes differ, or where it does not reach the sender. Then the request passes (request.h), and
  * costs a look at the table of handles.
  *
- * Which ranks make greetings rests on what both know alike: the communicator is one of processes
- * that all take part (host/participants.h), and the two are not the same. So does which way they
+ * Which ranks make greetings rests on what both know alike: the communicator is one of the world's
+ * processes that all take part (host/participants.h), and the two are not the same. Nobody makes
+ * any if a process has opened a session before the ranks agreed on that in MPI_Init: a communicator
+ * of it could be used by one rank before, and by the other after that. So does which way they
  * have without the host: memory that both share (partitioned_near.c), or, between nodes, writes
  * with a signal (partitioned_far.c).
  *
@@ -46,8 +48,9 @@ bool tug_partitioned_takes(const struct tug_partitioned_call *call);
  * take part; the same result on all. */
 void tug_partitioned_prepare(MPI_Comm comm);
 
-/* The world ends: no more are made between nodes. */
-void tug_partitioned_end_world(void);
+/* MPI ends, sessions and all: no more are made between nodes. Not before: that the world has ended
+ * here says nothing about the peer, which may not know either. */
+void tug_partitioned_finalize(void);
 
 /* Behind the host's init of the same call, whose request is *host and becomes ours. On success
  * *host is our handle. An MPI error code otherwise, and *host is gone. */

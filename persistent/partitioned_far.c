@@ -108,7 +108,8 @@ static enum tug_partitioned_way way_without(const struct far *far) {
 
 /* ---- the context ---- */
 
-static struct tug_team *world; /* NULL: there never was one */
+static struct tug_team *world; /* NULL: there never was one. It outlives MPI_COMM_WORLD */
+static MPI_Group of_world;     /* its processes, while `is_open` */
 static bool is_open;           /* more requests may use it */
 
 static tug_context *context(void) {
@@ -497,12 +498,10 @@ static bool prepare_receive(struct far *receive) {
 /* The peer's rank in the context. */
 static uint32_t find_peer(const struct tug_partitioned_call *call) {
     int peer = MPI_UNDEFINED;
-    MPI_Group of_call, of_world;
+    MPI_Group of_call;
     tug_host.Comm_group(call->comm, &of_call);
-    tug_host.Comm_group(world->comm, &of_world);
     tug_host.Group_translate_ranks(of_call, 1, &call->peer, of_world, &peer);
     tug_host.Group_free(&of_call);
-    tug_host.Group_free(&of_world);
     return (uint32_t)peer;
 }
 
@@ -562,13 +561,16 @@ bool tug_partitioned_is_far(const struct tug_partitioned_call *call) {
 void tug_partitioned_prepare(MPI_Comm comm) {
     struct tug_team *team;
     if (tug_collectives_team(comm, &team) != 0 || team->nnodes == 1 ||
-        !tug_team_all_agree(team, tug_engine_bring_up()) || !tug_far_prepare(team))
+        !tug_team_all_agree(team, tug_engine_bring_up()) || !tug_far_prepare(team) ||
+        tug_host.Comm_group(comm, &of_world) != MPI_SUCCESS)
         return;
     world = team;
     is_open = true;
 }
 
-void tug_partitioned_end_world(void) {
+void tug_partitioned_finalize(void) {
+    if (is_open)
+        tug_host.Group_free(&of_world);
     is_open = false;
 }
 

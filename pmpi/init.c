@@ -59,6 +59,7 @@ static pthread_mutex_t ways_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool world;      /* MPI_Init or MPI_Init_thread was called: there is an MPI_COMM_WORLD */
 static int world_level; /* the thread level that it asked for and is told */
 static struct session *sessions;
+static bool had_sessions; /* since MPI has started */
 
 /* ---- the settings ---- */
 
@@ -163,7 +164,7 @@ static void begin_world(int requested, int asked, int provided) {
 /* The ranks agree on who takes part; those that are off have a say too. */
 static void settle_world(void) {
     if (tug_host_complete())
-        tug_world_settle();
+        tug_world_settle(had_sessions);
 }
 
 /* Before the host starts, and with it threads. */
@@ -263,6 +264,7 @@ static bool waits_for_itself(void) {
 static void enter_session(struct session *mine) {
     mine->next = sessions;
     sessions = mine;
+    had_sessions = true;
 }
 
 /* One that is the host's alone: TUGBOAT=off, or a level that it has to refuse. */
@@ -402,16 +404,17 @@ static void pause_world(void) {
 /* Nothing of MPI is left, once the host has been told. A session may start it again. With the
  * lock. */
 static void forget_mpi(void) {
+#if MPI_VERSION >= 4
+    tug_partitioned_finalize();
+#endif
     tug_participants_finalize();
     tug_keyvals_finalize();
     tug_requests_finalize();
+    had_sessions = false;
 }
 
 /* The program's part of the world has ended; all of MPI is still there. */
 static void end_world(void) {
-#if MPI_VERSION >= 4
-    tug_partitioned_end_world();
-#endif
     tug_blocking_meet(MPI_COMM_WORLD);
     tug_wait_group_end_world();
     tug_waits_polite = waits_for_itself();

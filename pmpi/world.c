@@ -38,6 +38,7 @@ enum {
     COLLECTIVES = WINDOWS + 2,
     PARTITIONED = COLLECTIVES + 2,
     MAKES_PARTITIONED = PARTITIONED + 2,
+    HAD_SESSIONS,
     STATS,
     QUESTIONS = STATS + 2
 };
@@ -112,7 +113,7 @@ static void agree(int64_t most[QUESTIONS]) {
 /* ---- the questions ---- */
 
 /* Asks them all. */
-static void ask(int64_t most[QUESTIONS], bool memory) {
+static void ask(int64_t most[QUESTIONS], bool memory, bool had_sessions) {
     most[NO_MEMORY] = !memory;
     most[OFF] = !tug_settings.enabled;
     most[NATIVE] = tug_settings.wait == TUG_WAIT_NATIVE;
@@ -125,6 +126,7 @@ static void ask(int64_t most[QUESTIONS], bool memory) {
     say_twice(&most[PARTITIONED], tug_settings.partitioned);
     most[MAKES_PARTITIONED] =
         tug_level.active && tug_settings.partitioned && tug_references_make_partitioned();
+    most[HAD_SESSIONS] = had_sessions;
     say_twice(&most[STATS], (int64_t)(tug_settings.stats != NULL) + tug_settings.verdict +
                                 4 * (tug_settings.trace != NULL));
     agree(most);
@@ -141,7 +143,7 @@ static void settle_participants(const int64_t most[QUESTIONS]) {
         tug_settings.rma = TUG_RMA_OFF;
     if (!is_same(&most[COLLECTIVES]))
         tug_settings.collectives = TUG_COLLECTIVES_OFF;
-    tug_settings.partitioned &= is_same(&most[PARTITIONED]);
+    tug_settings.partitioned &= is_same(&most[PARTITIONED]) && !most[HAD_SESSIONS];
     makes_partitioned = most[MAKES_PARTITIONED] && tug_settings.partitioned && tug_level.active;
     same_statistics = is_same(&most[STATS]);
 }
@@ -160,10 +162,10 @@ static bool wants_polite(const int64_t most[QUESTIONS], struct want *wants, int 
 }
 
 /* All together. */
-static bool settle(int nranks) {
+static bool settle(int nranks, bool had_sessions) {
     struct want *wants = malloc((size_t)nranks * sizeof(*wants));
     int64_t most[QUESTIONS];
-    ask(most, wants != NULL);
+    ask(most, wants != NULL, had_sessions);
     settle_participants(most);
     tug_participants_settle(most[TAKING] && !(most[OFF] && most[CALLER]), !most[NOT_TAKING]);
     bool polite = wants_polite(most, wants, nranks);
@@ -178,7 +180,7 @@ static void wait_politely(void) {
         tug_log(TUG_VERBOSE_INFO, "calls without a nonblocking twin wait as the host does");
 }
 
-void tug_world_settle(void) {
+void tug_world_settle(bool had_sessions) {
     int nranks;
     tug_host.Comm_size(MPI_COMM_WORLD, &nranks);
     if (nranks == 1) {
@@ -187,7 +189,7 @@ void tug_world_settle(void) {
                                                     tug_settings.progress == TUG_PROGRESS_CALLER);
         return;
     }
-    if (settle(nranks))
+    if (settle(nranks, had_sessions))
         wait_politely();
 #if MPI_VERSION >= 4
     if (makes_partitioned)

@@ -21,8 +21,8 @@
 #include <stdbool.h>
 
 /* In MPI_Init, before the program makes another call. Collective over MPI_COMM_WORLD, also of those
- * that pass everything through. */
-void tug_world_settle(void);
+ * that pass everything through. had_sessions: this process has opened sessions before. */
+void tug_world_settle(bool had_sessions);
 
 /* Those of the world that take part want the same statistics and trace, if any. */
 bool tug_world_counts(void);

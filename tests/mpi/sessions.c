@@ -14,6 +14,8 @@
  *                     c, d  makes a communicator of session a, b and works on it
  *                     y     works on a's communicator, Y  keeps a window and a request on it,
  *                     Z     uses those on a's communicator, z  frees them
+ *                     m     makes partitioned requests on a's communicator, n  uses them,
+ *                     q     frees them. Of two ranks.
  *
  * What is left is freed when its session is closed. What a session is told of its thread level is
  * what it asked for: MPI_THREAD_SINGLE for a, MPI_THREAD_MULTIPLE for b.
@@ -53,6 +55,44 @@ static void use(struct kept *kept, MPI_Comm comm) {
 static void drop(struct kept *kept) {
     MUST(MPI_Win_free(&kept->win));
     MUST(MPI_Request_free(&kept->request));
+}
+
+/* ---- partitioned requests ---- */
+
+enum { PARTS = 8, SIZES = 2, ROUNDS = 4 };
+
+static const int counts[SIZES] = {16, 3000};
+static MPI_Request parted[SIZES];
+static int parts[SIZES][PARTS * 3000];
+
+static void make_partitioned(MPI_Comm comm) {
+    for (int i = 0; i < SIZES; i++)
+        if (check_rank == 0)
+            MUST(MPI_Psend_init(parts[i], PARTS, counts[i], MPI_INT, 1, i, comm, MPI_INFO_NULL,
+                                &parted[i]));
+        else
+            MUST(MPI_Precv_init(parts[i], PARTS, counts[i], MPI_INT, 0, i, comm, MPI_INFO_NULL,
+                                &parted[i]));
+}
+
+static void use_partitioned(void) {
+    static uint64_t round;
+    for (uint64_t last = round + ROUNDS; round < last; round++) {
+        for (int i = 0; i < SIZES && check_rank == 0; i++)
+            check_fill(parts[i], PARTS * (size_t)counts[i] * sizeof(int), (uint64_t)i, round);
+        MUST(MPI_Startall(SIZES, parted));
+        for (int i = 0; i < SIZES && check_rank == 0; i++)
+            MUST(MPI_Pready_range(0, PARTS - 1, parted[i]));
+        MUST(MPI_Waitall(SIZES, parted, MPI_STATUSES_IGNORE));
+        for (int i = 0; i < SIZES && check_rank == 1; i++)
+            check_same(parts[i], PARTS * (size_t)counts[i] * sizeof(int), (uint64_t)i, round,
+                       "partitions", __LINE__);
+    }
+}
+
+static void drop_partitioned(void) {
+    for (int i = 0; i < SIZES; i++)
+        MUST(MPI_Request_free(&parted[i]));
 }
 
 static const char *const levels[2] = {"MPI_THREAD_SINGLE", "MPI_THREAD_MULTIPLE"};
@@ -165,6 +205,15 @@ static void step(char what) {
         break;
     case 'z':
         drop(&of_session);
+        break;
+    case 'm':
+        make_partitioned(comms[0]);
+        break;
+    case 'n':
+        use_partitioned();
+        break;
+    case 'q':
+        drop_partitioned();
         break;
     default:
         CHECK(false, "no step '%c'", what);

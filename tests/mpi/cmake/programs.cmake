@@ -7,8 +7,10 @@ endforeach()
 # The host MPI alone crashes in its first collective of a session of one rank.
 tug_mpi_test(init.session ARGS session RANKS 2 3 4 NODES one emulated)
 
-# Sessions and the world beside one another. Each letter is a step; sessions.c explains them.
+# Sessions and the world beside one another. Each letter is a step; sessions.c explains them. Those behind
+# a comma are of ranks other than 0.
 function(tug_mpi_sessions name steps)
+    string(REPLACE "," ";" steps ${steps})
     tug_mpi_test(sessions.${name} ARGS ${steps} ${ARGN})
 endfunction()
 tug_mpi_sessions(outlive ikacYuZrfZyzA RANKS 2 3)
@@ -26,6 +28,11 @@ if(HostMPI_VERSION VERSION_GREATER_EQUAL 4.2)
     tug_mpi_sessions(again acYZzAacYZzA RANKS 2 WAYS native packet)
     tug_mpi_sessions(again_world acYZzAtwkurf RANKS 2 NODES one emulated WAYS host tug off)
 endif()
+# Partitioned requests of sessions: alone, before and after the world, and made on one side only.
+tug_mpi_sessions(parts_alone acmnqA RANKS 2 NODES one tcp WAYS tug)
+tug_mpi_sessions(parts_early acminqA,acimnqA RANKS 2 NODES one tcp WAYS tug)
+tug_mpi_sessions(parts_late iacmnfnqA RANKS 2 NODES one tcp WAYS tug)
+tug_mpi_sessions(parts_end iacmfnqA,iacfmnqA RANKS 2 NODES one tcp WAYS tug)
 # Ranks whose sessions are not alike.
 tug_mpi_sessions(mixed iwacwfyA RANKS 2 NODES one emulated WAYS tug)
 
