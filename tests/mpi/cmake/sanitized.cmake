@@ -1,5 +1,5 @@
-# What runs under the thread sanitizer with ranks: short runs of what stands on LLCL, whose programs are
-# linked with the library. The host MPI is not compiled with it, and is not looked into.
+# What runs under the thread sanitizer with ranks: short runs of programs that are linked with the library. The
+# host MPI is not compiled with it, and is not looked into.
 
 set(tug_tsan_options
     ignore_noninstrumented_modules=1:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/races.supp)
@@ -16,3 +16,9 @@ tug_sanitized_test(gas basic RANKS 2)
 tug_sanitized_test(gas moves RANKS 3 ARGS 1500)
 tug_sanitized_test(gas storm RANKS 2)
 tug_sanitized_test(gas stress RANKS 2 ARGS 4 500)
+
+# Partitioned requests of many threads, within a node and between two.
+foreach(name IN ITEMS partitioned part_mixed)
+    tug_mpi_test(${name} LIBS tugboat RANKS 2 NODES one tcp WAYS host LABELS races
+        ENV TUGBOAT_VERBOSE=quiet TSAN_OPTIONS=${tug_tsan_options})
+endforeach()
