@@ -21,7 +21,7 @@ report() {
 }
 # What a log says in one line: its first error, or its last line.
 reason_in() {
-    { grep -m 1 -E 'error: |undefined|WRONG' "$1"; grep -m 1 -iE 'error|wrong|fail' "$1"; tail -n 1 "$1"; } |
+    { grep -a -m 1 -E 'error: |undefined|WRONG' "$1"; grep -a -m 1 -iE 'error|wrong|fail' "$1"; tail -n 1 "$1"; } | tr -d '\000' |
         sed -n '1{s/\t/ /g;s/^\(.\{200\}\).*/\1 .../;p}'
 }
 
@@ -95,7 +95,7 @@ try() {
         report "$language" note "$name fails under tugboat run, too (status $status)"
     elif [ $status -ne 0 ]; then
         report "$language" wrong "$name under tugboat run, status $status: $(reason_in "$log")"
-    elif ! grep "statistics, $ranks ranks" "$log" >/dev/null; then
+    elif ! grep -a "statistics, $ranks ranks" "$log" >/dev/null; then
         report "$language" wrong "$name under tugboat run, the library took no part: $(reason_in "$log")"
     else
         report "$language" right
