@@ -4,11 +4,14 @@
 #
 # TUGBOAT_MPI is the host of this build, and lib/libtugboat.so of the build folder is its library. The
 # other host's comes from a second configuration in hosts/, which compiles the library alone, and only
-# where that MPI is found. Sets TUGBOAT_OTHER_MPI to its name, or to nothing.
+# where that MPI is found and fits: one that is too new, or lacks its headers, is left out with a line that
+# says why. Sets TUGBOAT_OTHER_MPI to its name, or to nothing.
 #
 # So does bin/tugboat-<host>, the command for what starts ranks of its own (selftest, calibrate).
 #
 # Target tugboat_hosts: what is installed beside the command.
+
+include(cmake/fits.cmake)
 
 option(TUGBOAT_BOTH "Build the library for the other host MPI too, where that is installed" ON)
 
@@ -41,7 +44,13 @@ if(TUGBOAT_BOTH AND NOT TUGBOAT_SANITIZE)
   set(HOSTMPI_NAME "${own_name}")
   mark_as_advanced(TUGBOAT_OTHER_C_WRAPPER TUGBOAT_OTHER_EXECUTABLE)
   if(TUGBOAT_OTHER_C_WRAPPER AND TUGBOAT_OTHER_EXECUTABLE)
-    set(TUGBOAT_OTHER_MPI ${other})
+    _hostmpi_parse("${TUGBOAT_OTHER_C_WRAPPER}" other)
+    tug_mpi_fits(complaint "${PROJECT_SOURCE_DIR}" ${other} ${other_includes})
+    if(complaint)
+      message(STATUS "The library for ${other} beside this one is left out: ${complaint}")
+    else()
+      set(TUGBOAT_OTHER_MPI ${other})
+    endif()
   endif()
 endif()
 
