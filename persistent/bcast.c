@@ -19,9 +19,16 @@
 #define LENT_LEAST ((size_t)65536)
 #define ATTACHED_LEAST ((size_t)524288)
 
+/* By name: then all candidates are. */
+static bool by_one_engine(const struct collective *c) {
+    return c->candidates != NULL &&
+           c->candidates->tuner.candidates[0].plan.phases == TUG_ONE_ENGINE;
+}
+
 static bool may_be_lent(const struct collective *c) {
     const struct tug_team *team = c->team;
-    return c->bytes >= LENT_LEAST && team->node_most > 1 && team->node_most <= TUG_PAIR_RANKS;
+    return !by_one_engine(c) && c->bytes >= LENT_LEAST && team->node_most > 1 &&
+           team->node_most <= TUG_PAIR_RANKS;
 }
 
 /* Runs work on what is staged now. */
@@ -93,9 +100,14 @@ int tug_collective_bcast(struct collective *c, const struct tug_collective *call
     return error;
 }
 
-bool tug_bcast_lessen(struct collective *c) {
+bool tug_bcast_lessen(struct collective *c, struct tug_ballot *ballot) {
     struct tug_tuner *tuner = &c->candidates->tuner;
     uint32_t kept = 0;
+    if (by_one_engine(c)) {
+        bool less = ballot->near_bytes > 0;
+        ballot->near_bytes = 0; /* all goes by the host's messages then */
+        return less;
+    }
     if (c->needs.landing_bytes == 0)
         return false;
     for (uint32_t i = 0; i < c->nways; i++) {
@@ -128,6 +140,10 @@ void tug_bcast_vote(const struct collective *c, bool rebinds, struct tug_ballot 
     const struct tug_staging *staging = &c->staging;
     const struct tug_team *team = c->team;
     const size_t least = team->nnodes == 1 ? LENT_LEAST : ATTACHED_LEAST;
+    if (by_one_engine(c))
+        for (uint32_t i = 0; i < c->nways; i++)
+            if (c->ways[i].near_longest > ballot->near_bytes)
+                ballot->near_bytes = c->ways[i].near_longest;
     if (!may_be_lent(c))
         return;
     ballot->near_bytes = TUG_SLOT_INLINE;

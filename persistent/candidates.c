@@ -20,7 +20,7 @@ static bool is_allowed(uint64_t bytes, const struct tug_bcast_plan *plan) {
         return false;
     if (tug_settings.phases != TUG_PHASES_AUTO)
         return plan->phases == (enum tug_phases)(tug_settings.phases - 1);
-    return plan->phases == TUG_RELAY || bytes <= LANDING_MOST;
+    return plan->phases != TUG_TWO_PHASE || bytes <= LANDING_MOST;
 }
 
 /* What the settings name, if they leave no choice or nothing is known to choose by. */
@@ -50,7 +50,8 @@ static void choose(struct tug_candidates *candidates, uint32_t root,
     struct tug_broadcast message = {.elements = bytes,
                                     .element_bytes = 1,
                                     .root = root,
-                                    .segment_bytes = tug_settings.segment_bytes};
+                                    .segment_bytes = tug_settings.segment_bytes,
+                                    .one_engine = tug_settings.phases == TUG_PHASES_ONE_ENGINE};
     uint32_t n = 0;
     if (parameters != NULL && places->nnodes > 1 && bytes > 0)
         n = tug_model_choose(places, &message, parameters, all);

@@ -262,7 +262,7 @@ static struct tug_ballot prepare(struct collective *c, const struct tug_collecti
 /* Shared memory is short: there may be another way, with less. The same on all ranks. */
 static bool lessen(struct collective *c, struct tug_ballot *ballot) {
     if (c->candidates != NULL && c->candidates->broadcasts)
-        return tug_bcast_lessen(c);
+        return tug_bcast_lessen(c, ballot);
     bool less = ballot->near_bytes > 0 || c->nways > 1;
     ballot->near_bytes = 0; /* all goes by the host's messages then */
     if (c->nways > 1) {     /* and past the ring */

@@ -117,9 +117,9 @@ void tug_blocks_lend(struct collective *c, const struct tug_ballot *ballot);
 /* What the vote says of lending the root's memory. */
 void tug_bcast_vote(const struct collective *c, bool rebinds, struct tug_ballot *ballot);
 
-/* Does without memory for the message to land in, if something else is left. The same on all ranks.
- */
-bool tug_bcast_lessen(struct collective *c);
+/* Does without memory for the message to land in, or without pairs, if something else is left. The
+ * same on all ranks. */
+bool tug_bcast_lessen(struct collective *c, struct tug_ballot *ballot);
 
 /* If all ranks of the root's node can read its memory they will. Collective. */
 void tug_bcast_take_offer(struct collective *c, const struct tug_offer *offer, int root);

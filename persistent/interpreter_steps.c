@@ -251,6 +251,10 @@ bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_desc
     case TUG_SEND:
     case TUG_RECEIVE:
         break;
+    case TUG_WAIT:
+        if (self->queues[d->peer].limit < d->position)
+            return false;
+        break;
     case TUG_COPY:
         copy(self, d, &piece);
         break;

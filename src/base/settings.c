@@ -63,7 +63,7 @@ static const char *const verbose_choices[] = {"quiet", "warn", "info", "debug", 
 
 static const char *const collectives_choices[] = {"off", "auto", "on", NULL};
 static const char *const pipelines_choices[] = {"auto", "chain", "binomial", "trinary", NULL};
-static const char *const phases_choices[] = {"auto", "relay", "two-phase", NULL};
+static const char *const phases_choices[] = {"auto", "relay", "two-phase", "one-engine", NULL};
 
 static const struct setting settings[] = {
     {.name = "TUGBOAT",
@@ -268,19 +268,24 @@ static const struct setting settings[] = {
     {.name = "TUGBOAT_PHASES",
      .type = "choice",
      .initial = "auto",
-     .range = "auto, relay, two-phase",
+     .range = "auto, relay, two-phase, one-engine",
      .help = "how a persistent broadcast goes from one rank of a node to the others. relay: each "
-             "segment as it arrives. two-phase: all segments together when all have arrived. auto: "
-             "as the model predicts",
+             "segment as it arrives. two-phase: all segments together when all have arrived. "
+             "one-engine: one rank gives each segment to each other rank, one after another, as in "
+             "the relay of Morie et al.; only to compare with. auto: as the model predicts, of the "
+             "first two",
      .parse = parse_choice,
      .field = &tug_settings.phases,
      .choices = phases_choices},
     {.name = "TUGBOAT_TORUS",
      .type = "torus",
      .initial = "none",
-     .range = "none, or the nodes along three axes such as 4x3x2",
-     .help = "shape of the network, for trinary pipelines. Nodes are counted along the first axis "
-             "first, in the order of their first ranks. Communicators of another size ignore it",
+     .range = "none, auto, or the nodes along two to six axes such as 4x3x2",
+     .help =
+         "shape of the network, for trinary pipelines. Nodes are counted along the first axis "
+         "first, in the order of their first ranks. Communicators of another size ignore it. "
+         "auto: from the numbers in SLURM_TOPOLOGY_ADDR, or else in the nodes' names, where they "
+         "fill a grid of two to six axes",
      .parse = parse_torus,
      .field = tug_settings.torus},
     {.name = "TUGBOAT_TUNING",
@@ -479,7 +484,6 @@ static bool parse_device(const struct setting *setting, const char *text) {
     return true;
 }
 
-/* XxYxZ, each 1 to 1048576. */
 /* The file is opened later: only then is it known whether it can be read. */
 static bool parse_tuning(const struct setting *setting, const char *text) {
     (void)setting;
@@ -487,20 +491,25 @@ static bool parse_tuning(const struct setting *setting, const char *text) {
     return true;
 }
 
+/* AxBxC..., each 1 to 1048576. */
 static bool parse_torus(const struct setting *setting, const char *text) {
-    uint32_t sides[3] = {0};
-    if (strcmp(text, "none") != 0) {
-        for (int i = 0; i < 3; i++) {
-            char *end;
-            if (!isdigit((unsigned char)*text))
-                return false;
-            unsigned long side = strtoul(text, &end, 10);
-            if (side < 1 || side > 1048576 || *end != (i < 2 ? 'x' : '\0'))
-                return false;
-            sides[i] = (uint32_t)side;
-            text = end + 1;
-        }
+    uint32_t sides[TUG_TORUS_AXES] = {0};
+    bool named = strcmp(text, "none") == 0 || strcmp(text, "auto") == 0;
+    for (int i = 0; i < TUG_TORUS_AXES && !named; i++) {
+        sides[i] = 1;
+        if (*text == '\0' && i >= 2)
+            continue;
+        char *end;
+        if (!isdigit((unsigned char)*text))
+            return false;
+        unsigned long side = strtoul(text, &end, 10);
+        bool more = *end == 'x' && end[1] != '\0' && i < TUG_TORUS_AXES - 1;
+        if (side < 1 || side > 1048576 || (*end != '\0' && !more))
+            return false;
+        sides[i] = (uint32_t)side;
+        text = more ? end + 1 : end;
     }
+    tug_settings.torus_auto = strcmp(text, "auto") == 0;
     memcpy(setting->field, sides, sizeof sides);
     return true;
 }
@@ -524,6 +533,12 @@ static void refuse(const struct setting *setting, const char *text) {
     load_status = TUG_ERR_SETTING;
     snprintf(load_error, sizeof load_error, "%s=%s is not allowed: it must be %s", setting->name,
              text, setting->range);
+}
+
+static void read_slurm_address(void) {
+    const char *text = tug_settings.torus_auto ? getenv("SLURM_TOPOLOGY_ADDR") : NULL;
+    const bool fits = text != NULL && strlen(text) < sizeof tug_settings.slurm_address;
+    strcpy(tug_settings.slurm_address, fits ? text : "");
 }
 
 /* Names of other versions: to pass them over would leave a job without what it asks for. */
@@ -562,6 +577,7 @@ static void load_all(void) {
         }
     }
     refuse_renamed();
+    read_slurm_address();
     loaded = true;
 }
 

@@ -74,10 +74,13 @@ enum tug_pipelines_choice { /* above auto: enum tug_algorithm + 1 (schedule/tree
                             TUG_PIPELINES_TRINARY,
 };
 
+#define TUG_TORUS_AXES 6
+
 enum tug_phases_choice { /* above auto: enum tug_phases + 1 (schedule/bcast.h) */
                          TUG_PHASES_AUTO,
                          TUG_PHASES_RELAY,
                          TUG_PHASES_TWO,
+                         TUG_PHASES_ONE_ENGINE,
 };
 
 enum tug_verbose {
@@ -117,7 +120,12 @@ struct tug_settings {
     enum tug_collectives_choice collectives;   /* TUGBOAT_COLLECTIVES */
     enum tug_pipelines_choice pipelines;       /* TUGBOAT_PIPELINES */
     enum tug_phases_choice phases;             /* TUGBOAT_PHASES */
-    uint32_t torus[3];                         /* TUGBOAT_TORUS: nodes along x, y, z; 0: none */
+    uint32_t torus[TUG_TORUS_AXES];            /* TUGBOAT_TORUS: nodes along each axis, 1 behind
+                                                  the last; 0: none */
+    bool torus_auto;                           /* TUGBOAT_TORUS=auto */
+    char slurm_address[96];                    /* SLURM_TOPOLOGY_ADDR, if it is as short as that:
+                                                  the names of the switches above this node, and its
+                                                  own; of TUGBOAT_TORUS=auto alone */
     const char *tuning;                        /* TUGBOAT_TUNING: a file, or NULL */
     char verbs_device[TUG_VERBS_NAME_MAX + 1]; /* TUGBOAT_VERBS_DEVICE without port, or "auto" */
     unsigned verbs_port;                       /* port in TUGBOAT_VERBS_DEVICE, 0: any */

@@ -24,7 +24,8 @@ struct options {
     struct tug_model_report *report;
     uint64_t first, last; /* bytes */
     const char *parameters;
-    int algorithm; /* -1: all */
+    int algorithm;          /* -1: all */
+    uint64_t segment_bytes; /* 0: the best one of each */
     bool json, dump;
     uint32_t dump_rank;
     const char *plot;
@@ -86,6 +87,12 @@ static bool parse_sizes(struct options *options, const char *text) {
     if (good && *at == '\0' && options->first <= options->last)
         return true;
     return complain("--size", text, "bytes such as 64K, or two with a colon between, 1K:1G");
+}
+
+static bool parse_segment(struct options *options, const char *text) {
+    const char *at = text;
+    return (take_size(&at, &options->segment_bytes) && *at == '\0') ||
+           complain("--segment", text, "bytes such as 64K");
 }
 
 static bool parse_torus(struct options *options, const char *text) {
@@ -159,6 +166,8 @@ static bool parse_option(struct options *options, int option, const char *text) 
         return parse_tree(options, text);
     case 'a':
         return parse_algorithm(options, text);
+    case 'g':
+        return parse_segment(options, text);
     case 'm':
         options->parameters = text;
         return true;
@@ -207,19 +216,13 @@ static bool check_options(const struct options *options) {
 
 static bool parse(struct options *options, int argc, char **argv) {
     static const struct option longs[] = {
-        {"nodes", required_argument, NULL, 'n'},
-        {"ppn", required_argument, NULL, 'p'},
-        {"size", required_argument, NULL, 's'},
-        {"torus", required_argument, NULL, 't'},
-        {"tree", required_argument, NULL, 'f'},
-        {"algorithm", required_argument, NULL, 'a'},
-        {"parameters", required_argument, NULL, 'm'},
-        {"simulate", no_argument, NULL, 'S'},
-        {"dump", optional_argument, NULL, 'd'},
-        {"plot", required_argument, NULL, 'o'},
-        {"json", no_argument, NULL, 'j'},
-        {"paper", no_argument, NULL, 'P'},
-        {NULL, 0, NULL, 0},
+        {"nodes", required_argument, NULL, 'n'},   {"ppn", required_argument, NULL, 'p'},
+        {"size", required_argument, NULL, 's'},    {"torus", required_argument, NULL, 't'},
+        {"tree", required_argument, NULL, 'f'},    {"algorithm", required_argument, NULL, 'a'},
+        {"segment", required_argument, NULL, 'g'}, {"parameters", required_argument, NULL, 'm'},
+        {"simulate", no_argument, NULL, 'S'},      {"dump", optional_argument, NULL, 'd'},
+        {"plot", required_argument, NULL, 'o'},    {"json", no_argument, NULL, 'j'},
+        {"paper", no_argument, NULL, 'P'},         {NULL, 0, NULL, 0},
     };
     int option;
     optind = 1;
@@ -273,7 +276,7 @@ static int compile(void *state, uint32_t rank, struct tug_schedule *schedule) {
 }
 
 static int simulate(const struct tug_model_report *report, const struct tug_places *places,
-                    const struct tug_bcast_plan *plan, bool one_engine, double *seconds) {
+                    const struct tug_bcast_plan *plan, double *seconds) {
     char why[256] = "";
     struct job job = {places, plan};
     struct tug_simulated result;
@@ -284,7 +287,7 @@ static int simulate(const struct tug_model_report *report, const struct tug_plac
         .element_bytes = 1,
         .message_bytes = plan->elements,
         .slots = TUG_SIMULATED_SLOTS,
-        .one_engine = one_engine,
+        .one_engine = plan->phases == TUG_ONE_ENGINE && tug_engines_carry(&report->parameters),
         .compile = compile,
         .state = &job,
     };
@@ -307,42 +310,44 @@ static void keep(struct tug_model_row *row, int algorithm) {
     row->ncandidates = kept;
 }
 
-/* Where only drawings and programs look at all ways, a table has room for the fastest alone. */
+/* Where only drawings and programs look at all ways, a table has room for the fastest alone; the
+ * paper's relay stands behind it. */
 static int simulate_row(const struct options *options, const struct tug_places *places,
                         struct tug_model_row *row) {
-    uint32_t n = options->json || options->plot != NULL ? row->ncandidates : 1;
+    bool all = options->json || options->plot != NULL;
     int error = 0;
-    for (uint32_t i = 0; i < n && !error; i++)
-        error = simulate(options->report, places, &row->candidates[i].plan, false,
-                         &row->simulated_s[i]);
+    for (uint32_t i = 0; i < row->ncandidates && !error; i++)
+        if (all || i == 0 || row->candidates[i].plan.phases == TUG_ONE_ENGINE)
+            error =
+                simulate(options->report, places, &row->candidates[i].plan, &row->simulated_s[i]);
     return error;
 }
 
 /* On the paper's machine its own relay stands beside ours, with the paper's segments. */
-static int fill_one_engine(struct tug_model_report *report, const struct tug_places *places) {
-    struct tug_tree_shape shape = tug_tree_shape_of(places, TUG_TRINARY, 0);
-    uint64_t bytes = report->rows[report->nrows - 1].bytes;
-    if (strcmp(report->machine, "fx100") != 0 || shape.ppn < 2 || shape.depth == 0)
-        return 0;
-    uint64_t pieces = (uint64_t)shape.pipelines * tug_paper_segments(bytes);
-    const struct tug_bcast_plan plan = {.algorithm = TUG_TRINARY,
-                                        .phases = TUG_RELAY,
-                                        .elements = bytes,
-                                        .segment = (bytes + pieces - 1) / pieces};
-    report->one_engine_s = tug_predict_one_engine(&shape, bytes, plan.segment, &report->parameters);
-    return report->simulated
-               ? simulate(report, places, &plan, true, &report->one_engine_simulated_s)
-               : 0;
+static void add_one_engine(const struct tug_model_report *report, const struct tug_places *places,
+                           struct tug_model_row *row) {
+    if (strcmp(report->machine, "fx100") != 0 || report->shape.ppn < 2 || report->shape.nodes < 2)
+        return;
+    uint64_t pieces = (uint64_t)tug_pipelines(places, TUG_TRINARY) * tug_paper_segments(row->bytes);
+    struct tug_candidate *relay = &row->candidates[row->ncandidates++];
+    relay->plan = (struct tug_bcast_plan){.algorithm = TUG_TRINARY,
+                                          .phases = TUG_ONE_ENGINE,
+                                          .elements = row->bytes,
+                                          .segment = (row->bytes + pieces - 1) / pieces};
+    relay->seconds = relay->fitted_s =
+        tug_model_predict(places, &relay->plan, 1, &report->parameters);
 }
 
 static int fill(const struct options *options, const struct tug_places *places) {
     struct tug_model_report *report = options->report;
     for (uint64_t bytes = options->first;; bytes *= 2) {
         struct tug_model_row *row = &report->rows[report->nrows++];
-        struct tug_broadcast message = {.element_bytes = 1};
+        struct tug_broadcast message = {.element_bytes = 1,
+                                        .segment_bytes = options->segment_bytes};
         row->bytes = bytes < options->last ? bytes : options->last;
         message.elements = row->bytes;
         row->ncandidates = tug_model_choose(places, &message, &report->parameters, row->candidates);
+        add_one_engine(report, places, row);
         keep(row, options->algorithm);
         if (row->ncandidates == 0) {
             tug_cmd_say("model: with so few nodes %s is the same as chain: ask for that",
@@ -415,8 +420,6 @@ int tug_cmd_model(int argc, char **argv) {
         return 1;
     }
     error = fill(&options, &places);
-    if (!error)
-        error = fill_one_engine(&report, &places);
     int status = error ? 1 : show(&options, &places);
     tug_places_fini(&places);
     return status;

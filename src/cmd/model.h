@@ -17,8 +17,9 @@
 struct tug_model_row {
     uint64_t bytes;
     uint32_t ncandidates; /* the fastest first */
-    struct tug_candidate candidates[TUG_CANDIDATES_MOST];
-    double simulated_s[TUG_CANDIDATES_MOST]; /* 0: not simulated */
+    struct tug_candidate
+        candidates[TUG_BCAST_WAYS];     /* those that are only compared with at the end */
+    double simulated_s[TUG_BCAST_WAYS]; /* 0: not simulated */
 };
 
 struct tug_model_report {
@@ -27,8 +28,6 @@ struct tug_model_report {
     struct tug_model_shape shape;
     struct tug_network network; /* kind, radix and taper */
     bool simulated;
-    double one_engine_s; /* the largest size by the paper's relay; 0: it is not told */
-    double one_engine_simulated_s;
     uint32_t nrows;
     struct tug_model_row rows[TUG_SIZES_MOST];
 };

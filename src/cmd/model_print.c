@@ -6,8 +6,6 @@
 #include "cmd/draw.h"
 #include "cmd/model.h"
 
-#define WAYS (TUG_ALGORITHMS * 2)
-
 static double microseconds(double seconds) {
     return seconds * 1e6;
 }
@@ -27,7 +25,7 @@ static void size_text(uint64_t bytes, char text[24]) {
 }
 
 static uint32_t way_of(const struct tug_bcast_plan *plan) {
-    return 2 * (uint32_t)plan->algorithm + (uint32_t)plan->phases;
+    return tug_bcast_way(plan->algorithm, plan->phases);
 }
 
 /* The index of a way among a row's candidates; ncandidates: it is not among them. */
@@ -39,7 +37,8 @@ static uint32_t find(const struct tug_model_row *row, uint32_t way) {
 }
 
 static void way_text(uint32_t way, char text[24]) {
-    snprintf(text, 24, "%s%s", tug_algorithm_name(way / 2), way % 2 ? " 2-phase" : "");
+    static const char *const behind[TUG_PHASES] = {"", " 2-phase", " 1-engine"};
+    snprintf(text, 24, "%s%s", tug_algorithm_name(way / TUG_PHASES), behind[way % TUG_PHASES]);
 }
 
 /* ---- for people ---- */
@@ -57,7 +56,7 @@ static void print_heading(const struct tug_model_report *report, FILE *out) {
             report->parameters.between_is_guess && shape->nodes > 1 ? ", a guess between nodes"
                                                                     : "");
     fprintf(out, "microseconds of a broadcast, predicted:\n\n%8s", "bytes");
-    for (uint32_t way = 0; way < WAYS; way++) {
+    for (uint32_t way = 0; way < TUG_BCAST_WAYS; way++) {
         char text[24];
         way_text(way, text);
         if (find(&report->rows[0], way) < report->rows[0].ncandidates)
@@ -75,7 +74,7 @@ static void print_row(const struct tug_model_report *report, const struct tug_mo
     size_text(chosen->plan.segment, segment);
     way_text(way_of(&chosen->plan), name);
     fprintf(out, "%8s", size);
-    for (uint32_t way = 0; way < WAYS; way++) {
+    for (uint32_t way = 0; way < TUG_BCAST_WAYS; way++) {
         uint32_t i = find(row, way);
         if (i < row->ncandidates)
             fprintf(out, " %16.2f", microseconds(row->candidates[i].seconds));
@@ -90,22 +89,25 @@ static void print_row(const struct tug_model_report *report, const struct tug_mo
 /* Why the fastest is another than the paper's. */
 static void print_one_engine(const struct tug_model_report *report, FILE *out) {
     const struct tug_model_row *row = &report->rows[report->nrows - 1];
-    uint32_t relay = find(row, 2 * TUG_TRINARY + TUG_RELAY);
-    uint32_t two_phase = find(row, 2 * TUG_TRINARY + TUG_TWO_PHASE);
-    if (report->one_engine_s <= 0 || relay == row->ncandidates || two_phase == row->ncandidates)
+    uint32_t relay = find(row, tug_bcast_way(TUG_TRINARY, TUG_RELAY));
+    uint32_t two_phase = find(row, tug_bcast_way(TUG_TRINARY, TUG_TWO_PHASE));
+    uint32_t one_engine = find(row, tug_bcast_way(TUG_TRINARY, TUG_ONE_ENGINE));
+    if (one_engine == row->ncandidates || relay == row->ncandidates ||
+        two_phase == row->ncandidates)
         return;
     char size[24];
     size_text(row->bytes, size);
+    double one_engine_s = row->candidates[one_engine].seconds;
     double relay_s = row->candidates[relay].seconds;
     double two_phase_s = row->candidates[two_phase].seconds;
     fprintf(out,
             "\none-engine: in the paper's relay one engine copies every segment of all pipelines"
             " inside a node:\na broadcast of %s takes %.2f us",
-            size, microseconds(report->one_engine_s));
+            size, microseconds(one_engine_s));
     if (report->simulated)
-        fprintf(out, " (simulated: %.2f)", microseconds(report->one_engine_simulated_s));
+        fprintf(out, " (simulated: %.2f)", microseconds(row->simulated_s[one_engine]));
     fprintf(out, ", and two-phase is %s, with %.2f.\n",
-            two_phase_s < report->one_engine_s ? "faster" : "slower", microseconds(two_phase_s));
+            two_phase_s < one_engine_s ? "faster" : "slower", microseconds(two_phase_s));
     if (relay_s < two_phase_s)
         fprintf(out,
                 "Our relay is faster than two-phase, %.2f: it copies with as many engines as "
@@ -178,10 +180,10 @@ static void write_script(const struct tug_model_report *report, FILE *gnuplot) {
             report->shape.ppn);
     fprintf(gnuplot, "set logscale x 2\nset format x '%%.0b %%BB'\nset xlabel 'message'\n"
                      "set ylabel 'GB/s'\nset key left top\nset grid\n");
-    for (uint32_t way = 0; way < WAYS; way++)
+    for (uint32_t way = 0; way < TUG_BCAST_WAYS; way++)
         write_points(report, way, gnuplot);
     const char *separator = "plot";
-    for (uint32_t way = 0; way < WAYS; way++) {
+    for (uint32_t way = 0; way < TUG_BCAST_WAYS; way++) {
         char name[24];
         if (find(&report->rows[0], way) == report->rows[0].ncandidates)
             continue;

@@ -39,8 +39,8 @@ static const struct subcommand {
      tug_cmd_info},
     {"model",
      "model [--nodes N] [--ppn P] [--size BYTES[:BYTES]] [--torus XxYxZ | --tree RADIX[:TAPER]] "
-     "[--parameters FILE|default|fx100] [--algorithm NAME] [--simulate] [--dump[=RANK]] [--plot "
-     "FILE.svg] [--json] | model --paper [--plot FILE.svg]",
+     "[--parameters FILE|default|fx100] [--algorithm NAME] [--segment BYTES] [--simulate] "
+     "[--dump[=RANK]] [--plot FILE.svg] [--json] | model --paper [--plot FILE.svg]",
      "predicts the time of a broadcast for each algorithm, from measured or named parameters. "
      "--simulate also simulates the schedules of all ranks. --dump prints the schedule of one "
      "rank. "

@@ -77,8 +77,10 @@ uint32_t tug_model_choose(const struct tug_places *places, const struct tug_broa
         struct tug_tree_shape shape = tug_tree_shape_of(places, a, message->root);
         if (is_chain(places, a, &shape))
             continue;
-        int phases = shape.depth > 0 && shape.ppn > 1 ? 2 : 1;
-        for (int p = 0; p < phases; p++) {
+        bool both = shape.depth > 0 && shape.ppn > 1;
+        int first = message->one_engine ? TUG_ONE_ENGINE : TUG_RELAY;
+        int last = message->one_engine ? TUG_ONE_ENGINE : both ? TUG_TWO_PHASE : TUG_RELAY;
+        for (int p = first; p <= last; p++) {
             candidates[n].plan = (struct tug_bcast_plan){
                 .algorithm = a,
                 .phases = p,
@@ -102,7 +104,8 @@ double tug_model_predict(const struct tug_places *places, const struct tug_bcast
 }
 
 const char *tug_phases_name(enum tug_phases phases) {
-    return phases == TUG_RELAY ? "relay" : "two-phase";
+    static const char *const names[TUG_PHASES] = {"relay", "two-phase", "one-engine"};
+    return names[phases];
 }
 
 int tug_model_places(const struct tug_model_shape *shape, struct tug_places *places) {

@@ -7,6 +7,7 @@
 #ifndef TUG_MODEL_CHOOSE_H
 #define TUG_MODEL_CHOOSE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "model/loggp.h"
@@ -17,6 +18,7 @@ struct tug_broadcast {
     uint64_t element_bytes;
     uint32_t root;          /* rank */
     uint64_t segment_bytes; /* 0: chosen */
+    bool one_engine;        /* TUG_ONE_ENGINE alone, which is taken only where it is asked for */
 };
 
 const char *tug_phases_name(enum tug_phases phases);

@@ -2,10 +2,6 @@
 
 #define NEIGHBOURS 3
 
-static uint32_t way_of(const struct tug_bcast_plan *plan) {
-    return 2 * (uint32_t)plan->algorithm + (uint32_t)plan->phases;
-}
-
 static uint32_t size_of(uint64_t bytes) {
     uint32_t size = bytes > 0 ? 63 - (uint32_t)__builtin_clzll(bytes) : 0;
     return size < TUG_EXPERIENCE_SIZES ? size : TUG_EXPERIENCE_SIZES - 1;
@@ -14,17 +10,18 @@ static uint32_t size_of(uint64_t bytes) {
 void tug_experience_note(struct tug_experience *experience, const struct tug_candidate *candidate,
                          uint64_t bytes, double seconds) {
     if (candidate->fitted_s > 0)
-        experience->times[candidate->plan.lent][way_of(&candidate->plan)][size_of(bytes)] =
+        experience->times[candidate->plan.lent][tug_bcast_way(
+            candidate->plan.algorithm, candidate->plan.phases)][size_of(bytes)] =
             (float)(seconds / candidate->fitted_s);
 }
 
-/* What is known of a size: of the way, or, with TUG_CANDIDATES_MOST for it, of all on average. */
+/* What is known of a size: of the way, or, with TUG_BCAST_WAYS for it, of all on average. */
 static double known(const float times[][TUG_EXPERIENCE_SIZES], uint32_t way, uint32_t size) {
     double sum = 0;
     uint32_t n = 0;
-    if (way < TUG_CANDIDATES_MOST)
+    if (way < TUG_BCAST_WAYS)
         return times[way][size];
-    for (uint32_t w = 0; w < TUG_CANDIDATES_MOST; w++) {
+    for (uint32_t w = 0; w < TUG_BCAST_WAYS; w++) {
         sum += times[w][size];
         n += times[w][size] > 0;
     }
@@ -64,9 +61,10 @@ void tug_experience_apply(const struct tug_experience *experience, uint64_t byte
                           struct tug_candidate *candidates, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const struct tug_bcast_plan *plan = &candidates[i].plan;
-        double times = nearest(experience->times[plan->lent], way_of(plan), size_of(bytes));
+        double times = nearest(experience->times[plan->lent],
+                               tug_bcast_way(plan->algorithm, plan->phases), size_of(bytes));
         if (times == 0)
-            times = nearest(experience->times[plan->lent], TUG_CANDIDATES_MOST, size_of(bytes));
+            times = nearest(experience->times[plan->lent], TUG_BCAST_WAYS, size_of(bytes));
         candidates[i].seconds = candidates[i].fitted_s * (times > 0 ? times : 1);
     }
     tug_candidates_sort(candidates, count);

@@ -17,7 +17,7 @@
 #define TUG_EXPERIENCE_REACHES 4 /* of them: what is farther away tells nothing */
 
 struct tug_experience {
-    float times[2][TUG_CANDIDATES_MOST][TUG_EXPERIENCE_SIZES]; /* [lent]; 0: not measured */
+    float times[2][TUG_BCAST_WAYS][TUG_EXPERIENCE_SIZES]; /* [lent]; 0: not measured */
 };
 
 /* A broadcast of `bytes` by the candidate took so long. */

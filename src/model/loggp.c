@@ -224,6 +224,26 @@ static double interval_s(const struct tug_tree_shape *shape, const struct segmen
     return shape->depth == 0 ? local_s : most(costs->wire_s, most(root_s, holder_s));
 }
 
+bool tug_engines_carry(const struct tug_model_parameters *parameters) {
+    return parameters->ntransfers == 0 && parameters->between.overhead_s == 0;
+}
+
+/* Every segment of all pipelines to each other rank of a node, one after another. */
+static double one_engine_s(const struct tug_tree_shape *shape, const struct segment_costs *costs,
+                           uint64_t segment, double rounds,
+                           const struct tug_model_parameters *parameters) {
+    const struct tug_loggp *between = &parameters->between;
+    bool carries = tug_engines_carry(parameters);
+    double copy_s = carries ? (double)segment * between->byte_s + between->gap_s : costs->alone_s;
+    double copies_s = copy_s * shape->pipelines * (shape->ppn - 1);
+    double pace_s =
+        carries ? most(copies_s, costs->wire_s)
+                : most(interval_s(shape, costs, false), copies_s + costs->handle_s * shape->sends);
+    double last_s = carries ? 0 : costs->alone_s; /* the last reader takes it out */
+    return parameters->start_s + shape->depth * costs->hop_s + parameters->inside.latency_s +
+           (rounds - 1) * pace_s + copies_s + last_s;
+}
+
 double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases phases, uint64_t bytes,
                          uint64_t segment_bytes, const struct tug_model_parameters *parameters) {
     if (bytes == 0)
@@ -231,16 +251,12 @@ double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases pha
     uint64_t share = (bytes + shape->pipelines - 1) / shape->pipelines;
     uint64_t segment = segment_bytes > 0 && segment_bytes < share ? segment_bytes : share;
     uint64_t rounds = (share + segment - 1) / segment;
-    bool relays = phases == TUG_RELAY || shape->depth == 0;
+    bool relays = phases != TUG_TWO_PHASE || shape->depth == 0;
     struct segment_costs costs = costs_of(shape, bytes, segment, parameters);
+    if (phases == TUG_ONE_ENGINE && shape->ppn > 1)
+        return one_engine_s(shape, &costs, segment, (double)rounds, parameters);
     double pace_s = interval_s(shape, &costs, relays);
     double seconds = parameters->start_s + shape->depth * costs.hop_s + shape->late * costs.late_s;
-    if (relays && shape->ppn > 1 && shape->ppn < shape->pipelines) {
-        /* a rank that holds two pipelines takes their segments in turn, and is early in one of them
-         * where it is late in the other */
-        seconds += shape->depth * costs.hop_s * 2 / 3;
-        pace_s = most(pace_s, shape->depth * costs.hop_s + 4 * costs.copy_s);
-    }
     seconds += (double)(rounds - 1) * pace_s;
     if (shape->ppn == 1)
         return seconds;
@@ -249,19 +265,4 @@ double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases pha
         return seconds + costs.alone_s + costs.copy_s;
     struct segment_costs all = costs_of(shape, bytes, bytes, parameters);
     return seconds + 2 * parameters->inside.overhead_s + all.copy_s; /* signal, await, copy */
-}
-
-double tug_predict_one_engine(const struct tug_tree_shape *shape, uint64_t bytes,
-                              uint64_t segment_bytes,
-                              const struct tug_model_parameters *parameters) {
-    uint64_t share = (bytes + shape->pipelines - 1) / shape->pipelines;
-    uint64_t segment = segment_bytes < share ? segment_bytes : share;
-    if (segment == 0)
-        return 0;
-    uint64_t rounds = (share + segment - 1) / segment;
-    struct segment_costs costs = costs_of(shape, bytes, segment, parameters);
-    double copy_s = (double)segment * parameters->between.byte_s + parameters->between.gap_s;
-    double copies_s = copy_s * shape->pipelines * (shape->ppn - 1);
-    return parameters->start_s + shape->depth * costs.hop_s + parameters->inside.latency_s +
-           (double)(rounds - 1) * most(copies_s, costs.wire_s) + copies_s;
 }

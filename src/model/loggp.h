@@ -10,6 +10,7 @@
 #ifndef TUG_MODEL_LOGGP_H
 #define TUG_MODEL_LOGGP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "schedule/bcast.h"
@@ -64,14 +65,13 @@ struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *par
 /* Seconds a byte of a copy inside a node, in the course of a message of `bytes`. */
 double tug_copy_byte_s(const struct tug_model_parameters *parameters, uint64_t bytes);
 
-/* Seconds from the start on all ranks to the end on the last of them. */
+/* Seconds from the start on all ranks to the end on the last of them. With TUG_ONE_ENGINE, where a
+ * message between nodes takes no processor (FX100), the one engine of a node copies at the speed of
+ * such a message; elsewhere it is the rank that holds the pipelines. */
 double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases phases, uint64_t bytes,
                          uint64_t segment_bytes, const struct tug_model_parameters *parameters);
 
-/* The same of the paper's relay on our places: one engine of a node copies each segment of all the
- * pipelines to each other rank, at the speed of a message between nodes. */
-double tug_predict_one_engine(const struct tug_tree_shape *shape, uint64_t bytes,
-                              uint64_t segment_bytes,
-                              const struct tug_model_parameters *parameters);
+/* True if engines move data without a processor: then one of them copies inside a node, too. */
+bool tug_engines_carry(const struct tug_model_parameters *parameters);
 
 #endif

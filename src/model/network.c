@@ -14,6 +14,8 @@ static uint32_t side_steps(uint32_t side, uint32_t from, uint32_t to, bool *up) 
 
 uint32_t tug_network_distance(const struct tug_places *places, uint32_t from, uint32_t to) {
     uint32_t links = 0;
+    from = tug_places_position(places, from);
+    to = tug_places_position(places, to);
     for (int d = 0; d < 3 && places->torus[0] != 0; d++) {
         uint32_t side = places->torus[d];
         bool up;
@@ -29,6 +31,8 @@ static uint32_t leaves_of(const struct tug_network *network) {
 }
 
 uint32_t tug_network_first_link(const struct tug_places *places, uint32_t from, uint32_t to) {
+    from = tug_places_position(places, from);
+    to = tug_places_position(places, to);
     for (uint32_t d = 0; d < 3; d++) {
         uint32_t side = places->torus[d];
         bool up;
@@ -44,6 +48,7 @@ int tug_network_init(struct tug_network *network, const struct tug_places *place
                      uint32_t engines) {
     size_t links = 1;
     network->nnodes = places->nnodes;
+    network->places = places;
     network->hop_ps = (uint64_t)(hop_s * 1e12);
     network->free_at_ps = NULL;
     if (network->kind == TUG_NETWORK_TORUS) {
@@ -123,7 +128,8 @@ static uint64_t pass_tree(struct tug_network *network, uint32_t from, uint32_t t
 uint64_t tug_network_pass(struct tug_network *network, uint32_t from, uint32_t to, uint64_t now_ps,
                           uint64_t busy_ps) {
     if (network->kind == TUG_NETWORK_TORUS)
-        return pass_torus(network, from, to, now_ps, busy_ps);
+        return pass_torus(network, tug_places_position(network->places, from),
+                          tug_places_position(network->places, to), now_ps, busy_ps);
     if (network->kind == TUG_NETWORK_TREE)
         return pass_tree(network, from, to, now_ps, busy_ps);
     return now_ps;

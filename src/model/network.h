@@ -26,7 +26,8 @@ struct tug_network {
     uint32_t taper; /* TREE: engines that share an uplink, at least 1 */
     uint32_t nnodes;
     uint32_t spines;
-    uint32_t side[3];     /* TORUS */
+    uint32_t side[3]; /* TORUS */
+    const struct tug_places *places;
     uint64_t hop_ps;      /* from one link's end to the next link's */
     uint64_t *free_at_ps; /* [links] */
 };

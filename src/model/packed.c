@@ -33,6 +33,8 @@ static const char *wrong_with(const struct tug_packed *packed, const struct tug_
         return "a peer that is not on the node";
     if (descriptor->kind > TUG_GATHER_FOLD)
         return "an unknown kind";
+    if (descriptor->kind == TUG_WAIT && descriptor->peer >= schedule->nqueues)
+        return "a wait for a queue that is not there";
     if (schedule->nqueues < TUG_QUEUES_MOST && descriptor->advances >> schedule->nqueues != 0)
         return "a step to a queue that is not there";
     return NULL;

@@ -220,7 +220,8 @@ static bool begin_send(struct machine *machine, struct tug_packed_queue *queue,
     if (flow_of(machine, op, rank, op->peer) == NULL)
         return false;
     if (same_node(machine, rank, op->peer)) {
-        *ends_ps = copy(machine, rank, bytes);
+        *ends_ps = machine->simulation->one_engine ? copy_by_engine(machine, rank, bytes)
+                                                   : copy(machine, rank, bytes);
         arrives = *ends_ps + machine->inside_latency_ps;
     } else {
         const struct transfer_costs *costs = costs_of(machine, bytes);
@@ -243,9 +244,12 @@ static bool begin_receive(struct machine *machine, uint32_t number, struct tug_p
         return false;
     }
     flow->taken++;
-    *ends_ps = same_node(machine, rank, op->peer)
-                   ? copy(machine, rank, bytes)
-                   : handle(machine, rank, costs_of(machine, bytes), true);
+    if (!same_node(machine, rank, op->peer))
+        *ends_ps = handle(machine, rank, costs_of(machine, bytes), true);
+    else if (machine->simulation->one_engine)
+        *ends_ps = machine->now_ps; /* the engine has put it where it belongs */
+    else
+        *ends_ps = copy(machine, rank, bytes);
     return true;
 }
 
@@ -279,6 +283,10 @@ static bool begin(struct machine *machine, uint32_t number, uint64_t *ends_ps) {
     case TUG_NOP:
         *ends_ps = machine->now_ps;
         return true;
+    case TUG_WAIT:
+        *ends_ps = machine->now_ps;
+        return machine->packed.queues[machine->packed.queues_of[rank] + op->peer].limit >=
+               op->position;
     case TUG_DRAIN:
         *ends_ps = machine->now_ps;
         return all_past(machine, rank, op->position);
@@ -291,9 +299,7 @@ static bool begin(struct machine *machine, uint32_t number, uint64_t *ends_ps) {
         if (!has_slot(machine, rank))
             return false;
         machine->written[rank]++;
-        *ends_ps = machine->simulation->one_engine
-                       ? machine->now_ps /* it lies where the engine takes it from */
-                       : copy(machine, rank, op->kind == TUG_PUBLISH ? bytes : 0);
+        *ends_ps = copy(machine, rank, op->kind == TUG_PUBLISH ? bytes : 0);
         return true;
     case TUG_COLLECT:
     case TUG_AWAIT:
@@ -301,9 +307,7 @@ static bool begin(struct machine *machine, uint32_t number, uint64_t *ends_ps) {
     case TUG_GATHER_FOLD:
         if (machine->shown[rank_on_node(machine, rank, op->peer)] <= op->position + queue->segment)
             return false;
-        *ends_ps = machine->simulation->one_engine
-                       ? copy_by_engine(machine, rank, bytes)
-                       : copy(machine, rank, op->kind == TUG_AWAIT ? 0 : bytes);
+        *ends_ps = copy(machine, rank, op->kind == TUG_AWAIT ? 0 : bytes);
         return true;
     default: /* COPY, REDUCE, FOLD */
         *ends_ps = copy(machine, rank, bytes);

@@ -35,8 +35,8 @@ struct tug_simulation {
     uint64_t element_bytes;
     uint64_t message_bytes; /* bytes of the whole message: copies are as fast as this allows */
     uint32_t slots;         /* segments that a ring holds */
-    bool one_engine;        /* of each node's engines one makes all the copies inside it, from where
-                               segments have arrived, as loggp.h says */
+    bool one_engine;        /* what is sent inside a node is copied by one of its engines, one piece
+                               after another, and by no processor */
     /* The schedule of a rank, to be freed here. 0 or a TUG_ERR_*. */
     int (*compile)(void *state, uint32_t rank, struct tug_schedule *schedule);
     void *state;

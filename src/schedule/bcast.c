@@ -25,10 +25,12 @@ static uint64_t share_of(const struct compiler *c, uint32_t pipeline) {
 }
 
 /* The node rank that holds a pipeline's end: on the root's node the root; on others the ranks take
- * turns. */
+ * turns, or one, which has the engine, holds all. */
 static uint32_t holder_on(const struct compiler *c, uint32_t node, uint32_t pipeline) {
     if (node == c->root_node)
         return c->places->node_rank_of[c->plan->root];
+    if (c->plan->phases == TUG_ONE_ENGINE)
+        return 0;
     return pipeline % tug_places_node_size(c->places, node);
 }
 
@@ -147,24 +149,38 @@ static void in_ring_order(const struct compiler *c, uint32_t holder, enum tug_ki
         }
 }
 
+#define NO_COUNTER UINT32_MAX
+
+/* What has come of the pipelines, by tag. A pipeline waits for no other: who takes their segments
+ * in turn waits for each. */
+struct arrivals {
+    uint32_t counters[TUG_PIPELINES_MOST]; /* queues, or NO_COUNTER: it need not wait */
+    uint32_t awaited[TUG_PIPELINES_MOST];  /* segments */
+};
+
 struct adding {
     const struct compiler *c;
     uint32_t queue;
-    uint32_t passes;
     uint32_t peer;
-    uint32_t advances[TUG_PIPELINES_MOST]; /* by tag */
+    struct arrivals arrivals;
 };
+
+static const struct arrivals all_there = {.counters = {NO_COUNTER, NO_COUNTER, NO_COUNTER}};
+
+static void await_next(struct adding *adding, uint32_t pipeline) {
+    struct arrivals *arrivals = &adding->arrivals;
+    if (arrivals->counters[pipeline] == NO_COUNTER)
+        return;
+    struct tug_descriptor wait = {.kind = TUG_WAIT,
+                                  .peer = arrivals->counters[pipeline],
+                                  .position = ++arrivals->awaited[pipeline]};
+    tug_queue_add(adding->c->schedule, adding->queue, &wait);
+}
 
 static void add_run(void *state, struct tug_descriptor *run) {
     struct adding *adding = state;
-    uint32_t segments = tug_descriptor_segments(run);
-    adding->passes += segments;
+    await_next(adding, run->tag);
     run->peer = adding->peer;
-    if (run->kind == TUG_RECEIVE) {
-        struct tug_descriptor receive = receive_of(adding->c, run->tag, adding->advances[run->tag]);
-        run->peer = receive.peer;
-        run->advances = receive.advances;
-    }
     tug_queue_add(adding->c->schedule, adding->queue, run);
 }
 
@@ -172,33 +188,52 @@ static void count_run(void *state, struct tug_descriptor *run) {
     *(uint32_t *)state += tug_descriptor_segments(run);
 }
 
+static void receive_all(const struct compiler *c, const uint32_t advances[TUG_PIPELINES_MOST]) {
+    for (uint32_t k = 0; k < c->pipelines; k++) {
+        if (!holds(c, k))
+            continue;
+        struct tug_descriptor receive = receive_of(c, k, advances[k]);
+        tug_queue_add(c->schedule, tug_schedule_queue(c->schedule, TUG_LIMIT_ALL), &receive);
+    }
+}
+
+/* A queue of a holder other than the root that takes the pipelines' segments in turn as they come:
+ * `advances` grow by what it has to be told. */
+static struct adding in_turn(const struct compiler *c, uint32_t advances[TUG_PIPELINES_MOST]) {
+    struct adding adding = {
+        .c = c, .queue = tug_schedule_queue(c->schedule, TUG_LIMIT_ALL), .arrivals = all_there};
+    for (uint32_t k = 0; k < c->pipelines; k++) {
+        if (!holds(c, k))
+            continue;
+        adding.arrivals.counters[k] = tug_schedule_queue(c->schedule, 0);
+        advances[k] |= 1u << adding.arrivals.counters[k] | 1u << adding.queue;
+    }
+    return adding;
+}
+
 /* What a holder does: it receives (unless it is the root), passes on and publishes. */
 static void relay_holder(const struct compiler *c) {
     bool root = c->rank == c->plan->root;
     uint32_t limit = root ? TUG_LIMIT_ALL : 0;
-    struct adding receives = {.c = c};
+    uint32_t advances[TUG_PIPELINES_MOST] = {0};
+    uint32_t held = 0;
     for (uint32_t k = 0; k < c->pipelines; k++) /* first to other nodes: more ranks wait there */
-        if (holds(c, k))
-            receives.advances[k] = pass_on(c, k, limit);
-    if (c->node_size > 1) {
-        struct adding publishes = {.c = c, .queue = tug_schedule_queue(c->schedule, limit)};
+        if (holds(c, k)) {
+            advances[k] = pass_on(c, k, limit);
+            held++;
+        }
+    if (c->node_size > 1 && (root || held == 1)) {
+        struct adding publishes = {
+            .c = c, .queue = tug_schedule_queue(c->schedule, limit), .arrivals = all_there};
         in_ring_order(c, c->node_rank, TUG_PUBLISH, add_run, &publishes);
         for (uint32_t k = 0; k < c->pipelines; k++)
-            receives.advances[k] |= 1u << publishes.queue;
+            advances[k] |= 1u << publishes.queue;
+    } else if (c->node_size > 1) {
+        struct adding publishes = in_turn(c, advances);
+        in_ring_order(c, c->node_rank, TUG_PUBLISH, add_run, &publishes);
     }
-    if (root)
-        return;
-    if (c->node_size > 1) { /* one queue: segments are published in the order of their arrival */
-        receives.queue = tug_schedule_queue(c->schedule, TUG_LIMIT_ALL);
-        in_ring_order(c, c->node_rank, TUG_RECEIVE, add_run, &receives);
-        return;
-    }
-    for (uint32_t k = 0; k < c->pipelines; k++) {
-        if (!holds(c, k))
-            continue;
-        struct tug_descriptor receive = receive_of(c, k, receives.advances[k]);
-        tug_queue_add(c->schedule, tug_schedule_queue(c->schedule, TUG_LIMIT_ALL), &receive);
-    }
+    if (!root)
+        receive_all(c, advances);
 }
 
 static void relay(const struct compiler *c) {
@@ -220,10 +255,61 @@ static void relay(const struct compiler *c) {
             relay_holder(c);
             continue;
         }
-        struct adding collects = {
-            .c = c, .queue = tug_schedule_queue(c->schedule, TUG_LIMIT_ALL), .peer = who};
+        struct adding collects = {.c = c,
+                                  .queue = tug_schedule_queue(c->schedule, TUG_LIMIT_ALL),
+                                  .peer = who,
+                                  .arrivals = all_there};
         in_ring_order(c, who, TUG_COLLECT, add_run, &collects);
     }
+}
+
+/* ---- inside a node: one engine ---- */
+
+/* Every segment of a run to every other rank. Between two ranks of a node messages have one order,
+ * and no tags. */
+static void add_sends(void *state, struct tug_descriptor *run) {
+    struct adding *adding = state;
+    const struct compiler *c = adding->c;
+    uint32_t segments = tug_descriptor_segments(run);
+    for (uint32_t s = 0; s < segments; s++) {
+        struct tug_descriptor send = cut(run, s);
+        await_next(adding, run->tag);
+        send.tag = 0;
+        for (uint32_t i = 1; i < c->node_size; i++) {
+            send.peer = tug_places_rank(c->places, c->node, (c->node_rank + i) % c->node_size);
+            tug_queue_add(c->schedule, adding->queue, &send);
+        }
+    }
+}
+
+static void add_receive(void *state, struct tug_descriptor *run) {
+    const struct adding *adding = state;
+    run->peer = adding->peer;
+    run->tag = 0;
+    tug_queue_add(adding->c->schedule, adding->queue, run);
+}
+
+static void one_engine(const struct compiler *c) {
+    uint32_t holder = holder_on(c, c->node, 0);
+    bool root = c->rank == c->plan->root;
+    uint32_t advances[TUG_PIPELINES_MOST] = {0};
+    struct adding adding = {.c = c, .arrivals = all_there};
+    if (holder != c->node_rank) {
+        adding.queue = tug_schedule_queue(c->schedule, TUG_LIMIT_ALL);
+        adding.peer = rank_of_holder(c, c->node, 0);
+        in_ring_order(c, holder, TUG_RECEIVE, add_receive, &adding);
+        return;
+    }
+    for (uint32_t k = 0; k < c->pipelines; k++)
+        if (holds(c, k))
+            advances[k] = pass_on(c, k, root ? TUG_LIMIT_ALL : 0);
+    if (root)
+        adding.queue = tug_schedule_queue(c->schedule, TUG_LIMIT_ALL);
+    else
+        adding = in_turn(c, advances);
+    in_ring_order(c, holder, TUG_SEND, add_sends, &adding);
+    if (!root)
+        receive_all(c, advances);
 }
 
 /* ---- inside the root's node: lent ---- */
@@ -345,6 +431,8 @@ int tug_compile_bcast(struct tug_schedule *schedule, const struct tug_places *pl
     if (!schedule->failed && plan->elements > 0) {
         if (lands(&c))
             two_phase(&c);
+        else if (plan->phases == TUG_ONE_ENGINE && c.node_size > 1)
+            one_engine(&c);
         else if (plan->lent && c.node == c.root_node && c.node_size > 1)
             lend(&c);
         else

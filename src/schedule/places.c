@@ -54,7 +54,25 @@ int tug_places_uniform(struct tug_places *places, uint32_t nnodes, uint32_t ppn)
     return 0;
 }
 
+int tug_places_arrange(struct tug_places *places, const uint32_t sides[3],
+                       const uint32_t *position) {
+    uint32_t n = places->nnodes;
+    if (position != NULL) {
+        uint32_t *both = malloc(2 * (size_t)n * sizeof(*both));
+        if (both == NULL)
+            return TUG_ERR_NO_MEMORY;
+        memcpy(both, position, n * sizeof(*both));
+        for (uint32_t node = 0; node < n; node++)
+            both[n + position[node]] = node;
+        places->position = both;
+        places->at = both + n;
+    }
+    memcpy(places->torus, sides, sizeof(places->torus));
+    return 0;
+}
+
 void tug_places_fini(struct tug_places *places) {
+    free((void *)places->position);
     free((void *)places->node_of);
     memset(places, 0, sizeof(*places));
 }

@@ -14,6 +14,7 @@ static const struct {
     unsigned needs;
 } kinds[] = {
     [TUG_NOP] = {"no-op", 0},
+    [TUG_WAIT] = {"wait", 0},
     [TUG_COPY] = {"copy", FROM | TO},
     [TUG_REDUCE] = {"reduce", FROM | TO},
     [TUG_FOLD] = {"fold", FROM | TO},
@@ -133,6 +134,8 @@ static const char *wrong_with(const struct tug_schedule *schedule,
         return "writes outside of its area";
     if (schedule->nqueues < TUG_QUEUES_MOST && descriptor->advances >> schedule->nqueues != 0)
         return "steps to a queue that does not exist";
+    if (descriptor->kind == TUG_WAIT && descriptor->peer >= schedule->nqueues)
+        return "waits for a queue that does not exist";
     if ((tug_area_is_theirs(descriptor->from_area) || tug_area_is_theirs(descriptor->to_area)) &&
         descriptor->peer >= schedule->node_size)
         return "reaches for memory of a rank that is not on the node";
@@ -164,8 +167,18 @@ int tug_schedule_check(const struct tug_schedule *schedule, uint64_t input, uint
     for (uint32_t l = 0; l < schedule->nqueues; l++) {
         const struct tug_queue *queue = &schedule->queues[l];
         uint64_t segments = 0;
-        for (uint32_t d = 0; d < queue->count; d++)
-            segments += tug_descriptor_segments(&queue->descriptors[d]);
+        for (uint32_t d = 0; d < queue->count; d++) {
+            const struct tug_descriptor *descriptor = &queue->descriptors[d];
+            segments += tug_descriptor_segments(descriptor);
+            if (descriptor->kind == TUG_WAIT &&
+                schedule->queues[descriptor->peer].limit + steps[descriptor->peer] <
+                    descriptor->position) {
+                snprintf(why, 128,
+                         "queue %" PRIu32 " waits for more steps of %" PRIu32 " than there are", l,
+                         descriptor->peer);
+                return TUG_ERR_INVALID;
+            }
+        }
         if (queue->limit != TUG_LIMIT_ALL && queue->limit + steps[l] < segments) {
             snprintf(why, 128, "queue %" PRIu32 " has %" PRIu64 " segments and %" PRIu64 " steps",
                      l, segments, queue->limit + steps[l]);
@@ -205,6 +218,8 @@ static void print_descriptor(FILE *out, const struct tug_descriptor *descriptor)
         fprintf(out, ", lent");
     if (tug_area_is_theirs(descriptor->from_area) || tug_area_is_theirs(descriptor->to_area))
         fprintf(out, ", of %" PRIu32, descriptor->peer);
+    if (descriptor->kind == TUG_WAIT)
+        fprintf(out, "for %" PRIu32 " to queue %" PRIu32, descriptor->position, descriptor->peer);
     if (descriptor->kind == TUG_DRAIN)
         fprintf(out, "below %" PRIu32, descriptor->position);
     if (descriptor->advances != 0) {

@@ -11,6 +11,10 @@
  *     queue 1 (to the right)   SEND x 8             limit: none at start
  *     queue 2 (to the node)    PUBLISH x 8          limit: none at start
  *
+ * A queue without descriptors is a counter of what has been given to it. Where the order in which a
+ * queue works is not the order in which several others advance it, it has a counter for each of
+ * them, and waits for the one it needs next (WAIT).
+ *
  * A descriptor stands for a run of *segments*: its elements are cut into pieces of `segment`, the
  * last may be shorter. Pointers count segments, and each segment that completes takes a step. No
  * elements are one segment of nothing: a signal.
@@ -37,6 +41,7 @@
  * segment is named by its writer and its position, counted from the beginning of the run. */
 enum tug_kind {
     TUG_NOP,     /* nothing: waits for its step, then gives its own */
+    TUG_WAIT,    /* waits until the scheduling pointer of the queue `peer` is at `position` */
     TUG_COPY,    /* from -> to */
     TUG_REDUCE,  /* to = from op to, element by element */
     TUG_FOLD,    /* to = to op from: the other order, for operations that do not commute */
@@ -77,13 +82,14 @@ static inline bool tug_area_is_theirs(uint32_t area) {
 struct tug_descriptor {
     uint8_t kind;
     uint8_t tag;   /* SEND, RECEIVE: the same at both ends */
-    uint32_t peer; /* SEND, RECEIVE: rank; COLLECT and its like, THEIR areas: rank in the node */
+    uint32_t peer; /* SEND, RECEIVE: rank; COLLECT and its like, THEIR areas: rank in the node;
+                      WAIT: queue */
     uint64_t elements;
     uint64_t segment; /* elements of a piece; 0: all in one */
     uint32_t from_area, to_area;
     uint64_t from, to; /* offsets, elements */
     uint32_t position; /* COLLECT and its like: of the first segment in peer's ring; DRAIN: in
-                          this rank's */
+                          this rank's; WAIT: segments */
     uint32_t release;  /* COLLECT and its like: the position in peer's ring that this rank needs
                           next when the last segment is done; the writer may overwrite those below */
     uint32_t steps;    /* how far the pointers move when a segment is complete */

@@ -41,6 +41,8 @@ struct point {
 
 static struct point point_of(const struct tug_places *places, uint32_t root_node, uint32_t node) {
     struct point point;
+    node = tug_places_position(places, node);
+    root_node = tug_places_position(places, root_node);
     for (int d = 0; d < 3; d++) {
         uint32_t side = places->torus[d];
         point.at[d] = (node % side + side - root_node % side) % side;
@@ -53,13 +55,14 @@ static struct point point_of(const struct tug_places *places, uint32_t root_node
 static uint32_t node_of(const struct tug_places *places, uint32_t root_node, struct point point) {
     uint32_t node = 0;
     uint32_t weight = 1;
+    root_node = tug_places_position(places, root_node);
     for (int d = 0; d < 3; d++) {
         uint32_t side = places->torus[d];
         node += (root_node % side + point.at[d]) % side * weight;
         weight *= side;
         root_node /= side;
     }
-    return node;
+    return tug_places_at(places, node);
 }
 
 /* The dimensions of the tree of a colour: the pipeline-th side that has a colour, and those behind

@@ -19,7 +19,7 @@ expect one-node 0 '^1 node x 2 ranks; parameters: default$' "$tugboat" model --n
 paper=(model --nodes 36 --ppn 4 --torus 3x3x4 --parameters fx100)
 expect paper 0 '^36 nodes x 4 ranks, torus 3x3x4; parameters: fx100$' "$tugboat" "${paper[@]}" --size 64M --simulate
 check relay "$(cell 64M 6) < $(cell 64M 7) && $(cell 64M 7) < $(cell 64M 2)"
-check ratio "$(cell 64M 12) > 0.9 && $(cell 64M 12) < 1.1"
+check ratio "$(cell 64M 13) > 0.9 && $(cell 64M 13) < 1.1"
 check twice-7-GB/s "67.108864 / $(cell 64M 7) * 1000 >= 14"
 expect tree 0 'fat tree with 16 nodes a switch, tapered 2 to 1' \
     "$tugboat" model --nodes 40 --tree 16:2 --size 8 --simulate
@@ -59,7 +59,9 @@ expect no-machine 1 'parameters are a file, default, or fx100' "$tugboat" model 
 expect one-engine 0 '^a broadcast of 64M takes [0-9.]+ us \(simulated: [0-9.]+\), and two-phase is faster, with' \
     "$tugboat" "${paper[@]}" --size 64M --simulate
 has one-engine '^Our relay is faster than two-phase, .*as many engines as two-phase \(4\), not with one,$'
-expect one-engine-2 0 'two-phase is faster here, too' "$tugboat" model --nodes 12 --ppn 2 --parameters fx100 --torus 2x2x3 --size 64M
+expect one-engine-json 0 '"trinary", "phases": "one-engine", .*"simulated_s": ' \
+    "$tugboat" model --nodes 12 --ppn 2 --parameters fx100 --torus 2x2x3 --size 64M --simulate --json
+expect segment 0 '^ +64M .* 64M ' "$tugboat" model --nodes 12 --size 64M --segment 64M
 expect no-engine 0 'bytes' "$tugboat" model --nodes 12 --ppn 4
 absent no-engine 'one-engine'
 
@@ -100,6 +102,7 @@ done
 for torus in 2 2x2 2x2x 0x2x2 2x2x2x2 axbxc; do
     wrong "--torus $torus: it must be nodes along three axes" --nodes 8 --torus $torus
 done
+wrong '--segment 64X: it must be bytes' --segment 64X
 wrong 'another number of nodes' --nodes 9 --torus 2x2x2
 wrong 'a torus or a tree' --nodes 8 --torus 2x2x2 --tree 4
 wrong '--tree 4:0: it must be' --tree 4:0

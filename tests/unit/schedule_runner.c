@@ -304,6 +304,8 @@ static bool execute(struct job *job, uint32_t rank, const struct tug_descriptor 
     switch (descriptor->kind) {
     case TUG_NOP:
         return true;
+    case TUG_WAIT:
+        return state->queues[peer].limit >= descriptor->position;
     case TUG_COPY:
     case TUG_REDUCE:
     case TUG_FOLD:

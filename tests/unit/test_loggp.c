@@ -65,7 +65,7 @@ static void paper_reason(void **state) {
     double relay_s = predict(&places, TUG_TRINARY, TUG_RELAY, 64 * MiB, 8 * KiB, &p);
     double two_phase_s = predict(&places, TUG_TRINARY, TUG_TWO_PHASE, 64 * MiB, 8 * KiB, &p);
     assert_true(relay_s < two_phase_s);
-    assert_true(two_phase_s < tug_predict_one_engine(&shape, 64 * MiB, 8 * KiB, &p));
+    assert_true(two_phase_s < tug_predict_bcast(&shape, TUG_ONE_ENGINE, 64 * MiB, 8 * KiB, &p));
     p.copiers = 1;
     relay_s = predict(&places, TUG_TRINARY, TUG_RELAY, 64 * MiB, 8 * KiB, &p);
     two_phase_s = predict(&places, TUG_TRINARY, TUG_TWO_PHASE, 64 * MiB, 8 * KiB, &p);

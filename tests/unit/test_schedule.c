@@ -239,9 +239,15 @@ static void place(struct scene *scene, uint64_t *random) {
     }
     assert_int_equal(tug_places_init(&scene->places, scene->n, node_of), 0);
     if (below(random, 2) && next % 2 == 0) {
-        scene->places.torus[0] = next / 2;
-        scene->places.torus[1] = 2;
-        scene->places.torus[2] = 1;
+        uint32_t position[RANKS]; /* at random */
+        for (uint32_t i = 0; i < next; i++) {
+            uint32_t j = below(random, i + 1);
+            position[i] = position[j];
+            position[j] = i;
+        }
+        assert_int_equal(tug_places_arrange(&scene->places, (uint32_t[]){next / 2, 2, 1},
+                                            below(random, 2) ? position : NULL),
+                         0);
     }
 }
 
@@ -305,7 +311,7 @@ static void draw(struct scene *scene, uint64_t *random) {
         segment = e / 60;
     bool direct = scene->places.nnodes == 1 && scene->n > 1 && below(random, 2);
     scene->bcast = (struct tug_bcast_plan){
-        below(random, TUG_ALGORITHMS), below(random, 2), scene->root, e, segment,
+        below(random, TUG_ALGORITHMS), below(random, TUG_PHASES), scene->root, e, segment,
         below(random, 3) == 0};
     scene->reduce = (struct tug_reduce_plan){
         e, segment, scene->root, below(random, 2), below(random, 2), scene->in_place, direct};
