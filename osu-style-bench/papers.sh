@@ -21,6 +21,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+# shellcheck disable=SC2034 # for papers_*.sh
 tugboat=$build/bin/tugboat
 bench=$build/bin/osu-style-bench
 mpiexec=${MPIEXEC:-$(command -v mpiexec.mpich || command -v mpiexec.hydra || command -v mpiexec)}

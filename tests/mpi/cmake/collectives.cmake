@@ -21,8 +21,8 @@ endforeach()
 tug_mpi_test(pbcast.trinary.auto RANKS 4 NODES emulated WAYS tug
     ENV TUGBOAT_PIPELINES=trinary TUGBOAT_TORUS=auto TUGBOAT_VERBOSE=info
     OPTIONS --tool-before $<TARGET_FILE:slurm_nodes>)
-if(TEST mpi.pbcast.trinary.auto.tug.n4.emulated)
-    set_tests_properties(mpi.pbcast.trinary.auto.tug.n4.emulated PROPERTIES
+if(TEST mpi.pbcast.trinary.auto.tug.n4.nodes)
+    set_tests_properties(mpi.pbcast.trinary.auto.tug.n4.nodes PROPERTIES
         PASS_REGULAR_EXPRESSION "torus of 2x2x1 by SLURM_TOPOLOGY_ADDR.*right")
 endif()
 
