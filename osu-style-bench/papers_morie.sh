@@ -129,7 +129,7 @@ morie_run() {
     for way in relay two-phase one-engine; do
         MPIR_CVAR_NUM_CLIQUES=$1 UCX_TLS=tcp,self TUGBOAT_VERBOSE=info TUGBOAT_PHASES=$way TUGBOAT_COLLECTIVES=on LD_PRELOAD=$build/lib/libtugboat.so \
             timeout 60 "$mpiexec" -n "$2" "$bench/bcast_init_sizes" --csv --sizes "$(by_effort 64K 64K,1M 64K,256K,1M,4M)" \
-            --seconds "$(by_effort 0.5 0.5 1)" 2>&1 |
+            --seconds "$(by_effort 0.5 1 2)" 2>&1 |
             awk -v nodes="$1" -v way=$way '
                 /broadcast of [0-9]+ bytes by .*measured/ {
                     match($0, /of [0-9]+ bytes by [a-z]+/); split(substr($0, RSTART, RLENGTH), w, " ")
@@ -152,10 +152,12 @@ morie_measured() {
     awk -F, 'NR > 1 { printf "<tr><td>%d x %d</td><td>%s</td><td>%d</td><td>%.1f</td><td>%.1f</td><td>%.2f</td></tr>\n",
         $1, $2, $3, $4, $5, $6, $5 / $6 }' "$out/data/measured.csv"
     printf '</table>\n<ul>\n'
-    awk -F, 'NR > 1 { split($3, w, " "); us[$1, $4, w[2]] = $6; nodes[$1]; if ($4 > most) most = $4 }
-        END { for (n = 2; n <= 4; n++) if (n in nodes)
-            printf "<li>%d nodes x 2 ranks, %d bytes: two-phase takes %.2f of the time of the paper&#8217;s relay, our relay %.2f.</li>\n", n, most,
-                us[n, most, "two-phase"] / us[n, most, "one-engine"], us[n, most, "relay"] / us[n, most, "one-engine"] }' "$out/data/measured.csv"
+    # Of the largest message that all three ways have settled for.
+    awk -F, 'NR > 1 { split($3, w, " "); us[$1, $4, w[2]] = $6; if (++ways[$1, $4] == 3 && $4 > most[$1]) most[$1] = $4 }
+        END { for (n = 2; n <= 4; n++) if (n in most)
+            printf "<li>%d nodes x 2 ranks, %d bytes: two-phase takes %.2f of the time of the paper&#8217;s relay, our relay %.2f.</li>\n", n, most[n],
+                us[n, most[n], "two-phase"] / us[n, most[n], "one-engine"], us[n, most[n], "relay"] / us[n, most[n], "one-engine"] }' \
+        "$out/data/measured.csv"
     printf '</ul>\n<p>The same: the schedules. Not the same: nodes are emulated, over TCP, on %s cores, and the engine that copies is a
 processor, which also carries the messages between nodes; with two ranks a node it copies no more than the other would.</p>\n' "$(nproc)"
 }
