@@ -115,7 +115,8 @@ morie_nodes12() {
     printf '</ul>\n<p>The same: nodes, ranks a node, and the parameters of the paper&#8217;s section 6.1 on a torus of 2x2x3, which has its 4 hops.
 The paper&#8217;s relay (<code>TUGBOAT_PHASES=one-engine</code>) is compiled as the paper describes it: one rank of a node, the root of its
 node too, holds the three pipelines, and one queue gives each segment to each other rank. Not the same: the paper measured, this is
-simulated. The blocking broadcast is the textbook&#8217;s, since the paper does not say how that of Fujitsu works.</p>
+simulated. On the root&#8217;s node two-phase has but one phase, since the message is there from the start: the others take it while it is
+sent on. The blocking broadcast is the textbook&#8217;s, since the paper does not say how that of Fujitsu works.</p>
 <p>Why ours turns out otherwise: the paper concludes that the relay has to give way to two phases, because one engine copies for all ranks of
 a node. Where that holds, two phases win here as well. In our relay each rank copies for itself, as in two-phase, and while further segments
 arrive: the copies are hidden, and nothing is left for a second phase to gain (<code>tugboat model --parameters fx100</code>).</p>\n'
