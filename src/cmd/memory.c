@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "acp/layer.h"
+#include "base/rankset.h"
 #include "base/settings.h"
 #include "cmd/cmd.h"
 #include "engine/notes.h"
@@ -155,16 +156,17 @@ static void print_acp(uint64_t ranks, uint32_t active) {
 }
 
 /* Pages themselves are the program's. */
-static void print_array(uint64_t ranks) {
+static void print_array(uint64_t ranks, uint32_t active) {
     struct table table = {0};
-    const struct tug_array_footprint array =
-        tug_array_footprint(ranks, (uint32_t)tug_settings.operations);
+    const struct tug_array_footprint array = tug_array_footprint((uint32_t)tug_settings.operations);
     row_of(&table, "orders of an array", array.norders, array.order, "orders");
-    row_of(&table, "others' pools", ranks, array.pool, "keys and addresses");
+    print_pointers(&table, ranks * array.pointer, active);
+    row_of(&table, "peers whose pages are used", active, array.pool, "keys and addresses");
     row_of(&table, "others' pages, by default", TUG_ARRAY_PLACES, array.entry, "places");
     print_bytes("and for each array", table.part, "beside its context");
     row(&table, "and for each page that is here", array.entry, "place");
-    row(&table, "and for each page whose home it is", array.record, "record of who knows it");
+    row(&table, "and for each page whose home it is", array.record, "record");
+    row(&table, "and if the peers in use know that page", tug_rankset_bytes(ranks, active), "list");
 }
 
 /* Windows share a context. Their memory is the program's. */
@@ -205,7 +207,7 @@ static void print_table(uint64_t ranks, uint32_t active) {
         "for each process of the node that lends any");
     print_window(ranks, active);
     print_acp(ranks, active);
-    print_array(ranks);
+    print_array(ranks, active);
 }
 
 /* A whole number from 1 to `most`, followed by `end`; *text then points behind it. */

@@ -404,7 +404,7 @@ int tug_array_locate(tug_array *array, size_t page, struct tug_page_place *resul
         *result = (struct tug_page_place){.owner = (int)place.owner,
                                           .home = (int)tug_array_home(array, page).rank,
                                           .generation = place.generation,
-                                          .key = array->keys[place.owner],
+                                          .key = array->pools[place.owner]->key,
                                           .offset = place.slot * array->page_bytes};
     return status;
 }

@@ -9,7 +9,6 @@
 #include "host/host.h"
 #include "host/polite.h"
 #include "llcl/llcl.h"
-#include "node/segment.h"
 
 #define SPARE_SLOTS 64
 
@@ -113,25 +112,25 @@ static uint32_t count_orders(uint32_t noperations) {
     return norders;
 }
 
-struct tug_array_footprint tug_array_footprint(uint64_t nranks, uint32_t noperations) {
+struct tug_array_footprint tug_array_footprint(uint32_t noperations) {
     return (struct tug_array_footprint){
         .norders = count_orders(noperations),
         .order = sizeof(struct tug_order) + sizeof(uint32_t),
-        .pool = sizeof(struct tug_key) + sizeof(unsigned char *),
+        .pointer = sizeof(struct tug_array_pool *),
+        .pool = sizeof(struct tug_array_pool),
         .entry = sizeof(struct tug_page) + sizeof(struct tug_page *),
-        .record = tug_home_footprint(nranks),
+        .record = tug_home_footprint(),
     };
 }
 
 static int make_tables(struct tug_array *array, const struct tug_array_params *params) {
     const uint32_t norders = count_orders(tug_context_operations(array->context));
-    array->keys = calloc(array->nranks, sizeof(*array->keys));
-    array->mapped = calloc(array->nranks, sizeof(*array->mapped));
+    array->pools = calloc(array->nranks, sizeof(*array->pools));
     array->free_slots = calloc(array->nslots, sizeof(*array->free_slots));
     array->real = calloc(array->nslots, 1);
     array->orders = calloc(norders, sizeof(*array->orders));
-    if (array->keys == NULL || array->mapped == NULL || array->free_slots == NULL ||
-        array->real == NULL || array->orders == NULL)
+    if (array->pools == NULL || array->free_slots == NULL || array->real == NULL ||
+        array->orders == NULL)
         return TUG_ERR_NO_MEMORY;
     size_t foreign = params->places != 0 ? params->places : TUG_ARRAY_PLACES;
     if (foreign > array->npages_most)
@@ -146,44 +145,6 @@ static int make_tables(struct tug_array *array, const struct tug_array_params *p
     return status;
 }
 
-/* Memory for the first pages of this process, and for wants. Other slots take theirs when pages
- * come. */
-static bool make_real(struct tug_array *array, size_t wants) {
-    unsigned char *pool = tug_mem_address(array->pool);
-    const size_t share = (array->npages - 1) / array->nranks + 1;
-    if (!tug_shm_populate(pool, share * array->page_bytes, "an array") ||
-        !tug_shm_populate(pool + array->wants_at, wants, "an array"))
-        return false;
-    memset(pool, 0, share * array->page_bytes); /* of a process alone on its node: from malloc */
-    memset(pool + array->wants_at, 0, wants);
-    memset(array->real, 1, share);
-    return true;
-}
-
-/* The pools, their keys, and where they are mapped. Collective. */
-static int make_pools(struct tug_array *array) {
-    tug_context *context = array->context;
-    struct tug_key mine;
-    const size_t wants = array->nhomed * sizeof(uint32_t);
-    size_t bytes;
-    if (__builtin_mul_overflow(array->nslots, array->page_bytes, &array->wants_at) ||
-        __builtin_add_overflow(array->wants_at, wants, &bytes))
-        return TUG_ERR_NO_MEMORY;
-    int status = tug_mem_reserve(context, bytes, 0, &array->pool);
-    if (status != 0)
-        return status;
-    if (!tug_all_agree(tug_context_comm(context), make_real(array, wants)))
-        return TUG_ERR_NO_MEMORY;
-    tug_mem_key(array->pool, &mine);
-    if (TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, array->keys, sizeof(mine), MPI_BYTE,
-                   tug_context_comm(context)) != MPI_SUCCESS)
-        return TUG_ERR_MPI;
-    for (uint32_t i = 0; i < array->nranks; i++)
-        if (i == array->rank || tug_context_maps(context))
-            array->mapped[i] = tug_mem_map(context, &array->keys[i]);
-    return 0;
-}
-
 static void destroy(struct tug_array *array) {
     if (array->context != NULL)
         (void)tug_context_free(&array->context);
@@ -194,8 +155,7 @@ static void destroy(struct tug_array *array) {
     free(array->orders);
     free(array->real);
     free(array->free_slots);
-    free(array->mapped);
-    free(array->keys);
+    tug_pools_close(array);
     free(array->homes);
     free(array);
 }
@@ -211,7 +171,7 @@ static int build(struct tug_array *array, const struct tug_array_params *params,
         return status;
     if (!tug_all_agree(comm, make_tables(array, params) == 0))
         return TUG_ERR_NO_MEMORY;
-    return make_pools(array);
+    return tug_pools_open(array);
 }
 
 /* With the context, which MPI_Finalize may end. */
@@ -239,6 +199,7 @@ int tug_array_create(MPI_Comm comm, const struct tug_array_params *params, tug_a
     }
     tug_order_register(array);
     tug_home_register(array);
+    tug_pools_register(array);
     place_own_pages(array, params->placement);
     tug_deferred_open(&array->deferred);
     tug_context_set_end(context, close_deferred, array);

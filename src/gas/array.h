@@ -7,7 +7,8 @@
  *   homes.c     which process is the home of a page
  *   home.c      the directory of the pages whose home is here, and their moves
  *   pages.c     where pages are, as this process remembers it
- *   slots.c     the memory of pages
+ *   pools.c     the memory of each process's pages: its key, and where it is mapped
+ *   slots.c     the memory of single pages
  *   follow.c    pages that come without being asked to
  *   grow.c      pages at the end come and go
  *   deferred.c  becoming the holder of the baton
@@ -61,6 +62,7 @@ enum tug_gas_call {
     TUG_CALL_FETCH,
     TUG_CALL_CHANGE,
     TUG_CALL_FREE,
+    TUG_CALL_POOL, /* the key of the pool, to whoever uses a page there for the first time */
     TUG_CALL_KINDS
 };
 
@@ -136,6 +138,19 @@ struct tug_order {
 
 /* ---- the array ---- */
 
+enum tug_pool_state { TUG_POOL_UNKNOWN, TUG_POOL_ASKED, TUG_POOL_KNOWN };
+
+/* The pool of one process, of which this one has used pages. Holder only. */
+struct tug_array_pool {
+    struct tug_key key;
+    unsigned char *mapped; /* in this process, or NULL */
+    enum tug_pool_state state;
+    int status;                   /* once it is known: 0, or why there is no key */
+    struct tug_deferred *waiting; /* for the key */
+    struct tug_array *array;
+    struct tug_array_pool *next; /* of all */
+};
+
 /* What follow.c measures; holder only. */
 struct tug_follow {
     bool on;
@@ -165,11 +180,11 @@ struct tug_array {
 
     tug_registration *pool; /* slots of page_bytes each */
     size_t nslots;
-    struct tug_key *keys;   /* [nranks] of the pools */
-    unsigned char **mapped; /* [nranks] the pools in this process, or NULL */
-    size_t wants_at;        /* behind each pool's slots: a word a page whose home is there */
-    unsigned char *real;    /* [nslots] does the slot have memory? This and these: holder only */
-    uint32_t *free_slots;   /* [nfree] */
+    struct tug_array_pool **pools; /* [nranks]; NULL: nothing is known; holder only */
+    struct tug_array_pool *first_pool;
+    size_t wants_at;      /* behind each pool's slots: a word a page whose home is there */
+    unsigned char *real;  /* [nslots] does the slot have memory? This and these: holder only */
+    uint32_t *free_slots; /* [nfree] */
     size_t nfree;
 
     struct tug_follow follow;
@@ -206,29 +221,36 @@ static inline struct tug_page_home tug_array_home(const struct tug_array *array,
     return (struct tug_page_home){(uint32_t)(page % array->nranks), page / array->nranks};
 }
 
+/* The pool of a process in this one, or NULL. Holder only, as what follows. */
+static inline unsigned char *tug_pool_mapped(const struct tug_array *array, uint32_t rank) {
+    const struct tug_array_pool *pool = array->pools[rank];
+    return pool != NULL ? pool->mapped : NULL;
+}
+
 static inline unsigned char *tug_array_address(const struct tug_array *array,
                                                const struct tug_page_slot *place) {
-    unsigned char *pool = array->mapped[place->owner];
+    unsigned char *pool = tug_pool_mapped(array, place->owner);
     return pool != NULL ? pool + place->slot * array->page_bytes : NULL;
 }
 
 /* The wants of a page, or NULL: its home's memory is out of reach. */
 static inline _Atomic uint32_t *tug_array_wants(const struct tug_array *array, uint64_t page) {
     const struct tug_page_home home = tug_array_home(array, page);
-    unsigned char *pool = array->mapped[home.rank];
+    unsigned char *pool = tug_pool_mapped(array, home.rank);
     return pool != NULL ? (_Atomic uint32_t *)(pool + array->wants_at) + home.ordinal : NULL;
 }
 
 #define TUG_ARRAY_PLACES 4096 /* of others' pages, unless the program says how many */
 
-/* What one process of nranks keeps for an array, in bytes; its pages and their copies apart. */
+/* What one process keeps for an array, in bytes; its pages and their copies apart. */
 struct tug_array_footprint {
     uint32_t norders;
-    size_t order, pool; /* bytes of an order, and for each rank's pool */
-    size_t entry;       /* bytes for a page that is here, or that is elsewhere and remembered */
-    size_t record;      /* bytes for a page whose home is here */
+    size_t order;
+    size_t pointer, pool; /* bytes for each rank, and for each whose pages are used */
+    size_t entry;         /* bytes for a page that is here, or that is elsewhere and remembered */
+    size_t record;        /* bytes for a page whose home is here; its list apart */
 };
-struct tug_array_footprint tug_array_footprint(uint64_t nranks, uint32_t noperations);
+struct tug_array_footprint tug_array_footprint(uint32_t noperations);
 
 /* One process's slots, and the place of each page, at the beginning. */
 uint64_t tug_array_first_page(size_t npages, uint32_t nranks, uint32_t rank);
@@ -257,6 +279,18 @@ void tug_order_register(struct tug_array *array);
  * Collective, with the same result: 0, TUG_ERR_INVALID (what it returns), TUG_ERR_NO_MEMORY. */
 int tug_array_find_homes(struct tug_array *array, const struct tug_array_params *params);
 
+/* ---- pools.c ---- */
+
+/* Is the pool of that process known, or lost (*status)? If not it is being asked for, and the work
+ * is run again when that is over. Holder only. */
+bool tug_pool_find(struct tug_array *array, uint32_t rank, struct tug_deferred *work, int *status);
+
+/* Makes this process's pool, with memory for its first pages, and meets those of its node.
+ * Collective: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
+int tug_pools_open(struct tug_array *array);
+void tug_pools_register(struct tug_array *array);
+void tug_pools_close(struct tug_array *array);
+
 /* ---- follow.c ---- */
 
 /* An access to a page that is elsewhere begins; has not begun; has ended. Holder only. */
@@ -280,7 +314,7 @@ void tug_slot_give(struct tug_array *array, uint32_t slot);
 void tug_slots_trim(struct tug_array *array);
 
 static inline unsigned char *tug_slot_address(const struct tug_array *array, uint32_t slot) {
-    return array->mapped[array->rank] + slot * array->page_bytes;
+    return tug_pool_mapped(array, array->rank) + slot * array->page_bytes;
 }
 
 /* ---- array.c ---- */
@@ -297,8 +331,8 @@ void tug_array_settle(struct tug_array *array);
 void tug_home_begin(struct tug_array *array, uint64_t page, uint32_t slot);
 struct tug_page_slot tug_home_place(struct tug_array *array, uint64_t page);
 
-/* Bytes of a record, and of the page's wants. */
-size_t tug_home_footprint(uint64_t nranks);
+/* Bytes of a record, and of the page's wants; who knows the page apart (base/rankset.h). */
+size_t tug_home_footprint(void);
 
 /* 0 or TUG_ERR_NO_MEMORY. */
 int tug_home_open(struct tug_array *array, enum tug_placement placement);

@@ -9,12 +9,18 @@
  * Who forgets a page does not say so: it says that it does not know it when it is told of a change,
  * and is taken off the list.
  *
+ * Lists, and the work of a move, grow with those who have asked, not with the ranks of the job. A
+ * move tells up to TOLD_AT_ONCE of them at once.
+ *
  * Threading: the holder of the baton.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rankset.h"
 #include "gas/array.h"
+
+#define TOLD_AT_ONCE 32u /* fewer than the bits of `spare` */
 
 struct record;
 
@@ -30,27 +36,28 @@ struct turn {
     /* a move that has begun */
     struct tug_page_slot old;
     enum tug_gas_call step;
-    uint32_t cursor, out; /* told so far; not answered yet */
+    uint32_t cursor, out; /* all below that rank are told; who has not answered yet */
+    uint64_t spare;       /* answers that are not out, a bit each */
     int status;
     struct tug_message message; /* of stop, fetch and free: the old place; of change: the new */
     struct tug_fetched fetched;
     struct answer {
         struct turn *turn;
         uint32_t rank, absent;
-    } answers[]; /* [nranks] */
+    } answers[]; /* of a move: [answers_of()] */
 };
 
 struct record {
     struct tug_page_slot place;
     struct turn *move;         /* under way */
     struct turn *first, *last; /* those that wait for it */
+    struct tug_rankset told;   /* its list; the owner may stand there or not */
 };
 
 struct tug_home {
     uint32_t fetches, fetches_most; /* under way, see array.h */
-    size_t nrecords, list_words;
+    size_t nrecords;
     struct record *records; /* by a page's ordinal */
-    uint64_t *lists;        /* [nrecords][list_words] */
 };
 
 /* ---- records ---- */
@@ -59,34 +66,32 @@ static struct record *record_of(struct tug_array *array, uint64_t page) {
     return &array->home->records[tug_array_home(array, page).ordinal];
 }
 
-static uint64_t *list_of(struct tug_array *array, const struct record *record) {
-    return array->home->lists + (size_t)(record - array->home->records) * array->home->list_words;
+/* Who is told of the changes from now on. False: no memory. */
+static bool enlist(struct tug_array *array, struct record *record, uint32_t rank) {
+    return tug_rankset_add(&record->told, array->nranks, rank);
 }
 
-static void enlist(struct tug_array *array, const struct record *record, uint32_t rank) {
-    list_of(array, record)[rank / 64] |= (uint64_t)1 << rank % 64;
+/* The first rank, from that one on, that must be told of a step in the move of the page. */
+static uint32_t next_concerned(const struct tug_array *array, const struct record *record,
+                               uint32_t from) {
+    const uint32_t told = tug_rankset_next(&record->told, array->nranks, from);
+    const uint32_t owner = record->place.owner;
+    return owner >= from && owner < told ? owner : told;
 }
 
-static void strike(struct tug_array *array, const struct record *record, uint32_t rank) {
-    list_of(array, record)[rank / 64] &= ~((uint64_t)1 << rank % 64);
-}
-
-/* Must the process be told of a step in the move of the page? */
-static bool concerned(struct tug_array *array, const struct record *record, uint32_t rank) {
-    return rank == record->place.owner || (list_of(array, record)[rank / 64] >> rank % 64 & 1) != 0;
-}
-
-static void reply(struct tug_array *array, const struct record *record, struct tug_caller caller,
+static void reply(struct tug_array *array, struct record *record, struct tug_caller caller,
                   int status, bool puts) {
+    const uint32_t asker = (uint32_t)caller.process;
+    if (status == 0 && asker != record->place.owner && !enlist(array, record, asker))
+        status = TUG_ERR_NO_MEMORY;
     const struct tug_reply what = {.place = record->place, .status = status, .puts = puts};
-    if (status == 0)
-        enlist(array, record, (uint32_t)caller.process);
     tug_answer(array->context, caller, &what, sizeof(what));
 }
 
 /* ---- turns ---- */
 
-/* Brings the page to the process, unless it is there. False: it is, and the turn is over. */
+/* Brings the page to the process, unless it is there. False: it is, or there is no memory, and the
+ * turn is over with its status. */
 static bool begin(struct turn *turn);
 
 /* Answers a move, whose asker may own the page again and look at its wants at once. */
@@ -105,7 +110,7 @@ static void end_move(struct record *record) {
         record->first = turn->next;
         if (turn->is_move && begin(turn))
             return;
-        end_turn(turn, 0);
+        end_turn(turn, turn->status);
         free(turn);
     }
 }
@@ -115,14 +120,23 @@ static void end_move(struct record *record) {
 static void all_have_answered(struct turn *turn);
 static void take_step(struct tug_deferred *work);
 
+static bool all_are_told(const struct turn *turn) {
+    return turn->cursor == TUG_RANKSET_END;
+}
+
 static void answered(void *d, int status) {
     struct answer *answer = d;
     struct turn *turn = answer->turn;
     if (status != 0 && turn->status == 0 && turn->step == TUG_CALL_STOP)
         turn->status = status; /* a process that is lost need not be told of the change */
     if (answer->absent && turn->step == TUG_CALL_CHANGE)
-        strike(turn->array, turn->record, answer->rank);
-    if (--turn->out == 0 && turn->cursor == turn->array->nranks)
+        tug_rankset_remove(&turn->record->told, answer->rank);
+    const bool was_awaited = turn->spare == 0 && !all_are_told(turn);
+    turn->spare |= (uint64_t)1 << (answer - turn->answers);
+    turn->out--;
+    if (was_awaited)
+        take_step(&turn->work);
+    else if (turn->out == 0 && all_are_told(turn))
         all_have_answered(turn);
 }
 
@@ -138,20 +152,25 @@ static bool tell(struct turn *turn, uint32_t rank, void *reply_to, size_t reply_
     return tug_try_call_async(turn->array->context, &call);
 }
 
-/* Sends stop or change to all whom it concerns. False: there is no room for the next one. */
+/* Sends stop or change to the next ones whom it concerns, as many as there are answers for. False:
+ * there is no room for the next one. */
 static bool tell_all(struct turn *turn) {
-    struct tug_array *array = turn->array;
-    for (; turn->cursor < array->nranks; turn->cursor++) {
-        struct answer *answer = &turn->answers[turn->cursor];
-        if (!concerned(array, turn->record, turn->cursor))
-            continue;
-        *answer = (struct answer){turn, turn->cursor, 0};
-        if (!tell(turn, turn->cursor, &answer->absent, sizeof(answer->absent),
+    uint32_t rank;
+    while ((rank = next_concerned(turn->array, turn->record, turn->cursor)) != TUG_RANKSET_END) {
+        if (turn->spare == 0)
+            return true; /* the next answer goes on */
+        const int i = __builtin_ctzll(turn->spare);
+        struct answer *answer = &turn->answers[i];
+        *answer = (struct answer){turn, rank, 0};
+        if (!tell(turn, rank, &answer->absent, sizeof(answer->absent),
                   (struct tug_callback){answered, answer}))
             return false;
+        turn->spare &= ~((uint64_t)1 << i);
+        turn->cursor = rank + 1;
         turn->out++;
     }
-    return true; /* the owner is concerned: its answer ends the step */
+    turn->cursor = TUG_RANKSET_END;
+    return true; /* the owner is concerned: its answer, or one after it, ends the step */
 }
 
 static void step_to(struct turn *turn, enum tug_gas_call step, const struct tug_page_slot *place) {
@@ -176,7 +195,6 @@ static void fetched(void *d, int status) {
         give_up(turn);
         return;
     }
-    enlist(turn->array, record, turn->old.owner); /* it knows the place of the page, too */
     record->place = (struct tug_page_slot){.generation = turn->old.generation + 1,
                                            .owner = turn->question.to,
                                            .slot = turn->fetched.slot};
@@ -224,6 +242,11 @@ static bool begin(struct turn *turn) {
     struct record *record = turn->record;
     if (record->place.owner == turn->question.to)
         return false;
+    /* it will know the place of the page, too */
+    if (!enlist(turn->array, record, record->place.owner)) {
+        turn->status = TUG_ERR_NO_MEMORY;
+        return false;
+    }
     record->move = turn;
     turn->old = record->place;
     step_to(turn, TUG_CALL_STOP, &turn->old);
@@ -232,9 +255,15 @@ static bool begin(struct turn *turn) {
 
 /* ---- what others ask ---- */
 
+static unsigned answers_of(const struct tug_array *array, bool is_move) {
+    if (!is_move)
+        return 0;
+    return array->nranks < TOLD_AT_ONCE ? array->nranks : TOLD_AT_ONCE;
+}
+
 static struct turn *take_turn(struct tug_array *array, struct tug_caller caller,
                               const struct tug_question *question, bool is_move) {
-    size_t nanswers = is_move ? array->nranks : 0;
+    const unsigned nanswers = answers_of(array, is_move);
     struct turn *turn = calloc(1, sizeof(*turn) + nanswers * sizeof(struct answer));
     if (turn == NULL)
         return NULL;
@@ -244,6 +273,7 @@ static struct turn *take_turn(struct tug_array *array, struct tug_caller caller,
     turn->caller = caller;
     turn->question = *question;
     turn->is_move = is_move;
+    turn->spare = ((uint64_t)1 << nanswers) - 1;
     turn->message.page = question->page;
     return turn;
 }
@@ -294,7 +324,7 @@ static void on_move(struct tug_array *array, struct tug_caller caller, const voi
     } else if (record->move != NULL) {
         line_up(turn);
     } else if (!begin(turn)) {
-        end_turn(turn, 0);
+        end_turn(turn, turn->status);
         free(turn);
     }
 }
@@ -303,7 +333,7 @@ void tug_home_begin(struct tug_array *array, uint64_t page, uint32_t slot) {
     struct record *record = record_of(array, page);
     record->place = (struct tug_page_slot){
         .generation = record->place.generation + 1, .owner = array->rank, .slot = slot};
-    memset(list_of(array, record), 0, array->home->list_words * sizeof(uint64_t));
+    tug_rankset_clear(&record->told);
 }
 
 struct tug_page_slot tug_home_place(struct tug_array *array, uint64_t page) {
@@ -312,12 +342,8 @@ struct tug_page_slot tug_home_place(struct tug_array *array, uint64_t page) {
 
 /* ---- beginning and end ---- */
 
-static size_t list_words(uint64_t nranks) {
-    return (nranks + 63) / 64;
-}
-
-size_t tug_home_footprint(uint64_t nranks) {
-    return sizeof(struct record) + list_words(nranks) * sizeof(uint64_t) + sizeof(uint32_t);
+size_t tug_home_footprint(void) {
+    return sizeof(struct record) + sizeof(uint32_t);
 }
 
 int tug_home_open(struct tug_array *array, enum tug_placement placement) {
@@ -327,10 +353,8 @@ int tug_home_open(struct tug_array *array, enum tug_placement placement) {
     array->home = home;
     home->fetches_most = tug_context_operations(array->context) / 4;
     home->nrecords = array->nhomed;
-    home->list_words = list_words(array->nranks);
     home->records = calloc(home->nrecords + 1, sizeof(*home->records));
-    home->lists = calloc(home->nrecords + 1, home->list_words * sizeof(*home->lists));
-    if (home->records == NULL || home->lists == NULL)
+    if (home->records == NULL)
         return TUG_ERR_NO_MEMORY;
     const bool by_rank = array->homes == NULL;
     for (uint64_t page = by_rank ? array->rank : 0; page < array->npages;
@@ -349,7 +373,8 @@ void tug_home_close(struct tug_array *array) {
     struct tug_home *home = array->home;
     if (home == NULL)
         return;
+    for (size_t i = 0; home->records != NULL && i < home->nrecords; i++)
+        tug_rankset_clear(&home->records[i].told);
     free(home->records);
-    free(home->lists);
     free(home);
 }

@@ -64,9 +64,13 @@ static void run_again(struct tug_deferred *work) {
     run_task((struct tug_task *)((char *)work - offsetof(struct tug_task, work)));
 }
 
-static void retry(struct tug_task *task) {
+static struct tug_deferred *again(struct tug_task *task) {
     task->work.run = run_again;
-    tug_deferred_retry(&task->order->array->deferred, &task->work);
+    return &task->work;
+}
+
+static void retry(struct tug_task *task) {
+    tug_deferred_retry(&task->order->array->deferred, again(task));
 }
 
 static void run_order(struct tug_deferred *work) {
@@ -195,12 +199,22 @@ static struct part part_of(const struct tug_task *task) {
 
 static struct tug_remote_address remote(const struct tug_page *entry, size_t offset) {
     const struct tug_array *array = entry->array;
-    return (struct tug_remote_address){&array->keys[entry->place.owner],
+    return (struct tug_remote_address){&array->pools[entry->place.owner]->key,
                                        entry->place.slot * array->page_bytes + offset};
 }
 
 static struct tug_local_address local(const struct tug_array *array, const void *address) {
     return (struct tug_local_address){tug_context_everything(array->context), (uintptr_t)address};
+}
+
+/* Is the pool of the page's owner known? If not, something else goes on. */
+static bool reach(const struct tug_page *entry, struct tug_task *task) {
+    int status;
+    if (!tug_pool_find(entry->array, entry->place.owner, again(task), &status))
+        return false;
+    if (status != 0)
+        go_on(task, status);
+    return status == 0;
 }
 
 static void finish_change(struct tug_page *entry, const struct tug_page_slot *place);
@@ -232,6 +246,8 @@ static bool do_get(struct tug_page *entry, struct tug_task *task) {
         memcpy(part.local, address + part.offset, part.bytes);
         return true;
     }
+    if (!reach(entry, task))
+        return false;
     const struct tug_read_params read = {.src_proc = (int)entry->place.owner,
                                          .src_raddr = remote(entry, part.offset),
                                          .dest_laddr = local(array, part.local),
@@ -278,6 +294,8 @@ static bool try_fetch(struct tug_page *entry, struct tug_task *task, const struc
 
 static bool do_put(struct tug_page *entry, struct tug_task *task) {
     const struct part part = part_of(task);
+    if (tug_page_known(entry) && !reach(entry, task))
+        return false;
     if (!tug_page_known(entry) || !tug_page_enter(entry, task->page))
         return ask(entry, task, TUG_CALL_ASK, true);
     unsigned char *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
@@ -316,6 +334,8 @@ static bool do_locate(struct tug_page *entry, struct tug_task *task) {
     if (hold && entry->place.owner == entry->array->rank &&
         (atomic_load_explicit(&entry->writers, memory_order_relaxed) & TUG_WRITERS_NO_PUTS))
         return ask(entry, task, TUG_CALL_ASK, true);
+    if (!reach(entry, task))
+        return false;
     *(struct tug_page_slot *)task->order->buffer = entry->place;
     return true;
 }
@@ -450,9 +470,16 @@ static void run_fetch(struct tug_deferred *work) {
     }
     entry->coming = true;
     fetch->entry = entry;
+    int status;
+    if (!tug_pool_find(array, place->owner, work, &status))
+        return;
+    if (status != 0) {
+        fetched(fetch, status);
+        return;
+    }
     const struct tug_read_params read = {
         .src_proc = (int)place->owner,
-        .src_raddr = {&array->keys[place->owner], place->slot * array->page_bytes},
+        .src_raddr = {&array->pools[place->owner]->key, place->slot * array->page_bytes},
         .dest_laddr = {array->pool, fetch->fetched.slot * array->page_bytes},
         .size_in_bytes = array->page_bytes,
         .on_complete = {fetched, fetch}};

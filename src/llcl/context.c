@@ -513,6 +513,10 @@ MPI_Comm tug_context_comm(const tug_context *context) {
     return context->fabric.comm;
 }
 
+MPI_Comm tug_context_node_comm(const tug_context *context) {
+    return context->node_comm;
+}
+
 uint64_t tug_context_id(const tug_context *context) {
     return context->fabric.id;
 }

@@ -60,6 +60,9 @@ bool tug_mem_is_locked(const tug_registration *registration);
  * LLCL itself uses it in collective calls only. */
 MPI_Comm tug_context_comm(const tug_context *context);
 
+/* Another, of its processes of this node, or MPI_COMM_NULL before the first tug_mem_reserve(). */
+MPI_Comm tug_context_node_comm(const tug_context *context);
+
 /* Names the context: random, and the same on all its processes. */
 uint64_t tug_context_id(const tug_context *context);
 

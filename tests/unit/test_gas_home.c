@@ -1,0 +1,221 @@
+/* The home of a page in a job of a million: it keeps and does what those who ask for the page cost,
+ * not what the job has ranks; it tells all whom a move concerns, whatever their number and however
+ * often there is no room; and without memory it says so. LLCL and the engine are played here. */
+#include "check.h"
+#include "gas/array.h"
+#include "llcl/llcl.h"
+
+enum { MILLION = 1000000, SELF = 0, OWNER = 700000, ASKERS_MOST = 300 };
+
+static struct tug_array array;
+static struct tug_array_pool own;
+static _Atomic uint32_t wants;
+static void (*on_ask)(struct tug_array *array, struct tug_caller caller, const void *payload);
+static void (*on_move)(struct tug_array *array, struct tug_caller caller, const void *payload);
+
+/* What was sent and not yet answered. */
+struct sent {
+    struct tug_callback on_complete;
+    unsigned kind;
+    void *answer;
+};
+static struct sent sent[4096];
+static size_t nsent, nanswered;
+static unsigned told[TUG_CALL_KINDS];
+static bool was_told[MILLION];
+static unsigned no_room;             /* so many calls are refused from now on */
+static struct tug_deferred *retried; /* the work that tries again, at most one here */
+static struct tug_reply last_reply;
+static unsigned nreplies;
+static size_t allocated;
+static long until_refusal = -1;
+
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+void *__real_realloc(void *memory, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+uint32_t __wrap_tug_context_operations(const tug_context *context);
+bool __wrap_tug_try_call_async(tug_context *context, const struct tug_call_params *call);
+void __wrap_tug_answer(tug_context *context, struct tug_caller caller, const void *answer,
+                       size_t bytes);
+void __wrap_tug_deferred_retry(struct tug_deferred_list *deferred, struct tug_deferred *work);
+void __wrap_tug_array_receive(struct tug_array *to, enum tug_gas_call kind,
+                              void (*receive)(struct tug_array *array, struct tug_caller caller,
+                                              const void *payload));
+
+void *__wrap_calloc(size_t n, size_t bytes) {
+    allocated += n * bytes;
+    return until_refusal >= 0 && until_refusal-- == 0 ? NULL : __real_calloc(n, bytes);
+}
+
+void *__wrap_realloc(void *memory, size_t bytes) {
+    allocated += bytes;
+    return until_refusal >= 0 && until_refusal-- == 0 ? NULL : __real_realloc(memory, bytes);
+}
+
+uint32_t __wrap_tug_context_operations(const tug_context *context) {
+    (void)context;
+    return 4096;
+}
+
+bool __wrap_tug_try_call_async(tug_context *context, const struct tug_call_params *call) {
+    (void)context;
+    if (no_room > 0 && no_room-- > 0)
+        return false;
+    if (call->handler == TUG_CALL_STOP || call->handler == TUG_CALL_CHANGE) {
+        assert_false(was_told[call->dest_proc]);
+        was_told[call->dest_proc] = true;
+    }
+    told[call->handler]++;
+    sent[nsent++] = (struct sent){call->on_complete, call->handler, call->answer};
+    return true;
+}
+
+void __wrap_tug_answer(tug_context *context, struct tug_caller caller, const void *answer,
+                       size_t bytes) {
+    (void)context, (void)caller;
+    assert_int_equal(bytes, sizeof(last_reply));
+    memcpy(&last_reply, answer, bytes);
+    nreplies++;
+}
+
+void __wrap_tug_deferred_retry(struct tug_deferred_list *deferred, struct tug_deferred *work) {
+    (void)deferred;
+    assert_null(retried);
+    retried = work;
+}
+
+void __wrap_tug_array_receive(struct tug_array *to, enum tug_gas_call kind,
+                              void (*receive)(struct tug_array *array, struct tug_caller caller,
+                                              const void *payload)) {
+    (void)to;
+    if (kind == TUG_CALL_ASK)
+        on_ask = receive;
+    else
+        on_move = receive;
+}
+
+/* One page, whose home is here and which is elsewhere. */
+static int begin(void **state) {
+    (void)state;
+    until_refusal = -1;
+    memset(told, 0, sizeof(told));
+    nsent = nanswered = nreplies = no_room = 0;
+    retried = NULL;
+    own = (struct tug_array_pool){.mapped = (unsigned char *)&wants};
+    array = (struct tug_array){.rank = SELF, .nranks = MILLION, .npages = 1, .nhomed = 1};
+    array.pools = calloc(MILLION, sizeof(*array.pools));
+    assert_non_null(array.pools);
+    array.pools[SELF] = &own;
+    allocated = 0;
+    assert_int_equal(tug_home_open(&array, TUG_PLACE_BLOCK), 0);
+    tug_home_register(&array);
+    tug_home_begin(&array, 0, 0);
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    tug_home_close(&array);
+    free((void *)array.pools);
+    return 0;
+}
+
+static void ask(int rank) {
+    const struct tug_question question = {.page = 0, .to = TUG_NO_OWNER};
+    on_ask(&array, (struct tug_caller){.process = rank}, &question);
+}
+
+/* Answers one call after the other, the latest first in every other case; and tries again. */
+static void run(void) {
+    while (nsent > 0 || retried != NULL) {
+        struct tug_deferred *work = retried;
+        if (work != NULL) {
+            retried = NULL;
+            work->run(work);
+        }
+        if (nsent == 0)
+            continue;
+        const size_t i = ++nanswered % 2 == 0 ? nsent - 1 : 0;
+        const struct sent one = sent[i];
+        memmove(sent + i, sent + i + 1, (--nsent - i) * sizeof(*sent));
+        if (one.kind == TUG_CALL_FETCH) {
+            memset(was_told, 0, sizeof(was_told));
+            *(struct tug_fetched *)one.answer = (struct tug_fetched){.slot = 9};
+        }
+        one.on_complete.f(one.on_complete.d, 0);
+    }
+}
+
+static void move(uint32_t to) {
+    const struct tug_question question = {.page = 0, .to = to};
+    memset(was_told, 0, sizeof(was_told));
+    on_move(&array, (struct tug_caller){.process = (int)to}, &question);
+    run();
+    assert_int_equal(last_reply.status, 0);
+    assert_int_equal(last_reply.place.owner, to);
+    assert_int_equal(wants, 0);
+}
+
+static void costs_what_those_who_ask_cost(void **state) {
+    (void)state;
+    ask(5);
+    ask(999999);
+    ask(5);
+    assert_int_equal(nreplies, 3);
+    move(OWNER);
+    assert_int_equal(told[TUG_CALL_STOP], 3); /* with the owner, who is the home itself */
+    assert_int_equal(told[TUG_CALL_FETCH], 1);
+    assert_int_equal(told[TUG_CALL_CHANGE], 4);
+    assert_int_equal(told[TUG_CALL_FREE], 1);
+    assert_true(allocated < 4096);
+}
+
+static void tells_all_whatever_their_number(void **state) {
+    (void)state;
+    for (int n = 0; n < ASKERS_MOST; n++)
+        ask(n * 3331 + 1);
+    move(OWNER);
+    assert_int_equal(told[TUG_CALL_STOP], ASKERS_MOST + 1);
+    assert_int_equal(told[TUG_CALL_CHANGE], ASKERS_MOST + 2);
+    assert_true(was_told[OWNER] && was_told[SELF] && was_told[1]);
+    assert_true(allocated < 8192);
+}
+
+static void tells_all_though_there_is_no_room(void **state) {
+    (void)state;
+    for (int n = 0; n < ASKERS_MOST; n++)
+        ask(n * 3331 + 1);
+    for (unsigned refused = 1; refused <= 64; refused *= 4) {
+        memset(told, 0, sizeof(told));
+        no_room = refused;
+        move(OWNER + refused);
+        assert_int_equal(told[TUG_CALL_FREE], 1);
+        assert_true(told[TUG_CALL_CHANGE] >= ASKERS_MOST + 2);
+    }
+}
+
+/* The first question and the first move each take one allocation for the list. */
+static void says_when_there_is_no_memory(void **state) {
+    (void)state;
+    until_refusal = 0;
+    ask(5);
+    assert_int_equal(last_reply.status, TUG_ERR_NO_MEMORY);
+    until_refusal = 1; /* after the turn itself */
+    const struct tug_question question = {.page = 0, .to = OWNER};
+    on_move(&array, (struct tug_caller){.process = 7}, &question);
+    assert_int_equal(last_reply.status, TUG_ERR_NO_MEMORY);
+    assert_int_equal(nsent, 0);
+    assert_int_equal(wants, 0);
+    move(OWNER);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(costs_what_those_who_ask_cost, begin, end),
+        cmocka_unit_test_setup_teardown(tells_all_whatever_their_number, begin, end),
+        cmocka_unit_test_setup_teardown(tells_all_though_there_is_no_room, begin, end),
+        cmocka_unit_test_setup_teardown(says_when_there_is_no_memory, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
