@@ -62,12 +62,12 @@ static void sum(struct table *table, const char *name) {
 }
 
 /* The table is of zero pages: those become memory that hold the pointer of a peer in use. */
-static void print_pointers(struct table *table, size_t bytes, uint32_t active) {
+static void print_pointers(struct table *table, const char *use, size_t bytes, uint32_t active) {
     const size_t pages = (bytes + PAGE - 1) / PAGE;
     char how[80];
     snprintf(how, sizeof how, "at most %zu pages in use, of %zu bytes",
              pages < active ? pages : active, bytes);
-    row(table, "pointers to peers", (pages < active ? pages : active) * PAGE, how);
+    row(table, use, (pages < active ? pages : active) * PAGE, how);
 }
 
 /* What every context has. */
@@ -83,7 +83,7 @@ static void print_context(struct table *table, uint64_t ranks, uint32_t active) 
     row_of(table, "registered memory", REGISTRATIONS,
            tug_memory_footprint(REGISTRATIONS) / REGISTRATIONS, "registrations");
     row(table, "others' registered memory", 0, "none: keys are the program's");
-    print_pointers(table, tug_packets_footprint(ranks, 0) - bare, active);
+    print_pointers(table, "pointers to peers", tug_packets_footprint(ranks, 0) - bare, active);
     row_of(table, "peers in use", active, tug_packets_footprint(0, 1) - bare, "streams");
     sum(table, "every context");
 }
@@ -160,8 +160,8 @@ static void print_array(uint64_t ranks, uint32_t active) {
     struct table table = {0};
     const struct tug_array_footprint array = tug_array_footprint((uint32_t)tug_settings.operations);
     row_of(&table, "orders of an array", array.norders, array.order, "orders");
-    print_pointers(&table, ranks * array.pointer, active);
-    row_of(&table, "peers whose pages are used", active, array.pool, "keys and addresses");
+    print_pointers(&table, "pointers to others' pools", ranks * array.pointer, active);
+    row_of(&table, "others' pools in use", active, array.pool, "keys and addresses");
     row_of(&table, "others' pages, by default", TUG_ARRAY_PLACES, array.entry, "places");
     print_bytes("and for each array", table.part, "beside its context");
     row(&table, "and for each page that is here", array.entry, "place");
