@@ -21,7 +21,7 @@
 
 #define LL_UNUSED __attribute__((unused))
 
-enum { LL_MAX_RANKS = 16, LL_GUARD = 128, LL_CANARY = 0xa5, LL_SPOILT = 0xee };
+enum { LL_MAX_RANKS = 64, LL_GUARD = 128, LL_CANARY = 0xa5, LL_SPOILT = 0xee };
 
 static bool ll_help;
 static bool ll_slow; /* more than two ranks, or others want the cores: agreed */

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Compares the memory that contexts take with what `tugboat info --memory` says.
 #
-#   llcl_footprint.sh TUGBOAT CONTEXTS mpi|shm --mpiexec PATH --ranks N ... -- PROGRAM
+#   llcl_footprint.sh TUGBOAT CONTEXTS mpi|shm|shm.few --mpiexec PATH --ranks N ... -- PROGRAM
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-tugboat=$1 contexts=$2 wire=$3
+tugboat=$1 contexts=$2 wire=${3%.few} few=
+[[ $3 = *.few ]] && few=few
 shift 3
 ranks=
 settings=()
@@ -28,5 +29,7 @@ for number in "$context" "$operations" "$packets" "$spare" "$packet" "$window"; 
     [ -n "$number" ] || { echo "the table has changed: $table"; exit 1; }
 done
 least=$((context + packets - spare))
+# few: one packet with writes and one with answers at most; and all operations have been used
+[ -n "$few" ] && exec "$here/run_mpi.sh" --way host "$@" "$contexts" "$least" $((least + 2 * packet)) few
 # an answer may be under way to everybody, each in a packet of its own
 exec "$here/run_mpi.sh" --way host "$@" "$contexts" $((least - operations)) $((least + (window + ranks) * packet))
