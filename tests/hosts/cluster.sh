@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs programs on a cluster of emulated hosts, each with a network, a host name, processes and /dev/shm of its own.
 #
-#   cluster.sh BUILD_DIR [--hosts N] [--ranks N] [--only PATTERN] [--limit S] [--quick]
+#   cluster.sh BUILD_DIR [--hosts N] [--ranks N] [--only PATTERN] [--limit S] [--quick] [--growth MOST]
 #
 # Every program checks its own result, and runs under the library. A row says what became of it. mpiexec_hosts.sh says how
 # the hosts are made. The exit status is 0 if all were right, 77 if there can be no hosts here, 1 otherwise.
@@ -9,18 +9,20 @@ set -u
 
 usage() {
     cat << 'TEXT'
-usage: ./dev cluster [--hosts N] [--ranks N] [--only PATTERN] [--limit S] [--quick]
+usage: ./dev cluster [--hosts N] [--ranks N] [--only PATTERN] [--limit S] [--quick] [--growth MOST]
   --hosts N       so many hosts (4)
   --ranks N       of each host (4)
   --only PATTERN  programs whose names match the shell pattern; --only list shows the names
   --limit S       so many seconds at most for a program (120)
   --quick         4 hosts of 2 ranks, and the programs that take a few seconds
+  --growth MOST   instead: what start, windows, synchronisation, broadcasts, arrays and ACP cost in jobs of 8, 16, ... MOST
+                  ranks on the hosts: report/growth.csv and report/growth.svg
 TEXT
 }
 
 fail() { echo "cluster.sh: $*" >&2; exit 2; }
 
-build=${1:?} hosts=4 ranks=4 only='*' limit=120 quick=
+build=${1:?} hosts=4 ranks=4 only='*' limit=120 quick='' most=
 shift
 while [ $# -gt 0 ]; do
     case $1 in
@@ -28,14 +30,15 @@ while [ $# -gt 0 ]; do
     --ranks) ranks=${2:?} ;;
     --only) only=${2:?} ;;
     --limit) limit=${2:?} ;;
+    --growth) most=${2:?} ;;
     --quick) quick=1 hosts=4 ranks=2; shift; continue ;;
     --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
     esac
     shift 2
 done
-for number in "$hosts" "$ranks" "$limit"; do
-    [[ $number =~ ^[1-9][0-9]{0,3}$ ]] || fail "--hosts, --ranks and --limit take whole numbers from 1 on, not \"$number\""
+for number in "$hosts" "$ranks" "$limit" "${most:-8}"; do
+    [[ $number =~ ^[1-9][0-9]{0,3}$ ]] || fail "--hosts, --ranks, --limit and --growth take whole numbers from 1 on, not \"$number\""
 done
 ((hosts <= 253)) || fail "--hosts: at most 253"
 
@@ -81,6 +84,14 @@ run true
 rc=$?
 [ $rc = 77 ] && { cat "$work/out"; exit 77; }
 [ $rc = 0 ] || { cat "$work/out" >&2; fail "no $hosts hosts can be had"; }
+
+if [ -n "$most" ]; then
+    # shellcheck source=growth.sh
+    . "$here/growth.sh"
+    echo "# $hosts hosts, $(nproc) cores"
+    growth "$most" "$here/../../report"
+    exit
+fi
 
 echo "# $hosts hosts of $ranks ranks, $(nproc) cores"
 wrong=0 ran=0

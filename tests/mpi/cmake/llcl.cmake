@@ -157,3 +157,8 @@ if(TARGET tugboat)
     endforeach()
     tug_footprint_test(shm.few 64 3 ENV TUGBOAT_OPERATIONS=64)
 endif()
+
+# For `./dev cluster --growth`.
+if(TARGET tugboat)
+    tug_mpi_program(mpi_growth SOURCES growth.c LIBS tugboat)
+endif()
