@@ -1,5 +1,5 @@
 # For cluster.sh: what a job's parts cost by the number of ranks. Sourced; uses run(), $build, $hosts and $work.
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash disable=SC2154,SC2034
 
 # growth MOST FOLDER: jobs of 8, 16, 32, ... MOST ranks. Leaves growth.csv and, where gnuplot is, growth.svg in the folder.
 growth() {
@@ -7,7 +7,7 @@ growth() {
     mkdir -p "$folder" || return 1
     echo 'ranks,nodes,part,ms,packets,host_messages,net_packets,net_bytes,connections,system_calls,kib' > "$folder/growth.csv"
     for ((n = 8; n <= most; n *= 2)); do
-        nranks=$n
+        nranks=$n # run()'s
         begin=$EPOCHREALTIME
         run "$build/tests/mpi/bin/mpi_growth"
         grep -E "^$n,[0-9]+,[a-z_]+," "$work/out" >> "$folder/growth.csv" # what there is of it, if it did not end

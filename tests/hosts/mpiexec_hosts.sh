@@ -7,6 +7,8 @@
 # joined to the others by a cable (veth) and a switch (bridge). Hydra reaches them through a launcher
 # that enters the namespaces; ranks are dealt out one to a host in turn. All of it stands within
 # namespaces that end with this script, and nothing outside of them is touched.
+# HOSTS_MEANWHILE=COMMAND: `COMMAND during` runs beside the job and is ended with it, `COMMAND after` follows it, both where
+# all hosts can be seen; HOSTS_STATE has the files pid.1, pid.2, ... of processes that stand for the hosts.
 # Wants root, or user namespaces for everybody; exit status 77 says that neither is there.
 set -u
 
@@ -70,5 +72,12 @@ for ((i = 1; i <= hosts; i++)); do
 done
 
 export HOSTS_STATE=$state HOSTS_WD=$PWD UCX_NET_DEVICES=eth0
+[ -z "${HOSTS_MEANWHILE:-}" ] || { "$HOSTS_MEANWHILE" during & }
 # Not exec: the trap is still to come.
 "$mpiexec" -launcher ssh -launcher-exec "$self" -localhost "$network.254" -hosts "$list" "$@"
+rc=$?
+if [ -n "${HOSTS_MEANWHILE:-}" ]; then
+    kill %1 2> /dev/null
+    "$HOSTS_MEANWHILE" after
+fi
+exit $rc

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# What mpiexec_hosts.sh calls while a job runs and after it (HOSTS_MEANWHILE): a fault, and what the job has left.
+#
+#   fault.sh during | after
+#
+# FAULT: kill, stop, link, shm, descriptors or none; FAULT_AFTER: seconds until it comes; FAULT_FOR: seconds that it lasts;
+# FAULT_AT: a number, by which a rank or a host is chosen; FAULT_PROGRAM: whose ranks. Says on standard error what it did.
+set -u
+
+# Zombies apart: on a host nobody takes them.
+ranks() { pgrep -r R,S,D,T -x "$(basename "$FAULT_PROGRAM" | cut -c1-15)" | sort -n; }
+
+# The ranks are there as soon as there are FAULT_RANKS of them.
+wait_for_ranks() {
+    local i
+    for ((i = 0; i < 600; i++)); do
+        [ "$(ranks | wc -l)" -ge "$FAULT_RANKS" ] && return 0
+        sleep 0.05
+    done
+    return 1
+}
+
+pick() { awk -v at="$FAULT_AT" '{ line[NR] = $0 } END { if (NR) print line[at % NR + 1] }'; }
+
+during() {
+    local rank cable host
+    wait_for_ranks || { echo 'fault: no ranks' >&2; return; }
+    sleep "$FAULT_AFTER"
+    rank=$(ranks | pick)
+    [ -n "$rank" ] || { echo 'fault: too late' >&2; return; }
+    host=$((FAULT_AT % HOSTS + 1))
+    case $FAULT in
+    kill) kill -KILL "$rank" && echo 'fault: killed a rank' >&2 ;;
+    stop)
+        kill -STOP "$rank" && echo "fault: stopped a rank" >&2
+        sleep "$FAULT_FOR"
+        kill -CONT "$rank"
+        ;;
+    link)
+        cable=cable$host
+        ip link set "$cable" down && echo "fault: $cable down" >&2
+        sleep "$FAULT_FOR"
+        ip link set "$cable" up
+        ;;
+    shm) # as much as is used, and no more
+        nsenter --mount -t "$(cat "$HOSTS_STATE/pid.$host")" sh -c '
+            used=$(df -k --output=used /dev/shm | tail -n 1)
+            mount -o remount,size=$((used + 64))k /dev/shm' && echo "fault: /dev/shm of host $host is full" >&2
+        ;;
+    descriptors)
+        prlimit --pid "$rank" --nofile="$(find "/proc/$rank/fd" -mindepth 1 | wc -l)" &&
+            echo 'fault: a rank has no descriptor left' >&2
+        ;;
+    esac
+}
+
+# What is left some seconds after the job has ended, on all hosts; the host MPI's own files apart.
+after() {
+    local pid left i
+    for ((i = 0; i < 100; i++)); do
+        [ -n "$(ranks)" ] || break
+        sleep 0.1
+    done
+    for pid in "$HOSTS_STATE"/pid.*; do
+        left=$(nsenter --mount -t "$(cat "$pid")" find /dev/shm -mindepth 1 ! -name 'ucx_shm_*' ! -name 'mpich_shar_*')
+        [ -z "$left" ] || echo "fault: LEFT in /dev/shm of ${pid##*.}: $left" >&2
+    done
+    left=$(ranks)
+    [ -z "$left" ] || echo "fault: LEFT processes:" $left >&2
+}
+
+"$1"
