@@ -129,6 +129,13 @@ bool tug_counter_reached(void *goal);
  * itself waits, whatever the program has set by tug_wait_hooks_set(). */
 void tug_context_wait(tug_context *context, bool (*done)(void *d), void *d);
 
+/* How many processes have been lost so far: whoever waits for a message looks whether it grows. Any
+ * thread. */
+uint32_t tug_context_lost(const tug_context *context);
+
+/* Is that process lost, so that nothing comes from it any more? Any thread, not in callbacks. */
+bool tug_context_has_lost(tug_context *context, int process);
+
 /* Is done(d) true? If not, helps. Any thread. */
 bool tug_context_test(tug_context *context, bool (*done)(void *d), void *d);
 

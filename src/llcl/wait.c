@@ -3,6 +3,7 @@
 #include "engine/suspend.h"
 #include "llcl/private.h"
 #include "transport/lone.h"
+#include "transport/packets/packets.h"
 
 /* What a waiter waits for can come true outside of the engine (on mapped memory operations end on
  * the caller's thread): the longest sleep before it looks again. */
@@ -151,6 +152,30 @@ void tug_context_begin_reply(tug_context *context) {
 
 void tug_context_end_reply(tug_context *context) {
     atomic_store_explicit(&context->fabric.replies, false, memory_order_relaxed);
+}
+
+/* ---- lost processes ---- */
+
+uint32_t tug_context_lost(const tug_context *context) {
+    /* acquire: pairs with the release in tug_stream_lose() */
+    return atomic_load_explicit(&context->fabric.lost, memory_order_acquire);
+}
+
+struct loss {
+    const tug_context *context;
+    uint32_t process;
+    bool lost;
+};
+
+static void look_for_loss(void *argument) {
+    struct loss *loss = argument;
+    loss->lost = tug_packets_has_lost(loss->context->fabric.packets, loss->process);
+}
+
+bool tug_context_has_lost(tug_context *context, int process) {
+    struct loss loss = {.context = context, .process = (uint32_t)process};
+    tug_engine_call(look_for_loss, &loss);
+    return loss.lost;
 }
 
 /* ---- counters ---- */

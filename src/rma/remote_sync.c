@@ -220,6 +220,8 @@ static int flush_every(struct tug_remote *remote, bool local) {
 struct awaited {
     _Atomic uint32_t *count;
     uint32_t value;
+    const tug_context *context;
+    uint32_t lost; /* processes, when the wait began */
 };
 
 static bool has_come(void *argument) {
@@ -227,9 +229,23 @@ static bool has_come(void *argument) {
     return (int32_t)(atomic_load(awaited->count) - awaited->value) >= 0;
 }
 
-static void await(struct tug_remote *remote, _Atomic uint32_t *count, uint32_t value) {
-    struct awaited awaited = {count, value};
-    tug_remote_wait(remote, has_come, &awaited);
+static bool has_come_or_is_lost(void *argument) {
+    const struct awaited *awaited = argument;
+    return has_come(argument) || tug_context_lost(awaited->context) != awaited->lost;
+}
+
+/* Waits for what that rank tells. MPI_ERR_OTHER: it never will, for it is lost. */
+static int await(struct tug_remote *remote, int rank, _Atomic uint32_t *count, uint32_t value) {
+    tug_context *context = remote->domain->context;
+    struct awaited awaited = {count, value, context, 0};
+    for (;;) {
+        awaited.lost = tug_context_lost(context);
+        if (has_come(&awaited))
+            return MPI_SUCCESS;
+        if (awaited.lost > 0 && tug_context_has_lost(context, remote->targets[rank].process))
+            return has_come(&awaited) ? MPI_SUCCESS : MPI_ERR_OTHER; /* its last words count */
+        tug_remote_wait(remote, has_come_or_is_lost, &awaited);
+    }
 }
 
 /* What has been told goes now, and does not wait for company. */
@@ -278,10 +294,12 @@ static int disseminate(struct tug_remote *remote) {
         const enum tug_notice notice =
             atomic_load(&remote->spoilt) ? TUG_NOTICE_BARRIER_SPOILT : TUG_NOTICE_BARRIER;
         error = first_error(error, tug_remote_tell(remote, to, TUG_MESSAGE_NOTICE, notice, round));
-        if (has_come(&(struct awaited){&remote->arrived[round], remote->barriers}))
+        const int from = first_of_node(remote, (mine + n - ((int64_t)1 << round)) % n);
+        _Atomic uint32_t *arrived = &remote->arrived[round];
+        if (has_come(&(struct awaited){.count = arrived, .value = remote->barriers}))
             send_all(remote);
         else
-            await(remote, &remote->arrived[round], remote->barriers);
+            error = first_error(error, await(remote, from, arrived, remote->barriers));
     }
     return error;
 }
@@ -343,7 +361,7 @@ static int start(struct tug_window *window, const int *ranks, int n) {
             if (state == NULL)
                 error = MPI_ERR_NO_MEM;
             else
-                await(remote, &state->posts, ++state->posts_used);
+                error = await(remote, ranks[i], &state->posts, ++state->posts_used);
         }
     tug_context_end_reply(remote->domain->context);
     return error;
@@ -414,7 +432,9 @@ static int wait_exposure(struct tug_window *window, const int *ranks, int n) {
             struct tug_remote_state *from = tug_remote_meet(remote, ranks[i]);
             if (from == NULL)
                 return MPI_ERR_NO_MEM;
-            await(remote, &from->completes, from->completes_used + 1);
+            const int error = await(remote, ranks[i], &from->completes, from->completes_used + 1);
+            if (error != MPI_SUCCESS)
+                return error;
         }
     if (near > 0)
         tug_node_await_completes(&remote->sync, near);
@@ -432,7 +452,8 @@ static int test_exposure(struct tug_window *window, const int *ranks, int n, int
             struct tug_remote_state *from = tug_remote_meet(remote, ranks[i]);
             if (from == NULL)
                 return MPI_ERR_NO_MEM;
-            *flag = has_come(&(struct awaited){&from->completes, from->completes_used + 1});
+            *flag = has_come(
+                &(struct awaited){.count = &from->completes, .value = from->completes_used + 1});
         }
     if (*flag)
         end_exposure(remote, ranks, n);

@@ -216,6 +216,7 @@ struct tug_fabric {
     /* Of these, operations that rest: only a late acknowledgement (packets.h) is to come. Written
      * by the holder. */
     _Atomic uint32_t resting;
+    _Atomic uint32_t lost;     /* processes to which the way is lost, so far; by the holder */
     _Atomic uint32_t awaiting; /* threads that wait for the end of some operation: none rests */
     bool more_comes; /* the holder is about to post more: a packet with room waits; holder only */
 

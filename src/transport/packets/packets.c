@@ -159,6 +159,10 @@ bool tug_packets_poll_inside(struct tug_packets *packets, bool *left) {
 
 /* ---- wires ---- */
 
+bool tug_packets_has_lost(const struct tug_packets *packets, uint32_t peer) {
+    return packets->streams[peer] != NULL && packets->streams[peer]->lost;
+}
+
 /* Nothing goes there any more. At the end of a job nothing is outstanding, and nobody minds. */
 void tug_packets_ended(void *receiver, uint32_t peer) {
     struct tug_packets *packets = receiver;

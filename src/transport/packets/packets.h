@@ -247,6 +247,9 @@ bool tug_packets_poll_inside(struct tug_packets *packets, bool *left);
  * only. */
 void tug_packets_served(struct tug_packets *packets);
 
+/* Is the peer lost? Holder only. */
+bool tug_packets_has_lost(const struct tug_packets *packets, uint32_t peer);
+
 /* The wire to a peer. Any thread. */
 const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t peer);
 

@@ -317,6 +317,8 @@ void tug_stream_drop(struct tug_stream *stream, bool answers_too) {
 void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     struct tug_fabric *fabric = packets->fabric;
     stream->lost = true;
+    /* release: who has counted it finds the stream lost (tug_context_has_lost()) */
+    atomic_fetch_add_explicit(&fabric->lost, 1, memory_order_release);
     tug_trailer_drop(stream);
     if (stream->wire->row->abandon != NULL)
         stream->wire->row->abandon(stream->wire, stream->peer);

@@ -219,3 +219,9 @@ tug_mpi_test(rma_basic RANKS 2 NODES hosts WAYS host tug packet LABELS hosts)
 foreach(program IN ITEMS rma_derived rma_linear rma_fence rma_lock_fair)
     tug_mpi_test(${program} RANKS 2 NODES hosts WAYS tug packet LABELS hosts)
 endforeach()
+
+# A rank that is lost: who waits for its post is told so.
+tug_mpi_test(rma_lost RANKS 2 NODES tcp WAYS tug LABELS fault)
+if(TEST mpi.rma_lost.tug.n2.tcp)
+    set_tests_properties(mpi.rma_lost.tug.n2.tcp PROPERTIES PASS_REGULAR_EXPRESSION "right")
+endif()
