@@ -302,6 +302,15 @@ static const struct setting settings[] = {
      .help = "the InfiniBand or RoCE device; auto takes the first active port",
      .parse = parse_device,
      .field = tug_settings.verbs_device},
+    {.name = "TUGBOAT_VERBS_PAIRS",
+     .type = "number",
+     .initial = "1024",
+     .range = "1 to 1048576",
+     .help = "connections by verbs that a process keeps in each direction; beyond that the least "
+             "used are closed, and made again when they are wanted",
+     .parse = parse_number,
+     .field = &tug_settings.verbs_pairs,
+     .number = {.least = 1, .most = 1048576}},
 };
 
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -129,6 +129,7 @@ struct tug_settings {
     const char *tuning;                        /* TUGBOAT_TUNING: a file, or NULL */
     char verbs_device[TUG_VERBS_NAME_MAX + 1]; /* TUGBOAT_VERBS_DEVICE without port, or "auto" */
     unsigned verbs_port;                       /* port in TUGBOAT_VERBS_DEVICE, 0: any */
+    uint64_t verbs_pairs;                      /* TUGBOAT_VERBS_PAIRS */
 };
 
 extern struct tug_settings tug_settings;

@@ -134,12 +134,17 @@ static void print_ofi(struct table *table, uint64_t ranks) {
 static void print_devices(struct table *table, uint32_t active) {
     struct tug_verbs_footprint verbs;
     if (tug_verbs_footprint((uint32_t)tug_settings.operations, active, &verbs)) {
-        row(table, "verbs transport", verbs.fixed, "");
-        row(table, "packets' registered memory", verbs.messages, "where packets go by it");
+        row(table, "verbs transport", verbs.view, "");
+        row_of(table, "verbs peers in use", active, verbs.contacts / active, "entries");
         row_of(table, "packets kept for later, at most", verbs.kept, verbs.packet, "packets");
-        row_of(table, "verbs peers in use", active, verbs.pairs / active, "pairs");
-        row(table, "queues, an estimate", verbs.queues, "the driver's, in this process");
         sum(table, "verbs");
+        row(table, "device and queues", verbs.endpoint, "once, for all contexts");
+        row(table, "packets' registered memory", verbs.messages, "where packets go by it");
+        row_of(table, "peers known", active, verbs.pairs / active, "pairs");
+        row_of(table, "connected peers", verbs.connected, verbs.connection,
+               "queue pairs, an estimate of the driver's");
+        row(table, "completions, an estimate", verbs.completions, "the driver's, in this process");
+        sum(table, "endpoint of verbs");
     }
 }
 

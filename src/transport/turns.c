@@ -90,20 +90,27 @@ bool tug_turns_end(struct tug_turns *turns, struct tug_turn *turn) {
 /* ---- ringing ---- */
 
 /* Each bell once, where neighbours in the list have one. */
-static bool ring(struct tug_watch *its, uint32_t events) {
-    struct tug_turns *turns = (struct tug_turns *)its;
+static void ring_those(struct tug_turns *turns, bool all) {
     const struct tug_bell *last = NULL;
-    (void)events;
     pthread_mutex_lock(&turns->lock);
     for (const struct tug_turn *turn = turns->first; turn != NULL; turn = turn->next) {
         const struct tug_fabric *fabric = turn->wire->fabric;
-        if (!turn->rung)
+        if (!all && !turn->rung)
             continue;
         if (fabric->bell != last)
             tug_bell_ring(fabric->bell, fabric->bell_shared);
         last = fabric->bell;
     }
     pthread_mutex_unlock(&turns->lock);
+}
+
+void tug_turns_ring(struct tug_turns *turns) {
+    ring_those(turns, true);
+}
+
+static bool ring(struct tug_watch *its, uint32_t events) {
+    (void)events;
+    ring_those((struct tug_turns *)its, false);
     return false;
 }
 

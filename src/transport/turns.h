@@ -83,6 +83,9 @@ void tug_turns_serve_others(struct tug_turns *turns, const struct tug_turn *look
 int tug_turns_descriptor(struct tug_turns *turns, struct tug_turn *turn, int descriptor,
                          bool watch);
 
+/* Rings the bells of all views that have entered. Any thread. */
+void tug_turns_ring(struct tug_turns *turns);
+
 /* Sees to it that the next news ring, if any bell is to be rung at all. False: they cannot. */
 bool tug_turns_arm(struct tug_turns *turns);
 

@@ -28,7 +28,8 @@ static const char *const names[] = {"TUGBOAT",
                                     "TUGBOAT_TRANSPORTS",
                                     "TUGBOAT_OPERATIONS",
                                     "TUGBOAT_AGGREGATE",
-                                    "TUGBOAT_VERBS_DEVICE"};
+                                    "TUGBOAT_VERBS_DEVICE",
+                                    "TUGBOAT_VERBS_PAIRS"};
 
 static int clean(void **state) {
     (void)state;

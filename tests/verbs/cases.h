@@ -6,6 +6,9 @@
 #define TUG_VERBS_CASES \
     CASE(device_opens) CASE(device_named) \
     CASE(pair_first_use) CASE(pair_both_at_once) CASE(pair_self) CASE(pair_foreign_messages) \
+    CASE(shared_by_contexts) CASE(shared_met_at_once) CASE(shared_ends) CASE(shared_errors) \
+    CASE(shared_messages) \
+    CASE(kept_few) CASE(kept_in_use) CASE(kept_servers) CASE(kept_messages) CASE(kept_for_the_device) \
     CASE(data_write_sizes) CASE(data_read_sizes) CASE(data_carried) CASE(data_not_registered) \
     CASE(data_two_gib) \
     CASE(atomic_each) CASE(atomic_not_taken) CASE(atomic_contended) \
@@ -20,7 +23,7 @@
     CASE(refused_here) CASE(refused_there) CASE(refused_to_join) CASE(refused_a_question) \
     CASE(refused_memory) \
     CASE(message_order) CASE(message_meets) CASE(message_without_room) CASE(message_errors) \
-    CASE(message_drained) CASE(message_twice) CASE(message_refused) CASE(message_ended) \
+    CASE(message_drained) CASE(message_twice) CASE(message_refused) CASE(message_ended) CASE(message_given_up) \
     CASE(message_wakes) CASE(message_counted) CASE(message_not_here) \
     CASE(sleep_wakes) CASE(sleep_costs_nothing) CASE(sleep_one_thread)
 /* clang-format on */

@@ -105,8 +105,8 @@ void chain_waits(void **state) {
     write_apart(5, 1);
     fake_flush(ORIGIN);
     assert_int_equal(verbs->posted, posted + 1);
-    assert_false(tug_transport_verbs.arm(ORIGIN->verbs));
-    tug_transport_verbs.poll(ORIGIN->verbs);
+    assert_false(tug_transport_verbs.arm(ORIGIN->view));
+    tug_transport_verbs.poll(ORIGIN->view);
     assert_int_equal(verbs->posted, posted + 6);
     write_apart(TUG_VERBS_WAIT - 1, 6);
     fake_flush(ORIGIN);
@@ -143,7 +143,7 @@ void chain_overflow(void **state) {
     (void)state;
     write_apart(FAKE_OPERATIONS, 0);
     fake_flush(ORIGIN);
-    while (tug_transport_verbs.busy(ORIGIN->verbs)) {
+    while (tug_transport_verbs.busy(ORIGIN->view)) {
         fake_round();
         const struct tug_verbs_pair *pair = ORIGIN->verbs->pairs[0];
         assert_true(pair->sent - pair->done <= TUG_VERBS_DEPTH);

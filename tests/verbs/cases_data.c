@@ -149,17 +149,17 @@ void atomic_not_taken(void **state) {
     (void)state;
     struct tug_operation operation = {
         .kind = TUG_OPERATION_FETCH, .bytes = 8, .address = 64, .rkey = 1};
-    assert_true(tug_transport_verbs.takes(ORIGIN->verbs, &operation));
+    assert_true(tug_transport_verbs.takes(ORIGIN->view, &operation));
     operation.bytes = 4;
-    assert_false(tug_transport_verbs.takes(ORIGIN->verbs, &operation));
+    assert_false(tug_transport_verbs.takes(ORIGIN->view, &operation));
     operation.bytes = 8;
     operation.address = 68;
-    assert_false(tug_transport_verbs.takes(ORIGIN->verbs, &operation));
+    assert_false(tug_transport_verbs.takes(ORIGIN->view, &operation));
     operation.address = 64;
     ORIGIN->fabric.device_atomics = false;
-    assert_false(tug_transport_verbs.takes(ORIGIN->verbs, &operation));
+    assert_false(tug_transport_verbs.takes(ORIGIN->view, &operation));
     operation.kind = TUG_OPERATION_AM;
-    assert_false(tug_transport_verbs.takes(ORIGIN->verbs, &operation));
+    assert_false(tug_transport_verbs.takes(ORIGIN->view, &operation));
 }
 
 /* 64 ors of one bit each, from both sides at once. An operation that finds n bits set was number n;

@@ -177,7 +177,7 @@ void error_not_taken(void **state) {
     for (unsigned i = 0; i < N; i++)
         post(TUG_OPERATION_WRITE, theirs, i * 16, i * 16, 8, &ends[i]);
     fake_flush(ORIGIN);
-    tug_transport_verbs.poll(ORIGIN->verbs);
+    tug_transport_verbs.poll(ORIGIN->view);
     *functions = before;
     assert_true(fake_finish(60));
     for (unsigned i = 0; i < N; i++)
@@ -199,10 +199,10 @@ void error_peer_silent(void **state) {
     fake_hold = true;
     post(TUG_OPERATION_WRITE, theirs, 0, 0, 8, &ends[1]);
     fake_flush(ORIGIN);
-    assert_false(tug_transport_verbs.arm(ORIGIN->verbs)); /* a time limit runs */
+    assert_false(tug_transport_verbs.arm(ORIGIN->view)); /* a time limit runs */
     assert_true(fake_finish(60));
     assert_done(&ends[1], TUG_ERR_PEER);
-    assert_true(tug_transport_verbs.arm(ORIGIN->verbs));
+    assert_true(tug_transport_verbs.arm(ORIGIN->view));
     /* a late answer is ignored; a new question is answered */
     fake_hold = false;
     fake_round();
@@ -219,7 +219,7 @@ void error_nobody_to_ask(void **state) {
     fake_flush(ORIGIN);
     fake_round();
     assert_int_equal(ends[0].complete, 0);
-    tug_transport_verbs.lost(ORIGIN->verbs, 1);
+    tug_transport_verbs.lost(ORIGIN->view, 1);
     post(TUG_OPERATION_WRITE, theirs, 0, 0, 8, &ends[1]);
     assert_true(fake_finish(5));
     assert_done(&ends[0], TUG_ERR_PEER);
@@ -231,7 +231,7 @@ void error_nobody_to_ask(void **state) {
                   fake_operation(TARGET, 0, TUG_OPERATION_WRITE, mine, 0, theirs, 0, 8, &ends[2]));
         assert_true(fake_finish(60));
         assert_done(&ends[2], 0);
-        tug_transport_verbs.lost(TARGET->verbs, 0);
+        tug_transport_verbs.lost(TARGET->view, 0);
     }
 }
 

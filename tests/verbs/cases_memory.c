@@ -77,11 +77,11 @@ static void *register_often(void *argument) {
                                                 .bytes = 20000};
         struct tug_registration own = {.base = argument == NULL ? theirs_memory : mine_memory,
                                        .bytes = 100};
-        if (tug_transport_verbs.register_memory(ORIGIN->verbs, &registration) != 0 ||
-            tug_transport_verbs.register_memory(ORIGIN->verbs, &own) != 0)
+        if (tug_transport_verbs.register_memory(ORIGIN->view, &registration) != 0 ||
+            tug_transport_verbs.register_memory(ORIGIN->view, &own) != 0)
             return (void *)1;
-        tug_transport_verbs.deregister_memory(ORIGIN->verbs, &registration);
-        tug_transport_verbs.deregister_memory(ORIGIN->verbs, &own);
+        tug_transport_verbs.deregister_memory(ORIGIN->view, &registration);
+        tug_transport_verbs.deregister_memory(ORIGIN->view, &own);
     }
     return NULL;
 }

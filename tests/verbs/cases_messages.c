@@ -45,7 +45,7 @@ static void open_with_messages(void) {
     set_up(NULL);
     fake_carries = false;
     for (int i = 0; i < 2; i++) {
-        struct tug_wire *wire = &fakes[i].verbs->wire;
+        struct tug_wire *wire = &fakes[i].view->wire;
         assert_non_null(fakes[i].verbs->messages);
         sides[i] = (struct side){0};
         wire->receiver = &sides[i];
@@ -58,12 +58,13 @@ static void open_with_messages(void) {
 /* False: there is no room. */
 static bool send_next(struct fake *fake) {
     struct side *side = &sides[fake - fakes];
-    struct tug_wire *wire = &fake->verbs->wire;
+    struct tug_wire *wire = &fake->view->wire;
     struct tug_buffer *buffer = tug_pool_take(&wire->pool);
     assert_non_null(buffer);
     unsigned char *memory = buffer->packet.memory;
     const uint32_t number = side->sent + 1, bytes = bytes_of(number);
-    const struct tug_packet_header header = {.source = fake->fabric.rank, .bytes = bytes};
+    const struct tug_packet_header header = {
+        .source = fake->fabric.rank, .bytes = bytes, .context = fake->fabric.id};
     const size_t head = sizeof header + sizeof number;
     memcpy(memory, &header, sizeof header);
     memcpy(memory + sizeof header, &number, sizeof number);
@@ -87,7 +88,7 @@ static void send_messages(struct fake *fake, unsigned n) {
 
 static void meet(void) {
     for (uint32_t i = 0; i < 2; i++)
-        while (!tug_verbs_meet(&fakes[i].verbs->wire, 1 - i))
+        while (!tug_verbs_meet(&fakes[i].view->wire, 1 - i))
             fake_round();
 }
 
@@ -121,15 +122,15 @@ void message_order(void **state) {
 void message_meets(void **state) {
     (void)state;
     open_with_messages();
-    assert_false(tug_verbs_meet(&ORIGIN->verbs->wire, 1));
+    assert_false(tug_verbs_meet(&ORIGIN->view->wire, 1));
     assert_false(send_next(ORIGIN));
     assert_int_equal(sides[0].leads, 0);
     for (int i = 0; i < 4; i++)
         fake_round();
     assert_int_equal(sides[0].leads, 1);
-    assert_true(tug_verbs_meet(&ORIGIN->verbs->wire, 1));
+    assert_true(tug_verbs_meet(&ORIGIN->view->wire, 1));
     assert_true(send_next(ORIGIN));
-    assert_true(tug_verbs_meet(&ORIGIN->verbs->wire, 0)); /* itself */
+    assert_true(tug_verbs_meet(&ORIGIN->view->wire, 0)); /* itself */
     assert_all_came();
 }
 
@@ -143,12 +144,12 @@ void message_without_room(void **state) {
         if (send_next(ORIGIN))
             refused = 0;
         else
-            refused++, fake_flush(ORIGIN), tug_transport_verbs.poll(ORIGIN->verbs);
+            refused++, fake_flush(ORIGIN), tug_transport_verbs.poll(ORIGIN->view);
     assert_int_equal(sides[1].came, 0);
     assert_in_range(sides[0].sent, TUG_VERBS_RECEIVES, TUG_VERBS_RECEIVES + TUG_VERBS_SENDS_EACH);
     send_messages(TARGET, 20); /* the other way is not in the way */
     fake_flush(TARGET);
-    tug_transport_verbs.poll(ORIGIN->verbs);
+    tug_transport_verbs.poll(ORIGIN->view);
     assert_int_equal(sides[0].came, 20);
     assert_all_came();
 }
@@ -193,11 +194,11 @@ void message_drained(void **state) {
     for (unsigned i = 0; i < 5; i++)
         assert_true(send_next(ORIGIN));
     fake_flush(ORIGIN);
-    tug_transport_verbs.poll(ORIGIN->verbs);
+    tug_transport_verbs.poll(ORIGIN->view);
     tug_ibv.modify_qp(ORIGIN->verbs->pairs[0]->sender, &broken, IBV_QP_STATE);
     assert_true(send_next(ORIGIN));
     fake_flush(ORIGIN);
-    tug_transport_verbs.poll(ORIGIN->verbs);
+    tug_transport_verbs.poll(ORIGIN->view);
     assert_int_equal(fake_queued, 1); /* the question */
     assert_int_equal(sides[1].came, 0);
     fake_hold = false;
@@ -228,14 +229,14 @@ void message_refused(void **state) {
     (void)state;
     open_with_messages();
     fake_mute = true;
-    assert_false(tug_verbs_meet(&ORIGIN->verbs->wire, 1));
+    assert_false(tug_verbs_meet(&ORIGIN->view->wire, 1));
     fake_mute = false;
     assert_false(send_next(ORIGIN));
-    assert_false(tug_transport_verbs.arm(ORIGIN->verbs));
+    assert_false(tug_transport_verbs.arm(ORIGIN->view));
     fake_round();
     assert_int_equal(sides[0].leads_not, 1);
     assert_int_equal(sides[0].leads, 0);
-    assert_true(tug_transport_verbs.arm(ORIGIN->verbs));
+    assert_true(tug_transport_verbs.arm(ORIGIN->view));
 }
 
 /* The peer is lost while something is on its way. */
@@ -246,7 +247,7 @@ void message_ended(void **state) {
     struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
     assert_int_equal(sides[0].ended, 0);
     tug_ibv.modify_qp(ORIGIN->verbs->pairs[0]->sender, &broken, IBV_QP_STATE);
-    tug_transport_verbs.lost(ORIGIN->verbs, 1);
+    tug_transport_verbs.lost(ORIGIN->view, 1);
     assert_true(send_next(ORIGIN));
     assert_true(fake_finish(10));
     fake_round();
@@ -258,6 +259,31 @@ void message_ended(void **state) {
     assert_int_equal(ORIGIN->verbs->messages->used, 0);
 }
 
+/* Of messages that have been given up the peer does not miss the numbers: another context, by which
+ * it can be asked, goes on. */
+void message_given_up(void **state) {
+    (void)state;
+    open_with_messages();
+    meet();
+    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
+    send_messages(ORIGIN, 3);
+    assert_all_came();
+    const uint32_t sent = sides[0].sent;
+    fake_mute = true;
+    for (unsigned i = 0; i < 4; i++)
+        assert_true(send_next(ORIGIN));
+    tug_ibv.modify_qp(ORIGIN->verbs->pairs[0]->sender, &broken, IBV_QP_STATE);
+    assert_true(fake_finish(10));
+    fake_round();
+    assert_int_equal(sides[0].ended, 1);
+    fake_mute = false;
+    ORIGIN->verbs->pairs[0]->closed_ns = 0;
+    sides[0].sent = sent;
+    send_messages(ORIGIN, 3);
+    assert_all_came();
+    assert_int_equal(sides[1].ended, 0);
+}
+
 /* Who sleeps, with nothing of its own under way, is woken. */
 void message_wakes(void **state) {
     (void)state;
@@ -267,8 +293,8 @@ void message_wakes(void **state) {
         while (fake_round())
             ;
         const uint32_t key = tug_bell_prepare(&TARGET->bell);
-        assert_true(tug_transport_verbs.arm(TARGET->verbs));
-        assert_false(tug_transport_verbs.poll(TARGET->verbs));
+        assert_true(tug_transport_verbs.arm(TARGET->view));
+        assert_false(tug_transport_verbs.poll(TARGET->view));
         assert_true(send_next(ORIGIN));
         fake_flush(ORIGIN);
         const uint64_t before = tug_clock_ns();
@@ -319,4 +345,111 @@ void message_not_here(void **state) {
     fill(mine_memory, 64, 3);
     run_one(TUG_OPERATION_WRITE, 0, 0, 64);
     assert_filled(theirs_memory, 64, 3);
+}
+
+/* The connection is closed between them whenever it is idle: all come, in order. */
+void kept_messages(void **state) {
+    (void)state;
+    open_with_messages();
+    meet();
+    fake_carries = true;
+    struct fake *third = fake_add(0, 2);
+    fake_carries = false;
+    struct tug_registration *its = fake_register(third, theirs_memory, AREA);
+    tug_settings.verbs_pairs = 1;
+    for (unsigned i = 0; i < 60; i++) {
+        struct fake_end end;
+        send_messages(ORIGIN, i % 4);
+        send_messages(TARGET, i % 3);
+        if (i % 2 == 0)
+            assert_all_came();
+        fake_post(ORIGIN, fake_operation(ORIGIN, 2, TUG_OPERATION_WRITE, its, 0, NULL, 0, 8, &end));
+        if (i % 3 == 0) {
+            assert_true(fake_finish(60));
+            assert_done(&end, 0);
+        } else {
+            fake_flush(ORIGIN);
+            while (end.complete == 0)
+                fake_round();
+        }
+    }
+    assert_all_came();
+    assert_int_equal(sides[0].ended + sides[1].ended, 0);
+    assert_true(ORIGIN->verbs->numbers > 20); /* it has been closed often enough */
+    tug_settings.verbs_pairs = 1024;
+    fake_deregister(third, its);
+}
+
+/* ---- a second context ---- */
+
+static void receive_second(void *receiver, struct tug_wire *wire, const void *memory,
+                           size_t bytes) {
+    struct side *side = receiver;
+    uint32_t number;
+    (void)wire;
+    assert_int_equal(bytes, sizeof(struct tug_packet_header) + sizeof number);
+    memcpy(&number, (const unsigned char *)memory + sizeof(struct tug_packet_header),
+           sizeof number);
+    assert_int_equal(number, ++side->came);
+}
+
+static void settled_second(void *receiver, uint32_t peer, bool by_wire) {
+    struct side *side = receiver;
+    assert_int_equal(peer, 1);
+    side->leads += by_wire;
+    side->leads_not += !by_wire;
+}
+
+static void ended_second(void *receiver, uint32_t peer) {
+    (void)receiver;
+    fail_msg("rank %u has ended", peer);
+}
+
+static bool send_second(struct fake *fake, struct side *side) {
+    struct tug_wire *wire = &fake->view->wire;
+    struct tug_buffer *buffer = tug_pool_take(&wire->pool);
+    const uint32_t number = side->sent + 1;
+    const struct tug_packet_header header = {.source = fake->fabric.rank,
+                                             .bytes = sizeof header + sizeof number,
+                                             .context = fake->fabric.id};
+    memcpy(buffer->packet.memory, &header, sizeof header);
+    memcpy((unsigned char *)buffer->packet.memory + sizeof header, &number, sizeof number);
+    buffer->packet.used = header.bytes;
+    const bool sent = tug_verbs_send(wire, 1, buffer);
+    if (!sent)
+        tug_pool_give(&wire->pool, buffer);
+    side->sent += sent;
+    return sent;
+}
+
+/* Packets of two contexts go by one connection, each to its own. */
+void shared_messages(void **state) {
+    (void)state;
+    struct side second = {0};
+    open_with_messages();
+    meet();
+    fake_carries = true;
+    struct fake *origin = fake_add(1, 0), *target = fake_add(1, 1);
+    fake_carries = false;
+    struct tug_wire *wires[] = {&origin->view->wire, &target->view->wire};
+    for (int i = 0; i < 2; i++) {
+        wires[i]->receiver = &second;
+        wires[i]->receive = receive_second;
+        wires[i]->settled = settled_second;
+        wires[i]->ended = ended_second;
+    }
+    assert_false(tug_verbs_meet(wires[0], 1)); /* it does not know yet who that is */
+    assert_false(send_second(origin, &second));
+    while (second.leads == 0)
+        fake_round();
+    assert_int_equal(ORIGIN->verbs->nsenders, 1);
+    for (unsigned i = 0; i < 200; i++) {
+        send_messages(ORIGIN, i % 3);
+        while (i % 4 != 0 && !send_second(origin, &second))
+            fake_round();
+    }
+    assert_all_came();
+    assert_int_equal(second.came, second.sent);
+    assert_int_equal(second.came, 150);
+    assert_int_equal(ORIGIN->verbs->nsenders, 1);
 }

@@ -103,14 +103,15 @@ void pair_foreign_messages(void **state) {
     unsigned char garbage[TUG_CONTROL_MAX];
     for (unsigned round = 0; round < 300; round++) {
         fill(garbage, sizeof garbage, round);
-        tug_transport_verbs.control(ORIGIN->verbs, round % 3, garbage, round % sizeof garbage);
+        tug_transport_verbs.control(ORIGIN->view, round % 3, garbage, round % sizeof garbage);
         /* an answer to no question */
-        memset(garbage, 0, 36);
+        memset(garbage, 0, 48);
         memcpy(garbage, (uint16_t[]){0x5456}, 2);
-        garbage[2] = 1;
-        garbage[3] = (unsigned char)(round % 5);
+        garbage[2] = 2;
+        garbage[3] = (unsigned char)(round % 9);
+        memcpy(garbage + 8, &TARGET->verbs->id, 8);
         if (garbage[3] != 1)
-            tug_transport_verbs.control(ORIGIN->verbs, 1, garbage, 36);
+            tug_transport_verbs.control(ORIGIN->view, 1, garbage, 48);
     }
     fill(mine_memory, 64, 4);
     run_one(TUG_OPERATION_WRITE, 64, 0, 64);

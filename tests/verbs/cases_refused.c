@@ -32,7 +32,7 @@ static void assert_passed_on(void) {
         assert_done(&ends[i], 0);
     assert_int_equal(ORIGIN->passed, before + N);
     assert_done(&ends[N], TUG_ERR_DEVICE);
-    assert_true(tug_transport_verbs.arm(ORIGIN->verbs));
+    assert_true(tug_transport_verbs.arm(ORIGIN->view));
 }
 
 /* Operations while the device refuses, and after that. */
@@ -109,7 +109,7 @@ void refused_memory(void **state) {
             struct tug_operation *operation =
                 fake_operation(ORIGIN, 1, kinds[i], which & 1 ? remote : theirs, 0,
                                which & 2 ? local : mine, 0, 8, NULL);
-            assert_int_equal(tug_transport_verbs.takes(ORIGIN->verbs, operation), which == 0);
+            assert_int_equal(tug_transport_verbs.takes(ORIGIN->view, operation), which == 0);
             tug_tags_give(&ORIGIN->fabric.tags, tug_fabric_tag(&ORIGIN->fabric, operation));
         }
     }

@@ -8,10 +8,10 @@ static uint64_t cpu_ns(void) {
 /* As the engine sleeps: prepare, arm, look once more, wait. Returns how often it slept. */
 static unsigned sleep_until_done(void) {
     unsigned sleeps = 0;
-    while (tug_transport_verbs.busy(ORIGIN->verbs)) {
+    while (tug_transport_verbs.busy(ORIGIN->view)) {
         const uint32_t key = tug_bell_prepare(&ORIGIN->bell);
-        assert_true(tug_transport_verbs.arm(ORIGIN->verbs));
-        if (tug_transport_verbs.poll(ORIGIN->verbs))
+        assert_true(tug_transport_verbs.arm(ORIGIN->view));
+        if (tug_transport_verbs.poll(ORIGIN->view))
             continue;
         const uint64_t before = tug_clock_ns();
         tug_bell_wait(&ORIGIN->bell, key, 30000000000, false);

@@ -7,13 +7,16 @@
 #include "base/clock.h"
 #include "tests/joined.h"
 
-struct fake fakes[2];
+struct fake fakes[FAKE_PROCESSES * FAKE_CONTEXTS];
 bool fake_hold, fake_mute, fake_carries;
-unsigned fake_queued;
+unsigned fake_queued, fake_counted;
+
+static struct tug_turns *homes[FAKE_PROCESSES]; /* where the endpoint of a process is found */
 
 struct message {
     struct message *next;
-    uint32_t from, to;
+    uint32_t from;
+    struct fake *to;
     size_t bytes;
     unsigned char data[TUG_CONTROL_MAX];
 };
@@ -32,15 +35,19 @@ void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operat
         callback.f(callback.d, status);
 }
 
+static struct fake *fake_of(struct tug_fabric *fabric) {
+    return (struct fake *)fabric; /* its first member */
+}
+
 int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
                        const void *data, size_t bytes) {
-    if (transport != TUG_BY_VERBS || bytes > TUG_CONTROL_MAX || peer > 1)
+    if (transport != TUG_BY_VERBS || bytes > TUG_CONTROL_MAX || peer >= fabric->nranks)
         abort();
     if (fake_mute)
         return TUG_ERR_NO_MEMORY;
     struct message *message = calloc(1, sizeof *message);
     message->from = fabric->rank;
-    message->to = peer;
+    message->to = fake_of(fabric) - fabric->rank + peer;
     message->bytes = bytes;
     memcpy(message->data, data, bytes);
     struct message **at = &messages;
@@ -48,48 +55,58 @@ int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transp
         at = &(*at)->next;
     *at = message;
     fake_queued++;
+    fake_counted++;
     return 0;
 }
 
 void tug_fabric_pass_on(struct tug_fabric *fabric, struct tug_operation *operation, unsigned from) {
     if (from != TUG_BY_VERBS)
         abort();
-    fakes[fabric->rank].passed++;
+    fake_of(fabric)->passed++;
     tug_fabric_complete(fabric, operation);
 }
 
 /* ---- the fabric ---- */
 
-static void open_one(uint32_t rank) {
-    struct fake *fake = &fakes[rank];
+struct fake *fake_add(unsigned context, uint32_t rank) {
+    struct fake *fake = &fakes[context * FAKE_PROCESSES + rank];
     memset(fake, 0, sizeof *fake);
     struct tug_fabric *fabric = &fake->fabric;
     if (!joined_begin(fabric, rank, FAKE_OPERATIONS))
         abort();
+    fabric->id += context;
+    fabric->nranks = FAKE_PROCESSES;
     fabric->bell = &fake->bell;
     fabric->to_be_carried = fake_carries;
     void *state = NULL;
     char reason[256];
-    const int status = tug_transport_verbs.open(fabric, &state, reason);
+    const int status = tug_verbs_open_at(&homes[rank], fabric, &state, reason);
     if (status != 0) {
         fprintf(stderr, "open: %s\n", tug_strerror(status));
         exit(1);
     }
-    fake->verbs = state;
+    fake->view = state;
+    fake->verbs = fake->view->verbs;
     fabric->device_atomics = tug_transport_verbs.atomics(state);
+    return fake;
+}
+
+void fake_remove(struct fake *fake) {
+    tug_transport_verbs.close(fake->view);
+    fake->view = NULL;
+    joined_end(&fake->fabric);
 }
 
 void fake_open(void) {
-    open_one(0);
-    open_one(1);
+    fake_add(0, 0);
+    fake_add(0, 1);
 }
 
 void fake_close(void) {
     fake_drop_messages();
-    for (int i = 0; i < 2; i++) {
-        tug_transport_verbs.close(fakes[i].verbs);
-        joined_end(&fakes[i].fabric);
-    }
+    for (int i = 0; i < FAKE_PROCESSES * FAKE_CONTEXTS; i++)
+        if (fakes[i].view != NULL)
+            fake_remove(&fakes[i]);
 }
 
 void fake_drop_messages(void) {
@@ -101,19 +118,32 @@ void fake_drop_messages(void) {
     }
 }
 
+void fake_reverse_messages(void) {
+    struct message *reversed = NULL;
+    while (messages != NULL) {
+        struct message *message = messages;
+        messages = message->next;
+        message->next = reversed;
+        reversed = message;
+    }
+    messages = reversed;
+}
+
 bool fake_round(void) {
     bool moved = false;
     while (messages != NULL && !fake_hold) {
         struct message *message = messages;
         messages = message->next;
         fake_queued--;
-        tug_transport_verbs.control(fakes[message->to].verbs, message->from, message->data,
-                                    message->bytes);
+        if (message->to->view != NULL)
+            tug_transport_verbs.control(message->to->view, message->from, message->data,
+                                        message->bytes);
         free(message);
         moved = true;
     }
-    for (int i = 0; i < 2; i++)
-        moved |= tug_transport_verbs.poll(fakes[i].verbs);
+    for (int i = 0; i < FAKE_PROCESSES * FAKE_CONTEXTS; i++)
+        if (fakes[i].view != NULL)
+            moved |= tug_transport_verbs.poll(fakes[i].view);
     return moved;
 }
 
@@ -124,7 +154,7 @@ struct tug_registration *fake_register(struct fake *fake, void *base, size_t byt
     registration->base = base;
     registration->bytes = bytes;
     registration->id = UINT64_C(1) << 32 | ++registrations;
-    const int status = tug_transport_verbs.register_memory(fake->verbs, registration);
+    const int status = tug_transport_verbs.register_memory(fake->view, registration);
     if (status != 0) {
         fprintf(stderr, "register %zu bytes: %s\n", bytes, tug_strerror(status));
         exit(1);
@@ -133,7 +163,7 @@ struct tug_registration *fake_register(struct fake *fake, void *base, size_t byt
 }
 
 void fake_deregister(struct fake *fake, struct tug_registration *registration) {
-    tug_transport_verbs.deregister_memory(fake->verbs, registration);
+    tug_transport_verbs.deregister_memory(fake->view, registration);
     free(registration);
 }
 
@@ -183,18 +213,26 @@ struct tug_operation *fake_operation(struct fake *fake, uint32_t peer, enum tug_
 }
 
 void fake_post(struct fake *fake, struct tug_operation *operation) {
-    tug_transport_verbs.post(fake->verbs, operation);
+    tug_transport_verbs.post(fake->view, operation);
 }
 
 void fake_flush(struct fake *fake) {
-    tug_transport_verbs.flush(fake->verbs);
+    tug_transport_verbs.flush(fake->view);
+}
+
+static bool is_any_busy(void) {
+    bool busy = false;
+    for (int i = 0; i < FAKE_PROCESSES * FAKE_CONTEXTS; i++)
+        busy |= fakes[i].view != NULL && tug_transport_verbs.busy(fakes[i].view);
+    return busy;
 }
 
 bool fake_finish(unsigned seconds) {
     const uint64_t end = tug_clock_ns() + seconds * 1000000000ull;
-    fake_flush(&fakes[0]);
-    fake_flush(&fakes[1]);
-    while (tug_transport_verbs.busy(fakes[0].verbs) || tug_transport_verbs.busy(fakes[1].verbs)) {
+    for (int i = 0; i < FAKE_PROCESSES * FAKE_CONTEXTS; i++)
+        if (fakes[i].view != NULL)
+            fake_flush(&fakes[i]);
+    while (is_any_busy()) {
         fake_round();
         if (tug_clock_ns() > end)
             return false;

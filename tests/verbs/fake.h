@@ -1,7 +1,9 @@
-/* Two fabrics in one process, without MPI: what the verbs transport needs of a fabric, and no more.
+/* Fabrics of two processes or three in one, without MPI: what the verbs transport needs of a
+ * fabric, and no more.
  *
  * Control messages go through a queue that fake_round() empties, so that a test can hold them back.
- * Ranks 0 and 1 are fakes[0] and fakes[1], on the same device. One thread. */
+ * Ranks 0 and 1 are fakes[0] and fakes[1], on the same device; fake_add() makes a third, and more
+ * contexts of each. One thread. */
 #ifndef TUG_TEST_FAKE_H
 #define TUG_TEST_FAKE_H
 
@@ -18,20 +20,29 @@ struct fake {
     struct tug_fabric fabric;
     struct tug_bell bell;
     struct tug_verbs *verbs;
+    struct tug_verbs_view *view;
     unsigned passed; /* operations that were handed on to the next row, where they end well */
 };
 
-extern struct fake fakes[2];
-extern bool fake_hold;       /* control messages stay in the queue */
-extern bool fake_mute;       /* none can be sent */
-extern bool fake_carries;    /* when it is opened: packets go by it */
-extern unsigned fake_queued; /* control messages in the queue */
+#define FAKE_PROCESSES 3
+#define FAKE_CONTEXTS 3
+extern struct fake fakes[FAKE_PROCESSES * FAKE_CONTEXTS];
+extern bool fake_hold;        /* control messages stay in the queue */
+extern bool fake_mute;        /* none can be sent */
+extern bool fake_carries;     /* when it is opened: packets go by it */
+extern unsigned fake_queued;  /* control messages in the queue */
+extern unsigned fake_counted; /* control messages so far */
 
 /* Opens both; the test fails if that is not possible. */
 void fake_open(void);
 void fake_close(void);
+/* Opens that rank of a further context, or rank 2 of context 0; fake_remove() closes it. */
+struct fake *fake_add(unsigned context, uint32_t rank);
+void fake_remove(struct fake *fake);
 /* Empties the queue of control messages without delivering them. */
 void fake_drop_messages(void);
+/* Those in the queue come the other way round. */
+void fake_reverse_messages(void);
 
 /* Delivers messages and polls both. True if anything moved. */
 bool fake_round(void);

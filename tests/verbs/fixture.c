@@ -76,7 +76,7 @@ struct tug_operation *make_atomic(struct fake *fake, enum tug_operation_kind kin
     operation->op = op;
     operation->operand = operand;
     operation->compare = compare;
-    assert_true(tug_transport_verbs.takes(fake->verbs, operation));
+    assert_true(tug_transport_verbs.takes(fake->view, operation));
     return operation;
 }
 

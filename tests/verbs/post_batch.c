@@ -31,8 +31,8 @@ static double measure(bool aggregate, unsigned burst, unsigned stride, unsigned 
             fake_post(&fakes[0], operation);
         }
         fake_flush(&fakes[0]);
-        while (tug_transport_verbs.busy(fakes[0].verbs))
-            tug_transport_verbs.poll(fakes[0].verbs);
+        while (tug_transport_verbs.busy(fakes[0].view))
+            tug_transport_verbs.poll(fakes[0].view);
     }
     const double ns = (double)(tug_clock_ns() - before) / WRITES;
     for (unsigned i = 0; i < WRITES; i++) {

@@ -19,6 +19,7 @@
 #define CALLEE 3
 
 static struct tug_bell bells[2];
+static struct tug_turns *homes[2]; /* each process's own */
 static struct tug_ibv real;
 
 static void *make_none(struct tug_fabric *fabric) {
@@ -41,8 +42,12 @@ static int called(struct tug_fabric *fabric, struct tug_caller caller, unsigned 
     return 0;
 }
 
-static struct tug_verbs *verbs_of(const struct side *side) {
+static struct tug_verbs_view *view_of(const struct side *side) {
     return side->fabric.states[TUG_BY_VERBS];
+}
+
+static struct tug_verbs *verbs_of(const struct side *side) {
+    return view_of(side)->verbs;
 }
 
 static void add_verbs(struct side *side) {
@@ -51,7 +56,7 @@ static void add_verbs(struct side *side) {
     fabric->bell = &bells[fabric->rank];
     fabric->called = called;
     fabric->to_be_carried = true;
-    if (tug_transport_verbs.open(fabric, &fabric->states[TUG_BY_VERBS], reason) != 0)
+    if (tug_verbs_open_at(&homes[fabric->rank], fabric, &fabric->states[TUG_BY_VERBS], reason) != 0)
         fail_msg("verbs cannot be opened: %s", reason);
     assert_true(tug_fabric_carries(fabric, TUG_BY_VERBS));
     fabric->takers[fabric->ntakers++] = TUG_BY_VERBS;
@@ -61,8 +66,8 @@ static void add_verbs(struct side *side) {
     tug_packets_attach(&side->packets, &side->out.wire);
     for (size_t i = 0; i < MEMORY; i++)
         side->local.base[i] = (unsigned char)(i * 7 + (i >> 8) * 13 + fabric->rank);
-    tug_transport_verbs.register_memory(verbs_of(side), &side->remote);
-    tug_transport_verbs.register_memory(verbs_of(side), &side->local);
+    tug_transport_verbs.register_memory(view_of(side), &side->remote);
+    tug_transport_verbs.register_memory(view_of(side), &side->local);
 }
 
 static int set_up(void **state) {
@@ -80,9 +85,9 @@ static void remove_verbs(struct side *side) {
         tug_pool_give(&stream->wire->pool, stream->requests);
     if (stream != NULL)
         stream->requests = NULL;
-    tug_transport_verbs.deregister_memory(verbs_of(side), &side->remote);
-    tug_transport_verbs.deregister_memory(verbs_of(side), &side->local);
-    tug_transport_verbs.close(verbs_of(side));
+    tug_transport_verbs.deregister_memory(view_of(side), &side->remote);
+    tug_transport_verbs.deregister_memory(view_of(side), &side->local);
+    tug_transport_verbs.close(view_of(side));
 }
 
 static int tear_down(void **state) {
@@ -361,7 +366,7 @@ static void no_queue_pairs(void **state) {
 static void one_direction(void **state) {
     (void)state;
     too_few_queue_pairs(2);
-    assert_ptr_equal(a->streams[1]->wire, verbs_of(a));
+    assert_ptr_equal(a->streams[1]->wire, view_of(a));
     assert_ptr_equal(b->streams[0]->wire, &b->out.wire);
 }
 

@@ -2,7 +2,8 @@
  *
  * A number that was seen is dropped: its sender did not learn that it had arrived. A gap cannot be,
  * since a server is drained before it goes and a sender starts again at the first message that has
- * not been reported; if there is one, the peer is lost. Threading: the holder. */
+ * not been reported, whose number it says when it asks; if there is one, the peer is lost.
+ * Threading: the holder. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +22,14 @@ static unsigned char *receive_memory(const struct tug_verbs_messages *messages, 
     return send_memory(messages, TUG_VERBS_SENDS + slot);
 }
 
-static void post_receive(struct tug_verbs_messages *messages, uint32_t slot) {
+static void post_receive(struct tug_verbs *verbs, uint32_t slot) {
+    const struct tug_verbs_messages *messages = verbs->messages;
     struct ibv_sge piece = {(uint64_t)(uintptr_t)receive_memory(messages, slot),
                             TUG_VERBS_MESSAGE_BYTES, messages->mr->lkey};
     struct ibv_recv_wr receive = {
         .wr_id = TUG_REQUEST_RECEIVES | slot, .sg_list = &piece, .num_sge = 1};
     struct ibv_recv_wr *bad = NULL;
-    if (ibv_post_srq_recv(messages->srq, &receive, &bad) != 0)
+    if (ibv_post_srq_recv(verbs->srq, &receive, &bad) != 0)
         tug_warn_once("verbs: the device does not take a receive back, and packets come more "
                       "slowly: look at the device (ibv_devinfo)");
 }
@@ -35,24 +37,23 @@ static void post_receive(struct tug_verbs_messages *messages, uint32_t slot) {
 void tug_verbs_messages_renew(struct tug_verbs *verbs) {
     struct tug_verbs_messages *messages = verbs->messages;
     while (messages->ntaken > 0)
-        post_receive(messages, messages->taken[--messages->ntaken]);
+        post_receive(verbs, messages->taken[--messages->ntaken]);
 }
 
 static bool make(struct tug_verbs *verbs, struct tug_verbs_messages *messages) {
-    struct ibv_srq_init_attr attributes = {.attr = {.max_wr = TUG_VERBS_RECEIVES, .max_sge = 1}};
     void *memory = mmap(NULL, messages->mapped_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return false;
     messages->memory = memory;
-    messages->srq = tug_ibv.create_srq(verbs->device.pd, &attributes);
-    if (messages->srq != NULL)
-        messages->mr = tug_ibv.reg_mr(verbs->device.pd, memory, messages->mapped_bytes,
-                                      IBV_ACCESS_LOCAL_WRITE);
+    messages->mr =
+        tug_ibv.reg_mr(verbs->device.pd, memory, messages->mapped_bytes, IBV_ACCESS_LOCAL_WRITE);
     return messages->mr != NULL;
 }
 
 bool tug_verbs_messages_open(struct tug_verbs *verbs) {
+    if (verbs->messages != NULL)
+        return true;
     struct tug_verbs_messages *messages = calloc(1, sizeof *messages);
     verbs->messages = messages;
     if (messages == NULL)
@@ -66,7 +67,7 @@ bool tug_verbs_messages_open(struct tug_verbs *verbs) {
     for (uint32_t slot = 0; slot < TUG_VERBS_SENDS; slot++)
         messages->next[slot] = slot + 1 < TUG_VERBS_SENDS ? slot + 1 : TUG_NO_MESSAGE;
     for (uint32_t slot = 0; slot < TUG_VERBS_RECEIVES; slot++)
-        post_receive(messages, slot);
+        post_receive(verbs, slot);
     return true;
 }
 
@@ -76,8 +77,6 @@ void tug_verbs_messages_close(struct tug_verbs *verbs) {
         return;
     if (messages->mr != NULL)
         tug_ibv.dereg_mr(messages->mr);
-    if (messages->srq != NULL)
-        tug_ibv.destroy_srq(messages->srq);
     if (messages->memory != NULL)
         munmap(messages->memory, messages->mapped_bytes);
     free(messages);
@@ -86,46 +85,73 @@ void tug_verbs_messages_close(struct tug_verbs *verbs) {
 
 /* ---- what the packets' side is told ---- */
 
-void tug_verbs_say(struct tug_verbs *verbs, struct tug_verbs_pair *pair, enum tug_verbs_word word) {
-    verbs->words += pair->word == TUG_WORD_NONE;
-    pair->word = (uint8_t)word;
-    pair->met = false;
+void tug_verbs_say(struct tug_verbs_contact *contact, enum tug_verbs_word word) {
+    contact->view->verbs->words += contact->word == TUG_WORD_NONE;
+    contact->word = (uint8_t)word;
+    contact->met = false;
+    contact->leads |= word == TUG_WORD_LEADS;
+}
+
+void tug_verbs_say_leads(struct tug_verbs_pair *pair) {
+    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next)
+        if (contact->met)
+            tug_verbs_say(contact, TUG_WORD_LEADS);
+}
+
+static void say_ended(struct tug_verbs_pair *pair) {
+    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next)
+        if (contact->leads)
+            tug_verbs_say(contact, TUG_WORD_ENDED);
+}
+
+static void tell(struct tug_verbs_contact *contact) {
+    struct tug_verbs_view *view = contact->view;
+    struct tug_wire *wire = &view->wire;
+    const enum tug_verbs_word word = contact->word;
+    if (word == TUG_WORD_NONE)
+        return;
+    contact->word = TUG_WORD_NONE;
+    view->verbs->words--;
+    tug_turns_note(&view->verbs->turns, &view->turn);
+    if (word == TUG_WORD_ENDED)
+        wire->ended(wire->receiver, contact->rank);
+    else
+        wire->settled(wire->receiver, contact->rank, word == TUG_WORD_LEADS);
 }
 
 bool tug_verbs_tell(struct tug_verbs *verbs) {
-    struct tug_wire *wire = &verbs->wire;
     if (verbs->words == 0)
         return false;
-    for (uint32_t i = 0; i < verbs->npairs && verbs->words > 0; i++) {
-        struct tug_verbs_pair *pair = verbs->pairs[i];
-        const enum tug_verbs_word word = pair->word;
-        if (word == TUG_WORD_NONE)
-            continue;
-        pair->word = TUG_WORD_NONE;
-        verbs->words--;
-        if (word == TUG_WORD_ENDED)
-            wire->ended(wire->receiver, pair->peer);
-        else
-            wire->settled(wire->receiver, pair->peer, word == TUG_WORD_LEADS);
-    }
+    for (uint32_t i = 0; i < verbs->npairs && verbs->words > 0; i++)
+        for (struct tug_verbs_contact *contact = verbs->pairs[i]->contacts; contact != NULL;
+             contact = contact->next)
+            tell(contact);
     return true;
 }
 
-/* Without memory for a pair it may lead there: sending tries again. */
+/* Without memory for a contact it may lead there: sending tries again. */
 bool tug_verbs_meet(struct tug_wire *wire, uint32_t peer) {
-    struct tug_verbs *verbs = (struct tug_verbs *)wire;
-    struct tug_verbs_pair *pair = tug_verbs_pair_of(verbs, peer);
-    if (pair == NULL || pair->phase == TUG_PAIR_UP)
+    struct tug_verbs_view *view = (struct tug_verbs_view *)wire;
+    struct tug_verbs *verbs = view->verbs;
+    struct tug_verbs_contact *contact = tug_verbs_contact_of(view, peer);
+    if (contact == NULL)
         return true;
-    if (pair->phase == TUG_PAIR_IDLE && !verbs->device_given_up && !tug_verbs_pair_closed(pair))
-        tug_verbs_pair_connect(verbs, pair);
-    if (pair->phase == TUG_PAIR_UP)
-        return true;
-    if (pair->phase == TUG_PAIR_IDLE)
-        tug_verbs_say(verbs, pair, TUG_WORD_LEADS_NOT);
-    else
-        pair->met = true;
-    return false;
+    contact->met = true;
+    if (contact->pair->phase == TUG_PAIR_IDLE) {
+        if (verbs->device_given_up || tug_verbs_pair_closed(contact->pair))
+            tug_verbs_say(contact, TUG_WORD_LEADS_NOT);
+        else
+            tug_verbs_pair_connect(verbs, contact->pair);
+    }
+    if (contact->pair->phase != TUG_PAIR_UP)
+        return false;
+    if (contact->word == TUG_WORD_LEADS) { /* to itself: this call says it */
+        contact->word = TUG_WORD_NONE;
+        verbs->words--;
+    }
+    contact->met = false;
+    contact->leads = true;
+    return true;
 }
 
 /* ---- sending ---- */
@@ -151,18 +177,27 @@ static void append(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_
 }
 
 /* Nothing goes to a peer that has been met and is not there any more. */
-static bool has_ended(const struct tug_verbs *verbs, const struct tug_verbs_pair *pair) {
-    return verbs->device_given_up || (pair->gone && pair->phase == TUG_PAIR_IDLE);
+static bool has_ended(const struct tug_verbs *verbs, const struct tug_verbs_contact *contact) {
+    return verbs->device_given_up || (contact->gone && contact->pair->phase == TUG_PAIR_IDLE);
 }
 
 bool tug_verbs_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
-    struct tug_verbs *verbs = (struct tug_verbs *)wire;
+    struct tug_verbs_view *view = (struct tug_verbs_view *)wire;
+    struct tug_verbs *verbs = view->verbs;
     struct tug_verbs_messages *messages = verbs->messages;
-    struct tug_verbs_pair *pair = tug_verbs_pair_of(verbs, peer);
-    if (pair == NULL || pair->met || pair->word == TUG_WORD_LEADS_NOT)
+    struct tug_verbs_contact *contact = tug_verbs_contact_of(view, peer);
+    if (contact == NULL || contact->met || contact->word == TUG_WORD_LEADS_NOT)
         return false;
-    if (has_ended(verbs, pair)) {
-        tug_verbs_say(verbs, pair, TUG_WORD_ENDED);
+    struct tug_verbs_pair *pair = contact->pair;
+    if (pair->id == 0 && !has_ended(verbs, contact)) {
+        contact->leads = true; /* it could not be met for want of memory, and was taken to lead */
+        tug_verbs_touch(verbs, pair);
+        if (pair->phase == TUG_PAIR_IDLE)
+            tug_verbs_pair_connect(verbs, pair);
+        return false;
+    }
+    if (has_ended(verbs, contact)) {
+        tug_verbs_say(contact, TUG_WORD_ENDED);
         tug_pool_give(&wire->pool, buffer);
         return true;
     }
@@ -216,42 +251,65 @@ void tug_verbs_messages_drop(struct tug_verbs *verbs, struct tug_verbs_pair *pai
         pair->message_first = verbs->messages->next[slot];
         give_slot(verbs, pair, slot);
     }
-    if (pair->met)
-        tug_verbs_say(verbs, pair, TUG_WORD_LEADS_NOT);
-    else if (pair->numbered > 0 || pair->received > 0)
-        tug_verbs_say(verbs, pair, TUG_WORD_ENDED);
+    say_ended(pair);
+    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next)
+        if (contact->met)
+            tug_verbs_say(contact, TUG_WORD_LEADS_NOT);
 }
 
 /* ---- receiving ---- */
 
-/* The pair from which a message is the next one. NULL: it has come before, or is none. */
-static struct tug_verbs_pair *next_of(struct tug_verbs *verbs, const struct ibv_wc *completion,
-                                      const unsigned char *memory) {
-    struct tug_packet_header header;
-    if (completion->byte_len < sizeof header)
-        return NULL;
-    memcpy(&header, memory, sizeof header);
-    struct tug_verbs_pair *pair = tug_verbs_pair_find(verbs, header.source);
-    const uint32_t number = ntohl(completion->imm_data);
-    if (pair == NULL || (int32_t)(number - pair->received) <= 0)
-        return NULL;
+/* Is the message the pair's next one? If not it has come before. What an old server has received
+ * was taken before the first one of the new server, which is behind all that its sender has given
+ * up. */
+static bool is_next(struct tug_verbs_pair *pair, uint32_t server, uint32_t number) {
+    if (pair->server != NULL && server == pair->server->qp_num &&
+        (int32_t)(pair->first - 1 - pair->received) > 0)
+        pair->received = pair->first - 1;
+    if ((int32_t)(number - pair->received) <= 0)
+        return false;
     if (number != pair->received + 1) {
         tug_log(TUG_LOG_ERROR,
                 "verbs: packets from rank %u are missing, so that peer is lost and operations on "
                 "it fail: look at the device (ibv_devinfo)",
-                pair->peer);
-        tug_verbs_say(verbs, pair, TUG_WORD_ENDED);
-        return NULL;
+                tug_verbs_rank(pair));
+        say_ended(pair);
+        return false;
     }
     pair->received = number;
-    return pair;
+    return true;
+}
+
+/* A packet that has come by a server of that pair, of a context that may have ended here. It may be
+ * the first thing that is heard of the pair's process in that context. */
+static void hand_up(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
+                    const unsigned char *memory, uint32_t bytes) {
+    struct tug_packet_header header;
+    if (bytes < sizeof header)
+        return;
+    memcpy(&header, memory, sizeof header);
+    struct tug_verbs_view *view = tug_table_find(&verbs->turns.wires, header.context);
+    if (view == NULL || view->wire.receive == NULL)
+        return;
+    if (header.source >= view->wire.fabric->nranks)
+        return;
+    struct tug_verbs_contact *contact = tug_verbs_contact_of(view, header.source);
+    if (contact == NULL || !tug_verbs_contact_is(contact, pair->id))
+        return;
+    tug_turns_note(&verbs->turns, &view->turn);
+    view->wire.receive(view->wire.receiver, &view->wire, memory, bytes);
 }
 
 void tug_verbs_message_came(struct tug_verbs *verbs, const struct ibv_wc *completion) {
     struct tug_verbs_messages *messages = verbs->messages;
     const uint32_t slot = (uint32_t)completion->wr_id & ~TUG_REQUEST_RECEIVES;
     const unsigned char *memory = receive_memory(messages, slot);
-    if (completion->status == IBV_WC_SUCCESS && next_of(verbs, completion, memory) != NULL)
-        verbs->wire.receive(verbs->wire.receiver, &verbs->wire, memory, completion->byte_len);
+    struct tug_verbs_pair *pair = tug_table_find(&verbs->servers, completion->qp_num);
+    if (completion->status == IBV_WC_SUCCESS && pair != NULL &&
+        is_next(pair, completion->qp_num, ntohl(completion->imm_data))) {
+        pair->heard = ++verbs->uses;
+        pair->told = false;
+        hand_up(verbs, pair, memory, completion->byte_len);
+    }
     messages->taken[messages->ntaken++] = slot;
 }

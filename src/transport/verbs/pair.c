@@ -1,8 +1,8 @@
-/* Pairs: the table of those there are, and their connections.
+/* Pairs: what there is of them, and their connections.
  *
- * A pair is made at first contact, from either side, and found by a hash table over the peers; a
- * process that talks to few of a million others keeps only those. See private.h for senders,
- * servers and the two messages. Threading: the holder. */
+ * A pair is made at first contact, from either side; a process that talks to few of a million
+ * others keeps only those. See private.h for senders, servers and messages. Threading: the holder.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "transport/verbs/private.h"
 
 #define MAGIC 0x5456
-#define VERSION 1
+#define VERSION 2
 /* 4.096 us x 2^17: half a second to an acknowledgement, six times more, then the peer is lost.
  * (Seven would mean for ever on Soft-RoCE.) */
 #define ACK_TIMEOUT 17
@@ -21,81 +21,88 @@
 /* Where no connection could be had, it is tried again after so long. */
 #define CLOSED_NS 1000000000u
 
-enum kind { ASK = 1, ANSWER = 2, REFUSE = 3 };
+enum kind { ASK = 1, ANSWER, REFUSE, WHO, IAM, CLOSED, CLOSE };
 
-/* ASK and ANSWER, as they travel. */
+/* All messages, as they travel. */
 struct hello {
     uint16_t magic;
     uint8_t version;
     uint8_t kind;
-    uint32_t number; /* of the sender; an answer repeats it */
+    uint32_t number; /* of the sender, in all but WHO and IAM; an answer repeats it */
+    uint64_t id;     /* of the process that says it */
     uint32_t qpn;
     uint32_t psn;
+    uint32_t first; /* in an ASK: the number of the next message */
     uint16_t lid;
     uint8_t mtu;
     uint8_t reads; /* in an ASK: wanted at most; in an ANSWER: granted */
     uint8_t gid[16];
 };
 
-_Static_assert(sizeof(struct hello) == 36, "no holes");
+_Static_assert(sizeof(struct hello) == 48, "no holes");
 _Static_assert(sizeof(struct hello) <= TUG_CONTROL_MAX, "fits a control message");
 
 /* ---- the table ---- */
 
-static uint32_t slot_of(const struct tug_verbs *verbs, uint32_t peer) {
-    uint32_t at = (peer * 0x9e3779b1u) & (verbs->map_size - 1);
-    while (verbs->map[at] != 0 && verbs->pairs[verbs->map[at] - 1]->peer != peer)
-        at = (at + 1) & (verbs->map_size - 1);
-    return at;
-}
-
-struct tug_verbs_pair *tug_verbs_pair_find(const struct tug_verbs *verbs, uint32_t peer) {
-    if (verbs->map_size == 0)
-        return NULL;
-    const uint32_t index = verbs->map[slot_of(verbs, peer)];
-    return index == 0 ? NULL : verbs->pairs[index - 1];
-}
-
-/* Room for one more: pairs doubles, the map is at most half full. */
+/* Room for one more. */
 static bool grow(struct tug_verbs *verbs) {
     if (verbs->npairs < verbs->pairs_capacity)
         return true;
     const uint32_t capacity = verbs->pairs_capacity == 0 ? 8 : verbs->pairs_capacity * 2;
-    if (capacity > TUG_VERBS_PAIRS)
+    if (capacity > TUG_VERBS_INDICES)
         return false;
     struct tug_verbs_pair **pairs =
         realloc(verbs->pairs, capacity * sizeof(struct tug_verbs_pair *));
     if (pairs == NULL)
         return false;
     verbs->pairs = pairs;
-    uint32_t *map = calloc(capacity * 2, sizeof *map);
-    if (map == NULL)
-        return false;
-    free(verbs->map);
-    verbs->map = map;
-    verbs->map_size = capacity * 2;
     verbs->pairs_capacity = capacity;
-    for (uint32_t i = 0; i < verbs->npairs; i++)
-        map[slot_of(verbs, pairs[i]->peer)] = i + 1;
     return true;
 }
 
-struct tug_verbs_pair *tug_verbs_pair_of(struct tug_verbs *verbs, uint32_t peer) {
-    struct tug_verbs_pair *pair = tug_verbs_pair_find(verbs, peer);
-    if (pair != NULL)
-        return pair;
-    if (!tug_verbs_watch(verbs) || !grow(verbs))
-        return NULL;
-    pair = calloc(1, sizeof *pair);
-    if (pair == NULL)
-        return NULL;
-    pair->peer = peer;
-    pair->index = verbs->npairs;
-    pair->head = pair->tail = TUG_NO_TAG;
-    pair->message_first = pair->message_last = TUG_NO_MESSAGE;
-    verbs->pairs[verbs->npairs++] = pair;
-    verbs->map[slot_of(verbs, peer)] = verbs->npairs;
+struct tug_verbs_pair *tug_verbs_pair_make(struct tug_verbs *verbs) {
+    struct tug_verbs_pair *pair = verbs->spare;
+    if (pair != NULL) {
+        verbs->spare = pair->next_touched;
+    } else {
+        pair = grow(verbs) ? malloc(sizeof *pair) : NULL;
+        if (pair == NULL)
+            return NULL;
+        pair->index = verbs->npairs;
+        verbs->pairs[verbs->npairs++] = pair;
+    }
+    *pair = (struct tug_verbs_pair){.index = pair->index,
+                                    .head = TUG_NO_TAG,
+                                    .tail = TUG_NO_TAG,
+                                    .message_first = TUG_NO_MESSAGE,
+                                    .message_last = TUG_NO_MESSAGE};
     return pair;
+}
+
+/* No message has gone yet by a pair without id, since its peer has not been heard of. */
+void tug_verbs_pair_join(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
+                         struct tug_verbs_pair *into) {
+    struct tug_verbs_pair **at = &verbs->touched;
+    tug_verbs_pair_drop_sender(verbs, pair);
+    while (pair->touched && *at != pair)
+        at = &(*at)->next_touched;
+    if (pair->touched)
+        *at = pair->next_touched;
+    if (into != NULL && pair->head != TUG_NO_TAG) {
+        if (into->head == TUG_NO_TAG)
+            into->head = pair->head;
+        else
+            tug_verbs_operation(verbs, into->tail)->next = pair->head;
+        into->tail = pair->tail;
+        into->waiting += pair->waiting;
+        into->urgent |= pair->urgent;
+    }
+    if (into != NULL)
+        tug_verbs_touch(verbs, into);
+    pair->touched = false;
+    pair->head = TUG_NO_TAG;
+    pair->next_touched = verbs->spare;
+    verbs->spare = pair;
 }
 
 void tug_verbs_pairs_free(struct tug_verbs *verbs) {
@@ -109,16 +116,22 @@ void tug_verbs_pairs_free(struct tug_verbs *verbs) {
         free(pair);
     }
     free(verbs->pairs);
-    free(verbs->map);
+    tug_table_fini(&verbs->ids);
+    tug_table_fini(&verbs->servers);
 }
 
 /* ---- queue pairs ---- */
+
+static void destroy_server(struct tug_verbs *verbs, struct ibv_qp *server) {
+    tug_table_remove(&verbs->servers, server->qp_num);
+    tug_ibv.destroy_qp(server);
+}
 
 void tug_verbs_drop_retired(struct tug_verbs *verbs) {
     while (verbs->retired != NULL) {
         struct tug_verbs_retired *retired = verbs->retired;
         verbs->retired = retired->next;
-        tug_ibv.destroy_qp(retired->server);
+        destroy_server(verbs, retired->server);
         free(retired);
     }
 }
@@ -126,17 +139,18 @@ void tug_verbs_drop_retired(struct tug_verbs *verbs) {
 /* The server goes, once what it has received has been taken: nothing comes by it any more. */
 static void retire_server(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+    if (pair->server == NULL)
+        return;
     struct tug_verbs_retired *retired = verbs->messages != NULL ? malloc(sizeof *retired) : NULL;
-    if (pair->server == NULL || retired == NULL ||
-        tug_ibv.modify_qp(pair->server, &error, IBV_QP_STATE) != 0) {
+    if (retired == NULL || tug_ibv.modify_qp(pair->server, &error, IBV_QP_STATE) != 0) {
         free(retired);
-        if (pair->server != NULL)
-            tug_ibv.destroy_qp(pair->server);
+        destroy_server(verbs, pair->server);
     } else {
         *retired = (struct tug_verbs_retired){verbs->retired, pair->server};
         verbs->retired = retired;
     }
     pair->server = NULL;
+    verbs->nservers--;
 }
 
 /* A queue pair in its initial state, or NULL. depth: of its send queue. */
@@ -144,15 +158,16 @@ static struct ibv_qp *make_queue_pair(struct tug_verbs *verbs, uint32_t depth,
                                       uint32_t *most_inline) {
     struct ibv_qp_init_attr init = {.send_cq = verbs->cq,
                                     .recv_cq = verbs->cq,
-                                    .srq = verbs->messages != NULL ? verbs->messages->srq : NULL,
+                                    .srq = verbs->srq,
                                     .cap = {.max_send_wr = depth,
-                                            .max_recv_wr = verbs->messages == NULL,
+                                            .max_recv_wr = verbs->srq == NULL,
                                             .max_send_sge = 1,
                                             .max_recv_sge = 1,
                                             .max_inline_data = *most_inline},
                                     .qp_type = IBV_QPT_RC};
     struct ibv_qp *qp = tug_ibv.create_qp(verbs->device.pd, &init);
-    if (qp == NULL && verbs->retired != NULL) {
+    if (qp == NULL) { /* somebody else may have more use for one that nobody needs now */
+        tug_verbs_pairs_shed(verbs, verbs->nsenders > 0 ? verbs->nsenders - 1 : 0);
         tug_verbs_drop_retired(verbs);
         qp = tug_ibv.create_qp(verbs->device.pd, &init);
     }
@@ -213,7 +228,7 @@ static bool join(const struct tug_verbs *verbs, struct ibv_qp *qp, uint32_t psn,
                                  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0;
 }
 
-/* ---- the two messages ---- */
+/* ---- messages ---- */
 
 static struct hello hello_of(const struct tug_verbs *verbs, enum kind kind, uint32_t number,
                              const struct ibv_qp *qp, uint32_t psn) {
@@ -221,6 +236,7 @@ static struct hello hello_of(const struct tug_verbs *verbs, enum kind kind, uint
                           .version = VERSION,
                           .kind = (uint8_t)kind,
                           .number = number,
+                          .id = verbs->id,
                           .qpn = qp != NULL ? qp->qp_num : 0,
                           .psn = psn,
                           .lid = verbs->device.lid,
@@ -230,21 +246,96 @@ static struct hello hello_of(const struct tug_verbs *verbs, enum kind kind, uint
     return hello;
 }
 
+static bool say(const struct tug_verbs_contact *contact, const struct hello *hello) {
+    return tug_fabric_control(contact->view->wire.fabric, contact->rank, TUG_BY_VERBS, hello,
+                              sizeof *hello) == 0;
+}
+
+static bool say_only(const struct tug_verbs_contact *contact, enum kind kind, uint32_t number) {
+    const struct hello hello = hello_of(contact->view->verbs, kind, number, NULL, 0);
+    return say(contact, &hello);
+}
+
+/* ---- closing what is least used ---- */
+
+/* Nothing is under way to the peer, nor waits, nor is about to. */
+static bool is_idle(const struct tug_verbs_pair *pair) {
+    return pair->phase == TUG_PAIR_UP && pair->sent == pair->done && pair->head == TUG_NO_TAG &&
+           pair->messages == 0;
+}
+
+/* The peer takes what it has received and drops its server. One that cannot be told keeps it until
+ * it is asked again. */
+static void close_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    const struct tug_verbs_contact *contact = tug_verbs_contact_open(pair);
+    const uint32_t number = pair->number;
+    tug_verbs_pair_drop_sender(verbs, pair);
+    if (pair->id == verbs->id)
+        retire_server(verbs, pair);
+    else if (contact != NULL)
+        (void)say_only(contact, CLOSED, number);
+}
+
+void tug_verbs_pairs_shed(struct tug_verbs *verbs, uint32_t most) {
+    while (verbs->nsenders > most) {
+        struct tug_verbs_pair *least = NULL;
+        for (uint32_t i = 0; i < verbs->npairs; i++) {
+            struct tug_verbs_pair *pair = verbs->pairs[i];
+            if (is_idle(pair) && (least == NULL || pair->used < least->used))
+                least = pair;
+        }
+        if (least == NULL)
+            return; /* all are in use: there are more for a while */
+        close_sender(verbs, least);
+    }
+}
+
+/* There are too many servers: the peer of which nothing has been heard for longest is told. */
+static void shed_server(struct tug_verbs *verbs, const struct tug_verbs_pair *but) {
+    struct tug_verbs_pair *least = NULL;
+    for (uint32_t i = 0; i < verbs->npairs; i++) {
+        struct tug_verbs_pair *pair = verbs->pairs[i];
+        if (pair->server != NULL && pair != but && !pair->told && pair->id != verbs->id &&
+            tug_verbs_contact_open(pair) != NULL && (least == NULL || pair->heard < least->heard))
+            least = pair;
+    }
+    if (least != NULL)
+        least->told = say_only(tug_verbs_contact_open(least), CLOSE, least->served);
+}
+
+/* ---- connecting ---- */
+
+/* A server that is ready, or NULL. */
+static struct ibv_qp *make_server(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
+                                  const struct hello *ask, uint32_t psn) {
+    uint32_t no_inline = 0;
+    struct ibv_qp *server = make_queue_pair(verbs, 1, &no_inline);
+    if (server == NULL)
+        return NULL;
+    tug_table_remove(&verbs->servers, server->qp_num);
+    if (join(verbs, server, psn, ask) && tug_table_add(&verbs->servers, server->qp_num, pair))
+        return server;
+    tug_ibv.destroy_qp(server);
+    return NULL;
+}
+
 /* Makes the server that the peer asks for, in the place of an older one. */
 static struct hello serve(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
                           const struct hello *ask) {
     retire_server(verbs, pair);
-    uint32_t no_inline = 0, psn = ++verbs->numbers * 0x9e3779b1u >> 8;
-    pair->server = make_queue_pair(verbs, 1, &no_inline);
-    if (pair->server != NULL && !join(verbs, pair->server, psn, ask)) {
-        tug_ibv.destroy_qp(pair->server);
-        pair->server = NULL;
-    }
+    const uint32_t psn = ++verbs->numbers * 0x9e3779b1u >> 8;
+    pair->served = ask->number;
+    pair->told = false;
+    pair->heard = ++verbs->uses;
+    pair->first = ask->first;
+    pair->server = make_server(verbs, pair, ask, psn);
     if (pair->server == NULL)
         tug_warn_once(
             "verbs: %s has no connection left for what rank %u asks for, so its work takes other "
             "ways, more slowly: fewer ranks a node, or leave verbs out of TUGBOAT_TRANSPORTS",
-            verbs->device.name, pair->peer);
+            verbs->device.name, tug_verbs_rank(pair));
+    else if (++verbs->nservers > tug_settings.verbs_pairs)
+        shed_server(verbs, pair);
     return hello_of(verbs, pair->server != NULL ? ANSWER : REFUSE, ask->number, pair->server, psn);
 }
 
@@ -263,110 +354,182 @@ static void close_pair(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
 
 static void answered(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
                      const struct hello *answer) {
-    if (pair->phase != TUG_PAIR_ASKED || answer->number != pair->number)
-        return; /* to a sender that is gone */
+    if (answer->kind == IAM || pair->phase != TUG_PAIR_ASKED || answer->number != pair->number)
+        return; /* or to a sender that is gone */
     forget_deadline(verbs, pair);
     if (answer->kind == ANSWER && join(verbs, pair->sender, pair->psn, answer)) {
         pair->phase = TUG_PAIR_UP;
         pair->lost = false;
-        if (pair->met)
-            tug_verbs_say(verbs, pair, TUG_WORD_LEADS);
+        tug_verbs_say_leads(pair);
         tug_verbs_touch(verbs, pair);
         return;
     }
     tug_warn_once("verbs: rank %u refuses a connection, so work for it takes other ways, more "
                   "slowly: its own lines say why",
-                  pair->peer);
+                  tug_verbs_rank(pair));
     tug_verbs_pair_drop_sender(verbs, pair);
     close_pair(verbs, pair);
 }
 
-void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+/* The number of the first message that goes by the next sender. */
+static uint32_t first_of(const struct tug_verbs *verbs, const struct tug_verbs_pair *pair) {
+    return tug_verbs_message_waits(pair) ? verbs->messages->number[pair->message_first]
+                                         : pair->numbered + 1;
+}
+
+/* False: no queue pair can be had. */
+static bool make_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     uint32_t most_inline = TUG_VERBS_INLINE;
-    if (pair->gone) {
-        tug_verbs_fail_waiting(verbs, pair, TUG_ERR_PEER);
-        tug_verbs_messages_drop(verbs, pair);
-        return;
-    }
+    tug_verbs_pairs_shed(verbs, (uint32_t)tug_settings.verbs_pairs - 1);
     pair->sender = make_queue_pair(verbs, TUG_VERBS_DEPTH, &most_inline);
-    if (pair->sender == NULL) {
-        tug_warn_once(
-            "verbs: %s has no connection left to rank %u, so work for it takes other ways, more "
-            "slowly: fewer ranks a node, or leave verbs out of TUGBOAT_TRANSPORTS",
-            verbs->device.name, pair->peer);
-        close_pair(verbs, pair);
-        return;
-    }
+    if (pair->sender == NULL)
+        return false;
+    verbs->nsenders++;
     pair->most_inline = most_inline;
     pair->number = ++verbs->numbers;
     pair->psn = pair->number * 0x9e3779b1u >> 8; /* 24 bits */
     pair->phase = TUG_PAIR_ASKED;
     pair->sent = pair->done = 0;
+    pair->used = ++verbs->uses;
     if (pair->lost) {
         pair->deadline_ns = tug_clock_ns() + ANSWER_NS;
         verbs->asked_again++;
     }
+    return true;
+}
+
+/* Nobody can be asked. */
+static void give_up(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    tug_verbs_fail_waiting(verbs, pair, TUG_ERR_PEER);
+    tug_verbs_messages_drop(verbs, pair);
+}
+
+void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    struct tug_verbs_contact *contact = tug_verbs_contact_open(pair);
+    if (contact == NULL) {
+        give_up(verbs, pair);
+        return;
+    }
+    if (tug_verbs_contact_may_be_known(contact)) {
+        if (!contact->asked)
+            contact->asked = say_only(contact, WHO, 0);
+        if (!contact->asked)
+            close_pair(verbs, pair);
+        return;
+    }
+    if (!make_sender(verbs, pair)) {
+        tug_warn_once(
+            "verbs: %s has no connection left to rank %u, so work for it takes other ways, more "
+            "slowly: fewer ranks a node, or leave verbs out of TUGBOAT_TRANSPORTS",
+            verbs->device.name, contact->rank);
+        close_pair(verbs, pair);
+        return;
+    }
     struct hello ask = hello_of(verbs, ASK, pair->number, pair->sender, pair->psn);
-    if (pair->peer == verbs->fabric->rank) {
+    ask.first = first_of(verbs, pair);
+    pair->asker = contact;
+    if (pair->id == verbs->id) {
         struct hello answer = serve(verbs, pair, &ask);
         answered(verbs, pair, &answer);
         return;
     }
-    if (tug_fabric_control(verbs->fabric, pair->peer, TUG_BY_VERBS, &ask, sizeof ask) == 0)
+    if (say(contact, &ask))
         return;
     tug_verbs_pair_drop_sender(verbs, pair); /* the peer cannot be asked; the next row tells why */
     close_pair(verbs, pair);
 }
 
-void tug_verbs_pair_control(struct tug_verbs *verbs, uint32_t peer, const void *data,
-                            size_t bytes) {
-    struct hello hello;
-    if (bytes != sizeof hello || peer >= verbs->fabric->nranks) {
+static bool is_hello(const struct tug_verbs_view *view, uint32_t peer, const void *data,
+                     size_t bytes, struct hello *hello) {
+    if (bytes != sizeof *hello || peer >= view->wire.fabric->nranks) {
         tug_warn_once("verbs: a message of %zu bytes from rank %u is not of this version, and is "
                       "dropped: run the same version of the library on all ranks",
                       bytes, peer);
+        return false;
+    }
+    memcpy(hello, data, sizeof *hello);
+    if (hello->magic == MAGIC && hello->version == VERSION && hello->kind >= ASK &&
+        hello->kind <= CLOSE)
+        return true;
+    tug_warn_once("verbs: a message from rank %u is not of this version, and is dropped: run "
+                  "the same version of the library on all ranks",
+                  peer);
+    return false;
+}
+
+/* A question older than the last one is of a sender that is gone. */
+static void asked(struct tug_verbs *verbs, const struct tug_verbs_contact *contact,
+                  const struct hello *ask) {
+    struct tug_verbs_pair *pair = contact->pair;
+    if (pair->served != 0 && (int32_t)(ask->number - pair->served) <= 0)
+        return;
+    const struct hello answer = serve(verbs, pair, ask);
+    (void)say(contact, &answer);
+}
+
+void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const void *data,
+                            size_t bytes) {
+    struct tug_verbs *verbs = view->verbs;
+    struct hello hello;
+    if (!is_hello(view, peer, data, bytes, &hello))
+        return;
+    struct tug_verbs_contact *contact = tug_verbs_contact_of(view, peer);
+    if (contact == NULL || !tug_verbs_contact_is(contact, hello.id)) {
+        const struct hello refusal = hello_of(verbs, REFUSE, hello.number, NULL, 0);
+        if (hello.kind == ASK)
+            tug_fabric_control(view->wire.fabric, peer, TUG_BY_VERBS, &refusal, sizeof refusal);
         return;
     }
-    memcpy(&hello, data, sizeof hello);
-    if (hello.magic != MAGIC || hello.version != VERSION || hello.kind < ASK ||
-        hello.kind > REFUSE) {
-        tug_warn_once("verbs: a message from rank %u is not of this version, and is dropped: run "
-                      "the same version of the library on all ranks",
-                      peer);
-        return;
-    }
-    if (hello.kind == ASK) {
-        struct tug_verbs_pair *pair = tug_verbs_pair_of(verbs, peer);
-        struct hello answer = pair != NULL ? serve(verbs, pair, &hello)
-                                           : hello_of(verbs, REFUSE, hello.number, NULL, 0);
-        tug_fabric_control(verbs->fabric, peer, TUG_BY_VERBS, &answer, sizeof answer);
-        return;
-    }
-    struct tug_verbs_pair *pair = tug_verbs_pair_find(verbs, peer);
-    if (pair != NULL)
+    struct tug_verbs_pair *pair = contact->pair;
+    switch (hello.kind) {
+    case ASK:
+        asked(verbs, contact, &hello);
+        break;
+    case WHO:
+        (void)say_only(contact, IAM, 0);
+        break;
+    case CLOSED:
+        if (pair->served == hello.number)
+            retire_server(verbs, pair);
+        break;
+    case CLOSE:
+        if (is_idle(pair) && pair->number == hello.number)
+            close_sender(verbs, pair);
+        break;
+    default:
         answered(verbs, pair, &hello);
+    }
+    tug_verbs_touch(verbs, pair); /* what waited for the id gets on */
 }
 
 void tug_verbs_pair_drop_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     forget_deadline(verbs, pair);
-    if (pair->sender != NULL)
+    if (pair->sender != NULL) {
         tug_ibv.destroy_qp(pair->sender);
+        verbs->nsenders--;
+    }
     pair->sender = NULL;
+    pair->asker = NULL;
     pair->phase = TUG_PAIR_IDLE;
     verbs->cq_room += pair->sent - pair->done;
     pair->sent = pair->done = 0;
 }
 
-void tug_verbs_pair_gone(struct tug_verbs *verbs, uint32_t peer) {
-    struct tug_verbs_pair *pair = tug_verbs_pair_of(verbs, peer);
-    if (pair == NULL)
+void tug_verbs_pair_gone(struct tug_verbs_view *view, uint32_t peer) {
+    struct tug_verbs *verbs = view->verbs;
+    struct tug_verbs_contact *contact = tug_verbs_contact_of(view, peer);
+    if (contact == NULL)
         return;
-    pair->gone = true;
-    if (pair->phase != TUG_PAIR_ASKED)
+    struct tug_verbs_pair *pair = contact->pair;
+    contact->gone = true;
+    if (pair->phase == TUG_PAIR_ASKED && pair->asker == contact)
+        tug_verbs_pair_drop_sender(verbs, pair);
+    if (pair->phase != TUG_PAIR_IDLE)
         return;
-    tug_verbs_pair_drop_sender(verbs, pair);
-    tug_verbs_fail_waiting(verbs, pair, TUG_ERR_PEER);
-    tug_verbs_messages_drop(verbs, pair);
+    if (tug_verbs_contact_open(pair) == NULL)
+        give_up(verbs, pair);
+    else
+        tug_verbs_touch(verbs, pair);
 }
 
 bool tug_verbs_pairs_expire(struct tug_verbs *verbs) {
@@ -379,8 +542,7 @@ bool tug_verbs_pairs_expire(struct tug_verbs *verbs) {
         if (pair->deadline_ns == 0 || now < pair->deadline_ns)
             continue;
         tug_verbs_pair_drop_sender(verbs, pair);
-        tug_verbs_fail_waiting(verbs, pair, TUG_ERR_PEER);
-        tug_verbs_messages_drop(verbs, pair);
+        give_up(verbs, pair);
         any = true;
     }
     return any;

@@ -4,30 +4,59 @@
  *   device.c          the device and its port
  *   fork.c            what is pinned stays the parent's
  *   memory.c          registered memory
- *   pair.c            one peer: connections, made on first use, mended after errors
+ *   contact.c         which process a context's peer is
+ *   pair.c            one peer: connections, made on first use, mended after errors, closed
  *   queue.c           operations to work requests, chains, completions
  *   message.c         packets to and from the peers
  *   watch.c           what the watcher does, who sleeps for the engine
- *   verbs.c           the table of operations
+ *   endpoint.c        what a process has once: the device, its queues
+ *   verbs.c           the table of operations, and the contexts' views
  *
- * A *pair* is this process and one peer. It has two queue pairs at most, one for each direction:
- * the *sender*, made when the first operation to the peer is posted, and the *server*, made when
- * the peer asks, which answers the peer's operations without this process's help. An error takes a
- * queue pair down with everything on it; so a process's mistakes hit its own operations and never
- * those of its peers.
+ *      context      context            each has a view of the endpoint
+ *         |            |
+ *       view         view              numbers of its operations, its packets' wire
+ *         |  contacts  |               a view that has had to do with a peer, and its rank there
+ *         +--- pair ---+--- pair       processes, by id
+ *               |            |
+ *         +-----+------------+----+
+ *         |  endpoint             |    one a process: device, completion queue, receives
+ *         +-----------------------+
+ *
+ * A *pair* is this process and one peer, whatever contexts they share. It has two queue pairs at
+ * most, one for each direction: the *sender*, made when the first operation to the peer is posted,
+ * and the *server*, made when the peer asks, which answers the peer's operations without this
+ * process's help. An error takes a queue pair down with everything on it; so a process's mistakes
+ * hit its own operations and never those of its peers.
  *
  *      asker                                              asked
  *      sender made      -- ASK number, address -->        server made and ready
  *      ready, posts     <-- ANSWER number, address --
  *
  * A process that asks again has lost its sender: the old server goes. A sender has a new number
- * each time it is made, so that a late answer is known as such.
+ * each time it is made, greater than those before, so that a late answer or question is known as
+ * such.
+ *
+ * Every message says the id of its process, which is random. In a context that has not heard of
+ * the peer yet it may be a process that is known by another context. Where it can be none of those,
+ * the context asks for a connection at once; else for the id (WHO, answered by IAM), and finds the
+ * connection that there is. What is posted meanwhile waits at a pair without id, which joins the
+ * one of that id, if there is one, when the id is known.
+ *
+ * There are so many senders, and servers, and no more than TUGBOAT_VERBS_PAIRS of each. Beyond that
+ * the one least used is closed that has nothing under way, and is made again when it is wanted:
+ *
+ *      sender drops     -- CLOSED number -->              takes what has come, and drops the server
+ *      drops it if idle <-- CLOSE number --               has too many servers
+ *
+ * A sender has nothing under way when all that it has sent has been acknowledged by the peer's
+ * device: it is in the peer's completion queue at least, which is emptied before the server goes.
+ * So nothing is lost. A limit that is all under way is exceeded.
  *
  * A device has so many queue pairs, and no more. Where one cannot be had, here or at the peer, the
  * pair is closed for a while: what waits for it, and what comes, takes the next row.
  *
- * Threading: the holder of the baton, but for the registered memory (any thread), the watcher, and
- * what is constant after open.
+ * Threading: the holder of the baton, but for making and closing endpoint and views, the registered
+ * memory (any thread), the watcher, and what is constant after open.
  */
 #ifndef TUG_TRANSPORT_VERBS_PRIVATE_H
 #define TUG_TRANSPORT_VERBS_PRIVATE_H
@@ -39,8 +68,10 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/table.h"
 #include "transport/packets/wire.h"
 #include "transport/transport.h"
+#include "transport/turns.h"
 #include "transport/watcher.h"
 
 /* ---- the library ---- */
@@ -139,21 +170,23 @@ void tug_verbs_memory_deregister(struct tug_registration *registration);
 
 /* ---- pairs ---- */
 
-#define TUG_VERBS_DEPTH 64  /* slots of one sender, see below; a power of two */
-#define TUG_VERBS_SIGNAL 32 /* every so many requests report their end, see queue.c */
-#define TUG_VERBS_WAIT 16   /* fewer wait for more while the peer has work of ours */
-#define TUG_VERBS_INLINE 64 /* bytes asked for in a work request itself */
-#define TUG_VERBS_PAIRS (1u << 20)
+#define TUG_VERBS_DEPTH 64           /* slots of one sender, see below; a power of two */
+#define TUG_VERBS_SIGNAL 32          /* every so many requests report their end, see queue.c */
+#define TUG_VERBS_WAIT 16            /* fewer wait for more while the peer has work of ours */
+#define TUG_VERBS_INLINE 64          /* bytes asked for in a work request itself */
+#define TUG_VERBS_INDICES (1u << 20) /* pairs that there may be */
+#define TUG_VERBS_CHUNK 256u         /* operations are numbered in chunks of so many */
 
-/* A slot for each operation, or piece of one, or message under way on a sender: its tag, or the
- * number of the message's memory, and these bits. */
+/* A slot for each operation, or piece of one, or message under way on a sender: its number, or that
+ * of the message's memory, and these bits. An operation's *number* is its tag behind the first
+ * number of its context: among those of all contexts there is one of that number. */
 #define TUG_SLOT_SIGNALLED 0x80000000u /* the device reports its end */
 #define TUG_SLOT_LAST 0x40000000u      /* the operation ends with it */
 #define TUG_SLOT_JOINED 0x20000000u    /* the next slot is of the same work request */
 #define TUG_SLOT_MESSAGE 0x10000000u
 #define TUG_SLOT_TAG 0x0fffffffu
 
-/* In the id of a work request, whose low half is a slot's tag otherwise: it is a receive. */
+/* In the id of a work request, whose low half is a slot's number otherwise: it is a receive. */
 #define TUG_REQUEST_RECEIVES 0x80000000u
 
 /* ---- messages ---- */
@@ -173,7 +206,6 @@ void tug_verbs_memory_deregister(struct tug_registration *registration);
 #define TUG_NO_MESSAGE UINT32_MAX
 
 struct tug_verbs_messages {
-    struct ibv_srq *srq;
     struct ibv_mr *mr;     /* of memory */
     unsigned char *memory; /* the sends' slots, then the receives' */
     size_t mapped_bytes;
@@ -186,31 +218,50 @@ struct tug_verbs_messages {
     uint32_t ntaken;
 };
 
-/* What the packets' side is to be told of a pair by the next poll. */
+/* What the packets' side is to be told of a peer by the next poll. */
 enum tug_verbs_word { TUG_WORD_NONE, TUG_WORD_LEADS, TUG_WORD_LEADS_NOT, TUG_WORD_ENDED };
 
 enum tug_verbs_phase { TUG_PAIR_IDLE, TUG_PAIR_ASKED, TUG_PAIR_UP };
 
+struct tug_verbs;
+struct tug_verbs_view;
+
+/* A view has had to do with a peer. */
+struct tug_verbs_contact {
+    struct tug_verbs_view *view;
+    struct tug_verbs_pair *pair;
+    struct tug_verbs_contact *next; /* the pair's */
+    uint32_t rank;                  /* the peer's in the view's context */
+    uint8_t word;                   /* enum tug_verbs_word */
+    bool met;                       /* the packets' side waits to be told whether it leads there */
+    bool leads;                     /* it has been told so */
+    bool asked;                     /* for the id */
+    bool gone;                      /* nothing can be asked by this context any more */
+};
+
 struct tug_verbs_pair {
-    uint32_t peer;
+    uint64_t id;     /* of the process; 0: not known yet */
     uint32_t index;  /* its index in verbs->pairs */
     uint32_t number; /* the number of the sender's last question */
+    uint32_t served; /* the number of the peer's last question; 0: none */
+    uint32_t first;  /* the number of the first message that goes by that one's sender */
     uint8_t phase;   /* enum tug_verbs_phase, of the sender */
     bool touched;    /* it is in the list verbs->touched */
     bool lost;       /* the peer did not answer the last time */
-    bool gone;       /* the peer is lost and cannot be asked again */
+    bool urgent;     /* a large operation or a message is among those that wait */
+    bool told;       /* the peer has been told to close its sender if it is idle */
     uint32_t psn;
     uint32_t most_inline;
     uint64_t deadline_ns; /* when a peer that was lost before must have answered; 0: no limit */
     uint64_t closed_ns;   /* until then no connection can be had; 0: nobody knows */
+    uint64_t used, heard; /* verbs->uses when something was sent last, and has come */
+    struct tug_verbs_contact *contacts;
+    struct tug_verbs_contact *asker; /* by which the question went, while phase is ASKED */
     struct ibv_qp *sender;
     struct ibv_qp *server;
-    struct tug_verbs_pair *next_touched;
-    uint32_t head, tail; /* tags: operations that wait, in order; TUG_NO_TAG: none */
+    struct tug_verbs_pair *next_touched; /* or the next spare one */
+    uint32_t head, tail; /* numbers: operations that wait, in order; TUG_NO_TAG: none */
     uint32_t waiting;    /* operations that wait */
-    bool urgent;         /* a large operation or a message is among those that wait */
-    bool met;            /* the packets' side waits to be told whether it leads to the peer */
-    uint8_t word;        /* enum tug_verbs_word */
     uint32_t message_first, message_last; /* messages that wait, or TUG_NO_MESSAGE */
     uint32_t messages;                    /* in slots */
     uint32_t numbered, received;          /* numbers of the last messages to and from the peer */
@@ -232,34 +283,40 @@ struct tug_verbs_retired {
     struct ibv_qp *server;
 };
 
+/* The endpoint: made with the first view, closed with the last. */
 struct tug_verbs {
-    struct tug_wire wire; /* the first member */
-    struct tug_fabric *fabric;
+    struct tug_turns turns; /* the first member: the views that have entered */
+    uint64_t id;            /* this process's random id */
     struct tug_verbs_device device;
-    bool atomics; /* the devices of all processes have atomics */
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
+    struct ibv_srq *srq; /* of all servers; NULL: the device has none */
     uint32_t cq_size;
     uint32_t cq_room; /* completions of requests that fit beside those that may still come; those
                          of receives have their own room */
-    struct ibv_mr
-        *operations_mr; /* fabric->operations: source of small data, and where results arrive */
+    bool look;        /* the queue has been armed: the next poll looks at it, whoever's it is */
+
+    struct tug_verbs_view **views; /* [nchunks] whose the operations of those numbers are; NULL:
+                                      nobody's */
+    uint32_t nchunks;
 
     struct tug_verbs_pair **pairs; /* [npairs] */
     uint32_t npairs, pairs_capacity;
-    uint32_t *map; /* [map_size] by peer: index + 1 */
-    uint32_t map_size;
+    struct tug_table ids;           /* pairs by their ids */
+    struct tug_table servers;       /* pairs by the numbers of their servers' queue pairs */
     struct tug_verbs_pair *touched; /* what flush looks at */
+    struct tug_verbs_pair *spare;   /* those that have joined others */
     uint32_t numbers;
     uint32_t asked_again; /* pairs with a deadline */
+    uint32_t nsenders, nservers;
+    uint64_t uses;
 
-    uint32_t finished; /* tag: operations to be completed by the next poll */
+    uint32_t finished; /* number: operations to be completed by the next poll */
     uint32_t finished_tail;
-    uint32_t out;  /* operations taken and not completed */
     uint64_t said; /* bits of causes that have been logged */
 
     struct tug_verbs_messages *messages; /* NULL: it carries no packets */
-    uint32_t words;                      /* pairs with one */
+    uint32_t words;                      /* contacts with one */
     struct tug_verbs_retired *retired;
 
     struct ibv_send_wr *chain;                 /* [TUG_VERBS_DEPTH] being built */
@@ -272,13 +329,73 @@ struct tug_verbs {
     bool device_given_up;
 };
 
-static inline struct tug_operation *tug_verbs_operation(const struct tug_verbs *verbs,
-                                                        uint32_t tag) {
-    return &verbs->fabric->operations[tag];
+/* A context's state. */
+struct tug_verbs_view {
+    struct tug_wire wire; /* the first member */
+    struct tug_verbs *verbs;
+    struct ibv_mr *operations_mr; /* fabric->operations: source of small data, and where results
+                                     arrive */
+    uint32_t first;               /* the number of operation 0 */
+    uint32_t out;                 /* operations taken and not completed */
+    uint32_t ncontacts;
+    bool atomics;              /* the devices of all processes have atomics */
+    bool carries;              /* packets */
+    struct tug_table contacts; /* by the peers' ranks */
+    struct tug_turn turn;      /* among the endpoint's views */
+};
+
+static inline struct tug_verbs_view *tug_verbs_view_of(const struct tug_verbs *verbs,
+                                                       uint32_t number) {
+    return verbs->views[number / TUG_VERBS_CHUNK];
 }
 
-/* The pair of a peer, made at first contact; NULL: no memory. */
-struct tug_verbs_pair *tug_verbs_pair_of(struct tug_verbs *verbs, uint32_t peer);
+static inline struct tug_operation *tug_verbs_operation(const struct tug_verbs *verbs,
+                                                        uint32_t number) {
+    const struct tug_verbs_view *view = tug_verbs_view_of(verbs, number);
+    return &view->wire.fabric->operations[number - view->first];
+}
+
+/* ---- the endpoint ---- */
+
+/* Opens the device, with a completion queue for so many operations. NULL, with a sentence in reason
+ * (256 bytes): it cannot be had. Any thread; who makes it closes it, or the last view's end does.
+ */
+struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, char *reason);
+void tug_verbs_endpoint_close(struct tug_turns *turns);
+
+/* The numbers of a view's operations, from view->first on. False: no memory, or they are all given.
+ * Holder only. */
+bool tug_verbs_number(struct tug_verbs_view *view);
+void tug_verbs_number_not(struct tug_verbs_view *view);
+
+/* A view of the endpoint at *home, which is made if there is none. As a row's open. */
+int tug_verbs_open_at(struct tug_turns **home, struct tug_fabric *fabric, void **state,
+                      char *reason);
+
+/* ---- contacts ---- */
+
+/* The contact of a context's peer, made the first time with a pair of its own. NULL: no memory. */
+struct tug_verbs_contact *tug_verbs_contact_of(struct tug_verbs_view *view, uint32_t rank);
+/* That contact is the process of that id: it has the id's pair from now on. False: it is another
+ * one, or there is no memory. */
+bool tug_verbs_contact_is(struct tug_verbs_contact *contact, uint64_t id);
+/* One by which the pair's peer can be asked. NULL: none. */
+struct tug_verbs_contact *tug_verbs_contact_open(const struct tug_verbs_pair *pair);
+/* May the peer, of whom the contact knows no id, be a process that is known here? */
+bool tug_verbs_contact_may_be_known(const struct tug_verbs_contact *contact);
+/* The peer's rank in some context, for what is logged. */
+uint32_t tug_verbs_rank(const struct tug_verbs_pair *pair);
+/* The view's contacts end. */
+void tug_verbs_contacts_end(struct tug_verbs_view *view);
+
+/* ---- pairs ---- */
+
+/* A pair of which no id is known yet. NULL: no memory. */
+struct tug_verbs_pair *tug_verbs_pair_make(struct tug_verbs *verbs);
+/* The pair without id is the other one: what waits there waits here, and it is spare. */
+void tug_verbs_pair_join(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
+                         struct tug_verbs_pair *into);
+
 /* True while no connection to the peer can be had: its operations are for the next row. */
 static inline bool tug_verbs_pair_closed(struct tug_verbs_pair *pair) {
     if (__builtin_expect(pair->closed_ns == 0, 1))
@@ -292,18 +409,19 @@ static inline bool tug_verbs_pair_closed(struct tug_verbs_pair *pair) {
 /* Asks the peer for a connection. When it cannot be had here, the waiting operations are handed on.
  */
 void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
-/* A message from the pair at the peer. */
-void tug_verbs_pair_control(struct tug_verbs *verbs, uint32_t peer, const void *data, size_t bytes);
-/* The peer cannot be asked any more. What is connected goes on. */
-void tug_verbs_pair_gone(struct tug_verbs *verbs, uint32_t peer);
+/* A message from that rank of the view's context. */
+void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const void *data,
+                            size_t bytes);
+/* The peer cannot be asked any more by that context. What is connected goes on. */
+void tug_verbs_pair_gone(struct tug_verbs_view *view, uint32_t peer);
 /* Destroys the servers that have been replaced. */
 void tug_verbs_drop_retired(struct tug_verbs *verbs);
-/* The pair of a peer, if there is one. */
-struct tug_verbs_pair *tug_verbs_pair_find(const struct tug_verbs *verbs, uint32_t peer);
 /* Drops the sender, with its completions. Work under way must have been dealt with before. */
 void tug_verbs_pair_drop_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
 /* Fails what waits for answers that do not come. */
 bool tug_verbs_pairs_expire(struct tug_verbs *verbs);
+/* Closes idle senders, the least used first, until there are at most so many. */
+void tug_verbs_pairs_shed(struct tug_verbs *verbs, uint32_t most);
 void tug_verbs_pairs_free(struct tug_verbs *verbs);
 
 /* ---- operations ---- */
@@ -317,7 +435,7 @@ static inline void tug_verbs_touch(struct tug_verbs *verbs, struct tug_verbs_pai
     verbs->touched = pair;
 }
 
-void tug_verbs_post(struct tug_verbs *verbs, struct tug_operation *operation);
+void tug_verbs_post(struct tug_verbs_view *view, struct tug_operation *operation);
 /* A batch ends. Few small operations to a peer that has work of ours wait for more of them until
  * the next poll; wanted: they do not wait. */
 void tug_verbs_flush(struct tug_verbs *verbs, bool wanted);
@@ -326,10 +444,12 @@ bool tug_verbs_poll(struct tug_verbs *verbs);
 void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status);
 /* Everything that waits for the pair is handed on to the next row. */
 void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
+/* Operations of the view that are not complete, which there should be none of, are forgotten. */
+void tug_verbs_forget(struct tug_verbs_view *view);
 
 /* ---- messages ---- */
 
-/* False: the device has no room for them. */
+/* Memory for them, if there is none yet. False: the device has no room for it. Holder only. */
 bool tug_verbs_messages_open(struct tug_verbs *verbs);
 void tug_verbs_messages_close(struct tug_verbs *verbs);
 
@@ -355,13 +475,15 @@ void tug_verbs_messages_renew(struct tug_verbs *verbs);
 /* There is no way to the peer: what waits is dropped, and the packets' side is told. */
 void tug_verbs_messages_drop(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
 /* The packets' side is to be told. */
-void tug_verbs_say(struct tug_verbs *verbs, struct tug_verbs_pair *pair, enum tug_verbs_word word);
+void tug_verbs_say(struct tug_verbs_contact *contact, enum tug_verbs_word word);
+/* All that wait for it are to be told that it leads to the peer. */
+void tug_verbs_say_leads(struct tug_verbs_pair *pair);
 /* Tells it. True if there was something. */
 bool tug_verbs_tell(struct tug_verbs *verbs);
 
 /* ---- the watcher ---- */
 
-/* From watch to unwatch the watcher rings the fabric's bell. False: it cannot. */
+/* From watch to unwatch the watcher rings the bells of all views. False: it cannot. */
 bool tug_verbs_watch(struct tug_verbs *verbs);
 void tug_verbs_unwatch(struct tug_verbs *verbs);
 

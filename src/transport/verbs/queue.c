@@ -47,52 +47,54 @@ static bool is_atomic(const struct tug_operation *operation) {
     return operation->kind == TUG_OPERATION_FETCH || operation->kind == TUG_OPERATION_COMPARE;
 }
 
-static void finish(struct tug_verbs *verbs, struct tug_operation *operation, int status) {
+static void finish(struct tug_verbs *verbs, uint32_t number, int status) {
+    struct tug_operation *operation = tug_verbs_operation(verbs, number);
     operation->status = (int8_t)status;
     operation->next = TUG_NO_TAG;
-    const uint32_t tag = tug_fabric_tag(verbs->fabric, operation);
     if (verbs->finished == TUG_NO_TAG)
-        verbs->finished = tag;
+        verbs->finished = number;
     else
-        tug_verbs_operation(verbs, verbs->finished_tail)->next = tag;
-    verbs->finished_tail = tag;
+        tug_verbs_operation(verbs, verbs->finished_tail)->next = number;
+    verbs->finished_tail = number;
 }
 
 static bool complete_finished(struct tug_verbs *verbs) {
     bool any = false;
     while (verbs->finished != TUG_NO_TAG) {
+        struct tug_verbs_view *view = tug_verbs_view_of(verbs, verbs->finished);
         struct tug_operation *operation = tug_verbs_operation(verbs, verbs->finished);
         verbs->finished = operation->next;
-        verbs->out--;
+        view->out--;
         any = true;
-        tug_fabric_complete(verbs->fabric, operation);
+        tug_turns_note(&verbs->turns, &view->turn);
+        tug_fabric_complete(view->wire.fabric, operation);
     }
     return any;
 }
 
 /* It is for the next row. Atomics are not: the card's and the CPU's are not atomic to each other,
  * and where this row takes atomics, all of this memory are the card's. */
-static void pass_on(struct tug_verbs *verbs, struct tug_operation *operation) {
+static void pass_on(struct tug_verbs_view *view, struct tug_operation *operation) {
     if (is_atomic(operation)) {
-        verbs->out++;
-        finish(verbs, operation, TUG_ERR_DEVICE);
+        view->out++;
+        finish(view->verbs, view->first + tug_fabric_tag(view->wire.fabric, operation),
+               TUG_ERR_DEVICE);
         return;
     }
-    tug_fabric_pass_on(verbs->fabric, operation, TUG_BY_VERBS);
+    tug_fabric_pass_on(view->wire.fabric, operation, TUG_BY_VERBS);
 }
 
 /* ---- what waits at a pair ---- */
 
-static void append(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
-                   struct tug_operation *operation) {
-    const uint32_t tag = tug_fabric_tag(verbs->fabric, operation);
+static void append(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t number) {
+    struct tug_operation *operation = tug_verbs_operation(verbs, number);
     operation->next = TUG_NO_TAG;
     operation->left = operation->bytes;
     if (pair->head == TUG_NO_TAG)
-        pair->head = tag;
+        pair->head = number;
     else
-        tug_verbs_operation(verbs, pair->tail)->next = tag;
-    pair->tail = tag;
+        tug_verbs_operation(verbs, pair->tail)->next = number;
+    pair->tail = number;
     pair->waiting++;
     pair->urgent |= operation->bytes >= LARGE;
     tug_verbs_touch(verbs, pair);
@@ -105,18 +107,19 @@ static void take_head(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
 
 void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status) {
     while (pair->head != TUG_NO_TAG) {
-        struct tug_operation *operation = tug_verbs_operation(verbs, pair->head);
+        const uint32_t number = pair->head;
         take_head(verbs, pair);
-        finish(verbs, operation, status);
+        finish(verbs, number, status);
     }
 }
 
 void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     while (pair->head != TUG_NO_TAG) {
+        struct tug_verbs_view *view = tug_verbs_view_of(verbs, pair->head);
         struct tug_operation *operation = tug_verbs_operation(verbs, pair->head);
         take_head(verbs, pair);
-        verbs->out--;
-        pass_on(verbs, operation);
+        view->out--;
+        pass_on(view, operation);
     }
 }
 
@@ -124,25 +127,27 @@ static bool is_known(const struct tug_registration *registration) {
     return registration != NULL && registration->of_transport[TUG_BY_VERBS] != NULL;
 }
 
-void tug_verbs_post(struct tug_verbs *verbs, struct tug_operation *operation) {
-    struct tug_verbs_pair *pair = NULL;
+void tug_verbs_post(struct tug_verbs_view *view, struct tug_operation *operation) {
+    struct tug_verbs *verbs = view->verbs;
+    const uint32_t number = view->first + tug_fabric_tag(view->wire.fabric, operation);
+    struct tug_verbs_contact *contact = NULL;
     if (!verbs->device_given_up)
-        pair = tug_verbs_pair_of(verbs, operation->peer);
-    if (pair == NULL || tug_verbs_pair_closed(pair)) {
-        pass_on(verbs, operation);
+        contact = tug_verbs_contact_of(view, operation->peer);
+    if (contact == NULL || tug_verbs_pair_closed(contact->pair)) {
+        pass_on(view, operation);
         return;
     }
-    verbs->out++;
+    view->out++;
     if (!is_atomic(operation) && operation->bytes > 0 && operation->local != NULL &&
         !is_known(operation->registration)) {
-        finish(verbs, operation, TUG_ERR_INVALID);
+        finish(verbs, number, TUG_ERR_INVALID);
         return;
     }
     operation->address = tug_verbs_address(operation->key, operation->address - operation->offset) +
                          operation->offset;
     if (operation->kind == TUG_OPERATION_FETCH)
         operation->compare = 0; /* the first guess of those that are tried */
-    append(verbs, pair, operation);
+    append(verbs, contact->pair, number);
 }
 
 /* ---- work requests ---- */
@@ -160,10 +165,9 @@ static uint64_t applied(const struct tug_operation *operation, uint64_t value) {
     }
 }
 
-static void fill_atomic(struct tug_verbs *verbs, struct tug_operation *operation,
-                        struct ibv_send_wr *request, struct ibv_sge *piece) {
-    *piece =
-        (struct ibv_sge){(uint64_t)(uintptr_t)result_of(operation), 8, verbs->operations_mr->lkey};
+static void fill_atomic(uint32_t lkey, struct tug_operation *operation, struct ibv_send_wr *request,
+                        struct ibv_sge *piece) {
+    *piece = (struct ibv_sge){(uint64_t)(uintptr_t)result_of(operation), 8, lkey};
     request->wr.atomic.remote_addr = operation->address;
     request->wr.atomic.rkey = operation->rkey;
     request->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
@@ -194,14 +198,15 @@ static void locate(const struct tug_registration *registration, const unsigned c
 }
 
 /* Fills a request with the operation's next piece. */
-static void fill(struct tug_verbs *verbs, const struct tug_verbs_pair *pair,
-                 struct tug_operation *operation, struct ibv_send_wr *request,
-                 struct ibv_sge *piece) {
+static void fill(struct tug_verbs *verbs, const struct tug_verbs_pair *pair, uint32_t number,
+                 struct ibv_send_wr *request, struct ibv_sge *piece) {
+    struct tug_operation *operation = tug_verbs_operation(verbs, number);
+    const uint32_t lkey = tug_verbs_view_of(verbs, number)->operations_mr->lkey;
     request->sg_list = piece;
     request->num_sge = 1;
     request->send_flags = 0;
     if (is_atomic(operation)) {
-        fill_atomic(verbs, operation, request, piece);
+        fill_atomic(lkey, operation, request, piece);
         return;
     }
     const uint64_t done = operation->bytes - operation->left;
@@ -212,7 +217,7 @@ static void fill(struct tug_verbs *verbs, const struct tug_verbs_pair *pair,
     request->opcode = operation->kind == TUG_OPERATION_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
     const struct tug_registration *registration = operation->registration;
     const unsigned char *data = tug_operation_data(operation) + done;
-    *piece = (struct ibv_sge){(uint64_t)(uintptr_t)data, length, verbs->operations_mr->lkey};
+    *piece = (struct ibv_sge){(uint64_t)(uintptr_t)data, length, lkey};
     if (goes_inline(pair, operation))
         request->send_flags = IBV_SEND_INLINE; /* read by the CPU: where it is for us */
     else if (operation->local != NULL && is_known(registration))
@@ -304,7 +309,7 @@ static uint32_t build(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint
         uint32_t tag = pair->head;
         struct tug_operation *operation = tug_verbs_operation(verbs, tag);
         struct ibv_send_wr *request = &verbs->chain[n];
-        fill(verbs, pair, operation, request, &verbs->pieces[n]);
+        fill(verbs, pair, tag, request, &verbs->pieces[n]);
         const bool last = operation->left == 0;
         if (last)
             take_head(verbs, pair);
@@ -345,9 +350,19 @@ static void tell_local(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uin
         tug_fabric_local(tug_verbs_operation(verbs, told[i]));
 }
 
+/* Does a context wait to be told that there is a connection? */
+static bool is_met(const struct tug_verbs_pair *pair) {
+    const struct tug_verbs_contact *contact = pair->contacts;
+    while (contact != NULL && !contact->met)
+        contact = contact->next;
+    return contact != NULL;
+}
+
 /* Posts what waits at the pair as far as there is room. */
 static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     pair->urgent = false;
+    if (pair->phase == TUG_PAIR_IDLE && is_met(pair))
+        tug_verbs_pair_connect(verbs, pair);
     while (waits(pair)) {
         if (pair->phase == TUG_PAIR_IDLE)
             tug_verbs_pair_connect(verbs, pair);
@@ -367,13 +382,14 @@ static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
         struct ibv_send_wr *bad = NULL;
         const int error = ibv_post_send(pair->sender, verbs->chain, &bad);
         pair->sent += n;
+        pair->used = ++verbs->uses;
         verbs->cq_room -= n;
         verbs->chains++;
         verbs->posted += requests;
         if (error != 0) {
             tug_warn_once("verbs: %s does not take work for rank %u, whose operations fail or take "
                           "other ways: %s; look at the device (ibv_devinfo)",
-                          verbs->device.name, pair->peer, strerror(error));
+                          verbs->device.name, tug_verbs_rank(pair), strerror(error));
             break_sender(verbs, pair, false, TUG_ERR_DEVICE);
             return;
         }
@@ -402,21 +418,21 @@ void tug_verbs_flush(struct tug_verbs *verbs, bool wanted) {
 
 /* ---- completions ---- */
 
-static void succeeded(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
-                      struct tug_operation *operation) {
+static void succeeded(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t number) {
+    struct tug_operation *operation = tug_verbs_operation(verbs, number);
     if (is_atomic(operation)) {
         uint64_t found;
         memcpy(&found, result_of(operation), 8);
         if (operation->kind == TUG_OPERATION_FETCH && operation->op != TUG_ADD &&
             found != operation->compare) {
             operation->compare = found;
-            append(verbs, pair, operation);
+            append(verbs, pair, number);
             return;
         }
         if (operation->local != NULL)
             memcpy(operation->local, &found, 8);
     }
-    finish(verbs, operation, 0);
+    finish(verbs, number, 0);
 }
 
 /* The oldest slot's request has ended well. Returns the slot. */
@@ -426,7 +442,7 @@ static uint32_t pop(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     if (slot & TUG_SLOT_MESSAGE)
         tug_verbs_message_arrived(verbs, pair, slot & TUG_SLOT_TAG);
     else if (slot & TUG_SLOT_LAST)
-        succeeded(verbs, pair, tug_verbs_operation(verbs, slot & TUG_SLOT_TAG));
+        succeeded(verbs, pair, slot & TUG_SLOT_TAG);
     return slot;
 }
 
@@ -468,7 +484,7 @@ static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, b
         tug_verbs_operation(verbs, last)->next = rest;
         for (uint32_t tag = first; !again && tag != rest; tag = pair->head) {
             take_head(verbs, pair);
-            finish(verbs, tug_verbs_operation(verbs, tag), status);
+            finish(verbs, tag, status);
         }
     }
     tug_verbs_pair_drop_sender(verbs, pair);
@@ -503,7 +519,7 @@ static void say_once(struct tug_verbs *verbs, const struct tug_verbs_pair *pair,
     tug_log(TUG_VERBOSE_WARN,
             "verbs: an operation to rank %u failed on %s: %s (said once for each reason); look at "
             "that rank, the cable and the switch",
-            pair->peer, verbs->device.name, tug_ibv.wc_status_str(status));
+            tug_verbs_rank(pair), verbs->device.name, tug_ibv.wc_status_str(status));
 }
 
 /* Where the work request ends that begins at a slot. */
@@ -526,7 +542,7 @@ static void fail_oldest(struct tug_verbs *verbs, struct tug_verbs_pair *pair, ui
     for (; pair->done != end + 1; pair->done++) {
         const uint32_t failing = pair->slots[pair->done % TUG_VERBS_DEPTH] & TUG_SLOT_TAG;
         if (failing != before)
-            finish(verbs, tug_verbs_operation(verbs, failing), status);
+            finish(verbs, failing, status);
         before = failing;
         verbs->cq_room++;
     }
@@ -556,7 +572,7 @@ static void take(struct tug_verbs *verbs, const struct ibv_wc *completion) {
         return;
     }
     struct tug_verbs_pair *pair =
-        verbs->pairs[(uint32_t)(completion->wr_id >> 32) & (TUG_VERBS_PAIRS - 1)];
+        verbs->pairs[(uint32_t)(completion->wr_id >> 32) & (TUG_VERBS_INDICES - 1)];
     if (pair->phase != TUG_PAIR_UP || (completion->wr_id >> 52) != (pair->number & 0xfff))
         return; /* of a sender that is gone */
     if (completion->status != IBV_WC_SUCCESS) {
@@ -583,6 +599,57 @@ static void give_up_device(struct tug_verbs *verbs) {
         tug_verbs_messages_drop(verbs, pair);
     }
 }
+
+/* ---- a view that ends ---- */
+
+static bool is_of(const struct tug_verbs_view *view, uint32_t number) {
+    return tug_verbs_view_of(view->verbs, number) == view;
+}
+
+static bool has_under_way(const struct tug_verbs_view *view, const struct tug_verbs_pair *pair) {
+    for (uint32_t at = pair->done; at != pair->sent; at++) {
+        const uint32_t slot = pair->slots[at % TUG_VERBS_DEPTH];
+        if (!(slot & TUG_SLOT_MESSAGE) && is_of(view, slot & TUG_SLOT_TAG))
+            return true;
+    }
+    return false;
+}
+
+/* Takes the view's operations out of a list. */
+static void take_out(const struct tug_verbs_view *view, uint32_t *first, uint32_t *last) {
+    uint32_t number = *first;
+    *first = *last = TUG_NO_TAG;
+    while (number != TUG_NO_TAG) {
+        struct tug_operation *operation = tug_verbs_operation(view->verbs, number);
+        const uint32_t next = operation->next;
+        operation->next = TUG_NO_TAG;
+        if (!is_of(view, number)) {
+            if (*first == TUG_NO_TAG)
+                *first = number;
+            else
+                tug_verbs_operation(view->verbs, *last)->next = number;
+            *last = number;
+        }
+        number = next;
+    }
+}
+
+void tug_verbs_forget(struct tug_verbs_view *view) {
+    struct tug_verbs *verbs = view->verbs;
+    for (uint32_t i = 0; i < verbs->npairs && view->out > 0; i++) {
+        struct tug_verbs_pair *pair = verbs->pairs[i];
+        if (has_under_way(view, pair))
+            break_sender(verbs, pair, false, TUG_ERR_PEER);
+        take_out(view, &pair->head, &pair->tail);
+        pair->waiting = 0;
+        for (uint32_t at = pair->head; at != TUG_NO_TAG; pair->waiting++)
+            at = tug_verbs_operation(verbs, at)->next;
+    }
+    take_out(view, &verbs->finished, &verbs->finished_tail);
+    view->out = 0;
+}
+
+/* ---- polling ---- */
 
 /* True: the queue was empty. */
 static bool take_some(struct tug_verbs *verbs, bool *any) {
@@ -617,5 +684,7 @@ bool tug_verbs_poll(struct tug_verbs *verbs) {
     moved |= tug_verbs_tell(verbs);
     if (verbs->touched != NULL)
         tug_verbs_flush(verbs, true);
+    if (verbs->nsenders > tug_settings.verbs_pairs)
+        tug_verbs_pairs_shed(verbs, (uint32_t)tug_settings.verbs_pairs);
     return complete_finished(verbs) || moved;
 }

@@ -3,19 +3,18 @@
  * Reads and writes are RDMA, 8-byte atomics the device's, without the peer's processor; packets are
  * SENT. Everybody or nobody has it: open is agreed, so every process reaches every process, itself
  * included. Packets go by it where all have shared receive queues and no row before it goes to all.
- * private.h tells how the parts go together. */
+ * A process opens its device once, for all contexts (endpoint.c): a context's state is a view of
+ * that. private.h tells how the parts go together. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "transport/verbs/private.h"
 #include "transport/verbs/verbs.h"
-
-#define LEAST_CQE 256
-#define MOST_CQE 16384
 
 static bool missing(char *reason) {
     struct tug_verbs_device device;
@@ -25,114 +24,138 @@ static bool missing(char *reason) {
     return false;
 }
 
-/* As many completions as there can be operations, and some more for their pieces. */
-static uint32_t cq_size(uint32_t operations) {
-    const uint32_t size = operations * 2;
-    return size < LEAST_CQE ? LEAST_CQE : size > MOST_CQE ? MOST_CQE : size;
+/* ---- opening and closing ---- */
+
+/* Packets are carried where they are wanted and there is room for them. */
+static void enter(void *argument) {
+    struct tug_verbs_view *view = argument;
+    struct tug_verbs *verbs = view->verbs;
+    if (!tug_verbs_number(view))
+        return;
+    if (!tug_turns_enter(&verbs->turns, &view->turn)) {
+        tug_verbs_number_not(view);
+        return;
+    }
+    view->carries = view->wire.fabric->to_be_carried && verbs->srq != NULL &&
+                    tug_verbs_watch(verbs) && tug_verbs_messages_open(verbs);
 }
 
-static bool open_here(struct tug_verbs *verbs, char *reason) {
-    struct tug_fabric *fabric = verbs->fabric;
-    if (!tug_verbs_device_open(&verbs->device, reason))
-        return false;
-    verbs->operations_mr =
-        tug_ibv.reg_mr(verbs->device.pd, fabric->operations,
-                       fabric->noperations * sizeof(struct tug_operation), IBV_ACCESS_LOCAL_WRITE);
-    if (verbs->operations_mr == NULL) {
-        snprintf(reason, 256, "%s cannot register memory (ulimit -l?)", verbs->device.name);
-        return false;
-    }
-    const int receives = fabric->to_be_carried ? (int)TUG_VERBS_RECEIVES : 0;
-    const int most = verbs->device.most_cqe - receives;
-    int size = (int)cq_size(fabric->noperations);
-    size = size < most ? size : most;
-    verbs->wire = (struct tug_wire){.row = &tug_transport_verbs, .fabric = fabric};
-    verbs->wire.pool.bytes = TUG_VERBS_PACKET_BYTES;
-    verbs->wire.pool.keeps = TUG_VERBS_KEPT;
-    verbs->channel = tug_ibv.create_comp_channel(verbs->device.context);
-    if (verbs->channel != NULL)
-        verbs->cq =
-            tug_ibv.create_cq(verbs->device.context, size + receives, NULL, verbs->channel, 0);
-    verbs->chain = calloc(TUG_VERBS_DEPTH, sizeof *verbs->chain);
-    verbs->pieces = calloc(TUG_VERBS_DEPTH, sizeof *verbs->pieces);
-    verbs->joined = calloc(TUG_VERBS_DEPTH, sizeof *verbs->joined);
-    if (verbs->cq == NULL || verbs->chain == NULL || verbs->pieces == NULL ||
-        verbs->joined == NULL) {
-        snprintf(reason, 256, "%s has no room for a completion queue", verbs->device.name);
-        return false;
-    }
-    verbs->cq_size = verbs->cq_room = (uint32_t)size;
-    verbs->atomics = verbs->device.atomics;
-    if (receives > 0 && tug_verbs_watch(verbs))
-        (void)tug_verbs_messages_open(verbs);
-    return true;
+static void take_out(void *argument) {
+    struct tug_verbs_view *view = argument;
+    tug_verbs_forget(view);
+    tug_verbs_contacts_end(view);
+    tug_verbs_number_not(view);
+    tug_turns_leave(&view->verbs->turns, &view->turn);
+}
+
+static void verbs_leave(struct tug_wire *wire) {
+    struct tug_verbs_view *view = (struct tug_verbs_view *)wire;
+    if (view->turn.entered)
+        tug_engine_call(take_out, view);
 }
 
 static void verbs_close(void *state) {
-    struct tug_verbs *verbs = state;
-    tug_verbs_pairs_free(verbs);
-    tug_verbs_unwatch(verbs);
-    tug_verbs_messages_close(verbs);
-    tug_pool_fini(&verbs->wire.pool);
-    if (verbs->cq != NULL)
-        tug_ibv.destroy_cq(verbs->cq);
-    if (verbs->channel != NULL)
-        tug_ibv.destroy_comp_channel(verbs->channel);
-    if (verbs->operations_mr != NULL)
-        tug_ibv.dereg_mr(verbs->operations_mr);
-    tug_verbs_device_close(&verbs->device);
-    free(verbs->chain);
-    free(verbs->pieces);
-    free(verbs->joined);
-    free(verbs);
+    struct tug_verbs_view *view = state;
+    verbs_leave(&view->wire);
+    if (view->operations_mr != NULL)
+        tug_ibv.dereg_mr(view->operations_mr);
+    tug_turns_release(&view->verbs->turns);
+    tug_pool_fini(&view->wire.pool);
+    free(view);
+}
+
+struct wanted {
+    uint32_t operations;
+    char *reason;
+};
+
+/* One whose device is lost is replaced. */
+static struct tug_turns *find_endpoint(struct tug_turns *there, void *d) {
+    const struct wanted *wanted = d;
+    const struct tug_verbs *verbs = (const struct tug_verbs *)there;
+    if (verbs != NULL && !atomic_load(&verbs->device_lost))
+        return there;
+    return (struct tug_turns *)tug_verbs_endpoint_make(wanted->operations, wanted->reason);
+}
+
+static bool open_here(struct tug_verbs_view *view, struct tug_turns **home,
+                      struct tug_fabric *fabric, char *reason) {
+    struct wanted wanted = {fabric->noperations, reason};
+    struct tug_turns *turns = tug_turns_share(home, find_endpoint, &wanted);
+    if (turns == NULL)
+        return false;
+    struct tug_verbs *verbs = (struct tug_verbs *)turns;
+    view->verbs = verbs;
+    view->wire = (struct tug_wire){.row = &tug_transport_verbs, .fabric = fabric};
+    view->wire.pool.bytes = TUG_VERBS_PACKET_BYTES;
+    view->wire.pool.keeps = TUG_VERBS_KEPT;
+    view->turn.wire = &view->wire;
+    view->atomics = verbs->device.atomics;
+    view->operations_mr =
+        tug_ibv.reg_mr(verbs->device.pd, fabric->operations,
+                       fabric->noperations * sizeof(struct tug_operation), IBV_ACCESS_LOCAL_WRITE);
+    if (view->operations_mr == NULL) {
+        snprintf(reason, 256, "%s cannot register memory (ulimit -l?)", verbs->device.name);
+        return false;
+    }
+    tug_engine_call(enter, view);
+    if (!view->turn.entered)
+        snprintf(reason, 256, "no memory");
+    return view->turn.entered;
 }
 
 /* All processes have a device, and on the same kind of link; atomics and messages if all have them.
  */
-static bool agreed(struct tug_verbs *verbs, bool here) {
+static bool agreed(const struct tug_fabric *fabric, struct tug_verbs_view *view, bool here) {
     enum { NOT_HERE, NO_ATOMICS, NO_MESSAGES, LINK, NOT_LINK, VOTES };
-    const int64_t link = verbs->device.link_layer;
-    int64_t votes[VOTES] = {!here, !verbs->atomics, verbs->messages == NULL, link, ~link};
-    if (verbs->fabric->comm != MPI_COMM_NULL &&
-        tug_agree(verbs->fabric->comm, MPI_MAX, votes, VOTES) != MPI_SUCCESS)
+    const int64_t link = here ? view->verbs->device.link_layer : 0;
+    int64_t votes[VOTES] = {!here, !here || !view->atomics, !here || !view->carries, link, ~link};
+    if (fabric->comm != MPI_COMM_NULL &&
+        tug_agree(fabric->comm, MPI_MAX, votes, VOTES) != MPI_SUCCESS)
         return false;
-    verbs->atomics = !votes[NO_ATOMICS];
-    if (votes[NO_MESSAGES])
-        tug_verbs_messages_close(verbs);
+    if (view != NULL) {
+        view->atomics = !votes[NO_ATOMICS];
+        view->carries = !votes[NO_MESSAGES];
+    }
     return !votes[NOT_HERE] && votes[LINK] == ~votes[NOT_LINK];
 }
 
-static int verbs_open(struct tug_fabric *fabric, void **state, char *reason) {
-    struct tug_verbs *verbs = calloc(1, sizeof *verbs);
-    struct tug_verbs nothing = {.fabric = fabric};
-    bool here = false;
+int tug_verbs_open_at(struct tug_turns **home, struct tug_fabric *fabric, void **state,
+                      char *reason) {
+    struct tug_verbs_view *view = calloc(1, sizeof *view);
     snprintf(reason, 256, "no memory");
-    if (verbs != NULL) {
-        verbs->fabric = fabric;
-        verbs->finished = verbs->finished_tail = TUG_NO_TAG;
-        here = open_here(verbs, reason);
-    }
-    if (!agreed(verbs != NULL ? verbs : &nothing, here)) {
+    const bool here = view != NULL && open_here(view, home, fabric, reason);
+    if (!agreed(fabric, view, here)) {
         if (here)
             snprintf(reason, 256, "other processes have no such device");
-        if (verbs != NULL)
-            verbs_close(verbs);
+        if (view != NULL && view->verbs != NULL)
+            verbs_close(view);
+        else
+            free(view);
         return TUG_ERR_UNSUPPORTED;
     }
-    tug_log(TUG_VERBOSE_INFO, "verbs: %s port %u, %s", verbs->device.name, verbs->device.port,
-            verbs->atomics ? "with atomics" : "without atomics");
-    *state = verbs;
+    tug_log(TUG_VERBOSE_INFO, "verbs: %s port %u, %s", view->verbs->device.name,
+            view->verbs->device.port, view->atomics ? "with atomics" : "without atomics");
+    *state = view;
     return 0;
 }
 
+/* A view uses the endpoint from when it is found. */
+static int verbs_open(struct tug_fabric *fabric, void **state, char *reason) {
+    static struct tug_turns *home;
+    return tug_verbs_open_at(&home, fabric, state, reason);
+}
+
+/* ---- the row ---- */
+
 static bool verbs_atomics(const void *state) {
-    const struct tug_verbs *verbs = state;
-    return verbs->atomics;
+    const struct tug_verbs_view *view = state;
+    return view->atomics;
 }
 
 static int verbs_register(void *state, struct tug_registration *registration) {
-    const struct tug_verbs *verbs = state;
-    tug_verbs_memory_register(&verbs->device, registration);
+    const struct tug_verbs_view *view = state;
+    tug_verbs_memory_register(&view->verbs->device, registration);
     return 0;
 }
 
@@ -142,7 +165,7 @@ static void verbs_deregister(void *state, struct tug_registration *registration)
 }
 
 static bool verbs_takes(void *state, const struct tug_operation *operation) {
-    const struct tug_verbs *verbs = state;
+    const struct tug_verbs_view *view = state;
     const struct tug_registration *registration = operation->registration;
     if (registration != NULL && registration->bytes > 0 &&
         registration->of_transport[TUG_BY_VERBS] == NULL)
@@ -155,7 +178,7 @@ static bool verbs_takes(void *state, const struct tug_operation *operation) {
         return true;
     case TUG_OPERATION_FETCH:
     case TUG_OPERATION_COMPARE: /* 4 bytes: see queue.c */
-        return verbs->fabric->device_atomics && operation->bytes == 8 &&
+        return view->wire.fabric->device_atomics && operation->bytes == 8 &&
                operation->address % 8 == 0;
     default:
         return false;
@@ -167,35 +190,48 @@ static void verbs_post(void *state, struct tug_operation *operation) {
 }
 
 static void verbs_flush(void *state) {
-    struct tug_verbs *verbs = state;
+    struct tug_verbs *verbs = ((struct tug_verbs_view *)state)->verbs;
     if (verbs->touched != NULL)
         tug_verbs_flush(verbs, false);
 }
 
+/* One look at the queue does for all views: see turns.h. After an arm there is one in any case,
+ * since what came between the last look and that does not ring. */
 static bool verbs_poll(void *state) {
-    return tug_verbs_poll(state);
+    struct tug_verbs_view *view = state;
+    struct tug_verbs *verbs = view->verbs;
+    bool moved = false;
+    view->turn.ready = true;
+    if (verbs->look || tug_turns_is_due(&verbs->turns, &view->turn)) {
+        verbs->look = false;
+        verbs->turns.polls++;
+        moved = tug_verbs_poll(verbs);
+    }
+    return tug_turns_end(&verbs->turns, &view->turn) || moved;
 }
 
 static bool verbs_busy(void *state) {
-    const struct tug_verbs *verbs = state;
-    return verbs->out > 0 || (verbs->messages != NULL && verbs->messages->used > 0);
+    const struct tug_verbs_view *view = state;
+    const struct tug_verbs_messages *messages = view->verbs->messages;
+    return view->out > 0 || (messages != NULL && messages->used > 0);
 }
 
 static bool verbs_arm(void *state) {
-    struct tug_verbs *verbs = state;
+    struct tug_verbs *verbs = ((struct tug_verbs_view *)state)->verbs;
     const bool unsent = verbs->touched != NULL && verbs->cq_room > 0;
     if (verbs->finished != TUG_NO_TAG || unsent || verbs->asked_again > 0 || verbs->words > 0)
         return false;
+    verbs->look = true;
     if (verbs->cq_room < verbs->cq_size || verbs->messages != NULL)
         return tug_watcher_sees() && ibv_req_notify_cq(verbs->cq, 0) == 0;
     return true; /* what else can come is a control message */
 }
 
 static void verbs_control(void *state, uint32_t peer, const void *data, size_t bytes) {
-    struct tug_verbs *verbs = state;
-    tug_verbs_pair_control(verbs, peer, data, bytes);
-    if (verbs->touched != NULL)
-        tug_verbs_flush(verbs, true);
+    struct tug_verbs_view *view = state;
+    tug_verbs_pair_control(view, peer, data, bytes);
+    if (view->verbs->touched != NULL)
+        tug_verbs_flush(view->verbs, true);
 }
 
 static void verbs_lost(void *state, uint32_t peer) {
@@ -203,15 +239,15 @@ static void verbs_lost(void *state, uint32_t peer) {
 }
 
 static bool verbs_carries(const void *state) {
-    return ((const struct tug_verbs *)state)->messages != NULL;
+    return ((const struct tug_verbs_view *)state)->carries;
 }
 
 /* The end of a message that is under way is reported, and so is the answer of a peer that has been
  * asked: arm() has them ring. */
 static bool verbs_tells_of_room(struct tug_wire *wire, uint32_t peer) {
-    const struct tug_verbs *verbs = (const struct tug_verbs *)wire;
-    const struct tug_verbs_pair *pair = tug_verbs_pair_find(verbs, peer);
-    return pair != NULL && (pair->met || verbs->messages->used > 0);
+    const struct tug_verbs_view *view = (const struct tug_verbs_view *)wire;
+    const struct tug_verbs_contact *contact = tug_table_find(&view->contacts, peer);
+    return contact != NULL && (contact->met || view->verbs->messages->used > 0);
 }
 
 const struct tug_transport tug_transport_verbs = {
@@ -236,27 +272,5 @@ const struct tug_transport tug_transport_verbs = {
     .wired_by_host = true,
     .tells_of_room = verbs_tells_of_room,
     .meet = tug_verbs_meet,
+    .leave = verbs_leave,
 };
-
-/* A work request is its control, its address and the data in line, in units of 64 bytes; each queue
- * begins at a page; a completion has 64 bytes: so the common devices have it. */
-bool tug_verbs_footprint(uint32_t operations, uint32_t active,
-                         struct tug_verbs_footprint *footprint) {
-    const size_t request = (64 + TUG_VERBS_INLINE + 63) / 64 * 64, page = 4096;
-    const size_t sender = TUG_VERBS_DEPTH * request, server = page;
-    size_t capacity = 8;
-    while (capacity < active)
-        capacity *= 2;
-    footprint->messages = sizeof(struct tug_verbs_messages) +
-                          (TUG_VERBS_SENDS + TUG_VERBS_RECEIVES) * TUG_VERBS_MESSAGE_BYTES;
-    footprint->kept = TUG_VERBS_KEPT;
-    footprint->packet = sizeof(struct tug_buffer) + TUG_VERBS_PACKET_BYTES;
-    footprint->fixed =
-        sizeof(struct tug_verbs) +
-        TUG_VERBS_DEPTH * (sizeof(struct ibv_send_wr) + sizeof(struct ibv_sge) + TUG_VERBS_INLINE);
-    footprint->pairs = active * sizeof(struct tug_verbs_pair) +
-                       capacity * (sizeof(struct tug_verbs_pair *) + 2 * sizeof(uint32_t));
-    footprint->queues = active * (2 * sizeof(struct ibv_qp) + sender + server) +
-                        (size_t)(cq_size(operations) + TUG_VERBS_RECEIVES) * 64;
-    return true;
-}

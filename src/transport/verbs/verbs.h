@@ -6,12 +6,14 @@
 
 #include "transport/transport.h"
 
-/* Bytes a process: of the transport, of packets' registered memory, of what it keeps of `active`
- * peers, and an estimate of what libibverbs and the device's driver keep in this process for their
- * queue pairs and the completion queue; packets that are kept, and bytes of one. False: not in this
- * build. */
+/* Bytes. In each context: of the view, of what it keeps of `active` peers, of packets that are kept
+ * and of one. Once a process: of the endpoint, of packets' registered memory, of what it keeps of
+ * the peers; connections kept, and estimates of what libibverbs and the device's driver keep in
+ * this process for the queue pairs of one and for the completion queue. False: not in this build.
+ */
 struct tug_verbs_footprint {
-    size_t fixed, messages, pairs, queues, kept, packet;
+    size_t view, contacts, kept, packet;
+    size_t endpoint, messages, pairs, connected, connection, completions;
 };
 bool tug_verbs_footprint(uint32_t operations, uint32_t active,
                          struct tug_verbs_footprint *footprint);

@@ -1,10 +1,10 @@
-/* What the process's watcher (transport/watcher.h) does for a context: it sleeps for completions
- * and for bad news of the device, and rings the engine's bell.
+/* What the process's watcher (transport/watcher.h) does for the contexts: it sleeps for completions
+ * and for bad news of the device, and rings their bells.
  *
  * The engine asks for one event (arm) before it sleeps, and looks at the completion queue once more
  * after that; so an event means that something came later, and whoever sleeps is woken. While the
  * engine drives nobody asks for events and the watcher sleeps on. From the first pair on.
- * Threading: the watcher touches the channel, device_lost and the bell. */
+ * Threading: the watcher touches the channel, device_lost and the bells. */
 #include <sys/epoll.h>
 
 #include "base/log.h"
@@ -55,7 +55,7 @@ static bool news(struct tug_watch *watch, uint32_t events) {
         atomic_store(&verbs->device_lost, true); /* as above */
     else if (events & EPOLLIN)
         its->take(verbs);
-    tug_bell_ring(verbs->fabric->bell, verbs->fabric->bell_shared);
+    tug_turns_ring(&verbs->turns);
     return works;
 }
 

@@ -1,0 +1,147 @@
+/* The endpoint: the device of this process, and what its contexts share of it.
+ *
+ * It is made with the first context and closed with the last. One whose device has failed is
+ * replaced: contexts that are made later have a new one. Threading: see private.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "transport/verbs/private.h"
+#include "transport/verbs/verbs.h"
+
+#define LEAST_CQE 256
+#define MOST_CQE 16384
+
+/* As many completions as there can be operations of a context, and some more for their pieces and
+ * for messages. What has no room waits. */
+static uint32_t cq_size(uint32_t operations) {
+    const uint32_t size = operations + operations / 4;
+    return size < LEAST_CQE ? LEAST_CQE : size > MOST_CQE ? MOST_CQE : size;
+}
+
+static bool make_queues(struct tug_verbs *verbs, uint32_t operations) {
+    const struct tug_verbs_device *device = &verbs->device;
+    struct ibv_srq_init_attr attributes = {.attr = {.max_wr = TUG_VERBS_RECEIVES, .max_sge = 1}};
+    const int receives = (int)TUG_VERBS_RECEIVES, most = device->most_cqe - receives;
+    int size = (int)cq_size(operations);
+    size = size < most ? size : most;
+    verbs->channel = tug_ibv.create_comp_channel(device->context);
+    if (verbs->channel != NULL)
+        verbs->cq = tug_ibv.create_cq(device->context, size + receives, NULL, verbs->channel, 0);
+    verbs->srq = tug_ibv.create_srq(device->pd, &attributes);
+    verbs->chain = calloc(TUG_VERBS_DEPTH, sizeof *verbs->chain);
+    verbs->pieces = calloc(TUG_VERBS_DEPTH, sizeof *verbs->pieces);
+    verbs->joined = calloc(TUG_VERBS_DEPTH, sizeof *verbs->joined);
+    verbs->cq_size = verbs->cq_room = (uint32_t)size;
+    return verbs->cq != NULL && verbs->chain != NULL && verbs->pieces != NULL &&
+           verbs->joined != NULL;
+}
+
+struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, char *reason) {
+    struct tug_verbs *verbs = calloc(1, sizeof *verbs);
+    snprintf(reason, 256, "no memory");
+    if (verbs == NULL)
+        return NULL;
+    tug_turns_init(&verbs->turns, tug_verbs_endpoint_close);
+    verbs->finished = verbs->finished_tail = TUG_NO_TAG;
+    bool made = tug_random_draw(&verbs->id, sizeof verbs->id) && verbs->id != 0 &&
+                tug_verbs_device_open(&verbs->device, reason);
+    if (made && !make_queues(verbs, operations)) {
+        snprintf(reason, 256, "%s has no room for a completion queue", verbs->device.name);
+        made = false;
+    }
+    if (made)
+        return verbs;
+    tug_verbs_endpoint_close(&verbs->turns);
+    return NULL;
+}
+
+void tug_verbs_endpoint_close(struct tug_turns *turns) {
+    struct tug_verbs *verbs = (struct tug_verbs *)turns;
+    tug_verbs_pairs_free(verbs);
+    tug_verbs_unwatch(verbs);
+    tug_verbs_messages_close(verbs);
+    if (verbs->srq != NULL)
+        tug_ibv.destroy_srq(verbs->srq);
+    if (verbs->cq != NULL)
+        tug_ibv.destroy_cq(verbs->cq);
+    if (verbs->channel != NULL)
+        tug_ibv.destroy_comp_channel(verbs->channel);
+    tug_verbs_device_close(&verbs->device);
+    tug_turns_fini(turns);
+    free((void *)verbs->views);
+    free(verbs->chain);
+    free(verbs->pieces);
+    free(verbs->joined);
+    free(verbs);
+}
+
+/* ---- numbers of operations ---- */
+
+static uint32_t chunks_of(const struct tug_verbs_view *view) {
+    return (view->wire.fabric->noperations + TUG_VERBS_CHUNK - 1) / TUG_VERBS_CHUNK;
+}
+
+/* The first of so many chunks in a row that are nobody's, the last of which may be new ones. */
+static uint32_t find_chunks(const struct tug_verbs *verbs, uint32_t wanted) {
+    uint32_t from = 0;
+    for (uint32_t at = 0; at < verbs->nchunks && at - from < wanted; at++)
+        if (verbs->views[at] != NULL)
+            from = at + 1;
+    return from;
+}
+
+bool tug_verbs_number(struct tug_verbs_view *view) {
+    struct tug_verbs *verbs = view->verbs;
+    const uint32_t wanted = chunks_of(view), from = find_chunks(verbs, wanted), end = from + wanted;
+    if (end > TUG_SLOT_TAG / TUG_VERBS_CHUNK)
+        return false;
+    if (end > verbs->nchunks) {
+        struct tug_verbs_view **views = realloc((void *)verbs->views, end * sizeof *views);
+        if (views == NULL)
+            return false;
+        verbs->views = views;
+        verbs->nchunks = end;
+    }
+    for (uint32_t at = from; at < end; at++)
+        verbs->views[at] = view;
+    view->first = from * TUG_VERBS_CHUNK;
+    return true;
+}
+
+void tug_verbs_number_not(struct tug_verbs_view *view) {
+    const uint32_t from = view->first / TUG_VERBS_CHUNK;
+    for (uint32_t at = from; at < from + chunks_of(view); at++)
+        view->verbs->views[at] = NULL;
+}
+
+/* ---- memory ---- */
+
+/* A work request is its control, its address and the data in line, in units of 64 bytes; each queue
+ * begins at a page; a completion has 64 bytes: so the common devices have it. */
+bool tug_verbs_footprint(uint32_t operations, uint32_t active,
+                         struct tug_verbs_footprint *footprint) {
+    const size_t request = (64 + TUG_VERBS_INLINE + 63) / 64 * 64, page = 4096;
+    const size_t sender = TUG_VERBS_DEPTH * request, server = page;
+    const size_t connected = active < tug_settings.verbs_pairs ? active : tug_settings.verbs_pairs;
+    size_t capacity = 8;
+    while (capacity < active)
+        capacity *= 2;
+    footprint->view = sizeof(struct tug_verbs_view);
+    footprint->contacts = active * sizeof(struct tug_verbs_contact) + tug_table_footprint(active);
+    footprint->kept = TUG_VERBS_KEPT;
+    footprint->packet = sizeof(struct tug_buffer) + TUG_VERBS_PACKET_BYTES;
+    footprint->messages = sizeof(struct tug_verbs_messages) +
+                          (TUG_VERBS_SENDS + TUG_VERBS_RECEIVES) * TUG_VERBS_MESSAGE_BYTES;
+    footprint->endpoint =
+        sizeof(struct tug_verbs) +
+        TUG_VERBS_DEPTH * (sizeof(struct ibv_send_wr) + sizeof(struct ibv_sge) + TUG_VERBS_INLINE);
+    footprint->pairs = active * sizeof(struct tug_verbs_pair) +
+                       capacity * sizeof(struct tug_verbs_pair *) + tug_table_footprint(active) +
+                       tug_table_footprint(connected);
+    footprint->connected = connected;
+    footprint->connection = 2 * sizeof(struct ibv_qp) + sender + server;
+    footprint->completions = (size_t)(cq_size(operations) + TUG_VERBS_RECEIVES) * 64;
+    return true;
+}
