@@ -31,9 +31,9 @@ void sleep_wakes(void **state) {
         assert_true(sleep_until_done() < 50);
         assert_done(&end, 0);
     }
-    /* an operation to a peer that is gone fails seconds later */
+    /* an atomic to a peer that is gone fails seconds later */
     lose_server();
-    post(TUG_OPERATION_WRITE, theirs, 0, 0, 8, &end);
+    fake_post(ORIGIN, make_atomic(ORIGIN, TUG_OPERATION_FETCH, TUG_ADD, 1, 0, 0, NULL, 0, &end));
     fake_flush(ORIGIN);
     const uint64_t cpu = cpu_ns();
     const unsigned sleeps = sleep_until_done();

@@ -248,6 +248,7 @@ struct tug_verbs_pair {
     uint8_t phase;   /* enum tug_verbs_phase, of the sender */
     bool touched;    /* it is in the list verbs->touched */
     bool lost;       /* the peer did not answer the last time */
+    bool failed;     /* the last sender failed, and this one has done nothing yet */
     bool urgent;     /* a large operation or a message is among those that wait */
     bool told;       /* the peer has been told to close its sender if it is idle */
     uint32_t psn;

@@ -18,10 +18,13 @@
  * to the other four meanwhile.
  *
  * After an error
- *   the requests before it on the sender are complete and it alone has failed. Those behind it: if
- *   the peer refused (NAK), it has executed none of them, and they start again on a new sender.
- *   Otherwise nobody knows, and they fail with TUG_ERR_PEER. Operations that have not been posted
- *   wait for the new sender in any case.
+ *   the requests before it on the sender are complete. If the peer refused it (NAK), it alone has
+ *   failed: the peer has executed none of those behind it, and they start again on a new sender.
+ *   Otherwise nobody knows what has been executed. Reads and writes, that one too, start again
+ *   once: nothing of the old sender arrives any more when the peer answers, since its old server is
+ *   in error by then. Atomics fail with TUG_ERR_PEER, and if a new sender fails before it has done
+ *   anything, all that was under way does. Operations that have not been posted wait for the new
+ *   sender in any case.
  *
  * Callbacks run from tug_fabric_complete() and tug_fabric_local() and may post: both are called
  * when everything here is in order. Threading: the holder. */
@@ -331,20 +334,29 @@ static uint32_t build(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint
     return used;
 }
 
-static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, bool again,
+/* Which operations that are under way on a sender that has failed start again. */
+enum again { NONE_AGAIN, SAFE_AGAIN, ALL_AGAIN };
+
+static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, enum again again,
                          int status);
 
-/* Data that went into the requests themselves are not needed any more. */
+/* Data that went into the requests themselves are not needed any more, once there is a copy of them
+ * for the case that the operation has to start again. */
 static void tell_local(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t n) {
     uint32_t told[TUG_VERBS_DEPTH], ntold = 0;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t slot = pair->slots[(pair->sent - n + i) % TUG_VERBS_DEPTH];
         if (slot & TUG_SLOT_MESSAGE)
             continue;
-        const uint32_t tag = slot & TUG_SLOT_TAG;
-        const struct tug_operation *operation = tug_verbs_operation(verbs, tag);
-        if (operation->on_local.f != NULL && goes_inline(pair, operation))
-            told[ntold++] = tag;
+        const uint32_t number = slot & TUG_SLOT_TAG;
+        struct tug_operation *operation = tug_verbs_operation(verbs, number);
+        if (operation->on_local.f == NULL || !goes_inline(pair, operation) ||
+            operation->bytes > TUG_OPERATION_INLINE)
+            continue;
+        if (operation->local != NULL)
+            memcpy(operation->data, operation->local, operation->bytes);
+        operation->local = NULL;
+        told[ntold++] = number;
     }
     for (uint32_t i = 0; i < ntold; i++)
         tug_fabric_local(tug_verbs_operation(verbs, told[i]));
@@ -390,7 +402,7 @@ static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
             tug_warn_once("verbs: %s does not take work for rank %u, whose operations fail or take "
                           "other ways: %s; look at the device (ibv_devinfo)",
                           verbs->device.name, tug_verbs_rank(pair), strerror(error));
-            break_sender(verbs, pair, false, TUG_ERR_DEVICE);
+            break_sender(verbs, pair, NONE_AGAIN, TUG_ERR_DEVICE);
             return;
         }
         tell_local(verbs, pair, n);
@@ -439,6 +451,7 @@ static void succeeded(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint
 static uint32_t pop(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     const uint32_t slot = pair->slots[pair->done++ % TUG_VERBS_DEPTH];
     verbs->cq_room++;
+    pair->failed = false;
     if (slot & TUG_SLOT_MESSAGE)
         tug_verbs_message_arrived(verbs, pair, slot & TUG_SLOT_TAG);
     else if (slot & TUG_SLOT_LAST)
@@ -456,36 +469,41 @@ static void take_messages_back(struct tug_verbs *verbs, struct tug_verbs_pair *p
     }
 }
 
-/* The sender has failed: operations that are under way on it start again, or end with status. */
-static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, bool again,
+static bool starts_again(const struct tug_operation *operation, enum again again) {
+    return again == ALL_AGAIN || (again == SAFE_AGAIN && !is_atomic(operation));
+}
+
+/* The sender has failed: operations that are under way on it start again, ahead of those that wait,
+ * or end with status. */
+static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, enum again again,
                          int status) {
-    uint32_t first = TUG_NO_TAG, last = TUG_NO_TAG;
+    uint32_t first = TUG_NO_TAG, last = TUG_NO_TAG, before = TUG_NO_TAG;
     take_messages_back(verbs, pair);
     for (uint32_t at = pair->done; at != pair->sent; at++) {
-        const uint32_t slot = pair->slots[at % TUG_VERBS_DEPTH], tag = slot & TUG_SLOT_TAG;
-        if ((slot & TUG_SLOT_MESSAGE) || tag == last)
+        const uint32_t slot = pair->slots[at % TUG_VERBS_DEPTH], number = slot & TUG_SLOT_TAG;
+        if ((slot & TUG_SLOT_MESSAGE) || number == before)
             continue; /* or another piece of the same operation */
-        struct tug_operation *operation = tug_verbs_operation(verbs, tag);
-        if (tag == pair->head)
+        struct tug_operation *operation = tug_verbs_operation(verbs, number);
+        before = number;
+        if (number == pair->head)
             take_head(verbs, pair); /* the rest of the operation waited */
+        if (!starts_again(operation, again)) {
+            finish(verbs, number, status);
+            continue;
+        }
         operation->left = operation->bytes;
         pair->waiting++;
         if (first == TUG_NO_TAG)
-            first = tag;
+            first = number;
         else
-            tug_verbs_operation(verbs, last)->next = tag;
-        last = tag;
+            tug_verbs_operation(verbs, last)->next = number;
+        last = number;
     }
     if (last != TUG_NO_TAG) {
-        const uint32_t rest = pair->head;
-        if (rest == TUG_NO_TAG)
+        if (pair->head == TUG_NO_TAG)
             pair->tail = last;
+        tug_verbs_operation(verbs, last)->next = pair->head;
         pair->head = first;
-        tug_verbs_operation(verbs, last)->next = rest;
-        for (uint32_t tag = first; !again && tag != rest; tag = pair->head) {
-            take_head(verbs, pair);
-            finish(verbs, tag, status);
-        }
     }
     tug_verbs_pair_drop_sender(verbs, pair);
     if (waits(pair))
@@ -557,12 +575,13 @@ static void failed(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_
             pop(verbs, pair);
         end = last_slot(pair, pair->done);
     }
-    if (!(tag & TUG_SLOT_MESSAGE))
-        fail_oldest(verbs, pair, tag, end, status_of(why));
     const bool refused =
         why == IBV_WC_REM_ACCESS_ERR || why == IBV_WC_REM_INV_REQ_ERR || why == IBV_WC_REM_OP_ERR;
-    pair->lost = !refused;
-    break_sender(verbs, pair, refused, TUG_ERR_PEER);
+    const bool again = !refused && status_of(why) == TUG_ERR_PEER && !pair->failed;
+    if (!(tag & TUG_SLOT_MESSAGE) && !again)
+        fail_oldest(verbs, pair, tag, end, status_of(why));
+    pair->lost = pair->failed = !refused;
+    break_sender(verbs, pair, refused ? ALL_AGAIN : again ? SAFE_AGAIN : NONE_AGAIN, TUG_ERR_PEER);
 }
 
 static void take(struct tug_verbs *verbs, const struct ibv_wc *completion) {
@@ -594,7 +613,7 @@ static void give_up_device(struct tug_verbs *verbs) {
     verbs->device_given_up = true;
     for (uint32_t i = 0; i < verbs->npairs; i++) {
         struct tug_verbs_pair *pair = verbs->pairs[i];
-        break_sender(verbs, pair, false, TUG_ERR_DEVICE);
+        break_sender(verbs, pair, NONE_AGAIN, TUG_ERR_DEVICE);
         tug_verbs_pass_waiting(verbs, pair);
         tug_verbs_messages_drop(verbs, pair);
     }
@@ -639,7 +658,7 @@ void tug_verbs_forget(struct tug_verbs_view *view) {
     for (uint32_t i = 0; i < verbs->npairs && view->out > 0; i++) {
         struct tug_verbs_pair *pair = verbs->pairs[i];
         if (has_under_way(view, pair))
-            break_sender(verbs, pair, false, TUG_ERR_PEER);
+            break_sender(verbs, pair, NONE_AGAIN, TUG_ERR_PEER);
         take_out(view, &pair->head, &pair->tail);
         pair->waiting = 0;
         for (uint32_t at = pair->head; at != TUG_NO_TAG; pair->waiting++)
