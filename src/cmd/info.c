@@ -216,10 +216,10 @@ static void print_thresholds(void) {
     printf("# Tugboat %s: where the way changes, in bytes\n", tug_version());
     printf("cma.from          %8u # inside a node: by cross-memory attach, many together too\n",
            (unsigned)TUG_CMA_LEAST);
-    printf("bulk.from         %8llu # between nodes: by itself instead of in packets\n",
-           (unsigned long long)TUG_BULK_LEAST);
     printf("long.from         %8u # between nodes, by sockets: behind a packet instead of in it\n",
            TUG_LONG_LEAST);
+    printf("mpi.long.from     %8u # between nodes, by the host's messages: the same\n",
+           TUG_MPI_LONG_LEAST);
     printf("shm.long.from     %8u # inside a node, by packets: behind a packet instead of in it\n",
            TUG_SHM_LONG_LEAST);
     printf("inbox.packet      %8u # a packet through shared memory holds\n",

@@ -33,7 +33,6 @@
     X(Dist_graph_neighbors_count)                                                                  \
     X(Errhandler_free)                                                                             \
     X(Get_count)                                                                                   \
-    X(Test_cancelled)                                                                              \
     X(Get_count_c)                                                                                 \
     X(Graph_neighbors)                                                                             \
     X(Graph_neighbors_count)                                                                       \

@@ -525,7 +525,7 @@ uint32_t tug_context_operations(const tug_context *context) {
     return context->fabric.noperations;
 }
 
-_Static_assert(TUG_ORDERED_BELOW <= TUG_LONG_LEAST && TUG_ORDERED_BELOW <= TUG_BULK_LEAST,
+_Static_assert(TUG_ORDERED_BELOW <= TUG_LONG_LEAST && TUG_ORDERED_BELOW <= TUG_MPI_LONG_LEAST,
                "what is shorter is copied into packets");
 
 bool tug_context_ordered(const tug_context *context) {

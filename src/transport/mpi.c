@@ -1,8 +1,22 @@
 /* The row mpi: a packet is a message of the host MPI on the fabric's communicator.
  *
  * Receives for any source are always posted, and are looked at in the order of their posting, in
- * which MPI matches them: packets of one source stay in order. Large blocks go by themselves, from
- * memory to memory: see bulk.c.
+ * which MPI matches them: packets of one source stay in order.
+ *
+ * The trailer of a packet is a message of its own, from memory to memory:
+ *
+ *      sender                              receiver
+ *        | -- the packet ------------------> |  checks it, knows where the data go,
+ *        | -- the trailer =================> |  and receives them there
+ *
+ * Both are sent at once. All trailers have one tag, so those of one source are matched in the order
+ * of their packets, and what comes from a source while its trailer is received waits here. A
+ * trailer that nobody wants is received all the same, and thrown away, so that its sender gets on.
+ *
+ * Memory that the host has is its own until the message has ended. A send cannot be taken back: a
+ * peer that is lost still receives what was sent to it, and until then its operations' memory is
+ * kept. Nothing else comes from a source meanwhile that this side could refuse, so no receive has
+ * to be taken back either.
  */
 #include <stdlib.h>
 
@@ -10,18 +24,33 @@
 #include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/host.h"
-#include "transport/packets/wire.h"
+#include "transport/packets/packets.h"
 
 #define RECEIVES 16u
 #define SENDS 64u /* looked at in one poll */
+#define LONGS_AT_ONCE 16
+
+/* The message of a trailer. */
+struct trailing {
+    struct trailing *next;
+    uint32_t peer;
+    bool failed;             /* the host has said so */
+    unsigned char *unwanted; /* where it is received that nobody wants; NULL: it is not */
+    bool has_ended;
+    struct tug_buffer *buffer;                       /* that it follows; NULL: it is received */
+    struct tug_buffer *waiting_first, *waiting_last; /* packets that its source has sent since */
+    MPI_Request request;
+};
 
 struct mpi_wire {
     struct tug_wire wire;
+    struct trailing *trailing; /* in the order in which they have been begun */
     /* receives, then sends: all are looked at by one call, since each makes a pass of progress */
     MPI_Request requests[RECEIVES + SENDS];
     struct tug_buffer *buffers[RECEIVES + SENDS];
     int came[RECEIVES]; /* bytes of a receive that is done, -1: it is not */
-    uint32_t oldest;    /* receive */
+    uint32_t from[RECEIVES];
+    uint32_t oldest; /* receive */
     uint32_t nsends;
     struct tug_buffer *more_first, *more_last; /* sends for which there was no room */
 };
@@ -38,12 +67,59 @@ static void look_at(struct mpi_wire *mpi, struct tug_buffer *buffer) {
     mpi->requests[i] = buffer->request;
 }
 
+/* NULL: no memory. */
+static struct trailing *add_trailing(struct mpi_wire *mpi, uint32_t peer,
+                                     struct tug_buffer *buffer) {
+    struct trailing *one = malloc(sizeof(*one));
+    if (one == NULL)
+        return NULL;
+    struct trailing **at = &mpi->trailing;
+    while (*at != NULL)
+        at = &(*at)->next;
+    *one = (struct trailing){.peer = peer, .buffer = buffer};
+    *at = one;
+    return one;
+}
+
+/* It is given up, as nothing has been sent. */
+static void remove_trailing(struct mpi_wire *mpi, struct trailing *one) {
+    struct trailing **at = &mpi->trailing;
+    while (*at != one)
+        at = &(*at)->next;
+    *at = one->next;
+    free(one);
+}
+
+static void send_trailer(const struct mpi_wire *mpi, struct trailing *one) {
+    const struct tug_buffer *buffer = one->buffer;
+    one->failed = tug_host.Isend_c(buffer->trailer, (MPI_Count)buffer->packet.trailer, MPI_BYTE,
+                                   (int)one->peer, TUG_MPI_TAG_LONG, mpi->wire.fabric->comm,
+                                   &one->request) != MPI_SUCCESS;
+    tug_stat_add(TUG_STAT_HOST_MESSAGES, 1);
+}
+
+/* The packet has gone, or its trailer: with the second the buffer is given back. */
+static void give_when_both(struct mpi_wire *mpi, struct tug_buffer *buffer) {
+    if (buffer->packet.trailer > 0 && !buffer->half)
+        buffer->half = true;
+    else
+        tug_pool_give(&mpi->wire.pool, buffer);
+}
+
 static bool mpi_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer) {
     struct mpi_wire *mpi = (struct mpi_wire *)wire;
-    if (tug_host.Isend(buffer->memory, (int)buffer->packet.used, MPI_BYTE, (int)peer,
-                       TUG_MPI_TAG_PACKET, wire->fabric->comm, &buffer->request) != MPI_SUCCESS)
+    struct trailing *trailing = NULL;
+    if (buffer->packet.trailer > 0 && (trailing = add_trailing(mpi, peer, buffer)) == NULL)
         return false;
+    if (tug_host.Isend(buffer->memory, (int)buffer->packet.used, MPI_BYTE, (int)peer,
+                       TUG_MPI_TAG_PACKET, wire->fabric->comm, &buffer->request) != MPI_SUCCESS) {
+        if (trailing != NULL)
+            remove_trailing(mpi, trailing);
+        return false;
+    }
     tug_stat_add(TUG_STAT_HOST_MESSAGES, 1);
+    if (trailing != NULL)
+        send_trailer(mpi, trailing);
     buffer->next = NULL;
     if (mpi->nsends < SENDS) {
         look_at(mpi, buffer);
@@ -92,8 +168,9 @@ static bool look(struct mpi_wire *mpi) {
         uint32_t which = (uint32_t)indices[i];
         if (which < RECEIVES) {
             tug_host.Get_count(&statuses[i], MPI_BYTE, &mpi->came[which]);
+            mpi->from[which] = (uint32_t)statuses[i].MPI_SOURCE;
         } else {
-            tug_pool_give(&mpi->wire.pool, mpi->buffers[which]);
+            give_when_both(mpi, mpi->buffers[which]);
             mpi->buffers[which] = NULL;
             sent = true;
         }
@@ -103,17 +180,193 @@ static bool look(struct mpi_wire *mpi) {
     return true;
 }
 
+/* ---- trailers ---- */
+
+/* The oldest trailer that is received from that source; NULL: none is. */
+static struct trailing *find(const struct mpi_wire *mpi, uint32_t source) {
+    struct trailing *one = mpi->trailing;
+    while (one != NULL && (one->buffer != NULL || one->peer != source))
+        one = one->next;
+    return one;
+}
+
+/* A packet of its source has come, of so many bytes. */
+static void wait_for(struct trailing *one, struct tug_buffer *buffer, uint32_t bytes) {
+    buffer->next = NULL;
+    buffer->packet.used = bytes;
+    if (one->waiting_first == NULL)
+        one->waiting_first = buffer;
+    else
+        one->waiting_last->next = buffer;
+    one->waiting_last = buffer;
+}
+
+static void receive_trailer(struct mpi_wire *mpi, struct trailing *one, uint32_t bytes) {
+    struct tug_wire *wire = &mpi->wire;
+    size_t room = bytes;
+    unsigned char *to = wire->trailer_address(wire->receiver, one->peer, 0, &room);
+    if (to == NULL)
+        to = one->unwanted = malloc(bytes);
+    /* there is no memory, or who sends so much has other settings */
+    one->failed = to == NULL || room < bytes;
+    if (!one->failed)
+        one->failed =
+            tug_host.Irecv_c(to, (MPI_Count)bytes, MPI_BYTE, (int)one->peer, TUG_MPI_TAG_LONG,
+                             wire->fabric->comm, &one->request) != MPI_SUCCESS;
+}
+
+/* Bytes that follow what may be a packet of that source. */
+static uint32_t trailer_of(const struct mpi_wire *mpi, uint32_t source, const void *memory,
+                           size_t bytes) {
+    const struct tug_packet_header *header = memory;
+    if (bytes < sizeof(*header) || header->magic != TUG_PACKET_MAGIC ||
+        header->version != TUG_PACKET_VERSION || header->context != mpi->wire.fabric->id ||
+        header->source != source)
+        return 0;
+    return header->trailer;
+}
+
+/* Hands a packet up. False: there is no memory for what follows it; nothing has happened. */
+static bool hand_up(struct mpi_wire *mpi, uint32_t source, const void *memory, size_t bytes) {
+    struct tug_wire *wire = &mpi->wire;
+    const uint32_t trailer = trailer_of(mpi, source, memory, bytes);
+    struct trailing *one = trailer > 0 ? add_trailing(mpi, source, NULL) : NULL;
+    if (trailer > 0 && one == NULL)
+        return false;
+    wire->receive(wire->receiver, wire, memory, bytes);
+    if (one != NULL) {
+        wire->pool.nout++; /* something is under way */
+        receive_trailer(mpi, one, trailer);
+    }
+    return true;
+}
+
+/* Is it the oldest that is sent to its peer, or received from it, and has not ended? */
+static bool is_next(const struct mpi_wire *mpi, const struct trailing *one) {
+    const struct trailing *other = mpi->trailing;
+    while (other->has_ended || other->peer != one->peer ||
+           (other->buffer == NULL) != (one->buffer == NULL))
+        other = other->next;
+    return other == one;
+}
+
+/* Has its message ended? */
+static bool is_done(struct trailing *one) {
+    int done = 0;
+    if (!one->failed)
+        one->failed = tug_host.Test(&one->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+    return done || one->failed;
+}
+
+static void free_trailing(struct trailing *one) {
+    free(one->unwanted);
+    free(one);
+}
+
+/* May a packet of that source be handed up, while that trailer is the oldest that is received?
+ * Behind one for which there was no receive the next would be taken for it. */
+static bool may_pass(const struct mpi_wire *mpi, const struct trailing *one, uint32_t source,
+                     const void *memory, size_t bytes) {
+    for (const struct trailing *other = one; other != NULL; other = other->next)
+        if (other->failed && other->buffer == NULL && other->peer == source)
+            return false;
+    return one == NULL || (one->waiting_first == NULL &&
+                           mpi->wire.lets_pass(mpi->wire.receiver, source, memory, bytes));
+}
+
+/* What has come behind a trailer is handed up, as far as it may be. */
+static void hand_up_waiting(struct mpi_wire *mpi, const struct trailing *before) {
+    struct tug_wire *wire = &mpi->wire;
+    struct tug_buffer *buffer = before->waiting_first, *next;
+    for (; buffer != NULL; buffer = next) {
+        struct trailing *one = find(mpi, before->peer);
+        const uint32_t bytes = buffer->packet.used;
+        next = buffer->next;
+        if (!may_pass(mpi, one, before->peer, buffer->memory, bytes)) {
+            wait_for(one, buffer, bytes);
+            continue;
+        }
+        if (!hand_up(mpi, before->peer, buffer->memory, bytes))
+            wire->ended(wire->receiver, before->peer);
+        tug_pool_give(&wire->pool, buffer);
+    }
+}
+
+static void end_trailing(struct mpi_wire *mpi, const struct trailing *one) {
+    struct tug_wire *wire = &mpi->wire;
+    if (one->buffer != NULL) {
+        wire->sent(wire->receiver, one->peer, one->buffer);
+        give_when_both(mpi, one->buffer);
+    } else {
+        wire->pool.nout--;
+        wire->arrived(wire->receiver, one->peer, !one->failed);
+    }
+    if (one->failed)
+        wire->ended(wire->receiver, one->peer);
+    hand_up_waiting(mpi, one);
+}
+
+/* The first that has ended, taken out; NULL: there is none. */
+static struct trailing *take_ended(struct mpi_wire *mpi) {
+    struct trailing **at = &mpi->trailing;
+    while (*at != NULL && !(*at)->has_ended)
+        at = &(*at)->next;
+    struct trailing *one = *at;
+    if (one != NULL)
+        *at = one->next;
+    return one;
+}
+
+/* True if any has ended. All are looked at before, as what they end may begin others. */
+static bool look_at_trailers(struct mpi_wire *mpi) {
+    bool any = false;
+    if (mpi->trailing == NULL || !tug_engine_enter_host())
+        return false;
+    for (struct trailing *one = mpi->trailing; one != NULL; one = one->next)
+        any |= one->has_ended = is_next(mpi, one) && is_done(one);
+    tug_engine_leave_host();
+    for (struct trailing *one; (one = take_ended(mpi)) != NULL; free_trailing(one))
+        end_trailing(mpi, one);
+    return any;
+}
+
+/* Of sends: who has not begun to receive them will do so when it looks, lost or not. */
+static void mpi_abandon(struct tug_wire *wire, uint32_t peer) {
+    const struct mpi_wire *mpi = (const struct mpi_wire *)wire;
+    for (const struct trailing *one = mpi->trailing; one != NULL; one = one->next)
+        if (one->buffer != NULL && one->peer == peer)
+            wire->keeps(wire->receiver, one->buffer);
+}
+
+/* ---- polling ---- */
+
+/* Hands up what that receive has brought, or lets it wait for a trailer. False: no memory. */
+static bool take(struct mpi_wire *mpi, uint32_t i) {
+    struct trailing *one = find(mpi, mpi->from[i]);
+    const void *memory = mpi->buffers[i]->memory;
+    const size_t bytes = (size_t)mpi->came[i];
+    if (may_pass(mpi, one, mpi->from[i], memory, bytes))
+        return hand_up(mpi, mpi->from[i], memory, bytes);
+    struct tug_buffer *other = tug_pool_take(&mpi->wire.pool);
+    if (other == NULL)
+        return false;
+    wait_for(one, mpi->buffers[i], (uint32_t)bytes);
+    mpi->buffers[i] = other;
+    return true;
+}
+
 static bool mpi_poll(void *state) {
     struct mpi_wire *mpi = state;
-    struct tug_wire *wire = &mpi->wire;
     bool moved = look(mpi);
     for (uint32_t taken = 0; taken < RECEIVES && mpi->came[mpi->oldest] >= 0; taken++) {
         uint32_t i = mpi->oldest;
-        wire->receive(wire->receiver, wire, mpi->buffers[i]->memory, (size_t)mpi->came[i]);
+        if (!take(mpi, i))
+            break;
         post_receive(mpi, i);
         mpi->oldest = (i + 1) % RECEIVES;
         moved = true;
     }
+    moved |= look_at_trailers(mpi); /* last: one that has just been begun may be there already */
     return moved;
 }
 
@@ -129,6 +382,18 @@ static void mpi_close(void *state) {
         tug_host.Cancel(&mpi->requests[i]);
         tug_host.Wait(&mpi->requests[i], MPI_STATUS_IGNORE);
         free(mpi->buffers[i]);
+    }
+    while (mpi->trailing != NULL) {
+        struct trailing *one = mpi->trailing;
+        mpi->trailing = one->next;
+        if (!one->failed)
+            tug_host.Request_free(&one->request);
+        while (one->waiting_first != NULL) {
+            struct tug_buffer *buffer = one->waiting_first;
+            one->waiting_first = buffer->next;
+            free(buffer);
+        }
+        free_trailing(one);
     }
     tug_pool_fini(&mpi->wire.pool);
     free(mpi);
@@ -196,8 +461,11 @@ const struct tug_transport tug_transport_mpi = {.name = "mpi",
                                                 .poll = mpi_poll,
                                                 .arm = mpi_arm,
                                                 .send = mpi_send,
-                                                .blocks = true,
-                                                .piles_up = true};
+                                                .longs = {TUG_MPI_LONG_LEAST, TUG_MPI_LONG_LEAST,
+                                                          TUG_TRAILER_MOST, TUG_STAGE_BYTES,
+                                                          LONGS_AT_ONCE},
+                                                .piles_up = true,
+                                                .abandon = mpi_abandon};
 
 size_t tug_wire_mpi_footprint(void) {
     return sizeof(struct mpi_wire) + RECEIVES * (sizeof(struct tug_buffer) + TUG_MPI_PACKET_BYTES);

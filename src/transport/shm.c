@@ -438,7 +438,7 @@ const struct tug_transport tug_transport_shm = {
     .tell = shm_tell,
     .told = shm_told,
     .tells_of_room = shm_tells_of_room,
-    .longs = {TUG_SHM_LONG_LEAST, TUG_SHM_LONG_LEAST, LONG_PIECE, 32},
+    .longs = {TUG_SHM_LONG_LEAST, TUG_SHM_LONG_LEAST, LONG_PIECE, LONG_PIECE, 32},
     .inside = true,
     .leave = shm_leave};
 

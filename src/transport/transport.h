@@ -20,6 +20,15 @@
  * (tug_fabric_route()) and is that row's until it calls tug_fabric_complete(); where there is none
  * it travels in packets (packets/packets.h), by the first row that carries some to the peer.
  *
+ * Long data have one protocol, for all rows that carry packets and both directions. A packet
+ * announces them in its last record; the data follow it, and are no part of it. Who has sent the
+ * packet leaves them where they are in the program's memory: "send so many bytes from this
+ * address". Who takes it checks the record and knows from it where they belong, in the program's
+ * memory: "expect so many bytes at this address". How they get from the one address to the other
+ * is the row's: behind the packet's bytes (tcp, shm), as a message of their own (mpi), or read by
+ * who expects them (ofi). The row says from which length on that pays (struct tug_longs). Where it
+ * has none, or for less, data are copied into packets, as many as it takes.
+ *
  * Threading: where nothing else is said, by one thread at a time: the holder of the baton; open,
  * make and close by the program under MPI's rules, make also by the holder.
  */
@@ -50,12 +59,14 @@ struct tug_wire;
 
 /* Which data follow their packets. */
 struct tug_longs {
-    uint32_t least; /* those of writes and reads of so many bytes; 0: this row has no trailers */
+    uint32_t least;           /* those of writes and reads of so many bytes; 0: none */
     uint32_t least_signalled; /* of writes with a signal, which goes in the same packet */
     uint32_t most;            /* in pieces of so many, at most TUG_TRAILER_MOST, whole words */
+    uint32_t most_of_message; /* the same of long messages, which are staged where they come: a row
+                                 that needs one address for a whole piece has TUG_STAGE_BYTES */
     uint32_t at_once; /* pieces of writes that are not acknowledged (more if they come to less than
-                         TUG_LONGS_BYTES), and of reads that have not come: what else goes to the
-                         peer is behind them */
+                         TUG_LONGS_BYTES and do not pile up), and of reads that have not come: what
+                         else goes to the peer is behind them */
 };
 
 struct tug_transport {
@@ -142,15 +153,14 @@ struct tug_transport {
     void (*tell)(struct tug_wire *wire, uint32_t peer, uint64_t word);
     uint64_t (*told)(const struct tug_wire *wire, uint32_t peer);
     struct tug_longs longs;
-    /* Long data of registered memory go by messages of the host's of their own (bulk.c). */
-    bool blocks;
     /* What has been sent may lie at a peer that does not look, in memory that nobody bounds. */
     bool piles_up;
     /* Its poll may be called from inside the host (tug_engine_serve_inside()): where the wire says
      * so, it calls nothing of the host's and ends nothing, and leaves what may have to. */
     bool inside;
     /* What follows packets to that peer, and has not been sent, is not to be touched any more: the
-     * way there ends if need be. NULL: the row touches nothing but in send. */
+     * way there ends if need be. What the row cannot let go of it keeps (wire->keeps). NULL: it
+     * touches nothing but in send. */
     void (*abandon)(struct tug_wire *wire, uint32_t peer);
     /* The caller is about to sleep on the fabric's bell, which it has prepared, and tries once more
      * after this: is it woken when more can be sent to the peer, to whom the last send has found no

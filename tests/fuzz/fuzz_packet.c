@@ -97,15 +97,14 @@ static size_t slow_record(const unsigned char *at, size_t left, bool numbered, b
         const char *sub;
     } rules[TUG_RECORD_KINDS] = {
         {0, 0, ""}, /* by kind */
-        {2, 65528, "flag"}, {4, 0, "zero"},       {3, 0, "fetch"},   {4, 0, "width"},
-        {0, 4096, "any"},   {0, 4096, "any"},     {0, 65535, ""},    {0, 65535, ""},
-        {1, 65535, ""},     {3, 0, "zero"},       {3, 0, "zero"},    {3, 0, "flag"},
-        {3, 0, "flag"},     {0, 4096, "any"},     {3, 65528, "any"}, {4, 0, "any"},
-        {0, 256, "any"},    {1, 65528, "status"}, {2, 0, "zero"},    {1, 0, "status"},
-        {0, 0, "status"},   {0, 0, "zero"},       {0, 0, "status"},  {0, 0, "status"},
+        {2, 65528, "flag"}, {4, 0, "zero"},   {3, 0, "fetch"},  {4, 0, "width"},
+        {0, 4096, "any"},   {0, 4096, "any"}, {0, 65535, ""},   {0, 65535, ""},
+        {1, 65535, ""},     {3, 0, "flag"},   {3, 0, "flag"},   {0, 4096, "any"},
+        {3, 65528, "any"},  {4, 0, "any"},    {0, 256, "any"},  {1, 65528, "status"},
+        {2, 0, "zero"},     {1, 0, "status"}, {0, 0, "status"}, {0, 0, "status"},
     };
-    if (left < 8 || at[0] == 0 || at[0] > 24 || (at[0] < 18 && !numbered) ||
-        (at[0] == 19 && numbered))
+    if (left < 8 || at[0] == 0 || at[0] > 20 || (at[0] < 16 && !numbered) ||
+        (at[0] == 17 && numbered))
         return 0;
     if (at[0] == 9) {
         const size_t data = number_at(at + 2, 2) * at[1];
@@ -130,7 +129,7 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     if (bytes < 40)
         return false;
     const bool numbered = number_at(packet + 16, 4) != 0, wires = packet[3] == 8;
-    if (number_at(packet, 2) != 0x5447 || packet[2] != 9 ||
+    if (number_at(packet, 2) != 0x5447 || packet[2] != 10 ||
         (numbered ? packet[3] != 1 && packet[3] != 3
                   : packet[3] != 0 && packet[3] != 4 && !wires) ||
         number_at(packet + 4, 4) != bytes || number_at(packet + 8, 4) >= WORLD_RANKS ||
@@ -141,14 +140,14 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     uint64_t follows = 0;
     for (uint64_t records = number_at(packet + 12, 4); records > 0; records--) {
         const size_t step = slow_record(packet + at, bytes - at, numbered || wires, wrote);
-        if (step == 0 || (wires && packet[at] != 17))
+        if (step == 0 || (wires && packet[at] != 15))
             return false;
         wrote |= packet[at] == 1;
-        asked |= packet[at] < 18 && !wires;
-        if (packet[at] == 12 || packet[at] == 16 || packet[at] == 19) {
+        asked |= packet[at] < 16 && !wires;
+        if (packet[at] == 10 || packet[at] == 14 || packet[at] == 17) {
             /* LONG_WRITE, LONG_PART, LONG_DATA: nothing after it */
             follows = number_at(packet + at + step - 8, 8);
-            if (records > 1 || follows == 0 || follows % 8 != 0 || follows > 1048576)
+            if (records > 1 || follows == 0 || follows % 8 != 0 || follows > 16777216)
                 return false;
         }
         at += step;

@@ -36,7 +36,6 @@ static unsigned sub_of(unsigned kind) {
     case TUG_RECORD_DATA:
     case TUG_RECORD_VALUE:
     case TUG_RECORD_FAILED:
-    case TUG_RECORD_BULK_DONE:
     case TUG_RECORD_REFUSED:
         return draw(2) ? draw(-TUG_ERR_DEVICE + 1) : 0;
     default:

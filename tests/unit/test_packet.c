@@ -63,8 +63,6 @@ static unsigned words_of(unsigned kind) {
     case TUG_RECORD_LONG_PART:
         return 4;
     case TUG_RECORD_FETCH:
-    case TUG_RECORD_BULK_WRITE:
-    case TUG_RECORD_BULK_READ:
     case TUG_RECORD_LONG_WRITE:
     case TUG_RECORD_SIGNAL:
     case TUG_RECORD_PART:
@@ -103,7 +101,6 @@ static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t
     case TUG_RECORD_DATA:
     case TUG_RECORD_VALUE:
     case TUG_RECORD_FAILED:
-    case TUG_RECORD_BULK_DONE:
     case TUG_RECORD_REFUSED:
         if (sub > 14)
             return TUG_PACKET_STATUS;

@@ -621,10 +621,10 @@ static void test_refusal_goes(void **state) {
     a->out.room = 0;
     post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
     tug_packets_flush(&a->packets);
-    uint64_t bad[5 + 1] = {0};
+    uint64_t bad[5 + 2] = {0};
     struct tug_packet packet;
     tug_packet_begin(&packet, bad, sizeof(bad));
-    (void)tug_packet_add(&packet, TUG_RECORD_BULK_READY, 0, 0, 0);
+    *tug_packet_add(&packet, TUG_RECORD_VALUE, 0, 0, 0) = 0;
     tug_packet_end(&packet, 1, 0, 0, JOINED_ID);
     a->out.wire.receive(a->out.wire.receiver, &a->out.wire, bad, sizeof(bad));
     assert_done(&record, TUG_ERR_PEER);
@@ -1119,6 +1119,36 @@ static void test_next_row(void **state) {
     drop_next_row(next);
 }
 
+/* What would go behind a packet by one row and in it by the next waits until it is known which. */
+static void test_next_row_without_trailers(void **state) {
+    (void)state;
+    static const struct tug_transport first = {
+        .name = "first",
+        .send = fake_send,
+        .poll = fake_poll,
+        .meet = find_no_way,
+        .longs = {TUG_LONG_LEAST, TUG_LONG_SIGNALLED, TUG_LONG_PIECE, TUG_LONG_PIECE, 4}};
+    static struct fake_wire next[2];
+    struct record record, nobody;
+    uint64_t *counter = (uint64_t *)(b->remote.base + 4096);
+    *counter = 6;
+    add_next_row(next, &first, &type);
+    struct tug_operation *write = prepare(TUG_OPERATION_WRITE, 8192, TUG_LONG_SIGNALLED, &nobody);
+    write->on_complete.f = NULL;
+    write->on_local.f = NULL;
+    post_signalled(write, TUG_OPERATION_SIGNAL, &record);
+    run();
+    a->out.wire.settled(&a->packets, 1, false);
+    b->out.wire.settled(&b->packets, 0, false);
+    tug_packets_served(&a->packets); /* as at the end of the poll that has told so */
+    run();
+    assert_done(&record, 0);
+    assert_int_equal(*counter, 9);
+    assert_memory_equal(b->remote.base + 8192, a->local.base + 8192, TUG_LONG_SIGNALLED);
+    assert_int_equal(a->out.sent, 0);
+    drop_next_row(next);
+}
+
 static void *make_none(struct tug_fabric *fabric) {
     (void)fabric;
     return NULL;
@@ -1194,6 +1224,7 @@ int main(void) {
         CASE(test_contexts_share),
         CASE(test_wire_without_room),
         CASE(test_next_row),
+        CASE(test_next_row_without_trailers),
         CASE(test_wiring),
         CASE(test_ways_apart),
         CASE(test_answers_gather),

@@ -574,9 +574,9 @@ static bool open_objects(struct tug_ofi_endpoint *endpoint) {
         fi_getname(&endpoint->ep->fid, endpoint->address.name, &bytes) != 0)
         return false;
     if (tug_ofi_reads(endpoint)) {
-        endpoint->copy = malloc(TUG_TRAILER_MOST);
+        endpoint->copy = malloc(TUG_LONG_PIECE);
         if (endpoint->copy != NULL)
-            endpoint->copy_region = open_region(endpoint, endpoint->copy, TUG_TRAILER_MOST);
+            endpoint->copy_region = open_region(endpoint, endpoint->copy, TUG_LONG_PIECE);
         if (endpoint->copy_region == NULL)
             return false;
     }

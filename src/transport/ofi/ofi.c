@@ -206,7 +206,8 @@ const struct tug_transport tug_transport_ofi = {
     .poll = ofi_poll,
     .arm = ofi_arm,
     .send = tug_ofi_send,
-    .longs = {TUG_OFI_LONG_LEAST, TUG_OFI_LONG_LEAST, TUG_TRAILER_MOST, TUG_LONGS_MOST},
+    .longs = {TUG_OFI_LONG_LEAST, TUG_OFI_LONG_LEAST, TUG_LONG_PIECE, TUG_LONG_PIECE,
+              TUG_LONGS_MOST},
     .abandon = tug_ofi_abandon,
     .descriptor = descriptor,
     .leave = ofi_leave};
@@ -216,7 +217,7 @@ size_t tug_wire_ofi_footprint(uint64_t nranks) {
 }
 
 size_t tug_wire_ofi_endpoint_footprint(void) {
-    return sizeof(struct tug_ofi_endpoint) + TUG_TRAILER_MOST;
+    return sizeof(struct tug_ofi_endpoint) + TUG_LONG_PIECE;
 }
 
 size_t tug_wire_ofi_packet(void) {

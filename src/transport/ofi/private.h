@@ -148,7 +148,7 @@ struct tug_ofi_endpoint {
     struct tug_ofi_send sends[TUG_OFI_SENDS];
     struct tug_ofi_send *free, *failed;
     uint64_t trailers, keys;     /* sent, and tried to be registered, so far */
-    unsigned char *copy;         /* [TUG_TRAILER_MOST] of a trailer that cannot be registered */
+    unsigned char *copy;         /* [TUG_LONG_PIECE] of a trailer that cannot be registered */
     struct fid_mr *copy_region;  /* of copy */
     struct tug_ofi_send *copied; /* has its trailer there; NULL: none */
     uint32_t waiting;            /* reads that wait */

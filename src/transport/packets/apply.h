@@ -13,12 +13,12 @@
 struct tug_applied {
     int status;     /* 0 or TUG_ERR_KEY, TUG_ERR_RANGE, TUG_ERR_INVALID (an atomic's alignment) */
     uint64_t value; /* FETCH, COMPARE: the old value */
-    const unsigned char *data; /* READ, LONG_WRITE, BULK_*: the memory asked for */
+    const unsigned char *data; /* READ, LONG_WRITE: the memory asked for */
     uint64_t bytes;            /* bytes of that memory */
     struct tug_registration *registration;
 };
 
-/* record: a WRITE, READ, FETCH, COMPARE, SIGNAL, LONG_WRITE, BULK_WRITE or BULK_READ of a packet
+/* record: a WRITE, READ, FETCH, COMPARE, SIGNAL or LONG_WRITE of a packet
  * that was found good. WRITE, FETCH, COMPARE and SIGNAL are done here; for the others the memory is
  * looked up. Holder only. */
 struct tug_applied tug_apply(struct tug_memory_table *memory, const struct tug_record *record);

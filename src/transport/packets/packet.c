@@ -49,8 +49,6 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
     [TUG_RECORD_AGAIN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_SOME},
     [TUG_RECORD_RUN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_SOME},
     [TUG_RECORD_AM_RUN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_WORDS},
-    [TUG_RECORD_BULK_WRITE] = {0, TUG_PACKET_KIND, SUB_NONE},
-    [TUG_RECORD_BULK_READ] = {0, TUG_PACKET_KIND, SUB_NONE},
     [TUG_RECORD_LONG_WRITE] = {0, TUG_PACKET_KIND, SUB_FLAG},
     [TUG_RECORD_SIGNAL] = {0, TUG_PACKET_KIND, SUB_FLAG},
     [TUG_RECORD_SIGNAL_AM] = {TUG_AM_MAX_PAYLOAD, TUG_PACKET_KIND, SUB_ANY},
@@ -61,17 +59,14 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
     [TUG_RECORD_LONG_DATA] = {0, TUG_PACKET_KIND, SUB_NONE},
     [TUG_RECORD_VALUE] = {0, TUG_PACKET_STATUS, SUB_STATUS},
     [TUG_RECORD_FAILED] = {0, TUG_PACKET_STATUS, SUB_STATUS},
-    [TUG_RECORD_BULK_READY] = {0, TUG_PACKET_KIND, SUB_NONE},
-    [TUG_RECORD_BULK_DONE] = {0, TUG_PACKET_STATUS, SUB_STATUS},
     [TUG_RECORD_REFUSED] = {0, TUG_PACKET_STATUS, SUB_STATUS},
 };
 
 const uint8_t tug_record_words[TUG_RECORD_KINDS] = {
-    [TUG_RECORD_WRITE] = 2,      [TUG_RECORD_READ] = 4,       [TUG_RECORD_FETCH] = 3,
-    [TUG_RECORD_COMPARE] = 4,    [TUG_RECORD_BULK_WRITE] = 3, [TUG_RECORD_BULK_READ] = 3,
-    [TUG_RECORD_LONG_WRITE] = 3, [TUG_RECORD_DATA] = 1,       [TUG_RECORD_LONG_DATA] = 2,
-    [TUG_RECORD_VALUE] = 1,      [TUG_RECORD_AM_RUN] = 1,     [TUG_RECORD_SIGNAL] = 3,
-    [TUG_RECORD_PART] = 3,       [TUG_RECORD_LONG_PART] = 4,
+    [TUG_RECORD_WRITE] = 2,     [TUG_RECORD_READ] = 4,       [TUG_RECORD_FETCH] = 3,
+    [TUG_RECORD_COMPARE] = 4,   [TUG_RECORD_LONG_WRITE] = 3, [TUG_RECORD_DATA] = 1,
+    [TUG_RECORD_LONG_DATA] = 2, [TUG_RECORD_VALUE] = 1,      [TUG_RECORD_AM_RUN] = 1,
+    [TUG_RECORD_SIGNAL] = 3,    [TUG_RECORD_PART] = 3,       [TUG_RECORD_LONG_PART] = 4,
 };
 
 static const char *const fault_texts[] = {
@@ -174,8 +169,7 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
                      : wires  ? 1u << TUG_RECORD_CONTROL
                               : answers;
     /* to begin with, a record that is good here */
-    const struct tug_record_head good = {.kind =
-                                             wires ? TUG_RECORD_CONTROL : TUG_RECORD_BULK_READY};
+    const struct tug_record_head good = {.kind = wires ? TUG_RECORD_CONTROL : TUG_RECORD_FAILED};
     struct known last = {look_of(&good), sizeof(good)}, other = last;
     for (; records > 0; records--) {
         uint32_t step;

@@ -44,8 +44,6 @@
  *   COMPARE      width       key, offset, new value, expected   -
  *   AM           handler     -                                  yes
  *   CALL         handler     -                                  yes
- *   BULK_WRITE   -           key, offset, bytes                 -
- *   BULK_READ    -           key, offset, bytes                 -
  *   LONG_WRITE   signalled   key, offset, bytes                 behind the packet
  *   SIGNAL       trails      key, offset, value                 -
  *   SIGNAL_AM    handler     -                                  yes
@@ -58,8 +56,6 @@
  *   LONG_DATA    -           position, bytes                    behind the packet
  *   VALUE        status      value                              -
  *   FAILED       status      -                                  -
- *   BULK_READY   -           -                                  -
- *   BULK_DONE    status      -                                  -
  *   REFUSED      status      -                                  -
  *
  * An AGAIN is a short write to the registration that the last WRITE of the packet named. Its head
@@ -82,7 +78,8 @@
  *
  * A LONG_WRITE is the last record of its packet, which is applied when its data have come: whole
  * words, so that the next packet is aligned like this one. So is a LONG_DATA, of a packet without
- * number, and a LONG_PART.
+ * number, and a LONG_PART. Packets of which all is done when their data have come may come while
+ * others' are on their way; any other packet comes behind the data of those before it.
  *
  * A long message travels in parts, of which each has its head and says how many bytes of the
  * message are before it.
@@ -94,9 +91,8 @@
  *
  * A READ may ask for a part of its operation, at that position; DATA or LONG_DATA brings the part,
  * DATA alone says that it could not be read. A CALL is answered by DATA, at position 0, when the
- * callee has an answer. FAILED is of a WRITE, SIGNAL, AM, run or BULK and goes ahead of the
- * acknowledgement. BULK blocks travel outside of packets: BULK_READY says that the receive for one
- * is posted, BULK_DONE that it has arrived. REFUSED: a packet made no sense, no more of them.
+ * callee has an answer. FAILED is of a WRITE, SIGNAL, AM or run and goes ahead of the
+ * acknowledgement. REFUSED: a packet made no sense, no more of them.
  *
  * A status is the positive value of a TUG_ERR_*; op | width is op << 4 | width.
  */
@@ -109,7 +105,7 @@
 #include <string.h>
 
 #define TUG_PACKET_MAGIC 0x5447
-#define TUG_PACKET_VERSION 9
+#define TUG_PACKET_VERSION 10
 #define TUG_PACKET_REQUESTS 1
 #define TUG_PACKET_LATE 2
 #define TUG_PACKET_ASKS 4
@@ -141,8 +137,6 @@ enum tug_record_kind {
     TUG_RECORD_AGAIN,
     TUG_RECORD_RUN,
     TUG_RECORD_AM_RUN,
-    TUG_RECORD_BULK_WRITE,
-    TUG_RECORD_BULK_READ,
     TUG_RECORD_LONG_WRITE,
     TUG_RECORD_SIGNAL,
     TUG_RECORD_SIGNAL_AM,
@@ -154,8 +148,6 @@ enum tug_record_kind {
     TUG_RECORD_LONG_DATA,
     TUG_RECORD_VALUE,
     TUG_RECORD_FAILED,
-    TUG_RECORD_BULK_READY,
-    TUG_RECORD_BULK_DONE,
     TUG_RECORD_REFUSED,
     TUG_RECORD_KINDS
 };
@@ -170,7 +162,7 @@ struct tug_record_head {
 #define TUG_RECORD_WORDS_MOST 4
 #define TUG_RECORD_DATA_MOST 65528u
 #define TUG_RECORD_CONTROL_MOST 256u
-#define TUG_TRAILER_MOST (1u << 20)
+#define TUG_TRAILER_MOST (16u << 20)
 
 /* 8-byte words between a record's head and its data, by kind. */
 extern const uint8_t tug_record_words[TUG_RECORD_KINDS];
@@ -292,6 +284,17 @@ static inline uint64_t *tug_packet_sign(struct tug_packet *packet, uint32_t tag)
     packet->is_signed = true;
     packet->records++;
     return (uint64_t *)(head + 1);
+}
+
+/* Is nothing in the packet, of so many bytes, done before its trailer has come? It has been ended,
+ * and perhaps not been checked. */
+static inline bool tug_packet_only_trails(const void *memory, size_t bytes) {
+    const struct tug_packet_header *header = memory;
+    const struct tug_record_head *first = (const struct tug_record_head *)(header + 1);
+    if (bytes < sizeof(*header) + sizeof(*first) || header->trailer == 0)
+        return false;
+    return header->records == 1 ||
+           (header->records == 2 && first->kind == TUG_RECORD_SIGNAL && first->sub != 0);
 }
 
 /* Can a write be given by its distance from the last WRITE? */

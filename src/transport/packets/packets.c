@@ -104,14 +104,6 @@ static bool visit_under_way(struct tug_packets *packets, bool wanted) {
     return moved;
 }
 
-/* What has waited for a large block to end. */
-static void touch_waiting(struct tug_packets *packets) {
-    packets->bulk_ended = false;
-    for (struct tug_stream *stream = packets->all; stream != NULL; stream = stream->next)
-        if (stream->waiting_first != TUG_NO_TAG)
-            tug_stream_touch(packets, stream);
-}
-
 /* What has come has made room for what waits. */
 static void get_on(struct tug_packets *packets, bool moved, bool wanted) {
     for (struct tug_stream *stream = packets->touched; moved && stream != NULL;
@@ -135,10 +127,6 @@ bool tug_packets_poll(struct tug_packets *packets) {
                  visit_under_way(packets, wanted);
     for (unsigned i = 0; i < packets->nwires; i++)
         moved |= packets->wires[i]->row->poll(packets->wires[i]);
-    if (packets->bulk != NULL)
-        moved |= tug_bulk_poll(packets);
-    if (packets->bulk_ended)
-        touch_waiting(packets);
     get_on(packets, moved, wanted);
     return moved;
 }
@@ -184,9 +172,11 @@ void tug_packets_ended(void *receiver, uint32_t peer) {
 void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->receiver = packets;
     wire->receive = tug_packets_receive;
+    wire->lets_pass = tug_trailer_lets_pass;
     wire->trailer_address = tug_trailer_address;
     wire->arrived = tug_trailer_arrived;
     wire->sent = tug_trailer_sent;
+    wire->keeps = tug_trailer_keeps;
     wire->settled = tug_packets_settled;
     wire->ended = tug_packets_ended;
     packets->wires[packets->nwires++] = wire;
@@ -274,10 +264,9 @@ void tug_packets_close(struct tug_packets *packets) {
         atomic_fetch_sub(&packets->load->streams, 1);
         if (stream->requests != NULL)
             tug_pool_give(&stream->wire->pool, stream->requests);
-        free(stream->staging);
+        tug_trailer_drop(stream);
         free(stream);
     }
-    tug_bulk_close(packets);
     free((void *)packets->streams);
     free(packets);
 }
@@ -288,7 +277,7 @@ bool tug_packets_busy(const struct tug_packets *packets) {
     for (unsigned i = 0; i < packets->nwires; i++)
         if (packets->wires[i]->pool.nout > 0)
             return true;
-    return packets->unacked > packets->resting || packets->touched != NULL || packets->bulk != NULL;
+    return packets->unacked > packets->resting || packets->touched != NULL;
 }
 
 /* What is held back goes when the wire wakes us because it has room again. */

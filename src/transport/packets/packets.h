@@ -100,16 +100,11 @@ static inline uint32_t tug_piling_window(uint64_t credit) {
     return (uint32_t)(packets < TUG_STREAM_WINDOW ? packets : TUG_STREAM_WINDOW);
 }
 
-/* Over MPI, blocks from this size on go by themselves, so many of ours at once. */
-#define TUG_BULK_LEAST ((uint64_t)64 << 10)
-#define TUG_BULK_MOST 16
-
 /* How an operation stands here: tug_operation.scratch. */
 enum tug_packets_state {
     TUG_PACKETS_WAITING = 1, /* not all of it is in packets */
     TUG_PACKETS_SENT,
-    TUG_PACKETS_BULK,   /* announced, moves by itself */
-    TUG_PACKETS_ENDING, /* over, but for a message that has its memory */
+    TUG_PACKETS_ENDING, /* the peer is lost, but the wire has its memory */
 };
 
 _Static_assert(TUG_CONTROL_MAX == TUG_RECORD_CONTROL_MOST, "a message fits its record");
@@ -124,21 +119,35 @@ struct tug_control_message {
 
 struct tug_staging;
 
+/* A trailer whose packet has been served, and which has not come whole. All zeros: none is. */
+struct tug_expected {
+    unsigned char *memory;            /* where it belongs; NULL: nowhere, or it is staged */
+    struct tug_staging *staging;      /* of a LONG_PART; NULL: it is none */
+    struct tug_registration *awaited; /* its memory, served until it has come */
+    uint64_t signal[3];               /* key, offset, value */
+    uint32_t signal_tag;
+    uint32_t reading; /* the tag, + 1, of the operation it answers; 0: its packet has a number */
+    bool is_signed;   /* there is a signal for it */
+    bool late;        /* its packet is late */
+    int8_t failed;    /* a write that is signalled: how it has; or 0 */
+};
+
+/* So many from one peer, where the wire can have several on their way at a time. */
+#define TUG_EXPECTED_MOST 8
+
 struct tug_stream {
     uint32_t peer;
     bool touched; /* it is in the list of streams to be flushed */
     bool listed;  /* it is in the list of streams with packets under way */
     bool lost;
     bool patient; /* the packet that has just come from the peer need not be acknowledged at once */
-    bool awaits;  /* the last packet from the peer has a trailer that has not come whole */
     bool settled; /* it is certain which wire leads to the peer */
+    bool one_way; /* perhaps only to it, as what comes from it is wired by itself */
     bool hurries; /* the open request packet asks for long data, has some, or a signal that a job
                      waits for: no waiting */
     bool presses; /* it holds what somebody may wait for: it is not late */
     bool pressed; /* a packet from the peer that is not late, or asks, is to be acknowledged */
     bool asks;    /* what rests is to be asked for */
-    bool late;    /* the packet whose trailer is awaited is late */
-    bool is_signed; /* there is a signal for that trailer */
     int8_t
         unsignalled; /* how a write from the peer has failed whose signal has not come yet; or 0 */
     struct tug_wire *wire; /* what goes to the peer goes by it; */
@@ -156,18 +165,18 @@ struct tug_stream {
     uint64_t long_bytes;                    /* and the bytes of these */
     uint64_t gone;                          /* last such packet that has been sent whole */
     uint64_t number, acked;                 /* request packets sent, acknowledged */
-    uint64_t applied, told;                 /* received and applied, acknowledged */
-    uint32_t sent, taken;                   /* packets of any kind */
-    uint64_t asked;                         /* bytes of answers that are to come */
-    uint64_t credit;                        /* the most that asked may be */
-    uint32_t window;                        /* request packets that may be unacknowledged */
-    uint32_t long_reads;                    /* answers to come that follow their packets */
-    unsigned char *trailer;                 /* where it is received; NULL: nowhere, or staged */
-    uint64_t signal[3];                     /* the trailer's: key, offset, value */
-    uint32_t signal_tag;                    /* if is_signed */
-    struct tug_staging *staging;            /* of a LONG_PART; NULL: it is none */
-    struct tug_registration *awaited;       /* the trailer's memory, served until it has come */
-    uint32_t reading;                       /* the operation it answers, or TUG_NO_TAG */
+    uint64_t heard; /* the last that the peer has acknowledged: it may know sooner than the wire
+                       that a trailer has gone */
+    uint64_t applied, told; /* received and applied, acknowledged */
+    uint32_t sent, taken;   /* packets of any kind */
+    uint64_t asked;         /* bytes of answers that are to come */
+    uint64_t credit;        /* the most that asked may be */
+    uint32_t window;        /* request packets that may be unacknowledged */
+    uint32_t long_reads;    /* answers to come that follow their packets */
+    /* trailers from the peer, the oldest first, and behind them what is known so far of that of the
+     * packet which is being served */
+    struct tug_expected expected[TUG_EXPECTED_MOST + 1];
+    uint32_t nexpected;
     struct tug_stream *next_touched;
     struct tug_stream *next_under_way;
     struct tug_stream *next; /* the next in the list of all streams */
@@ -178,8 +187,6 @@ struct tug_load {
     _Atomic uint32_t streams;
     uint64_t under_way; /* request packets that are not acknowledged; holder only */
 };
-
-struct tug_bulk;
 
 struct tug_packets {
     struct tug_fabric *fabric;
@@ -194,12 +201,8 @@ struct tug_packets {
     struct tug_stream *all;
     struct tug_stream *touched;
     struct tug_stream *under_way; /* all that have request packets under way, and some that had */
-    struct tug_bulk *bulk;
-    struct tug_bulk *sinks; /* for blocks of lost peers that may still come */
-    unsigned bulk_out;      /* blocks of our operations that are under way */
-    bool bulk_ended;        /* one of those has ended since the last poll: others may wait for it */
-    uint64_t unacked;       /* request packets of ours, over all streams */
-    uint64_t resting;       /* of these, those that rest */
+    uint64_t unacked;             /* request packets of ours, over all streams */
+    uint64_t resting;             /* of these, those that rest */
 };
 
 /* Packets of a fabric whose rows are open. 0, TUG_ERR_NO_MEMORY. Collective, as is closing them,
@@ -276,9 +279,10 @@ static inline void tug_stream_list(struct tug_packets *packets, struct tug_strea
     packets->under_way = stream;
 }
 
-/* Does its wire carry trailers? */
-static inline bool tug_stream_trails(const struct tug_stream *stream) {
-    return stream->wire->row->longs.least > 0;
+/* Are data of so many bytes, in one piece or several, long ones by its wire? */
+static inline bool tug_stream_trails(const struct tug_stream *stream, uint64_t bytes) {
+    const uint32_t least = stream->wire->row->longs.least;
+    return least > 0 && bytes >= least;
 }
 
 static inline bool tug_stream_window_open(struct tug_packets *packets,
@@ -369,15 +373,15 @@ void tug_packets_reply(struct tug_packets *packets, struct tug_caller caller, in
 static inline uint64_t tug_read_piece(const struct tug_stream *stream,
                                       const struct tug_operation *operation, uint64_t left) {
     uint64_t most = TUG_READ_PIECE;
-    if (tug_stream_trails(stream) && operation->bytes >= stream->wire->row->longs.least)
+    if (!stream->one_way && tug_stream_trails(stream, operation->bytes))
         most = left % 8 > 0 ? left % 8 : stream->wire->row->longs.most;
     return left < most ? left : most;
 }
 
 /* Its answer is a LONG_DATA, otherwise DATA. */
 static inline bool tug_read_is_long(const struct tug_stream *stream, uint64_t piece) {
-    return tug_stream_trails(stream) &&
-           (piece >= stream->wire->row->longs.least || piece > TUG_READ_PIECE);
+    return tug_stream_trails(stream, piece) ||
+           (stream->wire->row->longs.least > 0 && piece > TUG_READ_PIECE);
 }
 
 /* What counts of its answer: a long one has a packet to itself, at most. */
@@ -387,8 +391,8 @@ static inline uint64_t tug_read_cost(const struct tug_stream *stream, uint64_t p
 }
 
 /* Is a signal that is posted right behind a write done at the peer after it, and not at all where
- * the write has failed? Not where its data go by themselves, nor in this process, which hands
- * itself signals at once; nor if there is no memory, so that the write may fail and the signal not.
+ * the write has failed? Not in this process, which hands itself signals at once; nor if there is no
+ * memory, so that the write may fail and the signal not.
  * Holder only. */
 bool tug_packets_keep_order(struct tug_packets *packets, const struct tug_operation *write);
 
@@ -457,6 +461,10 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
 void tug_packets_have_read(struct tug_packets *packets, struct tug_stream *stream,
                            struct tug_operation *operation);
 
+/* serve.c: ends what is in packets that the peer has acknowledged, as far as their trailers have
+ * gone. */
+void tug_stream_end_acknowledged(struct tug_packets *packets, struct tug_stream *stream);
+
 /* serve.c: by a wire with words, the peer has told what it has applied. True if that is news. */
 bool tug_stream_take_word(struct tug_packets *packets, struct tug_stream *stream);
 
@@ -490,46 +498,28 @@ struct tug_applied;
 void tug_trailer_answer(struct tug_packets *packets, struct tug_stream *stream,
                         const struct tug_record *record, const struct tug_applied *applied);
 
-/* A SIGNAL has come, of the LONG_WRITE that ends its packet. */
-void tug_trailer_sign(struct tug_stream *stream, const struct tug_record *record);
+/* A SIGNAL has come, of the LONG_WRITE that ends its packet. False: one has before. */
+bool tug_trailer_sign(struct tug_stream *stream, const struct tug_record *record);
 
 /* A LONG_DATA has come, of the next part of a READ; its data will. */
 void tug_trailer_expect(struct tug_stream *stream, const struct tug_operation *operation,
                         uint32_t tag);
 
-/* What is awaited will not come. */
+/* All of a packet has been served, which so many bytes follow. False: none do, and there is a
+ * signal for them. */
+bool tug_trailer_begin(struct tug_stream *stream, uint32_t bytes, bool late);
+
+/* The number of the next packet with one from the peer. */
+uint32_t tug_trailer_next_number(const struct tug_stream *stream);
+
+/* What is expected will not come. */
 void tug_trailer_drop(struct tug_stream *stream);
 
 /* What a wire calls, see wire.h; receiver is the struct tug_packets. */
+bool tug_trailer_lets_pass(void *receiver, uint32_t source, const void *memory, size_t bytes);
 unsigned char *tug_trailer_address(void *receiver, uint32_t source, size_t come, size_t *room);
 void tug_trailer_arrived(void *receiver, uint32_t source, bool whole);
 void tug_trailer_sent(void *receiver, uint32_t peer, const struct tug_buffer *buffer);
-
-/* ---- bulk.c: large blocks by messages of their own, over MPI ---- */
-
-/* The operation's block is announced by a record (the caller's); its receive, if it is a READ, is
- * posted. False: no memory. */
-bool tug_bulk_announce(struct tug_packets *packets, struct tug_operation *operation);
-
-/* The target may have the block: sends it. */
-void tug_bulk_ready(struct tug_packets *packets, struct tug_operation *operation);
-
-/* The target has received it. */
-void tug_bulk_done(struct tug_packets *packets, struct tug_operation *operation, int status);
-
-/* The target has refused: what was prepared is taken back. */
-void tug_bulk_refused(struct tug_packets *packets, struct tug_operation *operation);
-
-/* A peer's announcement, whose memory was found: receives or sends the block. False: no memory. */
-bool tug_bulk_serve(struct tug_packets *packets, uint32_t peer, const struct tug_record *record,
-                    const struct tug_applied *applied);
-
-bool tug_bulk_poll(struct tug_packets *packets);
-
-/* The stream's peer is lost: operations whose memory a message of ours has end with that. */
-void tug_bulk_drop(struct tug_packets *packets, uint32_t peer);
-
-/* Gives up what is left. */
-void tug_bulk_close(struct tug_packets *packets);
+void tug_trailer_keeps(void *receiver, const struct tug_buffer *buffer);
 
 #endif

@@ -26,17 +26,6 @@ static void answer_read(struct tug_packets *packets, struct tug_stream *stream,
     tug_packet_data(words + 1, applied->data, length);
 }
 
-static void serve_bulk(struct tug_packets *packets, struct tug_stream *stream,
-                       const struct tug_record *record, struct tug_applied *applied) {
-    if (applied->status == 0 && record->tag >= (uint32_t)INT32_MAX / 4)
-        applied->status = TUG_ERR_INVALID;
-    if (applied->status == 0 && !tug_bulk_serve(packets, stream->peer, record, applied))
-        applied->status = TUG_ERR_NO_MEMORY;
-    if (applied->status != 0)
-        (void)tug_packets_answer(packets, stream->peer, TUG_RECORD_FAILED, applied->status,
-                                 record->tag, 0);
-}
-
 static void take_control(struct tug_packets *packets, uint32_t source,
                          const struct tug_record *record) {
     struct tug_fabric *fabric = packets->fabric;
@@ -117,10 +106,8 @@ static void serve(struct tug_packets *packets, struct tug_stream *stream,
         break;
     case TUG_RECORD_SIGNAL:
         if (record->sub != 0) {
-            if (stream->is_signed)
+            if (!tug_trailer_sign(stream, record))
                 refuse(packets, stream, "two signals for the data that follow");
-            else
-                tug_trailer_sign(stream, record);
             return;
         } /* fall through */
     case TUG_RECORD_SIGNAL_AM:
@@ -150,10 +137,6 @@ static void serve(struct tug_packets *packets, struct tug_stream *stream,
     case TUG_RECORD_COMPARE:
         *tug_packets_answer(packets, stream->peer, TUG_RECORD_VALUE, applied.status, record->tag,
                             0) = applied.value;
-        break;
-    case TUG_RECORD_BULK_WRITE:
-    case TUG_RECORD_BULK_READ:
-        serve_bulk(packets, stream, record, &applied);
         break;
     default:
         if (__builtin_expect(applied.status == 0, 1))
@@ -271,27 +254,12 @@ static bool take_value(struct tug_packets *packets, struct tug_stream *stream,
 
 static bool take_failure(struct tug_packets *packets, struct tug_stream *stream,
                          const struct tug_record *record) {
-    struct tug_operation *operation =
-        named(packets, stream, record, IN(WAITING) | IN(SENT) | IN(BULK));
+    struct tug_operation *operation = named(packets, stream, record, IN(WAITING) | IN(SENT));
     if (operation == NULL || record->sub == 0)
         return false;
     if (operation->status == 0)
         operation->status = (int8_t)-record->sub;
-    if (operation->scratch == TUG_PACKETS_BULK)
-        tug_bulk_refused(packets, operation);
-    return true; /* others are completed with their packet */
-}
-
-static bool take_bulk(struct tug_packets *packets, struct tug_stream *stream,
-                      const struct tug_record *record) {
-    struct tug_operation *operation = named(packets, stream, record, IN(BULK));
-    if (operation == NULL || operation->kind != TUG_OPERATION_WRITE)
-        return false;
-    if (record->kind == TUG_RECORD_BULK_READY)
-        tug_bulk_ready(packets, operation);
-    else
-        tug_bulk_done(packets, operation, -record->sub);
-    return true;
+    return true; /* it is completed with its packet */
 }
 
 static bool take_answer(struct tug_packets *packets, struct tug_stream *stream,
@@ -305,15 +273,13 @@ static bool take_answer(struct tug_packets *packets, struct tug_stream *stream,
         return take_value(packets, stream, record);
     case TUG_RECORD_FAILED:
         return take_failure(packets, stream, record);
-    case TUG_RECORD_REFUSED:
+    default: /* REFUSED */
         tug_log(TUG_LOG_ERROR,
                 "process %u has refused a packet of this process, so that peer is lost and "
                 "operations on it fail: run the same version of the library on all ranks",
                 stream->peer);
         tug_stream_lose(packets, stream);
         return true;
-    default:
-        return take_bulk(packets, stream, record);
     }
 }
 
@@ -337,20 +303,12 @@ void tug_packets_reply(struct tug_packets *packets, struct tug_caller caller, in
 
 /* ---- receiving ---- */
 
-/* Completes what the packets up to that number carried. False: a number that was never sent. */
-static bool take_acknowledgement(struct tug_packets *packets, struct tug_stream *stream,
-                                 uint32_t applied) {
-    uint64_t upto = stream->acked;
-    while (tug_wire_number(upto) != applied) {
-        if (upto == stream->number)
-            return false;
-        upto++;
-        if (stream->sent_long[upto % TUG_STREAM_WINDOW] > 0 && upto > stream->gone)
-            return false;
-    }
-    if (upto == stream->acked)
-        return true;
-    while (stream->acked < upto) {
+void tug_stream_end_acknowledged(struct tug_packets *packets, struct tug_stream *stream) {
+    const uint64_t before = stream->acked;
+    while (stream->acked < stream->heard) {
+        if (stream->sent_long[(stream->acked + 1) % TUG_STREAM_WINDOW] > 0 &&
+            stream->acked + 1 > stream->gone)
+            break;
         stream->acked++;
         tug_packets_count(packets, -1);
         stream->longs -= stream->sent_long[stream->acked % TUG_STREAM_WINDOW] > 0;
@@ -359,7 +317,19 @@ static bool take_acknowledgement(struct tug_packets *packets, struct tug_stream 
         tug_fabric_complete_list(packets->fabric,
                                  stream->sent_first[stream->acked % TUG_STREAM_WINDOW]);
     }
-    tug_stream_touch(packets, stream);
+    if (stream->acked != before)
+        tug_stream_touch(packets, stream);
+}
+
+/* Completes what the packets up to that number carried. False: a number that was never sent. */
+static bool take_acknowledgement(struct tug_packets *packets, struct tug_stream *stream,
+                                 uint32_t applied) {
+    uint64_t upto = stream->acked;
+    while (tug_wire_number(upto) != applied)
+        if (upto++ == stream->number)
+            return false;
+    stream->heard = upto;
+    tug_stream_end_acknowledged(packets, stream);
     return true;
 }
 
@@ -430,8 +400,9 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
     bool numbered = reader.header.number != 0;
     const bool trailing = reader.header.trailer > 0;
     stream->taken++;
-    if (!comes_by(stream, wire) || stream->awaits || (trailing && !tug_stream_trails(stream)) ||
-        (numbered && reader.header.number != tug_wire_number(stream->applied + 1))) {
+    if (!comes_by(stream, wire) || (trailing && wire->row->longs.least == 0) ||
+        !tug_trailer_lets_pass(packets, stream->peer, memory, bytes) ||
+        (numbered && reader.header.number != tug_trailer_next_number(stream))) {
         refuse(packets, stream, "it is not the next one");
         return;
     }
@@ -445,19 +416,16 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
         if (stream->lost)
             return;
     }
-    if (stream->is_signed && !trailing) {
+    const bool late = reader.header.flags & TUG_PACKET_LATE;
+    if (!tug_trailer_begin(stream, reader.header.trailer, late)) {
         refuse(packets, stream, "a signal for data that do not follow");
         return;
     }
-    const bool late = reader.header.flags & TUG_PACKET_LATE;
-    if (trailing) {
-        stream->awaits = true;
-        stream->late = late && reader.header.trailer < TUG_LATE_MOST;
-    } else if (numbered) {
+    if (numbered && !trailing) {
         tug_stream_applied(packets, stream, late,
                            bytes >= wire->pool.bytes / 2 ||
                                atomic_load_explicit(&fabric->replies, memory_order_relaxed));
-    } else if (reader.header.flags & TUG_PACKET_ASKS) {
+    } else if (!trailing && (reader.header.flags & TUG_PACKET_ASKS)) {
         stream->pressed = stream->told != stream->applied; /* else that is on its way */
         tug_stream_touch(packets, stream);
     }

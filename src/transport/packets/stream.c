@@ -41,7 +41,6 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
     stream->settled = true;
     stream->waiting_first = stream->waiting_last = TUG_NO_TAG;
     stream->open_first = stream->open_last = TUG_NO_TAG;
-    stream->reading = TUG_NO_TAG;
     tug_stream_take_credit(stream, 0);
     atomic_fetch_add(&packets->load->streams, 1);
     stream->next = packets->all;
@@ -67,6 +66,7 @@ void tug_stream_detour(struct tug_packets *packets, struct tug_stream *stream) {
         tug_pool_pass(&stream->wire->pool, &to->pool);
     if (stream->requests != NULL)
         tug_pool_pass(&stream->wire->pool, &to->pool);
+    stream->one_way = stream->wire->row->wired_by_host;
     stream->wire = to;
     tug_stream_take_credit(stream, stream->credit);
     stream->settled = true;
@@ -266,10 +266,17 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
 
 /* ---- losing a peer ---- */
 
+/* But for those whose memory the wire has: they end when it lets go of that. */
 static void fail_list(struct tug_fabric *fabric, uint32_t first) {
-    for (uint32_t tag = first; tag != TUG_NO_TAG; tag = fabric->operations[tag].next)
-        fabric->operations[tag].status = TUG_ERR_PEER;
-    tug_fabric_complete_list(fabric, first);
+    uint32_t others_first = TUG_NO_TAG, others_last = TUG_NO_TAG;
+    while (first != TUG_NO_TAG) {
+        struct tug_operation *operation = &fabric->operations[first];
+        first = operation->next;
+        operation->status = TUG_ERR_PEER;
+        if (operation->scratch != TUG_PACKETS_ENDING)
+            tug_fabric_line_up(fabric, &others_first, &others_last, operation);
+    }
+    tug_fabric_complete_list(fabric, others_first);
 }
 
 /* What is in packets. */
@@ -292,7 +299,8 @@ static void fail_waiting(struct tug_fabric *fabric, struct tug_stream *stream) {
         struct tug_operation *operation = &fabric->operations[tag];
         tag = operation->next;
         operation->status = TUG_ERR_PEER;
-        tug_fabric_complete(fabric, operation);
+        if (operation->scratch != TUG_PACKETS_ENDING)
+            tug_fabric_complete(fabric, operation);
     }
 }
 
@@ -323,7 +331,6 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     if (stream->wire->row->abandon != NULL)
         stream->wire->row->abandon(stream->wire, stream->peer);
     fail_sent(packets, stream);
-    tug_bulk_drop(packets, stream->peer);
     if (stream->requests != NULL)
         tug_pool_give(&stream->wire->pool, stream->requests);
     stream->requests = NULL;
@@ -337,10 +344,8 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     for (uint32_t tag = 0; tag < fabric->noperations; tag++) {
         struct tug_operation *operation = &fabric->operations[tag];
         if (operation->kind == TUG_OPERATION_NONE || operation->scratch == 0 ||
-            operation->scratch > TUG_PACKETS_BULK || operation->peer != stream->peer)
+            operation->scratch > TUG_PACKETS_SENT || operation->peer != stream->peer)
             continue;
-        if (operation->scratch == TUG_PACKETS_BULK)
-            packets->bulk_out--;
         operation->status = TUG_ERR_PEER;
         tug_fabric_complete(fabric, operation);
     }

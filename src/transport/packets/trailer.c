@@ -8,7 +8,8 @@
  * not come. Until then the registration is being served, and cannot be ended; so is one whose
  * memory is sent to a reader, until its packet is the pool's again. Memory of this side's own
  * operations is theirs as long as they are out: a write ends no sooner than its data have gone, a
- * read when they have come.
+ * read when they have come. So does a write to a peer that is lost, by a wire that cannot let go of
+ * the data before they have gone: its `left` counts the pieces that the wire keeps.
  *
  * Those of long messages are *staged*: what has come is handed up whenever more is there, so that
  * the handler works on some while more arrives, and a peer costs TUG_STAGE_BYTES however long its
@@ -22,6 +23,11 @@
 #include "transport/packets/packets.h"
 
 /* ---- receiving ---- */
+
+/* That of the packet that is being served. */
+static struct tug_expected *served(struct tug_stream *stream) {
+    return &stream->expected[stream->nexpected];
+}
 
 static void fail(struct tug_packets *packets, const struct tug_stream *stream, int status,
                  uint32_t tag) {
@@ -59,13 +65,12 @@ static void stage(struct tug_packets *packets, struct tug_stream *stream,
     staging->status = 0;
     staging->tag = record->tag;
     staging->handler = record->sub;
-    stream->staging = staging;
+    served(stream)->staging = staging;
 }
 
 /* So many bytes of the trailer have come: hands up what is new. */
 static void unstage(const struct tug_packets *packets, const struct tug_stream *stream,
-                    size_t come) {
-    struct tug_staging *staging = stream->staging;
+                    struct tug_staging *staging, size_t come) {
     struct tug_fabric *fabric = packets->fabric;
     staging->have += come - staging->come;
     staging->come = come;
@@ -84,9 +89,9 @@ static void unstage(const struct tug_packets *packets, const struct tug_stream *
 }
 
 /* All of it has come. */
-static void end_staging(struct tug_packets *packets, const struct tug_stream *stream) {
-    struct tug_staging *staging = stream->staging;
-    unstage(packets, stream, staging->all);
+static void end_staging(struct tug_packets *packets, const struct tug_stream *stream,
+                        struct tug_staging *staging) {
+    unstage(packets, stream, staging, staging->all);
     if (staging->status == 0 && staging->have > 0)
         staging->status = TUG_ERR_INVALID;
     if (staging->status != 0)
@@ -102,55 +107,94 @@ void tug_trailer_serve(struct tug_packets *packets, struct tug_stream *stream,
     struct tug_applied applied = tug_apply(&packets->fabric->memory, record);
     if (applied.status != 0) {
         if (record->sub != 0)
-            stream->unsignalled = (int8_t)applied.status;
+            served(stream)->failed = (int8_t)applied.status;
         fail(packets, stream, applied.status, record->tag);
         return;
     }
-    stream->trailer = applied.registration->base + record->words[1];
-    stream->awaited = applied.registration;
-    stream->awaited->serving++;
+    served(stream)->memory = applied.registration->base + record->words[1];
+    served(stream)->awaited = applied.registration;
+    applied.registration->serving++;
 }
 
-void tug_trailer_sign(struct tug_stream *stream, const struct tug_record *record) {
-    memcpy(stream->signal, record->words, sizeof(stream->signal));
-    stream->signal_tag = record->tag;
-    stream->is_signed = true;
+bool tug_trailer_sign(struct tug_stream *stream, const struct tug_record *record) {
+    struct tug_expected *one = served(stream);
+    if (one->is_signed)
+        return false;
+    memcpy(one->signal, record->words, sizeof(one->signal));
+    one->signal_tag = record->tag;
+    return one->is_signed = true;
 }
 
 /* The data of a write have come, or went nowhere. */
-static void signal(struct tug_packets *packets, struct tug_stream *stream) {
+static void signal(struct tug_packets *packets, struct tug_stream *stream,
+                   const struct tug_expected *one) {
     const struct tug_record record = {
-        .kind = TUG_RECORD_SIGNAL, .tag = stream->signal_tag, .words = stream->signal};
+        .kind = TUG_RECORD_SIGNAL, .tag = one->signal_tag, .words = one->signal};
     tug_packets_signalled(packets, stream, &record);
 }
 
 void tug_trailer_expect(struct tug_stream *stream, const struct tug_operation *operation,
                         uint32_t tag) {
-    stream->trailer = operation->local + (operation->bytes - operation->left);
-    stream->reading = tag;
+    served(stream)->memory = operation->local + (operation->bytes - operation->left);
+    served(stream)->reading = tag + 1;
+}
+
+bool tug_trailer_begin(struct tug_stream *stream, uint32_t bytes, bool late) {
+    struct tug_expected *one = served(stream);
+    if (bytes == 0)
+        return !one->is_signed;
+    one->late = late && bytes < TUG_LATE_MOST;
+    stream->nexpected++;
+    return true;
+}
+
+uint32_t tug_trailer_next_number(const struct tug_stream *stream) {
+    uint64_t number = stream->applied + 1;
+    for (uint32_t i = 0; i < stream->nexpected; i++)
+        number += stream->expected[i].reading == 0;
+    return tug_wire_number(number);
+}
+
+/* Of one READ no more than one part is on its way: operation->left tells which. */
+bool tug_trailer_lets_pass(void *receiver, uint32_t source, const void *memory, size_t bytes) {
+    const struct tug_packets *packets = receiver;
+    const struct tug_stream *stream = packets->streams[source];
+    const struct tug_packet_header *header = memory;
+    const struct tug_record_head *first = (const struct tug_record_head *)(header + 1);
+    if (stream == NULL || stream->nexpected == 0)
+        return true;
+    if (stream->nexpected == TUG_EXPECTED_MOST || !tug_packet_only_trails(memory, bytes))
+        return false;
+    for (uint32_t i = 0; i < stream->nexpected && first->kind == TUG_RECORD_LONG_DATA; i++)
+        if (stream->expected[i].reading == first->tag + 1)
+            return false;
+    return true;
+}
+
+static void end(struct tug_expected *one) {
+    if (one->awaited != NULL)
+        one->awaited->serving--;
+    free(one->staging);
+    *one = (struct tug_expected){0};
 }
 
 void tug_trailer_drop(struct tug_stream *stream) {
-    if (stream->awaited != NULL)
-        stream->awaited->serving--;
-    stream->awaited = NULL;
-    stream->reading = TUG_NO_TAG;
-    stream->trailer = NULL;
-    free(stream->staging);
-    stream->staging = NULL;
-    stream->awaits = stream->is_signed = false;
+    for (uint32_t i = 0; i <= stream->nexpected; i++)
+        end(&stream->expected[i]);
+    stream->nexpected = 0;
 }
 
 unsigned char *tug_trailer_address(void *receiver, uint32_t source, size_t come, size_t *room) {
     const struct tug_packets *packets = receiver;
     const struct tug_stream *stream = packets->streams[source];
-    if (stream == NULL)
+    if (stream == NULL || stream->nexpected == 0)
         return NULL;
-    struct tug_staging *staging = stream->staging;
+    const struct tug_expected *one = &stream->expected[stream->nexpected - 1];
+    struct tug_staging *staging = one->staging;
     if (staging == NULL)
-        return stream->trailer != NULL ? stream->trailer + come : NULL;
+        return one->memory != NULL ? one->memory + come : NULL;
     if (come > staging->come)
-        unstage(packets, stream, come);
+        unstage(packets, stream, staging, come);
     if (*room > sizeof(staging->data) - staging->have)
         *room = sizeof(staging->data) - staging->have;
     return staging->data + staging->have;
@@ -159,21 +203,28 @@ unsigned char *tug_trailer_address(void *receiver, uint32_t source, size_t come,
 void tug_trailer_arrived(void *receiver, uint32_t source, bool whole) {
     struct tug_packets *packets = receiver;
     struct tug_stream *stream = packets->streams[source];
-    if (stream == NULL || !stream->awaits)
+    if (stream == NULL || stream->nexpected == 0)
         return; /* the packet was refused, or the peer is lost */
-    const uint32_t reading = stream->reading;
-    if (whole && stream->staging != NULL)
-        end_staging(packets, stream);
-    if (whole && stream->is_signed)
-        signal(packets, stream);
-    tug_trailer_drop(stream);
-    if (!whole)
-        return;
-    if (reading != TUG_NO_TAG) {
-        tug_packets_have_read(packets, stream, &packets->fabric->operations[reading]);
+    if (!whole) {
+        tug_trailer_drop(stream);
         return;
     }
-    tug_stream_applied(packets, stream, stream->late, false);
+    struct tug_expected one = stream->expected[0];
+    if (one.staging != NULL)
+        end_staging(packets, stream, one.staging);
+    if (one.failed != 0)
+        stream->unsignalled = one.failed;
+    if (one.is_signed)
+        signal(packets, stream, &one);
+    const uint32_t reading = one.reading;
+    const bool late = one.late;
+    end(&one);
+    memmove(stream->expected, stream->expected + 1, stream->nexpected * sizeof(one));
+    stream->expected[stream->nexpected--] = one;
+    if (reading > 0)
+        tug_packets_have_read(packets, stream, &packets->fabric->operations[reading - 1]);
+    else
+        tug_stream_applied(packets, stream, late, false);
 }
 
 /* ---- sending ---- */
@@ -194,9 +245,28 @@ void tug_trailer_answer(struct tug_packets *packets, struct tug_stream *stream,
 void tug_trailer_sent(void *receiver, uint32_t peer, const struct tug_buffer *buffer) {
     struct tug_packets *packets = receiver;
     struct tug_stream *stream = packets->streams[peer];
-    if (stream->lost || buffer->number == 0)
-        return;
-    stream->gone = buffer->number; /* before that it is not acknowledged: its operation is there */
-    if (buffer->ends != TUG_NO_TAG)
-        tug_fabric_local(&packets->fabric->operations[buffer->ends]);
+    if (buffer->of == TUG_NO_TAG)
+        return; /* it is an answer */
+    struct tug_operation *operation = &packets->fabric->operations[buffer->of];
+    if (!stream->lost) {
+        stream->gone = buffer->number; /* it has not ended before: its operation is there */
+        if (buffer->ends)
+            tug_fabric_local(operation);
+        if (stream->heard > stream->acked)
+            tug_stream_end_acknowledged(packets, stream);
+    } else if (operation->scratch == TUG_PACKETS_ENDING && --operation->left == 0) {
+        tug_fabric_complete(packets->fabric, operation);
+    }
+}
+
+void tug_trailer_keeps(void *receiver, const struct tug_buffer *buffer) {
+    const struct tug_packets *packets = receiver;
+    if (buffer->of == TUG_NO_TAG)
+        return; /* the registration is served as long as the buffer is there */
+    struct tug_operation *operation = &packets->fabric->operations[buffer->of];
+    if (operation->scratch != TUG_PACKETS_ENDING)
+        operation->left = 0;
+    operation->scratch = TUG_PACKETS_ENDING;
+    operation->status = TUG_ERR_PEER;
+    operation->left++;
 }

@@ -19,7 +19,8 @@ struct tug_buffer *tug_pool_take(struct tug_pool *pool) {
     buffer->next = NULL;
     buffer->number = 0;
     buffer->sent = 0;
-    buffer->ends = TUG_NO_TAG;
+    buffer->of = TUG_NO_TAG;
+    buffer->ends = buffer->half = false;
     buffer->trailer = NULL;
     buffer->served = NULL;
     tug_packet_begin(&buffer->packet, buffer->memory, pool->bytes);

@@ -22,8 +22,10 @@ struct tug_buffer {
     struct tug_registration *served; /* their memory; NULL: an operation that is out keeps it */
     uint64_t number;                 /* the packet's number in its stream; 0: none */
     uint32_t sent;       /* the shm wire's: bytes of packet and trailer that have gone */
-    uint32_t ends;       /* tag of the operation whose last bytes follow, or TUG_NO_TAG */
-    MPI_Request request; /* the mpi wire's */
+    uint32_t of;         /* tag of the operation whose bytes follow, or TUG_NO_TAG */
+    bool ends;           /* they are its last */
+    bool half;           /* the mpi wire's: of packet and trailer one has gone */
+    MPI_Request request; /* the mpi wire's, the packet's */
     uint64_t memory[];
 };
 
@@ -63,14 +65,21 @@ struct tug_wire {
     bool left;     /* it has left something to one from outside */
     /* A packet has come: bytes at memory (aligned to 8), the receiver's until it returns. */
     void (*receive)(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
+    /* May that packet, perhaps a bad one, be handed up while trailers of its source are on their
+     * way? (For wires that need not wait for one before the next packet.) */
+    bool (*lets_pass)(void *receiver, uint32_t source, const void *memory, size_t bytes);
     /* Of wires that carry trailers: where the next bytes go of what follows the last packet of that
      * process, of which `come` have come and are the receiver's, NULL: nowhere; asked anew whenever
-     * some are there. *room: so many may be put there; it is made less if there is less. All of
-     * them have come (whole), or no more will. */
+     * some are there. *room: so many may be put there; it is made less if there is less. All have
+     * come of what follows the first packet (whole), or no more will, of that and others. */
     unsigned char *(*trailer_address)(void *receiver, uint32_t source, size_t come, size_t *room);
     void (*arrived)(void *receiver, uint32_t source, bool whole);
-    /* A buffer with a trailer has been sent and is about to be given back. */
+    /* The trailer of a buffer has been sent, after those that were sent to that peer before. The
+     * buffer will be given back now, or when its packet has gone. */
     void (*sent)(void *receiver, uint32_t peer, const struct tug_buffer *buffer);
+    /* Called by `abandon`: the trailer is being sent all the same, and sent() will tell when that
+     * is over: until then its memory is the wire's. */
+    void (*keeps)(void *receiver, const struct tug_buffer *buffer);
     /* It is certain now whether packets go to and from that peer by this wire; none has so far. */
     void (*settled)(void *receiver, uint32_t peer, bool by_wire);
     /* Nothing goes to the peer any more, nor comes from it, which has been met or sent to. Told by
@@ -82,14 +91,16 @@ struct tug_wire {
 /* By sockets, and inside the node. */
 #define TUG_LONG_LEAST 16384u
 #define TUG_LONG_SIGNALLED 4096u /* its signal goes along: there is one packet either way */
+#define TUG_LONG_PIECE (1u << 20)
 #define TUG_LONGS_MOST 4
 #define TUG_LONGS_BYTES ((uint64_t)2 << 20)
 #define TUG_SHM_LONG_LEAST 2048u
+#define TUG_MPI_LONG_LEAST 65536u /* less is there sooner in packets */
 
 /* The host's messages. */
 #define TUG_MPI_PACKET_BYTES 8000u /* UCX sends more by rendezvous, which takes twice the time */
 #define TUG_MPI_TAG_PACKET 0
-#define TUG_MPI_TAG_BULK 1 /* the first of the tags of blocks, two for each operation's tag */
+#define TUG_MPI_TAG_LONG 1
 
 /* Bytes of a process that a wire costs (`tugboat info --memory`), for tcp and ofi in each context
  * and once a process (ofi: 0, not in this build); bytes of a packet; the most packets that a pool

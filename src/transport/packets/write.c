@@ -240,7 +240,7 @@ static bool is_long(const struct tug_stream *stream, const struct tug_operation 
     const struct tug_longs *longs = &stream->wire->row->longs;
     const bool signalled =
         operation->kind == TUG_OPERATION_WRITE && operation->op & TUG_WRITE_SIGNALLED;
-    return tug_stream_trails(stream) && operation->local != NULL &&
+    return longs->least > 0 && operation->local != NULL &&
            operation->bytes >= (signalled ? longs->least_signalled : longs->least) &&
            (operation->kind == TUG_OPERATION_WRITE || operation->kind == TUG_OPERATION_LONG_AM);
 }
@@ -256,7 +256,8 @@ static enum fit write_long(struct tug_packets *packets, struct tug_stream *strea
     const bool message = operation->kind == TUG_OPERATION_LONG_AM;
     const uint32_t grain = message ? 8 * (uint32_t)operation->offset : 8;
     const size_t odd = operation->left % grain;
-    if (stream->longs >= longs->at_once && stream->long_bytes >= TUG_LONGS_BYTES)
+    if (stream->longs >= longs->at_once &&
+        (stream->long_bytes >= TUG_LONGS_BYTES || stream->wire->row->piles_up))
         return LATER;
     if (tug_packet_room(packet) <
         tug_record_bytes(TUG_RECORD_PART, odd) + tug_record_bytes(TUG_RECORD_LONG_PART, 0))
@@ -264,7 +265,7 @@ static enum fit write_long(struct tug_packets *packets, struct tug_stream *strea
     if (odd > 0)
         (message ? add_part : add_write)(packet, operation, tag, odd);
     const uint64_t moved = operation->bytes - operation->left;
-    const uint32_t most = longs->most / grain * grain;
+    const uint32_t most = (message ? longs->most_of_message : longs->most) / grain * grain;
     const uint32_t piece = operation->left < most ? (uint32_t)operation->left : most;
     uint64_t *words = message ? tug_packet_add(packet, TUG_RECORD_LONG_PART, operation->op, tag, 0)
                               : tug_packet_add(packet, TUG_RECORD_LONG_WRITE,
@@ -276,49 +277,22 @@ static enum fit write_long(struct tug_packets *packets, struct tug_stream *strea
     tug_buffer_trail(buffer, operation->local + moved, piece);
     operation->left -= piece;
     hurry(packets, stream);
+    buffer->of = tag;
     if (operation->left > 0)
         return PARTLY;
-    buffer->ends = tag;
+    buffer->ends = true;
     operation->scratch = TUG_PACKETS_SENT;
     tug_fabric_line_up(packets->fabric, &stream->open_first, &stream->open_last, operation);
-    return FITS;
-}
-
-/* Large blocks of registered memory go by themselves. */
-static bool is_bulk(const struct tug_stream *stream, const struct tug_operation *operation) {
-    return operation->bytes >= TUG_BULK_LEAST && stream->wire->row->blocks &&
-           operation->local != NULL &&
-           (operation->kind == TUG_OPERATION_WRITE || operation->kind == TUG_OPERATION_READ);
-}
-
-static enum fit write_bulk(struct tug_packets *packets, struct tug_stream *stream,
-                           struct tug_operation *operation) {
-    unsigned kind =
-        operation->kind == TUG_OPERATION_WRITE ? TUG_RECORD_BULK_WRITE : TUG_RECORD_BULK_READ;
-    if (packets->bulk_out == TUG_BULK_MOST)
-        return LATER;
-    if (!tug_packet_has_room(&stream->requests->packet, kind, 0))
-        return NO_ROOM;
-    if (!tug_bulk_announce(packets, operation))
-        return LATER;
-    uint64_t *words = tug_packet_add(&stream->requests->packet, kind, 0,
-                                     tug_fabric_tag(packets->fabric, operation), 0);
-    words[0] = operation->key;
-    words[1] = operation->offset;
-    words[2] = operation->bytes;
     return FITS;
 }
 
 static enum fit write_operation(struct tug_packets *packets, struct tug_stream *stream,
                                 struct tug_operation *operation) {
     stream->presses |= !tug_operation_is_late(operation);
-    if (operation->bytes >= TUG_LONG_LEAST) {
-        if (!stream->settled)
-            return LATER; /* how it goes depends on the wire */
-        if (is_bulk(stream, operation))
-            return write_bulk(packets, stream, operation);
-    }
-    if (is_long(stream, operation))
+    const bool goes_behind = is_long(stream, operation);
+    if (!stream->settled && (goes_behind || operation->bytes >= TUG_LONG_LEAST))
+        return LATER; /* how it goes depends on the wire */
+    if (goes_behind)
         return write_long(packets, stream, operation);
     switch (operation->kind) {
     case TUG_OPERATION_WRITE:
@@ -401,9 +375,7 @@ static inline bool is_here(const struct tug_fabric *fabric, uint32_t peer) {
 bool tug_packets_keep_order(struct tug_packets *packets, const struct tug_operation *write) {
     if (is_here(packets->fabric, write->peer))
         return false;
-    const struct tug_stream *stream = tug_stream_to(packets, write->peer);
-    return stream != NULL &&
-           (write->bytes < TUG_BULK_LEAST || (stream->settled && !stream->wire->row->blocks));
+    return tug_stream_to(packets, write->peer) != NULL;
 }
 
 /* A message or signal to oneself needs no packet. */

@@ -156,7 +156,7 @@ static bool makes_sense(const struct tug_tcp_link *link, const struct tug_packet
         return false;
     return header->magic == TUG_PACKET_MAGIC && header->bytes >= sizeof(*header) &&
            header->bytes <= TUG_TCP_PACKET_BYTES && header->bytes % 8 == 0 &&
-           header->trailer <= TUG_TRAILER_MOST && header->trailer % 8 == 0;
+           header->trailer <= TUG_LONG_PIECE && header->trailer % 8 == 0;
 }
 
 /* The view that the packet is for is there, and its source the process that it comes from. */

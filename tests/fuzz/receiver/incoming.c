@@ -31,7 +31,6 @@ static unsigned take_sub(unsigned kind, unsigned choice) {
         return 1 + choice % 14;
     case TUG_RECORD_DATA:
     case TUG_RECORD_VALUE:
-    case TUG_RECORD_BULK_DONE:
         return choice < 200 ? 0 : choice % 15;
     default:
         return 0;
@@ -164,15 +163,15 @@ static void add_any(struct tug_packet *packet, uint32_t source, unsigned kind) {
 /* ---- answers ---- */
 
 static bool is_due(const struct live *one) {
-    return one->asked > one->answered || one->value_due || one->ready_due || one->done_due;
+    return one->asked > one->answered || one->value_due;
 }
 
 /* Bytes of the next part of a READ, as this peer answers. */
 static uint64_t part_of(const struct live *one) {
     const uint64_t left = one->bytes - one->answered;
-    if (one->peer >= NODE || one->bytes < TUG_LONG_LEAST)
+    if (one->bytes < (one->peer < NODE ? TUG_LONG_LEAST : TUG_MPI_LONG_LEAST))
         return left < PIECE ? left : PIECE;
-    return left % 8 != 0 ? left % 8 : left < TUG_TRAILER_MOST ? left : TUG_TRAILER_MOST;
+    return left % 8 != 0 ? left % 8 : left < TUG_LONG_PIECE ? left : TUG_LONG_PIECE;
 }
 
 /* Ways in which an answer lies. */
@@ -209,21 +208,6 @@ static void add_call_answer(struct tug_packet *packet, uint32_t tag, unsigned li
     live[tag].value_due = false;
 }
 
-/* The two steps of a large WRITE: ready, or failed; then done. Out of their turn: either. */
-static void add_bulk_step(struct tug_packet *packet, uint32_t tag, bool done, unsigned status) {
-    struct live *one = &live[tag];
-    if (one->ready_due) {
-        tug_packet_add(packet, status == 0 ? TUG_RECORD_BULK_READY : TUG_RECORD_FAILED, status, tag,
-                       0);
-        one->ready_due = false;
-        one->done_due = status == 0;
-        return;
-    }
-    tug_packet_add(packet, done ? TUG_RECORD_BULK_DONE : TUG_RECORD_BULK_READY, done ? status : 0,
-                   tag, 0);
-    one->done_due = false;
-}
-
 /* What an honest peer says next about an operation, or what it would say later. */
 static void add_answer_to(struct tug_packet *packet, uint32_t tag) {
     struct live *one = &live[tag];
@@ -239,7 +223,7 @@ static void add_answer_to(struct tug_packet *packet, uint32_t tag) {
         *tug_packet_add(packet, TUG_RECORD_VALUE, status, tag, 0) = 17;
         one->value_due = false;
     } else {
-        add_bulk_step(packet, tag, due || how & 1, status);
+        tug_packet_add(packet, TUG_RECORD_FAILED, 1 + how % 14, tag, 0);
     }
 }
 
@@ -274,8 +258,12 @@ static void add_record(struct tug_packet *packet, uint32_t source, bool numbered
 static void deliver_trailer(struct tug_wire *wire, uint32_t source) {
     const struct tug_packet_header *header = (const struct tug_packet_header *)incoming;
     const uint32_t bytes = header->trailer;
-    if (wire != &shm_wire || bytes > TUG_TRAILER_MOST)
-        return; /* the wire of sockets ends at such a header */
+    if (bytes > TUG_LONG_PIECE) { /* a wire ends at such a header */
+        peers[source].refused = true;
+        wire->arrived(wire->receiver, source, false);
+        wire->ended(wire->receiver, source);
+        return;
+    }
     for (uint32_t come = 0; come < bytes;) {
         size_t now = (size_t)take_size() + 1;
         if (now > bytes - come)
@@ -298,7 +286,7 @@ static void deliver_trailer(struct tug_wire *wire, uint32_t source) {
             post();
     }
     const struct tug_stream *stream = stream_to(source);
-    reached.read += stream != NULL && stream->reading != TUG_NO_TAG;
+    reached.read += stream != NULL && stream->nexpected > 0 && stream->expected[0].reading != 0;
     if (bytes > 0)
         wire->arrived(wire->receiver, source, true);
 }

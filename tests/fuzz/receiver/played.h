@@ -1,9 +1,9 @@
 /* What the parts of the fuzz target of the receiver share.
  *
  * The target tests the packet transport of one process, rank ME. All that the transport talks to is
- * played here: the wires below it (wires.c), the host MPI that carries large blocks (host.c), the
- * layer above that posts operations (above.c), and the peers that send packets (incoming.c). Every
- * decision comes from the fuzzer's input, byte by byte (script.c). One thread. */
+ * played here: the wires below it (wires.c), the layer above that posts operations (above.c), and
+ * the peers that send packets (incoming.c). Every decision comes from the fuzzer's input, byte by
+ * byte (script.c). One thread. */
 #ifndef TUG_FUZZ_RECEIVER_PLAYED_H
 #define TUG_FUZZ_RECEIVER_PLAYED_H
 
@@ -69,15 +69,14 @@ struct live {
     uint64_t bytes;
     uint64_t asked, answered; /* READ: bytes */
     bool value_due;           /* FETCH, COMPARE, CALL */
-    bool ready_due, done_due; /* BULK_WRITE */
 };
 extern struct live live[OPERATIONS];
 extern struct tug_operation operations[OPERATIONS];
 
 /* What a run has reached; it must be enough to be worth its time. */
 struct reached {
-    unsigned long packets, sent, refused, completed, failed, messages, blocks, kinds, trailers,
-        placed, read;
+    unsigned long packets, sent, refused, completed, failed, messages, kinds, trailers, placed,
+        read;
 };
 extern struct reached reached;
 
@@ -85,15 +84,6 @@ extern struct reached reached;
 
 extern struct tug_wire shm_wire, mpi_wire;
 extern bool wires_full;
-
-/* ---- host.c ---- */
-
-extern bool transfers_end; /* large blocks end now */
-void host_begin(void);
-void host_reset(void);
-void host_check_all_ended(void);
-/* No large block may use the memory of an operation that is complete. */
-void host_check_unused(const unsigned char *memory);
 
 /* ---- above.c ---- */
 

@@ -1,6 +1,6 @@
 /* The wires, played. What the transport sends is checked here: good packets, with numbers in order,
- * that ask for no more than the operations need. One wire leads to the node and carries trailers,
- * the other leads to the ranks elsewhere. */
+ * that ask for no more than the operations need. One wire leads to the node, the other one to the
+ * ranks elsewhere; trailers that have been given to that it does not let go of before they went. */
 #include "played.h"
 
 struct tug_wire shm_wire, mpi_wire;
@@ -32,7 +32,6 @@ static void expect_answer(uint32_t peer, const struct tug_record *record) {
         one->value_due = one->bytes == 0;
     }
     one->value_due |= expects_value(record->kind);
-    one->ready_due |= record->kind == TUG_RECORD_BULK_WRITE;
 }
 
 /* Reads the packet as the peer would. */
@@ -83,7 +82,6 @@ static bool wire_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *b
         tug_pool_give(&wire->pool, buffer);
         return true;
     }
-    REQUIRE(wire == &shm_wire);
     peers[peer].partly_sent = buffer;
     if (take() % 2 == 0)
         send_trailer(wire, peer);
@@ -96,10 +94,15 @@ static void wire_abandon(struct tug_wire *wire, uint32_t peer) {
     peers[peer].partly_sent = NULL;
 }
 
+static void wire_keep(struct tug_wire *wire, uint32_t peer) {
+    if (peers[peer].partly_sent != NULL)
+        wire->keeps(wire->receiver, peers[peer].partly_sent);
+}
+
 static bool wire_poll(void *state) {
     struct tug_wire *wire = state;
-    for (uint32_t peer = 0; peer < NODE && wire == &shm_wire && !wires_full; peer++)
-        if (peers[peer].partly_sent != NULL)
+    for (uint32_t peer = 0; peer < WORLD_RANKS && !wires_full; peer++)
+        if (peers[peer].partly_sent != NULL && (wire == &shm_wire) == (peer < NODE))
             send_trailer(wire, peer);
     return true;
 }
@@ -141,15 +144,19 @@ const struct tug_transport tug_transport_shm = {
     .reaches = in_node,
     .poll = wire_poll,
     .send = wire_send,
-    .longs = {TUG_LONG_LEAST, TUG_LONG_SIGNALLED, TUG_TRAILER_MOST, TUG_LONGS_MOST},
+    .longs = {TUG_LONG_LEAST, TUG_LONG_SIGNALLED, TUG_LONG_PIECE, TUG_LONG_PIECE, TUG_LONGS_MOST},
     .abandon = wire_abandon};
 
-const struct tug_transport tug_transport_mpi = {.name = "played",
+/* As the row of the host's messages does. */
+const struct tug_transport tug_transport_mpi = {.name = "played, keeps trailers",
                                                 .open = open_mpi,
                                                 .close = wire_close,
                                                 .poll = wire_poll,
                                                 .send = wire_send,
-                                                .blocks = true};
+                                                .longs = {TUG_MPI_LONG_LEAST, TUG_MPI_LONG_LEAST,
+                                                          TUG_LONG_PIECE, TUG_STAGE_BYTES,
+                                                          TUG_LONGS_MOST},
+                                                .abandon = wire_keep};
 
 const struct tug_transport tug_transport_ofi = {.name = "not played"};
 const struct tug_transport tug_transport_tcp = {.name = "not played"};

@@ -1,0 +1,357 @@
+/* The row mpi between two processes that are one: two fabrics, and a host whose messages wait until
+ * they are matched, in their order, as those do that go from memory to memory. Seen: what arrives,
+ * how many are under way, and that memory is its message's until that has ended, at whatever step
+ * the two lose each other. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/host.h"
+#include "tests/unit/joined_records.h"
+
+#define OPERATIONS 64
+#define BLOCK ((size_t)1 << 17)
+#define BLOCKS 12
+#define MEMORY (BLOCKS * BLOCK)
+#define MESSAGES 256
+
+/* ---- the host's messages ---- */
+
+static struct message {
+    bool used, receives, done, taken_back;
+    int with;            /* that other message, -1: none has been found */
+    unsigned long order; /* of posting */
+    unsigned char *memory;
+    size_t bytes, came;
+    MPI_Comm comm; /* its process's */
+    int tag;
+} messages[MESSAGES];
+
+static unsigned long posted;
+
+static bool matches(const struct message *one, const struct message *other) {
+    return other->used && other->with < 0 && !other->taken_back &&
+           other->receives != one->receives && other->comm != one->comm && other->tag == one->tag;
+}
+
+static int post_message(bool receives, void *memory, MPI_Count bytes, int tag, MPI_Comm comm,
+                        MPI_Request *request) {
+    int i = 0, found = -1;
+    while (messages[i].used)
+        i++;
+    assert_true(i < MESSAGES);
+    messages[i] = (struct message){.used = true,
+                                   .receives = receives,
+                                   .with = -1,
+                                   .order = ++posted,
+                                   .memory = memory,
+                                   .bytes = (size_t)bytes,
+                                   .comm = comm,
+                                   .tag = tag};
+    *request = 1000 + i;
+    for (int j = 0; j < MESSAGES; j++)
+        if (matches(&messages[i], &messages[j]) &&
+            (found < 0 || messages[j].order < messages[found].order))
+            found = j;
+    messages[i].with = found;
+    if (found >= 0)
+        messages[found].with = i;
+    return MPI_SUCCESS;
+}
+
+/* That process fetches what it receives. */
+static void progress(MPI_Comm comm) {
+    for (int i = 0; i < MESSAGES; i++) {
+        struct message *to = &messages[i];
+        if (!to->used || !to->receives || to->with < 0 || to->done || to->comm != comm)
+            continue;
+        struct message *from = &messages[to->with];
+        assert_true(from->bytes <= to->bytes);
+        to->came = from->bytes;
+        memcpy(to->memory, from->memory, to->came);
+        to->done = from->done = true;
+    }
+}
+
+static int fake_isend_c(const void *memory, MPI_Count bytes, MPI_Datatype type, int peer, int tag,
+                        MPI_Comm comm, MPI_Request *request) {
+    (void)type, (void)peer;
+    return post_message(false, (void *)(uintptr_t)memory, bytes, tag, comm, request);
+}
+
+static int fake_isend(const void *memory, int bytes, MPI_Datatype type, int peer, int tag,
+                      MPI_Comm comm, MPI_Request *request) {
+    return fake_isend_c(memory, bytes, type, peer, tag, comm, request);
+}
+
+static int fake_irecv_c(void *memory, MPI_Count bytes, MPI_Datatype type, int peer, int tag,
+                        MPI_Comm comm, MPI_Request *request) {
+    (void)type, (void)peer;
+    return post_message(true, memory, bytes, tag, comm, request);
+}
+
+static int fake_irecv(void *memory, int bytes, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+                      MPI_Request *request) {
+    return fake_irecv_c(memory, bytes, type, peer, tag, comm, request);
+}
+
+/* The status: what came, in MPI_TAG. */
+static int fake_test(MPI_Request *request, int *flag, MPI_Status *status) {
+    struct message *message = &messages[*request - 1000];
+    assert_true(message->used);
+    *flag = message->done || message->taken_back;
+    if (!*flag)
+        return MPI_SUCCESS;
+    if (status != MPI_STATUS_IGNORE) {
+        status->MPI_TAG = (int)message->came;
+        status->MPI_SOURCE = message->comm == (MPI_Comm)100;
+    }
+    message->used = false;
+    *request = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+}
+
+static int fake_testsome(int n, MPI_Request *requests, int *done, int *indices,
+                         MPI_Status *statuses) {
+    *done = 0;
+    for (int i = 0; i < n; i++) {
+        int flag = 0;
+        assert_int_equal(fake_test(&requests[i], &flag, &statuses[*done]), MPI_SUCCESS);
+        if (flag)
+            indices[(*done)++] = i;
+    }
+    return MPI_SUCCESS;
+}
+
+static int fake_get_count(const MPI_Status *status, MPI_Datatype type, int *count) {
+    (void)type;
+    *count = status->MPI_TAG;
+    return MPI_SUCCESS;
+}
+
+static int fake_cancel(MPI_Request *request) {
+    struct message *message = &messages[*request - 1000];
+    assert_true(message->used && message->receives); /* a send that has begun is not taken back */
+    message->taken_back = message->with < 0;
+    return MPI_SUCCESS;
+}
+
+static int fake_wait(MPI_Request *request, MPI_Status *status) {
+    int flag = 0;
+    (void)fake_test(request, &flag, status);
+    assert_true(flag);
+    return MPI_SUCCESS;
+}
+
+/* ---- two sides ---- */
+
+static struct side {
+    struct tug_fabric fabric;
+    struct tug_packets packets;
+    struct tug_wire spare; /* joined_by() joins by it, and nothing goes by it */
+    struct tug_wire *wire;
+    struct tug_stream *streams[2];
+    struct tug_registration memory;
+} sides[2];
+
+/* The host's messages have come this far. */
+static void step(unsigned to) {
+    progress(sides[to].fabric.comm);
+    (void)tug_packets_poll(&sides[to].packets);
+}
+
+static void run(void) {
+    for (int i = 0; i < 60; i++)
+        step((unsigned)i % 2);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    tug_host.Isend = fake_isend;
+    tug_host.Irecv = fake_irecv;
+    tug_host.Isend_c = fake_isend_c;
+    tug_host.Irecv_c = fake_irecv_c;
+    tug_host.Test = fake_test;
+    tug_host.Testsome = fake_testsome;
+    tug_host.Get_count = fake_get_count;
+    tug_host.Cancel = fake_cancel;
+    tug_host.Wait = fake_wait;
+    memset(sides, 0, sizeof(sides));
+    for (uint32_t i = 0; i < 2; i++) {
+        struct side *side = &sides[i];
+        assert_true(joined_begin(&side->fabric, i, OPERATIONS));
+        side->fabric.comm = (MPI_Comm)(100 + i);
+        joined_by(&side->fabric, &side->packets, side->streams, &side->spare, &tug_transport_mpi,
+                  0);
+        side->wire = tug_transport_mpi.make(&side->fabric);
+        assert_non_null(side->wire);
+        side->packets.nwires = 0;
+        tug_packets_attach(&side->packets, side->wire);
+        joined_add_memory(&side->fabric, &side->memory, MEMORY, 0);
+        for (size_t at = 0; at < MEMORY; at++)
+            side->memory.base[at] = (unsigned char)(at * 7 + (at >> 9) + i);
+    }
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_false(tug_packets_busy(&sides[i].packets));
+        joined_free_streams(sides[i].streams, sides[i].wire);
+        assert_int_equal(sides[i].wire->pool.nout, 0);
+        tug_transport_mpi.close(sides[i].wire);
+        joined_end(&sides[i].fabric);
+        free(sides[i].memory.base);
+    }
+    for (int i = 0; i < MESSAGES; i++)
+        assert_false(messages[i].used);
+    return 0;
+}
+
+static bool key_of_nothing;
+
+/* At the same place at both. */
+static void post(unsigned kind, size_t offset, size_t bytes, struct record *record) {
+    struct side *side = &sides[0];
+    uint32_t tag = TUG_NO_TAG;
+    assert_true(tug_tags_take(&side->fabric.tags, &tag));
+    struct tug_operation *operation = &side->fabric.operations[tag];
+    *record = (struct record){0, 0, 1};
+    *operation = (struct tug_operation){.kind = (uint8_t)kind,
+                                        .peer = 1,
+                                        .key = sides[1].memory.id + key_of_nothing,
+                                        .offset = offset,
+                                        .bytes = bytes,
+                                        .local = side->memory.base + offset,
+                                        .on_complete = {on_complete, record},
+                                        .on_local = {on_local, record}};
+    side->fabric.out++;
+    tug_packets_post(&side->packets, operation);
+    tug_packets_flush(&side->packets);
+}
+
+static bool is_read_or_written(const struct side *side) {
+    const unsigned char *base = side->memory.base;
+    for (int i = 0; i < MESSAGES; i++)
+        if (messages[i].used && !messages[i].done && !messages[i].taken_back &&
+            messages[i].memory >= base && messages[i].memory < base + MEMORY)
+            return true;
+    return false;
+}
+
+static unsigned received_at_once(void) {
+    unsigned n = 0;
+    for (int i = 0; i < MESSAGES; i++)
+        n += messages[i].used && messages[i].receives && messages[i].tag == TUG_MPI_TAG_LONG;
+    return n;
+}
+
+/* ---- the cases ---- */
+
+/* Odd bytes go ahead; what is not long goes in packets, and between the others. */
+static void moves(unsigned kind) {
+    struct record records[BLOCKS];
+    unsigned most = 0;
+    for (size_t i = 0; i < BLOCKS; i++)
+        post(kind, i * BLOCK, i % 4 == 3 ? 1000 : BLOCK - i % 3, &records[i]);
+    for (int i = 0; i < 200; i++) {
+        step((unsigned)i % 2);
+        const unsigned now = received_at_once();
+        most = now > most ? now : most;
+    }
+    for (size_t i = 0; i < BLOCKS; i++) {
+        assert_int_equal(records[i].completed, 1);
+        assert_int_equal(records[i].status, 0);
+        assert_memory_equal(sides[0].memory.base + i * BLOCK, sides[1].memory.base + i * BLOCK,
+                            i % 4 == 3 ? 1000 : BLOCK - i % 3);
+    }
+    assert_true(most > 1 && most <= TUG_EXPECTED_MOST);
+    assert_int_equal(sides[0].memory.base[0], kind == TUG_OPERATION_READ);
+}
+
+static void blocks_are_written(void **state) {
+    (void)state;
+    moves(TUG_OPERATION_WRITE);
+}
+
+static void blocks_are_read(void **state) {
+    (void)state;
+    moves(TUG_OPERATION_READ);
+}
+
+/* Its data go nowhere, and those before and behind it arrive. */
+static void what_is_refused_goes_nowhere(void **state) {
+    struct record records[3];
+    (void)state;
+    post(TUG_OPERATION_WRITE, 0, BLOCK, &records[0]);
+    key_of_nothing = true;
+    post(TUG_OPERATION_WRITE, MEMORY - BLOCK, BLOCK, &records[1]);
+    key_of_nothing = false;
+    post(TUG_OPERATION_WRITE, 2 * BLOCK, BLOCK, &records[2]);
+    run();
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(records[i].completed, 1);
+        assert_int_equal(records[i].status, i == 1 ? TUG_ERR_KEY : 0);
+    }
+    assert_memory_equal(sides[0].memory.base, sides[1].memory.base, BLOCK);
+    assert_memory_equal(sides[0].memory.base + 2 * BLOCK, sides[1].memory.base + 2 * BLOCK, BLOCK);
+    assert_memory_not_equal(sides[0].memory.base + MEMORY - BLOCK,
+                            sides[1].memory.base + MEMORY - BLOCK, BLOCK);
+}
+
+/* That side sends what makes no sense, a packet with a number that is not the next. */
+static void talk_nonsense(unsigned from) {
+    struct tug_wire *wire = sides[from].wire;
+    struct tug_buffer *buffer = tug_pool_take(&wire->pool);
+    assert_non_null(buffer);
+    uint64_t *words = tug_packet_add(&buffer->packet, TUG_RECORD_READ, 0, 0, 0);
+    memset(words, 0, 32);
+    tug_packet_end(&buffer->packet, from, 77, 0, JOINED_ID);
+    assert_true(wire->row->send(wire, !from, buffer));
+}
+
+/* One of them makes no sense after so many steps: they lose each other. Memory that the host has is
+ * not said to be free. */
+static void part_after(unsigned kind, int steps, unsigned who) {
+    void *none = NULL;
+    struct record records[3];
+    assert_int_equal(set_up(&none), 0);
+    for (size_t i = 0; i < 3; i++)
+        post(kind, i * BLOCK, BLOCK, &records[i]);
+    for (int i = 0; i < steps; i++)
+        step(!((unsigned)i % 2));
+    talk_nonsense(who);
+    for (int i = 0; i < 60; i++) {
+        step((unsigned)i % 2);
+        const bool ended = records[0].completed && records[1].completed && records[2].completed;
+        assert_true(!ended || !is_read_or_written(&sides[0]));
+        assert_true(sides[1].memory.serving > 0 || !is_read_or_written(&sides[1]));
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(records[i].completed, 1);
+        assert_true(records[i].status == 0 || records[i].status == TUG_ERR_PEER);
+    }
+    assert_true(sides[0].streams[1]->lost || sides[1].streams[0]->lost);
+    assert_int_equal(sides[0].fabric.out, 0);
+    assert_int_equal(sides[1].memory.serving, 0);
+    assert_int_equal(tear_down(&none), 0);
+}
+
+static void memory_is_its_messages(void **state) {
+    (void)state;
+    for (int steps = 0; steps < 8; steps++)
+        for (unsigned who = 0; who < 2; who++) {
+            part_after(TUG_OPERATION_WRITE, steps, who);
+            part_after(TUG_OPERATION_READ, steps, who);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest cases[] = {
+        cmocka_unit_test_setup_teardown(blocks_are_written, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(blocks_are_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_refused_goes_nowhere, set_up, tear_down),
+        cmocka_unit_test(memory_is_its_messages),
+    };
+    return cmocka_run_group_tests_name("transport/wire_mpi", cases, NULL, NULL);
+}
