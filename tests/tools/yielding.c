@@ -1,8 +1,9 @@
 /* Preloaded: a rank of MPICH over UCX that finds nothing to do gives its core away.
  *
- * The host MPI alone spins until its time slice ends. Where ranks outnumber cores, a test program of four ranks takes
- * 3 to 5 s so, and 0.3 s with this. What the host does is the same: only its looks for news are followed by
- * sched_yield() if there was none. Programs without UCX never come here.
+ * The host MPI alone spins until its time slice ends. Where ranks outnumber cores, a test program
+ * of four ranks takes 3 to 5 s so, and 0.3 s with this. What the host does is the same: only its
+ * looks for news are followed by sched_yield() if there was none. Programs without UCX never come
+ * here.
  */
 #include <dlfcn.h>
 #include <sched.h>
