@@ -69,6 +69,7 @@ static void post_message(struct message new, MPI_Request *request) {
     assert_true(from->bytes <= to->bytes);
     memcpy(to->memory, from->memory, from->bytes);
     to->bytes = from->bytes;
+    to->from = from->from;
     to->done = from->done = true;
 }
 
@@ -113,8 +114,10 @@ static int fake_test(MPI_Request *request, int *flag, MPI_Status *status) {
     *flag = message->done;
     if (!*flag)
         return MPI_SUCCESS;
-    if (status != MPI_STATUS_IGNORE)
+    if (status != MPI_STATUS_IGNORE) {
+        status->MPI_SOURCE = message->from;
         status->MPI_TAG = (int)message->bytes;
+    }
     message->used = false;
     *request = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
