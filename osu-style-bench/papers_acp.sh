@@ -52,7 +52,7 @@ acp_memory_rows() {
             "$tugboat" info --memory $ranks,$((active < ranks ? active : ranks)) | awk -v ranks=$ranks -v active=$active '
                 /^all of it/ { llcl = $4 }
                 /^and if ACP runs/ { acp = $5 }
-                / queues, an estimate/ { queues = $4 }
+                /^  connected peers / { queues = $3 }
                 END { printf "%d,%d,%.0f,%.0f,%.0f\n", ranks, active < ranks ? active : ranks, llcl, acp, queues }'
         done
     done | uniq

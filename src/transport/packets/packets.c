@@ -104,8 +104,17 @@ static bool visit_under_way(struct tug_packets *packets, bool wanted) {
     return moved;
 }
 
+/* Ends what was acknowledged before its trailer had gone. */
+static void end_early_ones(struct tug_packets *packets) {
+    for (struct tug_stream *stream = packets->touched; stream != NULL;
+         stream = stream->next_touched)
+        if (stream->heard > stream->acked && !stream->lost)
+            tug_stream_end_acknowledged(packets, stream);
+}
+
 /* What has come has made room for what waits. */
 static void get_on(struct tug_packets *packets, bool moved, bool wanted) {
+    end_early_ones(packets);
     for (struct tug_stream *stream = packets->touched; moved && stream != NULL;
          stream = stream->next_touched)
         tug_stream_pump(packets, stream);

@@ -252,8 +252,9 @@ void tug_trailer_sent(void *receiver, uint32_t peer, const struct tug_buffer *bu
         stream->gone = buffer->number; /* it has not ended before: its operation is there */
         if (buffer->ends)
             tug_fabric_local(operation);
+        /* no end of an operation in a row's send, which may tell of this: it would send more */
         if (stream->heard > stream->acked)
-            tug_stream_end_acknowledged(packets, stream);
+            tug_stream_touch(packets, stream);
     } else if (operation->scratch == TUG_PACKETS_ENDING && --operation->left == 0) {
         tug_fabric_complete(packets->fabric, operation);
     }
