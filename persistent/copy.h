@@ -21,6 +21,8 @@
 
 #ifdef __SSE2__
 #include <emmintrin.h>
+
+#include "base/copy.h"
 #endif
 
 /* Bytes of a last-level cache that one of `nranks` ranks of this node has, if as many of them share
@@ -53,7 +55,7 @@ static inline void tug_copy_streaming(void *destination, const void *source, siz
     memcpy(to + whole, from + whole, bytes - whole);
     _mm_sfence(); /* streaming stores are not ordered by the release store that follows */
 #else
-    memcpy(destination, source, bytes);
+    tug_copy(destination, source, bytes);
 #endif
 }
 

@@ -1,6 +1,7 @@
 /* Messages through streams: what the writer and the reader of one do in a run. */
 #include <string.h>
 
+#include "base/copy.h"
 #include "llcl/llcl.h"
 #include "persistent/far_private.h"
 
@@ -128,8 +129,8 @@ static bool take(struct tug_far_stream *stream, struct tug_far_message *message)
             break;
         const size_t at = message->done * stream->slot_bytes, left = message->bytes - at;
         if (!is_direct(stream, message) && left > 0)
-            memcpy(message->data + at, landing->slots + slot * stream->slot_bytes,
-                   left < stream->slot_bytes ? left : stream->slot_bytes);
+            tug_copy(message->data + at, landing->slots + slot * stream->slot_bytes,
+                     left < stream->slot_bytes ? left : stream->slot_bytes);
         message->done++;
         stream->read = position + 1;
     }

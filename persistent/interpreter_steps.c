@@ -1,6 +1,7 @@
 /* What descriptors do at once: copies, reductions, and segments through the rings of a channel. */
 #include <string.h>
 
+#include "base/copy.h"
 #include "host/host.h"
 #include "node/cma.h"
 #include "persistent/copy.h"
@@ -95,7 +96,7 @@ static bool publish(struct tug_interpreter *self, const unsigned char *from, siz
     else if (atomic_load_explicit(ring->streaming, memory_order_relaxed))
         tug_copy_streaming(data, from, bytes);
     else
-        memcpy(data, from, bytes);
+        tug_copy(data, from, bytes);
     announce(self, &ring->heads[slot], position, bytes);
     return true;
 }
@@ -184,7 +185,7 @@ static void copy(struct tug_interpreter *self, const struct tug_descriptor *d,
         else if (self->streams)
             tug_copy_streaming(piece->to, piece->from, bytes);
         else
-            memcpy(piece->to, piece->from, bytes);
+            tug_copy(piece->to, piece->from, bytes);
         return;
     }
     tug_copy_typed(self, piece->from, n * from->count, from->type, piece->to, n * to->count,
@@ -206,10 +207,10 @@ static void reduce(struct tug_interpreter *self, const struct tug_piece *piece, 
     }
     size_t bytes = piece->elements * area->extent;
     if (from != self->aside)
-        memcpy(self->aside, from, bytes);
+        tug_copy(self->aside, from, bytes);
     tug_note_error(self,
                    tug_host.Reduce_local_c(piece->to, self->aside, n, self->op_type, self->op));
-    memcpy(piece->to, self->aside, bytes);
+    tug_copy(piece->to, self->aside, bytes);
 }
 
 /* From memory here or in another rank. */
@@ -236,7 +237,7 @@ static bool collect(struct tug_interpreter *self, const struct tug_descriptor *d
     else if (d->kind == TUG_COLLECT && self->streams && bytes > TUG_SLOT_INLINE)
         tug_copy_streaming(piece->to, data, bytes);
     else if (d->kind == TUG_COLLECT)
-        memcpy(piece->to, data, bytes);
+        tug_copy(piece->to, data, bytes);
     bool last = segment + 1 == tug_descriptor_segments(d);
     tug_interpreter_release(self, d->peer, last ? d->release : position + 1);
     return true;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/copy.h"
 #include "persistent/copy.h"
 
 /* Of the data of all pairs of a channel: slots of 8 KiB, within these bounds. (16 ranks with a core
@@ -88,7 +89,7 @@ static void write_slot(const struct tug_segment_ring *ring, size_t slot_bytes,
         atomic_load_explicit(ring->streaming, memory_order_relaxed))
         tug_copy_streaming(to, from, bytes);
     else
-        memcpy(to, from, bytes);
+        tug_copy(to, from, bytes);
 }
 
 /* A message of no bytes takes a slot too. */
@@ -128,7 +129,7 @@ bool tug_pair_take(struct tug_segment_ring *ring, size_t slot_bytes, void *messa
     while (tug_pair_has_news(ring)) {
         size_t now = least(bytes - *done, slot_bytes);
         if (now > 0)
-            memcpy((unsigned char *)message + *done, slot_of(ring, slot_bytes, now), now);
+            tug_copy((unsigned char *)message + *done, slot_of(ring, slot_bytes, now), now);
         *done += now;
         ring->position++;
         tell(ring, writers);

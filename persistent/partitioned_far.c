@@ -35,6 +35,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/copy.h"
 #include "engine/engine.h"
 #include "host/host.h"
 #include "llcl/llcl.h"
@@ -337,10 +338,10 @@ static bool copy_landed(struct far *receive, uint32_t round) {
     const uint32_t landing = round % receive->landings;
     if ((uint32_t)tug_signal_value(&words_of(receive)[landing]) != round)
         return false;
-    memcpy(receive->base.call.buffer,
-           receive->block.base + receive->answer.data_at +
-               landing * tug_partitioned_sum(&receive->base),
-           tug_partitioned_sum(&receive->base));
+    tug_copy(receive->base.call.buffer,
+             receive->block.base + receive->answer.data_at +
+                 landing * tug_partitioned_sum(&receive->base),
+             tug_partitioned_sum(&receive->base));
     atomic_store(&receive->base.over, round); /* release: the data */
     return true;
 }

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "engine/engine.h"
 #include "node/cma.h"
 #include "node/lent.h"
@@ -90,7 +91,7 @@ static void land(struct near *send, uint32_t round) {
     unsigned char *to = landing(send, round);
     for (size_t at = 0; at < sum; at += PIECE) {
         const size_t end = at + PIECE < sum ? at + PIECE : sum;
-        memcpy(to + at, (const char *)send->base.call.buffer + at, end - at);
+        tug_copy(to + at, (const char *)send->base.call.buffer + at, end - at);
         /* release: pairs with landed() */
         atomic_store_explicit(&send->board->landed, (uint64_t)round << 32 | end,
                               memory_order_release);
@@ -243,7 +244,7 @@ static bool copy_landed(struct near *receive, uint32_t round) {
     const size_t from = receive->first, end = landed(receive, round);
     if (end == from)
         return false;
-    memcpy((char *)receive->base.call.buffer + from, landing(receive, round) + from, end - from);
+    tug_copy((char *)receive->base.call.buffer + from, landing(receive, round) + from, end - from);
     receive->first = end;
     if (end == receive->greeting.partitions * receive->greeting.bytes)
         end_round(receive, round);

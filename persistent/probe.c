@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/copy.h"
 #include "engine/park.h"
 #include "persistent/copy.h"
 
@@ -43,7 +44,7 @@ static void write_segments(const struct view *view, bool streaming) {
         if (streaming)
             tug_copy_streaming(to, from, view->slot_bytes);
         else
-            memcpy(to, from, view->slot_bytes);
+            tug_copy(to, from, view->slot_bytes);
         atomic_store(&ring->heads[slot].number, ring->position + i + 1);
     }
     wait_for(view, view->probe->first, ring->position + RINGFULS * TUG_SEGMENT_SLOTS);
@@ -56,8 +57,8 @@ static void read_segments(const struct view *view) {
         unsigned slot = i % TUG_SEGMENT_SLOTS;
         while (atomic_load(&ring->heads[slot].number) != ring->position + i + 1)
             tug_backoff_relax(&backoff);
-        memcpy(view->buffer + slot * view->slot_bytes, ring->data + slot * view->slot_bytes,
-               view->slot_bytes);
+        tug_copy(view->buffer + slot * view->slot_bytes, ring->data + slot * view->slot_bytes,
+                 view->slot_bytes);
         tell(view, ring->position + i + 1);
     }
 }

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/copy.h"
 #include "node/cma.h"
 #include "persistent/copy.h"
 #include "persistent/pair.h"
@@ -144,7 +145,7 @@ static bool copy(const struct tug_segment_ring *ring, unsigned char *message, st
         if (writer->view_streams)
             tug_copy_streaming(message + piece.at, writer->view + piece.at, piece.bytes);
         else
-            memcpy(message + piece.at, writer->view + piece.at, piece.bytes);
+            tug_copy(message + piece.at, writer->view + piece.at, piece.bytes);
         return true;
     }
     memcpy(&address, ring->heads[ring->position % TUG_SEGMENT_SLOTS].data, sizeof(address));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/copy.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/stats.h"
@@ -435,7 +436,7 @@ static int run_reduction(struct tug_repeat *repeat, const struct tug_repeat_call
     if (error != MPI_SUCCESS)
         return error;
     if (receives && !is_in_place(call))
-        memcpy(out.bytes, in.bytes, repeat->bytes);
+        tug_copy(out.bytes, in.bytes, repeat->bytes);
     error = run(repeat->request, receives ? out.bytes : in.bytes, out.bytes);
     return error == MPI_SUCCESS && receives ? deliver(repeat, &out) : error;
 }
@@ -455,7 +456,7 @@ static int run_blocks(struct tug_repeat *repeat, const struct tug_repeat_call *c
         in.bytes = room_aside(repeat, 1, (size_t)n * repeat->bytes);
         if (in.bytes == NULL)
             return MPI_ERR_NO_MEM;
-        memcpy(in.bytes, out.bytes, (size_t)n * repeat->bytes);
+        tug_copy(in.bytes, out.bytes, (size_t)n * repeat->bytes);
     }
     error = run(repeat->request, in.bytes, out.bytes);
     return error == MPI_SUCCESS ? deliver(repeat, &out) : error;

@@ -1,6 +1,7 @@
 /* Partitioned communication: ours between two ranks that take part; else the host's. */
 #include <pthread.h>
 
+#include "base/cores.h"
 #include "base/settings.h"
 #include "base/stats.h"
 #include "engine/park.h"
@@ -21,7 +22,7 @@ static struct tug_partitioned *ours(MPI_Request request) {
 /* Ranks that have a core each wait for a message as those with windows do (node/team.c). */
 static void settle_waits(void) {
     if (!tug_waits_polite && tug_settings.wait != TUG_WAIT_NATIVE)
-        tug_park_configure(tug_settings.spin_us, 1, 1);
+        tug_park_configure(tug_settings.spin_us, tug_cores_crowded());
 }
 
 static int take(int error, const struct tug_partitioned_call *call, MPI_Request *request) {

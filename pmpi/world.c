@@ -148,6 +148,13 @@ static void settle_participants(const int64_t most[QUESTIONS]) {
     same_statistics = is_same(&most[STATS]);
 }
 
+static unsigned count_sharing(const struct want *wants, int nranks, uint64_t cores_id) {
+    unsigned n = 0;
+    for (int r = 0; r < nranks; r++)
+        n += wants[r].cores_id == cores_id;
+    return n;
+}
+
 /* Shall the ranks wait politely? The same answer on all ranks. */
 static bool wants_polite(const int64_t most[QUESTIONS], struct want *wants, int nranks) {
     struct tug_cores cores = tug_cores_find();
@@ -158,6 +165,7 @@ static bool wants_polite(const int64_t most[QUESTIONS], struct want *wants, int 
     if (most[NATIVE] || most[POLITE] || most[NO_MEMORY])
         return !most[NATIVE] && most[POLITE];
     TUG_POLITE(Iallgather, &mine, 2, MPI_UINT64_T, wants, 2, MPI_UINT64_T, MPI_COMM_WORLD);
+    tug_cores_shared_by(count_sharing(wants, nranks, cores.id));
     return is_oversubscribed(wants, nranks);
 }
 

@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -79,6 +80,20 @@ static uint64_t mix_machine(uint64_t hash) {
     size_t bytes = fread(id, 1, sizeof(id), file);
     fclose(file);
     return mix(hash, id, bytes);
+}
+
+static _Atomic unsigned sharing; /* ranks, the most that anybody has said */
+static _Atomic bool crowded;
+
+void tug_cores_shared_by(unsigned ranks) {
+    unsigned most = atomic_load(&sharing);
+    while (ranks > most && !atomic_compare_exchange_weak(&sharing, &most, ranks))
+        ;
+    atomic_store(&crowded, atomic_load(&sharing) > tug_cores_find().count);
+}
+
+bool tug_cores_crowded(void) {
+    return atomic_load_explicit(&crowded, memory_order_relaxed);
 }
 
 bool tug_cpus_find(struct tug_cpus *cpus) {

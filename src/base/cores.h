@@ -5,6 +5,10 @@
  * quota of the control groups (version 2) that the process is in, which containers set: four ranks
  * in a container of two processors share two, however many the mask shows.
  *
+ * Whether ranks outnumber them is what waits and copies go by. The ranks of a communicator's node
+ * are known to share them; the world knows better (pmpi/world.h), since nodes that are containers
+ * or are emulated may share a machine.
+ *
  * Any thread.
  */
 #ifndef TUG_BASE_CORES_H
@@ -37,6 +41,13 @@ struct tug_cores {
 
 /* What holds for this process now. */
 struct tug_cores tug_cores_find(void);
+
+/* So many ranks of the job are known to use the cores that this process may use. The most that
+ * anybody has said stays: ranks of other communicators are there, too. */
+void tug_cores_shared_by(unsigned ranks);
+
+/* More than there are cores, when that was said. */
+bool tug_cores_crowded(void);
 
 /* A quota of processor time. */
 struct tug_quota {

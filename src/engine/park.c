@@ -20,8 +20,8 @@ static uint32_t pauses_per_us(void) {
     return best == 0 ? sample : (uint32_t)(sample * 1000 / best) + 1;
 }
 
-void tug_park_configure(uint64_t spin_us, unsigned wants, unsigned cores) {
-    uint64_t pauses = wants > cores ? TUG_OVERSUBSCRIBED_PAUSES : spin_us * pauses_per_us();
+void tug_park_configure(uint64_t spin_us, bool crowded) {
+    uint64_t pauses = crowded ? TUG_OVERSUBSCRIBED_PAUSES : spin_us * pauses_per_us();
     if (pauses > spin_us * 1000)
         pauses = spin_us * 1000;
     atomic_store_explicit(&tug_park_budget.pauses, (uint32_t)pauses, memory_order_relaxed);

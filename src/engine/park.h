@@ -77,9 +77,9 @@ struct tug_park_budget {
 };
 extern struct tug_park_budget tug_park_budget;
 
-/* Sets the budgets: spin_us of pausing when the node's ranks have a core each; a handful of pauses
- * when they are crowded (wants > cores). Any thread, any time; wants never goes down by itself. */
-void tug_park_configure(uint64_t spin_us, unsigned wants, unsigned cores);
+/* Sets the budgets: spin_us of pausing when the ranks here have a core each; a handful of pauses
+ * when they are crowded (tug_cores_crowded()). Any thread, any time. */
+void tug_park_configure(uint64_t spin_us, bool crowded);
 
 /* One step of waiting. False when both budgets are used up: the caller parks. */
 bool tug_backoff_step(struct tug_backoff *backoff);

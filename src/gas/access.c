@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "base/copy.h"
 #include "gas/array.h"
 #include "transport/atomic.h"
 
@@ -54,7 +55,7 @@ static inline void copy(void *to, const void *from, size_t bytes) {
     else if (bytes == 4)
         memcpy(to, from, 4);
     else
-        memcpy(to, from, bytes);
+        tug_copy(to, from, bytes);
 }
 
 /* False: not this way. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "gas/array.h"
 
 #define WAYS 4
@@ -108,7 +109,7 @@ static int do_page(struct tug_array *array, enum what what, uint64_t page, size_
         line->used = ++set->clock;
     }
     if (status == 0 && what == READ)
-        memcpy(dest, line->data + offset, bytes);
+        tug_copy(dest, line->data + offset, bytes);
     pthread_mutex_unlock(&set->lock);
     return status;
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "gas/array.h"
 #include "transport/atomic.h"
 
@@ -243,7 +244,7 @@ static bool do_get(struct tug_page *entry, struct tug_task *task) {
         return ask(entry, task, TUG_CALL_ASK, false);
     const unsigned char *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
     if (address != NULL) {
-        memcpy(part.local, address + part.offset, part.bytes);
+        tug_copy(part.local, address + part.offset, part.bytes);
         return true;
     }
     if (!reach(entry, task))
@@ -300,7 +301,7 @@ static bool do_put(struct tug_page *entry, struct tug_task *task) {
         return ask(entry, task, TUG_CALL_ASK, true);
     unsigned char *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
     if (address != NULL && task->order->kind == TUG_ORDER_PUT) {
-        memcpy(address + part.offset, part.local, part.bytes);
+        tug_copy(address + part.offset, part.local, part.bytes);
         tug_page_leave(entry);
         return true;
     }

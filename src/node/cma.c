@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/copy.h"
 #include "tugboat/tugboat.h"
 
 typedef ssize_t (*cma_call)(pid_t pid, const struct iovec *local, unsigned long nlocal,
@@ -66,7 +67,31 @@ static int transfer(cma_call call, pid_t pid, unsigned char *here, uint64_t ther
     return status;
 }
 
+int tug_cma_read_beside(pid_t pid, void *to, uint64_t from, size_t bytes) {
+    enum { BLOCK = 131072 }; /* stays in the cache until it moves */
+    unsigned char last[TUG_COPY_NEAR], *at = to;
+    int status = 0;
+    while (bytes > sizeof(last) && status == 0) {
+        const size_t part = bytes < BLOCK ? bytes : BLOCK, moves = part - sizeof(last);
+        struct iovec local[] = {{at + sizeof(last), moves}, {last, sizeof(last)}};
+        struct iovec remote = {(void *)(uintptr_t)from, part};
+        status = transfer_pieces(process_vm_readv, pid, (struct tug_cma_pieces){local, 2},
+                                 (struct tug_cma_pieces){&remote, 1});
+        if (status == 0) {
+            tug_copy_pieces(at, at + sizeof(last), moves);
+            memcpy(at + moves, last, sizeof(last));
+        }
+        at += part;
+        from += part;
+        bytes -= part;
+    }
+    return status != 0 ? status : transfer(process_vm_readv, pid, at, from, bytes);
+}
+
 int tug_cma_read(pid_t pid, void *to, uint64_t from, size_t bytes) {
+    if (bytes > TUG_COPY_PIECE && tug_copy_is_near(to, (const void *)(uintptr_t)from) &&
+        tug_copy_kernel_is_slow())
+        return tug_cma_read_beside(pid, to, from, bytes);
     return transfer(process_vm_readv, pid, to, from, bytes);
 }
 

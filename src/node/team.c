@@ -318,11 +318,12 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
         team_free(team);
         return error;
     }
-    unsigned cores = tug_cores_find().count;
+    tug_cores_shared_by((unsigned)team->node_size);
+    tug_park_configure(tug_settings.spin_us, tug_cores_crowded());
     uint64_t word = (uint64_t)(uintptr_t)team ^ (uint64_t)random() << 20;
     if (team->rank == 0)
         (void)tug_random_draw(&word, sizeof(word));
-    int64_t most[4] = {team->node_size, (unsigned)team->node_size > cores,
+    int64_t most[4] = {team->node_size, tug_cores_crowded(),
                        team->rank == 0 ? (int64_t)(word >> 1) : 0,
                        tug_level.requested == MPI_THREAD_MULTIPLE};
     (void)tug_agree(team->comm, MPI_MAX, most, 4);
@@ -331,7 +332,6 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
     team->shelved.id = (uint64_t)most[2];
     team->threaded = most[3] != 0;
     team->in_world = is_in_world(comm);
-    tug_park_configure(tug_settings.spin_us, (unsigned)team->node_size, cores);
     return 0;
 }
 

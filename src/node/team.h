@@ -54,7 +54,7 @@ struct tug_team {
     int node_most; /* ranks of the largest node: all nodes lay out shared memory for so many */
     int nnodes;
     struct tug_places places;
-    bool oversubscribed;               /* some node has more of our ranks than cores */
+    bool oversubscribed;               /* somewhere ranks outnumber the cores they share */
     struct tug_neighbour **neighbours; /* [node size] NULL: see tug_team_share() */
     pid_t *pids;    /* [node size] of processes that can and may be attached to; 0: it cannot */
     bool has_pages; /* the processes' pages are in the arena */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "engine/engine.h"
@@ -248,7 +249,7 @@ static __attribute__((noinline)) void copy_long(void *to, const void *from, size
     __asm__("" : "+r"(piece)); /* gcc has a `rep movsq` of its own for a length that it knows */
     if (apart && bytes <= IN_PIECES_MOST)
         for (; bytes - done > piece; done += piece)
-            memcpy((char *)to + done, (const char *)from + done, piece);
+            tug_copy((char *)to + done, (const char *)from + done, piece);
     memmove((char *)to + done, (const char *)from + done, bytes - done);
 }
 
@@ -347,7 +348,7 @@ static void combine(const struct tug_direct_target *target, unsigned char *at,
         struct tug_mutex *mutex = stripe_of(target, offset);
         tug_mutex_lock(mutex);
         if (old != NULL)
-            memcpy(old, at, now * element);
+            tug_copy(old, at, now * element);
         reduce(at, origin, now);
         tug_mutex_unlock(mutex);
         at += now * element;
@@ -399,7 +400,7 @@ static int combine_scattered(const struct tug_direct_target *target, const struc
     int error = tug_data_move(&array, data, comm);
     if (error == MPI_SUCCESS) {
         if (here->old != NULL)
-            memcpy(here->old, array.address, here->nold * elements->extent);
+            tug_copy(here->old, array.address, here->nold * elements->extent);
         elements->reduce(array.address, here->origin, here->ncombined);
         array.count = (MPI_Count)here->ncombined;
         array.bytes = here->ncombined * elements->size;
@@ -512,7 +513,7 @@ int tug_direct_fetch_and_op(const struct tug_rma *o) {
     int error = lock_element(o, &data, &mutex);
     if (error != MPI_SUCCESS)
         return error;
-    memcpy(o->result, data.address, data.bytes);
+    tug_copy(o->result, data.address, data.bytes);
     reduce(data.address, o->origin, 1);
     tug_mutex_unlock(mutex);
     return MPI_SUCCESS;
@@ -530,9 +531,9 @@ int tug_direct_compare_and_swap(const struct tug_rma *o) {
     if (error != MPI_SUCCESS)
         return error;
     bool same = memcmp(data.address, o->compare, data.bytes) == 0;
-    memcpy(o->result, data.address, data.bytes);
+    tug_copy(o->result, data.address, data.bytes);
     if (same)
-        memcpy(data.address, o->origin, data.bytes);
+        tug_copy(data.address, o->origin, data.bytes);
     tug_mutex_unlock(mutex);
     return MPI_SUCCESS;
 }

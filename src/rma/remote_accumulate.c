@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "host/datatype.h"
 #include "host/handles.h"
 #include "host/host.h"
@@ -93,7 +94,7 @@ static void gather(unsigned char *to, struct tug_run *from, const void *base, si
     while (n > 0 && tug_run_refill(from)) {
         size_t now = from->left < n ? from->left : n;
         size_t span = tug_elements_span(elements, now);
-        memcpy(to, tug_run_address(base, from->at), span);
+        tug_copy(to, tug_run_address(base, from->at), span);
         memset(to + span, 0, now * extent - span);
         tug_run_consume(from, now, extent);
         to += now * extent;
@@ -290,7 +291,7 @@ static inline int write_short(const struct tug_rma *o, struct tug_ways *ways,
     if (__builtin_expect(*bytes == 8 && o->op != MPI_NO_OP, 1))
         memcpy(payload->data, o->origin, 8);
     else if (o->op != MPI_NO_OP)
-        memcpy(payload->data, o->origin, *bytes);
+        tug_copy(payload->data, o->origin, *bytes);
     return MPI_SUCCESS;
 }
 

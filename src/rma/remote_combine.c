@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "engine/engine.h"
 #include "llcl/llcl.h"
 #include "rma/remote.h"
@@ -19,7 +20,7 @@ static bool combine_here(const struct tug_remote_combination *c, size_t done, si
     const bool changes =
         c->origin != NULL && (c->compare == NULL || memcmp(memory, c->compare, bytes) == 0);
     if (c->result != NULL)
-        memcpy((unsigned char *)c->result + done, memory, bytes);
+        tug_copy((unsigned char *)c->result + done, memory, bytes);
     if (changes)
         c->reduce(memory, (const unsigned char *)c->origin + done, bytes / c->element);
     return changes;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "host/device.h"
 #include "host/handles.h"
 #include "host/reduction.h"
@@ -95,7 +96,7 @@ static void give_operations(struct tug_owed_operations *operations) {
 static void deliver(const struct tug_owed_operations *operations) {
     const unsigned char *from = operations->answer.bytes + sizeof(uint64_t);
     for (unsigned i = 0; i < operations->nfetched; i++) {
-        memcpy(operations->fetched[i].to, from, operations->fetched[i].bytes);
+        tug_copy(operations->fetched[i].to, from, operations->fetched[i].bytes);
         from += tug_owed_padded(operations->fetched[i].bytes);
     }
 }

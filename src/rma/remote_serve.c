@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/log.h"
 #include "host/handles.h"
 #include "host/host.h"
@@ -310,7 +311,7 @@ static bool put(const struct request *request) {
     unsigned char *memory = memory_at(request->remote, request->head.range >> 16, n);
     if (memory == NULL || n != request->bytes)
         return false;
-    memcpy(memory, request->data, n);
+    tug_copy(memory, request->data, n);
     return true;
 }
 
@@ -319,7 +320,7 @@ static bool get(struct request *request, unsigned char *to, size_t *bytes) {
     const unsigned char *memory = memory_at(request->remote, request->head.range >> 16, n);
     if (memory == NULL || n > *bytes)
         return false;
-    memcpy(to, memory, n);
+    tug_copy(to, memory, n);
     *bytes = n;
     return true;
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/stats.h"
 #include "node/page.h"
 #include "node/team.h"
@@ -12,7 +13,7 @@ static inline void copy(void *to, const void *from, size_t bytes) {
     if (__builtin_expect(bytes == 8, 1))
         memcpy(to, from, 8);
     else if (bytes > 0)
-        memcpy(to, from, bytes);
+        tug_copy(to, from, bytes);
 }
 
 /* ---- the origin ---- */

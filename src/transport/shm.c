@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/table.h"
 #include "engine/engine.h"
 #include "host/agreement.h"
@@ -74,7 +75,7 @@ static void fill(const struct tug_wire *wire, struct tug_slot *slot, struct tug_
     const uint32_t used = buffer->packet.used;
     uint32_t head = sizeof(label);
     if (buffer->sent == 0) {
-        memcpy(slot->head, buffer->packet.memory, used);
+        tug_copy(slot->head, buffer->packet.memory, used);
         slot->bytes = head = buffer->sent = used;
     } else {
         memcpy(slot->head, &label, sizeof(label));
@@ -83,7 +84,7 @@ static void fill(const struct tug_wire *wire, struct tug_slot *slot, struct tug_
     const uint32_t gone = buffer->sent - used, left = buffer->packet.trailer - gone;
     const uint32_t room = tug_slot_room(head), now = left < room ? left : room;
     if (now > 0)
-        memcpy((unsigned char *)slot + tug_slot_data_at(head), buffer->trailer + gone, now);
+        tug_copy((unsigned char *)slot + tug_slot_data_at(head), buffer->trailer + gone, now);
     slot->behind = now;
     buffer->sent += now;
 }
@@ -168,7 +169,7 @@ static bool take_trailer(struct view *view, uint32_t source, const unsigned char
         unsigned char *to =
             view->wire.trailer_address(view->wire.receiver, source, trail->come, &now);
         if (to != NULL)
-            memcpy(to, data + at, now);
+            tug_copy(to, data + at, now);
         trail->come += (uint32_t)now;
         at += (uint32_t)now;
     }
@@ -181,7 +182,7 @@ static bool take_trailer(struct view *view, uint32_t source, const unsigned char
  * longer than most packets. */
 static inline void copy_packet(uint64_t *packet, const unsigned char *head, size_t bytes) {
     __asm__("" : "+r"(bytes));
-    memcpy(packet, head, bytes);
+    tug_copy(packet, head, bytes);
 }
 
 /* Hands a view the first slot, whose head has so many bytes, and gives the slot back. */

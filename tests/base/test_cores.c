@@ -140,12 +140,24 @@ static void masks_may_be_larger_than_the_c_librarys(void **state) {
     assert_int_not_equal(there.id, here.id);
 }
 
+static void the_most_ranks_that_were_told_of_crowd(void **state) {
+    (void)state;
+    const unsigned cores = tug_cores_find().count;
+    tug_cores_shared_by(cores);
+    assert_false(tug_cores_crowded());
+    tug_cores_shared_by(cores + 1);
+    assert_true(tug_cores_crowded());
+    tug_cores_shared_by(1); /* a communicator of one */
+    assert_true(tug_cores_crowded());
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_least_quota_counts),
         cmocka_unit_test(a_container_sees_its_own_as_the_root),
         cmocka_unit_test(the_mask_counts),
         cmocka_unit_test(masks_may_be_larger_than_the_c_librarys),
+        cmocka_unit_test(the_most_ranks_that_were_told_of_crowd),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

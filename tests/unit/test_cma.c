@@ -147,20 +147,27 @@ static void the_machine_has_it_or_says_why(void **state) {
     assert_int_equal(errno, 4711);
 }
 
-static void reads_what_the_peer_wrote(void **state) {
-    const size_t bytes = 5 * page_bytes + 13;
+static void read_by(int (*read_theirs)(pid_t, void *, uint64_t, size_t), size_t bytes) {
     unsigned char *copy = malloc(bytes + 2);
-    (void)state;
     for (size_t shift = 0; shift < 3; shift++) {
         memset(copy, 0x5a, bytes + 2);
         const size_t from = 3 * page_bytes + shift;
-        assert_int_equal(tug_cma_read(child, copy + 1, address(from), bytes), 0);
+        assert_int_equal(read_theirs(child, copy + 1, address(from), bytes), 0);
         for (size_t i = 0; i < bytes; i++)
             assert_int_equal(copy[1 + i], pattern(from + i));
         assert_int_equal(copy[0], 0x5a);
         assert_int_equal(copy[bytes + 1], 0x5a);
     }
     free(copy);
+}
+
+static void reads_what_the_peer_wrote(void **state) {
+    static const size_t lengths[] = {1, 32, 33, 40, 2049};
+    (void)state;
+    read_by(tug_cma_read, 5 * page_bytes + 13);
+    read_by(tug_cma_read_beside, 5 * page_bytes + 13);
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+        read_by(tug_cma_read_beside, lengths[i]);
 }
 
 static void writes_what_the_peer_reads(void **state) {

@@ -129,7 +129,7 @@ static uint32_t steps_to_park(struct tug_backoff *backoff) {
 static void backoff_ends_and_starts_again(void **state) {
     (void)state;
     struct tug_backoff backoff = {0};
-    tug_park_configure(0, 1, 2);
+    tug_park_configure(0, false);
     uint32_t pauses = atomic_load(&tug_park_budget.pauses);
     uint32_t yields = atomic_load(&tug_park_budget.yields);
     assert_int_equal(steps_to_park(&backoff), pauses + yields);
@@ -140,11 +140,11 @@ static void backoff_ends_and_starts_again(void **state) {
 
 static void budgets_follow_the_load(void **state) {
     (void)state;
-    tug_park_configure(50, 1, 2);
+    tug_park_configure(50, false);
     uint32_t roomy = atomic_load(&tug_park_budget.pauses);
-    tug_park_configure(50, 3, 2);
+    tug_park_configure(50, true);
     uint32_t crowded = atomic_load(&tug_park_budget.pauses);
-    tug_park_configure(0, 1, 2);
+    tug_park_configure(0, false);
     assert_int_equal(atomic_load(&tug_park_budget.pauses), 0);
     assert_true(crowded < roomy);
     assert_true(crowded <= 100);
@@ -152,7 +152,7 @@ static void budgets_follow_the_load(void **state) {
 
 static void spin_budget_is_in_microseconds(void **state) {
     (void)state;
-    tug_park_configure(200, 1, 2);
+    tug_park_configure(200, false);
     uint32_t pauses = atomic_load(&tug_park_budget.pauses);
     struct tug_backoff backoff = {0};
     uint64_t best = UINT64_MAX;
@@ -167,7 +167,7 @@ static void spin_budget_is_in_microseconds(void **state) {
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
     assert_in_range(best, 20000, 2000000);
 #endif
-    tug_park_configure(0, 1, 2);
+    tug_park_configure(0, false);
 }
 
 int main(void) {

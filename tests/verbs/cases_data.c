@@ -86,25 +86,34 @@ static unsigned char *folded(size_t bytes) {
     return at;
 }
 
-void data_two_gib(void **state) {
-    (void)state;
-    const uint64_t bytes = (2ull << 30) + 1;
-    unsigned char *from = folded(bytes), *to = folded(bytes);
-    fill(from, 64u << 20, 77);
-    struct tug_registration *source = fake_register(TARGET, from, bytes);
-    struct tug_registration *sink = fake_register(ORIGIN, to, bytes);
+/* Reads bytes at that offset of two blocks, length bytes each, in as many requests as it takes. */
+static void read_pieces(uint64_t length, uint64_t offset, uint64_t bytes) {
+    const size_t fold = 64u << 20;
+    unsigned char *from = folded(length), *to = folded(length);
+    fill(from, fold, 77);
+    struct tug_registration *source = fake_register(TARGET, from, length);
+    struct tug_registration *sink = fake_register(ORIGIN, to, length);
     struct fake_end end;
-    const uint64_t before = tug_clock_ns();
-    fake_post(ORIGIN,
-              fake_operation(ORIGIN, 1, TUG_OPERATION_READ, source, 0, sink, 0, bytes, &end));
+    fake_post(ORIGIN, fake_operation(ORIGIN, 1, TUG_OPERATION_READ, source, offset, sink, offset,
+                                     bytes, &end));
     assert_true(fake_finish(300));
-    printf("%.1f s\n", (double)(tug_clock_ns() - before) / 1e9);
     assert_done(&end, 0);
     const uint64_t most = ORIGIN->verbs->device.most_message;
     assert_int_equal(ORIGIN->verbs->posted, (bytes + most - 1) / most);
-    assert_filled(to, 64u << 20, 77);
+    assert_memory_equal(to + offset, from + offset, bytes < fold ? bytes : fold);
     fake_deregister(TARGET, source);
     fake_deregister(ORIGIN, sink);
+}
+
+/* On both sides of 2 GiB; an emulated device takes over a minute for 2 GiB themselves. */
+void data_pieces(void **state) {
+    (void)state;
+    read_pieces((2ull << 30) + (16 << 20), (2ull << 30) - (9 << 20), (17 << 20) + 1);
+}
+
+void data_two_gib(void **state) {
+    (void)state;
+    read_pieces((2ull << 30) + 1, 0, (2ull << 30) + 1);
 }
 
 /* ---- atomics ---- */

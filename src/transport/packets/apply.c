@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/copy.h"
 #include "transport/atomic.h"
 
 /* How much memory a request is about. */
@@ -37,7 +38,7 @@ struct tug_applied tug_apply(struct tug_memory_table *memory, const struct tug_r
         if (__builtin_expect(record->length == 8, 1))
             memcpy(target, record->data, 8);
         else if (record->length > 0)
-            memcpy(target, record->data, record->length);
+            tug_copy(target, record->data, record->length);
         break;
     case TUG_RECORD_FETCH:
         if ((uintptr_t)target % width != 0)
@@ -86,7 +87,7 @@ static inline void copy_one(unsigned char *to, const unsigned char *from, size_t
     if (__builtin_expect(length == 8, 1))
         memcpy(to, from, 8);
     else
-        memcpy(to, from, length);
+        tug_copy(to, from, length);
 }
 
 int tug_apply_run(struct tug_memory_table *memory, const struct tug_record *record) {

@@ -104,6 +104,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/copy.h"
+
 #define TUG_PACKET_MAGIC 0x5447
 #define TUG_PACKET_VERSION 10
 #define TUG_PACKET_REQUESTS 1
@@ -393,7 +395,7 @@ static inline void tug_packet_data(uint64_t *at, const void *data, size_t length
     if (length % 8 != 0)
         at[length / 8] = 0;
     if (length > 0)
-        memcpy(at, data, length);
+        tug_copy(at, data, length);
 }
 
 /* Writes the header. */

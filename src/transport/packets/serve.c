@@ -1,6 +1,7 @@
 /* Packets that come: requests are applied and answered, answers end operations of ours. */
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/log.h"
 #include "base/trace.h"
 #include "transport/packets/apply.h"
@@ -180,7 +181,7 @@ static void take_reply(struct tug_packets *packets, struct tug_operation *operat
         status = TUG_ERR_RANGE;
     operation->status = (int8_t)status;
     if (status == 0 && bytes > 0)
-        memcpy((void *)(uintptr_t)operation->address, answer, bytes);
+        tug_copy((void *)(uintptr_t)operation->address, answer, bytes);
     tug_fabric_complete(packets->fabric, operation);
 }
 
@@ -218,7 +219,7 @@ static bool take_data(struct tug_packets *packets, struct tug_stream *stream,
     if (record->sub == 0 && (record->length != piece || tug_read_is_long(stream, piece)))
         return false;
     if (record->sub == 0 && piece > 0)
-        memcpy(operation->local + record->words[0], record->data, piece);
+        tug_copy(operation->local + record->words[0], record->data, piece);
     else if (record->sub != 0 && operation->status == 0)
         operation->status = (int8_t)-record->sub;
     tug_packets_have_read(packets, stream, operation);

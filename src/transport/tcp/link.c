@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/copy.h"
 #include "base/log.h"
 #include "transport/tcp/private.h"
 
@@ -226,7 +227,7 @@ static size_t begin_trailer(struct tug_tcp_link *link, struct tug_tcp_view *view
         size_t now = bytes - at;
         unsigned char *to = trailer_address(link, &now);
         if (to != NULL)
-            memcpy(to, behind + at, now);
+            tug_copy(to, behind + at, now);
         trailer_came(link, now);
         at += now;
     }

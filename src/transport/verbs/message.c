@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/copy.h"
 #include "base/log.h"
 #include "transport/verbs/private.h"
 
@@ -209,7 +210,7 @@ bool tug_verbs_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buf
     pair->messages++;
     messages->bytes[slot] = buffer->packet.used;
     messages->number[slot] = ++pair->numbered;
-    memcpy(send_memory(messages, slot), buffer->packet.memory, buffer->packet.used);
+    tug_copy(send_memory(messages, slot), buffer->packet.memory, buffer->packet.used);
     append(verbs, pair, slot);
     tug_pool_give(&wire->pool, buffer);
     return true;

@@ -1,0 +1,79 @@
+#include "base/copy.h"
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+
+#define SLOW 4 /* times as long as in pieces; on a machine that has it: twenty times */
+
+#define PAGE 4096
+#define CLOCK_NS 50 /* to look at the clock takes less */
+
+enum { UNKNOWN, TRYING, FAST, IS_SLOW };
+
+typedef void (*copy_function)(void *to, const void *from, size_t bytes);
+
+static void by_memcpy(void *to, const void *from, size_t bytes) {
+    memcpy(to, from, bytes);
+}
+
+void tug_copy_pieces(void *to, const void *from, size_t bytes) {
+    unsigned char *at = to;
+    const unsigned char *rest = from;
+    /* the compiler must not know how long a piece is: it has copies of its own by `rep` */
+    for (size_t piece; bytes > 0; at += piece, rest += piece, bytes -= piece) {
+        piece = bytes < TUG_COPY_PIECE ? bytes : TUG_COPY_PIECE;
+        memmove(at, rest, piece);
+    }
+}
+
+static uint64_t time_of(copy_function copy, unsigned char *to, const unsigned char *from,
+                        size_t bytes) {
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 4; i++) { /* the first one brings the pages */
+        const uint64_t begin = tug_clock_ns();
+        copy(to, from, bytes);
+        const uint64_t took = tug_clock_ns() - begin;
+        least = took < least ? took : least;
+    }
+    return least;
+}
+
+struct trial {
+    copy_function copy;
+    _Atomic int known;
+    unsigned char pages[4 * PAGE] __attribute__((aligned(PAGE)));
+};
+
+/* Is this copy slow at near places? Who asks while another thread tries it is told no. */
+static bool is_slow(struct trial *trial) {
+    int answer = atomic_load_explicit(&trial->known, memory_order_relaxed);
+    if (answer == UNKNOWN && atomic_compare_exchange_strong(&trial->known, &answer, TRYING)) {
+        unsigned char *to = trial->pages + 2 * PAGE + TUG_COPY_NEAR / 2;
+        const uint64_t pieces = time_of(tug_copy_pieces, to, trial->pages, PAGE);
+        const uint64_t took = time_of(trial->copy, to, trial->pages, PAGE);
+        answer = took > SLOW * (pieces + CLOCK_NS) ? IS_SLOW : FAST;
+        atomic_store_explicit(&trial->known, answer, memory_order_relaxed);
+    }
+    return answer == IS_SLOW;
+}
+
+#ifdef __x86_64__
+static void by_rep(void *to, const void *from, size_t bytes) {
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+}
+#endif
+
+bool tug_copy_kernel_is_slow(void) {
+#ifdef __x86_64__
+    static struct trial trial = {.copy = by_rep};
+    return is_slow(&trial);
+#else
+    return false;
+#endif
+}
+
+void tug_copy_near(void *to, const void *from, size_t bytes) {
+    static struct trial trial = {.copy = by_memcpy};
+    (is_slow(&trial) ? tug_copy_pieces : by_memcpy)(to, from, bytes);
+}
