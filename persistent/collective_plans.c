@@ -61,6 +61,13 @@ static size_t large_from(const struct collective *c, enum tug_collective_kind ki
     return few ? LARGE_BETWEEN_FEW : LARGE_BETWEEN_NODES;
 }
 
+/* Elements that rank r is given. */
+static uint64_t count_of(const struct tug_collective *call, uint32_t r) {
+    const struct tug_side *receive = &call->receive;
+    return receive->counts.items != NULL ? (uint64_t)tug_list_at(&receive->counts, r)
+                                         : (uint64_t)receive->count;
+}
+
 static int compile_reduction(struct collective *c, const struct tug_collective *call,
                              const struct tug_reduce_plan *plan, uint32_t way) {
     const struct tug_team *team = c->team;
@@ -82,9 +89,7 @@ static int compile_reduction(struct collective *c, const struct tug_collective *
         if (counts == NULL)
             return TUG_ERR_NO_MEMORY;
         for (uint32_t r = 0; r < (uint32_t)team->nranks; r++)
-            counts[r] = call->receive.counts.items != NULL
-                            ? (uint64_t)tug_list_at(&call->receive.counts, r)
-                            : (uint64_t)call->receive.count;
+            counts[r] = count_of(call, r);
         error = tug_compile_reduce_scatter(schedule, &team->places, plan, counts, rank);
         free(counts);
         return error;
@@ -147,11 +152,10 @@ static bool scatters(const struct tug_collective *call) {
 
 /* Elements that go from rank to rank, at most; the same on all ranks. */
 static uint64_t elements_of(const struct collective *c, const struct tug_collective *call) {
-    uint64_t most = (uint64_t)call->receive.count;
-    for (uint32_t r = 0; call->receive.counts.items != NULL && r < (uint32_t)c->team->nranks; r++) {
-        uint64_t count = (uint64_t)tug_list_at(&call->receive.counts, r);
-        most = count > most ? count : most;
-    }
+    const uint32_t n = call->receive.counts.items != NULL ? (uint32_t)c->team->nranks : 1;
+    uint64_t most = 0;
+    for (uint32_t r = 0; r < n; r++)
+        most = count_of(call, r) > most ? count_of(call, r) : most;
     return most;
 }
 

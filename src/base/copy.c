@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 
+#define IN_PIECES_MOST 8192
 #define SLOW 4 /* times as long as in pieces; on a machine that has it: twenty times */
 
 #define PAGE 4096
@@ -73,7 +74,14 @@ bool tug_copy_kernel_is_slow(void) {
 #endif
 }
 
-void tug_copy_near(void *to, const void *from, size_t bytes) {
+static bool memcpy_is_slow(void) {
     static struct trial trial = {.copy = by_memcpy};
-    (is_slow(&trial) ? tug_copy_pieces : by_memcpy)(to, from, bytes);
+    return is_slow(&trial);
+}
+
+void tug_copy_long(void *to, const void *from, size_t bytes) {
+    if (bytes <= IN_PIECES_MOST || (tug_copy_is_near(to, from) && memcpy_is_slow()))
+        tug_copy_pieces(to, from, bytes);
+    else
+        memcpy(to, from, bytes);
 }

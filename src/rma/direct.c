@@ -236,21 +236,14 @@ reach(const struct tug_rma *o, struct tug_data *data, struct tug_direct_target *
 
 /* ---- put and get ---- */
 
-/* glibc 2.36 copies more than 2 112 bytes by `rep movsb` on AMD processors of the Zen 4 kind, whose
- * beginning takes as long as a kilobyte of vector stores: a put of 4 KiB takes 49 ns in pieces and
- * 56 at once, 8 KiB 86 and 92, 16 KiB no less in pieces. */
-#define PIECE ((size_t)2048)
-#define IN_PIECES_MOST ((size_t)8192)
-
+/* A rank may put a part of its own window into another. */
 static __attribute__((noinline)) void copy_long(void *to, const void *from, size_t bytes) {
     const bool apart =
         (uintptr_t)to - (uintptr_t)from >= bytes && (uintptr_t)from - (uintptr_t)to >= bytes;
-    size_t done = 0, piece = PIECE;
-    __asm__("" : "+r"(piece)); /* gcc has a `rep movsq` of its own for a length that it knows */
-    if (apart && bytes <= IN_PIECES_MOST)
-        for (; bytes - done > piece; done += piece)
-            tug_copy((char *)to + done, (const char *)from + done, piece);
-    memmove((char *)to + done, (const char *)from + done, bytes - done);
+    if (apart)
+        tug_copy(to, from, bytes);
+    else
+        memmove(to, from, bytes);
 }
 
 /* What one store or load can do is done by one: a program that polls its window sees all of it or
@@ -261,7 +254,7 @@ static inline __attribute__((always_inline)) void copy_plain(void *to, const voi
         memcpy(to, from, 8);
     else if (bytes == 4)
         memcpy(to, from, 4);
-    else if (bytes <= PIECE)
+    else if (bytes <= TUG_COPY_PIECE)
         memmove(to, from, bytes);
     else
         copy_long(to, from, bytes);

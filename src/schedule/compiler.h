@@ -32,6 +32,8 @@ void tug_compiler_begin(struct tug_compiler *c, struct tug_schedule *schedule,
 int tug_compiler_end(struct tug_compiler *c);
 
 uint32_t tug_run_segments(const struct tug_run *run);
+/* The n-th segment, a run in one piece. */
+struct tug_run tug_run_segment(const struct tug_run *run, uint64_t n);
 uint32_t tug_run_chunks(const struct tug_run *run);
 struct tug_run tug_run_chunk(const struct tug_run *run, uint32_t chunk);
 

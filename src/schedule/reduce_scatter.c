@@ -128,9 +128,7 @@ static uint32_t rounds_of(const struct pairs *p, uint32_t rank) {
 
 static struct tug_run segment_of(const struct pairs *p, uint32_t rank, uint32_t round) {
     struct tug_run block = block_of(p, rank);
-    uint64_t begin = round * block.segment, left = block.elements - begin;
-    return (struct tug_run){block.begin + begin,
-                            block.segment > 0 && block.segment < left ? block.segment : left, 0};
+    return tug_run_segment(&block, round);
 }
 
 /* Segments that `writer` has published before a round. */

@@ -54,10 +54,7 @@ static uint32_t result_at(const struct shares *s, uint32_t writer, uint32_t roun
 }
 
 static struct tug_run segment_of(const struct shares *s, uint32_t round, uint32_t owner) {
-    const struct tug_run *all = &s->r->all;
-    uint64_t begin = ((uint64_t)round * s->n + owner) * all->segment;
-    uint64_t left = all->elements - begin;
-    return (struct tug_run){begin, left < all->segment ? left : all->segment, 0};
+    return tug_run_segment(&s->r->all, (uint64_t)round * s->n + owner);
 }
 
 /* A rank without output keeps its segments one after another. */

@@ -39,7 +39,6 @@ static void copy_all(copy_function *copy) {
 static void copies_what_is_there(void **state) {
     (void)state;
     copy_all(tug_copy);
-    copy_all(tug_copy_near);
     copy_all(tug_copy_pieces);
 }
 

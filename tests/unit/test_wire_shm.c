@@ -51,13 +51,20 @@ int __wrap_tug_arena_take(struct tug_team *team, size_t bytes, unsigned char **p
     return 0;
 }
 
-static size_t copied; /* bytes, by calls of memcpy() */
+static size_t copied; /* bytes, by calls of memcpy() and memmove() */
 
 void *__real_memcpy(void *to, const void *from, size_t bytes);
 void *__wrap_memcpy(void *to, const void *from, size_t bytes);
 void *__wrap_memcpy(void *to, const void *from, size_t bytes) {
     copied += bytes;
     return __real_memcpy(to, from, bytes);
+}
+
+void *__real_memmove(void *to, const void *from, size_t bytes);
+void *__wrap_memmove(void *to, const void *from, size_t bytes);
+void *__wrap_memmove(void *to, const void *from, size_t bytes) {
+    copied += bytes;
+    return __real_memmove(to, from, bytes);
 }
 
 static void receive(void *receiver, struct tug_wire *wire, const void *packet, size_t bytes) {
