@@ -375,11 +375,186 @@ static void one_queue_pair(void **state) {
     too_few_queue_pairs(1);
 }
 
+/* Queue pairs break as soon as they are ready. */
+static int ready_to_break(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask) {
+    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
+    const int error = real.modify_qp(qp, attributes, mask);
+    return error == 0 && attributes->qp_state == IBV_QPS_RTS
+               ? real.modify_qp(qp, &broken, IBV_QP_STATE)
+               : error;
+}
+
+static void break_pair(const struct side *side) {
+    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
+    const struct tug_verbs_pair *pair = verbs_of(side)->pairs[0];
+    if (pair->phase == TUG_PAIR_UP)
+        real.modify_qp(pair->sender, &broken, IBV_QP_STATE);
+}
+
+static void lose_queue_pairs(const struct side *side) {
+    tug_ibv.modify_qp = ready_to_break;
+    break_pair(side);
+}
+
+static void lose_device(const struct side *side) {
+    atomic_store(&verbs_of(side)->device_lost, true);
+}
+
+/* Traffic both ways, a way that is gone for good, more traffic: all of it is done once and in
+ * order, some of it by each row. unseen: rounds in which only one side looks before. */
+static void way_ends(void (*lose)(const struct side *), unsigned unseen, bool both) {
+    enum { N = 24 };
+    static struct kinds of_a[N], of_b[N];
+    struct record records[4];
+    uint64_t old[2] = {0, 0};
+    wire_up();
+    memset(a->remote.base, 0, 8);
+    memset(b->remote.base, 0, 8);
+    const unsigned came[2] = {a->messages, b->messages};
+    for (unsigned i = 0; i < N; i++) {
+        const uint64_t offset = 64 + 20000 * (uint64_t)i;
+        post_kinds(a, offset, 18000, &of_a[i]);
+        post_kinds(b, offset, 100 + i, &of_b[i]);
+        if (i % 3 == 0)
+            round_both();
+        if (i != N / 2)
+            continue;
+        for (unsigned k = 0; k < unseen; k++)
+            (void)tug_fabric_poll(&a->fabric);
+        lose(a);
+        if (both)
+            lose(b);
+        tug_fabric_flush(&a->fabric);
+    }
+    finish();
+    for (unsigned i = 0; i < N; i++) {
+        assert_kinds(a, 64 + 20000 * (uint64_t)i, 18000, &of_a[i]);
+        assert_kinds(b, 64 + 20000 * (uint64_t)i, 100 + i, &of_b[i]);
+    }
+    tug_ibv = real;
+    post_message(a, 8, &records[0]);
+    post_message(b, 8, &records[1]);
+    post_fetch(a, 4, &old[0], &records[2]);
+    post_fetch(b, 4, &old[1], &records[3]);
+    finish();
+    assert_int_equal((uint32_t)old[0], N);
+    assert_int_equal((uint32_t)old[1], N);
+    assert_int_equal(a->messages - came[0], 2 * N + 1);
+    assert_int_equal(b->messages - came[1], 2 * N + 1);
+    assert_false(a->streams[1]->lost || b->streams[0]->lost);
+    assert_ptr_equal(a->streams[1]->wire, &a->out.wire);
+    assert_int_equal(verbs_of(a)->messages->used + verbs_of(b)->messages->used, 0);
+    assert_int_equal(view_of(a)->wire.pool.nout + view_of(b)->wire.pool.nout, 0);
+}
+
+static void queue_pairs_gone(void **state) {
+    (void)state;
+    way_ends(lose_queue_pairs, 0, false);
+}
+
+static void queue_pairs_gone_unseen(void **state) {
+    (void)state;
+    way_ends(lose_queue_pairs, 5, true);
+}
+
+/* One whose device is there goes on by it. */
+static void device_gone(void **state) {
+    (void)state;
+    way_ends(lose_device, 0, false);
+    assert_ptr_equal(b->streams[0]->wire, view_of(b));
+}
+
+static void device_gone_unseen(void **state) {
+    (void)state;
+    way_ends(lose_device, 7, false);
+}
+
+static void both_devices_gone(void **state) {
+    (void)state;
+    way_ends(lose_device, 3, true);
+    assert_ptr_equal(b->streams[0]->wire, &b->out.wire);
+}
+
+/* Packets that have arrived, of which their sender has not learned: some have been taken when the
+ * peer is asked, some are taken then. None comes twice. */
+static void arrived_unseen(void **state) {
+    (void)state;
+    struct record records[20];
+    struct ibv_wc completions[64];
+    uint64_t old = 0;
+    wire_up();
+    memset(b->remote.base, 0, 8);
+    const unsigned before = b->messages;
+    for (unsigned i = 0; i < 20; i++) {
+        if (i % 2 == 0)
+            post_message(a, 3000, &records[i]);
+        else
+            post_fetch(a, 4, &old, &records[i]);
+        if (i == 9)
+            tug_fabric_flush(&a->fabric);
+        if (i == 9)
+            assert_true(ibv_poll_cq(verbs_of(a)->cq, 64, completions) > 0);
+        if (i == 9)
+            (void)tug_fabric_poll(&b->fabric);
+        if (i == 12)
+            (void)tug_fabric_poll(&a->fabric); /* they are acknowledged: others go */
+    }
+    tug_fabric_flush(&a->fabric);
+    assert_true(ibv_poll_cq(verbs_of(a)->cq, 64, completions) > 0);
+    lose_device(a);
+    (void)tug_fabric_poll(&a->fabric);
+    assert_int_equal(verbs_of(a)->pairs[0]->moving, 1);
+    assert_true(verbs_of(a)->messages->used > 0);
+    assert_true(b->messages - before < 10);
+    assert_true(fake_poll(&b->out.wire)); /* it is asked before it has looked at its queue */
+    assert_true(b->messages - before < 10);
+    const unsigned sent = a->out.sent;
+    finish();
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(records[i].completed, 1);
+        assert_int_equal(records[i].status, 0);
+    }
+    assert_int_equal(b->messages - before, 10);
+    assert_int_equal(*(uint32_t *)b->remote.base, 10);
+    assert_true(a->out.sent - sent <= 1); /* an acknowledgement, perhaps, and no packet again */
+}
+
+/* A packet that the device has taken and the peer has not got is a peer that is lost. */
+static void packet_gone(void **state) {
+    (void)state;
+    struct record records[2];
+    wire_up();
+    post_message(a, 8, &records[0]);
+    tug_fabric_flush(&a->fabric);
+    (void)tug_fabric_poll(&a->fabric);
+    struct ibv_wc completions[8]; /* it is in b's queue */
+    assert_true(ibv_poll_cq(verbs_of(b)->cq, 8, completions) > 0);
+    lose_device(a);
+    post_message(a, 8, &records[1]);
+    finish();
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(records[i].completed, 1);
+        assert_int_equal(records[i].status, TUG_ERR_PEER);
+    }
+    assert_true(a->streams[1]->lost);
+}
+
 int main(int argc, char **argv) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(no_message_of_the_host), CASE(counted),       CASE(queue_pairs_fail),
-        CASE(no_queue_pairs),         CASE(one_direction), CASE(one_queue_pair),
+        CASE(no_message_of_the_host),
+        CASE(counted),
+        CASE(queue_pairs_fail),
+        CASE(no_queue_pairs),
+        CASE(one_direction),
+        CASE(one_queue_pair),
+        CASE(queue_pairs_gone),
+        CASE(queue_pairs_gone_unseen),
+        CASE(device_gone),
+        CASE(device_gone_unseen),
+        CASE(both_devices_gone),
+        CASE(packet_gone),
+        CASE(arrived_unseen),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -179,6 +179,23 @@ void tug_packets_ended(void *receiver, uint32_t peer) {
         tug_stream_drop(stream, true);
 }
 
+/* The row that is next may be told of this peer for the first time. */
+uint32_t tug_packets_yields(void *receiver, uint32_t peer) {
+    struct tug_packets *packets = receiver;
+    struct tug_stream *stream = packets->streams[peer];
+    if (stream == NULL)
+        return 0;
+    if (stream->from != NULL)
+        (void)tug_packets_detour(packets, stream->from);
+    stream->from = NULL;
+    return stream->taken;
+}
+
+void tug_packets_moves(void *receiver, uint32_t peer, uint32_t taken, struct tug_buffer *back) {
+    struct tug_packets *packets = receiver;
+    tug_stream_take_next_row(packets, packets->streams[peer], taken, back);
+}
+
 void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->receiver = packets;
     wire->receive = tug_packets_receive;
@@ -189,6 +206,8 @@ void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->keeps = tug_trailer_keeps;
     wire->settled = tug_packets_settled;
     wire->ended = tug_packets_ended;
+    wire->yields = tug_packets_yields;
+    wire->moves = tug_packets_moves;
     packets->wires[packets->nwires++] = wire;
     packets->hears_words |= wire->row->told != NULL;
     packets->batches |= wire->row->flush != NULL;

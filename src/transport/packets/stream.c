@@ -51,13 +51,13 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
     return stream;
 }
 
-void tug_stream_detour(struct tug_packets *packets, struct tug_stream *stream) {
-    if (stream->settled || stream->lost)
-        return;
+/* What is to go to the peer goes by the next row that takes it. False: the peer is lost, as there
+ * is no memory for that. */
+static bool change_wire(struct tug_packets *packets, struct tug_stream *stream) {
     struct tug_wire *to = tug_packets_detour(packets, stream->wire);
     if (to == NULL) {
         tug_stream_lose(packets, stream);
-        return;
+        return false;
     }
     tug_log(TUG_VERBOSE_INFO, "packets to process %u go by %s: there is no connection by %s",
             stream->peer, to->row->name, stream->wire->row->name);
@@ -66,11 +66,71 @@ void tug_stream_detour(struct tug_packets *packets, struct tug_stream *stream) {
         tug_pool_pass(&stream->wire->pool, &to->pool);
     if (stream->requests != NULL)
         tug_pool_pass(&stream->wire->pool, &to->pool);
+    if (stream->answers != NULL)
+        tug_pool_pass(&stream->wire->pool, &to->pool);
     stream->one_way = stream->wire->row->wired_by_host;
     stream->wire = to;
     tug_stream_take_credit(stream, stream->credit);
     stream->settled = true;
     tug_stream_touch(packets, stream);
+    return true;
+}
+
+void tug_stream_detour(struct tug_packets *packets, struct tug_stream *stream) {
+    if (!stream->settled && !stream->lost)
+        (void)change_wire(packets, stream);
+}
+
+static uint32_t count_buffers(const struct tug_buffer *buffer) {
+    uint32_t n = 0;
+    for (; buffer != NULL; buffer = buffer->next)
+        n++;
+    return n;
+}
+
+static struct tug_buffer *give_first(struct tug_pool *pool, struct tug_buffer *buffer) {
+    struct tug_buffer *next = buffer->next;
+    tug_pool_give(pool, buffer);
+    return next;
+}
+
+/* Takes the packets back that the peer has not taken, ahead of what waits. False: the peer misses
+ * some that are not there, or has more than were sent. Its packets are numbered by `sent`. */
+static bool take_back(struct tug_stream *stream, uint32_t taken, struct tug_buffer *back) {
+    const uint32_t n = count_buffers(back);
+    const uint32_t behind = stream->sent - count_buffers(stream->unsent_first) - n;
+    const uint32_t there = taken - behind; /* of those that are back */
+    const bool whole = there <= n;
+    for (uint32_t i = 0; back != NULL && (i < there || !whole); i++)
+        back = give_first(&stream->wire->pool, back);
+    if (back == NULL)
+        return whole;
+    struct tug_buffer *last = back;
+    while (last->next != NULL)
+        last = last->next;
+    last->next = stream->unsent_first;
+    if (stream->unsent_first == NULL)
+        stream->unsent_last = last;
+    stream->unsent_first = back;
+    return true;
+}
+
+void tug_stream_take_next_row(struct tug_packets *packets, struct tug_stream *stream,
+                              uint32_t taken, struct tug_buffer *back) {
+    const bool whole = take_back(stream, taken, back);
+    if (stream->lost) {
+        tug_stream_drop(stream, true);
+        return;
+    }
+    if (whole) {
+        (void)change_wire(packets, stream);
+        return;
+    }
+    tug_log(TUG_LOG_ERROR,
+            "packets to process %u are missing, so that peer is lost and operations on it fail: "
+            "look at the device that carried them",
+            stream->peer);
+    tug_stream_lose(packets, stream);
 }
 
 /* ---- sending ---- */

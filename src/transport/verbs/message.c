@@ -105,6 +105,73 @@ static void say_ended(struct tug_verbs_pair *pair) {
             tug_verbs_say(contact, TUG_WORD_ENDED);
 }
 
+static void give_slot(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot) {
+    struct tug_verbs_messages *messages = verbs->messages;
+    messages->next[slot] = messages->spare;
+    messages->spare = slot;
+    messages->used--;
+    pair->messages--;
+}
+
+/* A packet in a slot, in a buffer again. NULL: no memory. */
+static struct tug_buffer *unslot(const struct tug_verbs_messages *messages, struct tug_wire *wire,
+                                 uint32_t slot) {
+    struct tug_buffer *buffer = tug_pool_take(&wire->pool);
+    if (buffer == NULL)
+        return NULL;
+    memcpy(buffer->memory, send_memory(messages, slot), messages->bytes[slot]);
+    buffer->packet.used = messages->bytes[slot];
+    buffer->number = ((const struct tug_packet_header *)buffer->memory)->number;
+    return buffer;
+}
+
+/* Takes the context's messages that wait for the pair, in their order, out of the slots. False: no
+ * memory, some are lost. */
+static bool take_back(struct tug_verbs_contact *contact, struct tug_buffer **back) {
+    struct tug_wire *wire = &contact->view->wire;
+    struct tug_verbs *verbs = contact->view->verbs;
+    struct tug_verbs_messages *messages = verbs->messages;
+    struct tug_verbs_pair *pair = contact->pair;
+    uint32_t slot = pair->message_first;
+    bool all = true;
+    *back = NULL;
+    pair->message_first = pair->message_last = TUG_NO_MESSAGE;
+    while (slot != TUG_NO_MESSAGE) {
+        const uint32_t next = messages->next[slot];
+        const struct tug_packet_header *header = (const void *)send_memory(messages, slot);
+        if (header->context != wire->fabric->id) { /* another's stays, where it is */
+            messages->next[slot] = TUG_NO_MESSAGE;
+            if (pair->message_first == TUG_NO_MESSAGE)
+                pair->message_first = slot;
+            else
+                messages->next[pair->message_last] = slot;
+            pair->message_last = slot;
+        } else {
+            *back = unslot(messages, wire, slot);
+            all &= *back != NULL;
+            back = *back != NULL ? &(*back)->next : back;
+            give_slot(verbs, pair, slot);
+        }
+        slot = next;
+    }
+    return all;
+}
+
+/* The packets' side goes on by the next row. */
+static void hand_back(struct tug_verbs_contact *contact) {
+    struct tug_wire *wire = &contact->view->wire;
+    struct tug_buffer *back = NULL;
+    const bool all = take_back(contact, &back);
+    contact->leads = false;
+    if (!all)
+        tug_log(
+            TUG_LOG_ERROR,
+            "verbs: no memory for packets to rank %u, so that peer is lost and operations on it "
+            "fail: give this process more memory",
+            contact->rank);
+    wire->moves(wire->receiver, contact->rank, all ? contact->taken : ~contact->taken, back);
+}
+
 static void tell(struct tug_verbs_contact *contact) {
     struct tug_verbs_view *view = contact->view;
     struct tug_wire *wire = &view->wire;
@@ -114,10 +181,14 @@ static void tell(struct tug_verbs_contact *contact) {
     contact->word = TUG_WORD_NONE;
     view->verbs->words--;
     tug_turns_note(&view->verbs->turns, &view->turn);
-    if (word == TUG_WORD_ENDED)
+    if (word == TUG_WORD_MOVES && contact->leads)
+        hand_back(contact);
+    else if (word == TUG_WORD_ENDED)
         wire->ended(wire->receiver, contact->rank);
-    else
+    else if (word != TUG_WORD_MOVES)
         wire->settled(wire->receiver, contact->rank, word == TUG_WORD_LEADS);
+    if (word == TUG_WORD_MOVES || word == TUG_WORD_ENDED)
+        tug_verbs_contact_moved(contact);
 }
 
 bool tug_verbs_tell(struct tug_verbs *verbs) {
@@ -157,14 +228,6 @@ bool tug_verbs_meet(struct tug_wire *wire, uint32_t peer) {
 
 /* ---- sending ---- */
 
-static void give_slot(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot) {
-    struct tug_verbs_messages *messages = verbs->messages;
-    messages->next[slot] = messages->spare;
-    messages->spare = slot;
-    messages->used--;
-    pair->messages--;
-}
-
 static void append(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot) {
     struct tug_verbs_messages *messages = verbs->messages;
     messages->next[slot] = TUG_NO_MESSAGE;
@@ -190,6 +253,8 @@ bool tug_verbs_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buf
     if (contact == NULL || contact->met || contact->word == TUG_WORD_LEADS_NOT)
         return false;
     struct tug_verbs_pair *pair = contact->pair;
+    if (pair->moving > 0)
+        return false;
     if (pair->id == 0 && !has_ended(verbs, contact)) {
         contact->leads = true; /* it could not be met for want of memory, and was taken to lead */
         tug_verbs_touch(verbs, pair);

@@ -12,7 +12,7 @@
 #include "transport/verbs/private.h"
 
 #define MAGIC 0x5456
-#define VERSION 2
+#define VERSION 3
 /* 4.096 us x 2^17: half a second to an acknowledgement, six times more, then the peer is lost.
  * (Seven would mean for ever on Soft-RoCE.) */
 #define ACK_TIMEOUT 17
@@ -21,18 +21,18 @@
 /* Where no connection could be had, it is tried again after so long. */
 #define CLOSED_NS 1000000000u
 
-enum kind { ASK = 1, ANSWER, REFUSE, WHO, IAM, CLOSED, CLOSE };
+enum kind { ASK = 1, ANSWER, REFUSE, WHO, IAM, CLOSED, CLOSE, MOVE, MOVED };
 
 /* All messages, as they travel. */
 struct hello {
     uint16_t magic;
     uint8_t version;
     uint8_t kind;
-    uint32_t number; /* of the sender, in all but WHO and IAM; an answer repeats it */
+    uint32_t number; /* of the sender, in all but WHO and IAM; an answer, and MOVED, repeats it */
     uint64_t id;     /* of the process that says it */
     uint32_t qpn;
     uint32_t psn;
-    uint32_t first; /* in an ASK: the number of the next message */
+    uint32_t first; /* in an ASK: the number of the next message; in a MOVED: packets taken */
     uint16_t lid;
     uint8_t mtu;
     uint8_t reads; /* in an ASK: wanted at most; in an ANSWER: granted */
@@ -345,12 +345,119 @@ static void forget_deadline(struct tug_verbs *verbs, struct tug_verbs_pair *pair
     pair->deadline_ns = 0;
 }
 
-/* No connection can be had: the work takes the next row. */
-static void close_pair(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
-    pair->closed_ns = tug_clock_ns() + CLOSED_NS;
+/* ---- moving ---- */
+
+/* Nobody can be asked. */
+static void give_up(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next)
+        contact->moving = false;
+    pair->moving = 0;
+    forget_deadline(verbs, pair);
+    tug_verbs_fail_waiting(verbs, pair, TUG_ERR_PEER);
+    tug_verbs_messages_drop(verbs, pair);
+}
+
+/* A peer that was lost before must answer in time. */
+static void set_deadline(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    if (!pair->lost || pair->deadline_ns != 0)
+        return;
+    pair->deadline_ns = tug_clock_ns() + ANSWER_NS;
+    verbs->asked_again++;
+}
+
+static void ask_to_move(struct tug_verbs_contact *contact) {
+    contact->moving = say_only(contact, MOVE, contact->pair->number);
+    contact->pair->moving += contact->moving;
+}
+
+void tug_verbs_pair_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint64_t until_ns) {
+    pair->closed_ns = until_ns;
+    if (pair->moving > 0)
+        return;
+    if (!pair->was_up) { /* nothing has gone to the peer */
+        tug_verbs_pass_waiting(verbs, pair);
+        tug_verbs_messages_drop(verbs, pair);
+        return;
+    }
+    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next) {
+        if (contact->met)
+            tug_verbs_say(contact, TUG_WORD_LEADS_NOT);
+        if (contact->leads && !contact->gone)
+            ask_to_move(contact);
+    }
+    struct tug_verbs_contact *other = tug_verbs_contact_open(pair);
+    if (pair->moving == 0 && pair->head != TUG_NO_TAG && other != NULL)
+        ask_to_move(other);
+    if (pair->moving > 0)
+        set_deadline(verbs, pair);
+    else
+        give_up(verbs, pair);
+}
+
+/* What is left of its messages is of contexts that could not be asked. */
+void tug_verbs_contact_moved(struct tug_verbs_contact *contact) {
+    struct tug_verbs_pair *pair = contact->pair;
+    struct tug_verbs *verbs = contact->view->verbs;
+    if (!contact->moving)
+        return;
+    contact->moving = false;
+    if (--pair->moving > 0)
+        return;
+    forget_deadline(verbs, pair);
     tug_verbs_pass_waiting(verbs, pair);
     tug_verbs_messages_drop(verbs, pair);
 }
+
+/* The peer has taken what has come and drops what comes by the old sender: operations go, and the
+ * packets of that context when its side has been told. */
+static void moved(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
+                  const struct hello *answer) {
+    if (!contact->moving || answer->number != contact->pair->number)
+        return;
+    contact->pair->lost = false;
+    contact->taken = answer->first;
+    tug_verbs_say(contact, TUG_WORD_MOVES);
+    tug_verbs_pass_waiting(verbs, contact->pair);
+}
+
+/* The peer's sender is gone: its server goes too. */
+static void yield(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
+                  const struct hello *move) {
+    struct tug_verbs_pair *pair = contact->pair;
+    if ((int32_t)(move->number - pair->served) < 0)
+        return; /* it has asked anew since */
+    pair->served = move->number;
+    retire_server(verbs, pair);
+    verbs->yields += !contact->yields;
+    contact->yields = true;
+}
+
+/* Without memory for the answer it is tried again. */
+static void answer_move(struct tug_verbs *verbs, struct tug_verbs_contact *contact) {
+    const struct tug_wire *wire = &contact->view->wire;
+    struct hello answer = hello_of(verbs, MOVED, contact->pair->served, NULL, 0);
+    answer.first = wire->yields != NULL ? wire->yields(wire->receiver, contact->rank) : 0;
+    contact->yields = !say(contact, &answer) && !contact->gone;
+    verbs->yields -= !contact->yields;
+}
+
+bool tug_verbs_pairs_yield(struct tug_verbs *verbs) {
+    if (verbs->yields == 0 || verbs->retired != NULL)
+        return false;
+    for (uint32_t i = 0; i < verbs->npairs && verbs->yields > 0; i++)
+        for (struct tug_verbs_contact *contact = verbs->pairs[i]->contacts; contact != NULL;
+             contact = contact->next)
+            if (contact->yields)
+                answer_move(verbs, contact);
+    return true;
+}
+
+/* No connection can be had: the work takes the next row. */
+static void close_pair(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    tug_verbs_pair_move(verbs, pair, tug_clock_ns() + CLOSED_NS);
+}
+
+/* ---- answers ---- */
 
 static void answered(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
                      const struct hello *answer) {
@@ -359,6 +466,7 @@ static void answered(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
     forget_deadline(verbs, pair);
     if (answer->kind == ANSWER && join(verbs, pair->sender, pair->psn, answer)) {
         pair->phase = TUG_PAIR_UP;
+        pair->was_up = true;
         pair->lost = false;
         tug_verbs_say_leads(pair);
         tug_verbs_touch(verbs, pair);
@@ -391,17 +499,8 @@ static bool make_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     pair->phase = TUG_PAIR_ASKED;
     pair->sent = pair->done = 0;
     pair->used = ++verbs->uses;
-    if (pair->lost) {
-        pair->deadline_ns = tug_clock_ns() + ANSWER_NS;
-        verbs->asked_again++;
-    }
+    set_deadline(verbs, pair);
     return true;
-}
-
-/* Nobody can be asked. */
-static void give_up(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
-    tug_verbs_fail_waiting(verbs, pair, TUG_ERR_PEER);
-    tug_verbs_messages_drop(verbs, pair);
 }
 
 void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
@@ -449,7 +548,7 @@ static bool is_hello(const struct tug_verbs_view *view, uint32_t peer, const voi
     }
     memcpy(hello, data, sizeof *hello);
     if (hello->magic == MAGIC && hello->version == VERSION && hello->kind >= ASK &&
-        hello->kind <= CLOSE)
+        hello->kind <= MOVED)
         return true;
     tug_warn_once("verbs: a message from rank %u is not of this version, and is dropped: run "
                   "the same version of the library on all ranks",
@@ -496,6 +595,12 @@ void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const vo
         if (is_idle(pair) && pair->number == hello.number)
             close_sender(verbs, pair);
         break;
+    case MOVE:
+        yield(verbs, contact, &hello);
+        break;
+    case MOVED:
+        moved(verbs, contact, &hello);
+        break;
     default:
         answered(verbs, pair, &hello);
     }
@@ -522,6 +627,7 @@ void tug_verbs_pair_gone(struct tug_verbs_view *view, uint32_t peer) {
         return;
     struct tug_verbs_pair *pair = contact->pair;
     contact->gone = true;
+    tug_verbs_contact_moved(contact);
     if (pair->phase == TUG_PAIR_ASKED && pair->asker == contact)
         tug_verbs_pair_drop_sender(verbs, pair);
     if (pair->phase != TUG_PAIR_IDLE)

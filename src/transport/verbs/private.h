@@ -53,7 +53,16 @@
  * So nothing is lost. A limit that is all under way is exceeded.
  *
  * A device has so many queue pairs, and no more. Where one cannot be had, here or at the peer, the
- * pair is closed for a while: what waits for it, and what comes, takes the next row.
+ * pair is closed for a while: what waits for it, and what comes, takes the next row. So it does
+ * where senders fail one after the other, or the device has failed. If there has been a connection
+ * before, the pair *moves*: reads and writes that were under way, and packets, wait until nothing
+ * comes by the old one any more and the peer has said how many packets it has taken.
+ *
+ *      sender dropped   -- MOVE number -->                takes what has come, and drops the server
+ *      by the next row  <-- MOVED number, taken --        (in each context with packets)
+ *
+ * The packets of a context that have moved stay with that row; operations, and contexts that are
+ * made later, come back when the pair is not closed any more.
  *
  * Threading: the holder of the baton, but for making and closing endpoint and views, the registered
  * memory (any thread), the watcher, and what is constant after open.
@@ -219,7 +228,13 @@ struct tug_verbs_messages {
 };
 
 /* What the packets' side is to be told of a peer by the next poll. */
-enum tug_verbs_word { TUG_WORD_NONE, TUG_WORD_LEADS, TUG_WORD_LEADS_NOT, TUG_WORD_ENDED };
+enum tug_verbs_word {
+    TUG_WORD_NONE,
+    TUG_WORD_LEADS,
+    TUG_WORD_LEADS_NOT,
+    TUG_WORD_ENDED,
+    TUG_WORD_MOVES
+};
 
 enum tug_verbs_phase { TUG_PAIR_IDLE, TUG_PAIR_ASKED, TUG_PAIR_UP };
 
@@ -237,6 +252,9 @@ struct tug_verbs_contact {
     bool leads;                     /* it has been told so */
     bool asked;                     /* for the id */
     bool gone;                      /* nothing can be asked by this context any more */
+    bool moving;                    /* the pair moves, and this one is not done */
+    bool yields;                    /* the peer moves, and is to be told what has been taken */
+    uint32_t taken;                 /* TUG_WORD_MOVES: packets that the peer has taken */
 };
 
 struct tug_verbs_pair {
@@ -248,13 +266,15 @@ struct tug_verbs_pair {
     uint8_t phase;   /* enum tug_verbs_phase, of the sender */
     bool touched;    /* it is in the list verbs->touched */
     bool lost;       /* the peer did not answer the last time */
-    bool failed;     /* the last sender failed, and this one has done nothing yet */
+    bool was_up;     /* there has been a connection */
+    uint8_t failed;  /* so many senders in a row failed, and this one has done nothing yet */
     bool urgent;     /* a large operation or a message is among those that wait */
     bool told;       /* the peer has been told to close its sender if it is idle */
     uint32_t psn;
     uint32_t most_inline;
     uint64_t deadline_ns; /* when a peer that was lost before must have answered; 0: no limit */
     uint64_t closed_ns;   /* until then no connection can be had; 0: nobody knows */
+    uint32_t moving;      /* contacts that are; meanwhile it is closed */
     uint64_t used, heard; /* verbs->uses when something was sent last, and has come */
     struct tug_verbs_contact *contacts;
     struct tug_verbs_contact *asker; /* by which the question went, while phase is ASKED */
@@ -318,6 +338,7 @@ struct tug_verbs {
 
     struct tug_verbs_messages *messages; /* NULL: it carries no packets */
     uint32_t words;                      /* contacts with one */
+    uint32_t yields;                     /* contacts that do */
     struct tug_verbs_retired *retired;
 
     struct ibv_send_wr *chain;                 /* [TUG_VERBS_DEPTH] being built */
@@ -401,7 +422,7 @@ void tug_verbs_pair_join(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
 static inline bool tug_verbs_pair_closed(struct tug_verbs_pair *pair) {
     if (__builtin_expect(pair->closed_ns == 0, 1))
         return false;
-    if (tug_clock_ns() < pair->closed_ns)
+    if (pair->moving > 0 || tug_clock_ns() < pair->closed_ns)
         return true;
     pair->closed_ns = 0;
     return false;
@@ -410,6 +431,12 @@ static inline bool tug_verbs_pair_closed(struct tug_verbs_pair *pair) {
 /* Asks the peer for a connection. When it cannot be had here, the waiting operations are handed on.
  */
 void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
+/* The pair, whose sender is gone, is closed until then: its work takes the next row. */
+void tug_verbs_pair_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint64_t until_ns);
+/* The contact is done with moving, or cannot be. */
+void tug_verbs_contact_moved(struct tug_verbs_contact *contact);
+/* Answers peers that move, once all has been taken that came by their old senders. */
+bool tug_verbs_pairs_yield(struct tug_verbs *verbs);
 /* A message from that rank of the view's context. */
 void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const void *data,
                             size_t bytes);

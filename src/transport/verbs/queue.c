@@ -20,11 +20,11 @@
  * After an error
  *   the requests before it on the sender are complete. If the peer refused it (NAK), it alone has
  *   failed: the peer has executed none of those behind it, and they start again on a new sender.
- *   Otherwise nobody knows what has been executed. Reads and writes, that one too, start again
- *   once: nothing of the old sender arrives any more when the peer answers, since its old server is
- *   in error by then. Atomics fail with TUG_ERR_PEER, and if a new sender fails before it has done
- *   anything, all that was under way does. Operations that have not been posted wait for the new
- *   sender in any case.
+ *   Otherwise nobody knows what has been executed. Reads and writes, that one too, start again:
+ *   nothing of the old sender arrives any more when the peer answers, since its old server is in
+ *   error by then. If a new sender fails before it has done anything, or the device has, they start
+ *   again by the next row. Atomics fail with TUG_ERR_PEER. Operations that have not been posted
+ * wait for the new sender, or the next row, in any case.
  *
  * Callbacks run from tug_fabric_complete() and tug_fabric_local() and may post: both are called
  * when everything here is in order. Threading: the holder. */
@@ -37,6 +37,9 @@
 #define LARGE 16384 /* bytes: reports its end by itself */
 #define BATCH 32    /* completions taken at once */
 #define ROUNDS 8    /* times that BATCH completions are taken in one poll */
+/* So long a pair is closed whose senders fail: a minute, up to an hour. */
+#define FAILED_NS UINT64_C(60000000000)
+#define MOST_FAILURES 8
 
 /* Of a slot: what it is for. */
 #define WHAT (TUG_SLOT_MESSAGE | TUG_SLOT_TAG)
@@ -340,6 +343,15 @@ enum again { NONE_AGAIN, SAFE_AGAIN, ALL_AGAIN };
 static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, enum again again,
                          int status);
 
+/* The pair's sender has failed and is dropped. If the one before has, too, and this one has done
+ * nothing, the next would hardly do better: the pair moves, each time for twice as long. */
+static void count_failure(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    if (pair->failed < MOST_FAILURES)
+        pair->failed++;
+    if (pair->failed > 1)
+        tug_verbs_pair_move(verbs, pair, tug_clock_ns() + (FAILED_NS << (pair->failed - 2)));
+}
+
 /* Data that went into the requests themselves are not needed any more, once there is a copy of them
  * for the case that the operation has to start again. */
 static void tell_local(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t n) {
@@ -373,6 +385,8 @@ static bool is_met(const struct tug_verbs_pair *pair) {
 /* Posts what waits at the pair as far as there is room. */
 static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     pair->urgent = false;
+    if (pair->moving > 0)
+        return; /* what waits goes by the next row when the peer has answered */
     if (pair->phase == TUG_PAIR_IDLE && is_met(pair))
         tug_verbs_pair_connect(verbs, pair);
     while (waits(pair)) {
@@ -403,6 +417,7 @@ static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
                           "other ways: %s; look at the device (ibv_devinfo)",
                           verbs->device.name, tug_verbs_rank(pair), strerror(error));
             break_sender(verbs, pair, NONE_AGAIN, TUG_ERR_DEVICE);
+            count_failure(verbs, pair);
             return;
         }
         tell_local(verbs, pair, n);
@@ -451,7 +466,7 @@ static void succeeded(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint
 static uint32_t pop(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     const uint32_t slot = pair->slots[pair->done++ % TUG_VERBS_DEPTH];
     verbs->cq_room++;
-    pair->failed = false;
+    pair->failed = 0;
     if (slot & TUG_SLOT_MESSAGE)
         tug_verbs_message_arrived(verbs, pair, slot & TUG_SLOT_TAG);
     else if (slot & TUG_SLOT_LAST)
@@ -577,11 +592,13 @@ static void failed(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_
     }
     const bool refused =
         why == IBV_WC_REM_ACCESS_ERR || why == IBV_WC_REM_INV_REQ_ERR || why == IBV_WC_REM_OP_ERR;
-    const bool again = !refused && status_of(why) == TUG_ERR_PEER && !pair->failed;
+    const bool again = !refused && status_of(why) == TUG_ERR_PEER;
     if (!(tag & TUG_SLOT_MESSAGE) && !again)
         fail_oldest(verbs, pair, tag, end, status_of(why));
-    pair->lost = pair->failed = !refused;
+    pair->lost = !refused;
     break_sender(verbs, pair, refused ? ALL_AGAIN : again ? SAFE_AGAIN : NONE_AGAIN, TUG_ERR_PEER);
+    if (!refused)
+        count_failure(verbs, pair);
 }
 
 static void take(struct tug_verbs *verbs, const struct ibv_wc *completion) {
@@ -608,14 +625,13 @@ static void take(struct tug_verbs *verbs, const struct ibv_wc *completion) {
         tug_verbs_touch(verbs, pair);
 }
 
-/* The device is gone, with all that was under way. Operations that wait take the next row. */
+/* The device is gone. What was under way and what waits takes the next row, but for atomics. */
 static void give_up_device(struct tug_verbs *verbs) {
     verbs->device_given_up = true;
     for (uint32_t i = 0; i < verbs->npairs; i++) {
         struct tug_verbs_pair *pair = verbs->pairs[i];
-        break_sender(verbs, pair, NONE_AGAIN, TUG_ERR_DEVICE);
-        tug_verbs_pass_waiting(verbs, pair);
-        tug_verbs_messages_drop(verbs, pair);
+        break_sender(verbs, pair, SAFE_AGAIN, TUG_ERR_DEVICE);
+        tug_verbs_pair_move(verbs, pair, UINT64_MAX);
     }
 }
 
@@ -700,6 +716,7 @@ bool tug_verbs_poll(struct tug_verbs *verbs) {
     if (!verbs->device_given_up && atomic_load(&verbs->device_lost))
         give_up_device(verbs);
     moved |= tug_verbs_pairs_expire(verbs);
+    moved |= tug_verbs_pairs_yield(verbs);
     moved |= tug_verbs_tell(verbs);
     if (verbs->touched != NULL)
         tug_verbs_flush(verbs, true);

@@ -219,7 +219,8 @@ static bool verbs_busy(void *state) {
 static bool verbs_arm(void *state) {
     struct tug_verbs *verbs = ((struct tug_verbs_view *)state)->verbs;
     const bool unsent = verbs->touched != NULL && verbs->cq_room > 0;
-    if (verbs->finished != TUG_NO_TAG || unsent || verbs->asked_again > 0 || verbs->words > 0)
+    if (verbs->finished != TUG_NO_TAG || unsent || verbs->asked_again > 0 || verbs->words > 0 ||
+        verbs->yields > 0)
         return false;
     verbs->look = true;
     if (verbs->cq_room < verbs->cq_size || verbs->messages != NULL)

@@ -26,17 +26,19 @@ static void take_device_event(struct tug_verbs *verbs) {
     switch (type) {
     case IBV_EVENT_DEVICE_FATAL:
     case IBV_EVENT_CQ_ERR:
-        tug_log(TUG_LOG_ERROR,
-                "verbs: %s has failed, and operations on it fail: %s; look at the device "
-                "(ibv_devinfo), or leave verbs out of TUGBOAT_TRANSPORTS",
-                verbs->device.name, tug_ibv.event_type_str(type));
+        tug_log(
+            TUG_LOG_ERROR,
+            "verbs: %s has failed, so work takes other ways, more slowly, and atomics under way "
+            "fail: %s; look at the device (ibv_devinfo), or leave verbs out of "
+            "TUGBOAT_TRANSPORTS",
+            verbs->device.name, tug_ibv.event_type_str(type));
         /* seq_cst, before the bell: pairs with the load in tug_verbs_poll */
         atomic_store(&verbs->device_lost, true);
         break;
     case IBV_EVENT_PORT_ERR:
         tug_log(TUG_VERBOSE_WARN,
-                "verbs: port %u of %s is down, and operations by it fail unless it comes up again: "
-                "look at the cable and the switch",
+                "verbs: port %u of %s is down, and work by it waits, or takes other ways, until it "
+                "comes up again: look at the cable and the switch",
                 verbs->device.port, verbs->device.name);
         break;
     default: /* a server that a peer's mistake took down, for one: the peer asks again */
